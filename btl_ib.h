@@ -155,7 +155,7 @@ static inline void btl_ib_unlock(void)
 }
 
 /* Let the engine work once, or after a pause until all is done that came meanwhile; after
- * btl_ib_poll_throttle_due(). Returns as btl_ib_engine_progress(). */
+ * btl_ib_poll_throttle_count(). Returns as btl_ib_engine_progress(). */
 static inline int btl_ib_poll_engine(uint64_t now)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;

@@ -66,7 +66,7 @@ static int component_register(void)
     mca_base_component_t *version = &component->super.btl_version;
     char why[256];
 
-    if (!btl_ib_compat_usable(why, sizeof(why))) {
+    if (!btl_ib_compat_check(why, sizeof(why))) {
         /* Not even a help text: nothing of another series is certain to be where we expect it. */
         if (named_by_user()) {
             opal_output(0, "btl:ib: %s: not used; please rebuild it", why);
@@ -582,7 +582,7 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
     const uint64_t now = btl_ib_now();
     int events = 0;
 
-    if (!btl_ib_poll_throttle_due(&component->throttle, now)
+    if (!btl_ib_poll_throttle_count(&component->throttle, now)
         || !btl_ib_biased_lock_try(&component->lock)) {
         return 0;
     }

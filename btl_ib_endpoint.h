@@ -78,9 +78,9 @@ static inline void btl_ib_endpoint_set_dead(btl_ib_endpoint_t *endpoint)
     endpoint->dead = true;
 }
 
-/* Is the user to be told that it refused a one-sided operation; that an atomic by devices was lost?
- * True once for each. */
-static inline bool btl_ib_endpoint_tells_refused(btl_ib_endpoint_t *endpoint)
+/* The user is told that it refused a one-sided operation; that an atomic by devices was lost. True
+ * the first time: do it. */
+static inline bool btl_ib_endpoint_tell_refused_once(btl_ib_endpoint_t *endpoint)
 {
     const bool first = !endpoint->told_refused;
 
@@ -88,7 +88,7 @@ static inline bool btl_ib_endpoint_tells_refused(btl_ib_endpoint_t *endpoint)
     return first;
 }
 
-static inline bool btl_ib_endpoint_tells_lost(btl_ib_endpoint_t *endpoint)
+static inline bool btl_ib_endpoint_tell_lost_once(btl_ib_endpoint_t *endpoint)
 {
     const bool first = !endpoint->told_lost;
 

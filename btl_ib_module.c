@@ -184,7 +184,7 @@ static bool drain_poll(uint64_t deadline)
     if (now >= deadline) {
         return false;
     }
-    (void) btl_ib_poll_throttle_due(&mca_btl_ib_component.throttle, now);
+    (void) btl_ib_poll_throttle_count(&mca_btl_ib_component.throttle, now);
     events = btl_ib_poll_engine(now);
     btl_ib_frag_complete_ready();
     if (0 == events) {
@@ -205,7 +205,7 @@ void btl_ib_module_linger(void)
     drain_end();
 }
 
-static bool all_drained(struct mca_btl_base_endpoint_t **endpoints, size_t count)
+static bool all_drained(struct mca_btl_base_endpoint_t *const *endpoints, size_t count)
 {
     for (size_t i = 0; i < count; ++i) {
         if (NULL != endpoints[i] && NULL != endpoints[i]->conn

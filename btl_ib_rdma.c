@@ -83,7 +83,7 @@ static void end_job_if_lost(const btl_ib_rdma_t *rdma, int status)
     btl_ib_ends_t ends;
 
     if (-EACCES == status || !rdma->op.by_device || endpoint->closing || endpoint->dead
-        || !btl_ib_endpoint_tells_lost(endpoint)) {
+        || !btl_ib_endpoint_tell_lost_once(endpoint)) {
         return;
     }
     btl_ib_endpoint_describe(endpoint, &ends);
@@ -105,7 +105,7 @@ static void report_status(const btl_ib_rdma_t *rdma, int status)
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
     btl_ib_ends_t ends;
 
-    if (-EACCES == status && btl_ib_endpoint_tells_refused(endpoint)) {
+    if (-EACCES == status && btl_ib_endpoint_tell_refused_once(endpoint)) {
         btl_ib_endpoint_describe(endpoint, &ends);
         btl_ib_report_refused(&ends, kind_names[op->kind], size, (int64_t) op->offset);
     }

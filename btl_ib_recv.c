@@ -85,7 +85,7 @@ static void passive(void *context, btl_ib_conn_t *conn)
                    btl_ib_conn_rail(conn));
 }
 
-static bool deliverable(void *context, btl_ib_conn_t *conn, uint8_t tag)
+static bool deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag)
 {
     const btl_ib_component_t *component = context;
 

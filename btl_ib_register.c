@@ -89,9 +89,9 @@ static bool is_window(const btl_ib_endpoint_t *endpoint, uint32_t flags)
     return MCA_BTL_ENDPOINT_ANY == endpoint && REMOTE_ACCESS == (flags & REMOTE_ACCESS);
 }
 
-/* Are processes that nobody adds about to use memory of ours, which the progress thread is to
- * serve? True once. */
-static bool begins_to_expect(void)
+/* Processes that nobody adds are about to use memory of ours. True the first time, if the progress
+ * thread is to serve them. */
+static bool begin_to_expect(void)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     bool first;
@@ -174,7 +174,7 @@ static btl_ib_memory_handle_t *module_register_mem(mca_btl_base_module_t *btl,
     const bool window = is_window(endpoint, flags);
     int rc = 0;
 
-    if (window && begins_to_expect()) {
+    if (window && begin_to_expect()) {
         expect_job();
     }
     if (is_for_one_get(module, endpoint, flags)) {

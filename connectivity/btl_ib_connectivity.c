@@ -172,8 +172,9 @@ static bool contact_peer(btl_ib_connectivity_t *map, uint32_t rank)
 
 /* ---- waiting ---- */
 
-/* Are answers of any pair still to come; or of a peer's probes, until `peers_until`? */
-static bool is_open(const btl_ib_connectivity_t *map, uint64_t now, uint64_t *peers_until)
+/* True if answers of any pair are still to come, or a peer's probes, until *peers_until; after the
+ * last answer that is PEERS_TIME more. */
+static bool find_open(const btl_ib_connectivity_t *map, uint64_t now, uint64_t *peers_until)
 {
     bool peers = false;
 
@@ -204,7 +205,7 @@ static bool wait_for_answers(btl_ib_connectivity_t *map)
         const int received = btl_ib_engine_async_progress(config->engine, now, config->burst);
         if (now >= look_at) {
             take_over_all(map);
-            open = is_open(map, now, &peers_until);
+            open = find_open(map, now, &peers_until);
             look_at = now + LOOK_EACH;
         }
         btl_ib_biased_lock_release(config->lock);

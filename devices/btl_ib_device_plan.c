@@ -83,8 +83,9 @@ __attribute__((format(printf, 2, 3))) static bool turn_down(btl_ib_device_plan_t
     return false;
 }
 
-/* Does its section want this transport and wire for it, or none, or does the user? */
-static bool wanted_so(btl_ib_device_plan_t *plan, const btl_ib_transport_type_t *type)
+/* Check that its section wants this transport and wire for it, or none, or that the user does. Else
+ * it is turned down. */
+static bool check_wanted(btl_ib_device_plan_t *plan, const btl_ib_transport_type_t *type)
 {
     const btl_ib_device_config_t *config = &plan->config;
     const char *other = NULL;
@@ -218,7 +219,7 @@ bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
 
     memset(plan, 0, sizeof(*plan));
     btl_ib_device_defaults_apply(&wishes->defaults, device, tell, &plan->config);
-    if (!wanted_so(plan, type)) {
+    if (!check_wanted(plan, type)) {
         return false;
     }
     rc = type->query(device, (uint32_t) plan->config.mtu, &plan->attr);

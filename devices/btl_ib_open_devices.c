@@ -527,8 +527,8 @@ static void open_wires(search_t *search, const char *name)
 }
 
 /* What goes through the kernel's network stack goes by udp, or not at all: by libfabric it would
- * reach no peer that uses udp. Who names a provider of libfabric's has it. */
-static bool is_second_best(search_t *search, const btl_ib_transport_type_t *type)
+ * reach no peer that uses udp, so that transport is turned down. Who names a provider of libfabric's has it. */
+static bool turn_down_second_best(search_t *search, const btl_ib_transport_type_t *type)
 {
     if (search->wishes.filter.rdma_only || 0 != strcmp("ofi", type->name)
         || named_provider(search->params)) {
@@ -548,7 +548,8 @@ static void open_types(search_t *search, const char *name)
         const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
 
         if (0 == strcmp(last, type->name)
-            || (NULL != name ? 0 != strcmp(name, type->name) : is_second_best(search, type))) {
+            || (NULL != name ? 0 != strcmp(name, type->name)
+                             : turn_down_second_best(search, type))) {
             continue;
         }
         last = type->name;

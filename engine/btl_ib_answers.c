@@ -25,7 +25,7 @@ static uint64_t due(const btl_ib_answers_t *answers)
     return (answers->out.size - answers->out.offset) / REPLY_BYTES + answers->streams;
 }
 
-bool btl_ib_answers_room(btl_ib_conn_t *conn)
+bool btl_ib_answers_reserve(btl_ib_conn_t *conn)
 {
     btl_ib_answers_t *answers = &conn->answers;
     btl_ib_engine_t *engine = conn->engine;
@@ -92,7 +92,7 @@ void btl_ib_answers_begin(btl_ib_stream_t *stream)
     btl_ib_conn_ready(conn);
 }
 
-bool btl_ib_answers_find(btl_ib_stream_t *stream)
+bool btl_ib_answers_find_or_refuse(btl_ib_stream_t *stream)
 {
     btl_ib_conn_t *conn = stream->out.conn;
     btl_ib_engine_t *engine = conn->engine;

@@ -32,10 +32,10 @@ typedef struct btl_ib_stream {
 
 void btl_ib_answers_init(btl_ib_conn_t *conn);
 
-/* Is there room and memory for one more answer? If not, the reason is counted. */
-bool btl_ib_answers_room(btl_ib_conn_t *conn);
+/* Reserve memory for one more answer. False: no room or no memory, which is counted. */
+bool btl_ib_answers_reserve(btl_ib_conn_t *conn);
 
-/* Add the result of operation `id`. There must be room (btl_ib_answers_room()). */
+/* Add the result of operation `id`. There must be room (btl_ib_answers_reserve()). */
 void btl_ib_answers_reply(btl_ib_conn_t *conn, uint32_t id, uint32_t status, uint64_t result);
 
 /* Make a stream for a GET of those bytes of a region; it is not begun. NULL: no memory
@@ -48,7 +48,7 @@ void btl_ib_answers_begin(btl_ib_stream_t *stream);
 
 /* Look up the memory of a stream. False: peers may not read it any more. Then the stream is
  * freed, and a reply says so. */
-bool btl_ib_answers_find(btl_ib_stream_t *stream);
+bool btl_ib_answers_find_or_refuse(btl_ib_stream_t *stream);
 
 /* Copy the next `size` bytes of replies to `to`. */
 void btl_ib_answers_write(const btl_ib_conn_t *conn, uint8_t *to, uint32_t size);

@@ -146,7 +146,7 @@ static uint32_t carries(const btl_ib_conn_t *conn, const btl_ib_peer_info_t *inf
 }
 
 /* Do the limits of the peer allow our longest message? Sets what may be sent. */
-static bool limits_fit(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+static bool take_limits(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
     const btl_ib_engine_t *engine = conn->engine;
     const uint32_t overhead =
@@ -205,7 +205,7 @@ static int enter_tables(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
     if (rc != 0) {
         return rc;
     }
-    rc = !limits_fit(conn, info) ? -EINVAL : btl_ib_identity_register(conn);
+    rc = !take_limits(conn, info) ? -EINVAL : btl_ib_identity_register(conn);
     if (rc != 0) {
         btl_ib_route_fini(conn);
     }
@@ -381,11 +381,11 @@ const char *btl_ib_death_string(btl_ib_death_t reason)
 
 /* ---- changing ---- */
 
-bool btl_ib_conn_idle(btl_ib_conn_t *conn)
+bool btl_ib_conn_shrink(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    if (!btl_ib_conn_rests(conn, btl_ib_conn_drained(conn))) {
+    if (!btl_ib_conn_rest(conn, btl_ib_conn_drained(conn))) {
         return false;
     }
     btl_ib_op_shrink(conn);
@@ -567,7 +567,7 @@ static void begin_second(btl_ib_engine_t *engine)
     }
 }
 
-bool btl_ib_admission_looks_up(btl_ib_engine_t *engine, bool known)
+bool btl_ib_admission_take_lookup(btl_ib_engine_t *engine, bool known)
 {
     btl_ib_admission_t *admission = &engine->admission;
     const uint32_t most = engine->config.passive_max;
@@ -586,14 +586,14 @@ bool btl_ib_admission_looks_up(btl_ib_engine_t *engine, bool known)
     return false;
 }
 
-bool btl_ib_admission_looks_for_path(btl_ib_engine_t *engine)
+bool btl_ib_admission_take_path_lookup(btl_ib_engine_t *engine)
 {
     begin_second(engine);
     return engine->admission.paths++ < btl_ib_max_u32(engine->config.lookups_max / LOOKUPS, 1)
-           && btl_ib_admission_looks_up(engine, false);
+           && btl_ib_admission_take_lookup(engine, false);
 }
 
-bool btl_ib_admission_responds(btl_ib_engine_t *engine)
+bool btl_ib_admission_take_response(btl_ib_engine_t *engine)
 {
     begin_second(engine);
     return engine->admission.responses++ / RESPONSES < engine->config.lookups_max;
@@ -627,7 +627,7 @@ bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 
     if (stored == NULL) {
         engine->count.dropped_lookup++;
-        return btl_ib_admission_responds(engine);
+        return btl_ib_admission_take_response(engine);
     }
     memcpy(stored->data, arrival->data, size);
     btl_ib_backlog_add(unidentified, stored);

@@ -45,9 +45,9 @@ void btl_ib_conn_lose_peer(btl_ib_conn_t *conn);
 /* Is nothing due to the peer, and nothing that came from it incomplete? */
 bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn);
 
-/* The idle timer expired: release memory. False if the connection is not idle, and the timer was
+/* The idle timer expired: release memory. False if the connection is not idle; then the timer was
  * set again. */
-bool btl_ib_conn_idle(btl_ib_conn_t *conn);
+bool btl_ib_conn_shrink(btl_ib_conn_t *conn);
 
 /* The connection takes a route of which nothing is known: congestion control, pacing and the
  * estimates of recovery begin anew. */
@@ -66,16 +66,17 @@ void btl_ib_conn_strip(btl_ib_conn_t *conn);
  * can ask for that. Keeps first contacts that cannot be looked up yet. Writes engine->admission.
  */
 
-/* May one more sender be looked up now? Not if there are passive_max connections already, unless it
- * takes the place of a `known` peer. True counts as a lookup. */
-bool btl_ib_admission_looks_up(btl_ib_engine_t *engine, bool known);
+/* Take one of the lookups that are allowed now. False: none is left, or there are passive_max
+ * connections already, and it does not take the place of a `known` peer. */
+bool btl_ib_admission_take_lookup(btl_ib_engine_t *engine, bool known);
 
 /* The same for another path to a known peer, by which a datagram of it came: a share of the lookups
  * is for that. */
-bool btl_ib_admission_looks_for_path(btl_ib_engine_t *engine);
+bool btl_ib_admission_take_path_lookup(btl_ib_engine_t *engine);
 
-/* May an unknown sender be told now that its datagram got here? True counts as a response. */
-bool btl_ib_admission_responds(btl_ib_engine_t *engine);
+/* Take one of the responses that are allowed now, by which an unknown sender is told that its
+ * datagram got here. False: none is left. */
+bool btl_ib_admission_take_response(btl_ib_engine_t *engine);
 
 /* The sender cannot be looked up by the progress thread: keep its datagram for the application's
  * own progress. True if the sender is to be told that it got here. */

@@ -118,7 +118,7 @@ typedef struct btl_ib_engine_ops {
 
     /* Can a message with this tag be delivered now? If not, it is not acknowledged and comes
      * again. */
-    bool (*deliverable)(void *context, btl_ib_conn_t *conn, uint8_t tag);
+    bool (*deliverable)(void *context, const btl_ib_conn_t *conn, uint8_t tag);
 
     /* A whole message arrived. `data` is 4-byte aligned, writable, and valid during the call. */
     void (*deliver)(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size);

@@ -172,7 +172,7 @@ static void failover_try(btl_ib_conn_t *conn)
     const btl_ib_engine_t *engine = conn->engine;
 
     if (!engine->turn.async && engine->ops->alternatives != NULL && !conn->draining
-        && btl_ib_validation_tries(conn)) {
+        && btl_ib_validation_begin_tries(conn)) {
         engine->ops->alternatives(engine->ops_context, conn);
     }
 }
@@ -576,7 +576,7 @@ bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 
     if ((event->type == BTL_IB_EVENT_REFUSED || event->type == BTL_IB_EVENT_UNREACHABLE
          || event->type == BTL_IB_EVENT_PATH_MTU)
-        && !btl_ib_icmp_is_genuine(rail, event)) {
+        && !btl_ib_icmp_check(rail, event)) {
         return false;
     }
     switch (event->type) {

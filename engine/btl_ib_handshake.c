@@ -30,9 +30,10 @@
  * begin at once: each finds the other's name in its table and takes the id from the block.
  */
 
-/* Does it come from the peer's published address, as far as the transport can tell? Datagrams
- * polled in one batch with a first contact came before its address was known. */
-static bool is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
+/* Check that it comes from the peer's published address, as far as the transport can tell; else it
+ * is counted. Datagrams polled in one batch with a first contact came before its address was
+ * known. */
+static bool check_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
     const bool knows = rail->transport->attr.knows_source;
 
@@ -50,26 +51,27 @@ static bool is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
     return true;
 }
 
-/* Does this key open it? Only then can all of the datagram be parsed. True if no key is needed. */
-static bool opens(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival, btl_ib_guard_way_t *way,
-                  btl_ib_replay_t *replay)
+/* Open it with this key, which shows that it is genuine. Only then can all of the datagram be
+ * parsed. True if no key is needed. */
+static bool open_with(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival, btl_ib_guard_way_t *way,
+                      btl_ib_replay_t *replay)
 {
     return btl_ib_guard_open(&engine->guard, way, replay, arrival->data, arrival->size)
            && btl_ib_input_parse(engine, arrival);
 }
 
-/* Is this datagram, which has a good token, from the peer, and no replay? */
-static bool continues(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
+/* Open a datagram that has a good token. False: it is not from the peer, or a replay. */
+static bool open_continuation(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
 {
     btl_ib_guard_keys_t *keys = conn->identity.keys;
 
-    return keys == NULL || opens(conn->engine, arrival, &keys->rx, &keys->replay);
+    return keys == NULL || open_with(conn->engine, arrival, &keys->rx, &keys->replay);
 }
 
-/* Does it open with the key of an incarnation that is new to us, of a sender who published `key`?
- * Changes nothing: bind_peer() keeps the key. */
-static bool introduces(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
-                       const btl_ib_auth_key_t *key)
+/* Open it with the key of an incarnation that is new to us, of a sender that published `key`. That
+ * key is the arrival's: bind_peer() keeps it. */
+static bool open_introduction(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
+                              const btl_ib_auth_key_t *key)
 {
     const btl_ib_view_t *view = &arrival->view;
     btl_ib_guard_path_t path = {
@@ -89,14 +91,14 @@ static bool introduces(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
         engine->count.refused_no_memory++;
         return false;
     }
-    return opens(engine, arrival, &arrival->way, NULL);
+    return open_with(engine, arrival, &arrival->way, NULL);
 }
 
 /* The same, of a peer that we have a connection with. */
-static bool introduces_peer(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
+static bool open_introduction_of_peer(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
 {
     return conn->identity.keys == NULL
-           || introduces(conn->engine, arrival, &conn->identity.keys->peer);
+           || open_introduction(conn->engine, arrival, &conn->identity.keys->peer);
 }
 
 /* From now on the peer is known by its id and token. If an earlier incarnation of the peer saw
@@ -120,8 +122,8 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
 
 /* Ask the runtime who the sender is. True if token and key prove it, and this begins an
  * incarnation; else it is counted. */
-static bool is_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
-                        btl_ib_peer_info_t *info)
+static bool check_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
+                           btl_ib_peer_info_t *info)
 {
     const btl_ib_view_t *view = &arrival->view;
 
@@ -141,12 +143,12 @@ static bool is_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
         engine->count.dropped_stale++;
         return false;
     }
-    return introduces(engine, arrival, &info->key);
+    return open_introduction(engine, arrival, &info->key);
 }
 
-/* May it come by this rail? If it names another one, only a sender that has a connection with us by
- * this rail may. */
-static bool may_come_by(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+/* Check that it may come by this rail; else it is counted. If it names another one, only a sender
+ * that has a connection with us by this rail may. */
+static bool check_rail(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
     if (arrival->view.connect.to_rail == rail->index
         || btl_ib_route_by_rail(rail, arrival->view.connect.name, arrival->from) != NULL) {
@@ -198,7 +200,7 @@ static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
     }
     for (uint32_t remote = 0; remote < engine->routes.remote; remote++) {
         if (btl_ib_table_by_name(&engine->table, name, rail->index, remote) != NULL
-            || !btl_ib_admission_looks_for_path(engine)) {
+            || !btl_ib_admission_take_path_lookup(engine)) {
             continue;
         }
         memset(&info, 0, sizeof(info));
@@ -214,11 +216,12 @@ static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
     }
 }
 
-/* May this datagram, which has a good token, come from there? If not it is counted. */
-static bool comes_right(const btl_ib_conn_t *conn, btl_ib_rail_t *rail,
-                        const btl_ib_arrival_t *arrival)
+/* Check that this datagram, which has a good token, may come from there. If not it is counted, and
+ * another path to the peer is made. */
+static bool check_origin(const btl_ib_conn_t *conn, btl_ib_rail_t *rail,
+                         const btl_ib_arrival_t *arrival)
 {
-    if (is_source(conn, rail, arrival->from)) {
+    if (check_source(conn, rail, arrival->from)) {
         return true;
     }
     make_path(conn, rail);
@@ -240,14 +243,14 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
         }
         return NULL;
     }
-    if (!btl_ib_admission_looks_up(engine, old != NULL)) {
+    if (!btl_ib_admission_take_lookup(engine, old != NULL)) {
         engine->count.dropped_lookup++;
-        if (old == NULL && !engine->admission.closed && btl_ib_admission_responds(engine)) {
+        if (old == NULL && !engine->admission.closed && btl_ib_admission_take_response(engine)) {
             let_wait(rail, arrival);
         }
         return NULL;
     }
-    if (!may_come_by(rail, arrival) || !is_newcomer(engine, arrival, &info)) {
+    if (!check_rail(rail, arrival) || !check_newcomer(engine, arrival, &info)) {
         return NULL;
     }
     if (old != NULL) {
@@ -314,7 +317,7 @@ static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
     if (!btl_ib_identity_proves(engine, view, &conn->identity.secret)) {
         return look_up(rail, arrival, conn);
     }
-    if (!comes_right(conn, rail, arrival)) {
+    if (!check_origin(conn, rail, arrival)) {
         return NULL;
     }
     if (btl_ib_identity_is_impossible(engine, view)) {
@@ -323,7 +326,7 @@ static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
     }
     if (!conn->identity.bound && btl_ib_identity_is_late(engine, view, &conn->identity.secret)) {
         /* Of an incarnation that ended here, and we have a new one: our CONNECT says so. */
-        if (introduces_peer(conn, arrival)) {
+        if (open_introduction_of_peer(conn, arrival)) {
             engine->count.dropped_stale++;
             if (view->type != BTL_IB_TYPE_CLOSE) {
                 btl_ib_ack_send(conn, 0);
@@ -332,13 +335,13 @@ static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
         return NULL;
     }
     if (conn->identity.bound && view->connect.epoch == conn->identity.peer_epoch) {
-        return continues(conn, arrival) ? conn : NULL;
+        return open_continuation(conn, arrival) ? conn : NULL;
     }
     if (conn->identity.bound && btl_ib_seq_before(view->connect.epoch, conn->identity.peer_epoch)) {
         engine->count.dropped_stale++;
         return NULL;
     }
-    return introduces_peer(conn, arrival) ? begin_anew(conn, arrival) : NULL;
+    return open_introduction_of_peer(conn, arrival) ? begin_anew(conn, arrival) : NULL;
 }
 
 /* Its sender has not heard of this incarnation of ours. What it acknowledges, and the stamp that it
@@ -373,7 +376,7 @@ static void response(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arri
         count->dropped_token++;
     } else if (conn->identity.peer_knows) { /* a late or repeated copy: the peer knows us by now */
         count->dropped_stale++;
-    } else if (comes_right(conn, rail, arrival)) {
+    } else if (check_origin(conn, rail, arrival)) {
         count->received_responses++;
         btl_ib_validation_answered(conn);
         btl_ib_recovery_responded(&conn->recovery, conn->engine->clock.awake);
@@ -404,7 +407,7 @@ static btl_ib_conn_t *handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *ar
     if (conn == NULL || !btl_ib_conn_alive(conn) || !conn->identity.bound
         || view->token != conn->identity.rx_token) {
         conn = by_connect(rail, arrival, conn);
-    } else if (!comes_right(conn, rail, arrival) || !continues(conn, arrival)) {
+    } else if (!check_origin(conn, rail, arrival) || !open_continuation(conn, arrival)) {
         conn = NULL;
     }
     if (conn == NULL) {
@@ -423,7 +426,7 @@ static btl_ib_conn_t *handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *ar
 
 /* ---- arrival ---- */
 
-static bool is_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+static bool check_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const bool genuine = btl_ib_failover_is_told(conn, view);
 
@@ -475,7 +478,7 @@ int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
     const bool sequenced = btl_ib_type_is_sequenced(view->type);
     if ((acks && !btl_ib_ack_rx_check(conn, view))
         || (sequenced ? !btl_ib_input_check(conn, view, event->size)
-                      : view->type == BTL_IB_TYPE_ADDRESS && !is_told(conn, view))) {
+                      : view->type == BTL_IB_TYPE_ADDRESS && !check_told(conn, view))) {
         return 1;
     }
     if (sequenced && count > 1) {

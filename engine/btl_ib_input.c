@@ -19,8 +19,8 @@
 
 #include <string.h>
 
-/* Is it BTL_IB_WIRE_OK? Other results are counted. */
-static bool is_well_formed(btl_ib_counters_t *count, btl_ib_wire_error_t error)
+/* True if it is BTL_IB_WIRE_OK. Other results are counted. */
+static bool check_form(btl_ib_counters_t *count, btl_ib_wire_error_t error)
 {
     switch (error) {
     case BTL_IB_WIRE_OK:
@@ -188,8 +188,8 @@ uint32_t btl_ib_input_stored(btl_ib_engine_t *engine)
     return count;
 }
 
-/* Is a receiver registered for this tag? If not, the peer is told when there is one. */
-static bool has_receiver(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag)
+/* Check that a receiver is registered for this tag. If not, the peer is told when there is one. */
+static bool check_receiver(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag)
 {
     btl_ib_engine_t *engine = conn->engine;
 
@@ -204,8 +204,8 @@ static bool has_receiver(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t
     return false;
 }
 
-/* Are receivers registered for all messages of a segment? */
-static bool all_have_receivers(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* Check that receivers are registered for all messages of a segment. */
+static bool check_receivers(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_bundled_t message;
     uint32_t offset = 0;
@@ -214,12 +214,12 @@ static bool all_have_receivers(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return true;
     }
     if (view->type == BTL_IB_TYPE_DATA || view->type == BTL_IB_TYPE_CHUNK) {
-        return has_receiver(conn, view, view->tag);
+        return check_receiver(conn, view, view->tag);
     }
     if (view->type == BTL_IB_TYPE_BUNDLE) {
         uint32_t before = UINT32_MAX; /* most messages have the same tag */
         while (btl_ib_wire_next_message(view, &offset, &message)) {
-            if (message.tag != before && !has_receiver(conn, view, message.tag)) {
+            if (message.tag != before && !check_receiver(conn, view, message.tag)) {
                 return false;
             }
             before = message.tag;
@@ -331,7 +331,7 @@ static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *part, btl_ib_re
     view.tag = whole->tag;
     view.payload = whole->data;
     view.size = whole->total;
-    if (!is_well_formed(count, btl_ib_wire_parse_whole(&view))) {
+    if (!check_form(count, btl_ib_wire_parse_whole(&view))) {
         return;
     }
     if (view.tag > BTL_IB_TAG_MAX) {
@@ -377,7 +377,7 @@ static bool recv_body(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (conn->rnr.any) {
         btl_ib_rnr_here(conn, view);
     }
-    if (!all_have_receivers(conn, view) || !btl_ib_accept_room(conn, view)) {
+    if (!check_receivers(conn, view) || !btl_ib_accept_room(conn, view)) {
         return false;
     }
     switch (view->type) {
@@ -433,8 +433,8 @@ static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view)
 
 bool btl_ib_input_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
 {
-    return is_well_formed(&engine->count,
-                          btl_ib_wire_parse(arrival->data, arrival->size, &arrival->view));
+    return check_form(&engine->count,
+                      btl_ib_wire_parse(arrival->data, arrival->size, &arrival->view));
 }
 
 bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
@@ -446,8 +446,8 @@ bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
                 || btl_ib_guard_open(guard, NULL, NULL, arrival->data, arrival->size))
                && btl_ib_input_parse(engine, arrival);
     }
-    return is_well_formed(&engine->count,
-                          btl_ib_wire_peek(arrival->data, arrival->size, &arrival->view));
+    return check_form(&engine->count,
+                      btl_ib_wire_peek(arrival->data, arrival->size, &arrival->view));
 }
 
 bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)

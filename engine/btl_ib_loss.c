@@ -605,7 +605,7 @@ btl_ib_recovery_action_t btl_ib_recovery_timer(btl_ib_conn_t *conn)
     return BTL_IB_RECOVERY_NOTHING;
 }
 
-bool btl_ib_recovery_is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
+bool btl_ib_recovery_find_death(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
 {
     const btl_ib_engine_t *engine = conn->engine;
 

@@ -211,9 +211,9 @@ typedef enum btl_ib_recovery_action {
 
 btl_ib_recovery_action_t btl_ib_recovery_timer(btl_ib_conn_t *conn);
 
-/* Has the silence limit passed? *reason then says what it was. Pauses of our own do not count. The
- * progress thread cannot report it: false. */
-bool btl_ib_recovery_is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason);
+/* Find the reason for which the peer counts as dead: the silence limit passed, for example. Pauses
+ * of our own do not count. False: none. The progress thread cannot report it. */
+bool btl_ib_recovery_find_death(const btl_ib_conn_t *conn, btl_ib_death_t *reason);
 
 /* A probe is about to leave. A copy of a segment left as a probe. The probe has left: if `whole`
  * all of it, else, for want of room in the transport, only some parts of a segment that travels in

@@ -374,12 +374,12 @@ static btl_ib_segment_t *make_replies(btl_ib_conn_t *conn, const btl_ib_out_t *o
 
 /* Is it split, even if into one piece only? A short message is if its order matters: only chunks
  * are delivered in the order of sending. */
-static bool is_in_pieces(const btl_ib_conn_t *conn, btl_ib_out_t *out)
+static bool is_in_pieces(const btl_ib_conn_t *conn, const btl_ib_out_t *out)
 {
     if (out->kind != BTL_IB_OUT_MESSAGE) {
         return out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM;
     }
-    const btl_ib_msg_t *msg = msg_of(out);
+    const btl_ib_msg_t *msg = BTL_IB_CONTAINER(out, const btl_ib_msg_t, out);
     return msg->ordered || msg->unit != 0 || msg->out.size > btl_ib_conn_segment_max(conn);
 }
 

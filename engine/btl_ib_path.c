@@ -340,19 +340,14 @@ bool btl_ib_validation_waits(const btl_ib_conn_t *conn)
            && !conn->rail->transport->attr.reliable && any_valid(conn);
 }
 
-bool btl_ib_validation_asks(btl_ib_conn_t *conn)
+bool btl_ib_validation_may_ask(const btl_ib_conn_t *conn)
 {
-    btl_ib_validation_t *validation = &conn->validation;
-    const uint64_t now = conn->engine->clock.now;
+    const uint64_t asked_at = conn->validation.question_at;
 
-    if (validation->question_at != 0 && now - validation->question_at < ASK_PAUSE) {
-        return false;
-    }
-    validation->question_at = now;
-    return true;
+    return asked_at == 0 || conn->engine->clock.now - asked_at >= ASK_PAUSE;
 }
 
-bool btl_ib_validation_tries(btl_ib_conn_t *conn)
+bool btl_ib_validation_begin_tries(btl_ib_conn_t *conn)
 {
     const bool first = !conn->validation.tried;
 
@@ -433,7 +428,7 @@ static bool is_stopped(const btl_ib_conn_t *conn)
            && engine->ops->is_reachable(engine->ops_context, conn);
 }
 
-bool btl_ib_validation_overdue(btl_ib_conn_t *conn)
+bool btl_ib_validation_expire(btl_ib_conn_t *conn)
 {
     btl_ib_validation_t *validation = &conn->validation;
     const btl_ib_engine_t *engine = conn->engine;
@@ -573,7 +568,7 @@ static bool was_sent(const btl_ib_rail_t *rail, const btl_ib_event_t *event)
     return false;
 }
 
-bool btl_ib_icmp_is_genuine(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+bool btl_ib_icmp_check(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     btl_ib_engine_t *engine = rail->engine;
     const char *claim = event->type == BTL_IB_EVENT_REFUSED ? "that a peer is not there"

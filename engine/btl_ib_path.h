@@ -162,15 +162,16 @@ void btl_ib_validation_renew(btl_ib_conn_t *conn);
 void btl_ib_validation_refused(btl_ib_conn_t *conn);
 bool btl_ib_validation_refuses(const btl_ib_conn_t *conn);
 
-/* Other pairs of rails that may lead to the peer are asked for now. True once. */
-bool btl_ib_validation_tries(btl_ib_conn_t *conn);
+/* Other pairs of rails that may lead to the peer are asked for now. True the first time. */
+bool btl_ib_validation_begin_tries(btl_ib_conn_t *conn);
 
 /* An answer showed that what is sent gets there. */
 void btl_ib_validation_answered(btl_ib_conn_t *conn);
 
-/* A probe is due, in a call that may run callbacks. If the peer has not answered for long that is
- * reported. True if the connection is to be given up. */
-bool btl_ib_validation_overdue(btl_ib_conn_t *conn);
+/* A probe is due, in a call that may run callbacks. The wait for an answer begins with the first
+ * one; if the peer has not answered for long that is reported. True if the connection is to be
+ * given up. */
+bool btl_ib_validation_expire(btl_ib_conn_t *conn);
 
 /* The transport took a datagram for it; and: it refused one with that errno, which does not say
  * "not now". */
@@ -184,9 +185,9 @@ void btl_ib_validation_check_unsent(btl_ib_conn_t *conn);
 /* The network says, with that errno, that nothing gets there. */
 void btl_ib_validation_unreachable(btl_ib_conn_t *conn, int error);
 
-/* Something would be sent by its own two rails if they were validated. True if a question is to be
- * sent now, which is then noted; questions are at least ASK_PAUSE apart. */
-bool btl_ib_validation_asks(btl_ib_conn_t *conn);
+/* Something would be sent by its own two rails if they were validated. May a question be sent for
+ * that now? Questions are at least ASK_PAUSE apart. */
+bool btl_ib_validation_may_ask(const btl_ib_conn_t *conn);
 
 /* A probe was sent by its own two rails, which are not validated. */
 void btl_ib_validation_probed(btl_ib_conn_t *conn);
@@ -220,8 +221,8 @@ bool btl_ib_path_response_is_genuine(const btl_ib_conn_t *conn, const btl_ib_vie
 
 /* Checks what the network says of our datagrams (ICMP). */
 
-/* May a REFUSED, UNREACHABLE or PATH_MTU event be believed? If not, it is counted and logged.
- * Changes nothing else. */
-bool btl_ib_icmp_is_genuine(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+/* Check whether a REFUSED, UNREACHABLE or PATH_MTU event may be believed. If not, it is counted and
+ * logged; nothing else changes. */
+bool btl_ib_icmp_check(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
 #endif

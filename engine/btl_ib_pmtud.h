@@ -95,8 +95,9 @@ bool btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 void btl_ib_pmtud_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
 /* The recovery timer has sent a copy of this segment as a probe. True if it is so large that a
- * small question should be sent too, whose answer shows whether the path drops large ones. */
-bool btl_ib_pmtud_asks(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
+ * small question is to be sent too, whose answer shows whether the path drops large ones; it is
+ * noted as asked. */
+bool btl_ib_pmtud_ask(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
 /* An ACK was taken in: if it answers that question it may show a loss. Returns the same as
  * btl_ib_pmtud_lost(). */

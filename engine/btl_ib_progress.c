@@ -287,12 +287,11 @@ static void loss_expired(btl_ib_conn_t *conn)
     if (btl_ib_recovery_timer(conn) == BTL_IB_RECOVERY_NOTHING) {
         return;
     }
-    if (btl_ib_recovery_is_dead(conn, &reason)) {
+    if (btl_ib_recovery_find_death(conn, &reason)) {
         btl_ib_conn_kill(conn, reason);
         return;
     }
-    if (!conn->validation.answered && !conn->engine->turn.async
-        && btl_ib_validation_overdue(conn)) {
+    if (!conn->validation.answered && !conn->engine->turn.async && btl_ib_validation_expire(conn)) {
         if (btl_ib_conn_alive(conn)) { /* a callback may have ended it */
             btl_ib_conn_kill(conn, BTL_IB_DEATH_UNANSWERED);
         }
@@ -318,7 +317,7 @@ __attribute__((noinline)) static void expired(btl_ib_guest_t *guest)
     btl_ib_conn_t *conn = timer->conn;
 
     if (timer->kind == BTL_IB_TIMER_IDLE) {
-        if (!btl_ib_conn_idle(conn)) {
+        if (!btl_ib_conn_shrink(conn)) {
             btl_ib_failover_home(conn);
         }
     } else if (timer->kind == BTL_IB_TIMER_PACE) {

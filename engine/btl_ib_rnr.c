@@ -66,9 +66,9 @@ void btl_ib_rnr_here(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 }
 
 /* Could a segment that was refused for `cause` be accepted now? */
-static bool is_over(btl_ib_conn_t *conn, btl_ib_refusal_cause_t cause)
+static bool is_over(const btl_ib_conn_t *conn, btl_ib_refusal_cause_t cause)
 {
-    btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_engine_t *engine = conn->engine;
     const btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
 
     switch (cause) {

@@ -67,7 +67,7 @@ void btl_ib_conn_active(btl_ib_conn_t *conn)
     }
 }
 
-bool btl_ib_conn_rests(btl_ib_conn_t *conn, bool drained)
+bool btl_ib_conn_rest(btl_ib_conn_t *conn, bool drained)
 {
     btl_ib_engine_t *engine = conn->engine;
     const uint64_t now = engine->clock.now;
@@ -120,7 +120,7 @@ void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
 }
 
 /* Is it a message that was to leave as a whole, and is too long for that now? */
-static bool outgrows(const btl_ib_conn_t *conn, btl_ib_out_t *out)
+static bool outgrows(const btl_ib_conn_t *conn, const btl_ib_out_t *out)
 {
     return out->kind == BTL_IB_OUT_MESSAGE && out->size > btl_ib_conn_segment_max(conn);
 }

@@ -42,7 +42,7 @@ void btl_ib_conn_active(btl_ib_conn_t *conn);
 
 /* The idle timer expired. True: nothing happened for config.idle_after and `drained` says that
  * nothing is left to do, so the connection is idle now. False: the timer was set again. */
-bool btl_ib_conn_rests(btl_ib_conn_t *conn, bool drained);
+bool btl_ib_conn_rest(btl_ib_conn_t *conn, bool drained);
 
 /* An incarnation of the connection ends: nothing to send, and no timer runs. */
 void btl_ib_conn_unschedule(btl_ib_conn_t *conn);

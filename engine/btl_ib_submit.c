@@ -27,19 +27,16 @@
 /* ---- coalescing ---- */
 
 /* Is something that is submitted now to be held until the next turn? */
-static inline bool coalesce_waits(btl_ib_coalesce_t *coalesce, uint32_t turn)
+static inline bool coalesce_waits(const btl_ib_coalesce_t *coalesce, uint32_t turn)
 {
-    if (coalesce->turn != turn) {
-        coalesce->turn = turn;
-        coalesce->left = 0;
-    }
-    return coalesce->left >= coalesce->alone_max;
+    return coalesce->left >= coalesce->alone_max && coalesce->turn == turn;
 }
 
 /* Something leaves at once. */
-static inline void coalesce_left(btl_ib_coalesce_t *coalesce, uint64_t now)
+static inline void coalesce_left(btl_ib_coalesce_t *coalesce, uint32_t turn, uint64_t now)
 {
-    coalesce->left++;
+    coalesce->left = coalesce->turn == turn ? coalesce->left + 1 : 1;
+    coalesce->turn = turn;
     coalesce->left_at = now;
 }
 
@@ -140,8 +137,9 @@ static void note_stop(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_
     btl_ib_trace_blocked(conn, space, causes[verdict]);
 }
 
-/* May anything else leave now? What stopped the last, if anything, is waited for. */
-static bool goes_on(btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t verdict, bool full)
+/* Wait for what stopped the last that left, if anything did. Returns whether anything else may leave
+ * now. */
+static bool go_on(btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t verdict, bool full)
 {
     if (verdict != BTL_IB_GO || full) {
         note_stop(conn, space, verdict);
@@ -150,7 +148,7 @@ static bool goes_on(btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t verdic
     return !full && verdict != BTL_IB_TOO_SOON;
 }
 
-/* Send again what was lost on the command channel, or on the others. Returns as goes_on(). */
+/* Send again what was lost on the command channel, or on the others. Returns as go_on(). */
 static bool push_lost(btl_ib_conn_t *conn, bool command)
 {
     bool full = false;
@@ -159,10 +157,10 @@ static bool push_lost(btl_ib_conn_t *conn, bool command)
         return true;
     }
     const btl_ib_verdict_t verdict = btl_ib_batch_lost(conn, command, &full);
-    return goes_on(conn, command ? 0 : BTL_IB_TRACE_NO_CHANNEL, verdict, full);
+    return go_on(conn, command ? 0 : BTL_IB_TRACE_NO_CHANNEL, verdict, full);
 }
 
-/* Send what waits in a channel. Returns as goes_on(). *depth: the limits on all connections allow
+/* Send what waits in a channel. Returns as go_on(). *depth: the limits on all connections allow
  * no new segment. */
 static bool push_new(btl_ib_conn_t *conn, uint32_t space, bool bursts, bool *depth)
 {
@@ -178,7 +176,7 @@ static bool push_new(btl_ib_conn_t *conn, uint32_t space, bool bursts, bool *dep
         count->blocked_credit += verdict == BTL_IB_NO_CREDIT;
         count->blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
     }
-    return goes_on(conn, space, verdict, full);
+    return go_on(conn, space, verdict, full);
 }
 
 /* Send what the limits allow; with `bursts`, of what was never sent only whole GSO bursts. The
@@ -310,7 +308,8 @@ static void *reserve_segment(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
     if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
         /* A message that is declined goes by another rail; nothing may ever be queued here that
          * would ask the peer. */
-        if (btl_ib_validation_asks(conn)) {
+        if (btl_ib_validation_may_ask(conn)) {
+            btl_ib_validation_asked(conn);
             btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
         }
         return NULL;
@@ -358,7 +357,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     engine->count.sent_messages++;
     engine->count.sent_bytes += segment->payload;
     conn->count.sent_bytes += segment->payload;
-    coalesce_left(&conn->coalesce, engine->clock.now);
+    coalesce_left(&conn->coalesce, engine->clock.turns, engine->clock.now);
     btl_ib_conn_active(conn);
     btl_ib_recovery_arm(conn);
     return 0;
@@ -431,7 +430,7 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
                 return 1;
             }
         }
-        coalesce_left(&conn->coalesce, engine->clock.now);
+        coalesce_left(&conn->coalesce, engine->clock.turns, engine->clock.now);
     }
     queue_message(conn, msg, size);
     btl_ib_engine_enter(engine);
@@ -460,7 +459,7 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
     if (!offload) {
         btl_ib_op_queue(conn, op);
         if (!coalesce_waits(&conn->coalesce, engine->clock.turns)) {
-            coalesce_left(&conn->coalesce, engine->clock.now);
+            coalesce_left(&conn->coalesce, engine->clock.turns, engine->clock.now);
         } else if (coalesce_hold(conn, op->out.size)) {
             return 0;
         } else {

@@ -74,7 +74,7 @@ bool btl_ib_target_get(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_stream_t *stream = NULL;
     uint8_t *memory;
 
-    if (!btl_ib_answers_room(conn)) {
+    if (!btl_ib_answers_reserve(conn)) {
         return false;
     }
     const btl_ib_region_result_t result =
@@ -108,7 +108,7 @@ bool btl_ib_target_atomic(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     uint64_t before = 0;
     uint8_t *word;
 
-    if (!btl_ib_answers_room(conn)) {
+    if (!btl_ib_answers_reserve(conn)) {
         return false;
     }
     btl_ib_accept(conn, view);

@@ -252,24 +252,28 @@ static void left(const btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch, int
  * if what is behind it never takes a datagram of that size: a veth whose other end has a smaller
  * MTU. So a segment that is refused for that reason again and again counts as lost, and the search
  * for the path's size finds out. */
-static bool is_for_now(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int error)
+static bool is_for_now(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int error)
 {
-    const uint64_t now = conn->engine->clock.now;
-    const uint64_t since = conn->transmit.no_buffers_since;
+    const uint64_t ago = conn->engine->clock.now - conn->transmit.no_buffers_since;
 
     if (error != ENOBUFS) {
         return error == EAGAIN || error == EWOULDBLOCK || error == ENOMEM;
     }
-    if (segment->seq == conn->transmit.no_buffers_seq
-        && segment->space == conn->transmit.no_buffers_space && now - since < NO_BUFFERS_OLD) {
-        return now - since < NO_BUFFERS_LONG;
-    }
-    if (now - since >= NO_BUFFERS_LONG) { /* about another one, or long ago */
+    return segment->seq != conn->transmit.no_buffers_seq
+           || segment->space != conn->transmit.no_buffers_space || ago >= NO_BUFFERS_OLD
+           || ago < NO_BUFFERS_LONG;
+}
+
+/* ENOBUFS says "not now" of a segment. Remember it, unless that was said of another one lately. */
+static void note_no_buffers(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    const uint64_t now = conn->engine->clock.now;
+
+    if (now - conn->transmit.no_buffers_since >= NO_BUFFERS_LONG) {
         conn->transmit.no_buffers_seq = segment->seq;
         conn->transmit.no_buffers_space = segment->space;
         conn->transmit.no_buffers_since = now;
     }
-    return true;
 }
 
 /* Hand a batch to the transport. Returns how many datagrams left, and in *taken how many of them
@@ -297,6 +301,9 @@ static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
             break;
         }
         if (is_for_now(conn, segments[done], error)) {
+            if (error == ENOBUFS) {
+                note_no_buffers(conn, segments[done]);
+            }
             conn->engine->count.blocked_transport++;
             break;
         }
@@ -478,15 +485,20 @@ static void take_back(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     btl_ib_sentmap_withdraw(conn, segment);
 }
 
-/* The first that may be sent of what waits in a channel, or NULL. What a GET asked for is left out
- * if its region is gone. */
+/* The first of what waits in a channel, or NULL. */
 static btl_ib_out_t *next_out(const btl_ib_tx_space_t *tx)
+{
+    return BTL_IB_LIST_FIRST(btl_ib_out_t, &tx->submit.pending, link);
+}
+
+/* The first that may be sent of what waits in a channel, or NULL. What a GET asked for is refused
+ * if its region is gone. */
+static btl_ib_out_t *find_next_out(btl_ib_tx_space_t *tx)
 {
     btl_ib_out_t *out;
 
-    while ((out = BTL_IB_LIST_FIRST(btl_ib_out_t, &tx->submit.pending, link)) != NULL
-           && out->kind == BTL_IB_OUT_STREAM
-           && !btl_ib_answers_find(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
+    while ((out = next_out(tx)) != NULL && out->kind == BTL_IB_OUT_STREAM
+           && !btl_ib_answers_find_or_refuse(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
     }
     return out;
 }
@@ -587,7 +599,7 @@ static btl_ib_verdict_t make_batch(btl_ib_conn_t *conn, uint32_t space, batch_t 
     plan_t plan;
 
     batch->count = 0;
-    while (batch->count < most && (out = next_out(tx)) != NULL) {
+    while (batch->count < most && (out = find_next_out(tx)) != NULL) {
         btl_ib_verdict_t verdict = make_plan(conn, space, &plan);
         if (verdict != BTL_IB_GO) {
             return verdict;
@@ -704,6 +716,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bur
     btl_ib_verdict_t verdict = BTL_IB_GO;
     batch_t batch;
 
+    (void) find_next_out(tx); /* what is refused is no bulk */
     /* In latency mode the application gets a short message received in this turn before a burst of
      * bulk leaves. A single short message holds nothing up: its receiver may compute now, and not
      * call again for long. What is less than a burst, what was lost and short messages do not wait:
@@ -719,6 +732,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bur
             return BTL_IB_NO_WINDOW;
         }
         verdict = make_batch(conn, space, &batch, full);
+        (void) find_next_out(tx);
         if (batch.count > 0 && needs_ack(conn) && waits_for_room(conn, tx, space)) {
             /* The next batch waits for the acknowledgement of this one. */
             btl_ib_packet_flag(batch.segments[batch.count - 1], BTL_IB_FLAG_ACK_NOW);
@@ -962,7 +976,7 @@ static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
     if (segment != NULL && batch_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
         btl_ib_recovery_probed_with_copy(conn);
-        if (conn->recovery.probes > 0 && btl_ib_pmtud_asks(conn, segment)) {
+        if (conn->recovery.probes > 0 && btl_ib_pmtud_ask(conn, segment)) {
             btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
         }
         return true;

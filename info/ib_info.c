@@ -175,7 +175,7 @@ int main(int argc, char *argv[])
         puts("ib_info " BTL_IB_VERSION);
         return EXIT_SUCCESS;
     }
-    if (!btl_ib_compat_usable(why, sizeof(why))) {
+    if (!btl_ib_compat_check(why, sizeof(why))) {
         fprintf(stderr, "ib_info: %s: please rebuild it\n", why);
         return EXIT_NO_DEVICE;
     }

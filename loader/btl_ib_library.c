@@ -54,7 +54,7 @@ bool btl_ib_library_load(btl_ib_library_t *library, char *why, size_t len)
     return true;
 }
 
-bool btl_ib_library_ready(btl_ib_library_t *library, bool load, char *out, size_t len)
+bool btl_ib_library_check(btl_ib_library_t *library, bool load, char *out, size_t len)
 {
     char why[160];
 

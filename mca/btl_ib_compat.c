@@ -94,7 +94,7 @@ static int find_opal(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-bool btl_ib_compat_usable(char *why, size_t size)
+bool btl_ib_compat_check(char *why, size_t size)
 {
     opal_libraries_t loaded = {NULL, NULL};
 

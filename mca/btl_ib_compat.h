@@ -66,7 +66,7 @@
 /*
  * What one series of Open MPI has and another lacks must not keep the loader from loading the
  * component: it would stay away without a word, or, if bound lazily, end the job later. So these
- * may be missing, and btl_ib_compat_usable() is called before anything else. Of PMIx those that the
+ * may be missing, and btl_ib_compat_check() is called before anything else. Of PMIx those that the
  * version beside Open MPI 4.1 lacks: for the linker somebody has to need the library.
  */
 #if OPAL_MAJOR_VERSION >= 5
@@ -91,10 +91,10 @@
 #endif
 
 /*
- * Is the Open MPI that loaded us the one that we were compiled for? If not, `why` says in a line
- * what is wrong. Nothing else of ours may be called then.
+ * Check that the Open MPI that loaded us is the one that we were compiled for. If not, `why` says
+ * in a line what is wrong. Nothing else of ours may be called then.
  */
-bool btl_ib_compat_usable(char *why, size_t size);
+bool btl_ib_compat_check(char *why, size_t size);
 
 /*
  * Have the classes of libopen-pal that we share the sizes that its headers say, in particular those

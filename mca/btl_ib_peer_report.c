@@ -131,20 +131,20 @@ void btl_ib_report_device_failed(const btl_ib_ends_t *ends, int error, uint32_t 
 
 /* ---- peers that do not answer ---- */
 
-/* Is that host reported, or are as many as may be? If not, record it. */
-static bool is_reported(btl_ib_peer_reports_t *reports, const char *host)
+/* Record a host that is reported now. False if it was before, or as many as may be were. */
+static bool record_silent(btl_ib_peer_reports_t *reports, const char *host)
 {
     for (uint32_t i = 0; i < reports->silent_count; ++i) {
         if (0 == strcmp(reports->silent[i], host)) {
-            return true;
+            return false;
         }
     }
     if (BTL_IB_REPORT_HOSTS == reports->silent_count) {
         ++reports->silent_more;
-        return true;
+        return false;
     }
     snprintf(reports->silent[reports->silent_count++], sizeof(reports->silent[0]), "%s", host);
-    return false;
+    return true;
 }
 
 static const char *unanswered_advice(const btl_ib_trouble_t *trouble, bool reachable)
@@ -195,7 +195,7 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
     const char *step = unanswered_advice(trouble, reachable);
     char known[256];
 
-    if (is_reported(reports, ends->host)) {
+    if (!record_silent(reports, ends->host)) {
         return;
     }
     if (0 != params->port_min) {
@@ -267,9 +267,9 @@ void btl_ib_report_pending(btl_ib_peer_reports_t *reports)
 
 enum { LIMITS, GUARD, NETWORK, ATOMICS, TRIED };
 
-/* Is this the first of its kind? Also makes texts of both ranks. */
-static bool is_first(btl_ib_peer_reports_t *reports, unsigned kind, uint32_t rank,
-                     btl_ib_ends_t *ends)
+/* Note one of a kind, and make texts of both ranks. True if it is the first of its kind. */
+static bool note_kind(btl_ib_peer_reports_t *reports, unsigned kind, uint32_t rank,
+                      btl_ib_ends_t *ends)
 {
     const bool first = 0 == (reports->mismatches & 1u << kind);
 
@@ -288,7 +288,7 @@ void btl_ib_report_limits_differ(btl_ib_peer_reports_t *reports, const btl_ib_mo
         peer->message_max > BTL_IB_HEADER_ROOM ? peer->message_max - BTL_IB_HEADER_ROOM : 0;
     btl_ib_ends_t ends;
 
-    if (is_first(reports, LIMITS, rank, &ends)) {
+    if (note_kind(reports, LIMITS, rank, &ends)) {
         btl_ib_show_help("limits differ", ends.our_rank, opal_process_info.nodename,
                          limits->btl_eager_limit, limits->btl_max_send_size,
                          eager ? "btl_ib_eager_limit" : "btl_ib_max_send_size", ends.rank,
@@ -318,7 +318,7 @@ void btl_ib_report_guard_differs(btl_ib_peer_reports_t *reports, const btl_ib_mo
     const btl_ib_guard_kind_t ours = reports->self->guard;
     btl_ib_ends_t ends;
 
-    if (is_first(reports, GUARD, rank, &ends)) {
+    if (note_kind(reports, GUARD, rank, &ends)) {
         btl_ib_show_help("protection differs", ends.our_rank, opal_process_info.nodename,
                          btl_ib_guard_ops(ours)->name, guard_text(ours), ends.rank, peer->host,
                          btl_ib_guard_ops(peer->guard)->name, guard_text(peer->guard));
@@ -355,7 +355,7 @@ void btl_ib_report_no_network(btl_ib_peer_reports_t *reports, const btl_ib_modex
 {
     btl_ib_ends_t ends;
 
-    if (is_first(reports, NETWORK, rank, &ends)) {
+    if (note_kind(reports, NETWORK, rank, &ends)) {
         char *ours = describe_rails(reports->self);
         char *theirs = describe_rails(peer);
 
@@ -372,7 +372,7 @@ void btl_ib_report_tried(btl_ib_peer_reports_t *reports, uint32_t rank, const ch
 {
     btl_ib_ends_t ends;
 
-    if (is_first(reports, TRIED, rank, &ends)) {
+    if (note_kind(reports, TRIED, rank, &ends)) {
         btl_ib_show_help("also tried", ends.our_rank, opal_process_info.nodename, ends.rank, host,
                          pairs);
     }
@@ -386,7 +386,7 @@ void btl_ib_report_atomics_differ(btl_ib_peer_reports_t *reports, const btl_ib_m
     char their_device[128];
     btl_ib_ends_t ends;
 
-    if (is_first(reports, ATOMICS, rank, &ends)) {
+    if (note_kind(reports, ATOMICS, rank, &ends)) {
         describe_rail(theirs, their_device, sizeof(their_device));
         btl_ib_show_help("atomics differ", ends.our_rank, opal_process_info.nodename, device,
                          btl_ib_atomics_string(reports->self->rails[rail].atomics),

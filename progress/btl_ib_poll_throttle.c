@@ -26,7 +26,7 @@ static void count_down(btl_ib_poll_throttle_t *throttle, int calls)
     STORE(to_clock, to_clock);
 }
 
-bool btl_ib_poll_throttle_due(btl_ib_poll_throttle_t *throttle, uint64_t now)
+bool btl_ib_poll_throttle_count(btl_ib_poll_throttle_t *throttle, uint64_t now)
 {
     const int left = LOAD(after_clock);
 

@@ -58,8 +58,8 @@ typedef struct btl_ib_poll_throttle {
 /* Alone at first. */
 void btl_ib_poll_throttle_init(btl_ib_poll_throttle_t *throttle);
 
-/* Progress was called. Returns whether there is nothing to do; else ask
- * btl_ib_poll_throttle_due(). */
+/* Progress was called. Returns whether there is nothing to do; else call
+ * btl_ib_poll_throttle_count(). */
 static inline bool btl_ib_poll_throttle_skip(btl_ib_poll_throttle_t *throttle)
 {
     const int left = atomic_load_explicit(&throttle->to_clock, memory_order_relaxed) - 1;
@@ -68,8 +68,8 @@ static inline bool btl_ib_poll_throttle_skip(btl_ib_poll_throttle_t *throttle)
     return left > 0;
 }
 
-/* Is this call to poll? */
-bool btl_ib_poll_throttle_due(btl_ib_poll_throttle_t *throttle, uint64_t now);
+/* Count a call that was not skipped. Returns whether it is to poll. */
+bool btl_ib_poll_throttle_count(btl_ib_poll_throttle_t *throttle, uint64_t now);
 
 /* Something was sent: the next call polls. */
 static inline void btl_ib_poll_throttle_reset(btl_ib_poll_throttle_t *throttle)
@@ -85,7 +85,7 @@ static inline void btl_ib_poll_throttle_set_alone(btl_ib_poll_throttle_t *thrott
     throttle->alone = alone;
 }
 
-/* How often progress calls asked btl_ib_poll_throttle_due(); wraps. For other threads. */
+/* How often btl_ib_poll_throttle_count() was called; wraps. For other threads. */
 static inline uint32_t btl_ib_poll_throttle_calls(btl_ib_poll_throttle_t *throttle)
 {
     return atomic_load_explicit(&throttle->calls, memory_order_relaxed);

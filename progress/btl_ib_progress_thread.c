@@ -56,8 +56,9 @@ static bool is_needed(const btl_ib_engine_t *engine)
     return btl_ib_engine_serves(engine) || UINT64_MAX != btl_ib_engine_async_due(engine);
 }
 
-/* Did the application call progress since the last check? Then all is taken care of. */
-static bool was_called(const btl_ib_progress_thread_t *self, watch_t *watch)
+/* Note how often the application called progress. True if it did since the last check: then all is
+ * taken care of. */
+static bool note_calls(const btl_ib_progress_thread_t *self, watch_t *watch)
 {
     const uint32_t calls = btl_ib_poll_throttle_calls(self->config.throttle);
     const bool called = calls != watch->calls;
@@ -146,7 +147,7 @@ static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint6
 /* Returns how long to sleep, us. */
 static uint64_t check(btl_ib_progress_thread_t *self, watch_t *watch)
 {
-    const bool called = was_called(self, watch);
+    const bool called = note_calls(self, watch);
     uint64_t now;
     uint64_t sleep;
 
@@ -200,7 +201,7 @@ static void *run(void *arg)
     while (!atomic_load(&self->leave)) {
         if (UNTIL_WOKEN == sleep && !watch.by_device) {
             /* Just started, or just woken by the application: give it time. */
-            (void) was_called(self, &watch);
+            (void) note_calls(self, &watch);
             watch.fds = 0;
             sleep = self->config.period;
         } else {

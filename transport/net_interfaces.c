@@ -416,9 +416,9 @@ static const char *why_host_only_pair(const btl_ib_links_t *links, const btl_ib_
                : "both of its ends (veth) are on this host";
 }
 
-/* Does a bridge lead off this host by that member? Taps, and veths with an end in another
+/* Follow a member of a bridge. True if it leads off this host. Taps, and veths with an end in another
  * namespace, belong to guests and containers. */
-static bool leads_out_of_bridge(const btl_ib_links_t *links, btl_ib_link_t *member)
+static bool follow_member(const btl_ib_links_t *links, btl_ib_link_t *member)
 {
     if (strcmp(member->kind, "tun") == 0 || (is_pair(member) && member->lower_elsewhere)) {
         return false;
@@ -431,7 +431,7 @@ static const char *why_host_only_bridge(const btl_ib_links_t *links, const btl_i
     for (size_t i = 0; i < links->count; i++) {
         btl_ib_link_t *member = &links->link[i];
 
-        if (member->master == bridge->index && leads_out_of_bridge(links, member)) {
+        if (member->master == bridge->index && follow_member(links, member)) {
             return NULL;
         }
     }

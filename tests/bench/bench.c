@@ -108,7 +108,7 @@ static void host_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *
     called(host);
 }
 
-static bool host_deliverable(void *context, btl_ib_conn_t *conn, uint8_t tag)
+static bool host_deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag)
 {
     (void) conn;
     return !((bench_host_t *) context)->deaf[tag];

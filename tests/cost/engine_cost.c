@@ -143,7 +143,7 @@ static bool on_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remo
     return false;
 }
 
-static bool on_deliverable(void *context, btl_ib_conn_t *conn, uint8_t tag)
+static bool on_deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag)
 {
     (void) context;
     (void) conn;

@@ -37,7 +37,7 @@ bool app_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rai
     return known;
 }
 
-static proc_t *peer_of(proc_t *proc, btl_ib_conn_t *conn)
+static proc_t *peer_of(proc_t *proc, const btl_ib_conn_t *conn)
 {
     proc_t *peer = proc_by_name(proc->sim, btl_ib_conn_name(conn));
 
@@ -47,7 +47,7 @@ static proc_t *peer_of(proc_t *proc, btl_ib_conn_t *conn)
     return peer;
 }
 
-static link_t *link_of(proc_t *proc, btl_ib_conn_t *conn)
+static link_t *link_of(proc_t *proc, const btl_ib_conn_t *conn)
 {
     proc_t *peer = peer_of(proc, conn);
     link_t *link = proc_link(proc, peer->index, btl_ib_conn_rail(conn));
@@ -571,7 +571,7 @@ void app_try(proc_t *proc, uint32_t id)
 
 /* ---- callbacks ---- */
 
-bool app_deliverable(void *context, btl_ib_conn_t *conn, uint8_t tag)
+bool app_deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag)
 {
     proc_t *proc = context;
     sim_t *sim = proc->sim;

@@ -714,7 +714,7 @@ void app_close(proc_t *proc, uint32_t peer, uint32_t rail, bool drain);
 void app_poll(proc_t *proc);
 void app_forget_links(proc_t *proc);
 void app_destroy(proc_t *proc, link_t *link);
-bool app_deliverable(void *context, btl_ib_conn_t *conn, uint8_t tag);
+bool app_deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag);
 void app_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size);
 void app_on_sent(void *context, btl_ib_msg_t *msg);
 void app_on_done(void *context, btl_ib_msg_t *msg, int status);

@@ -123,7 +123,7 @@ int rc_open(const btl_ib_open_params_t *params, btl_ib_transport_t **t)
 
     ip->sin_family = AF_INET;
     ip->sin_addr.s_addr = htonl(0x0a000001);
-    assert_true(btl_ib_verbs_ready(&(btl_ib_search_t){.provider = NULL}, true));
+    assert_true(btl_ib_verbs_prepare(&(btl_ib_search_t){.provider = NULL}, true));
     return btl_ib_verbs_rc_type.open(&device, params, t);
 }
 

@@ -45,7 +45,7 @@ static void test_load(void **state)
     char text[128] = "";
 
     (void) state;
-    assert_false(btl_ib_library_ready(&library, false, text, sizeof(text)));
+    assert_false(btl_ib_library_check(&library, false, text, sizeof(text)));
     assert_string_equal(text, "not loaded");
     btl_ib_library_file(&library, text, sizeof(text));
     assert_string_equal(text, "unknown");
@@ -53,7 +53,7 @@ static void test_load(void **state)
     assert_true(btl_ib_library_load(&library, NULL, 0));
     assert_true(calls.cbrt(27.0) < 3.1);
     assert_true(calls.ldexp(3.0, 2) == 12.0);
-    assert_true(btl_ib_library_ready(&library, false, text, sizeof(text)));
+    assert_true(btl_ib_library_check(&library, false, text, sizeof(text)));
     btl_ib_library_file(&library, text, sizeof(text));
     assert_memory_equal(text, "libm", 4);
 }
@@ -78,7 +78,7 @@ static void test_missing(void **state)
     assert_false(btl_ib_library_load(&library, text, sizeof(text)));
     assert_memory_equal(text, "libbtl_ib_none.so.1: ", 21);
     assert_false(btl_ib_library_load(&library, NULL, 0));
-    assert_false(btl_ib_library_ready(&library, true, text, sizeof(text)));
+    assert_false(btl_ib_library_check(&library, true, text, sizeof(text)));
     assert_memory_equal(text, "cannot be loaded: libbtl_ib_none.so.1: ", 39);
 
     library = library_of("libm.so.6", unknown);

@@ -32,7 +32,7 @@ static int setup(void **state)
 static bool call(uint64_t took, bool came, bool busy)
 {
     ns += took;
-    if (btl_ib_poll_throttle_skip(&throttle) || !btl_ib_poll_throttle_due(&throttle, now())) {
+    if (btl_ib_poll_throttle_skip(&throttle) || !btl_ib_poll_throttle_count(&throttle, now())) {
         return false;
     }
     btl_ib_poll_throttle_polled(&throttle, now(), came, busy);

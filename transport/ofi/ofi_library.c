@@ -32,7 +32,7 @@ void btl_ib_ofi_library(bool load, char *out, size_t len)
 {
     char running[192];
 
-    if (btl_ib_library_ready(&library, load, running, sizeof(running))) {
+    if (btl_ib_library_check(&library, load, running, sizeof(running))) {
         const uint32_t version = fi_version();
         snprintf(running, sizeof(running), "running %u.%u", FI_MAJOR(version), FI_MINOR(version));
     }

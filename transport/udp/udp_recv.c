@@ -317,7 +317,7 @@ static bool is_busy(const btl_ib_udp_poll_t *poll, uint32_t index)
 }
 
 /* Count one look. Returns whether it is the one that goes round. */
-static bool is_round(btl_ib_udp_poll_t *poll, uint32_t sockets)
+static bool count_look(btl_ib_udp_poll_t *poll, uint32_t sockets)
 {
     if (++poll->looks % ROUND != 0) {
         return false;
@@ -335,7 +335,7 @@ static uint32_t whose_turn(btl_ib_udp_poll_t *poll, const btl_ib_udp_sockets_t *
 {
     const uint32_t first = sockets->shared - 1;
 
-    if (is_round(poll, sockets->count)) {
+    if (count_look(poll, sockets->count)) {
         poll->round = poll->round + 1 < sockets->count ? poll->round + 1 : 0;
         return poll->round;
     }
@@ -350,13 +350,16 @@ static uint32_t whose_turn(btl_ib_udp_poll_t *poll, const btl_ib_udp_sockets_t *
 
 /* ---- epoll ---- */
 
-/* Is it worth asking which sockets have something, and can that be asked? */
-static bool uses_epoll(btl_ib_udp_poll_t *poll, btl_ib_udp_sockets_t *sockets)
+/* Is it worth asking which sockets have something, as far as it is known that this can be asked? */
+static bool wants_epoll(const btl_ib_udp_poll_t *poll, const btl_ib_udp_sockets_t *sockets)
 {
-    if (sockets->count <= FEW || (poll->in_vain < SWEEPS_IN_VAIN && poll->busy <= FEW)
-        || poll->no_epoll) {
-        return false;
-    }
+    return sockets->count > FEW && (poll->in_vain >= SWEEPS_IN_VAIN || poll->busy > FEW)
+           && !poll->no_epoll;
+}
+
+/* Make the epoll set, unless there is one. False if there can be none. */
+static bool open_epoll(btl_ib_udp_poll_t *poll, btl_ib_udp_sockets_t *sockets)
+{
     poll->no_epoll = btl_ib_udp_sockets_epoll(sockets) < 0;
     return !poll->no_epoll;
 }
@@ -443,9 +446,9 @@ static void sweep(const looker_t *l, uint32_t empty)
                                                : SWEEP_WAIT_MAX;
 }
 
-/* Something of bulk was just found, and nothing else for long: then each second look only is at
- * the latency lane. */
-static bool is_bulk_first(btl_ib_udp_poll_t *poll)
+/* If something of bulk was just found, and nothing else for long, each second look only is at the
+ * latency lane. Returns whether this one is at bulk. */
+static bool choose_bulk_first(btl_ib_udp_poll_t *poll)
 {
     poll->bulk_first = !poll->bulk_first && poll->seen[0] == poll->looks
                        && poll->looks - poll->latency_seen > LATENCY_QUIET;
@@ -457,7 +460,7 @@ static void look_in_turn(const looker_t *l)
 {
     btl_ib_udp_poll_t *poll = l->poll;
     const bool bulk = l->sockets->shared > 1 && is_busy(poll, 0);
-    const bool bulk_first = bulk && (poll->bulk_waits >= BULK_WAITS || is_bulk_first(poll));
+    const bool bulk_first = bulk && (poll->bulk_waits >= BULK_WAITS || choose_bulk_first(poll));
     const uint32_t index = bulk_first ? 0 : whose_turn(poll, l->sockets);
     bool found = look(l, index);
 
@@ -478,8 +481,8 @@ void btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, btl_ib_udp_sockets_t *sock
 
     if (sockets->count <= 1) {
         (void) (sockets->count == 1 && look(&l, 0));
-    } else if (poll->ready != 0 || uses_epoll(poll, sockets)) {
-        (void) is_round(poll, sockets->count);
+    } else if (poll->ready != 0 || (wants_epoll(poll, sockets) && open_epoll(poll, sockets))) {
+        (void) count_look(poll, sockets->count);
         (void) look_at_ready(&l);
     } else {
         look_in_turn(&l);

@@ -395,7 +395,7 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
     return device;
 }
 
-bool btl_ib_verbs_ready(const btl_ib_search_t *search, bool cm)
+bool btl_ib_verbs_prepare(const btl_ib_search_t *search, bool cm)
 {
     char why[128];
 

@@ -94,11 +94,11 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
 void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, char *out,
                               size_t len);
 
-/* May devices be looked for? Loads libibverbs, and for RC (`cm`) librdmacm. If not (a provider of
+/* Prepare to look for devices. Loads libibverbs, and for RC (`cm`) librdmacm. If not (a provider of
  * libfabric was asked for, there is no RDMA device, a library is missing) the log says why.
  * Without a device libibverbs is not to be called: with little locked memory allowed it warns on
  * stderr. */
-bool btl_ib_verbs_ready(const btl_ib_search_t *search, bool cm);
+bool btl_ib_verbs_prepare(const btl_ib_search_t *search, bool cm);
 
 /* devices_free(), facts() and describe() of btl_ib_transport_type_t. */
 void btl_ib_verbs_devices_free(btl_ib_device_t *list, int count);

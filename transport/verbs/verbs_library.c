@@ -37,7 +37,7 @@ void btl_ib_verbs_library(bool load, char *out, size_t len)
     char running[192];
     char file[64];
 
-    if (btl_ib_library_ready(&library, load, running, sizeof(running))) {
+    if (btl_ib_library_check(&library, load, running, sizeof(running))) {
         btl_ib_library_file(&library, file, sizeof(file));
         snprintf(running, sizeof(running), "running %s", file);
     }

@@ -155,7 +155,7 @@ static int rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     int rc = 0;
 
     *list = NULL;
-    if (!btl_ib_verbs_ready(search, true)) {
+    if (!btl_ib_verbs_prepare(search, true)) {
         return 0;
     }
     btl_ib_verbs_prepare_fork(search);
@@ -513,17 +513,16 @@ static int open_queues(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
 
 /* With kernels before 5.12 children of fork() do not get registered pages, whatever else lies on
  * them. So they must not be the user's, whose child would crash. */
-static bool keeps_from_children(const btl_ib_rc_t *rc)
+static bool plan_rdma_of_user_memory(const btl_ib_rc_t *rc)
 {
-    const bool keeps = ibv_is_fork_initialized() == IBV_FORK_ENABLED;
-
-    if (keeps) {
-        BTL_IB_VERBS_LOG(&rc->port.verbs, 1,
-                         "%s: processors move memory: for the sake of fork() this kernel takes "
-                         "registered pages from children (btl_ib_fork_safe)",
-                         rc->port.verbs.base.name);
+    if (ibv_is_fork_initialized() != IBV_FORK_ENABLED) {
+        return true;
     }
-    return keeps;
+    BTL_IB_VERBS_LOG(&rc->port.verbs, 1,
+                     "%s: processors move memory: for the sake of fork() this kernel takes "
+                     "registered pages from children (btl_ib_fork_safe)",
+                     rc->port.verbs.base.name);
+    return false;
 }
 
 /* What operations on memory the device does; of each peer `wanted` reads at once at most. iWARP has
@@ -536,7 +535,7 @@ static void plan_rdma(btl_ib_rc_t *rc, int wanted)
                           ? device->max_qp_rd_atom
                           : device->max_qp_init_rd_atom;
 
-    attr->rdma = !keeps_from_children(rc);
+    attr->rdma = plan_rdma_of_user_memory(rc);
     rc->port.reads = (uint8_t) (reads < 0 ? 0 : reads > wanted ? wanted : reads);
     attr->rdma_max = btl_ib_verbs_min(rc->port.verbs.port_attr.max_msg_sz, RDMA_MAX);
     attr->rdma_copied = rc->port.bounce_size;

@@ -298,7 +298,7 @@ int btl_ib_rc_cm_connect(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t number
         begin(rc, peer, number);
     }
     const uint64_t begun_at = channel->conn != NULL ? channel->conn->begun_at : 0;
-    return btl_ib_rc_backoff_hopeless(&channel->backoff, now, begun_at) ? EHOSTUNREACH : EAGAIN;
+    return btl_ib_rc_backoff_give_up(&channel->backoff, now, begun_at) ? EHOSTUNREACH : EAGAIN;
 }
 
 /* What becomes of a request, step by step. */
@@ -507,9 +507,9 @@ static bool read_event(btl_ib_rc_t *rc, cm_event_t *out)
     return true;
 }
 
-/* A look is a system call, so not each poll has one; but who polls seldom must not wait for
- * that. */
-static bool is_due(btl_ib_rc_t *rc)
+/* Count a poll. A look is a system call, so not each poll has one; but a process that polls seldom
+ * must not wait for that. Returns whether this one has. */
+static bool count_poll(btl_ib_rc_t *rc)
 {
     const bool busy = rc->conns.pending + rc->conns.suspected > 0;
     struct timespec now;
@@ -544,7 +544,7 @@ bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc)
 {
     cm_event_t event;
 
-    if (rc->state.error != 0 || !is_due(rc)) {
+    if (rc->state.error != 0 || !count_poll(rc)) {
         return false;
     }
     if (btl_ib_rc_events_read(rc)) {

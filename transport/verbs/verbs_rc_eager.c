@@ -361,7 +361,7 @@ void btl_ib_rc_eager_fade(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, 
     }
 }
 
-bool btl_ib_rc_eagers_quiet(btl_ib_rc_eagers_t *eagers)
+bool btl_ib_rc_eagers_turn_off(btl_ib_rc_eagers_t *eagers)
 {
     turn_off_below(eagers, UINT32_MAX);
     return eagers->fading == 0;

@@ -164,6 +164,6 @@ static inline void btl_ib_rc_eager_reset(btl_ib_rc_eager_t *eager)
 void btl_ib_rc_eagers_stop(const btl_ib_rc_eagers_t *eagers);
 
 /* Switch all off. Returns whether all are known to have stopped; if not, ask again after a poll. */
-bool btl_ib_rc_eagers_quiet(btl_ib_rc_eagers_t *eagers);
+bool btl_ib_rc_eagers_turn_off(btl_ib_rc_eagers_t *eagers);
 
 #endif

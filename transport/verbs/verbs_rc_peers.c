@@ -248,7 +248,7 @@ void btl_ib_rc_backoff_wanted(btl_ib_rc_backoff_t *backoff, uint64_t now)
     backoff->wanted_at = backoff->wanted_at == 0 ? now : backoff->wanted_at;
 }
 
-bool btl_ib_rc_backoff_hopeless(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t begun_at)
+bool btl_ib_rc_backoff_give_up(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t begun_at)
 {
     const bool hopeless =
         begun_at != 0 ? now >= begun_at + PATIENCE_US

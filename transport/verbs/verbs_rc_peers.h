@@ -33,9 +33,9 @@ typedef struct btl_ib_rc_backoff {
 /* There is something to send. */
 void btl_ib_rc_backoff_wanted(btl_ib_rc_backoff_t *backoff, uint64_t now);
 
-/* Is what waits to be sent as good as lost? The attempt under way began at `begun_at`; 0: there is
- * none. */
-bool btl_ib_rc_backoff_hopeless(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t begun_at);
+/* Give up what waits to be sent if it is as good as lost. Returns whether it is. The attempt under
+ * way began at `begun_at`; 0: there is none. */
+bool btl_ib_rc_backoff_give_up(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t begun_at);
 
 /* The peer connects itself. */
 void btl_ib_rc_backoff_crossed(btl_ib_rc_backoff_t *backoff, uint64_t now);

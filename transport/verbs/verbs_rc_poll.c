@@ -349,7 +349,7 @@ int btl_ib_rc_wait_fd(btl_ib_transport_t *t)
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
 
     /* A port that is down is not polled, and a ring makes no event of the channel. */
-    if (rc->state.down || !btl_ib_rc_eagers_quiet(&rc->eagers)) {
+    if (rc->state.down || !btl_ib_rc_eagers_turn_off(&rc->eagers)) {
         return -1;
     }
     return btl_ib_rc_cqs_arm(&rc->cqs);

@@ -109,7 +109,7 @@ static int ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     int rc = 0;
 
     *list = NULL;
-    if (!btl_ib_verbs_ready(search, false)) {
+    if (!btl_ib_verbs_prepare(search, false)) {
         return 0;
     }
     struct ibv_device **all = ibv_get_device_list(&count);
@@ -326,8 +326,9 @@ static int received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t *ev
     return 1;
 }
 
-/* Are completions at hand? They are kept for the next poll. */
-static bool has_completions(btl_ib_ud_t *ud)
+/* Poll for completions, unless some are at hand. Returns whether there are any: they are kept for
+ * the next poll. */
+static bool poll_completions(btl_ib_ud_t *ud)
 {
     btl_ib_ud_polling_t *polling = &ud->polling;
 
@@ -378,7 +379,7 @@ static int ud_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
     if (++ud->polling.polls >= BTL_IB_UD_EVENTS_EVERY) {
         read_completion_events(ud);
     }
-    if (has_completions(ud)) {
+    if (poll_completions(ud)) {
         if (ud->polling.armed) {
             disarm(ud);
         }
@@ -412,7 +413,7 @@ static int ud_wait_fd(btl_ib_transport_t *t)
     }
     ud->polling.armed = true;
     /* What came before the queue was armed makes no event of the channel. */
-    return ud->state.error != 0 || has_completions(ud) ? -1 : ud->comp.fd;
+    return ud->state.error != 0 || poll_completions(ud) ? -1 : ud->comp.fd;
 }
 
 /* ---- the transport ---- */

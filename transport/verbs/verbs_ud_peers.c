@@ -122,8 +122,8 @@ static int make_handle(const btl_ib_ud_port_t *port, btl_ib_ud_host_t *host)
     return -EHOSTUNREACH;
 }
 
-/* Is there room for one host more? It may move all. */
-static bool hosts_have_room(btl_ib_ud_peers_t *peers)
+/* Make room for one host more, which may move all. False: no memory. */
+static bool hosts_make_room(btl_ib_ud_peers_t *peers)
 {
     return peers->host_free != 0 || peers->hosts < peers->host_room || hosts_grow(peers);
 }
@@ -150,7 +150,7 @@ static int64_t host_get(btl_ib_ud_peers_t *peers, const union ibv_gid *gid, uint
         peers->host[index - 1].users++;
         return index - 1;
     }
-    if (!hosts_have_room(peers)) {
+    if (!hosts_make_room(peers)) {
         return -ENOMEM;
     }
     btl_ib_ud_host_t host = {.gid = *gid, .lid = lid, .users = 1};
@@ -197,7 +197,7 @@ void btl_ib_ud_peers_clean(btl_ib_ud_peers_t *peers)
 /* The old handle leaves, in the name of a host without users. */
 static bool host_renew(btl_ib_ud_peers_t *peers, uint32_t index)
 {
-    if (!hosts_have_room(peers)) {
+    if (!hosts_make_room(peers)) {
         return false;
     }
     btl_ib_ud_host_t before = peers->host[index];

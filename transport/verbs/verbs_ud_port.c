@@ -194,8 +194,9 @@ static void find_address(btl_ib_ud_port_t *port)
     free(list);
 }
 
-/* Has a port that was down all that peers know of it? */
-static bool is_back(btl_ib_ud_port_t *port)
+/* Look whether a port that was down has all that peers know of it, at whatever index its address is
+ * now. */
+static bool bring_back(btl_ib_ud_port_t *port)
 {
     if (!btl_ib_verbs_port_up(&port->verbs) || check_partition(port) != 0) {
         return false;
@@ -217,5 +218,5 @@ bool btl_ib_ud_port_events(btl_ib_ud_port_t *port, btl_ib_verbs_state_t *state)
     } else if (error != 0) {
         btl_ib_verbs_state_down(state, error);
     }
-    return error == 0 && state->down != 0 && is_back(port);
+    return error == 0 && state->down != 0 && bring_back(port);
 }

@@ -294,7 +294,7 @@ static bool failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
     return false;
 }
 
-bool btl_ib_failover_silent(btl_ib_conn_t *conn)
+bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
 {
     btl_ib_route_retry(conn);
     if (!btl_ib_rail_usable(conn->route.via) || !btl_ib_route_leads(conn)) {

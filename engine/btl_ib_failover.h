@@ -62,7 +62,7 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
  * But if its process answers by another rail, this route is broken. A peer that answers by this
  * route needs no other as a rule: what does not get through is too large (btl_ib_pmtud.h), or was
  * deferred. True: the connection goes on by another rail. */
-bool btl_ib_failover_silent(btl_ib_conn_t *conn);
+bool btl_ib_failover_on_silence(btl_ib_conn_t *conn);
 
 /* ---- rail ---- */
 

@@ -303,7 +303,7 @@ static void loss_expired(btl_ib_conn_t *conn)
             return;
         }
     }
-    if (conn->recovery.half_probed || !btl_ib_failover_silent(conn)) {
+    if (conn->recovery.half_probed || !btl_ib_failover_on_silence(conn)) {
         probe(conn);
     }
     btl_ib_recovery_arm(conn);

@@ -137,8 +137,8 @@ static void note_stop(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_
     btl_ib_trace_blocked(conn, space, causes[verdict]);
 }
 
-/* Wait for what stopped the last that left, if anything did. Returns whether anything else may leave
- * now. */
+/* Wait for what stopped the last that left, if anything did. Returns whether anything else may
+ * leave now. */
 static bool go_on(btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t verdict, bool full)
 {
     if (verdict != BTL_IB_GO || full) {

@@ -55,8 +55,8 @@ typedef struct btl_ib_library {
  */
 bool btl_ib_library_load(btl_ib_library_t *library, char *why, size_t len);
 
-/* Check that it is loaded; if `load`, load it. If it is not, `out` says so: "not loaded", or "cannot be loaded: "
- * and why. */
+/* Check that it is loaded; if `load`, load it. If it is not, `out` says so: "not loaded", or
+ * "cannot be loaded: " and why. */
 bool btl_ib_library_check(btl_ib_library_t *library, bool load, char *out, size_t len);
 
 /* The name of the file that was loaded, symbolic links resolved: "libibverbs.so.1.14.44.0".

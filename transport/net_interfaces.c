@@ -416,8 +416,8 @@ static const char *why_host_only_pair(const btl_ib_links_t *links, const btl_ib_
                : "both of its ends (veth) are on this host";
 }
 
-/* Follow a member of a bridge. True if it leads off this host. Taps, and veths with an end in another
- * namespace, belong to guests and containers. */
+/* Follow a member of a bridge. True if it leads off this host. Taps, and veths with an end in
+ * another namespace, belong to guests and containers. */
 static bool follow_member(const btl_ib_links_t *links, btl_ib_link_t *member)
 {
     if (strcmp(member->kind, "tun") == 0 || (is_pair(member) && member->lower_elsewhere)) {

@@ -33,7 +33,9 @@ typedef struct btl_ib_rdma {
     mca_btl_base_rdma_completion_fn_t cbfunc; /* may be NULL */
     void *cbcontext;
     void *cbdata;
-    bool in_callback; /* it is over, and `caller` tells its owner */
+    uint64_t remote_address; /* as Open MPI named it */
+    btl_ib_osc_atomic_t osc; /* of an atomic, where osc/rdma may wait for itself */
+    bool in_callback;        /* it is over, and `caller` tells its owner */
     pthread_t caller;
     uint64_t number;           /* of its start, in the module */
     btl_ib_list_t link;        /* in the module's list, in the order of the numbers */
@@ -52,6 +54,7 @@ OBJ_CLASS_INSTANCE(btl_ib_rdma_t, opal_free_list_item_t, rdma_constructor, NULL)
 
 int btl_ib_rdma_init(btl_ib_module_t *module)
 {
+    mca_btl_ib_component.osc_locks.watched = btl_ib_compat_osc_waits_for_itself();
     btl_ib_list_init(&module->rdma.active);
     return btl_ib_free_list_init(&module->rdma.ops, sizeof(btl_ib_rdma_t),
                                  OBJ_CLASS(btl_ib_rdma_t));
@@ -126,6 +129,41 @@ static void forget(btl_ib_rdma_t *rdma)
     OBJ_RELEASE(endpoint); /* retained by start() */
 }
 
+/*
+ * An atomic begins. With osc/rdma of Open MPI 4.1.1 to 4.1.4 it may be the one that would be
+ * repeated for ever. Called with the lock held.
+ */
+static void note_start(btl_ib_rdma_t *rdma)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+
+    btl_ib_osc_locks_start(&component->osc_locks.words, &rdma->osc, &rdma->op, rdma->endpoint,
+                           rdma->remote_address, pthread_self());
+    if (OPAL_UNLIKELY(BTL_IB_OSC_HAS == rdma->osc.step && !component->osc_locks.told)) {
+        component->osc_locks.told = true;
+        BTL_IB_VERBOSE(1,
+                       "osc/rdma of Open MPI %s waits for a lock of a dynamic window that it has "
+                       "itself: from now on it is told that it has it",
+                       opal_version_string);
+    }
+}
+
+/* The result of an atomic, as its owner expects it in its memory. */
+static void store_result(btl_ib_rdma_t *rdma)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    const size_t size = btl_ib_atomic_size(rdma->op.type);
+    uint64_t result = rdma->op.result;
+    uint32_t half;
+
+    if (component->osc_locks.watched) {
+        result = btl_ib_osc_locks_done(&component->osc_locks.words, &rdma->osc, result);
+    }
+    /* Of a word of 32 bits the result has the value, not the first bytes. */
+    half = (uint32_t) result;
+    memcpy(rdma->local_address, sizeof(half) == size ? (const void *) &half : &result, size);
+}
+
 /* Tell the owner, then forget. It stays in the module's list until its callback has returned: an
  * owner that flush() told that all is done may free what the callback uses. */
 static void complete(btl_ib_rdma_t *rdma, int status)
@@ -136,12 +174,7 @@ static void complete(btl_ib_rdma_t *rdma, int status)
         report_status(rdma, status);
     }
     if (0 == status && BTL_IB_OP_ATOMIC == rdma->op.kind && NULL != rdma->local_address) {
-        /* Of a word of 32 bits the result has the value, not the first bytes. */
-        const uint32_t half = (uint32_t) rdma->op.result;
-        const size_t size = btl_ib_atomic_size(rdma->op.type);
-
-        memcpy(rdma->local_address, sizeof(half) == size ? (const void *) &half : &rdma->op.result,
-               size);
+        store_result(rdma);
     }
     if (NULL != rdma->cbfunc && !endpoint->closing) {
         rdma->in_callback = true;
@@ -232,6 +265,7 @@ static int prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_
     }
     rdma->endpoint = endpoint;
     rdma->local_address = local_address;
+    rdma->remote_address = remote_address;
     rdma->in_callback = false;
     rdma->op.kind = kind;
     rdma->op.local = local_address;
@@ -264,6 +298,9 @@ static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, 
     rdma->number = ++module->rdma.started;
     btl_ib_list_push_tail(&module->rdma.active, &rdma->link);
     OBJ_RETAIN(endpoint); /* until forget() */
+    if (BTL_IB_OP_ATOMIC == rdma->op.kind && component->osc_locks.watched) {
+        note_start(rdma);
+    }
     if (rdma->op.by_device && NULL == conn) {
         conn = btl_ib_endpoint_loopback(module);
     }

@@ -32,14 +32,21 @@ uint64_t btl_ib_now_ns(void)
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
-/* Does `version` ("4.1.4", "v4.1.4rc1", "Open MPI v4.1.4") belong to the series we are for? */
+/* The number in a version such as "4.1.4", "v4.1.4rc1" or "Open MPI v4.1.4". */
+static const char *number_of(const char *version)
+{
+    while ('\0' != *version && !isdigit((unsigned char) *version)) {
+        ++version;
+    }
+    return version;
+}
+
+/* Does `version` belong to the series we are for? */
 static bool is_our_series(const char *version)
 {
     const size_t len = strlen(BTL_IB_BUILT_FOR_SERIES);
 
-    while ('\0' != *version && !isdigit((unsigned char) *version)) {
-        ++version;
-    }
+    version = number_of(version);
     return 0 == strncmp(version, BTL_IB_BUILT_FOR_SERIES, len)
            && !isdigit((unsigned char) version[len]);
 }
@@ -113,6 +120,14 @@ bool btl_ib_compat_check(char *why, size_t size)
         return false;
     }
     return btl_ib_compat_layout(why, size);
+}
+
+bool btl_ib_compat_osc_waits_for_itself(void)
+{
+    int release = 0;
+
+    return 1 == sscanf(number_of(opal_version_string), "4.1.%d", &release) && release >= 1
+           && release <= 4;
 }
 
 int btl_ib_compat_modex_send(const mca_base_component_t *component, const void *data, size_t size)

@@ -205,6 +205,10 @@ static inline bool btl_ib_compat_on_device(const opal_convertor_t *convertor)
 int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
                              bool wait, void **data, size_t *size);
 
+/* Is this one of the releases whose osc/rdma waits for a lock that it has (btl_ib_osc_lock.h)?
+ * Those are 4.1.1 to 4.1.4. */
+bool btl_ib_compat_osc_waits_for_itself(void);
+
 /* How many processes the runtime has places for, in all jobs that it started and may start: the
  * same for those that are spawned later. 0 if it does not say. */
 uint32_t btl_ib_compat_universe_size(void);

@@ -138,6 +138,7 @@ unit_tests = \
     tests/unit/test_udp_peers \
     tests/unit/test_udp_socket \
     tests/unit/test_kept_lines \
+    tests/unit/test_osc_lock \
     tests/unit/test_param_values \
     tests/unit/test_window \
     tests/unit/test_windows \
@@ -262,6 +263,8 @@ tests_unit_test_rejected_devices_SOURCES = tests/unit/test_rejected_devices.c mc
 tests_unit_test_rejected_devices_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_kept_lines_SOURCES = tests/unit/test_kept_lines.c mca/btl_ib_kept_lines.c
 tests_unit_test_kept_lines_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_osc_lock_SOURCES = tests/unit/test_osc_lock.c mca/btl_ib_osc_lock.c
+tests_unit_test_osc_lock_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_param_values.c
 tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_device_table_SOURCES = tests/unit/test_device_table.c devices/btl_ib_device_table.c

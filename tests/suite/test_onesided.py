@@ -33,9 +33,10 @@ WINDOWS = [row for what in PROGRAMS for row in (
       for seed in (2, 3, 4)),
     *(rma("onesided", 2, 2, fault, limit=90, marks="full")
       for fault in ("dup1", "reorder1", "burst1")),
-    # On one host only: between hosts osc/rdma of Open MPI 4.1.4 waits for a lock that it holds
-    # itself.
+    # Between hosts osc/rdma of Open MPI 4.1.4 waits for a lock that it has (btl_ib_osc_lock.h).
     *(rma("onesided window=dynamic", ranks, marks="full" * (ranks == 3)) for ranks in (2, 3)),
+    rma("onesided window=dynamic", 2, 2),
+    rma("onesided window=dynamic", 6, 2, "loss5", marks="full"),
     # Whoever names all flags has what he has who names none.
     rma("onesided", 2, 2, name="rma/onesided,flags/2-ranks/2-hosts", limit=90,
         mpirun="--mca btl_ib_flags send,inplace,put,get,atomics,fetching-atomics,rdma-flush")]
@@ -57,14 +58,16 @@ STRANGERS = [
 # threads.
 ALL_OSC = "--mca osc ^ucx"
 CHOICE = [
-    job("windows", "windows by=rdma", 4, 2, options=OSC),
-    job("windows", "windows by=rdma threads=1", 4, 2, mpirun=ALL_OSC),
-    job("windows", "windows by=rdma", 4, 2, mpirun=f"{ALL_OSC} --mca osc_rdma_btls ib",
+    job("windows", "windows by=rdma dynamic=1", 4, 2, options=OSC),
+    job("windows", "windows by=rdma threads=1 dynamic=1", 4, 2, mpirun=ALL_OSC),
+    job("windows", "windows by=rdma dynamic=1", 4, 2, mpirun=f"{ALL_OSC} --mca osc_rdma_btls ib",
         name="windows/osc_rdma_btls"),
+    job("windows", "windows dynamic=1", 4, 2, name="windows/nothing_set"),
     job("windows", "windows by=usual dynamic=1", 4, 2, mpirun=ALL_OSC, name="windows/default")]
 
 # Regions that move while others look for them; with other seeds the same.
 LISTS = [
+    rma("lists rounds=1 elements=100 moves=16", 4, 2),
     rma("lists", 4, limit=300, marks="full"),
     *(rma(f"lists seed={seed}", 4, limit=300, marks="long") for seed in (2, 3)),
     rma("lists spare=0 elements=500", 4, limit=120),

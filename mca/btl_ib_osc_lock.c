@@ -1,0 +1,87 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_osc_lock.h"
+
+static bool adds(const btl_ib_op_t *op, uint64_t operand)
+{
+    return BTL_IB_ATOMIC_ADD == op->code && BTL_IB_ATOMIC_INT64 == op->type
+           && operand == op->operand;
+}
+
+/* 1 was added to the word of `lock`, or taken away again. */
+static btl_ib_osc_step_t note_turn(btl_ib_osc_lock_t *lock, pthread_t thread, bool up)
+{
+    const bool in_turn = 0 != pthread_equal(thread, lock->thread) && up != lock->added;
+
+    lock->added = up;
+    if (!in_turn) {
+        lock->tries = 0;
+    } else if (!up && lock->tries < BTL_IB_OSC_LOCK_TRIES) {
+        ++lock->tries;
+    }
+    return up && BTL_IB_OSC_LOCK_TRIES == lock->tries ? BTL_IB_OSC_HAS : BTL_IB_OSC_OTHER;
+}
+
+void btl_ib_osc_locks_start(btl_ib_osc_locks_t *locks, btl_ib_osc_atomic_t *atomic,
+                            const btl_ib_op_t *op, const void *peer, uint64_t address,
+                            pthread_t thread)
+{
+    const bool up = adds(op, 1), down = adds(op, UINT64_MAX);
+
+    atomic->peer = peer;
+    atomic->address = address;
+    atomic->thread = thread;
+    atomic->step = BTL_IB_OSC_OTHER;
+    if (BTL_IB_ATOMIC_CSWAP == op->code && 0 == op->compare
+        && BTL_IB_OSC_LOCK_EXCLUSIVE == op->operand) {
+        atomic->step = BTL_IB_OSC_ACQUIRES;
+    }
+    for (uint32_t i = 0; i < BTL_IB_OSC_LOCKS_MAX; ++i) {
+        btl_ib_osc_lock_t *lock = &locks->held[i];
+
+        if (NULL == lock->peer) {
+            continue;
+        }
+        if (peer != lock->peer || address != lock->address) {
+            if (pthread_equal(thread, lock->thread)) {
+                lock->tries = 0;
+            }
+        } else if (up || down) {
+            atomic->step = note_turn(lock, thread, up);
+        } else {
+            lock->peer = NULL;
+        }
+    }
+}
+
+static btl_ib_osc_lock_t *place(btl_ib_osc_locks_t *locks)
+{
+    const uint32_t oldest = locks->next;
+
+    for (uint32_t i = 0; i < BTL_IB_OSC_LOCKS_MAX; ++i) {
+        if (NULL == locks->held[i].peer) {
+            return &locks->held[i];
+        }
+    }
+    locks->next = (oldest + 1) % BTL_IB_OSC_LOCKS_MAX;
+    return &locks->held[oldest];
+}
+
+uint64_t btl_ib_osc_locks_done(btl_ib_osc_locks_t *locks, const btl_ib_osc_atomic_t *atomic,
+                               uint64_t result)
+{
+    if (BTL_IB_OSC_HAS == atomic->step) {
+        return result & ~BTL_IB_OSC_LOCK_EXCLUSIVE;
+    }
+    if (BTL_IB_OSC_ACQUIRES == atomic->step && 0 == result) {
+        *place(locks) = (btl_ib_osc_lock_t){
+            .peer = atomic->peer,
+            .address = atomic->address,
+            .thread = atomic->thread,
+        };
+    }
+    return result;
+}

@@ -33,6 +33,7 @@ enum {
     DECIDED = 1000000,  /* us: two processes that chose different routes at the same time agree
                          * within that time */
     ASK_EACH = 5,       /* the peer is asked by other rails at every fifth probe, */
+    ASK_AFTER = 250000, /* us of silence until it is asked although they were fewer */
     ASK_SOON = 2,       /* on a route that was never validated after so many, and then at each */
     STUCK_PROBES = 40,  /* probes, answered or not, that brought no progress */
     TRY_AFTER = 250000, /* us of silence until pairs of rails are tried that stand by: the delay
@@ -303,9 +304,10 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
     }
     const bool stuck = conn->recovery.probes >= STUCK_PROBES && conn->sentmap.deferred_count == 0;
     const uint32_t asked = stuck ? conn->recovery.probes : conn->recovery.unheard;
+    const uint64_t since = conn->recovery.silent_since;
+    const uint64_t silence = conn->engine->clock.awake - since;
 
-    if (conn->recovery.unheard >= ASK_SOON
-        && conn->engine->clock.awake - conn->recovery.silent_since >= TRY_AFTER) {
+    if (conn->recovery.unheard >= ASK_SOON && silence >= TRY_AFTER) {
         failover_try(conn);
     }
     if (!btl_ib_validation_is_valid(conn)) {
@@ -315,12 +317,16 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
         if (asked >= ASK_SOON) {
             failover_ask(conn);
         }
-        return asked > ASK_SOON && closed && failover_if_heard(conn, conn->recovery.silent_since);
+        return asked > ASK_SOON && closed && failover_if_heard(conn, since);
     }
-    if (asked >= BTL_IB_ASK_PROBES && asked % ASK_EACH == 0) {
+    /* Few probes take long where round trips do, or the peer pauses. Then what was heard while the
+     * first of them were under way is no sign: the peer may have begun to compute since. */
+    const bool slow = conn->recovery.unheard >= BTL_IB_SILENT_PROBES && silence >= ASK_AFTER;
+    if (asked >= BTL_IB_ASK_PROBES ? asked % ASK_EACH == 0 : slow) {
         failover_ask(conn);
     }
-    return asked > BTL_IB_ASK_PROBES && failover_if_heard(conn, conn->recovery.silent_since);
+    return (asked > BTL_IB_ASK_PROBES && failover_if_heard(conn, since))
+           || (slow && failover_if_heard(conn, since + ASK_AFTER));
 }
 
 /* ---- rail ---- */

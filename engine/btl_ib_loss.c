@@ -34,7 +34,6 @@
  */
 
 enum {
-    DEATH_PROBES = 4,       /* probes until silence is believed */
     PROBE_MIN = 200,        /* us: sooner mostly finds peers that are busy */
     REST_AFTER = 200,       /* us: between what the transport takes at a time of a probe in parts */
     REORDER_MIN = 20,       /* us: allowed as long as no reordering was seen */
@@ -609,7 +608,7 @@ bool btl_ib_recovery_find_death(const btl_ib_conn_t *conn, btl_ib_death_t *reaso
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    if (conn->recovery.probes < DEATH_PROBES || engine->turn.async) {
+    if (conn->recovery.probes < BTL_IB_SILENT_PROBES || engine->turn.async) {
         return false;
     }
     /* A route says that nobody is there, and a process that answers even while it computes does not

@@ -200,8 +200,10 @@ void btl_ib_recovery_detect(btl_ib_conn_t *conn);
 /* Set the timer for what is in flight now. */
 void btl_ib_recovery_arm(btl_ib_conn_t *conn);
 
-/* Probes without an answer until the peer is asked by other rails. */
-enum { BTL_IB_ASK_PROBES = 10 };
+enum {
+    BTL_IB_SILENT_PROBES = 4, /* probes until silence is believed */
+    BTL_IB_ASK_PROBES = 10,   /* probes without an answer until the peer is asked by other rails */
+};
 
 /* What the timer asks for when it goes off. */
 typedef enum btl_ib_recovery_action {

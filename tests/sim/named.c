@@ -247,6 +247,7 @@ const named_scenario_t named_scenarios[] = {
     {"failover_in_kick", "a device fails while its process computes", failover_in_kick},
     {"failover_news_lost", "nobody hears of the failure of a device", failover_news_lost},
     {"failover_broken_way", "nothing gets through by one of two rails", failover_broken_way},
+    {"failover_after_pauses", "the same, after pauses of the peer", failover_after_pauses},
     {"failover_narrow_way", "one of two ways carries 300 bytes, and answers", failover_narrow_way},
     {"failover_back", "one way breaks and heals, then the device of the other fails",
      failover_back},

@@ -149,6 +149,7 @@ void failover_idle(sim_t *sim);
 void failover_in_kick(sim_t *sim);
 void failover_news_lost(sim_t *sim);
 void failover_broken_way(sim_t *sim);
+void failover_after_pauses(sim_t *sim);
 void failover_narrow_way(sim_t *sim);
 void failover_back(sim_t *sim);
 void failover_in_turn(sim_t *sim);

@@ -286,6 +286,24 @@ void failover_broken_way(sim_t *sim)
     rails_survive(sim, SIM_S(5));
 }
 
+/* The same, where the peer was away for 10 ms now and then, for which timeouts wait: few probes in a
+ * quarter of a second say as much as ten elsewhere. */
+void failover_after_pauses(sim_t *sim)
+{
+    rails_acquainted(sim, 2, 2);
+    for (uint32_t i = 0; i < 40; i++) {
+        proc_compute(&sim->procs[1], sim->now + SIM_MS(10));
+        say(sim, 0, 1, 3000, 1000)->rail = i % 2;
+        run_settle(sim, SIM_MS(50));
+    }
+    sim->drop = drop_first_way;
+    const uint64_t begun = sim->now;
+    say(sim, 0, 1, 3000, 1000)->rail = 0;
+    run_settle(sim, SIM_S(5));
+    must_be_within(sim, "ms until it went elsewhere", (sim->now - begun) / SIM_MS(1), 600);
+    rails_survive(sim, SIM_S(5));
+}
+
 static bool drop_large_by_first_way(sim_t *sim, const datagram_t *d)
 {
     return way_of(sim, d) == 0 && d->size > 300;

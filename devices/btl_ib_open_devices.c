@@ -527,7 +527,7 @@ static void open_wires(search_t *search, const char *name)
 }
 
 /* What goes through the kernel's network stack goes by udp, or not at all: by libfabric it would
- * reach no peer that uses udp, so that transport is turned down. Who names a provider of
+ * reach no peer that uses udp, so that transport is turned down. A user that names a provider of
  * libfabric's has it. */
 static bool turn_down_second_best(search_t *search, const btl_ib_transport_type_t *type)
 {

@@ -173,7 +173,7 @@ static void failover_try(btl_ib_conn_t *conn)
     const btl_ib_engine_t *engine = conn->engine;
 
     if (!engine->turn.async && engine->ops->alternatives != NULL && !conn->draining
-        && btl_ib_validation_begin_tries(conn)) {
+        && btl_ib_validation_set_tried(conn)) {
         engine->ops->alternatives(engine->ops_context, conn);
     }
 }

@@ -347,7 +347,7 @@ bool btl_ib_validation_may_ask(const btl_ib_conn_t *conn)
     return asked_at == 0 || conn->engine->clock.now - asked_at >= ASK_PAUSE;
 }
 
-bool btl_ib_validation_begin_tries(btl_ib_conn_t *conn)
+bool btl_ib_validation_set_tried(btl_ib_conn_t *conn)
 {
     const bool first = !conn->validation.tried;
 

@@ -163,7 +163,7 @@ void btl_ib_validation_refused(btl_ib_conn_t *conn);
 bool btl_ib_validation_refuses(const btl_ib_conn_t *conn);
 
 /* Other pairs of rails that may lead to the peer are asked for now. True the first time. */
-bool btl_ib_validation_begin_tries(btl_ib_conn_t *conn);
+bool btl_ib_validation_set_tried(btl_ib_conn_t *conn);
 
 /* An answer showed that what is sent gets there. */
 void btl_ib_validation_answered(btl_ib_conn_t *conn);

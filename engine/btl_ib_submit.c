@@ -297,8 +297,10 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
     btl_ib_recovery_arm(conn);
 }
 
-/* Where to write the payload of a message that leaves at once, or NULL if it cannot. */
-static void *reserve_segment(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
+/* Where to write the payload of a message that leaves at once, or NULL if it cannot. Not inlined:
+ * what declines a message at once needs no stack. */
+__attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint8_t tag,
+                                                       uint32_t size)
 {
     if (size > btl_ib_conn_segment_max(conn)) {
         return NULL;

@@ -280,7 +280,7 @@ static bool entry_fits(const btl_ib_device_entry_t *entry, const btl_ib_device_t
 }
 
 /* Looks at all entries even after one fits: each is to know whether it was in vain. */
-static bool list_fits(btl_ib_device_list_t *list, const btl_ib_device_t *device)
+static bool match_list(btl_ib_device_list_t *list, const btl_ib_device_t *device)
 {
     bool fits = false;
 
@@ -327,10 +327,10 @@ static const char *not_asked_for(selection_t *selection, const btl_ib_device_t *
     if (filter->rdma_only && device->plain) {
         return "no RDMA device, and those are looked for first";
     }
-    if (filter->include.count > 0 && !list_fits(&filter->include, device)) {
+    if (filter->include.count > 0 && !match_list(&filter->include, device)) {
         return "not in btl_ib_if_include";
     }
-    return list_fits(&filter->exclude, device) ? "in btl_ib_if_exclude" : NULL;
+    return match_list(&filter->exclude, device) ? "in btl_ib_if_exclude" : NULL;
 }
 
 static const char *loopback(selection_t *selection, const btl_ib_device_t *device)

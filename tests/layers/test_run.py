@@ -155,6 +155,62 @@ class Rules(unittest.TestCase):
         found = self.expect(files, "folders", "engine/conn -> engine/recovery -> engine/conn")
         self.assertNotIn("cycles", found)
 
+    def test_questions(self):
+        """Each way in which a question changes something; and what looks like one, and is none."""
+        wrong = {
+            "is_first": ("bool is_first(struct it *it) { return it->count++ == 0; }",
+                         "not constant", "changes its parameter it"),
+            "has_room": ("bool has_room(const struct it *it) { ((struct it *) it)->count++; "
+                         "return true; }", "changes its parameter it"),
+            "is_due": ("bool is_due(const struct it *it) { return take(it->other); }",
+                       "changes what is behind its parameter it", "take"),
+            "waits_long": ("bool waits_long(const struct it *it) { struct it copy = *it; "
+                           "return take(copy.other); }", "behind its parameter it"),
+            "may_go": ("bool may_go(const struct it *it) { it->ops->go(it->other); return true; }",
+                       "behind its parameter it"),
+            "is_known": ("bool is_known(const struct it *it) { return each(it, take_other); }",
+                         "behind its parameter it"),
+            "is_last": ("bool is_last(int n) { last = n; return true; }", "a variable of a file"),
+            "uses_lock": ("bool uses_lock(void) { return system(0); }", "a library (system)"),
+            "can_fit": ("bool can_fit(int n, int *rest) { *rest = n; return n > 0; }",
+                        "not constant", "changes its parameter rest"),
+            "next_of": ("struct it *next_of(const struct it *it) { take(it->other); "
+                        "return it->other; }", "behind its parameter it"),
+        }
+        right = (
+            "bool is_more(const struct it *it, int n) { struct it copy = *it; copy.count += n; "
+            "take(&copy); return copy.count > n; }",
+            "bool has_name(const char *name) { char text[8]; snprintf(text, 8, \"%s\", name); "
+            "return strcmp(text, name) == 0; }",
+            "bool is_late(void *context, const struct it *it) { return it == context; }",
+            "bool is_big(const struct it *it) { int from = it->count; char text[9] = {0}; "
+            "memcpy(text + from, \"\", 1); return text[0] != 0; }",
+            "bool go_if_due(struct it *it) { return take(it); }",
+            "bool lost(struct it *it) { return take(it); }",
+            "struct it *find(struct it *it) { it->count++; return it->other; }",
+        )
+        head = ("#include <stdbool.h>\n#include <stdio.h>\n#include <string.h>\n"
+                "struct ops;\nstruct it { int count; struct it *other; const struct ops *ops; };\n"
+                "struct ops { bool (*go)(struct it *); };\nint system(const char *);\n"
+                "static int last;\n"
+                "static bool take(struct it *it) { return --it->count > 0; }\n"
+                "static bool take_other(const struct it *it) { return take(it->other); }\n"
+                "static bool each(const struct it *it, bool (*f)(const struct it *)) "
+                "{ return f(it); }\nstatic const struct ops ops = { .go = take };\n"
+                "const void *used(void); const void *used(void) { return &ops; }\n")
+        call = "void turn(struct it *it); void turn(struct it *it) { (void) is_first(it); }\n"
+        body = "".join(text + "\n" for text, *_ in wrong.values())
+        found = findings(changed("transport/transport.c",
+                                 ('#include', head + body + "\n".join(right) + "\n" + call
+                                  + '#include')))["questions"]
+        for name, (_, *words) in wrong.items():
+            text = "\n".join(line for line in found if f" {name}() " in line)
+            for word in words:
+                self.assertIn(word, text, name)
+        self.assertIn("is_first() is called, and nobody looks at the answer", "\n".join(found))
+        names = {line.split(": ")[1].split("()")[0] for line in found}
+        self.assertEqual(names, set(wrong))
+
     def test_pointers(self):
         self.expect(changed("engine/conn/conn.h",
                             ("    int id;", "    int id;\n    void (*told)(int id);")),

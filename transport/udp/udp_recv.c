@@ -377,7 +377,7 @@ static void ask_epoll(const looker_t *l)
 
 /* Look at those that epoll named; if none is left ask again, once. Each has its turn before that,
  * the bulk lane is the last. */
-static bool look_at_ready(const looker_t *l)
+static bool look_at_named(const looker_t *l)
 {
     btl_ib_udp_poll_t *poll = l->poll;
     const uint32_t bulk = l->sockets->shared > 1;
@@ -433,7 +433,7 @@ static void sweep(const looker_t *l, uint32_t empty)
         return;
     }
     const bool epoll = l->sockets->epoll_fd >= 0 && l->sockets->count > FEW;
-    if (epoll ? look_at_ready(l) : look_at_each(l, empty)) {
+    if (epoll ? look_at_named(l) : look_at_each(l, empty)) {
         poll->in_vain = 0;
         return;
     }
@@ -483,7 +483,7 @@ void btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, btl_ib_udp_sockets_t *sock
         (void) (sockets->count == 1 && look(&l, 0));
     } else if (poll->ready != 0 || (wants_epoll(poll, sockets) && open_epoll(poll, sockets))) {
         (void) count_look(poll, sockets->count);
-        (void) look_at_ready(&l);
+        (void) look_at_named(&l);
     } else {
         look_in_turn(&l);
     }

@@ -37,10 +37,10 @@ void btl_ib_rc_events_fail(btl_ib_rc_t *rc, int error)
     btl_ib_verbs_state_fail(&rc->state, error);
 }
 
-/* Has the port the address that peers know? Where the network is Ethernet its table has all of the
- * interface; on InfiniBand rdma_cm asks where an address is whenever it connects, and iWARP leaves
- * all that to TCP. */
-static bool has_address(const btl_ib_rc_t *rc)
+/* Look whether the port has the address that peers know. Where the network is Ethernet its table
+ * has all of the interface; on InfiniBand rdma_cm asks where an address is whenever it connects,
+ * and iWARP leaves all that to TCP. */
+static bool look_for_address(const btl_ib_rc_t *rc)
 {
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
     btl_ib_verbs_gid_t *gids;
@@ -68,7 +68,7 @@ static int error_of(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
         return ENETDOWN;
     case IBV_EVENT_GID_CHANGE:
         return !btl_ib_verbs_port_up(&rc->port.verbs) ? ENETDOWN
-               : has_address(rc)                      ? 0
+               : look_for_address(rc)                 ? 0
                                                       : EADDRNOTAVAIL;
     case IBV_EVENT_DEVICE_FATAL:
         return ENODEV;
@@ -144,7 +144,7 @@ bool btl_ib_rc_events_read(btl_ib_rc_t *rc)
         }
         ibv_ack_async_event(&event);
     }
-    if (!was_down || !btl_ib_verbs_port_up(&rc->port.verbs) || !has_address(rc)) {
+    if (!was_down || !btl_ib_verbs_port_up(&rc->port.verbs) || !look_for_address(rc)) {
         return false;
     }
     btl_ib_verbs_state_up(&rc->state);

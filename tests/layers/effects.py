@@ -25,7 +25,7 @@ import re
 READS = re.compile(r"""
     (mem|str|strn|strcase|strncase|wmem)cmp | strn?len | str(r|case)?str | str(r)?chr | memr?chr
     | str(spn|cspn|pbrk|tod|tou?ll?|error(_r)?) | a(bs|to[il])
-    | (to|is)(alpha|alnum|digit|space|upper|lower) | (c|m|re)alloc | free | strdup
+    | (to|is)(alpha|alnum|digit|space|upper|lower) | (c|m|re)alloc | free | strdup | sscanf
     | f?open | f?close(dir)? | opendir | readdir | getline | (l|f)?stat | access | getenv
     | secure_getenv | sysconf | getauxval | getpagesize | get[pe]?[pug]id | isatty | clock_gettime
     | socket | ioctl | [gs]etsockopt | getsockname | if_nametoindex | getifaddrs | freeifaddrs

@@ -257,16 +257,25 @@ static void open_failed(search_t *search, const btl_ib_device_t *device, const c
 static void report_system_limit(search_t *search, const btl_ib_transport_t *transport)
 {
     const btl_ib_limit_t *limit = &transport->limit;
+    char now[96] = "";
+    char wanted[96] = "";
 
-    if (NULL == limit->sysctl) {
+    if (NULL == limit->sysctl[0]) {
         return;
     }
-    BTL_IB_VERBOSE(1, "%s: %s is %u, too little: set it to %u", transport->name, limit->sysctl,
-                   limit->is, limit->needed);
+    for (int i = 0; i < 2 && NULL != limit->sysctl[i]; ++i) {
+        const size_t len = strlen(now);
+        const size_t wanted_len = strlen(wanted);
+
+        snprintf(now + len, sizeof(now) - len, "%s%s = %u", 0 == i ? "" : ", ", limit->sysctl[i],
+                 limit->is[i]);
+        snprintf(wanted + wanted_len, sizeof(wanted) - wanted_len, " %s=%u", limit->sysctl[i],
+                 limit->needed);
+    }
+    BTL_IB_VERBOSE(1, "%s: too little: %s; set%s", transport->name, now, wanted);
     if (!search->told_limit && 0 == search->request->rank) {
         search->told_limit = true;
-        BTL_IB_SHOW_HELP("system limit", opal_process_info.nodename, transport->name, limit->sysctl,
-                         limit->is, limit->sysctl, limit->needed);
+        BTL_IB_SHOW_HELP("system limit", opal_process_info.nodename, transport->name, now, wanted);
     }
 }
 

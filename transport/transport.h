@@ -477,10 +477,10 @@ typedef struct btl_ib_transport_type {
 /* All that were built in, in the order of preference; ends with NULL. */
 extern const btl_ib_transport_type_t *const btl_ib_transport_types[];
 
-/* A setting of the system that holds a transport back. */
+/* Settings of the system that hold a transport back. */
 typedef struct btl_ib_limit {
-    const char *sysctl; /* its name, a literal; NULL: nothing does */
-    uint32_t is;
+    const char *sysctl[2]; /* their names, literals; NULL: no other, or none */
+    uint32_t is[2];
     uint32_t needed;
 } btl_ib_limit_t;
 

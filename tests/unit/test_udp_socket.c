@@ -183,25 +183,28 @@ static void test_socket_buffer(void **state)
     params.socket_buffer = both / 2;
     btl_ib_transport_t *t = open_with(params);
     const uint32_t half = t->attr.rx_depth;
-    assert_null(t->limit.sysctl);
+    assert_null(t->limit.sysctl[0]);
     assert_int_equal(udp_inside(t).buffer_bytes, both / 2 * 2);
     close_transport(t);
     params.socket_buffer = both;
     t = open_with(params);
-    assert_null(t->limit.sysctl);
+    assert_null(t->limit.sysctl[0]);
     assert_in_range(t->attr.rx_depth, 2 * half - 1, 2 * half + 1);
     close_transport(t);
-    /* More than there is. */
-    params.socket_buffer = rx + 1000;
+    /* More than there is: both limits are told at once. */
+    const uint32_t more = (rx > tx ? rx : tx) + 1000;
+    params.socket_buffer = more;
     t = open_with(params);
-    assert_string_equal(t->limit.sysctl, "net.core.rmem_max");
-    assert_int_equal(t->limit.is, rx);
-    assert_int_equal(t->limit.needed, rx + 1000);
+    assert_string_equal(t->limit.sysctl[0], "net.core.rmem_max");
+    assert_int_equal(t->limit.is[0], rx);
+    assert_string_equal(t->limit.sysctl[1], "net.core.wmem_max");
+    assert_int_equal(t->limit.is[1], tx);
+    assert_int_equal(t->limit.needed, more);
     close_transport(t);
     /* Nobody asks: as much as there is, and no complaint where that is what any system grants. */
     params.socket_buffer = 0;
     t = open_with(params);
-    assert_true((NULL == t->limit.sysctl) == (both >= 212992));
+    assert_true((NULL == t->limit.sysctl[0]) == (both >= 212992));
     close_transport(t);
 }
 

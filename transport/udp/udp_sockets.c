@@ -131,7 +131,7 @@ static int udp_socket_bind(int fd, btl_ib_udp_name_t *name, uint32_t first, uint
     return -EADDRINUSE;
 }
 
-/* Returns the limit of the system that makes a socket's buffers smaller than `buffer` bytes, or
+/* Returns the limits of the system that make a socket's buffers smaller than `buffer` bytes, or
  * than a burst of a few peers needs if that is 0. */
 static btl_ib_limit_t udp_socket_limit(const btl_ib_udp_log_t *log, int fd, uint32_t buffer)
 {
@@ -140,13 +140,17 @@ static btl_ib_limit_t udp_socket_limit(const btl_ib_udp_log_t *log, int fd, uint
     const uint32_t tx = udp_socket_buffer(fd, SO_SNDBUF);
 
     BTL_IB_UDP_LOG(log, 10, "socket buffers: %u bytes to receive, %u to send", rx, tx);
-    return (btl_ib_limit_t){
-        .sysctl = rx < needed   ? "net.core.rmem_max"
-                  : tx < needed ? "net.core.wmem_max"
-                                : NULL,
-        .is = rx < needed ? rx : tx,
-        .needed = needed,
-    };
+    btl_ib_limit_t limit = {.needed = needed};
+    if (rx < needed) {
+        limit.sysctl[0] = "net.core.rmem_max";
+        limit.is[0] = rx;
+    }
+    if (tx < needed) {
+        const int i = rx < needed;
+        limit.sysctl[i] = "net.core.wmem_max";
+        limit.is[i] = tx;
+    }
+    return limit;
 }
 
 /* ---- the sockets of a rail ---- */

@@ -275,6 +275,19 @@ static void unsent(void *context, btl_ib_conn_t *conn, int error)
     }
 }
 
+static void moved_unanswered(void *context, btl_ib_conn_t *conn)
+{
+    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+    const btl_ib_trouble_t trouble = btl_ib_conn_trouble(conn);
+    btl_ib_ends_t ends;
+
+    (void) context;
+    if (NULL != endpoint && !endpoint->closing) {
+        btl_ib_endpoint_describe(endpoint, &ends);
+        btl_ib_report_moved_unanswered(&ends, &trouble);
+    }
+}
+
 /* Perhaps in the progress thread, which must not show it: progress does. */
 static void black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
                        uint32_t carries)
@@ -347,6 +360,7 @@ const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .unanswered = unanswered,
     .is_reachable = is_reachable,
     .unsent = unsent,
+    .moved_unanswered = moved_unanswered,
     .black_hole = black_hole,
     .rail_failed = rail_failed,
     .trace = trace,

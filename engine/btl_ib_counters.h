@@ -111,6 +111,7 @@
     X(rekeys, "keys changed because enough was sent with the one before")                          \
     X(failovers, "times that a connection went on by another rail")                                \
     X(replaced, "devices that failed and were opened anew")                                        \
+    X(rebound, "addresses of devices that changed")                                                \
     X(connections, "connections made")                                                             \
     X(connections_passive, "connections made by a peer that was never added")                      \
     X(connections_closed, "connections closed by the peer")                                        \

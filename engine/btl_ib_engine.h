@@ -160,6 +160,10 @@ typedef struct btl_ib_engine_ops {
      * each time that this begins. May be NULL. */
     void (*unsent)(void *context, btl_ib_conn_t *conn, int error);
 
+    /* The address of our rail changed, and a peer that something waits for has not answered at the
+     * new one for config.unanswered_after. Once for each change. NULL: nobody cares. */
+    void (*moved_unanswered)(void *context, btl_ib_conn_t *conn);
+
     /* Datagrams of `lost` bytes do not get through to that peer by its rail, smaller ones do, and
      * nobody on the path says so (RFC 8899). Those sent from now on have at most `most` bytes,
      * where the rail carries `carries`. Called each time that is found, in progress by the thread

@@ -6,8 +6,10 @@
 #include "btl_ib_failover.h"
 
 #include "btl_ib_conn.h"
+#include "btl_ib_list.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_offload.h"
+#include "btl_ib_packet.h"
 #include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_sched.h"
@@ -17,6 +19,7 @@
 #include "btl_ib_transmit.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- failover ---- */
@@ -235,8 +238,17 @@ void btl_ib_failover_home(btl_ib_conn_t *conn)
         return;
     }
     /* Where our rail is now the peer may not know: then it asks. */
-    if (conn->rail->generation == 0 || !btl_ib_address_send(conn)) {
+    if (conn->rail->moves.generation == 0 || btl_ib_packet_says_connect(conn)
+        || !btl_ib_address_send(conn)) {
         ask_by_own(conn);
+    }
+}
+
+void btl_ib_failover_tell(btl_ib_conn_t *conn)
+{
+    if (conn->rail->moves.generation > 0 && !conn->validation.valid && btl_ib_route_is_own(conn)
+        && btl_ib_route_has_own(conn) && (conn->identity.bound || conn->identity.contacted)) {
+        (void) btl_ib_address_send(conn);
     }
 }
 
@@ -261,6 +273,9 @@ void btl_ib_failover_told(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_validation_renew(conn);
         BTL_IB_LOG(conn->engine, 1, "peer %u.%u: its rail %u is at another address now",
                    BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.remote_rail);
+        if (btl_ib_route_is_own(conn)) { /* what is in flight went to the old one */
+            btl_ib_recovery_broken(conn);
+        }
     }
     if (btl_ib_route_has_own(conn)) {
         ask_by_own(conn);
@@ -340,6 +355,13 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
  * `down_limit`, or lacks more than its link, counts as failed: nobody waits for it any more. But
  * its transport is still asked, and when it is back it is used again as after any other time down.
  */
+
+enum {
+    LOOK_EACH = 250 * 1000,      /* us between two questions whether its address changed */
+    TELL_FIRST = 50 * 1000,      /* us between the first two times that peers are told, */
+    TELL_MAX = 16 * 1000 * 1000, /* and the last two */
+    TELLS = 16,                  /* two minutes */
+};
 
 /* The next connection after `after` that is open and goes by a rail, to any address if `from` is
  * unknown. After one was killed the search must begin from the start: the callback may have changed
@@ -558,6 +580,7 @@ void btl_ib_rail_replaced(btl_ib_rail_t *rail)
     BTL_IB_LOG(rail->engine, 0, "%s: the device that failed is there again, and is used",
                rail->transport->name);
     rail->engine->count.replaced++;
+    rail->moves.generation++;
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
         if (conn->rail == rail) {
             btl_ib_offload_disable(conn);
@@ -565,6 +588,122 @@ void btl_ib_rail_replaced(btl_ib_rail_t *rail)
         }
     }
     use_again(rail);
+}
+
+/* ---- another address ---- */
+
+/* Its transport has another address. What is in flight cannot be answered; what peers sent is
+ * lost, and they learn where to send to. */
+static void rebound(btl_ib_rail_t *rail)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    const btl_ib_transport_t *transport = rail->transport;
+    char text[64];
+
+    if (transport->ops->address_text == NULL
+        || !transport->ops->address_text(transport->address, transport->address_len, text,
+                                         sizeof(text))) {
+        snprintf(text, sizeof(text), "another one");
+    }
+    BTL_IB_LOG(engine, 0, "%s: its address is gone, it goes on at %s; other processes are told",
+               transport->name, text);
+    engine->count.rebound++;
+    rail->moves = (btl_ib_rail_moves_t){
+        .generation = rail->moves.generation + 1,
+        .look_at = engine->clock.now + LOOK_EACH,
+        .heard = rail->count.received_datagrams,
+        .changed_at = engine->clock.awake,
+        .tell_at = engine->clock.now,
+        .tell_pause = TELL_FIRST,
+        .tells = TELLS,
+    };
+    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &engine->conns, all) {
+        if (!btl_ib_conn_alive(conn)) {
+            continue;
+        }
+        if (conn->rail == rail) {
+            btl_ib_validation_renew(conn);
+        }
+        if (conn->route.via == rail) {
+            btl_ib_recovery_broken(conn);
+        }
+    }
+}
+
+/* Has the peer not answered at the address that our rail has now? One that never heard of us is
+ * told by the first contact. */
+static bool is_untold(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
+{
+    return conn->rail == rail && btl_ib_conn_alive(conn) && !conn->validation.valid
+           && conn->identity.name != rail->engine->config.name
+           && (conn->identity.bound || conn->identity.contacted);
+}
+
+static void tell_all(btl_ib_rail_t *rail)
+{
+    btl_ib_rail_moves_t *moves = &rail->moves;
+    const btl_ib_engine_t *engine = rail->engine;
+    bool more = false;
+
+    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &engine->conns, all) {
+        if (!is_untold(conn, rail)) {
+            continue;
+        }
+        more = true;
+        if (btl_ib_route_is_own(conn)) {
+            btl_ib_failover_tell(conn);
+        } else {
+            btl_ib_failover_home(conn);
+        }
+    }
+    moves->tells = more ? moves->tells - 1 : 0;
+    moves->tell_at = engine->clock.now + moves->tell_pause;
+    moves->tell_pause = btl_ib_min_u32(2 * moves->tell_pause, TELL_MAX);
+}
+
+/* Who cannot be told, and is waited for, is reported: perhaps its address changed as well. */
+static void check_answers(btl_ib_rail_t *rail)
+{
+    const btl_ib_engine_t *engine = rail->engine;
+
+    if (rail->moves.unanswered || engine->turn.async || engine->ops->moved_unanswered == NULL
+        || engine->clock.awake - rail->moves.changed_at < engine->config.unanswered_after) {
+        return;
+    }
+    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &engine->conns, all) {
+        if (is_untold(conn, rail) && btl_ib_route_is_own(conn)
+            && btl_ib_recovery_waiting_since(conn) != UINT64_MAX) {
+            rail->moves.unanswered = true;
+            engine->ops->moved_unanswered(engine->ops_context, conn);
+            return;
+        }
+    }
+}
+
+void btl_ib_rail_look(btl_ib_rail_t *rail)
+{
+    btl_ib_rail_moves_t *moves = &rail->moves;
+    btl_ib_transport_t *transport = rail->transport;
+    const uint64_t now = rail->engine->clock.now;
+
+    if (transport->ops->rebind == NULL || !btl_ib_rail_usable(rail)) {
+        return;
+    }
+    if (now >= moves->look_at) {
+        const uint64_t heard = rail->count.received_datagrams;
+        const bool silent = heard == moves->heard;
+        moves->look_at = now + LOOK_EACH;
+        moves->heard = heard;
+        if (silent && transport->ops->rebind(transport)) {
+            rebound(rail);
+        }
+    }
+    if (moves->tells > 0 && now >= moves->tell_at) {
+        tell_all(rail);
+    }
+    if (moves->changed_at != 0) {
+        check_answers(rail);
+    }
 }
 
 bool btl_ib_rail_check_down(btl_ib_rail_t *rail)

@@ -21,6 +21,18 @@ typedef struct btl_ib_rail_health {
     bool down;           /* it may come back, failed or not: its transport says so */
 } btl_ib_rail_health_t;
 
+/* Addresses of a device that change. */
+typedef struct btl_ib_rail_moves {
+    uint32_t generation; /* times that it got another address, or another transport */
+    uint64_t look_at;    /* us: when its transport is asked next */
+    uint64_t heard;      /* datagrams received when it was asked, or was not as there were more */
+    uint64_t changed_at; /* awake */
+    uint64_t tell_at;    /* us: when peers that have not answered at the new one are told next */
+    uint32_t tell_pause; /* us from there to the next time */
+    uint32_t tells;      /* how often they are told still */
+    bool unanswered;     /* the user was told of one that does not answer there */
+} btl_ib_rail_moves_t;
+
 /* ---- failover ---- */
 
 /* Moves a connection to another rail when its own fails, and back. */
@@ -46,6 +58,10 @@ void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib
  * know where our rail is now is told so by the present route, and probes it. */
 void btl_ib_failover_home(btl_ib_conn_t *conn);
 
+/* The address of its own rail changed, the connection goes by it, and the peer has not answered
+ * there: tell it by that very rail. Its source shows nothing to the peer, its proof does. */
+void btl_ib_failover_tell(btl_ib_conn_t *conn);
+
 /* Is this ADDRESS of the peer, and of nobody who saw others? */
 bool btl_ib_failover_is_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
@@ -66,7 +82,8 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn);
 
 /* ---- rail ---- */
 
-/* Handles what transports say of peers, and of the device itself. Writes rail->health. */
+/* Handles what transports say of peers, and of the device itself. Writes rail->health
+ * and rail->moves. */
 
 /* Handle an event that is neither a datagram nor the end of a send or operation. True if the device
  * failed and btl_ib_rail_report_failure() is still to be called, because this is progress by the
@@ -76,6 +93,10 @@ bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 /* Another transport is in the place of the one that failed: connections go by it again. Peers are
  * told, by other rails, where it is. */
 void btl_ib_rail_replaced(btl_ib_rail_t *rail);
+
+/* A part of a second has passed: has its device another address now? Peers are told until they
+ * answer there. */
+void btl_ib_rail_look(btl_ib_rail_t *rail);
 
 /* Has a port been down for too long? Then the device counts as failed. Returns as above. */
 bool btl_ib_rail_check_down(btl_ib_rail_t *rail);

@@ -217,11 +217,12 @@ static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
 }
 
 /* Check that this datagram, which has a good token, may come from there. If not it is counted, and
- * another path to the peer is made. */
+ * another path to the peer is made. An ADDRESS may come from anywhere: what it says is believed for
+ * its proof (btl_ib_failover_is_told()), and its source for nothing. */
 static bool check_origin(const btl_ib_conn_t *conn, btl_ib_rail_t *rail,
                          const btl_ib_arrival_t *arrival)
 {
-    if (check_source(conn, rail, arrival->from)) {
+    if (arrival->view.type == BTL_IB_TYPE_ADDRESS || check_source(conn, rail, arrival->from)) {
         return true;
     }
     make_path(conn, rail);
@@ -484,11 +485,14 @@ int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
     if (sequenced && count > 1) {
         btl_ib_input_burst(conn, &arrival, (uint32_t) count - 1);
     }
-    if (rail != conn->route.via
-        || (arrival.from != conn->route.to && arrival.from != BTL_IB_ADDR_UNKNOWN)) {
+    /* of a source that nobody published only an ADDRESS gets here */
+    const bool published = arrival.from != BTL_IB_ADDR_UNKNOWN || view->type != BTL_IB_TYPE_ADDRESS;
+    if (published
+        && (rail != conn->route.via
+            || (arrival.from != conn->route.to && arrival.from != BTL_IB_ADDR_UNKNOWN))) {
         btl_ib_failover_follow(conn, rail, arrival.from, view->stamp);
     }
-    if (btl_ib_route_owns(conn, rail, arrival.from) && btl_ib_validation_heard(conn)) {
+    if (published && btl_ib_route_owns(conn, rail, arrival.from) && btl_ib_validation_heard(conn)) {
         btl_ib_failover_validated(conn);
     }
     if (btl_ib_input_take(conn, view, acks)) {

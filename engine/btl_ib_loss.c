@@ -481,9 +481,7 @@ static uint64_t oldest_of(const btl_ib_list_t *segments, uint64_t since)
     return since;
 }
 
-/* When the oldest thing that still waits was first sent, or began to wait for credit (us, of the
- * awake clock); UINT64_MAX: nothing waits. */
-static uint64_t recovery_waiting_since(const btl_ib_conn_t *conn)
+uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn)
 {
     uint64_t since = conn->recovery.blocked_since != 0 ? conn->recovery.blocked_since : UINT64_MAX;
 
@@ -622,7 +620,7 @@ bool btl_ib_recovery_find_death(const btl_ib_conn_t *conn, btl_ib_death_t *reaso
     if (engine->config.silence_limit == 0) {
         return false;
     }
-    uint64_t since = recovery_waiting_since(conn);
+    uint64_t since = btl_ib_recovery_waiting_since(conn);
     if (since == UINT64_MAX || engine->clock.awake < since + engine->config.silence_limit) {
         return false;
     }

@@ -227,6 +227,10 @@ void btl_ib_recovery_probed(btl_ib_conn_t *conn, bool whole);
 /* The segment to probe with; NULL: there is none. */
 btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn);
 
+/* When the oldest thing that still waits was first sent, or began to wait for credit (us, of the
+ * awake clock); UINT64_MAX: nothing waits. */
+uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn);
+
 /* ---- deferred ---- */
 
 /* Segments that the peer refused (RNR): neither lost nor in flight. */

@@ -239,6 +239,9 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
     const bool standby = engine->clock.now >= engine->turn.standby_at;
     if (standby) {
         engine->turn.standby_at = engine->clock.now + STANDBY_EACH;
+        for (uint32_t i = 0; i < engine->rail_count; i++) {
+            btl_ib_rail_look(engine->rails[i]);
+        }
     }
     for (uint32_t i = 0; i < engine->rail_count; i++) {
         btl_ib_rail_t *rail = engine->rails[(engine->turn.first_rail + i) % engine->rail_count];
@@ -274,6 +277,7 @@ static void probe(btl_ib_conn_t *conn)
     if (!conn->validation.valid) { /* what data wait for may have changed */
         btl_ib_conn_ready(conn);
         btl_ib_validation_probed(conn);
+        btl_ib_failover_tell(conn);
     }
     btl_ib_failover_introduce(conn);
     btl_ib_probe_send(conn);

@@ -311,7 +311,6 @@ int btl_ib_engine_replace(btl_ib_engine_t *engine, uint32_t index, btl_ib_transp
     before->ops->stop(before);
     btl_ib_pool_move(&rail->pool, transport);
     rail->transport = transport;
-    rail->generation++;
     rail->overflows += before->overflows;
     retired->transport = before;
     btl_ib_list_init(&retired->link);

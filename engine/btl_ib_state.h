@@ -172,7 +172,6 @@ struct btl_ib_rail {
     struct {            /* btl_ib_path.c */
         bool stands_by; /* no connection goes by it */
     } use;
-    uint32_t generation;         /* times that another transport took the place of a failed one */
     uint64_t overflows;          /* of those */
     btl_ib_list_t retired;       /* those of them that are not closed yet */
     btl_ib_queue_table_t queues; /* ours */
@@ -186,6 +185,7 @@ struct btl_ib_rail {
         uint64_t pause_until; /* us: by then it is all received */
     } polled;
     btl_ib_rail_health_t health;
+    btl_ib_rail_moves_t moves;
     /* Of datagrams all, of connections those that are no more: btl_ib_observe.c. */
     btl_ib_rail_counters_t count;
     /* Sent ones by the peer's channels, received ones by ours; segments of connections that are no

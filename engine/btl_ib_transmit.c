@@ -1009,7 +1009,7 @@ static_assert(BTL_IB_ADDRESS_MAX == BTL_IB_TOKEN_ADDRESS_MAX, "each address has 
 bool btl_ib_address_send(btl_ib_conn_t *conn)
 {
     const btl_ib_transport_t *transport = conn->rail->transport;
-    const uint32_t generation = conn->rail->generation;
+    const uint32_t generation = conn->rail->moves.generation;
     const uint64_t proof =
         btl_ib_token_of_address(&conn->identity.secret, conn->identity.tx_token, generation,
                                 transport->address, transport->address_len);
@@ -1020,8 +1020,7 @@ bool btl_ib_address_send(btl_ib_conn_t *conn)
     };
     const uint32_t size = (uint32_t) sizeof(where) + transport->address_len;
 
-    if (btl_ib_packet_says_connect(conn)
-        || btl_ib_packet_overhead(conn) + size > conn->pmtud.datagram_max) {
+    if (btl_ib_packet_overhead(conn) + size > conn->pmtud.datagram_max) {
         return false;
     }
     btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_ADDRESS, size);

@@ -72,9 +72,9 @@ void btl_ib_probe_send(btl_ib_conn_t *conn);
 
 /* Tell a peer where the own rail of a connection is now (ADDRESS). */
 
-/* Send it by the present route, which is another. It is repeated as long as the own rails are tried
- * in vain. False: a peer that does not know us yet, or to which only smaller datagrams get through,
- * is not told; or memory or the transport did not allow it. */
+/* Send it by the present route. It is repeated as long as the own rails are tried in vain. False:
+ * a peer to which only smaller datagrams get through is not told; or memory or the transport did
+ * not allow it. */
 bool btl_ib_address_send(btl_ib_conn_t *conn);
 
 #endif

@@ -258,14 +258,10 @@ static btl_ib_wire_error_t parse_part(btl_ib_view_t *view)
     return BTL_IB_WIRE_OK;
 }
 
-/* It goes to who knows the sender, hence never with CONNECT. */
 static btl_ib_wire_error_t parse_address(btl_ib_view_t *view)
 {
     btl_ib_wire_where_t where;
 
-    if (view->flags & BTL_IB_FLAG_CONNECT) {
-        return BTL_IB_WIRE_TYPE_UNKNOWN;
-    }
     if (!take(view, &where, sizeof(where))) {
         return BTL_IB_WIRE_SHORT;
     }

@@ -231,6 +231,16 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
                      error, interface, btl_ib_unsent_advice(error));
 }
 
+void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_trouble_t *trouble)
+{
+    char known[256];
+
+    btl_ib_trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
+    btl_ib_show_help("address changed", ends->our_rank, opal_process_info.nodename, ends->device,
+                     ends->our_address, ends->rank, ends->host, ends->address,
+                     '\0' != known[0] ? known : "none");
+}
+
 void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports)
 {
     if (reports->silent_more > 0) {

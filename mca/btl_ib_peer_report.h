@@ -74,6 +74,9 @@ void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
 void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, int error,
                           const btl_ib_device_t *device);
 
+/* The address of our device changed, and that peer has not answered at the new one for long. */
+void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_trouble_t *trouble);
+
 /*
  * Nothing shows that what we send to that peer arrives; `heard`: what it sends arrives here.
  * `answers`: its process answers also while it computes; `reachable`: other processes show that its

@@ -243,6 +243,12 @@ typedef struct btl_ib_transport_ops {
     int (*addr_add)(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr);
     void (*addr_remove)(btl_ib_transport_t *t, btl_ib_addr_t addr);
 
+    /* If the device lost the address that `address` tells and has another one by now, take that:
+     * send and receive by it, and publish it in `address`. What was added and is registered stays.
+     * True if it did. Takes system calls: it is called four times a second at most, while nothing
+     * comes by the device. NULL: addresses do not change. */
+    bool (*rebind)(btl_ib_transport_t *t);
+
     /* A published address as text, with its port if it has one. False if it is no address. NULL:
      * there is no such text. */
     bool (*address_text)(const void *bytes, size_t len, char *out, size_t out_len);

@@ -64,6 +64,7 @@ struct rail {
     uint64_t down_at;   /* ns: since when, or since when it was last */
     bool given_up;      /* it was down for longer than anybody waits */
     bool replaced;      /* another failed before it */
+    bool moves;         /* it is to get another address */
 };
 
 #define HANDLE(address) (((btl_ib_addr_t) (address) << 8) + 0x5a)
@@ -595,6 +596,44 @@ static uint32_t rail_source(const btl_ib_transport_t *t, const btl_ib_event_t *e
     return t->address_len;
 }
 
+static void rail_bind(rail_t *rail, uint32_t address)
+{
+    sim_t *sim = rail->sim;
+    const uint32_t row = sim->nprocs * sim->nrails;
+
+    if (address >= sim->bound_cap) {
+        uint32_t cap = (address / row + 4) * row;
+        sim->bound = realloc(sim->bound, cap * sizeof(rail_t *));
+        memset(sim->bound + sim->bound_cap, 0, (cap - sim->bound_cap) * sizeof(rail_t *));
+        sim->bound_cap = cap;
+    }
+    if (address / row >= sim->addresses / row) {
+        sim->addresses = (address / row + 1) * row;
+    }
+    memcpy(rail->base.address, &address, sizeof(address));
+    rail->address = address;
+    sim->bound[address] = rail;
+}
+
+static bool rail_rebind(btl_ib_transport_t *t)
+{
+    rail_t *rail = (rail_t *) t;
+    const bool moves = rail->moves;
+
+    if (moves) {
+        rail_bind(rail, rail->sim->addresses + rail->proc->index * rail->sim->nrails + rail->index);
+    }
+    rail->moves = false;
+    return moves;
+}
+
+void rail_lose_address(rail_t *rail)
+{
+    rail->sim->bound[rail->address] = NULL;
+    rail->moves = true;
+    fault_applied(rail->sim, F_DEVICE);
+}
+
 static int rail_wait_fd(btl_ib_transport_t *t)
 {
     (void) t;
@@ -658,6 +697,7 @@ static const btl_ib_transport_ops_t rail_ops = {
     .repost = rail_repost,
     .addr_add = rail_addr_add,
     .addr_remove = rail_addr_remove,
+    .rebind = rail_rebind,
     .mem_register = rail_mem_register,
     .mem_deregister = rail_mem_deregister,
     .path_datagram = rail_path,
@@ -683,31 +723,20 @@ rail_t *rail_open(proc_t *proc, uint32_t index, uint32_t address)
             address += row;
         }
     }
-    if (address >= sim->bound_cap) {
-        uint32_t cap = (address / row + 4) * row;
-        sim->bound = realloc(sim->bound, cap * sizeof(rail_t *));
-        memset(sim->bound + sim->bound_cap, 0, (cap - sim->bound_cap) * sizeof(rail_t *));
-        sim->bound_cap = cap;
-    }
-    if (address / row >= sim->addresses / row) {
-        sim->addresses = (address / row + 1) * row;
-    }
     rail_t *rail = calloc(1, sizeof(*rail));
     rail->ops = rail_ops;
     rail->base.attr = *proc_attr(proc, index);
     rail->ops.rdma = rail->base.attr.rdma ? &device_ops : NULL;
     rail->base.ops = &rail->ops;
     rail->base.address_len = 12;
-    memcpy(rail->base.address, &address, sizeof(address));
     memcpy(rail->base.name, "sim", 4);
     rail->sim = sim;
     rail->proc = proc;
     rail->index = index;
-    rail->address = address;
     rail->id = (uint32_t) rng_next(&sim->rng);
     rail->rx_last = &rail->rx_first;
     rail->device = device_open(proc, rail, address, rail->id);
-    sim->bound[address] = rail;
+    rail_bind(rail, address);
     proc->rails[index] = rail;
     return rail;
 }

@@ -630,6 +630,9 @@ void rail_fail_device(rail_t *rail);
 bool rail_replace(rail_t *before);
 /* Is it such a one? */
 bool rail_replaced(const rail_t *rail);
+
+/* Its address is gone; when it is asked, it has another one. */
+void rail_lose_address(rail_t *rail);
 /* Its port goes down, or comes back. */
 void rail_set_port(rail_t *rail, bool up);
 bool rail_pending(const rail_t *rail);

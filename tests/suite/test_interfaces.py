@@ -6,6 +6,7 @@ are joined, and what they carry, as the kernel counts it."""
 import os
 import re
 import threading
+import time
 
 import pytest
 
@@ -155,20 +156,73 @@ def test_own_firewall(run, mpi, hosts, two_hosts):
                      r"has its address\n\nA firewall of this host", output)
 
 
+class Readdressed(threading.Thread):
+    """One after the other: a second after a job uses the address `before` of a host's x0 that is
+    taken away, and `after` takes its place (None: nothing is, or does)."""
+
+    def __init__(self, run, *changes):
+        super().__init__()
+        self.run_, self.changes = run, changes
+        self.start()
+
+    def address(self, host, verb, address):
+        bits = (V6 if ":" in address else V4).rpartition("/")[2]
+        self.run_.output("ip", "-n", host, "address", verb, f"{address}/{bits}", "dev", "x0",
+                         *["nodad"] * (":" in address and verb == "add"))
+
+    def run(self):
+        for host, before, after in self.changes:
+            if before:
+                self.wait_for(host, before)
+                time.sleep(1)
+                self.address(host, "delete", before)
+            if after:
+                self.address(host, "add", after)
+            if before and after:
+                self.wait_for(host, after)
+
+    def wait_for(self, host, address):
+        for _ in range(300):
+            time.sleep(0.1)
+            if address in self.run_.output("ip", "netns", "exec", host, "ss", "-Haun", ok=None):
+                break
+
+
 @pytest.mark.called("interfaces/address-gone")
 def test_address_gone(run, mpi, hosts, two_hosts):
-    """The same of an address that another one took the place of: its death names that, too."""
-    def change():
-        run.output("ip", "-n", f"{hosts}1", "address", "delete", "10.91.0.1/24", "dev", "x0")
-        run.output("ip", "-n", f"{hosts}1", "address", "add", "10.91.0.77/24", "dev", "x0")
-
-    threading.Timer(1, change).start()
+    """The same of an address that is gone; its death names that, too."""
+    Readdressed(run, (f"{hosts}1", "10.91.0.1", None))
     output = two_hosts([Link(0)], mpi.program("stream"), "bytes=1000", "seconds=4", ok=False,
                        silence_limit=6)
     assert re.search(r"Error: +Network is unreachable .*\n +Found: +interface x0 has no longer the "
-                     r"address 10\.91\.0\.1, now: 10\.91\.0\.77\n", output)
+                     r"address 10\.91\.0\.1, now: none\n", output)
     assert re.search(r"Reason: +this host's own system refuses to send: Network is unreachable "
                      r"\(errno 101\)\n\nThis host has no route to that address, or", output)
+
+
+@pytest.mark.parametrize("form, host", [
+    pytest.param(V4, "10.91.0.{}", id="interfaces/address-follows"),
+    pytest.param(V6, "fd91:10::{}", id="interfaces/address-follows-ipv6", marks=pytest.mark.full)])
+def test_address_follows(run, mpi, hosts, two_hosts, form, host):
+    """An address that another one takes the place of, at one end and then at the other."""
+    Readdressed(run, *((f"{hosts}{end}", host.format(end), host.format(end + 70)) for end in (1, 2)))
+    output = two_hosts([Link(0, form=form)], mpi.program("stream"), "bytes=1000", "seconds=8")
+    for end in 1, 2:
+        assert len(re.findall(r"udp/x0: its address is gone, it goes on at \[?"
+                              + re.escape(host.format(end + 70)), output)) == 1
+    assert "OK stream" in output and "lost the connection" not in output
+
+
+@pytest.mark.full
+@pytest.mark.called("interfaces/addresses-change")
+def test_addresses_change(run, mpi, hosts, two_hosts):
+    """Both change at once: nobody can tell the other one, which is said after 5 s."""
+    Readdressed(run, (f"{hosts}1", "10.91.0.1", None), (f"{hosts}2", "10.91.0.2", None),
+                (f"{hosts}1", None, "10.91.0.71"), (f"{hosts}2", None, "10.91.0.72"))
+    output = two_hosts([Link(0)], mpi.program("stream"), "bytes=1000", "seconds=4", ok=False,
+                       silence_limit=9)
+    assert re.search(r"Address now: +10\.91\.0\.71:\d+\n.*\n +Its address: +10\.91\.0\.2:", output)
+    assert "Did its address change, too?" in output
 
 
 @pytest.mark.parametrize("rule, said, advice", [

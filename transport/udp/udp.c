@@ -10,6 +10,7 @@
 #include "device_info.h"
 #include "footprint.h"
 #include "net_interfaces.h"
+#include "udp_address.h"
 #include "udp_path_mtu.h"
 #include "udp_rail.h"
 #include "udp_sockets.h"
@@ -23,8 +24,6 @@
 #include <sys/ioctl.h>
 
 /* ---- devices ---- */
-
-/* Network interfaces as devices of transport "udp"; see btl_ib_transport_type_t. */
 
 /* The largest datagram that the device's interface carries without fragments, 0 if unknown. */
 static uint32_t udp_device_datagram(const btl_ib_device_t *device)
@@ -168,7 +167,7 @@ static void udp_describe(const btl_ib_device_t *device, char *out, size_t len)
     btl_ib_facts_format(&facts, out, len);
 }
 
-static int udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
+int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 {
     btl_ib_net_addresses_t all;
     int count = 0;
@@ -200,7 +199,7 @@ static int udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     return count;
 }
 
-static void udp_devices_free(btl_ib_device_t *list, int count)
+void btl_ib_udp_devices_free(btl_ib_device_t *list, int count)
 {
     (void) count;
     free(list);
@@ -421,6 +420,47 @@ static void udp_close(btl_ib_transport_t *t)
     free(udp);
 }
 
+/* What is published of the sockets. */
+static void publish(btl_ib_udp_t *udp)
+{
+    char text[64];
+
+    memset(udp->base.address, 0, sizeof(udp->base.address));
+    udp->base.address_len = btl_ib_udp_name_pack(
+        &udp->sockets.own, at_most(udp_device_datagram(&udp->device), udp->base.attr.max_datagram),
+        udp->sockets.shared > 1, udp->base.address);
+    BTL_IB_UDP_LOG(&udp->log, 10, "bound to %s",
+                   btl_ib_udp_name_format(&udp->sockets.own, text, sizeof(text)));
+}
+
+/* Sockets of the new address take the place of all others. What still lies in those came to an
+ * address that peers are to forget, and comes again. Two lanes stay two, as peers know of them. */
+static bool rebind(btl_ib_transport_t *t)
+{
+    btl_ib_udp_t *udp = btl_ib_udp_of(t);
+    btl_ib_device_t device = udp->device;
+    btl_ib_udp_sockets_t sockets;
+
+    if (udp->rx.pending_count > 0 || !btl_ib_udp_address_changed(&device)) {
+        return false;
+    }
+    btl_ib_udp_sockets_init(&sockets, &udp->log);
+    if (btl_ib_udp_sockets_open(&sockets, &device, &udp->params) != 0
+        || sockets.shared != udp->sockets.shared) {
+        btl_ib_udp_sockets_close(&sockets);
+        return false;
+    }
+    btl_ib_udp_sockets_replace(&udp->sockets, &sockets);
+    udp->device = device;
+    btl_ib_udp_poll_rebound(&udp->poll);
+    btl_ib_udp_rx_rebound(&udp->rx);
+    btl_ib_udp_peers_rebound(&udp->peers);
+    btl_ib_udp_connected_init(&udp->connected, &udp->sockets, &udp->peers,
+                              udp->params.connected_max);
+    publish(udp);
+    return true;
+}
+
 static const btl_ib_transport_ops_t udp_ops = {
     .send = udp_send,
     .poll = udp_poll,
@@ -429,6 +469,7 @@ static const btl_ib_transport_ops_t udp_ops = {
     .repost = repost,
     .addr_add = addr_add,
     .addr_remove = addr_remove,
+    .rebind = rebind,
     .address_text = address_text,
     .offender_text = offender_text,
     .mem_register = mem_register,
@@ -467,12 +508,10 @@ static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_a
 }
 
 /* The parts of a rail whose sockets are open. */
-static void init_parts(btl_ib_udp_t *udp, const btl_ib_device_t *device,
-                       const btl_ib_open_params_t *params)
+static void init_parts(btl_ib_udp_t *udp)
 {
+    const btl_ib_open_params_t *params = &udp->params;
     const uint32_t largest = udp->base.attr.max_datagram;
-    const bool two_lanes = udp->sockets.shared > 1;
-    char text[64];
 
     btl_ib_udp_errors_init(&udp->errors, &udp->log, &udp->peers, largest);
     btl_ib_udp_connected_init(&udp->connected, &udp->sockets, &udp->peers, params->connected_max);
@@ -480,15 +519,11 @@ static void init_parts(btl_ib_udp_t *udp, const btl_ib_device_t *device,
     btl_ib_udp_rx_init(&udp->rx, &udp->log,
                        params->rx_size != 0 && params->rx_size < largest ? params->rx_size
                                                                          : largest);
-    udp->base.attr.bulk_lane = two_lanes;
+    udp->base.attr.bulk_lane = udp->sockets.shared > 1;
     udp->base.attr.gso_bytes = udp->tx.gso ? BTL_IB_UDP_GSO_BYTES : 0;
     udp->base.attr.rx_depth = rx_depth(&udp->base, udp->rx.max_datagram);
     udp->base.limit = udp->sockets.limit;
-    udp->base.address_len =
-        btl_ib_udp_name_pack(&udp->sockets.own, at_most(udp_device_datagram(device), largest),
-                             two_lanes, udp->base.address);
-    BTL_IB_UDP_LOG(&udp->log, 10, "bound to %s",
-                   btl_ib_udp_name_format(&udp->sockets.own, text, sizeof(text)));
+    publish(udp);
 }
 
 static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
@@ -502,6 +537,8 @@ static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
     udp->base.ops = &udp_ops;
     snprintf(udp->base.name, sizeof(udp->base.name), "udp/%.58s", device->name);
     udp->log = (btl_ib_udp_log_t){.to = params->log, .name = udp->base.name};
+    udp->device = *device;
+    memcpy(&udp->params, params, sizeof(udp->params));
     btl_ib_udp_sockets_init(&udp->sockets, &udp->log);
     int rc = query(device, params->mtu, &udp->base.attr);
     if (rc == 0) {
@@ -511,7 +548,7 @@ static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
         udp_close(&udp->base);
         return rc;
     }
-    init_parts(udp, device, params);
+    init_parts(udp);
     *out = &udp->base;
     return 0;
 }
@@ -519,8 +556,8 @@ static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
 const btl_ib_transport_type_t btl_ib_udp_type = {
     .name = "udp",
     .default_queues = "P,256,512,256,64:P,65536,1024,512,64",
-    .devices = udp_devices,
-    .devices_free = udp_devices_free,
+    .devices = btl_ib_udp_devices,
+    .devices_free = btl_ib_udp_devices_free,
     .query = query,
     .open = udp_open,
     .footprint = udp_footprint,

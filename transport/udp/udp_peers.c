@@ -122,6 +122,14 @@ bool btl_ib_udp_peer_remove(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr)
     return true;
 }
 
+void btl_ib_udp_peers_rebound(btl_ib_udp_peers_t *peers)
+{
+    for (uint32_t i = 0; i < peers->count; i++) {
+        peers->peer[i].socket = 0;
+        peers->peer[i].sent = 0;
+    }
+}
+
 void btl_ib_udp_peers_free(btl_ib_udp_peers_t *peers)
 {
     free(peers->peer);

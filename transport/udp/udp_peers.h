@@ -54,6 +54,9 @@ static inline uint32_t btl_ib_udp_peer_count_sent(btl_ib_udp_peers_t *peers, btl
     return ++peers->peer[addr].sent;
 }
 
+/* There are other sockets, and none is connected to any. */
+void btl_ib_udp_peers_rebound(btl_ib_udp_peers_t *peers);
+
 /* ---- connected sockets ---- */
 
 /*

@@ -25,6 +25,8 @@ typedef struct btl_ib_udp {
     btl_ib_udp_rx_t rx;
     btl_ib_udp_poll_t poll;
     btl_ib_udp_tx_t tx;
+    btl_ib_device_t device; /* with the address that it has now */
+    btl_ib_open_params_t params;
 } btl_ib_udp_t;
 
 static inline btl_ib_udp_t *btl_ib_udp_of(btl_ib_transport_t *t)

@@ -6,6 +6,8 @@
 #ifndef BTL_IB_UDP_RECV_H
 #define BTL_IB_UDP_RECV_H
 
+#include <string.h>
+
 #include "udp_errors.h"
 #include "udp_log.h"
 #include "udp_peers.h"
@@ -79,6 +81,12 @@ static inline void btl_ib_udp_rx_init(btl_ib_udp_rx_t *rx, const btl_ib_udp_log_
     rx->max_datagram = max_datagram;
 }
 
+/* There are other sockets, nothing being pending: the kernel counts their overflows anew. */
+static inline void btl_ib_udp_rx_rebound(btl_ib_udp_rx_t *rx)
+{
+    memset(rx->overflows_of, 0, sizeof(rx->overflows_of));
+}
+
 /* Make events of what was received. Returns how many. */
 int btl_ib_udp_recv_events(btl_ib_udp_rx_t *rx, btl_ib_udp_peers_t *peers, btl_ib_event_t *events,
                            int max);
@@ -123,6 +131,12 @@ typedef struct btl_ib_udp_poll {
     uint64_t swept_at;   /* ns: when it was, */
     uint64_t sweep_wait; /* ns: and how long until the next */
 } btl_ib_udp_poll_t;
+
+/* There are other sockets. */
+static inline void btl_ib_udp_poll_rebound(btl_ib_udp_poll_t *poll)
+{
+    *poll = (btl_ib_udp_poll_t){.looks = 0};
+}
 
 /* Look at sockets until one has something: rx has it then. `poll` is all zero at first. */
 void btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, btl_ib_udp_sockets_t *sockets,

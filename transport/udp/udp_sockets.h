@@ -75,6 +75,14 @@ uint32_t btl_ib_udp_sockets_ready(const btl_ib_udp_sockets_t *sockets, uint32_t 
 
 void btl_ib_udp_sockets_close(btl_ib_udp_sockets_t *sockets);
 
+/* Close them all; those of `by` take their place. */
+static inline void btl_ib_udp_sockets_replace(btl_ib_udp_sockets_t *sockets,
+                                              const btl_ib_udp_sockets_t *by)
+{
+    btl_ib_udp_sockets_close(sockets);
+    *sockets = *by;
+}
+
 /* The name by which peers know whom a socket sends to or receives from. */
 static inline btl_ib_udp_name_t btl_ib_udp_name_known(const btl_ib_udp_socket_t *socket,
                                                       const btl_ib_udp_name_t *name)

@@ -10,8 +10,10 @@
 
 #include "btl_ib.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "btl_ib_endpoint.h"
 #include "btl_ib_frag.h"
@@ -319,6 +321,12 @@ static void rail_failed(void *context, uint32_t rail, int error, uint32_t moved,
     btl_ib_component_t *component = context;
     btl_ib_ends_t ends;
 
+    if (EBADF == error || ENOTSOCK == error) {
+        /* The runtime's descriptors are most likely closed as well: an abort by it would hang. */
+        btl_ib_endpoint_describe_rail(rail, &ends);
+        btl_ib_report_descriptors_closed(&ends, error);
+        _exit(EXIT_FAILURE);
+    }
     btl_ib_reopen_begin(&component->reopen, btl_ib_now());
     btl_ib_endpoint_describe_rail(rail, &ends);
     btl_ib_report_device_failed(&ends, error, moved, left);

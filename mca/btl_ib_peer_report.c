@@ -129,6 +129,12 @@ void btl_ib_report_device_failed(const btl_ib_ends_t *ends, int error, uint32_t 
     }
 }
 
+void btl_ib_report_descriptors_closed(const btl_ib_ends_t *ends, int error)
+{
+    btl_ib_show_help("descriptors closed", ends->our_rank, opal_process_info.nodename, ends->device,
+                     strerror(error), error);
+}
+
 /* ---- peers that do not answer ---- */
 
 /* Record a host that is reported now. False if it was before, or as many as may be were. */

@@ -121,6 +121,7 @@ void btl_ib_report_atomic_lost(const btl_ib_ends_t *ends, uint64_t region, int64
 
 /* The device of a rail failed with that errno. So many connections moved to other rails, so many
  * end. */
+void btl_ib_report_descriptors_closed(const btl_ib_ends_t *ends, int error);
 void btl_ib_report_device_failed(const btl_ib_ends_t *ends, int error, uint32_t moved,
                                  uint32_t left);
 

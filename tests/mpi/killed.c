@@ -7,14 +7,23 @@
  * One rank kills itself while the others send to it, each once a millisecond. No rank prints OK:
  * tests/mpi/run checks that the job ends in time and with a message that names the dead one.
  * after=S (1): when; victim=R (the last rank); waiting=1: the others only wait for the dead one, with
- * nothing on the way that it could fail to acknowledge
+ * nothing on the way that it could fail to acknowledge; closes=1: it does not end, but closes all
+ * descriptors, and goes on
  */
 
 #include "common.h"
 
 #include <signal.h>
+#include <unistd.h>
 
-static void die_after(double seconds)
+static void close_all(void)
+{
+    for (int fd = 3; fd < 1024; fd++) {
+        close(fd);
+    }
+}
+
+static void die_after(double seconds, int closes)
 {
     char token[100];
     double begun = seconds_now();
@@ -27,6 +36,11 @@ static void die_after(double seconds)
             MPI_Recv(token, sizeof(token), MPI_BYTE, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD,
                      MPI_STATUS_IGNORE);
         }
+    }
+    if (closes) {
+        close_all();
+        MPI_Recv(token, sizeof(token), MPI_BYTE, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
     }
     clock_gettime(CLOCK_REALTIME, &now);
     fprintf(stderr, "killed: rank %d kills itself at %lld.%03ld\n", rank, (long long) now.tv_sec,
@@ -59,7 +73,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "killed: going\n");
     }
     if (rank == victim) {
-        die_after(after);
+        die_after(after, 0 != arg(argc, argv, "closes", 0));
     }
     if (0 != arg(argc, argv, "waiting", 0)) {
         send_to(victim, after / 2);

@@ -50,6 +50,15 @@ def test_within_host(run, mpi):
     assert "go by ib" not in output
 
 
+def test_descriptors_closed(run, mpi):
+    """Who closes all descriptors is told that this ended the job, whatever others say of it."""
+    output = mpi.job(run, 2, "--mca", "btl", "ib,self", "--mca", "btl_ib_transport", "udp",
+                     mpi.program("killed"), "closes=1", "waiting=1", ok=False)
+    assert re.search(r"has closed descriptors that belong to the ib BTL:\n\n +Process: rank 1 on .*\n"
+                     r".*\n +Error: +Bad file descriptor", output)
+    assert not re.search("This process: rank 1 on", output)
+
+
 @pytest.mark.alone
 def test_stopped(run, hosts):
     """A rank that was stopped before anybody sent to it is waited for beyond the connect timeout

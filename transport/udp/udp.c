@@ -407,7 +407,12 @@ static void mem_deregister(btl_ib_transport_t *t, void *handle)
 
 static void stop(btl_ib_transport_t *t)
 {
-    btl_ib_udp_sockets_close(&btl_ib_udp_of(t)->sockets);
+    btl_ib_udp_t *udp = btl_ib_udp_of(t);
+
+    if (udp->errors.closed != 0) {
+        btl_ib_udp_sockets_forget(&udp->sockets);
+    }
+    btl_ib_udp_sockets_close(&udp->sockets);
 }
 
 static void udp_close(btl_ib_transport_t *t)

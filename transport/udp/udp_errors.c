@@ -109,6 +109,10 @@ int btl_ib_udp_errors_take(btl_ib_udp_errors_t *errors, btl_ib_event_t *events, 
 {
     int n = 0;
 
+    if (errors->closed != 0 && !errors->closed_told && max > 0) {
+        errors->closed_told = true;
+        events[n++] = (btl_ib_event_t){.type = BTL_IB_EVENT_FAILED, .error = errors->closed};
+    }
     while (n < max && errors->count > 0) {
         events[n++] = errors->event[--errors->count];
     }

@@ -9,6 +9,8 @@
 #ifndef BTL_IB_UDP_ERRORS_H
 #define BTL_IB_UDP_ERRORS_H
 
+#include <errno.h>
+
 #include "udp_log.h"
 #include "udp_peers.h"
 #include "udp_sockets.h"
@@ -32,12 +34,23 @@ typedef struct btl_ib_udp_errors {
     uint32_t count;
     btl_ib_udp_offender_t offender[BTL_IB_UDP_OFFENDERS_MAX];
     uint32_t next_offender; /* the place of the next peer's */
+    int closed; /* errno of a call: a descriptor of ours is closed, or somebody else's; 0: none is */
+    bool closed_told; /* an event said so */
 } btl_ib_udp_errors_t;
 
 static inline void btl_ib_udp_errors_init(btl_ib_udp_errors_t *errors, const btl_ib_udp_log_t *log,
                                           btl_ib_udp_peers_t *peers, uint32_t max_datagram)
 {
     *errors = (btl_ib_udp_errors_t){.log = log, .peers = peers, .max_datagram = max_datagram};
+}
+
+/* A call on one of our descriptors failed. If that says that this process has closed it, the device
+ * is as good as gone, and no descriptor is certain to be ours. */
+static inline void btl_ib_udp_errors_called(btl_ib_udp_errors_t *errors, int error)
+{
+    if (error == EBADF || error == ENOTSOCK) {
+        errors->closed = error;
+    }
 }
 
 /* Read the error queue of a socket. `sent`: whom a call that has just failed was about (of

@@ -224,6 +224,7 @@ static bool udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, u
     int got = batch == 0 ? 0 : receive(socket->fd, batch, &rx->call);
     if (got < 0) {
         if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+            btl_ib_udp_errors_called(errors, errno);
             (void) btl_ib_udp_errors_read(errors, socket, BTL_IB_ADDR_UNKNOWN);
         }
         got = 0;

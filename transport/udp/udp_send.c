@@ -197,6 +197,7 @@ static int handle_refusal(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
     if (is_full(error)) {
         return error;
     }
+    btl_ib_udp_errors_called(tx->errors, error);
     if (error != EMSGSIZE
         && btl_ib_udp_errors_read(tx->errors, call->socket, BTL_IB_ADDR_UNKNOWN)) {
         return 0;

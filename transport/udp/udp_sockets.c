@@ -380,6 +380,9 @@ uint32_t btl_ib_udp_sockets_ready(const btl_ib_udp_sockets_t *sockets, uint32_t 
     uint32_t ready = 0;
 
     *errors = 0;
+    if (n < 0) { /* closed by the application, as the sockets most likely are: they tell */
+        return (UINT32_C(1) << sockets->count) - 1;
+    }
     for (int i = 0; i < n; i++) {
         const uint32_t bit = UINT32_C(1) << events[i].data.u32;
         ready |= bit;

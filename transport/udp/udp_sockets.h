@@ -75,6 +75,14 @@ uint32_t btl_ib_udp_sockets_ready(const btl_ib_udp_sockets_t *sockets, uint32_t 
 
 void btl_ib_udp_sockets_close(btl_ib_udp_sockets_t *sockets);
 
+/* This process has closed descriptors of ours: the numbers may be those of other files by now. */
+static inline void btl_ib_udp_sockets_forget(btl_ib_udp_sockets_t *sockets)
+{
+    sockets->count = 0;
+    sockets->shared = 0;
+    sockets->epoll_fd = -1;
+}
+
 /* Close them all; those of `by` take their place. */
 static inline void btl_ib_udp_sockets_replace(btl_ib_udp_sockets_t *sockets,
                                               const btl_ib_udp_sockets_t *by)

@@ -117,7 +117,7 @@ typedef struct btl_ib_component {
     bool mpi_threads; /* MPI_THREAD_MULTIPLE */
     bool named;       /* in the selection of BTLs: who asks for ib gets help texts */
     btl_ib_engine_t *engine;
-    btl_ib_aead_t *aead;      /* the engine's, if btl_ib_auth needs one */
+    btl_ib_aead_t *aead;      /* the engine's, if btl_ib_protection needs one */
     btl_ib_modex_t *self;     /* what we published */
     opal_process_name_t name; /* our own; Open MPI forgets it before we are finalized */
     btl_ib_module_t *modules[BTL_IB_RAILS_MAX];

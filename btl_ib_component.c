@@ -209,12 +209,12 @@ static bool make_secrets(btl_ib_component_t *component)
     component->aead = btl_ib_aead_open();
     if (NULL == component->aead) {
         snprintf(cause, sizeof(cause),
-                 "libcrypto does not give AES-256-GCM, which btl_ib_auth %s needs",
-                 component->params.auth);
+                 "libcrypto does not give AES-256-GCM, which btl_ib_protection %s needs",
+                 component->params.protection);
         btl_ib_help_cannot_start(cause, 0,
                                  "\"openssl list -cipher-algorithms\" shows what it has; its\n"
-                                 "providers are chosen in openssl.cnf. btl_ib_auth none (the\n"
-                                 "default) goes without.");
+                                 "providers are chosen in openssl.cnf. btl_ib_protection none\n"
+                                 "(the default) goes without.");
         return false;
     }
     return random_bytes(&self->key, sizeof(self->key));

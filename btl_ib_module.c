@@ -386,7 +386,7 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
     if (BTL_IB_GUARD_NONE != btl_ib_params_guard(params)) {
         BTL_IB_VERBOSE(1,
                        "rail %u (%s): processors move memory: what the device moves is not "
-                       "protected as btl_ib_auth or btl_ib_checksum demands",
+                       "protected as btl_ib_protection demands",
                        module->rail, module->name);
         return;
     }

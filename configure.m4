@@ -116,12 +116,12 @@ AC_DEFUN([_BTL_IB_CHECK_CMOCKA],[
 # _BTL_IB_CHECK_CRYPTO
 # --------------------
 # Sets btl_ib_crypto_happy and BTL_IB_CRYPTO_CPPFLAGS: libcrypto of OpenSSL 3.0 or later, which knows
-# EVP_KDF_fetch. Without it only btl_ib_auth none is possible.
+# EVP_KDF_fetch. Without it only btl_ib_protection none is possible.
 AC_DEFUN([_BTL_IB_CHECK_CRYPTO],[
     btl_ib_crypto_happy=no
     AC_ARG_WITH([ib-crypto],
         [AS_HELP_STRING([--with-ib-crypto=auto|yes|no],
-            [btl_ib_auth by libcrypto of OpenSSL 3 @<:@auto@:>@])],
+            [btl_ib_protection by libcrypto of OpenSSL 3 @<:@auto@:>@])],
         [],[with_ib_crypto=auto])
     AS_CASE([$with_ib_crypto],[auto|yes|no],[],
         [AC_MSG_ERROR([--with-ib-crypto is auto, yes or no; for a libcrypto elsewhere set CPPFLAGS and LDFLAGS])])

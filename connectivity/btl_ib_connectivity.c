@@ -148,7 +148,7 @@ static bool contact_peer(btl_ib_connectivity_t *map, uint32_t rank)
         why = "it does not use ib, or another version";
     } else if (peer->message_max != config->self->message_max
                || peer->guard != config->self->guard) {
-        why = "its parameters differ (eager_limit, max_send_size, checksum, auth)";
+        why = "its parameters differ (eager_limit, max_send_size, protection)";
     }
     btl_ib_biased_lock_acquire(config->lock);
     if (NULL == why) {

@@ -279,7 +279,7 @@ static const btl_ib_param_text_t texts[] = {
                "P,size,num[,low_watermark[,window[,reserve]]] for buffers of each peer and "
                "S,size,num[,low_watermark[,max_pending_sends[,init[,limit]]]] for buffers that "
                "all peers share, in ascending order of size, separated by colons; sizes in "
-               "bytes, 104 to 1048576, the last at least 112, with btl_ib_auth 136; num 2 to "
+               "bytes, 104 to 1048576, the last at least 112, with a key (btl_ib_protection) 136; num 2 to "
                "1048576, the others from 1, or empty for what follows from num; default: empty, "
                "what suits the transport)"),
 };
@@ -287,8 +287,7 @@ static const btl_ib_param_text_t texts[] = {
 static const char *const wires[] = {"auto", "ud", "rc", NULL};
 static const char *const localities[] = {"near", "rank", "ignore", NULL};
 static const char *const orderings[] = {"strict", "relaxed", NULL};
-static const char *const checksums[] = {"none", "crc32c", NULL};
-static const char *const auths[] = {"none", "integrity", "encrypt", NULL};
+static const char *const protections[] = {"none", "crc32c", "integrity", "encrypt", NULL};
 static const char *const atomics[] = {"auto", "device", "host", NULL};
 static const char *const ccs[] = {"auto", "none", "swift", "cubic", NULL};
 
@@ -321,22 +320,17 @@ static const btl_ib_param_choice_t choices[] = {
                  "registered memory (text: strict; or relaxed: as they like, faster on some "
                  "machines, and each put is followed by a read before it is done; "
                  "default: strict)"),
-    CHOICE_PARAM(checksum, "checksum", checksums, 3,
-                 "Checksum of header and data of each datagram, beyond what the network itself "
-                 "checks; the same on all hosts (text: none or crc32c, 4 bytes found by the "
-                 "processor's own instruction if it has one; RDMA devices move no memory by "
-                 "themselves then; default: none)"),
     CHOICE_PARAM(cc, "cc", ccs, 5,
                  "Congestion control (text: auto, none, swift or cubic; default: auto, none where "
                  "the transport loses nothing, else swift)"),
-    CHOICE_PARAM(auth, "auth", auths, 3,
-                 "Protect each datagram against others on the network by a key that only the "
-                 "processes of the job know, the same on all hosts (text: none; integrity, forged, "
-                 "changed and repeated datagrams are found and dropped; or encrypt, and nobody "
-                 "else can read them, either; default: none). It makes btl_ib_checksum "
-                 "superfluous, RDMA devices move no memory by themselves then, and a datagram that "
-                 "more than 2048 later ones overtake is sent again, so it is not for networks that "
-                 "spread one stream over paths of very different length"),
+    CHOICE_PARAM(protection, "protection", protections, 3,
+                 "Protect each datagram, the same on all hosts (text: none; crc32c, a checksum "
+                 "beyond what the network checks; integrity, a key that only the job knows, by "
+                 "which forged, changed and repeated datagrams are found; or encrypt, and nobody "
+                 "else can read them, either; default: none). RDMA devices move no memory by "
+                 "themselves then. With a key a datagram that more than 2048 later ones overtake "
+                 "is sent again. Set it where others can reach the network, or crc32c where it "
+                 "damages data"),
 };
 static_assert(COUNT(choices) == BTL_IB_CHOICES, "btl_ib_params_t has one of each");
 

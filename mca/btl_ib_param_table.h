@@ -23,7 +23,7 @@
 #define BTL_IB_HEADER_ROOM (MCA_BTL_REG_HANDLE_MAX_SIZE + 256u)
 
 /* Parameters that are one of a few words. */
-#define BTL_IB_CHOICES 8
+#define BTL_IB_CHOICES 7
 
 /* Bytes up to which messages are eager, unless the user says how many: a rendezvous costs three
  * short datagrams, an eager message one copy more at the receiver, on both sides where the device
@@ -56,8 +56,7 @@ typedef struct btl_ib_params {
     const char *cc;        /* "auto" or a congestion control's name */
     char *receive_queues;  /* NULL: the transport's own default */
     const char *ordering;  /* btl_ib_memory_ordering: "strict" or "relaxed" */
-    const char *checksum;  /* "none" or "crc32c" */
-    const char *auth;      /* "none", "integrity" or "encrypt" */
+    const char *protection; /* "none", "crc32c", "integrity" or "encrypt" */
     char *memory_max;      /* the same that ib takes by itself; "0": no limit */
     char *max_pinned;      /* of a host: bytes, or with a % that part of its memory */
     const char *atomics;   /* "auto", "device" or "host" */

@@ -59,13 +59,13 @@ void btl_ib_param_toggle_help(const btl_ib_param_toggle_t *toggle, char help[BTL
 
 btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params)
 {
-    if (0 == strcmp(params->auth, "integrity")) {
-        return BTL_IB_GUARD_INTEGRITY;
+    btl_ib_guard_kind_t kind = BTL_IB_GUARD_NONE;
+
+    while (kind + 1 < BTL_IB_GUARD_KINDS
+           && 0 != strcmp(params->protection, btl_ib_guard_ops(kind)->name)) {
+        ++kind;
     }
-    if (0 == strcmp(params->auth, "encrypt")) {
-        return BTL_IB_GUARD_ENCRYPT;
-    }
-    return 0 == strcmp(params->checksum, "crc32c") ? BTL_IB_GUARD_CRC32C : BTL_IB_GUARD_NONE;
+    return kind;
 }
 
 /* A variable to register. */

@@ -302,7 +302,7 @@ static bool check_together(const btl_ib_params_t *params)
     }
     if (btl_ib_guard_ops(btl_ib_params_guard(params))->keyed
         && !btl_ib_aead_available(why, sizeof(why))) {
-        BTL_IB_SHOW_HELP("no cryptography", opal_process_info.nodename, params->auth, why);
+        BTL_IB_SHOW_HELP("no cryptography", opal_process_info.nodename, params->protection, why);
         return false;
     }
     return true;

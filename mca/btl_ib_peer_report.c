@@ -313,21 +313,6 @@ void btl_ib_report_limits_differ(btl_ib_peer_reports_t *reports, const btl_ib_mo
     }
 }
 
-/* What one would have to set for it. */
-static const char *guard_text(btl_ib_guard_kind_t guard)
-{
-    switch (guard) {
-    case BTL_IB_GUARD_CRC32C:
-        return "(btl_ib_checksum crc32c, btl_ib_auth none)";
-    case BTL_IB_GUARD_INTEGRITY:
-        return "(btl_ib_auth integrity)";
-    case BTL_IB_GUARD_ENCRYPT:
-        return "(btl_ib_auth encrypt)";
-    default:
-        return "(btl_ib_checksum none, btl_ib_auth none)";
-    }
-}
-
 void btl_ib_report_guard_differs(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
                                  uint32_t rank)
 {
@@ -336,8 +321,8 @@ void btl_ib_report_guard_differs(btl_ib_peer_reports_t *reports, const btl_ib_mo
 
     if (note_kind(reports, GUARD, rank, &ends)) {
         btl_ib_show_help("protection differs", ends.our_rank, opal_process_info.nodename,
-                         btl_ib_guard_ops(ours)->name, guard_text(ours), ends.rank, peer->host,
-                         btl_ib_guard_ops(peer->guard)->name, guard_text(peer->guard));
+                         btl_ib_guard_ops(ours)->name, ends.rank, peer->host,
+                         btl_ib_guard_ops(peer->guard)->name);
     }
 }
 

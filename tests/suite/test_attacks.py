@@ -25,9 +25,9 @@ CLASSES = [
         "close,channel", "contact,fragments", "acks,window", "ranges,skips", "blocks,clocks")]
 
 PROTECTED = [
-    bad("checksum/bits", "bits", "stream seconds=5", mpirun="--mca btl_ib_checksum crc32c",
+    bad("checksum/bits", "bits", "stream seconds=5", mpirun="--mca btl_ib_protection crc32c",
         marks="full"),
-    *(bad(auth, "sealed,bits,replay,token", "stream seconds=5", mpirun=f"--mca btl_ib_auth {auth}",
+    *(bad(auth, "sealed,bits,replay,token", "stream seconds=5", mpirun=f"--mca btl_ib_protection {auth}",
           marks="full" * (auth != "encrypt"))
       for auth in ("integrity", "encrypt"))]
 
@@ -36,7 +36,7 @@ PROTECTED = [
 ICMP = [row for each in ("icmp", "icmp8") for row in (
     bad(each, each, "survive seconds=5 stop=2 pause=1", marks="full" * (each != "icmp")),
     bad(f"{each},encrypt", each, "survive seconds=5 stop=2 pause=1",
-        mpirun="--mca btl_ib_auth encrypt", marks="full"))]
+        mpirun="--mca btl_ib_protection encrypt", marks="full"))]
 
 # One-sided operations: forged without the token; with it, but against what is registered; repeated
 # late.

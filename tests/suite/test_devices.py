@@ -391,12 +391,12 @@ ssize_t getrandom(void *out, size_t size, unsigned flags)
     )
     output = mpi.alone(
         run,
-        auth="encrypt",
+        protection="encrypt",
         env={"OPENSSL_CONF": str(null)},
     )
     assert holds(
-        "  Cause: libcrypto does not give AES-256-GCM, which btl_ib_auth encrypt needs\n\n"
-        ".*openssl list.*btl_ib_auth none \\(the",
+        "  Cause: libcrypto does not give AES-256-GCM, which btl_ib_protection encrypt needs\n\n"
+        ".*openssl list.*btl_ib_protection none\n",
         output,
     ) or holds(f"does\nnot have:\n\n  Host:    {HOST}\n  Value:   encrypt\n", output)
 

@@ -181,10 +181,9 @@ DIRECT = [
 # Memory that devices may use by themselves; datagrams that are protected.
 PROTECTED = [job("mpi", "pages rounds=3"),
              job("mpi", "pages", 2, 2, "loss1", limit=90, marks="full")] + [
-    job("mpi", "randsize", 2, 2, "loss1", name=f"mpi/randsize,{name}={value}/2-ranks/2-hosts/loss1",
-        mpirun=f"--mca btl_ib_{name} {value}", limit=90, marks=marks)
-    for name, value, marks in (
-        ("checksum", "crc32c", ""), ("auth", "integrity", "full"), ("auth", "encrypt", "quick"))]
+    job("mpi", "randsize", 2, 2, "loss1", name=f"mpi/randsize,protection={value}/2-ranks/2-hosts/loss1",
+        mpirun=f"--mca btl_ib_protection {value}", limit=90, marks=marks)
+    for value, marks in (("crc32c", ""), ("integrity", "full"), ("encrypt", "quick"))]
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_loaded(run, mpi):
     if not os.path.isdir("/sys/class/infiniband"):
         assert not loaded(mpi.alone(run, env=debug))
     if mpi.has("CRYPTO"):
-        assert loaded(mpi.alone(run, env=debug, transport="udp", auth="encrypt")) == {"crypto"}
+        assert loaded(mpi.alone(run, env=debug, transport="udp", protection="encrypt")) == {"crypto"}
     if mpi.has("OFI"):
         output = mpi.alone(run, env=debug, transport="ofi")
         assert "fabric" in loaded(output)
@@ -87,6 +87,6 @@ def test_missing(run, mpi, missing):
         output = run.output(BUILD / "ib_info", env={**mpi.environment, **missing}, ok=None)
         assert re.search(f"libfabric: .*cannot be loaded: .*{reason}", output)
     if mpi.has("CRYPTO"):
-        output = mpi.alone(run, env=missing, auth="encrypt")
+        output = mpi.alone(run, env=missing, protection="encrypt")
         assert "rail 0 is" not in output
         assert re.search(f"  Reason:  .*{reason}", output)

@@ -89,7 +89,7 @@ BAD = [
     ("flags", "put,get", "send is missing", "send, and some of inplace"),
     ("flags", "", "it is empty", "send, and some of inplace"),
     ("wire", "RC", "it is none of these", "one of auto, ud, rc"),
-    ("auth", "", "it is empty", "one of none, integrity, encrypt"),
+    ("protection", "", "it is empty", "one of none, crc32c, integrity, encrypt"),
     ("cc", "bbr", "it is none of these", "one of auto, none, swift, cubic"),
     ("transport", "tcp", "it is none of these", "one of auto,"),
     ("atomics", "hca", "it is none of these", "one of auto, device, host"),
@@ -264,8 +264,7 @@ CHOICES = [
     ("wire", "rc", 2),
     ("locality", "ignore", 2),
     ("memory_ordering", "relaxed", 1),
-    ("checksum", "crc32c", 1),
-    ("auth", "integrity", 1),
+    ("protection", "integrity", 2),
     ("atomics", "host", 2),
     ("cc", "cubic", 3),
 ]
@@ -431,27 +430,18 @@ def disagreeing(run, mpi, first, second):
 
 @pytest.mark.limit(120)
 def test_protection(run, mpi):
-    """btl_ib_checksum and btl_ib_auth: what does not exist is refused, and what differs is named by
-    both."""
-    for name, value in (
-        ("checksum", "md5"),
-        ("checksum", "CRC32C"),
-        ("auth", "yes"),
-        ("auth", "encrypted"),
-    ):
-        assert re.search(f'btl_ib_{name}.*"{value}".*none', mpi.alone(run, **{name: value}), re.S)
+    """btl_ib_protection: what does not exist is refused, and what differs is named by both."""
+    for value in ("md5", "CRC32C", "yes", "encrypted"):
+        output = mpi.alone(run, protection=value)
+        assert re.search(f'btl_ib_protection.*"{value}".*none', output, re.S)
     host = re.escape(os.uname().nodename)
-    none = (
-        f"rank [01] on host {host}, which uses none\n"
-        r" +\(btl_ib_checksum none, btl_ib_auth none\)\n"
-    )
-    for setting in ("checksum=crc32c", "auth=integrity", "auth=encrypt"):
-        name, value = setting.split("=")
-        output = disagreeing(run, mpi, f"{name}=none", setting)
-        other = f"which uses {value}\n +\\(btl_ib_{name} {value}"
+    none = f"rank [01] on host {host}: btl_ib_protection none\n"
+    for value in ("crc32c", "integrity", "encrypt"):
+        output = disagreeing(run, mpi, "protection=none", f"protection={value}")
+        other = f": btl_ib_protection {value}\n"
         assert re.search(
-            f"  This process:  {none}  Other process: rank [01] on host {host}, {other}", output
-        ) or re.search(f", {other}.*  Other process: {none}", output, re.S)
+            f"  This process:  {none}  Other process: rank [01] on host {host}{other}", output
+        ) or re.search(f"{other}  Other process: {none}", output)
 
 
 @pytest.mark.limit(120)

@@ -19,8 +19,7 @@ enum { PEERS = 511, MIB = 1 << 20 };
 
 static btl_ib_params_t params = {
     .cc = "auto",
-    .auth = "none",
-    .checksum = "none",
+    .protection = "none",
     .ordering = "strict",
     .depth_peer = 16384,
     .depth_total = 24576,

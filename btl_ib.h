@@ -50,6 +50,9 @@
  * registration handle of the largest size allowed. */
 #define BTL_IB_HEADER_ROOM (MCA_BTL_REG_HANDLE_MAX_SIZE + 256u)
 
+/* datagrams that one turn of the engine receives at most, before other components are called */
+#define BTL_IB_POLL_BURST 64
+
 /* us between two drains that belong to one shutdown */
 #define BTL_IB_DRAIN_GAP 10000
 
@@ -165,11 +168,10 @@ static inline void btl_ib_unlock(void)
 static inline int btl_ib_poll_engine(uint64_t now)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
-    int events = btl_ib_engine_progress(component->engine, now, component->params.poll_burst);
+    int events = btl_ib_engine_progress(component->engine, now, BTL_IB_POLL_BURST);
 
     while (OPAL_UNLIKELY(btl_ib_engine_behind(component->engine))) {
-        events +=
-            btl_ib_engine_progress(component->engine, btl_ib_now(), component->params.poll_burst);
+        events += btl_ib_engine_progress(component->engine, btl_ib_now(), BTL_IB_POLL_BURST);
     }
     btl_ib_poll_throttle_polled(&component->throttle, now, events > 0,
                                 btl_ib_engine_busy(component->engine));

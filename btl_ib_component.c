@@ -401,7 +401,7 @@ static void begin_connectivity(btl_ib_component_t *component)
         .name = component->name,
         .processes = btl_ib_compat_job_size(),
         .timeout = wait * 1000000,
-        .burst = component->params.poll_burst,
+        .burst = BTL_IB_POLL_BURST,
         .file = make_file(component, &file),
     };
 
@@ -484,7 +484,7 @@ static bool init_parts(btl_ib_component_t *component)
     const btl_ib_progress_thread_config_t thread = {
         .enabled = params->progress_thread,
         .period = (uint64_t) params->progress_thread_ms * 1000,
-        .burst = params->poll_burst,
+        .burst = BTL_IB_POLL_BURST,
         .rank = OPAL_PROC_MY_NAME.vpid,
         .lock = &component->lock,
         .throttle = &component->throttle,

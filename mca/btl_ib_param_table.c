@@ -25,9 +25,6 @@
 
 /* clang-format off */
 static const btl_ib_param_number_t numbers[] = {
-    INT_PARAM(poll_burst, 64, 1, 4096, "datagrams", 6,
-              "Receive at most this many in one call of the progress function; a low value "
-              "shares the processor more evenly with other components"),
     INT_PARAM(depth_peer, 16384, 2, 65536, "segments", 5,
               "Keep at most this many segments in flight to one peer"),
     INT_PARAM(depth_total, 24576, 2, 1048576, "segments", 5,

@@ -60,7 +60,6 @@ typedef struct btl_ib_params {
     char *memory_max;      /* the same that ib takes by itself; "0": no limit */
     char *max_pinned;      /* of a host: bytes, or with a % that part of its memory */
     const char *atomics;   /* "auto", "device" or "host" */
-    int poll_burst;        /* datagrams in one progress call */
     int depth_peer;        /* segments in flight to one peer */
     int depth_total;       /* segments in flight in all */
     size_t depth_bytes;    /* bytes in flight in all */

@@ -53,6 +53,8 @@
 /* datagrams that one turn of the engine receives at most, before other components are called */
 #define BTL_IB_POLL_BURST 64
 
+/* us that a shutdown waits for last acknowledgements at most */
+#define BTL_IB_DRAIN_MAX 1000000
 /* us between two drains that belong to one shutdown */
 #define BTL_IB_DRAIN_GAP 10000
 

@@ -159,8 +159,6 @@ static const btl_ib_param_number_t numbers[] = {
               "headers included, go by eager RDMA (btl_ib_max_eager_rdma), rounded up so "
               "that 16 more fill cache lines; "
               "what does not go inline never does (btl_ib_max_inline_data); 0: all that does"),
-    INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 7,
-              "Wait at most this long for last acknowledgements when MPI ends"),
     INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,
               "While something is unacknowledged, or memory is registered for peers, and the "
               "application makes no progress for this long, a thread works in its place "

@@ -99,7 +99,6 @@ typedef struct btl_ib_params {
     int max_inline_data;            /* bytes */
     size_t pin_max_region;          /* bytes of a region that devices move by themselves */
     int pin_max_regions;            /* of a process; 0: any number */
-    int drain_ms;                   /* ms */
     int progress_thread_ms;         /* without progress before the thread takes over */
     size_t progress_thread_backlog; /* bytes of messages that it may keep for progress */
     size_t copy_limit;              /* bytes: what is longer is sent from where it is */

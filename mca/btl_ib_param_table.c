@@ -163,10 +163,6 @@ static const btl_ib_param_number_t numbers[] = {
               "While something is unacknowledged, or memory is registered for peers, and the "
               "application makes no progress for this long, a thread works in its place "
               "(btl_ib_progress_thread)"),
-    SIZE_PARAM(progress_thread_backlog, 4 << 20, 0, INT64_C(1) << 34, "bytes", 7,
-               "Keep messages of one segment that arrive while the progress thread works "
-               "(btl_ib_progress_thread) in at most this much memory; what is more is left to come "
-               "again"),
     SIZE_PARAM(copy_limit, 8192, 0, INT64_C(1) << 30, "bytes", 5,
                "Copy messages and fragments up to this size, so that their memory is free at once; "
                "longer ones that are contiguous are sent from where they are, and their memory is "
@@ -407,7 +403,6 @@ static const struct {
     {"bulk_lane", "bulk_apart"},
     {"progress_thread", "kicker"},
     {"progress_thread_ms", "kicker_ms"},
-    {"progress_thread_backlog", "kicker_store"},
     {NULL, NULL},
 };
 /* clang-format on */

@@ -100,7 +100,6 @@ typedef struct btl_ib_params {
     size_t pin_max_region;          /* bytes of a region that devices move by themselves */
     int pin_max_regions;            /* of a process; 0: any number */
     int progress_thread_ms;         /* without progress before the thread takes over */
-    size_t progress_thread_backlog; /* bytes of messages that it may keep for progress */
     size_t copy_limit;              /* bytes: what is longer is sent from where it is */
     int chosen[BTL_IB_CHOICES];     /* the places of words, as Open MPI shows them */
     bool registered;                /* Open MPI took all of them */

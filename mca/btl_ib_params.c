@@ -305,7 +305,6 @@ void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_modu
     config->depth_peer = (uint32_t) params->depth_peer;
     config->depth_total = (uint32_t) params->depth_total;
     config->depth_bytes = params->depth_bytes;
-    config->backlog_max = params->progress_thread_backlog;
     config->credit_init = (uint32_t) params->credit_init;
     config->credit_pool = (uint32_t) params->credit_pool;
     (void) btl_ib_cc_parse(params->cc, &config->cc); /* it was checked */

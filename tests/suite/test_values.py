@@ -305,7 +305,6 @@ def test_levels(run, mpi):
 RENAMED = [
     "kicker progress_thread no false",
     "kicker_ms progress_thread_ms 20ms 20",
-    "kicker_store progress_thread_backlog 64k 65536",
     "bulk_apart bulk_lane 0 false",
 ]
 

@@ -132,6 +132,7 @@ typedef struct btl_ib_rule {
 typedef struct btl_ib_param_number {
     const char *name;
     const char *help; /* without range and default */
+    const char *when; /* to change it: a sentence behind them */
     const char *unit;
     size_t offset; /* in btl_ib_params_t */
     bool is_size;  /* size_t, else int */
@@ -149,6 +150,7 @@ typedef struct btl_ib_param_toggle {
     mca_base_var_info_lvl_t level;
     const char *help; /* without values and default */
     const char *note; /* behind the default; NULL: nothing */
+    const char *when; /* to change it: a sentence behind that */
 } btl_ib_param_toggle_t;
 
 /* A text of ours. */

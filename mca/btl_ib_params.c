@@ -23,15 +23,15 @@ void btl_ib_param_number_help(const btl_ib_param_number_t *number, char help[BTL
                                                      : " or with us, ms, s, min";
 
     snprintf(help, BTL_IB_PARAM_HELP_MAX,
-             "%s (%s%s, %" PRId64 " to %" PRId64 ", default: %" PRId64 ")", number->help,
-             number->unit, units, number->low, number->high, number->standard);
+             "%s (%s%s, %" PRId64 " to %" PRId64 ", default: %" PRId64 "). %s", number->help,
+             number->unit, units, number->low, number->high, number->standard, number->when);
 }
 
 void btl_ib_param_toggle_help(const btl_ib_param_toggle_t *toggle, char help[BTL_IB_PARAM_HELP_MAX])
 {
-    snprintf(help, BTL_IB_PARAM_HELP_MAX, "%s (0 or 1, default: %d%s%s)", toggle->help,
+    snprintf(help, BTL_IB_PARAM_HELP_MAX, "%s (0 or 1, default: %d%s%s). %s", toggle->help,
              toggle->standard, NULL != toggle->note ? ", " : "",
-             NULL != toggle->note ? toggle->note : "");
+             NULL != toggle->note ? toggle->note : "", toggle->when);
 }
 
 /* ---- values ---- */

@@ -55,7 +55,7 @@ void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_modu
  * ompi_info shows, and the manual page.
  */
 
-#define BTL_IB_PARAM_HELP_MAX 512 /* bytes, with the end of the string */
+#define BTL_IB_PARAM_HELP_MAX 768 /* bytes, with the end of the string */
 
 /* Of a number: the sentence, and in brackets its unit, what else may follow, range, default. */
 void btl_ib_param_number_help(const btl_ib_param_number_t *number,

@@ -288,7 +288,7 @@ def test_choices(run, mpi):
 
 def test_levels(run, mpi):
     """What a user needs is at levels 1 to 3, and no more than fits a screen; helps do not begin
-    with what another one said."""
+    with what another one said, and tell when to touch a parameter."""
     lines = ompi_info(run, mpi)
     levels = dict(re.findall(r"^mca:btl:ib:param:btl_ib_(\w+):level:(\d)$", lines, re.M))
     assert {name for name, level in levels.items() if int(level) <= 2} >= {
@@ -299,6 +299,9 @@ def test_levels(run, mpi):
     assert len(helps) > 70
     riddles = r"(Transports? [\w, ]+: )?(The same|Then|It|They|The latter|These)\b"
     assert not [help for help in helps if re.match(riddles, help[1], re.I)]
+    unsaid = {name for name, help in helps if not re.search(r"\b(Set|Raise|Lower|Change) it", help)}
+    others = {f"btl_ib_{name}" for name in ("get_alignment", "put_alignment", "device_param_files")}
+    assert unsaid <= others
 
 
 # A former name, the parameter's name now, a value, and what it means.

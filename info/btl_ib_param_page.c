@@ -19,14 +19,6 @@
 
 enum { PARAMETERS_MAX = 256 };
 
-typedef struct parameter {
-    const char *name;
-    mca_base_var_info_lvl_t level;
-    const char *help;
-    const btl_ib_param_choice_t *choice; /* of which the page lists the words; or NULL */
-    char composed[BTL_IB_PARAM_HELP_MAX];
-} parameter_t;
-
 static const char *const levels[] = {
     "Level 1: what most users need",
     "Level 2: for some users",
@@ -39,57 +31,10 @@ static const char *const levels[] = {
     "Level 9: for developers of this one",
 };
 
-static parameter_t *add(parameter_t all[PARAMETERS_MAX], size_t *count, const char *name,
-                        const char *help, mca_base_var_info_lvl_t level)
-{
-    parameter_t *parameter = &all[*count];
-
-    if (PARAMETERS_MAX == *count || level > OPAL_INFO_LVL_9) {
-        fprintf(stderr, "btl_ib_param_page: no room for %s\n", name);
-        exit(EXIT_FAILURE);
-    }
-    ++*count;
-    *parameter = (parameter_t){.name = name, .level = level, .help = help};
-    return parameter;
-}
-
-static size_t collect(parameter_t all[PARAMETERS_MAX])
-{
-    const btl_ib_param_table_t *table = &btl_ib_param_table;
-    size_t count = 0;
-
-    for (size_t i = 0; i < table->number_count; ++i) {
-        const btl_ib_param_number_t *number = &table->numbers[i];
-        parameter_t *parameter = add(all, &count, number->name, NULL, number->level);
-
-        btl_ib_param_number_help(number, parameter->composed);
-    }
-    for (size_t i = 0; i < table->toggle_count; ++i) {
-        const btl_ib_param_toggle_t *toggle = &table->toggles[i];
-        parameter_t *parameter = add(all, &count, toggle->name, NULL, toggle->level);
-
-        btl_ib_param_toggle_help(toggle, parameter->composed);
-    }
-    for (size_t i = 0; i < table->text_count; ++i) {
-        add(all, &count, table->texts[i].name, table->texts[i].help, table->texts[i].level);
-    }
-    for (size_t i = 0; i < BTL_IB_CHOICES; ++i) {
-        const btl_ib_param_choice_t *choice = &table->choices[i];
-
-        add(all, &count, choice->name, choice->help, choice->level)->choice = choice;
-    }
-    for (size_t i = 0; i < table->limit_count; ++i) {
-        const btl_ib_param_limit_t *limit = &table->limits[i];
-
-        add(all, &count, limit->rule.name, limit->help, limit->level);
-    }
-    return count;
-}
-
 static int by_level(const void *a, const void *b)
 {
-    const parameter_t *const left = a;
-    const parameter_t *const right = b;
+    const btl_ib_param_t *const left = *(const btl_ib_param_t *const *) a;
+    const btl_ib_param_t *const right = *(const btl_ib_param_t *const *) b;
 
     return left->level != right->level ? (left->level < right->level ? -1 : 1)
                                        : strcmp(left->name, right->name);
@@ -110,17 +55,18 @@ static void print_escaped(const char *text)
     }
 }
 
-static void print_parameter(const parameter_t *parameter)
+static void print_parameter(const btl_ib_param_t *parameter)
 {
+    char room[BTL_IB_PARAM_HELP_MAX];
     const char *synonym = btl_ib_param_synonym(parameter->name);
 
     printf(".TP\n.B btl_ib_%s\n", parameter->name);
-    print_escaped(NULL != parameter->help ? parameter->help : parameter->composed);
+    print_escaped(btl_ib_param_help(parameter, room));
     fputs(".\n", stdout);
-    if (NULL != parameter->choice) {
+    if (BTL_IB_PARAM_WORD == parameter->kind) {
         const char *words[BTL_IB_WORDS_MAX];
 
-        btl_ib_param_words(parameter->choice, words);
+        btl_ib_param_words(parameter, words);
         fputs("Values:", stdout);
         for (size_t i = 0; NULL != words[i]; ++i) {
             printf("%s ", 0 != i ? "," : "");
@@ -165,16 +111,19 @@ static void print_opening(void)
 
 int main(void)
 {
-    static parameter_t all[PARAMETERS_MAX];
-    const size_t count = collect(all);
+    const btl_ib_param_t *all[PARAMETERS_MAX];
+    size_t count = 0;
 
+    for (; NULL != btl_ib_param_table[count].name && count < PARAMETERS_MAX; ++count) {
+        all[count] = &btl_ib_param_table[count];
+    }
     qsort(all, count, sizeof(all[0]), by_level);
     print_opening();
     for (size_t i = 0; i < count; ++i) {
-        if (0 == i || all[i - 1].level != all[i].level) {
-            printf(".SH %s\n", levels[all[i].level]);
+        if (0 == i || all[i - 1]->level != all[i]->level) {
+            printf(".SH %s\n", levels[all[i]->level]);
         }
-        print_parameter(&all[i]);
+        print_parameter(all[i]);
     }
     puts(".SH SEE ALSO\n.BR ib_info (1),\n.BR ompi_info (1),\n.BR mpirun (1)");
     return 0 == ferror(stdout) && 0 == fflush(stdout) ? EXIT_SUCCESS : EXIT_FAILURE;

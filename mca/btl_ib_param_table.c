@@ -5,26 +5,55 @@
 
 #include "btl_ib_param_table.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "transport.h"
 
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+static const char *const wires[] = {"auto", "ud", "rc", NULL};
+static const char *const localities[] = {"near", "rank", "ignore", NULL};
+static const char *const orderings[] = {"strict", "relaxed", NULL};
+static const char *const protections[] = {"none", "crc32c", "integrity", "encrypt", NULL};
+static const char *const atomics[] = {"auto", "device", "host", NULL};
+static const char *const ccs[] = {"auto", "none", "swift", "cubic", NULL};
+/* Each row of the table is made by one of these. */
 
-#define INT_PARAM(field, standard, low, high, unit, level, help, when)                             \
+#define NUMBER(field, kind_, standard_, low_, high_, unit_, level_, help_, when_)                  \
     {                                                                                              \
-#field, help, when, unit, offsetof(btl_ib_params_t, field), false, standard, low, high,    \
-            OPAL_INFO_LVL_##level                                                                  \
+        .name = #field, .kind = kind_, .offset = offsetof(btl_ib_params_t, field), .unit = unit_,  \
+        .low = low_, .high = high_, .standard = standard_, .level = OPAL_INFO_LVL_##level_,        \
+        .help = help_, .when = when_                                                               \
     }
-#define SIZE_PARAM(field, standard, low, high, unit, level, help, when)                            \
+#define INT_PARAM(field, ...)  NUMBER(field, BTL_IB_PARAM_INT, __VA_ARGS__)
+#define SIZE_PARAM(field, ...) NUMBER(field, BTL_IB_PARAM_SIZE, __VA_ARGS__)
+
+#define BOOL_PARAM(field, name_, standard_, level_, help_, note, when_)                            \
     {                                                                                              \
-#field, help, when, unit, offsetof(btl_ib_params_t, field), true, standard, low, high,     \
-            OPAL_INFO_LVL_##level                                                                  \
+        .name = name_, .kind = BTL_IB_PARAM_BOOL, .offset = offsetof(btl_ib_params_t, field),      \
+        .standard = standard_, .text = note, .level = OPAL_INFO_LVL_##level_, .help = help_,       \
+        .when = when_                                                                              \
+    }
+
+#define TEXT_PARAM(field, name_, standard_, level_, help_)                                         \
+    {                                                                                              \
+        .name = name_, .kind = BTL_IB_PARAM_TEXT, .offset = offsetof(btl_ib_params_t, field),      \
+        .text = standard_, .level = OPAL_INFO_LVL_##level_, .help = help_                          \
+    }
+
+#define CHOICE_PARAM(field, name_, words_, level_, help_)                                          \
+    {                                                                                              \
+        .name = name_, .kind = BTL_IB_PARAM_WORD, .offset = offsetof(btl_ib_params_t, field),      \
+        .words = words_, .level = OPAL_INFO_LVL_##level_, .help = help_                            \
+    }
+
+#define LIMIT_PARAM(field, type, unit_, low_, high_, standard_, level_, help_)                     \
+    {                                                                                              \
+        .name = #field, .kind = BTL_IB_PARAM_##type, .of_limits = true,                            \
+        .offset = offsetof(mca_btl_base_module_t, btl_##field), .unit = unit_, .low = low_,        \
+        .high = high_, .text = standard_, .level = OPAL_INFO_LVL_##level_, .help = help_           \
     }
 
 /* clang-format off */
-static const btl_ib_param_number_t numbers[] = {
+const btl_ib_param_t btl_ib_param_table[] = {
     INT_PARAM(depth_peer, 16384, 2, 65536, "segments", 5,
               "Keep at most this many segments in flight to one peer",
               "Lower it where long messages of many peers swamp one"),
@@ -217,16 +246,6 @@ static const btl_ib_param_number_t numbers[] = {
                "free when they were acknowledged, or, of eager messages, copied as their sender "
                "waits",
                "Raise it if buffers are reused at once; lower it if copies bound the speed"),
-};
-/* clang-format on */
-
-#define BOOL_PARAM(field, name, standard, level, help, note, when)                                 \
-    {                                                                                              \
-        name, offsetof(btl_ib_params_t, field), standard, OPAL_INFO_LVL_##level, help, note, when  \
-    }
-
-/* clang-format off */
-static const btl_ib_param_toggle_t toggles[] = {
     BOOL_PARAM(use_auto, "auto", false, 2,
                "Use ib although it was not named in the selection of BTLs",
                "only if it was named: --mca btl ib,self",
@@ -267,14 +286,6 @@ static const btl_ib_param_toggle_t toggles[] = {
                "double for float complex",
                "osc/rdma takes a lock and gets, computes and puts",
                "Set it if the application uses none of these types, or not with MIN and MAX"),
-};
-
-#define TEXT_PARAM(field, name, standard, level, help)                                             \
-    {                                                                                              \
-        name, offsetof(btl_ib_params_t, field), standard, OPAL_INFO_LVL_##level, help              \
-    }
-
-static const btl_ib_param_text_t texts[] = {
     TEXT_PARAM(stats, "stats", "0", 2,
                "Print one line with what was sent, received, repeated and dropped, from each "
                "process (text: 0 or no; 1 or yes, when MPI ends; or a time, 2 to 86400 seconds, or "
@@ -336,25 +347,10 @@ static const btl_ib_param_text_t texts[] = {
                "P,size,num[,low_watermark[,window[,reserve]]] for buffers of each peer and "
                "S,size,num[,low_watermark[,max_pending_sends[,init[,limit]]]] for buffers that "
                "all peers share, in ascending order of size, separated by colons; sizes in "
-               "bytes, 104 to 1048576, the last at least 112, with a key (btl_ib_protection) 136; num 2 "
-               "to 1048576, the others from 1, or empty for what follows from num; default: "
+               "bytes, 104 to 1048576, the last at least 112, with a key (btl_ib_protection) 136; "
+               "num 2 to 1048576, the others from 1, or empty for what follows from num; default: "
                "empty, what suits the transport). "
                "Change it if btl_ib_stats says blocked for credit, or memory is short"),
-};
-
-static const char *const wires[] = {"auto", "ud", "rc", NULL};
-static const char *const localities[] = {"near", "rank", "ignore", NULL};
-static const char *const orderings[] = {"strict", "relaxed", NULL};
-static const char *const protections[] = {"none", "crc32c", "integrity", "encrypt", NULL};
-static const char *const atomics[] = {"auto", "device", "host", NULL};
-static const char *const ccs[] = {"auto", "none", "swift", "cubic", NULL};
-
-#define CHOICE_PARAM(field, name, words, level, help)                                              \
-    {                                                                                              \
-        name, offsetof(btl_ib_params_t, field), words, OPAL_INFO_LVL_##level, help                 \
-    }
-
-static const btl_ib_param_choice_t choices[] = {
     CHOICE_PARAM(atomics, "atomics", atomics, 5,
                  "Who changes the words of registered memory by atomics, where devices move "
                  "memory by themselves: device, host (the processor of its owner) or auto (the "
@@ -397,17 +393,7 @@ static const btl_ib_param_choice_t choices[] = {
                  "themselves then. With a key a datagram that more than 2048 later ones overtake "
                  "is sent again. Set it where others can reach the network, or crc32c where it "
                  "damages data"),
-};
-static_assert(COUNT(choices) == BTL_IB_CHOICES, "btl_ib_params_t has one of each");
-
-#define LIMIT_PARAM(field, type, unit, low, high, standard, level, help)                           \
-    {                                                                                              \
-        {#field, BTL_IB_RULE_##type, true, offsetof(mca_btl_base_module_t, btl_##field), unit, \
-         low, high, standard, 0}, OPAL_INFO_LVL_##level, help                                      \
-    }
-
-/* ob1 aborts the job if its largest header does not fit into an eager message: 256 is safe. */
-static const btl_ib_param_limit_t limits[] = {
+    /* ob1 aborts the job if its largest header does not fit into an eager message: 256 is safe. */
     LIMIT_PARAM(eager_limit, SIZE, "bytes", 256, 1 << 20,
                 "263168 over udp with GSO, 66560 over others; 12288 where the device moves "
                 "registered memory by itself",
@@ -482,6 +468,7 @@ static const btl_ib_param_limit_t limits[] = {
                 "by osc/rdma; Open MPI 4.1 uses atomics only where its osc/pt2pt is not to be "
                 "used, or if they are named here). "
                 "Change it to compare, or to go without what a device does wrong"),
+    {.name = NULL},
 };
 
 /* Parameters that were renamed: the old names are deprecated synonyms. */
@@ -496,18 +483,6 @@ static const struct {
 };
 /* clang-format on */
 
-const btl_ib_param_table_t btl_ib_param_table = {
-    .numbers = numbers,
-    .number_count = COUNT(numbers),
-    .toggles = toggles,
-    .toggle_count = COUNT(toggles),
-    .texts = texts,
-    .text_count = COUNT(texts),
-    .choices = choices,
-    .limits = limits,
-    .limit_count = COUNT(limits),
-};
-
 const char *btl_ib_param_synonym(const char *name)
 {
     size_t i = 0;
@@ -518,14 +493,24 @@ const char *btl_ib_param_synonym(const char *name)
     return renamed[i].synonym;
 }
 
-void btl_ib_param_words(const btl_ib_param_choice_t *choice, const char *words[BTL_IB_WORDS_MAX])
+const btl_ib_param_t *btl_ib_param(const char *name)
+{
+    const btl_ib_param_t *param = btl_ib_param_table;
+
+    while (NULL != param->name && 0 != strcmp(param->name, name)) {
+        ++param;
+    }
+    return param;
+}
+
+void btl_ib_param_words(const btl_ib_param_t *param, const char *words[BTL_IB_WORDS_MAX])
 {
     size_t count = 0;
 
-    for (; NULL != choice->words && NULL != choice->words[count]; ++count) {
-        words[count] = choice->words[count];
+    for (; NULL != param->words && NULL != param->words[count]; ++count) {
+        words[count] = param->words[count];
     }
-    if (NULL == choice->words) {
+    if (NULL == param->words) {
         words[count++] = "auto";
         for (size_t i = 0; NULL != btl_ib_transport_types[i] && count + 1 < BTL_IB_WORDS_MAX; ++i) {
             const char *name = btl_ib_transport_types[i]->name; /* of several wires alike */
@@ -536,42 +521,4 @@ void btl_ib_param_words(const btl_ib_param_choice_t *choice, const char *words[B
         }
     }
     words[count] = NULL;
-}
-
-bool btl_ib_param_rule(size_t i, btl_ib_rule_t *rule)
-{
-    if (i < COUNT(numbers)) {
-        *rule = (btl_ib_rule_t){
-            .name = numbers[i].name,
-            .type = numbers[i].is_size ? BTL_IB_RULE_SIZE : BTL_IB_RULE_INT,
-            .offset = numbers[i].offset,
-            .unit = numbers[i].unit,
-            .low = numbers[i].low,
-            .high = (uint64_t) numbers[i].high,
-            .standard_number = numbers[i].standard,
-        };
-    } else if ((i -= COUNT(numbers)) < COUNT(toggles)) {
-        *rule = (btl_ib_rule_t){
-            .name = toggles[i].name,
-            .type = BTL_IB_RULE_BOOL,
-            .offset = toggles[i].offset,
-            .unit = "",
-            .standard = toggles[i].standard ? "1" : "0",
-        };
-    } else if ((i -= COUNT(toggles)) < COUNT(limits)) {
-        *rule = limits[i].rule;
-    } else {
-        *rule = (btl_ib_rule_t){0};
-    }
-    return NULL != rule->name;
-}
-
-const char *btl_ib_param_default(const char *name)
-{
-    btl_ib_rule_t rule;
-
-    for (size_t i = 0; btl_ib_param_rule(i, &rule) && 0 != strcmp(rule.name, name); ++i) {
-        continue;
-    }
-    return rule.standard;
 }

@@ -107,105 +107,49 @@ typedef struct btl_ib_params {
     bool eager_by_user;             /* and eager_limit */
 } btl_ib_params_t;
 
-typedef enum btl_ib_rule_type {
-    BTL_IB_RULE_INT,
-    BTL_IB_RULE_UNSIGNED,
-    BTL_IB_RULE_SIZE,
-    BTL_IB_RULE_BOOL,
-    BTL_IB_RULE_FLAGS,
-} btl_ib_rule_type_t;
+typedef enum btl_ib_param_kind {
+    BTL_IB_PARAM_INT,
+    BTL_IB_PARAM_UNSIGNED,
+    BTL_IB_PARAM_SIZE,
+    BTL_IB_PARAM_BOOL,
+    BTL_IB_PARAM_FLAGS,
+    BTL_IB_PARAM_WORD, /* one of a few, the first of which is the default */
+    BTL_IB_PARAM_TEXT,
+} btl_ib_param_kind_t;
 
-/* What a parameter may be. Those that are text for Open MPI, too, have none. */
-typedef struct btl_ib_rule {
+/* A row of the table. */
+typedef struct btl_ib_param {
     const char *name;
-    btl_ib_rule_type_t type;
-    bool of_limits;   /* a field of mca_btl_base_module_t, else of btl_ib_params_t */
+    btl_ib_param_kind_t kind;
+    /* A field of mca_btl_base_module_t, else of btl_ib_params_t. Open MPI registers those, too,
+     * with help that tells neither range nor default: what is registered first stays. */
+    bool of_limits;
     size_t offset;    /* of the field */
-    const char *unit; /* of numbers, as low and high */
+    const char *unit; /* of numbers, as low and high; NULL: none */
     int64_t low;
     uint64_t high;
-    const char *standard; /* the default, in words; NULL: the number below */
-    int64_t standard_number;
-} btl_ib_rule_t;
-
-/* A number of ours. */
-typedef struct btl_ib_param_number {
-    const char *name;
-    const char *help; /* without range and default */
-    const char *when; /* to change it: a sentence behind them */
-    const char *unit;
-    size_t offset; /* in btl_ib_params_t */
-    bool is_size;  /* size_t, else int */
-    int64_t standard;
-    int64_t low;
-    int64_t high;
-    mca_base_var_info_lvl_t level;
-} btl_ib_param_number_t;
-
-/* A switch of ours. */
-typedef struct btl_ib_param_toggle {
-    const char *name;
-    size_t offset; /* in btl_ib_params_t */
-    bool standard;
-    mca_base_var_info_lvl_t level;
-    const char *help; /* without values and default */
-    const char *note; /* behind the default; NULL: nothing */
-    const char *when; /* to change it: a sentence behind that */
-} btl_ib_param_toggle_t;
-
-/* A text of ours. */
-typedef struct btl_ib_param_text {
-    const char *name;
-    size_t offset;        /* in btl_ib_params_t */
-    const char *standard; /* NULL: empty */
-    mca_base_var_info_lvl_t level;
-    const char *help;
-} btl_ib_param_text_t;
-
-/* One of a few words, the first of which is the default. */
-typedef struct btl_ib_param_choice {
-    const char *name;
-    size_t offset;            /* in btl_ib_params_t: const char *, one of `words` */
+    int64_t standard; /* the default of numbers and switches of ours */
+    /* Of limits the default in words, of texts the default (NULL: empty), of switches what is said
+     * behind it (NULL: nothing). */
+    const char *text;
     const char *const *words; /* end with NULL; NULL: auto, and the transports that are built in */
     mca_base_var_info_lvl_t level;
-    const char *help;
-} btl_ib_param_choice_t;
+    const char *help; /* of numbers and switches of ours without range and default */
+    const char *when; /* to change it: a sentence behind them; NULL: it is in help */
+} btl_ib_param_t;
 
 #define BTL_IB_WORDS_MAX 16
 
-/* A field of a module's own. Open MPI registers them, too, with help that tells neither range nor
- * default: what is registered first stays. */
-typedef struct btl_ib_param_limit {
-    btl_ib_rule_t rule;
-    mca_base_var_info_lvl_t level;
-    const char *help;
-} btl_ib_param_limit_t;
+/* All of them; ends with one whose name is NULL. */
+extern const btl_ib_param_t btl_ib_param_table[];
 
-/* All of them, by kind. */
-typedef struct btl_ib_param_table {
-    const btl_ib_param_number_t *numbers;
-    size_t number_count;
-    const btl_ib_param_toggle_t *toggles;
-    size_t toggle_count;
-    const btl_ib_param_text_t *texts;
-    size_t text_count;
-    const btl_ib_param_choice_t *choices; /* BTL_IB_CHOICES of them */
-    const btl_ib_param_limit_t *limits;
-    size_t limit_count;
-} btl_ib_param_table_t;
-
-extern const btl_ib_param_table_t btl_ib_param_table;
+/* That of this name, which there must be. */
+const btl_ib_param_t *btl_ib_param(const char *name);
 
 /* What a choice may be, with NULL at the end. */
-void btl_ib_param_words(const btl_ib_param_choice_t *choice, const char *words[BTL_IB_WORDS_MAX]);
-
-/* Rule number `i`, from 0. Returns whether there is one. */
-bool btl_ib_param_rule(size_t i, btl_ib_rule_t *rule);
+void btl_ib_param_words(const btl_ib_param_t *param, const char *words[BTL_IB_WORDS_MAX]);
 
 /* The deprecated name of a parameter, or NULL. */
 const char *btl_ib_param_synonym(const char *name);
-
-/* The default of a parameter that has one in words. */
-const char *btl_ib_param_default(const char *name);
 
 #endif

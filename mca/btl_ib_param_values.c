@@ -59,7 +59,7 @@ static const struct {
 
 btl_ib_value_unit_t btl_ib_value_unit(const char *word)
 {
-    for (size_t i = 1; i < UNITS; ++i) {
+    for (size_t i = 1; NULL != word && i < UNITS; ++i) {
         if (0 == strcmp(word, units[i].word)) {
             return (btl_ib_value_unit_t) i;
         }

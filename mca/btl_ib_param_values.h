@@ -48,7 +48,7 @@ typedef struct btl_ib_value_flag {
 } btl_ib_value_flag_t;
 
 /* The unit that parameters call "bytes", "microseconds", "milliseconds" or "seconds"; COUNT for any
- * other word. */
+ * other word, and NULL. */
 btl_ib_value_unit_t btl_ib_value_unit(const char *word);
 
 /* What may follow a number, as ", or with ... after it"; "" if nothing may. A literal. */

@@ -8,6 +8,7 @@
 #include "btl_ib_compat.h"
 #include "btl_ib_param_values.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,23 +16,26 @@
 
 /* ---- their descriptions ---- */
 
-void btl_ib_param_number_help(const btl_ib_param_number_t *number, char help[BTL_IB_PARAM_HELP_MAX])
+const char *btl_ib_param_help(const btl_ib_param_t *param, char room[BTL_IB_PARAM_HELP_MAX])
 {
-    const btl_ib_value_unit_t unit = btl_ib_value_unit(number->unit);
+    const btl_ib_value_unit_t unit = btl_ib_value_unit(param->unit);
     const char *units = BTL_IB_VALUE_COUNT == unit   ? ""
                         : BTL_IB_VALUE_BYTES == unit ? " or with k, M, G"
                                                      : " or with us, ms, s, min";
 
-    snprintf(help, BTL_IB_PARAM_HELP_MAX,
-             "%s (%s%s, %" PRId64 " to %" PRId64 ", default: %" PRId64 "). %s", number->help,
-             number->unit, units, number->low, number->high, number->standard, number->when);
-}
-
-void btl_ib_param_toggle_help(const btl_ib_param_toggle_t *toggle, char help[BTL_IB_PARAM_HELP_MAX])
-{
-    snprintf(help, BTL_IB_PARAM_HELP_MAX, "%s (0 or 1, default: %d%s%s). %s", toggle->help,
-             toggle->standard, NULL != toggle->note ? ", " : "",
-             NULL != toggle->note ? toggle->note : "", toggle->when);
+    if (NULL == param->when) {
+        return param->help;
+    }
+    if (BTL_IB_PARAM_BOOL == param->kind) {
+        snprintf(room, BTL_IB_PARAM_HELP_MAX, "%s (0 or 1, default: %d%s%s). %s", param->help,
+                 (int) param->standard, NULL != param->text ? ", " : "",
+                 NULL != param->text ? param->text : "", param->when);
+    } else {
+        snprintf(room, BTL_IB_PARAM_HELP_MAX,
+                 "%s (%s%s, %" PRId64 " to %" PRIu64 ", default: %" PRId64 "). %s", param->help,
+                 param->unit, units, param->low, param->high, param->standard, param->when);
+    }
+    return room;
 }
 
 /* ---- values ---- */
@@ -68,139 +72,104 @@ btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params)
     return kind;
 }
 
-/* A variable to register. */
-typedef struct variable {
-    const mca_base_component_t *component;
-    const char *name;
-    const char *help;
-    mca_base_var_type_t type;
-    mca_base_var_enum_t *enumerator; /* or NULL */
-    mca_base_var_info_lvl_t level;
-    void *storage;
-} variable_t;
-
-/* Register it and its synonym. Returns whether Open MPI took both: a value that it refuses itself
- * leaves the default, which is reported later. */
-static bool register_variable(const variable_t *v)
+/* The default into the field of a parameter; Open MPI's limits have theirs. Of words the field is
+ * a string, for Open MPI the place of it. */
+static void set_default(const btl_ib_param_t *param, void *field, const char *first_word)
 {
-    const char *synonym = btl_ib_param_synonym(v->name);
-    const int index =
-        mca_base_component_var_register(v->component, v->name, v->help, v->type, v->enumerator, 0,
-                                        0, v->level, MCA_BASE_VAR_SCOPE_READONLY, v->storage);
+    switch (param->kind) {
+    case BTL_IB_PARAM_INT:
+        *(int *) field = (int) param->standard;
+        break;
+    case BTL_IB_PARAM_SIZE:
+        *(size_t *) field = (size_t) param->standard;
+        break;
+    case BTL_IB_PARAM_BOOL:
+        *(bool *) field = 0 != param->standard;
+        break;
+    case BTL_IB_PARAM_WORD:
+        *(const char **) field = first_word;
+        break;
+    case BTL_IB_PARAM_TEXT:
+        *(const char **) field = param->text;
+        break;
+    default: /* only of limits */
+        break;
+    }
+}
+
+/* What Open MPI is to know of the values beyond their type; to be released, but for flags. */
+static mca_base_var_enum_t *enum_of(const btl_ib_param_t *param, const char *const *words)
+{
+    const btl_ib_value_unit_t unit = btl_ib_value_unit(param->unit);
+
+    switch (param->kind) {
+    case BTL_IB_PARAM_WORD:
+        return btl_ib_compat_choice_enum(param->name, words);
+    case BTL_IB_PARAM_FLAGS:
+        return &mca_btl_base_flag_enum->super;
+    case BTL_IB_PARAM_INT:
+        return BTL_IB_VALUE_COUNT != unit && BTL_IB_VALUE_BYTES != unit ? btl_ib_compat_time_enum()
+                                                                        : NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* Register it and its synonym in `storage`. Returns whether Open MPI took both: a value that it
+ * refuses itself leaves the default, which is reported later. */
+static bool register_at(const mca_base_component_t *component, const btl_ib_param_t *param,
+                        mca_base_var_enum_t *enumerator, void *storage)
+{
+    static const mca_base_var_type_t types[] = {
+        [BTL_IB_PARAM_INT] = MCA_BASE_VAR_TYPE_INT,
+        [BTL_IB_PARAM_UNSIGNED] = MCA_BASE_VAR_TYPE_UNSIGNED_INT,
+        [BTL_IB_PARAM_SIZE] = MCA_BASE_VAR_TYPE_SIZE_T,
+        [BTL_IB_PARAM_BOOL] = MCA_BASE_VAR_TYPE_BOOL,
+        [BTL_IB_PARAM_FLAGS] = MCA_BASE_VAR_TYPE_UNSIGNED_INT,
+        [BTL_IB_PARAM_WORD] = MCA_BASE_VAR_TYPE_INT,
+        [BTL_IB_PARAM_TEXT] = MCA_BASE_VAR_TYPE_STRING,
+    };
+    const char *synonym = btl_ib_param_synonym(param->name);
+    char room[BTL_IB_PARAM_HELP_MAX];
+    const int index = mca_base_component_var_register(
+        component, param->name, btl_ib_param_help(param, room), types[param->kind], enumerator, 0,
+        0, param->level, MCA_BASE_VAR_SCOPE_READONLY, storage);
     int rc = index;
 
     if (0 <= index && NULL != synonym) {
-        rc = mca_base_var_register_synonym(
-            index, v->component->mca_project_name, v->component->mca_type_name,
-            v->component->mca_component_name, synonym, MCA_BASE_VAR_SYN_FLAG_DEPRECATED);
+        rc = mca_base_var_register_synonym(index, component->mca_project_name,
+                                           component->mca_type_name, component->mca_component_name,
+                                           synonym, MCA_BASE_VAR_SYN_FLAG_DEPRECATED);
     }
     return 0 <= rc || OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc || OPAL_ERR_BAD_PARAM == rc;
 }
 
-static bool register_number(btl_ib_params_t *params, const btl_ib_param_number_t *number)
+static bool register_all(btl_ib_params_t *params, mca_btl_base_module_t *limits)
 {
-    void *storage = (char *) params + number->offset;
-    const btl_ib_value_unit_t unit = btl_ib_value_unit(number->unit);
-    const bool is_time = BTL_IB_VALUE_COUNT != unit && BTL_IB_VALUE_BYTES != unit;
-    mca_base_var_enum_t *enumerator =
-        is_time && !number->is_size ? btl_ib_compat_time_enum() : NULL;
-    char help[BTL_IB_PARAM_HELP_MAX];
-    bool ok;
+    int *chosen = params->chosen;
+    bool ok = true;
 
-    btl_ib_param_number_help(number, help);
-    if (number->is_size) {
-        *(size_t *) storage = (size_t) number->standard;
-    } else {
-        *(int *) storage = (int) number->standard;
-    }
-    ok = register_variable(&(variable_t){
-        .component = params->component,
-        .name = number->name,
-        .help = help,
-        .type = number->is_size ? MCA_BASE_VAR_TYPE_SIZE_T : MCA_BASE_VAR_TYPE_INT,
-        .enumerator = enumerator,
-        .level = number->level,
-        .storage = storage,
-    });
-    if (NULL != enumerator) {
-        OBJ_RELEASE(enumerator);
+    for (const btl_ib_param_t *param = btl_ib_param_table; NULL != param->name; ++param) {
+        void *field = (param->of_limits ? (char *) limits : (char *) params) + param->offset;
+        const char *words[BTL_IB_WORDS_MAX] = {NULL};
+        mca_base_var_enum_t *enumerator;
+
+        if (BTL_IB_PARAM_WORD == param->kind) {
+            btl_ib_param_words(param, words);
+        }
+        enumerator = enum_of(param, words);
+        if (!param->of_limits) {
+            set_default(param, field, words[0]);
+        }
+        assert(BTL_IB_PARAM_WORD != param->kind || chosen < params->chosen + BTL_IB_CHOICES);
+        ok = register_at(params->component, param, enumerator,
+                         BTL_IB_PARAM_WORD == param->kind ? (void *) chosen++ : field)
+             && ok;
+        if (NULL != enumerator && BTL_IB_PARAM_FLAGS != param->kind) {
+            OBJ_RELEASE(enumerator);
+        }
     }
     return ok;
-}
-
-static bool register_toggle(btl_ib_params_t *params, const btl_ib_param_toggle_t *toggle)
-{
-    bool *storage = (bool *) ((char *) params + toggle->offset);
-    char help[BTL_IB_PARAM_HELP_MAX];
-
-    *storage = toggle->standard;
-    btl_ib_param_toggle_help(toggle, help);
-    return register_variable(&(variable_t){
-        .component = params->component,
-        .name = toggle->name,
-        .help = help,
-        .type = MCA_BASE_VAR_TYPE_BOOL,
-        .level = toggle->level,
-        .storage = storage,
-    });
-}
-
-static bool register_text(btl_ib_params_t *params, const btl_ib_param_text_t *text)
-{
-    char **storage = (char **) ((char *) params + text->offset);
-
-    *storage = (char *) text->standard;
-    return register_variable(&(variable_t){
-        .component = params->component,
-        .name = text->name,
-        .help = text->help,
-        .type = MCA_BASE_VAR_TYPE_STRING,
-        .level = text->level,
-        .storage = storage,
-    });
-}
-
-static bool register_choice(btl_ib_params_t *params, size_t i)
-{
-    const btl_ib_param_choice_t *choice = &btl_ib_param_table.choices[i];
-    const char **storage = (const char **) (void *) ((char *) params + choice->offset);
-    const char *words[BTL_IB_WORDS_MAX];
-    mca_base_var_enum_t *enumerator;
-    bool ok;
-
-    btl_ib_param_words(choice, words);
-    enumerator = btl_ib_compat_choice_enum(choice->name, words);
-    *storage = words[0];
-    ok = register_variable(&(variable_t){
-        .component = params->component,
-        .name = choice->name,
-        .help = choice->help,
-        .type = MCA_BASE_VAR_TYPE_INT,
-        .enumerator = enumerator,
-        .level = choice->level,
-        .storage = &params->chosen[i],
-    });
-    if (NULL != enumerator) {
-        OBJ_RELEASE(enumerator);
-    }
-    return ok;
-}
-
-static bool register_limit(mca_btl_base_module_t *limits, const mca_base_component_t *component,
-                           const btl_ib_param_limit_t *limit)
-{
-    const bool is_size = BTL_IB_RULE_SIZE == limit->rule.type;
-    const bool is_flags = BTL_IB_RULE_FLAGS == limit->rule.type;
-
-    return register_variable(&(variable_t){
-        .component = component,
-        .name = limit->rule.name,
-        .help = limit->help,
-        .type = is_size ? MCA_BASE_VAR_TYPE_SIZE_T : MCA_BASE_VAR_TYPE_UNSIGNED_INT,
-        .enumerator = is_flags ? &mca_btl_base_flag_enum->super : NULL,
-        .level = limit->level,
-        .storage = (char *) limits + limit->rule.offset,
-    });
 }
 
 /* Sizes count the PML's header and data; they have nothing to do with the size of a datagram. */
@@ -233,26 +202,12 @@ bool btl_ib_params_by_user(const btl_ib_params_t *params, const char *name)
 void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limits,
                             mca_base_component_t *component)
 {
-    bool ok = true;
+    bool ok;
 
     memset(params, 0, sizeof(*params));
     params->component = component;
     default_limits(limits);
-    for (size_t i = 0; i < btl_ib_param_table.toggle_count; ++i) {
-        ok = register_toggle(params, &btl_ib_param_table.toggles[i]) && ok;
-    }
-    for (size_t i = 0; i < btl_ib_param_table.text_count; ++i) {
-        ok = register_text(params, &btl_ib_param_table.texts[i]) && ok;
-    }
-    for (size_t i = 0; i < BTL_IB_CHOICES; ++i) {
-        ok = register_choice(params, i) && ok;
-    }
-    for (size_t i = 0; i < btl_ib_param_table.number_count; ++i) {
-        ok = register_number(params, &btl_ib_param_table.numbers[i]) && ok;
-    }
-    for (size_t i = 0; i < btl_ib_param_table.limit_count; ++i) {
-        ok = register_limit(limits, component, &btl_ib_param_table.limits[i]) && ok;
-    }
+    ok = register_all(params, limits);
     limits->btl_atomic_flags = ATOMIC_FLAGS | (params->atomics_all ? ATOMIC_FLAGS_ALL : 0);
     params->queues_by_user = btl_ib_params_by_user(params, "receive_queues");
     params->eager_by_user = btl_ib_params_by_user(params, "eager_limit");

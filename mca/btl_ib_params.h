@@ -50,19 +50,10 @@ void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_modu
 
 /* ---- their descriptions ---- */
 
-/*
- * The whole help text of a parameter whose range and default the table has as numbers: what
- * ompi_info shows, and the manual page.
- */
-
 #define BTL_IB_PARAM_HELP_MAX 768 /* bytes, with the end of the string */
 
-/* Of a number: the sentence, and in brackets its unit, what else may follow, range, default. */
-void btl_ib_param_number_help(const btl_ib_param_number_t *number,
-                              char help[BTL_IB_PARAM_HELP_MAX]);
-
-/* Of a switch: the sentence, and in brackets its values and its default. */
-void btl_ib_param_toggle_help(const btl_ib_param_toggle_t *toggle,
-                              char help[BTL_IB_PARAM_HELP_MAX]);
+/* The whole help text of a parameter, for ompi_info and the manual page: its own, or what is
+ * composed in `room` of the sentence, unit, range, default, and when to change it. */
+const char *btl_ib_param_help(const btl_ib_param_t *param, char room[BTL_IB_PARAM_HELP_MAX]);
 
 #endif

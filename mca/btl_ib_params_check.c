@@ -48,39 +48,52 @@ static const char *given(const btl_ib_params_t *params, const char *name, char *
 
 /* ---- reading ---- */
 
-static const char *understand(const btl_ib_rule_t *rule, const char *text, meant_t *meant)
+/* What a text stands for; NULL if that is right, or it is no number, truth or flags. */
+static const char *understand(const btl_ib_param_t *param, const char *text, meant_t *meant)
 {
-    const btl_ib_value_range_t range = {btl_ib_value_unit(rule->unit), rule->low, rule->high};
+    const btl_ib_value_range_t range = {btl_ib_value_unit(param->unit), param->low, param->high};
 
-    switch (rule->type) {
-    case BTL_IB_RULE_BOOL:
+    switch (param->kind) {
+    case BTL_IB_PARAM_BOOL:
         return btl_ib_value_bool(text, &meant->truth);
-    case BTL_IB_RULE_FLAGS:
+    case BTL_IB_PARAM_FLAGS:
         return btl_ib_value_flags(text, flag_names, &meant->flags);
+    case BTL_IB_PARAM_WORD:
+    case BTL_IB_PARAM_TEXT:
+        return NULL;
     default:
         return btl_ib_value_number(text, &range, &meant->number);
     }
 }
 
-static void store(const btl_ib_rule_t *rule, const meant_t *meant, void *field)
+static void store(const btl_ib_param_t *param, const meant_t *meant, void *field)
 {
-    switch (rule->type) {
-    case BTL_IB_RULE_INT:
+    switch (param->kind) {
+    case BTL_IB_PARAM_INT:
         *(int *) field = (int) (int64_t) meant->number;
         break;
-    case BTL_IB_RULE_UNSIGNED:
+    case BTL_IB_PARAM_UNSIGNED:
         *(uint32_t *) field = (uint32_t) meant->number;
         break;
-    case BTL_IB_RULE_SIZE:
+    case BTL_IB_PARAM_SIZE:
         *(size_t *) field = (size_t) meant->number;
         break;
-    case BTL_IB_RULE_BOOL:
+    case BTL_IB_PARAM_BOOL:
         *(bool *) field = meant->truth;
         break;
-    case BTL_IB_RULE_FLAGS:
+    case BTL_IB_PARAM_FLAGS:
         *(uint32_t *) field = meant->flags;
         break;
+    default:
+        break;
     }
+}
+
+/* Is it a number of ours? Those of Open MPI's have no default in numbers. */
+static bool is_number(const btl_ib_param_t *param)
+{
+    return BTL_IB_PARAM_INT == param->kind
+           || (BTL_IB_PARAM_SIZE == param->kind && !param->of_limits);
 }
 
 /* The one of the words that `text` is; NULL: none. */
@@ -94,51 +107,39 @@ static const char *word_of(const char *const *words, const char *text)
     return words[i];
 }
 
-/* An empty name of a transport is auto, too. */
-static bool is_left_open(const btl_ib_param_choice_t *choice, const char *text)
-{
-    return NULL == choice->words && '\0' == text[0];
-}
-
-static void read_choices(btl_ib_params_t *params)
+static void read_word(const btl_ib_param_t *param, const char *text, void *field)
 {
     const char *words[BTL_IB_WORDS_MAX];
-    char where[256];
+    const char *word;
 
-    for (size_t i = 0; i < BTL_IB_CHOICES; ++i) {
-        const btl_ib_param_choice_t *choice = &btl_ib_param_table.choices[i];
-        const char *text = given(params, choice->name, where, sizeof(where));
-        const char *word = NULL;
-
-        btl_ib_param_words(choice, words);
-        word = NULL != text ? word_of(words, text) : NULL;
-        if (NULL != word) {
-            *(const char **) (void *) ((char *) params + choice->offset) = word;
-        }
+    btl_ib_param_words(param, words);
+    word = word_of(words, text);
+    if (NULL != word) {
+        *(const char **) field = word;
     }
 }
 
 void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
 {
-    btl_ib_rule_t rule;
-    meant_t meant;
     char where[256];
 
-    for (size_t i = 0; btl_ib_param_rule(i, &rule); ++i) {
-        const char *text = given(params, rule.name, where, sizeof(where));
-        char *base = rule.of_limits ? (char *) limits : (char *) params;
+    for (const btl_ib_param_t *param = btl_ib_param_table; NULL != param->name; ++param) {
+        const char *text = given(params, param->name, where, sizeof(where));
+        void *field = (param->of_limits ? (char *) limits : (char *) params) + param->offset;
+        meant_t meant;
 
-        if (NULL == text) {
+        if (NULL == text || BTL_IB_PARAM_TEXT == param->kind) {
             continue;
         }
-        if (NULL == understand(&rule, text, &meant)) {
-            store(&rule, &meant, base + rule.offset);
-        } else if (NULL == rule.standard) {
-            meant.number = (uint64_t) rule.standard_number;
-            store(&rule, &meant, base + rule.offset);
+        if (BTL_IB_PARAM_WORD == param->kind) {
+            read_word(param, text, field);
+        } else if (NULL == understand(param, text, &meant)) {
+            store(param, &meant, field);
+        } else if (is_number(param)) {
+            meant.number = (uint64_t) param->standard;
+            store(param, &meant, field);
         }
     }
-    read_choices(params);
     btl_ib_params_verify(params, limits);
 }
 
@@ -157,81 +158,92 @@ static bool refuse(const btl_ib_params_t *params, const char *name, const char *
     return false;
 }
 
-/* The same by a rule. */
-static bool refuse_by_rule(const btl_ib_params_t *params, const btl_ib_rule_t *rule,
-                           const char *problem)
+/* What values there are of it, as "1 to 5 (bytes...)" or "one of ...". */
+static void describe_values(const btl_ib_param_t *param, char *out, size_t size)
 {
-    char expected[256] = "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled";
-    char number[32];
-    size_t len;
+    const char *words[BTL_IB_WORDS_MAX + 1] = {NULL};
+    const char *between = "one of ";
 
-    if (BTL_IB_RULE_FLAGS == rule->type) {
-        len = (size_t) snprintf(expected, sizeof(expected), "send, and some of ");
-        for (size_t i = 1; NULL != flag_names[i].name && len < sizeof(expected); ++i) {
-            len += (size_t) snprintf(expected + len, sizeof(expected) - len, "%s%s",
-                                     i > 1 ? ", " : "", flag_names[i].name);
-        }
-    } else if (BTL_IB_RULE_BOOL != rule->type) {
-        snprintf(expected, sizeof(expected), "%" PRId64 " to %" PRIu64 " (%s%s)", rule->low,
-                 rule->high, rule->unit, btl_ib_value_unit_help(btl_ib_value_unit(rule->unit)));
+    if (BTL_IB_PARAM_BOOL == param->kind) {
+        snprintf(out, size, "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled");
+        return;
     }
-    snprintf(number, sizeof(number), "%" PRId64, rule->standard_number);
-    return refuse(params, rule->name, problem, expected,
-                  NULL != rule->standard ? rule->standard : number);
+    if (BTL_IB_PARAM_FLAGS == param->kind) {
+        between = "send, and some of ";
+        for (size_t i = 1; NULL != flag_names[i].name && i < BTL_IB_WORDS_MAX; ++i) {
+            words[i - 1] = flag_names[i].name;
+        }
+    } else if (BTL_IB_PARAM_WORD == param->kind) {
+        btl_ib_param_words(param, words);
+    } else {
+        snprintf(out, size, "%" PRId64 " to %" PRIu64 " (%s%s)", param->low, param->high,
+                 param->unit, btl_ib_value_unit_help(btl_ib_value_unit(param->unit)));
+        return;
+    }
+    out[0] = '\0';
+    for (size_t i = 0; NULL != words[i]; ++i) {
+        const size_t len = strlen(out);
+
+        snprintf(out + len, size - len, "%s%s", between, words[i]);
+        between = ", ";
+    }
+}
+
+/* The same with what the table says of it. */
+static bool refuse_by_table(const btl_ib_params_t *params, const btl_ib_param_t *param,
+                            const char *problem)
+{
+    const char *words[BTL_IB_WORDS_MAX];
+    char expected[256];
+    char number[32];
+    const char *standard = number;
+
+    snprintf(number, sizeof(number), "%" PRId64, param->standard);
+    if (BTL_IB_PARAM_WORD == param->kind) {
+        btl_ib_param_words(param, words);
+        standard = words[0];
+    } else if (param->of_limits) {
+        standard = param->text;
+    }
+    describe_values(param, expected, sizeof(expected));
+    return refuse(params, param->name, problem, expected, standard);
+}
+
+/* An empty name of a transport is auto, too. */
+static const char *word_problem(const btl_ib_param_t *param, const char *text)
+{
+    const char *words[BTL_IB_WORDS_MAX];
+
+    btl_ib_param_words(param, words);
+    if (NULL != word_of(words, text) || (NULL == param->words && '\0' == text[0])) {
+        return NULL;
+    }
+    return '\0' == text[0] ? "it is empty" : "it is none of these";
 }
 
 /* All that are wrong are told, so that one attempt is enough to mend them. */
-static bool check_rules(const btl_ib_params_t *params)
+static bool check_table(const btl_ib_params_t *params)
 {
-    btl_ib_rule_t rule;
-    meant_t meant;
     char where[256];
     bool ok = true;
 
-    for (size_t i = 0; btl_ib_param_rule(i, &rule); ++i) {
-        const char *text = given(params, rule.name, where, sizeof(where));
-        const char *problem = NULL != text ? understand(&rule, text, &meant) : NULL;
+    for (const btl_ib_param_t *param = btl_ib_param_table; NULL != param->name; ++param) {
+        const char *text = given(params, param->name, where, sizeof(where));
+        const char *problem = NULL;
+        meant_t meant;
 
+        if (NULL != text) {
+            problem = BTL_IB_PARAM_WORD == param->kind ? word_problem(param, text)
+                                                       : understand(param, text, &meant);
+        }
         if (NULL != problem) {
-            ok = refuse_by_rule(params, &rule, problem);
+            ok = refuse_by_table(params, param, problem);
         }
     }
     return ok;
 }
 
-/* The rule of a parameter. */
-static btl_ib_rule_t rule_of(const char *name)
-{
-    btl_ib_rule_t rule;
-    size_t i = 0;
-
-    while (btl_ib_param_rule(i, &rule) && 0 != strcmp(rule.name, name)) {
-        ++i;
-    }
-    return rule;
-}
-
 /* ---- what texts may be ---- */
-
-static bool check_choice(const btl_ib_params_t *params, const btl_ib_param_choice_t *choice)
-{
-    const char *words[BTL_IB_WORDS_MAX];
-    char expected[160] = "one of ";
-    char where[256];
-    const char *text = given(params, choice->name, where, sizeof(where));
-
-    btl_ib_param_words(choice, words);
-    if (NULL == text || NULL != word_of(words, text) || is_left_open(choice, text)) {
-        return true;
-    }
-    for (size_t i = 0; NULL != words[i]; ++i) {
-        const size_t len = strlen(expected);
-
-        snprintf(expected + len, sizeof(expected) - len, "%s%s", i > 0 ? ", " : "", words[i]);
-    }
-    return refuse(params, choice->name, '\0' == text[0] ? "it is empty" : "it is none of these",
-                  expected, words[0]);
-}
 
 static bool check_memory(const btl_ib_params_t *params, const char *name, const char *text,
                          const char *standard)
@@ -247,17 +259,6 @@ static bool check_memory(const btl_ib_params_t *params, const char *name, const 
                      standard);
 }
 
-static bool check_choices(const btl_ib_params_t *params)
-{
-    const bool pinned = check_memory(params, "max_pinned", params->max_pinned, "50%");
-    bool ok = check_memory(params, "memory_max", params->memory_max, "0") && pinned;
-
-    for (size_t i = 0; i < BTL_IB_CHOICES; ++i) {
-        ok = check_choice(params, &btl_ib_param_table.choices[i]) && ok;
-    }
-    return ok;
-}
-
 /* Is it empty, or a name that each process can make its own of? */
 static bool check_file(const btl_ib_params_t *params, const char *name, const char *file)
 {
@@ -270,11 +271,14 @@ static bool check_file(const btl_ib_params_t *params, const char *name, const ch
                      "empty, none");
 }
 
-static bool check_stats(const btl_ib_params_t *params)
+static bool check_texts(const btl_ib_params_t *params)
 {
+    const bool pinned = check_memory(params, "max_pinned", params->max_pinned, "50%");
+    const bool memory = check_memory(params, "memory_max", params->memory_max, "0");
     const bool file = check_file(params, "stats_file", text_of(params->stats_file));
     const bool map = check_file(params, "connectivity_map", text_of(params->connectivity_map));
-    bool ok = check_file(params, "trace", text_of(params->trace)) && file && map;
+    bool ok =
+        check_file(params, "trace", text_of(params->trace)) && file && map && pinned && memory;
     const char *problem;
     uint64_t seconds;
     bool truth;
@@ -311,8 +315,6 @@ static bool check_together(const btl_ib_params_t *params)
 static bool check_order(const char *smaller, int64_t small_value, const char *larger,
                         int64_t large_value)
 {
-    const btl_ib_rule_t small_rule = rule_of(smaller);
-    const btl_ib_rule_t large_rule = rule_of(larger);
     char small_text[64];
     char large_text[64];
 
@@ -320,9 +322,9 @@ static bool check_order(const char *smaller, int64_t small_value, const char *la
         return true;
     }
     snprintf(small_text, sizeof(small_text), "%" PRId64 " %s (default: %" PRId64 ")", small_value,
-             small_rule.unit, small_rule.standard_number);
+             btl_ib_param(smaller)->unit, btl_ib_param(smaller)->standard);
     snprintf(large_text, sizeof(large_text), "%" PRId64 " %s (default: %" PRId64 ")", large_value,
-             large_rule.unit, large_rule.standard_number);
+             btl_ib_param(larger)->unit, btl_ib_param(larger)->standard);
     BTL_IB_SHOW_HELP("values contradict", opal_process_info.nodename, smaller, small_text, larger,
                      large_text, smaller, larger);
     return false;
@@ -332,25 +334,22 @@ static bool check_order(const char *smaller, int64_t small_value, const char *la
 static bool check_least_but_0(const btl_ib_params_t *params, const char *name, uint64_t value,
                               uint64_t least)
 {
-    const btl_ib_rule_t rule = rule_of(name);
+    const btl_ib_param_t *param = btl_ib_param(name);
     char expected[128];
 
     if (0 == value || value >= least) {
         return true;
     }
     snprintf(expected, sizeof(expected), "0, or %" PRIu64 " to %" PRIu64 " (%s%s)", least,
-             rule.high, rule.unit, btl_ib_value_unit_help(btl_ib_value_unit(rule.unit)));
-    return refuse(params, name, "it is too small", expected,
-                  NULL != rule.standard ? rule.standard : "0");
+             param->high, param->unit, btl_ib_value_unit_help(btl_ib_value_unit(param->unit)));
+    return refuse(params, name, "it is too small", expected, param->of_limits ? param->text : "0");
 }
 
 /* What no range says of single values. */
 static bool check_limits(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
 {
-    const btl_ib_rule_t flags = rule_of("flags");
-
     if (0 == (limits->btl_flags & MCA_BTL_FLAGS_SEND)) {
-        return refuse_by_rule(params, &flags, "send is missing");
+        return refuse_by_table(params, btl_ib_param("flags"), "send is missing");
     }
     return check_least_but_0(params, "mtu", (uint64_t) params->mtu, BTL_IB_MTU_LEAST)
            && check_least_but_0(params, "rdma_pipeline_frag_size",
@@ -359,10 +358,9 @@ static bool check_limits(const btl_ib_params_t *params, const mca_btl_base_modul
 
 bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
 {
-    const bool ruled = check_rules(params);
-    const bool chosen = check_choices(params);
+    const bool ruled = check_table(params);
 
-    if (!check_stats(params) || !chosen || !ruled) {
+    if (!check_texts(params) || !ruled) {
         return false;
     }
     if (!params->registered) {

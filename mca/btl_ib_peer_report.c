@@ -308,8 +308,8 @@ void btl_ib_report_limits_differ(btl_ib_peer_reports_t *reports, const btl_ib_mo
         btl_ib_show_help("limits differ", ends.our_rank, opal_process_info.nodename,
                          limits->btl_eager_limit, limits->btl_max_send_size,
                          eager ? "btl_ib_eager_limit" : "btl_ib_max_send_size", ends.rank,
-                         peer->host, theirs, btl_ib_param_default("max_send_size"),
-                         btl_ib_param_default("eager_limit"));
+                         peer->host, theirs, btl_ib_param("max_send_size")->text,
+                         btl_ib_param("eager_limit")->text);
     }
 }
 

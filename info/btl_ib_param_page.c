@@ -58,7 +58,6 @@ static void print_escaped(const char *text)
 static void print_parameter(const btl_ib_param_t *parameter)
 {
     char room[BTL_IB_PARAM_HELP_MAX];
-    const char *synonym = btl_ib_param_synonym(parameter->name);
 
     printf(".TP\n.B btl_ib_%s\n", parameter->name);
     print_escaped(btl_ib_param_help(parameter, room));
@@ -73,9 +72,6 @@ static void print_parameter(const btl_ib_param_t *parameter)
             print_escaped(words[i]);
         }
         fputs(".\n", stdout);
-    }
-    if (NULL != synonym) {
-        printf("Its old name is btl_ib_%s.\n", synonym);
     }
 }
 

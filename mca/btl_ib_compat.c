@@ -415,14 +415,13 @@ static const char *text_in_environment(const char *name, char *where, size_t siz
 }
 
 const char *btl_ib_compat_param_text(const mca_base_component_t *component, const char *name,
-                                     const char *synonym, char *where, size_t size)
+                                     char *where, size_t size)
 {
     const int index = mca_base_var_find(component->mca_project_name, component->mca_type_name,
                                         component->mca_component_name, name);
     const mca_base_var_t *var = NULL;
     const mca_base_var_file_value_t *line;
     const char *text;
-    char old_name[128];
 
     snprintf(where, size, "(nowhere)");
     if (0 > index || OPAL_SUCCESS != mca_base_var_get(index, &var)
@@ -440,11 +439,6 @@ const char *btl_ib_compat_param_text(const mca_base_component_t *component, cons
     text = text_in_environment(var->mbv_long_name, where, size);
     if (NULL == text) {
         text = text_in_environment(var->mbv_full_name, where, size);
-    }
-    if (NULL == text && NULL != synonym) {
-        snprintf(old_name, sizeof(old_name), "%s_%s_%s", component->mca_type_name,
-                 component->mca_component_name, synonym);
-        text = text_in_environment(old_name, where, size);
     }
     if (NULL != text && NULL != var->mbv_source_file) {
         snprintf(where, size, "%s", var->mbv_source_file);

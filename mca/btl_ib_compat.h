@@ -260,19 +260,18 @@ static inline bool btl_ib_compat_failures_any(void)
 }
 
 /*
- * The text that the user gave for the parameter `name` of `component`, or for its deprecated name
- * `synonym` (NULL: it has none), before Open MPI made a value of it; NULL if none was given. It
- * belongs to Open MPI or to the environment, and is valid until either changes. `where` says in
- * words where it was given.
+ * The text that the user gave for the parameter `name` of `component`, before Open MPI made a value
+ * of it; NULL if none was given. It belongs to Open MPI or to the environment, and is valid until
+ * either changes. `where` says in words where it was given.
  */
 const char *btl_ib_compat_param_text(const mca_base_component_t *component, const char *name,
-                                     const char *synonym, char *where, size_t size);
+                                     char *where, size_t size);
 
 /*
  * For integers that Open MPI's own parser is not to see, as it refuses "3000ms": that is 3000 MiB
  * to it. Takes any text for 0, so that the value has to be set after registration. To MPI_T it is
  * an enumeration without items. The caller releases it, or it is NULL. It must not be part of the
- * component: synonyms of parameters keep it until after the component is unloaded.
+ * component: Open MPI may keep it until after the component is unloaded.
  */
 mca_base_var_enum_t *btl_ib_compat_time_enum(void);
 

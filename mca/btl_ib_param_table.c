@@ -470,28 +470,7 @@ const btl_ib_param_t btl_ib_param_table[] = {
                 "Change it to compare, or to go without what a device does wrong"),
     {.name = NULL},
 };
-
-/* Parameters that were renamed: the old names are deprecated synonyms. */
-static const struct {
-    const char *name;
-    const char *synonym;
-} renamed[] = {
-    {"bulk_lane", "bulk_apart"},
-    {"progress_thread", "kicker"},
-    {"progress_thread_ms", "kicker_ms"},
-    {NULL, NULL},
-};
 /* clang-format on */
-
-const char *btl_ib_param_synonym(const char *name)
-{
-    size_t i = 0;
-
-    while (NULL != renamed[i].name && 0 != strcmp(renamed[i].name, name)) {
-        ++i;
-    }
-    return renamed[i].synonym;
-}
 
 const btl_ib_param_t *btl_ib_param(const char *name)
 {

@@ -149,7 +149,4 @@ const btl_ib_param_t *btl_ib_param(const char *name);
 /* What a choice may be, with NULL at the end. */
 void btl_ib_param_words(const btl_ib_param_t *param, const char *words[BTL_IB_WORDS_MAX]);
 
-/* The deprecated name of a parameter, or NULL. */
-const char *btl_ib_param_synonym(const char *name);
-
 #endif

@@ -115,8 +115,8 @@ static mca_base_var_enum_t *enum_of(const btl_ib_param_t *param, const char *con
     }
 }
 
-/* Register it and its synonym in `storage`. Returns whether Open MPI took both: a value that it
- * refuses itself leaves the default, which is reported later. */
+/* Register it in `storage`. Returns whether Open MPI took it: a value that it refuses itself leaves
+ * the default, which is reported later. */
 static bool register_at(const mca_base_component_t *component, const btl_ib_param_t *param,
                         mca_base_var_enum_t *enumerator, void *storage)
 {
@@ -129,18 +129,11 @@ static bool register_at(const mca_base_component_t *component, const btl_ib_para
         [BTL_IB_PARAM_WORD] = MCA_BASE_VAR_TYPE_INT,
         [BTL_IB_PARAM_TEXT] = MCA_BASE_VAR_TYPE_STRING,
     };
-    const char *synonym = btl_ib_param_synonym(param->name);
     char room[BTL_IB_PARAM_HELP_MAX];
-    const int index = mca_base_component_var_register(
+    const int rc = mca_base_component_var_register(
         component, param->name, btl_ib_param_help(param, room), types[param->kind], enumerator, 0,
         0, param->level, MCA_BASE_VAR_SCOPE_READONLY, storage);
-    int rc = index;
 
-    if (0 <= index && NULL != synonym) {
-        rc = mca_base_var_register_synonym(index, component->mca_project_name,
-                                           component->mca_type_name, component->mca_component_name,
-                                           synonym, MCA_BASE_VAR_SYN_FLAG_DEPRECATED);
-    }
     return 0 <= rc || OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc || OPAL_ERR_BAD_PARAM == rc;
 }
 

@@ -42,8 +42,7 @@ static const char *text_of(const char *value)
 /* The text that the user gave for a parameter, or NULL; and where. */
 static const char *given(const btl_ib_params_t *params, const char *name, char *where, size_t size)
 {
-    return btl_ib_compat_param_text(params->component, name, btl_ib_param_synonym(name), where,
-                                    size);
+    return btl_ib_compat_param_text(params->component, name, where, size);
 }
 
 /* ---- reading ---- */

@@ -97,11 +97,11 @@ def test_examples(run, mpi, tmp_path, page):
 
 
 def registered(output):
-    """{name: {fact: value}} of ompi_info's parameters of ib, without names that are deprecated."""
+    """{name: {fact: value}} of ompi_info's parameters of ib."""
     found = {}
-    for name, fact, value in re.findall(r":param:(btl_ib_\w+):(level|help|deprecated):(.*)", output):
+    for name, fact, value in re.findall(r":param:(btl_ib_\w+):(level|help):(.*)", output):
         found.setdefault(name, {})[fact] = value
-    return {name: facts for name, facts in found.items() if facts["deprecated"] == "no"}
+    return found
 
 
 @pytest.mark.called("guide/parameters")
@@ -125,7 +125,6 @@ def test_parameters(run, mpi):
         assert level == facts["level"], name
         assert text.startswith(f"{facts['help']}.\n"), name
     assert "Values: auto, none, swift, cubic.\n" in written["btl_ib_cc"][1]
-    assert "Its old name is btl_ib_kicker.\n" in written["btl_ib_progress_thread"][1]
     # What man says is in the output as well.
     if shutil.which("man"):
         said = run.output("man", "-l", "--warnings=w", PAGE, env={"MANWIDTH": "80"})

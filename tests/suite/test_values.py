@@ -304,24 +304,6 @@ def test_levels(run, mpi):
     assert unsaid <= others
 
 
-# A former name, the parameter's name now, a value, and what it means.
-RENAMED = [
-    "kicker progress_thread no false",
-    "kicker_ms progress_thread_ms 20ms 20",
-    "bulk_apart bulk_lane 0 false",
-]
-
-
-def test_old_names(run, mpi):
-    """The names that parameters had before still count, and ompi_info lists them."""
-    for old, name, value, shown in map(str.split, RENAMED):
-        output = mpi.alone(run, ("cvars", f"name=btl_ib_{name}"), **{old: value})
-        assert "rail 0 is " in output
-        output = ompi_info(run, mpi, **{old: value})
-        assert f"btl_ib_{name}:value:{shown}\n" in output
-        assert f"btl_ib_{name}:synonym:name:btl_ib_{old}\n" in output
-
-
 @pytest.mark.limit(120)
 def test_bad_queues(run, mpi):
     """A bad receive_queues: a help text that names what was wrong, and a job that goes on without

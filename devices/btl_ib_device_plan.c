@@ -59,14 +59,9 @@ bool btl_ib_device_wishes_read(btl_ib_device_wishes_t *wishes, const btl_ib_para
                                uint32_t processes, uint32_t rank)
 {
     *wishes = (btl_ib_device_wishes_t){.params = params, .processes = processes};
-    return btl_ib_device_defaults_read(&wishes->defaults, params) && parse_queues(wishes, rank)
+    return parse_queues(wishes, rank)
            && parse_list("if_include", params->if_include, &wishes->filter.include)
            && parse_list("if_exclude", params->if_exclude, &wishes->filter.exclude);
-}
-
-void btl_ib_device_wishes_free(btl_ib_device_wishes_t *wishes)
-{
-    btl_ib_device_defaults_free(&wishes->defaults);
 }
 
 /* ---- plans ---- */
@@ -81,27 +76,6 @@ __attribute__((format(printf, 2, 3))) static bool turn_down(btl_ib_device_plan_t
     vsnprintf(plan->why_not, sizeof(plan->why_not), format, args);
     va_end(args);
     return false;
-}
-
-/* Check that its section wants this transport and wire for it, or none, or that the user does. Else
- * it is turned down. */
-static bool check_wanted(btl_ib_device_plan_t *plan, const btl_ib_transport_type_t *type)
-{
-    const btl_ib_device_config_t *config = &plan->config;
-    const char *other = NULL;
-
-    if ('\0' == config->section[0]) {
-        return true;
-    }
-    if ('\0' != config->transport[0] && 0 != strcmp(config->transport, type->name)) {
-        other = config->transport;
-    } else if (NULL != type->wire && '\0' != config->wire[0]
-               && 0 != strcmp(config->wire, type->wire)) {
-        other = config->wire;
-    }
-    return NULL == other
-           || turn_down(plan, "section [%s] of the device table wants %s for it, not %s",
-                        config->section, other, NULL != type->wire ? type->wire : type->name);
 }
 
 /* ---- receive queues ---- */
@@ -133,21 +107,6 @@ static int default_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_tra
     return btl_ib_queues_parse(type->default_queues, &plan->queues, &error);
 }
 
-/* The queues that a device's section wants. Returns whether they will do. */
-static bool section_queues(const btl_ib_device_wishes_t *wishes, btl_ib_device_plan_t *plan)
-{
-    const uint32_t least = btl_ib_engine_datagram_min(btl_ib_params_guard(wishes->params));
-    const char *spec = plan->config.receive_queues;
-    btl_ib_queues_error_t error;
-
-    if (0 == btl_ib_queues_parse(spec, &plan->queues, &error)
-        && 0 == btl_ib_queues_holds(spec, &plan->queues, least, &error)) {
-        return true;
-    }
-    return turn_down(plan, "receive_queues of section [%s] will not do: %s: %s",
-                     plan->config.section, error.field, error.expected);
-}
-
 /* The queues that a device shall have, fitted to its datagrams. Returns whether there are any. */
 static bool plan_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,
                         btl_ib_device_plan_t *plan)
@@ -160,10 +119,6 @@ static bool plan_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
     }
     if (params->queues_by_user) {
         plan->queues = wishes->user_queues;
-    } else if ('\0' != plan->config.receive_queues[0]) {
-        if (!section_queues(wishes, plan)) {
-            return false;
-        }
     } else if (0 != default_queues(wishes, type, plan)) {
         return turn_down(plan, "transport %s has no valid queues", type->name);
     }
@@ -173,19 +128,19 @@ static bool plan_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
 
 /* ---- what a transport is asked for ---- */
 
-void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_device_config_t *config,
-                             const btl_ib_queue_table_t *table, btl_ib_open_params_t *open)
+void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_table_t *table,
+                             btl_ib_open_params_t *open)
 {
     *open = (btl_ib_open_params_t){
         .tx_depth = (uint32_t) params->send_depth,
-        .inline_max = config->max_inline_data > 0 ? config->max_inline_data : -1,
+        .inline_max = params->max_inline_data > 0 ? params->max_inline_data : -1,
         .socket_buffer = (uint32_t) params->socket_buffer,
         .connected_max = (uint32_t) params->connected_max,
         .bulk_lane = params->bulk_lane,
         .port_min = (uint16_t) params->port_min,
         .port_count = (uint32_t) params->port_range,
         .pkey = (uint16_t) params->pkey,
-        .mtu = (uint32_t) config->mtu,
+        .mtu = (uint32_t) params->mtu,
         .service_level = (uint8_t) params->service_level,
         .traffic_class = (uint8_t) params->traffic_class,
         .rc =
@@ -194,9 +149,9 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_device_
                 .retry = (uint8_t) params->rc_retry,
                 .rnr_retry = (uint8_t) params->rnr_retry,
                 .rnr_timer = (uint8_t) params->rnr_timer,
-                .reads = (uint8_t) config->rc_reads,
+                .reads = (uint8_t) params->rc_reads,
                 .bounce_size = (uint32_t) params->rc_bounce_size,
-                .eager_peers = (uint32_t) config->max_eager_rdma,
+                .eager_peers = (uint32_t) params->max_eager_rdma,
                 .eager_slots = (uint32_t) params->eager_rdma_num,
                 .eager_size = (uint32_t) params->eager_rdma_size,
                 .relaxed = 0 == strcmp(params->ordering, "relaxed"),
@@ -211,18 +166,13 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_device_
 }
 
 bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,
-                        const btl_ib_device_t *device, uint32_t sized, bool tell,
-                        btl_ib_device_plan_t *plan)
+                        const btl_ib_device_t *device, uint32_t sized, btl_ib_device_plan_t *plan)
 {
     const btl_ib_params_t *params = wishes->params;
     int rc;
 
     memset(plan, 0, sizeof(*plan));
-    btl_ib_device_defaults_apply(&wishes->defaults, device, tell, &plan->config);
-    if (!check_wanted(plan, type)) {
-        return false;
-    }
-    rc = type->query(device, (uint32_t) plan->config.mtu, &plan->attr);
+    rc = type->query(device, (uint32_t) params->mtu, &plan->attr);
     if (0 != rc) {
         return turn_down(plan, "it cannot be asked: %s", strerror(-rc));
     }
@@ -241,7 +191,7 @@ bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
                          "this host (btl_ib_wire rc takes it nevertheless)",
                          type->wire, plan->attr.connections_max, sized);
     }
-    btl_ib_device_plan_open(params, &plan->config, &plan->queues, &plan->open);
+    btl_ib_device_plan_open(params, &plan->queues, &plan->open);
     return true;
 }
 
@@ -250,21 +200,12 @@ void btl_ib_device_plan_use(const btl_ib_params_t *params, const btl_ib_queue_ta
 {
     plan->queues = *queues;
     (void) btl_ib_queues_clamp(&plan->queues, plan->attr.max_datagram);
-    btl_ib_device_plan_open(params, &plan->config, &plan->queues, &plan->open);
+    btl_ib_device_plan_open(params, &plan->queues, &plan->open);
 }
 
 void btl_ib_device_plan_for(const btl_ib_params_t *params, const btl_ib_transport_attr_t *attr,
                             const btl_ib_queue_table_t *queues, btl_ib_device_plan_t *plan)
 {
-    *plan = (btl_ib_device_plan_t){
-        .config =
-            {
-                .max_inline_data = params->max_inline_data,
-                .mtu = params->mtu,
-                .max_eager_rdma = params->max_eager_rdma,
-                .rc_reads = params->rc_reads,
-            },
-        .attr = *attr,
-    };
+    *plan = (btl_ib_device_plan_t){.attr = *attr};
     btl_ib_device_plan_use(params, queues, plan);
 }

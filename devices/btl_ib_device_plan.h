@@ -11,22 +11,20 @@
 #ifndef BTL_IB_DEVICE_PLAN_H
 #define BTL_IB_DEVICE_PLAN_H
 
-#include "btl_ib_device_defaults.h"
 #include "btl_ib_params.h"
 #include "btl_ib_queues.h"
 #include "device_filter.h"
+#include "transport.h"
 
-/* What the user wants of devices, as parameters and tables say. */
+/* What the user wants of devices, as parameters say. */
 typedef struct btl_ib_device_wishes {
     const btl_ib_params_t *params;
     uint32_t processes;               /* places of the runtime, 0: not known */
     btl_ib_queue_table_t user_queues; /* if params->queues_by_user */
     btl_ib_device_filter_t filter;
-    btl_ib_device_defaults_t defaults;
 } btl_ib_device_wishes_t;
 
 typedef struct btl_ib_device_plan {
-    btl_ib_device_config_t config;
     btl_ib_transport_attr_t attr; /* as query() tells them: some are known only once it is open */
     btl_ib_queue_table_t queues;
     btl_ib_open_params_t open; /* without `log` */
@@ -35,31 +33,28 @@ typedef struct btl_ib_device_plan {
 } btl_ib_device_plan_t;
 
 /* Read what says which devices are wanted, and how. Returns false after a help text, which rank 0
- * of the job shows where all have it in common; then, too, the wishes are to be freed. */
+ * of the job shows where all have it in common. */
 bool btl_ib_device_wishes_read(btl_ib_device_wishes_t *wishes, const btl_ib_params_t *params,
                                uint32_t processes, uint32_t rank);
 
-void btl_ib_device_wishes_free(btl_ib_device_wishes_t *wishes);
-
 /*
  * Plan for a device that `type` listed. `sized`: it must have connections for so many processes, 0:
- * it need not. `tell` of its section at verbose level 1. Returns whether it may be opened.
+ * it need not. Returns whether it may be opened.
  */
 bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,
-                        const btl_ib_device_t *device, uint32_t sized, bool tell,
-                        btl_ib_device_plan_t *plan);
+                        const btl_ib_device_t *device, uint32_t sized, btl_ib_device_plan_t *plan);
 
 /* What a transport is asked for, to have these queues: as many buffers as they say, or each its
- * share of btl_ib_rx_depth; and what parameters and `config` say. Without `log`. */
-void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_device_config_t *config,
-                             const btl_ib_queue_table_t *table, btl_ib_open_params_t *open);
+ * share of btl_ib_rx_depth; and what parameters say. Without `log`. */
+void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_table_t *table,
+                             btl_ib_open_params_t *open);
 
 /* Change a plan: these queues, clamped to its datagrams. */
 void btl_ib_device_plan_use(const btl_ib_params_t *params, const btl_ib_queue_table_t *queues,
                             btl_ib_device_plan_t *plan);
 
 /* Plan for a device that is not there, with such attributes and queues, which are clamped to
- * its datagrams; no table has a section for it. */
+ * its datagrams. */
 void btl_ib_device_plan_for(const btl_ib_params_t *params, const btl_ib_transport_attr_t *attr,
                             const btl_ib_queue_table_t *queues, btl_ib_device_plan_t *plan);
 

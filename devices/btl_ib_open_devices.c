@@ -316,7 +316,7 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
     btl_ib_open_params_t open;
     int rc;
 
-    if (!btl_ib_device_plan(&search->wishes, type, device, search->sized, tell, plan)) {
+    if (!btl_ib_device_plan(&search->wishes, type, device, search->sized, plan)) {
         turn_down(search, device, "%s", plan->why_not);
         return NULL;
     }
@@ -355,7 +355,6 @@ static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
     opened->device.handle = NULL;
     opened->transport = transport;
     opened->type = type;
-    opened->config = plan->config;
     opened->queues = plan->queues;
     opened->bandwidth = device->bandwidth > 0 ? device->bandwidth : BANDWIDTH_UNKNOWN;
     if (search->request->bandwidth > 0) {
@@ -627,7 +626,6 @@ uint32_t btl_ib_open_devices(const btl_ib_open_request_t *request,
         open_wanted(search);
     }
     btl_ib_near_devices_fini(&search->near);
-    btl_ib_device_wishes_free(&search->wishes);
     count = search->count;
     free(search);
     return count;

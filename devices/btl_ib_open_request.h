@@ -8,11 +8,11 @@
 #ifndef BTL_IB_OPEN_REQUEST_H
 #define BTL_IB_OPEN_REQUEST_H
 
-#include "btl_ib_device_table.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_help.h"
 #include "btl_ib_params.h"
 #include "btl_ib_queues.h"
+#include "transport.h"
 
 /* What is wanted, and what it takes. */
 typedef struct btl_ib_open_request {
@@ -35,8 +35,7 @@ typedef struct btl_ib_opened_device {
     btl_ib_transport_t *transport;       /* the engine's */
     uint32_t bandwidth;                  /* Mbit/s */
     const btl_ib_transport_type_t *type; /* of the transport */
-    btl_ib_device_config_t config;       /* what it was opened with, */
-    btl_ib_queue_table_t queues;         /* and for */
+    btl_ib_queue_table_t queues;         /* it was opened for */
 } btl_ib_opened_device_t;
 
 #endif

@@ -74,7 +74,7 @@ static btl_ib_transport_t *open_again(const btl_ib_reopen_t *reopen,
     if (i < count) {
         int rc;
 
-        btl_ib_device_plan_open(params, &rail->config, &rail->queues, &open);
+        btl_ib_device_plan_open(params, &rail->queues, &open);
         open.log = btl_ib_log_table(reopen->log);
         rc = rail->type->open(&list[i], &open, &transport);
         BTL_IB_VERBOSE(10, "device %s is there again: %s", rail->device.name,

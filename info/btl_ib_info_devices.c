@@ -218,9 +218,6 @@ static void print_plan(btl_ib_info_out_t *out, const btl_ib_device_plan_t *plan)
 {
     char text[512];
 
-    if ('\0' != plan->config.section[0]) {
-        btl_ib_info_text(out, "section", plan->config.section);
-    }
     btl_ib_info_number(out, "datagram", plan->attr.max_datagram, "bytes");
     btl_ib_queues_format(&plan->queues, text, sizeof(text));
     btl_ib_info_text(out, "queues", text);
@@ -266,7 +263,7 @@ static void print_device(survey_t *survey, const btl_ib_transport_type_t *type,
 
     begin_device(out, type, device->name);
     print_facts(survey, type, device);
-    planned = btl_ib_device_plan(&survey->wishes, type, device, 0, false, &plan);
+    planned = btl_ib_device_plan(&survey->wishes, type, device, 0, &plan);
     if (planned) {
         print_plan(out, &plan);
     }
@@ -359,7 +356,6 @@ uint32_t btl_ib_info_devices(btl_ib_info_out_t *out, const btl_ib_process_sizes_
             survey_type(survey, btl_ib_transport_types[i]);
         }
     }
-    btl_ib_device_wishes_free(&survey->wishes);
     btl_ib_near_devices_fini(&survey->near);
     btl_ib_info_list_end(out);
     count = survey->count;

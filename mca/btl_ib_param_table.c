@@ -334,10 +334,6 @@ const btl_ib_param_t btl_ib_param_table[] = {
     TEXT_PARAM(if_exclude, "if_exclude", NULL, 1,
                "Do not use these devices (text: as btl_ib_if_include; default: empty, none). "
                "Set it if one device is to be left alone"),
-    TEXT_PARAM(device_files, "device_param_files", NULL, 9,
-               "Defaults by device: read these files before the component's own table, as "
-               "btl-ib-device-params.ini, which is installed, explains (text: paths, separated by "
-               "colons; default: empty, none)"),
     TEXT_PARAM(ofi_provider, "ofi_provider", NULL, 3,
                "Transport ofi uses only this provider of libfabric (text: its name, for "
                "instance udp, verbs, usnic or efa; default: empty, the best that is there). "

@@ -49,7 +49,6 @@ typedef struct btl_ib_params {
     const char *transport; /* "auto" or a transport's name */
     char *if_include;      /* NULL or empty: all */
     char *if_exclude;      /* NULL or empty: none */
-    char *device_files;    /* paths; NULL or empty: none */
     char *ofi_provider;    /* NULL or empty: any */
     const char *wire;      /* "auto", "ud" or "rc" */
     const char *locality;  /* "near", "rank" or "ignore" */

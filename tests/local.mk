@@ -83,7 +83,6 @@ unit_tests = \
     tests/unit/test_datagram_size \
     tests/unit/test_device_filter \
     tests/unit/test_footprint \
-    tests/unit/test_device_table \
     tests/unit/test_drops \
     tests/unit/test_engine \
     tests/unit/test_file_name \
@@ -267,9 +266,6 @@ tests_unit_test_osc_lock_SOURCES = tests/unit/test_osc_lock.c mca/btl_ib_osc_loc
 tests_unit_test_osc_lock_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_param_values.c
 tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-tests_unit_test_device_table_SOURCES = tests/unit/test_device_table.c devices/btl_ib_device_table.c
-tests_unit_test_device_table_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-device_params_objects += tests/unit/test_device_table-test_device_table.$(OBJEXT)
 tests_unit_test_wanted_buffers_SOURCES = tests/unit/test_wanted_buffers.c devices/btl_ib_device_choice.c
 tests_unit_test_wanted_buffers_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_wire_choice_SOURCES = tests/unit/test_wire_choice.c devices/btl_ib_device_choice.c
@@ -404,7 +400,6 @@ EXTRA_DIST += tests/sim/traces.txt tests/sim/plot_grid
 #
 fuzz_targets = \
     tests/fuzz/fuzz_address \
-    tests/fuzz/fuzz_device_table \
     tests/fuzz/fuzz_engine \
     tests/fuzz/fuzz_modex \
     tests/fuzz/fuzz_pair \
@@ -423,11 +418,6 @@ fuzz_script = tests/fuzz/script.c tests/fuzz/script.h
 tests_fuzz_fuzz_address_SOURCES = tests/fuzz/fuzz_address.c tests/fuzz/require.h $(fuzz_main)
 tests_fuzz_fuzz_address_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_address_LDADD = $(lower_layers)
-tests_fuzz_fuzz_device_table_SOURCES = tests/fuzz/fuzz_device_table.c tests/fuzz/require.h \
-    devices/btl_ib_device_table.c $(fuzz_main)
-tests_fuzz_fuzz_device_table_CPPFLAGS = $(lower_cppflags) $(component_units)
-tests_fuzz_fuzz_device_table_LDFLAGS = $(fuzz_ldflags)
-tests_fuzz_fuzz_device_table_LDADD = $(lower_layers)
 tests_fuzz_fuzz_engine_SOURCES = tests/fuzz/fuzz_engine.c $(fuzz_script) $(fuzz_main)
 tests_fuzz_fuzz_engine_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_engine_LDADD = $(bench_libs)

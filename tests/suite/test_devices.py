@@ -245,42 +245,6 @@ __attribute__((destructor)) static void tell(void)
         assert output.count(f" bytes a datagram, {bandwidth} Mbit/s") == 2 * rails
 
 
-def test_device_tables(run, mpi, tmp_path):
-    """Files of defaults by device that are wrong, or not there, are told with all that helps to
-    mend them."""
-    good, bad, third = (tmp_path / name for name in ("good.ini", "bad.ini", "third.ini"))
-    good.write_text("[mine]\nvendor_id = 0xffffff\nvendor_part_id = any\nwire = ud\n")
-    bad.write_text("# mine\n[mine]\nvendor_id = 1\nvendor_part_id = 1\nwire = xrc\n")
-    output = mpi.alone(run, device_param_files=f"{good}:{bad}:{third}")
-    assert holds(
-        f"""  Host:     {HOST}
-  File:     {bad}
-  Line:     5
-  Key:      wire
-  Value:    xrc
-  Problem:  it is none of these
-  Expected: ud or rc
-""",
-        output,
-    )
-    assert "ib BTL will not be used" in output and "rail 0 is" not in output
-    for files, path, reason in (
-        (f"{good}:{third}", third, "No such file or directory"),
-        (f"{tmp_path}", tmp_path, "Is a directory"),
-        (f"{good}::{good}", "", "No such file or directory"),
-        (":".join([str(good)] * 9), good, "Argument list too long"),
-    ):
-        output = mpi.alone(run, device_param_files=files)
-        assert (
-            f"  btl_ib_device_param_files: {files}\n  File:                      {path}\n"
-            f"  Reason:                    {reason}\n"
-        ) in output
-        assert "ib BTL will not be used" in output and "rail 0 is" not in output
-    bad.write_bytes(b"\0")
-    assert "Reason:                    Invalid argument" in mpi.alone(run, device_param_files=bad)
-    assert "rail 0 is" in mpi.alone(run, device_param_files=":".join([str(good)] * 8))
-
-
 def test_passed_over(run, mpi):
     """Without a wish for a transport, a device that cannot be opened is no reason to fail: others
     are used, which one process of a host tells. But if udp has none that opens, libfabric's udp,

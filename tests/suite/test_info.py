@@ -104,15 +104,6 @@ def test_info_parameters(run, host):
     assert "btl:ib: rail 0 is udp/fab0" in said
 
 
-def test_info_table(run, host, tmp_path):
-    """A table of the user's that is wrong, or not there."""
-    table = tmp_path / "table.ini"
-    table.write_text("[card]\nvendor_id = 1\nvendor_part_id = any\nwire = nonsense\n")
-    said = run.output(*host, INFO, env=parameters(device_param_files=table), ok=False)
-    assert "nonsense" in said
-    assert not facts(said)
-
-
 def test_info_arguments(run, component):
     """What is wrong with them is told, and the status is that of it."""
     for arguments, wrong in (

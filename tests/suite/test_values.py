@@ -300,7 +300,7 @@ def test_levels(run, mpi):
     riddles = r"(Transports? [\w, ]+: )?(The same|Then|It|They|The latter|These)\b"
     assert not [help for help in helps if re.match(riddles, help[1], re.I)]
     unsaid = {name for name, help in helps if not re.search(r"\b(Set|Raise|Lower|Change) it", help)}
-    others = {f"btl_ib_{name}" for name in ("get_alignment", "put_alignment", "device_param_files")}
+    others = {f"btl_ib_{name}" for name in ("get_alignment", "put_alignment")}
     assert unsaid <= others
 
 

@@ -663,7 +663,7 @@ static void queue_pairs_as_the_device_can(void **state)
     assert_int_equal(fake_cqe, 3000);
     connect_sides(0, 1, 0);
     assert_int_equal(fake.cap.max_send_wr, 64);
-    assert_int_equal(fake.cap.max_inline_data, 32);
+    assert_int_equal(fake.cap.max_inline_data, 48);
     connect_for_operations();
     assert_int_equal(fake.asked.initiator_depth, fake.reads);
     close_side(0);

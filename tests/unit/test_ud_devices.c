@@ -250,14 +250,14 @@ static void test_limits_of_devices(void **state)
     btl_ib_transport_t *t = NULL;
 
     (void) state;
-    fake.inline_max = 60;
+    fake.inline_max = 101;
     fake.max_qp_wr = 128;
     t = open_one(usual);
-    assert_int_equal(t->attr.inline_size, 32);
+    assert_int_equal(t->attr.inline_size, 96);
     close_one(t);
     fake.inline_next = 256; /* the least of all queue pairs counts */
     t = open_one(usual);
-    assert_int_equal(t->attr.inline_size, 32);
+    assert_int_equal(t->attr.inline_size, 96);
     close_one(t);
     fake.max_qp_wr = 70; /* 64 buffers, and not all of those that may wait to be posted again */
     t = open_one(usual);

@@ -92,4 +92,14 @@ static inline uint32_t btl_ib_verbs_inline_wanted(const btl_ib_open_params_t *pa
                                     : 0;
 }
 
+/*
+ * The next size to ask for, in bytes, where a device does not send `size` inline: 256, 192, 128,
+ * 96, 64 and so on to 0. Sizes between powers of two are there because devices have odd ones: 96
+ * for bnxt_re, 101 for irdma (rdma-core, providers).
+ */
+static inline uint32_t btl_ib_verbs_inline_less(uint32_t size)
+{
+    return (size & (size - 1)) == 0 ? size - (size + 3) / 4 : size - (size + 2) / 3;
+}
+
 #endif

@@ -472,7 +472,7 @@ static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_a
  * trying. */
 static uint32_t find_inline_size(const btl_ib_rc_t *rc, struct ibv_cq *cq, uint32_t wanted)
 {
-    for (uint32_t size = wanted; size > 0; size /= 2) {
+    for (uint32_t size = wanted; size > 0; size = btl_ib_verbs_inline_less(size)) {
         struct ibv_qp_init_attr attr = {
             .send_cq = cq,
             .recv_cq = cq,

@@ -263,7 +263,7 @@ static int create_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_w
 {
     struct ibv_qp_init_attr init;
 
-    for (uint32_t size = inline_wanted; qp->qp == NULL; size /= 2) {
+    for (uint32_t size = inline_wanted; qp->qp == NULL; size = btl_ib_verbs_inline_less(size)) {
         init = (struct ibv_qp_init_attr){
             .send_cq = qps->cq,
             .recv_cq = qps->cq,

@@ -10,7 +10,6 @@
 #include "device_info.h"
 #include "footprint.h"
 #include "net_interfaces.h"
-#include "udp_address.h"
 #include "udp_path_mtu.h"
 #include "udp_rail.h"
 #include "udp_sockets.h"
@@ -22,6 +21,73 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
+
+/* ---- an address that changes ---- */
+
+/* An interface that has another address than before: DHCP or an administrator gave it one. */
+
+static const struct sockaddr *ip_of(const btl_ib_device_t *device)
+{
+    return (const struct sockaddr *) (const void *) &device->ip;
+}
+
+/* bind(2) knows, of any family, and netlink need not be allowed. Errors to send do not tell: IPv6
+ * goes out from an address that is gone. Where net.ipv4.ip_nonlocal_bind is set nothing does. */
+static bool check_gone(const btl_ib_device_t *device)
+{
+    btl_ib_udp_name_t name;
+    const int fd = socket(device->ip.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return false;
+    }
+    memcpy(&name, &device->ip, sizeof(name));
+    btl_ib_udp_name_set_port(&name, 0);
+    const bool gone =
+        bind(fd, &name.any, btl_ib_udp_name_len(&name)) != 0 && errno == EADDRNOTAVAIL;
+    (void) close(fd);
+    return gone;
+}
+
+static bool is_in_subnet(const btl_ib_device_t *device, const btl_ib_device_t *before)
+{
+    size_t len;
+
+    return btl_ib_ip_same_bits(btl_ib_ip_bytes(ip_of(device), &len),
+                               btl_ib_ip_bytes(ip_of(before), &len), before->prefix_bits);
+}
+
+/* Has this host no longer the address that a device was opened with, and its interface another one
+ * of that family? If so `device` has that. Takes three system calls while the address is there,
+ * some dozens else. */
+static bool udp_address_changed(btl_ib_device_t *device)
+{
+    const btl_ib_search_t search = {.provider = NULL};
+    btl_ib_device_t *list = NULL;
+    const btl_ib_device_t *found = NULL;
+
+    if (!check_gone(device)) {
+        return false;
+    }
+    const int count = btl_ib_udp_devices(&search, &list);
+    for (int i = 0; i < count; i++) {
+        if (list[i].ip.ss_family == device->ip.ss_family
+            && strcmp(list[i].interface, device->interface) == 0
+            && !btl_ib_ip_same(ip_of(&list[i]), ip_of(device))
+            && (found == NULL
+                || (!is_in_subnet(found, device) && is_in_subnet(&list[i], device)))) {
+            found = &list[i];
+        }
+    }
+    if (found != NULL) {
+        *device = *found;
+    }
+    btl_ib_udp_devices_free(list, count);
+    return found != NULL;
+}
+
+/* ---- the transport ---- */
 
 /* ---- devices ---- */
 
@@ -446,7 +512,7 @@ static bool rebind(btl_ib_transport_t *t)
     btl_ib_device_t device = udp->device;
     btl_ib_udp_sockets_t sockets;
 
-    if (udp->rx.pending_count > 0 || !btl_ib_udp_address_changed(&device)) {
+    if (udp->rx.pending_count > 0 || !udp_address_changed(&device)) {
         return false;
     }
     btl_ib_udp_sockets_init(&sockets, &udp->log);

@@ -7,6 +7,7 @@
 #define BTL_IB_UDP_H
 
 #include "transport.h"
+#include "udp_name.h"
 
 /* ---- the transport ---- */
 

@@ -34,7 +34,8 @@ typedef struct btl_ib_udp_errors {
     uint32_t count;
     btl_ib_udp_offender_t offender[BTL_IB_UDP_OFFENDERS_MAX];
     uint32_t next_offender; /* the place of the next peer's */
-    int closed; /* errno of a call: a descriptor of ours is closed, or somebody else's; 0: none is */
+    /* errno of a call: a descriptor of ours is closed, or somebody else's; 0: none is */
+    int closed;
     bool closed_told; /* an event said so */
 } btl_ib_udp_errors_t;
 

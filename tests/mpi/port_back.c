@@ -118,7 +118,7 @@ static void exchange_until(bool (*content)(const btl_ib_rail_t *), const btl_ib_
 /* Rank 0 has opened it so often, and rank 1 knows where it is now. */
 static bool in_use_anew(const btl_ib_rail_t *rail)
 {
-    uint32_t generation = rail->generation;
+    uint32_t generation = rail->moves.generation;
 
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
         if (0 != rank && conn->rail == rail && conn->route.via == rail) {

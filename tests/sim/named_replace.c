@@ -8,6 +8,8 @@
 
 #include "named.h"
 
+#include <stdlib.h>
+
 static void fail_first(sim_t *sim, uint32_t proc)
 {
     rail_fail_device(sim->procs[proc].rails[0]);

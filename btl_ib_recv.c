@@ -290,6 +290,26 @@ static void moved_unanswered(void *context, btl_ib_conn_t *conn)
     }
 }
 
+/* A rail that carries what it claims, or half of it, is no fault: ob1 sends short messages by all
+ * rails in turn, the slower ones as well. */
+static void slow_rail(void *context, const btl_ib_conn_t *conn, const btl_ib_conn_t *better,
+                      const btl_ib_slow_rail_t *found)
+{
+    btl_ib_component_t *component = context;
+    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+    btl_ib_ends_t ends, others;
+
+    if (NULL == endpoint || endpoint->closing) {
+        return;
+    }
+    const uint32_t claimed = endpoint->module->super.btl_bandwidth;
+    if (found->bytes * 8 / found->time < claimed / 2) {
+        btl_ib_endpoint_describe(endpoint, &ends);
+        btl_ib_endpoint_describe_rail(btl_ib_conn_rail(better), &others);
+        btl_ib_report_slow_rail(&component->reports, &ends, claimed, others.device, found);
+    }
+}
+
 /* Perhaps in the progress thread, which must not show it: progress does. */
 static void black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
                        uint32_t carries)
@@ -369,6 +389,7 @@ const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .is_reachable = is_reachable,
     .unsent = unsent,
     .moved_unanswered = moved_unanswered,
+    .slow_rail = slow_rail,
     .black_hole = black_hole,
     .rail_failed = rail_failed,
     .trace = trace,

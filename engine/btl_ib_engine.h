@@ -77,6 +77,14 @@ typedef enum btl_ib_death {
 /* One line that says what `reason` means, without a newline. */
 const char *btl_ib_death_string(btl_ib_death_t reason);
 
+/* A connection was found slow: what it carried while something waited for the network, and how long
+ * that was; the same of a better one, within the same time. Bytes of payload, us (rounded up). */
+typedef struct btl_ib_slow_rail {
+    uint64_t bytes, time;
+    uint64_t better_bytes, better_time;
+    uint64_t left_for; /* us: then it is tried again */
+} btl_ib_slow_rail_t;
+
 /*
  * A message to be sent. The caller owns it and the memory that it points to, and fills in the first
  * part; the engine uses both from btl_ib_engine_send() until on_done.
@@ -163,6 +171,11 @@ typedef struct btl_ib_engine_ops {
     /* The address of our rail changed, and a peer that something waits for has not answered at the
      * new one for config.unanswered_after. Once for each change. NULL: nobody cares. */
     void (*moved_unanswered)(void *context, btl_ib_conn_t *conn);
+
+    /* By the two rails of `conn` came far less than by those of `better`, to the same process, so
+     * what is sent by it takes those for a while. Called each time that is found. May be NULL. */
+    void (*slow_rail)(void *context, const btl_ib_conn_t *conn, const btl_ib_conn_t *better,
+                      const btl_ib_slow_rail_t *found);
 
     /* Datagrams of `lost` bytes do not get through to that peer by its rail, smaller ones do, and
      * nobody on the path says so (RFC 8899). Those sent from now on have at most `most` bytes,

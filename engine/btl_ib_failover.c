@@ -33,14 +33,15 @@
  */
 
 enum {
-    DECIDED = 1000000,  /* us: two processes that chose different routes at the same time agree
+    DECIDED = 1000000,    /* us: two processes that chose different routes at the same time agree
                          * within that time */
-    ASK_EACH = 5,       /* the peer is asked by other rails at every fifth probe, */
-    ASK_AFTER = 250000, /* us of silence until it is asked although they were fewer */
-    ASK_SOON = 2,       /* on a route that was never validated after so many, and then at each */
-    STUCK_PROBES = 40,  /* probes, answered or not, that brought no progress */
-    TRY_AFTER = 250000, /* us of silence until pairs of rails are tried that stand by: the delay
+    ASK_EACH = 5,         /* the peer is asked by other rails at every fifth probe, */
+    ASK_AFTER = 250000,   /* us of silence until it is asked although they were fewer */
+    ASK_SOON = 2,         /* on a route that was never validated after so many, and then at each */
+    STUCK_PROBES = 40,    /* probes, answered or not, that brought no progress */
+    TRY_AFTER = 250000,   /* us of silence until pairs of rails are tried that stand by: the delay
                          * between attempts of RFC 8305, 5 */
+    KEEP_OFF_PROBES = 10, /* unanswered: then also rails are good that were left for being slow */
 };
 
 void btl_ib_failover_validated(btl_ib_conn_t *conn)
@@ -104,14 +105,16 @@ static bool goes_by(const btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 }
 
 /* How good the rails of a connection are as a route to its process. 3: validated and in use; 2:
- * validated; 1: not validated; 0: refused. A rail that no connection uses any more was left for a
- * reason. */
+ * validated; 1: not validated, or slow; 0: refused. A rail that no connection uses any more was
+ * left for a reason. */
 static int worth(const btl_ib_conn_t *conn)
 {
     if (btl_ib_validation_refuses(conn)) {
         return 0;
     }
-    return !conn->validation.valid ? 1 : btl_ib_route_is_own(conn) ? 3 : 2;
+    return !conn->validation.valid || btl_ib_conn_is_slow(conn) ? 1
+           : btl_ib_route_is_own(conn)                          ? 3
+                                                                : 2;
 }
 
 /* Let the peer answer by the new route. */
@@ -158,6 +161,23 @@ static bool go_on(btl_ib_conn_t *conn, int least)
 bool btl_ib_failover(btl_ib_conn_t *conn)
 {
     return go_on(conn, 0);
+}
+
+/* Does it keep off its own rails, because they are slow? Not if the others do not answer. */
+static bool keeps_off(const btl_ib_conn_t *conn)
+{
+    return btl_ib_conn_is_slow(conn) && conn->recovery.unheard < KEEP_OFF_PROBES
+           && btl_ib_rail_usable(conn->route.via);
+}
+
+bool btl_ib_failover_slow(btl_ib_conn_t *conn, const btl_ib_conn_t *better)
+{
+    if (!go_by(conn, better)) {
+        return false;
+    }
+    btl_ib_failover_introduce(conn);
+    tell(conn);
+    return true;
 }
 
 void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
@@ -210,10 +230,12 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
     if (!btl_ib_rail_usable(rail) || late || ours) {
         return;
     }
+    const bool own = btl_ib_route_owns(conn, rail, from);
+    if (own && keeps_off(conn)) { /* the peer does not know, and asks by them now and then */
+        return;
+    }
     /* What we send by that rail may be refused although the peer's datagrams come by it. */
-    const btl_ib_conn_t *pair = btl_ib_route_owns(conn, rail, from)
-                                    ? conn
-                                    : btl_ib_route_by_rail(rail, conn->identity.name, from);
+    const btl_ib_conn_t *pair = own ? conn : btl_ib_route_by_rail(rail, conn->identity.name, from);
     if (pair != NULL && !goes_by(conn, pair) && !btl_ib_validation_refuses(pair)) {
         go_by(conn, pair);
     }
@@ -234,7 +256,7 @@ static void ask_by_own(btl_ib_conn_t *conn)
 void btl_ib_failover_home(btl_ib_conn_t *conn)
 {
     btl_ib_route_retry(conn);
-    if (btl_ib_route_is_own(conn) || !btl_ib_route_has_own(conn)) {
+    if (btl_ib_route_is_own(conn) || !btl_ib_route_has_own(conn) || keeps_off(conn)) {
         return;
     }
     /* Where our rail is now the peer may not know: then it asks. */

@@ -10,6 +10,7 @@
 #include "btl_ib_transmit.h"
 #include "btl_ib_ack.h"
 #include "btl_ib_conn.h"
+#include "btl_ib_goodput.h"
 #include "btl_ib_handshake.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_failover.h"
@@ -229,6 +230,30 @@ __attribute__((noinline)) static int poll_lost(btl_ib_rail_t *rail, int max)
     return received;
 }
 
+/* What is done only now and then. Returns whether rails that stand by are polled. */
+__attribute__((noinline)) static bool tick(btl_ib_engine_t *engine)
+{
+    btl_ib_turn_t *turn = &engine->turn;
+    const uint64_t now = engine->clock.now;
+    const bool standby = now >= turn->standby_at;
+
+    if (standby) {
+        turn->standby_at = now + STANDBY_EACH;
+        for (uint32_t i = 0; i < engine->rail_count; i++) {
+            btl_ib_rail_look(engine->rails[i]);
+        }
+    }
+    /* What is found calls up. After a pause of ours there are ACKs to be received first. */
+    if (now >= turn->sample_at && !turn->async && engine->clock.gap < BTL_IB_GOODPUT_EACH) {
+        turn->sample_at = now + BTL_IB_GOODPUT_EACH;
+        if (engine->rail_count > 1) {
+            btl_ib_goodput_sample(engine);
+        }
+    }
+    turn->tick_at = turn->standby_at < turn->sample_at ? turn->standby_at : turn->sample_at;
+    return standby;
+}
+
 static int poll_rails(btl_ib_engine_t *engine, int burst)
 {
     int datagrams = 0;
@@ -236,13 +261,7 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
     engine->turn.more = false;
     /* in rotation, so that a rail that is flooded does not starve the others */
     engine->turn.first_rail++;
-    const bool standby = engine->clock.now >= engine->turn.standby_at;
-    if (standby) {
-        engine->turn.standby_at = engine->clock.now + STANDBY_EACH;
-        for (uint32_t i = 0; i < engine->rail_count; i++) {
-            btl_ib_rail_look(engine->rails[i]);
-        }
-    }
+    const bool standby = engine->clock.now >= engine->turn.tick_at && tick(engine);
     for (uint32_t i = 0; i < engine->rail_count; i++) {
         btl_ib_rail_t *rail = engine->rails[(engine->turn.first_rail + i) % engine->rail_count];
         int left = burst - datagrams;

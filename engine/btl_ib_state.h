@@ -23,6 +23,7 @@
 #include "btl_ib_credit.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_failover.h"
+#include "btl_ib_goodput.h"
 #include "btl_ib_hotel.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
@@ -137,6 +138,7 @@ struct btl_ib_conn {
 
     btl_ib_identity_t identity;
     btl_ib_route_t route;
+    btl_ib_goodput_t goodput;
     btl_ib_sentmap_t sentmap;
     struct {         /* btl_ib_loss.c */
         uint64_t at; /* us: all deferred ones were last retransmitted, or the first was deferred */
@@ -237,7 +239,9 @@ typedef struct btl_ib_turn {
     /* us: longest that the batch in hand may have waited here; BTL_IB_AWAY_UNKNOWN */
     uint32_t away;
     uint32_t first_rail; /* polled first in this turn; wraps */
-    uint64_t standby_at; /* us: when rails that stand by are polled next */
+    uint64_t tick_at;    /* us: when the next of the two is due: */
+    uint64_t standby_at; /* rails that stand by are polled, */
+    uint64_t sample_at;  /* what rails carry is sampled */
     /* us: turns are catching up on what came during a pause of ours, until then at most; 0: they
      * are not */
     uint64_t behind_until;
@@ -301,6 +305,9 @@ struct btl_ib_engine {
     struct {              /* btl_ib_path.c */
         uint32_t remote;  /* no connection is with a peer's rail of this number, or a higher one */
     } routes;
+    struct {           /* btl_ib_goodput.c */
+        uint32_t next; /* slot of `table` to be sampled next */
+    } goodput;
     uint32_t rail_count;
     btl_ib_rail_t *rails[BTL_IB_RAILS_MAX];
     btl_ib_counters_t count;
@@ -353,6 +360,12 @@ static inline uint32_t btl_ib_conn_depth_apart(const btl_ib_conn_t *conn)
 static inline bool btl_ib_conn_alive(const btl_ib_conn_t *conn)
 {
     return conn->state == BTL_IB_CONN_OPEN;
+}
+
+/* Were its own two rails left, lately, because others carry far more? */
+static inline bool btl_ib_conn_is_slow(const btl_ib_conn_t *conn)
+{
+    return conn->goodput.slow_until > conn->engine->clock.now;
 }
 
 /* Segments of each kind that a rail may have, with so many connections: those not acknowledged;

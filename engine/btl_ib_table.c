@@ -160,6 +160,11 @@ void btl_ib_table_remove(btl_ib_table_t *table, uint32_t id)
     table->free = (uint32_t) (slot - table->slots);
 }
 
+struct btl_ib_conn *btl_ib_table_at(const btl_ib_table_t *table, uint32_t index)
+{
+    return table->slots[index].conn;
+}
+
 struct btl_ib_conn *btl_ib_table_by_id(const btl_ib_table_t *table, uint32_t id)
 {
     slot_t *slot = slot_of(table, id);

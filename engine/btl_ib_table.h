@@ -49,6 +49,10 @@ void btl_ib_table_unname(btl_ib_table_t *table, uint32_t id);
 /* Remove it. */
 void btl_ib_table_remove(btl_ib_table_t *table, uint32_t id);
 
+/* The connection in slot `index`, below `size`; NULL: none. Both change whenever one is added or
+ * removed. */
+struct btl_ib_conn *btl_ib_table_at(const btl_ib_table_t *table, uint32_t index);
+
 struct btl_ib_conn *btl_ib_table_by_id(const btl_ib_table_t *table, uint32_t id);
 struct btl_ib_conn *btl_ib_table_by_name(const btl_ib_table_t *table, uint64_t name, uint32_t rail,
                                          uint32_t remote_rail);

@@ -247,6 +247,27 @@ void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_trou
                      '\0' != known[0] ? known : "none");
 }
 
+/* Mbit/s, at least 1; `time` in us. */
+static unsigned rate_of(uint64_t bytes, uint64_t time)
+{
+    const uint64_t rate = bytes * 8 / time;
+
+    return rate > 0 ? (unsigned) rate : 1;
+}
+
+void btl_ib_report_slow_rail(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
+                             uint32_t claimed, const char *better, const btl_ib_slow_rail_t *found)
+{
+    if (!reports->slow_found) {
+        reports->slow_found = true;
+        BTL_IB_SHOW_HELP("slow device", ends->our_rank, opal_process_info.nodename, ends->rank,
+                         ends->host, ends->device, ends->our_address, claimed,
+                         rate_of(found->bytes, found->time), (unsigned) (found->bytes / 1024),
+                         better, (unsigned) (found->better_bytes / 1024),
+                         (unsigned) (found->left_for / 1000000));
+    }
+}
+
 void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports)
 {
     if (reports->silent_more > 0) {

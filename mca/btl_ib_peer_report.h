@@ -54,6 +54,7 @@ typedef struct btl_ib_peer_reports {
     uint32_t silent_more; /* processes of further hosts */
     int unsent[BTL_IB_REPORT_ERRORS]; /* errnos that are reported */
     uint32_t unsent_count;
+    bool slow_found;
     bool hole_found;
     bool hole_pending; /* to be shown by progress */
     btl_ib_black_hole_t hole;
@@ -76,6 +77,11 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
 
 /* The address of our device changed, and that peer has not answered at the new one for long. */
 void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_trouble_t *trouble);
+
+/* By `ends`, whose device states `claimed` Mbit/s, far less got through than by the device
+ * `better`. Reported once, by one process of a host. */
+void btl_ib_report_slow_rail(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
+                             uint32_t claimed, const char *better, const btl_ib_slow_rail_t *found);
 
 /*
  * Nothing shows that what we send to that peer arrives; `heard`: what it sends arrives here.

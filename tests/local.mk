@@ -368,6 +368,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/named_ways.c \
     tests/sim/named_zcopy.c \
     tests/sim/named_kick.c \
+    tests/sim/named_slow.c \
     tests/sim/named_loss.c \
     tests/sim/named_limits.c \
     tests/sim/named_onesided.c \

@@ -188,6 +188,16 @@ void port_stays_down(sim_t *sim);
 void port_down_in_kick(sim_t *sim);
 void failover_nowhere(sim_t *sim);
 
+/* named_slow.c */
+void slow_rail(sim_t *sim);
+void slow_rail_of_puts(sim_t *sim);
+void slow_rail_recovers(sim_t *sim);
+void slow_rail_is_left_alone(sim_t *sim);
+void slow_rail_as_claimed(sim_t *sim);
+void slow_rail_for_a_moment(sim_t *sim);
+void slow_rail_loses(sim_t *sim);
+void slow_peer(sim_t *sim);
+
 /* named_ways.c */
 void way_silent_from_the_first(sim_t *sim);
 void way_refused_from_the_first(sim_t *sim);

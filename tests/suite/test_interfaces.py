@@ -69,7 +69,7 @@ def two_hosts(run, mpi, hosts):
     names = f"{hosts}1", f"{hosts}2"
     made = []
 
-    def job(links, *words, env=None, ranks=2, ok=True, **settings):
+    def job(links, *words, env=None, ranks=2, ok=True, before=None, **settings):
         for link in links:
             made.extend(zip(names, link.names))
             for command in link.commands(names):
@@ -78,6 +78,8 @@ def two_hosts(run, mpi, hosts):
             for link in links:
                 run("ip", "-n", names[end], "route", "replace",
                     link.addresses[other].rsplit("/", 1)[0], "dev", link.names[end])
+        if before:
+            before()
         options = {"if_exclude": "eth0,lo", "transport": "udp", **settings}
         output = run.output(
             ROOT / "tools/nshosts", "run", "--map-by", "node", "-H", ",".join(names), "-np", ranks,
@@ -295,6 +297,21 @@ def test_speeds(run, mpi, hosts, two_hosts):
     slow, fast = (sent(run, f"{hosts}1", f"x{i}") for i in (0, 1))
     assert slow + fast > 100 << 20
     assert 2.6 < fast / slow < 3.4, f"{fast} to {slow}"
+
+
+@pytest.mark.called("interfaces/slow")
+def test_slow(run, mpi, hosts, two_hosts):
+    """A link that claims 10 Gbit/s and carries 20 Mbit/s is left, which is told with both devices:
+    almost all goes by the other one."""
+    shaped = "tc qdisc add dev x1 root tbf rate 20mbit burst 65536 limit 131072".split()
+    output = two_hosts([Link(0), Link(1)], mpi.program("stream"), "bytes=1000000", "window=2",
+                       "seconds=4", before=lambda: [
+                           run.output("ip", "netns", "exec", f"{hosts}{end}", *shaped) for end in (1, 2)])
+    assert "OK stream" in output
+    assert "what went by udp/x1 goes on by udp/x0" in output
+    assert len(re.findall("Slow: +udp/x1, address 10.91.1.3", output)) == 1
+    slow, fast = (sent(run, f"{hosts}1", f"x{i}") for i in (1, 0))
+    assert fast > 10 * slow, f"{fast} and {slow} bytes"
 
 
 @pytest.mark.called("interfaces/dies")

@@ -42,8 +42,8 @@ static bool is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (conn->ack.count + 1 >= (answered ? BTL_IB_ACK_EVERY_ANSWERED : every)) {
         return true;
     }
-    return conn->rail->queues.q[view->space].type == BTL_IB_QUEUE_PER_PEER
-           && btl_ib_credit_due(&conn->rx[view->space].credit, btl_ib_cc_ack_every(&conn->cc),
+    return conn->rail->queues.q[view->channel].type == BTL_IB_QUEUE_PER_PEER
+           && btl_ib_credit_due(&conn->rx[view->channel].credit, btl_ib_cc_ack_every(&conn->cc),
                                 answered);
 }
 
@@ -77,13 +77,13 @@ const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine)
     return soon->ack.now || soon->ack.at <= later->ack.at ? soon : later;
 }
 
-void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
+void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool now)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    conn->ack.due |= 1u << space;
-    conn->ack.space = space;
-    conn->rx[space].ack.untold = UINT32_MAX; /* all ranges may be new to it */
+    conn->ack.due |= 1u << channel;
+    conn->ack.channel = channel;
+    conn->rx[channel].ack.untold = UINT32_MAX; /* all ranges may be new to it */
     conn->ack.count++;
     if (btl_ib_list_empty(&conn->ack.link)) {
         schedule(conn);
@@ -100,13 +100,13 @@ void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
 static void ack_tx_accepted(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool now)
 {
     conn->ack.count += view->more.count;
-    btl_ib_ack_tx_owe(conn, view->space, now || is_many(conn, view));
+    btl_ib_ack_tx_owe(conn, view->channel, now || is_many(conn, view));
 }
 
-/* `spaces` were acknowledged. If nothing else is due the connection leaves the engine's list. */
-static void settled(btl_ib_conn_t *conn, uint32_t spaces)
+/* `channels` were acknowledged. If nothing else is due the connection leaves the engine's list. */
+static void settled(btl_ib_conn_t *conn, uint32_t channels)
 {
-    conn->ack.due &= ~spaces;
+    conn->ack.due &= ~channels;
     if (conn->ack.due == 0) {
         conn->ack.count = 0;
         conn->ack.now = false;
@@ -116,30 +116,30 @@ static void settled(btl_ib_conn_t *conn, uint32_t spaces)
 
 uint32_t btl_ib_ack_tx_pick(btl_ib_conn_t *conn)
 {
-    if (conn->ack.due != 0 && !(conn->ack.due >> conn->ack.space & 1)) {
-        conn->ack.space = (uint32_t) __builtin_ctz(conn->ack.due);
+    if (conn->ack.due != 0 && !(conn->ack.due >> conn->ack.channel & 1)) {
+        conn->ack.channel = (uint32_t) __builtin_ctz(conn->ack.due);
     }
-    btl_ib_credit_top_up(&conn->rx[conn->ack.space].credit);
-    return conn->ack.space;
+    btl_ib_credit_top_up(&conn->rx[conn->ack.channel].credit);
+    return conn->ack.channel;
 }
 
-void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t space)
+void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t channel)
 {
-    btl_ib_rx_space_t *rx = &conn->rx[space];
+    btl_ib_rx_channel_t *rx = &conn->rx[channel];
     const btl_ib_engine_t *engine = conn->engine;
 
     if (engine->clock.now - conn->ack.delivered_at <= engine->config.ack_delay) {
         conn->ack.unanswered = false;
     }
 
-    if (conn->rail->queues.q[space].type == BTL_IB_QUEUE_PER_PEER) {
+    if (conn->rail->queues.q[channel].type == BTL_IB_QUEUE_PER_PEER) {
         uint32_t credits = rx->credit.limit - rx->window.next;
         btl_ib_credit_told(&rx->credit,
                            rx->window.next + (credits < UINT16_MAX ? credits : UINT16_MAX));
     }
     /* Ranges and counts of duplicates travel in ACKs only. */
     if (rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told) {
-        settled(conn, 1u << space);
+        settled(conn, 1u << channel);
     }
 }
 
@@ -201,10 +201,10 @@ static bool put_all(ranges_t *ranges, const btl_ib_rx_window_t *window)
 }
 
 /* Put the ranges that hold the newest arrivals, using at most half of the room. */
-static void put_newest(ranges_t *ranges, const btl_ib_conn_t *conn, uint32_t space)
+static void put_newest(ranges_t *ranges, const btl_ib_conn_t *conn, uint32_t channel)
 {
-    const btl_ib_rx_window_t *window = &conn->rx[space].window;
-    uint32_t seq = conn->rx[space].ack.run, end;
+    const btl_ib_rx_window_t *window = &conn->rx[channel].window;
+    uint32_t seq = conn->rx[channel].ack.run, end;
 
     for (uint32_t i = 0; i <= BTL_IB_NEWEST_KEPT && ranges->count < ranges->most / 2; i++) {
         if (seq - window->next < window->top - window->next
@@ -212,12 +212,12 @@ static void put_newest(ranges_t *ranges, const btl_ib_conn_t *conn, uint32_t spa
             (void) put_range(ranges, seq - window->next, end - window->next);
         }
         uint32_t kept = (conn->ack.newest_next - i - 1) % BTL_IB_NEWEST_KEPT;
-        seq = conn->ack.newest_space[kept] == space ? conn->ack.newest_seq[kept] : window->top;
+        seq = conn->ack.newest_channel[kept] == channel ? conn->ack.newest_seq[kept] : window->top;
     }
 }
 
 /* Put as many other ranges as fit. They take turns: begin where the last ACK ended. */
-static void put_in_turn(ranges_t *ranges, btl_ib_rx_space_t *rx)
+static void put_in_turn(ranges_t *ranges, btl_ib_rx_channel_t *rx)
 {
     const btl_ib_rx_window_t *window = &rx->window;
     uint32_t from = rx->ack.next_range, end;
@@ -235,11 +235,11 @@ static void put_in_turn(ranges_t *ranges, btl_ib_rx_space_t *rx)
     rx->ack.filled_untold = untold;
 }
 
-static void write_block(writer_t *w, const btl_ib_rx_space_t *rx, uint32_t space,
+static void write_block(writer_t *w, const btl_ib_rx_channel_t *rx, uint32_t channel,
                         const ranges_t *ranges)
 {
     btl_ib_wire_ack_t block = {
-        .space = (uint8_t) space,
+        .channel = (uint8_t) channel,
         .ranges = (uint8_t) ranges->count,
         .again = BTL_IB_LE16(rx->ack.duplicates),
         .ack = BTL_IB_LE32(rx->window.next),
@@ -258,15 +258,13 @@ static void write_block(writer_t *w, const btl_ib_rx_space_t *rx, uint32_t space
     }
 }
 
-/*
- * Write the block of one space. If not all ranges fit, those with the newest arrivals always go: a
- * gap that is not acknowledged longer than what was sent after it counts as lost. Of the others as
- * many go as fit, the next ones in the next ACK, until all were told. False if there is no room;
- * *whole: nothing is left.
- */
-static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *whole)
+/* Write the block of one channel. If not all ranges fit, those with the newest arrivals always
+ * go: a gap that is not acknowledged longer than what was sent after it counts as lost. Of the
+ * others as many go as fit, the next ones in the next ACK, until all were told. False if there
+ * is no room; *whole: nothing is left. */
+static bool write_channel(btl_ib_conn_t *conn, uint32_t channel, writer_t *w, bool *whole)
 {
-    btl_ib_rx_space_t *rx = &conn->rx[space];
+    btl_ib_rx_channel_t *rx = &conn->rx[channel];
     uint32_t need = (uint32_t) (sizeof(btl_ib_wire_ack_t)
                                 + (rx->window.above > 0 ? sizeof(btl_ib_wire_range_t) : 0));
     ranges_t ranges;
@@ -284,11 +282,11 @@ static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *
         rx->ack.filled_untold = 0;
     } else {
         ranges.count = 0;
-        put_newest(&ranges, conn, space);
+        put_newest(&ranges, conn, channel);
         put_in_turn(&ranges, rx);
         *whole = rx->ack.filled_untold == 0;
     }
-    write_block(w, rx, space, &ranges);
+    write_block(w, rx, channel, &ranges);
     return true;
 }
 
@@ -306,18 +304,18 @@ static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
     uint32_t i = first;
 
     while (runs != NULL && i < runs->count && w->room - w->used >= BLOCK_LEAST) {
-        const uint32_t space = runs->run[i].space;
-        btl_ib_rx_space_t rx = {.window.next = conn->rx[space].window.next};
+        const uint32_t channel = runs->run[i].channel;
+        btl_ib_rx_channel_t rx = {.window.next = conn->rx[channel].window.next};
         ranges_t ranges = {.most = (uint32_t) ((w->room - w->used - sizeof(btl_ib_wire_ack_t))
                                                / sizeof(btl_ib_wire_range_t))};
         rx.ack.duplicates = runs->more || first > 0;
-        for (; i < runs->count && runs->run[i].space == space; i++) {
+        for (; i < runs->count && runs->run[i].channel == channel; i++) {
             if (!put_range(&ranges, runs->run[i].from - rx.window.next,
                            runs->run[i].end - rx.window.next)) {
                 rx.ack.duplicates = 1;
             }
         }
-        write_block(w, &rx, space | BTL_IB_SPACE_REFUSED, &ranges);
+        write_block(w, &rx, channel | BTL_IB_space_REFUSED, &ranges);
     }
 }
 
@@ -328,7 +326,7 @@ bool btl_ib_ack_tx_has_room_for_both(uint32_t room)
 }
 
 btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
-                                       uint32_t room, uint32_t spaces)
+                                       uint32_t room, uint32_t channels)
 {
     /* Some of its room is kept for what was refused. */
     const uint32_t kept =
@@ -337,43 +335,43 @@ btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *se
     btl_ib_ack_filled_t filled = {0};
     bool whole = true;
 
-    for (; spaces != 0 && whole; spaces &= spaces - 1) {
-        uint32_t space = (uint32_t) __builtin_ctz(spaces);
-        if (!write_space(conn, space, &w, &whole)) {
+    for (; channels != 0 && whole; channels &= channels - 1) {
+        uint32_t channel = (uint32_t) __builtin_ctz(channels);
+        if (!write_channel(conn, channel, &w, &whole)) {
             break;
         }
-        filled.spaces |= 1u << space;
-        filled.told |= whole ? 1u << space : 0;
+        filled.channels |= 1u << channel;
+        filled.told |= whole ? 1u << channel : 0;
     }
-    filled.all = spaces == 0 || !whole;
+    filled.all = channels == 0 || !whole;
     w.room = room;
     write_refused(conn, &w);
     btl_ib_packet_trim(segment, room - w.used);
     return filled;
 }
 
-uint32_t btl_ib_ack_tx_spaces_to_tell(btl_ib_conn_t *conn)
+uint32_t btl_ib_ack_tx_channels_to_tell(btl_ib_conn_t *conn)
 {
-    uint32_t spaces = conn->ack.due;
+    uint32_t channels = conn->ack.due;
 
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
         btl_ib_credit_t *credit = &conn->rx[i].credit;
         if (conn->rail->queues.q[i].type == BTL_IB_QUEUE_PER_PEER) {
             btl_ib_credit_top_up(credit);
-            spaces |= (credit->limit != credit->told) << i;
+            channels |= (credit->limit != credit->told) << i;
         }
     }
-    return spaces;
+    return channels;
 }
 
 void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled)
 {
-    for (uint32_t rest = filled->spaces; rest != 0; rest &= rest - 1) {
-        const uint32_t space = (uint32_t) __builtin_ctz(rest);
-        btl_ib_rx_space_t *rx = &conn->rx[space];
+    for (uint32_t rest = filled->channels; rest != 0; rest &= rest - 1) {
+        const uint32_t channel = (uint32_t) __builtin_ctz(rest);
+        btl_ib_rx_channel_t *rx = &conn->rx[channel];
         rx->ack.next_range = rx->ack.filled_range;
         rx->ack.untold = rx->ack.filled_untold;
-        if (filled->told >> space & 1) {
+        if (filled->told >> channel & 1) {
             btl_ib_credit_told(&rx->credit, rx->credit.limit);
             rx->ack.duplicates_told = rx->ack.duplicates;
         }
@@ -390,12 +388,12 @@ void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn)
     }
 }
 
-static void keep_newest(btl_ib_conn_t *conn, uint8_t space, uint32_t seq)
+static void keep_newest(btl_ib_conn_t *conn, uint8_t channel, uint32_t seq)
 {
     uint32_t at = conn->ack.newest_next++ % BTL_IB_NEWEST_KEPT;
 
     conn->ack.newest_seq[at] = seq;
-    conn->ack.newest_space[at] = space;
+    conn->ack.newest_channel[at] = channel;
 }
 
 /* Keep the sequences whose ranges ACKs must tell first: the highest range, a range in which a gap
@@ -403,12 +401,12 @@ static void keep_newest(btl_ib_conn_t *conn, uint8_t space, uint32_t seq)
  * told. */
 static void keep_newest_range(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    btl_ib_rx_space_t *rx = &conn->rx[view->space];
+    btl_ib_rx_channel_t *rx = &conn->rx[view->channel];
 
     if (btl_ib_seq_before(view->seq, rx->window.top)) {
-        keep_newest(conn, view->space, view->seq);
+        keep_newest(conn, view->channel, view->seq);
     } else if (view->seq != rx->window.top) {
-        keep_newest(conn, view->space, rx->ack.run);
+        keep_newest(conn, view->channel, rx->ack.run);
         rx->ack.run = view->seq;
     } else if (rx->window.above == 0) {
         rx->ack.run = view->seq + view->more.count;
@@ -426,7 +424,8 @@ static bool was_retransmitted(const btl_ib_conn_t *conn, const btl_ib_view_t *vi
         return true;
     }
     for (uint32_t i = 0; i < kept; i++) {
-        if (conn->ack.repaired_seq[i] == view->seq && conn->ack.repaired_space[i] == view->space) {
+        if (conn->ack.repaired_seq[i] == view->seq
+            && conn->ack.repaired_channel[i] == view->channel) {
             return true;
         }
     }
@@ -438,7 +437,7 @@ void btl_ib_ack_tx_begin(btl_ib_conn_t *conn)
     const uint32_t first = conn->engine->config.first_seq;
 
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
-        btl_ib_rx_space_t *rx = &conn->rx[i];
+        btl_ib_rx_channel_t *rx = &conn->rx[i];
         rx->ack.run = first;
         rx->ack.next_range = first;
         rx->ack.untold = 0;
@@ -467,23 +466,23 @@ static void ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         /* If its first copy still comes this retransmission was unnecessary. */
         uint32_t at = conn->ack.repaired_next++ % BTL_IB_REPAIRED_KEPT;
         conn->ack.repaired_seq[at] = view->seq;
-        conn->ack.repaired_space[at] = view->space;
+        conn->ack.repaired_channel[at] = view->channel;
     }
 }
 
 void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     /* Of a copy in parts only the first part counts. */
-    conn->rx[view->space].ack.duplicates +=
+    conn->rx[view->channel].ack.duplicates +=
         (view->type != BTL_IB_TYPE_PART || view->part.offset == 0) && was_retransmitted(conn, view);
-    btl_ib_ack_tx_owe(conn, view->space, true); /* perhaps our acknowledgement was lost */
+    btl_ib_ack_tx_owe(conn, view->channel, true); /* perhaps our acknowledgement was lost */
 }
 
 /* ---- accepting a sequence ---- */
 
-static bool is_per_peer(const btl_ib_conn_t *conn, uint32_t space)
+static bool is_per_peer(const btl_ib_conn_t *conn, uint32_t channel)
 {
-    return conn->rail->queues.q[space].type == BTL_IB_QUEUE_PER_PEER;
+    return conn->rail->queues.q[channel].type == BTL_IB_QUEUE_PER_PEER;
 }
 
 void btl_ib_accept_begin(btl_ib_conn_t *conn)
@@ -525,7 +524,7 @@ bool btl_ib_accept_room(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    if (btl_ib_rx_window_reserve(&conn->rx[view->space].window, view->seq, &engine->mem) != 0) {
+    if (btl_ib_rx_window_reserve(&conn->rx[view->channel].window, view->seq, &engine->mem) != 0) {
         engine->count.refused_no_memory++;
         return false;
     }
@@ -535,14 +534,14 @@ bool btl_ib_accept_room(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
-    btl_ib_rx_space_t *rx = &conn->rx[view->space];
+    btl_ib_rx_channel_t *rx = &conn->rx[view->channel];
     const uint32_t count = btl_ib_burst_count(view);
     bool now = view->flags & BTL_IB_FLAG_ACK_NOW;
     bool in_order = view->seq == rx->window.top; /* no gap is opened or filled */
 
     ack_tx_accepting(conn, view);
     if (!btl_ib_list_empty(&conn->input.parts)) {
-        btl_ib_refragment_forget(&conn->input.parts, &engine->mem, view->space, view->seq);
+        btl_ib_refragment_forget(&conn->input.parts, &engine->mem, view->channel, view->seq);
     }
     btl_ib_rx_window_mark(&rx->window, view->seq);
     btl_ib_rx_window_advance(&rx->window, view->more.count);
@@ -558,16 +557,16 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         engine->count.received_out_of_order++;
         now = now || !in_order;
     }
-    if (is_per_peer(conn, view->space)) {
-        btl_ib_credit_use(&rx->credit, &conn->rail->credit[view->space],
-                          &conn->rail->queues.q[view->space], count, rx->window.above > 0);
+    if (is_per_peer(conn, view->channel)) {
+        btl_ib_credit_use(&rx->credit, &conn->rail->credit[view->channel],
+                          &conn->rail->queues.q[view->channel], count, rx->window.above > 0);
     }
     ack_tx_accepted(conn, view, now);
 }
 
 void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    btl_ib_rx_space_t *rx = &conn->rx[view->space];
+    btl_ib_rx_channel_t *rx = &conn->rx[view->channel];
     uint32_t first = view->seq - view->skip + 1;
     uint32_t received = first, end;
 
@@ -575,7 +574,7 @@ void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
      * arrived. */
     bool clash = first == rx->window.next && btl_ib_rx_window_range(&rx->window, &received, &end)
                  && !btl_ib_seq_before(view->seq, received);
-    if (!is_per_peer(conn, view->space) || first != rx->window.next || clash
+    if (!is_per_peer(conn, view->channel) || first != rx->window.next || clash
         || view->skip > rx->credit.grant - rx->credit.used || view->skip == rx->credit.grant) {
         conn->engine->count.dropped_sequence++;
         return;
@@ -584,23 +583,23 @@ void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_rx_window_mark(&rx->window, first + i);
     }
     conn->engine->count.received_skips++;
-    btl_ib_credit_give_back(&rx->credit, &conn->rail->credit[view->space],
-                            &conn->rail->queues.q[view->space], view->skip);
-    btl_ib_ack_tx_owe(conn, view->space, true);
+    btl_ib_credit_give_back(&rx->credit, &conn->rail->credit[view->channel],
+                            &conn->rail->queues.q[view->channel], view->skip);
+    btl_ib_ack_tx_owe(conn, view->channel, true);
 }
 
 /* ---- what the peer acknowledges ---- */
 
 /* Was all that is acknowledged sent? */
-static bool check_sent(btl_ib_conn_t *conn, uint32_t space, uint32_t ack, uint32_t highest)
+static bool check_sent(btl_ib_conn_t *conn, uint32_t channel, uint32_t ack, uint32_t highest)
 {
     btl_ib_counters_t *count = &conn->engine->count;
 
-    if (space >= conn->peer_queues->count) {
+    if (channel >= conn->peer_queues->count) {
         count->dropped_channel++;
         return false;
     }
-    const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+    const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
     if (btl_ib_seq_before(window->next, ack) || btl_ib_seq_before(window->next, highest)) {
         count->dropped_ack++;
         return false;
@@ -608,12 +607,12 @@ static bool check_sent(btl_ib_conn_t *conn, uint32_t space, uint32_t ack, uint32
     return true;
 }
 
-static bool check_limit(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
+static bool check_limit(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
 {
-    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[channel];
 
     if (queue->type == BTL_IB_QUEUE_PER_PEER
-        && btl_ib_seq_before(conn->tx[space].sentmap.window.next + queue->num, limit)) {
+        && btl_ib_seq_before(conn->tx[channel].sentmap.window.next + queue->num, limit)) {
         conn->engine->count.dropped_credit++;
         return false;
     }
@@ -624,11 +623,11 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (view->type != BTL_IB_TYPE_ACK) {
         return !(view->flags & BTL_IB_FLAG_ACK)
-               || (check_sent(conn, view->ack_space, view->ack, view->ack)
-                   && check_limit(conn, view->ack_space, view->limit));
+               || (check_sent(conn, view->ack_channel, view->ack, view->ack)
+                   && check_limit(conn, view->ack_channel, view->limit));
     }
     if ((view->flags & BTL_IB_FLAG_READY) /* names a refused segment, which must have been sent */
-        && !check_sent(conn, view->space, view->seq + 1, view->seq + 1)) {
+        && !check_sent(conn, view->channel, view->seq + 1, view->seq + 1)) {
         return false;
     }
     btl_ib_ack_block_t block;
@@ -638,8 +637,8 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         if (block.ranges > 0) { /* ranges ascend: the last is the highest */
             btl_ib_wire_range(&block, block.ranges - 1, &from, &to);
         }
-        if (!check_sent(conn, block.space, block.ack, to)
-            || (!block.refused && !check_limit(conn, block.space, block.limit))) {
+        if (!check_sent(conn, block.channel, block.ack, to)
+            || (!block.refused && !check_limit(conn, block.channel, block.limit))) {
             return false;
         }
     }
@@ -654,12 +653,12 @@ static bool is_newer(const btl_ib_segment_t *next, const btl_ib_segment_t *segme
            && segment->copies == 1 && !segment->lost && next->copies == 1 && !next->lost;
 }
 
-/* Sequences [from, to) of a space arrived. Returns how many of them are acknowledged for the
+/* Sequences [from, to) of a channel arrived. Returns how many of them are acknowledged for the
  * first time. */
-static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
+static uint32_t arrived(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
                         const btl_ib_view_t *view)
 {
-    btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+    btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
     bool echo_valid = view->flags & BTL_IB_FLAG_ECHO;
     uint32_t acked = 0;
 
@@ -694,19 +693,19 @@ static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint
     return acked;
 }
 
-static bool is_more_credit(const btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
+static bool is_more_credit(const btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
 {
-    return conn->peer_queues->q[space].type == BTL_IB_QUEUE_PER_PEER
-           && btl_ib_seq_before(conn->tx[space].limit, limit);
+    return conn->peer_queues->q[channel].type == BTL_IB_QUEUE_PER_PEER
+           && btl_ib_seq_before(conn->tx[channel].limit, limit);
 }
 
 /* Take in a credit limit. Returns true if it gives more credit. */
-static bool credited(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
+static bool credited(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
 {
-    if (!is_more_credit(conn, space, limit)) {
+    if (!is_more_credit(conn, channel, limit)) {
         return false;
     }
-    conn->tx[space].limit = limit;
+    conn->tx[channel].limit = limit;
     btl_ib_recovery_unblocked(&conn->recovery);
     return true;
 }
@@ -717,9 +716,9 @@ bool btl_ib_ack_rx_is_new(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return true;
     }
     return (view->flags & BTL_IB_FLAG_ACK)
-           && (view->ack_space >= conn->peer_queues->count
-               || view->ack != conn->tx[view->ack_space].sentmap.window.first
-               || is_more_credit(conn, view->ack_space, view->limit));
+           && (view->ack_channel >= conn->peer_queues->count
+               || view->ack != conn->tx[view->ack_channel].sentmap.window.first
+               || is_more_credit(conn, view->ack_channel, view->limit));
 }
 
 /* Process one block of an ACK. Returns how many segments are newly acknowledged. Sets *credit if
@@ -730,10 +729,10 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
     uint32_t acked = 0;
 
     if (!block->refused) {
-        btl_ib_recovery_again(conn, block->space, block->again);
-        acked = arrived(conn, block->space, conn->tx[block->space].sentmap.window.first, block->ack,
-                        view);
-        *credit |= credited(conn, block->space, block->limit);
+        btl_ib_recovery_again(conn, block->channel, block->again);
+        acked = arrived(conn, block->channel, conn->tx[block->channel].sentmap.window.first,
+                        block->ack, view);
+        *credit |= credited(conn, block->channel, block->limit);
     } else if (block->again > 0) {
         btl_ib_pmtud_unknown(conn);
     }
@@ -741,9 +740,9 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
         uint32_t from, to;
         btl_ib_wire_range(block, i, &from, &to);
         if (block->refused) {
-            btl_ib_deferred_add(conn, block->space, from, to, view);
+            btl_ib_deferred_add(conn, block->channel, from, to, view);
         } else {
-            acked += arrived(conn, block->space, from, to, view);
+            acked += arrived(conn, block->channel, from, to, view);
         }
     }
     return acked;
@@ -767,9 +766,9 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
             btl_ib_recovery_begin_row(&conn->recovery); /* smaller datagrams may well be answered */
         }
     } else {
-        uint32_t first = conn->tx[view->ack_space].sentmap.window.first;
-        acked = arrived(conn, view->ack_space, first, view->ack, view);
-        credit = credited(conn, view->ack_space, view->limit);
+        uint32_t first = conn->tx[view->ack_channel].sentmap.window.first;
+        acked = arrived(conn, view->ack_channel, first, view->ack, view);
+        credit = credited(conn, view->ack_channel, view->limit);
     }
     /* A header acknowledges only what is below the first gap of one channel; the peer may report
      * the rest later. An ACK reports all, and a header with nothing new does not change that. */
@@ -811,7 +810,7 @@ void btl_ib_ack_tx_no_tag_told(btl_ib_conn_t *conn)
     conn->ack.no_tag = false;
 }
 
-void btl_ib_ack_rx_begin_space(btl_ib_tx_space_t *space, uint32_t limit)
+void btl_ib_ack_rx_begin_channel(btl_ib_tx_channel_t *channel, uint32_t limit)
 {
-    space->limit = limit;
+    channel->limit = limit;
 }

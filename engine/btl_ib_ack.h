@@ -30,15 +30,15 @@ typedef struct btl_ib_ack_tx {
     uint64_t echo_at;       /* us: when `echo` arrived */
     uint32_t echo;          /* the peer's newest stamp */
     uint32_t echo_away;     /* us: how long it may have waited at this host before it was read */
-    uint32_t due;           /* one bit for each space with something to acknowledge */
+    uint32_t due;           /* one bit for each channel with something to acknowledge */
     uint32_t count;         /* segments received since the last acknowledgement */
-    uint32_t space;         /* the space to acknowledge by piggyback */
+    uint32_t channel;       /* the channel to acknowledge by piggyback */
     uint32_t repaired_next; /* entries written to the repaired_* rings; wraps */
     uint32_t repaired_seq[BTL_IB_REPAIRED_KEPT];
     uint32_t newest_next; /* the same for newest_* */
     uint32_t newest_seq[BTL_IB_NEWEST_KEPT];
-    uint8_t repaired_space[BTL_IB_REPAIRED_KEPT];
-    uint8_t newest_space[BTL_IB_NEWEST_KEPT];
+    uint8_t repaired_channel[BTL_IB_REPAIRED_KEPT];
+    uint8_t newest_channel[BTL_IB_NEWEST_KEPT];
     bool now; /* send one at once */
     /* A message was delivered, and nothing was sent within the ACK delay after that. */
     bool unanswered;
@@ -103,21 +103,22 @@ void btl_ib_ack_tx_no_tag_told(btl_ib_conn_t *conn);
 /* A message was delivered. */
 void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn);
 
-/* Something in `space` is to be acknowledged: in this turn if `now`, else within the ACK delay. */
-void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now);
+/* Something in `channel` is to be acknowledged: in this turn if `now`, else within the ACK
+ * delay. */
+void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool now);
 
 /* The connection whose acknowledgement is due first; NULL: none is. */
 const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine);
 
-/* The space that a datagram which is about to leave acknowledges in its header. */
+/* The channel that a datagram which is about to leave acknowledges in its header. */
 uint32_t btl_ib_ack_tx_pick(btl_ib_conn_t *conn);
 
-/* A datagram whose header acknowledges `space` has left. */
-void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t space);
+/* A datagram whose header acknowledges `channel` has left. */
+void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t channel);
 
-/* The spaces that an explicit ACK covers: those that are due, and those whose credit limit the peer
- * does not know yet. */
-uint32_t btl_ib_ack_tx_spaces_to_tell(btl_ib_conn_t *conn);
+/* The channels that an explicit ACK covers: those that are due, and those whose credit limit the
+ * peer does not know yet. */
+uint32_t btl_ib_ack_tx_channels_to_tell(btl_ib_conn_t *conn);
 
 /* Was something refused that ACKs must name? And has an ACK of `room` bytes room for a block of
  * that beside another? */
@@ -126,15 +127,15 @@ bool btl_ib_ack_tx_has_room_for_both(uint32_t room);
 
 /* What an ACK segment tells. */
 typedef struct btl_ib_ack_filled {
-    uint32_t spaces; /* one bit for each space that it has a block of */
+    uint32_t channels; /* one bit for each channel that it has a block of */
     uint32_t told;   /* of these, those of which nothing else is to be told */
     bool all;        /* nothing is left that another segment could tell now */
 } btl_ib_ack_filled_t;
 
-/* Fill an ACK segment, whose body has `room` bytes, with what is due of `spaces`. It counts as told
- * only when the segment has left. */
+/* Fill an ACK segment, whose body has `room` bytes, with what is due of `channels`. It counts as
+ * told only when the segment has left. */
 btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
-                                       uint32_t room, uint32_t spaces);
+                                       uint32_t room, uint32_t channels);
 
 /* It has left. */
 void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled);
@@ -148,7 +149,7 @@ void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn);
 /* Acknowledgements and credit limits from the peer: checked, then processed. */
 
 /* A new incarnation: the peer's initial credits of a channel end at `limit`. */
-void btl_ib_ack_rx_begin_space(btl_ib_tx_space_t *space, uint32_t limit);
+void btl_ib_ack_rx_begin_channel(btl_ib_tx_channel_t *channel, uint32_t limit);
 
 /* Does it acknowledge anything or give credit beyond what is known? If not, it is valid and
  * needs no processing: so are most datagrams of a one-way stream. */

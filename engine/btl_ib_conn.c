@@ -73,7 +73,7 @@ static void begin_rx(btl_ib_conn_t *conn)
     btl_ib_accept_begin(conn);
     btl_ib_ack_tx_begin(conn);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        btl_ib_recovery_begin_space(&conn->tx[i]);
+        btl_ib_recovery_begin_channel(&conn->tx[i]);
     }
 }
 
@@ -93,8 +93,8 @@ static void begin(btl_ib_conn_t *conn)
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         const btl_ib_queue_t *queue = &conn->peer_queues->q[i];
         btl_ib_tx_window_init(&conn->tx[i].sentmap.window, config->first_seq);
-        btl_ib_ack_rx_begin_space(&conn->tx[i],
-                                  config->first_seq + btl_ib_credit_initial(queue, queue->init));
+        btl_ib_ack_rx_begin_channel(&conn->tx[i],
+                                    config->first_seq + btl_ib_credit_initial(queue, queue->init));
     }
     begin_rx(conn);
     btl_ib_conn_begin_route(conn);
@@ -165,8 +165,8 @@ static bool take_limits(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
                                const btl_ib_queue_table_t *peer_queues)
 {
-    size_t tx = peer_queues->count * sizeof(btl_ib_tx_space_t);
-    size_t rx = rail->queues.count * sizeof(btl_ib_rx_space_t);
+    size_t tx = peer_queues->count * sizeof(btl_ib_tx_channel_t);
+    size_t rx = rail->queues.count * sizeof(btl_ib_rx_channel_t);
     size_t keys = rail->engine->guard.ops->keyed ? sizeof(btl_ib_guard_keys_t) : 0;
     btl_ib_conn_t *conn = btl_ib_zalloc(&rail->engine->mem, sizeof(*conn) + tx + rx + keys);
 
@@ -174,8 +174,8 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_peer_info_t *in
         conn->engine = rail->engine;
         conn->rail = rail;
         conn->peer_queues = peer_queues;
-        conn->tx = (btl_ib_tx_space_t *) (void *) (conn + 1);
-        conn->rx = (btl_ib_rx_space_t *) (void *) (conn->tx + peer_queues->count);
+        conn->tx = (btl_ib_tx_channel_t *) (void *) (conn + 1);
+        conn->rx = (btl_ib_rx_channel_t *) (void *) (conn->tx + peer_queues->count);
         btl_ib_identity_init(conn, info,
                              keys == 0 ? NULL : (void *) (conn->rx + rail->queues.count));
         btl_ib_validation_init(conn, info->answers);
@@ -608,7 +608,7 @@ static bool is_kept(const btl_ib_backlog_t *unidentified, const btl_ib_arrival_t
         const btl_ib_wire_header_t *kept =
             (const btl_ib_wire_header_t *) (const void *) stored->data;
         if (kept->token == header->token && kept->seq == header->seq
-            && kept->version_type == header->version_type && kept->spaces == header->spaces) {
+            && kept->version_type == header->version_type && kept->channels == header->channels) {
             return true;
         }
     }

@@ -239,7 +239,7 @@ typedef struct btl_ib_engine_config {
     /* P: credits of one queue to all peers, within what the transport holds; 0: only that limits
      * them (4096) */
     uint32_t credit_pool;
-    /* sequence that every space starts with; the same in all processes (1) */
+    /* sequence that every channel starts with; the same in all processes (1) */
     uint32_t first_seq;
     btl_ib_cc_kind_t cc; /* congestion control of all rails (by the transport) */
     uint64_t idle_after; /* us without traffic after which a peer shrinks to its idle size (2 s) */

@@ -55,7 +55,7 @@ bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t
     btl_ib_counters_t *count = &conn->engine->count;
     const btl_ib_queue_table_t *queues = &conn->rail->queues;
 
-    if (view->space >= queues->count || datagram > queues->q[view->space].size) {
+    if (view->channel >= queues->count || datagram > queues->q[view->channel].size) {
         count->dropped_channel++;
         return false;
     }
@@ -63,8 +63,8 @@ bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t
         count->dropped_type++;
         return false;
     }
-    const btl_ib_queue_t *queue = &queues->q[view->space];
-    const btl_ib_rx_space_t *rx = &conn->rx[view->space];
+    const btl_ib_queue_t *queue = &queues->q[view->channel];
+    const btl_ib_rx_channel_t *rx = &conn->rx[view->channel];
     bool beyond =
         queue->type == BTL_IB_QUEUE_PER_PEER && !btl_ib_seq_before(view->seq, rx->credit.limit);
     if (beyond || btl_ib_rx_window_classify(&rx->window, view->seq) == BTL_IB_SEQ_OUTSIDE) {
@@ -80,7 +80,7 @@ bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t
 static bool is_plain(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const uint8_t unusual = BTL_IB_FLAG_CONNECT | BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_AGAIN;
-    const btl_ib_rx_window_t *window = &conn->rx[view->space].window;
+    const btl_ib_rx_window_t *window = &conn->rx[view->channel].window;
 
     return (view->flags & unusual) == 0 && window->above == 0 && view->seq == window->next
            && conn->engine->guard.ops->trailer == 0 && !conn->rnr.any
@@ -94,8 +94,8 @@ void btl_ib_input_burst(const btl_ib_conn_t *conn, btl_ib_arrival_t *arrival, ui
     if (!is_plain(conn, view)) {
         return;
     }
-    if (conn->rail->queues.q[view->space].type == BTL_IB_QUEUE_PER_PEER) {
-        events = btl_ib_min_u32(events, conn->rx[view->space].credit.limit - view->seq - 1);
+    if (conn->rail->queues.q[view->channel].type == BTL_IB_QUEUE_PER_PEER) {
+        events = btl_ib_min_u32(events, conn->rx[view->channel].credit.limit - view->seq - 1);
     }
     btl_ib_burst_find(&arrival->view, arrival->event, events);
 }
@@ -348,7 +348,8 @@ static bool recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_counters_t *count = &conn->engine->count;
     btl_ib_refragment_t *whole;
 
-    if (view->part.total + sizeof(btl_ib_wire_header_t) > conn->rail->queues.q[view->space].size) {
+    if (view->part.total + sizeof(btl_ib_wire_header_t)
+        > conn->rail->queues.q[view->channel].size) {
         count->dropped_channel++;
         return true;
     }
@@ -413,7 +414,7 @@ static bool recv_body(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 /* Of a burst that is refused only the first segment is: the others are looked at one by one. */
 static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view)
 {
-    if (btl_ib_rx_window_classify(&conn->rx[view->space].window, view->seq) != BTL_IB_SEQ_NEW) {
+    if (btl_ib_rx_window_classify(&conn->rx[view->channel].window, view->seq) != BTL_IB_SEQ_NEW) {
         conn->engine->count.dropped_duplicate++;
         conn->count.dropped_duplicate++;
         btl_ib_ack_tx_duplicate(conn, view);
@@ -427,7 +428,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view)
         btl_ib_burst_none(&view->more);
     }
     if (!taken && (view->flags & BTL_IB_FLAG_ACK_NOW)) {
-        btl_ib_ack_tx_owe(conn, view->space, true);
+        btl_ib_ack_tx_owe(conn, view->channel, true);
     }
 }
 
@@ -467,8 +468,8 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
     case BTL_IB_TYPE_ACK:
         conn->engine->count.received_acks++;
         if (view->flags & BTL_IB_FLAG_ACK_NOW) {
-            for (uint32_t space = 0; space < conn->rail->queues.count; space++) {
-                btl_ib_ack_tx_owe(conn, space, true);
+            for (uint32_t channel = 0; channel < conn->rail->queues.count; channel++) {
+                btl_ib_ack_tx_owe(conn, channel, true);
             }
         }
         break;

@@ -23,7 +23,7 @@ typedef struct btl_ib_input {
  * guard is keyed, only what finds the key. False: to be dropped; counted. */
 bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
 
-/* Are space, sequence, size and tag of a sequenced segment, which came in a datagram of
+/* Are channel, sequence, size and tag of a sequenced segment, which came in a datagram of
  * `datagram` bytes, allowed on this connection? If not, that is counted. */
 bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram);
 

@@ -24,11 +24,11 @@ enum {
 
 /* The command channel may exceed the window, even if long messages fill it: it is little, and
  * somebody waits for it. */
-static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t space)
+static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t channel)
 {
     const uint32_t window = conn->cc.window;
 
-    return space == 0 && conn->peer_queues->count > 1 ? window + window / COMMAND_SHARE : window;
+    return channel == 0 && conn->peer_queues->count > 1 ? window + window / COMMAND_SHARE : window;
 }
 
 /* Segments of all connections that the limits count. */
@@ -58,10 +58,10 @@ static inline uint32_t rest(uint32_t most, uint32_t used)
 }
 
 /* How many segments the peer's buffers for a channel allow. */
-static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
+static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t channel)
 {
-    const btl_ib_tx_space_t *tx = &conn->tx[space];
-    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+    const btl_ib_tx_channel_t *tx = &conn->tx[channel];
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[channel];
 
     if (queue->type == BTL_IB_QUEUE_PER_PEER) {
         return btl_ib_seq_before(tx->sentmap.window.next, tx->limit)
@@ -73,20 +73,20 @@ static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
 
 /* How many segments the windows allow. A SKIP may stay in the ring for long and does not count;
  * there is one at most. */
-static inline uint32_t room_in_windows(const btl_ib_conn_t *conn, uint32_t space)
+static inline uint32_t room_in_windows(const btl_ib_conn_t *conn, uint32_t channel)
 {
-    const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+    const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
 
     return btl_ib_min_u32(rest(conn->engine->config.window_max + (conn->sentmap.skips > 0),
                                window->next - window->first),
-                          rest(window_of(conn, space), conn->sentmap.in_flight));
+                          rest(window_of(conn, channel), conn->sentmap.in_flight));
 }
 
-uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space)
+uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t channel)
 {
-    const uint32_t there = room_there(conn, space);
+    const uint32_t there = room_there(conn, channel);
 
-    return there == 0 ? 0 : btl_ib_min_u32(there, room_in_windows(conn, space));
+    return there == 0 ? 0 : btl_ib_min_u32(there, room_in_windows(conn, channel));
 }
 
 /* How many segments the limits on all connections allow. Their sizes are not known yet: each counts
@@ -107,18 +107,18 @@ static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
     return btl_ib_clip_u32(room, config->depth_total - counted(engine));
 }
 
-uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict)
+uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdict_t *verdict)
 {
     if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
         *verdict = BTL_IB_NO_ANSWER;
         return 0;
     }
-    const uint32_t there = room_there(conn, space);
-    const uint32_t windows = room_in_windows(conn, space);
+    const uint32_t there = room_there(conn, channel);
+    const uint32_t windows = room_in_windows(conn, channel);
 
     if (there == 0 || windows == 0) {
         const bool credits =
-            there == 0 && conn->peer_queues->q[space].type == BTL_IB_QUEUE_PER_PEER;
+            there == 0 && conn->peer_queues->q[channel].type == BTL_IB_QUEUE_PER_PEER;
         *verdict = credits ? BTL_IB_NO_CREDIT : BTL_IB_NO_WINDOW;
         return 0;
     }
@@ -135,13 +135,13 @@ uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_ve
 
 /* New segments of the command channel go before what repeats those of data channels, and may keep
  * the window full for long: then that has a share of its own. */
-bool btl_ib_limits_again(const btl_ib_conn_t *conn, uint32_t space, uint32_t count)
+bool btl_ib_limits_again(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count)
 {
     const uint32_t in_flight = conn->sentmap.in_flight + count;
     const uint32_t share = btl_ib_max_u32(conn->cc.window / COMMAND_SHARE, 1);
 
-    return in_flight < window_of(conn, space)
-           || (space != 0 && in_flight - conn->tx[0].sentmap.in_flight < share);
+    return in_flight < window_of(conn, channel)
+           || (channel != 0 && in_flight - conn->tx[0].sentmap.in_flight < share);
 }
 
 /* Nothing is in flight whose acknowledgement would free the connection: there is no credit; or a

@@ -115,15 +115,15 @@ static void allow_more_time(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again)
+void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t channel, uint16_t again)
 {
     btl_ib_counters_t *count = &conn->engine->count;
-    uint32_t more = (uint16_t) (again - conn->tx[space].recovery.duplicates);
+    uint32_t more = (uint16_t) (again - conn->tx[channel].recovery.duplicates);
 
     if (more == 0 || more > INT16_MAX) { /* an old acknowledgement that was overtaken */
         return;
     }
-    conn->tx[space].recovery.duplicates = again;
+    conn->tx[channel].recovery.duplicates = again;
     if (more > count->retransmits - count->retransmits_spurious) {
         more = (uint32_t) (count->retransmits - count->retransmits_spurious);
     }
@@ -178,8 +178,8 @@ void btl_ib_recovery_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segmen
         && earlier_arrived(conn, segment, echo_valid, echo)) {
         return; /* which of the earlier copies it was is not known */
     }
-    if (segment->order > conn->tx[segment->space].recovery.arrived) {
-        conn->tx[segment->space].recovery.arrived = segment->order;
+    if (segment->order > conn->tx[segment->channel].recovery.arrived) {
+        conn->tx[segment->channel].recovery.arrived = segment->order;
     }
     note_arrival(conn, BTL_IB_RACK_ALL, segment);
     if (btl_ib_segment_is_bulk(segment)) {
@@ -253,7 +253,7 @@ static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn, int k
     if (segment == NULL) {
         return NULL;
     }
-    const uint64_t newest = is_reliable(conn) ? conn->tx[segment->space].recovery.arrived
+    const uint64_t newest = is_reliable(conn) ? conn->tx[segment->channel].recovery.arrived
                                               : rack_for(conn, segment)->order;
     return segment->order < newest ? segment : NULL;
 }
@@ -516,16 +516,16 @@ static btl_ib_segment_t *in_flight(const btl_ib_conn_t *conn, bool newest)
     return found;
 }
 
-/* The lowest segment of a space that is not deferred, of each space in turn; NULL: there is none.
- * Of segments that travel in parts the peer has room for the lowest sequences only, so that probes
- * with others could be refused for ever. */
+/* The lowest segment of a channel that is not deferred, of each channel in turn; NULL: there is
+ * none. Of segments that travel in parts the peer has room for the lowest sequences only, so
+ * that probes with others could be refused for ever. */
 static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
 {
-    const uint32_t spaces = conn->peer_queues->count;
+    const uint32_t channels = conn->peer_queues->count;
 
-    for (uint32_t i = 0; i < spaces; i++) {
+    for (uint32_t i = 0; i < channels; i++) {
         const btl_ib_tx_window_t *window =
-            &conn->tx[(conn->recovery.probes / 2 + i) % spaces].sentmap.window;
+            &conn->tx[(conn->recovery.probes / 2 + i) % channels].sentmap.window;
         btl_ib_segment_t *segment = btl_ib_tx_window_at(window, window->first);
         if (segment != NULL && !segment->deferred) {
             return segment;
@@ -534,12 +534,12 @@ static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
     return NULL;
 }
 
-/* The oldest chunk that is not acknowledged; NULL: there is none. All chunks go in one space, in
+/* The oldest chunk that is not acknowledged; NULL: there is none. All chunks go in one channel, in
  * the order of their fragments. */
 static btl_ib_segment_t *oldest_chunk(const btl_ib_conn_t *conn)
 {
-    for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
-        const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+    for (uint32_t channel = 0; channel < conn->peer_queues->count; channel++) {
+        const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
         for (uint32_t seq = window->first; seq != window->next; seq++) {
             btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
             if (segment != NULL && segment->type == BTL_IB_TYPE_CHUNK) {
@@ -700,10 +700,10 @@ enum {
 };
 
 /* The echoed stamp shows which copy was refused, as for READY. */
-void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
+void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
                          const btl_ib_view_t *view)
 {
-    const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+    const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
 
     if (!(view->flags & BTL_IB_FLAG_ECHO)) {
         return;
@@ -756,9 +756,9 @@ void btl_ib_deferred_retry(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_recovery_begin_space(btl_ib_tx_space_t *space)
+void btl_ib_recovery_begin_channel(btl_ib_tx_channel_t *channel)
 {
-    space->recovery.duplicates = 0;
+    channel->recovery.duplicates = 0;
 }
 
 void btl_ib_recovery_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first)

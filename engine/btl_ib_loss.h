@@ -79,8 +79,8 @@ static inline void btl_ib_recovery_end(btl_ib_recovery_t *recovery)
     btl_ib_recovery_begin_row(recovery);
 }
 
-/* A new one begins, with this space: the peer's count of duplicates restarts at 0. */
-void btl_ib_recovery_begin_space(btl_ib_tx_space_t *space);
+/* A new one begins, with this channel: the peer's count of duplicates restarts at 0. */
+void btl_ib_recovery_begin_channel(btl_ib_tx_channel_t *channel);
 
 /* Nothing is known of the present route: neither its length nor whether it reorders. */
 static inline void btl_ib_recovery_begin_route(btl_ib_recovery_t *recovery)
@@ -161,7 +161,7 @@ static inline void btl_ib_recovery_ready(btl_ib_recovery_t *recovery)
     recovery->no_tag_at = 0;
 }
 
-/* Acknowledgements were taken in. `partly`: the datagram acknowledged only a prefix of one space,
+/* Acknowledgements were taken in. `partly`: the datagram acknowledged only a prefix of one channel,
  * so that more may have arrived than it says. */
 static inline void btl_ib_recovery_told(btl_ib_recovery_t *recovery, bool partly)
 {
@@ -183,8 +183,8 @@ void btl_ib_recovery_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 void btl_ib_recovery_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                              uint32_t echo);
 
-/* The peer has counted `again` duplicates in a space so far. */
-void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again);
+/* The peer has counted `again` duplicates in a channel so far. */
+void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t channel, uint16_t again);
 
 /* A datagram acknowledged `count` segments; `limited`: the window was what held the sender back.
  * Informs the congestion control. */
@@ -235,9 +235,9 @@ uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn);
 
 /* Segments that the peer refused (RNR): neither lost nor in flight. */
 
-/* The sequences [from, to) of a space arrived and were refused, as an ACK says: those in flight are
- * deferred. */
-void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
+/* The sequences [from, to) of a channel arrived and were refused, as an ACK says: those in
+ * flight are deferred. */
+void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
                          const btl_ib_view_t *view);
 
 /* A segment was acknowledged. If it had been refused the cause is gone, perhaps that of others too.

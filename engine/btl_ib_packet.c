@@ -90,7 +90,7 @@ btl_ib_segment_t *btl_ib_packet_duplicate(const btl_ib_conn_t *conn,
     copy->type = segment->type;
     copy->flags = segment->flags;
     copy->tag = segment->tag;
-    copy->space = segment->space;
+    copy->channel = segment->channel;
     copy->seq = segment->seq;
     memcpy(copy->wire, segment->wire, segment->size);
     btl_ib_packet_copy(segment->iov, 2, 0, segment->outside, copy->wire + segment->size);

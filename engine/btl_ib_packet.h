@@ -83,10 +83,10 @@ static inline void btl_ib_packet_flag(btl_ib_segment_t *segment, uint8_t flags)
     segment->flags |= flags;
 }
 
-/* It has this sequence of `space`, or names it. */
-static inline void btl_ib_packet_number(btl_ib_segment_t *segment, uint8_t space, uint32_t seq)
+/* It has this sequence of `channel`, or names it. */
+static inline void btl_ib_packet_number(btl_ib_segment_t *segment, uint8_t channel, uint32_t seq)
 {
-    segment->space = space;
+    segment->channel = channel;
     segment->seq = seq;
 }
 

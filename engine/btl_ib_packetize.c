@@ -142,11 +142,11 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
     return segment;
 }
 
-/* The most bytes that a segment of `space` holds behind a header of `head` bytes. */
-static uint32_t portion(const btl_ib_conn_t *conn, uint32_t space, uint32_t head)
+/* The most bytes that a segment of `channel` holds behind a header of `head` bytes. */
+static uint32_t portion(const btl_ib_conn_t *conn, uint32_t channel, uint32_t head)
 {
     const uint32_t largest =
-        btl_ib_min_u32(conn->peer_queues->q[space].size, conn->pmtud.datagram_max);
+        btl_ib_min_u32(conn->peer_queues->q[channel].size, conn->pmtud.datagram_max);
 
     return largest - btl_ib_packet_overhead(conn) - head;
 }
@@ -206,12 +206,12 @@ static void begin_chunks(btl_ib_conn_t *conn, btl_ib_msg_t *msg, series_t *serie
     series->piece.iov = msg->iov;
 }
 
-static void begin_memory(const btl_ib_conn_t *conn, const btl_ib_out_t *out, uint32_t space,
+static void begin_memory(const btl_ib_conn_t *conn, const btl_ib_out_t *out, uint32_t channel,
                          void *memory, series_t *series)
 {
     series->memory[0] = (struct iovec){.iov_base = memory, .iov_len = out->size};
     series->memory[1] = (struct iovec){.iov_len = 0};
-    series->unit = portion(conn, space, series->piece.head);
+    series->unit = portion(conn, channel, series->piece.head);
     series->pad_most = 0;
     series->piece.iov = series->memory;
 }
@@ -225,7 +225,7 @@ static bool can_refer(const btl_ib_conn_t *conn, uint32_t size)
            && conn->engine->guard.ops->trailer == 0;
 }
 
-static void begin_series(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space, series_t *series)
+static void begin_series(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel, series_t *series)
 {
     series->piece.region = 0;
     if (out->kind == BTL_IB_OUT_MESSAGE) {
@@ -233,12 +233,12 @@ static void begin_series(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
     } else if (out->kind == BTL_IB_OUT_PUT) {
         series->piece.type = BTL_IB_TYPE_PUT;
         series->piece.head = sizeof(btl_ib_wire_target_t);
-        begin_memory(conn, out, space, op_of(out)->local, series);
+        begin_memory(conn, out, channel, op_of(out)->local, series);
     } else {
         series->piece.type = BTL_IB_TYPE_GOT;
         series->piece.head = sizeof(btl_ib_wire_got_t);
         series->piece.region = stream_of(out)->key.id;
-        begin_memory(conn, out, space, stream_of(out)->memory, series);
+        begin_memory(conn, out, channel, stream_of(out)->memory, series);
     }
     const uint32_t size = btl_ib_packet_overhead(conn) + series->piece.head + series->unit;
     series->beyond_rail = size > conn->route.via->transport->attr.max_datagram;
@@ -357,9 +357,10 @@ static btl_ib_segment_t *make_request(btl_ib_conn_t *conn, const btl_ib_op_t *op
 }
 
 /* As many replies as fit. */
-static btl_ib_segment_t *make_replies(btl_ib_conn_t *conn, const btl_ib_out_t *out, uint32_t space)
+static btl_ib_segment_t *make_replies(btl_ib_conn_t *conn, const btl_ib_out_t *out,
+                                      uint32_t channel)
 {
-    uint32_t size = btl_ib_clip_u32(out->size - out->offset, portion(conn, space, 0));
+    uint32_t size = btl_ib_clip_u32(out->size - out->offset, portion(conn, channel, 0));
 
     size -= size % (uint32_t) sizeof(btl_ib_wire_reply_t);
     btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_REPLY, size);
@@ -404,16 +405,16 @@ static void advance(btl_ib_out_t *out, btl_ib_segment_t *segment, uint32_t count
     }
 }
 
-int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
+int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
                      btl_ib_segment_t **segments, int most)
 {
-    btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+    btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
     const bool in_pieces = is_in_pieces(conn, out);
     series_t series;
     int n = 0;
 
     if (in_pieces) {
-        begin_series(conn, out, space, &series);
+        begin_series(conn, out, channel, &series);
     }
     do {
         if (btl_ib_tx_window_reserve(window, (uint32_t) n + 1, &conn->engine->mem) != 0) {
@@ -421,7 +422,7 @@ int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
         }
         segments[n] = in_pieces                         ? make_piece(conn, out, &series)
                       : out->kind == BTL_IB_OUT_REQUEST ? make_request(conn, op_of(out))
-                      : out->kind == BTL_IB_OUT_REPLIES ? make_replies(conn, out, space)
+                      : out->kind == BTL_IB_OUT_REPLIES ? make_replies(conn, out, channel)
                                                         : make_message(conn, msg_of(out));
         if (segments[n] == NULL) {
             break;
@@ -486,10 +487,10 @@ uint32_t btl_ib_packetize_bundle_count(const btl_ib_list_t *pending, uint32_t ro
 }
 
 btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending,
-                                          uint32_t count, uint32_t size, uint32_t space,
+                                          uint32_t count, uint32_t size, uint32_t channel,
                                           btl_ib_list_t *bundled)
 {
-    if (btl_ib_tx_window_reserve(&conn->tx[space].sentmap.window, 1, &conn->engine->mem) != 0) {
+    if (btl_ib_tx_window_reserve(&conn->tx[channel].sentmap.window, 1, &conn->engine->mem) != 0) {
         return NULL;
     }
     btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_BUNDLE, size);

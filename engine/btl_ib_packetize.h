@@ -20,7 +20,7 @@ static inline void btl_ib_packetize_begin(btl_ib_conn_t *conn)
 /* Make segments of the next bytes of `out` for a channel, at most `most` (at least 1). Returns how
  * many. If there are fewer, the last segment of `out` is among them, or there is no buffer or no
  * place in the window for more. */
-int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
+int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
                      btl_ib_segment_t **segments, int most);
 
 /* Undo that for the newest segment: its bytes wait again. */
@@ -33,10 +33,10 @@ void btl_ib_packetize_left(btl_ib_segment_t *segment);
  * bytes they take there. 0 or 1: there is nothing to bundle. */
 uint32_t btl_ib_packetize_bundle_count(const btl_ib_list_t *pending, uint32_t room, uint32_t *size);
 
-/* A BUNDLE of the first `count` of them, which take `size` bytes, for channel `space`. They move to
- * the end of `bundled`. NULL: no buffer, or no place in the window. */
+/* A BUNDLE of the first `count` of them, which take `size` bytes, for channel `channel`. They
+ * move to the end of `bundled`. NULL: no buffer, or no place in the window. */
 btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending,
-                                          uint32_t count, uint32_t size, uint32_t space,
+                                          uint32_t count, uint32_t size, uint32_t channel,
                                           btl_ib_list_t *bundled);
 
 /* Undo that for the newest segment, if it is a BUNDLE: the messages in it, which are at the end of

@@ -18,7 +18,7 @@
 #include "btl_ib_wire.h"
 
 typedef struct btl_ib_rail btl_ib_rail_t;
-typedef struct btl_ib_tx_space btl_ib_tx_space_t;
+typedef struct btl_ib_tx_channel btl_ib_tx_channel_t;
 typedef struct btl_ib_arrival btl_ib_arrival_t;
 
 /* The largest number of datagrams handed to or taken from a transport in one call: as many as

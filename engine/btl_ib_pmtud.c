@@ -45,7 +45,7 @@ static uint32_t on_wire(const btl_ib_conn_t *conn, const btl_ib_segment_t *segme
  * were reset: what becomes of them says nothing. */
 static bool is_awaited(const btl_ib_pmtud_t *sizes, const btl_ib_segment_t *segment)
 {
-    return sizes->probing && segment->space == sizes->probe_space
+    return sizes->probing && segment->channel == sizes->probe_channel
            && segment->seq == sizes->probe_seq;
 }
 
@@ -253,7 +253,7 @@ bool btl_ib_pmtud_ask(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
         return false;
     }
     sizes->asked = true;
-    sizes->asked_space = segment->space;
+    sizes->asked_channel = segment->channel;
     sizes->asked_seq = segment->seq;
     sizes->asked_at = conn->engine->clock.now;
     return true;
@@ -268,7 +268,7 @@ bool btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return false;
     }
     const btl_ib_segment_t *segment =
-        btl_ib_tx_window_at(&conn->tx[sizes->asked_space].sentmap.window, sizes->asked_seq);
+        btl_ib_tx_window_at(&conn->tx[sizes->asked_channel].sentmap.window, sizes->asked_seq);
     sizes->asked = false;
     if (segment == NULL || segment->deferred || segment->last_sent != sizes->asked_at) {
         return false;
@@ -363,7 +363,7 @@ uint32_t btl_ib_pmtud_next_probe(btl_ib_conn_t *conn)
 void btl_ib_pmtud_probe_left(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     conn->pmtud.probing = true;
-    conn->pmtud.probe_space = segment->space;
+    conn->pmtud.probe_channel = segment->channel;
     conn->pmtud.probe_seq = segment->seq;
 }
 

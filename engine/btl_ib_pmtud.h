@@ -56,10 +56,10 @@ typedef struct btl_ib_pmtud {
     /* A timer's probe was sent together with a smaller question (asked_*). A peer that answers the
      * question, but does not have the probe, shows a loss. */
     bool asked;
-    uint8_t asked_space;
-    /* The search (two members are here to save space). */
+    uint8_t asked_channel;
+    /* The search (two members are here to save channel). */
     bool probing; /* a probe, sent since the sizes were last set back, is in flight */
-    uint8_t probe_space;
+    uint8_t probe_channel;
     uint32_t asked_seq;
     uint64_t asked_at; /* us */
     uint32_t probe_seq;

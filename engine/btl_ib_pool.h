@@ -78,7 +78,7 @@ typedef struct btl_ib_segment {
     uint8_t type;
     uint8_t flags; /* header flags that all copies have */
     uint8_t tag;
-    uint8_t space;
+    uint8_t channel;
     bool last; /* btl_ib_packetize.c: the message ends with it */
     /* The same: first sent behind the one before, of whose bytes it has as many that follow; all
      * else is the same, but the flags. */

@@ -353,17 +353,17 @@ static void discard(const btl_ib_mem_t *mem, btl_ib_refragment_t *parts)
     btl_ib_free(mem, parts);
 }
 
-static btl_ib_refragment_t *find_whole(const btl_ib_list_t *list, uint32_t space, uint32_t seq)
+static btl_ib_refragment_t *find_whole(const btl_ib_list_t *list, uint32_t channel, uint32_t seq)
 {
     BTL_IB_LIST_FOREACH (btl_ib_refragment_t, parts, list, link) {
-        if (parts->space == space && parts->seq == seq) {
+        if (parts->channel == channel && parts->seq == seq) {
             return parts;
         }
     }
     return NULL;
 }
 
-/* Make room for a segment: the youngest of its space is dropped, if it is younger than this one.
+/* Make room for a segment: the youngest of its channel is dropped, if it is younger than this one.
  * False if there is no room. */
 static bool make_room(btl_ib_list_t *list, const btl_ib_mem_t *mem, const btl_ib_view_t *part)
 {
@@ -371,7 +371,7 @@ static bool make_room(btl_ib_list_t *list, const btl_ib_mem_t *mem, const btl_ib
     uint32_t count = 0;
 
     BTL_IB_LIST_FOREACH (btl_ib_refragment_t, parts, list, link) {
-        if (parts->space == part->space) {
+        if (parts->channel == part->channel) {
             count++;
             if (youngest == NULL || btl_ib_seq_before(youngest->seq, parts->seq)) {
                 youngest = parts;
@@ -401,7 +401,7 @@ static btl_ib_refragment_t *begin_whole(btl_ib_list_t *list, const btl_ib_mem_t 
     }
     btl_ib_list_init(&parts->link);
     parts->seq = part->seq;
-    parts->space = part->space;
+    parts->channel = part->channel;
     parts->type = part->part.type;
     parts->tag = part->part.tag;
     parts->total = part->part.total;
@@ -415,7 +415,7 @@ btl_ib_refragment_result_t btl_ib_refragment_add(btl_ib_list_t *list, const btl_
                                                  const btl_ib_view_t *part,
                                                  btl_ib_refragment_t **whole)
 {
-    btl_ib_refragment_t *parts = find_whole(list, part->space, part->seq);
+    btl_ib_refragment_t *parts = find_whole(list, part->channel, part->seq);
 
     if (parts != NULL
         && (parts->total != part->part.total || parts->type != part->part.type
@@ -442,10 +442,10 @@ btl_ib_refragment_result_t btl_ib_refragment_add(btl_ib_list_t *list, const btl_
     return BTL_IB_PARTS_COMPLETE;
 }
 
-void btl_ib_refragment_forget(btl_ib_list_t *list, const btl_ib_mem_t *mem, uint32_t space,
+void btl_ib_refragment_forget(btl_ib_list_t *list, const btl_ib_mem_t *mem, uint32_t channel,
                               uint32_t seq)
 {
-    btl_ib_refragment_t *parts = find_whole(list, space, seq);
+    btl_ib_refragment_t *parts = find_whole(list, channel, seq);
 
     if (parts != NULL) {
         discard(mem, parts);

@@ -190,7 +190,7 @@ typedef struct btl_ib_parts {
     uint32_t seq;
     uint32_t total;   /* bytes of its body */
     uint32_t missing; /* pieces of BTL_IB_PART_UNIT bytes */
-    uint8_t space;
+    uint8_t channel;
     uint8_t type;
     uint8_t tag;
     uint64_t *have; /* a bit for each piece */
@@ -209,7 +209,7 @@ btl_ib_refragment_result_t btl_ib_refragment_add(btl_ib_list_t *list, const btl_
                                                  btl_ib_refragment_t **whole);
 
 /* A segment was accepted otherwise, or is given up: drop its parts. */
-void btl_ib_refragment_forget(btl_ib_list_t *list, const btl_ib_mem_t *mem, uint32_t space,
+void btl_ib_refragment_forget(btl_ib_list_t *list, const btl_ib_mem_t *mem, uint32_t channel,
                               uint32_t seq);
 
 /* Drop all. */

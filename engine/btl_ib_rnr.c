@@ -16,7 +16,7 @@ enum {
 
 static bool is_missing(const btl_ib_conn_t *conn, const btl_ib_refusal_t *refusal)
 {
-    return btl_ib_rx_window_classify(&conn->rx[refusal->space].window, refusal->seq)
+    return btl_ib_rx_window_classify(&conn->rx[refusal->channel].window, refusal->seq)
            == BTL_IB_SEQ_NEW;
 }
 
@@ -29,18 +29,18 @@ void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag
         conn->rnr.runs = btl_ib_zalloc(&conn->engine->mem, sizeof(*conn->rnr.runs));
     }
     if (conn->rnr.runs != NULL) {
-        btl_ib_rnr_runs_add(conn->rnr.runs, view->space, view->seq);
+        btl_ib_rnr_runs_add(conn->rnr.runs, view->channel, view->seq);
         /* The sender may wait for its place in the window. */
-        btl_ib_ack_tx_owe(conn, view->space, false);
+        btl_ib_ack_tx_owe(conn, view->channel, false);
     }
-    if (refusal->kept && refusal->space == view->space && btl_ib_seq_before(refusal->seq, view->seq)
-        && is_missing(conn, refusal)) {
+    if (refusal->kept && refusal->channel == view->channel
+        && btl_ib_seq_before(refusal->seq, view->seq) && is_missing(conn, refusal)) {
         return;
     }
     *refusal = (btl_ib_refusal_t){
         .seq = view->seq,
         .fragment = view->type == BTL_IB_TYPE_CHUNK ? view->chunk.fragment : 0,
-        .space = view->space,
+        .channel = view->channel,
         .tag = tag,
         .kept = true,
     };
@@ -55,11 +55,11 @@ void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag
 void btl_ib_rnr_here(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (conn->rnr.runs != NULL) {
-        btl_ib_rnr_runs_take(conn->rnr.runs, view->space, view->seq);
+        btl_ib_rnr_runs_take(conn->rnr.runs, view->channel, view->seq);
     }
     for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
         btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
-        if (refusal->seq == view->seq && refusal->space == view->space) {
+        if (refusal->seq == view->seq && refusal->channel == view->channel) {
             refusal->kept = false;
         }
     }
@@ -116,7 +116,7 @@ static bool check(btl_ib_conn_t *conn)
         }
         waits = true;
         if (is_over(conn, (btl_ib_refusal_cause_t) cause)) {
-            btl_ib_ack_tx_owe(conn, refusal->space, true);
+            btl_ib_ack_tx_owe(conn, refusal->channel, true);
         }
     }
     return waits;

@@ -32,7 +32,7 @@ typedef enum btl_ib_refusal_cause {
 typedef struct btl_ib_refusal {
     uint32_t seq;
     uint32_t fragment; /* CHUNK */
-    uint8_t space;
+    uint8_t channel;
     uint8_t tag;
     bool kept; /* this entry is in use */
     bool told; /* the peer was told that it may send it again */

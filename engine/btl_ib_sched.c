@@ -113,10 +113,10 @@ void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
     uint32_t size = btl_ib_clip_u32(rest, conn->pmtud.datagram_max);
 
     size += head + btl_ib_packet_overhead(conn);
-    uint32_t space = size < conn->pmtud.datagram_max
-                         ? btl_ib_queues_channel(conn->peer_queues, size)
-                         : home_channel(conn);
-    btl_ib_list_push_tail(&conn->tx[space].submit.pending, &out->link);
+    uint32_t channel = size < conn->pmtud.datagram_max
+                           ? btl_ib_queues_channel(conn->peer_queues, size)
+                           : home_channel(conn);
+    btl_ib_list_push_tail(&conn->tx[channel].submit.pending, &out->link);
 }
 
 /* Is it a message that was to leave as a whole, and is too long for that now? */
@@ -129,8 +129,8 @@ void btl_ib_pending_shrunk(btl_ib_conn_t *conn)
 {
     const uint32_t home = home_channel(conn);
 
-    for (uint32_t space = 0; space < home; space++) {
-        btl_ib_list_t *pending = &conn->tx[space].submit.pending;
+    for (uint32_t channel = 0; channel < home; channel++) {
+        btl_ib_list_t *pending = &conn->tx[channel].submit.pending;
         btl_ib_list_t *item = btl_ib_list_first(pending);
         while (item != NULL) {
             btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
@@ -145,8 +145,8 @@ void btl_ib_pending_shrunk(btl_ib_conn_t *conn)
 
 bool btl_ib_pending_any(const btl_ib_conn_t *conn)
 {
-    for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
-        if (!btl_ib_list_empty(&conn->tx[space].submit.pending)) {
+    for (uint32_t channel = 0; channel < conn->peer_queues->count; channel++) {
+        if (!btl_ib_list_empty(&conn->tx[channel].submit.pending)) {
             return true;
         }
     }

@@ -254,14 +254,14 @@ enum {
     SILENCE_LEAST = 200000,
 };
 
-/* `count` segments of that type in a space, more or (negative) fewer. */
-static inline void in_flight(btl_ib_conn_t *conn, uint8_t type, uint32_t space, int count)
+/* `count` segments of that type in a channel, more or (negative) fewer. */
+static inline void in_flight(btl_ib_conn_t *conn, uint8_t type, uint32_t channel, int count)
 {
     if (type == BTL_IB_TYPE_SKIP) { /* may rest for long; must not hold anything up */
         return;
     }
     conn->sentmap.in_flight += (uint32_t) count;
-    conn->tx[space].sentmap.in_flight += (uint32_t) count;
+    conn->tx[channel].sentmap.in_flight += (uint32_t) count;
 }
 
 /* The same, with `bytes` in all of them. A segment is kept until it is acknowledged, also while it
@@ -295,7 +295,7 @@ static inline void keep_one(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
 
 static inline void one_in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
 {
-    in_flight(conn, segment->type, segment->space, sign);
+    in_flight(conn, segment->type, segment->channel, sign);
 }
 
 /* A batch is packetized before its first segment ends a silence; it must fit the window that
@@ -326,9 +326,9 @@ typedef struct asking {
 
 /* Where the window is so small that a delayed acknowledgement would leave it empty: once in each
  * quarter, or in each burst where it holds one. */
-static asking_t asking_of(const btl_ib_conn_t *conn, uint32_t space)
+static asking_t asking_of(const btl_ib_conn_t *conn, uint32_t channel)
 {
-    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[channel];
     const uint32_t burst = btl_ib_max_u32(WINDOW_SMALL, conn->cc.gso_segments);
     const uint32_t small = btl_ib_max_u32(WINDOW_SMALL, btl_ib_cc_ack_every(&conn->cc));
     uint32_t window = conn->cc.window;
@@ -356,25 +356,26 @@ static void ask_for_ack(btl_ib_conn_t *conn, btl_ib_segment_t *segment, asking_t
 }
 
 void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
-                          uint32_t space)
+                          uint32_t channel)
 {
-    btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+    btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
 
-    conn->tx[space].sentmap.sent += (uint32_t) count;
+    conn->tx[channel].sentmap.sent += (uint32_t) count;
     notice_silence(conn);
     btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, count);
-    const asking_t asking = asking_of(conn, space); /* the window may be smaller after a silence */
+    const asking_t asking =
+        asking_of(conn, channel); /* the window may be smaller after a silence */
     const uint8_t type = segments[0]->type;
     const uint32_t before = conn->sentmap.in_flight + (type != BTL_IB_TYPE_SKIP);
     uint64_t bytes = 0;
     for (int i = 0; i < count; i++) {
         btl_ib_segment_t *segment = segments[i];
-        btl_ib_packet_number(segment, (uint8_t) space, btl_ib_tx_window_push(window, segment));
+        btl_ib_packet_number(segment, (uint8_t) channel, btl_ib_tx_window_push(window, segment));
         bytes += bytes_of(segment);
         ask_for_ack(conn, segment, asking, before + (uint32_t) i);
     }
     keep(conn, type, count, bytes);
-    in_flight(conn, type, space, count);
+    in_flight(conn, type, channel, count);
 }
 
 /* The segment is not sent from a region any more. */
@@ -392,8 +393,8 @@ void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     keep_one(conn, segment, -1);
     one_in_flight(conn, segment, -1);
     btl_ib_pacer_take_back(&conn->pacer, &conn->cc);
-    btl_ib_tx_window_unpush(&conn->tx[segment->space].sentmap.window);
-    conn->tx[segment->space].sentmap.sent--;
+    btl_ib_tx_window_unpush(&conn->tx[segment->channel].sentmap.window);
+    conn->tx[segment->channel].sentmap.sent--;
     btl_ib_pool_put(segment);
 }
 
@@ -448,10 +449,10 @@ static btl_ib_list_t *before_which(btl_ib_conn_t *conn, const btl_ib_segment_t *
         btl_ib_list_entry(btl_ib_list_last(lost), offsetof(btl_ib_segment_t, link));
     btl_ib_segment_t *other;
 
-    if (segment->space != 0 || last == NULL || last->space == 0) {
+    if (segment->channel != 0 || last == NULL || last->channel == 0) {
         return lost;
     }
-    for (other = BTL_IB_LIST_FIRST(btl_ib_segment_t, lost, link); other->space == 0;
+    for (other = BTL_IB_LIST_FIRST(btl_ib_segment_t, lost, link); other->channel == 0;
          other = BTL_IB_CONTAINER(btl_ib_list_next(lost, &other->link), btl_ib_segment_t, link)) {
     }
     return &other->link;
@@ -531,7 +532,7 @@ btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
 void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    btl_ib_tx_window_clear(&conn->tx[segment->space].sentmap.window, segment->seq);
+    btl_ib_tx_window_clear(&conn->tx[segment->channel].sentmap.window, segment->seq);
     btl_ib_out_t *out = end(conn, segment);
     if (out != NULL) {
         btl_ib_completion_add(out, 0);
@@ -564,9 +565,9 @@ void btl_ib_sentmap_acked_run(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_
     btl_ib_out_t *out = first->out;
     btl_ib_list_t segments;
 
-    btl_ib_tx_window_clear_run(&conn->tx[first->space].sentmap.window, first->seq, count);
+    btl_ib_tx_window_clear_run(&conn->tx[first->channel].sentmap.window, first->seq, count);
     keep(conn, first->type, -(int) count, count * bytes_of(first));
-    in_flight(conn, first->type, first->space, -(int) count);
+    in_flight(conn, first->type, first->channel, -(int) count);
     if (first->region != 0) {
         btl_ib_regions_return(&conn->engine->regions, first->region, count);
     }

@@ -20,7 +20,7 @@ enum {
 
 /* Sent segments: in flight, lost or deferred. */
 typedef struct btl_ib_sentmap {
-    uint32_t in_flight; /* of all spaces */
+    uint32_t in_flight; /* of all channels */
     uint32_t unacked;   /* segments in flight, lost or deferred */
     uint32_t skips;     /* of them, SKIPs */
     uint32_t deferred_count;
@@ -57,7 +57,7 @@ static inline void btl_ib_sentmap_init(btl_ib_sentmap_t *sentmap)
 /* Give new segments, at least one, their sequences, for which there are places, and count them. A
  * SKIP enters alone. */
 void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
-                          uint32_t space);
+                          uint32_t channel);
 
 /* A segment cannot leave: undo its entry and free it. The last that entered must be withdrawn
  * first. */

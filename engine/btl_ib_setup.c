@@ -421,7 +421,7 @@ uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds)
 
 /* What memory an engine takes, with its rails and connections. */
 
-enum { TX_RING = 8 * sizeof(void *) }; /* of a space that sends; btl_ib_window.c */
+enum { TX_RING = 8 * sizeof(void *) }; /* of a channel that sends; btl_ib_window.c */
 
 static void add_segments(const btl_ib_engine_config_t *config, const btl_ib_transport_attr_t *attr,
                          uint32_t peers, btl_ib_footprint_t *footprint)
@@ -445,9 +445,10 @@ void btl_ib_engine_footprint(const btl_ib_engine_config_t *config,
 {
     const bool keyed = btl_ib_guard_ops(config->guard)->keyed;
     /* Peers are taken to have the same queues. */
-    const uint64_t conn = sizeof(btl_ib_conn_t)
-                          + queues->count * (sizeof(btl_ib_tx_space_t) + sizeof(btl_ib_rx_space_t))
-                          + (keyed ? sizeof(btl_ib_guard_keys_t) : 0);
+    const uint64_t conn =
+        sizeof(btl_ib_conn_t)
+        + queues->count * (sizeof(btl_ib_tx_channel_t) + sizeof(btl_ib_rx_channel_t))
+        + (keyed ? sizeof(btl_ib_guard_keys_t) : 0);
     const uint64_t shared = peers > 0 ? sizeof(btl_ib_table_entry_t) + BTL_IB_TOMBSTONES_BYTES : 0;
     const uint64_t windows = (uint64_t) peers * queues->count
                              * (config->window_max * sizeof(void *) + config->window_max / 8);

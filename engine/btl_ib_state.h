@@ -57,7 +57,7 @@
 #define BTL_IB_DEPTH_APART 1
 
 /* The sending side of one channel of one connection. */
-struct btl_ib_tx_space {
+struct btl_ib_tx_channel {
     struct {                   /* btl_ib_submit.c */
         btl_ib_list_t pending; /* messages, operations and answers not sent completely, in order */
     } submit;
@@ -75,7 +75,7 @@ struct btl_ib_tx_space {
 };
 
 /* The receiving side of one channel of one connection. */
-typedef struct btl_ib_rx_space {
+typedef struct btl_ib_rx_channel {
     btl_ib_rx_window_t window;
     btl_ib_credit_t credit; /* P queues */
     struct {                /* btl_ib_ack.c */
@@ -91,7 +91,7 @@ typedef struct btl_ib_rx_space {
         uint16_t duplicates;      /* retransmissions that arrived here in duplicate; wraps */
         uint16_t duplicates_told; /* value of `duplicates` that was last reported */
     } ack;
-} btl_ib_rx_space_t;
+} btl_ib_rx_channel_t;
 
 typedef enum btl_ib_conn_state {
     BTL_IB_CONN_OPEN,    /* from the first: data go with the first datagram */
@@ -111,8 +111,8 @@ struct btl_ib_conn {
     btl_ib_engine_t *engine;
     struct btl_ib_rail *rail;                /* its own: queues, credits, names */
     const btl_ib_queue_table_t *peer_queues; /* owned by the engine's table cache */
-    btl_ib_tx_space_t *tx;                   /* peer_queues->count of them */
-    btl_ib_rx_space_t *rx;                   /* rail->queues.count of them */
+    btl_ib_tx_channel_t *tx;                 /* peer_queues->count of them */
+    btl_ib_rx_channel_t *rx;                 /* rail->queues.count of them */
     void *user;
 
     btl_ib_list_t ready; /* on engine->ready: there may be something to send; or ->starved */
@@ -131,7 +131,7 @@ struct btl_ib_conn {
     } packetize;
     struct {                      /* btl_ib_transmit.c */
         bool bulk_lane;           /* bulk leaves by its own lane, until all of it has arrived */
-        uint8_t no_buffers_space; /* the segment that was refused for want of buffers, */
+        uint8_t no_buffers_channel; /* the segment that was refused for want of buffers, */
         uint32_t no_buffers_seq;
         uint64_t no_buffers_since; /* us: and when that began */
     } transmit;

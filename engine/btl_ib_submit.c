@@ -126,7 +126,7 @@ static void coalesce_release(btl_ib_coalesce_t *coalesce, uint64_t now)
 /* What the component sends: at once where nothing prevents it, else when its turn has come. */
 
 /* Note for the trace what stops a channel. */
-static void note_stop(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t verdict)
+static void note_stop(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdict_t verdict)
 {
     static const btl_ib_trace_cause_t causes[] = {
         [BTL_IB_GO] = BTL_IB_CAUSE_full,          [BTL_IB_NO_CREDIT] = BTL_IB_CAUSE_credit,
@@ -134,15 +134,15 @@ static void note_stop(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_
         [BTL_IB_TOO_SOON] = BTL_IB_CAUSE_pace,    [BTL_IB_NO_ANSWER] = BTL_IB_CAUSE_answer,
     };
 
-    btl_ib_trace_blocked(conn, space, causes[verdict]);
+    btl_ib_trace_blocked(conn, channel, causes[verdict]);
 }
 
 /* Wait for what stopped the last that left, if anything did. Returns whether anything else may
  * leave now. */
-static bool go_on(btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t verdict, bool full)
+static bool go_on(btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdict_t verdict, bool full)
 {
     if (verdict != BTL_IB_GO || full) {
-        note_stop(conn, space, verdict);
+        note_stop(conn, channel, verdict);
         btl_ib_limits_wait(conn, verdict, full);
     }
     return !full && verdict != BTL_IB_TOO_SOON;
@@ -162,21 +162,21 @@ static bool push_lost(btl_ib_conn_t *conn, bool command)
 
 /* Send what waits in a channel. Returns as go_on(). *depth: the limits on all connections allow
  * no new segment. */
-static bool push_new(btl_ib_conn_t *conn, uint32_t space, bool bursts, bool *depth)
+static bool push_new(btl_ib_conn_t *conn, uint32_t channel, bool bursts, bool *depth)
 {
     bool full = false;
 
-    if (*depth || btl_ib_list_empty(&conn->tx[space].submit.pending)) {
+    if (*depth || btl_ib_list_empty(&conn->tx[channel].submit.pending)) {
         return true;
     }
-    const btl_ib_verdict_t verdict = btl_ib_batch_push(conn, space, bursts, &full);
+    const btl_ib_verdict_t verdict = btl_ib_batch_push(conn, channel, bursts, &full);
     *depth = verdict == BTL_IB_NO_DEPTH;
     if (verdict != BTL_IB_GO) {
-        btl_ib_channel_counters_t *count = &conn->rail->channels[space];
+        btl_ib_channel_counters_t *count = &conn->rail->channels[channel];
         count->blocked_credit += verdict == BTL_IB_NO_CREDIT;
         count->blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
     }
-    return go_on(conn, space, verdict, full);
+    return go_on(conn, channel, verdict, full);
 }
 
 /* Send what the limits allow; with `bursts`, of what was never sent only whole GSO bursts. The
@@ -189,17 +189,17 @@ static void push(btl_ib_conn_t *conn, bool bursts)
     btl_ib_op_run(conn);
     bool more =
         push_lost(conn, true) && push_new(conn, 0, bursts, &depth) && push_lost(conn, false);
-    for (uint32_t space = 1; space < conn->peer_queues->count && more; space++) {
-        more = push_new(conn, space, bursts, &depth);
+    for (uint32_t channel = 1; channel < conn->peer_queues->count && more; channel++) {
+        more = push_new(conn, channel, bursts, &depth);
     }
     btl_ib_recovery_arm(conn);
 }
 
 /* Send a new segment by itself. False if it cannot leave now: then it is taken back. */
-static inline bool send_new(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t space)
+static inline bool send_new(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t channel)
 {
     btl_ib_recovery_sending(conn, segment);
-    btl_ib_sentmap_enter(conn, &segment, 1, space);
+    btl_ib_sentmap_enter(conn, &segment, 1, channel);
     if (btl_ib_transmit(conn, &segment, 1) != 1) {
         btl_ib_sentmap_withdraw(conn, segment);
         return false;
@@ -214,12 +214,13 @@ static inline bool send_new(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint
  * for what stopped it. */
 static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
 {
-    uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
+    uint32_t channel = btl_ib_queues_channel(conn->peer_queues, size);
     uint32_t pad = size - btl_ib_packet_overhead(conn);
-    const btl_ib_verdict_t verdict = btl_ib_limits_check(conn, space);
+    const btl_ib_verdict_t verdict = btl_ib_limits_check(conn, channel);
 
     if (verdict != BTL_IB_GO
-        || btl_ib_tx_window_reserve(&conn->tx[space].sentmap.window, 1, &conn->engine->mem) != 0) {
+        || btl_ib_tx_window_reserve(&conn->tx[channel].sentmap.window, 1, &conn->engine->mem)
+               != 0) {
         if (conn->pmtud.checking) {
             btl_ib_limits_wait(conn, verdict, false);
             btl_ib_recovery_arm(conn);
@@ -232,7 +233,7 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
     }
     memset(btl_ib_packet_body(segment), 0, pad);
     btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
-    if (send_new(conn, segment, space)) {
+    if (send_new(conn, segment, channel)) {
         btl_ib_recovery_arm(conn);
         if (pad > 0) {
             btl_ib_pmtud_probe_left(conn, segment);
@@ -268,10 +269,10 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
+void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t channel)
 {
-    btl_ib_tx_space_t *tx = &conn->tx[space];
-    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+    btl_ib_tx_channel_t *tx = &conn->tx[channel];
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[channel];
     uint32_t keep = btl_ib_credit_initial(queue, queue->init);
     uint32_t spare = tx->limit - tx->sentmap.window.next;
 
@@ -291,7 +292,7 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
     uint32_t wire = BTL_IB_LE32(count);
     memcpy(btl_ib_packet_body(segment), &wire, sizeof(wire));
     btl_ib_tx_window_jump(&tx->sentmap.window, (int32_t) count - 1);
-    if (!send_new(conn, segment, space)) {
+    if (!send_new(conn, segment, channel)) {
         btl_ib_tx_window_jump(&tx->sentmap.window, 1 - (int32_t) count);
     }
     btl_ib_recovery_arm(conn);
@@ -305,8 +306,9 @@ __attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint
     if (size > btl_ib_conn_segment_max(conn)) {
         return NULL;
     }
-    uint32_t space = btl_ib_queues_channel(conn->peer_queues, btl_ib_packet_overhead(conn) + size);
-    btl_ib_tx_space_t *tx = &conn->tx[space];
+    uint32_t channel =
+        btl_ib_queues_channel(conn->peer_queues, btl_ib_packet_overhead(conn) + size);
+    btl_ib_tx_channel_t *tx = &conn->tx[channel];
     if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
         /* A message that is declined goes by another rail; nothing may ever be queued here that
          * would ask the peer. */
@@ -316,7 +318,7 @@ __attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint
         }
         return NULL;
     }
-    if (!btl_ib_list_empty(&tx->submit.pending) || btl_ib_limits_check(conn, space) != BTL_IB_GO
+    if (!btl_ib_list_empty(&tx->submit.pending) || btl_ib_limits_check(conn, channel) != BTL_IB_GO
         || btl_ib_tx_window_reserve(&tx->sentmap.window, 1, &conn->engine->mem) != 0) {
         return NULL;
     }
@@ -325,7 +327,7 @@ __attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint
         return NULL;
     }
     btl_ib_packet_set_tag(segment, tag);
-    btl_ib_packet_number(segment, (uint8_t) space, 0); /* it gets a sequence when it is sent */
+    btl_ib_packet_number(segment, (uint8_t) channel, 0); /* it gets a sequence when it is sent */
     btl_ib_packet_set_payload(segment, size);
     conn->engine->reserved.segment = segment;
     return btl_ib_packet_body(segment);
@@ -353,7 +355,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
 
     engine->reserved.segment = NULL;
     btl_ib_clock_set(&engine->clock, now);
-    if (!send_new(conn, segment, segment->space)) {
+    if (!send_new(conn, segment, segment->channel)) {
         return -EAGAIN;
     }
     engine->count.sent_messages++;
@@ -505,8 +507,8 @@ void btl_ib_send_give_back(btl_ib_conn_t *conn, int left_status, int status)
     }
     give_back_segments(conn, &conn->sentmap.lost, left_status, status);
     give_back_segments(conn, &conn->sentmap.deferred, left_status, status);
-    for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
-        btl_ib_list_t *pending = &conn->tx[space].submit.pending;
+    for (uint32_t channel = 0; channel < conn->peer_queues->count; channel++) {
+        btl_ib_list_t *pending = &conn->tx[channel].submit.pending;
         while ((out = BTL_IB_LIST_FIRST(btl_ib_out_t, pending, link)) != NULL) {
             btl_ib_completion_add(out, status);
         }

@@ -36,7 +36,7 @@ void btl_ib_send_give_back(btl_ib_conn_t *conn, int left_status, int status);
 void btl_ib_send_push(btl_ib_conn_t *conn);
 
 /* Give back the credits of a P channel beyond what an idle peer holds. Nothing may be in flight. */
-void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space);
+void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t channel);
 
 /* ---- coalescing ---- */
 

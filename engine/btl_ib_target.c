@@ -133,8 +133,8 @@ bool btl_ib_target_atomic(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 void btl_ib_target_drop(btl_ib_conn_t *conn)
 {
-    for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
-        btl_ib_list_t *pending = &conn->tx[space].submit.pending;
+    for (uint32_t channel = 0; channel < conn->peer_queues->count; channel++) {
+        btl_ib_list_t *pending = &conn->tx[channel].submit.pending;
         btl_ib_list_t *next;
         for (btl_ib_list_t *item = btl_ib_list_first(pending); item != NULL; item = next) {
             btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);

@@ -67,7 +67,7 @@ static void record_blocks(const btl_ib_engine_t *engine, const btl_ib_view_t *vi
         event.limit = block.refused ? 0 : block.limit;
         event.count = block.ranges;
         event.cause = block.refused ? BTL_IB_CAUSE_refusal : BTL_IB_CAUSE_none;
-        event.channel = event.ack_channel = (uint8_t) block.space;
+        event.channel = event.ack_channel = (uint8_t) block.channel;
         record(engine, &event);
     }
 }
@@ -94,14 +94,14 @@ void btl_ib_trace_record_sent(const btl_ib_conn_t *conn, const btl_ib_wire_heade
     if (acks) {
         event.ack = BTL_IB_LE32(common->ack);
         event.limit = event.ack + BTL_IB_LE16(common->credits);
-        event.ack_channel = common->spaces >> 4;
+        event.ack_channel = common->channels >> 4;
     }
     for (int i = 0; i < count; i++) {
         event.seq = btl_ib_type_is_sequenced(segments[i]->type) ? segments[i]->seq : 0;
         event.size = tx[i].size;
         event.type = segments[i]->type;
         event.flags = common->flags | segments[i]->flags;
-        event.channel = segments[i]->space;
+        event.channel = segments[i]->channel;
         record(conn->engine, &event);
         if (segments[i]->type == BTL_IB_TYPE_ACK) {
             record_told(conn, segments[i]);
@@ -153,12 +153,12 @@ static btl_ib_trace_event_t arrived(const btl_ib_rail_t *rail, const btl_ib_view
     event.rail = (uint8_t) rail->index;
     event.type = view->type;
     event.flags = view->flags;
-    event.channel = view->space;
+    event.channel = view->channel;
     event.seq = btl_ib_type_is_sequenced(view->type) ? view->seq : 0;
     if (view->flags & BTL_IB_FLAG_ACK) {
         event.ack = view->ack;
         event.limit = view->limit;
-        event.ack_channel = view->ack_space;
+        event.ack_channel = view->ack_channel;
     }
     return event;
 }
@@ -215,7 +215,7 @@ void btl_ib_trace_record_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t 
     event.size = segment->size + segment->outside + conn->engine->guard.ops->trailer;
     event.type = segment->type;
     event.flags = segment->flags;
-    event.channel = segment->space;
+    event.channel = segment->channel;
     record(conn->engine, &event);
 }
 

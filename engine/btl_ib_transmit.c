@@ -49,10 +49,11 @@ enum {
 /* ---- headers ---- */
 
 /* What the headers of a batch have in common, whether of first or later copies: all that depends on
- * the present moment. `acks`: they acknowledge `ack_space`. */
-static btl_ib_wire_header_t common_header(const btl_ib_conn_t *conn, bool acks, uint32_t ack_space)
+ * the present moment. `acks`: they acknowledge `ack_channel`. */
+static btl_ib_wire_header_t common_header(const btl_ib_conn_t *conn, bool acks,
+                                          uint32_t ack_channel)
 {
-    const btl_ib_rx_space_t *rx = &conn->rx[ack_space];
+    const btl_ib_rx_channel_t *rx = &conn->rx[ack_channel];
     uint64_t now = conn->engine->clock.now;
     btl_ib_wire_header_t header = {
         .version_type = BTL_IB_WIRE_VERSION << 4,
@@ -63,9 +64,9 @@ static btl_ib_wire_header_t common_header(const btl_ib_conn_t *conn, bool acks, 
 
     if (acks) {
         header.flags |= BTL_IB_FLAG_ACK;
-        header.spaces |= (uint8_t) (ack_space << 4);
+        header.channels |= (uint8_t) (ack_channel << 4);
         header.ack = BTL_IB_LE32(rx->window.next);
-        if (conn->rail->queues.q[ack_space].type == BTL_IB_QUEUE_PER_PEER) {
+        if (conn->rail->queues.q[ack_channel].type == BTL_IB_QUEUE_PER_PEER) {
             uint32_t credits = rx->credit.limit - rx->window.next;
             header.credits = BTL_IB_LE16(credits < UINT16_MAX ? credits : UINT16_MAX);
         }
@@ -91,7 +92,7 @@ static void stamp(const btl_ib_wire_header_t *common, btl_ib_segment_t *segment)
     *header = *common;
     header->version_type = common->version_type | segment->type;
     header->flags = common->flags | segment->flags;
-    header->spaces = common->spaces | segment->space;
+    header->channels = common->channels | segment->channel;
     header->tag = segment->tag;
     header->seq = BTL_IB_LE32(segment->seq);
     header->length = BTL_IB_LE16(segment->size + segment->outside - sizeof(*header));
@@ -150,7 +151,7 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
     tx->iov[0] = (struct iovec){.iov_base = wire->wire, .iov_len = size};
     tx->mem = wire->mem;
     tx->context = wire;
-    tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->space;
+    tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->channel;
     tx->bulk = conn->transmit.bulk_lane && btl_ib_segment_is_bulk(segment);
     if (!btl_ib_route_is_own(conn)) {
         tx->channel = (uint8_t) btl_ib_queues_channel(conn->route.queues, tx->size);
@@ -260,7 +261,7 @@ static bool is_for_now(const btl_ib_conn_t *conn, const btl_ib_segment_t *segmen
         return error == EAGAIN || error == EWOULDBLOCK || error == ENOMEM;
     }
     return segment->seq != conn->transmit.no_buffers_seq
-           || segment->space != conn->transmit.no_buffers_space || ago >= NO_BUFFERS_OLD
+           || segment->channel != conn->transmit.no_buffers_channel || ago >= NO_BUFFERS_OLD
            || ago < NO_BUFFERS_LONG;
 }
 
@@ -271,7 +272,7 @@ static void note_no_buffers(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
 
     if (now - conn->transmit.no_buffers_since >= NO_BUFFERS_LONG) {
         conn->transmit.no_buffers_seq = segment->seq;
-        conn->transmit.no_buffers_space = segment->space;
+        conn->transmit.no_buffers_channel = segment->channel;
         conn->transmit.no_buffers_since = now;
     }
 }
@@ -321,9 +322,9 @@ static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
 
 static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
-    uint32_t ack_space = btl_ib_ack_tx_pick(conn);
+    uint32_t ack_channel = btl_ib_ack_tx_pick(conn);
     bool acks = segments[0]->type != BTL_IB_TYPE_ACK && conn->identity.bound;
-    btl_ib_wire_header_t common = common_header(conn, acks, ack_space);
+    btl_ib_wire_header_t common = common_header(conn, acks, ack_channel);
     btl_ib_datagrams_t *batch = &conn->engine->datagrams;
     int taken;
 
@@ -349,7 +350,7 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
         btl_ib_validation_sent(conn);
         btl_ib_ack_tx_no_tag_told(conn);
         if (acks) {
-            btl_ib_ack_tx_left(conn, ack_space);
+            btl_ib_ack_tx_left(conn, ack_channel);
         }
     }
     return done;
@@ -397,7 +398,7 @@ static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *
     memcpy(to, &part, sizeof(part));
     btl_ib_packet_copy(iov, segment->outside > 0 ? 3 : 1, offset, size, to + sizeof(part));
     btl_ib_packet_flag(made, segment->flags & (BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_AGAIN));
-    btl_ib_packet_number(made, segment->space, segment->seq);
+    btl_ib_packet_number(made, segment->channel, segment->seq);
     return made;
 }
 
@@ -486,14 +487,14 @@ static void take_back(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
 }
 
 /* The first of what waits in a channel, or NULL. */
-static btl_ib_out_t *next_out(const btl_ib_tx_space_t *tx)
+static btl_ib_out_t *next_out(const btl_ib_tx_channel_t *tx)
 {
     return BTL_IB_LIST_FIRST(btl_ib_out_t, &tx->submit.pending, link);
 }
 
 /* The first that may be sent of what waits in a channel, or NULL. What a GET asked for is refused
  * if its region is gone. */
-static btl_ib_out_t *find_next_out(btl_ib_tx_space_t *tx)
+static btl_ib_out_t *find_next_out(btl_ib_tx_channel_t *tx)
 {
     btl_ib_out_t *out;
 
@@ -503,7 +504,7 @@ static btl_ib_out_t *find_next_out(btl_ib_tx_space_t *tx)
     return out;
 }
 
-static bool bulk_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
+static bool bulk_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *tx)
 {
     const btl_ib_out_t *out = next_out(tx);
 
@@ -513,15 +514,15 @@ static bool bulk_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
 }
 
 /* Does bulk wait in a channel, or is any on its way? */
-static bool has_bulk(const btl_ib_conn_t *conn, uint32_t space)
+static bool has_bulk(const btl_ib_conn_t *conn, uint32_t channel)
 {
     return !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])
-           || bulk_is_next(conn, &conn->tx[space]);
+           || bulk_is_next(conn, &conn->tx[channel]);
 }
 
 /* What to packetize next of what waits in a channel. */
 typedef struct plan {
-    uint32_t space; /* the channel that it uses */
+    uint32_t channel; /* the channel that it uses */
     uint32_t count; /* messages to bundle; 1: none, the next segments of the first are made */
     uint32_t size;  /* bytes of the bundle */
     /* if none are bundled: segments that may leave before the limits are checked again */
@@ -531,11 +532,11 @@ typedef struct plan {
 /* Short messages are bundled on the smallest channel that holds all of them. If that is blocked, or
  * bulk uses it, as many are bundled as their own channel holds: what fits the command channel does
  * not go behind bulk. */
-static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, plan_t *plan)
+static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t channel, plan_t *plan)
 {
-    const btl_ib_list_t *pending = &conn->tx[space].submit.pending;
+    const btl_ib_list_t *pending = &conn->tx[channel].submit.pending;
     uint32_t overhead = btl_ib_packet_overhead(conn);
-    uint32_t room = conn->peer_queues->q[space].size;
+    uint32_t room = conn->peer_queues->q[channel].size;
     btl_ib_verdict_t verdict;
 
     plan->count = btl_ib_list_first(pending) == btl_ib_list_last(pending)
@@ -543,23 +544,23 @@ static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, pla
                       : btl_ib_packetize_bundle_count(pending, conn->pmtud.datagram_max - overhead,
                                                       &plan->size);
     if (plan->count > 1) {
-        plan->space = btl_ib_queues_channel(conn->peer_queues, plan->size + overhead);
-        if (plan->space == space
-            || (!has_bulk(conn, plan->space)
-                && btl_ib_limits_check(conn, plan->space) == BTL_IB_GO)) {
-            return btl_ib_limits_check(conn, plan->space);
+        plan->channel = btl_ib_queues_channel(conn->peer_queues, plan->size + overhead);
+        if (plan->channel == channel
+            || (!has_bulk(conn, plan->channel)
+                && btl_ib_limits_check(conn, plan->channel) == BTL_IB_GO)) {
+            return btl_ib_limits_check(conn, plan->channel);
         }
         room = room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max;
         plan->count = btl_ib_packetize_bundle_count(pending, room - overhead, &plan->size);
     }
-    plan->space = space;
-    plan->room = btl_ib_limits_room(conn, space, &verdict);
+    plan->channel = channel;
+    plan->room = btl_ib_limits_room(conn, channel, &verdict);
     return verdict;
 }
 
 /* Make a BUNDLE, or segments of `out` for the rest of the batch. False: memory is too short for all
  * of that. */
-static bool make_segments(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx, btl_ib_out_t *out,
+static bool make_segments(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx, btl_ib_out_t *out,
                           const plan_t *plan, batch_t *batch, int most)
 {
     btl_ib_segment_t **segments = &batch->segments[batch->count];
@@ -568,17 +569,17 @@ static bool make_segments(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx, btl_ib_out
     if (plan->count > 1) {
         most = 1;
         segments[0] = btl_ib_packetize_bundle(conn, &tx->submit.pending, plan->count, plan->size,
-                                              plan->space, &batch->bundled);
+                                              plan->channel, &batch->bundled);
         count = segments[0] != NULL;
     } else {
         most = (int) btl_ib_min_u32(plan->room, (uint32_t) (most - batch->count));
-        count = btl_ib_packetize(conn, out, plan->space, segments, most);
+        count = btl_ib_packetize(conn, out, plan->channel, segments, most);
     }
     if (count == 0) {
         return false;
     }
     btl_ib_recovery_sending(conn, segments[0]);
-    btl_ib_sentmap_enter(conn, segments, count, plan->space);
+    btl_ib_sentmap_enter(conn, segments, count, plan->channel);
     batch->count += count;
     if (segments[count - 1]->last) {
         btl_ib_list_remove(&out->link);
@@ -588,9 +589,10 @@ static bool make_segments(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx, btl_ib_out
 }
 
 /* Make a batch of what waits in a channel. Returns what stopped it; *full: memory did. */
-static btl_ib_verdict_t make_batch(btl_ib_conn_t *conn, uint32_t space, batch_t *batch, bool *full)
+static btl_ib_verdict_t make_batch(btl_ib_conn_t *conn, uint32_t channel, batch_t *batch,
+                                   bool *full)
 {
-    btl_ib_tx_space_t *tx = &conn->tx[space];
+    btl_ib_tx_channel_t *tx = &conn->tx[channel];
     const int largest = transmit_max(conn);
     const int most = btl_ib_latency_wants_short_bursts(conn)
                          ? (largest + SHORT_BURSTS - 1) / SHORT_BURSTS
@@ -600,7 +602,7 @@ static btl_ib_verdict_t make_batch(btl_ib_conn_t *conn, uint32_t space, batch_t 
 
     batch->count = 0;
     while (batch->count < most && (out = find_next_out(tx)) != NULL) {
-        btl_ib_verdict_t verdict = make_plan(conn, space, &plan);
+        btl_ib_verdict_t verdict = make_plan(conn, channel, &plan);
         if (verdict != BTL_IB_GO) {
             return verdict;
         }
@@ -615,7 +617,7 @@ static btl_ib_verdict_t make_batch(btl_ib_conn_t *conn, uint32_t space, batch_t 
 
 /* One-sided operations may be very long: after each batch the next one in the channel has its turn.
  * The chunks of a message stay together, because the receiver's reassembly needs that. */
-static void take_turns(btl_ib_tx_space_t *tx)
+static void take_turns(btl_ib_tx_channel_t *tx)
 {
     btl_ib_list_t *first = btl_ib_list_first(&tx->submit.pending);
 
@@ -629,7 +631,7 @@ static void take_turns(btl_ib_tx_space_t *tx)
 }
 
 /* Does enough wait to fill a GSO burst? */
-static bool fills_burst(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
+static bool fills_burst(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *tx)
 {
     const uint64_t burst = (uint64_t) conn->cc.gso_segments * btl_ib_conn_segment_max(conn);
     uint64_t bytes = 0;
@@ -644,7 +646,7 @@ static bool fills_burst(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
 }
 
 /* Does what waits first fill a GSO burst, with what waits behind it? */
-static bool burst_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
+static bool burst_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *tx)
 {
     return bulk_is_next(conn, tx) && fills_burst(conn, tx);
 }
@@ -655,14 +657,15 @@ static bool burst_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx
  * channel, because both hosts should have something to do; nor if less than a burst is in flight
  * there, which may not be acknowledged soon.
  */
-static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx, uint32_t space)
+static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *tx,
+                           uint32_t channel)
 {
     const uint32_t burst = conn->cc.gso_segments;
 
     if (burst == 1 || tx->sentmap.in_flight < burst) {
         return false;
     }
-    if (btl_ib_limits_way(conn, space) >= btl_ib_min_u32(burst, tx->sentmap.in_flight / 3)) {
+    if (btl_ib_limits_way(conn, channel) >= btl_ib_min_u32(burst, tx->sentmap.in_flight / 3)) {
         return false;
     }
     return burst_is_next(conn, tx);
@@ -710,9 +713,9 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     return sent;
 }
 
-btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bursts, bool *full)
+btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool bursts, bool *full)
 {
-    btl_ib_tx_space_t *tx = &conn->tx[space];
+    btl_ib_tx_channel_t *tx = &conn->tx[channel];
     btl_ib_verdict_t verdict = BTL_IB_GO;
     batch_t batch;
 
@@ -728,12 +731,12 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bur
     btl_ib_list_init(&batch.bundled);
     while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(&tx->submit.pending)
            && (!bursts || fills_burst(conn, tx))) {
-        if (waits_for_room(conn, tx, space)) {
+        if (waits_for_room(conn, tx, channel)) {
             return BTL_IB_NO_WINDOW;
         }
-        verdict = make_batch(conn, space, &batch, full);
+        verdict = make_batch(conn, channel, &batch, full);
         (void) find_next_out(tx);
-        if (batch.count > 0 && needs_ack(conn) && waits_for_room(conn, tx, space)) {
+        if (batch.count > 0 && needs_ack(conn) && waits_for_room(conn, tx, channel)) {
             /* The next batch waits for the acknowledgement of this one. */
             btl_ib_packet_flag(batch.segments[batch.count - 1], BTL_IB_FLAG_ACK_NOW);
         }
@@ -765,13 +768,13 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_se
 
     for (; item != NULL && *count < batch; item = btl_ib_list_next(&conn->sentmap.lost, item)) {
         btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-        if (command != (segment->space == 0)) {
+        if (command != (segment->channel == 0)) {
             if (command) {
                 break;
             }
             continue;
         }
-        if (!btl_ib_limits_again(conn, segment->space, (uint32_t) *count)) {
+        if (!btl_ib_limits_again(conn, segment->channel, (uint32_t) *count)) {
             return BTL_IB_NO_WINDOW;
         }
         if ((uint32_t) *count >= paced) {
@@ -820,7 +823,7 @@ static bool batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t 
 void btl_ib_batch_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_segment_t *segment =
-        btl_ib_tx_window_at(&conn->tx[view->space].sentmap.window, view->seq);
+        btl_ib_tx_window_at(&conn->tx[view->channel].sentmap.window, view->seq);
 
     conn->engine->count.received_ready++;
     btl_ib_recovery_ready(&conn->recovery);
@@ -846,13 +849,14 @@ enum {
      * receiver that is faster than its sender is idle between any two segments (after 2 calls, a
      * tenth of it). */
     IDLE_CALLS = 32,
-    ACK_SEGMENTS = 4, /* ACK segments sent at once, at most, to tell all spaces */
+    ACK_SEGMENTS = 4, /* ACK segments sent at once, at most, to tell all channels */
 };
 
-/* Send one ACK segment with what is due of *spaces, and remove from *spaces what it told. False if
- * memory or the transport did not allow it; *all: nothing is left to tell. A segment that
- * was deferred here, and may be sent again, is named in each ACK until it is there. */
-static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t *spaces, bool *all)
+/* Send one ACK segment with what is due of *channels, and remove from *channels what it told.
+ * False if memory or the transport did not allow it; *all: nothing is left to tell. A segment
+ * that was deferred here, and may be sent again, is named in each ACK until it is there. */
+static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t *channels,
+                     bool *all)
 {
     btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_ACK, room);
 
@@ -864,9 +868,9 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
     btl_ib_packet_flag(segment, flags);
     if (refusal != NULL) {
         btl_ib_packet_flag(segment, BTL_IB_FLAG_READY);
-        btl_ib_packet_number(segment, refusal->space, refusal->seq);
+        btl_ib_packet_number(segment, refusal->channel, refusal->seq);
     }
-    const btl_ib_ack_filled_t filled = btl_ib_ack_tx_fill(conn, segment, room, *spaces);
+    const btl_ib_ack_filled_t filled = btl_ib_ack_tx_fill(conn, segment, room, *channels);
     bool taken = btl_ib_transmit(conn, &segment, 1) == 1;
     btl_ib_pool_put(segment);
     if (!taken) {
@@ -877,7 +881,7 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
     }
     conn->engine->count.sent_acks++;
     btl_ib_ack_tx_told(conn, &filled);
-    *spaces &= ~filled.told;
+    *channels &= ~filled.told;
     *all = filled.all;
     return true;
 }
@@ -887,7 +891,7 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     uint32_t headers = (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t))
                        + conn->engine->guard.ops->trailer;
     uint32_t room = conn->peer_queues->q[0].size;
-    uint32_t spaces = btl_ib_ack_tx_spaces_to_tell(conn);
+    uint32_t channels = btl_ib_ack_tx_channels_to_tell(conn);
     bool all = false;
     int sent = 0;
 
@@ -895,16 +899,16 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
     room = (room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max) - headers;
     const bool deferred_apart =
-        spaces != 0 && btl_ib_ack_tx_is_refusing(conn) && !btl_ib_ack_tx_has_room_for_both(room);
-    while (sent < ACK_SEGMENTS && !all && send_one(conn, flags, room, &spaces, &all)) {
+        channels != 0 && btl_ib_ack_tx_is_refusing(conn) && !btl_ib_ack_tx_has_room_for_both(room);
+    while (sent < ACK_SEGMENTS && !all && send_one(conn, flags, room, &channels, &all)) {
         sent++;
     }
     if (sent == 0) {
         return false;
     }
     if (deferred_apart) {
-        spaces = 0;
-        (void) send_one(conn, flags, room, &spaces, &all);
+        channels = 0;
+        (void) send_one(conn, flags, room, &channels, &all);
     }
     btl_ib_ack_tx_put_off(conn);
     return true;
@@ -920,7 +924,7 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
 static bool may_ride_on_bulk(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
-    const btl_ib_rx_space_t *rx = &conn->rx[conn->ack.space];
+    const btl_ib_rx_channel_t *rx = &conn->rx[conn->ack.channel];
 
     return engine->turn.idle_calls == 0 && engine->clock.now < conn->ack.at
            && conn->ack.count < 2 * conn->cc.gso_segments

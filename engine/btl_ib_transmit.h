@@ -40,7 +40,7 @@ int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int 
 
 /* Send what waits in a channel; with `bursts` only as much as fills whole GSO bursts. Returns what
  * stopped it, BTL_IB_GO if all left or *full is set: the transport or memory stopped it. */
-btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bursts, bool *full);
+btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool bursts, bool *full);
 
 /* Send again what was lost on the command channel, or on the others, within the limits. It goes
  * before anything new of theirs. Returns as above. */

@@ -182,14 +182,15 @@ void btl_ib_rx_window_drop(btl_ib_rx_window_t *window, const btl_ib_mem_t *mem)
 
 /* ---- refused runs ---- */
 
-/* The first run of a space that ends at `seq` or after it; `count` if there is none. */
-static uint32_t find_run(const btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq)
+/* The first run of a channel that ends at `seq` or after it; `count` if there is none. */
+static uint32_t find_run(const btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t seq)
 {
     uint32_t at = 0;
 
-    while (at < runs->count
-           && (runs->run[at].space < space
-               || (runs->run[at].space == space && btl_ib_seq_before(runs->run[at].end, seq)))) {
+    while (
+        at < runs->count
+        && (runs->run[at].channel < channel
+            || (runs->run[at].channel == channel && btl_ib_seq_before(runs->run[at].end, seq)))) {
         at++;
     }
     return at;
@@ -214,36 +215,36 @@ static void insert_run(btl_ib_rnr_runs_t *runs, uint32_t at, const btl_ib_rnr_ru
     }
 }
 
-void btl_ib_rnr_runs_add(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq)
+void btl_ib_rnr_runs_add(btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t seq)
 {
-    uint32_t at = find_run(runs, space, seq);
+    uint32_t at = find_run(runs, channel, seq);
     btl_ib_rnr_run_t *run = &runs->run[at];
-    bool touches = at < runs->count && run->space == space;
+    bool touches = at < runs->count && run->channel == channel;
 
     runs->last_seq = seq;
-    runs->last_space = space;
+    runs->last_channel = channel;
     if (touches && run->end == seq) {
         run->end++;
-        if (at + 1 < runs->count && run[1].space == space && run[1].from == run->end) {
+        if (at + 1 < runs->count && run[1].channel == channel && run[1].from == run->end) {
             run->end = run[1].end;
             remove_run(runs, at + 1);
         }
     } else if (touches && run->from == seq + 1) {
         run->from--;
     } else {
-        insert_run(runs, at, &(btl_ib_rnr_run_t){.from = seq, .end = seq + 1, .space = space});
+        insert_run(runs, at, &(btl_ib_rnr_run_t){.from = seq, .end = seq + 1, .channel = channel});
     }
 }
 
-void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq)
+void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t seq)
 {
-    uint32_t at = find_run(runs, space, seq + 1);
+    uint32_t at = find_run(runs, channel, seq + 1);
     btl_ib_rnr_run_t *run = &runs->run[at];
 
-    if (at == runs->count || run->space != space || btl_ib_seq_before(seq, run->from)) {
+    if (at == runs->count || run->channel != channel || btl_ib_seq_before(seq, run->from)) {
         return;
     }
-    btl_ib_rnr_run_t rest = {.from = seq + 1, .end = run->end, .space = space};
+    btl_ib_rnr_run_t rest = {.from = seq + 1, .end = run->end, .channel = channel};
     run->end = seq;
     if (run->from == run->end) {
         remove_run(runs, at--);
@@ -259,9 +260,9 @@ uint32_t btl_ib_rnr_runs_first(const btl_ib_rnr_runs_t *runs, uint32_t room)
     uint32_t need = 0;
 
     for (uint32_t i = 0; i < runs->count; i++) {
-        const bool begins = i == 0 || runs->run[i].space != runs->run[i - 1].space;
+        const bool begins = i == 0 || runs->run[i].channel != runs->run[i - 1].channel;
         need += (uint32_t) (sizeof(btl_ib_wire_range_t) + (begins ? sizeof(btl_ib_wire_ack_t) : 0));
     }
-    uint32_t last = find_run(runs, runs->last_space, runs->last_seq + 1);
+    uint32_t last = find_run(runs, runs->last_channel, runs->last_seq + 1);
     return need <= room || last == runs->count ? 0 : last;
 }

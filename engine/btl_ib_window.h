@@ -174,22 +174,22 @@ void btl_ib_rx_window_drop(btl_ib_rx_window_t *window, const btl_ib_mem_t *mem);
 typedef struct btl_ib_rnr_run {
     uint32_t from;
     uint32_t end;
-    uint32_t space;
+    uint32_t channel;
 } btl_ib_rnr_run_t;
 
 typedef struct btl_ib_rnr_runs {
     uint32_t count;
     bool more;         /* some were not kept */
     uint32_t last_seq; /* what was refused last */
-    uint32_t last_space;
+    uint32_t last_channel;
     btl_ib_rnr_run_t run[BTL_IB_RNR_RUNS];
 } btl_ib_rnr_runs_t;
 
 /* A sequence that is in no run was refused. */
-void btl_ib_rnr_runs_add(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq);
+void btl_ib_rnr_runs_add(btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t seq);
 
 /* A sequence that may be in a run is not missing any more. */
-void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq);
+void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t seq);
 
 /* The run that an ACK with `room` bytes for runs begins with; runs->count if there is none. */
 uint32_t btl_ib_rnr_runs_first(const btl_ib_rnr_runs_t *runs, uint32_t room);

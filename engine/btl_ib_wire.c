@@ -91,15 +91,15 @@ static bool are_ranges(const btl_ib_ack_block_t *block)
 static btl_ib_wire_error_t parse_ack(const btl_ib_view_t *view)
 {
     btl_ib_ack_block_t block;
-    uint32_t offset = 0, space = 0;
+    uint32_t offset = 0, channel = 0;
 
     while (btl_ib_wire_next_block(view, &offset, &block)) {
-        uint32_t name = block.space | (block.refused ? BTL_IB_SPACE_REFUSED : 0);
-        if (name < space || !are_ranges(&block)
+        uint32_t name = block.channel | (block.refused ? BTL_IB_space_REFUSED : 0);
+        if (name < channel || !are_ranges(&block)
             || (block.refused && (block.ranges == 0 || block.again > 1 || block.limit != 0))) {
             return BTL_IB_WIRE_ACK_WRONG;
         }
-        space = name + 1; /* each space once: that bounds the work for a datagram */
+        channel = name + 1; /* each channel once: that bounds the work for a datagram */
     }
     return offset == view->size ? BTL_IB_WIRE_OK : BTL_IB_WIRE_ACK_WRONG;
 }
@@ -365,8 +365,8 @@ static inline btl_ib_wire_error_t parse_rest_of_header(const btl_ib_wire_header_
     if (header->away != 0 && !(header->flags & BTL_IB_FLAG_ECHO)) {
         return BTL_IB_WIRE_TYPE_UNKNOWN;
     }
-    view->space = header->spaces & 0xf;
-    view->ack_space = header->spaces >> 4;
+    view->channel = header->channels & 0xf;
+    view->ack_channel = header->channels >> 4;
     view->tag = header->tag;
     view->seq = BTL_IB_LE32(header->seq);
     view->ack = BTL_IB_LE32(header->ack);
@@ -422,8 +422,8 @@ bool btl_ib_wire_next_block(const btl_ib_view_t *view, uint32_t *offset, btl_ib_
     if (view->size - *offset - sizeof(wire) < ranges) {
         return false;
     }
-    block->space = wire.space & ~BTL_IB_SPACE_REFUSED;
-    block->refused = wire.space & BTL_IB_SPACE_REFUSED;
+    block->channel = wire.channel & ~BTL_IB_space_REFUSED;
+    block->refused = wire.channel & BTL_IB_space_REFUSED;
     block->ack = BTL_IB_LE32(wire.ack);
     block->limit = BTL_IB_LE32(wire.limit);
     block->again = BTL_IB_LE16(wire.again);

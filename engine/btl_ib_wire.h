@@ -10,7 +10,7 @@
  *   CHUNK  [CONNECT] chunk header, payload  a piece of a message (a "fragment" of the PML)
  *   SKIP   [CONNECT] count                  gives back unused credits: the `count` sequences that
  *                                           end with `seq` will never be used
- *   ACK    [CONNECT] blocks                 what arrived and may be sent, for one or more spaces
+ *   ACK    [CONNECT] blocks                 what arrived and may be sent, for one or more channels
  *   CLOSE  [CONNECT]                        the sender leaves; acknowledges everything
  *   PUT    [CONNECT] target, bytes          to be placed in a region of the receiver
  *   GET    [CONNECT] target                 asks for bytes of a region of the receiver
@@ -29,12 +29,12 @@
  *
  * ACK, CLOSE, REFUSED, ADDRESS and PATH_RESPONSE are not sequenced, not retransmitted and need no
  * credit.
- * All others are numbered within their space (the channel they were first sent on), retransmitted,
+ * All others are numbered within their channel (the one they were first sent on), retransmitted,
  * and accepted once.
  *
  *    0      1      2      3      4      5      6      7
  *   +------+------+------+------+------+------+------+------+
- * 0 |ver|ty|flags |as|sp |  tag |     connection (dest.)    |  as, sp: 4-bit space that is
+ * 0 |ver|ty|flags |as|sp |  tag |     connection (dest.)    |  as, sp: 4-bit channel that is
  *   +------+------+------+------+------+------+------+------+  acknowledged / sequenced in
  * 8 |                         token                         |
  *   +------+------+------+------+------+------+------+------+
@@ -60,14 +60,14 @@
  *   |        fragment           |         total             |   index     |    unit     |
  *   +------+------+------+------+------+------+------+------+------+------+------+------+
  *
- * ACK block: `ranges` pairs follow it; blocks ascend by space
+ * ACK block: `ranges` pairs follow it; blocks ascend by channel
  *   +------+------+------+------+------+------+------+------+------+------+------+------+
- *   |space |ranges|    again    |           ack             |          limit            |
+ *   |channel |ranges|    again    |           ack             |          limit            |
  *   +------+------+------+------+------+------+------+------+------+------+------+------+
  *   |  offset     |   count     |  received: ack + offset ... ack + offset + count - 1
  *   +------+------+------+------+  again: retransmissions that were duplicates, since the
  *                                  connection began, modulo 65536
- * With 0x80 in `space` the segments in the ranges arrived and were refused: neither accepted nor
+ * With 0x80 in `channel` the segments in the ranges arrived and were refused: neither accepted nor
  * lost. again: 1 if there are more than are named (else 0); limit is 0.
  *
  * target (PUT, GET): names memory by key and offset. `end` is where the whole operation ends, so
@@ -170,7 +170,7 @@ typedef enum btl_ib_type {
 enum {
     BTL_IB_FLAG_CONNECT = 0x01, /* a CONNECT block follows the header */
     BTL_IB_FLAG_ACK_NOW = 0x02, /* acknowledge this at once */
-    BTL_IB_FLAG_ACK = 0x04,     /* ack, credits and the space acknowledged are valid */
+    BTL_IB_FLAG_ACK = 0x04,     /* ack, credits and the channel acknowledged are valid */
     BTL_IB_FLAG_ECHO = 0x08,    /* echo and hold are valid */
     BTL_IB_FLAG_AGAIN = 0x10,   /* a retransmission */
     BTL_IB_FLAG_NO_TAG = 0x20,  /* a segment of yours has a tag without a receiver here, yet */
@@ -181,7 +181,7 @@ enum {
 typedef struct btl_ib_wire_header {
     uint8_t version_type;
     uint8_t flags;
-    uint8_t spaces;
+    uint8_t channels;
     uint8_t tag;
     uint32_t connection;
     uint64_t token;
@@ -216,15 +216,15 @@ typedef struct btl_ib_wire_chunk {
 } btl_ib_wire_chunk_t;
 
 typedef struct btl_ib_wire_ack {
-    uint8_t space;
+    uint8_t channel;
     uint8_t ranges;
     uint16_t again;
     uint32_t ack;
     uint32_t limit;
 } btl_ib_wire_ack_t;
 
-/* In `space` of an ACK block: its ranges are refused. */
-#define BTL_IB_SPACE_REFUSED 0x80u
+/* In `channel` of an ACK block: its ranges are refused. */
+#define BTL_IB_space_REFUSED 0x80u
 
 typedef struct btl_ib_wire_range {
     uint16_t offset;
@@ -397,8 +397,8 @@ typedef struct btl_ib_burst {
 typedef struct btl_ib_view {
     uint8_t type; /* btl_ib_type_t */
     uint8_t flags;
-    uint8_t space;
-    uint8_t ack_space;
+    uint8_t channel;
+    uint8_t ack_channel;
     uint8_t tag; /* BUNDLE: the highest of its messages */
     uint16_t hold;
     uint16_t away;
@@ -493,7 +493,7 @@ btl_ib_wire_error_t btl_ib_wire_peek(uint8_t *data, uint32_t size, btl_ib_view_t
 
 /* One block of an ACK. */
 typedef struct btl_ib_ack_block {
-    uint32_t space;
+    uint32_t channel;
     bool refused; /* the ranges were refused; again and limit are not valid */
     uint32_t ack;
     uint32_t limit;

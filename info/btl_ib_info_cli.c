@@ -268,11 +268,16 @@ static bool take(btl_ib_info_args_t *args, int option)
 bool btl_ib_info_args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
 {
     static const struct option options[] = {
-        {"check", no_argument, NULL, 'c'},        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},      {"json", no_argument, NULL, 'j'},
-        {"np", required_argument, NULL, 'n'},     {"ppn", required_argument, NULL, 'p'},
-        {"queues", required_argument, NULL, 'q'}, {"transport", required_argument, NULL, 't'},
-        {"budget", required_argument, NULL, 'b'}, {NULL, 0, NULL, 0},
+        {"check", no_argument, NULL, 'c'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {"json", no_argument, NULL, 'j'},
+        {"np", required_argument, NULL, 'n'},
+        {"ppn", required_argument, NULL, 'p'},
+        {"queues", required_argument, NULL, 'q'},
+        {"transport", required_argument, NULL, 't'},
+        {"budget", required_argument, NULL, 'b'},
+        {NULL, 0, NULL, 0},
     };
     bool ok = true;
     int option;

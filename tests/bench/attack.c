@@ -17,15 +17,15 @@
 bench_forgery_t bench_forge(bench_t *bench, uint32_t to, uint32_t from, btl_ib_type_t type)
 {
     const bench_peer_t victim = bench_peer(bench, to, from);
-    const bench_space_t space = bench_space(bench, to, from, 0);
+    const bench_channel_t channel = bench_channel(bench, to, from, 0);
     bench_forgery_t forgery = {.size = sizeof(btl_ib_wire_header_t)};
 
     forgery.header = (btl_ib_wire_header_t){
         .version_type = (uint8_t) (BTL_IB_WIRE_VERSION << 4 | type),
         .connection = BTL_IB_LE32(victim.id),
         .token = BTL_IB_LE64(victim.token),
-        .seq = BTL_IB_LE32(space.expected),
-        .ack = BTL_IB_LE32(space.first),
+        .seq = BTL_IB_LE32(channel.expected),
+        .ack = BTL_IB_LE32(channel.first),
         .stamp = BTL_IB_LE32((uint32_t) bench->now),
     };
     return forgery;

@@ -3,14 +3,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * A bench for whole engines: a few processes in one thread, a network whose every datagram is in the
- * test's hands, and a clock that stands still unless the test moves it. The simulator tries what
- * networks do by chance; the bench is for what somebody does on purpose.
+/* A bench for whole engines: a few processes in one thread, a network whose every datagram is in
+ * the test's hands, and a clock that stands still unless the test moves it. The simulator tries
+ * what networks do by chance; the bench is for what somebody does on purpose.
  *
- * Datagrams lie on the `wire` until bench_flow() or the test itself hands them over. Messages carry
- * their number, so that the bench knows of each what became of it.
- */
+ * Datagrams lie on the `wire` until bench_flow() or the test itself hands them over. Messages carry their number,
+ * so that the bench knows of each what became of it. */
 
 #ifndef BTL_IB_BENCH_H
 #define BTL_IB_BENCH_H
@@ -245,7 +243,7 @@ void bench_throw(bench_t *bench, uint32_t to, uint32_t source, const void *data,
 /* ---- state.c: the only file that sees what is private in an engine ---- */
 
 /* A channel of a connection, as its host has it. Sequences but where it says else. */
-typedef struct bench_space {
+typedef struct bench_channel {
     uint32_t first, next; /* sent: the oldest not acknowledged, and the next new one */
     uint32_t limit;       /* the first that the peer gave no credit for */
     uint32_t in_flight;   /* segments */
@@ -253,7 +251,7 @@ typedef struct bench_space {
     uint32_t granted;     /* the first that the peer has no credit for */
     uint32_t grant, used; /* credits that the peer holds, and those of them that were used */
     uint64_t pool_granted, pool_depth; /* what all peers' credits take, and what there is */
-} bench_space_t;
+} bench_channel_t;
 
 /* A connection, as its host has it. */
 typedef struct bench_peer {
@@ -278,7 +276,7 @@ typedef struct bench_peer {
 } bench_peer_t;
 
 /* Zeros for a channel that is not. */
-bench_space_t bench_space(bench_t *bench, uint32_t i, uint32_t peer, uint32_t space);
+bench_channel_t bench_channel(bench_t *bench, uint32_t i, uint32_t peer, uint32_t channel);
 bench_peer_t bench_peer(bench_t *bench, uint32_t i, uint32_t peer);
 /* Bytes of the largest datagram on the path to that peer. */
 uint32_t bench_datagram_max(bench_t *bench, uint32_t i, uint32_t peer);
@@ -310,11 +308,9 @@ void bench_search_mtu(bench_t *bench, uint32_t i, uint32_t peer);
  * a loss back that was none. */
 const uint32_t *bench_count_undo(bench_t *bench, uint32_t i, uint32_t peer);
 
-/*
- * Write down all that can be seen of an engine, a line for each connection and channel. Without
- * `clocks` what any datagram of the peer's changes is left out: when it was heard, its newest stamp,
- * the acknowledgement owed.
- */
+/* Write down all that can be seen of an engine, a line for each connection and channel. Without
+ * `clocks` what any datagram of the peer's changes is left out: when it was heard, its newest
+ * stamp, the acknowledgement owed. */
 void bench_state(const bench_host_t *host, bool clocks, char out[BENCH_STATE_BYTES]);
 
 /* Every datagram that came was counted once, by what became of it; and what rails counted is what
@@ -338,8 +334,8 @@ typedef struct bench_forgery {
 bench_forgery_t bench_forge(bench_t *bench, uint32_t to, uint32_t from, btl_ib_type_t type);
 /* Append to the body. */
 void bench_append(bench_forgery_t *forgery, const void *data, uint32_t size);
-/* Throw it at `to`, from where `from` is, with the checksum that `to` wants. Keys nobody has but their
- * owners: if one is wanted the trailer is wrong. */
+/* Throw it at `to`, from where `from` is, with the checksum that `to` wants. Keys nobody has but
+ * their owners: if one is wanted the trailer is wrong. */
 void bench_throw_forgery(bench_t *bench, uint32_t to, uint32_t from,
                          const bench_forgery_t *forgery);
 

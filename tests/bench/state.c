@@ -18,26 +18,26 @@
 
 /* ---- what tests ask for ---- */
 
-bench_space_t bench_space(bench_t *bench, uint32_t i, uint32_t peer, uint32_t space)
+bench_channel_t bench_channel(bench_t *bench, uint32_t i, uint32_t peer, uint32_t channel)
 {
     const btl_ib_conn_t *conn = bench_conn(bench, i, peer);
 
-    bench_space_t seen = {0};
+    bench_channel_t seen = {0};
 
     BENCH_REQUIRE(conn != NULL);
-    if (space < conn->peer_queues->count) {
-        seen.first = conn->tx[space].sentmap.window.first;
-        seen.next = conn->tx[space].sentmap.window.next;
-        seen.limit = conn->tx[space].limit;
-        seen.in_flight = conn->tx[space].sentmap.in_flight;
+    if (channel < conn->peer_queues->count) {
+        seen.first = conn->tx[channel].sentmap.window.first;
+        seen.next = conn->tx[channel].sentmap.window.next;
+        seen.limit = conn->tx[channel].limit;
+        seen.in_flight = conn->tx[channel].sentmap.in_flight;
     }
-    if (space < conn->rail->queues.count) {
-        seen.expected = conn->rx[space].window.next;
-        seen.granted = conn->rx[space].credit.limit;
-        seen.grant = conn->rx[space].credit.grant;
-        seen.used = conn->rx[space].credit.used;
-        seen.pool_granted = conn->rail->credit[space].granted;
-        seen.pool_depth = conn->rail->credit[space].depth;
+    if (channel < conn->rail->queues.count) {
+        seen.expected = conn->rx[channel].window.next;
+        seen.granted = conn->rx[channel].credit.limit;
+        seen.grant = conn->rx[channel].credit.grant;
+        seen.used = conn->rx[channel].credit.used;
+        seen.pool_granted = conn->rail->credit[channel].granted;
+        seen.pool_depth = conn->rail->credit[channel].depth;
     }
     return seen;
 }
@@ -168,16 +168,16 @@ static uint32_t length(const btl_ib_list_t *list)
     return n;
 }
 
-static void write_spaces(writer_t *w, const btl_ib_conn_t *conn)
+static void write_channels(writer_t *w, const btl_ib_conn_t *conn)
 {
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        const btl_ib_tx_space_t *tx = &conn->tx[i];
+        const btl_ib_tx_channel_t *tx = &conn->tx[i];
         write_down(w, "  tx %u: first %u next %u limit %u in flight %u pending %u\n", i,
                    tx->sentmap.window.first, tx->sentmap.window.next, tx->limit,
                    tx->sentmap.in_flight, length(&tx->submit.pending));
     }
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
-        const btl_ib_rx_space_t *rx = &conn->rx[i];
+        const btl_ib_rx_channel_t *rx = &conn->rx[i];
         write_down(w, "  rx %u: next %u top %u above %u grant %u used %u limit %u\n", i,
                    rx->window.next, rx->window.top, rx->window.above, rx->credit.grant,
                    rx->credit.used, rx->credit.limit);
@@ -213,7 +213,7 @@ static void write_conn(writer_t *w, const btl_ib_conn_t *conn, bool clocks)
             conn->recovery.heard_at, conn->ack.echo, conn->ack.due, conn->recovery.no_tag_at,
             conn->ack.no_tag, conn->recovery.refused_since);
     }
-    write_spaces(w, conn);
+    write_channels(w, conn);
 }
 
 static void write_conns(writer_t *w, const btl_ib_list_t *conns, bool clocks)
@@ -251,7 +251,7 @@ void bench_check_counters(const bench_host_t *host)
 static void check_tx(const btl_ib_conn_t *conn, uint32_t *in_flight)
 {
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        const btl_ib_tx_space_t *tx = &conn->tx[i];
+        const btl_ib_tx_channel_t *tx = &conn->tx[i];
         uint32_t span = tx->sentmap.window.next - tx->sentmap.window.first;
         BENCH_REQUIRE(span <= tx->sentmap.window.size && span <= BTL_IB_WINDOW_LIMIT);
         BENCH_REQUIRE(tx->sentmap.in_flight <= span);
@@ -265,7 +265,7 @@ static void check_tx(const btl_ib_conn_t *conn, uint32_t *in_flight)
 static void check_rx(const btl_ib_conn_t *conn, uint64_t *granted)
 {
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
-        const btl_ib_rx_space_t *rx = &conn->rx[i];
+        const btl_ib_rx_channel_t *rx = &conn->rx[i];
         uint32_t span = rx->window.top - rx->window.next;
         BENCH_REQUIRE(span <= rx->window.bits && rx->window.above <= span);
         BENCH_REQUIRE((span == 0) == (rx->window.above == 0));

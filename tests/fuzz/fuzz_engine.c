@@ -3,12 +3,10 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * libFuzzer target: engines among which somebody knows tokens and does what he likes, processes come
- * and go, devices fail. No crash, no leak, bounded memory, sums that agree, each datagram counted
- * once. As long as nothing was forged under a valid token nothing is delivered twice or made up, and
- * if nothing ended either, everything gets through.
- */
+/* libFuzzer target: engines among which somebody knows tokens and does what he likes, processes
+ * come and go, devices fail. No crash, no leak, bounded memory, sums that agree, each datagram
+ * counted once. As long as nothing was forged under a valid token nothing is delivered twice or
+ * made up, and if nothing ended either, everything gets through. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,11 +47,11 @@ static bench_peer_t peer(script_t *script, const route_t *route)
 }
 
 /* A channel of it, or zeros. */
-static bench_space_t channel(script_t *script, const route_t *route, uint32_t space)
+static bench_channel_t channel_of(script_t *script, const route_t *route, uint32_t channel)
 {
     return bench_conn(&script->bench, route->to, route->from) == NULL
-               ? (bench_space_t){0}
-               : bench_space(&script->bench, route->to, route->from, space);
+               ? (bench_channel_t){0}
+               : bench_channel(&script->bench, route->to, route->from, channel);
 }
 
 static void add_connect(script_t *script, bench_forgery_t *forgery, uint32_t to, uint32_t from)
@@ -83,14 +81,14 @@ static void add_acks(script_t *script, bench_forgery_t *forgery, const route_t *
 
     if (what & 0x80) { /* names something that may come again */
         forgery->header.flags |= BTL_IB_FLAG_READY;
-        forgery->header.spaces = what >> 4 & 3;
-        forgery->header.seq = BTL_IB_LE32(channel(script, route, 0).first + script_near(script));
+        forgery->header.channels = what >> 4 & 3;
+        forgery->header.seq = BTL_IB_LE32(channel_of(script, route, 0).first + script_near(script));
     }
     for (uint32_t n = what % 5; n > 0; n--) {
-        uint8_t space = script_u8(script) % 8;
-        const bench_space_t sent = channel(script, route, space);
+        uint8_t channel = script_u8(script) % 8;
+        const bench_channel_t sent = channel_of(script, route, channel);
         btl_ib_wire_ack_t block = {
-            .space = space,
+            .channel = channel,
             .ranges = script_u8(script) % 4,
             .ack = BTL_IB_LE32(sent.first + script_near(script)),
             .limit = BTL_IB_LE32(sent.limit + script_near(script)),
@@ -267,7 +265,7 @@ static void bend(script_t *script, bench_forgery_t *forgery)
         header->credits = BTL_IB_LE16(script_u16(script));
     }
     if (which & 4) {
-        header->spaces = script_u8(script);
+        header->channels = script_u8(script);
     }
     if (which & 8) {
         header->flags = script_u8(script);

@@ -125,7 +125,7 @@ static void check(const btl_ib_view_t *view, const uint8_t *datagram, size_t siz
 
     REQUIRE(size >= headers && size <= BTL_IB_DATAGRAM_MAX);
     REQUIRE((view->flags & ~BTL_IB_FLAGS_ALL) == 0);
-    REQUIRE(view->space < BTL_IB_QUEUES_MAX && view->ack_space < BTL_IB_QUEUES_MAX);
+    REQUIRE(view->channel < BTL_IB_QUEUES_MAX && view->ack_channel < BTL_IB_QUEUES_MAX);
     REQUIRE(view->limit - view->ack <= UINT16_MAX);
     if (view->flags & BTL_IB_FLAG_CONNECT) {
         headers += sizeof(btl_ib_wire_connect_t);

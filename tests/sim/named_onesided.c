@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Scenarios with one-sided operations. Each operation checks its own outcome and the memory (onesided.c);
- * here is said what must come of them in these situations. */
+/* Scenarios with one-sided operations. Each operation checks its own outcome and the memory
+ * (onesided.c); here is said what must come of them in these situations. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -62,7 +62,8 @@ void ops_clean(sim_t *sim)
     finish(sim);
 }
 
-/* Many GETs at once, and then a message in pieces on the same channel: it does not wait for all of them. */
+/* Many GETs at once, and then a message in pieces on the same channel: it does not wait for all
+ * of them. */
 void ops_take_turns(sim_t *sim)
 {
     two(sim);
@@ -146,7 +147,7 @@ static void refuse_one(sim_t *sim, btl_ib_op_kind_t kind, flaw_t flaw)
     onesided_t *op = work(sim, 0, kind, bytes);
 
     op->flaw = flaw;
-    say(sim, 0, 1, 5000, 1000); /* the space that it leaves is closed, or this would not come */
+    say(sim, 0, 1, 5000, 1000); /* the channel that it leaves is closed, or this would not come */
     work(sim, 0, BTL_IB_OP_PUT, 5000);
     run_settle(sim, SIM_S(1));
     must_end(sim, op, -EACCES);
@@ -154,8 +155,8 @@ static void refuse_one(sim_t *sim, btl_ib_op_kind_t kind, flaw_t flaw)
     arena_check(&sim->procs[1]);
 }
 
-/* Every kind with everything that can be wrong with it: an error for the initiator, nothing changed, the
- * cause counted, and what goes on beside it is not disturbed. */
+/* Every kind with everything that can be wrong with it: an error for the initiator, nothing
+ * changed, the cause counted, and what goes on beside it is not disturbed. */
 void ops_refused(sim_t *sim)
 {
     two(sim);
@@ -234,8 +235,8 @@ static bool keep_put(sim_t *sim, const datagram_t *d)
     return false;
 }
 
-/* A second copy of a PUT comes after its region was removed and its memory used for something else, and
- * once more when another region has its place. */
+/* A second copy of a PUT comes after its region was removed and its memory used for something
+ * else, and once more when another region has its place. */
 void ops_late_put(sim_t *sim)
 {
     for (int times = 0; times < 2; times++) {
@@ -304,8 +305,8 @@ static void work_of_all_kinds(sim_t *sim)
     }
 }
 
-/* With operations under way one side destroys the connection, drains it, or restarts: each of them ends
- * once, and those that come later work again. */
+/* With operations under way one side destroys the connection, drains it, or restarts: each of
+ * them ends once, and those that come later work again. */
 void ops_cut_off(sim_t *sim)
 {
     for (uint32_t how = DESTROYED; how <= RESTARTED; how++) {
@@ -334,8 +335,8 @@ static bool drop_of_0(sim_t *sim, const datagram_t *d)
     return sim->now < sim->scratch[0] && (d->from == 0 || type_of(d) == BTL_IB_TYPE_CLOSE);
 }
 
-/* The asker closes, which its peer does not hear, and asks anew: it must not take what is still under way
- * to its first life for the answer. */
+/* The asker closes, which its peer does not hear, and asks anew: it must not take what is still
+ * under way to its first life for the answer. */
 void ops_old_answers(sim_t *sim)
 {
     two(sim);
@@ -363,8 +364,8 @@ static bool drop_answers(sim_t *sim, const datagram_t *d)
     return answer || (d->from == 1 && sim->now >= sim->scratch[0]);
 }
 
-/* The peer acknowledges a request, and dies before its answer comes: with nothing of ours on the way,
- * the silence has to be noticed all the same. */
+/* The peer acknowledges a request, and dies before its answer comes: with nothing of ours on the
+ * way, the silence has to be noticed all the same. */
 void ops_answer_never(sim_t *sim)
 {
     two(sim);

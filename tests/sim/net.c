@@ -220,8 +220,8 @@ static void corrupt_field(sim_t *sim, datagram_t *d, uint32_t which)
         d->data[offsetof(btl_ib_wire_header_t, length) + bits % 2] ^=
             (uint8_t) (1u << (bits >> 8) % 8);
         break;
-    case 9: /* a space that does not exist */
-        d->data[offsetof(btl_ib_wire_header_t, spaces)] |= (uint8_t) (bits % 2 ? 0x0f : 0xf0);
+    case 9: /* a channel that does not exist */
+        d->data[offsetof(btl_ib_wire_header_t, channels)] |= (uint8_t) (bits % 2 ? 0x0f : 0xf0);
         break;
     default:                                    /* a time away of what is not echoed */
         if (!(d->data[1] & BTL_IB_FLAG_ECHO)) { /* encrypted it may be anything already */

@@ -57,25 +57,25 @@ static promise_t *current_promise(sim_t *sim, proc_t *sender, proc_t *receiver, 
     return first ? promise : NULL;
 }
 
-static void note_limit(proc_t *granter, uint32_t rail, promise_t *promise, uint32_t space,
+static void note_limit(proc_t *granter, uint32_t rail, promise_t *promise, uint32_t channel,
                        uint32_t ack, uint32_t limit)
 {
     const btl_ib_queue_table_t *table = table_of(granter, rail);
 
-    if (space >= table->count) {
-        sim_fail(granter->sim, "p%u acknowledges space %u, but has %u queues", granter->index,
-                 space, table->count);
+    if (channel >= table->count) {
+        sim_fail(granter->sim, "p%u acknowledges channel %u, but has %u queues", granter->index,
+                 channel, table->count);
     }
-    if (table->q[space].type != BTL_IB_QUEUE_PER_PEER) {
+    if (table->q[channel].type != BTL_IB_QUEUE_PER_PEER) {
         return;
     }
-    uint32_t open = limit - granter->config.first_seq - promise->arrived[space];
-    if (limit - ack > UINT16_MAX || (int32_t) open > (int32_t) table->q[space].num) {
+    uint32_t open = limit - granter->config.first_seq - promise->arrived[channel];
+    if (limit - ack > UINT16_MAX || (int32_t) open > (int32_t) table->q[channel].num) {
         sim_fail(granter->sim, "p%u has %u credits open on queue %u, but only %u buffers",
-                 granter->index, open, space, table->q[space].num);
+                 granter->index, open, channel, table->q[channel].num);
     }
-    if ((int32_t) (limit - promise->limit[space]) > 0) {
-        promise->limit[space] = limit;
+    if ((int32_t) (limit - promise->limit[channel]) > 0) {
+        promise->limit[channel] = limit;
     }
 }
 
@@ -87,14 +87,14 @@ static void note_grants(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_
         return;
     }
     if (view->flags & BTL_IB_FLAG_ACK) {
-        note_limit(proc, rail, promise, view->ack_space, view->ack, view->limit);
+        note_limit(proc, rail, promise, view->ack_channel, view->ack, view->limit);
     }
     if (view->type == BTL_IB_TYPE_ACK) {
         btl_ib_ack_block_t block;
         uint32_t offset = 0;
         while (btl_ib_wire_next_block(view, &offset, &block)) {
             if (!block.refused) {
-                note_limit(proc, rail, promise, block.space, block.ack, block.limit);
+                note_limit(proc, rail, promise, block.channel, block.ack, block.limit);
             }
         }
     }
@@ -104,27 +104,27 @@ static void check_credit(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib
 {
     const btl_ib_queue_table_t *table = table_of(peer, rail);
 
-    if (view->space >= table->count) {
-        sim_fail(proc->sim, "p%u sends on channel %u, but p%u has %u", proc->index, view->space,
+    if (view->channel >= table->count) {
+        sim_fail(proc->sim, "p%u sends on channel %u, but p%u has %u", proc->index, view->channel,
                  peer->index, table->count);
     }
     const promise_t *promise = current_promise(proc->sim, proc, peer, rail);
-    if (promise != NULL && table->q[view->space].type == BTL_IB_QUEUE_PER_PEER
-        && (int32_t) (view->seq - promise->limit[view->space]) >= 0) {
+    if (promise != NULL && table->q[view->channel].type == BTL_IB_QUEUE_PER_PEER
+        && (int32_t) (view->seq - promise->limit[view->channel]) >= 0) {
         sim_fail(proc->sim, "p%u sends sequence %u of channel %u, but p%u granted up to %u",
-                 proc->index, view->seq, view->space, peer->index, promise->limit[view->space]);
+                 proc->index, view->seq, view->channel, peer->index, promise->limit[view->channel]);
     }
-    /* Nothing is lost, nor known by SACK. By another rail than its own a connection may meet a peer that
-     * does not know it there yet. */
+    /* Nothing is lost, nor known by SACK. By another rail than its own a connection may meet a
+     * peer that does not know it there yet. */
     bool strict = proc->sim->clean
                   || (proc->sim->resting && proc->sim->hole == 0
                       && btl_ib_engine_counters(proc->engine)->failovers == 0);
-    if (promise != NULL && strict && table->q[view->space].type == BTL_IB_QUEUE_SHARED
-        && (int32_t) (view->seq + 1 - promise->acked[view->space])
-               > (int32_t) table->q[view->space].max_pending) {
+    if (promise != NULL && strict && table->q[view->channel].type == BTL_IB_QUEUE_SHARED
+        && (int32_t) (view->seq + 1 - promise->acked[view->channel])
+               > (int32_t) table->q[view->channel].max_pending) {
         sim_fail(proc->sim, "p%u has %u segments on the way on queue %u, at most %u are allowed",
-                 proc->index, view->seq + 1 - promise->acked[view->space], view->space,
-                 table->q[view->space].max_pending);
+                 proc->index, view->seq + 1 - promise->acked[view->channel], view->channel,
+                 table->q[view->channel].max_pending);
     }
 }
 
@@ -227,8 +227,8 @@ static void put_memory(void *context, void *memory)
 
 static const btl_ib_mem_t parts_memory = {get_memory, put_memory, NULL};
 
-/* When all parts of a segment have been sent it is as if it had been sent as a whole. False: others are
- * missing. */
+/* When all parts of a segment have been sent it is as if it had been sent as a whole. False:
+ * others are missing. */
 static bool put_together(proc_t *proc, uint32_t peer, uint32_t rail, btl_ib_view_t *view,
                          btl_ib_refragment_t **whole)
 {
@@ -238,7 +238,8 @@ static bool put_together(proc_t *proc, uint32_t peer, uint32_t rail, btl_ib_view
         promise->parts_token = view->token;
         btl_ib_refragment_drop(&promise->parts, &parts_memory);
     }
-    if (btl_ib_refragment_add(&promise->parts, &parts_memory, view, whole) != BTL_IB_PARTS_COMPLETE) {
+    if (btl_ib_refragment_add(&promise->parts, &parts_memory, view, whole)
+        != BTL_IB_PARTS_COMPLETE) {
         return false;
     }
     view->type = (*whole)->type;
@@ -295,8 +296,8 @@ static void check_request(proc_t *proc, const proc_t *to, uint32_t rail, const b
     }
 }
 
-/* A process that restarted numbers its operations anew: what still answers those of the life before, to its
- * old token, may name one of the new. */
+/* A process that restarted numbers its operations anew: what still answers those of the life
+ * before, to its old token, may name one of the new. */
 static void check_answer(proc_t *proc, const proc_t *to, uint32_t rail, const btl_ib_view_t *view)
 {
     const onesided_t *op = operation_of(proc->sim, to, proc, rail, view);
@@ -332,10 +333,10 @@ static void check_one_sided(proc_t *proc, const proc_t *to, uint32_t rail,
     }
 }
 
-static void note_acked(promise_t *promise, uint32_t space, uint32_t ack)
+static void note_acked(promise_t *promise, uint32_t channel, uint32_t ack)
 {
-    if (space < BTL_IB_QUEUES_MAX && (int32_t) (ack - promise->acked[space]) > 0) {
-        promise->acked[space] = ack;
+    if (channel < BTL_IB_QUEUES_MAX && (int32_t) (ack - promise->acked[channel]) > 0) {
+        promise->acked[channel] = ack;
     }
 }
 
@@ -346,10 +347,10 @@ static void note_acks(promise_t *promise, const btl_ib_view_t *view)
 
     if (view->type == BTL_IB_TYPE_ACK) {
         while (btl_ib_wire_next_block(view, &offset, &block)) {
-            note_acked(promise, block.space, block.ack);
+            note_acked(promise, block.channel, block.ack);
         }
     } else if (view->flags & BTL_IB_FLAG_ACK) {
-        note_acked(promise, view->ack_space, view->ack);
+        note_acked(promise, view->ack_channel, view->ack);
     }
 }
 
@@ -368,7 +369,7 @@ void wiretap_arrived(proc_t *proc, uint32_t rail, uint32_t from, uint8_t *data, 
     }
     if (btl_ib_type_is_sequenced(view.type)) {
         promise_t *promise = promise_of(proc->sim, peer, proc->index, rail);
-        promise->arrived[view.space] += view.type == BTL_IB_TYPE_SKIP ? view.skip : 1;
+        promise->arrived[view.channel] += view.type == BTL_IB_TYPE_SKIP ? view.skip : 1;
     }
     if (view.type != BTL_IB_TYPE_CLOSE) {
         promise_t *promise = current_promise(proc->sim, proc, peer, rail);
@@ -398,8 +399,8 @@ static void check_unused(const proc_t *proc, const uint8_t *plain, const btl_ib_
     bool acks = view->flags & BTL_IB_FLAG_ACK, echoes = view->flags & BTL_IB_FLAG_ECHO;
 
     memcpy(&header, plain, sizeof(header));
-    if ((!numbered && (header.seq != 0 || (header.spaces & 0xf) != 0))
-        || (!acks && (header.ack != 0 || header.credits != 0 || header.spaces >> 4 != 0))
+    if ((!numbered && (header.seq != 0 || (header.channels & 0xf) != 0))
+        || (!acks && (header.ack != 0 || header.credits != 0 || header.channels >> 4 != 0))
         || (!echoes && (header.echo != 0 || header.hold != 0 || header.away != 0))) {
         sim_fail(proc->sim, "p%u sends type %u, flags %02x with fields that it has not",
                  proc->index, view->type, view->flags);
@@ -473,13 +474,14 @@ uint32_t wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, ui
     }
     if (view.flags & BTL_IB_FLAG_AGAIN) {
         proc->again++;
-        /* A SKIP may have waited for a sign of life of the peer; who changes his way sends all again. */
+        /* A SKIP may have waited for a sign of life of the peer; who changes his way sends all
+         * again. */
         bool rest = sim->resting && sim->hole == 0 && view.type != BTL_IB_TYPE_SKIP
                     && one_ack_tells_all(proc, to, rail) && run_steady(sim, proc, to, rail)
                     && btl_ib_engine_counters(proc->engine)->failovers == 0;
         if (sim->clean || rest) {
             sim_fail(sim, "p%u sends p%u sequence %u of channel %u again, on a clean network",
-                     proc->index, peer, view.seq, view.space);
+                     proc->index, peer, view.seq, view.channel);
         }
     }
     note_grants(proc, to, rail, &view);

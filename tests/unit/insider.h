@@ -33,9 +33,9 @@ static inline bench_peer_t victim(bench_t *bench)
 }
 
 /* Of the one lied to. */
-static inline bench_space_t channel(bench_t *bench, uint32_t space)
+static inline bench_channel_t channel_of(bench_t *bench, uint32_t channel)
 {
-    return bench_space(bench, 0, 1, space);
+    return bench_channel(bench, 0, 1, channel);
 }
 
 /* A DATA segment that would be delivered if nothing else were wrong with it. */
@@ -48,7 +48,7 @@ static inline bench_forgery_t data(bench_t *bench, uint32_t size)
     return forgery;
 }
 
-/* A job in which host 0 has 20 segments in flight in space 2, which the network holds. */
+/* A job in which host 0 has 20 segments in flight in channel 2, which the network holds. */
 static inline bench_t *job_in_flight(void)
 {
     bench_t *bench = job();
@@ -57,7 +57,7 @@ static inline bench_t *job_in_flight(void)
         bench_send(bench, 0, 1, 1400, 1);
     }
     bench_turn(bench, 0); /* what waited for company */
-    assert_int_equal(channel(bench, 2).next - channel(bench, 2).first, 20);
+    assert_int_equal(channel_of(bench, 2).next - channel_of(bench, 2).first, 20);
     return bench;
 }
 

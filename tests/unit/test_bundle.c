@@ -54,13 +54,13 @@ static uint32_t type_on_wire(const bench_t *bench, uint32_t n)
 
 static uint32_t channel_on_wire(const bench_t *bench, uint32_t n)
 {
-    return on_wire(bench, n)->data[offsetof(btl_ib_wire_header_t, spaces)] & 0xf;
+    return on_wire(bench, n)->data[offsetof(btl_ib_wire_header_t, channels)] & 0xf;
 }
 
 /* ---- leaving ---- */
 
-/* Two leave at once, whatever their sender does next; what follows leaves in one datagram with the next
- * turn, and is complete then and not before. */
+/* Two leave at once, whatever their sender does next; what follows leaves in one datagram with
+ * the next turn, and is complete then and not before. */
 static void first_leave_at_once(void **state)
 {
     bench_t *bench = pair();
@@ -132,7 +132,8 @@ static bench_t *pair_with_trains(uint32_t credits)
     return pair_that_joins("P,256,256:P,1472,1024", credits);
 }
 
-/* What is left of a window waits for the rest of a train, if it is less than a third of what is under way. */
+/* What is left of a window waits for the rest of a train, if it is less than a third of what is
+ * under way. */
 static void room_for_a_train(void **state)
 {
     static const uint32_t credits[] = {46 + 14, 46 + 15};
@@ -172,7 +173,8 @@ static void room_on_a_long_path(void **state)
     }
 }
 
-/* What waits for more room waits for acknowledgements of its own channel: others may never have less under way. */
+/* What waits for more room waits for acknowledgements of its own channel: others may never have
+ * less under way. */
 static void room_beside_other_channels(void **state)
 {
     bench_t *bench = pair_that_joins("P,256,256:P,800,512:P,1472,16", 256);
@@ -190,7 +192,8 @@ static void room_beside_other_channels(void **state)
     end(bench);
 }
 
-/* The train after which there is no room asks for its acknowledgement: whoever expects to answer would hold it back. */
+/* The train after which there is no room asks for its acknowledgement: whoever expects to answer
+ * would hold it back. */
 static void waiting_for_room_asks(void **state)
 {
     bench_t *bench = pair_with_trains(1024);
@@ -210,8 +213,8 @@ static void waiting_for_room_asks(void **state)
     end(bench);
 }
 
-/* Where datagrams are joined long messages of a burst leave in full trains, and what is left of one goes with the
- * next, or in the next turn. The first of a turn leave whole. */
+/* Where datagrams are joined long messages of a burst leave in full trains, and what is left of
+ * one goes with the next, or in the next turn. The first of a turn leave whole. */
 static void trains_leave_full(void **state)
 {
     bench_t *bench = pair_with_trains(1024);
@@ -252,8 +255,8 @@ static void sendi_declines(void **state)
     end(bench);
 }
 
-/* Who sends one after the other, and waits for each, gains nothing by waiting: more and more leave at
- * once, up to 16 in a turn; a burst puts an end to that. */
+/* Who sends one after the other, and waits for each, gains nothing by waiting: more and more
+ * leave at once, up to 16 in a turn; a burst puts an end to that. */
 static void lonely(void **state)
 {
     bench_t *bench = pair();
@@ -285,8 +288,8 @@ static void lonely(void **state)
     end(bench);
 }
 
-/* Who computes before he comes back wants all of it to leave: each time that what waited had to wait for
- * long twice as many leave at once. */
+/* Who computes before he comes back wants all of it to leave: each time that what waited had to
+ * wait for long twice as many leave at once. */
 static void who_computes_is_not_held_up(void **state)
 {
     static const uint64_t computes[] = {150, 170}; /* 20 us for each that waits */
@@ -355,7 +358,8 @@ static void leaves_before_others_are_taken_in(void **state)
     end(bench);
 }
 
-/* Operations are held like messages: the first leave at once, the others in one call of the transport. */
+/* Operations are held like messages: the first leave at once, the others in one call of the
+ * transport. */
 static void operations_leave_together(void **state)
 {
     static const btl_ib_op_kind_t kinds[] = {BTL_IB_OP_PUT, BTL_IB_OP_GET, BTL_IB_OP_ATOMIC};
@@ -437,7 +441,7 @@ static void channels(void **state)
         end(bench);
     }
     bench_t *bench = pair();
-    while (bench_space(bench, 0, 1, 2).in_flight < 32) { /* max_pending of that queue */
+    while (bench_channel(bench, 0, 1, 2).in_flight < 32) { /* max_pending of that queue */
         bench_send(bench, 0, 1, 1400, 1);
         bench_turn(bench, 0);
     }
@@ -497,7 +501,8 @@ static void equal_sizes(void **state)
     end(bench);
 }
 
-/* Where messages were before the transport took them they are again if it does not, and in order. */
+/* Where messages were before the transport took them they are again if it does not, and in
+ * order. */
 static void refused_by_the_transport(void **state)
 {
     (void) state;

@@ -32,7 +32,7 @@ static void write_header(uint32_t i)
     const btl_ib_wire_header_t header = {
         .version_type = (uint8_t) (BTL_IB_WIRE_VERSION << 4 | burst.type),
         .flags = BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO,
-        .spaces = 1,
+        .channels = 1,
         .tag = burst.type == BTL_IB_TYPE_CHUNK ? 7 : 0,
         .connection = BTL_IB_LE32(3),
         .token = BTL_IB_LE64(UINT64_C(0x123456789abcdef0)),

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Paths that carry more to one peer than to another: datagrams, trains of them, and credits by what each does. */
+/* Paths that carry more to one peer than to another: datagrams, trains of them, and credits by
+ * what each does. */
 
 #include <errno.h>
 #include <setjmp.h>
@@ -54,8 +55,8 @@ static bench_t *network(void)
     return bench;
 }
 
-/* The largest datagram that the wire sees from one host to another while it sends a message; the bench itself
- * demands that none is larger than its path. */
+/* The largest datagram that the wire sees from one host to another while it sends a message; the
+ * bench itself demands that none is larger than its path. */
 static uint32_t largest(bench_t *bench, uint32_t from, uint32_t to)
 {
     uint32_t size = 0;
@@ -155,11 +156,11 @@ static uint32_t grant_after_stream(bench_t *bench, uint32_t from)
     }
     assert_true(bench_settle(bench, 10 * SECOND));
     bench_check_accounts(&bench->hosts[0]);
-    return bench_space(bench, 0, from, DATA).grant;
+    return bench_channel(bench, 0, from, DATA).grant;
 }
 
-/* A peer whose datagrams are small gets as many credits as the receiver has room for those, and not for the
- * largest. */
+/* A peer whose datagrams are small gets as many credits as the receiver has room for those, and
+ * not for the largest. */
 static void credits_by_size(void **state)
 {
     bench_t *bench = network();
@@ -171,12 +172,13 @@ static void credits_by_size(void **state)
     bench = network();
     const uint32_t narrow = grant_after_stream(bench, 2);
     assert_in_range(narrow, 2 * wide, HELD / (NARROW + 256));
-    /* Who comes later gets his share of the room, which is in bytes, once the first uses his credits. */
+    /* Who comes later gets his share of the room, which is in bytes, once the first uses his
+     * credits. */
     for (int round = 0; round < 10; round++) {
         (void) grant_after_stream(bench, 1);
         (void) grant_after_stream(bench, 2);
     }
-    const bench_space_t held = bench_space(bench, 0, 1, DATA);
+    const bench_channel_t held = bench_channel(bench, 0, 1, DATA);
     assert_in_range(held.pool_granted, 1, held.pool_depth);
     assert_in_range(grant_after_stream(bench, 1), 16, wide / 2 + 1);
     assert_in_range(grant_after_stream(bench, 2), wide, narrow / 2 + 1);
@@ -313,14 +315,14 @@ static void probes_count_for_their_way(void **state)
 }
 
 /* Is it a chunk, or a part of one? */
-static bool is_chunk(const bench_datagram_t *d, uint32_t *space)
+static bool is_chunk(const bench_datagram_t *d, uint32_t *channel)
 {
     btl_ib_view_t view;
 
     if (btl_ib_wire_parse((uint8_t *) (uintptr_t) d->data, d->size, &view) != BTL_IB_WIRE_OK) {
         return false;
     }
-    *space = view.space;
+    *channel = view.channel;
     return view.type == BTL_IB_TYPE_CHUNK
            || (view.type == BTL_IB_TYPE_PART && view.part.type == BTL_IB_TYPE_CHUNK);
 }
@@ -334,7 +336,7 @@ static void a_smaller_rail(void **state)
     (void) state;
     for (int in_place = 0; in_place < 2; in_place++) {
         bench_t *bench = new_network();
-        uint32_t space, chunks = 0;
+        uint32_t channel, chunks = 0;
 
         for (int i = 0; i < 2; i++) {
             strcpy(bench->hosts[i].queues, "P,256,512,256,64:P,1472,512,256,64:P,3000,512,256,64:"
@@ -356,8 +358,8 @@ static void a_smaller_rail(void **state)
         bench_send(bench, 0, 1, 20000, 1);
         assert_true(bench_settle(bench, SECOND));
         for (const bench_datagram_t *d = bench->tape.first; d != NULL; d = d->next) {
-            if (is_chunk(d, &space)) {
-                assert_int_equal(space, 3);
+            if (is_chunk(d, &channel)) {
+                assert_int_equal(channel, 3);
                 chunks++;
             }
         }

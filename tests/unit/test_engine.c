@@ -65,15 +65,15 @@ static bool loses_all_to_0(bench_t *bench, const bench_datagram_t *datagram)
     return datagram->to / BENCH_RAILS == 0;
 }
 
-/* All was acknowledged, all credit used, and the news of more lost: the sender has nothing in flight
- * that could be repeated, and asks. */
+/* All was acknowledged, all credit used, and the news of more lost: the sender has nothing in
+ * flight that could be repeated, and asks. */
 static void a_probe_for_credit(void **state)
 {
     bench_t *bench = new_bench();
 
     use_queues(bench, "P,200,4,2,1");
     acquaint(bench);
-    uint32_t limit = bench_space(bench, 0, 1, 0).limit;
+    uint32_t limit = bench_channel(bench, 0, 1, 0).limit;
     bench->loses = loses_all_from_1;
     for (int i = 0; i < 20; i++) {
         bench_send(bench, 0, 1, 20, 1);
@@ -81,12 +81,12 @@ static void a_probe_for_credit(void **state)
     bench_flow(bench);
     bench_clear(&bench->wire);
     bench_forgery_t ack = bench_forge(bench, 0, 1, BTL_IB_TYPE_ACK); /* with no news of credit */
-    btl_ib_wire_ack_t block = {.ack = BTL_IB_LE32(bench_space(bench, 0, 1, 0).next),
+    btl_ib_wire_ack_t block = {.ack = BTL_IB_LE32(bench_channel(bench, 0, 1, 0).next),
                                .limit = BTL_IB_LE32(limit)};
     bench_append(&ack, &block, sizeof(block));
     bench_throw_forgery(bench, 0, 1, &ack);
     assert_int_equal(bench_peer(bench, 0, 1).unacked, 0);
-    assert_int_equal(bench_space(bench, 0, 1, 0).next, bench_space(bench, 0, 1, 0).limit);
+    assert_int_equal(bench_channel(bench, 0, 1, 0).next, bench_channel(bench, 0, 1, 0).limit);
     assert_false(btl_ib_conn_drained(bench_conn(bench, 0, 1))); /* others wait to be sent */
     bench->loses = NULL;
     assert_true(bench_settle(bench, bench->hosts[0].config.rto_max));
@@ -97,8 +97,8 @@ static void a_probe_for_credit(void **state)
 
 /* ---- pace ---- */
 
-/* The first answer took 20 s, because somebody was away. The pace that follows from that must not outlive
- * the next answers. */
+/* The first answer took 20 s, because somebody was away. The pace that follows from that must
+ * not outlive the next answers. */
 static void a_pace_of_long_ago(void **state)
 {
     bench_t *bench = new_bench();
@@ -147,8 +147,8 @@ static void reasons_of_death(void **state)
     (void) state;
 }
 
-/* A message that the receiver finds too long is dropped chunk by chunk, and those in chunks behind it
- * wait; shorter ones, and the other way, get through. */
+/* A message that the receiver finds too long is dropped chunk by chunk, and those in chunks
+ * behind it wait; shorter ones, and the other way, get through. */
 static void peers_with_other_limits(void **state)
 {
     bench_t *bench = new_bench();
@@ -213,8 +213,8 @@ static void kick_1(bench_t *bench)
     }
 }
 
-/* Fragments are handed up one after the other, whatever comes while one is in its callback, and what was
- * acknowledged outlives its connection. */
+/* Fragments are handed up one after the other, whatever comes while one is in its callback, and
+ * what was acknowledged outlives its connection. */
 static void one_callback_after_the_other(void **state)
 {
     for (uint64_t way = 0; way < 4; way++) {
@@ -250,9 +250,9 @@ static bool loses_fragment_0(bench_t *bench, const bench_datagram_t *datagram)
     return fragment == 0;
 }
 
-/* The first of three never comes. When the peer closes the others are handed up: it was told that they
- * are there. When the connection dies they are not: nobody is there who was told, and a message of
- * which a piece is missing had better not go on before the death is known. */
+/* The first of three never comes. When the peer closes the others are handed up: it was told
+ * that they are there. When the connection dies they are not: nobody is there who was told, and
+ * a message of which a piece is missing had better not go on before the death is known. */
 static void an_end_over_a_gap(void **state)
 {
     for (int dies = 0; dies < 2; dies++) {
@@ -314,7 +314,8 @@ static void a_close_while_fragments_wait(void **state)
     (void) state;
 }
 
-/* Both close at once, with data on the way; neither waits for the other, and both can begin anew. */
+/* Both close at once, with data on the way; neither waits for the other, and both can begin
+ * anew. */
 static void both_close_at_once(void **state)
 {
     for (int again = 0; again < 2; again++) {
@@ -423,8 +424,8 @@ static void calls_that_cannot_be(void **state)
 
 /* ---- limits on all connections ---- */
 
-/* Host 3's network is good. Every twelfth segment of host 0 comes to host 1, and what host 2 answers
- * is lost; later (scratch[1]) everything is. */
+/* Host 3's network is good. Every twelfth segment of host 0 comes to host 1, and what host 2
+ * answers is lost; later (scratch[1]) everything is. */
 static bool loses_most(bench_t *bench, const bench_datagram_t *datagram)
 {
     uint32_t from = datagram->source / BENCH_RAILS, to = datagram->to / BENCH_RAILS;
@@ -525,8 +526,8 @@ static void depth_in_bytes(void **state)
     (void) state;
 }
 
-/* Where datagrams of one size are joined all chunks are of one size, whatever the length of the message, and
- * what is behind the last one is not delivered. */
+/* Where datagrams of one size are joined all chunks are of one size, whatever the length of the
+ * message, and what is behind the last one is not delivered. */
 static void chunks_of_one_size(void **state)
 {
     static const uint32_t sizes[] = {1500, 4110, 8200, 12288, 20000, 32782, 49166};
@@ -557,7 +558,8 @@ static void chunks_of_one_size(void **state)
     end(bench);
 }
 
-/* Whoever took in as much as he was to, and no more, has to come again at once: what is left rings for nobody. */
+/* Whoever took in as much as he was to, and no more, has to come again at once: what is left
+ * rings for nobody. */
 static void comes_again_for_the_rest(void **state)
 {
     bench_t *bench = job();
@@ -588,7 +590,8 @@ static void refuse(bench_t *bench)
     bench_turn(bench, 0);
 }
 
-/* One refusal now and one much later are two strays (anybody can send them), a row of them is evidence. */
+/* One refusal now and one much later are two strays (anybody can send them), a row of them is
+ * evidence. */
 static void refusals_in_a_row(void **state)
 {
     bench_t *bench = job();
@@ -640,8 +643,8 @@ static void configurations(void **state)
     (void) state;
 }
 
-/* What a new peer holds: `credit_init`, or a part of its share of the buffers, but at least 16, and no
- * more than num. */
+/* What a new peer holds: `credit_init`, or a part of its share of the buffers, but at least 16,
+ * and no more than num. */
 static void credits_of_a_new_peer(void **state)
 {
     static const struct {

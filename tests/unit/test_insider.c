@@ -3,11 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * What somebody can do to an engine who knows the present token: a peer that is broken, or somebody who
- * listens where nothing is authenticated. What cannot be is found out, dropped and counted by cause;
- * what could be costs no more than any peer may.
- */
+/* What somebody can do to an engine who knows the present token: a peer that is broken, or
+ * somebody who listens where nothing is authenticated. What cannot be is found out, dropped and
+ * counted by cause; what could be costs no more than any peer may. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,11 +18,11 @@
 
 #include "insider.h"
 
-static void add_block(bench_forgery_t *forgery, uint32_t space, uint32_t ack, uint32_t limit,
+static void add_block(bench_forgery_t *forgery, uint32_t channel, uint32_t ack, uint32_t limit,
                       const uint16_t (*ranges)[2], uint32_t count)
 {
     btl_ib_wire_ack_t block = {
-        .space = (uint8_t) space,
+        .channel = (uint8_t) channel,
         .ranges = (uint8_t) count,
         .ack = BTL_IB_LE32(ack),
         .limit = BTL_IB_LE32(limit),
@@ -38,12 +36,12 @@ static void add_block(bench_forgery_t *forgery, uint32_t space, uint32_t ack, ui
     }
 }
 
-static void ack_in_vain(bench_t *bench, uint32_t space, uint32_t ack, uint32_t limit,
+static void ack_in_vain(bench_t *bench, uint32_t channel, uint32_t ack, uint32_t limit,
                         const uint16_t (*ranges)[2], uint32_t count, const char *cause)
 {
     bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
 
-    add_block(&forgery, space, ack, limit, ranges, count);
+    add_block(&forgery, channel, ack, limit, ranges, count);
     in_vain(bench, &forgery, cause);
 }
 
@@ -54,19 +52,19 @@ static void acks_of_what_was_never_sent(void **state)
     static const uint32_t ahead[] = {1, 2, 1000, 70000, 1u << 30, (1u << 31) - 1};
     bench_t *bench = job_in_flight();
 
-    for (uint32_t space = 0; space < 3; space++) {
-        const bench_space_t tx = channel(bench, space);
+    for (uint32_t channel = 0; channel < 3; channel++) {
+        const bench_channel_t tx = channel_of(bench, channel);
         for (size_t i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
             uint32_t ack = tx.next + ahead[i];
-            ack_in_vain(bench, space, ack, tx.limit, NULL, 0, "dropped_ack");
+            ack_in_vain(bench, channel, ack, tx.limit, NULL, 0, "dropped_ack");
             bench_forgery_t forgery = data(bench, 8); /* its message is not taken either */
             forgery.header.flags = BTL_IB_FLAG_ACK;
-            forgery.header.spaces = (uint8_t) (space << 4);
+            forgery.header.channels = (uint8_t) (channel << 4);
             forgery.header.ack = BTL_IB_LE32(ack);
             in_vain(bench, &forgery, "dropped_ack");
         }
         uint16_t one_more[1][2] = {{1, (uint16_t) (tx.next == tx.first ? 1 : tx.next - tx.first)}};
-        ack_in_vain(bench, space, tx.first, tx.limit, one_more, 1, "dropped_ack");
+        ack_in_vain(bench, channel, tx.first, tx.limit, one_more, 1, "dropped_ack");
     }
     still_works(bench);
     end(bench);
@@ -79,10 +77,10 @@ static void acks_of_long_ago(void **state)
     static const uint32_t behind[] = {0, 1, 5, 70000, 1u << 30};
     bench_t *bench = job_in_flight();
 
-    for (uint32_t space = 0; space < 3; space++) {
-        const bench_space_t tx = channel(bench, space);
+    for (uint32_t channel = 0; channel < 3; channel++) {
+        const bench_channel_t tx = channel_of(bench, channel);
         for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++) {
-            ack_in_vain(bench, space, tx.first - behind[i], tx.first, NULL, 0, "received_acks");
+            ack_in_vain(bench, channel, tx.first - behind[i], tx.first, NULL, 0, "received_acks");
         }
     }
     still_works(bench);
@@ -90,18 +88,19 @@ static void acks_of_long_ago(void **state)
     (void) state;
 }
 
-/* To refuse what was never sent, or together with credit, is impossible; what was sent may be refused. */
+/* To refuse what was never sent, or together with credit, is impossible; what was sent may be
+ * refused. */
 static void lies_of_refusals(void **state)
 {
     static const uint16_t first[1][2] = {{0, 1}}, beyond[1][2] = {{0, 100}};
     bench_t *bench = job_in_flight();
-    const bench_space_t tx = channel(bench, 2);
+    const bench_channel_t tx = channel_of(bench, 2);
 
-    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx.first, 0, beyond, 1, "dropped_ack");
-    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx.first, 1, first, 1, "dropped_ack");
-    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx.first, 0, NULL, 0, "dropped_ack");
+    ack_in_vain(bench, 2 | BTL_IB_space_REFUSED, tx.first, 0, beyond, 1, "dropped_ack");
+    ack_in_vain(bench, 2 | BTL_IB_space_REFUSED, tx.first, 1, first, 1, "dropped_ack");
+    ack_in_vain(bench, 2 | BTL_IB_space_REFUSED, tx.first, 0, NULL, 0, "dropped_ack");
     /* Without an echo nobody knows of which copy it speaks. */
-    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx.first, 0, first, 1, "received_acks");
+    ack_in_vain(bench, 2 | BTL_IB_space_REFUSED, tx.first, 0, first, 1, "received_acks");
     still_works(bench);
     end(bench);
     (void) state;
@@ -121,7 +120,7 @@ static void absurd_ranges(void **state)
         {{2, 1}, {4, 1}, {20, 1}},        /* by one */
     };
     bench_t *bench = job_in_flight();
-    const bench_space_t tx = channel(bench, 2);
+    const bench_channel_t tx = channel_of(bench, 2);
 
     for (size_t i = 0; i < sizeof(absurd) / sizeof(absurd[0]); i++) {
         ack_in_vain(bench, 2, tx.first, tx.limit, absurd[i], 3, "dropped_ack");
@@ -141,7 +140,7 @@ static void floods_of_ranges(void **state)
 {
     static const uint16_t all[1][2] = {{1, 19}};
     bench_t *bench = job_in_flight();
-    const bench_space_t tx = channel(bench, 2);
+    const bench_channel_t tx = channel_of(bench, 2);
     bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
 
     for (int i = 0; i < 80; i++) {
@@ -150,7 +149,7 @@ static void floods_of_ranges(void **state)
     in_vain(bench, &forgery, "dropped_ack");
     forgery = lie(bench, BTL_IB_TYPE_ACK);
     add_block(&forgery, 2, tx.first, tx.limit, all, 1);
-    add_block(&forgery, 1, channel(bench, 1).first, 0, NULL, 0);
+    add_block(&forgery, 1, channel_of(bench, 1).first, 0, NULL, 0);
     in_vain(bench, &forgery, "dropped_ack");
 
     /* The lawful most: what it says is believed once, and is no news after that. */
@@ -195,7 +194,7 @@ static void floods_of_questions(void **state)
 static void limits_beyond_the_queue(void **state)
 {
     bench_t *bench = job();
-    const bench_space_t tx = channel(bench, 0);
+    const bench_channel_t tx = channel_of(bench, 0);
     uint32_t most = tx.next + bench_info(bench, 1, 0).queues.q[0].num;
     static const uint32_t beyond[] = {1, 2, 100000, (1u << 31) - 300};
 
@@ -219,13 +218,13 @@ static void limits_beyond_the_queue(void **state)
 static void credit_that_was_never_granted(void **state)
 {
     bench_t *bench = job();
-    const bench_space_t tx = channel(bench, 0);
+    const bench_channel_t tx = channel_of(bench, 0);
     uint32_t most = tx.next + bench_info(bench, 1, 0).queues.q[0].num;
     bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
 
     add_block(&forgery, 0, tx.first, most, NULL, 0);
     bench_throw_forgery(bench, 0, 1, &forgery);
-    assert_int_equal(channel(bench, 0).limit, most);
+    assert_int_equal(channel_of(bench, 0).limit, most);
     for (int i = 0; i < 300; i++) {
         bench_send(bench, 0, 1, 10, 1);
         bench_turn(bench, 0); /* each in a segment of its own */
@@ -248,11 +247,11 @@ static void credit_that_was_never_granted(void **state)
 static void false_returns_of_credit(void **state)
 {
     bench_t *bench = job();
-    const bench_space_t rx = channel(bench, 0);
+    const bench_channel_t rx = channel_of(bench, 0);
     uint32_t grant = rx.grant - rx.used;
 
     static const struct {
-        uint32_t space, count;
+        uint32_t channel, count;
         int32_t seq; /* beyond the last of `count` from the next expected */
         const char *cause;
     } lies[] = {
@@ -267,8 +266,8 @@ static void false_returns_of_credit(void **state)
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
         bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_SKIP);
         uint32_t count = BTL_IB_LE32(lies[i].count);
-        uint32_t next = channel(bench, lies[i].space % 3).expected;
-        forgery.header.spaces = (uint8_t) lies[i].space;
+        uint32_t next = channel_of(bench, lies[i].channel % 3).expected;
+        forgery.header.channels = (uint8_t) lies[i].channel;
         forgery.header.seq = BTL_IB_LE32(next + lies[i].count - 1 + (uint32_t) lies[i].seq);
         bench_append(&forgery, &count, sizeof(count));
         in_vain(bench, &forgery, lies[i].cause);
@@ -300,7 +299,7 @@ static void sequences_outside_the_window(void **state)
             bench_start(bench, k);
         }
         talk(bench, 10); /* across the wrap */
-        uint32_t next = channel(bench, 1).expected;
+        uint32_t next = channel_of(bench, 1).expected;
         const struct {
             uint32_t seq;
             const char *cause;
@@ -315,12 +314,12 @@ static void sequences_outside_the_window(void **state)
         };
         for (size_t k = 0; k < sizeof(tries) / sizeof(tries[0]); k++) {
             bench_forgery_t forgery = data(bench, 8);
-            forgery.header.spaces = 1;
+            forgery.header.channels = 1;
             forgery.header.seq = BTL_IB_LE32(tries[k].seq);
             in_vain(bench, &forgery, tries[k].cause);
         }
         bench_forgery_t forgery = data(bench, 8);
-        forgery.header.seq = BTL_IB_LE32(channel(bench, 0).granted);
+        forgery.header.seq = BTL_IB_LE32(channel_of(bench, 0).granted);
         in_vain(bench, &forgery, "dropped_sequence"); /* the first without a credit */
         still_works(bench);
         end(bench);
@@ -333,15 +332,15 @@ static void channels_that_do_not_exist(void **state)
     static const uint16_t one[1][2] = {{1, 1}};
     bench_t *bench = job();
 
-    for (uint32_t space = 3; space < 16; space++) {
+    for (uint32_t channel = 3; channel < 16; channel++) {
         bench_forgery_t forgery = data(bench, 8);
-        forgery.header.spaces = (uint8_t) space;
+        forgery.header.channels = (uint8_t) channel;
         in_vain(bench, &forgery, "dropped_channel");
         forgery = data(bench, 8);
-        forgery.header.spaces = (uint8_t) (space << 4);
+        forgery.header.channels = (uint8_t) (channel << 4);
         forgery.header.flags = BTL_IB_FLAG_ACK;
         in_vain(bench, &forgery, "dropped_channel");
-        ack_in_vain(bench, space, 1, 1, NULL, 0, "dropped_channel");
+        ack_in_vain(bench, channel, 1, 1, NULL, 0, "dropped_channel");
     }
     ack_in_vain(bench, 127, 1, 1, NULL, 0, "dropped_channel");
     ack_in_vain(bench, 255, 1, 0, one, 1, "dropped_channel");
@@ -417,7 +416,7 @@ static bench_forgery_t chunk(bench_t *bench, uint32_t seq, const btl_ib_wire_chu
         .unit = BTL_IB_LE16(fields->unit),
     };
 
-    forgery.header.spaces = 2;
+    forgery.header.channels = 2;
     forgery.header.seq = BTL_IB_LE32(seq);
     bench_append(&forgery, &wire, sizeof(wire));
     bench_append(&forgery, zeros, size);
@@ -457,7 +456,7 @@ static void fragments_that_disagree(void **state)
         {id - 1, 5000, 0, unit, unit},     /* finished long ago */
         {id + 2 * BTL_IB_WINDOW_LIMIT, 5000, 0, unit, unit}, /* of a far future */
     };
-    uint32_t seq = channel(bench, 2).expected;
+    uint32_t seq = channel_of(bench, 2).expected;
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
         btl_ib_wire_chunk_t fields = {.fragment = lies[i].fragment,
                                       .total = lies[i].total,
@@ -480,7 +479,7 @@ static void reassembly_exhausted(void **state)
     bench_host_t *host = &bench->hosts[0];
     btl_ib_wire_chunk_t fields = {
         .fragment = victim(bench).fragment, .total = host->config.eager_max, .unit = 1000};
-    uint32_t seq = channel(bench, 2).expected;
+    uint32_t seq = channel_of(bench, 2).expected;
     size_t before = host->bytes;
     size_t each = host->config.eager_max + host->config.eager_max / 32 + 256;
 
@@ -518,7 +517,8 @@ static void add_message(bench_forgery_t *forgery, uint32_t says, uint32_t has, u
     bench_append(forgery, zeros, has);
 }
 
-/* The first messages are as they should be. Nothing is delivered of a bundle that is wrong anywhere. */
+/* The first messages are as they should be. Nothing is delivered of a bundle that is wrong
+ * anywhere. */
 static void bundles_that_lie(void **state)
 {
     static const struct {
@@ -536,8 +536,8 @@ static void bundles_that_lie(void **state)
 
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
         bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_BUNDLE);
-        forgery.header.spaces = 2;
-        forgery.header.seq = BTL_IB_LE32(channel(bench, 2).expected);
+        forgery.header.channels = 2;
+        forgery.header.seq = BTL_IB_LE32(channel_of(bench, 2).expected);
         add_message(&forgery, 8, 8, 1, 0);
         add_message(&forgery, 0, 0, 254, 0);
         add_message(&forgery, lies[i].says, lies[i].has, lies[i].tag, lies[i].zero);

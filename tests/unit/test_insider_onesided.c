@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Who knows the token, but not the keys of regions: one-sided requests and answers that cannot be. */
+/* Who knows the token, but not the keys of regions: one-sided requests and answers that cannot
+ * be. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,8 +31,8 @@ static bench_forgery_t one_sided(bench_t *bench, btl_ib_type_t type, const btl_i
         .operation = BTL_IB_LE32(77 * BTL_IB_OPS_MAX),
     };
 
-    forgery.header.spaces = 2;
-    forgery.header.seq = BTL_IB_LE32(channel(bench, 2).expected);
+    forgery.header.channels = 2;
+    forgery.header.seq = BTL_IB_LE32(channel_of(bench, 2).expected);
     bench_append(&forgery, &target, sizeof(target));
     bench_append(&forgery, zeros, type == BTL_IB_TYPE_PUT ? size : 0);
     return forgery;
@@ -105,8 +106,8 @@ static void puts_beyond_a_region(void **state)
     (void) state;
 }
 
-/* A put was done, its region is taken back, and its datagrams come again: as duplicates, or as a new
- * segment under the stale key. */
+/* A put was done, its region is taken back, and its datagrams come again: as duplicates, or as a
+ * new segment under the stale key. */
 static void puts_after_deregistration(void **state)
 {
     bench_t *bench = job();
@@ -196,14 +197,14 @@ static bench_forgery_t atomic(bench_t *bench, const btl_ib_region_key_t *key, ui
         .type = (uint8_t) type,
     };
 
-    forgery.header.spaces = 2;
-    forgery.header.seq = BTL_IB_LE32(channel(bench, 2).expected);
+    forgery.header.channels = 2;
+    forgery.header.seq = BTL_IB_LE32(channel_of(bench, 2).expected);
     bench_append(&forgery, &body, sizeof(body));
     return forgery;
 }
 
-/* Words that the device alone may change are registered without that right; who knows the key asks for it nevertheless,
- * of each kind of word, and when the region is gone. */
+/* Words that the device alone may change are registered without that right; who knows the key
+ * asks for it nevertheless, of each kind of word, and when the region is gone. */
 static void atomics_on_words_of_the_device(void **state)
 {
     bench_t *bench = job();
@@ -259,8 +260,8 @@ static void answers_to_nothing(void **state)
         bench_forgery_t forgery = lie(bench, id % 3 == 0   ? BTL_IB_TYPE_GOT
                                              : id % 3 == 1 ? BTL_IB_TYPE_REPLY
                                                            : BTL_IB_TYPE_REFUSED);
-        forgery.header.spaces = 2;
-        forgery.header.seq = BTL_IB_LE32(channel(bench, 2).expected);
+        forgery.header.channels = 2;
+        forgery.header.seq = BTL_IB_LE32(channel_of(bench, 2).expected);
         if (id % 3 == 0) {
             bench_append(&forgery, &got, sizeof(got));
             bench_append(&forgery, "12345678", 8);

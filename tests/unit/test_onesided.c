@@ -3,10 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * One-sided operations of whole engines: calls that make no sense, peers that lie (about what they want,
- * and in what they answer), and sizes that 32 bits cannot hold.
- */
+/* One-sided operations of whole engines: calls that make no sense, peers that lie (about what
+ * they want, and in what they answer), and sizes that 32 bits cannot hold. */
 
 #include <errno.h>
 #include <setjmp.h>
@@ -123,7 +121,8 @@ static void test_draining(void **state)
     end(bench);
 }
 
-/* Operations that run, wait for a place, or wait for an answer come back from a destroyed connection. */
+/* Operations that run, wait for a place, or wait for an answer come back from a destroyed
+ * connection. */
 static void test_destroyed(void **state)
 {
     enum { MANY = 300 };
@@ -164,8 +163,8 @@ static void to_host_0(bench_t *bench)
     bench_turn(bench, 0);
 }
 
-/* The target closes before the initiator was told what became of a PUT: never `heard` there, `refused`,
- * or placed. Done means known to be placed, not "sent to somebody who left". */
+/* The target closes before the initiator was told what became of a PUT: never `heard` there,
+ * `refused`, or placed. Done means known to be placed, not "sent to somebody who left". */
 static void closed(bool heard, bool refused)
 {
     bench_t *bench = registered();
@@ -271,14 +270,14 @@ static void test_lying_put(void **state)
 static void test_too_many_requests(void **state)
 {
     bench_t *bench = registered();
-    uint32_t seq = bench_space(bench, 0, 1, 1).expected;
+    uint32_t seq = bench_channel(bench, 0, 1, 1).expected;
     uint64_t before = bench_counters(bench, 0)->served_gets;
 
     (void) state;
     bench->hosts[0].rails[0].busy = UINT32_MAX; /* no answer leaves */
     for (uint32_t i = 0; i < BTL_IB_OPS_MAX + 10; i++) {
         bench_forgery_t forgery = request(bench, BTL_IB_TYPE_GET, i % 8, SIZE);
-        forgery.header.spaces = 1;
+        forgery.header.channels = 1;
         forgery.header.seq = BTL_IB_LE32(seq + i);
         bench_throw_forgery(bench, 0, 1, &forgery);
     }
@@ -400,8 +399,8 @@ static void test_lying_answers(void **state)
 
 /* ---- refused half way ---- */
 
-/* A refusal overtakes the acknowledgement of what was placed before the region went. So a segment is
- * made void that arrived: that is no loss that was none. */
+/* A refusal overtakes the acknowledgement of what was placed before the region went. So a
+ * segment is made void that arrived: that is no loss that was none. */
 static void test_void_that_arrived(void **state)
 {
     bench_t *bench = registered();
@@ -454,7 +453,8 @@ static uint8_t *unfold(uint64_t bytes, const char *name)
     return base;
 }
 
-/* A byte that went to a place of its offset's low 32 bits would be at the wrong place of the pattern. */
+/* A byte that went to a place of its offset's low 32 bits would be at the wrong place of the
+ * pattern. */
 static void transfer(bench_t *bench, uint32_t kind, uint8_t *from, uint8_t *to, uint64_t bytes)
 {
     size_t size = PAGES * (size_t) sysconf(_SC_PAGESIZE);

@@ -65,7 +65,7 @@ static btl_ib_refragment_result_t add(uint32_t seq, uint32_t offset, uint32_t si
 {
     btl_ib_view_t view = {
         .type = BTL_IB_TYPE_PART,
-        .space = 1,
+        .channel = 1,
         .seq = seq,
         .part = {.offset = offset, .total = total, .type = BTL_IB_TYPE_DATA, .tag = 9},
         .payload = body + offset,
@@ -139,7 +139,7 @@ static void old_ones_first(void **state)
     check_whole(first, 16);
     assert_int_equal(add(first + BTL_IB_PARTS_KEPT, 8, 8, 16), BTL_IB_PARTS_KEPT_IT); /* gave way */
     btl_ib_refragment_forget(&list, &memory, 1, first + 1);
-    btl_ib_refragment_forget(&list, &memory, 0, first + 2); /* of another space */
+    btl_ib_refragment_forget(&list, &memory, 0, first + 2); /* of another channel */
     assert_int_equal(allocations, BTL_IB_PARTS_KEPT - 1);
     assert_int_equal(add(first + 2, 8, 8, 16), BTL_IB_PARTS_COMPLETE);
     check_whole(first + 2, 16);

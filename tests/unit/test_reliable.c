@@ -46,13 +46,13 @@ static bool loses_from_0(bench_t *bench, const bench_datagram_t *datagram)
     return datagram->source == bench_address(0, 0);
 }
 
-static bool loses_space_1(bench_t *bench, const bench_datagram_t *datagram)
+static bool loses_channel_1(bench_t *bench, const bench_datagram_t *datagram)
 {
     const btl_ib_wire_header_t *header =
         (const btl_ib_wire_header_t *) (const void *) datagram->data;
 
     (void) bench;
-    return datagram->source == bench_address(0, 0) && (header->spaces & 0xf) == 1
+    return datagram->source == bench_address(0, 0) && (header->channels & 0xf) == 1
            && (header->version_type & 0xf) != BTL_IB_TYPE_ACK;
 }
 
@@ -63,8 +63,8 @@ static void break_connection(bench_t *bench, uint32_t host, uint32_t peer)
     bench_turn(bench, host);
 }
 
-/* Who does not answer computes: he is asked after rto_max, not after two round trips, then after twice as much each
- * time, at last each 16 rto_max. */
+/* Who does not answer computes: he is asked after rto_max, not after two round trips, then after
+ * twice as much each time, at last each 16 rto_max. */
 static void patient(void **state)
 {
     bench_t *bench = reliable_job();
@@ -90,7 +90,8 @@ static void patient(void **state)
     end(bench);
 }
 
-/* Who answered slowly before is given as much time again, then twice as much each time, but never more than 16 rto_max. */
+/* Who answered slowly before is given as much time again, then twice as much each time, but
+ * never more than 16 rto_max. */
 static void patient_with_the_slow(void **state)
 {
     bench_t *bench = reliable_job();
@@ -133,9 +134,9 @@ static void channels_overtake(void **state)
     bench_t *bench = reliable_job();
 
     (void) state;
-    bench->loses = loses_space_1; /* it is only late */
+    bench->loses = loses_channel_1; /* it is only late */
     bench_send(bench, 0, 1, 600, 1);
-    bench->loses = loses_space_1;
+    bench->loses = loses_channel_1;
     bench_run(bench, 100);
     for (int i = 0; i < 10; i++) {
         bench_send(bench, 0, 1, 20, 1);

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Segments that are right, but cannot be taken in now: who tells whom that they may come again, and what
- * comes of it. */
+/* Segments that are right, but cannot be taken in now: who tells whom that they may come again,
+ * and what comes of it. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,7 @@ static bool is_ready(const bench_datagram_t *datagram)
 static void all_come_at_once(void **state)
 {
     bench_t *bench = refusing(50);
-    uint32_t seq = bench_space(bench, 0, 1, 2).first;
+    uint32_t seq = bench_channel(bench, 0, 1, 2).first;
 
     bench->hosts[1].deaf[DEAF] = false;
     bench_turn(bench, 1);
@@ -52,7 +52,7 @@ static void all_come_at_once(void **state)
     btl_ib_wire_header_t header;
     memcpy(&header, bench->wire.first->data, sizeof(header));
     assert_int_equal(BTL_IB_LE32(header.seq), seq);
-    assert_int_equal(header.spaces & 0xf, 2);
+    assert_int_equal(header.channels & 0xf, 2);
     uint64_t begun = bench->now;
     bench_flow(bench);
     assert_true(bench->now - begun < 20 * BENCH_DELAY);
@@ -121,8 +121,8 @@ static bool loses_the_first_chunk(bench_t *bench, const bench_datagram_t *datagr
     return BTL_IB_LE32(chunk.fragment) == 0 && chunk.index == 0;
 }
 
-/* Refused for its tag, and then for want of a buffer: who was told that the first cause is gone does not repeat it
- * without end because of the second. */
+/* Refused for its tag, and then for want of a buffer: who was told that the first cause is gone
+ * does not repeat it without end because of the second. */
 static void refused_for_two_reasons(void **state)
 {
     bench_t *bench = new_bench();
@@ -153,8 +153,8 @@ static bool loses_large_parts(bench_t *bench, const bench_datagram_t *datagram)
     return (datagram->data[0] & 0xf) == BTL_IB_TYPE_PART && datagram->size > 500;
 }
 
-/* What was refused as a whole comes again in parts, of which the path carries but some: that copy was not refused, it is
- * lost, and its sender is not told without end that it may come. */
+/* What was refused as a whole comes again in parts, of which the path carries but some: that
+ * copy was not refused, it is lost, and its sender is not told without end that it may come. */
 static void comes_again_in_parts(void **state)
 {
     bench_t *bench = refusing(1);
@@ -185,7 +185,8 @@ static bool loses_all(bench_t *bench, const bench_datagram_t *datagram)
     return true;
 }
 
-/* Two whose causes are gone are told once each while nobody answers, and not one of them in every turn. */
+/* Two whose causes are gone are told once each while nobody answers, and not one of them in
+ * every turn. */
 static void two_are_told_once_each(void **state)
 {
     bench_t *bench = new_bench();
@@ -215,7 +216,8 @@ static void two_are_told_once_each(void **state)
     end(bench);
 }
 
-/* A connection that ends with something refused leaves nothing behind; its next life is not told of it. */
+/* A connection that ends with something refused leaves nothing behind; its next life is not told
+ * of it. */
 static void ends_with_its_life(void **state)
 {
     bench_t *bench = refusing(5);
@@ -236,9 +238,9 @@ static void ends_with_its_life(void **state)
 static void a_liar_names(void **state)
 {
     bench_t *bench = refusing(5);
-    const bench_space_t tx = bench_space(bench, 0, 1, 2);
+    const bench_channel_t tx = bench_channel(bench, 0, 1, 2);
     const struct {
-        uint32_t space, seq;
+        uint32_t channel, seq;
         const char *cause;
     } lies[] = {
         {3, tx.first, "dropped_channel"},  {15, tx.first, "dropped_channel"},
@@ -250,7 +252,7 @@ static void a_liar_names(void **state)
         bench_forgery_t lie = bench_forge(bench, 0, 1, BTL_IB_TYPE_ACK);
         bench_watch_t watch;
         lie.header.flags |= BTL_IB_FLAG_READY | BTL_IB_FLAG_ECHO;
-        lie.header.spaces = (uint8_t) lies[i].space;
+        lie.header.channels = (uint8_t) lies[i].channel;
         lie.header.seq = BTL_IB_LE32(lies[i].seq);
         lie.header.echo = BTL_IB_LE32((uint32_t) bench->now);
         lie.header.hold = UINT16_MAX;
@@ -338,7 +340,8 @@ static void told_in_small_buffers(void **state)
     (void) state;
 }
 
-/* What was refused fills the limit on all connections: others of its connection go beside it, one at a time. */
+/* What was refused fills the limit on all connections: others of its connection go beside it,
+ * one at a time. */
 static void limits_hold_up_nobody(void **state)
 {
     bench_t *bench = new_bench();

@@ -302,8 +302,8 @@ static void forged(bench_t *bench, btl_ib_type_t type, uint64_t offset, uint64_t
         .operation = BTL_IB_LE32(77 * BTL_IB_OPS_MAX),
     };
 
-    forgery.header.spaces = 2;
-    forgery.header.seq = BTL_IB_LE32(channel(bench, 2).expected);
+    forgery.header.channels = 2;
+    forgery.header.seq = BTL_IB_LE32(channel_of(bench, 2).expected);
     bench_append(&forgery, &target, sizeof(target));
     bench_append(&forgery, "12345678", type == BTL_IB_TYPE_PUT ? 8 : 0);
     bench_throw_forgery(bench, 0, 1, &forgery);

@@ -26,8 +26,8 @@ static void test_header(void **state)
     assert_int_equal(parse(), BTL_IB_WIRE_OK);
     assert_int_equal(view.type, 1);
     assert_int_equal(view.flags, 0x3e);
-    assert_int_equal(view.space, 0x5);
-    assert_int_equal(view.ack_space, 0xa);
+    assert_int_equal(view.channel, 0x5);
+    assert_int_equal(view.ack_channel, 0xa);
     assert_int_equal(view.tag, 0x77);
     assert_int_equal(view.connection, 0x01020304);
     assert_int_equal(view.token, 0x1112131415161718);
@@ -41,7 +41,8 @@ static void test_header(void **state)
     assert_ptr_equal(view.payload, datagram + HEADER);
 }
 
-/* What finds the connection is seen although all else may be encrypted, and nothing else is looked at. */
+/* What finds the connection is seen although all else may be encrypted, and nothing else is
+ * looked at. */
 static void test_peek(void **state)
 {
     (void) state;
@@ -512,7 +513,7 @@ static void check_blocks(uint32_t body)
 
     assert_true(btl_ib_wire_next_block(&view, &offset, &block));
     assert_int_equal(offset, BLOCK + 8);
-    assert_int_equal(block.space, 3);
+    assert_int_equal(block.channel, 3);
     assert_int_equal(block.ranges, 2);
     assert_int_equal(block.ack, 0xfffffffe);
     assert_int_equal(block.limit, 0x11223344);
@@ -520,12 +521,12 @@ static void check_blocks(uint32_t body)
     check_range(&block, 0, 0xffffffff, 1); /* across the wrap */
     check_range(&block, 1, 0x102, 0x306);
     assert_true(btl_ib_wire_next_block(&view, &offset, &block));
-    assert_int_equal(block.space, 4);
+    assert_int_equal(block.channel, 4);
     assert_int_equal(block.ranges, 0);
     assert_int_equal(block.ack, 0x55667788);
     assert_int_equal(block.limit, 0x55667799);
     assert_true(btl_ib_wire_next_block(&view, &offset, &block));
-    assert_int_equal(block.space, 15);
+    assert_int_equal(block.channel, 15);
     assert_int_equal(block.ranges, 1);
     check_range(&block, 0, 7, 8);
     assert_int_equal(offset, view.size);
@@ -582,8 +583,9 @@ static void test_ack_again(void **state)
     }
 }
 
-/* Each space at most once, in order: so the ranges of a datagram never add up to more than the windows. */
-static void test_ack_spaces_ascend(void **state)
+/* Each channel at most once, in order: so the ranges of a datagram never add up to more than the
+ * windows. */
+static void test_ack_channels_ascend(void **state)
 {
     (void) state;
     for (uint32_t a = 0; a < 16; a++) {
@@ -635,7 +637,7 @@ static void test_ack_refused(void **state)
     put_range(0, 2);
     assert_int_equal(parse(), BTL_IB_WIRE_OK);
     assert_true(btl_ib_wire_next_block(&view, &offset, &block));
-    assert_true(block.refused && block.space == 5);
+    assert_true(block.refused && block.channel == 5);
     check_range(&block, 0, 9, 11);
 }
 
@@ -730,7 +732,7 @@ int main(void)
         cmocka_unit_test_teardown(test_close, teardown),
         cmocka_unit_test_teardown(test_ack, teardown),
         cmocka_unit_test_teardown(test_ack_again, teardown),
-        cmocka_unit_test_teardown(test_ack_spaces_ascend, teardown),
+        cmocka_unit_test_teardown(test_ack_channels_ascend, teardown),
         cmocka_unit_test_teardown(test_ack_refused, teardown),
         cmocka_unit_test_teardown(test_ack_ranges, teardown),
         cmocka_unit_test_teardown(test_ack_most_ranges, teardown),

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Datagrams made by hand, byte by byte: the structs of the code under test are not used. After cmocka.h. */
+/* Datagrams made by hand, byte by byte: the structs of the code under test are not used. After
+ * cmocka.h. */
 
 #ifndef BTL_IB_TEST_WIRE_BYTES_H
 #define BTL_IB_TEST_WIRE_BYTES_H
@@ -46,7 +47,7 @@ static inline void begin(uint8_t type, uint8_t flags)
 {
     static const uint8_t header[HEADER] = {
         0x10, 0x00, 0xa5, 0x77,
-        0x04, 0x03, 0x02, 0x01, /* version, flags, spaces, tag, connection */
+        0x04, 0x03, 0x02, 0x01, /* version, flags, channels, tag, connection */
         0x18, 0x17, 0x16, 0x15,
         0x14, 0x13, 0x12, 0x11, /* token */
         0x24, 0x23, 0x22, 0x21,
@@ -82,9 +83,9 @@ static inline void put_chunk(uint32_t total, uint32_t index, uint32_t unit)
     put(unit, 2);
 }
 
-static inline void put_block(uint8_t space, uint8_t ranges, uint32_t ack, uint32_t limit)
+static inline void put_block(uint8_t channel, uint8_t ranges, uint32_t ack, uint32_t limit)
 {
-    put(space, 1);
+    put(channel, 1);
     put(ranges, 1);
     put(0, 2);
     put(ack, 4);

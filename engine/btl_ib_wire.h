@@ -34,13 +34,13 @@
  *
  *    0      1      2      3      4      5      6      7
  *   +------+------+------+------+------+------+------+------+
- * 0 |ver|ty|flags |as|sp |  tag |     connection (dest.)    |  as, sp: 4-bit channel that is
+ * 0 |ver|ty|flags |ac|ch |  tag |     connection (dest.)    |  ac, ch: 4-bit channel that is
  *   +------+------+------+------+------+------+------+------+  acknowledged / sequenced in
  * 8 |                         token                         |
  *   +------+------+------+------+------+------+------+------+
- * 16|          seq              |           ack             |  ack: next sequence expected in `as`
+ * 16|          seq              |           ack             |  ack: next sequence expected in `ac`
  *   +------+------+------+------+------+------+------+------+
- * 24|  credits    |   length    |          stamp            |  credits: limit of `as` minus ack
+ * 24|  credits    |   length    |          stamp            |  credits: limit of `ac` minus ack
  *   +------+------+------+------+------+------+------+------+  length: bytes after this header
  * 32|          echo             |    hold     |    away     |  us: stamp, echo, hold, away
  *   +------+------+------+------+------+------+------+------+
@@ -49,10 +49,9 @@
  *   +------+------+------+------+------+------+------+------+
  * 0 |                 name of the sender                    |
  *   +------+------+------+------+------+------+------+------+  sender's connection: to be used as
- * 8 |    sender's connection    |          epoch            |  `connection` from now on; epoch
- * grows
- *   +------+------+------+------+------+------+------+------+  with each; from, to: rails of sender
- * 16| from |  to  |  reserved   |          floor            |  and receiver; the receiver's epochs
+ * 8 |    sender's connection    |          epoch            |  `connection` from now on; epochs
+ *   +------+------+------+------+------+------+------+------+  grow; from, to: rails of sender and
+ * 16| from |  to  |  reserved   |          floor            |  receiver; the receiver's epochs
  *   +------+------+------+------+------+------+------+------+  below `floor` ended: begin a new one
  *
  * chunk header: a fragment of `total` bytes is split into units, all but the last of the same size
@@ -62,12 +61,12 @@
  *
  * ACK block: `ranges` pairs follow it; blocks ascend by channel
  *   +------+------+------+------+------+------+------+------+------+------+------+------+
- *   |channel |ranges|    again    |           ack             |          limit            |
+ *   | chan |ranges|    again    |           ack             |          limit            |
  *   +------+------+------+------+------+------+------+------+------+------+------+------+
  *   |  offset     |   count     |  received: ack + offset ... ack + offset + count - 1
  *   +------+------+------+------+  again: retransmissions that were duplicates, since the
  *                                  connection began, modulo 65536
- * With 0x80 in `channel` the segments in the ranges arrived and were refused: neither accepted nor
+ * With 0x80 in `chan` the segments in the ranges arrived and were refused: neither accepted nor
  * lost. again: 1 if there are more than are named (else 0); limit is 0.
  *
  * target (PUT, GET): names memory by key and offset. `end` is where the whole operation ends, so
@@ -174,7 +173,7 @@ enum {
     BTL_IB_FLAG_ECHO = 0x08,    /* echo and hold are valid */
     BTL_IB_FLAG_AGAIN = 0x10,   /* a retransmission */
     BTL_IB_FLAG_NO_TAG = 0x20,  /* a segment of yours has a tag without a receiver here, yet */
-    BTL_IB_FLAG_READY = 0x40,   /* ACK only: what was refused, `seq` in `sp`, may come again now */
+    BTL_IB_FLAG_READY = 0x40,   /* ACK only: what was refused, `seq` in `ch`, may come again now */
     BTL_IB_FLAGS_ALL = 0x7f,
 };
 

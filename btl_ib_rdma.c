@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "btl_ib_endpoint.h"
+#include "btl_ib_loopback.h"
 #include "btl_ib_memory_handle.h"
 
 /* An operation under way. */

@@ -7,6 +7,7 @@
 
 #include "btl_ib_ack.h"
 #include "btl_ib_answers.h"
+#include "btl_ib_coalesce.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
 #include "btl_ib_lifetime.h"

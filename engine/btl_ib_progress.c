@@ -7,6 +7,7 @@
 
 #include "btl_ib_engine.h"
 
+#include "btl_ib_latency.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_ack.h"
 #include "btl_ib_conn.h"

@@ -5,6 +5,7 @@
 
 #include "btl_ib_submit.h"
 
+#include "btl_ib_coalesce.h"
 #include "btl_ib_initiator.h"
 #include "btl_ib_lifetime.h"
 #include "btl_ib_limits.h"
@@ -23,105 +24,6 @@
 
 #include <errno.h>
 #include <string.h>
-
-/* ---- coalescing ---- */
-
-/* Is something that is submitted now to be held until the next turn? */
-static inline bool coalesce_waits(const btl_ib_coalesce_t *coalesce, uint32_t turn)
-{
-    return coalesce->left >= coalesce->alone_max && coalesce->turn == turn;
-}
-
-/* Something leaves at once. */
-static inline void coalesce_left(btl_ib_coalesce_t *coalesce, uint32_t turn, uint64_t now)
-{
-    coalesce->left = coalesce->turn == turn ? coalesce->left + 1 : 1;
-    coalesce->turn = turn;
-    coalesce->left_at = now;
-}
-
-/* Something that would be held leaves, together with what is held. */
-static inline void coalesce_joins(btl_ib_coalesce_t *coalesce)
-{
-    coalesce->held++;
-}
-
-enum {
-    AT_ONCE_FIRST =
-        2, /* before anything is learned: the application may send two and then compute */
-    AT_ONCE_MOST = 16,
-    /* us for each message held, since the last that left at once: longer than making one takes */
-    AWAY = 20,
-    /* The most messages and full datagrams held (or one GSO burst, if that is more), so that the
-     * receiver has work while further ones are made. */
-    HELD_MOST = 128,
-    HELD_DATAGRAMS = 16,
-};
-
-void btl_ib_coalesce_begin(btl_ib_coalesce_t *coalesce)
-{
-    coalesce->alone_max = AT_ONCE_FIRST;
-    btl_ib_coalesce_forget(coalesce);
-}
-
-void btl_ib_coalesce_forget(btl_ib_coalesce_t *coalesce)
-{
-    coalesce->held = 0;
-    coalesce->held_bytes = 0;
-}
-
-/* Hold `size` bytes more. False: there are many now, and all are to leave. */
-static bool coalesce_hold(btl_ib_conn_t *conn, uint64_t size)
-{
-    btl_ib_coalesce_t *coalesce = &conn->coalesce;
-    const uint64_t most =
-        (uint64_t) btl_ib_max_u32(HELD_DATAGRAMS, conn->cc.gso_segments) * conn->pmtud.datagram_max;
-
-    if (coalesce->held + 1 >= HELD_MOST || size >= most || coalesce->held_bytes + size >= most) {
-        return false;
-    }
-    coalesce->held++;
-    coalesce->held_bytes += size;
-    btl_ib_conn_ready(conn);
-    return true;
-}
-
-/* Do those held, with `size` bytes more, fill a GSO burst? */
-static bool coalesce_fills_burst(const btl_ib_conn_t *conn, uint64_t size)
-{
-    const uint32_t burst = conn->cc.gso_segments;
-
-    return burst > 1
-           && conn->coalesce.held_bytes + size >= (uint64_t) burst * conn->pmtud.datagram_max;
-}
-
-/* Of these, `left` bytes left in full bursts; the rest leaves with the next turn. */
-static void coalesce_bursts_left(btl_ib_conn_t *conn, uint64_t size, uint64_t left)
-{
-    btl_ib_coalesce_t *coalesce = &conn->coalesce;
-    const uint64_t held = coalesce->held_bytes + size;
-
-    coalesce->held_bytes = held > left ? held - left : 0;
-    coalesce->held = 2; /* the last burst is not full: not "one message only" */
-    coalesce->left_at = conn->engine->clock.now;
-    btl_ib_conn_ready(conn);
-}
-
-/* All that is held leaves now. */
-static void coalesce_release(btl_ib_coalesce_t *coalesce, uint64_t now)
-{
-    if (coalesce->held == 0) {
-        return;
-    }
-    if (coalesce->held > 1 && now - coalesce->left_at <= (uint64_t) AWAY * coalesce->held) {
-        coalesce->alone_max = 1;
-    } else if (coalesce->alone_max < AT_ONCE_MOST) {
-        coalesce->alone_max *= 2;
-    }
-    btl_ib_coalesce_forget(coalesce);
-}
-
-/* ---- submit ---- */
 
 /* What the component sends: at once where nothing prevents it, else when its turn has come. */
 
@@ -262,7 +164,7 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
         }
     }
     /* also if all of it left in full bursts already: who waits for the rest waits no longer */
-    coalesce_release(&conn->coalesce, conn->engine->clock.now);
+    btl_ib_coalesce_release(&conn->coalesce, conn->engine->clock.now);
     /* else this was called for acknowledgements, and nothing follows from them */
     if (btl_ib_pending_work(conn)) {
         push(conn, false);
@@ -335,8 +237,8 @@ __attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint
 
 void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
 {
-    if (coalesce_waits(&conn->coalesce, conn->engine->clock.turns) || !btl_ib_conn_alive(conn)
-        || conn->draining || size > conn->engine->config.eager_max) {
+    if (btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)
+        || !btl_ib_conn_alive(conn) || conn->draining || size > conn->engine->config.eager_max) {
         return NULL;
     }
     return reserve_segment(conn, tag, size);
@@ -361,7 +263,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     engine->count.sent_messages++;
     engine->count.sent_bytes += segment->payload;
     conn->count.sent_bytes += segment->payload;
-    coalesce_left(&conn->coalesce, engine->clock.turns, engine->clock.now);
+    btl_ib_coalesce_left(&conn->coalesce, engine->clock.turns, engine->clock.now);
     btl_ib_conn_active(conn);
     btl_ib_recovery_arm(conn);
     return 0;
@@ -388,8 +290,9 @@ bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
 {
     const size_t size = size_of(msg);
 
-    if (!coalesce_waits(&conn->coalesce, conn->engine->clock.turns) || !btl_ib_conn_alive(conn)
-        || conn->draining || size > conn->engine->config.eager_max || !coalesce_hold(conn, size)) {
+    if (!btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)
+        || !btl_ib_conn_alive(conn) || conn->draining || size > conn->engine->config.eager_max
+        || !btl_ib_coalesce_hold(conn, size)) {
         return false;
     }
     queue_message(conn, msg, size);
@@ -419,12 +322,12 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     }
     btl_ib_clock_set(&engine->clock, now);
     bool bursts = false; /* send only what fills whole GSO bursts */
-    if (coalesce_waits(&conn->coalesce, conn->engine->clock.turns)) {
+    if (btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)) {
         if (btl_ib_engine_join(conn, msg)) {
             return 0;
         }
-        coalesce_joins(&conn->coalesce);
-        bursts = coalesce_fills_burst(conn, size);
+        btl_ib_coalesce_joins(&conn->coalesce);
+        bursts = btl_ib_coalesce_fills_burst(conn, size);
     } else {
         uint8_t *body =
             msg->ordered && size > 0 ? NULL : reserve_segment(conn, msg->tag, (uint32_t) size);
@@ -434,14 +337,14 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
                 return 1;
             }
         }
-        coalesce_left(&conn->coalesce, engine->clock.turns, engine->clock.now);
+        btl_ib_coalesce_left(&conn->coalesce, engine->clock.turns, engine->clock.now);
     }
     queue_message(conn, msg, size);
     btl_ib_engine_enter(engine);
     if (bursts) {
         const uint64_t before = engine->count.sent_bytes;
         push(conn, true);
-        coalesce_bursts_left(conn, size, engine->count.sent_bytes - before);
+        btl_ib_coalesce_bursts_left(conn, size, engine->count.sent_bytes - before);
     } else {
         btl_ib_send_push(conn);
     }
@@ -462,12 +365,12 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
     btl_ib_op_begin(conn, op);
     if (!offload) {
         btl_ib_op_queue(conn, op);
-        if (!coalesce_waits(&conn->coalesce, engine->clock.turns)) {
-            coalesce_left(&conn->coalesce, engine->clock.turns, engine->clock.now);
-        } else if (coalesce_hold(conn, op->out.size)) {
+        if (!btl_ib_coalesce_waits(&conn->coalesce, engine->clock.turns)) {
+            btl_ib_coalesce_left(&conn->coalesce, engine->clock.turns, engine->clock.now);
+        } else if (btl_ib_coalesce_hold(conn, op->out.size)) {
             return 0;
         } else {
-            coalesce_joins(&conn->coalesce);
+            btl_ib_coalesce_joins(&conn->coalesce);
         }
     }
     btl_ib_engine_enter(engine);

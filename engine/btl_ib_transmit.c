@@ -8,6 +8,7 @@
 #include "btl_ib_ack.h"
 #include "btl_ib_answers.h"
 #include "btl_ib_identity.h"
+#include "btl_ib_latency.h"
 #include "btl_ib_limits.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"

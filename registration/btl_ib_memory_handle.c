@@ -13,10 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* ---- handles ---- */
-
-/* The access that an operation needs: BTL_IB_ACCESS_*. */
-static inline uint32_t memory_access_of(const btl_ib_op_t *op)
+uint32_t btl_ib_memory_access_of(const btl_ib_op_t *op)
 {
     switch (op->kind) {
     case BTL_IB_OP_PUT:
@@ -105,32 +102,6 @@ static bool is_on_piece(const btl_ib_memory_handle_t *handle, const btl_ib_op_t 
 
 bool btl_ib_memory_handle_allows(const btl_ib_memory_handle_t *handle, const btl_ib_op_t *op)
 {
-    return 0 != (handle->pinned & memory_access_of(op)) && op->offset <= handle->size
+    return 0 != (handle->pinned & btl_ib_memory_access_of(op)) && op->offset <= handle->size
            && btl_ib_memory_size_of(op) <= handle->size - op->offset && is_on_piece(handle, op);
-}
-
-/* ---- operations on memory of this process ---- */
-
-int btl_ib_loopback_execute(btl_ib_engine_t *engine, btl_ib_op_t *op, void *target)
-{
-    if (NULL == target) {
-        target = btl_ib_region_find(engine, &op->key, op->offset, btl_ib_memory_size_of(op),
-                                    memory_access_of(op));
-    }
-    if (NULL == target) {
-        return -EACCES;
-    }
-    if (BTL_IB_OP_ATOMIC == op->kind) {
-        return btl_ib_atomic_execute(target, op->code, op->type, op->operand, op->compare,
-                                     &op->result);
-    }
-    if (0 == op->size) {
-        return 0; /* there may be no memory */
-    }
-    if (BTL_IB_OP_PUT == op->kind) {
-        memmove(target, op->local, (size_t) op->size);
-    } else {
-        memmove(op->local, target, (size_t) op->size);
-    }
-    return 0;
 }

@@ -10,8 +10,6 @@
 #include "btl_ib_registration_cache.h"
 #include "btl_ib_engine.h"
 
-/* ---- handles ---- */
-
 /*
  * Registration handles: what Open MPI gives to peers of a registered region, and copies into
  * packets as it is. All processes of a job have the same byte order: bml r2 offers no RDMA between
@@ -70,18 +68,7 @@ static inline uint64_t btl_ib_memory_size_of(const btl_ib_op_t *op)
     return BTL_IB_OP_ATOMIC == op->kind ? btl_ib_atomic_size(op->type) : op->size;
 }
 
-/* ---- operations on memory of this process ---- */
-
-/*
- * One-sided operations of a process on its own memory, by its processor. osc/rdma wants the module
- * that it chose to reach every process of a window, the own one included.
- */
-
-/*
- * Carry out an operation at `target`, or if that is NULL where its key and offset say. Returns what
- * another process would answer: 0 or a negative errno. Completes nothing. Called with the lock
- * held.
- */
-int btl_ib_loopback_execute(btl_ib_engine_t *engine, btl_ib_op_t *op, void *target);
+/* The access that an operation needs: BTL_IB_ACCESS_*. */
+uint32_t btl_ib_memory_access_of(const btl_ib_op_t *op);
 
 #endif

@@ -134,9 +134,9 @@ static fake_id_t *new_id(struct rdma_event_channel *channel, void *user)
 }
 
 int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *user,
-                   enum rdma_port_channel channel)
+                   enum rdma_port_space space)
 {
-    (void) channel;
+    (void) space;
     *id = &new_id(channel, user)->id;
     return 0;
 }

@@ -54,7 +54,7 @@ static struct rtattr *append(request_t *request, uint16_t type, const void *data
     if (len > 0) {
         memcpy(RTA_DATA(attribute), data, len);
     }
-    request->head.nlmsg_len = (uint32_t) (NLMSG_ALIGN(request->head.nlmsg_len) + RTA_space(len));
+    request->head.nlmsg_len = (uint32_t) (NLMSG_ALIGN(request->head.nlmsg_len) + RTA_SPACE(len));
     return attribute;
 }
 
@@ -97,7 +97,7 @@ void add_route(const char *network, uint32_t mtu)
     if (mtu != 0) {
         struct rtattr *metrics = append(&request, RTA_METRICS, NULL, 0);
         (void) append(&request, RTAX_MTU, &mtu, sizeof(mtu));
-        metrics->rta_len = (uint16_t) (metrics->rta_len + RTA_space(sizeof(mtu)));
+        metrics->rta_len = (uint16_t) (metrics->rta_len + RTA_SPACE(sizeof(mtu)));
     }
     ask_kernel(&request);
 }

@@ -281,7 +281,7 @@ static void test_seam(void **state)
     refused(high, (uint64_t) -4, 8, BTL_IB_ACCESS_READ);
 }
 
-static void test_ends_of_the_address_channel(void **state)
+static void test_ends_of_the_address_space(void **state)
 {
     uint8_t *top = (uint8_t *) (UINTPTR_MAX - 15);
     btl_ib_region_key_t near = add(top - 100, 8, WINDOW);
@@ -445,7 +445,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_other_window, setup, teardown),
         cmocka_unit_test_setup_teardown(test_seam, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_ends_of_the_address_channel, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ends_of_the_address_space, setup, teardown),
         cmocka_unit_test_setup_teardown(test_not_a_window, setup, teardown),
         cmocka_unit_test_setup_teardown(test_retired, setup, teardown),
         cmocka_unit_test_setup_teardown(test_retired_without_memory, setup, teardown),

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The file of btl_ib_trace: what is in it, also when it is full, not closed, or out of channel. */
+/* The file of btl_ib_trace: what is in it, also when it is full, not closed, or out of space. */
 
 #include <errno.h>
 #include <setjmp.h>
@@ -150,8 +150,8 @@ static void no_place(void **state)
     assert_int_equal(error, ENOENT);
 }
 
-/* Where channel ends so does the trace, but not the process; what is missing is counted. */
-static void no_channel(void **state)
+/* Where space ends so does the trace, but not the process; what is missing is counted. */
+static void no_space(void **state)
 {
     (void) state;
     btl_ib_trace_file_t *file = begin();
@@ -190,7 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few),        cmocka_unit_test(none),     cmocka_unit_test(round_it_goes),
-        cmocka_unit_test(not_closed), cmocka_unit_test(no_place), cmocka_unit_test(no_channel),
+        cmocka_unit_test(not_closed), cmocka_unit_test(no_place), cmocka_unit_test(no_space),
     };
 
     return cmocka_run_group_tests(tests, make_place, clear_place);

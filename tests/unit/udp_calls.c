@@ -162,7 +162,7 @@ static void claim(struct msghdr *msg, void *control)
     memcpy(CMSG_DATA(c), &calls.joined_as, sizeof(int));
     calls.joined_as = 0;
     msg->msg_control = control;
-    msg->msg_controllen = CMSG_space(sizeof(int));
+    msg->msg_controllen = CMSG_SPACE(sizeof(int));
 }
 
 ssize_t recvmsg(int fd, struct msghdr *msg, int flags)

@@ -1,0 +1,81 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_coalesce.h"
+
+#include "btl_ib_list.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_state.h"
+
+enum {
+    AT_ONCE_FIRST =
+        2, /* before anything is learned: the application may send two and then compute */
+    AT_ONCE_MOST = 16,
+    /* us for each message held, since the last that left at once: longer than making one takes */
+    AWAY = 20,
+    /* The most messages and full datagrams held (or one GSO burst, if that is more), so that the
+     * receiver has work while further ones are made. */
+    HELD_MOST = 128,
+    HELD_DATAGRAMS = 16,
+};
+
+void btl_ib_coalesce_begin(btl_ib_coalesce_t *coalesce)
+{
+    coalesce->alone_max = AT_ONCE_FIRST;
+    btl_ib_coalesce_forget(coalesce);
+}
+
+void btl_ib_coalesce_forget(btl_ib_coalesce_t *coalesce)
+{
+    coalesce->held = 0;
+    coalesce->held_bytes = 0;
+}
+
+bool btl_ib_coalesce_hold(btl_ib_conn_t *conn, uint64_t size)
+{
+    btl_ib_coalesce_t *coalesce = &conn->coalesce;
+    const uint64_t most =
+        (uint64_t) btl_ib_max_u32(HELD_DATAGRAMS, conn->cc.gso_segments) * conn->pmtud.datagram_max;
+
+    if (coalesce->held + 1 >= HELD_MOST || size >= most || coalesce->held_bytes + size >= most) {
+        return false;
+    }
+    coalesce->held++;
+    coalesce->held_bytes += size;
+    btl_ib_conn_ready(conn);
+    return true;
+}
+
+bool btl_ib_coalesce_fills_burst(const btl_ib_conn_t *conn, uint64_t size)
+{
+    const uint32_t burst = conn->cc.gso_segments;
+
+    return burst > 1
+           && conn->coalesce.held_bytes + size >= (uint64_t) burst * conn->pmtud.datagram_max;
+}
+
+void btl_ib_coalesce_bursts_left(btl_ib_conn_t *conn, uint64_t size, uint64_t left)
+{
+    btl_ib_coalesce_t *coalesce = &conn->coalesce;
+    const uint64_t held = coalesce->held_bytes + size;
+
+    coalesce->held_bytes = held > left ? held - left : 0;
+    coalesce->held = 2; /* the last burst is not full: not "one message only" */
+    coalesce->left_at = conn->engine->clock.now;
+    btl_ib_conn_ready(conn);
+}
+
+void btl_ib_coalesce_release(btl_ib_coalesce_t *coalesce, uint64_t now)
+{
+    if (coalesce->held == 0) {
+        return;
+    }
+    if (coalesce->held > 1 && now - coalesce->left_at <= (uint64_t) AWAY * coalesce->held) {
+        coalesce->alone_max = 1;
+    } else if (coalesce->alone_max < AT_ONCE_MOST) {
+        coalesce->alone_max *= 2;
+    }
+    btl_ib_coalesce_forget(coalesce);
+}

@@ -25,7 +25,7 @@ PAGES = {
     if (examples := FENCED.findall(path.read_text()))
 }
 # Parameters that Open MPI adds to those of each BTL, from 5.0 on.
-OPEN_MPIS = re.compile("btl_ib_accelerator_")
+OPEN_MPIS = re.compile("btl_ib_(accelerator_|(get|put)_alignment$)")
 # A host like those of the pages, which is this one but for its name and its network; processes of
 # Open MPI share processors there, as few as there may be.
 HOST = """hostname node1 && ip link set lo up && ip link add eth0 type veth peer name end0 &&

@@ -120,6 +120,16 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
     return conn;
 }
 
+/* Ask the runtime what process `name` published of its rail `remote`, for our rail `rail`. False:
+ * it knows of none. */
+static bool look_up_rail(btl_ib_engine_t *engine, uint64_t name, uint32_t rail, uint32_t remote,
+                         btl_ib_peer_info_t *info)
+{
+    memset(info, 0, sizeof(*info));
+    return engine->ops->lookup(engine->ops_context, name, rail, remote, info) && info->name == name
+           && info->rail == remote;
+}
+
 /* Ask the runtime who the sender is. True if token and key prove it, and this begins an
  * incarnation; else it is counted. */
 static bool check_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
@@ -127,10 +137,8 @@ static bool check_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
 {
     const btl_ib_view_t *view = &arrival->view;
 
-    memset(info, 0, sizeof(*info));
-    if (!engine->ops->lookup(engine->ops_context, view->connect.name, view->connect.to_rail,
-                             view->connect.from_rail, info)
-        || info->name != view->connect.name || info->rail != view->connect.from_rail) {
+    if (!look_up_rail(engine, view->connect.name, view->connect.to_rail, view->connect.from_rail,
+                      info)) {
         engine->count.dropped_unknown++;
         return false;
     }
@@ -203,9 +211,7 @@ static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
             || !btl_ib_admission_take_path_lookup(engine)) {
             continue;
         }
-        memset(&info, 0, sizeof(info));
-        if (!engine->ops->lookup(engine->ops_context, name, rail->index, remote, &info)
-            || info.name != name || info.rail != remote
+        if (!look_up_rail(engine, name, rail->index, remote, &info)
             || memcmp(&info.secret, &secret, sizeof(secret)) != 0) {
             continue;
         }

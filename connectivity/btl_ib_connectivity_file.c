@@ -94,24 +94,12 @@ static void put_all(FILE *out, const btl_ib_map_info_t *info, const btl_ib_pair_
 int btl_ib_connectivity_file_write(const char *name, const btl_ib_map_info_t *info,
                                    const btl_ib_pair_info_t *pairs, uint32_t count)
 {
-    const int fd = btl_ib_file_create(name);
-    FILE *out = 0 > fd ? NULL : fdopen(fd, "w");
-    int error = 0;
+    int error;
+    FILE *out = btl_ib_file_open(name, &error);
 
     if (NULL == out) {
-        error = 0 > fd ? -fd : errno;
-        if (0 <= fd) {
-            (void) close(fd);
-        }
         return error;
     }
-    errno = 0;
     put_all(out, info, pairs, count);
-    if (0 != ferror(out) || 0 != fflush(out)) {
-        error = 0 != errno ? errno : EIO;
-    }
-    if (0 != fclose(out) && 0 == error) {
-        error = errno;
-    }
-    return error;
+    return btl_ib_file_close(out);
 }

@@ -123,3 +123,32 @@ int btl_ib_file_create(const char *name)
     }
     return 0 > fd ? -errno : fd;
 }
+
+FILE *btl_ib_file_open(const char *name, int *error)
+{
+    const int fd = btl_ib_file_create(name);
+    FILE *out = 0 > fd ? NULL : fdopen(fd, "w");
+
+    if (NULL == out) {
+        *error = 0 > fd ? -fd : errno;
+        if (0 <= fd) {
+            (void) close(fd);
+        }
+        return NULL;
+    }
+    errno = 0;
+    return out;
+}
+
+int btl_ib_file_close(FILE *out)
+{
+    int error = 0;
+
+    if (0 != ferror(out) || 0 != fflush(out)) {
+        error = 0 != errno ? errno : EIO;
+    }
+    if (0 != fclose(out) && 0 == error) {
+        error = errno;
+    }
+    return error;
+}

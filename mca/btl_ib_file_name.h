@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Bytes of the longest, with its end. */
 #define BTL_IB_FILE_NAME_MAX 4096
@@ -47,5 +48,10 @@ bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *i
  * user's), or what open(2) and unlink(2) say.
  */
 int btl_ib_file_create(const char *name);
+
+/* The same as a stream to be written; NULL: *error is the errno. close returns 0, or the errno of
+ * what went wrong since; call nothing that sets errno in between but to write. */
+FILE *btl_ib_file_open(const char *name, int *error);
+int btl_ib_file_close(FILE *out);
 
 #endif

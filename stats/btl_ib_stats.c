@@ -385,24 +385,12 @@ int btl_ib_stats_file_create(const char *name)
 int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
                             const btl_ib_stats_file_info_t *info)
 {
-    const int fd = btl_ib_file_create(name);
-    FILE *out = 0 > fd ? NULL : fdopen(fd, "w");
-    int error = 0;
+    int error;
+    FILE *out = btl_ib_file_open(name, &error);
 
     if (NULL == out) {
-        error = 0 > fd ? -fd : errno;
-        if (0 <= fd) {
-            (void) close(fd);
-        }
         return error;
     }
-    errno = 0;
     put_all(out, stats, info);
-    if (0 != ferror(out) || 0 != fflush(out)) {
-        error = 0 != errno ? errno : EIO;
-    }
-    if (0 != fclose(out) && 0 == error) {
-        error = errno;
-    }
-    return error;
+    return btl_ib_file_close(out);
 }

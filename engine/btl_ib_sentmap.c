@@ -18,13 +18,21 @@
 
 /* ---- zcopy ---- */
 
+/* Its sender's memory is free. */
+static void let_go(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
+{
+    btl_ib_list_remove(&msg->zcopy.link);
+    msg->zcopy.held = false;
+    engine->zcopy.count--;
+}
+
 /* It is over. Returns whether its sender's memory was in use until now. */
 static inline bool zcopy_end(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
 {
     const bool held = msg->zcopy.held;
 
     if (held) {
-        btl_ib_zcopy_let_go(engine, msg);
+        let_go(engine, msg);
     }
     return held;
 }
@@ -36,13 +44,6 @@ void btl_ib_zcopy_begin(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
     engine->zcopy.count += msg->zcopy.held;
 }
 
-void btl_ib_zcopy_let_go(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
-{
-    btl_ib_list_remove(&msg->zcopy.link);
-    msg->zcopy.held = false;
-    engine->zcopy.count--;
-}
-
 /* Its last chunk was sent. Returns whether its sender's memory is still in use. */
 static bool zcopy_left(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
 {
@@ -52,7 +53,7 @@ static bool zcopy_left(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
         return false;
     }
     if (!msg->refers) { /* all segments are copies */
-        btl_ib_zcopy_let_go(engine, msg);
+        let_go(engine, msg);
         return false;
     }
     msg->zcopy.until = engine->clock.now + conn->identity.peer_ack_delay
@@ -106,7 +107,7 @@ btl_ib_msg_t *btl_ib_zcopy_release(btl_ib_engine_t *engine)
     missing = copy_segments(&sentmap->lost, msg, missing);
     missing = copy_segments(&sentmap->deferred, msg, missing);
     assert(missing == 0);
-    btl_ib_zcopy_let_go(engine, msg);
+    let_go(engine, msg);
     engine->count.zcopy_kept++;
     return msg;
 }

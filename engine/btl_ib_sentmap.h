@@ -144,9 +144,6 @@ void btl_ib_completion_callbacks(btl_ib_engine_t *engine);
 /* A message was submitted. */
 void btl_ib_zcopy_begin(btl_ib_engine_t *engine, btl_ib_msg_t *msg);
 
-/* Its sender's memory is free. */
-void btl_ib_zcopy_let_go(btl_ib_engine_t *engine, btl_ib_msg_t *msg);
-
 /* A message that waits no longer: its bytes were copied, and its sender may be told. Or NULL. */
 btl_ib_msg_t *btl_ib_zcopy_release(btl_ib_engine_t *engine);
 

@@ -15,6 +15,15 @@
 
 /* ---- regions of devices ---- */
 
+/* The device knows them no more. */
+static void device_region_free(btl_ib_transport_t *transport, btl_ib_device_region_t *region)
+{
+    for (uint8_t i = 0; i < region->count; ++i) {
+        transport->ops->rdma->withdraw(transport, region->piece[i].mem);
+    }
+    free(region);
+}
+
 /* Whole pages are registered; the smallest there are. */
 enum { PAGE_SHIFT = 12 };
 
@@ -64,20 +73,12 @@ static btl_ib_device_region_t *device_region_new(btl_ib_transport_t *transport, 
                                                     &region->piece[region->count].key);
         if (0 != rc) {
             *error = -rc;
-            btl_ib_device_region_free(transport, region);
+            device_region_free(transport, region);
             return NULL;
         }
         from = to;
     }
     return region;
-}
-
-void btl_ib_device_region_free(btl_ib_transport_t *transport, btl_ib_device_region_t *region)
-{
-    for (uint8_t i = 0; i < region->count; ++i) {
-        transport->ops->rdma->withdraw(transport, region->piece[i].mem);
-    }
-    free(region);
 }
 
 /* ---- cache ---- */
@@ -120,7 +121,7 @@ static void withdraw_evicted(btl_ib_registration_cache_t *cache)
         if (NULL != link) {
             btl_ib_device_region_t *region = BTL_IB_CONTAINER(link, btl_ib_device_region_t, link);
             btl_ib_registration_limit_release(cache->limit, region->size, region->count);
-            btl_ib_device_region_free(cache->transport, region);
+            device_region_free(cache->transport, region);
         }
     } while (NULL != link);
 }

@@ -62,9 +62,6 @@ static inline bool btl_ib_device_region_is_whole(uintptr_t address, uint64_t siz
     return 0 == shift || address >> shift == (address + size - 1) >> shift;
 }
 
-/* The device knows them no more. */
-void btl_ib_device_region_free(btl_ib_transport_t *transport, btl_ib_device_region_t *region);
-
 /* ---- cache ---- */
 
 /*

@@ -339,18 +339,7 @@ static void rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 }
 
 /* What becomes of a request, step by step. */
-static void rc_cm_responded(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len)
-{
-    const int error = btl_ib_rc_qp_establish(&rc->port, conn->id, conn->peer->addr.mtu, conn->qp);
-
-    if (error != 0) {
-        rc_cm_failed(rc, conn, false, "its queue pair cannot be made ready", error);
-    } else {
-        btl_ib_rc_cm_accepted(rc, conn, bytes, len);
-    }
-}
-
-void btl_ib_rc_cm_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len)
+static void rc_cm_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len)
 {
     btl_ib_rc_params_t params;
 
@@ -364,6 +353,17 @@ void btl_ib_rc_cm_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *
     btl_ib_rc_cm_opened(rc, conn, "connected");
     if (btl_ib_rc_conn_send_first(conn) != 0) {
         btl_ib_rc_cm_broke(rc, conn, "the first message cannot be posted");
+    }
+}
+
+static void rc_cm_responded(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len)
+{
+    const int error = btl_ib_rc_qp_establish(&rc->port, conn->id, conn->peer->addr.mtu, conn->qp);
+
+    if (error != 0) {
+        rc_cm_failed(rc, conn, false, "its queue pair cannot be made ready", error);
+    } else {
+        rc_cm_accepted(rc, conn, bytes, len);
     }
 }
 
@@ -442,7 +442,7 @@ static void handle_conn(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const cm_event_
         break;
     case RDMA_CM_EVENT_ESTABLISHED: /* who accepted learns that sooner, by the first message */
         if (conn->stage == BTL_IB_RC_ASKING) {
-            btl_ib_rc_cm_accepted(rc, conn, event->bytes, event->len);
+            rc_cm_accepted(rc, conn, event->bytes, event->len);
         }
         break;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:

@@ -66,9 +66,6 @@ static inline btl_ib_rc_conn_t *btl_ib_rc_cm_conn(btl_ib_rc_t *rc, btl_ib_addr_t
     return NULL;
 }
 
-/* What becomes of a request, step by step. */
-void btl_ib_rc_cm_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len);
-
 /* ---- open, failed, broken ---- */
 
 /* Connections that open, fail and break: what is logged and reported of that, and when the next one

@@ -120,7 +120,7 @@ typedef struct btl_ib_component {
         bool begun; /* all processes of the job are expected */
     } expecting;
     bool mpi_threads; /* MPI_THREAD_MULTIPLE */
-    bool named;       /* in the selection of BTLs: who asks for ib gets help texts */
+    bool named;       /* in the selection of BTLs: a user that asks for ib gets help texts */
     btl_ib_engine_t *engine;
     btl_ib_aead_t *aead;      /* the engine's, if btl_ib_protection needs one */
     btl_ib_modex_t *self;     /* what we published */

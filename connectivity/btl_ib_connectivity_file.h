@@ -31,7 +31,7 @@ typedef struct btl_ib_pair_info {
     btl_ib_path_info_t path;
 } btl_ib_pair_info_t;
 
-/* Who writes. */
+/* The process that writes. */
 typedef struct btl_ib_map_info {
     const char *host;
     uint32_t job;

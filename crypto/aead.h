@@ -6,9 +6,9 @@
 /*
  * Authenticated encryption and key derivation, as the engine asks for them: AES-256-GCM (NIST SP
  * 800-38D) and HKDF with SHA-256 (RFC 5869), out of a library that others keep well. The engine
- * knows the ops only; whoever makes the engine makes the implementation and hands it over, so that
- * what a library does when it starts (it reads its configuration) is no business of the engine.
- * No system call is made by derive, seal and open.
+ * knows the ops only; the caller that makes the engine makes the implementation and hands it over,
+ * so that what a library does when it starts (it reads its configuration) is no business of the
+ * engine. No system call is made by derive, seal and open.
  */
 
 #ifndef BTL_IB_AEAD_H

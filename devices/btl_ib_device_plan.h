@@ -5,7 +5,7 @@
 
 /*
  * With what a device would be opened: its settings, its receive queues, and what the transport is
- * asked for; or why it is not to be. Opens nothing, so that it serves those who only want to know.
+ * asked for; or why it is not to be. Opens nothing, so that ib_info can use it.
  */
 
 #ifndef BTL_IB_DEVICE_PLAN_H

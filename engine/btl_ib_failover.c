@@ -547,7 +547,8 @@ static bool failed(btl_ib_rail_t *rail, int error, bool returns)
 /* ---- ports ---- */
 
 /* If some connections have to wait, perhaps for long, the log says so at level 0. They wait for a
- * link only: who lost its address may never have it again. Returns as btl_ib_rail_event(). */
+ * link only: a rail that lost its address may never have it again. Returns as btl_ib_rail_event()
+ * does. */
 static bool went_down(btl_ib_rail_t *rail, int error)
 {
     if (rail->health.down) {
@@ -683,7 +684,7 @@ static void tell_all(btl_ib_rail_t *rail)
     moves->tell_pause = btl_ib_min_u32(2 * moves->tell_pause, TELL_MAX);
 }
 
-/* Who cannot be told, and is waited for, is reported: perhaps its address changed as well. */
+/* Report peers that cannot be told, and are waited for: perhaps their addresses changed as well. */
 static void check_answers(btl_ib_rail_t *rail)
 {
     const btl_ib_engine_t *engine = rail->engine;

@@ -66,7 +66,7 @@ void btl_ib_failover_home(btl_ib_conn_t *conn);
  * there: tell it by that very rail. Its source shows nothing to the peer, its proof does. */
 void btl_ib_failover_tell(btl_ib_conn_t *conn);
 
-/* Is this ADDRESS of the peer, and of nobody who saw others? */
+/* Does this ADDRESS come from the peer, and not from somebody that saw older ones? */
 bool btl_ib_failover_is_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* The peer tells where its rail is now: probe that. If it is news, devices execute no

@@ -92,8 +92,8 @@ static uint64_t bytes_of(const btl_ib_conn_t *conn)
 }
 
 /* Would the other have carried the bytes of both in a fraction of the time in which this one was
- * busy? Then whoever waits for both waits for this one. Two that are as fast as they claim, and
- * share the load by that, are busy equally long. */
+ * busy? Then a message that waits for both waits for this one. Two that are as fast as they claim,
+ * and share the load by that, are busy equally long. */
 static bool is_far_better(const btl_ib_conn_t *other, const btl_ib_conn_t *conn)
 {
     const uint64_t bytes = bytes_of(conn);

@@ -235,7 +235,7 @@ static bool check_origin(const btl_ib_conn_t *conn, btl_ib_rail_t *rail,
     return false;
 }
 
-/* Look a sender up, and make the connection if it is who it says. It replaces `old`, whose process
+/* Look a sender up, and make the connection if it proves its name. It replaces `old`, whose process
  * has ended then; NULL: none. */
 static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_conn_t *old)
 {

@@ -82,7 +82,7 @@ typedef struct polled {
     uint32_t away;
 } polled_t;
 
-/* For those who look for a fault. */
+/* For traces and filters of received datagrams. */
 __attribute__((noinline)) static void inspect(btl_ib_rail_t *rail, const btl_ib_event_t *events,
                                               int count)
 {

@@ -248,7 +248,7 @@ static uint64_t offset_in(const btl_ib_region_t *other, const btl_ib_region_t *n
 }
 
 /* Not by arithmetic on pointers, which is undefined where a region is near an end of the address
- * channel. */
+ * space. */
 static uint8_t *address_in(const btl_ib_region_t *region, uint64_t offset)
 {
     return (uint8_t *) ((uintptr_t) region->base + (uintptr_t) offset);

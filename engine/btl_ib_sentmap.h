@@ -135,10 +135,10 @@ void btl_ib_completion_callbacks(btl_ib_engine_t *engine);
  * copied to the spare memory, and the sender's is free (on_sent). Writes msg->zcopy and
  * engine->zcopy.
  *
- * Who sends many messages before it waits, waits for acknowledgements, which take one round trip
- * for all of them. Who waits for a single one would stand still for a round trip after each; who
- * waits for so little that the peer lets its next message carry the acknowledgement, for the ACK
- * delay. These are copied in the next turn, while their datagrams travel.
+ * A process that sends many messages before it waits, waits one round trip for all of their
+ * acknowledgements. One that waits for a single message would stand still for a round trip after
+ * each, and for the ACK delay if it sends so little that the peer lets its next message carry the
+ * acknowledgement. These are copied in the next turn, while their datagrams travel.
  */
 
 /* A message was submitted. */

@@ -182,7 +182,7 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
     engine->ops->free(engine->ops_context, engine);
 }
 
-/* Datagrams of a queue that the receive buffers hold, whoever sent them. */
+/* Datagrams of a queue that the receive buffers hold, of all peers. */
 static uint64_t buffers_of(const btl_ib_rail_t *rail, uint32_t i)
 {
     const btl_ib_transport_t *transport = rail->transport;

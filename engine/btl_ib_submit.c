@@ -163,7 +163,7 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
             send_mtu_probe(conn, size);
         }
     }
-    /* also if all of it left in full bursts already: who waits for the rest waits no longer */
+    /* also if all of it left in full bursts already: what waits for the rest waits no longer */
     btl_ib_coalesce_release(&conn->coalesce, conn->engine->clock.now);
     /* else this was called for acknowledgements, and nothing follows from them */
     if (btl_ib_pending_work(conn)) {

@@ -324,7 +324,7 @@ void btl_ib_compat_failures_listen(void)
     if (listener.is || !PMIx_Initialized()) {
         return;
     }
-    /* Open MPI's handler lets nobody hear of it who comes after it. */
+    /* No handler after Open MPI's hears of it. */
     PMIX_INFO_LOAD(&info[0], PMIX_EVENT_HDLR_PREPEND, NULL, PMIX_BOOL);
     PMIX_INFO_LOAD(&info[1], PMIX_EVENT_HDLR_NAME, "btl ib", PMIX_STRING);
     OPAL_PMIX_CONSTRUCT_LOCK(&lock);

@@ -18,8 +18,8 @@
  * MPI_THREAD_MULTIPLE. */
 bool btl_ib_osc_has_pt2pt(void);
 
-/* Does osc_rdma_btls name ib? Then osc/rdma takes ib for each window without asking whom it
- * reaches, so that the processes of a window are not added. */
+/* Does osc_rdma_btls name ib? Then osc/rdma takes ib for each window without asking which
+ * processes it reaches, so that those of a window are not added. */
 bool btl_ib_osc_takes_us_unasked(void);
 
 #endif

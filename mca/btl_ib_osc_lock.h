@@ -12,8 +12,8 @@
  * changed it then takes the shared lock of the same word, to read it: it adds 1, finds EXCLUSIVE
  * set, which is its own, takes the 1 away and tries again, for ever. The thread that does so has
  * the lock already: so the result of such an addition is told without EXCLUSIVE, and all goes on as
- * intended. The word itself has at any time what osc/rdma would have made of it, so whoever else
- * wants the lock waits until it is given back.
+ * intended. The word itself has at any time what osc/rdma would have made of it, so another
+ * process that wants the lock waits until it is given back.
  *
  * Atomics of users may come in the same way. To be taken for osc/rdma's, one thread must have put
  * EXCLUSIVE in place of a 0 and then have added 1 and -1 in turns, BTL_IB_OSC_LOCK_TRIES times

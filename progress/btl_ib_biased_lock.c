@@ -96,7 +96,7 @@ bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock)
         return false;
     }
     if (lock->biased && revoke_bias(lock)) {
-        give_back(lock); /* by_mutex is the owner's, who has the lock */
+        give_back(lock); /* by_mutex belongs to the owner, which has the lock */
         return false;
     }
     lock->by_mutex = true;

@@ -43,7 +43,7 @@
 typedef struct btl_ib_biased_lock {
     atomic_bool owner_inside; /* the owner has it without the mutex, or is about to find out */
     atomic_bool revoked;      /* even the owner needs the mutex */
-    bool by_mutex;            /* whoever has it holds the mutex; written by the holder alone */
+    bool by_mutex;            /* its holder holds the mutex; written by the holder alone */
     bool biased;              /* release() gives the bias back; guarded by the mutex */
     pthread_t owner;          /* does not change */
     atomic_uint waiting;      /* threads that sleep until they get the mutex */

@@ -152,7 +152,7 @@ static uint64_t check(btl_ib_progress_thread_t *self, watch_t *watch)
     uint64_t sleep;
 
     watch->fds = 0;
-    /* Whoever has the lock makes progress, and must not wait for us. */
+    /* A thread that has the lock makes progress, and must not wait for us. */
     if (!btl_ib_biased_lock_borrow(self->config.lock)) {
         return self->config.period;
     }
@@ -223,7 +223,7 @@ static void in_child(void)
 }
 
 /* The process exits without MPI_Finalize, and libraries whose memory the thread uses are about to
- * be unloaded. It only ever tries the lock, so it ends whoever has that. */
+ * be unloaded. It only ever tries the lock, so it ends also while another thread has that. */
 static void in_exit(void)
 {
     btl_ib_progress_thread_stop(of_process);

@@ -105,8 +105,8 @@ uint64_t btl_ib_pin_probe(btl_ib_transport_t *transport, uint64_t wanted);
 
 /*
  * The same for all processes of a host that name the file `path`, and want as much: one of them
- * probes while the others wait, and leaves the result there. Whoever cannot open the file (NULL:
- * there is none) probes by itself.
+ * probes while the others wait, and leaves the result there. A process that cannot open the file
+ * (NULL: there is none) probes by itself.
  */
 uint64_t btl_ib_pin_probe_once(btl_ib_transport_t *transport, uint64_t wanted, const char *path);
 

@@ -54,7 +54,7 @@ typedef struct btl_ib_stats_records {
 /* ---- when ---- */
 
 /*
- * What is counted, for whoever wants to see it: the line of btl_ib_stats, the file of
+ * What is counted, for users: the line of btl_ib_stats, the file of
  * btl_ib_stats_file, and MPI_T. Values are fetched when somebody asks, from where they are counted
  * anyhow, so that nothing costs anything before. Their names and descriptions are in
  * btl_ib_counters.h and btl_ib_stats_line.h, and nowhere else.

@@ -23,7 +23,7 @@
 /* of events in a file: a million, as long as a stream of 1 GB/s takes a second or more */
 #define BTL_IB_TRACE_MAX (64u << 20)
 
-/* Who writes it. */
+/* The process that writes it. */
 typedef struct btl_ib_trace_file_info {
     const char *component; /* its version */
     const char *host;

@@ -43,7 +43,7 @@ typedef struct btl_ib_device_list {
     btl_ib_device_entry_t entry[BTL_IB_DEVICE_ENTRIES_MAX];
 } btl_ib_device_list_t;
 
-/* At most one of the two may have entries; whoever reads the parameters sees to it. All zero: no
+/* At most one of the two may have entries; the reader of the parameters checks that. All zero: no
  * wishes. */
 typedef struct btl_ib_device_filter {
     btl_ib_device_list_t include;
@@ -68,7 +68,7 @@ int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
                          btl_ib_devices_error_t *error);
 
 /* A device of `transport`, or the transport itself (""), is not used: tell it at level 10, and to
- * whoever collects such devices. */
+ * the collector of such devices if there is one. */
 void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, const char *device,
                               const char *reason);
 
@@ -80,9 +80,8 @@ void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, co
  * Returns how many are wanted, 0..count (count is at least 0).
  *
  * Sets `matched` of each entry that fits a device and never clears it: after all transports had
- * their turn, an include entry without it was in vain, and whoever wrote it wants to hear of
- * that. `log` hears of devices turned down (level 10) and of include entries without a device in
- * this list (level 1).
+ * their turn, an include entry without it was in vain, which the user has to be told. `log` hears
+ * of devices turned down (level 10) and of include entries without a device in this list (level 1).
  */
 int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter_t *filter,
                           const btl_ib_log_t *log);

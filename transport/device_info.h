@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What devices and libraries say of themselves, as text for whoever looks for a fault. */
+/* What devices and libraries say of themselves, as text for diagnosis. */
 
 #ifndef BTL_IB_FACTS_H
 #define BTL_IB_FACTS_H

@@ -4,7 +4,7 @@
  */
 
 /*
- * What memory something takes, part by part. Whoever allocates computes it by the same sizes, so
+ * What memory something takes, part by part. The allocating code computes it by the same sizes, so
  * that it can be told before anything is allocated.
  */
 

@@ -178,7 +178,7 @@ static int append(list_t *list, const char *name, const ip_t *address, const ip_
     snprintf(own->name, sizeof(own->name), "%s", name);
     own->address = *address;
     own->mask = *mask;
-    /* Who cannot be asked is gone meanwhile, and counts as down. */
+    /* An interface that cannot be asked is gone meanwhile, and counts as down. */
     own->entry.ifa_flags = btl_ib_interface_ask(name, SIOCGIFFLAGS, &request) == 0
                                ? (unsigned short) request.ifr_flags
                                : 0;

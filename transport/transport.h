@@ -137,7 +137,7 @@ typedef struct btl_ib_event {
 /* ---- operations on memory (attr.rdma) ---- */
 
 /* Access rights of exposed memory. READ_INTO lets our own reads place data there; on iWARP that
- * implies the right to write for everyone who knows the key. */
+ * implies the right to write for everyone that knows the key. */
 enum {
     BTL_IB_RDMA_MAY_READ = 1,
     BTL_IB_RDMA_MAY_WRITE = 2,
@@ -171,7 +171,7 @@ typedef struct btl_ib_rdma_work {
  * Each operation that was started makes one BTL_IB_EVENT_RDMA, unless it was cancelled before.
  * Operations with one peer may end in any order. The event's `error`:
  *
- *     0          done; a write is placed in the peer's memory, visible to whom the peer tells of it
+ *     0          done; a write is placed in the peer's memory, visible to threads told of it
  *     EACCES     the peer's device refused: no such key, right or range. Part may have been placed
  *     EPIPE      the connection broke, or the device failed: how far it came is not known
  *     EIO        the local device refused, or anything else

@@ -214,7 +214,7 @@ inline send_ack()
     put(1 - me, DATAGRAM(ACK, epoch[me], peer[me], got[me], !knows[me], floor[me]))
 }
 
-/* Who waits for long says once more who it is: the peer may have begun a life that knows nobody. */
+/* A process that waits for long identifies itself again: the peer may be a new incarnation. */
 inline introduce()
 {
 #ifdef BUG_NO_INTRODUCTION

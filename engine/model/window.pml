@@ -339,7 +339,7 @@ inline timer()
 
 /* As waits() in btl_ib_loss.c: a SKIP that was not answered is let rest. */
 #define RESTING (ONLY_SKIP && probes >= SKIP_PROBES)
-#ifdef BUG_NO_PROBE /* who is out of credit just waits */
+#ifdef BUG_NO_PROBE /* a sender without credit just waits */
 #define WAITS (tx_ring != 0 && !RESTING)
 #else
 #define WAITS (BLOCKED || (tx_ring != 0 && !RESTING))
@@ -429,7 +429,7 @@ rest:
     assert(skip_at != MOD || (rx_next == tx_next && tx_first == tx_next));
     /* Every credit is in the sender's hands, or a buffer that is not reposted yet. */
     assert(skip_at != MOD || SUB(rx_limit, tx_next) + used == grant);
-#ifndef LATE /* else the last news of it may be lost: whoever needs it asks */
+#ifndef LATE /* else the last datagram that tells it may be lost: a sender that needs it asks */
     assert(skip_at != MOD || tx_limit == rx_limit)
 #endif
 #endif
@@ -535,7 +535,7 @@ inline recv_skip(seq)
 
 inline recv_sequenced(seq)
 {
-    assert(BEFORE(seq, rx_limit)); /* who obeys what it was told is never beyond our limit */
+    assert(BEFORE(seq, rx_limit)); /* obedient senders stay below our limit */
     if
     :: OUTSIDE(seq)
     :: !OUTSIDE(seq) && DUPLICATE(seq) -> ack_due = true
@@ -567,7 +567,7 @@ inline ranges()
     n = 0
 }
 
-/* Whoever is told the limit is told of all there is. */
+/* The limit that is told covers all free buffers. */
 inline top_up()
 {
     if

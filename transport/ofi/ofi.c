@@ -357,7 +357,7 @@ typedef struct ofi_op {
     bool is_recv;
     union {
         uint8_t *data; /* of a receive: where its datagram is */
-        void *caller;  /* of a send: the context of whoever sent */
+        void *caller;  /* of a send: its caller's context */
     };
     struct ofi_op *next; /* of sends: free ones; of receives: those that could not be posted */
 } ofi_op_t;
@@ -611,8 +611,8 @@ static int read_some(ofi_t *ofi, btl_ib_event_t *events, int max, bool *more)
 
 /*
  * A provider may make one completion a call (udp: one system call, one datagram), so a batch takes
- * several calls. But the first datagram after a silence is handed up at once: whoever waits for an
- * answer gains nothing by another call.
+ * several calls. But the first datagram after a silence is handed up at once: a process that waits
+ * for an answer gains nothing by another call.
  */
 static int ofi_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
 {

@@ -54,7 +54,7 @@ static inline void btl_ib_udp_errors_called(btl_ib_udp_errors_t *errors, int err
     }
 }
 
-/* Read the error queue of a socket. `sent`: whom a call that has just failed was about (of
+/* Read the error queue of a socket. `sent`: the peer of a call that has just failed (for
  * what this host refuses the kernel does not tell the port), or BTL_IB_ADDR_UNKNOWN. Returns
  * whether there was anything. */
 bool btl_ib_udp_errors_read(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socket,

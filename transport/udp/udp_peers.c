@@ -140,7 +140,7 @@ void btl_ib_udp_peers_free(btl_ib_udp_peers_t *peers)
 
 /*
  * A socket that lost its peer moves to another one by a second connect() (connect(2)). What it
- * still holds says whom it is from. So none is closed before the end, and nothing is lost.
+ * still holds says where it is from. So none is closed before the end, and nothing is lost.
  */
 
 void btl_ib_udp_connected_init(btl_ib_udp_connected_t *connected, btl_ib_udp_sockets_t *sockets,

@@ -64,7 +64,7 @@ typedef struct btl_ib_udp_rx {
     uint64_t overflows;                            /* of all sockets */
     uint32_t overflows_of[BTL_IB_UDP_SOCKETS_MAX]; /* as the kernel counts; wraps */
     btl_ib_udp_buffer_t *free;
-    btl_ib_udp_buffer_t *made;              /* all that there are, whoever has them */
+    btl_ib_udp_buffer_t *made;              /* all that there are, free or handed up */
     uint32_t buffers;                       /* how many */
     uint32_t batch[BTL_IB_UDP_SOCKETS_MAX]; /* buffers of the next call, by socket; 0 is 1 */
     btl_ib_udp_recv_call_t call;
@@ -105,8 +105,8 @@ void btl_ib_udp_rx_free(btl_ib_udp_rx_t *rx);
  * costs up to 0.2 us for each datagram of a watched socket. So:
  * - A poll looks at one socket: in turn at those that were busy lately. Each 16th look goes round
  *   all of them.
- * - In vain: it sweeps over all others, unless that was done a few us ago. Who polls seldom finds
- *   all that is there, as with one socket.
+ * - In vain: it sweeps over all others, unless that was done a few us ago. A process that polls
+ *   seldom finds all that is there, as with one socket.
  * - Where most looks would be in vain epoll is asked first: while polls are so rare that each would
  *   sweep (another BTL polls, or the application computes), and with more than two busy sockets.
  * - The bulk lane comes last, but has its turn: after 8 looks that found something else, and each

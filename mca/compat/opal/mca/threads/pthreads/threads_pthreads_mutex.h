@@ -7,8 +7,8 @@
  * opal_config.h of Open MPI 5.0 and 6.0 names this header, and some packages leave it out (Debian
  * 13). This one takes its place there, and only there: configure looks for the installed one
  * first, and compares the sizes of the structures that follow from it with those of libopen-pal,
- * as the component does again when it is opened. What it has to declare is fixed by those who use
- * it, opal/mca/threads/{mutex,condition,wait_sync}.h: locks are those of POSIX threads.
+ * as the component does again when it is opened. What it has to declare is fixed by what
+ * includes it, opal/mca/threads/{mutex,condition,wait_sync}.h: locks are those of POSIX threads.
  */
 
 #ifndef BTL_IB_COMPAT_THREADS_PTHREADS_MUTEX_H

@@ -427,6 +427,7 @@ typedef struct btl_ib_open_params {
                              * transport's default; -1: none */
     uint32_t socket_buffer; /* bytes of each of a socket's buffers; 0: the transport's default */
     uint32_t connected_max; /* sockets of single peers beside those that all peers share */
+    uint32_t busy_poll;     /* us that a read polls the network card for; 0: as the system does */
     bool bulk_lane;         /* bulk has a socket of its own */
     uint16_t port_min;      /* the first port that may be bound to; 0: any */
     uint32_t port_count;    /* how many from there on, if it is not */

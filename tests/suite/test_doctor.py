@@ -84,7 +84,7 @@ def test_well(network):
     for host, facts in ((1, here), (2, there)):
         for link, net in (("eth0", "10.77"), ("eth1", "10.78")):
             assert ("device", f"udp {link}, {net}.0.{host}/24, MTU 1500") in facts
-        assert {"locked memory", "socket buffers", "component"} <= {name for name, _ in facts}
+        assert {"locked memory", "socket buffers", "busy polling", "component"} <= {name for name, _ in facts}
     assert any(name == "versions" and text.startswith("ib ") for _, _, name, text in lines)
     for check, text in (("firewall", "datagrams arrive"), ("MTU", "datagrams of 1472 bytes")):
         found = between(lines, check)

@@ -274,6 +274,25 @@ static void test_marks_v6(void **state)
     marked(AF_INET6);
 }
 
+/* A process that may not is told so once, and goes on. */
+static void test_busy_poll(void **state)
+{
+    (void) state;
+    need_udp(AF_INET);
+    btl_ib_open_params_t params = heard_params();
+    params.bulk_lane = true;
+    close_transport(open_with(params));
+    assert_int_equal(calls.busy_poll, 0);
+    params.busy_poll = 30;
+    close_transport(open_with(params));
+    assert_int_equal(calls.busy_poll, 30);
+    assert_int_equal(calls.worst, 10);
+    calls.no_busy_poll = true;
+    close_transport(open_with(params));
+    assert_int_equal(calls.worst, 1);
+    assert_non_null(strstr(calls.heard, "sysctl -w net.core.busy_read=30"));
+}
+
 /* How many datagrams of a size the buffer holds is what the kernel takes. */
 static void test_rx_depth(void **state)
 {
@@ -378,11 +397,11 @@ static void test_overflows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_marks),         cmocka_unit_test(test_marks_v6),
-        cmocka_unit_test(test_ports),         cmocka_unit_test(test_last_port),
-        cmocka_unit_test(test_any_port),      cmocka_unit_test(test_no_device),
-        cmocka_unit_test(test_socket_buffer), cmocka_unit_test(test_rx_depth),
-        cmocka_unit_test(test_overflows),
+        cmocka_unit_test(test_marks),     cmocka_unit_test(test_marks_v6),
+        cmocka_unit_test(test_busy_poll), cmocka_unit_test(test_ports),
+        cmocka_unit_test(test_last_port), cmocka_unit_test(test_any_port),
+        cmocka_unit_test(test_no_device), cmocka_unit_test(test_socket_buffer),
+        cmocka_unit_test(test_rx_depth),  cmocka_unit_test(test_overflows),
     };
 
     return cmocka_run_group_tests(tests, NULL, free_devices);

@@ -50,6 +50,14 @@ int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
     if (SOL_SOCKET == level && SO_RCVBUF == option && 0 != small) {
         value = &small;
     }
+    if (SOL_SOCKET == level && SO_BUSY_POLL == option) {
+        if (calls.no_busy_poll) {
+            errno = EPERM;
+            return -1;
+        }
+        memcpy(&calls.busy_poll, value, sizeof(calls.busy_poll));
+        return 0;
+    }
     if (SOL_UDP == level
         && ((calls.no_gso && UDP_SEGMENT == option) || (calls.no_gro && UDP_GRO == option))) {
         errno = ENOPROTOOPT;

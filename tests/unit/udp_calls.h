@@ -22,6 +22,8 @@
 typedef struct udp_calls {
     /* What they are to do. */
     bool no_gso, no_gro; /* the kernel knows no such option */
+    bool no_busy_poll;   /* the process may not */
+    int busy_poll;       /* us that a socket was given last */
     int send_error;      /* the next `send_failures` calls end with it */
     int send_failures;
     bool joined_only; /* only those with joined datagrams do */

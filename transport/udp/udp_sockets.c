@@ -19,7 +19,8 @@ enum {
     ECN_OFF = 0xfc, /* nobody here reads what switches mark, so they are to drop instead */
     BUFFER_WANTED = 4 * 1024 * 1024,
     BUFFER_NEEDED =
-        212992, /* what a stock kernel grants; with less, bursts of a few peers overflow it */
+        212992,       /* what a stock kernel grants; with less, bursts of a few peers overflow it */
+    BUSY_BUDGET = 64, /* datagrams that one poll takes from the card: as many as an interrupt */
 };
 
 /* Set a socket option to a number. Returns 0, or -1 with errno. */
@@ -102,8 +103,35 @@ static void udp_socket_mark(const btl_ib_udp_log_t *log, int level, int fd, sa_f
     }
 }
 
-/* Bytes of its SO_RCVBUF or SO_SNDBUF, as setsockopt() counts them. */
-/* The kernel doubles what setsockopt() asks for. */
+/*
+ * An empty read polls the card's queue itself, once with MSG_DONTWAIT, and waits for no interrupt
+ * (socket(7), SO_BUSY_POLL). Above net.core.busy_read that needs CAP_NET_ADMIN, and so does a
+ * preference over interrupts (Linux 5.11), which works where the interface defers them
+ * (napi_defer_hard_irqs, gro_flush_timeout). What the system refuses the log says at `level`.
+ */
+static void udp_socket_busy_poll(const btl_ib_udp_log_t *log, int level, int fd, uint32_t us)
+{
+    if (us == 0) {
+        return;
+    }
+    if (udp_set_option(fd, SOL_SOCKET, SO_BUSY_POLL, (int) us) != 0) {
+        BTL_IB_UDP_LOG(log, level,
+                       "busy polling for %u us (btl_ib_udp_busy_poll): %s; more than "
+                       "net.core.busy_read needs CAP_NET_ADMIN: sysctl -w net.core.busy_read=%u",
+                       us, strerror(errno), us);
+        return;
+    }
+    bool preferred = false;
+#ifdef SO_PREFER_BUSY_POLL /* not in headers of older kernels */
+    preferred = udp_set_option(fd, SOL_SOCKET, SO_PREFER_BUSY_POLL, 1) == 0
+                && udp_set_option(fd, SOL_SOCKET, SO_BUSY_POLL_BUDGET, BUSY_BUDGET) == 0;
+#endif
+    BTL_IB_UDP_LOG(log, 10, "busy polling for %u us, %s interrupts", us,
+                   preferred ? "preferred to" : "beside");
+}
+
+/* Bytes of its SO_RCVBUF or SO_SNDBUF, as setsockopt() counts them: the kernel doubles what it asks
+ * for. */
 static uint32_t udp_socket_buffer(int fd, int option)
 {
     int value = 0;
@@ -169,6 +197,7 @@ static int open_one(btl_ib_udp_sockets_t *sockets, bool latency, int level)
     }
     udp_socket_mark(sockets->log, sockets->count == 0 ? 1 : 10, fd, sockets->own.any.sa_family,
                     sockets->traffic_class, sockets->priority);
+    udp_socket_busy_poll(sockets->log, sockets->count == 0 ? 1 : 10, fd, sockets->busy_poll);
     sockets->socket[sockets->count++] = (btl_ib_udp_socket_t){.fd = fd, .latency = latency};
     return 0;
 }
@@ -256,6 +285,7 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
     sockets->buffer_wanted = params->socket_buffer;
     sockets->traffic_class = params->traffic_class;
     sockets->priority = params->service_level;
+    sockets->busy_poll = params->busy_poll;
     if (params->bulk_lane) {
         rc = open_pair(sockets, params);
         if (rc != 0) {

@@ -44,6 +44,7 @@ typedef struct btl_ib_udp_sockets {
     uint32_t buffer_wanted; /* bytes of each of their buffers; 0: the default */
     uint8_t traffic_class;  /* of what they send, and its priority in this host; 0: the default */
     uint8_t priority;
+    uint32_t busy_poll;    /* us; 0: as the system does */
     uint32_t buffer_bytes; /* of each receive buffer, as the kernel counts */
     btl_ib_limit_t limit;  /* what keeps the buffers small */
     bool gso;     /* the kernel cuts datagrams to be sent out of one buffer (UDP_SEGMENT) */

@@ -71,8 +71,8 @@ enum {
 /* ---- window and pace ---- */
 
 /* ns between segments: twice the rate of the window while it doubles, else 5/4 of it; exactly its
- * rate below one segment. Clipped in 64 bits: a long path with a small window needs more than 32.
- * */
+ * rate below one segment. Clipped in 64 bits: a long path with a small window needs more than
+ * 32. */
 static uint32_t pace_of(const btl_ib_cc_swift_t *swift)
 {
     uint64_t pace = (uint64_t) swift->base * 1000 * SEGMENT / swift->window;

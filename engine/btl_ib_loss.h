@@ -190,8 +190,8 @@ void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t channel, uint16_t again
  * Informs the congestion control. */
 void btl_ib_recovery_acked(btl_ib_conn_t *conn, uint32_t count, bool limited);
 
-/* The transport's connection ended: all segments in flight may be lost, and the peer may be gone.
- * */
+/* The transport's connection ended: all segments in flight may be lost, and the peer may be
+ * gone. */
 void btl_ib_recovery_broken(btl_ib_conn_t *conn);
 
 /* After acknowledgements were taken in: find what is lost, set the timer. */
@@ -240,12 +240,12 @@ uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn);
 void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
                          const btl_ib_view_t *view);
 
-/* A segment was acknowledged. If it had been refused the cause is gone, perhaps that of others too.
- * */
+/* A segment was acknowledged. If it had been refused the cause is gone, perhaps that of others
+ * too. */
 void btl_ib_deferred_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
-/* Acknowledgements were taken in: send the deferred segments again if they have waited long enough.
- * */
+/* Acknowledgements were taken in: send the deferred segments again if they have waited long
+ * enough. */
 void btl_ib_deferred_retry(btl_ib_conn_t *conn);
 
 #endif

@@ -222,8 +222,8 @@ void btl_ib_validation_begin(btl_ib_conn_t *conn)
     conn->validation.refused_row = 0;
 }
 
-/* Does `is_so` hold for `conn`, or for any connection with the same process whose rail is usable?
- * */
+/* Does `is_so` hold for `conn`, or for any connection with the same process whose rail is
+ * usable? */
 static bool any(const btl_ib_conn_t *conn, bool (*is_so)(const btl_ib_conn_t *))
 {
     const btl_ib_conn_t *other = NULL;

@@ -34,8 +34,8 @@ static inline void btl_ib_rtt_reset(btl_ib_rtt_t *rtt)
     *rtt = (btl_ib_rtt_t){0};
 }
 
-/* Add a sample of `us` microseconds; 0 counts as 1. In the averages it counts for at most `bound`.
- * */
+/* Add a sample of `us` microseconds; 0 counts as 1. In the averages it counts for at most
+ * `bound`. */
 void btl_ib_rtt_sample(btl_ib_rtt_t *rtt, uint32_t us, uint32_t bound);
 
 /* SRTT in us, or `initial` before the first sample. */

@@ -41,8 +41,8 @@ typedef struct btl_ib_budget {
 /* ---- sentmap ---- */
 
 /* The sent map: segments from the moment they get a sequence until they are acknowledged, and the
- * counts of them. Owns struct btl_ib_sentmap, and the engine's budget of unacknowledged segments.
- * */
+ * counts of them. Owns struct btl_ib_sentmap, and the engine's budget of unacknowledged
+ * segments. */
 
 /* A new connection has sent nothing. */
 static inline void btl_ib_sentmap_init(btl_ib_sentmap_t *sentmap)

@@ -7,8 +7,8 @@
  * the test's hands, and a clock that stands still unless the test moves it. The simulator tries
  * what networks do by chance; the bench is for what somebody does on purpose.
  *
- * Datagrams lie on the `wire` until bench_flow() or the test itself hands them over. Messages carry their number,
- * so that the bench knows of each what became of it. */
+ * Datagrams lie on the `wire` until bench_flow() or the test itself hands them over. Messages carry
+ * their number, so that the bench knows of each what became of it. */
 
 #ifndef BTL_IB_BENCH_H
 #define BTL_IB_BENCH_H
@@ -339,7 +339,7 @@ void bench_append(bench_forgery_t *forgery, const void *data, uint32_t size);
 void bench_throw_forgery(bench_t *bench, uint32_t to, uint32_t from,
                          const bench_forgery_t *forgery);
 
-/* Whoever changed a datagram of his own has its checksum right, if there is one. */
+/* A sender that changed its own datagram has the checksum right, if there is one. */
 void bench_reseal(const bench_t *bench, bench_datagram_t *datagram);
 
 /* The state of an engine before something is thrown at it. */

@@ -11,8 +11,8 @@
 
 #include "btl_ib_engine.h"
 
-/* How many received datagrams the counters account for: each must be in exactly one of them, so this
- * is received_datagrams. (What is refused while draining was received as well.) */
+/* How many received datagrams the counters account for: each must be in exactly one of them, so
+ * this is received_datagrams. (What is refused while draining was received as well.) */
 static inline uint64_t bench_counted(const btl_ib_counters_t *count)
 {
     uint64_t sum = count->received_segments + count->received_parts + count->received_skips

@@ -4,8 +4,8 @@
  */
 
 /*
- * One-sided operations on the bench. Each host registers BENCH_MEMORY bytes, in three parts, so that
- * what must be in them is known whatever the order of operations:
+ * One-sided operations on the bench. Each host registers BENCH_MEMORY bytes, in three parts, so
+ * that what must be in them is known whatever the order of operations:
  *
  *   counters   atomic operations add 1 to one of them
  *   constant   gets read it
@@ -117,8 +117,8 @@ void bench_op_over(bench_op_t *o, int status)
     o->status = status;
 }
 
-/* What all hosts' memories must look like if nobody forged anything: puts and gets that were done are
- * exact, and the counters add up; where an operation failed it may have been done or not. */
+/* What all hosts' memories must look like if nobody forged anything: puts and gets that were done
+ * are exact, and the counters add up; where an operation failed it may have been done or not. */
 void bench_check_ops(bench_t *bench)
 {
     for (uint32_t i = 0; i < bench->op_count; i++) {

@@ -4,8 +4,8 @@
  */
 
 /*
- * What the engine alone costs, from send to acknowledged, both sides together: two engines with memory
- * between them.
+ * What the engine alone costs, from send to acknowledged, both sides together: two engines with
+ * memory between them.
  *
  *   engine_cost             a table: ns for each way, the best of many rounds
  *   engine_cost WAY COUNT   that one only, COUNT rounds: for a tool that counts instructions

@@ -4,9 +4,9 @@
  */
 
 /*
- * libFuzzer target: what peers say of themselves to a transport. The first byte chooses: an address of udp, one of verbs
- * over UD, one over RC; what a request to connect says over RC, or a refusal. What is accepted says exactly what its
- * bytes say, that is, packing it gives the same bytes.
+ * libFuzzer target: what peers say of themselves to a transport. The first byte chooses: an address
+ * of udp, one of verbs over UD, one over RC; what a request to connect says over RC, or a refusal.
+ * What is accepted says exactly what its bytes say, that is, packing it gives the same bytes.
  */
 
 #include <stdbool.h>

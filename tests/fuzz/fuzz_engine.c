@@ -33,7 +33,7 @@ static uint32_t peer_of(uint32_t host, uint8_t byte)
 
 /* ---- forging ---- */
 
-/* To whom, and in whose name. */
+/* The receiver, and the sender that is named. */
 typedef struct route {
     uint32_t to, from;
 } route_t;

@@ -4,8 +4,9 @@
  */
 
 /*
- * libFuzzer target: honest engines, and a network, a clock and shortages that the fuzzer chooses. When it
- * is done, everything that was accepted gets through exactly once and the engines come to rest.
+ * libFuzzer target: honest engines, and a network, a clock and shortages that the fuzzer chooses.
+ * When it is done, everything that was accepted gets through exactly once and the engines come to
+ * rest.
  */
 
 #include "script.h"

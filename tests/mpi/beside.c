@@ -4,13 +4,14 @@
  */
 
 /*
- * Measures what a BTL between hosts costs the one within a host: 8-byte latency between two ranks of
- * one host (the first two that share one) while nothing goes to another host, and while a message does
- * now and then; and the latency to a rank of another host. Ranks that have nothing to do sleep nearly
- * all the time, so that three ranks can be measured on two processors. Compare --btl ib,vader with
+ * Measures what a BTL between hosts costs the one within a host: 8-byte latency between two ranks
+ * of one host (the first two that share one) while nothing goes to another host, and while a
+ * message does now and then; and the latency to a rank of another host. Ranks that have nothing to
+ * do sleep nearly all the time, so that three ranks can be measured on two processors. Compare
+ * --btl ib,vader with
  * --btl tcp,vader. 3 ranks on 2 hosts; with all ranks on one only the first: that is vader alone.
- * iterations=N (200000) within the host, far=N (20000) between hosts, every=N (2000): a message to the
- * other host after so many iterations
+ * iterations=N (200000) within the host, far=N (20000) between hosts, every=N (2000): a message to
+ * the other host after so many iterations
  */
 
 #include "figures.h"
@@ -45,7 +46,8 @@ static void find_places(void)
     }
 }
 
-/* Wait for a message of `tag` from anybody, and take in what else comes, without using the processor. */
+/* Wait for a message of `tag` from anybody, and take in what else comes, without using the
+ * processor. */
 static void doze_until(int tag)
 {
     const struct timespec pause = {0, 200000};
@@ -63,8 +65,8 @@ static void doze_until(int tag)
     } while (status.MPI_TAG != tag);
 }
 
-/* One-way microseconds between `a` and `b`: the median of 20 parts of `iterations`, on `a`. With `every`,
- * `a` also sends a note to the far rank now and then. The others doze meanwhile. */
+/* One-way microseconds between `a` and `b`: the median of 20 parts of `iterations`, on `a`. With
+ * `every`, `a` also sends a note to the far rank now and then. The others doze meanwhile. */
 static double latency(int a, int b, int iterations, int every)
 {
     char byte[8] = {0};

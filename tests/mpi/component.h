@@ -4,8 +4,8 @@
  */
 
 /*
- * For programs that look into the component that runs in this process, whose symbols are hidden: they
- * are built of the same headers. Includes opal_config.h first.
+ * For programs that look into the component that runs in this process, whose symbols are hidden:
+ * they are built of the same headers. Includes opal_config.h first.
  */
 
 #ifndef BTL_IB_TESTS_COMPONENT_H

@@ -5,8 +5,8 @@
 
 /*
  * Derived datatypes: every pair of layouts of the same signature, one on each side, from eager to
- * rendezvous sizes. What must arrive is made from the same stream by MPI_Unpack into a second buffer;
- * comparing whole buffers shows wrong data and overwritten holes alike.
+ * rendezvous sizes. What must arrive is made from the same stream by MPI_Unpack into a second
+ * buffer; comparing whole buffers shows wrong data and overwritten holes alike.
  */
 
 #include "common.h"

@@ -6,9 +6,9 @@
 /*
  * The BTL's one-sided functions, called directly, as no MPI program can: any alignment and length
  * of put and get, and that the data are there when the callback says so; every atomic operation on
- * every type; requests that must be refused and change nothing; limits. To all ranks, the own one too.
- * seed=N (1), rounds=N (24), huge=N (0): also that many MiB in one put and one get; stale=0: handles of what is
- * registered no more are not tried
+ * every type; requests that must be refused and change nothing; limits. To all ranks, the own one
+ * too. seed=N (1), rounds=N (24), huge=N (0): also that many MiB in one put and one get; stale=0:
+ * handles of what is registered no more are not tried
  */
 
 #include "opal_config.h"
@@ -449,7 +449,8 @@ enum {
     DEVICE_KEY_AT = 32,
 };
 
-/* `stale`: also by handles of what is registered no more, which devices may still have in a cache. */
+/* `stale`: also by handles of what is registered no more, which devices may still have in a
+ * cache. */
 static void refusals(int target, bool stale)
 {
     offer_t saved = offers[target];

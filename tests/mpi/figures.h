@@ -5,8 +5,8 @@
 
 /*
  * What the programs share that measure: lists of sizes, and a line of figures for each size, which
- * tools/bench reads: "<program> bytes=<size> <figure>=<value> ...". The line is out at once: what was
- * measured before a time limit counts.
+ * tools/bench reads: "<program> bytes=<size> <figure>=<value> ...". The line is out at once: what
+ * was measured before a time limit counts.
  */
 
 #ifndef BTL_IB_TESTS_FIGURES_H
@@ -46,7 +46,8 @@ __attribute__((unused)) static sizes_t arg_sizes(int argc, char **argv, const ch
     }
 }
 
-/* Messages of a window: what was asked for, or as many as WINDOW_BYTES hold, at least 2, at most 64. */
+/* Messages of a window: what was asked for, or as many as WINDOW_BYTES hold, at least 2, at most
+ * 64. */
 __attribute__((unused)) static int window_of(int asked, int bytes)
 {
     int fit = WINDOW_BYTES / bytes;

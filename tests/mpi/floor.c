@@ -4,9 +4,10 @@
  */
 
 /*
- * Measures what bare UDP sockets can do between ranks 0 and 1: the floor (floor.h, with all other arguments) under
- * any transport that is made of them. Trains go by UDP_SEGMENT and UDP_GRO, one datagram a call without them.
- * net=NAME, ADDRESS or NETWORK (10.1.0.0/16): which interface (the first that is up)
+ * Measures what bare UDP sockets can do between ranks 0 and 1: the floor (floor.h, with all other
+ * arguments) under any transport that is made of them. Trains go by UDP_SEGMENT and UDP_GRO, one
+ * datagram a call without them. net=NAME, ADDRESS or NETWORK (10.1.0.0/16): which interface (the
+ * first that is up)
  */
 
 #define _GNU_SOURCE

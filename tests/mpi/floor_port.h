@@ -73,8 +73,8 @@ static struct ibv_mr *expose(port_t *port, void *memory, size_t bytes)
 
 /* ---- which port ---- */
 
-/* The lower the better: RoCE v2 before v1, addresses that can be routed before link-local ones, IPv4 before IPv6.
- * On InfiniBand the first is as good as any. */
+/* The lower the better: RoCE v2 before v1, addresses that can be routed before link-local ones,
+ * IPv4 before IPv6. On InfiniBand the first is as good as any. */
 static unsigned gid_rank(const struct ibv_gid_entry *entry)
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};

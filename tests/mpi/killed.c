@@ -6,9 +6,9 @@
 /*
  * One rank kills itself while the others send to it, each once a millisecond. No rank prints OK:
  * tests/mpi/run checks that the job ends in time and with a message that names the dead one.
- * after=S (1): when; victim=R (the last rank); waiting=1: the others only wait for the dead one, with
- * nothing on the way that it could fail to acknowledge; closes=1: it does not end, but closes all
- * descriptors, and goes on
+ * after=S (1): when; victim=R (the last rank); waiting=1: the others only wait for the dead one,
+ * with nothing on the way that it could fail to acknowledge; closes=1: it does not end, but closes
+ * all descriptors, and goes on
  */
 
 #include "common.h"

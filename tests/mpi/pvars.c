@@ -4,10 +4,10 @@
  */
 
 /*
- * A tool that looks at ib by MPI_T while ranks 0 and 1 exchange messages: prints how a counter grows
- * ("pvars: rank R after S s: <counter> = N"), and all counters of the process when the messages are
- * through ("pvars: rank R: <name> = N"). Fails if a name occurs twice, a counter goes back, or what
- * devices and peers count is not what the process counts.
+ * A tool that looks at ib by MPI_T while ranks 0 and 1 exchange messages: prints how a counter
+ * grows ("pvars: rank R after S s: <counter> = N"), and all counters of the process when the
+ * messages are through ("pvars: rank R: <name> = N"). Fails if a name occurs twice, a counter goes
+ * back, or what devices and peers count is not what the process counts.
  *
  *   seconds=S (2), bytes=N (1000), watch=NAME (btl_ib_retransmits)
  */

@@ -5,8 +5,8 @@
 
 /*
  * Random sizes between random pairs, non-blocking, several tags; part of the receives is posted
- * before the sends and part after them, so that messages are expected and unexpected.
- * seed=N (1), rounds=N (12), seconds=S (0): instead of rounds, messages=N (32) a round, max=BYTES (4 MiB)
+ * before the sends and part after them, so that messages are expected and unexpected. seed=N (1),
+ * rounds=N (12), seconds=S (0): instead of rounds, messages=N (32) a round, max=BYTES (4 MiB)
  */
 
 #include "common.h"

@@ -7,11 +7,11 @@
  * The BTL's send functions, called directly with what a PML does not do: descriptors of alloc and
  * prepare_src with every combination of their flags, some of which their callbacks send once more,
  * to another rank, and sendi with and without a descriptor. Some callbacks call progress. Every
- * message arrives once and whole, every callback that is due comes once, those that send do not pile
- * up on the stack, its descriptor is its own until it returns, memory that was given back is not
- * read any more, and all references to endpoints are returned. To all ranks, the own one too. Some
- * data are said to be in the memory of an accelerator: nobody but the convertor may touch these.
- * seed=N (1), messages=N (3000)
+ * message arrives once and whole, every callback that is due comes once, those that send do not
+ * pile up on the stack, its descriptor is its own until it returns, memory that was given back is
+ * not read any more, and all references to endpoints are returned. To all ranks, the own one too.
+ * Some data are said to be in the memory of an accelerator: nobody but the convertor may touch
+ * these. seed=N (1), messages=N (3000)
  */
 
 #include "opal_config.h"
@@ -260,7 +260,8 @@ static void callback(mca_btl_base_module_t *module, peer_t *endpoint,
 {
     item_t *item = des->des_cbdata;
 
-    /* One may be: that of a send which the engine does not know of, and then one of the engine's. */
+    /* One may be: that of a send which the engine does not know of, and then one of the
+     * engine's. */
     if (sends_in_callbacks > 1) {
         fail("callbacks send within each other, flags %x", item->flags);
     }

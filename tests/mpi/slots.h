@@ -29,7 +29,8 @@ static struct slots {
     double length, start;
 } slots;
 
-/* A measurement of so many seconds, without those in which the job rested. Rank 0 decides by its own. */
+/* A measurement of so many seconds, without those in which the job rested. Rank 0 decides by its
+ * own. */
 typedef struct measurement {
     double begun, limit, rested;
     double round; /* when this round began */
@@ -52,8 +53,8 @@ static int slot_is_over(double now, double round)
     return 0 != slots.count && now + round > slot_next(now) - cycle + slots.length;
 }
 
-/* All ranks: sleeps until the next slot of this job. Before and after a measurement, so that what it
- * needs besides is done in a slot of its own. */
+/* All ranks: sleeps until the next slot of this job. Before and after a measurement, so that what
+ * it needs besides is done in a slot of its own. */
 static void slots_next(void)
 {
     if (0 == slots.count) {

@@ -4,14 +4,14 @@
  */
 
 /*
- * Counts the verbs calls of a process: a library for LD_PRELOAD. What the time of a call is on real hardware no
- * virtual machine can tell, but how many there are for a message it can.
+ * Counts the verbs calls of a process: a library for LD_PRELOAD. What the time of a call is on real
+ * hardware no virtual machine can tell, but how many there are for a message it can.
  *
- * ibv_post_send(), ibv_poll_cq() and their like are inline functions, which call through a table in the
- * context of the device. ibv_open_device() here stands before the one of libibverbs, and puts counting
- * functions into that table. At the end of the process a line "name number" for each count is written to
- * the file $BTL_IB_VERBS_COUNT.<rank in MPI_COMM_WORLD>. The extended calls (ibv_wr_start() and so on, ibv_start_poll())
- * are not counted: btl_ib uses none.
+ * ibv_post_send(), ibv_poll_cq() and their like are inline functions, which call through a table in
+ * the context of the device. ibv_open_device() here stands before the one of libibverbs, and puts
+ * counting functions into that table. At the end of the process a line "name number" for each count
+ * is written to the file $BTL_IB_VERBS_COUNT.<rank in MPI_COMM_WORLD>. The extended calls
+ * (ibv_wr_start() and so on, ibv_start_poll()) are not counted: btl_ib uses none.
  *
  * A post is one doorbell, however many requests are in its list.
  */
@@ -51,7 +51,8 @@ static atomic_bool counting;
     atomic_fetch_add_explicit(&counts.name, counting ? (unsigned long) (number) : 0,               \
                               memory_order_relaxed)
 
-/* What was in the table of a context before. Never removed: contexts are few, and one may come again. */
+/* What was in the table of a context before. Never removed: contexts are few, and one may come
+ * again. */
 typedef struct known {
     struct known *next;
     struct ibv_context *context;

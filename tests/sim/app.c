@@ -229,9 +229,9 @@ void app_poll(proc_t *proc)
 }
 
 /*
- * Did the peer compute for the last `limit` us, kicked, but without room for what we have for it? Then it
- * answers, and lets us wait: nobody there can take anything out of its store. A process that polled, or
- * refused nothing, has no such excuse.
+ * Did the peer compute for the last `limit` us, kicked, but without room for what we have for it?
+ * Then it answers, and lets us wait: nobody there can take anything out of its store. A process
+ * that polled, or refused nothing, has no such excuse.
  */
 static bool lets_wait(const proc_t *peer, uint64_t now, uint64_t limit, uint64_t grace)
 {
@@ -262,7 +262,8 @@ static void check_death(proc_t *proc, const link_t *link, btl_ib_death_t reason,
 
     switch (reason) {
     case BTL_IB_DEATH_SILENCE:
-        /* To a new life of ours a peer that still talks to the last one, and hears nothing, is silent. */
+        /* To a new life of ours a peer that still talks to the last one, and hears nothing, is
+         * silent. */
         right = silent || (sim->death_ok && link->closings > 0);
         break;
     case BTL_IB_DEATH_NO_PROGRESS:
@@ -399,8 +400,8 @@ static void accepted(proc_t *proc, message_t *m)
     }
 }
 
-/* It was said to be on its way: has the transport seen all of it? Of a segment in parts it may have taken
- * some only, and what it has no buffers for, again and again, counts as lost. */
+/* It was said to be on its way: has the transport seen all of it? Of a segment in parts it may have
+ * taken some only, and what it has no buffers for, again and again, counts as lost. */
 static void check_handed(proc_t *proc, const message_t *m, uint64_t tiny_before)
 {
     bool parts = btl_ib_engine_counters(proc->engine)->sent_parts > 0;
@@ -692,8 +693,8 @@ void app_on_sent(void *context, btl_ib_msg_t *msg)
     }
 }
 
-/* Is another message on its way in chunks between the same processes? That cannot be told of one that is too
- * short for its number (chunk_of() in wiretap.c). */
+/* Is another message on its way in chunks between the same processes? That cannot be told of one
+ * that is too short for its number (chunk_of() in wiretap.c). */
 static bool waits_for_other(const sim_t *sim, const message_t *m)
 {
     for (uint32_t i = 0; i < sim->nmessages; i++) {
@@ -720,9 +721,9 @@ void app_on_done(void *context, btl_ib_msg_t *msg, int status)
     if (m->done || !m->kept || status > 0) {
         sim_fail(sim, "p%u: message %u: on_done(%d) at the wrong time", proc->index, m->id, status);
     }
-    /* A message that fitted one segment was copied: done as soon as that was handed over. What came in
-     * a kick is acknowledged, and delivered at the next poll; what came in chunks waits for those that
-     * were sent before. */
+    /* A message that fitted one segment was copied: done as soon as that was handed over. What came
+     * in a kick is acknowledged, and delivered at the next poll; what came in chunks waits for
+     * those that were sent before. */
     bool early = m->delivered == 0 && m->chunked && !sim->procs[m->dst].kicked
                  && !ledger_excused(sim, m) && !waits_for_other(sim, m);
     if (status == 0 && (!m->sent || early)) {

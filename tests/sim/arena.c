@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The memory that operations work on: what it must be, and whether some order of its atomics explains what it is. */
+/* The memory that operations work on: what it must be, and whether some order of its atomics
+ * explains what it is. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -198,8 +199,8 @@ static bool explain_next(chain_t *chain, uint64_t value, uint32_t left, bool kno
 }
 
 /* From `value` on, in which order may the operations have been executed, `left` of them with known
- * results? Operands are such that values do not repeat, so a known result has one place. Those without
- * an answer may be anywhere, or nowhere. */
+ * results? Operands are such that values do not repeat, so a known result has one place. Those
+ * without an answer may be anywhere, or nowhere. */
 static bool explain(chain_t *chain, uint64_t value, uint32_t left)
 {
     left -= readers(chain, value, true);

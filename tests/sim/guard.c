@@ -4,9 +4,9 @@
  */
 
 /*
- * What protects the datagrams of a scenario. The engines get an aead that hands everything on to the
- * real one, notes which number was used with which key (none may be used twice), and remembers what
- * was made with it, so that the simulator can look through the encryption.
+ * What protects the datagrams of a scenario. The engines get an aead that hands everything on to
+ * the real one, notes which number was used with which key (none may be used twice), and remembers
+ * what was made with it, so that the simulator can look through the encryption.
  */
 
 #include <stdlib.h>

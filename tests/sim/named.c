@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Scenarios for exact situations: the list of all, and what they share. Each is a function, in the file of its
- * subject (named_*.c), that sets one up and says what must come of it. */
+/* Scenarios for exact situations: the list of all, and what they share. Each is a function, in the
+ * file of its subject (named_*.c), that sets one up and says what must come of it. */
 
 #include <string.h>
 
@@ -124,7 +124,7 @@ const named_scenario_t named_scenarios[] = {
      acks_of_many_gaps},
     {"tail_loss_of_bundle", "messages that travel together are lost, with nothing behind them",
      tail_loss_of_bundle},
-    {"zcopy_alone", "who waits for one message alone has its memory in the next turn", zcopy_alone},
+    {"zcopy_alone", "a wait for one message alone ends in the next turn", zcopy_alone},
     {"zcopy_few", "the same for so few that the peer may wait before it acknowledges them",
      zcopy_few},
     {"zcopy_many", "of many messages only the last are copied if the ACKs of the others come",
@@ -135,7 +135,7 @@ const named_scenario_t named_scenarios[] = {
     {"each_duplicated", "every datagram arrives twice", each_duplicated},
     {"forged", "acknowledgements and limits that cannot be", forged},
     {"flipped", "bits change on the way, behind the network's own checksum", flipped},
-    {"insider", "whoever knows the token changes fields, with a guard", insider},
+    {"insider", "a peer that knows the token changes fields, with a guard", insider},
     {"replayed", "all datagrams of a life come again, in that life and in later ones", replayed},
     {"rekeyed", "a key serves its time while datagrams are lost and overtaken", rekeyed},
     {"loss_both_ways", "one loss while messages go in both directions", loss_both_ways},
@@ -232,7 +232,7 @@ const named_scenario_t named_scenarios[] = {
     {"refused_copies_lost", "the same, and all that is sent with them", refused_copies_lost},
     {"restart", "the peer restarts, under the same and under another address", restart},
     {"refused", "the peer's host says that nobody is there", refused},
-    {"forged_refusals", "somebody who knows no token says that a silent peer is not there",
+    {"forged_refusals", "a sender without the token says that a silent peer is not there",
      forged_refusals},
     {"late_refusals", "refusals of what an earlier life of the connection sent", late_refusals},
     {"device_failure", "our device fails", device_failure},
@@ -296,7 +296,7 @@ const named_scenario_t named_scenarios[] = {
     {"address_changes_of_two", "that of one of two rails does", address_changes_of_two},
     {"address_changes_untold", "what tells of that is lost, and said again",
      address_changes_untold},
-    {"address_changes_replayed", "who saw what tells of that sends it again",
+    {"address_changes_replayed", "an eavesdropper repeats the datagrams that tell of that",
      address_changes_replayed},
     {"address_changes_first_contact", "the first contact comes from an address nobody published",
      address_changes_first_contact},
@@ -327,9 +327,10 @@ const named_scenario_t named_scenarios[] = {
     {"ways_all_refused", "a peer that all ways refuse is dead", ways_all_refused},
     {"ways_refused_and_silent", "one way refuses, the other says nothing: dead as well",
      ways_refused_and_silent},
-    {"contact_while_it_computes", "a first contact with who computes is answered, and kept",
+    {"contact_while_it_computes", "a first contact with a peer that computes is answered, and kept",
      contact_while_it_computes},
-    {"contact_of_many", "more ask who computes than it may look up in a second", contact_of_many},
+    {"contact_of_many", "more peers ask one that computes than it may look up in a second",
+     contact_of_many},
     {"contact_beyond_passive", "and more than it takes up: they wait, and nobody is given up",
      contact_beyond_passive},
     {"way_refused_one_way_for_long", "one way is refused in one direction: no going back and forth",
@@ -338,14 +339,14 @@ const named_scenario_t named_scenarios[] = {
      ways_work_one_way_each},
     {"contact_blocked", "a firewall drops all: told after 5 s, given up after a minute",
      contact_blocked},
-    {"contact_not_promised", "the same with who promised nothing: told, and never given up",
+    {"contact_not_promised", "the same with a peer that promised nothing: told, never given up",
      contact_not_promised},
     {"contact_one_way", "a firewall drops one direction: both say which", contact_one_way},
     {"job_has_left", "a process of another job left, and its CLOSEs were lost", job_has_left},
     {"job_refused_for_a_while", "what goes to another job is refused for a while",
      job_refused_for_a_while},
     {"contact_while_it_computes_for_long",
-     "first contact with who computes beyond the silence limit",
+     "first contact with a peer that computes beyond the silence limit",
      contact_while_it_computes_for_long},
     {"rank_has_left", "the same of our own job is a death", rank_has_left},
     {"close_and_reopen", "connections are closed in many states and made again", close_and_reopen},

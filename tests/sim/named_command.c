@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Scenarios of the command channel beside bulk on the data channels: what is short must not wait for
- * what is long. */
+/* Scenarios of the command channel beside bulk on the data channels: what is short must not wait
+ * for what is long. */
 
 #include <stdio.h>
 

@@ -91,7 +91,8 @@ void direct_clean(sim_t *sim)
     finish(sim);
 }
 
-/* What is not exposed goes by the device up to what that copies; and nothing where the region is not known. */
+/* What is not exposed goes by the device up to what that copies; and nothing where the region is
+ * not known. */
 void direct_not_exposed(sim_t *sim)
 {
     two_devices(sim);
@@ -180,8 +181,8 @@ void direct_full(sim_t *sim)
     finish(sim);
 }
 
-/* It takes nothing, and bursts of messages leave beside: some of these fill whole GSO bursts, so that
- * nothing of them is left for the next turn. */
+/* It takes nothing, and bursts of messages leave beside: some of these fill whole GSO bursts, so
+ * that nothing of them is left for the next turn. */
 void direct_full_beside_bursts(sim_t *sim)
 {
     two_devices(sim);
@@ -225,8 +226,8 @@ void direct_never_connected(sim_t *sim)
     finish(sim);
 }
 
-/* Connections of the device break with operations in it: PUT and GET are done all the same, of atomics
- * nobody knows. */
+/* Connections of the device break with operations in it: PUT and GET are done all the same, of
+ * atomics nobody knows. */
 void direct_broken(sim_t *sim)
 {
     two_devices(sim);
@@ -249,7 +250,8 @@ void direct_broken(sim_t *sim)
     finish(sim);
 }
 
-/* The device cannot reach the peer: an ATOMIC waits until it can, but not beyond the silence limit. */
+/* The device cannot reach the peer: an ATOMIC waits until it can, but not beyond the silence
+ * limit. */
 void direct_unreachable(sim_t *sim)
 {
     two_devices(sim);
@@ -276,8 +278,8 @@ void direct_unreachable(sim_t *sim)
     finish(sim);
 }
 
-/* Whatever is wrong with an operation, the device finds it, and nothing is changed; what was in the device beside it
- * is done. */
+/* Whatever is wrong with an operation, the device finds it, and nothing is changed; what was in the
+ * device beside it is done. */
 void direct_refused(sim_t *sim)
 {
     two_devices(sim);
@@ -336,9 +338,9 @@ void direct_region_removed(sim_t *sim)
     finish(sim);
 }
 
-/* With operations in the device its owner destroys the connection, drains it, or the peer restarts: each
- * operation ends once, nothing of it is used after that (onesided.c sees to it), and those that come later
- * work. */
+/* With operations in the device its owner destroys the connection, drains it, or the peer restarts:
+ * each operation ends once, nothing of it is used after that (onesided.c sees to it), and those
+ * that come later work. */
 void direct_cut_off(sim_t *sim)
 {
     for (uint32_t how = DESTROYED; how <= RESTARTED; how++) {
@@ -384,8 +386,9 @@ static void acquainted_by_devices(sim_t *sim)
     run_settle(sim, SIM_S(1));
 }
 
-/* A device that was lost with operations in it, at one end or the other, is opened anew: what it was told of memory
- * is void, so processors do what they can, and what only devices may do ends with an error. */
+/* A device that was lost with operations in it, at one end or the other, is opened anew: what it
+ * was told of memory is void, so processors do what they can, and what only devices may do ends
+ * with an error. */
 void device_back_direct(sim_t *sim)
 {
     for (uint32_t who = 0; who < 2; who++) {
@@ -411,8 +414,8 @@ void device_back_direct(sim_t *sim)
     direct_clean(sim);
 }
 
-/* One of two devices fails with operations in it, at one end or the other: the other one carries on with what may
- * go by it. */
+/* One of two devices fails with operations in it, at one end or the other: the other one carries on
+ * with what may go by it. */
 void direct_device_fails(sim_t *sim)
 {
     for (uint32_t who = 0; who < 2; who++) {
@@ -431,8 +434,8 @@ void direct_device_fails(sim_t *sim)
     direct_clean(sim);
 }
 
-/* A port goes down for a moment while its device has not taken an ATOMIC yet, and there is another: the
- * ATOMIC waits for it. */
+/* A port goes down for a moment while its device has not taken an ATOMIC yet, and there is another:
+ * the ATOMIC waits for it. */
 void direct_port_flaps(sim_t *sim)
 {
     with_devices(sim, 2);
@@ -502,7 +505,8 @@ static void start_and_compute(sim_t *sim, void *arg, uint64_t until)
     proc_compute(arg, until);
 }
 
-/* Who started them computes: kicks hand them over, and their ends are kept for him. */
+/* Their initiator computes: asynchronous progress hands them over, and their ends are kept for
+ * it. */
 void direct_in_kick(sim_t *sim)
 {
     two_devices(sim);

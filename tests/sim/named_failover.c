@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Scenarios in which a device, or the way behind it, fails while there is another: nothing is lost, nobody dies. */
+/* Scenarios in which a device, or the way behind it, fails while there is another: nothing is lost,
+ * nobody dies. */
 
 #include <stdio.h>
 
@@ -286,8 +287,8 @@ void failover_broken_way(sim_t *sim)
     rails_survive(sim, SIM_S(5));
 }
 
-/* The same, where the peer was away for 10 ms now and then, for which timeouts wait: few probes in a
- * quarter of a second say as much as ten elsewhere. */
+/* The same, where the peer was away for 10 ms now and then, for which timeouts wait: few probes in
+ * a quarter of a second say as much as ten elsewhere. */
 void failover_after_pauses(sim_t *sim)
 {
     rails_acquainted(sim, 2, 2);
@@ -346,7 +347,8 @@ void failover_in_turn(sim_t *sim)
     rails_survive(sim, SIM_S(5));
 }
 
-/* A connection is away from its own rail when the device that it goes by fails, and so is the other one's. */
+/* A connection is away from its own rail when the device that it goes by fails, and so is the other
+ * one's. */
 void failover_away(sim_t *sim)
 {
     rails_acquainted(sim, 2, 2);
@@ -450,7 +452,8 @@ void failover_not_for_silence(sim_t *sim)
     finish(sim);
 }
 
-/* Nor does a hole: the peer, which looks up from its work now and then, answers by this way what is small. */
+/* Nor does a hole: the peer, which looks up from its work now and then, answers by this way what is
+ * small. */
 void failover_not_for_hole(sim_t *sim)
 {
     rails_acquainted(sim, 2, 2);
@@ -599,7 +602,8 @@ void rails_must_use_first(sim_t *sim, bool uses, const char *when)
     }
 }
 
-/* Ports of the first of two rails, of `ends` processes, are down for longer than anybody waits, twice. */
+/* Ports of the first of two rails, of `ends` processes, are down for longer than anybody waits,
+ * twice. */
 static void down_beyond_the_limit(sim_t *sim, uint32_t ends)
 {
     acquainted_for(sim, 2, 2, 5000000);
@@ -634,7 +638,8 @@ void port_back_late_at_both(sim_t *sim)
     down_beyond_the_limit(sim, 2);
 }
 
-/* Who has no other rail loses its connections, as ever. When the port is back there are new ones. */
+/* A process without another rail loses its connections, as ever. When the port is back there are
+ * new ones. */
 void port_back_late_alone(sim_t *sim)
 {
     acquainted_for(sim, 2, 1, 5000000);

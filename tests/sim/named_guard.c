@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Scenarios about what protects datagrams: nothing that was changed or repeated by others is believed. */
+/* Scenarios about what protects datagrams: nothing that was changed or repeated by others is
+ * believed. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,8 +117,8 @@ static uint64_t sum(const sim_t *sim, size_t offset)
     return result;
 }
 
-/* Everything on the tape comes again, in its order, as it was or with its last bit changed. Nobody may
- * do anything about it but count. */
+/* Everything on the tape comes again, in its order, as it was or with its last bit changed. Nobody
+ * may do anything about it but count. */
 static void play(sim_t *sim, const char *when, bool forged)
 {
     const tape_t *tape = tape_of(sim);
@@ -234,8 +235,9 @@ void rekeyed(sim_t *sim)
     }
 }
 
-/* Each kind of damage by itself, to what comes back, while data are lost on the way there: who
- * believes a forged acknowledgement loses messages, who believes a forged limit breaks a promise. */
+/* Each kind of damage by itself, to what comes back, while data are lost on the way there: a
+ * process that believes a forged acknowledgement loses messages, one that believes a forged limit
+ * breaks a promise. */
 void forged(sim_t *sim)
 {
     for (uint32_t which = 1; which <= SIM_CORRUPTIONS; which++) {

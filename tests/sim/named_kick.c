@@ -77,7 +77,7 @@ static void compute_unanswered(sim_t *sim, uint64_t time)
     sim_run_until(sim, sim->now + KICKER + SIM_MS(1));
 }
 
-/* The same from the start: p1 knows p0, and p2, who does not hear it. */
+/* The same from the start: p1 knows p0, and p2, which does not hear it. */
 static void start_unanswered(sim_t *sim, uint64_t time)
 {
     run_start(sim);
@@ -383,7 +383,7 @@ void kick_kills_nobody(sim_t *sim)
     with_kickers(sim, 2, 0);
     cut_off_sender(sim, LIMIT, SIM_S(30));
     proc_compute(&sim->procs[0], sim->now + SIM_S(10));
-    /* It was listened to all the time, so the first who may say so does. */
+    /* It was heard all the time, so the first that may say so does. */
     must_die_after(sim, SIM_S(10) - SIM_MS(1));
 }
 
@@ -415,8 +415,8 @@ void seldom(sim_t *sim)
     finish(sim);
 }
 
-/* p0, with 5 s of silence to wait, sends and asks into a partition before its next progress call: it has
- * to wait for all of them. */
+/* p0, with 5 s of silence to wait, sends and asks into a partition before its next progress call:
+ * it has to wait for all of them. */
 static void between_turns(sim_t *sim)
 {
     cut_off(sim, SIM_S(20));

@@ -4,9 +4,9 @@
  */
 
 /*
- * Scenarios of loss, duplication and reordering on a path of 20 us. Each bounds the time until all is there, and
- * what was sent again. Most have exact masks of what is lost (loss_t), which look at data segments in the order in
- * which they are sent for the first time, from the end of warm-up on.
+ * Scenarios of loss, duplication and reordering on a path of 20 us. Each bounds the time until all
+ * is there, and what was sent again. Most have exact masks of what is lost (loss_t), which look at
+ * data segments in the order in which they are sent for the first time, from the end of warm-up on.
  */
 
 #include <string.h>
@@ -131,8 +131,8 @@ static bool drop_every_second(sim_t *sim, const datagram_t *d)
 }
 
 /* So many gaps that it takes several ACKs to tell them, of which the transport does not take most.
- * Each tells what those before it did not, and when all is told there are no more: the sender, who
- * computes, answers none. */
+ * Each tells what those before it did not, and when all is told there are no more: the sender
+ * computes and answers none. */
 void acks_of_many_gaps(sim_t *sim)
 {
     two(sim);
@@ -159,7 +159,7 @@ void acks_of_many_gaps(sim_t *sim)
     finish(sim);
 }
 
-/* The same between two who know each other. */
+/* The same between two that know each other. */
 static void begin_and_lose(sim_t *sim, const loss_t *loss)
 {
     begin(sim);
@@ -173,7 +173,8 @@ void loss_one(sim_t *sim)
     begin_and_lose(sim, &(loss_t){drop_mask, 3, 1, 1, 40, 900, SIM_US(70), 1});
 }
 
-/* The retransmission is lost, too: again by what was sent after it, while there is something to send. */
+/* The retransmission is lost, too: again by what was sent after it, while there is something to
+ * send. */
 void loss_of_retransmission(sim_t *sim)
 {
     begin_and_lose(sim, &(loss_t){drop_mask, 3, 1, 2, 20, 65536, SIM_US(450), 2});

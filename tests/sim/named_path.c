@@ -4,8 +4,9 @@
  */
 
 /*
- * Scenarios of paths that carry less than the rails at their ends (1472 bytes), where nobody says so: everything
- * must get through, also what was cut before, and soon the largest datagrams that the path carries are used.
+ * Scenarios of paths that carry less than the rails at their ends (1472 bytes), where nobody says
+ * so: everything must get through, also what was cut before, and soon the largest datagrams that
+ * the path carries are used.
  */
 
 #include <stdio.h>
@@ -57,7 +58,7 @@ static void chat(sim_t *sim, uint64_t time)
     run_settle(sim, time + SIM_S(1));
 }
 
-/* Whoever sends hears of it so often, with sizes on both sides of what gets through. */
+/* The sender hears of it so often, with sizes on both sides of what gets through. */
 static void must_be_told(sim_t *sim, uint32_t times, uint32_t size)
 {
     const proc_t *proc = &sim->procs[0];
@@ -249,7 +250,8 @@ void hole_after_refusal(sim_t *sim)
     end(sim);
 }
 
-/* Random losses, whatever the sizes; a full receive buffer that has room for small ones only; refusals. */
+/* Random losses, whatever the sizes; a full receive buffer that has room for small ones only;
+ * refusals. */
 void no_hole(sim_t *sim)
 {
     begin(sim);
@@ -290,8 +292,8 @@ void path_told(sim_t *sim)
     end(sim);
 }
 
-/* More segments in parts than the peer has room for, of which every second part is lost for a while: it has pieces of those
- * with the lowest sequences, and only they bring it on. */
+/* More segments in parts than the peer has room for, of which every second part is lost for a
+ * while: it has pieces of those with the lowest sequences, and only they bring it on. */
 void hole_many_parts(sim_t *sim)
 {
     begin(sim);
@@ -307,8 +309,8 @@ void hole_many_parts(sim_t *sim)
     end(sim);
 }
 
-/* One segment makes more parts than the transport's queue has room for: the second step of the search has to look at
- * whole segments, too. */
+/* One segment makes more parts than the transport's queue has room for: the second step of the
+ * search has to look at whole segments, too. */
 void hole_little_queue(sim_t *sim)
 {
     two(sim);
@@ -330,7 +332,8 @@ void hole_little_queue(sim_t *sim)
     end(sim);
 }
 
-/* One segment makes more parts than its receiver has room for at a time, and each copy leaves in one burst. */
+/* One segment makes more parts than its receiver has room for at a time, and each copy leaves in
+ * one burst. */
 void hole_little_room(sim_t *sim)
 {
     two(sim);

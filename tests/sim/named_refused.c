@@ -4,8 +4,9 @@
  */
 
 /*
- * Scenarios in which a receiver refuses what is right, because it cannot take it in now. Once the cause is gone
- * all must be there soon, however much was refused; and as long as it is not, nobody may flood it.
+ * Scenarios in which a receiver refuses what is right, because it cannot take it in now. Once the
+ * cause is gone all must be there soon, however much was refused; and as long as it is not, nobody
+ * may flood it.
  */
 
 #include "named.h"
@@ -38,7 +39,7 @@ static uint64_t begin(sim_t *sim, uint32_t reassembly_max)
 static void come_soon(sim_t *sim, uint64_t before, uint64_t first_copies, uint64_t bound)
 {
     sim_run_until(sim, sim->tag_from - 1000);
-    must_be_within(sim, "datagrams to somebody who refuses them", sim->procs[0].datagrams - before,
+    must_be_within(sim, "datagrams to a peer that refuses them", sim->procs[0].datagrams - before,
                    first_copies + 100);
     if (sim->undelivered == 0) {
         sim_fail(sim, "nothing was refused");

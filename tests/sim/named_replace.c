@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Scenarios in which a device that failed is opened anew, at another address, while another rail carries everything:
- * its peers come to know the address, and use it. */
+/* Scenarios in which a device that failed is opened anew, at another address, while another rail
+ * carries everything: its peers come to know the address, and use it. */
 
 #include "named.h"
 
@@ -13,7 +13,8 @@
 static void fail_first(sim_t *sim, uint32_t proc)
 {
     rail_fail_device(sim->procs[proc].rails[0]);
-    sim_run_until(sim, sim->now + SIM_S(2)); /* for a second who moved goes nowhere else */
+    sim_run_until(sim,
+                  sim->now + SIM_S(2)); /* for a second a process that moved goes nowhere else */
 }
 
 static void back(sim_t *sim, uint32_t proc)
@@ -39,7 +40,7 @@ static void twice(sim_t *sim, uint32_t ends)
             back(sim, i);
         }
         run_settle(sim, SIM_S(1));
-        /* Who tells first is not heard yet by who has no device: it tells again. */
+        /* The first ADDRESS is not heard by a peer that has no device yet: it is sent again. */
         for (uint32_t i = 0; i < 3 * ends - 3; i++) {
             sim_run_until(sim, sim->now + SIM_S(1));
             rails_in_traffic(sim);
@@ -138,7 +139,8 @@ void device_back_guarded(sim_t *sim)
     finish(sim);
 }
 
-/* Its network carries less now than peers and buffers were told: it is not taken, and nothing breaks. */
+/* Its network carries less now than peers and buffers were told: it is not taken, and nothing
+ * breaks. */
 void device_back_unlike(sim_t *sim)
 {
     rails_acquainted(sim, 2, 2);
@@ -236,8 +238,8 @@ void address_changes_of_two(sim_t *sim)
     rails_survive(sim, SIM_S(1));
 }
 
-/* What tells of it is lost, and whose address it is sends nothing else, it only waits for messages: it is
- * found all the same. */
+/* What tells of it is lost, and whose address it is sends nothing else, it only waits for messages:
+ * it is found all the same. */
 void address_changes_untold(sim_t *sim)
 {
     rails_acquainted(sim, 2, 1);
@@ -262,8 +264,8 @@ static bool record_addresses(sim_t *sim, const datagram_t *d)
     return false;
 }
 
-/* Somebody who saw ADDRESSes of two changes sends them again, from where nobody is: that moves nothing, and
- * what the peer sends goes on to where the rail is. */
+/* Somebody that saw ADDRESSes of two changes sends them again, from where nobody is: that moves
+ * nothing, and what the peer sends goes on to where the rail is. */
 void address_changes_replayed(sim_t *sim)
 {
     rails_acquainted(sim, 2, 1);

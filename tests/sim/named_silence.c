@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Scenarios in which a peer, or a part of the network, is silent for long: who computes is not dead, who is gone is
- * given up in time, and with the right reason. */
+/* Scenarios in which a peer, or a part of the network, is silent for long: a process that computes
+ * is not dead, one that is gone is given up in time, and with the right reason. */
 
 #include <stdio.h>
 
@@ -46,7 +46,8 @@ void computes_often(sim_t *sim)
     finish(sim);
 }
 
-/* Both compute for `period` between any two calls from now on, p1 later than p0; 0: not any more. */
+/* Both compute for `period` between any two calls from now on, p1 later than p0; 0: not any
+ * more. */
 static void set_seldom(sim_t *sim, uint64_t period)
 {
     for (uint32_t i = 0; i < 2; i++) {
@@ -161,9 +162,10 @@ static bool drop_two_skips(sim_t *sim, const datagram_t *d)
     return type_of(d) == BTL_IB_TYPE_SKIP && sim->scratch[0] > 0 && sim->scratch[0]-- > 0;
 }
 
-/* Credits given back by two idle channels are lost, and go again, with a window for one segment. That is
- * nothing that anybody waits for: who asked for it without end would give his idle peer up. With some numbers
- * of messages the answer brings new credit, with others it does not. */
+/* Credits given back by two idle channels are lost, and go again, with a window for one segment.
+ * That is nothing that anybody waits for: a sender that asked for it without end would give its
+ * idle peer up. With some numbers of messages the answer brings new credit, with others it does
+ * not. */
 static void lose_skips(sim_t *sim, uint32_t messages)
 {
     two(sim);
@@ -231,8 +233,8 @@ void partition_too_long(sim_t *sim)
     finish(sim);
 }
 
-/* p1 gives up one of two connections for its silence. The other one is idle there; at p0 its own rail
- * fails, so it goes by the rails of the one that is no more. p1 must not be deaf to it, nor be
+/* p1 gives up one of two connections for its silence. The other one is idle there; at p0 its own
+ * rail fails, so it goes by the rails of the one that is no more. p1 must not be deaf to it, nor be
  * given up. */
 void one_of_two_given_up(sim_t *sim)
 {
@@ -260,8 +262,8 @@ void one_of_two_given_up(sim_t *sim)
     finish(sim);
 }
 
-/* More silent peers than all that may be on its way. Who answers is sent to as ever, and so is each of
- * them when it is back; none waits until others are given up. */
+/* More silent peers than all that may be on its way. A peer that answers is sent to as ever, and so
+ * is each of them when it is back; none waits until others are given up. */
 void silent_peers_fill_depth(sim_t *sim)
 {
     const uint32_t procs = 12;

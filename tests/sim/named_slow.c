@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Scenarios in which one of two rails carries far less than the other, or seems to: it is left where that holds
- * messages up, and only there. */
+/* Scenarios in which one of two rails carries far less than the other, or seems to: it is left
+ * where that holds messages up, and only there. */
 
 #include "named.h"
 
@@ -29,7 +29,7 @@ static void with_links(sim_t *sim, uint64_t rate)
     links_rail(sim, 1, rate);
 }
 
-/* One message by each rail, and who sends waits for both, as often as said. Returns ns. */
+/* One message by each rail, and the sender waits for both, as often as said. Returns ns. */
 static uint64_t rounds(sim_t *sim, uint32_t count)
 {
     const uint64_t begun = sim->now;
@@ -160,8 +160,8 @@ static void say_by(sim_t *sim, uint32_t rail, uint32_t count, uint32_t size)
     }
 }
 
-/* The peer takes messages by the first rail and then computes, so that the ACKs of those by the second rail come
- * late, always. */
+/* The peer takes messages by the first rail and then computes, so that the ACKs of those by the
+ * second rail come late, always. */
 static void computing(sim_t *sim, uint32_t rounds, uint32_t count, uint32_t size, uint64_t time)
 {
     for (uint32_t i = 0; i < rounds; i++) {

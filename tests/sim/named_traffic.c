@@ -336,8 +336,8 @@ void shared_processors(sim_t *sim)
     finish(sim);
 }
 
-/* A loss takes a whole train, up to 44 segments in a row: not much worse than as many single ones. By which trains are lost
- * it is 0.889 to 0.913 of the link, in the mean 0.90. */
+/* A loss takes a whole train, up to 44 segments in a row: not much worse than as many single ones.
+ * By which trains are lost it is 0.889 to 0.913 of the link, in the mean 0.90. */
 void train_loss(sim_t *sim)
 {
     make_udp(sim, 2, BTL_IB_CC_AUTO, SIM_US(10));
@@ -371,8 +371,8 @@ static void goes_away(sim_t *sim, void *arg, uint64_t value)
     }
 }
 
-/* It computes for a tenth of its time, and its buffer overflows in an eighth of each such pause if nobody holds
- * the senders back. */
+/* It computes for a tenth of its time, and its buffer overflows in an eighth of each such pause if
+ * nobody holds the senders back. */
 static void small_buffer(sim_t *sim, btl_ib_cc_kind_t cc, uint32_t senders)
 {
     make_udp(sim, senders + 1, cc, SIM_US(5));

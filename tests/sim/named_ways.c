@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Scenarios in which a pair of rails leads nowhere, or is refused on the way: that closes this pair, and no connection
- * is lost while there is another. And what is no loss: a process of another job that has left. */
+/* Scenarios in which a pair of rails leads nowhere, or is refused on the way: that closes this
+ * pair, and no connection is lost while there is another. And what is no loss: a process of another
+ * job that has left. */
 
 #include "named.h"
 
@@ -195,9 +196,10 @@ void ways_all_refused(sim_t *sim)
     stop_both(sim);
 }
 
-/* ---- who has left ---- */
+/* ---- peers that have left ---- */
 
-/* One of two processes is gone, of which the other hears nothing; what the other gives back of credits is refused. */
+/* One of two processes is gone, of which the other hears nothing; what the other gives back of
+ * credits is refused. */
 static void leaves(sim_t *sim)
 {
     run_start(sim);
@@ -216,8 +218,9 @@ void job_has_left(sim_t *sim)
     run_defaults(sim);
     sim->procs[1].name ^= UINT64_C(1) << 40;
     leaves(sim);
-    must_be_within(sim, "deaths of who had nothing to say any more", sim->applied[F_DEATH], 0);
-    /* And who comes back is welcome. */
+    must_be_within(sim, "deaths of peers that had nothing to say any more", sim->applied[F_DEATH],
+                   0);
+    /* And one that comes back is welcome. */
     sim->reject = NULL;
     say(sim, 0, 1, 100, 1000);
     say(sim, 1, 0, 100, 1000);
@@ -230,7 +233,8 @@ static bool from_the_first(sim_t *sim, const datagram_t *d)
     return d->from == 0;
 }
 
-/* What it gives back of credits is refused for a while; the other, of another job, is there, and has more to say. */
+/* What it gives back of credits is refused for a while; the other, of another job, is there, and
+ * has more to say. */
 void job_refused_for_a_while(sim_t *sim)
 {
     sim_procs(sim, 2, 1);
@@ -262,7 +266,7 @@ void rank_has_left(sim_t *sim)
     stop_both(sim);
 }
 
-/* ---- who never answers ---- */
+/* ---- peers that never answer ---- */
 
 /* Both ends of a first contact have a thread that answers while they compute, if `answer`. */
 static void two_that_answer(sim_t *sim, bool answer)
@@ -295,7 +299,7 @@ void contact_while_it_computes(sim_t *sim)
         say(sim, 0, 1, 100, 1000);
         say(sim, 0, 1, 30000, 2000);
         sim_run_until(sim, sim->now + SIM_S(100));
-        must_be_within(sim, "deaths of who computes", sim->applied[F_DEATH], 0);
+        must_be_within(sim, "deaths of peers that compute", sim->applied[F_DEATH], 0);
         must_be_told(sim, 0, 0, 0);
         if (sim_counters(sim, 0)->received_responses == 0) {
             sim_fail(sim, "the first contact was not answered");
@@ -320,7 +324,7 @@ void contact_while_it_computes_for_long(sim_t *sim)
     proc_compute(&sim->procs[1], sim->now + SIM_S(1500));
     say(sim, 0, 1, 100, 1000);
     sim_run_until(sim, sim->now + SIM_S(1500));
-    must_be_within(sim, "deaths of who computes", sim->applied[F_DEATH], 0);
+    must_be_within(sim, "deaths of peers that compute", sim->applied[F_DEATH], 0);
     finish(sim);
 }
 
@@ -357,7 +361,7 @@ void contact_not_promised(sim_t *sim)
     say(sim, 0, 1, 100, 1000);
     sim_run_until(sim, sim->now + SIM_S(200));
     must_be_told(sim, 0, 1, 0);
-    must_be_within(sim, "deaths of who promised nothing", sim->applied[F_DEATH], 0);
+    must_be_within(sim, "deaths of peers that promised nothing", sim->applied[F_DEATH], 0);
     sim->drop = NULL;
     finish(sim);
 }
@@ -383,7 +387,8 @@ static bool by_second_way(sim_t *sim, const datagram_t *d)
     return way_of(sim, d) == 1;
 }
 
-/* The network no longer lets anything through by the second way; by the first its host says that nobody is there. */
+/* The network no longer lets anything through by the second way; by the first its host says that
+ * nobody is there. */
 void ways_refused_and_silent(sim_t *sim)
 {
     two_ways(sim);
@@ -397,7 +402,7 @@ void ways_refused_and_silent(sim_t *sim)
     stop_both(sim);
 }
 
-/* More ask who computes than it may look up in a second. */
+/* More peers ask one that computes than it may look up in a second. */
 void contact_of_many(sim_t *sim)
 {
     const uint32_t n = 30;
@@ -416,11 +421,11 @@ void contact_of_many(sim_t *sim)
         say(sim, i, 0, 100, 1000 * i);
     }
     sim_run_until(sim, sim->now + SIM_S(100));
-    must_be_within(sim, "deaths of who computes", sim->applied[F_DEATH], 0);
+    must_be_within(sim, "deaths of peers that compute", sim->applied[F_DEATH], 0);
     finish(sim);
 }
 
-/* The same, and it has as many of whom it knows nothing more as it may. */
+/* The same, and it has as many passive peers as it may. */
 void contact_beyond_passive(sim_t *sim)
 {
     sim_procs(sim, 3, 1);
@@ -435,7 +440,7 @@ void contact_beyond_passive(sim_t *sim)
     run_settle(sim, SIM_MS(50));
     say(sim, 2, 0, 100, 1000);
     sim_run_until(sim, sim->now + SIM_S(100));
-    must_be_within(sim, "deaths of who is there", sim->applied[F_DEATH], 0);
+    must_be_within(sim, "deaths of peers that are there", sim->applied[F_DEATH], 0);
     must_be_within(sim, "messages that wait for room", sim->undelivered, 1);
     for (uint32_t i = 0; i <= 2; i++) {
         proc_stop(&sim->procs[i]);
@@ -456,7 +461,8 @@ static void murmur(sim_t *sim, uint32_t rails)
     sim_run_until(sim, sim->now + SIM_S(21));
 }
 
-/* A firewall refuses what one side sends by the first way; what the other sends comes by it all the time. */
+/* A firewall refuses what one side sends by the first way; what the other sends comes by it all the
+ * time. */
 void way_refused_one_way_for_long(sim_t *sim)
 {
     two_ways(sim);

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* One-sided operations of the application: planned, started, and what became of them. arena.h has what they work on. */
+/* One-sided operations of the application: planned, started, and what became of them. arena.h has
+ * what they work on. */
 
 #include <errno.h>
 #include <stdlib.h>

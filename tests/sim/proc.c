@@ -156,8 +156,8 @@ bool proc_quiet(const proc_t *proc)
     return !proc->up || (btl_ib_engine_next_due(proc->engine) == UINT64_MAX && !pending(proc));
 }
 
-/* What is open so long after the last fault waits for somebody's silence limit, which may be 15 minutes:
- * looks that find nothing would only use up the events of a scenario. */
+/* What is open so long after the last fault waits for somebody's silence limit, which may be 15
+ * minutes: looks that find nothing would only use up the events of a scenario. */
 static bool only_silence_left(const sim_t *sim)
 {
     return sim->healed_at != 0 && sim->now - sim->healed_at > SIM_S(30);
@@ -196,7 +196,8 @@ static uint64_t next_poll(proc_t *proc, bool busy)
     return at;
 }
 
-/* Who computes between its calls stays in one until the engine has caught up, as the glue does. */
+/* A process that computes between its calls stays in one until the engine has caught up, as the
+ * glue does. */
 static uint64_t next_call(proc_t *proc)
 {
     if (!btl_ib_engine_behind(proc->engine)) {

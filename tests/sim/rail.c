@@ -163,7 +163,8 @@ static pending_tx_t *find_completing(rail_t *rail, uint64_t number)
     return tx;
 }
 
-/* `value` holds the rail's address and index, `arg` a number: the memory may be another's by now. */
+/* `value` holds the rail's address and index, `arg` a number: the memory may be another's by
+ * now. */
 static void completed(sim_t *sim, void *arg, uint64_t value)
 {
     rail_t *rail = sim->bound[value >> 32];
@@ -175,7 +176,7 @@ static void completed(sim_t *sim, void *arg, uint64_t value)
     if (tx == NULL || tx->completed) {
         return;
     }
-    do { /* who asks for few completions is told of all before it */
+    do { /* one completion tells of all sends before it */
         rail->tx_completed += !tx->completed;
         tx->completed = true;
         tx = tx->next;
@@ -212,8 +213,9 @@ static void keep_until_sent(rail_t *rail, const btl_ib_tx_t *tx, const datagram_
            (uint64_t) rail->address << 32 | rail->id);
 }
 
-/* With segmentation offload the kernel takes datagrams to one peer as one piece, if all have the same size but
- * the last, which may be shorter, and it is not longer than a datagram of IP can be. */
+/* With segmentation offload the kernel takes datagrams to one peer as one piece, if all have the
+ * same size but the last, which may be shorter, and it is not longer than a datagram of IP can
+ * be. */
 typedef struct train {
     btl_ib_addr_t to;
     uint32_t size, count, bytes;
@@ -268,8 +270,9 @@ static int obstacle(rail_t *rail, const btl_ib_tx_t *tx)
     return rail->failed || rail->down ? ENETDOWN : 0;
 }
 
-/* A copy of a CLOSE may leave when its connection was made again, and closed again: it says nothing of
- * that. Connections that the peer does not know, as after both, say in a CONNECT which one it is. */
+/* A copy of a CLOSE may leave when its connection was made again, and closed again: it says nothing
+ * of that. Connections that the peer does not know, as after both, say in a CONNECT which one it
+ * is. */
 static bool closes_an_earlier(link_t *link, const datagram_t *d)
 {
     btl_ib_wire_connect_t connect;

@@ -4,8 +4,8 @@
  */
 
 /*
- * The scenario that a seed stands for: every choice is drawn from it, in one order. So no call draws two of its
- * arguments: which is first would be the compiler's choice.
+ * The scenario that a seed stands for: every choice is drawn from it, in one order. So no call
+ * draws two of its arguments: which is first would be the compiler's choice.
  */
 
 #include <stdio.h>
@@ -639,7 +639,8 @@ static void choose_atomic(sim_t *sim, onesided_t *op)
     } while (!btl_ib_atomic_supported(op->op.code, op->op.type));
 }
 
-/* Some are wrong, and must change nothing. On a clean network none is: what is refused is sent again. */
+/* Some are wrong, and must change nothing. On a clean network none is: what is refused is sent
+ * again. */
 static void choose_flaw(sim_t *sim, onesided_t *op)
 {
     if (sim->clean) {
@@ -774,7 +775,8 @@ static void device_event(sim_t *sim, void *arg, uint64_t rail)
     }
 }
 
-/* Everybody knows everybody by both rails, and then devices of one of them fail: no connection dies of it. */
+/* Everybody knows everybody by both rails, and then devices of one of them fail: no connection dies
+ * of it. */
 static void fail_devices(sim_t *sim, const plan_t *plan)
 {
     uint64_t rail = rng_range(&sim->rng, 0, 1);
@@ -802,13 +804,14 @@ static void port_event(sim_t *sim, void *arg, uint64_t value)
     proc_t *proc = arg;
 
     (void) sim;
-    if (proc->up) { /* who comes again has another rail, whose port is up */
+    if (proc->up) { /* a process that starts again has another rail, whose port is up */
         rail_set_port(proc->rails[value >> 1], value & 1);
     }
 }
 
-/* Ports go down, and come back: what was sent meanwhile is lost, and nobody dies of it, unless the device of the other
- * rail fails just then, or nobody waits as long as it takes and there is no other. */
+/* Ports go down, and come back: what was sent meanwhile is lost, and nobody dies of it, unless the
+ * device of the other rail fails just then, or nobody waits as long as it takes and there is no
+ * other. */
 static void flap_ports(sim_t *sim, plan_t *plan)
 {
     if (sim->clean || sim->survives || !rng_chance(&sim->rng, 200000)) {

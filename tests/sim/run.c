@@ -104,7 +104,7 @@ void run_settle(sim_t *sim, uint64_t limit)
             if (extended || sim->applied[F_DEATH] == 0) {
                 fail_open(sim);
             }
-            extended = true; /* who was given up finds out by silence as well */
+            extended = true; /* a process that was given up finds out by silence as well */
             until += 2 * run_longest_silence(sim);
         }
     }
@@ -171,7 +171,8 @@ uint64_t run_longest_silence(const sim_t *sim)
     return longest;
 }
 
-/* Whatever came was counted once, by what became of it; and devices did nothing that a guard shall protect. */
+/* Whatever came was counted once, by what became of it; and devices did nothing that a guard shall
+ * protect. */
 static void check_counters(sim_t *sim, const proc_t *proc)
 {
     const btl_ib_counters_t *count = btl_ib_engine_counters(proc->engine);
@@ -257,7 +258,8 @@ bool run_steady(sim_t *sim, proc_t *a, proc_t *b, uint32_t rail)
            && ab->peer_life == b->life && ba->peer_life == a->life && a->clock_grain == 1
            && a->leaped + b->leaped == 0 && b->clock_grain == 1 && sim->now >= a->busy_until
            && sim->now >= b->busy_until && !rail_failed(a->rails[rail])
-           && !rail_failed(b->rails[rail]) /* who was never told of that finds out by silence */
+           && !rail_failed(
+               b->rails[rail]) /* a peer that was never told of that finds out by silence */
            && !rail_replaced(a->rails[rail]) && !rail_replaced(b->rails[rail]); /* the same */
 }
 
@@ -269,7 +271,7 @@ void run_rest_burst(sim_t *sim)
 
     phase(sim, 3);
     sim->resting = true;
-    for (uint32_t i = 0; i < sim->nprocs; i++) { /* who is slow to answer may be asked again */
+    for (uint32_t i = 0; i < sim->nprocs; i++) { /* one that is slow to answer may be asked again */
         sim->procs[i].burst = 64;
         sim->procs[i].step = 200;
     }
@@ -289,7 +291,7 @@ void run_rest_burst(sim_t *sim)
         }
     }
     uint64_t segments = 12ull * pairs * 8;
-    uint64_t search = sim->hole > 0 ? SIM_S(1) : 0; /* for who runs into it only now */
+    uint64_t search = sim->hole > 0 ? SIM_S(1) : 0; /* for one that runs into it only now */
     run_settle(sim, SIM_MS(20) + search + segments * (2 * sim->delay + SIM_US(300)));
     for (uint32_t i = first; i < sim->nmessages; i++) {
         if (sim->messages[i].delivered != 1) {

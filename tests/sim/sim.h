@@ -447,7 +447,8 @@ typedef struct quote {
 #define SIM_REPLAYS      32
 #define SIM_DATAGRAM_MAX 66000
 
-/* A link that datagrams leave one after the other; what finds the queue before it full is dropped. */
+/* A link that datagrams leave one after the other; what finds the queue before it full is
+ * dropped. */
 typedef struct wire {
     uint64_t rate;  /* Mbit/s, of whole datagrams without what UDP, IP and Ethernet add; 0: none */
     uint64_t queue; /* bytes, 0: no limit */
@@ -589,7 +590,7 @@ typedef enum forgery {
     FORGERIES,
 } forgery_t;
 
-/* Messages of the network that somebody made up, who does not know the tokens: nobody is at that
+/* Messages of the network that somebody made up without knowing the tokens: nobody is at that
  * address, and the path there carries little. */
 void net_forge(sim_t *sim, rail_t *rail, uint32_t address, forgery_t how);
 void net_replay(sim_t *sim);
@@ -625,8 +626,8 @@ void rail_narrowed(rail_t *rail, uint32_t address, uint32_t size);
 /* One of both (size 0: the first), with whatever quotation; `forged`: the engine must reject it. */
 void rail_told(rail_t *rail, uint32_t address, uint32_t size, quote_t quote, bool forged);
 void rail_fail_device(rail_t *rail);
-/* A device that failed is there again, opened anew and at another address. False: the engine does not take
- * it, because it was not told of the failure yet, or for want of memory. */
+/* A device that failed is there again, opened anew and at another address. False: the engine does
+ * not take it, because it was not told of the failure yet, or for want of memory. */
 bool rail_replace(rail_t *before);
 /* Is it such a one? */
 bool rail_replaced(const rail_t *rail);
@@ -739,8 +740,8 @@ void arena_check(proc_t *proc);
 void arena_end(proc_t *proc);
 
 /* onesided.c */
-/* An operation that starts at a time, or as soon as it can; `bytes` of an ATOMIC do not matter. What it is
- * exactly may be changed until then. */
+/* An operation that starts at a time, or as soon as it can; `bytes` of an ATOMIC do not matter.
+ * What it is exactly may be changed until then. */
 onesided_t *op_plan(sim_t *sim, uint32_t src, uint32_t dst, btl_ib_op_kind_t kind, uint64_t bytes,
                     uint64_t at);
 void app_op_done(void *context, btl_ib_op_t *op, int status);
@@ -776,8 +777,8 @@ uint32_t inside_datagram_max(const btl_ib_conn_t *conn);
 uint64_t inside_token(const btl_ib_conn_t *conn);
 
 /* grid.c */
-/* All cells, or those that are quick enough for every check. Writes *.csv and *.svg beside `path` (NULL:
- * none). Returns an exit status. */
+/* All cells, or those that are quick enough for every check. Writes *.csv and *.svg beside `path`
+ * (NULL: none). Returns an exit status. */
 int grid_run(bool quick, const char *path);
 
 /* random.c, named.c */

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What engines trace, in files as btl_ib_trace makes them: one of each process, for all its lives. */
+/* What engines trace, in files as btl_ib_trace makes them: one of each process, for all its
+ * lives. */
 
 #include <stdio.h>
 #include <stdlib.h>

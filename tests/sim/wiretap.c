@@ -34,7 +34,7 @@ static const btl_ib_queue_table_t *table_of(const proc_t *proc, uint32_t rail)
 
 /*
  * The highest limits that `receiver` told `sender` since both have their present connection. After
- * a restart or a close only the present connections count, and who of the two is ahead cannot be
+ * a restart or a close only the present connections count, and which of the two is ahead cannot be
  * seen from here: then nothing is known.
  */
 static promise_t *current_promise(sim_t *sim, proc_t *sender, proc_t *receiver, uint32_t rail)
@@ -474,8 +474,8 @@ uint32_t wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, ui
     }
     if (view.flags & BTL_IB_FLAG_AGAIN) {
         proc->again++;
-        /* A SKIP may have waited for a sign of life of the peer; who changes his way sends all
-         * again. */
+        /* A SKIP may have waited for a sign of life of the peer; a sender that changes its path
+         * sends all again. */
         bool rest = sim->resting && sim->hole == 0 && view.type != BTL_IB_TYPE_SKIP
                     && one_ack_tells_all(proc, to, rail) && run_steady(sim, proc, to, rail)
                     && btl_ib_engine_counters(proc->engine)->failovers == 0;

@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What usnic, efa and verbs want, in one provider: room before a datagram in one direction or both, registered
- * memory, the context of an operation for itself. It runs out of room, and fails on demand. */
+/* What usnic, efa and verbs want, in one provider: room before a datagram in one direction or both,
+ * registered memory, the context of an operation for itself. It runs out of room, and fails on
+ * demand. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -415,7 +416,7 @@ static void set_address(struct fi_info *info, const char *text)
     memcpy(info->src_addr, is_v4 ? (void *) &v4 : (void *) &v6, info->src_addrlen);
 }
 
-/* Like verbs: who does not know all of these gets nothing. */
+/* Like verbs: a caller that does not know all of these gets nothing. */
 #define VERBS_MR (FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY)
 
 static struct fi_info *make_info(const offer_t *offer)

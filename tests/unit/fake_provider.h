@@ -4,8 +4,8 @@
  */
 
 /*
- * A libfabric provider that nobody has. fi_getinfo() and fi_fabric() of fake_provider.c stand before those of
- * libfabric, and getifaddrs() before that of libc. After cmocka.h.
+ * A libfabric provider that nobody has. fi_getinfo() and fi_fabric() of fake_provider.c stand
+ * before those of libfabric, and getifaddrs() before that of libc. After cmocka.h.
  */
 
 #ifndef BTL_IB_TEST_FAKE_PROVIDER_H

@@ -35,7 +35,7 @@ typedef struct fake_rdma {
     size_t mr_total;        /* bytes registered in all; the same */
     uint64_t mr_told;       /* mr_max, as it says */
     bool lose_requests;     /* they are never answered */
-    bool lose_goodbyes;     /* who ends a connection is not heard by the other end */
+    bool lose_goodbyes;     /* the end of a connection is not heard by the other side */
     int way_error;          /* there is no way to any address */
     int spoil_reply;        /* a byte of it arrives as another; -1: none */
     int connect_error;      /* connecting ends with it */

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* A small job on the bench, for those who throw things at it. After cmocka.h. */
+/* A small job on the bench, for tests that send hostile datagrams to it. After cmocka.h. */
 
 #ifndef BTL_IB_TEST_HOSTILE_H
 #define BTL_IB_TEST_HOSTILE_H

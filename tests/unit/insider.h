@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What somebody who knows the token throws at host 0, in the name of host 1. After cmocka.h. */
+/* What somebody that knows the token sends to host 0, in the name of host 1. After cmocka.h. */
 
 #ifndef BTL_IB_TEST_INSIDER_H
 #define BTL_IB_TEST_INSIDER_H
@@ -12,7 +12,7 @@
 
 #include "hostile.h"
 
-/* Host 1 is the one who lies, host 0 the one lied to. */
+/* Host 1 lies, host 0 is lied to. */
 static inline bench_forgery_t lie(bench_t *bench, btl_ib_type_t type)
 {
     return bench_forge(bench, 0, 1, type);

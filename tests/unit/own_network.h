@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-/* This process is in such a network from now on; or the test is skipped. Also for those who
- * are not root, where they may have one. The loopback device is up, with its usual MTU. */
+/* This process is in such a network from now on; or the test is skipped. Also for users other
+ * than root, where they may have one. The loopback device is up, with its usual MTU. */
 void need_own_network(void);
 
 void set_lo_mtu(int mtu);

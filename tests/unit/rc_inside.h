@@ -77,7 +77,7 @@ struct rdma_cm_id *rc_listener(const btl_ib_transport_t *t);
 struct ibv_cq *rc_cq(const btl_ib_transport_t *t);
 struct ibv_srq *rc_srq(const btl_ib_transport_t *t, uint32_t channel);
 
-/* Who listens from now on. */
+/* The log from now on. */
 void rc_set_log(btl_ib_transport_t *t, btl_ib_log_t log);
 /* It has that cookie, and publishes it. */
 void rc_set_cookie(btl_ib_transport_t *t, uint64_t cookie);
@@ -97,7 +97,7 @@ typedef struct rc_ring {
 void rc_allow_writes(const rc_ring_t *ring);
 /* As if so many had been written. */
 void rc_eager_count_from(const rc_ring_t *ring, uint32_t number);
-/* Write a datagram of `size` zeros as number `number`, as a peer would who keeps to no rule. */
+/* Write a datagram of `size` zeros as number `number`, as a peer would that keeps to no rule. */
 void rc_eager_forge(const rc_ring_t *ring, uint32_t number, uint32_t size);
 /* Where a datagram of `size` bytes is in the first slot. */
 uint8_t *rc_eager_first(const rc_ring_t *ring, uint32_t size);

@@ -35,7 +35,7 @@ void withdraw(int i, void *handle);
 /* What begin_all() and begin_again() do with memory. */
 void expose_both(void);
 
-/* Two sides whose memory is registered, and who have no connection yet. At the end nothing is left
+/* Two sides whose memory is registered, without a connection. At the end nothing is left
  * of anything. */
 int begin_all(void **state);
 int end_all(void **state);

@@ -21,7 +21,8 @@ enum {
     MESSAGES = 12,      /* of bulk each way */
 };
 
-/* `joins`: bytes of datagrams that their transports join; `credits`: of each peer from the first. */
+/* `joins`: bytes of datagrams that their transports join; `credits`: of each peer from the
+ * first. */
 static bench_t *pair_that(const char *queues, uint32_t joins, uint32_t credits)
 {
     bench_t *bench = new_bench();
@@ -88,7 +89,7 @@ static void get_used_to_answers(bench_t *bench)
     }
 }
 
-/* Who gets messages and has nothing to say acknowledges them at once. */
+/* A receiver that has nothing to send acknowledges messages at once. */
 static void one_way_at_once(void **state)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
@@ -102,7 +103,8 @@ static void one_way_at_once(void **state)
     end(bench);
 }
 
-/* What arrives in bursts needs no acknowledgement for each: one for two, of which one may be short. */
+/* What arrives in bursts needs no acknowledgement for each: one for two, of which one may be
+ * short. */
 static void one_for_two_bursts(void **state)
 {
     for (uint32_t joins = 0; joins <= 65487; joins += 65487) {
@@ -121,7 +123,8 @@ static void one_for_two_bursts(void **state)
     }
 }
 
-/* A window that is smaller than that would wait for it to no end but that of the delay: its sender asks. */
+/* A window that is smaller than that would wait for it to no end but that of the delay: its sender
+ * asks. */
 static void smaller_than_two_bursts(void **state)
 {
     for (uint32_t halves = 2; halves <= 3; halves++) {
@@ -152,7 +155,8 @@ static void answers_carry_them(void **state)
     end(bench);
 }
 
-/* No answer comes: the acknowledgement is no later than any, and those after it are not held back. */
+/* No answer comes: the acknowledgement is no later than any, and those after it are not held
+ * back. */
 static void no_answer(void **state)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
@@ -195,7 +199,8 @@ static void soon_without_answers(void **state)
     end(bench);
 }
 
-/* More than one message is in need of it before the answer: what is much is acknowledged at once. */
+/* More than one message is in need of it before the answer: what is much is acknowledged at
+ * once. */
 static void several_messages(void **state)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
@@ -222,8 +227,8 @@ static void credits_do_not_wait(void **state)
     end(bench);
 }
 
-/* Bulk both ways: who waits for an acknowledgement sends none of its own while there is more to receive, because the
- * burst that it lets go carries one. */
+/* Bulk both ways: a process that waits for an acknowledgement sends none of its own while there is
+ * more to receive, because the burst that it lets go carries one. */
 static void bulk_carries_them(void **state)
 {
     bench_t *bench = pair_that("P,256,256:P,1472,1024", 65487, 1024);

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The component's lock. tools/check builds this program with thread sanitizer, too (tsan/biased_lock). */
+/* The component's lock. tools/check builds this program with thread sanitizer, too
+ * (tsan/biased_lock). */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -200,7 +201,7 @@ static void test_without_bias_it_is_a_mutex(void **state)
     assert_true(elsewhere(acquire_once));
 }
 
-/* Who waited must not be overtaken by who polls. */
+/* A thread that waited must not be overtaken by one that polls. */
 static void test_waiting_threads_go_first(void **state)
 {
     (void) state;
@@ -264,8 +265,8 @@ static void *acquire_often(void *unused)
     return (void *) (uintptr_t) entered;
 }
 
-/* The owner acquires and releases while another thread borrows; `other`, unless NULL, starts half way. No
- * thread sees what another has half done, and nothing is lost. */
+/* The owner acquires and releases while another thread borrows; `other`, unless NULL, starts half
+ * way. No thread sees what another has half done, and nothing is lost. */
 static void expect_exclusion(void *(*other)(void *) )
 {
     pthread_t borrower = start(borrow_often), second = borrower;

@@ -17,7 +17,7 @@
 
 #include "hostile.h"
 
-/* Two who know each other, in a turn of their own. */
+/* Two that know each other, in a turn of their own. */
 static bench_t *pair(void)
 {
     bench_t *bench = new_bench();
@@ -192,8 +192,8 @@ static void room_beside_other_channels(void **state)
     end(bench);
 }
 
-/* The train after which there is no room asks for its acknowledgement: whoever expects to answer
- * would hold it back. */
+/* The train after which there is no room asks for its acknowledgement: a peer that expects to
+ * answer would hold it back. */
 static void waiting_for_room_asks(void **state)
 {
     bench_t *bench = pair_with_trains(1024);
@@ -255,7 +255,7 @@ static void sendi_declines(void **state)
     end(bench);
 }
 
-/* Who sends one after the other, and waits for each, gains nothing by waiting: more and more
+/* A sender that waits for each message gains nothing by coalescing: more and more
  * leave at once, up to 16 in a turn; a burst puts an end to that. */
 static void lonely(void **state)
 {
@@ -288,8 +288,8 @@ static void lonely(void **state)
     end(bench);
 }
 
-/* Who computes before he comes back wants all of it to leave: each time that what waited had to
- * wait for long twice as many leave at once. */
+/* A process that computes before it comes back wants all of it to leave: each time that what waited
+ * had to wait for long twice as many leave at once. */
 static void who_computes_is_not_held_up(void **state)
 {
     static const uint64_t computes[] = {150, 170}; /* 20 us for each that waits */
@@ -401,7 +401,8 @@ static void long_operations_leave_at_once(void **state)
     end(bench);
 }
 
-/* Who never calls progress does not hold back more than 128 messages, or 16 full datagrams. */
+/* A process that never calls progress does not hold back more than 128 messages, or 16 full
+ * datagrams. */
 static void not_too_many_wait(void **state)
 {
     static const uint32_t sizes[] = {8, 1000, 4000}, counts[] = {300, 30, 10};

@@ -112,7 +112,7 @@ static void test_friendly(void **state)
     }
 }
 
-/* Who had more before leaves room: W_max is a bit less than what was reached. */
+/* A sender that had more before leaves room: W_max is a bit less than what was reached. */
 static void test_fast_convergence(void **state)
 {
     (void) state;

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Congestion control by delay. A round trip of 100 us: what is longer than 120 us is a queue, if more than
- * four segments of it are ours. */
+/* Congestion control by delay. A round trip of 100 us: what is longer than 120 us is a queue, if
+ * more than four segments of it are ours. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -100,8 +100,8 @@ static void test_doubling_ends(void **state)
     assert_int_equal(cc.window, window + 1);
 }
 
-/* Half of our part of the queue goes, with each fourth cut all of it and sixteen segments more; at most
- * half of the window. */
+/* Half of our part of the queue goes, with each fourth cut all of it and sixteen segments more; at
+ * most half of the window. */
 static void test_cut(void **state)
 {
     (void) state;
@@ -270,7 +270,7 @@ static void test_floor(void **state)
     assert_true(cc.burst > 1);
 }
 
-/* Whoever has little of the path may stay in its queue, whoever has much gives way. */
+/* A sender with little of the path may stay in its queue, one with much gives way. */
 static void test_own_queue(void **state)
 {
     (void) state;
@@ -303,8 +303,8 @@ static void test_random_loss(void **state)
     }
 }
 
-/* Who sends one message at a time never fills a window. What late answers of a busy host took from him
- * he wins back, but no more than he began with. */
+/* A sender of one message at a time never fills a window. What late answers of a busy host took
+ * from it it wins back, but no more than it began with. */
 static void test_wins_back(void **state)
 {
     (void) state;
@@ -410,7 +410,8 @@ static void test_restart(void **state)
     assert_in_range(cc.window, 12, 20);
 }
 
-/* The first round trip included a process that was away for 20 s: the next one sets the pace right. */
+/* The first round trip included a process that was away for 20 s: the next one sets the pace
+ * right. */
 static void test_pace_follows_the_base(void **state)
 {
     (void) state;
@@ -423,7 +424,8 @@ static void test_pace_follows_the_base(void **state)
     assert_in_range(cc.pace, 1, 2000000 / cc.window);
 }
 
-/* The longer the path and the smaller the window, the slower, up to a bound, whatever 32 bits hold. */
+/* The longer the path and the smaller the window, the slower, up to a bound, whatever 32 bits
+ * hold. */
 static void test_pace_is_bounded(void **state)
 {
     static const uint32_t rtts[] = {16000, 33000, 67200, 134400, 6000000, 400000000, UINT32_MAX};

@@ -143,8 +143,9 @@ static void test_batches(void **state)
     }
 }
 
-/* With the whole queue granted an explicit return is due when a batch and `window` credits are banked, not one
- * earlier, and not again before as many are; nor before a train is, as long as the peer has a quarter left. */
+/* With the whole queue granted an explicit return is due when a batch and `window` credits are
+ * banked, not one earlier, and not again before as many are; nor before a train is, as long as the
+ * peer has a quarter left. */
 static void test_due(void **state)
 {
     (void) state;
@@ -211,7 +212,7 @@ static void test_piggybacked(void **state)
     }
 }
 
-/* Who uses its grant up gets twice as much, up to num. */
+/* A peer that uses its grant up gets twice as much, up to num. */
 static void test_growth(void **state)
 {
     btl_ib_credit_pool_t pool = {.depth = 1000};
@@ -281,8 +282,8 @@ static void test_shares(void **state)
     }
 }
 
-/* Who was alone had all. Who comes late gets his share as soon as the other has used as much, and whoever rests
- * leaves his to those who do not. */
+/* A peer that was alone had all. One that comes late gets its share as soon as the other has used
+ * as much, and one that rests leaves its share to those that do not. */
 static void test_late(void **state)
 {
     btl_ib_credit_pool_t pool = {.depth = 118};

@@ -172,8 +172,8 @@ static void credits_by_size(void **state)
     bench = network();
     const uint32_t narrow = grant_after_stream(bench, 2);
     assert_in_range(narrow, 2 * wide, HELD / (NARROW + 256));
-    /* Who comes later gets his share of the room, which is in bytes, once the first uses his
-     * credits. */
+    /* A peer that comes later gets its share of the room, which is in bytes, once the first uses
+     * its credits. */
     for (int round = 0; round < 10; round++) {
         (void) grant_after_stream(bench, 1);
         (void) grant_after_stream(bench, 2);

@@ -309,8 +309,8 @@ static const choice_t choices[] = {
     {"LEM6U", "", "nobody", "EM6U", 0},
     {"L", "", "lo", "", 0},
     {"LE", "", "0.0.0.0/0", "", 0},
-    /* Of several addresses of an interface the first that is wanted; who has no interface is
-     * one of his own. */
+    /* Of several addresses of an interface the first that is wanted; a device without an interface
+     * counts by itself. */
     {"LEMOP6", "", "", "EM6", 0},
     {"POE", "", "", "P", 0},
     {"EOP6", "eth0", "", "E", 0},

@@ -4,8 +4,8 @@
  */
 
 /*
- * What whoever looks for a fault sees of dropped datagrams and of connections (level 100), and that
- * nobody else pays for it.
+ * What the log says of dropped datagrams and of connections (level 100), and that it costs nothing
+ * at lower levels.
  */
 
 #include <setjmp.h>

@@ -184,7 +184,8 @@ static uint32_t send_three(bench_t *bench)
     return first;
 }
 
-/* Who gets a fragment looks for more, and finds all, perhaps the end of the connection as well. */
+/* A receiver of a fragment looks for more, and finds all, perhaps the end of the connection as
+ * well. */
 static void looks_on(bench_t *bench, uint32_t message)
 {
     assert_int_equal(bench->scratch[IN_CALLBACK], 0);
@@ -558,7 +559,7 @@ static void chunks_of_one_size(void **state)
     end(bench);
 }
 
-/* Whoever took in as much as he was to, and no more, has to come again at once: what is left
+/* A process that took in as much as it was to, and no more, has to come again at once: what is left
  * rings for nobody. */
 static void comes_again_for_the_rest(void **state)
 {

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What tells hosts apart: equal for processes that share a kernel and a network, and for no others.
- * */
+/* What tells hosts apart: equal for processes that share a kernel and a network, and for no
+ * others. */
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Which network interfaces cannot lead off a host: of hosts made up, and of one with real bridges.
- * */
+/* Which network interfaces cannot lead off a host: of hosts made up, and of one with real
+ * bridges. */
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -4,9 +4,9 @@
  */
 
 /*
- * What somebody can do to an engine who does not know the present token: forge, guess, replay, cut,
- * flood. Nothing may change, and each datagram is counted once, by its cause. Who knows the token is
- * in test_insider.c.
+ * What somebody without the present token can do to an engine: forge, guess, replay, cut,
+ * flood. Nothing may change, and each datagram is counted once, by its cause. For somebody with
+ * the token see test_insider.c.
  */
 
 #include <setjmp.h>
@@ -83,7 +83,7 @@ static void a_wrong_token(void **state)
     (void) state;
 }
 
-/* A response to a first contact, by who does not know what the real one would prove. */
+/* A response to a first contact, by a sender that does not know what the real one would prove. */
 static void a_forged_response(void **state)
 {
     bench_t *bench = job();
@@ -461,7 +461,8 @@ static void a_flipped_bit_under_a_checksum(void **state)
     (void) state;
 }
 
-/* Under authentication nothing that was changed, or comes again, does so much as prolong a silence. */
+/* Under authentication nothing that was changed, or comes again, does so much as prolong a
+ * silence. */
 static void authenticated(btl_ib_guard_kind_t kind)
 {
     bench_t *bench = new_bench();
@@ -563,7 +564,7 @@ static void contacts_of_unknown_names(void **state)
         asked += may_ask;
     }
     assert_int_equal(host->lookups - before, asked);
-    /* Who is known is not bothered, and the next second a newcomer is heard. */
+    /* Known peers are not disturbed, and the next second a newcomer is heard. */
     still_works(bench);
     bench_start(bench, 3);
     bench_send(bench, 3, 0, 100, 1);

@@ -136,7 +136,7 @@ static void test_exact(void **state)
     }
 }
 
-/* Whoever sleeps until next_due() gets to every guest, on time and in few steps. */
+/* A caller that sleeps until next_due() gets to every guest, on time and in few steps. */
 static void test_sleeping(void **state)
 {
     uint64_t now = 0;

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What somebody can do to an engine who knows the present token: a peer that is broken, or
- * somebody who listens where nothing is authenticated. What cannot be is found out, dropped and
+/* What somebody with the present token can do to an engine: a peer that is broken, or
+ * somebody that listens where nothing is authenticated. What cannot be is found out, dropped and
  * counted by cause; what could be costs no more than any peer may. */
 
 #include <setjmp.h>
@@ -385,7 +385,7 @@ static void headers_that_do_not_exist(void **state)
     (void) state;
 }
 
-/* Where a rail is now only says who knows the secrets: whoever saw tokens moves none. */
+/* Only a peer that knows the secrets can say where its rail is now: seen tokens move none. */
 static void addresses_without_a_proof(void **state)
 {
     bench_t *bench = job();
@@ -493,7 +493,7 @@ static void reassembly_exhausted(void **state)
     assert_int_equal(bench_totals(host).reassemblies, host->config.reassembly_max);
     assert_true(host->bytes - before <= (host->config.reassembly_max + 1) * each + 65536);
 
-    for (int i = 0; i < 3; i++) { /* who has nothing to do with it is not held up */
+    for (int i = 0; i < 3; i++) { /* a peer that has nothing to do with it is not held up */
         bench_send(bench, 2, 0, 30000, 1);
     }
     assert_true(bench_settle(bench, SECOND));

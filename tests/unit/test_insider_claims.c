@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Who knows the token claims what nobody can check at once: clocks, tags, lives, and any field at random. */
+/* A peer with the token claims what nobody can check at once: clocks, tags, lives, and any field at
+ * random. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +46,7 @@ static void clocks_that_cannot_be(void **state)
     throw_echo(bench, now + 1000000, 0, "received_acks");      /* far */
     throw_echo(bench, now + (1u << 31), 0, "received_acks");   /* as far as can be */
     throw_echo(bench, now - 100, 101, "received_acks");        /* held for longer than it took */
-    throw_echo(bench, now - 100, UINT16_MAX, "received_acks"); /* held for who knows how long */
+    throw_echo(bench, now - 100, UINT16_MAX, "received_acks"); /* held for an unknown time */
     throw_echo(bench, 0, 0, "received_acks");                  /* of long ago */
     still_works(bench);
     end(bench);
@@ -58,7 +59,8 @@ static bool loses_one(bench_t *bench, const bench_datagram_t *datagram)
     return bench->scratch[0] > 0 && bench->scratch[0]-- > 0;
 }
 
-/* Round trips of any length are claimed: the timeout stays within its bounds, and the truth returns. */
+/* Round trips of any length are claimed: the timeout stays within its bounds, and the truth
+ * returns. */
 static void round_trips_that_never_were(void **state)
 {
     bench_t *bench = job();
@@ -88,7 +90,8 @@ static void round_trips_that_never_were(void **state)
     (void) state;
 }
 
-/* A stamp from far ahead hides the true ones: then there are no samples for a while, but no harm. */
+/* A stamp from far ahead hides the true ones: then there are no samples for a while, but no
+ * harm. */
 static void a_stamp_from_the_future(void **state)
 {
     bench_t *bench = job();
@@ -184,8 +187,8 @@ static void our_own_name(void **state)
     (void) state;
 }
 
-/* Random fields under a valid token: sums agree, nothing is delivered that was not sent but what the
- * liar could have sent himself, and the others do not notice. */
+/* Random fields under a valid token: sums agree, nothing is delivered that was not sent but what
+ * the liar could have sent himself, and the others do not notice. */
 static void any_fields(void **state)
 {
     bench_t *bench = job();

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Who knows the token, but not the keys of regions: one-sided requests and answers that cannot
- * be. */
+/* A peer with the token, but without the keys of regions: one-sided requests and answers that
+ * cannot be. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -203,7 +203,7 @@ static bench_forgery_t atomic(bench_t *bench, const btl_ib_region_key_t *key, ui
     return forgery;
 }
 
-/* Words that the device alone may change are registered without that right; who knows the key
+/* Words that the device alone may change are registered without that right; a peer with the key
  * asks for it nevertheless, of each kind of word, and when the region is gone. */
 static void atomics_on_words_of_the_device(void **state)
 {

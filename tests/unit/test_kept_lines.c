@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Lines that wait: in their order, once each, and who finds no room is counted. */
+/* Lines that wait: in their order, once each, and those that find no room are counted. */
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -116,7 +116,7 @@ static void test_damage(void **state)
     }
 }
 
-/* Pieces for which there is no key: whoever sends this means no good. */
+/* Pieces for which there is no key: only a hostile peer sends this. */
 static void test_no_such_piece(void **state)
 {
     btl_ib_memory_handle_t handle = make(SHIFT);

@@ -4,7 +4,7 @@
  */
 
 /*
- * What processes publish of themselves: packing, strict unpacking, and who talks to whom.
+ * What processes publish of themselves: packing, strict unpacking, and which rails are joined.
  */
 
 #include <setjmp.h>
@@ -542,8 +542,8 @@ static void test_match_no_address(void **state)
     free(theirs);
 }
 
-/* Two rails over each of two ports in one subnet, the second ones behind the first: who has only
- * one over each is joined with one over each. */
+/* Two rails over each of two ports in one subnet, the second ones behind the first: a process with
+ * only one over each is joined with one over each. */
 static void test_match_rails_of_ports(void **state)
 {
     btl_ib_modex_t *ours = make(4);
@@ -567,7 +567,7 @@ static void test_match_rails_of_ports(void **state)
     free(theirs);
 }
 
-/* Who stands by is joined only if nobody else can be, and then one pair alone. */
+/* A rail that stands by is joined only if no other can be, and then one pair alone. */
 static void test_match_ranks(void **state)
 {
     btl_ib_modex_t *ours = make(3);

@@ -44,7 +44,8 @@ static bool loses_some(bench_t *bench, const bench_datagram_t *datagram)
     return ++bench->scratch[0] % 7 == 0;
 }
 
-/* With losses, what peers and rails count adds up; when a connection has ended its rail keeps it. */
+/* With losses, what peers and rails count adds up; when a connection has ended its rail keeps
+ * it. */
 static void sums(void **state)
 {
     (void) state;

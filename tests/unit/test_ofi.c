@@ -288,7 +288,7 @@ static void test_duplicate_address(void **state)
     again = add(pair.a, pair.b);
     assert_reaches(pair.a, pair.b_at_a, pair.b, 100);
     assert_reaches(pair.a, again, pair.b, 101);
-    /* Who took one of them back still has the other. */
+    /* A caller that took one of them back still has the other. */
     pair.a->ops->addr_remove(pair.a, pair.b_at_a);
     assert_reaches(pair.a, again, pair.b, 102);
     assert_int_equal(assert_reaches(pair.b, pair.a_at_b, pair.a, 103), again);

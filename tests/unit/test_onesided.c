@@ -164,7 +164,7 @@ static void to_host_0(bench_t *bench)
 }
 
 /* The target closes before the initiator was told what became of a PUT: never `heard` there,
- * `refused`, or placed. Done means known to be placed, not "sent to somebody who left". */
+ * `refused`, or placed. Done means known to be placed, not "sent to a peer that left". */
 static void closed(bool heard, bool refused)
 {
     bench_t *bench = registered();

@@ -4,8 +4,8 @@
  */
 
 /*
- * The lock in which osc/rdma of Open MPI 4.1.1 to 4.1.4 waits for itself: it gets it, and nobody
- * else does who waits in the same way.
+ * The lock in which osc/rdma of Open MPI 4.1.1 to 4.1.4 waits for itself: it gets it, and no
+ * other that waits in the same way.
  */
 
 #include <setjmp.h>

@@ -76,7 +76,8 @@ static void exchange_short_ones(bench_t *bench, int times)
     }
 }
 
-/* What arrived of short ones says nothing of a long one that was sent before; only where they do overtake. */
+/* What arrived of short ones says nothing of a long one that was sent before; only where they do
+ * overtake. */
 static void overtaken_is_not_lost(void **state)
 {
     (void) state;
@@ -113,7 +114,8 @@ static void lost_among_its_like(void **state)
     end(bench);
 }
 
-/* A short one that is lost is found so by the next short ones, whatever is before it in the queue of long ones. */
+/* A short one that is lost is found so by the next short ones, whatever is before it in the queue
+ * of long ones. */
 static void lost_beside_bulk(void **state)
 {
     bench_t *bench = trains_job(true, 16384);
@@ -241,8 +243,8 @@ static void short_ones_come(bench_t *bench)
     some_short_ones_come(bench, 10);
 }
 
-/* While short ones are about a turn sends one train of half the size, and the turn that a short one came in none; else
- * all that may. */
+/* While short ones are about a turn sends one train of half the size, and the turn that a short one
+ * came in none; else all that may. */
 static void trains_make_way(void **state)
 {
     (void) state;
@@ -271,7 +273,8 @@ static void trains_make_way(void **state)
     }
 }
 
-/* Who gets one short message may compute then: all that may leave does so in the same turn. */
+/* A process that gets one short message may compute then: all that may leave does so in the same
+ * turn. */
 static void alone_holds_nothing_up(void **state)
 {
     bench_t *bench = trains_job(true, 132);
@@ -373,7 +376,8 @@ static void bulk_makes_room_for_short_ones(void **state)
     end(bench);
 }
 
-/* Short messages that come with operations on memory, one with each, say nothing of others; those that come later do. */
+/* Short messages that come with operations on memory, one with each, say nothing of others; those
+ * that come later do.  */
 static void announcements_do_not_count(void **state)
 {
     (void) state;

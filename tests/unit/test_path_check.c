@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The check of a path without messages: what it finds where all gets through, where large datagrams are lost, and
- * where only one direction works. */
+/* The check of a path without messages: what it finds where all gets through, where large datagrams
+ * are lost, and where only one direction works. */
 
 #include <setjmp.h>
 #include <stdarg.h>

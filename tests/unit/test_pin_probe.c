@@ -39,7 +39,7 @@ static void test_probe(void **state)
     assert_int_equal(fake.mr_bytes, mr_bytes);
 }
 
-/* Who comes second takes what the first one found. */
+/* The second takes what the first one found. */
 static void test_probe_once(void **state)
 {
     char path[] = "/tmp/btl_ib_pinned.XXXXXX";

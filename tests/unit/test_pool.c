@@ -253,8 +253,8 @@ static void test_buffers(void **state)
     }
 }
 
-/* All that is sent from is in registered memory, which is whole pages (fake_register() looks), whatever else is in a
- * block is before it. */
+/* All that is sent from is in registered memory, which is whole pages (fake_register() looks),
+ * whatever else is in a block is before it. */
 static void registration(uint32_t page)
 {
     start(1472, 40, page, 200);

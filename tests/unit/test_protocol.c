@@ -5,8 +5,8 @@
 
 /*
  * The example of docs/protocol.md: what two engines say to each other must be these bytes, and
- * tools/check (test docs) demands that the document shows the same. And what the document says that no
- * engine of ours makes use of.
+ * tools/check (test docs) demands that the document shows the same. And what the document says that
+ * no engine of ours makes use of.
  */
 
 #include <stdarg.h>
@@ -127,8 +127,8 @@ static void test_example(void **state)
     end(bench);
 }
 
-/* A published `init` of 0 counts as 1: a peer that gave all credits back could never be taken at its
- * word, for the receiver keeps one. */
+/* A published `init` of 0 counts as 1: a peer that gave all credits back could never be taken at
+ * its word, for the receiver keeps one. */
 static void test_init_0_counts_as_1(void **state)
 {
     bench_t *bench = new_bench();
@@ -157,7 +157,7 @@ static bool loses_skips(bench_t *bench, const bench_datagram_t *datagram)
     return (datagram->data[0] & 0xf) == BTL_IB_TYPE_SKIP;
 }
 
-/* A SKIP that no copy of arrived lies at the begin of the window and rests. Who wants to send and has no
+/* A SKIP that no copy of arrived lies at the begin of the window and rests. A sender that has no
  * window left for it must ask again, as engine/model/window.pml shows (BUG_WINDOW). */
 static void test_skip_does_not_rest_in_the_way(void **state)
 {

@@ -36,7 +36,8 @@ static void connects_when_something_is_sent(void **state)
     assert_int_equal(sides[0].broken + sides[1].broken, 0);
 }
 
-/* Who accepted sends nothing before the first message of who asked is there, as iWARP wants it. */
+/* The acceptor sends nothing before the first message of the initiator is there, as iWARP wants
+ * it. */
 static void accepted_waits_for_first_message(void **state)
 {
     (void) state;
@@ -111,7 +112,7 @@ static void both_at_once_the_other_way(void **state)
     cross_both_ways();
 }
 
-/* iWARP's connection manager makes who gives up wait for the answer; nobody here may. */
+/* iWARP's connection manager makes a process that gives up wait for the answer; none here may. */
 static void both_at_once_on_iwarp(void **state)
 {
     (void) tear_down(state);
@@ -147,7 +148,7 @@ static void late_request_is_stale(void **state)
     assert_int_equal(sides[1].received, 2);
 }
 
-/* Who does not know our cookie, or speaks otherwise, is refused. */
+/* A peer without our cookie, or with another protocol, is refused. */
 static void intruders_are_refused(void **state)
 {
     const uint16_t port = ntohs(rc_address(sides[1].t).v4.sin_port);
@@ -327,7 +328,7 @@ static void arrives_by_another_device(void **state)
     connect_sides(0, 1, 0);
 }
 
-/* Who always gets as much as he asks for hears of requests all the same. */
+/* A process that always gets as much as it asks for hears of requests all the same. */
 static void connects_under_load(void **state)
 {
     btl_ib_event_t event;
@@ -404,7 +405,8 @@ static void patience_has_an_end(void **state)
     }
 }
 
-/* What a reply must say: that it is one of ours, on that channel, from whom we asked, for us. */
+/* What a reply must say: that it is one of ours, on that channel, from the peer that we asked, for
+ * us. */
 static void replies_are_checked(void **state)
 {
     static const int places[] = {0, 4, 5, 6, 8, 15, 16, 23};

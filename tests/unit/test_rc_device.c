@@ -26,7 +26,7 @@
 static void shortage_of_queue_pairs(void **state)
 {
     (void) state;
-    for (int left = 0; left < 2; left++) { /* of who asks, of who is asked */
+    for (int left = 0; left < 2; left++) { /* of the initiator, of the acceptor */
         fake.qps_left = left;
         assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
         settle();
@@ -128,7 +128,7 @@ static void many_completion_queues(void **state)
     assert_int_equal(rc_inside(sides[0].t).cqs, 2);
 }
 
-/* Who asks for no queues gets one. */
+/* A caller that asks for no queues gets one. */
 static void one_queue_if_none_is_asked_for(void **state)
 {
     (void) tear_down(state);
@@ -183,7 +183,7 @@ static int wait_fd(int i)
     return sides[i].t->ops->wait_fd(sides[i].t);
 }
 
-/* Who sleeps is woken by what comes, and by what came before he said that he would. */
+/* A sleeping process is woken by what comes, and by what came before it slept. */
 static void sleeping(void **state)
 {
     (void) state;
@@ -464,7 +464,8 @@ static void told_what_happened(void **state)
     assert_int_equal(troubles, 1u << BTL_IB_DIAG_FATAL);
 }
 
-/* All rails on a device have one stream of events: who reads tells those whom it concerns. */
+/* All rails on a device have one stream of events: the rail that reads it tells those that it
+ * concerns. */
 static void rails_share_events(void **state)
 {
     (void) state;
@@ -608,7 +609,7 @@ static void connect_for_operations(void)
     settle();
 }
 
-/* What the user says of queue pairs reaches the device: of those who ask, and who accept. */
+/* What the user says of queue pairs reaches the device: of initiators and of acceptors. */
 static void queue_pairs_as_asked_for(void **state)
 {
     (void) tear_down(state);
@@ -711,7 +712,7 @@ static void service_level(void **state)
 }
 
 /* An MTU below the route's, wanted by one side or both: both come to the least, down to a size that
- * InfiniBand has, whoever connects. */
+ * InfiniBand has, whichever side connects. */
 static void path_mtu(void **state)
 {
     static const struct {

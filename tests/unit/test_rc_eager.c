@@ -94,8 +94,8 @@ static void promote(int i, int j)
     assert_true(may_write(i, j));
 }
 
-/* Who sends much may write, and what is written costs the receiver no completion and no receive
- * request. */
+/* A peer that sends much may write, and what is written costs the receiver no completion and no
+ * receive request. */
 static void busy_peers_write(void **state)
 {
     (void) state;
@@ -153,8 +153,8 @@ static void one_stream(void **state)
     assert_true(conn_of(1, 0, 0).ring_sends > 300);
 }
 
-/* Who does not look gets no more than there is room for. Slots that the engine holds stay what they
- * are. */
+/* A receiver that does not poll gets no more than there is room for. Slots that the engine holds
+ * stay what they are. */
 static void full_ring(void **state)
 {
     int taken = 0;
@@ -287,7 +287,7 @@ static void size_as_asked_for(void **state)
     params.rc.eager_size = 0;
 }
 
-/* Written into the ring of side 1 as a peer would who keeps to no rule. */
+/* Written into the ring of side 1 as a peer would that keeps to no rule. */
 static void forge(uint32_t number, uint32_t size)
 {
     const rc_ring_t forged = ring(0, 1);
@@ -325,7 +325,7 @@ static void numbers_wrap(void **state)
     }
 }
 
-/* Who says that his ring is none of ours is not understood. */
+/* A peer whose ring has an unknown layout is not understood. */
 static void odd_rings(void **state)
 {
     static const uint16_t odd[] = {3, 12, 32769, 65535};
@@ -383,8 +383,8 @@ static void torn_writes(void **state)
     assert_int_equal(sides[1].received, before + 1);
 }
 
-/* Who sends little no longer may, and another one may; who learns that late is heard all the
- * same. */
+/* A peer that sends little no longer may, and another one may; one that learns that late is heard
+ * all the same. */
 static void demoted(void **state)
 {
     (void) state;
@@ -410,8 +410,8 @@ static void demoted(void **state)
     assert_int_equal(sides[1].received, before + 1);
 }
 
-/* Who sends much more than the one that has the place gets it, at the next review; who sends a
- * little more does not. */
+/* A peer that sends much more than the one that has the place gets it, at the next review; one that
+ * sends a little more does not. */
 static void busiest_one_writes(void **state)
 {
     (void) state;
@@ -517,7 +517,7 @@ static void off_and_on_again(void **state)
     assert_true(wait_fd(1) >= 0);
 }
 
-/* Who sleeps would not hear of what is written. */
+/* A sleeping process would not hear of what is written. */
 static void nobody_writes_to_who_sleeps(void **state)
 {
     (void) state;
@@ -589,7 +589,7 @@ static void shortage(void **state)
     promote(0, 1);
 }
 
-/* Who has no memory for a ring is connected without. */
+/* A process without memory for a ring is connected without. */
 static void no_ring(void **state)
 {
     (void) state;

@@ -31,7 +31,7 @@ enum {
     LOOKS_OF_A_PEER = 8, /* of the hub, at most, until all are connected */
 };
 
-/* What a datagram says: who sent it. */
+/* What a datagram says: its sender. */
 typedef struct mark {
     uint32_t from;
 } mark_t;
@@ -231,7 +231,7 @@ static void check_memory(size_t registered_before)
     assert_true(inside.longest_chain <= CHAIN_MAX);
 }
 
-/* All at once, each to each: one connection for each two, whoever asked first. */
+/* All at once, each to each: one connection for each two, whichever asked first. */
 static void each_to_each_at_once(void **state)
 {
     (void) state;
@@ -265,7 +265,7 @@ static void strangers_all_at_once(void **state)
     finish();
 }
 
-/* Who goes leaves nothing behind, and his place is another's. */
+/* A peer that goes leaves nothing behind, and its place is another's. */
 static void all_go_and_come_again(void **state)
 {
     (void) state;

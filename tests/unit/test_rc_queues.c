@@ -135,7 +135,7 @@ static void window_of_a_peer(void **state)
     }
 }
 
-/* Whatever the numbers are, and however long buffers are held: who gave all back is sent to
+/* Whatever the numbers are, and however long buffers are held: a peer that gave all back is sent to
  * again. */
 static void no_standstill(void **state)
 {

@@ -296,7 +296,7 @@ static void stopped(void **state)
     }
 }
 
-/* Whoever hears that the device failed has heard of all operations. */
+/* A caller that hears that the device failed has heard of all operations. */
 static void device_fails(void **state)
 {
     const struct ibv_async_event fatal = {.event_type = IBV_EVENT_DEVICE_FATAL};

@@ -183,13 +183,15 @@ static void test_busy(void **state)
     assert_null(whole);
     assert_int_equal(add(0, 1, 100, 100, 0), BTL_IB_REASM_WRONG);
     peer[0].busy = false;
-    /* The end of another one does not bring it up: who completes a fragment gets that one. */
+    /* The end of another one does not bring it up: the chunk that completes a fragment hands up
+     * that one. */
     assert_int_equal(add(0, 2, 100, 100, 0), BTL_IB_REASM_STORED);
     check_next(0, 1, 100);
     check_next(0, 2, 100);
 }
 
-/* What was complete when a life ended comes before anything of the next one, in order, over gaps. */
+/* What was complete when a life ended comes before anything of the next one, in order, over
+ * gaps. */
 static void test_end_of_life(void **state)
 {
     (void) state;
@@ -280,7 +282,7 @@ static void test_bounded(void **state)
     }
     assert_int_equal(pool.extra, 3);
     assert_int_equal(memory.live, PEERS + 3);
-    /* Who began can finish, and makes room when it was its turn. */
+    /* A fragment that began can finish, and then makes room. */
     assert_int_equal(add(0, 2, 200, 100, 1), BTL_IB_REASM_STORED);
     assert_int_equal(add(2, 7, 200, 100, 1), BTL_IB_REASM_REFUSED);
     assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
@@ -440,7 +442,8 @@ typedef struct model {
     uint32_t completed;
 } model_t;
 
-/* All chunks of one that is open are there: it is handed up if it is its turn, and what waited for it. */
+/* All chunks of one that is open are there: it is handed up if it is its turn, and what waited for
+ * it. */
 static void model_finish(model_t *m, int p, int f, btl_ib_reasm_result_t result)
 {
     bool turn = m->fragment[p][f] == m->oldest[p];

@@ -4,9 +4,9 @@
  */
 
 /*
- * Callbacks that call back in. Those of the PML call progress, and while one runs the lock is free, so
- * that another thread may call progress, or the progress thread kick: for the engine all that is a turn within a
- * turn.
+ * Callbacks that call back in. Those of the PML call progress, and while one runs the lock is free,
+ * so that another thread may call progress, or the progress thread kick: for the engine all that is
+ * a turn within a turn.
  */
 
 #include <errno.h>
@@ -104,7 +104,8 @@ static void test_traffic(void **state)
     }
 }
 
-/* Connections that are closed and opened again under it, by both sides, and processes that restart. */
+/* Connections that are closed and opened again under it, by both sides, and processes that
+ * restart. */
 static void test_lives(void **state)
 {
     (void) state;

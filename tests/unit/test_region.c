@@ -390,7 +390,7 @@ static void test_retired_without_memory(void **state)
     }
 }
 
-/* Windows and others come and go at random; who is found is compared with who is there. */
+/* Windows and others come and go at random; what is found is compared with what is there. */
 static void test_random_windows(void **state)
 {
     enum { MOST = 40 };

@@ -61,7 +61,7 @@ static uint8_t *region(int i)
     return memory + (size_t) i * (REGION + PAGE);
 }
 
-/* Whoever got something gives it back, also when a test fails: the rcache hangs otherwise. */
+/* What a test got it gives back, also when it fails: the rcache hangs otherwise. */
 static btl_ib_registration_t *ask(int cache, uint8_t *at, size_t size, uint32_t flags)
 {
     btl_ib_registration_t *got = btl_ib_registration_get(&caches[cache], at, size, flags);

@@ -63,8 +63,8 @@ static void break_connection(bench_t *bench, uint32_t host, uint32_t peer)
     bench_turn(bench, host);
 }
 
-/* Who does not answer computes: he is asked after rto_max, not after two round trips, then after
- * twice as much each time, at last each 16 rto_max. */
+/* A peer that does not answer computes: it is asked after rto_max, not after two round trips, then
+ * after twice as much each time, at last each 16 rto_max. */
 static void patient(void **state)
 {
     bench_t *bench = reliable_job();
@@ -90,7 +90,7 @@ static void patient(void **state)
     end(bench);
 }
 
-/* Who answered slowly before is given as much time again, then twice as much each time, but
+/* A peer that answered slowly before is given as much time again, then twice as much each time, but
  * never more than 16 rto_max. */
 static void patient_with_the_slow(void **state)
 {
@@ -173,7 +173,7 @@ static void broken_with_segments_in_flight(void **state)
     end(bench);
 }
 
-/* Who only waits asks, too: a peer that lives says so. */
+/* A process that only waits asks, too: a peer that lives says so. */
 static void broken_while_waiting(void **state)
 {
     bench_t *bench = reliable_job();

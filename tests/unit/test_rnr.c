@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Segments that are right, but cannot be taken in now: who tells whom that they may come again,
- * and what comes of it. */
+/* Segments that are right, but cannot be taken in now: when their sender is told that they may come
+ * again, and what comes of it. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -121,8 +121,8 @@ static bool loses_the_first_chunk(bench_t *bench, const bench_datagram_t *datagr
     return BTL_IB_LE32(chunk.fragment) == 0 && chunk.index == 0;
 }
 
-/* Refused for its tag, and then for want of a buffer: who was told that the first cause is gone
- * does not repeat it without end because of the second. */
+/* Refused for its tag, and then for want of a buffer: a sender that was told that the first cause
+ * is gone does not repeat it without end because of the second. */
 static void refused_for_two_reasons(void **state)
 {
     bench_t *bench = new_bench();

@@ -137,7 +137,7 @@ static void test_growth(void **state)
     }
 }
 
-/* Under its name comes a new one; who still uses the old id gets the old one. */
+/* Under its name comes a new one; the old id still finds the old one. */
 static void test_unname(void **state)
 {
     (void) state;
@@ -233,7 +233,7 @@ typedef struct model {
     uint32_t removed;
 } model_t;
 
-/* Who has this name, or MODEL. */
+/* The entry with this name, or MODEL. */
 static uint32_t model_find(const model_t *m, uint64_t name, uint32_t rail)
 {
     for (uint32_t i = 0; i < MODEL; i++) {

@@ -70,7 +70,7 @@ static void test_sockets(void **state)
     btl_ib_topology_close(&topology);
 }
 
-/* Who may run on both sockets, or is bound nowhere, has all devices near. */
+/* A process that may run on both sockets, or is bound nowhere, has all devices near. */
 static void test_unbound(void **state)
 {
     static const char *const bounds[] = {"1-2", "0-3", "", NULL};

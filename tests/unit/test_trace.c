@@ -115,7 +115,7 @@ static void counts(void **state)
     end(bench);
 }
 
-/* What an event says of a datagram, of who sent it, and of the connection. */
+/* What an event says of a datagram, of its sender, and of the connection. */
 static void fields(void **state)
 {
     (void) state;
@@ -191,7 +191,7 @@ static void ends(void **state)
     end(bench);
 }
 
-/* Who does not ask for it gets nothing. */
+/* Off, it gives nothing. */
 static void off(void **state)
 {
     (void) state;

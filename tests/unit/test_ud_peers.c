@@ -105,8 +105,8 @@ static void test_handles_are_shared(void **state)
     close_one(t);
 }
 
-/* Who is added twice is one peer, until he was removed twice; another process at his place is
- * another. */
+/* An address that is added twice is one peer, until it was removed twice; another process at its
+ * place is another. */
 static void test_same_peer(void **state)
 {
     uint8_t other[BTL_IB_ADDR_BYTES];
@@ -163,7 +163,7 @@ static void test_handles_outlive_sends(void **state)
     close_pair(&pair);
 }
 
-/* Who has another MTU is named, and can be reached: the engine sends no more than that. */
+/* A peer with another MTU is named, and can be reached: the engine sends no more than that. */
 static void test_other_mtu(void **state)
 {
     btl_ib_addr_t addr;
@@ -224,7 +224,7 @@ static void test_address_text(void **state)
     close_one(t);
 }
 
-/* Who cannot be reached is refused, and named. */
+/* A peer that cannot be reached is refused, and named. */
 static void test_other_subnet(void **state)
 {
     btl_ib_addr_t addr;

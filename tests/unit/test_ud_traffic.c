@@ -17,7 +17,7 @@
 #include "said.h"
 #include "ud_pair.h"
 
-/* A row is one call; who asks for a completion, and what is sent inline. */
+/* A batch is one call; which of it ask for a completion, and what is sent inline. */
 static void test_one_call_a_row(void **state)
 {
     (void) state;
@@ -472,8 +472,8 @@ static void test_receiving_ends(void **state)
     close_pair(&pair);
 }
 
-/* A device that failed with sends under way is opened anew beside what is left of the first opening,
- * which is closed when nobody needs it: the peer finds it at another address. */
+/* A device that failed with sends under way is opened anew beside what is left of the first
+ * opening, which is closed when nobody needs it: the peer finds it at another address. */
 static void test_opened_anew(void **state)
 {
     btl_ib_event_t event;

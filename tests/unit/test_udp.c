@@ -418,7 +418,7 @@ static void test_many_a_call(void **state)
     close_pair(&pair);
 }
 
-/* Whoever becomes known is, for what comes after, even out of the same buffer. */
+/* A peer that becomes known is so for what comes after, even out of the same buffer. */
 static void test_becomes_known(void **state)
 {
     btl_ib_event_t event;

@@ -196,7 +196,8 @@ static void test_bulk_alone(void **state)
     close_pair((pair_t *) &pair);
 }
 
-/* Idle, a poll is one look, but each 2 us: who polls seldom finds all that is there at once. */
+/* Idle, a poll is one look, but each 2 us: a process that polls seldom finds all that is there at
+ * once. */
 static void test_idle_looks(void **state)
 {
     const pair_t pair = open_two_lanes(0);

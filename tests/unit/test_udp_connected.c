@@ -89,7 +89,7 @@ static void assert_all_reach(void)
     assert_idle(pair->a);
 }
 
-/* ---- who gets one ---- */
+/* ---- which peers get one ---- */
 
 static void test_promotion(void **state)
 {
@@ -405,7 +405,7 @@ static void assert_all_found(void)
     free_slots(pair->b, &slots);
 }
 
-/* Who polls seldom asks which sockets have something by one call, until one has. */
+/* A process that polls seldom asks which sockets have something by one call, until one has. */
 static void test_seldom(void **state)
 {
     (void) state;
@@ -428,7 +428,7 @@ static void test_seldom(void **state)
     close_trio();
 }
 
-/* Who has several busy peers does so at each poll. */
+/* One with several busy peers does so at each poll. */
 static void test_many_busy(void **state)
 {
     (void) state;

@@ -91,7 +91,7 @@ static void test_devices(void **state)
     bed.type->devices_free(list, n);
 }
 
-/* Who names a provider of libfabric's means another transport. */
+/* A name of a provider of libfabric means another transport. */
 static void test_provider(void **state)
 {
     const btl_ib_log_t log = {.print = NULL};

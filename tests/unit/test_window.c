@@ -226,7 +226,7 @@ static void test_tx_memory(void **state)
     btl_ib_tx_window_drop(&window, mem);
 }
 
-/* The model: who is in flight under the n-th sequence of all, without any wrap. */
+/* The model: what is in flight under the n-th sequence of all, without any wrap. */
 typedef struct tx_model {
     void *at[60000];
     uint32_t base;

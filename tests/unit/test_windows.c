@@ -5,8 +5,8 @@
 
 /*
  * Operations that name one region of a window and mean another one, as osc/rdma's do when it takes
- * the wrong handle: of whole engines, and of somebody who knows the keys and tries what else that
- * opens.
+ * the wrong handle: of whole engines, and of a peer that knows the keys and tries what else they
+ * open.
  */
 
 #include <errno.h>
@@ -287,7 +287,7 @@ static void test_removed_before(void **state)
     end(bench);
 }
 
-/* ---- who knows a key and tries what it opens ---- */
+/* ---- a peer that knows a key tries what it opens ---- */
 
 static void forged(bench_t *bench, btl_ib_type_t type, uint64_t offset, uint64_t end,
                    const uint64_t *cause)

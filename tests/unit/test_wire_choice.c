@@ -15,7 +15,8 @@
 
 #include "btl_ib_device_choice.h"
 
-/* The plan in one word: "rc+ ud rc", where + means that only devices with enough connections are taken. */
+/* The plan in one word: "rc+ ud rc", where + means that only devices with enough connections are
+ * taken. */
 static void expect(const char *wire, uint32_t processes, uint32_t most, const char *expected)
 {
     btl_ib_wire_try_t tries[BTL_IB_WIRE_TRIES];
@@ -34,7 +35,7 @@ static void expect(const char *wire, uint32_t processes, uint32_t most, const ch
 static void test_plan(void **state)
 {
     (void) state;
-    expect("rc", 1000000, 64, "rc"); /* whoever names one gets it, or none */
+    expect("rc", 1000000, 64, "rc"); /* one that is named is taken, or none */
     expect("ud", 2, 64, "ud");
     expect("auto", 2, 64, "rc+ ud rc");
     expect("auto", 64, 64, "rc+ ud rc");

@@ -68,7 +68,8 @@ void repost(btl_ib_transport_t *t, const btl_ib_event_t *event);
  * many BTL_IB_EVENT_SENT it saw. */
 int send_all(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n);
 
-/* A datagram makes its way from `a` to `to`, which is `b`. Returns whom `b` took it for. */
+/* A datagram makes its way from `a` to `to`, which is `b`. Returns the peer that `b` took it
+ * for. */
 btl_ib_addr_t assert_reaches(btl_ib_transport_t *a, btl_ib_addr_t to, btl_ib_transport_t *b,
                              uint32_t size);
 void assert_idle(btl_ib_transport_t *t);
@@ -83,7 +84,7 @@ typedef struct pair {
 pair_t open_pair(btl_ib_open_params_t params);
 void close_pair(pair_t *pair);
 
-/* Every datagram of the batch arrives once, intact, from whom it is; and gives its memory back
+/* Every datagram of the batch arrives once, intact, from its sender; and gives its memory back
  * once, if it needed it. Asks for `max` events at a time. */
 void exchange(const pair_t *pair, const btl_ib_tx_t *batch, int n, int max);
 

@@ -37,7 +37,7 @@ typedef struct udp_calls {
     /* What they did. */
     uint32_t sends;    /* calls that sent something */
     uint32_t messages; /* in them */
-    uint32_t named;    /* of those, the ones that said to whom */
+    uint32_t named;    /* of those, the ones with a destination address */
     uint32_t largest;  /* bytes of one of them */
     uint32_t joined;   /* of those, the ones that were several datagrams */
     uint32_t pieces;   /* in how many pieces of memory those were */

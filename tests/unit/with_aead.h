@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* A group of tests whose state is what protects datagrams, NULL if none was built in. Includes cmocka.h first. */
+/* A group of tests whose state is what protects datagrams, NULL if none was built in. Includes
+ * cmocka.h first. */
 
 #ifndef BTL_IB_TESTS_WITH_AEAD_H
 #define BTL_IB_TESTS_WITH_AEAD_H

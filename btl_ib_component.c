@@ -28,6 +28,10 @@
 #include "btl_ib_stats.h"
 
 static int component_register(void);
+
+enum {
+    KNOWN_AT_FIRST = 64, /* processes; the table grows */
+};
 static int component_open(void);
 static int component_close(void);
 static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads);
@@ -275,6 +279,8 @@ static void free_engine(btl_ib_component_t *component)
         component->aead->ops->close(component->aead);
         component->aead = NULL;
     }
+    btl_ib_modex_forget_all(&component->known);
+    OBJ_DESTRUCT(&component->known);
     free(component->self);
     component->self = NULL;
     component->module_count = 0;
@@ -509,7 +515,8 @@ static bool init_parts(btl_ib_component_t *component)
     btl_ib_registration_limit_init(&component->registered, params->max_pinned, &host,
                                    (uint64_t) params->pin_max_regions);
     component->self = calloc(1, sizeof(*component->self));
-    if (NULL == component->self) {
+    if (NULL == component->self
+        || OPAL_SUCCESS != opal_hash_table_init(&component->known, KNOWN_AT_FIRST)) {
         return no_memory();
     }
     describe_self(component->self, &component->limits);
@@ -542,6 +549,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
                        opal_version_string, opal_process_info.nodename);
         btl_ib_report_transports();
     }
+    OBJ_CONSTRUCT(&component->known, opal_hash_table_t);
     modules = calloc(BTL_IB_RAILS_MAX, sizeof(*modules));
     if (NULL == modules ? !no_memory() : !init_parts(component) || !start_modules(component)) {
         btl_ib_progress_thread_stop(&component->progress_thread);

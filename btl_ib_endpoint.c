@@ -172,12 +172,23 @@ btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc
                              sizeof(endpoint->address));
     }
     opal_list_append(&module->endpoints.all, &endpoint->super);
+    btl_ib_endpoint_keep_known(name, peer);
     btl_ib_failed_procs_added(&component->failed_procs, name);
     BTL_IB_VERBOSE(1, "peer %s on %s: rail %u (%s) talks to its rail %d (%s)%s",
                    opal_process_name_print(proc->proc_name), peer->host, module->rail, module->name,
                    remote_rail, endpoint->address,
                    NULL != conn ? ", by the connection that there was" : "");
     return endpoint;
+}
+
+/* By one rail of each there is nothing else to be tried. */
+void btl_ib_endpoint_keep_known(uint64_t name, const btl_ib_modex_t *peer)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+
+    if (component->self->rail_count > 1 || peer->rail_count > 1) {
+        btl_ib_modex_keep(&component->known, name, peer);
+    }
 }
 
 /* ---- expecting ---- */
@@ -192,6 +203,7 @@ void btl_ib_endpoint_expect(const opal_process_name_t *name, const btl_ib_modex_
     if (peer->message_max != self->message_max || peer->guard != self->guard) {
         return; /* add_procs says so */
     }
+    btl_ib_endpoint_keep_known(packed, peer);
     btl_ib_rails_match(self, peer, false, choice);
     for (uint32_t i = 0; i < component->module_count; ++i) {
         btl_ib_peer_info_t info;
@@ -279,8 +291,12 @@ void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint)
 
 void btl_ib_endpoint_remove(btl_ib_endpoint_t *endpoint)
 {
+    const uint64_t name = btl_ib_name_pack(endpoint->proc->proc_name);
+
     opal_list_remove_item(&endpoint->module->endpoints.all, &endpoint->super);
     OBJ_RELEASE(endpoint);
+    /* Its other endpoints follow at once: Open MPI deletes a process from all modules. */
+    btl_ib_modex_forget(&mca_btl_ib_component.known, name);
 }
 
 /* ---- finding ---- */

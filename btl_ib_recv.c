@@ -20,28 +20,53 @@
 #include "btl_ib_modex.h"
 #include "btl_ib_rail_match.h"
 
+/* Of what a process published, its rail `remote_rail`. False: that does not fit our rail. */
+static bool tell_rail(const btl_ib_component_t *component, const btl_ib_modex_t *peer,
+                      uint64_t name, uint32_t rail, uint32_t remote_rail, btl_ib_peer_info_t *info)
+{
+    const opal_process_name_t process = btl_ib_name_unpack(name);
+    const btl_ib_modex_t *self = component->self;
+
+    if (remote_rail >= peer->rail_count) {
+        return false;
+    }
+    btl_ib_modex_peer_info(peer, &process, remote_rail, info);
+    return peer->message_max == self->message_max && peer->guard == self->guard
+           && self->rails[rail].atomics == peer->rails[remote_rail].atomics
+           && btl_ib_rails_fit(self, rail, peer, remote_rail, true);
+}
+
 static bool lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
                    btl_ib_peer_info_t *info)
 {
-    const btl_ib_component_t *component = context;
+    btl_ib_component_t *component = context;
     const opal_process_name_t peer = btl_ib_name_unpack(name);
-    const btl_ib_modex_t *self = component->self;
     btl_ib_modex_t *modex;
-    bool fits = false;
+    bool fits;
 
     if (name == btl_ib_name_pack(component->name)) {
         return false;
     }
+    btl_ib_unlock(); /* the runtime may take its time */
     modex = btl_ib_modex_get(&component->super.btl_version, &peer, false);
+    btl_ib_lock();
     if (NULL == modex) {
         return false;
     }
-    if (remote_rail < modex->rail_count) {
-        fits = modex->message_max == self->message_max && modex->guard == self->guard
-               && self->rails[rail].atomics == modex->rails[remote_rail].atomics
-               && btl_ib_rails_fit(self, rail, modex, remote_rail, true);
-        btl_ib_modex_peer_info(modex, &peer, remote_rail, info);
-    }
+    btl_ib_modex_forget(&component->known, name); /* the process may have restarted */
+    btl_ib_endpoint_keep_known(name, modex);
+    fits = tell_rail(component, modex, name, rail, remote_rail, info);
+    free(modex);
+    return fits;
+}
+
+static bool recall(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
+                   btl_ib_peer_info_t *info)
+{
+    btl_ib_component_t *component = context;
+    btl_ib_modex_t *modex = btl_ib_modex_recall(&component->known, name);
+    const bool fits = NULL != modex && tell_rail(component, modex, name, rail, remote_rail, info);
+
     free(modex);
     return fits;
 }
@@ -58,14 +83,14 @@ typedef struct tries {
 /* Nothing comes by the rails that were chosen: try what else may lead there. */
 static void alternatives(void *context, btl_ib_conn_t *conn)
 {
-    const btl_ib_component_t *component = context;
+    btl_ib_component_t *component = context;
     const opal_process_name_t name = btl_ib_name_unpack(btl_ib_conn_name(conn));
-    btl_ib_modex_t *peer = btl_ib_modex_get(&component->super.btl_version, &name, false);
-    tries_t *tries = malloc(sizeof(*tries));
+    btl_ib_modex_t *peer = btl_ib_modex_recall(&component->known, btl_ib_conn_name(conn));
+    tries_t *tries = NULL != peer ? malloc(sizeof(*tries)) : NULL;
     uint32_t count = 0;
     uint32_t tried = 0;
 
-    if (NULL != peer && NULL != tries) {
+    if (NULL != tries) {
         count = btl_ib_rails_rank(component->self, peer, tries->pairs, TRIES_MAX);
     }
     for (uint32_t i = 0; i < count; ++i) {
@@ -377,6 +402,7 @@ static void release(void *context, void *memory)
 
 const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .lookup = lookup,
+    .recall = recall,
     .passive = passive,
     .deliverable = deliverable,
     .deliver = deliver,

@@ -115,9 +115,17 @@ typedef struct btl_ib_engine_ops {
     /*
      * An unknown process sent a CONNECT to our rail: who is it? Fill *info with what it published
      * for its rail `remote_rail`, or return false. Called again when a token does not fit, because
-     * the process may have restarted.
+     * the process may have restarted. Others may call the engine meanwhile.
      */
     bool (*lookup)(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
+                   btl_ib_peer_info_t *info);
+
+    /*
+     * The same of a process with which there is a connection: what was found then, or false if that
+     * is not kept. Asks nobody, so that it may be called wherever something is received. May be
+     * NULL: then lookup() is asked each time.
+     */
+    bool (*recall)(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
                    btl_ib_peer_info_t *info);
 
     /* There is a new connection that btl_ib_conn_create() did not make. It is the engine's until

@@ -120,25 +120,42 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
     return conn;
 }
 
-/* Ask the runtime what process `name` published of its rail `remote`, for our rail `rail`. False:
- * it knows of none. */
-static bool look_up_rail(btl_ib_engine_t *engine, uint64_t name, uint32_t rail, uint32_t remote,
-                         btl_ib_peer_info_t *info)
+typedef bool look_up_op_t(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
+                          btl_ib_peer_info_t *info);
+
+/* Ask `op` what process `name` published of its rail `remote`, for our rail `rail`. False: it knows
+ * of none. */
+static bool look_up_rail(const btl_ib_engine_t *engine, look_up_op_t *op, uint64_t name,
+                         uint32_t rail, uint32_t remote, btl_ib_peer_info_t *info)
 {
     memset(info, 0, sizeof(*info));
-    return engine->ops->lookup(engine->ops_context, name, rail, remote, info) && info->name == name
+    return op(engine->ops_context, name, rail, remote, info) && info->name == name
            && info->rail == remote;
 }
 
-/* Ask the runtime who the sender is. True if token and key prove it, and this begins an
- * incarnation; else it is counted. */
+/* Find out what the sender published. What was found before serves if it is the sender's: a process
+ * that is known comes by another rail, and need not be asked for in mid-job. */
+static bool find_sender(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
+                        btl_ib_peer_info_t *info)
+{
+    const uint64_t name = view->connect.name;
+    const uint32_t rail = view->connect.to_rail;
+    const uint32_t remote = view->connect.from_rail;
+
+    return (engine->ops->recall != NULL
+            && look_up_rail(engine, engine->ops->recall, name, rail, remote, info)
+            && btl_ib_identity_proves(engine, view, &info->secret))
+           || look_up_rail(engine, engine->ops->lookup, name, rail, remote, info);
+}
+
+/* Find out who the sender is. True if token and key prove it, and this begins an incarnation; else
+ * it is counted. */
 static bool check_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
                            btl_ib_peer_info_t *info)
 {
     const btl_ib_view_t *view = &arrival->view;
 
-    if (!look_up_rail(engine, view->connect.name, view->connect.to_rail, view->connect.from_rail,
-                      info)) {
+    if (!find_sender(engine, view, info)) {
         engine->count.dropped_unknown++;
         return false;
     }
@@ -200,9 +217,11 @@ static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
     btl_ib_engine_t *engine = rail->engine;
     const uint64_t name = conn->identity.name;
     const btl_ib_secret_t secret = conn->identity.secret;
+    look_up_op_t *const op =
+        engine->ops->recall != NULL ? engine->ops->recall : engine->ops->lookup;
     btl_ib_peer_info_t info;
 
-    /* the progress thread cannot ask the runtime */
+    /* the progress thread makes no connections */
     if (engine->turn.async || !btl_ib_rail_usable(rail)) {
         return;
     }
@@ -211,7 +230,7 @@ static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
             || !btl_ib_admission_take_path_lookup(engine)) {
             continue;
         }
-        if (!look_up_rail(engine, name, rail->index, remote, &info)
+        if (!look_up_rail(engine, op, name, rail->index, remote, &info)
             || memcmp(&info.secret, &secret, sizeof(secret)) != 0) {
             continue;
         }
@@ -258,6 +277,12 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
         return NULL;
     }
     if (!check_rail(rail, arrival) || !check_newcomer(engine, arrival, &info)) {
+        return NULL;
+    }
+    if (btl_ib_table_by_name(&engine->table, info.name, home->index, info.rail) != old
+        || (old != NULL && btl_ib_identity_proves(engine, &arrival->view, &old->identity.secret))) {
+        /* another thread was as quick, while we asked; the datagram will come again */
+        engine->count.dropped_stale++;
         return NULL;
     }
     if (old != NULL) {

@@ -104,6 +104,81 @@ btl_ib_modex_t *btl_ib_modex_get(const mca_base_component_t *component,
     return modex;
 }
 
+/* ---- what is kept ---- */
+
+typedef struct kept {
+    size_t size;
+    uint8_t bytes[];
+} kept_t;
+
+static kept_t *kept_of(opal_hash_table_t *known, uint64_t name)
+{
+    void *kept = NULL;
+
+    return OPAL_SUCCESS == opal_hash_table_get_value_uint64(known, name, &kept) ? kept : NULL;
+}
+
+void btl_ib_modex_keep(opal_hash_table_t *known, uint64_t name, const btl_ib_modex_t *modex)
+{
+    kept_t *kept;
+    kept_t *fitted;
+    int size;
+
+    if (NULL != kept_of(known, name)) {
+        return;
+    }
+    kept = malloc(sizeof(*kept) + BTL_IB_MODEX_SIZE_MAX);
+    if (NULL == kept) {
+        return;
+    }
+    size = btl_ib_modex_pack(modex, kept->bytes, BTL_IB_MODEX_SIZE_MAX);
+    if (size < 0) {
+        free(kept);
+        return;
+    }
+    kept->size = (size_t) size;
+    fitted = realloc(kept, sizeof(*kept) + kept->size);
+    kept = NULL != fitted ? fitted : kept;
+    if (OPAL_SUCCESS != opal_hash_table_set_value_uint64(known, name, kept)) {
+        free(kept);
+    }
+}
+
+btl_ib_modex_t *btl_ib_modex_recall(opal_hash_table_t *known, uint64_t name)
+{
+    const kept_t *kept = kept_of(known, name);
+    btl_ib_modex_t *modex = NULL != kept ? malloc(sizeof(*modex)) : NULL;
+
+    if (NULL != modex && 0 != btl_ib_modex_unpack(modex, kept->bytes, kept->size)) {
+        free(modex);
+        return NULL;
+    }
+    return modex;
+}
+
+void btl_ib_modex_forget(opal_hash_table_t *known, uint64_t name)
+{
+    kept_t *kept = kept_of(known, name);
+
+    if (NULL != kept) {
+        opal_hash_table_remove_value_uint64(known, name);
+        free(kept);
+    }
+}
+
+void btl_ib_modex_forget_all(opal_hash_table_t *known)
+{
+    uint64_t name;
+    void *kept, *node;
+
+    for (int rc = opal_hash_table_get_first_key_uint64(known, &name, &kept, &node);
+         OPAL_SUCCESS == rc;
+         rc = opal_hash_table_get_next_key_uint64(known, &name, &kept, node, &node)) {
+        free(kept);
+    }
+    opal_hash_table_remove_all(known);
+}
+
 void btl_ib_modex_peer_info(const btl_ib_modex_t *modex, const opal_process_name_t *name,
                             uint32_t rail, btl_ib_peer_info_t *info)
 {

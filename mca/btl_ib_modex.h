@@ -8,6 +8,8 @@
 #ifndef BTL_IB_MODEX_H
 #define BTL_IB_MODEX_H
 
+#include "opal/class/opal_hash_table.h"
+
 #include "btl_ib_compat.h"
 #include "btl_ib_modex_codec.h"
 #include "transport.h"
@@ -28,6 +30,24 @@ int btl_ib_modex_publish(const mca_base_component_t *component, const btl_ib_mod
  */
 btl_ib_modex_t *btl_ib_modex_get(const mca_base_component_t *component,
                                  const opal_process_name_t *name, bool wait);
+
+/*
+ * What processes published, kept so that nothing need be asked of the runtime in mid-job: its
+ * answers take 8 KiB of stack, and may take long. `known` maps their names (btl_ib_name_pack())
+ * to packed bytes.
+ */
+
+/* Keep it, unless something is kept of `name`. Of what no memory is left for nothing is kept. */
+void btl_ib_modex_keep(opal_hash_table_t *known, uint64_t name, const btl_ib_modex_t *modex);
+
+/* What is kept of `name`, to be freed with free(); NULL: nothing. */
+btl_ib_modex_t *btl_ib_modex_recall(opal_hash_table_t *known, uint64_t name);
+
+/* Free what is kept of `name`, if anything. */
+void btl_ib_modex_forget(opal_hash_table_t *known, uint64_t name);
+
+/* Free all of it. `known` stays usable. */
+void btl_ib_modex_forget_all(opal_hash_table_t *known);
 
 /* Rail `rail` of what `name` published, for the engine. */
 void btl_ib_modex_peer_info(const btl_ib_modex_t *modex, const opal_process_name_t *name,

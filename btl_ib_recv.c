@@ -243,7 +243,7 @@ void btl_ib_recv_report_failures(uint64_t now)
 static void report_tried(btl_ib_component_t *component, uint64_t name, const char *host)
 {
     const btl_ib_conn_t *conn = NULL;
-    const size_t size = 2048;
+    const size_t size = 8192;
     char *pairs = calloc(1, size);
     size_t len = 0;
     uint32_t count = 0;
@@ -259,6 +259,12 @@ static void report_tried(btl_ib_component_t *component, uint64_t name, const cha
         len += (size_t) snprintf(pairs + len, size - len, "  %s %s -> %s\n", ends.device,
                                  ends.our_address, ends.address);
         ++count;
+    }
+    if (NULL != pairs && len < size && BTL_IB_RAILS_MAX == component->self->rail_count) {
+        snprintf(pairs + len, size - len,
+                 "  no others: %d addresses of this host are used, the most there may be;\n"
+                 "  btl_ib_if_include chooses which\n",
+                 BTL_IB_RAILS_MAX);
     }
     if (count > 1) {
         btl_ib_report_tried(&component->reports, btl_ib_name_unpack(name).vpid, host, pairs);

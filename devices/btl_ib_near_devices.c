@@ -94,6 +94,8 @@ static void tell(const btl_ib_near_devices_t *near, const found_t *found,
                  const btl_ib_locality_choice_t *choice)
 {
     const found_t *one = &found[choice->device];
+    const bool over = BTL_IB_LOCALITY_OVER_MAX == choice->verdict;
+    const bool stands_by = over && 0 == near->params->max_btls;
     char where[48] = "not asked for";
     char reason[128] = "";
 
@@ -110,16 +112,19 @@ static void tell(const btl_ib_near_devices_t *near, const found_t *found,
                  " (btl_ib_locality near)",
                  found[choice->better].device.name, one->place.distance,
                  found[choice->better].place.distance);
-    } else if (BTL_IB_LOCALITY_OVER_MAX == choice->verdict) {
+    } else if (over) {
         snprintf(reason, sizeof(reason),
                  0 != near->params->max_btls ? "btl_ib_max_btls is %d"
                                              : "there are %d that are nearer, faster or come first",
                  (int) max_of(near->params));
     }
     BTL_IB_VERBOSE(1, "locality: %s/%s: %s, distance %s%s%s", one->device.transport,
-                   one->device.name, '\0' == reason[0] ? "used" : "not used", where,
-                   '\0' == reason[0] ? "" : ": ", reason);
-    if ('\0' != reason[0]) {
+                   one->device.name,
+                   '\0' == reason[0] ? "used"
+                   : stands_by       ? "stands by"
+                                     : "not used",
+                   where, '\0' == reason[0] ? "" : ": ", reason);
+    if ('\0' != reason[0] && !stands_by) {
         btl_ib_rejected_devices_add(near->rejected, one->device.transport, one->device.name,
                                     reason);
     }

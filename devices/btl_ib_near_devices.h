@@ -13,8 +13,8 @@
 #include "btl_ib_topology.h"
 #include "transport.h"
 
-/* So many devices have a rail from the beginning, at most: further places are for other addresses
- * of theirs. */
+/* So many devices have a rail from the beginning, at most: further places are for more devices, and
+ * for other addresses, which stand by. */
 #define BTL_IB_FIRST_RAILS_MAX 16
 
 typedef struct btl_ib_near_devices {

@@ -435,16 +435,56 @@ static void open_all(search_t *search, const btl_ib_transport_type_t *type,
     }
 }
 
-/* Is it an address of an interface whose first one has a rail; or, unless devices are counted, of
- * one that is used last? */
+/* Unless devices are counted each one may; else it must be another address of an interface that has
+ * a rail. */
 static bool may_stand_by(const search_t *search, const btl_ib_device_t *device)
 {
-    bool found = BTL_IB_RANK_LAST == device->rank && 0 == search->params->max_btls;
+    bool found = BTL_IB_RANK_FIRST != device->rank && 0 == search->params->max_btls;
 
     for (uint32_t i = 0; i < search->count && !found; ++i) {
         found = 0 == strcmp(search->opened[i].device.interface, device->interface);
     }
     return found;
+}
+
+/* By their addresses, IPv4 first; without one there is no order. */
+static bool comes_before(const btl_ib_device_t *a, const btl_ib_device_t *b)
+{
+    size_t len;
+
+    if (AF_UNSPEC == a->ip.ss_family || AF_UNSPEC == b->ip.ss_family) {
+        return false;
+    }
+    if (a->ip.ss_family != b->ip.ss_family) {
+        return AF_INET == a->ip.ss_family;
+    }
+    const void *first = btl_ib_ip_bytes((const struct sockaddr *) (const void *) &a->ip, &len);
+    const void *second = btl_ib_ip_bytes((const struct sockaddr *) (const void *) &b->ip, &len);
+    return memcmp(first, second, len) < 0;
+}
+
+/* Not all will be used: hosts with the same networks have to choose the same ones, though their
+ * interfaces are in different orders. */
+static void sort_by_address(btl_ib_device_t *list, int count)
+{
+    for (int i = 1; i < count; ++i) {
+        const btl_ib_device_t device = list[i];
+        int place = i;
+
+        for (; place > 0 && comes_before(&device, &list[place - 1]); --place) {
+            list[place] = list[place - 1];
+        }
+        list[place] = device;
+    }
+}
+
+/* Those beyond the most that are used from the beginning stand by, unless that is the user's limit:
+ * perhaps only they lead to some peer. */
+static void let_stand_by(const search_t *search, btl_ib_device_t *list, int count)
+{
+    for (int i = 0; i < count && 0 == search->params->max_btls; ++i) {
+        list[i].rank = BTL_IB_RANK_ADDRESS;
+    }
 }
 
 /* Open devices that stand by: each once, as long as there are places. */
@@ -503,10 +543,16 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
     btl_ib_links_mark_host_only(list, count, &wanted.log);
     selected = btl_ib_devices_select(list, count, &search->wishes.filter, &wanted.log);
     first = btl_ib_devices_first(list, selected);
+    if (first > BTL_IB_FIRST_RAILS_MAX) {
+        sort_by_address(list, first);
+    }
     near = btl_ib_near_devices_choose(&search->near, list, first);
     open_all(search, type, list, near);
     if (goes_on(search)) {
         open_all(search, type, list + near, first - near);
+    } else if (BTL_IB_FIRST_RAILS_MAX == near) {
+        let_stand_by(search, list + near, first - near);
+        open_standby(search, type, list + near, first - near);
     }
     open_standby(search, type, list + first, selected - first);
     type->devices_free(list, count);

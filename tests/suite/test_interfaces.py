@@ -80,7 +80,8 @@ def two_hosts(run, mpi, hosts):
                     link.addresses[other].rsplit("/", 1)[0], "dev", link.names[end])
         if before:
             before()
-        options = {"if_exclude": "eth0,lo", "transport": "udp", **settings}
+        # What is broken is to be told of, not to be waited for.
+        options = {"if_exclude": "eth0,lo", "transport": "udp", "silence_limit": 20, **settings}
         output = run.output(
             ROOT / "tools/nshosts", "run", "--map-by", "node", "-H", ",".join(names), "-np", ranks,
             *"--mca pml ob1 --mca btl ib,self --mca btl_base_verbose 1".split(),
@@ -113,6 +114,17 @@ def test_interfaces(mpi, two_hosts, scene):
         addresses = [address.rsplit("/", 1)[0] for address in links[i].addresses]
         expected |= {(links[i].names[0], addresses[1]), (links[i].names[1], addresses[0])}
     assert joined(output) == expected
+
+
+@pytest.mark.called("interfaces/many")
+def test_many(mpi, two_hosts):
+    """Of 24 networks that both hosts have one leads to the other host, neither of the first sixteen
+    nor in the same place on both. The others stand by, and that one is found."""
+    links = [Link(k, path=k == 20) for k in range(24)]
+    output = two_hosts(links, mpi.program("ring"), "laps=1", connect_timeout=10)
+    assert "OK ring" in output
+    standing_by = re.findall(r"locality: udp/(x\d+): stands by, .*there are 16 that are", output)
+    assert standing_by.count("x20") == 2 and len(standing_by) == 16
 
 
 @pytest.mark.called("interfaces/no-netlink")

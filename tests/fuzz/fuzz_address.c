@@ -17,8 +17,7 @@
 #include "transport.h"
 #include "udp_name.h"
 #ifdef BTL_IB_HAVE_VERBS
-#include "verbs_rc_wire.h"
-#include "verbs_ud_addr.h"
+#include "verbs_wire.h"
 #endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

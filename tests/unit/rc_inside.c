@@ -17,11 +17,11 @@
 
 #include "verbs.h"
 #include "verbs_device.h"
-#include "verbs_rc_rail.h"
+#include "verbs_rc_cm.h"
 
-_Static_assert((int) RC_BATCH == BTL_IB_RC_BATCH, "as in verbs_rc_port.h");
-_Static_assert((int) RC_LINE == BTL_IB_VERBS_LINE, "as in verbs_port.h");
-_Static_assert((int) RC_WORD == BTL_IB_RC_CREDIT_BYTES, "as in verbs_rc_sq.h");
+_Static_assert((int) RC_BATCH == BTL_IB_RC_BATCH, "as in verbs_rc_queue.h");
+_Static_assert((int) RC_LINE == BTL_IB_VERBS_LINE, "as in verbs_device.h");
+_Static_assert((int) RC_WORD == BTL_IB_RC_CREDIT_BYTES, "as in verbs_rc_queue.h");
 
 static const btl_ib_rc_t *of(const btl_ib_transport_t *t)
 {

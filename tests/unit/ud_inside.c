@@ -13,10 +13,10 @@
 #include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
-#include "verbs_ud_rail.h"
+#include "verbs_ud.h"
 
-_Static_assert((int) UD_BATCH == BTL_IB_UD_BATCH, "as in verbs_ud_rail.h");
-_Static_assert((int) UD_EVENTS_EVERY == BTL_IB_UD_EVENTS_EVERY, "as in verbs_ud_rail.h");
+_Static_assert((int) UD_BATCH == BTL_IB_UD_BATCH, "as in verbs_ud.h");
+_Static_assert((int) UD_EVENTS_EVERY == BTL_IB_UD_EVENTS_EVERY, "as in verbs_ud.h");
 
 btl_ib_ud_address_t ud_address(const btl_ib_transport_t *t)
 {

@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* RDMA devices: the list of them, the addresses (GIDs) of their ports, registration of memory,
- * what went wrong, and what ports refused. */
+/* RDMA devices: the list of them and the addresses (GIDs) of their ports; an open one: its memory,
+ * what it reports without being asked, sleeping until there is something to poll; what went wrong,
+ * and what ports refused. */
 
 #ifndef BTL_IB_VERBS_DEVICE_H
 #define BTL_IB_VERBS_DEVICE_H
@@ -14,8 +15,100 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "transport.h"
 #include "verbs_library.h"
-#include "verbs_port.h"
+
+/* ---- an open port ---- */
+
+enum {
+    BTL_IB_VERBS_LINE = 64, /* bytes of a cache line */
+    BTL_IB_VERBS_MTU_MAX = IBV_MTU_4096,
+    BTL_IB_VERBS_INLINE = 256, /* bytes wanted of a device unless the user says so */
+};
+
+/* Messages for which there was no receive buffer, as the port counts them. */
+typedef struct btl_ib_verbs_refusals {
+    bool known;
+    uint64_t here;  /* that came here */
+    uint64_t there; /* that this port sent */
+} btl_ib_verbs_refusals_t;
+
+/* The transports' own structures start with this. */
+typedef struct btl_ib_verbs {
+    btl_ib_transport_t base;
+    btl_ib_log_t log;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_device_attr device;
+    struct ibv_port_attr port_attr;
+    uint8_t port;
+    uint8_t mtu;                      /* enum ibv_mtu: the port's, or less if the user wants that */
+    btl_ib_verbs_refusals_t refusals; /* when it was opened */
+} btl_ib_verbs_t;
+
+#define BTL_IB_VERBS_LOG(verbs, level, ...)                                                        \
+    do {                                                                                           \
+        if ((verbs)->log.print != NULL) {                                                          \
+            (verbs)->log.print((verbs)->log.context, (level), __VA_ARGS__);                        \
+        }                                                                                          \
+    } while (0)
+
+static inline bool btl_ib_verbs_ethernet(const btl_ib_verbs_t *verbs)
+{
+    return verbs->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+}
+
+static inline uint32_t btl_ib_verbs_min(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The largest power of two that is not above x. */
+static inline uint32_t btl_ib_verbs_power_below(uint32_t x)
+{
+    uint32_t power = 1;
+
+    while (power <= x / 2) {
+        power *= 2;
+    }
+    return power;
+}
+
+/* The bytes of an enum ibv_mtu (IBV_MTU_256 is 1). */
+static inline uint32_t btl_ib_verbs_mtu_bytes(uint8_t mtu)
+{
+    return 128u << mtu;
+}
+
+/* What is used of a port with `active` where the user wants at most `wanted` bytes (0: any). No MTU
+ * is below 256 bytes. */
+static inline uint8_t btl_ib_verbs_mtu(enum ibv_mtu active, uint32_t wanted)
+{
+    uint8_t mtu = (uint8_t) active;
+
+    while (wanted != 0 && mtu > IBV_MTU_256 && btl_ib_verbs_mtu_bytes(mtu) > wanted) {
+        mtu--;
+    }
+    return mtu;
+}
+
+/* Bytes that a device shall take out of a request itself, if it can. */
+static inline uint32_t btl_ib_verbs_inline_wanted(const btl_ib_open_params_t *params)
+{
+    return params->inline_max == 0  ? BTL_IB_VERBS_INLINE
+           : params->inline_max > 0 ? (uint32_t) params->inline_max
+                                    : 0;
+}
+
+/*
+ * The next size to ask for, in bytes, where a device does not send `size` inline: 256, 192, 128,
+ * 96, 64 and so on to 0. Sizes between powers of two are there because devices have odd ones: 96
+ * for bnxt_re, 101 for irdma (rdma-core, providers).
+ */
+static inline uint32_t btl_ib_verbs_inline_less(uint32_t size)
+{
+    return (size & (size - 1)) == 0 ? size - (size + 3) / 4 : size - (size + 2) / 3;
+}
 
 /* ---- GIDs ---- */
 
@@ -165,10 +258,98 @@ void btl_ib_verbs_check_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const c
  * the same: of some it is RNR NAKs only, or nothing.
  */
 
-/* The counts of now. */
-btl_ib_verbs_refusals_t btl_ib_verbs_refusals_read(const btl_ib_verbs_t *verbs);
+/* ---- opening ---- */
 
-/* Log what was added since the port was opened: at level 1 if anything was. */
-void btl_ib_verbs_refusals_tell(const btl_ib_verbs_t *verbs);
+/* Take over the open context of a device: what UD and RC do alike with it. */
+
+/* Set what needs no call that can fail; `name` is for people. */
+void btl_ib_verbs_init(btl_ib_verbs_t *verbs, const btl_ib_transport_ops_t *ops,
+                       const btl_ib_log_t *log, const char *wire, const char *name);
+
+/* Query the port, make its events non-blocking, and allocate a protection domain. `mtu` is that of
+ * the open parameters. Returns 0 or a negative errno after logging why; verbs->context is the
+ * port's in either case. */
+int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_t port,
+                      uint32_t mtu);
+
+/* Free the protection domain; log what the port refused meanwhile. */
+void btl_ib_verbs_close(btl_ib_verbs_t *verbs);
+
+/* ---- asynchronous events ---- */
+
+/*
+ * What a device reports without being asked (ibv_get_async_event(3)), and what becomes of the port
+ * by it: up, down until it comes back, or failed for good.
+ */
+
+/* Is the port of use? Both kinds of failure are reported by poll() once. */
+typedef struct btl_ib_verbs_state {
+    int error; /* errno; not 0: the device has failed for good */
+    bool error_reported;
+    int down; /* errno; not 0: the port, its address or partition is gone, and may come back */
+    bool down_reported;
+} btl_ib_verbs_state_t;
+
+/* The device has failed with that errno. The first one counts. */
+static inline void btl_ib_verbs_state_fail(btl_ib_verbs_state_t *state, int error)
+{
+    state->error = state->error != 0 ? state->error : error;
+}
+
+/* The port is of no use because of that errno, but may come back. The first reason counts. */
+static inline void btl_ib_verbs_state_down(btl_ib_verbs_state_t *state, int error)
+{
+    state->down = state->down != 0 ? state->down : error;
+}
+
+static inline void btl_ib_verbs_state_up(btl_ib_verbs_state_t *state)
+{
+    state->down = 0;
+}
+
+/* Is there an event to make? */
+static inline bool btl_ib_verbs_state_changed(const btl_ib_verbs_state_t *state)
+{
+    return state->error != 0 ? !state->error_reported : (state->down != 0) != state->down_reported;
+}
+
+/* Make an event of what has changed, if there is room for one. Returns how many. */
+int btl_ib_verbs_state_report(btl_ib_verbs_state_t *state, btl_ib_event_t *events, int max);
+
+/* Is an event about our port? Only port events name one. */
+bool btl_ib_verbs_event_is_ours(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event);
+
+/* Log an event, and show the help text for `error`, the errno that it means for this port (0: it
+ * goes on). */
+void btl_ib_verbs_event_log(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event,
+                            int error);
+
+/* Is the port active? */
+bool btl_ib_verbs_port_up(const btl_ib_verbs_t *verbs);
+
+/* ---- completion channel ---- */
+
+/*
+ * Sleeping until a completion queue has something: a completion channel, and one descriptor (epoll)
+ * that becomes readable with it or with other descriptors of the transport.
+ */
+
+typedef struct btl_ib_verbs_comp {
+    struct ibv_comp_channel *channel; /* of all completion queues */
+    int fd;                           /* to sleep on */
+} btl_ib_verbs_comp_t;
+
+/* Make a descriptor non-blocking. Returns 0 or a negative errno after logging why. */
+int btl_ib_verbs_nonblocking(const btl_ib_verbs_t *verbs, int fd);
+
+/* Returns 0 or a negative errno after logging why; close follows in either case, if `fd` was -1
+ * before. */
+int btl_ib_verbs_comp_open(btl_ib_verbs_comp_t *comp, const btl_ib_verbs_t *verbs,
+                           const int *others, int count);
+void btl_ib_verbs_comp_close(btl_ib_verbs_comp_t *comp);
+
+/* Read and acknowledge the events of the channel, so that it becomes readable again. Returns
+ * whether any was there. */
+bool btl_ib_verbs_comp_read(const btl_ib_verbs_comp_t *comp);
 
 #endif

@@ -5,15 +5,457 @@
 
 #include "verbs_rc_cm.h"
 
-#include "verbs_open.h"
+#include "addr_table.h"
+#include "net_interfaces.h"
 #include "verbs_device.h"
-#include "verbs_rc_async_events.h"
 #include "verbs_rc_conn.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- peers ---- */
+
+/* ---- the table ---- */
+
+/* Cookies are random, and only those that name one of ours are looked up. */
+static btl_ib_rc_peer_t **bucket_of(const btl_ib_rc_peers_t *peers, uint64_t cookie)
+{
+    return &peers->bucket[cookie & (peers->room - 1)];
+}
+
+/* The peer with that cookie, or NULL. */
+static btl_ib_rc_peer_t *peer_find(const btl_ib_rc_peers_t *peers, uint64_t cookie)
+{
+    btl_ib_rc_peer_t *peer = peers->room == 0 ? NULL : *bucket_of(peers, cookie);
+
+    while (peer != NULL && peer->addr.cookie != cookie) {
+        peer = peer->next;
+    }
+    return peer;
+}
+
+static void put_in_bucket(const btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
+{
+    btl_ib_rc_peer_t **first = bucket_of(peers, peer->addr.cookie);
+
+    peer->next = *first;
+    *first = peer;
+}
+
+static bool grow(btl_ib_rc_peers_t *peers)
+{
+    btl_ib_addr_table_t room = {
+        .count = peers->room, .entry = peers->peer, .bucket = peers->bucket};
+
+    if (!btl_ib_addr_table_grow(&room, sizeof(*peers->peer), sizeof(*peers->bucket))) {
+        return false;
+    }
+    peers->room = room.count;
+    peers->peer = room.entry;
+    peers->bucket = room.bucket;
+    for (uint32_t i = 0; i < peers->room; i++) {
+        if (peers->peer[i] != NULL) {
+            put_in_bucket(peers, peers->peer[i]);
+        }
+    }
+    return true;
+}
+
+/* The same, made if there is none. NULL: no memory. */
+static btl_ib_rc_peer_t *peer_get(btl_ib_rc_peers_t *peers, uint64_t cookie)
+{
+    btl_ib_rc_peer_t *peer = peer_find(peers, cookie);
+
+    if (peer != NULL) {
+        return peer;
+    }
+    if (peers->count == peers->room && !grow(peers)) {
+        return NULL;
+    }
+    peer = calloc(1, sizeof(*peer));
+    if (peer == NULL) {
+        return NULL;
+    }
+    while (peers->peer[peers->free] != NULL) {
+        peers->free++;
+    }
+    peer->index = peers->free;
+    peer->addr.cookie = cookie;
+    peers->peer[peer->index] = peer;
+    peers->count++;
+    peers->unknown++;
+    put_in_bucket(peers, peer);
+    return peer;
+}
+
+btl_ib_rc_peer_t *btl_ib_rc_peer_add(btl_ib_rc_peers_t *peers, const btl_ib_rc_address_t *addr)
+{
+    btl_ib_rc_peer_t *peer = peer_get(peers, addr->cookie);
+
+    if (peer != NULL) {
+        peer->addr = *addr;
+        peers->unknown -= peer->users == 0;
+        peer->users++;
+    }
+    return peer;
+}
+
+/* Free a peer that nobody uses any more, unless it has connections. */
+static void peer_free_unused(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
+{
+    btl_ib_rc_peer_t **at;
+
+    if (peer->users > 0 || peer->conns > 0) {
+        return;
+    }
+    if (peer->pending) {
+        for (at = &peers->pending; *at != peer; at = &(*at)->next_pending) {
+        }
+        *at = peer->next_pending;
+    }
+    for (at = bucket_of(peers, peer->addr.cookie); *at != peer; at = &(*at)->next) {
+    }
+    *at = peer->next;
+    peers->peer[peer->index] = NULL;
+    peers->free = btl_ib_verbs_min(peer->index, peers->free);
+    peers->count--;
+    peers->unknown--;
+    free(peer);
+}
+
+/* Close a connection. The peer stays, even if nobody uses it. */
+static void peer_close(btl_ib_rc_conn_t *conn)
+{
+    conn->peer->channel[conn->channel].conn = NULL;
+    conn->peer->conns--;
+    btl_ib_rc_conn_close(conn);
+}
+
+void btl_ib_rc_peer_remove(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
+{
+    if (--peer->users > 0) {
+        return;
+    }
+    peers->unknown++; /* until it is gone */
+    btl_ib_rc_peer_cancel_rdma(peers, peer);
+    for (uint8_t i = 0; i < BTL_IB_RC_CHANNELS; i++) {
+        if (peer->channel[i].conn != NULL) {
+            peer_close(peer->channel[i].conn);
+        }
+    }
+    peer_free_unused(peers, peer);
+}
+
+void btl_ib_rc_peers_free(btl_ib_rc_peers_t *peers)
+{
+    for (uint32_t i = 0; i < peers->room; i++) {
+        free(peers->peer[i]);
+    }
+    free(peers->peer);
+    free(peers->bucket);
+}
+
+/* ---- connections ---- */
+
+/* A connection for a channel that has none. `id` is that of the peer's request, NULL: we ask. NULL
+ * if memory is short. */
+static btl_ib_rc_conn_t *peer_connect(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer,
+                                      uint8_t channel, struct rdma_cm_id *id)
+{
+    btl_ib_rc_conn_t *conn = btl_ib_rc_conn_new(peers->conns, peer, peer->addr.cookie, channel, id);
+
+    if (conn != NULL) {
+        peer->channel[channel].conn = conn;
+        peer->conns++;
+    }
+    return conn;
+}
+
+void btl_ib_rc_peers_close_all(btl_ib_rc_peers_t *peers, bool rdma_only)
+{
+    for (uint32_t i = 0; i < peers->conns->slots; i++) {
+        btl_ib_rc_conn_t *conn = peers->conns->slot[i].conn;
+        if (conn != NULL && (conn->rdma != NULL || !rdma_only)) {
+            peer_close(conn);
+        }
+    }
+}
+
+void btl_ib_rc_peer_cancel_rdma(btl_ib_rc_peers_t *peers, const btl_ib_rc_peer_t *peer)
+{
+    btl_ib_rc_conn_t *conn = peer->channel[BTL_IB_RC_RDMA_CHANNEL].conn;
+
+    if (conn != NULL && conn->stage == BTL_IB_RC_OPEN) {
+        peer_close(conn);
+    }
+    btl_ib_rc_conns_forget_rdma(peers->conns, peer->addr.cookie);
+}
+
+/* ---- events of peers ---- */
+
+static void add_pending(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
+{
+    if (!peer->pending && peer->users > 0) {
+        peer->pending = true;
+        peer->next_pending = peers->pending;
+        peers->pending = peer;
+    }
+}
+
+/* What was sent to it may be lost; nobody is there (`error`). */
+static void peer_report_broken(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
+{
+    peer->broken = true;
+    add_pending(peers, peer);
+}
+
+static void peer_report_refused(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer, int error)
+{
+    peer->refused = error;
+    add_pending(peers, peer);
+}
+
+int btl_ib_rc_peers_report(btl_ib_rc_peers_t *peers, btl_ib_event_t *events, int max)
+{
+    int count = 0;
+
+    while (peers->pending != NULL && count < max) {
+        btl_ib_rc_peer_t *peer = peers->pending;
+
+        if (peer->broken) {
+            events[count++] = (btl_ib_event_t){.type = BTL_IB_EVENT_BROKEN, .from = peer->index};
+            peer->broken = false;
+        } else if (peer->refused != 0) {
+            events[count++] = (btl_ib_event_t){
+                .type = BTL_IB_EVENT_REFUSED,
+                .error = peer->refused,
+                .origin = BTL_IB_ORIGIN_LOCAL,
+                .from = peer->index,
+            };
+            peer->refused = 0;
+        } else {
+            peers->pending = peer->next_pending;
+            peer->pending = false;
+        }
+    }
+    return count;
+}
+
+/* ---- when to connect again ---- */
+
+enum {
+    RETRY_US = 10 * 1000, /* after a failure; twice as long after each that follows */
+    RETRY_DOUBLINGS = 7,
+    CROSSING_US = 100 * 1000,    /* the peer's request is on its way */
+    WARN_AFTER = 2,              /* failures in a row */
+    SHORT_LIFE_US = 1000 * 1000, /* a connection that breaks sooner is likely to break again */
+    /* What waits for longer may as well have been lost. The kernel repeats what the network loses
+     * of a request each 4.3 s, and many processes that share a processor are slow to answer. */
+    PATIENCE_US = 10 * 1000 * 1000,
+};
+
+/* Give up what waits to be sent if it is as good as lost. Returns whether it is. The attempt under
+ * way began at `begun_at`; 0: there is none. */
+static bool backoff_give_up(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t begun_at)
+{
+    const bool hopeless =
+        begun_at != 0 ? now >= begun_at + PATIENCE_US
+                      : backoff->failures > 0
+                            && (backoff->hopeless || now >= backoff->wanted_at + PATIENCE_US);
+
+    backoff->gave_up = backoff->gave_up || hopeless;
+    return hopeless;
+}
+
+/* An attempt failed; `passes`: that says nothing of the next one. */
+static void backoff_failed(btl_ib_rc_backoff_t *backoff, uint64_t now, bool passes)
+{
+    backoff->retry_at = now + ((uint64_t) RETRY_US << backoff->failures);
+    backoff->failures += backoff->failures < RETRY_DOUBLINGS;
+    backoff->hopeless = !passes;
+}
+
+/* A connection opened. Returns whether sends were given up as lost before that, and have to be
+ * repeated. */
+static bool backoff_opened(btl_ib_rc_backoff_t *backoff)
+{
+    const bool gave_up = backoff->gave_up;
+
+    backoff->failures = 0;
+    backoff->wanted_at = 0;
+    backoff->gave_up = false;
+    return gave_up;
+}
+
+/*
+ * A connection that opened at `opened_at` (0: it never did) broke.
+ *
+ * The next connection comes at once, unless the last ones broke as soon as they were open:
+ * connecting and sending all anew must not become a tight loop.
+ */
+static void backoff_broke(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t opened_at)
+{
+    if (opened_at != 0 && now - opened_at >= SHORT_LIFE_US) {
+        backoff->short_lives = 0;
+        return;
+    }
+    if (backoff->short_lives > 0) {
+        backoff->retry_at = now + ((uint64_t) RETRY_US << (backoff->short_lives - 1));
+    }
+    backoff->short_lives += backoff->short_lives <= RETRY_DOUBLINGS;
+}
+
+/* ---- events of the device ---- */
+
+/* All RC transports of this process. Whoever calls one holds the lock of all of them. */
+static btl_ib_rc_t *rails;
+
+void btl_ib_rc_events_join(btl_ib_rc_t *rc)
+{
+    rc->next_rail = rails;
+    rails = rc;
+}
+
+void btl_ib_rc_events_leave(btl_ib_rc_t *rc)
+{
+    btl_ib_rc_t **at = &rails;
+
+    while (*at != NULL && *at != rc) {
+        at = &(*at)->next_rail;
+    }
+    if (*at != NULL) {
+        *at = rc->next_rail;
+    }
+}
+
+void btl_ib_rc_events_fail(btl_ib_rc_t *rc, int error)
+{
+    btl_ib_verbs_state_fail(&rc->state, error);
+}
+
+/* Look whether the port has the address that peers know. Where the network is Ethernet its table
+ * has all of the interface; on InfiniBand rdma_cm asks where an address is whenever it connects,
+ * and iWARP leaves all that to TCP. */
+static bool look_for_address(const btl_ib_rc_t *rc)
+{
+    const btl_ib_verbs_t *verbs = &rc->port.verbs;
+    btl_ib_verbs_gid_t *gids;
+    bool found = false;
+
+    if (rc->port.iwarp || !btl_ib_verbs_ethernet(verbs)) {
+        return true;
+    }
+    const int count = btl_ib_verbs_gids(verbs->context, verbs->port, -1, &gids);
+    for (int i = 0; i < count && !found; i++) {
+        found = btl_ib_ip_same((const struct sockaddr *) &gids[i].ip, &rc->self.any);
+    }
+    free(gids);
+    return found || count < 0 || count == BTL_IB_VERBS_GIDS_MAX; /* or not known */
+}
+
+/* The errno that an event means for a transport, 0: it goes on. What happens to one queue pair
+ * shows in its completions; to what many share, nowhere else. A changed LID, partition or subnet
+ * manager rdma_cm learns when it connects again, as it does after a connection that broke because
+ * of that. */
+static int error_of(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
+{
+    switch (event->event_type) {
+    case IBV_EVENT_PORT_ERR:
+        return ENETDOWN;
+    case IBV_EVENT_GID_CHANGE:
+        return !btl_ib_verbs_port_up(&rc->port.verbs) ? ENETDOWN
+               : look_for_address(rc)                 ? 0
+                                                      : EADDRNOTAVAIL;
+    case IBV_EVENT_DEVICE_FATAL:
+        return ENODEV;
+    case IBV_EVENT_CQ_ERR:
+        return btl_ib_rc_cqs_has(&rc->cqs, event->element.cq) ? EIO : 0;
+    case IBV_EVENT_SRQ_ERR:
+        return btl_ib_rc_rxqs_has(&rc->rxqs, event->element.srq) ? EIO : 0;
+    default:
+        return 0;
+    }
+}
+
+/* Is it about this transport? Others on the device have ports and connections of their own. */
+static bool concerns(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
+{
+    if (event->event_type == IBV_EVENT_PATH_MIG || event->event_type == IBV_EVENT_PATH_MIG_ERR) {
+        return event->element.qp->pd == rc->port.verbs.pd;
+    }
+    return btl_ib_verbs_event_is_ours(&rc->port.verbs, event);
+}
+
+static void handle_async(btl_ib_rc_t *rc, const struct ibv_async_event *event)
+{
+    if (!concerns(rc, event)) {
+        return;
+    }
+    const int error = error_of(rc, event);
+
+    btl_ib_verbs_event_log(&rc->port.verbs, event, error);
+    if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
+        btl_ib_rc_conns_last_wqe(&rc->conns, event->element.qp);
+    }
+    if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED && rc->state.error == 0) {
+        if (btl_ib_rc_rxqs_ran_low(&rc->rxqs, &rc->port.verbs, event->element.srq) != 0) {
+            btl_ib_rc_events_fail(rc, EIO);
+        }
+        rc->port.verbs.base.overflows = btl_ib_rc_rxqs_emptied(&rc->rxqs);
+    }
+    if (error == ENETDOWN || error == EADDRNOTAVAIL) {
+        btl_ib_verbs_state_down(&rc->state, error);
+    } else if (error != 0) {
+        btl_ib_rc_events_fail(rc, error);
+    }
+}
+
+/*
+ * Is the port down? What fails because of that may be seen before the event is: so the device is
+ * asked, and the state set.
+ *
+ * A device that knows no port any more has not lost its link: it says so itself.
+ */
+static bool events_port_down(btl_ib_rc_t *rc)
+{
+    const btl_ib_verbs_t *verbs = &rc->port.verbs;
+    struct ibv_port_attr attr;
+
+    if (!rc->state.down && rc->state.error == 0
+        && ibv_query_port(verbs->context, verbs->port, &attr) == 0
+        && attr.state != IBV_PORT_ACTIVE) {
+        BTL_IB_VERBS_LOG(verbs, 1, "%s: a connection failed because the port is down",
+                         verbs->base.name);
+        btl_ib_verbs_state_down(&rc->state, ENETDOWN);
+    }
+    return rc->state.down != 0;
+}
+
+/* Read the events of the device, for all transports on it: their states are set. Returns whether
+ * this one's port came back up: its connections have to be made anew. */
+static bool events_read(btl_ib_rc_t *rc)
+{
+    struct ibv_context *context = rc->port.verbs.context;
+    const bool was_down = rc->state.down != 0;
+    struct ibv_async_event event;
+
+    while (ibv_get_async_event(context, &event) == 0) {
+        for (btl_ib_rc_t *rail = rails; rail != NULL; rail = rail->next_rail) {
+            if (rail->port.verbs.context == context) {
+                handle_async(rail, &event);
+            }
+        }
+        ibv_ack_async_event(&event);
+    }
+    if (!was_down || !btl_ib_verbs_port_up(&rc->port.verbs) || !look_for_address(rc)) {
+        return false;
+    }
+    btl_ib_verbs_state_up(&rc->state);
+    return true;
+}
 
 /* ---- open, failed, broken ---- */
 
@@ -45,21 +487,21 @@ static void rc_cm_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool refused, 
 
     rc_cm_log(rc, peer, conn->channel, what, error != 0 ? strerror(error) : "");
     if (conn->initiator) {
-        btl_ib_rc_backoff_failed(backoff_of(conn), btl_ib_rc_now_us(),
-                                 !refused && (error == ETIMEDOUT || error == EAGAIN));
+        backoff_failed(backoff_of(conn), btl_ib_rc_now_us(),
+                       !refused && (error == ETIMEDOUT || error == EAGAIN));
     }
-    btl_ib_rc_peer_close(conn);
+    peer_close(conn);
     if (refused) {
-        btl_ib_rc_peer_report_refused(&rc->peers, peer, ECONNREFUSED);
+        peer_report_refused(&rc->peers, peer, ECONNREFUSED);
     }
-    btl_ib_rc_peer_free_unused(&rc->peers, peer);
+    peer_free_unused(&rc->peers, peer);
 }
 
 /* What was sent over a connection may be lost: report it. */
 static void rc_cm_lost(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn)
 {
     if (conn->rdma == NULL) { /* operations on memory report their ends themselves */
-        btl_ib_rc_peer_report_broken(&rc->peers, conn->peer);
+        peer_report_broken(&rc->peers, conn->peer);
     }
 }
 
@@ -67,14 +509,14 @@ void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why
 {
     btl_ib_rc_peer_t *peer = conn->peer;
 
-    if (btl_ib_rc_events_port_down(rc)) {
+    if (events_port_down(rc)) {
         return;
     }
     rc_cm_log(rc, peer, conn->channel, "the connection broke", why);
-    btl_ib_rc_backoff_broke(backoff_of(conn), btl_ib_rc_now_us(), conn->opened_at);
+    backoff_broke(backoff_of(conn), btl_ib_rc_now_us(), conn->opened_at);
     rc_cm_lost(rc, conn);
-    btl_ib_rc_peer_close(conn);
-    btl_ib_rc_peer_free_unused(&rc->peers, peer);
+    peer_close(conn);
+    peer_free_unused(&rc->peers, peer);
 }
 
 /* Those that were suspected for long enough are broken. */
@@ -82,7 +524,7 @@ static void rc_cm_end_suspicions(btl_ib_rc_t *rc)
 {
     const uint64_t now = btl_ib_rc_now_us();
 
-    for (uint32_t i = 0; i < rc->conns.slots && !btl_ib_rc_events_port_down(rc); i++) {
+    for (uint32_t i = 0; i < rc->conns.slots && !events_port_down(rc); i++) {
         btl_ib_rc_conn_t *conn = rc->conns.slot[i].conn;
         if (conn != NULL && conn->suspect_until != 0 && now >= conn->suspect_until) {
             btl_ib_rc_cm_broke(rc, conn, ibv_wc_status_str(IBV_WC_LOC_QP_OP_ERR));
@@ -110,9 +552,133 @@ void btl_ib_rc_cm_opened(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *ho
     snprintf(after, sizeof(after), "after %" PRIu64 " ms",
              (uint64_t) (conn->opened_at - conn->begun_at) / 1000);
     rc_cm_log(rc, conn->peer, conn->channel, how, after);
-    if (btl_ib_rc_backoff_opened(backoff_of(conn))) {
+    if (backoff_opened(backoff_of(conn))) {
         rc_cm_lost(rc, conn); /* what was given up as lost is sent again now */
     }
+}
+
+/* ---- queue pairs ---- */
+
+/* Of the masks of old kernels: attributes of RoCE, which are none of InfiniBand's. */
+enum { ROCE_BITS = 0xe00000 };
+
+/* 0: the default. */
+static int set_option(struct rdma_cm_id *id, int option, uint8_t value)
+{
+    const int level = RDMA_OPTION_ID;
+
+    return value == 0 || rdma_set_option(id, level, option, &value, sizeof(value)) == 0 ? 0 : errno;
+}
+
+/* Set what is chosen before the peer's address is resolved (traffic class; who accepts takes over
+ * that of the request), and before the route to it is or its request accepted (ACK timeout; iWARP
+ * has TCP's). Returns 0 or an errno: then the defaults remain. */
+static int qp_set_traffic_class(const btl_ib_rc_port_t *port, struct rdma_cm_id *id)
+{
+    return set_option(id, RDMA_OPTION_ID_TOS, port->tos);
+}
+
+static int qp_set_ack_timeout(const btl_ib_rc_port_t *port, struct rdma_cm_id *id)
+{
+    return port->iwarp ? 0 : set_option(id, RDMA_OPTION_ID_ACK_TIMEOUT, port->ack_timeout);
+}
+
+/* The largest MTU that both ends want. */
+static uint8_t mtu_limit(const btl_ib_rc_port_t *port, uint8_t theirs)
+{
+    const uint8_t ours = port->verbs.mtu;
+
+    return theirs != 0 && theirs < ours ? theirs : ours;
+}
+
+static bool is_hidden(const btl_ib_rc_port_t *port, uint8_t theirs)
+{
+    return !port->iwarp
+           && (port->level != 0 || mtu_limit(port, theirs) < port->verbs.port_attr.active_mtu);
+}
+
+/* Hide id->qp from librdmacm, which then takes from `param` what it tells the peer of it. */
+static struct ibv_qp *hide(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+    struct ibv_qp *qp = id->qp;
+
+    param->qp_num = qp->qp_num;
+    param->srq = qp->srq != NULL;
+    id->qp = NULL;
+    return qp;
+}
+
+/* What librdmacm would do, but for the service level and the MTU. Who accepts says in `param` how
+ * many reads there are, of who asked the kernel knows (NULL). Returns 0 or an errno. */
+static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
+                       enum ibv_qp_state state, uint8_t theirs, const struct rdma_conn_param *param)
+{
+    struct ibv_qp_attr attr = {.qp_state = state};
+    int mask;
+
+    if (rdma_init_qp_attr(id, &attr, &mask) != 0) {
+        return errno;
+    }
+    if (state == IBV_QPS_RTR) {
+        const uint8_t most = mtu_limit(port, theirs);
+        attr.ah_attr.sl = port->level != 0 ? port->level : attr.ah_attr.sl;
+        attr.path_mtu = attr.path_mtu < most ? attr.path_mtu : (enum ibv_mtu) most;
+        mask &= ~(btl_ib_verbs_ethernet(&port->verbs) ? 0 : ROCE_BITS);
+    }
+    if (param != NULL) {
+        attr.max_dest_rd_atomic = param->responder_resources;
+        attr.max_rd_atomic = param->initiator_depth;
+    }
+    return ibv_modify_qp(qp, &attr, mask);
+}
+
+static int make_ready(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
+                      uint8_t theirs, const struct rdma_conn_param *param)
+{
+    /* Again: rights may have changed. */
+    int error = enter_state(port, id, qp, IBV_QPS_INIT, theirs, NULL);
+
+    error = error == 0 ? enter_state(port, id, qp, IBV_QPS_RTR, theirs, param) : error;
+    return error == 0 ? enter_state(port, id, qp, IBV_QPS_RTS, theirs, param) : error;
+}
+
+/*
+ * rdma_connect() and rdma_accept(), and what is left to do when an event says that the peer has
+ * accepted. rdma_cm knows no service level, and no MTU but the route's: where one is asked for, or
+ * the peer's MTU (`theirs`, enum ibv_mtu, 0: not known) is less than the port's, the queue pair is
+ * taken through its states here, and is hidden from librdmacm until it is connected (then that
+ * event is RDMA_CM_EVENT_CONNECT_RESPONSE). Both ends come to one MTU. Return 0 or an errno.
+ */
+static int qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                      struct rdma_conn_param *param)
+{
+    if (is_hidden(port, theirs)) {
+        (void) hide(id, param);
+    }
+    return rdma_connect(id, param) == 0 ? 0 : errno;
+}
+
+static int qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                     struct rdma_conn_param *param)
+{
+    if (!is_hidden(port, theirs)) {
+        return rdma_accept(id, param) == 0 ? 0 : errno;
+    }
+    struct ibv_qp *qp = hide(id, param);
+    int error = make_ready(port, id, qp, theirs, param);
+    error = error == 0 && rdma_accept(id, param) != 0 ? errno : error;
+    id->qp = qp;
+    return error;
+}
+
+static int qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                        struct ibv_qp *qp)
+{
+    int error = make_ready(port, id, qp, theirs, NULL);
+
+    error = error == 0 && rdma_establish(id) != 0 ? errno : error;
+    id->qp = qp;
+    return error;
 }
 
 /* ---- requests of peers ---- */
@@ -152,7 +718,7 @@ static bool make_way(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, const btl_ib_rc_pa
         rc_cm_log(rc, peer, params->channel, "connects anew", "");
         rc_cm_lost(rc, conn);
     }
-    btl_ib_rc_peer_close(conn);
+    peer_close(conn);
     return true;
 }
 
@@ -168,23 +734,23 @@ static int accept_conn(const btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
     if (error != 0) {
         return error;
     }
-    const int unset = btl_ib_rc_qp_set_ack_timeout(&rc->port, conn->id);
+    const int unset = qp_set_ack_timeout(&rc->port, conn->id);
     if (unset != 0) {
         rc_cm_log(rc, conn->peer, conn->channel, "its timeout cannot be set", strerror(unset));
     }
     btl_ib_rc_conn_join(conn, params);
     struct rdma_conn_param reply = btl_ib_rc_conn_offer(conn, params->from, bytes);
-    return -btl_ib_rc_qp_accept(&rc->port, conn->id, params->mtu, &reply);
+    return -qp_accept(&rc->port, conn->id, params->mtu, &reply);
 }
 
 static void take_request(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_t *peer,
                          const btl_ib_rc_params_t *params)
 {
-    btl_ib_rc_conn_t *conn = btl_ib_rc_peer_connect(&rc->peers, peer, params->channel, id);
+    btl_ib_rc_conn_t *conn = peer_connect(&rc->peers, peer, params->channel, id);
 
     if (conn == NULL) {
         refuse(rc, id, BTL_IB_RC_SHORTAGE);
-        btl_ib_rc_peer_free_unused(&rc->peers, peer);
+        peer_free_unused(&rc->peers, peer);
         return;
     }
     btl_ib_rc_channel_void_attempts(&peer->channel[params->channel], params->attempt);
@@ -202,15 +768,15 @@ static void take_request(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_
  */
 static btl_ib_rc_peer_t *find_asker(btl_ib_rc_t *rc, const btl_ib_rc_params_t *params)
 {
-    btl_ib_rc_peer_t *peer = btl_ib_rc_peer_find(&rc->peers, params->from);
+    btl_ib_rc_peer_t *peer = peer_find(&rc->peers, params->from);
 
     if (params->from == rc->self.cookie) {
         return peer != NULL && params->channel == BTL_IB_RC_RDMA_CHANNEL
-                   ? btl_ib_rc_peer_get(&rc->peers, ~rc->self.cookie)
+                   ? peer_get(&rc->peers, ~rc->self.cookie)
                    : NULL;
     }
     return peer == NULL && rc->peers.unknown < rc->port.unknown_max
-               ? btl_ib_rc_peer_get(&rc->peers, params->from)
+               ? peer_get(&rc->peers, params->from)
                : peer;
 }
 
@@ -259,7 +825,9 @@ static void rc_cm_no_route(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
     char text[BTL_IB_RC_ADDRESS_TEXT];
 
-    if (btl_ib_rc_backoff_should_warn(&peer->channel[conn->channel].backoff)) {
+    /* Once, before the third failure in a row is counted: it may pass, as when the other host is
+     * still booting. */
+    if (peer->channel[conn->channel].backoff.failures == WARN_AFTER) {
         btl_ib_verbs_diag(&verbs->log, BTL_IB_DIAG_UNREACHABLE, verbs->base.name,
                           btl_ib_rc_address_format(&peer->addr, text, sizeof(text)));
     }
@@ -269,7 +837,7 @@ static void rc_cm_no_route(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *
 /* Make a connection, and take the first step. */
 static void begin(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
 {
-    btl_ib_rc_conn_t *conn = btl_ib_rc_peer_connect(&rc->peers, peer, channel, NULL);
+    btl_ib_rc_conn_t *conn = peer_connect(&rc->peers, peer, channel, NULL);
     btl_ib_rc_address_t from = rc->self;
 
     if (conn == NULL) {
@@ -281,7 +849,7 @@ static void begin(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
         return;
     }
     log_option(rc, conn, "its traffic class cannot be set",
-               btl_ib_rc_qp_set_traffic_class(&rc->port, conn->id));
+               qp_set_traffic_class(&rc->port, conn->id));
     btl_ib_rc_address_set_port(&from, 0);
     if (rdma_resolve_addr(conn->id, &from.any, &peer->addr.any, RESOLVE_MS) != 0) {
         rc_cm_no_route(rc, conn, "rdma_resolve_addr", errno);
@@ -293,12 +861,12 @@ int btl_ib_rc_cm_connect(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t number
     btl_ib_rc_channel_t *channel = &peer->channel[number];
     const uint64_t now = btl_ib_rc_now_us();
 
-    btl_ib_rc_backoff_wanted(&channel->backoff, now);
+    channel->backoff.wanted_at = channel->backoff.wanted_at == 0 ? now : channel->backoff.wanted_at;
     if (channel->conn == NULL && now >= channel->backoff.retry_at) {
         begin(rc, peer, number);
     }
     const uint64_t begun_at = channel->conn != NULL ? channel->conn->begun_at : 0;
-    return btl_ib_rc_backoff_give_up(&channel->backoff, now, begun_at) ? EHOSTUNREACH : EAGAIN;
+    return backoff_give_up(&channel->backoff, now, begun_at) ? EHOSTUNREACH : EAGAIN;
 }
 
 /* What becomes of a request, step by step. */
@@ -309,8 +877,7 @@ static void rc_cm_address_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
         return;
     }
     btl_ib_rc_conn_set_stage(conn, BTL_IB_RC_ROUTING);
-    log_option(rc, conn, "its timeout cannot be set",
-               btl_ib_rc_qp_set_ack_timeout(&rc->port, conn->id));
+    log_option(rc, conn, "its timeout cannot be set", qp_set_ack_timeout(&rc->port, conn->id));
     if (rdma_resolve_route(conn->id, RESOLVE_MS) != 0) {
         rc_cm_failed(rc, conn, false, "rdma_resolve_route", errno);
     }
@@ -329,7 +896,7 @@ static void rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     }
     btl_ib_rc_conn_set_stage(conn, BTL_IB_RC_ASKING);
     struct rdma_conn_param param = btl_ib_rc_conn_offer(conn, peer->cookie, bytes);
-    error = btl_ib_rc_qp_connect(&rc->port, conn->id, peer->mtu, &param);
+    error = qp_connect(&rc->port, conn->id, peer->mtu, &param);
     if (error != 0) {
         /* Soft-iWARP asks for a TCP connection there and then. */
         rc_cm_failed(rc, conn, error == ECONNREFUSED, "rdma_connect", error);
@@ -358,7 +925,7 @@ static void rc_cm_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *
 
 static void rc_cm_responded(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len)
 {
-    const int error = btl_ib_rc_qp_establish(&rc->port, conn->id, conn->peer->addr.mtu, conn->qp);
+    const int error = qp_establish(&rc->port, conn->id, conn->peer->addr.mtu, conn->qp);
 
     if (error != 0) {
         rc_cm_failed(rc, conn, false, "its queue pair cannot be made ready", error);
@@ -382,9 +949,9 @@ static void rc_cm_rejected(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, int status, 
 
     switch (btl_ib_rc_reject_unpack(bytes, len)) {
     case BTL_IB_RC_CROSSING:
-        btl_ib_rc_backoff_crossed(backoff, btl_ib_rc_now_us());
+        backoff->retry_at = btl_ib_rc_now_us() + CROSSING_US;
         rc_cm_log(rc, conn->peer, conn->channel, "its own request goes first", "");
-        btl_ib_rc_peer_close(conn); /* the peer was added, or we would not have asked: it stays */
+        peer_close(conn); /* the peer was added, or we would not have asked: it stays */
         break;
     case BTL_IB_RC_NOT_OURS:
         rc_cm_failed(rc, conn, true, "another process is there", 0);
@@ -419,7 +986,7 @@ typedef struct cm_event {
     size_t len;
 } cm_event_t;
 
-/* ---- events ---- */
+/* ---- events of rdma_cm ---- */
 
 static bool is_answer(enum rdma_cm_event_type type)
 {
@@ -547,7 +1114,7 @@ bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc)
     if (rc->state.error != 0 || !count_poll(rc)) {
         return false;
     }
-    if (btl_ib_rc_events_read(rc)) {
+    if (events_read(rc)) {
         rc_cm_restart(rc);
     }
     if (rc->conns.suspected > 0 && !rc->state.down) {

@@ -3,14 +3,176 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Connections by rdma_cm: requests of ours and of peers, connections that open, fail and break. */
+/* Connections by rdma_cm: peers, requests of ours and of theirs, connections that open, fail and
+ * break, and what the device reports of them. */
 
 #ifndef BTL_IB_VERBS_RC_CM_H
 #define BTL_IB_VERBS_RC_CM_H
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-#include "verbs_rc_rail.h"
+#include "verbs_device.h"
+#include "verbs_rc_conn.h"
+#include "verbs_rc_queue.h"
+#include "verbs_wire.h"
+
+/* ---- when to connect again ---- */
+
+/*
+ * When a channel may try to connect again, and whether that is hopeless: the history of its
+ * attempts and connections. Times are in us.
+ */
+
+typedef struct btl_ib_rc_backoff {
+    uint32_t failures;    /* of our attempts in a row */
+    bool hopeless;        /* the last of them failed for a reason that does not just pass */
+    uint64_t wanted_at;   /* since when there is something to send, 0: the last connection opened */
+    uint32_t short_lives; /* connections that broke right after they had been opened, in a row */
+    uint64_t retry_at;    /* not before then */
+    bool gave_up;         /* sends since the last connection were told that nobody can be reached */
+} btl_ib_rc_backoff_t;
+
+/* ---- peers ---- */
+
+/*
+ * Peers of an RC transport, by handle and by cookie, each with its channels; and what is to be
+ * reported of them. A peer that connects before it is added is "unknown": it has no address, and no
+ * users.
+ */
+
+/* One queue of one peer, for as long as the peer is known. */
+typedef struct btl_ib_rc_channel {
+    btl_ib_rc_conn_t *conn; /* NULL: not connected */
+    uint32_t peer_attempt;  /* the peer's requests up to this one are void */
+    btl_ib_rc_backoff_t backoff;
+} btl_ib_rc_channel_t;
+
+typedef struct btl_ib_rc_peer {
+    btl_ib_rc_address_t addr;
+    uint32_t index;              /* the handle */
+    uint32_t users;              /* added less removed */
+    uint32_t conns;              /* not closed */
+    struct btl_ib_rc_peer *next; /* of the same bucket */
+    struct btl_ib_rc_peer *next_pending;
+    bool pending; /* events are to be made of: */
+    bool broken;  /* a connection was lost that had been open */
+    int refused;  /* errno, 0: not */
+    btl_ib_rc_channel_t channel[BTL_IB_RC_CHANNELS];
+} btl_ib_rc_peer_t;
+
+typedef struct btl_ib_rc_peers {
+    btl_ib_rc_conns_t *conns;
+    btl_ib_rc_peer_t **peer; /* by handle, NULL: free */
+    uint32_t room;           /* a power of two; that many buckets */
+    uint32_t count;          /* in use */
+    uint32_t free;           /* none is free below it */
+    btl_ib_rc_peer_t **bucket;
+    uint32_t unknown; /* with no users */
+    btl_ib_rc_peer_t *pending;
+} btl_ib_rc_peers_t;
+
+static inline void btl_ib_rc_peers_init(btl_ib_rc_peers_t *peers, btl_ib_rc_conns_t *conns)
+{
+    peers->conns = conns;
+}
+
+/* A peer is added or removed; a removed one loses its connections, and goes if nobody else uses it.
+ * Add returns NULL if memory is short. */
+btl_ib_rc_peer_t *btl_ib_rc_peer_add(btl_ib_rc_peers_t *peers, const btl_ib_rc_address_t *addr);
+void btl_ib_rc_peer_remove(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer);
+
+void btl_ib_rc_peers_free(btl_ib_rc_peers_t *peers);
+
+/* The handle that received datagrams name. */
+static inline btl_ib_addr_t btl_ib_rc_peer_handle(const btl_ib_rc_peer_t *peer)
+{
+    return peer->users > 0 ? peer->index : BTL_IB_ADDR_UNKNOWN;
+}
+
+/* ---- connections ---- */
+
+/* Close all; or only those of operations on memory, so that the end of each operation is
+ * reported. */
+void btl_ib_rc_peers_close_all(btl_ib_rc_peers_t *peers, bool rdma_only);
+
+/* All operations with a peer are over, and make no events. */
+void btl_ib_rc_peer_cancel_rdma(btl_ib_rc_peers_t *peers, const btl_ib_rc_peer_t *peer);
+
+/* Requests of the peer up to this one are void. */
+static inline void btl_ib_rc_channel_void_attempts(btl_ib_rc_channel_t *channel, uint32_t attempt)
+{
+    channel->peer_attempt = attempt;
+}
+
+/* ---- events ---- */
+
+/* Make events of that. Returns how many. */
+int btl_ib_rc_peers_report(btl_ib_rc_peers_t *peers, btl_ib_event_t *events, int max);
+
+/* ---- the transport ---- */
+
+/* An RC transport as a whole: its parts, each of which is written by the file of that name only. */
+
+/* The connection manager's: verbs_rc_cm.c. */
+typedef struct btl_ib_rc_cm {
+    struct rdma_event_channel *events;
+    struct rdma_cm_id *listener;
+    uint32_t polls;     /* since its events were read */
+    uint64_t last_tick; /* of a coarse clock, ns: they were read in it */
+} btl_ib_rc_cm_t;
+
+/* Owned by verbs_rc.c. */
+typedef struct btl_ib_rc_polling {
+    uint32_t full; /* polls with events since the connection manager was polled */
+    /* Completions in hand. They are not on the stack, of which threads may have 16 KiB. */
+    struct ibv_wc wc[BTL_IB_RC_BATCH];
+} btl_ib_rc_polling_t;
+
+/* Datagrams of a batch that go by eager RDMA, at most: it saves completions, which longer batches
+ * share anyway. */
+enum { BTL_IB_RC_EAGER_BATCH = 4 };
+
+/* Owned by verbs_rc.c: what such datagrams write, until they are posted. */
+typedef struct btl_ib_rc_sending {
+    uint64_t staged[BTL_IB_RC_EAGER_BATCH][BTL_IB_RC_EAGER_SLOT / sizeof(uint64_t)];
+} btl_ib_rc_sending_t;
+
+typedef struct btl_ib_rc {
+    btl_ib_rc_port_t port;
+    btl_ib_rc_address_t self;
+    btl_ib_verbs_state_t state;
+    struct btl_ib_rc *next_rail; /* verbs_rc_cm.c: of the process */
+    btl_ib_rc_cm_t cm;
+    btl_ib_rc_rxqs_t rxqs;
+    btl_ib_rc_cqs_t cqs;
+    btl_ib_rc_eagers_t eagers;
+    btl_ib_rc_conns_t conns;
+    btl_ib_rc_peers_t peers;
+    btl_ib_rc_polling_t polling;
+    btl_ib_rc_sending_t sending;
+} btl_ib_rc_t;
+
+static inline btl_ib_rc_t *btl_ib_rc_of(btl_ib_transport_t *t)
+{
+    return (btl_ib_rc_t *) t;
+}
+
+/* ---- events of the device ---- */
+
+/*
+ * What a device reports without being asked, for RC. rdma_cm opens each device once for a process,
+ * so all transports on one device have one stream of events, and whoever reads it hands each event
+ * to all of them. (What another user of rdma_cm in the process reads is lost to us.)
+ */
+
+/* A transport takes part until it leaves, which it may do without having joined. */
+void btl_ib_rc_events_join(btl_ib_rc_t *rc);
+void btl_ib_rc_events_leave(btl_ib_rc_t *rc);
+
+/* The device has failed. */
+void btl_ib_rc_events_fail(btl_ib_rc_t *rc, int error);
 
 /* ---- the connection manager ---- */
 
@@ -34,8 +196,8 @@
  * void: one that was given up, and comes late, is told from the next one.
  */
 
-/* Listen at rc->self, whose port is set, by the device of that name. Returns
- * 0 or a negative errno after logging why; close follows in either case. */
+/* Listen at rc->self, whose port is set, by the device of that name. Returns 0 or a negative
+ * errno after logging why; close follows in either case. */
 int btl_ib_rc_cm_open(btl_ib_rc_t *rc, const char *device, const btl_ib_open_params_t *params);
 void btl_ib_rc_cm_close(btl_ib_rc_t *rc);
 

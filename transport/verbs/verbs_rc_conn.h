@@ -10,13 +10,11 @@
 
 #include <stdint.h>
 
-#include "verbs_open.h"
+#include "verbs_device.h"
 #include "verbs_cm_library.h"
-#include "verbs_rc_wire.h"
+#include "verbs_wire.h"
 #include "verbs_rc_queue.h"
-#include "verbs_rc_sq.h"
 #include "verbs_rc_eager.h"
-#include "verbs_rc_port.h"
 #include "verbs_rc_rdma.h"
 
 /* ---- connections ---- */
@@ -169,7 +167,7 @@ int btl_ib_rc_conn_send_first(btl_ib_rc_conn_t *conn);
 /*
  * Close it: the queue pair goes at once, or when the shared buffers that it took have come back.
  * Then all sends are over; the memory stays while somebody holds a part of it. Only
- * verbs_rc_peers.c calls this, with the peer's channel freed.
+ * verbs_rc_cm.c calls this, with the peer's channel freed.
  */
 void btl_ib_rc_conn_close(btl_ib_rc_conn_t *conn);
 
@@ -248,30 +246,5 @@ uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size);
 
 /* Bytes of the table by which so many are found. */
 uint64_t btl_ib_rc_conns_slots(uint64_t connections);
-
-/* ---- queue pairs ---- */
-
-/* The queue pair of an RC connection and its attributes: depths, inline size, retries, timers,
- * traffic class, service level, MTU. */
-
-/* Set what is chosen before the peer's address is resolved (traffic class; who accepts takes over
- * that of the request), and before the route to it is or its request accepted (ACK timeout; iWARP
- * has TCP's). Returns 0 or an errno: then the defaults remain. */
-int btl_ib_rc_qp_set_traffic_class(const btl_ib_rc_port_t *port, struct rdma_cm_id *id);
-int btl_ib_rc_qp_set_ack_timeout(const btl_ib_rc_port_t *port, struct rdma_cm_id *id);
-
-/*
- * rdma_connect() and rdma_accept(), and what is left to do when an event says that the peer has
- * accepted. rdma_cm knows no service level, and no MTU but the route's: where one is asked for, or
- * the peer's MTU (`theirs`, enum ibv_mtu, 0: not known) is less than the port's, the queue pair is
- * taken through its states here, and is hidden from librdmacm until it is connected (then that
- * event is RDMA_CM_EVENT_CONNECT_RESPONSE). Both ends come to one MTU. Return 0 or an errno.
- */
-int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
-                         struct rdma_conn_param *param);
-int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
-                        struct rdma_conn_param *param);
-int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
-                           struct ibv_qp *qp);
 
 #endif

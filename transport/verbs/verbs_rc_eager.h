@@ -31,8 +31,7 @@
 #ifndef BTL_IB_VERBS_RC_EAGER_H
 #define BTL_IB_VERBS_RC_EAGER_H
 
-#include "verbs_rc_wire.h"
-#include "verbs_rc_sq.h"
+#include "verbs_wire.h"
 #include "verbs_rc_queue.h"
 
 enum {
@@ -74,7 +73,7 @@ typedef struct btl_ib_rc_eagers {
     uint32_t fading;        /* of them */
     uint64_t review_at;     /* us */
     /* Since the last review: */
-    uint32_t rival;  /* of the busiest one that found no place */
+    uint32_t rival; /* of the busiest one that found no place */
     /* In all: */
     uint64_t taken; /* datagrams from rings */
     uint32_t begun; /* peers that were allowed to write */

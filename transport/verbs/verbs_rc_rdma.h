@@ -21,7 +21,7 @@
 #ifndef BTL_IB_VERBS_RC_RDMA_H
 #define BTL_IB_VERBS_RC_RDMA_H
 
-#include "verbs_rc_sq.h"
+#include "verbs_rc_queue.h"
 
 /* An operation, or a flush. */
 typedef struct btl_ib_rc_op {

@@ -11,7 +11,7 @@
 #ifndef BTL_IB_VERBS_UD_PEERS_H
 #define BTL_IB_VERBS_UD_PEERS_H
 
-#include "verbs_ud_addr.h"
+#include "verbs_wire.h"
 #include "verbs_ud_qp.h"
 
 /* A port that peers are behind. */
@@ -22,7 +22,7 @@ typedef struct btl_ib_ud_host {
     uint32_t
         next; /* index + 1: of the same bucket, of those that leave, or of the free ones; 0: none */
     struct ibv_ah *ah;
-    uint32_t own_index; /* of our address in the port's table, as `ah` has it */
+    uint32_t own_index;               /* of our address in the port's table, as `ah` has it */
     uint32_t last[BTL_IB_UD_QPS_MAX]; /* number of the last send to it by each queue pair of ours */
 } btl_ib_ud_host_t;
 

@@ -5,12 +5,12 @@
 
 #include "verbs_ud_qp.h"
 
+#include "verbs_device.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "verbs_device.h"
 
 enum {
     TX_DEPTH = 256,

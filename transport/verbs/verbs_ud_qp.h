@@ -3,6 +3,34 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
+/* The queue pairs of a UD transport, and the port that they are on. */
+
+#ifndef BTL_IB_VERBS_UD_QP_H
+#define BTL_IB_VERBS_UD_QP_H
+
+#include "footprint.h"
+#include "verbs_device.h"
+#include "verbs_ring.h"
+#include "verbs_wire.h"
+
+/* ---- the port ---- */
+
+enum {
+    BTL_IB_UD_PKEY_NUMBER = 0x7fff, /* the bits of a P_Key that name the partition */
+    BTL_IB_UD_PKEY_FULL = 0x8000,   /* a full member, which may talk to all others */
+};
+
+typedef struct btl_ib_ud_port {
+    btl_ib_verbs_t verbs;
+    uint16_t pkey; /* of the partition, BTL_IB_UD_PKEY_FULL included */
+    uint16_t pkey_index;
+    uint8_t service_level;
+    uint8_t traffic_class;
+    btl_ib_verbs_gid_t gid; /* what peers know the port by */
+} btl_ib_ud_port_t;
+
+/* ---- queue pairs ---- */
+
 /*
  * The queue pairs of a UD transport, with their receive buffers and send rings.
  *
@@ -11,14 +39,6 @@
  * queue pair of the same number: the device serves queue pairs in turns, so an acknowledgement does
  * not wait for long datagrams that were posted before it. All share one completion queue.
  */
-
-#ifndef BTL_IB_VERBS_UD_QP_H
-#define BTL_IB_VERBS_UD_QP_H
-
-#include "footprint.h"
-#include "verbs_ring.h"
-#include "verbs_ud_addr.h"
-#include "verbs_ud_port.h"
 
 enum { BTL_IB_VERBS_GRH = 40 }; /* bytes before the payload of each received datagram */
 

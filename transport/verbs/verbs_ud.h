@@ -5,10 +5,10 @@
 
 /* A UD transport as a whole: its parts, each of which is written by the file of that name only. */
 
-#ifndef BTL_IB_VERBS_UD_RAIL_H
-#define BTL_IB_VERBS_UD_RAIL_H
+#ifndef BTL_IB_VERBS_UD_H
+#define BTL_IB_VERBS_UD_H
 
-#include "verbs_open.h"
+#include "verbs_device.h"
 #include "verbs_ud_peers.h"
 #include "verbs_ud_qp.h"
 

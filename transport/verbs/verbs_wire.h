@@ -3,10 +3,11 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What RC transports tell each other: the published address, and the parameters of a connection. */
+/* What travels outside of datagrams: the addresses that UD and RC transports publish, and what RC
+ * connection requests carry. */
 
-#ifndef BTL_IB_VERBS_RC_WIRE_H
-#define BTL_IB_VERBS_RC_WIRE_H
+#ifndef BTL_IB_VERBS_WIRE_H
+#define BTL_IB_VERBS_WIRE_H
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -14,7 +15,34 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* ---- published address ---- */
+#include "verbs_library.h"
+
+/* ---- address of a UD transport ---- */
+
+enum { BTL_IB_UD_QPS_MAX = 4 }; /* queue pairs of one port; further queues share the last one */
+
+typedef struct btl_ib_ud_address {
+    union ibv_gid gid;
+    uint32_t qkey;
+    uint16_t lid; /* 0: none */
+    uint16_t pkey;
+    uint8_t mtu;                     /* of the port: enum ibv_mtu, 0: not told */
+    uint8_t count;                   /* of queue pairs, 1..BTL_IB_UD_QPS_MAX */
+    uint32_t qpn[BTL_IB_UD_QPS_MAX]; /* the first is that of the smallest queue */
+} btl_ib_ud_address_t;
+
+/* Write an address to `out`, which has BTL_IB_ADDR_BYTES. Returns its length. */
+uint32_t btl_ib_ud_address_pack(const btl_ib_ud_address_t *address, uint8_t *out);
+
+/* Returns 0, or -EINVAL if it is no address that btl_ib_ud_address_pack() could have written. */
+int btl_ib_ud_address_unpack(const void *bytes, size_t len, btl_ib_ud_address_t *address);
+
+/* address_text() of btl_ib_transport_ops_t. */
+bool btl_ib_ud_address_text(const void *bytes, size_t len, char *out, size_t out_len);
+
+/* What RC transports tell each other: the published address, and the parameters of a connection. */
+
+/* ---- address of an RC transport ---- */
 
 /*
  * The address that an RC transport publishes, 32 bytes:

@@ -3,28 +3,137 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "verbs_rc_wire.h"
+#include "verbs_wire.h"
 
-#include "verbs_port.h"
+#include "transport.h"
+#include "verbs_device.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
 #include <endian.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ---- published address ---- */
+/* ---- address of a UD transport ---- */
 
 enum {
-    VERSION = 1,
-    KIND = 'R',
+    UD_VERSION = 1,
+    UD_KIND = 1,
+    QPN_MAX = 0xffffff,
+    LID_MULTICAST = 0xc000, /* LIDs from here on name no port */
+};
+
+/*
+ * All numbers are in network order.
+ *
+ *    0        1        2        3        4        6        8           12
+ *   +--------+--------+--------+--------+--------+--------+-----------+------------+
+ *   |version |kind: UD|queue   |MTU: an |LID, 0: |P_Key   |Q_Key      |GID         |
+ *   |        |        |pairs n |ibv_mtu |none    |        |           |(16 bytes)  |
+ *   +--------+--------+--------+--------+--------+--------+-----------+------------+
+ *   28: n numbers of queue pairs, 4 bytes each, the first for the smallest queue
+ */
+typedef struct ud_wire {
+    uint8_t version;
+    uint8_t kind;
+    uint8_t count;
+    uint8_t mtu;
+    uint16_t lid;
+    uint16_t pkey;
+    uint32_t qkey;
+    uint8_t gid[16];
+    uint32_t qpn[BTL_IB_UD_QPS_MAX];
+} ud_wire_t;
+
+enum { WIRE_HEAD = offsetof(ud_wire_t, qpn) };
+
+static_assert(offsetof(ud_wire_t, lid) == 4 && offsetof(ud_wire_t, qkey) == 8 && WIRE_HEAD == 28,
+              "the layout of an address");
+static_assert(sizeof(ud_wire_t) <= BTL_IB_ADDR_BYTES, "an address fits where addresses are kept");
+
+uint32_t btl_ib_ud_address_pack(const btl_ib_ud_address_t *address, uint8_t *out)
+{
+    const uint32_t len = WIRE_HEAD + address->count * (uint32_t) sizeof(uint32_t);
+    ud_wire_t wire = {
+        .version = UD_VERSION,
+        .kind = UD_KIND,
+        .count = address->count,
+        .mtu = address->mtu,
+        .lid = htobe16(address->lid),
+        .pkey = htobe16(address->pkey),
+        .qkey = htobe32(address->qkey),
+    };
+
+    memcpy(wire.gid, address->gid.raw, sizeof(wire.gid));
+    for (uint32_t i = 0; i < address->count; i++) {
+        wire.qpn[i] = htobe32(address->qpn[i]);
+    }
+    memcpy(out, &wire, len);
+    return len;
+}
+
+static bool qpn_ok(uint32_t qpn)
+{
+    return qpn > 1 && qpn < QPN_MAX; /* 0 and 1 manage the subnet, the last means a group */
+}
+
+int btl_ib_ud_address_unpack(const void *bytes, size_t len, btl_ib_ud_address_t *address)
+{
+    static const uint8_t none[16];
+    ud_wire_t wire = {0};
+
+    if (len < WIRE_HEAD || len > sizeof(wire)) {
+        return -EINVAL;
+    }
+    memcpy(&wire, bytes, len);
+    if (wire.version != UD_VERSION || wire.kind != UD_KIND || wire.mtu > BTL_IB_VERBS_MTU_MAX
+        || wire.count < 1 || wire.count > BTL_IB_UD_QPS_MAX
+        || len != WIRE_HEAD + wire.count * sizeof(uint32_t)) {
+        return -EINVAL;
+    }
+    *address = (btl_ib_ud_address_t){
+        .qkey = be32toh(wire.qkey),
+        .lid = be16toh(wire.lid),
+        .pkey = be16toh(wire.pkey),
+        .mtu = wire.mtu,
+        .count = wire.count,
+    };
+    memcpy(address->gid.raw, wire.gid, sizeof(wire.gid));
+    bool good = address->lid < LID_MULTICAST && wire.gid[0] != 0xff
+                && memcmp(wire.gid, none, sizeof(none)) != 0;
+    for (uint32_t i = 0; i < wire.count; i++) {
+        address->qpn[i] = be32toh(wire.qpn[i]);
+        good = good && qpn_ok(address->qpn[i]);
+    }
+    return good ? 0 : -EINVAL;
+}
+
+bool btl_ib_ud_address_text(const void *bytes, size_t len, char *out, size_t out_len)
+{
+    char gid[INET6_ADDRSTRLEN];
+    btl_ib_ud_address_t address;
+
+    if (btl_ib_ud_address_unpack(bytes, len, &address) != 0) {
+        return false;
+    }
+    snprintf(out, out_len, "%s, QPN 0x%06x",
+             btl_ib_verbs_gid_format(&address.gid, gid, sizeof(gid)), address.qpn[0]);
+    return true;
+}
+
+/* ---- address of an RC transport ---- */
+
+enum {
+    RC_VERSION = 1,
+    RC_KIND = 'R',
     FAMILY_4 = 4,
     FAMILY_6 = 6,
 };
 
-typedef struct wire {
+typedef struct rc_wire {
     uint8_t version;
     uint8_t kind;
     uint8_t family;
@@ -33,9 +142,9 @@ typedef struct wire {
     uint16_t zero;
     uint8_t ip[16];
     uint64_t cookie; /* big-endian */
-} wire_t;
+} rc_wire_t;
 
-static_assert(sizeof(wire_t) == BTL_IB_RC_ADDRESS_BYTES, "as drawn");
+static_assert(sizeof(rc_wire_t) == BTL_IB_RC_ADDRESS_BYTES, "as drawn");
 static_assert((int) BTL_IB_RC_ADDRESS_BYTES <= BTL_IB_ADDR_BYTES, "fits what is published");
 
 void btl_ib_rc_address_set_port(btl_ib_rc_address_t *addr, uint16_t port)
@@ -66,9 +175,9 @@ const char *btl_ib_rc_address_format(const btl_ib_rc_address_t *addr, char *out,
 void btl_ib_rc_address_pack(const btl_ib_rc_address_t *addr, uint8_t *out)
 {
     const bool v4 = addr->any.sa_family == AF_INET;
-    wire_t wire = {
-        .version = VERSION,
-        .kind = KIND,
+    rc_wire_t wire = {
+        .version = RC_VERSION,
+        .kind = RC_KIND,
         .family = v4 ? FAMILY_4 : FAMILY_6,
         .mtu = addr->mtu,
         .port = v4 ? addr->v4.sin_port : addr->v6.sin6_port,
@@ -108,7 +217,7 @@ static bool packs_to(const btl_ib_rc_address_t *addr, const uint8_t *bytes)
 int btl_ib_rc_address_unpack(const void *bytes, size_t len, btl_ib_rc_address_t *addr)
 {
     bool usable = false;
-    wire_t wire;
+    rc_wire_t wire;
 
     memset(addr, 0, sizeof(*addr));
     if (len != sizeof(wire)) {

@@ -46,10 +46,6 @@
 #include "btl_ib_stats.h"
 #include "btl_ib_trace_file.h"
 
-/* Bytes beyond the limits that the user sets, in fragments and in reassembly: a PML header and a
- * registration handle of the largest size allowed. */
-#define BTL_IB_HEADER_ROOM (MCA_BTL_REG_HANDLE_MAX_SIZE + 256u)
-
 /* datagrams that one turn of the engine receives at most, before other components are called */
 #define BTL_IB_POLL_BURST 64
 

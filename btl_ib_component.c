@@ -22,7 +22,6 @@
 #include "btl_ib_help.h"
 #include "btl_ib_modex.h"
 #include "btl_ib_param_values.h"
-#include "btl_ib_params_check.h"
 #include "btl_ib_params.h"
 #include "btl_ib_pvars.h"
 #include "btl_ib_stats.h"

@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "btl_ib_endpoint.h"
-#include "btl_ib_loopback.h"
 #include "btl_ib_memory_handle.h"
 
 /* An operation under way. */
@@ -282,6 +281,36 @@ static int prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_
     return OPAL_SUCCESS;
 }
 
+/*
+ * Carry out an operation of this process on its own memory, by its processor: at `target`, or if
+ * that is NULL where its key and offset say. (osc/rdma wants the module that it chose to reach all
+ * processes of a window, the own one included.) Returns what another process would answer: 0 or a
+ * negative errno. Completes nothing.
+ */
+static int execute_loopback(btl_ib_engine_t *engine, btl_ib_op_t *op, void *target)
+{
+    if (NULL == target) {
+        target = btl_ib_region_find(engine, &op->key, op->offset, btl_ib_memory_size_of(op),
+                                    btl_ib_memory_access_of(op));
+    }
+    if (NULL == target) {
+        return -EACCES;
+    }
+    if (BTL_IB_OP_ATOMIC == op->kind) {
+        return btl_ib_atomic_execute(target, op->code, op->type, op->operand, op->compare,
+                                     &op->result);
+    }
+    if (0 == op->size) {
+        return 0; /* there may be no memory */
+    }
+    if (BTL_IB_OP_PUT == op->kind) {
+        memmove(target, op->local, (size_t) op->size);
+    } else {
+        memmove(op->local, target, (size_t) op->size);
+    }
+    return 0;
+}
+
 /* Returns what the BTL function returns; unless OPAL_SUCCESS there is no callback. */
 static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                  void *cbdata)
@@ -309,7 +338,7 @@ static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, 
         rc = btl_ib_op_start(conn, &rdma->op, btl_ib_now());
         btl_ib_poll_throttle_reset(&component->throttle);
     } else if (!endpoint->closing && !rdma->op.by_device) {
-        complete(rdma, btl_ib_loopback_execute(component->engine, &rdma->op, rdma->target));
+        complete(rdma, execute_loopback(component->engine, &rdma->op, rdma->target));
         rc = 0;
     }
     if (OPAL_UNLIKELY(0 != rc)) {

@@ -12,7 +12,7 @@
 #ifndef BTL_IB_REOPEN_H
 #define BTL_IB_REOPEN_H
 
-#include "btl_ib_open_request.h"
+#include "btl_ib_open_devices.h"
 
 typedef struct btl_ib_reopen {
     uint64_t due;   /* us: the next look, UINT64_MAX: no device failed */

@@ -15,7 +15,6 @@
 #include "btl_ib_open_devices.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_help.h"
-#include "btl_ib_near_devices.h"
 #include "btl_ib_queues.h"
 #include "btl_ib_rejected_devices.h"
 #include "device_info.h"

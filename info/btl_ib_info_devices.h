@@ -9,7 +9,7 @@
 #define BTL_IB_INFO_DEVICES_H
 
 #include "btl_ib_memory_max.h"
-#include "btl_ib_info_cli.h"
+#include "btl_ib_info_out.h"
 
 /*
  * Print them. First devices are opened, and closed again, as a process of a job of `processes` (0:

@@ -9,7 +9,29 @@
 #define BTL_IB_INFO_MEMORY_H
 
 #include "btl_ib_memory_max.h"
-#include "btl_ib_info_cli.h"
+#include "btl_ib_info_out.h"
+
+/* The command line of ib_info. What it means is in ib_info.txt, which --help prints. */
+
+#define BTL_IB_INFO_QUEUES_MAX 8
+
+typedef enum btl_ib_info_action {
+    BTL_IB_INFO_SHOW,   /* devices */
+    BTL_IB_INFO_MEMORY, /* what queues cost */
+    BTL_IB_INFO_HELP,
+    BTL_IB_INFO_VERSION,
+} btl_ib_info_action_t;
+
+typedef struct btl_ib_info_args {
+    btl_ib_info_action_t action;
+    bool json;
+    uint32_t processes; /* of a job; 0: not said */
+    uint32_t per_node;  /* of them on one host */
+    const char *queues[BTL_IB_INFO_QUEUES_MAX];
+    uint32_t queue_count;
+    const char *transport; /* udp, ud, rc, ofi or verbs; NULL: all */
+    uint64_t budget;       /* bytes of a process; 0: none was said */
+} btl_ib_info_args_t;
 
 /* Print it. Returns the exit status: 1 if queues are wrong or nothing fits the budget, which is
  * said on stderr. */

@@ -5,6 +5,7 @@
 
 /* ib_info: what btl ib would do on this host, without an MPI program. */
 
+#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +13,13 @@
 #include <unistd.h>
 
 #include "aead.h"
+#include "btl_ib_compat.h"
 #include "btl_ib_frag.h"
-#include "btl_ib_info_cli.h"
+#include "btl_ib_info_out.h"
 #include "btl_ib_info_devices.h"
 #include "btl_ib_info_memory.h"
-#include "btl_ib_params_check.h"
+#include "btl_ib_param_values.h"
+#include "btl_ib_params.h"
 #include "transport.h"
 
 /* As ib_info.txt says. */
@@ -25,6 +28,171 @@ enum { EXIT_NO_DEVICE = 1, EXIT_BAD_ARGUMENTS = 2 };
 static const char help[] =
 #include "btl_ib_info_help.h" /* made of ib_info.txt */
     ;
+
+/* ---- arguments ---- */
+
+enum { PROCESSES_MAX = 1 << 24 };
+
+/* A number of an option. Returns false after an error. */
+static bool number(const char *option, const char *text, const btl_ib_value_range_t *range,
+                   uint64_t *value)
+{
+    const char *problem = btl_ib_value_number(text, range, value);
+    char shown[64];
+
+    if (NULL == problem) {
+        return true;
+    }
+    btl_ib_value_show(text, shown, sizeof(shown));
+    fprintf(stderr, "ib_info: --%s %s: %s; %lld to %llu were right%s\n", option, shown, problem,
+            (long long) range->low, (unsigned long long) range->high,
+            btl_ib_value_unit_help(range->unit));
+    return false;
+}
+
+static bool processes(const char *option, const char *text, uint32_t *count)
+{
+    static const btl_ib_value_range_t range = {BTL_IB_VALUE_COUNT, 1, PROCESSES_MAX};
+    uint64_t value = 0;
+    const bool ok = number(option, text, &range, &value);
+
+    *count = (uint32_t) value;
+    return ok;
+}
+
+static bool add_queues(btl_ib_info_args_t *args, const char *text)
+{
+    if (BTL_IB_INFO_QUEUES_MAX == args->queue_count) {
+        fprintf(stderr, "ib_info: --queues %s: these are more than %d\n", text,
+                BTL_IB_INFO_QUEUES_MAX);
+        return false;
+    }
+    args->queues[args->queue_count++] = text;
+    args->action = BTL_IB_INFO_MEMORY;
+    return true;
+}
+
+static bool transport(btl_ib_info_args_t *args, const char *text)
+{
+    static const char *const names[] = {"udp", "ofi", "ud", "rc", "verbs"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        if (0 == strcmp(text, names[i])) {
+            args->transport = names[i];
+            return true;
+        }
+    }
+    fprintf(stderr, "ib_info: --transport %.64s: udp, ofi, ud, rc or verbs were right\n", text);
+    return false;
+}
+
+/* One option. Returns false after an error. */
+static bool take(btl_ib_info_args_t *args, int option)
+{
+    static const btl_ib_value_range_t bytes = {BTL_IB_VALUE_BYTES, 1, INT64_MAX};
+
+    switch (option) {
+    case 'h':
+        args->action = BTL_IB_INFO_HELP;
+        return true;
+    case 'V':
+        args->action = BTL_IB_INFO_VERSION;
+        return true;
+    case 'j':
+        args->json = true;
+        return true;
+    case 'n':
+        return processes("np", optarg, &args->processes);
+    case 'p':
+        return processes("ppn", optarg, &args->per_node);
+    case 'q':
+        return add_queues(args, optarg);
+    case 't':
+        return transport(args, optarg);
+    case 'c': /* as the first word it never comes here */
+        fputs("ib_info: --check is to be the first word\n", stderr);
+        return false;
+    case 'b':
+        args->action = BTL_IB_INFO_MEMORY;
+        return number("budget", optarg, &bytes, &args->budget);
+    default:
+        return false; /* getopt_long() has said why */
+    }
+}
+
+/* Returns false after an error on stderr. */
+static bool args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
+{
+    static const struct option options[] = {
+        {"check", no_argument, NULL, 'c'},        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {"json", no_argument, NULL, 'j'},
+        {"np", required_argument, NULL, 'n'},     {"ppn", required_argument, NULL, 'p'},
+        {"queues", required_argument, NULL, 'q'}, {"transport", required_argument, NULL, 't'},
+        {"budget", required_argument, NULL, 'b'}, {NULL, 0, NULL, 0},
+    };
+    bool ok = true;
+    int option;
+
+    memset(args, 0, sizeof(*args));
+    args->per_node = 1;
+    while (ok && -1 != (option = getopt_long(argc, argv, "hV", options, NULL))) {
+        ok = take(args, option);
+    }
+    if (ok && optind < argc) {
+        char shown[64];
+
+        btl_ib_value_show(argv[optind], shown, sizeof(shown));
+        fprintf(stderr, "ib_info: %s: this is no option\n", shown);
+        ok = false;
+    }
+    if (ok && BTL_IB_INFO_SHOW == args->action
+        && (NULL != args->transport || 1 != args->per_node)) {
+        fputs("ib_info: --transport and --ppn go with --queues or --budget; of devices"
+              " btl_ib_transport chooses\n",
+              stderr);
+        ok = false;
+    }
+    if (!ok) {
+        fputs("ib_info: --help tells what there is\n", stderr);
+    }
+    return ok;
+}
+
+/* ---- Open MPI ---- */
+
+/*
+ * For a program that is no MPI process: the part of Open MPI that knows parameters, and the
+ * framework of BTLs, without any component and without a runtime. What asks the runtime must not be
+ * called then.
+ */
+
+/* Begin. Returns an OPAL status. */
+static int opal_begin(void)
+{
+    char host[256] = "";
+    mca_base_framework_t *framework = &opal_btl_base_framework;
+    int rc;
+
+    /* Those that the user names would be looked for. */
+    if (0 != setenv("OMPI_MCA_btl", "^ib", 1)) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    rc = opal_init_util(NULL, NULL);
+    if (OPAL_SUCCESS != rc) {
+        return rc;
+    }
+    if (NULL == opal_process_info.nodename) { /* 4.1: the runtime would set it */
+        (void) gethostname(host, sizeof(host) - 1);
+        opal_process_info.nodename = strdup(host);
+    }
+    return mca_base_framework_register(framework, MCA_BASE_REGISTER_STATIC_ONLY);
+}
+
+static void opal_end(void)
+{
+    (void) mca_base_framework_close(&opal_btl_base_framework);
+    (void) opal_finalize_util();
+}
 
 /* ---- what was built ---- */
 
@@ -164,7 +332,7 @@ int main(int argc, char *argv[])
     if (argc > 1 && 0 == strcmp(argv[1], "--check")) {
         return check(argv + 1);
     }
-    if (!btl_ib_info_args_parse(&args, argc, argv)) {
+    if (!args_parse(&args, argc, argv)) {
         return EXIT_BAD_ARGUMENTS;
     }
     if (BTL_IB_INFO_HELP == args.action) {
@@ -179,11 +347,11 @@ int main(int argc, char *argv[])
         fprintf(stderr, "ib_info: %s: please rebuild it\n", why);
         return EXIT_NO_DEVICE;
     }
-    if (OPAL_SUCCESS != btl_ib_info_opal_begin()) {
+    if (OPAL_SUCCESS != opal_begin()) {
         fprintf(stderr, "ib_info: libopen-pal of Open MPI %s cannot start\n", opal_version_string);
         return EXIT_NO_DEVICE;
     }
     status = show(&args, &params, &limits);
-    btl_ib_info_opal_end();
+    opal_end();
     return status;
 }

@@ -51,7 +51,12 @@ static bool is_our_series(const char *version)
            && !isdigit((unsigned char) version[len]);
 }
 
-bool btl_ib_compat_layout(char *why, size_t size)
+/*
+ * Have the classes of libopen-pal that we share the sizes that its headers say, in particular those
+ * with a lock inside, whose headers may be ours (compat/)? If not, `why` names the first that has
+ * another. configure asks the same.
+ */
+static bool compat_layout(char *why, size_t size)
 {
     static const struct {
         const opal_class_t *class;
@@ -119,7 +124,7 @@ bool btl_ib_compat_check(char *why, size_t size)
                  loaded.first, loaded.second);
         return false;
     }
-    return btl_ib_compat_layout(why, size);
+    return compat_layout(why, size);
 }
 
 bool btl_ib_compat_osc_waits_for_itself(void)

@@ -96,13 +96,6 @@
  */
 bool btl_ib_compat_check(char *why, size_t size);
 
-/*
- * Have the classes of libopen-pal that we share the sizes that its headers say, in particular those
- * with a lock inside, whose headers may be ours (compat/)? If not, `why` names the first that has
- * another. configure asks the same.
- */
-bool btl_ib_compat_layout(char *why, size_t size);
-
 #if OPAL_MAJOR_VERSION >= 5
 
 #define BTL_IB_MODEX_SCOPE             PMIX_GLOBAL

@@ -6,7 +6,10 @@
 #include "btl_ib_params.h"
 
 #include "btl_ib_compat.h"
+#include "btl_ib_file_name.h"
+#include "btl_ib_help.h"
 #include "btl_ib_param_values.h"
+#include "transport.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -210,8 +213,9 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
     limits->btl_put_alignment = 0;
 }
 
-/* Open MPI looked at its own values when it registered them. */
-void btl_ib_params_verify(btl_ib_params_t *params, mca_btl_base_module_t *limits)
+/* Does Open MPI refuse what was read of its own values (params->registered)? It looked at them when
+ * it registered them. */
+static void params_verify(btl_ib_params_t *params, mca_btl_base_module_t *limits)
 {
     params->registered = OPAL_SUCCESS == mca_btl_base_param_verify(limits) && params->registered;
 }
@@ -256,4 +260,365 @@ void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_modu
     config->credit_init = (uint32_t) params->credit_init;
     config->credit_pool = (uint32_t) params->credit_pool;
     (void) btl_ib_cc_parse(params->cc, &config->cc); /* it was checked */
+}
+
+/* ---- what the user gave ---- */
+
+/* What a text that is no string stands for. */
+typedef union meant {
+    uint64_t number;
+    bool truth;
+    uint32_t flags;
+} meant_t;
+
+/* Those of BTL_IB_FLAGS, as Open MPI calls them. */
+static const btl_ib_value_flag_t flag_names[] = {
+    {"send", MCA_BTL_FLAGS_SEND},
+    {"inplace", MCA_BTL_FLAGS_SEND_INPLACE},
+    {"put", MCA_BTL_FLAGS_PUT},
+    {"get", MCA_BTL_FLAGS_GET},
+    {"atomics", MCA_BTL_FLAGS_ATOMIC_OPS},
+    {"fetching-atomics", MCA_BTL_FLAGS_ATOMIC_FOPS},
+    {"rdma-flush", MCA_BTL_FLAGS_RDMA_FLUSH},
+    {NULL, 0},
+};
+
+static const char *text_of(const char *value)
+{
+    return NULL != value ? value : "";
+}
+
+/* The text that the user gave for a parameter, or NULL; and where. */
+static const char *given(const btl_ib_params_t *params, const char *name, char *where, size_t size)
+{
+    return btl_ib_compat_param_text(params->component, name, where, size);
+}
+
+/* ---- reading ---- */
+
+/* What a text stands for; NULL if that is right, or it is no number, truth or flags. */
+static const char *understand(const btl_ib_param_t *param, const char *text, meant_t *meant)
+{
+    const btl_ib_value_range_t range = {btl_ib_value_unit(param->unit), param->low, param->high};
+
+    switch (param->kind) {
+    case BTL_IB_PARAM_BOOL:
+        return btl_ib_value_bool(text, &meant->truth);
+    case BTL_IB_PARAM_FLAGS:
+        return btl_ib_value_flags(text, flag_names, &meant->flags);
+    case BTL_IB_PARAM_WORD:
+    case BTL_IB_PARAM_TEXT:
+        return NULL;
+    default:
+        return btl_ib_value_number(text, &range, &meant->number);
+    }
+}
+
+static void store(const btl_ib_param_t *param, const meant_t *meant, void *field)
+{
+    switch (param->kind) {
+    case BTL_IB_PARAM_INT:
+        *(int *) field = (int) (int64_t) meant->number;
+        break;
+    case BTL_IB_PARAM_UNSIGNED:
+        *(uint32_t *) field = (uint32_t) meant->number;
+        break;
+    case BTL_IB_PARAM_SIZE:
+        *(size_t *) field = (size_t) meant->number;
+        break;
+    case BTL_IB_PARAM_BOOL:
+        *(bool *) field = meant->truth;
+        break;
+    case BTL_IB_PARAM_FLAGS:
+        *(uint32_t *) field = meant->flags;
+        break;
+    default:
+        break;
+    }
+}
+
+/* Is it a number of ours? Those of Open MPI's have no default in numbers. */
+static bool is_number(const btl_ib_param_t *param)
+{
+    return BTL_IB_PARAM_INT == param->kind
+           || (BTL_IB_PARAM_SIZE == param->kind && !param->of_limits);
+}
+
+/* The one of the words that `text` is; NULL: none. */
+static const char *word_of(const char *const *words, const char *text)
+{
+    size_t i = 0;
+
+    while (NULL != words[i] && 0 != strcmp(words[i], text)) {
+        ++i;
+    }
+    return words[i];
+}
+
+static void read_word(const btl_ib_param_t *param, const char *text, void *field)
+{
+    const char *words[BTL_IB_WORDS_MAX];
+    const char *word;
+
+    btl_ib_param_words(param, words);
+    word = word_of(words, text);
+    if (NULL != word) {
+        *(const char **) field = word;
+    }
+}
+
+void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
+{
+    char where[256];
+
+    for (const btl_ib_param_t *param = btl_ib_param_table; NULL != param->name; ++param) {
+        const char *text = given(params, param->name, where, sizeof(where));
+        void *field = (param->of_limits ? (char *) limits : (char *) params) + param->offset;
+        meant_t meant;
+
+        if (NULL == text || BTL_IB_PARAM_TEXT == param->kind) {
+            continue;
+        }
+        if (BTL_IB_PARAM_WORD == param->kind) {
+            read_word(param, text, field);
+        } else if (NULL == understand(param, text, &meant)) {
+            store(param, &meant, field);
+        } else if (is_number(param)) {
+            meant.number = (uint64_t) param->standard;
+            store(param, &meant, field);
+        }
+    }
+    params_verify(params, limits);
+}
+
+/* ---- telling ---- */
+
+/* Always false, for the caller to return. */
+static bool refuse(const btl_ib_params_t *params, const char *name, const char *problem,
+                   const char *expected, const char *standard)
+{
+    char shown[128];
+    char where[256];
+
+    btl_ib_value_show(text_of(given(params, name, where, sizeof(where))), shown, sizeof(shown));
+    BTL_IB_SHOW_HELP("bad value", name, opal_process_info.nodename, shown, where, problem, expected,
+                     standard);
+    return false;
+}
+
+/* What values there are of it, as "1 to 5 (bytes...)" or "one of ...". */
+static void describe_values(const btl_ib_param_t *param, char *out, size_t size)
+{
+    const char *words[BTL_IB_WORDS_MAX + 1] = {NULL};
+    const char *between = "one of ";
+
+    if (BTL_IB_PARAM_BOOL == param->kind) {
+        snprintf(out, size, "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled");
+        return;
+    }
+    if (BTL_IB_PARAM_FLAGS == param->kind) {
+        between = "send, and some of ";
+        for (size_t i = 1; NULL != flag_names[i].name && i < BTL_IB_WORDS_MAX; ++i) {
+            words[i - 1] = flag_names[i].name;
+        }
+    } else if (BTL_IB_PARAM_WORD == param->kind) {
+        btl_ib_param_words(param, words);
+    } else {
+        snprintf(out, size, "%" PRId64 " to %" PRIu64 " (%s%s)", param->low, param->high,
+                 param->unit, btl_ib_value_unit_help(btl_ib_value_unit(param->unit)));
+        return;
+    }
+    out[0] = '\0';
+    for (size_t i = 0; NULL != words[i]; ++i) {
+        const size_t len = strlen(out);
+
+        snprintf(out + len, size - len, "%s%s", between, words[i]);
+        between = ", ";
+    }
+}
+
+/* The same with what the table says of it. */
+static bool refuse_by_table(const btl_ib_params_t *params, const btl_ib_param_t *param,
+                            const char *problem)
+{
+    const char *words[BTL_IB_WORDS_MAX];
+    char expected[256];
+    char number[32];
+    const char *standard = number;
+
+    snprintf(number, sizeof(number), "%" PRId64, param->standard);
+    if (BTL_IB_PARAM_WORD == param->kind) {
+        btl_ib_param_words(param, words);
+        standard = words[0];
+    } else if (param->of_limits) {
+        standard = param->text;
+    }
+    describe_values(param, expected, sizeof(expected));
+    return refuse(params, param->name, problem, expected, standard);
+}
+
+/* An empty name of a transport is auto, too. */
+static const char *word_problem(const btl_ib_param_t *param, const char *text)
+{
+    const char *words[BTL_IB_WORDS_MAX];
+
+    btl_ib_param_words(param, words);
+    if (NULL != word_of(words, text) || (NULL == param->words && '\0' == text[0])) {
+        return NULL;
+    }
+    return '\0' == text[0] ? "it is empty" : "it is none of these";
+}
+
+/* All that are wrong are told, so that one attempt is enough to mend them. */
+static bool check_table(const btl_ib_params_t *params)
+{
+    char where[256];
+    bool ok = true;
+
+    for (const btl_ib_param_t *param = btl_ib_param_table; NULL != param->name; ++param) {
+        const char *text = given(params, param->name, where, sizeof(where));
+        const char *problem = NULL;
+        meant_t meant;
+
+        if (NULL != text) {
+            problem = BTL_IB_PARAM_WORD == param->kind ? word_problem(param, text)
+                                                       : understand(param, text, &meant);
+        }
+        if (NULL != problem) {
+            ok = refuse_by_table(params, param, problem);
+        }
+    }
+    return ok;
+}
+
+/* ---- what texts may be ---- */
+
+static bool check_memory(const btl_ib_params_t *params, const char *name, const char *text,
+                         const char *standard)
+{
+    uint64_t value;
+    bool is_share;
+    const char *problem = btl_ib_value_bytes_or_share(text_of(text), &value, &is_share);
+
+    return NULL == problem
+           || refuse(params, name, problem,
+                     "0 to 18446744073709551615 (bytes, or with k, M, G or KiB, MiB, GiB after "
+                     "it), or 0% to 100%, or 0.0 to 1.0",
+                     standard);
+}
+
+/* Is it empty, or a name that each process can make its own of? */
+static bool check_file(const btl_ib_params_t *params, const char *name, const char *file)
+{
+    const char *problem = '\0' != file[0] ? btl_ib_file_name_problem(file) : NULL;
+
+    return NULL == problem
+           || refuse(params, name, problem,
+                     "a name in which %h, %r, %j, %p and %% may stand, or a directory with / at "
+                     "its end",
+                     "empty, none");
+}
+
+static bool check_texts(const btl_ib_params_t *params)
+{
+    const bool pinned = check_memory(params, "max_pinned", params->max_pinned, "50%");
+    const bool memory = check_memory(params, "memory_max", params->memory_max, "0");
+    const bool file = check_file(params, "stats_file", text_of(params->stats_file));
+    const bool map = check_file(params, "connectivity_map", text_of(params->connectivity_map));
+    bool ok =
+        check_file(params, "trace", text_of(params->trace)) && file && map && pinned && memory;
+    const char *problem;
+    uint64_t seconds;
+    bool truth;
+
+    problem = btl_ib_value_truth_or_seconds(text_of(params->stats), &truth, &seconds);
+    if (NULL != problem) {
+        ok = refuse(params, "stats", problem,
+                    "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled, or 2 to 86400 "
+                    "(seconds, or with ms, s or min after it from 1s on)",
+                    "0");
+    }
+    return ok;
+}
+
+/* ---- what fits together ---- */
+
+static bool check_together(const btl_ib_params_t *params)
+{
+    char why[160];
+
+    if ('\0' != text_of(params->if_include)[0] && '\0' != text_of(params->if_exclude)[0]) {
+        BTL_IB_SHOW_HELP("include and exclude", opal_process_info.nodename, params->if_include,
+                         params->if_exclude);
+        return false;
+    }
+    if (btl_ib_guard_ops(btl_ib_params_guard(params))->keyed
+        && !btl_ib_aead_available(why, sizeof(why))) {
+        BTL_IB_SHOW_HELP("no cryptography", opal_process_info.nodename, params->protection, why);
+        return false;
+    }
+    return true;
+}
+
+static bool check_order(const char *smaller, int64_t small_value, const char *larger,
+                        int64_t large_value)
+{
+    char small_text[64];
+    char large_text[64];
+
+    if (small_value <= large_value) {
+        return true;
+    }
+    snprintf(small_text, sizeof(small_text), "%" PRId64 " %s (default: %" PRId64 ")", small_value,
+             btl_ib_param(smaller)->unit, btl_ib_param(smaller)->standard);
+    snprintf(large_text, sizeof(large_text), "%" PRId64 " %s (default: %" PRId64 ")", large_value,
+             btl_ib_param(larger)->unit, btl_ib_param(larger)->standard);
+    BTL_IB_SHOW_HELP("values contradict", opal_process_info.nodename, smaller, small_text, larger,
+                     large_text, smaller, larger);
+    return false;
+}
+
+/* Is it 0, or no less than `least`? No range says that. */
+static bool check_least_but_0(const btl_ib_params_t *params, const char *name, uint64_t value,
+                              uint64_t least)
+{
+    const btl_ib_param_t *param = btl_ib_param(name);
+    char expected[128];
+
+    if (0 == value || value >= least) {
+        return true;
+    }
+    snprintf(expected, sizeof(expected), "0, or %" PRIu64 " to %" PRIu64 " (%s%s)", least,
+             param->high, param->unit, btl_ib_value_unit_help(btl_ib_value_unit(param->unit)));
+    return refuse(params, name, "it is too small", expected, param->of_limits ? param->text : "0");
+}
+
+/* What no range says of single values. */
+static bool check_limits(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
+{
+    if (0 == (limits->btl_flags & MCA_BTL_FLAGS_SEND)) {
+        return refuse_by_table(params, btl_ib_param("flags"), "send is missing");
+    }
+    return check_least_but_0(params, "mtu", (uint64_t) params->mtu, BTL_IB_MTU_LEAST)
+           && check_least_but_0(params, "rdma_pipeline_frag_size",
+                                limits->btl_rdma_pipeline_frag_size, 4096);
+}
+
+bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
+{
+    const bool ruled = check_table(params);
+
+    if (!check_texts(params) || !ruled) {
+        return false;
+    }
+    if (!params->registered) {
+        btl_ib_help_cannot_start("Open MPI refused to register the component's MCA parameters", 0,
+                                 "Was it built for this Open MPI (ompi_info)? What Open MPI says\n"
+                                 "above may name the parameter.");
+        return false;
+    }
+    return check_together(params) && check_limits(params, limits)
+           && check_order("rto_min", params->rto_min, "rto_max", params->rto_max)
+           && check_order("rto_initial", params->rto_initial, "rto_max", params->rto_max)
+           && check_order("rto_min", params->rto_min, "rto_initial", params->rto_initial);
 }

@@ -3,6 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
+/* The parameters of the component: their values, made of what the user gave, and whether they can
+ * be used; what the engine is told of them. */
+
 #ifndef BTL_IB_PARAMS_H
 #define BTL_IB_PARAMS_H
 
@@ -22,9 +25,6 @@
  */
 void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limits,
                             mca_base_component_t *component);
-
-/* Does Open MPI refuse what was read of its own values (params->registered)? */
-void btl_ib_params_verify(btl_ib_params_t *params, mca_btl_base_module_t *limits);
 
 /* Did somebody set the parameter of this name (without btl_ib_), or is it the default? */
 bool btl_ib_params_by_user(const btl_ib_params_t *params, const char *name);
@@ -55,5 +55,20 @@ void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_modu
 /* The whole help text of a parameter, for ompi_info and the manual page: its own, or what is
  * composed in `room` of the sentence, unit, range, default, and when to change it. */
 const char *btl_ib_param_help(const btl_ib_param_t *param, char room[BTL_IB_PARAM_HELP_MAX]);
+
+/* ---- what the user gave ---- */
+
+/*
+ * Make values of the texts that the user gave, in place of those that Open MPI made of them. A text
+ * that is wrong leaves the default of our own numbers, and btl_ib_params_check() will say so. To be
+ * called when all are registered.
+ */
+void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits);
+
+/*
+ * Is every value in its range, and do they fit together? If not, a help text says which and what
+ * was expected. To be called only when ib was asked for.
+ */
+bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_module_t *limits);
 
 #endif

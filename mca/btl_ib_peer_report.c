@@ -5,15 +5,189 @@
 
 #include "btl_ib_peer_report.h"
 
+#include "btl_ib_help.h"
+#include "btl_ib_modex.h"
+#include "net_interfaces.h"
+
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
-#include "btl_ib_help.h"
-#include "btl_ib_modex.h"
-#include "btl_ib_trouble.h"
+/* ---- what is known ---- */
+
+/* Is `ip` the address in "10.1.2.3:4567" or "[fd00::1]:4567", or without a port? */
+static bool is_of(const char *ip, const char *address)
+{
+    const char *text = address + ('[' == address[0]);
+    const size_t len = strlen(ip);
+
+    return len > 0 && 0 == strncmp(ip, text, len)
+           && ('\0' == text[len] || ']' == text[len]
+               || (':' == text[len] && NULL == strchr(ip, ':')));
+}
+
+/* Whose word it is, and so whose firewall, if it is one. */
+static const char *whose(const char *by, const char *ours, const char *theirs, int error)
+{
+    if (is_of(by, theirs)) {
+        return EACCES == error ? ": a firewall of that host" : ", that host itself";
+    }
+    if (is_of(by, ours)) {
+        return EHOSTUNREACH == error
+                   ? ", this host: nobody in its network answers for that address (ARP)"
+               : EACCES == error ? ": a firewall of this host"
+                                 : ", this host itself";
+    }
+    return EACCES == error ? ": a firewall on the way" : ", a router or a firewall on the way";
+}
+
+/* One sentence without its full stop, "" if nothing is known. `ours` and `theirs` are the addresses
+ * of both ends, with or without a port. */
+static void trouble_format(const btl_ib_trouble_t *trouble, const char *ours, const char *theirs,
+                           char *out, size_t size)
+{
+    const char *what = ECONNREFUSED == trouble->said  ? "port unreachable"
+                       : EACCES == trouble->said      ? "administratively prohibited"
+                       : ENETUNREACH == trouble->said ? "network unreachable"
+                                                      : "host unreachable";
+
+    if (0 != trouble->unsent) {
+        snprintf(out, size, "this host's own system refuses to send: %s (errno %d)",
+                 strerror(trouble->unsent), trouble->unsent);
+    } else if (0 == trouble->said) {
+        out[0] = '\0';
+    } else if ('\0' == trouble->by[0]) {
+        snprintf(out, size, "the network says: %s", what);
+    } else {
+        snprintf(out, size, "%s, says %s%s", what, trouble->by,
+                 whose(trouble->by, ours, theirs, trouble->said));
+    }
+}
+
+/* ---- what to look at ---- */
+
+/* What to look at, in lines of a help text. */
+static const char *unsent_advice(int error)
+{
+    switch (error) {
+    case EPERM:
+    case EACCES:
+        return "A firewall of this host rejects what it sends itself, or a route prohibits it\n"
+               "(nft list ruleset, iptables -S OUTPUT, ip route get <address>).";
+    case ENETUNREACH:
+    case EHOSTUNREACH:
+    case EADDRNOTAVAIL:
+    case EINVAL:
+        return "This host has no route to that address, or no longer the address that it sends\n"
+               "from: was a route or an interface taken away, or did DHCP give it another address\n"
+               "(ip route get <address>, ip address)? It must be as before for the job to go on.";
+    case ENODEV:
+    case ENXIO:
+    case ENETDOWN:
+        return "The interface is down or gone (ip link).";
+    case EBADF:
+    case ENOTSOCK:
+        return "The application closed descriptors that are not its own (closefrom(), or a loop\n"
+               "over close()).";
+    default:
+        return "The kernel's log may say more; so may \"ip -s link\", \"ip route get <address>\".";
+    }
+}
+
+static const char *said_advice(int error)
+{
+    switch (error) {
+    case EACCES:
+        return "Open the ports in that firewall: btl_ib_port_min and btl_ib_port_range choose\n"
+               "them; btl_ib_if_include chooses another network.";
+    case ECONNREFUSED:
+        return "A firewall of that host rejects UDP (nft, iptables: reject), or the process has\n"
+               "ended, or closed descriptors that are not its own: look at its output, its exit\n"
+               "status and the kernel's log of its host (out of memory?).";
+    default:
+        return "Is the host up, the cable in, and the address routed from here (ping, ip route\n"
+               "get <address>, ip neigh)? btl_ib_if_include chooses another network.";
+    }
+}
+
+/* ---- the interface ---- */
+
+static const char *text_of(const struct sockaddr *address, char *out, size_t size)
+{
+    size_t len;
+    const uint8_t *bytes = btl_ib_ip_bytes(address, &len);
+
+    return NULL != bytes && NULL != inet_ntop(address->sa_family, bytes, out, (socklen_t) size)
+               ? out
+               : "none";
+}
+
+/* Its first address of that family other than one that means another interface on each host; NULL:
+ * it has none. */
+static const struct sockaddr *find_other(const struct ifaddrs *all, const btl_ib_device_t *device)
+{
+    const struct ifaddrs *i = all;
+
+    while (NULL != i
+           && (NULL == i->ifa_addr || i->ifa_addr->sa_family != device->ip.ss_family
+               || 0 != strcmp(i->ifa_name, device->interface)
+               || btl_ib_ip_link_local(i->ifa_addr))) {
+        i = i->ifa_next;
+    }
+    return NULL != i ? i->ifa_addr : NULL;
+}
+
+static bool has(const struct ifaddrs *all, const struct sockaddr *ip)
+{
+    const struct ifaddrs *i = all;
+
+    while (NULL != i && (NULL == i->ifa_addr || !btl_ib_ip_same(i->ifa_addr, ip))) {
+        i = i->ifa_next;
+    }
+    return NULL != i;
+}
+
+/* What became of a device's interface and address: asked of the system now. */
+static void trouble_interface(const btl_ib_device_t *device, char *out, size_t size)
+{
+    const struct sockaddr *ip = (const struct sockaddr *) (const void *) &device->ip;
+    struct ifreq request = {.ifr_flags = 0};
+    btl_ib_net_addresses_t all;
+    char now[INET6_ADDRSTRLEN];
+    char before[INET6_ADDRSTRLEN];
+
+    if ('\0' == device->interface[0]
+        || 0 != btl_ib_interface_ask(device->interface, SIOCGIFFLAGS, &request)) {
+        snprintf(out, size, "there is no interface %s any more",
+                 '\0' != device->interface[0] ? device->interface : "of that device");
+        return;
+    }
+    if (0 == (request.ifr_flags & IFF_UP)) {
+        snprintf(out, size, "interface %s is down", device->interface);
+        return;
+    }
+    if (0 != btl_ib_net_addresses_get(&all, NULL)) {
+        snprintf(out, size, "interface %s is up", device->interface);
+        return;
+    }
+    if (has(all.first, ip)) {
+        snprintf(out, size, "interface %s is up and has its address", device->interface);
+    } else {
+        const struct sockaddr *other = find_other(all.first, device);
+
+        snprintf(out, size, "interface %s has no longer the address %s, now: %s", device->interface,
+                 text_of(ip, before, sizeof(before)),
+                 NULL != other ? text_of(other, now, sizeof(now)) : "none");
+    }
+    btl_ib_net_addresses_free(&all);
+}
+
+/* ---- both ends ---- */
 
 void btl_ib_peer_reports_init(btl_ib_peer_reports_t *reports, uint32_t rank,
                               const btl_ib_params_t *params,
@@ -86,21 +260,21 @@ void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
     char known[256];
     char text[384];
 
-    btl_ib_trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
+    trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
     if (BTL_IB_DEATH_REFUSED == reason && !trouble->answered) {
         why = "its host says that nobody is at that port";
-        step = btl_ib_said_advice(ECONNREFUSED);
+        step = said_advice(ECONNREFUSED);
     }
     if (is_of_network(reason) && '\0' != known[0]) {
         if (0 != trouble->unsent) {
             why = known;
-            step = btl_ib_unsent_advice(trouble->unsent);
+            step = unsent_advice(trouble->unsent);
         } else {
             snprintf(text, sizeof(text), "%s\n                %s",
                      BTL_IB_DEATH_NO_PROGRESS == reason ? "some data were never acknowledged" : why,
                      known);
             why = text;
-            step = BTL_IB_DEATH_REFUSED == reason ? step : btl_ib_said_advice(trouble->said);
+            step = BTL_IB_DEATH_REFUSED == reason ? step : said_advice(trouble->said);
         }
     }
     if (!btl_ib_show_help("peer lost", ends->our_rank, opal_process_info.nodename, ends->device,
@@ -156,7 +330,7 @@ static bool record_silent(btl_ib_peer_reports_t *reports, const char *host)
 static const char *unanswered_advice(const btl_ib_trouble_t *trouble, bool reachable)
 {
     if (0 != trouble->said) {
-        return btl_ib_said_advice(trouble->said);
+        return said_advice(trouble->said);
     }
     if (reachable) {
         return "Its host can be reached, so the process is most likely stopped: by a debugger,\n"
@@ -209,7 +383,7 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
                  params->port_min, params->port_min + params->port_range - 1);
     }
     format_end(params, answers, reachable, end, sizeof(end));
-    btl_ib_trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
+    trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
     btl_ib_show_help("never answered", ends->our_rank, opal_process_info.nodename, ends->device,
                      ends->our_address, ends->rank, ends->host, ends->address,
                      heard ? "what it sends arrives here, but not what is sent from here"
@@ -220,7 +394,7 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
 void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, int error,
                           const btl_ib_device_t *device)
 {
-    char interface[160];
+    char interface[192];
 
     for (uint32_t i = 0; i < reports->unsent_count; ++i) {
         if (error == reports->unsent[i]) {
@@ -231,17 +405,17 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
         return;
     }
     reports->unsent[reports->unsent_count++] = error;
-    btl_ib_trouble_interface(device, interface, sizeof(interface));
+    trouble_interface(device, interface, sizeof(interface));
     btl_ib_show_help("cannot send", ends->our_rank, opal_process_info.nodename, ends->device,
                      ends->our_address, ends->rank, ends->host, ends->address, strerror(error),
-                     error, interface, btl_ib_unsent_advice(error));
+                     error, interface, unsent_advice(error));
 }
 
 void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_trouble_t *trouble)
 {
     char known[256];
 
-    btl_ib_trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
+    trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
     btl_ib_show_help("address changed", ends->our_rank, opal_process_info.nodename, ends->device,
                      ends->our_address, ends->rank, ends->host, ends->address,
                      '\0' != known[0] ? known : "none");

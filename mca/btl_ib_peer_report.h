@@ -16,6 +16,14 @@
 #include "btl_ib_modex_codec.h"
 #include "btl_ib_params.h"
 
+/* ---- why datagrams do not arrive ---- */
+
+/* What is known of why datagrams do not get to a peer, in words: what this host's own system
+ * refuses, what the network says (ICMP), whose firewall that is, and what became of the interface
+ * that they leave by. */
+
+/* ---- reports ---- */
+
 /* Both ends of a connection, as text. */
 typedef struct btl_ib_ends {
     char our_rank[16];
@@ -51,7 +59,7 @@ typedef struct btl_ib_peer_reports {
     uint32_t mismatches;                  /* bits: kinds that were reported */
     char silent[BTL_IB_REPORT_HOSTS][64]; /* hosts that do not answer */
     uint32_t silent_count;
-    uint32_t silent_more; /* processes of further hosts */
+    uint32_t silent_more;             /* processes of further hosts */
     int unsent[BTL_IB_REPORT_ERRORS]; /* errnos that are reported */
     uint32_t unsent_count;
     bool slow_found;

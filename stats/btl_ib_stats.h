@@ -15,7 +15,37 @@
 #include "btl_ib_counters.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_registration_cache.h"
-#include "btl_ib_stats_line.h"
+
+/* ---- values ---- */
+
+/*
+ * What statistics show of devices and of a process, besides what the engine counts
+ * (btl_ib_counters.h). Names and descriptions are in that header and this one, and nowhere else.
+ */
+
+/* Of a device, besides what the engine counts of its rail: X(field, "what it counts"). */
+#define BTL_IB_DEVICE_COUNTERS(X)                                                                  \
+    X(overflows, "datagrams that found no room in a receive buffer, as far as the system tells")   \
+    X(registration_hits, "requests for memory that was registered with the device already")        \
+    X(registration_misses, "times that memory was registered with the device")                     \
+    X(registration_evictions, "registrations given up to make room for others")                    \
+    X(registration_unmapped, "registrations given up because the memory is gone")                  \
+    X(registration_failures, "times that memory was not registered, so that processors copy")
+
+typedef struct btl_ib_device_counters {
+#define BTL_IB_COUNTER_FIELD(field, text) uint64_t field;
+    BTL_IB_DEVICE_COUNTERS(BTL_IB_COUNTER_FIELD)
+#undef BTL_IB_COUNTER_FIELD
+} btl_ib_device_counters_t;
+
+/* All of the struct, in its order; ends with a NULL name. */
+extern const btl_ib_counter_info_t btl_ib_device_counter_infos[];
+
+/* Of the process: `devices` is the sum over all. */
+typedef struct btl_ib_process_counters {
+    btl_ib_counters_t engine;
+    btl_ib_device_counters_t devices;
+} btl_ib_process_counters_t;
 
 /* ---- records ---- */
 
@@ -54,10 +84,9 @@ typedef struct btl_ib_stats_records {
 /* ---- when ---- */
 
 /*
- * What is counted, for users: the line of btl_ib_stats, the file of
- * btl_ib_stats_file, and MPI_T. Values are fetched when somebody asks, from where they are counted
- * anyhow, so that nothing costs anything before. Their names and descriptions are in
- * btl_ib_counters.h and btl_ib_stats_line.h, and nowhere else.
+ * What is counted, for users: the line of btl_ib_stats, the file of btl_ib_stats_file, and MPI_T.
+ * Values are fetched when somebody asks, from where they are counted anyhow, so that nothing costs
+ * anything before.
  */
 
 /* What it looks at, all of which is there until btl_ib_stats_end(). */

@@ -128,7 +128,7 @@ def test_info_help(run, component):
     """--help, its manual page and what options there are agree."""
     text = run.output(INFO, "--help")
     page = run.output("man", "-l", BUILD / "ib_info.1", env={"MANWIDTH": "200"})
-    source = (ROOT / "info/btl_ib_info_cli.c").read_text()
+    source = (ROOT / "info/ib_info.c").read_text()
     options = set(re.findall(r'^        \{"(\w+)", \w+_argument', source, re.M))
     assert options == set(re.findall(r"^  --(\w+)", text, re.M))
     assert options == set(re.findall(r"^ +--(\w+)", page, re.M))

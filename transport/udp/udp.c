@@ -23,72 +23,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* ---- an address that changes ---- */
-
-/* An interface that has another address than before: DHCP or an administrator gave it one. */
-
-static const struct sockaddr *ip_of(const btl_ib_device_t *device)
-{
-    return (const struct sockaddr *) (const void *) &device->ip;
-}
-
-/* bind(2) knows, of any family, and netlink need not be allowed. Errors to send do not tell: IPv6
- * goes out from an address that is gone. Where net.ipv4.ip_nonlocal_bind is set nothing does. */
-static bool check_gone(const btl_ib_device_t *device)
-{
-    btl_ib_udp_name_t name;
-    const int fd = socket(device->ip.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0) {
-        return false;
-    }
-    memcpy(&name, &device->ip, sizeof(name));
-    btl_ib_udp_name_set_port(&name, 0);
-    const bool gone =
-        bind(fd, &name.any, btl_ib_udp_name_len(&name)) != 0 && errno == EADDRNOTAVAIL;
-    (void) close(fd);
-    return gone;
-}
-
-static bool is_in_subnet(const btl_ib_device_t *device, const btl_ib_device_t *before)
-{
-    size_t len;
-
-    return btl_ib_ip_same_bits(btl_ib_ip_bytes(ip_of(device), &len),
-                               btl_ib_ip_bytes(ip_of(before), &len), before->prefix_bits);
-}
-
-/* Has this host no longer the address that a device was opened with, and its interface another one
- * of that family? If so `device` has that. Takes three system calls while the address is there,
- * some dozens else. */
-static bool udp_address_changed(btl_ib_device_t *device)
-{
-    const btl_ib_search_t search = {.provider = NULL};
-    btl_ib_device_t *list = NULL;
-    const btl_ib_device_t *found = NULL;
-
-    if (!check_gone(device)) {
-        return false;
-    }
-    const int count = btl_ib_udp_devices(&search, &list);
-    for (int i = 0; i < count; i++) {
-        if (list[i].ip.ss_family == device->ip.ss_family
-            && strcmp(list[i].interface, device->interface) == 0
-            && !btl_ib_ip_same(ip_of(&list[i]), ip_of(device))
-            && (found == NULL
-                || (!is_in_subnet(found, device) && is_in_subnet(&list[i], device)))) {
-            found = &list[i];
-        }
-    }
-    if (found != NULL) {
-        *device = *found;
-    }
-    btl_ib_udp_devices_free(list, count);
-    return found != NULL;
-}
-
-/* ---- the transport ---- */
-
 /* ---- devices ---- */
 
 /* The largest datagram that the device's interface carries without fragments, 0 if unknown. */
@@ -123,8 +57,6 @@ static uint32_t flags_of(const states_t *states, const struct sockaddr *address)
     }
     return 0;
 }
-
-/* ---- devices ---- */
 
 /* Why an address is none to be used; NULL if it is. A link-local one means another interface
  * on each host. */
@@ -233,7 +165,7 @@ static void udp_describe(const btl_ib_device_t *device, char *out, size_t len)
     btl_ib_facts_format(&facts, out, len);
 }
 
-int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
+static int udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 {
     btl_ib_net_addresses_t all;
     int count = 0;
@@ -265,10 +197,74 @@ int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     return count;
 }
 
-void btl_ib_udp_devices_free(btl_ib_device_t *list, int count)
+static void udp_devices_free(btl_ib_device_t *list, int count)
 {
     (void) count;
     free(list);
+}
+
+/* ---- an address that changes ---- */
+
+/* An interface that has another address than before: DHCP or an administrator gave it one. */
+
+static const struct sockaddr *ip_of(const btl_ib_device_t *device)
+{
+    return (const struct sockaddr *) (const void *) &device->ip;
+}
+
+/* bind(2) knows, of any family, and netlink need not be allowed. Errors to send do not tell: IPv6
+ * goes out from an address that is gone. Where net.ipv4.ip_nonlocal_bind is set nothing does. */
+static bool check_gone(const btl_ib_device_t *device)
+{
+    btl_ib_udp_name_t name;
+    const int fd = socket(device->ip.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return false;
+    }
+    memcpy(&name, &device->ip, sizeof(name));
+    btl_ib_udp_name_set_port(&name, 0);
+    const bool gone =
+        bind(fd, &name.any, btl_ib_udp_name_len(&name)) != 0 && errno == EADDRNOTAVAIL;
+    (void) close(fd);
+    return gone;
+}
+
+static bool is_in_subnet(const btl_ib_device_t *device, const btl_ib_device_t *before)
+{
+    size_t len;
+
+    return btl_ib_ip_same_bits(btl_ib_ip_bytes(ip_of(device), &len),
+                               btl_ib_ip_bytes(ip_of(before), &len), before->prefix_bits);
+}
+
+/* Has this host no longer the address that a device was opened with, and its interface another one
+ * of that family? If so `device` has that. Takes three system calls while the address is there,
+ * some dozens else. */
+static bool udp_address_changed(btl_ib_device_t *device)
+{
+    const btl_ib_search_t search = {.provider = NULL};
+    btl_ib_device_t *list = NULL;
+    const btl_ib_device_t *found = NULL;
+
+    if (!check_gone(device)) {
+        return false;
+    }
+    const int count = udp_devices(&search, &list);
+    for (int i = 0; i < count; i++) {
+        if (list[i].ip.ss_family == device->ip.ss_family
+            && strcmp(list[i].interface, device->interface) == 0
+            && !btl_ib_ip_same(ip_of(&list[i]), ip_of(device))
+            && (found == NULL
+                || (!is_in_subnet(found, device) && is_in_subnet(&list[i], device)))) {
+            found = &list[i];
+        }
+    }
+    if (found != NULL) {
+        *device = *found;
+    }
+    udp_devices_free(list, count);
+    return found != NULL;
 }
 
 /* ---- memory ---- */
@@ -627,8 +623,8 @@ static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
 const btl_ib_transport_type_t btl_ib_udp_type = {
     .name = "udp",
     .default_queues = "P,256,512,256,64:P,65536,1024,512,64",
-    .devices = btl_ib_udp_devices,
-    .devices_free = btl_ib_udp_devices_free,
+    .devices = udp_devices,
+    .devices_free = udp_devices_free,
     .query = query,
     .open = udp_open,
     .footprint = udp_footprint,

@@ -9,8 +9,6 @@
 #include "transport.h"
 #include "udp_name.h"
 
-/* ---- the transport ---- */
-
 /*
  * Transport "udp": the kernel's own sockets, for any machine with a network interface. Many
  * datagrams move in one system call (UDP_SEGMENT, UDP_GRO, sendmmsg, recvmmsg), where the kernel
@@ -18,12 +16,5 @@
  */
 
 extern const btl_ib_transport_type_t btl_ib_udp_type;
-
-/* ---- devices ---- */
-
-/* Network interfaces as devices of transport "udp"; see btl_ib_transport_type_t. */
-
-int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list);
-void btl_ib_udp_devices_free(btl_ib_device_t *list, int count);
 
 #endif

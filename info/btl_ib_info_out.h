@@ -3,10 +3,10 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The command line of ib_info, and how it prints. */
+/* How ib_info prints. */
 
-#ifndef BTL_IB_INFO_CLI_H
-#define BTL_IB_INFO_CLI_H
+#ifndef BTL_IB_INFO_OUT_H
+#define BTL_IB_INFO_OUT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,44 +62,5 @@ void btl_ib_info_item(btl_ib_info_out_t *out, const char *value);
 
 /* What only JSON has, as it is in the prefix of text. */
 void btl_ib_info_json_text(btl_ib_info_out_t *out, const char *name, const char *value);
-
-/* ---- arguments ---- */
-
-/* The command line of ib_info. What it means is in ib_info.txt, which --help prints. */
-
-#define BTL_IB_INFO_QUEUES_MAX 8
-
-typedef enum btl_ib_info_action {
-    BTL_IB_INFO_SHOW,   /* devices */
-    BTL_IB_INFO_MEMORY, /* what queues cost */
-    BTL_IB_INFO_HELP,
-    BTL_IB_INFO_VERSION,
-} btl_ib_info_action_t;
-
-typedef struct btl_ib_info_args {
-    btl_ib_info_action_t action;
-    bool json;
-    uint32_t processes; /* of a job; 0: not said */
-    uint32_t per_node;  /* of them on one host */
-    const char *queues[BTL_IB_INFO_QUEUES_MAX];
-    uint32_t queue_count;
-    const char *transport; /* udp, ud, rc, ofi or verbs; NULL: all */
-    uint64_t budget;       /* bytes of a process; 0: none was said */
-} btl_ib_info_args_t;
-
-/* Returns false after an error on stderr. */
-bool btl_ib_info_args_parse(btl_ib_info_args_t *args, int argc, char *argv[]);
-
-/* ---- Open MPI ---- */
-
-/*
- * For a program that is no MPI process: the part of Open MPI that knows parameters, and the
- * framework of BTLs, without any component and without a runtime. What asks the runtime must not be
- * called then.
- */
-
-/* Begin. Returns an OPAL status. */
-int btl_ib_info_opal_begin(void);
-void btl_ib_info_opal_end(void);
 
 #endif

@@ -62,7 +62,7 @@ static btl_ib_device_region_t *device_region_new(btl_ib_transport_t *transport, 
         return NULL;
     }
     btl_ib_list_init(&region->link);
-    atomic_init(&region->fresh, true);
+    atomic_init(&region->fresh, 1);
     region->base = from;
     region->size = size;
     region->shift = shift;
@@ -362,7 +362,7 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
                       0 != cache->refused ? BTL_IB_REJECTED_DEVICE : BTL_IB_REJECTED_LIMIT);
     }
     registration = (btl_ib_registration_t *) super;
-    if (!atomic_exchange_explicit(&registration->region->fresh, false, memory_order_relaxed)) {
+    if (0 == atomic_exchange_explicit(&registration->region->fresh, 0, memory_order_relaxed)) {
         count(&cache->counts.hits);
     }
     return registration;

@@ -32,7 +32,7 @@
 
 typedef struct btl_ib_device_region {
     btl_ib_list_t link; /* in a list of the caller's */
-    atomic_bool fresh;  /* nobody has got it yet */
+    atomic_uint fresh;  /* 1: nobody has got it yet; a word, as riscv64 exchanges no bytes */
     uintptr_t base;
     size_t size;
     uint8_t shift; /* pieces begin at multiples of 2^shift; 0: there is one */

@@ -184,8 +184,8 @@ uint64_t btl_ib_pin_probe_once(btl_ib_transport_t *transport, uint64_t wanted, c
     } else if (pread(fd, text, sizeof(text) - 1, 0) <= 0 || 1 != sscanf(text, "%" SCNu64, &found)) {
         found = btl_ib_pin_probe(transport, wanted);
         const int length = snprintf(text, sizeof(text), "%" PRIu64 "\n", found);
-        if (pwrite(fd, text, (size_t) length, 0) != length) {
-            (void) ftruncate(fd, 0); /* the next one probes, too */
+        if (pwrite(fd, text, (size_t) length, 0) != length && 0 != ftruncate(fd, 0)) {
+            (void) unlink(path); /* the next one probes, too */
         }
     }
     if (fd >= 0) {

@@ -14,6 +14,7 @@
 #include "udp_errors.h"
 
 #include <arpa/inet.h>
+#include <time.h> /* linux/errqueue.h uses struct timespec without it */
 #include <linux/errqueue.h>
 #include <errno.h>
 #include <netinet/icmp6.h>
@@ -161,7 +162,7 @@ static bool is_prohibited(const struct sock_extended_err *error)
 }
 
 /* What it says of the way to the peer, by the errno; 0: nothing that people are told. */
-static int unreachable(const struct sock_extended_err *error)
+static int unreachable_errno(const struct sock_extended_err *error)
 {
     if (is_prohibited(error)) {
         return EACCES;
@@ -198,10 +199,10 @@ static void handle(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socke
         if (event->size > 0 && event->size < errors->max_datagram) {
             keep(errors, event);
         }
-    } else if (error->ee_errno == ECONNREFUSED || unreachable(error) != 0) {
+    } else if (error->ee_errno == ECONNREFUSED || unreachable_errno(error) != 0) {
         const bool refused = error->ee_errno == ECONNREFUSED;
         event->type = refused ? BTL_IB_EVENT_REFUSED : BTL_IB_EVENT_UNREACHABLE;
-        event->error = refused ? ECONNREFUSED : unreachable(error);
+        event->error = refused ? ECONNREFUSED : unreachable_errno(error);
         if (!local) {
             keep_offender(errors, event->from, offender_of(error));
         }

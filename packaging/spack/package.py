@@ -1,0 +1,56 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""A package of Spack: in a repository of packages it is packages/openmpi-btl-ib/package.py.
+
+Not tried with Spack yet. Components are built against Open MPI's headers for developers: it has to be
+configured with --with-devel-headers; configure says so otherwise."""
+
+from spack.package import *
+
+
+class OpenmpiBtlIb(AutotoolsPackage):
+    """MPI over UDP, RoCE, InfiniBand or iWARP, reliable in software: BTL ib of Open MPI."""
+
+    homepage = "https://example.org/btl_ib"
+    git = "https://example.org/btl_ib.git"
+
+    license("BSD-3-Clause")
+
+    version("main", branch="main")
+    # tools/release: versions are added above this line
+
+    variant("ofi", default=True, description="Transport ofi, by libfabric")
+    variant("verbs", default=True, description="Transport verbs, by rdma-core")
+    variant("crypto", default=True, description="btl_ib_protection, by OpenSSL")
+
+    depends_on("c", type="build")
+    depends_on("autoconf", type="build")
+    depends_on("automake", type="build")
+    depends_on("libtool", type="build")
+    depends_on("pkgconfig", type="build")
+    # It is loaded by the series that it was built for.
+    depends_on("openmpi@4.1:")
+    depends_on("pmix", when="^openmpi@5:")
+    depends_on("hwloc@2.1:")
+    depends_on("libfabric@1.9:", when="+ofi")
+    depends_on("rdma-core@32:", when="+verbs")
+    depends_on("openssl@3:", when="+crypto")
+
+    def autoreconf(self, spec, prefix):
+        Executable("./autogen.sh")()
+
+    def configure_args(self):
+        # Open MPI's own prefix stays as it is.
+        args = [
+            f"--with-openmpi={self.spec['openmpi'].prefix}",
+            f"--with-plugindir={self.prefix.lib.openmpi}",
+        ]
+        for variant, option in (("ofi", "ofi"), ("verbs", "ib-verbs"), ("crypto", "ib-crypto")):
+            args.append(f"--with-{option}={'yes' if self.spec.satisfies(f'+{variant}') else 'no'}")
+        return args
+
+    def setup_run_environment(self, env):
+        path = "mca_base_component_path"
+        if self.spec.satisfies("^openmpi@5:"):
+            path = "opal_" + path
+        env.set(f"OMPI_MCA_{path}", f"{self.prefix.lib.openmpi}:SYS_DEFAULT:USER_DEFAULT")

@@ -97,9 +97,8 @@ static void alternatives(void *context, btl_ib_conn_t *conn)
         btl_ib_modex_peer_info(peer, &name, tries->pairs[i].theirs, &tries->info);
         tried += 0 == btl_ib_conn_try(component->engine, tries->pairs[i].ours, &tries->info);
     }
-    BTL_IB_VERBOSE(1, "%s on %s does not answer by rail %u: %u other pairs of addresses are tried",
-                   opal_process_name_print(name), NULL != peer ? peer->host : "an unknown host",
-                   btl_ib_conn_rail(conn), tried);
+    BTL_IB_VERBOSE(1, "%s does not answer by rail %u: %u other pairs of addresses are tried",
+                   opal_process_name_print(name), btl_ib_conn_rail(conn), tried);
     free(tries);
     free(peer);
 }

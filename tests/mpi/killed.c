@@ -8,13 +8,22 @@
  * tests/mpi/run checks that the job ends in time and with a message that names the dead one.
  * after=S (1): when; victim=R (the last rank); waiting=1: the others only wait for the dead one,
  * with nothing on the way that it could fail to acknowledge; closes=1: it does not end, but closes
- * all descriptors, and goes on
+ * all descriptors, and goes on; memory=N: it does not kill itself, but takes up to N MiB, until its
+ * control group has no more
  */
 
 #include "common.h"
 
 #include <signal.h>
 #include <unistd.h>
+
+/* Returns if nobody minds. */
+static void take_memory(int mib)
+{
+    for (int i = 0; i < mib; i++) {
+        pattern_fill(get_memory(1 << 20), 1 << 20, (uint64_t) i);
+    }
+}
 
 static void close_all(void)
 {
@@ -23,7 +32,7 @@ static void close_all(void)
     }
 }
 
-static void die_after(double seconds, int closes)
+static void die_after(double seconds, int closes, int memory)
 {
     char token[100];
     double begun = seconds_now();
@@ -45,6 +54,10 @@ static void die_after(double seconds, int closes)
     clock_gettime(CLOCK_REALTIME, &now);
     fprintf(stderr, "killed: rank %d kills itself at %lld.%03ld\n", rank, (long long) now.tv_sec,
             now.tv_nsec / 1000000);
+    if (memory > 0) {
+        take_memory(memory);
+        fail("%d MiB were not too much", memory);
+    }
     raise(SIGKILL);
 }
 
@@ -73,7 +86,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "killed: going\n");
     }
     if (rank == victim) {
-        die_after(after, 0 != arg(argc, argv, "closes", 0));
+        die_after(after, 0 != arg(argc, argv, "closes", 0), (int) arg(argc, argv, "memory", 0));
     }
     if (0 != arg(argc, argv, "waiting", 0)) {
         send_to(victim, after / 2);

@@ -7,6 +7,7 @@ import os
 import re
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -339,3 +340,35 @@ def test_dies(run, mpi, hosts, two_hosts):
     assert "OK randsize" in output
     assert output.count("what went by udp/x1 goes on by udp/x0") == 2
     assert sent(run, f"{hosts}1", "x1") > 1 << 20, "the link was cut before it carried anything"
+
+
+@pytest.fixture
+def memory_group(run, hosts, tmp_path):
+    """The folder of a control group with 50 MB of memory. Mounted anew, as hosts hide the other."""
+    mounts = Path("/proc/mounts").read_text()
+    old = re.search(r" cgroup \S*\bmemory\b", mounts)
+    how = ("cgroup", "-o", "memory") if old else ("cgroup2",)
+    run("mount", "-t", *how, "none", tmp_path)
+    group = tmp_path / f"{hosts}memory"
+    try:
+        if not old and "memory" not in (tmp_path / "cgroup.subtree_control").read_text().split():
+            pytest.skip("no control group with a limit of memory")
+        group.mkdir()
+        (group / ("memory.limit_in_bytes" if old else "memory.max")).write_text("50000000")
+        yield group
+        group.rmdir()
+    finally:
+        run("umount", tmp_path)
+
+
+@pytest.mark.called("interfaces/out-of-memory")
+def test_out_of_memory(mpi, two_hosts, memory_group):
+    """A process that the kernel kills, as its control group has no more memory: the others say which
+    one it was, and on what host, and to look whether that was the cause."""
+    killed = mpi.program("killed"), "after=0.3", "memory=300"
+    inside = "sh", "-c", f'echo $$ >{memory_group}/cgroup.procs; exec "$0" "$@"'
+    output = two_hosts([Link(0)], "--enable-recovery", *killed, ":", "-np", 1, *inside, *killed,
+                       ranks=1, ok=None)
+    assert re.search(r"Lost: +rank 1 on host \w+2\n.*\n +Reason: +(its host says that nobody is there "
+                     r"any more|the runtime says)", output)
+    assert "out of memory?" in output and "were not too much" not in output

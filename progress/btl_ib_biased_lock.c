@@ -23,6 +23,7 @@ bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased)
     pthread_mutex_init(&lock->mutex, NULL);
     lock->owner = pthread_self();
     lock->by_mutex = false;
+    lock->in_shift = false;
 #ifdef SYS_membarrier /* containers may refuse it */
     lock->biased =
         biased && 0 == syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
@@ -49,10 +50,12 @@ static bool revoke_bias(btl_ib_biased_lock_t *lock)
     return atomic_load_explicit(&lock->owner_inside, memory_order_acquire);
 }
 
-/* The caller has the mutex. If it is not the owner, several threads communicate: no more bias. */
+/* The caller has the mutex. If it is neither the owner nor one whose shift it is, several threads
+ * communicate: no more bias. */
 static void take_over(btl_ib_biased_lock_t *lock)
 {
-    if (lock->biased && !pthread_equal(lock->owner, pthread_self())) {
+    if (lock->biased && !pthread_equal(lock->owner, pthread_self())
+        && !(lock->in_shift && pthread_equal(lock->helper, pthread_self()))) {
         lock->biased = false;
         while (revoke_bias(lock)) { /* once in a process, for as long as the owner's call takes */
             sched_yield();
@@ -84,7 +87,7 @@ bool btl_ib_biased_lock_try_mutex(btl_ib_biased_lock_t *lock)
 /* Give the mutex back, and the bias with it. */
 static void give_back(btl_ib_biased_lock_t *lock)
 {
-    if (lock->biased) {
+    if (lock->biased && !lock->in_shift) {
         atomic_store_explicit(&lock->revoked, false, memory_order_release);
     }
     pthread_mutex_unlock(&lock->mutex);
@@ -100,6 +103,16 @@ bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock)
         return false;
     }
     lock->by_mutex = true;
+    return true;
+}
+
+bool btl_ib_biased_lock_begin_shift(btl_ib_biased_lock_t *lock)
+{
+    if (!btl_ib_biased_lock_borrow(lock)) {
+        return false;
+    }
+    lock->in_shift = true;
+    lock->helper = pthread_self();
     return true;
 }
 

@@ -25,9 +25,11 @@
  * MEMBARRIER_CMD_PRIVATE_EXPEDITED, Linux 4.14.
  *
  * A thread that only borrows the lock (the progress thread) gives the bias back when it releases
- * it. The first other thread that acquires the lock, or tries to for progress, ends the bias for
- * good: with several communicating threads (MPI_THREAD_MULTIPLE) it is an ordinary mutex. It also
- * is one where the system refuses membarrier.
+ * it. One that makes callbacks in between, in which it acquires the lock again, does so when its
+ * shift ends (btl_ib_biased_lock_begin_shift()). The first other thread that acquires the lock, or
+ * tries to for progress, ends the bias for good: with several communicating threads
+ * (MPI_THREAD_MULTIPLE) it is an ordinary mutex. It also is one where the system refuses
+ * membarrier.
  *
  * The lock is handed over by release and acquire of `owner_inside` and `revoked`, so thread
  * sanitizers understand it. It is not recursive and knows nothing of Open MPI.
@@ -45,6 +47,8 @@ typedef struct btl_ib_biased_lock {
     atomic_bool revoked;      /* even the owner needs the mutex */
     bool by_mutex;            /* its holder holds the mutex; written by the holder alone */
     bool biased;              /* release() gives the bias back; guarded by the mutex */
+    bool in_shift;            /* the bias stays revoked; guarded by the mutex */
+    pthread_t helper;         /* whose shift it is; guarded by the mutex */
     pthread_t owner;          /* does not change */
     atomic_uint waiting;      /* threads that sleep until they get the mutex */
     pthread_mutex_t mutex;
@@ -61,6 +65,17 @@ typedef struct btl_ib_biased_lock {
  * it. Returns whether it is.
  */
 bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased);
+
+/*
+ * As btl_ib_biased_lock_borrow(), but the caller may release and acquire the lock as often as it
+ * likes until it ends its shift: the owner only keeps its bias for later. One thread at most has a
+ * shift. End it with the lock held.
+ */
+bool btl_ib_biased_lock_begin_shift(btl_ib_biased_lock_t *lock);
+static inline void btl_ib_biased_lock_end_shift(btl_ib_biased_lock_t *lock)
+{
+    lock->in_shift = false;
+}
 
 /* The slow paths of acquire, try and release. */
 void btl_ib_biased_lock_acquire_mutex(btl_ib_biased_lock_t *lock);
@@ -102,6 +117,12 @@ static inline bool btl_ib_biased_lock_try(btl_ib_biased_lock_t *lock)
 
 /* As btl_ib_biased_lock_try(), for a thread that comes seldom: the owner keeps its bias. */
 bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock);
+
+/* Do threads sleep until they get the lock? */
+static inline bool btl_ib_biased_lock_wanted(btl_ib_biased_lock_t *lock)
+{
+    return 0 != atomic_load_explicit(&lock->waiting, memory_order_relaxed);
+}
 
 static inline void btl_ib_biased_lock_release(btl_ib_biased_lock_t *lock)
 {

@@ -188,6 +188,66 @@ static void test_others_end_the_bias(void **state)
     }
 }
 
+static void *begin_shift(void *unused)
+{
+    (void) unused;
+    if (!btl_ib_biased_lock_begin_shift(&lock)) {
+        return NULL;
+    }
+    for (int i = 0; i < 3; i++) { /* callbacks, in which others may have the lock */
+        btl_ib_biased_lock_release(&lock);
+        btl_ib_biased_lock_acquire(&lock);
+    }
+    btl_ib_biased_lock_end_shift(&lock);
+    btl_ib_biased_lock_release(&lock);
+    return &lock;
+}
+
+static void *begin_shift_and_leave(void *unused)
+{
+    (void) unused;
+    while (!btl_ib_biased_lock_begin_shift(&lock)) {
+    }
+    btl_ib_biased_lock_release(&lock);
+    atomic_store(&is_in, true);
+    while (atomic_load(&stays)) {
+        sched_yield();
+    }
+    btl_ib_biased_lock_acquire(&lock);
+    btl_ib_biased_lock_end_shift(&lock);
+    btl_ib_biased_lock_release(&lock);
+    return NULL;
+}
+
+static void test_bias_is_back_after_a_shift(void **state)
+{
+    (void) state;
+    begin_biased();
+    btl_ib_biased_lock_acquire(&lock);
+    assert_false(elsewhere(begin_shift)); /* the owner is in */
+    btl_ib_biased_lock_release(&lock);
+    assert_true(elsewhere(begin_shift));
+    btl_ib_biased_lock_acquire(&lock);
+    assert_false(lock.by_mutex);
+    btl_ib_biased_lock_release(&lock);
+}
+
+static void test_the_owner_enters_during_a_shift(void **state)
+{
+    (void) state;
+    begin_biased();
+    pthread_t helper = start(begin_shift_and_leave);
+    wait_for(&is_in);
+    btl_ib_biased_lock_acquire(&lock);
+    assert_true(lock.by_mutex);
+    btl_ib_biased_lock_release(&lock);
+    atomic_store(&stays, false);
+    assert_int_equal(pthread_join(helper, NULL), 0);
+    btl_ib_biased_lock_acquire(&lock);
+    assert_false(lock.by_mutex);
+    btl_ib_biased_lock_release(&lock);
+}
+
 static void test_without_bias_it_is_a_mutex(void **state)
 {
     (void) state;
@@ -241,6 +301,30 @@ static void *borrow_often(void *unused)
     return (void *) (uintptr_t) borrows;
 }
 
+/* The same in shifts, within which the lock is given back and taken again. */
+static void *help_often(void *unused)
+{
+    uint64_t entered = 0;
+
+    (void) unused;
+    for (int i = 0; i < BORROWS / 4; i++) {
+        for (volatile int pause = i % PAUSE; pause > 0; pause--) {
+        }
+        if (btl_ib_biased_lock_begin_shift(&lock)) {
+            for (int turn = i % 4; turn > 0; turn--) {
+                work();
+                entered++;
+                btl_ib_biased_lock_release(&lock);
+                btl_ib_biased_lock_acquire(&lock);
+            }
+            btl_ib_biased_lock_end_shift(&lock);
+            btl_ib_biased_lock_release(&lock);
+        }
+    }
+    atomic_store(&over, true);
+    return (void *) (uintptr_t) entered;
+}
+
 static uint64_t acquire_or_try(uint64_t turn)
 {
     if (turn % 2 == 0) {
@@ -267,9 +351,9 @@ static void *acquire_often(void *unused)
 
 /* The owner acquires and releases while another thread borrows; `other`, unless NULL, starts half
  * way. No thread sees what another has half done, and nothing is lost. */
-static void expect_exclusion(void *(*other)(void *) )
+static void expect_exclusion(void *(*borrowing)(void *), void *(*other)(void *) )
 {
-    pthread_t borrower = start(borrow_often), second = borrower;
+    pthread_t borrower = start(borrowing), second = borrower;
     void *borrows, *others = NULL;
     uint64_t entered = 0;
 
@@ -292,21 +376,38 @@ static void test_owner_and_borrower_exclude_each_other(void **state)
 {
     (void) state;
     begin_biased();
-    expect_exclusion(NULL);
+    expect_exclusion(borrow_often, NULL);
+}
+
+static void test_owner_and_helper_exclude_each_other(void **state)
+{
+    (void) state;
+    begin_biased();
+    expect_exclusion(help_often, NULL);
+    btl_ib_biased_lock_acquire(&lock);
+    assert_false(lock.by_mutex);
+    btl_ib_biased_lock_release(&lock);
+}
+
+static void test_a_second_thread_joins_a_helper(void **state)
+{
+    (void) state;
+    begin_biased();
+    expect_exclusion(help_often, acquire_often);
 }
 
 static void test_a_second_thread_joins(void **state)
 {
     (void) state;
     begin_biased();
-    expect_exclusion(acquire_often);
+    expect_exclusion(borrow_often, acquire_often);
 }
 
 static void test_exclusion_by_mutex_only(void **state)
 {
     (void) state;
     assert_false(btl_ib_biased_lock_init(&lock, false));
-    expect_exclusion(acquire_often);
+    expect_exclusion(borrow_often, acquire_often);
 }
 
 int main(void)
@@ -315,10 +416,14 @@ int main(void)
         cmocka_unit_test_setup(test_owner_needs_no_mutex, setup),
         cmocka_unit_test_setup(test_a_borrower_keeps_the_owner_out, setup),
         cmocka_unit_test_setup(test_others_end_the_bias, setup),
+        cmocka_unit_test_setup(test_bias_is_back_after_a_shift, setup),
+        cmocka_unit_test_setup(test_the_owner_enters_during_a_shift, setup),
         cmocka_unit_test_setup(test_without_bias_it_is_a_mutex, setup),
         cmocka_unit_test_setup(test_waiting_threads_go_first, setup),
         cmocka_unit_test_setup(test_owner_and_borrower_exclude_each_other, setup),
+        cmocka_unit_test_setup(test_owner_and_helper_exclude_each_other, setup),
         cmocka_unit_test_setup(test_a_second_thread_joins, setup),
+        cmocka_unit_test_setup(test_a_second_thread_joins_a_helper, setup),
         cmocka_unit_test_setup(test_exclusion_by_mutex_only, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,8 +19,10 @@
  *    both orders. coll/adapt does alike with the mutex of a request.
  *  - another thread can receive while one is in a callback that takes its time.
  * The progress thread makes no call up at all, so the PML never runs in a thread that it does not
- * know. To the engine this looks like a callback that calls back in, except that calls need not end
- * in the reverse order of their beginning; its guards are counters for that reason.
+ * know, unless the user wants that (btl_ib_progress deliver): then Open MPI is told that there are
+ * threads, before it does anything with us. To the engine this looks like a callback that calls
+ * back in, except that calls need not end in the reverse order of their beginning; its guards are
+ * counters for that reason.
  */
 
 #ifndef BTL_IB_H
@@ -38,6 +40,7 @@
 #include "btl_ib_osc_lock.h"
 #include "btl_ib_params.h"
 #include "btl_ib_peer_report.h"
+#include "btl_ib_poll_sleep.h"
 #include "btl_ib_poll_throttle.h"
 #include "btl_ib_progress_thread.h"
 #include "btl_ib_registration_cache.h"
@@ -128,6 +131,7 @@ typedef struct btl_ib_component {
     btl_ib_biased_lock_t lock;
     btl_ib_progress_thread_t progress_thread;
     btl_ib_poll_throttle_t throttle;
+    btl_ib_poll_sleep_t poll_sleep;
     btl_ib_log_state_t log;
     btl_ib_peer_reports_t reports;
     btl_ib_registration_limit_t registered;
@@ -162,16 +166,25 @@ static inline void btl_ib_unlock(void)
     btl_ib_biased_lock_release(&component->lock);
 }
 
-/* Let the engine work once, or after a pause until all is done that came meanwhile; after
- * btl_ib_poll_throttle_count(). Returns as btl_ib_engine_progress(). */
+/* Let the engine work once, or after a pause until all is done that came meanwhile. Returns as
+ * btl_ib_engine_progress(). */
+static inline int btl_ib_run_engine(uint64_t now)
+{
+    btl_ib_engine_t *engine = mca_btl_ib_component.engine;
+    int events = btl_ib_engine_progress(engine, now, BTL_IB_POLL_BURST);
+
+    while (OPAL_UNLIKELY(btl_ib_engine_behind(engine))) {
+        events += btl_ib_engine_progress(engine, btl_ib_now(), BTL_IB_POLL_BURST);
+    }
+    return events;
+}
+
+/* The same in a progress call; after btl_ib_poll_throttle_count(). */
 static inline int btl_ib_poll_engine(uint64_t now)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
-    int events = btl_ib_engine_progress(component->engine, now, BTL_IB_POLL_BURST);
+    const int events = btl_ib_run_engine(now);
 
-    while (OPAL_UNLIKELY(btl_ib_engine_behind(component->engine))) {
-        events += btl_ib_engine_progress(component->engine, btl_ib_now(), BTL_IB_POLL_BURST);
-    }
     btl_ib_poll_throttle_polled(&component->throttle, now, events > 0,
                                 btl_ib_engine_busy(component->engine));
     return events;

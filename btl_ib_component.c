@@ -7,6 +7,7 @@
 
 #include "btl_ib.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,9 @@ static int component_open(void);
 static int component_close(void);
 static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads);
 static int component_progress(void);
+static int deliver(void);
+
+static const btl_ib_progress_ops_t delivery = {.turn = deliver};
 
 OPAL_DECLSPEC btl_ib_component_t mca_btl_ib_component = {
     .super =
@@ -482,14 +486,41 @@ static bool start_modules(btl_ib_component_t *component)
     return OPAL_SUCCESS == rc;
 }
 
+/* Does MPI_Init end without a barrier (--mca async_mpi_init 1)? */
+static bool init_is_async(void)
+{
+    const int index = mca_base_var_find("ompi", "async", "mpi", "init");
+    const bool *set = NULL;
+
+    return 0 <= index && OPAL_SUCCESS == mca_base_var_get_value(index, &set, NULL, NULL)
+           && NULL != set && *set;
+}
+
+/* Is the progress thread to deliver? Peers that need not wait for us send to communicators that
+ * are not whole yet: ob1 takes no lock for those. */
+static bool may_deliver(const btl_ib_component_t *component)
+{
+    return 0 == strcmp(component->params.progress, "deliver") && !init_is_async();
+}
+
+/* From now on a thread calls the PML: all of Open MPI is to take its locks. */
+static void announce_delivery(btl_ib_component_t *component)
+{
+    (void) opal_set_using_threads(true);
+    component->limits.btl_flags |= MCA_BTL_FLAGS_BTL_PROGRESS_THREAD_ENABLED;
+}
+
 /* All parts but the engine and what needs it. */
 static bool init_parts(btl_ib_component_t *component)
 {
     const btl_ib_params_t *params = &component->params;
+    const bool delivers = may_deliver(component);
     const btl_ib_progress_thread_config_t thread = {
-        .enabled = params->progress_thread,
+        .enabled = 0 != strcmp(params->progress, "polling"),
         .period = (uint64_t) params->progress_thread_ms * 1000,
         .burst = BTL_IB_POLL_BURST,
+        .deliver = delivers ? &delivery : NULL,
+        .wakeup_gap = 1000000 / (uint64_t) params->progress_wakeups,
         .rank = OPAL_PROC_MY_NAME.vpid,
         .lock = &component->lock,
         .throttle = &component->throttle,
@@ -504,6 +535,14 @@ static bool init_parts(btl_ib_component_t *component)
 
     if (!btl_ib_biased_lock_init(&component->lock, true)) {
         BTL_IB_VERBOSE(1, "the system refuses membarrier: each call takes a mutex");
+    }
+    if (delivers) {
+        announce_delivery(component);
+    } else if (0 == strcmp(params->progress, "deliver") && 0 == opal_process_info.my_local_rank) {
+        opal_output(0,
+                    "btl:ib: btl_ib_progress is serve, not deliver, on host %s: with "
+                    "async_mpi_init peers may send before Open MPI can receive in a thread.",
+                    opal_process_info.nodename);
     }
     component->name = OPAL_PROC_MY_NAME;
     btl_ib_list_init(&component->gone);
@@ -583,6 +622,62 @@ __attribute__((noinline)) static void reopen_devices(btl_ib_component_t *compone
     }
 }
 
+/* What follows each turn of the engine. */
+static inline void finish_turn(btl_ib_component_t *component, uint64_t now)
+{
+    if (OPAL_UNLIKELY(!btl_ib_list_empty(&component->callbacks.ready))) {
+        btl_ib_frag_complete_ready();
+    }
+    if (OPAL_UNLIKELY(!btl_ib_list_empty(&component->gone)
+                      || btl_ib_failed_procs_any(&component->failed_procs))) {
+        btl_ib_recv_report_failures(now);
+    }
+    if (OPAL_UNLIKELY(now >= component->stats.due)) {
+        btl_ib_stats_interval(&component->stats, now);
+    }
+    if (OPAL_UNLIKELY(btl_ib_log_pending(&component->log))) {
+        btl_ib_endpoint_show_diagnostics(NULL);
+    }
+    if (OPAL_UNLIKELY(component->reports.hole_pending)) {
+        btl_ib_report_pending(&component->reports);
+    }
+    if (OPAL_UNLIKELY(now >= component->reopen.due)) {
+        reopen_devices(component, now);
+    }
+}
+
+/* ns: processor time of the calling thread. */
+static uint64_t thread_cpu(void)
+{
+    struct timespec time = {0};
+
+    (void) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (uint64_t) time.tv_sec * 1000000000u + (uint64_t) time.tv_nsec;
+}
+
+/* Nothing came for long. Sleep until something does, if the application only waits and nothing is
+ * due before. The lock is free meanwhile. */
+__attribute__((noinline)) static void wait_idle(btl_ib_component_t *component, uint64_t now)
+{
+    struct pollfd devices[BTL_IB_RAILS_MAX];
+    int fd[BTL_IB_RAILS_MAX];
+    uint32_t count = 0;
+
+    if (btl_ib_poll_sleep_count(&component->poll_sleep, now, thread_cpu())
+        && btl_ib_engine_next_due(component->engine) >= now + BTL_IB_POLL_SLEEP_MAX * 1000) {
+        count = btl_ib_engine_wait_fds(component->engine, fd);
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+        devices[i] = (struct pollfd){.fd = fd[i], .events = POLLIN};
+    }
+    if (count > 0) {
+        btl_ib_unlock();
+        (void) poll(devices, count, BTL_IB_POLL_SLEEP_MAX);
+        btl_ib_lock();
+    }
+    btl_ib_poll_sleep_end(&component->poll_sleep, thread_cpu());
+}
+
 /* Not inlined: then progress calls that are skipped need no stack. */
 __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
 {
@@ -595,27 +690,30 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
     }
     if (OPAL_LIKELY(NULL != component->engine)) {
         events = btl_ib_poll_engine(now);
-        if (OPAL_UNLIKELY(!btl_ib_list_empty(&component->callbacks.ready))) {
-            btl_ib_frag_complete_ready();
-        }
-        if (OPAL_UNLIKELY(!btl_ib_list_empty(&component->gone)
-                          || btl_ib_failed_procs_any(&component->failed_procs))) {
-            btl_ib_recv_report_failures(now);
-        }
-        if (OPAL_UNLIKELY(now >= component->stats.due)) {
-            btl_ib_stats_interval(&component->stats, now);
-        }
-        if (OPAL_UNLIKELY(btl_ib_log_pending(&component->log))) {
-            btl_ib_endpoint_show_diagnostics(NULL);
-        }
-        if (OPAL_UNLIKELY(component->reports.hole_pending)) {
-            btl_ib_report_pending(&component->reports);
-        }
-        if (OPAL_UNLIKELY(now >= component->reopen.due)) {
-            reopen_devices(component, now);
+        finish_turn(component, now);
+        if (events > 0) {
+            btl_ib_poll_sleep_reset(&component->poll_sleep, now);
+        } else if (OPAL_UNLIKELY(opal_progress_yield_when_idle && component->throttle.alone
+                                 && !component->mpi_threads
+                                 && btl_ib_poll_sleep_is_long(&component->poll_sleep, now))) {
+            wait_idle(component, now);
         }
     }
     btl_ib_unlock();
+    return events;
+}
+
+/* The progress thread makes a turn. While processes are deleted their owner makes all of them. */
+static int deliver(void)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    const uint64_t now = btl_ib_now();
+    int events = 0;
+
+    if (NULL != component->engine && 0 == component->drain.active) {
+        events = btl_ib_run_engine(now);
+        finish_turn(component, now);
+    }
     return events;
 }
 
@@ -650,6 +748,9 @@ static int module_finalize(mca_btl_base_module_t *btl)
     btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_module_t *module = (btl_ib_module_t *) btl;
 
+    if (NULL != component->progress_thread.config.deliver) { /* no callback any more */
+        btl_ib_progress_thread_stop(&component->progress_thread);
+    }
     btl_ib_module_close(module);
     btl_ib_lock();
     component->modules[module->rail] = NULL;

@@ -79,11 +79,12 @@ static void tell_local(const btl_ib_module_t *module, const struct opal_proc_t *
  * Are atomics offered? Then osc/rdma takes ib for windows between hosts. What Open MPI 4.1 has
  * besides is osc/pt2pt, in which all that tcp can do works, and accumulates are faster
  * (docs/guide/tuning.md): where it may be used it is, unless the user asks for the other. With
- * MPI_THREAD_MULTIPLE it may not.
+ * MPI_THREAD_MULTIPLE it may not, and with a thread that delivers it would not be served by that.
  */
 static bool offers_atomics(const btl_ib_component_t *component)
 {
-    return component->mpi_threads || !btl_ib_osc_has_pt2pt() || btl_ib_osc_takes_us_unasked()
+    return component->mpi_threads || NULL != component->progress_thread.config.deliver
+           || !btl_ib_osc_has_pt2pt() || btl_ib_osc_takes_us_unasked()
            || btl_ib_params_by_user(&component->params, "flags");
 }
 
@@ -133,6 +134,7 @@ static int module_add_procs(mca_btl_base_module_t *btl, size_t nprocs, struct op
     }
     btl_ib_lock();
     btl_ib_poll_throttle_set_alone(&mca_btl_ib_component.throttle, !others_poll());
+    btl_ib_progress_thread_procs_added(&mca_btl_ib_component.progress_thread);
     btl_ib_unlock();
     if (btl_ib_connectivity_due(&mca_btl_ib_component.connectivity)) {
         btl_ib_connectivity_run(&mca_btl_ib_component.connectivity);

@@ -96,7 +96,7 @@ static bool begin_to_expect(void)
     btl_ib_component_t *component = &mca_btl_ib_component;
     bool first;
 
-    if (!component->params.progress_thread || !btl_ib_osc_takes_us_unasked()) {
+    if (!component->progress_thread.config.enabled || !btl_ib_osc_takes_us_unasked()) {
         return false;
     }
     btl_ib_lock();

@@ -14,6 +14,7 @@ static const char *const localities[] = {"near", "rank", "ignore", NULL};
 static const char *const orderings[] = {"strict", "relaxed", NULL};
 static const char *const protections[] = {"none", "crc32c", "integrity", "encrypt", NULL};
 static const char *const atomics[] = {"auto", "device", "host", NULL};
+static const char *const progresses[] = {"serve", "polling", "deliver", NULL};
 static const char *const ccs[] = {"auto", "none", "swift", "cubic", NULL};
 /* Each row of the table is made by one of these. */
 
@@ -242,9 +243,13 @@ const btl_ib_param_t btl_ib_param_table[] = {
     INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,
               "While something is unacknowledged, or memory is registered for peers, and the "
               "application makes no progress for this long, a thread works in its place "
-              "(btl_ib_progress_thread)",
+              "(btl_ib_progress)",
               "Lower it if peers wait for ranks that compute; raise it if the thread disturbs "
               "them"),
+    INT_PARAM(progress_wakeups, 20000, 100, 1000000, "wake-ups a second", 6,
+              "With btl_ib_progress deliver: devices wake the thread at most this often; between "
+              "two wake-ups messages collect",
+              "Lower it if the thread takes too much from the application"),
     SIZE_PARAM(copy_limit, 8192, 0, INT64_C(1) << 30, "bytes", 5,
                "Copy messages and fragments up to this size, so that their memory is free at once; "
                "longer ones that are contiguous are sent from where they are, and their memory is "
@@ -260,12 +265,6 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "one process of a host for all: now, with all peers of the job, and at most",
                NULL,
                "Set it to learn where memory goes"),
-    BOOL_PARAM(progress_thread, "progress_thread", true, 4,
-               "Let a thread send again, acknowledge, and serve the puts, gets and atomics of "
-               "peers while the application computes without calling MPI; it sleeps while "
-               "nothing is on the way and no memory is registered for peers",
-               NULL,
-               "Set it to 0 if each processor is to be the application's alone"),
     BOOL_PARAM(fork_safe, "fork_safe", true, 5,
                "Transport verbs: let the application fork() without harm to what devices send "
                "and receive; costs nothing with Linux 5.12 and later, before that a system call "
@@ -359,6 +358,14 @@ const btl_ib_param_t btl_ib_param_table[] = {
                  "osc/rdma lets processors change words of its own window where all processes of "
                  "a window are on one host); the same on all hosts (text, default: auto). "
                  "Set it to host if a device's atomics are slow or wrong"),
+    CHOICE_PARAM(progress, "progress", progresses, 4,
+                 "What works while the application computes without calling MPI (text: polling, "
+                 "nothing; serve, a thread that sends again, acknowledges, and serves the puts, "
+                 "gets and atomics of peers; or deliver, a thread that also hands messages to "
+                 "Open MPI, so that long ones move and requests end meanwhile; it sleeps until "
+                 "devices wake it; default: serve). "
+                 "Set it to deliver to overlap messages with computing, to polling if each "
+                 "processor is to be the application's alone"),
     CHOICE_PARAM(transport, "transport", NULL, 3,
                  "What moves the datagrams (text: auto or the name of a transport that was built "
                  "in, for instance ofi; default: auto, the first one that finds a device). "

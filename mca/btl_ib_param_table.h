@@ -23,7 +23,7 @@
 #define BTL_IB_HEADER_ROOM (MCA_BTL_REG_HANDLE_MAX_SIZE + 256u)
 
 /* Parameters that are one of a few words. */
-#define BTL_IB_CHOICES 7
+#define BTL_IB_CHOICES 8
 
 /* Bytes up to which messages are eager, unless the user says how many: a rendezvous costs three
  * short datagrams, an eager message one copy more at the receiver, on both sides where the device
@@ -40,12 +40,12 @@ typedef struct btl_ib_params {
     char *stats_file;      /* and a file of them */
     char *trace;           /* a file of events */
     char *connectivity_map; /* a file of what each process reaches */
-    bool progress_thread;  /* there may be one */
     bool memory_report;    /* tell at the start what memory devices take */
     bool fork_safe;        /* children of fork() leave memory that RDMA devices use alone */
     bool pin_probe;        /* find out what devices can register */
     bool bulk_lane;        /* udp: bulk has a socket of its own */
     bool atomics_all;      /* those that osc/rdma takes for something else, too */
+    const char *progress;  /* "serve", "polling" or "deliver" */
     const char *transport; /* "auto" or a transport's name */
     char *if_include;      /* NULL or empty: all */
     char *if_exclude;      /* NULL or empty: none */
@@ -100,6 +100,7 @@ typedef struct btl_ib_params {
     size_t pin_max_region;          /* bytes of a region that devices move by themselves */
     int pin_max_regions;            /* of a process; 0: any number */
     int progress_thread_ms;         /* without progress before the thread takes over */
+    int progress_wakeups;           /* of that thread in a second, if it delivers */
     size_t copy_limit;              /* bytes: what is longer is sent from where it is */
     int chosen[BTL_IB_CHOICES];     /* the places of words, as Open MPI shows them */
     bool registered;                /* Open MPI took all of them */

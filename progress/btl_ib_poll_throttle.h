@@ -91,6 +91,12 @@ static inline uint32_t btl_ib_poll_throttle_calls(btl_ib_poll_throttle_t *thrott
     return atomic_load_explicit(&throttle->calls, memory_order_relaxed);
 }
 
+/* us: when the last call polled, or 0. For other threads. */
+static inline uint64_t btl_ib_poll_throttle_polled_at(btl_ib_poll_throttle_t *throttle)
+{
+    return atomic_load_explicit(&throttle->polled_at, memory_order_relaxed);
+}
+
 /* A call has polled: did something arrive, and is anything under way? */
 void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle, uint64_t now, bool arrived,
                                  bool busy);

@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
+#define _GNU_SOURCE /* ppoll */
+
 #include "btl_ib_progress_thread.h"
 
 #include <errno.h>
@@ -14,6 +16,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "btl_ib_help.h"
@@ -26,9 +29,16 @@
 #define IDLE_BEFORE_SLEEP 1000000
 /* us after serving a peer for which it runs every RUN_PAUSE, if no device tells of arrivals. */
 #define SERVED_LATELY 20000
-/* us between two checks whether the application makes progress, when nothing is due: a peer's first
- * contact waits at most this long for an answer. */
-#define ANSWER_PERIOD 1000000
+/* us without progress after which the application is away, for a thread that delivers: more than a
+ * call of another BTL takes. */
+#define AWAY_AFTER 20
+/* us for which it steps aside at first, and at most: as much of the overlap is lost. */
+#define ASIDE_FIRST 20
+#define ASIDE_MAX   250
+/* us whose wake-ups may come one right after the other. */
+#define WAKEUPS_AT_ONCE 10000
+/* ns by which the system may delay its wake-ups. */
+#define TIMER_SLACK 1000
 /* us after which a refused thread is tried again; doubled each time, up to RETRY_MAX. */
 #define RETRY_PAUSE 100000
 #define RETRY_MAX   60000000
@@ -43,6 +53,10 @@ typedef struct watch {
     uint64_t idle_since; /* us: nothing was due since; 0: something was */
     uint64_t served_at;  /* us: the engine received something while memory was registered */
     bool by_device;      /* the last sleep was ended by a device */
+    bool by_caller;      /* or by the application */
+    bool delivers;       /* the PML is ready */
+    uint64_t aside;      /* us: the last pause while the application polled; 0: none since */
+    uint64_t woken_until; /* us: wake-ups by devices are accounted for until then */
     uint32_t fds;        /* devices that may end the next one */
     int fd[BTL_IB_RAILS_MAX];
 } watch_t;
@@ -89,13 +103,10 @@ static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64
     if (0 == watch->idle_since) {
         watch->idle_since = now;
     }
-    if (!is_idle(watch, now)) {
+    if (self->answers || !is_idle(watch, now)) {
         return self->config.period;
     }
     self->asleep = true;
-    if (self->answers) {
-        return ANSWER_PERIOD;
-    }
     watch->idle_since = 0;
     return UNTIL_WOKEN;
 }
@@ -164,7 +175,7 @@ static uint64_t check(btl_ib_progress_thread_t *self, watch_t *watch)
         sleep = called
                     ? pause_until(now, btl_ib_engine_turned_at(self->engine) + self->config.period)
                     : run_engine(self, watch, now);
-    } else if (self->answers && !called && is_idle(watch, now)) {
+    } else if (self->answers && !called) {
         sleep = run_engine(self, watch, now);
     } else {
         sleep = grow_idle(self, watch, now);
@@ -173,9 +184,120 @@ static uint64_t check(btl_ib_progress_thread_t *self, watch_t *watch)
     return sleep;
 }
 
+/* ---- in the application's place ---- */
+
+/* The application polls, or has the lock. Returns how long to let it work alone. */
+static uint64_t step_aside(watch_t *watch)
+{
+    watch->aside = 0 == watch->aside ? ASIDE_FIRST : 2 * watch->aside;
+    watch->aside = watch->aside < ASIDE_MAX ? watch->aside : ASIDE_MAX;
+    return watch->aside;
+}
+
+/* A device woke it. Sleep, if that happens too often. */
+static void pace(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
+{
+    if (watch->woken_until + WAKEUPS_AT_ONCE < now) {
+        watch->woken_until = now - WAKEUPS_AT_ONCE;
+    }
+    watch->woken_until += self->config.wakeup_gap;
+    if (watch->woken_until > now) {
+        usleep((useconds_t) (watch->woken_until - now));
+    }
+}
+
+/* Nothing is left to be done. Returns how long to sleep. */
+static uint64_t wait_for_events(btl_ib_progress_thread_t *self, watch_t *watch, bool came)
+{
+    const uint64_t now = btl_ib_now();
+    const uint64_t due = btl_ib_engine_next_due(self->engine);
+    const uint64_t pause = due > now ? due - now : 0;
+
+    if (came) {
+        watch->served_at = now;
+    }
+    if (came || !watch->by_device) { /* else one of them is always readable */
+        watch->fds = btl_ib_engine_wait_fds(self->engine, watch->fd);
+    }
+    if (0 == watch->fds) {
+        return now - watch->served_at < SERVED_LATELY ? RUN_PAUSE : self->config.period;
+    }
+    self->listening = UINT64_MAX == due;
+    self->asleep = pause > self->config.period;
+    if (UINT64_MAX == due) {
+        return UNTIL_WOKEN;
+    }
+    return pause > self->config.wakeup_gap ? pause : self->config.wakeup_gap;
+}
+
+/* Turns until nothing comes any more, or the application is back. Returns how long to sleep. */
+static uint64_t deliver(btl_ib_progress_thread_t *self, watch_t *watch)
+{
+    bool came = false;
+    bool called = false;
+    int events;
+
+    self->asleep = false;
+    self->listening = false;
+    do {
+        events = self->config.deliver->turn();
+        came = came || events > 0;
+        called = note_calls(self, watch) || btl_ib_biased_lock_wanted(self->config.lock);
+    } while (events > 0 && !called && !atomic_load(&self->leave));
+    if (came) {
+        btl_ib_poll_throttle_reset(self->config.throttle);
+    }
+    return called ? step_aside(watch) : wait_for_events(self, watch, came);
+}
+
+/* As check(), for a thread that delivers. */
+static uint64_t check_delivering(btl_ib_progress_thread_t *self, watch_t *watch)
+{
+    bool called;
+    uint64_t now = btl_ib_now();
+    uint64_t sleep;
+
+    if (watch->by_device) {
+        pace(self, watch, now);
+        now = btl_ib_now();
+    }
+    called = note_calls(self, watch);
+    watch->fds = 0;
+    if (watch->by_caller
+        || (called && now - btl_ib_poll_throttle_polled_at(self->config.throttle) < AWAY_AFTER)
+        || !btl_ib_biased_lock_begin_shift(self->config.lock)) {
+        return step_aside(watch);
+    }
+    watch->aside = 0;
+    sleep = deliver(self, watch);
+    btl_ib_biased_lock_end_shift(self->config.lock);
+    btl_ib_biased_lock_release(self->config.lock);
+    return sleep;
+}
+
+/* Is the PML ready? Before it is, messages are kept for later. */
+static bool check_pml(btl_ib_progress_thread_t *self)
+{
+    bool ready;
+
+    if (!btl_ib_biased_lock_borrow(self->config.lock)) {
+        return false;
+    }
+    ready = self->procs_added
+            && self->calls_before != btl_ib_poll_throttle_calls(self->config.throttle);
+    btl_ib_biased_lock_release(self->config.lock);
+    return ready;
+}
+
+/* ---- the thread ---- */
+
 /* Sleep for `us`, or until woken by the application or by a device. */
 static void sleep_for(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t us)
 {
+    const struct timespec time = {
+        .tv_sec = (time_t) (us / 1000000),
+        .tv_nsec = (long) (us % 1000000) * 1000,
+    };
     struct pollfd wake[1 + BTL_IB_RAILS_MAX] = {{.fd = self->wake_fd, .events = POLLIN}};
     uint64_t count;
     int ready;
@@ -183,9 +305,10 @@ static void sleep_for(const btl_ib_progress_thread_t *self, watch_t *watch, uint
     for (uint32_t i = 0; i < watch->fds; ++i) {
         wake[1 + i] = (struct pollfd){.fd = watch->fd[i], .events = POLLIN};
     }
-    ready = poll(wake, 1 + watch->fds, UNTIL_WOKEN == us ? -1 : (int) (us / 1000));
+    ready = ppoll(wake, 1 + watch->fds, UNTIL_WOKEN == us ? NULL : &time, NULL);
     watch->by_device = ready > 0 && 0 == wake[0].revents;
-    if (ready > 0 && !watch->by_device) {
+    watch->by_caller = ready > 0 && !watch->by_device;
+    if (watch->by_caller) {
         (void) !read(self->wake_fd, &count,
                      sizeof(count)); /* if it fails the next poll() returns */
     }
@@ -198,14 +321,25 @@ static void *run(void *arg)
     uint64_t sleep = UNTIL_WOKEN;
 
     prctl(PR_SET_NAME, "btl_ib progress");
+    if (NULL != self->config.deliver) {
+        prctl(PR_SET_TIMERSLACK, TIMER_SLACK);
+    }
     while (!atomic_load(&self->leave)) {
-        if (UNTIL_WOKEN == sleep && !watch.by_device) {
+        if (!watch.delivers && NULL != self->config.deliver) {
+            watch.delivers = check_pml(self);
+        }
+        if (watch.delivers) {
+            sleep = check_delivering(self, &watch);
+        } else if (UNTIL_WOKEN == sleep && !watch.by_device) {
             /* Just started, or just woken by the application: give it time. */
             (void) note_calls(self, &watch);
             watch.fds = 0;
             sleep = self->config.period;
         } else {
             sleep = check(self, &watch);
+        }
+        if (!watch.delivers && NULL != self->config.deliver && sleep > self->config.period) {
+            sleep = self->config.period;
         }
         sleep_for(self, &watch, sleep);
     }
@@ -261,7 +395,9 @@ static int create_thread(btl_ib_progress_thread_t *self)
     if (0 != rc) {
         return rc;
     }
-    pthread_attr_setstacksize(&attr, (size_t) (least > STACK_SIZE ? least : STACK_SIZE));
+    if (NULL == self->config.deliver) { /* else the PML's functions run there as well */
+        pthread_attr_setstacksize(&attr, (size_t) (least > STACK_SIZE ? least : STACK_SIZE));
+    }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(&self->thread, &attr, run, self);
@@ -381,8 +517,18 @@ bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine
         self->answers = true; /* it asks for that when it starts */
         start_if_due(self);
         self->answers = self->started; /* if it starts later no peer will know of it */
+    } else if (NULL != self->config.deliver) {
+        start_if_due(self);
     }
     return self->answers;
+}
+
+void btl_ib_progress_thread_procs_added(btl_ib_progress_thread_t *self)
+{
+    if (!self->procs_added) {
+        self->procs_added = true;
+        self->calls_before = btl_ib_poll_throttle_calls(self->config.throttle);
+    }
 }
 
 void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self)
@@ -402,13 +548,13 @@ void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self)
 
 void btl_ib_progress_thread_stop(btl_ib_progress_thread_t *self)
 {
-    self->asleep = false;
-    self->listening = false;
-    if (self->started) {
+    if (self->started && !pthread_equal(self->thread, pthread_self())) { /* a callback exits */
         atomic_store(&self->leave, true);
         write_wake_fd(self);
         pthread_join(self->thread, NULL);
         close(self->wake_fd);
         self->started = false;
     }
+    self->asleep = false;
+    self->listening = false;
 }

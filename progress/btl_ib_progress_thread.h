@@ -15,14 +15,20 @@
  * is called. It goes back to sleep only after a while with nothing due, so that the fast path need
  * not wake it. It only ever tries the lock, and never runs a callback of the PML.
  *
- * Where transports allow it (udp) it starts with the component and answers first contacts: once
- * nothing was due for a second, it checks each second whether the application makes progress. If
- * not, the devices wake it, and it never wakes up by itself.
+ * Where transports allow it (udp) it starts with the component and answers first contacts: it
+ * checks whether the application makes progress even if nothing is due. If not, the devices wake
+ * it, and it never wakes up by itself.
  *
  * While memory is registered for peers (MPI windows) it serves them too, although nothing is due
  * here. Once the application is away the devices wake it if they can (wait_fd), and it sleeps until
  * then; else it runs the engine every btl_ib_progress_thread_ms, and every millisecond while peers
  * are being served.
+ *
+ * If it delivers (btl_ib_progress deliver) it makes whole turns, with all calls into the PML, in
+ * the place of an application that is away: once that made no progress for 20 us, the devices wake
+ * it, as often in a second as configured at most. Woken while the application polls it steps aside,
+ * for 20 us, twice as long each time, up to 250 us, in which devices do not wake it. It begins when
+ * the PML is known to be ready (btl_ib_progress_thread_procs_added()).
  *
  * A system that refuses the thread (a limit on threads or files) may allow it later: it is tried
  * again while something is due, after 0.1 s, 0.2 s and so on, finally each minute.
@@ -40,11 +46,18 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_poll_throttle.h"
 
+/* What a thread that delivers calls. */
+typedef struct btl_ib_progress_ops {
+    int (*turn)(void); /* in the application's place, with the lock held; returns what was done */
+} btl_ib_progress_ops_t;
+
 /* What it works with, all of which outlives it. */
 typedef struct btl_ib_progress_thread_config {
     bool enabled;
     uint64_t period;                  /* us without progress after which it takes over */
     int burst;                        /* datagrams at a time */
+    const btl_ib_progress_ops_t *deliver; /* NULL: it only serves */
+    uint64_t wakeup_gap;                  /* us between two wake-ups by devices then, on average */
     uint32_t rank;                    /* of this process, for messages */
     btl_ib_biased_lock_t *lock;       /* guards the engine */
     btl_ib_poll_throttle_t *throttle; /* knows whether progress was called */
@@ -57,6 +70,8 @@ typedef struct btl_ib_progress_thread {
     bool asleep;       /* until woken, or it does not exist yet: wake it if something is due */
     bool started;      /* the thread exists */
     bool answers;      /* first contacts; does not change while it exists */
+    bool procs_added;  /* the application has added processes */
+    uint32_t calls_before; /* of progress, when it did */
     bool at_fork;      /* the handler for fork() is registered, for good */
     bool at_exit;      /* the same for exit() */
     bool listening;    /* devices wake it */
@@ -85,8 +100,15 @@ bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine
  */
 void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self);
 
-/* End it. Called with the lock held, or when the process ends; returns when
- * the thread is gone. */
+/*
+ * The application adds processes: the PML takes messages from the next progress call on. Open MPI
+ * adds its communicators between the two, and what came in between would find one that is not whole
+ * (c_pml_comm). Called with the lock held.
+ */
+void btl_ib_progress_thread_procs_added(btl_ib_progress_thread_t *self);
+
+/* End it; returns when the thread is gone. Called with the lock held, or when the process ends;
+ * without the lock if it delivers, as its callbacks take it. */
 void btl_ib_progress_thread_stop(btl_ib_progress_thread_t *self);
 
 #endif

@@ -109,6 +109,7 @@ unit_tests = \
     tests/unit/test_path_check \
     tests/unit/test_pauses \
     tests/unit/test_pending \
+    tests/unit/test_poll_sleep \
     tests/unit/test_poll_throttle \
     tests/unit/test_refragment \
     tests/unit/test_registration_limit \
@@ -253,6 +254,8 @@ tests_unit_test_host_id_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_host_only_interfaces_SOURCES = tests/unit/test_host_only_interfaces.c tests/unit/own_network.c
 tests_unit_test_biased_lock_SOURCES = tests/unit/test_biased_lock.c progress/btl_ib_biased_lock.c
 tests_unit_test_biased_lock_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_poll_sleep_SOURCES = tests/unit/test_poll_sleep.c progress/btl_ib_poll_sleep.c
+tests_unit_test_poll_sleep_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_poll_throttle_SOURCES = tests/unit/test_poll_throttle.c progress/btl_ib_poll_throttle.c
 tests_unit_test_poll_throttle_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_registration_limit_SOURCES = tests/unit/test_registration_limit.c \
@@ -469,6 +472,7 @@ mpi_programs = \
     tests/mpi/no_netlink \
     tests/mpi/onesided \
     tests/mpi/pages \
+    tests/mpi/overlap \
     tests/mpi/parting \
     tests/mpi/passive \
     tests/mpi/peers \

@@ -11,7 +11,7 @@
  * seldom; without one it sleeps again; exit=1: a process that ends without MPI_Finalize ends its
  * progress thread first (each rank says so; mpirun takes that for an error of the job); refused=0:
  * the system refuses the thread so often before there is one, and it is asked again, later each
- * time
+ * time; waits=1: only that who waits in MPI uses little of its processor (mpi_yield_when_idle)
  */
 
 #define _GNU_SOURCE /* RTLD_NEXT, dladdr() */
@@ -188,13 +188,40 @@ static void must_be_calm_with_a_window(const char *thread)
 static void must_sleep(const char *thread)
 {
     MPI_Barrier(MPI_COMM_WORLD);
-    compute_for(6); /* it goes to sleep after one, and looks once more whether we are there */
+    /* It notices that we are away, and from then on devices wake it; one that did not start with the
+     * component sleeps after a second. */
+    compute_for(refusals > 0 ? 2.5 : 0.5);
     long before = wakeups(thread);
     compute_for(1);
     long woken = wakeups(thread) - before;
     compute_for(1); /* what the other sends next does wake it */
     if (woken > 0) {
         fail("the progress thread woke up %ld times although nothing was due", woken);
+    }
+}
+
+/* Of the last rank, which waits for a message while the others sleep. */
+static void must_use_little(void)
+{
+    const struct timespec pause = {1, 0};
+    struct timespec before, after;
+    char byte = 0;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    if (rank < size - 1) {
+        nanosleep(&pause, NULL);
+        if (0 == rank) {
+            MPI_Send(&byte, 1, MPI_BYTE, size - 1, 0, MPI_COMM_WORLD);
+        }
+        return;
+    }
+    MPI_Recv(&byte, 1, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    const double used = (double) (after.tv_sec - before.tv_sec)
+                        + 1e-9 * (double) (after.tv_nsec - before.tv_nsec);
+    if (used > 0.25) {
+        fail("used %.3f s of its processor while it waited for one", used);
     }
 }
 
@@ -221,6 +248,11 @@ int main(int argc, char **argv)
     refusals_wanted = (int) arg(argc, argv, "refused", 0);
     begin(&argc, &argv, "sleeper");
     need_ranks(2);
+    if (0 != arg(argc, argv, "waits", 0)) {
+        must_use_little();
+        finish();
+        return 0;
+    }
     int wanted = 0 != arg(argc, argv, "thread", 1);
     exchange();
     if (refusals_wanted > 0) {

@@ -78,7 +78,8 @@ COMPUTING = [
     job("mpi", "twosends seconds=3 first=1", marks="alone"),
     job("mpi", "sleeper", marks="alone full"),
     job("mpi", "sleeper thread=0", name="mpi/sleeper,thread=0/2-ranks",
-        mpirun="--mca btl_ib_progress_thread 0", marks="alone full"),
+        mpirun="--mca btl_ib_progress polling", marks="alone full"),
+    job("mpi", "sleeper waits=1", mpirun="--mca mpi_yield_when_idle 1"),
     job("mpi", "compute seconds=5", 2, 2, marks="alone full"),
     job("mpi", "compute seconds=20", 2, 2, marks="alone long"),
     # Nobody sent to it before: its thread answers, so that it is not taken for somebody behind a
@@ -94,6 +95,26 @@ COMPUTING = [
     job("mpi", "twosends seconds=3 bytes=850 bound=1000", 2, 2, "lost4", marks="alone"),
     job("mpi", "twosends seconds=5 bound=1000", 2, 2, "loss5", marks="alone full"),
     job("mpi", "twosends seconds=5 bound=1000 first=1", 2, 2, "loss5", marks="alone full")]
+
+# A thread that delivers: the other is done before who is away comes back, though all of it asks for
+# answers; and what any program does is right in that mode as well.
+def delivered(program, *where, what="", marks="", **more):
+    return job("mpi,deliver", program, *where, mpirun=f"--mca btl_ib_progress deliver {what}",
+               marks=marks, **more)
+
+
+DELIVERED = [
+    delivered("overlap seconds=0.3"),
+    delivered("overlap seconds=0.3 sleep=1 rounds=4", 4, marks="full"),
+    delivered("overlap seconds=0.5 window=1", 2, 2, "loss1"),
+    delivered("randsize", 4, 4, "all", limit=90),
+    delivered("spawn", 2, 2, "loss1", limit=90),
+    delivered("threads", 2, 2, "loss1", limit=90, marks="full"),
+    delivered("killed waiting=1", 3, 3, limit=40),
+    *(delivered(program, *where, limit=90, marks="full")
+      for program in PROGRAMS for where in ((2,), (4, 2, "loss1")) if program != "threads"),
+    delivered("beside iterations=20000 far=2000", 3, 2, options="--btl ib,vader",
+              marks="alone full")]
 
 # Deaths; links that vanish for a while or for ever; hosts that refuse; large datagrams that vanish.
 TROUBLE = [
@@ -187,6 +208,6 @@ PROTECTED = [job("mpi", "pages rounds=3"),
 
 
 @pytest.mark.parametrize(
-    "row", EVERY_PROGRAM + LINKS + COMPUTING + TROUBLE + CROWDS + DIRECT + PROTECTED)
+    "row", EVERY_PROGRAM + LINKS + COMPUTING + DELIVERED + TROUBLE + CROWDS + DIRECT + PROTECTED)
 def test_job(run, mpi, request, row):
     job_of(run, mpi, request, row)

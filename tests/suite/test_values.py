@@ -76,7 +76,8 @@ BAD = [
     ("stats_file", "a%d", "what follows a % is none of these", "a name in which %h, %r, %j, %p"),
     ("trace", "a%", "what follows a % is none of these", "a name in which %h, %r, %j, %p"),
     ("connectivity_map", "x%", "what follows a % is none of these", "a name in which %h, %r"),
-    ("progress_thread", "2", "it is none of these", "0, f, false"),
+    ("progress", "thread", "it is none of these", "one of serve, polling, deliver"),
+    ("progress_wakeups", "99", "it is too small", "100 to 1000000 (wake-ups a second)"),
     ("bulk_lane", "", "it is empty", "0, f, false"),
     (
         "flags",

@@ -5,15 +5,18 @@
 
 /*
  * What the floors share: programs that measure what bare sockets (floor.c) or bare queue pairs
- * (floor_verbs.c) can do between ranks 0 and 1, the floor under any transport that is made of them.
- * MPI only exchanges addresses and keeps the two in step. What is lost is not sent again: after a
- * silence the sender goes on behind it. Arguments: what=latency     the first size that fits in one
- * datagram: a send and a polling receive, nothing else; longer ones in segments, as by streaming
- * what=rate        windows of 64 messages, answered by one datagram: the first message leaves at
- * once, what queues behind it goes together in as few datagrams and calls as can be what=streaming
- * trains of segments with a header of 32 bytes each, one copy out of the receive buffer, a window
- * what=both-ways   streaming in both directions, the sum bytes=N[,N...] (8; for streaming the
- * memory that is gone through, as by stream), seconds=S for each size (1)
+ * (floor_verbs.c) can do between ranks 0 and 1, the floor under any transport that is made of them. MPI
+ * only exchanges addresses and keeps the two in step. What is lost is not sent again: after a silence the
+ * sender goes on behind it. Arguments:
+ * what=latency     the first size that fits in one datagram: a send and a polling receive, nothing else;
+ *                  longer ones in segments, as by streaming
+ * what=rate        windows of 64 messages, answered by one datagram: the first message leaves at once,
+ *                  what queues behind it goes together in as few datagrams and calls as can be
+ * what=streaming   trains of segments with a header of 32 bytes each, one copy out of the receive buffer,
+ *                  a window
+ * what=both-ways   streaming in both directions, the sum
+ * bytes=N[,N...] (8; for streaming the memory that is gone through, as by stream), seconds=S for each
+ * size (1)
  *
  * Who includes this says what carries datagrams, by the functions that are declared below.
  */
@@ -59,13 +62,11 @@ typedef struct flow {
 
 /* ---- the carrier ---- */
 
-/* Opens what arguments ask for, connects it to the other rank, and fills in the first fields of a
- * flow. */
+/* Opens what arguments ask for, connects it to the other rank, and fills in the first fields of a flow. */
 static void carrier_open(flow_t *flow, int argc, char **argv);
 static void carrier_close(flow_t *flow);
 
-/* There is user memory; it will be gone: what was sent has left, and nothing of this size reaches
- * the next one. */
+/* There is user memory; it will be gone: what was sent has left, and nothing of this size reaches the next one. */
 static void carrier_use(flow_t *flow);
 static void carrier_forget(flow_t *flow);
 
@@ -75,13 +76,11 @@ static void segment_by(flow_t *flow, int bytes);
 /* Sends a train of at most flow->burst datagrams, each of so many of the parts. */
 static void send_train(flow_t *flow, const struct iovec *parts, size_t count, size_t of_each);
 
-/* Sends some of the next bytes of the stream, `left` at most, if the window is open. Returns how
- * many. */
+/* Sends some of the next bytes of the stream, `left` at most, if the window is open. Returns how many. */
 static size_t send_next(flow_t *flow, size_t left);
 
-/* Looks once. Returns how many bytes there are at flow->hot until the next look, or 0. What the
- * device put into user memory by itself is not there: flow->placed says how much, and of which
- * message. */
+/* Looks once. Returns how many bytes there are at flow->hot until the next look, or 0. What the device put
+ * into user memory by itself is not there: flow->placed says how much, and of which message. */
 static int receive(flow_t *flow);
 
 /* ---- segments ---- */
@@ -176,8 +175,7 @@ static void take_segment(flow_t *flow, const header_t *header, const unsigned ch
     }
 }
 
-/* One look: all segments of what came, and an acknowledgement if one is due. Returns whether
- * something came. */
+/* One look: all segments of what came, and an acknowledgement if one is due. Returns whether something came. */
 static int take_in(flow_t *flow)
 {
     int n = receive(flow);
@@ -208,8 +206,7 @@ static int take_in(flow_t *flow)
 
 /* ---- the end of a size ---- */
 
-/* Rank 1 answers until rank 0 tells it by MPI that it is enough; it only looks when all is
- * silent. */
+/* Rank 1 answers until rank 0 tells it by MPI that it is enough; it only looks when all is silent. */
 typedef struct end {
     MPI_Request request;
     double heard;

@@ -4,11 +4,12 @@
  */
 
 /*
- * Measures what bare queue pairs can do between ranks 0 and 1, by libibverbs alone: the floor
- * (floor.h, with all other arguments) under any transport over RDMA devices. wire=ud  datagrams of
- * the MTU; trains are chained and leave by one doorbell, from user memory wire=rc  datagrams of
- * RC_DATAGRAM bytes; longer messages and streams are written straight into the other rank's memory,
- * each piece with a number that tells of it device=NAME[:PORT]  which (the first that is active)
+ * Measures what bare queue pairs can do between ranks 0 and 1, by libibverbs alone: the floor (floor.h, with all
+ * other arguments) under any transport over RDMA devices.
+ * wire=ud  datagrams of the MTU; trains are chained and leave by one doorbell, from user memory
+ * wire=rc  datagrams of RC_DATAGRAM bytes; longer messages and streams are written straight into the other
+ *          rank's memory, each piece with a number that tells of it
+ * device=NAME[:PORT]  which (the first that is active)
  * Sends are inline as far as the device allows, and only each SIGNAL_EVERYth is signalled.
  */
 

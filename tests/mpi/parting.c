@@ -5,15 +5,15 @@
 
 /*
  * Peers that stand still, are deleted and die, seen by a rank that calls the BTL itself, as no MPI
- * program can. MPI's own messages go by another BTL, which is preferred (--mca btl_ib_exclusivity
- * 50) and does not keep ib for its puts and gets (--flags send,put), so that ib's endpoints are
- * ours. 3 ranks on one host, transport udp:
+ * program can. MPI's own messages go by another BTL, which is preferred (--mca btl_ib_exclusivity 50)
+ * and does not keep ib for its puts and gets (--flags send,put), so that ib's endpoints are ours. 3 ranks on
+ * one host, transport udp:
  * - flush of one endpoint does not wait for a peer that stands still; flush of all does.
- * - While a peer is deleted that stands still, the host of another one says that its port is
- * closed. That is no news while we take leave. But we stay: then it is told, by the error callback,
- * and only then its operations fail. delete=told: the error callback deletes the dead peer, and
- * what was to come back does not delete=next: the dead peer is deleted next, as by MPI_Finalize,
- * and nothing is told (delete=never)
+ * - While a peer is deleted that stands still, the host of another one says that its port is closed. That
+ *   is no news while we take leave. But we stay: then it is told, by the error callback, and only then its
+ *   operations fail.
+ * delete=told: the error callback deletes the dead peer, and what was to come back does not
+ * delete=next: the dead peer is deleted next, as by MPI_Finalize, and nothing is told (delete=never)
  */
 
 #include "opal_config.h"

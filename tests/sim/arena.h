@@ -4,22 +4,20 @@
  */
 
 /*
- * The memory that one-sided operations work on, and a model of it. Each life of a process has an
- * arena:
+ * The memory that one-sided operations work on, and a model of it. Each life of a process has an arena:
  *
  *   fixed | slices            | words        || volatile
  *   ------ region `open`, all rights --------||- region `coming`: removed and registered again
  *   - region `fixed`: READ
  *
- * fixed     never written: what a GET must bring is known slices    PUTs get bytes that no other
- * operation uses meanwhile; GETs read what is known to be there words     ATOMICs: some are used by
- * one operation at a time, so that every result is known; some by all, and then the results must
- * tell of one order in which each was executed once volatile  once it is removed the application
- * uses the memory for something else
+ * fixed     never written: what a GET must bring is known
+ * slices    PUTs get bytes that no other operation uses meanwhile; GETs read what is known to be there
+ * words     ATOMICs: some are used by one operation at a time, so that every result is known; some by
+ *           all, and then the results must tell of one order in which each was executed once
+ * volatile  once it is removed the application uses the memory for something else
  *
- * `shadow` is what the memory must be, where `known` says so. What an operation without an answer
- * left behind is not known, nor when it comes: its bytes are tainted, and not used again in this
- * life.
+ * `shadow` is what the memory must be, where `known` says so. What an operation without an answer left
+ * behind is not known, nor when it comes: its bytes are tainted, and not used again in this life.
  */
 
 #ifndef BTL_IB_SIM_ARENA_H

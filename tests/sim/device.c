@@ -4,12 +4,12 @@
  */
 
 /*
- * What a rail's device does by itself with memory, its own process' and that of others, whether
- * these look or compute. As harsh as the interface allows:
+ * What a rail's device does by itself with memory, its own process' and that of others, whether these look or
+ * compute. As harsh as the interface allows:
  *
- *                            start() ---- delay ----> executed at the target ---- delay ----> event
- *                            (or refused there)                      (or broken: of all with that
- *                            peer, some executed, some not)
+ *   start() ---- delay ----> executed at the target ---- delay ----> event
+ *                            (or refused there)                      (or broken: of all with that peer, some
+ *                                                                     executed, some not)
  *
  * A connection to a peer comes to be at the first operation, and anew after it broke.
  */

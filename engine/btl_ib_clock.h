@@ -44,11 +44,28 @@ static inline void btl_ib_clock_set(btl_ib_clock_t *clock, uint64_t now)
     }
 }
 
-/* A turn begins at `now`. */
-void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now);
-
 /* `awake` as it will be if a turn comes at `now`. */
-uint64_t btl_ib_clock_awake_at(const btl_ib_clock_t *clock, uint64_t now);
+static inline uint64_t btl_ib_clock_awake_at(const btl_ib_clock_t *clock, uint64_t now)
+{
+    const uint64_t away = now > clock->turned_at ? now - clock->turned_at : 0;
+
+    if (clock->turned_at == 0) { /* no turn, and no pause: the clock may have run for any time */
+        return clock->awake;
+    }
+    return clock->awake + (away < BTL_IB_CLOCK_LONG_PAUSE ? away : BTL_IB_CLOCK_LONG_PAUSE);
+}
+
+/* A turn begins at `now`. */
+static inline void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now)
+{
+    const uint64_t away = now > clock->turned_at ? now - clock->turned_at : 0;
+
+    clock->turns++;
+    clock->awake = btl_ib_clock_awake_at(clock, now);
+    clock->gap = away < UINT32_MAX ? (uint32_t) away : UINT32_MAX;
+    clock->turned_at += away;
+    btl_ib_clock_set(clock, now);
+}
 
 /* `awake` as it will be if a turn comes now. What begins to wait between two turns does so after
  * the pause, not before it. */

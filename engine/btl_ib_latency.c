@@ -77,8 +77,3 @@ bool btl_ib_latency_holds_bulk(const btl_ib_conn_t *conn)
 
     return engine->turn.sending && engine->latency.hold_bulk && is_within(conn, LANE_WITHIN);
 }
-
-void btl_ib_latency_release_bulk(btl_ib_engine_t *engine)
-{
-    engine->latency.hold_bulk = false;
-}

@@ -38,7 +38,10 @@ bool btl_ib_latency_holds_bulk(const btl_ib_conn_t *conn);
  * received_bytes were before it. */
 void btl_ib_latency_turn(btl_ib_engine_t *engine, uint64_t messages, uint64_t bytes);
 
-/* Bulk need not wait: this is a turn of the progress thread. */
-void btl_ib_latency_release_bulk(btl_ib_engine_t *engine);
+/* Bulk need not wait: this is a turn of the progress thread, or no message came. */
+static inline void btl_ib_latency_release_bulk(btl_ib_latency_t *latency)
+{
+    latency->hold_bulk = false;
+}
 
 #endif

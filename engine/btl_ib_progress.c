@@ -63,17 +63,27 @@ static uint32_t waited_for(const btl_ib_rail_t *rail)
 }
 
 /* What came during a pause takes several turns to be received, but no longer than the pause. */
-static void note_pause(btl_ib_rail_t *rail, bool empty)
+static void note_pause(btl_ib_rail_t *rail)
 {
     const btl_ib_clock_t *clock = &rail->engine->clock;
 
-    if (empty || clock->now > rail->polled.pause_until) {
+    if (clock->now > rail->polled.pause_until) {
         rail->polled.pause = 0;
     }
     if (clock->gap > rail->polled.pause) {
         rail->polled.pause = clock->gap;
         rail->polled.pause_until = clock->now + clock->gap;
     }
+}
+
+/* A rail was found empty: what came during any pause but the last is all received. */
+static inline void note_empty(btl_ib_rail_t *rail)
+{
+    const btl_ib_clock_t *clock = &rail->engine->clock;
+
+    rail->polled.empty_at = clock->now;
+    rail->polled.pause = clock->gap;
+    rail->polled.pause_until = clock->gap > 0 ? clock->now + clock->gap : rail->polled.pause_until;
 }
 
 /* Events polled in one batch, which may have waited for `away` us. */
@@ -149,21 +159,15 @@ static int batch_max(const btl_ib_engine_t *engine, int left)
     return left < most ? left : most;
 }
 
-/* Poll one batch of events and handle them, at most batch_max(). Returns how many there were;
- * *datagrams counts datagrams. */
-static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
+/* Handle a batch of events. Returns how many of them were datagrams. */
+__attribute__((noinline)) static int handle_batch(btl_ib_rail_t *rail, const btl_ib_event_t *events,
+                                                  int count)
 {
-    btl_ib_transport_t *transport = rail->transport;
+    const btl_ib_transport_t *transport = rail->transport;
     btl_ib_engine_t *engine = rail->engine;
     const bool outer = !engine->polled.in_hand;
-    btl_ib_event_t few[FEW];
-    btl_ib_event_t *events = outer ? engine->polled.events : few;
-    const int count = transport->ops->poll(transport, events, max);
 
-    note_pause(rail, count == 0);
-    if (count == 0) {
-        rail->polled.empty_at = engine->clock.now;
-    }
+    note_pause(rail);
     /* One-sided operations of the device come first: a datagram may end a connection, and then its
      * operations belong to the caller. */
     for (int i = 0; transport->ops->rdma != NULL && i < count; i++) {
@@ -179,8 +183,7 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
     if (received > 0 && !engine->turn.async) {
         btl_ib_completion_callbacks(engine);
     }
-    *datagrams += received;
-    return count;
+    return received;
 }
 
 /* First contacts that the progress thread kept: now the runtime can be asked. One batch of them. */
@@ -255,36 +258,61 @@ __attribute__((noinline)) static bool tick(btl_ib_engine_t *engine)
     return standby;
 }
 
-static int poll_rails(btl_ib_engine_t *engine, int burst)
+/* Poll a rail, for at most `left` datagrams. `polled` events are in hand already. Returns how many
+ * datagrams there were. */
+static int poll_rail(btl_ib_rail_t *rail, int left, int polled)
 {
+    btl_ib_engine_t *engine = rail->engine;
+    const int most = left;
+    btl_ib_event_t few[FEW];
+    btl_ib_event_t *events = engine->polled.in_hand ? few : engine->polled.events;
+    int datagrams = 0;
+
+    while (left > 0 && !rail->health.failed) {
+        const int max = batch_max(engine, left);
+        const int count =
+            polled > 0 ? polled : rail->transport->ops->poll(rail->transport, events, max);
+        polled = 0;
+        if (count == 0) {
+            note_empty(rail);
+            break;
+        }
+        datagrams += handle_batch(rail, events, count);
+        if (count < max) {
+            break;
+        }
+        left -= count;
+        engine->turn.more = left <= 0;
+    }
+    if (rail->health.down) {
+        if (rail->health.failed) {
+            datagrams += datagrams < most ? poll_lost(rail, most - datagrams) : 0;
+        } else if (btl_ib_rail_check_down(rail)) {
+            engine->turn.failure_pending = true;
+        }
+    }
+    return datagrams;
+}
+
+/* Poll rails in rotation, so that one that is flooded does not starve the others. Of the first,
+ * `polled` events are in hand already. */
+static int poll_rails(btl_ib_engine_t *engine, int burst, int polled)
+{
+    const bool standby = engine->clock.now >= engine->turn.tick_at && tick(engine);
+    const uint32_t count = engine->rail_count;
+    uint32_t next = engine->turn.first_rail + 1;
     int datagrams = 0;
 
     engine->turn.more = false;
-    /* in rotation, so that a rail that is flooded does not starve the others */
-    engine->turn.first_rail++;
-    const bool standby = engine->clock.now >= engine->turn.tick_at && tick(engine);
-    for (uint32_t i = 0; i < engine->rail_count; i++) {
-        btl_ib_rail_t *rail = engine->rails[(engine->turn.first_rail + i) % engine->rail_count];
-        int left = burst - datagrams;
-        if (rail->use.stands_by && !standby) {
-            continue;
+    next = next < count ? next : 0;
+    engine->turn.first_rail = next;
+    for (uint32_t i = 0; i < count; i++) {
+        btl_ib_rail_t *rail = engine->rails[next];
+        next = next + 1 < count ? next + 1 : 0;
+        if (!rail->use.stands_by || standby) {
+            datagrams += poll_rail(rail, burst - datagrams, polled);
         }
-        while (left > 0 && !rail->health.failed) {
-            const int max = batch_max(engine, left);
-            int count = poll_batch(rail, max, &datagrams);
-            if (count < max) {
-                break;
-            }
-            left -= count;
-            engine->turn.more = left <= 0;
-        }
-        if (rail->health.down) {
-            if (rail->health.failed) {
-                datagrams += datagrams < burst ? poll_lost(rail, burst - datagrams) : 0;
-            } else if (btl_ib_rail_check_down(rail)) {
-                engine->turn.failure_pending = true;
-            }
-        }
+        polled = 0;
     }
     return datagrams;
 }
@@ -481,25 +509,27 @@ bool btl_ib_engine_behind(const btl_ib_engine_t *engine)
 
 /* ---- turns ---- */
 
-int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
+/* Has a turn nothing to do but to receive from the only rail, and what follows from that? Asks at
+ * once what all parts of a turn would. */
+static inline bool is_quiet(const btl_ib_engine_t *engine)
 {
-    uint32_t late = 0;
+    return btl_ib_list_empty(&engine->ready) && btl_ib_list_empty(&engine->acks)
+           && btl_ib_list_empty(&engine->acks_answered) && btl_ib_list_empty(&engine->events)
+           && btl_ib_list_empty(&engine->starved) && btl_ib_list_empty(&engine->refused)
+           && btl_ib_list_empty(&engine->zcopy.sent) && btl_ib_list_empty(&engine->lifetime.gone)
+           && !has_deferred_work(engine) && !btl_ib_is_behind(engine) && engine->drops == NULL
+           && engine->clock.now < engine->turn.tick_at
+           && engine->clock.now < btl_ib_hotel_next_due(&engine->hotel) && engine->rail_count == 1
+           && btl_ib_rail_usable(engine->rails[0]) && !engine->rails[0]->use.stands_by
+           && !engine->polled.in_hand;
+}
 
-    begin_turn(engine, now);
-    btl_ib_engine_enter(engine);
-    uint32_t finished = engine->completion.finished;
-    if (has_deferred_work(engine)) {
-        late = do_deferred_work(engine);
-    }
-    /* its receiver may be idle, and what is received now need not wait for it */
-    release_coalesced(engine);
-    const uint64_t messages = engine->count.received_messages;
-    const uint64_t bytes = engine->count.received_bytes;
-    int received = poll_rails(engine, burst);
-    btl_ib_latency_turn(engine, messages, bytes);
+/* What follows in a turn that received so many datagrams. */
+static void finish_turn(btl_ib_engine_t *engine, int received)
+{
     engine->turn.idle_calls = received > 0 ? 0 : engine->turn.idle_calls + 1;
     if (btl_ib_is_behind(engine)) {
-        btl_ib_latency_release_bulk(engine);
+        btl_ib_latency_release_bulk(&engine->latency);
     }
     if (!has_more_to_receive(engine, received)) {
         evict(engine);
@@ -521,9 +551,49 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     if (engine->drops != NULL) {
         btl_ib_drops_turn(engine);
     }
-    finished = engine->completion.finished - finished;
+}
+
+/* A turn of the application's own. `polled` events of the first rail are in hand already. */
+__attribute__((noinline)) static int turn(btl_ib_engine_t *engine, int burst, int polled)
+{
+    const uint32_t finished = engine->completion.finished;
+    uint32_t late = 0;
+
+    btl_ib_engine_enter(engine);
+    if (has_deferred_work(engine)) {
+        late = do_deferred_work(engine);
+    }
+    /* its receiver may be idle, and what is received now need not wait for it */
+    release_coalesced(engine);
+    const uint64_t messages = engine->count.received_messages;
+    const uint64_t bytes = engine->count.received_bytes;
+    const int received = poll_rails(engine, burst, polled);
+    btl_ib_latency_turn(engine, messages, bytes);
+    finish_turn(engine, received);
+    late += engine->completion.finished - finished;
     btl_ib_engine_leave(engine);
-    return received + (int) (finished + late);
+    return received + (int) late;
+}
+
+/* Most turns find nothing and have nothing to do: these end here. */
+int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
+{
+    int polled = 0;
+
+    begin_turn(engine, now);
+    if (burst > 0 && is_quiet(engine)) {
+        btl_ib_rail_t *rail = engine->rails[0];
+        polled = rail->transport->ops->poll(rail->transport, engine->polled.events,
+                                            batch_max(engine, burst));
+        if (polled == 0) {
+            note_empty(rail);
+            engine->turn.more = false;
+            engine->turn.idle_calls++;
+            btl_ib_latency_release_bulk(&engine->latency);
+            return 0;
+        }
+    }
+    return turn(engine, burst, polled);
 }
 
 int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
@@ -531,9 +601,9 @@ int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burs
     begin_turn(engine, now);
     btl_ib_engine_enter(engine);
     engine->turn.async = true;
-    btl_ib_latency_release_bulk(engine);
+    btl_ib_latency_release_bulk(&engine->latency);
     engine->count.async_turns++;
-    int received = poll_rails(engine, burst);
+    int received = poll_rails(engine, burst, 0);
     if (!has_more_to_receive(engine, received)) {
         evict(engine);
     }

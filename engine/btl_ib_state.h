@@ -241,7 +241,7 @@ typedef struct btl_ib_turn {
     uint32_t idle_calls; /* consecutive progress calls that received nothing */
     /* us: longest that the batch in hand may have waited here; BTL_IB_AWAY_UNKNOWN */
     uint32_t away;
-    uint32_t first_rail; /* polled first in this turn; wraps */
+    uint32_t first_rail; /* polled first in this turn */
     uint64_t tick_at;    /* us: when the next of the two is due: */
     uint64_t standby_at; /* rails that stand by are polled, */
     uint64_t sample_at;  /* what rails carry is sampled */

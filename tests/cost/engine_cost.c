@@ -26,6 +26,7 @@ enum {
     BURST = 64,
     SMALL = 8,
     LARGE = 65536,
+    IDLE = 16,
     ROUNDS = 200,
     ROUND_NS = 100000,
 };
@@ -308,6 +309,15 @@ static void large(side_t *side)
     finish(side, delivered + 1);
 }
 
+/* Progress that finds nothing. */
+static void idle(side_t *side)
+{
+    for (int i = 0; i < IDLE; i++) {
+        side->now += 1;
+        btl_ib_engine_progress(side->engine, side->now, 64);
+    }
+}
+
 static const struct {
     const char *name;
     void (*run)(side_t *side);
@@ -317,6 +327,7 @@ static const struct {
     {"ping-pong", ping_pong, 2, "an 8-byte message, one after the other"},
     {"burst", burst, BURST, "an 8-byte message, in bursts of 64"},
     {"large", large, 47, "a segment of 64 KiB messages"},
+    {"idle", idle, IDLE, "a progress call that finds nothing"},
 };
 
 #define WAYS (sizeof(ways) / sizeof(ways[0]))

@@ -9,6 +9,7 @@
  * what=pingpong: 8 bytes there and back
  * what=rate: `window` messages of 8 bytes, and one back
  * what=stream: a message of `bytes`; the ranks take turns of some progress calls each until it is there
+ * what=idle: progress calls that find nothing
  * Two ranks of one host. iterations=N (100), window=N (64), bytes=N (1048576), pause=N (0): microseconds
  * before each step, in which a device that works by itself gets done
  * Time stands nearly still in the steps: what a message costs must not depend on the speed of a machine or of
@@ -124,11 +125,13 @@ static void receive_all(char (*bytes)[8], int count)
 }
 
 typedef struct work {
+    int idle;   /* nothing: progress calls */
     int stream; /* long messages, else windows of small ones */
     int window, bytes;
     int step;  /* the next one */
     int count; /* of messages streamed */
     char *buffer;
+    MPI_Request request; /* of what is idle */
 } work_t;
 
 /* A window of small messages in one step, the answer in another. */
@@ -177,10 +180,20 @@ static void stream_one(work_t *w)
     } while (atomic_load(&shared->over) < n);
 }
 
+/* One progress call, for a message that comes in the last step. */
+static void idle_one(work_t *w)
+{
+    int done = 0;
+
+    MPI_Test(&w->request, &done, MPI_STATUS_IGNORE);
+}
+
 static void do_work(work_t *w, int iterations)
 {
     for (int i = 0; i < iterations; i++) {
-        if (w->stream) {
+        if (w->idle) {
+            idle_one(w);
+        } else if (w->stream) {
             stream_one(w);
         } else {
             exchange(w);
@@ -213,6 +226,7 @@ int main(int argc, char **argv)
     const int iterations = (int) arg(argc, argv, "iterations", 100);
     const char *what = arg_text(argc, argv, "what", "pingpong");
     work_t w = {
+        .idle = 0 == strcmp(what, "idle"),
         .stream = 0 == strcmp(what, "stream"),
         .window = 0 == strcmp(what, "rate") ? (int) arg(argc, argv, "window", 64) : 1,
         .bytes = (int) arg(argc, argv, "bytes", 1 << 20),
@@ -225,11 +239,21 @@ int main(int argc, char **argv)
     memset(w.buffer, 1, (size_t) w.bytes);
     share_memory();
     stop_clock(1);
+    if (w.idle) {
+        exchange(&w); /* connects */
+        MPI_Irecv(w.buffer, 1, MPI_BYTE, 1 - rank, 2, MPI_COMM_WORLD, &w.request);
+    }
     do_work(&w, WARMUP);
     count_verbs(1);
     counted(&w, iterations);
     count_verbs(0);
     stop_clock(0);
+    if (w.idle) { /* neither finds what the other sends now */
+        step_done();
+        wait_for_step(w.step + 2);
+        MPI_Send(w.buffer, 1, MPI_BYTE, 1 - rank, 2, MPI_COMM_WORLD);
+        MPI_Wait(&w.request, MPI_STATUS_IGNORE);
+    }
     free(w.buffer);
     MPI_Win_free(&memory_window);
     finish();

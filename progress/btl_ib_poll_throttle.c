@@ -41,11 +41,6 @@ bool btl_ib_poll_throttle_count(btl_ib_poll_throttle_t *throttle, uint64_t now)
 void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle, uint64_t now, bool arrived,
                                  bool busy)
 {
-    const int early = LOAD(after_clock) > 0 ? LOAD(after_clock) : 0; /* calls that were not made */
-    const uint32_t calls =
-        throttle->interval > (uint32_t) early ? throttle->interval - (uint32_t) early : 1;
-    const uint64_t us = now - LOAD(polled_at);
-    const uint64_t in_period = us > 0 ? (uint64_t) calls * BTL_IB_POLL_PERIOD / us : UINT32_MAX;
     uint32_t limit = BTL_IB_POLL_CALLS_IDLE;
 
     if (arrived) {
@@ -54,6 +49,11 @@ void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle, uint64_t now,
     if (throttle->alone || arrived) {
         throttle->interval = 1;
     } else {
+        const int early = LOAD(after_clock) > 0 ? LOAD(after_clock) : 0; /* calls not made */
+        const uint32_t calls =
+            throttle->interval > (uint32_t) early ? throttle->interval - (uint32_t) early : 1;
+        const uint64_t us = now - LOAD(polled_at);
+        const uint64_t in_period = us > 0 ? (uint64_t) calls * BTL_IB_POLL_PERIOD / us : UINT32_MAX;
         if (busy) {
             limit = BTL_IB_POLL_CALLS_BUSY;
         } else if (now - throttle->arrived_at < BTL_IB_POLL_RECENT) {

@@ -333,11 +333,15 @@ static int udp_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int 
 static int udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
-    const int errors = btl_ib_udp_errors_take(&udp->errors, events, max);
+    const int errors =
+        btl_ib_udp_errors_any(&udp->errors) ? btl_ib_udp_errors_take(&udp->errors, events, max) : 0;
 
     if (udp->rx.pending_count == 0 && errors == 0) {
         btl_ib_udp_poll_sockets(&udp->poll, &udp->sockets, &udp->rx, &udp->errors);
         t->overflows = udp->rx.overflows;
+        if (udp->rx.pending_count == 0) {
+            return 0;
+        }
     }
     return errors + btl_ib_udp_recv_events(&udp->rx, &udp->peers, events + errors, max - errors);
 }

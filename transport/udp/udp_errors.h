@@ -60,7 +60,13 @@ static inline void btl_ib_udp_errors_called(btl_ib_udp_errors_t *errors, int err
 bool btl_ib_udp_errors_read(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socket,
                             btl_ib_addr_t sent);
 
-/* Hand events up. Returns how many. */
+/* Are there events to hand up? */
+static inline bool btl_ib_udp_errors_any(const btl_ib_udp_errors_t *errors)
+{
+    return errors->count > 0 || errors->closed != 0;
+}
+
+/* Hand them up. Returns how many. */
 int btl_ib_udp_errors_take(btl_ib_udp_errors_t *errors, btl_ib_event_t *events, int max);
 
 /* As in btl_ib_transport_ops_t. */

@@ -208,26 +208,44 @@ static int receive(int fd, uint32_t batch, btl_ib_udp_recv_call_t *call)
     return len < 0 ? -1 : 1;
 }
 
-/* Receive once from a socket, while nothing is pending. Returns whether there was something. */
+/* Buffers for a call, at most `wanted`. Returns how many there are. */
+__attribute__((noinline)) static uint32_t furnish_all(btl_ib_udp_rx_t *rx, uint32_t wanted)
+{
+    uint32_t batch = 0;
+
+    while (batch < wanted && (rx->call.buffer[batch] != NULL || furnish(rx, batch))) {
+        batch++;
+    }
+    return batch;
+}
+
+/* A call failed, mostly because there was nothing. */
+__attribute__((noinline)) static void failed(const btl_ib_udp_socket_t *socket, int error,
+                                             btl_ib_udp_errors_t *errors)
+{
+    if (error != EAGAIN && error != EWOULDBLOCK && error != EINTR) {
+        btl_ib_udp_errors_called(errors, error);
+        (void) btl_ib_udp_errors_read(errors, socket, BTL_IB_ADDR_UNKNOWN);
+    }
+}
+
+/* Receive once from a socket, while nothing is pending. Returns whether there was something. Most
+ * calls find nothing, with a buffer ready that the last one left. */
 static bool udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
                      btl_ib_udp_errors_t *errors)
 {
     const btl_ib_udp_socket_t *socket = &sockets->socket[index];
-    uint32_t *wanted = &rx->batch[index];
+    const uint32_t wanted = rx->batch[index] > 1 ? rx->batch[index] : 1;
+    const uint32_t batch = wanted == 1 && rx->call.buffer[0] != NULL ? 1 : furnish_all(rx, wanted);
+    const int got = batch == 0 ? 0 : receive(socket->fd, batch, &rx->call);
     uint32_t bytes = 0;
-    uint32_t batch = 0;
 
-    while (batch < (*wanted > 1 ? *wanted : 1)
-           && (rx->call.buffer[batch] != NULL || furnish(rx, batch))) {
-        batch++;
-    }
-    int got = batch == 0 ? 0 : receive(socket->fd, batch, &rx->call);
-    if (got < 0) {
-        if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-            btl_ib_udp_errors_called(errors, errno);
-            (void) btl_ib_udp_errors_read(errors, socket, BTL_IB_ADDR_UNKNOWN);
+    if (got <= 0) {
+        rx->batch[index] = 1;
+        if (got < 0) {
+            failed(socket, errno, errors);
         }
-        got = 0;
+        return false;
     }
     for (int i = 0; i < got; i++) {
         btl_ib_udp_buffer_t *buffer = rx->call.buffer[i];
@@ -237,11 +255,11 @@ static bool udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, u
     }
     /* Short messages that come faster than one a call: ask for more of them at a time. */
     if (got < (int) batch || bytes > batch * SHORT) {
-        *wanted = 1;
+        rx->batch[index] = 1;
     } else if (batch < BTL_IB_UDP_RECV_BATCH) {
-        *wanted = 2 * batch;
+        rx->batch[index] = 2 * batch;
     }
-    return got > 0;
+    return true;
 }
 
 /* ---- events ---- */
@@ -422,17 +440,12 @@ static uint64_t now_ns(void)
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
-/* There was nothing in `empty`: look at all others, unless that was done a moment ago. The wait
+/* There was nothing in `empty` at `now`: look at all others. The wait until the next sweep
  * follows from what a sweep takes: what comes to the socket that is waited for is late by an eighth
  * of a sweep at most. */
-static void sweep(const looker_t *l, uint32_t empty)
+__attribute__((noinline)) static void sweep(const looker_t *l, uint32_t empty, uint64_t now)
 {
     btl_ib_udp_poll_t *poll = l->poll;
-    const uint64_t now = now_ns();
-
-    if (now < poll->swept_at + poll->sweep_wait) {
-        return;
-    }
     const bool epoll = l->sockets->epoll_fd >= 0 && l->sockets->count > FEW;
     if (epoll ? look_at_named(l) : look_at_each(l, empty)) {
         poll->in_vain = 0;
@@ -471,7 +484,10 @@ static void look_in_turn(const looker_t *l)
         found = found || (index != 0 && look(l, 0));
     }
     if (!found) {
-        sweep(l, index);
+        const uint64_t now = now_ns();
+        if (now >= poll->swept_at + poll->sweep_wait) {
+            sweep(l, index, now);
+        }
     }
 }
 

@@ -103,6 +103,28 @@ static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
     return btl_ib_clip_u32(room, config->depth_total - counted(engine));
 }
 
+/* Does nothing stop one more segment of a channel? False may be too strict. */
+static inline bool is_clear(const btl_ib_conn_t *conn, uint32_t channel)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
+
+    return conn->validation.valid && room_there(conn, channel) > 0
+           && window->next - window->first < engine->config.window_max
+           && conn->sentmap.in_flight < conn->cc.window && conn->cc.pace == 0
+           && btl_ib_list_empty(&engine->starved) && !btl_ib_limits_full(engine);
+}
+
+btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, uint32_t channel)
+{
+    btl_ib_verdict_t verdict = BTL_IB_GO;
+
+    if (!is_clear(conn, channel)) {
+        (void) btl_ib_limits_room(conn, channel, &verdict);
+    }
+    return verdict;
+}
+
 uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdict_t *verdict)
 {
     if (!conn->validation.valid && btl_ib_validation_waits(conn)) {

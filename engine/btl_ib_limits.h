@@ -31,13 +31,7 @@ uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_
 bool btl_ib_limits_full(const btl_ib_engine_t *engine);
 
 /* May a new segment leave on a channel? */
-static inline btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, uint32_t channel)
-{
-    btl_ib_verdict_t verdict;
-
-    (void) btl_ib_limits_room(conn, channel, &verdict);
-    return verdict;
-}
+btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, uint32_t channel);
 
 /* May what was lost on a channel leave again, behind `count` others? */
 bool btl_ib_limits_again(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count);

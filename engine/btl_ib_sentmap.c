@@ -308,7 +308,8 @@ static void notice_silence(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    if (conn->sentmap.in_flight > 0) {
+    if (conn->sentmap.in_flight > 0
+        || engine->clock.now <= conn->recovery.probe_base + SILENCE_LEAST) {
         return;
     }
     uint64_t timeout = btl_ib_rtt_timeout(&conn->recovery.rtt, engine->config.rto_initial);

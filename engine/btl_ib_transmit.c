@@ -51,8 +51,8 @@ enum {
 
 /* What the headers of a batch have in common, whether of first or later copies: all that depends on
  * the present moment. `acks`: they acknowledge `ack_channel`. */
-static btl_ib_wire_header_t common_header(const btl_ib_conn_t *conn, bool acks,
-                                          uint32_t ack_channel)
+static inline void common_header(const btl_ib_conn_t *conn, bool acks, uint32_t ack_channel,
+                                 btl_ib_wire_header_t *to)
 {
     const btl_ib_rx_channel_t *rx = &conn->rx[ack_channel];
     uint64_t now = conn->engine->clock.now;
@@ -83,17 +83,15 @@ static btl_ib_wire_header_t common_header(const btl_ib_conn_t *conn, bool acks,
         header.away =
             BTL_IB_LE16(conn->ack.echo_away < UINT16_MAX ? conn->ack.echo_away : UINT16_MAX);
     }
-    return header;
+    *to = header;
 }
 
-static void stamp(const btl_ib_wire_header_t *common, btl_ib_segment_t *segment)
+/* Add what its segment says to a header that has what is common. */
+static inline void stamp(btl_ib_wire_header_t *header, const btl_ib_segment_t *segment)
 {
-    btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;
-
-    *header = *common;
-    header->version_type = common->version_type | segment->type;
-    header->flags = common->flags | segment->flags;
-    header->channels = common->channels | segment->channel;
+    header->version_type |= segment->type;
+    header->flags |= segment->flags;
+    header->channels |= segment->channel;
     header->tag = segment->tag;
     header->seq = BTL_IB_LE32(segment->seq);
     header->length = BTL_IB_LE16(segment->size + segment->outside - sizeof(*header));
@@ -177,7 +175,9 @@ static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *se
     if (plain == NULL) {
         return NULL;
     }
-    stamp(common, plain);
+    btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) plain->wire;
+    *header = *common;
+    stamp(header, plain);
     btl_ib_segment_t *wire = protect(conn, plain);
     if (wire != NULL) {
         fill_tx(conn, plain, wire, tx);
@@ -278,9 +278,30 @@ static void note_no_buffers(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
     }
 }
 
+/* The transport did not take a datagram. Returns whether that counts as a loss: if the error does
+ * not say "not now". The segment is sent again then, and if that never helps, the silence limit
+ * applies. */
+__attribute__((noinline)) static bool lose_untaken(btl_ib_conn_t *conn, const btl_ib_tx_t *tx,
+                                                   const btl_ib_segment_t *segment, int error)
+{
+    if (is_for_now(conn, segment, error)) {
+        if (error == ENOBUFS) {
+            note_no_buffers(conn, segment);
+        }
+        conn->engine->count.blocked_transport++;
+        return false;
+    }
+    BTL_IB_LOG(conn->engine, 10, "peer %u.%u: %s cannot send %u bytes: %s",
+               BTL_IB_NAME_ARGS(conn->identity.name), conn->route.via->transport->name, tx->size,
+               strerror(error));
+    if (error != EMSGSIZE && btl_ib_rail_usable(conn->route.via)) {
+        btl_ib_validation_unsent(conn, error);
+    }
+    return true;
+}
+
 /* Hand a batch to the transport. Returns how many datagrams left, and in *taken how many of them
- * the transport took. An error that does not say "not now" counts as a loss: the segment is sent
- * again, and if that never helps, the silence limit applies. */
+ * the transport took. */
 static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
                           btl_ib_segment_t *const *segments, int *taken)
 {
@@ -299,21 +320,8 @@ static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
         for (*taken += now; now > 0; now--, done++) {
             left(conn, batch, done, segments[done], true);
         }
-        if (done == batch->count) {
+        if (done == batch->count || !lose_untaken(conn, &batch->tx[done], segments[done], error)) {
             break;
-        }
-        if (is_for_now(conn, segments[done], error)) {
-            if (error == ENOBUFS) {
-                note_no_buffers(conn, segments[done]);
-            }
-            conn->engine->count.blocked_transport++;
-            break;
-        }
-        BTL_IB_LOG(conn->engine, 10, "peer %u.%u: %s cannot send %u bytes: %s",
-                   BTL_IB_NAME_ARGS(conn->identity.name), transport->name, batch->tx[done].size,
-                   strerror(error));
-        if (error != EMSGSIZE && btl_ib_rail_usable(conn->route.via)) {
-            btl_ib_validation_unsent(conn, error);
         }
         left(conn, batch, done, segments[done], false);
         done++;
@@ -321,14 +329,72 @@ static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
     return done;
 }
 
+/* Datagrams left, some of which the transport took. */
+static inline void note_left(btl_ib_conn_t *conn, bool taken, bool acks, uint32_t ack_channel)
+{
+    btl_ib_identity_contacted(conn);
+    if (!taken) {
+        return;
+    }
+    btl_ib_validation_sent(conn);
+    btl_ib_ack_tx_no_tag_told(conn);
+    if (acks) {
+        btl_ib_ack_tx_left(conn, ack_channel);
+    }
+}
+
+/* Does it leave as it is, from where it is: no guard adds to it, no transport reads it, it was made
+ * for the rail by which it goes, and is no bulk, for which there are lanes? */
+static inline bool is_simple(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    return segment->outside == 0 && !segment->busy && segment->pool == &conn->route.via->pool
+           && !btl_ib_segment_is_bulk(segment) && !(segment->flags & BTL_IB_FLAG_CONNECT)
+           && engine->guard.ops->trailer == 0 && engine->trace == NULL && btl_ib_route_is_own(conn)
+           && btl_ib_route_leads(conn);
+}
+
+/* The same as transmit_batch() of one simple segment, as most short messages are. */
+static int transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    const uint32_t ack_channel = btl_ib_ack_tx_pick(conn);
+    const bool acks = segment->type != BTL_IB_TYPE_ACK && conn->identity.bound;
+    btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;
+    btl_ib_transport_t *transport = conn->route.via->transport;
+    btl_ib_tx_t *tx = &conn->engine->datagrams.tx[0];
+    int error = ENETDOWN;
+
+    common_header(conn, acks, ack_channel, header);
+    stamp(header, segment);
+    tx->to = conn->route.to;
+    tx->niov = 1;
+    tx->size = segment->size;
+    tx->iov[0] = (struct iovec){.iov_base = segment->wire, .iov_len = segment->size};
+    tx->mem = segment->mem;
+    tx->context = segment;
+    tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->channel;
+    tx->bulk = false;
+    const bool taken = transport->ops->send(transport, tx, 1, &error) > 0;
+    if (!taken && !lose_untaken(conn, tx, segment, error)) {
+        return 0;
+    }
+    conn->engine->count.sent_datagrams += taken;
+    conn->route.via->count.sent_datagrams += taken;
+    btl_ib_pool_given(segment, taken && tx->size > transport->attr.inline_size);
+    note_left(conn, taken, acks, ack_channel);
+    return 1;
+}
+
 static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
     uint32_t ack_channel = btl_ib_ack_tx_pick(conn);
     bool acks = segments[0]->type != BTL_IB_TYPE_ACK && conn->identity.bound;
-    btl_ib_wire_header_t common = common_header(conn, acks, ack_channel);
     btl_ib_datagrams_t *batch = &conn->engine->datagrams;
+    btl_ib_wire_header_t common;
     int taken;
 
+    common_header(conn, acks, ack_channel, &common);
     /* Bulk leaves by its own lane only in latency mode: without it the common lane is faster,
      * because it is polled anyway. It changes back when all bulk has arrived, so that none
      * overtakes what was sent before it. */
@@ -345,14 +411,7 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
         }
     }
     if (done > 0) {
-        btl_ib_identity_contacted(conn);
-    }
-    if (taken > 0) {
-        btl_ib_validation_sent(conn);
-        btl_ib_ack_tx_no_tag_told(conn);
-        if (acks) {
-            btl_ib_ack_tx_left(conn, ack_channel);
-        }
+        note_left(conn, taken > 0, acks, ack_channel);
     }
     return done;
 }
@@ -438,7 +497,8 @@ int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int 
     int done = 0;
 
     if (!conn->pmtud.parts) {
-        return transmit_batch(conn, segments, count);
+        return count == 1 && is_simple(conn, segments[0]) ? transmit_simple(conn, segments[0])
+                                                          : transmit_batch(conn, segments, count);
     }
     while (done < count) {
         int batch = 0;

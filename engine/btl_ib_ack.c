@@ -14,6 +14,7 @@
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- accepting a sequence, and what is due for it ---- */
@@ -562,6 +563,26 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
                           &conn->rail->queues.q[view->channel], count, rx->window.above > 0);
     }
     ack_tx_accepted(conn, view, now);
+}
+
+void btl_ib_accept_next(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_rx_channel_t *rx = &conn->rx[view->channel];
+
+    assert(rx->window.above == 0 && view->seq == rx->window.next);
+    rx->ack.run = view->seq;
+    btl_ib_rx_window_advance(&rx->window, 1);
+    engine->count.received_segments++;
+    engine->count.received_bytes += view->size;
+    conn->count.received_bytes += view->size;
+    rx->accept.received++;
+    btl_ib_conn_active(conn);
+    if (is_per_peer(conn, view->channel)) {
+        btl_ib_credit_use(&rx->credit, &conn->rail->credit[view->channel],
+                          &conn->rail->queues.q[view->channel], 1, false);
+    }
+    ack_tx_accepted(conn, view, false);
 }
 
 void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)

@@ -69,6 +69,10 @@ bool btl_ib_accept_room(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 /* Accept a sequence for which there is room, and those of the burst that it begins. */
 void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
+/* The same of one DATA segment that is the next of its channel, where nothing is ahead of a gap, no
+ * segment came in parts, and which is no retransmission. It needs no room. */
+void btl_ib_accept_next(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
 /* Accept a SKIP: the idle peer gives up the sequences that end with this one. It is no traffic, and
  * uses no buffer. */
 void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view);

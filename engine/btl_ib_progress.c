@@ -180,7 +180,7 @@ __attribute__((noinline)) static int handle_batch(btl_ib_rail_t *rail, const btl
     handle_events(rail, events, count, &polled);
     engine->polled.in_hand = !outer;
     const int received = repost(rail, events, count);
-    if (received > 0 && !engine->turn.async) {
+    if (received > 0 && !engine->turn.async && !btl_ib_list_empty(&engine->events)) {
         btl_ib_completion_callbacks(engine);
     }
     return received;
@@ -538,7 +538,9 @@ static void finish_turn(btl_ib_engine_t *engine, int received)
     if (!btl_ib_list_empty(&engine->zcopy.sent)) {
         release_senders(engine);
     }
-    btl_ib_completion_callbacks(engine);
+    if (!btl_ib_list_empty(&engine->events)) {
+        btl_ib_completion_callbacks(engine);
+    }
     if (!btl_ib_list_empty(&engine->refused)) {
         btl_ib_rnr_turn(engine);
     }

@@ -407,7 +407,11 @@ btl_ib_wire_error_t btl_ib_wire_parse(uint8_t *data, uint32_t size, btl_ib_view_
     if (error == BTL_IB_WIRE_OK && (view->flags & BTL_IB_FLAG_CONNECT)) {
         error = parse_connect(view);
     }
-    return error == BTL_IB_WIRE_OK ? parse_body(view) : error;
+    if (error != BTL_IB_WIRE_OK
+        || view->type == BTL_IB_TYPE_DATA) { /* whose body may be anything */
+        return error;
+    }
+    return parse_body(view);
 }
 
 bool btl_ib_wire_next_block(const btl_ib_view_t *view, uint32_t *offset, btl_ib_ack_block_t *block)

@@ -294,9 +294,8 @@ static int poll_rail(btl_ib_rail_t *rail, int left, int polled)
     return datagrams;
 }
 
-/* Poll rails in rotation, so that one that is flooded does not starve the others. Of the first,
- * `polled` events are in hand already. */
-static int poll_rails(btl_ib_engine_t *engine, int burst, int polled)
+/* Poll rails in rotation, so that one that is flooded does not starve the others. */
+static int poll_rails(btl_ib_engine_t *engine, int burst)
 {
     const bool standby = engine->clock.now >= engine->turn.tick_at && tick(engine);
     const uint32_t count = engine->rail_count;
@@ -310,9 +309,8 @@ static int poll_rails(btl_ib_engine_t *engine, int burst, int polled)
         btl_ib_rail_t *rail = engine->rails[next];
         next = next + 1 < count ? next + 1 : 0;
         if (!rail->use.stands_by || standby) {
-            datagrams += poll_rail(rail, burst - datagrams, polled);
+            datagrams += poll_rail(rail, burst - datagrams, 0);
         }
-        polled = 0;
     }
     return datagrams;
 }
@@ -555,21 +553,25 @@ static void finish_turn(btl_ib_engine_t *engine, int received)
     }
 }
 
-/* A turn of the application's own. `polled` events of the first rail are in hand already. */
+/* A turn of the application's own. If it had nothing to do but to receive, `polled` events of the
+ * only rail are in hand already; else 0. */
 __attribute__((noinline)) static int turn(btl_ib_engine_t *engine, int burst, int polled)
 {
     const uint32_t finished = engine->completion.finished;
     uint32_t late = 0;
 
     btl_ib_engine_enter(engine);
-    if (has_deferred_work(engine)) {
+    if (polled == 0 && has_deferred_work(engine)) {
         late = do_deferred_work(engine);
     }
-    /* its receiver may be idle, and what is received now need not wait for it */
-    release_coalesced(engine);
+    if (polled == 0) {
+        /* its receiver may be idle, and what is received now need not wait for it */
+        release_coalesced(engine);
+    }
     const uint64_t messages = engine->count.received_messages;
     const uint64_t bytes = engine->count.received_bytes;
-    const int received = poll_rails(engine, burst, polled);
+    const int received =
+        polled > 0 ? poll_rail(engine->rails[0], burst, polled) : poll_rails(engine, burst);
     btl_ib_latency_turn(engine, messages, bytes);
     finish_turn(engine, received);
     late += engine->completion.finished - finished;
@@ -585,11 +587,11 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     begin_turn(engine, now);
     if (burst > 0 && is_quiet(engine)) {
         btl_ib_rail_t *rail = engine->rails[0];
+        engine->turn.more = false;
         polled = rail->transport->ops->poll(rail->transport, engine->polled.events,
                                             batch_max(engine, burst));
         if (polled == 0) {
             note_empty(rail);
-            engine->turn.more = false;
             engine->turn.idle_calls++;
             btl_ib_latency_release_bulk(&engine->latency);
             return 0;
@@ -605,7 +607,7 @@ int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burs
     engine->turn.async = true;
     btl_ib_latency_release_bulk(&engine->latency);
     engine->count.async_turns++;
-    int received = poll_rails(engine, burst, 0);
+    int received = poll_rails(engine, burst);
     if (!has_more_to_receive(engine, received)) {
         evict(engine);
     }

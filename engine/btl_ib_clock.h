@@ -15,7 +15,8 @@
 /*
  * The engine's time, in us. It advances only when a caller passes the time. `awake` counts the time
  * in which this process could listen: of a long pause between two turns only a part counts. So
- * silence of peers is not measured while this process did not poll.
+ * silence of peers is not measured while this process did not poll. `ran` is what this process has
+ * surely run for: where it waits for a processor between any two turns, so do its peers' answers.
  */
 
 typedef struct btl_ib_clock {
@@ -23,6 +24,7 @@ typedef struct btl_ib_clock {
     uint64_t
         turned_at;  /* us: the last progress call, of the application or of the progress thread */
     uint64_t awake; /* us, starts at 1: advances in turns only, not for a long pause */
+    uint64_t ran;   /* the same, but for a pause of any length at most BTL_IB_CLOCK_SLICE */
     uint32_t turns; /* number of these calls; wraps */
     uint32_t gap;   /* us between this turn and the one before */
 } btl_ib_clock_t;
@@ -30,10 +32,15 @@ typedef struct btl_ib_clock {
 /* us: the longest part of a pause between two turns that counts in `awake`. */
 #define BTL_IB_CLOCK_LONG_PAUSE 1000000u
 
+/* us: the longest part of one that counts in `ran`: a process that waits in progress polls more
+ * often, unless others have the processor. */
+#define BTL_IB_CLOCK_SLICE 10000u
+
 /* Nothing has happened yet; all is zero. */
 static inline void btl_ib_clock_init(btl_ib_clock_t *clock)
 {
     clock->awake = 1;
+    clock->ran = 1;
 }
 
 /* Take `now` from a caller. Time never goes back. */
@@ -61,6 +68,9 @@ static inline void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now)
     const uint64_t away = now > clock->turned_at ? now - clock->turned_at : 0;
 
     clock->turns++;
+    if (clock->turned_at != 0) {
+        clock->ran += away < BTL_IB_CLOCK_SLICE ? away : BTL_IB_CLOCK_SLICE;
+    }
     clock->awake = btl_ib_clock_awake_at(clock, now);
     clock->gap = away < UINT32_MAX ? (uint32_t) away : UINT32_MAX;
     clock->turned_at += away;

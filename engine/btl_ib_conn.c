@@ -606,8 +606,8 @@ static bool is_kept(const btl_ib_backlog_t *unidentified, const btl_ib_arrival_t
     const btl_ib_wire_header_t *header = (const btl_ib_wire_header_t *) (void *) arrival->data;
 
     BTL_IB_LIST_FOREACH (const btl_ib_backlog_entry_t, stored, &unidentified->messages, link) {
-        const btl_ib_wire_header_t *kept =
-            (const btl_ib_wire_header_t *) (const void *) stored->data;
+        const btl_ib_first_contact_t *contact = (const void *) stored->data;
+        const btl_ib_wire_header_t *kept = (const void *) contact->datagram;
         if (kept->token == header->token && kept->seq == header->seq
             && kept->version_type == header->version_type && kept->channels == header->channels) {
             return true;
@@ -620,17 +620,23 @@ bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
     btl_ib_engine_t *engine = rail->engine;
     btl_ib_backlog_t *unidentified = &engine->unidentified;
+    const btl_ib_transport_t *transport = rail->transport;
     const uint32_t size = arrival->size + engine->guard.ops->trailer;
     btl_ib_backlog_entry_t *stored =
         is_kept(unidentified, arrival)
             ? NULL
-            : btl_ib_backlog_get(unidentified, NULL, (uint8_t) rail->index, size);
+            : btl_ib_backlog_get(unidentified, NULL, (uint8_t) rail->index,
+                                 (uint32_t) sizeof(btl_ib_first_contact_t) + size);
 
     if (stored == NULL) {
         engine->count.dropped_lookup++;
         return btl_ib_admission_take_response(engine);
     }
-    memcpy(stored->data, arrival->data, size);
+    btl_ib_first_contact_t *contact = (void *) stored->data;
+    contact->source_len = transport->ops->source != NULL && arrival->event->buffer != NULL
+                              ? transport->ops->source(transport, arrival->event, contact->source)
+                              : 0;
+    memcpy(contact->datagram, arrival->data, size);
     btl_ib_backlog_add(unidentified, stored);
     engine->count.received_unidentified++;
     return true; /* a first contact is answered, whatever the limit */

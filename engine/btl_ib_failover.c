@@ -344,7 +344,9 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
     const uint64_t since = conn->recovery.silent_since;
     const uint64_t silence = conn->engine->clock.awake - since;
 
-    if (conn->recovery.unheard >= ASK_SOON && silence >= TRY_AFTER) {
+    const bool put_off = !btl_ib_list_empty(&conn->recovery.in_line);
+
+    if ((conn->recovery.unheard >= ASK_SOON || put_off) && silence >= TRY_AFTER) {
         failover_try(conn);
     }
     if (!btl_ib_validation_is_valid(conn)) {

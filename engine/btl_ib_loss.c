@@ -187,6 +187,49 @@ void btl_ib_recovery_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segmen
     }
 }
 
+/* ---- the budget of copies for peers that never answered ---- */
+
+enum {
+    RETRY_SHARE = 8,    /* one copy for so many acknowledged segments, */
+    RETRY_EACH = 50000, /* and for so many us */
+    RETRIES_FEW = 4,    /* copies saved by time, at most: what one silent peer needs, or a few */
+    RETRIES_MAX = 16,   /* saved at most */
+};
+
+void btl_ib_retry_budget_init(btl_ib_retry_budget_t *budget)
+{
+    btl_ib_list_init(&budget->waiting);
+    budget->left = RETRIES_FEW * RETRY_SHARE;
+}
+
+/* Add shares of a copy, as long as there are at most so many copies then. */
+static void fill_budget(btl_ib_retry_budget_t *budget, uint64_t shares, uint32_t copies)
+{
+    const uint32_t most = copies * RETRY_SHARE;
+
+    if (budget->left < most) {
+        const uint32_t room = most - budget->left;
+        budget->left += shares < room ? (uint32_t) shares : room;
+    }
+}
+
+/* Take one copy from it. False: it is empty. */
+static bool take_copy(btl_ib_engine_t *engine)
+{
+    btl_ib_retry_budget_t *budget = &engine->retries;
+    const uint64_t copies = (engine->clock.now - budget->filled_at) / RETRY_EACH;
+
+    fill_budget(budget, copies * RETRY_SHARE, RETRIES_FEW);
+    budget->filled_at += copies * RETRY_EACH;
+    if (budget->left < RETRY_SHARE) {
+        return false;
+    }
+    budget->left -= RETRY_SHARE;
+    return true;
+}
+
+/* ---- what was acknowledged ---- */
+
 void btl_ib_recovery_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
 {
     const uint32_t sample = conn->recovery.sample;
@@ -201,6 +244,7 @@ void btl_ib_recovery_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
     };
     conn->recovery.no_tag_at = 0;
     conn->cc.ops->acked(&conn->cc, &ack);
+    fill_budget(&conn->engine->retries, count, RETRIES_MAX);
     btl_ib_pacer_forgive(&conn->pacer, &conn->cc, &conn->engine->hotel, conn->engine->clock.now);
 }
 
@@ -419,6 +463,11 @@ static uint64_t patience(const btl_ib_conn_t *conn)
     if (conn->recovery.half_probed) {
         return REST_AFTER;
     }
+    if (conn->recovery.responded && !conn->identity.peer_knows) {
+        const uint32_t probes = conn->recovery.probes;
+        return (uint64_t) config->rto_max
+               << (probes < RELIABLE_DOUBLINGS ? probes : RELIABLE_DOUBLINGS);
+    }
     const uint64_t timeout = (uint64_t) btl_ib_rtt_timeout(&conn->recovery.rtt, config->rto_initial)
                              + conn->identity.peer_ack_delay;
     if (conn->recovery.doubtful) {
@@ -467,6 +516,54 @@ void btl_ib_recovery_arm(btl_ib_conn_t *conn)
     if (!btl_ib_hotel_staying(guest) || due < guest->due) {
         btl_ib_hotel_check_in(&conn->engine->hotel, guest, due);
     }
+}
+
+/* ---- the line of those that found the budget empty ---- */
+
+/* The first probe that nothing answers yet is due, or leaves. */
+static void begin_silence(btl_ib_recovery_t *recovery, const btl_ib_clock_t *clock)
+{
+    if (recovery->unheard == 0) {
+        recovery->silent_since = clock->awake;
+        recovery->asked_at = clock->now;
+    }
+}
+
+bool btl_ib_retry_take(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_list_t *in_line = &conn->recovery.in_line;
+
+    if (conn->identity.peer_knows
+        || (btl_ib_list_empty(&engine->retries.waiting) && take_copy(engine))) {
+        return true;
+    }
+    if (btl_ib_list_empty(in_line)) {
+        btl_ib_list_push_tail(&engine->retries.waiting, in_line);
+        begin_silence(&conn->recovery, &engine->clock);
+    }
+    btl_ib_hotel_check_in(&engine->hotel, &conn->recovery.timer.guest,
+                          engine->clock.now + engine->config.rto_max);
+    return false;
+}
+
+btl_ib_conn_t *btl_ib_retry_next(btl_ib_engine_t *engine)
+{
+    btl_ib_list_t *first;
+
+    while ((first = btl_ib_list_first(&engine->retries.waiting)) != NULL) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(first, btl_ib_conn_t, recovery.in_line);
+        const bool due = btl_ib_conn_alive(conn) && !conn->identity.peer_knows && waits(conn)
+                         && engine->clock.now >= conn->recovery.probe_base + patience(conn);
+        if (due && !take_copy(engine)) {
+            return NULL;
+        }
+        btl_ib_list_remove(first);
+        if (due) {
+            return conn;
+        }
+    }
+    return NULL;
 }
 
 static uint64_t oldest_of(const btl_ib_list_t *segments, uint64_t since)
@@ -643,10 +740,7 @@ void btl_ib_recovery_probe_begins(btl_ib_conn_t *conn)
         btl_ib_pauses_judge(&recovery->pauses, recovery->probed > 0);
         recovery->probed = 0;
     }
-    if (recovery->unheard == 0) {
-        recovery->silent_since = conn->engine->clock.awake;
-        recovery->asked_at = conn->engine->clock.now;
-    }
+    begin_silence(recovery, &conn->engine->clock);
 }
 
 void btl_ib_recovery_probed_with_copy(btl_ib_conn_t *conn)
@@ -797,4 +891,5 @@ void btl_ib_recovery_answered(btl_ib_conn_t *conn)
 void btl_ib_recovery_init(btl_ib_conn_t *conn)
 {
     btl_ib_timer_init(&conn->recovery.timer, BTL_IB_TIMER_LOSS, conn);
+    btl_ib_list_init(&conn->recovery.in_line);
 }

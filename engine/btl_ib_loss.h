@@ -53,7 +53,30 @@ typedef struct btl_ib_recovery {
     bool rack_partly;       /* the peer may have received more than it has reported */
     bool half_probed;       /* the next probe continues what the last one began */
     bool doubtful;          /* the transport's connection ended; the peer was not heard since */
+    bool responded; /* the peer has what was sent in this incarnation, and will look at it later */
+    btl_ib_list_t in_line; /* of engine->retries.waiting */
 } btl_ib_recovery_t;
+
+/*
+ * What all connections together may ask peers again that have never answered. Each of them alone
+ * cannot know that it asks in vain; but where many are silent their hosts are busy, and copies make
+ * them busier. So there is one budget, as RPC systems have: a share of what is acknowledged, and a
+ * few copies a second. Connections that find it empty wait in line.
+ */
+typedef struct btl_ib_retry_budget {
+    btl_ib_list_t waiting; /* connections whose probe is due, by recovery.in_line */
+    uint64_t filled_at;    /* us */
+    uint32_t left;         /* in shares of a copy */
+} btl_ib_retry_budget_t;
+
+void btl_ib_retry_budget_init(btl_ib_retry_budget_t *budget);
+
+/* A probe of this connection is due. Take it from the budget. False: it waits in line, and its
+ * timer only looks whether the peer is dead. */
+bool btl_ib_retry_take(btl_ib_conn_t *conn);
+
+/* The next one in line, whose probe was taken from the budget; NULL: none, or that is empty. */
+btl_ib_conn_t *btl_ib_retry_next(btl_ib_engine_t *engine);
 
 /* ---- recovery ---- */
 
@@ -76,6 +99,8 @@ static inline void btl_ib_recovery_end(btl_ib_recovery_t *recovery)
 {
     recovery->blocked_since = 0;
     recovery->probed = 0;
+    recovery->responded = false;
+    btl_ib_list_remove(&recovery->in_line);
     btl_ib_recovery_begin_row(recovery);
 }
 
@@ -94,6 +119,7 @@ static inline void btl_ib_recovery_begin_route(btl_ib_recovery_t *recovery)
 static inline void btl_ib_recovery_moved(btl_ib_recovery_t *recovery, uint64_t now)
 {
     btl_ib_rtt_reset(&recovery->rtt);
+    recovery->responded = false;
     recovery->probe_base = now;
     btl_ib_recovery_begin_row(recovery);
 }
@@ -147,12 +173,17 @@ static inline void btl_ib_recovery_refusals_over(btl_ib_recovery_t *recovery)
     recovery->refused_since = 0;
 }
 
-/* The peer says that our datagrams arrive, but that it cannot accept the connection now. */
+/* The peer says that our datagrams arrive, but that it cannot accept the connection now. It keeps
+ * the first of them, as far as it has room: the next probe is a late one. */
 static inline void btl_ib_recovery_responded(btl_ib_recovery_t *recovery, uint64_t awake)
 {
     recovery->heard_at = awake;
     recovery->refused_since = 0;
     recovery->unheard = 0;
+    if (!recovery->responded && !recovery->half_probed) {
+        recovery->responded = true;
+        recovery->probes = 0;
+    }
 }
 
 /* The peer has a receiver for the tag of what it had refused. */

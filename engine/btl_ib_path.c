@@ -435,14 +435,14 @@ bool btl_ib_validation_expire(btl_ib_conn_t *conn)
     const btl_ib_engine_config_t *config = &engine->config;
 
     if (validation->asked_at == 0) {
-        validation->asked_at = engine->clock.awake;
+        validation->asked_at = engine->clock.ran;
     }
-    const uint64_t waited = engine->clock.awake - validation->asked_at;
+    const uint64_t waited = engine->clock.ran - validation->asked_at;
     if (waited < config->unanswered_after) {
         return false;
     }
     if (any(conn, is_answered)) {
-        validation->asked_at = engine->clock.awake; /* if that rail fails the wait begins again */
+        validation->asked_at = engine->clock.ran; /* if that rail fails the wait begins again */
         return false;
     }
     if (!validation->told) {

@@ -33,7 +33,7 @@ typedef struct btl_ib_validation {
     uint32_t net_error_ms; /* when */
     uint32_t questions;   /* unanswered probes by them, since another pair of rails was validated */
     uint64_t refused_at;  /* us: when refusals by them were last believed */
-    uint64_t asked_at;    /* awake: the first probe, if nothing had reached the peer */
+    uint64_t asked_at;    /* ran: the first probe, if nothing had reached the peer */
     uint64_t question_at; /* us: the last question that was no probe */
     uint64_t refused_row; /* us: first refusal by the present route since something got through */
     uint64_t unsent_since; /* awake: since then the transport took nothing for it; 0: it does */

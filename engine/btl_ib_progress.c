@@ -186,22 +186,38 @@ __attribute__((noinline)) static int handle_batch(btl_ib_rail_t *rail, const btl
     return received;
 }
 
+/* A first contact that was kept. Its sender's address holds while it is handled: that is known, or
+ * becomes known, if there is a connection. */
+static void receive_kept(btl_ib_rail_t *rail, btl_ib_backlog_entry_t *stored,
+                         const polled_t *polled)
+{
+    const btl_ib_transport_ops_t *ops = rail->transport->ops;
+    btl_ib_first_contact_t *contact = (void *) stored->data;
+    btl_ib_event_t event = {
+        .type = BTL_IB_EVENT_RECV,
+        .size = stored->size - (uint32_t) sizeof(*contact),
+        .from = BTL_IB_ADDR_UNKNOWN,
+        .data = contact->datagram,
+    };
+    const bool known =
+        contact->source_len > 0
+        && ops->addr_add(rail->transport, contact->source, contact->source_len, &event.from) == 0;
+
+    handle_events(rail, &event, 1, polled);
+    if (known) {
+        ops->addr_remove(rail->transport, event.from);
+    }
+}
+
 /* First contacts that the progress thread kept: now the runtime can be asked. One batch of them. */
 static void receive_unidentified(btl_ib_engine_t *engine)
 {
-    /* Their addresses become known with the first of them. */
     const polled_t polled = {.number = ++engine->turn.batches, .away = BTL_IB_AWAY_UNKNOWN};
     btl_ib_backlog_entry_t *stored;
 
     for (int i = 0;
          i < BTL_IB_BATCH && (stored = btl_ib_backlog_pop(&engine->unidentified)) != NULL; i++) {
-        const btl_ib_event_t event = {
-            .type = BTL_IB_EVENT_RECV,
-            .size = stored->size,
-            .from = BTL_IB_ADDR_UNKNOWN,
-            .data = stored->data,
-        };
-        handle_events(engine->rails[stored->tag], &event, 1, &polled);
+        receive_kept(engine->rails[stored->tag], stored, &polled);
         btl_ib_backlog_put(&engine->unidentified, stored);
     }
 }
@@ -353,10 +369,25 @@ static void loss_expired(btl_ib_conn_t *conn)
             return;
         }
     }
-    if (conn->recovery.half_probed || !btl_ib_failover_on_silence(conn)) {
+    const bool begun = conn->recovery.half_probed;
+    if (begun || !btl_ib_failover_on_silence(conn)) {
+        if (!begun && !btl_ib_retry_take(conn)) {
+            return;
+        }
         probe(conn);
     }
     btl_ib_recovery_arm(conn);
+}
+
+/* Connections that waited for the budget of copies ask their peers. */
+static void retry(btl_ib_engine_t *engine)
+{
+    btl_ib_conn_t *conn;
+
+    while ((conn = btl_ib_retry_next(engine)) != NULL) {
+        probe(conn);
+        btl_ib_recovery_arm(conn);
+    }
 }
 
 /* Not inlined, and neither is do_deferred_work(): with all that they call in it, the compiler keeps
@@ -412,6 +443,9 @@ static void evict(btl_ib_engine_t *engine)
             expired(guest);
         }
         btl_ib_hotel_end_evictions(&engine->hotel);
+    }
+    if (!btl_ib_list_empty(&engine->retries.waiting)) {
+        retry(engine);
     }
 }
 

@@ -269,6 +269,7 @@ struct btl_ib_engine {
     btl_ib_turn_t turn;
     btl_ib_latency_t latency;
     btl_ib_budget_t budget;
+    btl_ib_retry_budget_t retries;
     btl_ib_incarnations_t incarnations;
     btl_ib_admission_t admission;
     btl_ib_op_ids_t op_ids;

@@ -364,6 +364,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/named.h \
     tests/sim/named_command.c \
     tests/sim/named_contact.c \
+    tests/sim/named_crowd.c \
     tests/sim/named_direct.c \
     tests/sim/named_guard.c \
     tests/sim/named_failover.c \

@@ -245,6 +245,13 @@ void one_of_two_given_up(sim_t *sim);
 void partition_one_way(sim_t *sim);
 void no_tag(sim_t *sim);
 
+/* named_crowd.c */
+void crowd_16(sim_t *sim);
+void crowd_128(sim_t *sim);
+void crowd_1000(sim_t *sim);
+void contacts_lost(sim_t *sim);
+void starved_suspects_nobody(sim_t *sim);
+
 /* named_path.c */
 void hole(sim_t *sim);
 void hole_alone(sim_t *sim);

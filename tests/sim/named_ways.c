@@ -277,6 +277,14 @@ static void two_that_answer(sim_t *sim, bool answer)
     }
 }
 
+/* What nothing comes to polls all the same, as a process does that waits in MPI. */
+static void two_that_wait(sim_t *sim)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        sim->procs[i].idle_poll = SIM_MS(1);
+    }
+}
+
 static void must_be_told(sim_t *sim, uint32_t proc, uint32_t times, uint32_t heard)
 {
     const proc_t *by = &sim->procs[proc];
@@ -340,6 +348,7 @@ void contact_blocked(sim_t *sim)
     two_that_answer(sim, true);
     sim->drop = by_any_way;
     sim->death_ok = true;
+    two_that_wait(sim);
     run_start(sim);
     say(sim, 0, 1, 100, 1000);
     sim_run_until(sim, sim->now + SIM_MS(4900));
@@ -357,6 +366,7 @@ void contact_not_promised(sim_t *sim)
     two(sim);
     two_that_answer(sim, false);
     sim->drop = by_any_way;
+    two_that_wait(sim);
     run_start(sim);
     say(sim, 0, 1, 100, 1000);
     sim_run_until(sim, sim->now + SIM_S(200));
@@ -372,6 +382,7 @@ void contact_one_way(sim_t *sim)
     two_that_answer(sim, true);
     sim->drop = to_the_second;
     sim->death_ok = true;
+    two_that_wait(sim);
     run_start(sim);
     say(sim, 0, 1, 100, 1000);
     say(sim, 1, 0, 100, 1000);

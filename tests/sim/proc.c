@@ -357,6 +357,50 @@ uint64_t proc_busy(const proc_t *proc)
     return proc->busy_total > rest ? proc->busy_total - rest : 0;
 }
 
+/* ---- one processor for all ---- */
+
+static uint32_t common_divisor(uint32_t a, uint32_t b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+/* When a process has the processor in a round. Each round begins with another process. */
+static uint64_t turn_begins(const proc_t *proc, uint64_t round)
+{
+    const sim_t *sim = proc->sim;
+    const uint64_t first = mix64(sim->seed + round);
+    const uint64_t place =
+        ((uint64_t) proc->index * sim->stride + first % sim->nprocs) % sim->nprocs;
+
+    return sim->shared_at + (round * sim->nprocs + place) * sim->slice;
+}
+
+static void turn_ends(sim_t *sim, void *arg, uint64_t round)
+{
+    proc_t *proc = arg;
+    const uint64_t next = turn_begins(proc, round + 1);
+
+    if (sim->slice != 0) {
+        proc_compute(proc, next);
+        sim_at(sim, next + sim->slice, turn_ends, proc, round + 1);
+    }
+}
+
+void proc_share(sim_t *sim, uint64_t slice)
+{
+    sim->slice = slice;
+    sim->shared_at = sim->now;
+    sim->stride = (uint32_t) (mix64(sim->seed) % sim->nprocs);
+    while (common_divisor(sim->stride, sim->nprocs) != 1) {
+        sim->stride++;
+    }
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        const uint64_t begins = turn_begins(&sim->procs[i], 0);
+        proc_compute(&sim->procs[i], begins);
+        sim_at(sim, begins + slice, turn_ends, &sim->procs[i], 0);
+    }
+}
+
 /* ---- life ---- */
 
 link_t *proc_link(proc_t *proc, uint32_t peer, uint32_t rail)

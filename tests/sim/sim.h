@@ -517,6 +517,10 @@ struct sim {
     bool resting;        /* the burst at rest: the same */
     uint64_t tag_from;   /* ns: tag 200 has a receiver from then on */
     uint64_t down_time;  /* ns between two lives */
+    uint64_t
+        slice; /* ns that a process has the one processor for in its turn; 0: each has its own */
+    uint64_t shared_at;  /* ns: since then */
+    uint32_t stride;     /* between two processes that have it one after the other */
     uint64_t healed_at;  /* ns: no fault any more since; 0: not yet */
     wire_t *out, *in;    /* of each rail of each process, or NULL: no such links */
     wire_t core;         /* between all of them, if it has a rate */
@@ -694,6 +698,10 @@ void proc_stir(proc_t *proc);
 /* A process that waits has looked until just now and found nothing. */
 void proc_look(proc_t *proc);
 void proc_compute(proc_t *proc, uint64_t until);
+/* All processes share one processor from now on: each has it for `slice` ns in its turn, in an
+ * order of the seed's, whether it waits or not. Their threads, if they have some, are not held up by
+ * that. */
+void proc_share(sim_t *sim, uint64_t slice);
 /* A call up was made: fails if that is in a kick. */
 void proc_called(const proc_t *proc, const char *what);
 uint64_t proc_busy(const proc_t *proc);

@@ -86,7 +86,7 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "Give a peer up when it was silent for this long while data were due. A process "
               "that computes without calling MPI is silent, too. 0: never",
               "Raise it if ranks compute for longer without MPI and without "
-              "btl_ib_progress_thread; lower it to have a dead host found sooner"),
+              "btl_ib_progress; lower it to have a dead host found sooner"),
     INT_PARAM(connect_timeout, 60, 0, 86400, "seconds", 3,
               "Give a peer up that never answered for this long, as behind a firewall or without a "
               "route; only where its progress thread would answer while it computes. If its host "

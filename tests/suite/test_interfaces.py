@@ -215,13 +215,16 @@ def test_address_gone(run, mpi, hosts, two_hosts):
                      r"\(errno 101\)\n\nThis host has no route to that address, or", output)
 
 
-@pytest.mark.parametrize("form, host", [
-    pytest.param(V4, "10.91.0.{}", id="interfaces/address-follows"),
-    pytest.param(V6, "fd91:10::{}", id="interfaces/address-follows-ipv6", marks=pytest.mark.full)])
-def test_address_follows(run, mpi, hosts, two_hosts, form, host):
-    """An address that another one takes the place of, at one end and then at the other."""
+@pytest.mark.parametrize("form, host, others", [
+    pytest.param(V4, "10.91.0.{}", 0, id="interfaces/address-follows"),
+    pytest.param(V6, "fd91:10::{}", 0, id="interfaces/address-follows-ipv6", marks=pytest.mark.full),
+    pytest.param(V4, "10.91.0.{}", 2, id="interfaces/address-follows-three", marks=pytest.mark.full)])
+def test_address_follows(run, mpi, hosts, two_hosts, form, host, others):
+    """An address that another one takes the place of, at one end and then at the other; also beside
+    other rails."""
     Readdressed(run, *((f"{hosts}{end}", host.format(end), host.format(end + 70)) for end in (1, 2)))
-    output = two_hosts([Link(0, form=form)], mpi.program("stream"), "bytes=1000", "seconds=8")
+    output = two_hosts([Link(0, form=form), *map(Link, range(1, 1 + others))], mpi.program("stream"),
+                       "bytes=1000", "seconds=8")
     for end in 1, 2:
         assert len(re.findall(r"udp/x0: its address is gone, it goes on at \[?"
                               + re.escape(host.format(end + 70)), output)) == 1
@@ -312,18 +315,21 @@ def test_speeds(run, mpi, hosts, two_hosts):
     assert 2.6 < fast / slow < 3.4, f"{fast} to {slow}"
 
 
-@pytest.mark.called("interfaces/slow")
-def test_slow(run, mpi, hosts, two_hosts):
+@pytest.mark.parametrize("count", [
+    pytest.param(2, id="interfaces/slow"),
+    pytest.param(4, id="interfaces/slow-of-four", marks=pytest.mark.full)])
+def test_slow(run, mpi, hosts, two_hosts, count):
     """A link that claims 10 Gbit/s and carries 20 Mbit/s is left, which is told with both devices:
-    almost all goes by the other one."""
+    almost all goes by the others."""
     shaped = "tc qdisc add dev x1 root tbf rate 20mbit burst 65536 limit 131072".split()
-    output = two_hosts([Link(0), Link(1)], mpi.program("stream"), "bytes=1000000", "window=2",
+    output = two_hosts([*map(Link, range(count))], mpi.program("stream"), "bytes=1000000", "window=2",
                        "seconds=4", before=lambda: [
                            run.output("ip", "netns", "exec", f"{hosts}{end}", *shaped) for end in (1, 2)])
     assert "OK stream" in output
-    assert "what went by udp/x1 goes on by udp/x0" in output
+    assert re.search(r"what went by udp/x1 goes on by udp/x[02-9]", output)
     assert len(re.findall("Slow: +udp/x1, address 10.91.1.3", output)) == 1
-    slow, fast = (sent(run, f"{hosts}1", f"x{i}") for i in (1, 0))
+    fast, slow, *more = (sent(run, f"{hosts}1", f"x{i}") for i in range(count))
+    fast += sum(more)
     assert fast > 10 * slow, f"{fast} and {slow} bytes"
 
 

@@ -10,8 +10,14 @@
 /* A transport's receive buffers, in the unit in which they are shared among queues and peers. */
 enum { WHOLE = 1 << 24 };
 
-/* Credits that each busy peer keeps, however many there are. */
-enum { LEAST = 16 };
+enum {
+    /* Credits that each busy peer keeps, however many there are, */
+    LEAST = 16,
+    /* but of a pool that holds few of its datagrams one in so many at most, */
+    LEAST_PART = 3,
+    /* and at least so many. */
+    LEAST_FEW = 4,
+};
 
 /* What one datagram of up to `size` bytes takes of a transport's receive buffers, in units of
  * 1/WHOLE. */
@@ -61,7 +67,10 @@ static void proportion(btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
 static uint32_t share_of(const btl_ib_credit_t *credit, const btl_ib_credit_pool_t *pool,
                          const btl_ib_queue_t *queue)
 {
-    const uint32_t least = btl_ib_credit_initial(queue, btl_ib_min_u32(queue->init, LEAST));
+    const uint32_t few =
+        btl_ib_max_u32((uint32_t) (pool->depth / credit->cost / LEAST_PART), LEAST_FEW);
+    const uint32_t most = btl_ib_min_u32(few, LEAST);
+    const uint32_t least = btl_ib_credit_initial(queue, btl_ib_min_u32(queue->init, most));
     const uint64_t share = pool->depth == 0 ? queue->num : pool->depth / pool->busy / credit->cost;
 
     return share < queue->num ? btl_ib_max_u32((uint32_t) share, least) : queue->num;

@@ -559,6 +559,27 @@ static void test_costs(void **state)
     assert_int_equal(pool.granted, 0);
 }
 
+/* Of a pool that holds few datagrams busy peers keep a third each, not 16. */
+static void test_few_buffers(void **state)
+{
+    btl_ib_queue_t queue = make_queue(64, 32, 16);
+    btl_ib_credit_pool_t pool = {.depth = 24};
+    btl_ib_credit_t credit[8];
+
+    (void) state;
+    queue.init = 16;
+    for (int i = 0; i < 8; i++) {
+        btl_ib_credit_init(&credit[i], &pool, &queue, 16, 1, 1);
+    }
+    for (int n = 0; n < 1000; n++) {
+        btl_ib_credit_use(&credit[n % 8], &pool, &queue, 1, false);
+    }
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(credit[i].grant, 8);
+        btl_ib_credit_fini(&credit[i], &pool);
+    }
+}
+
 /* A burst uses credits as its segments would, one after the other. */
 static void test_bursts(void **state)
 {
@@ -596,7 +617,7 @@ int main(void)
         cmocka_unit_test(test_shares),      cmocka_unit_test(test_late),
         cmocka_unit_test(test_give_back),   cmocka_unit_test(test_one_way_never_stalls),
         cmocka_unit_test(test_bad_network), cmocka_unit_test(test_costs),
-        cmocka_unit_test(test_bursts),
+        cmocka_unit_test(test_few_buffers), cmocka_unit_test(test_bursts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,7 +141,7 @@ static void test_attributes(void **state)
     const btl_ib_transport_attr_t *got = &pair.a->attr;
     assert_int_equal(got->max_datagram, attr.max_datagram);
     assert_int_equal(got->max_datagram % 8, 0);
-    assert_in_range(got->max_datagram, 512, 8968);
+    assert_in_range(got->max_datagram, 512, 15936);
     assert_int_equal(got->inline_size, got->max_datagram);
     assert_int_equal(got->max_iov, 3);
     assert_int_equal(got->max_batch, BATCH_MAX);

@@ -296,7 +296,8 @@ static void test_busy_poll(void **state)
 /* How many datagrams of a size the buffer holds is what the kernel takes. */
 static void test_rx_depth(void **state)
 {
-    static const uint32_t sizes[] = {1, 64, 128, 129, 576, 577, 1472, 1600, 1601, 4000, 7744};
+    static const uint32_t sizes[] = {1,    64,   128,  129,  576,  577,
+                                     1472, 1600, 1601, 4000, 7744, 15936};
     const uint32_t buffer = 65536;
     btl_ib_open_params_t params = heard_params();
 

@@ -25,6 +25,11 @@
 
 /* ---- devices ---- */
 
+static uint32_t at_most(uint32_t size, uint32_t most)
+{
+    return size < most ? size : most;
+}
+
 /* The largest datagram that the device's interface carries without fragments, 0 if unknown. */
 static uint32_t udp_device_datagram(const btl_ib_device_t *device)
 {
@@ -34,7 +39,8 @@ static uint32_t udp_device_datagram(const btl_ib_device_t *device)
         || request.ifr_mtu <= 0) {
         return 0;
     }
-    return btl_ib_udp_mtu_datagram(device->ip.ss_family, (uint32_t) request.ifr_mtu);
+    return at_most(btl_ib_udp_mtu_datagram(device->ip.ss_family, (uint32_t) request.ifr_mtu),
+                   BTL_IB_UDP_DATAGRAM_MOST);
 }
 
 /* ---- states of IPv6 addresses ---- */
@@ -394,11 +400,6 @@ static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
 }
 
 /* ---- addresses and memory ---- */
-
-static uint32_t at_most(uint32_t size, uint32_t most)
-{
-    return size < most ? size : most;
-}
 
 static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
 {

@@ -26,11 +26,9 @@
 enum {
     IP4_HEADERS = 20 + 8,
     IP6_HEADERS = 40 + 8,
-    /* Larger datagrams save nothing where the kernel offloads segmentation, and socket buffers are
-     * counted in powers of two: one of 9000 bytes takes 16 KiB. */
-    LARGEST = 9000 - IP4_HEADERS,
-    /* Within a host any size would do: this one fills what it takes of a socket buffer. */
-    LARGEST_WITHIN_HOST = 8192 - BTL_IB_UDP_COUNTED_MORE,
+    /* Within a host any size would do, and fewer are cheaper for both sides: this one fills what it
+     * takes of a socket buffer, which counts powers of two. Of 64 KiB a stock one holds six. */
+    LARGEST_WITHIN_HOST = 16384 - BTL_IB_UDP_COUNTED_MORE,
 };
 
 static uint32_t at_most(uint32_t size, uint32_t most)
@@ -42,7 +40,7 @@ uint32_t btl_ib_udp_mtu_datagram(sa_family_t family, uint32_t mtu)
 {
     const uint32_t headers = family == AF_INET ? IP4_HEADERS : IP6_HEADERS;
 
-    return at_most(mtu > headers ? mtu - headers : 0, LARGEST) & ~7u;
+    return at_most(mtu > headers ? mtu - headers : 0, LARGEST_WITHIN_HOST) & ~7u;
 }
 
 /* ---- route requests ---- */
@@ -176,7 +174,8 @@ uint32_t btl_ib_udp_path_datagram(const btl_ib_udp_name_t *own, const btl_ib_udp
     }
     (void) setsockopt(fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &no_port, sizeof(no_port));
     const bool within_host = bind_address(fd, to);
-    const uint32_t most = within_host ? LARGEST_WITHIN_HOST : interfaces;
+    const uint32_t most =
+        within_host ? LARGEST_WITHIN_HOST : at_most(interfaces, BTL_IB_UDP_DATAGRAM_MOST);
     uint32_t mtu = within_host || bind_address(fd, own) ? route_mtu(fd, to) : 0;
     if (mtu != 0 && btl_ib_udp_mtu_datagram(family, mtu) < most) {
         const uint32_t unlearned = unlearned_mtu(fd, within_host ? to : own, to);

@@ -13,7 +13,13 @@
 
 #include "udp_name.h"
 
-/* Of a path with an MTU of `mtu` bytes; 0 if nothing fits. */
+enum {
+    /* To other hosts. Larger ones save nothing where the kernel offloads segmentation, and socket
+     * buffers are counted in powers of two: one of 9000 bytes takes 16 KiB. */
+    BTL_IB_UDP_DATAGRAM_MOST = (9000 - 20 - 8) & ~7,
+};
+
+/* Of a path with an MTU of `mtu` bytes, at most what is used within a host; 0 if nothing fits. */
 uint32_t btl_ib_udp_mtu_datagram(sa_family_t family, uint32_t mtu);
 
 /* Of the path from `own`, an address of this host, to `to`, of the same family. `interfaces`: what

@@ -62,7 +62,7 @@ static bool named_by_user(void)
 {
     const char *selection = opal_btl_base_framework.framework_selection;
 
-    return NULL != selection && '^' != selection[0] && btl_ib_value_lists(selection, "ib");
+    return selection != NULL && selection[0] != '^' && btl_ib_value_lists(selection, "ib");
 }
 
 static int module_finalize(mca_btl_base_module_t *btl);
@@ -105,7 +105,7 @@ static int component_close(void)
 /* The name that a process makes of a pattern, to be freed. NULL: there is none. */
 static char *make_name(const btl_ib_component_t *component, const char *pattern, const char *suffix)
 {
-    char *name = NULL != pattern && '\0' != pattern[0] ? malloc(BTL_IB_FILE_NAME_MAX) : NULL;
+    char *name = pattern != NULL && pattern[0] != '\0' ? malloc(BTL_IB_FILE_NAME_MAX) : NULL;
     const btl_ib_file_name_info_t info = {
         .host = component->self->host,
         .suffix = suffix,
@@ -114,7 +114,7 @@ static char *make_name(const btl_ib_component_t *component, const char *pattern,
         .pid = (long) getpid(),
     };
 
-    if (NULL != name && !btl_ib_file_name_make(pattern, &info, name)) {
+    if (name != NULL && !btl_ib_file_name_make(pattern, &info, name)) {
         free(name);
         return NULL;
     }
@@ -140,11 +140,11 @@ static btl_ib_trace_file_t *open_trace(const btl_ib_component_t *component)
     btl_ib_trace_file_t *file;
     int error;
 
-    if (NULL == name) {
+    if (name == NULL) {
         return NULL;
     }
     file = btl_ib_trace_file_open(name, &info, &error);
-    if (NULL == file) {
+    if (file == NULL) {
         BTL_IB_SHOW_HELP("cannot write", "trace", "trace", component->name.vpid,
                          component->self->host, name, strerror(error));
     }
@@ -156,12 +156,12 @@ static void close_trace(btl_ib_component_t *component)
 {
     int error;
 
-    if (NULL == component->trace) {
+    if (component->trace == NULL) {
         return;
     }
     error = btl_ib_trace_file_close(component->trace);
     component->trace = NULL;
-    if (0 != error) {
+    if (error != 0) {
         btl_ib_show_help("cannot write", "trace", "trace", component->name.vpid,
                          component->self->host, "(some events are missing)", strerror(error));
     }
@@ -175,7 +175,7 @@ static void describe_self(btl_ib_modex_t *self, const mca_btl_base_module_t *lim
     self->message_max = btl_ib_params_message_max(limits);
     self->where = btl_ib_host(BTL_IB_HOST_BOOT_ID, BTL_IB_HOST_NETWORK);
     snprintf(self->host, sizeof(self->host), "%s", opal_process_info.nodename);
-    for (char *c = self->host; '\0' != *c; ++c) {
+    for (char *c = self->host; *c != '\0'; ++c) {
         if (*c <= ' ' || *c > '~') {
             *c = '?';
         }
@@ -214,7 +214,7 @@ static bool make_secrets(btl_ib_component_t *component)
         return true;
     }
     component->aead = btl_ib_aead_open();
-    if (NULL == component->aead) {
+    if (component->aead == NULL) {
         snprintf(cause, sizeof(cause),
                  "libcrypto does not give AES-256-GCM, which btl_ib_protection %s needs",
                  component->params.protection);
@@ -242,7 +242,7 @@ static void configure(btl_ib_component_t *component, btl_ib_engine_config_t *con
     }
     config->log = btl_ib_log_table(&component->log);
     config->log.detailed = btl_ib_is_verbose(BTL_IB_LOG_DETAILED);
-    config->trace = NULL != component->trace;
+    config->trace = component->trace != NULL;
 }
 
 static bool create_engine(btl_ib_component_t *component)
@@ -264,21 +264,21 @@ static bool create_engine(btl_ib_component_t *component)
         return false;
     }
     component->engine = btl_ib_engine_create(&config, &btl_ib_engine_ops, component);
-    return NULL != component->engine || no_memory();
+    return component->engine != NULL || no_memory();
 }
 
 /* The engine and what belongs to it, as far as there is any. */
 static void free_engine(btl_ib_component_t *component)
 {
     btl_ib_reopen_fini(&component->reopen);
-    if (NULL != component->engine) {
+    if (component->engine != NULL) {
         btl_ib_connectivity_end(&component->connectivity);
         btl_ib_stats_end(&component->stats);
         btl_ib_engine_destroy(component->engine);
         component->engine = NULL;
     }
     close_trace(component);
-    if (NULL != component->aead) {
+    if (component->aead != NULL) {
         component->aead->ops->close(component->aead);
         component->aead = NULL;
     }
@@ -297,7 +297,7 @@ static btl_ib_atomics_t atomics_of(const btl_ib_module_t *module)
     if (!module->device_atomics) {
         return BTL_IB_ATOMICS_PROCESSOR;
     }
-    return 0 != (module->super.btl_atomic_flags & MCA_BTL_ATOMIC_SUPPORTS_GLOB)
+    return (module->super.btl_atomic_flags & MCA_BTL_ATOMIC_SUPPORTS_GLOB) != 0
                ? BTL_IB_ATOMICS_GLOBAL
                : BTL_IB_ATOMICS_DEVICE;
 }
@@ -339,7 +339,7 @@ static bool make_modules(btl_ib_component_t *component)
     btl_ib_opened_device_t *opened = calloc(BTL_IB_RAILS_MAX, sizeof(*opened));
     uint32_t count;
 
-    if (NULL == opened || NULL == rejected) {
+    if (opened == NULL || rejected == NULL) {
         free(opened);
         free(rejected);
         return no_memory();
@@ -351,7 +351,7 @@ static bool make_modules(btl_ib_component_t *component)
     for (uint32_t i = 0; i < count; ++i) {
         btl_ib_module_t *module = btl_ib_module_create(i, opened[i].transport, opened[i].bandwidth);
 
-        if (NULL == module) {
+        if (module == NULL) {
             return no_memory();
         }
         component->modules[component->module_count++] = module;
@@ -379,11 +379,11 @@ static char *make_file(const btl_ib_component_t *component, const file_t *file)
     char *name = make_name(component, file->pattern, file->suffix);
     int error;
 
-    if (NULL == name) {
+    if (name == NULL) {
         return NULL;
     }
     error = btl_ib_stats_file_create(name);
-    if (0 != error) {
+    if (error != 0) {
         BTL_IB_SHOW_HELP("cannot write", file->what, file->parameter, component->name.vpid,
                          component->self->host, name, strerror(error));
         free(name);
@@ -395,7 +395,7 @@ static char *make_file(const btl_ib_component_t *component, const file_t *file)
 static void begin_connectivity(btl_ib_component_t *component)
 {
     const uint64_t wait =
-        0 != component->params.connect_timeout ? (uint64_t) component->params.connect_timeout : 60;
+        component->params.connect_timeout != 0 ? (uint64_t) component->params.connect_timeout : 60;
     const file_t file = {
         .what = "connectivity map",
         .parameter = "connectivity_map",
@@ -453,8 +453,8 @@ static void tell_stats(const btl_ib_component_t *component)
     int error;
 
     btl_ib_stats_last(&component->stats);
-    error = NULL != name ? btl_ib_stats_file_write(name, &component->stats, &info) : 0;
-    if (0 != error) {
+    error = name != NULL ? btl_ib_stats_file_write(name, &component->stats, &info) : 0;
+    if (error != 0) {
         btl_ib_show_help("cannot write", "counters", "stats_file", component->name.vpid,
                          component->self->host, name, strerror(error));
     }
@@ -478,12 +478,12 @@ static bool start_modules(btl_ib_component_t *component)
         btl_ib_progress_thread_attach(&component->progress_thread, component->engine);
     btl_ib_unlock();
     rc = btl_ib_modex_publish(&component->super.btl_version, component->self);
-    if (OPAL_SUCCESS != rc) {
+    if (rc != OPAL_SUCCESS) {
         btl_ib_help_cannot_start(opal_strerror(rc), 0,
                                  "The runtime (PMIx) did not take what other processes have to\n"
                                  "know: look at what it says, and at its daemons' memory.");
     }
-    return OPAL_SUCCESS == rc;
+    return rc == OPAL_SUCCESS;
 }
 
 /* Does MPI_Init end without a barrier (--mca async_mpi_init 1)? */
@@ -492,15 +492,15 @@ static bool init_is_async(void)
     const int index = mca_base_var_find("ompi", "async", "mpi", "init");
     const bool *set = NULL;
 
-    return 0 <= index && OPAL_SUCCESS == mca_base_var_get_value(index, &set, NULL, NULL)
-           && NULL != set && *set;
+    return 0 <= index && mca_base_var_get_value(index, &set, NULL, NULL) == OPAL_SUCCESS
+           && set != NULL && *set;
 }
 
 /* Is the progress thread to deliver? Peers that need not wait for us send to communicators that
  * are not whole yet: ob1 takes no lock for those. */
 static bool may_deliver(const btl_ib_component_t *component)
 {
-    return 0 == strcmp(component->params.progress, "deliver") && !init_is_async();
+    return strcmp(component->params.progress, "deliver") == 0 && !init_is_async();
 }
 
 /* From now on a thread calls the PML: all of Open MPI is to take its locks. */
@@ -516,7 +516,7 @@ static bool init_parts(btl_ib_component_t *component)
     const btl_ib_params_t *params = &component->params;
     const bool delivers = may_deliver(component);
     const btl_ib_progress_thread_config_t thread = {
-        .enabled = 0 != strcmp(params->progress, "polling"),
+        .enabled = strcmp(params->progress, "polling") != 0,
         .period = (uint64_t) params->progress_thread_ms * 1000,
         .burst = BTL_IB_POLL_BURST,
         .deliver = delivers ? &delivery : NULL,
@@ -530,15 +530,15 @@ static bool init_parts(btl_ib_component_t *component)
     /* Ports without a cable are many machines' normal state: they are shown if a device was named,
      * or transport verbs. */
     const bool ports_down =
-        (NULL != params->if_include && '\0' != params->if_include[0])
-        || (NULL != params->transport && 0 == strcmp(params->transport, "verbs"));
+        (params->if_include != NULL && params->if_include[0] != '\0')
+        || (params->transport != NULL && strcmp(params->transport, "verbs") == 0);
 
     if (!btl_ib_biased_lock_init(&component->lock, true)) {
         BTL_IB_VERBOSE(1, "the system refuses membarrier: each call takes a mutex");
     }
     if (delivers) {
         announce_delivery(component);
-    } else if (0 == strcmp(params->progress, "deliver") && 0 == opal_process_info.my_local_rank) {
+    } else if (strcmp(params->progress, "deliver") == 0 && opal_process_info.my_local_rank == 0) {
         opal_output(0,
                     "btl:ib: btl_ib_progress is serve, not deliver, on host %s: with "
                     "async_mpi_init peers may send before Open MPI can receive in a thread.",
@@ -553,8 +553,8 @@ static bool init_parts(btl_ib_component_t *component)
     btl_ib_registration_limit_init(&component->registered, params->max_pinned, &host,
                                    (uint64_t) params->pin_max_regions);
     component->self = calloc(1, sizeof(*component->self));
-    if (NULL == component->self
-        || OPAL_SUCCESS != opal_hash_table_init(&component->known, KNOWN_AT_FIRST)) {
+    if (component->self == NULL
+        || opal_hash_table_init(&component->known, KNOWN_AT_FIRST) != OPAL_SUCCESS) {
         return no_memory();
     }
     describe_self(component->self, &component->limits);
@@ -580,7 +580,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     if (!btl_ib_params_check(&component->params, &component->limits)) {
         return NULL;
     }
-    if (0 == opal_process_info.my_local_rank) {
+    if (opal_process_info.my_local_rank == 0) {
         BTL_IB_VERBOSE(1,
                        "version " BTL_IB_VERSION ", built for Open MPI " BTL_IB_BUILT_FOR_VERSION
                        ", running in Open MPI %s, on host %s",
@@ -589,7 +589,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     }
     OBJ_CONSTRUCT(&component->known, opal_hash_table_t);
     modules = calloc(BTL_IB_RAILS_MAX, sizeof(*modules));
-    if (NULL == modules ? !no_memory() : !init_parts(component) || !start_modules(component)) {
+    if (modules == NULL ? !no_memory() : !init_parts(component) || !start_modules(component)) {
         btl_ib_progress_thread_stop(&component->progress_thread);
         for (uint32_t i = 0; i < component->module_count; ++i) {
             btl_ib_module_destroy(component->modules[i]);
@@ -616,7 +616,7 @@ __attribute__((noinline)) static void reopen_devices(btl_ib_component_t *compone
     const uint32_t replaced = btl_ib_reopen_look(&component->reopen, now);
 
     for (uint32_t i = 0; i < component->module_count; ++i) {
-        if (0 != (replaced & UINT32_C(1) << i) && NULL != component->modules[i]) {
+        if ((replaced & UINT32_C(1) << i) != 0 && component->modules[i] != NULL) {
             btl_ib_registration_cache_lose(&component->modules[i]->cache);
         }
     }
@@ -688,7 +688,7 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
         || !btl_ib_biased_lock_try(&component->lock)) {
         return 0;
     }
-    if (OPAL_LIKELY(NULL != component->engine)) {
+    if (OPAL_LIKELY(component->engine != NULL)) {
         events = btl_ib_poll_engine(now);
         finish_turn(component, now);
         if (events > 0) {
@@ -710,7 +710,7 @@ static int deliver(void)
     const uint64_t now = btl_ib_now();
     int events = 0;
 
-    if (NULL != component->engine && 0 == component->drain.active) {
+    if (component->engine != NULL && component->drain.active == 0) {
         events = btl_ib_run_engine(now);
         finish_turn(component, now);
     }
@@ -748,14 +748,14 @@ static int module_finalize(mca_btl_base_module_t *btl)
     btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_module_t *module = (btl_ib_module_t *) btl;
 
-    if (NULL != component->progress_thread.config.deliver) { /* no callback any more */
+    if (component->progress_thread.config.deliver != NULL) { /* no callback any more */
         btl_ib_progress_thread_stop(&component->progress_thread);
     }
     btl_ib_module_close(module);
     btl_ib_lock();
     component->modules[module->rail] = NULL;
     btl_ib_stats_remove_device(&component->stats, module->rail);
-    if (0 == --component->modules_in_use) {
+    if (--component->modules_in_use == 0) {
         stop(component);
     }
     btl_ib_unlock();

@@ -101,7 +101,7 @@ static btl_ib_endpoint_t *make_endpoint(btl_ib_module_t *module, struct opal_pro
 {
     btl_ib_endpoint_t *endpoint = OBJ_NEW(btl_ib_endpoint_t);
 
-    if (NULL != endpoint) {
+    if (endpoint != NULL) {
         endpoint->module = module;
         endpoint->proc = proc;
         snprintf(endpoint->host, sizeof(endpoint->host), "%s", host);
@@ -118,7 +118,7 @@ static int connect_endpoint(btl_ib_endpoint_t *endpoint, const btl_ib_modex_t *p
     char adding[96];
     int rc;
 
-    if (NULL != conn) {
+    if (conn != NULL) {
         endpoint->conn = conn;
         btl_ib_conn_adopt(conn, endpoint);
         return 0;
@@ -146,11 +146,11 @@ btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc
         return NULL;
     }
     conn = btl_ib_conn_find(component->engine, module->rail, name, (uint32_t) remote_rail);
-    if (NULL != conn && NULL != btl_ib_conn_user(conn)) {
+    if (conn != NULL && btl_ib_conn_user(conn) != NULL) {
         return btl_ib_conn_user(conn);
     }
     endpoint = make_endpoint(module, proc, peer->host);
-    if (NULL == endpoint) {
+    if (endpoint == NULL) {
         return NULL;
     }
     endpoint->remote_rail = (uint32_t) remote_rail;
@@ -160,7 +160,7 @@ btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc
     endpoint->answers = peer->answers;
     endpoint->where = peer->where;
     rc = connect_endpoint(endpoint, peer, conn);
-    if (0 != rc) {
+    if (rc != 0) {
         BTL_IB_VERBOSE(1, "%s on %s is not reachable by rail %u (%s): %s",
                        opal_process_name_print(proc->proc_name), peer->host, module->rail,
                        module->name, strerror(-rc));
@@ -177,7 +177,7 @@ btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc
     BTL_IB_VERBOSE(1, "peer %s on %s: rail %u (%s) talks to its rail %d (%s)%s",
                    opal_process_name_print(proc->proc_name), peer->host, module->rail, module->name,
                    remote_rail, endpoint->address,
-                   NULL != conn ? ", by the connection that there was" : "");
+                   conn != NULL ? ", by the connection that there was" : "");
     return endpoint;
 }
 
@@ -210,13 +210,13 @@ void btl_ib_endpoint_expect(const opal_process_name_t *name, const btl_ib_modex_
         btl_ib_conn_t *conn;
         int rc;
 
-        if (choice[i] < 0 || NULL == component->modules[i] || !agree_on_atomics(i, peer, choice[i])
-            || NULL != btl_ib_conn_find(component->engine, i, packed, (uint32_t) choice[i])) {
+        if (choice[i] < 0 || component->modules[i] == NULL || !agree_on_atomics(i, peer, choice[i])
+            || btl_ib_conn_find(component->engine, i, packed, (uint32_t) choice[i]) != NULL) {
             continue;
         }
         btl_ib_modex_peer_info(peer, name, (uint32_t) choice[i], &info);
         rc = btl_ib_conn_create(component->engine, i, &info, NULL, &conn);
-        if (0 != rc) {
+        if (rc != 0) {
             BTL_IB_VERBOSE(1, "%s is not expected at rail %u: %s", opal_process_name_print(*name),
                            i, strerror(-rc));
         }
@@ -229,9 +229,9 @@ btl_ib_endpoint_t *btl_ib_endpoint_self(btl_ib_module_t *module, struct opal_pro
 {
     btl_ib_endpoint_t *endpoint = module->endpoints.self;
 
-    if (NULL == endpoint && 0 != (module->super.btl_flags & ONE_SIDED)) {
+    if (endpoint == NULL && (module->super.btl_flags & ONE_SIDED) != 0) {
         endpoint = make_endpoint(module, proc, opal_process_info.nodename);
-        if (NULL != endpoint) {
+        if (endpoint != NULL) {
             snprintf(endpoint->address, sizeof(endpoint->address), "this process");
             opal_list_append(&module->endpoints.all, &endpoint->super);
             module->endpoints.self = endpoint;
@@ -247,10 +247,10 @@ btl_ib_conn_t *btl_ib_endpoint_loopback(btl_ib_module_t *module)
     btl_ib_peer_info_t info;
     int rc;
 
-    if (NULL == endpoints->loopback) {
+    if (endpoints->loopback == NULL) {
         btl_ib_engine_rail_info(engine, module->rail, &info);
         rc = btl_ib_conn_create(engine, module->rail, &info, NULL, &endpoints->loopback);
-        if (0 != rc) {
+        if (rc != 0) {
             BTL_IB_VERBOSE(1, "rail %u (%s) does not lead to this process itself: %s", module->rail,
                            module->name, strerror(-rc));
             endpoints->loopback = NULL;
@@ -263,7 +263,7 @@ void btl_ib_endpoint_forget_loopback(const btl_ib_conn_t *conn)
 {
     btl_ib_module_t *module = mca_btl_ib_component.modules[btl_ib_conn_rail(conn)];
 
-    if (NULL != module && conn == module->endpoints.loopback) {
+    if (module != NULL && conn == module->endpoints.loopback) {
         module->endpoints.loopback = NULL;
     }
 }
@@ -276,12 +276,12 @@ void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint)
     btl_ib_conn_t *conn = endpoint->conn;
 
     endpoint->closing = true;
-    if (NULL == conn) {
+    if (conn == NULL) {
         conn = endpoints->loopback;
         endpoints->loopback = NULL;
         endpoints->self = NULL;
     }
-    if (NULL != conn) {
+    if (conn != NULL) {
         btl_ib_connectivity_note(&mca_btl_ib_component.connectivity, conn);
         btl_ib_stats_end_peer(&mca_btl_ib_component.stats, conn, endpoint->host, endpoint->address);
         btl_ib_conn_destroy(conn, btl_ib_now());
@@ -309,7 +309,7 @@ bool btl_ib_endpoint_any(void)
     for (uint32_t i = 0; i < component->module_count && !any; ++i) {
         const btl_ib_module_t *module = component->modules[i];
 
-        any = NULL != module && !opal_list_is_empty((opal_list_t *) &module->endpoints.all);
+        any = module != NULL && !opal_list_is_empty((opal_list_t *) &module->endpoints.all);
     }
     return any;
 }
@@ -321,7 +321,7 @@ btl_ib_endpoint_t *btl_ib_endpoint_find(btl_ib_module_t *module, uint64_t name)
     OPAL_LIST_FOREACH(each, &module->endpoints.all, btl_ib_endpoint_t)
     {
         if (btl_ib_name_pack(each->proc->proc_name) == name) {
-            return NULL == each->conn || each->closing || btl_ib_conn_is_dead(each->conn) ? NULL
+            return each->conn == NULL || each->closing || btl_ib_conn_is_dead(each->conn) ? NULL
                                                                                           : each;
         }
     }
@@ -338,15 +338,15 @@ btl_ib_endpoint_t *btl_ib_endpoint_for_fragments(btl_ib_endpoint_t *endpoint)
     }
     conn = btl_ib_conn_find(mca_btl_ib_component.engine, endpoint->first_rail,
                             btl_ib_conn_name(endpoint->conn), endpoint->first_remote);
-    first = NULL != conn ? btl_ib_conn_user(conn) : NULL;
-    return NULL != first && !first->closing && !first->dead ? first : endpoint;
+    first = conn != NULL ? btl_ib_conn_user(conn) : NULL;
+    return first != NULL && !first->closing && !first->dead ? first : endpoint;
 }
 
 /* ---- hosts ---- */
 
 static bool is_same_host(const btl_ib_host_t *a, const btl_ib_host_t *b)
 {
-    return 0 != a->machine && 0 != a->network && a->machine == b->machine
+    return a->machine != 0 && a->network != 0 && a->machine == b->machine
            && a->network == b->network;
 }
 
@@ -357,16 +357,16 @@ bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint)
     const btl_ib_trouble_t trouble = btl_ib_conn_trouble(endpoint->conn);
     const btl_ib_conn_t *conn = NULL;
 
-    if (0 != trouble.said || 0 != trouble.unsent) {
+    if (trouble.said != 0 || trouble.unsent != 0) {
         return false;
     }
     if (is_same_host(&endpoint->where, &component->self->where)) {
         return true;
     }
-    while (NULL != (conn = btl_ib_engine_next_conn(component->engine, conn))) {
+    while ((conn = btl_ib_engine_next_conn(component->engine, conn)) != NULL) {
         const btl_ib_endpoint_t *other = btl_ib_conn_user(conn);
 
-        if (NULL != other && is_same_host(&endpoint->where, &other->where)
+        if (other != NULL && is_same_host(&endpoint->where, &other->where)
             && !btl_ib_conn_is_dead(conn) && btl_ib_conn_trouble(conn).answered) {
             return true;
         }
@@ -405,12 +405,12 @@ static const btl_ib_endpoint_t *find_address(const char *address)
     const btl_ib_endpoint_t *each;
 
     for (uint32_t i = 0; i < component->module_count; ++i) {
-        if (NULL == component->modules[i]) {
+        if (component->modules[i] == NULL) {
             continue;
         }
         OPAL_LIST_FOREACH(each, &component->modules[i]->endpoints.all, btl_ib_endpoint_t)
         {
-            if (0 == strcmp(each->address, address)) {
+            if (strcmp(each->address, address) == 0) {
                 return each;
             }
         }
@@ -427,8 +427,8 @@ void btl_ib_endpoint_show_diagnostics(const char *adding)
         char peer[96];
 
         snprintf(peer, sizeof(peer), "%s",
-                 NULL != adding ? adding : "not known: it was not added yet");
-        if (NULL != endpoint) {
+                 adding != NULL ? adding : "not known: it was not added yet");
+        if (endpoint != NULL) {
             snprintf(peer, sizeof(peer), "rank %u on host %s", endpoint->proc->proc_name.vpid,
                      endpoint->host);
         }

@@ -32,7 +32,7 @@ int btl_ib_frag_lists_init(btl_ib_module_t *module)
     const int rc_max = btl_ib_free_list_init(&lists->max, size + module->super.btl_max_send_size,
                                              OBJ_CLASS(btl_ib_frag_t));
 
-    return OPAL_SUCCESS != rc ? rc : OPAL_SUCCESS != rc_eager ? rc_eager : rc_max;
+    return rc != OPAL_SUCCESS ? rc : rc_eager != OPAL_SUCCESS ? rc_eager : rc_max;
 }
 
 void btl_ib_frag_lists_fini(btl_ib_module_t *module)
@@ -47,7 +47,7 @@ static btl_ib_frag_t *get_from(opal_free_list_t *list, struct mca_btl_base_endpo
 {
     btl_ib_frag_t *frag = (btl_ib_frag_t *) opal_free_list_get(list);
 
-    if (OPAL_LIKELY(NULL != frag)) {
+    if (OPAL_LIKELY(frag != NULL)) {
         frag->home = list;
         frag->endpoint = endpoint;
         frag->in_place = false;
@@ -87,7 +87,7 @@ static void complete(btl_ib_frag_t *frag, int status)
         return;
     }
     frag->told = true;
-    if (NULL != frag->base.des_cbfunc) {
+    if (frag->base.des_cbfunc != NULL) {
         btl_ib_unlock();
         frag->base.des_cbfunc(btl, frag->endpoint, &frag->base, status);
         btl_ib_lock();
@@ -110,7 +110,7 @@ void btl_ib_frag_complete_ready(void)
     btl_ib_frag_t *frag;
 
     ++component->callbacks.calling;
-    while (NULL != (frag = BTL_IB_LIST_POP(btl_ib_frag_t, &component->callbacks.ready, link))) {
+    while ((frag = BTL_IB_LIST_POP(btl_ib_frag_t, &component->callbacks.ready, link)) != NULL) {
         const bool owned = btl_ib_frag_is_owned(frag);
         btl_ib_endpoint_t *endpoint = frag->endpoint;
 
@@ -126,7 +126,7 @@ void btl_ib_frag_left(btl_ib_frag_t *frag)
     btl_ib_component_t *component = &mca_btl_ib_component;
 
     btl_ib_list_push_tail(&component->callbacks.ready, &frag->link);
-    if (0 == component->callbacks.calling) {
+    if (component->callbacks.calling == 0) {
         btl_ib_frag_complete_ready();
     }
 }
@@ -138,7 +138,7 @@ static void complete_sent(btl_ib_frag_t *frag, int status)
 
     ++component->callbacks.calling;
     complete(frag, status);
-    if (0 == --component->callbacks.calling
+    if (--component->callbacks.calling == 0
         && OPAL_UNLIKELY(!btl_ib_list_empty(&component->callbacks.ready))) {
         btl_ib_frag_complete_ready();
     }
@@ -168,12 +168,12 @@ void btl_ib_frag_done(btl_ib_frag_t *frag, int status)
     }
     if (endpoint->closing) {
         frag->told = true;
-    } else if (0 != status && !frag->told && btl_ib_conn_is_dead(endpoint->conn)) {
+    } else if (status != 0 && !frag->told && btl_ib_conn_is_dead(endpoint->conn)) {
         /* ob1 aborts at once when a fragment fails: first the failure is reported. */
         btl_ib_list_push_tail(&endpoint->failed_frags, &frag->link);
         return;
     } else {
-        complete_sent(frag, 0 == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+        complete_sent(frag, status == 0 ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
     }
     give_back(frag, endpoint, owned);
 }
@@ -182,7 +182,7 @@ void btl_ib_frag_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
 {
     btl_ib_frag_t *frag;
 
-    while (NULL != (frag = BTL_IB_LIST_POP(btl_ib_frag_t, &endpoint->failed_frags, link))) {
+    while ((frag = BTL_IB_LIST_POP(btl_ib_frag_t, &endpoint->failed_frags, link)) != NULL) {
         const bool owned = btl_ib_frag_is_owned(frag);
 
         frag->told = quiet || endpoint->closing;

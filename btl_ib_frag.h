@@ -73,14 +73,14 @@ static inline btl_ib_frag_t *btl_ib_frag_of(btl_ib_msg_t *msg)
 
 static inline bool btl_ib_frag_is_owned(const btl_ib_frag_t *frag)
 {
-    return 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    return (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) != 0;
 }
 
 /* send() may return 1 instead of calling back. */
 static inline bool btl_ib_frag_is_quiet(const btl_ib_frag_t *frag)
 {
     return btl_ib_frag_is_owned(frag)
-           && 0 == (frag->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+           && (frag->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) == 0;
 }
 
 /* It is about to be sent to that endpoint. */

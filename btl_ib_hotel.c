@@ -33,7 +33,7 @@ static void place(btl_ib_hotel_t *hotel, btl_ib_guest_t *guest)
 static void mark_empty(btl_ib_hotel_t *hotel, uint32_t level, uint32_t slot)
 {
     hotel->occupied[level] &= ~(UINT64_C(1) << slot);
-    if (0 == hotel->occupied[level]) {
+    if (hotel->occupied[level] == 0) {
         hotel->levels &= ~(1u << level);
     }
 }
@@ -45,7 +45,7 @@ static bool first_slot(const btl_ib_hotel_t *hotel, uint32_t *level, uint32_t *s
     uint32_t shift;
     uint64_t above;
 
-    if (0 == hotel->levels) {
+    if (hotel->levels == 0) {
         return false;
     }
     *level = (uint32_t) __builtin_ctz(hotel->levels);
@@ -70,13 +70,13 @@ static void turn(btl_ib_hotel_t *hotel, uint64_t now)
 
         hotel->turned = begin;
         mark_empty(hotel, level, slot);
-        if (0 == level) {
+        if (level == 0) {
             btl_ib_list_splice_tail(&hotel->ready, &hotel->slots[0][slot]);
             continue;
         }
         btl_ib_list_init(&moving);
         btl_ib_list_splice_tail(&moving, &hotel->slots[level][slot]);
-        while (NULL != (link = btl_ib_list_pop(&moving))) {
+        while ((link = btl_ib_list_pop(&moving)) != NULL) {
             place(hotel, BTL_IB_CONTAINER(link, btl_ib_guest_t, link));
         }
     }
@@ -131,7 +131,7 @@ void btl_ib_hotel_check_out(btl_ib_hotel_t *hotel, btl_ib_guest_t *guest)
     }
     hotel->guests--;
     /* Else `next` may now be too early: finding the true one here would cost every check-out. */
-    if (0 == hotel->guests) {
+    if (hotel->guests == 0) {
         hotel->next = UINT64_MAX;
     }
 }
@@ -149,7 +149,7 @@ btl_ib_guest_t *btl_ib_hotel_evict(btl_ib_hotel_t *hotel)
 {
     btl_ib_list_t *link = btl_ib_list_pop(&hotel->ready);
 
-    if (NULL == link) {
+    if (link == NULL) {
         return NULL;
     }
     hotel->guests--;

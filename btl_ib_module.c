@@ -36,7 +36,7 @@ static bool others_poll(void)
     OPAL_LIST_FOREACH(each, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
     {
         if (&mca_btl_ib_component.super != each->btl_component
-            && NULL != each->btl_component->btl_progress) {
+            && each->btl_component->btl_progress != NULL) {
             return true;
         }
     }
@@ -50,7 +50,7 @@ static bool shared_memory_selected(const btl_ib_module_t *module)
 
     OPAL_LIST_FOREACH(each, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
     {
-        if (0 == strcmp(each->btl_component->btl_version.mca_component_name, BTL_IB_SHARED_MEMORY)
+        if (strcmp(each->btl_component->btl_version.mca_component_name, BTL_IB_SHARED_MEMORY) == 0
             && each->btl_module->btl_exclusivity >= module->super.btl_exclusivity) {
             return true;
         }
@@ -83,7 +83,7 @@ static void tell_local(const btl_ib_module_t *module, const struct opal_proc_t *
  */
 static bool offers_atomics(const btl_ib_component_t *component)
 {
-    return component->mpi_threads || NULL != component->progress_thread.config.deliver
+    return component->mpi_threads || component->progress_thread.config.deliver != NULL
            || !btl_ib_osc_has_pt2pt() || btl_ib_osc_takes_us_unasked()
            || btl_ib_params_by_user(&component->params, "flags");
 }
@@ -111,12 +111,12 @@ static btl_ib_endpoint_t *add_peer(btl_ib_module_t *module, struct opal_proc_t *
         btl_ib_modex_get(&mca_btl_ib_component.super.btl_version, &proc->proc_name, true);
     btl_ib_endpoint_t *endpoint;
 
-    if (NULL == peer) {
+    if (peer == NULL) {
         return NULL;
     }
     btl_ib_lock();
     endpoint = btl_ib_endpoint_add(module, proc, peer);
-    if (NULL != endpoint) {
+    if (endpoint != NULL) {
         tell_local(module, proc);
     }
     btl_ib_unlock();
@@ -147,7 +147,7 @@ static int module_add_procs(mca_btl_base_module_t *btl, size_t nprocs, struct op
         } else {
             endpoints[i] = add_peer(module, procs[i]);
         }
-        if (NULL != endpoints[i] && NULL != reachable) {
+        if (endpoints[i] != NULL && reachable != NULL) {
             opal_bitmap_set_bit(reachable, (int) i);
         }
     }
@@ -189,7 +189,7 @@ static bool drain_poll(uint64_t deadline)
     (void) btl_ib_poll_throttle_count(&mca_btl_ib_component.throttle, now);
     events = btl_ib_poll_engine(now);
     btl_ib_frag_complete_ready();
-    if (0 == events) {
+    if (events == 0) {
         btl_ib_unlock();
         usleep(DRAIN_PAUSE);
         btl_ib_lock();
@@ -210,7 +210,7 @@ void btl_ib_module_linger(void)
 static bool all_drained(struct mca_btl_base_endpoint_t *const *endpoints, size_t count)
 {
     for (size_t i = 0; i < count; ++i) {
-        if (NULL != endpoints[i] && NULL != endpoints[i]->conn
+        if (endpoints[i] != NULL && endpoints[i]->conn != NULL
             && !btl_ib_conn_drained(endpoints[i]->conn)) {
             return false;
         }
@@ -238,9 +238,9 @@ static int module_del_procs(mca_btl_base_module_t *btl, size_t nprocs, struct op
     btl_ib_lock();
     deadline = drain_begin();
     for (size_t i = 0; i < nprocs; ++i) {
-        if (NULL != endpoints[i]) {
+        if (endpoints[i] != NULL) {
             btl_ib_endpoint_set_closing(endpoints[i]);
-            if (NULL != endpoints[i]->conn) {
+            if (endpoints[i]->conn != NULL) {
                 btl_ib_conn_drain(endpoints[i]->conn);
             }
         }
@@ -249,7 +249,7 @@ static int module_del_procs(mca_btl_base_module_t *btl, size_t nprocs, struct op
         continue;
     }
     for (size_t i = 0; i < nprocs; ++i) {
-        if (NULL != endpoints[i]) {
+        if (endpoints[i] != NULL) {
             remove_endpoint(endpoints[i]);
         }
     }
@@ -274,7 +274,7 @@ static void dump_endpoint(const btl_ib_endpoint_t *endpoint)
 {
     char line[256] = "this process itself";
 
-    if (NULL != endpoint->conn) {
+    if (endpoint->conn != NULL) {
         btl_ib_conn_format(endpoint->conn, btl_ib_now(), line, sizeof(line));
     }
     opal_output(0, "btl:ib: %s by rail %u (%s): %s",
@@ -290,7 +290,7 @@ static void module_dump(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint
 
     (void) verbose;
     btl_ib_lock();
-    if (NULL != endpoint) {
+    if (endpoint != NULL) {
         dump_endpoint(endpoint);
     } else {
         OPAL_LIST_FOREACH(each, &module->endpoints.all, btl_ib_endpoint_t)
@@ -329,12 +329,12 @@ void btl_ib_module_functions(mca_btl_base_module_t *module)
 /* Do devices change words? They do if they are to, or where they do it as processors would. */
 static bool device_atomics(const btl_ib_params_t *params, const btl_ib_transport_attr_t *attr)
 {
-    if (!attr->rdma || BTL_IB_RDMA_ATOMICS_NONE == attr->rdma_atomics
-        || 0 == strcmp(params->atomics, "host")) {
+    if (!attr->rdma || attr->rdma_atomics == BTL_IB_RDMA_ATOMICS_NONE
+        || strcmp(params->atomics, "host") == 0) {
         return false;
     }
-    return 0 == strcmp(params->atomics, "device")
-           || BTL_IB_RDMA_ATOMICS_GLOBAL == attr->rdma_atomics;
+    return strcmp(params->atomics, "device") == 0
+           || attr->rdma_atomics == BTL_IB_RDMA_ATOMICS_GLOBAL;
 }
 
 static size_t least(size_t a, uint64_t b)
@@ -348,7 +348,7 @@ static uint64_t operation_max(const btl_ib_transport_attr_t *attr)
 {
     const uint64_t share = attr->rdma_region_max / PIECE_SHARE;
 
-    if (0 == attr->rdma_region_max || share > attr->rdma_max) {
+    if (attr->rdma_region_max == 0 || share > attr->rdma_max) {
         return attr->rdma_max;
     }
     return share > OPERATION_LEAST ? share : OPERATION_LEAST;
@@ -363,7 +363,7 @@ static void probe_limit(const btl_ib_module_t *module, btl_ib_transport_t *trans
     char *path = NULL;
     uint64_t found;
 
-    if (NULL != directory && asprintf(&path, "%s/btl_ib_pinned.%u", directory, module->rail) < 0) {
+    if (directory != NULL && asprintf(&path, "%s/btl_ib_pinned.%u", directory, module->rail) < 0) {
         path = NULL; /* then each process finds out for itself */
     }
     found = btl_ib_pin_probe_once(transport, wanted, path);
@@ -385,21 +385,21 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
     if (!attr->rdma) {
         return;
     }
-    if (BTL_IB_GUARD_NONE != btl_ib_params_guard(params)) {
+    if (btl_ib_params_guard(params) != BTL_IB_GUARD_NONE) {
         BTL_IB_VERBOSE(1,
                        "rail %u (%s): processors move memory: what the device moves is not "
                        "protected as btl_ib_protection demands",
                        module->rail, module->name);
         return;
     }
-    if (OPAL_SUCCESS
-        != btl_ib_registration_cache_init(&module->cache, module->rail, transport, &component->lock,
-                                          &component->registered, params->pin_max_region)) {
+    if (btl_ib_registration_cache_init(&module->cache, module->rail, transport, &component->lock,
+                                       &component->registered, params->pin_max_region)
+        != OPAL_SUCCESS) {
         BTL_IB_VERBOSE(
             1, "rail %u (%s): no registration cache (rcache grdma), so processors move memory",
             module->rail, module->name);
     }
-    if (NULL == module->cache.rcache) {
+    if (module->cache.rcache == NULL) {
         return;
     }
     if (params->pin_probe) {
@@ -412,7 +412,7 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
     module->device_atomics = device_atomics(params, attr);
     if (module->device_atomics) {
         super->btl_atomic_flags = BTL_IB_ATOMIC_FLAGS_DEVICE;
-        if (BTL_IB_RDMA_ATOMICS_GLOBAL == attr->rdma_atomics) {
+        if (attr->rdma_atomics == BTL_IB_RDMA_ATOMICS_GLOBAL) {
             super->btl_atomic_flags |= MCA_BTL_ATOMIC_SUPPORTS_GLOB;
         }
     }
@@ -435,7 +435,7 @@ btl_ib_module_t *btl_ib_module_create(uint32_t rail, btl_ib_transport_t *transpo
     int rc_rdma;
     int rc_register;
 
-    if (NULL == module) {
+    if (module == NULL) {
         return NULL;
     }
     module->super = component->limits;
@@ -447,11 +447,11 @@ btl_ib_module_t *btl_ib_module_create(uint32_t rail, btl_ib_transport_t *transpo
     OBJ_CONSTRUCT(&module->endpoints.all, opal_list_t);
     use_memory(module, transport);
     module->super.btl_eager_limit = btl_ib_params_eager_limit(
-        &component->params, &component->limits, &transport->attr, NULL != module->cache.rcache);
+        &component->params, &component->limits, &transport->attr, module->cache.rcache != NULL);
     rc = btl_ib_frag_lists_init(module);
     rc_rdma = btl_ib_rdma_init(module);
     rc_register = btl_ib_register_init(module);
-    if (OPAL_SUCCESS != rc || OPAL_SUCCESS != rc_rdma || OPAL_SUCCESS != rc_register) {
+    if (rc != OPAL_SUCCESS || rc_rdma != OPAL_SUCCESS || rc_register != OPAL_SUCCESS) {
         btl_ib_module_destroy(module);
         return NULL;
     }

@@ -91,7 +91,7 @@ static void end_job_if_lost(const btl_ib_rdma_t *rdma, int status)
     }
     btl_ib_endpoint_describe(endpoint, &ends);
     btl_ib_report_atomic_lost(&ends, rdma->op.key.id, (int64_t) rdma->op.offset, -status);
-    if (NULL != error_cb) {
+    if (error_cb != NULL) {
         btl_ib_unlock();
         error_cb(&endpoint->module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc,
                  (char *) "btl ib lost an atomic operation");
@@ -139,7 +139,7 @@ static void note_start(btl_ib_rdma_t *rdma)
 
     btl_ib_osc_locks_start(&component->osc_locks.words, &rdma->osc, &rdma->op, rdma->endpoint,
                            rdma->remote_address, pthread_self());
-    if (OPAL_UNLIKELY(BTL_IB_OSC_HAS == rdma->osc.step && !component->osc_locks.told)) {
+    if (OPAL_UNLIKELY(rdma->osc.step == BTL_IB_OSC_HAS && !component->osc_locks.told)) {
         component->osc_locks.told = true;
         BTL_IB_VERBOSE(1,
                        "osc/rdma of Open MPI %s waits for a lock of a dynamic window that it has "
@@ -170,13 +170,13 @@ static void complete(btl_ib_rdma_t *rdma, int status)
 {
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
 
-    if (OPAL_UNLIKELY(0 != status && !endpoint->closing)) {
+    if (OPAL_UNLIKELY(status != 0 && !endpoint->closing)) {
         report_status(rdma, status);
     }
-    if (0 == status && BTL_IB_OP_ATOMIC == rdma->op.kind && NULL != rdma->local_address) {
+    if (status == 0 && rdma->op.kind == BTL_IB_OP_ATOMIC && rdma->local_address != NULL) {
         store_result(rdma);
     }
-    if (NULL != rdma->cbfunc && !endpoint->closing) {
+    if (rdma->cbfunc != NULL && !endpoint->closing) {
         rdma->in_callback = true;
         rdma->caller = pthread_self();
         btl_ib_unlock();
@@ -192,7 +192,7 @@ void btl_ib_rdma_done(btl_ib_op_t *op, int status)
     btl_ib_rdma_t *rdma = BTL_IB_CONTAINER(op, btl_ib_rdma_t, op);
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
 
-    if (0 != status && !endpoint->closing && NULL != endpoint->conn
+    if (status != 0 && !endpoint->closing && endpoint->conn != NULL
         && btl_ib_conn_is_dead(endpoint->conn)) {
         /* ob1 and osc/rdma give up when an operation fails: first the failure is reported. */
         rdma->status = status;
@@ -206,7 +206,7 @@ void btl_ib_rdma_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
 {
     btl_ib_rdma_t *rdma;
 
-    while (NULL != (rdma = BTL_IB_LIST_POP(btl_ib_rdma_t, &endpoint->failed_ops, failed_link))) {
+    while ((rdma = BTL_IB_LIST_POP(btl_ib_rdma_t, &endpoint->failed_ops, failed_link)) != NULL) {
         if (quiet) {
             rdma->cbfunc = NULL;
         }
@@ -229,10 +229,10 @@ static void name_target(btl_ib_rdma_t *rdma, const btl_ib_memory_handle_t *handl
 
     op->by_device = false;
     op->place = (btl_ib_place_t){.known = false};
-    if (NULL == handle || !btl_ib_memory_handle_allows(handle, op)) {
+    if (handle == NULL || !btl_ib_memory_handle_allows(handle, op)) {
         return;
     }
-    op->by_device = BTL_IB_OP_ATOMIC == op->kind && 0 != handle->device_atomic
+    op->by_device = op->kind == BTL_IB_OP_ATOMIC && handle->device_atomic != 0
                     && !(ours && btl_ib_register_is_global(module));
     op->place = (btl_ib_place_t){
         .address = handle->base,
@@ -253,14 +253,14 @@ static int prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_
 {
     btl_ib_rdma_t *rdma;
 
-    if (NULL == remote_handle) {
+    if (remote_handle == NULL) {
         endpoint = module->endpoints.self;
     }
-    if (OPAL_UNLIKELY(NULL == endpoint)) {
+    if (OPAL_UNLIKELY(endpoint == NULL)) {
         return OPAL_ERR_UNREACH;
     }
     rdma = (btl_ib_rdma_t *) opal_free_list_get(&module->rdma.ops);
-    if (OPAL_UNLIKELY(NULL == rdma)) {
+    if (OPAL_UNLIKELY(rdma == NULL)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     rdma->endpoint = endpoint;
@@ -270,7 +270,7 @@ static int prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_
     rdma->op.kind = kind;
     rdma->op.local = local_address;
     rdma->target = NULL;
-    if (NULL != remote_handle) {
+    if (remote_handle != NULL) {
         rdma->op.key = remote_handle->key;
         /* May be negative, or beyond the region: the target compares it with what it registered. */
         rdma->op.offset = remote_address - remote_handle->base;
@@ -289,21 +289,21 @@ static int prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_
  */
 static int execute_loopback(btl_ib_engine_t *engine, btl_ib_op_t *op, void *target)
 {
-    if (NULL == target) {
+    if (target == NULL) {
         target = btl_ib_region_find(engine, &op->key, op->offset, btl_ib_memory_size_of(op),
                                     btl_ib_memory_access_of(op));
     }
-    if (NULL == target) {
+    if (target == NULL) {
         return -EACCES;
     }
-    if (BTL_IB_OP_ATOMIC == op->kind) {
+    if (op->kind == BTL_IB_OP_ATOMIC) {
         return btl_ib_atomic_execute(target, op->code, op->type, op->operand, op->compare,
                                      &op->result);
     }
-    if (0 == op->size) {
+    if (op->size == 0) {
         return 0; /* there may be no memory */
     }
-    if (BTL_IB_OP_PUT == op->kind) {
+    if (op->kind == BTL_IB_OP_PUT) {
         memmove(target, op->local, (size_t) op->size);
     } else {
         memmove(op->local, target, (size_t) op->size);
@@ -328,20 +328,20 @@ static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, 
     rdma->number = ++module->rdma.started;
     btl_ib_list_push_tail(&module->rdma.active, &rdma->link);
     OBJ_RETAIN(endpoint); /* until forget() */
-    if (BTL_IB_OP_ATOMIC == rdma->op.kind && component->osc_locks.watched) {
+    if (rdma->op.kind == BTL_IB_OP_ATOMIC && component->osc_locks.watched) {
         note_start(rdma);
     }
-    if (rdma->op.by_device && NULL == conn) {
+    if (rdma->op.by_device && conn == NULL) {
         conn = btl_ib_endpoint_loopback(module);
     }
-    if (OPAL_LIKELY(!endpoint->closing && NULL != conn)) {
+    if (OPAL_LIKELY(!endpoint->closing && conn != NULL)) {
         rc = btl_ib_op_start(conn, &rdma->op, btl_ib_now());
         btl_ib_poll_throttle_reset(&component->throttle);
     } else if (!endpoint->closing && !rdma->op.by_device) {
         complete(rdma, execute_loopback(component->engine, &rdma->op, rdma->target));
         rc = 0;
     }
-    if (OPAL_UNLIKELY(0 != rc)) {
+    if (OPAL_UNLIKELY(rc != 0)) {
         end_job_if_lost(rdma, rc);
         forget(rdma);
     }
@@ -366,18 +366,18 @@ static int transfer(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, btl
         return OPAL_ERR_NOT_AVAILABLE;
     }
     rc = btl_ib_memory_handle_read(&remote_handle, &copy);
-    if (OPAL_LIKELY(OPAL_SUCCESS == rc)) {
+    if (OPAL_LIKELY(rc == OPAL_SUCCESS)) {
         rc = prepare((btl_ib_module_t *) btl, endpoint, kind, local_address, remote_address,
                      remote_handle, &rdma);
     }
-    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
+    if (OPAL_UNLIKELY(rc != OPAL_SUCCESS)) {
         return rc;
     }
     rdma->local_handle = local_handle;
     rdma->op.size = size;
     rdma->op.mem = NULL;
     name_target(rdma, remote_handle);
-    if (NULL != local_handle) {
+    if (local_handle != NULL) {
         rdma->op.mem = btl_ib_register_device_memory(local_handle, local_address, size);
     }
     return start(rdma, cbfunc, cbcontext, cbdata);
@@ -436,9 +436,9 @@ typedef struct atomic {
 
 static btl_ib_atomic_type_t atomic_type(int flags)
 {
-    const bool is_float = 0 != (flags & MCA_BTL_ATOMIC_FLAG_FLOAT);
+    const bool is_float = (flags & MCA_BTL_ATOMIC_FLAG_FLOAT) != 0;
 
-    if (0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT)) {
+    if ((flags & MCA_BTL_ATOMIC_FLAG_32BIT) != 0) {
         return is_float ? BTL_IB_ATOMIC_FLOAT : BTL_IB_ATOMIC_INT32;
     }
     return is_float ? BTL_IB_ATOMIC_DOUBLE : BTL_IB_ATOMIC_INT64;
@@ -452,17 +452,17 @@ static bool is_offered(const btl_ib_module_t *module, const atomic_t *atomic,
     const btl_ib_atomic_type_t type = atomic_type(atomic->flags);
     uint32_t needed = atomic->supports;
 
-    if (0 != (atomic->flags & MCA_BTL_ATOMIC_FLAG_32BIT)) {
+    if ((atomic->flags & MCA_BTL_ATOMIC_FLAG_32BIT) != 0) {
         needed |= MCA_BTL_ATOMIC_SUPPORTS_32BIT;
     }
-    if (0 != (atomic->flags & MCA_BTL_ATOMIC_FLAG_FLOAT)) {
+    if ((atomic->flags & MCA_BTL_ATOMIC_FLAG_FLOAT) != 0) {
         needed |= MCA_BTL_ATOMIC_SUPPORTS_FLOAT;
     }
     return needed == (needed & module->super.btl_atomic_flags)
            && btl_ib_atomic_supported(atomic->code, type)
-           && (NULL == handle || 0 == handle->device_atomic
-               || (module->device_atomics && BTL_IB_ATOMIC_INT64 == type
-                   && 0 != (atomic->supports & BTL_IB_ATOMIC_FLAGS_DEVICE)));
+           && (handle == NULL || handle->device_atomic == 0
+               || (module->device_atomics && type == BTL_IB_ATOMIC_INT64
+                   && (atomic->supports & BTL_IB_ATOMIC_FLAGS_DEVICE) != 0));
 }
 
 /*
@@ -481,16 +481,16 @@ static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, vo
     btl_ib_rdma_t *rdma;
     int rc = btl_ib_memory_handle_read(&remote_handle, &copy);
 
-    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
+    if (OPAL_UNLIKELY(rc != OPAL_SUCCESS)) {
         return rc;
     }
     if (!is_offered(module, atomic, remote_handle)
-        || 0 != remote_address % btl_ib_atomic_size(type)) {
+        || remote_address % btl_ib_atomic_size(type) != 0) {
         return OPAL_ERR_NOT_SUPPORTED;
     }
     rc = prepare(module, endpoint, BTL_IB_OP_ATOMIC, local_address, remote_address, remote_handle,
                  &rdma);
-    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
+    if (OPAL_UNLIKELY(rc != OPAL_SUCCESS)) {
         return rc;
     }
     rdma->local_handle = local_handle;
@@ -563,7 +563,7 @@ static bool pending(const btl_ib_module_t *module, const btl_ib_endpoint_t *endp
         if (rdma->number > last) {
             return false;
         }
-        if ((NULL == endpoint || endpoint == rdma->endpoint)
+        if ((endpoint == NULL || endpoint == rdma->endpoint)
             && !(rdma->in_callback && pthread_equal(rdma->caller, pthread_self()))) {
             return true;
         }

@@ -50,7 +50,7 @@ static bool lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_
     btl_ib_unlock(); /* the runtime may take its time */
     modex = btl_ib_modex_get(&component->super.btl_version, &peer, false);
     btl_ib_lock();
-    if (NULL == modex) {
+    if (modex == NULL) {
         return false;
     }
     btl_ib_modex_forget(&component->known, name); /* the process may have restarted */
@@ -65,7 +65,7 @@ static bool recall(void *context, uint64_t name, uint32_t rail, uint32_t remote_
 {
     btl_ib_component_t *component = context;
     btl_ib_modex_t *modex = btl_ib_modex_recall(&component->known, name);
-    const bool fits = NULL != modex && tell_rail(component, modex, name, rail, remote_rail, info);
+    const bool fits = modex != NULL && tell_rail(component, modex, name, rail, remote_rail, info);
 
     free(modex);
     return fits;
@@ -86,16 +86,16 @@ static void alternatives(void *context, btl_ib_conn_t *conn)
     btl_ib_component_t *component = context;
     const opal_process_name_t name = btl_ib_name_unpack(btl_ib_conn_name(conn));
     btl_ib_modex_t *peer = btl_ib_modex_recall(&component->known, btl_ib_conn_name(conn));
-    tries_t *tries = NULL != peer ? malloc(sizeof(*tries)) : NULL;
+    tries_t *tries = peer != NULL ? malloc(sizeof(*tries)) : NULL;
     uint32_t count = 0;
     uint32_t tried = 0;
 
-    if (NULL != tries) {
+    if (tries != NULL) {
         count = btl_ib_rails_rank(component->self, peer, tries->pairs, TRIES_MAX);
     }
     for (uint32_t i = 0; i < count; ++i) {
         btl_ib_modex_peer_info(peer, &name, tries->pairs[i].theirs, &tries->info);
-        tried += 0 == btl_ib_conn_try(component->engine, tries->pairs[i].ours, &tries->info);
+        tried += btl_ib_conn_try(component->engine, tries->pairs[i].ours, &tries->info) == 0;
     }
     BTL_IB_VERBOSE(1, "%s does not answer by rail %u: %u other pairs of addresses are tried",
                    opal_process_name_print(name), btl_ib_conn_rail(conn), tried);
@@ -115,8 +115,8 @@ static bool deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag)
 {
     const btl_ib_component_t *component = context;
 
-    return NULL != component->modules[btl_ib_conn_rail(conn)] && tag < MCA_BTL_TAG_MAX
-           && NULL != mca_btl_base_active_message_trigger[tag].cbfunc;
+    return component->modules[btl_ib_conn_rail(conn)] != NULL && tag < MCA_BTL_TAG_MAX
+           && mca_btl_base_active_message_trigger[tag].cbfunc != NULL;
 }
 
 static void deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
@@ -127,7 +127,7 @@ static void deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data,
     btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
 
     /* Without threads nobody can delete the process meanwhile but the callback itself. */
-    const bool keep = NULL != endpoint && opal_using_threads();
+    const bool keep = endpoint != NULL && opal_using_threads();
 
     if (keep) {
         OBJ_RETAIN(endpoint);
@@ -171,7 +171,7 @@ static void report_failure(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
     btl_ib_endpoint_describe(endpoint, &ends);
     btl_ib_report_failure(&ends, reason, &trouble);
     OBJ_RETAIN(endpoint); /* another thread may delete the process meanwhile */
-    if (NULL != error_cb) {
+    if (error_cb != NULL) {
         btl_ib_unlock();
         error_cb(&endpoint->module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc,
                  (char *) "btl ib lost a peer");
@@ -187,8 +187,8 @@ static void dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
     btl_ib_component_t *component = context;
     btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
 
-    if (NULL != endpoint && !endpoint->dead && !endpoint->closing) {
-        if (component->drain.active > 0 && BTL_IB_DEATH_REFUSED == reason) {
+    if (endpoint != NULL && !endpoint->dead && !endpoint->closing) {
+        if (component->drain.active > 0 && reason == BTL_IB_DEATH_REFUSED) {
             /* While this process leaves, a peer whose host says that it is gone has most likely
              * left before: that is no failure unless MPI goes on afterwards. */
             btl_ib_list_push_tail(&component->gone, &endpoint->gone_link);
@@ -200,7 +200,7 @@ static void dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
     BTL_IB_VERBOSE(1, "connection with %s on rail %u ends: %s",
                    opal_process_name_print(btl_ib_name_unpack(btl_ib_conn_name(conn))),
                    btl_ib_conn_rail(conn), btl_ib_death_string(reason));
-    if (NULL == endpoint) { /* never added: nobody else will destroy it */
+    if (endpoint == NULL) { /* never added: nobody else will destroy it */
         btl_ib_connectivity_note(&component->connectivity, conn);
         btl_ib_endpoint_forget_loopback(conn);
         btl_ib_conn_destroy(conn, btl_ib_now());
@@ -220,17 +220,17 @@ void btl_ib_recv_report_failures(uint64_t now)
     if (component->drain.active > 0 || now - component->drain.ended <= BTL_IB_DRAIN_GAP) {
         return;
     }
-    while (0 == component->drain.active
-           && NULL != (gone = BTL_IB_LIST_POP(btl_ib_endpoint_t, &component->gone, gone_link))) {
+    while (component->drain.active == 0
+           && (gone = BTL_IB_LIST_POP(btl_ib_endpoint_t, &component->gone, gone_link)) != NULL) {
         report_failure(gone, BTL_IB_DEATH_REFUSED);
     }
     while (btl_ib_failed_procs_next(&component->failed_procs, component->name.jobid, &name)) {
         for (uint32_t i = 0; i < component->module_count; ++i) {
             btl_ib_module_t *module = component->modules[i]; /* a callback may finalize it */
             btl_ib_endpoint_t *endpoint =
-                NULL != module ? btl_ib_endpoint_find(module, name) : NULL;
+                module != NULL ? btl_ib_endpoint_find(module, name) : NULL;
 
-            if (NULL != endpoint) {
+            if (endpoint != NULL) {
                 btl_ib_conn_kill(endpoint->conn, BTL_IB_DEATH_ENDED);
             }
         }
@@ -247,7 +247,7 @@ static void report_tried(btl_ib_component_t *component, uint64_t name, const cha
     size_t len = 0;
     uint32_t count = 0;
 
-    while (NULL != pairs && NULL != (conn = btl_ib_engine_next_conn(component->engine, conn))) {
+    while (pairs != NULL && (conn = btl_ib_engine_next_conn(component->engine, conn)) != NULL) {
         btl_ib_ends_t ends;
 
         if (btl_ib_conn_name(conn) != name || len >= size
@@ -259,7 +259,7 @@ static void report_tried(btl_ib_component_t *component, uint64_t name, const cha
                                  ends.our_address, ends.address);
         ++count;
     }
-    if (NULL != pairs && len < size && BTL_IB_RAILS_MAX == component->self->rail_count) {
+    if (pairs != NULL && len < size && component->self->rail_count == BTL_IB_RAILS_MAX) {
         snprintf(pairs + len, size - len,
                  "  no others: %d addresses of this host are used, the most there may be;\n"
                  "  btl_ib_if_include chooses which\n",
@@ -278,7 +278,7 @@ static void unanswered(void *context, btl_ib_conn_t *conn, bool heard)
     const btl_ib_trouble_t trouble = btl_ib_conn_trouble(conn);
     btl_ib_ends_t ends;
 
-    if (NULL != endpoint && !endpoint->closing && 0 == trouble.unsent) {
+    if (endpoint != NULL && !endpoint->closing && trouble.unsent == 0) {
         btl_ib_endpoint_describe(endpoint, &ends);
         btl_ib_report_unanswered(&component->reports, &ends, heard, endpoint->answers,
                                  btl_ib_endpoint_is_reachable(endpoint), &trouble);
@@ -291,7 +291,7 @@ static bool is_reachable(void *context, const btl_ib_conn_t *conn)
     const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
 
     (void) context;
-    return NULL != endpoint && btl_ib_endpoint_is_reachable(endpoint);
+    return endpoint != NULL && btl_ib_endpoint_is_reachable(endpoint);
 }
 
 static void unsent(void *context, btl_ib_conn_t *conn, int error)
@@ -300,7 +300,7 @@ static void unsent(void *context, btl_ib_conn_t *conn, int error)
     const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
     btl_ib_ends_t ends;
 
-    if (NULL != endpoint && !endpoint->closing) {
+    if (endpoint != NULL && !endpoint->closing) {
         btl_ib_endpoint_describe(endpoint, &ends);
         btl_ib_report_unsent(&component->reports, &ends, error,
                              &component->reopen.opened[btl_ib_conn_rail(conn)].device);
@@ -314,7 +314,7 @@ static void moved_unanswered(void *context, btl_ib_conn_t *conn)
     btl_ib_ends_t ends;
 
     (void) context;
-    if (NULL != endpoint && !endpoint->closing) {
+    if (endpoint != NULL && !endpoint->closing) {
         btl_ib_endpoint_describe(endpoint, &ends);
         btl_ib_report_moved_unanswered(&ends, &trouble);
     }
@@ -329,7 +329,7 @@ static void slow_rail(void *context, const btl_ib_conn_t *conn, const btl_ib_con
     const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
     btl_ib_ends_t ends, others;
 
-    if (NULL == endpoint || endpoint->closing) {
+    if (endpoint == NULL || endpoint->closing) {
         return;
     }
     const uint32_t claimed = endpoint->module->super.btl_bandwidth;
@@ -348,18 +348,16 @@ static void black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32
     const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
     btl_ib_black_hole_t hole = {.lost = lost, .most = most, .carries = carries};
     btl_ib_ends_t *ends = &hole.ends;
-    const char *host = NULL != endpoint
-                           ? endpoint->host
-                           : btl_ib_connectivity_host(&component->connectivity,
-                                                      btl_ib_conn_name(conn));
+    const char *host = endpoint != NULL ? endpoint->host
+                                        : btl_ib_connectivity_host(&component->connectivity,
+                                                                   btl_ib_conn_name(conn));
 
     btl_ib_endpoint_describe_rail(btl_ib_conn_rail(conn), ends);
     snprintf(ends->rank, sizeof(ends->rank), "%u", btl_ib_name_unpack(btl_ib_conn_name(conn)).vpid);
-    snprintf(ends->host, sizeof(ends->host), "%s",
-             NULL != host ? host : "(not known yet)");
+    snprintf(ends->host, sizeof(ends->host), "%s", host != NULL ? host : "(not known yet)");
     if (!btl_ib_conn_address_text(conn, ends->address, sizeof(ends->address))) {
         snprintf(ends->address, sizeof(ends->address), "%s",
-                 NULL != endpoint ? endpoint->address : "(not known yet)");
+                 endpoint != NULL ? endpoint->address : "(not known yet)");
     }
     btl_ib_report_black_hole(&component->reports, &hole);
 }
@@ -371,7 +369,7 @@ static void rail_failed(void *context, uint32_t rail, int error, uint32_t moved,
     btl_ib_component_t *component = context;
     btl_ib_ends_t ends;
 
-    if (EBADF == error || ENOTSOCK == error) {
+    if (error == EBADF || error == ENOTSOCK) {
         /* The runtime's descriptors are most likely closed as well: an abort by it would hang. */
         btl_ib_endpoint_describe_rail(rail, &ends);
         btl_ib_report_descriptors_closed(&ends, error);

@@ -45,9 +45,9 @@ void btl_ib_register_fini(btl_ib_module_t *module)
 
 static uint32_t access_of(uint32_t flags)
 {
-    return (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_READ) ? BTL_IB_ACCESS_READ : 0)
-           | (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_WRITE) ? BTL_IB_ACCESS_WRITE : 0)
-           | (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) ? BTL_IB_ACCESS_ATOMIC : 0);
+    return ((flags & MCA_BTL_REG_FLAG_REMOTE_READ) != 0 ? BTL_IB_ACCESS_READ : 0)
+           | ((flags & MCA_BTL_REG_FLAG_REMOTE_WRITE) != 0 ? BTL_IB_ACCESS_WRITE : 0)
+           | ((flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) != 0 ? BTL_IB_ACCESS_ATOMIC : 0);
 }
 
 /* Register it with the device, if that can access it. This settles whether devices change its
@@ -61,7 +61,7 @@ static void register_with_device(btl_ib_module_t *module, btl_ib_memory_t *memor
         flags &= ~(uint32_t) MCA_BTL_REG_FLAG_REMOTE_ATOMIC;
     }
     memory->registration = btl_ib_registration_get(&module->cache, from, size, flags);
-    if (NULL != memory->registration && memory->remote) {
+    if (memory->registration != NULL && memory->remote) {
         uint32_t keys[BTL_IB_PIECES_MAX] = {0};
         handle->piece_shift = btl_ib_registration_keys(memory->registration, from, size, keys);
         handle->device_key = keys[0];
@@ -69,13 +69,13 @@ static void register_with_device(btl_ib_module_t *module, btl_ib_memory_t *memor
         handle->rail = (uint8_t) module->rail;
         handle->size = size;
         handle->pinned = (uint8_t) access_of(flags);
-        handle->device_atomic = 0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC);
+        handle->device_atomic = (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) != 0;
     }
 }
 
 bool btl_ib_register_is_global(const btl_ib_module_t *module)
 {
-    return 0 != (module->super.btl_atomic_flags & MCA_BTL_ATOMIC_SUPPORTS_GLOB);
+    return (module->super.btl_atomic_flags & MCA_BTL_ATOMIC_SUPPORTS_GLOB) != 0;
 }
 
 /*
@@ -86,7 +86,7 @@ bool btl_ib_register_is_global(const btl_ib_module_t *module)
  */
 static bool is_window(const btl_ib_endpoint_t *endpoint, uint32_t flags)
 {
-    return MCA_BTL_ENDPOINT_ANY == endpoint && REMOTE_ACCESS == (flags & REMOTE_ACCESS);
+    return endpoint == MCA_BTL_ENDPOINT_ANY && (flags & REMOTE_ACCESS) == REMOTE_ACCESS;
 }
 
 /* Processes that nobody adds are about to use memory of ours. True the first time, if the progress
@@ -125,7 +125,7 @@ static void expect_job(void)
         peer = i == component->name.vpid
                    ? NULL
                    : btl_ib_modex_get(&component->super.btl_version, &name, true);
-        if (NULL != peer) {
+        if (peer != NULL) {
             btl_ib_lock();
             btl_ib_endpoint_expect(&name, peer);
             btl_ib_unlock();
@@ -142,9 +142,9 @@ static void expect_job(void)
 static bool is_for_one_get(const btl_ib_module_t *module, const btl_ib_endpoint_t *endpoint,
                            uint32_t flags)
 {
-    return NULL != endpoint && MCA_BTL_ENDPOINT_ANY != endpoint && endpoint->rails > 1
-           && MCA_BTL_REG_FLAG_REMOTE_READ == (flags & REMOTE_ACCESS)
-           && 0 != (module->super.btl_flags & MCA_BTL_FLAGS_PUT);
+    return endpoint != NULL && endpoint != MCA_BTL_ENDPOINT_ANY && endpoint->rails > 1
+           && (flags & REMOTE_ACCESS) == MCA_BTL_REG_FLAG_REMOTE_READ
+           && (module->super.btl_flags & MCA_BTL_FLAGS_PUT) != 0;
 }
 
 /* Let the engine serve it to peers. Words that only devices change it does not change for
@@ -155,7 +155,7 @@ static int add_region(const btl_ib_module_t *module, btl_ib_memory_t *memory, ch
     btl_ib_memory_handle_t *handle = &memory->handle;
     int rc;
 
-    if (0 != handle->device_atomic && !btl_ib_register_is_global(module)) {
+    if (handle->device_atomic != 0 && !btl_ib_register_is_global(module)) {
         access &= ~(uint32_t) BTL_IB_ACCESS_ATOMIC;
     }
     btl_ib_lock();
@@ -181,17 +181,17 @@ static btl_ib_memory_handle_t *module_register_mem(mca_btl_base_module_t *btl,
         return NULL;
     }
     memory = (btl_ib_memory_t *) opal_free_list_get(&module->memory);
-    if (OPAL_UNLIKELY(NULL == memory)) {
+    if (OPAL_UNLIKELY(memory == NULL)) {
         return NULL;
     }
-    if (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC)) {
+    if ((flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) != 0) {
         /* With osc_rdma_acc_use_amo=0 osc/rdma changes small numbers by a compare-and-swap of the
          * aligned 8 bytes around them, which may reach beyond both ends of the window; devices that
          * register whole pages allow it. So do we: 8 aligned bytes never belong to two pages. */
         from -= (uintptr_t) from % 8;
         size = (size + (size_t) ((char *) base - from) + 7) / 8 * 8;
     }
-    memory->remote = 0 != (flags & REMOTE_ACCESS);
+    memory->remote = (flags & REMOTE_ACCESS) != 0;
     memset(&memory->handle, 0, sizeof(memory->handle));
     memory->handle.base = (uint64_t) (uintptr_t) from;
     register_with_device(module, memory, from, size, flags);
@@ -199,7 +199,7 @@ static btl_ib_memory_handle_t *module_register_mem(mca_btl_base_module_t *btl,
         rc = add_region(module, memory, from, size,
                         access_of(flags) | (window ? BTL_IB_ACCESS_WINDOW : 0));
     }
-    if (OPAL_UNLIKELY(0 != rc)) {
+    if (OPAL_UNLIKELY(rc != 0)) {
         BTL_IB_VERBOSE(1, "cannot register %zu bytes at %p: %s", size, base, strerror(-rc));
         btl_ib_registration_put(&module->cache, memory->registration);
         opal_free_list_return(&module->memory, &memory->super);

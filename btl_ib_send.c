@@ -20,7 +20,7 @@ static mca_btl_base_descriptor_t *module_alloc(mca_btl_base_module_t *btl,
     btl_ib_frag_t *frag = btl_ib_frag_get((btl_ib_module_t *) btl, endpoint, size, flags);
 
     (void) order;
-    return OPAL_LIKELY(NULL != frag) ? &frag->base : NULL;
+    return OPAL_LIKELY(frag != NULL) ? &frag->base : NULL;
 }
 
 static int module_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des)
@@ -37,7 +37,7 @@ static bool convertor_pack(opal_convertor_t *convertor, void **data, size_t *siz
     struct iovec iov = {.iov_base = *data, .iov_len = *size};
     uint32_t count = 1;
 
-    if (0 != *size && opal_convertor_pack(convertor, &iov, &count, size) < 0) {
+    if (*size != 0 && opal_convertor_pack(convertor, &iov, &count, size) < 0) {
         return false;
     }
     *data = iov.iov_base;
@@ -48,8 +48,8 @@ static bool convertor_pack(opal_convertor_t *convertor, void **data, size_t *siz
  * of a longer one, and these are to SIGNAL.) */
 static bool is_eager(uint32_t flags)
 {
-    return MCA_BTL_DES_FLAGS_PRIORITY
-           == (flags & (MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_SIGNAL));
+    return (flags & (MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_SIGNAL))
+           == MCA_BTL_DES_FLAGS_PRIORITY;
 }
 
 static btl_ib_frag_t *prepare_in_place(btl_ib_module_t *module,
@@ -61,10 +61,10 @@ static btl_ib_frag_t *prepare_in_place(btl_ib_module_t *module,
     btl_ib_frag_t *frag = btl_ib_frag_get(module, endpoint, reserve + spare, flags);
     void *data = NULL;
 
-    if (OPAL_UNLIKELY(NULL == frag)) {
+    if (OPAL_UNLIKELY(frag == NULL)) {
         return NULL;
     }
-    if (OPAL_UNLIKELY(!convertor_pack(convertor, &data, size) || NULL == data)) {
+    if (OPAL_UNLIKELY(!convertor_pack(convertor, &data, size) || data == NULL)) {
         btl_ib_frag_return(frag);
         return NULL;
     }
@@ -80,7 +80,7 @@ static btl_ib_frag_t *prepare_copy(btl_ib_module_t *module,
     btl_ib_frag_t *frag = btl_ib_frag_get(module, endpoint, reserve + *size, flags);
     void *data;
 
-    if (OPAL_UNLIKELY(NULL == frag)) {
+    if (OPAL_UNLIKELY(frag == NULL)) {
         return NULL;
     }
     data = (char *) frag->memory + reserve;
@@ -111,12 +111,12 @@ static mca_btl_base_descriptor_t *module_prepare_src(mca_btl_base_module_t *btl,
         *size = room - reserve;
     }
     if (*size > mca_btl_ib_component.params.copy_limit && reserve <= BTL_IB_HEADER_ROOM
-        && 0 == opal_convertor_need_buffers(convertor) && !btl_ib_compat_on_device(convertor)) {
+        && opal_convertor_need_buffers(convertor) == 0 && !btl_ib_compat_on_device(convertor)) {
         frag = prepare_in_place(module, endpoint, convertor, reserve, size, flags);
     } else {
         frag = prepare_copy(module, endpoint, convertor, reserve, size, flags);
     }
-    return OPAL_LIKELY(NULL != frag) ? &frag->base : NULL;
+    return OPAL_LIKELY(frag != NULL) ? &frag->base : NULL;
 }
 
 /* Deliver a fragment to ourselves, as btl self does; only without that BTL messages come this
@@ -125,7 +125,7 @@ static int send_to_self(btl_ib_frag_t *frag, mca_btl_base_tag_t tag)
 {
     const bool quiet = btl_ib_frag_is_quiet(frag);
 
-    if (tag >= MCA_BTL_TAG_MAX || NULL == mca_btl_base_active_message_trigger[tag].cbfunc) {
+    if (tag >= MCA_BTL_TAG_MAX || mca_btl_base_active_message_trigger[tag].cbfunc == NULL) {
         BTL_IB_VERBOSE(1, "a message to this process itself has tag %u, for which nobody listens",
                        tag);
         return OPAL_ERR_UNREACH;
@@ -153,12 +153,12 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
 
     (void) btl;
     btl_ib_frag_start(frag, endpoint);
-    if (OPAL_UNLIKELY(NULL == endpoint->conn)) {
+    if (OPAL_UNLIKELY(endpoint->conn == NULL)) {
         return send_to_self(frag, tag);
     }
     frag->msg.tag = tag;
     /* What ob1 sends without PRIORITY are fragments of long messages. */
-    frag->msg.ordered = 0 == (des->des_flags & MCA_BTL_DES_FLAGS_PRIORITY);
+    frag->msg.ordered = (des->des_flags & MCA_BTL_DES_FLAGS_PRIORITY) == 0;
     frag->msg.want_ack_now = frag->in_place || !owned;
     for (size_t i = 0; i < 2; ++i) {
         const bool there = i < des->des_segment_count;
@@ -181,10 +181,10 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
         rc = btl_ib_engine_send(endpoint->conn, &frag->msg, btl_ib_now());
     }
     btl_ib_poll_throttle_reset(&mca_btl_ib_component.throttle);
-    if (1 == rc && !quiet) {
+    if (rc == 1 && !quiet) {
         btl_ib_frag_left(frag);
         rc = 0;
-    } else if (0 != rc) {
+    } else if (rc != 0) {
         OBJ_RELEASE(endpoint);
     }
     btl_ib_unlock();
@@ -205,19 +205,19 @@ static bool send_now(struct mca_btl_base_endpoint_t *endpoint, opal_convertor_t 
     char *out;
     void *payload;
 
-    if (OPAL_UNLIKELY(endpoint->closing || NULL == endpoint->conn
+    if (OPAL_UNLIKELY(endpoint->closing || endpoint->conn == NULL
                       || header_size + payload_size > UINT32_MAX)) {
         return false;
     }
     out = btl_ib_sendi_begin(endpoint->conn, tag, (uint32_t) (header_size + payload_size));
-    if (NULL == out) {
+    if (out == NULL) {
         return false;
     }
     memcpy(out, header, header_size);
     payload = out + header_size;
     if (OPAL_UNLIKELY(!convertor_pack(convertor, &payload, &packed) || packed != payload_size)) {
         btl_ib_sendi_abort(endpoint->conn);
-    } else if (OPAL_LIKELY(0 == btl_ib_sendi_commit(endpoint->conn, btl_ib_now()))) {
+    } else if (OPAL_LIKELY(btl_ib_sendi_commit(endpoint->conn, btl_ib_now()) == 0)) {
         return true;
     }
     if (payload_size > 0) {
@@ -240,7 +240,7 @@ static int module_sendi(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint
     if (OPAL_LIKELY(sent)) {
         return OPAL_SUCCESS;
     }
-    if (NULL != descriptor) {
+    if (descriptor != NULL) {
         *descriptor = module_alloc(btl, endpoint, order, header_size + payload_size, flags);
     }
     return OPAL_ERR_RESOURCE_BUSY;

@@ -31,13 +31,13 @@ void btl_ib_connectivity_init(btl_ib_connectivity_t *map,
 /* Room for one more, with what all have in common. NULL: memory is short. */
 static btl_ib_pair_info_t *add_pair(btl_ib_connectivity_t *map, uint64_t name, const char *host)
 {
-    const uint32_t room = 0 == map->room ? 64 : 2 * map->room;
+    const uint32_t room = map->room == 0 ? 64 : 2 * map->room;
     btl_ib_pair_info_t *pair;
 
     if (map->count == map->room) {
         btl_ib_pair_info_t *pairs = realloc(map->pairs, room * sizeof(*pairs));
 
-        if (NULL == pairs) {
+        if (pairs == NULL) {
             return NULL;
         }
         map->pairs = pairs;
@@ -52,7 +52,7 @@ static btl_ib_pair_info_t *add_pair(btl_ib_connectivity_t *map, uint64_t name, c
         .remote = "-",
         .path = {.own = true},
     };
-    snprintf(pair->host, sizeof(pair->host), "%s", '\0' != host[0] ? host : "-");
+    snprintf(pair->host, sizeof(pair->host), "%s", host[0] != '\0' ? host : "-");
     return pair;
 }
 
@@ -79,7 +79,7 @@ static void take_over_all(btl_ib_connectivity_t *map)
     for (uint32_t i = 0; i < map->count; ++i) {
         const btl_ib_conn_t *conn = conn_of(map, &map->pairs[i]);
 
-        if (NULL != conn) {
+        if (conn != NULL) {
             take_over(map, &map->pairs[i], conn);
         }
     }
@@ -99,14 +99,14 @@ static void describe(const btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
         btl_ib_modex_ip_text(&config->self->rails[pair->rail], pair->address,
                              sizeof(pair->address));
     }
-    if (NULL == conn || !btl_ib_conn_address_text(conn, pair->remote, sizeof(pair->remote))) {
+    if (conn == NULL || !btl_ib_conn_address_text(conn, pair->remote, sizeof(pair->remote))) {
         btl_ib_modex_ip_text(&peer->rails[pair->remote_rail], pair->remote, sizeof(pair->remote));
     }
-    for (char *c = pair->address; '\0' != *c; ++c) { /* columns have no blanks */
-        *c = ' ' == *c ? '-' : *c;
+    for (char *c = pair->address; *c != '\0'; ++c) { /* columns have no blanks */
+        *c = *c == ' ' ? '-' : *c;
     }
-    for (char *c = pair->remote; '\0' != *c; ++c) {
-        *c = ' ' == *c ? '-' : *c;
+    for (char *c = pair->remote; *c != '\0'; ++c) {
+        *c = *c == ' ' ? '-' : *c;
     }
 }
 
@@ -119,12 +119,12 @@ static void contact(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
     btl_ib_peer_info_t info;
     int rc = 0;
 
-    if (NULL == conn) {
+    if (conn == NULL) {
         btl_ib_modex_peer_info(peer, &name, pair->remote_rail, &info);
         rc = btl_ib_conn_create(map->config.engine, pair->rail, &info, NULL, &conn);
     }
-    describe(map, pair, 0 == rc ? conn : NULL, peer);
-    if (0 == rc) {
+    describe(map, pair, rc == 0 ? conn : NULL, peer);
+    if (rc == 0) {
         btl_ib_conn_check_path(conn, btl_ib_now());
         take_over(map, pair, conn);
     } else {
@@ -144,17 +144,17 @@ static bool contact_peer(btl_ib_connectivity_t *map, uint32_t rank)
     int choice[BTL_IB_RAILS_MAX];
     btl_ib_pair_info_t *pair = NULL;
 
-    if (NULL == peer) {
+    if (peer == NULL) {
         why = "it does not use ib, or another version";
     } else if (peer->message_max != config->self->message_max
                || peer->guard != config->self->guard) {
         why = "its parameters differ (eager_limit, max_send_size, protection)";
     }
     btl_ib_biased_lock_acquire(config->lock);
-    if (NULL == why) {
-        btl_ib_rails_match(config->self, peer, 0 == strcmp(peer->host, config->self->host), choice);
+    if (why == NULL) {
+        btl_ib_rails_match(config->self, peer, strcmp(peer->host, config->self->host) == 0, choice);
         for (uint32_t i = 0; i < config->self->rail_count; ++i) {
-            if (choice[i] >= 0 && NULL != (pair = add_pair(map, name, peer->host))) {
+            if (choice[i] >= 0 && (pair = add_pair(map, name, peer->host)) != NULL) {
                 pair->rail = i;
                 pair->remote_rail = (uint32_t) choice[i];
                 contact(map, pair, peer);
@@ -162,12 +162,12 @@ static bool contact_peer(btl_ib_connectivity_t *map, uint32_t rank)
         }
         why = "no two devices are in one network";
     }
-    if (NULL == pair && NULL != (pair = add_pair(map, name, NULL != peer ? peer->host : ""))) {
+    if (pair == NULL && (pair = add_pair(map, name, peer != NULL ? peer->host : "")) != NULL) {
         snprintf(pair->why, sizeof(pair->why), "%s", why);
     }
     btl_ib_biased_lock_release(config->lock);
     free(peer);
-    return NULL != pair;
+    return pair != NULL;
 }
 
 /* ---- waiting ---- */
@@ -185,7 +185,7 @@ static bool find_open(const btl_ib_connectivity_t *map, uint64_t now, uint64_t *
             *peers_until = now + PEERS_TIME;
             return true;
         }
-        peers |= path->heard && path->own && 0 == path->came;
+        peers |= path->heard && path->own && path->came == 0;
     }
     return peers && now < *peers_until;
 }
@@ -209,7 +209,7 @@ static bool wait_for_answers(btl_ib_connectivity_t *map)
             look_at = now + LOOK_EACH;
         }
         btl_ib_biased_lock_release(config->lock);
-        if (0 == received) {
+        if (received == 0) {
             usleep(PAUSE);
         }
         now = btl_ib_now();
@@ -223,7 +223,7 @@ static void close_own(const btl_ib_connectivity_t *map, bool all)
     for (uint32_t i = 0; i < map->count; ++i) {
         btl_ib_conn_t *conn = conn_of(map, &map->pairs[i]);
 
-        if (NULL != conn && NULL == btl_ib_conn_user(conn)
+        if (conn != NULL && btl_ib_conn_user(conn) == NULL
             && (all || !map->pairs[i].path.answered)) {
             btl_ib_conn_destroy(conn, btl_ib_now());
         }
@@ -246,7 +246,7 @@ static void write_file(btl_ib_connectivity_t *map, bool complete)
     const int error = btl_ib_connectivity_file_write(config->file, &info, map->pairs, map->count);
 
     map->changed = false;
-    if (0 != error && !map->failed) {
+    if (error != 0 && !map->failed) {
         map->failed = true;
         btl_ib_show_help("cannot write", "connectivity map", "connectivity_map", config->name.vpid,
                          config->self->host, config->file, strerror(error));

@@ -55,7 +55,7 @@ void btl_ib_connectivity_init(btl_ib_connectivity_t *map,
 /* Is a map wanted that was not made yet? */
 static inline bool btl_ib_connectivity_due(const btl_ib_connectivity_t *map)
 {
-    return NULL != map->config.file && !map->begun;
+    return map->config.file != NULL && !map->begun;
 }
 
 /* Contact all processes of the job, wait for what comes of it, and write the file. Called without

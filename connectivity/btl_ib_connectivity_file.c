@@ -19,7 +19,7 @@ const char *btl_ib_connectivity_verdict(const btl_ib_pair_info_t *pair)
 {
     const btl_ib_path_info_t *path = &pair->path;
 
-    if ('\0' != pair->why[0]) {
+    if (pair->why[0] != '\0') {
         return "no-path";
     }
     if (!path->answered || !path->own) {
@@ -44,7 +44,7 @@ static const char *sizes(char *out, size_t len, bool any, uint32_t smallest, uin
 
 static const char *note_of(const btl_ib_pair_info_t *pair)
 {
-    if ('\0' != pair->why[0]) {
+    if (pair->why[0] != '\0') {
         return pair->why;
     }
     return pair->path.own ? "" : "messages go by other rails";
@@ -69,7 +69,7 @@ static void put_pair(FILE *out, const btl_ib_pair_info_t *pair)
     }
     fprintf(out, "%6" PRIu32 "  %-16s  %-16s  %-22s  %-22s  %-10s  %-10s  %-10s  %5s  %6s%s%s\n",
             (uint32_t) pair->name, pair->host, pair->device, pair->address, pair->remote,
-            btl_ib_connectivity_verdict(pair), sent, came, most, rtt, '\0' != note[0] ? "  " : "",
+            btl_ib_connectivity_verdict(pair), sent, came, most, rtt, note[0] != '\0' ? "  " : "",
             note);
 }
 
@@ -97,7 +97,7 @@ int btl_ib_connectivity_file_write(const char *name, const btl_ib_map_info_t *in
     int error;
     FILE *out = btl_ib_file_open(name, &error);
 
-    if (NULL == out) {
+    if (out == NULL) {
         return error;
     }
     put_all(out, info, pairs, count);

@@ -15,7 +15,7 @@ int btl_ib_wire_plan(const char *wire, uint32_t processes, uint32_t rc_max_peers
 {
     int count = 0;
 
-    if (0 != strcmp(wire, "auto")) {
+    if (strcmp(wire, "auto") != 0) {
         tries[count++] = (btl_ib_wire_try_t){.wire = wire};
         return count;
     }
@@ -33,12 +33,12 @@ bool btl_ib_wire_suffices(uint32_t connections_max, uint32_t processes, uint32_t
 {
     const uint64_t pairs = (uint64_t) processes * processes;
 
-    return 0 == connections_max || pairs <= connections_max / (((uint64_t) queues + 1) * rails);
+    return connections_max == 0 || pairs <= connections_max / (((uint64_t) queues + 1) * rails);
 }
 
 bool btl_ib_wire_shares(uint32_t processes, uint32_t srq_min_peers)
 {
-    return 0 != srq_min_peers && processes >= srq_min_peers;
+    return srq_min_peers != 0 && processes >= srq_min_peers;
 }
 
 /* ---- receive buffers ---- */
@@ -69,7 +69,7 @@ btl_ib_wanted_buffers_t btl_ib_wanted_buffers(const btl_ib_queue_table_t *table,
         const btl_ib_queue_t *q = &table->q[i];
         const uint64_t part = (uint64_t) q->num * wanted.rx_depth / sum;
         const uint32_t num = part > 0 ? (uint32_t) part : 1;
-        const bool shared = BTL_IB_QUEUE_SHARED == q->type;
+        const bool shared = q->type == BTL_IB_QUEUE_SHARED;
 
         wanted.queue[i] = (btl_ib_open_queue_t){
             .size = q->size,

@@ -18,7 +18,7 @@
 static bool parse_queues(btl_ib_device_wishes_t *wishes, uint32_t rank)
 {
     const btl_ib_params_t *params = wishes->params;
-    const char *spec = NULL != params->receive_queues ? params->receive_queues : "";
+    const char *spec = params->receive_queues != NULL ? params->receive_queues : "";
     const uint32_t datagram_min = btl_ib_engine_datagram_min(btl_ib_params_guard(params));
     btl_ib_queues_error_t error;
     char queue[32] = "all";
@@ -26,12 +26,12 @@ static bool parse_queues(btl_ib_device_wishes_t *wishes, uint32_t rank)
     if (!params->queues_by_user) {
         return true;
     }
-    if (0 == btl_ib_queues_parse(spec, &wishes->user_queues, &error)) {
-        if (error.queue > 0 && 0 == rank) {
+    if (btl_ib_queues_parse(spec, &wishes->user_queues, &error) == 0) {
+        if (error.queue > 0 && rank == 0) {
             BTL_IB_SHOW_HELP("queues reduced", opal_process_info.nodename, spec, error.queue,
                              error.field, error.value, error.expected);
         }
-        if (0 == btl_ib_queues_holds(spec, &wishes->user_queues, datagram_min, &error)) {
+        if (btl_ib_queues_holds(spec, &wishes->user_queues, datagram_min, &error) == 0) {
             return true;
         }
     }
@@ -47,7 +47,7 @@ static bool parse_list(const char *name, const char *value, btl_ib_device_list_t
 {
     btl_ib_devices_error_t error;
 
-    if (0 == btl_ib_devices_parse(value, list, &error)) {
+    if (btl_ib_devices_parse(value, list, &error) == 0) {
         return true;
     }
     BTL_IB_SHOW_HELP("bad device list", name, opal_process_info.nodename, value, error.position,
@@ -84,7 +84,7 @@ __attribute__((format(printf, 2, 3))) static bool turn_down(btl_ib_device_plan_t
 static bool shares(const btl_ib_queue_table_t *table, const btl_ib_transport_attr_t *attr)
 {
     for (uint32_t i = 0; i < table->count; ++i) {
-        if (BTL_IB_QUEUE_SHARED == table->q[i].type && table->q[i].num > attr->shared_max) {
+        if (table->q[i].type == BTL_IB_QUEUE_SHARED && table->q[i].num > attr->shared_max) {
             return false;
         }
     }
@@ -98,9 +98,9 @@ static int default_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_tra
 {
     btl_ib_queues_error_t error;
 
-    if (NULL != type->shared_queues
+    if (type->shared_queues != NULL
         && btl_ib_wire_shares(wishes->processes, (uint32_t) wishes->params->rc_srq_min_peers)
-        && 0 == btl_ib_queues_parse(type->shared_queues, &plan->queues, &error)
+        && btl_ib_queues_parse(type->shared_queues, &plan->queues, &error) == 0
         && shares(&plan->queues, &plan->attr)) {
         return 0;
     }
@@ -119,7 +119,7 @@ static bool plan_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
     }
     if (params->queues_by_user) {
         plan->queues = wishes->user_queues;
-    } else if (0 != default_queues(wishes, type, plan)) {
+    } else if (default_queues(wishes, type, plan) != 0) {
         return turn_down(plan, "transport %s has no valid queues", type->name);
     }
     plan->clamped = btl_ib_queues_clamp(&plan->queues, max_datagram) > 0 && params->queues_by_user;
@@ -155,7 +155,7 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_t
                 .eager_peers = (uint32_t) params->max_eager_rdma,
                 .eager_slots = (uint32_t) params->eager_rdma_num,
                 .eager_size = (uint32_t) params->eager_rdma_size,
-                .relaxed = 0 == strcmp(params->ordering, "relaxed"),
+                .relaxed = strcmp(params->ordering, "relaxed") == 0,
             },
     };
     const btl_ib_wanted_buffers_t wanted =
@@ -174,11 +174,11 @@ bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
 
     memset(plan, 0, sizeof(*plan));
     rc = type->query(device, (uint32_t) params->mtu, &plan->attr);
-    if (0 != rc) {
+    if (rc != 0) {
         return turn_down(plan, "it cannot be asked: %s", strerror(-rc));
     }
     /* libfabric's devices on the kernel's network stack take any port. */
-    if (0 != params->port_min && device->plain && 0 == strcmp(type->name, "ofi")) {
+    if (params->port_min != 0 && device->plain && strcmp(type->name, "ofi") == 0) {
         return turn_down(plan, "libfabric chooses its port, and btl_ib_port_min is set");
     }
     if (!plan_queues(wishes, type, plan)) {

@@ -42,7 +42,7 @@ static void leave_out_farther(choosing_t *all)
 /* Is it one of those that the limit is for, whether it keeps to it or not? */
 static bool competes(const choosing_t *all, uint32_t i)
 {
-    return BTL_IB_LOCALITY_FARTHER != all->choices[i].verdict;
+    return all->choices[i].verdict != BTL_IB_LOCALITY_FARTHER;
 }
 
 static bool alike(const choosing_t *all, uint32_t a, uint32_t b)
@@ -131,12 +131,12 @@ static void sort(choosing_t *all)
 {
     for (uint32_t i = 1; i < all->count; ++i) {
         const btl_ib_locality_choice_t choice = all->choices[i];
-        const bool used = BTL_IB_LOCALITY_USED == choice.verdict;
+        const bool used = choice.verdict == BTL_IB_LOCALITY_USED;
         uint32_t place = i;
 
         while (place > 0) {
             const btl_ib_locality_choice_t *before = &all->choices[place - 1];
-            const bool before_used = BTL_IB_LOCALITY_USED == before->verdict;
+            const bool before_used = before->verdict == BTL_IB_LOCALITY_USED;
 
             if (before_used != used
                     ? before_used
@@ -163,11 +163,11 @@ uint32_t btl_ib_locality_choose(const btl_ib_candidate_t *candidates, uint32_t c
     if (rule->near_only) {
         leave_out_farther(&all);
     }
-    if (0 != rule->max) {
+    if (rule->max != 0) {
         leave_out_over_max(&all);
     }
     sort(&all);
-    while (used < count && BTL_IB_LOCALITY_USED == choices[used].verdict) {
+    while (used < count && choices[used].verdict == BTL_IB_LOCALITY_USED) {
         ++used;
     }
     return used;

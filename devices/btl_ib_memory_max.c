@@ -59,7 +59,7 @@ void btl_ib_device_footprint_report(const btl_ib_process_sizes_t *sizes,
     btl_ib_footprint_t *now = calloc(2, sizeof(*now)); /* too much for a short stack */
     const btl_ib_footprint_t *then = now + 1;
 
-    if (NULL == now) {
+    if (now == NULL) {
         return;
     }
     btl_ib_device_footprint(sizes, type, plan, 0, now);
@@ -106,17 +106,17 @@ static bool share(const btl_ib_queue_table_t *table, btl_ib_queue_table_t *share
         const size_t len = strlen(spec);
 
         snprintf(spec + len, sizeof(spec) - len, "%s%c,%" PRIu32 ",%" PRIu32, i > 0 ? ":" : "",
-                 0 == i && BTL_IB_QUEUE_PER_PEER == table->q[i].type ? 'P' : 'S', table->q[i].size,
+                 i == 0 && table->q[i].type == BTL_IB_QUEUE_PER_PEER ? 'P' : 'S', table->q[i].size,
                  table->q[i].num);
     }
-    return 0 == btl_ib_queues_parse(spec, shared, &error);
+    return btl_ib_queues_parse(spec, shared, &error) == 0;
 }
 
 /* Can the device share so many buffers? Others than connections have one pool for all peers. */
 static bool can_share(const btl_ib_queue_table_t *table, const btl_ib_transport_attr_t *attr)
 {
     for (uint32_t i = 0; attr->reliable && i < table->count; ++i) {
-        if (BTL_IB_QUEUE_SHARED == table->q[i].type && table->q[i].num > attr->shared_max) {
+        if (table->q[i].type == BTL_IB_QUEUE_SHARED && table->q[i].num > attr->shared_max) {
             return false;
         }
     }
@@ -130,14 +130,14 @@ static bool candidate(const btl_ib_transport_type_t *type, const btl_ib_device_p
     btl_ib_queues_error_t error;
 
     *spec = i >= FEWER        ? fewer[i - FEWER]
-            : OWN == i        ? type->default_queues
-            : OWN_SHARED == i ? type->shared_queues
+            : i == OWN        ? type->default_queues
+            : i == OWN_SHARED ? type->shared_queues
                               : NULL;
     if (i < OWN) {
         *table = plan->queues;
-        return plan->queues.count > 0 && (PLANNED == i || share(&plan->queues, table));
+        return plan->queues.count > 0 && (i == PLANNED || share(&plan->queues, table));
     }
-    return NULL != *spec && 0 == btl_ib_queues_parse(*spec, table, &error);
+    return *spec != NULL && btl_ib_queues_parse(*spec, table, &error) == 0;
 }
 
 /* Bytes of this process with shared queues as large as they may grow; UINT64_MAX: no memory. */
@@ -152,7 +152,7 @@ static uint64_t cost(const btl_ib_process_sizes_t *sizes, const btl_ib_transport
     } *work = calloc(1, sizeof(*work)); /* too much for a short stack */
     uint64_t held;
 
-    if (NULL == work) {
+    if (work == NULL) {
         return UINT64_MAX;
     }
     work->grown = *plan;
@@ -160,7 +160,7 @@ static uint64_t cost(const btl_ib_process_sizes_t *sizes, const btl_ib_transport
     for (uint32_t i = 0; i < work->queues.count; ++i) {
         btl_ib_queue_t *queue = &work->queues.q[i];
 
-        queue->init = BTL_IB_QUEUE_SHARED == queue->type ? queue->num : queue->init;
+        queue->init = queue->type == BTL_IB_QUEUE_SHARED ? queue->num : queue->init;
     }
     btl_ib_device_plan_use(sizes->params, &work->queues, &work->grown);
     btl_ib_device_footprint(sizes, type, &work->grown, peers, &work->footprint);
@@ -181,18 +181,18 @@ btl_ib_memory_max_info_t btl_ib_memory_max_fit(const btl_ib_process_sizes_t *siz
         uint64_t taken;
 
         if (!candidate(type, plan, i, &table, &spec)
-            || (PLANNED != i && !can_share(&table, &plan->attr))) {
+            || (i != PLANNED && !can_share(&table, &plan->attr))) {
             continue;
         }
         taken = cost(sizes, type, &table, peers, plan);
-        info.wanted = PLANNED == i ? taken : info.wanted;
+        info.wanted = i == PLANNED ? taken : info.wanted;
         if (taken < info.taken) {
             info.taken = taken;
             info.spec = spec;
             least = table;
         }
     }
-    if (UINT64_MAX != info.taken) {
+    if (info.taken != UINT64_MAX) {
         btl_ib_device_plan_use(sizes->params, &least, plan);
     }
     return info;
@@ -208,7 +208,7 @@ void btl_ib_memory_max_apply(const btl_ib_process_sizes_t *sizes,
     btl_ib_queues_format(&plan->queues, before, sizeof(before));
     info = btl_ib_memory_max_fit(sizes, type, peers, bytes, plan);
     btl_ib_queues_format(&plan->queues, after, sizeof(after));
-    if (info.wanted > bytes && NULL != name && 0 == opal_process_info.my_local_rank) {
+    if (info.wanted > bytes && name != NULL && opal_process_info.my_local_rank == 0) {
         opal_output(0,
                     "btl_ib: %s: with %" PRIu32 " peers it takes %" PRIu64
                     " bytes of each process with receive queues %s; btl_ib_memory_max leaves it "

@@ -45,7 +45,7 @@ static btl_ib_device_place_t place_of(btl_ib_near_devices_t *near, const btl_ib_
         const char *why_not = btl_ib_topology_open(&near->topology, btl_ib_compat_topology());
 
         near->looked = true;
-        if (NULL != why_not) {
+        if (why_not != NULL) {
             BTL_IB_VERBOSE(1, "locality: nothing is known: %s", why_not);
         }
     }
@@ -68,7 +68,7 @@ static bool same_network(const btl_ib_device_t *a, const btl_ib_device_t *b)
     if (a->loopback != b->loopback || a->ip.ss_family != b->ip.ss_family) {
         return false;
     }
-    if (AF_UNSPEC == a->ip.ss_family) {
+    if (a->ip.ss_family == AF_UNSPEC) {
         return true;
     }
     return !btl_ib_ip_link_local(first) && !btl_ib_ip_link_local4(first)
@@ -94,7 +94,7 @@ static void fill(const found_t *found, uint32_t count, btl_ib_candidate_t *candi
 
 static uint32_t max_of(const btl_ib_params_t *params)
 {
-    return 0 != params->max_btls ? (uint32_t) params->max_btls : BTL_IB_FIRST_RAILS_MAX;
+    return params->max_btls != 0 ? (uint32_t) params->max_btls : BTL_IB_FIRST_RAILS_MAX;
 }
 
 /* Say what becomes of a device, and why. */
@@ -102,8 +102,8 @@ static void tell(const btl_ib_near_devices_t *near, const found_t *found,
                  const btl_ib_locality_choice_t *choice)
 {
     const found_t *one = &found[choice->device];
-    const bool over = BTL_IB_LOCALITY_OVER_MAX == choice->verdict;
-    const bool stands_by = over && 0 == near->params->max_btls;
+    const bool over = choice->verdict == BTL_IB_LOCALITY_OVER_MAX;
+    const bool stands_by = over && near->params->max_btls == 0;
     char where[48] = "not asked for";
     char reason[128] = "";
 
@@ -114,7 +114,7 @@ static void tell(const btl_ib_near_devices_t *near, const found_t *found,
         snprintf(where + strlen(where), sizeof(where) - strlen(where), ", NUMA node %d",
                  one->place.node);
     }
-    if (BTL_IB_LOCALITY_FARTHER == choice->verdict) {
+    if (choice->verdict == BTL_IB_LOCALITY_FARTHER) {
         snprintf(reason, sizeof(reason),
                  "farther than %s: distance %" PRIu32 " instead of %" PRIu32
                  " (btl_ib_locality near)",
@@ -122,17 +122,17 @@ static void tell(const btl_ib_near_devices_t *near, const found_t *found,
                  found[choice->better].place.distance);
     } else if (over) {
         snprintf(reason, sizeof(reason),
-                 0 != near->params->max_btls ? "btl_ib_max_btls is %d"
+                 near->params->max_btls != 0 ? "btl_ib_max_btls is %d"
                                              : "there are %d that are nearer, faster or come first",
                  (int) max_of(near->params));
     }
     BTL_IB_VERBOSE(1, "locality: %s/%s: %s, distance %s%s%s", one->device.transport,
                    one->device.name,
-                   '\0' == reason[0] ? "used"
+                   reason[0] == '\0' ? "used"
                    : stands_by       ? "stands by"
                                      : "not used",
-                   where, '\0' == reason[0] ? "" : ": ", reason);
-    if ('\0' != reason[0] && !stands_by) {
+                   where, reason[0] == '\0' ? "" : ": ", reason);
+    if (reason[0] != '\0' && !stands_by) {
         btl_ib_rejected_devices_add(near->rejected, one->device.transport, one->device.name,
                                     reason);
     }
@@ -144,8 +144,8 @@ static int choose(btl_ib_near_devices_t *near, btl_ib_device_t *list, uint32_t c
 {
     const btl_ib_params_t *params = near->params;
     const btl_ib_locality_rule_t rule = {
-        .ranked = 0 != strcmp(params->locality, "ignore"),
-        .near_only = 0 == strcmp(params->locality, "near"),
+        .ranked = strcmp(params->locality, "ignore") != 0,
+        .near_only = strcmp(params->locality, "near") == 0,
         .max = max_of(params),
         /* 65535: the runtime does not say, and any number will do */
         .position = (uint32_t) opal_process_info.my_local_rank,
@@ -177,7 +177,7 @@ static int near_devices_choose(btl_ib_near_devices_t *near, btl_ib_device_t *lis
     btl_ib_candidate_t *candidates = calloc(size, sizeof(*candidates));
     btl_ib_locality_choice_t *choices = calloc(size, sizeof(*choices));
 
-    if (NULL != found && NULL != candidates && NULL != choices) {
+    if (found != NULL && candidates != NULL && choices != NULL) {
         count = choose(near, list, (uint32_t) count, found, candidates, choices);
     }
     free(choices);
@@ -198,12 +198,12 @@ void btl_ib_report_transports(void)
     if (!btl_ib_is_verbose(1)) {
         return;
     }
-    for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
+    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
         const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
         const size_t len = strlen(text);
 
         snprintf(text + len, sizeof(text) - len, "%s%s%s%s", i > 0 ? ", " : "", type->name,
-                 NULL != type->wire ? "/" : "", NULL != type->wire ? type->wire : "");
+                 type->wire != NULL ? "/" : "", type->wire != NULL ? type->wire : "");
     }
     BTL_IB_VERBOSE(1, "transports built: %s", text);
 }
@@ -213,13 +213,13 @@ void btl_ib_report_libraries(void)
     void (*last)(bool load, char *out, size_t len) = NULL; /* types of one library are neighbours */
     char text[256];
 
-    if (!btl_ib_is_verbose(1) || 0 != opal_process_info.my_local_rank) {
+    if (!btl_ib_is_verbose(1) || opal_process_info.my_local_rank != 0) {
         return;
     }
-    for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
+    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
         const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
 
-        if (NULL != type->library && last != type->library) {
+        if (type->library != NULL && last != type->library) {
             type->library(false, text, sizeof(text));
             BTL_IB_VERBOSE(1, "%s", text);
         }
@@ -229,7 +229,7 @@ void btl_ib_report_libraries(void)
 
 static bool is_set(const char *value)
 {
-    return NULL != value && '\0' != value[0];
+    return value != NULL && value[0] != '\0';
 }
 
 static const char *shown(const char *value)
@@ -239,7 +239,7 @@ static const char *shown(const char *value)
 
 bool btl_ib_any_transport(const btl_ib_params_t *params)
 {
-    return !is_set(params->transport) || 0 == strcmp(params->transport, "auto");
+    return !is_set(params->transport) || strcmp(params->transport, "auto") == 0;
 }
 
 /* Was a provider of libfabric asked for, which only transport ofi has? */
@@ -272,10 +272,10 @@ static const char *advice(const btl_ib_params_t *params, const btl_ib_rejected_d
                "container has to be given devices and rights (docker run --device=,\n"
                "--cap-add=, --ulimit memlock=-1).";
     }
-    if (!any && 0 == strcmp(params->transport, "verbs")) {
+    if (!any && strcmp(params->transport, "verbs") == 0) {
         return advice_on_verbs();
     }
-    if ((!any && 0 == strcmp(params->transport, "ofi")) || named_provider(params)) {
+    if ((!any && strcmp(params->transport, "ofi") == 0) || named_provider(params)) {
         return "\"fi_info -t FI_EP_DGRAM\" shows the datagram providers of libfabric and\n"
                "their domains; btl_ib_ofi_provider is the name of one.";
     }
@@ -298,7 +298,7 @@ static void report_no_device(const btl_ib_open_request_t *request,
 
     BTL_IB_VERBOSE(1, "no device fits: not used");
     /* btl_ib_auto only allows ib: then nobody asked for it, unless for a transport or a device. */
-    if (NULL != list
+    if (list != NULL
         && (request->named || is_set(params->if_include) || !btl_ib_any_transport(params)
             || named_provider(params))) {
         btl_ib_rejected_devices_format(rejected, list, LIST_SIZE);
@@ -320,7 +320,7 @@ static void report_unused(const btl_ib_open_request_t *request,
     char *list = malloc(LIST_SIZE);
     char used[512] = "";
 
-    if (NULL == list) {
+    if (list == NULL) {
         return;
     }
     for (uint32_t i = 0; i < count; ++i) {
@@ -347,7 +347,7 @@ static void report_unused(const btl_ib_open_request_t *request,
 static void report_ports_taken(const btl_ib_params_t *params, const btl_ib_device_t *device,
                                int error)
 {
-    const bool pairs = 0 == strcmp(device->transport, "udp") && params->bulk_lane;
+    const bool pairs = strcmp(device->transport, "udp") == 0 && params->bulk_lane;
     const unsigned needed = (pairs ? 2u : 1u) * (unsigned) params->qps_per_port;
     const unsigned ranks = btl_ib_compat_local_processes();
     const unsigned last = (unsigned) params->port_min + (unsigned) params->port_range - 1;
@@ -405,15 +405,15 @@ static void open_failed(search_t *search, const btl_ib_device_t *device, const c
 
     /* A range of ports is for a firewall: what lies outside of it would only fail later. So that
      * there is no port is an error, not a reason to use something else. */
-    if (0 != search->params->port_min && BTL_IB_RANK_FIRST == device->rank
-        && (EADDRINUSE == error || (EACCES == error && device->plain))) {
+    if (search->params->port_min != 0 && device->rank == BTL_IB_RANK_FIRST
+        && (error == EADDRINUSE || (error == EACCES && device->plain))) {
         search->ports_taken = true;
         report_ports_taken(search->params, device, error);
         return;
     }
-    snprintf(reason, sizeof(reason), "%s%s%s", NULL != wire ? wire : "", NULL != wire ? ": " : "",
+    snprintf(reason, sizeof(reason), "%s%s%s", wire != NULL ? wire : "", wire != NULL ? ": " : "",
              strerror(error));
-    if (BTL_IB_RANK_FIRST == device->rank) { /* else nobody may ever need it */
+    if (device->rank == BTL_IB_RANK_FIRST) { /* else nobody may ever need it */
         btl_ib_rejected_devices_add(&search->failed, device->transport, device->name, reason);
     }
     turn_down(search, device, "it could not be opened: %s", reason);
@@ -426,20 +426,20 @@ static void report_system_limit(search_t *search, const btl_ib_transport_t *tran
     char now[96] = "";
     char wanted[96] = "";
 
-    if (NULL == limit->sysctl[0]) {
+    if (limit->sysctl[0] == NULL) {
         return;
     }
-    for (int i = 0; i < 2 && NULL != limit->sysctl[i]; ++i) {
+    for (int i = 0; i < 2 && limit->sysctl[i] != NULL; ++i) {
         const size_t len = strlen(now);
         const size_t wanted_len = strlen(wanted);
 
-        snprintf(now + len, sizeof(now) - len, "%s%s = %u", 0 == i ? "" : ", ", limit->sysctl[i],
+        snprintf(now + len, sizeof(now) - len, "%s%s = %u", i == 0 ? "" : ", ", limit->sysctl[i],
                  limit->is[i]);
         snprintf(wanted + wanted_len, sizeof(wanted) - wanted_len, " %s=%u", limit->sysctl[i],
                  limit->needed);
     }
     BTL_IB_VERBOSE(1, "%s: too little: %s; set%s", transport->name, now, wanted);
-    if (!search->told_limit && 0 == search->request->rank) {
+    if (!search->told_limit && search->request->rank == 0) {
         search->told_limit = true;
         BTL_IB_SHOW_HELP("system limit", opal_process_info.nodename, transport->name, now, wanted);
     }
@@ -453,8 +453,8 @@ static bool is_opened(const search_t *search, const btl_ib_device_t *device)
     for (uint32_t i = 0; i < search->count && !found; ++i) {
         const btl_ib_device_t *opened = &search->opened[i].device;
 
-        found = 0 == strcmp(opened->name, device->name)
-                && 0 == strcmp(opened->interface, device->interface)
+        found = strcmp(opened->name, device->name) == 0
+                && strcmp(opened->interface, device->interface) == 0
                 && opened->port == device->port;
     }
     return found;
@@ -466,7 +466,7 @@ static void report_clamped(search_t *search, const btl_ib_device_t *device,
 {
     char used[512];
 
-    if (plan->clamped && !search->told_clamped && 0 == search->request->rank) {
+    if (plan->clamped && !search->told_clamped && search->request->rank == 0) {
         search->told_clamped = true;
         btl_ib_queues_format(&plan->queues, used, sizeof(used));
         BTL_IB_SHOW_HELP("queues clamped", opal_process_info.nodename, device->name,
@@ -487,14 +487,14 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
         return NULL;
     }
     report_clamped(search, device, plan);
-    if (0 != search->memory) {
+    if (search->memory != 0) {
         btl_ib_memory_max_apply(search->request->sizes, type, tell ? device->name : NULL,
                                 search->request->peers, search->memory, plan);
     }
     open = plan->open;
     open.log = btl_ib_log_table(search->request->log);
     rc = type->open(device, &open, &transport);
-    if (0 != rc) {
+    if (rc != 0) {
         open_failed(search, device, type->wire, -rc);
         return NULL;
     }
@@ -530,14 +530,14 @@ static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
     }
     opened->bandwidth /= (uint32_t) search->params->qps_per_port; /* they share the port's */
     btl_ib_queues_format(&plan->queues, text, sizeof(text));
-    if (BTL_IB_RANK_FIRST != device->rank) {
+    if (device->rank != BTL_IB_RANK_FIRST) {
         btl_ib_engine_rail_stands_by(search->request->engine, (uint32_t) rail);
     }
     BTL_IB_VERBOSE(1, "rail %d is %s: %u bytes a datagram, %u Mbit/s%s%s, queues %s", rail,
                    transport->name, transport->attr.max_datagram, opened->bandwidth,
                    device->loopback ? ", this host only" : "",
-                   BTL_IB_RANK_FIRST != device->rank ? ", stands by" : "", text);
-    if (btl_ib_is_verbose(1) && 0 == opal_process_info.my_local_rank) {
+                   device->rank != BTL_IB_RANK_FIRST ? ", stands by" : "", text);
+    if (btl_ib_is_verbose(1) && opal_process_info.my_local_rank == 0) {
         type->describe(device, text, sizeof(text));
         BTL_IB_VERBOSE(1, "rail %d: device %s on host %s: %s", rail, device->name,
                        opal_process_info.nodename, text);
@@ -552,7 +552,7 @@ static void report_memory(const search_t *search, const btl_ib_transport_type_t 
     const uint32_t peers = search->request->peers;
     btl_ib_footprint_t footprint = {.count = 0};
 
-    if (0 != opal_process_info.my_local_rank) {
+    if (opal_process_info.my_local_rank != 0) {
         return; /* the processes of a host are alike */
     }
     if (search->params->memory_report) {
@@ -580,21 +580,21 @@ static void open_all(search_t *search, const btl_ib_transport_type_t *type,
     btl_ib_device_plan_t *plan = &search->plan;
 
     search->memory = rails > 0 ? search->request->memory_max / (uint64_t) rails : 0;
-    if (0 != search->request->memory_max && 0 == search->memory) {
+    if (search->request->memory_max != 0 && search->memory == 0) {
         search->memory = 1;
     }
     for (int n = 0; n < rails; ++n) {
         const btl_ib_device_t *device = &list[n % count];
         btl_ib_transport_t *transport;
 
-        if (BTL_IB_FIRST_RAILS_MAX == search->count || search->ports_taken) {
+        if (search->count == BTL_IB_FIRST_RAILS_MAX || search->ports_taken) {
             BTL_IB_VERBOSE(1, "no rail over %s, as %s", device->name,
                            search->ports_taken ? "no port is left" : "there are 16 already");
             return;
         }
         transport =
             n < count || is_opened(search, device) ? open_device(search, type, device, plan) : NULL;
-        if (NULL != transport) {
+        if (transport != NULL) {
             add_rail(search, type, device, transport, plan);
             report_memory(search, type, device, plan);
         }
@@ -605,10 +605,10 @@ static void open_all(search_t *search, const btl_ib_transport_type_t *type,
  * a rail. */
 static bool may_stand_by(const search_t *search, const btl_ib_device_t *device)
 {
-    bool found = BTL_IB_RANK_FIRST != device->rank && 0 == search->params->max_btls;
+    bool found = device->rank != BTL_IB_RANK_FIRST && search->params->max_btls == 0;
 
     for (uint32_t i = 0; i < search->count && !found; ++i) {
-        found = 0 == strcmp(search->opened[i].device.interface, device->interface);
+        found = strcmp(search->opened[i].device.interface, device->interface) == 0;
     }
     return found;
 }
@@ -618,11 +618,11 @@ static bool comes_before(const btl_ib_device_t *a, const btl_ib_device_t *b)
 {
     size_t len;
 
-    if (AF_UNSPEC == a->ip.ss_family || AF_UNSPEC == b->ip.ss_family) {
+    if (a->ip.ss_family == AF_UNSPEC || b->ip.ss_family == AF_UNSPEC) {
         return false;
     }
     if (a->ip.ss_family != b->ip.ss_family) {
-        return AF_INET == a->ip.ss_family;
+        return a->ip.ss_family == AF_INET;
     }
     const void *first = btl_ib_ip_bytes((const struct sockaddr *) (const void *) &a->ip, &len);
     const void *second = btl_ib_ip_bytes((const struct sockaddr *) (const void *) &b->ip, &len);
@@ -648,7 +648,7 @@ static void sort_by_address(btl_ib_device_t *list, int count)
  * perhaps only they lead to some peer. */
 static void let_stand_by(const search_t *search, btl_ib_device_t *list, int count)
 {
-    for (int i = 0; i < count && 0 == search->params->max_btls; ++i) {
+    for (int i = 0; i < count && search->params->max_btls == 0; ++i) {
         list[i].rank = BTL_IB_RANK_ADDRESS;
     }
 }
@@ -665,9 +665,9 @@ static void open_standby(search_t *search, const btl_ib_transport_type_t *type,
         if (!may_stand_by(search, &list[i])) {
             continue;
         }
-        if (BTL_IB_RAILS_MAX == search->count) {
+        if (search->count == BTL_IB_RAILS_MAX) {
             turn_down(search, &list[i], "there are %u rails already", BTL_IB_RAILS_MAX);
-        } else if (NULL != (transport = open_device(search, type, &list[i], plan))) {
+        } else if ((transport = open_device(search, type, &list[i], plan)) != NULL) {
             add_rail(search, type, &list[i], transport, plan);
         }
     }
@@ -676,7 +676,7 @@ static void open_standby(search_t *search, const btl_ib_transport_type_t *type,
 /* Is there nothing yet, and may more be tried? */
 static bool goes_on(const search_t *search)
 {
-    return 0 == search->count && !search->ports_taken;
+    return search->count == 0 && !search->ports_taken;
 }
 
 /* Open the devices of one type of transport that are wanted: if none of the near ones can be,
@@ -702,7 +702,7 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
         btl_ib_rejected_devices_add(&search->failed, type->name, NULL, strerror(-count));
         return;
     }
-    if (0 == count && named_provider(params) && 0 != strcmp("ofi", type->name)) {
+    if (count == 0 && named_provider(params) && strcmp("ofi", type->name) != 0) {
         btl_ib_rejected_devices_add(search->rejected, type->name, NULL,
                                     "btl_ib_ofi_provider is set, which only transport ofi has");
     }
@@ -716,7 +716,7 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
     open_all(search, type, list, near);
     if (goes_on(search)) {
         open_all(search, type, list + near, first - near);
-    } else if (BTL_IB_FIRST_RAILS_MAX == near) {
+    } else if (near == BTL_IB_FIRST_RAILS_MAX) {
         let_stand_by(search, list + near, first - near);
         open_standby(search, type, list + near, first - near);
     }
@@ -735,10 +735,10 @@ static void open_wires(search_t *search, const char *name)
 
     for (int pass = 0; pass < count; ++pass) {
         search->sized = tries[pass].sized ? processes : 0;
-        for (size_t i = 0; NULL != btl_ib_transport_types[i] && goes_on(search); ++i) {
+        for (size_t i = 0; btl_ib_transport_types[i] != NULL && goes_on(search); ++i) {
             const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
 
-            if (0 == strcmp(name, type->name) && 0 == strcmp(tries[pass].wire, type->wire)) {
+            if (strcmp(name, type->name) == 0 && strcmp(tries[pass].wire, type->wire) == 0) {
                 open_type(search, type);
             }
         }
@@ -751,7 +751,7 @@ static void open_wires(search_t *search, const char *name)
  * libfabric's has it. */
 static bool turn_down_second_best(search_t *search, const btl_ib_transport_type_t *type)
 {
-    if (search->wishes.filter.rdma_only || 0 != strcmp("ofi", type->name)
+    if (search->wishes.filter.rdma_only || strcmp("ofi", type->name) != 0
         || named_provider(search->params)) {
         return false;
     }
@@ -765,16 +765,16 @@ static void open_types(search_t *search, const char *name)
 {
     const char *last = "";
 
-    for (size_t i = 0; NULL != btl_ib_transport_types[i] && goes_on(search); ++i) {
+    for (size_t i = 0; btl_ib_transport_types[i] != NULL && goes_on(search); ++i) {
         const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
 
-        if (0 == strcmp(last, type->name)
-            || (NULL != name ? 0 != strcmp(name, type->name)
+        if (strcmp(last, type->name) == 0
+            || (name != NULL ? strcmp(name, type->name) != 0
                              : turn_down_second_best(search, type))) {
             continue;
         }
         last = type->name;
-        if (NULL == type->wire) {
+        if (type->wire == NULL) {
             open_type(search, type);
         } else {
             open_wires(search, type->name);
@@ -786,7 +786,7 @@ static void open_types(search_t *search, const char *name)
 static void open_any(search_t *search)
 {
     for (int pass = btl_ib_rdma_active() ? 0 : 1; pass < 2; ++pass) {
-        search->wishes.filter.rdma_only = 0 == pass;
+        search->wishes.filter.rdma_only = pass == 0;
         if (goes_on(search)) {
             /* the second pass looks again at what the first rejected */
             btl_ib_rejected_devices_clear(search->rejected);
@@ -809,7 +809,7 @@ static void open_wanted(search_t *search)
     btl_ib_log_collect(request->log, NULL);
     if (search->ports_taken) {
         search->count = 0;
-    } else if (0 == search->count) {
+    } else if (search->count == 0) {
         report_no_device(request, search->rejected, &search->failed);
     } else {
         report_unused(request, search->opened, search->count, &search->wishes.filter.include,
@@ -823,7 +823,7 @@ uint32_t btl_ib_open_devices(const btl_ib_open_request_t *request,
     search_t *search = calloc(1, sizeof(*search));
     uint32_t count;
 
-    if (NULL == search) {
+    if (search == NULL) {
         BTL_IB_VERBOSE(1, "no memory to look for devices");
         return 0;
     }

@@ -13,8 +13,8 @@ bool btl_ib_rails_same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_r
     const unsigned whole = bits / 8;
     const unsigned rest = bits % 8;
 
-    return a->family == b->family && 0 == memcmp(a->ip, b->ip, whole)
-           && (0 == rest || 0 == (a->ip[whole] ^ b->ip[whole]) >> (8 - rest));
+    return a->family == b->family && memcmp(a->ip, b->ip, whole) == 0
+           && (rest == 0 || (a->ip[whole] ^ b->ip[whole]) >> (8 - rest) == 0);
 }
 
 /* What two processes share. */
@@ -30,8 +30,8 @@ static shared_t what_is_shared(const btl_ib_modex_t *ours, const btl_ib_modex_t 
     const btl_ib_host_t *b = &theirs->where;
 
     return (shared_t){
-        .machine = 0 != a->machine && 0 != b->machine ? a->machine == b->machine : same_host,
-        .network = 0 != a->network && 0 != b->network ? a->network == b->network : same_host,
+        .machine = a->machine != 0 && b->machine != 0 ? a->machine == b->machine : same_host,
+        .network = a->network != 0 && b->network != 0 ? a->network == b->network : same_host,
     };
 }
 
@@ -47,14 +47,14 @@ static bool reaches_peer(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t
     if (a->loopback) {
         return false;
     }
-    return 0 == a->family || 0 != memcmp(a->ip, b->ip, 4 == a->family ? 4 : sizeof(a->ip))
-           || (shared->machine && 0 == strcmp(a->transport, "verbs"));
+    return a->family == 0 || memcmp(a->ip, b->ip, a->family == 4 ? 4 : sizeof(a->ip)) != 0
+           || (shared->machine && strcmp(a->transport, "verbs") == 0);
 }
 
 static bool compatible(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b,
                        const shared_t *shared)
 {
-    return 0 == strcmp(a->transport, b->transport) && 0 == strcmp(a->provider, b->provider)
+    return strcmp(a->transport, b->transport) == 0 && strcmp(a->provider, b->provider) == 0
            && a->family == b->family && a->loopback == b->loopback && reaches_peer(a, b, shared);
 }
 
@@ -71,10 +71,10 @@ bool btl_ib_rails_fit(const btl_ib_modex_t *ours, uint32_t rail, const btl_ib_mo
 /* Bits that the addresses begin with in common. */
 static unsigned common_bits(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b)
 {
-    const unsigned bytes = 4 == a->family ? 4 : 6 == a->family ? 16 : 0;
+    const unsigned bytes = a->family == 4 ? 4 : a->family == 6 ? 16 : 0;
     unsigned bits = 0;
 
-    while (bits < 8 * bytes && 0 == ((a->ip[bits / 8] ^ b->ip[bits / 8]) & 0x80 >> bits % 8)) {
+    while (bits < 8 * bytes && ((a->ip[bits / 8] ^ b->ip[bits / 8]) & 0x80 >> bits % 8) == 0) {
         ++bits;
     }
     return bits;
@@ -104,7 +104,7 @@ static bool is_better(const pair_t *a, const pair_t *b, bool ours_first)
     if (bits != other_bits) {
         return bits > other_bits;
     }
-    return (ours_first ? 0 != ours : 0 == theirs) ? ours < 0 : theirs < 0;
+    return (ours_first ? ours != 0 : theirs == 0) ? ours < 0 : theirs < 0;
 }
 
 /* Secrets differ. */
@@ -159,7 +159,7 @@ static bool join_one(matching_t *m, const pass_t *pass)
             const pair_t pair = {&m->ours->rails[i], &m->theirs->rails[j]};
 
             if (may_join(m, pass, i, j)
-                && (NULL == of_best.ours
+                && (of_best.ours == NULL
                     || (!pass->in_order
                         && is_better(&pair, &of_best, ours_come_first(m->ours, m->theirs))))) {
                 best = (btl_ib_rail_pair_t){i, j};
@@ -167,7 +167,7 @@ static bool join_one(matching_t *m, const pass_t *pass)
             }
         }
     }
-    if (NULL == of_best.ours) {
+    if (of_best.ours == NULL) {
         return false;
     }
     m->choice[best.ours] = (int) best.theirs;

@@ -46,10 +46,10 @@ void btl_ib_reopen_begin(btl_ib_reopen_t *reopen, uint64_t now)
 /* Is it the same, at the address that its peers' networks lead to? */
 static bool is_same(const btl_ib_device_t *a, const btl_ib_device_t *b)
 {
-    return 0 == strcmp(a->name, b->name) && 0 == strcmp(a->provider, b->provider)
-           && 0 == strcmp(a->interface, b->interface) && a->port == b->port
+    return strcmp(a->name, b->name) == 0 && strcmp(a->provider, b->provider) == 0
+           && strcmp(a->interface, b->interface) == 0 && a->port == b->port
            && a->ip.ss_family == b->ip.ss_family
-           && (AF_UNSPEC == a->ip.ss_family
+           && (a->ip.ss_family == AF_UNSPEC
                || btl_ib_ip_same((const struct sockaddr *) &a->ip,
                                  (const struct sockaddr *) &b->ip));
 }
@@ -78,7 +78,7 @@ static btl_ib_transport_t *open_again(const btl_ib_reopen_t *reopen,
         open.log = btl_ib_log_table(reopen->log);
         rc = rail->type->open(&list[i], &open, &transport);
         BTL_IB_VERBOSE(10, "device %s is there again: %s", rail->device.name,
-                       0 == rc ? "opened" : strerror(-rc));
+                       rc == 0 ? "opened" : strerror(-rc));
     }
     if (count >= 0) {
         rail->type->devices_free(list, count);
@@ -92,20 +92,20 @@ static bool try_rail(btl_ib_reopen_t *reopen, uint32_t i, uint64_t now)
     btl_ib_transport_t *transport = open_again(reopen, &reopen->opened[i]);
     int rc;
 
-    if (NULL == transport) {
+    if (transport == NULL) {
         return false;
     }
     ++reopen->times[i];
     rc = btl_ib_engine_replace(reopen->engine, i, transport, now);
-    if (0 != rc) {
+    if (rc != 0) {
         BTL_IB_VERBOSE(1, "device %s is there again, but cannot be used as before: %s",
                        reopen->opened[i].device.name, strerror(-rc));
         transport->ops->close(transport);
-    } else if (TIMES_MAX == reopen->times[i]) {
+    } else if (reopen->times[i] == TIMES_MAX) {
         BTL_IB_VERBOSE(1, "device %s failed %d times: the next time it is not opened again",
                        reopen->opened[i].device.name, TIMES_MAX);
     }
-    return 0 == rc;
+    return rc == 0;
 }
 
 uint32_t btl_ib_reopen_look(btl_ib_reopen_t *reopen, uint64_t now)
@@ -117,10 +117,10 @@ uint32_t btl_ib_reopen_look(btl_ib_reopen_t *reopen, uint64_t now)
     for (uint32_t i = 0; i < reopen->count; ++i) {
         const btl_ib_rail_state_t state = btl_ib_engine_rail_state(reopen->engine, i);
 
-        if (BTL_IB_RAIL_WORKS == state || TIMES_MAX == reopen->times[i]) {
+        if (state == BTL_IB_RAIL_WORKS || reopen->times[i] == TIMES_MAX) {
             continue;
         }
-        if (BTL_IB_RAIL_LOST != state) {
+        if (state != BTL_IB_RAIL_LOST) {
             waits = true;
         } else if (try_rail(reopen, i, now)) {
             replaced |= UINT32_C(1) << i;

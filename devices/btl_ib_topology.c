@@ -17,8 +17,8 @@
 
 static bool is_network(const struct hwloc_obj *object)
 {
-    return HWLOC_OBJ_OSDEV_NETWORK == object->attr->osdev.type
-           || HWLOC_OBJ_OSDEV_OPENFABRICS == object->attr->osdev.type;
+    return object->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK
+           || object->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
 }
 
 static bool has_devices(hwloc_topology_t tree)
@@ -27,15 +27,15 @@ static bool has_devices(hwloc_topology_t tree)
 
     do {
         object = hwloc_get_next_osdev(tree, object);
-    } while (NULL != object && !is_network(object));
-    return NULL != object;
+    } while (object != NULL && !is_network(object));
+    return object != NULL;
 }
 
 /* Another version of hwloc may have made it. Where processors are left out, devices that are near
  * to those seem to be near to all. */
 static bool is_complete(hwloc_topology_t tree)
 {
-    return 0 == hwloc_topology_abi_check(tree)
+    return hwloc_topology_abi_check(tree) == 0
            && hwloc_bitmap_isequal(hwloc_topology_get_topology_cpuset(tree),
                                    hwloc_topology_get_complete_cpuset(tree))
            && has_devices(tree);
@@ -45,12 +45,12 @@ static hwloc_topology_t load(void)
 {
     hwloc_topology_t tree;
 
-    if (0 != hwloc_topology_init(&tree)) {
+    if (hwloc_topology_init(&tree) != 0) {
         return NULL;
     }
-    if (0 != hwloc_topology_set_flags(tree, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED)
-        || 0 != hwloc_topology_set_io_types_filter(tree, HWLOC_TYPE_FILTER_KEEP_IMPORTANT)
-        || 0 != hwloc_topology_load(tree)) {
+    if (hwloc_topology_set_flags(tree, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0
+        || hwloc_topology_set_io_types_filter(tree, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0
+        || hwloc_topology_load(tree) != 0) {
         hwloc_topology_destroy(tree);
         return NULL;
     }
@@ -66,15 +66,15 @@ const char *btl_ib_topology_open(btl_ib_topology_t *topology, void *shared)
         return "hwloc cannot be loaded";
     }
     topology->tree = shared;
-    if (NULL == shared || !is_complete(shared)) {
+    if (shared == NULL || !is_complete(shared)) {
         topology->tree = load();
         topology->own = true;
     }
-    if (NULL == topology->tree) {
+    if (topology->tree == NULL) {
         return "hwloc cannot read the topology of this host";
     }
     bound = hwloc_bitmap_alloc();
-    if (NULL == bound || 0 != hwloc_get_cpubind(topology->tree, bound, HWLOC_CPUBIND_PROCESS)) {
+    if (bound == NULL || hwloc_get_cpubind(topology->tree, bound, HWLOC_CPUBIND_PROCESS) != 0) {
         hwloc_bitmap_free(bound);
         bound = NULL;
     }
@@ -84,10 +84,10 @@ const char *btl_ib_topology_open(btl_ib_topology_t *topology, void *shared)
 
 void btl_ib_topology_close(btl_ib_topology_t *topology)
 {
-    if (NULL != topology->bound) {
+    if (topology->bound != NULL) {
         hwloc_bitmap_free(topology->bound);
     }
-    if (topology->own && NULL != topology->tree) {
+    if (topology->own && topology->tree != NULL) {
         hwloc_topology_destroy(topology->tree);
     }
     *topology = (btl_ib_topology_t){.tree = NULL};
@@ -99,7 +99,7 @@ static bool name_fits(const char *name, const char *object)
 {
     const size_t len = strlen(object);
 
-    return 0 == strncmp(name, object, len) && NULL != memchr(":-", name[len], sizeof(":-"));
+    return strncmp(name, object, len) == 0 && memchr(":-", name[len], sizeof(":-")) != NULL;
 }
 
 /* The object of a device. Of those whose names fit ("rdma0" and "rdma0-1") the longest. */
@@ -108,9 +108,9 @@ static hwloc_obj_t find(hwloc_topology_t tree, const char *name)
     hwloc_obj_t found = NULL;
     hwloc_obj_t object = NULL;
 
-    while (NULL != (object = hwloc_get_next_osdev(tree, object))) {
-        if (is_network(object) && NULL != object->name && name_fits(name, object->name)
-            && (NULL == found || strlen(object->name) > strlen(found->name))) {
+    while ((object = hwloc_get_next_osdev(tree, object)) != NULL) {
+        if (is_network(object) && object->name != NULL && name_fits(name, object->name)
+            && (found == NULL || strlen(object->name) > strlen(found->name))) {
             found = object;
         }
     }
@@ -124,10 +124,10 @@ static uint32_t between(hwloc_topology_t tree, hwloc_const_nodeset_t from, hwloc
     unsigned count = 1;
     uint32_t shortest = UINT32_MAX;
 
-    if (0
-            != hwloc_distances_get_by_type(tree, HWLOC_OBJ_NUMANODE, &count, &matrix,
-                                           HWLOC_DISTANCES_KIND_MEANS_LATENCY, 0)
-        || 0 == count) {
+    if (hwloc_distances_get_by_type(tree, HWLOC_OBJ_NUMANODE, &count, &matrix,
+                                    HWLOC_DISTANCES_KIND_MEANS_LATENCY, 0)
+            != 0
+        || count == 0) {
         return BTL_IB_DISTANCE_REMOTE;
     }
     for (unsigned i = 0; i < matrix->nbobjs; ++i) {
@@ -141,7 +141,7 @@ static uint32_t between(hwloc_topology_t tree, hwloc_const_nodeset_t from, hwloc
         }
     }
     hwloc_distances_release(tree, matrix);
-    return UINT32_MAX == shortest ? BTL_IB_DISTANCE_REMOTE : shortest;
+    return shortest == UINT32_MAX ? BTL_IB_DISTANCE_REMOTE : shortest;
 }
 
 /* How far from those of the processors `bound` are an object's nodes? */
@@ -150,7 +150,7 @@ static uint32_t distance(hwloc_topology_t tree, hwloc_const_bitmap_t bound, hwlo
     hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
     uint32_t result = 0;
 
-    if (NULL != nodes && 0 == hwloc_cpuset_to_nodeset(tree, bound, nodes)
+    if (nodes != NULL && hwloc_cpuset_to_nodeset(tree, bound, nodes) == 0
         && !hwloc_bitmap_intersects(nodes, object->nodeset)) {
         result = between(tree, nodes, object->nodeset);
     }
@@ -164,21 +164,21 @@ btl_ib_device_place_t btl_ib_topology_find(const btl_ib_topology_t *topology, co
     btl_ib_device_place_t place = {.node = -1};
     hwloc_obj_t object;
 
-    if (NULL == topology->tree) {
+    if (topology->tree == NULL) {
         return place;
     }
     object = find(topology->tree, name);
-    if (NULL == object && '\0' != interface[0]) {
+    if (object == NULL && interface[0] != '\0') {
         object = find(topology->tree, interface);
     }
-    if (NULL == object) {
+    if (object == NULL) {
         return place;
     }
     object = hwloc_get_non_io_ancestor_obj(topology->tree, object);
-    if (1 == hwloc_bitmap_weight(object->nodeset)) {
+    if (hwloc_bitmap_weight(object->nodeset) == 1) {
         place.node = hwloc_bitmap_first(object->nodeset);
     }
-    if (NULL != topology->bound) {
+    if (topology->bound != NULL) {
         place.distance = distance(topology->tree, topology->bound, object);
     }
     return place;

@@ -91,7 +91,7 @@ static inline btl_ib_list_t *btl_ib_list_next(const btl_ib_list_t *list,
 /* The struct whose member at `offset` is `element`, or NULL for NULL. */
 static inline void *btl_ib_list_entry(const btl_ib_list_t *element, size_t offset)
 {
-    return NULL == element ? NULL : (char *) (uintptr_t) element - offset;
+    return element == NULL ? NULL : (char *) (uintptr_t) element - offset;
 }
 
 /* A loop over all elements: `entry` is the struct of type `type` whose member `member` is on
@@ -106,7 +106,7 @@ static inline btl_ib_list_t *btl_ib_list_pop(btl_ib_list_t *list)
 {
     btl_ib_list_t *element = btl_ib_list_first(list);
 
-    if (NULL != element) {
+    if (element != NULL) {
         btl_ib_list_remove(element);
     }
     return element;

@@ -12,7 +12,7 @@
 #include <errno.h>
 
 #define SLOT_BITS 8
-static_assert(BTL_IB_OPS_MAX == 1u << SLOT_BITS, "an id names the slot of its operation");
+static_assert(1u << SLOT_BITS == BTL_IB_OPS_MAX, "an id names the slot of its operation");
 
 void btl_ib_op_slots_init(btl_ib_conn_t *conn)
 {

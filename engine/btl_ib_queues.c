@@ -69,7 +69,7 @@ static const grammar_t grammar_s = {
 
 static const grammar_t *grammar_of(btl_ib_queue_type_t type)
 {
-    return BTL_IB_QUEUE_PER_PEER == type ? &grammar_p : &grammar_s;
+    return type == BTL_IB_QUEUE_PER_PEER ? &grammar_p : &grammar_s;
 }
 
 static uint32_t get(const btl_ib_queue_t *queue, field_t field)
@@ -234,7 +234,7 @@ static int parse_field(parser_t *p, btl_ib_queue_t *queue, field_t field, uint32
     const char *why = fields[field].why;
     uint32_t number;
 
-    if (0 == token.len && FIELD_SIZE != field && FIELD_NUM != field) {
+    if (token.len == 0 && field != FIELD_SIZE && field != FIELD_NUM) {
         set(queue, field, field_default(queue, field));
         return 0;
     }
@@ -243,15 +243,15 @@ static int parse_field(parser_t *p, btl_ib_queue_t *queue, field_t field, uint32
             set(queue, field, number);
             return 0;
         }
-        if (FIELD_INIT == field || FIELD_LIMIT == field) {
-            if (0 == p->error->queue) { /* the first one */
+        if (field == FIELD_INIT || field == FIELD_LIMIT) {
+            if (p->error->queue == 0) { /* the first one */
                 (void) fail(p, p->queue, fields[field].name, token, "%" PRIu32 "%s", max, why);
             }
             set(queue, field, max);
             return 0;
         }
     }
-    if (FIELD_SIZE == field && size_before > 0) {
+    if (field == FIELD_SIZE && size_before > 0) {
         why = ": sizes ascend";
     }
     if (min > max) {
@@ -269,15 +269,15 @@ static int parse_type(parser_t *p, btl_ib_queue_t *queue)
 {
     token_t token = next_token(p);
 
-    if (1 == token.len
-        && (BTL_IB_QUEUE_PER_PEER == token.text[0] || BTL_IB_QUEUE_SHARED == token.text[0])) {
+    if (token.len == 1
+        && (token.text[0] == BTL_IB_QUEUE_PER_PEER || token.text[0] == BTL_IB_QUEUE_SHARED)) {
         queue->type = (btl_ib_queue_type_t) token.text[0];
         return 0;
     }
-    const bool xrc = 1 == token.len && 'X' == token.text[0];
+    const bool xrc = token.len == 1 && token.text[0] == 'X';
     return fail(p, p->queue, "type", token, "P (per peer) or S (shared)%s",
                 xrc ? "; XRC (X) is not supported, S serves many peers with few buffers"
-                : 0 == token.len ? ", for ':' joins two queues"
+                : token.len == 0 ? ", for ':' joins two queues"
                                  : "");
 }
 
@@ -287,18 +287,18 @@ static int parse_queue(parser_t *p, btl_ib_queue_t *queue, uint32_t size_before)
     uint32_t given = 0;
     int rc = parse_type(p, queue);
 
-    if (0 != rc) {
+    if (rc != 0) {
         return rc;
     }
     grammar = grammar_of(queue->type);
-    while (',' == *p->at && given < grammar->count) {
+    while (*p->at == ',' && given < grammar->count) {
         p->at++;
         rc = parse_field(p, queue, grammar->field[given++], size_before);
-        if (0 != rc) {
+        if (rc != 0) {
             return rc;
         }
     }
-    if (',' == *p->at) {
+    if (*p->at == ',') {
         p->at++;
         return fail(p, p->queue, "extra field", next_token(p), "no more fields than %s",
                     grammar->text);
@@ -316,10 +316,10 @@ int btl_ib_queues_parse(const char *spec, btl_ib_queue_table_t *table, btl_ib_qu
     uint32_t size_before = 0;
     parser_t p = {.error = error};
 
-    p.spec = p.at = NULL != spec ? spec : "";
+    p.spec = p.at = spec != NULL ? spec : "";
     memset(table, 0, sizeof *table);
     memset(error, 0, sizeof *error);
-    if ('\0' == *p.spec) {
+    if (*p.spec == '\0') {
         return fail(&p, 0, "receive_queues", next_token(&p),
                     "at least one queue, such as P,<size>,<num> or S,<size>,<num>");
     }
@@ -332,11 +332,11 @@ int btl_ib_queues_parse(const char *spec, btl_ib_queue_table_t *table, btl_ib_qu
                         BTL_IB_QUEUES_MAX);
         }
         rc = parse_queue(&p, &table->q[table->count], size_before);
-        if (0 != rc) {
+        if (rc != 0) {
             return rc;
         }
         size_before = table->q[table->count++].size;
-        if ('\0' == *p.at) {
+        if (*p.at == '\0') {
             return 0;
         }
         p.at++;
@@ -417,7 +417,7 @@ static bool queue_fits(const btl_ib_queue_t *queue, uint32_t size_before)
     const grammar_t *grammar;
     uint32_t used = 0;
 
-    if (BTL_IB_QUEUE_PER_PEER != queue->type && BTL_IB_QUEUE_SHARED != queue->type) {
+    if (queue->type != BTL_IB_QUEUE_PER_PEER && queue->type != BTL_IB_QUEUE_SHARED) {
         return false;
     }
     grammar = grammar_of(queue->type);
@@ -432,9 +432,9 @@ static bool queue_fits(const btl_ib_queue_t *queue, uint32_t size_before)
     }
     for (uint32_t field = 0; field < FIELDS; field++) {
         /* Only the idle credits of a P queue are set by engines, not by the parser. */
-        uint32_t max = FIELD_INIT == field ? queue->num : 0;
+        uint32_t max = field == FIELD_INIT ? queue->num : 0;
 
-        if (0 == (used & 1u << field) && get(queue, (field_t) field) > max) {
+        if ((used & 1u << field) == 0 && get(queue, (field_t) field) > max) {
             return false;
         }
     }
@@ -472,7 +472,7 @@ int btl_ib_queues_format(const btl_ib_queue_table_t *table, char *out, size_t le
             char text[16];
             int width;
 
-            if (0 == piece) {
+            if (piece == 0) {
                 width = snprintf(text, sizeof text, "%s%c", i > 0 ? ":" : "", (int) queue->type);
             } else {
                 width =

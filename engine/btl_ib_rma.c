@@ -26,9 +26,9 @@ uint32_t btl_ib_atomic_size(uint32_t type)
 
 bool btl_ib_atomic_supported(uint32_t code, uint32_t type)
 {
-    bool any = BTL_IB_ATOMIC_ADD == code || BTL_IB_ATOMIC_SWAP == code || BTL_IB_ATOMIC_MIN == code
-               || BTL_IB_ATOMIC_MAX == code || BTL_IB_ATOMIC_CSWAP == code;
-    bool integer = BTL_IB_ATOMIC_INT32 == type || BTL_IB_ATOMIC_INT64 == type;
+    bool any = code == BTL_IB_ATOMIC_ADD || code == BTL_IB_ATOMIC_SWAP || code == BTL_IB_ATOMIC_MIN
+               || code == BTL_IB_ATOMIC_MAX || code == BTL_IB_ATOMIC_CSWAP;
+    bool integer = type == BTL_IB_ATOMIC_INT32 || type == BTL_IB_ATOMIC_INT64;
 
     return btl_ib_atomic_size(type) != 0
            && (any || (integer && code >= BTL_IB_ATOMIC_ADD && code <= BTL_IB_ATOMIC_CSWAP));
@@ -68,7 +68,7 @@ static uint64_t apply_float(uint32_t code, uint64_t old_bits, uint64_t operand_b
 
     memcpy(&old, &old_word, sizeof(old));
     memcpy(&operand, &operand_word, sizeof(operand));
-    if (BTL_IB_ATOMIC_ADD == code) {
+    if (code == BTL_IB_ATOMIC_ADD) {
         float sum = old + operand;
         memcpy(&old_word, &sum, sizeof(old_word));
         return old_word;
@@ -82,7 +82,7 @@ static uint64_t apply_double(uint32_t code, uint64_t old_bits, uint64_t operand_
 
     memcpy(&old, &old_bits, sizeof(old));
     memcpy(&operand, &operand_bits, sizeof(operand));
-    if (BTL_IB_ATOMIC_ADD == code) {
+    if (code == BTL_IB_ATOMIC_ADD) {
         double sum = old + operand;
         memcpy(&old_bits, &sum, sizeof(old_bits));
         return old_bits;
@@ -110,7 +110,7 @@ static uint64_t execute32(uint32_t *word, uint32_t code, uint32_t type, uint32_t
 {
     uint32_t old = __atomic_load_n(word, __ATOMIC_SEQ_CST);
 
-    if (BTL_IB_ATOMIC_CSWAP == code) {
+    if (code == BTL_IB_ATOMIC_CSWAP) {
         /* What is expected comes from memory: for riscv64 gcc before 13.3 and 14 does not
          * sign-extend any other value that it compares (its bug 114130). */
         while (old == compare
@@ -130,7 +130,7 @@ static uint64_t execute64(uint64_t *word, uint32_t code, uint32_t type, uint64_t
 {
     uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
 
-    if (BTL_IB_ATOMIC_CSWAP == code) {
+    if (code == BTL_IB_ATOMIC_CSWAP) {
         __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_SEQ_CST);
         return compare;

@@ -95,7 +95,7 @@ uint64_t btl_ib_token(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
     store(bytes + 28, rails, 4);
     const uint64_t token = btl_ib_siphash(of_receiver, bytes, sizeof bytes);
     /* 0 marks "no token yet" at both ends. */
-    return 0 != token ? token : 1;
+    return token != 0 ? token : 1;
 }
 
 /* Its input has another length than that of btl_ib_token(): the two cannot be confused. */
@@ -106,7 +106,7 @@ uint64_t btl_ib_token_of_response(const btl_ib_secret_t *of_sender, uint64_t tok
     store(bytes, token, 8);
     store(bytes + 8, id, 4);
     const uint64_t proof = btl_ib_siphash(of_sender, bytes, sizeof bytes);
-    return 0 != proof ? proof : 1;
+    return proof != 0 ? proof : 1;
 }
 
 /* Of another length, too. */

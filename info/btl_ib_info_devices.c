@@ -69,7 +69,7 @@ static void open_as_a_job(survey_t *survey, const btl_ib_process_sizes_t *sizes,
     btl_ib_engine_config_default(&config);
     config.log = btl_ib_log_table(&survey->log);
     request.engine = btl_ib_engine_create(&config, &memory_only, NULL);
-    if (NULL == request.engine) {
+    if (request.engine == NULL) {
         return;
     }
     survey->count = btl_ib_open_devices(&request, survey->opened);
@@ -82,10 +82,10 @@ static uint32_t rail_of(const survey_t *survey, const btl_ib_device_t *device)
     uint32_t i = 0;
 
     while (i < survey->count
-           && (0 != strcmp(survey->opened[i].device.transport, device->transport)
-               || 0 != strcmp(survey->opened[i].device.provider, device->provider)
-               || 0 != strcmp(survey->opened[i].device.name, device->name)
-               || 0 != memcmp(&survey->opened[i].device.ip, &device->ip, sizeof(device->ip)))) {
+           && (strcmp(survey->opened[i].device.transport, device->transport) != 0
+               || strcmp(survey->opened[i].device.provider, device->provider) != 0
+               || strcmp(survey->opened[i].device.name, device->name) != 0
+               || memcmp(&survey->opened[i].device.ip, &device->ip, sizeof(device->ip)) != 0)) {
         ++i;
     }
     return i;
@@ -104,15 +104,15 @@ static const char *reason_in(const btl_ib_rejected_devices_t *rejected,
     char opened_wire[16];
 
     btl_ib_rejected_devices_name(device->transport, device->name, name, sizeof(name));
-    snprintf(of_wire, sizeof(of_wire), "for %s ", NULL != wire ? wire : "");
-    snprintf(opened_wire, sizeof(opened_wire), ": %s: ", NULL != wire ? wire : "");
+    snprintf(of_wire, sizeof(of_wire), "for %s ", wire != NULL ? wire : "");
+    snprintf(opened_wire, sizeof(opened_wire), ": %s: ", wire != NULL ? wire : "");
     for (uint32_t i = 0; i < rejected->count; ++i) {
         const char *reason = rejected->device[i].reason;
 
         /* The wires of a transport have devices of the same names. */
-        if (0 == strcmp(rejected->device[i].name, name)
-            && (NULL == wire || NULL != strstr(reason, opened_wire)
-                || 0 == strncmp(reason, of_wire, strlen(of_wire)))) {
+        if (strcmp(rejected->device[i].name, name) == 0
+            && (wire == NULL || strstr(reason, opened_wire) != NULL
+                || strncmp(reason, of_wire, strlen(of_wire)) == 0)) {
             found = reason;
         }
     }
@@ -126,19 +126,19 @@ static void not_chosen(const survey_t *survey, const btl_ib_transport_type_t *ty
     const btl_ib_params_t *params = survey->params;
     const char *reason = reason_in(&survey->rejected, device, type->wire);
 
-    if (NULL != reason) {
+    if (reason != NULL) {
         snprintf(out, size, "%s", reason);
-    } else if (!btl_ib_any_transport(params) && 0 != strcmp(params->transport, type->name)) {
+    } else if (!btl_ib_any_transport(params) && strcmp(params->transport, type->name) != 0) {
         snprintf(out, size, "btl_ib_transport is %s", params->transport);
-    } else if (NULL != type->wire && 0 != strcmp(params->wire, "auto")
-               && 0 != strcmp(params->wire, type->wire)) {
+    } else if (type->wire != NULL && strcmp(params->wire, "auto") != 0
+               && strcmp(params->wire, type->wire) != 0) {
         snprintf(out, size, "btl_ib_wire is %s", params->wire);
     } else if (survey->count > 0) {
         const btl_ib_device_t *first = &survey->opened[0].device;
 
         snprintf(out, size, "%s%s%s is taken, which comes first (btl_ib_transport, btl_ib_wire)",
-                 first->transport, 0 == strcmp(first->transport, "verbs") ? "/" : "",
-                 0 == strcmp(first->transport, "verbs") ? first->provider : "");
+                 first->transport, strcmp(first->transport, "verbs") == 0 ? "/" : "",
+                 strcmp(first->transport, "verbs") == 0 ? first->provider : "");
     } else {
         snprintf(out, size, "no device is used: see the messages above");
     }
@@ -152,9 +152,9 @@ static void print_address(btl_ib_info_out_t *out, const btl_ib_device_t *device)
     const struct sockaddr_in *v4 = (const struct sockaddr_in *) (const void *) &device->ip;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *) (const void *) &device->ip;
 
-    if (AF_INET == device->ip.ss_family) {
+    if (device->ip.ss_family == AF_INET) {
         (void) inet_ntop(AF_INET, &v4->sin_addr, text, INET6_ADDRSTRLEN);
-    } else if (AF_INET6 == device->ip.ss_family) {
+    } else if (device->ip.ss_family == AF_INET6) {
         (void) inet_ntop(AF_INET6, &v6->sin6_addr, text, INET6_ADDRSTRLEN);
     } else {
         btl_ib_info_text(out, "address", "none");
@@ -166,7 +166,7 @@ static void print_address(btl_ib_info_out_t *out, const btl_ib_device_t *device)
 
 static void print_number(btl_ib_info_out_t *out, const char *name, uint64_t value, const char *unit)
 {
-    if (0 != value) {
+    if (value != 0) {
         btl_ib_info_number(out, name, value, unit);
     } else {
         btl_ib_info_unknown(out, name);
@@ -175,7 +175,7 @@ static void print_number(btl_ib_info_out_t *out, const char *name, uint64_t valu
 
 static void print_word(btl_ib_info_out_t *out, const char *name, const char *value)
 {
-    if ('\0' != value[0]) {
+    if (value[0] != '\0') {
         btl_ib_info_text(out, name, value);
     } else {
         btl_ib_info_unknown(out, name);
@@ -192,20 +192,20 @@ static void print_facts(survey_t *survey, const btl_ib_transport_type_t *type,
 
     type->facts(device, &facts);
     print_address(out, device);
-    btl_ib_info_text(out, "interface", '\0' != device->interface[0] ? device->interface : "none");
-    if ('\0' != device->provider[0] && NULL == type->wire) {
+    btl_ib_info_text(out, "interface", device->interface[0] != '\0' ? device->interface : "none");
+    if (device->provider[0] != '\0' && type->wire == NULL) {
         btl_ib_info_text(out, "provider", device->provider);
     }
     print_word(out, "driver", facts.driver);
     print_word(out, "firmware", facts.firmware);
     print_number(out, "mtu", facts.mtu, "bytes");
-    print_number(out, "speed", 0 != facts.speed ? facts.speed : device->bandwidth, "Mbit/s");
+    print_number(out, "speed", facts.speed != 0 ? facts.speed : device->bandwidth, "Mbit/s");
     if (0 <= node) {
         btl_ib_info_number(out, "numa", (uint64_t) node, "");
     } else {
         btl_ib_info_unknown(out, "numa");
     }
-    if (0 != device->vendor_id) {
+    if (device->vendor_id != 0) {
         snprintf(text, sizeof(text), "0x%x", device->vendor_id);
         btl_ib_info_text(out, "vendor", text);
         snprintf(text, sizeof(text), "0x%x", device->part_id);
@@ -224,8 +224,8 @@ static void print_plan(btl_ib_info_out_t *out, const btl_ib_device_plan_t *plan)
 
 static void print_use(btl_ib_info_out_t *out, const char *why_not, uint32_t rail)
 {
-    btl_ib_info_bool(out, "used", '\0' == why_not[0]);
-    if ('\0' == why_not[0]) {
+    btl_ib_info_bool(out, "used", why_not[0] == '\0');
+    if (why_not[0] == '\0') {
         btl_ib_info_number(out, "rail", rail, "");
     } else {
         btl_ib_info_text(out, "reason", why_not);
@@ -235,9 +235,9 @@ static void print_use(btl_ib_info_out_t *out, const char *why_not, uint32_t rail
 static void begin_device(btl_ib_info_out_t *out, const btl_ib_transport_type_t *type,
                          const char *name)
 {
-    const char *slash = NULL != type->wire ? "/" : "";
-    const char *wire = NULL != type->wire ? type->wire : "";
-    const bool named = '\0' != name[0];
+    const char *slash = type->wire != NULL ? "/" : "";
+    const char *wire = type->wire != NULL ? type->wire : "";
+    const bool named = name[0] != '\0';
     char prefix[128];
 
     snprintf(prefix, sizeof(prefix), "%s %s%s%s%s%s", named ? "device" : "transport", type->name,
@@ -266,7 +266,7 @@ static void print_device(survey_t *survey, const btl_ib_transport_type_t *type,
     if (planned) {
         print_plan(out, &plan);
     }
-    if (NULL != reason) {
+    if (reason != NULL) {
         snprintf(why_not, sizeof(why_not), "%s", reason);
     } else if (!planned) {
         snprintf(why_not, sizeof(why_not), "%s", plan.why_not);
@@ -284,7 +284,7 @@ static void print_unlisted(survey_t *survey, const btl_ib_transport_type_t *type
 
     for (uint32_t i = 0; i < survey->unlisted.count; ++i) {
         const btl_ib_rejected_device_t *rejected = &survey->unlisted.device[i];
-        const char *name = '/' == rejected->name[len] ? rejected->name + len + 1 : "";
+        const char *name = rejected->name[len] == '/' ? rejected->name + len + 1 : "";
 
         begin_device(survey->out, type, name);
         print_use(survey->out, rejected->reason, 0);
@@ -323,7 +323,7 @@ static void survey_type(survey_t *survey, const btl_ib_transport_type_t *type)
 
         if (i < selected) {
             reason = NULL;
-        } else if (NULL == reason) {
+        } else if (reason == NULL) {
             reason = "another address of it comes first";
         }
         print_device(survey, type, &list[i], reason);
@@ -340,7 +340,7 @@ uint32_t btl_ib_info_devices(btl_ib_info_out_t *out, const btl_ib_process_sizes_
     survey_t *survey = calloc(1, sizeof(*survey));
     uint32_t count = 0;
 
-    if (NULL == survey) {
+    if (survey == NULL) {
         return 0;
     }
     survey->out = out;
@@ -351,7 +351,7 @@ uint32_t btl_ib_info_devices(btl_ib_info_out_t *out, const btl_ib_process_sizes_
     btl_ib_info_list(out, "devices");
     /* What is wrong with parameters was told when devices were opened, or before. */
     if (btl_ib_device_wishes_read(&survey->wishes, params, processes, UINT32_MAX)) {
-        for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
+        for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
             survey_type(survey, btl_ib_transport_types[i]);
         }
     }

@@ -46,9 +46,9 @@ static const btl_ib_transport_type_t *type_of(int kind)
 {
     const btl_ib_transport_type_t *const *type = btl_ib_transport_types;
 
-    while (NULL != *type
-           && (0 != strcmp((*type)->name, kinds[kind].transport)
-               || (NULL != kinds[kind].wire && 0 != strcmp((*type)->wire, kinds[kind].wire)))) {
+    while (*type != NULL
+           && (strcmp((*type)->name, kinds[kind].transport) != 0
+               || (kinds[kind].wire != NULL && strcmp((*type)->wire, kinds[kind].wire) != 0))) {
         ++type;
     }
     return *type;
@@ -56,9 +56,9 @@ static const btl_ib_transport_type_t *type_of(int kind)
 
 static bool wanted(const btl_ib_info_args_t *args, int kind)
 {
-    return NULL != type_of(kind)
-           && (NULL == args->transport || 0 == strcmp(args->transport, kinds[kind].name)
-               || 0 == strcmp(args->transport, kinds[kind].transport));
+    return type_of(kind) != NULL
+           && (args->transport == NULL || strcmp(args->transport, kinds[kind].name) == 0
+               || strcmp(args->transport, kinds[kind].transport) == 0);
 }
 
 static uint32_t peers_of(const btl_ib_info_args_t *args)
@@ -73,7 +73,7 @@ static bool parse(const char *spec, btl_ib_queue_table_t *table)
 {
     btl_ib_queues_error_t error;
 
-    if (0 == btl_ib_queues_parse(spec, table, &error)) {
+    if (btl_ib_queues_parse(spec, table, &error) == 0) {
         return true;
     }
     fprintf(stderr, "ib_info: --queues %s: queue %u, %s \"%s\": %s\n", spec, error.queue,
@@ -173,7 +173,7 @@ static int print_suggestions(btl_ib_info_out_t *out, const btl_ib_process_sizes_
         char prefix[32];
 
         if (!wanted(args, kind)
-            || 0 != btl_ib_queues_parse(type_of(kind)->default_queues, &table, &error)) {
+            || btl_ib_queues_parse(type_of(kind)->default_queues, &table, &error) != 0) {
             continue;
         }
         btl_ib_device_plan_for(sizes->params, &kinds[kind].attr, &table, &cost->plan);
@@ -204,12 +204,12 @@ int btl_ib_info_memory(btl_ib_info_out_t *out, const btl_ib_process_sizes_t *siz
 {
     cost_t *cost = malloc(sizeof(*cost));
     btl_ib_queue_table_t tables[BTL_IB_INFO_QUEUES_MAX];
-    int status = NULL != cost ? EXIT_SUCCESS : EXIT_FAILURE;
+    int status = cost != NULL ? EXIT_SUCCESS : EXIT_FAILURE;
 
-    for (uint32_t i = 0; i < args->queue_count && EXIT_SUCCESS == status; ++i) {
+    for (uint32_t i = 0; i < args->queue_count && status == EXIT_SUCCESS; ++i) {
         status = parse(args->queues[i], &tables[i]) ? EXIT_SUCCESS : EXIT_FAILURE;
     }
-    if (EXIT_SUCCESS == status && args->queue_count > 0) {
+    if (status == EXIT_SUCCESS && args->queue_count > 0) {
         btl_ib_info_list(out, "memory");
         for (int kind = 0; kind < KINDS; ++kind) {
             for (uint32_t i = 0; i < args->queue_count && wanted(args, kind); ++i) {
@@ -222,7 +222,7 @@ int btl_ib_info_memory(btl_ib_info_out_t *out, const btl_ib_process_sizes_t *siz
             print_table(args, sizes, tables, cost);
         }
     }
-    if (EXIT_SUCCESS == status && args->budget > 0) {
+    if (status == EXIT_SUCCESS && args->budget > 0) {
         status = print_suggestions(out, sizes, args, cost);
     }
     free(cost);

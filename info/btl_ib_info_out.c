@@ -14,10 +14,10 @@
 static void quoted(const btl_ib_info_out_t *out, const char *text)
 {
     fputc('"', out->to);
-    for (; '\0' != *text; ++text) {
+    for (; *text != '\0'; ++text) {
         const unsigned char c = (unsigned char) *text;
 
-        if ('"' == c || '\\' == c) {
+        if (c == '"' || c == '\\') {
             fprintf(out->to, "\\%c", c);
         } else if (c < ' ' || c > '~') { /* bytes beyond ASCII may be no UTF-8 */
             fprintf(out->to, "\\u%04x", c);
@@ -36,12 +36,12 @@ static void next(btl_ib_info_out_t *out, const char *name)
     }
     fprintf(out->to, "\n%*s", (int) (2 * out->depth + 2), "");
     out->any[out->depth] = true;
-    if (NULL != name) {
+    if (name != NULL) {
         char word[64];
 
         snprintf(word, sizeof(word), "%s", name);
-        for (char *c = word; '\0' != *c; ++c) {
-            *c = ' ' == *c ? '_' : *c;
+        for (char *c = word; *c != '\0'; ++c) {
+            *c = *c == ' ' ? '_' : *c;
         }
         quoted(out, word);
         fputs(": ", out->to);
@@ -59,7 +59,7 @@ static void open_level(btl_ib_info_out_t *out, const char *name, char bracket, c
     ++out->depth;
     out->any[out->depth] = false;
     out->before[out->depth] = len;
-    if ('\0' != prefix[0]) {
+    if (prefix[0] != '\0') {
         snprintf(out->prefix + len, sizeof(out->prefix) - len, "%s ", prefix);
     }
 }
@@ -141,7 +141,7 @@ void btl_ib_info_number(btl_ib_info_out_t *out, const char *name, uint64_t value
         fprintf(out->to, "%" PRIu64, value);
     } else {
         fprintf(out->to, "%s%s: %" PRIu64 "%s%s\n", out->prefix, name, value,
-                '\0' != unit[0] ? " " : "", unit);
+                unit[0] != '\0' ? " " : "", unit);
     }
 }
 

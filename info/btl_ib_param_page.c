@@ -43,14 +43,14 @@ static int by_level(const void *a, const void *b)
 /* As roff wants it: - would become a hyphen, \ an escape, and a line may not begin with . or '. */
 static void print_escaped(const char *text)
 {
-    for (size_t i = 0; '\0' != text[i]; ++i) {
-        if (0 == i && ('.' == text[i] || '\'' == text[i])) {
+    for (size_t i = 0; text[i] != '\0'; ++i) {
+        if (i == 0 && (text[i] == '.' || text[i] == '\'')) {
             fputs("\\&", stdout);
         }
-        if ('\\' == text[i]) {
+        if (text[i] == '\\') {
             fputs("\\e", stdout);
         } else {
-            printf("%s%c", '-' == text[i] ? "\\" : "", text[i]);
+            printf("%s%c", text[i] == '-' ? "\\" : "", text[i]);
         }
     }
 }
@@ -62,13 +62,13 @@ static void print_parameter(const btl_ib_param_t *parameter)
     printf(".TP\n.B btl_ib_%s\n", parameter->name);
     print_escaped(btl_ib_param_help(parameter, room));
     fputs(".\n", stdout);
-    if (BTL_IB_PARAM_WORD == parameter->kind) {
+    if (parameter->kind == BTL_IB_PARAM_WORD) {
         const char *words[BTL_IB_WORDS_MAX];
 
         btl_ib_param_words(parameter, words);
         fputs("Values:", stdout);
-        for (size_t i = 0; NULL != words[i]; ++i) {
-            printf("%s ", 0 != i ? "," : "");
+        for (size_t i = 0; words[i] != NULL; ++i) {
+            printf("%s ", i != 0 ? "," : "");
             print_escaped(words[i]);
         }
         fputs(".\n", stdout);
@@ -110,17 +110,17 @@ int main(void)
     const btl_ib_param_t *all[PARAMETERS_MAX];
     size_t count = 0;
 
-    for (; NULL != btl_ib_param_table[count].name && count < PARAMETERS_MAX; ++count) {
+    for (; btl_ib_param_table[count].name != NULL && count < PARAMETERS_MAX; ++count) {
         all[count] = &btl_ib_param_table[count];
     }
     qsort(all, count, sizeof(all[0]), by_level);
     print_opening();
     for (size_t i = 0; i < count; ++i) {
-        if (0 == i || all[i - 1]->level != all[i]->level) {
+        if (i == 0 || all[i - 1]->level != all[i]->level) {
             printf(".SH %s\n", levels[all[i]->level]);
         }
         print_parameter(all[i]);
     }
     puts(".SH SEE ALSO\n.BR ib_info (1),\n.BR ompi_info (1),\n.BR mpirun (1)");
-    return 0 == ferror(stdout) && 0 == fflush(stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
+    return ferror(stdout) == 0 && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -40,7 +40,7 @@ static bool number(const char *option, const char *text, const btl_ib_value_rang
     const char *problem = btl_ib_value_number(text, range, value);
     char shown[64];
 
-    if (NULL == problem) {
+    if (problem == NULL) {
         return true;
     }
     btl_ib_value_show(text, shown, sizeof(shown));
@@ -62,7 +62,7 @@ static bool processes(const char *option, const char *text, uint32_t *count)
 
 static bool add_queues(btl_ib_info_args_t *args, const char *text)
 {
-    if (BTL_IB_INFO_QUEUES_MAX == args->queue_count) {
+    if (args->queue_count == BTL_IB_INFO_QUEUES_MAX) {
         fprintf(stderr, "ib_info: --queues %s: these are more than %d\n", text,
                 BTL_IB_INFO_QUEUES_MAX);
         return false;
@@ -77,7 +77,7 @@ static bool transport(btl_ib_info_args_t *args, const char *text)
     static const char *const names[] = {"udp", "ofi", "ud", "rc", "verbs"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        if (0 == strcmp(text, names[i])) {
+        if (strcmp(text, names[i]) == 0) {
             args->transport = names[i];
             return true;
         }
@@ -135,7 +135,7 @@ static bool args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
 
     memset(args, 0, sizeof(*args));
     args->per_node = 1;
-    while (ok && -1 != (option = getopt_long(argc, argv, "hV", options, NULL))) {
+    while (ok && (option = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
         ok = take(args, option);
     }
     if (ok && optind < argc) {
@@ -145,8 +145,8 @@ static bool args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
         fprintf(stderr, "ib_info: %s: this is no option\n", shown);
         ok = false;
     }
-    if (ok && BTL_IB_INFO_SHOW == args->action
-        && (NULL != args->transport || 1 != args->per_node)) {
+    if (ok && args->action == BTL_IB_INFO_SHOW
+        && (args->transport != NULL || args->per_node != 1)) {
         fputs("ib_info: --transport and --ppn go with --queues or --budget; of devices"
               " btl_ib_transport chooses\n",
               stderr);
@@ -174,14 +174,14 @@ static int opal_begin(void)
     int rc;
 
     /* Those that the user names would be looked for. */
-    if (0 != setenv("OMPI_MCA_btl", "^ib", 1)) {
+    if (setenv("OMPI_MCA_btl", "^ib", 1) != 0) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     rc = opal_init_util(NULL, NULL);
-    if (OPAL_SUCCESS != rc) {
+    if (rc != OPAL_SUCCESS) {
         return rc;
     }
-    if (NULL == opal_process_info.nodename) { /* 4.1: the runtime would set it */
+    if (opal_process_info.nodename == NULL) { /* 4.1: the runtime would set it */
         (void) gethostname(host, sizeof(host) - 1);
         opal_process_info.nodename = strdup(host);
     }
@@ -201,13 +201,13 @@ static void print_transports(btl_ib_info_out_t *out)
     char text[160] = "";
 
     btl_ib_info_list(out, "transports");
-    for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
+    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
         const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
         const size_t len = strlen(text);
         char name[32];
 
-        snprintf(name, sizeof(name), "%s%s%s", type->name, NULL != type->wire ? "/" : "",
-                 NULL != type->wire ? type->wire : "");
+        snprintf(name, sizeof(name), "%s%s%s", type->name, type->wire != NULL ? "/" : "",
+                 type->wire != NULL ? type->wire : "");
         btl_ib_info_item(out, name);
         snprintf(text + len, sizeof(text) - len, "%s%s", i > 0 ? ", " : "", name);
     }
@@ -224,17 +224,17 @@ static void print_libraries(btl_ib_info_out_t *out)
     char text[256];
 
     btl_ib_info_object(out, "libraries", "library");
-    for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
+    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
         const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
         char *colon;
 
-        if (NULL == type->library || last == type->library) {
+        if (type->library == NULL || last == type->library) {
             continue;
         }
         last = type->library;
         type->library(true, text, sizeof(text));
         colon = strchr(text, ':');
-        if (NULL != colon) {
+        if (colon != NULL) {
             *colon = '\0';
             btl_ib_info_text(out, text, colon + 2);
         }
@@ -286,7 +286,7 @@ static int show(const btl_ib_info_args_t *args, btl_ib_params_t *params,
     if (!read_params(params, limits, &component.btl_version)) {
         return EXIT_NO_DEVICE;
     }
-    if (BTL_IB_INFO_MEMORY == args->action) {
+    if (args->action == BTL_IB_INFO_MEMORY) {
         btl_ib_info_begin(&out, stdout, args->json);
         status = btl_ib_info_memory(&out, &sizes, args);
         btl_ib_info_end(&out);
@@ -297,7 +297,7 @@ static int show(const btl_ib_info_args_t *args, btl_ib_params_t *params,
     count = btl_ib_info_devices(&out, &sizes, args->processes);
     btl_ib_info_number(&out, "used devices", count, "");
     btl_ib_info_end(&out);
-    return 0 == fflush(stdout) && count > 0 ? EXIT_SUCCESS : EXIT_NO_DEVICE;
+    return fflush(stdout) == 0 && count > 0 ? EXIT_SUCCESS : EXIT_NO_DEVICE;
 }
 
 /* --check: the checks between hosts are a program of their own, ib_doctor, beside this one. Returns
@@ -312,7 +312,7 @@ static int check(char *argv[])
         path[len] = '\0';
         slash = strrchr(path, '/');
     }
-    if (NULL != slash) {
+    if (slash != NULL) {
         snprintf(slash + 1, sizeof(path) - (size_t) (slash + 1 - path), "ib_doctor");
         argv[0] = path;
         execv(path, argv);
@@ -329,17 +329,17 @@ int main(int argc, char *argv[])
     char why[256];
     int status;
 
-    if (argc > 1 && 0 == strcmp(argv[1], "--check")) {
+    if (argc > 1 && strcmp(argv[1], "--check") == 0) {
         return check(argv + 1);
     }
     if (!args_parse(&args, argc, argv)) {
         return EXIT_BAD_ARGUMENTS;
     }
-    if (BTL_IB_INFO_HELP == args.action) {
+    if (args.action == BTL_IB_INFO_HELP) {
         fputs(help, stdout);
         return EXIT_SUCCESS;
     }
-    if (BTL_IB_INFO_VERSION == args.action) {
+    if (args.action == BTL_IB_INFO_VERSION) {
         puts("ib_info " BTL_IB_VERSION);
         return EXIT_SUCCESS;
     }
@@ -347,7 +347,7 @@ int main(int argc, char *argv[])
         fprintf(stderr, "ib_info: %s: please rebuild it\n", why);
         return EXIT_NO_DEVICE;
     }
-    if (OPAL_SUCCESS != opal_begin()) {
+    if (opal_begin() != OPAL_SUCCESS) {
         fprintf(stderr, "ib_info: libopen-pal of Open MPI %s cannot start\n", opal_version_string);
         return EXIT_NO_DEVICE;
     }

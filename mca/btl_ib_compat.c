@@ -35,7 +35,7 @@ uint64_t btl_ib_now_ns(void)
 /* The number in a version such as "4.1.4", "v4.1.4rc1" or "Open MPI v4.1.4". */
 static const char *number_of(const char *version)
 {
-    while ('\0' != *version && !isdigit((unsigned char) *version)) {
+    while (*version != '\0' && !isdigit((unsigned char) *version)) {
         ++version;
     }
     return version;
@@ -47,7 +47,7 @@ static bool is_our_series(const char *version)
     const size_t len = strlen(BTL_IB_BUILT_FOR_SERIES);
 
     version = number_of(version);
-    return 0 == strncmp(version, BTL_IB_BUILT_FOR_SERIES, len)
+    return strncmp(version, BTL_IB_BUILT_FOR_SERIES, len) == 0
            && !isdigit((unsigned char) version[len]);
 }
 
@@ -96,8 +96,8 @@ static int find_opal(struct dl_phdr_info *info, size_t size, void *arg)
     opal_libraries_t *found = arg;
 
     (void) size;
-    if (NULL != strstr(info->dlpi_name, "/libopen-pal.so")) {
-        if (NULL == found->first) {
+    if (strstr(info->dlpi_name, "/libopen-pal.so") != NULL) {
+        if (found->first == NULL) {
             found->first = info->dlpi_name;
         } else {
             found->second = info->dlpi_name;
@@ -117,7 +117,7 @@ bool btl_ib_compat_check(char *why, size_t size)
     }
     /* The version may be that of a library which was loaded for us only, beside the one in use. */
     dl_iterate_phdr(find_opal, &loaded);
-    if (NULL != loaded.second) {
+    if (loaded.second != NULL) {
         snprintf(why, size,
                  "built for Open MPI " BTL_IB_BUILT_FOR_SERIES
                  ", and this process has two, %s and %s",
@@ -131,7 +131,7 @@ bool btl_ib_compat_osc_waits_for_itself(void)
 {
     int release = 0;
 
-    return 1 == sscanf(number_of(opal_version_string), "4.1.%d", &release) && release >= 1
+    return sscanf(number_of(opal_version_string), "4.1.%d", &release) == 1 && release >= 1
            && release <= 4;
 }
 
@@ -172,7 +172,7 @@ static uint32_t runtime_size(const char *key)
     int rc;
 
     OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, key, &job, &at, SIZE_TYPE);
-    return OPAL_SUCCESS == rc ? size : 0;
+    return rc == OPAL_SUCCESS ? size : 0;
 }
 
 uint32_t btl_ib_compat_universe_size(void)
@@ -219,15 +219,15 @@ static int recv_immediate(const mca_base_component_t *component, const opal_proc
     char *key = mca_base_component_to_string(component);
     int rc;
 
-    if (NULL == key) {
+    if (key == NULL) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     OPAL_MODEX_RECV_VALUE_IMMEDIATE(rc, key, name, (void **) &object, OPAL_BYTE_OBJECT);
     free(key);
-    if (OPAL_SUCCESS != rc) {
+    if (rc != OPAL_SUCCESS) {
         return rc;
     }
-    if (NULL == object) {
+    if (object == NULL) {
         return OPAL_ERR_NOT_FOUND;
     }
     *data = object->bytes;
@@ -250,7 +250,7 @@ int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_p
     } else {
         rc = recv_immediate(component, name, data, size);
     }
-    if (OPAL_SUCCESS == rc && NULL == *data) {
+    if (rc == OPAL_SUCCESS && *data == NULL) {
         rc = OPAL_ERR_NOT_FOUND;
     }
     return rc;
@@ -274,7 +274,7 @@ static void record_failure(const pmix_proc_t *proc)
 {
     btl_ib_compat_failure_t *failure = malloc(sizeof(*failure));
 
-    if (NULL == failure) {
+    if (failure == NULL) {
         return; /* the silence limit will find out */
     }
     failure->proc = *proc;
@@ -296,13 +296,13 @@ static void on_event(size_t reference, pmix_status_t status, const pmix_proc_t *
     (void) nresults;
     for (size_t i = 0; i < ninfo; ++i) {
         /* There is also the group that is told of it, as a process with a wildcard for its rank. */
-        if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && PMIX_PROC == info[i].value.type
-            && NULL != info[i].value.data.proc
+        if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC
+            && info[i].value.data.proc != NULL
             && PMIX_RANK_IS_VALID(info[i].value.data.proc->rank)) {
             record_failure(info[i].value.data.proc);
         }
     }
-    if (NULL != cbfunc) {
+    if (cbfunc != NULL) {
         cbfunc(PMIX_EVENT_NO_ACTION_TAKEN, NULL, 0, NULL, NULL, cbdata);
     }
 }
@@ -311,7 +311,7 @@ static void on_registered(pmix_status_t status, size_t reference, void *cbdata)
 {
     opal_pmix_lock_t *lock = cbdata;
 
-    listener.is = PMIX_SUCCESS == status;
+    listener.is = status == PMIX_SUCCESS;
     listener.reference = reference;
     OPAL_PMIX_WAKEUP_THREAD(lock);
 }
@@ -334,9 +334,9 @@ void btl_ib_compat_failures_listen(void)
     PMIX_INFO_LOAD(&info[1], PMIX_EVENT_HDLR_NAME, "btl ib", PMIX_STRING);
     OPAL_PMIX_CONSTRUCT_LOCK(&lock);
     /* Without a callback PMIx 5.0 would change its lists in this thread. */
-    if (PMIX_SUCCESS
-        == PMIx_Register_event_handler(codes, sizeof(codes) / sizeof(codes[0]), info, 2, on_event,
-                                       on_registered, &lock)) {
+    if (PMIx_Register_event_handler(codes, sizeof(codes) / sizeof(codes[0]), info, 2, on_event,
+                                    on_registered, &lock)
+        == PMIX_SUCCESS) {
         OPAL_PMIX_WAIT_THREAD(&lock);
     }
     OPAL_PMIX_DESTRUCT_LOCK(&lock);
@@ -356,7 +356,7 @@ void btl_ib_compat_failures_ignore(void)
     listener.is = false;
     /* Without their names, as Open MPI's list of jobs may be gone. */
     failure = atomic_exchange(&btl_ib_compat_failures, NULL);
-    while (NULL != failure) {
+    while (failure != NULL) {
         btl_ib_compat_failure_t *next = failure->next;
 
         free(failure);
@@ -370,15 +370,15 @@ bool btl_ib_compat_failures_next(opal_process_name_t *name)
     int rc;
 
     /* Nobody else takes any off. */
-    while (NULL != failure
+    while (failure != NULL
            && !atomic_compare_exchange_weak(&btl_ib_compat_failures, &failure, failure->next)) {
         continue;
     }
-    if (NULL == failure) {
+    if (failure == NULL) {
         return false;
     }
     OPAL_PMIX_CONVERT_PROCT(rc, name, &failure->proc);
-    if (OPAL_SUCCESS != rc) {
+    if (rc != OPAL_SUCCESS) {
         *name = (opal_process_name_t){OPAL_JOBID_INVALID, OPAL_VPID_INVALID};
     }
     free(failure);
@@ -411,7 +411,7 @@ static const char *text_in_environment(const char *name, char *where, size_t siz
     const char *text = NULL;
     char *variable = NULL;
 
-    if (OPAL_SUCCESS == mca_base_var_env_name(name, &variable)) {
+    if (mca_base_var_env_name(name, &variable) == OPAL_SUCCESS) {
         text = getenv(variable);
         snprintf(where, size, "the environment or by --mca (%s)", variable);
         free(variable);
@@ -429,23 +429,23 @@ const char *btl_ib_compat_param_text(const mca_base_component_t *component, cons
     const char *text;
 
     snprintf(where, size, "(nowhere)");
-    if (0 > index || OPAL_SUCCESS != mca_base_var_get(index, &var)
-        || MCA_BASE_VAR_SOURCE_DEFAULT == var->mbv_source) {
+    if (0 > index || mca_base_var_get(index, &var) != OPAL_SUCCESS
+        || var->mbv_source == MCA_BASE_VAR_SOURCE_DEFAULT) {
         return NULL;
     }
     line = var->mbv_file_value;
     /* If mpirun has read the file the text is in the environment, and so is the file's name. */
-    if ((MCA_BASE_VAR_SOURCE_FILE == var->mbv_source
-         || MCA_BASE_VAR_SOURCE_OVERRIDE == var->mbv_source)
-        && NULL != line && NULL == var->mbv_source_file) {
+    if ((var->mbv_source == MCA_BASE_VAR_SOURCE_FILE
+         || var->mbv_source == MCA_BASE_VAR_SOURCE_OVERRIDE)
+        && line != NULL && var->mbv_source_file == NULL) {
         snprintf(where, size, "%s", line->mbvfv_file);
-        return NULL != line->mbvfv_value ? line->mbvfv_value : "";
+        return line->mbvfv_value != NULL ? line->mbvfv_value : "";
     }
     text = text_in_environment(var->mbv_long_name, where, size);
-    if (NULL == text) {
+    if (text == NULL) {
         text = text_in_environment(var->mbv_full_name, where, size);
     }
-    if (NULL != text && NULL != var->mbv_source_file) {
+    if (text != NULL && var->mbv_source_file != NULL) {
         snprintf(where, size, "%s", var->mbv_source_file);
     }
     return text;
@@ -464,12 +464,12 @@ static int time_to_text(mca_base_var_enum_t *self, const int value, char **text)
     char number[16];
 
     (void) self;
-    if (NULL == text) {
+    if (text == NULL) {
         return OPAL_SUCCESS;
     }
     snprintf(number, sizeof(number), "%d", value);
     *text = strdup(number);
-    return NULL != *text ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
+    return *text != NULL ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
 static int time_dump(mca_base_var_enum_t *self, char **text
@@ -484,7 +484,7 @@ static int time_dump(mca_base_var_enum_t *self, char **text
 #endif
     (void) self;
     *text = strdup("a whole number, also with us, ms, s or min after it");
-    return NULL != *text ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
+    return *text != NULL ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
 mca_base_var_enum_t *btl_ib_compat_time_enum(void)
@@ -492,7 +492,7 @@ mca_base_var_enum_t *btl_ib_compat_time_enum(void)
     static const mca_base_var_enum_value_t none[] = {{0, NULL}};
     mca_base_var_enum_t *time = NULL;
 
-    if (OPAL_SUCCESS == mca_base_var_enum_create("time", none, &time)) {
+    if (mca_base_var_enum_create("time", none, &time) == OPAL_SUCCESS) {
         time->value_from_string = time_from_text;
         time->string_from_value = time_to_text;
         time->dump = time_dump;
@@ -504,7 +504,7 @@ static int choice_from_text(mca_base_var_enum_t *self, const char *text, int *va
 {
     *value = 0;
     for (int i = 0; i < self->enum_value_count; ++i) {
-        if (0 == strcmp(self->enum_values[i].string, text)) {
+        if (strcmp(self->enum_values[i].string, text) == 0) {
             *value = self->enum_values[i].value;
         }
     }
@@ -516,10 +516,10 @@ mca_base_var_enum_t *btl_ib_compat_choice_enum(const char *name, const char *con
     mca_base_var_enum_value_t values[32] = {{0, NULL}};
     mca_base_var_enum_t *choice = NULL;
 
-    for (int i = 0; i < 31 && NULL != words[i]; ++i) {
+    for (int i = 0; i < 31 && words[i] != NULL; ++i) {
         values[i] = (mca_base_var_enum_value_t){i, words[i]};
     }
-    if (OPAL_SUCCESS == mca_base_var_enum_create(name, values, &choice)) {
+    if (mca_base_var_enum_create(name, values, &choice) == OPAL_SUCCESS) {
         choice->value_from_string = choice_from_text;
     }
     return choice;

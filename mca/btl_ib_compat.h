@@ -187,7 +187,7 @@ static inline opal_process_name_t btl_ib_name_unpack(uint64_t name)
  * write them: opal_convertor_need_buffers() of 5.0 and later does not tell. */
 static inline bool btl_ib_compat_on_device(const opal_convertor_t *convertor)
 {
-    return 0 != (convertor->flags & BTL_IB_CONVERTOR_ON_DEVICE);
+    return (convertor->flags & BTL_IB_CONVERTOR_ON_DEVICE) != 0;
 }
 
 /*
@@ -246,7 +246,7 @@ extern _Atomic(btl_ib_compat_failure_t *) btl_ib_compat_failures;
 static inline bool btl_ib_compat_failures_any(void)
 {
 #if OPAL_MAJOR_VERSION >= 5
-    return NULL != atomic_load_explicit(&btl_ib_compat_failures, memory_order_relaxed);
+    return atomic_load_explicit(&btl_ib_compat_failures, memory_order_relaxed) != NULL;
 #else
     return false;
 #endif

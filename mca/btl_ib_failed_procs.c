@@ -25,10 +25,10 @@ void btl_ib_failed_procs_added(btl_ib_failed_procs_t *failed, uint64_t name)
 static bool remember(btl_ib_failed_procs_t *failed, uint64_t name)
 {
     if (failed->count == failed->capacity) {
-        const uint32_t capacity = 0 == failed->capacity ? FIRST_CAPACITY : 2 * failed->capacity;
+        const uint32_t capacity = failed->capacity == 0 ? FIRST_CAPACITY : 2 * failed->capacity;
         uint64_t *names = realloc(failed->names, capacity * sizeof(*names));
 
-        if (NULL == names) {
+        if (names == NULL) {
             return false;
         }
         failed->names = names;

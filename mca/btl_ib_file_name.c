@@ -16,7 +16,7 @@
 /* Does `letter` follow some % of the pattern? */
 static bool names(const char *pattern, char letter)
 {
-    for (const char *at = strchr(pattern, '%'); NULL != at; at = strchr(at + 2, '%')) {
+    for (const char *at = strchr(pattern, '%'); at != NULL; at = strchr(at + 2, '%')) {
         if (letter == at[1]) {
             return true;
         }
@@ -26,14 +26,14 @@ static bool names(const char *pattern, char letter)
 
 const char *btl_ib_file_name_problem(const char *pattern)
 {
-    if ('\0' == *pattern) {
+    if (*pattern == '\0') {
         return "it is empty";
     }
     if (strlen(pattern) > BTL_IB_FILE_NAME_MAX / 4) {
         return "it is too long";
     }
-    for (const char *at = strchr(pattern, '%'); NULL != at; at = strchr(at + 2, '%')) {
-        if ('\0' == at[1] || NULL == strchr("hrjp%", at[1])) {
+    for (const char *at = strchr(pattern, '%'); at != NULL; at = strchr(at + 2, '%')) {
+        if (at[1] == '\0' || strchr("hrjp%", at[1]) == NULL) {
             return "what follows a % is none of these";
         }
     }
@@ -69,7 +69,7 @@ static size_t append(char *out, size_t len, char letter, const btl_ib_file_name_
 
 bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *info, char *out)
 {
-    const bool is_folder = '/' == pattern[strlen(pattern) - 1];
+    const bool is_folder = pattern[strlen(pattern) - 1] == '/';
     const bool differs = names(pattern, 'r') || names(pattern, 'p');
     char whole[BTL_IB_FILE_NAME_MAX / 2];
     size_t len = 0;
@@ -79,8 +79,8 @@ bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *i
              : differs ? ""
                        : ".%r",
              is_folder ? info->suffix : "");
-    for (const char *at = whole; '\0' != *at && len < BTL_IB_FILE_NAME_MAX; ++at) {
-        if ('%' == *at) {
+    for (const char *at = whole; *at != '\0' && len < BTL_IB_FILE_NAME_MAX; ++at) {
+        if (*at == '%') {
             len = append(out, len, *++at, info);
         } else {
             out[len++] = *at;
@@ -114,12 +114,12 @@ int btl_ib_file_create(const char *name)
     struct stat status;
     int rc;
 
-    if (0 > fd && EEXIST == errno) {
-        rc = 0 == lstat(name, &status) ? replaceable(&status) : -errno;
-        if (0 != rc) {
+    if (0 > fd && errno == EEXIST) {
+        rc = lstat(name, &status) == 0 ? replaceable(&status) : -errno;
+        if (rc != 0) {
             return rc;
         }
-        fd = 0 == unlink(name) ? open(name, flags, 0600) : -1;
+        fd = unlink(name) == 0 ? open(name, flags, 0600) : -1;
     }
     return 0 > fd ? -errno : fd;
 }
@@ -129,7 +129,7 @@ FILE *btl_ib_file_open(const char *name, int *error)
     const int fd = btl_ib_file_create(name);
     FILE *out = 0 > fd ? NULL : fdopen(fd, "w");
 
-    if (NULL == out) {
+    if (out == NULL) {
         *error = 0 > fd ? -fd : errno;
         if (0 <= fd) {
             (void) close(fd);
@@ -144,10 +144,10 @@ int btl_ib_file_close(FILE *out)
 {
     int error = 0;
 
-    if (0 != ferror(out) || 0 != fflush(out)) {
-        error = 0 != errno ? errno : EIO;
+    if (ferror(out) != 0 || fflush(out) != 0) {
+        error = errno != 0 ? errno : EIO;
     }
-    if (0 != fclose(out) && 0 == error) {
+    if (fclose(out) != 0 && error == 0) {
         error = errno;
     }
     return error;

@@ -36,11 +36,11 @@ bool btl_ib_show_help(const char *topic, ...)
     int rc;
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
-        if (0 == strcmp(texts[i].topic, topic)) {
+        if (strcmp(texts[i].topic, topic) == 0) {
             text = texts[i].text;
         }
     }
-    if (NULL == text) {
+    if (text == NULL) {
         return false;
     }
     va_start(args, topic);
@@ -62,8 +62,8 @@ bool btl_ib_show_help(const char *topic, ...)
 
 void btl_ib_help_cannot_start(const char *cause, int error, const char *step)
 {
-    const char *what = 0 != error ? strerror(error) : "";
-    const char *colon = 0 != error ? ": " : "";
+    const char *what = error != 0 ? strerror(error) : "";
+    const char *colon = error != 0 ? ": " : "";
 
     BTL_IB_VERBOSE(1, "cannot start: %s%s%s", cause, colon, what);
     BTL_IB_SHOW_HELP("cannot start", opal_process_info.nodename, cause, colon, what, step);
@@ -139,12 +139,12 @@ static void log_diagnostic(void *context, btl_ib_diagnostic_t what, const char *
     btl_ib_log_state_t *state = context;
     btl_ib_pending_diagnostic_t *diagnostic = &state->diagnostic[what];
 
-    if (state->known & 1u << what || (BTL_IB_DIAG_PORT_DOWN == what && !state->ports_down)) {
+    if (state->known & 1u << what || (what == BTL_IB_DIAG_PORT_DOWN && !state->ports_down)) {
         return;
     }
     state->known |= 1u << what;
     diagnostic->what = what;
-    diagnostic->of_peer = NULL != peer_topics[what];
+    diagnostic->of_peer = peer_topics[what] != NULL;
     snprintf(diagnostic->device, sizeof(diagnostic->device), "%s", device);
     snprintf(diagnostic->detail, sizeof(diagnostic->detail), "%s", detail);
     if (diagnostic->of_peer || *state->async) {
@@ -159,7 +159,7 @@ static void log_turned_down(void *context, const char *transport, const char *de
 {
     const btl_ib_log_state_t *state = context;
 
-    if (NULL != state->rejected) {
+    if (state->rejected != NULL) {
         btl_ib_rejected_devices_add(state->rejected, transport, device, reason);
     }
 }
@@ -184,7 +184,7 @@ bool btl_ib_log_next(btl_ib_log_state_t *state, btl_ib_pending_diagnostic_t *dia
     if (state->pending & BTL_IB_LOG_LINES) {
         print_kept(state);
     }
-    if (0 == state->pending) {
+    if (state->pending == 0) {
         return false;
     }
     *diagnostic = state->diagnostic[__builtin_ctz(state->pending)];

@@ -36,7 +36,7 @@ bool btl_ib_show_help(const char *topic, ...);
 /* The same for what the processes of a host have in common: one of them prints it. */
 #define BTL_IB_SHOW_HELP(topic, ...)                                                               \
     do {                                                                                           \
-        if (0 == opal_process_info.my_local_rank) {                                                \
+        if (opal_process_info.my_local_rank == 0) {                                                \
             btl_ib_show_help((topic), __VA_ARGS__);                                                \
         }                                                                                          \
     } while (0)
@@ -90,7 +90,7 @@ static inline void btl_ib_log_collect(btl_ib_log_state_t *state,
 
 static inline bool btl_ib_log_pending(const btl_ib_log_state_t *state)
 {
-    return 0 != state->pending;
+    return state->pending != 0;
 }
 
 /* Print the lines that were kept, and name the next diagnostic that is to be shown. Returns whether

@@ -19,10 +19,10 @@ static void set_ip(btl_ib_modex_rail_t *out, const btl_ib_device_t *device)
     const struct sockaddr_in *in4 = (const struct sockaddr_in *) &device->ip;
     const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *) &device->ip;
 
-    if (AF_INET == device->ip.ss_family) {
+    if (device->ip.ss_family == AF_INET) {
         out->family = 4;
         memcpy(out->ip, &in4->sin_addr, 4);
-    } else if (AF_INET6 == device->ip.ss_family) {
+    } else if (device->ip.ss_family == AF_INET6) {
         out->family = 6;
         memcpy(out->ip, &in6->sin6_addr, 16);
     } else {
@@ -60,7 +60,7 @@ int btl_ib_modex_publish(const mca_base_component_t *component, const btl_ib_mod
     int size;
     int rc;
 
-    if (NULL == bytes) {
+    if (bytes == NULL) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     size = btl_ib_modex_pack(modex, bytes, BTL_IB_MODEX_SIZE_MAX);
@@ -83,19 +83,19 @@ btl_ib_modex_t *btl_ib_modex_get(const mca_base_component_t *component,
     int rc;
 
     rc = btl_ib_compat_modex_recv(component, name, wait, &bytes, &size);
-    if (OPAL_SUCCESS != rc) {
+    if (rc != OPAL_SUCCESS) {
         BTL_IB_VERBOSE(10, "%s published nothing for ib", opal_process_name_print(*name));
         return NULL;
     }
     modex = malloc(sizeof(*modex));
-    rc = NULL == modex ? -ENOMEM : btl_ib_modex_unpack(modex, bytes, size);
+    rc = modex == NULL ? -ENOMEM : btl_ib_modex_unpack(modex, bytes, size);
     if (-EPROTONOSUPPORT == rc) {
         BTL_IB_VERBOSE(1, "%s published version %u of its data, this process reads version %u",
                        opal_process_name_print(*name), btl_ib_modex_version(bytes),
                        BTL_IB_MODEX_VERSION);
     }
     free(bytes);
-    if (0 != rc) {
+    if (rc != 0) {
         BTL_IB_VERBOSE(1, "what %s published (%zu bytes) cannot be used: %s",
                        opal_process_name_print(*name), size, strerror(-rc));
         free(modex);
@@ -115,7 +115,7 @@ static kept_t *kept_of(opal_hash_table_t *known, uint64_t name)
 {
     void *kept = NULL;
 
-    return OPAL_SUCCESS == opal_hash_table_get_value_uint64(known, name, &kept) ? kept : NULL;
+    return opal_hash_table_get_value_uint64(known, name, &kept) == OPAL_SUCCESS ? kept : NULL;
 }
 
 void btl_ib_modex_keep(opal_hash_table_t *known, uint64_t name, const btl_ib_modex_t *modex)
@@ -124,11 +124,11 @@ void btl_ib_modex_keep(opal_hash_table_t *known, uint64_t name, const btl_ib_mod
     kept_t *fitted;
     int size;
 
-    if (NULL != kept_of(known, name)) {
+    if (kept_of(known, name) != NULL) {
         return;
     }
     kept = malloc(sizeof(*kept) + BTL_IB_MODEX_SIZE_MAX);
-    if (NULL == kept) {
+    if (kept == NULL) {
         return;
     }
     size = btl_ib_modex_pack(modex, kept->bytes, BTL_IB_MODEX_SIZE_MAX);
@@ -138,8 +138,8 @@ void btl_ib_modex_keep(opal_hash_table_t *known, uint64_t name, const btl_ib_mod
     }
     kept->size = (size_t) size;
     fitted = realloc(kept, sizeof(*kept) + kept->size);
-    kept = NULL != fitted ? fitted : kept;
-    if (OPAL_SUCCESS != opal_hash_table_set_value_uint64(known, name, kept)) {
+    kept = fitted != NULL ? fitted : kept;
+    if (opal_hash_table_set_value_uint64(known, name, kept) != OPAL_SUCCESS) {
         free(kept);
     }
 }
@@ -147,9 +147,9 @@ void btl_ib_modex_keep(opal_hash_table_t *known, uint64_t name, const btl_ib_mod
 btl_ib_modex_t *btl_ib_modex_recall(opal_hash_table_t *known, uint64_t name)
 {
     const kept_t *kept = kept_of(known, name);
-    btl_ib_modex_t *modex = NULL != kept ? malloc(sizeof(*modex)) : NULL;
+    btl_ib_modex_t *modex = kept != NULL ? malloc(sizeof(*modex)) : NULL;
 
-    if (NULL != modex && 0 != btl_ib_modex_unpack(modex, kept->bytes, kept->size)) {
+    if (modex != NULL && btl_ib_modex_unpack(modex, kept->bytes, kept->size) != 0) {
         free(modex);
         return NULL;
     }
@@ -160,7 +160,7 @@ void btl_ib_modex_forget(opal_hash_table_t *known, uint64_t name)
 {
     kept_t *kept = kept_of(known, name);
 
-    if (NULL != kept) {
+    if (kept != NULL) {
         opal_hash_table_remove_value_uint64(known, name);
         free(kept);
     }
@@ -172,7 +172,7 @@ void btl_ib_modex_forget_all(opal_hash_table_t *known)
     void *kept, *node;
 
     for (int rc = opal_hash_table_get_first_key_uint64(known, &name, &kept, &node);
-         OPAL_SUCCESS == rc;
+         rc == OPAL_SUCCESS;
          rc = opal_hash_table_get_next_key_uint64(known, &name, &kept, node, &node)) {
         free(kept);
     }
@@ -200,10 +200,9 @@ void btl_ib_modex_peer_info(const btl_ib_modex_t *modex, const opal_process_name
 
 const char *btl_ib_modex_ip_text(const btl_ib_modex_rail_t *rail, char *text, size_t size)
 {
-    if (0 == rail->family
-        || NULL
-               == inet_ntop(4 == rail->family ? AF_INET : AF_INET6, rail->ip, text,
-                            (socklen_t) size)) {
+    if (rail->family == 0
+        || inet_ntop(rail->family == 4 ? AF_INET : AF_INET6, rail->ip, text, (socklen_t) size)
+               == NULL) {
         snprintf(text, size, "no IP address");
     }
     return text;

@@ -132,21 +132,21 @@ const char *btl_ib_atomics_string(btl_ib_atomics_t kind)
 
 static size_t ip_bytes(uint8_t family)
 {
-    return 4 == family ? 4 : 6 == family ? 16 : 0;
+    return family == 4 ? 4 : family == 6 ? 16 : 0;
 }
 
 static bool rail_ok(const btl_ib_modex_rail_t *rail)
 {
     const size_t ip = ip_bytes(rail->family);
 
-    return '\0' != rail->transport[0] && rail->address_len >= 1
-           && rail->address_len <= BTL_IB_ADDR_BYTES && (ip > 0 || 0 == rail->family)
+    return rail->transport[0] != '\0' && rail->address_len >= 1
+           && rail->address_len <= BTL_IB_ADDR_BYTES && (ip > 0 || rail->family == 0)
            && rail->prefix_bits <= 8 * ip && rail->rank < BTL_IB_RANKS
            && rail->max_datagram >= BTL_IB_QUEUE_SIZE_MIN
            && rail->max_datagram <= BTL_IB_QUEUE_SIZE_MAX
            && rail->ack_delay <= BTL_IB_MODEX_ACK_DELAY_MAX
            && (uint32_t) rail->atomics < BTL_IB_ATOMICS_KINDS
-           && 0 == btl_ib_queues_check(&rail->queues);
+           && btl_ib_queues_check(&rail->queues) == 0;
 }
 
 static void put_queues(writer_t *w, const btl_ib_queue_table_t *table)
@@ -174,7 +174,7 @@ static void get_queues(reader_t *r, btl_ib_queue_table_t *table)
         btl_ib_queue_t *q = &table->q[i];
         const uint32_t type = (uint32_t) get_uint(r, 1);
 
-        if (BTL_IB_QUEUE_PER_PEER != type && BTL_IB_QUEUE_SHARED != type) {
+        if (type != BTL_IB_QUEUE_PER_PEER && type != BTL_IB_QUEUE_SHARED) {
             r->bad = true;
         }
         q->type = (btl_ib_queue_type_t) type;
@@ -218,7 +218,7 @@ static void get_rail(reader_t *r, btl_ib_modex_rail_t *rail)
     get_bytes(r, rail->address, rail->address_len);
     rail->family = (uint8_t) get_uint(r, 1);
     rail->prefix_bits = (uint8_t) get_uint(r, 1);
-    rail->loopback = 0 != get_range(r, 1, 0, 1);
+    rail->loopback = get_range(r, 1, 0, 1) != 0;
     rail->rank = (uint8_t) get_range(r, 1, 0, BTL_IB_RANKS - 1);
     get_bytes(r, rail->ip, ip_bytes(rail->family));
     rail->max_datagram = (uint32_t) get_uint(r, 4);
@@ -238,15 +238,15 @@ static void get_guard(reader_t *r, btl_ib_modex_t *modex)
     modex->guard = (btl_ib_guard_kind_t) get_range(r, 1, 0, BTL_IB_GUARD_KINDS - 1);
     memset(&modex->key, 0, sizeof(modex->key));
     ops = btl_ib_guard_ops(modex->guard);
-    if (NULL != ops && ops->keyed) {
+    if (ops != NULL && ops->keyed) {
         get_bytes(r, modex->key.bytes, sizeof(modex->key.bytes));
     }
 }
 
 static bool modex_ok(const btl_ib_modex_t *modex)
 {
-    if (modex->rail_count < 1 || modex->rail_count > BTL_IB_RAILS_MAX || 0 == modex->message_max
-        || NULL == btl_ib_guard_ops(modex->guard)
+    if (modex->rail_count < 1 || modex->rail_count > BTL_IB_RAILS_MAX || modex->message_max == 0
+        || btl_ib_guard_ops(modex->guard) == NULL
         || !text_ok(modex->host, strnlen(modex->host, sizeof(modex->host)))) {
         return false;
     }
@@ -299,19 +299,19 @@ int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size)
 {
     reader_t r = {.at = bytes, .left = size, .bad = false};
 
-    if (BTL_IB_MODEX_MAGIC != get_uint(&r, 4) || r.bad) {
+    if (get_uint(&r, 4) != BTL_IB_MODEX_MAGIC || r.bad) {
         return -EBADMSG;
     }
-    if (BTL_IB_MODEX_VERSION != get_uint(&r, 2) && !r.bad) {
+    if (get_uint(&r, 2) != BTL_IB_MODEX_VERSION && !r.bad) {
         return -EPROTONOSUPPORT;
     }
-    if (0 != get_uint(&r, 2) || size != get_uint(&r, 4)) {
+    if (get_uint(&r, 2) != 0 || size != get_uint(&r, 4)) {
         return -EBADMSG;
     }
     modex->secret.k[0] = get_uint(&r, 8);
     modex->secret.k[1] = get_uint(&r, 8);
     get_guard(&r, modex);
-    modex->answers = 0 != get_range(&r, 1, 0, 1);
+    modex->answers = get_range(&r, 1, 0, 1) != 0;
     modex->message_max = (uint32_t) get_uint(&r, 4);
     get_text(&r, modex->host, sizeof(modex->host));
     modex->where.machine = get_uint(&r, 8);
@@ -320,7 +320,7 @@ int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size)
     for (uint32_t i = 0; i < modex->rail_count && !r.bad; ++i) {
         get_rail(&r, &modex->rails[i]);
     }
-    return r.bad || 0 != r.left || !modex_ok(modex) ? -EBADMSG : 0;
+    return r.bad || r.left != 0 || !modex_ok(modex) ? -EBADMSG : 0;
 }
 
 uint32_t btl_ib_modex_version(const void *bytes)
@@ -341,7 +341,7 @@ static uint64_t hash(uint64_t seed, const void *bytes, size_t size)
     for (size_t i = 0; i < size; ++i) {
         sum = (sum ^ at[i]) * UINT64_C(0x100000001b3);
     }
-    return 0 != sum ? sum : 1;
+    return sum != 0 ? sum : 1;
 }
 
 btl_ib_host_t btl_ib_host(const char *boot_id, const char *network)
@@ -359,7 +359,7 @@ btl_ib_host_t btl_ib_host(const char *boot_id, const char *network)
         return host;
     }
     host.machine = hash(0, text, (size_t) size);
-    if (0 == stat(network, &namespace)) {
+    if (stat(network, &namespace) == 0) {
         const uint64_t number[] = {namespace.st_dev, namespace.st_ino};
 
         host.network = hash(host.machine, number, sizeof(number));

@@ -20,6 +20,6 @@ bool btl_ib_osc_takes_us_unasked(void)
     const int index = mca_base_var_find("ompi", "osc", "rdma", "btls");
     const char *const *names = NULL;
 
-    return 0 <= index && OPAL_SUCCESS == mca_base_var_get_value(index, &names, NULL, NULL)
-           && NULL != names && NULL != *names && btl_ib_value_lists(*names, "ib");
+    return 0 <= index && mca_base_var_get_value(index, &names, NULL, NULL) == OPAL_SUCCESS
+           && names != NULL && *names != NULL && btl_ib_value_lists(*names, "ib");
 }

@@ -7,14 +7,14 @@
 
 static bool adds(const btl_ib_op_t *op, uint64_t operand)
 {
-    return BTL_IB_ATOMIC_ADD == op->code && BTL_IB_ATOMIC_INT64 == op->type
+    return op->code == BTL_IB_ATOMIC_ADD && op->type == BTL_IB_ATOMIC_INT64
            && operand == op->operand;
 }
 
 /* 1 was added to the word of `lock`, or taken away again. */
 static btl_ib_osc_step_t note_turn(btl_ib_osc_lock_t *lock, pthread_t thread, bool up)
 {
-    const bool in_turn = 0 != pthread_equal(thread, lock->thread) && up != lock->added;
+    const bool in_turn = pthread_equal(thread, lock->thread) != 0 && up != lock->added;
 
     lock->added = up;
     if (!in_turn) {
@@ -22,7 +22,7 @@ static btl_ib_osc_step_t note_turn(btl_ib_osc_lock_t *lock, pthread_t thread, bo
     } else if (!up && lock->tries < BTL_IB_OSC_LOCK_TRIES) {
         ++lock->tries;
     }
-    return up && BTL_IB_OSC_LOCK_TRIES == lock->tries ? BTL_IB_OSC_HAS : BTL_IB_OSC_OTHER;
+    return up && lock->tries == BTL_IB_OSC_LOCK_TRIES ? BTL_IB_OSC_HAS : BTL_IB_OSC_OTHER;
 }
 
 void btl_ib_osc_locks_start(btl_ib_osc_locks_t *locks, btl_ib_osc_atomic_t *atomic,
@@ -35,14 +35,14 @@ void btl_ib_osc_locks_start(btl_ib_osc_locks_t *locks, btl_ib_osc_atomic_t *atom
     atomic->address = address;
     atomic->thread = thread;
     atomic->step = BTL_IB_OSC_OTHER;
-    if (BTL_IB_ATOMIC_CSWAP == op->code && 0 == op->compare
-        && BTL_IB_OSC_LOCK_EXCLUSIVE == op->operand) {
+    if (op->code == BTL_IB_ATOMIC_CSWAP && op->compare == 0
+        && op->operand == BTL_IB_OSC_LOCK_EXCLUSIVE) {
         atomic->step = BTL_IB_OSC_ACQUIRES;
     }
     for (uint32_t i = 0; i < BTL_IB_OSC_LOCKS_MAX; ++i) {
         btl_ib_osc_lock_t *lock = &locks->held[i];
 
-        if (NULL == lock->peer) {
+        if (lock->peer == NULL) {
             continue;
         }
         if (peer != lock->peer || address != lock->address) {
@@ -62,7 +62,7 @@ static btl_ib_osc_lock_t *place(btl_ib_osc_locks_t *locks)
     const uint32_t oldest = locks->next;
 
     for (uint32_t i = 0; i < BTL_IB_OSC_LOCKS_MAX; ++i) {
-        if (NULL == locks->held[i].peer) {
+        if (locks->held[i].peer == NULL) {
             return &locks->held[i];
         }
     }
@@ -73,10 +73,10 @@ static btl_ib_osc_lock_t *place(btl_ib_osc_locks_t *locks)
 uint64_t btl_ib_osc_locks_done(btl_ib_osc_locks_t *locks, const btl_ib_osc_atomic_t *atomic,
                                uint64_t result)
 {
-    if (BTL_IB_OSC_HAS == atomic->step) {
+    if (atomic->step == BTL_IB_OSC_HAS) {
         return result & ~BTL_IB_OSC_LOCK_EXCLUSIVE;
     }
-    if (BTL_IB_OSC_ACQUIRES == atomic->step && 0 == result) {
+    if (atomic->step == BTL_IB_OSC_ACQUIRES && result == 0) {
         *place(locks) = (btl_ib_osc_lock_t){
             .peer = atomic->peer,
             .address = atomic->address,

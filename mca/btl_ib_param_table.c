@@ -484,7 +484,7 @@ const btl_ib_param_t *btl_ib_param(const char *name)
 {
     const btl_ib_param_t *param = btl_ib_param_table;
 
-    while (NULL != param->name && 0 != strcmp(param->name, name)) {
+    while (param->name != NULL && strcmp(param->name, name) != 0) {
         ++param;
     }
     return param;
@@ -494,15 +494,15 @@ void btl_ib_param_words(const btl_ib_param_t *param, const char *words[BTL_IB_WO
 {
     size_t count = 0;
 
-    for (; NULL != param->words && NULL != param->words[count]; ++count) {
+    for (; param->words != NULL && param->words[count] != NULL; ++count) {
         words[count] = param->words[count];
     }
-    if (NULL == param->words) {
+    if (param->words == NULL) {
         words[count++] = "auto";
-        for (size_t i = 0; NULL != btl_ib_transport_types[i] && count + 1 < BTL_IB_WORDS_MAX; ++i) {
+        for (size_t i = 0; btl_ib_transport_types[i] != NULL && count + 1 < BTL_IB_WORDS_MAX; ++i) {
             const char *name = btl_ib_transport_types[i]->name; /* of several wires alike */
 
-            if (0 != strcmp(words[count - 1], name)) {
+            if (strcmp(words[count - 1], name) != 0) {
                 words[count++] = name;
             }
         }

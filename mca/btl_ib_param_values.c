@@ -59,8 +59,8 @@ static const struct {
 
 btl_ib_value_unit_t btl_ib_value_unit(const char *word)
 {
-    for (size_t i = 1; NULL != word && i < UNITS; ++i) {
-        if (0 == strcmp(word, units[i].word)) {
+    for (size_t i = 1; word != NULL && i < UNITS; ++i) {
+        if (strcmp(word, units[i].word) == 0) {
             return (btl_ib_value_unit_t) i;
         }
     }
@@ -90,7 +90,7 @@ static unsigned digit_of(char c)
  * is set. */
 static const char *digits(const char **at, uint64_t *value, bool *overflow)
 {
-    const bool hexadecimal = '0' == (*at)[0] && ('x' == (*at)[1] || 'X' == (*at)[1]);
+    const bool hexadecimal = (*at)[0] == '0' && ((*at)[1] == 'x' || (*at)[1] == 'X');
     const unsigned base = hexadecimal ? 16 : 10;
     const char *first = *at + (hexadecimal ? 2 : 0);
     const char *c = first;
@@ -110,7 +110,7 @@ static const char *digits(const char **at, uint64_t *value, bool *overflow)
     if (c == first) {
         return NO_NUMBER;
     }
-    if (!hexadecimal && '0' == first[0] && c > first + 1) {
+    if (!hexadecimal && first[0] == '0' && c > first + 1) {
         return "it begins with 0, which may be meant as octal";
     }
     *at = c;
@@ -122,13 +122,13 @@ static uint64_t factor_of(const char *text, btl_ib_value_unit_t unit)
 {
     const suffix_t *suffix = units[unit].suffixes;
 
-    if ('\0' == *text) {
+    if (*text == '\0') {
         return units[unit].factor;
     }
-    while (NULL != suffix && NULL != suffix->text && 0 != strcmp(text, suffix->text)) {
+    while (suffix != NULL && suffix->text != NULL && strcmp(text, suffix->text) != 0) {
         ++suffix;
     }
-    return NULL != suffix ? suffix->factor : 0;
+    return suffix != NULL ? suffix->factor : 0;
 }
 
 /* What is wrong with where a number lies. */
@@ -148,35 +148,35 @@ static const char *misplaced(const btl_ib_value_range_t *range, uint64_t magnitu
 const char *btl_ib_value_number(const char *text, const btl_ib_value_range_t *range,
                                 uint64_t *value)
 {
-    const bool negative = '-' == text[0];
+    const bool negative = text[0] == '-';
     const char *at = text + (negative ? 1 : 0);
     uint64_t magnitude;
     uint64_t factor;
     bool overflow;
     const char *problem;
 
-    if ('\0' == *text) {
+    if (*text == '\0') {
         return EMPTY;
     }
     problem = digits(&at, &magnitude, &overflow);
-    if (NULL != problem) {
+    if (problem != NULL) {
         return problem;
     }
     factor = factor_of(at, range->unit);
-    if (0 == factor) {
-        return BTL_IB_VALUE_COUNT == range->unit ? "something follows the number"
+    if (factor == 0) {
+        return range->unit == BTL_IB_VALUE_COUNT ? "something follows the number"
                                                  : "what follows the number is none of its units";
     }
     if (overflow || magnitude > UINT64_MAX / factor) {
         return negative ? "it is too small" : "it is too large";
     }
     magnitude *= factor;
-    if (0 != magnitude % units[range->unit].factor) {
+    if (magnitude % units[range->unit].factor != 0) {
         return units[range->unit].fraction;
     }
     magnitude /= units[range->unit].factor;
     problem = misplaced(range, magnitude, negative);
-    if (NULL == problem) {
+    if (problem == NULL) {
         *value = negative ? -magnitude : magnitude;
     }
     return problem;
@@ -189,14 +189,14 @@ static const char *fraction(const char *text, uint64_t *value)
     const char *digits = text + 2;
     uint64_t sum = 0;
 
-    if (('0' != text[0] && '1' != text[0]) || '.' != text[1] || '\0' == *digits
+    if ((text[0] != '0' && text[0] != '1') || text[1] != '.' || *digits == '\0'
         || strspn(digits, "0123456789") != strlen(digits)) {
         return "it is no fraction from 0.0 to 1.0";
     }
     for (int i = 0; i < 6; ++i) {
-        sum = 10 * sum + (uint64_t) ('\0' != *digits ? *digits++ - '0' : 0);
+        sum = 10 * sum + (uint64_t) (*digits != '\0' ? *digits++ - '0' : 0);
     }
-    sum += '1' == text[0] ? SHARE_WHOLE : 0;
+    sum += text[0] == '1' ? SHARE_WHOLE : 0;
     if (sum > SHARE_WHOLE) {
         return "it is more than 1.0";
     }
@@ -209,11 +209,11 @@ const char *btl_ib_value_bytes_or_share(const char *text, uint64_t *value, bool 
     static const btl_ib_value_range_t any = {BTL_IB_VALUE_BYTES, 0, UINT64_MAX};
     static const btl_ib_value_range_t percent = {BTL_IB_VALUE_COUNT, 0, 100};
     const size_t len = strlen(text);
-    const bool is_percent = len > 0 && '%' == text[len - 1];
+    const bool is_percent = len > 0 && text[len - 1] == '%';
     const char *problem;
     char number[32];
 
-    *is_share = is_percent || NULL != strchr(text, '.');
+    *is_share = is_percent || strchr(text, '.') != NULL;
     if (!*is_share) {
         return btl_ib_value_number(text, &any, value);
     }
@@ -226,7 +226,7 @@ const char *btl_ib_value_bytes_or_share(const char *text, uint64_t *value, bool 
     memcpy(number, text, len - 1);
     number[len - 1] = '\0';
     problem = btl_ib_value_number(number, &percent, value);
-    if (NULL == problem) {
+    if (problem == NULL) {
         *value *= SHARE_WHOLE / 100;
     }
     return problem;
@@ -242,13 +242,13 @@ const char *btl_ib_value_bool(const char *text, bool *value)
         {"1", "t", "true", "y", "yes", "enabled"},
     };
 
-    if ('\0' == *text) {
+    if (*text == '\0') {
         return EMPTY;
     }
     for (size_t truth = 0; truth < 2; ++truth) {
         for (size_t i = 0; i < sizeof(words[0]) / sizeof(words[0][0]); ++i) {
-            if (0 == strcmp(text, words[truth][i])) {
-                *value = 1 == truth;
+            if (strcmp(text, words[truth][i]) == 0) {
+                *value = truth == 1;
                 return NULL;
             }
         }
@@ -261,11 +261,11 @@ const char *btl_ib_value_truth_or_seconds(const char *text, bool *value, uint64_
     static const btl_ib_value_range_t day = {BTL_IB_VALUE_SECONDS, 1, 86400};
     const char *problem = btl_ib_value_bool(text, value);
 
-    if (NULL == problem) {
+    if (problem == NULL) {
         *seconds = 0;
     } else if ('0' <= text[0] && text[0] <= '9') {
         problem = btl_ib_value_number(text, &day, seconds);
-        *value = NULL == problem || *value;
+        *value = problem == NULL || *value;
     }
     return problem;
 }
@@ -279,8 +279,8 @@ static bool add_flag(const char *entry, size_t len, const btl_ib_value_flag_t *f
     uint64_t number;
     char text[16];
 
-    for (; NULL != flags->name; ++flags) {
-        if (len == strlen(flags->name) && 0 == strncasecmp(entry, flags->name, len)) {
+    for (; flags->name != NULL; ++flags) {
+        if (len == strlen(flags->name) && strncasecmp(entry, flags->name, len) == 0) {
             *value |= flags->bit;
             return true;
         }
@@ -291,7 +291,7 @@ static bool add_flag(const char *entry, size_t len, const btl_ib_value_flag_t *f
     }
     memcpy(text, entry, len);
     text[len] = '\0';
-    if (NULL != btl_ib_value_number(text, &any, &number) || 0 != (number & ~(uint64_t) known)) {
+    if (btl_ib_value_number(text, &any, &number) != NULL || (number & ~(uint64_t) known) != 0) {
         return false;
     }
     *value |= (uint32_t) number;
@@ -302,7 +302,7 @@ const char *btl_ib_value_flags(const char *text, const btl_ib_value_flag_t *flag
 {
     uint32_t sum = 0;
 
-    if ('\0' == *text) {
+    if (*text == '\0') {
         return EMPTY;
     }
     for (;;) {
@@ -311,7 +311,7 @@ const char *btl_ib_value_flags(const char *text, const btl_ib_value_flag_t *flag
         if (!add_flag(text, len, flags, &sum)) {
             return "an entry is none of these";
         }
-        if ('\0' == text[len]) {
+        if (text[len] == '\0') {
             *value = sum;
             return NULL;
         }
@@ -323,13 +323,13 @@ bool btl_ib_value_lists(const char *list, const char *word)
 {
     const size_t size = strlen(word);
 
-    while ('\0' != *list) {
+    while (*list != '\0') {
         const size_t len = strcspn(list, ",");
 
-        if (size == len && 0 == strncmp(list, word, len)) {
+        if (size == len && strncmp(list, word, len) == 0) {
             return true;
         }
-        list += len + (',' == list[len]);
+        list += len + (list[len] == ',');
     }
     return false;
 }
@@ -338,13 +338,13 @@ void btl_ib_value_show(const char *text, char *out, size_t size)
 {
     size_t i = 0;
 
-    for (; '\0' != text[i] && i + 1 < size; ++i) {
-        const bool control = (unsigned char) text[i] < ' ' || '\177' == text[i];
+    for (; text[i] != '\0' && i + 1 < size; ++i) {
+        const bool control = (unsigned char) text[i] < ' ' || text[i] == '\177';
 
         out[i] = control ? '?' : text[i];
     }
     out[i] = '\0';
-    if ('\0' != text[i]) {
+    if (text[i] != '\0') {
         memcpy(out + size - 4, "...", 4);
     }
 }

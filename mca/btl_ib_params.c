@@ -22,17 +22,17 @@
 const char *btl_ib_param_help(const btl_ib_param_t *param, char room[BTL_IB_PARAM_HELP_MAX])
 {
     const btl_ib_value_unit_t unit = btl_ib_value_unit(param->unit);
-    const char *units = BTL_IB_VALUE_COUNT == unit   ? ""
-                        : BTL_IB_VALUE_BYTES == unit ? " or with k, M, G"
+    const char *units = unit == BTL_IB_VALUE_COUNT   ? ""
+                        : unit == BTL_IB_VALUE_BYTES ? " or with k, M, G"
                                                      : " or with us, ms, s, min";
 
-    if (NULL == param->when) {
+    if (param->when == NULL) {
         return param->help;
     }
-    if (BTL_IB_PARAM_BOOL == param->kind) {
+    if (param->kind == BTL_IB_PARAM_BOOL) {
         snprintf(room, BTL_IB_PARAM_HELP_MAX, "%s (0 or 1, default: %d%s%s). %s", param->help,
-                 (int) param->standard, NULL != param->text ? ", " : "",
-                 NULL != param->text ? param->text : "", param->when);
+                 (int) param->standard, param->text != NULL ? ", " : "",
+                 param->text != NULL ? param->text : "", param->when);
     } else {
         snprintf(room, BTL_IB_PARAM_HELP_MAX,
                  "%s (%s%s, %" PRId64 " to %" PRIu64 ", default: %" PRId64 "). %s", param->help,
@@ -69,7 +69,7 @@ btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params)
     btl_ib_guard_kind_t kind = BTL_IB_GUARD_NONE;
 
     while (kind + 1 < BTL_IB_GUARD_KINDS
-           && 0 != strcmp(params->protection, btl_ib_guard_ops(kind)->name)) {
+           && strcmp(params->protection, btl_ib_guard_ops(kind)->name) != 0) {
         ++kind;
     }
     return kind;
@@ -87,7 +87,7 @@ static void set_default(const btl_ib_param_t *param, void *field, const char *fi
         *(size_t *) field = (size_t) param->standard;
         break;
     case BTL_IB_PARAM_BOOL:
-        *(bool *) field = 0 != param->standard;
+        *(bool *) field = param->standard != 0;
         break;
     case BTL_IB_PARAM_WORD:
         *(const char **) field = first_word;
@@ -111,7 +111,7 @@ static mca_base_var_enum_t *enum_of(const btl_ib_param_t *param, const char *con
     case BTL_IB_PARAM_FLAGS:
         return &mca_btl_base_flag_enum->super;
     case BTL_IB_PARAM_INT:
-        return BTL_IB_VALUE_COUNT != unit && BTL_IB_VALUE_BYTES != unit ? btl_ib_compat_time_enum()
+        return unit != BTL_IB_VALUE_COUNT && unit != BTL_IB_VALUE_BYTES ? btl_ib_compat_time_enum()
                                                                         : NULL;
     default:
         return NULL;
@@ -137,7 +137,7 @@ static bool register_at(const mca_base_component_t *component, const btl_ib_para
         component, param->name, btl_ib_param_help(param, room), types[param->kind], enumerator, 0,
         0, param->level, MCA_BASE_VAR_SCOPE_READONLY, storage);
 
-    return 0 <= rc || OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc || OPAL_ERR_BAD_PARAM == rc;
+    return 0 <= rc || rc == OPAL_ERR_VALUE_OUT_OF_BOUNDS || rc == OPAL_ERR_BAD_PARAM;
 }
 
 static bool register_all(btl_ib_params_t *params, mca_btl_base_module_t *limits)
@@ -145,23 +145,23 @@ static bool register_all(btl_ib_params_t *params, mca_btl_base_module_t *limits)
     int *chosen = params->chosen;
     bool ok = true;
 
-    for (const btl_ib_param_t *param = btl_ib_param_table; NULL != param->name; ++param) {
+    for (const btl_ib_param_t *param = btl_ib_param_table; param->name != NULL; ++param) {
         void *field = (param->of_limits ? (char *) limits : (char *) params) + param->offset;
         const char *words[BTL_IB_WORDS_MAX] = {NULL};
         mca_base_var_enum_t *enumerator;
 
-        if (BTL_IB_PARAM_WORD == param->kind) {
+        if (param->kind == BTL_IB_PARAM_WORD) {
             btl_ib_param_words(param, words);
         }
         enumerator = enum_of(param, words);
         if (!param->of_limits) {
             set_default(param, field, words[0]);
         }
-        assert(BTL_IB_PARAM_WORD != param->kind || chosen < params->chosen + BTL_IB_CHOICES);
+        assert(param->kind != BTL_IB_PARAM_WORD || chosen < params->chosen + BTL_IB_CHOICES);
         ok = register_at(params->component, param, enumerator,
-                         BTL_IB_PARAM_WORD == param->kind ? (void *) chosen++ : field)
+                         param->kind == BTL_IB_PARAM_WORD ? (void *) chosen++ : field)
              && ok;
-        if (NULL != enumerator && BTL_IB_PARAM_FLAGS != param->kind) {
+        if (enumerator != NULL && param->kind != BTL_IB_PARAM_FLAGS) {
             OBJ_RELEASE(enumerator);
         }
     }
@@ -191,8 +191,8 @@ bool btl_ib_params_by_user(const btl_ib_params_t *params, const char *name)
                                         component->mca_component_name, name);
     mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
 
-    return 0 <= index && OPAL_SUCCESS == mca_base_var_get_value(index, NULL, &source, NULL)
-           && MCA_BASE_VAR_SOURCE_DEFAULT != source;
+    return 0 <= index && mca_base_var_get_value(index, NULL, &source, NULL) == OPAL_SUCCESS
+           && source != MCA_BASE_VAR_SOURCE_DEFAULT;
 }
 
 void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limits,
@@ -207,7 +207,7 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
     limits->btl_atomic_flags = ATOMIC_FLAGS | (params->atomics_all ? ATOMIC_FLAGS_ALL : 0);
     params->queues_by_user = btl_ib_params_by_user(params, "receive_queues");
     params->eager_by_user = btl_ib_params_by_user(params, "eager_limit");
-    params->registered = OPAL_SUCCESS == mca_btl_base_param_register(component, limits) && ok;
+    params->registered = mca_btl_base_param_register(component, limits) == OPAL_SUCCESS && ok;
     /* Open MPI registers these as well, but any address will do. */
     limits->btl_get_alignment = 0;
     limits->btl_put_alignment = 0;
@@ -217,7 +217,7 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
  * it registered them. */
 static void params_verify(btl_ib_params_t *params, mca_btl_base_module_t *limits)
 {
-    params->registered = OPAL_SUCCESS == mca_btl_base_param_verify(limits) && params->registered;
+    params->registered = mca_btl_base_param_verify(limits) == OPAL_SUCCESS && params->registered;
 }
 
 /* ---- what the engine is told of them ---- */
@@ -285,7 +285,7 @@ static const btl_ib_value_flag_t flag_names[] = {
 
 static const char *text_of(const char *value)
 {
-    return NULL != value ? value : "";
+    return value != NULL ? value : "";
 }
 
 /* The text that the user gave for a parameter, or NULL; and where. */
@@ -340,8 +340,8 @@ static void store(const btl_ib_param_t *param, const meant_t *meant, void *field
 /* Is it a number of ours? Those of Open MPI's have no default in numbers. */
 static bool is_number(const btl_ib_param_t *param)
 {
-    return BTL_IB_PARAM_INT == param->kind
-           || (BTL_IB_PARAM_SIZE == param->kind && !param->of_limits);
+    return param->kind == BTL_IB_PARAM_INT
+           || (param->kind == BTL_IB_PARAM_SIZE && !param->of_limits);
 }
 
 /* The one of the words that `text` is; NULL: none. */
@@ -349,7 +349,7 @@ static const char *word_of(const char *const *words, const char *text)
 {
     size_t i = 0;
 
-    while (NULL != words[i] && 0 != strcmp(words[i], text)) {
+    while (words[i] != NULL && strcmp(words[i], text) != 0) {
         ++i;
     }
     return words[i];
@@ -362,7 +362,7 @@ static void read_word(const btl_ib_param_t *param, const char *text, void *field
 
     btl_ib_param_words(param, words);
     word = word_of(words, text);
-    if (NULL != word) {
+    if (word != NULL) {
         *(const char **) field = word;
     }
 }
@@ -371,17 +371,17 @@ void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
 {
     char where[256];
 
-    for (const btl_ib_param_t *param = btl_ib_param_table; NULL != param->name; ++param) {
+    for (const btl_ib_param_t *param = btl_ib_param_table; param->name != NULL; ++param) {
         const char *text = given(params, param->name, where, sizeof(where));
         void *field = (param->of_limits ? (char *) limits : (char *) params) + param->offset;
         meant_t meant;
 
-        if (NULL == text || BTL_IB_PARAM_TEXT == param->kind) {
+        if (text == NULL || param->kind == BTL_IB_PARAM_TEXT) {
             continue;
         }
-        if (BTL_IB_PARAM_WORD == param->kind) {
+        if (param->kind == BTL_IB_PARAM_WORD) {
             read_word(param, text, field);
-        } else if (NULL == understand(param, text, &meant)) {
+        } else if (understand(param, text, &meant) == NULL) {
             store(param, &meant, field);
         } else if (is_number(param)) {
             meant.number = (uint64_t) param->standard;
@@ -412,16 +412,16 @@ static void describe_values(const btl_ib_param_t *param, char *out, size_t size)
     const char *words[BTL_IB_WORDS_MAX + 1] = {NULL};
     const char *between = "one of ";
 
-    if (BTL_IB_PARAM_BOOL == param->kind) {
+    if (param->kind == BTL_IB_PARAM_BOOL) {
         snprintf(out, size, "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled");
         return;
     }
-    if (BTL_IB_PARAM_FLAGS == param->kind) {
+    if (param->kind == BTL_IB_PARAM_FLAGS) {
         between = "send, and some of ";
-        for (size_t i = 1; NULL != flag_names[i].name && i < BTL_IB_WORDS_MAX; ++i) {
+        for (size_t i = 1; flag_names[i].name != NULL && i < BTL_IB_WORDS_MAX; ++i) {
             words[i - 1] = flag_names[i].name;
         }
-    } else if (BTL_IB_PARAM_WORD == param->kind) {
+    } else if (param->kind == BTL_IB_PARAM_WORD) {
         btl_ib_param_words(param, words);
     } else {
         snprintf(out, size, "%" PRId64 " to %" PRIu64 " (%s%s)", param->low, param->high,
@@ -429,7 +429,7 @@ static void describe_values(const btl_ib_param_t *param, char *out, size_t size)
         return;
     }
     out[0] = '\0';
-    for (size_t i = 0; NULL != words[i]; ++i) {
+    for (size_t i = 0; words[i] != NULL; ++i) {
         const size_t len = strlen(out);
 
         snprintf(out + len, size - len, "%s%s", between, words[i]);
@@ -447,7 +447,7 @@ static bool refuse_by_table(const btl_ib_params_t *params, const btl_ib_param_t 
     const char *standard = number;
 
     snprintf(number, sizeof(number), "%" PRId64, param->standard);
-    if (BTL_IB_PARAM_WORD == param->kind) {
+    if (param->kind == BTL_IB_PARAM_WORD) {
         btl_ib_param_words(param, words);
         standard = words[0];
     } else if (param->of_limits) {
@@ -463,10 +463,10 @@ static const char *word_problem(const btl_ib_param_t *param, const char *text)
     const char *words[BTL_IB_WORDS_MAX];
 
     btl_ib_param_words(param, words);
-    if (NULL != word_of(words, text) || (NULL == param->words && '\0' == text[0])) {
+    if (word_of(words, text) != NULL || (param->words == NULL && text[0] == '\0')) {
         return NULL;
     }
-    return '\0' == text[0] ? "it is empty" : "it is none of these";
+    return text[0] == '\0' ? "it is empty" : "it is none of these";
 }
 
 /* All that are wrong are told, so that one attempt is enough to mend them. */
@@ -475,16 +475,16 @@ static bool check_table(const btl_ib_params_t *params)
     char where[256];
     bool ok = true;
 
-    for (const btl_ib_param_t *param = btl_ib_param_table; NULL != param->name; ++param) {
+    for (const btl_ib_param_t *param = btl_ib_param_table; param->name != NULL; ++param) {
         const char *text = given(params, param->name, where, sizeof(where));
         const char *problem = NULL;
         meant_t meant;
 
-        if (NULL != text) {
-            problem = BTL_IB_PARAM_WORD == param->kind ? word_problem(param, text)
+        if (text != NULL) {
+            problem = param->kind == BTL_IB_PARAM_WORD ? word_problem(param, text)
                                                        : understand(param, text, &meant);
         }
-        if (NULL != problem) {
+        if (problem != NULL) {
             ok = refuse_by_table(params, param, problem);
         }
     }
@@ -500,7 +500,7 @@ static bool check_memory(const btl_ib_params_t *params, const char *name, const 
     bool is_share;
     const char *problem = btl_ib_value_bytes_or_share(text_of(text), &value, &is_share);
 
-    return NULL == problem
+    return problem == NULL
            || refuse(params, name, problem,
                      "0 to 18446744073709551615 (bytes, or with k, M, G or KiB, MiB, GiB after "
                      "it), or 0% to 100%, or 0.0 to 1.0",
@@ -510,9 +510,9 @@ static bool check_memory(const btl_ib_params_t *params, const char *name, const 
 /* Is it empty, or a name that each process can make its own of? */
 static bool check_file(const btl_ib_params_t *params, const char *name, const char *file)
 {
-    const char *problem = '\0' != file[0] ? btl_ib_file_name_problem(file) : NULL;
+    const char *problem = file[0] != '\0' ? btl_ib_file_name_problem(file) : NULL;
 
-    return NULL == problem
+    return problem == NULL
            || refuse(params, name, problem,
                      "a name in which %h, %r, %j, %p and %% may stand, or a directory with / at "
                      "its end",
@@ -532,7 +532,7 @@ static bool check_texts(const btl_ib_params_t *params)
     bool truth;
 
     problem = btl_ib_value_truth_or_seconds(text_of(params->stats), &truth, &seconds);
-    if (NULL != problem) {
+    if (problem != NULL) {
         ok = refuse(params, "stats", problem,
                     "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled, or 2 to 86400 "
                     "(seconds, or with ms, s or min after it from 1s on)",
@@ -547,7 +547,7 @@ static bool check_together(const btl_ib_params_t *params)
 {
     char why[160];
 
-    if ('\0' != text_of(params->if_include)[0] && '\0' != text_of(params->if_exclude)[0]) {
+    if (text_of(params->if_include)[0] != '\0' && text_of(params->if_exclude)[0] != '\0') {
         BTL_IB_SHOW_HELP("include and exclude", opal_process_info.nodename, params->if_include,
                          params->if_exclude);
         return false;
@@ -585,7 +585,7 @@ static bool check_least_but_0(const btl_ib_params_t *params, const char *name, u
     const btl_ib_param_t *param = btl_ib_param(name);
     char expected[128];
 
-    if (0 == value || value >= least) {
+    if (value == 0 || value >= least) {
         return true;
     }
     snprintf(expected, sizeof(expected), "0, or %" PRIu64 " to %" PRIu64 " (%s%s)", least,
@@ -596,7 +596,7 @@ static bool check_least_but_0(const btl_ib_params_t *params, const char *name, u
 /* What no range says of single values. */
 static bool check_limits(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
 {
-    if (0 == (limits->btl_flags & MCA_BTL_FLAGS_SEND)) {
+    if ((limits->btl_flags & MCA_BTL_FLAGS_SEND) == 0) {
         return refuse_by_table(params, btl_ib_param("flags"), "send is missing");
     }
     return check_least_but_0(params, "mtu", (uint64_t) params->mtu, BTL_IB_MTU_LEAST)

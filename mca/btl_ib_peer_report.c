@@ -23,27 +23,27 @@
 /* Is `ip` the address in "10.1.2.3:4567" or "[fd00::1]:4567", or without a port? */
 static bool is_of(const char *ip, const char *address)
 {
-    const char *text = address + ('[' == address[0]);
+    const char *text = address + (address[0] == '[');
     const size_t len = strlen(ip);
 
-    return len > 0 && 0 == strncmp(ip, text, len)
-           && ('\0' == text[len] || ']' == text[len]
-               || (':' == text[len] && NULL == strchr(ip, ':')));
+    return len > 0 && strncmp(ip, text, len) == 0
+           && (text[len] == '\0' || text[len] == ']'
+               || (text[len] == ':' && strchr(ip, ':') == NULL));
 }
 
 /* Whose word it is, and so whose firewall, if it is one. */
 static const char *whose(const char *by, const char *ours, const char *theirs, int error)
 {
     if (is_of(by, theirs)) {
-        return EACCES == error ? ": a firewall of that host" : ", that host itself";
+        return error == EACCES ? ": a firewall of that host" : ", that host itself";
     }
     if (is_of(by, ours)) {
-        return EHOSTUNREACH == error
+        return error == EHOSTUNREACH
                    ? ", this host: nobody in its network answers for that address (ARP)"
-               : EACCES == error ? ": a firewall of this host"
+               : error == EACCES ? ": a firewall of this host"
                                  : ", this host itself";
     }
-    return EACCES == error ? ": a firewall on the way" : ", a router or a firewall on the way";
+    return error == EACCES ? ": a firewall on the way" : ", a router or a firewall on the way";
 }
 
 /* One sentence without its full stop, "" if nothing is known. `ours` and `theirs` are the addresses
@@ -51,17 +51,17 @@ static const char *whose(const char *by, const char *ours, const char *theirs, i
 static void trouble_format(const btl_ib_trouble_t *trouble, const char *ours, const char *theirs,
                            char *out, size_t size)
 {
-    const char *what = ECONNREFUSED == trouble->said  ? "port unreachable"
-                       : EACCES == trouble->said      ? "administratively prohibited"
-                       : ENETUNREACH == trouble->said ? "network unreachable"
+    const char *what = trouble->said == ECONNREFUSED  ? "port unreachable"
+                       : trouble->said == EACCES      ? "administratively prohibited"
+                       : trouble->said == ENETUNREACH ? "network unreachable"
                                                       : "host unreachable";
 
-    if (0 != trouble->unsent) {
+    if (trouble->unsent != 0) {
         snprintf(out, size, "this host's own system refuses to send: %s (errno %d)",
                  strerror(trouble->unsent), trouble->unsent);
-    } else if (0 == trouble->said) {
+    } else if (trouble->said == 0) {
         out[0] = '\0';
-    } else if ('\0' == trouble->by[0]) {
+    } else if (trouble->by[0] == '\0') {
         snprintf(out, size, "the network says: %s", what);
     } else {
         snprintf(out, size, "%s, says %s%s", what, trouble->by,
@@ -122,7 +122,7 @@ static const char *text_of(const struct sockaddr *address, char *out, size_t siz
     size_t len;
     const uint8_t *bytes = btl_ib_ip_bytes(address, &len);
 
-    return NULL != bytes && NULL != inet_ntop(address->sa_family, bytes, out, (socklen_t) size)
+    return bytes != NULL && inet_ntop(address->sa_family, bytes, out, (socklen_t) size) != NULL
                ? out
                : "none";
 }
@@ -133,23 +133,23 @@ static const struct sockaddr *find_other(const struct ifaddrs *all, const btl_ib
 {
     const struct ifaddrs *i = all;
 
-    while (NULL != i
-           && (NULL == i->ifa_addr || i->ifa_addr->sa_family != device->ip.ss_family
-               || 0 != strcmp(i->ifa_name, device->interface)
+    while (i != NULL
+           && (i->ifa_addr == NULL || i->ifa_addr->sa_family != device->ip.ss_family
+               || strcmp(i->ifa_name, device->interface) != 0
                || btl_ib_ip_link_local(i->ifa_addr))) {
         i = i->ifa_next;
     }
-    return NULL != i ? i->ifa_addr : NULL;
+    return i != NULL ? i->ifa_addr : NULL;
 }
 
 static bool has(const struct ifaddrs *all, const struct sockaddr *ip)
 {
     const struct ifaddrs *i = all;
 
-    while (NULL != i && (NULL == i->ifa_addr || !btl_ib_ip_same(i->ifa_addr, ip))) {
+    while (i != NULL && (i->ifa_addr == NULL || !btl_ib_ip_same(i->ifa_addr, ip))) {
         i = i->ifa_next;
     }
-    return NULL != i;
+    return i != NULL;
 }
 
 /* What became of a device's interface and address: asked of the system now. */
@@ -161,17 +161,17 @@ static void trouble_interface(const btl_ib_device_t *device, char *out, size_t s
     char now[INET6_ADDRSTRLEN];
     char before[INET6_ADDRSTRLEN];
 
-    if ('\0' == device->interface[0]
-        || 0 != btl_ib_interface_ask(device->interface, SIOCGIFFLAGS, &request)) {
+    if (device->interface[0] == '\0'
+        || btl_ib_interface_ask(device->interface, SIOCGIFFLAGS, &request) != 0) {
         snprintf(out, size, "there is no interface %s any more",
-                 '\0' != device->interface[0] ? device->interface : "of that device");
+                 device->interface[0] != '\0' ? device->interface : "of that device");
         return;
     }
-    if (0 == (request.ifr_flags & IFF_UP)) {
+    if ((request.ifr_flags & IFF_UP) == 0) {
         snprintf(out, size, "interface %s is down", device->interface);
         return;
     }
-    if (0 != btl_ib_net_addresses_get(&all, NULL)) {
+    if (btl_ib_net_addresses_get(&all, NULL) != 0) {
         snprintf(out, size, "interface %s is up", device->interface);
         return;
     }
@@ -182,7 +182,7 @@ static void trouble_interface(const btl_ib_device_t *device, char *out, size_t s
 
         snprintf(out, size, "interface %s has no longer the address %s, now: %s", device->interface,
                  text_of(ip, before, sizeof(before)),
-                 NULL != other ? text_of(other, now, sizeof(now)) : "none");
+                 other != NULL ? text_of(other, now, sizeof(now)) : "none");
     }
     btl_ib_net_addresses_free(&all);
 }
@@ -248,8 +248,8 @@ static const char *advice(btl_ib_death_t reason)
 /* Did datagrams not get through, or may it be that? */
 static bool is_of_network(btl_ib_death_t reason)
 {
-    return BTL_IB_DEATH_SILENCE == reason || BTL_IB_DEATH_NO_PROGRESS == reason
-           || BTL_IB_DEATH_UNANSWERED == reason || BTL_IB_DEATH_REFUSED == reason;
+    return reason == BTL_IB_DEATH_SILENCE || reason == BTL_IB_DEATH_NO_PROGRESS
+           || reason == BTL_IB_DEATH_UNANSWERED || reason == BTL_IB_DEATH_REFUSED;
 }
 
 void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
@@ -261,20 +261,20 @@ void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
     char text[384];
 
     trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
-    if (BTL_IB_DEATH_REFUSED == reason && !trouble->answered) {
+    if (reason == BTL_IB_DEATH_REFUSED && !trouble->answered) {
         why = "its host says that nobody is at that port";
         step = said_advice(ECONNREFUSED);
     }
-    if (is_of_network(reason) && '\0' != known[0]) {
-        if (0 != trouble->unsent) {
+    if (is_of_network(reason) && known[0] != '\0') {
+        if (trouble->unsent != 0) {
             why = known;
             step = unsent_advice(trouble->unsent);
         } else {
             snprintf(text, sizeof(text), "%s\n                %s",
-                     BTL_IB_DEATH_NO_PROGRESS == reason ? "some data were never acknowledged" : why,
+                     reason == BTL_IB_DEATH_NO_PROGRESS ? "some data were never acknowledged" : why,
                      known);
             why = text;
-            step = BTL_IB_DEATH_REFUSED == reason ? step : said_advice(trouble->said);
+            step = reason == BTL_IB_DEATH_REFUSED ? step : said_advice(trouble->said);
         }
     }
     if (!btl_ib_show_help("peer lost", ends->our_rank, opal_process_info.nodename, ends->device,
@@ -315,11 +315,11 @@ void btl_ib_report_descriptors_closed(const btl_ib_ends_t *ends, int error)
 static bool record_silent(btl_ib_peer_reports_t *reports, const char *host)
 {
     for (uint32_t i = 0; i < reports->silent_count; ++i) {
-        if (0 == strcmp(reports->silent[i], host)) {
+        if (strcmp(reports->silent[i], host) == 0) {
             return false;
         }
     }
-    if (BTL_IB_REPORT_HOSTS == reports->silent_count) {
+    if (reports->silent_count == BTL_IB_REPORT_HOSTS) {
         ++reports->silent_more;
         return false;
     }
@@ -329,7 +329,7 @@ static bool record_silent(btl_ib_peer_reports_t *reports, const char *host)
 
 static const char *unanswered_advice(const btl_ib_trouble_t *trouble, bool reachable)
 {
-    if (0 != trouble->said) {
+    if (trouble->said != 0) {
         return said_advice(trouble->said);
     }
     if (reachable) {
@@ -349,14 +349,14 @@ static void format_end(const btl_ib_params_t *params, bool answers, bool reachab
 {
     if (!answers) {
         snprintf(end, size, "It may only compute, so this process goes on waiting for it.");
-    } else if (0 == params->connect_timeout) {
+    } else if (params->connect_timeout == 0) {
         snprintf(end, size, "This process goes on waiting (btl_ib_connect_timeout is 0).");
     } else if (!reachable) {
         snprintf(end, size,
                  "The job ends if that does not change within %d s of the first attempt\n"
                  "(btl_ib_connect_timeout; 0 means never).",
                  params->connect_timeout);
-    } else if (0 == params->silence_limit) {
+    } else if (params->silence_limit == 0) {
         snprintf(end, size, "This process goes on waiting (btl_ib_silence_limit is 0).");
     } else {
         snprintf(end, size,
@@ -378,7 +378,7 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
     if (!record_silent(reports, ends->host)) {
         return;
     }
-    if (0 != params->port_min) {
+    if (params->port_min != 0) {
         snprintf(ports, sizeof(ports), "%d to %d (btl_ib_port_min, btl_ib_port_range)",
                  params->port_min, params->port_min + params->port_range - 1);
     }
@@ -388,7 +388,7 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
                      ends->our_address, ends->rank, ends->host, ends->address,
                      heard ? "what it sends arrives here, but not what is sent from here"
                            : "nothing that it sends has arrived here, either",
-                     '\0' != known[0] ? known : "nothing", ports, step, end);
+                     known[0] != '\0' ? known : "nothing", ports, step, end);
 }
 
 void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, int error,
@@ -401,7 +401,7 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
             return;
         }
     }
-    if (BTL_IB_REPORT_ERRORS == reports->unsent_count) {
+    if (reports->unsent_count == BTL_IB_REPORT_ERRORS) {
         return;
     }
     reports->unsent[reports->unsent_count++] = error;
@@ -418,7 +418,7 @@ void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_trou
     trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
     btl_ib_show_help("address changed", ends->our_rank, opal_process_info.nodename, ends->device,
                      ends->our_address, ends->rank, ends->host, ends->address,
-                     '\0' != known[0] ? known : "none");
+                     known[0] != '\0' ? known : "none");
 }
 
 /* Mbit/s, at least 1; `time` in us. */
@@ -482,7 +482,7 @@ enum { LIMITS, GUARD, NETWORK, ATOMICS, TRIED };
 static bool note_kind(btl_ib_peer_reports_t *reports, unsigned kind, uint32_t rank,
                       btl_ib_ends_t *ends)
 {
-    const bool first = 0 == (reports->mismatches & 1u << kind);
+    const bool first = (reports->mismatches & 1u << kind) == 0;
 
     reports->mismatches |= 1u << kind;
     snprintf(ends->our_rank, sizeof(ends->our_rank), "%u", reports->rank);
@@ -526,7 +526,7 @@ static void describe_rail(const btl_ib_modex_rail_t *rail, char *out, size_t siz
 {
     char address[INET6_ADDRSTRLEN];
 
-    snprintf(out, size, "%s%s%s (%s)", rail->transport, '\0' != rail->provider[0] ? "/" : "",
+    snprintf(out, size, "%s%s%s (%s)", rail->transport, rail->provider[0] != '\0' ? "/" : "",
              rail->provider, btl_ib_modex_ip_text(rail, address, sizeof(address)));
 }
 
@@ -537,7 +537,7 @@ static char *describe_rails(const btl_ib_modex_t *modex)
     size_t len = 0;
     char *out = calloc(1, size);
 
-    for (uint32_t i = 0; NULL != out && i < modex->rail_count && len < size; ++i) {
+    for (uint32_t i = 0; out != NULL && i < modex->rail_count && len < size; ++i) {
         char rail[128];
 
         describe_rail(&modex->rails[i], rail, sizeof(rail));
@@ -556,8 +556,8 @@ void btl_ib_report_no_network(btl_ib_peer_reports_t *reports, const btl_ib_modex
         char *theirs = describe_rails(peer);
 
         btl_ib_show_help("no common network", ends.our_rank, opal_process_info.nodename,
-                         NULL != ours ? ours : "?", ends.rank, peer->host,
-                         NULL != theirs ? theirs : "?");
+                         ours != NULL ? ours : "?", ends.rank, peer->host,
+                         theirs != NULL ? theirs : "?");
         free(ours);
         free(theirs);
     }

@@ -14,7 +14,7 @@
 void btl_ib_rejected_devices_name(const char *transport, const char *device, char *out,
                                   size_t size)
 {
-    const bool named = NULL != device && '\0' != device[0];
+    const bool named = device != NULL && device[0] != '\0';
 
     snprintf(out, size, "%s%s%s", transport, named ? "/" : "", named ? device : "");
 }
@@ -27,12 +27,12 @@ void btl_ib_rejected_devices_add(btl_ib_rejected_devices_t *rejected, const char
     btl_ib_rejected_devices_name(transport, device, entry.name, sizeof(entry.name));
     snprintf(entry.reason, sizeof(entry.reason), "%s", reason);
     for (uint32_t i = 0; i < rejected->count; ++i) {
-        if (0 == strcmp(rejected->device[i].name, entry.name)
-            && 0 == strcmp(rejected->device[i].reason, entry.reason)) {
+        if (strcmp(rejected->device[i].name, entry.name) == 0
+            && strcmp(rejected->device[i].reason, entry.reason) == 0) {
             return;
         }
     }
-    if (BTL_IB_REJECTED_MAX == rejected->count) {
+    if (rejected->count == BTL_IB_REJECTED_MAX) {
         ++rejected->more;
         return;
     }
@@ -64,7 +64,7 @@ void btl_ib_rejected_devices_format(const btl_ib_rejected_devices_t *rejected, c
     bool fits = true;
 
     out[0] = '\0';
-    if (0 == rejected->count) {
+    if (rejected->count == 0) {
         (void) add_line(out, size, &len, "  (nothing)\n");
     }
     for (uint32_t i = 0; i < rejected->count && fits; ++i) {

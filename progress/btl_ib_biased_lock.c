@@ -26,7 +26,7 @@ bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased)
     lock->in_shift = false;
 #ifdef SYS_membarrier /* containers may refuse it */
     lock->biased =
-        biased && 0 == syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+        biased && syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 #else
     lock->biased = false;
 #endif
@@ -42,7 +42,7 @@ static bool revoke_bias(btl_ib_biased_lock_t *lock)
 {
     atomic_store(&lock->revoked, true);
 #ifdef SYS_membarrier
-    if (0 == syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0)) {
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0) {
         return atomic_load_explicit(&lock->owner_inside, memory_order_acquire);
     }
 #endif
@@ -66,7 +66,7 @@ static void take_over(btl_ib_biased_lock_t *lock)
 
 void btl_ib_biased_lock_acquire_mutex(btl_ib_biased_lock_t *lock)
 {
-    if (0 != pthread_mutex_trylock(&lock->mutex)) {
+    if (pthread_mutex_trylock(&lock->mutex) != 0) {
         atomic_fetch_add(&lock->waiting, 1);
         pthread_mutex_lock(&lock->mutex);
         atomic_fetch_sub(&lock->waiting, 1);
@@ -76,8 +76,8 @@ void btl_ib_biased_lock_acquire_mutex(btl_ib_biased_lock_t *lock)
 
 bool btl_ib_biased_lock_try_mutex(btl_ib_biased_lock_t *lock)
 {
-    if (0 != atomic_load_explicit(&lock->waiting, memory_order_relaxed)
-        || 0 != pthread_mutex_trylock(&lock->mutex)) {
+    if (atomic_load_explicit(&lock->waiting, memory_order_relaxed) != 0
+        || pthread_mutex_trylock(&lock->mutex) != 0) {
         return false;
     }
     take_over(lock);
@@ -95,7 +95,7 @@ static void give_back(btl_ib_biased_lock_t *lock)
 
 bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock)
 {
-    if (0 != pthread_mutex_trylock(&lock->mutex)) {
+    if (pthread_mutex_trylock(&lock->mutex) != 0) {
         return false;
     }
     if (lock->biased && revoke_bias(lock)) {

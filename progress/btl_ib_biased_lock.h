@@ -121,7 +121,7 @@ bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock);
 /* Do threads sleep until they get the lock? */
 static inline bool btl_ib_biased_lock_wanted(btl_ib_biased_lock_t *lock)
 {
-    return 0 != atomic_load_explicit(&lock->waiting, memory_order_relaxed);
+    return atomic_load_explicit(&lock->waiting, memory_order_relaxed) != 0;
 }
 
 static inline void btl_ib_biased_lock_release(btl_ib_biased_lock_t *lock)

@@ -7,7 +7,7 @@
 
 bool btl_ib_poll_sleep_count(btl_ib_poll_sleep_t *sleep, uint64_t now, uint64_t cpu)
 {
-    if (0 == sleep->calls) { /* it may have computed before: from now on its time is measured */
+    if (sleep->calls == 0) { /* it may have computed before: from now on its time is measured */
         sleep->since = now;
     } else if (cpu - sleep->cpu > BTL_IB_POLL_SLEEP_CPU) {
         btl_ib_poll_sleep_reset(sleep, now);
@@ -16,5 +16,5 @@ bool btl_ib_poll_sleep_count(btl_ib_poll_sleep_t *sleep, uint64_t now, uint64_t 
     if (sleep->calls < BTL_IB_POLL_SLEEP_CALLS) {
         ++sleep->calls;
     }
-    return BTL_IB_POLL_SLEEP_CALLS == sleep->calls && now - sleep->since >= BTL_IB_POLL_SLEEP_HALF;
+    return sleep->calls == BTL_IB_POLL_SLEEP_CALLS && now - sleep->since >= BTL_IB_POLL_SLEEP_HALF;
 }

@@ -67,7 +67,7 @@ static btl_ib_progress_thread_t *of_process;
 /* Would running the engine be good for anything? */
 static bool is_needed(const btl_ib_engine_t *engine)
 {
-    return btl_ib_engine_serves(engine) || UINT64_MAX != btl_ib_engine_async_due(engine);
+    return btl_ib_engine_serves(engine) || btl_ib_engine_async_due(engine) != UINT64_MAX;
 }
 
 /* Note how often the application called progress. True if it did since the last check: then all is
@@ -94,13 +94,13 @@ static uint64_t pause_until_due(const btl_ib_progress_thread_t *self, uint64_t n
 
 static bool is_idle(const watch_t *watch, uint64_t now)
 {
-    return 0 != watch->idle_since && now - watch->idle_since >= IDLE_BEFORE_SLEEP;
+    return watch->idle_since != 0 && now - watch->idle_since >= IDLE_BEFORE_SLEEP;
 }
 
 /* Nothing is due. Returns how long to sleep. */
 static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
 {
-    if (0 == watch->idle_since) {
+    if (watch->idle_since == 0) {
         watch->idle_since = now;
     }
     if (self->answers || !is_idle(watch, now)) {
@@ -129,7 +129,7 @@ static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, u
     }
     if (watch->fds > 0) {
         self->listening = true;
-        self->asleep = UINT64_MAX == due;
+        self->asleep = due == UINT64_MAX;
         return self->asleep ? UNTIL_WOKEN : pause_until_due(self, now, due);
     }
     return now - watch->served_at < SERVED_LATELY ? RUN_PAUSE : pause_until_due(self, now, due);
@@ -189,7 +189,7 @@ static uint64_t check(btl_ib_progress_thread_t *self, watch_t *watch)
 /* The application polls, or has the lock. Returns how long to let it work alone. */
 static uint64_t step_aside(watch_t *watch)
 {
-    watch->aside = 0 == watch->aside ? ASIDE_FIRST : 2 * watch->aside;
+    watch->aside = watch->aside == 0 ? ASIDE_FIRST : 2 * watch->aside;
     watch->aside = watch->aside < ASIDE_MAX ? watch->aside : ASIDE_MAX;
     return watch->aside;
 }
@@ -219,12 +219,12 @@ static uint64_t wait_for_events(btl_ib_progress_thread_t *self, watch_t *watch, 
     if (came || !watch->by_device) { /* else one of them is always readable */
         watch->fds = btl_ib_engine_wait_fds(self->engine, watch->fd);
     }
-    if (0 == watch->fds) {
+    if (watch->fds == 0) {
         return now - watch->served_at < SERVED_LATELY ? RUN_PAUSE : self->config.period;
     }
-    self->listening = UINT64_MAX == due;
+    self->listening = due == UINT64_MAX;
     self->asleep = pause > self->config.period;
-    if (UINT64_MAX == due) {
+    if (due == UINT64_MAX) {
         return UNTIL_WOKEN;
     }
     return pause > self->config.wakeup_gap ? pause : self->config.wakeup_gap;
@@ -305,8 +305,8 @@ static void sleep_for(const btl_ib_progress_thread_t *self, watch_t *watch, uint
     for (uint32_t i = 0; i < watch->fds; ++i) {
         wake[1 + i] = (struct pollfd){.fd = watch->fd[i], .events = POLLIN};
     }
-    ready = ppoll(wake, 1 + watch->fds, UNTIL_WOKEN == us ? NULL : &time, NULL);
-    watch->by_device = ready > 0 && 0 == wake[0].revents;
+    ready = ppoll(wake, 1 + watch->fds, us == UNTIL_WOKEN ? NULL : &time, NULL);
+    watch->by_device = ready > 0 && wake[0].revents == 0;
     watch->by_caller = ready > 0 && !watch->by_device;
     if (watch->by_caller) {
         (void) !read(self->wake_fd, &count,
@@ -321,16 +321,16 @@ static void *run(void *arg)
     uint64_t sleep = UNTIL_WOKEN;
 
     prctl(PR_SET_NAME, "btl_ib progress");
-    if (NULL != self->config.deliver) {
+    if (self->config.deliver != NULL) {
         prctl(PR_SET_TIMERSLACK, TIMER_SLACK);
     }
     while (!atomic_load(&self->leave)) {
-        if (!watch.delivers && NULL != self->config.deliver) {
+        if (!watch.delivers && self->config.deliver != NULL) {
             watch.delivers = check_pml(self);
         }
         if (watch.delivers) {
             sleep = check_delivering(self, &watch);
-        } else if (UNTIL_WOKEN == sleep && !watch.by_device) {
+        } else if (sleep == UNTIL_WOKEN && !watch.by_device) {
             /* Just started, or just woken by the application: give it time. */
             (void) note_calls(self, &watch);
             watch.fds = 0;
@@ -338,7 +338,7 @@ static void *run(void *arg)
         } else {
             sleep = check(self, &watch);
         }
-        if (!watch.delivers && NULL != self->config.deliver && sleep > self->config.period) {
+        if (!watch.delivers && self->config.deliver != NULL && sleep > self->config.period) {
             sleep = self->config.period;
         }
         sleep_for(self, &watch, sleep);
@@ -373,11 +373,11 @@ static int register_handlers(btl_ib_progress_thread_t *self, const char **what)
     if (!self->at_fork) {
         *what = "pthread_atfork";
         rc = pthread_atfork(NULL, NULL, in_child);
-        self->at_fork = 0 == rc;
+        self->at_fork = rc == 0;
     }
-    if (0 == rc && !self->at_exit) {
+    if (rc == 0 && !self->at_exit) {
         *what = "atexit";
-        self->at_exit = 0 == atexit(in_exit);
+        self->at_exit = atexit(in_exit) == 0;
         rc = self->at_exit ? 0 : ENOMEM;
     }
     return rc;
@@ -392,10 +392,10 @@ static int create_thread(btl_ib_progress_thread_t *self)
     sigset_t before;
     int rc = pthread_attr_init(&attr);
 
-    if (0 != rc) {
+    if (rc != 0) {
         return rc;
     }
-    if (NULL == self->config.deliver) { /* else the PML's functions run there as well */
+    if (self->config.deliver == NULL) { /* else the PML's functions run there as well */
         pthread_attr_setstacksize(&attr, (size_t) (least > STACK_SIZE ? least : STACK_SIZE));
     }
     sigfillset(&all);
@@ -411,7 +411,7 @@ static int start(btl_ib_progress_thread_t *self, const char **what)
 {
     int rc = register_handlers(self, what);
 
-    if (0 != rc) {
+    if (rc != 0) {
         return rc;
     }
     *what = "eventfd";
@@ -421,10 +421,10 @@ static int start(btl_ib_progress_thread_t *self, const char **what)
     }
     *what = "pthread_create";
     rc = create_thread(self);
-    if (0 != rc) {
+    if (rc != 0) {
         close(self->wake_fd);
     }
-    self->started = 0 == rc;
+    self->started = rc == 0;
     return rc;
 }
 
@@ -457,7 +457,7 @@ static void refused(btl_ib_progress_thread_t *self, const char *what, int error)
     }
     pause = pause < RETRY_MAX ? pause : RETRY_MAX;
     self->retry_at = btl_ib_now() + pause;
-    if (0 == self->failures++) {
+    if (self->failures++ == 0) {
         opal_output(0,
                     "btl:ib: rank %u on host %s: no helper thread: %s: %s. Until there is one, "
                     "nothing is sent again or acknowledged, and no window is served, while this "
@@ -480,7 +480,7 @@ static void start_if_due(btl_ib_progress_thread_t *self)
         return;
     }
     rc = start(self, &what);
-    if (0 != rc) {
+    if (rc != 0) {
         refused(self, what, rc);
         return;
     }
@@ -517,7 +517,7 @@ bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine
         self->answers = true; /* it asks for that when it starts */
         start_if_due(self);
         self->answers = self->started; /* if it starts later no peer will know of it */
-    } else if (NULL != self->config.deliver) {
+    } else if (self->config.deliver != NULL) {
         start_if_due(self);
     }
     return self->answers;
@@ -534,7 +534,7 @@ void btl_ib_progress_thread_procs_added(btl_ib_progress_thread_t *self)
 void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self)
 {
     if (!is_needed(self->engine)
-        || (self->listening && UINT64_MAX == btl_ib_engine_async_due(self->engine))) {
+        || (self->listening && btl_ib_engine_async_due(self->engine) == UINT64_MAX)) {
         return;
     }
     if (!self->started) {

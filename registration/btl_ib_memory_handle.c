@@ -53,7 +53,7 @@ static uint64_t check_of(const btl_ib_memory_handle_t *handle)
 {
     const uint64_t sum = add_words(0, UINT64_C(0x9e3779b97f4a7c15), handle, HEAD_WORDS);
 
-    return OPAL_LIKELY(0 == handle->piece_shift)
+    return OPAL_LIKELY(handle->piece_shift == 0)
                ? sum
                : add_words(sum, UINT64_C(0xbf58476d1ce4e5b9), handle->more_keys, KEY_WORDS);
 }
@@ -67,7 +67,7 @@ int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memo
 {
     uint64_t begun = 0;
 
-    if (NULL == *handle) {
+    if (*handle == NULL) {
         return OPAL_SUCCESS;
     }
     for (;;) {
@@ -77,7 +77,7 @@ int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memo
             *handle = copy;
             return OPAL_SUCCESS;
         }
-        if (0 == begun) {
+        if (begun == 0) {
             begun = btl_ib_now();
         } else if (btl_ib_now() - begun > HANDLE_PATIENCE) {
             BTL_IB_VERBOSE(1, "a registration handle of region %" PRIx64 " is damaged",
@@ -94,7 +94,7 @@ static bool is_on_piece(const btl_ib_memory_handle_t *handle, const btl_ib_op_t 
     const uintptr_t address = handle->base + op->offset;
     const uint8_t shift = handle->piece_shift;
 
-    return 0 == shift
+    return shift == 0
            || (shift < 64
                && btl_ib_device_region_is_whole(address, btl_ib_memory_size_of(op), shift)
                && btl_ib_device_region_piece(handle->base, address, shift) < BTL_IB_PIECES_MAX);
@@ -102,6 +102,6 @@ static bool is_on_piece(const btl_ib_memory_handle_t *handle, const btl_ib_op_t 
 
 bool btl_ib_memory_handle_allows(const btl_ib_memory_handle_t *handle, const btl_ib_op_t *op)
 {
-    return 0 != (handle->pinned & btl_ib_memory_access_of(op)) && op->offset <= handle->size
+    return (handle->pinned & btl_ib_memory_access_of(op)) != 0 && op->offset <= handle->size
            && btl_ib_memory_size_of(op) <= handle->size - op->offset && is_on_piece(handle, op);
 }

@@ -55,17 +55,17 @@ static inline uint32_t btl_ib_memory_handle_key(const btl_ib_memory_handle_t *ha
 {
     size_t piece = 0;
 
-    if (0 != handle->piece_shift) {
+    if (handle->piece_shift != 0) {
         piece = btl_ib_device_region_piece(handle->base, handle->base + op->offset,
                                            handle->piece_shift);
     }
-    return 0 == piece ? handle->device_key : handle->more_keys[piece - 1];
+    return piece == 0 ? handle->device_key : handle->more_keys[piece - 1];
 }
 
 /* Bytes of the target that an operation is about. */
 static inline uint64_t btl_ib_memory_size_of(const btl_ib_op_t *op)
 {
-    return BTL_IB_OP_ATOMIC == op->kind ? btl_ib_atomic_size(op->type) : op->size;
+    return op->kind == BTL_IB_OP_ATOMIC ? btl_ib_atomic_size(op->type) : op->size;
 }
 
 /* The access that an operation needs: BTL_IB_ACCESS_*. */

@@ -42,7 +42,7 @@ uint8_t btl_ib_device_region_plan(size_t size, uint64_t piece_max)
 
 uint8_t btl_ib_device_region_pieces(uintptr_t base, size_t size, uint8_t shift)
 {
-    return 0 == shift ? 1
+    return shift == 0 ? 1
                       : (uint8_t) (btl_ib_device_region_piece(base, base + size - 1, shift) + 1);
 }
 
@@ -58,7 +58,7 @@ static btl_ib_device_region_t *device_region_new(btl_ib_transport_t *transport, 
     uintptr_t from = (uintptr_t) base;
 
     *error = ENOMEM;
-    if (NULL == region) {
+    if (region == NULL) {
         return NULL;
     }
     btl_ib_list_init(&region->link);
@@ -71,7 +71,7 @@ static btl_ib_device_region_t *device_region_new(btl_ib_transport_t *transport, 
         const int rc = transport->ops->rdma->expose(transport, (void *) from, to - from, access,
                                                     &region->piece[region->count].mem,
                                                     &region->piece[region->count].key);
-        if (0 != rc) {
+        if (rc != 0) {
             *error = -rc;
             device_region_free(transport, region);
             return NULL;
@@ -118,22 +118,22 @@ static void withdraw_evicted(btl_ib_registration_cache_t *cache)
         pthread_mutex_lock(&cache->lists);
         link = btl_ib_list_pop(&cache->evicted);
         pthread_mutex_unlock(&cache->lists);
-        if (NULL != link) {
+        if (link != NULL) {
             btl_ib_device_region_t *region = BTL_IB_CONTAINER(link, btl_ib_device_region_t, link);
             btl_ib_registration_limit_release(cache->limit, region->size, region->count);
             device_region_free(cache->transport, region);
         }
-    } while (NULL != link);
+    } while (link != NULL);
 }
 
 /* ---- what the rcache calls ---- */
 
 static uint32_t access_of(int32_t flags)
 {
-    return (0 != (flags & MCA_RCACHE_ACCESS_REMOTE_READ) ? BTL_IB_RDMA_MAY_READ : 0)
-           | (0 != (flags & MCA_RCACHE_ACCESS_REMOTE_WRITE) ? BTL_IB_RDMA_MAY_WRITE : 0)
-           | (0 != (flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC) ? BTL_IB_RDMA_MAY_ATOMIC : 0)
-           | (0 != (flags & MCA_RCACHE_ACCESS_LOCAL_WRITE) ? BTL_IB_RDMA_READ_INTO : 0);
+    return ((flags & MCA_RCACHE_ACCESS_REMOTE_READ) != 0 ? BTL_IB_RDMA_MAY_READ : 0)
+           | ((flags & MCA_RCACHE_ACCESS_REMOTE_WRITE) != 0 ? BTL_IB_RDMA_MAY_WRITE : 0)
+           | ((flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC) != 0 ? BTL_IB_RDMA_MAY_ATOMIC : 0)
+           | ((flags & MCA_RCACHE_ACCESS_LOCAL_WRITE) != 0 ? BTL_IB_RDMA_READ_INTO : 0);
 }
 
 /* Register with the device. Without the lock: gigabytes take seconds, in which peers want answers.
@@ -153,7 +153,7 @@ static btl_ib_device_region_t *expose(btl_ib_registration_cache_t *cache, void *
     btl_ib_biased_lock_release(cache->lock);
     if (fits) {
         region = device_region_new(cache->transport, base, size, access_of(flags), shift, &error);
-        if (NULL == region) {
+        if (region == NULL) {
             btl_ib_biased_lock_acquire(cache->lock);
             btl_ib_registration_limit_release(cache->limit, size, pieces);
             btl_ib_biased_lock_release(cache->lock);
@@ -170,8 +170,8 @@ static int on_register(void *context, void *base, size_t size,
     btl_ib_registration_cache_t *cache = context;
     btl_ib_device_region_t *region = expose(cache, base, size, registration->access_flags);
 
-    if (NULL == region) {
-        return 0 == cache->refused || ENOMEM == cache->refused ? OPAL_ERR_OUT_OF_RESOURCE
+    if (region == NULL) {
+        return cache->refused == 0 || cache->refused == ENOMEM ? OPAL_ERR_OUT_OF_RESOURCE
                                                                : OPAL_ERROR;
     }
     count(&cache->counts.misses);
@@ -186,7 +186,7 @@ static int on_evict(void *context, mca_rcache_base_registration_t *registration)
 {
     btl_ib_registration_cache_t *cache = context;
     btl_ib_device_region_t *region = ((btl_ib_registration_t *) registration)->region;
-    const bool invalid = 0 != (registration->flags & MCA_RCACHE_FLAGS_INVALID);
+    const bool invalid = (registration->flags & MCA_RCACHE_FLAGS_INVALID) != 0;
 
     count(invalid ? &cache->counts.unmapped : &cache->counts.evictions);
     pthread_mutex_lock(&cache->lists);
@@ -211,7 +211,7 @@ int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t 
         .deregister_mem = on_evict,
     };
 
-    if (NULL == transport->ops->rdma) {
+    if (transport->ops->rdma == NULL) {
         return OPAL_SUCCESS;
     }
     cache->transport = transport;
@@ -219,13 +219,13 @@ int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t 
     cache->limit = limit;
     cache->region_max = region_max;
     cache->piece_max =
-        0 != transport->attr.rdma_region_max ? transport->attr.rdma_region_max : UINT64_MAX;
+        transport->attr.rdma_region_max != 0 ? transport->attr.rdma_region_max : UINT64_MAX;
     pthread_mutex_init(&cache->lists, NULL);
     btl_ib_list_init(&cache->registered);
     btl_ib_list_init(&cache->evicted);
     snprintf(name, sizeof(name), "btl_ib.%u", rail);
     cache->rcache = mca_rcache_base_module_create("grdma", cache, &resources);
-    if (NULL == cache->rcache) {
+    if (cache->rcache == NULL) {
         return OPAL_ERR_NOT_AVAILABLE;
     }
     btl_ib_registration_limit_join(limit, &cache->sharing);
@@ -247,7 +247,7 @@ static void print_counts(const btl_ib_registration_cache_t *cache)
 
 void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache)
 {
-    if (NULL == cache->rcache) {
+    if (cache->rcache == NULL) {
         return;
     }
     print_counts(cache);
@@ -273,9 +273,9 @@ static btl_ib_registration_t *reject(btl_ib_registration_cache_t *cache, size_t 
     count(&cache->counts.failures);
     btl_ib_biased_lock_acquire(cache->lock);
     first = btl_ib_registration_limit_rejected(limit, why);
-    if (BTL_IB_REJECTED_REGION == why) {
+    if (why == BTL_IB_REJECTED_REGION) {
         snprintf(cause, sizeof(cause), "btl_ib_pin_max_region is %" PRIu64, cache->region_max);
-    } else if (BTL_IB_REJECTED_LIMIT == why) {
+    } else if (why == BTL_IB_REJECTED_LIMIT) {
         snprintf(cause, sizeof(cause),
                  "btl_ib_max_pinned leaves %" PRIu64 " bytes to this process, in %" PRIu64
                  " regions (btl_ib_pin_max_regions)",
@@ -298,12 +298,12 @@ static btl_ib_registration_t *reject(btl_ib_registration_cache_t *cache, size_t 
 static bool cut_smaller(btl_ib_registration_cache_t *cache, size_t size)
 {
     const uint8_t shift = btl_ib_device_region_plan(size, cache->piece_max);
-    uint64_t piece = 0 != shift ? UINT64_C(1) << (shift - 1) : PIECE_MIN;
+    uint64_t piece = shift != 0 ? UINT64_C(1) << (shift - 1) : PIECE_MIN;
 
-    while (0 == shift && piece * 4 <= size) { /* the largest that fits twice */
+    while (shift == 0 && piece * 4 <= size) { /* the largest that fits twice */
         piece *= 2;
     }
-    if (0 == cache->refused || piece < PIECE_MIN || piece * 2 > size
+    if (cache->refused == 0 || piece < PIECE_MIN || piece * 2 > size
         || size > piece * (BTL_IB_PIECES_MAX - 1)) {
         return false;
     }
@@ -341,7 +341,7 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
     btl_ib_registration_t *registration;
     int rc;
 
-    if (NULL == cache->rcache || 0 == size || cache->lost) {
+    if (cache->rcache == NULL || size == 0 || cache->lost) {
         return NULL;
     }
     if (size > cache->region_max) {
@@ -353,16 +353,16 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
     do {
         rc = cache->rcache->rcache_register(cache->rcache, base, size, 0,
                                             (int32_t) flags & MCA_RCACHE_ACCESS_ANY, &super);
-    } while (OPAL_SUCCESS != rc
-             && ((OPAL_ERR_OUT_OF_RESOURCE == rc && evict_elsewhere(cache))
+    } while (rc != OPAL_SUCCESS
+             && ((rc == OPAL_ERR_OUT_OF_RESOURCE && evict_elsewhere(cache))
                  || cut_smaller(cache, size)));
-    if (OPAL_SUCCESS != rc) {
+    if (rc != OPAL_SUCCESS) {
         cache->piece_max = piece_max;
         return reject(cache, size,
-                      0 != cache->refused ? BTL_IB_REJECTED_DEVICE : BTL_IB_REJECTED_LIMIT);
+                      cache->refused != 0 ? BTL_IB_REJECTED_DEVICE : BTL_IB_REJECTED_LIMIT);
     }
     registration = (btl_ib_registration_t *) super;
-    if (0 == atomic_exchange_explicit(&registration->region->fresh, 0, memory_order_relaxed)) {
+    if (atomic_exchange_explicit(&registration->region->fresh, 0, memory_order_relaxed) == 0) {
         count(&cache->counts.hits);
     }
     return registration;
@@ -373,7 +373,7 @@ void btl_ib_registration_put(btl_ib_registration_cache_t *cache,
 {
     bool any;
 
-    if (NULL == registration || NULL == cache->rcache) {
+    if (registration == NULL || cache->rcache == NULL) {
         return;
     }
     (void) cache->rcache->rcache_deregister(cache->rcache, &registration->super);
@@ -393,11 +393,11 @@ void *btl_ib_registration_mem(const btl_ib_registration_t *registration, const v
     const uintptr_t at = (uintptr_t) address;
     const btl_ib_device_region_t *region;
 
-    if (NULL == registration) {
+    if (registration == NULL) {
         return NULL;
     }
     region = registration->region;
-    if (0 == region->shift) {
+    if (region->shift == 0) {
         return region->piece[0].mem;
     }
     if (at < region->base || size > region->size || at - region->base > region->size - size
@@ -413,7 +413,7 @@ uint8_t btl_ib_registration_keys(const btl_ib_registration_t *registration, cons
     const btl_ib_device_region_t *region = registration->region;
     const uintptr_t at = (uintptr_t) address;
     const size_t first =
-        0 == region->shift ? 0 : btl_ib_device_region_piece(region->base, at, region->shift);
+        region->shift == 0 ? 0 : btl_ib_device_region_piece(region->base, at, region->shift);
     const uint8_t pieces = btl_ib_device_region_pieces(at, size, region->shift);
 
     for (uint8_t i = 0; i < pieces; ++i) {

@@ -59,7 +59,7 @@ static inline size_t btl_ib_device_region_piece(uintptr_t base, uintptr_t addres
 /* Do bytes lie on one piece? There is at least one. */
 static inline bool btl_ib_device_region_is_whole(uintptr_t address, uint64_t size, uint8_t shift)
 {
-    return 0 == shift || address >> shift == (address + size - 1) >> shift;
+    return shift == 0 || address >> shift == (address + size - 1) >> shift;
 }
 
 /* ---- cache ---- */

@@ -27,7 +27,7 @@ const char *btl_ib_registration_limit_parse(const char *text,
     bool is_share;
     const char *problem = btl_ib_value_bytes_or_share(text, &value, &is_share);
 
-    if (NULL == problem) {
+    if (problem == NULL) {
         if (is_share) {
             value = host->memory / WHOLE * value + host->memory % WHOLE * value / WHOLE;
         }
@@ -46,7 +46,7 @@ btl_ib_registration_host_t btl_ib_registration_host(uint32_t processes)
         .processes = processes,
     };
 
-    if (0 == getrlimit(RLIMIT_MEMLOCK, &locked) && RLIM_INFINITY != locked.rlim_cur) {
+    if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY) {
         host.lockable = locked.rlim_cur;
     }
     return host;
@@ -56,7 +56,7 @@ void btl_ib_registration_limit_init(btl_ib_registration_limit_t *limit, const ch
                                     const btl_ib_registration_host_t *host, uint64_t regions_max)
 {
     *limit = (btl_ib_registration_limit_t){
-        .regions_max = 0 != regions_max ? regions_max : UINT64_MAX,
+        .regions_max = regions_max != 0 ? regions_max : UINT64_MAX,
         .processes = host->processes,
         .lockable = host->lockable,
     };
@@ -116,7 +116,7 @@ void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit, uint6
 bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit, btl_ib_rejection_t why)
 {
     const uint32_t bit = UINT32_C(1) << why;
-    const bool first = 0 == (limit->told & bit);
+    const bool first = (limit->told & bit) == 0;
 
     limit->told |= bit;
     return first;
@@ -139,9 +139,9 @@ static uint64_t probe(btl_ib_transport_t *transport, uint64_t wanted, void *memo
     uint32_t key;
     uint32_t n = 0;
 
-    while (NULL != handles && n < TRIES_MAX && step >= page && found < wanted) {
+    while (handles != NULL && n < TRIES_MAX && step >= page && found < wanted) {
         step = step > wanted - found ? wanted - found : step;
-        if (0 == ops->expose(transport, memory, step, BTL_IB_RDMA_READ_INTO, &handles[n], &key)) {
+        if (ops->expose(transport, memory, step, BTL_IB_RDMA_READ_INTO, &handles[n], &key) == 0) {
             found += step;
             ++n;
         } else {
@@ -165,7 +165,7 @@ uint64_t btl_ib_pin_probe(btl_ib_transport_t *transport, uint64_t wanted)
     wanted = wanted / page * page;
     step = step < STEP_MIN ? STEP_MIN : step;
     memory = mmap(NULL, step, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (MAP_FAILED != memory) {
+    if (memory != MAP_FAILED) {
         found = probe(transport, wanted, memory, step, page);
         (void) munmap(memory, step);
     }
@@ -174,17 +174,17 @@ uint64_t btl_ib_pin_probe(btl_ib_transport_t *transport, uint64_t wanted)
 
 uint64_t btl_ib_pin_probe_once(btl_ib_transport_t *transport, uint64_t wanted, const char *path)
 {
-    const int fd = NULL == path ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const int fd = path == NULL ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     char text[32] = "";
     uint64_t found;
 
     /* The lock ends with the process that has it, whatever becomes of that. */
-    if (fd < 0 || 0 != flock(fd, LOCK_EX)) {
+    if (fd < 0 || flock(fd, LOCK_EX) != 0) {
         found = btl_ib_pin_probe(transport, wanted);
-    } else if (pread(fd, text, sizeof(text) - 1, 0) <= 0 || 1 != sscanf(text, "%" SCNu64, &found)) {
+    } else if (pread(fd, text, sizeof(text) - 1, 0) <= 0 || sscanf(text, "%" SCNu64, &found) != 1) {
         found = btl_ib_pin_probe(transport, wanted);
         const int length = snprintf(text, sizeof(text), "%" PRIu64 "\n", found);
-        if (pwrite(fd, text, (size_t) length, 0) != length && 0 != ftruncate(fd, 0)) {
+        if (pwrite(fd, text, (size_t) length, 0) != length && ftruncate(fd, 0) != 0) {
             (void) unlink(path); /* the next one probes, too */
         }
     }

@@ -76,8 +76,8 @@ static const btl_ib_counter_info_t *find(const mca_base_pvar_t *pvar, const kind
     const char *name = pvar->name + strlen(PREFIX) + strlen(kind->prefix);
 
     for (*table = 0; *table < 2; ++*table) {
-        for (const btl_ib_counter_info_t *info = kind->tables[*table]; NULL != info->name; ++info) {
-            if (0 == strcmp(info->name, name)) {
+        for (const btl_ib_counter_info_t *info = kind->tables[*table]; info->name != NULL; ++info) {
+            if (strcmp(info->name, name) == 0) {
                 return info;
             }
         }
@@ -88,11 +88,11 @@ static const btl_ib_counter_info_t *find(const mca_base_pvar_t *pvar, const kind
 /* The engine, with its lock held; NULL: there is none, and no lock is held. */
 static const btl_ib_engine_t *hold(const btl_ib_stats_t *stats)
 {
-    if (NULL == stats->config.engine) {
+    if (stats->config.engine == NULL) {
         return NULL;
     }
     btl_ib_biased_lock_acquire(stats->config.lock);
-    if (NULL == stats->config.engine) {
+    if (stats->config.engine == NULL) {
         btl_ib_biased_lock_release(stats->config.lock);
         return NULL;
     }
@@ -109,10 +109,10 @@ static int get_process(const mca_base_pvar_t *pvar, void *value, void *object)
 
     (void) object;
     *out = 0;
-    if (NULL != info && NULL != hold(stats)) {
+    if (info != NULL && hold(stats) != NULL) {
         btl_ib_stats_process(stats, &counters);
         btl_ib_biased_lock_release(stats->config.lock);
-        *out = btl_ib_counter_value(info, 0 == table ? (const void *) &counters.engine
+        *out = btl_ib_counter_value(info, table == 0 ? (const void *) &counters.engine
                                                      : (const void *) &counters.devices);
     }
     return OPAL_SUCCESS;
@@ -130,15 +130,15 @@ static int get_devices(const mca_base_pvar_t *pvar, void *value, void *object)
 
     (void) object;
     memset(out, 0, BTL_IB_RAILS_MAX * sizeof(*out));
-    engine = NULL != info ? hold(stats) : NULL;
-    if (NULL == engine) {
+    engine = info != NULL ? hold(stats) : NULL;
+    if (engine == NULL) {
         return OPAL_SUCCESS;
     }
     for (uint32_t i = 0; i < btl_ib_engine_rails(engine); ++i) {
         btl_ib_engine_rail_counters(engine, i, &rail);
         btl_ib_stats_device(stats, i, &device);
         out[i] =
-            btl_ib_counter_value(info, 0 == table ? (const void *) &rail : (const void *) &device);
+            btl_ib_counter_value(info, table == 0 ? (const void *) &rail : (const void *) &device);
     }
     btl_ib_biased_lock_release(stats->config.lock);
     return OPAL_SUCCESS;
@@ -154,8 +154,8 @@ static int get_channels(const mca_base_pvar_t *pvar, void *value, void *object)
 
     (void) object;
     memset(out, 0, BTL_IB_QUEUES_MAX * sizeof(*out));
-    engine = NULL != info ? hold(stats) : NULL;
-    if (NULL == engine) {
+    engine = info != NULL ? hold(stats) : NULL;
+    if (engine == NULL) {
         return OPAL_SUCCESS;
     }
     for (uint32_t i = 0; i < btl_ib_engine_rails(engine); ++i) {
@@ -180,11 +180,11 @@ static int get_peers(const mca_base_pvar_t *pvar, void *value, void *object)
 
     (void) object;
     memset(out, 0, stats->processes * sizeof(*out));
-    engine = NULL != info ? hold(stats) : NULL;
-    if (NULL == engine) {
+    engine = info != NULL ? hold(stats) : NULL;
+    if (engine == NULL) {
         return OPAL_SUCCESS;
     }
-    for (const btl_ib_conn_t *conn = btl_ib_engine_next_conn(engine, NULL); NULL != conn;
+    for (const btl_ib_conn_t *conn = btl_ib_engine_next_conn(engine, NULL); conn != NULL;
          conn = btl_ib_engine_next_conn(engine, conn)) {
         const uint64_t name = btl_ib_conn_name(conn);
         const uint32_t rank = (uint32_t) name;
@@ -192,7 +192,7 @@ static int get_peers(const mca_base_pvar_t *pvar, void *value, void *object)
         if (name >> 32 != stats->config.name >> 32 || rank >= stats->processes) {
             continue; /* of another job */
         }
-        if (0 == table) {
+        if (table == 0) {
             const btl_ib_conn_counters_t counters = btl_ib_conn_counters(conn);
 
             out[rank] += btl_ib_counter_value(info, &counters);
@@ -211,7 +211,7 @@ static int get_peers(const mca_base_pvar_t *pvar, void *value, void *object)
 
 static int set_count(mca_base_pvar_event_t event, int *count, int values)
 {
-    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
+    if (event == MCA_BASE_PVAR_HANDLE_BIND) {
         *count = values;
     }
     return OPAL_SUCCESS;
@@ -245,7 +245,7 @@ static int bind_peers(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *
     const btl_ib_stats_t *stats = pvar->ctx;
 
     (void) object;
-    if (MCA_BASE_PVAR_HANDLE_BIND != event) {
+    if (event != MCA_BASE_PVAR_HANDLE_BIND) {
         return OPAL_SUCCESS;
     }
     *count = (int) stats->processes;
@@ -261,7 +261,7 @@ static void register_kind(const mca_base_component_t *component, const kind_t *k
     char text[256];
 
     for (int table = 0; table < 2; ++table) {
-        for (const btl_ib_counter_info_t *info = kind->tables[table]; NULL != info->name; ++info) {
+        for (const btl_ib_counter_info_t *info = kind->tables[table]; info->name != NULL; ++info) {
             snprintf(name, sizeof(name), "%s%s", kind->prefix, info->name);
             snprintf(text, sizeof(text), "%s, %s", btl_ib_counter_text(info), kind->whose);
             /* One that is refused is missing, no more. */

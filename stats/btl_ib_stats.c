@@ -26,17 +26,17 @@ static void format_causes(const btl_ib_counters_t *counters, const char *prefix,
     char causes[512] = "";
     size_t len = 0;
 
-    for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; NULL != info->name; ++info) {
+    for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; info->name != NULL; ++info) {
         const uint64_t value = btl_ib_counter_value(info, counters);
 
-        if (0 == value || 0 != strncmp(info->name, prefix, skip) || len >= sizeof(causes)) {
+        if (value == 0 || strncmp(info->name, prefix, skip) != 0 || len >= sizeof(causes)) {
             continue;
         }
         sum += value;
         len += (size_t) snprintf(causes + len, sizeof(causes) - len, "%s%s %" PRIu64,
                                  len > 0 ? ", " : "", info->name + skip, value);
     }
-    if (0 == sum) {
+    if (sum == 0) {
         snprintf(out, size, "0");
     } else {
         snprintf(out, size, "%" PRIu64 " (%s)", sum, causes);
@@ -96,14 +96,14 @@ static void stats_records_free(btl_ib_stats_records_t *records)
 /* Room for one more. Returns whether there is. */
 static bool make_room(btl_ib_stats_records_t *records)
 {
-    const uint32_t room = 0 == records->peer_room ? 16 : 2 * records->peer_room;
+    const uint32_t room = records->peer_room == 0 ? 16 : 2 * records->peer_room;
     btl_ib_peer_record_info_t *peers;
 
     if (records->peer_count < records->peer_room) {
         return true;
     }
     peers = realloc(records->peers, room * sizeof(*peers));
-    if (NULL == peers) {
+    if (peers == NULL) {
         records->incomplete = true;
         return false;
     }
@@ -119,7 +119,7 @@ static void stats_record_peer(btl_ib_stats_records_t *records, const btl_ib_conn
     const btl_ib_conn_counters_t counters = btl_ib_conn_counters(conn);
     btl_ib_peer_record_info_t *peer;
 
-    if ((0 == counters.sent_segments && 0 == counters.received_segments) || !make_room(records)) {
+    if ((counters.sent_segments == 0 && counters.received_segments == 0) || !make_room(records)) {
         return;
     }
     peer = &records->peers[records->peer_count++];
@@ -148,11 +148,11 @@ static void thin_out(btl_ib_stats_records_t *records)
 static void stats_record_sample(btl_ib_stats_records_t *records, uint64_t at,
                                 const btl_ib_process_counters_t *counters)
 {
-    if (NULL == records->samples) {
+    if (records->samples == NULL) {
         records->samples = calloc(SAMPLES_MAX, sizeof(*records->samples));
         records->every = 1;
     }
-    if (NULL == records->samples) {
+    if (records->samples == NULL) {
         records->incomplete = true;
         return;
     }
@@ -161,7 +161,7 @@ static void stats_record_sample(btl_ib_stats_records_t *records, uint64_t at,
     }
     records->skipped = 0;
     records->samples[records->sample_count++] = (btl_ib_sample_info_t){at, *counters};
-    if (SAMPLES_MAX == records->sample_count) {
+    if (records->sample_count == SAMPLES_MAX) {
         thin_out(records);
     }
 }
@@ -173,7 +173,7 @@ void btl_ib_stats_begin(btl_ib_stats_t *stats, const btl_ib_stats_config_t *conf
     *stats = (btl_ib_stats_t){
         .config = *config,
         .processes = config->processes,
-        .due = 0 == config->interval ? UINT64_MAX : config->now + config->interval,
+        .due = config->interval == 0 ? UINT64_MAX : config->now + config->interval,
     };
 }
 
@@ -203,14 +203,14 @@ void btl_ib_stats_device(const btl_ib_stats_t *stats, uint32_t rail, btl_ib_devi
     const btl_ib_registration_cache_t *cache = stats->caches[rail];
 
     *out = stats->ended[rail];
-    if (NULL != cache) {
+    if (cache != NULL) {
         out->registration_hits = cache->counts.hits;
         out->registration_misses = cache->counts.misses;
         out->registration_evictions = cache->counts.evictions;
         out->registration_unmapped = cache->counts.unmapped;
         out->registration_failures = cache->counts.failures;
     }
-    if (NULL != stats->config.engine) {
+    if (stats->config.engine != NULL) {
         out->overflows = btl_ib_engine_rail_overflows(stats->config.engine, rail);
     }
 }
@@ -220,7 +220,7 @@ void btl_ib_stats_process(const btl_ib_stats_t *stats, btl_ib_process_counters_t
     btl_ib_device_counters_t device;
 
     memset(out, 0, sizeof(*out));
-    if (NULL == stats->config.engine) {
+    if (stats->config.engine == NULL) {
         return;
     }
     out->engine = *btl_ib_engine_counters(stats->config.engine);
@@ -235,7 +235,7 @@ void btl_ib_stats_process(const btl_ib_stats_t *stats, btl_ib_process_counters_t
 void btl_ib_stats_end_peer(btl_ib_stats_t *stats, const btl_ib_conn_t *conn, const char *host,
                            const char *address)
 {
-    if (NULL != stats->config.file) {
+    if (stats->config.file != NULL) {
         stats_record_peer(&stats->records, conn, host, address);
     }
 }
@@ -253,7 +253,7 @@ void btl_ib_stats_interval(btl_ib_stats_t *stats, uint64_t now)
                  at / 100000 % 10);
         stats_print((uint32_t) config->name, config->host, when, &counters);
     }
-    if (NULL != config->file) {
+    if (config->file != NULL) {
         stats_record_sample(&stats->records, at, &counters);
     }
     while (stats->due <= now) { /* the application may have computed for long */
@@ -280,10 +280,10 @@ void btl_ib_stats_last(const btl_ib_stats_t *stats)
 static void put_text(FILE *out, const char *name, const char *text)
 {
     fprintf(out, "\"%s\": \"", name);
-    for (; '\0' != *text; ++text) {
+    for (; *text != '\0'; ++text) {
         const unsigned char c = (unsigned char) *text;
 
-        if (c < ' ' || c > '~' || '"' == c || '\\' == c) {
+        if (c < ' ' || c > '~' || c == '"' || c == '\\') {
             fprintf(out, "\\u%04x", c);
         } else {
             fputc(c, out);
@@ -296,7 +296,7 @@ static void put_text(FILE *out, const char *name, const char *text)
 static const char *put_table(FILE *out, const char *separator, const btl_ib_counter_info_t *table,
                              const void *counters)
 {
-    for (; NULL != table->name; ++table) {
+    for (; table->name != NULL; ++table) {
         fprintf(out, "%s\"%s\": %" PRIu64, separator, table->name,
                 btl_ib_counter_value(table, counters));
         separator = ", ";
@@ -378,10 +378,10 @@ static const char *put_course(FILE *out, const char *separator, const btl_ib_cou
 {
     const btl_ib_sample_info_t *samples = records->samples;
 
-    for (; NULL != table->name && records->sample_count > 0; ++table) {
+    for (; table->name != NULL && records->sample_count > 0; ++table) {
         const char *last = (const char *) &samples[records->sample_count - 1].counters + offset;
 
-        if (0 == btl_ib_counter_value(table, last)) {
+        if (btl_ib_counter_value(table, last) == 0) {
             continue;
         }
         fprintf(out, "%s\n    \"%s\": [", separator, table->name);
@@ -444,7 +444,7 @@ int btl_ib_stats_file_create(const char *name)
 {
     const int fd = btl_ib_file_create(name);
 
-    return 0 > fd ? -fd : 0 != close(fd) ? errno : 0;
+    return 0 > fd ? -fd : close(fd) != 0 ? errno : 0;
 }
 
 int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
@@ -453,7 +453,7 @@ int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
     int error;
     FILE *out = btl_ib_file_open(name, &error);
 
-    if (NULL == out) {
+    if (out == NULL) {
         return error;
     }
     put_all(out, stats, info);

@@ -37,7 +37,7 @@ struct btl_ib_trace_file {
 static void put_infos(FILE *out, const char *name, const btl_ib_trace_info_t *infos)
 {
     fprintf(out, ",\n\"%s\": [", name);
-    for (const btl_ib_trace_info_t *info = infos; NULL != info->name; ++info) {
+    for (const btl_ib_trace_info_t *info = infos; info->name != NULL; ++info) {
         fprintf(out, "%s\n  {\"name\": \"%s\"", info > infos ? "," : "", info->name);
         if (0 < info->bits) {
             fprintf(out, ", \"bits\": %" PRIu32, info->bits);
@@ -55,10 +55,10 @@ static void put_header(FILE *out, const btl_ib_trace_file_info_t *info)
     fprintf(out, "\"header\": %u, \"record\": %zu, \"ring\": %" PRIu64 ", \"bytes\": \"%s\",\n",
             BTL_IB_TRACE_HEADER, sizeof(btl_ib_trace_event_t),
             info->size_max / BTL_IB_TRACE_WINDOW * WINDOW_EVENTS,
-            1 == *(const uint8_t *) &probe ? "little" : "big");
+            *(const uint8_t *) &probe == 1 ? "little" : "big");
     fprintf(out, "\"component\": \"%s\", \"host\": \"", info->component);
-    for (const char *c = info->host; '\0' != *c; ++c) {
-        fputc(*c > ' ' && *c <= '~' && '"' != *c && '\\' != *c ? *c : '?', out);
+    for (const char *c = info->host; *c != '\0'; ++c) {
+        fputc(*c > ' ' && *c <= '~' && *c != '"' && *c != '\\' ? *c : '?', out);
     }
     fprintf(out,
             "\", \"job\": \"%08" PRIx32 "\", \"rank\": %" PRIu32 ", \"pid\": %ld,\n\"began\": "
@@ -69,7 +69,7 @@ static void put_header(FILE *out, const btl_ib_trace_file_info_t *info)
     put_infos(out, "causes", btl_ib_trace_cause_infos);
     put_infos(out, "types", btl_ib_trace_type_infos);
     fprintf(out, ",\n\"counters\": [");
-    for (const btl_ib_counter_info_t *counter = btl_ib_counter_infos; NULL != counter->name;
+    for (const btl_ib_counter_info_t *counter = btl_ib_counter_infos; counter->name != NULL;
          ++counter) {
         fprintf(out, "%s\"%s\"", counter > btl_ib_counter_infos ? ", " : "", counter->name);
     }
@@ -84,11 +84,11 @@ static void *map(const btl_ib_trace_file_t *file, uint64_t offset, size_t size, 
 
     /* Without space for it a store into the mapping would kill the process (SIGBUS). */
     *error = posix_fallocate(file->fd, (off_t) offset, (off_t) size);
-    if (0 != *error) {
+    if (*error != 0) {
         return NULL;
     }
     memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, (off_t) offset);
-    if (MAP_FAILED == memory) {
+    if (memory == MAP_FAILED) {
         *error = errno;
         return NULL;
     }
@@ -99,7 +99,7 @@ static void next_window(btl_ib_trace_file_t *file)
 {
     const uint64_t place = file->begun % file->windows;
 
-    if (NULL != file->window) {
+    if (file->window != NULL) {
         munmap(file->window, BTL_IB_TRACE_WINDOW);
     }
     file->window = map(file, BTL_IB_TRACE_HEADER + place * BTL_IB_TRACE_WINDOW, BTL_IB_TRACE_WINDOW,
@@ -114,10 +114,10 @@ void btl_ib_trace_file_add(btl_ib_trace_file_t *file, const btl_ib_trace_event_t
     uint64_t *written = (uint64_t *) (void *) (file->header + BTL_IB_TRACE_HEADER) - 1;
     btl_ib_trace_event_t *to;
 
-    if (0 == file->error && (NULL == file->window || WINDOW_EVENTS == file->used)) {
+    if (file->error == 0 && (file->window == NULL || file->used == WINDOW_EVENTS)) {
         next_window(file);
     }
-    if (NULL != file->window) {
+    if (file->window != NULL) {
         to = &file->window[file->used++];
         *to = *event;
         to->time = time;
@@ -137,15 +137,15 @@ static int create(btl_ib_trace_file_t *file, const char *name, const btl_ib_trac
         return -file->fd;
     }
     file->header = map(file, 0, BTL_IB_TRACE_HEADER, &error);
-    if (NULL == file->header) {
+    if (file->header == NULL) {
         return error;
     }
     out = fmemopen(file->header, BTL_IB_TRACE_HEADER - sizeof(uint64_t), "w");
-    if (NULL == out) {
+    if (out == NULL) {
         return errno;
     }
     put_header(out, info);
-    return 0 == fclose(out) ? 0 : errno;
+    return fclose(out) == 0 ? 0 : errno;
 }
 
 btl_ib_trace_file_t *btl_ib_trace_file_open(const char *name, const btl_ib_trace_file_info_t *info,
@@ -153,13 +153,13 @@ btl_ib_trace_file_t *btl_ib_trace_file_open(const char *name, const btl_ib_trace
 {
     btl_ib_trace_file_t *file = calloc(1, sizeof(*file));
 
-    if (NULL == file) {
+    if (file == NULL) {
         *error = ENOMEM;
         return NULL;
     }
     file->windows = info->size_max / BTL_IB_TRACE_WINDOW;
     *error = create(file, name, info);
-    if (0 != *error) {
+    if (*error != 0) {
         (void) btl_ib_trace_file_close(file);
         return NULL;
     }
@@ -170,19 +170,20 @@ int btl_ib_trace_file_close(btl_ib_trace_file_t *file)
 {
     int error = file->error;
 
-    if (NULL != file->window) {
+    if (file->window != NULL) {
         munmap(file->window, BTL_IB_TRACE_WINDOW);
         if (file->begun <= file->windows
-            && 0 != ftruncate(file->fd, (off_t) (BTL_IB_TRACE_HEADER
-                                                 + (file->begun - 1) * BTL_IB_TRACE_WINDOW
-                                                 + file->used * sizeof(*file->window)))) {
+            && ftruncate(file->fd,
+                         (off_t) (BTL_IB_TRACE_HEADER + (file->begun - 1) * BTL_IB_TRACE_WINDOW
+                                  + file->used * sizeof(*file->window)))
+                   != 0) {
             error = errno; /* else the last window is full of zeros, which is as right */
         }
     }
-    if (NULL != file->header) {
+    if (file->header != NULL) {
         munmap(file->header, BTL_IB_TRACE_HEADER);
     }
-    if (0 <= file->fd && 0 != close(file->fd) && 0 == error) {
+    if (0 <= file->fd && close(file->fd) != 0 && error == 0) {
         error = errno;
     }
     free(file);

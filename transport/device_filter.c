@@ -38,12 +38,12 @@ static size_t leading_digits(const char *text)
  * for mlx5_0:1+mlx5_0:2. Returns whether there is one. */
 static bool next_member(member_t *member)
 {
-    const char *text = member->rest + ('+' == *member->rest);
+    const char *text = member->rest + (*member->rest == '+');
     const size_t len = strcspn(text, "+");
     const char *colon = memrchr(text, ':', len);
     size_t port;
 
-    if (0 == len) {
+    if (len == 0) {
         return false;
     }
     member->rest = text + len;
@@ -55,7 +55,7 @@ static bool next_member(member_t *member)
     }
     memcpy(member->name, text, len);
     member->name[len] = '\0';
-    port = NULL != colon ? leading_digits(colon + 1) : 0;
+    port = colon != NULL ? leading_digits(colon + 1) : 0;
     member->stem = port > 0 && colon + 1 + port == text + len ? (size_t) (colon - text) : 0;
     return true;
 }
@@ -71,7 +71,7 @@ static int refuse(btl_ib_devices_error_t *error, const char *problem, const char
 
 static bool is_control(char c)
 {
-    return (unsigned char) c < ' ' || '\177' == c;
+    return (unsigned char) c < ' ' || c == '\177';
 }
 
 /* Show an entry that may turn out to be wrong. */
@@ -88,26 +88,26 @@ static void point_at(btl_ib_devices_error_t *error, uint32_t position, const cha
 
 static bool parse_address(btl_ib_device_entry_t *entry, const char *address)
 {
-    entry->family = NULL != strchr(address, ':') ? AF_INET6 : AF_INET;
-    return 1 == inet_pton(entry->family, address, entry->ip);
+    entry->family = strchr(address, ':') != NULL ? AF_INET6 : AF_INET;
+    return inet_pton(entry->family, address, entry->ip) == 1;
 }
 
 static int parse_prefix(btl_ib_device_entry_t *entry, const char *prefix,
                         btl_ib_devices_error_t *error)
 {
-    const unsigned max = AF_INET == entry->family ? 32 : 128;
+    const unsigned max = entry->family == AF_INET ? 32 : 128;
     const size_t digits = strspn(prefix, "0123456789");
     const unsigned long bits = digits > 0 ? strtoul(prefix, NULL, 10) : 0;
     char expected[64];
 
     snprintf(expected, sizeof(expected), "a number of bits from 0 to %u after the '/'", max);
-    if ('\0' == *prefix) {
+    if (*prefix == '\0') {
         return refuse(error, "no length of the prefix", expected);
     }
     if (bits > max) {
         return refuse(error, "the prefix is longer than the address", expected);
     }
-    if ('\0' != prefix[digits]) {
+    if (prefix[digits] != '\0') {
         return refuse(error, "the length of the prefix is no number", expected);
     }
     entry->prefix_bits = (uint8_t) bits;
@@ -123,7 +123,7 @@ static bool is_bare_address(const char *text)
     if (parse_address(&scratch, text)) {
         return true;
     }
-    return NULL != strchr(text, '.') && strlen(text) == strspn(text, "0123456789.");
+    return strchr(text, '.') != NULL && strlen(text) == strspn(text, "0123456789.");
 }
 
 /* Names joined by '+', if there are any. */
@@ -132,20 +132,20 @@ static int parse_set(const char *text, btl_ib_devices_error_t *error)
     static const char ports[] = "ports of one device as in mlx5_0:1+2, each from 1 to 255";
     member_t member = members(text);
 
-    if (NULL == strchr(text, '+')) {
+    if (strchr(text, '+') == NULL) {
         return 0;
     }
-    if ('+' == text[0] || '+' == text[strlen(text) - 1] || NULL != strstr(text, "++")) {
+    if (text[0] == '+' || text[strlen(text) - 1] == '+' || strstr(text, "++") != NULL) {
         return refuse(error, "a name is missing beside a '+'",
                       "names of devices that belong together, as in mlx5_0+mlx5_1:2");
     }
     while (next_member(&member)) {
         const char *port = member.name + member.stem + (member.stem > 0);
 
-        if (member.port_alone && 0 == member.stem) {
+        if (member.port_alone && member.stem == 0) {
             return refuse(error, "a number that follows no port of a device", ports);
         }
-        if (member.port_alone && ('0' == *port || strlen(port) > 3 || atoi(port) > UINT8_MAX)) {
+        if (member.port_alone && (*port == '0' || strlen(port) > 3 || atoi(port) > UINT8_MAX)) {
             return refuse(error, "no number of a port", ports);
         }
     }
@@ -158,15 +158,15 @@ static int parse_entry(btl_ib_device_entry_t *entry, btl_ib_devices_error_t *err
     char address[sizeof(entry->text)];
     char *slash;
 
-    for (const char *c = entry->text; '\0' != *c; c++) {
-        if (' ' == *c || is_control(*c)) {
+    for (const char *c = entry->text; *c != '\0'; c++) {
+        if (*c == ' ' || is_control(*c)) {
             return refuse(error, "a space or a control character in it",
                           "names or subnets, separated by a comma and nothing else");
         }
     }
     memcpy(address, entry->text, sizeof(address));
     slash = strchr(address, '/');
-    if (NULL == slash) {
+    if (slash == NULL) {
         if (!is_bare_address(entry->text)) {
             return parse_set(entry->text, error);
         }
@@ -185,7 +185,7 @@ int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
                          btl_ib_devices_error_t *error)
 {
     memset(list, 0, sizeof(*list));
-    if (NULL == text || '\0' == *text) {
+    if (text == NULL || *text == '\0') {
         return 0;
     }
     for (;;) {
@@ -194,11 +194,11 @@ int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
         int rc;
 
         point_at(error, list->count + 1, text, len);
-        if (0 == len) {
+        if (len == 0) {
             return refuse(error, "empty",
                           "a name or a subnet before, between and after the commas");
         }
-        if (BTL_IB_DEVICE_ENTRIES_MAX == list->count) {
+        if (list->count == BTL_IB_DEVICE_ENTRIES_MAX) {
             return refuse(error, "one entry too many", "64 entries at most");
         }
         entry = &list->entry[list->count++];
@@ -207,10 +207,10 @@ int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
         }
         memcpy(entry->text, text, len);
         rc = parse_entry(entry, error);
-        if (0 != rc) {
+        if (rc != 0) {
             return rc;
         }
-        if ('\0' == text[len]) {
+        if (text[len] == '\0') {
             return 0;
         }
         text += len + 1;
@@ -225,17 +225,17 @@ static bool names_port(const char *text, const btl_ib_device_t *device)
     char suffix[8];
     const size_t name = strlen(device->name);
     const size_t suffixed = (size_t) snprintf(suffix, sizeof(suffix), ":%u", device->port);
-    const bool has_suffix = name >= suffixed && 0 == strcmp(device->name + name - suffixed, suffix);
+    const bool has_suffix = name >= suffixed && strcmp(device->name + name - suffixed, suffix) == 0;
     const size_t stem = has_suffix ? name - suffixed : name;
 
-    return 0 == strncmp(text, device->name, stem)
-           && ('\0' == text[stem] || 0 == strcmp(text + stem, suffix));
+    return strncmp(text, device->name, stem) == 0
+           && (text[stem] == '\0' || strcmp(text + stem, suffix) == 0);
 }
 
 static bool name_fits(const char *text, const btl_ib_device_t *device)
 {
-    return 0 == strcmp(text, device->name) || 0 == strcmp(text, device->interface)
-           || (0 != device->port && names_port(text, device));
+    return strcmp(text, device->name) == 0 || strcmp(text, device->interface) == 0
+           || (device->port != 0 && names_port(text, device));
 }
 
 static bool any_name_fits(const char *text, const btl_ib_device_t *device)
@@ -266,7 +266,7 @@ static bool all_names_fit(const char *text, const btl_ib_device_t *list, int cou
 
 static bool entry_fits(const btl_ib_device_entry_t *entry, const btl_ib_device_t *device)
 {
-    if (AF_UNSPEC == entry->family) { /* a name may contain '+' itself */
+    if (entry->family == AF_UNSPEC) { /* a name may contain '+' itself */
         return !entry->torn
                && (name_fits(entry->text, device) || any_name_fits(entry->text, device));
     }
@@ -298,13 +298,13 @@ static bool match_list(btl_ib_device_list_t *list, const btl_ib_device_t *device
 void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, const char *device,
                               const char *reason)
 {
-    const bool named = '\0' != device[0];
+    const bool named = device[0] != '\0';
 
-    if (NULL != log->print) {
+    if (log->print != NULL) {
         log->print(log->context, 10, "%s %s turned down: %s", named ? "device" : "transport",
                    named ? device : transport, reason);
     }
-    if (NULL != log->turned_down) {
+    if (log->turned_down != NULL) {
         log->turned_down(log->context, transport, device, reason);
     }
 }
@@ -348,15 +348,15 @@ static const char *last_resort(selection_t *selection, const btl_ib_device_t *de
 /* Are both addresses of one interface or port? */
 static bool is_same_path(const btl_ib_device_t *a, const btl_ib_device_t *b)
 {
-    return ('\0' != a->interface[0] && 0 == strcmp(a->interface, b->interface))
-           || (0 != a->port && a->port == b->port && 0 == strcmp(a->name, b->name));
+    return (a->interface[0] != '\0' && strcmp(a->interface, b->interface) == 0)
+           || (a->port != 0 && a->port == b->port && strcmp(a->name, b->name) == 0);
 }
 
 /* Addresses of plain interfaces lead to different networks, and any may be the one that leads to a
  * peer. */
 static bool is_alternative(const btl_ib_device_t *device)
 {
-    return 0 == strcmp(device->transport, "udp") && !device->loopback;
+    return strcmp(device->transport, "udp") == 0 && !device->loopback;
 }
 
 /* An interface or a port with several addresses is one path, not several: the first is enough. */
@@ -367,7 +367,7 @@ static const char *same_path(selection_t *selection, const btl_ib_device_t *devi
 
         if (!is_alternative(device) && is_same_path(device, other)) {
             snprintf(selection->reason, sizeof(selection->reason), "another address of %s is used",
-                     '\0' != device->interface[0] ? device->interface : device->name);
+                     device->interface[0] != '\0' ? device->interface : device->name);
             return selection->reason;
         }
     }
@@ -386,7 +386,7 @@ static void keep(selection_t *selection, why_not_fn_t why_not, const btl_ib_log_
         const btl_ib_device_t device = selection->list[i];
         const char *reason = why_not(selection, &device);
 
-        if (NULL == reason) {
+        if (reason == NULL) {
             memmove(first + 1, first, (size_t) (i - selection->wanted) * sizeof(*first));
             *first = device;
             selection->wanted++;
@@ -432,12 +432,12 @@ static void rank(btl_ib_device_t *list, int count, bool named)
     bool only_last = true;
 
     for (int i = 0; i < count; i++) {
-        only_last = only_last && BTL_IB_RANK_LAST == list[i].rank;
+        only_last = only_last && list[i].rank == BTL_IB_RANK_LAST;
     }
     for (int i = 0; i < count; i++) {
         if (!is_best(list, count, i)) {
             list[i].rank =
-                BTL_IB_RANK_LAST == list[i].rank ? BTL_IB_RANK_LAST : BTL_IB_RANK_ADDRESS;
+                list[i].rank == BTL_IB_RANK_LAST ? BTL_IB_RANK_LAST : BTL_IB_RANK_ADDRESS;
         } else if (named || only_last) {
             list[i].rank = BTL_IB_RANK_FIRST;
         }
@@ -449,7 +449,7 @@ int btl_ib_devices_first(const btl_ib_device_t *list, int count)
 {
     int first = 0;
 
-    while (first < count && BTL_IB_RANK_FIRST == list[first].rank) {
+    while (first < count && list[first].rank == BTL_IB_RANK_FIRST) {
         first++;
     }
     return first;
@@ -462,7 +462,7 @@ static void find_torn(btl_ib_device_list_t *include, const btl_ib_device_t *list
         btl_ib_device_entry_t *entry = &include->entry[i];
         bool any = false;
 
-        if (AF_UNSPEC != entry->family || NULL == strchr(entry->text, '+')) {
+        if (entry->family != AF_UNSPEC || strchr(entry->text, '+') == NULL) {
             continue;
         }
         for (int j = 0; j < count && !any; j++) {
@@ -475,7 +475,7 @@ static void find_torn(btl_ib_device_list_t *include, const btl_ib_device_t *list
 static void tell_unmatched(const btl_ib_device_list_t *list, const btl_ib_device_t *devices,
                            int count, const btl_ib_log_t *log)
 {
-    for (uint32_t i = 0; i < list->count && NULL != log->print; i++) {
+    for (uint32_t i = 0; i < list->count && log->print != NULL; i++) {
         bool fits = false;
 
         for (int j = 0; j < count && !fits; j++) {
@@ -505,7 +505,7 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
     keep(&selection, not_asked_for, log);
     for (int i = 0; i < selection.wanted; i++) {
         others = others || !list[i].loopback;
-        better = better || (!list[i].loopback && NULL == list[i].last_resort);
+        better = better || (!list[i].loopback && list[i].last_resort == NULL);
     }
     if (others && !named) {
         keep(&selection, loopback, log);

@@ -22,11 +22,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static uint8_t again[BTL_IB_MODEX_SIZE_MAX];
     int choice[BTL_IB_RAILS_MAX];
 
-    if (0 != btl_ib_modex_unpack(&modex, data, size)) {
+    if (btl_ib_modex_unpack(&modex, data, size) != 0) {
         return 0;
     }
     if ((int) size != btl_ib_modex_pack(&modex, again, sizeof(again))
-        || 0 != memcmp(data, again, size)) {
+        || memcmp(data, again, size) != 0) {
         abort();
     }
     btl_ib_rails_match(&modex, &modex, true, choice);

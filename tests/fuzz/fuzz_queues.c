@@ -21,14 +21,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_error(const char *spec, const btl_ib_queues_error_t *error)
 {
-    REQUIRE(NULL != error->field && '\0' != error->field[0]);
+    REQUIRE(error->field != NULL && error->field[0] != '\0');
     REQUIRE(error->queue <= BTL_IB_QUEUES_MAX + 1);
     REQUIRE(error->column >= 1 && error->column <= strlen(spec) + 1);
-    REQUIRE(NULL != memchr(error->value, '\0', sizeof error->value));
-    REQUIRE(NULL != memchr(error->expected, '\0', sizeof error->expected - 1));
-    REQUIRE('\0' != error->expected[0]);
-    for (size_t i = 0; '\0' != error->value[i]; i++) {
-        REQUIRE('?' == error->value[i] || error->value[i] == spec[error->column - 1 + i]);
+    REQUIRE(memchr(error->value, '\0', sizeof error->value) != NULL);
+    REQUIRE(memchr(error->expected, '\0', sizeof error->expected - 1) != NULL);
+    REQUIRE(error->expected[0] != '\0');
+    for (size_t i = 0; error->value[i] != '\0'; i++) {
+        REQUIRE(error->value[i] == '?' || error->value[i] == spec[error->column - 1 + i]);
     }
 }
 
@@ -41,10 +41,10 @@ static void check_round_trip(const btl_ib_queue_table_t *table)
 
     REQUIRE(needed > 0 && (size_t) needed < sizeof text);
     REQUIRE(strlen(text) == (size_t) needed);
-    REQUIRE(0 == btl_ib_queues_parse(text, &again, &error));
+    REQUIRE(btl_ib_queues_parse(text, &again, &error) == 0);
     REQUIRE(table->count == again.count);
     /* Only what is in use: a table from elsewhere may have anything behind it. */
-    REQUIRE(0 == memcmp(table->q, again.q, table->count * sizeof table->q[0]));
+    REQUIRE(memcmp(table->q, again.q, table->count * sizeof table->q[0]) == 0);
 }
 
 static void check_clamp(btl_ib_queue_table_t table, uint32_t max_datagram)
@@ -53,9 +53,9 @@ static void check_clamp(btl_ib_queue_table_t table, uint32_t max_datagram)
     uint32_t cut = btl_ib_queues_clamp(&table, max_datagram);
 
     REQUIRE(cut <= before && table.count <= before && table.count >= 1);
-    REQUIRE(0 == btl_ib_queues_check(&table));
+    REQUIRE(btl_ib_queues_check(&table) == 0);
     REQUIRE(max_datagram < BTL_IB_QUEUE_SIZE_MIN || table.q[table.count - 1].size <= max_datagram);
-    REQUIRE(0 == btl_ib_queues_clamp(&table, max_datagram));
+    REQUIRE(btl_ib_queues_clamp(&table, max_datagram) == 0);
     check_round_trip(&table);
 }
 
@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *spec = malloc(size + 1);
     int rc;
 
-    if (NULL == spec) {
+    if (spec == NULL) {
         return 0;
     }
     if (size > 0) {
@@ -75,11 +75,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     spec[size] = '\0';
     rc = btl_ib_queues_parse(spec, &table, &error);
-    REQUIRE(0 == rc || -EINVAL == rc);
-    if (0 != rc) {
+    REQUIRE(rc == 0 || -EINVAL == rc);
+    if (rc != 0) {
         check_error(spec, &error);
     } else {
-        REQUIRE(0 == btl_ib_queues_check(&table));
+        REQUIRE(btl_ib_queues_check(&table) == 0);
         check_round_trip(&table);
         for (size_t i = 0; i < sizeof datagrams / sizeof datagrams[0]; i++) {
             check_clamp(table, datagrams[i]);
@@ -91,10 +91,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0) {
         memcpy(&table, data, size < sizeof table ? size : sizeof table);
     }
-    if (0 == btl_ib_queues_check(&table)) {
+    if (btl_ib_queues_check(&table) == 0) {
         for (uint32_t i = 0; i < table.count; i++) {
             /* The one number that the grammar does not know. */
-            if (BTL_IB_QUEUE_PER_PEER == table.q[i].type) {
+            if (table.q[i].type == BTL_IB_QUEUE_PER_PEER) {
                 table.q[i].init = 0;
             }
         }

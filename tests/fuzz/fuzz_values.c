@@ -26,18 +26,18 @@ static void check_number(const char *text, const btl_ib_value_range_t *range)
     uint64_t again;
     char written[32];
 
-    if (NULL != btl_ib_value_number(text, range, &value)) {
-        REQUIRE(77 == value);
+    if (btl_ib_value_number(text, range, &value) != NULL) {
+        REQUIRE(value == 77);
         return;
     }
-    if ('-' == text[0] && 0 != value) {
+    if (text[0] == '-' && value != 0) {
         REQUIRE((int64_t) value < 0 && (int64_t) value >= range->low);
         snprintf(written, sizeof(written), "%" PRId64, (int64_t) value);
     } else {
         REQUIRE(value <= range->high && (range->low <= 0 || value >= (uint64_t) range->low));
         snprintf(written, sizeof(written), "%" PRIu64, value);
     }
-    REQUIRE(NULL == btl_ib_value_number(written, range, &again));
+    REQUIRE(btl_ib_value_number(written, range, &again) == NULL);
     REQUIRE(again == value);
 }
 
@@ -47,8 +47,8 @@ static void check_shown(const char *text)
 
     btl_ib_value_show(text, out, sizeof(out));
     REQUIRE(strlen(out) == (strlen(text) < sizeof(out) ? strlen(text) : sizeof(out) - 1));
-    for (const char *c = out; '\0' != *c; ++c) {
-        REQUIRE((unsigned char) *c >= ' ' && '\177' != *c);
+    for (const char *c = out; *c != '\0'; ++c) {
+        REQUIRE((unsigned char) *c >= ' ' && *c != '\177');
     }
 }
 
@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint32_t bits = 77;
     bool truth;
 
-    if (NULL == text) {
+    if (text == NULL) {
         return 0;
     }
     if (size > 0) {
@@ -79,10 +79,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_number(text, &ranges[i]);
     }
     (void) btl_ib_value_bool(text, &truth);
-    if (NULL == btl_ib_value_flags(text, flags, &bits)) {
-        REQUIRE(0 == (bits & ~9u));
+    if (btl_ib_value_flags(text, flags, &bits) == NULL) {
+        REQUIRE((bits & ~9u) == 0);
     } else {
-        REQUIRE(77 == bits);
+        REQUIRE(bits == 77);
     }
     check_shown(text);
     free(text);

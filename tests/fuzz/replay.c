@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static int replay(const char *path)
 {
     FILE *file = fopen(path, "rb");
-    if (NULL == file) {
+    if (file == NULL) {
         perror(path);
         return 1;
     }
@@ -24,7 +24,7 @@ static int replay(const char *path)
     size_t size = (size_t) ftell(file);
     rewind(file);
     uint8_t *data = malloc(size > 0 ? size : 1);
-    if (NULL == data || size != fread(data, 1, size, file)) {
+    if (data == NULL || size != fread(data, 1, size, file)) {
         perror(path);
         fclose(file);
         free(data);

@@ -19,7 +19,7 @@ static uint64_t base_seed;
 static size_t bytes_of(int from, uint64_t n)
 {
     uint64_t state = base_seed ^ ((uint64_t) from << 32) ^ n;
-    return 16 + (0 == n % 10 ? random_size(&state, MAX_BYTES - 16) : random_below(&state, 200));
+    return 16 + (n % 10 == 0 ? random_size(&state, MAX_BYTES - 16) : random_below(&state, 200));
 }
 
 static void storm_out(int root, uint64_t messages)

@@ -110,13 +110,13 @@ static int64_t swap_if(int target, int bits, MPI_Aint at, int64_t expected, int6
     int64_t was64 = -1;
     int32_t was32 = -1, expected32 = (int32_t) expected, wanted32 = (int32_t) wanted;
 
-    if (64 == bits) {
+    if (bits == 64) {
         MPI_Compare_and_swap(&wanted, &expected, &was64, MPI_INT64_T, target, at, win);
     } else {
         MPI_Compare_and_swap(&wanted32, &expected32, &was32, MPI_INT32_T, target, at, win);
     }
     MPI_Win_flush(target, win);
-    return 64 == bits ? was64 : was32;
+    return bits == 64 ? was64 : was32;
 }
 
 static void claim_all(worker_t *w, done_t *d, int target)
@@ -130,8 +130,8 @@ static void claim_all(worker_t *w, done_t *d, int target)
         const int64_t was32 =
             swap_if(target, 32, PLACE(claims32) + 4 * (MPI_Aint) word, 0, w->name);
 
-        d->seen64[word] = 0 == was64 ? w->name : was64;
-        d->seen32[word] = 0 == was32 ? w->name : was32;
+        d->seen64[word] = was64 == 0 ? w->name : was64;
+        d->seen32[word] = was32 == 0 ? w->name : was32;
     }
     d->claimed = 1;
 }
@@ -150,7 +150,7 @@ static void swap_tokens(worker_t *w, done_t *d, int target)
 static void count_up(done_t *d, int target)
 {
     for (int bits = 32; bits <= 64; bits += 32) {
-        const MPI_Aint at = 64 == bits ? PLACE(count64) : PLACE(count32);
+        const MPI_Aint at = bits == 64 ? PLACE(count64) : PLACE(count32);
         int64_t guess = 0, was;
 
         while ((was = swap_if(target, bits, at, guess, guess + 1)) != guess) {
@@ -254,7 +254,7 @@ static void start_mpi(int *argc, char ***argv, int threads)
 {
     int provided;
 
-    if (0 == threads) {
+    if (threads == 0) {
         begin(argc, argv, "atomics");
         return;
     }
@@ -272,7 +272,7 @@ static void make_window(const char *flavor)
 {
     const MPI_Aint bytes = (MPI_Aint) sizeof(*own);
 
-    if (0 == strcmp(flavor, "allocate")) {
+    if (strcmp(flavor, "allocate") == 0) {
         MPI_Win_allocate(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &own, &win);
     } else {
         own = get_memory(sizeof(*own));
@@ -300,11 +300,11 @@ static void prepare(worker_t *w, int number, int count, uint64_t seed)
 
 static void work_all(worker_t *workers, int threads)
 {
-    if (0 == threads) {
+    if (threads == 0) {
         work(&workers[0]);
     }
     for (int i = 0; i < threads; i++) {
-        if (0 != pthread_create(&workers[i].thread, NULL, work, &workers[i])) {
+        if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0) {
             fail("cannot start a thread");
         }
     }
@@ -340,7 +340,7 @@ int main(int argc, char **argv)
         workers[i].until = seconds > 0 ? seconds_now() + seconds : 0;
     }
     MPI_Win_lock_all(0, win);
-    if (seconds > 0 && 0 == rank) {
+    if (seconds > 0 && rank == 0) {
         printf("atomics: going\n");
         fflush(stdout);
     }
@@ -351,7 +351,7 @@ int main(int argc, char **argv)
         free(workers[i].done);
     }
     MPI_Win_free(&win);
-    if (0 != strcmp(flavor, "allocate")) {
+    if (strcmp(flavor, "allocate") != 0) {
         free(own);
     }
     finish();

@@ -84,7 +84,7 @@ static double latency(int a, int b, int iterations, int every)
             if (rank == a) {
                 MPI_Send(byte, 8, MPI_BYTE, b, PING, MPI_COMM_WORLD);
                 MPI_Recv(byte, 8, MPI_BYTE, b, PING, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-                if (every > 0 && 0 == i % every) {
+                if (every > 0 && i % every == 0) {
                     MPI_Send(byte, 8, MPI_BYTE, far_c, NOTE, MPI_COMM_WORLD);
                 }
             } else {

@@ -36,7 +36,7 @@ static void split_and_join(int round)
     MPI_Comm_rank(half, &leader);
     /* The leaders by the old ranks: everyone computes the same. */
     int leaders[2] = {-1, -1}, all[2];
-    if (0 == leader) {
+    if (leader == 0) {
         leaders[odd] = rank;
     }
     MPI_Allreduce(leaders, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
@@ -56,7 +56,7 @@ static void connect_and_leave(int round)
     MPI_Comm inter;
     int out = rank * 1000 + round, in = -1;
 
-    if (0 == rank) {
+    if (rank == 0) {
         MPI_Open_port(MPI_INFO_NULL, port);
         MPI_Send(port, MPI_MAX_PORT_NAME, MPI_CHAR, 1, 21, MPI_COMM_WORLD);
         MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter);
@@ -69,7 +69,7 @@ static void connect_and_leave(int round)
         fail("round %d: got %d through the new intercommunicator", round, in);
     }
     MPI_Comm_disconnect(&inter);
-    if (0 == rank) {
+    if (rank == 0) {
         MPI_Close_port(port);
     }
 }
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
     begin(&argc, &argv, "churn");
     need_ranks(2);
     int rounds = (int) arg(argc, argv, "rounds", 20);
-    int ports = 0 != arg(argc, argv, "ports", 1);
+    int ports = arg(argc, argv, "ports", 1) != 0;
 
     for (int round = 0; round < rounds; round++) {
         split_and_join(round);

@@ -84,7 +84,7 @@ static int measure(operation_t *op, double seconds, double *us)
     measurement_t m = measurement_begin(seconds);
     int n = 0, next = GO_ON;
 
-    while (ENOUGH != next) {
+    while (next != ENOUGH) {
         for (int i = 0; i < BATCH; i++) {
             double t = seconds_now();
             operate(op);
@@ -92,7 +92,7 @@ static int measure(operation_t *op, double seconds, double *us)
         }
         next = n + BATCH <= SAMPLES_MAX ? measurement_next(&m) : ENOUGH;
         MPI_Bcast(&next, 1, MPI_INT, 0, MPI_COMM_WORLD);
-        if (REST == next) {
+        if (next == REST) {
             measurement_rest(&m);
         }
     }
@@ -105,8 +105,8 @@ int main(int argc, char **argv)
     const char *what = arg_text(argc, argv, "what", "allreduce");
     sizes_t sizes = arg_sizes(argc, argv, "8");
     double seconds = arg(argc, argv, "seconds", 1);
-    operation_t op = {.is_alltoall = 0 == strcmp(what, "alltoall")};
-    if (!op.is_alltoall && 0 != strcmp(what, "allreduce")) {
+    operation_t op = {.is_alltoall = strcmp(what, "alltoall") == 0};
+    if (!op.is_alltoall && strcmp(what, "allreduce") != 0) {
         fail("what=%s: allreduce or alltoall", what);
     }
     double *us = get_memory(sizeof(*us) * SAMPLES_MAX);
@@ -121,7 +121,7 @@ int main(int argc, char **argv)
         int n = measure(&op, seconds, us);
         slots_next();
         check(&op);
-        if (0 == rank) {
+        if (rank == 0) {
             print_latency(op.bytes, us, n);
         }
         free(op.out);

@@ -65,7 +65,7 @@ __attribute__((unused)) static const char *arg_text(int argc, char **argv, const
 {
     size_t length = strlen(name);
     for (int i = 1; i < argc; i++) {
-        if (0 == strncmp(argv[i], name, length) && '=' == argv[i][length]) {
+        if (strncmp(argv[i], name, length) == 0 && argv[i][length] == '=') {
             return argv[i] + length + 1;
         }
     }
@@ -75,7 +75,7 @@ __attribute__((unused)) static const char *arg_text(int argc, char **argv, const
 __attribute__((unused)) static double arg(int argc, char **argv, const char *name, double otherwise)
 {
     const char *text = arg_text(argc, argv, name, NULL);
-    return NULL != text ? strtod(text, NULL) : otherwise;
+    return text != NULL ? strtod(text, NULL) : otherwise;
 }
 
 /* Random numbers that are the same everywhere for the same seed (splitmix64). */
@@ -95,7 +95,7 @@ __attribute__((unused)) static uint64_t random_below(uint64_t *state, uint64_t b
 /* Sizes as programs use them: as many of a few bytes as of many kilobytes. */
 __attribute__((unused)) static size_t random_size(uint64_t *state, size_t max)
 {
-    if (0 == random_below(state, 16)) {
+    if (random_below(state, 16) == 0) {
         return 0;
     }
     unsigned bits = 1;
@@ -129,7 +129,7 @@ __attribute__((unused)) static void pattern_check(const void *buffer, size_t byt
     for (size_t at = 0; at < bytes; at += 8) {
         uint64_t word = pattern_word(seed, at);
         size_t length = bytes - at < 8 ? bytes - at : 8;
-        if (0 != memcmp(from + at, &word, length)) {
+        if (memcmp(from + at, &word, length) != 0) {
             fail("%s: wrong data at byte %zu of %zu", what, at, bytes);
         }
     }
@@ -138,7 +138,7 @@ __attribute__((unused)) static void pattern_check(const void *buffer, size_t byt
 __attribute__((unused)) static void *get_memory(size_t bytes)
 {
     void *memory = malloc(bytes > 0 ? bytes : 1);
-    if (NULL == memory) {
+    if (memory == NULL) {
         fail("no memory for %zu bytes", bytes);
     }
     return memory;
@@ -164,7 +164,7 @@ __attribute__((unused)) static void need_ranks(int least)
 __attribute__((unused)) static void finish(void)
 {
     MPI_Barrier(MPI_COMM_WORLD);
-    if (0 == rank) {
+    if (rank == 0) {
         printf("OK %s (%d ranks, %.2f s)\n", program, size, seconds_now() - started);
         fflush(stdout);
     }

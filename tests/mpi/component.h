@@ -32,7 +32,7 @@ static btl_ib_component_t *find_component(void)
     {
         mca_btl_base_component_t *component = item->btl_module->btl_component;
 
-        if (0 == strcmp("ib", component->btl_version.mca_component_name)) {
+        if (strcmp("ib", component->btl_version.mca_component_name) == 0) {
             return (btl_ib_component_t *) component;
         }
     }

@@ -34,7 +34,7 @@ static void be_stopped_for(double seconds)
     pid_t pid;
 
     snprintf(script, sizeof(script), "sleep %.1f; kill -CONT %d", seconds, (int) getpid());
-    if (0 != posix_spawnp(&pid, "sh", NULL, NULL, arguments, environ)) {
+    if (posix_spawnp(&pid, "sh", NULL, NULL, arguments, environ) != 0) {
         fail("cannot start sh");
     }
     raise(SIGSTOP);
@@ -122,7 +122,7 @@ static void be_another(MPI_Comm others, double seconds, int small, int first)
     }
     MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
     pattern_check(back, LARGE, seed_of(rank, small), "large, returned");
-    if (0 == rank) {
+    if (rank == 0) {
         printf("compute: %d small sends took %.1f us, longest pause of the others %.1f us\n", small,
                1e6 * took, 1e6 * longest);
     }

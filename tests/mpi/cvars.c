@@ -25,7 +25,7 @@ static int find(const char *wanted)
 {
     int index;
 
-    if (MPI_SUCCESS != MPI_T_cvar_get_index(wanted, &index)) {
+    if (MPI_T_cvar_get_index(wanted, &index) != MPI_SUCCESS) {
         fail("MPI_T knows no %s", wanted);
     }
     return index;
@@ -38,8 +38,8 @@ static int items_of(MPI_T_enum type)
     int length = sizeof(name);
     int items = 0;
 
-    if (MPI_T_ENUM_NULL != type
-        && MPI_SUCCESS != MPI_T_enum_get_info(type, &items, name, &length)) {
+    if (type != MPI_T_ENUM_NULL
+        && MPI_T_enum_get_info(type, &items, name, &length) != MPI_SUCCESS) {
         fail("an enumeration without a name");
     }
     return items;
@@ -56,18 +56,17 @@ static void show(const char *wanted)
     value_t value;
     const int index = find(wanted);
 
-    if (MPI_SUCCESS
-            != MPI_T_cvar_get_info(index, name, &length, &level, &type, &items, NULL, NULL, &bind,
-                                   &scope)
-        || MPI_SUCCESS != MPI_T_cvar_handle_alloc(index, NULL, &handle, &count)
-        || (size_t) count > sizeof(value) || MPI_SUCCESS != MPI_T_cvar_read(handle, &value)) {
+    if (MPI_T_cvar_get_info(index, name, &length, &level, &type, &items, NULL, NULL, &bind, &scope)
+            != MPI_SUCCESS
+        || MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS
+        || (size_t) count > sizeof(value) || MPI_T_cvar_read(handle, &value) != MPI_SUCCESS) {
         fail("%s cannot be read", wanted);
     }
-    if (MPI_INT == type) {
+    if (type == MPI_INT) {
         printf("%s int = %d, %d items\n", name, value.number, items_of(items));
-    } else if (MPI_UNSIGNED == type) {
+    } else if (type == MPI_UNSIGNED) {
         printf("%s unsigned = %u, %d items\n", name, value.positive, items_of(items));
-    } else if (MPI_CHAR == type) {
+    } else if (type == MPI_CHAR) {
         printf("%s char = %s, %d items\n", name, value.text, items_of(items));
     } else {
         printf("%s size_t = %zu, %d items\n", name, value.large, items_of(items));

@@ -86,7 +86,7 @@ static void exchange(MPI_Datatype out, MPI_Datatype in, int count, size_t unit_b
     MPI_Irecv(got.origin, count, in, partner, 3, MPI_COMM_WORLD, &requests[0]);
     MPI_Isend(mine.origin, count, out, partner, 3, MPI_COMM_WORLD, &requests[1]);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
-    if (0 != memcmp(got.memory, expected.memory, got.bytes)) {
+    if (memcmp(got.memory, expected.memory, got.bytes) != 0) {
         fail("%s, %d elements: data or holes differ", what, count);
     }
     free(stream);

@@ -54,7 +54,7 @@ static void done(mca_btl_base_module_t *module, peer_t *endpoint, void *local, h
 
     (void) local;
     (void) handle;
-    if (module != btl || NULL == endpoint || data != &offers) {
+    if (module != btl || endpoint == NULL || data != &offers) {
         fail("a callback has other arguments than the call");
     }
     outcome->calls++;
@@ -64,19 +64,19 @@ static void done(mca_btl_base_module_t *module, peer_t *endpoint, void *local, h
 /* Wait for the callback, and a little longer for one too many. */
 static int outcome_of(int rc, outcome_t *outcome)
 {
-    if (OPAL_SUCCESS != rc) {
-        if (0 != outcome->calls) {
+    if (rc != OPAL_SUCCESS) {
+        if (outcome->calls != 0) {
             fail("a callback although the call returned %d", rc);
         }
         return rc;
     }
-    while (0 == outcome->calls) {
+    while (outcome->calls == 0) {
         opal_progress();
     }
     for (int i = 0; i < 20; i++) {
         opal_progress();
     }
-    if (1 != outcome->calls) {
+    if (outcome->calls != 1) {
         fail("%d callbacks of one operation", outcome->calls);
     }
     return outcome->status;
@@ -123,7 +123,7 @@ static void start_puts(transfer_t *list, uint64_t *state, int target)
         t->out = get_memory(t->bytes + 8);
         t->in = get_memory(t->bytes + 8);
         pattern_fill(t->out + 1, t->bytes, t->seed);
-        if (OPAL_SUCCESS != put(target, DATA, t->offset, t->out + 1, t->bytes, &t->put)) {
+        if (put(target, DATA, t->offset, t->out + 1, t->bytes, &t->put) != OPAL_SUCCESS) {
             fail("put of %zu bytes to %d refused", t->bytes, target);
         }
     }
@@ -131,16 +131,16 @@ static void start_puts(transfer_t *list, uint64_t *state, int target)
 
 static void get_back(transfer_t *t, int target)
 {
-    if (OPAL_SUCCESS != outcome_of(OPAL_SUCCESS, &t->put)) {
+    if (outcome_of(OPAL_SUCCESS, &t->put) != OPAL_SUCCESS) {
         fail("put of %zu bytes to %d: status %d", t->bytes, target, t->put.status);
     }
     memset(t->in, UNTOUCHED, t->bytes + 8);
-    if (OPAL_SUCCESS
-        != outcome_of(get(target, DATA, t->offset, t->in + 3, t->bytes, &t->get), &t->get)) {
+    if (outcome_of(get(target, DATA, t->offset, t->in + 3, t->bytes, &t->get), &t->get)
+        != OPAL_SUCCESS) {
         fail("get of %zu bytes from %d: status %d", t->bytes, target, t->get.status);
     }
     pattern_check(t->in + 3, t->bytes, t->seed, "get");
-    if (UNTOUCHED != t->in[2] || UNTOUCHED != t->in[3 + t->bytes]) {
+    if (t->in[2] != UNTOUCHED || t->in[3 + t->bytes] != UNTOUCHED) {
         fail("get of %zu bytes wrote beyond", t->bytes);
     }
 }
@@ -170,10 +170,10 @@ static void transfers(uint64_t *state, int distance)
     transfer_t list[PENDING];
 
     start_puts(list, state, target);
-    if (0 == random_below(state, 3)) {
+    if (random_below(state, 3) == 0) {
         btl->btl_flush(btl, NULL);
         for (int i = 0; i < PENDING; i++) {
-            if (1 != list[i].put.calls) {
+            if (list[i].put.calls != 1) {
                 fail("flushed, but put %d had %d callbacks", i, list[i].put.calls);
             }
         }
@@ -251,9 +251,9 @@ MODEL_INTEGER(int64_t)
                                                                                                    \
         memcpy(&was, &old_bits, sizeof(was));                                                      \
         memcpy(&operand, &bits, sizeof(operand));                                                  \
-        result = MCA_BTL_ATOMIC_ADD == op                    ? was + operand                       \
-                 : MCA_BTL_ATOMIC_MIN == op && was < operand ? was                                 \
-                 : MCA_BTL_ATOMIC_MAX == op && was > operand ? was                                 \
+        result = op == MCA_BTL_ATOMIC_ADD                    ? was + operand                       \
+                 : op == MCA_BTL_ATOMIC_MIN && was < operand ? was                                 \
+                 : op == MCA_BTL_ATOMIC_MAX && was > operand ? was                                 \
                                                              : operand;                            \
         memcpy(&bits, &result, sizeof(result));                                                    \
         return bits;                                                                               \
@@ -263,9 +263,9 @@ MODEL_FLOAT(double)
 
 static uint64_t model(int flags, mca_btl_base_atomic_op_t op, uint64_t was, uint64_t operand)
 {
-    const bool narrow = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT);
+    const bool narrow = (flags & MCA_BTL_ATOMIC_FLAG_32BIT) != 0;
 
-    if (0 != (flags & MCA_BTL_ATOMIC_FLAG_FLOAT)) {
+    if ((flags & MCA_BTL_ATOMIC_FLAG_FLOAT) != 0) {
         return narrow ? model_float(op, was, operand) : model_double(op, was, operand);
     }
     return narrow ? model_int32_t(op, was, operand) : model_int64_t(op, was, operand);
@@ -277,26 +277,26 @@ static uint64_t random_operand(uint64_t *state, int flags)
     const float f = (float) d;
     uint64_t bits = random_next(state);
 
-    if (0 == random_below(state, 4)) {
+    if (random_below(state, 4) == 0) {
         bits = 0;
-    } else if (0 != (flags & MCA_BTL_ATOMIC_FLAG_FLOAT)) {
+    } else if ((flags & MCA_BTL_ATOMIC_FLAG_FLOAT) != 0) {
         bits = 0;
-        memcpy(&bits, 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT) ? (const void *) &f : &d,
-               0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT) ? sizeof(f) : sizeof(d));
+        memcpy(&bits, (flags & MCA_BTL_ATOMIC_FLAG_32BIT) != 0 ? (const void *) &f : &d,
+               (flags & MCA_BTL_ATOMIC_FLAG_32BIT) != 0 ? sizeof(f) : sizeof(d));
     }
     return bits;
 }
 
 static bool offered(uint32_t supports, int flags, bool integers_only)
 {
-    if (0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT)) {
+    if ((flags & MCA_BTL_ATOMIC_FLAG_32BIT) != 0) {
         supports |= MCA_BTL_ATOMIC_SUPPORTS_32BIT;
     }
-    if (0 != (flags & MCA_BTL_ATOMIC_FLAG_FLOAT)) {
+    if ((flags & MCA_BTL_ATOMIC_FLAG_FLOAT) != 0) {
         supports |= MCA_BTL_ATOMIC_SUPPORTS_FLOAT;
     }
     return supports == (supports & btl->btl_atomic_flags)
-           && !(integers_only && 0 != (flags & MCA_BTL_ATOMIC_FLAG_FLOAT));
+           && !(integers_only && (flags & MCA_BTL_ATOMIC_FLAG_FLOAT) != 0);
 }
 
 /* The word that only we use at the target, by a get. */
@@ -305,7 +305,7 @@ static uint64_t word_at(int target, uint64_t offset, size_t bytes)
     outcome_t o = {0};
     uint64_t word = 0;
 
-    if (OPAL_SUCCESS != outcome_of(get(target, NUMBERS, offset, &word, bytes, &o), &o)) {
+    if (outcome_of(get(target, NUMBERS, offset, &word, bytes, &o), &o) != OPAL_SUCCESS) {
         fail("get of a word from %d: status %d", target, o.status);
     }
     return word;
@@ -313,7 +313,7 @@ static uint64_t word_at(int target, uint64_t offset, size_t bytes)
 
 static void expect_word(const char *name, int flags, uint64_t is, uint64_t should_be)
 {
-    const uint64_t mask = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT) ? UINT32_MAX : UINT64_MAX;
+    const uint64_t mask = (flags & MCA_BTL_ATOMIC_FLAG_32BIT) != 0 ? UINT32_MAX : UINT64_MAX;
 
     if ((is & mask) != (should_be & mask)) {
         fail("%s, flags %d: %llx, expected %llx", name, flags, (unsigned long long) is,
@@ -323,9 +323,9 @@ static void expect_word(const char *name, int flags, uint64_t is, uint64_t shoul
 
 static void one_atomic(uint64_t *state, int target, const code_t *code, int flags)
 {
-    const size_t bytes = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT) ? 4 : 8;
+    const size_t bytes = (flags & MCA_BTL_ATOMIC_FLAG_32BIT) != 0 ? 4 : 8;
     const uint64_t offset =
-        8 * (WORDS * (uint64_t) rank + random_below(state, WORDS)) + (4 == bytes ? 4 : 0);
+        8 * (WORDS * (uint64_t) rank + random_below(state, WORDS)) + (bytes == 4 ? 4 : 0);
     const uint64_t address = offers[target].address[NUMBERS] + offset;
     const uint64_t before = random_operand(state, flags), operand = random_operand(state, flags);
     const bool fetch = random_below(state, 2) > 0;
@@ -333,7 +333,7 @@ static void one_atomic(uint64_t *state, int target, const code_t *code, int flag
     outcome_t o = {0}, p = {0};
     int rc;
 
-    if (OPAL_SUCCESS != outcome_of(put(target, NUMBERS, offset, &preset, bytes, &p), &p)) {
+    if (outcome_of(put(target, NUMBERS, offset, &preset, bytes, &p), &p) != OPAL_SUCCESS) {
         fail("put of a word to %d: status %d", target, p.status);
     }
     rc = fetch ? btl->btl_atomic_fop(btl, peers[target], &was, address, NULL,
@@ -343,13 +343,13 @@ static void one_atomic(uint64_t *state, int target, const code_t *code, int flag
                                     code->op, operand, flags, MCA_BTL_NO_ORDER, done, &o, &offers);
     rc = outcome_of(rc, &o);
     if (!offered(code->supports, flags, code->integers_only)) {
-        if (OPAL_ERR_NOT_SUPPORTED != rc) {
+        if (rc != OPAL_ERR_NOT_SUPPORTED) {
             fail("%s, flags %d: status %d", code->name, flags, rc);
         }
         expect_word(code->name, flags, word_at(target, offset, bytes), before);
         return;
     }
-    if (OPAL_SUCCESS != rc) {
+    if (rc != OPAL_SUCCESS) {
         fail("%s, flags %d: status %d", code->name, flags, rc);
     }
     if (fetch) {
@@ -361,7 +361,7 @@ static void one_atomic(uint64_t *state, int target, const code_t *code, int flag
 
 static void one_swap(uint64_t *state, int target, int flags)
 {
-    const size_t bytes = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT) ? 4 : 8;
+    const size_t bytes = (flags & MCA_BTL_ATOMIC_FLAG_32BIT) != 0 ? 4 : 8;
     const uint64_t offset = 8 * (WORDS * (uint64_t) rank + random_below(state, WORDS));
     const uint64_t value = random_next(state), before = word_at(target, offset, bytes);
     const bool fits = random_below(state, 2) > 0;
@@ -374,13 +374,13 @@ static void one_swap(uint64_t *state, int target, int flags)
 
     rc = outcome_of(rc, &o);
     if (!offered(MCA_BTL_ATOMIC_SUPPORTS_CSWAP, flags, false)) { /* devices know no 32 bits */
-        if (OPAL_ERR_NOT_SUPPORTED != rc) {
+        if (rc != OPAL_ERR_NOT_SUPPORTED) {
             fail("compare-and-swap, flags %d: status %d", flags, rc);
         }
         expect_word("compare-and-swap", flags, word_at(target, offset, bytes), before);
         return;
     }
-    if (OPAL_SUCCESS != rc) {
+    if (rc != OPAL_SUCCESS) {
         fail("compare-and-swap, flags %d: status %d", flags, rc);
     }
     expect_word("compare-and-swap", flags, was, before);
@@ -404,7 +404,7 @@ static void expect_refused(const char *what, int target, int rc, outcome_t *o)
 {
     const int status = outcome_of(rc, o);
 
-    if (OPAL_SUCCESS == status) {
+    if (status == OPAL_SUCCESS) {
         fail("%s at %d was carried out", what, target);
     }
 }
@@ -483,14 +483,14 @@ static void limits(int target)
     outcome_t o = {0};
 
     if (SIZE_MAX > btl->btl_put_limit
-        && OPAL_ERR_NOT_AVAILABLE != put(target, DATA, 0, &byte, btl->btl_put_limit + 1, &o)) {
+        && put(target, DATA, 0, &byte, btl->btl_put_limit + 1, &o) != OPAL_ERR_NOT_AVAILABLE) {
         fail("a put above its limit was accepted");
     }
     if (SIZE_MAX > btl->btl_get_limit
-        && OPAL_ERR_NOT_AVAILABLE != get(target, DATA, 0, &byte, btl->btl_get_limit + 1, &o)) {
+        && get(target, DATA, 0, &byte, btl->btl_get_limit + 1, &o) != OPAL_ERR_NOT_AVAILABLE) {
         fail("a get above its limit was accepted");
     }
-    if (0 != o.calls) {
+    if (o.calls != 0) {
         fail("a callback of what was not begun");
     }
 }
@@ -505,13 +505,13 @@ static unsigned char *map_huge(size_t mib, int *fd)
         mmap(NULL, mib * unit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     *fd = memfd_create("direct", 0);
-    if (MAP_FAILED == all || *fd < 0 || 0 != ftruncate(*fd, 2 * (off_t) unit)) {
+    if (all == MAP_FAILED || *fd < 0 || ftruncate(*fd, 2 * (off_t) unit) != 0) {
         fail("cannot map %zu MiB", mib);
     }
     for (size_t i = 0; i < mib; i++) {
-        if (MAP_FAILED
-            == mmap(all + i * unit, unit, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, *fd,
-                    i + 1 < mib ? 0 : (off_t) unit)) {
+        if (mmap(all + i * unit, unit, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, *fd,
+                 i + 1 < mib ? 0 : (off_t) unit)
+            == MAP_FAILED) {
             fail("cannot map MiB %zu", i);
         }
     }
@@ -527,12 +527,12 @@ static void one_huge(int target, size_t mib, const offer_t *offer, unsigned char
     offers[target] = *offer;
     pattern_fill(ours, 1u << 20, 1);
     pattern_fill(ours + tail, 1u << 20, 2);
-    if (OPAL_SUCCESS != outcome_of(put(target, DATA, 3, ours, bytes, &o), &o)) {
+    if (outcome_of(put(target, DATA, 3, ours, bytes, &o), &o) != OPAL_SUCCESS) {
         fail("put of %zu MiB: status %d", mib, o.status);
     }
     memset(ours, 0, 1u << 20);
     memset(ours + tail, 0, 1u << 20);
-    if (OPAL_SUCCESS != outcome_of(get(target, DATA, 3, ours, bytes, &p), &p)) {
+    if (outcome_of(get(target, DATA, 3, ours, bytes, &p), &p) != OPAL_SUCCESS) {
         fail("get of %zu MiB: status %d", mib, p.status);
     }
     pattern_check(ours + tail, (1u << 20) - 3, 2, "the last MiB");
@@ -548,7 +548,7 @@ static void huge(size_t mib)
     int fd;
 
     mine = map_huge(mib, &fd);
-    if (1 == rank) {
+    if (rank == 1) {
         handle =
             btl->btl_register_mem(btl, MCA_BTL_ENDPOINT_ANY, mine, mib << 20,
                                   MCA_BTL_REG_FLAG_REMOTE_READ | MCA_BTL_REG_FLAG_REMOTE_WRITE);
@@ -556,11 +556,11 @@ static void huge(size_t mib)
         memcpy(offer.handle[DATA], handle, btl->btl_registration_handle_size);
     }
     MPI_Bcast(&offer, (int) sizeof(offer), MPI_BYTE, 1, MPI_COMM_WORLD);
-    if (0 == rank) {
+    if (rank == 0) {
         one_huge(1, mib, &offer, mine);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    if (1 == rank) {
+    if (rank == 1) {
         btl->btl_deregister_mem(btl, handle);
     }
     munmap(mine, mib << 20);
@@ -582,7 +582,7 @@ static void offer_memory(void)
         memset(memory[i], UNTOUCHED, bytes[i]);
         handles[i] =
             btl->btl_register_mem(btl, MCA_BTL_ENDPOINT_ANY, memory[i], bytes[i], rights[i]);
-        if (NULL == handles[i]) {
+        if (handles[i] == NULL) {
             fail("cannot register region %s", region_names[i]);
         }
         mine.address[i] = (uint64_t) (uintptr_t) memory[i];
@@ -600,13 +600,13 @@ static void take_memory_back(void)
 
     for (size_t g = 0; g < 2; g++) {
         for (size_t i = 0; i < GUARDED; i++) {
-            if (UNTOUCHED != memory[guarded[g]][i]) {
+            if (memory[guarded[g]][i] != UNTOUCHED) {
                 fail("region %s has changed at byte %zu", region_names[guarded[g]], i);
             }
         }
     }
     for (int i = 0; i < REGIONS; i++) {
-        if (GONE != i) {
+        if (i != GONE) {
             btl->btl_deregister_mem(btl, handles[i]);
         }
         free(memory[i]);

@@ -34,7 +34,7 @@ int main(int argc, char **argv)
             }
         }
     }
-    if (0 == rank % 2) {
+    if (rank % 2 == 0) {
         compute_for(seconds);
     }
     for (int n = 0; n < messages; n++) {
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "FAIL early_finalize: rank %d: MPI_Finalize took %.1f s\n", rank, took);
         return 1;
     }
-    if (0 == rank) {
+    if (rank == 0) {
         printf("OK early_finalize (%d ranks, MPI_Finalize took %.3f s)\n", size, took);
     }
     return 0;

@@ -33,13 +33,13 @@ __attribute__((unused)) static sizes_t arg_sizes(int argc, char **argv, const ch
 
     for (;;) {
         long n = strtol(at, &end, 10);
-        if (end == at || n < 1 || n > 1 << 30 || (',' != *end && '\0' != *end)
-            || SIZES_MAX == sizes.count) {
+        if (end == at || n < 1 || n > 1 << 30 || (*end != ',' && *end != '\0')
+            || sizes.count == SIZES_MAX) {
             fail("bytes=%s: up to %d numbers of 1 to %d, with commas", text, SIZES_MAX, 1 << 30);
         }
         sizes.bytes[sizes.count++] = (int) n;
         sizes.longest = n > sizes.longest ? (int) n : sizes.longest;
-        if ('\0' == *end) {
+        if (*end == '\0') {
             return sizes;
         }
         at = end + 1;

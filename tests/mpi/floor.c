@@ -41,20 +41,20 @@ static int wanted(const char *net, const char *name, struct in_addr address)
     int bits = 32;
     struct in_addr net_address;
 
-    if ('\0' == net[0] || 0 == strcmp(net, name)) {
+    if (net[0] == '\0' || strcmp(net, name) == 0) {
         return 1;
     }
     snprintf(text, sizeof(text), "%s", net);
     char *slash = strchr(text, '/');
-    if (NULL != slash) {
+    if (slash != NULL) {
         bits = atoi(slash + 1);
         *slash = '\0';
     }
-    if (1 != inet_pton(AF_INET, text, &net_address) || bits < 0 || bits > 32) {
+    if (inet_pton(AF_INET, text, &net_address) != 1 || bits < 0 || bits > 32) {
         return 0;
     }
-    uint32_t mask = 0 == bits ? 0 : UINT32_MAX << (32 - bits);
-    return 0 == ((ntohl(address.s_addr) ^ ntohl(net_address.s_addr)) & mask);
+    uint32_t mask = bits == 0 ? 0 : UINT32_MAX << (32 - bits);
+    return ((ntohl(address.s_addr) ^ ntohl(net_address.s_addr)) & mask) == 0;
 }
 
 /* Of the interfaces that are up and wanted the first, loopback only if there is no other. */
@@ -64,22 +64,22 @@ static struct sockaddr_in own_address(const char *net)
     struct sockaddr_in address, found = {.sin_family = AF_UNSPEC};
     int found_loopback = 1;
 
-    if (0 != getifaddrs(&all)) {
+    if (getifaddrs(&all) != 0) {
         fail("getifaddrs: %s", strerror(errno));
     }
-    for (one = all; NULL != one && found_loopback; one = one->ifa_next) {
-        if (NULL == one->ifa_addr || AF_INET != one->ifa_addr->sa_family
+    for (one = all; one != NULL && found_loopback; one = one->ifa_next) {
+        if (one->ifa_addr == NULL || one->ifa_addr->sa_family != AF_INET
             || !(one->ifa_flags & IFF_UP)) {
             continue;
         }
         memcpy(&address, one->ifa_addr, sizeof(address));
         if (wanted(net, one->ifa_name, address.sin_addr)) {
             found = address;
-            found_loopback = 0 != (one->ifa_flags & IFF_LOOPBACK);
+            found_loopback = (one->ifa_flags & IFF_LOOPBACK) != 0;
         }
     }
     freeifaddrs(all);
-    if (AF_UNSPEC == found.sin_family) {
+    if (found.sin_family == AF_UNSPEC) {
         fail("no interface that is up has an IPv4 address%s%s", net[0] ? " and is net=" : "", net);
     }
     found.sin_port = 0;
@@ -94,15 +94,15 @@ static int connect_them(struct carrier *carrier, const char *net)
     int mtu, on = 1, discover = IP_PMTUDISC_DO;
 
     carrier->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
-    if (carrier->fd < 0 || 0 != bind(carrier->fd, (struct sockaddr *) &own, sizeof(own))
-        || 0 != getsockname(carrier->fd, (struct sockaddr *) &own, &length)) {
+    if (carrier->fd < 0 || bind(carrier->fd, (struct sockaddr *) &own, sizeof(own)) != 0
+        || getsockname(carrier->fd, (struct sockaddr *) &own, &length) != 0) {
         fail("a socket at %s: %s", inet_ntoa(own.sin_addr), strerror(errno));
     }
     MPI_Sendrecv(&own, sizeof(own), MPI_BYTE, 1 - rank, 1, &peer, sizeof(peer), MPI_BYTE, 1 - rank,
                  1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     length = sizeof(mtu);
-    if (0 != connect(carrier->fd, (struct sockaddr *) &peer, sizeof(peer))
-        || 0 != getsockopt(carrier->fd, IPPROTO_IP, IP_MTU, &mtu, &length)) {
+    if (connect(carrier->fd, (struct sockaddr *) &peer, sizeof(peer)) != 0
+        || getsockopt(carrier->fd, IPPROTO_IP, IP_MTU, &mtu, &length) != 0) {
         fail("to %s: %s", inet_ntoa(peer.sin_addr), strerror(errno));
     }
     setsockopt(carrier->fd, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof(discover));
@@ -143,7 +143,7 @@ static void carrier_forget(flow_t *flow)
 static void segment_by(flow_t *flow, int bytes)
 {
     flow->burst = BURST_MAX / bytes < SEGMENTS_MAX ? BURST_MAX / bytes : SEGMENTS_MAX;
-    if (0 != setsockopt(flow->carrier->fd, IPPROTO_UDP, UDP_SEGMENT, &bytes, sizeof(bytes))) {
+    if (setsockopt(flow->carrier->fd, IPPROTO_UDP, UDP_SEGMENT, &bytes, sizeof(bytes)) != 0) {
         flow->burst = 1;
     }
 }
@@ -155,7 +155,7 @@ static void send_train(flow_t *flow, const struct iovec *parts, size_t count, si
 
     (void) of_each; /* the kernel cuts by segment_by() */
     while (sendmsg(flow->carrier->fd, &message, 0) < 0) {
-        if (EAGAIN != errno && ENOBUFS != errno && EINTR != errno) {
+        if (errno != EAGAIN && errno != ENOBUFS && errno != EINTR) {
             fail("sendmsg: %s", strerror(errno));
         }
     }
@@ -169,7 +169,7 @@ static size_t send_next(flow_t *flow, size_t left)
 static int receive(flow_t *flow)
 {
     ssize_t n = recv(flow->carrier->fd, flow->hot, sizeof(flow->carrier->hot), 0);
-    if (n < 0 && EAGAIN != errno && EINTR != errno && ECONNREFUSED != errno) {
+    if (n < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNREFUSED) {
         fail("recv: %s", strerror(errno));
     }
     return n < 0 ? 0 : (int) n;

@@ -43,7 +43,7 @@ typedef struct header {
     uint64_t ack;    /* end of what its sender received */
     uint64_t unused;
 } header_t;
-_Static_assert(32 == sizeof(header_t), "the floor pays for 32 bytes a segment");
+_Static_assert(sizeof(header_t) == 32, "the floor pays for 32 bytes a segment");
 
 typedef struct flow {
     struct carrier *carrier;
@@ -137,7 +137,7 @@ static void look_at_window(flow_t *flow)
 {
     if (flow->sent - flow->acked < flow->window) {
         flow->stalled = 0;
-    } else if (0 == flow->stalled) {
+    } else if (flow->stalled == 0) {
         flow->stalled = now_us();
     } else if (now_us() - flow->stalled > flow->silence) {
         flow->acked = flow->sent;
@@ -264,10 +264,10 @@ static double ping_datagram(flow_t *flow, int bytes, uint64_t number)
     send_train(flow, &part, 1, 1);
     for (;;) {
         int n = receive(flow);
-        if (n == bytes && 0 == memcmp(flow->hot, &number, named)) {
+        if (n == bytes && memcmp(flow->hot, &number, named) == 0) {
             return 0.5 * (now_us() - begun);
         }
-        if (0 == n && now_us() - begun > flow->silence) {
+        if (n == 0 && now_us() - begun > flow->silence) {
             return 0;
         }
     }
@@ -284,7 +284,7 @@ static int send_message(flow_t *flow, size_t bytes)
             take_in(flow);
             double stalled = flow->stalled;
             look_at_window(flow);
-            if (stalled > 0 && 0 == flow->stalled && flow->acked == flow->sent) {
+            if (stalled > 0 && flow->stalled == 0 && flow->acked == flow->sent) {
                 return 0;
             }
         }
@@ -330,7 +330,7 @@ static void latency(flow_t *flow, int bytes, double seconds)
     int whole = bytes <= flow->datagram;
 
     segment_by(flow, flow->datagram);
-    if (1 == rank) {
+    if (rank == 1) {
         if (whole) {
             echo_datagrams(flow, bytes);
         } else {
@@ -398,7 +398,7 @@ static int one_window(flow_t *flow, uint32_t window, int each, int bytes)
     send_train(flow, &part, 1, 1);
     send_packed(flow, window, 1, each, bytes);
     for (double begun = now_us(); now_us() - begun < flow->silence;) {
-        if (receive(flow) == 8 && 0 == memcmp(flow->hot, &window, sizeof(window))) {
+        if (receive(flow) == 8 && memcmp(flow->hot, &window, sizeof(window)) == 0) {
             return 1;
         }
     }
@@ -435,7 +435,7 @@ static void answer_windows(flow_t *flow, int bytes)
     do {
         n = receive(flow);
         unpack(flow, n, bytes);
-        if (n > 0 && RATE_WINDOW == flow->taken) {
+        if (n > 0 && flow->taken == RATE_WINDOW) {
             answer = flow->seen;
             struct iovec part = {&answer, sizeof(answer)};
             send_train(flow, &part, 1, 1);
@@ -452,14 +452,14 @@ static void rate(flow_t *flow, int bytes, double seconds)
     }
     each = each < RATE_WINDOW - 1 ? each : RATE_WINDOW - 1;
     segment_by(flow, (int) sizeof(header_t) + each * (8 + bytes));
-    if (1 == rank) {
+    if (rank == 1) {
         answer_windows(flow, bytes);
         return;
     }
     double begun = seconds_now(), now = begun, from = 0;
     long windows = 0;
     for (uint32_t i = 1; (now = seconds_now()) - begun < 1.1 * seconds; i++) {
-        if (0 == from && now - begun > 0.1 * seconds) {
+        if (from == 0 && now - begun > 0.1 * seconds) {
             from = now;
             windows = 0;
         }
@@ -478,14 +478,14 @@ static void stream(flow_t *flow, int bytes, double seconds, int both)
 {
     double begun = seconds_now(), now = begun, from = 0, mine, sum;
     uint64_t before = 0;
-    int sends = 0 == rank || both;
+    int sends = rank == 0 || both;
 
     if (bytes < flow->datagram / 2) {
         return; /* that is a question of how small messages are packed, see rate */
     }
     segment_by(flow, flow->datagram);
     while ((now = seconds_now()) - begun < 1.1 * seconds) {
-        if (0 == from && now - begun > 0.1 * seconds) {
+        if (from == 0 && now - begun > 0.1 * seconds) {
             from = now;
             before = flow->taken;
         }
@@ -497,7 +497,7 @@ static void stream(flow_t *flow, int bytes, double seconds, int both)
     }
     mine = (double) (flow->taken - before) / (now - from) / 1e9;
     MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-    if (0 == rank) {
+    if (rank == 0) {
         printf("%s bytes=%d both=%d GB/s=%.6f\n", program, bytes, both, sum);
         fflush(stdout);
     }
@@ -515,12 +515,12 @@ static void one_size(flow_t *flow, const char *what, int bytes, double seconds)
     memset(flow->in, 2, flow->span);
     carrier_use(flow);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (0 == strcmp(what, "latency")) {
+    if (strcmp(what, "latency") == 0) {
         latency(flow, bytes, seconds);
-    } else if (0 == strcmp(what, "rate")) {
+    } else if (strcmp(what, "rate") == 0) {
         rate(flow, bytes, seconds);
     } else {
-        stream(flow, bytes, seconds, 0 == strcmp(what, "both-ways"));
+        stream(flow, bytes, seconds, strcmp(what, "both-ways") == 0);
     }
     carrier_forget(flow);
     free(flow->out);
@@ -531,14 +531,14 @@ static void one_size(flow_t *flow, const char *what, int bytes, double seconds)
 static void measure(int argc, char **argv, const char *name)
 {
     begin(&argc, &argv, name);
-    if (2 != size) {
+    if (size != 2) {
         fail("needs 2 ranks");
     }
     const char *what = arg_text(argc, argv, "what", "latency");
     sizes_t sizes = arg_sizes(argc, argv, "8");
     double seconds = arg(argc, argv, "seconds", 1);
-    if (0 != strcmp(what, "latency") && 0 != strcmp(what, "rate") && 0 != strcmp(what, "streaming")
-        && 0 != strcmp(what, "both-ways")) {
+    if (strcmp(what, "latency") != 0 && strcmp(what, "rate") != 0 && strcmp(what, "streaming") != 0
+        && strcmp(what, "both-ways") != 0) {
         fail("what=%s: latency, rate, streaming or both-ways", what);
     }
     flow_t flow;

@@ -45,12 +45,12 @@ typedef struct card {
 __attribute__((noreturn)) static void fail_at(const char *call, int error)
 {
     fail("%s: %s%s", call, strerror(error),
-         ENOMEM == error ? " (ulimit -l limits the memory that a device may use)" : "");
+         error == ENOMEM ? " (ulimit -l limits the memory that a device may use)" : "");
 }
 
 static void must_be_0(const char *call, int error)
 {
-    if (0 != error) {
+    if (error != 0) {
         fail_at(call, error > 0 ? error : errno);
     }
 }
@@ -65,7 +65,7 @@ static struct ibv_mr *expose(port_t *port, void *memory, size_t bytes)
     struct ibv_mr *mr =
         ibv_reg_mr(port->pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 
-    if (NULL == mr) {
+    if (mr == NULL) {
         fail_at("ibv_reg_mr", errno);
     }
     return mr;
@@ -79,13 +79,13 @@ static unsigned gid_rank(const struct ibv_gid_entry *entry)
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
     const uint8_t *raw = entry->gid.raw;
-    unsigned is_local = 0xfe == raw[0] && 0x80 == (raw[1] & 0xc0);
+    unsigned is_local = raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80;
 
-    if (IBV_GID_TYPE_IB == entry->gid_type) {
+    if (entry->gid_type == IBV_GID_TYPE_IB) {
         return 0;
     }
-    return (IBV_GID_TYPE_ROCE_V2 == entry->gid_type ? 0u : 4u) + 2 * is_local
-           + (0 != memcmp(raw, v4, sizeof(v4)));
+    return (entry->gid_type == IBV_GID_TYPE_ROCE_V2 ? 0u : 4u) + 2 * is_local
+           + (memcmp(raw, v4, sizeof(v4)) != 0);
 }
 
 /* Returns 0 if the port has none. */
@@ -95,14 +95,14 @@ static int choose_gid(port_t *port)
     unsigned best = UINT32_MAX;
 
     for (int i = 0; i < port->attr.gid_tbl_len && i <= UINT8_MAX; i++) {
-        if (0 == ibv_query_gid_ex(port->context, port->number, (uint32_t) i, &entry, 0)
+        if (ibv_query_gid_ex(port->context, port->number, (uint32_t) i, &entry, 0) == 0
             && gid_rank(&entry) < best) {
             best = gid_rank(&entry);
             port->gid = entry.gid;
             port->gid_index = (uint8_t) i;
         }
     }
-    return UINT32_MAX != best;
+    return best != UINT32_MAX;
 }
 
 /* Is this port of an open device active, and the one that is wanted (or is any, 0)? */
@@ -110,9 +110,9 @@ static int choose_port(port_t *port, int ports, int wanted)
 {
     for (int number = 1; number <= ports; number++) {
         port->number = (uint8_t) number;
-        if ((0 == wanted || number == wanted)
-            && 0 == ibv_query_port(port->context, port->number, &port->attr)
-            && IBV_PORT_ACTIVE == port->attr.state && choose_gid(port)) {
+        if ((wanted == 0 || number == wanted)
+            && ibv_query_port(port->context, port->number, &port->attr) == 0
+            && port->attr.state == IBV_PORT_ACTIVE && choose_gid(port)) {
             return 1;
         }
     }
@@ -124,14 +124,14 @@ static int try_device(port_t *port, struct ibv_device *device, int wanted, const
     struct ibv_device_attr attr;
 
     port->context = ibv_open_device(device);
-    if (NULL == port->context) {
+    if (port->context == NULL) {
         fail_at(ibv_get_device_name(device), errno);
     }
-    if (IBV_TRANSPORT_IB == device->transport_type && 0 == ibv_query_device(port->context, &attr)
+    if (device->transport_type == IBV_TRANSPORT_IB && ibv_query_device(port->context, &attr) == 0
         && choose_port(port, attr.phys_port_cnt, wanted)) {
         return 1;
     }
-    if (named[0] && IBV_TRANSPORT_IB != device->transport_type) {
+    if (named[0] && device->transport_type != IBV_TRANSPORT_IB) {
         fail("%s is not InfiniBand or RoCE: there is no floor of it", named);
     }
     ibv_close_device(port->context);
@@ -142,13 +142,13 @@ static int try_device(port_t *port, struct ibv_device *device, int wanted, const
 static void port_open(port_t *port, const char *named)
 {
     const char *colon = strchr(named, ':');
-    size_t length = NULL != colon ? (size_t) (colon - named) : strlen(named);
-    int found = 0, there = 0, wanted = NULL != colon ? atoi(colon + 1) : 0;
+    size_t length = colon != NULL ? (size_t) (colon - named) : strlen(named);
+    int found = 0, there = 0, wanted = colon != NULL ? atoi(colon + 1) : 0;
     struct ibv_device **all = ibv_get_device_list(NULL);
 
-    for (int i = 0; NULL != all && NULL != all[i] && !found; i++) {
+    for (int i = 0; all != NULL && all[i] != NULL && !found; i++) {
         const char *name = ibv_get_device_name(all[i]);
-        if (0 == length || (length == strlen(name) && 0 == memcmp(name, named, length))) {
+        if (length == 0 || (length == strlen(name) && memcmp(name, named, length) == 0)) {
             there = 1;
             found = try_device(port, all[i], wanted, named);
         }
@@ -160,9 +160,9 @@ static void port_open(port_t *port, const char *named)
         fail("RDMA device %s: no active port with an address", named);
     }
     ibv_free_device_list(all);
-    port->is_ethernet = IBV_LINK_LAYER_ETHERNET == port->attr.link_layer;
+    port->is_ethernet = port->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     port->pd = ibv_alloc_pd(port->context);
-    if (NULL == port->pd) {
+    if (port->pd == NULL) {
         fail_at("ibv_alloc_pd", errno);
     }
 }
@@ -249,7 +249,7 @@ static struct ibv_ah *ready_ud(const port_t *port, struct ibv_qp *qp, const card
     must_be_0("ibv_modify_qp", ibv_modify_qp(qp, &rtr, IBV_QP_STATE));
     must_be_0("ibv_modify_qp", ibv_modify_qp(qp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN));
     struct ibv_ah *ah = ibv_create_ah(port->pd, &attr);
-    if (NULL == ah) {
+    if (ah == NULL) {
         fail_at("ibv_create_ah", errno);
     }
     return ah;

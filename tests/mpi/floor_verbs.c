@@ -86,7 +86,7 @@ static void post_idle(struct carrier *carrier)
 static void give_back(struct carrier *carrier, int i)
 {
     carrier->idle[carrier->idle_count++] = i;
-    if (POST_EVERY == carrier->idle_count) {
+    if (carrier->idle_count == POST_EVERY) {
         post_idle(carrier);
     }
 }
@@ -99,11 +99,11 @@ static void make_qp(struct carrier *carrier, int is_rc)
 
     carrier->send_cq = ibv_create_cq(carrier->port.context, SEND_DEPTH, NULL, NULL, 0);
     carrier->recv_cq = ibv_create_cq(carrier->port.context, RING, NULL, NULL, 0);
-    if (NULL == carrier->send_cq || NULL == carrier->recv_cq) {
+    if (carrier->send_cq == NULL || carrier->recv_cq == NULL) {
         fail_at("ibv_create_cq", errno);
     }
     /* Devices differ in how much they send inline: less until one agrees. */
-    for (uint32_t bytes = 256; NULL == carrier->qp; bytes /= 2) {
+    for (uint32_t bytes = 256; carrier->qp == NULL; bytes /= 2) {
         init = (struct ibv_qp_init_attr){
             .send_cq = carrier->send_cq,
             .recv_cq = carrier->recv_cq,
@@ -115,7 +115,7 @@ static void make_qp(struct carrier *carrier, int is_rc)
             .qp_type = is_rc ? IBV_QPT_RC : IBV_QPT_UD,
         };
         carrier->qp = ibv_create_qp(carrier->port.pd, &init);
-        if (NULL == carrier->qp && 0 == bytes) {
+        if (carrier->qp == NULL && bytes == 0) {
             fail_at("ibv_create_qp", errno);
         }
     }
@@ -158,10 +158,10 @@ static uint64_t least(int a, int b)
 static void carrier_open(flow_t *flow, int argc, char **argv)
 {
     const char *wire = arg_text(argc, argv, "wire", "ud");
-    int is_rc = 0 == strcmp(wire, "rc"), mtu;
+    int is_rc = strcmp(wire, "rc") == 0, mtu;
     struct carrier *carrier = get_memory(sizeof(*carrier));
 
-    if (!is_rc && 0 != strcmp(wire, "ud")) {
+    if (!is_rc && strcmp(wire, "ud") != 0) {
         fail("wire=%s: ud or rc", wire);
     }
     memset(carrier, 0, sizeof(*carrier));
@@ -190,7 +190,7 @@ static void carrier_close(flow_t *flow)
     must_be_0("ibv_destroy_qp", ibv_destroy_qp(carrier->qp));
     ibv_destroy_cq(carrier->send_cq);
     ibv_destroy_cq(carrier->recv_cq);
-    if (NULL != carrier->ah) {
+    if (carrier->ah != NULL) {
         ibv_destroy_ah(carrier->ah);
     }
     ibv_dereg_mr(carrier->slots_mr);
@@ -208,7 +208,7 @@ static void look_at_sends(struct carrier *carrier)
     struct ibv_wc wc;
     int n = ibv_poll_cq(carrier->send_cq, 1, &wc);
 
-    if (n < 0 || (n > 0 && IBV_WC_SUCCESS != wc.status)) {
+    if (n < 0 || (n > 0 && wc.status != IBV_WC_SUCCESS)) {
         fail("a send: %s", n < 0 ? "ibv_poll_cq" : ibv_wc_status_str(wc.status));
     }
     if (n > 0) {
@@ -228,10 +228,10 @@ static void post(struct carrier *carrier, struct ibv_send_wr *wrs, int count, in
         struct ibv_send_wr *wr = &wrs[i];
         wr->wr_id = ++carrier->posted;
         wr->next = i + 1 < count ? wr + 1 : NULL;
-        if (0 == wr->wr_id % SIGNAL_EVERY || (signal_last && i + 1 == count)) {
+        if (wr->wr_id % SIGNAL_EVERY == 0 || (signal_last && i + 1 == count)) {
             wr->send_flags |= IBV_SEND_SIGNALED;
         }
-        if (NULL != carrier->ah) {
+        if (carrier->ah != NULL) {
             wr->wr.ud.ah = carrier->ah;
             wr->wr.ud.remote_qpn = carrier->peer.qpn;
             wr->wr.ud.remote_qkey = QKEY;
@@ -320,7 +320,7 @@ static size_t write_next(flow_t *flow, size_t left)
     struct carrier *carrier = flow->carrier;
     size_t at = flow->sent % flow->span, length = left < PIECE ? left : PIECE;
 
-    if (0 == left || flow->sent - flow->acked >= flow->window) {
+    if (left == 0 || flow->sent - flow->acked >= flow->window) {
         return 0;
     }
     length = flow->span - at < length ? flow->span - at : length;
@@ -340,7 +340,7 @@ static size_t write_next(flow_t *flow, size_t left)
 
 static size_t send_next(flow_t *flow, size_t left)
 {
-    return NULL == flow->carrier->ah ? write_next(flow, left) : send_segments(flow, left);
+    return flow->carrier->ah == NULL ? write_next(flow, left) : send_segments(flow, left);
 }
 
 /* ---- receiving ---- */
@@ -355,17 +355,17 @@ static int receive(flow_t *flow)
         if (carrier->came < 0) {
             fail("ibv_poll_cq");
         }
-        if (0 == carrier->came) {
+        if (carrier->came == 0) {
             return 0;
         }
     }
     const struct ibv_wc *wc = &carrier->wc[carrier->looked_at++];
-    if (IBV_WC_SUCCESS != wc->status) {
+    if (wc->status != IBV_WC_SUCCESS) {
         fail("a receive: %s", ibv_wc_status_str(wc->status));
     }
     /* What is read before the next look stays: the device fills other buffers first. */
     give_back(carrier, (int) wc->wr_id);
-    if (IBV_WC_RECV_RDMA_WITH_IMM == wc->opcode) {
+    if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
         flow->placed = wc->byte_len;
         flow->placed_of = ntohl(wc->imm_data);
         return 0;

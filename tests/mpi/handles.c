@@ -62,10 +62,10 @@ static void done(mca_btl_base_module_t *module, peer_t *endpoint, void *local, h
 
 static int ended(int rc)
 {
-    if (OPAL_SUCCESS != rc) {
+    if (rc != OPAL_SUCCESS) {
         return rc;
     }
-    while (0 == calls) {
+    while (calls == 0) {
         opal_progress();
     }
     calls = 0;
@@ -114,7 +114,7 @@ static void served(int target, int region, size_t at, size_t bytes)
     pattern_fill(out, bytes, at * 31 + (uint64_t) region);
     rc |= put(target, handle, at, out, bytes);
     rc |= get(target, handle, at, in, bytes);
-    if (OPAL_SUCCESS != rc || 0 != memcmp(in, out, bytes)) {
+    if (rc != OPAL_SUCCESS || memcmp(in, out, bytes) != 0) {
         fail("%zu bytes at %zu of rank %d by the handle of region %d: status %d", bytes, at, target,
              region, rc);
     }
@@ -123,7 +123,7 @@ static void served(int target, int region, size_t at, size_t bytes)
     rc |= swap(target, handle, at, &now, 77);
     rc |= get(target, handle, at, in, 8);
     memcpy(&was, in, 8);
-    if (OPAL_SUCCESS != rc || 77 != was) {
+    if (rc != OPAL_SUCCESS || was != 77) {
         fail("atomics at %zu of rank %d by the handle of region %d: status %d", at, target, region,
              rc);
     }
@@ -138,12 +138,12 @@ static void refused(int target, int region, size_t at, size_t bytes)
     uint64_t was = 0;
 
     memset(buffer, 0, bytes);
-    if (OPAL_SUCCESS == put(target, handle, at, buffer, bytes)
-        || OPAL_SUCCESS == get(target, handle, at, buffer, bytes)) {
+    if (put(target, handle, at, buffer, bytes) == OPAL_SUCCESS
+        || get(target, handle, at, buffer, bytes) == OPAL_SUCCESS) {
         fail("%zu bytes at %zu of rank %d by the handle of region %d were not refused", bytes, at,
              target, region);
     }
-    if (8 == bytes && OPAL_SUCCESS == add(target, handle, at, &was)) {
+    if (bytes == 8 && add(target, handle, at, &was) == OPAL_SUCCESS) {
         fail("an atomic at %zu of rank %d by the handle of region %d was not refused", at, target,
              region);
     }
@@ -200,12 +200,12 @@ static void torn(int target, size_t bytes)
 
     memcpy(handle, offers[target].handle[HIGH], HANDLE);
     memcpy(handle, offers[target].handle[LOW], bytes);
-    if (OPAL_SUCCESS != get(target, handle_of(target, HIGH), 3 * PAGE + 8, right, 16)
-        || 0 != pthread_create(&thread, NULL, repair, &whole)) {
+    if (get(target, handle_of(target, HIGH), 3 * PAGE + 8, right, 16) != OPAL_SUCCESS
+        || pthread_create(&thread, NULL, repair, &whole) != 0) {
         fail("cannot begin with a torn handle");
     }
-    if (OPAL_SUCCESS != get(target, (handle_t *) (void *) handle, 3 * PAGE + 8, in, 16)
-        || 0 != memcmp(in, right, 16)) {
+    if (get(target, (handle_t *) (void *) handle, 3 * PAGE + 8, in, 16) != OPAL_SUCCESS
+        || memcmp(in, right, 16) != 0) {
         fail("by a handle that had %zu bytes of another one for 20 ms rank %d is not reached",
              bytes, target);
     }
@@ -226,7 +226,7 @@ static void never_whole(int target)
     const int rc = get(target, (handle_t *) (void *) handle, 3 * PAGE, in, 16);
     const int rc_add = add(target, (handle_t *) (void *) handle, 3 * PAGE, &was);
     begun = seconds_now() - begun;
-    if (OPAL_ERR_BAD_PARAM != rc || OPAL_ERR_BAD_PARAM != rc_add || begun < 1.5 || begun > 20) {
+    if (rc != OPAL_ERR_BAD_PARAM || rc_add != OPAL_ERR_BAD_PARAM || begun < 1.5 || begun > 20) {
         fail("by a damaged handle: status %d and %d after %.1f s", rc, rc_add, begun);
     }
 }
@@ -237,16 +237,16 @@ static void offer_memory(void)
 {
     offer_t mine = {0};
 
-    if (0 != posix_memalign((void **) &memory, PAGE, PAGES * PAGE)) {
+    if (posix_memalign((void **) &memory, PAGE, PAGES * PAGE) != 0) {
         fail("no memory");
     }
     memset(memory, 0, PAGES * PAGE);
     mine.address = (uint64_t) (uintptr_t) memory;
     for (int i = 0; i < REGIONS; i++) {
-        handles[i] = btl->btl_register_mem(btl, ONE_PEER == i ? peers[rank] : MCA_BTL_ENDPOINT_ANY,
+        handles[i] = btl->btl_register_mem(btl, i == ONE_PEER ? peers[rank] : MCA_BTL_ENDPOINT_ANY,
                                            memory + parts[i].at * PAGE, parts[i].pages * PAGE,
                                            parts[i].flags);
-        if (NULL == handles[i]) {
+        if (handles[i] == NULL) {
             fail("cannot register region %d", i);
         }
         memcpy(mine.handle[i], handles[i], btl->btl_registration_handle_size);
@@ -260,7 +260,7 @@ static void offer_memory(void)
 static void take_memory_back(void)
 {
     for (int i = 0; i < REGIONS; i++) {
-        if (GONE != i) {
+        if (i != GONE) {
             btl->btl_deregister_mem(btl, handles[i]);
         }
     }

@@ -110,12 +110,12 @@ static int take(const incast_t *in, const slot_t *slot, MPI_Status *status)
     int count;
 
     MPI_Get_count(status, MPI_BYTE, &count);
-    if (0 == count) {
+    if (count == 0) {
         s->ended++;
         return 0;
     }
     if (count != in->bytes
-        || 0 != memcmp(slot->buffer, s->pattern + start_of(slot->number), (size_t) in->bytes)) {
+        || memcmp(slot->buffer, s->pattern + start_of(slot->number), (size_t) in->bytes) != 0) {
         fail("message %ld of rank %d (%d bytes) is wrong", slot->number, s->rank, count);
     }
     s->messages++;
@@ -150,7 +150,7 @@ static double receive(const incast_t *in, source_t *sources, int n, slot_t *slot
 
     for (;;) {
         MPI_Waitsome(total, requests, &count, indices, statuses);
-        if (MPI_UNDEFINED == count) {
+        if (count == MPI_UNDEFINED) {
             break;
         }
         for (int i = 0; i < count; i++) {
@@ -162,10 +162,10 @@ static double receive(const incast_t *in, source_t *sources, int n, slot_t *slot
             compute_for(1e-6 * in->slow_us);
         }
         const double now = seconds_now();
-        if (0 == from && now > begun + in->warmup) {
+        if (from == 0 && now > begun + in->warmup) {
             note_counts(sources, n);
             from = now;
-        } else if (0 == until && 0 != from && now > from + in->seconds) {
+        } else if (until == 0 && from != 0 && now > from + in->seconds) {
             note_counts(sources, n);
             until = now;
             tell_to_stop(sources, n);
@@ -185,7 +185,7 @@ static void receive_all(const incast_t *in, const int *ranks, int n, double *rat
 
     for (int i = 0; i < n * in->window; i++) {
         source_t *s = &sources[i / in->window];
-        if (0 == i % in->window) {
+        if (i % in->window == 0) {
             *s = (source_t){.rank = ranks[i / in->window]};
             s->pattern = pattern_of(in, s->rank);
         }
@@ -217,7 +217,7 @@ static int target_of(const incast_t *in, int of)
     if (!in->pairs) {
         return of > 0 ? 0 : -1;
     }
-    return 0 == of % 2 && of + 1 < size ? of + 1 : -1;
+    return of % 2 == 0 && of + 1 < size ? of + 1 : -1;
 }
 
 /* `rates` has those of all ranks, 0 of those that do not send. */
@@ -229,7 +229,7 @@ static void report(const incast_t *in, const double *rates)
     for (int r = 0; r < size; r++) {
         if (target_of(in, r) >= 0) {
             sum += rates[r];
-            least = 0 == n || rates[r] < least ? rates[r] : least;
+            least = n == 0 || rates[r] < least ? rates[r] : least;
             most = rates[r] > most ? rates[r] : most;
             n++;
         }
@@ -269,7 +269,7 @@ static void one_size(const incast_t *in)
         }
     }
     MPI_Reduce(own, rates, size, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-    if (0 == rank) {
+    if (rank == 0) {
         report(in, rates);
     }
     free(mine);
@@ -285,7 +285,7 @@ int main(int argc, char **argv)
     incast_t in = {
         .window = (int) arg(argc, argv, "window", 4),
         .slow_us = (int) arg(argc, argv, "slow", 0),
-        .pairs = 0 != arg(argc, argv, "pairs", 0),
+        .pairs = arg(argc, argv, "pairs", 0) != 0,
         .seconds = arg(argc, argv, "seconds", 3),
         .warmup = arg(argc, argv, "warmup", 0.5),
     };

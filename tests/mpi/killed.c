@@ -82,13 +82,13 @@ int main(int argc, char **argv)
     char token[100] = {0};
 
     MPI_Barrier(MPI_COMM_WORLD);
-    if (0 == rank) {
+    if (rank == 0) {
         fprintf(stderr, "killed: going\n");
     }
     if (rank == victim) {
-        die_after(after, 0 != arg(argc, argv, "closes", 0), (int) arg(argc, argv, "memory", 0));
+        die_after(after, arg(argc, argv, "closes", 0) != 0, (int) arg(argc, argv, "memory", 0));
     }
-    if (0 != arg(argc, argv, "waiting", 0)) {
+    if (arg(argc, argv, "waiting", 0) != 0) {
         send_to(victim, after / 2);
         MPI_Recv(token, sizeof(token), MPI_BYTE, victim, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }

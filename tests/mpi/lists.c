@@ -46,7 +46,7 @@ static uint64_t value_of(uint64_t pointer)
 
 static void attach(void *from, size_t bytes)
 {
-    if (MPI_SUCCESS != MPI_Win_attach(win, from, (MPI_Aint) bytes)) {
+    if (MPI_Win_attach(win, from, (MPI_Aint) bytes) != MPI_SUCCESS) {
         fail("cannot attach %zu bytes at %p", bytes, from);
     }
 }
@@ -92,7 +92,7 @@ static uint64_t walk(uint64_t pointer, uint64_t most)
 {
     uint64_t count = 0;
 
-    for (; 0 != pointer && count < most; count++) {
+    for (; pointer != 0 && count < most; count++) {
         pointer = get_element(pointer).next;
     }
     seen += count;
@@ -202,7 +202,7 @@ int main(int argc, char **argv)
     if (pages > REGIONS_MAX) {
         fail("%zu pages would be more regions than the %d that osc/rdma keeps", pages, REGIONS_MAX);
     }
-    if (0 != posix_memalign((void **) &memory, page, pages * page)) {
+    if (posix_memalign((void **) &memory, page, pages * page) != 0) {
         fail("no memory for %zu pages", pages);
     }
     for (int round = 0; round < rounds; round++) {
@@ -210,7 +210,7 @@ int main(int argc, char **argv)
     }
     uint64_t all = 0;
     MPI_Reduce(&seen, &all, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
-    if (0 == rank) {
+    if (rank == 0) {
         printf("lists: %d windows, %zu elements of each rank, walks passed %llu\n", rounds, count,
                (unsigned long long) all);
     }

@@ -51,7 +51,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
     const int status = (int) syscall(SYS_clock_gettime, clock, now);
     long long ns = atomic_load(&stopped_at);
 
-    if (0 == status && 0 != ns && CLOCK_MONOTONIC == clock) {
+    if (status == 0 && ns != 0 && clock == CLOCK_MONOTONIC) {
         ns += 1000 * (1 + atomic_fetch_add(&asked, 1));
         now->tv_sec = (time_t) (ns / 1000000000);
         now->tv_nsec = (long) (ns % 1000000000);
@@ -77,11 +77,11 @@ static void share_memory(void)
     int unit;
     void *memory;
 
-    MPI_Win_allocate_shared(0 == rank ? sizeof(*shared) : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD,
+    MPI_Win_allocate_shared(rank == 0 ? sizeof(*shared) : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD,
                             &memory, &memory_window);
     MPI_Win_shared_query(memory_window, 0, &bytes, &unit, &memory);
     shared = memory;
-    if (0 == rank) {
+    if (rank == 0) {
         atomic_store(&shared->step, 0);
         atomic_store(&shared->sent, 0);
         atomic_store(&shared->over, 0);
@@ -140,7 +140,7 @@ static void exchange(work_t *w)
     static char bytes[WINDOW_MAX][8];
 
     wait_for_step(w->step + rank);
-    if (0 == rank) {
+    if (rank == 0) {
         send_all(bytes, w->window);
         step_done();
         wait_for_step(w->step + 2);
@@ -159,7 +159,7 @@ static void stream_one(work_t *w)
     MPI_Request request;
     int done = 0, n = ++w->count;
 
-    if (0 == rank) {
+    if (rank == 0) {
         MPI_Isend(w->buffer, w->bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &request);
     } else {
         MPI_Irecv(w->buffer, w->bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &request);
@@ -169,7 +169,7 @@ static void stream_one(work_t *w)
         for (int i = 0; i < CALLS; i++) {
             MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         }
-        if (0 == rank && done) {
+        if (rank == 0 && done) {
             atomic_store(&shared->sent, n);
         } else if (done && n == atomic_load(&shared->sent)) {
             atomic_store(&shared->over, n);
@@ -215,7 +215,7 @@ static void count_verbs(int on)
 
     /* As POSIX wants it: a function pointer out of a data pointer. */
     *(void **) &count = dlsym(RTLD_DEFAULT, "btl_ib_verbs_count");
-    if (NULL != count) {
+    if (count != NULL) {
         count(on);
     }
 }
@@ -226,13 +226,13 @@ int main(int argc, char **argv)
     const int iterations = (int) arg(argc, argv, "iterations", 100);
     const char *what = arg_text(argc, argv, "what", "pingpong");
     work_t w = {
-        .idle = 0 == strcmp(what, "idle"),
-        .stream = 0 == strcmp(what, "stream"),
-        .window = 0 == strcmp(what, "rate") ? (int) arg(argc, argv, "window", 64) : 1,
+        .idle = strcmp(what, "idle") == 0,
+        .stream = strcmp(what, "stream") == 0,
+        .window = strcmp(what, "rate") == 0 ? (int) arg(argc, argv, "window", 64) : 1,
         .bytes = (int) arg(argc, argv, "bytes", 1 << 20),
     };
     pause_us = (useconds_t) arg(argc, argv, "pause", 0);
-    if (2 != size || w.window < 1 || w.window > WINDOW_MAX || w.bytes < 1) {
+    if (size != 2 || w.window < 1 || w.window > WINDOW_MAX || w.bytes < 1) {
         fail("2 ranks, a window of 1 to %d, and bytes", WINDOW_MAX);
     }
     w.buffer = get_memory((size_t) w.bytes);

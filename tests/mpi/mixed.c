@@ -75,7 +75,7 @@ static void bulk_next(bulk_t *b, int index, MPI_Status *status)
         return;
     }
     MPI_Get_count(status, MPI_BYTE, &count);
-    if (0 == count) {
+    if (count == 0) {
         b->ended++;
         return;
     }
@@ -93,10 +93,10 @@ static int bulk_look(bulk_t *b, int wait)
 
     (wait ? MPI_Waitsome : MPI_Testsome)(2 * b->depth, b->requests, &count, b->indices,
                                          b->statuses);
-    for (int i = 0; MPI_UNDEFINED != count && i < count; i++) {
+    for (int i = 0; count != MPI_UNDEFINED && i < count; i++) {
         bulk_next(b, b->indices[i], &b->statuses[i]);
     }
-    return MPI_UNDEFINED != count;
+    return count != MPI_UNDEFINED;
 }
 
 /* Lets all come to an end: an empty message for each receive that the other one has posted. */
@@ -151,7 +151,7 @@ static void bulk_free(bulk_t *b)
 /* A message and its answer. The first byte says whether it is the last, which rank 0 decides. */
 static int ping(unsigned char *buffer, int bytes, int last, long number)
 {
-    if (0 == rank) {
+    if (rank == 0) {
         pattern_fill(buffer + 1, (size_t) bytes - 1, (uint64_t) number);
         buffer[0] = (unsigned char) last;
         MPI_Send(buffer, bytes, MPI_BYTE, 1, TAG_SMALL, MPI_COMM_WORLD);
@@ -161,7 +161,7 @@ static int ping(unsigned char *buffer, int bytes, int last, long number)
         MPI_Send(buffer, bytes, MPI_BYTE, 0, TAG_SMALL, MPI_COMM_WORLD);
     }
     pattern_check(buffer + 1, (size_t) bytes - 1, (uint64_t) number, "small message");
-    return 0 != buffer[0];
+    return buffer[0] != 0;
 }
 
 /* For so many seconds. Returns how many; one-way microseconds of each are in `us` of rank 0. */
@@ -176,7 +176,7 @@ static long ping_for(double seconds, int bytes, bulk_t *bulk, double *us)
         const double t = seconds_now();
         last = ping(buffer, bytes, t > begun + seconds || n + 1 == SAMPLES_MAX, n);
         us[n++] = 0.5e6 * (seconds_now() - t);
-        if (NULL != bulk) {
+        if (bulk != NULL) {
             bulk_look(bulk, 0);
         }
     }
@@ -201,17 +201,17 @@ static void one_size(int bytes, double seconds, bulk_t *bulk, double *us)
 
     ping_for(0.1, bytes, NULL, us);
     const figures_t idle = figures_of(us, ping_for(seconds, bytes, NULL, us));
-    if (NULL != own) {
+    if (own != NULL) {
         bulk_begin(own);
     }
     const double begun = seconds_now();
     const long n = ping_for(seconds, bytes, own, us);
-    if (NULL != own) {
+    if (own != NULL) {
         bulk_end(own);
     }
     const double took = seconds_now() - begun;
     const figures_t beside = figures_of(us, n);
-    if (0 == rank) {
+    if (rank == 0) {
         printf("mixed bytes=%d bulk=%d to=%d idle_p50=%.2f idle_p99=%.2f p50=%.2f p99=%.2f "
                "max=%.2f us, samples=%ld p99/idle_p50=%.1f p99/idle_p99=%.1f bulk GB/s=%.3f\n",
                bytes, bulk->bytes, bulk->other, idle.p50, idle.p99, beside.p50, beside.p99,
@@ -226,13 +226,13 @@ int main(int argc, char **argv)
     begin(&argc, &argv, "mixed");
     need_ranks(2);
     const sizes_t sizes = arg_sizes(argc, argv, "8");
-    const int both = 0 != arg(argc, argv, "both", 0), to = (int) arg(argc, argv, "to", 1);
+    const int both = arg(argc, argv, "both", 0) != 0, to = (int) arg(argc, argv, "to", 1);
     const double seconds = arg(argc, argv, "seconds", 2);
     bulk_t bulk = {.bytes = (int) arg(argc, argv, "bulk", 4194304),
                    .depth = (int) arg(argc, argv, "depth", 2),
-                   .other = 0 == rank ? to : 0,
-                   .sends = 0 == rank || (both && 1 == rank),
-                   .receives = to == rank || (both && 0 == rank)};
+                   .other = rank == 0 ? to : 0,
+                   .sends = rank == 0 || (both && rank == 1),
+                   .receives = to == rank || (both && rank == 0)};
     double *us = get_memory(sizeof(*us) * SAMPLES_MAX);
 
     if (bulk.bytes < 1 || bulk.depth < 1) {

@@ -34,7 +34,7 @@ static void find_module(void)
 
     OPAL_LIST_FOREACH(item, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
     {
-        if (0 == strcmp("ib", item->btl_module->btl_component->btl_version.mca_component_name)) {
+        if (strcmp("ib", item->btl_module->btl_component->btl_version.mca_component_name) == 0) {
             btl = item->btl_module;
             return;
         }
@@ -55,7 +55,7 @@ static void find_peers(void)
         procs[r] = rank == r ? opal_proc_local_get() : opal_proc_for_name(names[r]);
         peers[r] = NULL;
         btl->btl_add_procs(btl, 1, &procs[r], &peers[r], NULL);
-        if (NULL == peers[r]) {
+        if (peers[r] == NULL) {
             fail("ib does not reach rank %d", r);
         }
     }

@@ -35,8 +35,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "no_netlink: a command is needed\n");
         return 2;
     }
-    if (0 != prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        || 0 != prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+        || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
         perror("no_netlink: prctl");
         return 125;
     }

@@ -133,7 +133,7 @@ static op_t *new_op(plan_t *plan, kind_t kind, int origin, int target)
     if (plan->count == plan->room) {
         plan->room = 2 * plan->room + 64;
         plan->ops = realloc(plan->ops, plan->room * sizeof(*plan->ops));
-        if (NULL == plan->ops) {
+        if (plan->ops == NULL) {
             fail("no memory for a plan");
         }
     }
@@ -153,7 +153,7 @@ static void draw_layouts(uint64_t *state, size_t bytes, op_t *op)
     const int gap = (int) random_below(state, 40);
 
     op->theirs = (layout_t){1, (int) bytes, (int) bytes};
-    if (0 == random_below(state, 3) && bytes > (size_t) (length + gap)) {
+    if (random_below(state, 3) == 0 && bytes > (size_t) (length + gap)) {
         op->theirs = (layout_t){(int) (bytes / (size_t) (length + gap)), length, length + gap};
     }
     op->ours = op->theirs;
@@ -192,7 +192,7 @@ static void draw_adds(plan_t *plan, int target, array_t *array)
 
             op->array = array;
             op->offset = array->offset + array->bytes * (size_t) first;
-            op->count = 0 == random_below(&plan->state, 4)
+            op->count = random_below(&plan->state, 4) == 0
                             ? NUMBERS - first
                             : (int) random_below(&plan->state, (uint64_t) (NUMBERS - first)) % 20;
         }
@@ -223,17 +223,17 @@ static void make_numbers(const op_t *op, void *to)
     uint64_t state = op->seed;
 
     for (int i = 0; i < op->count; i++) {
-        const uint64_t word = 0 == random_below(&state, 4) ? 0 : random_next(&state);
+        const uint64_t word = random_below(&state, 4) == 0 ? 0 : random_next(&state);
         const double d = (double) (word % 17) - 8;
         const float f[2] = {(float) d, (float) (word >> 8 & 7)};
         const int16_t s = (int16_t) d;
         unsigned char *at = (unsigned char *) to + op->array->bytes * (size_t) i;
 
-        if (MPI_DOUBLE == op->array->type) {
+        if (op->array->type == MPI_DOUBLE) {
             memcpy(at, &d, sizeof(d));
-        } else if (MPI_FLOAT == op->array->type || MPI_C_FLOAT_COMPLEX == op->array->type) {
+        } else if (op->array->type == MPI_FLOAT || op->array->type == MPI_C_FLOAT_COMPLEX) {
             memcpy(at, f, op->array->bytes);
-        } else if (MPI_INT16_T == op->array->type) {
+        } else if (op->array->type == MPI_INT16_T) {
             memcpy(at, &s, sizeof(s));
         } else {
             memcpy(at, &word, op->array->bytes);
@@ -268,9 +268,9 @@ static void model_add(const op_t *op)
 static void apply_plan(const plan_t *plan)
 {
     for (size_t i = 0; i < plan->count; i++) {
-        if (PUT == plan->ops[i].kind) {
+        if (plan->ops[i].kind == PUT) {
             model_put(&plan->ops[i]);
-        } else if (ADD == plan->ops[i].kind) {
+        } else if (plan->ops[i].kind == ADD) {
             model_add(&plan->ops[i]);
         }
     }
@@ -282,14 +282,14 @@ static void fill_buffer(op_t *op)
 {
     const size_t bytes = layout_bytes(&op->ours);
 
-    if (ADD == op->kind) {
+    if (op->kind == ADD) {
         op->buffer = get_memory(op->array->bytes * (size_t) op->count);
         make_numbers(op, op->buffer);
         return;
     }
     op->buffer = get_memory(layout_extent(&op->ours));
     memset(op->buffer, HOLE, layout_extent(&op->ours));
-    if (PUT == op->kind) {
+    if (op->kind == PUT) {
         unsigned char *stream = get_memory(bytes);
 
         pattern_fill(stream, bytes, op->seed);
@@ -307,10 +307,10 @@ static void start(op_t *op, MPI_Request *request)
     const int to = op->target;
 
     fill_buffer(op);
-    if (ADD == op->kind) {
+    if (op->kind == ADD) {
         const array_t *a = op->array;
 
-        if (NULL != request) {
+        if (request != NULL) {
             MPI_Raccumulate(op->buffer, op->count, a->type, to, at, op->count, a->type, a->op, win,
                             request);
         } else {
@@ -319,11 +319,11 @@ static void start(op_t *op, MPI_Request *request)
         return;
     }
     MPI_Datatype ours = layout_type(&op->ours), theirs = layout_type(&op->theirs);
-    if (NULL != request && PUT == op->kind) {
+    if (request != NULL && op->kind == PUT) {
         MPI_Rput(op->buffer, 1, ours, to, at, 1, theirs, win, request);
-    } else if (NULL != request) {
+    } else if (request != NULL) {
         MPI_Rget(op->buffer, 1, ours, to, at, 1, theirs, win, request);
-    } else if (PUT == op->kind) {
+    } else if (op->kind == PUT) {
         MPI_Put(op->buffer, 1, ours, to, at, 1, theirs, win);
     } else {
         MPI_Get(op->buffer, 1, ours, to, at, 1, theirs, win);
@@ -495,9 +495,9 @@ static void check_window(const char *sync)
         const array_t *a = &arrays[i];
 
         for (size_t n = 0; n < NUMBERS; n++) {
-            if (0
-                != memcmp(window + a->offset + n * a->bytes, model + a->offset + n * a->bytes,
-                          a->bytes)) {
+            if (memcmp(window + a->offset + n * a->bytes, model + a->offset + n * a->bytes,
+                       a->bytes)
+                != 0) {
                 char op[MPI_MAX_OBJECT_NAME] = "";
 
                 for (int o = 0; o < a->op_count; o++) {
@@ -520,7 +520,7 @@ static void one_round(plan_t *plan, size_t epoch)
     epochs[epoch](plan);
     for (size_t i = 0; i < plan->count; i++) {
         if (plan->ops[i].origin == rank) {
-            if (GET == plan->ops[i].kind) {
+            if (plan->ops[i].kind == GET) {
                 check_got(&plan->ops[i], sync);
             }
             free(plan->ops[i].buffer);
@@ -538,14 +538,14 @@ static void make_window(const char *flavor)
     const MPI_Aint bytes = (MPI_Aint) window_bytes + rank * 64; /* not the same everywhere */
     MPI_Aint base = 0;
 
-    if (0 == strcmp(flavor, "allocate")) {
+    if (strcmp(flavor, "allocate") == 0) {
         MPI_Win_allocate(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window, &win);
     } else {
         window = get_memory((size_t) bytes);
     }
-    if (0 == strcmp(flavor, "create")) {
+    if (strcmp(flavor, "create") == 0) {
         MPI_Win_create(window, bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
-    } else if (0 == strcmp(flavor, "dynamic")) {
+    } else if (strcmp(flavor, "dynamic") == 0) {
         MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
         MPI_Win_attach(win, window, bytes);
         MPI_Get_address(window, &base);
@@ -563,11 +563,11 @@ static void make_window(const char *flavor)
 
 static void drop_window(const char *flavor)
 {
-    if (0 == strcmp(flavor, "dynamic")) {
+    if (strcmp(flavor, "dynamic") == 0) {
         MPI_Win_detach(win, window);
     }
     MPI_Win_free(&win);
-    if (0 != strcmp(flavor, "allocate")) {
+    if (strcmp(flavor, "allocate") != 0) {
         free(window);
     }
     for (int r = 0; r < size; r++) {
@@ -591,7 +591,7 @@ int main(int argc, char **argv)
     for (int round = 0; round < rounds; round++) {
         const size_t epoch = (size_t) round % EPOCHS;
 
-        if ('\0' == sync[0] || 0 == strcmp(sync, epoch_names[epoch])) {
+        if (sync[0] == '\0' || strcmp(sync, epoch_names[epoch]) == 0) {
             one_round(&plan, epoch);
         }
     }

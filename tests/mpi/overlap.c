@@ -33,7 +33,7 @@ static void must_precede(double theirs, double back, double away, const char *wh
     if (theirs >= back) {
         fail("%s ended %.3f s after this rank had come back", what, theirs - back);
     }
-    if (1 == rank) {
+    if (rank == 1) {
         printf("overlap: %s took %.1f ms of the %.0f ms that the other was away\n", what,
                1e3 * (theirs - back + away), 1e3 * away);
     }
@@ -60,7 +60,7 @@ static void exchange(int round, size_t bytes, double seconds, int sleeps)
 {
     const int other = rank ^ 1;
     const int away = rank % 2;
-    const int receives = away == (0 == round % 2);
+    const int receives = away == (round % 2 == 0);
     unsigned char *buffer = get_memory(bytes);
     const uint64_t seed = (uint64_t) (rank | 1) << 8 | (uint64_t) round;
     MPI_Request request;
@@ -142,7 +142,7 @@ static void exchange_both_ways(unsigned char *out, unsigned char *in, size_t byt
     MPI_Request requests[2];
 
     for (int i = 0; i < MEASURED; i++) {
-        if (0 == i % 8) {
+        if (i % 8 == 0) {
             MPI_Barrier(MPI_COMM_WORLD);
         }
         const double begun = seconds_now();
@@ -173,7 +173,7 @@ static void measure(int sleeps)
         double alone = took.all[MEASURED / 2];
         MPI_Bcast(&alone, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD); /* all are away for as long */
         exchange_both_ways(out, in, bytes, alone, sleeps, &took);
-        if (0 == rank) {
+        if (rank == 0) {
             const double all = took.all[MEASURED / 2], away = took.away[MEASURED / 2];
             printf("overlap: %9zu B: alone %9.1f us, away %9.1f, both %9.1f: %3.0f %% hidden\n",
                    bytes, 1e6 * alone, 1e6 * away, 1e6 * all, 100 * (alone + away - all) / alone);
@@ -193,15 +193,15 @@ int main(int argc, char **argv)
     const double seconds = arg(argc, argv, "seconds", 1);
     const size_t bytes = (size_t) arg(argc, argv, "bytes", 4 << 20);
     const int rounds = (int) arg(argc, argv, "rounds", 2);
-    const int sleeps = 0 != arg(argc, argv, "sleep", 0);
+    const int sleeps = arg(argc, argv, "sleep", 0) != 0;
 
-    if (0 != arg(argc, argv, "measure", 0)) {
+    if (arg(argc, argv, "measure", 0) != 0) {
         measure(sleeps);
     } else {
         for (int i = 0; i < rounds; i++) {
             exchange(i, bytes, seconds, sleeps);
         }
-        if (0 != arg(argc, argv, "window", 0)) {
+        if (arg(argc, argv, "window", 0) != 0) {
             accumulate(seconds, sleeps);
         }
     }

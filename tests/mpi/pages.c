@@ -45,7 +45,7 @@ static void *map(size_t bytes, int flags)
 {
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | flags, -1, 0);
 
-    return MAP_FAILED == base ? NULL : base;
+    return base == MAP_FAILED ? NULL : base;
 }
 
 static unsigned char *rounded(unsigned char *base, size_t to)
@@ -60,7 +60,7 @@ static unsigned char *at_the_edge(size_t bytes)
     const size_t whole = (bytes + page - 1) / page * page;
     unsigned char *base = map(whole + page, MAP_PRIVATE);
 
-    if (NULL == base || 0 != mprotect(base + whole, page, PROT_NONE)) {
+    if (base == NULL || mprotect(base + whole, page, PROT_NONE) != 0) {
         fail("no memory");
     }
     return base + whole - bytes;
@@ -70,7 +70,7 @@ static unsigned char *transparently_huge(size_t bytes)
 {
     unsigned char *base = map(bytes + 2 * HUGE, MAP_PRIVATE);
 
-    if (NULL == base) {
+    if (base == NULL) {
         fail("no memory");
     }
     base = rounded(base, HUGE);
@@ -83,7 +83,7 @@ static unsigned char *huge(size_t bytes)
 {
     unsigned char *base = map((bytes / HUGE + 1) * HUGE, MAP_PRIVATE | MAP_HUGETLB);
 
-    return NULL == base ? NULL : base + 5;
+    return base == NULL ? NULL : base + 5;
 }
 
 /* ---- children ---- */
@@ -92,7 +92,7 @@ static void await(pid_t child, const char *what)
 {
     int status;
 
-    if (child != waitpid(child, &status, 0) || !WIFEXITED(status) || 0 != WEXITSTATUS(status)) {
+    if (child != waitpid(child, &status, 0) || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         fail("a child that %s: status %#x", what, (unsigned) status);
     }
 }
@@ -105,7 +105,7 @@ static void be_a_child(const memory_t *memory, size_t bytes, uint64_t seed)
 
     for (size_t at = 0; at < bytes; at += 8) {
         const uint64_t word = pattern_word(seed, at);
-        if (0 != memcmp(out + at, &word, bytes - at < 8 ? bytes - at : 8)) {
+        if (memcmp(out + at, &word, bytes - at < 8 ? bytes - at : 8) != 0) {
             _exit(1);
         }
     }
@@ -122,7 +122,7 @@ static pid_t make_child(const memory_t *memory, size_t bytes, uint64_t seed)
 {
     const pid_t child = fork();
 
-    if (0 == child) {
+    if (child == 0) {
         be_a_child(memory, bytes, seed);
     }
     return child;
@@ -132,7 +132,7 @@ static pid_t run_true(void)
 {
     const pid_t child = fork();
 
-    if (0 == child) {
+    if (child == 0) {
         execlp("true", "true", (char *) NULL);
         _exit(127);
     }
@@ -151,7 +151,7 @@ static void have_children(const memory_t *memory, size_t bytes, uint64_t seed)
     for (int i = 0; i <= PARTS; ++i) {
         memset(memory->base + (size_t) i * (LONGEST + BESIDE), BEFORE, BESIDE);
     }
-    if (0 != system("true")) {
+    if (system("true") != 0) {
         fail("system() fails");
     }
     await(one, "uses the same memory");
@@ -163,7 +163,7 @@ static void check_beside(const memory_t *memory)
     for (int i = 0; i <= PARTS; ++i) {
         const unsigned char *beside = memory->base + (size_t) i * (LONGEST + BESIDE);
         for (int at = 0; at < BESIDE; ++at) {
-            if (BEFORE != beside[at]) {
+            if (beside[at] != BEFORE) {
                 fail("%s: byte %d beside part %d was changed", memory->name, at, i);
             }
         }
@@ -237,10 +237,10 @@ static void try(const memory_t *memory, int rounds)
 /* All ranks have them, or nobody uses them. */
 static bool all_have(const unsigned char *memory)
 {
-    int have = NULL != memory;
+    int have = memory != NULL;
 
     MPI_Allreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    return 0 != have;
+    return have != 0;
 }
 
 int main(int argc, char **argv)
@@ -250,7 +250,7 @@ int main(int argc, char **argv)
     begin(&argc, &argv, "pages");
     need_ranks(2);
     const int rounds = (int) arg(argc, argv, "rounds", 6);
-    const bool must = 0 != arg(argc, argv, "huge", 0);
+    const bool must = arg(argc, argv, "huge", 0) != 0;
     memory_t kinds[] = {
         {.name = "heap", .base = (unsigned char *) get_memory(bytes + 3) + 3},
         {.name = "edge", .base = at_the_edge(bytes)},
@@ -264,7 +264,7 @@ int main(int argc, char **argv)
             try(&kinds[i], rounds);
         } else if (must) {
             fail("no %s pages", kinds[i].name);
-        } else if (0 == rank) {
+        } else if (rank == 0) {
             printf("pages: no %s ones, they are not tried\n", kinds[i].name);
         }
     }

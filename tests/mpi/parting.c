@@ -74,7 +74,7 @@ static void put(int target)
     rc = btl->btl_put(btl, peers[target], memory, offers[target].address, NULL,
                       (handle_t *) (void *) offers[target].handle, sizeof(memory), 0,
                       MCA_BTL_NO_ORDER, done, &outcomes[target], NULL);
-    if (OPAL_SUCCESS != rc) {
+    if (rc != OPAL_SUCCESS) {
         fail("put to %d: %d", target, rc);
     }
 }
@@ -91,7 +91,7 @@ static void must_be(const char *what, int target, int calls, int status)
 
 static void signal_to(int target, int number)
 {
-    if (0 != kill(offers[target].pid, number)) {
+    if (kill(offers[target].pid, number) != 0) {
         fail("cannot send signal %d to rank %d", number, target);
     }
 }
@@ -105,10 +105,10 @@ static void stop(int target)
 
     signal_to(target, SIGSTOP);
     snprintf(path, sizeof(path), "/proc/%d/stat", (int) offers[target].pid);
-    while ('T' != state) {
+    while (state != 'T') {
         FILE *file = fopen(path, "r");
 
-        if (NULL == file || 1 != fscanf(file, "%*d (%*[^)]) %c", &state)
+        if (file == NULL || fscanf(file, "%*d (%*[^)]) %c", &state) != 1
             || seconds_now() - begun > PATIENCE) {
             fail("rank %d does not stop", target);
         }
@@ -126,7 +126,7 @@ static void delete_peer(int target)
 
 static bool is_deleted(const char *when)
 {
-    return 0 == strcmp(deleted, when);
+    return strcmp(deleted, when) == 0;
 }
 
 /* Whoever still reads the endpoint finds nonsense in it. */
@@ -229,12 +229,12 @@ static void close_ports(void)
         int type = 0;
         socklen_t length = sizeof(type);
 
-        if (fd != fresh && 0 == getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length)
-            && SOCK_DGRAM == type && dup2(fresh, fd) == fd) {
+        if (fd != fresh && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0
+            && type == SOCK_DGRAM && dup2(fresh, fd) == fd) {
             closed++;
         }
     }
-    if (0 == closed) {
+    if (closed == 0) {
         fail("there is no UDP socket");
     }
 }
@@ -243,7 +243,7 @@ static void exchange_offers(void)
 {
     handle =
         btl->btl_register_mem(btl, NULL, memory, sizeof(memory), MCA_BTL_REG_FLAG_REMOTE_WRITE);
-    if (NULL == handle) {
+    if (handle == NULL) {
         fail("no registration");
     }
     offers[rank].address = (uintptr_t) memory;
@@ -258,7 +258,7 @@ int main(int argc, char **argv)
     int ones[RANKS] = {0}, others[RANKS];
 
     begin(&argc, &argv, "parting");
-    if (RANKS != size) {
+    if (size != RANKS) {
         fail("needs %d ranks", RANKS);
     }
     deleted = arg_text(argc, argv, "delete", "never");
@@ -269,10 +269,10 @@ int main(int argc, char **argv)
     find_peers();
     exchange_offers();
 
-    if (OURS == rank) {
+    if (rank == OURS) {
         flush();
         take_leave();
-    } else if (DIES == rank) {
+    } else if (rank == DIES) {
         MPI_Recv(NULL, 0, MPI_BYTE, OURS, TURN, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         close_ports();
         MPI_Send(NULL, 0, MPI_BYTE, OURS, TURN, MPI_COMM_WORLD);
@@ -281,7 +281,7 @@ int main(int argc, char **argv)
 
     btl->btl_register_error(btl, NULL);
     for (int r = 0; r < size; r++) {
-        if (NULL != peers[r]) {
+        if (peers[r] != NULL) {
             delete_peer(r);
         }
     }

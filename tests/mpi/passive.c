@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     double begun = seconds_now();
     if (rank == target) {
-        be_the_target(seconds, 0 != arg(argc, argv, "sleep", 0));
+        be_the_target(seconds, arg(argc, argv, "sleep", 0) != 0);
     } else {
         for (int i = 0; i < rounds; i++) {
             work_on(win, target, buffer, bytes, (uint64_t) rank << 20 | (uint64_t) i);

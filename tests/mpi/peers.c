@@ -22,7 +22,7 @@ static void answer(unsigned char *buffer, int bytes, int count)
             MPI_Recv(buffer, bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         }
         MPI_Send(buffer, bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD);
-    } while (0 == buffer[0]);
+    } while (buffer[0] == 0);
 }
 
 /* One-way microseconds of each ping-pong. Returns how many there were. */
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 {
     begin(&argc, &argv, "peers");
     const sizes_t sizes = arg_sizes(argc, argv, "8");
-    const int by_turns = 0 == strcmp(arg_text(argc, argv, "what", "turns"), "turns");
+    const int by_turns = strcmp(arg_text(argc, argv, "what", "turns"), "turns") == 0;
     const int window = (int) arg(argc, argv, "window", 64);
     const double limit = arg(argc, argv, "seconds", 1);
     if (size < 2 || window < 1) {

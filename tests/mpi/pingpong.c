@@ -20,7 +20,7 @@ static int measure(unsigned char *buffer, int bytes, int iterations, double limi
     int n = 0;
 
     for (; n < iterations; n++) {
-        if (0 == rank) {
+        if (rank == 0) {
             buffer[0] = (unsigned char) measurement_next(&m);
             double t = seconds_now();
             MPI_Send(buffer, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
@@ -30,10 +30,10 @@ static int measure(unsigned char *buffer, int bytes, int iterations, double limi
             MPI_Recv(buffer, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             MPI_Send(buffer, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
         }
-        if (ENOUGH == buffer[0]) {
+        if (buffer[0] == ENOUGH) {
             return n + 1;
         }
-        if (REST == buffer[0]) {
+        if (buffer[0] == REST) {
             measurement_rest(&m);
         }
     }
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
         slots_next();
         measure(buffer, sizes.bytes[i], warmup, limit / 4, us);
         int n = measure(buffer, sizes.bytes[i], iterations, limit, us);
-        if (0 == rank) {
+        if (rank == 0) {
             print_latency(sizes.bytes[i], us, n);
         }
     }

@@ -89,7 +89,7 @@ static int by_its_own(const btl_ib_rail_t *rail)
 /* Its port is down for long: rank 0 has told so, and nobody uses the rail. */
 static bool given_up(const btl_ib_rail_t *rail)
 {
-    return rail->health.reported == (0 == rank) && 0 == by_its_own(rail);
+    return rail->health.reported == (rank == 0) && by_its_own(rail) == 0;
 }
 
 static bool in_use(const btl_ib_rail_t *rail)
@@ -121,7 +121,7 @@ static bool in_use_anew(const btl_ib_rail_t *rail)
     uint32_t generation = rail->moves.generation;
 
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
-        if (0 != rank && conn->rail == rail && conn->route.via == rail) {
+        if (rank != 0 && conn->rail == rail && conn->route.via == rail) {
             generation = conn->route.generation;
         }
     }
@@ -134,7 +134,7 @@ static void lose_device(btl_ib_rail_t *rail)
     static btl_ib_transport_ops_t ops;
 
     ++losses;
-    if (0 == rank) {
+    if (rank == 0) {
         ops = *rail->transport->ops;
         ops.poll = poll_failed;
         rail->transport->ops = &ops; /* of this transport only */
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
     ops.poll = port_poll;
     ops.send = port_send;
     rail->transport->ops = &ops;
-    down = 0 == rank;
+    down = rank == 0;
     exchange_until(given_up, rail, "with the port down");
     down = false;
     exchange_until(in_use, rail, "with the port up again");

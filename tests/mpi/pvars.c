@@ -32,7 +32,7 @@ static MPI_T_pvar_session session;
 
 static bool begins(const char *name, const char *prefix)
 {
-    return 0 == strncmp(name, prefix, strlen(prefix));
+    return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
 static bool is_peer(const variable_t *v)
@@ -55,18 +55,18 @@ static void note(int index)
     MPI_Datatype type;
     MPI_T_enum items;
 
-    if (MPI_SUCCESS
-            != MPI_T_pvar_get_info(index, v->name, &name_length, &level, &class, &type, &items,
-                                   text, &text_length, &bind, &readonly, &continuous, &atomic)
+    if (MPI_T_pvar_get_info(index, v->name, &name_length, &level, &class, &type, &items, text,
+                            &text_length, &bind, &readonly, &continuous, &atomic)
+            != MPI_SUCCESS
         || !begins(v->name, "btl_ib_")) {
         return;
     }
-    if (MPI_UNSIGNED_LONG_LONG != type || MPI_T_BIND_NO_OBJECT != bind || !readonly || !continuous
+    if (type != MPI_UNSIGNED_LONG_LONG || bind != MPI_T_BIND_NO_OBJECT || !readonly || !continuous
         || text_length < 8) {
         fail("%s is not what btl_ib_pvars.h says", v->name);
     }
     for (int i = 0; i < variable_count; i++) {
-        if (0 == strcmp(variables[i].name, v->name)) {
+        if (strcmp(variables[i].name, v->name) == 0) {
             fail("%s is there twice", v->name);
         }
     }
@@ -82,8 +82,8 @@ static void bind_all(bool peers)
     for (int i = 0; i < variable_count; i++) {
         variable_t *v = &variables[i];
         if (is_peer(v) == peers
-            && (MPI_SUCCESS
-                    != MPI_T_pvar_handle_alloc(session, v->index, NULL, &v->handle, &v->values)
+            && (MPI_T_pvar_handle_alloc(session, v->index, NULL, &v->handle, &v->values)
+                    != MPI_SUCCESS
                 || v->values > VALUES_MAX || (peers && size != v->values))) {
             fail("%s cannot be bound, or has %d values", v->name, v->values);
         }
@@ -96,7 +96,7 @@ static const variable_t *named(const char *prefix, const char *name)
 
     snprintf(full, sizeof(full), "%s%s", prefix, name);
     for (int i = 0; i < variable_count; i++) {
-        if (0 == strcmp(variables[i].name, full)) {
+        if (strcmp(variables[i].name, full) == 0) {
             return &variables[i];
         }
     }
@@ -107,7 +107,7 @@ static value_t read_sum(const variable_t *v)
 {
     value_t values[VALUES_MAX], sum = 0;
 
-    if (MPI_SUCCESS != MPI_T_pvar_read(session, v->handle, values)) {
+    if (MPI_T_pvar_read(session, v->handle, values) != MPI_SUCCESS) {
         fail("%s cannot be read", v->name);
     }
     for (int i = 0; i < v->values; i++) {
@@ -128,11 +128,11 @@ static void compare(const variable_t *of_process)
     do {
         before = read_sum(of_process);
         for (int i = 0; i < 3; i++) {
-            sum[i] = NULL != others[i] ? read_sum(others[i]) : before;
+            sum[i] = others[i] != NULL ? read_sum(others[i]) : before;
         }
         after = read_sum(of_process);
     } while (before != after);
-    if (sum[0] != before || sum[1] > before || (before > 1000 && 0 == sum[1])) {
+    if (sum[0] != before || sum[1] > before || (before > 1000 && sum[1] == 0)) {
         fail("%s is %llu, of all devices %llu, of all peers %llu", name, before, sum[0], sum[1]);
     }
     if (sum[2] != before && (begins(name, "sent_") || sum[2] > before)) {
@@ -155,12 +155,12 @@ static bool exchange(char *out, char *in, int bytes, bool last)
         MPI_Isend(out, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD, &requests[WINDOW + i]);
     }
     MPI_Waitall(2 * WINDOW, requests, MPI_STATUSES_IGNORE);
-    if (0 == rank) {
+    if (rank == 0) {
         MPI_Send(&decision, 1, MPI_INT, other, 2, MPI_COMM_WORLD);
     } else {
         MPI_Recv(&decision, 1, MPI_INT, other, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
-    return 0 != decision;
+    return decision != 0;
 }
 
 static void watch(const variable_t *v, int bytes, double seconds)
@@ -196,7 +196,7 @@ static void show_all(void)
             printf("pvars: rank %d: %s = %llu\n", rank, variables[i].name, read_sum(&variables[i]));
         }
     }
-    if (0 == read_sum(named("btl_ib_peer_", "srtt"))) {
+    if (read_sum(named("btl_ib_peer_", "srtt")) == 0) {
         fail("no round trip was measured");
     }
 }
@@ -215,7 +215,7 @@ int main(int argc, char **argv)
     begin(&argc, &argv, "pvars");
     bind_all(true);
     const variable_t *watched = named("", arg_text(argc, argv, "watch", "btl_ib_retransmits"));
-    if (2 != size || NULL == watched) {
+    if (size != 2 || watched == NULL) {
         fail("there is no such variable, among %d, or there are not two ranks", variable_count);
     }
     watch(watched, (int) arg(argc, argv, "bytes", 1000), arg(argc, argv, "seconds", 2));

@@ -71,7 +71,7 @@ static void one_round(uint64_t *state, int messages, size_t max)
         for (int i = 0; i < messages; i++) {
             message_t *m = &list[i];
             int receive = m->to == rank;
-            int wanted = 1 == pass ? m->from == rank : receive && (m->tag < 3) == (0 == pass);
+            int wanted = pass == 1 ? m->from == rank : receive && (m->tag < 3) == (pass == 0);
             if (wanted) {
                 pending[count] = m;
                 post(m, receive, &requests[count++]);

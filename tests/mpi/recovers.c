@@ -27,7 +27,7 @@ static bool is_failure(int rc)
     int class;
 
     MPI_Error_class(rc, &class);
-    return MPIX_ERR_PROC_FAILED == class;
+    return class == MPIX_ERR_PROC_FAILED;
 }
 
 /* Until that fails: who is dead is not known at once. */
@@ -38,8 +38,8 @@ static void send_until_failure(int victim)
     const struct timespec pause = {0, 1000000};
     int rc;
 
-    while (MPI_SUCCESS
-           == (rc = MPI_Send(data, sizeof(data), MPI_BYTE, victim, 1, MPI_COMM_WORLD))) {
+    while ((rc = MPI_Send(data, sizeof(data), MPI_BYTE, victim, 1, MPI_COMM_WORLD))
+           == MPI_SUCCESS) {
         if (seconds_now() > end) {
             fail("rank %d is dead, and sends to it go well for %.0f s", victim, PATIENCE);
         }
@@ -56,7 +56,7 @@ static void receive_failure(int victim)
     const int rc =
         MPI_Recv(data, sizeof(data), MPI_BYTE, victim, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 
-    if (MPI_SUCCESS == rc || !is_failure(rc)) {
+    if (rc == MPI_SUCCESS || !is_failure(rc)) {
         fail("a message of rank %d, which is dead: error %d", victim, rc);
     }
 }
@@ -75,7 +75,7 @@ static void go_on(MPI_Comm left, int rounds)
         fail("%d of %d ranks are left", count, size);
     }
     for (int i = 0; i < rounds; i++) {
-        const int bytes = 0 == i % 10 ? LONG_BYTES : 8 * i;
+        const int bytes = i % 10 == 0 ? LONG_BYTES : 8 * i;
         const int from = (own + count - 1) % count;
         int sum = 0;
 
@@ -106,17 +106,17 @@ int main(int argc, char **argv)
     if (rank == victim) {
         raise(SIGKILL);
     }
-    if (0 == rank % 2) {
+    if (rank % 2 == 0) {
         send_until_failure(victim);
     }
     receive_failure(victim);
     MPIX_Comm_failure_ack(MPI_COMM_WORLD);
-    if (MPI_SUCCESS != MPIX_Comm_shrink(MPI_COMM_WORLD, &left)) {
+    if (MPIX_Comm_shrink(MPI_COMM_WORLD, &left) != MPI_SUCCESS) {
         fail("no communicator of those that are left");
     }
     go_on(left, rounds);
     MPI_Barrier(left);
-    if (0 == rank) {
+    if (rank == 0) {
         printf("OK recovers (%d of %d ranks are left)\n", size - 1, size);
         fflush(stdout);
     }

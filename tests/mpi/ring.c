@@ -14,14 +14,14 @@ static void one_lap(unsigned char *buffer, size_t bytes, uint64_t seed)
     int right = (rank + 1) % size;
     uint64_t sum;
 
-    if (0 == rank) {
+    if (rank == 0) {
         pattern_fill(buffer, bytes, seed);
         memset(buffer, 0, 8);
         MPI_Send(buffer, (int) bytes, MPI_BYTE, right, 1, MPI_COMM_WORLD);
     }
     MPI_Recv(buffer, (int) bytes, MPI_BYTE, left, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     memcpy(&sum, buffer, 8);
-    if (0 != rank) {
+    if (rank != 0) {
         sum += (uint64_t) rank;
         memcpy(buffer, &sum, 8);
         MPI_Send(buffer, (int) bytes, MPI_BYTE, right, 1, MPI_COMM_WORLD);

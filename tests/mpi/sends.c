@@ -79,7 +79,7 @@ static void take(const mca_btl_base_segment_t *segments, size_t count)
     }
     pattern_check(assembled + sizeof(head), head.bytes, (uint64_t) head.from << 32 | head.number,
                   "message");
-    if (0 != seen[head.from][head.number]++) {
+    if (seen[head.from][head.number]++ != 0) {
         fail("message %u of rank %u came twice", head.number, head.from);
     }
     came[head.from]++;
@@ -117,7 +117,7 @@ static void fill(unsigned char *to, const head_t *head)
 /* Nobody has the memory any more: whoever still reads it sends something wrong. */
 static void spoil(const item_t *item)
 {
-    if (NULL != item->data) {
+    if (item->data != NULL) {
         memset(item->data, 0x5a, item->bytes);
     }
 }
@@ -189,10 +189,10 @@ static mca_btl_base_descriptor_t *prepare(const item_t *item)
     prepare_convertor(&convertor, item);
     des = btl->btl_prepare_src(btl, peers[item->to], &convertor, MCA_BTL_NO_ORDER, sizeof(head_t),
                                &bytes, item->flags);
-    if (NULL != des && bytes != item->bytes) {
+    if (des != NULL && bytes != item->bytes) {
         fail("%zu bytes prepared instead of %zu", bytes, item->bytes);
     }
-    if (NULL != des && item->on_device && des->des_segment_count > 1) {
+    if (des != NULL && item->on_device && des->des_segment_count > 1) {
         fail("%zu bytes of a device are to be sent from where they are", bytes);
     }
     check_copied(item);
@@ -211,8 +211,8 @@ static unsigned char *body_of(const mca_btl_base_descriptor_t *des)
 /* The descriptor may be gone when this returns. */
 static void send_item(item_t *item, mca_btl_base_descriptor_t *des)
 {
-    const bool quiet = 0 != (item->flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP)
-                       && 0 == (item->flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+    const bool quiet = (item->flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) != 0
+                       && (item->flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) == 0;
     const head_t head = next_head(item);
     int rc;
 
@@ -222,10 +222,10 @@ static void send_item(item_t *item, mca_btl_base_descriptor_t *des)
     des->des_cbdata = item;
     item->due++;
     rc = btl->btl_send(btl, peers[item->to], des, TAG);
-    if (1 == rc && quiet) {
+    if (rc == 1 && quiet) {
         item->due--;
         finished(item);
-    } else if (OPAL_SUCCESS != rc) {
+    } else if (rc != OPAL_SUCCESS) {
         fail("send of %zu bytes to %d, flags %x: %d", item->bytes, item->to, item->flags, rc);
     }
 }
@@ -250,7 +250,7 @@ static void linger(const mca_btl_base_descriptor_t *des, const item_t *item)
     if (other == des || des->des_cbdata != item) {
         fail("the descriptor of a callback was given to somebody else, flags %x", item->flags);
     }
-    if (NULL != other) {
+    if (other != NULL) {
         btl->btl_free(btl, other);
     }
 }
@@ -266,13 +266,13 @@ static void callback(mca_btl_base_module_t *module, peer_t *endpoint,
         fail("callbacks send within each other, flags %x", item->flags);
     }
     linger(des, item);
-    if (module != btl || endpoint != peers[item->to] || OPAL_SUCCESS != status) {
+    if (module != btl || endpoint != peers[item->to] || status != OPAL_SUCCESS) {
         fail("callback of a send to %d: status %d, or of another one", item->to, status);
     }
     if (++item->calls > item->due) {
         fail("a callback too many of a send to %d, flags %x", item->to, item->flags);
     }
-    if (0 != (item->flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP)) {
+    if ((item->flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) != 0) {
         finished(item);
     } else if (item->again > 0) {
         item->again--;
@@ -299,8 +299,8 @@ static void send_immediately(item_t *item)
     prepare_convertor(&convertor, item);
     rc = btl->btl_sendi(btl, peers[item->to], &convertor, &head, sizeof(head), item->bytes,
                         MCA_BTL_NO_ORDER, item->flags, TAG, wants ? &des : NULL);
-    if (OPAL_SUCCESS != rc) {
-        if (OPAL_ERR_RESOURCE_BUSY != rc || 0 != convertor.bConverted) {
+    if (rc != OPAL_SUCCESS) {
+        if (rc != OPAL_ERR_RESOURCE_BUSY || convertor.bConverted != 0) {
             fail("sendi of %zu bytes to %d: %d, %zu bytes consumed", item->bytes, item->to, rc,
                  convertor.bConverted);
         }
@@ -308,7 +308,7 @@ static void send_immediately(item_t *item)
     } else {
         check_copied(item);
     }
-    if (NULL != des) {
+    if (des != NULL) {
         btl->btl_free(btl, des);
     }
     OBJ_DESTRUCT(&convertor);
@@ -326,9 +326,9 @@ static void draw(item_t *item)
     }
     item->to = (int) random_below(&state, (uint64_t) size);
     item->again = (int) random_below(&state, AGAIN_MAX + 1);
-    item->bytes = random_size(&state, SENDI == item->source ? 4096 : bytes_max);
-    item->data = ALLOC == item->source ? NULL : get_memory(item->bytes);
-    item->on_device = NULL != item->data && 0 == random_below(&state, 4);
+    item->bytes = random_size(&state, item->source == SENDI ? 4096 : bytes_max);
+    item->data = item->source == ALLOC ? NULL : get_memory(item->bytes);
+    item->on_device = item->data != NULL && random_below(&state, 4) == 0;
 }
 
 static void begin_one(item_t *item)
@@ -337,14 +337,14 @@ static void begin_one(item_t *item)
 
     draw(item);
     pending++;
-    if (SENDI == item->source) {
+    if (item->source == SENDI) {
         send_immediately(item);
         return;
     }
-    des = ALLOC == item->source ? btl->btl_alloc(btl, peers[item->to], MCA_BTL_NO_ORDER,
+    des = item->source == ALLOC ? btl->btl_alloc(btl, peers[item->to], MCA_BTL_NO_ORDER,
                                                  sizeof(head_t) + item->bytes, item->flags)
                                 : prepare(item);
-    if (NULL == des) {
+    if (des == NULL) {
         fail("no descriptor for %zu bytes", item->bytes);
     }
     send_item(item, des);
@@ -376,7 +376,7 @@ static bool few_pending(const void *most)
 
 static bool all_came(const void *expected)
 {
-    return 0 == memcmp(came, expected, sizeof(*came) * (size_t) size);
+    return memcmp(came, expected, sizeof(*came) * (size_t) size) == 0;
 }
 
 static bool references_are(const void *before)

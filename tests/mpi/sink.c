@@ -15,7 +15,7 @@
 static size_t bytes_of(int from, int n)
 {
     uint64_t state = ((uint64_t) from << 32) ^ (uint64_t) n;
-    return 0 == n % 50 ? random_size(&state, MAX_BYTES) : (size_t) random_below(&state, 2000);
+    return n % 50 == 0 ? random_size(&state, MAX_BYTES) : (size_t) random_below(&state, 2000);
 }
 
 int main(int argc, char **argv)

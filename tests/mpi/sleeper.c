@@ -37,8 +37,8 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
     int (*system_create)(pthread_t *, const pthread_attr_t *, void *(*) (void *), void *);
     Dl_info info;
 
-    if (refusals < refusals_wanted && 0 != dladdr((void *) (size_t) run, &info)
-        && NULL != strstr(info.dli_fname, "mca_btl_ib")) {
+    if (refusals < refusals_wanted && dladdr((void *) (size_t) run, &info) != 0
+        && strstr(info.dli_fname, "mca_btl_ib") != NULL) {
         refused_at[refusals++ % 16] = seconds_now();
         return EAGAIN;
     }
@@ -54,10 +54,10 @@ static int read_line(const char *thread, const char *file, const char *begin, ch
 
     snprintf(path, sizeof(path), "/proc/self/task/%s/%s", thread, file);
     FILE *in = fopen(path, "r");
-    while (NULL != in && !found && NULL != fgets(line, room, in)) {
-        found = 0 == strncmp(line, begin, strlen(begin));
+    while (in != NULL && !found && fgets(line, room, in) != NULL) {
+        found = strncmp(line, begin, strlen(begin)) == 0;
     }
-    if (NULL != in) {
+    if (in != NULL) {
         fclose(in);
     }
     return found;
@@ -71,10 +71,10 @@ static int find_thread(char *thread, size_t room)
     char line[100];
     int found = 0;
 
-    if (NULL == tasks) {
+    if (tasks == NULL) {
         fail("no /proc/self/task");
     }
-    while (!found && NULL != (entry = readdir(tasks))) {
+    while (!found && (entry = readdir(tasks)) != NULL) {
         found = read_line(entry->d_name, "comm", NAME "\n", line, sizeof(line));
         snprintf(thread, room, "%s", entry->d_name);
     }
@@ -113,10 +113,10 @@ static void must_let_children_go(void)
         int status, tries = 0;
         pid_t pid = fork();
 
-        if (0 == pid) {
+        if (pid == 0) {
             exit(0);
         }
-        while (0 == waitpid(pid, &status, WNOHANG)) {
+        while (waitpid(pid, &status, WNOHANG) == 0) {
             if (++tries > 5000) {
                 kill(pid, SIGKILL);
                 fail("a child of fork() did not end");
@@ -211,7 +211,7 @@ static void must_use_little(void)
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
     if (rank < size - 1) {
         nanosleep(&pause, NULL);
-        if (0 == rank) {
+        if (rank == 0) {
             MPI_Send(&byte, 1, MPI_BYTE, size - 1, 0, MPI_COMM_WORLD);
         }
         return;
@@ -240,20 +240,20 @@ static void must_have_ended(void)
 int main(int argc, char **argv)
 {
     char thread[300];
-    const int just_exit = 0 != arg(argc, argv, "exit", 0);
+    const int just_exit = arg(argc, argv, "exit", 0) != 0;
 
-    if (just_exit && 0 != atexit(must_have_ended)) {
+    if (just_exit && atexit(must_have_ended) != 0) {
         return 1;
     }
     refusals_wanted = (int) arg(argc, argv, "refused", 0);
     begin(&argc, &argv, "sleeper");
     need_ranks(2);
-    if (0 != arg(argc, argv, "waits", 0)) {
+    if (arg(argc, argv, "waits", 0) != 0) {
         must_use_little();
         finish();
         return 0;
     }
-    int wanted = 0 != arg(argc, argv, "thread", 1);
+    int wanted = arg(argc, argv, "thread", 1) != 0;
     exchange();
     if (refusals_wanted > 0) {
         must_ask_again();
@@ -272,7 +272,7 @@ int main(int argc, char **argv)
         must_block_signals(thread);
         must_let_children_go();
         exchange();
-        if (0 != arg(argc, argv, "window", 0)) {
+        if (arg(argc, argv, "window", 0) != 0) {
             must_be_calm_with_a_window(thread);
         }
         must_sleep(thread);

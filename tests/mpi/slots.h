@@ -50,21 +50,21 @@ static int slot_is_over(double now, double round)
 {
     double cycle = slots.count * slots.length;
 
-    return 0 != slots.count && now + round > slot_next(now) - cycle + slots.length;
+    return slots.count != 0 && now + round > slot_next(now) - cycle + slots.length;
 }
 
 /* All ranks: sleeps until the next slot of this job. Before and after a measurement, so that what
  * it needs besides is done in a slot of its own. */
 static void slots_next(void)
 {
-    if (0 == slots.count) {
+    if (slots.count == 0) {
         return;
     }
     double until = slot_next(seconds_now());
     struct timespec at = {.tv_sec = (time_t) until,
                           .tv_nsec = (long) (1e9 * (until - floor(until)))};
 
-    while (EINTR == clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL)) {
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR) {
         /* a signal */
     }
 }
@@ -74,10 +74,10 @@ static void slots_begin(int argc, char **argv)
 {
     const char *text = arg_text(argc, argv, "slots", NULL);
 
-    if (NULL == text) {
+    if (text == NULL) {
         return;
     }
-    if (4 != sscanf(text, "%d/%d/%lf/%lf", &slots.mine, &slots.count, &slots.length, &slots.start)
+    if (sscanf(text, "%d/%d/%lf/%lf", &slots.mine, &slots.count, &slots.length, &slots.start) != 4
         || slots.mine < 0 || slots.mine >= slots.count || slots.length <= 0) {
         fail("slots=%s: MINE/COUNT/LENGTH/START", text);
     }

@@ -80,7 +80,7 @@ static void spawn_once(char *self, MPI_Comm others)
     MPI_Comm children, bridge, new_ranks;
     int numbers[2] = {size, 0};
 
-    if (0 == rank) {
+    if (rank == 0) {
         MPI_Comm_spawn(self, MPI_ARGV_NULL, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children,
                        MPI_ERRCODES_IGNORE);
         MPI_Bcast(numbers, 2, MPI_INT, MPI_ROOT, children);
@@ -92,7 +92,7 @@ static void spawn_once(char *self, MPI_Comm others)
     }
     MPI_Barrier(new_ranks);
     MPI_Comm_free(&new_ranks);
-    if (0 == rank) {
+    if (rank == 0) {
         MPI_Comm_free(&bridge);
         MPI_Comm_disconnect(&children);
     }
@@ -104,12 +104,12 @@ int main(int argc, char **argv)
 
     begin(&argc, &argv, "spawn");
     MPI_Comm_get_parent(&parent);
-    if (MPI_COMM_NULL != parent) {
+    if (parent != MPI_COMM_NULL) {
         return be_a_child(parent);
     }
     need_ranks(2);
     int times = (int) arg(argc, argv, "times", 2);
-    MPI_Comm_split(MPI_COMM_WORLD, 0 == rank, rank, &others);
+    MPI_Comm_split(MPI_COMM_WORLD, rank == 0, rank, &others);
     for (int i = 0; i < times; i++) {
         spawn_once(argv[0], others);
     }

@@ -126,7 +126,7 @@ static painted_stack_t make_stack(size_t size_wanted)
     unsigned char *memory =
         mmap(NULL, page + size_wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (MAP_FAILED == memory || 0 != mprotect(memory, page, PROT_NONE)) {
+    if (memory == MAP_FAILED || mprotect(memory, page, PROT_NONE) != 0) {
         fail("no memory for a stack of %zu bytes", size_wanted);
     }
     return (painted_stack_t){memory + page, size_wanted};
@@ -149,7 +149,7 @@ static int used_of(const painted_stack_t *stack)
     size_t untouched = 0;
     int used, most;
 
-    while (untouched < stack->size && PAINT == stack->memory[untouched]) {
+    while (untouched < stack->size && stack->memory[untouched] == PAINT) {
         untouched++;
     }
     used = (int) (stack->size - untouched);
@@ -162,7 +162,7 @@ static void start_again(char **argv, rlim_t kb)
 {
     const struct rlimit limit = {.rlim_cur = kb * 1024, .rlim_max = kb * 1024};
 
-    if (kb > 0 && NULL == getenv("STACK_IS_LIMITED")) {
+    if (kb > 0 && getenv("STACK_IS_LIMITED") == NULL) {
         setenv("STACK_IS_LIMITED", "1", 1);
         setrlimit(RLIMIT_STACK, &limit);
         execv("/proc/self/exe", argv);
@@ -185,32 +185,32 @@ int main(int argc, char **argv)
     out = get_memory(BYTES_MAX);
     in = get_memory(BYTES_MAX);
     shared = get_memory((size_t) size * CELL);
-    if (0 != (mask & 8)) {
+    if ((mask & 8) != 0) {
         MPI_Win_create(shared, (MPI_Aint) size * CELL, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
         MPI_Win_lock_all(0, window);
     }
-    if (0 == rank) {
+    if (rank == 0) {
         printf("stack: going\n");
         fflush(stdout);
     }
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (0 == (mask & 1u << i)) {
+        if ((mask & 1u << i) == 0) {
             continue;
         }
         kind = &kinds[i];
         run_on(&stack);
         const int used = used_of(&stack);
         too_much = too_much || used > bound;
-        if (0 == rank) {
+        if (rank == 0) {
             printf("stack: %s: %d bytes\n", kind->name, used);
             fflush(stdout);
         }
     }
-    if (0 != (mask & 8)) {
+    if ((mask & 8) != 0) {
         MPI_Win_unlock_all(window);
         MPI_Win_free(&window);
     }
-    if (too_much && 0 == rank) {
+    if (too_much && rank == 0) {
         fail("more than %d bytes of stack were used", bound);
     }
     finish();

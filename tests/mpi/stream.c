@@ -22,8 +22,8 @@ typedef struct stream {
 /* Returns what comes next, which rank 0 decides. */
 static int one_window(stream_t *s, int next)
 {
-    int sends = 0 == rank || s->both;
-    int receives = 1 == rank || s->both;
+    int sends = rank == 0 || s->both;
+    int receives = rank == 1 || s->both;
     int other = 1 - rank, n = 0;
 
     for (int i = 0; receives && i < s->window; i++) {
@@ -35,7 +35,7 @@ static int one_window(stream_t *s, int next)
                   MPI_COMM_WORLD, &s->requests[n++]);
     }
     MPI_Waitall(n, s->requests, MPI_STATUSES_IGNORE);
-    if (0 == rank) {
+    if (rank == 0) {
         MPI_Send(&next, 1, MPI_INT, 1, 2, MPI_COMM_WORLD);
         MPI_Recv(&next, 1, MPI_INT, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else {
@@ -51,8 +51,8 @@ static long windows_for(stream_t *s, double seconds, double *took)
     measurement_t m = measurement_begin(seconds);
     long windows = 1;
 
-    for (int next; ENOUGH != (next = one_window(s, measurement_next(&m))); windows++) {
-        if (REST == next) {
+    for (int next; (next = one_window(s, measurement_next(&m))) != ENOUGH; windows++) {
+        if (next == REST) {
             measurement_rest(&m);
         }
     }
@@ -75,10 +75,10 @@ static void one_size(stream_t *s, double warmup, double seconds)
     windows_for(s, warmup, &took);
     long windows = windows_for(s, seconds, &took);
     slots_next();
-    if (1 == rank || s->both) {
+    if (rank == 1 || s->both) {
         pattern_check(s->in, total, (uint64_t) (1 - rank), "stream");
     }
-    if (0 == rank) {
+    if (rank == 0) {
         double messages = (double) windows * s->window * (s->both ? 2 : 1);
         printf("stream bytes=%d window=%d both=%d messages/s=%.0f GB/s=%.6f\n", s->bytes, s->window,
                s->both, messages / took, messages * s->bytes / took / 1e9);
@@ -97,7 +97,7 @@ int main(int argc, char **argv)
     int window = (int) arg(argc, argv, "window", 0);
     double seconds = arg(argc, argv, "seconds", 3);
     double warmup = arg(argc, argv, "warmup", 0.1);
-    stream_t s = {.both = 0 != arg(argc, argv, "both", 0)};
+    stream_t s = {.both = arg(argc, argv, "both", 0) != 0};
 
     slots_begin(argc, argv);
     for (int i = 0; i < sizes.count && rank < 2; i++) {

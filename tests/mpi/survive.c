@@ -35,7 +35,7 @@ static void be_stopped_soon(double seconds)
 
     snprintf(script, sizeof(script), "sleep 0.5; kill -STOP %d; sleep %.1f; kill -CONT %d",
              (int) getpid(), seconds, (int) getpid());
-    if (0 != posix_spawnp(&pid, "sh", NULL, NULL, arguments, environ)) {
+    if (posix_spawnp(&pid, "sh", NULL, NULL, arguments, environ) != 0) {
         fail("cannot start sh");
     }
 }
@@ -76,7 +76,7 @@ static double exchange(double seconds)
         MPI_Bcast(&go, 1, MPI_INT, 0, MPI_COMM_WORLD);
         nanosleep(&rest, NULL);
     }
-    if (0 == rank) {
+    if (rank == 0) {
         printf("survive: %d rounds, longest pause %.3f s\n", round, longest);
     }
     free(out);
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     double after = arg(argc, argv, "after", 3);
 
     MPI_Barrier(MPI_COMM_WORLD);
-    if (0 == rank) {
+    if (rank == 0) {
         printf("survive: going\n");
         fflush(stdout);
     }

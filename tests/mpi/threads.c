@@ -77,7 +77,7 @@ int main(int argc, char **argv)
         MPI_Comm_dup(MPI_COMM_WORLD, &workers[i].own);
     }
     for (int i = 0; i < threads; i++) {
-        if (0 != pthread_create(&workers[i].thread, NULL, work, &workers[i])) {
+        if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0) {
             fail("pthread_create");
         }
     }

@@ -49,7 +49,7 @@ static void warm_up(void)
 {
     char byte = 0;
     for (int i = 0; i < 200; i++) {
-        if (0 == rank) {
+        if (rank == 0) {
             MPI_Send(&byte, 1, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
             MPI_Recv(&byte, 1, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         } else {
@@ -66,13 +66,13 @@ int main(int argc, char **argv)
     double seconds = arg(argc, argv, "seconds", 20);
     double bound_ms = arg(argc, argv, "bound", 500);
     int bytes = (int) arg(argc, argv, "bytes", 8);
-    int first = 0 != arg(argc, argv, "first", 0);
+    int first = arg(argc, argv, "first", 0) != 0;
 
     if (rank < 2) {
         if (!first) {
             warm_up();
         }
-        if (0 == rank) {
+        if (rank == 0) {
             /* Rank 1 is to be waiting in MPI_Recv. */
             compute_for(1);
             be_the_sender(seconds, bytes < 8 ? 8 : bytes);

@@ -24,7 +24,7 @@ static void check_component(MPI_Win win)
     int length = 0;
 
     MPI_Win_get_name(win, name, &length);
-    if (NULL != by && 0 != strncmp(name, by, strlen(by))) {
+    if (by != NULL && strncmp(name, by, strlen(by)) != 0) {
         fail("the window is \"%s\", not of osc/%s", name, by);
     }
 }
@@ -106,7 +106,7 @@ static void start_mpi(int *argc, char ***argv)
 {
     int provided;
 
-    if (0 == arg(*argc, *argv, "threads", 0)) {
+    if (arg(*argc, *argv, "threads", 0) == 0) {
         begin(argc, argv, "windows");
         return;
     }
@@ -123,13 +123,13 @@ int main(int argc, char **argv)
     int64_t *memory = get_memory(PLACES * sizeof(int64_t));
 
     by = arg_text(argc, argv, "by", NULL);
-    if (NULL != by && 0 == strcmp(by, "usual")) {
+    if (by != NULL && strcmp(by, "usual") == 0) {
         by = OMPI_MAJOR_VERSION < 5 ? "pt2pt" : "rdma";
     }
     create(memory);
     allocate();
     allocate_shared();
-    if (0 != arg(argc, argv, "dynamic", 0)) {
+    if (arg(argc, argv, "dynamic", 0) != 0) {
         dynamic(memory);
     }
     free(memory);

@@ -30,7 +30,7 @@ __attribute__((constructor)) static void enlarge(void)
 {
     const opal_class_t *real = dlsym(RTLD_NEXT, "opal_bitmap_t_class");
 
-    if (NULL != real) { /* else this is a program that starts the one which we are for */
+    if (real != NULL) { /* else this is a program that starts the one which we are for */
         memcpy(&opal_bitmap_t_class, real, sizeof(opal_bitmap_t_class));
         opal_bitmap_t_class.cls_sizeof += 8;
     }

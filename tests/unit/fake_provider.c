@@ -45,7 +45,7 @@ struct endpoint endpoints[ENDPOINTS];
 
 static int close_any(struct fid *fid)
 {
-    if (FI_CLASS_EP == fid->fclass) {
+    if (fid->fclass == FI_CLASS_EP) {
         ((struct endpoint *) (void *) fid)->open = false;
     } else {
         free(fid);
@@ -57,7 +57,7 @@ static int close_any(struct fid *fid)
 static int bind_any(struct fid *fid, struct fid *other, uint64_t flags)
 {
     (void) flags;
-    if (FI_CLASS_CQ == other->fclass) {
+    if (other->fclass == FI_CLASS_CQ) {
         other->context = fid;
     }
     return 0;
@@ -67,7 +67,7 @@ static int control_any(struct fid *fid, int command, void *argument)
 {
     (void) fid;
     (void) argument;
-    return FI_ENABLE == command ? 0 : -FI_ENOSYS;
+    return command == FI_ENABLE ? 0 : -FI_ENOSYS;
 }
 
 static struct fi_ops fid_ops = {
@@ -115,7 +115,7 @@ static int register_memory(struct fid *domain, const void *base, size_t size, ui
 
     (void) access, (void) offset, (void) flags, (void) context;
     for (size_t i = 0; i < COUNT(regions); i++) {
-        if (NULL == regions[i]) {
+        if (regions[i] == NULL) {
             place = i;
         } else if (regions[i]->fid.key == key && regions[i]->domain == domain) {
             return -FI_ENOKEY;
@@ -167,7 +167,7 @@ static ssize_t recv_message(struct fid_ep *fid, const struct fi_msg *msg, uint64
     }
     assert_int_equal(msg->iov_count, 1);
     assert_registered(msg->msg_iov->iov_base, msg->msg_iov->iov_len,
-                      NULL != msg->desc ? msg->desc[0] : NULL);
+                      msg->desc != NULL ? msg->desc[0] : NULL);
     item = push(&ep->posted);
     item->data = msg->msg_iov->iov_base;
     item->size = msg->msg_iov->iov_len;
@@ -203,7 +203,7 @@ static ssize_t refused(void)
 static ssize_t inject(struct fid_ep *fid, const void *data, size_t size, fi_addr_t to)
 {
     assert_in_range(size, 1, INJECT);
-    return 0 != fake.refuse_error ? refused()
+    return fake.refuse_error != 0 ? refused()
                                   : put_on_wire((struct endpoint *) (void *) fid, data, size, to);
 }
 
@@ -213,11 +213,11 @@ static ssize_t send_message(struct fid_ep *fid, const void *data, size_t size, v
     struct endpoint *ep = (struct endpoint *) (void *) fid;
     item_t *item;
 
-    if (0 != fake.refuse_error) {
+    if (fake.refuse_error != 0) {
         return refused();
     }
     assert_registered(data, size, desc);
-    if (0 == fake.send_error) {
+    if (fake.send_error == 0) {
         put_on_wire(ep, data, size, to);
     }
     item = push(&ep->done);
@@ -263,14 +263,14 @@ static ssize_t read_from(struct fid_cq *cq, void *entries, size_t count, fi_addr
     if (is_empty(&ep->done)) {
         return -FI_EAGAIN;
     }
-    if (0 != ep->done.item[ep->done.head % QUEUE].error) {
+    if (ep->done.item[ep->done.head % QUEUE].error != 0) {
         return -FI_EAVAIL;
     }
     done = pop(&ep->done);
     entry->op_context = done->context;
     entry->flags = done->flags;
     entry->len = done->size;
-    if (NULL != from) {
+    if (from != NULL) {
         *from = done->from;
     }
     return 1;
@@ -404,7 +404,7 @@ static void set_address(struct fi_info *info, const char *text)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
-    const bool is_v4 = 1 == inet_pton(AF_INET, text, &v4.sin_addr);
+    const bool is_v4 = inet_pton(AF_INET, text, &v4.sin_addr) == 1;
 
     info->addr_format = is_v4 ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
     info->src_addrlen = is_v4 ? sizeof(v4) : sizeof(v6);
@@ -439,10 +439,10 @@ static struct fi_info *make_info(const offer_t *offer)
     info->domain_attr->name = strdup(offer->domain);
     info->fabric_attr->name = strdup("fabric");
     info->fabric_attr->prov_name = strdup(offer->provider);
-    if (NULL != offer->ip) {
+    if (offer->ip != NULL) {
         set_address(info, offer->ip);
     }
-    if (NULL != offer->nic) {
+    if (offer->nic != NULL) {
         info->nic = make(sizeof(*info->nic), FI_CLASS_NIC);
         live--; /* it goes with the info */
         info->nic->device_attr = calloc(1, sizeof(*info->nic->device_attr));
@@ -493,7 +493,7 @@ int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t
     if (hints->caps & FI_SOURCE && !fake.source) {
         return -FI_ENODATA;
     }
-    if (modes != (hints->mode & modes) && NULL == hints->domain_attr->name) {
+    if (modes != (hints->mode & modes) && hints->domain_attr->name == NULL) {
         return -FI_ENODATA;
     }
     if (fake.local && (hints->domain_attr->mr_mode & VERBS_MR) != VERBS_MR) {
@@ -501,12 +501,12 @@ int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t
     }
     for (size_t i = 0; i < offer_count; i++) {
         *end = make_info(&offers[i]);
-        if (NULL != (*end)->nic) {
+        if ((*end)->nic != NULL) {
             (*end)->nic->fid.ops = &nic_ops;
         }
         end = &(*end)->next;
     }
-    return NULL != *out ? 0 : -FI_ENODATA;
+    return *out != NULL ? 0 : -FI_ENODATA;
 }
 
 static struct sockaddr_in interface_ip[2];
@@ -527,7 +527,7 @@ int getifaddrs(struct ifaddrs **out)
         interfaces[i] = (struct ifaddrs){
             .ifa_next = i + 1 < 2 ? &interfaces[i + 1] : NULL,
             .ifa_name = names[i],
-            .ifa_flags = IFF_UP | (0 == i ? IFF_RUNNING : 0),
+            .ifa_flags = IFF_UP | (i == 0 ? IFF_RUNNING : 0),
             .ifa_addr = (struct sockaddr *) &interface_ip[i],
             .ifa_netmask = (struct sockaddr *) &interface_mask,
         };

@@ -106,7 +106,7 @@ void need_own_network(void)
 {
     static bool have;
 
-    if (!have && 0 != unshare(CLONE_NEWNET) && 0 != unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
+    if (!have && unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
         print_message("skipped: no network namespace of its own: %s\n", strerror(errno));
         skip();
     }

@@ -28,9 +28,9 @@ static struct sockaddr_storage address(const char *text)
     struct sockaddr_in v4 = {.sin_family = AF_INET};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
 
-    if (1 == inet_pton(AF_INET, text, &v4.sin_addr)) {
+    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1) {
         memcpy(&ip, &v4, sizeof(v4));
-    } else if (1 == inet_pton(AF_INET6, text, &v6.sin6_addr)) {
+    } else if (inet_pton(AF_INET6, text, &v6.sin6_addr) == 1) {
         memcpy(&ip, &v6, sizeof(v6));
     }
     return ip;
@@ -40,7 +40,7 @@ static void parse(const char *text, btl_ib_device_list_t *list)
 {
     btl_ib_devices_error_t error = {.problem = ""};
 
-    if (0 != btl_ib_devices_parse(text, list, &error)) {
+    if (btl_ib_devices_parse(text, list, &error) != 0) {
         fail_msg("%s: entry %u, %s: %s; expected %s", text != NULL ? text : "", error.position,
                  error.entry, error.problem, error.expected);
     }
@@ -84,7 +84,7 @@ static void assert_entry(const btl_ib_device_entry_t *entry, size_t i)
     assert_int_equal(entry->family, good[i].family);
     assert_int_equal(entry->prefix_bits, good[i].prefix_bits);
     assert_false(entry->matched);
-    if (NULL != good[i].ip) {
+    if (good[i].ip != NULL) {
         assert_int_equal(inet_pton(good[i].family, good[i].ip, ip), 1);
     }
     assert_memory_equal(entry->ip, ip, sizeof(ip));
@@ -190,8 +190,8 @@ static void test_bad(void **state)
         if (-EINVAL != btl_ib_devices_parse(bad[i].text, &list, &error)) {
             fail_msg("%s was accepted", bad[i].text);
         }
-        if (error.position != bad[i].position || NULL == strstr(error.problem, bad[i].problem)
-            || NULL == strstr(error.expected, bad[i].expected)) {
+        if (error.position != bad[i].position || strstr(error.problem, bad[i].problem) == NULL
+            || strstr(error.expected, bad[i].expected) == NULL) {
             fail_msg("%s: entry %u: %s; expected %s", bad[i].text, error.position, error.problem,
                      error.expected);
         }
@@ -368,17 +368,17 @@ static void overhear(void *context, int level, const char *format, ...)
     va_start(args, format);
     assert_true(vsnprintf(line, sizeof(line), format, args) < (int) sizeof(line));
     va_end(args);
-    if (1 == sscanf(line, "btl_ib_if_include: entry %u, ", &entry)) {
+    if (sscanf(line, "btl_ib_if_include: entry %u, ", &entry) == 1) {
         assert_int_equal(level, 1);
-        assert_int_equal(told_of_transport, NULL != strstr(line, " of transport test"));
+        assert_int_equal(told_of_transport, strstr(line, " of transport test") != NULL);
         told_in_vain |= 1u << (entry - 1);
         return;
     }
     assert_int_equal(level, 10);
     assert_int_equal(sscanf(line, "device %63s turned down: ", name), 1);
     for (size_t i = 0; i < COUNT(machine); i++) {
-        if (0 == strcmp(name, machine[i].name)
-            && (0 == i || 0 != strcmp(name, machine[i - 1].name))) {
+        if (strcmp(name, machine[i].name) == 0
+            && (i == 0 || strcmp(name, machine[i - 1].name) != 0)) {
             strcat(turned_down, (const char[]){letters[i], '\0'});
         }
     }
@@ -422,15 +422,15 @@ static void assert_choice(const choice_t *choice, bool rdma_only)
     for (int i = 0; i < count; i++) {
         strncat(i < chosen ? got : rest, list[i].handle, 1);
     }
-    if (0 != strcmp(got, choice->chosen)) {
+    if (strcmp(got, choice->chosen) != 0) {
         fail_msg("of %s, include '%s', exclude '%s': %s", choice->there, choice->include,
                  choice->exclude, got);
     }
     /* The others are all still there, and were told of. */
     assert_int_equal(strlen(rest), strlen(turned_down));
     snprintf(named, sizeof(named), "%s", rest);
-    for (char *c = named; '\0' != *c; c++) {
-        *c = 'S' == *c ? 'R' : *c; /* they have one name */
+    for (char *c = named; *c != '\0'; c++) {
+        *c = *c == 'S' ? 'R' : *c; /* they have one name */
     }
     assert_int_equal(strspn(named, turned_down), strlen(named));
     assert_int_equal(strlen(got) + strlen(rest), strlen(choice->there));
@@ -479,8 +479,8 @@ static void test_ranks(void **state)
         int count = 0;
         int first = 0;
 
-        for (const char *c = cases[i].there; '\0' != *c; c++) {
-            if ('!' == *c) {
+        for (const char *c = cases[i].there; *c != '\0'; c++) {
+            if (*c == '!') {
                 list[count - 1].rank = BTL_IB_RANK_LAST;
                 continue;
             }
@@ -491,7 +491,7 @@ static void test_ranks(void **state)
         const int chosen = btl_ib_devices_select(list, count, &filter, &silent);
         for (int j = 0; j < chosen; j++) {
             snprintf(got + 2 * j, 3, "%c%u", *(const char *) list[j].handle, list[j].rank % 10u);
-            first += 0 == list[j].rank;
+            first += list[j].rank == 0;
         }
         assert_string_equal(got, cases[i].chosen);
         assert_int_equal(btl_ib_devices_first(list, chosen), first);

@@ -81,7 +81,7 @@ static void lengths(void **state)
     assert_null(btl_ib_file_name_problem(pattern));
     assert_true(btl_ib_file_name_make(pattern, &info, out));
     assert_int_equal(strlen(out), strlen(pattern));
-    for (size_t i = 0; '\0' != pattern[i]; i += 2) {
+    for (size_t i = 0; pattern[i] != '\0'; i += 2) {
         pattern[i + 1] = 'h';
     }
     memset(host, 'y', sizeof(host));
@@ -142,7 +142,7 @@ static void creates(void **state)
     assert_int_equal(btl_ib_file_create("fifo"), -EEXIST);
     assert_int_equal(btl_ib_file_create("."), -EISDIR);
     assert_int_equal(btl_ib_file_create("none/file"), -ENOENT);
-    if (0 == geteuid()) {
+    if (geteuid() == 0) {
         assert_int_equal(chown("file", 1, 1), 0);
         assert_int_equal(btl_ib_file_create("file"), -EEXIST);
     }

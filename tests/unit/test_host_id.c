@@ -34,8 +34,8 @@ static int in_child(int flags, btl_ib_host_t *found)
 
     assert_int_equal(pipe(pipe_ends), 0);
     const pid_t child = fork();
-    if (0 == child) {
-        const int gone = 0 == flags || 0 == unshare(flags) || 0 == unshare(flags | CLONE_NEWUSER);
+    if (child == 0) {
+        const int gone = flags == 0 || unshare(flags) == 0 || unshare(flags | CLONE_NEWUSER) == 0;
         const btl_ib_host_t host = here();
 
         _exit(gone && sizeof(host) == write(pipe_ends[1], &host, sizeof(host)) ? 0 : 1);
@@ -104,11 +104,11 @@ static void test_not_told(void **state)
     btl_ib_host_t host = btl_ib_host("/nowhere", BTL_IB_HOST_NETWORK);
 
     (void) state;
-    assert_true(0 == host.machine && 0 == host.network);
+    assert_true(host.machine == 0 && host.network == 0);
     host = btl_ib_host("/dev/null", BTL_IB_HOST_NETWORK);
-    assert_true(0 == host.machine && 0 == host.network);
+    assert_true(host.machine == 0 && host.network == 0);
     host = btl_ib_host(BTL_IB_HOST_BOOT_ID, "/nowhere");
-    assert_true(here().machine == host.machine && 0 == host.network);
+    assert_true(here().machine == host.machine && host.network == 0);
 }
 
 int main(void)

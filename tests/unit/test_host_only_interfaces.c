@@ -128,8 +128,8 @@ static void assert_why(const btl_ib_links_t *links, const char *name, const char
 {
     const char *got = btl_ib_links_host_only(links, name);
 
-    if ((NULL == got) != (NULL == why) || (NULL != why && NULL == strstr(got, why))) {
-        fail_msg("%s: %s, not %s", name, NULL != got ? got : "leads out", why ? why : "leads out");
+    if ((got == NULL) != (why == NULL) || (why != NULL && strstr(got, why) == NULL)) {
+        fail_msg("%s: %s, not %s", name, got != NULL ? got : "leads out", why ? why : "leads out");
     }
 }
 
@@ -167,7 +167,7 @@ static bool make(const char *what)
 
     snprintf(command, sizeof(command), "PATH=$PATH:/usr/sbin:/sbin; ip link add %s 2>/dev/null",
              what);
-    return 0 == system(command);
+    return system(command) == 0;
 }
 
 static void run(const char *command)
@@ -175,7 +175,7 @@ static void run(const char *command)
     char whole[256];
 
     snprintf(whole, sizeof(whole), "PATH=$PATH:/usr/sbin:/sbin; %s", command);
-    if (0 != system(whole)) {
+    if (system(whole) != 0) {
         fail_msg("%s", command);
     }
 }
@@ -191,9 +191,9 @@ static pid_t start_container(int *end)
     assert_int_equal(pipe(life), 0);
     assert_int_equal(pipe(ready), 0);
     const pid_t child = fork();
-    if (0 == child) {
+    if (child == 0) {
         close(life[1]);
-        if (0 == unshare(CLONE_NEWNET) && 1 == write(ready[1], &byte, 1)) {
+        if (unshare(CLONE_NEWNET) == 0 && write(ready[1], &byte, 1) == 1) {
             (void) !read(life[0], &byte, 1);
         }
         _exit(0);
@@ -224,13 +224,13 @@ static void assert_inside(pid_t container)
 
     snprintf(path, sizeof(path), "/proc/%d/ns/net", (int) container);
     const pid_t child = fork();
-    if (0 == child) {
+    if (child == 0) {
         const int there = open(path, O_RDONLY | O_CLOEXEC);
-        const bool ok = there >= 0 && 0 == setns(there, CLONE_NEWNET)
-                        && 0 == btl_ib_links_read(&links) && 3 == links.count
-                        && NULL == btl_ib_links_host_only(&links, "lo")
-                        && NULL == btl_ib_links_host_only(&links, "way0")
-                        && NULL == btl_ib_links_host_only(&links, "way1");
+        const bool ok = there >= 0 && setns(there, CLONE_NEWNET) == 0
+                        && btl_ib_links_read(&links) == 0 && links.count == 3
+                        && btl_ib_links_host_only(&links, "lo") == NULL
+                        && btl_ib_links_host_only(&links, "way0") == NULL
+                        && btl_ib_links_host_only(&links, "way1") == NULL;
 
         _exit(ok ? 0 : 1);
     }
@@ -296,7 +296,7 @@ static void set_device(btl_ib_device_t *device, const char *interface, const cha
 
     memset(device, 0, sizeof(*device));
     snprintf(device->interface, sizeof(device->interface), "%s", interface);
-    if (1 == inet_pton(AF_INET, ip, &in4->sin_addr)) {
+    if (inet_pton(AF_INET, ip, &in4->sin_addr) == 1) {
         in4->sin_family = AF_INET;
     }
 }
@@ -316,7 +316,7 @@ static void test_mark(void **state)
     set_device(&devices[4], "", "");
     devices[4].last_resort = "before"; /* the transport knows more of it */
     btl_ib_links_mark_host_only(devices, COUNT(devices), &silent);
-    assert_int_equal(NULL != devices[0].last_resort, 0 != if_nametoindex("docker1"));
+    assert_int_equal(devices[0].last_resort != NULL, if_nametoindex("docker1") != 0);
     assert_null(devices[1].last_resort);
     assert_non_null(devices[2].last_resort);
     assert_non_null(strstr(devices[2].last_resort, "link-local"));

@@ -147,10 +147,10 @@ static void test_sleeping(void **state)
     for (size_t i = 0; i < LOG_MAX; i++) {
         btl_ib_hotel_check_in(&hotel, &guests[i], random64() >> random_below(60));
     }
-    while (UINT64_MAX != btl_ib_hotel_next_due(&hotel)) {
+    while (btl_ib_hotel_next_due(&hotel) != UINT64_MAX) {
         uint32_t before = evictions.count;
 
-        assert_true(btl_ib_hotel_next_due(&hotel) > now || 0 == steps);
+        assert_true(btl_ib_hotel_next_due(&hotel) > now || steps == 0);
         now = btl_ib_hotel_next_due(&hotel);
         evict(&hotel, now, NO_BUDGET, note, &evictions);
         for (uint32_t i = before; i < evictions.count; i++) {
@@ -300,7 +300,7 @@ static void test_budget(void **state)
     assert_int_equal(evict(&hotel, 200, 3, note, &evictions), 3);
     assert_int_equal(evict(&hotel, 200, 3, note, &evictions), 2);
     for (size_t i = 0, expected = 0; i < 8; i++, expected++) {
-        expected += 4 == expected ? 2 : 0;
+        expected += expected == 4 ? 2 : 0;
         assert_ptr_equal(evictions.guest[i], &guests[expected]);
     }
     assert_true(btl_ib_hotel_staying(&guests[5]));
@@ -504,7 +504,7 @@ static void model_check_next(const model_t *m)
             assert_true(next <= m->due[i]);
         }
     }
-    assert_true(any || UINT64_MAX == next);
+    assert_true(any || next == UINT64_MAX);
 }
 
 static void test_model(void **state)
@@ -526,7 +526,7 @@ static void test_model(void **state)
             break;
         case 1:
             /* As the simulator jumps. */
-            if (UINT64_MAX != btl_ib_hotel_next_due(&hotel)
+            if (btl_ib_hotel_next_due(&hotel) != UINT64_MAX
                 && btl_ib_hotel_next_due(&hotel) > m.now) {
                 m.now = btl_ib_hotel_next_due(&hotel);
             }

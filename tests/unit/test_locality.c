@@ -42,11 +42,11 @@ static void expect(const btl_ib_candidate_t *candidates, uint32_t count,
     for (uint32_t i = 0; i < count; ++i) {
         char *end = text + strlen(text);
 
-        assert_int_equal(i < used, BTL_IB_LOCALITY_USED == choices[i].verdict);
+        assert_int_equal(i < used, choices[i].verdict == BTL_IB_LOCALITY_USED);
         end += sprintf(end, "%s%s%u", i > 0 ? " " : "", i == used ? "| " : "", choices[i].device);
-        if (BTL_IB_LOCALITY_FARTHER == choices[i].verdict) {
+        if (choices[i].verdict == BTL_IB_LOCALITY_FARTHER) {
             sprintf(end, "<%u", choices[i].better);
-        } else if (BTL_IB_LOCALITY_OVER_MAX == choices[i].verdict) {
+        } else if (choices[i].verdict == BTL_IB_LOCALITY_OVER_MAX) {
             sprintf(end, "-");
         }
     }
@@ -146,7 +146,7 @@ static void check_any(const btl_ib_candidate_t *list, uint32_t count, btl_ib_loc
         seen |= UINT32_C(1) << choice->device;
         networks |= UINT32_C(1) << one->network;
         reached |= i < used ? UINT32_C(1) << one->network : 0;
-        if (BTL_IB_LOCALITY_FARTHER == choice->verdict) {
+        if (choice->verdict == BTL_IB_LOCALITY_FARTHER) {
             assert_true(rule.near_only);
             assert_true(list[choice->better].distance < one->distance);
             assert_true(list[choice->better].bandwidth >= one->bandwidth);
@@ -155,8 +155,8 @@ static void check_any(const btl_ib_candidate_t *list, uint32_t count, btl_ib_loc
     }
     assert_int_equal(seen, (UINT32_C(1) << count) - 1);
     assert_int_equal(used > 0, count > 0);
-    assert_true(0 == rule.max || used <= rule.max);
-    assert_true(0 != rule.max || reached == networks);
+    assert_true(rule.max == 0 || used <= rule.max);
+    assert_true(rule.max != 0 || reached == networks);
 }
 
 static void test_any(void **state)

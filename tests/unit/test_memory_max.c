@@ -51,8 +51,7 @@ static const btl_ib_transport_type_t *type_of(const char *name, const char *wire
 {
     const btl_ib_transport_type_t *const *type = btl_ib_transport_types;
 
-    while (0 != strcmp((*type)->name, name)
-           || (NULL != wire && 0 != strcmp((*type)->wire, wire))) {
+    while (strcmp((*type)->name, name) != 0 || (wire != NULL && strcmp((*type)->wire, wire) != 0)) {
         ++type;
     }
     return *type;

@@ -46,7 +46,7 @@ static void set_rail(btl_ib_modex_rail_t *rail, const char *provider, uint8_t a,
     rail->family = 4;
     rail->prefix_bits = bits;
     memcpy(rail->ip, ip, sizeof(ip));
-    rail->loopback = 127 == a;
+    rail->loopback = a == 127;
     rail->max_datagram = 1472;
     rail->bandwidth = 10000;
     rail->ack_delay = 25;
@@ -231,7 +231,7 @@ static void test_every_byte(void **state)
     for (int at = 0; at < size; ++at) {
         for (int bit = 0; bit < 8; ++bit) {
             bytes[at] ^= (uint8_t) (1 << bit);
-            if (0 == unpack_exact(&out, bytes, (size_t) size)) {
+            if (unpack_exact(&out, bytes, (size_t) size) == 0) {
                 assert_int_equal(size, btl_ib_modex_pack(&out, again, sizeof(again)));
                 assert_memory_equal(bytes, again, (size_t) size);
             }
@@ -616,7 +616,7 @@ static void test_match_both_ways(void **state)
             seed = seed * 1664525 + 1013904223;
             rail->ip[1] = seed >> 31;
             rail->ip[3] = (uint8_t) (seed >> 29 & 3);
-            rail->ip[0] = (uint8_t) (10 + (0 == (seed >> 24 & 3)));
+            rail->ip[0] = (uint8_t) (10 + ((seed >> 24 & 3) == 0));
             rail->rank = round < 100000 ? 0 : (uint8_t) ((seed >> 16 & 0xff) % BTL_IB_RANKS);
         }
         btl_ib_rails_match(ours, theirs, false, there);

@@ -57,7 +57,7 @@ __attribute__((visibility("default"))) int fi_getinfo(uint32_t version, const ch
     *(void **) (void *) &original = dlsym(library, "fi_getinfo");
     assert_non_null(original);
     rc = original(version, node, service, flags, hints, list);
-    for (struct fi_info *info = 0 == rc ? *list : NULL; NULL != info; info = info->next) {
+    for (struct fi_info *info = rc == 0 ? *list : NULL; info != NULL; info = info->next) {
         if (info->tx_attr->inject_size > inline_most) {
             info->tx_attr->inject_size = inline_most;
         }
@@ -83,11 +83,11 @@ static int find_device_few_inline(void **state)
 
 static void need_device(void)
 {
-    if (NULL == bed.type) {
+    if (bed.type == NULL) {
         print_message("skipped: built without libfabric\n");
     } else if (bed.device_count <= 0) {
         print_message("skipped: libfabric has no provider udp here\n");
-    } else if (NULL == bed.device) {
+    } else if (bed.device == NULL) {
         print_message("skipped: provider udp offers no loopback device\n");
     } else {
         return;
@@ -106,7 +106,7 @@ static void test_attributes(void **state)
     need_device();
     assert_string_equal(bed.device->transport, "ofi");
     assert_string_equal(bed.device->provider, "udp");
-    assert_true(AF_INET == bed.device->ip.ss_family || AF_INET6 == bed.device->ip.ss_family);
+    assert_true(bed.device->ip.ss_family == AF_INET || bed.device->ip.ss_family == AF_INET6);
     assert_int_equal(bed.type->query(bed.device, 500, &attr), 0);
     assert_int_equal(attr.max_datagram, 500);
     assert_int_equal(bed.type->query(bed.device, 0, &attr), 0);

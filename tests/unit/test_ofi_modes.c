@@ -72,7 +72,7 @@ static void open_pair(pair_t *pair, uint32_t rx_depth, uint32_t rx_size)
     assert_non_null(pair->memory);
     assert_int_equal(pair->a->ops->mem_register(pair->a, pair->memory, SLOT * SLOTS, &pair->mem),
                      0);
-    assert_int_equal(NULL != pair->mem, fake.local);
+    assert_int_equal(pair->mem != NULL, fake.local);
 }
 
 static void close_pair(pair_t *pair)
@@ -371,10 +371,10 @@ static void assert_choice(size_t which)
 
     offers = choices[which].offers;
     offer_count = 0;
-    while (offer_count < 6 && NULL != offers[offer_count].provider) {
+    while (offer_count < 6 && offers[offer_count].provider != NULL) {
         offer_count++;
     }
-    while (NULL != choices[which].chosen[wanted]) {
+    while (choices[which].chosen[wanted] != NULL) {
         wanted++;
     }
     count = list_devices(&list);
@@ -386,7 +386,7 @@ static void assert_choice(size_t which)
     }
     if (count > 0) {
         assert_string_equal(list[0].interface, choices[which].interface);
-        assert_int_equal(list[0].prefix_bits, '\0' != list[0].interface[0] ? 24 : 0);
+        assert_int_equal(list[0].prefix_bits, list[0].interface[0] != '\0' ? 24 : 0);
     }
     btl_ib_ofi_type.devices_free(list, count);
 }

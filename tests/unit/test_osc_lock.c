@@ -45,7 +45,7 @@ static uint64_t execute(uint32_t thread, uint32_t index, btl_ib_op_t op)
 
     btl_ib_osc_locks_start(&locks, &atomic, &op, &peers[index % 2], 0x1000 + index / 2 * 8,
                            threads[thread]);
-    if (BTL_IB_ATOMIC_CSWAP != op.code) {
+    if (op.code != BTL_IB_ATOMIC_CSWAP) {
         values[index] = before + op.operand;
     } else if (before == op.compare) {
         values[index] = op.operand;
@@ -87,7 +87,7 @@ static void release(uint32_t thread, uint32_t index)
 static uint32_t wait_shared(uint32_t thread, uint32_t index, uint32_t most)
 {
     for (uint32_t i = 1; i <= most; ++i) {
-        if (0 == (add(thread, index, 1) & EXCLUSIVE)) {
+        if ((add(thread, index, 1) & EXCLUSIVE) == 0) {
             return i;
         }
         add(thread, index, UINT64_MAX);

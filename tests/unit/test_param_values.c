@@ -80,8 +80,8 @@ static void test_good_numbers(void **state)
         uint64_t value = 77;
         const char *problem = btl_ib_value_number(good[i].text, &range, &value);
 
-        if (NULL != problem || value != good[i].value) {
-            fail_msg("%s: %s, %llu", good[i].text, NULL != problem ? problem : "taken",
+        if (problem != NULL || value != good[i].value) {
+            fail_msg("%s: %s, %llu", good[i].text, problem != NULL ? problem : "taken",
                      (unsigned long long) value);
         }
     }
@@ -156,8 +156,8 @@ static void test_bad_numbers(void **state)
         uint64_t value = 77;
         const char *problem = btl_ib_value_number(bad[i].text, &range, &value);
 
-        if (NULL == problem || 0 != strcmp(problem, bad[i].problem) || 77 != value) {
-            fail_msg("'%s': %s", bad[i].text, NULL != problem ? problem : "taken");
+        if (problem == NULL || strcmp(problem, bad[i].problem) != 0 || value != 77) {
+            fail_msg("'%s': %s", bad[i].text, problem != NULL ? problem : "taken");
         }
     }
 }
@@ -207,22 +207,22 @@ static void test_truth_or_seconds(void **state)
 
     (void) state;
     assert_null(btl_ib_value_truth_or_seconds("yes", &value, &seconds));
-    assert_true(value && 0 == seconds);
+    assert_true(value && seconds == 0);
     assert_null(btl_ib_value_truth_or_seconds("0", &value, &seconds));
-    assert_true(!value && 0 == seconds);
+    assert_true(!value && seconds == 0);
     assert_null(btl_ib_value_truth_or_seconds("1", &value, &seconds));
-    assert_true(value && 0 == seconds);
+    assert_true(value && seconds == 0);
     value = false;
     assert_null(btl_ib_value_truth_or_seconds("1s", &value, &seconds));
-    assert_true(value && 1 == seconds);
+    assert_true(value && seconds == 1);
     assert_null(btl_ib_value_truth_or_seconds("30", &value, &seconds));
-    assert_true(value && 30 == seconds);
+    assert_true(value && seconds == 30);
     assert_null(btl_ib_value_truth_or_seconds("5min", &value, &seconds));
-    assert_true(value && 300 == seconds);
+    assert_true(value && seconds == 300);
     for (size_t i = 0; i < COUNT(nonsense); ++i) {
-        value = 0 != i % 2;
+        value = i % 2 != 0;
         assert_non_null(btl_ib_value_truth_or_seconds(nonsense[i], &value, &seconds));
-        assert_true(300 == seconds && (0 != i % 2) == value);
+        assert_true(seconds == 300 && (i % 2 != 0) == value);
     }
 }
 
@@ -249,7 +249,7 @@ static void test_flags(void **state)
     assert_int_equal(value, 0);
     for (size_t i = 0; i < COUNT(nonsense); ++i) {
         value = 77;
-        if (NULL == btl_ib_value_flags(nonsense[i], flags, &value) || 77 != value) {
+        if (btl_ib_value_flags(nonsense[i], flags, &value) == NULL || value != 77) {
             fail_msg("'%s' is taken", nonsense[i]);
         }
     }

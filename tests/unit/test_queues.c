@@ -21,7 +21,7 @@ static btl_ib_queue_table_t parse(const char *spec)
     btl_ib_queue_table_t table;
     btl_ib_queues_error_t error;
 
-    if (0 != btl_ib_queues_parse(spec, &table, &error)) {
+    if (btl_ib_queues_parse(spec, &table, &error) != 0) {
         fail_msg("%s: queue %u, column %u, %s '%s': expected %s", spec, error.queue, error.column,
                  error.field, error.value, error.expected);
     }
@@ -280,7 +280,7 @@ static void test_bad(void **state)
         if (error.queue != bad[i].queue || error.column != bad[i].column) {
             fail_msg("%s: queue %u, column %u", bad[i].spec, error.queue, error.column);
         }
-        if (NULL == strstr(error.expected, bad[i].expected)) {
+        if (strstr(error.expected, bad[i].expected) == NULL) {
             fail_msg("%s: expected %s", bad[i].spec, error.expected);
         }
         /* Nothing of it was cut. */
@@ -488,7 +488,7 @@ static void test_check_garbage(void **state)
     for (int type = 0; type < 256; type++) {
         table = origin;
         table.q[0].type = (btl_ib_queue_type_t) type;
-        if (BTL_IB_QUEUE_PER_PEER != type) {
+        if (type != BTL_IB_QUEUE_PER_PEER) {
             assert_refused(&table, "type");
         }
     }

@@ -66,7 +66,7 @@ static btl_ib_registration_t *ask(int cache, uint8_t *at, size_t size, uint32_t 
 {
     btl_ib_registration_t *got = btl_ib_registration_get(&caches[cache], at, size, flags);
 
-    if (NULL != got) {
+    if (got != NULL) {
         assert_true(held_count < HELD);
         held[held_count++] = (held_t){.cache = cache, .registration = got};
     }
@@ -97,7 +97,7 @@ static bool use(int cache, int i)
     btl_ib_registration_t *registration = get(cache, i);
 
     put(registration);
-    return NULL != registration;
+    return registration != NULL;
 }
 
 /* What all caches count is what the device saw. */
@@ -133,14 +133,14 @@ static void begin(const char *text, uint64_t regions)
     btl_ib_registration_limit_init(&limit, text, &host, regions);
     for (uint32_t i = 0; i < CACHES; ++i) {
         memset(&caches[i], 0, sizeof(caches[i]));
-        if (OPAL_SUCCESS
-            != btl_ib_registration_cache_init(&caches[i], i, sides[i].t, &lock, &limit,
-                                              UINT64_C(1) << 46)) {
+        if (btl_ib_registration_cache_init(&caches[i], i, sides[i].t, &lock, &limit,
+                                           UINT64_C(1) << 46)
+            != OPAL_SUCCESS) {
             skip(); /* Open MPI is not installed: this is in its source tree */
         }
     }
     /* Known once there is a cache. Where nobody says that memory is unmapped it keeps nothing. */
-    if (0 == (OPAL_MEMORY_MUNMAP_SUPPORT & opal_mem_hooks_support_level())) {
+    if ((OPAL_MEMORY_MUNMAP_SUPPORT & opal_mem_hooks_support_level()) == 0) {
         print_message("skipped: Open MPI has no memory patcher here\n");
         skip();
     }
@@ -154,7 +154,7 @@ static int begin_all(void **state)
 {
     (void) set_up(state);
     mapped = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(MAP_FAILED != (void *) mapped);
+    assert_true((void *) mapped != MAP_FAILED);
     /* Where pieces begin is known, and a large region begins within one. */
     memory = mapped + 8 * MIB - (uintptr_t) mapped % (8 * MIB) + 3 * PAGE;
     return 0;
@@ -476,7 +476,7 @@ static void test_plan(void **state)
                 continue;
             }
             assert_true(shift >= 12);
-            assert_true(UINT64_C(1) << shift < most || size > UINT64_C(4) << shift || 12 == shift);
+            assert_true(UINT64_C(1) << shift < most || size > UINT64_C(4) << shift || shift == 12);
             assert_in_range(btl_ib_device_region_pieces(most - PAGE, size, shift), 1,
                             BTL_IB_PIECES_MAX);
         }
@@ -513,8 +513,8 @@ int main(int argc, char **argv)
     };
     int failed;
 
-    if (OPAL_SUCCESS != opal_init(&argc, &argv)
-        || OPAL_SUCCESS != mca_base_framework_open(&opal_rcache_base_framework, 0)) {
+    if (opal_init(&argc, &argv) != OPAL_SUCCESS
+        || mca_base_framework_open(&opal_rcache_base_framework, 0) != OPAL_SUCCESS) {
         return 1;
     }
     (void) btl_ib_biased_lock_init(&lock, false);

@@ -83,7 +83,7 @@ static void test_bounds(void **state)
     for (size_t size = 1; size < 300; ++size) {
         const char *all = format(&rejected, size);
 
-        assert_true('\0' == all[0] || '\n' == all[strlen(all) - 1]);
+        assert_true(all[0] == '\0' || all[strlen(all) - 1] == '\n');
     }
     assert_string_equal(format(&rejected, strlen("  udp/eth0: down\n") + 1), "  udp/eth0: down\n");
     assert_string_equal(format(&rejected, strlen("  udp/eth0: down\n")), "");

@@ -28,11 +28,11 @@ static btl_ib_topology_t read_topology(const char *file, const char *bound)
     assert_int_equal(setenv("HWLOC_XMLFILE", path, 1), 0);
     assert_null(btl_ib_topology_open(&topology, NULL));
     assert_true(topology.own);
-    if (NULL != bound) {
+    if (bound != NULL) {
         hwloc_bitmap_free(topology.bound);
         topology.bound = NULL;
     }
-    if (NULL != bound && '\0' != bound[0]) {
+    if (bound != NULL && bound[0] != '\0') {
         topology.bound = hwloc_bitmap_alloc();
         assert_int_equal(hwloc_bitmap_list_sscanf(topology.bound, bound), 0);
     }

@@ -90,7 +90,7 @@ static void need(void)
 /* Whether the kernel joins datagrams to be sent. */
 static bool joins(const pair_t *pair)
 {
-    return 0 != pair->a->attr.gso_bytes;
+    return pair->a->attr.gso_bytes != 0;
 }
 
 static pair_t open_udp(void)
@@ -148,8 +148,8 @@ static void test_attributes(void **state)
     assert_int_equal(got->headroom, 0);
     assert_true(got->knows_source && got->partial_poll);
     assert_false(got->reliable || got->rdma || got->registered_page > 0);
-    assert_true(kernel.no_gso == !joins(&pair) || NULL != strstr(calls.heard, "does not join"));
-    assert_true(!joins(&pair) || 65487 == got->gso_bytes);
+    assert_true(kernel.no_gso == !joins(&pair) || strstr(calls.heard, "does not join") != NULL);
+    assert_true(!joins(&pair) || got->gso_bytes == 65487);
     assert_int_equal(got->rx_depth, pair.a->ops->rx_depth(pair.a, got->max_datagram));
     assert_string_equal(pair.a->name, "udp/lo");
     assert_in_range(pair.a->ops->wait_fd(pair.a), 0, INT32_MAX);
@@ -471,7 +471,7 @@ static void test_strange_sizes(void **state)
         for (int looks = 0; looks < 2; looks++) {
             while (pair.b->ops->poll(pair.b, &event, 1) > 0) {
                 assert_int_equal(event.type, BTL_IB_EVENT_RECV);
-                assert_true(0 == event.size || 1 == event.size || 300 == event.size);
+                assert_true(event.size == 0 || event.size == 1 || event.size == 300);
                 assert_int_equal(event.from, BTL_IB_ADDR_UNKNOWN);
                 got += event.size > 0;
                 repost(pair.b, &event);

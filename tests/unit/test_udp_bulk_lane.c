@@ -322,13 +322,13 @@ static void test_ports(void **state)
 
         probe.bulk_lane = false;
         btl_ib_transport_t *all[5];
-        while (free < 5 && 0 == bed.type->open(bed.device, &probe, &all[free])) {
+        while (free < 5 && bed.type->open(bed.device, &probe, &all[free]) == 0) {
             free++;
         }
         for (int i = 0; i < free; i++) {
             close_transport(all[i]);
         }
-        if (5 == free) {
+        if (free == 5) {
             break;
         }
     }

@@ -267,7 +267,7 @@ static void test_gap(void **state)
     open_trio(2);
     for (int who = 0; who < 2; who++) {
         calls.at_connect = send_in_the_gap;
-        if (0 == who) {
+        if (who == 0) {
             send_b(UDP_CONNECT_AFTER);
         } else {
             send_c(UDP_CONNECT_AFTER);
@@ -281,7 +281,7 @@ static void test_gap(void **state)
             assert_int_equal(event.from, slot % 2 == 0 ? trio.pair.b_at_a : trio.c_at_a);
             repost(trio.pair.a, &event);
         }
-        assert_int_equal(seen, 0 == who ? UINT32_MAX : 0);
+        assert_int_equal(seen, who == 0 ? UINT32_MAX : 0);
         assert_idle(trio.pair.a);
     }
     assert_all_reach();
@@ -306,7 +306,7 @@ static void test_fair(void **state)
     const btl_ib_tx_t by_c = make_tx(trio.c, &slots, 1, trio.a_at_c, 60, 1);
     assert_int_equal(send_all(pair->b, &by_b, 1), 0);
     for (int i = 0; i < 2 * MANY; i++) {
-        if (MANY == i) {
+        if (i == MANY) {
             assert_int_equal(send_all(trio.c, &by_c, 1), 0);
         }
         assert_int_equal(send_all(pair->b, &by_b, 1), 0); /* there is always one more */
@@ -591,7 +591,7 @@ static void test_errors(void **state)
         for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
             open_trio(2);
             assert_in_range(trio.pair.a->ops->wait_fd(trio.pair.a), 0, INT32_MAX);
-            if (0 == first) {
+            if (first == 0) {
                 send_b(UDP_CONNECT_AFTER);
             }
             *errors[i] = EMFILE;

@@ -54,8 +54,8 @@ static void assert_device(const btl_ib_device_t *device)
     assert_string_equal(device->name, device->interface);
     assert_int_not_equal(if_nametoindex(device->interface), 0);
     assert_true(device->plain);
-    if (AF_INET == device->ip.ss_family) {
-        assert_int_equal(device->loopback, 127 == ip[0]);
+    if (device->ip.ss_family == AF_INET) {
+        assert_int_equal(device->loopback, ip[0] == 127);
         assert_in_range(device->prefix_bits, 1, 32);
         return;
     }
@@ -81,8 +81,8 @@ static void test_devices(void **state)
         btl_ib_transport_attr_t attr;
 
         assert_device(&list[i]);
-        assert_true(!six || AF_INET6 == list[i].ip.ss_family); /* IPv4 first */
-        six = AF_INET6 == list[i].ip.ss_family;
+        assert_true(!six || list[i].ip.ss_family == AF_INET6); /* IPv4 first */
+        six = list[i].ip.ss_family == AF_INET6;
         assert_int_equal(bed.type->query(&list[i], 0, &attr), 0);
         assert_int_equal(attr.bandwidth, list[i].bandwidth);
     }
@@ -117,11 +117,11 @@ int getifaddrs(struct ifaddrs **list)
 {
     int (*original)(struct ifaddrs **);
 
-    if (0 != list_error) {
+    if (list_error != 0) {
         errno = list_error;
         return -1;
     }
-    if (NULL != pretended) {
+    if (pretended != NULL) {
         *list = pretended;
         return 0;
     }
@@ -147,21 +147,21 @@ static int driver(const struct ifreq *request)
     struct ethtool_link_settings *settings = (void *) request->ifr_data;
     struct ethtool_drvinfo *info = (void *) request->ifr_data;
 
-    if (0 != strcmp(request->ifr_name, "fast0") && 0 != strcmp(request->ifr_name, "slow0")) {
+    if (strcmp(request->ifr_name, "fast0") != 0 && strcmp(request->ifr_name, "slow0") != 0) {
         errno = EOPNOTSUPP;
         return -1;
     }
-    if (ETHTOOL_GDRVINFO == info->cmd) { /* of full length, as drivers may leave it */
+    if (info->cmd == ETHTOOL_GDRVINFO) { /* of full length, as drivers may leave it */
         memset(info->driver, 'd', sizeof(info->driver));
         memcpy(info->fw_version, "22.31", sizeof("22.31"));
         return 0;
     }
     assert_int_equal(settings->cmd, ETHTOOL_GLINKSETTINGS);
-    if (WORDS != settings->link_mode_masks_nwords) {
+    if (settings->link_mode_masks_nwords != WORDS) {
         settings->link_mode_masks_nwords = -WORDS;
         return 0;
     }
-    settings->speed = 'f' == request->ifr_name[0] ? SPEED : (uint32_t) SPEED_UNKNOWN;
+    settings->speed = request->ifr_name[0] == 'f' ? SPEED : (uint32_t) SPEED_UNKNOWN;
     return 0;
 }
 
@@ -172,7 +172,7 @@ int ioctl(int fd, unsigned long question, ...)
     va_start(args, question);
     void *const what = va_arg(args, void *);
     va_end(args);
-    return NULL != pretended && SIOCETHTOOL == question
+    return pretended != NULL && question == SIOCETHTOOL
                ? driver(what)
                : (int) syscall(SYS_ioctl, fd, question, what);
 }
@@ -208,7 +208,7 @@ static void pretend(struct ifaddrs *list, btl_ib_udp_name_t *ips, btl_ib_udp_nam
 {
     for (int i = 0; i < INTERFACES; i++) {
         const sa_family_t family =
-            NULL != interfaces[i].ip && NULL != strchr(interfaces[i].ip, ':') ? AF_INET6 : AF_INET;
+            interfaces[i].ip != NULL && strchr(interfaces[i].ip, ':') != NULL ? AF_INET6 : AF_INET;
         const btl_ib_udp_name_t none = {.any = {.sa_family = family}};
 
         ips[i] = masks[i] = none;
@@ -216,10 +216,10 @@ static void pretend(struct ifaddrs *list, btl_ib_udp_name_t *ips, btl_ib_udp_nam
             .ifa_next = i + 1 < INTERFACES ? &list[i + 1] : NULL,
             .ifa_name = (char *) interfaces[i].name,
             .ifa_flags = interfaces[i].flags,
-            .ifa_addr = NULL != interfaces[i].ip ? &ips[i].any : NULL,
-            .ifa_netmask = NULL != interfaces[i].mask ? &masks[i].any : NULL,
+            .ifa_addr = interfaces[i].ip != NULL ? &ips[i].any : NULL,
+            .ifa_netmask = interfaces[i].mask != NULL ? &masks[i].any : NULL,
         };
-        if (AF_INET == family) {
+        if (family == AF_INET) {
             (void) inet_pton(family, list[i].ifa_addr ? interfaces[i].ip : "", &ips[i].v4.sin_addr);
             (void) inet_pton(family, list[i].ifa_netmask ? interfaces[i].mask : "",
                              &masks[i].v4.sin_addr);
@@ -253,14 +253,14 @@ static void test_interfaces(void **state)
         assert_int_equal(got[i].prefix_bits, interfaces[which].bits);
         assert_int_equal(got[i].bandwidth, interfaces[which].bandwidth);
         assert_false(got[i].loopback);
-        assert_int_equal(BTL_IB_RANK_LAST == got[i].rank,
-                         0 == strcmp(got[i].name, "line0") || 0 == strcmp(got[i].name, "tun0"));
+        assert_int_equal(got[i].rank == BTL_IB_RANK_LAST,
+                         strcmp(got[i].name, "line0") == 0 || strcmp(got[i].name, "tun0") == 0);
     }
     const char *said = turned_down;
     for (int family = 0; family < 2; family++) {
         for (int i = 0; i < INTERFACES; i++) {
-            if (NULL != interfaces[i].turned_down && NULL != interfaces[i].ip
-                && (0 == family) == (AF_INET == ips[i].any.sa_family)) {
+            if (interfaces[i].turned_down != NULL && interfaces[i].ip != NULL
+                && (family == 0) == (ips[i].any.sa_family == AF_INET)) {
                 said = strstr(said, interfaces[i].name);
                 assert_non_null(said);
                 said = strstr(said, interfaces[i].turned_down);
@@ -269,7 +269,7 @@ static void test_interfaces(void **state)
         }
     }
     for (int i = 0; i < INTERFACES; i++) {
-        if (NULL == interfaces[i].ip) { /* those without an address come last */
+        if (interfaces[i].ip == NULL) { /* those without an address come last */
             said = strstr(said, interfaces[i].name);
             assert_non_null(said);
             said = strstr(said, interfaces[i].turned_down);
@@ -285,9 +285,9 @@ static bool is_listed(const btl_ib_device_t *device, const btl_ib_device_t *list
     int i = 0;
 
     while (i < count
-           && (0 != strcmp(list[i].name, device->name) || list[i].loopback != device->loopback
+           && (strcmp(list[i].name, device->name) != 0 || list[i].loopback != device->loopback
                || list[i].prefix_bits != device->prefix_bits
-               || 0 != memcmp(&list[i].ip, &device->ip, sizeof(device->ip)))) {
+               || memcmp(&list[i].ip, &device->ip, sizeof(device->ip)) != 0)) {
         i++;
     }
     return i < count;

@@ -227,7 +227,7 @@ static void test_no_checksums(void **state)
 
     (void) state;
     pair_t pair = open_udp(AF_INET);
-    if (0 == pair.a->attr.gso_bytes) {
+    if (pair.a->attr.gso_bytes == 0) {
         print_message("skipped: the kernel joins nothing\n");
         close_pair(&pair);
         skip();
@@ -251,7 +251,7 @@ static void test_joined_refused(void **state)
 
     (void) state;
     pair_t pair = open_udp(AF_INET);
-    const bool joins = 0 != pair.a->attr.gso_bytes;
+    const bool joins = pair.a->attr.gso_bytes != 0;
     calls.send_error = EINVAL;
     calls.send_failures = joins;
     calls.joined_only = true;
@@ -291,8 +291,8 @@ static void test_send_errors(void **state)
             calls.send_failures = 0;
         }
         const char *said = strstr(calls.heard, "cannot send 500 bytes to 127.0.0.1:");
-        assert_true((NULL != said) == (1 == cases[i].worst));
-        assert_true(NULL == said || NULL == strstr(said + 1, "cannot send")); /* once */
+        assert_true((said != NULL) == (cases[i].worst == 1));
+        assert_true(said == NULL || strstr(said + 1, "cannot send") == NULL); /* once */
         exchange(&pair, batch, 3, 3);
         close_pair(&pair);
     }
@@ -345,7 +345,7 @@ static void test_errors_without_end(void **state)
     remember(batch, 40);
     const int took = pair.a->ops->send(pair.a, batch, 40, &error);
     assert_in_range(took, 1, 40);
-    assert_true(40 == took || EAGAIN == error);
+    assert_true(took == 40 || error == EAGAIN);
     assert_refused(pair.a, gone);
     close_pair(&pair);
 }
@@ -386,7 +386,7 @@ static void test_joined_beyond(void **state)
         const int n = (int) cases[i].datagrams;
         uint32_t got = 0;
 
-        if (pair.a->attr.max_datagram < 4484 || 0 == pair.a->attr.gso_bytes) {
+        if (pair.a->attr.max_datagram < 4484 || pair.a->attr.gso_bytes == 0) {
             print_message("skipped: two datagrams of 4484 bytes do not travel as one\n");
             break;
         }

@@ -45,9 +45,9 @@ static btl_ib_udp_name_t name_of(const char *ip)
     btl_ib_udp_name_t name;
 
     memset(&name, 0, sizeof(name));
-    name.any.sa_family = NULL == strchr(ip, ':') ? AF_INET : AF_INET6;
+    name.any.sa_family = strchr(ip, ':') == NULL ? AF_INET : AF_INET6;
     assert_int_equal(inet_pton(name.any.sa_family, ip,
-                               AF_INET == name.any.sa_family ? (void *) &name.v4.sin_addr
+                               name.any.sa_family == AF_INET ? (void *) &name.v4.sin_addr
                                                              : (void *) &name.v6.sin6_addr),
                      1);
     btl_ib_udp_name_set_port(&name, 4711);

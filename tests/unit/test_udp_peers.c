@@ -26,7 +26,7 @@ static btl_ib_udp_name_t name_of(const char *ip, uint16_t port)
     btl_ib_udp_name_t name;
 
     memset(&name, 0, sizeof(name));
-    if (1 == inet_pton(AF_INET, ip, &name.v4.sin_addr)) {
+    if (inet_pton(AF_INET, ip, &name.v4.sin_addr) == 1) {
         name.v4.sin_family = AF_INET;
         name.v4.sin_port = htons(port);
     } else {
@@ -83,11 +83,11 @@ static void test_names(void **state)
         assert_memory_equal(&again, &name, sizeof(name));
         assert_false(quick);
         assert_int_equal(btl_ib_udp_name_pack(&name, good[i].carries, true, bytes), good[i].len);
-        const int expected = 65535 == good[i].port ? -EINVAL : 0; /* there is none above */
+        const int expected = good[i].port == 65535 ? -EINVAL : 0; /* there is none above */
         assert_int_equal(btl_ib_udp_name_unpack(bytes, good[i].len, &again, &carries, &quick),
                          expected);
         assert_true(quick);
-        assert_true(0 != expected || 0 == memcmp(&again, &name, sizeof(name)));
+        assert_true(expected != 0 || memcmp(&again, &name, sizeof(name)) == 0);
         bytes[1] ^= 0x80;
         assert_memory_equal(bytes, good[i].bytes, good[i].len);
         assert_string_equal(btl_ib_udp_name_format(&name, text, sizeof(text)), good[i].printed);
@@ -128,7 +128,7 @@ static void test_refused(void **state)
         assert_refused(pair.a, bytes, btl_ib_udp_name_pack(&name, 1472, false, bytes));
     }
     for (size_t i = 0; i < COUNT(good); i++) {
-        const int expected = 10 == good[i].len ? 0 : -EHOSTUNREACH; /* from an IPv4 socket */
+        const int expected = good[i].len == 10 ? 0 : -EHOSTUNREACH; /* from an IPv4 socket */
 
         for (size_t len = 0; len <= BTL_IB_ADDR_BYTES + 1; len++) {
             memset(bytes, 1, sizeof(bytes));
@@ -141,7 +141,7 @@ static void test_refused(void **state)
         for (size_t at = 0; at < 2; at++) { /* version, family */
             for (unsigned flip = 1; flip < 256; flip++) {
                 bytes[at] ^= (uint8_t) flip;
-                if (1 == at && 0x80 == flip && 65535 != good[i].port) { /* two ports */
+                if (at == 1 && flip == 0x80 && good[i].port != 65535) { /* two ports */
                     assert_int_equal(pair.a->ops->addr_add(pair.a, bytes, good[i].len, &addr),
                                      expected);
                 } else {
@@ -214,7 +214,7 @@ static void assert_all(btl_ib_udp_peers_t *peers, const btl_ib_addr_t *addr)
         const btl_ib_udp_name_t name = name_number(i);
 
         assert_int_equal(btl_ib_udp_peer_find(peers, &name), addr[i]);
-        if (BTL_IB_ADDR_UNKNOWN != addr[i]) {
+        if (addr[i] != BTL_IB_ADDR_UNKNOWN) {
             assert_memory_equal(&peers->peer[addr[i]].name, &name, btl_ib_udp_name_len(&name));
         }
     }

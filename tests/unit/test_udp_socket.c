@@ -44,7 +44,7 @@ static uint16_t free_ports(uint32_t n)
                 .port_count = 1,
             };
 
-            if (0 != bed.type->open(bed.device, &params, &t[free])) {
+            if (bed.type->open(bed.device, &params, &t[free]) != 0) {
                 break;
             }
         }
@@ -104,11 +104,11 @@ static void test_last_port(void **state)
     params.port_min = 65535;
     params.port_count = 1000;
     const int rc = bed.type->open(bed.device, &params, &last);
-    assert_true(0 == rc || -EADDRINUSE == rc); /* somebody else's */
-    assert_true(0 != rc || 65535 == port_of(last));
+    assert_true(rc == 0 || -EADDRINUSE == rc); /* somebody else's */
+    assert_true(rc != 0 || port_of(last) == 65535);
     assert_int_equal(bed.type->open(bed.device, &params, &none), -EADDRINUSE);
     assert_non_null(strstr(calls.heard, "127.0.0.1, ports 65535 to 65535: "));
-    if (0 == rc) {
+    if (rc == 0) {
         close_transport(last);
     }
 }
@@ -157,8 +157,8 @@ static uint32_t system_limit(const char *path)
     FILE *file = fopen(path, "r");
     uint32_t limit = 0;
 
-    if (NULL != file) {
-        if (1 != fscanf(file, "%u", &limit)) {
+    if (file != NULL) {
+        if (fscanf(file, "%u", &limit) != 1) {
             limit = 0;
         }
         (void) fclose(file);
@@ -204,7 +204,7 @@ static void test_socket_buffer(void **state)
     /* Nobody asks: as much as there is, and no complaint where that is what any system grants. */
     params.socket_buffer = 0;
     t = open_with(params);
-    assert_true((NULL == t->limit.sysctl[0]) == (both >= 212992));
+    assert_true((t->limit.sysctl[0] == NULL) == (both >= 212992));
     close_transport(t);
 }
 
@@ -222,10 +222,10 @@ static int traffic_class_of_next(int fd, bool v4)
 
     assert_int_equal(poll(&one, 1, 5000), 1);
     assert_true(syscall(SYS_recvmsg, fd, &msg, 0) > 0);
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); NULL != c; c = CMSG_NXTHDR(&msg, c)) {
-        if (v4 && SOL_IP == c->cmsg_level && IP_TOS == c->cmsg_type) {
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c != NULL; c = CMSG_NXTHDR(&msg, c)) {
+        if (v4 && c->cmsg_level == SOL_IP && c->cmsg_type == IP_TOS) {
             value = *CMSG_DATA(c);
-        } else if (!v4 && SOL_IPV6 == c->cmsg_level && IPV6_TCLASS == c->cmsg_type) {
+        } else if (!v4 && c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_TCLASS) {
             memcpy(&value, CMSG_DATA(c), sizeof(value));
         }
     }
@@ -235,7 +235,7 @@ static int traffic_class_of_next(int fd, bool v4)
 /* What the other side's kernel saw, and what ours keeps. */
 static void marked(sa_family_t family)
 {
-    const bool v4 = AF_INET == family;
+    const bool v4 = family == AF_INET;
     const int on = 1;
     btl_ib_open_params_t params = heard_params();
 
@@ -348,9 +348,9 @@ static uint64_t drops_at(uint32_t port)
     uint64_t drops = UINT64_MAX;
 
     assert_non_null(file);
-    while (NULL != fgets(line, sizeof(line), file)) {
+    while (fgets(line, sizeof(line), file) != NULL) {
         unsigned of = 0;
-        if (1 == sscanf(line, " %*u: %*8x:%4x", &of) && of == port) {
+        if (sscanf(line, " %*u: %*8x:%4x", &of) == 1 && of == port) {
             for (size_t end = strlen(line); strchr(" \n", line[end - 1]) != NULL;
                  line[--end] = '\0') {
             }

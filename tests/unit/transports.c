@@ -23,20 +23,20 @@ void find_device(const char *type, const char *provider, sa_family_t family)
     const btl_ib_log_t log = {.print = NULL};
 
     memset(&bed, 0, sizeof(bed));
-    for (size_t i = 0; NULL != btl_ib_transport_types[i]; i++) {
-        if (0 == strcmp(btl_ib_transport_types[i]->name, type)) {
+    for (size_t i = 0; btl_ib_transport_types[i] != NULL; i++) {
+        if (strcmp(btl_ib_transport_types[i]->name, type) == 0) {
             bed.type = btl_ib_transport_types[i];
         }
     }
     bed.device_count =
-        NULL != bed.type
+        bed.type != NULL
             ? bed.type->devices(&(btl_ib_search_t){.provider = provider, .log = log}, &bed.devices)
             : 0;
     for (int i = 0; i < bed.device_count; i++) {
         const btl_ib_device_t *device = &bed.devices[i];
 
-        if (device->loopback && NULL == bed.device
-            && (AF_UNSPEC == family || device->ip.ss_family == family)) {
+        if (device->loopback && bed.device == NULL
+            && (family == AF_UNSPEC || device->ip.ss_family == family)) {
             bed.device = device;
         }
     }
@@ -45,7 +45,7 @@ void find_device(const char *type, const char *provider, sa_family_t family)
 int free_devices(void **state)
 {
     (void) state;
-    if (bed.device_count >= 0 && NULL != bed.type) {
+    if (bed.device_count >= 0 && bed.type != NULL) {
         bed.type->devices_free(bed.devices, bed.device_count);
     }
     memset(&bed, 0, sizeof(bed));
@@ -105,7 +105,7 @@ static uint8_t pattern(uint32_t size, uint32_t slot, uint32_t at)
 {
     const uint32_t mixed = size * UINT32_C(2654435761) + slot * UINT32_C(1540483477);
 
-    return (uint8_t) (0 == at ? slot : (mixed + at * UINT32_C(40503)) >> 11);
+    return (uint8_t) (at == 0 ? slot : (mixed + at * UINT32_C(40503)) >> 11);
 }
 
 btl_ib_tx_t make_tx(const btl_ib_transport_t *t, const slots_t *slots, uint32_t slot,
@@ -148,7 +148,7 @@ static int wait_events(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
     const uint64_t end = now_ms() + PATIENCE_MS;
     int n;
 
-    while (0 == (n = t->ops->poll(t, events, max))) {
+    while ((n = t->ops->poll(t, events, max)) == 0) {
         if (now_ms() > end) {
             fail_msg("nothing came");
         }
@@ -171,8 +171,8 @@ btl_ib_event_t wait_recv(btl_ib_transport_t *t)
 
     do {
         event = wait_event(t);
-        assert_true(BTL_IB_EVENT_RECV == event.type || BTL_IB_EVENT_SENT == event.type);
-    } while (BTL_IB_EVENT_RECV != event.type);
+        assert_true(event.type == BTL_IB_EVENT_RECV || event.type == BTL_IB_EVENT_SENT);
+    } while (event.type != BTL_IB_EVENT_RECV);
     return event;
 }
 
@@ -194,7 +194,7 @@ int send_all(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n)
         assert_in_range(took, 0, n - done);
         done += took;
         if (done < n) {
-            assert_true(EAGAIN == error || ENOBUFS == error);
+            assert_true(error == EAGAIN || error == ENOBUFS);
             assert_true(now_ms() < end);
             if (t->ops->poll(t, &event, 1) > 0) {
                 assert_int_equal(event.type, BTL_IB_EVENT_SENT);
@@ -212,7 +212,7 @@ btl_ib_addr_t assert_reaches(btl_ib_transport_t *a, btl_ib_addr_t to, btl_ib_tra
     const btl_ib_tx_t tx = make_tx(a, &slots, 0, to, size, 1);
     btl_ib_event_t event;
 
-    if (0 == send_all(a, &tx, 1) && size > a->attr.inline_size) {
+    if (send_all(a, &tx, 1) == 0 && size > a->attr.inline_size) {
         event = wait_event(a);
         assert_int_equal(event.type, BTL_IB_EVENT_SENT);
         assert_ptr_equal(event.context, tx.context);

@@ -36,21 +36,21 @@ void forget_calls(void)
 /* Set errno. Returns whether there is an error. */
 static bool fails(int error)
 {
-    errno = 0 != error ? error : errno;
-    return 0 != error;
+    errno = error != 0 ? error : errno;
+    return error != 0;
 }
 
 int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
 {
     const int small = (int) calls.small_buffers;
 
-    if (SOL_SOCKET == level && SO_REUSEPORT == option && fails(calls.reuse_error)) {
+    if (level == SOL_SOCKET && option == SO_REUSEPORT && fails(calls.reuse_error)) {
         return -1;
     }
-    if (SOL_SOCKET == level && SO_RCVBUF == option && 0 != small) {
+    if (level == SOL_SOCKET && option == SO_RCVBUF && small != 0) {
         value = &small;
     }
-    if (SOL_SOCKET == level && SO_BUSY_POLL == option) {
+    if (level == SOL_SOCKET && option == SO_BUSY_POLL) {
         if (calls.no_busy_poll) {
             errno = EPERM;
             return -1;
@@ -58,8 +58,8 @@ int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
         memcpy(&calls.busy_poll, value, sizeof(calls.busy_poll));
         return 0;
     }
-    if (SOL_UDP == level
-        && ((calls.no_gso && UDP_SEGMENT == option) || (calls.no_gro && UDP_GRO == option))) {
+    if (level == SOL_UDP
+        && ((calls.no_gso && option == UDP_SEGMENT) || (calls.no_gro && option == UDP_GRO))) {
         errno = ENOPROTOOPT;
         return -1;
     }
@@ -79,7 +79,7 @@ int bind(int fd, const struct sockaddr *name, socklen_t len)
 int connect(int fd, const struct sockaddr *name, socklen_t len)
 {
     calls.connects++;
-    if (NULL != calls.at_connect) {
+    if (calls.at_connect != NULL) {
         calls.at_connect();
     }
     return fails(calls.connect_error) ? -1 : (int) syscall(SYS_connect, fd, name, len);
@@ -99,7 +99,7 @@ int epoll_wait(int fd, struct epoll_event *events, int max, int timeout)
 /* Is this call to fail? */
 static bool spoilt(const struct msghdr *first)
 {
-    if (0 == calls.send_failures || (calls.joined_only && 0 == first->msg_controllen)) {
+    if (calls.send_failures == 0 || (calls.joined_only && first->msg_controllen == 0)) {
         return false;
     }
     calls.send_failures--;
@@ -116,9 +116,9 @@ static void count_sent(const struct msghdr *msg)
     }
     calls.largest = bytes > calls.largest ? bytes : calls.largest;
     calls.messages++;
-    calls.named += NULL != msg->msg_name;
-    calls.joined += 0 != msg->msg_controllen;
-    calls.pieces += 0 != msg->msg_controllen ? (uint32_t) msg->msg_iovlen : 0;
+    calls.named += msg->msg_name != NULL;
+    calls.joined += msg->msg_controllen != 0;
+    calls.pieces += msg->msg_controllen != 0 ? (uint32_t) msg->msg_iovlen : 0;
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
@@ -149,7 +149,7 @@ static bool spoilt_recv(int flags)
         return false;
     }
     calls.receives++;
-    if (0 == calls.recv_error) {
+    if (calls.recv_error == 0) {
         return false;
     }
     errno = calls.recv_error;
@@ -178,7 +178,7 @@ ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
     void *const control = msg->msg_control;
     const ssize_t rc = spoilt_recv(flags) ? -1 : syscall(SYS_recvmsg, fd, msg, flags);
 
-    if (rc >= 0 && 0 == (flags & MSG_ERRQUEUE) && 0 != calls.joined_as) {
+    if (rc >= 0 && (flags & MSG_ERRQUEUE) == 0 && calls.joined_as != 0) {
         claim(msg, control);
     }
     return rc;
@@ -191,7 +191,7 @@ int recvmmsg(int fd, struct mmsghdr *msg, unsigned n, int flags, struct timespec
 
 int clock_gettime(clockid_t clock, struct timespec *out)
 {
-    if (0 == calls.now) {
+    if (calls.now == 0) {
         return (int) syscall(SYS_clock_gettime, clock, out);
     }
     out->tv_sec = (time_t) (calls.now / 1000000000u);
@@ -203,7 +203,7 @@ void *aligned_alloc(size_t alignment, size_t size)
 {
     void *block = NULL;
 
-    return !calls.no_memory && 0 == posix_memalign(&block, alignment, size) ? block : NULL;
+    return !calls.no_memory && posix_memalign(&block, alignment, size) == 0 ? block : NULL;
 }
 
 /* ---- the log ---- */
@@ -240,9 +240,9 @@ void need_udp(sa_family_t family)
     find_device("udp", NULL, family);
     if (bed.device_count < 0) {
         print_message("skipped: no list of network interfaces: %s\n", strerror(-bed.device_count));
-    } else if (NULL == bed.device) {
+    } else if (bed.device == NULL) {
         print_message("skipped: no loopback interface with an IPv%d address\n",
-                      AF_INET == family ? 4 : 6);
+                      family == AF_INET ? 4 : 6);
     } else {
         return;
     }

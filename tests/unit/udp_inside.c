@@ -28,11 +28,11 @@ static uint32_t unused(const btl_ib_udp_rx_t *rx)
 {
     uint32_t n = 0;
 
-    for (const btl_ib_udp_buffer_t *b = rx->free; NULL != b; b = b->next) {
+    for (const btl_ib_udp_buffer_t *b = rx->free; b != NULL; b = b->next) {
         n++;
     }
     for (int i = 0; i < BTL_IB_UDP_RECV_BATCH; i++) {
-        n += NULL != rx->call.buffer[i];
+        n += rx->call.buffer[i] != NULL;
     }
     return n;
 }
@@ -54,7 +54,7 @@ uint32_t udp_socket_of(const btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
     const uint32_t place = of(t)->peers.peer[addr].socket;
 
-    assert_true(0 == place || of(t)->connected.peer[place] == addr);
+    assert_true(place == 0 || of(t)->connected.peer[place] == addr);
     return place;
 }
 

@@ -589,15 +589,12 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     }
     OBJ_CONSTRUCT(&component->known, opal_hash_table_t);
     modules = calloc(BTL_IB_RAILS_MAX, sizeof(*modules));
-    if (modules == NULL ? !no_memory() : !init_parts(component) || !start_modules(component)) {
-        btl_ib_progress_thread_stop(&component->progress_thread);
-        for (uint32_t i = 0; i < component->module_count; ++i) {
-            btl_ib_module_destroy(component->modules[i]);
-            component->modules[i] = NULL;
-        }
-        free_engine(component);
-        free(modules);
+    if (modules == NULL) {
+        (void) no_memory();
         return NULL;
+    }
+    if (!init_parts(component) || !start_modules(component)) {
+        goto failed;
     }
     for (uint32_t i = 0; i < component->module_count; ++i) {
         modules[i] = &component->modules[i]->super;
@@ -606,6 +603,16 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     btl_ib_compat_failures_listen();
     *count = (int) component->module_count;
     return modules;
+
+failed:
+    btl_ib_progress_thread_stop(&component->progress_thread);
+    for (uint32_t i = 0; i < component->module_count; ++i) {
+        btl_ib_module_destroy(component->modules[i]);
+        component->modules[i] = NULL;
+    }
+    free_engine(component);
+    free(modules);
+    return NULL;
 }
 
 /* ---- progress ---- */

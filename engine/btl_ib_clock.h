@@ -34,7 +34,7 @@ typedef struct btl_ib_clock {
 
 /* us: the longest part of one that counts in `ran`: a process that waits in progress polls more
  * often, unless others have the processor. */
-#define BTL_IB_CLOCK_SLICE 10000u
+#define BTL_IB_CLOCK_SLICE 50000u
 
 /* Nothing has happened yet; all is zero. */
 static inline void btl_ib_clock_init(btl_ib_clock_t *clock)

@@ -441,8 +441,8 @@ static inline bool is_predicted(const btl_ib_conn_t *conn, const btl_ib_view_t *
            && !conn->draining && !conn->engine->turn.async;
 }
 
-/* Header prediction (Van Jacobson's, for TCP): what recv_sequenced() would do, without what it would
- * ask. */
+/* Header prediction (Van Jacobson's, for TCP): what recv_sequenced() would do, without what it
+ * would ask. */
 static void recv_predicted(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (check_receiver(conn, view, view->tag)) {

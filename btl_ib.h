@@ -137,6 +137,10 @@ typedef struct btl_ib_component {
     btl_ib_registration_limit_t registered;
     btl_ib_stats_t stats;
     btl_ib_trace_file_t *trace; /* NULL: none */
+    struct {                    /* btl_ib_component.c */
+        bool watched;           /* an exit without MPI_Finalize is noticed */
+        pid_t pid;              /* whose exit; 0: all was told */
+    } exit;
     btl_ib_failed_procs_t failed_procs;
     btl_ib_reopen_t reopen;
     btl_ib_connectivity_t connectivity;
@@ -145,8 +149,8 @@ typedef struct btl_ib_component {
         uint32_t calling;    /* callbacks of fragments that have not returned */
         btl_ib_list_t ready; /* fragments that were sent meanwhile: theirs are to be called */
     } callbacks;
-    btl_ib_list_t gone; /* endpoints whose hosts said during a drain that nobody is there;
-                         * btl_ib_recv.c */
+    btl_ib_list_t gone; /* endpoints whose hosts said that nobody is there, the first one first:
+                         * what is to be reported; btl_ib_recv.c */
 } btl_ib_component_t;
 
 extern btl_ib_component_t mca_btl_ib_component;

@@ -460,6 +460,66 @@ static void tell_stats(const btl_ib_component_t *component)
     }
 }
 
+/* ---- an exit without MPI_Finalize ---- */
+
+/* times, each a millisecond later, that the lock is tried */
+#define EXIT_TRIES 100
+
+/* What connections that are still there counted, for the file. */
+static void record_peers(btl_ib_component_t *component)
+{
+    const btl_ib_endpoint_t *endpoint;
+
+    for (uint32_t i = 0; i < component->module_count; ++i) {
+        if (component->modules[i] == NULL) {
+            continue;
+        }
+        OPAL_LIST_FOREACH(endpoint, &component->modules[i]->endpoints.all, btl_ib_endpoint_t)
+        {
+            if (endpoint->conn != NULL) {
+                btl_ib_stats_end_peer(&component->stats, endpoint->conn, endpoint->host,
+                                      endpoint->address);
+            }
+        }
+    }
+}
+
+/*
+ * The process ends without MPI_Finalize: by MPI_Abort, exit() or an error of ours. Tell what that
+ * would have told; the trace needs nothing. Perhaps this is another thread than MPI's, or a signal
+ * handler that came while the engine was in the middle of something: then nothing is told. A child
+ * of fork() has nothing to tell.
+ */
+static void in_exit(void)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+
+    if (component->engine == NULL || getpid() != component->exit.pid) {
+        return;
+    }
+    for (int i = 0; i < EXIT_TRIES; ++i) {
+        if (btl_ib_biased_lock_borrow(&component->lock)) {
+            component->exit.pid = 0;
+            btl_ib_connectivity_end(&component->connectivity);
+            record_peers(component);
+            tell_stats(component);
+            btl_ib_biased_lock_release(&component->lock);
+            return;
+        }
+        usleep(1000);
+    }
+}
+
+/* If that fails nothing is told at such an exit. */
+static void watch_exit(btl_ib_component_t *component)
+{
+    component->exit.pid = getpid();
+    btl_ib_compat_abort_watch(in_exit);
+    if (!component->exit.watched) {
+        component->exit.watched = atexit(in_exit) == 0;
+    }
+}
+
 static bool start_modules(btl_ib_component_t *component)
 {
     int rc;
@@ -601,6 +661,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     }
     component->modules_in_use = component->module_count;
     btl_ib_compat_failures_listen();
+    watch_exit(component);
     *count = (int) component->module_count;
     return modules;
 
@@ -739,6 +800,7 @@ static void stop(btl_ib_component_t *component)
 {
     btl_ib_progress_thread_stop(&component->progress_thread);
     btl_ib_compat_failures_ignore();
+    btl_ib_compat_abort_ignore();
     btl_ib_failed_procs_fini(&component->failed_procs);
     btl_ib_connectivity_end(&component->connectivity);
     btl_ib_engine_refuse_new(component->engine, btl_ib_now());
@@ -746,7 +808,9 @@ static void stop(btl_ib_component_t *component)
     btl_ib_endpoint_show_diagnostics(NULL);
     btl_ib_report_pending(&component->reports);
     btl_ib_report_unanswered_rest(&component->reports);
-    tell_stats(component);
+    if (component->exit.pid != 0) {
+        tell_stats(component);
+    }
     free_engine(component);
 }
 

@@ -26,6 +26,7 @@ struct mca_btl_base_endpoint_t {
     btl_ib_list_t failed_frags; /* fragments that came back from a dying connection */
     btl_ib_list_t failed_ops;   /* and one-sided operations */
     btl_ib_list_t gone_link;    /* in the component's list `gone` */
+    uint64_t gone_at;           /* us: since then */
     btl_ib_host_t where;        /* its host */
     char host[64];              /* for messages: when they are needed the runtime may be gone */
     char address[64];
@@ -80,6 +81,20 @@ static inline void btl_ib_endpoint_set_closing(btl_ib_endpoint_t *endpoint)
 static inline void btl_ib_endpoint_set_dead(btl_ib_endpoint_t *endpoint)
 {
     endpoint->dead = true;
+}
+
+/* Its connection is dead, and that is to be reported, unless this process ends before: until then
+ * what is sent to it is kept, as ob1 ends the job at the first fragment that fails. */
+static inline bool btl_ib_endpoint_is_gone(const btl_ib_endpoint_t *endpoint)
+{
+    return !endpoint->dead && !endpoint->closing && endpoint->conn != NULL
+           && btl_ib_conn_is_dead(endpoint->conn);
+}
+
+static inline void btl_ib_endpoint_set_gone(btl_ib_endpoint_t *endpoint, uint64_t now)
+{
+    endpoint->gone_at = now;
+    btl_ib_list_push_tail(&mca_btl_ib_component.gone, &endpoint->gone_link);
 }
 
 /* The user is told that it refused a one-sided operation; that an atomic by devices was lost. True

@@ -156,6 +156,11 @@ void btl_ib_frag_sent(btl_ib_frag_t *frag)
     }
 }
 
+void btl_ib_frag_keep_failed(btl_ib_frag_t *frag)
+{
+    btl_ib_list_push_tail(&frag->endpoint->failed_frags, &frag->link);
+}
+
 void btl_ib_frag_done(btl_ib_frag_t *frag, int status)
 {
     const bool owned = btl_ib_frag_is_owned(frag);
@@ -170,7 +175,7 @@ void btl_ib_frag_done(btl_ib_frag_t *frag, int status)
         frag->told = true;
     } else if (status != 0 && !frag->told && btl_ib_conn_is_dead(endpoint->conn)) {
         /* ob1 aborts at once when a fragment fails: first the failure is reported. */
-        btl_ib_list_push_tail(&endpoint->failed_frags, &frag->link);
+        btl_ib_frag_keep_failed(frag);
         return;
     } else {
         complete_sent(frag, status == 0 ? OPAL_SUCCESS : OPAL_ERR_UNREACH);

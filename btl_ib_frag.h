@@ -112,6 +112,9 @@ void btl_ib_frag_complete_ready(void);
 void btl_ib_frag_sent(btl_ib_frag_t *frag);
 void btl_ib_frag_done(btl_ib_frag_t *frag, int status);
 
+/* The endpoint's connection is dead, and that will be reported: btl_ib_frag_fail_all() follows. */
+void btl_ib_frag_keep_failed(btl_ib_frag_t *frag);
+
 /* The endpoint's connection is dead, and that was reported: complete the fragments that died with
  * it, without their callbacks if `quiet`. */
 void btl_ib_frag_fail_all(struct mca_btl_base_endpoint_t *endpoint, bool quiet);

@@ -341,7 +341,10 @@ static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, 
         complete(rdma, execute_loopback(component->engine, &rdma->op, rdma->target));
         rc = 0;
     }
-    if (OPAL_UNLIKELY(rc != 0)) {
+    if (OPAL_UNLIKELY(rc == -EPIPE) && btl_ib_endpoint_is_gone(endpoint)) {
+        btl_ib_rdma_done(&rdma->op, rc); /* it fails when that is reported */
+        rc = 0;
+    } else if (OPAL_UNLIKELY(rc != 0)) {
         end_job_if_lost(rdma, rc);
         forget(rdma);
     }

@@ -160,6 +160,12 @@ static void op_done(void *context, btl_ib_op_t *op, int status)
 
 /* ---- failures ---- */
 
+/* us after which a process that is no more is reported. When a job ends, by a signal to mpirun or
+ * because one process failed, the runtime ends processes host by host; mpirun 4.1 rests for a
+ * second between two. Those that are ended last have nothing to tell: mpirun tells of the first
+ * death. */
+#define TELL_AFTER 3000000
+
 /* A peer that was added is dead: report it, then complete what was on the way to it. */
 static void report_failure(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
 {
@@ -188,10 +194,10 @@ static void dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
     btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
 
     if (endpoint != NULL && !endpoint->dead && !endpoint->closing) {
-        if (component->drain.active > 0 && reason == BTL_IB_DEATH_REFUSED) {
-            /* While this process leaves, a peer whose host says that it is gone has most likely
-             * left before: that is no failure unless MPI goes on afterwards. */
-            btl_ib_list_push_tail(&component->gone, &endpoint->gone_link);
+        if (reason == BTL_IB_DEATH_REFUSED) {
+            /* Perhaps this process is about to end, too. And while it leaves, such a peer has most
+             * likely left before: that is no failure unless MPI goes on afterwards. */
+            btl_ib_endpoint_set_gone(endpoint, btl_ib_now());
         } else {
             report_failure(endpoint, reason);
         }
@@ -221,7 +227,9 @@ void btl_ib_recv_report_failures(uint64_t now)
         return;
     }
     while (component->drain.active == 0
-           && (gone = BTL_IB_LIST_POP(btl_ib_endpoint_t, &component->gone, gone_link)) != NULL) {
+           && (gone = BTL_IB_LIST_FIRST(btl_ib_endpoint_t, &component->gone, gone_link)) != NULL
+           && now >= gone->gone_at + TELL_AFTER) {
+        btl_ib_list_remove(&gone->gone_link);
         report_failure(gone, BTL_IB_DEATH_REFUSED);
     }
     while (btl_ib_failed_procs_next(&component->failed_procs, component->name.jobid, &name)) {

@@ -181,6 +181,10 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
         rc = btl_ib_engine_send(endpoint->conn, &frag->msg, btl_ib_now());
     }
     btl_ib_poll_throttle_reset(&mca_btl_ib_component.throttle);
+    if (OPAL_UNLIKELY(rc == -EPIPE) && btl_ib_endpoint_is_gone(endpoint)) {
+        btl_ib_frag_keep_failed(frag);
+        rc = 0;
+    }
     if (rc == 1 && !quiet) {
         btl_ib_frag_left(frag);
         rc = 0;

@@ -403,6 +403,51 @@ bool btl_ib_compat_failures_next(opal_process_name_t *name)
 
 #endif
 
+/* ---- an abort ---- */
+
+#if OPAL_MAJOR_VERSION >= 5
+
+void btl_ib_compat_abort_watch(void (*tell)(void))
+{
+    (void) tell;
+}
+
+void btl_ib_compat_abort_ignore(void)
+{
+}
+
+#else
+
+static struct {
+    void (*tell)(void);
+    opal_pmix_base_module_abort_fn_t abort; /* Open MPI's own; NULL: it is not watched */
+} watched;
+
+static int tell_and_abort(int status, const char *message, opal_list_t *procs)
+{
+    watched.tell();
+    return watched.abort(status, message, procs);
+}
+
+void btl_ib_compat_abort_watch(void (*tell)(void))
+{
+    if (watched.abort == NULL && opal_pmix.abort != NULL) {
+        watched.tell = tell;
+        watched.abort = opal_pmix.abort;
+        opal_pmix.abort = tell_and_abort;
+    }
+}
+
+void btl_ib_compat_abort_ignore(void)
+{
+    if (watched.abort != NULL && tell_and_abort == opal_pmix.abort) {
+        opal_pmix.abort = watched.abort;
+        watched.abort = NULL;
+    }
+}
+
+#endif
+
 /* ---- parameters ---- */
 
 /* In the environment, which is where mpirun puts what it was told. */

@@ -216,6 +216,11 @@ uint32_t btl_ib_compat_local_processes(void);
  * if it has none, or an hwloc of its own. */
 void *btl_ib_compat_topology(void);
 
+/* Call `tell` before MPI_Abort ends this process, where Open MPI has a place for that: 4.1, which
+ * leaves by _exit(); and not any more. */
+void btl_ib_compat_abort_watch(void (*tell)(void));
+void btl_ib_compat_abort_ignore(void);
+
 /*
  * Processes that failed, as the runtime tells: mpirun of 5.0 and later notifies the other processes
  * of the job if they are to go on (--with-ft ulfm, or --runtime-options recoverable,notifyerrors).

@@ -461,6 +461,7 @@ mpi_programs = \
     tests/mpi/datatypes \
     tests/mpi/direct \
     tests/mpi/early_finalize \
+    tests/mpi/exits \
     tests/mpi/floor \
     tests/mpi/handles \
     tests/mpi/idle \

@@ -1,0 +1,109 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""The ends of a job: exit codes as over btl tcp, nothing left behind, and nobody tells of deaths
+that are the end of the job."""
+
+import json
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from runner.command import Failed
+from runner.places import ROOT
+
+pytestmark = [pytest.mark.mpi, pytest.mark.limit(40)]
+# Seconds from the end of the first process, or a signal to mpirun, to that of the job.
+MOST = 30
+
+ENDS = [
+    *(pytest.param(way, None, id=f"exits/{way}", marks=pytest.mark.full)
+      for way in ("return", "all7", "unfinished", "one5", "abort", "late", "segv", "quit",
+                  "kill_wait", "kill_finalize", "thread5", "thread_abort", "callback_abort")),
+    *(pytest.param(way, None, id=f"exits/{way}")
+      for way in ("kill_talk", "pending", "callback5")),
+    *(pytest.param(way, name, id=f"exits/{name},{way}", marks=[pytest.mark.full] * more)
+      for way, name, more in (("talk", "TERM", 0), ("wait", "TERM", 1), ("talk", "INT", 1),
+                              ("talk", "HUP", 1), ("talk", "KILL", 1)))]  # fmt: skip
+
+
+def end(run, mpi, hosts, tmp_path, btl, way, name):
+    """Exit code of a job of four ranks on two hosts, and what it said."""
+    run.environment["NSPFX"] = hosts
+    said = tmp_path / f"{btl}.txt"
+    words = [
+        ROOT / "tools/nshosts", "run", "--oversubscribe", "--map-by", "node",
+        "-H", f"{hosts}1:4,{hosts}2:4", "-np", 4, "--mca", "pml", "ob1", "--mca", "btl",
+        f"{btl},self", "--mca", "mpi_yield_when_idle", 1, mpi.program("exits"), f"way={way}",
+    ]  # fmt: skip
+    with said.open("w") as out:
+        job = subprocess.Popen(
+            [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=out,
+            stderr=subprocess.STDOUT, env={**run.environment, **mpi.environment},
+        )  # fmt: skip
+    try:
+        until = time.monotonic() + MOST
+        while "exits: going" not in said.read_text(errors="replace") and job.poll() is None:
+            if time.monotonic() > until:
+                raise Failed("it does not begin")
+            time.sleep(0.1)
+        if name:
+            time.sleep(0.3)
+            job.send_signal(signal.Signals[f"SIG{name}"])
+        code = job.wait(MOST)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"over {btl} the job has not ended after {MOST} s") from None
+    finally:
+        if job.poll() is None:
+            job.terminate()
+            job.wait()
+        with run.log.open("a") as log:
+            log.write(f"{btl}: exit code {job.returncode}\n{said.read_text(errors='replace')}")
+    return code, said.read_text(errors="replace")
+
+
+@pytest.mark.parametrize("way, name", ENDS)
+def test_exits(run, mpi, hosts, tmp_path, way, name):
+    """Processes that are left behind are found by `run`."""
+    if not hosts:
+        pytest.skip("several hosts need root")
+    code, said = end(run, mpi, hosts, tmp_path, "ib", way, name)
+    assert "exits: going" in said and "FAIL" not in said
+    assert "lost the connection with a process" not in said
+    expected, _ = end(run, mpi, hosts, tmp_path, "tcp", way, name)
+    assert code == expected
+
+
+def told(run, mpi, tmp_path, way):
+    """Ranks that wrote their line, and those that wrote their file."""
+    said = mpi.job(run, 2, "--mca", "btl", "ib,self", "--mca", "btl_ib_stats", 1, "--mca",
+                   "btl_ib_stats_file", f"{tmp_path}/", mpi.program("exits"), f"way={way}",
+                   ok=None)  # fmt: skip
+    files = {}
+    for path in tmp_path.iterdir():
+        if path.stat().st_size:
+            data = json.loads(path.read_text())
+            files[data["rank"]] = data
+    return sorted(map(int, re.findall(r"btl_ib: rank (\d+) host", said))), files
+
+
+@pytest.mark.parametrize(
+    "way, ranks",
+    [
+        pytest.param("unfinished", [0, 1], id="exits/told,unfinished"),
+        pytest.param("thread5", [1], id="exits/told,thread5"),
+        pytest.param("callback_abort", [1], id="exits/told,callback_abort"),
+        pytest.param("child", [0, 1], id="exits/told,child"),
+    ],
+)
+def test_told(run, mpi, tmp_path, way, ranks):
+    """Counters are told at exits without MPI_Finalize, once, and not by children of fork()."""
+    if "abort" in way and mpi.series != "4.1":
+        pytest.skip("Open MPI 5 and later leave by _exit(), and tell nobody before")
+    lines, files = told(run, mpi, tmp_path, way)
+    assert set(ranks) <= set(lines) and len(lines) == len(set(lines))
+    for rank in ranks:
+        (peer,) = files[rank]["peers"]
+        assert peer["rank"] == 1 - rank and peer["counters"]["sent_segments"] > 0

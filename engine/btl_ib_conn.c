@@ -375,6 +375,7 @@ const char *btl_ib_death_string(btl_ib_death_t reason)
         [BTL_IB_DEATH_UNANSWERED] =
             "it never answered, although its process would even while it computes",
         [BTL_IB_DEATH_ENDED] = "the runtime (mpirun, PMIx) says that it failed",
+        [BTL_IB_DEATH_LOST] = "it does not answer, and its host cannot be reached any more",
     };
 
     return (size_t) reason < sizeof(texts) / sizeof(texts[0]) ? texts[reason] : "unknown reason";

@@ -72,6 +72,7 @@ typedef enum btl_ib_death {
     BTL_IB_DEATH_DEVICE,      /* our device failed */
     BTL_IB_DEATH_UNANSWERED,  /* it never answered, although it promised to, nor did its host */
     BTL_IB_DEATH_ENDED,       /* the runtime says that it failed */
+    BTL_IB_DEATH_LOST,        /* asked in vain, and the network says that its host is unreachable */
 } btl_ib_death_t;
 
 /* One line that says what `reason` means, without a newline. */
@@ -225,6 +226,9 @@ typedef struct btl_ib_engine_config {
     /* us: a peer that promised to answer, and never did, is given up unless its host is known to be
      * reachable; 0: never (60 s) */
     uint64_t connect_timeout;
+    /* us: a connected peer that was silent for so long is asked whether it is there, and again;
+     * after four times the network is believed that its host is unreachable; 0: never (0) */
+    uint64_t keepalive;
     /* us: a port that is down for longer counts as failed; 0: never (180 s) */
     uint64_t down_limit;
     uint32_t depth_peer; /* segments in flight to one peer (16384) */

@@ -13,6 +13,7 @@
 #include "btl_ib_conn.h"
 #include "btl_ib_goodput.h"
 #include "btl_ib_handshake.h"
+#include "btl_ib_keepalive.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_input.h"
@@ -271,6 +272,13 @@ __attribute__((noinline)) static bool tick(btl_ib_engine_t *engine)
         }
     }
     turn->tick_at = turn->standby_at < turn->sample_at ? turn->standby_at : turn->sample_at;
+    if (engine->config.keepalive != 0 && !turn->async) {
+        if (now >= turn->ask_at) {
+            turn->ask_at = now + BTL_IB_KEEPALIVE_EACH;
+            btl_ib_keepalive_look(engine);
+        }
+        turn->tick_at = turn->ask_at < turn->tick_at ? turn->ask_at : turn->tick_at;
+    }
     return standby;
 }
 

@@ -25,6 +25,7 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_goodput.h"
+#include "btl_ib_keepalive.h"
 #include "btl_ib_hotel.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
@@ -142,6 +143,7 @@ struct btl_ib_conn {
     btl_ib_identity_t identity;
     btl_ib_route_t route;
     btl_ib_goodput_t goodput;
+    btl_ib_keepalive_t keepalive;
     btl_ib_sentmap_t sentmap;
     struct {         /* btl_ib_loss.c */
         uint64_t at; /* us: all deferred ones were last retransmitted, or the first was deferred */
@@ -242,9 +244,10 @@ typedef struct btl_ib_turn {
     /* us: longest that the batch in hand may have waited here; BTL_IB_AWAY_UNKNOWN */
     uint32_t away;
     uint32_t first_rail; /* polled first in this turn */
-    uint64_t tick_at;    /* us: when the next of the two is due: */
+    uint64_t tick_at;    /* us: when the next of the three is due: */
     uint64_t standby_at; /* rails that stand by are polled, */
-    uint64_t sample_at;  /* what rails carry is sampled */
+    uint64_t sample_at;  /* what rails carry is sampled, */
+    uint64_t ask_at;     /* silent peers are asked */
     /* us: turns are catching up on what came during a pause of ours, until then at most; 0: they
      * are not */
     uint64_t behind_until;
@@ -312,6 +315,9 @@ struct btl_ib_engine {
     struct {           /* btl_ib_goodput.c */
         uint32_t next; /* slot of `table` to be sampled next */
     } goodput;
+    struct {           /* btl_ib_keepalive.c */
+        uint32_t next; /* slot of `table` to be looked at next */
+    } asking;
     uint32_t rail_count;
     btl_ib_rail_t *rails[BTL_IB_RAILS_MAX];
     btl_ib_counters_t count;

@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-static_assert((int) BTL_IB_CAUSE_ended - (int) BTL_IB_CAUSE_silence == (int) BTL_IB_DEATH_ENDED,
+static_assert((int) BTL_IB_CAUSE_lost - (int) BTL_IB_CAUSE_silence == (int) BTL_IB_DEATH_LOST,
               "the last causes are those of btl_ib_death_t");
 
 struct btl_ib_trace {

@@ -58,7 +58,8 @@
     X(restarted, "a new process took its place")                                                   \
     X(device, "our device failed")                                                                 \
     X(unanswered, "it never answered")                                                             \
-    X(ended, "the runtime says that it failed")
+    X(ended, "the runtime says that it failed")                                                    \
+    X(lost, "its host cannot be reached any more")
 
 #define BTL_IB_TRACE_NAME(name, text) BTL_IB_TRACE_##name,
 typedef enum btl_ib_trace_kind { BTL_IB_TRACE_KINDS(BTL_IB_TRACE_NAME) } btl_ib_trace_kind_t;

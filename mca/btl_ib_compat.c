@@ -407,7 +407,7 @@ bool btl_ib_compat_failures_next(opal_process_name_t *name)
 
 #if OPAL_MAJOR_VERSION >= 5
 
-void btl_ib_compat_abort_watch(void (*tell)(void))
+void btl_ib_compat_abort_watch(btl_ib_compat_abort_fn_t tell)
 {
     (void) tell;
 }
@@ -419,7 +419,7 @@ void btl_ib_compat_abort_ignore(void)
 #else
 
 static struct {
-    void (*tell)(void);
+    btl_ib_compat_abort_fn_t tell;
     opal_pmix_base_module_abort_fn_t abort; /* Open MPI's own; NULL: it is not watched */
 } watched;
 
@@ -429,7 +429,7 @@ static int tell_and_abort(int status, const char *message, opal_list_t *procs)
     return watched.abort(status, message, procs);
 }
 
-void btl_ib_compat_abort_watch(void (*tell)(void))
+void btl_ib_compat_abort_watch(btl_ib_compat_abort_fn_t tell)
 {
     if (watched.abort == NULL && opal_pmix.abort != NULL) {
         watched.tell = tell;

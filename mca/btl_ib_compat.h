@@ -218,7 +218,8 @@ void *btl_ib_compat_topology(void);
 
 /* Call `tell` before MPI_Abort ends this process, where Open MPI has a place for that: 4.1, which
  * leaves by _exit(); and not any more. */
-void btl_ib_compat_abort_watch(void (*tell)(void));
+typedef void (*btl_ib_compat_abort_fn_t)(void);
+void btl_ib_compat_abort_watch(btl_ib_compat_abort_fn_t tell);
 void btl_ib_compat_abort_ignore(void);
 
 /*

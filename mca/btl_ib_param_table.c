@@ -93,6 +93,11 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "is known to be reachable it is stopped, and silence_limit counts. After 5 s "
               "without an answer a message tells of it in any case. 0: never",
               "Raise it where hosts start at very different times"),
+    INT_PARAM(keepalive, 30, 0, 86400, "seconds", 5,
+              "Ask a connected peer that was silent for so long whether it is there, again and "
+              "again, four peers a second at most. After four questions without an answer the job "
+              "ends if the network says that its host is unreachable. 0: never",
+              "Lower it to have the end of a host found sooner by processes that only wait"),
     INT_PARAM(down_limit, 180, 0, 86400, "seconds", 5,
               "A port that went down may come back for so long; then its device counts as "
               "failed, and what has no other way ends. 0: for ever",

@@ -253,6 +253,7 @@ void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_modu
     config->rto_initial = (uint32_t) params->rto_initial;
     config->silence_limit = (uint64_t) params->silence_limit * 1000000u;
     config->connect_timeout = (uint64_t) params->connect_timeout * 1000000u;
+    config->keepalive = (uint64_t) params->keepalive * 1000000u;
     config->down_limit = (uint64_t) params->down_limit * 1000000u;
     config->depth_peer = (uint32_t) params->depth_peer;
     config->depth_total = (uint32_t) params->depth_total;

@@ -4,10 +4,12 @@
 that are the end of the job."""
 
 import json
+import os
 import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -107,3 +109,93 @@ def test_told(run, mpi, tmp_path, way, ranks):
     for rank in ranks:
         (peer,) = files[rank]["peers"]
         assert peer["rank"] == 1 - rank and peer["counters"]["sent_segments"] > 0
+
+
+def waiting(run, mpi, hosts, happens, keepalive=1, way="wait", seconds=20):
+    """What a job says whose ranks only wait, after something happened to the second host."""
+    run.environment["NSPFX"] = hosts
+    said = run.log
+    words = [
+        ROOT / "tools/nshosts", "run", "--enable-recovery", "--oversubscribe", "--map-by", "node",
+        "-H", f"{hosts}1:4,{hosts}2:4", "-np", 4, "--mca", "pml", "ob1", "--mca", "btl", "ib,self",
+        "--mca", "mpi_yield_when_idle", 1, "--mca", "btl_ib_keepalive", keepalive,
+        mpi.program("exits"), f"way={way}",
+    ]  # fmt: skip
+    with said.open("w") as out:
+        job = subprocess.Popen(
+            [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=out,
+            stderr=subprocess.STDOUT, env={**run.environment, **mpi.environment},
+        )  # fmt: skip
+    try:
+        until = time.monotonic() + MOST
+        while "exits: going" not in said.read_text(errors="replace"):
+            if time.monotonic() > until:
+                raise Failed("it does not begin")
+            time.sleep(0.1)
+        happens()
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and "lost the conn" not in said.read_text(errors="replace"):
+            time.sleep(0.2)
+        time.sleep(0.5)
+        return said.read_text(errors="replace")
+    finally:
+        subprocess.run(["ip", "-n", f"{hosts}2", "link", "set", "eth0", "up"], check=True)
+        job.terminate()
+        try:
+            job.wait(10)
+        except subprocess.TimeoutExpired:
+            job.kill()
+            job.wait()
+
+
+@pytest.mark.called("exits/host_lost")
+def test_host_lost(run, mpi, hosts):
+    """A host is gone while all only wait: the first that knows says so."""
+    if not hosts:
+        pytest.skip("several hosts need root")
+
+    def cut():
+        subprocess.run(["ip", "-n", f"{hosts}2", "link", "set", "eth0", "down"], check=True)
+        # The kernel would believe what it knows for up to 45 s.
+        subprocess.run(["ip", "-n", f"{hosts}1", "neigh", "flush", "dev", "eth0"], check=True)
+
+    said = waiting(run, mpi, hosts, cut)
+    assert "it does not answer, and its host cannot be reached any more" in said
+
+
+@pytest.mark.called("exits/stopped")
+@pytest.mark.full
+def test_stopped(run, mpi, hosts):
+    """Processes that are stopped are waited for, however often they are asked."""
+    if not hosts:
+        pytest.skip("several hosts need root")
+    stopped = []
+
+    def stop():
+        found = subprocess.run(
+            ["ip", "netns", "pids", f"{hosts}2"], capture_output=True, text=True, check=True
+        )
+        for pid in map(int, found.stdout.split()):
+            if Path(f"/proc/{pid}/comm").read_text().strip() == "exits":
+                os.kill(pid, signal.SIGSTOP)
+                stopped.append(pid)
+
+    try:
+        said = waiting(run, mpi, hosts, stop, seconds=8)
+    finally:
+        for pid in stopped:
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+    assert len(stopped) == 2
+    assert "lost the connection" not in said
+
+
+@pytest.mark.called("exits/nothing_due")
+def test_nothing_due(run, mpi, hosts):
+    """A process died that nobody owed an answer to, nor it them: its host says so when asked."""
+    if not hosts:
+        pytest.skip("several hosts need root")
+    said = waiting(run, mpi, hosts, lambda: None, way="kill_talk")
+    assert "its host says that nobody is there any more" in said

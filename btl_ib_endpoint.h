@@ -32,7 +32,7 @@ struct mca_btl_base_endpoint_t {
     char address[64];
     bool answers; /* its process answers a first contact also while it computes */
     bool dead;
-    bool told_refused; /* that it refused a one-sided operation */
+    bool told_rnr;     /* that it refused a one-sided operation */
     bool told_lost;    /* that an atomic by devices was lost */
     bool closing;      /* del_procs has it: no callback any more */
 };
@@ -101,9 +101,9 @@ static inline void btl_ib_endpoint_set_gone(btl_ib_endpoint_t *endpoint, uint64_
  * the first time: do it. */
 static inline bool btl_ib_endpoint_tell_refused_once(btl_ib_endpoint_t *endpoint)
 {
-    const bool first = !endpoint->told_refused;
+    const bool first = !endpoint->told_rnr;
 
-    endpoint->told_refused = true;
+    endpoint->told_rnr = true;
     return first;
 }
 

@@ -291,14 +291,14 @@ static bool write_channel(btl_ib_conn_t *conn, uint32_t channel, writer_t *w, bo
     return true;
 }
 
-bool btl_ib_ack_tx_is_refusing(const btl_ib_conn_t *conn)
+bool btl_ib_ack_tx_has_rnr(const btl_ib_conn_t *conn)
 {
     return conn->rnr.runs != NULL && conn->rnr.runs->count > 0;
 }
 
-/* Write the runs that were refused and are still missing. If they do not all fit begin with the run
- * of the last refusal. */
-static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
+/* Write the runs that got RNR and are still missing. If they do not all fit begin with the run
+ * of the last RNR. */
+static void write_rnr(const btl_ib_conn_t *conn, writer_t *w)
 {
     const btl_ib_rnr_runs_t *runs = conn->rnr.runs;
     const uint32_t first = runs == NULL ? 0 : btl_ib_rnr_runs_first(runs, w->room - w->used);
@@ -316,11 +316,11 @@ static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
                 rx.ack.duplicates = 1;
             }
         }
-        write_block(w, &rx, channel | BTL_IB_space_REFUSED, &ranges);
+        write_block(w, &rx, channel | BTL_IB_CHANNEL_RNR, &ranges);
     }
 }
 
-/* Does an ACK segment hold a block of what was refused beside another? */
+/* Does an ACK segment hold a block of what got RNR beside another? */
 bool btl_ib_ack_tx_has_room_for_both(uint32_t room)
 {
     return room >= 2 * BLOCK_LEAST;
@@ -329,9 +329,9 @@ bool btl_ib_ack_tx_has_room_for_both(uint32_t room)
 btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
                                        uint32_t room, uint32_t channels)
 {
-    /* Some of its room is kept for what was refused. */
+    /* Some of its room is kept for what got RNR. */
     const uint32_t kept =
-        btl_ib_ack_tx_is_refusing(conn) && btl_ib_ack_tx_has_room_for_both(room) ? BLOCK_LEAST : 0;
+        btl_ib_ack_tx_has_rnr(conn) && btl_ib_ack_tx_has_room_for_both(room) ? BLOCK_LEAST : 0;
     writer_t w = {.body = btl_ib_packet_body(segment), .room = room - kept};
     btl_ib_ack_filled_t filled = {0};
     bool whole = true;
@@ -346,7 +346,7 @@ btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *se
     }
     filled.all = channels == 0 || !whole;
     w.room = room;
-    write_refused(conn, &w);
+    write_rnr(conn, &w);
     btl_ib_packet_trim(segment, room - w.used);
     return filled;
 }
@@ -526,7 +526,7 @@ bool btl_ib_accept_room(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_engine_t *engine = conn->engine;
 
     if (btl_ib_rx_window_reserve(&conn->rx[view->channel].window, view->seq, &engine->mem) != 0) {
-        engine->count.refused_no_memory++;
+        engine->count.rnr_memory++;
         return false;
     }
     return true;
@@ -647,7 +647,8 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
                || (check_sent(conn, view->ack_channel, view->ack, view->ack)
                    && check_limit(conn, view->ack_channel, view->limit));
     }
-    if ((view->flags & BTL_IB_FLAG_READY) /* names a refused segment, which must have been sent */
+    if ((view->flags
+         & BTL_IB_FLAG_READY) /* names a segment that got RNR, which must have been sent */
         && !check_sent(conn, view->channel, view->seq + 1, view->seq + 1)) {
         return false;
     }
@@ -659,7 +660,7 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
             btl_ib_wire_range(&block, block.ranges - 1, &from, &to);
         }
         if (!check_sent(conn, block.channel, block.ack, to)
-            || (!block.refused && !check_limit(conn, block.channel, block.limit))) {
+            || (!block.rnr && !check_limit(conn, block.channel, block.limit))) {
             return false;
         }
     }
@@ -749,7 +750,7 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
 {
     uint32_t acked = 0;
 
-    if (!block->refused) {
+    if (!block->rnr) {
         btl_ib_recovery_again(conn, block->channel, block->again);
         acked = arrived(conn, block->channel, conn->tx[block->channel].sentmap.window.first,
                         block->ack, view);
@@ -760,7 +761,7 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
     for (uint32_t i = 0; i < block->ranges; i++) {
         uint32_t from, to;
         btl_ib_wire_range(block, i, &from, &to);
-        if (block->refused) {
+        if (block->rnr) {
             btl_ib_deferred_add(conn, block->channel, from, to, view);
         } else {
             acked += arrived(conn, block->channel, from, to, view);

@@ -98,7 +98,7 @@ void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 /* A copy of a segment that was accepted before arrived. */
 void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* A message was refused because there is no receiver for its tag: the next datagram says so. */
+/* A message got RNR because there is no receiver for its tag: the next datagram says so. */
 void btl_ib_ack_tx_no_tag(btl_ib_conn_t *conn);
 
 /* A datagram that says so has left. */
@@ -126,7 +126,7 @@ uint32_t btl_ib_ack_tx_channels_to_tell(btl_ib_conn_t *conn);
 
 /* Was something refused that ACKs must name? And has an ACK of `room` bytes room for a block of
  * that beside another? */
-bool btl_ib_ack_tx_is_refusing(const btl_ib_conn_t *conn);
+bool btl_ib_ack_tx_has_rnr(const btl_ib_conn_t *conn);
 bool btl_ib_ack_tx_has_room_for_both(uint32_t room);
 
 /* What an ACK segment tells. */

@@ -31,14 +31,14 @@ bool btl_ib_answers_reserve(btl_ib_conn_t *conn)
     btl_ib_engine_t *engine = conn->engine;
 
     if (due(answers) >= BTL_IB_OPS_MAX) {
-        engine->count.refused_no_room++;
+        engine->count.rnr_operations++;
         return false;
     }
     if (answers->replies == NULL) {
         answers->replies = btl_ib_zalloc(&engine->mem, BTL_IB_OPS_MAX * sizeof(*answers->replies));
     }
     if (answers->replies == NULL) {
-        engine->count.refused_no_memory++;
+        engine->count.rnr_memory++;
         return false;
     }
     return true;
@@ -67,7 +67,7 @@ btl_ib_stream_t *btl_ib_answers_stream(btl_ib_conn_t *conn, const btl_ib_view_t 
     btl_ib_stream_t *stream = btl_ib_zalloc(&conn->engine->mem, sizeof(*stream));
 
     if (stream == NULL) {
-        conn->engine->count.refused_no_memory++;
+        conn->engine->count.rnr_memory++;
         btl_ib_answers_shrink(conn); /* nothing was begun: an idle connection keeps no replies */
         return NULL;
     }
@@ -92,7 +92,7 @@ void btl_ib_answers_begin(btl_ib_stream_t *stream)
     btl_ib_conn_ready(conn);
 }
 
-bool btl_ib_answers_find_or_refuse(btl_ib_stream_t *stream)
+bool btl_ib_answers_find_or_reject(btl_ib_stream_t *stream)
 {
     btl_ib_conn_t *conn = stream->out.conn;
     btl_ib_engine_t *engine = conn->engine;
@@ -106,7 +106,7 @@ bool btl_ib_answers_find_or_refuse(btl_ib_stream_t *stream)
     const uint32_t id = stream->id;
     btl_ib_list_remove(&stream->out.link);
     btl_ib_answers_end(&stream->out);
-    btl_ib_answers_reply(conn, id, BTL_IB_REPLY_REFUSED, 0);
+    btl_ib_answers_reply(conn, id, BTL_IB_REPLY_REJECTED, 0);
     return false;
 }
 

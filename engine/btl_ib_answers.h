@@ -48,7 +48,7 @@ void btl_ib_answers_begin(btl_ib_stream_t *stream);
 
 /* Look up the memory of a stream. False: peers may not read it any more. Then the stream is
  * freed, and a reply says so. */
-bool btl_ib_answers_find_or_refuse(btl_ib_stream_t *stream);
+bool btl_ib_answers_find_or_reject(btl_ib_stream_t *stream);
 
 /* Copy the next `size` bytes of replies to `to`. */
 void btl_ib_answers_write(const btl_ib_conn_t *conn, uint8_t *to, uint32_t size);

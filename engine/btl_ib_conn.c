@@ -183,7 +183,7 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_peer_info_t *in
         btl_ib_list_init(&conn->all);
         btl_ib_sched_init(conn);
         btl_ib_ack_tx_init(&conn->ack);
-        btl_ib_refusal_init(conn);
+        btl_ib_rnr_init(conn);
         btl_ib_input_init(conn);
         btl_ib_sentmap_init(&conn->sentmap);
         btl_ib_op_slots_init(conn);

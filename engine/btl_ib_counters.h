@@ -26,9 +26,9 @@
       "messages sent from the user's memory and copied after that, as their sender waited")        \
     X(sent_parts, "parts of segments that are larger than the path MTU")                           \
     X(sent_connects, "segments that carried a CONNECT")                                            \
-    X(sent_ready, "acknowledgements that named what was refused and may come again")               \
+    X(sent_ready, "acknowledgements that named what got RNR and may come again")                   \
     X(sent_probes, "probes sent: tail loss, timeout or lack of credit")                            \
-    X(deferred, "segments not retransmitted for a while, because the peer refused them")           \
+    X(deferred, "segments not retransmitted for a while, because the peer was not ready (RNR)")    \
     X(retransmits, "segments retransmitted")                                                       \
     X(retransmits_spurious, "segments retransmitted although the first copy arrived")              \
     X(losses, "segments found lost by acknowledgements of later ones")                             \
@@ -56,14 +56,13 @@
     X(received_ready, "acknowledgements received that named what we may send again")               \
     X(received_skips, "credits that an idle peer gave back")                                       \
     X(received_out_of_order, "segments accepted ahead of a gap")                                   \
-    X(refused_no_tag, "segments left unacknowledged: no receiver for their tag yet")               \
-    X(refused_no_reassembly, "chunks left unacknowledged: no reassembly buffer")                   \
-    X(refused_no_memory, "segments left unacknowledged: no memory to note them")                   \
-    X(refused_no_backlog,                                                                          \
-      "segments left unacknowledged in asynchronous progress: the backlog is full")                \
-    X(refused_draining, "messages acknowledged but not delivered: the connection is closing")      \
-    X(refused_put, "segments of puts left unacknowledged: they are rejected")                      \
-    X(refused_no_room, "requests left unacknowledged: too many of the peer's are being served")    \
+    X(rnr_tag, "RNR: no receiver for their tag yet")                                               \
+    X(rnr_reassembly, "RNR of chunks: no reassembly buffer")                                       \
+    X(rnr_memory, "RNR: no memory to note them")                                                   \
+    X(rnr_backlog, "RNR in asynchronous progress: the backlog is full")                            \
+    X(undelivered, "messages acknowledged but not delivered: the connection is closing")           \
+    X(rejected_puts, "segments of puts left unacknowledged: they are rejected")                    \
+    X(rnr_operations, "RNR of requests: too many of the peer's are being served")                  \
     X(started_puts, "puts started")                                                                \
     X(started_gets, "gets started")                                                                \
     X(started_atomics, "atomic operations started")                                                \
@@ -72,10 +71,10 @@
     X(offload_atomics, "atomic operations executed by it")                                         \
     X(offload_returned, "operations handed to it that it did not complete")                        \
     X(failed_ops, "one-sided operations that ended with an error")                                 \
-    X(sent_refusals, "REFUSED sent")                                                               \
-    X(received_refusals, "REFUSED received")                                                       \
+    X(sent_rejections, "REJECTED sent")                                                            \
+    X(received_rejections, "REJECTED received")                                                    \
     X(stale_answers, "answers to operations that are over, or that none can have")                 \
-    X(voided, "segments whose contents were given up, because the peer refused them")              \
+    X(voided, "segments whose contents were given up, because the peer rejected them")             \
     X(placed_puts, "segments of puts placed in registered memory")                                 \
     X(served_gets, "gets of peers that were begun")                                                \
     X(served_atomics, "atomic operations executed for peers")                                      \
@@ -84,9 +83,9 @@
     X(rejected_bounds, "requests of peers beyond the bounds of a region")                          \
     X(rejected_right, "requests of peers for what they may not do with a region")                  \
     X(rejected_aligned, "atomic operations of peers on words that are not aligned")                \
-    X(rejected_icmp,                                                                               \
+    X(ignored_icmp,                                                                                \
       "ICMP messages about datagrams that no connection sent in its present incarnation")          \
-    X(rejected_icmp_short, "ICMP messages that quote too little of a datagram to be checked")      \
+    X(ignored_icmp_short, "ICMP messages that quote too little of a datagram to be checked")       \
     X(dropped_duplicate, "segments received again")                                                \
     X(dropped_short, "datagrams shorter than their headers say")                                   \
     X(dropped_checksum, "datagrams whose checksum is wrong")                                       \

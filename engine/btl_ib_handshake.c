@@ -88,7 +88,7 @@ static bool open_introduction(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival
         return true;
     }
     if (!btl_ib_guard_begin(&engine->guard, &arrival->way, &path)) {
-        engine->count.refused_no_memory++;
+        engine->count.rnr_memory++;
         return false;
     }
     return open_with(engine, arrival, &arrival->way, NULL);

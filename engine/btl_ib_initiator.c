@@ -92,11 +92,11 @@ void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-void btl_ib_op_recv_refused(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+void btl_ib_op_recv_rejected(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_op_t *op = btl_ib_op_find(conn, view->op.id);
 
-    conn->engine->count.received_refusals++;
+    conn->engine->count.received_rejections++;
     if (op == NULL || op->kind != BTL_IB_OP_PUT) {
         conn->engine->count.stale_answers++;
         return;
@@ -110,7 +110,7 @@ void btl_ib_op_recv_refused(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 static bool is_answer(const btl_ib_op_t *op, const btl_ib_reply_t *reply)
 {
     return op != NULL && op->asked
-           && (reply->status == BTL_IB_REPLY_REFUSED || op->kind == BTL_IB_OP_ATOMIC
+           && (reply->status == BTL_IB_REPLY_REJECTED || op->kind == BTL_IB_OP_ATOMIC
                || op->size == 0);
 }
 

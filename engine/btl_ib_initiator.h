@@ -25,7 +25,7 @@ void btl_ib_op_give_up_answers(btl_ib_conn_t *conn, int status);
 /* Answers of the peer: pieces of what a GET asked for, a rejected PUT, results of GETs and
  * ATOMICs. */
 void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view);
-void btl_ib_op_recv_refused(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+void btl_ib_op_recv_rejected(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 void btl_ib_op_recv_replies(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 #endif

@@ -77,7 +77,7 @@ bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t
 }
 
 /* What was retransmitted, introduces its sender or asks for an acknowledgement is looked at by
- * itself. So is everything where a gap is open, a datagram has a trailer, or segments were refused
+ * itself. So is everything where a gap is open, a datagram has a trailer, or segments got RNR
  * or came in parts. */
 static bool is_plain(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
@@ -107,7 +107,7 @@ static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
     btl_ib_engine_t *engine = conn->engine;
 
     if (conn->draining) {
-        engine->count.refused_draining++;
+        engine->count.undelivered++;
         return;
     }
     engine->count.received_messages++;
@@ -198,9 +198,9 @@ static bool check_receiver(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8
     if (engine->ops->deliverable(engine->ops_context, conn, tag)) {
         return true;
     }
-    engine->count.refused_no_tag++;
+    engine->count.rnr_tag++;
     btl_ib_ack_tx_no_tag(conn);
-    btl_ib_rnr_note(conn, view, tag, BTL_IB_REFUSAL_TAG);
+    btl_ib_rnr_note(conn, view, tag, BTL_IB_RNR_TAG);
     BTL_IB_LOG(engine, 10, "peer %u.%u: nobody listens to tag %u yet",
                BTL_IB_NAME_ARGS(conn->identity.name), tag);
     return false;
@@ -230,7 +230,7 @@ static bool check_receivers(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return true;
 }
 
-/* ---- one function for each kind of segment. False: it was refused, and comes again ---- */
+/* ---- one function for each kind of segment. False: it got RNR, and comes again ---- */
 
 /* The only message of DATA, or the next of a BUNDLE. False at the end. */
 static bool next_message(const btl_ib_view_t *view, uint32_t *offset, btl_ib_bundled_t *message)
@@ -259,8 +259,8 @@ static bool keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&kept, conn, message.tag, message.size);
         if (stored == NULL) {
             btl_ib_backlog_fini(&kept);
-            engine->count.refused_no_backlog++;
-            btl_ib_rnr_note(conn, view, view->tag, BTL_IB_REFUSAL_BACKLOG);
+            engine->count.rnr_backlog++;
+            btl_ib_rnr_note(conn, view, view->tag, BTL_IB_RNR_BACKLOG);
             return false;
         }
         memcpy(stored->data, message.data, message.size);
@@ -302,10 +302,10 @@ static bool recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         engine->count.dropped_chunk += btl_ib_burst_count(view);
         return true;
     }
-    if (result == BTL_IB_REASM_REFUSED) {
-        engine->count.refused_no_reassembly++;
+    if (result == BTL_IB_REASM_RNR) {
+        engine->count.rnr_reassembly++;
         if (!btl_ib_reasm_room(&engine->reasm, &conn->input.fragments, view->chunk.fragment)) {
-            btl_ib_rnr_note(conn, view, view->tag, BTL_IB_REFUSAL_BUFFER);
+            btl_ib_rnr_note(conn, view, view->tag, BTL_IB_RNR_BUFFER);
         }
         return false;
     }
@@ -343,7 +343,7 @@ static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *part, btl_ib_re
     }
 }
 
-/* What is left to come counts as refused: a peer that asks must learn that we live. */
+/* What is left to come counts as RNR: a peer that asks must learn that we live. */
 static bool recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const btl_ib_mem_t *mem = &conn->engine->mem;
@@ -361,14 +361,14 @@ static bool recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_free(mem, whole);
         return true;
     case BTL_IB_PARTS_KEPT_IT:
-        /* If the rest is lost, the sender must not believe that this copy was refused. */
+        /* If the rest is lost, the sender must not believe that this copy got RNR. */
         count->received_parts++;
         if (conn->rnr.any) {
             btl_ib_rnr_here(conn, view);
         }
         break;
-    case BTL_IB_PARTS_REFUSED:
-        count->refused_no_reassembly++;
+    case BTL_IB_PARTS_RNR:
+        count->rnr_reassembly++;
         break;
     }
     return false;
@@ -413,7 +413,7 @@ static bool recv_body(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return true;
 }
 
-/* Of a burst that is refused only the first segment is: the others are looked at one by one. */
+/* Of a burst that gets RNR only the first segment is: the others are looked at one by one. */
 static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view)
 {
     if (btl_ib_rx_window_classify(&conn->rx[view->channel].window, view->seq) != BTL_IB_SEQ_NEW) {
@@ -424,7 +424,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view)
     }
     const bool taken =
         view->type == BTL_IB_TYPE_PART ? recv_part(conn, view) : recv_body(conn, view);
-    /* A refused segment is not acknowledged, but a peer that asks must learn that we live, and
+    /* A segment that got RNR is not acknowledged, but a peer that asks must learn that we live, and
      * perhaps why. */
     if (!taken) {
         btl_ib_burst_none(&view->more);
@@ -472,7 +472,7 @@ bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
 
 bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
 {
-    if (conn->validation.refused_row != 0 || conn->validation.refused_at != 0) {
+    if (conn->validation.route_refused != 0 || conn->validation.refused_at != 0) {
         btl_ib_validation_echoed(conn, view);
     }
     btl_ib_ack_tx_heard(conn, view);
@@ -492,8 +492,8 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
             }
         }
         break;
-    case BTL_IB_TYPE_REFUSED:
-        btl_ib_op_recv_refused(conn, view);
+    case BTL_IB_TYPE_REJECTED:
+        btl_ib_op_recv_rejected(conn, view);
         break;
     case BTL_IB_TYPE_ADDRESS:
         conn->engine->count.received_addresses++;

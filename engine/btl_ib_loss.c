@@ -287,7 +287,7 @@ static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_seg
 
 /* The oldest segment in flight of a kind (BTL_IB_RACK_), if something overtook it, else NULL. Each
  * kind has its own list, so bulk that waits in a queue does not hide a lost short segment. On a
- * reliable transport what later segments of the same channel passed was refused; channels may
+ * reliable transport what later segments of the same channel passed got RNR; channels may
  * overtake each other. */
 static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn, int kind)
 {
@@ -342,7 +342,7 @@ static uint64_t check_at(const btl_ib_conn_t *conn)
 }
 
 /* If the peer lives its acknowledgements say what became of the segments in flight; if it does not,
- * the probe is refused. */
+ * the probe gets RNR. */
 void btl_ib_recovery_broken(btl_ib_conn_t *conn)
 {
     const uint32_t lost = btl_ib_sentmap_lose_all(conn);
@@ -615,7 +615,7 @@ static btl_ib_segment_t *in_flight(const btl_ib_conn_t *conn, bool newest)
 
 /* The lowest segment of a channel that is not deferred, of each channel in turn; NULL: there is
  * none. Of segments that travel in parts the peer has room for the lowest sequences only, so
- * that probes with others could be refused for ever. */
+ * that probes with others could get RNR for ever. */
 static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
 {
     const uint32_t channels = conn->peer_queues->count;
@@ -653,7 +653,7 @@ static btl_ib_segment_t *oldest_chunk(const btl_ib_conn_t *conn)
  *
  * The oldest chunk has a turn because a peer without free buffers accepts no other: it keeps one
  * for the oldest fragment. Nothing else would bring that chunk soon. A copy of it may have been
- * lost after an earlier one was refused, which the peer's ACKs still name: then it is deferred
+ * lost after an earlier one got RNR, which the peer's ACKs still name: then it is deferred
  * behind all others. Or the copy is in flight, and all that is found lost comes first. */
 btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn)
 {
@@ -780,7 +780,7 @@ void btl_ib_recovery_probed(btl_ib_conn_t *conn, bool whole)
 /* ---- deferred ---- */
 
 /*
- * Segments that the peer refused (like an RNR NAK of InfiniBand): they arrived, but cannot be
+ * Segments for which the peer was not ready (RNR): they arrived, but cannot be
  * accepted now (no receiver for the tag, no buffer). Its ACKs say so. They are not lost, so they
  * must neither shrink the window nor be retransmitted each round trip; and they are not in flight,
  * so they must not fill the window. So they are deferred. They are sent again when the peer names
@@ -793,7 +793,7 @@ enum {
     DEFERRED_MAX = 256, /* segments: they count in the limits on all connections */
 };
 
-/* The echoed stamp shows which copy was refused, as for READY. */
+/* The echoed stamp shows which copy got RNR, as for READY. */
 void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
                          const btl_ib_view_t *view)
 {
@@ -805,7 +805,7 @@ void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, u
     from = btl_ib_seq_before(from, window->first) ? window->first : from;
     for (uint32_t seq = from; btl_ib_seq_before(seq, to); seq++) {
         btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
-        if (segment == NULL || segment->refused == segment->copies /* known already */
+        if (segment == NULL || segment->rnr_copy == segment->copies /* known already */
             || conn->sentmap.deferred_count == DEFERRED_MAX
             || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
             continue;
@@ -819,7 +819,7 @@ void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, u
         btl_ib_conn_fed(conn);
         btl_ib_conn_ready(conn);
         conn->engine->count.deferred++;
-        btl_ib_trace_segment(conn, BTL_IB_TRACE_deferred, BTL_IB_CAUSE_refusal, segment);
+        btl_ib_trace_segment(conn, BTL_IB_TRACE_deferred, BTL_IB_CAUSE_rnr, segment);
     }
 }
 
@@ -837,7 +837,7 @@ static void send_all_again(btl_ib_conn_t *conn)
 
 void btl_ib_deferred_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    if (segment->refused > 0 && conn->sentmap.deferred_count > 0) {
+    if (segment->rnr_copy > 0 && conn->sentmap.deferred_count > 0) {
         send_all_again(conn);
     }
 }

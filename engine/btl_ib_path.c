@@ -219,7 +219,7 @@ void btl_ib_validation_init(btl_ib_conn_t *conn, bool promised)
 void btl_ib_validation_begin(btl_ib_conn_t *conn)
 {
     conn->validation.asked_at = 0;
-    conn->validation.refused_row = 0;
+    conn->validation.route_refused = 0;
 }
 
 /* Does `is_so` hold for `conn`, or for any connection with the same process whose rail is
@@ -281,8 +281,8 @@ void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (!(view->flags & BTL_IB_FLAG_ECHO)) {
         return;
     }
-    if (!btl_ib_seq_before(view->echo, (uint32_t) validation->refused_row)) {
-        validation->refused_row = 0;
+    if (!btl_ib_seq_before(view->echo, (uint32_t) validation->route_refused)) {
+        validation->route_refused = 0;
     }
     if (home ? !btl_ib_seq_before(view->echo, (uint32_t) validation->refused_at)
              : validation->question_at > validation->refused_at
@@ -301,15 +301,15 @@ bool btl_ib_validation_refused_again(btl_ib_conn_t *conn)
     btl_ib_validation_t *validation = &conn->validation;
     const uint64_t now = conn->engine->clock.now;
 
-    if (validation->refused_row == 0 || now - conn->recovery.refused_at > BTL_IB_REFUSED_GAP) {
-        validation->refused_row = now;
+    if (validation->route_refused == 0 || now - conn->recovery.refused_at > BTL_IB_REFUSED_GAP) {
+        validation->route_refused = now;
     }
-    return now - validation->refused_row >= BTL_IB_REFUSED_LONG;
+    return now - validation->route_refused >= BTL_IB_REFUSED_LONG;
 }
 
 void btl_ib_validation_moved(btl_ib_conn_t *conn)
 {
-    conn->validation.refused_row = 0;
+    conn->validation.route_refused = 0;
     conn->validation.questions = 0;
     btl_ib_validation_sent(conn); /* that was another rail */
 }
@@ -580,7 +580,7 @@ bool btl_ib_icmp_check(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         return true;
     }
     if (event->quoted_size < NEEDED) {
-        engine->count.rejected_icmp_short++;
+        engine->count.ignored_icmp_short++;
         BTL_IB_LOG(engine, 10,
                    "%s: an ICMP message says %s, but quotes %u bytes of a datagram of ours; %u are "
                    "needed to check it: not believed",
@@ -588,7 +588,7 @@ bool btl_ib_icmp_check(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         return false;
     }
     if (event->from == BTL_IB_ADDR_UNKNOWN || !was_sent(rail, event)) {
-        engine->count.rejected_icmp++;
+        engine->count.ignored_icmp++;
         BTL_IB_LOG(engine, 10,
                    "%s: an ICMP message says %s, but quotes no datagram that a present connection "
                    "sent there: forged or late, not believed",

@@ -35,7 +35,7 @@ typedef struct btl_ib_validation {
     uint64_t refused_at;  /* us: when refusals by them were last believed */
     uint64_t asked_at;    /* ran: the first probe, if nothing had reached the peer */
     uint64_t question_at; /* us: the last question that was no probe */
-    uint64_t refused_row; /* us: first refusal by the present route since something got through */
+    uint64_t route_refused; /* us: first refusal by the present route since something got through */
     uint64_t unsent_since; /* awake: since then the transport took nothing for it; 0: it does */
 } btl_ib_validation_t;
 

@@ -229,7 +229,7 @@ bool btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 }
 
 /* Losses that answers to questions showed stay valid, and what this answer shows stays valid: the
- * peer names what it refused last. Otherwise a peer whose refusals wait for what the black hole
+ * peer names its last RNR. Otherwise a peer whose RNRs wait for what the black hole
  * drops would hide it for ever. */
 void btl_ib_pmtud_unknown(btl_ib_conn_t *conn)
 {
@@ -246,7 +246,7 @@ bool btl_ib_pmtud_ask(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
     btl_ib_pmtud_t *sizes = &conn->pmtud;
     bool silent =
         sizes->asked && conn->recovery.probes % ASK_SILENT != 1; /* it did not answer the last */
-    bool came = segment->refused > 0 && segment->copies == segment->refused + 1;
+    bool came = segment->rnr_copy > 0 && segment->copies == segment->rnr_copy + 1;
 
     if (silent || came || !is_suspect(conn, on_wire(conn, segment))
         || btl_ib_segment_is_mtu_probe(segment)) {

@@ -68,7 +68,7 @@ typedef struct btl_ib_segment {
     struct btl_ib_out *out;   /* what it is a piece of, if that waits for its acknowledgement */
     uint64_t region;          /* GOT: id of our region that iov[] is in; 0: none */
     uint32_t seq;
-    uint32_t refused;  /* btl_ib_sentmap.c: the copy that the peer refused last; 0: none */
+    uint32_t rnr_copy; /* btl_ib_sentmap.c: the copy that got RNR last; 0: none */
     uint32_t size;     /* bytes from wire[] on: headers and copied payload */
     uint32_t outside;  /* bytes of payload in iov[] */
     uint32_t payload;  /* bytes of the message in it, wherever they are */

@@ -555,7 +555,7 @@ static inline bool is_quiet(const btl_ib_engine_t *engine)
 {
     return btl_ib_list_empty(&engine->ready) && btl_ib_list_empty(&engine->acks)
            && btl_ib_list_empty(&engine->acks_answered) && btl_ib_list_empty(&engine->events)
-           && btl_ib_list_empty(&engine->starved) && btl_ib_list_empty(&engine->refused)
+           && btl_ib_list_empty(&engine->starved) && btl_ib_list_empty(&engine->rnr)
            && btl_ib_list_empty(&engine->zcopy.sent) && btl_ib_list_empty(&engine->lifetime.gone)
            && !has_deferred_work(engine) && !btl_ib_is_behind(engine) && engine->drops == NULL
            && engine->clock.now < engine->turn.tick_at
@@ -581,7 +581,7 @@ static void finish_turn(btl_ib_engine_t *engine, int received)
     if (!btl_ib_list_empty(&engine->events)) {
         btl_ib_completion_callbacks(engine);
     }
-    if (!btl_ib_list_empty(&engine->refused)) {
+    if (!btl_ib_list_empty(&engine->rnr)) {
         btl_ib_rnr_turn(engine);
     }
     if (!btl_ib_list_empty(&engine->acks) || !btl_ib_list_empty(&engine->acks_answered)) {

@@ -180,7 +180,7 @@ btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_p
     }
     btl_ib_reasm_t *reasm = find(&peer->fragments, view->chunk.fragment);
     if (reasm == NULL && (reasm = begin(pool, peer, view)) == NULL) {
-        return BTL_IB_REASM_REFUSED;
+        return BTL_IB_REASM_RNR;
     }
     const uint32_t last = view->chunk.index + btl_ib_burst_count(view) - 1;
     if (reasm->total != view->chunk.total || reasm->unit != view->chunk.unit
@@ -424,7 +424,7 @@ btl_ib_refragment_result_t btl_ib_refragment_add(btl_ib_list_t *list, const btl_
         parts = NULL;
     }
     if (parts == NULL && (parts = begin_whole(list, mem, part)) == NULL) {
-        return BTL_IB_PARTS_REFUSED;
+        return BTL_IB_PARTS_RNR;
     }
     const uint32_t first = part->part.offset / BTL_IB_PART_UNIT;
     const uint32_t end = first + pieces(part->size);

@@ -32,7 +32,7 @@
  * own, and all peers share a number of further ones.
  *
  * The peer's own buffer is reserved for the oldest of its fragments. If a younger one got it the
- * older one's chunks could fill the window, refused again and again, and the rest of the younger
+ * older one's chunks could fill the window, with RNR again and again, and the rest of the younger
  * one would never be sent. Fragments are numbered from 0 in the order of sending.
  *
  * They are delivered in that order, the next one after the last was returned: Open MPI's convertor
@@ -75,7 +75,7 @@ typedef struct btl_ib_reasm {
 typedef enum btl_ib_reasm_result {
     BTL_IB_REASM_STORED,   /* its fragment is not complete, or waits for its turn */
     BTL_IB_REASM_COMPLETE, /* and its turn: btl_ib_reasm_next() */
-    BTL_IB_REASM_REFUSED,  /* no buffer or memory: the chunk must come again */
+    BTL_IB_REASM_RNR,      /* no buffer or memory: the chunk must come again */
     BTL_IB_REASM_WRONG,    /* contradicts its fragment, or longer than any message */
 } btl_ib_reasm_result_t;
 
@@ -93,7 +93,7 @@ void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer);
 bool btl_ib_reasm_room(const btl_ib_reasm_pool_t *pool, const btl_ib_reasm_peer_t *peer,
                        uint32_t fragment);
 
-/* Add a chunk (as parsed) to the fragments of one peer. Nothing is changed on REFUSED and WRONG. */
+/* Add a chunk (as parsed) to the fragments of one peer. Nothing is changed on RNR and WRONG. */
 btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
                                        const btl_ib_view_t *view);
 
@@ -200,7 +200,7 @@ typedef struct btl_ib_parts {
 typedef enum btl_ib_refragment_result {
     BTL_IB_PARTS_KEPT_IT,  /* others are still missing */
     BTL_IB_PARTS_COMPLETE, /* *whole is taken off the list; its memory is the caller's */
-    BTL_IB_PARTS_REFUSED,  /* no room, or no memory */
+    BTL_IB_PARTS_RNR,      /* no room, or no memory */
 } btl_ib_refragment_result_t;
 
 /* Add a PART to those of a peer, which are in `list`. */

@@ -14,16 +14,16 @@ enum {
     CHECKS = 64, /* connections checked in one turn */
 };
 
-static bool is_missing(const btl_ib_conn_t *conn, const btl_ib_refusal_t *refusal)
+static bool is_missing(const btl_ib_conn_t *conn, const btl_ib_rnr_entry_t *entry)
 {
-    return btl_ib_rx_window_classify(&conn->rx[refusal->channel].window, refusal->seq)
+    return btl_ib_rx_window_classify(&conn->rx[entry->channel].window, entry->seq)
            == BTL_IB_SEQ_NEW;
 }
 
 void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag,
-                     btl_ib_refusal_cause_t cause)
+                     btl_ib_rnr_cause_t cause)
 {
-    btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
+    btl_ib_rnr_entry_t *entry = &conn->rnr.entries[cause];
 
     if (conn->rnr.runs == NULL) {
         conn->rnr.runs = btl_ib_zalloc(&conn->engine->mem, sizeof(*conn->rnr.runs));
@@ -33,11 +33,11 @@ void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag
         /* The sender may wait for its place in the window. */
         btl_ib_ack_tx_owe(conn, view->channel, false);
     }
-    if (refusal->kept && refusal->channel == view->channel
-        && btl_ib_seq_before(refusal->seq, view->seq) && is_missing(conn, refusal)) {
+    if (entry->kept && entry->channel == view->channel && btl_ib_seq_before(entry->seq, view->seq)
+        && is_missing(conn, entry)) {
         return;
     }
-    *refusal = (btl_ib_refusal_t){
+    *entry = (btl_ib_rnr_entry_t){
         .seq = view->seq,
         .fragment = view->type == BTL_IB_TYPE_CHUNK ? view->chunk.fragment : 0,
         .channel = view->channel,
@@ -46,77 +46,77 @@ void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag
     };
     conn->rnr.any = true;
     if (btl_ib_list_empty(&conn->rnr.link)) {
-        btl_ib_list_push_tail(&conn->engine->refused, &conn->rnr.link);
+        btl_ib_list_push_tail(&conn->engine->rnr, &conn->rnr.link);
     }
 }
 
-/* Only the outcome of this copy counts: if the peer were told that an earlier refusal is over, and
- * this copy is refused for another reason, it would repeat the segment without end. */
+/* Only the outcome of this copy counts: if the peer were told that an earlier entry is over, and
+ * this copy gets RNR for another reason, it would repeat the segment without end. */
 void btl_ib_rnr_here(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (conn->rnr.runs != NULL) {
         btl_ib_rnr_runs_take(conn->rnr.runs, view->channel, view->seq);
     }
-    for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
-        btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
-        if (refusal->seq == view->seq && refusal->channel == view->channel) {
-            refusal->kept = false;
+    for (uint32_t cause = 0; cause < BTL_IB_RNR_CAUSES; cause++) {
+        btl_ib_rnr_entry_t *entry = &conn->rnr.entries[cause];
+        if (entry->seq == view->seq && entry->channel == view->channel) {
+            entry->kept = false;
         }
     }
 }
 
-/* Could a segment that was refused for `cause` be accepted now? */
-static bool is_over(const btl_ib_conn_t *conn, btl_ib_refusal_cause_t cause)
+/* Could a segment that got RNR for `cause` be accepted now? */
+static bool is_over(const btl_ib_conn_t *conn, btl_ib_rnr_cause_t cause)
 {
     const btl_ib_engine_t *engine = conn->engine;
-    const btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
+    const btl_ib_rnr_entry_t *entry = &conn->rnr.entries[cause];
 
     switch (cause) {
-    case BTL_IB_REFUSAL_TAG:
-        return conn->draining || engine->ops->deliverable(engine->ops_context, conn, refusal->tag);
-    case BTL_IB_REFUSAL_BUFFER:
-        return btl_ib_reasm_room(&engine->reasm, &conn->input.fragments, refusal->fragment);
+    case BTL_IB_RNR_TAG:
+        return conn->draining || engine->ops->deliverable(engine->ops_context, conn, entry->tag);
+    case BTL_IB_RNR_BUFFER:
+        return btl_ib_reasm_room(&engine->reasm, &conn->input.fragments, entry->fragment);
     default:
         return !engine->turn.async; /* what was kept has been delivered */
     }
 }
 
-/* A refusal that the peer was not told of comes first, or two of them could keep each other from
+/* A entry that the peer was not told of comes first, or two of them could keep each other from
  * being told. */
-btl_ib_refusal_t *btl_ib_rnr_pick(btl_ib_conn_t *conn)
+btl_ib_rnr_entry_t *btl_ib_rnr_pick(btl_ib_conn_t *conn)
 {
-    btl_ib_refusal_t *told = NULL;
+    btl_ib_rnr_entry_t *told = NULL;
     bool any = false;
 
-    for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
-        btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
-        refusal->kept = refusal->kept && is_missing(conn, refusal);
-        if (refusal->kept && is_over(conn, (btl_ib_refusal_cause_t) cause)) {
-            if (!refusal->told) {
-                return refusal;
+    for (uint32_t cause = 0; cause < BTL_IB_RNR_CAUSES; cause++) {
+        btl_ib_rnr_entry_t *entry = &conn->rnr.entries[cause];
+        entry->kept = entry->kept && is_missing(conn, entry);
+        if (entry->kept && is_over(conn, (btl_ib_rnr_cause_t) cause)) {
+            if (!entry->told) {
+                return entry;
             }
-            told = refusal;
+            told = entry;
         }
-        any |= refusal->kept;
+        any |= entry->kept;
     }
     conn->rnr.any = any || (conn->rnr.runs != NULL && conn->rnr.runs->count > 0);
     return told;
 }
 
-/* Is there a refusal whose end the peer is still to be told of? If its cause is gone an ACK becomes
+/* Is there a entry whose end the peer is still to be told of? If its cause is gone an ACK becomes
  * due. */
 static bool check(btl_ib_conn_t *conn)
 {
     bool waits = false;
 
-    for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
-        btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
-        if (!refusal->kept || refusal->told || !is_missing(conn, refusal)) {
+    for (uint32_t cause = 0; cause < BTL_IB_RNR_CAUSES; cause++) {
+        btl_ib_rnr_entry_t *entry = &conn->rnr.entries[cause];
+        if (!entry->kept || entry->told || !is_missing(conn, entry)) {
             continue;
         }
         waits = true;
-        if (is_over(conn, (btl_ib_refusal_cause_t) cause)) {
-            btl_ib_ack_tx_owe(conn, refusal->channel, true);
+        if (is_over(conn, (btl_ib_rnr_cause_t) cause)) {
+            btl_ib_ack_tx_owe(conn, entry->channel, true);
         }
     }
     return waits;
@@ -124,32 +124,32 @@ static bool check(btl_ib_conn_t *conn)
 
 void btl_ib_rnr_turn(btl_ib_engine_t *engine)
 {
-    const btl_ib_list_t *last = btl_ib_list_last(&engine->refused);
+    const btl_ib_list_t *last = btl_ib_list_last(&engine->rnr);
     btl_ib_list_t *item = NULL;
 
     for (uint32_t checks = 0; checks < CHECKS && item != last; checks++) {
-        item = btl_ib_list_pop(&engine->refused);
+        item = btl_ib_list_pop(&engine->rnr);
         if (check(BTL_IB_CONTAINER(item, btl_ib_conn_t, rnr.link))) {
-            btl_ib_list_push_tail(&engine->refused, item);
+            btl_ib_list_push_tail(&engine->rnr, item);
         }
     }
 }
 
-void btl_ib_refusal_init(btl_ib_conn_t *conn)
+void btl_ib_rnr_init(btl_ib_conn_t *conn)
 {
     btl_ib_list_init(&conn->rnr.link);
 }
 
-void btl_ib_rnr_told(btl_ib_conn_t *conn, btl_ib_refusal_t *refusal)
+void btl_ib_rnr_told(btl_ib_conn_t *conn, btl_ib_rnr_entry_t *entry)
 {
-    refusal->told = true;
+    entry->told = true;
     conn->engine->count.sent_ready++;
 }
 
 void btl_ib_rnr_forget(btl_ib_conn_t *conn)
 {
-    for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
-        conn->rnr.refusals[cause].kept = false;
+    for (uint32_t cause = 0; cause < BTL_IB_RNR_CAUSES; cause++) {
+        conn->rnr.entries[cause].kept = false;
     }
     conn->rnr.any = false;
     btl_ib_list_remove(&conn->rnr.link);

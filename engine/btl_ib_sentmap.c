@@ -493,7 +493,7 @@ void btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_list_push_tail(&conn->sentmap.deferred, &segment->link);
     conn->sentmap.deferred_count++;
     segment->deferred = true;
-    segment->refused = segment->copies;
+    segment->rnr_copy = segment->copies;
 }
 
 /* So many pieces of `out`, if that is not NULL, are over. Returns it if it is finished now. */

@@ -123,7 +123,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_list_init(&engine->acks);
     btl_ib_list_init(&engine->acks_answered);
     btl_ib_list_init(&engine->whole);
-    btl_ib_list_init(&engine->refused);
+    btl_ib_list_init(&engine->rnr);
     btl_ib_list_init(&engine->closing);
     btl_ib_list_init(&engine->lifetime.gone);
     btl_ib_list_init(&engine->events);

@@ -135,7 +135,7 @@ struct btl_ib_conn {
     } packetize;
     struct {                      /* btl_ib_transmit.c */
         bool bulk_lane;           /* bulk leaves by its own lane, until all of it has arrived */
-        uint8_t no_buffers_channel; /* the segment that was refused for want of buffers, */
+        uint8_t no_buffers_channel; /* the segment that got RNR for want of buffers, */
         uint32_t no_buffers_seq;
         uint64_t no_buffers_since; /* us: and when that began */
     } transmit;
@@ -305,7 +305,7 @@ struct btl_ib_engine {
     btl_ib_list_t acks;
     btl_ib_list_t acks_answered;
     btl_ib_list_t whole;   /* connections with fragments for the next progress call to deliver */
-    btl_ib_list_t refused; /* connections that refused segments and have not allowed them yet */
+    btl_ib_list_t rnr; /* connections of whose segments some got RNR and may not come again yet */
     btl_ib_list_t closing;
     btl_ib_list_t events; /* messages and operations whose callbacks are due */
     btl_ib_list_t tables; /* btl_ib_table_entry_t */

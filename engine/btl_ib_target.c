@@ -19,24 +19,24 @@
 /* ---- PUT ---- */
 
 /* Tell the sender, once for each batch of datagrams. */
-static void refuse_put(btl_ib_conn_t *conn, uint32_t id)
+static void reject_put(btl_ib_conn_t *conn, uint32_t id)
 {
     btl_ib_target_t *target = &conn->target;
     uint32_t wire = BTL_IB_LE32(id);
 
-    conn->engine->count.refused_put++;
-    if (target->refused == id && target->refused_in == conn->engine->turn.batch) {
+    conn->engine->count.rejected_puts++;
+    if (target->rejected == id && target->rejected_in == conn->engine->turn.batch) {
         return;
     }
-    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_REFUSED, sizeof(wire));
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_REJECTED, sizeof(wire));
     if (segment == NULL) {
         return;
     }
     memcpy(btl_ib_packet_body(segment), &wire, sizeof(wire));
     if (btl_ib_transmit(conn, &segment, 1) == 1) {
-        target->refused = id;
-        target->refused_in = conn->engine->turn.batch;
-        conn->engine->count.sent_refusals++;
+        target->rejected = id;
+        target->rejected_in = conn->engine->turn.batch;
+        conn->engine->count.sent_rejections++;
     }
     btl_ib_pool_put(segment);
 }
@@ -50,7 +50,7 @@ bool btl_ib_target_put(btl_ib_conn_t *conn, const btl_ib_view_t *view)
                              view->op.end - view->op.offset, BTL_IB_ACCESS_WRITE, &memory);
 
     if (!btl_ib_region_judge(&engine->count, result)) {
-        refuse_put(conn, view->op.id);
+        reject_put(conn, view->op.id);
         return false;
     }
     if (view->size > 0) {
@@ -87,7 +87,7 @@ bool btl_ib_target_get(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     btl_ib_accept(conn, view);
     if (!btl_ib_region_judge(&engine->count, result)) {
-        btl_ib_answers_reply(conn, view->op.id, BTL_IB_REPLY_REFUSED, 0);
+        btl_ib_answers_reply(conn, view->op.id, BTL_IB_REPLY_REJECTED, 0);
         return true;
     }
     engine->count.served_gets++;
@@ -104,7 +104,7 @@ bool btl_ib_target_get(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 bool btl_ib_target_atomic(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
-    uint32_t status = BTL_IB_REPLY_REFUSED;
+    uint32_t status = BTL_IB_REPLY_REJECTED;
     uint64_t before = 0;
     uint8_t *word;
 

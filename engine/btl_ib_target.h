@@ -7,8 +7,8 @@
  * One-sided operations, the target's side: what peers may do with our regions.
  *
  * PUT: placed from the receive buffer. A rejected one is not acknowledged, because that would say
- * that it was placed. Its sender is told by a REFUSED, and makes the segments void. REFUSED needs
- * no credit or window: both may be used up by segments that the peer refuses likewise. If it is
+ * that it was placed. Its sender is told by a REJECTED, and makes the segments void. REJECTED needs
+ * no credit or window: both may be used up by segments that the peer rejects likewise. If it is
  * lost, the retransmitted segment leads to the next one.
  *
  * GET is answered by a stream of GOT segments. ATOMIC is executed when its sequence is accepted, so
@@ -28,8 +28,8 @@
 
 /* The peer's one-sided operations on our memory. */
 typedef struct btl_ib_target {
-    uint32_t refused;    /* id of the last PUT that was rejected */
-    uint32_t refused_in; /* turn.batch in which it was */
+    uint32_t rejected;    /* id of the last PUT that was rejected */
+    uint32_t rejected_in; /* turn.batch in which it was */
 } btl_ib_target_t;
 
 /* Requests of the peer. False: not accepted; it must be sent again. */

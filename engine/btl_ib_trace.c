@@ -64,9 +64,9 @@ static void record_blocks(const btl_ib_engine_t *engine, const btl_ib_view_t *vi
         }
         event.seq = to;
         event.ack = block.ack;
-        event.limit = block.refused ? 0 : block.limit;
+        event.limit = block.rnr ? 0 : block.limit;
         event.count = block.ranges;
-        event.cause = block.refused ? BTL_IB_CAUSE_refusal : BTL_IB_CAUSE_none;
+        event.cause = block.rnr ? BTL_IB_CAUSE_rnr : BTL_IB_CAUSE_none;
         event.channel = event.ack_channel = (uint8_t) block.channel;
         record(engine, &event);
     }
@@ -242,8 +242,8 @@ void btl_ib_trace_record_again(const btl_ib_conn_t *conn, const btl_ib_segment_t
                                bool probe)
 {
     btl_ib_trace_record_segment(conn, BTL_IB_TRACE_retransmitted,
-                                segment->refused == segment->copies ? BTL_IB_CAUSE_refusal
-                                : probe                             ? BTL_IB_CAUSE_probing
-                                                                    : BTL_IB_CAUSE_loss,
+                                segment->rnr_copy == segment->copies ? BTL_IB_CAUSE_rnr
+                                : probe                              ? BTL_IB_CAUSE_probing
+                                                                     : BTL_IB_CAUSE_loss,
                                 segment);
 }

@@ -44,7 +44,7 @@
     X(none, "")                                                                                    \
     X(loss, "it was found lost")                                                                   \
     X(probing, "it asks a silent peer for an acknowledgement")                                     \
-    X(refusal, "the peer had refused it")                                                          \
+    X(rnr, "the peer could not take it in")                                                        \
     X(credit, "no credit")                                                                         \
     X(window, "congestion window, or the peer's")                                                  \
     X(depth, "limits on all connections together")                                                 \

@@ -560,7 +560,7 @@ static btl_ib_out_t *find_next_out(btl_ib_tx_channel_t *tx)
     btl_ib_out_t *out;
 
     while ((out = next_out(tx)) != NULL && out->kind == BTL_IB_OUT_STREAM
-           && !btl_ib_answers_find_or_refuse(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
+           && !btl_ib_answers_find_or_reject(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
     }
     return out;
 }
@@ -888,7 +888,7 @@ void btl_ib_batch_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
     conn->engine->count.received_ready++;
     btl_ib_recovery_ready(&conn->recovery);
-    /* The echoed stamp shows which copy was refused; a later copy is still on its way. */
+    /* The echoed stamp shows which copy got RNR; a later copy is still on its way. */
     if (segment == NULL || !(view->flags & BTL_IB_FLAG_ECHO)
         || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
         return;
@@ -925,11 +925,11 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
         conn->engine->count.blocked_memory++;
         return false;
     }
-    btl_ib_refusal_t *refusal = conn->rnr.any ? btl_ib_rnr_pick(conn) : NULL;
+    btl_ib_rnr_entry_t *entry = conn->rnr.any ? btl_ib_rnr_pick(conn) : NULL;
     btl_ib_packet_flag(segment, flags);
-    if (refusal != NULL) {
+    if (entry != NULL) {
         btl_ib_packet_flag(segment, BTL_IB_FLAG_READY);
-        btl_ib_packet_number(segment, refusal->channel, refusal->seq);
+        btl_ib_packet_number(segment, entry->channel, entry->seq);
     }
     const btl_ib_ack_filled_t filled = btl_ib_ack_tx_fill(conn, segment, room, *channels);
     bool taken = btl_ib_transmit(conn, &segment, 1) == 1;
@@ -937,8 +937,8 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
     if (!taken) {
         return false;
     }
-    if (refusal != NULL) {
-        btl_ib_rnr_told(conn, refusal);
+    if (entry != NULL) {
+        btl_ib_rnr_told(conn, entry);
     }
     conn->engine->count.sent_acks++;
     btl_ib_ack_tx_told(conn, &filled);
@@ -960,7 +960,7 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
     room = (room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max) - headers;
     const bool deferred_apart =
-        channels != 0 && btl_ib_ack_tx_is_refusing(conn) && !btl_ib_ack_tx_has_room_for_both(room);
+        channels != 0 && btl_ib_ack_tx_has_rnr(conn) && !btl_ib_ack_tx_has_room_for_both(room);
     while (sent < ACK_SEGMENTS && !all && send_one(conn, flags, room, &channels, &all)) {
         sent++;
     }

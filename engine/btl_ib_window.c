@@ -180,7 +180,7 @@ void btl_ib_rx_window_drop(btl_ib_rx_window_t *window, const btl_ib_mem_t *mem)
     window->bits = RX_BITS_FIRST;
 }
 
-/* ---- refused runs ---- */
+/* ---- runs of RNR ---- */
 
 /* The first run of a channel that ends at `seq` or after it; `count` if there is none. */
 static uint32_t find_run(const btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t seq)
@@ -254,7 +254,7 @@ void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t se
     }
 }
 
-/* The sender waits to be told of the segment that was refused last: it may have been a probe. */
+/* The sender waits to be told of the segment that got RNR last: it may have been a probe. */
 uint32_t btl_ib_rnr_runs_first(const btl_ib_rnr_runs_t *runs, uint32_t room)
 {
     uint32_t need = 0;

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Windows of sequences: what was sent, what was received, and runs that were refused. */
+/* Windows of sequences: what was sent, what was received, and runs that got RNR. */
 
 #ifndef BTL_IB_WINDOW_H
 #define BTL_IB_WINDOW_H
@@ -135,7 +135,7 @@ void btl_ib_rx_window_init(btl_ib_rx_window_t *window, uint32_t first);
 
 btl_ib_seq_class_t btl_ib_rx_window_classify(const btl_ib_rx_window_t *window, uint32_t seq);
 
-/* Reserve a place for a NEW `seq`. Returns 0 or -ENOMEM (the segment must then be refused). */
+/* Reserve a place for a NEW `seq`. Returns 0 or -ENOMEM (the segment must then get RNR). */
 int btl_ib_rx_window_reserve(btl_ib_rx_window_t *window, uint32_t seq, const btl_ib_mem_t *mem);
 
 /* Mark a NEW `seq`, for which a place was reserved, as received. */
@@ -163,9 +163,9 @@ void btl_ib_rx_window_shrink(btl_ib_rx_window_t *window, const btl_ib_mem_t *mem
 /* Free a large map in any case. */
 void btl_ib_rx_window_drop(btl_ib_rx_window_t *window, const btl_ib_mem_t *mem);
 
-/* ---- refused runs ---- */
+/* ---- runs of RNR ---- */
 
-/* Runs of sequences that arrived, were refused, and are still missing. ACKs name them, so that the
+/* Runs of sequences that arrived, got RNR, and are still missing. ACKs name them, so that the
  * sender does not take them for lost. */
 
 /* Most runs that are kept. A further one is not: the sender takes it for lost. */
@@ -180,12 +180,12 @@ typedef struct btl_ib_rnr_run {
 typedef struct btl_ib_rnr_runs {
     uint32_t count;
     bool more;         /* some were not kept */
-    uint32_t last_seq; /* what was refused last */
+    uint32_t last_seq; /* what got RNR last */
     uint32_t last_channel;
     btl_ib_rnr_run_t run[BTL_IB_RNR_RUNS];
 } btl_ib_rnr_runs_t;
 
-/* A sequence that is in no run was refused. */
+/* A sequence that is in no run got RNR. */
 void btl_ib_rnr_runs_add(btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t seq);
 
 /* A sequence that may be in a run is not missing any more. */

@@ -73,7 +73,7 @@ static btl_ib_wire_error_t parse_skip(btl_ib_view_t *view)
  * did not arrive, but may have been refused. */
 static bool are_ranges(const btl_ib_ack_block_t *block)
 {
-    uint64_t least = block->refused ? 0 : 1;
+    uint64_t least = block->rnr ? 0 : 1;
 
     for (uint32_t i = 0; i < block->ranges; i++) {
         uint32_t from, to;
@@ -94,9 +94,9 @@ static btl_ib_wire_error_t parse_ack(const btl_ib_view_t *view)
     uint32_t offset = 0, channel = 0;
 
     while (btl_ib_wire_next_block(view, &offset, &block)) {
-        uint32_t name = block.channel | (block.refused ? BTL_IB_space_REFUSED : 0);
+        uint32_t name = block.channel | (block.rnr ? BTL_IB_CHANNEL_RNR : 0);
         if (name < channel || !are_ranges(&block)
-            || (block.refused && (block.ranges == 0 || block.again > 1 || block.limit != 0))) {
+            || (block.rnr && (block.ranges == 0 || block.again > 1 || block.limit != 0))) {
             return BTL_IB_WIRE_ACK_WRONG;
         }
         channel = name + 1; /* each channel once: that bounds the work for a datagram */
@@ -184,7 +184,7 @@ static btl_ib_wire_error_t parse_reply(const btl_ib_view_t *view)
         return BTL_IB_WIRE_LENGTH;
     }
     while (btl_ib_wire_next_reply(view, &offset, &reply)) {
-        if (reply.status > BTL_IB_REPLY_REFUSED) {
+        if (reply.status > BTL_IB_REPLY_REJECTED) {
             return BTL_IB_WIRE_OP_WRONG;
         }
     }
@@ -312,7 +312,7 @@ static btl_ib_wire_error_t parse_body(btl_ib_view_t *view)
         return parse_got(view);
     case BTL_IB_TYPE_REPLY:
         return parse_reply(view);
-    case BTL_IB_TYPE_REFUSED:
+    case BTL_IB_TYPE_REJECTED:
         return parse_number(view, &view->op.id);
     case BTL_IB_TYPE_BUNDLE:
         return parse_bundle(view);
@@ -426,8 +426,8 @@ bool btl_ib_wire_next_block(const btl_ib_view_t *view, uint32_t *offset, btl_ib_
     if (view->size - *offset - sizeof(wire) < ranges) {
         return false;
     }
-    block->channel = wire.channel & ~BTL_IB_space_REFUSED;
-    block->refused = wire.channel & BTL_IB_space_REFUSED;
+    block->channel = wire.channel & ~BTL_IB_CHANNEL_RNR;
+    block->rnr = wire.channel & BTL_IB_CHANNEL_RNR;
     block->ack = BTL_IB_LE32(wire.ack);
     block->limit = BTL_IB_LE32(wire.limit);
     block->again = BTL_IB_LE16(wire.again);

@@ -19,7 +19,7 @@
  *   REPLY  [CONNECT] replies                how operations of the receiver ended
  *   VOID   [CONNECT] zeros                  a segment whose contents are no longer to be sent, or
  *                                           a probe: does a datagram of this size get through?
- *   REFUSED [CONNECT] operation             segments of this PUT are rejected
+ *   REJECTED [CONNECT] operation             segments of this PUT are rejected
  *   BUNDLE [CONNECT] entries                several whole messages
  *   PART   [CONNECT] part, bytes            a part of the body of a segment with this sequence
  *   ADDRESS where, address                  the sender's rail of this connection is there now
@@ -27,7 +27,7 @@
  *                                           be looked up now; `token` proves that, all else but
  *                                           `connection` and `length` is 0
  *
- * ACK, CLOSE, REFUSED, ADDRESS and PATH_RESPONSE are not sequenced, not retransmitted and need no
+ * ACK, CLOSE, REJECTED, ADDRESS and PATH_RESPONSE are not sequenced, not retransmitted and need no
  * credit.
  * All others are numbered within their channel (the one they were first sent on), retransmitted,
  * and accepted once.
@@ -160,7 +160,7 @@ typedef enum btl_ib_type {
     BTL_IB_TYPE_GOT = 9,
     BTL_IB_TYPE_REPLY = 10,
     BTL_IB_TYPE_VOID = 11,
-    BTL_IB_TYPE_REFUSED = 12,
+    BTL_IB_TYPE_REJECTED = 12,
     BTL_IB_TYPE_BUNDLE = 13,
     BTL_IB_TYPE_PART = 14,
     BTL_IB_TYPE_PATH_RESPONSE = 15,
@@ -223,7 +223,7 @@ typedef struct btl_ib_wire_ack {
 } btl_ib_wire_ack_t;
 
 /* In `channel` of an ACK block: its ranges are refused. */
-#define BTL_IB_space_REFUSED 0x80u
+#define BTL_IB_CHANNEL_RNR 0x80u
 
 typedef struct btl_ib_wire_range {
     uint16_t offset;
@@ -291,7 +291,7 @@ typedef struct btl_ib_wire_where {
 /* Status of a reply. */
 enum {
     BTL_IB_REPLY_DONE = 0,
-    BTL_IB_REPLY_REFUSED = 1,
+    BTL_IB_REPLY_REJECTED = 1,
 };
 
 #define BTL_IB_WIRE_AT(type, field, at)                                                            \
@@ -432,7 +432,7 @@ typedef struct btl_ib_view {
         uint64_t end;            /* PUT, GET */
         uint64_t operand;        /* ATOMIC */
         uint64_t compare;        /* ATOMIC */
-        uint32_t id;             /* all but REPLY, also REFUSED */
+        uint32_t id;             /* all but REPLY, also REJECTED */
         uint32_t code;           /* ATOMIC */
         uint32_t type;           /* ATOMIC */
     } op;
@@ -493,7 +493,7 @@ btl_ib_wire_error_t btl_ib_wire_peek(uint8_t *data, uint32_t size, btl_ib_view_t
 /* One block of an ACK. */
 typedef struct btl_ib_ack_block {
     uint32_t channel;
-    bool refused; /* the ranges were refused; again and limit are not valid */
+    bool rnr; /* the ranges got RNR; again and limit are not valid */
     uint32_t ack;
     uint32_t limit;
     uint16_t again;
@@ -537,7 +537,7 @@ uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t tag);
 /* Is a segment of this type numbered, acknowledged and accepted once? */
 static inline bool btl_ib_type_is_sequenced(uint32_t type)
 {
-    return type != BTL_IB_TYPE_ACK && type != BTL_IB_TYPE_CLOSE && type != BTL_IB_TYPE_REFUSED
+    return type != BTL_IB_TYPE_ACK && type != BTL_IB_TYPE_CLOSE && type != BTL_IB_TYPE_REJECTED
            && type != BTL_IB_TYPE_PATH_RESPONSE && type != BTL_IB_TYPE_ADDRESS;
 }
 

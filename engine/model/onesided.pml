@@ -18,10 +18,10 @@
  *   due                 replies and streams that have not left: replies_due() + streams of
  *                       btl_ib_target.c, at most ROOM of them (BTL_IB_OPS_MAX), has_room()
  *   take                btl_ib_target_put(), _get(), _atomic(), btl_ib_op_recv_got(), _replies()
- *   refused             the REFUSED that is under way: refuse_put(), btl_ib_op_recv_refused()
+ *   refused             the REJECTED that is under way: reject_put(), btl_ib_op_recv_rejected()
  *
  * What is checked: every run ends with every operation of both sides answered and both windows empty, at
- * whatever order segments, REFUSED and operations come, and every PUT that cannot be placed failed. Less
+ * whatever order segments, REJECTED and operations come, and every PUT that cannot be placed failed. Less
  * room for answers than operations may run (ROOM < OPS) must be found to be a deadlock, and so must
  * refusals that need a place in a window. FAIR only tells tests/model/run to look for cycles.
  *
@@ -46,7 +46,7 @@
 #ifndef ROOM
 #define ROOM OPS
 #endif
-#define LOSSES 2 /* of REFUSED; what is sequenced comes again by itself */
+#define LOSSES 2 /* of REJECTED; what is sequenced comes again by itself */
 
 #define NONE 0
 #define GOOD 1
@@ -61,7 +61,7 @@ byte left[2] = OPERATIONS;      /* to be started */
 byte running[2];
 byte due[2];                    /* answers that side owes */
 byte owed[2];                   /* refusals that side has to tell; with BUG_IN_SEQUENCE they wait */
-byte refused[2];                /* REFUSED on their way to that side */
+byte refused[2];                /* REJECTED on their way to that side */
 byte bad[2];                    /* PUTs started that must fail */
 byte failed[2], done[2];
 byte losses = LOSSES;
@@ -114,7 +114,7 @@ inline take(i)
     fi
 }
 
-/* A REFUSED of one of our PUTs arrived: give its segment up. */
+/* A REJECTED of one of our PUTs arrived: give its segment up. */
 inline give_up()
 {
     refused[me]--;

@@ -12,16 +12,16 @@
 #include "btl_ib_engine.h"
 
 /* How many received datagrams the counters account for: each must be in exactly one of them, so
- * this is received_datagrams. (What is refused while draining was received as well.) */
+ * this is received_datagrams. */
 static inline uint64_t bench_counted(const btl_ib_counters_t *count)
 {
     uint64_t sum = count->received_segments + count->received_parts + count->received_skips
-                   + count->received_acks + count->received_refusals + count->received_responses
+                   + count->received_acks + count->received_rejections + count->received_responses
                    + count->received_addresses + count->received_unidentified
-                   + count->connections_closed - count->refused_draining;
+                   + count->connections_closed + count->rejected_puts;
 
     for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; info->name != NULL; info++) {
-        if (strncmp(info->name, "dropped_", 8) == 0 || strncmp(info->name, "refused_", 8) == 0) {
+        if (strncmp(info->name, "dropped_", 8) == 0 || strncmp(info->name, "rnr_", 4) == 0) {
             sum += btl_ib_counter_value(info, count);
         }
     }

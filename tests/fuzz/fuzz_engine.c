@@ -240,7 +240,7 @@ static void add_body(script_t *script, bench_forgery_t *forgery, uint32_t type,
         add_bundle(script, forgery);
         break;
     case BTL_IB_TYPE_SKIP:
-    case BTL_IB_TYPE_REFUSED:
+    case BTL_IB_TYPE_REJECTED:
         count = BTL_IB_LE32(script_near(script));
         bench_append(forgery, &count, sizeof(count));
         break;

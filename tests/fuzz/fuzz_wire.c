@@ -35,7 +35,7 @@ static void check_ack(const btl_ib_view_t *view)
     uint32_t before = 0;
 
     for (; btl_ib_wire_next_block(view, &offset, &block); before = offset) {
-        uint32_t least = block.refused ? 0 : 1; /* what is missing first may have been refused */
+        uint32_t least = block.rnr ? 0 : 1; /* what is missing first may have been refused */
         REQUIRE(offset > before && offset <= view->size);
         REQUIRE(block.range + block.ranges * sizeof(btl_ib_wire_range_t) == view->payload + offset);
         for (uint32_t i = 0; i < block.ranges; i++) {
@@ -77,12 +77,12 @@ static void check_op(const btl_ib_view_t *view, size_t body)
         break;
     case BTL_IB_TYPE_REPLY:
         while (btl_ib_wire_next_reply(view, &offset, &reply)) {
-            REQUIRE(reply.status <= BTL_IB_REPLY_REFUSED);
+            REQUIRE(reply.status <= BTL_IB_REPLY_REJECTED);
         }
         REQUIRE(offset > 0 && offset == body);
         break;
     default:
-        REQUIRE(body == (view->type == BTL_IB_TYPE_REFUSED ? sizeof(uint32_t) : 0));
+        REQUIRE(body == (view->type == BTL_IB_TYPE_REJECTED ? sizeof(uint32_t) : 0));
         break;
     }
 }
@@ -166,7 +166,7 @@ static void check(const btl_ib_view_t *view, const uint8_t *datagram, size_t siz
         check_zeros(view, datagram + headers, size - headers);
         break;
     default:
-        REQUIRE(view->type >= BTL_IB_TYPE_PUT && view->type <= BTL_IB_TYPE_REFUSED);
+        REQUIRE(view->type >= BTL_IB_TYPE_PUT && view->type <= BTL_IB_TYPE_REJECTED);
         check_op(view, size - headers);
         break;
     }

@@ -42,7 +42,7 @@ GOT = struct.Struct("<III")
 REPLY = struct.Struct("<QII")
 TOKEN = slice(8, 16)
 (TYPE_DATA, TYPE_CHUNK, TYPE_SKIP, TYPE_ACK, TYPE_CLOSE, TYPE_PUT, TYPE_GET, TYPE_ATOMIC, TYPE_GOT,
- TYPE_REPLY, TYPE_VOID, TYPE_REFUSED) = range(1, 13)
+ TYPE_REPLY, TYPE_VOID, TYPE_REJECTED) = range(1, 13)
 REQUESTS = (TYPE_PUT, TYPE_GET, TYPE_ATOMIC)
 # engine/btl_ib_rma.h
 CODES, TYPE_INT32, TYPE_FLOAT = range(1, 12), 1, 3
@@ -216,7 +216,7 @@ def operation(kind):
             TYPE_GOT: lambda: GOT.pack(0, 0, name) + rng.randbytes(64),
             TYPE_REPLY: lambda: REPLY.pack(rng.getrandbits(64), name, rng.randrange(2)),
             TYPE_VOID: lambda: b"",
-            TYPE_REFUSED: lambda: struct.pack("<I", name),
+            TYPE_REJECTED: lambda: struct.pack("<I", name),
         }[kind]()
         seq = struct.unpack_from("<I", payload, 16)[0] + rng.randrange(1, 100) & 0xFFFFFFFF
         return bytes(Forgery(payload, kind, body, token=rng.getrandbits(64), seq=seq,
@@ -280,14 +280,14 @@ def malformed(rng, payload):
         (TYPE_REPLY, REPLY.pack(0, 1, 2)),
         (TYPE_REPLY, REPLY.pack(0, 1, 0) + b"1"),
         (TYPE_VOID, b"1"),
-        (TYPE_REFUSED, b"123"),
+        (TYPE_REJECTED, b"123"),
     ))
     return bytes(Forgery(payload, kind, body))
 
 
 def refusals(rng, payload):
     """Insiders: of operations that do not run."""
-    return bytes(Forgery(payload, TYPE_REFUSED, struct.pack("<I", 0xFFFF0000 | rng.getrandbits(16))))
+    return bytes(Forgery(payload, TYPE_REJECTED, struct.pack("<I", 0xFFFF0000 | rng.getrandbits(16))))
 
 
 # Name: what makes one (None: not from this datagram), the counters that they belong to ("drop": any
@@ -300,7 +300,7 @@ CLASSES = {
     "got": (operation(TYPE_GOT), "token", False, ()),
     "reply": (operation(TYPE_REPLY), "token", False, ()),
     "void": (operation(TYPE_VOID), "token", False, ()),
-    "refused": (operation(TYPE_REFUSED), "token", False, ()),
+    "rejected": (operation(TYPE_REJECTED), "token", False, ()),
     "regions": (regions, "region bounds", False, (TYPE_DATA, TYPE_CHUNK, TYPE_PUT, TYPE_GOT)),
     "again": (again, "duplicate", False, REQUESTS + (TYPE_GOT, TYPE_REPLY)),
     "late": (same, "duplicate", False, (TYPE_PUT,)),

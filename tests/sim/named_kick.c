@@ -98,8 +98,7 @@ void kick_store_full(sim_t *sim)
         say(sim, 0, 1, i % 10 == 0 ? 5000 : 0, SIM_US(300) * i);
     }
     sim_run_until(sim, sim->now + SIM_MS(500));
-    must_be_some(sim, "messages refused for want of room",
-                 sim_counters(sim, 1)->refused_no_backlog);
+    must_be_some(sim, "messages refused for want of room", sim_counters(sim, 1)->rnr_backlog);
     /* Besides two reassembly buffers; and windows grow. */
     must_be_within(sim, "bytes kept", sim->procs[1].bytes - before, 20000 + 2 * 70000 + 4096);
     sim->drop = NULL;
@@ -117,8 +116,7 @@ void kick_store_ready(sim_t *sim)
     }
     uint64_t until = sim->procs[1].busy_until;
     sim_run_until(sim, until - 1000);
-    must_be_some(sim, "messages refused for want of room",
-                 sim_counters(sim, 1)->refused_no_backlog);
+    must_be_some(sim, "messages refused for want of room", sim_counters(sim, 1)->rnr_backlog);
     sim->drop = NULL;
     sim_run_until(sim, until + SIM_MS(1));
     for (uint32_t i = 0; i < sim->nmessages; i++) {
@@ -316,8 +314,7 @@ void kick_no_memory(sim_t *sim)
         sim->drop = NULL;
         run_settle(sim, SIM_S(2));
     }
-    must_be_some(sim, "messages refused for want of memory",
-                 sim_counters(sim, 1)->refused_no_backlog);
+    must_be_some(sim, "messages refused for want of memory", sim_counters(sim, 1)->rnr_backlog);
     finish(sim);
 }
 

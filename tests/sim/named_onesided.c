@@ -203,7 +203,7 @@ void ops_refused_both(sim_t *sim)
 
 static bool drop_refused(sim_t *sim, const datagram_t *d)
 {
-    return type_of(d) == BTL_IB_TYPE_REFUSED && sim->scratch[0]-- > 0;
+    return type_of(d) == BTL_IB_TYPE_REJECTED && sim->scratch[0]-- > 0;
 }
 
 /* The news that a long PUT is refused is lost three times. */

@@ -93,7 +93,7 @@ static void fill_buffers(sim_t *sim, uint32_t buffers, uint64_t bound)
         say(sim, 0, 1, 6000, 2000);
     }
     come_soon(sim, before, 120, bound);
-    if (sim_counters(sim, 1)->refused_no_reassembly == 0) {
+    if (sim_counters(sim, 1)->rnr_reassembly == 0) {
         sim_fail(sim, "there was a buffer for each");
     }
     for (uint32_t i = first + 1; i < sim->nmessages; i++) {

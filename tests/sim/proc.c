@@ -323,7 +323,7 @@ uint64_t proc_refused(const proc_t *proc)
 {
     const btl_ib_counters_t *count = proc->up ? btl_ib_engine_counters(proc->engine) : NULL;
 
-    return count == NULL ? 0 : count->refused_no_backlog + count->refused_no_reassembly;
+    return count == NULL ? 0 : count->rnr_backlog + count->rnr_reassembly;
 }
 
 void proc_compute(proc_t *proc, uint64_t until)

@@ -93,7 +93,7 @@ static void note_grants(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_
         btl_ib_ack_block_t block;
         uint32_t offset = 0;
         while (btl_ib_wire_next_block(view, &offset, &block)) {
-            if (!block.refused) {
+            if (!block.rnr) {
                 note_limit(proc, rail, promise, block.channel, block.ack, block.limit);
             }
         }

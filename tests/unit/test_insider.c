@@ -96,11 +96,11 @@ static void lies_of_refusals(void **state)
     bench_t *bench = job_in_flight();
     const bench_channel_t tx = channel_of(bench, 2);
 
-    ack_in_vain(bench, 2 | BTL_IB_space_REFUSED, tx.first, 0, beyond, 1, "dropped_ack");
-    ack_in_vain(bench, 2 | BTL_IB_space_REFUSED, tx.first, 1, first, 1, "dropped_ack");
-    ack_in_vain(bench, 2 | BTL_IB_space_REFUSED, tx.first, 0, NULL, 0, "dropped_ack");
+    ack_in_vain(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 0, beyond, 1, "dropped_ack");
+    ack_in_vain(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 1, first, 1, "dropped_ack");
+    ack_in_vain(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 0, NULL, 0, "dropped_ack");
     /* Without an echo nobody knows of which copy it speaks. */
-    ack_in_vain(bench, 2 | BTL_IB_space_REFUSED, tx.first, 0, first, 1, "received_acks");
+    ack_in_vain(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 0, first, 1, "received_acks");
     still_works(bench);
     end(bench);
     (void) state;
@@ -488,7 +488,7 @@ static void reassembly_exhausted(void **state)
         bench_throw_forgery(bench, 0, 1, &forgery);
         bench_check_accounts(host);
     }
-    assert_int_equal(btl_ib_engine_counters(host->engine)->refused_no_reassembly,
+    assert_int_equal(btl_ib_engine_counters(host->engine)->rnr_reassembly,
                      1000 - 1 - host->config.reassembly_max);
     assert_int_equal(bench_totals(host).reassemblies, host->config.reassembly_max);
     assert_true(host->bytes - before <= (host->config.reassembly_max + 1) * each + 65536);

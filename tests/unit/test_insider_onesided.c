@@ -46,13 +46,13 @@ static void put_in_vain(bench_t *bench, const btl_ib_region_key_t *key, uint64_t
     uint8_t *before = malloc(BENCH_MEMORY);
     bench_forgery_t forgery = one_sided(bench, BTL_IB_TYPE_PUT, key, offset, 1000);
     uint64_t counted = *cause;
-    uint64_t left_alone = btl_ib_engine_counters(host->engine)->refused_put;
+    uint64_t left_alone = btl_ib_engine_counters(host->engine)->rejected_puts;
 
     assert_non_null(before);
     memcpy(before, host->memory, BENCH_MEMORY);
     bench_throw_forgery(bench, 0, 1, &forgery);
     assert_int_equal(*cause, counted + 1);
-    assert_int_equal(btl_ib_engine_counters(host->engine)->refused_put, left_alone + 1);
+    assert_int_equal(btl_ib_engine_counters(host->engine)->rejected_puts, left_alone + 1);
     assert_memory_equal(before, host->memory, BENCH_MEMORY);
     bench_check_counters(host);
     bench_check_accounts(host);
@@ -259,7 +259,7 @@ static void answers_to_nothing(void **state)
         btl_ib_wire_reply_t reply = {.operation = wire, .result = 1};
         bench_forgery_t forgery = lie(bench, id % 3 == 0   ? BTL_IB_TYPE_GOT
                                              : id % 3 == 1 ? BTL_IB_TYPE_REPLY
-                                                           : BTL_IB_TYPE_REFUSED);
+                                                           : BTL_IB_TYPE_REJECTED);
         forgery.header.channels = 2;
         forgery.header.seq = BTL_IB_LE32(channel_of(bench, 2).expected);
         if (id % 3 == 0) {

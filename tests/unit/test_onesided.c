@@ -177,7 +177,7 @@ static void closed(bool heard, bool refused)
     if (heard) {
         to_host_0(bench);
     }
-    assert_int_equal(bench_counters(bench, 0)->refused_put, heard && refused);
+    assert_int_equal(bench_counters(bench, 0)->rejected_puts, heard && refused);
     assert_int_equal(bench_counters(bench, 0)->placed_puts - placed, heard && !refused);
     bench_clear(&bench->wire); /* the PUT, or the news of it */
     btl_ib_conn_destroy(bench_conn(bench, 0, 1), bench->now);
@@ -282,7 +282,7 @@ static void test_too_many_requests(void **state)
         bench_throw_forgery(bench, 0, 1, &forgery);
     }
     assert_int_equal(bench_counters(bench, 0)->served_gets, before + BTL_IB_OPS_MAX);
-    assert_int_equal(bench_counters(bench, 0)->refused_no_room, 10);
+    assert_int_equal(bench_counters(bench, 0)->rnr_operations, 10);
     assert_int_equal(bench_peer(bench, 0, 1).replies, BTL_IB_OPS_MAX);
     end(bench);
 }
@@ -302,7 +302,7 @@ static void test_no_memory_for_a_stream(void **state)
     forgery = request(bench, BTL_IB_TYPE_GET, 0, SIZE);
     host->fail_in = 2; /* the first is for the room */
     bench_throw_forgery(bench, 0, 1, &forgery);
-    assert_int_equal(bench_counters(bench, 0)->refused_no_memory, 1);
+    assert_int_equal(bench_counters(bench, 0)->rnr_memory, 1);
     assert_int_equal(host->bytes, bytes);
     still_works(bench);
     end(bench);
@@ -346,7 +346,7 @@ static bench_forgery_t reply(bench_t *bench, uint32_t id, uint32_t status)
 
 static bench_forgery_t refusal(bench_t *bench, uint32_t id)
 {
-    bench_forgery_t forgery = bench_forge(bench, 1, 0, BTL_IB_TYPE_REFUSED);
+    bench_forgery_t forgery = bench_forge(bench, 1, 0, BTL_IB_TYPE_REJECTED);
     uint32_t wire = BTL_IB_LE32(id);
 
     bench_append(&forgery, &wire, sizeof(wire));
@@ -383,7 +383,7 @@ static void test_lying_answers(void **state)
     thrown(bench, got(bench, id ^ 1, 0, 64), &count->stale_answers);
     thrown(bench, got(bench, 0, 0, 64), &count->stale_answers);
     thrown(bench, reply(bench, id, BTL_IB_REPLY_DONE), &count->stale_answers);
-    thrown(bench, reply(bench, id ^ 0x100, BTL_IB_REPLY_REFUSED), &count->stale_answers);
+    thrown(bench, reply(bench, id ^ 0x100, BTL_IB_REPLY_REJECTED), &count->stale_answers);
     thrown(bench, refusal(bench, id), &count->stale_answers);
     thrown(bench, refusal(bench, id ^ 1), &count->stale_answers);
     for (uint32_t i = 0; i < sizeof(local); i++) {

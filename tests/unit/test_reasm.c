@@ -277,25 +277,25 @@ static void test_bounded(void **state)
     assert_int_equal(add(1, 1, 200, 100, 0), BTL_IB_REASM_STORED);
     assert_int_equal(pool.extra, 3);
     for (int i = 0; i < PEERS; i++) {
-        assert_int_equal(add(i, 7, 200, 100, 0), BTL_IB_REASM_REFUSED);
+        assert_int_equal(add(i, 7, 200, 100, 0), BTL_IB_REASM_RNR);
         assert_null(whole);
     }
     assert_int_equal(pool.extra, 3);
     assert_int_equal(memory.live, PEERS + 3);
     /* A fragment that began can finish, and then makes room. */
     assert_int_equal(add(0, 2, 200, 100, 1), BTL_IB_REASM_STORED);
-    assert_int_equal(add(2, 7, 200, 100, 1), BTL_IB_REASM_REFUSED);
+    assert_int_equal(add(2, 7, 200, 100, 1), BTL_IB_REASM_RNR);
     assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
     check_whole(0, 200);
     assert_int_equal(add(0, 1, 200, 100, 1), BTL_IB_REASM_COMPLETE);
     btl_ib_reasm_t *finished = whole;
-    assert_int_equal(add(2, 7, 200, 100, 1), BTL_IB_REASM_REFUSED); /* it is still in use */
+    assert_int_equal(add(2, 7, 200, 100, 1), BTL_IB_REASM_RNR); /* it is still in use */
     whole = finished;
     check_whole(1, 200);
     check_next(0, 2, 200);
     assert_int_equal(add(2, 7, 200, 100, 1), BTL_IB_REASM_STORED);
     assert_int_equal(add(2, 8, 200, 100, 1), BTL_IB_REASM_STORED);
-    assert_int_equal(add(2, 9, 200, 100, 1), BTL_IB_REASM_REFUSED);
+    assert_int_equal(add(2, 9, 200, 100, 1), BTL_IB_REASM_RNR);
     for (int i = 1; i < PEERS; i++) {
         assert_int_equal(add(i, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
         check_whole(0, 200);
@@ -312,15 +312,15 @@ static void test_oldest_first(void **state)
         assert_int_equal(add(0, i, 200, 100, 0), BTL_IB_REASM_STORED);
         assert_int_equal(pool.extra, i + 1);
     }
-    assert_int_equal(add(0, 3, 200, 100, 0), BTL_IB_REASM_REFUSED);
-    assert_int_equal(add(1, 1, 200, 100, 0), BTL_IB_REASM_REFUSED);
+    assert_int_equal(add(0, 3, 200, 100, 0), BTL_IB_REASM_RNR);
+    assert_int_equal(add(1, 1, 200, 100, 0), BTL_IB_REASM_RNR);
     assert_int_equal(add(1, 0, 200, 100, 0), BTL_IB_REASM_STORED);
     assert_int_equal(add(0, 0xffffffff, 200, 100, 0), BTL_IB_REASM_STORED);
     assert_int_equal(pool.extra, 3);
     assert_int_equal(add(0, 0xffffffff, 200, 100, 1), BTL_IB_REASM_COMPLETE);
     check_whole(0xffffffff, 200);
     /* 0 to 2 have one of the others, so the own one waits for 3, which is not the oldest yet. */
-    assert_int_equal(add(0, 3, 200, 100, 0), BTL_IB_REASM_REFUSED);
+    assert_int_equal(add(0, 3, 200, 100, 0), BTL_IB_REASM_RNR);
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(add(0, i, 200, 100, 1), BTL_IB_REASM_COMPLETE);
         check_whole(i, 200);
@@ -335,9 +335,9 @@ static void test_none_extra(void **state)
     btl_ib_reasm_pool_fini(&pool);
     setup_extra(0);
     for (uint32_t f = 0; f < 10; f += 2) {
-        assert_int_equal(add(0, f + 1, 200, 100, 0), BTL_IB_REASM_REFUSED);
+        assert_int_equal(add(0, f + 1, 200, 100, 0), BTL_IB_REASM_RNR);
         assert_int_equal(add(0, f, 200, 100, 0), BTL_IB_REASM_STORED);
-        assert_int_equal(add(0, f + 1, 200, 100, 0), BTL_IB_REASM_REFUSED);
+        assert_int_equal(add(0, f + 1, 200, 100, 0), BTL_IB_REASM_RNR);
         assert_int_equal(add(1, 0, 200, 100, 0), BTL_IB_REASM_STORED);
         assert_int_equal(add(0, f, 200, 100, 1), BTL_IB_REASM_COMPLETE);
         check_whole(f, 200);
@@ -376,18 +376,18 @@ static void test_no_memory(void **state)
 {
     (void) state;
     memory.allowed = 0;
-    assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_REFUSED);
+    assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_RNR);
     assert_true(btl_ib_list_empty(&peer[0].fragments));
     memory.allowed = 1;
     assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
-    assert_int_equal(add(0, 1, 200, 100, 0), BTL_IB_REASM_REFUSED);
-    assert_int_equal(add(1, 0, 200, 100, 0), BTL_IB_REASM_REFUSED);
+    assert_int_equal(add(0, 1, 200, 100, 0), BTL_IB_REASM_RNR);
+    assert_int_equal(add(1, 0, 200, 100, 0), BTL_IB_REASM_RNR);
     assert_int_equal(pool.extra, 0);
     assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
     check_whole(0, 200);
     /* What came back is used again, for another peer and another kind, without memory. */
     assert_int_equal(pool.idle_count, 1);
-    assert_int_equal(add(1, 64, 200, 100, 0), BTL_IB_REASM_REFUSED); /* so far ahead takes some */
+    assert_int_equal(add(1, 64, 200, 100, 0), BTL_IB_REASM_RNR); /* so far ahead takes some */
     assert_int_equal(pool.idle_count, 1);
     assert_int_equal(add(1, 0, SIZE, 4, 1250), BTL_IB_REASM_STORED);
     assert_int_equal(pool.idle_count, 0);
@@ -489,7 +489,7 @@ static void model_begin(model_t *m, int p, int f, test_random_t *r)
         return;
     }
     if (extra && m->extras == pool.extra_max) {
-        assert_int_equal(result, BTL_IB_REASM_REFUSED);
+        assert_int_equal(result, BTL_IB_REASM_RNR);
         m->refused++;
         return;
     }

@@ -132,7 +132,7 @@ static void old_ones_first(void **state)
     for (uint32_t i = 0; i < BTL_IB_PARTS_KEPT; i++) {
         assert_int_equal(add(first + 1 + i, 0, 8, 16), BTL_IB_PARTS_KEPT_IT);
     }
-    assert_int_equal(add(first + 50, 0, 8, 16), BTL_IB_PARTS_REFUSED);
+    assert_int_equal(add(first + 50, 0, 8, 16), BTL_IB_PARTS_RNR);
     assert_int_equal(add(first, 0, 8, 16), BTL_IB_PARTS_KEPT_IT);
     assert_int_equal(allocations, BTL_IB_PARTS_KEPT);
     assert_int_equal(add(first, 8, 8, 16), BTL_IB_PARTS_COMPLETE);
@@ -149,7 +149,7 @@ static void without_memory(void **state)
 {
     (void) state;
     fail_after = 0;
-    assert_int_equal(add(5, 0, 8, 16), BTL_IB_PARTS_REFUSED);
+    assert_int_equal(add(5, 0, 8, 16), BTL_IB_PARTS_RNR);
     fail_after = -1;
     assert_int_equal(add(5, 0, 8, 16), BTL_IB_PARTS_KEPT_IT);
     assert_int_equal(add(5, 8, 8, 16), BTL_IB_PARTS_COMPLETE);

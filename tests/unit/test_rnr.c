@@ -29,7 +29,7 @@ static bench_t *refusing(uint32_t messages)
         bench_send(bench, 0, 1, 1000, DEAF);
     }
     bench_run(bench, SECOND);
-    assert_true(bench_counters(bench, 1)->refused_no_tag > 0);
+    assert_true(bench_counters(bench, 1)->rnr_tag > 0);
     assert_int_equal(bench_counters(bench, 1)->sent_ready, 0);
     return bench;
 }
@@ -137,7 +137,7 @@ static void refused_for_two_reasons(void **state)
     bench->hosts[1].deaf[DEAF] = false;
     uint64_t sent = bench->hosts[0].datagrams;
     bench_run(bench, SECOND);
-    assert_true(bench_counters(bench, 1)->refused_no_reassembly > 0);
+    assert_true(bench_counters(bench, 1)->rnr_reassembly > 0);
     assert_in_range(bench->hosts[0].datagrams - sent, 1,
                     400); /* each copy of a segment is many parts */
     bench->loses = NULL;
@@ -197,11 +197,11 @@ static void two_are_told_once_each(void **state)
     bench->hosts[1].deaf[DEAF] = true;
     bench_send(bench, 0, 1, 1000, DEAF);
     bench_run(bench, SECOND);
-    assert_true(bench_counters(bench, 1)->refused_no_tag > 0);
+    assert_true(bench_counters(bench, 1)->rnr_tag > 0);
     bench_send(bench, 0, 1, 1000, 1); /* for this there is no room while the application computes */
     bench_deliver(bench, bench_pop(&bench->wire));
     btl_ib_engine_async_progress(bench->hosts[1].engine, bench->now, 16);
-    assert_int_equal(bench_counters(bench, 1)->refused_no_backlog, 1);
+    assert_int_equal(bench_counters(bench, 1)->rnr_backlog, 1);
     assert_int_equal(bench_counters(bench, 1)->sent_ready, 0);
     bench->hosts[1].deaf[DEAF] = false;
     bench_clear(&bench->wire);

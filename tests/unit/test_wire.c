@@ -637,7 +637,7 @@ static void test_ack_refused(void **state)
     put_range(0, 2);
     assert_int_equal(parse(), BTL_IB_WIRE_OK);
     assert_true(btl_ib_wire_next_block(&view, &offset, &block));
-    assert_true(block.refused && block.channel == 5);
+    assert_true(block.rnr && block.channel == 5);
     check_range(&block, 0, 9, 11);
 }
 

@@ -214,10 +214,10 @@ static void test_void_and_refused(void **state)
         put(0x31323334, 8);
         assert_int_equal(parse_cut(body + size),
                          size == 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_TYPE_UNKNOWN);
-        bytes[0] = (uint8_t) (0x10 | BTL_IB_TYPE_REFUSED);
+        bytes[0] = (uint8_t) (0x10 | BTL_IB_TYPE_REJECTED);
         assert_int_equal(parse_cut(body + size), size == 4 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH);
     }
-    begin_op(BTL_IB_TYPE_REFUSED, false);
+    begin_op(BTL_IB_TYPE_REJECTED, false);
     put(0x31323334, 4);
     assert_int_equal(parse(), BTL_IB_WIRE_OK);
     assert_int_equal(view.op.id, 0x31323334);

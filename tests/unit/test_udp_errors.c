@@ -374,9 +374,12 @@ static void test_joined_beyond(void **state)
 {
     static const struct {
         int of;
-        uint32_t datagrams, events;
-    } cases[] = {{1, 2, 0},    {2, 2, 4484}, {9, 2, 997},  {24, 2, 374},
-                 {36, 2, 250}, {9001, 2, 0}, {9001, 1, 1}, {-5, 1, 1}};
+        uint32_t datagrams, size, events;
+    } cases[] = {
+        {1, 2, 4484, 0},    {2, 2, 4484, 4484}, {9, 2, 4484, 997},   {24, 2, 4484, 374},
+        {36, 2, 4484, 250}, {9001, 2, 4484, 1}, {16001, 2, 8000, 0}, /* above max_datagram */
+        {9001, 1, 4484, 1}, {-5, 1, 4484, 1},
+    };
     btl_ib_tx_t batch[2];
     btl_ib_event_t event;
 
@@ -386,11 +389,12 @@ static void test_joined_beyond(void **state)
         const int n = (int) cases[i].datagrams;
         uint32_t got = 0;
 
-        if (pair.a->attr.max_datagram < 4484 || pair.a->attr.gso_bytes == 0) {
-            print_message("skipped: two datagrams of 4484 bytes do not travel as one\n");
+        if (pair.a->attr.max_datagram < cases[i].size || pair.a->attr.gso_bytes == 0) {
+            print_message("skipped: two datagrams of %u bytes do not travel as one\n",
+                          cases[i].size);
             break;
         }
-        make_row(&pair, batch, n, 4484);
+        make_row(&pair, batch, n, cases[i].size);
         assert_int_equal(send_all(pair.a, batch, n), 0);
         calls.joined_as = cases[i].of;
         for (int look = 0; look < 10000; look++) {

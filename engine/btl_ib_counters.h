@@ -61,7 +61,7 @@
     X(rnr_memory, "RNR: no memory to note them")                                                   \
     X(rnr_backlog, "RNR in asynchronous progress: the backlog is full")                            \
     X(undelivered, "messages acknowledged but not delivered: the connection is closing")           \
-    X(rejected_puts, "segments of puts left unacknowledged: they are rejected")                    \
+    X(unplaced_puts, "segments of puts that are rejected: not placed, and not acknowledged")                    \
     X(rnr_operations, "RNR of requests: too many of the peer's are being served")                  \
     X(started_puts, "puts started")                                                                \
     X(started_gets, "gets started")                                                                \
@@ -83,9 +83,9 @@
     X(rejected_bounds, "requests of peers beyond the bounds of a region")                          \
     X(rejected_right, "requests of peers for what they may not do with a region")                  \
     X(rejected_aligned, "atomic operations of peers on words that are not aligned")                \
-    X(ignored_icmp,                                                                                \
+    X(rejected_icmp,                                                                               \
       "ICMP messages about datagrams that no connection sent in its present incarnation")          \
-    X(ignored_icmp_short, "ICMP messages that quote too little of a datagram to be checked")       \
+    X(rejected_icmp_short, "ICMP messages that quote too little of a datagram to be checked")      \
     X(dropped_duplicate, "segments received again")                                                \
     X(dropped_short, "datagrams shorter than their headers say")                                   \
     X(dropped_checksum, "datagrams whose checksum is wrong")                                       \

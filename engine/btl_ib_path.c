@@ -580,7 +580,7 @@ bool btl_ib_icmp_check(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         return true;
     }
     if (event->quoted_size < NEEDED) {
-        engine->count.ignored_icmp_short++;
+        engine->count.rejected_icmp_short++;
         BTL_IB_LOG(engine, 10,
                    "%s: an ICMP message says %s, but quotes %u bytes of a datagram of ours; %u are "
                    "needed to check it: not believed",
@@ -588,7 +588,7 @@ bool btl_ib_icmp_check(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         return false;
     }
     if (event->from == BTL_IB_ADDR_UNKNOWN || !was_sent(rail, event)) {
-        engine->count.ignored_icmp++;
+        engine->count.rejected_icmp++;
         BTL_IB_LOG(engine, 10,
                    "%s: an ICMP message says %s, but quotes no datagram that a present connection "
                    "sent there: forged or late, not believed",

@@ -24,7 +24,7 @@ static void reject_put(btl_ib_conn_t *conn, uint32_t id)
     btl_ib_target_t *target = &conn->target;
     uint32_t wire = BTL_IB_LE32(id);
 
-    conn->engine->count.rejected_puts++;
+    conn->engine->count.unplaced_puts++;
     if (target->rejected == id && target->rejected_in == conn->engine->turn.batch) {
         return;
     }

@@ -155,9 +155,9 @@ static void must_live(sim_t *sim, uint64_t told)
     if (inside_datagram_max(proc_link(&sim->procs[0], 1, 0)->conn) < 1000) {
         sim_fail(sim, "the path was believed to carry less");
     }
-    if (count->ignored_icmp + count->ignored_icmp_short != told) {
+    if (count->rejected_icmp + count->rejected_icmp_short != told) {
         sim_fail(sim, "%llu of %llu messages of the network were counted as rejected",
-                 (unsigned long long) (count->ignored_icmp + count->ignored_icmp_short),
+                 (unsigned long long) (count->rejected_icmp + count->rejected_icmp_short),
                  (unsigned long long) told);
     }
 }

@@ -186,7 +186,7 @@ static void check_counters(sim_t *sim, const proc_t *proc)
         sim_fail(sim, "p%u: %s is not what its rails counted", proc->index,
                  bench_miscounted(proc->engine));
     }
-    if (count->ignored_icmp + count->ignored_icmp_short < proc->forged) {
+    if (count->rejected_icmp + count->rejected_icmp_short < proc->forged) {
         sim_fail(sim, "p%u was told %llu forged messages of the network, and believed some",
                  proc->index, (unsigned long long) proc->forged);
     }

@@ -115,10 +115,10 @@ static void genuine(void **state)
         tell(bench, BTL_IB_EVENT_PATH_MTU, 1, 0, &q);
         assert_int_equal(bench_datagram_max(bench, 0, 1), NARROW);
         q.bytes[TOKEN_AT] ^= 1;
-        in_vain(bench, 1, &q, "ignored_icmp");
+        in_vain(bench, 1, &q, "rejected_icmp");
         q.bytes[TOKEN_AT] ^= 1;
         believed(bench, 1, 0, &q);
-        assert_int_equal(bench_counters(bench, 0)->ignored_icmp, 4);
+        assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 4);
         end(bench);
     }
 }
@@ -173,7 +173,7 @@ static void by_another_rail(void **state)
     const quote_t q = sent_to(bench, 1);
     assert_int_equal(bench_peer(bench, 0, 1).rail, 1);
     tell(bench, BTL_IB_EVENT_PATH_MTU, 1, 1, &q);
-    assert_int_equal(bench_counters(bench, 0)->ignored_icmp, 0);
+    assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 0);
     assert_int_equal(bench_datagram_max(bench, 0, 1), NARROW);
     end(bench);
 }
@@ -189,19 +189,19 @@ static void of_nothing_that_was_sent(void **state)
     (void) state;
     for (uint32_t bit = 0; bit < 64; bit++) {
         q.bytes[TOKEN_AT + bit / 8] ^= (uint8_t) (1u << bit % 8);
-        in_vain(bench, 1, &q, "ignored_icmp");
+        in_vain(bench, 1, &q, "rejected_icmp");
         q = right;
     }
     q.bytes[VERSION_AT] ^= 0x10;
-    in_vain(bench, 1, &q, "ignored_icmp");
+    in_vain(bench, 1, &q, "rejected_icmp");
     q = right;
     q.bytes[CONNECTION_AT] ^= 1;
-    in_vain(bench, 1, &q, "ignored_icmp");
+    in_vain(bench, 1, &q, "rejected_icmp");
     for (int i = 0; i < 100; i++) {
         for (uint32_t k = 0; k < q.size; k++) {
             q.bytes[k] = (uint8_t) test_random64(&numbers);
         }
-        in_vain(bench, 1, &q, "ignored_icmp");
+        in_vain(bench, 1, &q, "rejected_icmp");
     }
     still_works(bench);
     end(bench);
@@ -215,7 +215,7 @@ static void too_short(void **state)
 
     (void) state;
     for (q.size = 0; q.size < TOKEN_AT + sizeof(uint64_t); q.size++) {
-        in_vain(bench, 1, &q, "ignored_icmp_short");
+        in_vain(bench, 1, &q, "rejected_icmp_short");
     }
     still_works(bench);
     end(bench);
@@ -229,8 +229,8 @@ static void of_another_connection(void **state)
     const quote_t right = sent_to(bench, 1);
 
     (void) state;
-    in_vain(bench, 1, &other, "ignored_icmp");
-    in_vain(bench, 2, &right, "ignored_icmp");
+    in_vain(bench, 1, &other, "rejected_icmp");
+    in_vain(bench, 2, &right, "rejected_icmp");
     still_works(bench);
     believed(bench, 2, 0, &other);
     end(bench);
@@ -246,7 +246,7 @@ static void of_an_earlier_life(void **state)
     btl_ib_conn_destroy(bench_conn(bench, 1, 0), bench->now);
     bench_run(bench, 5000);
     const quote_t right = sent_to(bench, 1);
-    in_vain(bench, 1, &before, "ignored_icmp");
+    in_vain(bench, 1, &before, "rejected_icmp");
     believed(bench, 1, 0, &right);
     end(bench);
 }
@@ -268,7 +268,7 @@ static void of_nobody(void **state)
         bench_turn(bench, 0);
         bench_run(bench, APART);
     }
-    assert_int_equal(bench_counters(bench, 0)->ignored_icmp, 2);
+    assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 2);
     assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_REFUSED], 0);
     still_works(bench);
     end(bench);

@@ -177,7 +177,7 @@ static void closed(bool heard, bool refused)
     if (heard) {
         to_host_0(bench);
     }
-    assert_int_equal(bench_counters(bench, 0)->rejected_puts, heard && refused);
+    assert_int_equal(bench_counters(bench, 0)->unplaced_puts, heard && refused);
     assert_int_equal(bench_counters(bench, 0)->placed_puts - placed, heard && !refused);
     bench_clear(&bench->wire); /* the PUT, or the news of it */
     btl_ib_conn_destroy(bench_conn(bench, 0, 1), bench->now);

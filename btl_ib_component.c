@@ -17,6 +17,7 @@
 
 #include "btl_ib_memory_max.h"
 #include "btl_ib_open_devices.h"
+#include "btl_ib_dump_signal.h"
 #include "btl_ib_endpoint.h"
 #include "btl_ib_file_name.h"
 #include "btl_ib_frag.h"
@@ -520,6 +521,17 @@ static void watch_exit(btl_ib_component_t *component)
     }
 }
 
+static void watch_dump_signal(const btl_ib_component_t *component)
+{
+    const int number = component->params.dump_signal;
+    const char *why = number == 0 ? NULL : btl_ib_dump_signal_watch(number);
+
+    if (why != NULL && opal_process_info.my_local_rank == 0) {
+        opal_output(0, "btl:ib: btl_ib_dump_signal %d on host %s is not used: %s", number,
+                    opal_process_info.nodename, why);
+    }
+}
+
 static bool start_modules(btl_ib_component_t *component)
 {
     int rc;
@@ -662,6 +674,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     component->modules_in_use = component->module_count;
     btl_ib_compat_failures_listen();
     watch_exit(component);
+    watch_dump_signal(component);
     *count = (int) component->module_count;
     return modules;
 
@@ -711,6 +724,9 @@ static inline void finish_turn(btl_ib_component_t *component, uint64_t now)
     }
     if (OPAL_UNLIKELY(now >= component->reopen.due)) {
         reopen_devices(component, now);
+    }
+    if (OPAL_UNLIKELY(btl_ib_dump_signal_take())) {
+        btl_ib_module_dump_busy();
     }
 }
 
@@ -798,6 +814,7 @@ static int component_progress(void)
  * the lock held. */
 static void stop(btl_ib_component_t *component)
 {
+    btl_ib_dump_signal_ignore();
     btl_ib_progress_thread_stop(&component->progress_thread);
     btl_ib_compat_failures_ignore();
     btl_ib_compat_abort_ignore();

@@ -263,16 +263,9 @@ static int module_del_procs(mca_btl_base_module_t *btl, size_t nprocs, struct op
 
 /* ---- what Open MPI asks of a module ---- */
 
-static int module_register_error(mca_btl_base_module_t *btl,
-                                 mca_btl_base_module_error_cb_fn_t callback)
-{
-    ((btl_ib_module_t *) btl)->error_cb = callback;
-    return OPAL_SUCCESS;
-}
-
 static void dump_endpoint(const btl_ib_endpoint_t *endpoint)
 {
-    char line[256] = "this process itself";
+    char line[320] = "this process itself";
 
     if (endpoint->conn != NULL) {
         btl_ib_conn_format(endpoint->conn, btl_ib_now(), line, sizeof(line));
@@ -280,6 +273,13 @@ static void dump_endpoint(const btl_ib_endpoint_t *endpoint)
     opal_output(0, "btl:ib: %s by rail %u (%s): %s",
                 opal_process_name_print(endpoint->proc->proc_name), endpoint->module->rail,
                 endpoint->module->name, line);
+}
+
+static int module_register_error(mca_btl_base_module_t *btl,
+                                 mca_btl_base_module_error_cb_fn_t callback)
+{
+    ((btl_ib_module_t *) btl)->error_cb = callback;
+    return OPAL_SUCCESS;
 }
 
 static void module_dump(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -299,6 +299,30 @@ static void module_dump(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint
         }
     }
     btl_ib_unlock();
+}
+
+void btl_ib_module_dump_busy(void)
+{
+    const btl_ib_component_t *component = &mca_btl_ib_component;
+    uint32_t busy = 0, idle = 0;
+
+    for (uint32_t i = 0; i < component->module_count; ++i) {
+        const btl_ib_endpoint_t *each;
+        OPAL_LIST_FOREACH(each, &component->modules[i]->endpoints.all, btl_ib_endpoint_t)
+        {
+            const bool is_busy = each->conn != NULL && btl_ib_conn_is_busy(each->conn);
+            busy += is_busy;
+            idle += !is_busy;
+            if (is_busy && busy <= BTL_IB_DUMP_MAX) {
+                dump_endpoint(each);
+            }
+        }
+    }
+    opal_output(0,
+                "btl:ib: rank %u on host %s (pid %ld): %u connections have something to do, of "
+                "which at most %u are shown, %u have nothing",
+                component->name.vpid, opal_process_info.nodename, (long) getpid(), busy,
+                BTL_IB_DUMP_MAX, idle);
 }
 
 #ifdef BTL_IB_HAVE_FT_EVENT

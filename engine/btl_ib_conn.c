@@ -338,30 +338,6 @@ bool btl_ib_conn_address_text(const btl_ib_conn_t *conn, char *out, size_t len)
            && t->ops->address_text(conn->route.published, conn->route.published_len, out, len);
 }
 
-int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_t len)
-{
-    static const char *const states[] = {"open", "closing", "dead", "gone"};
-    const btl_ib_engine_t *engine = conn->engine;
-    uint64_t since_turn = now < engine->clock.turned_at ? 0 : now - engine->clock.turned_at;
-    uint32_t pending = 0;
-    char heard[40] = "never heard";
-
-    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        pending += !btl_ib_list_empty(&conn->tx[i].submit.pending);
-    }
-    if (conn->recovery.heard_at != 0) {
-        snprintf(heard, sizeof(heard), "heard %" PRIu64 " us ago",
-                 engine->clock.awake - conn->recovery.heard_at + since_turn);
-    }
-    return snprintf(out, len,
-                    "%s%s%s, epoch %u, %u segments in flight, %u channels with queued messages, "
-                    "%u probes since progress, window %u (%s), SRTT %u us, %s",
-                    states[conn->state], conn->identity.bound ? ", connected" : "",
-                    conn->draining ? ", draining" : "", conn->identity.epoch,
-                    conn->sentmap.in_flight, pending, conn->recovery.probes, conn->cc.window,
-                    conn->cc.ops->name, btl_ib_rtt_smoothed(&conn->recovery.rtt, 0), heard);
-}
-
 const char *btl_ib_death_string(btl_ib_death_t reason)
 {
     static const char *const texts[] = {

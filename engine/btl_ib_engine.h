@@ -496,7 +496,11 @@ typedef struct btl_ib_trouble {
 
 btl_ib_trouble_t btl_ib_conn_trouble(const btl_ib_conn_t *conn);
 
-/* One line about the state of a connection, for dumps. */
+/* Does it have anything to do: something unacknowledged, queued, or an operation that is not over?
+ */
+bool btl_ib_conn_is_busy(const btl_ib_conn_t *conn);
+
+/* One line about the state of a connection and what it waits for, for dumps. */
 int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_t len);
 
 /* ---- sending ---- */

@@ -5,8 +5,12 @@
 
 #include "btl_ib_observe.h"
 
-#include "btl_ib_pmtud.h"
+#include "btl_ib_limits.h"
 #include "btl_ib_path.h"
+#include "btl_ib_pmtud.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 
 btl_ib_conn_counters_t btl_ib_conn_counters(const btl_ib_conn_t *conn)
 {
@@ -129,4 +133,80 @@ btl_ib_path_info_t btl_ib_conn_path(const btl_ib_conn_t *conn)
         .most = conn->pmtud.home,
         .rtt = conn->recovery.rtt.min,
     };
+}
+
+/* ---- text ---- */
+
+bool btl_ib_conn_is_busy(const btl_ib_conn_t *conn)
+{
+    bool queued = conn->ops.count > 0;
+
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        queued = queued || !btl_ib_list_empty(&conn->tx[i].submit.pending);
+    }
+    return queued || conn->sentmap.unacked > 0;
+}
+
+/* What stops the first channel that has something queued; "" if none has. */
+static const char *stopped_by(const btl_ib_conn_t *conn)
+{
+    static const char *const causes[] = {
+        [BTL_IB_GO] = ", which nothing stops",
+        [BTL_IB_NO_CREDIT] = ", stopped by credit",
+        [BTL_IB_NO_WINDOW] = ", stopped by the window",
+        [BTL_IB_NO_DEPTH] = ", stopped by the limits on all connections",
+        [BTL_IB_TOO_SOON] = ", stopped by pacing",
+        [BTL_IB_NO_ANSWER] = ", stopped until the path is validated",
+    };
+
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        if (!btl_ib_list_empty(&conn->tx[i].submit.pending)) {
+            return causes[btl_ib_limits_check(conn, i)];
+        }
+    }
+    return "";
+}
+
+/* us since the oldest segment in flight was first sent; 0: there is none. */
+static uint64_t oldest_of(const btl_ib_conn_t *conn)
+{
+    uint64_t since = UINT64_MAX;
+
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        const btl_ib_segment_t *segment =
+            BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[i], link);
+        if (segment != NULL && segment->first_sent < since) {
+            since = segment->first_sent;
+        }
+    }
+    return since == UINT64_MAX ? 0 : conn->engine->clock.awake - since;
+}
+
+int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_t len)
+{
+    static const char *const states[] = {"open", "closing", "dead", "gone"};
+    const btl_ib_engine_t *engine = conn->engine;
+    uint64_t since_turn = now < engine->clock.turned_at ? 0 : now - engine->clock.turned_at;
+    uint32_t pending = 0;
+    const uint64_t oldest = oldest_of(conn);
+    char heard[40] = "never heard", age[40] = "";
+
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        pending += !btl_ib_list_empty(&conn->tx[i].submit.pending);
+    }
+    if (conn->recovery.heard_at != 0) {
+        snprintf(heard, sizeof(heard), "heard %" PRIu64 " us ago",
+                 engine->clock.awake - conn->recovery.heard_at + since_turn);
+    }
+    if (oldest != 0) {
+        snprintf(age, sizeof(age), " (oldest %" PRIu64 " us)", oldest + since_turn);
+    }
+    return snprintf(
+        out, len,
+        "%s%s%s, epoch %u, %u segments in flight%s, %u channels with queued messages%s, "
+        "%u probes since progress, window %u (%s), SRTT %u us, %s",
+        states[conn->state], conn->identity.bound ? ", connected" : "",
+        conn->draining ? ", draining" : "", conn->identity.epoch, conn->sentmap.in_flight, age,
+        pending, stopped_by(conn), conn->recovery.probes, conn->cc.window, conn->cc.ops->name,
+        btl_ib_rtt_smoothed(&conn->recovery.rtt, 0), heard);
 }

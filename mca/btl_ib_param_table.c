@@ -295,6 +295,12 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "double for float complex",
                "osc/rdma takes a lock and gets, computes and puts",
                "Set it if the application uses none of these types, or not with MIN and MAX"),
+    INT_PARAM(dump_signal, 0, 0, 64, "signal", 4,
+              "At this signal each process says what it waits for, in its next call of MPI: peers "
+              "with something unacknowledged or queued, windows, credits, the oldest segment, when "
+              "it last heard of them. SIGUSR1, SIGUSR2 or a real-time signal, unless the program "
+              "handles it; 0: none",
+              "Set it to 12 (SIGUSR2), and kill -USR2 mpirun or a rank of a job that hangs"),
     TEXT_PARAM(stats, "stats", "0", 2,
                "Print one line with what was sent, received, repeated and dropped, from each "
                "process (text: 0 or no; 1 or yes, when MPI ends; or a time, 2 to 86400 seconds, or "

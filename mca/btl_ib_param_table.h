@@ -69,6 +69,7 @@ typedef struct btl_ib_params {
     int silence_limit;     /* s, 0: none */
     int connect_timeout;   /* s, 0: none */
     int keepalive;         /* s, 0: never */
+    int dump_signal;       /* number, 0: none */
     int down_limit;        /* s, 0: none */
     int credit_init;    /* P: of a new peer; 0: by the number of processes */
     int credit_pool;    /* P: of one queue in all, 0: its share of buffers */

@@ -111,14 +111,15 @@ def test_told(run, mpi, tmp_path, way, ranks):
         assert peer["rank"] == 1 - rank and peer["counters"]["sent_segments"] > 0
 
 
-def waiting(run, mpi, hosts, happens, keepalive=1, way="wait", seconds=20):
-    """What a job says whose ranks only wait, after something happened to the second host."""
+def waiting(run, mpi, hosts, happens, way="wait", seconds=20, text="lost the conn", times=1):
+    """What a job says whose ranks only wait, after something happened: until `text` is there."""
     run.environment["NSPFX"] = hosts
     said = run.log
     words = [
         ROOT / "tools/nshosts", "run", "--enable-recovery", "--oversubscribe", "--map-by", "node",
         "-H", f"{hosts}1:4,{hosts}2:4", "-np", 4, "--mca", "pml", "ob1", "--mca", "btl", "ib,self",
-        "--mca", "mpi_yield_when_idle", 1, "--mca", "btl_ib_keepalive", keepalive,
+        "--mca", "mpi_yield_when_idle", 1, "--mca", "btl_ib_keepalive", 1,
+        "--mca", "btl_ib_dump_signal", int(signal.SIGUSR2),
         mpi.program("exits"), f"way={way}",
     ]  # fmt: skip
     with said.open("w") as out:
@@ -132,9 +133,9 @@ def waiting(run, mpi, hosts, happens, keepalive=1, way="wait", seconds=20):
             if time.monotonic() > until:
                 raise Failed("it does not begin")
             time.sleep(0.1)
-        happens()
+        happens(job)
         until = time.monotonic() + seconds
-        while time.monotonic() < until and "lost the conn" not in said.read_text(errors="replace"):
+        while time.monotonic() < until and said.read_text(errors="replace").count(text) < times:
             time.sleep(0.2)
         time.sleep(0.5)
         return said.read_text(errors="replace")
@@ -154,7 +155,7 @@ def test_host_lost(run, mpi, hosts):
     if not hosts:
         pytest.skip("several hosts need root")
 
-    def cut():
+    def cut(_):
         subprocess.run(["ip", "-n", f"{hosts}2", "link", "set", "eth0", "down"], check=True)
         # The kernel would believe what it knows for up to 45 s.
         subprocess.run(["ip", "-n", f"{hosts}1", "neigh", "flush", "dev", "eth0"], check=True)
@@ -171,7 +172,7 @@ def test_stopped(run, mpi, hosts):
         pytest.skip("several hosts need root")
     stopped = []
 
-    def stop():
+    def stop(_):
         found = subprocess.run(
             ["ip", "netns", "pids", f"{hosts}2"], capture_output=True, text=True, check=True
         )
@@ -197,5 +198,20 @@ def test_nothing_due(run, mpi, hosts):
     """A process died that nobody owed an answer to, nor it them: its host says so when asked."""
     if not hosts:
         pytest.skip("several hosts need root")
-    said = waiting(run, mpi, hosts, lambda: None, way="kill_talk")
+    said = waiting(run, mpi, hosts, lambda _: None, way="kill_talk")
     assert "its host says that nobody is there any more" in said
+
+
+@pytest.mark.called("exits/dump")
+def test_dump(run, mpi, hosts):
+    """mpirun hands the signal on: each rank says what it waits for, and the job goes on."""
+    if not hosts:
+        pytest.skip("several hosts need root")
+    said = waiting(
+        run, mpi, hosts, lambda job: job.send_signal(signal.SIGUSR2), way="talk", seconds=10,
+        text="connections have something to do", times=4,
+    )  # fmt: skip
+    for rank in range(4):
+        assert f"btl:ib: rank {rank} on host " in said
+    assert "segments in flight" in said or said.count(": 0 connections have") == 4
+    assert "lost the connection" not in said

@@ -61,7 +61,7 @@
     X(rnr_memory, "RNR: no memory to note them")                                                   \
     X(rnr_backlog, "RNR in asynchronous progress: the backlog is full")                            \
     X(undelivered, "messages acknowledged but not delivered: the connection is closing")           \
-    X(unplaced_puts, "segments of puts that are rejected: not placed, and not acknowledged")                    \
+    X(unplaced_puts, "segments of puts that are rejected: not placed, and not acknowledged")       \
     X(rnr_operations, "RNR of requests: too many of the peer's are being served")                  \
     X(started_puts, "puts started")                                                                \
     X(started_gets, "gets started")                                                                \

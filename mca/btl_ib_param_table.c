@@ -128,7 +128,7 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "Transport udp: a read that finds nothing polls the network card itself, as if for "
               "this long, and does not wait for its interrupt. Above net.core.busy_read it needs "
               "CAP_NET_ADMIN. 0: as net.core.busy_read says",
-              "Try 50 on a card that delays its interrupts, with a core for each process"),
+              "Set it to 50 on a card that delays its interrupts, with a core for each process"),
     INT_PARAM(port_min, 0, 0, 65535, "port", 2,
               "Transports udp and verbs (rc): the first port that may be used, for firewalls. 0: "
               "any",

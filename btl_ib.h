@@ -89,7 +89,7 @@ typedef struct btl_ib_module {
     btl_ib_endpoints_t endpoints;
     btl_ib_frag_lists_t frags;
     btl_ib_rdma_lists_t rdma;
-    opal_free_list_t memory; /* registered regions; btl_ib_register.c */
+    opal_free_list_t memory; /* registered regions; btl_ib_register_mem.c */
 } btl_ib_module_t;
 
 /* Processes that leave; btl_ib_module.c. */
@@ -115,7 +115,7 @@ typedef struct btl_ib_component {
         bool told;    /* that it did */
         btl_ib_osc_locks_t words;
     } osc_locks;
-    struct {        /* btl_ib_register.c */
+    struct {        /* btl_ib_register_mem.c */
         bool begun; /* all processes of the job are expected */
     } expecting;
     bool mpi_threads; /* MPI_THREAD_MULTIPLE */
@@ -245,7 +245,7 @@ extern const btl_ib_engine_ops_t btl_ib_engine_ops;
  * meanwhile. */
 void btl_ib_recv_report_failures(uint64_t now);
 
-/* ---- btl_ib_register.c ---- */
+/* ---- btl_ib_register_mem.c ---- */
 
 void btl_ib_register_functions(mca_btl_base_module_t *module);
 

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "btl_ib_queues.h"
+#include "btl_ib_receive_queues.h"
 #include "transport.h"
 
 /* ---- wire ---- */

@@ -12,7 +12,7 @@
 #define BTL_IB_DEVICE_PLAN_H
 
 #include "btl_ib_params.h"
-#include "btl_ib_queues.h"
+#include "btl_ib_receive_queues.h"
 #include "device_filter.h"
 #include "transport.h"
 

@@ -11,7 +11,7 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_help.h"
 #include "btl_ib_params.h"
-#include "btl_ib_queues.h"
+#include "btl_ib_receive_queues.h"
 #include "btl_ib_rejected_devices.h"
 #include "btl_ib_topology.h"
 #include "device_filter.h"

@@ -27,7 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "btl_ib_queues.h"
+#include "btl_ib_receive_queues.h"
 #include "transport.h"
 
 /* What all peers of one queue hold together. A credit counts by what its datagrams take of the

@@ -35,7 +35,7 @@
 #include "btl_ib_guard.h"
 #include "btl_ib_list.h"
 #include "btl_ib_outgoing.h"
-#include "btl_ib_queues.h"
+#include "btl_ib_receive_queues.h"
 #include "btl_ib_rma.h"
 #include "btl_ib_token.h"
 #include "btl_ib_trace_event.h"

@@ -5,7 +5,7 @@
 
 #include "btl_ib_observe.h"
 
-#include "btl_ib_limits.h"
+#include "btl_ib_send_limits.h"
 #include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"
 
@@ -161,7 +161,7 @@ static const char *stopped_by(const btl_ib_conn_t *conn)
 
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         if (!btl_ib_list_empty(&conn->tx[i].submit.pending)) {
-            return causes[btl_ib_limits_check(conn, i)];
+            return causes[btl_ib_send_limits_check(conn, i)];
         }
     }
     return "";

@@ -17,7 +17,7 @@
 #include "btl_ib_sentmap.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_input.h"
-#include "btl_ib_limits.h"
+#include "btl_ib_send_limits.h"
 #include "btl_ib_lifetime.h"
 #include "btl_ib_list.h"
 #include "btl_ib_offload.h"
@@ -421,7 +421,7 @@ __attribute__((noinline)) static void expired(btl_ib_guest_t *guest)
 /* Is there room for connections that wait for the limits on all of them? */
 static bool starved_may_go(const btl_ib_engine_t *engine)
 {
-    return !btl_ib_list_empty(&engine->starved) && !btl_ib_limits_full(engine);
+    return !btl_ib_list_empty(&engine->starved) && !btl_ib_send_limits_full(engine);
 }
 
 static void push_ready(btl_ib_engine_t *engine)

@@ -30,7 +30,7 @@
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
 #include "btl_ib_latency.h"
-#include "btl_ib_limits.h"
+#include "btl_ib_send_limits.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_offload.h"
 #include "btl_ib_op_slots.h"

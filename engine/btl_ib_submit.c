@@ -8,7 +8,7 @@
 #include "btl_ib_coalesce.h"
 #include "btl_ib_initiator.h"
 #include "btl_ib_lifetime.h"
-#include "btl_ib_limits.h"
+#include "btl_ib_send_limits.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_offload.h"
@@ -45,7 +45,7 @@ static bool go_on(btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdict_t verdic
 {
     if (verdict != BTL_IB_GO || full) {
         note_stop(conn, channel, verdict);
-        btl_ib_limits_wait(conn, verdict, full);
+        btl_ib_send_limits_wait(conn, verdict, full);
     }
     return !full && verdict != BTL_IB_TOO_SOON;
 }
@@ -118,13 +118,13 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
 {
     uint32_t channel = btl_ib_queues_channel(conn->peer_queues, size);
     uint32_t pad = size - btl_ib_packet_overhead(conn);
-    const btl_ib_verdict_t verdict = btl_ib_limits_check(conn, channel);
+    const btl_ib_verdict_t verdict = btl_ib_send_limits_check(conn, channel);
 
     if (verdict != BTL_IB_GO
         || btl_ib_tx_window_reserve(&conn->tx[channel].sentmap.window, 1, &conn->engine->mem)
                != 0) {
         if (conn->pmtud.checking) {
-            btl_ib_limits_wait(conn, verdict, false);
+            btl_ib_send_limits_wait(conn, verdict, false);
             btl_ib_recovery_arm(conn);
         }
         return;
@@ -220,7 +220,8 @@ __attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint
         }
         return NULL;
     }
-    if (!btl_ib_list_empty(&tx->submit.pending) || btl_ib_limits_check(conn, channel) != BTL_IB_GO
+    if (!btl_ib_list_empty(&tx->submit.pending)
+        || btl_ib_send_limits_check(conn, channel) != BTL_IB_GO
         || btl_ib_tx_window_reserve(&tx->sentmap.window, 1, &conn->engine->mem) != 0) {
         return NULL;
     }

@@ -9,7 +9,7 @@
 #include "btl_ib_answers.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_latency.h"
-#include "btl_ib_limits.h"
+#include "btl_ib_send_limits.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_packet.h"
@@ -608,14 +608,14 @@ static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t channel, p
         plan->channel = btl_ib_queues_channel(conn->peer_queues, plan->size + overhead);
         if (plan->channel == channel
             || (!has_bulk(conn, plan->channel)
-                && btl_ib_limits_check(conn, plan->channel) == BTL_IB_GO)) {
-            return btl_ib_limits_check(conn, plan->channel);
+                && btl_ib_send_limits_check(conn, plan->channel) == BTL_IB_GO)) {
+            return btl_ib_send_limits_check(conn, plan->channel);
         }
         room = room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max;
         plan->count = btl_ib_packetize_bundle_count(pending, room - overhead, &plan->size);
     }
     plan->channel = channel;
-    plan->room = btl_ib_limits_room(conn, channel, &verdict);
+    plan->room = btl_ib_send_limits_room(conn, channel, &verdict);
     return verdict;
 }
 
@@ -726,7 +726,7 @@ static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t 
     if (burst == 1 || tx->sentmap.in_flight < burst) {
         return false;
     }
-    if (btl_ib_limits_way(conn, channel) >= btl_ib_min_u32(burst, tx->sentmap.in_flight / 3)) {
+    if (btl_ib_send_limits_way(conn, channel) >= btl_ib_min_u32(burst, tx->sentmap.in_flight / 3)) {
         return false;
     }
     return burst_is_next(conn, tx);
@@ -835,7 +835,7 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_se
             }
             continue;
         }
-        if (!btl_ib_limits_again(conn, segment->channel, (uint32_t) *count)) {
+        if (!btl_ib_send_limits_again(conn, segment->channel, (uint32_t) *count)) {
             return BTL_IB_NO_WINDOW;
         }
         if ((uint32_t) *count >= paced) {

@@ -8,7 +8,7 @@
 #ifndef BTL_IB_TRANSMIT_H
 #define BTL_IB_TRANSMIT_H
 
-#include "btl_ib_limits.h"
+#include "btl_ib_send_limits.h"
 #include "btl_ib_list.h"
 #include "btl_ib_parts.h"
 

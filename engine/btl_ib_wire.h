@@ -136,7 +136,7 @@
 #include <stdint.h>
 
 #include "aead.h"
-#include "btl_ib_queues.h"
+#include "btl_ib_receive_queues.h"
 #include "btl_ib_rma.h"
 
 /* The longest trailer of a guard (btl_ib_guard.h): a number and a tag. */

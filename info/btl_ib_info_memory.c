@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "btl_ib_memory_max.h"
-#include "btl_ib_queues.h"
+#include "btl_ib_receive_queues.h"
 
 /* What a device of each transport is taken to be, as none need be there. */
 static const struct {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "btl_ib_queues.h"
+#include "btl_ib_receive_queues.h"
 #include "require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "btl_ib_queues.h"
+#include "btl_ib_receive_queues.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

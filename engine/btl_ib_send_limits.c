@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_limits.h"
+#include "btl_ib_send_limits.h"
 
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
@@ -33,7 +33,7 @@ static inline uint32_t counted(const btl_ib_engine_t *engine)
     return engine->budget.unacked - engine->budget.apart;
 }
 
-bool btl_ib_limits_full(const btl_ib_engine_t *engine)
+bool btl_ib_send_limits_full(const btl_ib_engine_t *engine)
 {
     return counted(engine) >= engine->config.depth_total
            || engine->budget.bytes_unacked >= engine->config.depth_bytes;
@@ -78,7 +78,7 @@ static inline uint32_t room_in_windows(const btl_ib_conn_t *conn, uint32_t chann
                           rest(window_of(conn, channel), conn->sentmap.in_flight));
 }
 
-uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t channel)
+uint32_t btl_ib_send_limits_way(const btl_ib_conn_t *conn, uint32_t channel)
 {
     const uint32_t there = room_there(conn, channel);
 
@@ -94,7 +94,7 @@ static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
     const btl_ib_engine_config_t *config = &engine->config;
     const bool waits = !engine->turn.sending && !btl_ib_list_empty(&engine->starved);
 
-    if (waits || btl_ib_limits_full(engine)) {
+    if (waits || btl_ib_send_limits_full(engine)) {
         const uint32_t apart = BTL_IB_DEPTH_APART - btl_ib_conn_depth_apart(conn);
         return apart > 0 ? apart : may_exceed_depth(conn);
     }
@@ -112,20 +112,21 @@ static inline bool is_clear(const btl_ib_conn_t *conn, uint32_t channel)
     return conn->validation.valid && room_there(conn, channel) > 0
            && window->next - window->first < engine->config.window_max
            && conn->sentmap.in_flight < conn->cc.window && conn->cc.pace == 0
-           && btl_ib_list_empty(&engine->starved) && !btl_ib_limits_full(engine);
+           && btl_ib_list_empty(&engine->starved) && !btl_ib_send_limits_full(engine);
 }
 
-btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, uint32_t channel)
+btl_ib_verdict_t btl_ib_send_limits_check(const btl_ib_conn_t *conn, uint32_t channel)
 {
     btl_ib_verdict_t verdict = BTL_IB_GO;
 
     if (!is_clear(conn, channel)) {
-        (void) btl_ib_limits_room(conn, channel, &verdict);
+        (void) btl_ib_send_limits_room(conn, channel, &verdict);
     }
     return verdict;
 }
 
-uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdict_t *verdict)
+uint32_t btl_ib_send_limits_room(const btl_ib_conn_t *conn, uint32_t channel,
+                                 btl_ib_verdict_t *verdict)
 {
     if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
         *verdict = BTL_IB_NO_ANSWER;
@@ -153,7 +154,7 @@ uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_
 
 /* New segments of the command channel go before what repeats those of data channels, and may keep
  * the window full for long: then that has a share of its own. */
-bool btl_ib_limits_again(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count)
+bool btl_ib_send_limits_again(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count)
 {
     const uint32_t in_flight = conn->sentmap.in_flight + count;
     const uint32_t share = btl_ib_max_u32(conn->cc.window / COMMAND_SHARE, 1);
@@ -172,7 +173,7 @@ static bool is_stuck(const btl_ib_conn_t *conn, btl_ib_verdict_t verdict)
                || (verdict == BTL_IB_NO_WINDOW && btl_ib_conn_only_skips(conn)));
 }
 
-void btl_ib_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full)
+void btl_ib_send_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full)
 {
     btl_ib_engine_t *engine = conn->engine;
 

@@ -21,8 +21,8 @@
  * init, is harmless, and reduced to that.
  */
 
-#ifndef BTL_IB_QUEUES_H
-#define BTL_IB_QUEUES_H
+#ifndef BTL_IB_RECEIVE_QUEUES_H
+#define BTL_IB_RECEIVE_QUEUES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_queues.h"
+#include "btl_ib_receive_queues.h"
 
 #include <errno.h>
 #include <inttypes.h>

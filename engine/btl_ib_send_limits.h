@@ -5,8 +5,8 @@
 
 /* The limits that may stop a new segment, and what is waited for then. */
 
-#ifndef BTL_IB_LIMITS_H
-#define BTL_IB_LIMITS_H
+#ifndef BTL_IB_SEND_LIMITS_H
+#define BTL_IB_SEND_LIMITS_H
 
 #include "btl_ib_parts.h"
 
@@ -21,24 +21,25 @@ typedef enum btl_ib_verdict {
 } btl_ib_verdict_t;
 
 /* How many new segments the windows and the peer's buffers for a channel allow. */
-uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t channel);
+uint32_t btl_ib_send_limits_way(const btl_ib_conn_t *conn, uint32_t channel);
 
 /* How many new segments may leave on a channel. It may be fewer than the limits allow, so
  * the caller asks again when they have left. 0: none may, and *verdict says why. */
-uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdict_t *verdict);
+uint32_t btl_ib_send_limits_room(const btl_ib_conn_t *conn, uint32_t channel,
+                                 btl_ib_verdict_t *verdict);
 
 /* Do the connections together have as much unacknowledged as they may? */
-bool btl_ib_limits_full(const btl_ib_engine_t *engine);
+bool btl_ib_send_limits_full(const btl_ib_engine_t *engine);
 
 /* May a new segment leave on a channel? */
-btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, uint32_t channel);
+btl_ib_verdict_t btl_ib_send_limits_check(const btl_ib_conn_t *conn, uint32_t channel);
 
 /* May what was lost on a channel leave again, behind `count` others? */
-bool btl_ib_limits_again(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count);
+bool btl_ib_send_limits_again(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count);
 
 /* Wait for what stopped the connection: the transport or memory (`full`: try again in the next
  * turn), the other connections, or an acknowledgement, which makes the connection ready again by
  * itself. */
-void btl_ib_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full);
+void btl_ib_send_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full);
 
 #endif

@@ -226,10 +226,8 @@ void btl_ib_module_close(btl_ib_module_t *module);
 /* Poll until no CLOSE is due, within the bound of drains. Called with the lock held. */
 void btl_ib_module_linger(void);
 
-#define BTL_IB_DUMP_MAX 64u
-
-/* Tell what this process waits for: each connection that has something to do, at most
- * BTL_IB_DUMP_MAX of them, and how many there are. Called with the lock held. */
+/* Tell what this process waits for: connections that have something to do, not too many of them,
+ * and how many there are. Called with the lock held. */
 void btl_ib_module_dump_busy(void);
 
 /* ---- btl_ib_send.c ---- */

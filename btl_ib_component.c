@@ -564,7 +564,7 @@ static bool init_is_async(void)
     const int index = mca_base_var_find("ompi", "async", "mpi", "init");
     const bool *set = NULL;
 
-    return 0 <= index && mca_base_var_get_value(index, &set, NULL, NULL) == OPAL_SUCCESS
+    return index >= 0 && mca_base_var_get_value(index, &set, NULL, NULL) == OPAL_SUCCESS
            && set != NULL && *set;
 }
 

@@ -32,7 +32,7 @@ struct mca_btl_base_endpoint_t {
     char address[64];
     bool answers; /* its process answers a first contact also while it computes */
     bool dead;
-    bool told_rnr;     /* that it refused a one-sided operation */
+    bool told_rejected; /* that it rejected a one-sided operation */
     bool told_lost;    /* that an atomic by devices was lost */
     bool closing;      /* del_procs has it: no callback any more */
 };
@@ -97,13 +97,13 @@ static inline void btl_ib_endpoint_set_gone(btl_ib_endpoint_t *endpoint, uint64_
     btl_ib_list_push_tail(&mca_btl_ib_component.gone, &endpoint->gone_link);
 }
 
-/* The user is told that it refused a one-sided operation; that an atomic by devices was lost. True
+/* The user is told that it rejected a one-sided operation; that an atomic by devices was lost. True
  * the first time: do it. */
-static inline bool btl_ib_endpoint_tell_refused_once(btl_ib_endpoint_t *endpoint)
+static inline bool btl_ib_endpoint_tell_rejected_once(btl_ib_endpoint_t *endpoint)
 {
-    const bool first = !endpoint->told_rnr;
+    const bool first = !endpoint->told_rejected;
 
-    endpoint->told_rnr = true;
+    endpoint->told_rejected = true;
     return first;
 }
 

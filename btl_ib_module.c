@@ -301,6 +301,9 @@ static void module_dump(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint
     btl_ib_unlock();
 }
 
+/* connections that a dump shows, at most */
+enum { DUMP_MAX = 64 };
+
 void btl_ib_module_dump_busy(void)
 {
     const btl_ib_component_t *component = &mca_btl_ib_component;
@@ -313,7 +316,7 @@ void btl_ib_module_dump_busy(void)
             const bool is_busy = each->conn != NULL && btl_ib_conn_is_busy(each->conn);
             busy += is_busy;
             idle += !is_busy;
-            if (is_busy && busy <= BTL_IB_DUMP_MAX) {
+            if (is_busy && busy <= DUMP_MAX) {
                 dump_endpoint(each);
             }
         }
@@ -322,7 +325,7 @@ void btl_ib_module_dump_busy(void)
                 "btl:ib: rank %u on host %s (pid %ld): %u connections have something to do, of "
                 "which at most %u are shown, %u have nothing",
                 component->name.vpid, opal_process_info.nodename, (long) getpid(), busy,
-                BTL_IB_DUMP_MAX, idle);
+                (uint32_t) DUMP_MAX, idle);
 }
 
 #ifdef BTL_IB_HAVE_FT_EVENT

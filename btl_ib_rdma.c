@@ -108,9 +108,9 @@ static void report_status(const btl_ib_rdma_t *rdma, int status)
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
     btl_ib_ends_t ends;
 
-    if (-EACCES == status && btl_ib_endpoint_tell_refused_once(endpoint)) {
+    if (-EACCES == status && btl_ib_endpoint_tell_rejected_once(endpoint)) {
         btl_ib_endpoint_describe(endpoint, &ends);
-        btl_ib_report_refused(&ends, kind_names[op->kind], size, (int64_t) op->offset);
+        btl_ib_report_rejected(&ends, kind_names[op->kind], size, (int64_t) op->offset);
     }
     BTL_IB_VERBOSE(1, "%s of %zu bytes at offset %" PRId64 " of region %" PRIx64 " of %s on %s: %s",
                    kind_names[op->kind], size, (int64_t) op->offset, op->key.id,

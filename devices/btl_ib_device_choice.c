@@ -19,7 +19,7 @@ int btl_ib_wire_plan(const char *wire, uint32_t processes, uint32_t rc_max_peers
         tries[count++] = (btl_ib_wire_try_t){.wire = wire};
         return count;
     }
-    if (0 < processes && processes <= rc_max_peers) {
+    if (processes > 0 && processes <= rc_max_peers) {
         tries[count++] = (btl_ib_wire_try_t){.wire = "rc", .sized = true};
     }
     tries[count++] = (btl_ib_wire_try_t){.wire = "ud"};

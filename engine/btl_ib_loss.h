@@ -186,7 +186,7 @@ static inline void btl_ib_recovery_responded(btl_ib_recovery_t *recovery, uint64
     }
 }
 
-/* The peer has a receiver for the tag of what it had refused. */
+/* The peer has a receiver for the tag for which it gave RNR. */
 static inline void btl_ib_recovery_ready(btl_ib_recovery_t *recovery)
 {
     recovery->no_tag_at = 0;
@@ -264,14 +264,14 @@ uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn);
 
 /* ---- deferred ---- */
 
-/* Segments that the peer refused (RNR): neither lost nor in flight. */
+/* Segments that got RNR: neither lost nor in flight. */
 
-/* The sequences [from, to) of a channel arrived and were refused, as an ACK says: those in
+/* The sequences [from, to) of a channel arrived and got RNR, as an ACK says: those in
  * flight are deferred. */
 void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
                          const btl_ib_view_t *view);
 
-/* A segment was acknowledged. If it had been refused the cause is gone, perhaps that of others
+/* A segment was acknowledged. If it had got RNR the cause is gone, perhaps that of others
  * too. */
 void btl_ib_deferred_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 

@@ -5,9 +5,10 @@
 
 #include "btl_ib_observe.h"
 
-#include "btl_ib_send_limits.h"
 #include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_send_limits.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -139,12 +140,7 @@ btl_ib_path_info_t btl_ib_conn_path(const btl_ib_conn_t *conn)
 
 bool btl_ib_conn_is_busy(const btl_ib_conn_t *conn)
 {
-    bool queued = conn->ops.count > 0;
-
-    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        queued = queued || !btl_ib_list_empty(&conn->tx[i].submit.pending);
-    }
-    return queued || conn->sentmap.unacked > 0;
+    return conn->ops.count > 0 || conn->sentmap.unacked > 0 || btl_ib_pending_any(conn);
 }
 
 /* What stops the first channel that has something queued; "" if none has. */

@@ -239,7 +239,7 @@ void btl_ib_pmtud_unknown(btl_ib_conn_t *conn)
     }
 }
 
-/* A copy that was refused got through, so the next one asks nothing; those behind it do: the path
+/* A copy that got RNR got through, so the next one asks nothing; those behind it do: the path
  * may carry less since. */
 bool btl_ib_pmtud_ask(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {

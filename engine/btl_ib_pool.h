@@ -86,7 +86,7 @@ typedef struct btl_ib_segment {
 
     /* What became of its copies: btl_ib_sentmap.c. */
     bool lost;       /* to be retransmitted, or deferred; not in flight */
-    bool deferred;   /* the peer refused the last copy */
+    bool deferred;   /* the last copy got RNR */
     bool probe;      /* the last copy was a probe, not a repair of a loss */
     bool busy;       /* the pool's: the transport still reads it */
     bool done;       /* the pool's: to be freed once it is not busy */

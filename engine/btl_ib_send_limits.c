@@ -39,7 +39,7 @@ bool btl_ib_send_limits_full(const btl_ib_engine_t *engine)
            || engine->budget.bytes_unacked >= engine->config.depth_bytes;
 }
 
-/* All segments of the connection that are not acknowledged were refused. What is still to be sent
+/* All segments of the connection that are not acknowledged got RNR. What is still to be sent
  * may be what the peer needs to accept them, so it does not wait for room that only their
  * acknowledgement would free. */
 static bool may_exceed_depth(const btl_ib_conn_t *conn)

@@ -28,7 +28,7 @@ typedef struct btl_ib_sentmap {
     uint64_t order;   /* of the newest segment sent */
     btl_ib_list_t sent[BTL_IB_RACKS]; /* in flight, by time of last sending */
     btl_ib_list_t lost;               /* to be retransmitted, in order of discovery */
-    btl_ib_list_t deferred;           /* refused by the peer, by the time it said so */
+    btl_ib_list_t deferred;           /* that got RNR, by the time the peer said so */
 } btl_ib_sentmap_t;
 
 /* Limits on all connections together. */
@@ -72,7 +72,7 @@ void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, b
 /* Only the sequence of a segment still has to arrive: it becomes a VOID. */
 void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
-/* The peer refused the last copy of a segment: it is not in flight, but deferred. */
+/* The last copy of a segment got RNR: it is not in flight, but deferred. */
 void btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* Remove a segment from all counts. Returns the message that it was a piece of, if that is finished

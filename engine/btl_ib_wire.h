@@ -66,7 +66,7 @@
  *   |  offset     |   count     |  received: ack + offset ... ack + offset + count - 1
  *   +------+------+------+------+  again: retransmissions that were duplicates, since the
  *                                  connection began, modulo 65536
- * With 0x80 in `chan` the segments in the ranges arrived and were refused: neither accepted nor
+ * With 0x80 in `chan` the segments in the ranges arrived and got RNR: neither accepted nor
  * lost. again: 1 if there are more than are named (else 0); limit is 0.
  *
  * target (PUT, GET): names memory by key and offset. `end` is where the whole operation ends, so
@@ -107,7 +107,7 @@
  *   +------+------+------+------+------+------+------+------+
  * 0 |                         result                        |  ATOMIC: the word as it was before
  *   +------+------+------+------+------+------+------+------+
- * 8 |         operation         |          status           |  0: done, 1: refused
+ * 8 |         operation         |          status           |  0: done, 1: rejected
  *   +------+------+------+------+------+------+------+------+
  *
  * entry: one or more; `size` bytes of a message follow, and zeros up to a multiple of 4
@@ -173,7 +173,7 @@ enum {
     BTL_IB_FLAG_ECHO = 0x08,    /* echo and hold are valid */
     BTL_IB_FLAG_AGAIN = 0x10,   /* a retransmission */
     BTL_IB_FLAG_NO_TAG = 0x20,  /* a segment of yours has a tag without a receiver here, yet */
-    BTL_IB_FLAG_READY = 0x40,   /* ACK only: what was refused, `seq` in `ch`, may come again now */
+    BTL_IB_FLAG_READY = 0x40,   /* ACK only: what got RNR, `seq` in `ch`, may come again now */
     BTL_IB_FLAGS_ALL = 0x7f,
 };
 
@@ -222,7 +222,7 @@ typedef struct btl_ib_wire_ack {
     uint32_t limit;
 } btl_ib_wire_ack_t;
 
-/* In `channel` of an ACK block: its ranges are refused. */
+/* In `channel` of an ACK block: its ranges got RNR. */
 #define BTL_IB_CHANNEL_RNR 0x80u
 
 typedef struct btl_ib_wire_range {

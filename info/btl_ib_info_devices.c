@@ -200,7 +200,7 @@ static void print_facts(survey_t *survey, const btl_ib_transport_type_t *type,
     print_word(out, "firmware", facts.firmware);
     print_number(out, "mtu", facts.mtu, "bytes");
     print_number(out, "speed", facts.speed != 0 ? facts.speed : device->bandwidth, "Mbit/s");
-    if (0 <= node) {
+    if (node >= 0) {
         btl_ib_info_number(out, "numa", (uint64_t) node, "");
     } else {
         btl_ib_info_unknown(out, "numa");

@@ -191,7 +191,7 @@ uint32_t btl_ib_compat_local_processes(void)
 
 #if OPAL_MAJOR_VERSION >= 5
     /* 5.0 takes one peer for granted where the runtime tells of none, as to a singleton. */
-    if (0 < opal_process_info.num_procs && opal_process_info.num_procs < processes) {
+    if (opal_process_info.num_procs > 0 && opal_process_info.num_procs < processes) {
         return opal_process_info.num_procs;
     }
 #endif
@@ -474,7 +474,7 @@ const char *btl_ib_compat_param_text(const mca_base_component_t *component, cons
     const char *text;
 
     snprintf(where, size, "(nowhere)");
-    if (0 > index || mca_base_var_get(index, &var) != OPAL_SUCCESS
+    if (index < 0 || mca_base_var_get(index, &var) != OPAL_SUCCESS
         || var->mbv_source == MCA_BASE_VAR_SOURCE_DEFAULT) {
         return NULL;
     }

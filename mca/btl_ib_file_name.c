@@ -114,24 +114,24 @@ int btl_ib_file_create(const char *name)
     struct stat status;
     int rc;
 
-    if (0 > fd && errno == EEXIST) {
+    if (fd < 0 && errno == EEXIST) {
         rc = lstat(name, &status) == 0 ? replaceable(&status) : -errno;
         if (rc != 0) {
             return rc;
         }
         fd = unlink(name) == 0 ? open(name, flags, 0600) : -1;
     }
-    return 0 > fd ? -errno : fd;
+    return fd < 0 ? -errno : fd;
 }
 
 FILE *btl_ib_file_open(const char *name, int *error)
 {
     const int fd = btl_ib_file_create(name);
-    FILE *out = 0 > fd ? NULL : fdopen(fd, "w");
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
 
     if (out == NULL) {
-        *error = 0 > fd ? -fd : errno;
-        if (0 <= fd) {
+        *error = fd < 0 ? -fd : errno;
+        if (fd >= 0) {
             (void) close(fd);
         }
         return NULL;

@@ -46,13 +46,13 @@ bool btl_ib_show_help(const char *topic, ...)
     va_start(args, topic);
     rc = vasprintf(&filled, text, args);
     va_end(args);
-    if (0 > rc) {
+    if (rc < 0) {
         return false;
     }
     /* In one piece, so that the output of other processes comes before or after it. */
     rc = asprintf(&framed, FRAME "%s" FRAME, filled);
     free(filled);
-    if (0 > rc) {
+    if (rc < 0) {
         return false;
     }
     fputs(framed, stderr);

@@ -12,7 +12,7 @@
 
 bool btl_ib_osc_has_pt2pt(void)
 {
-    return 0 <= mca_base_var_find("ompi", "osc", "pt2pt", "no_locks");
+    return mca_base_var_find("ompi", "osc", "pt2pt", "no_locks") >= 0;
 }
 
 bool btl_ib_osc_takes_us_unasked(void)
@@ -20,6 +20,6 @@ bool btl_ib_osc_takes_us_unasked(void)
     const int index = mca_base_var_find("ompi", "osc", "rdma", "btls");
     const char *const *names = NULL;
 
-    return 0 <= index && mca_base_var_get_value(index, &names, NULL, NULL) == OPAL_SUCCESS
+    return index >= 0 && mca_base_var_get_value(index, &names, NULL, NULL) == OPAL_SUCCESS
            && names != NULL && *names != NULL && btl_ib_value_lists(*names, "ib");
 }

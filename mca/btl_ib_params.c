@@ -137,7 +137,7 @@ static bool register_at(const mca_base_component_t *component, const btl_ib_para
         component, param->name, btl_ib_param_help(param, room), types[param->kind], enumerator, 0,
         0, param->level, MCA_BASE_VAR_SCOPE_READONLY, storage);
 
-    return 0 <= rc || rc == OPAL_ERR_VALUE_OUT_OF_BOUNDS || rc == OPAL_ERR_BAD_PARAM;
+    return rc >= 0 || rc == OPAL_ERR_VALUE_OUT_OF_BOUNDS || rc == OPAL_ERR_BAD_PARAM;
 }
 
 static bool register_all(btl_ib_params_t *params, mca_btl_base_module_t *limits)
@@ -191,7 +191,7 @@ bool btl_ib_params_by_user(const btl_ib_params_t *params, const char *name)
                                         component->mca_component_name, name);
     mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
 
-    return 0 <= index && mca_base_var_get_value(index, NULL, &source, NULL) == OPAL_SUCCESS
+    return index >= 0 && mca_base_var_get_value(index, NULL, &source, NULL) == OPAL_SUCCESS
            && source != MCA_BASE_VAR_SOURCE_DEFAULT;
 }
 

@@ -597,7 +597,8 @@ void btl_ib_report_atomics_differ(btl_ib_peer_reports_t *reports, const btl_ib_m
 
 /* ---- one-sided operations ---- */
 
-void btl_ib_report_refused(const btl_ib_ends_t *ends, const char *kind, size_t size, int64_t offset)
+void btl_ib_report_rejected(const btl_ib_ends_t *ends, const char *kind, size_t size,
+                            int64_t offset)
 {
     char where[24];
 

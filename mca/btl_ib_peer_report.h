@@ -5,7 +5,7 @@
 
 /*
  * What a user is told of peers: failures, peers that never answer, large datagrams that get lost,
- * peers whose configuration differs, refused operations. Each text names both ends by rank, host,
+ * peers whose configuration differs, rejected operations. Each text names both ends by rank, host,
  * device, address and port, says what is known, and what to look at. Called with the lock held.
  */
 
@@ -124,9 +124,9 @@ void btl_ib_report_atomics_differ(btl_ib_peer_reports_t *reports, const btl_ib_m
                                   uint32_t rank, uint32_t rail, const char *device,
                                   uint32_t remote_rail);
 
-/* The target refused an operation of `size` bytes; `kind` is its name. */
-void btl_ib_report_refused(const btl_ib_ends_t *ends, const char *kind, size_t size,
-                           int64_t offset);
+/* The target rejected an operation of `size` bytes; `kind` is its name. */
+void btl_ib_report_rejected(const btl_ib_ends_t *ends, const char *kind, size_t size,
+                            int64_t offset);
 
 /* An atomic that a device was to execute is lost, with that errno; `region` and offset name the
  * word. */

@@ -444,7 +444,7 @@ int btl_ib_stats_file_create(const char *name)
 {
     const int fd = btl_ib_file_create(name);
 
-    return 0 > fd ? -fd : close(fd) != 0 ? errno : 0;
+    return fd < 0 ? -fd : close(fd) != 0 ? errno : 0;
 }
 
 int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,

@@ -39,7 +39,7 @@ static void put_infos(FILE *out, const char *name, const btl_ib_trace_info_t *in
     fprintf(out, ",\n\"%s\": [", name);
     for (const btl_ib_trace_info_t *info = infos; info->name != NULL; ++info) {
         fprintf(out, "%s\n  {\"name\": \"%s\"", info > infos ? "," : "", info->name);
-        if (0 < info->bits) {
+        if (info->bits > 0) {
             fprintf(out, ", \"bits\": %" PRIu32, info->bits);
         }
         fprintf(out, ", \"text\": \"%s\"}", info->text);
@@ -133,7 +133,7 @@ static int create(btl_ib_trace_file_t *file, const char *name, const btl_ib_trac
     int error;
 
     file->fd = btl_ib_file_create(name);
-    if (0 > file->fd) {
+    if (file->fd < 0) {
         return -file->fd;
     }
     file->header = map(file, 0, BTL_IB_TRACE_HEADER, &error);
@@ -183,7 +183,7 @@ int btl_ib_trace_file_close(btl_ib_trace_file_t *file)
     if (file->header != NULL) {
         munmap(file->header, BTL_IB_TRACE_HEADER);
     }
-    if (0 <= file->fd && close(file->fd) != 0 && error == 0) {
+    if (file->fd >= 0 && close(file->fd) != 0 && error == 0) {
         error = errno;
     }
     free(file);

@@ -94,7 +94,7 @@ static bool given_up(const btl_ib_rail_t *rail)
 
 static bool in_use(const btl_ib_rail_t *rail)
 {
-    return !rail->health.failed && 0 < by_its_own(rail);
+    return !rail->health.failed && by_its_own(rail) > 0;
 }
 
 /* Messages go on until both ranks are content, for LIMIT seconds at most. */

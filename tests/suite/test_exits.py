@@ -3,6 +3,7 @@
 """The ends of a job: exit codes as over btl tcp, nothing left behind, and nobody tells of deaths
 that are the end of the job."""
 
+import contextlib
 import json
 import os
 import re
@@ -31,14 +32,14 @@ ENDS = [
                               ("talk", "HUP", 1), ("talk", "KILL", 1)))]  # fmt: skip
 
 
-def end(run, mpi, hosts, tmp_path, btl, way, name):
-    """Exit code of a job of four ranks on two hosts, and what it said."""
+@contextlib.contextmanager
+def started(run, mpi, hosts, said, *options):
+    """A job of four ranks on two hosts that has begun, and whose output goes to the file `said`."""
     run.environment["NSPFX"] = hosts
-    said = tmp_path / f"{btl}.txt"
     words = [
         ROOT / "tools/nshosts", "run", "--oversubscribe", "--map-by", "node",
-        "-H", f"{hosts}1:4,{hosts}2:4", "-np", 4, "--mca", "pml", "ob1", "--mca", "btl",
-        f"{btl},self", "--mca", "mpi_yield_when_idle", 1, mpi.program("exits"), f"way={way}",
+        "-H", f"{hosts}1:4,{hosts}2:4", "-np", 4, "--mca", "pml", "ob1",
+        "--mca", "mpi_yield_when_idle", 1, *options,
     ]  # fmt: skip
     with said.open("w") as out:
         job = subprocess.Popen(
@@ -51,18 +52,32 @@ def end(run, mpi, hosts, tmp_path, btl, way, name):
             if time.monotonic() > until:
                 raise Failed("it does not begin")
             time.sleep(0.1)
-        if name:
-            time.sleep(0.3)
-            job.send_signal(signal.Signals[f"SIG{name}"])
-        code = job.wait(MOST)
-    except subprocess.TimeoutExpired:
-        raise Failed(f"over {btl} the job has not ended after {MOST} s") from None
+        yield job
     finally:
         if job.poll() is None:
             job.terminate()
-            job.wait()
+            try:
+                job.wait(10)
+            except subprocess.TimeoutExpired:
+                job.kill()
+                job.wait()
+
+
+def end(run, mpi, hosts, tmp_path, btl, way, name):
+    """Exit code of a job, and what it said."""
+    said = tmp_path / f"{btl}.txt"
+    options = ("--mca", "btl", f"{btl},self", mpi.program("exits"), f"way={way}")
+    try:
+        with started(run, mpi, hosts, said, *options) as job:
+            if name:
+                time.sleep(0.3)
+                job.send_signal(signal.Signals[f"SIG{name}"])
+            code = job.wait(MOST)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"over {btl} the job has not ended after {MOST} s") from None
+    finally:
         with run.log.open("a") as log:
-            log.write(f"{btl}: exit code {job.returncode}\n{said.read_text(errors='replace')}")
+            log.write(f"{btl}:\n{said.read_text(errors='replace')}")
     return code, said.read_text(errors="replace")
 
 
@@ -113,40 +128,21 @@ def test_told(run, mpi, tmp_path, way, ranks):
 
 def waiting(run, mpi, hosts, happens, way="wait", seconds=20, text="lost the conn", times=1):
     """What a job says whose ranks only wait, after something happened: until `text` is there."""
-    run.environment["NSPFX"] = hosts
-    said = run.log
-    words = [
-        ROOT / "tools/nshosts", "run", "--enable-recovery", "--oversubscribe", "--map-by", "node",
-        "-H", f"{hosts}1:4,{hosts}2:4", "-np", 4, "--mca", "pml", "ob1", "--mca", "btl", "ib,self",
-        "--mca", "mpi_yield_when_idle", 1, "--mca", "btl_ib_keepalive", 1,
-        "--mca", "btl_ib_dump_signal", int(signal.SIGUSR2),
-        mpi.program("exits"), f"way={way}",
-    ]  # fmt: skip
-    with said.open("w") as out:
-        job = subprocess.Popen(
-            [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=out,
-            stderr=subprocess.STDOUT, env={**run.environment, **mpi.environment},
-        )  # fmt: skip
-    try:
-        until = time.monotonic() + MOST
-        while "exits: going" not in said.read_text(errors="replace"):
-            if time.monotonic() > until:
-                raise Failed("it does not begin")
-            time.sleep(0.1)
-        happens(job)
-        until = time.monotonic() + seconds
-        while time.monotonic() < until and said.read_text(errors="replace").count(text) < times:
-            time.sleep(0.2)
-        time.sleep(0.5)
-        return said.read_text(errors="replace")
-    finally:
-        subprocess.run(["ip", "-n", f"{hosts}2", "link", "set", "eth0", "up"], check=True)
-        job.terminate()
+    options = (
+        "--enable-recovery", "--mca", "btl", "ib,self", "--mca", "btl_ib_keepalive", 1,
+        "--mca", "btl_ib_dump_signal", int(signal.SIGUSR2), mpi.program("exits"), f"way={way}",
+    )  # fmt: skip
+    with started(run, mpi, hosts, run.log, *options) as job:
         try:
-            job.wait(10)
-        except subprocess.TimeoutExpired:
-            job.kill()
-            job.wait()
+            happens(job)
+            until = time.monotonic() + seconds
+            while (time.monotonic() < until
+                   and run.log.read_text(errors="replace").count(text) < times):  # fmt: skip
+                time.sleep(0.2)
+            time.sleep(0.5)
+            return run.log.read_text(errors="replace")
+        finally:  # mpirun ends the other host's ranks only if it reaches them
+            subprocess.run(["ip", "-n", f"{hosts}2", "link", "set", "eth0", "up"], check=True)
 
 
 @pytest.mark.called("exits/host_lost")

@@ -25,7 +25,7 @@ static void expect(const char *wire, uint32_t processes, uint32_t most, const ch
 
     assert_true(count <= BTL_IB_WIRE_TRIES);
     for (int i = 0; i < count; ++i) {
-        strcat(plan, 0 < i ? " " : "");
+        strcat(plan, i > 0 ? " " : "");
         strcat(plan, tries[i].wire);
         strcat(plan, tries[i].sized ? "+" : "");
     }

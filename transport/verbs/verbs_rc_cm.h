@@ -163,8 +163,8 @@ static inline btl_ib_rc_t *btl_ib_rc_of(btl_ib_transport_t *t)
 
 /*
  * What a device reports without being asked, for RC. rdma_cm opens each device once for a process,
- * so all transports on one device have one stream of events, and whoever reads it hands each event
- * to all of them. (What another user of rdma_cm in the process reads is lost to us.)
+ * so all transports on one device have one stream of events, and the one that reads it hands each
+ * event to all of them. (What another user of rdma_cm in the process reads is lost to us.)
  */
 
 /* A transport takes part until it leaves, which it may do without having joined. */

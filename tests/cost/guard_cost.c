@@ -16,7 +16,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "btl_ib_crc32c.h"
 #include "btl_ib_guard.h"
 #include "btl_ib_wire.h"
 

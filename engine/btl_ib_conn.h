@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* A connection: its life from the first datagram to the last, what peers may ask for, and the
- * log of datagrams that were dropped. */
+/* A connection: its life from the first datagram to the last, what peers may ask for, the log of
+ * datagrams that were dropped, and what connections and rails tell for statistics
+ * (btl_ib_conn_levels() and others in btl_ib_engine.h). */
 
 #ifndef BTL_IB_CONN_H
 #define BTL_IB_CONN_H

@@ -193,7 +193,7 @@ struct btl_ib_rail {
     } polled;
     btl_ib_rail_health_t health;
     btl_ib_rail_moves_t moves;
-    /* Of datagrams all, of connections those that are no more: btl_ib_observe.c. */
+    /* Of datagrams all, of connections those that are no more: btl_ib_conn.c. */
     btl_ib_rail_counters_t count;
     /* Sent ones by the peer's channels, received ones by ours; segments of connections that are no
      * more. */

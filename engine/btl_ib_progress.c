@@ -7,7 +7,7 @@
 
 #include "btl_ib_engine.h"
 
-#include "btl_ib_latency.h"
+#include "btl_ib_sched.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_ack.h"
 #include "btl_ib_conn.h"
@@ -24,7 +24,6 @@
 #include "btl_ib_loss.h"
 #include "btl_ib_path.h"
 #include "btl_ib_rnr.h"
-#include "btl_ib_sched.h"
 #include "btl_ib_state.h"
 #include "btl_ib_submit.h"
 #include "btl_ib_trace.h"

@@ -3,12 +3,16 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* A connection: its life from the first datagram to the last, what peers may ask for, the log of
- * datagrams that were dropped, and what connections and rails tell for statistics
- * (btl_ib_conn_levels() and others in btl_ib_engine.h). */
+/*
+ * A connection: its life from the first datagram to the last, what peers may ask for, the log of
+ * datagrams that were dropped, keepalive, and what connections and rails tell for statistics
+ * (btl_ib_conn_levels() and others in btl_ib_engine.h).
+ */
 
 #ifndef BTL_IB_CONN_H
 #define BTL_IB_CONN_H
+
+#include <stdint.h>
 
 #include "btl_ib_parts.h"
 
@@ -117,5 +121,29 @@ void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 /* In each turn of the application's own progress: print the lines that wait, and how many datagrams
  * have none. */
 void btl_ib_drops_turn(btl_ib_engine_t *engine);
+
+/* ---- keepalive: peers that are silent while nothing waits for them ---- */
+
+/*
+ * Questions to connected peers that are silent while nothing waits for them: else a process that
+ * only receives would never learn that a peer is no more. Its host answers for a process that has
+ * ended (REFUSED). Of a host that is gone the network says that it is unreachable: that counts
+ * after four questions without an answer. Silence alone never does: a process that computes, is
+ * stopped or suspended is silent, too.
+ */
+
+struct btl_ib_engine;
+
+/* us between two looks, in each of which one peer is asked at most. */
+#define BTL_IB_KEEPALIVE_EACH 250000u
+
+/* Of a connection. */
+typedef struct btl_ib_keepalive {
+    uint64_t asked_at; /* us */
+    uint32_t asked;    /* questions since it was heard; more are not counted */
+} btl_ib_keepalive_t;
+
+/* A look is due; not in progress by the thread. May end a connection. */
+void btl_ib_keepalive_look(struct btl_ib_engine *engine);
 
 #endif

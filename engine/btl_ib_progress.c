@@ -13,7 +13,6 @@
 #include "btl_ib_conn.h"
 #include "btl_ib_goodput.h"
 #include "btl_ib_handshake.h"
-#include "btl_ib_keepalive.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_input.h"

@@ -25,7 +25,6 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_goodput.h"
-#include "btl_ib_keepalive.h"
 #include "btl_ib_hotel.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
@@ -314,7 +313,7 @@ struct btl_ib_engine {
     struct {           /* btl_ib_goodput.c */
         uint32_t next; /* slot of `table` to be sampled next */
     } goodput;
-    struct {           /* btl_ib_keepalive.c */
+    struct {           /* btl_ib_conn.c */
         uint32_t next; /* slot of `table` to be looked at next */
     } asking;
     uint32_t rail_count;

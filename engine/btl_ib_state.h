@@ -24,7 +24,6 @@
 #include "btl_ib_credit.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_failover.h"
-#include "btl_ib_goodput.h"
 #include "btl_ib_hotel.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
@@ -310,7 +309,7 @@ struct btl_ib_engine {
     struct {              /* btl_ib_path.c */
         uint32_t remote;  /* no connection is with a peer's rail of this number, or a higher one */
     } routes;
-    struct {           /* btl_ib_goodput.c */
+    struct {           /* btl_ib_failover.c */
         uint32_t next; /* slot of `table` to be sampled next */
     } goodput;
     struct {           /* btl_ib_conn.c */

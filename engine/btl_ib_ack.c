@@ -5,7 +5,7 @@
 
 #include "btl_ib_ack.h"
 
-#include "btl_ib_burst.h"
+#include "btl_ib_reasm.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_packet.h"

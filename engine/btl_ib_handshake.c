@@ -8,7 +8,7 @@
 #include "btl_ib_ack.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_conn.h"
-#include "btl_ib_burst.h"
+#include "btl_ib_reasm.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"

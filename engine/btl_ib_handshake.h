@@ -14,7 +14,7 @@
 /* The receive path of a datagram: parse it, find its connection, check it, take it in. */
 
 /* A datagram came by `rail`, and `count` - 1 other events behind it. Returns how many of them were
- * handled: it, and the datagrams that continue it (btl_ib_burst.h). May run callbacks, and end
+ * handled: it, and the datagrams that continue it (btl_ib_reasm.h). May run callbacks, and end
  * connections. */
 int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count);
 

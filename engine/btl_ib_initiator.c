@@ -6,7 +6,7 @@
 #include "btl_ib_initiator.h"
 
 #include "btl_ib_ack.h"
-#include "btl_ib_burst.h"
+#include "btl_ib_reasm.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_offload.h"
 #include "btl_ib_op_slots.h"

@@ -6,7 +6,7 @@
 #include "btl_ib_input.h"
 
 #include "btl_ib_ack.h"
-#include "btl_ib_burst.h"
+#include "btl_ib_reasm.h"
 #include "btl_ib_initiator.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"

@@ -3,9 +3,6 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What was received and is not delivered yet: fragments that are reassembled, segments that come
- * in parts, and the backlog of messages. */
-
 #ifndef BTL_IB_REASM_H
 #define BTL_IB_REASM_H
 
@@ -16,6 +13,48 @@
 #include "btl_ib_pool.h"
 #include "btl_ib_window.h"
 #include "btl_ib_wire.h"
+#include "transport.h"
+
+/* ---- bursts: segments that arrive as one call's ---- */
+
+/*
+ * What a peer sends in one call (UDP_SEGMENT) mostly arrives in one: segments of one message or
+ * operation, one behind the other, whose headers differ in sequence and offset only. The first of
+ * them is checked as any; those that continue it are placed and accepted with it, at once.
+ */
+
+/* A segment is alone, until more is known. */
+static inline void btl_ib_burst_none(btl_ib_burst_t *burst)
+{
+    burst->count = 0;
+}
+
+/* `view` is the segment in the datagram of `first`. Sets view->more: of the `most` events behind
+ * that one as many as continue it without an exception. */
+void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_t most);
+
+/* The bytes of segment `i` of a burst, view->size each; 0 is the first. */
+static inline const uint8_t *btl_ib_burst_payload(const btl_ib_view_t *view, uint32_t i)
+{
+    return i == 0 ? view->payload : view->more.events[i - 1].data + view->more.head;
+}
+
+/* Segments of a burst, at least 1, and bytes in all of them. */
+static inline uint32_t btl_ib_burst_count(const btl_ib_view_t *view)
+{
+    return 1 + view->more.count;
+}
+
+static inline uint64_t btl_ib_burst_bytes(const btl_ib_view_t *view)
+{
+    return (uint64_t) view->size * btl_ib_burst_count(view);
+}
+
+/* Copy the bytes of all to `to`. Returns how many. */
+uint64_t btl_ib_burst_place(const btl_ib_view_t *view, uint8_t *to);
+
+/* What was received and is not delivered yet: fragments that are reassembled, segments that come
+ * in parts, and the backlog of messages. */
 
 /* ---- fragments and backlog ---- */
 

@@ -7,7 +7,7 @@
 
 #include "btl_ib_ack.h"
 #include "btl_ib_answers.h"
-#include "btl_ib_burst.h"
+#include "btl_ib_reasm.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_rma.h"
 #include "btl_ib_sentmap.h"

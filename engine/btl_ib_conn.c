@@ -13,7 +13,7 @@
 #include "btl_ib_lifetime.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
-#include "btl_ib_offload.h"
+#include "btl_ib_rma_initiator.h"
 #include "btl_ib_op_slots.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_packetize.h"

@@ -8,7 +8,7 @@
 #include "btl_ib_conn.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
-#include "btl_ib_offload.h"
+#include "btl_ib_rma_initiator.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"

@@ -7,7 +7,7 @@
 
 #include "btl_ib_ack.h"
 #include "btl_ib_reasm.h"
-#include "btl_ib_initiator.h"
+#include "btl_ib_rma_initiator.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_path.h"

@@ -18,7 +18,7 @@
 #include "btl_ib_send_limits.h"
 #include "btl_ib_lifetime.h"
 #include "btl_ib_list.h"
-#include "btl_ib_offload.h"
+#include "btl_ib_rma_initiator.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_path.h"
 #include "btl_ib_rnr.h"

@@ -30,7 +30,7 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_send_limits.h"
 #include "btl_ib_loss.h"
-#include "btl_ib_offload.h"
+#include "btl_ib_rma_initiator.h"
 #include "btl_ib_op_slots.h"
 #include "btl_ib_parts.h"
 #include "btl_ib_path.h"

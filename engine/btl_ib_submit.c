@@ -6,12 +6,11 @@
 #include "btl_ib_submit.h"
 
 #include "btl_ib_coalesce.h"
-#include "btl_ib_initiator.h"
+#include "btl_ib_rma_initiator.h"
 #include "btl_ib_lifetime.h"
 #include "btl_ib_send_limits.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
-#include "btl_ib_offload.h"
 #include "btl_ib_op_slots.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_path.h"

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_offload.h"
+#include "btl_ib_rma_initiator.h"
 
 #include "btl_ib_loss.h"
 #include "btl_ib_op_slots.h"
@@ -11,6 +11,8 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
+#include "btl_ib_ack.h"
+#include "btl_ib_reasm.h"
 
 #include <errno.h>
 #include <string.h>
@@ -280,5 +282,123 @@ void btl_ib_offload_device_failed(btl_ib_conn_t *conn, int error)
     }
     while ((op = BTL_IB_LIST_POP(btl_ib_op_t, &conn->offload.waiting, out.link)) != NULL) {
         fall_back(conn, op, error);
+    }
+}
+
+/* ---- the initiator's side of what goes as segments ---- */
+
+/* ---- start and end ---- */
+
+/* Is offset + size at most 2^63 - 1? The offset may be before the region (negative). */
+static bool has_end(uint64_t offset, uint64_t size)
+{
+    return size <= (uint64_t) INT64_MAX - offset;
+}
+
+static bool is_valid(const btl_ib_op_t *op)
+{
+    if (op->kind == BTL_IB_OP_ATOMIC) {
+        return btl_ib_atomic_supported(op->code, op->type)
+               && has_end(op->offset, btl_ib_atomic_size(op->type));
+    }
+    return (op->kind == BTL_IB_OP_PUT || op->kind == BTL_IB_OP_GET) && has_end(op->offset, op->size)
+           && op->size <= UINTPTR_MAX - (uintptr_t) op->local
+           && (op->local != NULL || op->size == 0);
+}
+
+int btl_ib_op_admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool offload)
+{
+    if (!btl_ib_conn_alive(conn) || conn->draining) {
+        return -EPIPE;
+    }
+    if (!is_valid(op)) {
+        return -EINVAL;
+    }
+    return offload && !btl_ib_offload_possible(conn, op) ? -EOPNOTSUPP : 0;
+}
+
+void btl_ib_op_give_up(btl_ib_conn_t *conn, int status)
+{
+    btl_ib_out_t *out;
+
+    while ((out = BTL_IB_LIST_FIRST(btl_ib_out_t, &conn->ops.waiting, link)) != NULL) {
+        btl_ib_completion_add(out, status);
+    }
+}
+
+void btl_ib_op_give_up_answers(btl_ib_conn_t *conn, int status)
+{
+    for (uint32_t i = 0; conn->ops.answers > 0 && i < conn->engine->config.ops_max; i++) {
+        btl_ib_op_t *op = conn->ops.slots[i].op;
+        if (op != NULL && op->asked) {
+            btl_ib_completion_add(&op->out, status);
+        }
+    }
+}
+
+/* ---- answers ---- */
+
+void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_op_t *op = btl_ib_op_find(conn, view->op.id);
+    const uint64_t bytes = btl_ib_burst_bytes(view);
+
+    if (op == NULL) { /* rejected midway: its last pieces come after the rejection */
+        engine->count.stale_answers += btl_ib_burst_count(view);
+        btl_ib_accept(conn, view);
+        return;
+    }
+    if (op->kind != BTL_IB_OP_GET || !op->asked || view->op.offset > op->size
+        || bytes > op->size - view->op.offset || bytes > op->size - op->got) {
+        engine->count.dropped_op += btl_ib_burst_count(view);
+        return;
+    }
+    engine->count.copied_in += btl_ib_burst_place(view, (uint8_t *) op->local + view->op.offset);
+    btl_ib_op_got(op, bytes);
+    btl_ib_accept(conn, view);
+    btl_ib_recovery_answered(conn);
+    if (op->got == op->size) {
+        btl_ib_completion_add(&op->out, 0);
+    }
+}
+
+void btl_ib_op_recv_rejected(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_op_t *op = btl_ib_op_find(conn, view->op.id);
+
+    conn->engine->count.received_rejections++;
+    if (op == NULL || op->kind != BTL_IB_OP_PUT) {
+        conn->engine->count.stale_answers++;
+        return;
+    }
+    btl_ib_sentmap_void(conn, &op->out);
+    btl_ib_completion_add(&op->out, -EACCES);
+}
+
+/* Is it an answer that such an operation can get? A GET gets a reply only if it was rejected or
+ * empty. */
+static bool is_answer(const btl_ib_op_t *op, const btl_ib_reply_t *reply)
+{
+    return op != NULL && op->asked
+           && (reply->status == BTL_IB_REPLY_REJECTED || op->kind == BTL_IB_OP_ATOMIC
+               || op->size == 0);
+}
+
+void btl_ib_op_recv_replies(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_reply_t reply;
+    uint32_t offset = 0;
+
+    btl_ib_accept(conn, view);
+    while (btl_ib_wire_next_reply(view, &offset, &reply)) {
+        btl_ib_op_t *op = btl_ib_op_find(conn, reply.id);
+        if (!is_answer(op, &reply)) {
+            conn->engine->count.stale_answers++;
+            continue;
+        }
+        btl_ib_recovery_answered(conn);
+        op->result = reply.result;
+        btl_ib_completion_add(&op->out, reply.status == BTL_IB_REPLY_DONE ? 0 : -EACCES);
     }
 }

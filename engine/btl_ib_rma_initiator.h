@@ -4,10 +4,11 @@
  */
 
 /*
+ * One-sided operations, the initiator's side: by the device, or as segments.
+ *
  * One-sided operations executed by the device of a connection's own rail (RDMA): it moves the bytes
  * or changes the word, and no segment is sent. An operation waits until the transport takes it, and
- * is in the device until the transport reports its end. Then it is over, or it is emulated
- * (btl_ib_initiator.h):
+ * is in the device until the transport reports its end. Then it is over, or it is emulated (below):
  *
  *      begin --> waiting --start()--> in the device --event 0, EACCES--> over
  *                   |                      |
@@ -25,8 +26,8 @@
  * chapter 8).
  */
 
-#ifndef BTL_IB_OFFLOAD_H
-#define BTL_IB_OFFLOAD_H
+#ifndef BTL_IB_RMA_INITIATOR_H
+#define BTL_IB_RMA_INITIATOR_H
 
 #include "btl_ib_parts.h"
 
@@ -65,5 +66,26 @@ void btl_ib_offload_give_up(btl_ib_conn_t *conn, int status);
 /* The device at either end of the connection's own rails failed with that errno: emulate what can
  * be emulated. */
 void btl_ib_offload_device_failed(btl_ib_conn_t *conn, int error);
+
+/* ---- the initiator's side of what goes as segments ---- */
+
+/*
+ * One-sided operations, the initiator's side. An operation waits for a slot (btl_ib_op_slots.h),
+ * then its bytes or its request are sent like a message, unless the device executes it (above). A PUT is over with the acknowledgement of its last segment; GET and ATOMIC
+ * are over with their answer.
+ */
+
+/* May it be started? `offload`: by the device only. Returns 0 or -errno as btl_ib_op_start(). */
+int btl_ib_op_admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool offload);
+
+/* End the operations that wait for a slot, or for an answer, with `status`. */
+void btl_ib_op_give_up(btl_ib_conn_t *conn, int status);
+void btl_ib_op_give_up_answers(btl_ib_conn_t *conn, int status);
+
+/* Answers of the peer: pieces of what a GET asked for, a rejected PUT, results of GETs and
+ * ATOMICs. */
+void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+void btl_ib_op_recv_rejected(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+void btl_ib_op_recv_replies(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 #endif

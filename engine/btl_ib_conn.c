@@ -6,7 +6,7 @@
 #include "btl_ib_conn.h"
 
 #include "btl_ib_ack.h"
-#include "btl_ib_answers.h"
+#include "btl_ib_rma_ops.h"
 #include "btl_ib_coalesce.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
@@ -14,7 +14,6 @@
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_rma_initiator.h"
-#include "btl_ib_op_slots.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_packetize.h"
 #include "btl_ib_path.h"

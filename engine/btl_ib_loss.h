@@ -10,7 +10,7 @@
 #define BTL_IB_LOSS_H
 
 #include "btl_ib_clock.h"
-#include "btl_ib_op_slots.h"
+#include "btl_ib_rma_ops.h"
 #include "btl_ib_parts.h"
 #include "btl_ib_path.h"
 #include "btl_ib_rtt.h"

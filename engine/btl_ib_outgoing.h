@@ -31,7 +31,7 @@ typedef enum btl_ib_out_kind {
 typedef struct btl_ib_out {
     btl_ib_list_t link; /* waits in a channel, or for its callbacks */
     struct btl_ib_conn *conn;
-    uint64_t size;    /* bytes; of BTL_IB_OUT_REPLIES it grows: btl_ib_answers.c */
+    uint64_t size;    /* bytes; of BTL_IB_OUT_REPLIES it grows: btl_ib_rma_ops.c */
     uint64_t offset;  /* bytes already packetized: btl_ib_packetize.c */
     uint32_t pending; /* segments not yet acknowledged, if that matters: btl_ib_out_count() */
     btl_ib_out_kind_t kind;

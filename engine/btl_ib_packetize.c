@@ -5,7 +5,7 @@
 
 #include "btl_ib_packetize.h"
 
-#include "btl_ib_answers.h"
+#include "btl_ib_rma_ops.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_state.h"

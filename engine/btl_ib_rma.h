@@ -157,7 +157,7 @@ typedef struct btl_ib_op {
     uint64_t compare;
     uint64_t result; /* set when op_done comes with status 0: btl_ib_rma_initiator.c, or the device */
 
-    /* The engine's: btl_ib_op_slots.c. */
+    /* The engine's: btl_ib_rma_ops.c. */
     btl_ib_out_t out;
     uint64_t got; /* GET: bytes that arrived */
     uint32_t id;  /* in requests and answers; 0: it waits for a slot */

@@ -5,9 +5,8 @@
 
 #include "btl_ib_sentmap.h"
 
-#include "btl_ib_answers.h"
+#include "btl_ib_rma_ops.h"
 #include "btl_ib_list.h"
-#include "btl_ib_op_slots.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_rtt.h"
 #include "btl_ib_sched.h"

@@ -16,7 +16,7 @@
 #define BTL_IB_STATE_H
 
 #include "btl_ib_ack.h"
-#include "btl_ib_answers.h"
+#include "btl_ib_rma_ops.h"
 #include "btl_ib_cc.h"
 #include "btl_ib_clock.h"
 #include "btl_ib_coalesce.h"
@@ -31,7 +31,6 @@
 #include "btl_ib_send_limits.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_rma_initiator.h"
-#include "btl_ib_op_slots.h"
 #include "btl_ib_parts.h"
 #include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"

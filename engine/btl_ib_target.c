@@ -6,7 +6,7 @@
 #include "btl_ib_target.h"
 
 #include "btl_ib_ack.h"
-#include "btl_ib_answers.h"
+#include "btl_ib_rma_ops.h"
 #include "btl_ib_reasm.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_rma.h"

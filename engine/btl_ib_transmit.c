@@ -6,7 +6,7 @@
 #include "btl_ib_transmit.h"
 
 #include "btl_ib_ack.h"
-#include "btl_ib_answers.h"
+#include "btl_ib_rma_ops.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_send_limits.h"

@@ -4,13 +4,16 @@
  */
 
 /*
+ * One-sided operations that are under way with one peer: ours, and our replies to the peer's, whose
+ * results are kept until they are acknowledged.
+ *
  * Accounting of our one-sided operations with one peer (conn->ops). An operation is counted from
  * start to end. One that goes as segments waits until one of config.ops_max slots is free. The slot
  * is part of the id by which the peer names the operation in its answer.
  */
 
-#ifndef BTL_IB_OP_SLOTS_H
-#define BTL_IB_OP_SLOTS_H
+#ifndef BTL_IB_RMA_OPS_H
+#define BTL_IB_RMA_OPS_H
 
 #include "btl_ib_parts.h"
 
@@ -68,5 +71,58 @@ void btl_ib_op_leaves(btl_ib_op_t *op, int status);
 
 /* Free what idle connections do not need. */
 void btl_ib_op_shrink(btl_ib_conn_t *conn);
+
+/* ---- our replies to operations of the peer ---- */
+
+/*
+ * Answers to one peer's one-sided operations (conn->answers): results, which leave in REPLY
+ * segments, and the bytes of each GET, a stream of GOT segments. There is room for BTL_IB_OPS_MAX
+ * of both together: as many operations as a peer may have outstanding.
+ */
+
+/* Answers to the peer's one-sided operations. */
+typedef struct btl_ib_answers {
+    btl_ib_out_t out;             /* the replies: size and offset count since the beginning */
+    btl_ib_wire_reply_t *replies; /* a ring of BTL_IB_OPS_MAX; NULL: not allocated */
+    uint32_t streams;             /* streams (answers to GETs) that are not over */
+} btl_ib_answers_t;
+
+/* The bytes that answer a GET of a peer. */
+typedef struct btl_ib_stream {
+    btl_ib_out_t out;
+    btl_ib_region_key_t key;
+    uint64_t offset; /* in the region */
+    uint8_t *memory; /* address of that, as last checked */
+    uint32_t id;     /* of the operation, chosen by the peer */
+} btl_ib_stream_t;
+
+void btl_ib_answers_init(btl_ib_conn_t *conn);
+
+/* Reserve memory for one more answer. False: no room or no memory, which is counted. */
+bool btl_ib_answers_reserve(btl_ib_conn_t *conn);
+
+/* Add the result of operation `id`. There must be room (btl_ib_answers_reserve()). */
+void btl_ib_answers_reply(btl_ib_conn_t *conn, uint32_t id, uint32_t status, uint64_t result);
+
+/* Make a stream for a GET of those bytes of a region; it is not begun. NULL: no memory
+ * (counted). */
+btl_ib_stream_t *btl_ib_answers_stream(btl_ib_conn_t *conn, const btl_ib_view_t *get,
+                                       const btl_ib_region_key_t *key, uint64_t offset);
+
+/* Begin to send it. There must be room. */
+void btl_ib_answers_begin(btl_ib_stream_t *stream);
+
+/* Look up the memory of a stream. False: peers may not read it any more. Then the stream is
+ * freed, and a reply says so. */
+bool btl_ib_answers_find_or_reject(btl_ib_stream_t *stream);
+
+/* Copy the next `size` bytes of replies to `to`. */
+void btl_ib_answers_write(const btl_ib_conn_t *conn, uint8_t *to, uint32_t size);
+
+/* A stream, or all replies, are over, sent or not. A stream is freed. `out` is on no list. */
+void btl_ib_answers_end(btl_ib_out_t *out);
+
+/* Free what idle connections do not need. */
+void btl_ib_answers_shrink(btl_ib_conn_t *conn);
 
 #endif

@@ -23,7 +23,7 @@
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
 #include "btl_ib_submit.h"
-#include "btl_ib_target.h"
+#include "btl_ib_rma_target.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_send_limits.h"

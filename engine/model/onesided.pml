@@ -16,7 +16,7 @@
  *   ANSWER, GONE        GOT or REPLY; VOID
  *   running             conn->ops.running, at most OPS (config.ops_max, BTL_IB_OPS_MAX)
  *   due                 replies and streams that have not left: replies_due() + streams of
- *                       btl_ib_target.c, at most ROOM of them (BTL_IB_OPS_MAX), has_room()
+ *                       btl_ib_rma_target.c, at most ROOM of them (BTL_IB_OPS_MAX), has_room()
  *   take                btl_ib_target_put(), _get(), _atomic(), btl_ib_op_recv_got(), _replies()
  *   refused             the REJECTED that is under way: reject_put(), btl_ib_op_recv_rejected()
  *

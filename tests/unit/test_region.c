@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "btl_ib_region.h"
+#include "btl_ib_rma_region.h"
 #include "support.h"
 
 static const btl_ib_secret_t secret = {{1, 2}};

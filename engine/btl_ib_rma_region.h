@@ -19,8 +19,8 @@
  * it is "retired", with no bytes and no rights of its own.
  */
 
-#ifndef BTL_IB_REGION_H
-#define BTL_IB_REGION_H
+#ifndef BTL_IB_RMA_REGION_H
+#define BTL_IB_RMA_REGION_H
 
 #include <stdint.h>
 

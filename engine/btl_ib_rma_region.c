@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_region.h"
+#include "btl_ib_rma_region.h"
 
 #include <errno.h>
 #include <string.h>

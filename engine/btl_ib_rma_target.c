@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_target.h"
+#include "btl_ib_rma_target.h"
 
 #include "btl_ib_ack.h"
 #include "btl_ib_rma_ops.h"

@@ -21,8 +21,8 @@
  * is not acknowledged.
  */
 
-#ifndef BTL_IB_TARGET_H
-#define BTL_IB_TARGET_H
+#ifndef BTL_IB_RMA_TARGET_H
+#define BTL_IB_RMA_TARGET_H
 
 #include "btl_ib_parts.h"
 

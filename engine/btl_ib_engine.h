@@ -37,7 +37,6 @@
 #include "btl_ib_outgoing.h"
 #include "btl_ib_receive_queues.h"
 #include "btl_ib_rma.h"
-#include "btl_ib_token.h"
 #include "btl_ib_trace_event.h"
 #include "transport.h"
 

@@ -155,7 +155,7 @@ typedef struct btl_ib_op {
     btl_ib_atomic_type_t type;
     uint64_t operand;
     uint64_t compare;
-    uint64_t result; /* set when op_done comes with status 0: btl_ib_rma_initiator.c, or the device */
+    uint64_t result; /* set when op_done comes with status 0: by the reply, or by the device */
 
     /* The engine's: btl_ib_rma_ops.c. */
     btl_ib_out_t out;

@@ -5,15 +5,6 @@
 
 #include "transport.h"
 
-#include "udp.h"
-
-#ifdef BTL_IB_HAVE_OFI
-#include "ofi.h"
-#endif
-#ifdef BTL_IB_HAVE_VERBS
-#include "verbs.h"
-#endif
-
 const btl_ib_transport_type_t *const btl_ib_transport_types[] = {
 #ifdef BTL_IB_HAVE_VERBS
     &btl_ib_verbs_ud_type,

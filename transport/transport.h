@@ -481,6 +481,20 @@ typedef struct btl_ib_transport_type {
     void (*library)(bool load, char *out, size_t len);
 } btl_ib_transport_type_t;
 
+/* udp: the kernel's own sockets, for any machine with a network interface. Many datagrams move in
+ * one system call (UDP_SEGMENT, UDP_GRO, sendmmsg, recvmmsg), where the kernel has that. */
+extern const btl_ib_transport_type_t btl_ib_udp_type;
+
+/* ofi: libfabric's datagram endpoints (FI_EP_DGRAM), over any provider that has them: usnic, efa,
+ * verbs (UD), udp. */
+extern const btl_ib_transport_type_t btl_ib_ofi_type;
+
+/* verbs: RDMA devices through rdma-core (libibverbs). Over UD queue pairs datagrams as the network
+ * has them, one for each port; what iWARP, which has no UD, and hardware RDMA need are connections
+ * (RC). */
+extern const btl_ib_transport_type_t btl_ib_verbs_ud_type;
+extern const btl_ib_transport_type_t btl_ib_verbs_rc_type;
+
 /* All that were built in, in the order of preference; ends with NULL. */
 extern const btl_ib_transport_type_t *const btl_ib_transport_types[];
 

@@ -31,7 +31,6 @@
 #include <unistd.h>
 
 #include "transport.h"
-#include "verbs.h"
 
 enum {
     BYTES = 4 << 20, /* of the memory of each side */

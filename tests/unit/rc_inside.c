@@ -15,7 +15,7 @@
 #include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
-#include "verbs.h"
+#include "transport.h"
 #include "verbs_device.h"
 #include "verbs_rc_cm.h"
 

@@ -16,7 +16,7 @@
 #include "allocations.h"
 #include "footprint.h"
 #include "rc_sides.h"
-#include "verbs.h"
+#include "transport.h"
 
 static uint64_t told(uint32_t peers)
 {

@@ -23,7 +23,7 @@
 #include <rdma/fi_errno.h>
 
 #include "fake_provider.h"
-#include "ofi.h"
+#include "transport.h"
 
 static const offer_t only_fake[] = {{"verbs", "fake0-dgram", "fake0", NULL}};
 

@@ -19,7 +19,7 @@
 
 #include "rc_sides.h"
 #include "said.h"
-#include "verbs.h"
+#include "transport.h"
 
 /* ---- shortage ---- */
 

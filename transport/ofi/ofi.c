@@ -3,7 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "ofi.h"
+/* Transport "ofi": see fi_endpoint(3), fi_cq(3), fi_av(3). */
+
+#include "transport.h"
 
 #include "ofi_library.h"
 #include "device_filter.h"

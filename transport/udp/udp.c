@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "udp.h"
+#include "transport.h"
 
 #include "addr_table.h"
 #include "device_filter.h"

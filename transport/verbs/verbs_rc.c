@@ -10,7 +10,7 @@
 #include "device_filter.h"
 #include "footprint.h"
 #include "net_interfaces.h"
-#include "verbs.h"
+#include "transport.h"
 #include "verbs_cm_library.h"
 #include "verbs_device.h"
 #include "verbs_rc_cm.h"

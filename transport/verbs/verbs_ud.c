@@ -7,7 +7,6 @@
 
 #include "device_filter.h"
 #include "transport.h"
-#include "verbs.h"
 #include "verbs_device.h"
 #include "verbs_ud_qp.h"
 

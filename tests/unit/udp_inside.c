@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "udp_inside.h"
-#include "udp_rail.h"
+#include "udp.h"
 
 _Static_assert((int) UDP_CONNECT_AFTER == BTL_IB_UDP_CONNECT_AFTER, "as in udp_peers.h");
 _Static_assert((int) UDP_CONNECTED_MAX == BTL_IB_UDP_CONNECTED_MAX, "as in udp_sockets.h");

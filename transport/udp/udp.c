@@ -11,7 +11,7 @@
 #include "footprint.h"
 #include "net_interfaces.h"
 #include "udp_path_mtu.h"
-#include "udp_rail.h"
+#include "udp.h"
 #include "udp_sockets.h"
 
 #include <errno.h>

@@ -5,8 +5,8 @@
 
 /* A rail of transport "udp": its parts, each written by its own file only. */
 
-#ifndef BTL_IB_UDP_RAIL_H
-#define BTL_IB_UDP_RAIL_H
+#ifndef BTL_IB_UDP_H
+#define BTL_IB_UDP_H
 
 #include "udp_peers.h"
 #include "udp_errors.h"

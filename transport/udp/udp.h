@@ -10,10 +10,9 @@
 
 #include "udp_peers.h"
 #include "udp_errors.h"
-#include "udp_log.h"
+#include "udp_sockets.h"
 #include "udp_recv.h"
 #include "udp_send.h"
-#include "udp_sockets.h"
 
 typedef struct btl_ib_udp {
     btl_ib_transport_t base;

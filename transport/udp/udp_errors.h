@@ -11,9 +11,8 @@
 
 #include <errno.h>
 
-#include "udp_log.h"
-#include "udp_peers.h"
 #include "udp_sockets.h"
+#include "udp_peers.h"
 
 enum {
     BTL_IB_UDP_ERRORS_MAX = 16,

@@ -9,9 +9,8 @@
 #include <string.h>
 
 #include "udp_errors.h"
-#include "udp_log.h"
-#include "udp_peers.h"
 #include "udp_sockets.h"
+#include "udp_peers.h"
 
 /* ---- receiving ---- */
 

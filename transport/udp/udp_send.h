@@ -19,7 +19,7 @@
 
 #include "udp_peers.h"
 #include "udp_errors.h"
-#include "udp_log.h"
+#include "udp_sockets.h"
 
 enum {
     BTL_IB_UDP_SEND_BATCH = 64, /* datagrams in one call: the kernel takes no more in a message */

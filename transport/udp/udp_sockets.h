@@ -9,8 +9,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "udp_log.h"
 #include "udp_name.h"
+#include "transport.h"
+
+/* ---- log ---- */
+
+/* The log of one rail of transport "udp": each line begins with the rail's name. */
+
+typedef struct btl_ib_udp_log {
+    btl_ib_log_t to;
+    const char *name;
+} btl_ib_udp_log_t;
+
+#define BTL_IB_UDP_LOG(log, level, format, ...)                                                    \
+    do {                                                                                           \
+        if ((log)->to.print != NULL) {                                                             \
+            (log)->to.print((log)->to.context, (level), "%s: " format, (log)->name, __VA_ARGS__);  \
+        }                                                                                          \
+    } while (0)
 
 /* ---- the sockets of a rail ---- */
 

@@ -21,7 +21,7 @@
 #include <netinet/ip_icmp.h>
 #include <string.h>
 
-#include "udp_path_mtu.h"
+#include "udp_peers.h"
 
 enum {
     MTU_LEAST_4 = 552,  /* min_pmtu, ip(7) */

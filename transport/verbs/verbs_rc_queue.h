@@ -15,7 +15,6 @@
 #include <time.h>
 
 #include "verbs_device.h"
-#include "verbs_ring.h"
 #include "verbs_wire.h"
 
 /* ---- the port ---- */

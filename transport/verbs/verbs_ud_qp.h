@@ -10,7 +10,6 @@
 
 #include "footprint.h"
 #include "verbs_device.h"
-#include "verbs_ring.h"
 #include "verbs_wire.h"
 
 /* ---- the port ---- */

@@ -9,7 +9,7 @@
 #include "device_info.h"
 #include "net_interfaces.h"
 #include "rdma_present.h"
-#include "verbs_cm_library.h"
+#include "verbs_library.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -43,3 +43,28 @@ void btl_ib_verbs_library(bool load, char *out, size_t len)
     }
     snprintf(out, len, "rdma-core: built with libibverbs " BTL_IB_BUILT_FOR_VERBS ", %s", running);
 }
+
+/* ---- librdmacm ---- */
+
+static struct {
+    BTL_IB_VERBS_CM_CALLS(BTL_IB_LIBRARY_POINTER)
+} cm_calls;
+
+static const char *const cm_names[] = {BTL_IB_VERBS_CM_CALLS(BTL_IB_LIBRARY_NAME)};
+
+static btl_ib_library_t cm_library = {
+    .file = BTL_IB_VERBS_CM_FILE,
+    .names = cm_names,
+    .count = sizeof(cm_names) / sizeof(cm_names[0]),
+    .calls = &cm_calls,
+    .preload = true,
+};
+
+#define calls cm_calls
+BTL_IB_VERBS_CM_CALLS(BTL_IB_LIBRARY_CALL)
+#undef calls
+
+bool btl_ib_verbs_cm_load(char *why, size_t len)
+{
+    return btl_ib_library_load(&cm_library, why, len);
+}

@@ -11,7 +11,7 @@
 #include "footprint.h"
 #include "net_interfaces.h"
 #include "transport.h"
-#include "verbs_cm_library.h"
+#include "verbs_library.h"
 #include "verbs_device.h"
 #include "verbs_rc_cm.h"
 

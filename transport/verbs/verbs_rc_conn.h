@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "verbs_device.h"
-#include "verbs_cm_library.h"
+#include "verbs_library.h"
 #include "verbs_wire.h"
 #include "verbs_rc_queue.h"
 #include "verbs_rc_eager.h"

@@ -6,26 +6,78 @@
 /* Transport "ofi": see fi_endpoint(3), fi_cq(3), fi_av(3). */
 
 #include "transport.h"
-
-#include "ofi_library.h"
 #include "device_filter.h"
 #include "device_info.h"
 #include "footprint.h"
 #include "net_interfaces.h"
+#include "btl_ib_library.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_eq.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* libfabric, loaded when it is needed. All else in it is inline, through tables of its objects. */
+
+#define BTL_IB_OFI_CALLS(X)                                                                        \
+    X(struct fi_info *, fi_dupinfo, (const struct fi_info *info), (info))                          \
+    X(int, fi_fabric, (struct fi_fabric_attr * attr, struct fid_fabric * *fabric, void *context),  \
+      (attr, fabric, context))                                                                     \
+    X(void, fi_freeinfo, (struct fi_info * info), (info))                                          \
+    X(int, fi_getinfo,                                                                             \
+      (uint32_t version, const char *node, const char *service, uint64_t flags,                    \
+       const struct fi_info *hints, struct fi_info **info),                                        \
+      (version, node, service, flags, hints, info))                                                \
+    X(const char *, fi_strerror, (int error), (error))                                             \
+    X(uint32_t, fi_version, (void), ())
+
+BTL_IB_OFI_CALLS(BTL_IB_LIBRARY_RENAME)
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+static struct {
+    BTL_IB_OFI_CALLS(BTL_IB_LIBRARY_POINTER)
+} calls;
+
+static const char *const names[] = {BTL_IB_OFI_CALLS(BTL_IB_LIBRARY_NAME)};
+
+static btl_ib_library_t library = {
+    .file = BTL_IB_OFI_FILE,
+    .names = names,
+    .count = sizeof(names) / sizeof(names[0]),
+    .calls = &calls,
+    .preload = true,
+};
+
+BTL_IB_OFI_CALLS(BTL_IB_LIBRARY_CALL)
+
+/* See btl_ib_library_load(). */
+static bool load_library(char *why, size_t len)
+{
+    return btl_ib_library_load(&library, why, len);
+}
+
+static void describe_library(bool load, char *out, size_t len)
+{
+    char running[192];
+
+    if (btl_ib_library_check(&library, load, running, sizeof(running))) {
+        const uint32_t version = fi_version();
+        snprintf(running, sizeof(running), "running %u.%u", FI_MAJOR(version), FI_MINOR(version));
+    }
+    snprintf(out, len, "libfabric: built with %u.%u, %s", FI_MAJOR_VERSION, FI_MINOR_VERSION,
+             running);
+}
 
 /* ---- devices ---- */
 
@@ -299,7 +351,7 @@ static int ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
     int total = 0;
 
     *out = NULL;
-    if (!btl_ib_ofi_load(reason, sizeof(reason))) {
+    if (!load_library(reason, sizeof(reason))) {
         btl_ib_devices_turn_down(log, "ofi", "", reason);
         return 0;
     }
@@ -994,5 +1046,5 @@ const btl_ib_transport_type_t btl_ib_ofi_type = {
     .footprint = ofi_footprint,
     .facts = ofi_facts,
     .describe = ofi_describe,
-    .library = btl_ib_ofi_library,
+    .library = describe_library,
 };

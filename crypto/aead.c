@@ -7,10 +7,75 @@
 
 #include "aead.h"
 
+#ifdef BTL_IB_CRYPTO_FILE
+
+#include "btl_ib_library.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "openssl_library.h"
+/* libcrypto of OpenSSL 3, loaded when it is needed. */
+
+#define BTL_IB_OPENSSL_CALLS(X)                                                                    \
+    X(int, EVP_CIPHER_CTX_ctrl, (EVP_CIPHER_CTX * ctx, int type, int arg, void *ptr),              \
+      (ctx, type, arg, ptr))                                                                       \
+    X(void, EVP_CIPHER_CTX_free, (EVP_CIPHER_CTX * c), (c))                                        \
+    X(EVP_CIPHER_CTX *, EVP_CIPHER_CTX_new, (void), ())                                            \
+    X(EVP_CIPHER *, EVP_CIPHER_fetch,                                                              \
+      (OSSL_LIB_CTX * ctx, const char *algorithm, const char *properties),                         \
+      (ctx, algorithm, properties))                                                                \
+    X(void, EVP_CIPHER_free, (EVP_CIPHER * cipher), (cipher))                                      \
+    X(int, EVP_CipherFinal_ex, (EVP_CIPHER_CTX * ctx, unsigned char *outm, int *outl),             \
+      (ctx, outm, outl))                                                                           \
+    X(int, EVP_CipherInit_ex2,                                                                     \
+      (EVP_CIPHER_CTX * ctx, const EVP_CIPHER *cipher, const unsigned char *key,                   \
+       const unsigned char *iv, int enc, const OSSL_PARAM params[]),                               \
+      (ctx, cipher, key, iv, enc, params))                                                         \
+    X(int, EVP_CipherUpdate,                                                                       \
+      (EVP_CIPHER_CTX * ctx, unsigned char *out, int *outl, const unsigned char *in, int inl),     \
+      (ctx, out, outl, in, inl))                                                                   \
+    X(void, EVP_KDF_CTX_free, (EVP_KDF_CTX * ctx), (ctx))                                          \
+    X(EVP_KDF_CTX *, EVP_KDF_CTX_new, (EVP_KDF * kdf), (kdf))                                      \
+    X(int, EVP_KDF_derive,                                                                         \
+      (EVP_KDF_CTX * ctx, unsigned char *key, size_t keylen, const OSSL_PARAM params[]),           \
+      (ctx, key, keylen, params))                                                                  \
+    X(EVP_KDF *, EVP_KDF_fetch,                                                                    \
+      (OSSL_LIB_CTX * libctx, const char *algorithm, const char *properties),                      \
+      (libctx, algorithm, properties))                                                             \
+    X(void, EVP_KDF_free, (EVP_KDF * kdf), (kdf))                                                  \
+    X(OSSL_PARAM, OSSL_PARAM_construct_end, (void), ())                                            \
+    X(OSSL_PARAM, OSSL_PARAM_construct_octet_string, (const char *key, void *buf, size_t bsize),   \
+      (key, buf, bsize))                                                                           \
+    X(OSSL_PARAM, OSSL_PARAM_construct_utf8_string, (const char *key, char *buf, size_t bsize),    \
+      (key, buf, bsize))
+
+BTL_IB_OPENSSL_CALLS(BTL_IB_LIBRARY_RENAME)
+
+#include <openssl/core_names.h>
+#include <openssl/evp.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+
+static struct {
+    BTL_IB_OPENSSL_CALLS(BTL_IB_LIBRARY_POINTER)
+} calls;
+
+static const char *const names[] = {BTL_IB_OPENSSL_CALLS(BTL_IB_LIBRARY_NAME)};
+
+static btl_ib_library_t library = {
+    .file = BTL_IB_CRYPTO_FILE,
+    .names = names,
+    .count = sizeof(names) / sizeof(names[0]),
+    .calls = &calls,
+};
+
+BTL_IB_OPENSSL_CALLS(BTL_IB_LIBRARY_CALL)
+
+/* See btl_ib_library_load(). */
+static bool load_library(char *why, size_t len)
+{
+    return btl_ib_library_load(&library, why, len);
+}
 
 /* Prepared keys kept: as many connections and directions as are busy at a time. Preparing one again
  * takes about as long as the tag of a short datagram. */
@@ -129,12 +194,12 @@ static const btl_ib_aead_ops_t openssl_ops = {
 
 bool btl_ib_aead_available(char *why, size_t len)
 {
-    return btl_ib_openssl_load(why, len);
+    return load_library(why, len);
 }
 
 btl_ib_aead_t *btl_ib_aead_open(void)
 {
-    openssl_t *self = btl_ib_openssl_load(NULL, 0) ? calloc(1, sizeof(*self)) : NULL;
+    openssl_t *self = load_library(NULL, 0) ? calloc(1, sizeof(*self)) : NULL;
 
     if (self == NULL) {
         return NULL;
@@ -155,3 +220,20 @@ btl_ib_aead_t *btl_ib_aead_open(void)
     }
     return &self->base;
 }
+
+#else /* it was configured without */
+
+#include <stdio.h>
+
+bool btl_ib_aead_available(char *why, size_t len)
+{
+    snprintf(why, len, "it was configured without");
+    return false;
+}
+
+btl_ib_aead_t *btl_ib_aead_open(void)
+{
+    return NULL;
+}
+
+#endif

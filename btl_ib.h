@@ -206,8 +206,9 @@ static inline int btl_ib_poll_engine(uint64_t now)
 static inline int btl_ib_free_list_init(opal_free_list_t *list, size_t size, opal_class_t *class)
 {
     OBJ_CONSTRUCT(list, opal_free_list_t);
-    return opal_free_list_init(list, size, opal_cache_line_size, class, 0, 0, BTL_IB_FRAGS_AT_ONCE,
-                               -1, BTL_IB_FRAGS_AT_ONCE, NULL, 0, NULL, NULL, NULL);
+    return opal_free_list_init(list, size, (size_t) opal_cache_line_size, class, 0, 0,
+                               BTL_IB_FRAGS_AT_ONCE, -1, BTL_IB_FRAGS_AT_ONCE, NULL, 0, NULL, NULL,
+                               NULL);
 }
 
 /* ---- btl_ib_module.c ---- */

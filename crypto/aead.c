@@ -123,7 +123,7 @@ static EVP_CIPHER_CTX *prepare(openssl_t *self, const btl_ib_aead_key_t *key, ui
     uint8_t nonce[BTL_IB_AEAD_IV_BYTES];
 
     memcpy(nonce, key->iv, sizeof(nonce));
-    for (int i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < 8; i++) {
         nonce[BTL_IB_AEAD_IV_BYTES - 1 - i] ^= (uint8_t) (number >> (8 * i));
     }
     slot->id = key->id;

@@ -359,7 +359,7 @@ uint32_t btl_ib_ack_tx_channels_to_tell(btl_ib_conn_t *conn)
         btl_ib_credit_t *credit = &conn->rx[i].credit;
         if (conn->rail->queues.q[i].type == BTL_IB_QUEUE_PER_PEER) {
             btl_ib_credit_top_up(credit);
-            channels |= (credit->limit != credit->told) << i;
+            channels |= (uint32_t) (credit->limit != credit->told) << i;
         }
     }
     return channels;
@@ -474,8 +474,10 @@ static void ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     /* Of a copy in parts only the first part counts. */
-    conn->rx[view->channel].ack.duplicates +=
-        (view->type != BTL_IB_TYPE_PART || view->part.offset == 0) && was_retransmitted(conn, view);
+    if ((view->type != BTL_IB_TYPE_PART || view->part.offset == 0)
+        && was_retransmitted(conn, view)) {
+        conn->rx[view->channel].ack.duplicates++;
+    }
     btl_ib_ack_tx_owe(conn, view->channel, true); /* perhaps our acknowledgement was lost */
 }
 

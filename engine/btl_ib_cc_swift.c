@@ -213,7 +213,7 @@ static void increase(btl_ib_cc_t *cc)
 
     swift->calm = delayed(swift, allowance(swift) / 2) ? 0 : swift->calm + 1;
     uint32_t doublings = swift->calm > CALM_ROUNDS ? swift->calm - CALM_ROUNDS : 0;
-    uint32_t more = SEGMENT << btl_ib_min_u32(doublings, 20);
+    uint32_t more = (uint32_t) SEGMENT << btl_ib_min_u32(doublings, 20);
     set_window(cc, (uint64_t) swift->window
                        + btl_ib_min_u32(btl_ib_min_u32(more, most), swift->window));
 }

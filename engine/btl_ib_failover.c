@@ -842,7 +842,9 @@ static uint32_t held_up(btl_ib_conn_t *conn)
         goodput->waited = 0;
         return 0;
     }
-    goodput->waited += goodput->waited < WAITED_MOST;
+    if (goodput->waited < WAITED_MOST) {
+        goodput->waited++;
+    }
     if (!waited || goodput->acked == before || conn->sentmap.deferred_count > 0) {
         return 0;
     }

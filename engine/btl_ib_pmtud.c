@@ -316,8 +316,9 @@ void btl_ib_pmtud_check(btl_ib_conn_t *conn)
 
 void btl_ib_pmtud_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
+    const uint32_t connect = sizeof(btl_ib_wire_connect_t);
     const uint32_t size = view->bytes + (uint32_t) sizeof(btl_ib_wire_header_t)
-                          + (view->flags & BTL_IB_FLAG_CONNECT ? sizeof(btl_ib_wire_connect_t) : 0)
+                          + (view->flags & BTL_IB_FLAG_CONNECT ? connect : 0)
                           + conn->engine->guard.ops->trailer;
 
     if (view->bytes > 0) {

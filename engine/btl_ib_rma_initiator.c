@@ -355,7 +355,7 @@ void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return;
     }
     engine->count.copied_in += btl_ib_burst_place(view, (uint8_t *) op->local + view->op.offset);
-    btl_ib_op_got(op, bytes);
+    btl_ib_op_got(op, (uint32_t) bytes);
     btl_ib_accept(conn, view);
     btl_ib_recovery_answered(conn);
     if (op->got == op->size) {

@@ -135,12 +135,19 @@ bool btl_ib_compat_osc_waits_for_itself(void)
            && release <= 4;
 }
 
+/* As OPAL_MODEX_SEND() and OPAL_MODEX_RECV() convert sizes to. */
+#if OPAL_MAJOR_VERSION >= 5
+typedef size_t modex_size_t;
+#else
+typedef int32_t modex_size_t;
+#endif
+
 int btl_ib_compat_modex_send(const mca_base_component_t *component, const void *data, size_t size)
 {
     int rc;
 
     /* The macro ends in a semicolon of its own, so it stands alone. */
-    OPAL_MODEX_SEND(rc, BTL_IB_MODEX_SCOPE, component, data, size);
+    OPAL_MODEX_SEND(rc, BTL_IB_MODEX_SCOPE, component, data, (modex_size_t) size);
     return rc;
 }
 
@@ -246,7 +253,10 @@ int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_p
     *data = NULL;
     *size = 0;
     if (wait) {
-        OPAL_MODEX_RECV(rc, component, name, data, size);
+        modex_size_t bytes = 0;
+
+        OPAL_MODEX_RECV(rc, component, name, data, &bytes);
+        *size = (size_t) bytes;
     } else {
         rc = recv_immediate(component, name, data, size);
     }

@@ -514,7 +514,7 @@ mpi_verbs_libs =
 $(mpi_programs) $(mpi_verbs_programs): %: %.c $(mpi_headers)
 	@$(MKDIR_P) tests/mpi
 	$(AM_V_CCLD)$(CC) $(MPI_CPPFLAGS) $(mpi_opal) $(CPPFLAGS) $(BTL_IB_WARN_CFLAGS) $(CFLAGS) $(LDFLAGS) \
-	    -o $@ $< $(MPI_LIBS) $(mpi_opal_libs) $(mpi_verbs_libs) -lpthread $(LIBS)
+	    -o $@ $< $(MPI_LIBS) $(mpi_opal_libs) $(mpi_verbs_libs) -lpthread -lm $(LIBS)
 $(mpi_module_programs): mpi_opal = $(BTL_IB_OPAL_CPPFLAGS) $(BTL_IB_OPAL_CFLAGS) -D_GNU_SOURCE
 $(mpi_module_programs): mpi_opal_libs = $(BTL_IB_OPAL_LIBS)
 tests/mpi/lost_device tests/mpi/port_back: mpi_opal += $(component_cppflags) -std=gnu11

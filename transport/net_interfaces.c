@@ -494,7 +494,9 @@ static const struct rtattr *find(const void *first, size_t len, int type)
     int left = (int) len;
 
     while (RTA_OK(a, left) && (a->rta_type & NLA_TYPE_MASK) != type) {
-        a = RTA_NEXT(a, left);
+        const int size = (int) RTA_ALIGN(a->rta_len);
+        a = (const struct rtattr *) ((const char *) a + size);
+        left -= size;
     }
     return RTA_OK(a, left) ? a : NULL;
 }
@@ -571,10 +573,13 @@ static bool is_whole(const struct nlmsghdr *m, int left)
 /* Of one datagram. Returns 1 if more follow, 0 after the last one, or a negative errno. */
 static int append_all(btl_ib_links_t *links, const void *answer, size_t size)
 {
+    const struct nlmsghdr *m = answer;
     int left = (int) size;
     int rc = 1;
 
-    for (const struct nlmsghdr *m = answer; is_whole(m, left) && rc == 1; m = NLMSG_NEXT(m, left)) {
+    while (is_whole(m, left) && rc == 1) {
+        const int length = (int) NLMSG_ALIGN(m->nlmsg_len);
+
         if (m->nlmsg_type == NLMSG_DONE) {
             return 0;
         }
@@ -587,6 +592,8 @@ static int append_all(btl_ib_links_t *links, const void *answer, size_t size)
             && append_request(links, m) != 0) {
             rc = -ENOMEM;
         }
+        m = (const struct nlmsghdr *) ((const char *) m + length);
+        left -= length;
     }
     return rc;
 }

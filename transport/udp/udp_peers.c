@@ -268,12 +268,14 @@ static void append_address(request_t *request, uint16_t type, const btl_ib_udp_n
 
 static route_t parse_route(struct nlmsghdr *head)
 {
-    struct rtattr *attribute = RTM_RTA((struct rtmsg *) NLMSG_DATA(head));
+    const struct rtattr *attribute = RTM_RTA((struct rtmsg *) NLMSG_DATA(head));
     struct rta_cacheinfo cache;
     route_t route = {0};
+    int left = (int) RTM_PAYLOAD(head);
 
-    for (int left = (int) RTM_PAYLOAD(head); RTA_OK(attribute, left);
-         attribute = RTA_NEXT(attribute, left)) {
+    while (RTA_OK(attribute, left)) {
+        const int size = (int) RTA_ALIGN(attribute->rta_len);
+
         if (attribute->rta_type == RTA_OIF && RTA_PAYLOAD(attribute) >= sizeof(route.interface)) {
             memcpy(&route.interface, RTA_DATA(attribute), sizeof(route.interface));
         } else if (attribute->rta_type == RTA_CACHEINFO
@@ -281,6 +283,8 @@ static route_t parse_route(struct nlmsghdr *head)
             memcpy(&cache, RTA_DATA(attribute), sizeof(cache));
             route.expires = cache.rta_expires != 0;
         }
+        attribute = (const struct rtattr *) ((const char *) attribute + size);
+        left -= size;
     }
     return route;
 }

@@ -489,7 +489,7 @@ void btl_ib_verbs_mem_deregister(btl_ib_transport_t *t, void *handle)
     }
 }
 
-void *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size, int access,
+void *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size, unsigned access,
                               struct ibv_mr **mr)
 {
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -223,7 +223,7 @@ void btl_ib_verbs_mem_deregister(btl_ib_transport_t *t, void *handle);
 
 /* Map whole pages for receive buffers and register them to be written by the device, with further
  * IBV_ACCESS_ rights. Returns NULL after logging why; btl_ib_verbs_slab_free() frees both. */
-void *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size, int access,
+void *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size, unsigned access,
                               struct ibv_mr **mr);
 void btl_ib_verbs_slab_free(void *base, struct ibv_mr *mr);
 

@@ -266,7 +266,7 @@ static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
     const size_t before = BTL_IB_VERBS_LINE + ring;
     const size_t buffers = btl_ib_rc_conn_mapped(conns->eagers, conn->channel, count, size);
     /* What iWARP reads is written by the other side, as far as rights go (RFC 5040, 3.2). */
-    const int access = rdma && conns->port->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0;
+    const unsigned access = rdma && conns->port->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0;
     const uint32_t bounce = rdma ? btl_ib_rc_rdma_bounce_bytes(conns->port->bounce_size) : 0;
     conn->memory_size = buffers + bounce;
     conn->memory = btl_ib_verbs_slab_alloc(verbs, conn->memory_size, access, &conn->mr);

@@ -566,8 +566,8 @@ int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
                           const btl_ib_verbs_t *verbs, void *line, uint32_t lkey, uint32_t depth,
                           uint32_t window, bool rdma)
 {
-    const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
-                       | (rdma ? IBV_ACCESS_REMOTE_READ : 0); /* the peer flushes its writes */
+    const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
+                            | (rdma ? IBV_ACCESS_REMOTE_READ : 0); /* the peer flushes its writes */
 
     credit->sq = sq;
     credit->line = line;

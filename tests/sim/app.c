@@ -76,6 +76,7 @@ static void link_begin(proc_t *proc, link_t *link)
     link->made_at = sim->now;
     link->heard_at = sim->now;
     link->heard_busy = proc_busy(proc);
+    link->answered = false;
 }
 
 void app_passive(void *context, btl_ib_conn_t *conn)
@@ -246,6 +247,18 @@ static bool lets_wait(const proc_t *peer, uint64_t now, uint64_t limit, uint64_t
            && proc_refused(peer) > peer->refused_then;
 }
 
+/* By any rail: then the peer is there, whatever became of the others. */
+static bool any_answered(const proc_t *proc, uint32_t peer)
+{
+    bool answered = false;
+
+    for (uint32_t rail = 0; rail < proc->sim->nrails; rail++) {
+        const link_t *link = &proc->links[peer * proc->sim->nrails + rail];
+        answered = answered || (link->answered && !link->dead);
+    }
+    return answered;
+}
+
 /* Is the death of a connection explained by what happened? */
 static void check_death(proc_t *proc, const link_t *link, btl_ib_death_t reason, uint64_t silence,
                         uint64_t computing)
@@ -278,7 +291,9 @@ static void check_death(proc_t *proc, const link_t *link, btl_ib_death_t reason,
         right = peer->life > link->peer_life || !peer->up;
         break;
     case BTL_IB_DEATH_UNANSWERED:
-        right = sim->death_ok && peer->answers && sim->now >= proc->config.connect_timeout * 1000;
+        right = peer->answers && age >= proc->config.connect_timeout
+                && !any_answered(proc, link->peer)
+                && (sim->death_ok || peer->life > link->peer_life);
         break;
     case BTL_IB_DEATH_DEVICE:
         right = sim->applied[F_DEVICE] > 0 && !sim->survives;

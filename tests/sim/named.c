@@ -339,6 +339,8 @@ const named_scenario_t named_scenarios[] = {
      ways_work_one_way_each},
     {"contact_blocked", "a firewall drops all: told after 5 s, given up after a minute",
      contact_blocked},
+    {"contact_restarted", "the peer restarts before the first datagram gets there",
+     contact_restarted},
     {"contact_not_promised", "the same with a peer that promised nothing: told, never given up",
      contact_not_promised},
     {"contact_one_way", "a firewall drops one direction: both say which", contact_one_way},

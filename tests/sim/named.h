@@ -213,6 +213,7 @@ void contact_beyond_passive(sim_t *sim);
 void way_refused_one_way_for_long(sim_t *sim);
 void ways_work_one_way_each(sim_t *sim);
 void contact_blocked(sim_t *sim);
+void contact_restarted(sim_t *sim);
 void contact_not_promised(sim_t *sim);
 void contact_one_way(sim_t *sim);
 void job_has_left(sim_t *sim);

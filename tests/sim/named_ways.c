@@ -360,6 +360,35 @@ void contact_blocked(sim_t *sim)
     stop_both(sim);
 }
 
+/* The peer starts anew, by the same address, before the first datagram gets there: what is asked of
+ * the life that was looked up, nobody answers. A second process is answered all the same. */
+void contact_restarted(sim_t *sim)
+{
+    sim_procs(sim, 3, 1);
+    run_defaults(sim);
+    two_that_answer(sim, true);
+    two_that_wait(sim);
+    sim->down_time = SIM_US(20);
+    run_start(sim);
+    sim_run_until(sim, SIM_MS(2));
+    say(sim, 0, 1, 100, 0);
+    sim_run_until(sim, sim->now + 1);
+    proc_restart(&sim->procs[1], false);
+    sim_run_until(sim, sim->now + SIM_MS(1));
+    say(sim, 2, 1, 100, 0);
+    say(sim, 0, 2, 100, SIM_S(70)); /* until then p0 waits in MPI */
+    sim_run_until(sim, sim->now + SIM_S(5) + SIM_MS(500));
+    must_be_told(sim, 0, 1, 0);
+    must_be_told(sim, 2, 0, 0);
+    sim_run_until(sim,
+                  sim->now + SIM_S(56)); /* no network that cuts: the oracle knows the reason */
+    must_be_told(sim, 0, 1, 0);
+    if (sim->applied[F_DEATH] != 1) {
+        sim_fail(sim, "%llu deaths, not 1", (unsigned long long) sim->applied[F_DEATH]);
+    }
+    finish(sim);
+}
+
 /* Nobody promised to answer: then silence is no death. */
 void contact_not_promised(sim_t *sim)
 {

@@ -371,6 +371,18 @@ static void give_sent(rail_t *rail, btl_ib_event_t *event)
     rail->tx_completed--;
 }
 
+/* Does it show that its sender knows whom it answers? A first datagram names no connection. */
+static bool is_answer(const datagram_t *d)
+{
+    uint32_t connection;
+
+    if (d->size < sizeof(btl_ib_wire_header_t)) {
+        return false;
+    }
+    memcpy(&connection, d->data + offsetof(btl_ib_wire_header_t, connection), sizeof(connection));
+    return connection != 0 || (d->data[0] & 0xf) == BTL_IB_TYPE_PATH_RESPONSE;
+}
+
 static void heard(rail_t *rail, const datagram_t *d)
 {
     proc_t *proc = rail->proc;
@@ -385,6 +397,7 @@ static void heard(rail_t *rail, const datagram_t *d)
     if (d->sent_at >= link->made_at || link->made_at == 0) {
         link->heard_at = rail->sim->now;
         link->heard_busy = proc_busy(proc);
+        link->answered = link->answered || is_answer(d);
     }
     if ((d->data[0] & 0xf) == BTL_IB_TYPE_CLOSE && d->closings > link->closings_heard) {
         link->closings_heard = d->closings;

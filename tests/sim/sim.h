@@ -318,6 +318,7 @@ struct link {
     uint64_t aborted_at;      /* the same, but not after all was acknowledged */
     uint64_t heard_at;        /* last time that a genuine datagram of the peer was handed up */
     uint64_t heard_busy;      /* busy_total at that time */
+    bool answered;            /* one of these answers what we sent */
     uint64_t closings;        /* how often closed_at was set */
     uint32_t closed_epoch;    /* the last one that a CLOSE named */
     uint64_t closings_heard;  /* the peer's, by a CLOSE */

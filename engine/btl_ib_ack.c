@@ -48,12 +48,6 @@ static bool is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
                                 answered);
 }
 
-void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn)
-{
-    conn->ack.unanswered = true;
-    conn->ack.delivered_at = conn->engine->clock.now;
-}
-
 /* The acknowledgement is due after the whole delay if the next message to the peer is expected to
  * carry it: one of its own costs both processes as much as a message of some KiB. Else soon, as the
  * peer may wait for it. */
@@ -827,11 +821,6 @@ void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 void btl_ib_ack_tx_no_tag(btl_ib_conn_t *conn)
 {
     conn->ack.no_tag = true;
-}
-
-void btl_ib_ack_tx_no_tag_told(btl_ib_conn_t *conn)
-{
-    conn->ack.no_tag = false;
 }
 
 void btl_ib_ack_rx_begin_channel(btl_ib_tx_channel_t *channel, uint32_t limit)

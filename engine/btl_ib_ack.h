@@ -102,10 +102,17 @@ void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 void btl_ib_ack_tx_no_tag(btl_ib_conn_t *conn);
 
 /* A datagram that says so has left. */
-void btl_ib_ack_tx_no_tag_told(btl_ib_conn_t *conn);
+static inline void btl_ib_ack_tx_no_tag_told(btl_ib_ack_tx_t *ack)
+{
+    ack->no_tag = false;
+}
 
 /* A message was delivered. */
-void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn);
+static inline void btl_ib_ack_tx_delivered(btl_ib_ack_tx_t *ack, uint64_t now)
+{
+    ack->unanswered = true;
+    ack->delivered_at = now;
+}
 
 /* Something in `channel` is to be acknowledged: in this turn if `now`, else within the ACK
  * delay. */

@@ -255,6 +255,9 @@ typedef struct btl_ib_engine_config {
     btl_ib_cc_kind_t cc; /* congestion control of all rails (by the transport) */
     uint64_t idle_after; /* us without traffic after which a peer shrinks to its idle size (2 s) */
     bool trace;          /* hand all events to ops->trace (false) */
+    /* Header prediction: messages as most are go a short way, where they do the same (true). False
+     * where tests compare both. */
+    bool predict;
     btl_ib_log_t log;
 } btl_ib_engine_config_t;
 

@@ -145,11 +145,6 @@ void btl_ib_identity_known(btl_ib_conn_t *conn)
     conn->identity.peer_knows = true;
 }
 
-void btl_ib_identity_contacted(btl_ib_conn_t *conn)
-{
-    conn->identity.contacted = true;
-}
-
 void btl_ib_identity_introduce(btl_ib_conn_t *conn, bool yes)
 {
     conn->identity.introduce = yes;

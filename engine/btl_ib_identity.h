@@ -73,7 +73,10 @@ void btl_ib_identity_unbind(btl_ib_conn_t *conn);
 void btl_ib_identity_known(btl_ib_conn_t *conn);
 
 /* Something was sent to it in this incarnation. */
-void btl_ib_identity_contacted(btl_ib_conn_t *conn);
+static inline void btl_ib_identity_contacted(btl_ib_identity_t *identity)
+{
+    identity->contacted = true;
+}
 
 /* Do segments made from now on carry a CONNECT block although the peer has our id? */
 void btl_ib_identity_introduce(btl_ib_conn_t *conn, bool yes);

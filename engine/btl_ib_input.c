@@ -111,7 +111,7 @@ static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
         return;
     }
     engine->count.received_messages++;
-    btl_ib_ack_tx_delivered(conn);
+    btl_ib_ack_tx_delivered(&conn->ack, engine->clock.now);
     engine->ops->deliver(engine->ops_context, conn, tag, data, size);
 }
 

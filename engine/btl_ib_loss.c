@@ -497,17 +497,13 @@ static bool waits(const btl_ib_conn_t *conn)
 
 void btl_ib_recovery_arm(btl_ib_conn_t *conn)
 {
-    const btl_ib_engine_config_t *config = &conn->engine->config;
     btl_ib_guest_t *guest = &conn->recovery.timer.guest;
 
     if (!waits(conn)) { /* a timer that is set may expire */
         return;
     }
     uint64_t check = check_at(conn);
-    /* patience() is at least the shortest of these three. */
-    uint64_t least = config->rto_min < PROBE_MIN ? config->rto_min : PROBE_MIN;
-    least = least < config->idle_after ? least : config->idle_after;
-    uint64_t soonest = conn->recovery.probe_base + least;
+    uint64_t soonest = conn->recovery.probe_base + conn->recovery.least;
     if (btl_ib_hotel_staying(guest) && guest->due <= (check < soonest ? check : soonest)) {
         return; /* mostly: it was set for something that was sent earlier */
     }
@@ -862,17 +858,6 @@ void btl_ib_recovery_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first)
     }
 }
 
-void btl_ib_recovery_sent_again(btl_ib_conn_t *conn)
-{
-    conn->recovery.probe_base = conn->engine->clock.now;
-}
-
-void btl_ib_recovery_sent(btl_ib_conn_t *conn)
-{
-    btl_ib_recovery_sent_again(conn);
-    conn->recovery.blocked_since = 0;
-}
-
 void btl_ib_recovery_blocked(btl_ib_conn_t *conn, uint64_t base)
 {
     conn->recovery.blocked_since = btl_ib_clock_awake(&conn->engine->clock);
@@ -884,12 +869,17 @@ void btl_ib_recovery_answered(btl_ib_conn_t *conn)
     btl_ib_op_answered(conn);
     if (btl_ib_conn_only_skips(conn)) {
         btl_ib_recovery_begin_row(&conn->recovery);
-        btl_ib_recovery_sent_again(conn);
+        btl_ib_recovery_sent_again(&conn->recovery, conn->engine->clock.now);
     }
 }
 
 void btl_ib_recovery_init(btl_ib_conn_t *conn)
 {
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+    /* patience() is at least the shortest of these three. */
+    const uint32_t least = btl_ib_min_u32(config->rto_min, PROBE_MIN);
+
+    conn->recovery.least = btl_ib_clip_u32(config->idle_after, least);
     btl_ib_timer_init(&conn->recovery.timer, BTL_IB_TIMER_LOSS, conn);
     btl_ib_list_init(&conn->recovery.in_line);
 }

@@ -50,6 +50,7 @@ typedef struct btl_ib_recovery {
     uint32_t reorder_scale; /* the reordering window, in quarters of the shortest RTT */
     uint32_t reorder_calm;  /* consecutive losses that were real */
     uint64_t reorder_at;    /* us: when the reordering window last grew */
+    uint32_t least;         /* us: the shortest time after which a probe is ever due */
     bool rack_partly;       /* the peer may have received more than it has reported */
     bool half_probed;       /* the next probe continues what the last one began */
     bool doubtful;          /* the transport's connection ended; the peer was not heard since */
@@ -139,10 +140,17 @@ static inline void btl_ib_recovery_end_peer(btl_ib_recovery_t *recovery)
 void btl_ib_recovery_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first);
 
 /* Segments have left again: the next probe is timed from now on. */
-void btl_ib_recovery_sent_again(btl_ib_conn_t *conn);
+static inline void btl_ib_recovery_sent_again(btl_ib_recovery_t *recovery, uint64_t now)
+{
+    recovery->probe_base = now;
+}
 
 /* New segments have left. */
-void btl_ib_recovery_sent(btl_ib_conn_t *conn);
+static inline void btl_ib_recovery_sent(btl_ib_recovery_t *recovery, uint64_t now)
+{
+    btl_ib_recovery_sent_again(recovery, now);
+    recovery->blocked_since = 0;
+}
 
 /* Segments are stopped by credit, window or validation, with nothing in flight whose
  * acknowledgement would change that: probes ask, the first one timed from `base` (us) on. */
@@ -230,6 +238,14 @@ void btl_ib_recovery_detect(btl_ib_conn_t *conn);
 
 /* Set the timer for what is in flight now. */
 void btl_ib_recovery_arm(btl_ib_conn_t *conn);
+
+/* Is it set as early as any probe may be due? Mostly it was set for something sent earlier. */
+static inline bool btl_ib_recovery_is_armed(const btl_ib_recovery_t *recovery)
+{
+    const btl_ib_guest_t *guest = &recovery->timer.guest;
+
+    return btl_ib_hotel_staying(guest) && guest->due <= recovery->probe_base + recovery->least;
+}
 
 enum {
     BTL_IB_SILENT_PROBES = 4, /* probes until silence is believed */

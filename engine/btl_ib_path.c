@@ -311,7 +311,7 @@ void btl_ib_validation_moved(btl_ib_conn_t *conn)
 {
     conn->validation.route_refused = 0;
     conn->validation.questions = 0;
-    btl_ib_validation_sent(conn); /* that was another rail */
+    btl_ib_validation_sent(&conn->validation); /* that was another rail */
 }
 
 void btl_ib_validation_renew(btl_ib_conn_t *conn)
@@ -598,21 +598,6 @@ bool btl_ib_icmp_check(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     return true;
 }
 
-bool btl_ib_route_leads(const btl_ib_conn_t *conn)
-{
-    return !conn->route.via->health.failed && conn->route.to != BTL_IB_ADDR_UNKNOWN;
-}
-
-bool btl_ib_route_is_own(const btl_ib_conn_t *conn)
-{
-    return conn->route.via == conn->rail && conn->route.to == conn->route.address;
-}
-
-bool btl_ib_route_owns(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
-{
-    return rail == conn->rail && (from == BTL_IB_ADDR_UNKNOWN || from == conn->route.address);
-}
-
 bool btl_ib_validation_heard(btl_ib_conn_t *conn)
 {
     const bool first = !conn->validation.valid;
@@ -621,12 +606,4 @@ bool btl_ib_validation_heard(btl_ib_conn_t *conn)
         conn->validation.valid = true;
     }
     return first;
-}
-
-void btl_ib_validation_sent(btl_ib_conn_t *conn)
-{
-    if (conn->validation.unsent_since != 0) {
-        conn->validation.unsent_since = 0;
-        conn->validation.unsent_told = false;
-    }
 }

@@ -75,10 +75,6 @@ void btl_ib_route_renew(btl_ib_conn_t *conn, const btl_ib_rail_t *rail);
  * changed. */
 bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* Can datagrams be handed to the transport of its present route? Not if the device failed, or the
- * transport did not take the peer's address. A port that is down takes and loses them. */
-bool btl_ib_route_leads(const btl_ib_conn_t *conn);
-
 /* If its rail did not take the peer's address, for want of memory perhaps: try again. */
 void btl_ib_route_retry(btl_ib_conn_t *conn);
 
@@ -87,12 +83,6 @@ void btl_ib_route_stand_by(btl_ib_rail_t *rail);
 
 /* Somebody sends by this connection, which goes by its own rail. */
 void btl_ib_route_used(btl_ib_conn_t *conn);
-
-/* Do its datagrams go by its own two rails? */
-bool btl_ib_route_is_own(const btl_ib_conn_t *conn);
-
-/* Are `rail` and `from` (BTL_IB_ADDR_UNKNOWN: any address) its own two rails? */
-bool btl_ib_route_owns(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from);
 
 /* Can its own two rails carry it? */
 bool btl_ib_route_has_own(const btl_ib_conn_t *conn);
@@ -175,7 +165,14 @@ bool btl_ib_validation_expire(btl_ib_conn_t *conn);
 
 /* The transport took a datagram for it; and: it refused one with that errno, which does not say
  * "not now". */
-void btl_ib_validation_sent(btl_ib_conn_t *conn);
+static inline void btl_ib_validation_sent(btl_ib_validation_t *validation)
+{
+    if (validation->unsent_since != 0) {
+        validation->unsent_since = 0;
+        validation->unsent_told = false;
+    }
+}
+
 void btl_ib_validation_unsent(btl_ib_conn_t *conn, int error);
 
 /* A probe is due, in a call that may run callbacks: if the transport has refused everything for

@@ -180,14 +180,6 @@ void btl_ib_pacer_begin(btl_ib_pacer_t *pacer)
     pacer->at = 0;
 }
 
-void btl_ib_pacer_spend(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now, int count)
-{
-    if (cc->pace != 0) {
-        now *= 1000;
-        pacer->at = (pacer->at > now ? pacer->at : now) + (uint64_t) count * cc->pace;
-    }
-}
-
 void btl_ib_pacer_take_back(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc)
 {
     pacer->at -= cc->pace;

@@ -93,7 +93,15 @@ static inline void btl_ib_pacer_init(btl_ib_pacer_t *pacer, struct btl_ib_conn *
 void btl_ib_pacer_begin(btl_ib_pacer_t *pacer);
 
 /* `count` segments leave; or: the last one did not. `now` in us. */
-void btl_ib_pacer_spend(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now, int count);
+static inline void btl_ib_pacer_spend(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now,
+                                      int count)
+{
+    if (cc->pace != 0) {
+        now *= 1000;
+        pacer->at = (pacer->at > now ? pacer->at : now) + (uint64_t) count * cc->pace;
+    }
+}
+
 void btl_ib_pacer_take_back(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc);
 
 /* How many segments may leave now. `behind`: our process was away and may be again at once, so that

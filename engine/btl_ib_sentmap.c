@@ -356,8 +356,8 @@ static void ask_for_ack(btl_ib_conn_t *conn, btl_ib_segment_t *segment, asking_t
     }
 }
 
-void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
-                          uint32_t channel)
+static inline void enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
+                         uint32_t channel)
 {
     btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
 
@@ -377,6 +377,18 @@ void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
     }
     keep(conn, type, count, bytes);
     in_flight(conn, type, channel, count);
+}
+
+void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
+                          uint32_t channel)
+{
+    enter(conn, segments, count, channel);
+}
+
+/* Of one the compiler makes a function without loops. */
+void btl_ib_sentmap_enter_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t channel)
+{
+    enter(conn, &segment, 1, channel);
 }
 
 /* The segment is not sent from a region any more. */
@@ -399,7 +411,7 @@ void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_pool_put(segment);
 }
 
-void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+static inline void left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
     btl_ib_engine_t *engine = conn->engine;
     const uint64_t awake = btl_ib_clock_awake(&engine->clock);
@@ -418,6 +430,16 @@ void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
         btl_ib_list_push_tail(sent, &segment->link);
     }
     engine->count.sent_segments += (uint32_t) count;
+}
+
+void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+{
+    left(conn, segments, count);
+}
+
+void btl_ib_sentmap_left_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    left(conn, &segment, 1);
 }
 
 void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)

@@ -58,6 +58,7 @@ static inline void btl_ib_sentmap_init(btl_ib_sentmap_t *sentmap)
  * SKIP enters alone. */
 void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
                           uint32_t channel);
+void btl_ib_sentmap_enter_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t channel);
 
 /* A segment cannot leave: undo its entry and free it. The last that entered must be withdrawn
  * first. */
@@ -65,6 +66,7 @@ void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* New segments have left, in this order. */
 void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
+void btl_ib_sentmap_left_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* A later copy of a segment has left; `probe`: as a probe, not because it seemed lost. */
 void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe);

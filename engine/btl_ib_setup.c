@@ -52,6 +52,7 @@ void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
         .credit_pool = 4096,
         .first_seq = 1,
         .idle_after = 2 * 1000 * 1000,
+        .predict = true,
     };
 }
 
@@ -133,6 +134,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     engine->drops = btl_ib_drops_new(engine);
     engine->trace = btl_ib_trace_new(engine);
     engine->inspected = engine->drops != NULL || engine->trace != NULL;
+    engine->predicts = config->predict && !engine->inspected && engine->guard.ops->trailer == 0;
     return engine;
 }
 

@@ -318,6 +318,9 @@ struct btl_ib_engine {
     btl_ib_rail_t *rails[BTL_IB_RAILS_MAX];
     btl_ib_counters_t count;
     bool inspected;        /* `drops` or `trace` is there: one question at each datagram */
+    /* Messages as most are go a short way (header prediction): config.predict, nothing inspects
+     * datagrams, and they have no trailer. */
+    bool predicts;
     btl_ib_drops_t *drops; /* NULL: not logged, or no memory */
     btl_ib_trace_t *trace; /* NULL: not wanted, or no memory */
     /* Arrays of whole batches are not on the stack: threads may have 16 KiB of it. */
@@ -366,6 +369,26 @@ static inline uint32_t btl_ib_conn_depth_apart(const btl_ib_conn_t *conn)
 static inline bool btl_ib_conn_alive(const btl_ib_conn_t *conn)
 {
     return conn->state == BTL_IB_CONN_OPEN;
+}
+
+/* Can datagrams be handed to the transport of its present route? Not if the device failed, or the
+ * transport did not take the peer's address. A port that is down takes and loses them. */
+static inline bool btl_ib_route_leads(const btl_ib_conn_t *conn)
+{
+    return !conn->route.via->health.failed && conn->route.to != BTL_IB_ADDR_UNKNOWN;
+}
+
+/* Do its datagrams go by its own two rails? */
+static inline bool btl_ib_route_is_own(const btl_ib_conn_t *conn)
+{
+    return conn->route.via == conn->rail && conn->route.to == conn->route.address;
+}
+
+/* Are `rail` and `from` (BTL_IB_ADDR_UNKNOWN: any address) its own two rails? */
+static inline bool btl_ib_route_owns(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                                     btl_ib_addr_t from)
+{
+    return rail == conn->rail && (from == BTL_IB_ADDR_UNKNOWN || from == conn->route.address);
 }
 
 /* Were its own two rails left, lately, because others carry far more? */

@@ -100,13 +100,13 @@ static void push(btl_ib_conn_t *conn, bool bursts)
 static inline bool send_new(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t channel)
 {
     btl_ib_recovery_sending(conn, segment);
-    btl_ib_sentmap_enter(conn, &segment, 1, channel);
-    if (btl_ib_transmit(conn, &segment, 1) != 1) {
+    btl_ib_sentmap_enter_one(conn, segment, channel);
+    if (!btl_ib_transmit_one(conn, segment)) {
         btl_ib_sentmap_withdraw(conn, segment);
         return false;
     }
-    btl_ib_sentmap_left(conn, &segment, 1);
-    btl_ib_recovery_sent(conn);
+    btl_ib_sentmap_left_one(conn, segment);
+    btl_ib_recovery_sent(&conn->recovery, conn->engine->clock.now);
     return true;
 }
 
@@ -265,7 +265,10 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     conn->count.sent_bytes += segment->payload;
     btl_ib_coalesce_left(&conn->coalesce, engine->clock.turns, engine->clock.now);
     btl_ib_conn_active(conn);
-    btl_ib_recovery_arm(conn);
+    /* what is alone in flight was not overtaken */
+    if (conn->sentmap.unacked > 1 || !btl_ib_recovery_is_armed(&conn->recovery)) {
+        btl_ib_recovery_arm(conn);
+    }
     return 0;
 }
 

@@ -331,12 +331,12 @@ static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
 /* Datagrams left, some of which the transport took. */
 static inline void note_left(btl_ib_conn_t *conn, bool taken, bool acks, uint32_t ack_channel)
 {
-    btl_ib_identity_contacted(conn);
+    btl_ib_identity_contacted(&conn->identity);
     if (!taken) {
         return;
     }
-    btl_ib_validation_sent(conn);
-    btl_ib_ack_tx_no_tag_told(conn);
+    btl_ib_validation_sent(&conn->validation);
+    btl_ib_ack_tx_no_tag_told(&conn->ack);
     if (acks) {
         btl_ib_ack_tx_left(conn, ack_channel);
     }
@@ -346,16 +346,14 @@ static inline void note_left(btl_ib_conn_t *conn, bool taken, bool acks, uint32_
  * for the rail by which it goes, and is no bulk, for which there are lanes? */
 static inline bool is_simple(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    const btl_ib_engine_t *engine = conn->engine;
-
-    return segment->outside == 0 && !segment->busy && segment->pool == &conn->route.via->pool
+    return conn->engine->predicts && segment->outside == 0 && !segment->busy
+           && segment->pool == &conn->route.via->pool && !conn->pmtud.parts
            && !btl_ib_segment_is_bulk(segment) && !(segment->flags & BTL_IB_FLAG_CONNECT)
-           && engine->guard.ops->trailer == 0 && engine->trace == NULL && btl_ib_route_is_own(conn)
-           && btl_ib_route_leads(conn);
+           && btl_ib_route_is_own(conn) && btl_ib_route_leads(conn);
 }
 
 /* The same as transmit_batch() of one simple segment, as most short messages are. */
-static int transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+static bool transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     const uint32_t ack_channel = btl_ib_ack_tx_pick(conn);
     const bool acks = segment->type != BTL_IB_TYPE_ACK && conn->identity.bound;
@@ -376,13 +374,13 @@ static int transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     tx->bulk = false;
     const bool taken = transport->ops->send(transport, tx, 1, &error) > 0;
     if (!taken && !lose_untaken(conn, tx, segment, error)) {
-        return 0;
+        return false;
     }
     conn->engine->count.sent_datagrams += taken;
     conn->route.via->count.sent_datagrams += taken;
     btl_ib_pool_given(segment, taken && tx->size > transport->attr.inline_size);
     note_left(conn, taken, acks, ack_channel);
-    return 1;
+    return true;
 }
 
 static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
@@ -496,8 +494,7 @@ int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int 
     int done = 0;
 
     if (!conn->pmtud.parts) {
-        return count == 1 && is_simple(conn, segments[0]) ? transmit_simple(conn, segments[0])
-                                                          : transmit_batch(conn, segments, count);
+        return transmit_batch(conn, segments, count);
     }
     while (done < count) {
         int batch = 0;
@@ -512,6 +509,12 @@ int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int 
         done += batch == 0;
     }
     return done;
+}
+
+bool btl_ib_transmit_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    return is_simple(conn, segment) ? transmit_simple(conn, segment)
+                                    : btl_ib_transmit(conn, &segment, 1) == 1;
 }
 
 /* ---- batches ---- */
@@ -752,7 +755,7 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     }
     if (sent > 0) {
         btl_ib_sentmap_left(conn, batch->segments, sent);
-        btl_ib_recovery_sent(conn);
+        btl_ib_recovery_sent(&conn->recovery, conn->engine->clock.now);
     }
     uint64_t bytes = 0;
     for (int i = 0; i < sent; i++) {
@@ -859,7 +862,7 @@ btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full
         int taken = count == 0 ? 0 : btl_ib_transmit(conn, segments, count);
         for (int i = 0; i < taken; i++) {
             btl_ib_sentmap_left_again(conn, segments[i], false);
-            btl_ib_recovery_sent_again(conn);
+            btl_ib_recovery_sent_again(&conn->recovery, conn->engine->clock.now);
         }
         *full = taken < count;
     }
@@ -872,11 +875,11 @@ static bool batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t 
 {
     btl_ib_pmtud_again(conn, segment);
     btl_ib_packet_flag(segment, BTL_IB_FLAG_AGAIN | flags);
-    if (btl_ib_transmit(conn, &segment, 1) != 1) {
+    if (!btl_ib_transmit_one(conn, segment)) {
         return false;
     }
     btl_ib_sentmap_left_again(conn, segment, flags & BTL_IB_FLAG_ACK_NOW);
-    btl_ib_recovery_sent_again(conn);
+    btl_ib_recovery_sent_again(&conn->recovery, conn->engine->clock.now);
     return true;
 }
 
@@ -931,7 +934,7 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
         btl_ib_packet_number(segment, entry->channel, entry->seq);
     }
     const btl_ib_ack_filled_t filled = btl_ib_ack_tx_fill(conn, segment, room, *channels);
-    bool taken = btl_ib_transmit(conn, &segment, 1) == 1;
+    bool taken = btl_ib_transmit_one(conn, segment);
     btl_ib_pool_put(segment);
     if (!taken) {
         return false;
@@ -1095,7 +1098,7 @@ bool btl_ib_address_send(btl_ib_conn_t *conn)
     uint8_t *body = btl_ib_packet_body(segment);
     memcpy(body, &where, sizeof(where));
     memcpy(body + sizeof(where), transport->address, transport->address_len);
-    const bool sent = btl_ib_transmit(conn, &segment, 1) == 1;
+    const bool sent = btl_ib_transmit_one(conn, segment);
     conn->engine->count.sent_addresses += sent;
     btl_ib_pool_put(segment);
     return sent;

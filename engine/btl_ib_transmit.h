@@ -34,6 +34,9 @@ typedef struct btl_ib_datagrams {
  * Returns how many left. */
 int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
 
+/* Send one. A short message, as most are, goes a short way. False: it did not leave. */
+bool btl_ib_transmit_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+
 /* ---- batches ---- */
 
 /* Sends what waits in a channel, in batches, and what was lost again. */

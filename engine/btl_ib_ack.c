@@ -30,21 +30,21 @@ enum {
 };
 
 /* So many segments that they are to be acknowledged in this turn? */
-static bool is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+static inline bool is_many(const btl_ib_conn_t *conn, uint32_t channel, uint8_t type)
 {
     /* Is a message likely to be answered at once, as the one before was? Then the answer carries
      * its acknowledgement. One of its own would only delay the answer: a datagram costs as much as
      * a tenth of a message of 64 KiB. */
     const bool answered = !conn->ack.unanswered
-                          && (view->type == BTL_IB_TYPE_CHUNK || view->type == BTL_IB_TYPE_DATA
-                              || view->type == BTL_IB_TYPE_BUNDLE);
+                          && (type == BTL_IB_TYPE_CHUNK || type == BTL_IB_TYPE_DATA
+                              || type == BTL_IB_TYPE_BUNDLE);
     const uint32_t every = btl_ib_max_u32(ACK_EVERY, btl_ib_cc_ack_every(&conn->cc));
 
     if (conn->ack.count + 1 >= (answered ? BTL_IB_ACK_EVERY_ANSWERED : every)) {
         return true;
     }
-    return conn->rail->queues.q[view->channel].type == BTL_IB_QUEUE_PER_PEER
-           && btl_ib_credit_due(&conn->rx[view->channel].credit, btl_ib_cc_ack_every(&conn->cc),
+    return conn->rail->queues.q[channel].type == BTL_IB_QUEUE_PER_PEER
+           && btl_ib_credit_due(&conn->rx[channel].credit, btl_ib_cc_ack_every(&conn->cc),
                                 answered);
 }
 
@@ -95,7 +95,7 @@ void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool now)
 static void ack_tx_accepted(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool now)
 {
     conn->ack.count += view->more.count;
-    btl_ib_ack_tx_owe(conn, view->channel, now || is_many(conn, view));
+    btl_ib_ack_tx_owe(conn, view->channel, now || is_many(conn, view->channel, view->type));
 }
 
 /* `channels` were acknowledged. If nothing else is due the connection leaves the engine's list. */
@@ -561,24 +561,23 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     ack_tx_accepted(conn, view, now);
 }
 
-void btl_ib_accept_next(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+void btl_ib_accept_next(btl_ib_conn_t *conn, uint32_t channel, uint32_t size)
 {
     btl_ib_engine_t *engine = conn->engine;
-    btl_ib_rx_channel_t *rx = &conn->rx[view->channel];
+    btl_ib_rx_channel_t *rx = &conn->rx[channel];
 
-    assert(rx->window.above == 0 && view->seq == rx->window.next);
-    rx->ack.run = view->seq;
+    rx->ack.run = rx->window.next;
     btl_ib_rx_window_advance(&rx->window, 1);
     engine->count.received_segments++;
-    engine->count.received_bytes += view->size;
-    conn->count.received_bytes += view->size;
+    engine->count.received_bytes += size;
+    conn->count.received_bytes += size;
     rx->accept.received++;
     btl_ib_conn_active(conn);
-    if (is_per_peer(conn, view->channel)) {
-        btl_ib_credit_use(&rx->credit, &conn->rail->credit[view->channel],
-                          &conn->rail->queues.q[view->channel], 1, false);
+    if (is_per_peer(conn, channel)) {
+        btl_ib_credit_use(&rx->credit, &conn->rail->credit[channel],
+                          &conn->rail->queues.q[channel], 1, false);
     }
-    ack_tx_accepted(conn, view, false);
+    btl_ib_ack_tx_owe(conn, channel, is_many(conn, channel, BTL_IB_TYPE_DATA));
 }
 
 void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -766,11 +765,18 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
     return acked;
 }
 
-void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* Is the window what holds the sender back? */
+static inline bool is_limited(const btl_ib_conn_t *conn)
 {
     /* room for less than a burst may not have been used: btl_ib_transmit.c */
     const uint32_t unused = btl_ib_min_u32(conn->cc.gso_segments - 1, conn->sentmap.in_flight / 3);
-    bool limited = conn->sentmap.in_flight + unused >= conn->cc.window;
+
+    return conn->sentmap.in_flight + unused >= conn->cc.window;
+}
+
+void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const bool limited = is_limited(conn);
     bool credit = false;
     uint32_t acked = 0;
 
@@ -804,15 +810,66 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+bool btl_ib_ack_rx_predict(const btl_ib_conn_t *conn, uint32_t channel, uint32_t ack,
+                           uint32_t credits, btl_ib_ack_predicted_t *predicted)
+{
+    if (channel >= conn->peer_queues->count) {
+        return false;
+    }
+    const btl_ib_tx_channel_t *tx = &conn->tx[channel];
+    const btl_ib_tx_window_t *window = &tx->sentmap.window;
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[channel];
+    const uint32_t limit = ack + credits;
+    predicted->channel = channel;
+    predicted->limit = limit;
+    predicted->credit =
+        queue->type == BTL_IB_QUEUE_PER_PEER && btl_ib_seq_before(tx->limit, limit);
+    predicted->segment = NULL;
+    if (predicted->credit && btl_ib_seq_before(window->next + queue->num, limit)) {
+        return false;
+    }
+    if (ack == window->first) {
+        return true;
+    }
+    if (ack != window->first + 1 || window->first == window->next) {
+        return false;
+    }
+    predicted->segment = window->ring[window->first & (window->size - 1)];
+    return btl_ib_sentmap_is_message(predicted->segment) && conn->sentmap.deferred_count == 0
+           && conn->pmtud.rows[0].losses == 0 && conn->pmtud.rows[1].losses == 0;
+}
+
+void btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_ack_predicted_t *ack)
+{
+    btl_ib_segment_t *segment = ack->segment;
+    const bool limited = is_limited(conn);
+
+    if (segment != NULL) {
+        btl_ib_recovery_arrived(conn, segment, false, 0);
+        btl_ib_sentmap_acked_one(conn, segment);
+        btl_ib_recovery_told(&conn->recovery, true);
+    }
+    if (ack->credit) {
+        conn->tx[ack->channel].limit = ack->limit;
+        btl_ib_recovery_unblocked(&conn->recovery);
+    }
+    btl_ib_recovery_begin_row(&conn->recovery);
+    btl_ib_pending_wake(conn);
+    if (segment != NULL) {
+        btl_ib_recovery_acked(conn, 1, limited);
+        btl_ib_recovery_detect(conn);
+    }
+}
+
+void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, uint32_t stamp)
 {
     const btl_ib_engine_t *engine = conn->engine;
     btl_ib_ack_tx_t *ack = &conn->ack;
 
-    if (!ack->echo_valid || btl_ib_seq_before(ack->echo, view->stamp)
+    if (!ack->echo_valid || btl_ib_seq_before(ack->echo, stamp)
         || engine->clock.now - ack->echo_at > BTL_IB_STAMP_AGE) {
         ack->echo_valid = engine->turn.away != BTL_IB_AWAY_UNKNOWN;
-        ack->echo = view->stamp;
+        ack->echo = stamp;
         ack->echo_at = engine->clock.now;
         ack->echo_away = engine->turn.away;
     }

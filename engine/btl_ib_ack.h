@@ -69,9 +69,9 @@ bool btl_ib_accept_room(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 /* Accept a sequence for which there is room, and those of the burst that it begins. */
 void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* The same of one DATA segment that is the next of its channel, where nothing is ahead of a gap, no
- * segment came in parts, and which is no retransmission. It needs no room. */
-void btl_ib_accept_next(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+/* The same of one DATA segment with `size` bytes that is the next of its channel, where nothing is
+ * ahead of a gap, no segment came in parts, and which is no retransmission. It needs no room. */
+void btl_ib_accept_next(btl_ib_conn_t *conn, uint32_t channel, uint32_t size);
 
 /* Accept a SKIP: the idle peer gives up the sequences that end with this one. It is no traffic, and
  * uses no buffer. */
@@ -93,7 +93,7 @@ void btl_ib_ack_tx_begin(btl_ib_conn_t *conn);
 void btl_ib_ack_tx_end(btl_ib_conn_t *conn);
 
 /* Keep the stamp of this datagram for echoing, if it is the peer's newest. */
-void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, uint32_t stamp);
 
 /* A copy of a segment that was accepted before arrived. */
 void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view);
@@ -171,5 +171,21 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* Process them. They must have passed the check. */
 void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* What the header of a DATA segment acknowledges, if that is what is expected. */
+typedef struct btl_ib_ack_predicted {
+    btl_ib_segment_t *segment; /* the only one, the oldest of its channel; NULL: none */
+    uint32_t channel;
+    uint32_t limit;
+    bool credit; /* `limit` is new */
+} btl_ib_ack_predicted_t;
+
+/* Does a header say nothing new, give credit, or acknowledge the oldest segment of a channel alone,
+ * a message that was sent once, with nothing refused or suspect? Then *predicted is filled in. */
+bool btl_ib_ack_rx_predict(const btl_ib_conn_t *conn, uint32_t channel, uint32_t ack,
+                           uint32_t credits, btl_ib_ack_predicted_t *predicted);
+
+/* The same as btl_ib_ack_rx_process() of such a header. */
+void btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_ack_predicted_t *ack);
 
 #endif

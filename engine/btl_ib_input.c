@@ -434,23 +434,6 @@ static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view)
     }
 }
 
-/* Is it the message that is expected next, in a segment of its own that is nothing special? */
-static inline bool is_predicted(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    return view->type == BTL_IB_TYPE_DATA && view->more.count == 0 && is_plain(conn, view)
-           && !conn->draining && !conn->engine->turn.async;
-}
-
-/* Header prediction (Van Jacobson's, for TCP): what recv_sequenced() would do, without what it
- * would ask. */
-static void recv_predicted(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    if (check_receiver(conn, view, view->tag)) {
-        btl_ib_accept_next(conn, view);
-        deliver(conn, view->tag, view->payload, view->size);
-    }
-}
-
 bool btl_ib_input_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
 {
     return check_form(&engine->count,
@@ -475,8 +458,8 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
     if (conn->validation.route_refused != 0 || conn->validation.refused_at != 0) {
         btl_ib_validation_echoed(conn, view);
     }
-    btl_ib_ack_tx_heard(conn, view);
-    btl_ib_recovery_heard(conn, view);
+    btl_ib_ack_tx_heard(conn, view->stamp);
+    btl_ib_recovery_heard(conn, view->flags, view->echo, view->hold, view->away);
     if (new_acks) {
         btl_ib_ack_rx_process(conn, view);
         if (view->flags & BTL_IB_FLAG_READY) {
@@ -501,12 +484,88 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
     case BTL_IB_TYPE_CLOSE:
         return true;
     default:
-        if (is_predicted(conn, view)) {
-            recv_predicted(conn, view);
-        } else {
-            recv_sequenced(conn, view);
-        }
+        recv_sequenced(conn, view);
         break;
     }
     return false;
+}
+
+/* ---- header prediction ---- */
+
+/*
+ * Van Jacobson's, for this protocol: the message that is expected next, in a segment of its own,
+ * whose header acknowledges at most one segment, takes a straight way. All that is asked is asked
+ * first, and changes nothing; what does not fit takes the general way.
+ */
+
+/* A header where it was received: at any address. */
+typedef btl_ib_wire_header_t header_at_t __attribute__((aligned(1)));
+
+/* Has nothing come of a connection that the general way would have to look at, and does the
+ * datagram come from where its own go to? */
+static inline bool is_settled(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                              btl_ib_addr_t from)
+{
+    const btl_ib_validation_t *validation = &conn->validation;
+
+    return btl_ib_conn_alive(conn) && conn->identity.bound && conn->identity.peer_knows
+           && rail == conn->rail && btl_ib_route_is_own(conn)
+           && (from == conn->route.to
+               || (from == BTL_IB_ADDR_UNKNOWN && !rail->transport->attr.knows_source))
+           && validation->valid && validation->route_refused == 0 && validation->refused_at == 0
+           && !conn->draining && !conn->rnr.any && btl_ib_list_empty(&conn->input.parts);
+}
+
+/* Is it the next sequence of a channel without gaps, within credits and buffers? */
+static inline bool is_next(const btl_ib_conn_t *conn, uint32_t channel, uint32_t seq,
+                           uint32_t datagram)
+{
+    const btl_ib_queue_table_t *queues = &conn->rail->queues;
+    const btl_ib_rx_channel_t *rx = &conn->rx[channel];
+
+    return channel < queues->count && datagram <= queues->q[channel].size && seq == rx->window.next
+           && rx->window.above == 0
+           && (queues->q[channel].type != BTL_IB_QUEUE_PER_PEER
+               || btl_ib_seq_before(seq, rx->credit.limit));
+}
+
+bool btl_ib_input_predicted(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    const header_at_t *header = (const void *) event->data;
+    btl_ib_ack_predicted_t ack;
+
+    if (event->size < sizeof(*header)
+        || header->version_type != (BTL_IB_WIRE_VERSION << 4 | BTL_IB_TYPE_DATA)
+        || header->flags != (BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO)
+        || BTL_IB_LE16(header->length) != event->size - sizeof(*header)
+        || header->tag > BTL_IB_TAG_MAX) {
+        return false;
+    }
+    btl_ib_conn_t *conn =
+        btl_ib_table_by_id(&engine->table, BTL_IB_LE32(header->connection));
+    const uint32_t channel = header->channels & 0xf;
+    if (conn == NULL || BTL_IB_LE64(header->token) != conn->identity.rx_token
+        || !is_settled(conn, rail, event->from)
+        || !is_next(conn, channel, BTL_IB_LE32(header->seq), event->size)
+        || !btl_ib_ack_rx_predict(conn, header->channels >> 4, BTL_IB_LE32(header->ack),
+                                  BTL_IB_LE16(header->credits), &ack)
+        || !engine->ops->deliverable(engine->ops_context, conn, header->tag)) {
+        return false;
+    }
+    const uint32_t size = event->size - (uint32_t) sizeof(*header);
+    engine->count.received_datagrams++;
+    rail->count.received_datagrams++;
+    btl_ib_ack_tx_heard(conn, BTL_IB_LE32(header->stamp));
+    btl_ib_recovery_heard(conn, header->flags, BTL_IB_LE32(header->echo), BTL_IB_LE16(header->hold),
+                          BTL_IB_LE16(header->away));
+    if (ack.segment != NULL || ack.credit) {
+        btl_ib_ack_rx_predicted(conn, &ack);
+    }
+    btl_ib_accept_next(conn, channel, size);
+    engine->count.received_messages++;
+    btl_ib_ack_tx_delivered(&conn->ack, engine->clock.now);
+    engine->ops->deliver(engine->ops_context, conn, header->tag, event->data + sizeof(*header),
+                         size);
+    return true;
 }

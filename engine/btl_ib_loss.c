@@ -48,55 +48,57 @@ enum {
     DOUBLINGS_MAX = 20,     /* of a timeout elsewhere: more exceed rto_max anyway */
 };
 
-static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+static inline void take_sample(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo, uint32_t hold,
+                               uint32_t away)
 {
     conn->recovery.sample = 0;
-    if (!(view->flags & BTL_IB_FLAG_ECHO) || view->hold == BTL_IB_HOLD_UNKNOWN
+    if (!(flags & BTL_IB_FLAG_ECHO) || hold == BTL_IB_HOLD_UNKNOWN
         || (conn->recovery.rtt.srtt8 != 0
-            && !btl_ib_seq_before(conn->recovery.sample_echo, view->echo)
+            && !btl_ib_seq_before(conn->recovery.sample_echo, echo)
             && conn->engine->clock.now - conn->recovery.sample_at <= BTL_IB_STAMP_AGE)) {
         return;
     }
-    uint32_t elapsed = (uint32_t) conn->engine->clock.now - view->echo;
-    if (elapsed < view->hold || elapsed > INT32_MAX) {
+    uint32_t elapsed = (uint32_t) conn->engine->clock.now - echo;
+    if (elapsed < hold || elapsed > INT32_MAX) {
         return;
     }
     /* One answer that is very late says that the peer's process was away, not that the network is
      * slow. If all answers are late the bound grows along. */
     uint32_t bound = btl_ib_rtt_timeout(&conn->recovery.rtt, conn->engine->config.rto_initial);
     bound = conn->recovery.rtt.srtt8 == 0 ? bound : 2 * bound;
-    uint32_t sample = elapsed - view->hold;
-    conn->recovery.sample_echo = view->echo;
+    uint32_t sample = elapsed - hold;
+    conn->recovery.sample_echo = echo;
     conn->recovery.sample_at = conn->engine->clock.now;
     btl_ib_rtt_sample(&conn->recovery.rtt, sample, bound);
     conn->recovery.sample = sample == 0 ? 1 : sample;
     /* How long a datagram waited at a host before it was polled is not known, but it was at most
      * the time since the poll before. */
-    uint64_t hosts = (uint64_t) conn->engine->turn.away + view->away;
+    uint64_t hosts = (uint64_t) conn->engine->turn.away + away;
     conn->recovery.sample_hosts = btl_ib_clip_u32(hosts, sample);
     /* What waited for a host that was away is no standing queue, which a smaller window would make
      * shorter. */
     const uint64_t pauses =
-        (uint64_t) btl_ib_pause_of(conn->engine->turn.away) + btl_ib_pause_of(view->away);
+        (uint64_t) btl_ib_pause_of(conn->engine->turn.away) + btl_ib_pause_of(away);
     conn->recovery.sample_pauses = btl_ib_clip_u32(pauses, sample);
-    btl_ib_pauses_note(&conn->recovery.pauses, view->away, conn->engine->clock.now);
+    btl_ib_pauses_note(&conn->recovery.pauses, away, conn->engine->clock.now);
 }
 
-void btl_ib_recovery_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+void btl_ib_recovery_heard(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo, uint32_t hold,
+                           uint32_t away)
 {
     btl_ib_recovery_t *recovery = &conn->recovery;
 
     recovery->heard_at = conn->engine->clock.awake;
     recovery->refused_since = 0;
     recovery->doubtful = false;
-    if (view->flags & BTL_IB_FLAG_NO_TAG) {
+    if (flags & BTL_IB_FLAG_NO_TAG) {
         recovery->no_tag_at = conn->engine->clock.awake;
     }
-    if ((view->flags & BTL_IB_FLAG_ECHO)
-        && !btl_ib_seq_before(view->echo, (uint32_t) recovery->asked_at)) {
+    if ((flags & BTL_IB_FLAG_ECHO)
+        && !btl_ib_seq_before(echo, (uint32_t) recovery->asked_at)) {
         recovery->unheard = 0;
     }
-    take_sample(conn, view);
+    take_sample(conn, flags, echo, hold, away);
 }
 
 /* Reordering, or a late acknowledgement, looked like a loss: allow more time for it. But grow that

@@ -215,8 +215,9 @@ void btl_ib_recovery_answered(btl_ib_conn_t *conn);
 void btl_ib_recovery_init(btl_ib_conn_t *conn);
 
 /* A datagram of the connection arrived, so the peer is there. If it echoes a stamp of ours that is
- * an answer, and a round-trip sample. */
-void btl_ib_recovery_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+ * an answer, and a round-trip sample. `flags` and the others are of its header. */
+void btl_ib_recovery_heard(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo, uint32_t hold,
+                           uint32_t away);
 
 /* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */
 void btl_ib_recovery_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,

@@ -114,6 +114,10 @@ static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *even
         taken = 1;
         switch (events[i].type) {
         case BTL_IB_EVENT_RECV:
+            if (engine->predicts && !engine->turn.async
+                && btl_ib_input_predicted(rail, &events[i])) {
+                break;
+            }
             taken = btl_ib_recv(rail, &events[i], count - i);
             if (engine->inspected) {
                 inspect(rail, &events[i], taken);

@@ -562,6 +562,15 @@ void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
 }
 
+void btl_ib_sentmap_acked_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_tx_window_clear(&conn->tx[segment->channel].sentmap.window, segment->seq);
+    keep(conn, BTL_IB_TYPE_DATA, -1, segment->size);
+    in_flight(conn, BTL_IB_TYPE_DATA, segment->channel, -1);
+    btl_ib_list_remove(&segment->link);
+    btl_ib_pool_put(segment);
+}
+
 uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *first,
                             uint32_t most, btl_ib_segment_t **last)
 {

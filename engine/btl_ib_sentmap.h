@@ -90,6 +90,16 @@ uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn);
 /* A segment was acknowledged: remove it from all counts and free it. */
 void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
+/* Is it the copy of a message, sent once, so that nobody waits for its acknowledgement? */
+static inline bool btl_ib_sentmap_is_message(const btl_ib_segment_t *segment)
+{
+    return segment->type == BTL_IB_TYPE_DATA && segment->out == NULL && segment->copies == 1
+           && !segment->lost && segment->rnr_copy == 0 && !segment->busy;
+}
+
+/* Such a one, the oldest of its channel, was acknowledged. */
+void btl_ib_sentmap_acked_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+
 /* How many segments from `first` on, at most `most`, continue it and are in flight since they were
  * first sent: one acknowledgement serves all. `*last` is the last of them, perhaps `first`. */
 uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *first,

@@ -41,6 +41,7 @@ typedef struct options {
     uint64_t until; /* real seconds, 0: as many seeds as asked for */
     uint32_t jobs;
     bool named;
+    bool both;   /* run each item with and without header prediction: the same must happen */
     bool hashes; /* print what happened as a hash for each item, and the summary to stderr */
     bool sum;    /* as one hash for all of them */
 } options_t;
@@ -68,19 +69,27 @@ static void limit_time(int seconds)
     }
 }
 
-/* What is shown of a scenario that runs by itself. */
+/* How a scenario runs, and what is shown of one that runs by itself. */
 typedef struct shown {
+    bool general;      /* without header prediction */
     bool events;       /* as text */
     const char *trace; /* files of what the engines trace begin with this; NULL: none */
 } shown_t;
 
-/* One scenario, from a fresh start. Returns the hash of all that happened. */
-static uint64_t run_one(uint64_t seed, const named_scenario_t *named, const shown_t *shown,
-                        totals_t *totals)
+/* What happened in a scenario. */
+typedef struct happened {
+    uint64_t hash;     /* of all that was sent, received, lost, delivered or timed */
+    uint64_t counters; /* of all engines, as a hash */
+} happened_t;
+
+/* One scenario, from a fresh start. */
+static happened_t run_one(uint64_t seed, const named_scenario_t *named, const shown_t *shown,
+                          totals_t *totals)
 {
     sim_t *sim = malloc(sizeof(*sim));
 
     sim_init(sim, seed, named == NULL ? "random" : named->name);
+    sim->general = shown->general;
     sim->verbose = shown->events;
     sim->trace_files = shown->trace;
     sim->terse = totals != NULL && __atomic_load_n(&totals->failed, __ATOMIC_RELAXED) >= DUMPS_MAX;
@@ -88,7 +97,7 @@ static uint64_t run_one(uint64_t seed, const named_scenario_t *named, const show
     limit_time(SEED_SECONDS);
     (named == NULL ? scenario_random : named->run)(sim);
     limit_time(0);
-    uint64_t hash = sim->hash;
+    const happened_t happened = {.hash = sim->hash, .counters = sim->counted};
     if (totals != NULL) {
         for (int i = 0; i < F_COUNT; i++) {
             __atomic_fetch_add(&totals->applied[i], sim->applied[i], __ATOMIC_RELAXED);
@@ -97,7 +106,28 @@ static uint64_t run_one(uint64_t seed, const named_scenario_t *named, const show
     }
     sim_free(sim);
     free(sim);
-    return hash;
+    return happened;
+}
+
+/* One item of work. With `both` it runs twice; a difference ends the worker. */
+static happened_t run_item(uint64_t seed, const named_scenario_t *named, const options_t *options,
+                           totals_t *totals)
+{
+    const shown_t short_ways = {0};
+    const shown_t general = {.general = true};
+    const happened_t happened = run_one(seed, named, &short_ways, totals);
+
+    if (options->both) {
+        const happened_t other = run_one(seed, named, &general, NULL);
+        if (other.hash != happened.hash || other.counters != happened.counters) {
+            fprintf(stderr, "\nFAILED scenario %s seed %llu: %s without header prediction\n",
+                    named == NULL ? "random" : named->name, (unsigned long long) seed,
+                    other.hash != happened.hash ? "something else happens"
+                                                : "something else is counted");
+            exit(1);
+        }
+    }
+    return happened;
 }
 
 static uint64_t named_count(void)
@@ -117,7 +147,6 @@ static uint64_t items(const options_t *options)
 
 static void work(totals_t *totals, const options_t *options, uint32_t worker)
 {
-    const shown_t nothing = {0};
     uint64_t named = options->named ? named_count() : 0;
 
     signal(SIGABRT, on_signal);
@@ -131,11 +160,11 @@ static void work(totals_t *totals, const options_t *options, uint32_t worker)
             exit(0); /* not _exit(): sanitizers and coverage have a last word */
         }
         totals->current[worker] = item;
-        uint64_t hash = item < named
-                            ? run_one(1, &named_scenarios[item], &nothing, totals)
-                            : run_one(options->first + item - named, NULL, &nothing, totals);
+        const happened_t happened =
+            item < named ? run_item(1, &named_scenarios[item], options, totals)
+                         : run_item(options->first + item - named, NULL, options, totals);
         if (options->hashes) {
-            totals->hashes[item] = hash;
+            totals->hashes[item] = happened.hash;
         }
         __atomic_fetch_add(&totals->passed, 1, __ATOMIC_RELAXED);
     }
@@ -273,7 +302,7 @@ static bool replays(const options_t *options)
         pid_t pid = fork();
         if (pid == 0) {
             for (int i = 0; i < 2; i++) {
-                hash[i] = run_one(seed, NULL, &nothing, NULL);
+                hash[i] = run_one(seed, NULL, &nothing, NULL).hash;
             }
             _exit(write(fds[1], hash, sizeof(hash)) == (ssize_t) sizeof(hash) ? 0 : 1);
         }
@@ -332,9 +361,12 @@ static int usage(int status)
           "           run the named scenarios, then N random ones (100) from seed S (1),\n"
           "           or as many as M minutes allow\n"
           "btl_ib_sim [--seeds N] ... --hashes [--sum]  print the hash of each, or one of all\n"
+          "btl_ib_sim [--seeds N] ... --both     run each also without header prediction: deliveries,\n"
+          "                                      the wire's bytes, times and counters are the same\n"
           "btl_ib_sim --seed S [--trace] [--trace-file F]\n"
           "                                      run one seed, here, and print its hash\n"
           "btl_ib_sim --scenario NAME ...        run one named scenario, here\n"
+          "           --no-prediction: all messages go the engine's general way\n"
           "           --trace prints what happens; --trace-file writes F.0, F.1, ... of each\n"
           "           process, as btl_ib_trace does: for tools/trace\n"
           "btl_ib_sim --list                     list the named scenarios\n"
@@ -359,7 +391,7 @@ static int run_here(uint64_t seed, const char *name, const shown_t *shown)
     }
     signal(SIGABRT, on_signal);
     signal(SIGPROF, on_signal);
-    uint64_t hash = run_one(seed, named, shown, NULL);
+    uint64_t hash = run_one(seed, named, shown, NULL).hash;
     printf("seed %llu passed, hash %016llx\n", (unsigned long long) seed,
            (unsigned long long) hash);
     return 0;
@@ -384,6 +416,7 @@ int main(int argc, char **argv)
         {"quick", no_argument, NULL, 'q'},          {"out", required_argument, NULL, 'o'},
         {"hashes", no_argument, NULL, 'H'},         {"sum", no_argument, NULL, 'S'},
         {"help", no_argument, NULL, 'h'},           {"trace-file", required_argument, NULL, 'T'},
+        {"both", no_argument, NULL, 'b'},           {"no-prediction", no_argument, NULL, 'p'},
         {NULL, 0, NULL, 0}};
     options_t options = {.seeds = 100, .first = 1, .jobs = 1, .named = true};
     uint64_t seed = 1;
@@ -407,6 +440,12 @@ int main(int argc, char **argv)
             break;
         case 't':
             shown.events = true;
+            break;
+        case 'b':
+            options.both = true;
+            break;
+        case 'p':
+            shown.general = true;
             break;
         case 'T':
             shown.trace = optarg;

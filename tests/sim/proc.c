@@ -509,6 +509,7 @@ void proc_start(proc_t *proc, bool new_address)
     proc->config.log = (btl_ib_log_t){.print = engine_log, .context = proc};
     trace_open(proc);
     proc->config.trace = proc->trace != NULL;
+    proc->config.predict = !sim->general;
     proc->poll_at = SIM_NEVER;
     proc->clock_max = 0;
     proc->kicked = false;
@@ -524,11 +525,22 @@ void proc_start(proc_t *proc, bool new_address)
     proc_wake(proc, sim->now + 1000);
 }
 
+/* Take an engine's counters into the hash of all. */
+static void note_counters(sim_t *sim, const btl_ib_engine_t *engine)
+{
+    const btl_ib_counters_t *count = btl_ib_engine_counters(engine);
+
+    for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; info->name != NULL; info++) {
+        sim->counted = mix64(sim->counted ^ btl_ib_counter_value(info, count));
+    }
+}
+
 void proc_stop(proc_t *proc)
 {
     sim_t *sim = proc->sim;
 
     proc->up = false;
+    note_counters(sim, proc->engine);
     btl_ib_engine_destroy(proc->engine);
     proc->engine = NULL;
     app_forget_links(proc);

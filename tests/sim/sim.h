@@ -473,6 +473,8 @@ struct sim {
     rng_t rng;
     uint64_t now;
     uint64_t hash;
+    uint64_t counted; /* hash of the counters of all engines, at their ends */
+    bool general;     /* engines predict no headers: all messages go the general way */
     bool verbose;
     bool terse;              /* a failure is one line */
     const char *trace_files; /* of the processes begin with this; NULL: none */

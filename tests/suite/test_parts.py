@@ -68,14 +68,14 @@ def simulator(run, directory, *arguments):
 
 @pytest.mark.sim
 def test_sim(run, sim_programs, case):
-    simulator(run, sim_programs, "--seeds", case)
+    simulator(run, sim_programs, "--seeds", case, "--both")
 
 
 test_sim.table = lambda option: [
     pytest.param(
         option.seeds,
         id=f"sim/{option.seeds}-seeds",
-        marks=[pytest.mark.quick, pytest.mark.limit(60 + option.seeds // 10)],
+        marks=[pytest.mark.quick, pytest.mark.limit(60 + option.seeds // 5)],
     )
 ]
 

@@ -677,7 +677,7 @@ static int ofi_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
     if (ofi->rx_waiting != NULL) {
         post_waiting(ofi);
     }
-    for (int calls = 0; more && count < max && calls < max; calls++) {
+    for (int reads = 0; more && count < max && reads < max; reads++) {
         count += read_some(ofi, events + count, max - count, &more);
         more = more && ofi->rx_busy;
     }

@@ -11,7 +11,7 @@
 #include "btl_ib_locality.h"
 #include "btl_ib_memory_max.h"
 #include "net_interfaces.h"
-#include "rdma_present.h"
+#include "device_info.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "rdma_present.h"
+#include "device_info.h"
 
 #define CLASS "/sys/class/infiniband"
 

@@ -8,7 +8,6 @@
 #include "device_filter.h"
 #include "device_info.h"
 #include "net_interfaces.h"
-#include "rdma_present.h"
 #include "verbs_library.h"
 
 #include <arpa/inet.h>

@@ -5,13 +5,76 @@
 
 #include "btl_ib_topology.h"
 
+#include "btl_ib_library.h"
+
 #include <stddef.h>
+#include <string.h>
 
 #ifdef BTL_IB_HAVE_HWLOC
 
-#include <string.h>
+/* hwloc, loaded when it is needed. */
 
-#include "btl_ib_hwloc.h"
+#define BTL_IB_HWLOC_CALLS(X)                                                                      \
+    X(hwloc_bitmap_t, hwloc_bitmap_alloc, (void), ())                                              \
+    X(int, hwloc_bitmap_first, (hwloc_const_bitmap_t bitmap), (bitmap))                            \
+    X(void, hwloc_bitmap_free, (hwloc_bitmap_t bitmap), (bitmap))                                  \
+    X(int, hwloc_bitmap_intersects, (hwloc_const_bitmap_t bitmap1, hwloc_const_bitmap_t bitmap2),  \
+      (bitmap1, bitmap2))                                                                          \
+    X(int, hwloc_bitmap_isequal, (hwloc_const_bitmap_t bitmap1, hwloc_const_bitmap_t bitmap2),     \
+      (bitmap1, bitmap2))                                                                          \
+    X(int, hwloc_bitmap_isset, (hwloc_const_bitmap_t bitmap, unsigned id), (bitmap, id))           \
+    X(int, hwloc_bitmap_set, (hwloc_bitmap_t bitmap, unsigned id), (bitmap, id))                   \
+    X(int, hwloc_bitmap_weight, (hwloc_const_bitmap_t bitmap), (bitmap))                           \
+    X(void, hwloc_bitmap_zero, (hwloc_bitmap_t bitmap), (bitmap))                                  \
+    X(int, hwloc_distances_get_by_type,                                                            \
+      (hwloc_topology_t topology, hwloc_obj_type_t type, unsigned *nr,                             \
+       struct hwloc_distances_s **distances, unsigned long kind, unsigned long flags),             \
+      (topology, type, nr, distances, kind, flags))                                                \
+    X(void, hwloc_distances_release,                                                               \
+      (hwloc_topology_t topology, struct hwloc_distances_s * distances), (topology, distances))    \
+    X(int, hwloc_get_cpubind, (hwloc_topology_t topology, hwloc_cpuset_t set, int flags),          \
+      (topology, set, flags))                                                                      \
+    X(hwloc_obj_t, hwloc_get_obj_by_depth, (hwloc_topology_t topology, int depth, unsigned idx),   \
+      (topology, depth, idx))                                                                      \
+    X(int, hwloc_get_type_depth, (hwloc_topology_t topology, hwloc_obj_type_t type),               \
+      (topology, type))                                                                            \
+    X(int, hwloc_topology_abi_check, (hwloc_topology_t topology), (topology))                      \
+    X(void, hwloc_topology_destroy, (hwloc_topology_t topology), (topology))                       \
+    X(hwloc_const_cpuset_t, hwloc_topology_get_complete_cpuset, (hwloc_topology_t topology),       \
+      (topology))                                                                                  \
+    X(hwloc_const_cpuset_t, hwloc_topology_get_topology_cpuset, (hwloc_topology_t topology),       \
+      (topology))                                                                                  \
+    X(int, hwloc_topology_init, (hwloc_topology_t * topologyp), (topologyp))                       \
+    X(int, hwloc_topology_load, (hwloc_topology_t topology), (topology))                           \
+    X(int, hwloc_topology_set_flags, (hwloc_topology_t topology, unsigned long flags),             \
+      (topology, flags))                                                                           \
+    X(int, hwloc_topology_set_io_types_filter,                                                     \
+      (hwloc_topology_t topology, enum hwloc_type_filter_e filter), (topology, filter))
+
+BTL_IB_HWLOC_CALLS(BTL_IB_LIBRARY_RENAME)
+
+#include <hwloc.h>
+
+static struct {
+    BTL_IB_HWLOC_CALLS(BTL_IB_LIBRARY_POINTER)
+} calls;
+
+static const char *const names[] = {BTL_IB_HWLOC_CALLS(BTL_IB_LIBRARY_NAME)};
+
+static btl_ib_library_t library = {
+    .file = BTL_IB_HWLOC_FILE,
+    .names = names,
+    .count = sizeof(names) / sizeof(names[0]),
+    .calls = &calls,
+};
+
+BTL_IB_HWLOC_CALLS(BTL_IB_LIBRARY_CALL)
+
+/* See btl_ib_library_load(). */
+static bool load_library(char *why, size_t len)
+{
+    return btl_ib_library_load(&library, why, len);
+}
 
 /* ---- the tree ---- */
 
@@ -62,7 +125,7 @@ const char *btl_ib_topology_open(btl_ib_topology_t *topology, void *shared)
     hwloc_bitmap_t bound;
 
     *topology = (btl_ib_topology_t){.tree = NULL};
-    if (!btl_ib_hwloc_load(NULL, 0)) {
+    if (!load_library(NULL, 0)) {
         return "hwloc cannot be loaded";
     }
     topology->tree = shared;

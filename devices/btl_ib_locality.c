@@ -5,6 +5,11 @@
 
 #include "btl_ib_locality.h"
 
+#include "btl_ib_library.h"
+
+#include <stddef.h>
+#include <string.h>
+
 /* What the steps share. */
 typedef struct choosing {
     const btl_ib_candidate_t *candidates;
@@ -172,3 +177,267 @@ uint32_t btl_ib_locality_choose(const btl_ib_candidate_t *candidates, uint32_t c
     }
     return used;
 }
+
+/* ---- where devices are ---- */
+
+#ifdef BTL_IB_HAVE_HWLOC
+
+/* hwloc, loaded when it is needed. */
+
+#define BTL_IB_HWLOC_CALLS(X)                                                                      \
+    X(hwloc_bitmap_t, hwloc_bitmap_alloc, (void), ())                                              \
+    X(int, hwloc_bitmap_first, (hwloc_const_bitmap_t bitmap), (bitmap))                            \
+    X(void, hwloc_bitmap_free, (hwloc_bitmap_t bitmap), (bitmap))                                  \
+    X(int, hwloc_bitmap_intersects, (hwloc_const_bitmap_t bitmap1, hwloc_const_bitmap_t bitmap2),  \
+      (bitmap1, bitmap2))                                                                          \
+    X(int, hwloc_bitmap_isequal, (hwloc_const_bitmap_t bitmap1, hwloc_const_bitmap_t bitmap2),     \
+      (bitmap1, bitmap2))                                                                          \
+    X(int, hwloc_bitmap_isset, (hwloc_const_bitmap_t bitmap, unsigned id), (bitmap, id))           \
+    X(int, hwloc_bitmap_set, (hwloc_bitmap_t bitmap, unsigned id), (bitmap, id))                   \
+    X(int, hwloc_bitmap_weight, (hwloc_const_bitmap_t bitmap), (bitmap))                           \
+    X(void, hwloc_bitmap_zero, (hwloc_bitmap_t bitmap), (bitmap))                                  \
+    X(int, hwloc_distances_get_by_type,                                                            \
+      (hwloc_topology_t topology, hwloc_obj_type_t type, unsigned *nr,                             \
+       struct hwloc_distances_s **distances, unsigned long kind, unsigned long flags),             \
+      (topology, type, nr, distances, kind, flags))                                                \
+    X(void, hwloc_distances_release,                                                               \
+      (hwloc_topology_t topology, struct hwloc_distances_s * distances), (topology, distances))    \
+    X(int, hwloc_get_cpubind, (hwloc_topology_t topology, hwloc_cpuset_t set, int flags),          \
+      (topology, set, flags))                                                                      \
+    X(hwloc_obj_t, hwloc_get_obj_by_depth, (hwloc_topology_t topology, int depth, unsigned idx),   \
+      (topology, depth, idx))                                                                      \
+    X(int, hwloc_get_type_depth, (hwloc_topology_t topology, hwloc_obj_type_t type),               \
+      (topology, type))                                                                            \
+    X(int, hwloc_topology_abi_check, (hwloc_topology_t topology), (topology))                      \
+    X(void, hwloc_topology_destroy, (hwloc_topology_t topology), (topology))                       \
+    X(hwloc_const_cpuset_t, hwloc_topology_get_complete_cpuset, (hwloc_topology_t topology),       \
+      (topology))                                                                                  \
+    X(hwloc_const_cpuset_t, hwloc_topology_get_topology_cpuset, (hwloc_topology_t topology),       \
+      (topology))                                                                                  \
+    X(int, hwloc_topology_init, (hwloc_topology_t * topologyp), (topologyp))                       \
+    X(int, hwloc_topology_load, (hwloc_topology_t topology), (topology))                           \
+    X(int, hwloc_topology_set_flags, (hwloc_topology_t topology, unsigned long flags),             \
+      (topology, flags))                                                                           \
+    X(int, hwloc_topology_set_io_types_filter,                                                     \
+      (hwloc_topology_t topology, enum hwloc_type_filter_e filter), (topology, filter))
+
+BTL_IB_HWLOC_CALLS(BTL_IB_LIBRARY_RENAME)
+
+#include <hwloc.h>
+
+static struct {
+    BTL_IB_HWLOC_CALLS(BTL_IB_LIBRARY_POINTER)
+} calls;
+
+static const char *const names[] = {BTL_IB_HWLOC_CALLS(BTL_IB_LIBRARY_NAME)};
+
+static btl_ib_library_t library = {
+    .file = BTL_IB_HWLOC_FILE,
+    .names = names,
+    .count = sizeof(names) / sizeof(names[0]),
+    .calls = &calls,
+};
+
+BTL_IB_HWLOC_CALLS(BTL_IB_LIBRARY_CALL)
+
+/* See btl_ib_library_load(). */
+static bool load_library(char *why, size_t len)
+{
+    return btl_ib_library_load(&library, why, len);
+}
+
+/* ---- the tree ---- */
+
+static bool is_network(const struct hwloc_obj *object)
+{
+    return object->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK
+           || object->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
+}
+
+static bool has_devices(hwloc_topology_t tree)
+{
+    hwloc_obj_t object = NULL;
+
+    do {
+        object = hwloc_get_next_osdev(tree, object);
+    } while (object != NULL && !is_network(object));
+    return object != NULL;
+}
+
+/* Another version of hwloc may have made it. Where processors are left out, devices that are near
+ * to those seem to be near to all. */
+static bool is_complete(hwloc_topology_t tree)
+{
+    return hwloc_topology_abi_check(tree) == 0
+           && hwloc_bitmap_isequal(hwloc_topology_get_topology_cpuset(tree),
+                                   hwloc_topology_get_complete_cpuset(tree))
+           && has_devices(tree);
+}
+
+static hwloc_topology_t load(void)
+{
+    hwloc_topology_t tree;
+
+    if (hwloc_topology_init(&tree) != 0) {
+        return NULL;
+    }
+    if (hwloc_topology_set_flags(tree, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0
+        || hwloc_topology_set_io_types_filter(tree, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0
+        || hwloc_topology_load(tree) != 0) {
+        hwloc_topology_destroy(tree);
+        return NULL;
+    }
+    return tree;
+}
+
+const char *btl_ib_topology_open(btl_ib_topology_t *topology, void *shared)
+{
+    hwloc_bitmap_t bound;
+
+    *topology = (btl_ib_topology_t){.tree = NULL};
+    if (!load_library(NULL, 0)) {
+        return "hwloc cannot be loaded";
+    }
+    topology->tree = shared;
+    if (shared == NULL || !is_complete(shared)) {
+        topology->tree = load();
+        topology->own = true;
+    }
+    if (topology->tree == NULL) {
+        return "hwloc cannot read the topology of this host";
+    }
+    bound = hwloc_bitmap_alloc();
+    if (bound == NULL || hwloc_get_cpubind(topology->tree, bound, HWLOC_CPUBIND_PROCESS) != 0) {
+        hwloc_bitmap_free(bound);
+        bound = NULL;
+    }
+    topology->bound = bound;
+    return NULL;
+}
+
+void btl_ib_topology_close(btl_ib_topology_t *topology)
+{
+    if (topology->bound != NULL) {
+        hwloc_bitmap_free(topology->bound);
+    }
+    if (topology->own && topology->tree != NULL) {
+        hwloc_topology_destroy(topology->tree);
+    }
+    *topology = (btl_ib_topology_t){.tree = NULL};
+}
+
+/* ---- devices ---- */
+
+static bool name_fits(const char *name, const char *object)
+{
+    const size_t len = strlen(object);
+
+    return strncmp(name, object, len) == 0 && memchr(":-", name[len], sizeof(":-")) != NULL;
+}
+
+/* The object of a device. Of those whose names fit ("rdma0" and "rdma0-1") the longest. */
+static hwloc_obj_t find(hwloc_topology_t tree, const char *name)
+{
+    hwloc_obj_t found = NULL;
+    hwloc_obj_t object = NULL;
+
+    while ((object = hwloc_get_next_osdev(tree, object)) != NULL) {
+        if (is_network(object) && object->name != NULL && name_fits(name, object->name)
+            && (found == NULL || strlen(object->name) > strlen(found->name))) {
+            found = object;
+        }
+    }
+    return found;
+}
+
+/* Between the nodes of two sets, the shortest way. */
+static uint32_t between(hwloc_topology_t tree, hwloc_const_nodeset_t from, hwloc_const_nodeset_t to)
+{
+    struct hwloc_distances_s *matrix = NULL;
+    unsigned count = 1;
+    uint32_t shortest = UINT32_MAX;
+
+    if (hwloc_distances_get_by_type(tree, HWLOC_OBJ_NUMANODE, &count, &matrix,
+                                    HWLOC_DISTANCES_KIND_MEANS_LATENCY, 0)
+            != 0
+        || count == 0) {
+        return BTL_IB_DISTANCE_REMOTE;
+    }
+    for (unsigned i = 0; i < matrix->nbobjs; ++i) {
+        for (unsigned j = 0; j < matrix->nbobjs; ++j) {
+            const uint64_t value = matrix->values[(size_t) i * matrix->nbobjs + j];
+
+            if (hwloc_bitmap_isset(from, matrix->objs[i]->os_index)
+                && hwloc_bitmap_isset(to, matrix->objs[j]->os_index) && value < shortest) {
+                shortest = (uint32_t) value;
+            }
+        }
+    }
+    hwloc_distances_release(tree, matrix);
+    return shortest == UINT32_MAX ? BTL_IB_DISTANCE_REMOTE : shortest;
+}
+
+/* How far from those of the processors `bound` are an object's nodes? */
+static uint32_t distance_of(hwloc_topology_t tree, hwloc_const_bitmap_t bound, hwloc_obj_t object)
+{
+    hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
+    uint32_t result = 0;
+
+    if (nodes != NULL && hwloc_cpuset_to_nodeset(tree, bound, nodes) == 0
+        && !hwloc_bitmap_intersects(nodes, object->nodeset)) {
+        result = between(tree, nodes, object->nodeset);
+    }
+    hwloc_bitmap_free(nodes);
+    return result;
+}
+
+btl_ib_device_place_t btl_ib_topology_find(const btl_ib_topology_t *topology, const char *name,
+                                           const char *interface)
+{
+    btl_ib_device_place_t place = {.node = -1};
+    hwloc_obj_t object;
+
+    if (topology->tree == NULL) {
+        return place;
+    }
+    object = find(topology->tree, name);
+    if (object == NULL && interface[0] != '\0') {
+        object = find(topology->tree, interface);
+    }
+    if (object == NULL) {
+        return place;
+    }
+    object = hwloc_get_non_io_ancestor_obj(topology->tree, object);
+    if (hwloc_bitmap_weight(object->nodeset) == 1) {
+        place.node = hwloc_bitmap_first(object->nodeset);
+    }
+    if (topology->bound != NULL) {
+        place.distance = distance_of(topology->tree, topology->bound, object);
+    }
+    return place;
+}
+
+#else
+
+const char *btl_ib_topology_open(btl_ib_topology_t *topology, void *shared)
+{
+    (void) shared;
+    *topology = (btl_ib_topology_t){.tree = NULL};
+    return "ib was built without hwloc";
+}
+
+void btl_ib_topology_close(btl_ib_topology_t *topology)
+{
+    (void) topology;
+}
+
+btl_ib_device_place_t btl_ib_topology_find(const btl_ib_topology_t *topology, const char *name,
+                                           const char *interface)
+{
+    (void) topology;
+    (void) name;
+    (void) interface;
+    return (btl_ib_device_place_t){.node = -1};
+}
+
+#endif

@@ -4,8 +4,8 @@
  */
 
 /*
- * Which of several devices a process uses, by how far from its processors they are
- * (btl_ib_locality, btl_ib_max_btls). No OPAL and no system in here, so that it can be tested by
+ * Which of several devices a process uses: where they are, how far from its processors
+ * (btl_ib_locality), and how many (btl_ib_max_btls). No OPAL in here, so that it can be tested by
  * itself.
  *
  * Processes that are to talk to each other must have a network in common, and each chooses before
@@ -53,5 +53,46 @@ typedef struct btl_ib_locality_choice {
 uint32_t btl_ib_locality_choose(const btl_ib_candidate_t *candidates, uint32_t count,
                                 const btl_ib_locality_rule_t *rule,
                                 btl_ib_locality_choice_t *choices);
+
+/* ---- where devices are ---- */
+
+/*
+ * Where devices are, and how far from the processors that this process is bound to, by hwloc. Where
+ * the component was built without it nothing is known.
+ */
+
+/* NUMA nodes of another processor, where the machine does not tell their distance: what firmware
+ * says as a rule, with 10 for a node's own memory (ACPI, SLIT). */
+#define BTL_IB_DISTANCE_REMOTE 20
+
+/* All zero: nothing is known. */
+typedef struct btl_ib_topology {
+    void *tree;  /* hwloc_topology_t */
+    void *bound; /* hwloc_bitmap_t: processors that this process may run on; NULL: any */
+    bool own;    /* the tree was loaded here */
+} btl_ib_topology_t;
+
+/* Where a device is. */
+typedef struct btl_ib_device_place {
+    int node;          /* the NUMA node, as the system numbers it; -1: unknown, or of several */
+    uint32_t distance; /* of its NUMA node from the nearest of the process; 0: it is near, or
+                        * nobody knows */
+} btl_ib_device_place_t;
+
+/*
+ * `shared`: a topology of somebody else's (hwloc_topology_t; NULL: none), which stays his. It is
+ * used if it has devices, and all processors: what is not allowed to this process is
+ * needed, too, to tell what is far. Else one is loaded, which takes some milliseconds. Returns why
+ * there is none (a literal), or NULL.
+ */
+const char *btl_ib_topology_open(btl_ib_topology_t *topology, void *shared);
+void btl_ib_topology_close(btl_ib_topology_t *topology);
+
+/*
+ * Where is the device `name`, or, if there is none of that name, the network interface `interface`
+ * ("": none)? A suffix behind ':' (a port) or '-' (of libfabric's domains) does not count.
+ */
+btl_ib_device_place_t btl_ib_topology_find(const btl_ib_topology_t *topology, const char *name,
+                                           const char *interface);
 
 #endif

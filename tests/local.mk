@@ -157,7 +157,7 @@ endif
 endif
 if BTL_IB_HAVE_HWLOC
 unit_tests += tests/unit/test_topology
-tests_unit_test_topology_SOURCES = tests/unit/test_topology.c devices/btl_ib_topology.c
+tests_unit_test_topology_SOURCES = tests/unit/test_topology.c devices/btl_ib_locality.c
 tests_unit_test_topology_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_HWLOC_CPPFLAGS) \
     -DBTL_IB_TOPOLOGIES='"$(abs_srcdir)/tests/unit/topology"'
 tests_unit_test_topology_LDADD = $(LDADD) $(BTL_IB_HWLOC_LIBS)

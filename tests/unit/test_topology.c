@@ -15,7 +15,7 @@
 #include <cmocka.h>
 #include <hwloc.h>
 
-#include "btl_ib_topology.h"
+#include "btl_ib_locality.h"
 
 /* Read a topology, as if this process were bound to some processors ("0-1"; NULL: to all, which is
  * what hwloc says of other machines; "": nobody knows). */

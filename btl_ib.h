@@ -45,7 +45,7 @@
 #include "btl_ib_progress_thread.h"
 #include "btl_ib_registration_cache.h"
 #include "btl_ib_registration_limit.h"
-#include "btl_ib_reopen.h"
+#include "btl_ib_open_devices.h"
 #include "btl_ib_stats.h"
 #include "btl_ib_trace_file.h"
 

@@ -3,10 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * The devices that were turned down while some were looked for, and why, as a help
- * text shows them. No OPAL in here, so that it can be tested by itself.
- */
+/* The devices that were turned down while some were looked for, and why, as a help text shows
+ * them. */
 
 #ifndef BTL_IB_REJECTED_DEVICES_H
 #define BTL_IB_REJECTED_DEVICES_H

@@ -137,7 +137,6 @@ unit_tests = \
     tests/unit/test_udp_path_mtu \
     tests/unit/test_udp_peers \
     tests/unit/test_udp_socket \
-    tests/unit/test_kept_lines \
     tests/unit/test_osc_lock \
     tests/unit/test_param_values \
     tests/unit/test_window \
@@ -148,7 +147,7 @@ unit_tests = \
     tests/unit/test_wanted_buffers \
     tests/unit/test_wire_choice
 if BTL_IB_HAVE_OPENMPI
-unit_tests += tests/unit/test_memory_handle
+unit_tests += tests/unit/test_kept_lines tests/unit/test_memory_handle
 if BTL_IB_HAVE_VERBS
 unit_tests += \
     tests/unit/test_memory_max \
@@ -262,8 +261,10 @@ tests_unit_test_registration_limit_SOURCES = tests/unit/test_registration_limit.
 tests_unit_test_registration_limit_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_rejected_devices_SOURCES = tests/unit/test_rejected_devices.c mca/btl_ib_rejected_devices.c
 tests_unit_test_rejected_devices_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-tests_unit_test_kept_lines_SOURCES = tests/unit/test_kept_lines.c mca/btl_ib_kept_lines.c
-tests_unit_test_kept_lines_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_kept_lines_SOURCES = tests/unit/test_kept_lines.c
+tests_unit_test_kept_lines_CPPFLAGS = $(opal_test_cppflags)
+tests_unit_test_kept_lines_CFLAGS = $(opal_test_cflags)
+tests_unit_test_kept_lines_LDADD = $(opal_test_ldadd)
 tests_unit_test_osc_lock_SOURCES = tests/unit/test_osc_lock.c mca/btl_ib_osc_lock.c
 tests_unit_test_osc_lock_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_param_values.c
@@ -293,10 +294,13 @@ tests_unit_test_memory_handle_SOURCES = tests/unit/test_memory_handle.c registra
 tests_unit_test_memory_handle_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_OPAL_CPPFLAGS)
 tests_unit_test_memory_handle_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
 tests_unit_test_memory_handle_LDADD = $(LDADD) $(BTL_IB_OPAL_LIBS) -lpthread
+opal_test_cppflags = $(component_cppflags) $(CMOCKA_CFLAGS) $(BTL_IB_OPAL_CPPFLAGS)
+opal_test_cflags = $(component_cflags) $(BTL_IB_OPAL_CFLAGS)
+opal_test_ldadd = $(component_libadd) $(CMOCKA_LIBS) $(BTL_IB_OPAL_LIBS) -lpthread
 tests_unit_test_memory_max_SOURCES = tests/unit/test_memory_max.c
-tests_unit_test_memory_max_CPPFLAGS = $(component_cppflags) $(CMOCKA_CFLAGS) $(BTL_IB_OPAL_CPPFLAGS)
-tests_unit_test_memory_max_CFLAGS = $(component_cflags) $(BTL_IB_OPAL_CFLAGS)
-tests_unit_test_memory_max_LDADD = $(component_libadd) $(CMOCKA_LIBS) $(BTL_IB_OPAL_LIBS) -lpthread
+tests_unit_test_memory_max_CPPFLAGS = $(opal_test_cppflags)
+tests_unit_test_memory_max_CFLAGS = $(opal_test_cflags)
+tests_unit_test_memory_max_LDADD = $(opal_test_ldadd)
 # Over Open MPI's own cache, and so with its headers and library.
 tests_unit_test_registration_cache_SOURCES = tests/unit/test_registration_cache.c \
     mca/btl_ib_param_values.c progress/btl_ib_biased_lock.c registration/btl_ib_registration_cache.c \

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_kept_lines.h"
+#include "btl_ib_help.h"
 
 static btl_ib_kept_lines_t lines;
 

@@ -12,7 +12,6 @@
 #include "btl_ib_help.h"
 #include "btl_ib_params.h"
 #include "btl_ib_receive_queues.h"
-#include "btl_ib_rejected_devices.h"
 #include "btl_ib_locality.h"
 #include "device_filter.h"
 #include "transport.h"

@@ -3,6 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
+/* What was received and is not delivered yet: bursts of segments, fragments that are reassembled,
+ * segments that come in parts, and the backlog of messages. */
+
 #ifndef BTL_IB_REASM_H
 #define BTL_IB_REASM_H
 
@@ -52,9 +55,6 @@ static inline uint64_t btl_ib_burst_bytes(const btl_ib_view_t *view)
 
 /* Copy the bytes of all to `to`. Returns how many. */
 uint64_t btl_ib_burst_place(const btl_ib_view_t *view, uint8_t *to);
-
-/* What was received and is not delivered yet: fragments that are reassembled, segments that come
- * in parts, and the backlog of messages. */
 
 /* ---- fragments and backlog ---- */
 

@@ -16,7 +16,6 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_help.h"
 #include "btl_ib_receive_queues.h"
-#include "btl_ib_rejected_devices.h"
 #include "device_info.h"
 #include "net_interfaces.h"
 

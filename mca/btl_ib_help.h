@@ -3,19 +3,63 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
+/* What users are told: help texts, devices that were turned down, lines of the log. */
+
 #ifndef BTL_IB_HELP_H
 #define BTL_IB_HELP_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stddef.h>
 
 #include "btl_ib_compat.h"
-#include "btl_ib_rejected_devices.h"
 #include "transport.h"
 
-/* ---- lines that wait until somebody may print them ---- */
+/* ---- devices that were turned down ---- */
 
-/* Lines of the log that must wait until somebody may print them. */
+/* The devices that were turned down while some were looked for, and why, as a help text shows
+ * them. */
+
+#define BTL_IB_REJECTED_MAX 32
+
+typedef struct btl_ib_rejected_device {
+    char name[80]; /* "udp/eth0" */
+    char reason[144];
+} btl_ib_rejected_device_t;
+
+/* All zero: none yet. */
+typedef struct btl_ib_rejected_devices {
+    uint32_t count; /* 0..BTL_IB_REJECTED_MAX */
+    uint32_t more;  /* found no place */
+    btl_ib_rejected_device_t device[BTL_IB_REJECTED_MAX];
+} btl_ib_rejected_devices_t;
+
+/*
+ * Add a device of `transport`, or that itself (`device` NULL or ""), unless it is there with the
+ * same reason. What is too long is cut.
+ */
+void btl_ib_rejected_devices_add(btl_ib_rejected_devices_t *rejected, const char *transport,
+                                 const char *device, const char *reason);
+
+/* The name that a device has there. */
+void btl_ib_rejected_devices_name(const char *transport, const char *device, char *out,
+                                  size_t size);
+
+/* Forget them: they are looked for again. */
+static inline void btl_ib_rejected_devices_clear(btl_ib_rejected_devices_t *rejected)
+{
+    rejected->count = 0;
+    rejected->more = 0;
+}
+
+/*
+ * One line for each: "  udp/eth0: it is down", and a last one for those that found no place;
+ * "  (nothing)" if there are none. What does not fit into `size` bytes is left out, in whole lines.
+ */
+void btl_ib_rejected_devices_format(const btl_ib_rejected_devices_t *rejected, char *out,
+                                    size_t size);
+
+/* ---- lines of the log that wait until somebody may print them ---- */
 
 enum { BTL_IB_KEPT_LINES = 32, BTL_IB_LINE_BYTES = 512 };
 
@@ -41,8 +85,6 @@ const btl_ib_kept_line_t *btl_ib_kept_lines_take(btl_ib_kept_lines_t *lines);
 
 /* How many were lost since this was asked last. */
 uint32_t btl_ib_kept_lines_take_lost(btl_ib_kept_lines_t *lines);
-
-/* What users are told: help texts, and lines of the log. */
 
 /* ---- help texts ---- */
 

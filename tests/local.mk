@@ -125,7 +125,6 @@ unit_tests = \
     tests/unit/test_region \
     tests/unit/test_replay \
     tests/unit/test_rtt \
-    tests/unit/test_rejected_devices \
     tests/unit/test_backlog \
     tests/unit/test_table \
     tests/unit/test_token \
@@ -147,7 +146,7 @@ unit_tests = \
     tests/unit/test_wanted_buffers \
     tests/unit/test_wire_choice
 if BTL_IB_HAVE_OPENMPI
-unit_tests += tests/unit/test_kept_lines tests/unit/test_memory_handle
+unit_tests += tests/unit/test_rejected_devices tests/unit/test_kept_lines tests/unit/test_memory_handle
 if BTL_IB_HAVE_VERBS
 unit_tests += \
     tests/unit/test_memory_max \
@@ -259,8 +258,10 @@ tests_unit_test_poll_throttle_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_registration_limit_SOURCES = tests/unit/test_registration_limit.c \
     registration/btl_ib_registration_limit.c mca/btl_ib_param_values.c
 tests_unit_test_registration_limit_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-tests_unit_test_rejected_devices_SOURCES = tests/unit/test_rejected_devices.c mca/btl_ib_rejected_devices.c
-tests_unit_test_rejected_devices_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_rejected_devices_SOURCES = tests/unit/test_rejected_devices.c
+tests_unit_test_rejected_devices_CPPFLAGS = $(opal_test_cppflags)
+tests_unit_test_rejected_devices_CFLAGS = $(opal_test_cflags)
+tests_unit_test_rejected_devices_LDADD = $(opal_test_ldadd)
 tests_unit_test_kept_lines_SOURCES = tests/unit/test_kept_lines.c
 tests_unit_test_kept_lines_CPPFLAGS = $(opal_test_cppflags)
 tests_unit_test_kept_lines_CFLAGS = $(opal_test_cflags)

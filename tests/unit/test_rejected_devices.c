@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "btl_ib_rejected_devices.h"
+#include "btl_ib_help.h"
 
 static char out[16384];
 

@@ -12,9 +12,7 @@
 #include "udp_name.h"
 #include "transport.h"
 
-/* ---- log ---- */
-
-/* The log of one rail of transport "udp": each line begins with the rail's name. */
+/* ---- log of a rail: each line begins with its name ---- */
 
 typedef struct btl_ib_udp_log {
     btl_ib_log_t to;

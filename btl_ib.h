@@ -37,7 +37,7 @@
 #include "btl_ib_help.h"
 #include "btl_ib_memory_max.h"
 #include "btl_ib_modex_codec.h"
-#include "btl_ib_osc_lock.h"
+#include "btl_ib_osc.h"
 #include "btl_ib_params.h"
 #include "btl_ib_peer_report.h"
 #include "btl_ib_poll_sleep.h"
@@ -111,7 +111,7 @@ typedef struct btl_ib_component {
         bool chosen; /* by which component windows go, as far as ib has a say */
     } osc;
     struct {          /* btl_ib_rdma.c */
-        bool watched; /* osc/rdma is one that waits for a lock that it has: btl_ib_osc_lock.h */
+        bool watched; /* osc/rdma is one that waits for a lock that it has: btl_ib_osc.h */
         bool told;    /* that it did */
         btl_ib_osc_locks_t words;
     } osc_locks;

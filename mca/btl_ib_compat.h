@@ -198,7 +198,7 @@ static inline bool btl_ib_compat_on_device(const opal_convertor_t *convertor)
 int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
                              bool wait, void **data, size_t *size);
 
-/* Is this one of the releases whose osc/rdma waits for a lock that it has (btl_ib_osc_lock.h)?
+/* Is this one of the releases whose osc/rdma waits for a lock that it has (btl_ib_osc.h)?
  * Those are 4.1.1 to 4.1.4. */
 bool btl_ib_compat_osc_waits_for_itself(void);
 

@@ -5,10 +5,10 @@
 
 #include "btl_ib_osc.h"
 
-#include <string.h>
-
 #include "btl_ib_compat.h"
 #include "btl_ib_param_values.h"
+
+#include <string.h>
 
 bool btl_ib_osc_has_pt2pt(void)
 {
@@ -22,4 +22,87 @@ bool btl_ib_osc_takes_us_unasked(void)
 
     return index >= 0 && mca_base_var_get_value(index, &names, NULL, NULL) == OPAL_SUCCESS
            && names != NULL && *names != NULL && btl_ib_value_lists(*names, "ib");
+}
+
+/* ---- its lock ---- */
+
+static bool adds(const btl_ib_op_t *op, uint64_t operand)
+{
+    return op->code == BTL_IB_ATOMIC_ADD && op->type == BTL_IB_ATOMIC_INT64
+           && operand == op->operand;
+}
+
+/* 1 was added to the word of `lock`, or taken away again. */
+static btl_ib_osc_step_t note_turn(btl_ib_osc_lock_t *lock, pthread_t thread, bool up)
+{
+    const bool in_turn = pthread_equal(thread, lock->thread) != 0 && up != lock->added;
+
+    lock->added = up;
+    if (!in_turn) {
+        lock->tries = 0;
+    } else if (!up && lock->tries < BTL_IB_OSC_LOCK_TRIES) {
+        ++lock->tries;
+    }
+    return up && lock->tries == BTL_IB_OSC_LOCK_TRIES ? BTL_IB_OSC_HAS : BTL_IB_OSC_OTHER;
+}
+
+void btl_ib_osc_locks_start(btl_ib_osc_locks_t *locks, btl_ib_osc_atomic_t *atomic,
+                            const btl_ib_op_t *op, const void *peer, uint64_t address,
+                            pthread_t thread)
+{
+    const bool up = adds(op, 1), down = adds(op, UINT64_MAX);
+
+    atomic->peer = peer;
+    atomic->address = address;
+    atomic->thread = thread;
+    atomic->step = BTL_IB_OSC_OTHER;
+    if (op->code == BTL_IB_ATOMIC_CSWAP && op->compare == 0
+        && op->operand == BTL_IB_OSC_LOCK_EXCLUSIVE) {
+        atomic->step = BTL_IB_OSC_ACQUIRES;
+    }
+    for (uint32_t i = 0; i < BTL_IB_OSC_LOCKS_MAX; ++i) {
+        btl_ib_osc_lock_t *lock = &locks->held[i];
+
+        if (lock->peer == NULL) {
+            continue;
+        }
+        if (peer != lock->peer || address != lock->address) {
+            if (pthread_equal(thread, lock->thread)) {
+                lock->tries = 0;
+            }
+        } else if (up || down) {
+            atomic->step = note_turn(lock, thread, up);
+        } else {
+            lock->peer = NULL;
+        }
+    }
+}
+
+static btl_ib_osc_lock_t *place(btl_ib_osc_locks_t *locks)
+{
+    const uint32_t oldest = locks->next;
+
+    for (uint32_t i = 0; i < BTL_IB_OSC_LOCKS_MAX; ++i) {
+        if (locks->held[i].peer == NULL) {
+            return &locks->held[i];
+        }
+    }
+    locks->next = (oldest + 1) % BTL_IB_OSC_LOCKS_MAX;
+    return &locks->held[oldest];
+}
+
+uint64_t btl_ib_osc_locks_done(btl_ib_osc_locks_t *locks, const btl_ib_osc_atomic_t *atomic,
+                               uint64_t result)
+{
+    if (atomic->step == BTL_IB_OSC_HAS) {
+        return result & ~BTL_IB_OSC_LOCK_EXCLUSIVE;
+    }
+    if (atomic->step == BTL_IB_OSC_ACQUIRES && result == 0) {
+        *place(locks) = (btl_ib_osc_lock_t){
+            .peer = atomic->peer,
+            .address = atomic->address,
+            .thread = atomic->thread,
+        };
+    }
+    return result;
 }

@@ -136,7 +136,6 @@ unit_tests = \
     tests/unit/test_udp_path_mtu \
     tests/unit/test_udp_peers \
     tests/unit/test_udp_socket \
-    tests/unit/test_osc_lock \
     tests/unit/test_param_values \
     tests/unit/test_window \
     tests/unit/test_windows \
@@ -146,7 +145,7 @@ unit_tests = \
     tests/unit/test_wanted_buffers \
     tests/unit/test_wire_choice
 if BTL_IB_HAVE_OPENMPI
-unit_tests += tests/unit/test_rejected_devices tests/unit/test_kept_lines tests/unit/test_memory_handle
+unit_tests += tests/unit/test_osc_lock tests/unit/test_rejected_devices tests/unit/test_kept_lines tests/unit/test_memory_handle
 if BTL_IB_HAVE_VERBS
 unit_tests += \
     tests/unit/test_memory_max \
@@ -266,8 +265,10 @@ tests_unit_test_kept_lines_SOURCES = tests/unit/test_kept_lines.c
 tests_unit_test_kept_lines_CPPFLAGS = $(opal_test_cppflags)
 tests_unit_test_kept_lines_CFLAGS = $(opal_test_cflags)
 tests_unit_test_kept_lines_LDADD = $(opal_test_ldadd)
-tests_unit_test_osc_lock_SOURCES = tests/unit/test_osc_lock.c mca/btl_ib_osc_lock.c
-tests_unit_test_osc_lock_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_osc_lock_SOURCES = tests/unit/test_osc_lock.c
+tests_unit_test_osc_lock_CPPFLAGS = $(opal_test_cppflags)
+tests_unit_test_osc_lock_CFLAGS = $(opal_test_cflags)
+tests_unit_test_osc_lock_LDADD = $(opal_test_ldadd)
 tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_param_values.c
 tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_wanted_buffers_SOURCES = tests/unit/test_wanted_buffers.c devices/btl_ib_device_choice.c

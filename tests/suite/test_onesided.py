@@ -33,7 +33,7 @@ WINDOWS = [row for what in PROGRAMS for row in (
       for seed in (2, 3, 4)),
     *(rma("onesided", 2, 2, fault, limit=90, marks="full")
       for fault in ("dup1", "reorder1", "burst1")),
-    # Between hosts osc/rdma of Open MPI 4.1.4 waits for a lock that it has (btl_ib_osc_lock.h).
+    # Between hosts osc/rdma of Open MPI 4.1.4 waits for a lock that it has (btl_ib_osc.h).
     *(rma("onesided window=dynamic", ranks, marks="full" * (ranks == 3)) for ranks in (2, 3)),
     rma("onesided window=dynamic", 2, 2),
     rma("onesided window=dynamic", 6, 2, "loss5", marks="full"),

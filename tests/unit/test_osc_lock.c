@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_osc_lock.h"
+#include "btl_ib_osc.h"
 
 #define EXCLUSIVE BTL_IB_OSC_LOCK_EXCLUSIVE
 #define TRIES     BTL_IB_OSC_LOCK_TRIES

@@ -39,7 +39,6 @@
 #include "btl_ib_modex_codec.h"
 #include "btl_ib_osc.h"
 #include "btl_ib_params.h"
-#include "btl_ib_poll_sleep.h"
 #include "btl_ib_poll_throttle.h"
 #include "btl_ib_progress_thread.h"
 #include "btl_ib_registration_cache.h"

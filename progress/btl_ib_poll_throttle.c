@@ -67,3 +67,19 @@ void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle, uint64_t now,
     STORE(polled_at, now);
     count_down(throttle, (int) throttle->interval);
 }
+
+/* ---- when a progress call may sleep ---- */
+
+bool btl_ib_poll_sleep_count(btl_ib_poll_sleep_t *sleep, uint64_t now, uint64_t cpu)
+{
+    if (sleep->calls == 0) { /* it may have computed before: from now on its time is measured */
+        sleep->since = now;
+    } else if (cpu - sleep->cpu > BTL_IB_POLL_SLEEP_CPU) {
+        btl_ib_poll_sleep_reset(sleep, now);
+        return false;
+    }
+    if (sleep->calls < BTL_IB_POLL_SLEEP_CALLS) {
+        ++sleep->calls;
+    }
+    return sleep->calls == BTL_IB_POLL_SLEEP_CALLS && now - sleep->since >= BTL_IB_POLL_SLEEP_HALF;
+}

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "btl_ib_poll_sleep.h"
+#include "btl_ib_poll_throttle.h"
 
 enum { POLL = 1 }; /* us that a call takes in which nothing came */
 

@@ -17,7 +17,7 @@
 
 #include "btl_ib_memory_max.h"
 #include "btl_ib_open_devices.h"
-#include "btl_ib_dump_signal.h"
+#include "btl_ib_stats.h"
 #include "btl_ib_endpoint.h"
 #include "btl_ib_file_name.h"
 #include "btl_ib_frag.h"
@@ -26,7 +26,6 @@
 #include "btl_ib_param_values.h"
 #include "btl_ib_params.h"
 #include "btl_ib_pvars.h"
-#include "btl_ib_stats.h"
 
 static int component_register(void);
 

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <signal.h>
 
 #include "btl_ib_biased_lock.h"
 #include "btl_ib_counters.h"
@@ -152,5 +153,32 @@ typedef struct btl_ib_stats_file_info {
 int btl_ib_stats_file_create(const char *name);
 int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
                             const btl_ib_stats_file_info_t *info);
+
+/* ---- a signal that asks for what a process waits for ---- */
+
+/*
+ * A signal of the user's choice by which a process is asked what it waits for. The handler only
+ * notes that: the next progress call of the application writes the answer. A signal that somebody
+ * else handles stays theirs.
+ */
+
+/* Set by the handler. */
+extern volatile sig_atomic_t btl_ib_dump_signal_came;
+
+/* Handle `number`: SIGUSR1, SIGUSR2 or a real-time signal. Returns NULL, or why not. */
+const char *btl_ib_dump_signal_watch(int number);
+
+/* Undo that, unless the application has its own handler by now. */
+void btl_ib_dump_signal_ignore(void);
+
+/* Did it come since the last call? */
+static inline bool btl_ib_dump_signal_take(void)
+{
+    if (btl_ib_dump_signal_came == 0) {
+        return false;
+    }
+    btl_ib_dump_signal_came = 0;
+    return true;
+}
 
 #endif

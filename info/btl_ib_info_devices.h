@@ -3,13 +3,67 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The devices that transports see here, what each is, and what a job would make of it. */
+/* What ib_info tells of devices, and how it prints. */
 
 #ifndef BTL_IB_INFO_DEVICES_H
 #define BTL_IB_INFO_DEVICES_H
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
 #include "btl_ib_memory_max.h"
-#include "btl_ib_info_out.h"
+
+/* ---- output ---- */
+
+/*
+ * What ib_info prints: facts, as text with one a line, or as JSON.
+ *
+ *   text:  device udp eth0 mtu: 1500         JSON:  {"devices": [{"name": "eth0", "mtu": 1500}]}
+ *
+ * A line begins with the names of the objects around its fact. Lists and objects without text in
+ * front of their facts have none.
+ */
+
+#define BTL_IB_INFO_DEPTH 6 /* objects and lists within each other */
+
+typedef struct btl_ib_info_out {
+    FILE *to;
+    bool json;
+    uint32_t depth;
+    bool any[BTL_IB_INFO_DEPTH];      /* is something in it already? */
+    size_t before[BTL_IB_INFO_DEPTH]; /* length of the prefix around it */
+    char prefix[256];                 /* of a line of text */
+} btl_ib_info_out_t;
+
+/* Begin and end all of it. */
+void btl_ib_info_begin(btl_ib_info_out_t *out, FILE *to, bool json);
+void btl_ib_info_end(btl_ib_info_out_t *out);
+
+/* A list in an object. */
+void btl_ib_info_list(btl_ib_info_out_t *out, const char *name);
+void btl_ib_info_list_end(btl_ib_info_out_t *out);
+
+/* An object in a list (`name` NULL), or in another. `prefix` is what lines of text say of it; "":
+ * nothing. */
+void btl_ib_info_object(btl_ib_info_out_t *out, const char *name, const char *prefix);
+void btl_ib_info_object_end(btl_ib_info_out_t *out);
+
+/* A fact. `name` is a word; in JSON its blanks become '_'. */
+void btl_ib_info_text(btl_ib_info_out_t *out, const char *name, const char *value);
+void btl_ib_info_bool(btl_ib_info_out_t *out, const char *name, bool value);
+
+/* The same with a number, and its unit in text ("": none). JSON has the number alone. */
+void btl_ib_info_number(btl_ib_info_out_t *out, const char *name, uint64_t value, const char *unit);
+
+/* Something that is not known: "unknown", null in JSON. */
+void btl_ib_info_unknown(btl_ib_info_out_t *out, const char *name);
+
+/* A text in a list; only JSON has it. */
+void btl_ib_info_item(btl_ib_info_out_t *out, const char *value);
+
+/* What only JSON has, as it is in the prefix of text. */
+void btl_ib_info_json_text(btl_ib_info_out_t *out, const char *name, const char *value);
 
 /*
  * Print them. First devices are opened, and closed again, as a process of a job of `processes` (0:

@@ -9,7 +9,7 @@
 #define BTL_IB_INFO_MEMORY_H
 
 #include "btl_ib_memory_max.h"
-#include "btl_ib_info_out.h"
+#include "btl_ib_info_devices.h"
 
 /* The command line of ib_info. What it means is in ib_info.txt, which --help prints. */
 

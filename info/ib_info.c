@@ -15,7 +15,6 @@
 #include "aead.h"
 #include "btl_ib_compat.h"
 #include "btl_ib_frag.h"
-#include "btl_ib_info_out.h"
 #include "btl_ib_info_devices.h"
 #include "btl_ib_info_memory.h"
 #include "btl_ib_param_values.h"

@@ -5,7 +5,6 @@
 
 #include "btl_ib_open_devices.h"
 
-#include "btl_ib_device_choice.h"
 #include "btl_ib_device_plan.h"
 #include "btl_ib_help.h"
 #include "btl_ib_locality.h"

@@ -141,11 +141,15 @@ unit_tests = \
     tests/unit/test_windows \
     tests/unit/test_wire \
     tests/unit/test_wire_bundle \
-    tests/unit/test_wire_ops \
+    tests/unit/test_wire_ops
+if BTL_IB_HAVE_OPENMPI
+unit_tests += \
+    tests/unit/test_kept_lines \
+    tests/unit/test_memory_handle \
+    tests/unit/test_osc_lock \
+    tests/unit/test_rejected_devices \
     tests/unit/test_wanted_buffers \
     tests/unit/test_wire_choice
-if BTL_IB_HAVE_OPENMPI
-unit_tests += tests/unit/test_osc_lock tests/unit/test_rejected_devices tests/unit/test_kept_lines tests/unit/test_memory_handle
 if BTL_IB_HAVE_VERBS
 unit_tests += \
     tests/unit/test_memory_max \
@@ -271,10 +275,14 @@ tests_unit_test_osc_lock_CFLAGS = $(opal_test_cflags)
 tests_unit_test_osc_lock_LDADD = $(opal_test_ldadd)
 tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_param_values.c
 tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-tests_unit_test_wanted_buffers_SOURCES = tests/unit/test_wanted_buffers.c devices/btl_ib_device_choice.c
-tests_unit_test_wanted_buffers_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-tests_unit_test_wire_choice_SOURCES = tests/unit/test_wire_choice.c devices/btl_ib_device_choice.c
-tests_unit_test_wire_choice_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_wanted_buffers_SOURCES = tests/unit/test_wanted_buffers.c
+tests_unit_test_wanted_buffers_CPPFLAGS = $(opal_test_cppflags)
+tests_unit_test_wanted_buffers_CFLAGS = $(opal_test_cflags)
+tests_unit_test_wanted_buffers_LDADD = $(opal_test_ldadd)
+tests_unit_test_wire_choice_SOURCES = tests/unit/test_wire_choice.c
+tests_unit_test_wire_choice_CPPFLAGS = $(opal_test_cppflags)
+tests_unit_test_wire_choice_CFLAGS = $(opal_test_cflags)
+tests_unit_test_wire_choice_LDADD = $(opal_test_ldadd)
 tests_unit_test_locality_SOURCES = tests/unit/test_locality.c devices/btl_ib_locality.c
 tests_unit_test_locality_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 rc_test_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \

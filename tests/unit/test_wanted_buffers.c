@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_device_choice.h"
+#include "btl_ib_device_plan.h"
 
 static btl_ib_wanted_buffers_t wanted(const char *string, uint32_t rx_depth, uint32_t credit_init)
 {

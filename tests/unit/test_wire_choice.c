@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_device_choice.h"
+#include "btl_ib_device_plan.h"
 
 /* The plan in one word: "rc+ ud rc", where + means that only devices with enough connections are
  * taken. */

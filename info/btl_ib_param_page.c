@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "btl_ib_params.h"
-#include "btl_ib_param_table.h"
 
 enum { PARAMETERS_MAX = 256 };
 

@@ -17,6 +17,520 @@
 #include <stdio.h>
 #include <string.h>
 
+/* ---- the table of parameters ---- */
+
+static const char *const wires[] = {"auto", "ud", "rc", NULL};
+static const char *const localities[] = {"near", "rank", "ignore", NULL};
+static const char *const orderings[] = {"strict", "relaxed", NULL};
+static const char *const protections[] = {"none", "crc32c", "integrity", "encrypt", NULL};
+static const char *const atomics[] = {"auto", "device", "host", NULL};
+static const char *const progresses[] = {"serve", "polling", "deliver", NULL};
+static const char *const ccs[] = {"auto", "none", "swift", "cubic", NULL};
+/* Each row of the table is made by one of these. */
+
+#define NUMBER(field, kind_, standard_, low_, high_, unit_, level_, help_, when_)                  \
+    {                                                                                              \
+        .name = #field, .kind = kind_, .offset = offsetof(btl_ib_params_t, field), .unit = unit_,  \
+        .low = low_, .high = high_, .standard = standard_, .level = OPAL_INFO_LVL_##level_,        \
+        .help = help_, .when = when_                                                               \
+    }
+#define INT_PARAM(field, ...)  NUMBER(field, BTL_IB_PARAM_INT, __VA_ARGS__)
+#define SIZE_PARAM(field, ...) NUMBER(field, BTL_IB_PARAM_SIZE, __VA_ARGS__)
+
+#define BOOL_PARAM(field, name_, standard_, level_, help_, note, when_)                            \
+    {                                                                                              \
+        .name = name_, .kind = BTL_IB_PARAM_BOOL, .offset = offsetof(btl_ib_params_t, field),      \
+        .standard = standard_, .text = note, .level = OPAL_INFO_LVL_##level_, .help = help_,       \
+        .when = when_                                                                              \
+    }
+
+#define TEXT_PARAM(field, name_, standard_, level_, help_)                                         \
+    {                                                                                              \
+        .name = name_, .kind = BTL_IB_PARAM_TEXT, .offset = offsetof(btl_ib_params_t, field),      \
+        .text = standard_, .level = OPAL_INFO_LVL_##level_, .help = help_                          \
+    }
+
+#define CHOICE_PARAM(field, name_, words_, level_, help_)                                          \
+    {                                                                                              \
+        .name = name_, .kind = BTL_IB_PARAM_WORD, .offset = offsetof(btl_ib_params_t, field),      \
+        .words = words_, .level = OPAL_INFO_LVL_##level_, .help = help_                            \
+    }
+
+#define LIMIT_PARAM(field, type, unit_, low_, high_, standard_, level_, help_)                     \
+    {                                                                                              \
+        .name = #field, .kind = BTL_IB_PARAM_##type, .of_limits = true,                            \
+        .offset = offsetof(mca_btl_base_module_t, btl_##field), .unit = unit_, .low = low_,        \
+        .high = high_, .text = standard_, .level = OPAL_INFO_LVL_##level_, .help = help_           \
+    }
+
+/* clang-format off */
+const btl_ib_param_t btl_ib_param_table[] = {
+    INT_PARAM(depth_peer, 16384, 2, 65536, "segments", 5,
+              "Keep at most this many segments in flight to one peer",
+              "Lower it where long messages of many peers swamp one"),
+    INT_PARAM(depth_total, 24576, 2, 1048576, "segments", 5,
+              "Keep at most this many segments to all peers together that are not acknowledged",
+              "Lower it to save memory; raise it where a process feeds many peers over a long way"),
+    SIZE_PARAM(depth_bytes, 32 << 20, 64 << 10, INT64_C(1) << 34, "bytes", 5,
+               "Keep at most this many bytes to all peers together that are not acknowledged",
+               "Lower it where long messages of many peers swamp one; raise it where "
+               "btl_ib_stats says blocked and the way is long and fast"),
+    INT_PARAM(ack_delay, 150, 0, 10000, "microseconds", 6,
+              "Hold an acknowledgement back at most this long, so that it can travel with data; a "
+              "third of it where the last message was not answered. Peers are told, and allow for "
+              "it",
+              "Lower it where senders wait for acknowledgements (blocked window in the line of "
+              "btl_ib_stats)"),
+    INT_PARAM(rto_min, 250, 50, 1000000, "microseconds", 6,
+              "Shortest retransmission timeout; it doubles with each attempt. What other "
+              "segments show to be lost, and a first probe for a lost tail, go earlier",
+              "Raise it where btl_ib_stats counts spurious retransmissions, as with fewer "
+              "processors than processes"),
+    INT_PARAM(rto_max, 200000, 1000, 10000000, "microseconds", 6,
+              "Longest pause between two attempts to reach a peer that does not answer",
+              "Raise it where thousands of processes wait for one that computes"),
+    INT_PARAM(rto_initial, 2000, 50, 10000000, "microseconds", 6,
+              "Send a segment again after this time while the round trip to its peer is not known",
+              "Raise it where the first contact takes longer, as over a way of kilometres"),
+    INT_PARAM(silence_limit, 900, 0, 86400, "seconds", 3,
+              "Give a peer up when it was silent for this long while data were due. A process "
+              "that computes without calling MPI is silent, too. 0: never",
+              "Raise it if ranks compute for longer without MPI and without "
+              "btl_ib_progress; lower it to have a dead host found sooner"),
+    INT_PARAM(connect_timeout, 60, 0, 86400, "seconds", 3,
+              "Give a peer up that never answered for this long, as behind a firewall or without a "
+              "route; only where its progress thread would answer while it computes. If its host "
+              "is known to be reachable it is stopped, and silence_limit counts. After 5 s "
+              "without an answer a message tells of it in any case. 0: never",
+              "Raise it where hosts start at very different times"),
+    INT_PARAM(keepalive, 30, 0, 86400, "seconds", 5,
+              "Ask a connected peer that was silent for so long whether it is there, again and "
+              "again, four peers a second at most. After four questions without an answer the job "
+              "ends if the network says that its host is unreachable. 0: never",
+              "Lower it to have the end of a host found sooner by processes that only wait"),
+    INT_PARAM(down_limit, 180, 0, 86400, "seconds", 5,
+              "A port that went down may come back for so long; then its device counts as "
+              "failed, and what has no other way ends. 0: for ever",
+              "Raise it if switches take longer to restart"),
+    INT_PARAM(credit_init, 0, 0, 65536, "credits", 7,
+              "What a new or idle peer may send to a queue of type P before it is granted more. 0: "
+              "a quarter of an equal share of the receive buffers for each process of the job, "
+              "from 16 to num",
+              "Raise it if peers begin with bursts and wait for credits"),
+    INT_PARAM(credit_pool, 4096, 0, 1048576, "credits", 7,
+              "Grant at most this many of one queue of type P to all peers together, and no more "
+              "than its share of the device's receive buffers. 0: that share",
+              "Raise it if many peers send at once and buffers suffice"),
+    INT_PARAM(rx_depth, 0, 0, 1048576, "buffers", 7,
+              "Receive buffers posted on each device; the device's own limit may be lower. 0: "
+              "the sum of the nums of btl_ib_receive_queues",
+              "Raise it if btl_ib_stats counts overflows"),
+    INT_PARAM(socket_buffer, 0, 0, 1073741824, "bytes", 6,
+              "Transport udp: ask for this much in each of a socket's two buffers; the system "
+              "grants at most net.core.rmem_max and net.core.wmem_max. 0: 4 MiB, and no "
+              "complaint about less if that is at least 212992",
+              "Raise it, and these limits, if btl_ib_stats counts overflows"),
+    INT_PARAM(connected_max, 4, 0, 16, "sockets", 6,
+              "Transport udp: so many peers of each device have connected sockets, which send "
+              "faster: the first that were sent 512 short messages",
+              "Raise it for programs that send short messages to a few more peers"),
+    INT_PARAM(udp_busy_poll, 0, 0, 1000000, "microseconds", 5,
+              "Transport udp: a read that finds nothing polls the network card itself, as if for "
+              "this long, and does not wait for its interrupt. Above net.core.busy_read it needs "
+              "CAP_NET_ADMIN. 0: as net.core.busy_read says",
+              "Set it to 50 on a card that delays its interrupts, with a core for each process"),
+    INT_PARAM(port_min, 0, 0, 65535, "port", 2,
+              "Transports udp and verbs (rc): the first port that may be used, for firewalls. 0: "
+              "any",
+              "Set it if a firewall lets only some ports pass"),
+    INT_PARAM(port_range, 1024, 1, 65535, "ports", 2,
+              "Transports udp and verbs (rc): how many from btl_ib_port_min on, if that is not "
+              "0; each process takes one for each device, over udp two side by side "
+              "(btl_ib_bulk_lane), and as often for each of btl_ib_qps_per_port",
+              "Raise it if a host has more processes"),
+    INT_PARAM(qps_per_port, 1, 1, 8, "rails", 9,
+              "Use each device as so many, each with sockets, queue pairs and buffers of its own, "
+              "over which long messages are spread; 16 in all; the same on all hosts",
+              "Raise it where one queue, as of an Ethernet card, does not fill the line"),
+    INT_PARAM(max_btls, 0, 0, 16, "devices", 9,
+              "Use at most this many devices, of each network in turn the nearest; processes of a "
+              "host take different ones where several are alike. 0: all that btl_ib_locality "
+              "leaves",
+              "Lower it to leave devices to others, or to compare"),
+    INT_PARAM(gid_index, -1, -1, 255, "place", 3,
+              "Transport verbs: the place of the address (GID) in the table of each port, as "
+              "ibv_devinfo -v shows them. -1: RoCE v2 before v1, those that can be routed before "
+              "link-local ones; over rc any",
+              "Set it if the chosen address is not the one that the network routes, as with "
+              "several VLANs"),
+    INT_PARAM(pkey, 0, 0, 65535, "P_Key", 3,
+              "Transport verbs: the partition, with or without its first bit; the same on "
+              "all hosts. 0: the first one of each port's table. Over rc the interface must "
+              "be in it",
+              "Set it if the job belongs into another partition than the first"),
+    INT_PARAM(mtu, 0, 0, BTL_IB_MTU_MAX, "bytes", 9,
+              "Send no packet that is larger than this, as the MTU of an interface (udp) or a port "
+              "(verbs: 256, 512, 1024, 2048 or 4096, else the next below; not iWARP), or as a "
+              "message of the provider (ofi); 256 at least. 0: what the network carries",
+              "Lower it if a switch on the way carries less than the interfaces say"),
+    INT_PARAM(service_level, 0, 0, 15, "level", 5,
+              "Transport verbs: service level on InfiniBand; on RoCE the priority, where the "
+              "network goes by that; 0 over rc: what the route says. Transport udp: priority of "
+              "the socket (SO_PRIORITY; above 6 it needs CAP_NET_ADMIN)",
+              "Set it as the network's administrator says"),
+    INT_PARAM(traffic_class, 0, 0, 255, "class", 5,
+              "Transports verbs and udp: traffic class of packets that are routed; of RoCE v2 and "
+              "IP four times the DSCP; of RoCE v2 plus 2 if switches may mark congestion (ECN), "
+              "which udp ignores. Losing packets is repaired, so a lossless class is not needed",
+              "Set it as the network's administrator says"),
+    INT_PARAM(rc_max_peers, 64, 0, 1048576, "processes", 4,
+              "Transport verbs, btl_ib_wire auto: take connections (rc) if the runtime has "
+              "places for at most this many processes, and the device queue pairs for them, and "
+              "else ud, whose memory does not grow with them",
+              "Lower it if connections take too much memory; raise it if the device moves memory "
+              "for larger jobs"),
+    INT_PARAM(rc_srq_min_peers, 16, 0, 1048576, "processes", 9,
+              "Transport verbs, rc: if the runtime has places for at least this many processes, "
+              "and the device can (not over iWARP), all peers share the larger receive queues "
+              "(type S), unless btl_ib_receive_queues is set; 0: never",
+              "Lower it if queues of single peers take too much memory"),
+    INT_PARAM(rc_timeout, 14, 0, 31, "exponent", 6,
+              "Transport verbs, rc: the device sends again what was not acknowledged after 4.096 "
+              "microseconds x 2^this; not for iWARP, where TCP does it. 0: what the connection "
+              "manager takes",
+              "Raise it if connections break on a congested network"),
+    INT_PARAM(rc_retry, 7, 0, 7, "times", 6,
+              "Transport verbs, rc: how often the device sends again what was not acknowledged "
+              "(btl_ib_rc_timeout) before it gives the connection up, which is then made anew",
+              "Lower it to have a lost way found sooner"),
+    INT_PARAM(rnr_retry, 7, 0, 7, "times", 6,
+              "Transport verbs, rc: how often the device sends again what found no buffer in the "
+              "receiver's queue of type S before it gives the connection up. 7: without end",
+              "Lower it only to find receivers that are too slow"),
+    INT_PARAM(rnr_timer, 8, 1, 31, "code", 9,
+              "Transport verbs, rc: how long a sender whose message found no buffer in a queue of "
+              "type S waits before it tries again, as InfiniBand writes it (1: 0.01 ms, 8: 0.16 "
+              "ms, 14: 1.28 ms, 31: 491 ms)",
+              "Raise it if receivers are often late; lower it if buffers come back at once"),
+    INT_PARAM(rc_reads, 64, 1, BTL_IB_READS_MAX, "operations", 9,
+              "Transport verbs, rc: at most this many reads and atomics of one peer are under "
+              "way at once, in each direction; the device's own limit may be lower",
+              "Lower it if the device, or a long way, does worse with many"),
+    SIZE_PARAM(rc_bounce_size, 8192, 0, BTL_IB_BOUNCE_MAX, "bytes", 9,
+               "Transport verbs, rc: copy what a device puts or gets of at most this size through "
+               "memory of its own (sixteen times as much for each peer), so that the application's "
+               "memory need not be registered for it. 0: nothing",
+               "Raise it if short puts and gets rarely use the same memory twice"),
+    INT_PARAM(send_depth, 0, 0, 16384, "sends", 9,
+              "Transports verbs and ofi: so many sends fit into a queue of the device, for "
+              "verbs rounded down to a power of two, at least 128 (ud) or 16 (rc). 0: 256 (ud, "
+              "ofi), 128 (rc)",
+              "Raise it if btl_ib_stats says that sends are blocked by the transport"),
+    INT_PARAM(max_inline_data, 256, 0, BTL_IB_INLINE_MAX, "bytes", 9,
+              "Transport verbs: the processor hands messages up to this size to the device "
+              "itself, which need not fetch them; the device's own limit may be lower",
+              "Lower it if the device is slower with long ones, which a ping-pong shows"),
+    SIZE_PARAM(pin_max_region, INT64_C(1) << 46, 0, INT64_C(1) << 46, "bytes", 5,
+               "Let RDMA devices move memory by themselves only where the region is not longer "
+               "than this; processors move what is. 0: none; the default, 2^46: any",
+               "Set it to 0 where devices must not reach the application's memory"),
+    INT_PARAM(pin_max_regions, 0, 0, INT_MAX, "regions", 9,
+              "Keep at most this many regions of memory registered with RDMA devices, in use or "
+              "cached; of the cached ones those go first that were not used for longest. 0: as "
+              "many as the devices take",
+              "Set it if a device slows down with many regions"),
+    INT_PARAM(max_eager_rdma, 0, 0, BTL_IB_EAGER_PEERS_MAX, "processes", 5,
+              "Transport verbs, rc: at most this many peers, those that send most, write short "
+              "messages into rings here (eager RDMA), which saves completions and receive "
+              "requests; not over iWARP. 0: none does",
+              "Raise it to 8 or so if the application is bound by the latency of short messages, "
+              "and measure"),
+    INT_PARAM(eager_rdma_num, 16, 1, 1024, "messages", 6,
+              "Transport verbs, rc: each ring of eager RDMA (btl_ib_max_eager_rdma) has room for "
+              "this many messages, rounded down to a power of two",
+              "Raise it if bursts of short messages are longer"),
+    INT_PARAM(eager_rdma_size, 0, 0, 496, "bytes", 9,
+              "Transport verbs, rc: messages of at most this many bytes, ib's and Open MPI's "
+              "headers included, go by eager RDMA (btl_ib_max_eager_rdma), rounded up so "
+              "that 16 more fill cache lines; "
+              "what does not go inline never does (btl_ib_max_inline_data); 0: all that does",
+              "Lower it to save memory of many rings"),
+    INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,
+              "While something is unacknowledged, or memory is registered for peers, and the "
+              "application makes no progress for this long, a thread works in its place "
+              "(btl_ib_progress)",
+              "Lower it if peers wait for ranks that compute; raise it if the thread disturbs "
+              "them"),
+    INT_PARAM(progress_wakeups, 20000, 100, 1000000, "wake-ups a second", 6,
+              "With btl_ib_progress deliver: devices wake the thread at most this often; between "
+              "two wake-ups messages collect",
+              "Lower it if the thread takes too much from the application"),
+    SIZE_PARAM(copy_limit, 8192, 0, INT64_C(1) << 30, "bytes", 5,
+               "Copy messages and fragments up to this size, so that their memory is free at once; "
+               "longer ones that are contiguous are sent from where they are, and their memory is "
+               "free when they were acknowledged, or, of eager messages, copied as their sender "
+               "waits",
+               "Raise it if buffers are reused at once; lower it if copies bound the speed"),
+    BOOL_PARAM(use_auto, "auto", false, 2,
+               "Use ib although it was not named in the selection of BTLs",
+               "only if it was named: --mca btl ib,self",
+               "Set it in a site's openmpi-mca-params.conf, so that users need not name ib"),
+    BOOL_PARAM(memory_report, "memory_report", false, 9,
+               "Tell at the start what memory each queue, window and pool of each device takes, "
+               "one process of a host for all: now, with all peers of the job, and at most",
+               NULL,
+               "Set it to learn where memory goes"),
+    BOOL_PARAM(fork_safe, "fork_safe", true, 5,
+               "Transport verbs: let the application fork() without harm to what devices send "
+               "and receive; costs nothing with Linux 5.12 and later, before that a system call "
+               "for each registration, and devices move no memory of the application by "
+               "themselves",
+               NULL,
+               "Set it to 0 with an old kernel, if nothing forks"),
+    BOOL_PARAM(pin_probe, "pin_probe", false, 9,
+               "Find out at the start, one process of a host for all, how much of "
+               "btl_ib_max_pinned RDMA devices really register, and lower it to that; takes a "
+               "second for each few gigabytes",
+               NULL,
+               "Set it if registrations fail long before btl_ib_max_pinned"),
+    BOOL_PARAM(bulk_lane, "bulk_lane", true, 6,
+               "Transport udp: long messages have a socket of their own while there are small "
+               "ones, so that these do not wait behind them; it takes two ports side by side "
+               "for each process and device",
+               NULL,
+               "Set it to 0 if a firewall leaves one port for each process"),
+    BOOL_PARAM(atomics_all, "atomics_all", false, 6,
+               "Offer MIN, MAX and floating point as atomics, too. Open MPI's osc/rdma uses "
+               "them also where they are not what MPI means: signed for unsigned integers, "
+               "double for float complex",
+               "osc/rdma takes a lock and gets, computes and puts",
+               "Set it if the application uses none of these types, or not with MIN and MAX"),
+    INT_PARAM(dump_signal, 0, 0, 64, "signal", 4,
+              "At this signal each process says what it waits for, in its next call of MPI: peers "
+              "with something unacknowledged or queued, windows, credits, the oldest segment, when "
+              "it last heard of them. SIGUSR1, SIGUSR2 or a real-time signal, unless the program "
+              "handles it; 0: none",
+              "Set it to 12 (SIGUSR2), and kill -USR2 mpirun or a rank of a job that hangs"),
+    TEXT_PARAM(stats, "stats", "0", 2,
+               "Print one line with what was sent, received, repeated and dropped, from each "
+               "process (text: 0 or no; 1 or yes, when MPI ends; or a time, 2 to 86400 seconds, or "
+               "with ms, s, min after it from 1s on: also each time so long has passed, within a "
+               "call of MPI; default: 0). "
+               "Set it to see whether something was lost, or waited for what"),
+    TEXT_PARAM(stats_file, "stats_file", NULL, 2,
+               "When MPI ends, write a file in JSON with all that each process counted, which "
+               "tools/stats sums and plots (text: a name, in which %h stands for the host, %r for "
+               "the rank, %j for the job, %p for the process id and %% for %, or a directory, with "
+               "/ at its end; without %r and %p the rank is appended; default: empty, none). "
+               "Set it to look at a job's counters afterwards"),
+    TEXT_PARAM(trace, "trace", NULL, 9,
+               "Write each event of the protocol (datagrams, acknowledgements, losses, timeouts, "
+               "stalls, connections) to a file of each process, which tools/trace sums and plots; "
+               "while it does, each datagram takes longer (text: a name as of btl_ib_stats_file; "
+               "default: empty, none). "
+               "Set it to find out why a message was late"),
+    TEXT_PARAM(connectivity_map, "connectivity_map", NULL, 3,
+               "At the start contact all processes of the job by all devices, and write a file of "
+               "what each reaches, with the sizes of datagrams that get there, which "
+               "tools/connectivity joins; waits at most btl_ib_connect_timeout, or 60 s if that is "
+               "0 (text: a name, as of btl_ib_stats_file; default: empty, none). "
+               "Set it to check a new network, or after a host was not reached"),
+    TEXT_PARAM(memory_max, "memory_max", "0", 9,
+               "Memory that ib takes in the processes of a host together, in equal shares: where "
+               "the receive queues would take more in a job of this size, shared ones and fewer "
+               "buffers are used instead, which a line tells; see ib_info --budget (text: a number "
+               "of bytes, 0 to 18446744073709551615, also with k, M, G, or a part of the host's "
+               "memory, 0% to 100% or 0.0 to 1.0; default: 0, no limit). "
+               "Set it where ib's buffers take memory that applications need"),
+    TEXT_PARAM(max_pinned, "max_pinned", "50%", 3,
+               "Memory that the processes of the job on a host together keep registered with RDMA "
+               "devices at most, in use or cached, in equal shares; processors move what is more "
+               "(text: a number of bytes, 0 to 18446744073709551615, also with k, M, G, or a part "
+               "of the host's memory, 0% to 100% or 0.0 to 1.0; no process more than it may lock; "
+               "default: 50%). "
+               "Lower it if other programs need memory that is not locked; raise it if the line "
+               "of btl_ib_stats says not pinned"),
+    TEXT_PARAM(if_include, "if_include", NULL, 1,
+               "Use only these devices (text: names of devices, also with a port as mlx5_0:1, "
+               "names of network interfaces, or subnets as 10.0.0.0/8, separated by commas; "
+               "what is joined by +, as mlx5_0+mlx5_1 or the ports of mlx5_0:1+2, is used all or "
+               "none; default: empty, all that fit). Not together with btl_ib_if_exclude. "
+               "Set it if hosts have networks that do not reach each other"),
+    TEXT_PARAM(if_exclude, "if_exclude", NULL, 1,
+               "Do not use these devices (text: as btl_ib_if_include; default: empty, none). "
+               "Set it if one device is to be left alone"),
+    TEXT_PARAM(ofi_provider, "ofi_provider", NULL, 3,
+               "Transport ofi uses only this provider of libfabric (text: its name, for "
+               "instance udp, verbs, usnic or efa; default: empty, the best that is there). "
+               "Set it if libfabric has several for a device"),
+    TEXT_PARAM(receive_queues, "receive_queues", NULL, 4,
+               "Receive queues (text: one or more of "
+               "P,size,num[,low_watermark[,window[,reserve]]] for buffers of each peer and "
+               "S,size,num[,low_watermark[,max_pending_sends[,init[,limit]]]] for buffers that "
+               "all peers share, in ascending order of size, separated by colons; sizes in "
+               "bytes, 104 to 1048576, the last at least 112, with a key (btl_ib_protection) 136; "
+               "num 2 to 1048576, the others from 1, or empty for what follows from num; default: "
+               "empty, what suits the transport). "
+               "Change it if btl_ib_stats says blocked for credit, or memory is short"),
+    CHOICE_PARAM(atomics, "atomics", atomics, 5,
+                 "Who changes the words of registered memory by atomics, where devices move "
+                 "memory by themselves: device, host (the processor of its owner) or auto (the "
+                 "device where that is atomic for processors as well, else the host: Open MPI's "
+                 "osc/rdma lets processors change words of its own window where all processes of "
+                 "a window are on one host); the same on all hosts (text, default: auto). "
+                 "Set it to host if a device's atomics are slow or wrong"),
+    CHOICE_PARAM(progress, "progress", progresses, 4,
+                 "What works while the application computes without calling MPI (text: polling, "
+                 "nothing; serve, a thread that sends again, acknowledges, and serves the puts, "
+                 "gets and atomics of peers; or deliver, a thread that also hands messages to "
+                 "Open MPI, so that long ones move and requests end meanwhile; it sleeps until "
+                 "devices wake it; default: serve). "
+                 "Set it to deliver to overlap messages with computing, to polling if each "
+                 "processor is to be the application's alone"),
+    CHOICE_PARAM(transport, "transport", NULL, 3,
+                 "What moves the datagrams (text: auto or the name of a transport that was built "
+                 "in, for instance ofi; default: auto, the first one that finds a device). "
+                 "Set it to compare, or where the best one makes trouble"),
+    CHOICE_PARAM(wire, "wire", wires, 3,
+                 "How transport verbs uses a device (text: ud, datagrams; rc, connections made on "
+                 "demand, which iWARP needs; or auto, see btl_ib_rc_max_peers; the same on all "
+                 "hosts; default: auto). "
+                 "Set it to rc if the device is to move memory in larger jobs, to ud if "
+                 "connections take too much memory"),
+    CHOICE_PARAM(locality, "locality", localities, 9,
+                 "Which devices a process uses, by the NUMA distance from the processors that it "
+                 "is bound to (text: near, no device that is farther than another on its network "
+                 "that is as fast; rank, all, the near ones first; ignore, all as they are found; "
+                 "default: near). "
+                 "Set it to ignore where the order of devices does not matter or is wrong"),
+    CHOICE_PARAM(ordering, "memory_ordering", orderings, 6,
+                 "Transport verbs, rc: in which order devices place what they write into "
+                 "registered memory (text: strict; or relaxed: as they like, faster on some "
+                 "machines, and each put is followed by a read before it is done; "
+                 "default: strict). "
+                 "Set it to relaxed where the device's writes are slow, as on machines with "
+                 "several sockets, and measure"),
+    CHOICE_PARAM(cc, "cc", ccs, 5,
+                 "Congestion control (text: auto, none, swift or cubic; default: auto, none where "
+                 "the transport loses nothing, else swift). "
+                 "Set it to none on a network of your own without loss"),
+    CHOICE_PARAM(protection, "protection", protections, 3,
+                 "Protect each datagram, the same on all hosts (text: none; crc32c, a checksum "
+                 "beyond what the network checks; integrity, a key that only the job knows, by "
+                 "which forged, changed and repeated datagrams are found; or encrypt, and nobody "
+                 "else can read them, either; default: none). RDMA devices move no memory by "
+                 "themselves then. With a key a datagram that more than 2048 later ones overtake "
+                 "is sent again. Set it where others can reach the network, or crc32c where it "
+                 "damages data"),
+    /* ob1 aborts the job if its largest header does not fit into an eager message: 256 is safe. */
+    LIMIT_PARAM(eager_limit, SIZE, "bytes", 256, 1 << 20,
+                "263168 over udp with GSO, 66560 over others; 12288 where the device moves "
+                "registered memory by itself",
+                4,
+                "Send messages up to this size at once, without asking whether the receiver is "
+                "ready; the PML's header counts, the size of a datagram does not matter; the "
+                "same on all hosts (bytes or with k, M, G, 256 to 1048576, default: "
+                "263168 over udp with GSO, 66560 over others; 12288 where the device moves "
+                "registered memory by itself). "
+                "Lower it if messages come long before they are received; raise it if many of "
+                "just above it are exchanged"),
+    LIMIT_PARAM(rndv_eager_limit, SIZE, "bytes", 0, 1 << 20,
+                "12288", 4,
+                "Of a longer message send this much together with the question, and no more "
+                "than btl_ib_eager_limit (bytes or with k, M, G, 0 to 1048576, default: 12288). "
+                "Lower it if the question is to be as short as can be"),
+    LIMIT_PARAM(max_send_size, SIZE, "bytes", 256, 1 << 20,
+                "65536", 4,
+                "Cut the rest of a longer message into fragments of at most this size; the same "
+                "on all hosts (bytes or with k, M, G, 256 to 1048576, default: 65536). "
+                "Raise it if long messages go in fragments over a device that is faster with "
+                "longer ones"),
+    LIMIT_PARAM(get_limit, SIZE, "bytes", 4096, SIZE_MAX,
+                "18446744073709551615", 6,
+                "Get at most this much in one operation; ob1 and osc/rdma cut longer ones "
+                "(bytes or with k, M, G, from 4096, default: 18446744073709551615). "
+                "Lower it only to test, or if a device fails with long operations"),
+    LIMIT_PARAM(put_limit, SIZE, "bytes", 4096, SIZE_MAX,
+                "18446744073709551615", 6,
+                "Put at most this much in one operation; ob1 and osc/rdma cut longer ones "
+                "(bytes or with k, M, G, from 4096, default: 18446744073709551615). "
+                "Lower it only to test, or if a device fails with long operations"),
+    LIMIT_PARAM(rdma_pipeline_send_length, SIZE, "bytes", 0, 1 << 30,
+                "0", 6,
+                "Of a long message that goes by put, send this much in fragments (bytes or with "
+                "k, M, G, 0 to 1073741824, default: 0: registration costs nothing where "
+                "processors move memory, and what RDMA devices know is cached). "
+                "Raise it if registration of new memory takes long"),
+    LIMIT_PARAM(rdma_pipeline_frag_size, SIZE, "bytes", 0, 1 << 30,
+                "4194304", 6,
+                "Put a long message in pieces of at most this size, four at a time (bytes or "
+                "with k, M, G, 0 or 4096 to 1073741824, default: 4194304; 0: all at once). "
+                "Lower it if registration of a piece should overlap more with the one before"),
+    LIMIT_PARAM(min_rdma_pipeline_size, SIZE, "bytes", 0, 1 << 30,
+                "0, raised to btl_ib_eager_limit + btl_ib_rdma_pipeline_send_length", 6,
+                "Send messages below this size in fragments instead of the pipeline of puts "
+                "(bytes or with k, M, G, 0 to 1073741824, default: 0, raised to "
+                "btl_ib_eager_limit + btl_ib_rdma_pipeline_send_length). "
+                "Raise it if messages of middle size are faster in fragments"),
+    LIMIT_PARAM(exclusivity, UNSIGNED, "rank", 0, 65536,
+                "1024", 7,
+                "Of several BTLs that reach a peer only those with the highest value are used "
+                "(rank, 0 to 65536, default: 1024). "
+                "Lower it to use another BTL as well, or instead"),
+    LIMIT_PARAM(latency, UNSIGNED, "microseconds", 1, 1000000,
+                "10", 5,
+                "How this BTL ranks among others that reach the same peer, the lowest wins; the "
+                "same for all devices (microseconds or with us, ms, s, 1 to 1000000, default: "
+                "10). "
+                "Raise it to prefer another BTL for short messages"),
+    LIMIT_PARAM(bandwidth, UNSIGNED, "Mbit/s", 0, 4000000,
+                "0, what the device says", 5,
+                "Bandwidth of each device, by which long messages are divided among them "
+                "(Mbit/s, 0 to 4000000, default: 0, what the device says). "
+                "Set it where devices do not tell the truth, as in a virtual machine"),
+    LIMIT_PARAM(flags, FLAGS, "", 0, 0,
+                "all of these", 5,
+                "What Open MPI may use (names with commas: send, which is needed, inplace, put, "
+                "get, atomics, fetching-atomics, rdma-flush, default: all of them; without inplace "
+                "each eager message is copied before it leaves, without put and get long "
+                "messages go in fragments, without put, get and atomics there are no MPI windows "
+                "by osc/rdma; Open MPI 4.1 uses atomics only where its osc/pt2pt is not to be "
+                "used, or if they are named here). "
+                "Change it to compare, or to go without what a device does wrong"),
+    {.name = NULL},
+};
+/* clang-format on */
+
+const btl_ib_param_t *btl_ib_param(const char *name)
+{
+    const btl_ib_param_t *param = btl_ib_param_table;
+
+    while (param->name != NULL && strcmp(param->name, name) != 0) {
+        ++param;
+    }
+    return param;
+}
+
+void btl_ib_param_words(const btl_ib_param_t *param, const char *words[BTL_IB_WORDS_MAX])
+{
+    size_t count = 0;
+
+    for (; param->words != NULL && param->words[count] != NULL; ++count) {
+        words[count] = param->words[count];
+    }
+    if (param->words == NULL) {
+        words[count++] = "auto";
+        for (size_t i = 0; btl_ib_transport_types[i] != NULL && count + 1 < BTL_IB_WORDS_MAX; ++i) {
+            const char *name = btl_ib_transport_types[i]->name; /* of several wires alike */
+
+            if (strcmp(words[count - 1], name) != 0) {
+                words[count++] = name;
+            }
+        }
+    }
+    words[count] = NULL;
+}
+
 /* ---- their descriptions ---- */
 
 const char *btl_ib_param_help(const btl_ib_param_t *param, char room[BTL_IB_PARAM_HELP_MAX])

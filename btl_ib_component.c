@@ -23,7 +23,7 @@
 #include "btl_ib_frag.h"
 #include "btl_ib_help.h"
 #include "btl_ib_modex.h"
-#include "btl_ib_param_values.h"
+#include "btl_ib_param_parse.h"
 #include "btl_ib_params.h"
 #include "btl_ib_pvars.h"
 

@@ -6,7 +6,7 @@
 #include "btl_ib_osc.h"
 
 #include "btl_ib_compat.h"
-#include "btl_ib_param_values.h"
+#include "btl_ib_param_parse.h"
 
 #include <string.h>
 

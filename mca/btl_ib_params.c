@@ -8,7 +8,7 @@
 #include "btl_ib_compat.h"
 #include "btl_ib_file_name.h"
 #include "btl_ib_help.h"
-#include "btl_ib_param_values.h"
+#include "btl_ib_param_parse.h"
 #include "transport.h"
 
 #include <assert.h>

@@ -5,7 +5,7 @@
 
 #include "btl_ib_registration_limit.h"
 
-#include "btl_ib_param_values.h"
+#include "btl_ib_param_parse.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

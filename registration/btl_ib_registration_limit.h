@@ -52,7 +52,7 @@ typedef struct btl_ib_registration_limit {
 /*
  * Bytes that a process may register: an equal share of what all processes of the host may together.
  * `text` is that sum: a number of bytes (0 to 2^64 - 1, also with a unit, see
- * btl_ib_param_values.h), or a part of the host's memory, as "50%" (0% to 100%) or "0.5" (0.0 to
+ * btl_ib_param_parse.h), or a part of the host's memory, as "50%" (0% to 100%) or "0.5" (0.0 to
  * 1.0). Never more than the process may lock. Returns NULL; or what is wrong with `text`, a
  * literal, and *bytes is unchanged.
  */

@@ -259,7 +259,7 @@ tests_unit_test_poll_sleep_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_poll_throttle_SOURCES = tests/unit/test_poll_throttle.c progress/btl_ib_poll_throttle.c
 tests_unit_test_poll_throttle_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_registration_limit_SOURCES = tests/unit/test_registration_limit.c \
-    registration/btl_ib_registration_limit.c mca/btl_ib_param_values.c
+    registration/btl_ib_registration_limit.c mca/btl_ib_param_parse.c
 tests_unit_test_registration_limit_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_rejected_devices_SOURCES = tests/unit/test_rejected_devices.c
 tests_unit_test_rejected_devices_CPPFLAGS = $(opal_test_cppflags)
@@ -273,7 +273,7 @@ tests_unit_test_osc_lock_SOURCES = tests/unit/test_osc_lock.c
 tests_unit_test_osc_lock_CPPFLAGS = $(opal_test_cppflags)
 tests_unit_test_osc_lock_CFLAGS = $(opal_test_cflags)
 tests_unit_test_osc_lock_LDADD = $(opal_test_ldadd)
-tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_param_values.c
+tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_param_parse.c
 tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_wanted_buffers_SOURCES = tests/unit/test_wanted_buffers.c
 tests_unit_test_wanted_buffers_CPPFLAGS = $(opal_test_cppflags)
@@ -287,7 +287,7 @@ tests_unit_test_locality_SOURCES = tests/unit/test_locality.c devices/btl_ib_loc
 tests_unit_test_locality_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 rc_test_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \
     tests/unit/fake_rdma_ops.c tests/unit/rc_inside.c tests/unit/rc_sides.c tests/unit/said.c
-tests_unit_test_pin_probe_SOURCES = tests/unit/test_pin_probe.c registration/btl_ib_registration_limit.c mca/btl_ib_param_values.c \
+tests_unit_test_pin_probe_SOURCES = tests/unit/test_pin_probe.c registration/btl_ib_registration_limit.c mca/btl_ib_param_parse.c \
     $(rc_test_sources)
 tests_unit_test_pin_probe_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_rc_connect_SOURCES = tests/unit/test_rc_connect.c $(rc_test_sources)
@@ -313,7 +313,7 @@ tests_unit_test_memory_max_CFLAGS = $(opal_test_cflags)
 tests_unit_test_memory_max_LDADD = $(opal_test_ldadd)
 # Over Open MPI's own cache, and so with its headers and library.
 tests_unit_test_registration_cache_SOURCES = tests/unit/test_registration_cache.c \
-    mca/btl_ib_param_values.c progress/btl_ib_biased_lock.c registration/btl_ib_registration_cache.c \
+    mca/btl_ib_param_parse.c progress/btl_ib_biased_lock.c registration/btl_ib_registration_cache.c \
     registration/btl_ib_registration_limit.c $(rc_test_sources)
 tests_unit_test_registration_cache_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_OPAL_CPPFLAGS)
 tests_unit_test_registration_cache_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
@@ -450,7 +450,7 @@ tests_fuzz_fuzz_modex_LDADD = $(lower_layers)
 tests_fuzz_fuzz_queues_SOURCES = tests/fuzz/fuzz_queues.c tests/fuzz/require.h $(fuzz_main)
 tests_fuzz_fuzz_queues_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_queues_LDADD = $(lower_layers)
-tests_fuzz_fuzz_values_SOURCES = tests/fuzz/fuzz_values.c tests/fuzz/require.h mca/btl_ib_param_values.c $(fuzz_main)
+tests_fuzz_fuzz_values_SOURCES = tests/fuzz/fuzz_values.c tests/fuzz/require.h mca/btl_ib_param_parse.c $(fuzz_main)
 tests_fuzz_fuzz_values_CPPFLAGS = $(lower_cppflags) $(component_units)
 tests_fuzz_fuzz_values_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_values_LDADD = $(lower_layers)

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "btl_ib_param_values.h"
+#include "btl_ib_param_parse.h"
 #include "require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "btl_ib_param_values.h"
+#include "btl_ib_param_parse.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

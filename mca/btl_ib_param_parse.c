@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_param_values.h"
+#include "btl_ib_param_parse.h"
 
 #include <string.h>
 #include <strings.h>

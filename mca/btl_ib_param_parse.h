@@ -19,8 +19,8 @@
  * that follows "Problem:", and *value is as before.
  */
 
-#ifndef BTL_IB_PARAM_VALUES_H
-#define BTL_IB_PARAM_VALUES_H
+#ifndef BTL_IB_PARAM_PARSE_H
+#define BTL_IB_PARAM_PARSE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
 #include "addr_table.h"
 #include "net_interfaces.h"
 #include "verbs_device.h"
-#include "verbs_rc_conn.h"
+#include "verbs_rc_qp.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "verbs_device.h"
-#include "verbs_rc_conn.h"
+#include "verbs_rc_qp.h"
 #include "verbs_rc_queue.h"
 #include "verbs_wire.h"
 

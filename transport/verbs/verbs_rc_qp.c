@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "verbs_rc_conn.h"
+#include "verbs_rc_qp.h"
 
 #include "footprint.h"
 #include "verbs_device.h"

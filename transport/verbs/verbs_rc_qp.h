@@ -5,8 +5,8 @@
 
 /* RC connections, and their queue pairs. */
 
-#ifndef BTL_IB_VERBS_RC_CONN_H
-#define BTL_IB_VERBS_RC_CONN_H
+#ifndef BTL_IB_VERBS_RC_QP_H
+#define BTL_IB_VERBS_RC_QP_H
 
 #include <stdint.h>
 

@@ -27,7 +27,6 @@
 #include "btl_ib_trace.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_send_limits.h"
-#include "btl_ib_table.h"
 
 #include <errno.h>
 #include <inttypes.h>

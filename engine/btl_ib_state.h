@@ -41,7 +41,6 @@
 #include "btl_ib_rtt.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_submit.h"
-#include "btl_ib_table.h"
 #include "btl_ib_rma_target.h"
 #include "btl_ib_tombstones.h"
 #include "btl_ib_transmit.h"

@@ -34,9 +34,8 @@
 #include "btl_ib_counters.h"
 #include "btl_ib_guard.h"
 #include "btl_ib_list.h"
-#include "btl_ib_outgoing.h"
-#include "btl_ib_receive_queues.h"
 #include "btl_ib_rma.h"
+#include "btl_ib_receive_queues.h"
 #include "btl_ib_trace_event.h"
 #include "transport.h"
 

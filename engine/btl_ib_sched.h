@@ -16,7 +16,7 @@
 
 #include "btl_ib_cc.h"
 #include "btl_ib_engine.h"
-#include "btl_ib_outgoing.h"
+#include "btl_ib_rma.h"
 #include "btl_ib_clock.h"
 
 /* ---- connections that are ready, starved or idle ---- */

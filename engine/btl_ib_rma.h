@@ -4,8 +4,8 @@
  */
 
 /*
- * Messages and one-sided operations as what is sent in pieces; atomic operations on memory; one-
- * sided operations as the engine's user sees them.
+ * What is sent in pieces: messages and one-sided operations. One-sided operations, and atomic ones on
+ * memory, as the engine's user sees them.
  */
 
 #ifndef BTL_IB_RMA_H

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "btl_ib_endpoint.h"
-#include "btl_ib_memory_handle.h"
+#include "btl_ib_registration_cache.h"
 
 /* An operation under way. */
 typedef struct btl_ib_rdma {

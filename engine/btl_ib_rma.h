@@ -3,10 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * What is sent in pieces: messages and one-sided operations. One-sided operations, and atomic ones on
- * memory, as the engine's user sees them.
- */
+/* What is sent in pieces: messages and one-sided operations. Atomic operations on memory. One-sided
+ * operations as the engine's user sees them. */
 
 #ifndef BTL_IB_RMA_H
 #define BTL_IB_RMA_H

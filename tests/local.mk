@@ -300,7 +300,9 @@ tests_unit_test_rc_rdma_SOURCES = tests/unit/test_rc_rdma.c tests/unit/rdma_side
 tests_unit_test_rc_rdma_ends_SOURCES = tests/unit/test_rc_rdma_ends.c tests/unit/rdma_sides.c $(rc_test_sources)
 tests_unit_test_rc_traffic_SOURCES = tests/unit/test_rc_traffic.c $(rc_test_sources)
 # With Open MPI's headers and library.
-tests_unit_test_memory_handle_SOURCES = tests/unit/test_memory_handle.c registration/btl_ib_memory_handle.c
+tests_unit_test_memory_handle_SOURCES = tests/unit/test_memory_handle.c \
+    mca/btl_ib_param_parse.c progress/btl_ib_biased_lock.c registration/btl_ib_registration_cache.c \
+    registration/btl_ib_registration_limit.c
 tests_unit_test_memory_handle_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_OPAL_CPPFLAGS)
 tests_unit_test_memory_handle_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
 tests_unit_test_memory_handle_LDADD = $(LDADD) $(BTL_IB_OPAL_LIBS) -lpthread

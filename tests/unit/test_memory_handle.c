@@ -15,7 +15,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "btl_ib_memory_handle.h"
+#include "btl_ib_registration_cache.h"
 
 enum { PIECE = 1 << 20, SHIFT = 20 };
 

@@ -392,13 +392,20 @@ void btl_ib_endpoint_describe_rail(uint32_t rail, btl_ib_ends_t *ends)
 
 void btl_ib_endpoint_describe(const btl_ib_endpoint_t *endpoint, btl_ib_ends_t *ends)
 {
+    char now[64];
+
     btl_ib_endpoint_describe_rail(endpoint->module->rail, ends);
     snprintf(ends->rank, sizeof(ends->rank), "%u", endpoint->proc->proc_name.vpid);
     snprintf(ends->host, sizeof(ends->host), "%s", endpoint->host);
-    snprintf(ends->address, sizeof(ends->address), "%s", endpoint->address);
+    if (endpoint->conn != NULL && btl_ib_conn_address_text(endpoint->conn, now, sizeof(now))
+        && strcmp(now, endpoint->address) != 0) {
+        snprintf(ends->address, sizeof(ends->address), "%s (before: %s)", now, endpoint->address);
+    } else {
+        snprintf(ends->address, sizeof(ends->address), "%s", endpoint->address);
+    }
 }
 
-/* The endpoint with that address, or NULL. */
+/* The endpoint with that address, now or at first, or NULL. */
 static const btl_ib_endpoint_t *find_address(const char *address)
 {
     const btl_ib_component_t *component = &mca_btl_ib_component;
@@ -410,7 +417,11 @@ static const btl_ib_endpoint_t *find_address(const char *address)
         }
         OPAL_LIST_FOREACH(each, &component->modules[i]->endpoints.all, btl_ib_endpoint_t)
         {
-            if (strcmp(each->address, address) == 0) {
+            char now[64];
+
+            if (strcmp(each->address, address) == 0
+                || (each->conn != NULL && btl_ib_conn_address_text(each->conn, now, sizeof(now))
+                    && strcmp(now, address) == 0)) {
                 return each;
             }
         }

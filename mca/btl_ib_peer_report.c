@@ -112,7 +112,8 @@ static const char *said_advice(int error)
                "status and the kernel's log of its host (out of memory?).";
     default:
         return "Is the host up, the cable in, and the address routed from here (ping, ip route\n"
-               "get <address>, ip neigh)? btl_ib_if_include chooses another network.";
+               "get <address>, ip neigh)? Or does it have another address since the job began\n"
+               "(DHCP), which it could not tell? btl_ib_if_include chooses another network.";
     }
 }
 
@@ -220,7 +221,9 @@ static const char *advice(btl_ib_death_t reason)
     case BTL_IB_DEATH_UNANSWERED:
         return "Is UDP blocked by a firewall of either host, or the address not routed from\n"
                "here? btl_ib_if_include chooses the network, btl_ib_port_min and\n"
-               "btl_ib_port_range the ports that have to be open. If the process is stopped\n"
+               "btl_ib_port_range the ports that have to be open. Or does its host have another\n"
+               "address since the job began (DHCP), which it could not tell? If the process is "
+               "stopped\n"
                "(debugger, SIGSTOP, frozen cgroup): btl_ib_connect_timeout says how long is "
                "waited\n"
                "(seconds; 0 means for ever).";
@@ -345,7 +348,8 @@ static const char *unanswered_advice(const btl_ib_trouble_t *trouble, bool reach
     return "Is UDP blocked by a firewall of either host, or the address not routed\n"
            "(ping)? btl_ib_if_include chooses the network, btl_ib_port_min and\n"
            "btl_ib_port_range the ports that have to be open on all hosts. Or is the process\n"
-           "stopped (debugger, SIGSTOP, frozen cgroup)?";
+           "stopped (debugger, SIGSTOP, frozen cgroup)? Or does its host have another address\n"
+           "since the job began (DHCP), which it could not tell?";
 }
 
 /* When the wait for a peer that does not answer ends. */

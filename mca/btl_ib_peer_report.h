@@ -32,7 +32,7 @@ typedef struct btl_ib_ends {
     char our_address[64];
     char rank[16];
     char host[64];
-    char address[64];
+    char address[160]; /* and the one that it published, where it told of another one since */
 } btl_ib_ends_t;
 
 /* Large datagrams to a peer get lost, and smaller ones do not. Sizes are bytes of datagrams. */

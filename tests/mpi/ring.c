@@ -4,7 +4,8 @@
  */
 
 /* Passes messages of all sizes around a ring; each rank adds to the first word on the way.
- * laps=N (10): how often each size goes around; max=BYTES (1000003): sizes up to that */
+ * laps=N (10): how often each size goes around; max=BYTES (1000003): sizes up to that;
+ * pause=S (0): seconds until rank 0 sends the first message */
 
 #include "common.h"
 
@@ -47,6 +48,10 @@ int main(int argc, char **argv)
                                    4000, 4096, 8192, 65535, 65536, 65537, 262144, 1000003};
     unsigned char *buffer = get_memory(1000003);
 
+    if (rank == 0) {
+        const struct timespec pause = {(time_t) arg(argc, argv, "pause", 0), 0};
+        nanosleep(&pause, NULL);
+    }
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && sizes[i] <= max; i++) {
         for (int lap = 0; lap < laps; lap++) {
             one_lap(buffer, sizes[i], (uint64_t) (i * 1000) + (uint64_t) lap);

@@ -205,14 +205,16 @@ class Readdressed(threading.Thread):
 
 @pytest.mark.called("interfaces/address-gone")
 def test_address_gone(run, mpi, hosts, two_hosts):
-    """The same of an address that is gone; its death names that, too."""
-    Readdressed(run, (f"{hosts}1", "10.91.0.1", None))
-    output = two_hosts([Link(0)], mpi.program("stream"), "bytes=1000", "seconds=4", ok=False,
+    """The same of an address that is gone; its death names that, too, and both addresses of a peer
+    whose address changed before."""
+    Readdressed(run, (f"{hosts}2", "10.91.0.2", "10.91.0.72"), (f"{hosts}1", "10.91.0.1", None))
+    output = two_hosts([Link(0)], mpi.program("stream"), "bytes=1000", "seconds=6", ok=False,
                        silence_limit=6)
     assert re.search(r"Error: +Network is unreachable .*\n +Found: +interface x0 has no longer the "
                      r"address 10\.91\.0\.1, now: none\n", output)
-    assert re.search(r"Reason: +this host's own system refuses to send: Network is unreachable "
-                     r"\(errno 101\)\n\nThis host has no route to that address, or", output)
+    assert re.search(r"Its address: +10\.91\.0\.72:\d+ \(before: 10\.91\.0\.2:\d+\)\n +Reason: +this host's "
+                     r"own system refuses to send: Network is unreachable \(errno 101\)\n\nThis host has no "
+                     r"route to that address, or", output)
 
 
 @pytest.mark.parametrize("form, host, others", [
@@ -229,6 +231,20 @@ def test_address_follows(run, mpi, hosts, two_hosts, form, host, others):
         assert len(re.findall(r"udp/x0: its address is gone, it goes on at \[?"
                               + re.escape(host.format(end + 70)), output)) == 1
     assert "OK stream" in output and "lost the connection" not in output
+
+
+@pytest.mark.full
+@pytest.mark.called("interfaces/address-unknown")
+def test_address_unknown(run, mpi, hosts, two_hosts):
+    """An address that changed before the first message: nobody could tell the one that sends it. Its
+    texts name what that process published, and ask for DHCP."""
+    Readdressed(run, (f"{hosts}2", "10.91.0.2", "10.91.0.72"))
+    output = two_hosts([Link(0)], mpi.program("ring"), "pause=4", "laps=1", ok=False,
+                       connect_timeout=6)
+    assert re.search(r"udp/x0: its address is gone, it goes on at 10\.91\.0\.72:", output)
+    for head in "has sent to another process for 5 seconds", "lost the connection with a process":
+        assert re.search(rf"{head}(?:.*\n)+? +Its address: +10\.91\.0\.2:\d+\n(?:.*\n)+?.*another "
+                         r"address\s+since the job began\s+\(DHCP\)", output)
 
 
 @pytest.mark.full

@@ -106,6 +106,7 @@ static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *even
                                  const polled_t *polled)
 {
     btl_ib_engine_t *engine = rail->engine;
+    const bool predicts = engine->predicts && !engine->turn.async;
 
     for (int i = 0, taken; i < count; i += taken) {
         /* each time: a callback, or another thread in it, may have polled */
@@ -114,8 +115,7 @@ static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *even
         taken = 1;
         switch (events[i].type) {
         case BTL_IB_EVENT_RECV:
-            if (engine->predicts && !engine->turn.async
-                && btl_ib_input_predicted(rail, &events[i])) {
+            if (predicts && btl_ib_input_predicted(rail, &events[i])) {
                 break;
             }
             taken = btl_ib_recv(rail, &events[i], count - i);
@@ -161,6 +161,13 @@ static int batch_max(const btl_ib_engine_t *engine, int left)
     return left < most ? left : most;
 }
 
+/* Events were polled. */
+static inline polled_t begin_batch(btl_ib_rail_t *rail)
+{
+    note_pause(rail);
+    return (polled_t){.number = ++rail->engine->turn.batches, .away = waited_for(rail)};
+}
+
 /* Handle a batch of events. Returns how many of them were datagrams. */
 __attribute__((noinline)) static int handle_batch(btl_ib_rail_t *rail, const btl_ib_event_t *events,
                                                   int count)
@@ -169,7 +176,7 @@ __attribute__((noinline)) static int handle_batch(btl_ib_rail_t *rail, const btl
     btl_ib_engine_t *engine = rail->engine;
     const bool outer = !engine->polled.in_hand;
 
-    note_pause(rail);
+    const polled_t polled = begin_batch(rail);
     /* One-sided operations of the device come first: a datagram may end a connection, and then its
      * operations belong to the caller. */
     for (int i = 0; transport->ops->rdma != NULL && i < count; i++) {
@@ -177,7 +184,6 @@ __attribute__((noinline)) static int handle_batch(btl_ib_rail_t *rail, const btl
             btl_ib_offload_event(&events[i]);
         }
     }
-    const polled_t polled = {.number = ++engine->turn.batches, .away = waited_for(rail)};
     engine->polled.in_hand = true;
     handle_events(rail, events, count, &polled);
     engine->polled.in_hand = !outer;
@@ -186,6 +192,31 @@ __attribute__((noinline)) static int handle_batch(btl_ib_rail_t *rail, const btl
         btl_ib_completion_callbacks(engine);
     }
     return received;
+}
+
+/* The first and only event in hand is the message that comes next, as most are: take it in without
+ * what is asked of a batch. False: it is something else, and nothing was done. */
+static inline bool handle_predicted(btl_ib_rail_t *rail)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    const btl_ib_event_t *event = &engine->polled.events[0];
+    void *buffer = event->buffer;
+    const polled_t polled = begin_batch(rail);
+
+    engine->turn.batch = polled.number;
+    engine->turn.away = polled.away;
+    engine->polled.in_hand = true;
+    const bool taken =
+        event->type == BTL_IB_EVENT_RECV && btl_ib_input_predicted(rail, event);
+    engine->polled.in_hand = false;
+    if (!taken) {
+        return false;
+    }
+    rail->transport->ops->repost(rail->transport, &buffer, 1);
+    if (!btl_ib_list_empty(&engine->events)) {
+        btl_ib_completion_callbacks(engine);
+    }
+    return true;
 }
 
 /* A first contact that was kept. Its sender's address holds while it is handled: that is known, or
@@ -442,16 +473,20 @@ static void push_ready(btl_ib_engine_t *engine)
     engine->turn.sending = false;
 }
 
-static void evict(btl_ib_engine_t *engine)
+__attribute__((noinline)) static void evict_due(btl_ib_engine_t *engine)
 {
     btl_ib_guest_t *guest;
 
+    for (int i = 0; i < EVICTIONS && (guest = btl_ib_hotel_evict(&engine->hotel)) != NULL; i++) {
+        expired(guest);
+    }
+    btl_ib_hotel_end_evictions(&engine->hotel);
+}
+
+static inline void evict(btl_ib_engine_t *engine)
+{
     if (btl_ib_hotel_begin_evictions(&engine->hotel, engine->clock.now)) {
-        for (int i = 0; i < EVICTIONS && (guest = btl_ib_hotel_evict(&engine->hotel)) != NULL;
-             i++) {
-            expired(guest);
-        }
-        btl_ib_hotel_end_evictions(&engine->hotel);
+        evict_due(engine);
     }
     if (!btl_ib_list_empty(&engine->retries.waiting)) {
         retry(engine);
@@ -565,6 +600,16 @@ static inline bool is_quiet(const btl_ib_engine_t *engine)
            && !engine->polled.in_hand;
 }
 
+/* May an acknowledgement be due, of which the most urgent is the first? In a turn that received
+ * something no other is. */
+static inline bool has_ack_due(const btl_ib_engine_t *engine, const btl_ib_list_t *acks)
+{
+    const btl_ib_conn_t *conn = BTL_IB_LIST_FIRST(btl_ib_conn_t, acks, ack.link);
+
+    return conn != NULL
+           && (conn->ack.now || engine->clock.now >= conn->ack.at || engine->turn.idle_calls > 0);
+}
+
 /* What follows in a turn that received so many datagrams. */
 static void finish_turn(btl_ib_engine_t *engine, int received)
 {
@@ -585,7 +630,7 @@ static void finish_turn(btl_ib_engine_t *engine, int received)
     if (!btl_ib_list_empty(&engine->rnr)) {
         btl_ib_rnr_turn(engine);
     }
-    if (!btl_ib_list_empty(&engine->acks) || !btl_ib_list_empty(&engine->acks_answered)) {
+    if (has_ack_due(engine, &engine->acks) || has_ack_due(engine, &engine->acks_answered)) {
         btl_ib_ack_turn(engine, false);
     }
     if (btl_ib_is_behind(engine)) {
@@ -613,8 +658,11 @@ __attribute__((noinline)) static int turn(btl_ib_engine_t *engine, int burst, in
     }
     const uint64_t messages = engine->count.received_messages;
     const uint64_t bytes = engine->count.received_bytes;
-    const int received =
-        polled > 0 ? poll_rail(engine->rails[0], burst, polled) : poll_rails(engine, burst);
+    int received = polled == 1 && burst > 1 && engine->predicts;
+    if (received == 0 || !handle_predicted(engine->rails[0])) {
+        received = polled > 0 ? poll_rail(engine->rails[0], burst, polled)
+                              : poll_rails(engine, burst);
+    }
     btl_ib_latency_turn(engine, messages, bytes);
     finish_turn(engine, received);
     late += engine->completion.finished - finished;

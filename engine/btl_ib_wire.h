@@ -373,9 +373,9 @@ static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl
 #define BTL_IB_SKIP_MAX (BTL_IB_WINDOW_LIMIT / 4)
 
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#define BTL_IB_LE16(x) __builtin_bswap16(x)
-#define BTL_IB_LE32(x) __builtin_bswap32(x)
-#define BTL_IB_LE64(x) __builtin_bswap64(x)
+#define BTL_IB_LE16(x) __builtin_bswap16((uint16_t) (x))
+#define BTL_IB_LE32(x) __builtin_bswap32((uint32_t) (x))
+#define BTL_IB_LE64(x) __builtin_bswap64((uint64_t) (x))
 #else
 #define BTL_IB_LE16(x) ((uint16_t) (x))
 #define BTL_IB_LE32(x) ((uint32_t) (x))

@@ -696,7 +696,7 @@ static uint32_t arrived(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, ui
             next = seq + run == to ? NULL : btl_ib_tx_window_at(window, seq + run);
         }
         if (!is_newer(next, last)) {
-            btl_ib_recovery_arrived(conn, last, echo_valid, view->echo);
+            btl_ib_loss_update_rack(conn, last, echo_valid, view->echo);
         }
         btl_ib_deferred_acked(conn, last);
         btl_ib_pmtud_arrived(conn, last); /* which is as long as the others */
@@ -723,7 +723,7 @@ static bool credited(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
         return false;
     }
     conn->tx[channel].limit = limit;
-    btl_ib_recovery_unblocked(&conn->recovery);
+    btl_ib_loss_unblocked(&conn->loss);
     return true;
 }
 
@@ -746,7 +746,7 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
     uint32_t acked = 0;
 
     if (!block->rnr) {
-        btl_ib_recovery_again(conn, block->channel, block->again);
+        btl_ib_loss_again(conn, block->channel, block->again);
         acked = arrived(conn, block->channel, conn->tx[block->channel].sentmap.window.first,
                         block->ack, view);
         *credit |= credited(conn, block->channel, block->limit);
@@ -787,7 +787,7 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
             acked += process_block(conn, &block, view, &credit);
         }
         if (btl_ib_pmtud_answered(conn, view)) {
-            btl_ib_recovery_begin_row(&conn->recovery); /* smaller datagrams may well be answered */
+            btl_ib_loss_restart_pto(&conn->loss); /* smaller datagrams may well be answered */
         }
     } else {
         uint32_t first = conn->tx[view->ack_channel].sentmap.window.first;
@@ -797,16 +797,16 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     /* A header acknowledges only what is below the first gap of one channel; the peer may report
      * the rest later. An ACK reports all, and a header with nothing new does not change that. */
     if (view->type == BTL_IB_TYPE_ACK || acked > 0) {
-        btl_ib_recovery_told(&conn->recovery, view->type != BTL_IB_TYPE_ACK);
+        btl_ib_loss_acked_partly(&conn->loss, view->type != BTL_IB_TYPE_ACK);
     }
     if (acked > 0 || credit) {
-        btl_ib_recovery_begin_row(&conn->recovery);
+        btl_ib_loss_restart_pto(&conn->loss);
         btl_ib_pending_wake(conn);
     }
     if (acked > 0) {
-        btl_ib_recovery_acked(conn, acked, limited);
+        btl_ib_loss_acked(conn, acked, limited);
         btl_ib_deferred_retry(conn);
-        btl_ib_recovery_detect(conn);
+        btl_ib_loss_detect(conn);
     }
 }
 
@@ -845,19 +845,19 @@ void btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_ack_predicted_t *
     const bool limited = is_limited(conn);
 
     if (segment != NULL) {
-        btl_ib_recovery_arrived(conn, segment, false, 0);
+        btl_ib_loss_update_rack(conn, segment, false, 0);
         btl_ib_sentmap_acked_one(conn, segment);
-        btl_ib_recovery_told(&conn->recovery, true);
+        btl_ib_loss_acked_partly(&conn->loss, true);
     }
     if (ack->credit) {
         conn->tx[ack->channel].limit = ack->limit;
-        btl_ib_recovery_unblocked(&conn->recovery);
+        btl_ib_loss_unblocked(&conn->loss);
     }
-    btl_ib_recovery_begin_row(&conn->recovery);
+    btl_ib_loss_restart_pto(&conn->loss);
     btl_ib_pending_wake(conn);
     if (segment != NULL) {
-        btl_ib_recovery_acked(conn, 1, limited);
-        btl_ib_recovery_detect(conn);
+        btl_ib_loss_acked(conn, 1, limited);
+        btl_ib_loss_detect(conn);
     }
 }
 

@@ -73,7 +73,7 @@ static void begin_rx(btl_ib_conn_t *conn)
     btl_ib_accept_begin(conn);
     btl_ib_ack_tx_begin(conn);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        btl_ib_recovery_begin_channel(&conn->tx[i]);
+        btl_ib_loss_begin_channel(&conn->tx[i]);
     }
 }
 
@@ -82,7 +82,7 @@ void btl_ib_conn_begin_route(btl_ib_conn_t *conn)
     btl_ib_cc_init(&conn->cc, conn->route.via->cc, conn->engine->config.depth_peer,
                    btl_ib_pmtud_gso_segments(conn));
     btl_ib_pacer_begin(&conn->pacer);
-    btl_ib_recovery_begin_route(&conn->recovery);
+    btl_ib_loss_begin_route(&conn->loss);
 }
 
 /* All that a new incarnation of the connection starts with. */
@@ -113,7 +113,7 @@ static void end_rx(btl_ib_conn_t *conn)
     btl_ib_target_drop(conn);
     btl_ib_rnr_forget(conn);
     btl_ib_ack_tx_end(conn);
-    btl_ib_recovery_end_peer(&conn->recovery);
+    btl_ib_loss_end_peer(&conn->loss);
     btl_ib_coalesce_forget(&conn->coalesce);
     btl_ib_identity_unbind(conn);
 }
@@ -130,7 +130,7 @@ static void end(btl_ib_conn_t *conn)
     btl_ib_op_shrink(conn);
     btl_ib_answers_shrink(conn);
     btl_ib_conn_unschedule(conn);
-    btl_ib_recovery_end(&conn->recovery);
+    btl_ib_loss_end(&conn->loss);
 }
 
 /* What one datagram to and from a peer can carry, as far as both rails and the path are known. */
@@ -188,7 +188,7 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_peer_info_t *in
         btl_ib_op_slots_init(conn);
         btl_ib_offload_init(conn);
         btl_ib_answers_init(conn);
-        btl_ib_recovery_init(conn);
+        btl_ib_loss_init(conn);
         btl_ib_pacer_init(&conn->pacer, conn);
         btl_ib_submit_init(conn);
     }
@@ -421,8 +421,8 @@ bool btl_ib_conn_drained(const btl_ib_conn_t *conn)
 
 bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn)
 {
-    return btl_ib_conn_drained(conn) && conn->recovery.blocked_since == 0
-           && conn->answers.streams == 0 && btl_ib_list_empty(&conn->answers.out.link)
+    return btl_ib_conn_drained(conn) && conn->loss.blocked_since == 0 && conn->answers.streams == 0
+           && btl_ib_list_empty(&conn->answers.out.link)
            && btl_ib_list_empty(&conn->input.fragments.fragments)
            && btl_ib_list_empty(&conn->input.parts);
 }
@@ -512,7 +512,7 @@ void btl_ib_conn_linger(btl_ib_conn_t *conn)
         btl_ib_pool_put(segment);
     }
     if (++conn->closes < CLOSES) {
-        btl_ib_hotel_check_in(&conn->engine->hotel, &conn->recovery.timer.guest,
+        btl_ib_hotel_check_in(&conn->engine->hotel, &conn->loss.timer.guest,
                               conn->engine->clock.now + CLOSE_INTERVAL);
     } else {
         gone(conn);
@@ -857,13 +857,13 @@ const btl_ib_conn_t *btl_ib_engine_next_conn(const btl_ib_engine_t *engine,
 btl_ib_conn_levels_info_t btl_ib_conn_levels(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
-    const uint32_t rto = btl_ib_rtt_timeout(&conn->recovery.rtt, config->rto_initial)
-                         + conn->identity.peer_ack_delay;
+    const uint32_t rto =
+        btl_ib_rtt_timeout(&conn->loss.rtt, config->rto_initial) + conn->identity.peer_ack_delay;
 
     return (btl_ib_conn_levels_info_t){
         .in_flight = conn->sentmap.in_flight,
         .window = conn->cc.window,
-        .srtt = btl_ib_rtt_smoothed(&conn->recovery.rtt, 0),
+        .srtt = btl_ib_rtt_smoothed(&conn->loss.rtt, 0),
         .rto = rto > config->rto_min ? rto : config->rto_min,
         .datagram_max = conn->pmtud.datagram_max,
     };
@@ -876,12 +876,12 @@ btl_ib_path_info_t btl_ib_conn_path(const btl_ib_conn_t *conn)
         .own = btl_ib_route_is_own(conn),
         .heard = conn->validation.valid,
         .answered = conn->validation.answered,
-        .refused = conn->recovery.refused_since != 0 || conn->validation.refused_at != 0,
+        .refused = conn->loss.refused_since != 0 || conn->validation.refused_at != 0,
         .contact = btl_ib_pmtud_contact_size(conn),
         .sent = conn->pmtud.proven,
         .came = conn->pmtud.received,
         .most = conn->pmtud.home,
-        .rtt = conn->recovery.rtt.min,
+        .rtt = conn->loss.rtt.min,
     };
 }
 
@@ -939,9 +939,9 @@ int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         pending += !btl_ib_list_empty(&conn->tx[i].submit.pending);
     }
-    if (conn->recovery.heard_at != 0) {
+    if (conn->loss.heard_at != 0) {
         snprintf(heard, sizeof(heard), "heard %" PRIu64 " us ago",
-                 engine->clock.awake - conn->recovery.heard_at + since_turn);
+                 engine->clock.awake - conn->loss.heard_at + since_turn);
     }
     if (oldest != 0) {
         snprintf(age, sizeof(age), " (oldest %" PRIu64 " us)", oldest + since_turn);
@@ -952,8 +952,8 @@ int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_
         "%u probes since progress, window %u (%s), SRTT %u us, %s",
         states[conn->state], conn->identity.bound ? ", connected" : "",
         conn->draining ? ", draining" : "", conn->identity.epoch, conn->sentmap.in_flight, age,
-        pending, stopped_by(conn), conn->recovery.probes, conn->cc.window, conn->cc.ops->name,
-        btl_ib_rtt_smoothed(&conn->recovery.rtt, 0), heard);
+        pending, stopped_by(conn), conn->loss.probes, conn->cc.window, conn->cc.ops->name,
+        btl_ib_rtt_smoothed(&conn->loss.rtt, 0), heard);
 }
 
 /* ---- keepalive: peers that are silent while nothing waits for them ---- */
@@ -965,7 +965,7 @@ enum {
 
 static uint64_t silence_of(const btl_ib_conn_t *conn)
 {
-    return conn->engine->clock.awake - conn->recovery.heard_at;
+    return conn->engine->clock.awake - conn->loss.heard_at;
 }
 
 /* Connections that go by another's rails are asked for by that one. */

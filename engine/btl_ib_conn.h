@@ -55,7 +55,7 @@ bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn);
 bool btl_ib_conn_shrink(btl_ib_conn_t *conn);
 
 /* The connection takes a route of which nothing is known: congestion control, pacing and the
- * estimates of recovery begin anew. */
+ * estimates of loss begin anew. */
 void btl_ib_conn_begin_route(btl_ib_conn_t *conn);
 
 /* Send the next CLOSE of a connection that is closing; after the last one it ends. */

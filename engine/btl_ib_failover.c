@@ -47,13 +47,13 @@ enum {
 void btl_ib_failover_validated(btl_ib_conn_t *conn)
 {
     btl_ib_trace_conn(conn, BTL_IB_TRACE_validated, BTL_IB_CAUSE_none, 1);
-    btl_ib_recovery_unblocked(&conn->recovery);
+    btl_ib_loss_unblocked(&conn->loss);
     btl_ib_conn_ready(conn);
     /* The peer is there: probe its pairs of rails that are not validated soon. */
     for (btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
         if (other != conn && !other->validation.valid) {
-            btl_ib_recovery_begin_row(&other->recovery);
-            btl_ib_recovery_arm(other);
+            btl_ib_loss_restart_pto(&other->loss);
+            btl_ib_loss_set_timer(other);
         }
     }
 }
@@ -84,11 +84,11 @@ static bool take_route_of(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
     btl_ib_trace_conn(conn, BTL_IB_TRACE_moved, BTL_IB_CAUSE_none, 1);
     btl_ib_pmtud_moved(conn, other);
     btl_ib_validation_moved(conn);
-    btl_ib_recovery_moved(&conn->recovery, conn->engine->clock.now);
+    btl_ib_loss_moved(&conn->loss, conn->engine->clock.now);
     btl_ib_conn_begin_route(conn);
     btl_ib_sentmap_lose_all(conn);
     btl_ib_conn_ready(conn);
-    btl_ib_recovery_arm(conn);
+    btl_ib_loss_set_timer(conn);
     return true;
 }
 
@@ -166,7 +166,7 @@ bool btl_ib_failover(btl_ib_conn_t *conn)
 /* Does it keep off its own rails, because they are slow? Not if the others do not answer. */
 static bool keeps_off(const btl_ib_conn_t *conn)
 {
-    return btl_ib_conn_is_slow(conn) && conn->recovery.unheard < KEEP_OFF_PROBES
+    return btl_ib_conn_is_slow(conn) && conn->loss.unanswered < KEEP_OFF_PROBES
            && btl_ib_rail_usable(conn->route.via);
 }
 
@@ -213,7 +213,7 @@ static bool failover_refused(btl_ib_conn_t *conn)
     if (!go_on(conn, 1)) {
         return false;
     }
-    btl_ib_recovery_refusals_over(&conn->recovery);
+    btl_ib_loss_refusals_over(&conn->loss);
     return true;
 }
 
@@ -296,7 +296,7 @@ void btl_ib_failover_told(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         BTL_IB_LOG(conn->engine, 1, "peer %u.%u: its rail %u is at another address now",
                    BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.remote_rail);
         if (btl_ib_route_is_own(conn)) { /* what is in flight went to the old one */
-            btl_ib_recovery_broken(conn);
+            btl_ib_loss_disconnected(conn);
         }
     }
     if (btl_ib_route_has_own(conn)) {
@@ -323,7 +323,7 @@ static void failover_ask(btl_ib_conn_t *conn)
 static bool failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
 {
     for (const btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
-        if (!goes_by(conn, other) && btl_ib_route_is_own(other) && other->recovery.heard_at > since
+        if (!goes_by(conn, other) && btl_ib_route_is_own(other) && other->loss.heard_at > since
             && !btl_ib_validation_refuses(other) && go_by(conn, other)) {
             tell(conn);
             return true;
@@ -339,14 +339,14 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
         /* made when its rail could not be used already, or before there was another */
         return conn->identity.name != conn->engine->config.name && btl_ib_failover(conn);
     }
-    const bool stuck = conn->recovery.probes >= STUCK_PROBES && conn->sentmap.deferred_count == 0;
-    const uint32_t asked = stuck ? conn->recovery.probes : conn->recovery.unheard;
-    const uint64_t since = conn->recovery.silent_since;
+    const bool stuck = conn->loss.probes >= STUCK_PROBES && conn->sentmap.deferred_count == 0;
+    const uint32_t asked = stuck ? conn->loss.probes : conn->loss.unanswered;
+    const uint64_t since = conn->loss.silent_since;
     const uint64_t silence = conn->engine->clock.awake - since;
 
-    const bool put_off = !btl_ib_list_empty(&conn->recovery.in_line);
+    const bool put_off = !btl_ib_list_empty(&conn->loss.in_line);
 
-    if ((conn->recovery.unheard >= ASK_SOON || put_off) && silence >= TRY_AFTER) {
+    if ((conn->loss.unanswered >= ASK_SOON || put_off) && silence >= TRY_AFTER) {
         failover_try(conn);
     }
     if (!btl_ib_validation_is_valid(conn)) {
@@ -360,7 +360,7 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
     }
     /* Few probes take long where round trips do, or the peer pauses. Then what was heard while the
      * first of them were under way is no sign: the peer may have begun to compute since. */
-    const bool slow = conn->recovery.unheard >= BTL_IB_SILENT_PROBES && silence >= ASK_AFTER;
+    const bool slow = conn->loss.unanswered >= BTL_IB_SILENT_PROBES && silence >= ASK_AFTER;
     if (asked >= BTL_IB_ASK_PROBES ? asked % ASK_EACH == 0 : slow) {
         failover_ask(conn);
     }
@@ -419,7 +419,7 @@ static bool refused_one(btl_ib_conn_t *conn)
         return true;
     }
     const bool leaves = btl_ib_validation_refused_again(conn);
-    const bool dead = btl_ib_recovery_refused(&conn->recovery, conn->engine->clock.now);
+    const bool dead = btl_ib_loss_refused(&conn->loss, conn->engine->clock.now);
     if (!leaves && btl_ib_validation_is_valid(conn)) {
         return true;
     }
@@ -580,7 +580,7 @@ static void use_again(btl_ib_rail_t *rail)
             continue;
         }
         if (conn->route.via == rail) {
-            btl_ib_recovery_broken(conn);
+            btl_ib_loss_disconnected(conn);
         } else if (!btl_ib_rail_usable(conn->route.via)) {
             (void) btl_ib_failover(conn);
         } else if (conn->rail == rail) {
@@ -650,7 +650,7 @@ static void rebound(btl_ib_rail_t *rail)
             btl_ib_validation_renew(conn);
         }
         if (conn->route.via == rail) {
-            btl_ib_recovery_broken(conn);
+            btl_ib_loss_disconnected(conn);
         }
     }
 }
@@ -697,7 +697,7 @@ static void check_answers(btl_ib_rail_t *rail)
     }
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &engine->conns, all) {
         if (is_untold(conn, rail) && btl_ib_route_is_own(conn)
-            && btl_ib_recovery_waiting_since(conn) != UINT64_MAX) {
+            && btl_ib_loss_waiting_since(conn) != UINT64_MAX) {
             rail->moves.unanswered = true;
             engine->ops->moved_unanswered(engine->ops_context, conn);
             return;
@@ -758,7 +758,7 @@ bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     case BTL_IB_EVENT_PATH_MTU:
         while ((conn = living(rail, event->from, conn != NULL ? &conn->all : NULL)) != NULL) {
             if (event->type == BTL_IB_EVENT_BROKEN) {
-                btl_ib_recovery_broken(conn);
+                btl_ib_loss_disconnected(conn);
             } else if (event->type == BTL_IB_EVENT_UNREACHABLE) {
                 btl_ib_validation_unreachable(conn, event->error);
             } else {
@@ -853,7 +853,7 @@ static uint32_t held_up(btl_ib_conn_t *conn)
     if (is_under_way(conn, since)) {
         return count;
     }
-    return pending && conn->coalesce.held == 0 && conn->recovery.blocked_since == 0;
+    return pending && conn->coalesce.held == 0 && conn->loss.blocked_since == 0;
 }
 
 static uint64_t bytes_of(const btl_ib_conn_t *conn)

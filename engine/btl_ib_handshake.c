@@ -112,7 +112,7 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
     }
     btl_ib_identity_bind(conn, arrival);
     /* It may have had no room for data of an unknown sender: they go again without a long pause. */
-    btl_ib_recovery_begin_row(&conn->recovery);
+    btl_ib_loss_restart_pto(&conn->loss);
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: connected, epoch %u here, %u there",
                BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch,
                conn->identity.peer_epoch);
@@ -388,7 +388,7 @@ static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
         return conn;
     }
     conn->engine->count.dropped_stale++; /* its CONNECT was used, though */
-    btl_ib_recovery_heard(conn, view->flags, view->echo, view->hold, view->away);
+    btl_ib_loss_datagram_received(conn, view->flags, view->echo, view->hold, view->away);
     if (view->flags & BTL_IB_FLAG_ACK_NOW) { /* it asks whether we are there */
         btl_ib_failover_follow(conn, rail, arrival->from, view->stamp);
         btl_ib_ack_send(conn, 0);
@@ -411,7 +411,7 @@ static void response(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arri
     } else if (check_origin(conn, rail, arrival)) {
         count->received_responses++;
         btl_ib_validation_answered(conn);
-        btl_ib_recovery_responded(&conn->recovery, conn->engine->clock.awake);
+        btl_ib_loss_responded(&conn->loss, conn->engine->clock.awake);
         if (btl_ib_route_owns(conn, rail, arrival->from) && btl_ib_validation_heard(conn)) {
             btl_ib_failover_validated(conn);
         }

@@ -459,7 +459,7 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
         btl_ib_validation_echoed(conn, view);
     }
     btl_ib_ack_tx_heard(conn, view->stamp);
-    btl_ib_recovery_heard(conn, view->flags, view->echo, view->hold, view->away);
+    btl_ib_loss_datagram_received(conn, view->flags, view->echo, view->hold, view->away);
     if (new_acks) {
         btl_ib_ack_rx_process(conn, view);
         if (view->flags & BTL_IB_FLAG_READY) {
@@ -557,8 +557,8 @@ bool btl_ib_input_predicted(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     engine->count.received_datagrams++;
     rail->count.received_datagrams++;
     btl_ib_ack_tx_heard(conn, BTL_IB_LE32(header->stamp));
-    btl_ib_recovery_heard(conn, header->flags, BTL_IB_LE32(header->echo), BTL_IB_LE16(header->hold),
-                          BTL_IB_LE16(header->away));
+    btl_ib_loss_datagram_received(conn, header->flags, BTL_IB_LE32(header->echo),
+                                  BTL_IB_LE16(header->hold), BTL_IB_LE16(header->away));
     if (ack.segment != NULL || ack.credit) {
         btl_ib_ack_rx_predicted(conn, &ack);
     }

@@ -14,7 +14,7 @@
 #include "btl_ib_state.h"
 #include "btl_ib_trace.h"
 
-/* ---- recovery ---- */
+/* ---- RACK and PTO ---- */
 
 /*
  * Loss detection, probes and timeouts.
@@ -41,21 +41,20 @@ enum {
     REORDER_SCALE_MAX = 64, /* quarters of the shortest round trip */
     REORDER_CALM = 16,      /* real losses in a row after which no reordering is expected */
     SKIP_PROBES = 5,
-    DOUBT_PROBES = 12,      /* after a connection of the transport ended: 0.6 s by default */
-    DEFERRED_TURN = 4,      /* while anything is deferred one probe in so many is for that, */
-    OLDEST_TURN = 3,        /* and one in so many for the oldest chunk */
-    RELIABLE_DOUBLINGS = 4, /* of rto_max, on a reliable transport */
-    DOUBLINGS_MAX = 20,     /* of a timeout elsewhere: more exceed rto_max anyway */
+    DISCONNECTED_PROBES = 12, /* after a connection of the transport ended: 0.6 s by default */
+    DEFERRED_TURN = 4,        /* while anything is deferred one probe in so many is for that, */
+    OLDEST_TURN = 3,          /* and one in so many for the oldest chunk */
+    RELIABLE_DOUBLINGS = 4,   /* of rto_max, on a reliable transport */
+    DOUBLINGS_MAX = 20,       /* of a timeout elsewhere: more exceed rto_max anyway */
 };
 
 static inline void take_sample(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo, uint32_t hold,
                                uint32_t away)
 {
-    conn->recovery.sample = 0;
+    conn->loss.sample = 0;
     if (!(flags & BTL_IB_FLAG_ECHO) || hold == BTL_IB_HOLD_UNKNOWN
-        || (conn->recovery.rtt.srtt8 != 0
-            && !btl_ib_seq_before(conn->recovery.sample_echo, echo)
-            && conn->engine->clock.now - conn->recovery.sample_at <= BTL_IB_STAMP_AGE)) {
+        || (conn->loss.rtt.srtt8 != 0 && !btl_ib_seq_before(conn->loss.sample_echo, echo)
+            && conn->engine->clock.now - conn->loss.sample_at <= BTL_IB_STAMP_AGE)) {
         return;
     }
     uint32_t elapsed = (uint32_t) conn->engine->clock.now - echo;
@@ -64,39 +63,38 @@ static inline void take_sample(btl_ib_conn_t *conn, uint32_t flags, uint32_t ech
     }
     /* One answer that is very late says that the peer's process was away, not that the network is
      * slow. If all answers are late the bound grows along. */
-    uint32_t bound = btl_ib_rtt_timeout(&conn->recovery.rtt, conn->engine->config.rto_initial);
-    bound = conn->recovery.rtt.srtt8 == 0 ? bound : 2 * bound;
+    uint32_t bound = btl_ib_rtt_timeout(&conn->loss.rtt, conn->engine->config.rto_initial);
+    bound = conn->loss.rtt.srtt8 == 0 ? bound : 2 * bound;
     uint32_t sample = elapsed - hold;
-    conn->recovery.sample_echo = echo;
-    conn->recovery.sample_at = conn->engine->clock.now;
-    btl_ib_rtt_sample(&conn->recovery.rtt, sample, bound);
-    conn->recovery.sample = sample == 0 ? 1 : sample;
+    conn->loss.sample_echo = echo;
+    conn->loss.sample_at = conn->engine->clock.now;
+    btl_ib_rtt_sample(&conn->loss.rtt, sample, bound);
+    conn->loss.sample = sample == 0 ? 1 : sample;
     /* How long a datagram waited at a host before it was polled is not known, but it was at most
      * the time since the poll before. */
     uint64_t hosts = (uint64_t) conn->engine->turn.away + away;
-    conn->recovery.sample_hosts = btl_ib_clip_u32(hosts, sample);
+    conn->loss.sample_hosts = btl_ib_clip_u32(hosts, sample);
     /* What waited for a host that was away is no standing queue, which a smaller window would make
      * shorter. */
     const uint64_t pauses =
         (uint64_t) btl_ib_pause_of(conn->engine->turn.away) + btl_ib_pause_of(away);
-    conn->recovery.sample_pauses = btl_ib_clip_u32(pauses, sample);
-    btl_ib_pauses_note(&conn->recovery.pauses, away, conn->engine->clock.now);
+    conn->loss.sample_pauses = btl_ib_clip_u32(pauses, sample);
+    btl_ib_pauses_note(&conn->loss.pauses, away, conn->engine->clock.now);
 }
 
-void btl_ib_recovery_heard(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo, uint32_t hold,
-                           uint32_t away)
+void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo,
+                                   uint32_t hold, uint32_t away)
 {
-    btl_ib_recovery_t *recovery = &conn->recovery;
+    btl_ib_loss_t *loss = &conn->loss;
 
-    recovery->heard_at = conn->engine->clock.awake;
-    recovery->refused_since = 0;
-    recovery->doubtful = false;
+    loss->heard_at = conn->engine->clock.awake;
+    loss->refused_since = 0;
+    loss->disconnected = false;
     if (flags & BTL_IB_FLAG_NO_TAG) {
-        recovery->no_tag_at = conn->engine->clock.awake;
+        loss->no_tag_at = conn->engine->clock.awake;
     }
-    if ((flags & BTL_IB_FLAG_ECHO)
-        && !btl_ib_seq_before(echo, (uint32_t) recovery->asked_at)) {
-        recovery->unheard = 0;
+    if ((flags & BTL_IB_FLAG_ECHO) && !btl_ib_seq_before(echo, (uint32_t) loss->asked_at)) {
+        loss->unanswered = 0;
     }
     take_sample(conn, flags, echo, hold, away);
 }
@@ -108,24 +106,23 @@ static void allow_more_time(btl_ib_conn_t *conn)
 {
     uint64_t now = conn->engine->clock.now;
 
-    conn->recovery.reorder_calm = 0;
-    if (now >= conn->recovery.reorder_at + btl_ib_rtt_smoothed(&conn->recovery.rtt, 0)
-        && conn->recovery.reorder_scale < REORDER_SCALE_MAX) {
-        conn->recovery.reorder_scale =
-            conn->recovery.reorder_scale == 0 ? 1 : 2 * conn->recovery.reorder_scale;
-        conn->recovery.reorder_at = now;
+    conn->loss.reo_wnd_persist = 0;
+    if (now >= conn->loss.reorder_at + btl_ib_rtt_smoothed(&conn->loss.rtt, 0)
+        && conn->loss.reo_wnd_mult < REORDER_SCALE_MAX) {
+        conn->loss.reo_wnd_mult = conn->loss.reo_wnd_mult == 0 ? 1 : 2 * conn->loss.reo_wnd_mult;
+        conn->loss.reorder_at = now;
     }
 }
 
-void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t channel, uint16_t again)
+void btl_ib_loss_again(btl_ib_conn_t *conn, uint32_t channel, uint16_t again)
 {
     btl_ib_counters_t *count = &conn->engine->count;
-    uint32_t more = (uint16_t) (again - conn->tx[channel].recovery.duplicates);
+    uint32_t more = (uint16_t) (again - conn->tx[channel].loss.duplicates);
 
     if (more == 0 || more > INT16_MAX) { /* an old acknowledgement that was overtaken */
         return;
     }
-    conn->tx[channel].recovery.duplicates = again;
+    conn->tx[channel].loss.duplicates = again;
     if (more > count->retransmits - count->retransmits_spurious) {
         more = (uint32_t) (count->retransmits - count->retransmits_spurious);
     }
@@ -133,8 +130,8 @@ void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t channel, uint16_t again
     conn->count.retransmits_spurious += more;
     btl_ib_trace_conn(conn, BTL_IB_TRACE_spurious, BTL_IB_CAUSE_none, more);
     /* An unnecessary probe does not say that anything was late. */
-    uint32_t asked = more < conn->recovery.probed ? more : conn->recovery.probed;
-    conn->recovery.probed -= asked;
+    uint32_t asked = more < conn->loss.probed ? more : conn->loss.probed;
+    conn->loss.probed -= asked;
     if (more > asked) {
         allow_more_time(conn);
     }
@@ -148,7 +145,7 @@ static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
 {
     const bool earlier =
         segment->copies > 1
-        && (conn->engine->clock.now - segment->last_sent < conn->recovery.rtt.min
+        && (conn->engine->clock.now - segment->last_sent < conn->loss.rtt.min
             || (echo_valid && btl_ib_seq_before(echo, (uint32_t) segment->last_sent)));
     /* A segment that was made void waits for retransmission too, but was not taken for lost. */
     const bool lost = segment->lost && segment->type != BTL_IB_TYPE_VOID;
@@ -164,24 +161,24 @@ static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
 
 static void note_arrival(btl_ib_conn_t *conn, int which, const btl_ib_segment_t *segment)
 {
-    btl_ib_rack_t *rack = &conn->recovery.rack[which];
+    btl_ib_rack_t *rack = &conn->loss.rack[which];
 
     if (segment->order > rack->order) {
         rack->order = segment->order;
-        rack->sent = segment->last_sent;
+        rack->xmit_ts = segment->last_sent;
         rack->at = conn->engine->clock.now;
     }
 }
 
-void btl_ib_recovery_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
+void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                              uint32_t echo)
 {
     if ((segment->copies > 1 || segment->lost)
         && earlier_arrived(conn, segment, echo_valid, echo)) {
         return; /* which of the earlier copies it was is not known */
     }
-    if (segment->order > conn->tx[segment->channel].recovery.arrived) {
-        conn->tx[segment->channel].recovery.arrived = segment->order;
+    if (segment->order > conn->tx[segment->channel].loss.arrived) {
+        conn->tx[segment->channel].loss.arrived = segment->order;
     }
     note_arrival(conn, BTL_IB_RACK_ALL, segment);
     if (btl_ib_segment_is_bulk(segment)) {
@@ -232,19 +229,19 @@ static bool take_copy(btl_ib_engine_t *engine)
 
 /* ---- what was acknowledged ---- */
 
-void btl_ib_recovery_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
+void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
 {
-    const uint32_t sample = conn->recovery.sample;
+    const uint32_t sample = conn->loss.sample;
     btl_ib_cc_ack_t ack = {
         .now = conn->engine->clock.now,
-        .sent_at = conn->recovery.rack[BTL_IB_RACK_ALL].sent,
+        .sent_at = conn->loss.rack[BTL_IB_RACK_ALL].xmit_ts,
         .count = count,
         .rtt = sample,
-        .delay = sample == 0 ? 0 : sample - conn->recovery.sample_hosts,
-        .awake = sample == 0 ? 0 : sample - conn->recovery.sample_pauses,
+        .delay = sample == 0 ? 0 : sample - conn->loss.sample_hosts,
+        .awake = sample == 0 ? 0 : sample - conn->loss.sample_pauses,
         .limited = limited,
     };
-    conn->recovery.no_tag_at = 0;
+    conn->loss.no_tag_at = 0;
     conn->cc.ops->acked(&conn->cc, &ack);
     fill_budget(&conn->engine->retries, count, RETRIES_MAX);
     btl_ib_pacer_forgive(&conn->pacer, &conn->cc, &conn->engine->hotel, conn->engine->clock.now);
@@ -260,8 +257,8 @@ static uint64_t reorder_window(const btl_ib_conn_t *conn)
     if (is_reliable(conn)) {
         return 0;
     }
-    uint64_t window = (uint64_t) conn->recovery.rtt.min * conn->recovery.reorder_scale / 4;
-    uint64_t most = btl_ib_rtt_smoothed(&conn->recovery.rtt, 0);
+    uint64_t window = (uint64_t) conn->loss.rtt.min * conn->loss.reo_wnd_mult / 4;
+    uint64_t most = btl_ib_rtt_smoothed(&conn->loss.rtt, 0);
     most = most > REORDER_MOST ? most : REORDER_MOST;
     window = window < most ? window : most;
     return window < REORDER_MIN ? REORDER_MIN : window;
@@ -274,7 +271,7 @@ static uint64_t reorder_window(const btl_ib_conn_t *conn)
  */
 static uint64_t wait_for_rest(const btl_ib_conn_t *conn)
 {
-    return reorder_window(conn) + conn->identity.peer_ack_delay + conn->recovery.rtt.rttvar4;
+    return reorder_window(conn) + conn->identity.peer_ack_delay + conn->loss.rtt.rttvar4;
 }
 
 /* What arrived that a segment in flight is compared with: where others overtake bulk, bulk is
@@ -284,7 +281,7 @@ static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_seg
     const bool overtaken =
         conn->route.via->transport->attr.bulk_lane && btl_ib_segment_is_bulk(segment);
 
-    return &conn->recovery.rack[overtaken ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
+    return &conn->loss.rack[overtaken ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
 }
 
 /* The oldest segment in flight of a kind (BTL_IB_RACK_), if something overtook it, else NULL. Each
@@ -299,7 +296,7 @@ static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn, int k
     if (segment == NULL) {
         return NULL;
     }
-    const uint64_t newest = is_reliable(conn) ? conn->tx[segment->channel].recovery.arrived
+    const uint64_t newest = is_reliable(conn) ? conn->tx[segment->channel].loss.arrived
                                               : rack_for(conn, segment)->order;
     return segment->order < newest ? segment : NULL;
 }
@@ -314,11 +311,11 @@ static uint64_t lost_at(const btl_ib_conn_t *conn, int kind)
         return UINT64_MAX;
     }
     const btl_ib_rack_t *rack = rack_for(conn, segment);
-    if (conn->recovery.rack_partly) {
+    if (conn->loss.rack_partly) {
         return segment->order < rack->mark_order ? rack->mark_at + wait_for_rest(conn) : UINT64_MAX;
     }
     /* It was sent `ahead` us before a segment that was known to have arrived at rack->at. */
-    uint64_t ahead = rack->sent - segment->last_sent;
+    uint64_t ahead = rack->xmit_ts - segment->last_sent;
     uint64_t window = reorder_window(conn);
     return rack->at + (window > ahead ? window - ahead : 0);
 }
@@ -335,7 +332,7 @@ static uint64_t check_at(const btl_ib_conn_t *conn)
         if (segment == NULL) {
             continue;
         }
-        const uint64_t at = conn->recovery.rack_partly
+        const uint64_t at = conn->loss.rack_partly
                                 ? rack_for(conn, segment)->mark_at + wait_for_rest(conn)
                                 : lost_at(conn, kind);
         soonest = at < soonest ? at : soonest;
@@ -345,7 +342,7 @@ static uint64_t check_at(const btl_ib_conn_t *conn)
 
 /* If the peer lives its acknowledgements say what became of the segments in flight; if it does not,
  * the probe gets RNR. */
-void btl_ib_recovery_broken(btl_ib_conn_t *conn)
+void btl_ib_loss_disconnected(btl_ib_conn_t *conn)
 {
     const uint32_t lost = btl_ib_sentmap_lose_all(conn);
 
@@ -357,9 +354,9 @@ void btl_ib_recovery_broken(btl_ib_conn_t *conn)
     if (!btl_ib_list_empty(&conn->sentmap.lost)) {
         btl_ib_conn_ready(conn);
     }
-    conn->recovery.doubtful = conn->identity.bound;
-    btl_ib_recovery_begin_row(&conn->recovery);
-    btl_ib_recovery_arm(conn);
+    conn->loss.disconnected = conn->identity.bound;
+    btl_ib_loss_restart_pto(&conn->loss);
+    btl_ib_loss_set_timer(conn);
 }
 
 static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
@@ -373,22 +370,22 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     engine->count.losses++;
     conn->count.losses++;
     btl_ib_trace_segment(conn, BTL_IB_TRACE_lost, BTL_IB_CAUSE_none, segment);
-    if (++conn->recovery.reorder_calm >= REORDER_CALM) {
-        conn->recovery.reorder_calm = 0;
-        conn->recovery.reorder_scale = 0;
+    if (++conn->loss.reo_wnd_persist >= REORDER_CALM) {
+        conn->loss.reo_wnd_persist = 0;
+        conn->loss.reo_wnd_mult = 0;
     }
     if (btl_ib_pmtud_lost(conn, segment)) {
-        btl_ib_recovery_begin_row(&conn->recovery); /* smaller datagrams may well be answered */
+        btl_ib_loss_restart_pto(&conn->loss); /* smaller datagrams may well be answered */
     }
 }
 
-void btl_ib_recovery_detect(btl_ib_conn_t *conn)
+void btl_ib_loss_detect(btl_ib_conn_t *conn)
 {
     /* If nothing is in flight nothing can be lost that is not known to be. */
     if (btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_ALL])
         && btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])
         && btl_ib_list_empty(&conn->sentmap.lost)) {
-        btl_ib_recovery_arm(conn);
+        btl_ib_loss_set_timer(conn);
         return;
     }
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
@@ -397,9 +394,9 @@ void btl_ib_recovery_detect(btl_ib_conn_t *conn)
             mark_lost(conn, BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[kind], link));
         }
     }
-    const uint64_t rest = conn->recovery.rack_partly ? wait_for_rest(conn) : 0;
-    for (int i = 0; conn->recovery.rack_partly && i < BTL_IB_RACKS; i++) {
-        btl_ib_rack_t *rack = &conn->recovery.rack[i];
+    const uint64_t rest = conn->loss.rack_partly ? wait_for_rest(conn) : 0;
+    for (int i = 0; conn->loss.rack_partly && i < BTL_IB_RACKS; i++) {
+        btl_ib_rack_t *rack = &conn->loss.rack[i];
         if (conn->engine->clock.now >= rack->mark_at + rest) {
             rack->mark_order = rack->order;
             rack->mark_at = conn->engine->clock.now;
@@ -408,14 +405,13 @@ void btl_ib_recovery_detect(btl_ib_conn_t *conn)
     if (!btl_ib_list_empty(&conn->sentmap.lost)) {
         btl_ib_conn_ready(conn);
     }
-    btl_ib_recovery_arm(conn);
+    btl_ib_loss_set_timer(conn);
 }
 
 /* Is everything acknowledged, so that only answers of the peer to operations are awaited? */
-static bool recovery_only_answers(const btl_ib_conn_t *conn)
+static bool loss_only_answers(const btl_ib_conn_t *conn)
 {
-    return btl_ib_conn_only_skips(conn) && conn->recovery.blocked_since == 0
-           && conn->ops.answers > 0;
+    return btl_ib_conn_only_skips(conn) && conn->loss.blocked_since == 0 && conn->ops.answers > 0;
 }
 
 /* The patience on a reliable transport. A peer that does not answer there computes or waits for a
@@ -431,8 +427,7 @@ static uint64_t reliable_patience(const btl_ib_conn_t *conn, uint64_t timeout)
         return least;
     }
     uint64_t wait = timeout > least ? timeout : least;
-    wait <<=
-        conn->recovery.probes < RELIABLE_DOUBLINGS ? conn->recovery.probes : RELIABLE_DOUBLINGS;
+    wait <<= conn->loss.probes < RELIABLE_DOUBLINGS ? conn->loss.probes : RELIABLE_DOUBLINGS;
     return wait < most ? wait : most;
 }
 
@@ -444,15 +439,15 @@ static uint64_t lossy_patience(const btl_ib_conn_t *conn, uint64_t timeout)
 
     timeout = timeout < config->rto_min ? config->rto_min : timeout;
     timeout = timeout > config->rto_max ? config->rto_max : timeout;
-    if (conn->recovery.probes == 0) {
-        uint64_t soon = 2 * (uint64_t) btl_ib_rtt_smoothed(&conn->recovery.rtt, config->rto_initial)
+    if (conn->loss.probes == 0) {
+        uint64_t soon = 2 * (uint64_t) btl_ib_rtt_smoothed(&conn->loss.rtt, config->rto_initial)
                         + conn->identity.peer_ack_delay;
         soon = soon < PROBE_MIN ? PROBE_MIN : soon;
         return soon < timeout ? soon : timeout;
     }
-    const uint32_t pause = btl_ib_pauses_expected(&conn->recovery.pauses, conn->engine->clock.now);
+    const uint32_t pause = btl_ib_pauses_expected(&conn->loss.pauses, conn->engine->clock.now);
     timeout = timeout > pause ? timeout : pause;
-    const uint32_t doublings = conn->recovery.probes - 1;
+    const uint32_t doublings = conn->loss.probes - 1;
     timeout <<= doublings < DOUBLINGS_MAX ? doublings : DOUBLINGS_MAX;
     return timeout < config->rto_max ? timeout : config->rto_max;
 }
@@ -462,24 +457,24 @@ static uint64_t patience(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
 
-    if (conn->recovery.half_probed) {
+    if (conn->loss.half_probed) {
         return REST_AFTER;
     }
-    if (conn->recovery.responded && !conn->identity.peer_knows) {
-        const uint32_t probes = conn->recovery.probes;
+    if (conn->loss.responded && !conn->identity.peer_knows) {
+        const uint32_t probes = conn->loss.probes;
         return (uint64_t) config->rto_max
                << (probes < RELIABLE_DOUBLINGS ? probes : RELIABLE_DOUBLINGS);
     }
-    const uint64_t timeout = (uint64_t) btl_ib_rtt_timeout(&conn->recovery.rtt, config->rto_initial)
+    const uint64_t timeout = (uint64_t) btl_ib_rtt_timeout(&conn->loss.rtt, config->rto_initial)
                              + conn->identity.peer_ack_delay;
-    if (conn->recovery.doubtful) {
+    if (conn->loss.disconnected) {
         return lossy_patience(conn, timeout);
     }
-    if (recovery_only_answers(conn)) {
+    if (loss_only_answers(conn)) {
         return config->rto_max; /* the peer repeats them itself; probes only ask whether it lives */
     }
-    if (btl_ib_conn_only_skips(conn) && conn->recovery.blocked_since == 0) {
-        return config->idle_after << conn->recovery.probes;
+    if (btl_ib_conn_only_skips(conn) && conn->loss.blocked_since == 0) {
+        return config->idle_after << conn->loss.probes;
     }
     return is_reliable(conn) ? reliable_patience(conn, timeout) : lossy_patience(conn, timeout);
 }
@@ -488,28 +483,28 @@ static uint64_t patience(const btl_ib_conn_t *conn)
  * SKIPs are sent again with the next traffic. */
 static bool waits(const btl_ib_conn_t *conn)
 {
-    if (conn->recovery.doubtful && conn->recovery.probes < DOUBT_PROBES) {
+    if (conn->loss.disconnected && conn->loss.probes < DISCONNECTED_PROBES) {
         return true;
     }
-    if (btl_ib_conn_only_skips(conn) && conn->recovery.probes >= SKIP_PROBES) {
-        return conn->recovery.blocked_since != 0 || conn->ops.answers > 0;
+    if (btl_ib_conn_only_skips(conn) && conn->loss.probes >= SKIP_PROBES) {
+        return conn->loss.blocked_since != 0 || conn->ops.answers > 0;
     }
-    return conn->sentmap.unacked > 0 || conn->recovery.blocked_since != 0 || conn->ops.answers > 0;
+    return conn->sentmap.unacked > 0 || conn->loss.blocked_since != 0 || conn->ops.answers > 0;
 }
 
-void btl_ib_recovery_arm(btl_ib_conn_t *conn)
+void btl_ib_loss_set_timer(btl_ib_conn_t *conn)
 {
-    btl_ib_guest_t *guest = &conn->recovery.timer.guest;
+    btl_ib_guest_t *guest = &conn->loss.timer.guest;
 
     if (!waits(conn)) { /* a timer that is set may expire */
         return;
     }
     uint64_t check = check_at(conn);
-    uint64_t soonest = conn->recovery.probe_base + conn->recovery.least;
+    uint64_t soonest = conn->loss.probe_base + conn->loss.least;
     if (btl_ib_hotel_staying(guest) && guest->due <= (check < soonest ? check : soonest)) {
         return; /* mostly: it was set for something that was sent earlier */
     }
-    uint64_t due = conn->recovery.probe_base + patience(conn);
+    uint64_t due = conn->loss.probe_base + patience(conn);
     due = check < due ? check : due;
     if (!btl_ib_hotel_staying(guest) || due < guest->due) {
         btl_ib_hotel_check_in(&conn->engine->hotel, guest, due);
@@ -519,18 +514,18 @@ void btl_ib_recovery_arm(btl_ib_conn_t *conn)
 /* ---- the line of those that found the budget empty ---- */
 
 /* The first probe that nothing answers yet is due, or leaves. */
-static void begin_silence(btl_ib_recovery_t *recovery, const btl_ib_clock_t *clock)
+static void begin_silence(btl_ib_loss_t *loss, const btl_ib_clock_t *clock)
 {
-    if (recovery->unheard == 0) {
-        recovery->silent_since = clock->awake;
-        recovery->asked_at = clock->now;
+    if (loss->unanswered == 0) {
+        loss->silent_since = clock->awake;
+        loss->asked_at = clock->now;
     }
 }
 
 bool btl_ib_retry_take(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
-    btl_ib_list_t *in_line = &conn->recovery.in_line;
+    btl_ib_list_t *in_line = &conn->loss.in_line;
 
     if (conn->identity.peer_knows
         || (btl_ib_list_empty(&engine->retries.waiting) && take_copy(engine))) {
@@ -538,9 +533,9 @@ bool btl_ib_retry_take(btl_ib_conn_t *conn)
     }
     if (btl_ib_list_empty(in_line)) {
         btl_ib_list_push_tail(&engine->retries.waiting, in_line);
-        begin_silence(&conn->recovery, &engine->clock);
+        begin_silence(&conn->loss, &engine->clock);
     }
-    btl_ib_hotel_check_in(&engine->hotel, &conn->recovery.timer.guest,
+    btl_ib_hotel_check_in(&engine->hotel, &conn->loss.timer.guest,
                           engine->clock.now + engine->config.rto_max);
     return false;
 }
@@ -550,9 +545,9 @@ btl_ib_conn_t *btl_ib_retry_next(btl_ib_engine_t *engine)
     btl_ib_list_t *first;
 
     while ((first = btl_ib_list_first(&engine->retries.waiting)) != NULL) {
-        btl_ib_conn_t *conn = BTL_IB_CONTAINER(first, btl_ib_conn_t, recovery.in_line);
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(first, btl_ib_conn_t, loss.in_line);
         const bool due = btl_ib_conn_alive(conn) && !conn->identity.peer_knows && waits(conn)
-                         && engine->clock.now >= conn->recovery.probe_base + patience(conn);
+                         && engine->clock.now >= conn->loss.probe_base + patience(conn);
         if (due && !take_copy(engine)) {
             return NULL;
         }
@@ -576,15 +571,14 @@ static uint64_t oldest_of(const btl_ib_list_t *segments, uint64_t since)
     return since;
 }
 
-uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn)
+uint64_t btl_ib_loss_waiting_since(const btl_ib_conn_t *conn)
 {
-    uint64_t since = conn->recovery.blocked_since != 0 ? conn->recovery.blocked_since : UINT64_MAX;
+    uint64_t since = conn->loss.blocked_since != 0 ? conn->loss.blocked_since : UINT64_MAX;
 
     if (conn->ops.answers > 0) {
         /* A peer that accepted the request and lives will answer, when its other peers let it. */
-        uint64_t answer = conn->ops.answer_since > conn->recovery.heard_at
-                              ? conn->ops.answer_since
-                              : conn->recovery.heard_at;
+        uint64_t answer = conn->ops.answer_since > conn->loss.heard_at ? conn->ops.answer_since
+                                                                       : conn->loss.heard_at;
         since = answer < since ? answer : since;
     }
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
@@ -620,7 +614,7 @@ static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
 
     for (uint32_t i = 0; i < channels; i++) {
         const btl_ib_tx_window_t *window =
-            &conn->tx[(conn->recovery.probes / 2 + i) % channels].sentmap.window;
+            &conn->tx[(conn->loss.probes / 2 + i) % channels].sentmap.window;
         btl_ib_segment_t *segment = btl_ib_tx_window_at(window, window->first);
         if (segment != NULL && !segment->deferred) {
             return segment;
@@ -653,11 +647,11 @@ static btl_ib_segment_t *oldest_chunk(const btl_ib_conn_t *conn)
  * for the oldest fragment. Nothing else would bring that chunk soon. A copy of it may have been
  * lost after an earlier one got RNR, which the peer's ACKs still name: then it is deferred
  * behind all others. Or the copy is in flight, and all that is found lost comes first. */
-btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn)
+btl_ib_segment_t *btl_ib_loss_probe_with(const btl_ib_conn_t *conn)
 {
     btl_ib_segment_t *segment = in_flight(conn, true);
 
-    if (conn->recovery.probes > 0 || segment == NULL) {
+    if (conn->loss.probes > 0 || segment == NULL) {
         segment = BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.lost, link);
         segment = segment != NULL ? segment : in_flight(conn, false);
         if (conn->pmtud.parts) {
@@ -667,10 +661,10 @@ btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn)
         btl_ib_segment_t *deferred =
             BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.deferred, link);
         if (deferred != NULL
-            && (segment == NULL || conn->recovery.probes % DEFERRED_TURN == DEFERRED_TURN - 1)) {
+            && (segment == NULL || conn->loss.probes % DEFERRED_TURN == DEFERRED_TURN - 1)) {
             segment = deferred;
         }
-        if (deferred != NULL && conn->recovery.probes % OLDEST_TURN == OLDEST_TURN - 1) {
+        if (deferred != NULL && conn->loss.probes % OLDEST_TURN == OLDEST_TURN - 1) {
             btl_ib_segment_t *oldest = oldest_chunk(conn);
             segment = oldest != NULL ? oldest : segment;
         }
@@ -678,36 +672,36 @@ btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn)
     return segment;
 }
 
-btl_ib_recovery_action_t btl_ib_recovery_timer(btl_ib_conn_t *conn)
+btl_ib_loss_action_t btl_ib_loss_timer(btl_ib_conn_t *conn)
 {
-    if (conn->recovery.blocked_since != 0 && !btl_ib_pending_any(conn)) {
-        conn->recovery.blocked_since = 0; /* what was stopped, or seemed to be, is over */
+    if (conn->loss.blocked_since != 0 && !btl_ib_pending_any(conn)) {
+        conn->loss.blocked_since = 0; /* what was stopped, or seemed to be, is over */
     }
     if (!waits(conn)) {
-        return BTL_IB_RECOVERY_NOTHING;
+        return BTL_IB_LOSS_NOTHING;
     }
     if (check_at(conn) <= conn->engine->clock.now) {
-        btl_ib_recovery_detect(conn);
-        return BTL_IB_RECOVERY_NOTHING;
+        btl_ib_loss_detect(conn);
+        return BTL_IB_LOSS_NOTHING;
     }
-    if (conn->engine->clock.now >= conn->recovery.probe_base + patience(conn)) {
-        return BTL_IB_RECOVERY_PROBE;
+    if (conn->engine->clock.now >= conn->loss.probe_base + patience(conn)) {
+        return BTL_IB_LOSS_PROBE;
     }
-    btl_ib_recovery_arm(conn);
-    return BTL_IB_RECOVERY_NOTHING;
+    btl_ib_loss_set_timer(conn);
+    return BTL_IB_LOSS_NOTHING;
 }
 
-bool btl_ib_recovery_find_death(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
+bool btl_ib_loss_find_death(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    if (conn->recovery.probes < BTL_IB_SILENT_PROBES || engine->turn.async) {
+    if (conn->loss.probes < BTL_IB_SILENT_PROBES || engine->turn.async) {
         return false;
     }
     /* A route says that nobody is there, and a process that answers even while it computes does not
      * answer by this one. */
-    if (conn->validation.promised && conn->recovery.unheard >= BTL_IB_ASK_PROBES
-        && engine->clock.awake - conn->recovery.silent_since >= BTL_IB_REFUSED_GAP
+    if (conn->validation.promised && conn->loss.unanswered >= BTL_IB_ASK_PROBES
+        && engine->clock.awake - conn->loss.silent_since >= BTL_IB_REFUSED_GAP
         && btl_ib_validation_any_refused(conn)) {
         *reason = BTL_IB_DEATH_REFUSED;
         return true;
@@ -715,64 +709,64 @@ bool btl_ib_recovery_find_death(const btl_ib_conn_t *conn, btl_ib_death_t *reaso
     if (engine->config.silence_limit == 0) {
         return false;
     }
-    uint64_t since = btl_ib_recovery_waiting_since(conn);
+    uint64_t since = btl_ib_loss_waiting_since(conn);
     if (since == UINT64_MAX || engine->clock.awake < since + engine->config.silence_limit) {
         return false;
     }
     uint64_t lately = engine->clock.awake - engine->config.silence_limit / 2;
-    if (!conn->identity.bound && conn->recovery.heard_at > lately) {
+    if (!conn->identity.bound && conn->loss.heard_at > lately) {
         /* it is alive, and says only that (PATH_RESPONSE) while its application computes */
         return false;
     }
-    *reason = conn->recovery.heard_at <= lately   ? BTL_IB_DEATH_SILENCE
-              : conn->recovery.no_tag_at > lately ? BTL_IB_DEATH_NO_TAG
-                                                  : BTL_IB_DEATH_NO_PROGRESS;
+    *reason = conn->loss.heard_at <= lately   ? BTL_IB_DEATH_SILENCE
+              : conn->loss.no_tag_at > lately ? BTL_IB_DEATH_NO_TAG
+                                              : BTL_IB_DEATH_NO_PROGRESS;
     return true;
 }
 
-void btl_ib_recovery_probe_begins(btl_ib_conn_t *conn)
+void btl_ib_loss_probe_begins(btl_ib_conn_t *conn)
 {
-    btl_ib_recovery_t *recovery = &conn->recovery;
+    btl_ib_loss_t *loss = &conn->loss;
 
-    if (recovery->probes == 0) {
-        btl_ib_pauses_judge(&recovery->pauses, recovery->probed > 0);
-        recovery->probed = 0;
+    if (loss->probes == 0) {
+        btl_ib_pauses_judge(&loss->pauses, loss->probed > 0);
+        loss->probed = 0;
     }
-    begin_silence(recovery, &conn->engine->clock);
+    begin_silence(loss, &conn->engine->clock);
 }
 
-void btl_ib_recovery_probed_with_copy(btl_ib_conn_t *conn)
+void btl_ib_loss_probed_with_copy(btl_ib_conn_t *conn)
 {
-    conn->recovery.probed++;
+    conn->loss.probed++;
 }
 
 /* Does the peer's process pause now and then? Then one timeout says that it may pause again. */
 static bool pauses(const btl_ib_conn_t *conn)
 {
-    return btl_ib_pauses_expected(&conn->recovery.pauses, conn->engine->clock.now) > 0;
+    return btl_ib_pauses_expected(&conn->loss.pauses, conn->engine->clock.now) > 0;
 }
 
-void btl_ib_recovery_probed(btl_ib_conn_t *conn, bool whole)
+void btl_ib_loss_probed(btl_ib_conn_t *conn, bool whole)
 {
-    btl_ib_recovery_t *recovery = &conn->recovery;
+    btl_ib_loss_t *loss = &conn->loss;
 
-    recovery->half_probed = !whole;
-    recovery->probe_base = conn->engine->clock.now;
+    loss->half_probed = !whole;
+    loss->probe_base = conn->engine->clock.now;
     if (!whole) {
         return;
     }
-    if (recovery->probes > 0 && !recovery_only_answers(conn)) {
+    if (loss->probes > 0 && !loss_only_answers(conn)) {
         conn->engine->count.timeouts++;
         conn->count.timeouts++;
-        if (recovery->probes > 1 || !pauses(conn)) {
+        if (loss->probes > 1 || !pauses(conn)) {
             conn->cc.ops->restart(&conn->cc);
         }
         btl_ib_trace_conn(conn, BTL_IB_TRACE_timeout, BTL_IB_CAUSE_none, 1);
     }
     conn->engine->count.sent_probes++;
     btl_ib_trace_conn(conn, BTL_IB_TRACE_probe, BTL_IB_CAUSE_none, 1);
-    recovery->probes++;
-    recovery->unheard++;
+    loss->probes++;
+    loss->unanswered++;
 }
 
 /* ---- deferred ---- */
@@ -848,40 +842,40 @@ void btl_ib_deferred_retry(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_recovery_begin_channel(btl_ib_tx_channel_t *channel)
+void btl_ib_loss_begin_channel(btl_ib_tx_channel_t *channel)
 {
-    channel->recovery.duplicates = 0;
+    channel->loss.duplicates = 0;
 }
 
-void btl_ib_recovery_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first)
+void btl_ib_loss_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first)
 {
     if (first->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
-        btl_ib_recovery_begin_row(&conn->recovery);
+        btl_ib_loss_restart_pto(&conn->loss);
     }
 }
 
-void btl_ib_recovery_blocked(btl_ib_conn_t *conn, uint64_t base)
+void btl_ib_loss_blocked(btl_ib_conn_t *conn, uint64_t base)
 {
-    conn->recovery.blocked_since = btl_ib_clock_awake(&conn->engine->clock);
-    conn->recovery.probe_base = base;
+    conn->loss.blocked_since = btl_ib_clock_awake(&conn->engine->clock);
+    conn->loss.probe_base = base;
 }
 
-void btl_ib_recovery_answered(btl_ib_conn_t *conn)
+void btl_ib_loss_answered(btl_ib_conn_t *conn)
 {
     btl_ib_op_answered(conn);
     if (btl_ib_conn_only_skips(conn)) {
-        btl_ib_recovery_begin_row(&conn->recovery);
-        btl_ib_recovery_sent_again(&conn->recovery, conn->engine->clock.now);
+        btl_ib_loss_restart_pto(&conn->loss);
+        btl_ib_loss_sent_again(&conn->loss, conn->engine->clock.now);
     }
 }
 
-void btl_ib_recovery_init(btl_ib_conn_t *conn)
+void btl_ib_loss_init(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
     /* patience() is at least the shortest of these three. */
     const uint32_t least = btl_ib_min_u32(config->rto_min, PROBE_MIN);
 
-    conn->recovery.least = btl_ib_clip_u32(config->idle_after, least);
-    btl_ib_timer_init(&conn->recovery.timer, BTL_IB_TIMER_LOSS, conn);
-    btl_ib_list_init(&conn->recovery.in_line);
+    conn->loss.least = btl_ib_clip_u32(config->idle_after, least);
+    btl_ib_timer_init(&conn->loss.timer, BTL_IB_TIMER_LOSS, conn);
+    btl_ib_list_init(&conn->loss.in_line);
 }

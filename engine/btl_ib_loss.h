@@ -18,7 +18,7 @@
 
 /* The newest data known to have arrived, by which losses are found (RFC 8985, RACK). */
 typedef struct btl_ib_rack {
-    uint64_t sent;       /* us: when it was sent */
+    uint64_t xmit_ts;    /* us: when it was sent */
     uint64_t order;      /* its place among all segments sent */
     uint64_t at;         /* us: when its acknowledgement came */
     uint64_t mark_order; /* `order` at mark_at */
@@ -26,7 +26,7 @@ typedef struct btl_ib_rack {
 } btl_ib_rack_t;
 
 /* Loss recovery: round trip times, losses, probes, silence. */
-typedef struct btl_ib_recovery {
+typedef struct btl_ib_loss {
     btl_ib_timer_t timer;
     btl_ib_rtt_t rtt;
     btl_ib_pauses_t pauses;
@@ -45,18 +45,18 @@ typedef struct btl_ib_recovery {
     uint32_t sample_hosts;  /* us: part of it that may be waiting at a host that did not poll */
     uint32_t sample_pauses; /* us: the same, of hosts that did not poll for long */
     uint32_t probes;        /* since the last progress */
-    uint32_t unheard;       /* of them, the last ones that nothing answered */
+    uint32_t unanswered;    /* of them, the last ones that nothing answered */
     uint32_t probed;        /* segments sent as probes in this series of probes or the last */
-    uint32_t reorder_scale; /* the reordering window, in quarters of the shortest RTT */
-    uint32_t reorder_calm;  /* consecutive losses that were real */
+    uint32_t reo_wnd_mult;  /* the reordering window, in quarters of the shortest RTT */
+    uint32_t reo_wnd_persist; /* consecutive losses that were real */
     uint64_t reorder_at;    /* us: when the reordering window last grew */
     uint32_t least;         /* us: the shortest time after which a probe is ever due */
     bool rack_partly;       /* the peer may have received more than it has reported */
     bool half_probed;       /* the next probe continues what the last one began */
-    bool doubtful;          /* the transport's connection ended; the peer was not heard since */
+    bool disconnected;      /* the transport's connection ended; the peer was not heard since */
     bool responded; /* the peer has what was sent in this incarnation, and will look at it later */
     btl_ib_list_t in_line; /* of engine->retries.waiting */
-} btl_ib_recovery_t;
+} btl_ib_loss_t;
 
 /*
  * What all connections together may ask peers again that have never answered. Each of them alone
@@ -65,7 +65,7 @@ typedef struct btl_ib_recovery {
  * few copies a second. Connections that find it empty wait in line.
  */
 typedef struct btl_ib_retry_budget {
-    btl_ib_list_t waiting; /* connections whose probe is due, by recovery.in_line */
+    btl_ib_list_t waiting; /* connections whose probe is due, by loss.in_line */
     uint64_t filled_at;    /* us */
     uint32_t left;         /* in shares of a copy */
 } btl_ib_retry_budget_t;
@@ -79,173 +79,173 @@ bool btl_ib_retry_take(btl_ib_conn_t *conn);
 /* The next one in line, whose probe was taken from the budget; NULL: none, or that is empty. */
 btl_ib_conn_t *btl_ib_retry_next(btl_ib_engine_t *engine);
 
-/* ---- recovery ---- */
+/* ---- RACK and PTO ---- */
 
-/* Loss detection and probes (RACK-TLP, RFC 8985): owns struct btl_ib_recovery. It uses the sent map
+/* Loss detection and probes (RACK-TLP, RFC 8985): owns struct btl_ib_loss. It uses the sent map
  * and the path MTU search, which do not know it. */
 
 /* ---- a connection, its route and its peer begin and end ---- */
 
 /* Something new was learned of what was sent, or a new incarnation begins: the next probe is the
- * first of a row. */
-static inline void btl_ib_recovery_begin_row(btl_ib_recovery_t *recovery)
+ * first of a series (RFC 9002: pto_count = 0). */
+static inline void btl_ib_loss_restart_pto(btl_ib_loss_t *loss)
 {
-    recovery->probes = 0;
-    recovery->unheard = 0;
-    recovery->half_probed = false;
+    loss->probes = 0;
+    loss->unanswered = 0;
+    loss->half_probed = false;
 }
 
 /* An incarnation of the connection ended: nothing is in flight, nor stopped. */
-static inline void btl_ib_recovery_end(btl_ib_recovery_t *recovery)
+static inline void btl_ib_loss_end(btl_ib_loss_t *loss)
 {
-    recovery->blocked_since = 0;
-    recovery->probed = 0;
-    recovery->responded = false;
-    btl_ib_list_remove(&recovery->in_line);
-    btl_ib_recovery_begin_row(recovery);
+    loss->blocked_since = 0;
+    loss->probed = 0;
+    loss->responded = false;
+    btl_ib_list_remove(&loss->in_line);
+    btl_ib_loss_restart_pto(loss);
 }
 
 /* A new one begins, with this channel: the peer's count of duplicates restarts at 0. */
-void btl_ib_recovery_begin_channel(btl_ib_tx_channel_t *channel);
+void btl_ib_loss_begin_channel(btl_ib_tx_channel_t *channel);
 
 /* Nothing is known of the present route: neither its length nor whether it reorders. */
-static inline void btl_ib_recovery_begin_route(btl_ib_recovery_t *recovery)
+static inline void btl_ib_loss_begin_route(btl_ib_loss_t *loss)
 {
-    recovery->reorder_scale = 0;
-    recovery->reorder_calm = 0;
-    recovery->reorder_at = 0;
+    loss->reo_wnd_mult = 0;
+    loss->reo_wnd_persist = 0;
+    loss->reorder_at = 0;
 }
 
 /* The route changed: the round-trip times of the old one say nothing of the new one. */
-static inline void btl_ib_recovery_moved(btl_ib_recovery_t *recovery, uint64_t now)
+static inline void btl_ib_loss_moved(btl_ib_loss_t *loss, uint64_t now)
 {
-    btl_ib_rtt_reset(&recovery->rtt);
-    recovery->responded = false;
-    recovery->probe_base = now;
-    btl_ib_recovery_begin_row(recovery);
+    btl_ib_rtt_reset(&loss->rtt);
+    loss->responded = false;
+    loss->probe_base = now;
+    btl_ib_loss_restart_pto(loss);
 }
 
 /* The peer's incarnation ended: what it said no longer holds. */
-static inline void btl_ib_recovery_end_peer(btl_ib_recovery_t *recovery)
+static inline void btl_ib_loss_end_peer(btl_ib_loss_t *loss)
 {
-    recovery->no_tag_at = 0;
-    recovery->refused_since = 0;
-    recovery->doubtful = false;
+    loss->no_tag_at = 0;
+    loss->refused_since = 0;
+    loss->disconnected = false;
 }
 
 /* ---- what was sent ---- */
 
 /* New segments, the first of which is `first`, are about to enter the sent map. If nothing but
- * SKIPs waited for an acknowledgement the next probe is the first of a row. */
-void btl_ib_recovery_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first);
+ * SKIPs waited for an acknowledgement the next probe is the first of a series. */
+void btl_ib_loss_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first);
 
 /* Segments have left again: the next probe is timed from now on. */
-static inline void btl_ib_recovery_sent_again(btl_ib_recovery_t *recovery, uint64_t now)
+static inline void btl_ib_loss_sent_again(btl_ib_loss_t *loss, uint64_t now)
 {
-    recovery->probe_base = now;
+    loss->probe_base = now;
 }
 
 /* New segments have left. */
-static inline void btl_ib_recovery_sent(btl_ib_recovery_t *recovery, uint64_t now)
+static inline void btl_ib_loss_sent(btl_ib_loss_t *loss, uint64_t now)
 {
-    btl_ib_recovery_sent_again(recovery, now);
-    recovery->blocked_since = 0;
+    btl_ib_loss_sent_again(loss, now);
+    loss->blocked_since = 0;
 }
 
 /* Segments are stopped by credit, window or validation, with nothing in flight whose
  * acknowledgement would change that: probes ask, the first one timed from `base` (us) on. */
-void btl_ib_recovery_blocked(btl_ib_conn_t *conn, uint64_t base);
+void btl_ib_loss_blocked(btl_ib_conn_t *conn, uint64_t base);
 
 /* What was stopped may go now, is given up, or waits for something else from now on. */
-static inline void btl_ib_recovery_unblocked(btl_ib_recovery_t *recovery)
+static inline void btl_ib_loss_unblocked(btl_ib_loss_t *loss)
 {
-    recovery->blocked_since = 0;
+    loss->blocked_since = 0;
 }
 
 /* ---- what the peer and its host say ---- */
 
 /* The peer's host refuses our datagrams. Refusals within BTL_IB_REFUSED_GAP of each other belong
  * together. True if they have lasted for BTL_IB_REFUSED_LONG with nothing heard from the peer. */
-static inline bool btl_ib_recovery_refused(btl_ib_recovery_t *recovery, uint64_t now)
+static inline bool btl_ib_loss_refused(btl_ib_loss_t *loss, uint64_t now)
 {
-    if (recovery->refused_since == 0 || now - recovery->refused_at > BTL_IB_REFUSED_GAP) {
-        recovery->refused_since = now;
+    if (loss->refused_since == 0 || now - loss->refused_at > BTL_IB_REFUSED_GAP) {
+        loss->refused_since = now;
     }
-    recovery->refused_at = now;
-    return now - recovery->refused_since >= BTL_IB_REFUSED_LONG;
+    loss->refused_at = now;
+    return now - loss->refused_since >= BTL_IB_REFUSED_LONG;
 }
 
 /* The refusals ended: the route changed. */
-static inline void btl_ib_recovery_refusals_over(btl_ib_recovery_t *recovery)
+static inline void btl_ib_loss_refusals_over(btl_ib_loss_t *loss)
 {
-    recovery->refused_since = 0;
+    loss->refused_since = 0;
 }
 
 /* The peer says that our datagrams arrive, but that it cannot accept the connection now. It keeps
  * the first of them, as far as it has room: the next probe is a late one. */
-static inline void btl_ib_recovery_responded(btl_ib_recovery_t *recovery, uint64_t awake)
+static inline void btl_ib_loss_responded(btl_ib_loss_t *loss, uint64_t awake)
 {
-    recovery->heard_at = awake;
-    recovery->refused_since = 0;
-    recovery->unheard = 0;
-    if (!recovery->responded && !recovery->half_probed) {
-        recovery->responded = true;
-        recovery->probes = 0;
+    loss->heard_at = awake;
+    loss->refused_since = 0;
+    loss->unanswered = 0;
+    if (!loss->responded && !loss->half_probed) {
+        loss->responded = true;
+        loss->probes = 0;
     }
 }
 
 /* The peer has a receiver for the tag for which it gave RNR. */
-static inline void btl_ib_recovery_ready(btl_ib_recovery_t *recovery)
+static inline void btl_ib_loss_ready(btl_ib_loss_t *loss)
 {
-    recovery->no_tag_at = 0;
+    loss->no_tag_at = 0;
 }
 
 /* Acknowledgements were taken in. `partly`: the datagram acknowledged only a prefix of one channel,
  * so that more may have arrived than it says. */
-static inline void btl_ib_recovery_told(btl_ib_recovery_t *recovery, bool partly)
+static inline void btl_ib_loss_acked_partly(btl_ib_loss_t *loss, bool partly)
 {
-    recovery->rack_partly = partly;
+    loss->rack_partly = partly;
 }
 
 /* The peer works on our operations. If nothing else waits for an acknowledgement that is progress,
  * and the next probe is timed from now on. */
-void btl_ib_recovery_answered(btl_ib_conn_t *conn);
+void btl_ib_loss_answered(btl_ib_conn_t *conn);
 
 /* The timer of a new connection. */
-void btl_ib_recovery_init(btl_ib_conn_t *conn);
+void btl_ib_loss_init(btl_ib_conn_t *conn);
 
 /* A datagram of the connection arrived, so the peer is there. If it echoes a stamp of ours that is
  * an answer, and a round-trip sample. `flags` and the others are of its header. */
-void btl_ib_recovery_heard(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo, uint32_t hold,
-                           uint32_t away);
+void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo,
+                                   uint32_t hold, uint32_t away);
 
 /* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */
-void btl_ib_recovery_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
+void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                              uint32_t echo);
 
 /* The peer has counted `again` duplicates in a channel so far. */
-void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t channel, uint16_t again);
+void btl_ib_loss_again(btl_ib_conn_t *conn, uint32_t channel, uint16_t again);
 
 /* A datagram acknowledged `count` segments; `limited`: the window was what held the sender back.
  * Informs the congestion control. */
-void btl_ib_recovery_acked(btl_ib_conn_t *conn, uint32_t count, bool limited);
+void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited);
 
 /* The transport's connection ended: all segments in flight may be lost, and the peer may be
  * gone. */
-void btl_ib_recovery_broken(btl_ib_conn_t *conn);
+void btl_ib_loss_disconnected(btl_ib_conn_t *conn);
 
 /* After acknowledgements were taken in: find what is lost, set the timer. */
-void btl_ib_recovery_detect(btl_ib_conn_t *conn);
+void btl_ib_loss_detect(btl_ib_conn_t *conn);
 
 /* Set the timer for what is in flight now. */
-void btl_ib_recovery_arm(btl_ib_conn_t *conn);
+void btl_ib_loss_set_timer(btl_ib_conn_t *conn);
 
 /* Is it set as early as any probe may be due? Mostly it was set for something sent earlier. */
-static inline bool btl_ib_recovery_is_armed(const btl_ib_recovery_t *recovery)
+static inline bool btl_ib_loss_timer_is_set(const btl_ib_loss_t *loss)
 {
-    const btl_ib_guest_t *guest = &recovery->timer.guest;
+    const btl_ib_guest_t *guest = &loss->timer.guest;
 
-    return btl_ib_hotel_staying(guest) && guest->due <= recovery->probe_base + recovery->least;
+    return btl_ib_hotel_staying(guest) && guest->due <= loss->probe_base + loss->least;
 }
 
 enum {
@@ -254,30 +254,30 @@ enum {
 };
 
 /* What the timer asks for when it goes off. */
-typedef enum btl_ib_recovery_action {
-    BTL_IB_RECOVERY_NOTHING, /* what there was to do was done */
-    BTL_IB_RECOVERY_PROBE,   /* probe, or give up; report by btl_ib_recovery_probed() */
-} btl_ib_recovery_action_t;
+typedef enum btl_ib_loss_action {
+    BTL_IB_LOSS_NOTHING, /* what there was to do was done */
+    BTL_IB_LOSS_PROBE,   /* probe, or give up; report by btl_ib_loss_probed() */
+} btl_ib_loss_action_t;
 
-btl_ib_recovery_action_t btl_ib_recovery_timer(btl_ib_conn_t *conn);
+btl_ib_loss_action_t btl_ib_loss_timer(btl_ib_conn_t *conn);
 
 /* Find the reason for which the peer counts as dead: the silence limit passed, for example. Pauses
  * of our own do not count. False: none. The progress thread cannot report it. */
-bool btl_ib_recovery_find_death(const btl_ib_conn_t *conn, btl_ib_death_t *reason);
+bool btl_ib_loss_find_death(const btl_ib_conn_t *conn, btl_ib_death_t *reason);
 
 /* A probe is about to leave. A copy of a segment left as a probe. The probe has left: if `whole`
  * all of it, else, for want of room in the transport, only some parts of a segment that travels in
  * parts. */
-void btl_ib_recovery_probe_begins(btl_ib_conn_t *conn);
-void btl_ib_recovery_probed_with_copy(btl_ib_conn_t *conn);
-void btl_ib_recovery_probed(btl_ib_conn_t *conn, bool whole);
+void btl_ib_loss_probe_begins(btl_ib_conn_t *conn);
+void btl_ib_loss_probed_with_copy(btl_ib_conn_t *conn);
+void btl_ib_loss_probed(btl_ib_conn_t *conn, bool whole);
 
 /* The segment to probe with; NULL: there is none. */
-btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn);
+btl_ib_segment_t *btl_ib_loss_probe_with(const btl_ib_conn_t *conn);
 
 /* When the oldest thing that still waits was first sent, or began to wait for credit (us, of the
  * awake clock); UINT64_MAX: nothing waits. */
-uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn);
+uint64_t btl_ib_loss_waiting_since(const btl_ib_conn_t *conn);
 
 /* ---- deferred ---- */
 

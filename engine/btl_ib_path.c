@@ -301,7 +301,7 @@ bool btl_ib_validation_refused_again(btl_ib_conn_t *conn)
     btl_ib_validation_t *validation = &conn->validation;
     const uint64_t now = conn->engine->clock.now;
 
-    if (validation->route_refused == 0 || now - conn->recovery.refused_at > BTL_IB_REFUSED_GAP) {
+    if (validation->route_refused == 0 || now - conn->loss.refused_at > BTL_IB_REFUSED_GAP) {
         validation->route_refused = now;
     }
     return now - validation->route_refused >= BTL_IB_REFUSED_LONG;
@@ -399,7 +399,7 @@ btl_ib_trouble_t btl_ib_conn_trouble(const btl_ib_conn_t *conn)
     };
 
     if (validation->net_error != 0
-        && (int32_t) ((uint32_t) (conn->recovery.heard_at / 1000) - validation->net_error_ms)
+        && (int32_t) ((uint32_t) (conn->loss.heard_at / 1000) - validation->net_error_ms)
                <= SAID_LATELY) {
         trouble.said = validation->net_error;
         if (transport->ops->offender_text == NULL
@@ -449,10 +449,10 @@ bool btl_ib_validation_expire(btl_ib_conn_t *conn)
         validation->told = true;
         BTL_IB_LOG(engine, 1, "peer %u.%u: has not answered for %llu ms, %s",
                    BTL_IB_NAME_ARGS(conn->identity.name), (unsigned long long) waited / 1000,
-                   conn->recovery.heard_at == 0 ? "and nothing of its came here"
-                                                : "although what it sends gets here");
+                   conn->loss.heard_at == 0 ? "and nothing of its came here"
+                                            : "although what it sends gets here");
         if (engine->ops->unanswered != NULL) {
-            engine->ops->unanswered(engine->ops_context, conn, conn->recovery.heard_at != 0);
+            engine->ops->unanswered(engine->ops_context, conn, conn->loss.heard_at != 0);
         }
     }
     return !btl_ib_conn_alive(conn)

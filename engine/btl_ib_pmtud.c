@@ -245,7 +245,7 @@ bool btl_ib_pmtud_ask(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
     bool silent =
-        sizes->asked && conn->recovery.probes % ASK_SILENT != 1; /* it did not answer the last */
+        sizes->asked && conn->loss.probes % ASK_SILENT != 1; /* it did not answer the last */
     bool came = segment->rnr_copy > 0 && segment->copies == segment->rnr_copy + 1;
 
     if (silent || came || !is_suspect(conn, on_wire(conn, segment))

@@ -375,7 +375,7 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
 
 static void probe(btl_ib_conn_t *conn)
 {
-    btl_ib_recovery_probe_begins(conn);
+    btl_ib_loss_probe_begins(conn);
     if (!conn->validation.valid) { /* what data wait for may have changed */
         btl_ib_conn_ready(conn);
         btl_ib_validation_probed(conn);
@@ -390,10 +390,10 @@ static void loss_expired(btl_ib_conn_t *conn)
 {
     btl_ib_death_t reason;
 
-    if (btl_ib_recovery_timer(conn) == BTL_IB_RECOVERY_NOTHING) {
+    if (btl_ib_loss_timer(conn) == BTL_IB_LOSS_NOTHING) {
         return;
     }
-    if (btl_ib_recovery_find_death(conn, &reason)) {
+    if (btl_ib_loss_find_death(conn, &reason)) {
         btl_ib_conn_kill(conn, reason);
         return;
     }
@@ -409,14 +409,14 @@ static void loss_expired(btl_ib_conn_t *conn)
             return;
         }
     }
-    const bool begun = conn->recovery.half_probed;
+    const bool begun = conn->loss.half_probed;
     if (begun || !btl_ib_failover_on_silence(conn)) {
         if (!begun && !btl_ib_retry_take(conn)) {
             return;
         }
         probe(conn);
     }
-    btl_ib_recovery_arm(conn);
+    btl_ib_loss_set_timer(conn);
 }
 
 /* Connections that waited for the budget of copies ask their peers. */
@@ -426,7 +426,7 @@ static void retry(btl_ib_engine_t *engine)
 
     while ((conn = btl_ib_retry_next(engine)) != NULL) {
         probe(conn);
-        btl_ib_recovery_arm(conn);
+        btl_ib_loss_set_timer(conn);
     }
 }
 

@@ -105,10 +105,10 @@ static void expect_answer(btl_ib_conn_t *conn, btl_ib_op_t *op)
         return;
     }
     if (conn->ops.answers == 0) {
-        btl_ib_recovery_answered(conn);
+        btl_ib_loss_answered(conn);
     }
     btl_ib_op_asked(op);
-    btl_ib_recovery_arm(conn);
+    btl_ib_loss_set_timer(conn);
 }
 
 /* The device does not execute it, for the reason `error`. It is on no list. */
@@ -233,7 +233,7 @@ void btl_ib_offload_event(const btl_ib_event_t *event)
 
     leave(conn, op);
     conn->offload.moved_at = conn->engine->clock.awake;
-    btl_ib_recovery_answered(conn);
+    btl_ib_loss_answered(conn);
     if (!btl_ib_list_empty(&conn->offload.waiting)) {
         btl_ib_conn_ready(conn);
     }
@@ -357,7 +357,7 @@ void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     engine->count.copied_in += btl_ib_burst_place(view, (uint8_t *) op->local + view->op.offset);
     btl_ib_op_got(op, (uint32_t) bytes);
     btl_ib_accept(conn, view);
-    btl_ib_recovery_answered(conn);
+    btl_ib_loss_answered(conn);
     if (op->got == op->size) {
         btl_ib_completion_add(&op->out, 0);
     }
@@ -397,7 +397,7 @@ void btl_ib_op_recv_replies(btl_ib_conn_t *conn, const btl_ib_view_t *view)
             conn->engine->count.stale_answers++;
             continue;
         }
-        btl_ib_recovery_answered(conn);
+        btl_ib_loss_answered(conn);
         op->result = reply.result;
         btl_ib_completion_add(&op->out, reply.status == BTL_IB_REPLY_DONE ? 0 : -EACCES);
     }

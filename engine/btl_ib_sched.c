@@ -91,7 +91,7 @@ void btl_ib_conn_unschedule(btl_ib_conn_t *conn)
 
     btl_ib_list_remove(&conn->ready);
     conn->sched.starved = false;
-    btl_ib_hotel_check_out(&engine->hotel, &conn->recovery.timer.guest);
+    btl_ib_hotel_check_out(&engine->hotel, &conn->loss.timer.guest);
     btl_ib_hotel_check_out(&engine->hotel, &conn->idle.timer.guest);
     btl_ib_hotel_check_out(&engine->hotel, &conn->pacer.timer.guest);
     engine->sched.lively -= !conn->idle.shrunk;

@@ -187,8 +187,8 @@ void btl_ib_send_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool
     } else if (verdict == BTL_IB_TOO_SOON) {
         /* The timer is set for a whole burst, not for each segment. */
         btl_ib_pacer_wait(&conn->pacer, &engine->hotel);
-    } else if (is_stuck(conn, verdict) && conn->recovery.blocked_since == 0) {
+    } else if (is_stuck(conn, verdict) && conn->loss.blocked_since == 0) {
         /* 0: ask at once */
-        btl_ib_recovery_blocked(conn, verdict == BTL_IB_NO_ANSWER ? 0 : engine->clock.now);
+        btl_ib_loss_blocked(conn, verdict == BTL_IB_NO_ANSWER ? 0 : engine->clock.now);
     }
 }

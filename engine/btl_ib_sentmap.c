@@ -56,7 +56,7 @@ static bool zcopy_left(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
         return false;
     }
     msg->zcopy.until = engine->clock.now + conn->identity.peer_ack_delay
-                       + btl_ib_rtt_timeout(&conn->recovery.rtt, engine->config.rto_initial);
+                       + btl_ib_rtt_timeout(&conn->loss.rtt, engine->config.rto_initial);
     btl_ib_list_push_tail(&engine->zcopy.sent, &msg->zcopy.link);
     return true;
 }
@@ -307,13 +307,12 @@ static void notice_silence(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    if (conn->sentmap.in_flight > 0
-        || engine->clock.now <= conn->recovery.probe_base + SILENCE_LEAST) {
+    if (conn->sentmap.in_flight > 0 || engine->clock.now <= conn->loss.probe_base + SILENCE_LEAST) {
         return;
     }
-    uint64_t timeout = btl_ib_rtt_timeout(&conn->recovery.rtt, engine->config.rto_initial);
+    uint64_t timeout = btl_ib_rtt_timeout(&conn->loss.rtt, engine->config.rto_initial);
     timeout = timeout > SILENCE_LEAST ? timeout : SILENCE_LEAST;
-    if (engine->clock.now > conn->recovery.probe_base + timeout) {
+    if (engine->clock.now > conn->loss.probe_base + timeout) {
         conn->cc.ops->restart(&conn->cc);
     }
 }

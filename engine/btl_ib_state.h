@@ -68,7 +68,7 @@ struct btl_ib_tx_channel {
     struct {                 /* btl_ib_loss.c */
         uint64_t arrived;    /* segment->order of the newest copy known to have arrived */
         uint16_t duplicates; /* retransmissions that the peer reported as duplicates; wraps */
-    } recovery;
+    } loss;
     /* P queues: sequences below it may be sent. btl_ib_ack.c; its first value: btl_ib_conn.c. */
     uint32_t limit;
 };
@@ -143,7 +143,7 @@ struct btl_ib_conn {
     struct {         /* btl_ib_loss.c */
         uint64_t at; /* us: all deferred ones were last retransmitted, or the first was deferred */
     } deferred;
-    btl_ib_recovery_t recovery;
+    btl_ib_loss_t loss;
     btl_ib_cc_t cc;
     btl_ib_pacer_t pacer;
     btl_ib_pmtud_t pmtud;

@@ -93,20 +93,20 @@ static void push(btl_ib_conn_t *conn, bool bursts)
     for (uint32_t channel = 1; channel < conn->peer_queues->count && more; channel++) {
         more = push_new(conn, channel, bursts, &depth);
     }
-    btl_ib_recovery_arm(conn);
+    btl_ib_loss_set_timer(conn);
 }
 
 /* Send a new segment by itself. False if it cannot leave now: then it is taken back. */
 static inline bool send_new(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t channel)
 {
-    btl_ib_recovery_sending(conn, segment);
+    btl_ib_loss_sending(conn, segment);
     btl_ib_sentmap_enter_one(conn, segment, channel);
     if (!btl_ib_transmit_one(conn, segment)) {
         btl_ib_sentmap_withdraw(conn, segment);
         return false;
     }
     btl_ib_sentmap_left_one(conn, segment);
-    btl_ib_recovery_sent(&conn->recovery, conn->engine->clock.now);
+    btl_ib_loss_sent(&conn->loss, conn->engine->clock.now);
     return true;
 }
 
@@ -124,7 +124,7 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
                != 0) {
         if (conn->pmtud.checking) {
             btl_ib_send_limits_wait(conn, verdict, false);
-            btl_ib_recovery_arm(conn);
+            btl_ib_loss_set_timer(conn);
         }
         return;
     }
@@ -135,7 +135,7 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
     memset(btl_ib_packet_body(segment), 0, pad);
     btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
     if (send_new(conn, segment, channel)) {
-        btl_ib_recovery_arm(conn);
+        btl_ib_loss_set_timer(conn);
         if (pad > 0) {
             btl_ib_pmtud_probe_left(conn, segment);
         }
@@ -196,7 +196,7 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t channel)
     if (!send_new(conn, segment, channel)) {
         btl_ib_tx_window_jump(&tx->sentmap.window, 1 - (int32_t) count);
     }
-    btl_ib_recovery_arm(conn);
+    btl_ib_loss_set_timer(conn);
 }
 
 /* Where to write the payload of a message that leaves at once, or NULL if it cannot. Not inlined:
@@ -266,8 +266,8 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     btl_ib_coalesce_left(&conn->coalesce, engine->clock.turns, engine->clock.now);
     btl_ib_conn_active(conn);
     /* what is alone in flight was not overtaken */
-    if (conn->sentmap.unacked > 1 || !btl_ib_recovery_is_armed(&conn->recovery)) {
-        btl_ib_recovery_arm(conn);
+    if (conn->sentmap.unacked > 1 || !btl_ib_loss_timer_is_set(&conn->loss)) {
+        btl_ib_loss_set_timer(conn);
     }
     return 0;
 }

@@ -40,8 +40,8 @@ static btl_ib_trace_event_t event_of(const btl_ib_conn_t *conn, btl_ib_trace_kin
         .count = 1,
         .window = conn->cc.window,
         .in_flight = conn->sentmap.in_flight,
-        .srtt = btl_ib_rtt_smoothed(&conn->recovery.rtt, 0),
-        .rto = btl_ib_rtt_timeout(&conn->recovery.rtt, config->rto_initial)
+        .srtt = btl_ib_rtt_smoothed(&conn->loss.rtt, 0),
+        .rto = btl_ib_rtt_timeout(&conn->loss.rtt, config->rto_initial)
                + conn->identity.peer_ack_delay,
         .kind = (uint8_t) kind,
         .cause = (uint8_t) cause,

@@ -641,7 +641,7 @@ static bool make_segments(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx, btl_ib_o
     if (count == 0) {
         return false;
     }
-    btl_ib_recovery_sending(conn, segments[0]);
+    btl_ib_loss_sending(conn, segments[0]);
     btl_ib_sentmap_enter(conn, segments, count, plan->channel);
     batch->count += count;
     if (segments[count - 1]->last) {
@@ -755,7 +755,7 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     }
     if (sent > 0) {
         btl_ib_sentmap_left(conn, batch->segments, sent);
-        btl_ib_recovery_sent(&conn->recovery, conn->engine->clock.now);
+        btl_ib_loss_sent(&conn->loss, conn->engine->clock.now);
     }
     uint64_t bytes = 0;
     for (int i = 0; i < sent; i++) {
@@ -862,7 +862,7 @@ btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full
         int taken = count == 0 ? 0 : btl_ib_transmit(conn, segments, count);
         for (int i = 0; i < taken; i++) {
             btl_ib_sentmap_left_again(conn, segments[i], false);
-            btl_ib_recovery_sent_again(&conn->recovery, conn->engine->clock.now);
+            btl_ib_loss_sent_again(&conn->loss, conn->engine->clock.now);
         }
         *full = taken < count;
     }
@@ -879,7 +879,7 @@ static bool batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t 
         return false;
     }
     btl_ib_sentmap_left_again(conn, segment, flags & BTL_IB_FLAG_ACK_NOW);
-    btl_ib_recovery_sent_again(&conn->recovery, conn->engine->clock.now);
+    btl_ib_loss_sent_again(&conn->loss, conn->engine->clock.now);
     return true;
 }
 
@@ -889,15 +889,15 @@ void btl_ib_batch_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_tx_window_at(&conn->tx[view->channel].sentmap.window, view->seq);
 
     conn->engine->count.received_ready++;
-    btl_ib_recovery_ready(&conn->recovery);
+    btl_ib_loss_ready(&conn->loss);
     /* The echoed stamp shows which copy got RNR; a later copy is still on its way. */
     if (segment == NULL || !(view->flags & BTL_IB_FLAG_ECHO)
         || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
         return;
     }
     if (batch_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
-        btl_ib_recovery_probed_with_copy(conn);
-        btl_ib_recovery_arm(conn);
+        btl_ib_loss_probed_with_copy(conn);
+        btl_ib_loss_set_timer(conn);
     } else {
         btl_ib_sentmap_lost(conn, segment);
         btl_ib_conn_ready(conn);
@@ -1042,8 +1042,8 @@ static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     const uint32_t parted = segment != NULL ? segment->parted : 0;
 
     if (segment != NULL && batch_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
-        btl_ib_recovery_probed_with_copy(conn);
-        if (conn->recovery.probes > 0 && btl_ib_pmtud_ask(conn, segment)) {
+        btl_ib_loss_probed_with_copy(conn);
+        if (conn->loss.probes > 0 && btl_ib_pmtud_ask(conn, segment)) {
             btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
         }
         return true;
@@ -1057,15 +1057,15 @@ static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
 void btl_ib_probe_send(btl_ib_conn_t *conn)
 {
-    if (conn->recovery.probes >= INTRODUCE_PROBES && conn->recovery.probes % 2 == 0) {
+    if (conn->loss.probes >= INTRODUCE_PROBES && conn->loss.probes % 2 == 0) {
         /* Perhaps the peer closed without our being told, and its new incarnation does not know us:
          * it can answer only if we say who we are. */
         btl_ib_identity_introduce(conn, true);
         btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
         btl_ib_identity_introduce(conn, false);
-        btl_ib_recovery_probed(conn, true);
+        btl_ib_loss_probed(conn, true);
     } else {
-        btl_ib_recovery_probed(conn, ask_with(conn, btl_ib_recovery_probe_with(conn)));
+        btl_ib_loss_probed(conn, ask_with(conn, btl_ib_loss_probe_with(conn)));
     }
 }
 

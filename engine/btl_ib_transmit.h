@@ -68,7 +68,7 @@ void btl_ib_ack_turn(btl_ib_engine_t *engine, bool all);
 /* ---- probes ---- */
 
 /* Ask the peer for a sign of life: with a copy of a segment if there is one (RFC 8985, TLP), else
- * with an ACK. btl_ib_recovery_probe_begins() was called. */
+ * with an ACK. btl_ib_loss_probe_begins() was called. */
 void btl_ib_probe_send(btl_ib_conn_t *conn);
 
 /* ---- ADDRESS ---- */

@@ -267,11 +267,11 @@ typedef struct bench_peer {
     uint32_t datagram_max;       /* bytes on its path */
     uint32_t gso_segments;       /* datagrams that are joined for one call, at most */
     uint32_t srtt;               /* us */
-    uint32_t reorder_scale;      /* of the reordering window */
+    uint32_t reo_wnd_mult;       /* of the reordering window */
     uint32_t away;               /* us that the newest datagram may have waited here */
     bool answers;                /* ...and there is room for replies */
     bool no_tag;                 /* the peer lately had no receiver for a tag */
-    bool doubtful;               /* the transport said that it is broken */
+    bool disconnected;           /* the transport said that it is broken */
     bool shrunk;                 /* it was idle, and gave memory back */
 } bench_peer_t;
 

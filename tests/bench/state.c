@@ -61,12 +61,12 @@ bench_peer_t bench_peer(bench_t *bench, uint32_t i, uint32_t peer)
         .replies = conn->answers.streams,
         .datagram_max = conn->pmtud.datagram_max,
         .gso_segments = conn->cc.gso_segments,
-        .srtt = btl_ib_rtt_smoothed(&conn->recovery.rtt, 0),
-        .reorder_scale = conn->recovery.reorder_scale,
+        .srtt = btl_ib_rtt_smoothed(&conn->loss.rtt, 0),
+        .reo_wnd_mult = conn->loss.reo_wnd_mult,
         .away = conn->ack.echo_away,
         .answers = conn->answers.replies != NULL,
-        .no_tag = conn->recovery.no_tag_at != 0,
-        .doubtful = conn->recovery.doubtful,
+        .no_tag = conn->loss.no_tag_at != 0,
+        .disconnected = conn->loss.disconnected,
         .shrunk = conn->idle.shrunk,
     };
 }
@@ -108,7 +108,7 @@ void bench_set_window(bench_t *bench, uint32_t i, uint32_t peer, uint32_t segmen
 
 void bench_set_srtt(bench_t *bench, uint32_t i, uint32_t peer, uint32_t us)
 {
-    bench_conn(bench, i, peer)->recovery.rtt.srtt8 = 8 * us;
+    bench_conn(bench, i, peer)->loss.rtt.srtt8 = 8 * us;
 }
 
 void bench_search_mtu(bench_t *bench, uint32_t i, uint32_t peer)
@@ -203,15 +203,15 @@ static void write_conn(writer_t *w, const btl_ib_conn_t *conn, bool clocks)
         conn->identity.peer_epoch);
     write_down(w, "  in flight %u unacked %u sent %u lost %u probes %u window %u SRTT %u/%u\n",
                conn->sentmap.in_flight, conn->sentmap.unacked, sent(conn),
-               length(&conn->sentmap.lost) + length(&conn->sentmap.deferred), conn->recovery.probes,
-               conn->cc.window, conn->recovery.rtt.srtt8, conn->recovery.rtt.rttvar4);
+               length(&conn->sentmap.lost) + length(&conn->sentmap.deferred), conn->loss.probes,
+               conn->cc.window, conn->loss.rtt.srtt8, conn->loss.rtt.rttvar4);
     write_down(w, "  fragments %u finished %u above %u\n", length(&conn->input.fragments.fragments),
                conn->input.fragments.finished.next, conn->input.fragments.finished.above);
     if (clocks) {
         write_down(
             w, "  heard %" PRIu64 " echo %u ack due %x no tag %" PRIu64 " %d refused %" PRIu64 "\n",
-            conn->recovery.heard_at, conn->ack.echo, conn->ack.due, conn->recovery.no_tag_at,
-            conn->ack.no_tag, conn->recovery.refused_since);
+            conn->loss.heard_at, conn->ack.echo, conn->ack.due, conn->loss.no_tag_at,
+            conn->ack.no_tag, conn->loss.refused_since);
     }
     write_channels(w, conn);
 }

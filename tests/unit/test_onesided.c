@@ -418,13 +418,13 @@ static void test_void_that_arrived(void **state)
     bench_throw_forgery(bench, 1, 0, &news);
     assert_int_equal(op.status, -EACCES);
     assert_int_equal(bench_counters(bench, 1)->voided, 1);
-    uint32_t scale = bench_peer(bench, 1, 0).reorder_scale;
+    uint32_t scale = bench_peer(bench, 1, 0).reo_wnd_mult;
     while (late.count > 0) {
         bench_deliver(bench, bench_pop(&late));
     }
     bench_turn(bench, 1);
     assert_int_equal(bench_peer(bench, 1, 0).unacked, 0);
-    assert_int_equal(bench_peer(bench, 1, 0).reorder_scale, scale);
+    assert_int_equal(bench_peer(bench, 1, 0).reo_wnd_mult, scale);
     assert_int_equal(*undone, 0);
     end(bench);
 }

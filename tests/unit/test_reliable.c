@@ -169,7 +169,7 @@ static void broken_with_segments_in_flight(void **state)
     assert_true(bench->now - begun < 10000);
     assert_true(bench_counters(bench, 0)->retransmits >= 5);
     each_delivered_once(bench);
-    assert_false(bench_peer(bench, 0, 1).doubtful);
+    assert_false(bench_peer(bench, 0, 1).disconnected);
     end(bench);
 }
 
@@ -181,10 +181,10 @@ static void broken_while_waiting(void **state)
 
     (void) state;
     break_connection(bench, 0, 1);
-    assert_true(bench_peer(bench, 0, 1).doubtful);
+    assert_true(bench_peer(bench, 0, 1).disconnected);
     bench_run(bench, 20000);
     assert_in_range(bench_counters(bench, 0)->sent_probes - probes, 1, 2);
-    assert_false(bench_peer(bench, 0, 1).doubtful);
+    assert_false(bench_peer(bench, 0, 1).disconnected);
     end(bench);
 }
 

@@ -38,9 +38,11 @@ static inline bool is_many(const btl_ib_conn_t *conn, uint32_t channel, uint8_t 
     const bool answered = !conn->ack.unanswered
                           && (type == BTL_IB_TYPE_CHUNK || type == BTL_IB_TYPE_DATA
                               || type == BTL_IB_TYPE_BUNDLE);
-    const uint32_t every = btl_ib_max_u32(ACK_EVERY, btl_ib_cc_ack_every(&conn->cc));
+    const uint32_t every = answered
+                               ? BTL_IB_ACK_EVERY_ANSWERED
+                               : btl_ib_max_u32(ACK_EVERY, btl_ib_cc_ack_every(&conn->cc));
 
-    if (conn->ack.count + 1 >= (answered ? BTL_IB_ACK_EVERY_ANSWERED : every)) {
+    if (conn->ack.count + 1 >= every) {
         return true;
     }
     return conn->rail->queues.q[channel].type == BTL_IB_QUEUE_PER_PEER
@@ -839,6 +841,14 @@ bool btl_ib_ack_rx_predict(const btl_ib_conn_t *conn, uint32_t channel, uint32_t
            && conn->pmtud.rows[0].losses == 0 && conn->pmtud.rows[1].losses == 0;
 }
 
+/* Is no answer of the peer awaited, which was heard just now? Then nothing is lost, and no timer is
+ * to be set. */
+static inline bool is_at_rest(const btl_ib_conn_t *conn)
+{
+    return conn->sentmap.unacked == 0 && conn->recovery.blocked_since == 0
+           && conn->ops.answers == 0;
+}
+
 void btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_ack_predicted_t *ack)
 {
     btl_ib_segment_t *segment = ack->segment;
@@ -857,7 +867,9 @@ void btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_ack_predicted_t *
     btl_ib_pending_wake(conn);
     if (segment != NULL) {
         btl_ib_loss_acked(conn, 1, limited);
-        btl_ib_loss_detect(conn);
+        if (!is_at_rest(conn)) {
+            btl_ib_loss_detect(conn);
+        }
     }
 }
 

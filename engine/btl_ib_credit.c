@@ -170,17 +170,13 @@ void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool
     }
 }
 
-bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t some, bool soon)
+bool btl_ib_credit_enough(const btl_ib_credit_t *credit, uint32_t some, uint32_t banked)
 {
     uint32_t enough = credit->bank;
-    const uint32_t more = credit->over ? 0 : credit->used; /* what telling would free */
-    const uint32_t banked = credit->limit + more - credit->told;
-    /* The peer has no credit left once all that it holds is what it was not told of. */
-    const uint32_t outstanding = credit->grant - credit->used + more;
 
     if (!credit->over) {
         some = btl_ib_min_u32(some, credit->grant - credit->grant / 4);
         enough = btl_ib_max_u32(enough, btl_ib_max_u32(credit->batch, some));
     }
-    return banked > 0 && ((banked >= enough && !soon) || banked >= outstanding);
+    return banked > 0 && banked >= enough;
 }

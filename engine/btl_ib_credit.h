@@ -120,10 +120,23 @@ void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                              const btl_ib_queue_t *queue, uint32_t count);
 
+/* The part of btl_ib_credit_due() for peers that are not told soon anyway: are so many banked
+ * credits worth an update? */
+bool btl_ib_credit_enough(const btl_ib_credit_t *credit, uint32_t some, uint32_t banked);
+
 /* Is an explicit credit update due: is a batch complete and are `window` credits banked, or has the
  * peer no credit left? If the peer is likely to be told `soon` anyway only the latter counts. Less
  * than `some` credits, which it uses up in a call or two, are not worth an update while it has a
  * quarter of its grant left. */
-bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t some, bool soon);
+static inline bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t some, bool soon)
+{
+    const uint32_t more = credit->over ? 0 : credit->used; /* what telling would free */
+    const uint32_t banked = credit->limit + more - credit->told;
+    /* The peer has no credit left once all that it holds is what it was not told of. */
+    const uint32_t outstanding = credit->grant - credit->used + more;
+
+    return (banked > 0 && banked >= outstanding)
+           || (!soon && btl_ib_credit_enough(credit, some, banked));
+}
 
 #endif

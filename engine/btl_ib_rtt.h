@@ -25,6 +25,9 @@ typedef struct btl_ib_rtt {
     uint32_t min;     /* the shortest seen, us */
 } btl_ib_rtt_t;
 
+/* us: longer samples say nothing more; bounding them keeps 8 * SRTT within 32 bits. */
+#define BTL_IB_RTT_SAMPLE_MAX (60u * 1000 * 1000)
+
 /* The variance term never counts for less than this, us: the granularity G of RFC 6298. */
 #define BTL_IB_RTT_TICK 50u
 
@@ -36,7 +39,27 @@ static inline void btl_ib_rtt_reset(btl_ib_rtt_t *rtt)
 
 /* Add a sample of `us` microseconds; 0 counts as 1. In the averages it counts for at most
  * `bound`. */
-void btl_ib_rtt_sample(btl_ib_rtt_t *rtt, uint32_t us, uint32_t bound);
+static inline void btl_ib_rtt_sample(btl_ib_rtt_t *rtt, uint32_t us, uint32_t bound)
+{
+    us = us == 0 ? 1 : us > BTL_IB_RTT_SAMPLE_MAX ? BTL_IB_RTT_SAMPLE_MAX : us;
+    if (rtt->srtt8 == 0 || us < rtt->min) {
+        rtt->min = us;
+    }
+    us = us < bound ? us : bound;
+    if (rtt->srtt8 == 0) { /* RFC 6298, 2.2 */
+        rtt->srtt8 = us * 8;
+        rtt->rttvar4 = us * 2;
+        return;
+    }
+    /* RFC 6298, 2.3: RTTVAR = 3/4 RTTVAR + 1/4 |SRTT - R'|; then SRTT = 7/8 SRTT + 1/8 R' */
+    uint32_t srtt = rtt->srtt8 / 8;
+    uint32_t error = srtt > us ? srtt - us : us - srtt;
+    rtt->rttvar4 += error - rtt->rttvar4 / 4;
+    rtt->srtt8 += us - rtt->srtt8 / 8;
+    if (rtt->srtt8 < 8) {
+        rtt->srtt8 = 8;
+    }
+}
 
 /* SRTT in us, or `initial` before the first sample. */
 static inline uint32_t btl_ib_rtt_smoothed(const btl_ib_rtt_t *rtt, uint32_t initial)

@@ -55,17 +55,14 @@ void btl_ib_conn_ready(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_conn_active(btl_ib_conn_t *conn)
+void btl_ib_idle_end(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    conn->idle.active_at = engine->clock.now;
-    if (conn->idle.shrunk) {
-        conn->idle.shrunk = false;
-        engine->sched.lively++;
-        btl_ib_hotel_check_in(&engine->hotel, &conn->idle.timer.guest,
-                              engine->clock.now + engine->config.idle_after);
-    }
+    conn->idle.shrunk = false;
+    engine->sched.lively++;
+    btl_ib_hotel_check_in(&engine->hotel, &conn->idle.timer.guest,
+                          engine->clock.now + engine->config.idle_after);
 }
 
 bool btl_ib_conn_rest(btl_ib_conn_t *conn, bool drained)
@@ -199,20 +196,6 @@ uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, u
 void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel)
 {
     btl_ib_hotel_check_in(hotel, &pacer->timer.guest, pacer->at / 1000 + 1);
-}
-
-void btl_ib_pacer_forgive(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, btl_ib_hotel_t *hotel,
-                          uint64_t now)
-{
-    const uint64_t most = now * 1000 + (uint64_t) cc->burst * cc->pace;
-
-    if (pacer->at <= most) {
-        return;
-    }
-    pacer->at = most;
-    if (btl_ib_hotel_staying(&pacer->timer.guest)) {
-        btl_ib_pacer_wait(pacer, hotel);
-    }
 }
 
 /* ---- latency mode: bulk waits for short messages ---- */

@@ -21,6 +21,13 @@
 
 /* ---- connections that are ready, starved or idle ---- */
 
+/* Frees memory of connections that are not used. */
+typedef struct btl_ib_idle {
+    btl_ib_timer_t timer;
+    uint64_t active_at; /* us: when the last sequenced segment was sent or received */
+    bool shrunk;        /* idle; no timer runs */
+} btl_ib_idle_t;
+
 /* Which connections may have something to send (engine->ready), and which have been idle for
  * long. */
 
@@ -40,8 +47,17 @@ void btl_ib_conn_fed(btl_ib_conn_t *conn);
 /* The next of a list of ready connections; NULL: there is none. */
 btl_ib_conn_t *btl_ib_sched_pop(btl_ib_list_t *turn);
 
+/* A connection that was idle is not any more: its timer starts. */
+void btl_ib_idle_end(btl_ib_conn_t *conn);
+
 /* A sequenced segment was sent or received: the idle timer starts again. */
-void btl_ib_conn_active(btl_ib_conn_t *conn);
+static inline void btl_ib_idle_active(btl_ib_idle_t *idle, btl_ib_conn_t *conn, uint64_t now)
+{
+    idle->active_at = now;
+    if (idle->shrunk) {
+        btl_ib_idle_end(conn);
+    }
+}
 
 /* The idle timer expired. True: nothing happened for config.idle_after and `drained` says that
  * nothing is left to do, so the connection is idle now. False: the timer was set again. */
@@ -113,8 +129,18 @@ uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, u
 void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel);
 
 /* The pace may have become faster: what waits by a slower one leaves at the present one. */
-void btl_ib_pacer_forgive(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, btl_ib_hotel_t *hotel,
-                          uint64_t now);
+static inline void btl_ib_pacer_forgive(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc,
+                                        btl_ib_hotel_t *hotel, uint64_t now)
+{
+    const uint64_t most = now * 1000 + (uint64_t) cc->burst * cc->pace;
+
+    if (pacer->at > most) {
+        pacer->at = most;
+        if (btl_ib_hotel_staying(&pacer->timer.guest)) {
+            btl_ib_pacer_wait(pacer, hotel);
+        }
+    }
+}
 
 /* ---- latency mode: bulk waits for short messages ---- */
 

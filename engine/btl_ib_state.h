@@ -99,13 +99,6 @@ typedef enum btl_ib_conn_state {
     BTL_IB_CONN_GONE,    /* to be freed as soon as no call on the stack uses it */
 } btl_ib_conn_state_t;
 
-/* Frees memory of connections that are not used. Written by btl_ib_sched.c. */
-typedef struct btl_ib_idle {
-    btl_ib_timer_t timer;
-    uint64_t active_at; /* us: when the last sequenced segment was sent or received */
-    bool shrunk;        /* idle; no timer runs */
-} btl_ib_idle_t;
-
 struct btl_ib_conn {
     btl_ib_engine_t *engine;
     struct btl_ib_rail *rail;                /* its own: queues, credits, names */
@@ -368,6 +361,12 @@ static inline uint32_t btl_ib_conn_depth_apart(const btl_ib_conn_t *conn)
 static inline bool btl_ib_conn_alive(const btl_ib_conn_t *conn)
 {
     return conn->state == BTL_IB_CONN_OPEN;
+}
+
+/* A sequenced segment was sent or received: the idle timer starts again. */
+static inline void btl_ib_conn_active(btl_ib_conn_t *conn)
+{
+    btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
 }
 
 /* Can datagrams be handed to the transport of its present route? Not if the device failed, or the

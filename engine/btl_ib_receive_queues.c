@@ -388,16 +388,6 @@ uint32_t btl_ib_queues_clamp(btl_ib_queue_table_t *table, uint32_t max_datagram)
     return cut;
 }
 
-uint32_t btl_ib_queues_channel(const btl_ib_queue_table_t *table, uint32_t size)
-{
-    uint32_t channel = 0;
-
-    while (channel < table->count && table->q[channel].size < size) {
-        channel++;
-    }
-    return channel;
-}
-
 int btl_ib_queues_holds(const char *spec, const btl_ib_queue_table_t *table, uint32_t least,
                         btl_ib_queues_error_t *error)
 {

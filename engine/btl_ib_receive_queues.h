@@ -99,7 +99,15 @@ uint32_t btl_ib_queues_clamp(btl_ib_queue_table_t *table, uint32_t max_datagram)
 
 /* The channel for a segment of `size` bytes (header included): the smallest that holds it;
  * table->count if none does. */
-uint32_t btl_ib_queues_channel(const btl_ib_queue_table_t *table, uint32_t size);
+static inline uint32_t btl_ib_queues_channel(const btl_ib_queue_table_t *table, uint32_t size)
+{
+    uint32_t channel = 0;
+
+    while (channel < table->count && table->q[channel].size < size) {
+        channel++;
+    }
+    return channel;
+}
 
 /* Is a table from another process one that btl_ib_queues_parse() could have made? (But `init` of
  * a P queue may be up to num.) It may have any contents. Returns 0 or -EINVAL. */

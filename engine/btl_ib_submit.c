@@ -101,7 +101,8 @@ static inline bool send_new(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint
 {
     btl_ib_loss_sending(conn, segment);
     btl_ib_sentmap_enter_one(conn, segment, channel);
-    if (!btl_ib_transmit_one(conn, segment)) {
+    if (!(segment->type == BTL_IB_TYPE_DATA ? btl_ib_transmit_message(conn, segment)
+                                            : btl_ib_transmit_one(conn, segment))) {
         btl_ib_sentmap_withdraw(conn, segment);
         return false;
     }
@@ -204,11 +205,12 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t channel)
 __attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint8_t tag,
                                                        uint32_t size)
 {
-    if (size > btl_ib_conn_segment_max(conn)) {
+    const uint32_t whole = btl_ib_packet_overhead(conn) + size;
+
+    if (whole > conn->pmtud.datagram_max) {
         return NULL;
     }
-    uint32_t channel =
-        btl_ib_queues_channel(conn->peer_queues, btl_ib_packet_overhead(conn) + size);
+    const uint32_t channel = btl_ib_queues_channel(conn->peer_queues, whole);
     btl_ib_tx_channel_t *tx = &conn->tx[channel];
     if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
         /* A message that is declined goes by another rail; nothing may ever be queued here that

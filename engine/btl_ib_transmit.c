@@ -342,21 +342,28 @@ static inline void note_left(btl_ib_conn_t *conn, bool taken, bool acks, uint32_
     }
 }
 
-/* Does it leave as it is, from where it is: no guard adds to it, no transport reads it, it was made
- * for the rail by which it goes, and is no bulk, for which there are lanes? */
-static inline bool is_simple(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+/* Does a datagram leave as it is: no guard adds to it, it was made for the rail by which it goes,
+ * and is no first contact? */
+static inline bool is_plain(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    return conn->engine->predicts && segment->outside == 0 && !segment->busy
-           && segment->pool == &conn->route.via->pool && !conn->pmtud.parts
-           && !btl_ib_segment_is_bulk(segment) && !(segment->flags & BTL_IB_FLAG_CONNECT)
-           && btl_ib_route_is_own(conn) && btl_ib_route_leads(conn);
+    return conn->engine->predicts && segment->pool == &conn->route.via->pool && !conn->pmtud.parts
+           && !(segment->flags & BTL_IB_FLAG_CONNECT) && btl_ib_route_is_own(conn)
+           && btl_ib_route_leads(conn);
 }
 
-/* The same as transmit_batch() of one simple segment, as most short messages are. */
-static bool transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+/* And from where it is: no transport reads it, and it is no bulk, for which there are lanes? */
+static inline bool is_simple(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    return is_plain(conn, segment) && segment->outside == 0 && !segment->busy
+           && !btl_ib_segment_is_bulk(segment);
+}
+
+/* The same as transmit_batch() of one simple segment, as most short messages are. `is_ack`: of an
+ * ACK. */
+static inline bool transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool is_ack)
 {
     const uint32_t ack_channel = btl_ib_ack_tx_pick(conn);
-    const bool acks = segment->type != BTL_IB_TYPE_ACK && conn->identity.bound;
+    const bool acks = !is_ack && conn->identity.bound;
     btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;
     btl_ib_transport_t *transport = conn->route.via->transport;
     btl_ib_tx_t *tx = &conn->engine->datagrams.tx[0];
@@ -370,7 +377,7 @@ static bool transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     tx->iov[0] = (struct iovec){.iov_base = segment->wire, .iov_len = segment->size};
     tx->mem = segment->mem;
     tx->context = segment;
-    tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->channel;
+    tx->channel = is_ack ? 0 : segment->channel;
     tx->bulk = false;
     const bool taken = transport->ops->send(transport, tx, 1, &error) > 0;
     if (!taken && !lose_untaken(conn, tx, segment, error)) {
@@ -513,8 +520,15 @@ int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int 
 
 bool btl_ib_transmit_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    return is_simple(conn, segment) ? transmit_simple(conn, segment)
-                                    : btl_ib_transmit(conn, &segment, 1) == 1;
+    return is_simple(conn, segment)
+               ? transmit_simple(conn, segment, segment->type == BTL_IB_TYPE_ACK)
+               : btl_ib_transmit(conn, &segment, 1) == 1;
+}
+
+bool btl_ib_transmit_message(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    return is_plain(conn, segment) ? transmit_simple(conn, segment, false)
+                                   : btl_ib_transmit(conn, &segment, 1) == 1;
 }
 
 /* ---- batches ---- */

@@ -34,8 +34,11 @@ typedef struct btl_ib_datagrams {
  * Returns how many left. */
 int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
 
-/* Send one. A short message, as most are, goes a short way. False: it did not leave. */
+/* Send one. Most go a short way. False: it did not leave. */
 bool btl_ib_transmit_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+
+/* The same of the first copy of a DATA segment with all of a message in it. */
+bool btl_ib_transmit_message(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* ---- batches ---- */
 

@@ -551,7 +551,7 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     engine->count.received_bytes += bytes;
     conn->count.received_bytes += bytes;
     rx->accept.received += count;
-    btl_ib_conn_active(conn);
+    btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
     if (rx->window.above > 0) {
         engine->count.received_out_of_order++;
         now = now || !in_order;
@@ -574,7 +574,7 @@ void btl_ib_accept_next(btl_ib_conn_t *conn, uint32_t channel, uint32_t size)
     engine->count.received_bytes += size;
     conn->count.received_bytes += size;
     rx->accept.received++;
-    btl_ib_conn_active(conn);
+    btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
     if (is_per_peer(conn, channel)) {
         btl_ib_credit_use(&rx->credit, &conn->rail->credit[channel],
                           &conn->rail->queues.q[channel], 1, false);

@@ -210,7 +210,7 @@ void btl_ib_offload_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
     if (btl_ib_list_empty(&conn->offload.waiting) && conn->offload.count == 0) {
         conn->offload.moved_at = btl_ib_clock_awake(&conn->engine->clock);
     }
-    btl_ib_conn_active(conn);
+    btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
     btl_ib_list_push_tail(&conn->offload.waiting, &op->out.link);
     btl_ib_offload_push(conn);
 }

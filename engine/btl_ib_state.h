@@ -363,12 +363,6 @@ static inline bool btl_ib_conn_alive(const btl_ib_conn_t *conn)
     return conn->state == BTL_IB_CONN_OPEN;
 }
 
-/* A sequenced segment was sent or received: the idle timer starts again. */
-static inline void btl_ib_conn_active(btl_ib_conn_t *conn)
-{
-    btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
-}
-
 /* Can datagrams be handed to the transport of its present route? Not if the device failed, or the
  * transport did not take the peer's address. A port that is down takes and loses them. */
 static inline bool btl_ib_route_leads(const btl_ib_conn_t *conn)

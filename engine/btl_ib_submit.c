@@ -149,7 +149,7 @@ void btl_ib_conn_check_path(btl_ib_conn_t *conn, uint64_t now)
 {
     btl_ib_clock_set(&conn->engine->clock, now);
     btl_ib_pmtud_check(conn);
-    btl_ib_conn_active(conn);
+    btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
 }
 
 void btl_ib_send_push(btl_ib_conn_t *conn)
@@ -266,7 +266,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     engine->count.sent_bytes += segment->payload;
     conn->count.sent_bytes += segment->payload;
     btl_ib_coalesce_left(&conn->coalesce, engine->clock.turns, engine->clock.now);
-    btl_ib_conn_active(conn);
+    btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
     /* what is alone in flight was not overtaken */
     if (conn->sentmap.unacked > 1 || !btl_ib_loss_timer_is_set(&conn->loss)) {
         btl_ib_loss_set_timer(conn);

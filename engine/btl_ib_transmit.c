@@ -818,7 +818,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool b
             btl_ib_packet_flag(batch.segments[batch.count - 1], BTL_IB_FLAG_ACK_NOW);
         }
         if (send_batch(conn, &batch, &tx->submit.pending, full) > 0) {
-            btl_ib_conn_active(conn);
+            btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
             take_turns(tx);
             /* In latency mode short messages are polled for between any two bursts of bulk. */
             if (conn->engine->turn.sending && btl_ib_latency_wants_short_bursts(conn)

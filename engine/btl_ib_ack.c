@@ -845,7 +845,7 @@ bool btl_ib_ack_rx_predict(const btl_ib_conn_t *conn, uint32_t channel, uint32_t
  * to be set. */
 static inline bool is_at_rest(const btl_ib_conn_t *conn)
 {
-    return conn->sentmap.unacked == 0 && conn->recovery.blocked_since == 0
+    return conn->sentmap.unacked == 0 && conn->loss.blocked_since == 0
            && conn->ops.answers == 0;
 }
 

@@ -35,13 +35,6 @@ int btl_ib_frag_lists_init(btl_ib_module_t *module)
     return rc != OPAL_SUCCESS ? rc : rc_eager != OPAL_SUCCESS ? rc_eager : rc_max;
 }
 
-void btl_ib_frag_lists_fini(btl_ib_module_t *module)
-{
-    OBJ_DESTRUCT(&module->frags.header);
-    OBJ_DESTRUCT(&module->frags.eager);
-    OBJ_DESTRUCT(&module->frags.max);
-}
-
 static btl_ib_frag_t *get_from(opal_free_list_t *list, struct mca_btl_base_endpoint_t *endpoint,
                                size_t size, uint32_t flags)
 {

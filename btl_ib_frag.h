@@ -39,7 +39,13 @@ OBJ_CLASS_DECLARATION(btl_ib_frag_t);
 
 /* Construct and destruct the free lists of a module. Returns an OPAL status. */
 int btl_ib_frag_lists_init(btl_ib_module_t *module);
-void btl_ib_frag_lists_fini(btl_ib_module_t *module);
+
+static inline void btl_ib_frag_lists_fini(btl_ib_module_t *module)
+{
+    OBJ_DESTRUCT(&module->frags.header);
+    OBJ_DESTRUCT(&module->frags.eager);
+    OBJ_DESTRUCT(&module->frags.max);
+}
 
 /*
  * A fragment with one segment of `size` bytes of ours, its flags set. NULL if memory is short or

@@ -20,12 +20,6 @@ enum {
     PEERS_TIME = 1000000, /* us after ours were found that the peers' probes may take to come */
 };
 
-void btl_ib_connectivity_init(btl_ib_connectivity_t *map,
-                              const btl_ib_connectivity_config_t *config)
-{
-    *map = (btl_ib_connectivity_t){.config = *config};
-}
-
 /* ---- pairs ---- */
 
 /* Room for one more, with what all have in common. NULL: memory is short. */

@@ -49,8 +49,11 @@ typedef struct btl_ib_connectivity {
     uint32_t count, room;
 } btl_ib_connectivity_t;
 
-void btl_ib_connectivity_init(btl_ib_connectivity_t *map,
-                              const btl_ib_connectivity_config_t *config);
+static inline void btl_ib_connectivity_init(btl_ib_connectivity_t *map,
+                                            const btl_ib_connectivity_config_t *config)
+{
+    *map = (btl_ib_connectivity_t){.config = *config};
+}
 
 /* Is a map wanted that was not made yet? */
 static inline bool btl_ib_connectivity_due(const btl_ib_connectivity_t *map)

@@ -33,19 +33,6 @@ int btl_ib_wire_plan(const char *wire, uint32_t processes, uint32_t rc_max_peers
     return count;
 }
 
-bool btl_ib_wire_suffices(uint32_t connections_max, uint32_t processes, uint32_t queues,
-                          uint32_t rails)
-{
-    const uint64_t pairs = (uint64_t) processes * processes;
-
-    return connections_max == 0 || pairs <= connections_max / (((uint64_t) queues + 1) * rails);
-}
-
-bool btl_ib_wire_shares(uint32_t processes, uint32_t srq_min_peers)
-{
-    return srq_min_peers != 0 && processes >= srq_min_peers;
-}
-
 /* ---- receive buffers ---- */
 
 enum { PER_PEER = 16 }; /* the least that a new peer holds, where num is not less */
@@ -272,19 +259,4 @@ bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
     }
     btl_ib_device_plan_open(params, &plan->queues, &plan->open);
     return true;
-}
-
-void btl_ib_device_plan_use(const btl_ib_params_t *params, const btl_ib_queue_table_t *queues,
-                            btl_ib_device_plan_t *plan)
-{
-    plan->queues = *queues;
-    (void) btl_ib_queues_clamp(&plan->queues, plan->attr.max_datagram);
-    btl_ib_device_plan_open(params, &plan->queues, &plan->open);
-}
-
-void btl_ib_device_plan_for(const btl_ib_params_t *params, const btl_ib_transport_attr_t *attr,
-                            const btl_ib_queue_table_t *queues, btl_ib_device_plan_t *plan)
-{
-    *plan = (btl_ib_device_plan_t){.attr = *attr};
-    btl_ib_device_plan_use(params, queues, plan);
 }

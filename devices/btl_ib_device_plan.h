@@ -55,12 +55,20 @@ int btl_ib_wire_plan(const char *wire, uint32_t processes, uint32_t rc_max_peers
  * each talks to each, itself included, over each queue, and by one more connection for operations
  * on memory, of each rail.
  */
-bool btl_ib_wire_suffices(uint32_t connections_max, uint32_t processes, uint32_t queues,
-                          uint32_t rails);
+static inline bool btl_ib_wire_suffices(uint32_t connections_max, uint32_t processes,
+                                        uint32_t queues, uint32_t rails)
+{
+    const uint64_t pairs = (uint64_t) processes * processes;
+
+    return connections_max == 0 || pairs <= connections_max / (((uint64_t) queues + 1) * rails);
+}
 
 /* Shall the default queues be those that all peers share? From `srq_min_peers` processes on, 0:
  * never. */
-bool btl_ib_wire_shares(uint32_t processes, uint32_t srq_min_peers);
+static inline bool btl_ib_wire_shares(uint32_t processes, uint32_t srq_min_peers)
+{
+    return srq_min_peers != 0 && processes >= srq_min_peers;
+}
 
 /* ---- receive buffers ---- */
 
@@ -112,12 +120,24 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_t
                              btl_ib_open_params_t *open);
 
 /* Change a plan: these queues, clamped to its datagrams. */
-void btl_ib_device_plan_use(const btl_ib_params_t *params, const btl_ib_queue_table_t *queues,
-                            btl_ib_device_plan_t *plan);
+static inline void btl_ib_device_plan_use(const btl_ib_params_t *params,
+                                          const btl_ib_queue_table_t *queues,
+                                          btl_ib_device_plan_t *plan)
+{
+    plan->queues = *queues;
+    (void) btl_ib_queues_clamp(&plan->queues, plan->attr.max_datagram);
+    btl_ib_device_plan_open(params, &plan->queues, &plan->open);
+}
 
 /* Plan for a device that is not there, with such attributes and queues, which are clamped to
  * its datagrams. */
-void btl_ib_device_plan_for(const btl_ib_params_t *params, const btl_ib_transport_attr_t *attr,
-                            const btl_ib_queue_table_t *queues, btl_ib_device_plan_t *plan);
+static inline void btl_ib_device_plan_for(const btl_ib_params_t *params,
+                                          const btl_ib_transport_attr_t *attr,
+                                          const btl_ib_queue_table_t *queues,
+                                          btl_ib_device_plan_t *plan)
+{
+    *plan = (btl_ib_device_plan_t){.attr = *attr};
+    btl_ib_device_plan_use(params, queues, plan);
+}
 
 #endif

@@ -27,17 +27,6 @@ typedef struct found {
     btl_ib_device_place_t place;
 } found_t;
 
-void btl_ib_near_devices_init(btl_ib_near_devices_t *near, const btl_ib_params_t *params,
-                              btl_ib_rejected_devices_t *rejected)
-{
-    *near = (btl_ib_near_devices_t){.params = params, .rejected = rejected};
-}
-
-void btl_ib_near_devices_fini(btl_ib_near_devices_t *near)
-{
-    btl_ib_topology_close(&near->topology);
-}
-
 static btl_ib_device_place_t place_of(btl_ib_near_devices_t *near, const btl_ib_device_t *device)
 {
     if (!near->looked) {
@@ -861,12 +850,6 @@ void btl_ib_reopen_init(btl_ib_reopen_t *reopen, const btl_ib_open_request_t *re
         .count = count,
         .opened = opened,
     };
-}
-
-void btl_ib_reopen_fini(btl_ib_reopen_t *reopen)
-{
-    free(reopen->opened);
-    *reopen = (btl_ib_reopen_t){.due = UINT64_MAX};
 }
 
 void btl_ib_reopen_begin(btl_ib_reopen_t *reopen, uint64_t now)

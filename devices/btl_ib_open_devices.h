@@ -31,9 +31,17 @@ typedef struct btl_ib_near_devices {
     bool looked; /* for the topology, once it was wanted */
 } btl_ib_near_devices_t;
 
-void btl_ib_near_devices_init(btl_ib_near_devices_t *near, const btl_ib_params_t *params,
-                              btl_ib_rejected_devices_t *rejected);
-void btl_ib_near_devices_fini(btl_ib_near_devices_t *near);
+static inline void btl_ib_near_devices_init(btl_ib_near_devices_t *near,
+                                            const btl_ib_params_t *params,
+                                            btl_ib_rejected_devices_t *rejected)
+{
+    *near = (btl_ib_near_devices_t){.params = params, .rejected = rejected};
+}
+
+static inline void btl_ib_near_devices_fini(btl_ib_near_devices_t *near)
+{
+    btl_ib_topology_close(&near->topology);
+}
 
 /* The NUMA node of a device; -1: unknown, or near to several. */
 int btl_ib_near_devices_node(btl_ib_near_devices_t *near, const btl_ib_device_t *device);
@@ -117,7 +125,12 @@ typedef struct btl_ib_reopen {
 /* Take over the list of what is open, which free() takes back. */
 void btl_ib_reopen_init(btl_ib_reopen_t *reopen, const btl_ib_open_request_t *request,
                         btl_ib_opened_device_t *opened, uint32_t count);
-void btl_ib_reopen_fini(btl_ib_reopen_t *reopen);
+
+static inline void btl_ib_reopen_fini(btl_ib_reopen_t *reopen)
+{
+    free(reopen->opened);
+    *reopen = (btl_ib_reopen_t){.due = UINT64_MAX};
+}
 
 /* A device failed: look for it from now on. */
 void btl_ib_reopen_begin(btl_ib_reopen_t *reopen, uint64_t now);

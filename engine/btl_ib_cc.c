@@ -44,13 +44,6 @@ const btl_ib_cc_ops_t *btl_ib_cc_choose(btl_ib_cc_kind_t kind, bool reliable)
     }
 }
 
-void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, uint32_t max,
-                    uint32_t gso_segments)
-{
-    *cc = (btl_ib_cc_t){.ops = ops, .max = max, .gso_segments = gso_segments};
-    ops->init(cc);
-}
-
 /* ---- cc none ---- */
 
 /*

@@ -124,8 +124,12 @@ const btl_ib_cc_ops_t *btl_ib_cc_choose(btl_ib_cc_kind_t kind, bool reliable);
 
 /* Begin, with windows of up to `max` segments, of which up to `gso_segments` form one burst of the
  * segmentation offload (GSO); both at least 1. */
-void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, uint32_t max,
-                    uint32_t gso_segments);
+static inline void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, uint32_t max,
+                                  uint32_t gso_segments)
+{
+    *cc = (btl_ib_cc_t){.ops = ops, .max = max, .gso_segments = gso_segments};
+    ops->init(cc);
+}
 
 /* Segments of bulk after which one acknowledgement is due: two bursts, where there are any, the
  * second of which may be short. */

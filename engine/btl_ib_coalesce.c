@@ -27,12 +27,6 @@ void btl_ib_coalesce_begin(btl_ib_coalesce_t *coalesce)
     btl_ib_coalesce_forget(coalesce);
 }
 
-void btl_ib_coalesce_forget(btl_ib_coalesce_t *coalesce)
-{
-    coalesce->held = 0;
-    coalesce->held_bytes = 0;
-}
-
 bool btl_ib_coalesce_hold(btl_ib_conn_t *conn, uint64_t size)
 {
     btl_ib_coalesce_t *coalesce = &conn->coalesce;

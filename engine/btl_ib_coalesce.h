@@ -37,7 +37,11 @@ typedef struct btl_ib_coalesce {
 void btl_ib_coalesce_begin(btl_ib_coalesce_t *coalesce);
 
 /* The peer's incarnation ended: nothing is held any more. */
-void btl_ib_coalesce_forget(btl_ib_coalesce_t *coalesce);
+static inline void btl_ib_coalesce_forget(btl_ib_coalesce_t *coalesce)
+{
+    coalesce->held = 0;
+    coalesce->held_bytes = 0;
+}
 
 /* Is something that is submitted now to be held until the next turn? */
 static inline bool btl_ib_coalesce_waits(const btl_ib_coalesce_t *coalesce, uint32_t turn)

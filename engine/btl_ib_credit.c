@@ -99,12 +99,6 @@ void btl_ib_credit_fini(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool)
     credit->grant = 0;
 }
 
-void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool)
-{
-    pool->busy -= credit->busy;
-    credit->busy = false;
-}
-
 static void repost(btl_ib_credit_t *credit)
 {
     credit->limit += credit->used;

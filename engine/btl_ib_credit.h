@@ -114,7 +114,11 @@ static inline void btl_ib_credit_told(btl_ib_credit_t *credit, uint32_t limit)
 
 /* The peer is idle: its share goes to the others. It may keep the credits that it holds, or give
  * them back. */
-void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
+static inline void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool)
+{
+    pool->busy -= credit->busy;
+    credit->busy = false;
+}
 
 /* The peer gave `count` outstanding credits back. */
 void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,

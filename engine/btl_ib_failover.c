@@ -170,7 +170,9 @@ static bool keeps_off(const btl_ib_conn_t *conn)
            && btl_ib_rail_usable(conn->route.via);
 }
 
-bool btl_ib_failover_slow(btl_ib_conn_t *conn, const btl_ib_conn_t *better)
+/* Its own rails carry far less than those of `better`, a connection with the same process: go by
+ * those, and tell the peer. False if that is impossible. Runs no callback. */
+static bool leave_slow(btl_ib_conn_t *conn, const btl_ib_conn_t *better)
 {
     if (!go_by(conn, better)) {
         return false;
@@ -918,7 +920,7 @@ static void leave(btl_ib_conn_t *conn, const btl_ib_conn_t *better)
     };
 
     begin_period(conn);
-    if (!btl_ib_failover_slow(conn, better)) {
+    if (!leave_slow(conn, better)) {
         return;
     }
     if (goodput->left < DOUBLED_MOST) {

@@ -50,10 +50,6 @@ void btl_ib_failover_introduce(const btl_ib_conn_t *conn);
  * False if none carries what is in flight. Runs no callback. */
 bool btl_ib_failover(btl_ib_conn_t *conn);
 
-/* Its own rails carry far less than those of `better`, a connection with the same process: go by
- * those, and tell the peer. False if that is impossible. Runs no callback. */
-bool btl_ib_failover_slow(btl_ib_conn_t *conn, const btl_ib_conn_t *better);
-
 /* A peer made this connection, for a rail that cannot be used here, by a datagram from `from` that
  * came by `rail`: it goes by that one. */
 void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from);

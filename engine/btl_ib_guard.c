@@ -331,13 +331,6 @@ bool btl_ib_guard_seal(const btl_ib_guard_t *guard, btl_ib_guard_keys_t *keys, c
     return guard->ops->seal(guard, &way->key, number, data, out, size);
 }
 
-void btl_ib_guard_accept(btl_ib_guard_keys_t *keys, const btl_ib_guard_way_t *way, uint64_t number)
-{
-    keys->rx = *way;
-    btl_ib_replay_init(&keys->replay);
-    btl_ib_replay_mark(&keys->replay, number);
-}
-
 uint64_t btl_ib_guard_number(const uint8_t *data, uint32_t size)
 {
     uint64_t wire;

@@ -229,7 +229,13 @@ static inline void btl_ib_guard_renew(btl_ib_guard_keys_t *keys, uint64_t number
 
 /* An incarnation of the peer was accepted: its first datagram was opened by `way`, and has
  * `number`. */
-void btl_ib_guard_accept(btl_ib_guard_keys_t *keys, const btl_ib_guard_way_t *way, uint64_t number);
+static inline void btl_ib_guard_accept(btl_ib_guard_keys_t *keys, const btl_ib_guard_way_t *way,
+                                       uint64_t number)
+{
+    keys->rx = *way;
+    btl_ib_replay_init(&keys->replay);
+    btl_ib_replay_mark(&keys->replay, number);
+}
 
 /* Make the first key of a direction. False: no memory; try again later. */
 bool btl_ib_guard_begin(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,

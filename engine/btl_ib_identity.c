@@ -31,11 +31,6 @@ typedef struct btl_ib_table_slot {
     bool named;
 } slot_t;
 
-void btl_ib_table_init(btl_ib_table_t *table, const btl_ib_mem_t *mem)
-{
-    *table = (btl_ib_table_t){.mem = mem};
-}
-
 void btl_ib_table_fini(btl_ib_table_t *table)
 {
     btl_ib_free(table->mem, table->slots);

@@ -41,7 +41,11 @@ typedef struct btl_ib_table {
     uint32_t *buckets; /* size of them: the first slot of each hash chain, or size */
 } btl_ib_table_t;
 
-void btl_ib_table_init(btl_ib_table_t *table, const btl_ib_mem_t *mem);
+static inline void btl_ib_table_init(btl_ib_table_t *table, const btl_ib_mem_t *mem)
+{
+    *table = (btl_ib_table_t){.mem = mem};
+}
+
 void btl_ib_table_fini(btl_ib_table_t *table);
 
 /* Add a connection under a new id. Returns 0 or -ENOMEM. */

@@ -143,13 +143,6 @@ static uint32_t map_bytes(uint32_t total, uint32_t unit)
     return (total / unit + 64) / 64 * 8;
 }
 
-void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_ib_mem_t *mem, uint32_t size,
-                            uint32_t extra_max)
-{
-    *pool = (btl_ib_reasm_pool_t){.mem = mem, .size = size, .extra_max = extra_max};
-    btl_ib_list_init(&pool->idle);
-}
-
 void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool)
 {
     btl_ib_reasm_t *reasm;
@@ -412,19 +405,6 @@ btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *backlog, struct btl
     return entry;
 }
 
-void btl_ib_backlog_add(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry)
-{
-    backlog->bytes += entry->cost;
-    btl_ib_list_push_tail(&backlog->messages, &entry->link);
-}
-
-void btl_ib_backlog_take_over(btl_ib_backlog_t *backlog, btl_ib_backlog_t *from)
-{
-    backlog->bytes += from->bytes;
-    from->bytes = 0;
-    btl_ib_list_splice_tail(&backlog->messages, &from->messages);
-}
-
 btl_ib_backlog_entry_t *btl_ib_backlog_pop(btl_ib_backlog_t *backlog)
 {
     btl_ib_backlog_entry_t *entry =
@@ -434,11 +414,6 @@ btl_ib_backlog_entry_t *btl_ib_backlog_pop(btl_ib_backlog_t *backlog)
         backlog->bytes -= entry->cost;
     }
     return entry;
-}
-
-void btl_ib_backlog_put(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry)
-{
-    btl_ib_free(backlog->mem, entry);
 }
 
 void btl_ib_backlog_drop(btl_ib_backlog_t *backlog, const struct btl_ib_conn *conn)

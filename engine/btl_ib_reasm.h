@@ -118,8 +118,13 @@ typedef enum btl_ib_reasm_result {
     BTL_IB_REASM_WRONG,    /* contradicts its fragment, or longer than any message */
 } btl_ib_reasm_result_t;
 
-void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_ib_mem_t *mem, uint32_t size,
-                            uint32_t extra_max);
+static inline void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_ib_mem_t *mem,
+                                          uint32_t size, uint32_t extra_max)
+{
+    *pool = (btl_ib_reasm_pool_t){.mem = mem, .size = size, .extra_max = extra_max};
+    btl_ib_list_init(&pool->idle);
+}
+
 /* Free the idle buffers; the peers' were put back before. */
 /* Bytes of the buffer for a message of at most `size`. */
 uint64_t btl_ib_reasm_bytes(uint32_t size);
@@ -196,16 +201,28 @@ void btl_ib_backlog_fini(btl_ib_backlog_t *backlog);
 btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *backlog, struct btl_ib_conn *conn,
                                            uint8_t tag, uint32_t size);
 
-void btl_ib_backlog_add(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry);
+static inline void btl_ib_backlog_add(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry)
+{
+    backlog->bytes += entry->cost;
+    btl_ib_list_push_tail(&backlog->messages, &entry->link);
+}
 
 /* Add all messages of `from`, which uses the same memory and is empty then. */
-void btl_ib_backlog_take_over(btl_ib_backlog_t *backlog, btl_ib_backlog_t *from);
+static inline void btl_ib_backlog_take_over(btl_ib_backlog_t *backlog, btl_ib_backlog_t *from)
+{
+    backlog->bytes += from->bytes;
+    from->bytes = 0;
+    btl_ib_list_splice_tail(&backlog->messages, &from->messages);
+}
 
 /* Remove the oldest message; NULL if there is none. */
 btl_ib_backlog_entry_t *btl_ib_backlog_pop(btl_ib_backlog_t *backlog);
 
 /* Free a message that is not part of the backlog, or no longer. */
-void btl_ib_backlog_put(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry);
+static inline void btl_ib_backlog_put(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry)
+{
+    btl_ib_free(backlog->mem, entry);
+}
 
 /* Free all that came from `conn`. */
 void btl_ib_backlog_drop(btl_ib_backlog_t *backlog, const struct btl_ib_conn *conn);

@@ -39,7 +39,8 @@ void btl_ib_offload_disable(btl_ib_conn_t *conn)
 
 /* ---- selection ---- */
 
-bool btl_ib_offload_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
+/* Can the device execute it? */
+static bool offload_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
 {
     const btl_ib_transport_attr_t *attr = &conn->rail->transport->attr;
 
@@ -64,7 +65,7 @@ bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
         return op->by_device;
     }
     return btl_ib_route_is_own(conn) && btl_ib_rail_usable(conn->rail) && !conn->offload.disabled
-           && btl_ib_offload_possible(conn, op);
+           && offload_possible(conn, op);
 }
 
 /* ---- start ---- */
@@ -314,7 +315,7 @@ int btl_ib_op_admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool offlo
     if (!is_valid(op)) {
         return -EINVAL;
     }
-    return offload && !btl_ib_offload_possible(conn, op) ? -EOPNOTSUPP : 0;
+    return offload && !offload_possible(conn, op) ? -EOPNOTSUPP : 0;
 }
 
 void btl_ib_op_give_up(btl_ib_conn_t *conn, int status)

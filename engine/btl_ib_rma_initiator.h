@@ -46,9 +46,7 @@ void btl_ib_offload_init(btl_ib_conn_t *conn);
  * told the other are void, so processors execute everything from now on. None is in the device. */
 void btl_ib_offload_disable(btl_ib_conn_t *conn);
 
-/* Can the device execute it? And is it to be offloaded: because the device can, or because only
- * the device may? */
-bool btl_ib_offload_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op);
+/* Is it to be offloaded: because the device can execute it, or because only the device may? */
 bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op);
 
 /* Begin an operation that is wanted and possible. */

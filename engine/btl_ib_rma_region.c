@@ -10,18 +10,6 @@
 
 enum { SLOTS_FIRST = 16, SLOTS_MAX = 1 << BTL_IB_REGION_SLOT_BITS };
 
-void btl_ib_regions_init(btl_ib_regions_t *regions, const btl_ib_mem_t *mem,
-                         const btl_ib_secret_t *secret)
-{
-    *regions = (btl_ib_regions_t){.mem = mem, .secret = *secret};
-}
-
-void btl_ib_regions_fini(btl_ib_regions_t *regions)
-{
-    btl_ib_free(regions->mem, regions->slots);
-    *regions = (btl_ib_regions_t){.mem = regions->mem};
-}
-
 /* Twice as many slots. */
 static int grow(btl_ib_regions_t *regions)
 {

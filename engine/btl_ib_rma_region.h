@@ -69,9 +69,17 @@ typedef enum btl_ib_region_result {
     BTL_IB_REGION_RIGHT,     /* peers may not do that with it */
 } btl_ib_region_result_t;
 
-void btl_ib_regions_init(btl_ib_regions_t *regions, const btl_ib_mem_t *mem,
-                         const btl_ib_secret_t *secret);
-void btl_ib_regions_fini(btl_ib_regions_t *regions);
+static inline void btl_ib_regions_init(btl_ib_regions_t *regions, const btl_ib_mem_t *mem,
+                                       const btl_ib_secret_t *secret)
+{
+    *regions = (btl_ib_regions_t){.mem = mem, .secret = *secret};
+}
+
+static inline void btl_ib_regions_fini(btl_ib_regions_t *regions)
+{
+    btl_ib_free(regions->mem, regions->slots);
+    *regions = (btl_ib_regions_t){.mem = regions->mem};
+}
 
 /* As btl_ib_region_add() and btl_ib_region_remove(). */
 int btl_ib_regions_add(btl_ib_regions_t *regions, void *base, uint64_t size, uint32_t access,

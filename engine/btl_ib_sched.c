@@ -177,11 +177,6 @@ void btl_ib_pacer_begin(btl_ib_pacer_t *pacer)
     pacer->at = 0;
 }
 
-void btl_ib_pacer_take_back(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc)
-{
-    pacer->at -= cc->pace;
-}
-
 uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now,
                            bool behind)
 {
@@ -191,11 +186,6 @@ uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, u
     now *= 1000;
     const uint64_t ahead = pacer->at > now ? (pacer->at - now - 1) / cc->pace + 1 : 0;
     return ahead < cc->burst ? cc->burst - (uint32_t) ahead : 0;
-}
-
-void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel)
-{
-    btl_ib_hotel_check_in(hotel, &pacer->timer.guest, pacer->at / 1000 + 1);
 }
 
 /* ---- latency mode: bulk waits for short messages ---- */

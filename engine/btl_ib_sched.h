@@ -118,7 +118,10 @@ static inline void btl_ib_pacer_spend(btl_ib_pacer_t *pacer, const btl_ib_cc_t *
     }
 }
 
-void btl_ib_pacer_take_back(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc);
+static inline void btl_ib_pacer_take_back(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc)
+{
+    pacer->at -= cc->pace;
+}
 
 /* How many segments may leave now. `behind`: our process was away and may be again at once, so that
  * nothing would leave later. Then only windows of less than one segment are paced. */
@@ -126,7 +129,10 @@ uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, u
                            bool behind);
 
 /* Set the timer for when a whole burst may leave. */
-void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel);
+static inline void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel)
+{
+    btl_ib_hotel_check_in(hotel, &pacer->timer.guest, pacer->at / 1000 + 1);
+}
 
 /* The pace may have become faster: what waits by a slower one leaves at the present one. */
 static inline void btl_ib_pacer_forgive(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc,

@@ -10,17 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-void btl_ib_tombstones_init(btl_ib_tombstones_t *tombstones, const btl_ib_mem_t *mem)
-{
-    *tombstones = (btl_ib_tombstones_t){.mem = mem};
-}
-
-void btl_ib_tombstones_fini(btl_ib_tombstones_t *tombstones)
-{
-    btl_ib_free(tombstones->mem, tombstones->list);
-    btl_ib_tombstones_init(tombstones, tombstones->mem);
-}
-
 int btl_ib_tombstones_prepare(btl_ib_tombstones_t *tombstones)
 {
     if (tombstones->list == NULL) {

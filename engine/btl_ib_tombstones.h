@@ -39,8 +39,16 @@ typedef struct btl_ib_tombstones {
     uint64_t order; /* of the newest */
 } btl_ib_tombstones_t;
 
-void btl_ib_tombstones_init(btl_ib_tombstones_t *tombstones, const btl_ib_mem_t *mem);
-void btl_ib_tombstones_fini(btl_ib_tombstones_t *tombstones);
+static inline void btl_ib_tombstones_init(btl_ib_tombstones_t *tombstones, const btl_ib_mem_t *mem)
+{
+    *tombstones = (btl_ib_tombstones_t){.mem = mem};
+}
+
+static inline void btl_ib_tombstones_fini(btl_ib_tombstones_t *tombstones)
+{
+    btl_ib_free(tombstones->mem, tombstones->list);
+    btl_ib_tombstones_init(tombstones, tombstones->mem);
+}
 
 /* Allocate the memory. Returns 0 or -ENOMEM. Called before the first connection is made: no
  * tombstone may be lost for want of memory later. */

@@ -15,11 +15,6 @@
 
 enum { TX_RING_FIRST = 8, RX_BITS_FIRST = 64 };
 
-void btl_ib_tx_window_init(btl_ib_tx_window_t *window, uint32_t first)
-{
-    *window = (btl_ib_tx_window_t){.first = first, .next = first};
-}
-
 int btl_ib_tx_window_grow(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem)
 {
     uint32_t size = window->size == 0 ? TX_RING_FIRST : window->size * 2;
@@ -34,13 +29,6 @@ int btl_ib_tx_window_grow(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem)
     window->ring = ring;
     window->size = size;
     return 0;
-}
-
-void btl_ib_tx_window_unpush(btl_ib_tx_window_t *window)
-{
-    assert(window->next != window->first);
-    window->next--;
-    window->ring[window->next & (window->size - 1)] = NULL;
 }
 
 void btl_ib_tx_window_shrink(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem)

@@ -35,7 +35,10 @@ typedef struct btl_ib_tx_window {
     void **ring;
 } btl_ib_tx_window_t;
 
-void btl_ib_tx_window_init(btl_ib_tx_window_t *window, uint32_t first);
+static inline void btl_ib_tx_window_init(btl_ib_tx_window_t *window, uint32_t first)
+{
+    *window = (btl_ib_tx_window_t){.first = first, .next = first};
+}
 
 /* The part of btl_ib_tx_window_reserve() that needs memory. */
 int btl_ib_tx_window_grow(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
@@ -65,7 +68,12 @@ static inline uint32_t btl_ib_tx_window_push(btl_ib_tx_window_t *window, void *s
 }
 
 /* Take the newest sequence back: it was never sent. */
-void btl_ib_tx_window_unpush(btl_ib_tx_window_t *window);
+static inline void btl_ib_tx_window_unpush(btl_ib_tx_window_t *window)
+{
+    assert(window->next != window->first);
+    window->next--;
+    window->ring[window->next & (window->size - 1)] = NULL;
+}
 
 /* Skip `count` sequences for good (negative: take that back). Only while nothing is in flight. */
 static inline void btl_ib_tx_window_jump(btl_ib_tx_window_t *window, int32_t count)

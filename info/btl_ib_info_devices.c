@@ -137,7 +137,7 @@ void btl_ib_info_text(btl_ib_info_out_t *out, const char *name, const char *valu
     }
 }
 
-void btl_ib_info_bool(btl_ib_info_out_t *out, const char *name, bool value)
+static void info_bool(btl_ib_info_out_t *out, const char *name, bool value)
 {
     if (out->json) {
         next(out, name);
@@ -158,7 +158,8 @@ void btl_ib_info_number(btl_ib_info_out_t *out, const char *name, uint64_t value
     }
 }
 
-void btl_ib_info_unknown(btl_ib_info_out_t *out, const char *name)
+/* Something that is not known: "unknown", null in JSON. */
+static void info_unknown(btl_ib_info_out_t *out, const char *name)
 {
     if (out->json) {
         next(out, name);
@@ -330,7 +331,7 @@ static void print_number(btl_ib_info_out_t *out, const char *name, uint64_t valu
     if (value != 0) {
         btl_ib_info_number(out, name, value, unit);
     } else {
-        btl_ib_info_unknown(out, name);
+        info_unknown(out, name);
     }
 }
 
@@ -339,7 +340,7 @@ static void print_word(btl_ib_info_out_t *out, const char *name, const char *val
     if (value[0] != '\0') {
         btl_ib_info_text(out, name, value);
     } else {
-        btl_ib_info_unknown(out, name);
+        info_unknown(out, name);
     }
 }
 
@@ -364,7 +365,7 @@ static void print_facts(survey_t *survey, const btl_ib_transport_type_t *type,
     if (node >= 0) {
         btl_ib_info_number(out, "numa", (uint64_t) node, "");
     } else {
-        btl_ib_info_unknown(out, "numa");
+        info_unknown(out, "numa");
     }
     if (device->vendor_id != 0) {
         snprintf(text, sizeof(text), "0x%x", device->vendor_id);
@@ -385,7 +386,7 @@ static void print_plan(btl_ib_info_out_t *out, const btl_ib_device_plan_t *plan)
 
 static void print_use(btl_ib_info_out_t *out, const char *why_not, uint32_t rail)
 {
-    btl_ib_info_bool(out, "used", why_not[0] == '\0');
+    info_bool(out, "used", why_not[0] == '\0');
     if (why_not[0] == '\0') {
         btl_ib_info_number(out, "rail", rail, "");
     } else {

@@ -51,13 +51,9 @@ void btl_ib_info_object_end(btl_ib_info_out_t *out);
 
 /* A fact. `name` is a word; in JSON its blanks become '_'. */
 void btl_ib_info_text(btl_ib_info_out_t *out, const char *name, const char *value);
-void btl_ib_info_bool(btl_ib_info_out_t *out, const char *name, bool value);
 
 /* The same with a number, and its unit in text ("": none). JSON has the number alone. */
 void btl_ib_info_number(btl_ib_info_out_t *out, const char *name, uint64_t value, const char *unit);
-
-/* Something that is not known: "unknown", null in JSON. */
-void btl_ib_info_unknown(btl_ib_info_out_t *out, const char *name);
 
 /* A text in a list; only JSON has it. */
 void btl_ib_info_item(btl_ib_info_out_t *out, const char *value);

@@ -264,11 +264,6 @@ static void log_turned_down(void *context, const char *transport, const char *de
     }
 }
 
-void btl_ib_log_init(btl_ib_log_state_t *state, const bool *async, bool ports_down)
-{
-    *state = (btl_ib_log_state_t){.async = async, .ports_down = ports_down};
-}
-
 btl_ib_log_t btl_ib_log_table(btl_ib_log_state_t *state)
 {
     return (btl_ib_log_t){

@@ -147,7 +147,10 @@ typedef struct btl_ib_log_state {
     btl_ib_rejected_devices_t *rejected; /* devices that are turned down go here; or NULL */
 } btl_ib_log_state_t;
 
-void btl_ib_log_init(btl_ib_log_state_t *state, const bool *async, bool ports_down);
+static inline void btl_ib_log_init(btl_ib_log_state_t *state, const bool *async, bool ports_down)
+{
+    *state = (btl_ib_log_state_t){.async = async, .ports_down = ports_down};
+}
 
 /* The table for engine and transports, which `state` has to outlive. */
 btl_ib_log_t btl_ib_log_table(btl_ib_log_state_t *state);

@@ -674,9 +674,3 @@ bool btl_ib_failed_procs_next(btl_ib_failed_procs_t *failed, opal_jobid_t jobid,
     *name = failed->names[failed->reported++];
     return true;
 }
-
-void btl_ib_failed_procs_fini(btl_ib_failed_procs_t *failed)
-{
-    free(failed->names);
-    *failed = (btl_ib_failed_procs_t){0};
-}

@@ -169,6 +169,10 @@ static inline bool btl_ib_failed_procs_any(const btl_ib_failed_procs_t *failed)
 bool btl_ib_failed_procs_next(btl_ib_failed_procs_t *failed, opal_jobid_t jobid, uint64_t *name);
 
 /* The runtime is not listened to any more: forget all. */
-void btl_ib_failed_procs_fini(btl_ib_failed_procs_t *failed);
+static inline void btl_ib_failed_procs_fini(btl_ib_failed_procs_t *failed)
+{
+    free(failed->names);
+    *failed = (btl_ib_failed_procs_t){0};
+}
 
 #endif

@@ -330,11 +330,6 @@ static bool evict_elsewhere(const btl_ib_registration_cache_t *cache)
     return false;
 }
 
-void btl_ib_registration_cache_lose(btl_ib_registration_cache_t *cache)
-{
-    cache->lost = true;
-}
-
 btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cache, void *base,
                                                size_t size, uint32_t flags)
 {

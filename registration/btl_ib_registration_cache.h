@@ -116,7 +116,10 @@ int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t 
 
 /* The device failed, and another transport is in the place of `transport`, from which what is
  * registered is still withdrawn. From now on nobody gets a registration. */
-void btl_ib_registration_cache_lose(btl_ib_registration_cache_t *cache);
+static inline void btl_ib_registration_cache_lose(btl_ib_registration_cache_t *cache)
+{
+    cache->lost = true;
+}
 
 /* Nothing stays registered; tells what was counted, at level 10. Before the transport is closed,
  * without the lock. */

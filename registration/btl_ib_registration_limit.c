@@ -64,13 +64,6 @@ void btl_ib_registration_limit_init(btl_ib_registration_limit_t *limit, const ch
     (void) btl_ib_registration_limit_parse(text, host, &limit->max); /* it was checked */
 }
 
-uint64_t btl_ib_registration_limit_wanted(const btl_ib_registration_limit_t *limit)
-{
-    const uint64_t most = limit->lockable;
-
-    return limit->max > most / limit->processes ? most : limit->max * limit->processes;
-}
-
 void btl_ib_registration_limit_found(btl_ib_registration_limit_t *limit, uint64_t found)
 {
     const bool by_all = limit->max <= limit->lockable / limit->processes;
@@ -79,17 +72,6 @@ void btl_ib_registration_limit_found(btl_ib_registration_limit_t *limit, uint64_
     if (found < btl_ib_registration_limit_wanted(limit) && share < limit->max) {
         limit->max = share;
     }
-}
-
-void btl_ib_registration_limit_join(btl_ib_registration_limit_t *limit, btl_ib_list_t *cache)
-{
-    btl_ib_list_init(cache);
-    btl_ib_list_push_tail(&limit->caches, cache);
-}
-
-void btl_ib_registration_limit_leave(btl_ib_list_t *cache)
-{
-    btl_ib_list_remove(cache);
 }
 
 bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint64_t bytes,
@@ -104,13 +86,6 @@ bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint6
         limit->regions += regions;
     }
     return fits;
-}
-
-void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit, uint64_t bytes,
-                                       uint32_t regions)
-{
-    limit->bytes -= bytes;
-    limit->regions -= regions;
 }
 
 bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit, btl_ib_rejection_t why)

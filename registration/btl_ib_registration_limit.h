@@ -70,14 +70,28 @@ btl_ib_registration_host_t btl_ib_registration_host(uint32_t processes);
 
 /* How much the probe below is to try: what all processes of the host may register together, if one
  * may lock as much. */
-uint64_t btl_ib_registration_limit_wanted(const btl_ib_registration_limit_t *limit);
+static inline uint64_t btl_ib_registration_limit_wanted(const btl_ib_registration_limit_t *limit)
+{
+    const uint64_t most = limit->lockable;
+
+    return limit->max > most / limit->processes ? most : limit->max * limit->processes;
+}
 
 /* It found so much. If that is less than all wanted together each has an equal share of it. */
 void btl_ib_registration_limit_found(btl_ib_registration_limit_t *limit, uint64_t found);
 
 /* The cache whose link this is counts its registrations here, or (leave) does not any more. */
-void btl_ib_registration_limit_join(btl_ib_registration_limit_t *limit, btl_ib_list_t *cache);
-void btl_ib_registration_limit_leave(btl_ib_list_t *cache);
+static inline void btl_ib_registration_limit_join(btl_ib_registration_limit_t *limit,
+                                                  btl_ib_list_t *cache)
+{
+    btl_ib_list_init(cache);
+    btl_ib_list_push_tail(&limit->caches, cache);
+}
+
+static inline void btl_ib_registration_limit_leave(btl_ib_list_t *cache)
+{
+    btl_ib_list_remove(cache);
+}
 
 /* Count so many bytes in so many regions more, if that is within the limits. Returns whether it
  * is. */
@@ -85,8 +99,12 @@ bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint6
                                        uint32_t regions);
 
 /* They are not registered any more. */
-void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit, uint64_t bytes,
-                                       uint32_t regions);
+static inline void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit,
+                                                     uint64_t bytes, uint32_t regions)
+{
+    limit->bytes -= bytes;
+    limit->regions -= regions;
+}
 
 /* Some memory was not registered. Returns whether that is to be told at level 1, as it is the first
  * time for each reason. */

@@ -186,12 +186,6 @@ void btl_ib_stats_end(btl_ib_stats_t *stats)
     stats->config.file = NULL;
 }
 
-void btl_ib_stats_add_device(btl_ib_stats_t *stats, uint32_t rail,
-                             const btl_ib_registration_cache_t *cache)
-{
-    stats->caches[rail] = cache;
-}
-
 void btl_ib_stats_remove_device(btl_ib_stats_t *stats, uint32_t rail)
 {
     btl_ib_stats_device(stats, rail, &stats->ended[rail]);

@@ -119,8 +119,12 @@ void btl_ib_stats_begin(btl_ib_stats_t *stats, const btl_ib_stats_config_t *conf
 void btl_ib_stats_end(btl_ib_stats_t *stats);
 
 /* The registration cache of a rail, and that it is about to go. */
-void btl_ib_stats_add_device(btl_ib_stats_t *stats, uint32_t rail,
-                             const btl_ib_registration_cache_t *cache);
+static inline void btl_ib_stats_add_device(btl_ib_stats_t *stats, uint32_t rail,
+                                           const btl_ib_registration_cache_t *cache)
+{
+    stats->caches[rail] = cache;
+}
+
 void btl_ib_stats_remove_device(btl_ib_stats_t *stats, uint32_t rail);
 
 /* A connection of ours is about to end. */

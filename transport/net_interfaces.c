@@ -68,13 +68,6 @@ uint8_t btl_ib_ip_prefix(const struct sockaddr *mask)
     return (uint8_t) bits;
 }
 
-bool btl_ib_ip_link_local(const struct sockaddr *address)
-{
-    return address->sa_family == AF_INET6
-           && IN6_IS_ADDR_LINKLOCAL(
-               &((const struct sockaddr_in6 *) (const void *) address)->sin6_addr);
-}
-
 bool btl_ib_ip_loopback(const struct sockaddr *address)
 {
     size_t len;

@@ -37,7 +37,12 @@ bool btl_ib_ip_same_bits(const uint8_t *a, const uint8_t *b, unsigned bits);
 uint8_t btl_ib_ip_prefix(const struct sockaddr *mask);
 
 /* An IPv6 address that means another interface on each host. */
-bool btl_ib_ip_link_local(const struct sockaddr *address);
+static inline bool btl_ib_ip_link_local(const struct sockaddr *address)
+{
+    return address->sa_family == AF_INET6
+           && IN6_IS_ADDR_LINKLOCAL(
+               &((const struct sockaddr_in6 *) (const void *) address)->sin6_addr);
+}
 
 /* The same of IPv4 (169.254.0.0/16): what management processors often have, equal on all hosts. */
 bool btl_ib_ip_link_local4(const struct sockaddr *address);

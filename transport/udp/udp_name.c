@@ -20,11 +20,6 @@ enum {
     ADDRESS_AT = 6,
 };
 
-socklen_t btl_ib_udp_name_len(const btl_ib_udp_name_t *name)
-{
-    return name->any.sa_family == AF_INET ? sizeof(name->v4) : sizeof(name->v6);
-}
-
 const char *btl_ib_udp_name_format(const btl_ib_udp_name_t *name, char *out, size_t len)
 {
     const bool v4 = name->any.sa_family == AF_INET;
@@ -40,11 +35,6 @@ const char *btl_ib_udp_name_format(const btl_ib_udp_name_t *name, char *out, siz
 uint16_t btl_ib_udp_name_port(const btl_ib_udp_name_t *name)
 {
     return ntohs(name->v4.sin_port);
-}
-
-void btl_ib_udp_name_set_port(btl_ib_udp_name_t *name, uint16_t port)
-{
-    name->v4.sin_port = htons(port);
 }
 
 btl_ib_udp_name_t btl_ib_udp_name_shift(const btl_ib_udp_name_t *name, int by)

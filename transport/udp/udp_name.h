@@ -25,13 +25,20 @@ typedef union btl_ib_udp_name {
     struct sockaddr_in6 v6;
 } btl_ib_udp_name_t;
 
-socklen_t btl_ib_udp_name_len(const btl_ib_udp_name_t *name);
+static inline socklen_t btl_ib_udp_name_len(const btl_ib_udp_name_t *name)
+{
+    return name->any.sa_family == AF_INET ? sizeof(name->v4) : sizeof(name->v6);
+}
 
 /* As "10.1.2.3:4567" or "[fd00::1]:4567". Returns `out`. */
 const char *btl_ib_udp_name_format(const btl_ib_udp_name_t *name, char *out, size_t len);
 
 uint16_t btl_ib_udp_name_port(const btl_ib_udp_name_t *name);
-void btl_ib_udp_name_set_port(btl_ib_udp_name_t *name, uint16_t port);
+
+static inline void btl_ib_udp_name_set_port(btl_ib_udp_name_t *name, uint16_t port)
+{
+    name->v4.sin_port = htons(port);
+}
 
 /* The same address, `by` ports further. */
 btl_ib_udp_name_t btl_ib_udp_name_shift(const btl_ib_udp_name_t *name, int by);

@@ -712,13 +712,6 @@ bool btl_ib_verbs_event_is_ours(const btl_ib_verbs_t *verbs, const struct ibv_as
     }
 }
 
-bool btl_ib_verbs_port_up(const btl_ib_verbs_t *verbs)
-{
-    struct ibv_port_attr attr;
-
-    return ibv_query_port(verbs->context, verbs->port, &attr) == 0 && attr.state == IBV_PORT_ACTIVE;
-}
-
 /* The help text that a user gets, BTL_IB_DIAGS if none. */
 static btl_ib_diagnostic_t diag_of(const struct ibv_async_event *event, int error)
 {

@@ -326,7 +326,12 @@ void btl_ib_verbs_event_log(const btl_ib_verbs_t *verbs, const struct ibv_async_
                             int error);
 
 /* Is the port active? */
-bool btl_ib_verbs_port_up(const btl_ib_verbs_t *verbs);
+static inline bool btl_ib_verbs_port_up(const btl_ib_verbs_t *verbs)
+{
+    struct ibv_port_attr attr;
+
+    return ibv_query_port(verbs->context, verbs->port, &attr) == 0 && attr.state == IBV_PORT_ACTIVE;
+}
 
 /* ---- completion channel ---- */
 

@@ -331,11 +331,6 @@ void btl_ib_rc_events_leave(btl_ib_rc_t *rc)
     }
 }
 
-void btl_ib_rc_events_fail(btl_ib_rc_t *rc, int error)
-{
-    btl_ib_verbs_state_fail(&rc->state, error);
-}
-
 /* Look whether the port has the address that peers know. Where the network is Ethernet its table
  * has all of the interface; on InfiniBand rdma_cm asks where an address is whenever it connects,
  * and iWARP leaves all that to TCP. */

@@ -172,7 +172,10 @@ void btl_ib_rc_events_join(btl_ib_rc_t *rc);
 void btl_ib_rc_events_leave(btl_ib_rc_t *rc);
 
 /* The device has failed. */
-void btl_ib_rc_events_fail(btl_ib_rc_t *rc, int error);
+static inline void btl_ib_rc_events_fail(btl_ib_rc_t *rc, int error)
+{
+    btl_ib_verbs_state_fail(&rc->state, error);
+}
 
 /* ---- the connection manager ---- */
 

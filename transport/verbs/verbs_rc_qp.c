@@ -221,12 +221,6 @@ size_t btl_ib_rc_conn_mapped(const btl_ib_rc_eagers_t *eagers, uint8_t channel, 
            + (size_t) count * btl_ib_rc_rx_stride(size);
 }
 
-uint64_t btl_ib_rc_conn_heap(uint32_t depth, uint32_t count)
-{
-    return sizeof(btl_ib_rc_conn_t) + depth * sizeof(void *)
-           + count * sizeof(btl_ib_verbs_rx_buffer_t);
-}
-
 uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size)
 {
     const size_t mapped = BTL_IB_VERBS_LINE + btl_ib_rc_rx_stride(FIRST_ONLY)

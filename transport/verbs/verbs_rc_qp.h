@@ -241,7 +241,13 @@ static inline btl_ib_rc_conn_t *btl_ib_rc_conns_pay(btl_ib_rc_conns_t *conns)
  * for operations on memory takes in all. */
 size_t btl_ib_rc_conn_mapped(const btl_ib_rc_eagers_t *eagers, uint8_t channel, uint32_t count,
                              uint32_t size);
-uint64_t btl_ib_rc_conn_heap(uint32_t depth, uint32_t count);
+
+static inline uint64_t btl_ib_rc_conn_heap(uint32_t depth, uint32_t count)
+{
+    return sizeof(btl_ib_rc_conn_t) + depth * sizeof(void *)
+           + count * sizeof(btl_ib_verbs_rx_buffer_t);
+}
+
 uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size);
 
 /* Bytes of the table by which so many are found. */

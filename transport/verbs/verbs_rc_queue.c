@@ -468,13 +468,6 @@ enum {
     HELD_MAX = 64, /* pieces of memory held by sends that no signaled one follows */
 };
 
-bool btl_ib_rc_sq_init(btl_ib_rc_sq_t *sq, btl_ib_rc_sqs_t *all, uint32_t depth, uint64_t id)
-{
-    sq->all = all;
-    sq->id = id;
-    return btl_ib_verbs_send_ring_init(&sq->ring, depth);
-}
-
 /* Note a request that was posted. */
 static void note(btl_ib_rc_sq_t *sq, const struct ibv_send_wr *wr, void *context)
 {

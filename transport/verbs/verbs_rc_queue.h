@@ -316,7 +316,13 @@ typedef struct btl_ib_rc_sq {
 } btl_ib_rc_sq_t;
 
 /* Returns whether there was memory. */
-bool btl_ib_rc_sq_init(btl_ib_rc_sq_t *sq, btl_ib_rc_sqs_t *all, uint32_t depth, uint64_t id);
+static inline bool btl_ib_rc_sq_init(btl_ib_rc_sq_t *sq, btl_ib_rc_sqs_t *all, uint32_t depth,
+                                     uint64_t id)
+{
+    sq->all = all;
+    sq->id = id;
+    return btl_ib_verbs_send_ring_init(&sq->ring, depth);
+}
 
 static inline void btl_ib_rc_sq_attach(btl_ib_rc_sq_t *sq, struct ibv_qp *qp, uint32_t inline_size)
 {

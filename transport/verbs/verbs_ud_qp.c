@@ -139,13 +139,6 @@ static int make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t count
     return error == 0 ? 0 : btl_ib_verbs_failed(qps->verbs, "ibv_post_recv", error);
 }
 
-uint32_t btl_ib_ud_qp_rx_depth(const btl_ib_ud_qp_t *qp)
-{
-    const uint32_t buffers = qp->low > 0 ? qp->depth_max : qp->made;
-
-    return btl_ib_verbs_min(qp->depth, buffers - qp->spare);
-}
-
 /* Make `more` buffers, or as many as the queue pair takes. If memory is short the queue stays as it
  * is from then on. */
 static void grow(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t more)
@@ -163,13 +156,6 @@ void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps)
         if (more > 0) {
             grow(qps, &qps->qp[i], more);
         }
-    }
-}
-
-void btl_ib_ud_qps_remove_peer(btl_ib_ud_qps_t *qps)
-{
-    for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
-        qps->qp[i].depth -= qps->qp[i].per_peer;
     }
 }
 

@@ -959,8 +959,8 @@ int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_
 /* ---- keepalive: peers that are silent while nothing waits for them ---- */
 
 enum {
-    VISITED = 1024, /* slots of the table in one look, at most */
-    QUESTIONS = 4,  /* without an answer, until what the network says is believed */
+    VISITED = 128, /* slots of the table in one look, at most */
+    QUESTIONS = 4, /* without an answer, until what the network says is believed */
 };
 
 static uint64_t silence_of(const btl_ib_conn_t *conn)

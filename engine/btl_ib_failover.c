@@ -389,10 +389,9 @@ enum {
     TELLS = 16,                  /* two minutes */
 };
 
-/* The next connection after `after` that is open and goes by a rail, to any address if `from` is
- * unknown. After one was killed the search must begin from the start: the callback may have changed
- * everything. */
-static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_ib_list_t *after)
+/* The next connection after `after` that is open and goes by a rail. After one was killed the
+ * search must begin from the start: the callback may have changed everything. */
+static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_list_t *after)
 {
     const btl_ib_list_t *conns = &rail->engine->conns;
 
@@ -400,12 +399,31 @@ static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_
                                              : btl_ib_list_first(conns);
          item != NULL; item = btl_ib_list_next(conns, item)) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
-        if (conn->route.via == rail && btl_ib_conn_alive(conn)
-            && (from == BTL_IB_ADDR_UNKNOWN || conn->route.to == from)) {
+        if (conn->route.via == rail && btl_ib_conn_alive(conn)) {
             return conn;
         }
     }
     return NULL;
+}
+
+/* The same of those that go to that address. One that is about to take another route loses its
+ * place among them. */
+static btl_ib_conn_t *living_to(const btl_ib_rail_t *rail, btl_ib_addr_t to,
+                                const btl_ib_conn_t *after)
+{
+    btl_ib_conn_t *conn = btl_ib_route_to(rail, to, after);
+
+    while (conn != NULL && !btl_ib_conn_alive(conn)) {
+        conn = btl_ib_route_to(rail, to, conn);
+    }
+    return conn;
+}
+
+/* The same of those that an event is about: all, if it does not know the address. */
+static btl_ib_conn_t *concerned(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_ib_conn_t *after)
+{
+    return from != BTL_IB_ADDR_UNKNOWN ? living_to(rail, from, after)
+                                       : living(rail, after != NULL ? &after->all : NULL);
 }
 
 /*
@@ -441,9 +459,10 @@ static bool refused_one(btl_ib_conn_t *conn)
 /* Connections that left this route because of refusals, and have probed it again. */
 static void refused_still(const btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
-    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
-        if (conn->rail == rail && conn->route.address == from && !btl_ib_route_is_own(conn)
-            && conn->validation.refused_at != 0) {
+    btl_ib_conn_t *conn = NULL;
+
+    while ((conn = btl_ib_route_of(rail, from, conn)) != NULL) {
+        if (!btl_ib_route_is_own(conn) && conn->validation.refused_at != 0) {
             btl_ib_validation_refused(conn);
         }
     }
@@ -456,10 +475,10 @@ static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
         return;
     }
     refused_still(rail, from);
-    btl_ib_conn_t *conn = living(rail, from, NULL);
+    btl_ib_conn_t *conn = living_to(rail, from, NULL);
     while (conn != NULL) {
-        btl_ib_list_t *after = &conn->all;
-        conn = living(rail, from, refused_one(conn) ? after : NULL);
+        btl_ib_conn_t *next = living_to(rail, from, conn);
+        conn = refused_one(conn) ? next : living_to(rail, from, NULL);
     }
 }
 
@@ -497,11 +516,11 @@ static void withdraw_operations(const btl_ib_rail_t *rail, bool down)
 static uint32_t evacuate(const btl_ib_rail_t *rail, uint32_t *left)
 {
     uint32_t moved = 0;
-    btl_ib_conn_t *conn = living(rail, BTL_IB_ADDR_UNKNOWN, NULL);
+    btl_ib_conn_t *conn = living(rail, NULL);
 
     *left = 0;
     while (conn != NULL) {
-        btl_ib_conn_t *next = living(rail, BTL_IB_ADDR_UNKNOWN, &conn->all);
+        btl_ib_conn_t *next = living(rail, &conn->all);
         if (conn->identity.name != rail->engine->config.name) {
             const bool goes_on = btl_ib_failover(conn);
             moved += goes_on;
@@ -522,7 +541,7 @@ void btl_ib_rail_report_failure(btl_ib_rail_t *rail)
         engine->ops->rail_failed(engine->ops_context, rail->index, rail->health.error,
                                  rail->health.moved, rail->health.left);
     }
-    while ((conn = living(rail, BTL_IB_ADDR_UNKNOWN, NULL)) != NULL) {
+    while ((conn = living(rail, NULL)) != NULL) {
         btl_ib_conn_kill(conn, BTL_IB_DEATH_DEVICE);
     }
 }
@@ -758,7 +777,7 @@ bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     case BTL_IB_EVENT_BROKEN: /* a connection of the transport's to that address ended */
     case BTL_IB_EVENT_UNREACHABLE:
     case BTL_IB_EVENT_PATH_MTU:
-        while ((conn = living(rail, event->from, conn != NULL ? &conn->all : NULL)) != NULL) {
+        while ((conn = concerned(rail, event->from, conn)) != NULL) {
             if (event->type == BTL_IB_EVENT_BROKEN) {
                 btl_ib_loss_disconnected(conn);
             } else if (event->type == BTL_IB_EVENT_UNREACHABLE) {

@@ -8,23 +8,173 @@
 #include "btl_ib_list.h"
 #include "btl_ib_state.h"
 #include "btl_ib_trace.h"
+#include "footprint.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 /* ---- route ---- */
 
 static_assert(BTL_IB_ADDRESS_MAX == BTL_IB_ADDR_BYTES, "an ADDRESS holds that of any transport");
 
+enum { CHAINS_FIRST = 16 }; /* as in btl_ib_table.c */
+
+static struct btl_ib_conn **chain_of(const btl_ib_routes_t *routes, struct btl_ib_conn **table,
+                                     const btl_ib_rail_t *rail, btl_ib_addr_t address)
+{
+    const uint64_t hash = (address ^ ((uint64_t) rail->index << 56)) * UINT64_C(0x9e3779b97f4a7c15);
+
+    return &table[(hash >> 32) & (routes->size - 1)];
+}
+
+/* At the end of its chain: those of one address stay in the order in which they came. */
+static void chain_own(btl_ib_conn_t *conn)
+{
+    btl_ib_routes_t *routes = &conn->engine->routes;
+    btl_ib_conn_t **at = chain_of(routes, routes->own, conn->rail, conn->route.address);
+
+    while (*at != NULL) {
+        at = &(*at)->chains.next_own;
+    }
+    *at = conn;
+    conn->chains.next_own = NULL;
+}
+
+static void chain_to(btl_ib_conn_t *conn)
+{
+    btl_ib_routes_t *routes = &conn->engine->routes;
+    btl_ib_conn_t **at = chain_of(routes, routes->to, conn->route.via, conn->route.to);
+
+    while (*at != NULL) {
+        at = &(*at)->chains.next_to;
+    }
+    *at = conn;
+    conn->chains.next_to = NULL;
+}
+
+/* Its own address is another one, or none any more. */
+static void set_address(btl_ib_conn_t *conn, btl_ib_addr_t address)
+{
+    btl_ib_routes_t *routes = &conn->engine->routes;
+
+    if (conn->route.address != BTL_IB_ADDR_UNKNOWN) {
+        btl_ib_conn_t **at = chain_of(routes, routes->own, conn->rail, conn->route.address);
+        while (*at != NULL && *at != conn) {
+            at = &(*at)->chains.next_own;
+        }
+        *at = *at != NULL ? conn->chains.next_own : NULL;
+    }
+    conn->route.address = address;
+    if (address != BTL_IB_ADDR_UNKNOWN) {
+        chain_own(conn);
+    }
+}
+
+/* The same of its route. */
+static void set_to(btl_ib_conn_t *conn, btl_ib_rail_t *via, btl_ib_addr_t to)
+{
+    btl_ib_routes_t *routes = &conn->engine->routes;
+
+    if (conn->route.to != BTL_IB_ADDR_UNKNOWN) {
+        btl_ib_conn_t **at = chain_of(routes, routes->to, conn->route.via, conn->route.to);
+        while (*at != NULL && *at != conn) {
+            at = &(*at)->chains.next_to;
+        }
+        *at = *at != NULL ? conn->chains.next_to : NULL;
+    }
+    conn->route.via = via;
+    conn->route.to = to;
+    if (to != BTL_IB_ADDR_UNKNOWN) {
+        chain_to(conn);
+    }
+}
+
+/* Room for one more. Without memory chains become longer. */
+static int grow(btl_ib_engine_t *engine)
+{
+    btl_ib_routes_t *routes = &engine->routes;
+    const uint32_t size = routes->size == 0 ? CHAINS_FIRST : 2 * routes->size;
+
+    if (routes->count < routes->size) {
+        return 0;
+    }
+    btl_ib_conn_t **own = btl_ib_zalloc(&engine->mem, size * sizeof(btl_ib_conn_t *));
+    btl_ib_conn_t **to = btl_ib_zalloc(&engine->mem, size * sizeof(btl_ib_conn_t *));
+    if (own == NULL || to == NULL) {
+        btl_ib_free(&engine->mem, own);
+        btl_ib_free(&engine->mem, to);
+        return routes->size == 0 ? -ENOMEM : 0;
+    }
+    const btl_ib_routes_t old = *routes;
+    routes->own = own;
+    routes->to = to;
+    routes->size = size;
+    for (uint32_t i = 0; i < old.size; i++) {
+        for (btl_ib_conn_t *conn = old.own[i], *next; conn != NULL; conn = next) {
+            next = conn->chains.next_own;
+            chain_own(conn);
+        }
+        for (btl_ib_conn_t *conn = old.to[i], *next; conn != NULL; conn = next) {
+            next = conn->chains.next_to;
+            chain_to(conn);
+        }
+    }
+    btl_ib_free(&engine->mem, old.own);
+    btl_ib_free(&engine->mem, old.to);
+    return 0;
+}
+
+void btl_ib_routes_fini(btl_ib_engine_t *engine)
+{
+    btl_ib_free(&engine->mem, engine->routes.own);
+    btl_ib_free(&engine->mem, engine->routes.to);
+    engine->routes = (btl_ib_routes_t){.remote = 0};
+}
+
+uint64_t btl_ib_routes_bytes(uint32_t connections)
+{
+    return btl_ib_footprint_doubled(CHAINS_FIRST, connections) * 2 * sizeof(btl_ib_conn_t *);
+}
+
+btl_ib_conn_t *btl_ib_route_to(const btl_ib_rail_t *rail, btl_ib_addr_t to,
+                               const btl_ib_conn_t *after)
+{
+    const btl_ib_routes_t *routes = &rail->engine->routes;
+    btl_ib_conn_t *conn = after != NULL       ? after->chains.next_to
+                          : routes->size == 0 ? NULL
+                                              : *chain_of(routes, routes->to, rail, to);
+
+    while (conn != NULL && (conn->route.via != rail || conn->route.to != to)) {
+        conn = conn->chains.next_to;
+    }
+    return conn;
+}
+
+btl_ib_conn_t *btl_ib_route_of(const btl_ib_rail_t *rail, btl_ib_addr_t address,
+                               const btl_ib_conn_t *after)
+{
+    const btl_ib_routes_t *routes = &rail->engine->routes;
+    btl_ib_conn_t *conn = after != NULL       ? after->chains.next_own
+                          : routes->size == 0 ? NULL
+                                              : *chain_of(routes, routes->own, rail, address);
+
+    while (conn != NULL && (conn->rail != rail || conn->route.address != address)) {
+        conn = conn->chains.next_own;
+    }
+    return conn;
+}
+
 void btl_ib_route_by_own(btl_ib_conn_t *conn)
 {
-    conn->route.via = conn->rail;
-    conn->route.to = conn->route.address;
+    set_to(conn, conn->rail, conn->route.address);
     conn->route.queues = conn->peer_queues;
 }
 
 void btl_ib_route_restore(btl_ib_conn_t *conn, const btl_ib_route_t *before)
 {
+    set_address(conn, before->address);
+    set_to(conn, before->via, before->to);
     conn->route = *before;
 }
 
@@ -39,9 +189,14 @@ static void leave(btl_ib_conn_t *conn)
 
 void btl_ib_route_fini(btl_ib_conn_t *conn)
 {
+    const btl_ib_addr_t address = conn->route.address;
+
     leave(conn);
-    if (conn->route.address != BTL_IB_ADDR_UNKNOWN) {
-        conn->rail->transport->ops->addr_remove(conn->rail->transport, conn->route.address);
+    set_to(conn, conn->rail, BTL_IB_ADDR_UNKNOWN);
+    set_address(conn, BTL_IB_ADDR_UNKNOWN);
+    conn->engine->routes.count--;
+    if (address != BTL_IB_ADDR_UNKNOWN) {
+        conn->rail->transport->ops->addr_remove(conn->rail->transport, address);
     }
 }
 
@@ -50,24 +205,33 @@ void btl_ib_route_fini(btl_ib_conn_t *conn)
 static int add_own(btl_ib_conn_t *conn)
 {
     btl_ib_transport_t *transport = conn->rail->transport;
-    btl_ib_route_t *route = &conn->route;
-    const int rc = transport->ops->addr_add(transport, route->published, route->published_len,
-                                            &route->address);
+    btl_ib_addr_t address;
+    const int rc = transport->ops->addr_add(transport, conn->route.published,
+                                            conn->route.published_len, &address);
 
-    if (rc != 0) {
-        route->address = BTL_IB_ADDR_UNKNOWN;
-    }
+    set_address(conn, rc == 0 ? address : BTL_IB_ADDR_UNKNOWN);
     return rc;
 }
 
 int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
-    conn->engine->routes.remote = btl_ib_max_u32(conn->engine->routes.remote, info->rail + 1);
+    btl_ib_routes_t *routes = &conn->engine->routes;
+
+    conn->route.address = BTL_IB_ADDR_UNKNOWN;
+    conn->route.to = BTL_IB_ADDR_UNKNOWN;
     conn->route.published_len = info->address_len;
     memcpy(conn->route.published, info->address, info->address_len);
-    const int rc = add_own(conn);
-    btl_ib_route_by_own(conn);
-    return conn->rail->health.failed ? 0 : rc;
+    int rc = grow(conn->engine);
+    if (rc == 0) {
+        routes->remote = btl_ib_max_u32(routes->remote, info->rail + 1);
+        rc = add_own(conn);
+        btl_ib_route_by_own(conn);
+        rc = conn->rail->health.failed ? 0 : rc;
+    }
+    if (rc == 0) {
+        routes->count++;
+    }
+    return rc;
 }
 
 void btl_ib_route_stand_by(btl_ib_rail_t *rail)
@@ -108,7 +272,7 @@ bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     memcpy(route->published, view->payload, view->size);
     const int rc = add_own(conn);
     if (rc != 0 && !conn->rail->health.failed) {
-        *route = before;
+        btl_ib_route_restore(conn, &before);
         return false;
     }
     route->generation = view->where.generation;
@@ -137,8 +301,7 @@ static bool join(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
     }
     leave(conn);
     other->rail->use.stands_by = false;
-    conn->route.via = other->rail;
-    conn->route.to = to;
+    set_to(conn, other->rail, to);
     conn->route.queues = other->peer_queues;
     return true;
 }
@@ -549,20 +712,40 @@ enum { NEEDED = offsetof(btl_ib_wire_header_t, token) + sizeof(uint64_t) };
 
 static_assert(NEEDED <= BTL_IB_QUOTED_MAX, "a quotation may hold the token");
 
-/* Did a connection send the quoted datagram there, in its present incarnation? As long as it did
- * not know the peer's id it wrote 0. */
+/* Was the quoted datagram of its present incarnation? As long as it did not know the peer's id it
+ * wrote 0. */
+static bool is_quoted(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *header)
+{
+    const uint32_t id = BTL_IB_LE32(header->connection);
+
+    return (conn->state == BTL_IB_CONN_OPEN || conn->state == BTL_IB_CONN_DEAD)
+           && BTL_IB_LE64(header->token) == conn->identity.tx_token
+           && header->version_type >> 4 == BTL_IB_WIRE_VERSION
+           && (id == 0 || id == conn->identity.peer_id);
+}
+
+/* Did a connection send the quoted datagram there: one that goes to that address, one whose own it
+ * is, or another one with the same process? */
 static bool was_sent(const btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
+    const btl_ib_conn_t *conn = NULL;
     btl_ib_wire_header_t header;
 
     memcpy(&header, event->quoted, NEEDED);
-    const uint32_t id = BTL_IB_LE32(header.connection);
-    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &rail->engine->conns, all) {
-        if (BTL_IB_LE64(header.token) == conn->identity.tx_token
-            && header.version_type >> 4 == BTL_IB_WIRE_VERSION
-            && (id == 0 || id == conn->identity.peer_id)
-            && btl_ib_route_is_source(conn, rail, event->from)) {
+    while ((conn = btl_ib_route_to(rail, event->from, conn)) != NULL) {
+        if (is_quoted(conn, &header)) {
             return true;
+        }
+    }
+    while ((conn = btl_ib_route_of(rail, event->from, conn)) != NULL) {
+        const btl_ib_conn_t *other = NULL;
+        if (is_quoted(conn, &header)) {
+            return true;
+        }
+        while (btl_ib_conn_alive(conn) && (other = btl_ib_route_next(conn, other)) != NULL) {
+            if (is_quoted(other, &header) && btl_ib_route_is_source(other, rail, event->from)) {
+                return true;
+            }
         }
     }
     return false;

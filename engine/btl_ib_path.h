@@ -36,7 +36,7 @@ typedef struct btl_ib_validation {
     uint64_t asked_at;    /* ran: the first probe, if nothing had reached the peer */
     uint64_t question_at; /* us: the last question that was no probe */
     uint64_t route_refused; /* us: first refusal by the present route since something got through */
-    uint64_t unsent_since; /* awake: since then the transport took nothing for it; 0: it does */
+    uint64_t unsent_since;  /* awake: since then the transport took nothing for it; 0: it does */
 } btl_ib_validation_t;
 
 /* By which rail and to which address datagrams go. */
@@ -51,6 +51,21 @@ typedef struct btl_ib_route {
     uint32_t published_len;
     uint8_t published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it or told it last */
 } btl_ib_route_t;
+
+/* Its neighbours in two hash chains of `btl_ib_routes_t`. */
+typedef struct btl_ib_route_chains {
+    struct btl_ib_conn *next_own; /* by `rail` and route.address */
+    struct btl_ib_conn *next_to;  /* by route.via and route.to */
+} btl_ib_route_chains_t;
+
+/* Connections by the addresses of their peers: what a network, or a device, says of an address must
+ * not cost more because there are many others. */
+typedef struct btl_ib_routes {
+    uint32_t remote; /* no connection is with a peer's rail of this number, or a higher one */
+    uint32_t count;  /* connections */
+    uint32_t size;   /* of both tables: 0 or a power of two */
+    struct btl_ib_conn **own, **to; /* the first of each chain */
+} btl_ib_routes_t;
 
 /* ---- route ---- */
 
@@ -77,6 +92,17 @@ bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* If its rail did not take the peer's address, for want of memory perhaps: try again. */
 void btl_ib_route_retry(btl_ib_conn_t *conn);
+
+/* The tables of an engine without connections; and bytes of those of so many. */
+void btl_ib_routes_fini(btl_ib_engine_t *engine);
+uint64_t btl_ib_routes_bytes(uint32_t connections);
+
+/* The first connection that goes by `rail` to that address, or, for the second, whose own rail and
+ * address these are; after `after` if that is not NULL. In any state. */
+btl_ib_conn_t *btl_ib_route_to(const btl_ib_rail_t *rail, btl_ib_addr_t to,
+                               const btl_ib_conn_t *after);
+btl_ib_conn_t *btl_ib_route_of(const btl_ib_rail_t *rail, btl_ib_addr_t address,
+                               const btl_ib_conn_t *after);
 
 /* A rail stands by: no connection goes by it until one is used (btl_ib_route_used()). */
 void btl_ib_route_stand_by(btl_ib_rail_t *rail);

@@ -170,6 +170,7 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
     btl_ib_backlog_fini(&engine->unidentified);
     btl_ib_reasm_pool_fini(&engine->reasm);
     btl_ib_table_fini(&engine->table);
+    btl_ib_routes_fini(engine);
     while ((table = BTL_IB_LIST_POP(btl_ib_table_entry_t, &engine->tables, link)) != NULL) {
         btl_ib_free(&engine->mem, table);
     }
@@ -460,7 +461,9 @@ void btl_ib_engine_footprint(const btl_ib_engine_config_t *config,
     btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
                          sizeof(btl_ib_engine_t) + sizeof(btl_ib_rail_t), 0, "engine");
     btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
-                         peers * conn + btl_ib_table_bytes(peers) + shared, 0, "connections");
+                         peers * conn + btl_ib_table_bytes(peers) + btl_ib_routes_bytes(peers)
+                             + shared,
+                         0, "connections");
     btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
                          (uint64_t) peers * queues->count * TX_RING, windows, "windows");
     add_segments(config, attr, peers, footprint);

@@ -130,6 +130,7 @@ struct btl_ib_conn {
 
     btl_ib_identity_t identity;
     btl_ib_route_t route;
+    btl_ib_route_chains_t chains;
     btl_ib_goodput_t goodput;
     btl_ib_keepalive_t keepalive;
     btl_ib_sentmap_t sentmap;
@@ -297,9 +298,7 @@ struct btl_ib_engine {
     btl_ib_list_t closing;
     btl_ib_list_t events; /* messages and operations whose callbacks are due */
     btl_ib_list_t tables; /* btl_ib_table_entry_t */
-    struct {              /* btl_ib_path.c */
-        uint32_t remote;  /* no connection is with a peer's rail of this number, or a higher one */
-    } routes;
+    btl_ib_routes_t routes;
     struct {           /* btl_ib_failover.c */
         uint32_t next; /* slot of `table` to be sampled next */
     } goodput;

@@ -60,9 +60,10 @@ endif
 check_PROGRAMS += tests/cost/guard_cost
 tests_cost_guard_cost_LDADD = $(lower_layers)
 
-# What the engine costs: tests/cost/budget counts its instructions
-check_PROGRAMS += tests/cost/engine_cost
+# What the engine costs, and what it costs with many peers: tests/cost/budget counts its instructions
+check_PROGRAMS += tests/cost/engine_cost tests/cost/engine_scale
 tests_cost_engine_cost_LDADD = $(lower_layers)
+tests_cost_engine_scale_LDADD = $(lower_layers)
 
 #
 # Unit tests: tests/unit/test_NAME.c, one program each. Only those that need more than the layers below the
@@ -219,7 +220,7 @@ endif
 unit-programs: $(BUILT_SOURCES) # which their dependencies do not know before they were compiled once
 	@$(MAKE) $(AM_MAKEFLAGS) $(unit_tests)
 sim-programs: tests/sim/btl_ib_sim
-cost-programs: tests/cost/engine_cost
+cost-programs: tests/cost/engine_cost tests/cost/engine_scale
 fuzz-programs: $(fuzz_targets)
 tsan-programs: tests/unit/tsan_biased_lock
 if BTL_IB_HAVE_VERBS
@@ -294,7 +295,9 @@ tests_unit_test_rc_connect_SOURCES = tests/unit/test_rc_connect.c $(rc_test_sour
 tests_unit_test_rc_device_SOURCES = tests/unit/test_rc_device.c $(rc_test_sources)
 tests_unit_test_rc_device_LDADD = $(LDADD) -libverbs
 tests_unit_test_rc_eager_SOURCES = tests/unit/test_rc_eager.c $(rc_test_sources)
-tests_unit_test_rc_many_SOURCES = tests/unit/test_rc_many.c $(rc_test_sources)
+tests_unit_test_rc_many_SOURCES = tests/unit/test_rc_many.c tests/unit/allocations.c $(rc_test_sources)
+tests_unit_test_rc_many_CPPFLAGS = $(counted_cppflags)
+tests_unit_test_rc_many_LDFLAGS = $(counted_ldflags)
 tests_unit_test_rc_queues_SOURCES = tests/unit/test_rc_queues.c $(rc_test_sources)
 tests_unit_test_rc_rdma_SOURCES = tests/unit/test_rc_rdma.c tests/unit/rdma_sides.c $(rc_test_sources)
 tests_unit_test_rc_rdma_ends_SOURCES = tests/unit/test_rc_rdma_ends.c tests/unit/rdma_sides.c $(rc_test_sources)

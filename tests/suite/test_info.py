@@ -168,6 +168,21 @@ def test_info_memory(run, component):
     )
 
 
+def test_info_memory_table(run, component):
+    """The guide's table of memory against peers is what ib_info says."""
+    page = (ROOT / "docs/guide/ib-info.md").read_text()
+    rows = re.findall(r"^\|([\d,]+)\|" + 5 * r"([\d,.]+)\|" + "$", page, re.M)
+    own, shared = re.search(r"P being `(\S+)` and S `(\S+)`", page).groups()
+    assert [row[0] for row in rows][-1] == "1,000,000" and len(rows) == 6
+    for peers, *told in rows:
+        processes = str(int(peers.replace(",", "")) + 1)
+        for value, transport, queues in zip(
+            told, ("udp", "ud", "ud", "rc", "rc"), (own, own, shared, own, shared)
+        ):
+            taken = cost(run, queues, transport, "--np", processes)["process"]
+            assert float(value.replace(",", "")) * 1e6 == pytest.approx(taken, rel=0.02)
+
+
 def test_info_side_by_side(run, component):
     output = run.output(INFO, "--queues", "P,4096,64", "--queues", "S,4096,64", "--np", "100")
     (line,) = re.findall(r"^rc +(\d+) +(\d+)$", output, re.M) or [(0, 0)]

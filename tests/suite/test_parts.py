@@ -124,6 +124,19 @@ def test_cost(run, cost_programs):
     run(ROOT / "tests/cost/budget", env={"BUILD": str(cost_programs)})
 
 
+@pytest.mark.cost
+@pytest.mark.parametrize(
+    "peers",
+    [
+        pytest.param(peers, id=f"cost/scale/{peers}", marks=marks)
+        for peers, *marks in ((10,), (100,), (1000,), (10000,), (16384, pytest.mark.full))
+    ],
+)
+def test_scale(run, cost_programs, peers):
+    """Memory and timers of an engine with so many connected peers, busy and idle."""
+    run(cost_programs / "tests/cost/engine_scale", peers)
+
+
 # The other one takes a minute.
 MODEL_SAMPLE = ("contact", "onesided")
 

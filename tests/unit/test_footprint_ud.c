@@ -58,10 +58,44 @@ static void test_queues(void **state)
     assert_int_equal(allocated(), none);
 }
 
+/* The same of 10, 100, 1,000 and 10,000 peers, which are addresses only. */
+static void test_many(void **state)
+{
+    const btl_ib_open_params_t params = {
+        .queue_count = 2,
+        .queue = {{.size = 256, .num = 128, .init = 128, .per_peer = 16},
+                  {.size = 4096, .num = 256, .init = 64, .limit = 12, .shared = true}},
+        .log = log_all,
+    };
+    btl_ib_transport_t *other = open_one(params);
+    const uint64_t none = allocated();
+    btl_ib_transport_t *t = open_one(params);
+    btl_ib_ud_address_t address = ud_address(other);
+    uint32_t peers = 0;
+
+    (void) state;
+    for (uint32_t many = 10; many <= 10000; many *= 10) {
+        for (; peers < many; peers++) {
+            uint8_t bytes[BTL_IB_ADDR_BYTES];
+            btl_ib_addr_t addr;
+            address.qpn[0] = 1000 + 2 * peers;
+            address.qpn[1] = 1001 + 2 * peers;
+            address.gid.raw[14] = (uint8_t) (1 + peers / 250); /* each on a host of its own */
+            address.gid.raw[15] = (uint8_t) (1 + peers % 250);
+            const uint32_t len = btl_ib_ud_address_pack(&address, bytes);
+            assert_int_equal(t->ops->addr_add(t, bytes, len, &addr), 0);
+        }
+        assert_told(allocated() - none, told(&params, t, many));
+    }
+    close_one(t);
+    close_one(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         UD_TEST(test_queues),
+        UD_TEST(test_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -975,23 +975,26 @@ static bool is_watched(const btl_ib_conn_t *conn)
            && btl_ib_route_is_own(conn) && btl_ib_rail_usable(conn->rail);
 }
 
+/* What the network said before the last question may be over: that has to be answered so, too. */
 static bool is_lost(const btl_ib_conn_t *conn)
 {
     const int said = btl_ib_conn_trouble(conn).said;
+    const uint32_t asked_ms = (uint32_t) (conn->keepalive.asked_at / 1000);
 
     return conn->keepalive.asked >= QUESTIONS
            && silence_of(conn) >= QUESTIONS * conn->engine->config.keepalive
-           && (said == EHOSTUNREACH || said == ENETUNREACH);
+           && (said == EHOSTUNREACH || said == ENETUNREACH)
+           && (int32_t) (conn->validation.net_error_ms - asked_ms) >= 0;
 }
 
-/* While something is unacknowledged probes ask. */
+/* While something is unacknowledged probes ask; but seldom, or no more, for credits given back. */
 static void ask(btl_ib_conn_t *conn)
 {
     conn->keepalive.asked_at = conn->engine->clock.now;
     if (conn->keepalive.asked < QUESTIONS) {
         conn->keepalive.asked++;
     }
-    if (conn->sentmap.unacked == 0) {
+    if (btl_ib_conn_only_skips(conn)) {
         btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
     }
 }

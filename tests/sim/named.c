@@ -77,6 +77,14 @@ void must_be_within(sim_t *sim, const char *what, uint64_t value, uint64_t bound
     }
 }
 
+void must_be_at_least(sim_t *sim, const char *what, uint64_t value, uint64_t bound)
+{
+    if (value < bound) {
+        sim_fail(sim, "%s: %llu, at least %llu", what, (unsigned long long) value,
+                 (unsigned long long) bound);
+    }
+}
+
 /* Let both get to know each other and the round-trip time. */
 void warm_up(sim_t *sim, uint32_t a, uint32_t b)
 {
@@ -197,6 +205,14 @@ const named_scenario_t named_scenarios[] = {
      one_of_two_given_up},
     {"partition_one_way", "a peer is heard, but what is sent to it is lost for longer than that",
      partition_one_way},
+    {"keepalive_lost_host", "nothing is due, and the network says that the peer's host is gone",
+     keepalive_lost_host},
+    {"keepalive_computes", "a peer computes for 60 s and is asked each second", keepalive_computes},
+    {"keepalive_stopped", "the same of a peer that is stopped, and of one whose network is silent",
+     keepalive_stopped},
+    {"keepalive_heals", "networks that say that a host is gone, and are well again, many times",
+     keepalive_heals},
+    {"keepalive_many", "many idle peers are asked", keepalive_many},
     {"command_beside_bulk", "bursts of short messages, beside bulk and alone", command_beside_bulk},
     {"command_beside_repeats", "short messages while much bulk is repeated",
      command_beside_repeats},

@@ -49,6 +49,7 @@ uint64_t again_sum(const sim_t *sim);
 uint64_t slowest(const sim_t *sim, uint32_t from);
 
 void must_be_within(sim_t *sim, const char *what, uint64_t value, uint64_t bound);
+void must_be_at_least(sim_t *sim, const char *what, uint64_t value, uint64_t bound);
 
 /* named_failover.c. Everybody knows everybody by each rail. */
 void rails_acquainted(sim_t *sim, uint32_t procs, uint32_t rails);
@@ -244,6 +245,11 @@ void partition_too_long(sim_t *sim);
 void silent_peers_fill_depth(sim_t *sim);
 void one_of_two_given_up(sim_t *sim);
 void partition_one_way(sim_t *sim);
+void keepalive_lost_host(sim_t *sim);
+void keepalive_computes(sim_t *sim);
+void keepalive_stopped(sim_t *sim);
+void keepalive_heals(sim_t *sim);
+void keepalive_many(sim_t *sim);
 void no_tag(sim_t *sim);
 
 /* named_crowd.c */

@@ -326,6 +326,145 @@ void partition_one_way(sim_t *sim)
     finish(sim);
 }
 
+/* ---- questions to peers that nobody owes anything ---- */
+
+enum { ASKED_EACH = 1000000 }; /* us of silence: the least */
+
+/* Processes that wait in progress, each with a connection to the first, which asks. */
+static void asked(sim_t *sim, uint32_t nprocs)
+{
+    sim_procs(sim, nprocs, 1);
+    run_defaults(sim);
+    for (uint32_t i = 0; i < nprocs; i++) {
+        sim->procs[i].idle_poll = SIM_MS(20);
+    }
+    sim->procs[0].config.keepalive = ASKED_EACH;
+    run_start(sim);
+    for (uint32_t i = 1; i < nprocs; i++) {
+        warm_up(sim, 0, i);
+    }
+}
+
+static bool to_second(sim_t *sim, const datagram_t *d)
+{
+    (void) sim;
+    return d->to == 1;
+}
+
+static bool to_or_from_second(sim_t *sim, const datagram_t *d)
+{
+    (void) sim;
+    return d->to == 1 || d->from == 1;
+}
+
+/* Its power is gone, and the switch or router says so. */
+void keepalive_lost_host(sim_t *sim)
+{
+    asked(sim, 2);
+    proc_stop(&sim->procs[1]);
+    sim->death_ok = true;
+    sim->unreachable = true;
+    sim->reject = to_second;
+    const uint64_t from = sim->now;
+    while (sim->applied[F_DEATH] == 0 && sim_step(sim, from + SIM_S(20))) {
+    }
+    must_be_within(sim, "the loss of a host was reported after ns", sim->now - from, SIM_S(8));
+    must_be_at_least(sim, "the loss of a host was reported after ns", sim->now - from, SIM_S(3));
+    proc_stop(&sim->procs[0]);
+}
+
+/* It does not answer, and takes no harm: a question each second is all that it gets. */
+static void silent_peer(sim_t *sim)
+{
+    const uint64_t before = sim->procs[0].datagrams;
+
+    sim_run_until(sim, sim->now + SIM_S(60));
+    must_be_within(sim, "connections given up", sim->applied[F_DEATH], 0);
+    must_be_within(sim, "questions in a minute", sim->procs[0].datagrams - before, 70);
+    must_be_at_least(sim, "questions in a minute", sim->procs[0].datagrams - before, 40);
+}
+
+/* And after it all is as before. Then nobody waits any more. */
+static void go_on(sim_t *sim)
+{
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        sim->procs[i].idle_poll = 0;
+    }
+    say(sim, 0, 1, 100, 1000);
+    say(sim, 1, 0, 20000, 1000);
+    run_settle(sim, SIM_S(3));
+    must_be_within(sim, "connections given up", sim->applied[F_DEATH], 0);
+    finish(sim);
+}
+
+void keepalive_computes(sim_t *sim)
+{
+    asked(sim, 2);
+    proc_compute(&sim->procs[1], sim->now + SIM_S(61));
+    silent_peer(sim);
+    go_on(sim);
+}
+
+/* What is stopped reads nothing, and its receive buffer is full. What is behind a network that
+ * swallows everything looks the same. */
+void keepalive_stopped(sim_t *sim)
+{
+    asked(sim, 2);
+    sim->rx_bytes_max = 2000;
+    proc_compute(&sim->procs[1], sim->now + SIM_S(61));
+    silent_peer(sim);
+    sim->rx_bytes_max = 0;
+    go_on(sim);
+    again(sim, 2);
+    asked(sim, 2);
+    sim->drop = to_or_from_second;
+    silent_peer(sim);
+    sim->drop = NULL;
+    go_on(sim);
+}
+
+/* Each time for less than four questions: a cable that somebody plugs in elsewhere. Then for as long
+ * as it takes to be believed, but the peer is heard. */
+void keepalive_heals(sim_t *sim)
+{
+    asked(sim, 2);
+    sim->unreachable = true;
+    for (int i = 0; i < 10; i++) {
+        sim->reject = to_or_from_second;
+        sim_run_until(sim, sim->now + SIM_MS(2500));
+        sim->reject = NULL;
+        sim_run_until(sim, sim->now + SIM_S(3));
+    }
+    sim->reject = to_second;
+    for (int i = 0; i < 10; i++) {
+        say(sim, 1, 0, 100, 1000);
+        sim_run_until(sim, sim->now + SIM_MS(700));
+    }
+    sim->reject = NULL;
+    sim_run_until(sim, sim->now + SIM_S(3));
+    go_on(sim);
+}
+
+/* Four questions a second in all, each peer in its turn, and the answers. */
+void keepalive_many(sim_t *sim)
+{
+    const uint32_t procs = 40;
+    uint64_t before[40];
+
+    asked(sim, procs);
+    sim_run_until(sim, sim->now + SIM_S(5)); /* idle ones give credits back */
+    for (uint32_t i = 0; i < procs; i++) {
+        before[i] = sim->procs[i].datagrams;
+    }
+    sim_run_until(sim, sim->now + SIM_S(20));
+    must_be_within(sim, "questions in 20 s", sim->procs[0].datagrams - before[0], 80);
+    for (uint32_t i = 1; i < procs; i++) {
+        must_be_at_least(sim, "answers of a peer", sim->procs[i].datagrams - before[i], 1);
+        must_be_within(sim, "answers of a peer", sim->procs[i].datagrams - before[i], 3);
+    }
+    go_on(sim);
+}
+
 void no_tag(sim_t *sim)
 {
     two_with_limit(sim, 3000000);

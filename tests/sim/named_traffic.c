@@ -75,14 +75,6 @@ static uint64_t use_of(const share_t *share, uint64_t time, uint64_t rate)
     return share->sum * 8000 * 1000 / (time * rate);
 }
 
-static void must_be_at_least(sim_t *sim, const char *what, uint64_t value, uint64_t bound)
-{
-    if (value < bound) {
-        sim_fail(sim, "%s: %llu, at least %llu", what, (unsigned long long) value,
-                 (unsigned long long) bound);
-    }
-}
-
 static void must_be_fair(sim_t *sim, const share_t *share)
 {
     must_be_within(sim, "the most that one sender got, in thousandths of the least",

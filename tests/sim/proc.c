@@ -191,7 +191,8 @@ static uint64_t next_poll(proc_t *proc, bool busy)
     proc->stuck = 0;
     if (proc->idle_poll != 0 && !sim->clean && !sim->resting && !only_silence_left(sim)) {
         uint64_t idle = sim->now + rng_log(&sim->rng, 1000, proc->idle_poll);
-        at = idle < at && !ledger_settled(sim) ? idle : at;
+        const bool waits = !ledger_settled(sim) || proc->config.keepalive != 0;
+        at = idle < at && waits ? idle : at;
     }
     return at;
 }

@@ -61,10 +61,10 @@ struct rail {
     refusal_t *refusals;
     bool failed, failure_told, stopped;
     bool down, down_told; /* the port */
-    uint64_t down_at;   /* ns: since when, or since when it was last */
-    bool given_up;      /* it was down for longer than anybody waits */
-    bool replaced;      /* another failed before it */
-    bool moves;         /* it is to get another address */
+    uint64_t down_at;     /* ns: since when, or since when it was last */
+    bool given_up;        /* it was down for longer than anybody waits */
+    bool replaced;        /* another failed before it */
+    bool moves;           /* it is to get another address */
 };
 
 #define HANDLE(address) (((btl_ib_addr_t) (address) << 8) + 0x5a)
@@ -454,6 +454,10 @@ static void give_refusal(rail_t *rail, btl_ib_event_t *event)
         .error = ECONNREFUSED,
         .from = BTL_IB_ADDR_UNKNOWN,
     };
+    if (rail->sim->unreachable) {
+        event->type = BTL_IB_EVENT_UNREACHABLE;
+        event->error = EHOSTUNREACH;
+    }
     if (refusal->size > 0) {
         event->type = BTL_IB_EVENT_PATH_MTU;
         event->error = 0;
@@ -845,8 +849,8 @@ bool rail_replace(rail_t *before)
 {
     proc_t *proc = before->proc;
     sim_t *sim = proc->sim;
-    rail_t *rail = rail_open(proc, before->index,
-                             sim->addresses + proc->index * sim->nrails + before->index);
+    rail_t *rail =
+        rail_open(proc, before->index, sim->addresses + proc->index * sim->nrails + before->index);
     const int rc = btl_ib_engine_replace(proc->engine, rail->index, &rail->base, proc_clock(proc));
 
     if (rc == 0) {

@@ -500,6 +500,7 @@ struct sim {
     bool (*drop)(sim_t *sim, const datagram_t *d); /* a named scenario's own */
     bool (*reject)(sim_t *sim,
                    const datagram_t *d); /* a firewall that says so: its sender is told */
+    bool unreachable;                    /* what is told then is that the host cannot be reached */
     void (*on_deliver)(sim_t *sim, const message_t *m);
     uint64_t scratch[8]; /* the same */
     datagram_t *replays[SIM_REPLAYS];
@@ -516,10 +517,10 @@ struct sim {
     bool survives; /* the failure of a device is the death of no connection */
     uint32_t hole; /* larger datagrams vanish on all links, for ever; 0: none do */
     bool refuses;
-    bool clean;          /* no fault at all: the strict rules apply */
-    bool resting;        /* the burst at rest: the same */
-    uint64_t tag_from;   /* ns: tag 200 has a receiver from then on */
-    uint64_t down_time;  /* ns between two lives */
+    bool clean;         /* no fault at all: the strict rules apply */
+    bool resting;       /* the burst at rest: the same */
+    uint64_t tag_from;  /* ns: tag 200 has a receiver from then on */
+    uint64_t down_time; /* ns between two lives */
     uint64_t
         slice; /* ns that a process has the one processor for in its turn; 0: each has its own */
     uint64_t shared_at;  /* ns: since then */

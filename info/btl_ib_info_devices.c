@@ -65,7 +65,7 @@ static void open_level(btl_ib_info_out_t *out, const char *name, char bracket, c
 {
     const size_t len = strlen(out->prefix);
 
-    if (out->json) {
+    if (out->form == BTL_IB_INFO_JSON) {
         next(out, name);
         fputc(bracket, out->to);
     }
@@ -83,7 +83,7 @@ static void close_level(btl_ib_info_out_t *out, char bracket)
 
     out->prefix[out->before[out->depth]] = '\0';
     --out->depth;
-    if (out->json) {
+    if (out->form == BTL_IB_INFO_JSON) {
         if (any) {
             fprintf(out->to, "\n%*s", (int) (2 * out->depth + 2), "");
         }
@@ -91,19 +91,19 @@ static void close_level(btl_ib_info_out_t *out, char bracket)
     }
 }
 
-void btl_ib_info_begin(btl_ib_info_out_t *out, FILE *to, bool json)
+void btl_ib_info_begin(btl_ib_info_out_t *out, FILE *to, btl_ib_info_form_t form)
 {
     memset(out, 0, sizeof(*out));
     out->to = to;
-    out->json = json;
-    if (json) {
+    out->form = form;
+    if (form == BTL_IB_INFO_JSON) {
         fputc('{', to);
     }
 }
 
 void btl_ib_info_end(btl_ib_info_out_t *out)
 {
-    if (out->json) {
+    if (out->form == BTL_IB_INFO_JSON) {
         fputs("\n}\n", out->to);
     }
 }
@@ -128,44 +128,69 @@ void btl_ib_info_object_end(btl_ib_info_out_t *out)
     close_level(out, '}');
 }
 
+/* A fact of lines and tables. Those within two levels belong to a block, whose heading has the
+ * names of what is around them. */
+static void line(const btl_ib_info_out_t *out, const char *name, const char *value)
+{
+    if (out->form == BTL_IB_INFO_LINES) {
+        fprintf(out->to, "%s%s: %s\n", out->prefix, name, value);
+    } else if (out->depth < 2) {
+        const int width = 22 - (int) strlen(out->prefix);
+
+        fprintf(out->to, "%s%-*s%s\n", out->prefix, width > 0 ? width : 0, name, value);
+    } else {
+        fprintf(out->to, "  %-11s%s\n", name, value);
+    }
+}
+
 void btl_ib_info_text(btl_ib_info_out_t *out, const char *name, const char *value)
 {
-    if (out->json) {
+    if (out->form == BTL_IB_INFO_JSON) {
         btl_ib_info_json_text(out, name, value);
     } else {
-        fprintf(out->to, "%s%s: %s\n", out->prefix, name, value);
+        line(out, name, value);
     }
 }
 
 static void info_bool(btl_ib_info_out_t *out, const char *name, bool value)
 {
-    if (out->json) {
+    if (out->form == BTL_IB_INFO_JSON) {
         next(out, name);
         fputs(value ? "true" : "false", out->to);
     } else {
-        fprintf(out->to, "%s%s: %s\n", out->prefix, name, value ? "yes" : "no");
+        line(out, name, value ? "yes" : "no");
     }
 }
 
 void btl_ib_info_number(btl_ib_info_out_t *out, const char *name, uint64_t value, const char *unit)
 {
-    if (out->json) {
+    if (out->form == BTL_IB_INFO_JSON) {
         next(out, name);
         fprintf(out->to, "%" PRIu64, value);
     } else {
-        fprintf(out->to, "%s%s: %" PRIu64 "%s%s\n", out->prefix, name, value,
-                unit[0] != '\0' ? " " : "", unit);
+        char text[64];
+
+        snprintf(text, sizeof(text), "%" PRIu64 "%s%s", value, unit[0] != '\0' ? " " : "", unit);
+        line(out, name, text);
     }
 }
 
 /* Something that is not known: "unknown", null in JSON. */
 static void info_unknown(btl_ib_info_out_t *out, const char *name)
 {
-    if (out->json) {
+    if (out->form == BTL_IB_INFO_JSON) {
         next(out, name);
         fputs("null", out->to);
-    } else {
-        fprintf(out->to, "%s%s: unknown\n", out->prefix, name);
+    } else if (out->form == BTL_IB_INFO_LINES) {
+        line(out, name, "unknown");
+    }
+}
+
+void btl_ib_info_heading(btl_ib_info_out_t *out, const char *text, bool has_facts)
+{
+    if (out->form == BTL_IB_INFO_TABLES) {
+        fprintf(out->to, "%s%s\n", has_facts || out->after_facts ? "\n" : "", text);
+        out->after_facts = has_facts;
     }
 }
 
@@ -176,7 +201,7 @@ void btl_ib_info_item(btl_ib_info_out_t *out, const char *value)
 
 void btl_ib_info_json_text(btl_ib_info_out_t *out, const char *name, const char *value)
 {
-    if (out->json) {
+    if (out->form == BTL_IB_INFO_JSON) {
         next(out, name);
         quoted(out, value);
     }
@@ -384,8 +409,12 @@ static void print_plan(btl_ib_info_out_t *out, const btl_ib_device_plan_t *plan)
     btl_ib_info_text(out, "queues", text);
 }
 
+/* Tables have it in the heading. */
 static void print_use(btl_ib_info_out_t *out, const char *why_not, uint32_t rail)
 {
+    if (out->form == BTL_IB_INFO_TABLES) {
+        return;
+    }
     info_bool(out, "used", why_not[0] == '\0');
     if (why_not[0] == '\0') {
         btl_ib_info_number(out, "rail", rail, "");
@@ -394,16 +423,25 @@ static void print_use(btl_ib_info_out_t *out, const char *why_not, uint32_t rail
     }
 }
 
+/* `why_not`: "" if it is used, as rail `rail`. */
 static void begin_device(btl_ib_info_out_t *out, const btl_ib_transport_type_t *type,
-                         const char *name)
+                         const char *name, bool has_facts, const char *why_not, uint32_t rail)
 {
     const char *slash = type->wire != NULL ? "/" : "";
     const char *wire = type->wire != NULL ? type->wire : "";
     const bool named = name[0] != '\0';
+    char full[112];
     char prefix[128];
+    char heading[352];
 
-    snprintf(prefix, sizeof(prefix), "%s %s%s%s%s%s", named ? "device" : "transport", type->name,
-             slash, wire, named ? " " : "", name);
+    snprintf(full, sizeof(full), "%s%s%s%s%s", type->name, slash, wire, named ? " " : "", name);
+    snprintf(prefix, sizeof(prefix), "%s %s", named ? "device" : "transport", full);
+    if (why_not[0] == '\0') {
+        snprintf(heading, sizeof(heading), "%s: rail %u", full, rail);
+    } else {
+        snprintf(heading, sizeof(heading), "%s: not used: %s", full, why_not);
+    }
+    btl_ib_info_heading(out, heading, has_facts);
     btl_ib_info_object(out, NULL, prefix);
     btl_ib_info_json_text(out, "transport", type->name);
     btl_ib_info_json_text(out, "wire", wire);
@@ -422,18 +460,18 @@ static void print_device(survey_t *survey, const btl_ib_transport_type_t *type,
     char why_not[192] = "";
     bool planned;
 
-    begin_device(out, type, device->name);
-    print_facts(survey, type, device);
     planned = btl_ib_device_plan(&survey->wishes, type, device, 0, &plan);
-    if (planned) {
-        print_plan(out, &plan);
-    }
     if (reason != NULL) {
         snprintf(why_not, sizeof(why_not), "%s", reason);
     } else if (!planned) {
         snprintf(why_not, sizeof(why_not), "%s", plan.why_not);
     } else if (rail == survey->count) {
         not_chosen(survey, type, device, why_not, sizeof(why_not));
+    }
+    begin_device(out, type, device->name, true, why_not, rail);
+    print_facts(survey, type, device);
+    if (planned) {
+        print_plan(out, &plan);
     }
     print_use(out, why_not, rail);
     btl_ib_info_object_end(out);
@@ -448,7 +486,7 @@ static void print_unlisted(survey_t *survey, const btl_ib_transport_type_t *type
         const btl_ib_rejected_device_t *rejected = &survey->unlisted.device[i];
         const char *name = rejected->name[len] == '/' ? rejected->name + len + 1 : "";
 
-        begin_device(survey->out, type, name);
+        begin_device(survey->out, type, name, false, rejected->reason, 0);
         print_use(survey->out, rejected->reason, 0);
         btl_ib_info_object_end(survey->out);
     }

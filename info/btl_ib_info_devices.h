@@ -17,19 +17,27 @@
 /* ---- output ---- */
 
 /*
- * What ib_info prints: facts, as text with one a line, or as JSON.
+ * What ib_info prints: facts, in tables for people, with one a line for grep, or as JSON.
  *
- *   text:  device udp eth0 mtu: 1500         JSON:  {"devices": [{"name": "eth0", "mtu": 1500}]}
+ *   lines:  device udp eth0 mtu: 1500         JSON:  {"devices": [{"name": "eth0", "mtu": 1500}]}
+ *   tables: udp eth0: rail 0
+ *             mtu       1500 bytes
  *
  * A line begins with the names of the objects around its fact. Lists and objects without text in
- * front of their facts have none.
+ * front of their facts have none. In tables that is a heading, and what is unknown is left out.
  */
+typedef enum btl_ib_info_form {
+    BTL_IB_INFO_TABLES,
+    BTL_IB_INFO_LINES,
+    BTL_IB_INFO_JSON,
+} btl_ib_info_form_t;
 
 #define BTL_IB_INFO_DEPTH 6 /* objects and lists within each other */
 
 typedef struct btl_ib_info_out {
     FILE *to;
-    bool json;
+    btl_ib_info_form_t form;
+    bool after_facts; /* tables: what was printed last are facts of a block */
     uint32_t depth;
     bool any[BTL_IB_INFO_DEPTH];      /* is something in it already? */
     size_t before[BTL_IB_INFO_DEPTH]; /* length of the prefix around it */
@@ -37,7 +45,7 @@ typedef struct btl_ib_info_out {
 } btl_ib_info_out_t;
 
 /* Begin and end all of it. */
-void btl_ib_info_begin(btl_ib_info_out_t *out, FILE *to, bool json);
+void btl_ib_info_begin(btl_ib_info_out_t *out, FILE *to, btl_ib_info_form_t form);
 void btl_ib_info_end(btl_ib_info_out_t *out);
 
 /* A list in an object. */
@@ -57,6 +65,9 @@ void btl_ib_info_number(btl_ib_info_out_t *out, const char *name, uint64_t value
 
 /* A text in a list; only JSON has it. */
 void btl_ib_info_item(btl_ib_info_out_t *out, const char *value);
+
+/* A line that only tables have, of a block of facts the first; an empty line is around blocks. */
+void btl_ib_info_heading(btl_ib_info_out_t *out, const char *text, bool has_facts);
 
 /* What only JSON has, as it is in the prefix of text. */
 void btl_ib_info_json_text(btl_ib_info_out_t *out, const char *name, const char *value);

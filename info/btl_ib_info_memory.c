@@ -36,6 +36,8 @@ static const struct {
 
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
+static const char *const owners[BTL_IB_FOOTPRINT_OWNERS] = {"process", "kernel", "device"};
+
 /* Something that was computed. */
 typedef struct cost {
     btl_ib_device_plan_t plan; /* without what only a device tells */
@@ -95,7 +97,6 @@ static void compute(const btl_ib_process_sizes_t *sizes, int kind,
 static void print_cost(btl_ib_info_out_t *out, const btl_ib_info_args_t *args, int kind,
                        const char *spec, const cost_t *cost)
 {
-    static const char *const owners[BTL_IB_FOOTPRINT_OWNERS] = {"process", "kernel", "device"};
     const uint64_t held = btl_ib_footprint_held(&cost->footprint, BTL_IB_FOOTPRINT_PROCESS);
     char text[512];
 
@@ -131,31 +132,169 @@ static void print_cost(btl_ib_info_out_t *out, const btl_ib_info_args_t *args, i
     btl_ib_info_object_end(out);
 }
 
-/* All strings side by side, in text. */
-static void print_table(const btl_ib_info_args_t *args, const btl_ib_process_sizes_t *sizes,
-                        const btl_ib_queue_table_t *tables, cost_t *cost)
+static void print_costs(btl_ib_info_out_t *out, const btl_ib_info_args_t *args,
+                        const btl_ib_process_sizes_t *sizes, const btl_ib_queue_table_t *tables,
+                        cost_t *cost)
 {
-    printf("\nbytes of a process with %u peers", peers_of(args));
-    for (uint32_t i = 0; i < args->queue_count; ++i) {
-        printf("%s %c: %s", i > 0 ? "," : ";", 'A' + (char) i, args->queues[i]);
+    btl_ib_info_list(out, "memory");
+    for (int kind = 0; kind < KINDS; ++kind) {
+        for (uint32_t i = 0; i < args->queue_count && wanted(args, kind); ++i) {
+            compute(sizes, kind, &tables[i], peers_of(args), cost);
+            print_cost(out, args, kind, args->queues[i], cost);
+        }
     }
-    printf("\n%-12s", "transport");
-    for (uint32_t i = 0; i < args->queue_count; ++i) {
-        printf(" %14c", 'A' + (char) i);
+    btl_ib_info_list_end(out);
+}
+
+/* ---- tables ---- */
+
+enum { PARTS_MAX = BTL_IB_INFO_QUEUES_MAX * BTL_IB_FOOTPRINT_PARTS };
+
+/* What the strings take of one transport: a column for each, a row for each part that any has. */
+typedef struct table {
+    cost_t costs[BTL_IB_INFO_QUEUES_MAX];
+    const btl_ib_footprint_part_t *rows[PARTS_MAX]; /* the first of that name */
+    uint32_t row_count;
+} table_t;
+
+/* "1.5 MiB" */
+static void show_bytes(uint64_t bytes, char *out, size_t size)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double) bytes;
+    size_t unit = 0;
+
+    while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        value /= 1024;
+        ++unit;
+    }
+    snprintf(out, size, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+}
+
+static void print_bytes(uint64_t bytes)
+{
+    char text[32];
+
+    show_bytes(bytes, text, sizeof(text));
+    printf(" %11s", text);
+}
+
+static const btl_ib_footprint_part_t *part_like(const btl_ib_footprint_t *footprint,
+                                                const btl_ib_footprint_part_t *wanted)
+{
+    for (uint32_t i = 0; i < footprint->count; ++i) {
+        const btl_ib_footprint_part_t *part = &footprint->part[i];
+
+        if (part->owner == wanted->owner && strcmp(part->what, wanted->what) == 0) {
+            return part;
+        }
+    }
+    return NULL;
+}
+
+/* A row for each part, in the order of the strings. */
+static void find_rows(table_t *table, uint32_t strings)
+{
+    table->row_count = 0;
+    for (uint32_t i = 0; i < strings; ++i) {
+        const btl_ib_footprint_t *footprint = &table->costs[i].footprint;
+
+        for (uint32_t p = 0; p < footprint->count; ++p) {
+            bool is_new = true;
+
+            for (uint32_t j = 0; j < i && is_new; ++j) {
+                is_new = part_like(&table->costs[j].footprint, &footprint->part[p]) == NULL;
+            }
+            if (is_new) {
+                table->rows[table->row_count++] = &footprint->part[p];
+            }
+        }
+    }
+}
+
+static void print_owner(const table_t *table, uint32_t strings, btl_ib_footprint_owner_t owner)
+{
+    printf("%-52s", owners[owner]);
+    for (uint32_t i = 0; i < strings; ++i) {
+        print_bytes(btl_ib_footprint_held(&table->costs[i].footprint, owner));
+        print_bytes(btl_ib_footprint_most(&table->costs[i].footprint, owner));
     }
     putchar('\n');
+    for (uint32_t row = 0; row < table->row_count; ++row) {
+        if (table->rows[row]->owner != owner) {
+            continue;
+        }
+        printf("  %-50s", table->rows[row]->what);
+        for (uint32_t i = 0; i < strings; ++i) {
+            const btl_ib_footprint_part_t *part =
+                part_like(&table->costs[i].footprint, table->rows[row]);
+
+            if (part == NULL) {
+                printf(" %11s %11s", "-", "-");
+            } else {
+                print_bytes(part->held);
+                print_bytes(part->most);
+            }
+        }
+        putchar('\n');
+    }
+}
+
+/* Of one transport: all strings side by side. */
+static void print_table(const btl_ib_info_args_t *args, int kind, const table_t *table)
+{
+    const uint32_t strings = args->queue_count;
+    char text[512];
+
+    printf("\n%s\n", kinds[kind].name);
+    for (uint32_t i = 0; i < strings; ++i) {
+        btl_ib_queues_format(&table->costs[i].plan.queues, text, sizeof(text));
+        printf("  %c: %s, that is %s\n", 'A' + (char) i, args->queues[i], text);
+    }
+    printf("%-52s", "");
+    for (uint32_t i = 0; i < strings; ++i) {
+        snprintf(text, sizeof(text), "%c now", 'A' + (char) i);
+        printf(" %11s %11s", text, "at most");
+    }
+    putchar('\n');
+    for (int i = 0; i < BTL_IB_FOOTPRINT_OWNERS; ++i) {
+        print_owner(table, strings, (btl_ib_footprint_owner_t) i);
+    }
+    snprintf(text, sizeof(text), "node, %u process%s", args->per_node,
+             args->per_node == 1 ? "" : "es");
+    printf("%-52s", text);
+    for (uint32_t i = 0; i < strings; ++i) {
+        const btl_ib_footprint_t *footprint = &table->costs[i].footprint;
+
+        print_bytes(args->per_node * btl_ib_footprint_held(footprint, BTL_IB_FOOTPRINT_PROCESS));
+        print_bytes(args->per_node * btl_ib_footprint_most(footprint, BTL_IB_FOOTPRINT_PROCESS));
+    }
+    putchar('\n');
+}
+
+static int print_tables(const btl_ib_info_args_t *args, const btl_ib_process_sizes_t *sizes,
+                        const btl_ib_queue_table_t *queues)
+{
+    table_t *table = malloc(sizeof(*table));
+
+    if (table == NULL) {
+        return EXIT_FAILURE;
+    }
+    printf("What a process takes with %u peer%s: now, once messages went over each queue, and at"
+           " most\n",
+           peers_of(args), peers_of(args) == 1 ? "" : "s");
     for (int kind = 0; kind < KINDS; ++kind) {
         if (!wanted(args, kind)) {
             continue;
         }
-        printf("%-12s", kinds[kind].name);
         for (uint32_t i = 0; i < args->queue_count; ++i) {
-            compute(sizes, kind, &tables[i], peers_of(args), cost);
-            printf(" %14" PRIu64,
-                   btl_ib_footprint_held(&cost->footprint, BTL_IB_FOOTPRINT_PROCESS));
+            compute(sizes, kind, &queues[i], peers_of(args), &table->costs[i]);
         }
-        putchar('\n');
+        find_rows(table, args->queue_count);
+        print_table(args, kind, table);
     }
+    free(table);
+    return EXIT_SUCCESS;
 }
 
 /* ---- a budget ---- */
@@ -165,6 +304,14 @@ static int print_suggestions(btl_ib_info_out_t *out, const btl_ib_process_sizes_
 {
     int status = EXIT_SUCCESS;
 
+    if (args->form == BTL_IB_INFO_TABLES) {
+        char text[32];
+
+        show_bytes(args->budget, text, sizeof(text));
+        printf("%sQueues with which a process with %u peer%s takes no more than %s\n",
+               args->queue_count > 0 ? "\n" : "", peers_of(args), peers_of(args) == 1 ? "" : "s",
+               text);
+    }
     btl_ib_info_list(out, "suggestions");
     for (int kind = 0; kind < KINDS; ++kind) {
         btl_ib_memory_max_info_t best;
@@ -186,6 +333,11 @@ static int print_suggestions(btl_ib_info_out_t *out, const btl_ib_process_sizes_
                     "the least takes %" PRIu64 "\n",
                     kinds[kind].name, peers_of(args), args->budget, best.taken);
             status = EXIT_FAILURE;
+            continue;
+        }
+        if (args->form == BTL_IB_INFO_TABLES) {
+            show_bytes(best.taken, prefix, sizeof(prefix));
+            printf("%-4s %11s  %s\n", kinds[kind].name, prefix, best.spec);
             continue;
         }
         snprintf(prefix, sizeof(prefix), "suggestion %s", kinds[kind].name);
@@ -210,16 +362,10 @@ int btl_ib_info_memory(btl_ib_info_out_t *out, const btl_ib_process_sizes_t *siz
         status = parse(args->queues[i], &tables[i]) ? EXIT_SUCCESS : EXIT_FAILURE;
     }
     if (status == EXIT_SUCCESS && args->queue_count > 0) {
-        btl_ib_info_list(out, "memory");
-        for (int kind = 0; kind < KINDS; ++kind) {
-            for (uint32_t i = 0; i < args->queue_count && wanted(args, kind); ++i) {
-                compute(sizes, kind, &tables[i], peers_of(args), cost);
-                print_cost(out, args, kind, args->queues[i], cost);
-            }
-        }
-        btl_ib_info_list_end(out);
-        if (!args->json && args->queue_count > 1) {
-            print_table(args, sizes, tables, cost);
+        if (args->form == BTL_IB_INFO_TABLES) {
+            status = print_tables(args, sizes, tables);
+        } else {
+            print_costs(out, args, sizes, tables, cost);
         }
     }
     if (status == EXIT_SUCCESS && args->budget > 0) {

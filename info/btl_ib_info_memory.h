@@ -24,7 +24,7 @@ typedef enum btl_ib_info_action {
 
 typedef struct btl_ib_info_args {
     btl_ib_info_action_t action;
-    bool json;
+    btl_ib_info_form_t form;
     uint32_t processes; /* of a job; 0: not said */
     uint32_t per_node;  /* of them on one host */
     const char *queues[BTL_IB_INFO_QUEUES_MAX];

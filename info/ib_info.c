@@ -98,7 +98,10 @@ static bool take(btl_ib_info_args_t *args, int option)
         args->action = BTL_IB_INFO_VERSION;
         return true;
     case 'j':
-        args->json = true;
+        args->form = BTL_IB_INFO_JSON;
+        return true;
+    case 'l':
+        args->form = BTL_IB_INFO_LINES;
         return true;
     case 'n':
         return processes("np", optarg, &args->processes);
@@ -123,11 +126,17 @@ static bool take(btl_ib_info_args_t *args, int option)
 static bool args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
 {
     static const struct option options[] = {
-        {"check", no_argument, NULL, 'c'},        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},      {"json", no_argument, NULL, 'j'},
-        {"np", required_argument, NULL, 'n'},     {"ppn", required_argument, NULL, 'p'},
-        {"queues", required_argument, NULL, 'q'}, {"transport", required_argument, NULL, 't'},
-        {"budget", required_argument, NULL, 'b'}, {NULL, 0, NULL, 0},
+        {"check", no_argument, NULL, 'c'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {"json", no_argument, NULL, 'j'},
+        {"np", required_argument, NULL, 'n'},
+        {"ppn", required_argument, NULL, 'p'},
+        {"queues", required_argument, NULL, 'q'},
+        {"transport", required_argument, NULL, 't'},
+        {"budget", required_argument, NULL, 'b'},
+        {"parsable", no_argument, NULL, 'l'},
+        {NULL, 0, NULL, 0},
     };
     bool ok = true;
     int option;
@@ -211,7 +220,7 @@ static void print_transports(btl_ib_info_out_t *out)
         snprintf(text + len, sizeof(text) - len, "%s%s", i > 0 ? ", " : "", name);
     }
     btl_ib_info_list_end(out);
-    if (!out->json) {
+    if (out->form != BTL_IB_INFO_JSON) {
         btl_ib_info_text(out, "transports", text);
     }
 }
@@ -286,14 +295,15 @@ static int show(const btl_ib_info_args_t *args, btl_ib_params_t *params,
         return EXIT_NO_DEVICE;
     }
     if (args->action == BTL_IB_INFO_MEMORY) {
-        btl_ib_info_begin(&out, stdout, args->json);
+        btl_ib_info_begin(&out, stdout, args->form);
         status = btl_ib_info_memory(&out, &sizes, args);
         btl_ib_info_end(&out);
         return status;
     }
-    btl_ib_info_begin(&out, stdout, args->json);
+    btl_ib_info_begin(&out, stdout, args->form);
     print_build(&out);
     count = btl_ib_info_devices(&out, &sizes, args->processes);
+    btl_ib_info_heading(&out, "", false);
     btl_ib_info_number(&out, "used devices", count, "");
     btl_ib_info_end(&out);
     return fflush(stdout) == 0 && count > 0 ? EXIT_SUCCESS : EXIT_NO_DEVICE;

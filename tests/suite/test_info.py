@@ -13,6 +13,7 @@ from runner.places import BUILD, ROOT
 
 pytestmark = pytest.mark.mpi
 INFO = BUILD / "ib_info"
+LINES = INFO, "--parsable"
 GUIDE = ROOT / "docs/guide/ib-info.md"
 # A host whose fab0 leads to another namespace, which no longer is there but for it; fab1 is down.
 HOST = """ip link set lo up && ip link add fab0 mtu 1400 type veth peer name end0 netns $$ &&
@@ -46,7 +47,7 @@ def facts(output):
 
 def test_info_devices(run, mpi, host):
     """What is known of a device, and why another is not used, is what a job says and does."""
-    said = run.output(*host, INFO, env=parameters(transport="udp"))
+    said = run.output(*host, *LINES, env=parameters(transport="udp"))
     job = mpi.alone(run, before=host, transport="udp")
     devices = facts(said)
     used = devices["udp", "fab0"]
@@ -66,7 +67,7 @@ def test_info_devices(run, mpi, host):
 
 def test_info_json(run, host):
     """The same facts, by a parser that is not ours."""
-    text = facts(run.output(*host, INFO))
+    text = facts(run.output(*host, *LINES))
     said = json.loads(run.output(*host, INFO, "--json"))
     assert said["used_devices"] == 1
     assert "udp" in said["transports"]
@@ -88,16 +89,16 @@ def test_info_json(run, host):
 
 def test_info_parameters(run, host):
     """They count as in a job; what is wrong with them is told as there."""
-    said = facts(run.output(*host, INFO, env=parameters(receive_queues="P,4096,10")))
+    said = facts(run.output(*host, *LINES, env=parameters(receive_queues="P,4096,10")))
     assert said["udp", "fab0"]["queues"] == "P,4096,10,5,2,9"
     # Open MPI itself takes any time for 0, which would be less than btl_ib_rto_min.
-    said = run.output(*host, INFO, env=parameters(rto_max="300ms", mtu=1024))
+    said = run.output(*host, *LINES, env=parameters(rto_max="300ms", mtu=1024))
     assert facts(said)["udp", "fab0"]["datagram"] == "992 bytes"
-    said = run.output(*host, INFO, env=parameters(if_exclude="fab0,lo"), ok=False)
+    said = run.output(*host, *LINES, env=parameters(if_exclude="fab0,lo"), ok=False)
     assert facts(said)["udp", "fab0"]["reason"] == "in btl_ib_if_exclude"
     assert "The ib BTL finds no device that it could use" in said
     assert "used devices: 0\n" in said
-    said = run.output(*host, INFO, env=parameters(port_min="3000ms"), ok=False)
+    said = run.output(*host, *LINES, env=parameters(port_min="3000ms"), ok=False)
     assert "btl_ib_port_min has a value that cannot be used" in said
     assert "device" not in said
     said = run.output(*host, INFO, env={"OMPI_MCA_btl_base_verbose": "10"})
@@ -140,7 +141,7 @@ def test_info_help(run, component):
 def cost(run, queues, transport, *words, ok=True, env=None):
     """{fact: bytes} of memory that these queues take; parts by their names."""
     arguments = ["--queues", queues, "--transport", transport, *words]
-    output = run.output(INFO, *arguments, ok=ok, env=env)
+    output = run.output(*LINES, *arguments, ok=ok, env=env)
     lines = re.findall(rf"^memory {transport} \S+ (.+): (\d+)(?: bytes)?$", output, re.M)
     return {fact: int(value) for fact, value in lines}
 
@@ -183,12 +184,61 @@ def test_info_memory_table(run, component):
             assert float(value.replace(",", "")) * 1e6 == pytest.approx(taken, rel=0.02)
 
 
+def shown(value):
+    """Bytes as tables show them."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError("too many")
+
+
+def test_info_tables(run, host):
+    """People see each known fact of a device below its heading, and in the heading what becomes of
+    it."""
+    devices = facts(run.output(*host, *LINES))
+    blocks = {}
+    for block in re.split(r"\n(?=\S|\n)", run.output(*host, INFO)):
+        heading = re.fullmatch(r"\n?(\S+) (.+?): (rail \d+|not used: .*)", block.split("\n  ")[0])
+        if heading:
+            rows = dict(re.findall(r"^  (\w+) +(.*)", block, re.M))
+            blocks.setdefault((heading[1], heading[2]), (heading[3], rows))
+    assert set(blocks) == set(devices)
+    for name, expected in devices.items():
+        heading, rows = blocks[name]
+        used, rail, reason = (expected.pop(word, "") for word in ("used", "rail", "reason"))
+        assert heading == (f"rail {rail}" if used == "yes" else f"not used: {reason}")
+        assert rows == {fact: value for fact, value in expected.items() if value != "unknown"}
+
+
 def test_info_side_by_side(run, component):
-    output = run.output(INFO, "--queues", "P,4096,64", "--queues", "S,4096,64", "--np", "100")
-    (line,) = re.findall(r"^rc +(\d+) +(\d+)$", output, re.M) or [(0, 0)]
-    assert [int(number) for number in line] == [
-        cost(run, queues, "rc", "--np", "100")["process"] for queues in ("P,4096,64", "S,4096,64")
-    ]
+    """A column for each string, a row for each part that any of them has; the figures are those
+    of each alone."""
+    strings = ("P,4096,64", "S,4096,64")
+    words = [word for queues in strings for word in ("--queues", queues)]
+    output = run.output(INFO, *words, "--np", "100", "--ppn", "3", "--transport", "rc")
+    rows, owner = {}, None
+    for line in output.split("at most\n")[-1].splitlines():
+        name, *columns = re.split(r" {2,}", line.strip())
+        owner = owner if line.startswith("  ") else name
+        rows[owner if name == owner else (owner, name)] = columns
+    for i, queues in enumerate(strings):
+        alone = cost(run, queues, "rc", "--np", "100", "--ppn", "3")
+        for fact, value in alone.items():
+            if part := re.match(r"part (\w+), (.*): (held|most)", fact):
+                row, column = (part[1], part[2]), part[3] == "most"
+            elif fact in ("queues", "peers"):
+                continue
+            else:
+                row, column = fact.removesuffix(" at most"), fact.endswith("at most")
+            row = "node, 3 processes" if row == "node" else row
+            assert rows[row][2 * i + column] == shown(value), fact
+    own, shared = ([key for key, columns in rows.items() if columns[2 * i] == "-"] for i in (0, 1))
+    assert own and shared and not set(own) & set(shared)
+    output = run.output(INFO, "--np", "100", "--transport", "rc", "--budget", "1G")
+    said = run.output(*LINES, "--np", "100", "--transport", "rc", "--budget", "1G")
+    queues, size = (re.search(rf"suggestion rc {fact}: (\S+)", said)[1] for fact in ("queues", "process"))
+    assert re.search(rf"^rc +{re.escape(shown(int(size)))}  {re.escape(queues)}$", output, re.M)
     said = json.loads(run.output(INFO, "--queues", "P,4096,64", "--json", "--transport", "rc"))
     (memory,) = said["memory"]
     assert memory["process"] == sum(
@@ -200,7 +250,7 @@ def test_info_budget(run, component):
     """What is suggested fits, less gives less, and where nothing fits that is an error."""
     taken = []
     for budget in ("4G", "60M", "30M"):
-        output = run.output(INFO, "--budget", budget, "--np", "512", "--transport", "rc")
+        output = run.output(*LINES, "--budget", budget, "--np", "512", "--transport", "rc")
         queues = re.search("suggestion rc queues: (.*)", output)[1]
         taken.append(int(re.search(r"suggestion rc process: (\d+)", output)[1]))
         assert taken[-1] <= int(budget[:-1]) << {"M": 20, "G": 30}[budget[-1]]

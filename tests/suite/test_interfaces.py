@@ -139,7 +139,7 @@ def test_no_netlink(run, mpi, two_hosts):
     assert "OK ring" in output
     assert joined(output) == {("x0", "10.91.0.1"), ("x0", "10.91.0.2"),
                               ("x1", "fd91:11::3"), ("x1", "fd91:11::4")}
-    facts = [re.findall(r"device udp (\w+) (address|used|reason): (.*)$", run.output(*before, INFO), re.M)
+    facts = [re.findall(r"device udp (\w+) (address|used|reason): (.*)$", run.output(*before, INFO, "--parsable"), re.M)
              for before in ((), denied[:1])]
     known = [{fact for fact in each if (fact[0], "address") in [other[:2] for other in each]}
              for each in facts]

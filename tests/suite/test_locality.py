@@ -109,6 +109,7 @@ def test_locality_info(run, job):
     """ib_info tells the NUMA nodes, and the reason why a job would not use a card."""
     said = run.output(
         "taskset", "-c", "1", "unshare", "--net", "sh", "-c", HOST.format(apart=0), "sh", INFO,
+        "--parsable",
         env=MACHINE,
     )
     for card in (0, 1):

@@ -441,14 +441,20 @@ static void begin_stats(btl_ib_component_t *component)
     btl_ib_stats_begin(&component->stats, &config);
 }
 
+static btl_ib_stats_file_info_t stats_file_info(uint64_t now, bool running)
+{
+    return (btl_ib_stats_file_info_t){
+        .component = BTL_IB_VERSION,
+        .openmpi = opal_version_string,
+        .now = now,
+        .running = running,
+    };
+}
+
 /* The last line and the file. */
 static void tell_stats(const btl_ib_component_t *component)
 {
-    const btl_ib_stats_file_info_t info = {
-        .component = BTL_IB_VERSION,
-        .openmpi = opal_version_string,
-        .now = btl_ib_now(),
-    };
+    const btl_ib_stats_file_info_t info = stats_file_info(btl_ib_now(), false);
     const char *name = component->stats.config.file;
     int error;
 
@@ -459,11 +465,6 @@ static void tell_stats(const btl_ib_component_t *component)
                          component->self->host, name, strerror(error));
     }
 }
-
-/* ---- an exit without MPI_Finalize ---- */
-
-/* times, each a millisecond later, that the lock is tried */
-#define EXIT_TRIES 100
 
 /* What connections that are still there counted, for the file. */
 static void record_peers(btl_ib_component_t *component)
@@ -483,6 +484,24 @@ static void record_peers(btl_ib_component_t *component)
         }
     }
 }
+
+/* An interval of statistics has ended: the line, and the file for who looks while the job runs. */
+__attribute__((noinline)) static void stats_interval(btl_ib_component_t *component, uint64_t now)
+{
+    const btl_ib_stats_file_info_t info = stats_file_info(now, true);
+    const uint32_t ended = component->stats.records.peer_count;
+
+    btl_ib_stats_interval(&component->stats, now);
+    if (component->stats.config.file != NULL) {
+        record_peers(component);
+        btl_ib_stats_file_update(&component->stats, &info, ended);
+    }
+}
+
+/* ---- an exit without MPI_Finalize ---- */
+
+/* times, each a millisecond later, that the lock is tried */
+#define EXIT_TRIES 100
 
 /*
  * The process ends without MPI_Finalize: by MPI_Abort, exit() or an error of ours. Tell what that
@@ -713,7 +732,7 @@ static inline void finish_turn(btl_ib_component_t *component, uint64_t now)
         btl_ib_recv_report_failures(now);
     }
     if (OPAL_UNLIKELY(now >= component->stats.due)) {
-        btl_ib_stats_interval(&component->stats, now);
+        stats_interval(component, now);
     }
     if (OPAL_UNLIKELY(btl_ib_log_pending(&component->log))) {
         btl_ib_endpoint_show_diagnostics(NULL);

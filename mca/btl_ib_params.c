@@ -318,11 +318,12 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "call of MPI; default: 0). "
                "Set it to see whether something was lost, or waited for what"),
     TEXT_PARAM(stats_file, "stats_file", NULL, 2,
-               "When MPI ends, write a file in JSON with all that each process counted, which "
-               "tools/stats sums and plots (text: a name, in which %h stands for the host, %r for "
+               "When MPI ends, and at each interval of btl_ib_stats, write a file in JSON with all "
+               "that each process counted, which ib_top shows while the job runs and tools/stats "
+               "sums and plots (text: a name, in which %h stands for the host, %r for "
                "the rank, %j for the job, %p for the process id and %% for %, or a directory, with "
                "/ at its end; without %r and %p the rank is appended; default: empty, none). "
-               "Set it to look at a job's counters afterwards"),
+               "Set it to look at a job's counters"),
     TEXT_PARAM(trace, "trace", NULL, 9,
                "Write each event of the protocol (datagrams, acknowledgements, losses, timeouts, "
                "stalls, connections) to a file of each process, which tools/trace sums and plots; "

@@ -368,7 +368,7 @@ static void put_peers(FILE *out, const btl_ib_stats_records_t *records)
 
 /* Those counters of a table that ever were more than 0, each as an array. */
 static const char *put_course(FILE *out, const char *separator, const btl_ib_counter_info_t *table,
-                              size_t offset, const btl_ib_stats_records_t *records)
+                              size_t offset, const btl_ib_stats_records_t *records, uint32_t first)
 {
     const btl_ib_sample_info_t *samples = records->samples;
 
@@ -379,8 +379,8 @@ static const char *put_course(FILE *out, const char *separator, const btl_ib_cou
             continue;
         }
         fprintf(out, "%s\n    \"%s\": [", separator, table->name);
-        for (uint32_t i = 0; i < records->sample_count; ++i) {
-            fprintf(out, "%s%" PRIu64, i > 0 ? ", " : "",
+        for (uint32_t i = first; i < records->sample_count; ++i) {
+            fprintf(out, "%s%" PRIu64, i > first ? ", " : "",
                     btl_ib_counter_value(table, (const char *) &samples[i].counters + offset));
         }
         fprintf(out, "]");
@@ -389,26 +389,28 @@ static const char *put_course(FILE *out, const char *separator, const btl_ib_cou
     return separator;
 }
 
-static void put_samples(FILE *out, const btl_ib_stats_records_t *records)
+/* From the `first` on. */
+static void put_samples(FILE *out, const btl_ib_stats_records_t *records, uint32_t first)
 {
     const char *separator = "";
 
     fprintf(out, "  \"samples\": {\"seconds\": [");
-    for (uint32_t i = 0; i < records->sample_count; ++i) {
-        fprintf(out, "%s", i > 0 ? ", " : "");
+    for (uint32_t i = first; i < records->sample_count; ++i) {
+        fprintf(out, "%s", i > first ? ", " : "");
         put_seconds(out, records->samples[i].at);
     }
     fprintf(out, "], \"counters\": {");
     separator = put_course(out, separator, btl_ib_counter_infos,
-                           offsetof(btl_ib_process_counters_t, engine), records);
+                           offsetof(btl_ib_process_counters_t, engine), records, first);
     (void) put_course(out, separator, btl_ib_device_counter_infos,
-                      offsetof(btl_ib_process_counters_t, devices), records);
+                      offsetof(btl_ib_process_counters_t, devices), records, first);
     fprintf(out, "}}\n");
 }
 
 static void put_all(FILE *out, const btl_ib_stats_t *stats, const btl_ib_stats_file_info_t *info)
 {
     const btl_ib_stats_config_t *config = &stats->config;
+    const uint32_t samples = stats->records.sample_count;
     btl_ib_process_counters_t counters;
     const char *separator;
 
@@ -421,16 +423,17 @@ static void put_all(FILE *out, const btl_ib_stats_t *stats, const btl_ib_stats_f
     put_text(out, "host", config->host);
     fprintf(out,
             ", \"job\": \"%08" PRIx32 "\", \"rank\": %" PRIu32 ", \"processes\": %" PRIu32
-            ", \"pid\": %ld,\n  \"ended\": %lld, \"complete\": %s, \"seconds\": ",
+            ", \"pid\": %ld,\n  \"running\": %s, \"ended\": %lld, \"complete\": %s, \"seconds\": ",
             (uint32_t) (config->name >> 32), (uint32_t) config->name, config->processes,
-            (long) getpid(), (long long) time(NULL), stats->records.incomplete ? "false" : "true");
+            (long) getpid(), info->running ? "true" : "false", (long long) time(NULL),
+            stats->records.incomplete ? "false" : "true");
     put_seconds(out, info->now - config->now);
     separator = put_table(out, ",\n  \"counters\": {", btl_ib_counter_infos, &counters.engine);
     (void) put_table(out, separator, btl_ib_device_counter_infos, &counters.devices);
     fprintf(out, "},\n");
     put_devices(out, stats);
     put_peers(out, &stats->records);
-    put_samples(out, &stats->records);
+    put_samples(out, &stats->records, info->running && samples > 2 ? samples - 2 : 0);
     fprintf(out, "}\n");
 }
 
@@ -444,14 +447,31 @@ int btl_ib_stats_file_create(const char *name)
 int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
                             const btl_ib_stats_file_info_t *info)
 {
+    char next[BTL_IB_FILE_NAME_MAX + 8];
     int error;
-    FILE *out = btl_ib_file_open(name, &error);
+    FILE *out;
 
+    snprintf(next, sizeof(next), "%s.next", name);
+    out = btl_ib_file_open(next, &error);
     if (out == NULL) {
         return error;
     }
     put_all(out, stats, info);
-    return btl_ib_file_close(out);
+    error = btl_ib_file_close(out);
+    if (error == 0 && rename(next, name) != 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        (void) unlink(next);
+    }
+    return error;
+}
+
+void btl_ib_stats_file_update(btl_ib_stats_t *stats, const btl_ib_stats_file_info_t *info,
+                              uint32_t ended)
+{
+    (void) btl_ib_stats_file_write(stats->config.file, stats, info);
+    stats->records.peer_count = ended;
 }
 
 /* ---- a signal that asks for what a process waits for ---- */

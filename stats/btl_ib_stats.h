@@ -127,7 +127,7 @@ static inline void btl_ib_stats_add_device(btl_ib_stats_t *stats, uint32_t rail,
 
 void btl_ib_stats_remove_device(btl_ib_stats_t *stats, uint32_t rail);
 
-/* A connection of ours is about to end. */
+/* A connection of ours is about to end; or the file is about to be written while it goes on. */
 void btl_ib_stats_end_peer(btl_ib_stats_t *stats, const btl_ib_conn_t *conn, const char *host,
                            const char *address);
 
@@ -150,13 +150,21 @@ typedef struct btl_ib_stats_file_info {
     const char *component;
     const char *openmpi;
     uint64_t now; /* us, as in btl_ib_stats_config_t */
+    bool running; /* MPI does not end yet */
 } btl_ib_stats_file_info_t;
 
-/* Create the file, empty, to see whether that is possible; and write it, when MPI ends. Return 0 or
- * an errno. */
+/*
+ * Create the file, empty, to see whether that is possible; and write it, when MPI ends. Who reads
+ * it sees the old one or the new one, never a part. Return 0 or an errno.
+ */
 int btl_ib_stats_file_create(const char *name);
 int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
                             const btl_ib_stats_file_info_t *info);
+
+/* The same at an interval, with the last two samples only; then forget all records of peers but
+ * the first `ended`. An error is not told: if it stays, the last one tells it. */
+void btl_ib_stats_file_update(btl_ib_stats_t *stats, const btl_ib_stats_file_info_t *info,
+                              uint32_t ended);
 
 /* ---- a signal that asks for what a process waits for ---- */
 

@@ -1,18 +1,24 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counters for users: lines at intervals, files, and tools/stats that reads them."""
+"""Counters for users: lines at intervals, files, and tools/stats and ib_top that read them."""
 
 import json
 import os
+import pty
 import re
+import subprocess
 import sys
+import termios
+import threading
+import time
 
 import pytest
 
-from runner.places import ROOT
+from runner.places import BUILD, ROOT
 
 pytestmark = pytest.mark.mpi
 STATS = ROOT / "tools/stats"
+TOP = ROOT / "info/ib_top"
 
 
 def job(run, mpi, *words, **parameters):
@@ -121,39 +127,42 @@ def test_guide(run, mpi, tmp_path):
     """The examples of docs/guide/counters.md, in their order, print something, with the places of
     this machine."""
     page = (ROOT / "docs/guide/counters.md").read_text()
-    examples = re.findall(r"^    (.+)$", page, re.M)
-    assert len(examples) == 4
+    examples = re.findall(r"^    ((?:mpirun|tools/|ib_top|ompi_info).*)$", page, re.M)
+    assert len(examples) == 6
     places = {
         "mpirun": " ".join(map(str, [*mpi.mpirun, "-np", 2])),
         "./program": f"{mpi.program('ring')} laps=1",
         "/scratch/counters": str(tmp_path),
         "tools/stats": str(STATS),
+        "ib_top": str(TOP),
+        " ... ": " --mca pml ob1 --mca btl ib,self ",
     }
     for example in examples:
         for theirs, ours in places.items():
             example = example.replace(theirs, ours)
         output = run.output("sh", "-c", example, env=mpi.environment)
         assert re.search(
-            "btl_ib: rank 0 .* sent [1-9]|OK ring|sent_bytes +[1-9]|performance .btl_ib_", output
+            "btl_ib: rank 0 .* sent [1-9]|OK ring|sent_bytes +[1-9]|performance .btl_ib_|2 of 2 ranks",
+            output,
         ), example
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == 4  # of two jobs
 
 
-def made_up(path, rank, **counters):
+def made_up(path, rank, running=False, seconds=2.0, samples=None, **counters):
     """A file as ranks write them; those of a job of four that have much to tell."""
     names = "sent_messages sent_segments retransmits retransmits_spurious registration_hits"
-    names += " registration_misses blocked_credit overflows received_datagrams received_bytes"
+    names += " registration_misses blocked_credit overflows received_datagrams received_bytes sent_bytes timeouts"
     data = {
         **dict(schema="btl_ib stats", version=1, component="0.1.0", openmpi="4.1.4"),
         **dict(host=f"h{rank}", job="00000001", rank=rank, processes=4, pid=1, ended=1),
-        **dict(complete=True, seconds=2.0, devices=[]),
+        **dict(running=running, complete=True, seconds=seconds, devices=[]),
         "counters": {**dict.fromkeys(names.split(), 0), "sent_segments": 1000, **counters},
-        "samples": {"seconds": [], "counters": {}},
+        "samples": samples or {"seconds": [], "counters": {}},
         "peers": [
             {
                 **dict(job="00000001", rank=3, rail=0, dead=True, host="h3", address="10.0.0.3:1"),
                 "counters": {"sent_segments": 500, "retransmits": counters.get("retransmits", 0)},
-                "levels": {"srtt": 77, "datagram_max": 1472},
+                "levels": {"srtt": 77, "datagram_max": 1472, "in_flight": 5, "window": 9},
             }
         ],
     }
@@ -187,6 +196,147 @@ def test_tool(run, tmp_path):
         assert "job 00000001: 1 processes" in output
     assert "No such file" in run.output(STATS, tmp_path / "absent", ok=False)
     assert "there is no counter x" in run.output(STATS, "--counters", "x", tmp_path, ok=False)
+
+
+@pytest.mark.quick
+@pytest.mark.called("stats/draw")
+def test_draw(run, tmp_path):
+    """The course of each rank, by one scale; bars of those without one; of many the largest."""
+    for rank, values in enumerate(([100, 100, 900], [0, 0, 100])):
+        course = {"seconds": [1.0, 2.0, 3.0], "counters": {"sent_bytes": values}}
+        made_up(tmp_path / f"{rank}.json", rank, samples=course, sent_bytes=values[-1])
+    output = run.output(STATS, "--draw", "--counters", "sent_bytes", tmp_path)
+    assert "sent_bytes for each second, at most 800" in output
+    assert "  rank 0     ▂▁█ 900\n  rank 1     ▁▁▂ 100\n" in output
+    for rank in range(40):
+        made_up(tmp_path / f"{rank}.json", rank, received_bytes=rank)
+    output = run.output(STATS, "--draw", "--counters", "received_bytes", tmp_path)
+    assert re.search(r"rank 39 +█{60} 39\n  and 8 ranks with less$", output, re.M)
+    assert re.search(r"rank 13 +█{20} 13\n", output) and "rank 7 " not in output.split("received_bytes\n")[-1]
+
+
+def running(path, rank, after, **counters):
+    """A file of a rank that counts as much each second."""
+    now, before = ({name: value * seconds for name, value in counters.items()} for seconds in (after, after - 2))
+    course = {"seconds": [after - 2.0, float(after)], "counters": {name: [before[name], now[name]] for name in now}}
+    return made_up(path, rank, running=True, seconds=float(after), samples=course, **now)
+
+
+@pytest.mark.quick
+@pytest.mark.called("stats/top")
+def test_top(run, tmp_path):
+    """What ib_top shows of a job, by files with known rates; of one whose ranks are many, or have
+    ended; of what is no job."""
+    for rank in range(3):
+        running(tmp_path / f"{rank}.json", rank, 10, sent_bytes=2 * 10**6 + rank, sent_segments=1000 - 1000 * rank % 3,
+                retransmits=20 * rank, blocked_window=rank, received_bytes=1500, sent_messages=30)
+    output = run.output(TOP, "-1", tmp_path)
+    assert "job 00000001: 3 of 4 ranks on 3 hosts, 3 run, 10 s, ib 0.1.0, Open MPI 4.1.4\n" in output
+    assert "all: out 6.0MB/s, in 4.5kB/s, 90 msgs/s," in output
+    rows = [line.split() for line in output.splitlines() if re.match(r" +\d+ h\d +\d", line)]
+    assert [row[:-1] for row in rows] == [
+        ["0", "h0", "2.0M", "1.5k", "30", "0", "0", "0"],
+        ["1", "h1", "2.0M", "1.5k", "30", "2%", "0", "1w"],
+        ["2", "h2", "2.0M", "1.5k", "30", "4%", "0", "2w"],
+    ]
+    assert re.search(r"^ +2 > 3 +h3 +77 us +80% +5 +9  given up$", output, re.M)
+    output = run.output(TOP, "--once", "--sort", "stalls", tmp_path)
+    assert re.findall(r"^ +(\d) h\d", output, re.M) == ["2", "1", "0"]
+    made_up(tmp_path / "3.json", 3, seconds=4.0, sent_bytes=4000)
+    output = run.output(TOP, "-1", tmp_path)
+    assert "4 of 4 ranks on 4 hosts, 3 run" in output
+    assert re.search(r"^ +3 h3 +1.0k .* ended$", output, re.M)
+    (tmp_path / "other.json").write_text("{}")
+    assert "4 of 4 ranks" in run.output(TOP, "-1", tmp_path)
+    assert "was not written by btl_ib_stats_file" in run.output(TOP, "-1", tmp_path / "other.json", ok=False)
+    (tmp_path / "new.json").touch()
+    assert "no interval of btl_ib_stats has passed" in run.output(TOP, "-1", tmp_path / "new.json", ok=False)
+    assert "No such file" in run.output(TOP, "-1", tmp_path / "absent", ok=False)
+    assert run.status(TOP) == run.status(TOP, "--delay", "0", tmp_path) == 2
+    text = run.output(TOP, "--help")
+    page = run.output("man", "-l", BUILD / "ib_top.1", env={"MANWIDTH": "200"})
+    assert set(re.findall(r"^  --(\w+)", text, re.M)) == set(re.findall(r"^ +--(\w+)", page, re.M))
+
+
+class Screen:
+    """ib_top in a terminal of 80x24, whose rows are read until they have a text."""
+
+    def __init__(self, *words):
+        self.end, terminal = pty.openpty()
+        termios.tcsetwinsize(terminal, (24, 80))
+        self.modes = termios.tcgetattr(terminal)
+        self.terminal = terminal
+        self.process = subprocess.Popen([TOP, *words], stdin=terminal, stdout=terminal, stderr=terminal)
+        self.said = ""
+
+    def until(self, pattern):
+        """The first picture that has it."""
+        while True:
+            pictures = self.said.split("\033[H")
+            for picture in pictures[1:-1]:
+                if re.search(pattern, picture):
+                    return [row.replace("\033[K", "") for row in picture.split("\r\n")]
+            self.said = "\033[H" + pictures[-1] if len(pictures) > 1 else self.said
+            self.said += os.read(self.end, 1 << 16).decode()
+
+    def keys(self, text):
+        os.write(self.end, text.encode())
+
+
+@pytest.mark.called("stats/top-screen")
+@pytest.mark.limit(30)
+def test_top_screen(tmp_path):
+    """In a terminal: rows that fit it, new rates when files change, keys, the terminal as it was."""
+    for rank in range(40):
+        running(tmp_path / f"{rank}.json", rank, 10, sent_bytes=1000, timeouts=rank)
+    screen = Screen("--delay", "0.2", tmp_path)
+    try:
+        rows = screen.until("40 of")
+        assert len(rows) == 24 and max(map(len, rows)) <= 80
+        assert rows[-1].startswith("q ends")
+        assert re.search(r"and \d\d more, sorted by rank", "\n".join(rows))
+        running(tmp_path / "0.json", 0, 12, sent_bytes=9000)  # 9000 x 12 - 1000 x 10 in 2 s
+        screen.until(r" 0 h0 +49k ")
+        screen.keys("ssss")
+        rows = screen.until("sorted by timeouts")
+        assert [row.split()[0] for row in rows if re.match(r" +\d+ h\d", row)][:2] == ["39", "38"]
+        screen.keys("q")
+        assert screen.process.wait(10) == 0
+        assert termios.tcgetattr(screen.terminal) == screen.modes
+    finally:
+        screen.process.kill()
+        screen.process.wait()
+
+
+@pytest.mark.called("stats/running")
+def test_running(run, mpi, tmp_path):
+    """While a job runs its files tell what ranks did so far, whole at any time; those of ranks that
+    a signal ended stay."""
+    seen, over = [], threading.Event()
+
+    def watch():
+        while not over.is_set():
+            for path in tmp_path.glob("*.json"):
+                if text := path.read_text():
+                    seen.append(json.loads(text))
+            time.sleep(0.01)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        job(run, mpi, mpi.program("stream"), "seconds=3.5", "bytes=1000", stats="1s", stats_file=f"{tmp_path}/")
+    finally:
+        over.set()
+        watcher.join()
+    for rank in (0, 1):
+        mine = [data for data in seen if data["rank"] == rank and data["running"]]
+        assert len({data["seconds"] for data in mine}) >= 2
+        assert all(len(data["samples"]["seconds"]) <= 2 and len(data["peers"]) == 1 for data in mine)
+        counts = [data["counters"]["sent_segments"] for data in mine]
+        assert counts == sorted(counts) and counts[0] > 0
+        assert all(data["peers"][0]["counters"]["sent_segments"] <= data["counters"]["sent_segments"] for data in mine)
+    assert not any(load(path)["running"] for path in tmp_path.glob("*.json"))
+    assert len(list(tmp_path.iterdir())) == 2  # and nothing that was written on the way
 
 
 @pytest.mark.called("stats/plot")

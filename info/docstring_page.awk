@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Makes a man page (version=...) of what ib_doctor says of itself.
+# Makes a man page (name=..., version=...) of what a program of Python says of itself.
 BEGIN {
-    printf ".TH IB_DOCTOR 1 \"\" \"btl_ib %s\" \"btl_ib\"\n.SH NAME\n", version
+    printf ".TH %s 1 \"\" \"btl_ib %s\" \"btl_ib\"\n.SH NAME\n", toupper(name), version
 }
 /^"""/ && inside { exit }
 !inside && !/^"""/ { next }
@@ -14,7 +14,7 @@ BEGIN {
     print $0 "\n.SH SYNOPSIS"
     next
 }
-/^  ib_doctor / {
+index($0, "  " name " ") == 1 {
     sub(/^  /, "")
     sub(/  +also: /, "\n.br\n.B ")
     print ".B " $0 "\n.SH DESCRIPTION"

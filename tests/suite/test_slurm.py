@@ -116,6 +116,19 @@ def test_slurm_data(slurm):
     assert said.endswith("status 0\n")
 
 
+def test_slurm_site_report(slurm, tmp_path):
+    """In an allocation tools/site-report finds its hosts, and reaches them by srun."""
+    said = slurm.shell(
+        'salloc -Q -N 2 "$@"', ROOT / "tools/site-report", "--what", "doctor,hello", "--transports", "udp"
+    )
+    assert said.endswith("status 0\n")
+    report = (tmp_path / "site-report.txt").read_text()
+    assert report.startswith("btl_ib ") and "\n2 hosts; transports and wires: udp\n" in report
+    assert "firewall: UDP" in report
+    assert len(re.findall(r"^btl_ib: rank \d host host[12] sent [1-9]", report, re.M)) == 2
+    assert slurm.prefix not in report
+
+
 def test_slurm_status(slurm):
     """srun returns the highest exit status."""
     program = f"{slurm.mpi.program('ring')} laps=1 && exit $((7 * SLURM_PROCID))"

@@ -447,23 +447,25 @@ int btl_ib_stats_file_create(const char *name)
 int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
                             const btl_ib_stats_file_info_t *info)
 {
-    char next[BTL_IB_FILE_NAME_MAX + 8];
+    char *next = NULL;
     int error;
     FILE *out;
 
-    snprintf(next, sizeof(next), "%s.next", name);
+    if (asprintf(&next, "%s.next", name) < 0) {
+        return ENOMEM;
+    }
     out = btl_ib_file_open(next, &error);
-    if (out == NULL) {
-        return error;
+    if (out != NULL) {
+        put_all(out, stats, info);
+        error = btl_ib_file_close(out);
+        if (error == 0 && rename(next, name) != 0) {
+            error = errno;
+        }
+        if (error != 0) {
+            (void) unlink(next);
+        }
     }
-    put_all(out, stats, info);
-    error = btl_ib_file_close(out);
-    if (error == 0 && rename(next, name) != 0) {
-        error = errno;
-    }
-    if (error != 0) {
-        (void) unlink(next);
-    }
+    free(next);
     return error;
 }
 

@@ -21,7 +21,6 @@
 #include "footprint.h"
 #include "rc_sides.h"
 #include "said.h"
-#include "verbs.h"
 
 enum {
     MANY = 4000,

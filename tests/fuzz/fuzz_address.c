@@ -15,7 +15,7 @@
 
 #include "require.h"
 #include "transport.h"
-#include "udp_name.h"
+#include "udp_sockets.h"
 #ifdef BTL_IB_HAVE_VERBS
 #include "verbs_wire.h"
 #endif

@@ -26,7 +26,7 @@
 
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_name.h"
+#include "udp_sockets.h"
 
 /* ---- interfaces that there are ---- */
 

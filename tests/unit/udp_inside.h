@@ -10,7 +10,7 @@
 #define BTL_IB_TEST_UDP_INSIDE_H
 
 #include "transport.h"
-#include "udp_name.h"
+#include "udp_sockets.h"
 
 /* Limits of the transport; udp_inside.c demands that they are its own. */
 enum {

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "transport.h"
-#include "udp_name.h"
 #include "udp_sockets.h"
 
 /* ---- peers ---- */

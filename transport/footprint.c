@@ -7,6 +7,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 void btl_ib_footprint_add(btl_ib_footprint_t *footprint, btl_ib_footprint_owner_t owner,
                           uint64_t held, uint64_t most, const char *what, ...)
@@ -44,4 +46,22 @@ uint64_t btl_ib_footprint_most(const btl_ib_footprint_t *footprint, btl_ib_footp
         sum += footprint->part[i].owner == owner ? footprint->part[i].most : 0;
     }
     return sum;
+}
+
+/* ---- tables of addresses ---- */
+
+bool btl_ib_addr_table_grow(btl_ib_addr_table_t *table, size_t entry, size_t bucket)
+{
+    const uint32_t count = table->count == 0 ? BTL_IB_ADDR_TABLE_FIRST : 2 * table->count;
+    void *buckets = calloc(count, bucket);
+    char *entries = buckets == NULL ? NULL : realloc(table->entry, count * entry);
+
+    if (entries == NULL) {
+        free(buckets);
+        return false;
+    }
+    memset(entries + table->count * entry, 0, (count - table->count) * entry);
+    free(table->bucket);
+    *table = (btl_ib_addr_table_t){.count = count, .entry = entries, .bucket = buckets};
+    return true;
 }

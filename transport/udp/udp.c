@@ -5,10 +5,9 @@
 
 #include "transport.h"
 
-#include "addr_table.h"
+#include "footprint.h"
 #include "device_filter.h"
 #include "device_info.h"
-#include "footprint.h"
 #include "net_interfaces.h"
 #include "udp_peers.h"
 #include "udp.h"

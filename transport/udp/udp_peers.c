@@ -5,7 +5,7 @@
 
 #include "udp_peers.h"
 
-#include "addr_table.h"
+#include "footprint.h"
 #include "udp_sockets.h"
 
 #include <errno.h>

@@ -6,9 +6,8 @@
 /* Transport "verbs" over RC: devices, memory, sending, polling, and operations on memory as the
  * engine starts them. */
 
-#include "addr_table.h"
-#include "device_filter.h"
 #include "footprint.h"
+#include "device_filter.h"
 #include "net_interfaces.h"
 #include "transport.h"
 #include "verbs_library.h"

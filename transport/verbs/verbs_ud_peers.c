@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "addr_table.h"
+#include "footprint.h"
 #include "verbs_device.h"
 
 enum {

@@ -35,7 +35,7 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_peer_report.h"
 #include "btl_ib_help.h"
-#include "btl_ib_memory_max.h"
+#include "btl_ib_device_plan.h"
 #include "btl_ib_modex_codec.h"
 #include "btl_ib_osc.h"
 #include "btl_ib_params.h"

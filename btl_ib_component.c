@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "btl_ib_memory_max.h"
+#include "btl_ib_device_plan.h"
 #include "btl_ib_open_devices.h"
 #include "btl_ib_stats.h"
 #include "btl_ib_endpoint.h"

@@ -8,7 +8,6 @@
 #include "btl_ib_device_plan.h"
 #include "btl_ib_help.h"
 #include "btl_ib_locality.h"
-#include "btl_ib_memory_max.h"
 #include "net_interfaces.h"
 #include "device_info.h"
 

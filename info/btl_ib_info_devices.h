@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "btl_ib_memory_max.h"
+#include "btl_ib_device_plan.h"
 
 /* ---- output ---- */
 

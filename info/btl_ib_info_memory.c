@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "btl_ib_memory_max.h"
+#include "btl_ib_device_plan.h"
 #include "btl_ib_receive_queues.h"
 
 /* What a device of each transport is taken to be, as none need be there. */

@@ -8,7 +8,7 @@
 #ifndef BTL_IB_INFO_MEMORY_H
 #define BTL_IB_INFO_MEMORY_H
 
-#include "btl_ib_memory_max.h"
+#include "btl_ib_device_plan.h"
 #include "btl_ib_info_devices.h"
 
 /* The command line of ib_info. What it means is in ib_info.txt, which --help prints. */

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_memory_max.h"
+#include "btl_ib_device_plan.h"
 
 enum { PEERS = 511, MIB = 1 << 20 };
 

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What ib_info tells of devices, and how it prints. */
+/* What ib_info tells of devices and of memory, and how it prints. */
 
 #ifndef BTL_IB_INFO_DEVICES_H
 #define BTL_IB_INFO_DEVICES_H
@@ -78,5 +78,36 @@ void btl_ib_info_json_text(btl_ib_info_out_t *out, const char *name, const char 
  */
 uint32_t btl_ib_info_devices(btl_ib_info_out_t *out, const btl_ib_process_sizes_t *sizes,
                              uint32_t processes);
+
+/* ---- memory ---- */
+
+/* What receive queues cost, by transport, before any job runs; and which fit a budget. */
+
+/* The command line of ib_info. What it means is in ib_info.txt, which --help prints. */
+
+#define BTL_IB_INFO_QUEUES_MAX 8
+
+typedef enum btl_ib_info_action {
+    BTL_IB_INFO_SHOW,   /* devices */
+    BTL_IB_INFO_MEMORY, /* what queues cost */
+    BTL_IB_INFO_HELP,
+    BTL_IB_INFO_VERSION,
+} btl_ib_info_action_t;
+
+typedef struct btl_ib_info_args {
+    btl_ib_info_action_t action;
+    btl_ib_info_form_t form;
+    uint32_t processes; /* of a job; 0: not said */
+    uint32_t per_node;  /* of them on one host */
+    const char *queues[BTL_IB_INFO_QUEUES_MAX];
+    uint32_t queue_count;
+    const char *transport; /* udp, ud, rc, ofi or verbs; NULL: all */
+    uint64_t budget;       /* bytes of a process; 0: none was said */
+} btl_ib_info_args_t;
+
+/* Print it. Returns the exit status: 1 if queues are wrong or nothing fits the budget, which is
+ * said on stderr. */
+int btl_ib_info_memory(btl_ib_info_out_t *out, const btl_ib_process_sizes_t *sizes,
+                       const btl_ib_info_args_t *args);
 
 #endif

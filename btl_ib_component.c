@@ -25,7 +25,6 @@
 #include "btl_ib_modex.h"
 #include "btl_ib_param_parse.h"
 #include "btl_ib_params.h"
-#include "btl_ib_pvars.h"
 
 static int component_register(void);
 

@@ -63,7 +63,7 @@ static void note(int index)
     }
     if (type != MPI_UNSIGNED_LONG_LONG || bind != MPI_T_BIND_NO_OBJECT || !readonly || !continuous
         || text_length < 8) {
-        fail("%s is not what btl_ib_pvars.h says", v->name);
+        fail("%s is not what btl_ib_stats.h says", v->name);
     }
     for (int i = 0; i < variable_count; i++) {
         if (strcmp(variables[i].name, v->name) == 0) {

@@ -517,3 +517,17 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
     rank(list, selection.wanted, named);
     return selection.wanted;
 }
+
+/* ---- the transports that there are ---- */
+
+const btl_ib_transport_type_t *const btl_ib_transport_types[] = {
+#ifdef BTL_IB_HAVE_VERBS
+    &btl_ib_verbs_ud_type,
+    &btl_ib_verbs_rc_type,
+#endif
+    &btl_ib_udp_type,
+#ifdef BTL_IB_HAVE_OFI
+    &btl_ib_ofi_type,
+#endif
+    NULL,
+};

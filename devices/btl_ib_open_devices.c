@@ -9,7 +9,6 @@
 #include "btl_ib_help.h"
 #include "btl_ib_locality.h"
 #include "net_interfaces.h"
-#include "device_info.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -10,7 +10,6 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_help.h"
 #include "btl_ib_receive_queues.h"
-#include "device_info.h"
 #include "net_interfaces.h"
 
 #include <arpa/inet.h>

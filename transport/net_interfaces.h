@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* This host's network interfaces: what they are, their addresses, and which of them cannot lead
- * off this host. */
+/* This host's network interfaces and RDMA devices, as its kernel tells: what they are, their
+ * addresses, and which of them cannot lead off this host. */
 
 #ifndef BTL_IB_INTERFACES_H
 #define BTL_IB_INTERFACES_H
@@ -141,5 +141,37 @@ const char *btl_ib_links_host_only(const btl_ib_links_t *links, const char *name
 /* Set `last_resort` of devices on such interfaces, or with an IPv4 address that is link-local,
  * which have none yet. If the kernel tells nothing of interfaces `log` hears of it (level 10). */
 void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log);
+
+/* ---- what devices and libraries say of themselves ---- */
+
+/* What devices and libraries say of themselves. */
+
+/* ---- RDMA devices ---- */
+
+/* Has this host any RDMA device (InfiniBand, RoCE, iWARP, usNIC, EFA), and one with a port that is
+ * active? Both ask the kernel (/sys/class/infiniband), before a library is loaded for it: libfabric
+ * takes 0.2 s, and finds no datagrams on hardware but those of such devices. */
+bool btl_ib_rdma_present(void);
+bool btl_ib_rdma_active(void);
+
+/* ---- as text for diagnosis ---- */
+
+/* What is known of a device. Texts may be empty, numbers 0: unknown. */
+typedef struct btl_ib_facts {
+    char driver[64];
+    char firmware[64];
+    uint32_t speed; /* Mbit/s */
+    uint32_t mtu;   /* bytes */
+} btl_ib_facts_t;
+
+/* What the kernel knows of a network interface. */
+void btl_ib_facts_interface(const char *interface, btl_ib_facts_t *facts);
+
+/* The driver that the file system of devices names: of `name` in /sys/class/`class`. "" if
+ * none does: it is no device of a bus (rxe, siw, veth). */
+void btl_ib_facts_driver(const char *class, const char *name, char *out, size_t len);
+
+/* "driver mlx5_core, firmware 16.35.2000, link 100000 Mbit/s, MTU 4096" */
+void btl_ib_facts_format(const btl_ib_facts_t *facts, char *out, size_t len);
 
 #endif

@@ -440,7 +440,7 @@ typedef struct btl_ib_open_params {
     btl_ib_log_t log;
 } btl_ib_open_params_t;
 
-struct btl_ib_facts;     /* device_info.h */
+struct btl_ib_facts;     /* net_interfaces.h */
 struct btl_ib_footprint; /* footprint.h */
 
 /* A kind of transport: how to find its devices and open one. */

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "device_info.h"
+#include "net_interfaces.h"
 
 #define CLASS "/sys/class/infiniband"
 

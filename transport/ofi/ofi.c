@@ -7,9 +7,8 @@
 
 #include "transport.h"
 #include "device_filter.h"
-#include "device_info.h"
-#include "footprint.h"
 #include "net_interfaces.h"
+#include "footprint.h"
 #include "btl_ib_library.h"
 
 #include <arpa/inet.h>

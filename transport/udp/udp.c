@@ -7,7 +7,6 @@
 
 #include "footprint.h"
 #include "device_filter.h"
-#include "device_info.h"
 #include "net_interfaces.h"
 #include "udp_peers.h"
 #include "udp.h"

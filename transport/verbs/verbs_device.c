@@ -6,7 +6,6 @@
 #include "verbs_device.h"
 
 #include "device_filter.h"
-#include "device_info.h"
 #include "net_interfaces.h"
 #include "verbs_library.h"
 

@@ -79,7 +79,6 @@ unit_tests = \
     tests/unit/test_cc \
     tests/unit/test_cc_cubic \
     tests/unit/test_cc_swift \
-    tests/unit/test_connectivity_file \
     tests/unit/test_credit \
     tests/unit/test_datagram_size \
     tests/unit/test_device_filter \
@@ -145,6 +144,7 @@ unit_tests = \
     tests/unit/test_wire_ops
 if BTL_IB_HAVE_OPENMPI
 unit_tests += \
+    tests/unit/test_connectivity_file \
     tests/unit/test_kept_lines \
     tests/unit/test_memory_handle \
     tests/unit/test_osc_lock \
@@ -242,10 +242,11 @@ tests_unit_test_atomic_LDADD = $(LDADD) -lpthread
 tests_unit_test_modex_SOURCES = tests/unit/test_modex.c devices/btl_ib_rail_match.c \
     mca/btl_ib_modex_codec.c
 tests_unit_test_modex_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-tests_unit_test_connectivity_file_SOURCES = \
-    tests/unit/test_connectivity_file.c connectivity/btl_ib_connectivity_file.c \
-    mca/btl_ib_file_name.c
-tests_unit_test_connectivity_file_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_connectivity_file_SOURCES = tests/unit/test_connectivity_file.c \
+    connectivity/btl_ib_connectivity.c progress/btl_ib_biased_lock.c
+tests_unit_test_connectivity_file_CPPFLAGS = $(opal_test_cppflags)
+tests_unit_test_connectivity_file_CFLAGS = $(opal_test_cflags)
+tests_unit_test_connectivity_file_LDADD = $(opal_test_ldadd)
 tests_unit_test_file_name_SOURCES = tests/unit/test_file_name.c mca/btl_ib_file_name.c
 tests_unit_test_file_name_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_trace_file_SOURCES = tests/unit/test_trace_file.c stats/btl_ib_trace_file.c mca/btl_ib_file_name.c

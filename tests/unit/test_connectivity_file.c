@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_connectivity_file.h"
+#include "btl_ib_connectivity.h"
 
 static btl_ib_pair_info_t good(void)
 {

@@ -9,7 +9,6 @@
 #include "btl_ib_loss.h"
 #include "btl_ib_path.h"
 #include "btl_ib_sched.h"
-#include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
 
 enum {

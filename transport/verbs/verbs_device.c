@@ -7,7 +7,6 @@
 
 #include "device_filter.h"
 #include "net_interfaces.h"
-#include "verbs_library.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -463,26 +463,6 @@ bool btl_ib_wire_next_reply(const btl_ib_view_t *view, uint32_t *offset, btl_ib_
     return true;
 }
 
-bool btl_ib_wire_next_message(const btl_ib_view_t *view, uint32_t *offset,
-                              btl_ib_bundled_t *message)
-{
-    btl_ib_wire_entry_t wire;
-
-    if (view->size - *offset < sizeof(wire)) {
-        return false;
-    }
-    memcpy(&wire, view->payload + *offset, sizeof(wire));
-    message->data = view->payload + *offset + sizeof(wire);
-    message->size = BTL_IB_LE16(wire.size);
-    message->tag = wire.tag;
-    uint64_t whole = btl_ib_wire_bundled_size(message->size);
-    if (view->size - *offset < whole) {
-        return false;
-    }
-    *offset += (uint32_t) whole;
-    return true;
-}
-
 uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t tag)
 {
     btl_ib_wire_entry_t wire = {.size = BTL_IB_LE16(size), .tag = tag};

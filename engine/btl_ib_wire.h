@@ -134,6 +134,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "aead.h"
 #include "btl_ib_receive_queues.h"
@@ -528,8 +529,25 @@ static inline uint64_t btl_ib_wire_bundled_size(uint64_t size)
 }
 
 /* Step through the messages of a parsed BUNDLE: *offset starts with 0. False at the end. */
-bool btl_ib_wire_next_message(const btl_ib_view_t *view, uint32_t *offset,
-                              btl_ib_bundled_t *message);
+static inline bool btl_ib_wire_next_message(const btl_ib_view_t *view, uint32_t *offset,
+                                            btl_ib_bundled_t *message)
+{
+    btl_ib_wire_entry_t wire;
+
+    if (view->size - *offset < sizeof(wire)) {
+        return false;
+    }
+    memcpy(&wire, view->payload + *offset, sizeof(wire));
+    message->data = view->payload + *offset + sizeof(wire);
+    message->size = BTL_IB_LE16(wire.size);
+    message->tag = wire.tag;
+    const uint64_t whole = btl_ib_wire_bundled_size(message->size);
+    if (view->size - *offset < whole) {
+        return false;
+    }
+    *offset += (uint32_t) whole;
+    return true;
+}
 
 /* Write a message's entry, and the zeros that follow it. Returns where its `size` bytes go. */
 uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t tag);

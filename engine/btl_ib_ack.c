@@ -812,67 +812,6 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-bool btl_ib_ack_rx_predict(const btl_ib_conn_t *conn, uint32_t channel, uint32_t ack,
-                           uint32_t credits, btl_ib_ack_predicted_t *predicted)
-{
-    if (channel >= conn->peer_queues->count) {
-        return false;
-    }
-    const btl_ib_tx_channel_t *tx = &conn->tx[channel];
-    const btl_ib_tx_window_t *window = &tx->sentmap.window;
-    const btl_ib_queue_t *queue = &conn->peer_queues->q[channel];
-    const uint32_t limit = ack + credits;
-    predicted->channel = channel;
-    predicted->limit = limit;
-    predicted->credit =
-        queue->type == BTL_IB_QUEUE_PER_PEER && btl_ib_seq_before(tx->limit, limit);
-    predicted->segment = NULL;
-    if (predicted->credit && btl_ib_seq_before(window->next + queue->num, limit)) {
-        return false;
-    }
-    if (ack == window->first) {
-        return true;
-    }
-    if (ack != window->first + 1 || window->first == window->next) {
-        return false;
-    }
-    predicted->segment = window->ring[window->first & (window->size - 1)];
-    return btl_ib_sentmap_is_message(predicted->segment) && conn->sentmap.deferred_count == 0
-           && conn->pmtud.rows[0].losses == 0 && conn->pmtud.rows[1].losses == 0;
-}
-
-/* Is no answer of the peer awaited, which was heard just now? Then nothing is lost, and no timer is
- * to be set. */
-static inline bool is_at_rest(const btl_ib_conn_t *conn)
-{
-    return conn->sentmap.unacked == 0 && conn->loss.blocked_since == 0
-           && conn->ops.answers == 0;
-}
-
-void btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_ack_predicted_t *ack)
-{
-    btl_ib_segment_t *segment = ack->segment;
-    const bool limited = is_limited(conn);
-
-    if (segment != NULL) {
-        btl_ib_loss_update_rack(conn, segment, false, 0);
-        btl_ib_sentmap_acked_one(conn, segment);
-        btl_ib_loss_acked_partly(&conn->loss, true);
-    }
-    if (ack->credit) {
-        conn->tx[ack->channel].limit = ack->limit;
-        btl_ib_loss_unblocked(&conn->loss);
-    }
-    btl_ib_loss_restart_pto(&conn->loss);
-    btl_ib_pending_wake(conn);
-    if (segment != NULL) {
-        btl_ib_loss_acked(conn, 1, limited);
-        if (!is_at_rest(conn)) {
-            btl_ib_loss_detect(conn);
-        }
-    }
-}
-
 void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, uint32_t stamp)
 {
     const btl_ib_engine_t *engine = conn->engine;
@@ -885,6 +824,74 @@ void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, uint32_t stamp)
         ack->echo_at = engine->clock.now;
         ack->echo_away = engine->turn.away;
     }
+}
+
+/* Is no answer of the peer awaited, which was heard just now? Then nothing is lost, and no timer is
+ * to be set. */
+static inline bool is_at_rest(const btl_ib_conn_t *conn)
+{
+    return conn->sentmap.unacked == 0 && conn->loss.blocked_since == 0
+           && conn->ops.answers == 0;
+}
+
+/* Of a header that acknowledges one segment, or (NULL) none, and gives credit or not. */
+static inline void take_predicted(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    const bool limited = is_limited(conn);
+
+    btl_ib_loss_restart_pto(&conn->loss);
+    if (segment == NULL) {
+        btl_ib_pending_wake(conn);
+        return;
+    }
+    btl_ib_loss_update_rack(conn, segment, false, 0);
+    btl_ib_sentmap_acked_one(conn, segment);
+    btl_ib_loss_acked_partly(&conn->loss, true);
+    btl_ib_pending_wake(conn);
+    btl_ib_loss_acked(conn, 1, limited);
+    if (!is_at_rest(conn)) {
+        btl_ib_loss_detect(conn);
+    }
+}
+
+bool btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *header)
+{
+    const uint32_t channel = header->channels >> 4;
+
+    if (channel >= conn->peer_queues->count) {
+        return false;
+    }
+    btl_ib_tx_channel_t *tx = &conn->tx[channel];
+    const btl_ib_tx_window_t *window = &tx->sentmap.window;
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[channel];
+    const uint32_t ack = BTL_IB_LE32(header->ack);
+    const uint32_t limit = ack + BTL_IB_LE16(header->credits);
+    const bool credit = queue->type == BTL_IB_QUEUE_PER_PEER && btl_ib_seq_before(tx->limit, limit);
+    btl_ib_segment_t *segment = NULL;
+    if (credit && btl_ib_seq_before(window->next + queue->num, limit)) {
+        return false;
+    }
+    if (ack != window->first) {
+        if (ack != window->first + 1 || window->first == window->next) {
+            return false;
+        }
+        segment = window->ring[window->first & (window->size - 1)];
+        if (!btl_ib_sentmap_is_message(segment) || conn->sentmap.deferred_count > 0
+            || conn->pmtud.rows[0].losses > 0 || conn->pmtud.rows[1].losses > 0) {
+            return false;
+        }
+    }
+    btl_ib_ack_tx_heard(conn, BTL_IB_LE32(header->stamp));
+    btl_ib_loss_datagram_received(conn, header->flags, BTL_IB_LE32(header->echo),
+                                  BTL_IB_LE16(header->hold), BTL_IB_LE16(header->away));
+    if (credit) {
+        tx->limit = limit;
+        btl_ib_loss_unblocked(&conn->loss);
+    }
+    if (segment != NULL || credit) {
+        take_predicted(conn, segment);
+    }
+    return true;
 }
 
 void btl_ib_ack_tx_no_tag(btl_ib_conn_t *conn)

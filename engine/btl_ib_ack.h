@@ -172,20 +172,9 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 /* Process them. They must have passed the check. */
 void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* What the header of a DATA segment acknowledges, if that is what is expected. */
-typedef struct btl_ib_ack_predicted {
-    btl_ib_segment_t *segment; /* the only one, the oldest of its channel; NULL: none */
-    uint32_t channel;
-    uint32_t limit;
-    bool credit; /* `limit` is new */
-} btl_ib_ack_predicted_t;
-
-/* Does a header say nothing new, give credit, or acknowledge the oldest segment of a channel alone,
- * a message that was sent once, with nothing refused or suspect? Then *predicted is filled in. */
-bool btl_ib_ack_rx_predict(const btl_ib_conn_t *conn, uint32_t channel, uint32_t ack,
-                           uint32_t credits, btl_ib_ack_predicted_t *predicted);
-
-/* The same as btl_ib_ack_rx_process() of such a header. */
-void btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_ack_predicted_t *ack);
+/* The header of a DATA segment that echoes a stamp: does it say nothing new, give credit, or
+ * acknowledge the oldest segment of a channel alone, a message that was sent once, with nothing
+ * refused or suspect? Then all that is taken in; false: nothing was done. */
+bool btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *header);
 
 #endif

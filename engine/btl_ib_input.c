@@ -498,9 +498,6 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
  * first, and changes nothing; what does not fit takes the general way.
  */
 
-/* A header where it was received: at any address. */
-typedef btl_ib_wire_header_t header_at_t __attribute__((aligned(1)));
-
 /* Has nothing come of a connection that the general way would have to look at, and does the
  * datagram come from where its own go to? */
 static inline bool is_settled(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
@@ -532,8 +529,7 @@ static inline bool is_next(const btl_ib_conn_t *conn, uint32_t channel, uint32_t
 bool btl_ib_input_predicted(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     btl_ib_engine_t *engine = rail->engine;
-    const header_at_t *header = (const void *) event->data;
-    btl_ib_ack_predicted_t ack;
+    const btl_ib_wire_header_at_t *header = (const void *) event->data;
 
     if (event->size < sizeof(*header)
         || header->version_type != (BTL_IB_WIRE_VERSION << 4 | BTL_IB_TYPE_DATA)
@@ -548,20 +544,13 @@ bool btl_ib_input_predicted(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     if (conn == NULL || BTL_IB_LE64(header->token) != conn->identity.rx_token
         || !is_settled(conn, rail, event->from)
         || !is_next(conn, channel, BTL_IB_LE32(header->seq), event->size)
-        || !btl_ib_ack_rx_predict(conn, header->channels >> 4, BTL_IB_LE32(header->ack),
-                                  BTL_IB_LE16(header->credits), &ack)
-        || !engine->ops->deliverable(engine->ops_context, conn, header->tag)) {
+        || !engine->ops->deliverable(engine->ops_context, conn, header->tag)
+        || !btl_ib_ack_rx_predicted(conn, header)) {
         return false;
     }
     const uint32_t size = event->size - (uint32_t) sizeof(*header);
     engine->count.received_datagrams++;
     rail->count.received_datagrams++;
-    btl_ib_ack_tx_heard(conn, BTL_IB_LE32(header->stamp));
-    btl_ib_loss_datagram_received(conn, header->flags, BTL_IB_LE32(header->echo),
-                                  BTL_IB_LE16(header->hold), BTL_IB_LE16(header->away));
-    if (ack.segment != NULL || ack.credit) {
-        btl_ib_ack_rx_predicted(conn, &ack);
-    }
     btl_ib_accept_next(conn, channel, size);
     engine->count.received_messages++;
     btl_ib_ack_tx_delivered(&conn->ack, engine->clock.now);

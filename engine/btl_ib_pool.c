@@ -180,13 +180,13 @@ static inline btl_ib_segment_t *cleared(btl_ib_list_t *item)
 btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
 {
     const int kind = kind_of(pool, size);
+    btl_ib_list_t *free = &pool->kind[kind].free;
 
-    if (btl_ib_list_empty(&pool->kind[kind].free)
-        && (pool->kind[kind].made >= pool->limit || !grow(pool, kind))) {
+    if (btl_ib_list_empty(free) && (pool->kind[kind].made >= pool->limit || !grow(pool, kind))) {
         return NULL;
     }
-    btl_ib_list_t *item = btl_ib_list_pop(&pool->kind[kind].free);
-    assert(item != NULL);
+    btl_ib_list_t *item = free->next;
+    btl_ib_list_remove(item);
     return cleared(item);
 }
 

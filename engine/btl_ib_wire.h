@@ -195,6 +195,9 @@ typedef struct btl_ib_wire_header {
     uint16_t away;
 } btl_ib_wire_header_t;
 
+/* One where it was received: at any address. */
+typedef btl_ib_wire_header_t btl_ib_wire_header_at_t __attribute__((aligned(1)));
+
 typedef struct btl_ib_wire_connect {
     uint64_t name;
     uint32_t connection;

@@ -39,6 +39,7 @@ typedef struct btl_ib_cc_ack {
     uint32_t delay;   /* of it, the part that was certainly the network's, not a host's */
     uint32_t awake;   /* of it, the part in which no host may have paused for long */
     bool limited;     /* the window was what held the sender back */
+    bool paused;      /* a host paused, or the sender still receives what came while it did */
 } btl_ib_cc_ack_t;
 
 /* Of btl_ib_cc_swift.c. Windows here are in 1/256 segment. */
@@ -59,6 +60,7 @@ typedef struct btl_ib_cc_swift {
     uint32_t bearable;   /* share that cutting did not cure, 1/256 */
     uint32_t undo;       /* the window before it was last reduced for losses; 0: none */
     bool limited;        /* in this round */
+    bool paused;         /* some host, in this round */
     bool queued;         /* a queue was seen since losses were last judged */
 } btl_ib_cc_swift_t;
 

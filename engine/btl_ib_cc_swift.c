@@ -15,6 +15,10 @@
  * - Delays are measured by processes that share processors. What may have been a host that did not
  *   poll is taken off, and the shortest delay of a round counts (as in CoDel, RFC 8289): a queue in
  *   the network delays all, a pause of a host some.
+ * - A process that computes between its calls takes in a call what came during the pause, and then
+ *   sends what the window allows: all that is carried until the next. So in rounds with pauses, and
+ *   no queue in the network, the window doubles as at first, and what lies at a receiver is no
+ *   reason to reduce it.
  * - Many flows in one queue: instead of a target that is higher for small windows (Swift's flow
  *   scaling), each may have a few segments in it, as in Vegas (L. Brakmo and L. Peterson, "TCP
  *   Vegas", JSAC 1995): a sender with more of the path has more of the queue, and backs off first.
@@ -45,6 +49,7 @@ enum {
     ALLOWANCE_SHARE = 8,     /* or that part of the base */
     QUEUE_OWN = 4 * SEGMENT, /* of the queue: as much may be ours, */
     QUEUE_BURSTS = 4,        /* or so much of what goes through hosts as one */
+    PAUSE_ALLOWANCE = 100,   /* us more where a host paused, which was busy around that as well */
     HOST_ALLOWANCE = 50,     /* us that data may lie at their receiver, */
     HOST_LEAST = 128,      /* and segments that may always be in flight: enough for a short path, */
     HOST_BURSTS = 6,       /* or so many bursts: one in each call and in between, two without ACK */
@@ -134,7 +139,8 @@ static void note_base(btl_ib_cc_t *cc, uint32_t rtt, uint64_t now)
 
 static uint32_t allowance(const btl_ib_cc_swift_t *swift)
 {
-    return btl_ib_max_u32(ALLOWANCE_MIN, swift->base / ALLOWANCE_SHARE);
+    return btl_ib_max_u32(ALLOWANCE_MIN, swift->base / ALLOWANCE_SHARE)
+           + (swift->paused ? PAUSE_ALLOWANCE : 0);
 }
 
 /* Were all delays of this round longer than the base by more than `by` us? */
@@ -187,7 +193,8 @@ static bool lies_at_host(const btl_ib_cc_t *cc)
 {
     const btl_ib_cc_swift_t *swift = &cc->swift;
 
-    if (swift->whole == UINT32_MAX || swift->whole <= swift->base + HOST_ALLOWANCE) {
+    if (swift->paused || swift->whole == UINT32_MAX
+        || swift->whole <= swift->base + HOST_ALLOWANCE) {
         return false;
     }
     return (uint64_t) swift->window * (swift->whole - swift->base) / swift->whole > host_least(cc);
@@ -307,6 +314,12 @@ static void end_round(btl_ib_cc_t *cc, uint64_t now)
     swift->whole = UINT32_MAX;
     swift->samples = 0;
     swift->limited = false;
+    swift->paused = false;
+}
+
+static bool doubles(const btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+{
+    return cc->swift.window < cc->swift.slow_start || (ack->paused && !queueing(cc));
 }
 
 static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
@@ -323,7 +336,8 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
         swift->whole = btl_ib_min_u32(swift->whole, ack->awake);
         swift->samples++;
     }
-    if (ack->limited && swift->window < swift->slow_start && !losing(swift)) {
+    swift->paused = swift->paused || ack->paused;
+    if (ack->limited && doubles(cc, ack) && !losing(swift)) {
         set_window(cc, swift->window + (uint64_t) ack->count * SEGMENT);
         /* Doubling until the end of the round would overshoot. */
         if (swift->samples >= SAMPLES_START && (queueing(cc) || lies_at_host(cc))) {

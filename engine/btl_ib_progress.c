@@ -35,10 +35,10 @@ enum {
     /* us that a datagram may wait for a busy receiver without being a sign of a queue in the
      * network */
     QUEUE_BORNE = 250,
-    RETRY_AFTER = 10,     /* us after which a full transport is tried again */
-    FEW = 8,              /* events that a poll takes onto the stack, at most */
-    CATCH_UP_MOST = 5000, /* us of turns after a pause; less after a shorter one */
-    STANDBY_EACH = 50000, /* us between polls of rails that stand by: first contacts come */
+    RETRY_AFTER = 10,      /* us after which a full transport is tried again */
+    FEW = 8,               /* events that a poll takes onto the stack, at most */
+    CATCH_UP_MOST = 20000, /* us of turns after a pause; less after a shorter one */
+    STANDBY_EACH = 50000,  /* us between polls of rails that stand by: first contacts come */
 };
 
 /* ---- events of the transports ---- */
@@ -206,8 +206,7 @@ static inline bool handle_predicted(btl_ib_rail_t *rail)
     engine->turn.batch = polled.number;
     engine->turn.away = polled.away;
     engine->polled.in_hand = true;
-    const bool taken =
-        event->type == BTL_IB_EVENT_RECV && btl_ib_input_predicted(rail, event);
+    const bool taken = event->type == BTL_IB_EVENT_RECV && btl_ib_input_predicted(rail, event);
     engine->polled.in_hand = false;
     if (!taken) {
         return false;
@@ -660,8 +659,8 @@ __attribute__((noinline)) static int turn(btl_ib_engine_t *engine, int burst, in
     const uint64_t bytes = engine->count.received_bytes;
     int received = polled == 1 && burst > 1 && engine->predicts;
     if (received == 0 || !handle_predicted(engine->rails[0])) {
-        received = polled > 0 ? poll_rail(engine->rails[0], burst, polled)
-                              : poll_rails(engine, burst);
+        received =
+            polled > 0 ? poll_rail(engine->rails[0], burst, polled) : poll_rails(engine, burst);
     }
     btl_ib_latency_turn(engine, messages, bytes);
     finish_turn(engine, received);

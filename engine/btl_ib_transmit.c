@@ -600,8 +600,8 @@ static bool has_bulk(const btl_ib_conn_t *conn, uint32_t channel)
 /* What to packetize next of what waits in a channel. */
 typedef struct plan {
     uint32_t channel; /* the channel that it uses */
-    uint32_t count; /* messages to bundle; 1: none, the next segments of the first are made */
-    uint32_t size;  /* bytes of the bundle */
+    uint32_t count;   /* messages to bundle; 1: none, the next segments of the first are made */
+    uint32_t size;    /* bytes of the bundle */
     /* if none are bundled: segments that may leave before the limits are checked again */
     uint32_t room;
 } plan_t;
@@ -790,6 +790,16 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     return sent;
 }
 
+/* Is there a turn between any two bursts of bulk? In latency mode, to look for short messages; and
+ * after a pause, when a window takes ms to send, to receive what fills the peer's meanwhile, and to
+ * stamp each burst with its own time. */
+static bool receives_between_bursts(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    return btl_ib_latency_wants_short_bursts(conn) || engine->clock.now < engine->turn.behind_until;
+}
+
 btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool bursts, bool *full)
 {
     btl_ib_tx_channel_t *tx = &conn->tx[channel];
@@ -820,8 +830,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool b
         if (send_batch(conn, &batch, &tx->submit.pending, full) > 0) {
             btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
             take_turns(tx);
-            /* In latency mode short messages are polled for between any two bursts of bulk. */
-            if (conn->engine->turn.sending && btl_ib_latency_wants_short_bursts(conn)
+            if (conn->engine->turn.sending && receives_between_bursts(conn)
                 && btl_ib_segment_is_bulk(batch.segments[0])) {
                 btl_ib_conn_ready(conn);
                 break;

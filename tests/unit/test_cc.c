@@ -87,7 +87,7 @@ static void test_none(void **state)
     (void) state;
     btl_ib_cc_init(&cc, &btl_ib_cc_none, 700, 1);
     for (uint64_t now = 1; now < 1000; now++) {
-        btl_ib_cc_ack_t ack = {now, now - 1, 1, 100000, 100000, 100000, true};
+        btl_ib_cc_ack_t ack = {now, now - 1, 1, 100000, 100000, 100000, true, false};
         cc.ops->acked(&cc, &ack);
         cc.ops->lost(&cc, now, now);
         cc.ops->undo(&cc);
@@ -121,6 +121,7 @@ static void test_bounds(void **state)
                 .delay = rtt == 0 ? 0 : test_random_below(&r, rtt),
                 .awake = rtt == 0 ? 0 : test_random_below(&r, rtt),
                 .limited = test_random_below(&r, 2) == 0,
+                .paused = test_random_below(&r, 4) == 0,
             };
             switch (test_random_below(&r, 8)) {
             case 0:

@@ -34,7 +34,7 @@ static void round_trip(uint32_t rtt)
 
     for (uint32_t i = 0; i < window; i++) {
         btl_ib_cc_ack_t ack = {
-            now + (uint64_t) rtt * i / window, now - rtt, 1, rtt, rtt, rtt, true};
+            now + (uint64_t) rtt * i / window, now - rtt, 1, rtt, rtt, rtt, true, false};
         cc.ops->acked(&cc, &ack);
     }
     now += rtt;
@@ -148,7 +148,7 @@ static void test_not_limited(void **state)
     uint32_t window = cc.window;
     for (int i = 0; i < 1000; i++) {
         now += 10000;
-        btl_ib_cc_ack_t ack = {now, now - 100, 10, 100, 100, 100, false};
+        btl_ib_cc_ack_t ack = {now, now - 100, 10, 100, 100, 100, false, false};
         cc.ops->acked(&cc, &ack);
     }
     assert_int_equal(cc.window, window);

@@ -43,7 +43,8 @@ static void full_round(uint32_t delay, uint32_t lost, bool limited)
     for (uint32_t i = 0; i < count; i++) {
         /* All of it was sent when the round began, so that the first ends it: the rest is nobody's
          * news of a later one. */
-        btl_ib_cc_ack_t ack = {now, i + 1 == count ? sent_at : 0, 1, delay, delay, delay, limited};
+        btl_ib_cc_ack_t ack = {now,  i + 1 == count ? sent_at : 0, 1, delay, delay, delay, limited,
+                               false};
         cc.ops->acked(&cc, &ack);
     }
     now++;
@@ -134,11 +135,11 @@ static void test_shortest_counts(void **state)
     uint64_t sent_at = now;
     now += 1000;
     for (int i = 0; i < 300; i++) {
-        btl_ib_cc_ack_t ack = {now, 0, 1, 1000, 1000, 1000, true};
+        btl_ib_cc_ack_t ack = {now, 0, 1, 1000, 1000, 1000, true, false};
         cc.ops->acked(&cc, &ack);
         assert_int_equal(cc.window, window);
     }
-    btl_ib_cc_ack_t ack = {now, sent_at, 1, BASE + 1, BASE + 1, BASE + 1, true};
+    btl_ib_cc_ack_t ack = {now, sent_at, 1, BASE + 1, BASE + 1, BASE + 1, true, false};
     cc.ops->acked(&cc, &ack);
     assert_true(cc.window >= window);
 }
@@ -148,7 +149,7 @@ static void busy_host(uint32_t rtt, int rounds)
 {
     for (int i = 0; i < rounds; i++) {
         now += rtt;
-        btl_ib_cc_ack_t ack = {now, now - rtt, 10, rtt, 20, rtt, true};
+        btl_ib_cc_ack_t ack = {now, now - rtt, 10, rtt, 20, rtt, true, false};
         cc.ops->acked(&cc, &ack);
     }
 }
@@ -182,6 +183,58 @@ static void test_host_of_a_long_path(void **state)
     uint32_t window = cc.window;
     busy_host(BASE + BASE * 3 / 5, 3);
     assert_true(cc.window >= window);
+}
+
+/* A round trip in which a host paused: it took `rtt` us, of which the pause did not explain `awake`,
+ * nor what else hosts did `delay`. */
+static void paused_round(uint32_t rtt, uint32_t delay, uint32_t awake)
+{
+    const uint64_t sent_at = now;
+
+    now += rtt;
+    btl_ib_cc_ack_t ack = {now, sent_at, cc.window, rtt, delay, awake, true, true};
+    cc.ops->acked(&cc, &ack);
+    now++;
+}
+
+/* A process that computes between its calls sends a window in each: it doubles until it holds what
+ * is carried meanwhile. */
+static void test_pauses_double(void **state)
+{
+    (void) state;
+    settle_at(200);
+    round_trip(BASE);
+    assert_in_range(cc.window, 200, 202);
+    for (uint32_t window = 2 * cc.window; window < MAX; window *= 2) {
+        paused_round(12000, BASE, BASE);
+        assert_in_range(cc.window, window, window + window / 4);
+    }
+    paused_round(12000, BASE, BASE);
+    assert_int_equal(cc.window, MAX);
+}
+
+/* What lies at a receiver that paused is carried in its next turn; when it pauses no more, too much
+ * of it is a reason to reduce the window. */
+static void test_backlog_of_a_pause(void **state)
+{
+    (void) state;
+    settle_at(1000);
+    paused_round(12000, BASE, 3000);
+    assert_true(cc.window >= 1000);
+    busy_host(4000, 50);
+    assert_in_range(cc.window, 128, 200);
+}
+
+/* A queue in the network counts all the same, but for what hosts take around a pause. */
+static void test_queue_beside_a_pause(void **state)
+{
+    (void) state;
+    settle_at(1000);
+    paused_round(12000, TARGET + 90, TARGET + 90);
+    assert_true(cc.window >= 1000);
+    const uint32_t window = cc.window;
+    paused_round(12000, 4 * TARGET, 4 * TARGET);
+    assert_true(cc.window < window);
 }
 
 /* Where segments go through hosts in bursts, four of them are no queue. */
@@ -415,8 +468,8 @@ static void test_restart(void **state)
 static void test_pace_follows_the_base(void **state)
 {
     (void) state;
-    btl_ib_cc_ack_t late = {now, 0, 1, 20000000, 20000000, 20000000, false};
-    btl_ib_cc_ack_t true_one = {now, 0, 1, 2000, 2000, 2000, false};
+    btl_ib_cc_ack_t late = {now, 0, 1, 20000000, 20000000, 20000000, false, false};
+    btl_ib_cc_ack_t true_one = {now, 0, 1, 2000, 2000, 2000, false, false};
 
     cc.ops->acked(&cc, &late);
     assert_true(cc.pace > 1000000);
@@ -468,6 +521,9 @@ int main(void)
         cmocka_unit_test_setup(test_hosts_do_not_count, setup),
         cmocka_unit_test_setup(test_backlog_of_a_host, setup),
         cmocka_unit_test_setup(test_host_of_a_long_path, setup),
+        cmocka_unit_test_setup(test_pauses_double, setup),
+        cmocka_unit_test_setup(test_backlog_of_a_pause, setup),
+        cmocka_unit_test_setup(test_queue_beside_a_pause, setup),
         cmocka_unit_test_setup(test_bursts, setup),
         cmocka_unit_test_setup(test_backlog_of_bursts, setup),
         cmocka_unit_test_setup(test_increase_grows, setup),

@@ -672,6 +672,50 @@ static void credits_of_a_new_peer(void **state)
     }
 }
 
+/* Datagrams that leave in the first turn of a process that was away for `away` us, of 215 that
+ * waited for the transport. */
+static uint64_t left_after(bench_t *bench, uint32_t away)
+{
+    use_queues(bench, "P,256,256:S,1472,1024,512,500");
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    bench_send(bench, 0, 1, 20, 1);
+    assert_true(bench_settle(bench, SECOND));
+    bench_run(bench, 1000);
+    bench_set_window(bench, 0, 1, 1000);
+    bench->hosts[0].rails[0].data_full = true;
+    for (int i = 0; i < 5; i++) {
+        bench_send(bench, 0, 1, 60000, 1);
+    }
+    bench->hosts[0].rails[0].data_full = false;
+    const uint64_t before = bench->hosts[0].datagrams;
+    bench->now += away;
+    bench_turn(bench, 0);
+    return bench->hosts[0].datagrams - before;
+}
+
+/* After a pause a turn sends one burst of bulk, and another turn follows, so that what comes
+ * meanwhile is received and each burst has a stamp of its own. Else one sends what it may. */
+static void a_burst_a_turn_after_a_pause(void **state)
+{
+    bench_t *bench = new_bench();
+
+    assert_true(left_after(bench, 20) > 200);
+    assert_false(btl_ib_engine_behind(bench->hosts[0].engine));
+    assert_true(bench_settle(bench, SECOND));
+    end(bench);
+    bench = new_bench();
+    assert_in_range(left_after(bench, 5000), 1, 64);
+    for (int i = 0; i < 30 && btl_ib_engine_behind(bench->hosts[0].engine); i++) {
+        bench_turn(bench, 0);
+    }
+    assert_false(btl_ib_engine_behind(bench->hosts[0].engine));
+    assert_true(bench_peer(bench, 0, 1).in_flight > 200);
+    assert_true(bench_settle(bench, SECOND));
+    end(bench);
+    (void) state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -692,6 +736,7 @@ int main(void)
         cmocka_unit_test(comes_again_for_the_rest),
         cmocka_unit_test(refusals_in_a_row),
         cmocka_unit_test(losses_to_others),
+        cmocka_unit_test(a_burst_a_turn_after_a_pause),
         cmocka_unit_test(depth_in_segments),
         cmocka_unit_test(depth_in_bytes),
     };

@@ -171,6 +171,8 @@ static void close_trace(btl_ib_component_t *component)
 /* What peers are to know of this process. */
 static void describe_self(btl_ib_modex_t *self, const mca_btl_base_module_t *limits)
 {
+    self->wire = btl_ib_versions_here();
+    snprintf(self->release, sizeof(self->release), "%s", BTL_IB_VERSION);
     self->message_max = btl_ib_params_message_max(limits);
     self->where = btl_ib_host(BTL_IB_HOST_BOOT_ID, BTL_IB_HOST_NETWORK);
     snprintf(self->host, sizeof(self->host), "%s", opal_process_info.nodename);

@@ -44,6 +44,10 @@ static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *
     bool any = false;
     int remote_rail;
 
+    if (!btl_ib_modex_versions_fit(self, peer)) {
+        btl_ib_report_versions_differ(&component->reports, peer, rank);
+        return -1;
+    }
     if (peer->message_max != self->message_max) {
         btl_ib_report_limits_differ(&component->reports, peer, rank);
         return -1;
@@ -200,7 +204,8 @@ void btl_ib_endpoint_expect(const opal_process_name_t *name, const btl_ib_modex_
     const uint64_t packed = btl_ib_name_pack(*name);
     int choice[BTL_IB_RAILS_MAX];
 
-    if (peer->message_max != self->message_max || peer->guard != self->guard) {
+    if (!btl_ib_modex_versions_fit(self, peer) || peer->message_max != self->message_max
+        || peer->guard != self->guard) {
         return; /* add_procs says so */
     }
     btl_ib_endpoint_keep_known(packed, peer);

@@ -236,7 +236,9 @@ static bool contact_peer(btl_ib_connectivity_t *map, uint32_t rank)
     btl_ib_pair_info_t *pair = NULL;
 
     if (peer == NULL) {
-        why = "it does not use ib, or another version";
+        why = "it does not use ib";
+    } else if (!btl_ib_modex_versions_fit(config->self, peer)) {
+        why = "its version of ib understands none of ours";
     } else if (peer->message_max != config->self->message_max
                || peer->guard != config->self->guard) {
         why = "its parameters differ (eager_limit, max_send_size, protection)";

@@ -216,6 +216,7 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
                      btl_ib_conn_t **out)
 {
     const bool valid = info->rail < BTL_IB_RAILS_MAX && info->guard == engine->guard.kind
+                       && btl_ib_versions_common(engine->config.wire, info->wire) != 0
                        && btl_ib_queues_check(&info->queues) == 0;
 
     const btl_ib_queue_table_t *queues = valid ? intern(engine, &info->queues) : NULL;

@@ -37,6 +37,7 @@
 #include "btl_ib_rma.h"
 #include "btl_ib_receive_queues.h"
 #include "btl_ib_trace_event.h"
+#include "btl_ib_versions.h"
 #include "transport.h"
 
 #define BTL_IB_RAILS_MAX 32
@@ -48,6 +49,7 @@ typedef struct btl_ib_msg btl_ib_msg_t;
 typedef struct btl_ib_peer_info {
     uint64_t name;             /* the process, unique within everything that can meet */
     btl_ib_secret_t secret;    /* its secret: a new one with every start of the process */
+    btl_ib_versions_t wire;    /* which datagrams it understands: one must be ours */
     btl_ib_guard_kind_t guard; /* what protects its datagrams: must be the same as ours */
     btl_ib_auth_key_t key;     /* only if the guard is keyed */
     uint32_t rail;             /* which of its rails, < BTL_IB_RAILS_MAX */
@@ -210,6 +212,7 @@ typedef struct btl_ib_engine_config {
     uint64_t name;                 /* our own process */
     btl_ib_secret_t secret;        /* our own secret, which peers know */
     btl_ib_secret_t region_secret; /* another, known to nobody else: keys of regions */
+    btl_ib_versions_t wire;        /* of datagrams that we speak (btl_ib_versions_here()) */
     btl_ib_guard_kind_t guard;     /* what protects datagrams; the same in all processes (NONE) */
     btl_ib_aead_t *aead;           /* the cipher, if the guard is keyed; outlives the engine */
     btl_ib_auth_key_t key;         /* our own key, if the guard is keyed */

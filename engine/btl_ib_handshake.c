@@ -30,6 +30,14 @@
  * begin at once: each finds the other's name in its table and takes the id from the block.
  */
 
+/* Check that it is of the version that is spoken with a process; else it is counted. */
+static inline bool check_version(btl_ib_engine_t *engine, const btl_ib_view_t *view,
+                                 uint8_t version)
+{
+    engine->count.dropped_version += view->version != version;
+    return view->version == version;
+}
+
 /* Check that it comes from the peer's published address, as far as the transport can tell; else it
  * is counted. Datagrams polled in one batch with a first contact came before its address was
  * known. */
@@ -113,9 +121,9 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
     btl_ib_identity_bind(conn, arrival);
     /* It may have had no room for data of an unknown sender: they go again without a long pause. */
     btl_ib_loss_restart_pto(&conn->loss);
-    BTL_IB_LOG(conn->engine, 10, "peer %u.%u: connected, epoch %u here, %u there",
+    BTL_IB_LOG(conn->engine, 10, "peer %u.%u: connected, epoch %u here, %u there, version %u",
                BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch,
-               conn->identity.peer_epoch);
+               conn->identity.peer_epoch, (unsigned) conn->identity.version);
     btl_ib_trace_conn(conn, BTL_IB_TRACE_bound, BTL_IB_CAUSE_none, 1);
     return conn;
 }
@@ -168,7 +176,8 @@ static bool check_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
         engine->count.dropped_stale++;
         return false;
     }
-    return open_introduction(engine, arrival, &info->key);
+    return check_version(engine, view, btl_ib_versions_common(engine->config.wire, info->wire))
+           && open_introduction(engine, arrival, &info->key);
 }
 
 /* Check that it may come by this rail; else it is counted. If it names another one, only a sender
@@ -349,7 +358,8 @@ static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
     if (!btl_ib_identity_proves(engine, view, &conn->identity.secret)) {
         return look_up(rail, arrival, conn);
     }
-    if (!check_origin(conn, rail, arrival)) {
+    if (!check_version(engine, view, conn->identity.version)
+        || !check_origin(conn, rail, arrival)) {
         return NULL;
     }
     if (btl_ib_identity_is_impossible(engine, view)) {
@@ -406,6 +416,8 @@ static void response(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arri
         count->dropped_unknown++;
     } else if (!btl_ib_path_response_is_genuine(conn, &arrival->view)) {
         count->dropped_token++;
+    } else if (!check_version(rail->engine, &arrival->view, conn->identity.version)) {
+        return;
     } else if (conn->identity.peer_knows) { /* a late or repeated copy: the peer knows us by now */
         count->dropped_stale++;
     } else if (check_origin(conn, rail, arrival)) {
@@ -439,7 +451,8 @@ static btl_ib_conn_t *handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *ar
     if (conn == NULL || !btl_ib_conn_alive(conn) || !conn->identity.bound
         || view->token != conn->identity.rx_token) {
         conn = by_connect(rail, arrival, conn);
-    } else if (!check_origin(conn, rail, arrival) || !open_continuation(conn, arrival)) {
+    } else if (!check_version(rail->engine, view, conn->identity.version)
+               || !check_origin(conn, rail, arrival) || !open_continuation(conn, arrival)) {
         conn = NULL;
     }
     if (conn == NULL) {

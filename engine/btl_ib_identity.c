@@ -194,11 +194,12 @@ void btl_ib_identity_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info,
 {
     conn->identity.name = info->name;
     conn->identity.secret = info->secret;
+    conn->identity.version = btl_ib_versions_common(conn->engine->config.wire, info->wire);
     conn->identity.keys = keys;
     if (keys != NULL) {
         btl_ib_guard_keys_init(keys, &info->key);
     }
-    conn->identity.remote_rail = info->rail;
+    conn->identity.remote_rail = (uint8_t) info->rail;
     conn->identity.peer_ack_delay = info->ack_delay;
 }
 

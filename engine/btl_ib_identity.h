@@ -86,8 +86,9 @@ typedef struct btl_ib_identity {
     uint32_t peer_id; /* the peer's id for the connection; 0: not known yet */
     uint32_t peer_epoch;
     uint32_t peer_floor; /* incarnations of the peer with epochs below this have ended; 0: none */
-    uint32_t remote_rail;
     uint32_t peer_ack_delay; /* us */
+    uint8_t remote_rail;
+    uint8_t version;         /* of all datagrams, of both sides */
     bool bound;              /* peer_id and rx_token are valid */
     bool peer_knows;         /* the peer has our id: CONNECT blocks are not needed */
     bool contacted;          /* something was sent to it in this incarnation */

@@ -633,7 +633,7 @@ static btl_ib_segment_t *make_response(btl_ib_rail_t *rail, const btl_ib_view_t 
     const uint32_t size = (uint32_t) sizeof(btl_ib_wire_header_t);
     const uint32_t id = view->connect.connection;
     const btl_ib_wire_header_t header = {
-        .version_type = BTL_IB_WIRE_VERSION << 4 | BTL_IB_TYPE_PATH_RESPONSE,
+        .version_type = (uint8_t) (view->version << 4 | BTL_IB_TYPE_PATH_RESPONSE),
         .connection = BTL_IB_LE32(id),
         .token = BTL_IB_LE64(btl_ib_token_of_response(&engine->config.secret, view->token, id)),
     };
@@ -720,7 +720,7 @@ static bool is_quoted(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *hea
 
     return (conn->state == BTL_IB_CONN_OPEN || conn->state == BTL_IB_CONN_DEAD)
            && BTL_IB_LE64(header->token) == conn->identity.tx_token
-           && header->version_type >> 4 == BTL_IB_WIRE_VERSION
+           && header->version_type >> 4 == conn->identity.version
            && (id == 0 || id == conn->identity.peer_id);
 }
 

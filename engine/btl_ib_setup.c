@@ -31,6 +31,7 @@ enum {
 void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
 {
     *config = (btl_ib_engine_config_t){
+        .wire = btl_ib_versions_here(),
         .eager_max = 64 * 1024,
         .ack_delay = 150,
         .rto_min = 250,
@@ -340,6 +341,7 @@ void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail, btl_i
     memset(info, 0, sizeof(*info));
     info->name = engine->config.name;
     info->secret = engine->config.secret;
+    info->wire = engine->config.wire;
     info->guard = engine->config.guard;
     info->key = engine->config.key;
     info->rail = rail;

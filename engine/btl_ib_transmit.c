@@ -56,7 +56,7 @@ static inline void common_header(const btl_ib_conn_t *conn, bool acks, uint32_t 
     const btl_ib_rx_channel_t *rx = &conn->rx[ack_channel];
     uint64_t now = conn->engine->clock.now;
     btl_ib_wire_header_t header = {
-        .version_type = BTL_IB_WIRE_VERSION << 4,
+        .version_type = (uint8_t) (conn->identity.version << 4),
         .connection = BTL_IB_LE32(conn->identity.peer_id),
         .token = BTL_IB_LE64(conn->identity.tx_token),
         .stamp = BTL_IB_LE32((uint32_t) now),

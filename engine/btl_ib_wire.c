@@ -341,7 +341,8 @@ static inline btl_ib_wire_error_t parse_clear(uint8_t *data, uint32_t size,
         return BTL_IB_WIRE_SHORT;
     }
     memcpy(header, data, sizeof(*header));
-    if (header->version_type >> 4 != BTL_IB_WIRE_VERSION) {
+    view->version = header->version_type >> 4;
+    if (view->version < BTL_IB_WIRE_VERSION_OLDEST || view->version > BTL_IB_WIRE_VERSION) {
         return BTL_IB_WIRE_VERSION_UNKNOWN;
     }
     if ((header->flags & ~BTL_IB_FLAGS_ALL) != 0) {

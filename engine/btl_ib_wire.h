@@ -139,11 +139,10 @@
 #include "aead.h"
 #include "btl_ib_receive_queues.h"
 #include "btl_ib_rma.h"
+#include "btl_ib_versions.h"
 
 /* The longest trailer of a guard (btl_ib_guard.h): a number and a tag. */
 #define BTL_IB_TRAILER_MAX (8u + BTL_IB_AEAD_TAG_BYTES)
-
-#define BTL_IB_WIRE_VERSION 1
 
 /* Bytes of the address in an ADDRESS. */
 #define BTL_IB_ADDRESS_MAX 64u
@@ -398,6 +397,7 @@ typedef struct btl_ib_burst {
 } btl_ib_burst_t;
 
 typedef struct btl_ib_view {
+    uint8_t version;
     uint8_t type; /* btl_ib_type_t */
     uint8_t flags;
     uint8_t channel;

@@ -89,11 +89,6 @@ btl_ib_modex_t *btl_ib_modex_get(const mca_base_component_t *component,
     }
     modex = malloc(sizeof(*modex));
     rc = modex == NULL ? -ENOMEM : btl_ib_modex_unpack(modex, bytes, size);
-    if (-EPROTONOSUPPORT == rc) {
-        BTL_IB_VERBOSE(1, "%s published version %u of its data, this process reads version %u",
-                       opal_process_name_print(*name), btl_ib_modex_version(bytes),
-                       BTL_IB_MODEX_VERSION);
-    }
     free(bytes);
     if (rc != 0) {
         BTL_IB_VERBOSE(1, "what %s published (%zu bytes) cannot be used: %s",
@@ -187,6 +182,7 @@ void btl_ib_modex_peer_info(const btl_ib_modex_t *modex, const opal_process_name
     memset(info, 0, sizeof(*info));
     info->name = btl_ib_name_pack(*name);
     info->secret = modex->secret;
+    info->wire = modex->wire;
     info->guard = modex->guard;
     info->key = modex->key;
     info->rail = rail;

@@ -56,6 +56,21 @@ static void put_block(writer_t *w, const void *bytes, size_t size)
     put_bytes(w, bytes, size);
 }
 
+/* Begin what has its length in front of it, in two bytes. Returns where that is. */
+static writer_t put_length(writer_t *w)
+{
+    const writer_t length = *w;
+
+    put_uint(w, 0, 2);
+    return length;
+}
+
+/* It ends here. */
+static void end_length(writer_t *length, const writer_t *w)
+{
+    put_uint(length, length->left - w->left - 2, 2);
+}
+
 static void get_bytes(reader_t *r, void *bytes, size_t size)
 {
     if (size > r->left) {
@@ -90,6 +105,28 @@ static uint32_t get_range(reader_t *r, unsigned bytes, uint32_t low, uint32_t hi
         r->bad = true;
     }
     return value;
+}
+
+/* What has its length in front of it, in two bytes, and is read by itself. */
+static reader_t get_part(reader_t *r)
+{
+    const size_t length = (size_t) get_uint(r, 2);
+    reader_t part = {.at = r->at, .left = length, .bad = r->bad || length > r->left};
+
+    if (part.bad) {
+        r->bad = true;
+        part.left = 0;
+        return part;
+    }
+    r->at += length;
+    r->left -= length;
+    return part;
+}
+
+/* All that is known of it was read. Only a later version has more. */
+static void end_part(reader_t *r, const reader_t *part, bool later)
+{
+    r->bad |= part->bad || (part->left > 0 && !later);
 }
 
 /* Printable ASCII without blanks: names of transports, providers and hosts. */
@@ -149,9 +186,12 @@ static bool rail_ok(const btl_ib_modex_rail_t *rail)
            && btl_ib_queues_check(&rail->queues) == 0;
 }
 
+#define QUEUE_BYTES 33u
+
 static void put_queues(writer_t *w, const btl_ib_queue_table_t *table)
 {
     put_uint(w, table->count, 1);
+    put_uint(w, QUEUE_BYTES, 1);
     for (uint32_t i = 0; i < table->count; ++i) {
         const btl_ib_queue_t *q = &table->q[i];
 
@@ -167,9 +207,13 @@ static void put_queues(writer_t *w, const btl_ib_queue_table_t *table)
     }
 }
 
-static void get_queues(reader_t *r, btl_ib_queue_table_t *table)
+static void get_queues(reader_t *r, btl_ib_queue_table_t *table, bool later)
 {
+    uint8_t more[UINT8_MAX];
+    uint32_t bytes;
+
     table->count = get_range(r, 1, 1, BTL_IB_QUEUES_MAX);
+    bytes = get_range(r, 1, QUEUE_BYTES, later ? UINT8_MAX : QUEUE_BYTES);
     for (uint32_t i = 0; i < table->count && !r->bad; ++i) {
         btl_ib_queue_t *q = &table->q[i];
         const uint32_t type = (uint32_t) get_uint(r, 1);
@@ -186,11 +230,14 @@ static void get_queues(reader_t *r, btl_ib_queue_table_t *table)
         q->max_pending = (uint32_t) get_uint(r, 4);
         q->init = (uint32_t) get_uint(r, 4);
         q->limit = (uint32_t) get_uint(r, 4);
+        get_bytes(r, more, r->bad ? 0 : bytes - QUEUE_BYTES);
     }
 }
 
 static void put_rail(writer_t *w, const btl_ib_modex_rail_t *rail)
 {
+    writer_t length = put_length(w);
+
     put_block(w, rail->transport, strnlen(rail->transport, sizeof(rail->transport) - 1));
     put_block(w, rail->provider, strnlen(rail->provider, sizeof(rail->provider) - 1));
     put_block(w, rail->address, rail->address_len);
@@ -204,9 +251,10 @@ static void put_rail(writer_t *w, const btl_ib_modex_rail_t *rail)
     put_uint(w, rail->ack_delay, 4);
     put_uint(w, (uint64_t) rail->atomics, 1);
     put_queues(w, &rail->queues);
+    end_length(&length, w);
 }
 
-static void get_rail(reader_t *r, btl_ib_modex_rail_t *rail)
+static void get_rail(reader_t *r, btl_ib_modex_rail_t *rail, bool later)
 {
     memset(rail, 0, sizeof(*rail));
     get_text(r, rail->transport, sizeof(rail->transport));
@@ -225,7 +273,7 @@ static void get_rail(reader_t *r, btl_ib_modex_rail_t *rail)
     rail->bandwidth = (uint32_t) get_uint(r, 4);
     rail->ack_delay = (uint32_t) get_uint(r, 4);
     rail->atomics = (btl_ib_atomics_t) get_range(r, 1, 0, BTL_IB_ATOMICS_KINDS - 1);
-    get_queues(r, &rail->queues);
+    get_queues(r, &rail->queues, later);
     if (!r->bad && !rail_ok(rail)) {
         r->bad = true;
     }
@@ -247,7 +295,9 @@ static bool modex_ok(const btl_ib_modex_t *modex)
 {
     if (modex->rail_count < 1 || modex->rail_count > BTL_IB_RAILS_MAX || modex->message_max == 0
         || btl_ib_guard_ops(modex->guard) == NULL
-        || !text_ok(modex->host, strnlen(modex->host, sizeof(modex->host)))) {
+        || !text_ok(modex->host, strnlen(modex->host, sizeof(modex->host)))
+        || !text_ok(modex->release, strnlen(modex->release, sizeof(modex->release)))
+        || modex->wire.oldest < 1 || modex->wire.newest < modex->wire.oldest) {
         return false;
     }
     for (uint32_t i = 0; i < modex->rail_count; ++i) {
@@ -256,6 +306,37 @@ static bool modex_ok(const btl_ib_modex_t *modex)
         }
     }
     return true;
+}
+
+/* Of the process itself. */
+static void put_process(writer_t *w, const btl_ib_modex_t *modex)
+{
+    writer_t length = put_length(w);
+
+    put_uint(w, modex->secret.k[0], 8);
+    put_uint(w, modex->secret.k[1], 8);
+    put_uint(w, modex->guard, 1);
+    if (btl_ib_guard_ops(modex->guard)->keyed) {
+        put_bytes(w, modex->key.bytes, sizeof(modex->key.bytes));
+    }
+    put_uint(w, modex->answers, 1);
+    put_uint(w, modex->message_max, 4);
+    put_block(w, modex->host, strnlen(modex->host, sizeof(modex->host) - 1));
+    put_uint(w, modex->where.machine, 8);
+    put_uint(w, modex->where.network, 8);
+    end_length(&length, w);
+}
+
+static void get_process(reader_t *r, btl_ib_modex_t *modex)
+{
+    modex->secret.k[0] = get_uint(r, 8);
+    modex->secret.k[1] = get_uint(r, 8);
+    get_guard(r, modex);
+    modex->answers = get_range(r, 1, 0, 1) != 0;
+    modex->message_max = (uint32_t) get_uint(r, 4);
+    get_text(r, modex->host, sizeof(modex->host));
+    modex->where.machine = get_uint(r, 8);
+    modex->where.network = get_uint(r, 8);
 }
 
 int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size)
@@ -269,20 +350,13 @@ int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size)
     }
     put_uint(&w, BTL_IB_MODEX_MAGIC, 4);
     put_uint(&w, BTL_IB_MODEX_VERSION, 2);
-    put_uint(&w, 0, 2);
+    put_uint(&w, BTL_IB_MODEX_OLDEST, 2);
     total = w;
     put_uint(&w, 0, 4);
-    put_uint(&w, modex->secret.k[0], 8);
-    put_uint(&w, modex->secret.k[1], 8);
-    put_uint(&w, modex->guard, 1);
-    if (btl_ib_guard_ops(modex->guard)->keyed) {
-        put_bytes(&w, modex->key.bytes, sizeof(modex->key.bytes));
-    }
-    put_uint(&w, modex->answers, 1);
-    put_uint(&w, modex->message_max, 4);
-    put_block(&w, modex->host, strnlen(modex->host, sizeof(modex->host) - 1));
-    put_uint(&w, modex->where.machine, 8);
-    put_uint(&w, modex->where.network, 8);
+    put_uint(&w, modex->wire.oldest, 1);
+    put_uint(&w, modex->wire.newest, 1);
+    put_block(&w, modex->release, strnlen(modex->release, sizeof(modex->release) - 1));
+    put_process(&w, modex);
     put_uint(&w, modex->rail_count, 1);
     for (uint32_t i = 0; i < modex->rail_count; ++i) {
         put_rail(&w, &modex->rails[i]);
@@ -295,39 +369,49 @@ int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size)
     return (int) used;
 }
 
+/* Of ranges of versions. From version 5 on they are followed by what `modex` has of datagrams and
+ * release, in every version to come. False: no such block. */
+static bool get_versions(reader_t *r, btl_ib_modex_t *modex, size_t size)
+{
+    const bool magic = get_uint(r, 4) == BTL_IB_MODEX_MAGIC;
+
+    modex->version = (uint16_t) get_uint(r, 2);
+    modex->oldest = (uint16_t) get_uint(r, 2);
+    if (!magic || get_uint(r, 4) != size || modex->oldest > modex->version) {
+        return false;
+    }
+    if (modex->version >= 5) {
+        modex->wire.oldest = (uint8_t) get_uint(r, 1);
+        modex->wire.newest = (uint8_t) get_uint(r, 1);
+        get_text(r, modex->release, sizeof(modex->release));
+    }
+    return !r->bad;
+}
+
 int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size)
 {
     reader_t r = {.at = bytes, .left = size, .bad = false};
+    reader_t part;
 
-    if (get_uint(&r, 4) != BTL_IB_MODEX_MAGIC || r.bad) {
+    memset(modex, 0, sizeof(*modex));
+    if (!get_versions(&r, modex, size)) {
         return -EBADMSG;
     }
-    if (get_uint(&r, 2) != BTL_IB_MODEX_VERSION && !r.bad) {
-        return -EPROTONOSUPPORT;
+    if (modex->version < BTL_IB_MODEX_OLDEST || modex->oldest > BTL_IB_MODEX_VERSION) {
+        return 0;
     }
-    if (get_uint(&r, 2) != 0 || size != get_uint(&r, 4)) {
-        return -EBADMSG;
-    }
-    modex->secret.k[0] = get_uint(&r, 8);
-    modex->secret.k[1] = get_uint(&r, 8);
-    get_guard(&r, modex);
-    modex->answers = get_range(&r, 1, 0, 1) != 0;
-    modex->message_max = (uint32_t) get_uint(&r, 4);
-    get_text(&r, modex->host, sizeof(modex->host));
-    modex->where.machine = get_uint(&r, 8);
-    modex->where.network = get_uint(&r, 8);
+    const bool later = modex->version > BTL_IB_MODEX_VERSION;
+    part = get_part(&r);
+    get_process(&part, modex);
+    end_part(&r, &part, later);
     modex->rail_count = get_range(&r, 1, 1, BTL_IB_RAILS_MAX);
     for (uint32_t i = 0; i < modex->rail_count && !r.bad; ++i) {
-        get_rail(&r, &modex->rails[i]);
+        part = get_part(&r);
+        get_rail(&part, &modex->rails[i], later);
+        end_part(&r, &part, later);
     }
-    return r.bad || r.left != 0 || !modex_ok(modex) ? -EBADMSG : 0;
-}
-
-uint32_t btl_ib_modex_version(const void *bytes)
-{
-    reader_t r = {.at = (const uint8_t *) bytes + 4, .left = 2, .bad = false};
-
-    return (uint32_t) get_uint(&r, 2);
+    end_part(&r, &r, later);
+    return r.bad || !modex_ok(modex) ? -EBADMSG : 0;
 }
 
 /* ---- hosts ---- */

@@ -41,19 +41,27 @@ btl_ib_host_t btl_ib_host(const char *boot_id, const char *network);
  * that it can be tested and fuzzed by itself.
  *
  * All numbers big endian:
- *   u32 magic "BtIb", u16 version, u16 zero, u32 bytes in all
- *   16 bytes secret, u8 guard, 32 bytes key if that is keyed, u8 answers (0 or 1), u32 message_max,
- *   u8 length of the host name, the name, u64 machine, u64 network
- *   u8 rails, and for each rail
+ *   u32 magic "BtIb", u16 version, u16 oldest version, u32 bytes in all
+ *   u8 oldest and u8 newest version of datagrams, u8 length of the release, its name
+ *   u16 length of the process:
+ *     16 bytes secret, u8 guard, 32 bytes key if that is keyed, u8 answers (0 or 1),
+ *     u32 message_max, u8 length of the host name, the name, u64 machine, u64 network
+ *   u8 rails, and for each u16 length of the rail:
  *     u8 length, transport; u8 length, provider; u8 length, address
  *     u8 family (0, 4 or 6), u8 prefix bits, u8 loopback (0 or 1), u8 rank (btl_ib_rank_t),
  *       0, 4 or 16 bytes of IP address
  *     u32 max_datagram, u32 bandwidth, u32 ack_delay, u8 atomics
- *     u8 queues, and for each: u8 type, u32 size, num, low, window, reserve, max_pending, init,
- *       limit
+ *     u8 queues, u8 bytes of one, and for each: u8 type, u32 size, num, low, window, reserve,
+ *       max_pending, init, limit
+ *
+ * A later version may have more behind what is known of the process, a rail, a queue and the block,
+ * which is not read. Two processes can work together if neither's oldest is later than the other's
+ * version.
  */
 
-#define BTL_IB_MODEX_VERSION 4u
+#define BTL_IB_MODEX_VERSION 5u
+/* The oldest version that this code reads, and whose readers understand what it writes. */
+#define BTL_IB_MODEX_OLDEST 5u
 /* The longest acknowledgement delay that a process may announce, us. */
 #define BTL_IB_MODEX_ACK_DELAY_MAX 1000000u
 
@@ -88,6 +96,9 @@ typedef struct btl_ib_modex_rail {
 } btl_ib_modex_rail_t;
 
 typedef struct btl_ib_modex {
+    uint16_t version, oldest; /* of what was read; ours is written */
+    char release[32];         /* of the component, cut to fit; for people */
+    btl_ib_versions_t wire;   /* which datagrams it understands */
     btl_ib_secret_t secret;
     btl_ib_guard_kind_t guard; /* what protects its datagrams */
     btl_ib_auth_key_t key;     /* zero if that is not keyed */
@@ -95,7 +106,7 @@ typedef struct btl_ib_modex {
     uint32_t message_max;      /* bytes: the longest message it sends or accepts */
     char host[64];             /* cut to fit */
     btl_ib_host_t where;       /* what tells hosts apart */
-    uint32_t rail_count;       /* 1..BTL_IB_RAILS_MAX */
+    uint32_t rail_count;       /* 1..BTL_IB_RAILS_MAX; 0: only the first three lines are known */
     btl_ib_modex_rail_t rails[BTL_IB_RAILS_MAX];
 } btl_ib_modex_t;
 
@@ -109,13 +120,16 @@ int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size);
 #define BTL_IB_MODEX_SIZE_MAX 32768u
 
 /*
- * Read. Returns 0, or -EPROTONOSUPPORT (another version of ours), or -EBADMSG (anything that pack
- * would not have written: lengths, counts, ranges, texts, bytes left over); `modex` is undefined
- * then.
+ * Read. Returns 0, or -EBADMSG: anything that pack would not have written: lengths, counts, ranges,
+ * texts, bytes left over of our own version; `modex` is undefined then. Of a version that does not
+ * work together with ours no more is read than what names versions, and there are no rails.
  */
 int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size);
 
-/* The version of packed data that btl_ib_modex_unpack() does not know. */
-uint32_t btl_ib_modex_version(const void *bytes);
+/* Do both understand each other's data and datagrams? Rails of what was not read there are none. */
+static inline bool btl_ib_modex_versions_fit(const btl_ib_modex_t *a, const btl_ib_modex_t *b)
+{
+    return a->rail_count > 0 && b->rail_count > 0 && btl_ib_versions_common(a->wire, b->wire) != 0;
+}
 
 #endif

@@ -485,7 +485,7 @@ void btl_ib_report_pending(btl_ib_peer_reports_t *reports)
 
 /* ---- peers that differ ---- */
 
-enum { LIMITS, GUARD, NETWORK, ATOMICS, TRIED };
+enum { LIMITS, GUARD, NETWORK, ATOMICS, TRIED, VERSIONS };
 
 /* Note one of a kind, and make texts of both ranks. True if it is the first of its kind. */
 static bool note_kind(btl_ib_peer_reports_t *reports, unsigned kind, uint32_t rank,
@@ -497,6 +497,36 @@ static bool note_kind(btl_ib_peer_reports_t *reports, unsigned kind, uint32_t ra
     snprintf(ends->our_rank, sizeof(ends->our_rank), "%u", reports->rank);
     snprintf(ends->rank, sizeof(ends->rank), "%u", rank);
     return first;
+}
+
+/* Which release a process runs, and what it understands. */
+static void describe_versions(const btl_ib_modex_t *modex, bool ours, char *out, size_t size)
+{
+    const unsigned version = ours ? BTL_IB_MODEX_VERSION : modex->version;
+    const unsigned oldest = ours ? BTL_IB_MODEX_OLDEST : modex->oldest;
+    int used = snprintf(out, size, "ib %s: descriptions %u to %u",
+                        modex->release[0] != '\0' ? modex->release : "of an early version", oldest,
+                        version);
+
+    if (modex->wire.newest != 0) {
+        (void) snprintf(out + used, size - (size_t) used, ", datagrams %u to %u",
+                        modex->wire.oldest, modex->wire.newest);
+    }
+}
+
+void btl_ib_report_versions_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
+                                   uint32_t rank)
+{
+    btl_ib_ends_t ends;
+    char our_versions[128], versions[128];
+
+    if (note_kind(reports, VERSIONS, rank, &ends)) {
+        describe_versions(reports->self, true, our_versions, sizeof(our_versions));
+        describe_versions(peer, false, versions, sizeof(versions));
+        btl_ib_show_help("versions differ", ends.our_rank, opal_process_info.nodename, our_versions,
+                         ends.rank, peer->host[0] != '\0' ? peer->host : "that cannot be read",
+                         versions);
+    }
 }
 
 void btl_ib_report_limits_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,

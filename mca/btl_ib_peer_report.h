@@ -112,9 +112,12 @@ void btl_ib_report_pending(btl_ib_peer_reports_t *reports);
 void btl_ib_report_tried(btl_ib_peer_reports_t *reports, uint32_t rank, const char *host,
                          const char *pairs);
 
-/* `peer`, rank `rank`, has other limits of messages than we, or protects datagrams in another way,
- * or shares no network with us; or it lets others change the words of its memory, where our rail
- * `rail` on `device` reaches its `remote_rail`. Each kind is reported once. */
+/* `peer`, rank `rank`, understands no version of what we speak, has other limits of messages,
+ * protects datagrams in another way, or shares no network with us; or it lets others change the
+ * words of its memory, where our rail `rail` on `device` reaches its `remote_rail`. Each kind is
+ * reported once. */
+void btl_ib_report_versions_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
+                                   uint32_t rank);
 void btl_ib_report_limits_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
                                  uint32_t rank);
 void btl_ib_report_guard_differs(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,

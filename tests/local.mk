@@ -121,6 +121,7 @@ unit_tests = \
     tests/unit/test_reasm \
     tests/unit/test_reentry \
     tests/unit/test_rnr \
+    tests/unit/test_release \
     tests/unit/test_reliable \
     tests/unit/test_region \
     tests/unit/test_replay \
@@ -137,6 +138,7 @@ unit_tests = \
     tests/unit/test_udp_peers \
     tests/unit/test_udp_socket \
     tests/unit/test_param_values \
+    tests/unit/test_versions \
     tests/unit/test_window \
     tests/unit/test_windows \
     tests/unit/test_wire \
@@ -190,6 +192,7 @@ unit_tests += \
 endif
 
 EXTRA_DIST += \
+    tests/unit/releases \
     tests/unit/topology \
     tests/unit/allocations.h \
     tests/unit/fake_device.h \
@@ -247,6 +250,12 @@ tests_unit_test_connectivity_file_SOURCES = tests/unit/test_connectivity_file.c 
 tests_unit_test_connectivity_file_CPPFLAGS = $(opal_test_cppflags)
 tests_unit_test_connectivity_file_CFLAGS = $(opal_test_cflags)
 tests_unit_test_connectivity_file_LDADD = $(opal_test_ldadd)
+tests_unit_test_release_SOURCES = tests/unit/test_release.c mca/btl_ib_modex_codec.c
+tests_unit_test_release_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) \
+    -DBTL_IB_RELEASES='"$(abs_srcdir)/tests/unit/releases"'
+# A parser of one version more than there is, which the engine's objects do not replace.
+tests_unit_test_versions_SOURCES = tests/unit/test_versions.c engine/btl_ib_wire.c
+tests_unit_test_versions_CPPFLAGS = $(AM_CPPFLAGS) -DBTL_IB_WIRE_VERSION=2
 tests_unit_test_file_name_SOURCES = tests/unit/test_file_name.c mca/btl_ib_file_name.c
 tests_unit_test_file_name_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_trace_file_SOURCES = tests/unit/test_trace_file.c stats/btl_ib_trace_file.c mca/btl_ib_file_name.c

@@ -55,6 +55,14 @@ def test_rpm(run, component):
 
 @pytest.mark.full
 @pytest.mark.limit(300)
+@pytest.mark.called("package/versions")
+def test_versions(run, component):
+    """Jobs of this tree beside builds that speak later versions of datagrams."""
+    run(ROOT / "tests/openmpi/versions")
+
+
+@pytest.mark.full
+@pytest.mark.limit(300)
 @pytest.mark.called("package/same-tarball")
 def test_same_tarball(run, component):
     """By another umask, at another time."""

@@ -22,14 +22,17 @@
 #include "btl_ib_modex_codec.h"
 #include "btl_ib_rail_match.h"
 
-/* Where fields of the packed form are, for tests that spoil them. */
+/* Where fields of the packed form are, for tests that spoil them: of make()'s, whose release has 5
+ * bytes. */
 #define AT_VERSION  4
-#define AT_RESERVED 6
+#define AT_OLDEST   6
 #define AT_SIZE     8
-#define AT_ANSWERS  29
-#define AT_MSG_MAX  30
-#define AT_HOST     34
-#define AT_WHERE(n) (35 + (n)) /* n: length of the host's name */
+#define AT_WIRE     12
+#define AT_PROCESS  20 /* its length; then the process */
+#define AT_ANSWERS  39
+#define AT_MSG_MAX  40
+#define AT_HOST     44
+#define AT_WHERE(n) (45 + (n)) /* n: length of the host's name */
 #define AT_RAILS(n) (AT_WHERE(n) + 16)
 
 static void set_rail(btl_ib_modex_rail_t *rail, const char *provider, uint8_t a, uint8_t b,
@@ -60,6 +63,10 @@ static btl_ib_modex_t *make(uint32_t rails)
     btl_ib_modex_t *modex = calloc(1, sizeof(*modex));
 
     assert_non_null(modex);
+    modex->version = BTL_IB_MODEX_VERSION;
+    modex->oldest = BTL_IB_MODEX_OLDEST;
+    modex->wire = (btl_ib_versions_t){1, 2};
+    snprintf(modex->release, sizeof(modex->release), "0.2.0");
     modex->secret.k[0] = UINT64_C(0x0102030405060708);
     modex->secret.k[1] = UINT64_C(0x1112131415161718);
     modex->guard = BTL_IB_GUARD_CRC32C;
@@ -121,6 +128,7 @@ static void test_every_field_full(void **state)
     int size;
 
     (void) state;
+    memset(in->release, 'r', sizeof(in->release) - 1);
     memset(in->host, 'h', sizeof(in->host) - 1);
     in->guard = BTL_IB_GUARD_ENCRYPT;
     memset(&in->key, 0xa5, sizeof(in->key));
@@ -153,7 +161,7 @@ static void test_every_field_full(void **state)
 /* The bytes are the same on every machine. */
 static void test_byte_order(void **state)
 {
-    static const uint8_t head[] = {'B', 't', 'I', 'b', 0, 4, 0, 0};
+    static const uint8_t head[] = {'B', 't', 'I', 'b', 0, 5, 0, 5};
     btl_ib_modex_t *in = make(1);
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
     const int size = pack(in, bytes);
@@ -162,8 +170,12 @@ static void test_byte_order(void **state)
     assert_memory_equal(head, bytes, sizeof(head));
     assert_int_equal(size, bytes[AT_SIZE] << 24 | bytes[AT_SIZE + 1] << 16 | bytes[AT_SIZE + 2] << 8
                                | bytes[AT_SIZE + 3]);
-    assert_int_equal(0x01, bytes[12]);
-    assert_int_equal(0x18, bytes[27]);
+    assert_int_equal(1, bytes[AT_WIRE]);
+    assert_int_equal(2, bytes[AT_WIRE + 1]);
+    assert_int_equal(5, bytes[AT_WIRE + 2]);
+    assert_int_equal(AT_RAILS(5) - AT_PROCESS - 2, bytes[AT_PROCESS + 1]);
+    assert_int_equal(0x01, bytes[AT_PROCESS + 2]);
+    assert_int_equal(0x18, bytes[AT_PROCESS + 17]);
     assert_int_equal(1, bytes[AT_ANSWERS]);
     assert_int_equal(0x02, bytes[AT_MSG_MAX + 2]); /* 66048 = 0x00010200 */
     assert_int_equal(5, bytes[AT_HOST]);
@@ -199,7 +211,69 @@ static void test_truncated_and_longer(void **state)
     free(in);
 }
 
-static void test_versions(void **state)
+/* Two bytes, or the block's four that count its bytes, that are `more` higher. */
+static void add_to(uint8_t *at, size_t more)
+{
+    const size_t value = (size_t) at[0] << 8 | at[1];
+
+    at[0] = (uint8_t) ((value + more) >> 8);
+    at[1] = (uint8_t) (value + more);
+}
+
+/* Bytes 0xee put in at `at` of a block of `size` bytes. Its length is changed. */
+static size_t insert(uint8_t *bytes, size_t size, size_t at, size_t more)
+{
+    memmove(bytes + at + more, bytes + at, size - at);
+    memset(bytes + at, 0xee, more);
+    add_to(bytes + AT_SIZE + 2, more);
+    return size + more;
+}
+
+/* A later version may have more at the end of each part, which is not read; ours may not. */
+static void test_later_version(void **state)
+{
+    btl_ib_modex_t *in = make(2);
+    uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
+    btl_ib_modex_t out;
+    size_t size = (size_t) pack(in, bytes);
+    const size_t rail_length = AT_RAILS(5) + 1;
+    const size_t rail =
+        rail_length + 2 + (size_t) (bytes[rail_length] << 8 | bytes[rail_length + 1]);
+    /* of the first rail: behind its two queues */
+    const size_t queues = rail - 2 * 33 - 1;
+
+    (void) state;
+    assert_int_equal(bytes[queues], 33);
+    size = insert(bytes, size, size, 300); /* of the block */
+    size = insert(bytes, size, rail, 7);   /* of the first rail */
+    add_to(bytes + rail_length, 7);
+    size = insert(bytes, size, rail, 3); /* of its queues */
+    size = insert(bytes, size, rail - 33, 3);
+    bytes[queues] += 3;
+    add_to(bytes + rail_length, 6);
+    size = insert(bytes, size, AT_RAILS(5), 5); /* of the process */
+    add_to(bytes + AT_PROCESS, 5);
+    assert_int_equal(-EBADMSG, unpack_exact(&out, bytes, size));
+    in->version = 7;
+    bytes[AT_VERSION + 1] = 7;
+    assert_int_equal(0, unpack_exact(&out, bytes, size));
+    assert_memory_equal(in, &out, sizeof(out));
+    assert_true(btl_ib_modex_versions_fit(in, &out));
+    for (size_t cut = 0; cut < size; ++cut) { /* of its own parts nothing may be missing */
+        uint8_t copy[BTL_IB_MODEX_SIZE_MAX];
+
+        memcpy(copy, bytes, cut);
+        if (cut > AT_SIZE + 3) {
+            copy[AT_SIZE + 2] = (uint8_t) (cut >> 8);
+            copy[AT_SIZE + 3] = (uint8_t) cut;
+        }
+        assert_int_equal(cut < size - 300 ? -EBADMSG : 0, unpack_exact(&out, copy, cut));
+    }
+    free(in);
+}
+
+/* Of versions that do not work together only their names are known. */
+static void test_versions_apart(void **state)
 {
     btl_ib_modex_t *in = make(1);
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
@@ -207,14 +281,32 @@ static void test_versions(void **state)
     const size_t size = (size_t) pack(in, bytes);
 
     (void) state;
-    bytes[AT_VERSION + 1] = BTL_IB_MODEX_VERSION + 1;
-    assert_int_equal(-EPROTONOSUPPORT, unpack_exact(&out, bytes, size));
-    bytes[AT_VERSION + 1] = BTL_IB_MODEX_VERSION;
-    bytes[AT_RESERVED] = 1;
+    bytes[AT_VERSION + 1] = BTL_IB_MODEX_VERSION + 2;
+    bytes[AT_OLDEST + 1] = BTL_IB_MODEX_VERSION + 1;
+    memset(bytes + AT_PROCESS, 0xee, size - AT_PROCESS);
+    assert_int_equal(0, unpack_exact(&out, bytes, size));
+    assert_int_equal(0, out.rail_count);
+    assert_int_equal(BTL_IB_MODEX_VERSION + 2, out.version);
+    assert_int_equal(BTL_IB_MODEX_VERSION + 1, out.oldest);
+    assert_int_equal(2, out.wire.newest);
+    assert_string_equal("0.2.0", out.release);
+    assert_false(btl_ib_modex_versions_fit(in, &out));
+    bytes[AT_VERSION + 1] = BTL_IB_MODEX_OLDEST - 1; /* had no names, and a zero */
+    bytes[AT_OLDEST + 1] = 0;
+    assert_int_equal(0, unpack_exact(&out, bytes, size));
+    assert_int_equal(0, out.rail_count);
+    assert_int_equal(BTL_IB_MODEX_OLDEST - 1, out.version);
+    assert_string_equal("", out.release);
+    bytes[AT_OLDEST + 1] = BTL_IB_MODEX_OLDEST; /* later than itself */
     assert_int_equal(-EBADMSG, unpack_exact(&out, bytes, size));
-    bytes[AT_RESERVED] = 0;
     bytes[0] ^= 1;
     assert_int_equal(-EBADMSG, unpack_exact(&out, bytes, size));
+    /* one understands the other's block, and no datagram */
+    out = *in;
+    out.wire = (btl_ib_versions_t){3, 4};
+    assert_false(btl_ib_modex_versions_fit(in, &out));
+    out.wire.oldest = 2;
+    assert_true(btl_ib_modex_versions_fit(in, &out));
     free(in);
 }
 
@@ -229,7 +321,7 @@ static void test_every_byte(void **state)
 
     (void) state;
     for (int at = 0; at < size; ++at) {
-        for (int bit = 0; bit < 8; ++bit) {
+        for (int bit = 0; bit < 8 && (at < AT_VERSION || at >= AT_SIZE); ++bit) {
             bytes[at] ^= (uint8_t) (1 << bit);
             if (unpack_exact(&out, bytes, (size_t) size) == 0) {
                 assert_int_equal(size, btl_ib_modex_pack(&out, again, sizeof(again)));
@@ -637,7 +729,8 @@ int main(void)
         cmocka_unit_test(test_every_field_full),
         cmocka_unit_test(test_byte_order),
         cmocka_unit_test(test_truncated_and_longer),
-        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_later_version),
+        cmocka_unit_test(test_versions_apart),
         cmocka_unit_test(test_every_byte),
         cmocka_unit_test(test_nonsense_is_not_packed),
         cmocka_unit_test(test_no_space),

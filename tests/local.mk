@@ -244,7 +244,8 @@ CLEANFILES += tests/unit/tsan_biased_lock
 tests_unit_test_atomic_LDADD = $(LDADD) -lpthread
 tests_unit_test_modex_SOURCES = tests/unit/test_modex.c devices/btl_ib_rail_match.c \
     mca/btl_ib_modex_codec.c
-tests_unit_test_modex_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_modex_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) \
+    -DBTL_IB_CORPUS='"$(abs_srcdir)/tests/fuzz/corpus/modex"'
 tests_unit_test_connectivity_file_SOURCES = tests/unit/test_connectivity_file.c \
     connectivity/btl_ib_connectivity.c progress/btl_ib_biased_lock.c
 tests_unit_test_connectivity_file_CPPFLAGS = $(opal_test_cppflags)

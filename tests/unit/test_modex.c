@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -722,6 +723,59 @@ static void test_match_both_ways(void **state)
     free(theirs);
 }
 
+/* ---- the fuzz target's corpus ---- */
+
+/* What the names of its files say. */
+static const struct seed {
+    const char *name;
+    uint32_t rails;
+    uint8_t family; /* of the last rail */
+    bool loopback;
+} seeds[] = {
+    {"apart", 0, 0, false}, /* of versions that do not work together only names are read */
+    {"later", 1, 4, false}, /* a version that has more to say */
+    {"loopback", 1, 4, true},
+    {"no_ip", 1, 0, false},
+    {"one_rail", 1, 4, false},
+    {"two_rails_v6", 2, 6, false},
+};
+
+/* All are read as far as their names say: from one that is refused at once, a fuzzer finds no other.
+ * A new file is to be in the list. */
+static void test_corpus(void **state)
+{
+    DIR *folder = opendir(BTL_IB_CORPUS);
+    const struct dirent *entry;
+    size_t files = 0;
+
+    (void) state;
+    assert_non_null(folder);
+    while ((entry = readdir(folder)) != NULL) {
+        files += entry->d_name[0] != '.';
+    }
+    closedir(folder);
+    assert_int_equal(files, sizeof(seeds) / sizeof(seeds[0]));
+    for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); ++i) {
+        uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
+        btl_ib_modex_t out = {.rail_count = 0};
+        char path[1024];
+
+        snprintf(path, sizeof(path), "%s/%s", BTL_IB_CORPUS, seeds[i].name);
+        FILE *file = fopen(path, "rb");
+        assert_non_null(file);
+        const size_t size = fread(bytes, 1, sizeof(bytes), file);
+        fclose(file);
+        assert_int_equal(unpack_exact(&out, bytes, size), 0);
+        assert_int_equal(out.rail_count, seeds[i].rails);
+        if (out.rail_count == 0) {
+            continue;
+        }
+        const btl_ib_modex_rail_t *last = &out.rails[out.rail_count - 1];
+        assert_int_equal(last->family, seeds[i].family);
+        assert_int_equal(last->loopback, seeds[i].loopback);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -745,6 +799,7 @@ int main(void)
         cmocka_unit_test(test_match_rails_of_ports),
         cmocka_unit_test(test_match_ranks),
         cmocka_unit_test(test_match_both_ways),
+        cmocka_unit_test(test_corpus),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

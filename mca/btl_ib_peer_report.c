@@ -638,7 +638,7 @@ void btl_ib_report_rejected(const btl_ib_ends_t *ends, const char *kind, size_t 
     char where[24];
 
     snprintf(where, sizeof(where), "%" PRId64, offset);
-    btl_ib_show_help("operation refused", ends->our_rank, opal_process_info.nodename, ends->device,
+    btl_ib_show_help("operation rejected", ends->our_rank, opal_process_info.nodename, ends->device,
                      ends->our_address, ends->rank, ends->host, ends->address, kind, size, where);
 }
 

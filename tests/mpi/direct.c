@@ -6,7 +6,7 @@
 /*
  * The BTL's one-sided functions, called directly, as no MPI program can: any alignment and length
  * of put and get, and that the data are there when the callback says so; every atomic operation on
- * every type; requests that must be refused and change nothing; limits. To all ranks, the own one
+ * every type; requests that must be rejected and change nothing; limits. To all ranks, the own one
  * too. seed=N (1), rounds=N (24), huge=N (0): also that many MiB in one put and one get; stale=0:
  * handles of what is registered no more are not tried
  */
@@ -398,9 +398,9 @@ static void atomics(uint64_t *state, int target)
     one_swap(state, target, MCA_BTL_ATOMIC_FLAG_32BIT);
 }
 
-/* ---- what must be refused ---- */
+/* ---- what must be rejected ---- */
 
-static void expect_refused(const char *what, int target, int rc, outcome_t *o)
+static void expect_rejected(const char *what, int target, int rc, outcome_t *o)
 {
     const int status = outcome_of(rc, o);
 
@@ -409,37 +409,37 @@ static void expect_refused(const char *what, int target, int rc, outcome_t *o)
     }
 }
 
-static void refuse_transfers(int target, int region, uint64_t offset, size_t bytes, bool put_too)
+static void reject_transfers(int target, int region, uint64_t offset, size_t bytes, bool put_too)
 {
     unsigned char *buffer = get_memory(bytes + 1);
     outcome_t o = {0}, p = {0};
 
     memset(buffer, UNTOUCHED + 1, bytes + 1);
-    expect_refused(region_names[region], target, put(target, region, offset, buffer, bytes, &o),
-                   &o);
+    expect_rejected(region_names[region], target, put(target, region, offset, buffer, bytes, &o),
+                    &o);
     if (!put_too) {
-        expect_refused(region_names[region], target, get(target, region, offset, buffer, bytes, &p),
-                       &p);
+        expect_rejected(region_names[region], target,
+                        get(target, region, offset, buffer, bytes, &p), &p);
     }
     free(buffer);
 }
 
-static void refuse_atomics(int target, int region, uint64_t offset)
+static void reject_atomics(int target, int region, uint64_t offset)
 {
     const uint64_t address = offers[target].address[region] + offset;
     outcome_t o = {0}, p = {0};
     uint64_t was = 0;
 
-    expect_refused("fetch-and-add", target,
-                   btl->btl_atomic_fop(btl, peers[target], &was, address, NULL,
-                                       handle_of(target, region), MCA_BTL_ATOMIC_ADD, 1, 0,
-                                       MCA_BTL_NO_ORDER, done, &o, &offers),
-                   &o);
-    expect_refused("compare-and-swap", target,
-                   btl->btl_atomic_cswap(btl, peers[target], &was, address, NULL,
-                                         handle_of(target, region), 0, 1, 0, MCA_BTL_NO_ORDER, done,
-                                         &p, &offers),
-                   &p);
+    expect_rejected("fetch-and-add", target,
+                    btl->btl_atomic_fop(btl, peers[target], &was, address, NULL,
+                                        handle_of(target, region), MCA_BTL_ATOMIC_ADD, 1, 0,
+                                        MCA_BTL_NO_ORDER, done, &o, &offers),
+                    &o);
+    expect_rejected("compare-and-swap", target,
+                    btl->btl_atomic_cswap(btl, peers[target], &was, address, NULL,
+                                          handle_of(target, region), 0, 1, 0, MCA_BTL_NO_ORDER,
+                                          done, &p, &offers),
+                    &p);
 }
 
 /* Where the keys lie in what Open MPI calls a handle; btl_ib.h. */
@@ -451,28 +451,28 @@ enum {
 
 /* `stale`: also by handles of what is registered no more, which devices may still have in a
  * cache. */
-static void refusals(int target, bool stale)
+static void rejections(int target, bool stale)
 {
     offer_t saved = offers[target];
 
-    refuse_transfers(target, READ_ONLY, 0, 100, true);
-    refuse_transfers(target, READ_ONLY, 0, GUARDED, true);
-    refuse_transfers(target, READ_ONLY, 1, GUARDED, false);
-    refuse_transfers(target, READ_ONLY, GUARDED, 1, false);
-    refuse_transfers(target, READ_ONLY, (uint64_t) -1, 2, false);
-    refuse_transfers(target, READ_ONLY, UINT64_C(1) << 40, 100, false);
+    reject_transfers(target, READ_ONLY, 0, 100, true);
+    reject_transfers(target, READ_ONLY, 0, GUARDED, true);
+    reject_transfers(target, READ_ONLY, 1, GUARDED, false);
+    reject_transfers(target, READ_ONLY, GUARDED, 1, false);
+    reject_transfers(target, READ_ONLY, (uint64_t) -1, 2, false);
+    reject_transfers(target, READ_ONLY, UINT64_C(1) << 40, 100, false);
     if (stale) {
-        refuse_transfers(target, GONE, 0, 100, false);
-        refuse_atomics(target, GONE, 0);
+        reject_transfers(target, GONE, 0, 100, false);
+        reject_atomics(target, GONE, 0);
     }
-    refuse_atomics(target, READ_ONLY, 0);
-    refuse_atomics(target, NUMBERS, 8 * (uint64_t) WORDS * (uint64_t) size);
-    refuse_atomics(target, NUMBERS, 4);      /* not aligned */
+    reject_atomics(target, READ_ONLY, 0);
+    reject_atomics(target, NUMBERS, 8 * (uint64_t) WORDS * (uint64_t) size);
+    reject_atomics(target, NUMBERS, 4);      /* not aligned */
     for (size_t i = 0; i < KEY_BYTES; i++) { /* a guess at the engine's key, and at the device's */
         offers[target].handle[DATA][KEY_AT + i] ^= 1;
         offers[target].handle[DATA][DEVICE_KEY_AT + i % 4] ^= 1;
         seal_handle(offers[target].handle[DATA]);
-        refuse_transfers(target, DATA, 0, 100, false);
+        reject_transfers(target, DATA, 0, 100, false);
         offers[target] = saved;
     }
 }
@@ -635,7 +635,7 @@ int main(int argc, char **argv)
         atomics(&own, (rank + distance) % size);
     }
     for (int target = 0; target < size; target++) {
-        refusals(target, stale);
+        rejections(target, stale);
         limits(target);
     }
     MPI_Barrier(MPI_COMM_WORLD);

@@ -131,7 +131,7 @@ static void served(int target, int region, size_t at, size_t bytes)
     free(in);
 }
 
-static void refused(int target, int region, size_t at, size_t bytes)
+static void rejected(int target, int region, size_t at, size_t bytes)
 {
     handle_t *handle = handle_of(target, region);
     unsigned char *buffer = get_memory(bytes);
@@ -140,11 +140,11 @@ static void refused(int target, int region, size_t at, size_t bytes)
     memset(buffer, 0, bytes);
     if (put(target, handle, at, buffer, bytes) == OPAL_SUCCESS
         || get(target, handle, at, buffer, bytes) == OPAL_SUCCESS) {
-        fail("%zu bytes at %zu of rank %d by the handle of region %d were not refused", bytes, at,
+        fail("%zu bytes at %zu of rank %d by the handle of region %d were not rejected", bytes, at,
              target, region);
     }
     if (bytes == 8 && add(target, handle, at, &was) == OPAL_SUCCESS) {
-        fail("an atomic at %zu of rank %d by the handle of region %d was not refused", at, target,
+        fail("an atomic at %zu of rank %d by the handle of region %d was not rejected", at, target,
              region);
     }
     free(buffer);
@@ -159,16 +159,16 @@ static void others(int target)
     served(target, HIGH, 1 * PAGE, PAGE);
     served(target, TOUCHING, 5 * PAGE - 16, 16);
     served(target, GONE, 3 * PAGE, 2 * PAGE);
-    refused(target, LOW, 2 * PAGE, 8);
-    refused(target, LOW, 2 * PAGE - 8, 16);
-    refused(target, HIGH, 3 * PAGE - 8, 16);
-    refused(target, HIGH, 5 * PAGE - 8, 16);
-    refused(target, LOW, 7 * PAGE, 8);
-    refused(target, LOW, 9 * PAGE, 8);
-    refused(target, MESSAGE, 1 * PAGE, 8);
-    refused(target, ONE_PEER, 1 * PAGE, 8);
-    refused(target, GONE, 11 * PAGE, 8);
-    refused(target, TOUCHING, 11 * PAGE, 8);
+    rejected(target, LOW, 2 * PAGE, 8);
+    rejected(target, LOW, 2 * PAGE - 8, 16);
+    rejected(target, HIGH, 3 * PAGE - 8, 16);
+    rejected(target, HIGH, 5 * PAGE - 8, 16);
+    rejected(target, LOW, 7 * PAGE, 8);
+    rejected(target, LOW, 9 * PAGE, 8);
+    rejected(target, MESSAGE, 1 * PAGE, 8);
+    rejected(target, ONE_PEER, 1 * PAGE, 8);
+    rejected(target, GONE, 11 * PAGE, 8);
+    rejected(target, TOUCHING, 11 * PAGE, 8);
 }
 
 /* ---- handles that change ---- */

@@ -291,11 +291,11 @@ int bind(int fd, const struct sockaddr *address, socklen_t size)
         assert "  ofi: it does not reach peers that use udp (btl_ib_transport ofi)\n" in output
 
 
-def test_refused_operation(run, mpi):
-    """A one-sided operation that its target refuses is shown, once for each target, with all that
+def test_rejected_operation(run, mpi):
+    """A one-sided operation that its target rejects is shown, once for each target, with all that
     names it."""
     output = mpi.alone(run, ("direct",), env={"OMPI_MCA_btl_base_verbose": "0"})
-    assert output.count("refused by its target") == 1
+    assert output.count("rejected by its target") == 1
     assert holds(
         f"""From:        rank 0 on host {HOST}
   Device:      .*

@@ -21,6 +21,14 @@ pytestmark = [pytest.mark.mpi, pytest.mark.limit(40)]
 # Seconds from the end of the first process, or a signal to mpirun, to that of the job.
 MOST = 30
 
+# Over btl tcp of Open MPI 5 and later the others may end the job first, because a socket was closed.
+TCP_ABORTS = 14
+CODES = {
+    "all7": 7, "unfinished": 1, "one5": 5, "late": 5, "thread5": 5, "callback5": 5, "pending": 5,
+    "segv": 128 + signal.SIGSEGV, "quit": 128 + signal.SIGQUIT, "kill_wait": 128 + signal.SIGKILL,
+    "kill_talk": 128 + signal.SIGKILL, "kill_finalize": 128 + signal.SIGKILL,
+}  # fmt: skip
+
 ENDS = [
     *(pytest.param(way, None, id=f"exits/{way}", marks=pytest.mark.full)
       for way in ("return", "all7", "unfinished", "one5", "abort", "late", "segv", "quit",
@@ -90,7 +98,8 @@ def test_exits(run, mpi, hosts, tmp_path, way, name):
     assert "exits: going" in said and "FAIL" not in said
     assert "lost the connection with a process" not in said
     expected, _ = end(run, mpi, hosts, tmp_path, "tcp", way, name)
-    assert code == expected
+    aborted = mpi.series != "4.1" and expected == TCP_ABORTS
+    assert code == (CODES[way] if aborted else expected)
 
 
 def told(run, mpi, tmp_path, way):

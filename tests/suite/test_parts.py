@@ -211,6 +211,16 @@ def test_cross(run, processor):
 
 
 @pytest.mark.cross
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "processor", names("cross/job", ["aarch64", "i386", "riscv64", "s390x"], limit=900)
+)
+def test_cross_job(run, processor):
+    """The whole component, and a job of two ranks."""
+    run(ROOT / "tests/cross/job", processor)
+
+
+@pytest.mark.cross
 @pytest.mark.limit(600)
 @pytest.mark.called("cross/s390x-sample")
 def test_cross_sample(run):

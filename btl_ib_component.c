@@ -486,7 +486,8 @@ static void record_peers(btl_ib_component_t *component)
     }
 }
 
-/* An interval of statistics has ended: the line, and the file for who looks while the job runs. */
+/* An interval of statistics has ended: the line, and the file for people and programs that look
+ * while the job runs. */
 __attribute__((noinline)) static void stats_interval(btl_ib_component_t *component, uint64_t now)
 {
     const btl_ib_stats_file_info_t info = stats_file_info(now, true);

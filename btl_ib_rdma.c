@@ -74,10 +74,10 @@ static const char *const kind_names[] = {
 };
 
 /*
- * If an atomic of a device is lost: executed or not, nobody knows, and nobody else may execute it.
- * osc/rdma goes on without its result, or repeats its lock for ever, so the job has to end, as for
- * a dead peer. The failure of a peer was reported, and a refusal changed nothing. Called with the
- * lock held, which is released meanwhile.
+ * If an atomic of a device is lost: executed or not, that is unknown, and nothing else may execute
+ * it. osc/rdma goes on without its result, or repeats its lock for ever, so the job has to end, as
+ * for a dead peer. The failure of a peer was reported, and a refusal changed nothing. Called with
+ * the lock held, which is released meanwhile.
  */
 static void end_job_if_lost(const btl_ib_rdma_t *rdma, int status)
 {
@@ -447,7 +447,7 @@ static btl_ib_atomic_type_t atomic_type(int flags)
     return is_float ? BTL_IB_ATOMIC_DOUBLE : BTL_IB_ATOMIC_INT64;
 }
 
-/* Is it offered, and possible there? Where devices change the words of a region nobody else may,
+/* Is it offered, and possible there? Where devices change the words of a region nothing else may,
  * and they can do less. */
 static bool is_offered(const btl_ib_module_t *module, const atomic_t *atomic,
                        const btl_ib_memory_handle_t *handle)

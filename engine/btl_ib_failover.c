@@ -378,7 +378,7 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
  * A device that failed is gone until the user puts another transport in its place. A port that is
  * down may come up again: its connections go on by other rails or, where there is none, wait, as
  * behind a network that loses everything. When it is up they go back. A port that stays down for
- * `down_limit`, or lacks more than its link, counts as failed: nobody waits for it any more. But
+ * `down_limit`, or lacks more than its link, counts as failed: nothing waits for it any more. But
  * its transport is still asked, and when it is back it is used again as after any other time down.
  */
 
@@ -492,7 +492,7 @@ static bool list_has_atomics(const btl_ib_list_t *ops)
     return false;
 }
 
-/* Atomics that the device executes, or is to execute: nobody else can. */
+/* Atomics that the device executes, or is to execute: nothing else can. */
 static bool has_atomics(const btl_ib_conn_t *conn)
 {
     return list_has_atomics(&conn->offload.running) || list_has_atomics(&conn->offload.waiting);
@@ -500,7 +500,7 @@ static bool has_atomics(const btl_ib_conn_t *conn)
 
 /* Give up the one-sided operations of the device, of whatever connection. If the device may come
  * back (`down`) only those of connections that go by other rails, and not if there are atomics
- * among them: they would fail, because nobody would know whether they were executed. */
+ * among them: they would fail, because it would be unknown whether they were executed. */
 static void withdraw_operations(const btl_ib_rail_t *rail, bool down)
 {
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {

@@ -16,7 +16,7 @@ typedef struct btl_ib_rail_health {
     int error;           /* errno of the failure, or of the port's going down */
     uint32_t moved;      /* connections that went on by other rails */
     uint32_t left;       /* connections that could not */
-    bool failed;         /* nobody waits for it any more */
+    bool failed;         /* nothing waits for it any more */
     bool reported;       /* the user was told */
     bool down;           /* it may come back, failed or not: its transport says so */
 } btl_ib_rail_health_t;
@@ -62,7 +62,7 @@ void btl_ib_failover_home(btl_ib_conn_t *conn);
  * there: tell it by that very rail. Its source shows nothing to the peer, its proof does. */
 void btl_ib_failover_tell(btl_ib_conn_t *conn);
 
-/* Does this ADDRESS come from the peer, and not from somebody that saw older ones? */
+/* Does this ADDRESS come from the peer, and not from a process that saw older ones? */
 bool btl_ib_failover_is_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* The peer tells where its rail is now: probe that. If it is news, devices execute no

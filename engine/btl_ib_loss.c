@@ -34,12 +34,12 @@
  */
 
 enum {
-    PROBE_MIN = 200,        /* us: sooner mostly finds peers that are busy */
-    REST_AFTER = 200,       /* us: between what the transport takes at a time of a probe in parts */
-    REORDER_MIN = 20,       /* us: allowed as long as no reordering was seen */
-    REORDER_MOST = 500,     /* us, or one round trip if that is longer */
-    REORDER_SCALE_MAX = 64, /* quarters of the shortest round trip */
-    REORDER_CALM = 16,      /* real losses in a row after which no reordering is expected */
+    PROBE_MIN = 200,       /* us: sooner mostly finds peers that are busy */
+    REST_AFTER = 200,      /* us: between what the transport takes at a time of a probe in parts */
+    REO_WND_MIN = 20,      /* us: allowed as long as no reordering was seen */
+    REO_WND_MOST = 500,    /* us, or one round trip if that is longer */
+    REO_WND_MULT_MAX = 64, /* quarters of the shortest round trip */
+    REO_WND_PERSIST = 16,  /* real losses in a row after which no reordering is expected */
     SKIP_PROBES = 5,
     DISCONNECTED_PROBES = 12, /* after a connection of the transport ended: 0.6 s by default */
     DEFERRED_TURN = 4,        /* while anything is deferred one probe in so many is for that, */
@@ -108,7 +108,7 @@ static void allow_more_time(btl_ib_conn_t *conn)
 
     conn->loss.reo_wnd_persist = 0;
     if (now >= conn->loss.reorder_at + btl_ib_rtt_smoothed(&conn->loss.rtt, 0)
-        && conn->loss.reo_wnd_mult < REORDER_SCALE_MAX) {
+        && conn->loss.reo_wnd_mult < REO_WND_MULT_MAX) {
         conn->loss.reo_wnd_mult = conn->loss.reo_wnd_mult == 0 ? 1 : 2 * conn->loss.reo_wnd_mult;
         conn->loss.reorder_at = now;
     }
@@ -261,9 +261,9 @@ static uint64_t reorder_window(const btl_ib_conn_t *conn)
     }
     uint64_t window = (uint64_t) conn->loss.rtt.min * conn->loss.reo_wnd_mult / 4;
     uint64_t most = btl_ib_rtt_smoothed(&conn->loss.rtt, 0);
-    most = most > REORDER_MOST ? most : REORDER_MOST;
+    most = most > REO_WND_MOST ? most : REO_WND_MOST;
     window = window < most ? window : most;
-    return window < REORDER_MIN ? REORDER_MIN : window;
+    return window < REO_WND_MIN ? REO_WND_MIN : window;
 }
 
 /*
@@ -372,7 +372,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     engine->count.losses++;
     conn->count.losses++;
     btl_ib_trace_segment(conn, BTL_IB_TRACE_lost, BTL_IB_CAUSE_none, segment);
-    if (++conn->loss.reo_wnd_persist >= REORDER_CALM) {
+    if (++conn->loss.reo_wnd_persist >= REO_WND_PERSIST) {
         conn->loss.reo_wnd_persist = 0;
         conn->loss.reo_wnd_mult = 0;
     }

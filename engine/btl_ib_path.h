@@ -107,7 +107,7 @@ btl_ib_conn_t *btl_ib_route_of(const btl_ib_rail_t *rail, btl_ib_addr_t address,
 /* A rail stands by: no connection goes by it until one is used (btl_ib_route_used()). */
 void btl_ib_route_stand_by(btl_ib_rail_t *rail);
 
-/* Somebody sends by this connection, which goes by its own rail. */
+/* Something is sent by this connection, which goes by its own rail. */
 void btl_ib_route_used(btl_ib_conn_t *conn);
 
 /* Can its own two rails carry it? */

@@ -90,7 +90,7 @@ uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn);
 /* A segment was acknowledged: remove it from all counts and free it. */
 void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
-/* Is it the copy of a message, sent once, so that nobody waits for its acknowledgement? */
+/* Is it the copy of a message, sent once, so that nothing waits for its acknowledgement? */
 static inline bool btl_ib_sentmap_is_message(const btl_ib_segment_t *segment)
 {
     return segment->type == BTL_IB_TYPE_DATA && segment->out == NULL && segment->copies == 1

@@ -51,7 +51,7 @@
 #define BTL_IB_AWAY_UNKNOWN UINT32_MAX
 
 /* So many unacknowledged segments each connection may have beside what the limits on all
- * connections count: peers that are silent for long and hold all that these allow hold nobody else
+ * connections count: peers that are silent for long and hold all that these allow hold no other
  * up. */
 #define BTL_IB_DEPTH_APART 1
 

@@ -116,7 +116,7 @@
  *   +------+------+------+------+
  *
  * where: 1 to BTL_IB_ADDRESS_MAX bytes of address follow; generation grows with each of that rail;
- * proof (btl_ib_token_of_address()): somebody that only sees datagrams cannot make it
+ * proof (btl_ib_token_of_address()): a process that only sees datagrams cannot make it
  *   +------+------+------+------+------+------+------+------+------+------+------+------+
  *   |                         proof                         |        generation         |
  *   +------+------+------+------+------+------+------+------+------+------+------+------+

@@ -379,7 +379,7 @@ bool btl_ib_compat_failures_next(opal_process_name_t *name)
     btl_ib_compat_failure_t *failure = atomic_load(&btl_ib_compat_failures);
     int rc;
 
-    /* Nobody else takes any off. */
+    /* No other thread takes any off. */
     while (failure != NULL
            && !atomic_compare_exchange_weak(&btl_ib_compat_failures, &failure, failure->next)) {
         continue;

@@ -136,7 +136,7 @@ static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
                                          size_t count)
 {
     const mca_btl_active_message_callback_t *reg = &mca_btl_base_active_message_trigger[tag];
-    mca_btl_base_descriptor_t desc; /* of which nobody reads more, and which takes long to clear */
+    mca_btl_base_descriptor_t desc; /* of which no more is read, and which takes long to clear */
 
     (void) endpoint;
     desc.des_segments = segments;

@@ -61,8 +61,8 @@ typedef struct btl_ib_biased_lock {
     }
 
 /*
- * Start anew, while nobody has it: biased to the calling thread if `biased` and the system allows
- * it. Returns whether it is.
+ * Start anew, while no thread has it: biased to the calling thread if `biased` and the system
+ * allows it. Returns whether it is.
  */
 bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased);
 
@@ -107,8 +107,9 @@ static inline void btl_ib_biased_lock_acquire(btl_ib_biased_lock_t *lock)
 }
 
 /*
- * For progress: acquire if nobody has it. Returns whether the caller has it. A thread that polls in
- * a loop would take the mutex again before a waiting thread wakes up, so waiting threads go first.
+ * For progress: acquire if no thread has it. Returns whether the caller has it. A thread that polls
+ * in a loop would take the mutex again before a waiting thread wakes up, so waiting threads go
+ * first.
  */
 static inline bool btl_ib_biased_lock_try(btl_ib_biased_lock_t *lock)
 {

@@ -52,7 +52,7 @@ static inline void opal_thread_internal_mutex_lock(opal_thread_internal_mutex_t 
     pthread_mutex_lock(mutex);
 }
 
-/* 1 if somebody else has it */
+/* 1 if another thread has it */
 static inline int opal_thread_internal_mutex_trylock(opal_thread_internal_mutex_t *mutex)
 {
     return 0 != pthread_mutex_trylock(mutex);

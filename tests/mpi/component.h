@@ -41,7 +41,7 @@ static btl_ib_component_t *find_component(void)
 }
 
 /* As a transport's poll(): its device failed. */
-static int poll_failed(btl_ib_transport_t *transport, btl_ib_event_t *events, int max)
+__attribute__((unused)) static int poll_failed(btl_ib_transport_t *transport, btl_ib_event_t *events, int max)
 {
     (void) transport;
     if (max < 1) {

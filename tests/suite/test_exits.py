@@ -41,7 +41,7 @@ ENDS = [
 
 
 @contextlib.contextmanager
-def started(run, mpi, hosts, said, *options):
+def started(run, mpi, hosts, said, *options, going="exits: going"):
     """A job of four ranks on two hosts that has begun, and whose output goes to the file `said`."""
     run.environment["NSPFX"] = hosts
     words = [
@@ -56,7 +56,7 @@ def started(run, mpi, hosts, said, *options):
         )  # fmt: skip
     try:
         until = time.monotonic() + MOST
-        while "exits: going" not in said.read_text(errors="replace") and job.poll() is None:
+        while going not in said.read_text(errors="replace") and job.poll() is None:
             if time.monotonic() > until:
                 raise Failed("it does not begin")
             time.sleep(0.1)

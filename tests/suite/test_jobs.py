@@ -137,6 +137,10 @@ TROUBLE = [
     job("mpi", "survive seconds=5 stop=3 pause=2", 2, 2, marks="quick"),
     job("mpi", "survive seconds=60", 2, 2, "cutoff"),
     job("mpi", "survive seconds=60", 4, 4, "cutoff", marks="full"),
+    # Those of 5.0 spawn once only, over any BTL.
+    job("mpi", "dynamic times=20", 2, 2, limit=120),
+    job("mpi", "dynamic times=50", 4, 2, limit=240, marks="full"),
+    job("mpi", "dynamic times=1000", 2, 2, limit=1800, marks="long"),
     job("mpi,second", "randsize", 2, 4, "reject0", options="--links second"),
     job("mpi,second", "alltoall", 2, 4, "reject1", options="--links second", marks="full"),
     job("mpi,second", "port_back", 2, 2, options="--links second",

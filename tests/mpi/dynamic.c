@@ -1,0 +1,203 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Processes come and go: all ranks spawn two and part from them, and both halves of the ranks
+ * connect by a port and part, again and again. After a tenth of it descriptors and UDP ports of the
+ * host may not grow any more, and connections only by those with spawned processes: Open MPI never
+ * deletes these.
+ * times=N (50); grow=N (200): KiB of memory that a time may leave behind, in each process, most of it
+ * Open MPI's
+ */
+
+#include "component.h"
+
+#include <dirent.h>
+
+enum {
+    CHILDREN = 2,
+    BYTES = 100000,
+    SPARE = 2, /* descriptors and ports that others may have just now */
+};
+
+/* What a process holds. */
+typedef struct held {
+    long descriptors, ports, kib, connections;
+} held_t;
+
+static long count_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    long count = 0;
+
+    while (folder != NULL && readdir(folder) != NULL) {
+        count++;
+    }
+    closedir(folder);
+    return count;
+}
+
+static long count_lines(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    long count = 0;
+
+    for (int c; file != NULL && (c = fgetc(file)) != EOF;) {
+        count += c == '\n';
+    }
+    fclose(file);
+    return count;
+}
+
+static long resident_kib(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    long pages = 0, resident = 0;
+
+    if (file == NULL || fscanf(file, "%ld %ld", &pages, &resident) != 2) {
+        fail("no /proc/self/statm");
+    }
+    fclose(file);
+    return resident * 4;
+}
+
+static bool has_ib(void)
+{
+    mca_btl_base_selected_module_t *item;
+
+    OPAL_LIST_FOREACH(item, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        if (strcmp("ib", item->btl_component->btl_version.mca_component_name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static held_t look(void)
+{
+    held_t held = {
+        .descriptors = count_descriptors(),
+        .ports = count_lines("/proc/net/udp") + count_lines("/proc/net/udp6"),
+        .kib = resident_kib(),
+    };
+
+    if (has_ib()) {
+        held.connections = find_component()->engine->lifetime.conns;
+    }
+    return held;
+}
+
+/* Each of this group with each of the other one, all at once. */
+static void exchange(MPI_Comm with)
+{
+    int others, self;
+    MPI_Request requests[16];
+    unsigned char *out = get_memory(BYTES), *in = get_memory((size_t) 8 * BYTES);
+
+    MPI_Comm_rank(with, &self);
+    MPI_Comm_remote_size(with, &others);
+    if (others > 8) {
+        fail("at most 8 ranks");
+    }
+    pattern_fill(out, BYTES, (uint64_t) self);
+    for (int i = 0; i < others; i++) {
+        MPI_Irecv(in + (size_t) i * BYTES, BYTES, MPI_BYTE, i, 1, with, &requests[2 * i]);
+        MPI_Isend(out, BYTES, MPI_BYTE, i, 1, with, &requests[2 * i + 1]);
+    }
+    MPI_Waitall(2 * others, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < others; i++) {
+        pattern_check(in + (size_t) i * BYTES, BYTES, (uint64_t) i, "exchange");
+    }
+    free(out);
+    free(in);
+}
+
+static void spawn(char *self)
+{
+    MPI_Comm children;
+
+    MPI_Comm_spawn(self, MPI_ARGV_NULL, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
+                   MPI_ERRCODES_IGNORE);
+    exchange(children);
+    MPI_Comm_disconnect(&children);
+}
+
+/* The first half accepts, the second connects. */
+static void connect_halves(MPI_Comm half)
+{
+    char port[MPI_MAX_PORT_NAME] = "";
+    MPI_Comm others;
+
+    if (rank == 0) {
+        MPI_Open_port(MPI_INFO_NULL, port);
+    }
+    MPI_Bcast(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD);
+    if (rank < size / 2) {
+        MPI_Comm_accept(port, MPI_INFO_NULL, 0, half, &others);
+    } else {
+        MPI_Comm_connect(port, MPI_INFO_NULL, 0, half, &others);
+    }
+    exchange(others);
+    MPI_Comm_disconnect(&others);
+    if (rank == 0) {
+        MPI_Close_port(port);
+    }
+}
+
+static void check(const held_t *then, const held_t *now, int times, int grow)
+{
+    const long kib = now->kib - then->kib;
+
+    if (rank == 0) {
+        printf("dynamic: %d times: %ld descriptors then, %ld now; ports %ld, %ld; connections %ld, "
+               "%ld; KiB %ld, %ld\n",
+               times, then->descriptors, now->descriptors, then->ports, now->ports,
+               then->connections, now->connections, then->kib, now->kib);
+    }
+    if (now->descriptors > then->descriptors + SPARE || now->ports > then->ports + SPARE) {
+        fail("%ld descriptors and %ld ports of UDP became %ld and %ld", then->descriptors,
+             then->ports, now->descriptors, now->ports);
+    }
+    if (now->connections > then->connections + (long) times * CHILDREN) {
+        fail("%ld connections became %ld in %d times", then->connections, now->connections, times);
+    }
+    if (kib > (long) times * grow) {
+        fail("memory grew by %ld KiB in %d times", kib, times);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm parent, half;
+    held_t then = {0};
+
+    begin(&argc, &argv, "dynamic");
+    MPI_Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL) {
+        program = "dynamic (child)";
+        exchange(parent);
+        MPI_Comm_disconnect(&parent);
+        MPI_Finalize();
+        return 0;
+    }
+    need_ranks(2);
+    const int times = (int) arg(argc, argv, "times", 50);
+    const int warm = times / 10 + 3;
+    MPI_Comm_split(MPI_COMM_WORLD, rank < size / 2, rank, &half);
+    for (int i = 0; i < times + warm; i++) {
+        if (i == warm) {
+            then = look();
+        }
+        spawn(argv[0]);
+        connect_halves(half);
+    }
+    const held_t now = look();
+    MPI_Barrier(MPI_COMM_WORLD);
+    check(&then, &now, times, (int) arg(argc, argv, "grow", 200));
+    MPI_Comm_free(&half);
+    finish();
+    return 0;
+}

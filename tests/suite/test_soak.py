@@ -1,0 +1,146 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""A long job to whose hosts and processes everything happens that may: its data are right, and at
+its end what was sent is what was received."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from runner.places import ROOT
+from test_exits import started
+
+pytestmark = [pytest.mark.mpi, pytest.mark.limit(4500)]
+MOST = 120  # s beyond its time until the job has ended
+
+
+def pids(host):
+    """Ranks of the job on a host."""
+    found = subprocess.run(["ip", "netns", "pids", host], capture_output=True, text=True, check=True)
+    for pid in map(int, found.stdout.split()):
+        try:
+            if Path(f"/proc/{pid}/comm").read_text().strip() == "soak":
+                yield pid
+        except OSError:
+            pass
+
+
+def send(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+class Trouble:
+    """What happens to two hosts. Each is over when it returns, but for the state of the links."""
+
+    def __init__(self, hosts, seed, log):
+        self.hosts = hosts
+        self.random = random.Random(seed)
+        self.log = log
+
+    def links(self, *words):
+        self.log.write(f"{time.strftime('%T')} links {' '.join(words)}\n")
+        self.log.flush()
+        subprocess.run(
+            [ROOT / "tools/nsbad", *words], env={**os.environ, "NSPFX": self.hosts}, check=True,
+            stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def rest(self, least, most):
+        time.sleep(self.random.uniform(least, most))
+
+    def bad(self):
+        words = [str(self.random.choice((0, 50, 100, 500))) for _ in range(2)]
+        self.links("udp", *words, str(self.random.choice((0, 100))))
+
+    def slow(self):
+        self.links("rate", str(self.random.choice((100, 1000))))
+
+    def good(self):
+        self.links("off")
+
+    def partition(self):
+        self.links("block", *self.random.choice(([], ["1"], ["2"])))
+        self.rest(0.5, 6)
+        self.links("off")
+
+    def stop(self):
+        """Up to two of the ranks stand still."""
+        found = [pid for host in "12" for pid in pids(f"{self.hosts}{host}")]
+        chosen = self.random.sample(found, min(len(found), self.random.randint(1, 2)))
+        self.log.write(f"{time.strftime('%T')} stop {chosen}\n")
+        try:
+            for pid in chosen:
+                send(pid, signal.SIGSTOP)
+            self.rest(0.2, 5)
+        finally:
+            for pid in chosen:
+                send(pid, signal.SIGCONT)
+
+    def go_on(self, job, seconds):
+        until = time.monotonic() + seconds
+        try:
+            while time.monotonic() < until and job.poll() is None:
+                happens = self.random.choice(
+                    (self.bad, self.bad, self.slow, self.good, self.partition, self.stop, self.stop)
+                )
+                happens()
+                self.rest(0.5, 4)
+        finally:
+            self.links("off")
+
+
+def check_balance(folder, seconds):
+    """What one process sent to another is what that received of it, also of spawned ones. Credits
+    that idle channels give back are sent in segments that are not received as such: a few after
+    each pause of two seconds."""
+    counted = {}
+    for path in folder.iterdir():
+        data = json.loads(path.read_text())
+        for peer in data["peers"]:
+            counters = peer["counters"]
+            key = (data["job"], data["rank"]), (peer["job"], peer["rank"])
+            sums = counted.setdefault(key, [0, 0])
+            sums[0] += counters["sent_segments"]
+            sums[1] += counters["received_segments"]
+    pairs = [(one, other) for one, other in counted if (other, one) in counted]
+    assert len(pairs) >= 12
+    for one, other in pairs:
+        more = counted[one, other][0] - counted[other, one][1]
+        assert 0 <= more <= 8 + 2 * seconds, f"segments from {one} to {other}"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("short", id="soak/short", marks=pytest.mark.full),
+        pytest.param("long", id="soak/long", marks=pytest.mark.long),
+    ],
+)
+def test_soak(run, mpi, hosts, tmp_path, request, kind):
+    if not hosts:
+        pytest.skip("several hosts need root")
+    seconds = request.config.option.soak if kind == "long" else 30
+    spawns = 10 if mpi.series == "4.1" else 0  # 5.0 spawns once only, over any BTL
+    folder = tmp_path / "counters"
+    folder.mkdir()
+    options = (
+        "--mca", "btl", "ib,self", "--mca", "btl_ib_stats_file", f"{folder}/",
+        mpi.program("soak"), f"seconds={seconds}", f"spawns={spawns}",
+    )  # fmt: skip
+    with started(run, mpi, hosts, run.log, *options, going="soak: going") as job:
+        with (tmp_path / "trouble").open("w") as log:
+            Trouble(hosts, seconds, log).go_on(job, seconds)
+        code = job.wait(MOST)
+    said = run.log.read_text(errors="replace")
+    assert code == 0 and "OK soak" in said, (tmp_path / "trouble").read_text()
+    assert "lost the connection" not in said
+    check_balance(folder, seconds)

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
-"""A package of Spack: in a repository of packages it is packages/openmpi-btl-ib/package.py.
+"""A package of Spack (1.0): in a repository of packages it is packages/openmpi_btl_ib/package.py.
 
 Not tried with Spack yet. Components are built against Open MPI's headers for developers: it has to be
 configured with --with-devel-headers; configure says so otherwise."""
+
+from spack_repo.builtin.build_systems.autotools import AutotoolsPackage
 
 from spack.package import *
 

@@ -7,6 +7,7 @@ A page marks examples behind ```: `sh run` are commands that must end well, `con
 behind a $, and what they print, of which numbers may be others and ... may be anything, alone in a
 line any lines. What is not marked needs a cluster, or changes the machine."""
 
+import json
 import os
 import re
 import shutil
@@ -145,3 +146,26 @@ def test_pictures(run, tmp_path):
             for place in (tmp_path, ROOT / "docs/figures")
         )
         assert drawn and drawn == there
+
+
+@pytest.mark.called("guide/curves")
+def test_curves(run, tmp_path):
+    """Curves by size of message, of what tools/bench saved: medians of the rounds that count."""
+    samples = [
+        {"what": what, "loss": loss, "offloads": offloads, "round": number, "kept": number < 4, "candidate": name,
+         "size": 4**size, "figures": {"mean": (number + 1) * 2.0**size, "GB/s": 0.1 * number}}
+        for what, loss, offloads in (("latency", 0.0, "on"), ("latency", 1.0, "off"), ("streaming", 0.0, "on"),
+                                     ("alltoall-2-cores", 0.0, "on"))
+        for number in (1, 2, 3, 4) for name in ("ib", "tcp", "ucx", "floor") for size in range(12)
+    ]  # fmt: skip
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps({"parameters": {"loopback": False}, "samples": samples}))
+    run(sys.executable, ROOT / "docs/figures/draw", "--take", file, tmp_path)
+    table = (tmp_path / "by-size.csv").read_text().splitlines()
+    assert len(table) == 1 + 4 * 4 * 12
+    assert "two hosts,latency,1,off,ucx,16,12" in table  # 2, 3 and 4 times 4; the last round does not count
+    assert "two hosts,streaming,0,on,ib,1,0.2" in table
+    drawn = (tmp_path / "by-size.svg").read_text()
+    for words in ("latency, clean", "both ways, 1 % of all packets lost", "btl tcp", "UCX over tcp"):
+        assert f">{words}</text>" in drawn
+    assert ">alltoall," in (tmp_path / "tcp-wins.svg").read_text()

@@ -185,13 +185,16 @@ btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc
     return endpoint;
 }
 
-/* By one rail of each there is nothing else to be tried. */
+/* By one rail of each there is nothing else to be tried: what was kept of a stranger is not needed
+ * any more. */
 void btl_ib_endpoint_keep_known(uint64_t name, const btl_ib_modex_t *peer)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
 
     if (component->self->rail_count > 1 || peer->rail_count > 1) {
         btl_ib_modex_keep(&component->known, name, peer);
+    } else {
+        btl_ib_modex_forget(&component->known, name); /* a stranger's, until now */
     }
 }
 

@@ -106,11 +106,16 @@ static void choose_osc(btl_ib_component_t *component)
 
 static btl_ib_endpoint_t *add_peer(btl_ib_module_t *module, struct opal_proc_t *proc)
 {
-    /* May wait for the runtime, so without the lock. */
-    btl_ib_modex_t *peer =
-        btl_ib_modex_get(&mca_btl_ib_component.super.btl_version, &proc->proc_name, true);
+    btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_endpoint_t *endpoint;
+    btl_ib_modex_t *peer;
 
+    btl_ib_lock();
+    peer = btl_ib_modex_recall(&component->known, btl_ib_name_pack(proc->proc_name));
+    btl_ib_unlock();
+    if (peer == NULL) { /* may wait for the runtime, so without the lock */
+        peer = btl_ib_modex_get(&component->super.btl_version, &proc->proc_name, true);
+    }
     if (peer == NULL) {
         return NULL;
     }

@@ -54,7 +54,7 @@ static bool lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_
         return false;
     }
     btl_ib_modex_forget(&component->known, name); /* the process may have restarted */
-    btl_ib_endpoint_keep_known(name, modex);
+    btl_ib_modex_keep(&component->known, name, modex); /* until it is added, at least */
     fits = tell_rail(component, modex, name, rail, remote_rail, info);
     free(modex);
     return fits;

@@ -94,8 +94,7 @@ static int grow(btl_ib_table_t *table)
 
 uint64_t btl_ib_table_bytes(uint32_t connections)
 {
-    return btl_ib_footprint_doubled(SLOTS_FIRST, connections)
-           * (sizeof(slot_t) + sizeof(uint32_t));
+    return btl_ib_footprint_doubled(SLOTS_FIRST, connections) * (sizeof(slot_t) + sizeof(uint32_t));
 }
 
 int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t name, uint32_t rail,

@@ -88,11 +88,11 @@ typedef struct btl_ib_identity {
     uint32_t peer_floor; /* incarnations of the peer with epochs below this have ended; 0: none */
     uint32_t peer_ack_delay; /* us */
     uint8_t remote_rail;
-    uint8_t version;         /* of all datagrams, of both sides */
-    bool bound;              /* peer_id and rx_token are valid */
-    bool peer_knows;         /* the peer has our id: CONNECT blocks are not needed */
-    bool contacted;          /* something was sent to it in this incarnation */
-    bool introduce;          /* write CONNECT blocks although peer_knows */
+    uint8_t version; /* of all datagrams, of both sides */
+    bool bound;      /* peer_id and rx_token are valid */
+    bool peer_knows; /* the peer has our id: CONNECT blocks are not needed */
+    bool contacted;  /* something was sent to it in this incarnation */
+    bool introduce;  /* write CONNECT blocks although peer_knows */
 } btl_ib_identity_t;
 
 /* A connection with the process that published `info`. `keys`: memory for its keys; NULL if the

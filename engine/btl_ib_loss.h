@@ -37,23 +37,23 @@ typedef struct btl_ib_loss {
     uint64_t refused_at;    /* us: the last refusal (ICMP, ECONNREFUSED) */
     uint64_t refused_since; /* us: first refusal of this series; 0: none since the peer was heard */
     uint64_t no_tag_at; /* awake: a tag has no receiver at the peer; 0: none since the last ACK */
-    uint64_t silent_since;  /* awake: the first probe of those that are unanswered */
-    uint64_t asked_at;      /* us: the same */
-    uint64_t sample_at;     /* us: when the last RTT sample was taken */
-    uint32_t sample_echo;   /* the echoed stamp that gave it */
-    uint32_t sample;        /* us: RTT sample of the datagram being processed; 0: none */
-    uint32_t sample_hosts;  /* us: part of it that may be waiting at a host that did not poll */
-    uint32_t sample_pauses; /* us: the same, of hosts that did not poll for long */
-    uint32_t probes;        /* since the last progress */
-    uint32_t unanswered;    /* of them, the last ones that nothing answered */
-    uint32_t probed;        /* segments sent as probes in this series of probes or the last */
-    uint32_t reo_wnd_mult;  /* the reordering window, in quarters of the shortest RTT */
+    uint64_t silent_since;    /* awake: the first probe of those that are unanswered */
+    uint64_t asked_at;        /* us: the same */
+    uint64_t sample_at;       /* us: when the last RTT sample was taken */
+    uint32_t sample_echo;     /* the echoed stamp that gave it */
+    uint32_t sample;          /* us: RTT sample of the datagram being processed; 0: none */
+    uint32_t sample_hosts;    /* us: part of it that may be waiting at a host that did not poll */
+    uint32_t sample_pauses;   /* us: the same, of hosts that did not poll for long */
+    uint32_t probes;          /* since the last progress */
+    uint32_t unanswered;      /* of them, the last ones that nothing answered */
+    uint32_t probed;          /* segments sent as probes in this series of probes or the last */
+    uint32_t reo_wnd_mult;    /* the reordering window, in quarters of the shortest RTT */
     uint32_t reo_wnd_persist; /* consecutive losses that were real */
-    uint64_t reorder_at;    /* us: when the reordering window last grew */
-    uint32_t least;         /* us: the shortest time after which a probe is ever due */
-    bool rack_partly;       /* the peer may have received more than it has reported */
-    bool half_probed;       /* the next probe continues what the last one began */
-    bool disconnected;      /* the transport's connection ended; the peer was not heard since */
+    uint64_t reorder_at;      /* us: when the reordering window last grew */
+    uint32_t least;           /* us: the shortest time after which a probe is ever due */
+    bool rack_partly;         /* the peer may have received more than it has reported */
+    bool half_probed;         /* the next probe continues what the last one began */
+    bool disconnected;        /* the transport's connection ended; the peer was not heard since */
     bool responded; /* the peer has what was sent in this incarnation, and will look at it later */
     btl_ib_list_t in_line; /* of engine->retries.waiting */
 } btl_ib_loss_t;

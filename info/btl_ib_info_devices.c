@@ -660,8 +660,7 @@ static void print_cost(btl_ib_info_out_t *out, const btl_ib_info_args_t *args, i
     for (int i = 0; i < BTL_IB_FOOTPRINT_OWNERS; ++i) {
         const btl_ib_footprint_owner_t owner = (btl_ib_footprint_owner_t) i;
 
-        btl_ib_info_number(out, owners[i], btl_ib_footprint_held(&cost->footprint, owner),
-                           "bytes");
+        btl_ib_info_number(out, owners[i], btl_ib_footprint_held(&cost->footprint, owner), "bytes");
         snprintf(text, sizeof(text), "%s at most", owners[i]);
         btl_ib_info_number(out, text, btl_ib_footprint_most(&cost->footprint, owner), "bytes");
     }
@@ -875,8 +874,8 @@ static int print_suggestions(btl_ib_info_out_t *out, const btl_ib_process_sizes_
         }
         btl_ib_device_plan_for(sizes->params, &kinds[kind].attr, &table, &cost->plan);
         cost->plan.queues.count = 0; /* nobody asked for them: the first that fit */
-        best = btl_ib_memory_max_fit(sizes, type_of(kind), peers_of(args), args->budget,
-                                     &cost->plan);
+        best =
+            btl_ib_memory_max_fit(sizes, type_of(kind), peers_of(args), args->budget, &cost->plan);
         if (best.taken > args->budget) {
             fprintf(stderr,
                     "ib_info: %s: with %u peers no queues fit into %" PRIu64 " bytes of a process; "

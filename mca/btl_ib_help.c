@@ -16,8 +16,7 @@
 
 /* ---- devices that were turned down ---- */
 
-void btl_ib_rejected_devices_name(const char *transport, const char *device, char *out,
-                                  size_t size)
+void btl_ib_rejected_devices_name(const char *transport, const char *device, char *out, size_t size)
 {
     const bool named = device != NULL && device[0] != '\0';
 

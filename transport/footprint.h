@@ -44,10 +44,8 @@ void btl_ib_footprint_add(btl_ib_footprint_t *footprint, btl_ib_footprint_owner_
     __attribute__((format(printf, 5, 6)));
 
 /* Sums over the parts of an owner. */
-uint64_t btl_ib_footprint_held(const btl_ib_footprint_t *footprint,
-                               btl_ib_footprint_owner_t owner);
-uint64_t btl_ib_footprint_most(const btl_ib_footprint_t *footprint,
-                               btl_ib_footprint_owner_t owner);
+uint64_t btl_ib_footprint_held(const btl_ib_footprint_t *footprint, btl_ib_footprint_owner_t owner);
+uint64_t btl_ib_footprint_most(const btl_ib_footprint_t *footprint, btl_ib_footprint_owner_t owner);
 
 /* Places of a table that doubles from `first` on until `count` fit; 0 if none are needed. */
 static inline uint64_t btl_ib_footprint_doubled(uint64_t first, uint64_t count)

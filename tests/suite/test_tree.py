@@ -82,6 +82,15 @@ def test_scripts(run):
     run("shellcheck", "-s", "sh", "tools/env.sh")
 
 
+@pytest.mark.analyze
+@pytest.mark.full
+@pytest.mark.limit(900)
+@pytest.mark.called("analyze/tidy")
+def test_lint(run):
+    """What clang-tidy finds, against tests/lint/findings.txt."""
+    run(ROOT / "tests/lint/run")
+
+
 @pytest.mark.quick
 @pytest.mark.docs
 def test_docs(run):

@@ -46,12 +46,7 @@ typedef struct btl_ib_ack_tx {
     bool no_tag;     /* tell the peer that there is no receiver for a tag */
 } btl_ib_ack_tx_t;
 
-/* ---- accepting a sequence, and what is due for it ---- */
-
-/* Acknowledgement: which segments are accepted, what is due to the peer for them, and how an ACK
- * says it. */
-
-/* ---- accepting a sequence ---- */
+/* ---- accepting a sequence, and what is due to the peer for it ---- */
 
 /*
  * A new sequence is accepted: it is marked in the window of its channel, uses a credit, and is to

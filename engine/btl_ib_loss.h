@@ -234,7 +234,8 @@ void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited);
  * gone. */
 void btl_ib_loss_disconnected(btl_ib_conn_t *conn);
 
-/* After acknowledgements were taken in: find what is lost, set the timer. */
+/* After acknowledgements were taken in, or when the timer is due: find what is lost, set the
+ * timer. */
 void btl_ib_loss_detect(btl_ib_conn_t *conn);
 
 /* Set the timer for what is in flight now. */

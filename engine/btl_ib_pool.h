@@ -48,7 +48,7 @@ struct btl_ib_conn;
 struct btl_ib_out;
 struct btl_ib_pool;
 
-/* Bytes: headers and short messages; a datagram of Ethernet's usual MTU of 1500. */
+/* Bytes of the smallest kind of segment: headers and short messages. */
 #define BTL_IB_SEGMENT_SMALL 256u
 
 enum { BTL_IB_SEGMENT_KINDS = 3 };

@@ -125,10 +125,10 @@ static inline void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_i
     btl_ib_list_init(&pool->idle);
 }
 
-/* Free the idle buffers; the peers' were put back before. */
 /* Bytes of the buffer for a message of at most `size`. */
 uint64_t btl_ib_reasm_bytes(uint32_t size);
 
+/* Free the idle buffers; the peers' were put back before. */
 void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool);
 
 void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer);

@@ -26,7 +26,8 @@ typedef struct btl_ib_sentmap {
     uint32_t deferred_count;
     uint32_t unasked; /* segments sent since one asked for its ACK, or nothing was in flight */
     uint64_t order;   /* of the newest segment sent */
-    btl_ib_list_t sent[BTL_IB_RACKS]; /* in flight, by time of last sending */
+    /* In flight, by time of last sending. That of RACK_ALL has all but bulk. */
+    btl_ib_list_t sent[BTL_IB_RACKS];
     btl_ib_list_t lost;               /* to be retransmitted, in order of discovery */
     btl_ib_list_t deferred;           /* that got RNR, by the time the peer said so */
 } btl_ib_sentmap_t;

@@ -220,7 +220,7 @@ static void must_use_little(void)
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
     const double used = (double) (after.tv_sec - before.tv_sec)
                         + 1e-9 * (double) (after.tv_nsec - before.tv_nsec);
-    if (used > 0.25) {
+    if (used > 0.5) { /* of 1 s; a busy machine makes each look dearer */
         fail("used %.3f s of its processor while it waited for one", used);
     }
 }

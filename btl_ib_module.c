@@ -316,6 +316,9 @@ void btl_ib_module_dump_busy(void)
 
     for (uint32_t i = 0; i < component->module_count; ++i) {
         const btl_ib_endpoint_t *each;
+        if (component->modules[i] == NULL) {
+            continue;
+        }
         OPAL_LIST_FOREACH(each, &component->modules[i]->endpoints.all, btl_ib_endpoint_t)
         {
             const bool is_busy = each->conn != NULL && btl_ib_conn_is_busy(each->conn);

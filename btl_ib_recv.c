@@ -54,8 +54,10 @@ static bool lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_
         return false;
     }
     btl_ib_modex_forget(&component->known, name); /* the process may have restarted */
-    btl_ib_modex_keep(&component->known, name, modex); /* until it is added, at least */
     fits = tell_rail(component, modex, name, rail, remote_rail, info);
+    if (fits) {
+        btl_ib_modex_keep(&component->known, name, modex); /* until it is added, at least */
+    }
     free(modex);
     return fits;
 }
@@ -209,10 +211,13 @@ static void dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
     if (endpoint == NULL) { /* never added: nobody else will destroy it */
         btl_ib_connectivity_note(&component->connectivity, conn);
         btl_ib_endpoint_forget_loopback(conn);
+        btl_ib_modex_forget(&component->known, btl_ib_conn_name(conn));
         btl_ib_conn_destroy(conn, btl_ib_now());
     } else {
+        OBJ_RETAIN(endpoint); /* callbacks free the lock, and another thread may delete it */
         btl_ib_frag_fail_all(endpoint, true);
         btl_ib_rdma_fail_all(endpoint, true);
+        OBJ_RELEASE(endpoint);
     }
 }
 

@@ -980,7 +980,7 @@ static bool is_watched(const btl_ib_conn_t *conn)
 static bool is_lost(const btl_ib_conn_t *conn)
 {
     const int said = btl_ib_conn_trouble(conn).said;
-    const uint32_t asked_ms = (uint32_t) (conn->keepalive.asked_at / 1000);
+    const uint32_t asked_ms = (uint32_t) (conn->keepalive.awake / 1000);
 
     return conn->keepalive.asked >= QUESTIONS
            && silence_of(conn) >= QUESTIONS * conn->engine->config.keepalive
@@ -992,6 +992,7 @@ static bool is_lost(const btl_ib_conn_t *conn)
 static void ask(btl_ib_conn_t *conn)
 {
     conn->keepalive.asked_at = conn->engine->clock.now;
+    conn->keepalive.awake = conn->engine->clock.awake;
     if (conn->keepalive.asked < QUESTIONS) {
         conn->keepalive.asked++;
     }

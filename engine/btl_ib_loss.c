@@ -240,7 +240,8 @@ void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
         .delay = sample == 0 ? 0 : sample - conn->loss.sample_hosts,
         .awake = sample == 0 ? 0 : sample - conn->loss.sample_pauses,
         .limited = limited,
-        .paused = (sample != 0 && conn->loss.sample_pauses > 0) || btl_ib_is_behind(conn->engine),
+        .paused = (sample != 0 && conn->loss.sample_pauses > BTL_IB_QUEUE_BORNE)
+                  || btl_ib_is_behind(conn->engine),
     };
     conn->loss.no_tag_at = 0;
     conn->cc.ops->acked(&conn->cc, &ack);

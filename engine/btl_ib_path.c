@@ -549,7 +549,7 @@ void btl_ib_validation_check_unsent(btl_ib_conn_t *conn)
 void btl_ib_validation_unreachable(btl_ib_conn_t *conn, int error)
 {
     conn->validation.net_error = (uint8_t) error;
-    conn->validation.net_error_ms = (uint32_t) (conn->engine->clock.now / 1000);
+    conn->validation.net_error_ms = (uint32_t) (btl_ib_clock_awake(&conn->engine->clock) / 1000);
 }
 
 btl_ib_trouble_t btl_ib_conn_trouble(const btl_ib_conn_t *conn)

@@ -30,7 +30,7 @@ typedef struct btl_ib_validation {
     bool tried;            /* other pairs of rails that may lead there were asked for */
     uint8_t unsent_error;  /* errno that the transport answers; valid with unsent_since */
     uint8_t net_error;     /* errno: what the network said last of datagrams to it; 0: nothing */
-    uint32_t net_error_ms; /* when */
+    uint32_t net_error_ms; /* when: awake, as `heard_at` */
     uint32_t questions;   /* unanswered probes by them, since another pair of rails was validated */
     uint64_t refused_at;  /* us: when refusals by them were last believed */
     uint64_t asked_at;    /* ran: the first probe, if nothing had reached the peer */

@@ -32,9 +32,6 @@
 
 enum {
     EVICTIONS = 64, /* timers that expire in one turn, at most */
-    /* us that a datagram may wait for a busy receiver without being a sign of a queue in the
-     * network */
-    QUEUE_BORNE = 250,
     RETRY_AFTER = 10,      /* us after which a full transport is tried again */
     FEW = 8,               /* events that a poll takes onto the stack, at most */
     CATCH_UP_MOST = 20000, /* us of turns after a pause; less after a shorter one */
@@ -57,7 +54,7 @@ static uint32_t waited_for(const btl_ib_rail_t *rail)
         return rail->engine->clock.gap;
     }
     return btl_ib_max_u32(rail->engine->clock.gap,
-                          btl_ib_clip_u32(busy, QUEUE_BORNE + rail->polled.pause));
+                          btl_ib_clip_u32(busy, BTL_IB_QUEUE_BORNE + rail->polled.pause));
 }
 
 /* What came during a pause takes several turns to be received, but no longer than the pause. */

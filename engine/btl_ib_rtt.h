@@ -87,6 +87,9 @@ static inline uint32_t btl_ib_rtt_timeout(const btl_ib_rtt_t *rtt, uint32_t init
 
 /* us without a poll from which on that process did something else, or had no processor */
 #define BTL_IB_PAUSE_MIN 100u
+/* us that a datagram may wait for a busy receiver, which does not pause, without being a sign of a
+ * queue in the network */
+#define BTL_IB_QUEUE_BORNE 250u
 
 typedef struct btl_ib_pauses {
     uint64_t until;   /* us: when `longest` is no longer expected */

@@ -3,6 +3,10 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* asprintf */
+#endif
+
 #include "btl_ib_help.h"
 
 #include <assert.h>
@@ -111,10 +115,6 @@ uint32_t btl_ib_kept_lines_take_lost(btl_ib_kept_lines_t *lines)
 }
 
 /* ---- help texts ---- */
-
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* asprintf */
-#endif
 
 /* As Open MPI frames its own. */
 #define FRAME "--------------------------------------------------------------------------\n"

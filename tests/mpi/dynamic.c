@@ -35,7 +35,9 @@ static long count_descriptors(void)
     while (folder != NULL && readdir(folder) != NULL) {
         count++;
     }
-    closedir(folder);
+    if (folder != NULL) {
+        closedir(folder);
+    }
     return count;
 }
 
@@ -47,7 +49,9 @@ static long count_lines(const char *path)
     for (int c; file != NULL && (c = fgetc(file)) != EOF;) {
         count += c == '\n';
     }
-    fclose(file);
+    if (file != NULL) {
+        fclose(file);
+    }
     return count;
 }
 

@@ -65,7 +65,7 @@ def test_site_report_names(site):
 def test_site_report_failures(site):
     """What fails is named at the beginning, and its log is there, cut in the middle; the rest goes on, and what finds no
     time is not tried."""
-    said = site("--what", "hello,data", "--transports", "udp", "--limit", "3", ok=False)
+    said = site("--what", "hello,data", "--transports", "udp", "--limit", "6", ok=False)
     head, *parts = said.split("\n== ")
     assert re.search(r"^ok +\d+ s  hello over udp$", head, re.M)
     assert re.search(r"^FAILED +\d+ s  ring over udp: status 3$", head, re.M)

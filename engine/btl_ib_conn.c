@@ -980,19 +980,18 @@ static bool is_watched(const btl_ib_conn_t *conn)
 static bool is_lost(const btl_ib_conn_t *conn)
 {
     const int said = btl_ib_conn_trouble(conn).said;
-    const uint32_t asked_ms = (uint32_t) (conn->keepalive.awake / 1000);
 
     return conn->keepalive.asked >= QUESTIONS
            && silence_of(conn) >= QUESTIONS * conn->engine->config.keepalive
            && (said == EHOSTUNREACH || said == ENETUNREACH)
-           && (int32_t) (conn->validation.net_error_ms - asked_ms) >= 0;
+           && (int32_t) (conn->validation.net_error_ms - conn->keepalive.awake_ms) >= 0;
 }
 
 /* While something is unacknowledged probes ask; but seldom, or no more, for credits given back. */
 static void ask(btl_ib_conn_t *conn)
 {
     conn->keepalive.asked_at = conn->engine->clock.now;
-    conn->keepalive.awake = conn->engine->clock.awake;
+    conn->keepalive.awake_ms = (uint32_t) (conn->engine->clock.awake / 1000);
     if (conn->keepalive.asked < QUESTIONS) {
         conn->keepalive.asked++;
     }

@@ -31,7 +31,7 @@
 #include <string.h>
 
 enum {
-    EVICTIONS = 64, /* timers that expire in one turn, at most */
+    EVICTIONS = 64,        /* timers that expire in one turn, at most */
     RETRY_AFTER = 10,      /* us after which a full transport is tried again */
     FEW = 8,               /* events that a poll takes onto the stack, at most */
     CATCH_UP_MOST = 20000, /* us of turns after a pause; less after a shorter one */

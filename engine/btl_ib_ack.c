@@ -17,8 +17,6 @@
 #include <assert.h>
 #include <string.h>
 
-/* ---- accepting a sequence, and what is due for it ---- */
-
 /* ---- what is due to the peer ---- */
 
 enum {
@@ -625,12 +623,17 @@ static bool check_sent(btl_ib_conn_t *conn, uint32_t channel, uint32_t ack, uint
     return true;
 }
 
-static bool check_limit(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
+static inline bool is_limit_possible(const btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
 {
     const btl_ib_queue_t *queue = &conn->peer_queues->q[channel];
 
-    if (queue->type == BTL_IB_QUEUE_PER_PEER
-        && btl_ib_seq_before(conn->tx[channel].sentmap.window.next + queue->num, limit)) {
+    return queue->type != BTL_IB_QUEUE_PER_PEER
+           || !btl_ib_seq_before(conn->tx[channel].sentmap.window.next + queue->num, limit);
+}
+
+static bool check_limit(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
+{
+    if (!is_limit_possible(conn, channel, limit)) {
         conn->engine->count.dropped_credit++;
         return false;
     }
@@ -712,10 +715,16 @@ static uint32_t arrived(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, ui
     return acked;
 }
 
-static bool is_more_credit(const btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
+static inline bool is_more_credit(const btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
 {
     return conn->peer_queues->q[channel].type == BTL_IB_QUEUE_PER_PEER
            && btl_ib_seq_before(conn->tx[channel].limit, limit);
+}
+
+static inline void take_credit(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
+{
+    conn->tx[channel].limit = limit;
+    btl_ib_loss_unblocked(&conn->loss);
 }
 
 /* Take in a credit limit. Returns true if it gives more credit. */
@@ -724,8 +733,7 @@ static bool credited(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
     if (!is_more_credit(conn, channel, limit)) {
         return false;
     }
-    conn->tx[channel].limit = limit;
-    btl_ib_loss_unblocked(&conn->loss);
+    take_credit(conn, channel, limit);
     return true;
 }
 
@@ -861,14 +869,12 @@ bool btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t 
     if (channel >= conn->peer_queues->count) {
         return false;
     }
-    btl_ib_tx_channel_t *tx = &conn->tx[channel];
-    const btl_ib_tx_window_t *window = &tx->sentmap.window;
-    const btl_ib_queue_t *queue = &conn->peer_queues->q[channel];
+    const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
     const uint32_t ack = BTL_IB_LE32(header->ack);
     const uint32_t limit = ack + BTL_IB_LE16(header->credits);
-    const bool credit = queue->type == BTL_IB_QUEUE_PER_PEER && btl_ib_seq_before(tx->limit, limit);
+    const bool credit = is_more_credit(conn, channel, limit);
     btl_ib_segment_t *segment = NULL;
-    if (credit && btl_ib_seq_before(window->next + queue->num, limit)) {
+    if (credit && !is_limit_possible(conn, channel, limit)) {
         return false;
     }
     if (ack != window->first) {
@@ -877,7 +883,7 @@ bool btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t 
         }
         segment = window->ring[window->first & (window->size - 1)];
         if (!btl_ib_sentmap_is_message(segment) || conn->sentmap.deferred_count > 0
-            || conn->pmtud.rows[0].losses > 0 || conn->pmtud.rows[1].losses > 0) {
+            || btl_ib_pmtud_has_losses(&conn->pmtud)) {
             return false;
         }
     }
@@ -885,8 +891,7 @@ bool btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t 
     btl_ib_loss_datagram_received(conn, header->flags, BTL_IB_LE32(header->echo),
                                   BTL_IB_LE16(header->hold), BTL_IB_LE16(header->away));
     if (credit) {
-        tx->limit = limit;
-        btl_ib_loss_unblocked(&conn->loss);
+        take_credit(conn, channel, limit);
     }
     if (segment != NULL || credit) {
         take_predicted(conn, segment);

@@ -722,15 +722,17 @@ void btl_ib_drops_turn(btl_ib_engine_t *engine)
 /* The source of a datagram where the transport cannot tell: the peer with that address. */
 static void source_by_peer(const btl_ib_rail_t *rail, btl_ib_addr_t from, char *out, size_t size)
 {
-    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &rail->engine->conns, all) {
-        if (from != BTL_IB_ADDR_UNKNOWN
-            && ((conn->route.via == rail && conn->route.to == from)
-                || (conn->rail == rail && conn->route.address == from))) {
-            snprintf(out, size, "peer %u.%u", BTL_IB_NAME_ARGS(conn->identity.name));
-            return;
-        }
+    const btl_ib_conn_t *conn = NULL;
+
+    if (from != BTL_IB_ADDR_UNKNOWN) {
+        conn = btl_ib_route_to(rail, from, NULL);
+        conn = conn != NULL ? conn : btl_ib_route_of(rail, from, NULL);
     }
-    snprintf(out, size, "unknown");
+    if (conn != NULL) {
+        snprintf(out, size, "peer %u.%u", BTL_IB_NAME_ARGS(conn->identity.name));
+    } else {
+        snprintf(out, size, "unknown");
+    }
 }
 
 static void append(btl_ib_rail_t *rail, const btl_ib_event_t *event, const char *counter)

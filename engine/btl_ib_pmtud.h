@@ -74,6 +74,17 @@ typedef struct btl_ib_pmtud {
     uint32_t received; /* the largest probe that came from the peer */
 } btl_ib_pmtud_t;
 
+/* Are losses counted, so that the path may carry less than it did? */
+static inline bool btl_ib_pmtud_has_losses(const btl_ib_pmtud_t *sizes)
+{
+    for (int i = 0; i < BTL_IB_LOSS_ROWS; i++) {
+        if (sizes->rows[i].losses > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A connection is made; its rails carry datagrams of `carries` bytes, and the peer's queues take
  * datagrams of `most` bytes. */
 void btl_ib_pmtud_init(btl_ib_conn_t *conn, uint32_t carries, uint32_t most);

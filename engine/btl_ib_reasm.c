@@ -130,8 +130,6 @@ void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_
 
 /* ---- fragments and backlog ---- */
 
-/* ---- reasm ---- */
-
 enum {
     IDLE_MAX = 16, /* buffers kept: enough that streaming never allocates */
     UNIT_MIN = 4,  /* bytes of the smallest chunk that the smallest queue makes */

@@ -286,9 +286,7 @@ void btl_ib_offload_device_failed(btl_ib_conn_t *conn, int error)
     }
 }
 
-/* ---- the initiator's side of what goes as segments ---- */
-
-/* ---- start and end ---- */
+/* ---- start and end of what goes as segments ---- */
 
 /* Is offset + size at most 2^63 - 1? The offset may be before the region (negative). */
 static bool has_end(uint64_t offset, uint64_t size)

@@ -563,6 +563,7 @@ void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
 void btl_ib_sentmap_acked_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
+    assert(segment->outside == 0); /* or bytes_of() would be more than its size */
     btl_ib_tx_window_clear(&conn->tx[segment->channel].sentmap.window, segment->seq);
     keep(conn, BTL_IB_TYPE_DATA, -1, segment->size);
     in_flight(conn, BTL_IB_TYPE_DATA, segment->channel, -1);

@@ -25,8 +25,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- segments ---- */
-
 /* ---- datagrams ---- */
 
 /* Segments -> datagrams -> transport. Headers are written, and datagrams protected, anew for each

@@ -21,8 +21,6 @@ typedef struct btl_ib_datagrams {
     btl_ib_segment_t *wire[BTL_IB_BATCH];
 } btl_ib_datagrams_t;
 
-/* ---- segments ---- */
-
 /* What leaves: new segments in batches, lost ones again, and ACKs. */
 
 /* ---- datagrams ---- */

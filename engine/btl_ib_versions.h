@@ -21,6 +21,8 @@
 /* A release understands the version before its own as well. */
 #define BTL_IB_WIRE_VERSION_OLDEST (BTL_IB_WIRE_VERSION > 1 ? BTL_IB_WIRE_VERSION - 1 : 1)
 
+_Static_assert(BTL_IB_WIRE_VERSION <= 15, "four bits of the header");
+
 /* From `oldest` to `newest`, 1..15. */
 typedef struct btl_ib_versions {
     uint8_t oldest, newest;

@@ -62,7 +62,9 @@ tests_cost_guard_cost_LDADD = $(lower_layers)
 
 # What the engine costs, and what it costs with many peers: tests/cost/budget counts its instructions
 check_PROGRAMS += tests/cost/engine_cost tests/cost/engine_scale
+tests_cost_engine_cost_SOURCES = tests/cost/engine_cost.c tests/cost/stand_ins.h
 tests_cost_engine_cost_LDADD = $(lower_layers)
+tests_cost_engine_scale_SOURCES = tests/cost/engine_scale.c tests/cost/stand_ins.h
 tests_cost_engine_scale_LDADD = $(lower_layers)
 
 #

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "btl_ib_engine.h"
+#include "stand_ins.h"
 
 enum {
     SLOTS = 128, /* datagrams on their way to one side; a power of two */
@@ -110,17 +110,6 @@ static int wire_addr_add(btl_ib_transport_t *t, const void *address, size_t len,
     return 0;
 }
 
-static void wire_addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
-{
-    (void) t;
-    (void) addr;
-}
-
-static void wire_nothing(btl_ib_transport_t *t)
-{
-    (void) t;
-}
-
 static const btl_ib_transport_ops_t wire_ops = {
     .send = wire_send,
     .poll = wire_poll,
@@ -144,14 +133,6 @@ static bool on_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remo
     return false;
 }
 
-static bool on_deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag)
-{
-    (void) context;
-    (void) conn;
-    (void) tag;
-    return true;
-}
-
 static void on_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
 {
     (void) conn;
@@ -159,12 +140,6 @@ static void on_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *da
     (void) data;
     (void) size;
     ((side_t *) context)->delivered++;
-}
-
-static void on_sent(void *context, btl_ib_msg_t *msg)
-{
-    (void) context;
-    (void) msg;
 }
 
 static void on_done(void *context, btl_ib_msg_t *msg, int status)

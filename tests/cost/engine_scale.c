@@ -20,6 +20,7 @@
 
 #include "btl_ib_state.h"
 #include "footprint.h"
+#include "stand_ins.h"
 
 enum {
     DATAGRAM = 1472,
@@ -156,17 +157,6 @@ static int wire_addr_add(btl_ib_transport_t *t, const void *address, size_t len,
     return 0;
 }
 
-static void wire_addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
-{
-    (void) t;
-    (void) addr;
-}
-
-static void wire_nothing(btl_ib_transport_t *t)
-{
-    (void) t;
-}
-
 static const btl_ib_transport_ops_t wire_ops = {
     .send = wire_send,
     .poll = wire_poll,
@@ -195,14 +185,6 @@ static void on_passive(void *context, btl_ib_conn_t *conn)
     (void) conn;
 }
 
-static bool on_deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag)
-{
-    (void) context;
-    (void) conn;
-    (void) tag;
-    return true;
-}
-
 static void on_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
 {
     (void) conn;
@@ -210,12 +192,6 @@ static void on_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *da
     (void) data;
     (void) size;
     ((station_t *) context)->delivered++;
-}
-
-static void on_sent(void *context, btl_ib_msg_t *msg)
-{
-    (void) context;
-    (void) msg;
 }
 
 static void on_done(void *context, btl_ib_msg_t *msg, int status)

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "btl_ib_hotel.h"
+#include "btl_ib_timer_wheel.h"
 
 /* ---- clock ---- */
 
@@ -86,7 +86,7 @@ static inline uint64_t btl_ib_clock_awake(const btl_ib_clock_t *clock)
 
 /* ---- timers of a connection ---- */
 
-/* A timer of a connection: a guest of the engine's hotel (btl_ib_hotel.h) with its purpose. */
+/* A timer of a connection: an entry of the engine's timer wheel, with its purpose. */
 
 struct btl_ib_conn;
 
@@ -97,7 +97,7 @@ typedef enum btl_ib_timer_kind {
 } btl_ib_timer_kind_t;
 
 typedef struct btl_ib_timer {
-    btl_ib_guest_t guest;
+    btl_ib_wheel_timer_t entry;
     btl_ib_timer_kind_t kind;
     struct btl_ib_conn *conn;
 } btl_ib_timer_t;
@@ -105,7 +105,7 @@ typedef struct btl_ib_timer {
 static inline void btl_ib_timer_init(btl_ib_timer_t *timer, btl_ib_timer_kind_t kind,
                                      struct btl_ib_conn *conn)
 {
-    btl_ib_guest_init(&timer->guest);
+    btl_ib_wheel_timer_init(&timer->entry);
     timer->kind = kind;
     timer->conn = conn;
 }

@@ -513,8 +513,8 @@ void btl_ib_conn_linger(btl_ib_conn_t *conn)
         btl_ib_pool_put(segment);
     }
     if (++conn->closes < CLOSES) {
-        btl_ib_hotel_check_in(&conn->engine->hotel, &conn->loss.timer.guest,
-                              conn->engine->clock.now + CLOSE_INTERVAL);
+        btl_ib_timer_wheel_add(&conn->engine->wheel, &conn->loss.timer.entry,
+                               conn->engine->clock.now + CLOSE_INTERVAL);
     } else {
         gone(conn);
     }

@@ -244,9 +244,9 @@ void btl_ib_loss_set_timer(btl_ib_conn_t *conn);
 /* Is it set as early as any probe may be due? Mostly it was set for something sent earlier. */
 static inline bool btl_ib_loss_timer_is_set(const btl_ib_loss_t *loss)
 {
-    const btl_ib_guest_t *guest = &loss->timer.guest;
+    const btl_ib_wheel_timer_t *entry = &loss->timer.entry;
 
-    return btl_ib_hotel_staying(guest) && guest->due <= loss->probe_base + loss->least;
+    return btl_ib_wheel_timer_armed(entry) && entry->due <= loss->probe_base + loss->least;
 }
 
 enum {

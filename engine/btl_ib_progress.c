@@ -31,7 +31,7 @@
 #include <string.h>
 
 enum {
-    EVICTIONS = 64,        /* timers that expire in one turn, at most */
+    EXPIRATIONS = 64,      /* timers that expire in one turn, at most */
     RETRY_AFTER = 10,      /* us after which a full transport is tried again */
     FEW = 8,               /* events that a poll takes onto the stack, at most */
     CATCH_UP_MOST = 20000, /* us of turns after a pause; less after a shorter one */
@@ -428,9 +428,9 @@ static void retry(btl_ib_engine_t *engine)
 
 /* Not inlined, and neither is do_deferred_work(): with all that they call in it, the compiler keeps
  * nothing of btl_ib_engine_progress() in registers, where every message passes. */
-__attribute__((noinline)) static void expired(btl_ib_guest_t *guest)
+__attribute__((noinline)) static void expired(btl_ib_wheel_timer_t *entry)
 {
-    btl_ib_timer_t *timer = BTL_IB_CONTAINER(guest, btl_ib_timer_t, guest);
+    btl_ib_timer_t *timer = BTL_IB_CONTAINER(entry, btl_ib_timer_t, entry);
     btl_ib_conn_t *conn = timer->conn;
 
     if (timer->kind == BTL_IB_TIMER_IDLE) {
@@ -469,20 +469,21 @@ static void push_ready(btl_ib_engine_t *engine)
     engine->turn.sending = false;
 }
 
-__attribute__((noinline)) static void evict_due(btl_ib_engine_t *engine)
+__attribute__((noinline)) static void expire_due(btl_ib_engine_t *engine)
 {
-    btl_ib_guest_t *guest;
+    btl_ib_wheel_timer_t *entry;
 
-    for (int i = 0; i < EVICTIONS && (guest = btl_ib_hotel_evict(&engine->hotel)) != NULL; i++) {
-        expired(guest);
+    for (int i = 0; i < EXPIRATIONS && (entry = btl_ib_timer_wheel_pop(&engine->wheel)) != NULL;
+         i++) {
+        expired(entry);
     }
-    btl_ib_hotel_end_evictions(&engine->hotel);
+    btl_ib_timer_wheel_end(&engine->wheel);
 }
 
-static inline void evict(btl_ib_engine_t *engine)
+static inline void expire_timers(btl_ib_engine_t *engine)
 {
-    if (btl_ib_hotel_begin_evictions(&engine->hotel, engine->clock.now)) {
-        evict_due(engine);
+    if (btl_ib_timer_wheel_begin(&engine->wheel, engine->clock.now)) {
+        expire_due(engine);
     }
     if (!btl_ib_list_empty(&engine->retries.waiting)) {
         retry(engine);
@@ -591,9 +592,9 @@ static inline bool is_quiet(const btl_ib_engine_t *engine)
            && btl_ib_list_empty(&engine->zcopy.sent) && btl_ib_list_empty(&engine->lifetime.gone)
            && !has_deferred_work(engine) && !btl_ib_is_behind(engine) && engine->drops == NULL
            && engine->clock.now < engine->turn.tick_at
-           && engine->clock.now < btl_ib_hotel_next_due(&engine->hotel) && engine->rail_count == 1
-           && btl_ib_rail_usable(engine->rails[0]) && !engine->rails[0]->use.stands_by
-           && !engine->polled.in_hand;
+           && engine->clock.now < btl_ib_timer_wheel_next_due(&engine->wheel)
+           && engine->rail_count == 1 && btl_ib_rail_usable(engine->rails[0])
+           && !engine->rails[0]->use.stands_by && !engine->polled.in_hand;
 }
 
 /* May an acknowledgement be due, of which the most urgent is the first? In a turn that received
@@ -614,7 +615,7 @@ static void finish_turn(btl_ib_engine_t *engine, int received)
         btl_ib_latency_release_bulk(&engine->latency);
     }
     if (!has_more_to_receive(engine, received)) {
-        evict(engine);
+        expire_timers(engine);
     }
     push(engine);
     if (!btl_ib_list_empty(&engine->zcopy.sent)) {
@@ -696,7 +697,7 @@ int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burs
     engine->count.async_turns++;
     int received = poll_rails(engine, burst);
     if (!has_more_to_receive(engine, received)) {
-        evict(engine);
+        expire_timers(engine);
     }
     push(engine);
     btl_ib_ack_turn(engine, false);
@@ -716,7 +717,7 @@ uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine)
 /* When a turn of either kind has something to do. */
 static uint64_t turn_due(const btl_ib_engine_t *engine)
 {
-    uint64_t due = btl_ib_hotel_next_due(&engine->hotel);
+    uint64_t due = btl_ib_timer_wheel_next_due(&engine->wheel);
     const btl_ib_conn_t *conn = btl_ib_ack_tx_first(engine);
 
     if (conn != NULL) {
@@ -751,7 +752,7 @@ uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
 
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine)
 {
-    return btl_ib_hotel_guests(&engine->hotel) != engine->sched.lively
+    return btl_ib_timer_wheel_count(&engine->wheel) != engine->sched.lively
            || btl_ib_ack_tx_first(engine) != NULL || !btl_ib_list_empty(&engine->ready);
 }
 

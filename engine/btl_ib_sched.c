@@ -61,8 +61,8 @@ void btl_ib_idle_end(btl_ib_conn_t *conn)
 
     conn->idle.shrunk = false;
     engine->sched.lively++;
-    btl_ib_hotel_check_in(&engine->hotel, &conn->idle.timer.guest,
-                          engine->clock.now + engine->config.idle_after);
+    btl_ib_timer_wheel_add(&engine->wheel, &conn->idle.timer.entry,
+                           engine->clock.now + engine->config.idle_after);
 }
 
 bool btl_ib_conn_rest(btl_ib_conn_t *conn, bool drained)
@@ -73,8 +73,8 @@ bool btl_ib_conn_rest(btl_ib_conn_t *conn, bool drained)
     const bool quiet = now >= conn->idle.active_at + after;
 
     if (!quiet || !drained) {
-        btl_ib_hotel_check_in(&engine->hotel, &conn->idle.timer.guest,
-                              (quiet ? now : conn->idle.active_at) + after);
+        btl_ib_timer_wheel_add(&engine->wheel, &conn->idle.timer.entry,
+                               (quiet ? now : conn->idle.active_at) + after);
         return false;
     }
     conn->idle.shrunk = true;
@@ -88,9 +88,9 @@ void btl_ib_conn_unschedule(btl_ib_conn_t *conn)
 
     btl_ib_list_remove(&conn->ready);
     conn->sched.starved = false;
-    btl_ib_hotel_check_out(&engine->hotel, &conn->loss.timer.guest);
-    btl_ib_hotel_check_out(&engine->hotel, &conn->idle.timer.guest);
-    btl_ib_hotel_check_out(&engine->hotel, &conn->pacer.timer.guest);
+    btl_ib_timer_wheel_remove(&engine->wheel, &conn->loss.timer.entry);
+    btl_ib_timer_wheel_remove(&engine->wheel, &conn->idle.timer.entry);
+    btl_ib_timer_wheel_remove(&engine->wheel, &conn->pacer.timer.entry);
     engine->sched.lively -= !conn->idle.shrunk;
     conn->idle.shrunk = true;
     conn->idle.active_at = engine->clock.now;

@@ -211,7 +211,7 @@ static bool make_secrets(btl_ib_component_t *component)
     if (!random_bytes(&self->secret, sizeof(self->secret))) {
         return false;
     }
-    if (!btl_ib_guard_ops(self->guard)->keyed) {
+    if (!btl_ib_protection_ops(self->protection)->keyed) {
         return true;
     }
     component->aead = btl_ib_aead_open();
@@ -234,7 +234,7 @@ static void configure(btl_ib_component_t *component, btl_ib_engine_config_t *con
     btl_ib_params_engine(&component->params, &component->limits, config);
     config->name = btl_ib_name_pack(component->name);
     config->secret = component->self->secret;
-    config->guard = component->self->guard;
+    config->protection = component->self->protection;
     config->aead = component->aead;
     config->key = component->self->key;
     config->peers = btl_ib_compat_job_size();
@@ -650,7 +650,7 @@ static bool init_parts(btl_ib_component_t *component)
         return no_memory();
     }
     describe_self(component->self, &component->limits);
-    component->self->guard = btl_ib_params_guard(params);
+    component->self->protection = btl_ib_params_protection(params);
     btl_ib_peer_reports_init(&component->reports, component->name.vpid, params, &component->limits,
                              component->self);
     return true;

@@ -52,8 +52,8 @@ static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *
         btl_ib_report_limits_differ(&component->reports, peer, rank);
         return -1;
     }
-    if (peer->guard != self->guard) {
-        btl_ib_report_guard_differs(&component->reports, peer, rank);
+    if (peer->protection != self->protection) {
+        btl_ib_report_protection_differs(&component->reports, peer, rank);
         return -1;
     }
     btl_ib_rails_match(self, peer, OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags), choice);
@@ -208,7 +208,7 @@ void btl_ib_endpoint_expect(const opal_process_name_t *name, const btl_ib_modex_
     int choice[BTL_IB_RAILS_MAX];
 
     if (!btl_ib_modex_versions_fit(self, peer) || peer->message_max != self->message_max
-        || peer->guard != self->guard) {
+        || peer->protection != self->protection) {
         return; /* add_procs says so */
     }
     btl_ib_endpoint_keep_known(packed, peer);

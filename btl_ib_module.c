@@ -420,7 +420,7 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
     if (!attr->rdma) {
         return;
     }
-    if (btl_ib_params_guard(params) != BTL_IB_GUARD_NONE) {
+    if (btl_ib_params_protection(params) != BTL_IB_PROTECTION_NONE) {
         BTL_IB_VERBOSE(1,
                        "rail %u (%s): processors move memory: what the device moves is not "
                        "protected as btl_ib_protection demands",

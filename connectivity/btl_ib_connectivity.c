@@ -240,7 +240,7 @@ static bool contact_peer(btl_ib_connectivity_t *map, uint32_t rank)
     } else if (!btl_ib_modex_versions_fit(config->self, peer)) {
         why = "its version of ib understands none of ours";
     } else if (peer->message_max != config->self->message_max
-               || peer->guard != config->self->guard) {
+               || peer->protection != config->self->protection) {
         why = "its parameters differ (eager_limit, max_send_size, protection)";
     }
     btl_ib_biased_lock_acquire(config->lock);

@@ -87,7 +87,7 @@ static bool parse_queues(btl_ib_device_wishes_t *wishes, uint32_t rank)
 {
     const btl_ib_params_t *params = wishes->params;
     const char *spec = params->receive_queues != NULL ? params->receive_queues : "";
-    const uint32_t datagram_min = btl_ib_engine_datagram_min(btl_ib_params_guard(params));
+    const uint32_t datagram_min = btl_ib_engine_datagram_min(btl_ib_params_protection(params));
     btl_ib_queues_error_t error;
     char queue[32] = "all";
 

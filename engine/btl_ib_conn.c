@@ -152,12 +152,12 @@ static bool take_limits(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
     const uint32_t overhead =
         (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
                     + sizeof(btl_ib_wire_chunk_t))
-        + engine->guard.ops->trailer;
+        + engine->protection.ops->trailer;
 
     const uint32_t size = carries(conn, info);
     btl_ib_pmtud_init(conn, size,
                       btl_ib_min_u32(size, info->queues.q[info->queues.count - 1].size));
-    return conn->pmtud.datagram_max >= btl_ib_guard_datagram_min(engine->guard.kind)
+    return conn->pmtud.datagram_max >= btl_ib_protection_datagram_min(engine->protection.kind)
            && (uint64_t) (conn->pmtud.datagram_max - overhead) * CHUNKS_MAX
                   >= engine->config.eager_max;
 }
@@ -167,7 +167,7 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_peer_info_t *in
 {
     size_t tx = peer_queues->count * sizeof(btl_ib_tx_channel_t);
     size_t rx = rail->queues.count * sizeof(btl_ib_rx_channel_t);
-    size_t keys = rail->engine->guard.ops->keyed ? sizeof(btl_ib_guard_keys_t) : 0;
+    size_t keys = rail->engine->protection.ops->keyed ? sizeof(btl_ib_protection_keys_t) : 0;
     btl_ib_conn_t *conn = btl_ib_zalloc(&rail->engine->mem, sizeof(*conn) + tx + rx + keys);
 
     if (conn != NULL) {
@@ -215,7 +215,7 @@ static int enter_tables(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
                      btl_ib_conn_t **out)
 {
-    const bool valid = info->rail < BTL_IB_RAILS_MAX && info->guard == engine->guard.kind
+    const bool valid = info->rail < BTL_IB_RAILS_MAX && info->protection == engine->protection.kind
                        && btl_ib_versions_common(engine->config.wire, info->wire) != 0
                        && btl_ib_queues_check(&info->queues) == 0;
 
@@ -628,7 +628,7 @@ bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
     btl_ib_engine_t *engine = rail->engine;
     btl_ib_backlog_t *unidentified = &engine->unidentified;
     const btl_ib_transport_t *transport = rail->transport;
-    const uint32_t size = arrival->size + engine->guard.ops->trailer;
+    const uint32_t size = arrival->size + engine->protection.ops->trailer;
     btl_ib_backlog_entry_t *stored =
         is_kept(unidentified, arrival)
             ? NULL

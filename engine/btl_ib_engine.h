@@ -32,7 +32,7 @@
 
 #include "btl_ib_cc.h"
 #include "btl_ib_counters.h"
-#include "btl_ib_guard.h"
+#include "btl_ib_protection.h"
 #include "btl_ib_list.h"
 #include "btl_ib_rma.h"
 #include "btl_ib_receive_queues.h"
@@ -50,8 +50,8 @@ typedef struct btl_ib_peer_info {
     uint64_t name;             /* the process, unique within everything that can meet */
     btl_ib_secret_t secret;    /* its secret: a new one with every start of the process */
     btl_ib_versions_t wire;    /* which datagrams it understands: one must be ours */
-    btl_ib_guard_kind_t guard; /* what protects its datagrams: must be the same as ours */
-    btl_ib_auth_key_t key;     /* only if the guard is keyed */
+    btl_ib_protection_kind_t protection; /* what protects its datagrams: must be the same as ours */
+    btl_ib_auth_key_t key;               /* only if the protection is keyed */
     uint32_t rail;             /* which of its rails, < BTL_IB_RAILS_MAX */
     uint32_t ack_delay;        /* us: how long it may delay an acknowledgement */
     bool answers;              /* it answers first contacts also while its application computes */
@@ -213,9 +213,9 @@ typedef struct btl_ib_engine_config {
     btl_ib_secret_t secret;        /* our own secret, which peers know */
     btl_ib_secret_t region_secret; /* another, known to no other process: keys of regions */
     btl_ib_versions_t wire;        /* of datagrams that we speak (btl_ib_versions_here()) */
-    btl_ib_guard_kind_t guard;     /* what protects datagrams; the same in all processes (NONE) */
-    btl_ib_aead_t *aead;           /* the cipher, if the guard is keyed; outlives the engine */
-    btl_ib_auth_key_t key;         /* our own key, if the guard is keyed */
+    btl_ib_protection_kind_t protection; /* of datagrams; the same in all processes (NONE) */
+    btl_ib_aead_t *aead;    /* the cipher, if the protection is keyed; outlives the engine */
+    btl_ib_auth_key_t key;  /* our own key, if the protection is keyed */
     uint64_t first_number;  /* datagrams on a new connection are numbered from the next on (0) */
     uint32_t eager_max;     /* bytes: longest message ever sent or accepted (the reassembly size) */
     uint32_t ack_delay;     /* us: longest delay of an acknowledgement (150) */
@@ -376,8 +376,8 @@ uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds);
  * user. */
 void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now);
 
-/* Bytes that the largest receive queue of a rail must hold with that guard, at least. */
-uint32_t btl_ib_engine_datagram_min(btl_ib_guard_kind_t guard);
+/* Bytes that the largest receive queue of a rail must hold with that protection, at least. */
+uint32_t btl_ib_engine_datagram_min(btl_ib_protection_kind_t protection);
 
 /*
  * Add what memory an engine takes that has one rail with such attributes and queues, and so many

@@ -14,7 +14,7 @@
 #include "btl_ib_input.h"
 #include "btl_ib_path.h"
 #include "btl_ib_loss.h"
-#include "btl_ib_guard.h"
+#include "btl_ib_protection.h"
 #include "btl_ib_state.h"
 #include "btl_ib_trace.h"
 
@@ -61,17 +61,17 @@ static bool check_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, b
 
 /* Open it with this key, which shows that it is genuine. Only then can all of the datagram be
  * parsed. True if no key is needed. */
-static bool open_with(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival, btl_ib_guard_way_t *way,
-                      btl_ib_replay_t *replay)
+static bool open_with(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
+                      btl_ib_protection_way_t *way, btl_ib_replay_t *replay)
 {
-    return btl_ib_guard_open(&engine->guard, way, replay, arrival->data, arrival->size)
+    return btl_ib_protection_open(&engine->protection, way, replay, arrival->data, arrival->size)
            && btl_ib_input_parse(engine, arrival);
 }
 
 /* Open a datagram that has a good token. False: it is not from the peer, or a replay. */
 static bool open_continuation(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
 {
-    btl_ib_guard_keys_t *keys = conn->identity.keys;
+    btl_ib_protection_keys_t *keys = conn->identity.keys;
 
     return keys == NULL || open_with(conn->engine, arrival, &keys->rx, &keys->replay);
 }
@@ -82,7 +82,7 @@ static bool open_introduction(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival
                               const btl_ib_auth_key_t *key)
 {
     const btl_ib_view_t *view = &arrival->view;
-    btl_ib_guard_path_t path = {
+    btl_ib_protection_path_t path = {
         .sender_key = key,
         .receiver_key = &engine->config.key,
         .sender = view->connect.name,
@@ -92,10 +92,10 @@ static bool open_introduction(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival
         .to_rail = view->connect.to_rail,
     };
 
-    if (!engine->guard.ops->keyed) {
+    if (!engine->protection.ops->keyed) {
         return true;
     }
-    if (!btl_ib_guard_begin(&engine->guard, &arrival->way, &path)) {
+    if (!btl_ib_protection_begin(&engine->protection, &arrival->way, &path)) {
         engine->count.rnr_memory++;
         return false;
     }
@@ -432,9 +432,9 @@ static void response(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arri
 
 /*
  * The connection of a datagram. NULL (and counted) if it has none that we know, its token is wrong
- * or its key does not open it. A valid first contact makes a passive connection. With a keyed guard
- * the view has only what btl_ib_wire_peek() read, and is complete on return. What the datagram says
- * of an earlier incarnation of ours is removed from the view.
+ * or its key does not open it. A valid first contact makes a passive connection. With a keyed
+ * protection the view has only what btl_ib_wire_peek() read, and is complete on return. What the
+ * datagram says of an earlier incarnation of ours is removed from the view.
  */
 static btl_ib_conn_t *handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
@@ -497,7 +497,7 @@ static void end(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
 {
     btl_ib_engine_t *engine = rail->engine;
-    uint32_t trailer = engine->guard.ops->trailer;
+    uint32_t trailer = engine->protection.ops->trailer;
     btl_ib_arrival_t arrival;
 
     engine->count.received_datagrams++;

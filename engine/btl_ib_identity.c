@@ -189,14 +189,14 @@ struct btl_ib_conn *btl_ib_table_by_name(const btl_ib_table_t *table, uint64_t n
 }
 
 void btl_ib_identity_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info,
-                          btl_ib_guard_keys_t *keys)
+                          btl_ib_protection_keys_t *keys)
 {
     conn->identity.name = info->name;
     conn->identity.secret = info->secret;
     conn->identity.version = btl_ib_versions_common(conn->engine->config.wire, info->wire);
     conn->identity.keys = keys;
     if (keys != NULL) {
-        btl_ib_guard_keys_init(keys, &info->key);
+        btl_ib_protection_keys_init(keys, &info->key);
     }
     conn->identity.remote_rail = (uint8_t) info->rail;
     conn->identity.peer_ack_delay = info->ack_delay;
@@ -241,7 +241,7 @@ void btl_ib_identity_begin(btl_ib_conn_t *conn)
         btl_ib_token(&identity->secret, config->name, &config->secret, identity->epoch,
                      btl_ib_rails_of(conn->rail->index, identity->remote_rail));
     if (identity->keys != NULL) {
-        btl_ib_guard_renew(identity->keys, config->first_number);
+        btl_ib_protection_renew(identity->keys, config->first_number);
     }
 }
 
@@ -255,8 +255,8 @@ void btl_ib_identity_bind(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
     identity->rx_token = view->token;
     identity->bound = true;
     if (identity->keys != NULL) {
-        btl_ib_guard_accept(identity->keys, &arrival->way,
-                            btl_ib_guard_number(arrival->data, arrival->size));
+        btl_ib_protection_accept(identity->keys, &arrival->way,
+                                 btl_ib_protection_number(arrival->data, arrival->size));
     }
 }
 

@@ -78,7 +78,7 @@ typedef struct btl_ib_incarnations {
 typedef struct btl_ib_identity {
     uint64_t name;             /* the peer process */
     btl_ib_secret_t secret;    /* the peer's */
-    btl_ib_guard_keys_t *keys; /* NULL if the guard is not keyed */
+    btl_ib_protection_keys_t *keys; /* NULL if the protection is not keyed */
     uint64_t tx_token;
     uint64_t rx_token;
     uint32_t id;      /* ours: what the peer writes into its headers */
@@ -96,9 +96,9 @@ typedef struct btl_ib_identity {
 } btl_ib_identity_t;
 
 /* A connection with the process that published `info`. `keys`: memory for its keys; NULL if the
- * guard is not keyed. */
+ * protection is not keyed. */
 void btl_ib_identity_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info,
-                          btl_ib_guard_keys_t *keys);
+                          btl_ib_protection_keys_t *keys);
 
 /* The connection is about to be freed: its id and keys are no more. */
 void btl_ib_identity_fini(btl_ib_conn_t *conn);

@@ -85,7 +85,7 @@ static bool is_plain(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
     const btl_ib_rx_window_t *window = &conn->rx[view->channel].window;
 
     return (view->flags & unusual) == 0 && window->above == 0 && view->seq == window->next
-           && conn->engine->guard.ops->trailer == 0 && !conn->rnr.any
+           && conn->engine->protection.ops->trailer == 0 && !conn->rnr.any
            && btl_ib_list_empty(&conn->input.parts);
 }
 
@@ -442,11 +442,11 @@ bool btl_ib_input_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
 
 bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
 {
-    const btl_ib_guard_t *guard = &engine->guard;
+    const btl_ib_protection_t *protection = &engine->protection;
 
-    if (!guard->ops->keyed) {
-        return (guard->ops->trailer == 0
-                || btl_ib_guard_open(guard, NULL, NULL, arrival->data, arrival->size))
+    if (!protection->ops->keyed) {
+        return (protection->ops->trailer == 0
+                || btl_ib_protection_open(protection, NULL, NULL, arrival->data, arrival->size))
                && btl_ib_input_parse(engine, arrival);
     }
     return check_form(&engine->count,

@@ -20,7 +20,7 @@ typedef struct btl_ib_input {
 } btl_ib_input_t;
 
 /* Check as much of a datagram as is possible before the sender is known: all of it, or, if the
- * guard is keyed, only what finds the key. False: to be dropped; counted. */
+ * protection is keyed, only what finds the key. False: to be dropped; counted. */
 bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
 
 /* Are channel, sequence, size and tag of a sequenced segment, which came in a datagram of

@@ -37,7 +37,7 @@ btl_ib_segment_t *btl_ib_packet_make(btl_ib_conn_t *conn, btl_ib_type_t type, ui
     }
     segment->conn = conn;
     segment->type = (uint8_t) type;
-    segment->size = whole - conn->engine->guard.ops->trailer;
+    segment->size = whole - conn->engine->protection.ops->trailer;
     if (btl_ib_packet_says_connect(conn)) {
         segment->flags = BTL_IB_FLAG_CONNECT;
         write_connect(conn, segment->wire + sizeof(btl_ib_wire_header_t));
@@ -81,7 +81,7 @@ btl_ib_segment_t *btl_ib_packet_duplicate(const btl_ib_conn_t *conn,
 {
     uint32_t size = segment->size + segment->outside;
     btl_ib_segment_t *copy =
-        btl_ib_pool_get(&conn->route.via->pool, size + conn->engine->guard.ops->trailer);
+        btl_ib_pool_get(&conn->route.via->pool, size + conn->engine->protection.ops->trailer);
 
     if (copy == NULL) {
         return NULL;

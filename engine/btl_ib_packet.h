@@ -18,10 +18,10 @@ static inline bool btl_ib_packet_says_connect(const btl_ib_conn_t *conn)
     return !conn->identity.peer_knows || conn->identity.introduce;
 }
 
-/* Bytes of a datagram besides its body: header, CONNECT block if needed, the guard's trailer. */
+/* Bytes of a datagram besides its body: header, CONNECT block if needed, protection's trailer. */
 static inline uint32_t btl_ib_packet_overhead(const btl_ib_conn_t *conn)
 {
-    return (uint32_t) sizeof(btl_ib_wire_header_t) + conn->engine->guard.ops->trailer
+    return (uint32_t) sizeof(btl_ib_wire_header_t) + conn->engine->protection.ops->trailer
            + (btl_ib_packet_says_connect(conn) ? (uint32_t) sizeof(btl_ib_wire_connect_t) : 0);
 }
 

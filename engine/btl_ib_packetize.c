@@ -216,13 +216,13 @@ static void begin_memory(const btl_ib_conn_t *conn, const btl_ib_out_t *out, uin
     series->piece.iov = series->memory;
 }
 
-/* Memory that the transport would read after send() returned must be ours, and a guard needs all of
- * a datagram in one piece. */
+/* Memory that the transport would read after send() returned must be ours, and protection needs all
+ * of a datagram in one piece. */
 static bool can_refer(const btl_ib_conn_t *conn, uint32_t size)
 {
     const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
     return size <= attr->inline_size && attr->max_iov >= 3 && attr->registered_page == 0
-           && conn->engine->guard.ops->trailer == 0;
+           && conn->engine->protection.ops->trailer == 0;
 }
 
 static void begin_series(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel, series_t *series)

@@ -638,16 +638,17 @@ static btl_ib_segment_t *make_response(btl_ib_rail_t *rail, const btl_ib_view_t 
         .token = BTL_IB_LE64(btl_ib_token_of_response(&engine->config.secret, view->token, id)),
     };
 
-    *whole = size + engine->guard.ops->trailer;
+    *whole = size + engine->protection.ops->trailer;
     btl_ib_segment_t *segment = btl_ib_pool_get(&rail->pool, *whole);
     if (segment == NULL) {
         return NULL;
     }
     memcpy(segment->wire, &header, size);
-    if (engine->guard.ops->keyed) { /* an unknown sender has no key */
-        memset(segment->wire + size, 0, engine->guard.ops->trailer);
+    if (engine->protection.ops->keyed) { /* an unknown sender has no key */
+        memset(segment->wire + size, 0, engine->protection.ops->trailer);
     } else {
-        (void) btl_ib_guard_seal(&engine->guard, NULL, segment->wire, segment->wire, size);
+        (void) btl_ib_protection_seal(&engine->protection, NULL, segment->wire, segment->wire,
+                                      size);
     }
     return segment;
 }
@@ -704,8 +705,8 @@ bool btl_ib_path_response_is_genuine(const btl_ib_conn_t *conn, const btl_ib_vie
  * What the network says of datagrams that we sent: nobody is there, or the path carries less.
  * Anybody who knows two addresses and ports can send such a message (ICMP). So it counts only if it
  * quotes what such a sender cannot know: the token of a connection that goes there, in its present
- * incarnation. The token is in the clear with every guard. A message that quotes less is no
- * evidence (RFC 792 requires only 8 bytes behind the IP header, which hold nothing of ours).
+ * incarnation. The token is in the clear with each kind of protection. A message that quotes less
+ * is no evidence (RFC 792 requires only 8 bytes behind the IP header, which hold nothing of ours).
  */
 
 enum { NEEDED = offsetof(btl_ib_wire_header_t, token) + sizeof(uint64_t) };

@@ -32,7 +32,7 @@ enum {
 
 static uint32_t size_of(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    return segment->size + segment->outside + conn->engine->guard.ops->trailer;
+    return segment->size + segment->outside + conn->engine->protection.ops->trailer;
 }
 
 /* Bytes of the largest datagram that a segment travels in. */
@@ -114,7 +114,8 @@ static void shrink(btl_ib_conn_t *conn, uint32_t size, uint64_t search_at)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
 
-    resize(conn, btl_ib_max_u32(size, btl_ib_guard_datagram_min(conn->engine->guard.kind)));
+    resize(conn,
+           btl_ib_max_u32(size, btl_ib_protection_datagram_min(conn->engine->protection.kind)));
     sizes->parts = true;
     end_rows(sizes);
     sizes->asked = false;
@@ -180,7 +181,8 @@ static void found_hole(btl_ib_conn_t *conn, uint32_t suspect, uint32_t carried)
 static bool is_suspect(const btl_ib_conn_t *conn, uint32_t size)
 {
     return size > LEAST && !conn->route.via->transport->attr.reliable
-           && conn->pmtud.datagram_max > btl_ib_guard_datagram_min(conn->engine->guard.kind);
+           && conn->pmtud.datagram_max
+                  > btl_ib_protection_datagram_min(conn->engine->protection.kind);
 }
 
 /* The row in which a loss of that size counts: the first one in which nothing as large got through,
@@ -319,7 +321,7 @@ void btl_ib_pmtud_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     const uint32_t connect = sizeof(btl_ib_wire_connect_t);
     const uint32_t size = view->bytes + (uint32_t) sizeof(btl_ib_wire_header_t)
                           + (view->flags & BTL_IB_FLAG_CONNECT ? connect : 0)
-                          + conn->engine->guard.ops->trailer;
+                          + conn->engine->protection.ops->trailer;
 
     if (view->bytes > 0) {
         conn->pmtud.received = btl_ib_max_u32(conn->pmtud.received, size);
@@ -329,7 +331,7 @@ void btl_ib_pmtud_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 uint32_t btl_ib_pmtud_contact_size(const btl_ib_conn_t *conn)
 {
     return (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t))
-           + conn->engine->guard.ops->trailer;
+           + conn->engine->protection.ops->trailer;
 }
 
 uint32_t btl_ib_pmtud_next_probe(btl_ib_conn_t *conn)

@@ -30,7 +30,7 @@
 /* A channel number has four bits on the wire. */
 #define BTL_IB_QUEUES_MAX 16
 /* The smallest queue must hold our header, a CONNECT block, one acknowledgement and the longest
- * trailer of a guard (asserted in btl_ib_wire.h). */
+ * trailer of protection (asserted in btl_ib_wire.h). */
 #define BTL_IB_QUEUE_SIZE_MIN 104u
 #define BTL_IB_QUEUE_SIZE_MAX (1u << 20)
 #define BTL_IB_QUEUE_NUM_MAX  (1u << 20)

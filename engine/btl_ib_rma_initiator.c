@@ -45,9 +45,9 @@ static bool offload_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
     const btl_ib_transport_attr_t *attr = &conn->rail->transport->attr;
 
     /* Does the peer's device know the region, and does this connection lead to it? Data moved by
-     * devices have no guard trailer: with a guard nothing is offloaded. */
+     * devices have no protection trailer: with protection nothing is offloaded. */
     if (device_of(conn) == NULL || !op->place.known || op->place.rail != conn->identity.remote_rail
-        || conn->engine->guard.kind != BTL_IB_GUARD_NONE) {
+        || conn->engine->protection.kind != BTL_IB_PROTECTION_NONE) {
         return false;
     }
     if (op->kind == BTL_IB_OP_ATOMIC) { /* devices have two of them, on words of 8 bytes */

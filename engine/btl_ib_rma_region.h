@@ -27,7 +27,7 @@
 #include "btl_ib_counters.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_rma.h"
-#include "btl_ib_guard.h"
+#include "btl_ib_protection.h"
 
 #define BTL_IB_REGION_SLOT_BITS 24
 

@@ -59,7 +59,7 @@ void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
 
 bool btl_ib_engine_config_check(const btl_ib_engine_config_t *config, char *problem, size_t size)
 {
-    const btl_ib_guard_ops_t *guard = btl_ib_guard_ops(config->guard);
+    const btl_ib_protection_ops_t *protection = btl_ib_protection_ops(config->protection);
     const struct {
         const char *name;
         uint64_t value, low, high;
@@ -73,7 +73,7 @@ bool btl_ib_engine_config_check(const btl_ib_engine_config_t *config, char *prob
         {"window_max", config->window_max, 1, BTL_IB_WINDOW_LIMIT - BTL_IB_SKIP_MAX},
         {"ops_max", config->ops_max, 1, BTL_IB_OPS_MAX},
         {"idle_after", config->idle_after, 1, UINT64_MAX},
-        {"guard", config->guard, 0, BTL_IB_GUARD_KINDS - 1},
+        {"protection", config->protection, 0, BTL_IB_PROTECTION_KINDS - 1},
     };
 
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
@@ -84,8 +84,8 @@ bool btl_ib_engine_config_check(const btl_ib_engine_config_t *config, char *prob
             return false;
         }
     }
-    if (guard->keyed && config->aead == NULL) {
-        snprintf(problem, size, "the engine has no cipher for guard %s", guard->name);
+    if (protection->keyed && config->aead == NULL) {
+        snprintf(problem, size, "the engine has no cipher for protection %s", protection->name);
         return false;
     }
     return true;
@@ -111,7 +111,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     engine->ops_context = ops_context;
     btl_ib_clock_init(&engine->clock);
     engine->mem = (btl_ib_mem_t){ops->zalloc, ops->free, ops_context};
-    btl_ib_guard_init(&engine->guard, config->guard, config->aead, &engine->count);
+    btl_ib_protection_init(&engine->protection, config->protection, config->aead, &engine->count);
     btl_ib_timer_wheel_init(&engine->wheel, 0);
     btl_ib_table_init(&engine->table, &engine->mem);
     btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max);
@@ -135,7 +135,8 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     engine->drops = btl_ib_drops_new(engine);
     engine->trace = btl_ib_trace_new(engine);
     engine->inspected = engine->drops != NULL || engine->trace != NULL;
-    engine->predicts = config->predict && !engine->inspected && engine->guard.ops->trailer == 0;
+    engine->predicts =
+        config->predict && !engine->inspected && engine->protection.ops->trailer == 0;
     return engine;
 }
 
@@ -213,7 +214,7 @@ static uint32_t first_credits(const btl_ib_rail_t *rail, uint32_t i)
 int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transport,
                            const btl_ib_queue_table_t *queues)
 {
-    uint32_t least = btl_ib_guard_datagram_min(engine->guard.kind);
+    uint32_t least = btl_ib_protection_datagram_min(engine->protection.kind);
 
     if (engine->rail_count == BTL_IB_RAILS_MAX) {
         return -ENOSPC;
@@ -342,7 +343,7 @@ void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail, btl_i
     info->name = engine->config.name;
     info->secret = engine->config.secret;
     info->wire = engine->config.wire;
-    info->guard = engine->config.guard;
+    info->protection = engine->config.protection;
     info->key = engine->config.key;
     info->rail = rail;
     info->ack_delay = engine->config.ack_delay;
@@ -385,9 +386,9 @@ const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine)
     return &engine->count;
 }
 
-uint32_t btl_ib_engine_datagram_min(btl_ib_guard_kind_t guard)
+uint32_t btl_ib_engine_datagram_min(btl_ib_protection_kind_t protection)
 {
-    return btl_ib_guard_datagram_min(guard);
+    return btl_ib_protection_datagram_min(protection);
 }
 
 bool btl_ib_engine_answers(const btl_ib_engine_t *engine)
@@ -449,12 +450,12 @@ void btl_ib_engine_footprint(const btl_ib_engine_config_t *config,
                              const btl_ib_queue_table_t *queues, uint32_t peers,
                              btl_ib_footprint_t *footprint)
 {
-    const bool keyed = btl_ib_guard_ops(config->guard)->keyed;
+    const bool keyed = btl_ib_protection_ops(config->protection)->keyed;
     /* Peers are taken to have the same queues. */
     const uint64_t conn =
         sizeof(btl_ib_conn_t)
         + queues->count * (sizeof(btl_ib_tx_channel_t) + sizeof(btl_ib_rx_channel_t))
-        + (keyed ? sizeof(btl_ib_guard_keys_t) : 0);
+        + (keyed ? sizeof(btl_ib_protection_keys_t) : 0);
     const uint64_t shared = peers > 0 ? sizeof(btl_ib_table_entry_t) + BTL_IB_TOMBSTONES_BYTES : 0;
     const uint64_t windows = (uint64_t) peers * queues->count
                              * (config->window_max * sizeof(void *) + config->window_max / 8);

@@ -197,11 +197,11 @@ static inline bool btl_ib_rail_usable(const btl_ib_rail_t *rail)
 /* A received datagram. */
 struct btl_ib_arrival {
     uint8_t *data;
-    uint32_t size; /* without the guard's trailer, which follows */
+    uint32_t size; /* without the protection's trailer, which follows */
     btl_ib_addr_t from;
     const btl_ib_event_t *event;
     btl_ib_view_t view;
-    btl_ib_guard_way_t way; /* the keys that opened it, if it was a first contact */
+    btl_ib_protection_way_t way; /* the keys that opened it, if it was a first contact */
 };
 
 /* Events for a trace: btl_ib_trace.c. */
@@ -255,7 +255,7 @@ struct btl_ib_engine {
     const btl_ib_engine_ops_t *ops;
     void *ops_context;
     btl_ib_mem_t mem;
-    btl_ib_guard_t guard;
+    btl_ib_protection_t protection;
     btl_ib_clock_t clock;
     btl_ib_lifetime_t lifetime;
     btl_ib_turn_t turn;
@@ -397,7 +397,7 @@ static inline uint32_t btl_ib_rail_segments(const btl_ib_engine_config_t *config
     const uint32_t extra = 64;
 
     return config->depth_total + conns * BTL_IB_DEPTH_APART + extra
-           + (btl_ib_guard_ops(config->guard)->apart ? attr->tx_depth + BTL_IB_BATCH : 0);
+           + (btl_ib_protection_ops(config->protection)->apart ? attr->tx_depth + BTL_IB_BATCH : 0);
 }
 
 #endif

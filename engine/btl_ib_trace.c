@@ -183,7 +183,7 @@ void btl_ib_trace_record_received(const btl_ib_rail_t *rail, const btl_ib_event_
                                   int count)
 {
     btl_ib_engine_t *engine = rail->engine;
-    const uint32_t trailer = engine->guard.ops->trailer;
+    const uint32_t trailer = engine->protection.ops->trailer;
     btl_ib_trace_event_t event;
 
     for (int i = 0; i < count; i++) {
@@ -212,7 +212,7 @@ void btl_ib_trace_record_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t 
     btl_ib_trace_event_t event = event_of(conn, kind, cause);
 
     event.seq = segment->seq;
-    event.size = segment->size + segment->outside + conn->engine->guard.ops->trailer;
+    event.size = segment->size + segment->outside + conn->engine->protection.ops->trailer;
     event.type = segment->type;
     event.flags = segment->flags;
     event.channel = segment->channel;

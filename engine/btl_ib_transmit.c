@@ -100,15 +100,15 @@ static inline void stamp(btl_ib_wire_header_t *header, const btl_ib_segment_t *s
  * Encrypted data get a buffer of their own, because the segment is kept and may be sent again. */
 static btl_ib_segment_t *protect(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    const btl_ib_guard_t *guard = &conn->engine->guard;
+    const btl_ib_protection_t *protection = &conn->engine->protection;
     btl_ib_segment_t *wire = segment;
 
-    if (guard->ops->trailer == 0) {
+    if (protection->ops->trailer == 0) {
         return segment;
     }
-    btl_ib_guard_keys_t *keys = conn->identity.keys;
+    btl_ib_protection_keys_t *keys = conn->identity.keys;
     if (keys != NULL && !keys->tx.begun) { /* of this incarnation, or memory was short before */
-        const btl_ib_guard_path_t path = {
+        const btl_ib_protection_path_t path = {
             .sender_key = &conn->engine->config.key,
             .receiver_key = &keys->peer,
             .sender = conn->engine->config.name,
@@ -117,17 +117,17 @@ static btl_ib_segment_t *protect(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
             .from_rail = conn->rail->index,
             .to_rail = conn->identity.remote_rail,
         };
-        if (!btl_ib_guard_begin(guard, &keys->tx, &path)) {
+        if (!btl_ib_protection_begin(protection, &keys->tx, &path)) {
             return NULL;
         }
     }
-    if (guard->ops->apart) {
-        wire = btl_ib_pool_get(&conn->route.via->pool, segment->size + guard->ops->trailer);
+    if (protection->ops->apart) {
+        wire = btl_ib_pool_get(&conn->route.via->pool, segment->size + protection->ops->trailer);
         if (wire == NULL) {
             return NULL;
         }
     }
-    if (!btl_ib_guard_seal(guard, keys, segment->wire, wire->wire, segment->size)) {
+    if (!btl_ib_protection_seal(protection, keys, segment->wire, wire->wire, segment->size)) {
         if (wire != segment) {
             btl_ib_pool_put(wire);
         }
@@ -139,7 +139,7 @@ static btl_ib_segment_t *protect(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
                     btl_ib_segment_t *wire, btl_ib_tx_t *tx)
 {
-    uint32_t size = segment->size + conn->engine->guard.ops->trailer;
+    uint32_t size = segment->size + conn->engine->protection.ops->trailer;
 
     tx->to = conn->route.to;
     tx->niov = 1;
@@ -340,8 +340,8 @@ static inline void note_left(btl_ib_conn_t *conn, bool taken, bool acks, uint32_
     }
 }
 
-/* Does a datagram leave as it is: no guard adds to it, it was made for the rail by which it goes,
- * and is no first contact? */
+/* Does a datagram leave as it is: no protection adds to it, it was made for the rail by which it
+ * goes, and is no first contact? */
 static inline bool is_plain(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     return conn->engine->predicts && segment->pool == &conn->route.via->pool && !conn->pmtud.parts
@@ -423,7 +423,7 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
 /* Was it made when the path MTU was larger? */
 static bool is_too_large(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    return segment->size + segment->outside + conn->engine->guard.ops->trailer
+    return segment->size + segment->outside + conn->engine->protection.ops->trailer
                > conn->pmtud.datagram_max
            && !btl_ib_segment_is_mtu_probe(segment);
 }
@@ -973,7 +973,7 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
 bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
 {
     uint32_t headers = (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t))
-                       + conn->engine->guard.ops->trailer;
+                       + conn->engine->protection.ops->trailer;
     uint32_t room = conn->peer_queues->q[0].size;
     uint32_t channels = btl_ib_ack_tx_channels_to_tell(conn);
     bool all = false;

@@ -141,7 +141,7 @@
 #include "btl_ib_rma.h"
 #include "btl_ib_versions.h"
 
-/* The longest trailer of a guard (btl_ib_guard.h): a number and a tag. */
+/* The longest trailer of protection (btl_ib_protection.h): a number and a tag. */
 #define BTL_IB_TRAILER_MAX (8u + BTL_IB_AEAD_TAG_BYTES)
 
 /* Bytes of the address in an ADDRESS. */
@@ -359,7 +359,7 @@ static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl
                                            + BTL_IB_TRAILER_MAX,
               "the smallest queue holds a CONNECT with one acknowledgement");
 /* The largest datagram between two processes must hold every kind of segment, besides the
- * guard's trailer. */
+ * protection's trailer. */
 #define BTL_IB_DATAGRAM_MIN                                                                        \
     ((uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)                      \
                  + sizeof(btl_ib_wire_atomic_t)))

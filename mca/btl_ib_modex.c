@@ -183,7 +183,7 @@ void btl_ib_modex_peer_info(const btl_ib_modex_t *modex, const opal_process_name
     info->name = btl_ib_name_pack(*name);
     info->secret = modex->secret;
     info->wire = modex->wire;
-    info->guard = modex->guard;
+    info->protection = modex->protection;
     info->key = modex->key;
     info->rail = rail;
     info->ack_delay = in->ack_delay;

@@ -279,13 +279,13 @@ static void get_rail(reader_t *r, btl_ib_modex_rail_t *rail, bool later)
     }
 }
 
-static void get_guard(reader_t *r, btl_ib_modex_t *modex)
+static void get_protection(reader_t *r, btl_ib_modex_t *modex)
 {
-    const btl_ib_guard_ops_t *ops;
+    const btl_ib_protection_ops_t *ops;
 
-    modex->guard = (btl_ib_guard_kind_t) get_range(r, 1, 0, BTL_IB_GUARD_KINDS - 1);
+    modex->protection = (btl_ib_protection_kind_t) get_range(r, 1, 0, BTL_IB_PROTECTION_KINDS - 1);
     memset(&modex->key, 0, sizeof(modex->key));
-    ops = btl_ib_guard_ops(modex->guard);
+    ops = btl_ib_protection_ops(modex->protection);
     if (ops != NULL && ops->keyed) {
         get_bytes(r, modex->key.bytes, sizeof(modex->key.bytes));
     }
@@ -294,7 +294,7 @@ static void get_guard(reader_t *r, btl_ib_modex_t *modex)
 static bool modex_ok(const btl_ib_modex_t *modex)
 {
     if (modex->rail_count < 1 || modex->rail_count > BTL_IB_RAILS_MAX || modex->message_max == 0
-        || btl_ib_guard_ops(modex->guard) == NULL
+        || btl_ib_protection_ops(modex->protection) == NULL
         || !text_ok(modex->host, strnlen(modex->host, sizeof(modex->host)))
         || !text_ok(modex->release, strnlen(modex->release, sizeof(modex->release)))
         || modex->wire.oldest < 1 || modex->wire.newest < modex->wire.oldest) {
@@ -315,8 +315,8 @@ static void put_process(writer_t *w, const btl_ib_modex_t *modex)
 
     put_uint(w, modex->secret.k[0], 8);
     put_uint(w, modex->secret.k[1], 8);
-    put_uint(w, modex->guard, 1);
-    if (btl_ib_guard_ops(modex->guard)->keyed) {
+    put_uint(w, modex->protection, 1);
+    if (btl_ib_protection_ops(modex->protection)->keyed) {
         put_bytes(w, modex->key.bytes, sizeof(modex->key.bytes));
     }
     put_uint(w, modex->answers, 1);
@@ -331,7 +331,7 @@ static void get_process(reader_t *r, btl_ib_modex_t *modex)
 {
     modex->secret.k[0] = get_uint(r, 8);
     modex->secret.k[1] = get_uint(r, 8);
-    get_guard(r, modex);
+    get_protection(r, modex);
     modex->answers = get_range(r, 1, 0, 1) != 0;
     modex->message_max = (uint32_t) get_uint(r, 4);
     get_text(r, modex->host, sizeof(modex->host));

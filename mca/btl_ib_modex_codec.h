@@ -44,7 +44,7 @@ btl_ib_host_t btl_ib_host(const char *boot_id, const char *network);
  *   u32 magic "BtIb", u16 version, u16 oldest version, u32 bytes in all
  *   u8 oldest and u8 newest version of datagrams, u8 length of the release, its name
  *   u16 length of the process:
- *     16 bytes secret, u8 guard, 32 bytes key if that is keyed, u8 answers (0 or 1),
+ *     16 bytes secret, u8 protection, 32 bytes key if that is keyed, u8 answers (0 or 1),
  *     u32 message_max, u8 length of the host name, the name, u64 machine, u64 network
  *   u8 rails, and for each u16 length of the rail:
  *     u8 length, transport; u8 length, provider; u8 length, address
@@ -100,7 +100,7 @@ typedef struct btl_ib_modex {
     char release[32];         /* of the component, cut to fit; for people */
     btl_ib_versions_t wire;   /* which datagrams it understands */
     btl_ib_secret_t secret;
-    btl_ib_guard_kind_t guard; /* what protects its datagrams */
+    btl_ib_protection_kind_t protection; /* what protects its datagrams */
     btl_ib_auth_key_t key;     /* zero if that is not keyed */
     bool answers;              /* it answers a first contact also while its owner computes */
     uint32_t message_max;      /* bytes: the longest message it sends or accepts */

@@ -579,12 +579,12 @@ const char *btl_ib_param_help(const btl_ib_param_t *param, char room[BTL_IB_PARA
 #define ATOMIC_FLAGS_ALL                                                                           \
     (MCA_BTL_ATOMIC_SUPPORTS_MIN | MCA_BTL_ATOMIC_SUPPORTS_MAX | MCA_BTL_ATOMIC_SUPPORTS_FLOAT)
 
-btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params)
+btl_ib_protection_kind_t btl_ib_params_protection(const btl_ib_params_t *params)
 {
-    btl_ib_guard_kind_t kind = BTL_IB_GUARD_NONE;
+    btl_ib_protection_kind_t kind = BTL_IB_PROTECTION_NONE;
 
-    while (kind + 1 < BTL_IB_GUARD_KINDS
-           && strcmp(params->protection, btl_ib_guard_ops(kind)->name) != 0) {
+    while (kind + 1 < BTL_IB_PROTECTION_KINDS
+           && strcmp(params->protection, btl_ib_protection_ops(kind)->name) != 0) {
         ++kind;
     }
     return kind;
@@ -760,7 +760,7 @@ void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_modu
                           btl_ib_engine_config_t *config)
 {
     btl_ib_engine_config_default(config);
-    config->guard = btl_ib_params_guard(params);
+    config->protection = btl_ib_params_protection(params);
     config->eager_max = btl_ib_params_message_max(limits);
     config->ack_delay = (uint32_t) params->ack_delay;
     config->rto_min = (uint32_t) params->rto_min;
@@ -1068,7 +1068,7 @@ static bool check_together(const btl_ib_params_t *params)
                          params->if_exclude);
         return false;
     }
-    if (btl_ib_guard_ops(btl_ib_params_guard(params))->keyed
+    if (btl_ib_protection_ops(btl_ib_params_protection(params))->keyed
         && !btl_ib_aead_available(why, sizeof(why))) {
         BTL_IB_SHOW_HELP("no cryptography", opal_process_info.nodename, params->protection, why);
         return false;

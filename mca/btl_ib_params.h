@@ -17,7 +17,7 @@
 
 #include "btl_ib_compat.h"
 #include "btl_ib_engine.h"
-#include "btl_ib_guard.h"
+#include "btl_ib_protection.h"
 
 /* ---- the table of parameters ---- */
 
@@ -177,7 +177,7 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
 bool btl_ib_params_by_user(const btl_ib_params_t *params, const char *name);
 
 /* What is to protect datagrams, as valid parameters say. */
-btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params);
+btl_ib_protection_kind_t btl_ib_params_protection(const btl_ib_params_t *params);
 
 /* ---- what the engine is told of them ---- */
 

@@ -485,7 +485,7 @@ void btl_ib_report_pending(btl_ib_peer_reports_t *reports)
 
 /* ---- peers that differ ---- */
 
-enum { LIMITS, GUARD, NETWORK, ATOMICS, TRIED, VERSIONS };
+enum { LIMITS, PROTECTION, NETWORK, ATOMICS, TRIED, VERSIONS };
 
 /* Note one of a kind, and make texts of both ranks. True if it is the first of its kind. */
 static bool note_kind(btl_ib_peer_reports_t *reports, unsigned kind, uint32_t rank,
@@ -547,16 +547,16 @@ void btl_ib_report_limits_differ(btl_ib_peer_reports_t *reports, const btl_ib_mo
     }
 }
 
-void btl_ib_report_guard_differs(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
-                                 uint32_t rank)
+void btl_ib_report_protection_differs(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
+                                      uint32_t rank)
 {
-    const btl_ib_guard_kind_t ours = reports->self->guard;
+    const btl_ib_protection_kind_t ours = reports->self->protection;
     btl_ib_ends_t ends;
 
-    if (note_kind(reports, GUARD, rank, &ends)) {
+    if (note_kind(reports, PROTECTION, rank, &ends)) {
         btl_ib_show_help("protection differs", ends.our_rank, opal_process_info.nodename,
-                         btl_ib_guard_ops(ours)->name, ends.rank, peer->host,
-                         btl_ib_guard_ops(peer->guard)->name);
+                         btl_ib_protection_ops(ours)->name, ends.rank, peer->host,
+                         btl_ib_protection_ops(peer->protection)->name);
     }
 }
 

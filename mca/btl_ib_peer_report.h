@@ -120,8 +120,8 @@ void btl_ib_report_versions_differ(btl_ib_peer_reports_t *reports, const btl_ib_
                                    uint32_t rank);
 void btl_ib_report_limits_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
                                  uint32_t rank);
-void btl_ib_report_guard_differs(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
-                                 uint32_t rank);
+void btl_ib_report_protection_differs(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
+                                      uint32_t rank);
 void btl_ib_report_no_network(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
                               uint32_t rank);
 void btl_ib_report_atomics_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,

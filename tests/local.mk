@@ -57,8 +57,8 @@ tests_rdma_rdma_ops_LDADD = $(lower_layers)
 endif
 
 # What protecting a datagram costs: docs/measurements.md
-check_PROGRAMS += tests/cost/guard_cost
-tests_cost_guard_cost_LDADD = $(lower_layers)
+check_PROGRAMS += tests/cost/protection_cost
+tests_cost_protection_cost_LDADD = $(lower_layers)
 
 # What the engine costs, and what it costs with many peers: tests/cost/budget counts its instructions
 check_PROGRAMS += tests/cost/engine_cost tests/cost/engine_scale
@@ -93,7 +93,7 @@ unit_tests = \
     tests/unit/test_tombstones \
     tests/unit/test_trace \
     tests/unit/test_trace_file \
-    tests/unit/test_guard \
+    tests/unit/test_protection \
     tests/unit/test_hostile \
     tests/unit/test_host_id \
     tests/unit/test_timer_wheel \
@@ -386,7 +386,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/check.c \
     tests/sim/core.c \
     tests/sim/device.c \
-    tests/sim/guard.c \
+    tests/sim/protection.c \
     tests/sim/grid.c \
     tests/sim/inside.c \
     tests/sim/links.c \
@@ -397,7 +397,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/named_contact.c \
     tests/sim/named_crowd.c \
     tests/sim/named_direct.c \
-    tests/sim/named_guard.c \
+    tests/sim/named_protection.c \
     tests/sim/named_failover.c \
     tests/sim/named_replace.c \
     tests/sim/named_ways.c \

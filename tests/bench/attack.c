@@ -45,13 +45,13 @@ void bench_append(bench_forgery_t *forgery, const void *data, uint32_t size)
  * the bytes of any trailer. */
 static uint32_t seal(const bench_host_t *host, uint8_t *data, uint32_t size)
 {
-    btl_ib_guard_t guard;
+    btl_ib_protection_t protection;
 
-    btl_ib_guard_init(&guard, host->config.guard, NULL, NULL);
-    if (!guard.ops->keyed) {
-        (void) btl_ib_guard_seal(&guard, NULL, data, data, size);
+    btl_ib_protection_init(&protection, host->config.protection, NULL, NULL);
+    if (!protection.ops->keyed) {
+        (void) btl_ib_protection_seal(&protection, NULL, data, data, size);
     }
-    return guard.ops->trailer;
+    return protection.ops->trailer;
 }
 
 void bench_throw_forgery(bench_t *bench, uint32_t to, uint32_t from, const bench_forgery_t *forgery)
@@ -66,7 +66,7 @@ void bench_throw_forgery(bench_t *bench, uint32_t to, uint32_t from, const bench
 void bench_reseal(const bench_t *bench, bench_datagram_t *datagram)
 {
     const bench_host_t *host = &bench->hosts[datagram->to / BENCH_RAILS];
-    const uint32_t trailer = btl_ib_guard_ops(host->config.guard)->trailer;
+    const uint32_t trailer = btl_ib_protection_ops(host->config.protection)->trailer;
 
     if (datagram->size >= trailer) {
         (void) seal(host, datagram->data, datagram->size - trailer);

@@ -318,16 +318,16 @@ void bench_init(bench_t *bench, uint32_t messages_max)
     }
 }
 
-bool bench_guard(bench_t *bench, btl_ib_guard_kind_t kind)
+bool bench_protection(bench_t *bench, btl_ib_protection_kind_t kind)
 {
-    if (btl_ib_guard_ops(kind)->keyed && bench->aead == NULL) {
+    if (btl_ib_protection_ops(kind)->keyed && bench->aead == NULL) {
         bench->aead = btl_ib_aead_open();
         if (bench->aead == NULL) {
             return false;
         }
     }
     for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
-        bench->hosts[i].config.guard = kind;
+        bench->hosts[i].config.protection = kind;
         bench->hosts[i].config.aead = bench->aead;
     }
     return true;

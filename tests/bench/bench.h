@@ -180,7 +180,7 @@ void bench_broken(const char *file, int line, const char *what) __attribute__((n
 /* All hosts with their defaults, none started; room for so many messages. */
 void bench_init(bench_t *bench, uint32_t messages_max);
 /* All datagrams are protected like that. False: not possible here. Before hosts are started. */
-bool bench_guard(bench_t *bench, btl_ib_guard_kind_t kind);
+bool bench_protection(bench_t *bench, btl_ib_protection_kind_t kind);
 /* Stop what runs, and demand that every engine gave all its memory back. */
 void bench_fini(bench_t *bench);
 

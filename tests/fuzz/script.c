@@ -94,8 +94,9 @@ void script_begin(script_t *script, const uint8_t *data, size_t size)
     script->at = 0;
     bench_init(&script->bench, MESSAGES);
     uint8_t limits = script_u8(script);
-    bool guarded = (limits & 0xa0) == 0xa0; /* seldom: it only keeps things out */
-    BENCH_REQUIRE(bench_guard(&script->bench, guarded ? BTL_IB_GUARD_CRC32C : BTL_IB_GUARD_NONE));
+    bool protected = (limits & 0xa0) == 0xa0; /* seldom: it only keeps things out */
+    BENCH_REQUIRE(bench_protection(&script->bench,
+                                   protected ? BTL_IB_PROTECTION_CRC32C : BTL_IB_PROTECTION_NONE));
     script->bench.first_seq = limits & 64 ? UINT32_MAX - 3 : 1;
     for (uint32_t i = 0; i < SCRIPT_HOSTS; i++) {
         choose_host(script, &script->bench.hosts[i]);

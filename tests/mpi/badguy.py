@@ -48,7 +48,7 @@ REQUESTS = (TYPE_PUT, TYPE_GET, TYPE_ATOMIC)
 CODES, TYPE_INT32, TYPE_FLOAT = range(1, 12), 1, 3
 CODE_ADD, CODE_AND = 1, 2
 FLAG_CONNECT, FLAG_ECHO, FLAG_NO_TAG = 0x01, 0x08, 0x20
-NUMBER_AND_TAG = 24  # what authentication adds, see engine/btl_ib_guard.h
+NUMBER_AND_TAG = 24  # what authentication adds, see engine/btl_ib_protection.h
 
 
 class Forgery:

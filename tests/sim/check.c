@@ -91,7 +91,7 @@ void sim_fail(sim_t *sim, const char *format, ...)
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    fprintf(stderr, " (guard %s)\n", sim->guard.ops->name);
+    fprintf(stderr, " (protection %s)\n", sim->protection.ops->name);
     for (uint32_t i = 0; i < sim->nprocs * sim->nrails && !sim->terse; i++) {
         const rail_t *rail = sim->procs[i / sim->nrails].rails[i % sim->nrails];
         if (sim->procs[i / sim->nrails].shapes != NULL && rail != NULL) {

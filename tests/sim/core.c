@@ -152,7 +152,7 @@ void sim_init(sim_t *sim, uint64_t seed, const char *scenario)
     sim->hash = mix64(seed);
     sim->events_max = 8000000;
     sim->delay = SIM_US(10);
-    guard_choose(sim, BTL_IB_GUARD_NONE);
+    protection_choose(sim, BTL_IB_PROTECTION_NONE);
 }
 
 void sim_procs(sim_t *sim, uint32_t nprocs, uint32_t nrails)
@@ -174,7 +174,7 @@ void sim_procs(sim_t *sim, uint32_t nprocs, uint32_t nrails)
 void sim_free(sim_t *sim)
 {
     net_release(sim);
-    guard_release(sim);
+    protection_release(sim);
     ops_free(sim);
     for (uint32_t i = 0; i < sim->nprocs; i++) {
         for (uint32_t k = 0; k < sim->nprocs * sim->nrails; k++) {

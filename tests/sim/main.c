@@ -267,7 +267,7 @@ static void print_hashes(const totals_t *totals, const options_t *options)
     uint64_t named = options->named ? named_count() : 0;
     uint64_t sum = 0;
 
-    if (guard_kinds() != BTL_IB_GUARD_KINDS) {
+    if (protection_kinds() != BTL_IB_PROTECTION_KINDS) {
         printf("without libcrypto\n");
     }
     for (uint64_t i = 0; i < items(options); i++) {

@@ -75,7 +75,7 @@ void late_refusals(sim_t *sim);
 void device_failure(sim_t *sim);
 void close_and_reopen(sim_t *sim);
 
-/* named_guard.c */
+/* named_protection.c */
 void flipped(sim_t *sim);
 void insider(sim_t *sim);
 void replayed(sim_t *sim);
@@ -171,13 +171,13 @@ void device_back_at_both(sim_t *sim);
 void device_back_without_addresses(sim_t *sim);
 void device_back_untold(sim_t *sim);
 void address_changes(sim_t *sim);
-void address_changes_guarded(sim_t *sim);
+void address_changes_protected(sim_t *sim);
 void address_changes_of_two(sim_t *sim);
 void address_changes_untold(sim_t *sim);
 void address_changes_replayed(sim_t *sim);
 void address_changes_first_contact(sim_t *sim);
 void device_back_in_need(sim_t *sim);
-void device_back_guarded(sim_t *sim);
+void device_back_protected(sim_t *sim);
 void device_back_unlike(sim_t *sim);
 void device_back_new_peer(sim_t *sim);
 void device_back_direct(sim_t *sim);
@@ -311,7 +311,7 @@ void ops_no_memory(sim_t *sim);
 /* named_direct.c */
 void direct_clean(sim_t *sim);
 void direct_not_exposed(sim_t *sim);
-void direct_guarded(sim_t *sim);
+void direct_protected(sim_t *sim);
 void direct_peer_computes(sim_t *sim);
 void direct_full(sim_t *sim);
 void direct_full_beside_bursts(sim_t *sim);

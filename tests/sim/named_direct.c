@@ -122,16 +122,16 @@ void direct_not_exposed(sim_t *sim)
     finish(sim);
 }
 
-/* Devices move what no guard protects: with any guard they are asked for nothing. */
-void direct_guarded(sim_t *sim)
+/* Devices move what no protection protects: with any protection they are asked for nothing. */
+void direct_protected(sim_t *sim)
 {
-    for (uint32_t kind = BTL_IB_GUARD_CRC32C; kind < guard_kinds(); kind++) {
-        if (kind > BTL_IB_GUARD_CRC32C) {
+    for (uint32_t kind = BTL_IB_PROTECTION_CRC32C; kind < protection_kinds(); kind++) {
+        if (kind > BTL_IB_PROTECTION_CRC32C) {
             again(sim, kind);
         }
         two_devices(sim);
         sim->device_atomics = false;
-        guard_choose(sim, (btl_ib_guard_kind_t) kind);
+        protection_choose(sim, (btl_ib_protection_kind_t) kind);
         run_start(sim);
         one_of_each(sim);
         run_settle(sim, SIM_S(1));

@@ -126,10 +126,10 @@ void device_back_in_need(sim_t *sim)
     rails_survive(sim, SIM_S(1));
 }
 
-void device_back_guarded(sim_t *sim)
+void device_back_protected(sim_t *sim)
 {
-    for (uint32_t kind = 0; kind < guard_kinds(); kind++) {
-        guard_choose(sim, (btl_ib_guard_kind_t) kind);
+    for (uint32_t kind = 0; kind < protection_kinds(); kind++) {
+        protection_choose(sim, (btl_ib_protection_kind_t) kind);
         device_back(sim);
         again(sim, kind + 2);
     }
@@ -211,10 +211,10 @@ void address_changes(sim_t *sim)
     finish(sim);
 }
 
-void address_changes_guarded(sim_t *sim)
+void address_changes_protected(sim_t *sim)
 {
-    for (uint32_t kind = 0; kind < guard_kinds(); kind++) {
-        guard_choose(sim, (btl_ib_guard_kind_t) kind);
+    for (uint32_t kind = 0; kind < protection_kinds(); kind++) {
+        protection_choose(sim, (btl_ib_protection_kind_t) kind);
         address_changes(sim);
         again(sim, kind + 2);
     }

@@ -297,8 +297,8 @@ static void must_be_told(sim_t *sim, uint32_t proc, uint32_t times, uint32_t hea
 
 void contact_while_it_computes(sim_t *sim)
 {
-    for (uint32_t kind = 0; kind < guard_kinds(); kind++) {
-        guard_choose(sim, kind);
+    for (uint32_t kind = 0; kind < protection_kinds(); kind++) {
+        protection_choose(sim, kind);
         two(sim);
         two_that_answer(sim, true);
         run_start(sim);
@@ -316,7 +316,7 @@ void contact_while_it_computes(sim_t *sim)
         sim_run_until(sim, sim->now + SIM_MS(2));
         must_be_within(sim, "messages not delivered after the computation", sim->undelivered, 0);
         finish(sim);
-        if (kind + 1 < guard_kinds()) {
+        if (kind + 1 < protection_kinds()) {
             again(sim, kind + 2);
         }
     }

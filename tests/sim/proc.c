@@ -503,7 +503,7 @@ void proc_start(proc_t *proc, bool new_address)
     proc->config.name = proc->name;
     proc->config.secret = proc->secret;
     proc->config.region_secret = (btl_ib_secret_t){{mix64(proc->secret.k[0]), proc->life}};
-    proc->config.guard = sim->guard.kind;
+    proc->config.protection = sim->protection.kind;
     proc->config.aead = sim->aead;
     proc->config.key = proc->key;
     proc->config.first_number = sim->first_number;

@@ -72,7 +72,7 @@ static void choose_movers(sim_t *sim)
     sim->known_ppm = PICK(sim, 1000000, 1000000, 700000);
     sim->pinned_ppm = PICK(sim, 1000000, 800000, 300000);
     sim->device_atomics =
-        !some && rng_chance(&sim->rng, 600000) && sim->guard.kind == BTL_IB_GUARD_NONE;
+        !some && rng_chance(&sim->rng, 600000) && sim->protection.kind == BTL_IB_PROTECTION_NONE;
 }
 
 static void choose_limits(sim_t *sim, btl_ib_engine_config_t *config, bool small)
@@ -505,10 +505,10 @@ static void add_fault(sim_t *sim, plan_t *plan)
         window_fault(sim, plan, F_JITTER, SIM_MS(100), 1000000, PICK(sim, 10000, 200000, 2000000));
         break;
     case 6:
-        /* Without a guard the payload is the network's business. */
+        /* Without protection the payload is the network's business. */
         value = PICK(sim, 10000, 200000);
         window_fault(sim, plan,
-                     sim->guard.kind != BTL_IB_GUARD_NONE && rng_chance(&sim->rng, 700000)
+                     sim->protection.kind != BTL_IB_PROTECTION_NONE && rng_chance(&sim->rng, 700000)
                          ? F_FLIP
                          : F_CORRUPT,
                      SIM_MS(100), value, 0);
@@ -837,12 +837,13 @@ void scenario_random(sim_t *sim)
     const uint32_t rails = rng_chance(&sim->rng, 150000) ? 2 : 1;
     sim_procs(sim, pick(sim, counts, ARRAY(counts)), rails);
     sim->delay = rng_log(&sim->rng, 1000, SIM_US(400));
-    guard_choose(sim, (btl_ib_guard_kind_t) rng_range(&sim->rng, 0, guard_kinds() - 1));
+    protection_choose(sim,
+                      (btl_ib_protection_kind_t) rng_range(&sim->rng, 0, protection_kinds() - 1));
     if (rng_chance(&sim->rng, 60000)) {
         sim->hole = PICK(sim, 560, 1000, 1210, 1300, 1460);
     }
     if (rng_chance(&sim->rng, 300000)) { /* a key soon serves its time */
-        sim->first_number = (1u << BTL_IB_GUARD_KEY_SHIFT) - rng_log(&sim->rng, 1, 500);
+        sim->first_number = (1u << BTL_IB_PROTECTION_KEY_SHIFT) - rng_log(&sim->rng, 1, 500);
     }
     choose_processes(sim);
     /* Some wait less than a port is down. */

@@ -171,8 +171,8 @@ uint64_t run_longest_silence(const sim_t *sim)
     return longest;
 }
 
-/* Whatever came was counted once, by what became of it; and devices did nothing that a guard shall
- * protect. */
+/* Whatever came was counted once, by what became of it; and devices did nothing that protection
+ * shall protect. */
 static void check_counters(sim_t *sim, const proc_t *proc)
 {
     const btl_ib_counters_t *count = btl_ib_engine_counters(proc->engine);
@@ -190,9 +190,9 @@ static void check_counters(sim_t *sim, const proc_t *proc)
         sim_fail(sim, "p%u was told %llu forged messages of the network, and believed some",
                  proc->index, (unsigned long long) proc->forged);
     }
-    if (sim->guard.kind != BTL_IB_GUARD_NONE
+    if (sim->protection.kind != BTL_IB_PROTECTION_NONE
         && count->offload_puts + count->offload_gets + count->offload_atomics != 0) {
-        sim_fail(sim, "p%u: its device did operations although there is a guard", proc->index);
+        sim_fail(sim, "p%u: its device did operations although there is protection", proc->index);
     }
 }
 

@@ -21,7 +21,7 @@
  *   rail.c      the transport: one rail's end of the network
  *   device.c    what its device does with memory by itself
  *   wiretap.c   what is demanded of the datagrams themselves
- *   guard.c     what protects them, as seen from outside
+ *   protection.c     what protects them, as seen from outside
  *   check.c     the ledger of messages, the trace, failures
  *   core.c      the queue of events
  */
@@ -505,10 +505,10 @@ struct sim {
     uint64_t scratch[8]; /* the same */
     datagram_t *replays[SIM_REPLAYS];
 
-    btl_ib_guard_t guard;  /* of all processes */
+    btl_ib_protection_t protection; /* of all processes */
     btl_ib_aead_t *aead;   /* theirs, NULL: not needed yet */
     uint64_t first_number; /* of their datagrams */
-    btl_ib_counters_t guard_count;
+    btl_ib_counters_t protection_count;
     uint8_t plain[SIM_DATAGRAM_MAX] __attribute__((aligned(8))); /* one looked into */
     uint64_t delay;                                              /* ns, one way */
     uint64_t rx_bytes_max; /* of a receive buffer, 0: no limit */
@@ -669,14 +669,14 @@ void device_give(device_t *device, btl_ib_event_t *event);
 /* Has it an operation with that context, or with that peer? */
 bool device_uses(const device_t *device, const void *context, uint32_t address);
 
-/* guard.c */
-void guard_choose(sim_t *sim, btl_ib_guard_kind_t kind);
-void guard_release(sim_t *sim);
+/* protection.c */
+void protection_choose(sim_t *sim, btl_ib_protection_kind_t kind);
+void protection_release(sim_t *sim);
 /* Kinds below this one can be had in this build. */
-uint32_t guard_kinds(void);
+uint32_t protection_kinds(void);
 /* What the sender wrote before it protected the datagram, in `plain`, which has room for `size`.
  * Returns its size, 0 if the trailer does not fit the rest. */
-uint32_t guard_open(sim_t *sim, const uint8_t *data, uint32_t size, uint8_t *plain);
+uint32_t protection_open(sim_t *sim, const uint8_t *data, uint32_t size, uint8_t *plain);
 
 /* wiretap.c */
 /* Returns the rail of the connection that it is of; `rail` is the one that it goes by. */
@@ -703,8 +703,8 @@ void proc_stir(proc_t *proc);
 void proc_look(proc_t *proc);
 void proc_compute(proc_t *proc, uint64_t until);
 /* All processes share one processor from now on: each has it for `slice` ns in its turn, in an
- * order of the seed's, whether it waits or not. Their threads, if they have some, are not held up by
- * that. */
+ * order of the seed's, whether it waits or not. Their threads, if they have some, are not held up
+ * by that. */
 void proc_share(sim_t *sim, uint64_t slice);
 /* A call up was made: fails if that is in a kick. */
 void proc_called(const proc_t *proc, const char *what);

@@ -363,7 +363,7 @@ void wiretap_arrived(proc_t *proc, uint32_t rail, uint32_t from, uint8_t *data, 
 
     uint8_t *plain = proc->sim->plain;
 
-    size = guard_open(proc->sim, data, size, plain);
+    size = protection_open(proc->sim, data, size, plain);
     if (size == 0 || btl_ib_wire_parse(plain, size, &view) != BTL_IB_WIRE_OK) {
         return;
     }
@@ -384,7 +384,7 @@ static void check_hidden(sim_t *sim, const uint8_t *data, uint32_t size, const b
 {
     const uint8_t *hidden = data + (size - view->size);
 
-    for (uint32_t i = 0; sim->guard.ops->apart && i + 8 <= view->size; i += 8) {
+    for (uint32_t i = 0; sim->protection.ops->apart && i + 8 <= view->size; i += 8) {
         if (memcmp(hidden + i, view->payload + i, 8) == 0) {
             sim_fail(sim, "payload is sent in the clear");
         }
@@ -415,7 +415,7 @@ static bool one_ack_tells_all(const proc_t *proc, const proc_t *peer, uint32_t r
 
     room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
     uint32_t needed = sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
-                      + proc->sim->guard.ops->trailer
+                      + proc->sim->protection.ops->trailer
                       + table_of(peer, rail)->count * (uint32_t) sizeof(btl_ib_wire_ack_t);
 
     return needed <= room;
@@ -444,7 +444,7 @@ uint32_t wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, ui
         return rail;
     }
     btl_ib_view_t view = {0};
-    uint32_t opened = guard_open(sim, data, size, sim->plain);
+    uint32_t opened = protection_open(sim, data, size, sim->plain);
     btl_ib_wire_error_t error = btl_ib_wire_parse(sim->plain, opened, &view);
     uint64_t pair;
     uint32_t head, conn;

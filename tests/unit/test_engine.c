@@ -407,9 +407,9 @@ static void calls_that_cannot_be(void **state)
     wrong.max_datagram = 50;
     assert_int_equal(btl_ib_conn_create(engine, 0, &wrong, NULL, &none), -EINVAL);
     wrong.max_datagram = right.max_datagram;
-    wrong.guard = BTL_IB_GUARD_CRC32C;
+    wrong.protection = BTL_IB_PROTECTION_CRC32C;
     assert_int_equal(btl_ib_conn_create(engine, 0, &wrong, NULL, &none), -EINVAL);
-    wrong.guard = right.guard;
+    wrong.protection = right.protection;
     wrong.address_len = 0;
     assert_int_equal(btl_ib_conn_create(engine, 0, &wrong, NULL, &none), -EINVAL);
     assert_null(none);
@@ -636,10 +636,10 @@ static void configurations(void **state)
              (unsigned) BTL_IB_OPS_MAX);
     assert_string_equal(problem, expected);
     config.ops_max = 1;
-    config.guard = BTL_IB_GUARD_ENCRYPT;
+    config.protection = BTL_IB_PROTECTION_ENCRYPT;
     assert_false(btl_ib_engine_config_check(&config, problem, sizeof(problem)));
-    assert_string_equal(problem, "the engine has no cipher for guard encrypt");
-    config.guard = BTL_IB_GUARD_KINDS;
+    assert_string_equal(problem, "the engine has no cipher for protection encrypt");
+    config.protection = BTL_IB_PROTECTION_KINDS;
     assert_false(btl_ib_engine_config_check(&config, problem, sizeof(problem)));
     (void) state;
 }

@@ -453,7 +453,7 @@ static void a_flipped_bit_under_a_checksum(void **state)
 {
     bench_t *bench = new_bench();
 
-    assert_true(bench_guard(bench, BTL_IB_GUARD_CRC32C));
+    assert_true(bench_protection(bench, BTL_IB_PROTECTION_CRC32C));
     tape(bench);
     flip_each_bit(bench, "dropped_checksum");
     still_works(bench);
@@ -463,11 +463,11 @@ static void a_flipped_bit_under_a_checksum(void **state)
 
 /* Under authentication nothing that was changed, or comes again, does so much as prolong a
  * silence. */
-static void authenticated(btl_ib_guard_kind_t kind)
+static void authenticated(btl_ib_protection_kind_t kind)
 {
     bench_t *bench = new_bench();
 
-    if (!bench_guard(bench, kind)) {
+    if (!bench_protection(bench, kind)) {
         end(bench);
         skip();
     }
@@ -489,13 +489,13 @@ static void authenticated(btl_ib_guard_kind_t kind)
 
 static void integrity(void **state)
 {
-    authenticated(BTL_IB_GUARD_INTEGRITY);
+    authenticated(BTL_IB_PROTECTION_INTEGRITY);
     (void) state;
 }
 
 static void encryption(void **state)
 {
-    authenticated(BTL_IB_GUARD_ENCRYPT);
+    authenticated(BTL_IB_PROTECTION_ENCRYPT);
     (void) state;
 }
 

@@ -100,13 +100,13 @@ static void believed(bench_t *bench, uint32_t about, uint32_t rail, const quote_
 
 /* ---- what is ours ---- */
 
-/* With every guard: the token is in the clear. */
+/* With every protection: the token is in the clear. */
 static void genuine(void **state)
 {
     (void) state;
-    for (uint32_t guard = 0; guard < BTL_IB_GUARD_KINDS; guard++) {
+    for (uint32_t protection = 0; protection < BTL_IB_PROTECTION_KINDS; protection++) {
         bench_t *bench = new_bench();
-        if (!bench_guard(bench, (btl_ib_guard_kind_t) guard)) {
+        if (!bench_protection(bench, (btl_ib_protection_kind_t) protection)) {
             end(bench);
             continue;
         }

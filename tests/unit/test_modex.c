@@ -70,7 +70,7 @@ static btl_ib_modex_t *make(uint32_t rails)
     snprintf(modex->release, sizeof(modex->release), "0.2.0");
     modex->secret.k[0] = UINT64_C(0x0102030405060708);
     modex->secret.k[1] = UINT64_C(0x1112131415161718);
-    modex->guard = BTL_IB_GUARD_CRC32C;
+    modex->protection = BTL_IB_PROTECTION_CRC32C;
     modex->answers = true;
     modex->message_max = 66048;
     snprintf(modex->host, sizeof(modex->host), "node7");
@@ -131,7 +131,7 @@ static void test_every_field_full(void **state)
     (void) state;
     memset(in->release, 'r', sizeof(in->release) - 1);
     memset(in->host, 'h', sizeof(in->host) - 1);
-    in->guard = BTL_IB_GUARD_ENCRYPT;
+    in->protection = BTL_IB_PROTECTION_ENCRYPT;
     memset(&in->key, 0xa5, sizeof(in->key));
     for (uint32_t i = 0; i < in->rail_count; ++i) {
         btl_ib_modex_rail_t *rail = &in->rails[i];
@@ -351,9 +351,9 @@ static void spoil_message_max(btl_ib_modex_t *modex)
     modex->message_max = 0;
 }
 
-static void spoil_guard(btl_ib_modex_t *modex)
+static void spoil_protection(btl_ib_modex_t *modex)
 {
-    modex->guard = BTL_IB_GUARD_KINDS;
+    modex->protection = BTL_IB_PROTECTION_KINDS;
 }
 
 static void spoil_host(btl_ib_modex_t *modex)
@@ -414,9 +414,9 @@ static void spoil_queue(btl_ib_modex_t *modex)
 static void test_nonsense_is_not_packed(void **state)
 {
     static const spoil_t spoils[] = {
-        spoil_no_rail,   spoil_many_rails, spoil_message_max,  spoil_guard,    spoil_host,
-        spoil_transport, spoil_address,    spoil_address_long, spoil_family,   spoil_prefix,
-        spoil_datagram,  spoil_ack_delay,  spoil_atomics,      spoil_no_queue, spoil_queue,
+        spoil_no_rail,   spoil_many_rails, spoil_message_max,  spoil_protection, spoil_host,
+        spoil_transport, spoil_address,    spoil_address_long, spoil_family,     spoil_prefix,
+        spoil_datagram,  spoil_ack_delay,  spoil_atomics,      spoil_no_queue,   spoil_queue,
     };
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
 
@@ -740,8 +740,8 @@ static const struct seed {
     {"two_rails_v6", 2, 6, false},
 };
 
-/* All are read as far as their names say: from one that is refused at once, a fuzzer finds no other.
- * A new file is to be in the list. */
+/* All are read as far as their names say: from one that is refused at once, a fuzzer finds no
+ * other. A new file is to be in the list. */
 static void test_corpus(void **state)
 {
     DIR *folder = opendir(BTL_IB_CORPUS);

@@ -80,16 +80,17 @@ static void check(bench_t *bench)
     assert_true(turns > 10);
 }
 
-/* All sorts of messages and operations over a network that loses, with whatever guard. */
+/* All sorts of messages and operations over a network that loses, with whatever protection. */
 static void test_traffic(void **state)
 {
-    static const btl_ib_guard_kind_t guards[] = {BTL_IB_GUARD_NONE, BTL_IB_GUARD_CRC32C,
-                                                 BTL_IB_GUARD_INTEGRITY, BTL_IB_GUARD_ENCRYPT};
+    static const btl_ib_protection_kind_t protections[] = {
+        BTL_IB_PROTECTION_NONE, BTL_IB_PROTECTION_CRC32C, BTL_IB_PROTECTION_INTEGRITY,
+        BTL_IB_PROTECTION_ENCRYPT};
 
     (void) state;
     for (uint64_t seed = 0; seed < 12; seed++) {
         bench_t *bench = new_bench();
-        if (!bench_guard(bench, guards[seed % 4])) {
+        if (!bench_protection(bench, protections[seed % 4])) {
             end(bench);
             continue;
         }

@@ -10,7 +10,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "btl_ib_guard.h"
+#include "btl_ib_protection.h"
 #include "support.h"
 
 static const uint64_t window = BTL_IB_REPLAY_WINDOW;

@@ -316,7 +316,7 @@ static void told_in_small_buffers(void **state)
 {
     bench_t *bench = new_bench();
 
-    if (!bench_guard(bench, BTL_IB_GUARD_INTEGRITY)) {
+    if (!bench_protection(bench, BTL_IB_PROTECTION_INTEGRITY)) {
         end(bench);
         skip();
         return; /* which the compiler does not know */

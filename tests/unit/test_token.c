@@ -9,7 +9,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "btl_ib_guard.h"
+#include "btl_ib_protection.h"
 
 /*
  * SipHash-2-4 of the bytes 00, 01, 02, ... (0 to 63 of them) with the key 00 01 .. 0f: the vectors

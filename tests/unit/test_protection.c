@@ -10,7 +10,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "btl_ib_guard.h"
+#include "btl_ib_protection.h"
 #include "btl_ib_wire.h"
 #include "support.h"
 #include "with_aead.h"
@@ -22,14 +22,14 @@ static const btl_ib_auth_key_t bob = {{4, 5, 6}};
 
 /* One end of a connection. */
 typedef struct end {
-    btl_ib_guard_t guard;
+    btl_ib_protection_t protection;
     btl_ib_counters_t count;
-    btl_ib_guard_keys_t keys;
+    btl_ib_protection_keys_t keys;
 } end_t;
 
-static btl_ib_guard_path_t path(void)
+static btl_ib_protection_path_t path(void)
 {
-    return (btl_ib_guard_path_t){
+    return (btl_ib_protection_path_t){
         .sender_key = &alice,
         .receiver_key = &bob,
         .sender = 7,
@@ -42,13 +42,13 @@ static btl_ib_guard_path_t path(void)
 
 static void make_end(end_t *end, uint32_t kind, btl_ib_aead_t *aead)
 {
-    btl_ib_guard_path_t way = path();
+    btl_ib_protection_path_t way = path();
 
     memset(end, 0, sizeof(*end));
-    btl_ib_guard_init(&end->guard, (btl_ib_guard_kind_t) kind, aead, &end->count);
-    if (end->guard.ops->keyed) {
-        assert_true(btl_ib_guard_begin(&end->guard, &end->keys.tx, &way));
-        assert_true(btl_ib_guard_begin(&end->guard, &end->keys.rx, &way));
+    btl_ib_protection_init(&end->protection, (btl_ib_protection_kind_t) kind, aead, &end->count);
+    if (end->protection.ops->keyed) {
+        assert_true(btl_ib_protection_begin(&end->protection, &end->keys.tx, &way));
+        assert_true(btl_ib_protection_begin(&end->protection, &end->keys.rx, &way));
     }
 }
 
@@ -57,7 +57,7 @@ static uint32_t kinds(void **state)
     if (*state == NULL) {
         print_message("built without libcrypto\n");
     }
-    return *state != NULL ? BTL_IB_GUARD_KINDS : BTL_IB_GUARD_INTEGRITY;
+    return *state != NULL ? BTL_IB_PROTECTION_KINDS : BTL_IB_PROTECTION_INTEGRITY;
 }
 
 /* A datagram with something in every byte. */
@@ -71,16 +71,16 @@ static void fill(uint8_t *data, uint32_t size, bool connect)
 
 static void seal(end_t *end, const uint8_t *data, uint8_t *out, uint32_t size)
 {
-    if (!end->guard.ops->apart) {
+    if (!end->protection.ops->apart) {
         memcpy(out, data, size);
         data = out;
     }
-    assert_true(btl_ib_guard_seal(&end->guard, &end->keys, data, out, size));
+    assert_true(btl_ib_protection_seal(&end->protection, &end->keys, data, out, size));
 }
 
 static bool open_at(end_t *end, uint8_t *data, uint32_t size)
 {
-    return btl_ib_guard_open(&end->guard, &end->keys.rx, &end->keys.replay, data, size);
+    return btl_ib_protection_open(&end->protection, &end->keys.rx, &end->keys.replay, data, size);
 }
 
 static uint64_t dropped(const end_t *end)
@@ -92,12 +92,12 @@ static void test_names(void **state)
 {
     static const char *const names[] = {"none", "crc32c", "integrity", "encrypt"};
 
-    for (uint32_t kind = 0; kind < BTL_IB_GUARD_KINDS; kind++) {
-        assert_string_equal(btl_ib_guard_ops(kind)->name, names[kind]);
-        assert_true(btl_ib_guard_ops(kind)->trailer <= BTL_IB_TRAILER_MAX);
+    for (uint32_t kind = 0; kind < BTL_IB_PROTECTION_KINDS; kind++) {
+        assert_string_equal(btl_ib_protection_ops(kind)->name, names[kind]);
+        assert_true(btl_ib_protection_ops(kind)->trailer <= BTL_IB_TRAILER_MAX);
     }
-    assert_null(btl_ib_guard_ops(BTL_IB_GUARD_KINDS));
-    assert_null(btl_ib_guard_ops(UINT32_MAX));
+    assert_null(btl_ib_protection_ops(BTL_IB_PROTECTION_KINDS));
+    assert_null(btl_ib_protection_ops(UINT32_MAX));
     (void) state;
 }
 
@@ -122,7 +122,7 @@ static void test_round_trip(void **state)
 /* Every bit of what travels is covered, the trailer itself included. */
 static void test_every_bit(void **state)
 {
-    for (uint32_t kind = BTL_IB_GUARD_CRC32C; kind < kinds(state); kind++) {
+    for (uint32_t kind = BTL_IB_PROTECTION_CRC32C; kind < kinds(state); kind++) {
         for (int connect = 0; connect < 2; connect++) {
             const uint32_t size = 90;
             uint8_t data[SIZE_MAX_HERE], out[SIZE_MAX_HERE];
@@ -131,7 +131,7 @@ static void test_every_bit(void **state)
 
             make_end(&end, kind, *state);
             fill(data, size, connect);
-            for (uint32_t bit = 0; bit < 8 * (size + end.guard.ops->trailer); bit++) {
+            for (uint32_t bit = 0; bit < 8 * (size + end.protection.ops->trailer); bit++) {
                 seal(&end, data, out, size);
                 out[bit / 8] ^= (uint8_t) (1u << bit % 8);
                 assert_false(open_at(&end, out, size));
@@ -145,7 +145,7 @@ static void test_every_bit(void **state)
 /* Nor is a shorter one taken, wherever it was cut. */
 static void test_truncated(void **state)
 {
-    for (uint32_t kind = BTL_IB_GUARD_CRC32C; kind < kinds(state); kind++) {
+    for (uint32_t kind = BTL_IB_PROTECTION_CRC32C; kind < kinds(state); kind++) {
         uint8_t data[SIZE_MAX_HERE], out[SIZE_MAX_HERE];
         end_t end;
 
@@ -167,10 +167,10 @@ static void test_hidden(void **state)
         uint32_t same = 0;
         end_t end;
 
-        if (kinds(state) <= BTL_IB_GUARD_ENCRYPT) {
+        if (kinds(state) <= BTL_IB_PROTECTION_ENCRYPT) {
             skip();
         }
-        make_end(&end, BTL_IB_GUARD_ENCRYPT, *state);
+        make_end(&end, BTL_IB_PROTECTION_ENCRYPT, *state);
         fill(data, size, connect);
         seal(&end, data, out, size);
         assert_memory_equal(out, data, clear);
@@ -184,7 +184,7 @@ static void test_hidden(void **state)
 /* Sealed twice it is two datagrams, and each is taken once. */
 static void test_numbers(void **state)
 {
-    for (uint32_t kind = BTL_IB_GUARD_INTEGRITY; kind < kinds(state); kind++) {
+    for (uint32_t kind = BTL_IB_PROTECTION_INTEGRITY; kind < kinds(state); kind++) {
         uint8_t data[SIZE_MAX_HERE], first[SIZE_MAX_HERE], second[SIZE_MAX_HERE];
         uint8_t again[SIZE_MAX_HERE];
         end_t end;
@@ -194,7 +194,8 @@ static void test_numbers(void **state)
         seal(&end, data, first, 100);
         seal(&end, data, second, 100);
         memcpy(again, first, sizeof(again));
-        assert_int_equal(btl_ib_guard_number(first, 100) + 1, btl_ib_guard_number(second, 100));
+        assert_int_equal(btl_ib_protection_number(first, 100) + 1,
+                         btl_ib_protection_number(second, 100));
         assert_true(open_at(&end, second, 100));
         assert_true(open_at(&end, first, 100));
         assert_false(open_at(&end, again, 100));
@@ -206,11 +207,11 @@ static void test_numbers(void **state)
 /* A key serves one direction, of one life, between two rails of two processes, for one purpose. */
 static void test_separation(void **state)
 {
-    for (uint32_t kind = BTL_IB_GUARD_INTEGRITY; kind < kinds(state); kind++) {
+    for (uint32_t kind = BTL_IB_PROTECTION_INTEGRITY; kind < kinds(state); kind++) {
         for (int what = 0; what < 9; what++) {
             uint8_t data[SIZE_MAX_HERE], out[SIZE_MAX_HERE];
             btl_ib_auth_key_t other = alice;
-            btl_ib_guard_path_t way = path();
+            btl_ib_protection_path_t way = path();
             end_t end;
 
             make_end(&end, kind, *state);
@@ -219,7 +220,7 @@ static void test_separation(void **state)
             case 0: /* none: it does open */
                 break;
             case 1: /* the other direction */
-                way = (btl_ib_guard_path_t){&bob, &alice, 8, 7, 9, 2, 1};
+                way = (btl_ib_protection_path_t){&bob, &alice, 8, 7, 9, 2, 1};
                 break;
             case 2:
                 way.sender_key = &other;
@@ -243,7 +244,7 @@ static void test_separation(void **state)
                 way.to_rail++;
                 break;
             }
-            assert_true(btl_ib_guard_begin(&end.guard, &end.keys.rx, &way));
+            assert_true(btl_ib_protection_begin(&end.protection, &end.keys.rx, &way));
             fill(data, 80, false);
             seal(&end, data, out, 80);
             assert_int_equal(open_at(&end, out, 80), what == 0);
@@ -251,16 +252,16 @@ static void test_separation(void **state)
     }
 }
 
-/* The same bytes for another kind of guard are another key. */
+/* The same bytes for another kind of protection are another key. */
 static void test_kinds_differ(void **state)
 {
     end_t integrity, encrypt;
 
-    if (kinds(state) <= BTL_IB_GUARD_ENCRYPT) {
+    if (kinds(state) <= BTL_IB_PROTECTION_ENCRYPT) {
         skip();
     }
-    make_end(&integrity, BTL_IB_GUARD_INTEGRITY, *state);
-    make_end(&encrypt, BTL_IB_GUARD_ENCRYPT, *state);
+    make_end(&integrity, BTL_IB_PROTECTION_INTEGRITY, *state);
+    make_end(&encrypt, BTL_IB_PROTECTION_ENCRYPT, *state);
     assert_memory_not_equal(integrity.keys.tx.key.key, encrypt.keys.tx.key.key,
                             BTL_IB_AEAD_KEY_BYTES);
 }
@@ -268,8 +269,8 @@ static void test_kinds_differ(void **state)
 /* A key serves its time, and then the next; what is late comes through all the same. */
 static void test_rekey(void **state)
 {
-    for (uint32_t kind = BTL_IB_GUARD_INTEGRITY; kind < kinds(state); kind++) {
-        const uint64_t last = (UINT64_C(1) << BTL_IB_GUARD_KEY_SHIFT) - 1;
+    for (uint32_t kind = BTL_IB_PROTECTION_INTEGRITY; kind < kinds(state); kind++) {
+        const uint64_t last = (UINT64_C(1) << BTL_IB_PROTECTION_KEY_SHIFT) - 1;
         uint8_t data[SIZE_MAX_HERE], out[6][SIZE_MAX_HERE];
         btl_ib_aead_key_t before;
         end_t end;
@@ -301,7 +302,7 @@ static void test_rekey(void **state)
 /* A first contact opens without a window of numbers; the number of it is noted later. */
 static void test_first_contact(void **state)
 {
-    for (uint32_t kind = BTL_IB_GUARD_INTEGRITY; kind < kinds(state); kind++) {
+    for (uint32_t kind = BTL_IB_PROTECTION_INTEGRITY; kind < kinds(state); kind++) {
         uint8_t data[SIZE_MAX_HERE], out[SIZE_MAX_HERE], zero[SIZE_MAX_HERE];
         end_t end;
 
@@ -310,9 +311,9 @@ static void test_first_contact(void **state)
         seal(&end, data, out, 100);
         memcpy(zero, out, sizeof(zero));
         memset(zero + 100, 0, 8);
-        assert_false(btl_ib_guard_open(&end.guard, &end.keys.rx, NULL, zero, 100));
-        assert_true(btl_ib_guard_open(&end.guard, &end.keys.rx, NULL, out, 100));
-        assert_int_equal(btl_ib_guard_number(out, 100), 1);
+        assert_false(btl_ib_protection_open(&end.protection, &end.keys.rx, NULL, zero, 100));
+        assert_true(btl_ib_protection_open(&end.protection, &end.keys.rx, NULL, out, 100));
+        assert_int_equal(btl_ib_protection_number(out, 100), 1);
         assert_int_equal(end.keys.replay.highest, 0);
     }
 }

@@ -6,8 +6,8 @@
 /*
  * What protecting a datagram costs.
  *
- *   guard_cost                  a table: ns for each way and size, the best of many rounds
- *   guard_cost WAY SIZE COUNT   that one only, COUNT times: for a tool that counts instructions
+ *   protection_cost                  a table: ns for each way and size, the best of many rounds
+ *   protection_cost WAY SIZE COUNT   that one only, COUNT times: for tools that count instructions
  *                               (what COUNT and 2 COUNT take differs by COUNT times the cost)
  */
 
@@ -16,16 +16,16 @@
 #include <string.h>
 #include <time.h>
 
-#include "btl_ib_guard.h"
+#include "btl_ib_protection.h"
 #include "btl_ib_wire.h"
 
 enum { PEERS = 200, LARGEST = 65536, ROUNDS = 400, ROUND_NS = 100000 };
 
 /* What all ways work on. */
 typedef struct bench {
-    btl_ib_guard_t guard;
+    btl_ib_protection_t protection;
     btl_ib_counters_t count;
-    btl_ib_guard_keys_t keys[PEERS];
+    btl_ib_protection_keys_t keys[PEERS];
     uint32_t peer;
     uint32_t sum; /* of results, so that they are needed */
     uint8_t *data;
@@ -41,32 +41,32 @@ static void crc_software(bench_t *bench, uint32_t size)
 
 static void crc_best(bench_t *bench, uint32_t size)
 {
-    bench->sum += btl_ib_crc32c(bench->guard.crc_instruction, bench->sum, bench->data, size);
+    bench->sum += btl_ib_crc32c(bench->protection.crc_instruction, bench->sum, bench->data, size);
 }
 
 static void seal(bench_t *bench, uint32_t size)
 {
-    btl_ib_guard_keys_t *keys = &bench->keys[bench->peer];
-    uint8_t *out = bench->guard.ops->apart ? bench->wire : bench->data;
+    btl_ib_protection_keys_t *keys = &bench->keys[bench->peer];
+    uint8_t *out = bench->protection.ops->apart ? bench->wire : bench->data;
 
-    bench->sum += btl_ib_guard_seal(&bench->guard, keys, bench->data, out, size);
+    bench->sum += btl_ib_protection_seal(&bench->protection, keys, bench->data, out, size);
 }
 
 /* Only integrity: the same datagram opens again and again. The number is not looked at. */
 static void open_again(bench_t *bench, uint32_t size)
 {
-    btl_ib_guard_keys_t *keys = &bench->keys[bench->peer];
+    btl_ib_protection_keys_t *keys = &bench->keys[bench->peer];
 
-    bench->sum += btl_ib_guard_open(&bench->guard, &keys->rx, NULL, bench->wire, size);
+    bench->sum += btl_ib_protection_open(&bench->protection, &keys->rx, NULL, bench->wire, size);
 }
 
 static void seal_and_open(bench_t *bench, uint32_t size)
 {
-    btl_ib_guard_keys_t *keys = &bench->keys[bench->peer];
-    uint8_t *out = bench->guard.ops->apart ? bench->wire : bench->data;
+    btl_ib_protection_keys_t *keys = &bench->keys[bench->peer];
+    uint8_t *out = bench->protection.ops->apart ? bench->wire : bench->data;
 
     seal(bench, size);
-    bench->sum += btl_ib_guard_open(&bench->guard, &keys->rx, NULL, out, size);
+    bench->sum += btl_ib_protection_open(&bench->protection, &keys->rx, NULL, out, size);
 }
 
 /* As if each datagram went to another peer, so that no key is prepared. */
@@ -80,51 +80,54 @@ static void seal_to_many(bench_t *bench, uint32_t size)
 static void make_keys(bench_t *bench, uint32_t size)
 {
     btl_ib_auth_key_t key = {{1}};
-    btl_ib_guard_path_t path = {.sender_key = &key, .receiver_key = &key, .epoch = ++bench->sum};
-    btl_ib_guard_way_t way;
+    btl_ib_protection_path_t path = {
+        .sender_key = &key, .receiver_key = &key, .epoch = ++bench->sum};
+    btl_ib_protection_way_t way;
 
     (void) size;
-    bench->sum += btl_ib_guard_begin(&bench->guard, &way, &path);
+    bench->sum += btl_ib_protection_begin(&bench->protection, &way, &path);
 }
 
 static const struct {
     const char *name;
-    btl_ib_guard_kind_t kind;
+    btl_ib_protection_kind_t kind;
     way_fn_t run;
 } ways[] = {
-    {"crc32c-software", BTL_IB_GUARD_CRC32C, crc_software},
-    {"crc32c", BTL_IB_GUARD_CRC32C, crc_best},
-    {"integrity-seal", BTL_IB_GUARD_INTEGRITY, seal},
-    {"integrity-open", BTL_IB_GUARD_INTEGRITY, open_again},
-    {"integrity-many-peers", BTL_IB_GUARD_INTEGRITY, seal_to_many},
-    {"encrypt-seal", BTL_IB_GUARD_ENCRYPT, seal},
-    {"encrypt-seal-open", BTL_IB_GUARD_ENCRYPT, seal_and_open},
-    {"encrypt-many-peers", BTL_IB_GUARD_ENCRYPT, seal_to_many},
-    {"make-keys", BTL_IB_GUARD_INTEGRITY, make_keys},
+    {"crc32c-software", BTL_IB_PROTECTION_CRC32C, crc_software},
+    {"crc32c", BTL_IB_PROTECTION_CRC32C, crc_best},
+    {"integrity-seal", BTL_IB_PROTECTION_INTEGRITY, seal},
+    {"integrity-open", BTL_IB_PROTECTION_INTEGRITY, open_again},
+    {"integrity-many-peers", BTL_IB_PROTECTION_INTEGRITY, seal_to_many},
+    {"encrypt-seal", BTL_IB_PROTECTION_ENCRYPT, seal},
+    {"encrypt-seal-open", BTL_IB_PROTECTION_ENCRYPT, seal_and_open},
+    {"encrypt-many-peers", BTL_IB_PROTECTION_ENCRYPT, seal_to_many},
+    {"make-keys", BTL_IB_PROTECTION_INTEGRITY, make_keys},
 };
 
 #define WAYS (sizeof(ways) / sizeof(ways[0]))
 
-static bool prepare(bench_t *bench, btl_ib_guard_kind_t kind, btl_ib_aead_t *aead, uint32_t size)
+static bool prepare(bench_t *bench, btl_ib_protection_kind_t kind, btl_ib_aead_t *aead,
+                    uint32_t size)
 {
     btl_ib_auth_key_t key = {{1}};
 
-    if (btl_ib_guard_ops(kind)->keyed && aead == NULL) {
+    if (btl_ib_protection_ops(kind)->keyed && aead == NULL) {
         return false;
     }
-    btl_ib_guard_init(&bench->guard, kind, aead, &bench->count);
+    btl_ib_protection_init(&bench->protection, kind, aead, &bench->count);
     memset(bench->data, 0, LARGEST);
     bench->peer = 0;
-    for (uint32_t i = 0; i < PEERS && bench->guard.ops->keyed; i++) {
-        btl_ib_guard_path_t path = {.sender_key = &key, .receiver_key = &key, .sender = i};
+    for (uint32_t i = 0; i < PEERS && bench->protection.ops->keyed; i++) {
+        btl_ib_protection_path_t path = {.sender_key = &key, .receiver_key = &key, .sender = i};
         memset(&bench->keys[i], 0, sizeof(bench->keys[i]));
-        if (!btl_ib_guard_begin(&bench->guard, &bench->keys[i].tx, &path)
-            || !btl_ib_guard_begin(&bench->guard, &bench->keys[i].rx, &path)) {
+        if (!btl_ib_protection_begin(&bench->protection, &bench->keys[i].tx, &path)
+            || !btl_ib_protection_begin(&bench->protection, &bench->keys[i].rx, &path)) {
             return false;
         }
     }
     memcpy(bench->wire, bench->data, size);
-    return btl_ib_guard_seal(&bench->guard, &bench->keys[0], bench->wire, bench->wire, size);
+    return btl_ib_protection_seal(&bench->protection, &bench->keys[0], bench->wire, bench->wire,
+                                  size);
 }
 
 static uint64_t now_ns(void)
@@ -186,7 +189,7 @@ static int run_one(bench_t *bench, btl_ib_aead_t *aead, char **argv)
             return 0;
         }
     }
-    fprintf(stderr, "guard_cost: no way %s for %lu bytes\n", argv[1], size);
+    fprintf(stderr, "protection_cost: no way %s for %lu bytes\n", argv[1], size);
     return 1;
 }
 
@@ -207,7 +210,7 @@ int main(int argc, char **argv)
     } else if (argc == 4) {
         status = run_one(&bench, aead, argv);
     } else {
-        fprintf(stderr, "usage: guard_cost [WAY SIZE COUNT]\n");
+        fprintf(stderr, "usage: protection_cost [WAY SIZE COUNT]\n");
     }
     if (aead != NULL) {
         aead->ops->close(aead);

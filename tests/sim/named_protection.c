@@ -29,18 +29,18 @@ static uint64_t all_dropped(const sim_t *sim)
     return dropped;
 }
 
-/* Two processes under a guard, not started. */
-static void guarded(sim_t *sim, uint32_t kind)
+/* Two processes under protection, not started. */
+static void protected(sim_t *sim, uint32_t kind)
 {
     two(sim);
-    guard_choose(sim, (btl_ib_guard_kind_t) kind);
+    protection_choose(sim, (btl_ib_protection_kind_t) kind);
 }
 
 /* Traffic both ways while every fifth datagram is damaged: each of them is dropped, and everything
  * gets there. */
 static void damage(sim_t *sim, uint32_t kind, fault_kind_t fault, uint64_t value)
 {
-    guarded(sim, kind);
+    protected(sim, kind);
     run_start(sim);
     uint64_t before = sim->applied[fault] - sim->applied[F_RX_OVERFLOW];
     fault_add(sim, fault, 0, sim->now + SIM_MS(50), 200000, value);
@@ -62,8 +62,8 @@ static void damage(sim_t *sim, uint32_t kind, fault_kind_t fault, uint64_t value
 
 void flipped(sim_t *sim)
 {
-    for (uint32_t kind = BTL_IB_GUARD_CRC32C; kind < guard_kinds(); kind++) {
-        if (kind > BTL_IB_GUARD_CRC32C) {
+    for (uint32_t kind = BTL_IB_PROTECTION_CRC32C; kind < protection_kinds(); kind++) {
+        if (kind > BTL_IB_PROTECTION_CRC32C) {
             again(sim, kind);
         }
         damage(sim, kind, F_FLIP, 0);
@@ -72,9 +72,9 @@ void flipped(sim_t *sim)
 
 void insider(sim_t *sim)
 {
-    for (uint32_t kind = BTL_IB_GUARD_CRC32C; kind < guard_kinds(); kind++) {
+    for (uint32_t kind = BTL_IB_PROTECTION_CRC32C; kind < protection_kinds(); kind++) {
         for (uint64_t which = 1; which <= SIM_CORRUPTIONS; which++) {
-            if (kind > BTL_IB_GUARD_CRC32C || which > 1) {
+            if (kind > BTL_IB_PROTECTION_CRC32C || which > 1) {
                 again(sim, kind * 100 + which);
             }
             damage(sim, kind, F_CORRUPT, which);
@@ -162,7 +162,7 @@ static void replay_all(sim_t *sim, uint32_t kind)
 {
     tape_t tape = {.count = 0};
 
-    guarded(sim, kind);
+    protected(sim, kind);
     sim->down_time = SIM_MS(1);
     run_start(sim);
     sim->scratch[0] = (uintptr_t) &tape;
@@ -198,8 +198,8 @@ static void replay_all(sim_t *sim, uint32_t kind)
 
 void replayed(sim_t *sim)
 {
-    for (uint32_t kind = BTL_IB_GUARD_INTEGRITY; kind < guard_kinds(); kind++) {
-        if (kind > BTL_IB_GUARD_INTEGRITY) {
+    for (uint32_t kind = BTL_IB_PROTECTION_INTEGRITY; kind < protection_kinds(); kind++) {
+        if (kind > BTL_IB_PROTECTION_INTEGRITY) {
             again(sim, kind);
         }
         replay_all(sim, kind);
@@ -210,13 +210,13 @@ void replayed(sim_t *sim)
 
 void rekeyed(sim_t *sim)
 {
-    for (uint32_t kind = BTL_IB_GUARD_INTEGRITY; kind < guard_kinds(); kind++) {
+    for (uint32_t kind = BTL_IB_PROTECTION_INTEGRITY; kind < protection_kinds(); kind++) {
         for (uint32_t before = 0; before < 200; before += 13) {
-            if (kind > BTL_IB_GUARD_INTEGRITY || before > 0) {
+            if (kind > BTL_IB_PROTECTION_INTEGRITY || before > 0) {
                 again(sim, kind * 1000 + before);
             }
-            guarded(sim, kind);
-            sim->first_number = (1u << BTL_IB_GUARD_KEY_SHIFT) - before;
+            protected(sim, kind);
+            sim->first_number = (1u << BTL_IB_PROTECTION_KEY_SHIFT) - before;
             run_start(sim);
             fault_add(sim, F_LOSS, 0, sim->now + SIM_MS(2), 20000, 0);
             fault_add(sim, F_REORDER, 0, sim->now + SIM_MS(2), 200000, SIM_US(100));

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_guard.h"
+#include "btl_ib_protection.h"
 
 #include "btl_ib_wire.h"
 
@@ -127,14 +127,14 @@ uint64_t btl_ib_token_of_address(const btl_ib_secret_t *of_receiver, uint64_t to
     return btl_ib_siphash(of_receiver, bytes, sizeof bytes);
 }
 
-/* ---- guard ---- */
+/* ---- protection ---- */
 
 /* ---- a checksum ---- */
 
-static bool seal_crc32c(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
-                        const uint8_t *data, uint8_t *out, uint32_t size)
+static bool seal_crc32c(const btl_ib_protection_t *protection, const btl_ib_aead_key_t *key,
+                        uint64_t number, const uint8_t *data, uint8_t *out, uint32_t size)
 {
-    uint32_t wire = BTL_IB_LE32(btl_ib_crc32c(guard->crc_instruction, 0, data, size));
+    uint32_t wire = BTL_IB_LE32(btl_ib_crc32c(protection->crc_instruction, 0, data, size));
 
     (void) key;
     (void) number;
@@ -142,31 +142,31 @@ static bool seal_crc32c(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *ke
     return true;
 }
 
-static bool open_crc32c(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
-                        uint8_t *data, uint32_t size)
+static bool open_crc32c(const btl_ib_protection_t *protection, const btl_ib_aead_key_t *key,
+                        uint64_t number, uint8_t *data, uint32_t size)
 {
     uint32_t wire;
 
     (void) key;
     (void) number;
     memcpy(&wire, data + size, sizeof(wire));
-    return BTL_IB_LE32(wire) == btl_ib_crc32c(guard->crc_instruction, 0, data, size);
+    return BTL_IB_LE32(wire) == btl_ib_crc32c(protection->crc_instruction, 0, data, size);
 }
 
 /* ---- authentication, by GMAC: nothing is encrypted ---- */
 
-static bool seal_integrity(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key,
+static bool seal_integrity(const btl_ib_protection_t *protection, const btl_ib_aead_key_t *key,
                            uint64_t number, const uint8_t *data, uint8_t *out, uint32_t size)
 {
-    return guard->aead->ops->seal(guard->aead, key, number, data, size, NULL, NULL, 0,
-                                  out + size + sizeof(number));
+    return protection->aead->ops->seal(protection->aead, key, number, data, size, NULL, NULL, 0,
+                                       out + size + sizeof(number));
 }
 
-static bool open_integrity(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key,
+static bool open_integrity(const btl_ib_protection_t *protection, const btl_ib_aead_key_t *key,
                            uint64_t number, uint8_t *data, uint32_t size)
 {
-    return guard->aead->ops->open(guard->aead, key, number, data, size, NULL, 0,
-                                  data + size + sizeof(number));
+    return protection->aead->ops->open(protection->aead, key, number, data, size, NULL, 0,
+                                       data + size + sizeof(number));
 }
 
 /* ---- authentication with encryption (GCM) ---- */
@@ -182,35 +182,35 @@ static uint32_t clear_bytes(const uint8_t *data, uint32_t size)
     return clear < size ? clear : size;
 }
 
-static bool seal_encrypt(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
-                         const uint8_t *data, uint8_t *out, uint32_t size)
+static bool seal_encrypt(const btl_ib_protection_t *protection, const btl_ib_aead_key_t *key,
+                         uint64_t number, const uint8_t *data, uint8_t *out, uint32_t size)
 {
     uint32_t clear = clear_bytes(data, size);
 
     memcpy(out, data, clear);
-    return guard->aead->ops->seal(guard->aead, key, number, data, clear, data + clear, out + clear,
-                                  size - clear, out + size + sizeof(number));
+    return protection->aead->ops->seal(protection->aead, key, number, data, clear, data + clear,
+                                       out + clear, size - clear, out + size + sizeof(number));
 }
 
-static bool open_encrypt(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
-                         uint8_t *data, uint32_t size)
+static bool open_encrypt(const btl_ib_protection_t *protection, const btl_ib_aead_key_t *key,
+                         uint64_t number, uint8_t *data, uint32_t size)
 {
     uint32_t clear = clear_bytes(data, size);
 
-    return guard->aead->ops->open(guard->aead, key, number, data, clear, data + clear, size - clear,
-                                  data + size + sizeof(number));
+    return protection->aead->ops->open(protection->aead, key, number, data, clear, data + clear,
+                                       size - clear, data + size + sizeof(number));
 }
 
-static const btl_ib_guard_ops_t kinds[BTL_IB_GUARD_KINDS] = {
-    [BTL_IB_GUARD_NONE] = {.name = "none"},
-    [BTL_IB_GUARD_CRC32C] =
+static const btl_ib_protection_ops_t kinds[BTL_IB_PROTECTION_KINDS] = {
+    [BTL_IB_PROTECTION_NONE] = {.name = "none"},
+    [BTL_IB_PROTECTION_CRC32C] =
         {
             .name = "crc32c",
             .trailer = sizeof(uint32_t),
             .seal = seal_crc32c,
             .open = open_crc32c,
         },
-    [BTL_IB_GUARD_INTEGRITY] =
+    [BTL_IB_PROTECTION_INTEGRITY] =
         {
             .name = "integrity",
             .trailer = sizeof(uint64_t) + BTL_IB_AEAD_TAG_BYTES,
@@ -218,7 +218,7 @@ static const btl_ib_guard_ops_t kinds[BTL_IB_GUARD_KINDS] = {
             .seal = seal_integrity,
             .open = open_integrity,
         },
-    [BTL_IB_GUARD_ENCRYPT] =
+    [BTL_IB_PROTECTION_ENCRYPT] =
         {
             .name = "encrypt",
             .trailer = sizeof(uint64_t) + BTL_IB_AEAD_TAG_BYTES,
@@ -229,15 +229,15 @@ static const btl_ib_guard_ops_t kinds[BTL_IB_GUARD_KINDS] = {
         },
 };
 
-const btl_ib_guard_ops_t *btl_ib_guard_ops(uint32_t kind)
+const btl_ib_protection_ops_t *btl_ib_protection_ops(uint32_t kind)
 {
-    return kind < BTL_IB_GUARD_KINDS ? &kinds[kind] : NULL;
+    return kind < BTL_IB_PROTECTION_KINDS ? &kinds[kind] : NULL;
 }
 
-void btl_ib_guard_init(btl_ib_guard_t *guard, btl_ib_guard_kind_t kind, btl_ib_aead_t *aead,
-                       btl_ib_counters_t *count)
+void btl_ib_protection_init(btl_ib_protection_t *protection, btl_ib_protection_kind_t kind,
+                            btl_ib_aead_t *aead, btl_ib_counters_t *count)
 {
-    *guard = (btl_ib_guard_t){
+    *protection = (btl_ib_protection_t){
         .ops = &kinds[kind],
         .kind = kind,
         .crc_instruction = btl_ib_crc32c_has_instruction(),
@@ -271,7 +271,7 @@ static void add_number(info_t *info, uint64_t value, unsigned bytes)
 }
 
 /* Key number `generation` of the series. */
-static bool make_key(const btl_ib_guard_t *guard, const btl_ib_guard_way_t *way,
+static bool make_key(const btl_ib_protection_t *protection, const btl_ib_protection_way_t *way,
                      uint64_t generation, btl_ib_aead_key_t *key)
 {
     uint8_t bytes[BTL_IB_AEAD_KEY_BYTES + BTL_IB_AEAD_IV_BYTES];
@@ -279,59 +279,60 @@ static bool make_key(const btl_ib_guard_t *guard, const btl_ib_guard_way_t *way,
 
     add_text(&info, "btl_ib 1 key");
     add_number(&info, generation, 8);
-    if (!guard->aead->ops->derive(guard->aead, way->secret, sizeof(way->secret), info.bytes,
-                                  info.size, bytes, sizeof(bytes))) {
+    if (!protection->aead->ops->derive(protection->aead, way->secret, sizeof(way->secret),
+                                       info.bytes, info.size, bytes, sizeof(bytes))) {
         return false;
     }
     memcpy(key->key, bytes, sizeof(key->key));
     memcpy(key->iv, bytes + sizeof(key->key), sizeof(key->iv));
-    key->id = ++guard->aead->last_id;
+    key->id = ++protection->aead->last_id;
     return true;
 }
 
-bool btl_ib_guard_begin(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
-                        const btl_ib_guard_path_t *path)
+bool btl_ib_protection_begin(const btl_ib_protection_t *protection, btl_ib_protection_way_t *way,
+                             const btl_ib_protection_path_t *path)
 {
     btl_ib_auth_key_t both[2] = {*path->sender_key, *path->receiver_key};
     info_t info = {.size = 0};
 
     add_text(&info, "btl_ib 1 way ");
-    add_text(&info, guard->ops->name);
+    add_text(&info, protection->ops->name);
     add_number(&info, path->sender, 8);
     add_number(&info, path->receiver, 8);
     add_number(&info, path->epoch, 4);
     add_number(&info, path->from_rail, 1);
     add_number(&info, path->to_rail, 1);
     way->generation = 0;
-    way->begun = guard->aead->ops->derive(guard->aead, both, sizeof(both), info.bytes, info.size,
-                                          way->secret, sizeof(way->secret))
-                 && make_key(guard, way, 0, &way->key);
+    way->begun = protection->aead->ops->derive(protection->aead, both, sizeof(both), info.bytes,
+                                               info.size, way->secret, sizeof(way->secret))
+                 && make_key(protection, way, 0, &way->key);
     return way->begun;
 }
 
 /* ---- datagrams ---- */
 
-bool btl_ib_guard_seal(const btl_ib_guard_t *guard, btl_ib_guard_keys_t *keys, const uint8_t *data,
-                       uint8_t *out, uint32_t size)
+bool btl_ib_protection_seal(const btl_ib_protection_t *protection, btl_ib_protection_keys_t *keys,
+                            const uint8_t *data, uint8_t *out, uint32_t size)
 {
-    if (!guard->ops->keyed) {
-        return guard->ops->trailer == 0 || guard->ops->seal(guard, NULL, 0, data, out, size);
+    if (!protection->ops->keyed) {
+        return protection->ops->trailer == 0
+               || protection->ops->seal(protection, NULL, 0, data, out, size);
     }
-    btl_ib_guard_way_t *way = &keys->tx;
+    btl_ib_protection_way_t *way = &keys->tx;
     uint64_t number = ++keys->number;
     uint64_t wire = BTL_IB_LE64(number);
-    if (number >> BTL_IB_GUARD_KEY_SHIFT != way->generation) {
-        if (!make_key(guard, way, number >> BTL_IB_GUARD_KEY_SHIFT, &way->key)) {
+    if (number >> BTL_IB_PROTECTION_KEY_SHIFT != way->generation) {
+        if (!make_key(protection, way, number >> BTL_IB_PROTECTION_KEY_SHIFT, &way->key)) {
             return false;
         }
-        way->generation = number >> BTL_IB_GUARD_KEY_SHIFT;
-        guard->count->rekeys++;
+        way->generation = number >> BTL_IB_PROTECTION_KEY_SHIFT;
+        protection->count->rekeys++;
     }
     memcpy(out + size, &wire, sizeof(wire));
-    return guard->ops->seal(guard, &way->key, number, data, out, size);
+    return protection->ops->seal(protection, &way->key, number, data, out, size);
 }
 
-uint64_t btl_ib_guard_number(const uint8_t *data, uint32_t size)
+uint64_t btl_ib_protection_number(const uint8_t *data, uint32_t size)
 {
     uint64_t wire;
 
@@ -341,17 +342,17 @@ uint64_t btl_ib_guard_number(const uint8_t *data, uint32_t size)
 
 /* Open with the key that the number belongs to. If that is newer than the present key, it
  * replaces it. */
-static bool open_keyed(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way, uint64_t number,
-                       uint8_t *data, uint32_t size)
+static bool open_keyed(const btl_ib_protection_t *protection, btl_ib_protection_way_t *way,
+                       uint64_t number, uint8_t *data, uint32_t size)
 {
-    uint64_t generation = number >> BTL_IB_GUARD_KEY_SHIFT;
+    uint64_t generation = number >> BTL_IB_PROTECTION_KEY_SHIFT;
     btl_ib_aead_key_t other;
 
     if (generation == way->generation) {
-        return guard->ops->open(guard, &way->key, number, data, size);
+        return protection->ops->open(protection, &way->key, number, data, size);
     }
-    if (!make_key(guard, way, generation, &other)
-        || !guard->ops->open(guard, &other, number, data, size)) {
+    if (!make_key(protection, way, generation, &other)
+        || !protection->ops->open(protection, &other, number, data, size)) {
         return false;
     }
     if (generation > way->generation) {
@@ -361,21 +362,22 @@ static bool open_keyed(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way, uin
     return true;
 }
 
-bool btl_ib_guard_open(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
-                       btl_ib_replay_t *replay, uint8_t *data, uint32_t size)
+bool btl_ib_protection_open(const btl_ib_protection_t *protection, btl_ib_protection_way_t *way,
+                            btl_ib_replay_t *replay, uint8_t *data, uint32_t size)
 {
-    if (!guard->ops->keyed) {
-        bool fits = guard->ops->trailer == 0 || guard->ops->open(guard, NULL, 0, data, size);
-        guard->count->dropped_checksum += !fits;
+    if (!protection->ops->keyed) {
+        bool fits =
+            protection->ops->trailer == 0 || protection->ops->open(protection, NULL, 0, data, size);
+        protection->count->dropped_checksum += !fits;
         return fits;
     }
-    uint64_t number = btl_ib_guard_number(data, size);
+    uint64_t number = btl_ib_protection_number(data, size);
     if (number == 0 || (replay != NULL && !btl_ib_replay_fresh(replay, number))) {
-        guard->count->dropped_replay++;
+        protection->count->dropped_replay++;
         return false;
     }
-    if (!open_keyed(guard, way, number, data, size)) {
-        guard->count->dropped_forged++;
+    if (!open_keyed(protection, way, number, data, size)) {
+        protection->count->dropped_forged++;
         return false;
     }
     if (replay != NULL) {
@@ -384,9 +386,9 @@ bool btl_ib_guard_open(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
     return true;
 }
 
-uint32_t btl_ib_guard_datagram_min(btl_ib_guard_kind_t guard)
+uint32_t btl_ib_protection_datagram_min(btl_ib_protection_kind_t protection)
 {
-    return BTL_IB_DATAGRAM_MIN + btl_ib_guard_ops(guard)->trailer;
+    return BTL_IB_DATAGRAM_MIN + btl_ib_protection_ops(protection)->trailer;
 }
 
 /*

@@ -106,14 +106,14 @@ static void watch_close(btl_ib_aead_t *aead)
 
 static const btl_ib_aead_ops_t watch_ops = {watch_derive, watch_seal, watch_open, watch_close};
 
-uint32_t guard_kinds(void)
+uint32_t protection_kinds(void)
 {
-    return btl_ib_aead_available(NULL, 0) ? BTL_IB_GUARD_KINDS : BTL_IB_GUARD_INTEGRITY;
+    return btl_ib_aead_available(NULL, 0) ? BTL_IB_PROTECTION_KINDS : BTL_IB_PROTECTION_INTEGRITY;
 }
 
-void guard_choose(sim_t *sim, btl_ib_guard_kind_t kind)
+void protection_choose(sim_t *sim, btl_ib_protection_kind_t kind)
 {
-    if (btl_ib_guard_ops(kind)->keyed && sim->aead == NULL) {
+    if (btl_ib_protection_ops(kind)->keyed && sim->aead == NULL) {
         watch_t *watch = calloc(1, sizeof(*watch));
         watch->base.ops = &watch_ops;
         watch->sim = sim;
@@ -123,10 +123,10 @@ void guard_choose(sim_t *sim, btl_ib_guard_kind_t kind)
         }
         sim->aead = &watch->base;
     }
-    btl_ib_guard_init(&sim->guard, kind, sim->aead, &sim->guard_count);
+    btl_ib_protection_init(&sim->protection, kind, sim->aead, &sim->protection_count);
 }
 
-void guard_release(sim_t *sim)
+void protection_release(sim_t *sim)
 {
     if (sim->aead != NULL) {
         sim->aead->ops->close(sim->aead);
@@ -145,9 +145,9 @@ static const sealed_t *find(const watch_t *watch, const uint8_t *tag)
     return NULL;
 }
 
-uint32_t guard_open(sim_t *sim, const uint8_t *data, uint32_t size, uint8_t *plain)
+uint32_t protection_open(sim_t *sim, const uint8_t *data, uint32_t size, uint8_t *plain)
 {
-    const btl_ib_guard_ops_t *ops = sim->guard.ops;
+    const btl_ib_protection_ops_t *ops = sim->protection.ops;
     const btl_ib_aead_key_t *key = NULL;
     uint64_t number = 0;
 
@@ -159,11 +159,11 @@ uint32_t guard_open(sim_t *sim, const uint8_t *data, uint32_t size, uint8_t *pla
     if (ops->keyed) {
         const sealed_t *sealed =
             find((watch_t *) sim->aead, data + size + ops->trailer - BTL_IB_AEAD_TAG_BYTES);
-        if (sealed == NULL || sealed->number != btl_ib_guard_number(data, size)) {
+        if (sealed == NULL || sealed->number != btl_ib_protection_number(data, size)) {
             return 0;
         }
         key = &sealed->key;
         number = sealed->number;
     }
-    return ops->trailer == 0 || ops->open(&sim->guard, key, number, plain, size) ? size : 0;
+    return ops->trailer == 0 || ops->open(&sim->protection, key, number, plain, size) ? size : 0;
 }

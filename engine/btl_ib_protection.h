@@ -6,8 +6,8 @@
 /* What proves that a datagram is genuine and whole: tokens, checksum (CRC-32C), authentication with
  * encryption, and what is replayed. */
 
-#ifndef BTL_IB_GUARD_H
-#define BTL_IB_GUARD_H
+#ifndef BTL_IB_PROTECTION_H
+#define BTL_IB_PROTECTION_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -101,12 +101,12 @@ static inline void btl_ib_replay_mark(btl_ib_replay_t *replay, uint64_t number)
     replay->bits[number / 64 % BTL_IB_REPLAY_WORDS] |= UINT64_C(1) << number % 64;
 }
 
-/* ---- guard ---- */
+/* ---- protection ---- */
 
 /*
- * The guard: what protects datagrams on their way. Nothing, a checksum, or authentication with or
- * without encryption. It is a trailer behind header and payload, made for each copy when it is sent
- * and checked before anything in the datagram is believed:
+ * The protection: what protects datagrams on their way. Nothing, a checksum, or authentication with
+ * or without encryption. It is a trailer behind header and payload, made for each copy when it is
+ * sent and checked before anything in the datagram is believed:
  *
  *   header, ... payload | CRC-32C, 4 bytes little-endian              checksum
  *   header, ... payload | number, 8 bytes little-endian | tag, 16     authentication
@@ -122,24 +122,24 @@ static inline void btl_ib_replay_mark(btl_ib_replay_t *replay, uint64_t number)
  * one, and the number of a datagram that the transport did not take is not used again. A key is
  * used for 2^22 numbers: the upper bits of the number say which key of the series it is.
  *
- * All processes of a job use the same guard. It is published; a process with another one is
+ * All processes of a job use the same protection. It is published; a process with another one is
  * unreachable.
  */
 
 /* The numbers are part of the protocol (published in the modex). */
-typedef enum btl_ib_guard_kind {
-    BTL_IB_GUARD_NONE = 0,
-    BTL_IB_GUARD_CRC32C = 1,
-    BTL_IB_GUARD_INTEGRITY = 2, /* authenticated */
-    BTL_IB_GUARD_ENCRYPT = 3,   /* and encrypted */
-    BTL_IB_GUARD_KINDS,
-} btl_ib_guard_kind_t;
+typedef enum btl_ib_protection_kind {
+    BTL_IB_PROTECTION_NONE = 0,
+    BTL_IB_PROTECTION_CRC32C = 1,
+    BTL_IB_PROTECTION_INTEGRITY = 2, /* authenticated */
+    BTL_IB_PROTECTION_ENCRYPT = 3,   /* and encrypted */
+    BTL_IB_PROTECTION_KINDS,
+} btl_ib_protection_kind_t;
 
 /*
  * How many numbers are used with one key: 2^22. That is below what GCM permits for the longest
  * datagrams: RFC 9001, B.1.1, gives 2^23 of 64 KiB for an advantage of 2^-57.
  */
-#define BTL_IB_GUARD_KEY_SHIFT 22
+#define BTL_IB_PROTECTION_KEY_SHIFT 22
 
 /* Random, new for every start of a process, published like its secret. */
 typedef struct btl_ib_auth_key {
@@ -147,7 +147,7 @@ typedef struct btl_ib_auth_key {
 } btl_ib_auth_key_t;
 
 /* Input from which the keys of one direction are derived. */
-typedef struct btl_ib_guard_path {
+typedef struct btl_ib_protection_path {
     const btl_ib_auth_key_t *sender_key;
     const btl_ib_auth_key_t *receiver_key;
     uint64_t sender; /* names */
@@ -155,28 +155,28 @@ typedef struct btl_ib_guard_path {
     uint32_t epoch;     /* of the sender's incarnation */
     uint32_t from_rail; /* the sender's */
     uint32_t to_rail;
-} btl_ib_guard_path_t;
+} btl_ib_protection_path_t;
 
 /* The keys of one direction. */
-typedef struct btl_ib_guard_way {
+typedef struct btl_ib_protection_way {
     bool begun;          /* the first key was made */
     uint64_t generation; /* which key of the series `key` is */
     btl_ib_aead_key_t key;
     uint8_t secret[BTL_IB_AEAD_KEY_BYTES]; /* from which all keys of the series are derived */
-} btl_ib_guard_way_t;
+} btl_ib_protection_way_t;
 
-/* State of a connection, if the guard is keyed. */
-typedef struct btl_ib_guard_keys {
+/* State of a connection, if the protection is keyed. */
+typedef struct btl_ib_protection_keys {
     btl_ib_auth_key_t peer; /* what the peer published */
     uint64_t number;        /* of the last datagram sealed */
-    btl_ib_guard_way_t tx;
-    btl_ib_guard_way_t rx;
+    btl_ib_protection_way_t tx;
+    btl_ib_protection_way_t rx;
     btl_ib_replay_t replay;
-} btl_ib_guard_keys_t;
+} btl_ib_protection_keys_t;
 
-typedef struct btl_ib_guard btl_ib_guard_t;
+typedef struct btl_ib_protection btl_ib_protection_t;
 
-typedef struct btl_ib_guard_ops {
+typedef struct btl_ib_protection_ops {
     const char *name; /* the value of the parameter that selects it */
     uint32_t trailer; /* bytes, at most BTL_IB_TRAILER_MAX */
     bool keyed;       /* opening needs the key of the sender, which must be found before */
@@ -186,42 +186,43 @@ typedef struct btl_ib_guard_ops {
      *
      * Seal the `size` bytes at `data` to `out`, trailer behind. `key` is NULL if not keyed; `out`
      * equals `data` if not apart. False: it failed. */
-    bool (*seal)(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
-                 const uint8_t *data, uint8_t *out, uint32_t size);
+    bool (*seal)(const btl_ib_protection_t *protection, const btl_ib_aead_key_t *key,
+                 uint64_t number, const uint8_t *data, uint8_t *out, uint32_t size);
 
     /* Is the trailer behind the `size` bytes at `data` correct? Decrypts in place; if not
      * correct, the bytes are undefined. */
-    bool (*open)(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
-                 uint8_t *data, uint32_t size);
-} btl_ib_guard_ops_t;
+    bool (*open)(const btl_ib_protection_t *protection, const btl_ib_aead_key_t *key,
+                 uint64_t number, uint8_t *data, uint32_t size);
+} btl_ib_protection_ops_t;
 
-struct btl_ib_guard {
-    const btl_ib_guard_ops_t *ops;
-    btl_ib_guard_kind_t kind;
+struct btl_ib_protection {
+    const btl_ib_protection_ops_t *ops;
+    btl_ib_protection_kind_t kind;
     bool crc_instruction; /* the processor has one for CRC-32C */
     btl_ib_aead_t *aead;
     btl_ib_counters_t *count;
 };
 
 /* The ops of a kind; NULL if there is no such kind. */
-const btl_ib_guard_ops_t *btl_ib_guard_ops(uint32_t kind);
+const btl_ib_protection_ops_t *btl_ib_protection_ops(uint32_t kind);
 
 /*
- * `kind` must be known to btl_ib_guard_ops(). `aead` may be NULL if it is not keyed. Drops are
+ * `kind` must be known to btl_ib_protection_ops(). `aead` may be NULL if it is not keyed. Drops are
  * counted in *count.
  */
-void btl_ib_guard_init(btl_ib_guard_t *guard, btl_ib_guard_kind_t kind, btl_ib_aead_t *aead,
-                       btl_ib_counters_t *count);
+void btl_ib_protection_init(btl_ib_protection_t *protection, btl_ib_protection_kind_t kind,
+                            btl_ib_aead_t *aead, btl_ib_counters_t *count);
 
 /* The peer published `peer`; all else is zero. */
-static inline void btl_ib_guard_keys_init(btl_ib_guard_keys_t *keys, const btl_ib_auth_key_t *peer)
+static inline void btl_ib_protection_keys_init(btl_ib_protection_keys_t *keys,
+                                               const btl_ib_auth_key_t *peer)
 {
     keys->peer = *peer;
 }
 
 /* Another incarnation begins: it gets a new key for sending, so its numbers may start again, at the
  * one after `number`. */
-static inline void btl_ib_guard_renew(btl_ib_guard_keys_t *keys, uint64_t number)
+static inline void btl_ib_protection_renew(btl_ib_protection_keys_t *keys, uint64_t number)
 {
     keys->tx.begun = false;
     keys->number = number;
@@ -229,8 +230,8 @@ static inline void btl_ib_guard_renew(btl_ib_guard_keys_t *keys, uint64_t number
 
 /* An incarnation of the peer was accepted: its first datagram was opened by `way`, and has
  * `number`. */
-static inline void btl_ib_guard_accept(btl_ib_guard_keys_t *keys, const btl_ib_guard_way_t *way,
-                                       uint64_t number)
+static inline void btl_ib_protection_accept(btl_ib_protection_keys_t *keys,
+                                            const btl_ib_protection_way_t *way, uint64_t number)
 {
     keys->rx = *way;
     btl_ib_replay_init(&keys->replay);
@@ -238,27 +239,27 @@ static inline void btl_ib_guard_accept(btl_ib_guard_keys_t *keys, const btl_ib_g
 }
 
 /* Make the first key of a direction. False: no memory; try again later. */
-bool btl_ib_guard_begin(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
-                        const btl_ib_guard_path_t *path);
+bool btl_ib_protection_begin(const btl_ib_protection_t *protection, btl_ib_protection_way_t *way,
+                             const btl_ib_protection_path_t *path);
 
-/* Seal the `size` bytes at `data` to `out` (see the ops). `keys` is NULL if the guard is not
+/* Seal the `size` bytes at `data` to `out` (see the ops). `keys` is NULL if the protection is not
  * keyed, else keys->tx must have begun. False: no memory; the number is used up nevertheless. */
-bool btl_ib_guard_seal(const btl_ib_guard_t *guard, btl_ib_guard_keys_t *keys, const uint8_t *data,
-                       uint8_t *out, uint32_t size);
+bool btl_ib_protection_seal(const btl_ib_protection_t *protection, btl_ib_protection_keys_t *keys,
+                            const uint8_t *data, uint8_t *out, uint32_t size);
 
 /*
  * Check the trailer behind the `size` bytes at `data` and decrypt them in place. `way` and `replay`
- * are NULL if the guard is not keyed. For a first contact only `replay` is NULL; its number is
+ * are NULL if the protection is not keyed. For a first contact only `replay` is NULL; its number is
  * marked later. False: not genuine or a replay (counted); nothing was changed but the bytes.
  */
-bool btl_ib_guard_open(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
-                       btl_ib_replay_t *replay, uint8_t *data, uint32_t size);
+bool btl_ib_protection_open(const btl_ib_protection_t *protection, btl_ib_protection_way_t *way,
+                            btl_ib_replay_t *replay, uint8_t *data, uint32_t size);
 
 /* The number in the trailer behind `size` bytes. Valid only after open(). */
-uint64_t btl_ib_guard_number(const uint8_t *data, uint32_t size);
+uint64_t btl_ib_protection_number(const uint8_t *data, uint32_t size);
 
 /* The smallest datagram that holds everything that cannot be split, trailer included. */
-uint32_t btl_ib_guard_datagram_min(btl_ib_guard_kind_t guard);
+uint32_t btl_ib_protection_datagram_min(btl_ib_protection_kind_t protection);
 
 /*
  * CRC-32C (Castagnoli): the checksum of iSCSI (RFC 3720, 12.1 and B.4) and SCTP. Finds every error

@@ -9,7 +9,8 @@
 #ifndef BTL_IB_ACK_H
 #define BTL_IB_ACK_H
 
-#include "btl_ib_parts.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 
 /* How many segments are remembered that were accepted from a retransmission. If the first copy
  * comes after all, the retransmission was spurious. */

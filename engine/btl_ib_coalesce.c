@@ -7,7 +7,7 @@
 
 #include "btl_ib_list.h"
 #include "btl_ib_sched.h"
-#include "btl_ib_state.h"
+#include "btl_ib_engine_internal.h"
 
 enum {
     AT_ONCE_FIRST =

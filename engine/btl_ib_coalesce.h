@@ -21,7 +21,8 @@
 #ifndef BTL_IB_COALESCE_H
 #define BTL_IB_COALESCE_H
 
-#include "btl_ib_parts.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 
 /* Messages and operations that wait for others to travel with. */
 typedef struct btl_ib_coalesce {

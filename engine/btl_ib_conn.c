@@ -21,7 +21,7 @@
 #include "btl_ib_rnr.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
-#include "btl_ib_state.h"
+#include "btl_ib_engine_internal.h"
 #include "btl_ib_submit.h"
 #include "btl_ib_rma_target.h"
 #include "btl_ib_trace.h"

@@ -37,13 +37,22 @@
 #include "btl_ib_rma.h"
 #include "btl_ib_receive_queues.h"
 #include "btl_ib_trace_event.h"
-#include "btl_ib_versions.h"
+#include "btl_ib_wire.h"
 #include "transport.h"
 
 #define BTL_IB_RAILS_MAX 32
 #define BTL_IB_TAG_MAX   254u /* Open MPI's table of tags ends there */
 
 typedef struct btl_ib_msg btl_ib_msg_t;
+
+/* Known to the engine only (btl_ib_engine_internal.h). */
+typedef struct btl_ib_rail btl_ib_rail_t;
+typedef struct btl_ib_tx_channel btl_ib_tx_channel_t;
+typedef struct btl_ib_arrival btl_ib_arrival_t;
+
+/* The largest number of datagrams handed to or taken from a transport in one call: as many as
+ * one GSO send may have (UDP_MAX_SEGMENTS in Linux). attr.max_batch says how many are of use. */
+#define BTL_IB_BATCH 64
 
 /* What one process publishes of one of its rails, and what a peer must know to talk to it. */
 typedef struct btl_ib_peer_info {

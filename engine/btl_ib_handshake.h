@@ -9,7 +9,7 @@
 #ifndef BTL_IB_HANDSHAKE_H
 #define BTL_IB_HANDSHAKE_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_engine_internal.h"
 
 /* The receive path of a datagram: parse it, find its connection, check it, take it in. */
 

@@ -5,7 +5,7 @@
 
 #include "btl_ib_identity.h"
 
-#include "btl_ib_state.h"
+#include "btl_ib_engine_internal.h"
 #include "btl_ib_tombstones.h"
 #include "btl_ib_window.h"
 #include "footprint.h"

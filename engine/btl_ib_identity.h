@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "btl_ib_parts.h"
+#include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
 
 /* ---- the table of connections ---- */

@@ -13,7 +13,7 @@
 #include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_rnr.h"
-#include "btl_ib_state.h"
+#include "btl_ib_engine_internal.h"
 #include "btl_ib_rma_target.h"
 #include "btl_ib_transmit.h"
 

@@ -9,7 +9,8 @@
 #ifndef BTL_IB_INPUT_H
 #define BTL_IB_INPUT_H
 
-#include "btl_ib_parts.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 #include "btl_ib_reasm.h"
 
 /* Reassembly. */

@@ -11,7 +11,8 @@
 
 #include "btl_ib_clock.h"
 #include "btl_ib_rma_ops.h"
-#include "btl_ib_parts.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 #include "btl_ib_path.h"
 #include "btl_ib_rtt.h"
 #include "btl_ib_sentmap.h"

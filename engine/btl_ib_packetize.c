@@ -8,7 +8,7 @@
 #include "btl_ib_rma_ops.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
-#include "btl_ib_state.h"
+#include "btl_ib_engine_internal.h"
 
 #include <string.h>
 

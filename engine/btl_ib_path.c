@@ -6,7 +6,7 @@
 #include "btl_ib_path.h"
 
 #include "btl_ib_list.h"
-#include "btl_ib_state.h"
+#include "btl_ib_engine_internal.h"
 #include "btl_ib_trace.h"
 #include "footprint.h"
 

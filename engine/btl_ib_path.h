@@ -9,7 +9,8 @@
 #ifndef BTL_IB_PATH_H
 #define BTL_IB_PATH_H
 
-#include "btl_ib_parts.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 
 /* us: the longest gap between two refusals (ICMP, ECONNREFUSED) of one series, and how long
  * refusals count after the last one. */

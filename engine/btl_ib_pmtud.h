@@ -22,7 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "btl_ib_parts.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 
 enum {
     BTL_IB_LOSS_ROWS = 2,

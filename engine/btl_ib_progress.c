@@ -22,7 +22,7 @@
 #include "btl_ib_loss.h"
 #include "btl_ib_path.h"
 #include "btl_ib_rnr.h"
-#include "btl_ib_state.h"
+#include "btl_ib_engine_internal.h"
 #include "btl_ib_submit.h"
 #include "btl_ib_trace.h"
 

@@ -29,7 +29,8 @@
 #ifndef BTL_IB_RMA_INITIATOR_H
 #define BTL_IB_RMA_INITIATOR_H
 
-#include "btl_ib_parts.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 
 /* Those of them that the device executes. */
 typedef struct btl_ib_offload {

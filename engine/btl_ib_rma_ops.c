@@ -6,7 +6,7 @@
 #include "btl_ib_rma_ops.h"
 
 #include "btl_ib_sched.h"
-#include "btl_ib_state.h"
+#include "btl_ib_engine_internal.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -15,7 +15,8 @@
 #ifndef BTL_IB_RMA_OPS_H
 #define BTL_IB_RMA_OPS_H
 
-#include "btl_ib_parts.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 
 typedef struct btl_ib_op_slot {
     btl_ib_op_t *op;    /* NULL: free */

@@ -6,7 +6,7 @@
 #include "btl_ib_rnr.h"
 
 #include "btl_ib_ack.h"
-#include "btl_ib_state.h"
+#include "btl_ib_engine_internal.h"
 
 #include <string.h>
 

@@ -17,7 +17,8 @@
 #ifndef BTL_IB_RNR_H
 #define BTL_IB_RNR_H
 
-#include "btl_ib_parts.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 #include "btl_ib_window.h"
 
 /* Why a valid segment cannot be accepted now (receiver not ready). */

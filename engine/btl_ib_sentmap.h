@@ -8,7 +8,8 @@
 #ifndef BTL_IB_SENTMAP_H
 #define BTL_IB_SENTMAP_H
 
-#include "btl_ib_parts.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 #include "btl_ib_window.h"
 
 /* Bulk may travel by a lane of its own, so its order is tracked apart. */

@@ -9,7 +9,8 @@
 #ifndef BTL_IB_SUBMIT_H
 #define BTL_IB_SUBMIT_H
 
-#include "btl_ib_parts.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 
 /* Nothing waits in any channel of a new connection. */
 void btl_ib_submit_init(btl_ib_conn_t *conn);

@@ -18,7 +18,7 @@
 #include "btl_ib_pmtud.h"
 #include "btl_ib_rnr.h"
 #include "btl_ib_sentmap.h"
-#include "btl_ib_state.h"
+#include "btl_ib_engine_internal.h"
 #include "btl_ib_trace.h"
 
 #include <assert.h>

@@ -10,7 +10,8 @@
 
 #include "btl_ib_send_limits.h"
 #include "btl_ib_list.h"
-#include "btl_ib_parts.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 
 /* Datagrams about to be sent. */
 typedef struct btl_ib_datagrams {

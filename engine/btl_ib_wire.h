@@ -139,7 +139,44 @@
 #include "aead.h"
 #include "btl_ib_receive_queues.h"
 #include "btl_ib_rma.h"
-#include "btl_ib_versions.h"
+
+/* ---- versions ---- */
+
+/*
+ * Which versions of datagrams a process speaks, and which one it speaks with a peer. Each publishes
+ * its range; both sides take the newest that both have, so nothing need be asked.
+ */
+
+/* The newest. A build for tests may define a later one, whose datagrams differ in nothing else. */
+#ifndef BTL_IB_WIRE_VERSION
+#define BTL_IB_WIRE_VERSION 1
+#endif
+
+/* A release understands the version before its own as well. */
+#define BTL_IB_WIRE_VERSION_OLDEST (BTL_IB_WIRE_VERSION > 1 ? BTL_IB_WIRE_VERSION - 1 : 1)
+
+_Static_assert(BTL_IB_WIRE_VERSION <= 15, "four bits of the header");
+
+/* From `oldest` to `newest`, 1..15. */
+typedef struct btl_ib_versions {
+    uint8_t oldest, newest;
+} btl_ib_versions_t;
+
+/* Those of this build, which its parser knows. */
+static inline btl_ib_versions_t btl_ib_versions_here(void)
+{
+    return (btl_ib_versions_t){BTL_IB_WIRE_VERSION_OLDEST, BTL_IB_WIRE_VERSION};
+}
+
+/* The newest that both have; 0: none. */
+static inline uint8_t btl_ib_versions_common(btl_ib_versions_t a, btl_ib_versions_t b)
+{
+    const uint8_t newest = a.newest < b.newest ? a.newest : b.newest;
+
+    return newest >= a.oldest && newest >= b.oldest ? newest : 0;
+}
+
+/* ---- sizes ---- */
 
 /* The longest trailer of protection (btl_ib_protection.h): a number and a tag. */
 #define BTL_IB_TRAILER_MAX (8u + BTL_IB_AEAD_TAG_BYTES)

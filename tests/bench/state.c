@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "btl_ib_sched.h"
-#include "btl_ib_state.h"
+#include "btl_ib_engine_internal.h"
 #include "counted.h"
 
 /* ---- what tests ask for ---- */

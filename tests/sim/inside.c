@@ -7,7 +7,7 @@
  * headers. */
 
 #include "btl_ib_failover.h"
-#include "btl_ib_state.h"
+#include "btl_ib_engine_internal.h"
 #include "sim.h"
 
 uint32_t inside_rail(const btl_ib_conn_t *conn)

@@ -12,8 +12,8 @@
  * this process listened, see btl_ib_clock.h). Unless noted, 0 means "never" or "not now".
  */
 
-#ifndef BTL_IB_STATE_H
-#define BTL_IB_STATE_H
+#ifndef BTL_IB_ENGINE_INTERNAL_H
+#define BTL_IB_ENGINE_INTERNAL_H
 
 #include "btl_ib_ack.h"
 #include "btl_ib_rma_ops.h"
@@ -31,7 +31,6 @@
 #include "btl_ib_send_limits.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_rma_initiator.h"
-#include "btl_ib_parts.h"
 #include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_pool.h"

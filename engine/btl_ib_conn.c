@@ -10,7 +10,7 @@
 #include "btl_ib_coalesce.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
-#include "btl_ib_lifetime.h"
+#include "btl_ib_deferred_free.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_rma_initiator.h"
@@ -232,7 +232,7 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
     }
     conn->made_in = engine->turn.batch;
     btl_ib_list_push_tail(&engine->conns, &conn->all);
-    btl_ib_lifetime_begin(engine);
+    btl_ib_conn_allocated(engine);
     begin(conn);
     engine->count.connections++;
     btl_ib_trace_conn(conn, BTL_IB_TRACE_made, BTL_IB_CAUSE_none, 1);
@@ -501,7 +501,7 @@ static void gone(btl_ib_conn_t *conn)
     keep_counters(conn);
     conn->state = BTL_IB_CONN_GONE;
     btl_ib_list_remove(&conn->all);
-    btl_ib_list_push_tail(&conn->engine->lifetime.gone, &conn->all);
+    btl_ib_list_push_tail(&conn->engine->deferred_free.gone, &conn->all);
 }
 
 void btl_ib_conn_linger(btl_ib_conn_t *conn)

@@ -107,7 +107,7 @@ struct btl_ib_conn {
     void *user;
 
     btl_ib_list_t ready; /* on engine->ready: there may be something to send; or ->starved */
-    btl_ib_list_t all;   /* on engine->conns, ->closing or ->lifetime.gone */
+    btl_ib_list_t all;   /* on engine->conns, ->closing or ->deferred_free.gone */
     btl_ib_conn_state_t state;
     bool draining;
     bool adopted;
@@ -212,12 +212,13 @@ typedef struct btl_ib_table_entry {
     btl_ib_queue_table_t table;
 } btl_ib_table_entry_t;
 
-/* Calls on the stack, and connections that are freed after them. Written by btl_ib_lifetime.c. */
-typedef struct btl_ib_lifetime {
+/* Calls on the stack, and connections that are freed after them. Written by
+ * btl_ib_deferred_free.c. */
+typedef struct btl_ib_deferred_free {
     uint32_t conns;     /* connections that are not freed */
     uint32_t depth;     /* calls on the stack that may run callbacks */
     btl_ib_list_t gone; /* connections to be freed when depth is 0 */
-} btl_ib_lifetime_t;
+} btl_ib_deferred_free_t;
 
 /* The present turn of progress, and those before. Written by btl_ib_progress.c. */
 typedef struct btl_ib_turn {
@@ -256,7 +257,7 @@ struct btl_ib_engine {
     btl_ib_mem_t mem;
     btl_ib_protection_t protection;
     btl_ib_clock_t clock;
-    btl_ib_lifetime_t lifetime;
+    btl_ib_deferred_free_t deferred_free;
     btl_ib_turn_t turn;
     btl_ib_latency_t latency;
     btl_ib_budget_t budget;

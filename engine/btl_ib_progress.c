@@ -16,7 +16,7 @@
 #include "btl_ib_sentmap.h"
 #include "btl_ib_input.h"
 #include "btl_ib_send_limits.h"
-#include "btl_ib_lifetime.h"
+#include "btl_ib_deferred_free.h"
 #include "btl_ib_list.h"
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_loss.h"
@@ -589,8 +589,9 @@ static inline bool is_quiet(const btl_ib_engine_t *engine)
     return btl_ib_list_empty(&engine->ready) && btl_ib_list_empty(&engine->acks)
            && btl_ib_list_empty(&engine->acks_answered) && btl_ib_list_empty(&engine->events)
            && btl_ib_list_empty(&engine->starved) && btl_ib_list_empty(&engine->rnr)
-           && btl_ib_list_empty(&engine->zcopy.sent) && btl_ib_list_empty(&engine->lifetime.gone)
-           && !has_deferred_work(engine) && !btl_ib_is_behind(engine) && engine->drops == NULL
+           && btl_ib_list_empty(&engine->zcopy.sent)
+           && btl_ib_list_empty(&engine->deferred_free.gone) && !has_deferred_work(engine)
+           && !btl_ib_is_behind(engine) && engine->drops == NULL
            && engine->clock.now < engine->turn.tick_at
            && engine->clock.now < btl_ib_timer_wheel_next_due(&engine->wheel)
            && engine->rail_count == 1 && btl_ib_rail_usable(engine->rails[0])

@@ -6,7 +6,7 @@
 #include "btl_ib_conn.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_failover.h"
-#include "btl_ib_lifetime.h"
+#include "btl_ib_deferred_free.h"
 #include "btl_ib_list.h"
 #include "btl_ib_path.h"
 #include "btl_ib_engine_internal.h"
@@ -127,7 +127,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_list_init(&engine->whole);
     btl_ib_list_init(&engine->rnr);
     btl_ib_list_init(&engine->closing);
-    btl_ib_list_init(&engine->lifetime.gone);
+    btl_ib_list_init(&engine->deferred_free.gone);
     btl_ib_list_init(&engine->events);
     btl_ib_list_init(&engine->zcopy.sent);
     btl_ib_list_init(&engine->tables);
@@ -165,7 +165,7 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
     }
     btl_ib_conn_free_all(&engine->conns);
     btl_ib_conn_free_all(&engine->closing);
-    btl_ib_conn_free_all(&engine->lifetime.gone);
+    btl_ib_conn_free_all(&engine->deferred_free.gone);
     btl_ib_tombstones_fini(&engine->tombstones);
     btl_ib_regions_fini(&engine->regions);
     btl_ib_backlog_fini(&engine->backlog);
@@ -251,7 +251,7 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
     }
     btl_ib_pool_init(
         &rail->pool, &engine->mem, transport,
-        btl_ib_rail_segments(&engine->config, &transport->attr, engine->lifetime.conns));
+        btl_ib_rail_segments(&engine->config, &transport->attr, engine->deferred_free.conns));
     engine->rails[engine->rail_count] = rail;
     return (int) engine->rail_count++;
 }
@@ -270,8 +270,8 @@ btl_ib_rail_state_t btl_ib_engine_rail_state(const btl_ib_engine_t *engine, uint
     if (!health->failed) {
         return BTL_IB_RAIL_WORKS;
     }
-    return health->down || !health->reported || engine->lifetime.depth > 0 ? BTL_IB_RAIL_FAILED
-                                                                           : BTL_IB_RAIL_LOST;
+    return health->down || !health->reported || engine->deferred_free.depth > 0 ? BTL_IB_RAIL_FAILED
+                                                                                : BTL_IB_RAIL_LOST;
 }
 
 /* Does what the rail was made for still hold? Peers know most of it. */
@@ -286,7 +286,7 @@ static bool is_alike(const btl_ib_transport_t *a, const btl_ib_transport_t *b)
 /* All connections, in whatever state, have addresses of the new transport. */
 static void renew_routes(btl_ib_engine_t *engine, const btl_ib_rail_t *rail)
 {
-    btl_ib_list_t *const lists[] = {&engine->conns, &engine->closing, &engine->lifetime.gone};
+    btl_ib_list_t *const lists[] = {&engine->conns, &engine->closing, &engine->deferred_free.gone};
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, lists[i], all) {

@@ -7,7 +7,7 @@
 
 #include "btl_ib_coalesce.h"
 #include "btl_ib_rma_initiator.h"
-#include "btl_ib_lifetime.h"
+#include "btl_ib_deferred_free.h"
 #include "btl_ib_send_limits.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
@@ -308,7 +308,7 @@ bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
  * sends the next of a long queue, the stack must not grow with all of them. */
 static void end_call(btl_ib_engine_t *engine)
 {
-    if (engine->lifetime.depth == 1) {
+    if (engine->deferred_free.depth == 1) {
         btl_ib_completion_callbacks(engine);
     }
     btl_ib_engine_leave(engine);

@@ -7,9 +7,8 @@
  * Processes come and go: all ranks spawn two and part from them, and both halves of the ranks
  * connect by a port and part, again and again. After a tenth of it descriptors and UDP ports of the
  * host may not grow any more, and connections only by those with spawned processes: Open MPI never
- * deletes these.
- * times=N (50); grow=N (200): KiB of memory that a time may leave behind, in each process, most of it
- * Open MPI's
+ * deletes these. times=N (50); grow=N (200): KiB of memory that a time may leave behind, in each
+ * process, most of it Open MPI's
  */
 
 #include "component.h"
@@ -89,7 +88,7 @@ static held_t look(void)
     };
 
     if (has_ib()) {
-        held.connections = find_component()->engine->lifetime.conns;
+        held.connections = find_component()->engine->deferred_free.conns;
     }
     return held;
 }

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_lifetime.h"
+#include "btl_ib_deferred_free.h"
 
 #include "btl_ib_identity.h"
 #include "btl_ib_path.h"
@@ -11,16 +11,16 @@
 /* `count` connections more, or (-1) one less. */
 static void counted(btl_ib_engine_t *engine, int count)
 {
-    engine->lifetime.conns += (uint32_t) count;
+    engine->deferred_free.conns += (uint32_t) count;
     for (uint32_t i = 0; i < engine->rail_count; i++) {
         btl_ib_rail_t *rail = engine->rails[i];
-        btl_ib_pool_set_limit(
-            &rail->pool,
-            btl_ib_rail_segments(&engine->config, &rail->transport->attr, engine->lifetime.conns));
+        btl_ib_pool_set_limit(&rail->pool,
+                              btl_ib_rail_segments(&engine->config, &rail->transport->attr,
+                                                   engine->deferred_free.conns));
     }
 }
 
-void btl_ib_lifetime_begin(btl_ib_engine_t *engine)
+void btl_ib_conn_allocated(btl_ib_engine_t *engine)
 {
     counted(engine, 1);
 }

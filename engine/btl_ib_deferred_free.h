@@ -6,19 +6,19 @@
 /* Destroyed connections are freed only when no call of the engine that may use one is on the
  * stack. */
 
-#ifndef BTL_IB_LIFETIME_H
-#define BTL_IB_LIFETIME_H
+#ifndef BTL_IB_DEFERRED_FREE_H
+#define BTL_IB_DEFERRED_FREE_H
 
 #include "btl_ib_engine_internal.h"
 
 /* A call begins that may run callbacks. */
 static inline void btl_ib_engine_enter(btl_ib_engine_t *engine)
 {
-    engine->lifetime.depth++;
+    engine->deferred_free.depth++;
 }
 
 /* A connection was made: rails may have more segments. */
-void btl_ib_lifetime_begin(btl_ib_engine_t *engine);
+void btl_ib_conn_allocated(btl_ib_engine_t *engine);
 
 /* Free all connections of a list. They hold no segments, operations or buffers any more. */
 void btl_ib_conn_free_all(btl_ib_list_t *conns);
@@ -27,8 +27,8 @@ void btl_ib_conn_free_all(btl_ib_list_t *conns);
  * because every message passes here and there is hardly ever one. */
 static inline void btl_ib_engine_leave(btl_ib_engine_t *engine)
 {
-    if (--engine->lifetime.depth == 0 && !btl_ib_list_empty(&engine->lifetime.gone)) {
-        btl_ib_conn_free_all(&engine->lifetime.gone);
+    if (--engine->deferred_free.depth == 0 && !btl_ib_list_empty(&engine->deferred_free.gone)) {
+        btl_ib_conn_free_all(&engine->deferred_free.gone);
     }
 }
 

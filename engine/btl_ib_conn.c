@@ -6,7 +6,8 @@
 #include "btl_ib_conn.h"
 
 #include "btl_ib_ack.h"
-#include "btl_ib_rma_ops.h"
+#include "btl_ib_rma_replies.h"
+#include "btl_ib_rma_requests.h"
 #include "btl_ib_coalesce.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
@@ -128,7 +129,7 @@ static void end(btl_ib_conn_t *conn)
     }
     end_rx(conn);
     btl_ib_op_shrink(conn);
-    btl_ib_answers_shrink(conn);
+    btl_ib_replies_shrink(conn);
     btl_ib_conn_unschedule(conn);
     btl_ib_loss_end(&conn->loss);
 }
@@ -187,7 +188,7 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_peer_info_t *in
         btl_ib_sentmap_init(&conn->sentmap);
         btl_ib_op_slots_init(conn);
         btl_ib_offload_init(conn);
-        btl_ib_answers_init(conn);
+        btl_ib_replies_init(conn);
         btl_ib_loss_init(conn);
         btl_ib_pacer_init(&conn->pacer, conn);
         btl_ib_submit_init(conn);
@@ -367,7 +368,7 @@ bool btl_ib_conn_shrink(btl_ib_conn_t *conn)
         return false;
     }
     btl_ib_op_shrink(conn);
-    btl_ib_answers_shrink(conn);
+    btl_ib_replies_shrink(conn);
     btl_ib_rnr_shrink(conn);
     btl_ib_input_shrink(conn);
     btl_ib_accept_rest(conn);
@@ -422,8 +423,8 @@ bool btl_ib_conn_drained(const btl_ib_conn_t *conn)
 
 bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn)
 {
-    return btl_ib_conn_drained(conn) && conn->loss.blocked_since == 0 && conn->answers.streams == 0
-           && btl_ib_list_empty(&conn->answers.out.link)
+    return btl_ib_conn_drained(conn) && conn->loss.blocked_since == 0 && conn->replies.streams == 0
+           && btl_ib_list_empty(&conn->replies.out.link)
            && btl_ib_list_empty(&conn->input.fragments.fragments)
            && btl_ib_list_empty(&conn->input.parts);
 }

@@ -16,7 +16,8 @@
 #define BTL_IB_ENGINE_INTERNAL_H
 
 #include "btl_ib_ack.h"
-#include "btl_ib_rma_ops.h"
+#include "btl_ib_rma_replies.h"
+#include "btl_ib_rma_requests.h"
 #include "btl_ib_cc.h"
 #include "btl_ib_clock.h"
 #include "btl_ib_coalesce.h"
@@ -147,7 +148,7 @@ struct btl_ib_conn {
     btl_ib_rnr_t rnr;
     btl_ib_ops_t ops;
     btl_ib_offload_t offload;
-    btl_ib_answers_t answers;
+    btl_ib_replies_t replies;
     btl_ib_target_t target;
     btl_ib_idle_t idle;
     btl_ib_conn_counters_t count; /* since it was made; segments are counted by `tx` and `rx` */

@@ -10,7 +10,7 @@
 #define BTL_IB_LOSS_H
 
 #include "btl_ib_clock.h"
-#include "btl_ib_rma_ops.h"
+#include "btl_ib_rma_requests.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_path.h"

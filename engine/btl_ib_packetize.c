@@ -5,7 +5,8 @@
 
 #include "btl_ib_packetize.h"
 
-#include "btl_ib_rma_ops.h"
+#include "btl_ib_rma_replies.h"
+#include "btl_ib_rma_requests.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_engine_internal.h"
@@ -365,7 +366,7 @@ static btl_ib_segment_t *make_replies(btl_ib_conn_t *conn, const btl_ib_out_t *o
     size -= size % (uint32_t) sizeof(btl_ib_wire_reply_t);
     btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_REPLY, size);
     if (segment != NULL) {
-        btl_ib_answers_write(conn, btl_ib_packet_body(segment), size);
+        btl_ib_replies_write(conn, btl_ib_packet_body(segment), size);
         btl_ib_packet_set_payload(segment, size);
     }
     return segment;

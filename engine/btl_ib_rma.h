@@ -30,13 +30,13 @@ typedef enum btl_ib_out_kind {
     BTL_IB_OUT_REQUEST, /* btl_ib_op_t: the request for a GET or an ATOMIC */
     BTL_IB_OUT_OFFLOAD, /* btl_ib_op_t: executed by the device */
     BTL_IB_OUT_STREAM,  /* btl_ib_stream_t: what a GET of the peer asked for */
-    BTL_IB_OUT_REPLIES, /* btl_ib_answers_t: replies to the peer's operations */
+    BTL_IB_OUT_REPLIES, /* btl_ib_replies_t: replies to the peer's operations */
 } btl_ib_out_kind_t;
 
 typedef struct btl_ib_out {
     btl_ib_list_t link; /* waits in a channel, or for its callbacks */
     struct btl_ib_conn *conn;
-    uint64_t size;    /* bytes; of BTL_IB_OUT_REPLIES it grows: btl_ib_rma_ops.c */
+    uint64_t size;    /* bytes; of BTL_IB_OUT_REPLIES it grows: btl_ib_rma_replies.c */
     uint64_t offset;  /* bytes already packetized: btl_ib_packetize.c */
     uint32_t pending; /* segments not yet acknowledged, if that matters: btl_ib_out_count() */
     btl_ib_out_kind_t kind;
@@ -199,7 +199,7 @@ typedef struct btl_ib_op {
     uint64_t compare;
     uint64_t result; /* set when op_done comes with status 0: by the reply, or by the device */
 
-    /* The engine's: btl_ib_rma_ops.c. */
+    /* The engine's: btl_ib_rma_requests.c. */
     btl_ib_out_t out;
     uint64_t got; /* GET: bytes that arrived */
     uint32_t id;  /* in requests and answers; 0: it waits for a slot */

@@ -6,7 +6,7 @@
 #include "btl_ib_rma_initiator.h"
 
 #include "btl_ib_loss.h"
-#include "btl_ib_rma_ops.h"
+#include "btl_ib_rma_requests.h"
 #include "btl_ib_path.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"

@@ -69,9 +69,9 @@ void btl_ib_offload_device_failed(btl_ib_conn_t *conn, int error);
 /* ---- the initiator's side of what goes as segments ---- */
 
 /*
- * An operation waits for a slot (btl_ib_rma_ops.h), then its bytes or its request are sent like a
- * message, unless the device executes it (above). A PUT is over with the acknowledgement of its
- * last segment; GET and ATOMIC are over with their answer.
+ * An operation waits for a slot (btl_ib_rma_requests.h), then its bytes or its request are sent
+ * like a message, unless the device executes it (above). A PUT is over with the acknowledgement of
+ * its last segment; GET and ATOMIC are over with their answer.
  */
 
 /* May it be started? `offload`: by the device only. Returns 0 or -errno as btl_ib_op_start(). */

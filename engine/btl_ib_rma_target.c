@@ -6,7 +6,8 @@
 #include "btl_ib_rma_target.h"
 
 #include "btl_ib_ack.h"
-#include "btl_ib_rma_ops.h"
+#include "btl_ib_rma_replies.h"
+#include "btl_ib_rma_requests.h"
 #include "btl_ib_reasm.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_rma.h"
@@ -74,27 +75,27 @@ bool btl_ib_target_get(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_stream_t *stream = NULL;
     uint8_t *memory;
 
-    if (!btl_ib_answers_reserve(conn)) {
+    if (!btl_ib_replies_reserve(conn)) {
         return false;
     }
     const btl_ib_region_result_t result =
         btl_ib_regions_resolve(&engine->regions, &key, &offset, size, BTL_IB_ACCESS_READ, &memory);
     if (btl_ib_region_allows(result) && size > 0) {
-        stream = btl_ib_answers_stream(conn, view, &key, offset);
+        stream = btl_ib_replies_stream(conn, view, &key, offset);
         if (stream == NULL) {
             return false;
         }
     }
     btl_ib_accept(conn, view);
     if (!btl_ib_region_judge(&engine->count, result)) {
-        btl_ib_answers_reply(conn, view->op.id, BTL_IB_REPLY_REJECTED, 0);
+        btl_ib_replies_add(conn, view->op.id, BTL_IB_REPLY_REJECTED, 0);
         return true;
     }
     engine->count.served_gets++;
     if (stream == NULL) {
-        btl_ib_answers_reply(conn, view->op.id, BTL_IB_REPLY_DONE, 0);
+        btl_ib_replies_add(conn, view->op.id, BTL_IB_REPLY_DONE, 0);
     } else {
-        btl_ib_answers_begin(stream);
+        btl_ib_replies_begin(stream);
     }
     return true;
 }
@@ -108,7 +109,7 @@ bool btl_ib_target_atomic(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     uint64_t before = 0;
     uint8_t *word;
 
-    if (!btl_ib_answers_reserve(conn)) {
+    if (!btl_ib_replies_reserve(conn)) {
         return false;
     }
     btl_ib_accept(conn, view);
@@ -125,7 +126,7 @@ bool btl_ib_target_atomic(btl_ib_conn_t *conn, const btl_ib_view_t *view)
             engine->count.rejected_aligned++;
         }
     }
-    btl_ib_answers_reply(conn, view->op.id, status, before);
+    btl_ib_replies_add(conn, view->op.id, status, before);
     return true;
 }
 

@@ -5,7 +5,8 @@
 
 #include "btl_ib_sentmap.h"
 
-#include "btl_ib_rma_ops.h"
+#include "btl_ib_rma_replies.h"
+#include "btl_ib_rma_requests.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_rtt.h"
@@ -196,7 +197,7 @@ void btl_ib_completion_add(btl_ib_out_t *out, int status)
     switch (out->kind) {
     case BTL_IB_OUT_STREAM:
     case BTL_IB_OUT_REPLIES:
-        btl_ib_answers_end(out);
+        btl_ib_replies_end(out);
         return;
     case BTL_IB_OUT_PUT:
     case BTL_IB_OUT_REQUEST:

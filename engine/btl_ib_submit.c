@@ -11,7 +11,7 @@
 #include "btl_ib_send_limits.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
-#include "btl_ib_rma_ops.h"
+#include "btl_ib_rma_requests.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"

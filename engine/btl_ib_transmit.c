@@ -6,7 +6,8 @@
 #include "btl_ib_transmit.h"
 
 #include "btl_ib_ack.h"
-#include "btl_ib_rma_ops.h"
+#include "btl_ib_rma_replies.h"
+#include "btl_ib_rma_requests.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_send_limits.h"
@@ -574,7 +575,7 @@ static btl_ib_out_t *find_next_out(btl_ib_tx_channel_t *tx)
     btl_ib_out_t *out;
 
     while ((out = next_out(tx)) != NULL && out->kind == BTL_IB_OUT_STREAM
-           && !btl_ib_answers_find_or_reject(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
+           && !btl_ib_replies_find_or_reject(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
     }
     return out;
 }

@@ -3,14 +3,13 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_rma_ops.h"
+#include "btl_ib_rma_requests.h"
 
 #include "btl_ib_sched.h"
 #include "btl_ib_engine_internal.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <string.h>
 
 #define SLOT_BITS 8
 static_assert(1u << SLOT_BITS == BTL_IB_OPS_MAX, "an id names the slot of its operation");
@@ -157,136 +156,4 @@ void btl_ib_op_shrink(btl_ib_conn_t *conn)
 void btl_ib_op_answered(btl_ib_conn_t *conn)
 {
     conn->ops.answer_since = conn->engine->clock.awake;
-}
-
-/* ---- our replies to operations of the peer ---- */
-
-enum { REPLY_BYTES = sizeof(btl_ib_wire_reply_t) };
-
-void btl_ib_answers_init(btl_ib_conn_t *conn)
-{
-    conn->answers.out.conn = conn;
-    conn->answers.out.kind = BTL_IB_OUT_REPLIES;
-    btl_ib_list_init(&conn->answers.out.link);
-}
-
-/* Replies and streams not packetized completely. */
-static uint64_t due(const btl_ib_answers_t *answers)
-{
-    return (answers->out.size - answers->out.offset) / REPLY_BYTES + answers->streams;
-}
-
-bool btl_ib_answers_reserve(btl_ib_conn_t *conn)
-{
-    btl_ib_answers_t *answers = &conn->answers;
-    btl_ib_engine_t *engine = conn->engine;
-
-    if (due(answers) >= BTL_IB_OPS_MAX) {
-        engine->count.rnr_operations++;
-        return false;
-    }
-    if (answers->replies == NULL) {
-        answers->replies = btl_ib_zalloc(&engine->mem, BTL_IB_OPS_MAX * sizeof(*answers->replies));
-    }
-    if (answers->replies == NULL) {
-        engine->count.rnr_memory++;
-        return false;
-    }
-    return true;
-}
-
-void btl_ib_answers_reply(btl_ib_conn_t *conn, uint32_t id, uint32_t status, uint64_t result)
-{
-    btl_ib_answers_t *answers = &conn->answers;
-    uint64_t at = answers->out.size / REPLY_BYTES % BTL_IB_OPS_MAX;
-
-    answers->replies[at] = (btl_ib_wire_reply_t){
-        .result = BTL_IB_LE64(result),
-        .operation = BTL_IB_LE32(id),
-        .status = BTL_IB_LE32(status),
-    };
-    answers->out.size += REPLY_BYTES;
-    if (btl_ib_list_empty(&answers->out.link)) {
-        btl_ib_pending_add(conn, &answers->out, 0);
-    }
-    btl_ib_conn_ready(conn);
-}
-
-btl_ib_stream_t *btl_ib_answers_stream(btl_ib_conn_t *conn, const btl_ib_view_t *get,
-                                       const btl_ib_region_key_t *key, uint64_t offset)
-{
-    btl_ib_stream_t *stream = btl_ib_zalloc(&conn->engine->mem, sizeof(*stream));
-
-    if (stream == NULL) {
-        conn->engine->count.rnr_memory++;
-        btl_ib_answers_shrink(conn); /* nothing was begun: an idle connection keeps no replies */
-        return NULL;
-    }
-    stream->id = get->op.id;
-    stream->key = *key;
-    stream->offset = offset;
-    stream->out = (btl_ib_out_t){
-        .conn = conn,
-        .size = get->op.end - get->op.offset,
-        .kind = BTL_IB_OUT_STREAM,
-    };
-    btl_ib_list_init(&stream->out.link);
-    return stream;
-}
-
-void btl_ib_answers_begin(btl_ib_stream_t *stream)
-{
-    btl_ib_conn_t *conn = stream->out.conn;
-
-    conn->answers.streams++;
-    btl_ib_pending_add(conn, &stream->out, sizeof(btl_ib_wire_got_t));
-    btl_ib_conn_ready(conn);
-}
-
-bool btl_ib_answers_find_or_reject(btl_ib_stream_t *stream)
-{
-    btl_ib_conn_t *conn = stream->out.conn;
-    btl_ib_engine_t *engine = conn->engine;
-    const btl_ib_region_result_t result =
-        btl_ib_regions_check(&engine->regions, &stream->key, stream->offset, stream->out.size,
-                             BTL_IB_ACCESS_READ, &stream->memory);
-
-    if (btl_ib_region_judge(&engine->count, result)) {
-        return true;
-    }
-    const uint32_t id = stream->id;
-    btl_ib_list_remove(&stream->out.link);
-    btl_ib_answers_end(&stream->out);
-    btl_ib_answers_reply(conn, id, BTL_IB_REPLY_REJECTED, 0);
-    return false;
-}
-
-void btl_ib_answers_write(const btl_ib_conn_t *conn, uint8_t *to, uint32_t size)
-{
-    const btl_ib_answers_t *answers = &conn->answers;
-    uint64_t at = answers->out.offset / REPLY_BYTES;
-
-    for (uint32_t done = 0; done < size; done += REPLY_BYTES, at++) {
-        memcpy(to + done, &answers->replies[at % BTL_IB_OPS_MAX], REPLY_BYTES);
-    }
-}
-
-void btl_ib_answers_end(btl_ib_out_t *out)
-{
-    btl_ib_conn_t *conn = out->conn;
-
-    if (out->kind == BTL_IB_OUT_REPLIES) {
-        out->offset = out->size;
-    } else {
-        conn->answers.streams--;
-        btl_ib_free(&conn->engine->mem, BTL_IB_CONTAINER(out, btl_ib_stream_t, out));
-    }
-}
-
-void btl_ib_answers_shrink(btl_ib_conn_t *conn)
-{
-    if (due(&conn->answers) == 0) {
-        btl_ib_free(&conn->engine->mem, conn->answers.replies);
-        conn->answers.replies = NULL;
-    }
 }

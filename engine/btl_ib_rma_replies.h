@@ -1,0 +1,64 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Our replies to one peer's one-sided operations (conn->replies): results, which leave in REPLY
+ * segments, and the bytes of each GET, a stream of GOT segments. A result is kept here until it is
+ * in a segment, and by that segment until it is acknowledged: it is sent again as any other, and
+ * the operation is never executed twice. There is room for BTL_IB_OPS_MAX of both together: as
+ * many operations as a peer may have outstanding.
+ */
+
+#ifndef BTL_IB_RMA_REPLIES_H
+#define BTL_IB_RMA_REPLIES_H
+
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
+
+typedef struct btl_ib_replies {
+    btl_ib_out_t out;          /* the replies: size and offset count since the beginning */
+    btl_ib_wire_reply_t *ring; /* BTL_IB_OPS_MAX of them; NULL: not allocated */
+    uint32_t streams;          /* streams that are not over */
+} btl_ib_replies_t;
+
+/* The bytes that answer a GET of a peer. */
+typedef struct btl_ib_stream {
+    btl_ib_out_t out;
+    btl_ib_region_key_t key;
+    uint64_t offset; /* in the region */
+    uint8_t *memory; /* address of that, as last checked */
+    uint32_t id;     /* of the operation, chosen by the peer */
+} btl_ib_stream_t;
+
+void btl_ib_replies_init(btl_ib_conn_t *conn);
+
+/* Reserve memory for one more. False: no room or no memory, which is counted. */
+bool btl_ib_replies_reserve(btl_ib_conn_t *conn);
+
+/* Add the result of operation `id`. There must be room (btl_ib_replies_reserve()). */
+void btl_ib_replies_add(btl_ib_conn_t *conn, uint32_t id, uint32_t status, uint64_t result);
+
+/* Make a stream for a GET of those bytes of a region; it is not begun. NULL: no memory
+ * (counted). */
+btl_ib_stream_t *btl_ib_replies_stream(btl_ib_conn_t *conn, const btl_ib_view_t *get,
+                                       const btl_ib_region_key_t *key, uint64_t offset);
+
+/* Begin to send it. There must be room. */
+void btl_ib_replies_begin(btl_ib_stream_t *stream);
+
+/* Look up the memory of a stream. False: peers may not read it any more. Then the stream is
+ * freed, and a reply says so. */
+bool btl_ib_replies_find_or_reject(btl_ib_stream_t *stream);
+
+/* Copy the next `size` bytes of replies to `to`. */
+void btl_ib_replies_write(const btl_ib_conn_t *conn, uint8_t *to, uint32_t size);
+
+/* A stream, or all replies, are over, sent or not. A stream is freed. `out` is on no list. */
+void btl_ib_replies_end(btl_ib_out_t *out);
+
+/* Free what idle connections do not need. */
+void btl_ib_replies_shrink(btl_ib_conn_t *conn);
+
+#endif

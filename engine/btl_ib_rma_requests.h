@@ -1,0 +1,74 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Our one-sided operations that are outstanding with one peer (conn->ops): their slots and ids. An
+ * operation is counted from start to end. One that goes as segments waits until one of
+ * config.ops_max slots is free. The slot is part of the id by which the peer names the operation in
+ * its reply.
+ */
+
+#ifndef BTL_IB_RMA_REQUESTS_H
+#define BTL_IB_RMA_REQUESTS_H
+
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
+
+typedef struct btl_ib_op_slot {
+    btl_ib_op_t *op;    /* NULL: free */
+    uint32_t next_free; /* if free: the next free slot */
+} btl_ib_op_slot_t;
+
+/* Our one-sided operations with one peer. */
+typedef struct btl_ib_ops {
+    btl_ib_list_t waiting;   /* operations that wait for a slot */
+    btl_ib_op_slot_t *slots; /* config.ops_max of them; NULL: not allocated */
+    uint32_t free;           /* first free slot */
+    uint32_t count;          /* operations that are not over */
+    uint32_t running;        /* of them, those that have a slot */
+    uint32_t answers;        /* operations that wait for an answer of the peer or its device */
+    uint64_t answer_since;   /* awake: the last answer, or when the first began to wait for one */
+} btl_ib_ops_t;
+
+/* Ids of the operations of all connections. An answer to a connection that was destroyed must
+ * not fit an operation of the next one with the same peer. */
+typedef struct btl_ib_op_ids {
+    uint32_t generation; /* of the newest */
+} btl_ib_op_ids_t;
+
+void btl_ib_op_slots_init(btl_ib_conn_t *conn);
+
+/* An operation was admitted. It is on no list yet. */
+void btl_ib_op_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);
+
+/* It goes as segments: it waits for a slot. It is on no list yet. */
+void btl_ib_op_queue(btl_ib_conn_t *conn, btl_ib_op_t *op);
+
+/* Give free slots to waiting operations, and queue their segments. */
+void btl_ib_op_run(btl_ib_conn_t *conn);
+
+/* The operation with this id if it has a slot, else NULL. The id may be any number. */
+btl_ib_op_t *btl_ib_op_find(const btl_ib_conn_t *conn, uint32_t id);
+
+/* The request was sent, or the device took it; or it came back without an answer. */
+void btl_ib_op_asked(btl_ib_op_t *op);
+void btl_ib_op_not_asked(btl_ib_op_t *op);
+
+/* So many bytes of what a GET asked for have arrived. */
+static inline void btl_ib_op_got(btl_ib_op_t *op, uint32_t bytes)
+{
+    op->got += bytes;
+}
+
+/* The peer, or its device, works for us: it is not silent. The wait for answers starts again. */
+void btl_ib_op_answered(btl_ib_conn_t *conn);
+
+/* An operation is over: take it off all accounts. */
+void btl_ib_op_leaves(btl_ib_op_t *op, int status);
+
+/* Free what idle connections do not need. */
+void btl_ib_op_shrink(btl_ib_conn_t *conn);
+
+#endif

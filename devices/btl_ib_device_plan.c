@@ -276,50 +276,51 @@ static uint64_t aligned(uint64_t size)
 
 /* Fragments that each list has from the start; it has no upper bound. */
 static void add_fragments(const btl_ib_process_sizes_t *sizes, const btl_ib_transport_attr_t *attr,
-                          btl_ib_footprint_t *footprint)
+                          btl_ib_memory_estimate_t *estimate)
 {
     const uint64_t count = BTL_IB_FRAGS_AT_ONCE;
     const uint64_t eager =
         btl_ib_params_eager_limit(sizes->params, sizes->limits, attr, attr->rdma);
 
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
-                         count
-                             * (aligned(sizes->fragment) + aligned(sizes->fragment + eager)
-                                + aligned(sizes->fragment + sizes->limits->btl_max_send_size)),
-                         0, "fragments, %" PRIu64 " of each size", count);
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
+                        count
+                            * (aligned(sizes->fragment) + aligned(sizes->fragment + eager)
+                               + aligned(sizes->fragment + sizes->limits->btl_max_send_size)),
+                        0, "fragments, %" PRIu64 " of each size", count);
 }
 
-void btl_ib_device_footprint(const btl_ib_process_sizes_t *sizes,
-                             const btl_ib_transport_type_t *type, const btl_ib_device_plan_t *plan,
-                             uint32_t peers, btl_ib_footprint_t *footprint)
+void btl_ib_device_memory_estimate(const btl_ib_process_sizes_t *sizes,
+                                   const btl_ib_transport_type_t *type,
+                                   const btl_ib_device_plan_t *plan, uint32_t peers,
+                                   btl_ib_memory_estimate_t *estimate)
 {
     btl_ib_transport_attr_t attr = plan->attr;
     btl_ib_engine_config_t config;
 
     btl_ib_params_engine(sizes->params, sizes->limits, &config);
-    type->footprint(&plan->open, &attr, peers, footprint);
+    type->memory_estimate(&plan->open, &attr, peers, estimate);
     if (attr.reliable) { /* then datagrams are as large as the queues */
         attr.max_datagram = plan->queues.q[plan->queues.count - 1].size;
     }
-    btl_ib_engine_footprint(&config, &attr, &plan->queues, peers, footprint);
-    add_fragments(sizes, &attr, footprint);
+    btl_ib_engine_memory_estimate(&config, &attr, &plan->queues, peers, estimate);
+    add_fragments(sizes, &attr, estimate);
 }
 
-void btl_ib_device_footprint_report(const btl_ib_process_sizes_t *sizes,
-                                    const btl_ib_transport_type_t *type, const char *name,
-                                    const btl_ib_device_plan_t *plan, uint32_t peers)
+void btl_ib_device_memory_report(const btl_ib_process_sizes_t *sizes,
+                                 const btl_ib_transport_type_t *type, const char *name,
+                                 const btl_ib_device_plan_t *plan, uint32_t peers)
 {
-    static const char *const owners[BTL_IB_FOOTPRINT_OWNERS] = {"process", "kernel", "device"};
-    btl_ib_footprint_t *now = calloc(2, sizeof(*now)); /* too much for a short stack */
-    const btl_ib_footprint_t *then = now + 1;
+    static const char *const owners[BTL_IB_ESTIMATE_OWNERS] = {"process", "kernel", "device"};
+    btl_ib_memory_estimate_t *now = calloc(2, sizeof(*now)); /* too much for a short stack */
+    const btl_ib_memory_estimate_t *then = now + 1;
 
     if (now == NULL) {
         return;
     }
-    btl_ib_device_footprint(sizes, type, plan, 0, now);
-    btl_ib_device_footprint(sizes, type, plan, peers, now + 1);
+    btl_ib_device_memory_estimate(sizes, type, plan, 0, now);
+    btl_ib_device_memory_estimate(sizes, type, plan, peers, now + 1);
     for (uint32_t i = 0; i < then->count; ++i) {
-        const btl_ib_footprint_part_t *part = &then->part[i];
+        const btl_ib_estimate_part_t *part = &then->part[i];
 
         opal_output(0,
                     "btl_ib: memory of %s: %s: %s: %" PRIu64 " bytes now, %" PRIu64
@@ -327,13 +328,13 @@ void btl_ib_device_footprint_report(const btl_ib_process_sizes_t *sizes,
                     name, owners[part->owner], part->what, now->part[i].held, part->held, peers,
                     part->most);
     }
-    for (int i = 0; i < BTL_IB_FOOTPRINT_OWNERS; ++i) {
+    for (int i = 0; i < BTL_IB_ESTIMATE_OWNERS; ++i) {
         opal_output(0,
                     "btl_ib: memory of %s: %s: all: %" PRIu64 " bytes now, %" PRIu64
                     " with %u peers, %" PRIu64 " at most",
-                    name, owners[i], btl_ib_footprint_held(now, (btl_ib_footprint_owner_t) i),
-                    btl_ib_footprint_held(then, (btl_ib_footprint_owner_t) i), peers,
-                    btl_ib_footprint_most(then, (btl_ib_footprint_owner_t) i));
+                    name, owners[i], btl_ib_estimate_held(now, (btl_ib_estimate_owner_t) i),
+                    btl_ib_estimate_held(then, (btl_ib_estimate_owner_t) i), peers,
+                    btl_ib_estimate_most(then, (btl_ib_estimate_owner_t) i));
     }
     free(now);
 }
@@ -400,7 +401,7 @@ static uint64_t cost(const btl_ib_process_sizes_t *sizes, const btl_ib_transport
                      const btl_ib_device_plan_t *plan)
 {
     struct {
-        btl_ib_footprint_t footprint;
+        btl_ib_memory_estimate_t estimate;
         btl_ib_device_plan_t grown;
         btl_ib_queue_table_t queues;
     } *work = calloc(1, sizeof(*work)); /* too much for a short stack */
@@ -417,8 +418,8 @@ static uint64_t cost(const btl_ib_process_sizes_t *sizes, const btl_ib_transport
         queue->init = queue->type == BTL_IB_QUEUE_SHARED ? queue->num : queue->init;
     }
     btl_ib_device_plan_use(sizes->params, &work->queues, &work->grown);
-    btl_ib_device_footprint(sizes, type, &work->grown, peers, &work->footprint);
-    held = btl_ib_footprint_held(&work->footprint, BTL_IB_FOOTPRINT_PROCESS);
+    btl_ib_device_memory_estimate(sizes, type, &work->grown, peers, &work->estimate);
+    held = btl_ib_estimate_held(&work->estimate, BTL_IB_ESTIMATE_PROCESS);
     free(work);
     return held;
 }

@@ -18,7 +18,6 @@
 #include "btl_ib_receive_queues.h"
 #include "device_filter.h"
 #include "transport.h"
-#include "footprint.h"
 
 /* What is chosen for a device before it is opened: its wire, and how many receive buffers it
  * has. */
@@ -163,14 +162,15 @@ typedef struct btl_ib_process_sizes {
 
 /* Add it, with so many peers. With several devices the engine's own part counts only once, as a
  * little too much. */
-void btl_ib_device_footprint(const btl_ib_process_sizes_t *sizes,
-                             const btl_ib_transport_type_t *type, const btl_ib_device_plan_t *plan,
-                             uint32_t peers, btl_ib_footprint_t *footprint);
+void btl_ib_device_memory_estimate(const btl_ib_process_sizes_t *sizes,
+                                   const btl_ib_transport_type_t *type,
+                                   const btl_ib_device_plan_t *plan, uint32_t peers,
+                                   btl_ib_memory_estimate_t *estimate);
 
 /* Print it for a device that was opened: each part now, with `peers`, and at most. */
-void btl_ib_device_footprint_report(const btl_ib_process_sizes_t *sizes,
-                                    const btl_ib_transport_type_t *type, const char *name,
-                                    const btl_ib_device_plan_t *plan, uint32_t peers);
+void btl_ib_device_memory_report(const btl_ib_process_sizes_t *sizes,
+                                 const btl_ib_transport_type_t *type, const char *name,
+                                 const btl_ib_device_plan_t *plan, uint32_t peers);
 
 /* ---- limit ---- */
 

@@ -536,21 +536,21 @@ static void report_memory(const search_t *search, const btl_ib_transport_type_t 
 {
     const btl_ib_process_sizes_t *sizes = search->request->sizes;
     const uint32_t peers = search->request->peers;
-    btl_ib_footprint_t footprint = {.count = 0};
+    btl_ib_memory_estimate_t estimate = {.count = 0};
 
     if (opal_process_info.my_local_rank != 0) {
         return; /* the processes of a host are alike */
     }
     if (search->params->memory_report) {
-        btl_ib_device_footprint_report(sizes, type, device->name, plan, peers);
+        btl_ib_device_memory_report(sizes, type, device->name, plan, peers);
     } else if (btl_ib_is_verbose(1)) {
-        btl_ib_device_footprint(sizes, type, plan, peers, &footprint);
+        btl_ib_device_memory_estimate(sizes, type, plan, peers, &estimate);
         BTL_IB_VERBOSE(1,
                        "device %s: with %u peers this process takes %" PRIu64
                        " bytes for it, its sockets up to %" PRIu64 " (btl_ib_memory_report)",
                        device->name, peers,
-                       btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_PROCESS),
-                       btl_ib_footprint_most(&footprint, BTL_IB_FOOTPRINT_KERNEL));
+                       btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS),
+                       btl_ib_estimate_most(&estimate, BTL_IB_ESTIMATE_KERNEL));
     }
 }
 

@@ -390,12 +390,12 @@ uint32_t btl_ib_engine_datagram_min(btl_ib_protection_kind_t protection);
 
 /*
  * Add what memory an engine takes that has one rail with such attributes and queues, and so many
- * peers with a connection each; see footprint.h.
+ * peers with a connection each; see btl_ib_memory_estimate_t.
  */
-void btl_ib_engine_footprint(const btl_ib_engine_config_t *config,
-                             const btl_ib_transport_attr_t *attr,
-                             const btl_ib_queue_table_t *queues, uint32_t peers,
-                             struct btl_ib_footprint *footprint);
+void btl_ib_engine_memory_estimate(const btl_ib_engine_config_t *config,
+                                   const btl_ib_transport_attr_t *attr,
+                                   const btl_ib_queue_table_t *queues, uint32_t peers,
+                                   btl_ib_memory_estimate_t *estimate);
 
 const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine);
 

@@ -8,7 +8,7 @@
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_tombstones.h"
 #include "btl_ib_window.h"
-#include "footprint.h"
+#include "transport.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -94,7 +94,7 @@ static int grow(btl_ib_table_t *table)
 
 uint64_t btl_ib_table_bytes(uint32_t connections)
 {
-    return btl_ib_footprint_doubled(SLOTS_FIRST, connections) * (sizeof(slot_t) + sizeof(uint32_t));
+    return btl_ib_estimate_doubled(SLOTS_FIRST, connections) * (sizeof(slot_t) + sizeof(uint32_t));
 }
 
 int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t name, uint32_t rail,

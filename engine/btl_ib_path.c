@@ -8,7 +8,7 @@
 #include "btl_ib_list.h"
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_trace.h"
-#include "footprint.h"
+#include "transport.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -134,7 +134,7 @@ void btl_ib_routes_fini(btl_ib_engine_t *engine)
 
 uint64_t btl_ib_routes_bytes(uint32_t connections)
 {
-    return btl_ib_footprint_doubled(CHAINS_FIRST, connections) * 2 * sizeof(btl_ib_conn_t *);
+    return btl_ib_estimate_doubled(CHAINS_FIRST, connections) * 2 * sizeof(btl_ib_conn_t *);
 }
 
 btl_ib_conn_t *btl_ib_route_to(const btl_ib_rail_t *rail, btl_ib_addr_t to,

@@ -111,8 +111,8 @@ static size_t slab_bytes(uint32_t count, uint32_t stride, uint32_t page)
            + buffer_bytes(count, stride, page);
 }
 
-void btl_ib_pool_footprint(const btl_ib_transport_attr_t *attr, int kind, uint32_t limit,
-                           uint64_t *held, uint64_t *most)
+void btl_ib_pool_memory_estimate(const btl_ib_transport_attr_t *attr, int kind, uint32_t limit,
+                                 uint64_t *held, uint64_t *most)
 {
     const uint32_t size = size_of(attr, kind);
     const uint32_t stride = stride_of(attr, size);

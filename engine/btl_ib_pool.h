@@ -121,8 +121,8 @@ static inline void btl_ib_pool_set_limit(btl_ib_pool_t *pool, uint32_t limit)
 }
 
 /* Bytes of a pool's segments of one kind: once some were sent, and at most. */
-void btl_ib_pool_footprint(const btl_ib_transport_attr_t *attr, int kind, uint32_t limit,
-                           uint64_t *held, uint64_t *most);
+void btl_ib_pool_memory_estimate(const btl_ib_transport_attr_t *attr, int kind, uint32_t limit,
+                                 uint64_t *held, uint64_t *most);
 
 /* Free all slabs, whatever they hold. */
 void btl_ib_pool_fini(btl_ib_pool_t *pool);

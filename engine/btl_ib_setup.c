@@ -11,7 +11,7 @@
 #include "btl_ib_path.h"
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_trace.h"
-#include "footprint.h"
+#include "transport.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -431,7 +431,7 @@ uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds)
 enum { TX_RING = 8 * sizeof(void *) }; /* of a channel that sends; btl_ib_window.c */
 
 static void add_segments(const btl_ib_engine_config_t *config, const btl_ib_transport_attr_t *attr,
-                         uint32_t peers, btl_ib_footprint_t *footprint)
+                         uint32_t peers, btl_ib_memory_estimate_t *estimate)
 {
     static const char *const names[BTL_IB_SEGMENT_KINDS] = {"small", "medium", "large"};
     const uint32_t limit = btl_ib_rail_segments(config, attr, peers);
@@ -439,16 +439,16 @@ static void add_segments(const btl_ib_engine_config_t *config, const btl_ib_tran
     uint64_t most = 0;
 
     for (int kind = 0; kind < BTL_IB_SEGMENT_KINDS; kind++) {
-        btl_ib_pool_footprint(attr, kind, limit, &held, &most);
-        btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, peers > 0 ? held : 0, most,
-                             "segments to send, %s", names[kind]);
+        btl_ib_pool_memory_estimate(attr, kind, limit, &held, &most);
+        btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, peers > 0 ? held : 0, most,
+                            "segments to send, %s", names[kind]);
     }
 }
 
-void btl_ib_engine_footprint(const btl_ib_engine_config_t *config,
-                             const btl_ib_transport_attr_t *attr,
-                             const btl_ib_queue_table_t *queues, uint32_t peers,
-                             btl_ib_footprint_t *footprint)
+void btl_ib_engine_memory_estimate(const btl_ib_engine_config_t *config,
+                                   const btl_ib_transport_attr_t *attr,
+                                   const btl_ib_queue_table_t *queues, uint32_t peers,
+                                   btl_ib_memory_estimate_t *estimate)
 {
     const bool keyed = btl_ib_protection_ops(config->protection)->keyed;
     /* Peers are taken to have the same queues. */
@@ -461,19 +461,19 @@ void btl_ib_engine_footprint(const btl_ib_engine_config_t *config,
                              * (config->window_max * sizeof(void *) + config->window_max / 8);
     const uint64_t reassembled = btl_ib_reasm_bytes(config->eager_max);
 
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
-                         sizeof(btl_ib_engine_t) + sizeof(btl_ib_rail_t), 0, "engine");
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
-                         peers * conn + btl_ib_table_bytes(peers) + btl_ib_routes_bytes(peers)
-                             + shared,
-                         0, "connections");
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
-                         (uint64_t) peers * queues->count * TX_RING, windows, "windows");
-    add_segments(config, attr, peers, footprint);
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
+                        sizeof(btl_ib_engine_t) + sizeof(btl_ib_rail_t), 0, "engine");
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
+                        peers * conn + btl_ib_table_bytes(peers) + btl_ib_routes_bytes(peers)
+                            + shared,
+                        0, "connections");
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
+                        (uint64_t) peers * queues->count * TX_RING, windows, "windows");
+    add_segments(config, attr, peers, estimate);
     /* One is kept for the next message. */
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, peers > 0 ? reassembled : 0,
-                         ((uint64_t) peers + config->reassembly_max) * reassembled,
-                         "reassembly, %llu bytes each", (unsigned long long) reassembled);
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, 0, config->backlog_max,
-                         "backlog of the progress thread");
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, peers > 0 ? reassembled : 0,
+                        ((uint64_t) peers + config->reassembly_max) * reassembled,
+                        "reassembly, %llu bytes each", (unsigned long long) reassembled);
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, 0, config->backlog_max,
+                        "backlog of the progress thread");
 }

@@ -586,12 +586,12 @@ static const struct {
 
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-static const char *const owners[BTL_IB_FOOTPRINT_OWNERS] = {"process", "kernel", "device"};
+static const char *const owners[BTL_IB_ESTIMATE_OWNERS] = {"process", "kernel", "device"};
 
 /* Something that was computed. */
 typedef struct cost {
     btl_ib_device_plan_t plan; /* without what only a device tells */
-    btl_ib_footprint_t footprint;
+    btl_ib_memory_estimate_t estimate;
 } cost_t;
 
 static const btl_ib_transport_type_t *type_of(int kind)
@@ -639,7 +639,7 @@ static void compute(const btl_ib_process_sizes_t *sizes, int kind,
 {
     memset(cost, 0, sizeof(*cost));
     btl_ib_device_plan_for(sizes->params, &kinds[kind].attr, table, &cost->plan);
-    btl_ib_device_footprint(sizes, type_of(kind), &cost->plan, peers, &cost->footprint);
+    btl_ib_device_memory_estimate(sizes, type_of(kind), &cost->plan, peers, &cost->estimate);
 }
 
 /* ---- printing ---- */
@@ -647,7 +647,7 @@ static void compute(const btl_ib_process_sizes_t *sizes, int kind,
 static void print_cost(btl_ib_info_out_t *out, const btl_ib_info_args_t *args, int kind,
                        const char *spec, const cost_t *cost)
 {
-    const uint64_t held = btl_ib_footprint_held(&cost->footprint, BTL_IB_FOOTPRINT_PROCESS);
+    const uint64_t held = btl_ib_estimate_held(&cost->estimate, BTL_IB_ESTIMATE_PROCESS);
     char text[512];
 
     snprintf(text, sizeof(text), "memory %s %s", kinds[kind].name, spec);
@@ -657,17 +657,17 @@ static void print_cost(btl_ib_info_out_t *out, const btl_ib_info_args_t *args, i
     btl_ib_queues_format(&cost->plan.queues, text, sizeof(text));
     btl_ib_info_text(out, "queues", text);
     btl_ib_info_number(out, "peers", peers_of(args), "");
-    for (int i = 0; i < BTL_IB_FOOTPRINT_OWNERS; ++i) {
-        const btl_ib_footprint_owner_t owner = (btl_ib_footprint_owner_t) i;
+    for (int i = 0; i < BTL_IB_ESTIMATE_OWNERS; ++i) {
+        const btl_ib_estimate_owner_t owner = (btl_ib_estimate_owner_t) i;
 
-        btl_ib_info_number(out, owners[i], btl_ib_footprint_held(&cost->footprint, owner), "bytes");
+        btl_ib_info_number(out, owners[i], btl_ib_estimate_held(&cost->estimate, owner), "bytes");
         snprintf(text, sizeof(text), "%s at most", owners[i]);
-        btl_ib_info_number(out, text, btl_ib_footprint_most(&cost->footprint, owner), "bytes");
+        btl_ib_info_number(out, text, btl_ib_estimate_most(&cost->estimate, owner), "bytes");
     }
     btl_ib_info_number(out, "node", held * args->per_node, "bytes");
     btl_ib_info_list(out, "parts");
-    for (uint32_t i = 0; i < cost->footprint.count; ++i) {
-        const btl_ib_footprint_part_t *part = &cost->footprint.part[i];
+    for (uint32_t i = 0; i < cost->estimate.count; ++i) {
+        const btl_ib_estimate_part_t *part = &cost->estimate.part[i];
 
         snprintf(text, sizeof(text), "part %s, %s:", owners[part->owner], part->what);
         btl_ib_info_object(out, NULL, text);
@@ -697,12 +697,12 @@ static void print_costs(btl_ib_info_out_t *out, const btl_ib_info_args_t *args,
 
 /* ---- tables ---- */
 
-enum { PARTS_MAX = BTL_IB_INFO_QUEUES_MAX * BTL_IB_FOOTPRINT_PARTS };
+enum { PARTS_MAX = BTL_IB_INFO_QUEUES_MAX * BTL_IB_ESTIMATE_PARTS };
 
 /* What the strings take of one transport: a column for each, a row for each part that any has. */
 typedef struct table {
     cost_t costs[BTL_IB_INFO_QUEUES_MAX];
-    const btl_ib_footprint_part_t *rows[PARTS_MAX]; /* the first of that name */
+    const btl_ib_estimate_part_t *rows[PARTS_MAX]; /* the first of that name */
     uint32_t row_count;
 } table_t;
 
@@ -728,11 +728,11 @@ static void print_bytes(uint64_t bytes)
     printf(" %11s", text);
 }
 
-static const btl_ib_footprint_part_t *part_like(const btl_ib_footprint_t *footprint,
-                                                const btl_ib_footprint_part_t *wanted)
+static const btl_ib_estimate_part_t *part_like(const btl_ib_memory_estimate_t *estimate,
+                                               const btl_ib_estimate_part_t *wanted)
 {
-    for (uint32_t i = 0; i < footprint->count; ++i) {
-        const btl_ib_footprint_part_t *part = &footprint->part[i];
+    for (uint32_t i = 0; i < estimate->count; ++i) {
+        const btl_ib_estimate_part_t *part = &estimate->part[i];
 
         if (part->owner == wanted->owner && strcmp(part->what, wanted->what) == 0) {
             return part;
@@ -746,27 +746,27 @@ static void find_rows(table_t *table, uint32_t strings)
 {
     table->row_count = 0;
     for (uint32_t i = 0; i < strings; ++i) {
-        const btl_ib_footprint_t *footprint = &table->costs[i].footprint;
+        const btl_ib_memory_estimate_t *estimate = &table->costs[i].estimate;
 
-        for (uint32_t p = 0; p < footprint->count; ++p) {
+        for (uint32_t p = 0; p < estimate->count; ++p) {
             bool is_new = true;
 
             for (uint32_t j = 0; j < i && is_new; ++j) {
-                is_new = part_like(&table->costs[j].footprint, &footprint->part[p]) == NULL;
+                is_new = part_like(&table->costs[j].estimate, &estimate->part[p]) == NULL;
             }
             if (is_new) {
-                table->rows[table->row_count++] = &footprint->part[p];
+                table->rows[table->row_count++] = &estimate->part[p];
             }
         }
     }
 }
 
-static void print_owner(const table_t *table, uint32_t strings, btl_ib_footprint_owner_t owner)
+static void print_owner(const table_t *table, uint32_t strings, btl_ib_estimate_owner_t owner)
 {
     printf("%-52s", owners[owner]);
     for (uint32_t i = 0; i < strings; ++i) {
-        print_bytes(btl_ib_footprint_held(&table->costs[i].footprint, owner));
-        print_bytes(btl_ib_footprint_most(&table->costs[i].footprint, owner));
+        print_bytes(btl_ib_estimate_held(&table->costs[i].estimate, owner));
+        print_bytes(btl_ib_estimate_most(&table->costs[i].estimate, owner));
     }
     putchar('\n');
     for (uint32_t row = 0; row < table->row_count; ++row) {
@@ -775,8 +775,8 @@ static void print_owner(const table_t *table, uint32_t strings, btl_ib_footprint
         }
         printf("  %-50s", table->rows[row]->what);
         for (uint32_t i = 0; i < strings; ++i) {
-            const btl_ib_footprint_part_t *part =
-                part_like(&table->costs[i].footprint, table->rows[row]);
+            const btl_ib_estimate_part_t *part =
+                part_like(&table->costs[i].estimate, table->rows[row]);
 
             if (part == NULL) {
                 printf(" %11s %11s", "-", "-");
@@ -806,17 +806,17 @@ static void print_table(const btl_ib_info_args_t *args, int kind, const table_t 
         printf(" %11s %11s", text, "at most");
     }
     putchar('\n');
-    for (int i = 0; i < BTL_IB_FOOTPRINT_OWNERS; ++i) {
-        print_owner(table, strings, (btl_ib_footprint_owner_t) i);
+    for (int i = 0; i < BTL_IB_ESTIMATE_OWNERS; ++i) {
+        print_owner(table, strings, (btl_ib_estimate_owner_t) i);
     }
     snprintf(text, sizeof(text), "node, %u process%s", args->per_node,
              args->per_node == 1 ? "" : "es");
     printf("%-52s", text);
     for (uint32_t i = 0; i < strings; ++i) {
-        const btl_ib_footprint_t *footprint = &table->costs[i].footprint;
+        const btl_ib_memory_estimate_t *estimate = &table->costs[i].estimate;
 
-        print_bytes(args->per_node * btl_ib_footprint_held(footprint, BTL_IB_FOOTPRINT_PROCESS));
-        print_bytes(args->per_node * btl_ib_footprint_most(footprint, BTL_IB_FOOTPRINT_PROCESS));
+        print_bytes(args->per_node * btl_ib_estimate_held(estimate, BTL_IB_ESTIMATE_PROCESS));
+        print_bytes(args->per_node * btl_ib_estimate_most(estimate, BTL_IB_ESTIMATE_PROCESS));
     }
     putchar('\n');
 }

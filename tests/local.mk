@@ -84,7 +84,7 @@ unit_tests = \
     tests/unit/test_credit \
     tests/unit/test_datagram_size \
     tests/unit/test_device_filter \
-    tests/unit/test_footprint \
+    tests/unit/test_memory_estimate \
     tests/unit/test_drops \
     tests/unit/test_engine \
     tests/unit/test_file_name \
@@ -175,8 +175,8 @@ unit_tests += \
 endif
 if BTL_IB_HAVE_VERBS
 unit_tests += \
-    tests/unit/test_footprint_rc \
-    tests/unit/test_footprint_ud \
+    tests/unit/test_memory_estimate_rc \
+    tests/unit/test_memory_estimate_ud \
     tests/unit/test_pin_probe \
     tests/unit/test_rc_connect \
     tests/unit/test_rc_device \
@@ -341,17 +341,17 @@ counted_cppflags = $(AM_CPPFLAGS) -Dmalloc=__real_malloc -Dcalloc=__real_calloc 
     -Daligned_alloc=__real_aligned_alloc -Dfree=__real_free -Dmmap=__real_mmap -Dmunmap=__real_munmap
 counted_ldflags = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc \
     -Wl,--wrap=free,--wrap=mmap,--wrap=munmap
-tests_unit_test_footprint_SOURCES = tests/unit/test_footprint.c tests/unit/allocations.c tests/unit/transports.c
-tests_unit_test_footprint_CPPFLAGS = $(counted_cppflags)
-tests_unit_test_footprint_LDFLAGS = $(counted_ldflags)
-tests_unit_test_footprint_rc_SOURCES = tests/unit/test_footprint_rc.c tests/unit/allocations.c \
+tests_unit_test_memory_estimate_SOURCES = tests/unit/test_memory_estimate.c tests/unit/allocations.c tests/unit/transports.c
+tests_unit_test_memory_estimate_CPPFLAGS = $(counted_cppflags)
+tests_unit_test_memory_estimate_LDFLAGS = $(counted_ldflags)
+tests_unit_test_memory_estimate_rc_SOURCES = tests/unit/test_memory_estimate_rc.c tests/unit/allocations.c \
     $(rc_test_sources)
-tests_unit_test_footprint_rc_CPPFLAGS = $(counted_cppflags)
-tests_unit_test_footprint_rc_LDFLAGS = $(counted_ldflags)
-tests_unit_test_footprint_ud_SOURCES = tests/unit/test_footprint_ud.c tests/unit/allocations.c \
+tests_unit_test_memory_estimate_rc_CPPFLAGS = $(counted_cppflags)
+tests_unit_test_memory_estimate_rc_LDFLAGS = $(counted_ldflags)
+tests_unit_test_memory_estimate_ud_SOURCES = tests/unit/test_memory_estimate_ud.c tests/unit/allocations.c \
     $(ud_test_sources)
-tests_unit_test_footprint_ud_CPPFLAGS = $(counted_cppflags)
-tests_unit_test_footprint_ud_LDFLAGS = $(counted_ldflags)
+tests_unit_test_memory_estimate_ud_CPPFLAGS = $(counted_cppflags)
+tests_unit_test_memory_estimate_ud_LDFLAGS = $(counted_ldflags)
 tests_unit_test_ofi_SOURCES = tests/unit/test_ofi.c tests/unit/transports.c
 tests_unit_test_ofi_modes_SOURCES = tests/unit/test_ofi_modes.c tests/unit/fake_provider.c \
     tests/unit/fake_provider.h

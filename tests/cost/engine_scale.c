@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "btl_ib_engine_internal.h"
-#include "footprint.h"
+#include "transport.h"
 #include "stand_ins.h"
 
 enum {
@@ -447,11 +447,11 @@ static void idle_all(void)
 static void check_memory(uint64_t held)
 {
     const btl_ib_engine_config_t config = config_of(HUB);
-    btl_ib_footprint_t told = {.count = 0};
+    btl_ib_memory_estimate_t told = {.count = 0};
 
-    btl_ib_engine_footprint(&config, &net.stations[HUB].transport.attr, &net.queues, net.peers,
-                            &told);
-    const uint64_t most = btl_ib_footprint_held(&told, BTL_IB_FOOTPRINT_PROCESS);
+    btl_ib_engine_memory_estimate(&config, &net.stations[HUB].transport.attr, &net.queues,
+                                  net.peers, &told);
+    const uint64_t most = btl_ib_estimate_held(&told, BTL_IB_ESTIMATE_PROCESS);
     printf("%u peers: %llu bytes, %llu were foretold\n", net.peers, (unsigned long long) held,
            (unsigned long long) most);
     if (held > most + most / 20 || held < most - most / 20) {

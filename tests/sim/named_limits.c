@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "footprint.h"
+#include "transport.h"
 #include "named.h"
 
 static bool drop_some_acks(sim_t *sim, const datagram_t *d)
@@ -236,10 +236,10 @@ void idle_memory(sim_t *sim)
            (unsigned long long) each, all, IDLE_PEERS);
     must_be_within(sim, "bytes for each idle connected peer", each, 4096);
     const proc_t *proc = &sim->procs[0];
-    btl_ib_footprint_t told = {.count = 0};
-    btl_ib_engine_footprint(&proc->config, &rail_transport(proc->rails[0])->attr,
-                            &proc->published[0].queues, IDLE_PEERS, &told);
-    const uint64_t held = btl_ib_footprint_held(&told, BTL_IB_FOOTPRINT_PROCESS);
+    btl_ib_memory_estimate_t told = {.count = 0};
+    btl_ib_engine_memory_estimate(&proc->config, &rail_transport(proc->rails[0])->attr,
+                                  &proc->published[0].queues, IDLE_PEERS, &told);
+    const uint64_t held = btl_ib_estimate_held(&told, BTL_IB_ESTIMATE_PROCESS);
     printf("idle_memory: %llu bytes were foretold\n", (unsigned long long) held);
     must_be_within(sim, "bytes beyond what was foretold", all > held ? all - held : held - all,
                    all / 20);

@@ -69,10 +69,10 @@ static void plan_for(const char *spec, const btl_ib_transport_attr_t *attr,
 
 static uint64_t takes(const btl_ib_transport_type_t *type, const btl_ib_device_plan_t *plan)
 {
-    btl_ib_footprint_t footprint = {.count = 0};
+    btl_ib_memory_estimate_t estimate = {.count = 0};
 
-    btl_ib_device_footprint(&sizes, type, plan, PEERS, &footprint);
-    return btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_PROCESS);
+    btl_ib_device_memory_estimate(&sizes, type, plan, PEERS, &estimate);
+    return btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS);
 }
 
 /* Over connections each peer has queues of its own, which shared ones replace; what the user wrote

@@ -18,7 +18,7 @@
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "allocations.h"
-#include "footprint.h"
+#include "transport.h"
 #include "rc_sides.h"
 #include "said.h"
 
@@ -238,19 +238,19 @@ static void check_memory(size_t registered_before)
     assert_true(inside.longest_chain <= CHAIN_MAX);
 }
 
-/* The hub gives back what footprint() says that it takes with so many peers, within 5 percent. All
+/* The hub gives back what estimate() says that it takes with so many peers, within 5 percent. All
  * used one queue, so that is all there is. */
 static void close_told(void)
 {
     const uint64_t all = allocated();
     btl_ib_open_params_t used = params;
-    btl_ib_footprint_t footprint = {.count = 0};
+    btl_ib_memory_estimate_t estimate = {.count = 0};
 
     used.queue_count = 1;
-    btl_ib_verbs_rc_type.footprint(&used, &hub->attr, count, &footprint);
+    btl_ib_verbs_rc_type.memory_estimate(&used, &hub->attr, count, &estimate);
     hub->ops->stop(hub);
     hub->ops->close(hub);
-    assert_told(all - allocated(), btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_PROCESS));
+    assert_told(all - allocated(), btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS));
 }
 
 /* All at once, each to each: one connection for each two, whichever asked first. */

@@ -8,7 +8,6 @@
 #include "transport.h"
 #include "device_filter.h"
 #include "net_interfaces.h"
-#include "footprint.h"
 #include "btl_ib_library.h"
 
 #include <arpa/inet.h>
@@ -908,20 +907,20 @@ static uint32_t at_most(uint32_t wanted, uint32_t most)
     return wanted != 0 && wanted < most ? wanted : most;
 }
 
-static void ofi_footprint(const btl_ib_open_params_t *open, const btl_ib_transport_attr_t *attr,
-                          uint32_t peers, btl_ib_footprint_t *footprint)
+static void ofi_memory_estimate(const btl_ib_open_params_t *open,
+                                const btl_ib_transport_attr_t *attr, uint32_t peers,
+                                btl_ib_memory_estimate_t *estimate)
 {
     const ofi_t ofi = {.rx_size = at_most(open->rx_size, attr->max_datagram)};
     const uint64_t rx_depth = at_most(open->rx_depth, attr->rx_depth);
     const uint64_t tx_depth = at_most(open->tx_depth, attr->tx_depth);
 
     (void) peers; /* the provider has their addresses */
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, sizeof(ofi), 0, "transport");
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
-                         rx_depth * (stride_of(&ofi, 0) + sizeof(ofi_op_t)), 0,
-                         "%u receive buffers of %zu bytes", (unsigned) rx_depth, ofi.rx_size);
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, tx_depth * sizeof(ofi_op_t), 0,
-                         "sends");
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, sizeof(ofi), 0, "transport");
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
+                        rx_depth * (stride_of(&ofi, 0) + sizeof(ofi_op_t)), 0,
+                        "%u receive buffers of %zu bytes", (unsigned) rx_depth, ofi.rx_size);
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, tx_depth * sizeof(ofi_op_t), 0, "sends");
 }
 
 static int make_buffers(ofi_t *ofi)
@@ -1042,7 +1041,7 @@ const btl_ib_transport_type_t btl_ib_ofi_type = {
     .devices_free = ofi_devices_free,
     .query = ofi_query,
     .open = ofi_open,
-    .footprint = ofi_footprint,
+    .memory_estimate = ofi_memory_estimate,
     .facts = ofi_facts,
     .describe = ofi_describe,
     .library = describe_library,

@@ -5,7 +5,6 @@
 
 #include "transport.h"
 
-#include "footprint.h"
 #include "device_filter.h"
 #include "net_interfaces.h"
 #include "udp_peers.h"
@@ -273,7 +272,7 @@ static bool udp_address_changed(btl_ib_device_t *device)
 
 /* ---- memory ---- */
 
-/* footprint() of btl_ib_transport_type_t, of transport "udp". */
+/* memory_estimate() of btl_ib_transport_type_t, of transport "udp". */
 
 /* What the kernel grants of a socket's buffer; `unknown` if it does not tell its limit. It counts
  * twice as much. */
@@ -291,8 +290,9 @@ static uint64_t granted(const char *limit, uint32_t wanted)
     return 2 * (most > 0 && most < wanted ? most : wanted);
 }
 
-static void udp_footprint(const btl_ib_open_params_t *open, const btl_ib_transport_attr_t *attr,
-                          uint32_t peers, btl_ib_footprint_t *footprint)
+static void udp_memory_estimate(const btl_ib_open_params_t *open,
+                                const btl_ib_transport_attr_t *attr, uint32_t peers,
+                                btl_ib_memory_estimate_t *estimate)
 {
     const uint32_t wanted = btl_ib_udp_socket_wanted(open->socket_buffer);
     const uint64_t socket = granted("/proc/sys/net/core/rmem_max", wanted)
@@ -305,15 +305,15 @@ static void udp_footprint(const btl_ib_open_params_t *open, const btl_ib_transpo
     (void) attr;
     connected = connected < BTL_IB_UDP_CONNECTED_MAX ? connected : BTL_IB_UDP_CONNECTED_MAX;
     connected = connected < peers ? connected : peers;
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, sizeof(btl_ib_udp_t), 0, "transport");
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, sizeof(btl_ib_udp_t), 0, "transport");
     /* The socket's own buffer is what queues stand for; these only take what a call gets of it. */
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
-                         peers > 0 ? sizeof(btl_ib_udp_buffer_t) : 0,
-                         (uint64_t) BTL_IB_UDP_BUFFERS_MAX * sizeof(btl_ib_udp_buffer_t),
-                         "receive buffers of 64 KiB");
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, table, 0, "addresses of peers");
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_KERNEL, shared * socket,
-                         (shared + connected) * socket, "buffers of sockets");
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
+                        peers > 0 ? sizeof(btl_ib_udp_buffer_t) : 0,
+                        (uint64_t) BTL_IB_UDP_BUFFERS_MAX * sizeof(btl_ib_udp_buffer_t),
+                        "receive buffers of 64 KiB");
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, table, 0, "addresses of peers");
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_KERNEL, shared * socket,
+                        (shared + connected) * socket, "buffers of sockets");
 }
 
 /* ---- the transport ---- */
@@ -630,7 +630,7 @@ const btl_ib_transport_type_t btl_ib_udp_type = {
     .devices_free = udp_devices_free,
     .query = query,
     .open = udp_open,
-    .footprint = udp_footprint,
+    .memory_estimate = udp_memory_estimate,
     .facts = udp_facts,
     .describe = udp_describe,
 };

@@ -5,7 +5,7 @@
 
 #include "udp_peers.h"
 
-#include "footprint.h"
+#include "transport.h"
 #include "udp_sockets.h"
 
 #include <errno.h>

@@ -6,10 +6,9 @@
 /* Transport "verbs" over RC: devices, memory, sending, polling, and operations on memory as the
  * engine starts them. */
 
-#include "footprint.h"
+#include "transport.h"
 #include "device_filter.h"
 #include "net_interfaces.h"
-#include "transport.h"
 #include "verbs_library.h"
 #include "verbs_device.h"
 #include "verbs_rc_cm.h"
@@ -180,44 +179,46 @@ static int rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 
 /* ---- memory ---- */
 
-/* footprint() of btl_ib_transport_type_t, of transport "verbs", wire RC. */
+/* memory_estimate() of btl_ib_transport_type_t, of transport "verbs", wire RC. */
 
 /* What each peer's connection for one queue takes. */
 static void add_own(const btl_ib_open_queue_t *queue, const btl_ib_rc_eagers_t *eagers,
-                    uint32_t number, uint32_t depth, uint32_t peers, btl_ib_footprint_t *footprint)
+                    uint32_t number, uint32_t depth, uint32_t peers,
+                    btl_ib_memory_estimate_t *estimate)
 {
     const uint32_t count = queue->shared ? 0 : (uint32_t) btl_ib_rc_rx_own(queue);
-    const uint64_t mapped = btl_ib_footprint_pages(
+    const uint64_t mapped = btl_ib_estimate_pages(
         btl_ib_rc_conn_mapped(eagers, (uint8_t) number, count, queue->size), btl_ib_verbs_page());
     const uint64_t each = mapped + btl_ib_rc_conn_heap(depth, count);
 
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, peers * each, 0,
-                         "queue %u: connections, %u buffers of %u bytes", number + 1, count,
-                         queue->size);
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_DEVICE,
-                         2 * (uint64_t) BTL_IB_VERBS_LINE * peers * (depth + count), 0,
-                         "queue %u: queue pairs, completions", number + 1);
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, peers * each, 0,
+                        "queue %u: connections, %u buffers of %u bytes", number + 1, count,
+                        queue->size);
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_DEVICE,
+                        2 * (uint64_t) BTL_IB_VERBS_LINE * peers * (depth + count), 0,
+                        "queue %u: queue pairs, completions", number + 1);
 }
 
 /* What a queue that all peers share takes. */
 static void add_shared(const btl_ib_open_queue_t *queue, uint32_t number,
-                       btl_ib_footprint_t *footprint)
+                       btl_ib_memory_estimate_t *estimate)
 {
     const bool grows = queue->init > 0 && queue->init < queue->num && queue->limit > 0;
     const uint64_t stride = btl_ib_rc_rx_stride(queue->size);
     const uint64_t requests = queue->num * sizeof(btl_ib_verbs_rx_buffer_t);
 
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
-                         requests + (grows ? queue->init : queue->num) * stride,
-                         requests + queue->num * stride, "queue %u: shared buffers of %u bytes",
-                         number + 1, queue->size);
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_DEVICE,
-                         2 * (uint64_t) BTL_IB_VERBS_LINE * queue->num, 0,
-                         "queue %u: shared receive queue", number + 1);
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
+                        requests + (grows ? queue->init : queue->num) * stride,
+                        requests + queue->num * stride, "queue %u: shared buffers of %u bytes",
+                        number + 1, queue->size);
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_DEVICE,
+                        2 * (uint64_t) BTL_IB_VERBS_LINE * queue->num, 0,
+                        "queue %u: shared receive queue", number + 1);
 }
 
-static void rc_footprint(const btl_ib_open_params_t *open, const btl_ib_transport_attr_t *attr,
-                         uint32_t peers, btl_ib_footprint_t *footprint)
+static void rc_memory_estimate(const btl_ib_open_params_t *open,
+                               const btl_ib_transport_attr_t *attr, uint32_t peers,
+                               btl_ib_memory_estimate_t *estimate)
 {
     struct {
         btl_ib_rc_port_t port;
@@ -233,21 +234,21 @@ static void rc_footprint(const btl_ib_open_params_t *open, const btl_ib_transpor
     rc->port.tx_depth =
         btl_ib_rc_send_depth(open, attr->queue_max > 0 ? attr->queue_max : INT32_MAX);
     btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &first, &open->rc);
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, sizeof(btl_ib_rc_t), 0, "transport");
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, sizeof(btl_ib_rc_t), 0, "transport");
     for (uint32_t i = 0; i < open->queue_count; i++) {
         if (open->queue[i].shared) {
-            add_shared(&open->queue[i], i, footprint);
+            add_shared(&open->queue[i], i, estimate);
         }
-        add_own(&open->queue[i], &rc->eagers, i, rc->port.tx_depth, peers, footprint);
+        add_own(&open->queue[i], &rc->eagers, i, rc->port.tx_depth, peers, estimate);
     }
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
-                         peers * sizeof(btl_ib_rc_peer_t)
-                             + btl_ib_addr_table_places(peers) * 2 * sizeof(void *)
-                             + btl_ib_rc_conns_slots(channels),
-                         0, "peers");
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
+                        peers * sizeof(btl_ib_rc_peer_t)
+                            + btl_ib_addr_table_places(peers) * 2 * sizeof(void *)
+                            + btl_ib_rc_conns_slots(channels),
+                        0, "peers");
     if (attr->rdma) {
-        btl_ib_footprint_add(
-            footprint, BTL_IB_FOOTPRINT_PROCESS, 0,
+        btl_ib_estimate_add(
+            estimate, BTL_IB_ESTIMATE_PROCESS, 0,
             peers * btl_ib_rc_conn_rdma_bytes(rc->port.tx_depth, open->rc.bounce_size),
             "connections for operations on memory");
     }
@@ -1118,7 +1119,7 @@ const btl_ib_transport_type_t btl_ib_verbs_rc_type = {
     .devices_free = btl_ib_verbs_devices_free,
     .query = query,
     .open = open_rc,
-    .footprint = rc_footprint,
+    .memory_estimate = rc_memory_estimate,
     .facts = btl_ib_verbs_facts,
     .describe = btl_ib_verbs_describe,
     .library = btl_ib_verbs_library,

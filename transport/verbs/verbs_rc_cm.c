@@ -5,7 +5,7 @@
 
 #include "verbs_rc_cm.h"
 
-#include "footprint.h"
+#include "transport.h"
 #include "net_interfaces.h"
 #include "verbs_device.h"
 #include "verbs_rc_qp.h"

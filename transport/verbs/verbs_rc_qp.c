@@ -5,7 +5,7 @@
 
 #include "verbs_rc_qp.h"
 
-#include "footprint.h"
+#include "transport.h"
 #include "verbs_device.h"
 
 #include <errno.h>
@@ -226,13 +226,13 @@ uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size)
     const size_t mapped = BTL_IB_VERBS_LINE + btl_ib_rc_rx_stride(FIRST_ONLY)
                           + btl_ib_rc_rdma_bounce_bytes(bounce_size);
 
-    return btl_ib_footprint_pages(mapped, btl_ib_verbs_page()) + btl_ib_rc_conn_heap(depth, 1)
+    return btl_ib_estimate_pages(mapped, btl_ib_verbs_page()) + btl_ib_rc_conn_heap(depth, 1)
            + sizeof(btl_ib_rc_rdma_t) + depth * sizeof(btl_ib_rc_op_t);
 }
 
 uint64_t btl_ib_rc_conns_slots(uint64_t connections)
 {
-    return btl_ib_footprint_doubled(FIRST_SLOTS, connections) * sizeof(btl_ib_rc_slot_t);
+    return btl_ib_estimate_doubled(FIRST_SLOTS, connections) * sizeof(btl_ib_rc_slot_t);
 }
 
 /* ---- its memory ---- */

@@ -755,12 +755,13 @@ static int open_parts(btl_ib_ud_t *ud, const btl_ib_device_t *device,
                               ud->comp.channel);
 }
 
-static void footprint_ud(const btl_ib_open_params_t *open, const btl_ib_transport_attr_t *attr,
-                         uint32_t peers, btl_ib_footprint_t *footprint)
+static void ud_memory_estimate(const btl_ib_open_params_t *open,
+                               const btl_ib_transport_attr_t *attr, uint32_t peers,
+                               btl_ib_memory_estimate_t *estimate)
 {
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, sizeof(btl_ib_ud_t), 0, "transport");
-    btl_ib_ud_qps_footprint(open, attr, peers, footprint);
-    btl_ib_ud_peers_footprint(peers, footprint);
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, sizeof(btl_ib_ud_t), 0, "transport");
+    btl_ib_ud_qps_memory_estimate(open, attr, peers, estimate);
+    btl_ib_ud_peers_memory_estimate(peers, estimate);
 }
 
 static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
@@ -792,7 +793,7 @@ const btl_ib_transport_type_t btl_ib_verbs_ud_type = {
     .devices_free = btl_ib_verbs_devices_free,
     .query = query,
     .open = open_ud,
-    .footprint = footprint_ud,
+    .memory_estimate = ud_memory_estimate,
     .facts = btl_ib_verbs_facts,
     .describe = btl_ib_verbs_describe,
     .library = btl_ib_verbs_library,

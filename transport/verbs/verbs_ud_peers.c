@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "footprint.h"
+#include "transport.h"
 #include "verbs_device.h"
 
 enum {
@@ -473,11 +473,11 @@ void btl_ib_ud_peers_free(btl_ib_ud_peers_t *peers)
     free(peers->bucket);
 }
 
-void btl_ib_ud_peers_footprint(uint32_t peers, btl_ib_footprint_t *footprint)
+void btl_ib_ud_peers_memory_estimate(uint32_t peers, btl_ib_memory_estimate_t *estimate)
 {
     const uint64_t each = sizeof(btl_ib_ud_peer_t) + BTL_IB_UD_QPS_MAX * sizeof(uint32_t)
                           + sizeof(btl_ib_ud_host_t) + sizeof(uint32_t);
 
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
-                         btl_ib_addr_table_places(peers) * each, 0, "addresses of peers");
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, btl_ib_addr_table_places(peers) * each,
+                        0, "addresses of peers");
 }

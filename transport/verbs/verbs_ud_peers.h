@@ -83,6 +83,6 @@ bool btl_ib_ud_peers_renew(btl_ib_ud_peers_t *peers);
 void btl_ib_ud_peers_free(btl_ib_ud_peers_t *peers);
 
 /* Add what the tables of so many take, each on a host of its own. */
-void btl_ib_ud_peers_footprint(uint32_t peers, btl_ib_footprint_t *footprint);
+void btl_ib_ud_peers_memory_estimate(uint32_t peers, btl_ib_memory_estimate_t *estimate);
 
 #endif

@@ -309,9 +309,9 @@ int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
     return rc;
 }
 
-void btl_ib_ud_qps_footprint(const btl_ib_open_params_t *params,
-                             const btl_ib_transport_attr_t *attr, uint32_t peers,
-                             btl_ib_footprint_t *footprint)
+void btl_ib_ud_qps_memory_estimate(const btl_ib_open_params_t *params,
+                                   const btl_ib_transport_attr_t *attr, uint32_t peers,
+                                   btl_ib_memory_estimate_t *estimate)
 {
     btl_ib_ud_qps_t qps = {.count = 0};
     uint64_t requests = 0;
@@ -324,16 +324,15 @@ void btl_ib_ud_qps_footprint(const btl_ib_open_params_t *params,
         for (uint32_t n = 0; n < peers && qp->made < qp->depth_max; n++) {
             qp->made += expect_peer(qp);
         }
-        btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, qp->made * each,
-                             qp->depth_max * each, "queue %u: buffers of %u bytes", i + 1,
-                             qp->size);
-        btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, qp->tx_depth * sizeof(void *), 0,
-                             "queue %u: sends", i + 1);
+        btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, qp->made * each,
+                            qp->depth_max * each, "queue %u: buffers of %u bytes", i + 1, qp->size);
+        btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, qp->tx_depth * sizeof(void *), 0,
+                            "queue %u: sends", i + 1);
         requests += qp->tx_depth + qp->depth_max;
     }
     /* A request, and its completion. */
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_DEVICE, 2 * BTL_IB_VERBS_LINE * requests, 0,
-                         "queue pairs and completions");
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_DEVICE, 2 * BTL_IB_VERBS_LINE * requests, 0,
+                        "queue pairs and completions");
 }
 
 void btl_ib_ud_qps_stop(btl_ib_ud_qps_t *qps)

@@ -8,7 +8,7 @@
 #ifndef BTL_IB_VERBS_UD_QP_H
 #define BTL_IB_VERBS_UD_QP_H
 
-#include "footprint.h"
+#include "transport.h"
 #include "verbs_device.h"
 #include "verbs_wire.h"
 
@@ -84,9 +84,9 @@ int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
                        uint32_t qkey, struct ibv_comp_channel *channel);
 
 /* Add what the queue pairs of an open with these parameters take. */
-void btl_ib_ud_qps_footprint(const btl_ib_open_params_t *params,
-                             const btl_ib_transport_attr_t *attr, uint32_t peers,
-                             btl_ib_footprint_t *footprint);
+void btl_ib_ud_qps_memory_estimate(const btl_ib_open_params_t *params,
+                                   const btl_ib_transport_attr_t *attr, uint32_t peers,
+                                   btl_ib_memory_estimate_t *estimate);
 
 /* The device touches no memory after stop. */
 void btl_ib_ud_qps_stop(btl_ib_ud_qps_t *qps);

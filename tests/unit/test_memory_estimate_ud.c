@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* footprint() of transport verbs over UD, and what is allocated: within 5 percent. */
+/* memory_estimate() of transport verbs over UD, and what is allocated: within 5 percent. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "allocations.h"
-#include "footprint.h"
+#include "transport.h"
 #include "ud_pair.h"
 
 enum { MANY = 60 };
@@ -22,10 +22,10 @@ enum { MANY = 60 };
 static uint64_t told(const btl_ib_open_params_t *params, const btl_ib_transport_t *t,
                      uint32_t peers)
 {
-    btl_ib_footprint_t footprint = {.count = 0};
+    btl_ib_memory_estimate_t estimate = {.count = 0};
 
-    type->footprint(params, &t->attr, peers, &footprint);
-    return btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_PROCESS);
+    type->memory_estimate(params, &t->attr, peers, &estimate);
+    return btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS);
 }
 
 /* Buffers of a queue of type P grow with peers, those of type S do not. */

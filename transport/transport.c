@@ -3,23 +3,23 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "footprint.h"
+#include "transport.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void btl_ib_footprint_add(btl_ib_footprint_t *footprint, btl_ib_footprint_owner_t owner,
-                          uint64_t held, uint64_t most, const char *what, ...)
+void btl_ib_estimate_add(btl_ib_memory_estimate_t *estimate, btl_ib_estimate_owner_t owner,
+                         uint64_t held, uint64_t most, const char *what, ...)
 {
-    btl_ib_footprint_part_t *part = &footprint->part[BTL_IB_FOOTPRINT_PARTS - 1];
+    btl_ib_estimate_part_t *part = &estimate->part[BTL_IB_ESTIMATE_PARTS - 1];
     va_list args;
 
     most = most < held ? held : most;
-    if (footprint->count < BTL_IB_FOOTPRINT_PARTS) {
-        part = &footprint->part[footprint->count++];
-        *part = (btl_ib_footprint_part_t){.owner = owner};
+    if (estimate->count < BTL_IB_ESTIMATE_PARTS) {
+        part = &estimate->part[estimate->count++];
+        *part = (btl_ib_estimate_part_t){.owner = owner};
         va_start(args, what);
         vsnprintf(part->what, sizeof(part->what), what, args);
         va_end(args);
@@ -28,22 +28,24 @@ void btl_ib_footprint_add(btl_ib_footprint_t *footprint, btl_ib_footprint_owner_
     part->most += most;
 }
 
-uint64_t btl_ib_footprint_held(const btl_ib_footprint_t *footprint, btl_ib_footprint_owner_t owner)
+uint64_t btl_ib_estimate_held(const btl_ib_memory_estimate_t *estimate,
+                              btl_ib_estimate_owner_t owner)
 {
     uint64_t sum = 0;
 
-    for (uint32_t i = 0; i < footprint->count; i++) {
-        sum += footprint->part[i].owner == owner ? footprint->part[i].held : 0;
+    for (uint32_t i = 0; i < estimate->count; i++) {
+        sum += estimate->part[i].owner == owner ? estimate->part[i].held : 0;
     }
     return sum;
 }
 
-uint64_t btl_ib_footprint_most(const btl_ib_footprint_t *footprint, btl_ib_footprint_owner_t owner)
+uint64_t btl_ib_estimate_most(const btl_ib_memory_estimate_t *estimate,
+                              btl_ib_estimate_owner_t owner)
 {
     uint64_t sum = 0;
 
-    for (uint32_t i = 0; i < footprint->count; i++) {
-        sum += footprint->part[i].owner == owner ? footprint->part[i].most : 0;
+    for (uint32_t i = 0; i < estimate->count; i++) {
+        sum += estimate->part[i].owner == owner ? estimate->part[i].most : 0;
     }
     return sum;
 }

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* footprint() of transport verbs over RC, and what is allocated: within 5 percent. */
+/* memory_estimate() of transport verbs over RC, and what is allocated: within 5 percent. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,16 +14,15 @@
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "allocations.h"
-#include "footprint.h"
-#include "rc_sides.h"
 #include "transport.h"
+#include "rc_sides.h"
 
 static uint64_t told(uint32_t peers)
 {
-    btl_ib_footprint_t footprint = {.count = 0};
+    btl_ib_memory_estimate_t estimate = {.count = 0};
 
-    btl_ib_verbs_rc_type.footprint(&params, &sides[0].t->attr, peers, &footprint);
-    return btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_PROCESS);
+    btl_ib_verbs_rc_type.memory_estimate(&params, &sides[0].t->attr, peers, &estimate);
+    return btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS);
 }
 
 /* Three sides with these queues: 1 and 2 are connected with 0, by all of them. */

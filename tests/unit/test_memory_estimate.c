@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* footprint(): parts and sums; of transports udp and ofi beside what is allocated. */
+/* estimate(): parts and sums; of transports udp and ofi beside what is allocated. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "allocations.h"
-#include "footprint.h"
+#include "transport.h"
 #include "transports.h"
 
 static const btl_ib_open_params_t params = {
@@ -26,31 +26,31 @@ static const btl_ib_open_params_t params = {
 
 static void test_parts(void **state)
 {
-    btl_ib_footprint_t footprint = {.count = 0};
+    btl_ib_memory_estimate_t estimate = {.count = 0};
 
     (void) state;
-    btl_ib_footprint_add(&footprint, BTL_IB_FOOTPRINT_PROCESS, 10, 30, "one of %d", 2);
-    btl_ib_footprint_add(&footprint, BTL_IB_FOOTPRINT_KERNEL, 100, 0, "kernel");
-    for (uint32_t i = 2; i < BTL_IB_FOOTPRINT_PARTS + 5; i++) {
-        btl_ib_footprint_add(&footprint, BTL_IB_FOOTPRINT_PROCESS, 1, 2, "more");
+    btl_ib_estimate_add(&estimate, BTL_IB_ESTIMATE_PROCESS, 10, 30, "one of %d", 2);
+    btl_ib_estimate_add(&estimate, BTL_IB_ESTIMATE_KERNEL, 100, 0, "kernel");
+    for (uint32_t i = 2; i < BTL_IB_ESTIMATE_PARTS + 5; i++) {
+        btl_ib_estimate_add(&estimate, BTL_IB_ESTIMATE_PROCESS, 1, 2, "more");
     }
-    assert_string_equal(footprint.part[0].what, "one of 2");
-    assert_int_equal(footprint.count, BTL_IB_FOOTPRINT_PARTS);
-    assert_int_equal(btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_PROCESS),
-                     10 + BTL_IB_FOOTPRINT_PARTS + 3);
-    assert_int_equal(btl_ib_footprint_most(&footprint, BTL_IB_FOOTPRINT_PROCESS),
-                     30 + 2 * (BTL_IB_FOOTPRINT_PARTS + 3));
+    assert_string_equal(estimate.part[0].what, "one of 2");
+    assert_int_equal(estimate.count, BTL_IB_ESTIMATE_PARTS);
+    assert_int_equal(btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS),
+                     10 + BTL_IB_ESTIMATE_PARTS + 3);
+    assert_int_equal(btl_ib_estimate_most(&estimate, BTL_IB_ESTIMATE_PROCESS),
+                     30 + 2 * (BTL_IB_ESTIMATE_PARTS + 3));
     /* No less than is held. */
-    assert_int_equal(btl_ib_footprint_most(&footprint, BTL_IB_FOOTPRINT_KERNEL), 100);
-    assert_int_equal(btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_DEVICE), 0);
+    assert_int_equal(btl_ib_estimate_most(&estimate, BTL_IB_ESTIMATE_KERNEL), 100);
+    assert_int_equal(btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_DEVICE), 0);
 }
 
 static uint64_t told(const btl_ib_transport_t *t, uint32_t peers)
 {
-    btl_ib_footprint_t footprint = {.count = 0};
+    btl_ib_memory_estimate_t estimate = {.count = 0};
 
-    bed.type->footprint(&params, &t->attr, peers, &footprint);
-    return btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_PROCESS);
+    bed.type->memory_estimate(&params, &t->attr, peers, &estimate);
+    return btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS);
 }
 
 /* A transport that knows itself, and has heard of itself. */

@@ -42,7 +42,6 @@
 #include "btl_ib_sentmap.h"
 #include "btl_ib_submit.h"
 #include "btl_ib_rma_target.h"
-#include "btl_ib_tombstones.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_window.h"
 #include "btl_ib_wire.h"

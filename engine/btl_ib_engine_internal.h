@@ -43,7 +43,7 @@
 #include "btl_ib_submit.h"
 #include "btl_ib_rma_target.h"
 #include "btl_ib_transmit.h"
-#include "btl_ib_window.h"
+#include "btl_ib_seq_window.h"
 #include "btl_ib_wire.h"
 
 /* turn.away: it is unknown how long a datagram waited at this host. Its stamp is not echoed. */

@@ -6,7 +6,7 @@
 #include "btl_ib_identity.h"
 
 #include "btl_ib_engine_internal.h"
-#include "btl_ib_window.h"
+#include "btl_ib_seq_window.h"
 #include "transport.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 
 #include "btl_ib_reasm.h"
 
-#include "btl_ib_window.h"
+#include "btl_ib_seq_window.h"
 #include "btl_ib_list.h"
 
 #include <string.h>

@@ -14,7 +14,7 @@
 
 #include "btl_ib_list.h"
 #include "btl_ib_pool.h"
-#include "btl_ib_window.h"
+#include "btl_ib_seq_window.h"
 #include "btl_ib_wire.h"
 #include "transport.h"
 

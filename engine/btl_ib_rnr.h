@@ -19,7 +19,7 @@
 
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
-#include "btl_ib_window.h"
+#include "btl_ib_seq_window.h"
 
 /* Why a valid segment cannot be accepted now (receiver not ready). */
 typedef enum btl_ib_rnr_cause {

@@ -10,7 +10,7 @@
 
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
-#include "btl_ib_window.h"
+#include "btl_ib_seq_window.h"
 
 /* Bulk may travel by a lane of its own, so its order is tracked apart. */
 enum {

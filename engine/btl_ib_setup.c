@@ -428,7 +428,7 @@ uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds)
 
 /* What memory an engine takes, with its rails and connections. */
 
-enum { TX_RING = 8 * sizeof(void *) }; /* of a channel that sends; btl_ib_window.c */
+enum { TX_RING = 8 * sizeof(void *) }; /* of a channel that sends; btl_ib_seq_window.c */
 
 static void add_segments(const btl_ib_engine_config_t *config, const btl_ib_transport_attr_t *attr,
                          uint32_t peers, btl_ib_memory_estimate_t *estimate)

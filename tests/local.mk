@@ -141,7 +141,7 @@ unit_tests = \
     tests/unit/test_udp_socket \
     tests/unit/test_param_values \
     tests/unit/test_versions \
-    tests/unit/test_window \
+    tests/unit/test_seq_window \
     tests/unit/test_windows \
     tests/unit/test_wire \
     tests/unit/test_wire_bundle \

@@ -133,7 +133,7 @@ def test_distcheck(run, component, request):
     run("../configure", cwd=clone / "b")
     # Its own `make check` and `make install` are of what is in the tarball. That each unit test can be
     # built from that follows from the names below, so that one of them shows enough.
-    one = "tests/unit/test_window"
+    one = "tests/unit/test_seq_window"
     few = [f"TESTS={one}", f"check_PROGRAMS={one}", "DISTCHECK_CONFIGURE_FLAGS=--disable-lto"]
     few *= request.config.option.level == "default"
     run("make", "-j2", "BTL_IB_SIM_SEEDS=20", *few, "distcheck", cwd=clone / "b")

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "btl_ib_window.h"
+#include "btl_ib_seq_window.h"
 #include "btl_ib_wire.h"
 #include "support.h"
 

@@ -3,10 +3,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Windows of sequences: what was sent, what was received, and runs that got RNR. */
+/* Windows of sequences, of one channel: the ring of segments in flight, the bitmap of what was
+ * received, and runs that got RNR. Congestion windows are in btl_ib_cc.h, credits in
+ * btl_ib_credit.h. */
 
-#ifndef BTL_IB_WINDOW_H
-#define BTL_IB_WINDOW_H
+#ifndef BTL_IB_SEQ_WINDOW_H
+#define BTL_IB_SEQ_WINDOW_H
 
 #include <assert.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_window.h"
+#include "btl_ib_seq_window.h"
 
 #include "btl_ib_wire.h"
 

@@ -28,7 +28,7 @@
 #ifndef BTL_IB_H
 #define BTL_IB_H
 
-#include "btl_ib_compat.h"
+#include "btl_ib_ompi_compat.h"
 
 #include "btl_ib_biased_lock.h"
 #include "btl_ib_connectivity.h"

@@ -72,7 +72,7 @@ static int component_register(void)
     mca_base_component_t *version = &component->super.btl_version;
     char why[256];
 
-    if (!btl_ib_compat_check(why, sizeof(why))) {
+    if (!btl_ib_ompi_check(why, sizeof(why))) {
         /* Not even a help text: nothing of another series is certain to be where we expect it. */
         if (named_by_user()) {
             opal_output(0, "btl:ib: %s: not used; please rebuild it", why);
@@ -237,7 +237,7 @@ static void configure(btl_ib_component_t *component, btl_ib_engine_config_t *con
     config->protection = component->self->protection;
     config->aead = component->aead;
     config->key = component->self->key;
-    config->peers = btl_ib_compat_job_size();
+    config->peers = btl_ib_ompi_job_size();
     if (config->passive_max < config->peers) { /* all of a job may send to one */
         config->passive_max = config->peers;
     }
@@ -306,7 +306,7 @@ static btl_ib_atomics_t atomics_of(const btl_ib_module_t *module)
 /* Bytes of this process that ib may take, as btl_ib_memory_max says; 0: no limit. */
 static uint64_t memory_max(const btl_ib_component_t *component)
 {
-    btl_ib_registration_host_t host = btl_ib_registration_host(btl_ib_compat_local_processes());
+    btl_ib_registration_host_t host = btl_ib_registration_host(btl_ib_ompi_local_processes());
     uint64_t bytes = 0;
 
     host.lockable = UINT64_MAX;
@@ -317,7 +317,7 @@ static uint64_t memory_max(const btl_ib_component_t *component)
 /* Open the devices, and make modules of them. */
 static bool make_modules(btl_ib_component_t *component)
 {
-    const uint32_t processes = btl_ib_compat_job_size();
+    const uint32_t processes = btl_ib_ompi_job_size();
     const btl_ib_process_sizes_t sizes = {
         .params = &component->params,
         .limits = &component->limits,
@@ -329,7 +329,7 @@ static bool make_modules(btl_ib_component_t *component)
         .bandwidth = component->limits.btl_bandwidth,
         .named = component->named,
         .rank = component->name.vpid,
-        .processes = btl_ib_compat_universe_size(),
+        .processes = btl_ib_ompi_universe_size(),
         .peers = 1 < processes ? processes - 1 : 0,
         .sizes = &sizes,
         .memory_max = memory_max(component),
@@ -409,7 +409,7 @@ static void begin_connectivity(btl_ib_component_t *component)
         .lock = &component->lock,
         .self = component->self,
         .name = component->name,
-        .processes = btl_ib_compat_job_size(),
+        .processes = btl_ib_ompi_job_size(),
         .timeout = wait * 1000000,
         .burst = BTL_IB_POLL_BURST,
         .file = make_file(component, &file),
@@ -431,7 +431,7 @@ static void begin_stats(btl_ib_component_t *component)
         .lock = &component->lock,
         .name = btl_ib_name_pack(component->name),
         .host = component->self->host,
-        .processes = btl_ib_compat_job_size(),
+        .processes = btl_ib_ompi_job_size(),
         .now = btl_ib_now(),
         .file = make_file(component, &file),
     };
@@ -535,7 +535,7 @@ static void in_exit(void)
 static void watch_exit(btl_ib_component_t *component)
 {
     component->exit.pid = getpid();
-    btl_ib_compat_abort_watch(in_exit);
+    btl_ib_ompi_abort_watch(in_exit);
     if (!component->exit.watched) {
         component->exit.watched = atexit(in_exit) == 0;
     }
@@ -617,8 +617,7 @@ static bool init_parts(btl_ib_component_t *component)
         .lock = &component->lock,
         .throttle = &component->throttle,
     };
-    const btl_ib_registration_host_t host =
-        btl_ib_registration_host(btl_ib_compat_local_processes());
+    const btl_ib_registration_host_t host = btl_ib_registration_host(btl_ib_ompi_local_processes());
     /* Ports without a cable are many machines' normal state: they are shown if a device was named,
      * or transport verbs. */
     const bool ports_down =
@@ -692,7 +691,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         modules[i] = &component->modules[i]->super;
     }
     component->modules_in_use = component->module_count;
-    btl_ib_compat_failures_listen();
+    btl_ib_ompi_failures_listen();
     watch_exit(component);
     watch_dump_signal(component);
     *count = (int) component->module_count;
@@ -836,8 +835,8 @@ static void stop(btl_ib_component_t *component)
 {
     btl_ib_dump_signal_ignore();
     btl_ib_progress_thread_stop(&component->progress_thread);
-    btl_ib_compat_failures_ignore();
-    btl_ib_compat_abort_ignore();
+    btl_ib_ompi_failures_ignore();
+    btl_ib_ompi_abort_ignore();
     btl_ib_failed_procs_fini(&component->failed_procs);
     btl_ib_connectivity_end(&component->connectivity);
     btl_ib_engine_refuse_new(component->engine, btl_ib_now());

@@ -54,7 +54,7 @@ OBJ_CLASS_INSTANCE(btl_ib_rdma_t, opal_free_list_item_t, rdma_constructor, NULL)
 
 int btl_ib_rdma_init(btl_ib_module_t *module)
 {
-    mca_btl_ib_component.osc_locks.watched = btl_ib_compat_osc_waits_for_itself();
+    mca_btl_ib_component.osc_locks.watched = btl_ib_ompi_osc_waits_for_itself();
     btl_ib_list_init(&module->rdma.active);
     return btl_ib_free_list_init(&module->rdma.ops, sizeof(btl_ib_rdma_t),
                                  OBJ_CLASS(btl_ib_rdma_t));

@@ -135,7 +135,7 @@ static void deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data,
         OBJ_RETAIN(endpoint);
     }
     btl_ib_unlock();
-    btl_ib_compat_deliver(&module->super, endpoint, tag, &segment, 1);
+    btl_ib_ompi_deliver(&module->super, endpoint, tag, &segment, 1);
     btl_ib_lock();
     if (keep) {
         OBJ_RELEASE(endpoint);

@@ -111,7 +111,7 @@ static mca_btl_base_descriptor_t *module_prepare_src(mca_btl_base_module_t *btl,
         *size = room - reserve;
     }
     if (*size > mca_btl_ib_component.params.copy_limit && reserve <= BTL_IB_HEADER_ROOM
-        && opal_convertor_need_buffers(convertor) == 0 && !btl_ib_compat_on_device(convertor)) {
+        && opal_convertor_need_buffers(convertor) == 0 && !btl_ib_ompi_on_device(convertor)) {
         frag = prepare_in_place(module, endpoint, convertor, reserve, size, flags);
     } else {
         frag = prepare_copy(module, endpoint, convertor, reserve, size, flags);
@@ -130,8 +130,8 @@ static int send_to_self(btl_ib_frag_t *frag, mca_btl_base_tag_t tag)
                        tag);
         return OPAL_ERR_UNREACH;
     }
-    btl_ib_compat_deliver(&frag->endpoint->module->super, frag->endpoint, tag, frag->segments,
-                          frag->base.des_segment_count);
+    btl_ib_ompi_deliver(&frag->endpoint->module->super, frag->endpoint, tag, frag->segments,
+                        frag->base.des_segment_count);
     if (quiet) {
         btl_ib_frag_return(frag);
         return 1;

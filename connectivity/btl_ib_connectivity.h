@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "btl_ib_biased_lock.h"
-#include "btl_ib_compat.h"
+#include "btl_ib_ompi_compat.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_modex_codec.h"
 

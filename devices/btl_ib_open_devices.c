@@ -28,7 +28,7 @@ typedef struct found {
 static btl_ib_device_place_t place_of(btl_ib_near_devices_t *near, const btl_ib_device_t *device)
 {
     if (!near->looked) {
-        const char *why_not = btl_ib_topology_open(&near->topology, btl_ib_compat_topology());
+        const char *why_not = btl_ib_topology_open(&near->topology, btl_ib_ompi_topology());
 
         near->looked = true;
         if (why_not != NULL) {
@@ -335,7 +335,7 @@ static void report_ports_taken(const btl_ib_params_t *params, const btl_ib_devic
 {
     const bool pairs = strcmp(device->transport, "udp") == 0 && params->bulk_lane;
     const unsigned needed = (pairs ? 2u : 1u) * (unsigned) params->qps_per_port;
-    const unsigned ranks = btl_ib_compat_local_processes();
+    const unsigned ranks = btl_ib_ompi_local_processes();
     const unsigned last = (unsigned) params->port_min + (unsigned) params->port_range - 1;
 
     /* Not only by the first process of the host: it may be the one that found a port. */

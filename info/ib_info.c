@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "aead.h"
-#include "btl_ib_compat.h"
+#include "btl_ib_ompi_compat.h"
 #include "btl_ib_frag.h"
 #include "btl_ib_info_devices.h"
 #include "btl_ib_param_parse.h"
@@ -351,7 +351,7 @@ int main(int argc, char *argv[])
         puts("ib_info " BTL_IB_VERSION);
         return EXIT_SUCCESS;
     }
-    if (!btl_ib_compat_check(why, sizeof(why))) {
+    if (!btl_ib_ompi_check(why, sizeof(why))) {
         fprintf(stderr, "ib_info: %s: please rebuild it\n", why);
         return EXIT_NO_DEVICE;
     }

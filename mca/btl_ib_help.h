@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stddef.h>
 
-#include "btl_ib_compat.h"
+#include "btl_ib_ompi_compat.h"
 #include "transport.h"
 
 /* ---- devices that were turned down ---- */

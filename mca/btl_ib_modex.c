@@ -68,7 +68,7 @@ int btl_ib_modex_publish(const mca_base_component_t *component, const btl_ib_mod
         BTL_IB_VERBOSE(1, "what we would publish of ourselves makes no sense: %s", strerror(-size));
         rc = OPAL_ERROR;
     } else {
-        rc = btl_ib_compat_modex_send(component, bytes, (size_t) size);
+        rc = btl_ib_ompi_modex_send(component, bytes, (size_t) size);
     }
     free(bytes);
     return rc;
@@ -82,7 +82,7 @@ btl_ib_modex_t *btl_ib_modex_get(const mca_base_component_t *component,
     size_t size;
     int rc;
 
-    rc = btl_ib_compat_modex_recv(component, name, wait, &bytes, &size);
+    rc = btl_ib_ompi_modex_recv(component, name, wait, &bytes, &size);
     if (rc != OPAL_SUCCESS) {
         BTL_IB_VERBOSE(10, "%s published nothing for ib", opal_process_name_print(*name));
         return NULL;

@@ -10,7 +10,7 @@
 
 #include "opal/class/opal_hash_table.h"
 
-#include "btl_ib_compat.h"
+#include "btl_ib_ompi_compat.h"
 #include "btl_ib_modex_codec.h"
 #include "transport.h"
 
@@ -26,7 +26,7 @@ int btl_ib_modex_publish(const mca_base_component_t *component, const btl_ib_mod
 
 /*
  * What `name` published for `component`, to be freed with free(); NULL if that is nothing, or
- * nothing that we understand, or memory is short. `wait`: see btl_ib_compat_modex_recv().
+ * nothing that we understand, or memory is short. `wait`: see btl_ib_ompi_modex_recv().
  */
 btl_ib_modex_t *btl_ib_modex_get(const mca_base_component_t *component,
                                  const opal_process_name_t *name, bool wait);

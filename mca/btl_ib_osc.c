@@ -5,7 +5,7 @@
 
 #include "btl_ib_osc.h"
 
-#include "btl_ib_compat.h"
+#include "btl_ib_ompi_compat.h"
 #include "btl_ib_param_parse.h"
 
 #include <string.h>

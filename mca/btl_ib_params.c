@@ -5,7 +5,7 @@
 
 #include "btl_ib_params.h"
 
-#include "btl_ib_compat.h"
+#include "btl_ib_ompi_compat.h"
 #include "btl_ib_file_name.h"
 #include "btl_ib_help.h"
 #include "btl_ib_param_parse.h"
@@ -622,11 +622,11 @@ static mca_base_var_enum_t *enum_of(const btl_ib_param_t *param, const char *con
 
     switch (param->kind) {
     case BTL_IB_PARAM_WORD:
-        return btl_ib_compat_choice_enum(param->name, words);
+        return btl_ib_ompi_choice_enum(param->name, words);
     case BTL_IB_PARAM_FLAGS:
         return &mca_btl_base_flag_enum->super;
     case BTL_IB_PARAM_INT:
-        return unit != BTL_IB_VALUE_COUNT && unit != BTL_IB_VALUE_BYTES ? btl_ib_compat_time_enum()
+        return unit != BTL_IB_VALUE_COUNT && unit != BTL_IB_VALUE_BYTES ? btl_ib_ompi_time_enum()
                                                                         : NULL;
     default:
         return NULL;
@@ -807,7 +807,7 @@ static const char *text_of(const char *value)
 /* The text that the user gave for a parameter, or NULL; and where. */
 static const char *given(const btl_ib_params_t *params, const char *name, char *where, size_t size)
 {
-    return btl_ib_compat_param_text(params->component, name, where, size);
+    return btl_ib_ompi_param_text(params->component, name, where, size);
 }
 
 /* ---- reading ---- */

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "btl_ib_compat.h"
+#include "btl_ib_ompi_compat.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_protection.h"
 

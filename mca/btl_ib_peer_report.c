@@ -688,7 +688,7 @@ bool btl_ib_failed_procs_next(btl_ib_failed_procs_t *failed, opal_jobid_t jobid,
 {
     opal_process_name_t proc;
 
-    while (btl_ib_compat_failures_next(&proc)) {
+    while (btl_ib_ompi_failures_next(&proc)) {
         BTL_IB_VERBOSE(1, "the runtime says that %s failed", opal_process_name_print(proc));
         /* 6.0 says so of processes of connected jobs that ended well, too. */
         if (proc.jobid == jobid) {

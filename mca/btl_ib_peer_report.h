@@ -15,7 +15,7 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_modex_codec.h"
 #include "btl_ib_params.h"
-#include "btl_ib_compat.h"
+#include "btl_ib_ompi_compat.h"
 
 /* ---- why datagrams do not arrive ---- */
 
@@ -165,7 +165,7 @@ void btl_ib_failed_procs_added(btl_ib_failed_procs_t *failed, uint64_t name);
 /* Is there one to report? For progress. */
 static inline bool btl_ib_failed_procs_any(const btl_ib_failed_procs_t *failed)
 {
-    return failed->reported < failed->count || btl_ib_compat_failures_any();
+    return failed->reported < failed->count || btl_ib_ompi_failures_any();
 }
 
 /* The next process of job `jobid` whose connections are dead. Returns whether there is one. */

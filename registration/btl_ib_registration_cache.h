@@ -19,7 +19,7 @@
 #include "btl_ib_list.h"
 #include "btl_ib_registration_limit.h"
 #include "transport.h"
-#include "btl_ib_compat.h"
+#include "btl_ib_ompi_compat.h"
 #include "btl_ib_engine.h"
 
 /* ---- regions of devices ---- */

@@ -16,7 +16,7 @@
 #include "btl_ib_counters.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_registration_cache.h"
-#include "btl_ib_compat.h"
+#include "btl_ib_ompi_compat.h"
 
 /* ---- values ---- */
 

@@ -7,7 +7,7 @@
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #endif
 
-#include "btl_ib_compat.h"
+#include "btl_ib_ompi_compat.h"
 
 #include <ctype.h>
 #include <link.h>
@@ -106,7 +106,7 @@ static int find_opal(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-bool btl_ib_compat_check(char *why, size_t size)
+bool btl_ib_ompi_check(char *why, size_t size)
 {
     opal_libraries_t loaded = {NULL, NULL};
 
@@ -127,7 +127,7 @@ bool btl_ib_compat_check(char *why, size_t size)
     return compat_layout(why, size);
 }
 
-bool btl_ib_compat_osc_waits_for_itself(void)
+bool btl_ib_ompi_osc_waits_for_itself(void)
 {
     int release = 0;
 
@@ -142,7 +142,7 @@ typedef size_t modex_size_t;
 typedef int32_t modex_size_t;
 #endif
 
-int btl_ib_compat_modex_send(const mca_base_component_t *component, const void *data, size_t size)
+int btl_ib_ompi_modex_send(const mca_base_component_t *component, const void *data, size_t size)
 {
     int rc;
 
@@ -151,7 +151,7 @@ int btl_ib_compat_modex_send(const mca_base_component_t *component, const void *
     return rc;
 }
 
-void *btl_ib_compat_topology(void)
+void *btl_ib_ompi_topology(void)
 {
 #if HWLOC_SYM_TRANSFORM
     return NULL;
@@ -182,17 +182,17 @@ static uint32_t runtime_size(const char *key)
     return rc == OPAL_SUCCESS ? size : 0;
 }
 
-uint32_t btl_ib_compat_universe_size(void)
+uint32_t btl_ib_ompi_universe_size(void)
 {
     return runtime_size(UNIVERSE_SIZE);
 }
 
-uint32_t btl_ib_compat_job_size(void)
+uint32_t btl_ib_ompi_job_size(void)
 {
     return runtime_size(JOB_SIZE);
 }
 
-uint32_t btl_ib_compat_local_processes(void)
+uint32_t btl_ib_ompi_local_processes(void)
 {
     const uint32_t processes = 1 + (uint32_t) opal_process_info.num_local_peers;
 
@@ -245,8 +245,8 @@ static int recv_immediate(const mca_base_component_t *component, const opal_proc
 
 #endif
 
-int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
-                             bool wait, void **data, size_t *size)
+int btl_ib_ompi_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
+                           bool wait, void **data, size_t *size)
 {
     int rc;
 
@@ -270,7 +270,7 @@ int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_p
 
 #if OPAL_MAJOR_VERSION >= 5
 
-_Atomic(btl_ib_compat_failure_t *) btl_ib_compat_failures;
+_Atomic(btl_ib_ompi_failure_t *) btl_ib_ompi_failures;
 
 /* The runtime's name for our registration, while there is one. */
 static struct {
@@ -282,14 +282,14 @@ static struct {
  * Open MPI keeps a list of jobs without a lock. */
 static void record_failure(const pmix_proc_t *proc)
 {
-    btl_ib_compat_failure_t *failure = malloc(sizeof(*failure));
+    btl_ib_ompi_failure_t *failure = malloc(sizeof(*failure));
 
     if (failure == NULL) {
         return; /* the silence limit will find out */
     }
     failure->proc = *proc;
-    failure->next = atomic_load(&btl_ib_compat_failures);
-    while (!atomic_compare_exchange_weak(&btl_ib_compat_failures, &failure->next, failure)) {
+    failure->next = atomic_load(&btl_ib_ompi_failures);
+    while (!atomic_compare_exchange_weak(&btl_ib_ompi_failures, &failure->next, failure)) {
         continue;
     }
 }
@@ -326,7 +326,7 @@ static void on_registered(pmix_status_t status, size_t reference, void *cbdata)
     OPAL_PMIX_WAKEUP_THREAD(lock);
 }
 
-void btl_ib_compat_failures_listen(void)
+void btl_ib_ompi_failures_listen(void)
 {
     /* What mpirun sends when a process was ended by a signal, an exit without MPI_Finalize, by it,
      * or by itself; and what it is to send for any of them. */
@@ -354,9 +354,9 @@ void btl_ib_compat_failures_listen(void)
     PMIX_INFO_DESTRUCT(&info[1]);
 }
 
-void btl_ib_compat_failures_ignore(void)
+void btl_ib_ompi_failures_ignore(void)
 {
-    btl_ib_compat_failure_t *failure;
+    btl_ib_ompi_failure_t *failure;
 
     /* Open MPI ends PMIx, and with it the thread, before it finalizes BTLs: this is for when one is
      * closed earlier. It waits for the thread in which on_event() runs. */
@@ -365,23 +365,23 @@ void btl_ib_compat_failures_ignore(void)
     }
     listener.is = false;
     /* Without their names, as Open MPI's list of jobs may be gone. */
-    failure = atomic_exchange(&btl_ib_compat_failures, NULL);
+    failure = atomic_exchange(&btl_ib_ompi_failures, NULL);
     while (failure != NULL) {
-        btl_ib_compat_failure_t *next = failure->next;
+        btl_ib_ompi_failure_t *next = failure->next;
 
         free(failure);
         failure = next;
     }
 }
 
-bool btl_ib_compat_failures_next(opal_process_name_t *name)
+bool btl_ib_ompi_failures_next(opal_process_name_t *name)
 {
-    btl_ib_compat_failure_t *failure = atomic_load(&btl_ib_compat_failures);
+    btl_ib_ompi_failure_t *failure = atomic_load(&btl_ib_ompi_failures);
     int rc;
 
     /* No other thread takes any off. */
     while (failure != NULL
-           && !atomic_compare_exchange_weak(&btl_ib_compat_failures, &failure, failure->next)) {
+           && !atomic_compare_exchange_weak(&btl_ib_ompi_failures, &failure, failure->next)) {
         continue;
     }
     if (failure == NULL) {
@@ -397,15 +397,15 @@ bool btl_ib_compat_failures_next(opal_process_name_t *name)
 
 #else
 
-void btl_ib_compat_failures_listen(void)
+void btl_ib_ompi_failures_listen(void)
 {
 }
 
-void btl_ib_compat_failures_ignore(void)
+void btl_ib_ompi_failures_ignore(void)
 {
 }
 
-bool btl_ib_compat_failures_next(opal_process_name_t *name)
+bool btl_ib_ompi_failures_next(opal_process_name_t *name)
 {
     (void) name;
     return false;
@@ -417,19 +417,19 @@ bool btl_ib_compat_failures_next(opal_process_name_t *name)
 
 #if OPAL_MAJOR_VERSION >= 5
 
-void btl_ib_compat_abort_watch(btl_ib_compat_abort_fn_t tell)
+void btl_ib_ompi_abort_watch(btl_ib_ompi_abort_fn_t tell)
 {
     (void) tell;
 }
 
-void btl_ib_compat_abort_ignore(void)
+void btl_ib_ompi_abort_ignore(void)
 {
 }
 
 #else
 
 static struct {
-    btl_ib_compat_abort_fn_t tell;
+    btl_ib_ompi_abort_fn_t tell;
     opal_pmix_base_module_abort_fn_t abort; /* Open MPI's own; NULL: it is not watched */
 } watched;
 
@@ -439,7 +439,7 @@ static int tell_and_abort(int status, const char *message, opal_list_t *procs)
     return watched.abort(status, message, procs);
 }
 
-void btl_ib_compat_abort_watch(btl_ib_compat_abort_fn_t tell)
+void btl_ib_ompi_abort_watch(btl_ib_ompi_abort_fn_t tell)
 {
     if (watched.abort == NULL && opal_pmix.abort != NULL) {
         watched.tell = tell;
@@ -448,7 +448,7 @@ void btl_ib_compat_abort_watch(btl_ib_compat_abort_fn_t tell)
     }
 }
 
-void btl_ib_compat_abort_ignore(void)
+void btl_ib_ompi_abort_ignore(void)
 {
     if (watched.abort != NULL && tell_and_abort == opal_pmix.abort) {
         opal_pmix.abort = watched.abort;
@@ -474,8 +474,8 @@ static const char *text_in_environment(const char *name, char *where, size_t siz
     return text;
 }
 
-const char *btl_ib_compat_param_text(const mca_base_component_t *component, const char *name,
-                                     char *where, size_t size)
+const char *btl_ib_ompi_param_text(const mca_base_component_t *component, const char *name,
+                                   char *where, size_t size)
 {
     const int index = mca_base_var_find(component->mca_project_name, component->mca_type_name,
                                         component->mca_component_name, name);
@@ -542,7 +542,7 @@ static int time_dump(mca_base_var_enum_t *self, char **text
     return *text != NULL ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
-mca_base_var_enum_t *btl_ib_compat_time_enum(void)
+mca_base_var_enum_t *btl_ib_ompi_time_enum(void)
 {
     static const mca_base_var_enum_value_t none[] = {{0, NULL}};
     mca_base_var_enum_t *time = NULL;
@@ -566,7 +566,7 @@ static int choice_from_text(mca_base_var_enum_t *self, const char *text, int *va
     return OPAL_SUCCESS;
 }
 
-mca_base_var_enum_t *btl_ib_compat_choice_enum(const char *name, const char *const *words)
+mca_base_var_enum_t *btl_ib_ompi_choice_enum(const char *name, const char *const *words)
 {
     mca_base_var_enum_value_t values[32] = {{0, NULL}};
     mca_base_var_enum_t *choice = NULL;

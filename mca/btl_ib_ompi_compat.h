@@ -11,8 +11,8 @@
  * configure compiles the .c by itself, so it includes nothing else of ours.
  */
 
-#ifndef BTL_IB_COMPAT_H
-#define BTL_IB_COMPAT_H
+#ifndef BTL_IB_OMPI_COMPAT_H
+#define BTL_IB_OMPI_COMPAT_H
 
 #include "opal_config.h"
 
@@ -66,7 +66,7 @@
 /*
  * What one series of Open MPI has and another lacks must not keep the loader from loading the
  * component: it would stay away without a word, or, if bound lazily, end the job later. So these
- * may be missing, and btl_ib_compat_check() is called before anything else. Of PMIx those that the
+ * may be missing, and btl_ib_ompi_check() is called before anything else. Of PMIx those that the
  * version beside Open MPI 4.1 lacks: for the linker somebody has to need the library.
  */
 #if OPAL_MAJOR_VERSION >= 5
@@ -94,7 +94,7 @@
  * Check that the Open MPI that loaded us is the one that we were compiled for. If not, `why` says
  * in a line what is wrong. Nothing else of ours may be called then.
  */
-bool btl_ib_compat_check(char *why, size_t size);
+bool btl_ib_ompi_check(char *why, size_t size);
 
 #if OPAL_MAJOR_VERSION >= 5
 
@@ -104,10 +104,10 @@ bool btl_ib_compat_check(char *why, size_t size);
 #define BTL_IB_CONVERTOR_ON_DEVICE     (CONVERTOR_ACCELERATOR | CONVERTOR_ACCELERATOR_UNIFIED)
 
 /* Hand a received message up, which lies in `count` segments. */
-static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
-                                         struct mca_btl_base_endpoint_t *endpoint,
-                                         mca_btl_base_tag_t tag, mca_btl_base_segment_t *segments,
-                                         size_t count)
+static inline void btl_ib_ompi_deliver(mca_btl_base_module_t *btl,
+                                       struct mca_btl_base_endpoint_t *endpoint,
+                                       mca_btl_base_tag_t tag, mca_btl_base_segment_t *segments,
+                                       size_t count)
 {
     const mca_btl_active_message_callback_t *reg = &mca_btl_base_active_message_trigger[tag];
     const mca_btl_base_receive_descriptor_t desc = {
@@ -130,10 +130,10 @@ static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
 #define BTL_IB_HAVE_FT_EVENT           1
 
 /* Hand a received message up, which lies in `count` segments. */
-static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
-                                         struct mca_btl_base_endpoint_t *endpoint,
-                                         mca_btl_base_tag_t tag, mca_btl_base_segment_t *segments,
-                                         size_t count)
+static inline void btl_ib_ompi_deliver(mca_btl_base_module_t *btl,
+                                       struct mca_btl_base_endpoint_t *endpoint,
+                                       mca_btl_base_tag_t tag, mca_btl_base_segment_t *segments,
+                                       size_t count)
 {
     const mca_btl_active_message_callback_t *reg = &mca_btl_base_active_message_trigger[tag];
     mca_btl_base_descriptor_t desc; /* of which no more is read, and which takes long to clear */
@@ -185,7 +185,7 @@ static inline opal_process_name_t btl_ib_name_unpack(uint64_t name)
 
 /* Are the user's data in the memory of an accelerator (a GPU)? Then only the convertor may read or
  * write them: opal_convertor_need_buffers() of 5.0 and later does not tell. */
-static inline bool btl_ib_compat_on_device(const opal_convertor_t *convertor)
+static inline bool btl_ib_ompi_on_device(const opal_convertor_t *convertor)
 {
     return (convertor->flags & BTL_IB_CONVERTOR_ON_DEVICE) != 0;
 }
@@ -195,32 +195,32 @@ static inline bool btl_ib_compat_on_device(const opal_convertor_t *convertor)
  * process has published something; without it asks the runtime's server on this host at most.
  * Returns an OPAL status; on success *data is malloced.
  */
-int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
-                             bool wait, void **data, size_t *size);
+int btl_ib_ompi_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
+                           bool wait, void **data, size_t *size);
 
 /* Is this one of the releases whose osc/rdma waits for a lock that it has (btl_ib_osc.h)?
  * Those are 4.1.1 to 4.1.4. */
-bool btl_ib_compat_osc_waits_for_itself(void);
+bool btl_ib_ompi_osc_waits_for_itself(void);
 
 /* How many processes the runtime has places for, in all jobs that it started and may start: the
  * same for those that are spawned later. 0 if it does not say. */
-uint32_t btl_ib_compat_universe_size(void);
+uint32_t btl_ib_ompi_universe_size(void);
 
 /* How many processes this job has; 0 if the runtime does not say. */
-uint32_t btl_ib_compat_job_size(void);
+uint32_t btl_ib_ompi_job_size(void);
 
 /* How many processes of this job are on this host, this one included. */
-uint32_t btl_ib_compat_local_processes(void);
+uint32_t btl_ib_ompi_local_processes(void);
 
 /* The topology that Open MPI has loaded, as the system's hwloc.h knows it (hwloc_topology_t); NULL
  * if it has none, or an hwloc of its own. */
-void *btl_ib_compat_topology(void);
+void *btl_ib_ompi_topology(void);
 
 /* Call `tell` before MPI_Abort ends this process, where Open MPI has a place for that: 4.1, which
  * leaves by _exit(); and not any more. */
-typedef void (*btl_ib_compat_abort_fn_t)(void);
-void btl_ib_compat_abort_watch(btl_ib_compat_abort_fn_t tell);
-void btl_ib_compat_abort_ignore(void);
+typedef void (*btl_ib_ompi_abort_fn_t)(void);
+void btl_ib_ompi_abort_watch(btl_ib_ompi_abort_fn_t tell);
+void btl_ib_ompi_abort_ignore(void);
 
 /*
  * Processes that failed, as the runtime tells: mpirun of 5.0 and later notifies the other processes
@@ -230,29 +230,29 @@ void btl_ib_compat_abort_ignore(void);
  * Start or stop listening. The runtime's own thread only records what it is told; both functions
  * wait for that thread, which takes no lock of ours. Each may be called twice.
  */
-void btl_ib_compat_failures_listen(void);
-void btl_ib_compat_failures_ignore(void);
+void btl_ib_ompi_failures_listen(void);
+void btl_ib_ompi_failures_ignore(void);
 
 /* The next process that failed: returns whether there is one. Called with the lock held. */
-bool btl_ib_compat_failures_next(opal_process_name_t *name);
+bool btl_ib_ompi_failures_next(opal_process_name_t *name);
 
 #if OPAL_MAJOR_VERSION >= 5
 
 /* What the runtime's thread recorded. */
-typedef struct btl_ib_compat_failure {
-    struct btl_ib_compat_failure *next;
+typedef struct btl_ib_ompi_failure {
+    struct btl_ib_ompi_failure *next;
     pmix_proc_t proc;
-} btl_ib_compat_failure_t;
+} btl_ib_ompi_failure_t;
 
-extern _Atomic(btl_ib_compat_failure_t *) btl_ib_compat_failures;
+extern _Atomic(btl_ib_ompi_failure_t *) btl_ib_ompi_failures;
 
 #endif
 
 /* Has any process failed since? For progress. */
-static inline bool btl_ib_compat_failures_any(void)
+static inline bool btl_ib_ompi_failures_any(void)
 {
 #if OPAL_MAJOR_VERSION >= 5
-    return atomic_load_explicit(&btl_ib_compat_failures, memory_order_relaxed) != NULL;
+    return atomic_load_explicit(&btl_ib_ompi_failures, memory_order_relaxed) != NULL;
 #else
     return false;
 #endif
@@ -263,8 +263,8 @@ static inline bool btl_ib_compat_failures_any(void)
  * of it; NULL if none was given. It belongs to Open MPI or to the environment, and is valid until
  * either changes. `where` says in words where it was given.
  */
-const char *btl_ib_compat_param_text(const mca_base_component_t *component, const char *name,
-                                     char *where, size_t size);
+const char *btl_ib_ompi_param_text(const mca_base_component_t *component, const char *name,
+                                   char *where, size_t size);
 
 /*
  * For integers that Open MPI's own parser is not to see, as it refuses "3000ms": that is 3000 MiB
@@ -272,16 +272,16 @@ const char *btl_ib_compat_param_text(const mca_base_component_t *component, cons
  * an enumeration without items. The caller releases it, or it is NULL. It must not be part of the
  * component: Open MPI may keep it until after the component is unloaded.
  */
-mca_base_var_enum_t *btl_ib_compat_time_enum(void);
+mca_base_var_enum_t *btl_ib_ompi_time_enum(void);
 
 /*
  * An enumeration of words, which end with NULL, by which ompi_info and MPI_T tell them. It takes
  * any other text for the first, so that Open MPI refuses none: btl_ib_params_check() says better
  * what is wrong. The rest as above.
  */
-mca_base_var_enum_t *btl_ib_compat_choice_enum(const char *name, const char *const *words);
+mca_base_var_enum_t *btl_ib_ompi_choice_enum(const char *name, const char *const *words);
 
 /* Publish. Returns an OPAL status. */
-int btl_ib_compat_modex_send(const mca_base_component_t *component, const void *data, size_t size);
+int btl_ib_ompi_modex_send(const mca_base_component_t *component, const void *data, size_t size);
 
 #endif

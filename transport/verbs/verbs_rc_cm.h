@@ -15,7 +15,7 @@
 
 #include "verbs_device.h"
 #include "verbs_rc_qp.h"
-#include "verbs_rc_queue.h"
+#include "verbs_rc_work_queues.h"
 #include "verbs_wire.h"
 
 /* ---- when to connect again ---- */

@@ -32,7 +32,7 @@
 #define BTL_IB_VERBS_RC_EAGER_H
 
 #include "verbs_wire.h"
-#include "verbs_rc_queue.h"
+#include "verbs_rc_work_queues.h"
 
 enum {
     BTL_IB_RC_EAGER_PEERS = 64,

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "verbs_rc_queue.h"
+#include "verbs_rc_work_queues.h"
 
 #include "verbs_device.h"
 

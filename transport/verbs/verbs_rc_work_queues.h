@@ -3,11 +3,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The queues of RC connections: completions, receive buffers, send queues with their credits; and
- * the port that they are on. */
+/* The work queues of RC connections: send queues with the credits of the peer's buffers, receive
+ * queues, shared ones (SRQ) with their low-watermark event, and completion queues; and the port
+ * that they are on. */
 
-#ifndef BTL_IB_VERBS_RC_QUEUE_H
-#define BTL_IB_VERBS_RC_QUEUE_H
+#ifndef BTL_IB_VERBS_RC_WORK_QUEUES_H
+#define BTL_IB_VERBS_RC_WORK_QUEUES_H
 
 #include <endian.h>
 #include <stdbool.h>

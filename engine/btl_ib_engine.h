@@ -113,7 +113,7 @@ struct btl_ib_msg {
     uint32_t id;            /* number of the fragment, for the receiver's reassembly */
     uint32_t unit;          /* bytes of each chunk but the last; 0: not split yet */
     bool refers;            /* some of its segments are sent from the caller's memory */
-    struct {                /* btl_ib_sentmap.c */
+    struct {                /* btl_ib_zcopy.c */
         btl_ib_list_t link; /* it left, from the caller's memory */
         uint64_t until;     /* us: then what was not acknowledged is copied */
         bool held;          /* `spare` is set, and on_sent not due yet */

@@ -271,7 +271,7 @@ struct btl_ib_engine {
     struct {               /* btl_ib_sentmap.c */
         uint32_t finished; /* messages and operations whose callbacks were called; wraps */
     } completion;
-    struct {                /* btl_ib_sentmap.c */
+    struct {                /* btl_ib_zcopy.c */
         btl_ib_list_t sent; /* messages that left from their sender's memory, in that order */
         uint32_t count;     /* messages with spare memory that hold their sender's */
     } zcopy;

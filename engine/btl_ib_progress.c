@@ -25,6 +25,7 @@
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_submit.h"
 #include "btl_ib_trace.h"
+#include "btl_ib_zcopy.h"
 
 #include <errno.h>
 #include <stdio.h>

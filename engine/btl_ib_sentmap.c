@@ -9,127 +9,12 @@
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
-#include "btl_ib_rtt.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_trace.h"
+#include "btl_ib_zcopy.h"
 
 #include <assert.h>
-
-/* ---- zcopy ---- */
-
-/* Its sender's memory is free. */
-static void let_go(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
-{
-    btl_ib_list_remove(&msg->zcopy.link);
-    msg->zcopy.held = false;
-    engine->zcopy.count--;
-}
-
-/* It is over. Returns whether its sender's memory was in use until now. */
-static inline bool zcopy_end(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
-{
-    const bool held = msg->zcopy.held;
-
-    if (held) {
-        let_go(engine, msg);
-    }
-    return held;
-}
-
-void btl_ib_zcopy_begin(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
-{
-    btl_ib_list_init(&msg->zcopy.link);
-    msg->zcopy.held = msg->spare != NULL;
-    engine->zcopy.count += msg->zcopy.held;
-}
-
-/* Its last chunk was sent. Returns whether its sender's memory is still in use. */
-static bool zcopy_left(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
-{
-    btl_ib_engine_t *engine = conn->engine;
-
-    if (!msg->zcopy.held) {
-        return false;
-    }
-    if (!msg->refers) { /* all segments are copies */
-        let_go(engine, msg);
-        return false;
-    }
-    msg->zcopy.until = engine->clock.now + conn->identity.peer_ack_delay
-                       + btl_ib_rtt_timeout(&conn->loss.rtt, engine->config.rto_initial);
-    btl_ib_list_push_tail(&engine->zcopy.sent, &msg->zcopy.link);
-    return true;
-}
-
-/* Copy the bytes of those of its segments that are on this list. `missing` of its segments are
- * still to be found, on this list or another; returns how many after this. They follow each other,
- * mostly at one of the two ends of the list: so these are gone through by turns. */
-static uint32_t copy_segments(const btl_ib_list_t *segments, const btl_ib_msg_t *msg,
-                              uint32_t missing)
-{
-    btl_ib_engine_t *engine = msg->out.conn->engine;
-    btl_ib_list_t *front = segments->next;
-    btl_ib_list_t *back = segments->prev;
-    bool forward = true;
-    bool last = front == segments;
-
-    while (!last && missing > 0) {
-        btl_ib_list_t *item = forward ? front : back;
-        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-
-        last = front == back;
-        if (forward) {
-            front = front->next;
-        } else {
-            back = back->prev;
-        }
-        if (segment->out == &msg->out) {
-            engine->count.copied_out += btl_ib_packet_move_bytes(segment, &msg->iov[1], msg->spare);
-            missing--; /* its neighbour is on the same side */
-        } else {
-            forward = !forward;
-        }
-    }
-    return missing;
-}
-
-btl_ib_msg_t *btl_ib_zcopy_release(btl_ib_engine_t *engine)
-{
-    btl_ib_list_t *first = btl_ib_list_first(&engine->zcopy.sent);
-
-    if (first == NULL || btl_ib_zcopy_due(engine) > engine->clock.now) {
-        return NULL;
-    }
-    btl_ib_msg_t *msg = BTL_IB_CONTAINER(first, btl_ib_msg_t, zcopy.link);
-    const btl_ib_sentmap_t *sentmap = &msg->out.conn->sentmap;
-    uint32_t missing = copy_segments(&sentmap->sent[BTL_IB_RACK_BULK], msg, msg->out.pending);
-    missing = copy_segments(&sentmap->lost, msg, missing);
-    missing = copy_segments(&sentmap->deferred, msg, missing);
-    assert(missing == 0);
-    let_go(engine, msg);
-    engine->count.zcopy_kept++;
-    return msg;
-}
-
-/* Is so little in flight that the peer may wait before it acknowledges that? */
-static bool is_tail(const btl_ib_conn_t *conn)
-{
-    return conn->sentmap.in_flight
-           < btl_ib_max_u32(BTL_IB_ACK_EVERY_ANSWERED, btl_ib_cc_ack_every(&conn->cc));
-}
-
-uint64_t btl_ib_zcopy_due(const btl_ib_engine_t *engine)
-{
-    const btl_ib_list_t *first = btl_ib_list_first(&engine->zcopy.sent);
-
-    if (first == NULL) {
-        return UINT64_MAX;
-    }
-    const btl_ib_msg_t *msg = BTL_IB_CONTAINER(first, btl_ib_msg_t, zcopy.link);
-    return engine->zcopy.count == 1 || is_tail(msg->out.conn) ? engine->clock.now
-                                                              : msg->zcopy.until;
-}
 
 /* ---- completion ---- */
 
@@ -153,7 +38,7 @@ void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied)
         if (copied) {
             out->sent_due = true;
             btl_ib_completion_add(out, 0);
-        } else if (!zcopy_left(conn, msg_of(out))) {
+        } else if (!btl_ib_zcopy_left(conn, msg_of(out))) {
             btl_ib_completion_sent(out);
         }
         break;
@@ -183,7 +68,7 @@ void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32
     for (; count > 0; count--) {
         btl_ib_list_t *item = btl_ib_list_pop(bundled);
         btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
-        (void) zcopy_end(engine, msg_of(out));
+        (void) btl_ib_zcopy_end(engine, msg_of(out));
         out->sent_due = true;
         out->done_due = true;
         out->status = 0;
@@ -205,7 +90,7 @@ void btl_ib_completion_add(btl_ib_out_t *out, int status)
         btl_ib_op_leaves(BTL_IB_CONTAINER(out, btl_ib_op_t, out), status);
         break;
     case BTL_IB_OUT_MESSAGE:
-        if (zcopy_end(out->conn->engine, msg_of(out)) && status == 0) {
+        if (btl_ib_zcopy_end(out->conn->engine, msg_of(out)) && status == 0) {
             out->sent_due = true;
         }
         break;

@@ -141,27 +141,4 @@ void btl_ib_completion_add(btl_ib_out_t *out, int status);
 /* Call the callbacks that are due. */
 void btl_ib_completion_callbacks(btl_ib_engine_t *engine);
 
-/* ---- zcopy ---- */
-
-/*
- * Zero copy for messages whose sender may wait for their memory (msg->spare). They leave from the
- * sender's memory. If they are acknowledged soon nothing is ever copied; if not, what is missing is
- * copied to the spare memory, and the sender's is free (on_sent). Writes msg->zcopy and
- * engine->zcopy.
- *
- * A process that sends many messages before it waits, waits one round trip for all of their
- * acknowledgements. One that waits for a single message would stand still for a round trip after
- * each, and for the ACK delay if it sends so little that the peer lets its next message carry the
- * acknowledgement. These are copied in the next turn, while their datagrams travel.
- */
-
-/* A message was submitted. */
-void btl_ib_zcopy_begin(btl_ib_engine_t *engine, btl_ib_msg_t *msg);
-
-/* A message that waits no longer: its bytes were copied, and its sender may be told. Or NULL. */
-btl_ib_msg_t *btl_ib_zcopy_release(btl_ib_engine_t *engine);
-
-/* When that has something to do: a time, or UINT64_MAX. */
-uint64_t btl_ib_zcopy_due(const btl_ib_engine_t *engine);
-
 #endif

@@ -20,6 +20,7 @@
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_transmit.h"
+#include "btl_ib_zcopy.h"
 
 #include <errno.h>
 #include <string.h>

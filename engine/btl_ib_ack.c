@@ -236,7 +236,7 @@ static void write_block(writer_t *w, const btl_ib_rx_channel_t *rx, uint32_t cha
     btl_ib_wire_ack_t block = {
         .channel = (uint8_t) channel,
         .ranges = (uint8_t) ranges->count,
-        .again = BTL_IB_LE16(rx->ack.duplicates),
+        .duplicates = BTL_IB_LE16(rx->ack.duplicates),
         .ack = BTL_IB_LE32(rx->window.next),
         .limit = BTL_IB_LE32(rx->credit.limit),
     };
@@ -415,7 +415,7 @@ static bool was_retransmitted(const btl_ib_conn_t *conn, const btl_ib_view_t *vi
     uint32_t kept = conn->ack.repaired_next < BTL_IB_REPAIRED_KEPT ? conn->ack.repaired_next
                                                                    : BTL_IB_REPAIRED_KEPT;
 
-    if (view->flags & BTL_IB_FLAG_AGAIN) {
+    if (view->flags & BTL_IB_FLAG_RETRANSMISSION) {
         return true;
     }
     for (uint32_t i = 0; i < kept; i++) {
@@ -457,7 +457,7 @@ void btl_ib_ack_tx_end(btl_ib_conn_t *conn)
 static void ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     keep_newest_range(conn, view);
-    if (view->flags & BTL_IB_FLAG_AGAIN) {
+    if (view->flags & BTL_IB_FLAG_RETRANSMISSION) {
         /* If its first copy still comes this retransmission was unnecessary. */
         uint32_t at = conn->ack.repaired_next++ % BTL_IB_REPAIRED_KEPT;
         conn->ack.repaired_seq[at] = view->seq;
@@ -677,8 +677,8 @@ static bool is_newer(const btl_ib_segment_t *next, const btl_ib_segment_t *segme
 
 /* Sequences [from, to) of a channel arrived. Returns how many of them are acknowledged for the
  * first time. */
-static uint32_t arrived(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
-                        const btl_ib_view_t *view)
+static uint32_t range_arrived(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
+                              const btl_ib_view_t *view)
 {
     btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
     bool echo_valid = view->flags & BTL_IB_FLAG_ECHO;
@@ -756,11 +756,11 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
     uint32_t acked = 0;
 
     if (!block->rnr) {
-        btl_ib_loss_again(conn, block->channel, block->again);
-        acked = arrived(conn, block->channel, conn->tx[block->channel].sentmap.window.first,
-                        block->ack, view);
+        btl_ib_loss_duplicates(conn, block->channel, block->duplicates);
+        acked = range_arrived(conn, block->channel, conn->tx[block->channel].sentmap.window.first,
+                              block->ack, view);
         *credit |= credited(conn, block->channel, block->limit);
-    } else if (block->again > 0) {
+    } else if (block->duplicates > 0) {
         btl_ib_pmtud_unknown(conn);
     }
     for (uint32_t i = 0; i < block->ranges; i++) {
@@ -769,7 +769,7 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
         if (block->rnr) {
             btl_ib_deferred_add(conn, block->channel, from, to, view);
         } else {
-            acked += arrived(conn, block->channel, from, to, view);
+            acked += range_arrived(conn, block->channel, from, to, view);
         }
     }
     return acked;
@@ -801,7 +801,7 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         }
     } else {
         uint32_t first = conn->tx[view->ack_channel].sentmap.window.first;
-        acked = arrived(conn, view->ack_channel, first, view->ack, view);
+        acked = range_arrived(conn, view->ack_channel, first, view->ack, view);
         credit = credited(conn, view->ack_channel, view->limit);
     }
     /* A header acknowledges only what is below the first gap of one channel; the peer may report

@@ -87,7 +87,7 @@ void btl_ib_conn_begin_route(btl_ib_conn_t *conn)
 }
 
 /* All that a new incarnation of the connection starts with. */
-static void begin(btl_ib_conn_t *conn)
+static void begin_incarnation(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
 
@@ -120,7 +120,7 @@ static void end_rx(btl_ib_conn_t *conn)
 }
 
 /* The end of an incarnation: memory and credits go back. Nothing is in flight any more. */
-static void end(btl_ib_conn_t *conn)
+static void end_incarnation(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
@@ -234,7 +234,7 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
     conn->made_in = engine->turn.batch;
     btl_ib_list_push_tail(&engine->conns, &conn->all);
     btl_ib_conn_allocated(engine);
-    begin(conn);
+    begin_incarnation(conn);
     engine->count.connections++;
     btl_ib_trace_conn(conn, BTL_IB_TRACE_made, BTL_IB_CAUSE_none, 1);
     if (engine->config.log.detailed) {
@@ -389,10 +389,10 @@ void btl_ib_conn_reset(btl_ib_conn_t *conn)
 
     btl_ib_identity_add_tombstone(conn);
     btl_ib_send_give_back(conn, 0, -EPIPE);
-    end(conn);
+    end_incarnation(conn);
     btl_ib_table_remove(&engine->table, conn->identity.id);
     (void) btl_ib_identity_register(conn);
-    begin(conn);
+    begin_incarnation(conn);
     BTL_IB_LOG_DETAIL(engine, "peer %u.%u: reset, begins anew with epoch %u",
                       BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch);
     btl_ib_trace_conn(conn, BTL_IB_TRACE_reset, BTL_IB_CAUSE_none, 1);
@@ -430,11 +430,11 @@ bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn)
 }
 
 /* Remove it from all lists and counts but the table of ids. The caller sets the state. */
-static void retire(btl_ib_conn_t *conn, int status)
+static void retire_conn(btl_ib_conn_t *conn, int status)
 {
     btl_ib_identity_add_tombstone(conn);
     btl_ib_send_give_back(conn, status, status);
-    end(conn);
+    end_incarnation(conn);
     btl_ib_input_drop(conn);
     btl_ib_table_unname(&conn->engine->table, conn->identity.id);
     if (!conn->adopted) {
@@ -458,7 +458,7 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
                btl_ib_death_string(reason));
     btl_ib_trace_conn(conn, BTL_IB_TRACE_dead, BTL_IB_CAUSE_silence + reason, 1);
     conn->state = BTL_IB_CONN_DEAD;
-    retire(conn, -EPIPE);
+    retire_conn(conn, -EPIPE);
     btl_ib_completion_callbacks(engine);
     if (conn->state == BTL_IB_CONN_DEAD) {
         engine->ops->dead(engine->ops_context, conn, reason);
@@ -536,7 +536,7 @@ void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
                           tell ? ", it is told" : "");
         btl_ib_trace_conn(conn, BTL_IB_TRACE_closed, BTL_IB_CAUSE_none, 1);
         conn->state = BTL_IB_CONN_CLOSING;
-        retire(conn, -ECANCELED);
+        retire_conn(conn, -ECANCELED);
     }
     btl_ib_completion_callbacks(engine);
     if (tell) {
@@ -552,7 +552,7 @@ void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
 void btl_ib_conn_strip(btl_ib_conn_t *conn)
 {
     if (btl_ib_conn_alive(conn)) {
-        retire(conn, -ECANCELED);
+        retire_conn(conn, -ECANCELED);
     }
 }
 
@@ -917,7 +917,7 @@ static const char *stopped_by(const btl_ib_conn_t *conn)
 }
 
 /* us since the oldest segment in flight was first sent; 0: there is none. */
-static uint64_t oldest_of(const btl_ib_conn_t *conn)
+static uint64_t oldest_age(const btl_ib_conn_t *conn)
 {
     uint64_t since = UINT64_MAX;
 
@@ -937,7 +937,7 @@ int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_
     const btl_ib_engine_t *engine = conn->engine;
     uint64_t since_turn = now < engine->clock.turned_at ? 0 : now - engine->clock.turned_at;
     uint32_t pending = 0;
-    const uint64_t oldest = oldest_of(conn);
+    const uint64_t oldest = oldest_age(conn);
     char heard[40] = "never heard", age[40] = "";
 
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {

@@ -9,7 +9,7 @@
 #include "btl_ib_path.h"
 
 /* `count` connections more, or (-1) one less. */
-static void counted(btl_ib_engine_t *engine, int count)
+static void count_conns(btl_ib_engine_t *engine, int count)
 {
     engine->deferred_free.conns += (uint32_t) count;
     for (uint32_t i = 0; i < engine->rail_count; i++) {
@@ -22,7 +22,7 @@ static void counted(btl_ib_engine_t *engine, int count)
 
 void btl_ib_conn_allocated(btl_ib_engine_t *engine)
 {
-    counted(engine, 1);
+    count_conns(engine, 1);
 }
 
 void btl_ib_conn_free_all(btl_ib_list_t *conns)
@@ -35,6 +35,6 @@ void btl_ib_conn_free_all(btl_ib_list_t *conns)
         btl_ib_route_fini(conn);
         btl_ib_identity_fini(conn);
         btl_ib_free(&engine->mem, conn);
-        counted(engine, -1);
+        count_conns(engine, -1);
     }
 }

@@ -146,7 +146,7 @@ static bool go_by_worth(btl_ib_conn_t *conn, int wanted)
 /* Take the best route worth `least` or more. 0 is for a device that failed or a port that is down:
  * nothing goes by it at all. Among equals the next rail comes first, so that the connections of a
  * failed rail spread over the others. */
-static bool go_on(btl_ib_conn_t *conn, int least)
+static bool take_best_route(btl_ib_conn_t *conn, int least)
 {
     for (int wanted = 3; wanted >= least; wanted--) {
         if (go_by_worth(conn, wanted)) {
@@ -160,7 +160,7 @@ static bool go_on(btl_ib_conn_t *conn, int least)
 
 bool btl_ib_failover(btl_ib_conn_t *conn)
 {
-    return go_on(conn, 0);
+    return take_best_route(conn, 0);
 }
 
 /* Does it keep off its own rails, because they are slow? Not if the others do not answer. */
@@ -212,7 +212,7 @@ static bool failover_refused(btl_ib_conn_t *conn)
     if (carries != NULL) {
         btl_ib_validation_refused(carries);
     }
-    if (!go_on(conn, 1)) {
+    if (!take_best_route(conn, 1)) {
         return false;
     }
     btl_ib_loss_refusals_over(&conn->loss);
@@ -821,7 +821,7 @@ static bool is_measured(const btl_ib_conn_t *conn)
 }
 
 /* Segments that are acknowledged; wraps. */
-static uint32_t acked(const btl_ib_conn_t *conn)
+static uint32_t acked_segments(const btl_ib_conn_t *conn)
 {
     uint64_t sent = 0;
 
@@ -858,7 +858,7 @@ static uint32_t held_up(btl_ib_conn_t *conn)
     const uint32_t since = (uint32_t) conn->engine->clock.now - goodput->sampled_at;
 
     goodput->sampled_at = (uint32_t) conn->engine->clock.now;
-    goodput->acked = acked(conn);
+    goodput->acked = acked_segments(conn);
     if (conn->sentmap.in_flight == 0 && !pending) {
         goodput->waited = 0;
         return 0;
@@ -877,7 +877,7 @@ static uint32_t held_up(btl_ib_conn_t *conn)
     return pending && conn->coalesce.held == 0 && conn->loss.blocked_since == 0;
 }
 
-static uint64_t bytes_of(const btl_ib_conn_t *conn)
+static uint64_t bytes_waiting(const btl_ib_conn_t *conn)
 {
     return conn->count.sent_bytes - conn->goodput.bytes;
 }
@@ -887,8 +887,8 @@ static uint64_t bytes_of(const btl_ib_conn_t *conn)
  * and share the load by that, are busy equally long. */
 static bool is_far_better(const btl_ib_conn_t *other, const btl_ib_conn_t *conn)
 {
-    const uint64_t bytes = bytes_of(conn);
-    const uint64_t carried = bytes_of(other);
+    const uint64_t bytes = bytes_waiting(conn);
+    const uint64_t carried = bytes_waiting(other);
 
     return carried >= BYTES_LEAST && carried >= bytes / 2
            && (other->goodput.busy + 1) * (bytes + carried) * TIMES_SLOW
@@ -906,11 +906,12 @@ static btl_ib_conn_t *find_better(const btl_ib_conn_t *conn, bool *compared)
             || btl_ib_validation_refuses(other)) {
             continue;
         }
-        *compared |= bytes_of(other) >= bytes_of(conn) / 2 && bytes_of(other) >= BYTES_LEAST;
+        *compared |=
+            bytes_waiting(other) >= bytes_waiting(conn) / 2 && bytes_waiting(other) >= BYTES_LEAST;
         if (is_far_better(other, conn)
             && (best == NULL
-                || bytes_of(other) * (best->goodput.busy + 1)
-                       > bytes_of(best) * (other->goodput.busy + 1))) {
+                || bytes_waiting(other) * (best->goodput.busy + 1)
+                       > bytes_waiting(best) * (other->goodput.busy + 1))) {
             best = other;
         }
     }
@@ -926,14 +927,14 @@ static void begin_period(btl_ib_conn_t *conn)
     }
 }
 
-static void leave(btl_ib_conn_t *conn, const btl_ib_conn_t *better)
+static void leave_route(btl_ib_conn_t *conn, const btl_ib_conn_t *better)
 {
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_goodput_t *goodput = &conn->goodput;
     const btl_ib_slow_rail_t found = {
-        .bytes = bytes_of(conn),
+        .bytes = bytes_waiting(conn),
         .time = (uint64_t) goodput->busy * BTL_IB_GOODPUT_EACH,
-        .better_bytes = bytes_of(better),
+        .better_bytes = bytes_waiting(better),
         .better_time = (uint64_t) (better->goodput.busy + 1) * BTL_IB_GOODPUT_EACH,
         .left_for = (uint64_t) LEFT_FOR * 1000 * 1000 << goodput->left,
     };
@@ -972,7 +973,7 @@ static void judge(btl_ib_conn_t *conn)
         conn->goodput.left = compared ? 0 : conn->goodput.left;
         begin_period(conn);
     } else {
-        leave(conn, better);
+        leave_route(conn, better);
     }
 }
 

@@ -480,7 +480,7 @@ static bool check_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 }
 
 /* It was taken in, and ends something: the connection's incarnation, or an address of the peer. */
-static void end(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+static void peer_ended(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (view->type == BTL_IB_TYPE_ADDRESS) {
         btl_ib_failover_told(conn, view);
@@ -540,7 +540,7 @@ int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
         btl_ib_failover_validated(conn);
     }
     if (btl_ib_input_take(conn, view, acks)) {
-        end(conn, view);
+        peer_ended(conn, view);
     }
     engine->count.received_datagrams += view->more.count;
     rail->count.received_datagrams += view->more.count;

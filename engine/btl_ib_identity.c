@@ -56,7 +56,7 @@ static void chain(btl_ib_table_t *table, uint32_t index)
     slot->named = true;
 }
 
-static int grow(btl_ib_table_t *table)
+static int grow_table(btl_ib_table_t *table)
 {
     uint32_t size = table->size == 0 ? SLOTS_FIRST : table->size * 2;
 
@@ -100,7 +100,7 @@ int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t n
                      uint32_t remote_rail, uint32_t *id)
 {
     if (table->free == table->size) {
-        int rc = grow(table);
+        int rc = grow_table(table);
         if (rc != 0) {
             return rc;
         }

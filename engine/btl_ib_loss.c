@@ -114,15 +114,15 @@ static void allow_more_time(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_loss_again(btl_ib_conn_t *conn, uint32_t channel, uint16_t again)
+void btl_ib_loss_duplicates(btl_ib_conn_t *conn, uint32_t channel, uint16_t duplicates)
 {
     btl_ib_counters_t *count = &conn->engine->count;
-    uint32_t more = (uint16_t) (again - conn->tx[channel].loss.duplicates);
+    uint32_t more = (uint16_t) (duplicates - conn->tx[channel].loss.duplicates);
 
     if (more == 0 || more > INT16_MAX) { /* an old acknowledgement that was overtaken */
         return;
     }
-    conn->tx[channel].loss.duplicates = again;
+    conn->tx[channel].loss.duplicates = duplicates;
     if (more > count->retransmits - count->retransmits_spurious) {
         more = (uint32_t) (count->retransmits - count->retransmits_spurious);
     }
@@ -561,7 +561,7 @@ btl_ib_conn_t *btl_ib_retry_next(btl_ib_engine_t *engine)
     return NULL;
 }
 
-static uint64_t oldest_of(const btl_ib_list_t *segments, uint64_t since)
+static uint64_t oldest_sent(const btl_ib_list_t *segments, uint64_t since)
 {
     BTL_IB_LIST_FOREACH (const btl_ib_segment_t, segment, segments, link) {
         /* A peer is not given up because a credit limit that it does not need while idle was not
@@ -584,14 +584,14 @@ uint64_t btl_ib_loss_waiting_since(const btl_ib_conn_t *conn)
         since = answer < since ? answer : since;
     }
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
-        since = oldest_of(&conn->sentmap.sent[kind], since);
+        since = oldest_sent(&conn->sentmap.sent[kind], since);
     }
-    since = oldest_of(&conn->sentmap.deferred, since);
-    return oldest_of(&conn->sentmap.lost, since);
+    since = oldest_sent(&conn->sentmap.deferred, since);
+    return oldest_sent(&conn->sentmap.lost, since);
 }
 
 /* The newest or the oldest segment in flight; NULL: there is none. */
-static btl_ib_segment_t *in_flight(const btl_ib_conn_t *conn, bool newest)
+static btl_ib_segment_t *find_in_flight(const btl_ib_conn_t *conn, bool newest)
 {
     btl_ib_segment_t *found = NULL;
 
@@ -651,11 +651,11 @@ static btl_ib_segment_t *oldest_chunk(const btl_ib_conn_t *conn)
  * behind all others. Or the copy is in flight, and all that is found lost comes first. */
 btl_ib_segment_t *btl_ib_loss_probe_with(const btl_ib_conn_t *conn)
 {
-    btl_ib_segment_t *segment = in_flight(conn, true);
+    btl_ib_segment_t *segment = find_in_flight(conn, true);
 
     if (conn->loss.probes > 0 || segment == NULL) {
         segment = BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.lost, link);
-        segment = segment != NULL ? segment : in_flight(conn, false);
+        segment = segment != NULL ? segment : find_in_flight(conn, false);
         if (conn->pmtud.parts) {
             btl_ib_segment_t *first = lowest(conn);
             segment = first != NULL ? first : segment;
@@ -867,7 +867,7 @@ void btl_ib_loss_answered(btl_ib_conn_t *conn)
     btl_ib_op_answered(conn);
     if (btl_ib_conn_only_skips(conn)) {
         btl_ib_loss_restart_pto(&conn->loss);
-        btl_ib_loss_sent_again(&conn->loss, conn->engine->clock.now);
+        btl_ib_loss_retransmitted(&conn->loss, conn->engine->clock.now);
     }
 }
 

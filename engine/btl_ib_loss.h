@@ -141,7 +141,7 @@ static inline void btl_ib_loss_end_peer(btl_ib_loss_t *loss)
 void btl_ib_loss_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first);
 
 /* Segments have left again: the next probe is timed from now on. */
-static inline void btl_ib_loss_sent_again(btl_ib_loss_t *loss, uint64_t now)
+static inline void btl_ib_loss_retransmitted(btl_ib_loss_t *loss, uint64_t now)
 {
     loss->probe_base = now;
 }
@@ -149,7 +149,7 @@ static inline void btl_ib_loss_sent_again(btl_ib_loss_t *loss, uint64_t now)
 /* New segments have left. */
 static inline void btl_ib_loss_sent(btl_ib_loss_t *loss, uint64_t now)
 {
-    btl_ib_loss_sent_again(loss, now);
+    btl_ib_loss_retransmitted(loss, now);
     loss->blocked_since = 0;
 }
 
@@ -224,8 +224,8 @@ void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t
 void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                              uint32_t echo);
 
-/* The peer has counted `again` duplicates in a channel so far. */
-void btl_ib_loss_again(btl_ib_conn_t *conn, uint32_t channel, uint16_t again);
+/* The peer has counted `duplicates` retransmissions that came twice in a channel so far. */
+void btl_ib_loss_duplicates(btl_ib_conn_t *conn, uint32_t channel, uint16_t duplicates);
 
 /* A datagram acknowledged `count` segments; `limited`: the window was what held the sender back.
  * Informs the congestion control. */

@@ -91,7 +91,7 @@ static void set_to(btl_ib_conn_t *conn, btl_ib_rail_t *via, btl_ib_addr_t to)
 }
 
 /* Room for one more. Without memory chains become longer. */
-static int grow(btl_ib_engine_t *engine)
+static int grow_chains(btl_ib_engine_t *engine)
 {
     btl_ib_routes_t *routes = &engine->routes;
     const uint32_t size = routes->size == 0 ? CHAINS_FIRST : 2 * routes->size;
@@ -179,7 +179,7 @@ void btl_ib_route_restore(btl_ib_conn_t *conn, const btl_ib_route_t *before)
 }
 
 /* Release the address on another rail. */
-static void leave(btl_ib_conn_t *conn)
+static void release_address(btl_ib_conn_t *conn)
 {
     if (!btl_ib_route_is_own(conn)) {
         conn->route.via->transport->ops->addr_remove(conn->route.via->transport, conn->route.to);
@@ -191,7 +191,7 @@ void btl_ib_route_fini(btl_ib_conn_t *conn)
 {
     const btl_ib_addr_t address = conn->route.address;
 
-    leave(conn);
+    release_address(conn);
     set_to(conn, conn->rail, BTL_IB_ADDR_UNKNOWN);
     set_address(conn, BTL_IB_ADDR_UNKNOWN);
     conn->engine->routes.count--;
@@ -221,7 +221,7 @@ int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
     conn->route.to = BTL_IB_ADDR_UNKNOWN;
     conn->route.published_len = info->address_len;
     memcpy(conn->route.published, info->address, info->address_len);
-    int rc = grow(conn->engine);
+    int rc = grow_chains(conn->engine);
     if (rc == 0) {
         routes->remote = btl_ib_max_u32(routes->remote, info->rail + 1);
         rc = add_own(conn);
@@ -290,7 +290,7 @@ bool btl_ib_route_has_own(const btl_ib_conn_t *conn)
     return btl_ib_rail_usable(conn->rail) && conn->route.address != BTL_IB_ADDR_UNKNOWN;
 }
 
-static bool join(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+static bool join_route(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
     btl_ib_transport_t *transport = other->rail->transport;
     btl_ib_addr_t to;
@@ -299,7 +299,7 @@ static bool join(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
         != 0) {
         return false;
     }
-    leave(conn);
+    release_address(conn);
     other->rail->use.stands_by = false;
     set_to(conn, other->rail, to);
     conn->route.queues = other->peer_queues;
@@ -308,11 +308,11 @@ static bool join(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 
 bool btl_ib_route_take(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
-    if (other != NULL ? !join(conn, other) : !btl_ib_route_has_own(conn)) {
+    if (other != NULL ? !join_route(conn, other) : !btl_ib_route_has_own(conn)) {
         return false;
     }
     if (other == NULL) {
-        leave(conn);
+        release_address(conn);
     }
     conn->route.moved_at = conn->engine->clock.now;
     return true;

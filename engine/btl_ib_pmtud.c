@@ -30,7 +30,7 @@ enum {
     SEARCH_LATER = 600000000, /* us: paths change (RFC 8899, 5.1.1: PMTU_RAISE_TIMER) */
 };
 
-static uint32_t size_of(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+static uint32_t datagram_size(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     return segment->size + segment->outside + conn->engine->protection.ops->trailer;
 }
@@ -38,7 +38,7 @@ static uint32_t size_of(const btl_ib_conn_t *conn, const btl_ib_segment_t *segme
 /* Bytes of the largest datagram that a segment travels in. */
 static uint32_t on_wire(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    return btl_ib_min_u32(size_of(conn, segment), conn->pmtud.datagram_max);
+    return btl_ib_min_u32(datagram_size(conn, segment), conn->pmtud.datagram_max);
 }
 
 /* Is it the probe that the search waits for? Others were sent by another route, or before the sizes
@@ -100,7 +100,7 @@ static void lose_large(btl_ib_conn_t *conn)
         while (item != NULL) {
             btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
             item = btl_ib_list_next(sent, item);
-            if (size_of(conn, segment) > conn->pmtud.datagram_max
+            if (datagram_size(conn, segment) > conn->pmtud.datagram_max
                 && !btl_ib_segment_is_mtu_probe(segment)) {
                 btl_ib_sentmap_lost(conn, segment);
             }
@@ -370,14 +370,14 @@ void btl_ib_pmtud_probe_left(btl_ib_conn_t *conn, const btl_ib_segment_t *segmen
     conn->pmtud.probe_seq = segment->seq;
 }
 
-void btl_ib_pmtud_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+void btl_ib_pmtud_retransmitting(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
 
     if (!btl_ib_segment_is_mtu_probe(segment)) {
         return;
     }
-    const uint32_t size = size_of(conn, segment);
+    const uint32_t size = datagram_size(conn, segment);
     const bool awaited = is_awaited(sizes, segment);
     btl_ib_sentmap_cut_off(conn, segment);
     if (!awaited) {
@@ -392,7 +392,7 @@ void btl_ib_pmtud_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 }
 
 /* The probe that the search waits for arrived. */
-static void grow(btl_ib_conn_t *conn, uint32_t size)
+static void grow_datagram(btl_ib_conn_t *conn, uint32_t size)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
     const bool smaller = conn->pmtud.datagram_max < sizes->most;
@@ -426,7 +426,7 @@ void btl_ib_pmtud_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 
     if (btl_ib_segment_is_mtu_probe(segment)) {
         if (is_awaited(sizes, segment)) {
-            grow(conn, size_of(conn, segment));
+            grow_datagram(conn, datagram_size(conn, segment));
         }
         return;
     }

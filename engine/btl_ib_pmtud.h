@@ -121,7 +121,7 @@ void btl_ib_pmtud_unknown(btl_ib_conn_t *conn);
 
 /* A segment is about to be sent again. Of a probe of the search only the sequence still has to
  * arrive. */
-void btl_ib_pmtud_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+void btl_ib_pmtud_retransmitting(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* From now on find out which size the path carries, without waiting for losses: first contact, if
  * there was none, by a VOID without zeros; then datagrams of the present size are proven, and the

@@ -36,7 +36,7 @@ typedef struct slab {
 } slab_t;
 
 /* Bytes of a buffer. */
-static uint32_t size_of(const btl_ib_transport_attr_t *attr, int kind)
+static uint32_t buffer_size(const btl_ib_transport_attr_t *attr, int kind)
 {
     static const uint32_t sizes[BTL_IB_SEGMENT_KINDS] = {BTL_IB_SEGMENT_SMALL,
                                                          BTL_IB_SEGMENT_MEDIUM, UINT32_MAX};
@@ -49,7 +49,7 @@ void btl_ib_pool_init(btl_ib_pool_t *pool, const btl_ib_mem_t *mem, btl_ib_trans
 {
     *pool = (btl_ib_pool_t){.mem = mem, .transport = transport, .limit = limit};
     for (int i = 0; i < BTL_IB_SEGMENT_KINDS; i++) {
-        pool->kind[i].size = size_of(&transport->attr, i);
+        pool->kind[i].size = buffer_size(&transport->attr, i);
         btl_ib_list_init(&pool->kind[i].free);
     }
     btl_ib_list_init(&pool->slabs);
@@ -73,7 +73,7 @@ static size_t round_up(size_t bytes, size_t unit)
 }
 
 /* The buffers of a slab, behind its segments. If they are registered, they begin on a page. */
-static uint8_t *buffers_of(slab_t *slab, uint32_t count, uint32_t page)
+static uint8_t *slab_buffers(slab_t *slab, uint32_t count, uint32_t page)
 {
     uintptr_t end = (uintptr_t) &slab->segments[count];
 
@@ -114,11 +114,11 @@ static size_t slab_bytes(uint32_t count, uint32_t stride, uint32_t page)
 void btl_ib_pool_memory_estimate(const btl_ib_transport_attr_t *attr, int kind, uint32_t limit,
                                  uint64_t *held, uint64_t *most)
 {
-    const uint32_t size = size_of(attr, kind);
+    const uint32_t size = buffer_size(attr, kind);
     const uint32_t stride = stride_of(attr, size);
     const uint32_t count = slab_count(stride, limit);
     /* All go to the first kind that is large enough. */
-    const bool used = kind == 0 || size > size_of(attr, kind - 1);
+    const bool used = kind == 0 || size > buffer_size(attr, kind - 1);
 
     *held = used ? slab_bytes(count, stride, attr->registered_page) : 0;
     *most = (limit + count - 1) / count * *held;
@@ -126,7 +126,7 @@ void btl_ib_pool_memory_estimate(const btl_ib_transport_attr_t *attr, int kind, 
 
 /* Add a slab of segments. False if there is no memory for it. Rarely called, hence not inlined:
  * the common path then saves no registers. */
-__attribute__((noinline)) static bool grow(btl_ib_pool_t *pool, int kind)
+__attribute__((noinline)) static bool add_slab(btl_ib_pool_t *pool, int kind)
 {
     const btl_ib_transport_attr_t *attr = &pool->transport->attr;
     const uint32_t page = attr->registered_page;
@@ -138,7 +138,7 @@ __attribute__((noinline)) static bool grow(btl_ib_pool_t *pool, int kind)
     if (slab == NULL) {
         return false;
     }
-    uint8_t *base = buffers_of(slab, count, page);
+    uint8_t *base = slab_buffers(slab, count, page);
     if (page > 0
         && pool->transport->ops->mem_register(pool->transport, base, buffers, &slab->handle) != 0) {
         btl_ib_free(pool->mem, slab);
@@ -182,7 +182,8 @@ btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
     const int kind = kind_of(pool, size);
     btl_ib_list_t *free = &pool->kind[kind].free;
 
-    if (btl_ib_list_empty(free) && (pool->kind[kind].made >= pool->limit || !grow(pool, kind))) {
+    if (btl_ib_list_empty(free)
+        && (pool->kind[kind].made >= pool->limit || !add_slab(pool, kind))) {
         return NULL;
     }
     btl_ib_list_t *item = free->next;
@@ -203,7 +204,7 @@ uint32_t btl_ib_pool_take(btl_ib_pool_t *pool, uint32_t size, btl_ib_segment_t *
     return count;
 }
 
-static void release(btl_ib_segment_t *segment)
+static void free_segment(btl_ib_segment_t *segment)
 {
     /* The most recently used is the one whose memory is in the cache. */
     btl_ib_list_push_head(&segment->pool->kind[segment->kind].free, &segment->link);
@@ -222,7 +223,7 @@ void btl_ib_pool_put(btl_ib_segment_t *segment)
     assert(btl_ib_list_empty(&segment->link));
     forget(segment);
     if (!segment->busy) {
-        release(segment);
+        free_segment(segment);
     }
 }
 
@@ -244,7 +245,7 @@ void btl_ib_pool_sent(btl_ib_segment_t *segment)
 {
     segment->busy = false;
     if (segment->done) {
-        release(segment);
+        free_segment(segment);
     }
 }
 

@@ -135,7 +135,7 @@ static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *even
 }
 
 /* Give the buffers of the datagrams among some events back. Returns how many there are. */
-static int repost(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count)
+static int repost_buffers(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count)
 {
     void **buffers = rail->engine->polled.buffers;
     int n = 0;
@@ -185,7 +185,7 @@ __attribute__((noinline)) static int handle_batch(btl_ib_rail_t *rail, const btl
     engine->polled.in_hand = true;
     handle_events(rail, events, count, &polled);
     engine->polled.in_hand = !outer;
-    const int received = repost(rail, events, count);
+    const int received = repost_buffers(rail, events, count);
     if (received > 0 && !engine->turn.async && !btl_ib_list_empty(&engine->events)) {
         btl_ib_completion_callbacks(engine);
     }
@@ -275,7 +275,7 @@ __attribute__((noinline)) static int poll_lost(btl_ib_rail_t *rail, int max)
                 rail->engine->turn.failure_pending = true;
             }
         }
-        received += repost(rail, events, count);
+        received += repost_buffers(rail, events, count);
     }
     return received;
 }
@@ -491,7 +491,7 @@ static inline void expire_timers(btl_ib_engine_t *engine)
     }
 }
 
-static void push(btl_ib_engine_t *engine)
+static void push_all(btl_ib_engine_t *engine)
 {
     if (!btl_ib_list_empty(&engine->ready) || !btl_ib_list_empty(&engine->starved)) {
         push_ready(engine);
@@ -619,7 +619,7 @@ static void finish_turn(btl_ib_engine_t *engine, int received)
     if (!has_more_to_receive(engine, received)) {
         expire_timers(engine);
     }
-    push(engine);
+    push_all(engine);
     if (!btl_ib_list_empty(&engine->zcopy.sent)) {
         release_senders(engine);
     }
@@ -701,7 +701,7 @@ int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burs
     if (!has_more_to_receive(engine, received)) {
         expire_timers(engine);
     }
-    push(engine);
+    push_all(engine);
     btl_ib_ack_turn(engine, false);
     if (btl_ib_is_behind(engine)) {
         catch_up(engine, received);

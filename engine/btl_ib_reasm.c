@@ -161,7 +161,7 @@ uint64_t btl_ib_reasm_bytes(uint32_t size)
     return sizeof(btl_ib_reasm_t) + data_bytes(size) + map_bytes(size, UNIT_MIN);
 }
 
-static btl_ib_reasm_t *get(btl_ib_reasm_pool_t *pool)
+static btl_ib_reasm_t *take_buffer(btl_ib_reasm_pool_t *pool)
 {
     btl_ib_reasm_t *reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &pool->idle, link);
     const uint32_t data = data_bytes(pool->size);
@@ -178,7 +178,7 @@ static btl_ib_reasm_t *get(btl_ib_reasm_pool_t *pool)
     return reasm;
 }
 
-static btl_ib_reasm_t *find(const btl_ib_list_t *fragments, uint32_t fragment)
+static btl_ib_reasm_t *find_fragment(const btl_ib_list_t *fragments, uint32_t fragment)
 {
     BTL_IB_LIST_FOREACH (btl_ib_reasm_t, reasm, fragments, link) {
         if (reasm->fragment == fragment) {
@@ -209,18 +209,18 @@ bool btl_ib_reasm_room(const btl_ib_reasm_pool_t *pool, const btl_ib_reasm_peer_
                        uint32_t fragment)
 {
     return pool->extra < pool->extra_max || may_have_own(peer, fragment)
-           || find(&peer->fragments, fragment) != NULL;
+           || find_fragment(&peer->fragments, fragment) != NULL;
 }
 
-static btl_ib_reasm_t *begin(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
-                             const btl_ib_view_t *view)
+static btl_ib_reasm_t *begin_fragment(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
+                                      const btl_ib_view_t *view)
 {
     bool own = may_have_own(peer, view->chunk.fragment);
     btl_ib_reasm_t *reasm;
 
     if ((!own && pool->extra >= pool->extra_max)
         || btl_ib_rx_window_reserve(&peer->finished, view->chunk.fragment, pool->mem) != 0
-        || (reasm = get(pool)) == NULL) {
+        || (reasm = take_buffer(pool)) == NULL) {
         return NULL;
     }
     reasm->extra = !own;
@@ -243,7 +243,7 @@ btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer)
     if (reasm != NULL) {
         return reasm;
     }
-    reasm = find(&peer->fragments, peer->finished.next);
+    reasm = find_fragment(&peer->fragments, peer->finished.next);
     if (reasm == NULL || reasm->missing > 0) {
         return NULL;
     }
@@ -273,7 +273,7 @@ static bool any_set(const btl_ib_reasm_t *reasm, uint32_t first, uint32_t last)
     return false;
 }
 
-static void set(btl_ib_reasm_t *reasm, uint32_t first, uint32_t last)
+static void set_bits(btl_ib_reasm_t *reasm, uint32_t first, uint32_t last)
 {
     for (uint32_t word = first / 64; word <= last / 64; word++) {
         reasm->have[word] |= bits_of(word, first, last);
@@ -287,8 +287,8 @@ btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_p
         || btl_ib_rx_window_classify(&peer->finished, view->chunk.fragment) != BTL_IB_SEQ_NEW) {
         return BTL_IB_REASM_WRONG;
     }
-    btl_ib_reasm_t *reasm = find(&peer->fragments, view->chunk.fragment);
-    if (reasm == NULL && (reasm = begin(pool, peer, view)) == NULL) {
+    btl_ib_reasm_t *reasm = find_fragment(&peer->fragments, view->chunk.fragment);
+    if (reasm == NULL && (reasm = begin_fragment(pool, peer, view)) == NULL) {
         return BTL_IB_REASM_RNR;
     }
     const uint32_t last = view->chunk.index + btl_ib_burst_count(view) - 1;
@@ -296,7 +296,7 @@ btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_p
         || any_set(reasm, view->chunk.index, last)) {
         return BTL_IB_REASM_WRONG;
     }
-    set(reasm, view->chunk.index, last);
+    set_bits(reasm, view->chunk.index, last);
     (void) btl_ib_burst_place(view, reasm->data + view->chunk.offset);
     reasm->missing -= btl_ib_burst_count(view);
     if (reasm->missing > 0) {

@@ -211,7 +211,7 @@ static token_t next_token(parser_t *p)
 }
 
 /* Digits only, saturating. */
-static bool parse_number(token_t token, uint32_t *number)
+static bool parse_digits(token_t token, uint32_t *number)
 {
     uint64_t value = 0;
 
@@ -238,7 +238,7 @@ static int parse_field(parser_t *p, btl_ib_queue_t *queue, field_t field, uint32
         set(queue, field, field_default(queue, field));
         return 0;
     }
-    if (parse_number(token, &number) && number >= min) {
+    if (parse_digits(token, &number) && number >= min) {
         if (number <= max) {
             set(queue, field, number);
             return 0;
@@ -346,7 +346,7 @@ int btl_ib_queues_parse(const char *spec, btl_ib_queue_table_t *table, btl_ib_qu
 /* ---- tables ---- */
 
 /* `into` and `from` as one queue of the type of `into`. */
-static void join(btl_ib_queue_t *into, const btl_ib_queue_t *from)
+static void join_queues(btl_ib_queue_t *into, const btl_ib_queue_t *from)
 {
     const grammar_t *grammar = grammar_of(into->type);
     btl_ib_queue_t other = *from;
@@ -378,7 +378,7 @@ uint32_t btl_ib_queues_clamp(btl_ib_queue_table_t *table, uint32_t max_datagram)
             cut++;
         }
         if (kept > 0 && table->q[kept - 1].size == queue.size) {
-            join(&table->q[kept - 1], &queue);
+            join_queues(&table->q[kept - 1], &queue);
         } else {
             table->q[kept++] = queue;
         }

@@ -219,7 +219,7 @@ void btl_ib_offload_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
 /* ---- completion ---- */
 
 /* Take it off the accounts of the device. */
-static void leave(btl_ib_conn_t *conn, btl_ib_op_t *op)
+static void leave_device(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     btl_ib_list_remove(&op->out.link);
     conn->offload.count--;
@@ -232,7 +232,7 @@ void btl_ib_offload_event(const btl_ib_event_t *event)
     btl_ib_conn_t *conn = op->out.conn;
     btl_ib_counters_t *count = &conn->engine->count;
 
-    leave(conn, op);
+    leave_device(conn, op);
     conn->offload.moved_at = conn->engine->clock.awake;
     btl_ib_loss_answered(conn);
     if (!btl_ib_list_empty(&conn->offload.waiting)) {
@@ -251,7 +251,7 @@ void btl_ib_offload_event(const btl_ib_event_t *event)
 }
 
 /* From now on the device uses no memory of our operations and reports nothing of them. */
-static void take_back(const btl_ib_conn_t *conn)
+static void revoke_from_device(const btl_ib_conn_t *conn)
 {
     if (conn->offload.count > 0) {
         device_of(conn)->cancel(conn->rail->transport, conn->route.address);
@@ -262,9 +262,9 @@ void btl_ib_offload_give_up(btl_ib_conn_t *conn, int status)
 {
     btl_ib_op_t *op;
 
-    take_back(conn);
+    revoke_from_device(conn);
     while ((op = BTL_IB_LIST_FIRST(btl_ib_op_t, &conn->offload.running, out.link)) != NULL) {
-        leave(conn, op);
+        leave_device(conn, op);
         btl_ib_completion_add(&op->out, status);
     }
     while ((op = BTL_IB_LIST_FIRST(btl_ib_op_t, &conn->offload.waiting, out.link)) != NULL) {
@@ -276,9 +276,9 @@ void btl_ib_offload_device_failed(btl_ib_conn_t *conn, int error)
 {
     btl_ib_op_t *op;
 
-    take_back(conn);
+    revoke_from_device(conn);
     while ((op = BTL_IB_LIST_FIRST(btl_ib_op_t, &conn->offload.running, out.link)) != NULL) {
-        leave(conn, op);
+        leave_device(conn, op);
         fall_back(conn, op, error);
     }
     while ((op = BTL_IB_LIST_POP(btl_ib_op_t, &conn->offload.waiting, out.link)) != NULL) {

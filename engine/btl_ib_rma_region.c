@@ -11,7 +11,7 @@
 enum { SLOTS_FIRST = 16, SLOTS_MAX = 1 << BTL_IB_REGION_SLOT_BITS };
 
 /* Twice as many slots. */
-static int grow(btl_ib_regions_t *regions)
+static int grow_slots(btl_ib_regions_t *regions)
 {
     uint32_t count = regions->count == 0 ? SLOTS_FIRST : 2 * regions->count;
 
@@ -67,7 +67,7 @@ static bool is_retired(const btl_ib_region_t *region)
     return region->access == BTL_IB_ACCESS_WINDOW;
 }
 
-static void release(btl_ib_regions_t *regions, uint32_t slot)
+static void release_slot(btl_ib_regions_t *regions, uint32_t slot)
 {
     regions->slots[slot] = (btl_ib_region_t){.next = regions->free};
     regions->free = slot + 1;
@@ -79,10 +79,10 @@ static void forget_oldest(btl_ib_regions_t *regions)
 
     regions->retired_first = regions->slots[oldest].next;
     regions->retired--;
-    release(regions, oldest);
+    release_slot(regions, oldest);
 }
 
-static void retire(btl_ib_regions_t *regions, uint32_t slot)
+static void retire_slot(btl_ib_regions_t *regions, uint32_t slot)
 {
     btl_ib_region_t *region = &regions->slots[slot];
 
@@ -113,7 +113,7 @@ int btl_ib_regions_add(btl_ib_regions_t *regions, void *base, uint64_t size, uin
         || size > UINTPTR_MAX - (uintptr_t) base) {
         return -EINVAL;
     }
-    int rc = regions->free == 0 ? grow(regions) : 0;
+    int rc = regions->free == 0 ? grow_slots(regions) : 0;
     if (rc != 0 && regions->retired == 0) {
         return rc;
     }
@@ -139,7 +139,7 @@ int btl_ib_regions_add(btl_ib_regions_t *regions, void *base, uint64_t size, uin
     return 0;
 }
 
-static btl_ib_region_t *find(const btl_ib_regions_t *regions, const btl_ib_region_key_t *key)
+static btl_ib_region_t *find_region(const btl_ib_regions_t *regions, const btl_ib_region_key_t *key)
 {
     uint64_t slot = key->id & (SLOTS_MAX - 1);
 
@@ -153,7 +153,7 @@ static btl_ib_region_t *find(const btl_ib_regions_t *regions, const btl_ib_regio
 
 void btl_ib_regions_remove(btl_ib_regions_t *regions, const btl_ib_region_key_t *key)
 {
-    const btl_ib_region_t *region = find(regions, key);
+    const btl_ib_region_t *region = find_region(regions, key);
 
     if (region == NULL || is_retired(region)) {
         return;
@@ -162,44 +162,44 @@ void btl_ib_regions_remove(btl_ib_regions_t *regions, const btl_ib_region_key_t 
     regions->used--;
     if (region->access & BTL_IB_ACCESS_WINDOW) {
         delist(regions, region);
-        retire(regions, slot);
+        retire_slot(regions, slot);
     } else {
-        release(regions, slot);
+        release_slot(regions, slot);
     }
 }
 
-static btl_ib_region_t *slot_of(const btl_ib_regions_t *regions, uint64_t id)
+static btl_ib_region_t *region_slot(const btl_ib_regions_t *regions, uint64_t id)
 {
     return &regions->slots[id & (SLOTS_MAX - 1)];
 }
 
 void btl_ib_regions_lend(btl_ib_regions_t *regions, uint64_t id, uint32_t count)
 {
-    slot_of(regions, id)->lent += count;
+    region_slot(regions, id)->lent += count;
 }
 
 void btl_ib_regions_return(btl_ib_regions_t *regions, uint64_t id, uint32_t count)
 {
-    slot_of(regions, id)->lent -= count;
+    region_slot(regions, id)->lent -= count;
 }
 
 bool btl_ib_regions_lent(const btl_ib_regions_t *regions, const btl_ib_region_key_t *key)
 {
-    const btl_ib_region_t *region = find(regions, key);
+    const btl_ib_region_t *region = find_region(regions, key);
 
     return region != NULL && region->lent > 0;
 }
 
 /* ---- what peers may do ---- */
 
-static bool is_within(const btl_ib_region_t *region, uint64_t offset, uint64_t size)
+static bool contains(const btl_ib_region_t *region, uint64_t offset, uint64_t size)
 {
     return offset <= region->size && size <= region->size - offset;
 }
 
 static bool allows(const btl_ib_region_t *region, uint64_t offset, uint64_t size, uint32_t access)
 {
-    return (region->access & access) && is_within(region, offset, size);
+    return (region->access & access) && contains(region, offset, size);
 }
 
 /*
@@ -248,7 +248,7 @@ static __attribute__((noinline)) btl_ib_region_result_t
 look_elsewhere(const btl_ib_regions_t *regions, const btl_ib_region_t *named, uint64_t offset,
                uint64_t size, uint32_t access, uint8_t **memory)
 {
-    const bool own = !is_retired(named) && is_within(named, offset, size);
+    const bool own = !is_retired(named) && contains(named, offset, size);
     const btl_ib_region_t *other = own ? NULL : find_other(regions, named, offset, size, access);
 
     if (other != NULL) {
@@ -265,7 +265,7 @@ btl_ib_region_result_t btl_ib_regions_check(const btl_ib_regions_t *regions,
                                             const btl_ib_region_key_t *key, uint64_t offset,
                                             uint64_t size, uint32_t access, uint8_t **memory)
 {
-    const btl_ib_region_t *named = find(regions, key);
+    const btl_ib_region_t *named = find_region(regions, key);
 
     if (named == NULL) {
         return BTL_IB_REGION_UNKNOWN;
@@ -285,7 +285,7 @@ btl_ib_region_result_t btl_ib_regions_resolve(const btl_ib_regions_t *regions,
         btl_ib_regions_check(regions, key, *offset, size, access, memory);
 
     if (result == BTL_IB_REGION_ELSEWHERE) {
-        const btl_ib_region_t *named = find(regions, key);
+        const btl_ib_region_t *named = find_region(regions, key);
         const btl_ib_region_t *other = find_other(regions, named, *offset, size, access);
 
         *offset = offset_in(other, named, *offset);

@@ -203,7 +203,7 @@ enum {
 /* Does the transport have a lane for bulk, have enough turns with short messages followed each
  * other, and were the last two within `time` us? A few short messages do not count: they announce
  * bulk, or say that it is complete. */
-static bool is_within(const btl_ib_conn_t *conn, uint64_t time)
+static bool short_turns_within(const btl_ib_conn_t *conn, uint64_t time)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
@@ -213,12 +213,12 @@ static bool is_within(const btl_ib_conn_t *conn, uint64_t time)
 
 bool btl_ib_latency_wants_lane(const btl_ib_conn_t *conn)
 {
-    return is_within(conn, LANE_WITHIN);
+    return short_turns_within(conn, LANE_WITHIN);
 }
 
 bool btl_ib_latency_wants_short_bursts(const btl_ib_conn_t *conn)
 {
-    return is_within(conn, BURSTS_WITHIN);
+    return short_turns_within(conn, BURSTS_WITHIN);
 }
 
 /* Of `messages` short ones, those that count. About one for each one-sided operation only announces
@@ -257,5 +257,6 @@ bool btl_ib_latency_holds_bulk(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    return engine->turn.sending && engine->latency.hold_bulk && is_within(conn, LANE_WITHIN);
+    return engine->turn.sending && engine->latency.hold_bulk
+           && short_turns_within(conn, LANE_WITHIN);
 }

@@ -27,14 +27,14 @@ static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t channel)
 }
 
 /* Segments of all connections that the limits count. */
-static inline uint32_t counted(const btl_ib_engine_t *engine)
+static inline uint32_t counted_segments(const btl_ib_engine_t *engine)
 {
     return engine->budget.unacked - engine->budget.apart;
 }
 
 bool btl_ib_send_limits_full(const btl_ib_engine_t *engine)
 {
-    return counted(engine) >= engine->config.depth_total
+    return counted_segments(engine) >= engine->config.depth_total
            || engine->budget.bytes_unacked >= engine->config.depth_bytes;
 }
 
@@ -44,7 +44,7 @@ bool btl_ib_send_limits_full(const btl_ib_engine_t *engine)
 static bool may_exceed_depth(const btl_ib_conn_t *conn)
 {
     return conn->sentmap.deferred_count > 0 && conn->sentmap.in_flight == 0
-           && counted(conn->engine) < conn->engine->config.depth_total + EXCESS_DEPTH;
+           && counted_segments(conn->engine) < conn->engine->config.depth_total + EXCESS_DEPTH;
 }
 
 static inline uint32_t rest(uint32_t most, uint32_t used)
@@ -99,7 +99,7 @@ static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
     }
     const uint64_t bytes = config->depth_bytes - engine->budget.bytes_unacked;
     const uint64_t room = (bytes - 1) / SEGMENT_MOST + 1;
-    return btl_ib_clip_u32(room, config->depth_total - counted(engine));
+    return btl_ib_clip_u32(room, config->depth_total - counted_segments(engine));
 }
 
 /* Does nothing stop one more segment of a channel? False may be too strict. */
@@ -153,7 +153,7 @@ uint32_t btl_ib_send_limits_room(const btl_ib_conn_t *conn, uint32_t channel,
 
 /* New segments of the command channel go before what repeats those of data channels, and may keep
  * the window full for long: then that has a share of its own. */
-bool btl_ib_send_limits_again(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count)
+bool btl_ib_send_limits_may_retransmit(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count)
 {
     const uint32_t in_flight = conn->sentmap.in_flight + count;
     const uint32_t share = btl_ib_max_u32(conn->cc.window / COMMAND_SHARE, 1);

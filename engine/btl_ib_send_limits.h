@@ -36,7 +36,7 @@ bool btl_ib_send_limits_full(const btl_ib_engine_t *engine);
 btl_ib_verdict_t btl_ib_send_limits_check(const btl_ib_conn_t *conn, uint32_t channel);
 
 /* May what was lost on a channel leave again, behind `count` others? */
-bool btl_ib_send_limits_again(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count);
+bool btl_ib_send_limits_may_retransmit(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count);
 
 /* Wait for what stopped the connection: the transport or memory (`full`: try again in the next
  * turn), the other connections, or an acknowledgement, which makes the connection ready again by

@@ -141,7 +141,7 @@ enum {
 };
 
 /* `count` segments of that type in a channel, more or (negative) fewer. */
-static inline void in_flight(btl_ib_conn_t *conn, uint8_t type, uint32_t channel, int count)
+static inline void count_in_flight(btl_ib_conn_t *conn, uint8_t type, uint32_t channel, int count)
 {
     if (type == BTL_IB_TYPE_SKIP) { /* may rest for long; must not hold anything up */
         return;
@@ -153,7 +153,7 @@ static inline void in_flight(btl_ib_conn_t *conn, uint8_t type, uint32_t channel
 /* The same, with `bytes` in all of them. A segment is kept until it is acknowledged, also while it
  * is lost and waits to be sent again. That bounds memory, and leaves the pool segments for
  * acknowledgements. */
-static inline void keep(btl_ib_conn_t *conn, uint8_t type, int count, uint64_t bytes)
+static inline void keep_segments(btl_ib_conn_t *conn, uint8_t type, int count, uint64_t bytes)
 {
     btl_ib_engine_t *engine = conn->engine;
 
@@ -169,19 +169,19 @@ static inline void keep(btl_ib_conn_t *conn, uint8_t type, int count, uint64_t b
     engine->budget.bytes_unacked += count > 0 ? bytes : -bytes;
 }
 
-static inline uint64_t bytes_of(const btl_ib_segment_t *segment)
+static inline uint64_t segment_bytes(const btl_ib_segment_t *segment)
 {
     return segment->size + segment->outside;
 }
 
 static inline void keep_one(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
 {
-    keep(conn, segment->type, sign, bytes_of(segment));
+    keep_segments(conn, segment->type, sign, segment_bytes(segment));
 }
 
 static inline void one_in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
 {
-    in_flight(conn, segment->type, segment->channel, sign);
+    count_in_flight(conn, segment->type, segment->channel, sign);
 }
 
 /* A batch is packetized before its first segment ends a silence; it must fit the window that
@@ -257,11 +257,11 @@ static inline void enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
     for (int i = 0; i < count; i++) {
         btl_ib_segment_t *segment = segments[i];
         btl_ib_packet_number(segment, (uint8_t) channel, btl_ib_tx_window_push(window, segment));
-        bytes += bytes_of(segment);
+        bytes += segment_bytes(segment);
         ask_for_ack(conn, segment, asking, before + (uint32_t) i);
     }
-    keep(conn, type, count, bytes);
-    in_flight(conn, type, channel, count);
+    keep_segments(conn, type, count, bytes);
+    count_in_flight(conn, type, channel, count);
 }
 
 void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
@@ -296,7 +296,7 @@ void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_pool_put(segment);
 }
 
-static inline void left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+static inline void note_sent(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
     btl_ib_engine_t *engine = conn->engine;
     const uint64_t awake = btl_ib_clock_awake(&engine->clock);
@@ -319,19 +319,19 @@ static inline void left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, 
 
 void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
-    left(conn, segments, count);
+    note_sent(conn, segments, count);
 }
 
 void btl_ib_sentmap_left_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    left(conn, &segment, 1);
+    note_sent(conn, &segment, 1);
 }
 
-void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)
+void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    btl_ib_trace_again(conn, segment, probe);
+    btl_ib_trace_retransmitted(conn, segment, probe);
     btl_ib_list_remove(&segment->link);
     btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
     if (segment->lost) {
@@ -412,7 +412,7 @@ static inline btl_ib_out_t *end_pieces(btl_ib_out_t *out, int count)
     return out->pending > 0 || out->offset < out->size ? NULL : out;
 }
 
-static inline btl_ib_out_t *end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+static inline btl_ib_out_t *end_segment(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_out_t *out = segment->out;
 
@@ -428,20 +428,20 @@ static inline btl_ib_out_t *end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 }
 
 /* Was it sent once, so that nothing but its acknowledgement can be known of it? */
-static inline bool is_plain(const btl_ib_segment_t *segment)
+static inline bool was_sent_once(const btl_ib_segment_t *segment)
 {
     return segment->copies == 1 && !segment->lost && !segment->busy;
 }
 
 btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    return end(conn, segment);
+    return end_segment(conn, segment);
 }
 
 void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_tx_window_clear(&conn->tx[segment->channel].sentmap.window, segment->seq);
-    btl_ib_out_t *out = end(conn, segment);
+    btl_ib_out_t *out = end_segment(conn, segment);
     if (out != NULL) {
         btl_ib_completion_add(out, 0);
     }
@@ -449,10 +449,10 @@ void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
 void btl_ib_sentmap_acked_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    assert(segment->outside == 0); /* or bytes_of() would be more than its size */
+    assert(segment->outside == 0); /* or segment_bytes() would be more than its size */
     btl_ib_tx_window_clear(&conn->tx[segment->channel].sentmap.window, segment->seq);
-    keep(conn, BTL_IB_TYPE_DATA, -1, segment->size);
-    in_flight(conn, BTL_IB_TYPE_DATA, segment->channel, -1);
+    keep_segments(conn, BTL_IB_TYPE_DATA, -1, segment->size);
+    count_in_flight(conn, BTL_IB_TYPE_DATA, segment->channel, -1);
     btl_ib_list_remove(&segment->link);
     btl_ib_pool_put(segment);
 }
@@ -463,12 +463,12 @@ uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *
     uint32_t run = 1;
 
     *last = first;
-    if (!is_plain(first)) {
+    if (!was_sent_once(first)) {
         return 1;
     }
     for (; run < most; run++) {
         btl_ib_segment_t *next = btl_ib_tx_window_at(window, first->seq + run);
-        if (next == NULL || !next->continues || !is_plain(next)) {
+        if (next == NULL || !next->continues || !was_sent_once(next)) {
             break;
         }
         assert((*last)->link.next == &next->link);
@@ -484,8 +484,8 @@ void btl_ib_sentmap_acked_run(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_
     btl_ib_list_t segments;
 
     btl_ib_tx_window_clear_run(&conn->tx[first->channel].sentmap.window, first->seq, count);
-    keep(conn, first->type, -(int) count, count * bytes_of(first));
-    in_flight(conn, first->type, first->channel, -(int) count);
+    keep_segments(conn, first->type, -(int) count, count * segment_bytes(first));
+    count_in_flight(conn, first->type, first->channel, -(int) count);
     if (first->region != 0) {
         btl_ib_regions_return(&conn->engine->regions, first->region, count);
     }

@@ -71,7 +71,7 @@ void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
 void btl_ib_sentmap_left_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* A later copy of a segment has left; `probe`: as a probe, not because it seemed lost. */
-void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe);
+void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe);
 
 /* Only the sequence of a segment still has to arrive: it becomes a VOID. */
 void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment);

@@ -126,7 +126,7 @@ void btl_ib_rx_window_mark(btl_ib_rx_window_t *window, uint32_t seq)
 }
 
 /* The first sequence in [seq, top) whose bit is `value`, or top. */
-static uint32_t find(const btl_ib_rx_window_t *window, uint32_t seq, bool value)
+static uint32_t find_bit(const btl_ib_rx_window_t *window, uint32_t seq, bool value)
 {
     const uint64_t *map = window->map != NULL ? window->map : &window->small;
 
@@ -145,11 +145,11 @@ static uint32_t find(const btl_ib_rx_window_t *window, uint32_t seq, bool value)
 
 bool btl_ib_rx_window_range(const btl_ib_rx_window_t *window, uint32_t *from, uint32_t *to)
 {
-    *from = find(window, *from, true);
+    *from = find_bit(window, *from, true);
     if (*from == window->top) {
         return false;
     }
-    *to = find(window, *from, false);
+    *to = find_bit(window, *from, false);
     return true;
 }
 

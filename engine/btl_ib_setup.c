@@ -189,7 +189,7 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
 }
 
 /* Datagrams of a queue that the receive buffers hold, of all peers. */
-static uint64_t buffers_of(const btl_ib_rail_t *rail, uint32_t i)
+static uint64_t queue_buffers(const btl_ib_rail_t *rail, uint32_t i)
 {
     const btl_ib_transport_t *transport = rail->transport;
 
@@ -207,7 +207,8 @@ static uint32_t first_credits(const btl_ib_rail_t *rail, uint32_t i)
     if (config->credit_init > 0) {
         return config->credit_init;
     }
-    const uint64_t share = config->peers == 0 ? 0 : buffers_of(rail, i) / config->peers / NEW_PART;
+    const uint64_t share =
+        config->peers == 0 ? 0 : queue_buffers(rail, i) / config->peers / NEW_PART;
     return btl_ib_max_u32(btl_ib_clip_u32(share, UINT32_MAX), CREDIT_INIT);
 }
 
@@ -246,7 +247,7 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
             BTL_IB_LOG(engine, 10,
                        "%s: queue %u: %" PRIu64 " buffers for all peers, num %u, a new peer holds "
                        "%u",
-                       transport->name, i, buffers_of(rail, i), queue->num, queue->init);
+                       transport->name, i, queue_buffers(rail, i), queue->num, queue->init);
         }
     }
     btl_ib_pool_init(

@@ -41,7 +41,8 @@ static void note_stop(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdic
 
 /* Wait for what stopped the last that left, if anything did. Returns whether anything else may
  * leave now. */
-static bool go_on(btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdict_t verdict, bool full)
+static bool wait_or_go_on(btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdict_t verdict,
+                          bool full)
 {
     if (verdict != BTL_IB_GO || full) {
         note_stop(conn, channel, verdict);
@@ -50,7 +51,7 @@ static bool go_on(btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdict_t verdic
     return !full && verdict != BTL_IB_TOO_SOON;
 }
 
-/* Send again what was lost on the command channel, or on the others. Returns as go_on(). */
+/* Send again what was lost on the command channel, or on the others. Returns as wait_or_go_on(). */
 static bool push_lost(btl_ib_conn_t *conn, bool command)
 {
     bool full = false;
@@ -59,11 +60,11 @@ static bool push_lost(btl_ib_conn_t *conn, bool command)
         return true;
     }
     const btl_ib_verdict_t verdict = btl_ib_batch_lost(conn, command, &full);
-    return go_on(conn, command ? 0 : BTL_IB_TRACE_NO_CHANNEL, verdict, full);
+    return wait_or_go_on(conn, command ? 0 : BTL_IB_TRACE_NO_CHANNEL, verdict, full);
 }
 
-/* Send what waits in a channel. Returns as go_on(). *depth: the limits on all connections allow
- * no new segment. */
+/* Send what waits in a channel. Returns as wait_or_go_on(). *depth: the limits on all connections
+ * allow no new segment. */
 static bool push_new(btl_ib_conn_t *conn, uint32_t channel, bool bursts, bool *depth)
 {
     bool full = false;
@@ -78,13 +79,13 @@ static bool push_new(btl_ib_conn_t *conn, uint32_t channel, bool bursts, bool *d
         count->blocked_credit += verdict == BTL_IB_NO_CREDIT;
         count->blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
     }
-    return go_on(conn, channel, verdict, full);
+    return wait_or_go_on(conn, channel, verdict, full);
 }
 
 /* Send what the limits allow; with `bursts`, of what was never sent only whole GSO bursts. The
  * command channel, which is the first, goes before all others: what repeats bulk must not delay
  * it. */
-static void push(btl_ib_conn_t *conn, bool bursts)
+static void push_conn(btl_ib_conn_t *conn, bool bursts)
 {
     bool depth = false;
 
@@ -168,7 +169,7 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
     btl_ib_coalesce_release(&conn->coalesce, conn->engine->clock.now);
     /* else this was called for acknowledgements, and nothing follows from them */
     if (btl_ib_pending_work(conn)) {
-        push(conn, false);
+        push_conn(conn, false);
     }
 }
 
@@ -287,14 +288,14 @@ static void queue_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg, size_t size)
     btl_ib_pending_add(conn, &msg->out, msg->ordered ? conn->pmtud.datagram_max : 0);
 }
 
-static size_t size_of(const btl_ib_msg_t *msg)
+static size_t message_size(const btl_ib_msg_t *msg)
 {
     return msg->iov[0].iov_len + msg->iov[1].iov_len;
 }
 
 bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
 {
-    const size_t size = size_of(msg);
+    const size_t size = message_size(msg);
 
     if (!btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)
         || !btl_ib_conn_alive(conn) || conn->draining || size > conn->engine->config.eager_max
@@ -318,7 +319,7 @@ static void end_call(btl_ib_engine_t *engine)
 int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
 {
     btl_ib_engine_t *engine = conn->engine;
-    const size_t size = size_of(msg);
+    const size_t size = message_size(msg);
 
     if (!btl_ib_conn_alive(conn) || conn->draining) {
         return -EPIPE;
@@ -349,7 +350,7 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     btl_ib_engine_enter(engine);
     if (bursts) {
         const uint64_t before = engine->count.sent_bytes;
-        push(conn, true);
+        push_conn(conn, true);
         btl_ib_coalesce_bursts_left(conn, size, engine->count.sent_bytes - before);
     } else {
         btl_ib_send_push(conn);

@@ -58,7 +58,7 @@ static bool first_slot(const btl_ib_timer_wheel_t *wheel, uint32_t *level, uint3
 }
 
 /* Bring the wheel to `now`: what is due by then goes to the end of `ready`, in order of time. */
-static void turn(btl_ib_timer_wheel_t *wheel, uint64_t now)
+static void turn_wheel(btl_ib_timer_wheel_t *wheel, uint64_t now)
 {
     uint32_t level;
     uint32_t slot;
@@ -142,7 +142,7 @@ void btl_ib_timer_wheel_turn(btl_ib_timer_wheel_t *wheel, uint64_t now)
     if (now > wheel->now) {
         wheel->now = now;
     }
-    turn(wheel, wheel->now);
+    turn_wheel(wheel, wheel->now);
 }
 
 btl_ib_wheel_timer_t *btl_ib_timer_wheel_pop(btl_ib_timer_wheel_t *wheel)

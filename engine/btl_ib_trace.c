@@ -176,7 +176,7 @@ static const btl_ib_conn_t *named_by(const btl_ib_engine_t *engine, const btl_ib
     return conn;
 }
 
-static btl_ib_trace_event_t arrived(const btl_ib_rail_t *rail, const btl_ib_view_t *view)
+static btl_ib_trace_event_t arrival_event(const btl_ib_rail_t *rail, const btl_ib_view_t *view)
 {
     const btl_ib_conn_t *conn = named_by(rail->engine, view);
     btl_ib_trace_event_t event = {
@@ -233,7 +233,7 @@ void btl_ib_trace_record_received(const btl_ib_rail_t *rail, const btl_ib_event_
         if (!parsed) {
             view = (btl_ib_view_t){0};
         }
-        event = arrived(rail, &view);
+        event = arrival_event(rail, &view);
         event.size = events[i].size;
         record(engine, &event);
         if (parsed && view.type == BTL_IB_TYPE_ACK) {
@@ -277,8 +277,8 @@ void btl_ib_trace_record_blocked(const btl_ib_conn_t *conn, uint32_t channel,
     record(conn->engine, &event);
 }
 
-void btl_ib_trace_record_again(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
-                               bool probe)
+void btl_ib_trace_record_retransmitted(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
+                                       bool probe)
 {
     btl_ib_trace_record_segment(conn, BTL_IB_TRACE_retransmitted,
                                 segment->rnr_copy == segment->copies ? BTL_IB_CAUSE_rnr

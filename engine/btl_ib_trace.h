@@ -27,8 +27,8 @@ void btl_ib_trace_record_conn(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kin
                               btl_ib_trace_cause_t cause, uint32_t count);
 void btl_ib_trace_record_blocked(const btl_ib_conn_t *conn, uint32_t channel,
                                  btl_ib_trace_cause_t cause);
-void btl_ib_trace_record_again(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
-                               bool probe);
+void btl_ib_trace_record_retransmitted(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
+                                       bool probe);
 
 /* The transport took `count` datagrams, made of these segments; `common` is what their headers have
  * in common. */
@@ -85,11 +85,11 @@ static inline void btl_ib_trace_blocked(const btl_ib_conn_t *conn, uint32_t chan
 }
 
 /* `segment` was sent again; `probe`: as a probe. Call it before that is noted. */
-static inline void btl_ib_trace_again(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
-                                      bool probe)
+static inline void btl_ib_trace_retransmitted(const btl_ib_conn_t *conn,
+                                              const btl_ib_segment_t *segment, bool probe)
 {
     if (conn->engine->trace != NULL) {
-        btl_ib_trace_record_again(conn, segment, probe);
+        btl_ib_trace_record_retransmitted(conn, segment, probe);
     }
 }
 

@@ -234,8 +234,8 @@ static void make_datagrams(btl_ib_conn_t *conn, btl_ib_segment_t *const *segment
 }
 
 /* Datagram `i` has left: the transport took it (`taken`), or failed to, which counts as a loss. */
-static void left(const btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch, int i,
-                 btl_ib_segment_t *segment, bool taken)
+static void datagram_left(const btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch, int i,
+                          btl_ib_segment_t *segment, bool taken)
 {
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_segment_t *wire = batch->wire[i];
@@ -316,12 +316,12 @@ static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
         conn->route.via->count.sent_datagrams += (uint64_t) now;
         btl_ib_trace_sent(conn, batch->common, segments + done, batch->tx + done, now);
         for (*taken += now; now > 0; now--, done++) {
-            left(conn, batch, done, segments[done], true);
+            datagram_left(conn, batch, done, segments[done], true);
         }
         if (done == batch->count || !lose_untaken(conn, &batch->tx[done], segments[done], error)) {
             break;
         }
-        left(conn, batch, done, segments[done], false);
+        datagram_left(conn, batch, done, segments[done], false);
         done++;
     }
     return done;
@@ -343,7 +343,7 @@ static inline void note_left(btl_ib_conn_t *conn, bool taken, bool acks, uint32_
 
 /* Does a datagram leave as it is: no protection adds to it, it was made for the rail by which it
  * goes, and is no first contact? */
-static inline bool is_plain(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+static inline bool leaves_unchanged(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     return conn->engine->predicts && segment->pool == &conn->route.via->pool && !conn->pmtud.parts
            && !(segment->flags & BTL_IB_FLAG_CONNECT) && btl_ib_route_is_own(conn)
@@ -353,7 +353,7 @@ static inline bool is_plain(const btl_ib_conn_t *conn, const btl_ib_segment_t *s
 /* And from where it is: no transport reads it, and it is no bulk, for which there are lanes? */
 static inline bool is_simple(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    return is_plain(conn, segment) && segment->outside == 0 && !segment->busy
+    return leaves_unchanged(conn, segment) && segment->outside == 0 && !segment->busy
            && !btl_ib_segment_is_bulk(segment);
 }
 
@@ -460,7 +460,7 @@ static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *
     uint8_t *to = btl_ib_packet_body(made);
     memcpy(to, &part, sizeof(part));
     btl_ib_packet_copy(iov, segment->outside > 0 ? 3 : 1, offset, size, to + sizeof(part));
-    btl_ib_packet_flag(made, segment->flags & (BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_AGAIN));
+    btl_ib_packet_flag(made, segment->flags & (BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_RETRANSMISSION));
     btl_ib_packet_number(made, segment->channel, segment->seq);
     return made;
 }
@@ -526,8 +526,8 @@ bool btl_ib_transmit_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
 bool btl_ib_transmit_message(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    return is_plain(conn, segment) ? transmit_simple(conn, segment, false)
-                                   : btl_ib_transmit(conn, &segment, 1) == 1;
+    return leaves_unchanged(conn, segment) ? transmit_simple(conn, segment, false)
+                                           : btl_ib_transmit(conn, &segment, 1) == 1;
 }
 
 /* ---- batches ---- */
@@ -547,7 +547,7 @@ typedef struct batch {
 } batch_t;
 
 /* The last segment of a batch could not leave: undo what made it. */
-static void take_back(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending)
+static void undo_last(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending)
 {
     btl_ib_segment_t *segment = batch->segments[--batch->count];
     btl_ib_out_t *out = segment->out;
@@ -763,7 +763,7 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     }
     const int sent = btl_ib_transmit(conn, batch->segments, batch->count);
     while (batch->count > sent) {
-        take_back(conn, batch, pending);
+        undo_last(conn, batch, pending);
         *full = true;
     }
     if (sent > 0) {
@@ -859,14 +859,14 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_se
             }
             continue;
         }
-        if (!btl_ib_send_limits_again(conn, segment->channel, (uint32_t) *count)) {
+        if (!btl_ib_send_limits_may_retransmit(conn, segment->channel, (uint32_t) *count)) {
             return BTL_IB_NO_WINDOW;
         }
         if ((uint32_t) *count >= paced) {
             return BTL_IB_TOO_SOON;
         }
-        btl_ib_pmtud_again(conn, segment);
-        btl_ib_packet_flag(segment, BTL_IB_FLAG_AGAIN);
+        btl_ib_pmtud_retransmitting(conn, segment);
+        btl_ib_packet_flag(segment, BTL_IB_FLAG_RETRANSMISSION);
         segments[(*count)++] = segment;
     }
     return BTL_IB_GO;
@@ -883,8 +883,8 @@ btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full
         verdict = gather_lost(conn, command, segments, &count);
         int taken = count == 0 ? 0 : btl_ib_transmit(conn, segments, count);
         for (int i = 0; i < taken; i++) {
-            btl_ib_sentmap_left_again(conn, segments[i], false);
-            btl_ib_loss_sent_again(&conn->loss, conn->engine->clock.now);
+            btl_ib_sentmap_retransmitted(conn, segments[i], false);
+            btl_ib_loss_retransmitted(&conn->loss, conn->engine->clock.now);
         }
         *full = taken < count;
     }
@@ -893,15 +893,15 @@ btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full
 
 /* Send one sequenced segment again, with `flags` (BTL_IB_FLAG_) added. False if the transport
  * cannot take it now. */
-static bool batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags)
+static bool retransmit(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags)
 {
-    btl_ib_pmtud_again(conn, segment);
-    btl_ib_packet_flag(segment, BTL_IB_FLAG_AGAIN | flags);
+    btl_ib_pmtud_retransmitting(conn, segment);
+    btl_ib_packet_flag(segment, BTL_IB_FLAG_RETRANSMISSION | flags);
     if (!btl_ib_transmit_one(conn, segment)) {
         return false;
     }
-    btl_ib_sentmap_left_again(conn, segment, flags & BTL_IB_FLAG_ACK_NOW);
-    btl_ib_loss_sent_again(&conn->loss, conn->engine->clock.now);
+    btl_ib_sentmap_retransmitted(conn, segment, flags & BTL_IB_FLAG_ACK_NOW);
+    btl_ib_loss_retransmitted(&conn->loss, conn->engine->clock.now);
     return true;
 }
 
@@ -917,7 +917,7 @@ void btl_ib_batch_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
         return;
     }
-    if (batch_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+    if (retransmit(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
         btl_ib_loss_probed_with_copy(conn);
         btl_ib_loss_set_timer(conn);
     } else {
@@ -1063,7 +1063,7 @@ static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     const uint32_t parted = segment != NULL ? segment->parted : 0;
 
-    if (segment != NULL && batch_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+    if (segment != NULL && retransmit(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
         btl_ib_loss_probed_with_copy(conn);
         if (conn->loss.probes > 0 && btl_ib_pmtud_ask(conn, segment)) {
             btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);

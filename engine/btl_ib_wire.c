@@ -49,7 +49,7 @@ static btl_ib_wire_error_t parse_chunk(btl_ib_view_t *view)
 }
 
 /* A body of one 32-bit number. */
-static btl_ib_wire_error_t parse_number(btl_ib_view_t *view, uint32_t *number)
+static btl_ib_wire_error_t parse_u32(btl_ib_view_t *view, uint32_t *number)
 {
     uint32_t wire;
 
@@ -64,7 +64,7 @@ static btl_ib_wire_error_t parse_number(btl_ib_view_t *view, uint32_t *number)
 
 static btl_ib_wire_error_t parse_skip(btl_ib_view_t *view)
 {
-    btl_ib_wire_error_t error = parse_number(view, &view->skip);
+    btl_ib_wire_error_t error = parse_u32(view, &view->skip);
 
     return error == BTL_IB_WIRE_OK && view->skip == 0 ? BTL_IB_WIRE_LENGTH : error;
 }
@@ -96,7 +96,7 @@ static btl_ib_wire_error_t parse_ack(const btl_ib_view_t *view)
     while (btl_ib_wire_next_block(view, &offset, &block)) {
         uint32_t name = block.channel | (block.rnr ? BTL_IB_CHANNEL_RNR : 0);
         if (name < channel || !are_ranges(&block)
-            || (block.rnr && (block.ranges == 0 || block.again > 1 || block.limit != 0))) {
+            || (block.rnr && (block.ranges == 0 || block.duplicates > 1 || block.limit != 0))) {
             return BTL_IB_WIRE_ACK_WRONG;
         }
         channel = name + 1; /* each channel once: that bounds the work for a datagram */
@@ -313,7 +313,7 @@ static btl_ib_wire_error_t parse_body(btl_ib_view_t *view)
     case BTL_IB_TYPE_REPLY:
         return parse_reply(view);
     case BTL_IB_TYPE_REJECTED:
-        return parse_number(view, &view->op.id);
+        return parse_u32(view, &view->op.id);
     case BTL_IB_TYPE_BUNDLE:
         return parse_bundle(view);
     case BTL_IB_TYPE_PART:
@@ -431,7 +431,7 @@ bool btl_ib_wire_next_block(const btl_ib_view_t *view, uint32_t *offset, btl_ib_
     block->rnr = wire.channel & BTL_IB_CHANNEL_RNR;
     block->ack = BTL_IB_LE32(wire.ack);
     block->limit = BTL_IB_LE32(wire.limit);
-    block->again = BTL_IB_LE16(wire.again);
+    block->duplicates = BTL_IB_LE16(wire.duplicates);
     block->ranges = wire.ranges;
     block->range = view->payload + *offset + sizeof(wire);
     *offset += (uint32_t) sizeof(wire) + ranges;

@@ -61,13 +61,13 @@
  *
  * ACK block: `ranges` pairs follow it; blocks ascend by channel
  *   +------+------+------+------+------+------+------+------+------+------+------+------+
- *   | chan |ranges|    again    |           ack             |          limit            |
+ *   | chan |ranges| duplicates  |           ack             |          limit            |
  *   +------+------+------+------+------+------+------+------+------+------+------+------+
  *   |  offset     |   count     |  received: ack + offset ... ack + offset + count - 1
- *   +------+------+------+------+  again: retransmissions that were duplicates, since the
+ *   +------+------+------+------+  duplicates: retransmissions that were, since the
  *                                  connection began, modulo 65536
  * With 0x80 in `chan` the segments in the ranges arrived and got RNR: neither accepted nor
- * lost. again: 1 if there are more than are named (else 0); limit is 0.
+ * lost. duplicates: 1 if there are more than are named (else 0); limit is 0.
  *
  * target (PUT, GET): names memory by key and offset. `end` is where the whole operation ends, so
  * that none of a PUT that goes beyond all regions is placed. Both are in two's complement
@@ -204,13 +204,13 @@ typedef enum btl_ib_type {
 } btl_ib_type_t;
 
 enum {
-    BTL_IB_FLAG_CONNECT = 0x01, /* a CONNECT block follows the header */
-    BTL_IB_FLAG_ACK_NOW = 0x02, /* acknowledge this at once */
-    BTL_IB_FLAG_ACK = 0x04,     /* ack, credits and the channel acknowledged are valid */
-    BTL_IB_FLAG_ECHO = 0x08,    /* echo and hold are valid */
-    BTL_IB_FLAG_AGAIN = 0x10,   /* a retransmission */
-    BTL_IB_FLAG_NO_TAG = 0x20,  /* a segment of yours has a tag without a receiver here, yet */
-    BTL_IB_FLAG_READY = 0x40,   /* ACK only: what got RNR, `seq` in `ch`, may come again now */
+    BTL_IB_FLAG_CONNECT = 0x01,        /* a CONNECT block follows the header */
+    BTL_IB_FLAG_ACK_NOW = 0x02,        /* acknowledge this at once */
+    BTL_IB_FLAG_ACK = 0x04,            /* ack, credits and the channel acknowledged are valid */
+    BTL_IB_FLAG_ECHO = 0x08,           /* echo and hold are valid */
+    BTL_IB_FLAG_RETRANSMISSION = 0x10, /* a retransmission */
+    BTL_IB_FLAG_NO_TAG = 0x20, /* a segment of yours has a tag without a receiver here, yet */
+    BTL_IB_FLAG_READY = 0x40,  /* ACK only: what got RNR, `seq` in `ch`, may come again now */
     BTL_IB_FLAGS_ALL = 0x7f,
 };
 
@@ -257,7 +257,7 @@ typedef struct btl_ib_wire_chunk {
 typedef struct btl_ib_wire_ack {
     uint8_t channel;
     uint8_t ranges;
-    uint16_t again;
+    uint16_t duplicates;
     uint32_t ack;
     uint32_t limit;
 } btl_ib_wire_ack_t;
@@ -534,10 +534,10 @@ btl_ib_wire_error_t btl_ib_wire_peek(uint8_t *data, uint32_t size, btl_ib_view_t
 /* One block of an ACK. */
 typedef struct btl_ib_ack_block {
     uint32_t channel;
-    bool rnr; /* the ranges got RNR; again and limit are not valid */
+    bool rnr; /* the ranges got RNR; duplicates and limit are not valid */
     uint32_t ack;
     uint32_t limit;
-    uint16_t again;
+    uint16_t duplicates;
     uint32_t ranges;
     const uint8_t *range; /* for btl_ib_wire_range() */
 } btl_ib_ack_block_t;

@@ -69,7 +69,7 @@ enum { BULK_TO_LOSE };
 
 static bool drop_bulk(sim_t *sim, const datagram_t *d)
 {
-    return d->from == 0 && channel_of(d) > 0 && !(d->data[1] & BTL_IB_FLAG_AGAIN)
+    return d->from == 0 && channel_of(d) > 0 && !(d->data[1] & BTL_IB_FLAG_RETRANSMISSION)
            && sim->scratch[BULK_TO_LOSE] > 0 && sim->scratch[BULK_TO_LOSE]-- > 0;
 }
 

@@ -438,7 +438,7 @@ void after_pause(sim_t *sim)
 
 static bool count_again_on_1(sim_t *sim, const datagram_t *d)
 {
-    sim->scratch[0] += d->rail == 1 && (d->data[1] & BTL_IB_FLAG_AGAIN);
+    sim->scratch[0] += d->rail == 1 && (d->data[1] & BTL_IB_FLAG_RETRANSMISSION);
     return false;
 }
 

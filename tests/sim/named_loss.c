@@ -42,7 +42,7 @@ static bool is_data(const datagram_t *d)
 
 static bool is_again(const datagram_t *d)
 {
-    return d->data[1] & BTL_IB_FLAG_AGAIN;
+    return d->data[1] & BTL_IB_FLAG_RETRANSMISSION;
 }
 
 static uint32_t seq_of(const datagram_t *d)

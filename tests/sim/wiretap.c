@@ -324,7 +324,7 @@ static void check_one_sided(proc_t *proc, const proc_t *to, uint32_t rail,
         check_answer(proc, to, rail, view);
         break;
     case BTL_IB_TYPE_VOID:
-        if (!(view->flags & BTL_IB_FLAG_AGAIN) && view->bytes == 0) {
+        if (!(view->flags & BTL_IB_FLAG_RETRANSMISSION) && view->bytes == 0) {
             sim_fail(proc->sim, "p%u sends a VOID that was nothing before", proc->index);
         }
         break;
@@ -472,7 +472,7 @@ uint32_t wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, ui
     if (view.type == BTL_IB_TYPE_ACK) {
         proc->acks++;
     }
-    if (view.flags & BTL_IB_FLAG_AGAIN) {
+    if (view.flags & BTL_IB_FLAG_RETRANSMISSION) {
         proc->again++;
         /* A SKIP may have waited for a sign of life of the peer; a sender that changes its path
          * sends all again. */
@@ -493,7 +493,7 @@ uint32_t wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, ui
         return rail;
     }
     check_one_sided(proc, to, rail, &view);
-    if (whole != NULL || !(view.flags & BTL_IB_FLAG_AGAIN)) {
+    if (whole != NULL || !(view.flags & BTL_IB_FLAG_RETRANSMISSION)) {
         note_messages(proc, peer, rail, &view);
     }
     free(whole);

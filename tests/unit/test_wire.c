@@ -577,9 +577,9 @@ static void test_ack_again(void **state)
         poke16(second + 2, 1u << bit);
         assert_int_equal(parse(), BTL_IB_WIRE_OK);
         assert_true(btl_ib_wire_next_block(&view, &offset, &block));
-        assert_int_equal(block.again, 0);
+        assert_int_equal(block.duplicates, 0);
         assert_true(btl_ib_wire_next_block(&view, &offset, &block));
-        assert_int_equal(block.again, 1u << bit);
+        assert_int_equal(block.duplicates, 1u << bit);
     }
 }
 
@@ -624,7 +624,7 @@ static void test_ack_refused(void **state)
         }
         uint32_t at = used;
         put_block(cases[i].second, cases[i].count, 77, cases[i].limit);
-        bytes[at + offsetof(btl_ib_wire_ack_t, again)] = (uint8_t) cases[i].again;
+        bytes[at + offsetof(btl_ib_wire_ack_t, duplicates)] = (uint8_t) cases[i].again;
         for (int r = 0; r < cases[i].count; r++) {
             put_range(cases[i].range[r][0], cases[i].range[r][1]);
         }

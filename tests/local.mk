@@ -395,14 +395,14 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/named.h \
     tests/sim/named_command.c \
     tests/sim/named_contact.c \
-    tests/sim/named_crowd.c \
+    tests/sim/named_oversubscribed.c \
     tests/sim/named_direct.c \
     tests/sim/named_protection.c \
     tests/sim/named_failover.c \
     tests/sim/named_replace.c \
-    tests/sim/named_ways.c \
+    tests/sim/named_validation.c \
     tests/sim/named_zcopy.c \
-    tests/sim/named_kick.c \
+    tests/sim/named_async.c \
     tests/sim/named_slow.c \
     tests/sim/named_loss.c \
     tests/sim/named_limits.c \

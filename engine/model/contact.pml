@@ -12,7 +12,7 @@
  *
  *   begin, reset, lose_peer, close_it   begin(), btl_ib_conn_reset(), btl_ib_conn_lose_peer(),
  *                                       btl_ib_conn_destroy() in btl_ib_conn.c
- *   graves[], floor[]                   btl_ib_tombstones_floor(), conn->peer_floor
+ *   ended[], floor[]                   btl_ib_tombstones_floor(), conn->peer_floor
  *   contact, by_connect, bind_peer      the functions of these names in btl_ib_handshake.c (btl_ib_handshake_accept
  *                                       itself is contact); found: there is a connection; mine: what
  *                                       the datagram acknowledges is of this life of ours
@@ -98,7 +98,7 @@ byte epoch[2];          /* of the present life, or the last */
 bool bound[2];
 byte peer[2];           /* the peer's epoch; 0: not bound */
 bool knows[2];
-byte graves[2];         /* one more than the highest of the peer's epochs that ended here */
+byte ended[2];         /* one more than the highest of the peer's epochs that ended here */
 byte floor[2];          /* the same when this life began: what its CONNECTs say */
 bool known[2];          /* a part of the peer that has ended knew this life */
 bool cut[2];            /* this life has cut its message */
@@ -149,7 +149,7 @@ inline bury()
     if
     :: bound[me] ->
         if
-        :: peer[me] >= graves[me] -> graves[me] = peer[me] + 1
+        :: peer[me] >= ended[me] -> ended[me] = peer[me] + 1
         :: else
         fi;
         if
@@ -169,7 +169,7 @@ inline begin()
 {
     epoch[me]++;
     printf("%d begins life %d\n", me, epoch[me]);
-    floor[me] = graves[me];
+    floor[me] = ended[me];
     known[me] = false;
     open[me] = true;
     cut[me] = false; cut_connect[me] = false; unacked[me] = false
@@ -259,9 +259,9 @@ inline reopened()
 #define LATE false
 #else
 #ifdef BUG_EXACT /* of the last that ended only */
-#define LATE (!bound[me] && FROM(d) + 1 == graves[me])
+#define LATE (!bound[me] && FROM(d) + 1 == ended[me])
 #else
-#define LATE (!bound[me] && FROM(d) < graves[me])
+#define LATE (!bound[me] && FROM(d) < ended[me])
 #endif
 #endif
 

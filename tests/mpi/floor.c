@@ -5,7 +5,7 @@
 
 /*
  * Measures what bare UDP sockets can do between ranks 0 and 1: the floor (floor.h, with all other
- * arguments) under any transport that is made of them. Trains go by UDP_SEGMENT and UDP_GRO, one
+ * arguments) under any transport that is made of them. Bursts go by UDP_SEGMENT and UDP_GRO, one
  * datagram a call without them. net=NAME, ADDRESS or NETWORK (10.1.0.0/16): which interface (the
  * first that is up)
  */
@@ -149,7 +149,7 @@ static void segment_by(flow_t *flow, int bytes)
 }
 
 /* What the kernel has no room for is tried again. */
-static void send_train(flow_t *flow, const struct iovec *parts, size_t count, size_t of_each)
+static void send_burst(flow_t *flow, const struct iovec *parts, size_t count, size_t of_each)
 {
     struct msghdr message = {.msg_iov = (struct iovec *) parts, .msg_iovlen = count};
 

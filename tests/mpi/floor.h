@@ -5,18 +5,19 @@
 
 /*
  * What the floors share: programs that measure what bare sockets (floor.c) or bare queue pairs
- * (floor_verbs.c) can do between ranks 0 and 1, the floor under any transport that is made of them. MPI
- * only exchanges addresses and keeps the two in step. What is lost is not sent again: after a silence the
- * sender goes on behind it. Arguments:
- * what=latency     the first size that fits in one datagram: a send and a polling receive, nothing else;
+ * (floor_verbs.c) can do between ranks 0 and 1, the floor under any transport that is made of them.
+ * MPI only exchanges addresses and keeps the two in step. What is lost is not sent again: after a
+ * silence the sender goes on behind it. Arguments: what=latency     the first size that fits in one
+ * datagram: a send and a polling receive, nothing else;
  *                  longer ones in segments, as by streaming
- * what=rate        windows of 64 messages, answered by one datagram: the first message leaves at once,
+ * what=rate        windows of 64 messages, answered by one datagram: the first message leaves at
+ * once,
  *                  what queues behind it goes together in as few datagrams and calls as can be
- * what=streaming   trains of segments with a header of 32 bytes each, one copy out of the receive buffer,
+ * what=streaming   bursts of segments with a header of 32 bytes each, one copy out of the receive
+ * buffer,
  *                  a window
- * what=both-ways   streaming in both directions, the sum
- * bytes=N[,N...] (8; for streaming the memory that is gone through, as by stream), seconds=S for each
- * size (1)
+ * what=both-ways   streaming in both directions, the sum bytes=N[,N...] (8; for streaming the
+ * memory that is gone through, as by stream), seconds=S for each size (1)
  *
  * Who includes this says what carries datagrams, by the functions that are declared below.
  */
@@ -29,7 +30,7 @@
 #include "figures.h"
 
 enum {
-    TRAIN_MAX = 65536,   /* bytes of one call */
+    CALL_MAX = 65536,    /* bytes of one call */
     SEGMENTS_MAX = 64,   /* of one call */
     RATE_WINDOW = 64,    /* messages */
     END_SILENCE = 20000, /* us, then rank 1 asks whether it is enough */
@@ -62,25 +63,29 @@ typedef struct flow {
 
 /* ---- the carrier ---- */
 
-/* Opens what arguments ask for, connects it to the other rank, and fills in the first fields of a flow. */
+/* Opens what arguments ask for, connects it to the other rank, and fills in the first fields of a
+ * flow. */
 static void carrier_open(flow_t *flow, int argc, char **argv);
 static void carrier_close(flow_t *flow);
 
-/* There is user memory; it will be gone: what was sent has left, and nothing of this size reaches the next one. */
+/* There is user memory; it will be gone: what was sent has left, and nothing of this size reaches
+ * the next one. */
 static void carrier_use(flow_t *flow);
 static void carrier_forget(flow_t *flow);
 
-/* Trains will be of datagrams of so many bytes, the last may be shorter: sets flow->burst. */
+/* Bursts will be of datagrams of so many bytes, the last may be shorter: sets flow->burst. */
 static void segment_by(flow_t *flow, int bytes);
 
-/* Sends a train of at most flow->burst datagrams, each of so many of the parts. */
-static void send_train(flow_t *flow, const struct iovec *parts, size_t count, size_t of_each);
+/* Sends a burst of at most flow->burst datagrams, each of so many of the parts. */
+static void send_burst(flow_t *flow, const struct iovec *parts, size_t count, size_t of_each);
 
-/* Sends some of the next bytes of the stream, `left` at most, if the window is open. Returns how many. */
+/* Sends some of the next bytes of the stream, `left` at most, if the window is open. Returns how
+ * many. */
 static size_t send_next(flow_t *flow, size_t left);
 
-/* Looks once. Returns how many bytes there are at flow->hot until the next look, or 0. What the device put
- * into user memory by itself is not there: flow->placed says how much, and of which message. */
+/* Looks once. Returns how many bytes there are at flow->hot until the next look, or 0. What the
+ * device put into user memory by itself is not there: flow->placed says how much, and of which
+ * message. */
 static int receive(flow_t *flow);
 
 /* ---- segments ---- */
@@ -96,10 +101,10 @@ static void send_ack(flow_t *flow)
     struct iovec part = {&header, sizeof(header)};
 
     flow->told = flow->received;
-    send_train(flow, &part, 1, 1);
+    send_burst(flow, &part, 1, 1);
 }
 
-/* send_next() of who has nothing better: a train of segments, each behind a header. */
+/* send_next() of who has nothing better: a burst of segments, each behind a header. */
 static size_t send_segments(flow_t *flow, size_t left)
 {
     header_t headers[SEGMENTS_MAX];
@@ -127,7 +132,7 @@ static size_t send_segments(flow_t *flow, size_t left)
     }
     if (n > 0) {
         flow->told = flow->received;
-        send_train(flow, parts, 2 * (size_t) n, 2);
+        send_burst(flow, parts, 2 * (size_t) n, 2);
     }
     return total;
 }
@@ -175,7 +180,8 @@ static void take_segment(flow_t *flow, const header_t *header, const unsigned ch
     }
 }
 
-/* One look: all segments of what came, and an acknowledgement if one is due. Returns whether something came. */
+/* One look: all segments of what came, and an acknowledgement if one is due. Returns whether
+ * something came. */
 static int take_in(flow_t *flow)
 {
     int n = receive(flow);
@@ -206,7 +212,8 @@ static int take_in(flow_t *flow)
 
 /* ---- the end of a size ---- */
 
-/* Rank 1 answers until rank 0 tells it by MPI that it is enough; it only looks when all is silent. */
+/* Rank 1 answers until rank 0 tells it by MPI that it is enough; it only looks when all is
+ * silent. */
 typedef struct end {
     MPI_Request request;
     double heard;
@@ -248,7 +255,7 @@ static void echo_datagrams(flow_t *flow, int bytes)
         n = receive(flow);
         if (n == bytes) {
             memcpy(flow->out, flow->hot, bytes < 8 ? (size_t) bytes : 8);
-            send_train(flow, &part, 1, 1);
+            send_burst(flow, &part, 1, 1);
         }
     } while (!ended(&end, n > 0));
 }
@@ -261,7 +268,7 @@ static double ping_datagram(flow_t *flow, int bytes, uint64_t number)
     double begun = now_us();
 
     memcpy(flow->out, &number, named);
-    send_train(flow, &part, 1, 1);
+    send_burst(flow, &part, 1, 1);
     for (;;) {
         int n = receive(flow);
         if (n == bytes && memcmp(flow->hot, &number, named) == 0) {
@@ -373,7 +380,7 @@ static size_t pack(flow_t *flow, unsigned char *at, uint32_t window, int first, 
 /* The messages of a window from `first` on, as few calls as can be; `each` fit in a datagram. */
 static void send_packed(flow_t *flow, uint32_t window, int first, int each, int bytes)
 {
-    static unsigned char stage[TRAIN_MAX];
+    static unsigned char stage[CALL_MAX];
     struct iovec parts[SEGMENTS_MAX];
 
     while (first < RATE_WINDOW) {
@@ -385,17 +392,17 @@ static void send_packed(flow_t *flow, uint32_t window, int first, int each, int 
             length += parts[n].iov_len;
             first += count;
         }
-        send_train(flow, parts, n, 1);
+        send_burst(flow, parts, n, 1);
     }
 }
 
 /* Returns 0 if no answer came. */
 static int one_window(flow_t *flow, uint32_t window, int each, int bytes)
 {
-    unsigned char first[TRAIN_MAX];
+    unsigned char first[CALL_MAX];
     struct iovec part = {first, pack(flow, first, window, 0, 1, bytes)};
 
-    send_train(flow, &part, 1, 1);
+    send_burst(flow, &part, 1, 1);
     send_packed(flow, window, 1, each, bytes);
     for (double begun = now_us(); now_us() - begun < flow->silence;) {
         if (receive(flow) == 8 && memcmp(flow->hot, &window, sizeof(window)) == 0) {
@@ -438,7 +445,7 @@ static void answer_windows(flow_t *flow, int bytes)
         if (n > 0 && flow->taken == RATE_WINDOW) {
             answer = flow->seen;
             struct iovec part = {&answer, sizeof(answer)};
-            send_train(flow, &part, 1, 1);
+            send_burst(flow, &part, 1, 1);
         }
     } while (!ended(&end, n > 0));
 }

@@ -4,10 +4,10 @@
  */
 
 /*
- * Measures what bare queue pairs can do between ranks 0 and 1, by libibverbs alone: the floor (floor.h, with all
- * other arguments) under any transport over RDMA devices.
- * wire=ud  datagrams of the MTU; trains are chained and leave by one doorbell, from user memory
- * wire=rc  datagrams of RC_DATAGRAM bytes; longer messages and streams are written straight into the other
+ * Measures what bare queue pairs can do between ranks 0 and 1, by libibverbs alone: the floor
+ * (floor.h, with all other arguments) under any transport over RDMA devices. wire=ud  datagrams of
+ * the MTU; bursts are chained and leave by one doorbell, from user memory wire=rc  datagrams of
+ * RC_DATAGRAM bytes; longer messages and streams are written straight into the other
  *          rank's memory, each piece with a number that tells of it
  * device=NAME[:PORT]  which (the first that is active)
  * Sends are inline as far as the device allows, and only each SIGNAL_EVERYth is signalled.
@@ -21,7 +21,7 @@
 
 enum {
     RC_DATAGRAM = 8192,
-    BURST_MAX = 16, /* datagrams of a train */
+    BURST_MAX = 16, /* datagrams of a burst */
     SEND_DEPTH = 256,
     SIGNAL_EVERY = 64,
     RING = 512,       /* receive buffers */
@@ -283,10 +283,10 @@ static void gather_inline(struct ibv_sge *sge, const struct iovec *parts, size_t
 
 static void segment_by(flow_t *flow, int bytes)
 {
-    flow->burst = TRAIN_MAX / bytes < BURST_MAX ? TRAIN_MAX / bytes : BURST_MAX;
+    flow->burst = CALL_MAX / bytes < BURST_MAX ? CALL_MAX / bytes : BURST_MAX;
 }
 
-static void send_train(flow_t *flow, const struct iovec *parts, size_t count, size_t of_each)
+static void send_burst(flow_t *flow, const struct iovec *parts, size_t count, size_t of_each)
 {
     struct carrier *carrier = flow->carrier;
     struct ibv_send_wr wrs[BURST_MAX];

@@ -230,16 +230,16 @@ void app_poll(proc_t *proc)
 }
 
 /*
- * Did the peer compute for the last `limit` us, kicked, but without room for what we have for it?
- * Then it answers, and lets us wait: nobody there can take anything out of its store. A process
- * that polled, or refused nothing, has no such excuse.
+ * Did the peer compute for the last `limit` us, its thread served it, but without room for what we
+ * have for it? Then it answers, and lets us wait: nobody there can take anything out of its store.
+ * A process that polled, or refused nothing, has no such excuse.
  */
 static bool lets_wait(const proc_t *peer, uint64_t now, uint64_t limit, uint64_t grace)
 {
     uint64_t from = now > SIM_US(limit) ? now - SIM_US(limit) : 0;
     uint64_t to = peer->busy_until < now ? peer->busy_until : now;
 
-    if (!peer->up || peer->kicker == 0 || limit == 0) {
+    if (!peer->up || peer->thread_after == 0 || limit == 0) {
         return false;
     }
     from = peer->busy_from > from ? peer->busy_from : from;
@@ -740,9 +740,9 @@ void app_on_done(void *context, btl_ib_msg_t *msg, int status)
         sim_fail(sim, "p%u: message %u: on_done(%d) at the wrong time", proc->index, m->id, status);
     }
     /* A message that fitted one segment was copied: done as soon as that was handed over. What came
-     * in a kick is acknowledged, and delivered at the next poll; what came in chunks waits for
-     * those that were sent before. */
-    bool early = m->delivered == 0 && m->chunked && !sim->procs[m->dst].kicked
+     * in an asynchronous turn is acknowledged, and delivered at the next poll; what came in chunks
+     * waits for those that were sent before. */
+    bool early = m->delivered == 0 && m->chunked && !sim->procs[m->dst].async_received
                  && !ledger_excused(sim, m) && !waits_for_other(sim, m);
     if (status == 0 && (!m->sent || early)) {
         sim_fail(sim, "p%u: message %u is done, but %s", proc->index, m->id,

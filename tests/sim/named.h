@@ -119,23 +119,23 @@ void bottleneck_cubic(sim_t *sim);
 void slow_receiver(sim_t *sim);
 void mixed(sim_t *sim);
 void shared_processors(sim_t *sim);
-void train_loss(sim_t *sim);
+void burst_loss(sim_t *sim);
 void small_buffers(sim_t *sim);
 
-/* named_kick.c */
-void kick_repairs(sim_t *sim);
-void kick_store_full(sim_t *sim);
-void kick_store_ready(sim_t *sim);
-void kick_close(sim_t *sim);
-void kick_close_behind(sim_t *sim);
-void kick_destroyed(sim_t *sim);
-void kick_killed(sim_t *sim);
-void kick_refused(sim_t *sim);
-void kick_restarted(sim_t *sim);
-void kick_no_memory(sim_t *sim);
-void kick_device_failure(sim_t *sim);
-void kick_kills_nobody(sim_t *sim);
-void kick_no_room(sim_t *sim);
+/* named_async.c */
+void async_repairs(sim_t *sim);
+void async_backlog_full(sim_t *sim);
+void async_backlog_ready(sim_t *sim);
+void async_close(sim_t *sim);
+void async_close_behind(sim_t *sim);
+void async_destroyed(sim_t *sim);
+void async_killed(sim_t *sim);
+void async_refused(sim_t *sim);
+void async_restarted(sim_t *sim);
+void async_no_memory(sim_t *sim);
+void async_device_failure(sim_t *sim);
+void async_kills_nobody(sim_t *sim);
+void async_no_room(sim_t *sim);
 void seldom(sim_t *sim);
 void first_turn(sim_t *sim);
 void after_pause(sim_t *sim);
@@ -148,7 +148,7 @@ void failover_striped(sim_t *sim);
 void failover_many(sim_t *sim);
 void failover_both(sim_t *sim);
 void failover_idle(sim_t *sim);
-void failover_in_kick(sim_t *sim);
+void failover_in_async(sim_t *sim);
 void failover_news_lost(sim_t *sim);
 void failover_broken_way(sim_t *sim);
 void failover_after_pauses(sim_t *sim);
@@ -187,7 +187,7 @@ void port_back_late_alone(sim_t *sim);
 void port_back_unnoticed(sim_t *sim);
 void port_first_back(sim_t *sim);
 void port_stays_down(sim_t *sim);
-void port_down_in_kick(sim_t *sim);
+void port_down_in_async(sim_t *sim);
 void failover_nowhere(sim_t *sim);
 
 /* named_slow.c */
@@ -200,19 +200,19 @@ void slow_rail_for_a_moment(sim_t *sim);
 void slow_rail_loses(sim_t *sim);
 void slow_peer(sim_t *sim);
 
-/* named_ways.c */
+/* named_validation.c */
 void way_silent_from_the_first(sim_t *sim);
 void way_refused_from_the_first(sim_t *sim);
 void way_without_answer(sim_t *sim);
 void way_refused_later(sim_t *sim);
 void way_refused_at_one_end(sim_t *sim);
-void ways_all_refused(sim_t *sim);
-void ways_refused_and_silent(sim_t *sim);
+void paths_all_refused(sim_t *sim);
+void paths_refused_and_silent(sim_t *sim);
 void contact_while_it_computes(sim_t *sim);
 void contact_of_many(sim_t *sim);
 void contact_beyond_passive(sim_t *sim);
 void way_refused_one_way_for_long(sim_t *sim);
-void ways_work_one_way_each(sim_t *sim);
+void paths_work_one_way_each(sim_t *sim);
 void contact_blocked(sim_t *sim);
 void contact_restarted(sim_t *sim);
 void contact_not_promised(sim_t *sim);
@@ -252,10 +252,10 @@ void keepalive_heals(sim_t *sim);
 void keepalive_many(sim_t *sim);
 void no_tag(sim_t *sim);
 
-/* named_crowd.c */
-void crowd_16(sim_t *sim);
-void crowd_128(sim_t *sim);
-void crowd_1000(sim_t *sim);
+/* named_oversubscribed.c */
+void oversubscribed_16(sim_t *sim);
+void oversubscribed_128(sim_t *sim);
+void oversubscribed_1000(sim_t *sim);
 void contacts_lost(sim_t *sim);
 void starved_suspects_nobody(sim_t *sim);
 
@@ -325,6 +325,6 @@ void direct_device_fails(sim_t *sim);
 void direct_port_flaps(sim_t *sim);
 void direct_last_device_fails(sim_t *sim);
 void direct_peer_gone(sim_t *sim);
-void direct_in_kick(sim_t *sim);
+void direct_in_async(sim_t *sim);
 
 #endif

@@ -507,10 +507,10 @@ static void start_and_compute(sim_t *sim, void *arg, uint64_t until)
 
 /* Their initiator computes: asynchronous progress hands them over, and their ends are kept for
  * it. */
-void direct_in_kick(sim_t *sim)
+void direct_in_async(sim_t *sim)
 {
     two_devices(sim);
-    sim->procs[0].kicker = SIM_MS(1);
+    sim->procs[0].thread_after = SIM_MS(1);
     sim->procs[0].attr.tx_depth = 4;
     run_start(sim);
     warm_up(sim, 0, 1);

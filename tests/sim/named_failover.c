@@ -232,12 +232,12 @@ void failover_idle(sim_t *sim)
     rails_survive(sim, SIM_MS(20));
 }
 
-void failover_in_kick(sim_t *sim)
+void failover_in_async(sim_t *sim)
 {
     sim_procs(sim, 2, 2);
     run_defaults(sim);
     sim->survives = true;
-    sim->procs[0].kicker = SIM_MS(10);
+    sim->procs[0].thread_after = SIM_MS(10);
     run_start(sim);
     for (uint32_t i = 0; i < 4; i++) {
         say(sim, i / 2, 1 - i / 2, 100, 1000)->rail = i % 2;
@@ -663,7 +663,7 @@ static void down_while_computing(sim_t *sim, uint64_t down)
     sim_procs(sim, 2, 1);
     run_defaults(sim);
     sim->survives = true;
-    sim->procs[0].kicker = SIM_MS(10);
+    sim->procs[0].thread_after = SIM_MS(10);
     sim->procs[0].config.down_limit = 5000000;
     run_start(sim);
     warm_up(sim, 0, 1);
@@ -686,7 +686,7 @@ void port_back_unnoticed(sim_t *sim)
     down_while_computing(sim, SIM_S(10));
 }
 
-void port_down_in_kick(sim_t *sim)
+void port_down_in_async(sim_t *sim)
 {
     down_while_computing(sim, SIM_S(3));
 }

@@ -328,15 +328,15 @@ void shared_processors(sim_t *sim)
     finish(sim);
 }
 
-/* A loss takes a whole train, up to 44 segments in a row: not much worse than as many single ones.
- * By which trains are lost it is 0.889 to 0.913 of the link, in the mean 0.90. */
-void train_loss(sim_t *sim)
+/* A loss takes a whole burst, up to 44 segments in a row: not much worse than as many single ones.
+ * By which bursts are lost it is 0.889 to 0.913 of the link, in the mean 0.90. */
+void burst_loss(sim_t *sim)
 {
     make_udp(sim, 2, BTL_IB_CC_AUTO, SIM_US(10));
     sim->delay = SIM_US(10);
     run_start(sim);
     warm_up(sim, 0, 1);
-    fault_add(sim, F_LOSS_TRAIN, 0, SIM_NEVER, 10000, 0);
+    fault_add(sim, F_LOSS_GSO, 0, SIM_NEVER, 10000, 0);
     stream_from(sim, 0, 1, 0);
     sim_run_until(sim, sim->now + SIM_MS(2));
     uint32_t first = sim->nmessages;

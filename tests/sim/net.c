@@ -95,8 +95,8 @@ static bool loses(sim_t *sim, fault_t *fault, const datagram_t *d)
         return rng_chance(&sim->rng, fault->ppm);
     case F_LOSS_BURST:
         return burst_hits(sim, fault);
-    case F_LOSS_TRAIN:
-        return mix64(sim->seed ^ mix64(d->train)) % 1000000 < fault->ppm;
+    case F_LOSS_GSO:
+        return mix64(sim->seed ^ mix64(d->burst)) % 1000000 < fault->ppm;
     case F_LOSS_ACK:
         return type_of(d) == BTL_IB_TYPE_ACK && rng_chance(&sim->rng, fault->ppm);
     case F_LOSS_CONTROL:

@@ -215,7 +215,7 @@ static void poll_now(proc_t *proc)
 
     proc->received_in_progress = 0;
     proc->in_progress = true;
-    proc->kicked = false;
+    proc->async_received = false;
     int got = btl_ib_engine_progress(proc->engine, clock, proc->burst);
     proc->in_progress = false;
     if (got < 0 || proc->received_in_progress > proc->burst) {
@@ -246,35 +246,36 @@ static void poll_event(sim_t *sim, void *arg, uint64_t generation)
     poll_now(proc);
 }
 
-/* ---- kicks, as the glue's thread makes them ---- */
+/* ---- asynchronous turns, as the glue's thread makes them ---- */
 
-#define KICK_PAUSE SIM_MS(1) /* between two, at least */
+#define ASYNC_PAUSE SIM_MS(1) /* between two, at least */
 
 void proc_called(const proc_t *proc, const char *what)
 {
-    if (proc->kicking) {
-        sim_fail(proc->sim, "p%u: %s is called in a kick", proc->index, what);
+    if (proc->in_async) {
+        sim_fail(proc->sim, "p%u: %s is called in an asynchronous turn", proc->index, what);
     }
 }
 
-static void kick_event(sim_t *sim, void *arg, uint64_t generation)
+static void async_event(sim_t *sim, void *arg, uint64_t generation)
 {
     proc_t *proc = arg;
 
-    if (!proc->up || generation != proc->kick_generation || sim->now >= proc->busy_until
+    if (!proc->up || generation != proc->async_generation || sim->now >= proc->busy_until
         || (btl_ib_engine_async_due(proc->engine) == UINT64_MAX
             && !(proc->answers && pending(proc)))) {
         return; /* polled again, or nothing is due until it is */
     }
     uint64_t clock = proc_clock(proc);
     proc->received_in_progress = 0;
-    proc->kicking = true;
+    proc->in_async = true;
     int got = btl_ib_engine_async_progress(proc->engine, clock, proc->burst);
-    proc->kicking = false;
-    proc->kicked = proc->kicked || got > 0;
-    fault_applied(sim, F_KICK);
+    proc->in_async = false;
+    proc->async_received = proc->async_received || got > 0;
+    fault_applied(sim, F_ASYNC);
     if (got != proc->received_in_progress || got > proc->burst) {
-        sim_fail(sim, "p%u: a kick received %d datagrams of at most %d and returned %d",
+        sim_fail(sim,
+                 "p%u: an asynchronous turn received %d datagrams of at most %d and returned %d",
                  proc->index, proc->received_in_progress, proc->burst, got);
     }
     uint64_t due = btl_ib_engine_async_due(proc->engine);
@@ -282,9 +283,9 @@ static void kick_event(sim_t *sim, void *arg, uint64_t generation)
               due == UINT64_MAX ? (uint64_t) -1 : due - clock,
               (uint64_t) proc->received_in_progress, held(proc));
     uint64_t at = due == UINT64_MAX ? SIM_NEVER : clock_reaches(proc, due);
-    at = at > sim->now + KICK_PAUSE ? at : sim->now + KICK_PAUSE;
-    at = at < sim->now + proc->kicker ? at : sim->now + proc->kicker;
-    sim_at(sim, at, kick_event, proc, proc->kick_generation);
+    at = at > sim->now + ASYNC_PAUSE ? at : sim->now + ASYNC_PAUSE;
+    at = at < sim->now + proc->thread_after ? at : sim->now + proc->thread_after;
+    sim_at(sim, at, async_event, proc, proc->async_generation);
 }
 
 void proc_stir(proc_t *proc)
@@ -292,7 +293,7 @@ void proc_stir(proc_t *proc)
     const uint64_t now = proc->sim->now;
 
     if (proc->up && proc->answers && now < proc->busy_until) {
-        sim_at(proc->sim, now + KICK_PAUSE, kick_event, proc, ++proc->kick_generation);
+        sim_at(proc->sim, now + ASYNC_PAUSE, async_event, proc, ++proc->async_generation);
     }
 }
 
@@ -333,16 +334,16 @@ void proc_compute(proc_t *proc, uint64_t until)
     uint64_t from = proc->busy_until > sim->now ? proc->busy_until : sim->now;
 
     if (until > from) {
-        /* Of a pause the engine counts the first second; with a kicker there is none. */
+        /* Of a pause the engine counts the first second; with a progress thread there is none. */
         uint64_t unheard = until - from > SIM_S(1) ? until - from - SIM_S(1) : 0;
-        proc->busy_total += proc->kicker == 0 ? unheard : 0;
+        proc->busy_total += proc->thread_after == 0 ? unheard : 0;
         if (from == sim->now) {
             proc->busy_from = from;
             proc->refused_then = proc_refused(proc);
         }
         proc->busy_until = until;
-        if (proc->kicker != 0) {
-            sim_at(sim, from + proc->kicker, kick_event, proc, ++proc->kick_generation);
+        if (proc->thread_after != 0) {
+            sim_at(sim, from + proc->thread_after, async_event, proc, ++proc->async_generation);
         }
         sim_trace(sim, T_PROC, proc->index, 1, proc->life, until - sim->now, 0, 0);
         fault_applied(sim, F_COMPUTE);
@@ -353,7 +354,7 @@ uint64_t proc_busy(const proc_t *proc)
 {
     uint64_t now = proc->sim->now;
 
-    uint64_t rest = proc->kicker == 0 && proc->busy_until > now ? proc->busy_until - now : 0;
+    uint64_t rest = proc->thread_after == 0 && proc->busy_until > now ? proc->busy_until - now : 0;
 
     return proc->busy_total > rest ? proc->busy_total - rest : 0;
 }
@@ -513,7 +514,7 @@ void proc_start(proc_t *proc, bool new_address)
     proc->config.predict = !sim->general;
     proc->poll_at = SIM_NEVER;
     proc->clock_max = 0;
-    proc->kicked = false;
+    proc->async_received = false;
     proc->idle_left = proc->idle_polls;
     btl_ib_engine_t *engine = btl_ib_engine_create(&proc->config, &proc_ops, proc);
     if (engine == NULL) {

@@ -144,7 +144,7 @@ static datagram_t *gather(rail_t *rail, const btl_ib_tx_t *tx)
     d->src_life = rail->proc->life;
     d->genuine = true;
     d->sent_at = rail->sim->now;
-    d->train = rail->sim->trains;
+    d->burst = rail->sim->bursts;
     d->size = tx->size;
     for (uint32_t i = 0; i < tx->niov; i++) {
         memcpy(d->data + at, tx->iov[i].iov_base, tx->iov[i].iov_len);
@@ -216,27 +216,27 @@ static void keep_until_sent(rail_t *rail, const btl_ib_tx_t *tx, const datagram_
 /* With segmentation offload the kernel takes datagrams to one peer as one piece, if all have the
  * same size but the last, which may be shorter, and it is not longer than a datagram of IP can
  * be. */
-typedef struct train {
+typedef struct gso_burst {
     btl_ib_addr_t to;
     uint32_t size, count, bytes;
     bool full;
-} train_t;
+} gso_burst_t;
 
-enum { TRAIN_COUNT = 64, TRAIN_BYTES = 65507 };
+enum { BURST_COUNT = 64, BURST_BYTES = 65507 };
 
-/* Does this one travel with those before it, or begin a train of its own? */
-static void couple(sim_t *sim, train_t *train, const btl_ib_tx_t *tx)
+/* Does this one travel with those before it, or begin a burst of its own? */
+static void couple(sim_t *sim, gso_burst_t *burst, const btl_ib_tx_t *tx)
 {
-    bool fits = train->count > 0 && !train->full && train->to == tx->to && tx->size <= train->size
-                && train->count < TRAIN_COUNT && train->bytes + tx->size <= TRAIN_BYTES;
+    bool fits = burst->count > 0 && !burst->full && burst->to == tx->to && tx->size <= burst->size
+                && burst->count < BURST_COUNT && burst->bytes + tx->size <= BURST_BYTES;
 
     if (!fits) {
-        *train = (train_t){.to = tx->to, .size = tx->size};
-        sim->trains++;
+        *burst = (gso_burst_t){.to = tx->to, .size = tx->size};
+        sim->bursts++;
     }
-    train->count++;
-    train->bytes += tx->size;
-    train->full = tx->size < train->size;
+    burst->count++;
+    burst->bytes += tx->size;
+    burst->full = tx->size < burst->size;
 }
 
 /* Why the transport would not take the next datagram, or 0. */
@@ -317,7 +317,7 @@ static int rail_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int
     sim_t *sim = rail->sim;
     uint32_t self = rail->proc->index;
     int take = n;
-    train_t train = {0};
+    gso_burst_t burst = {0};
 
     if (n < 1 || rail->stopped) {
         sim_fail(sim, "p%u sends a batch of %d%s", self, n, rail->stopped ? " after stop()" : "");
@@ -332,7 +332,7 @@ static int rail_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int
     }
     for (int i = 0; i < take; i++) {
         check_tx(rail, &batch[i]);
-        couple(sim, &train, &batch[i]);
+        couple(sim, &burst, &batch[i]);
         *error = obstacle(rail, &batch[i]);
         if (*error == EMSGSIZE || *error == ENETDOWN) {
             send_one(rail, &batch[i], *error);

@@ -158,8 +158,8 @@ static void choose_processes(sim_t *sim)
         proc->burst = (int) PICK(sim, 16, 64, 1, 4);
         proc->step = PICK(sim, 200, 500, 2000);
         proc->idle_polls = PICK(sim, 4, 4, 0, 10);
-        proc->kicker = SIM_MS(PICK(sim, 0, 0, 1, 10, 10));
-        proc->answers = proc->kicker != 0 && rng_chance(&sim->rng, 500000);
+        proc->thread_after = SIM_MS(PICK(sim, 0, 0, 1, 10, 10));
+        proc->answers = proc->thread_after != 0 && rng_chance(&sim->rng, 500000);
         proc->config.backlog_max = PICK(sim, 4u << 20, 100000, 2000, 0);
         proc->idle_poll = rng_chance(&sim->rng, 500000) ? SIM_MS(5) : 0;
         if (rng_chance(&sim->rng, 200000)) {
@@ -257,7 +257,7 @@ static void add_loss(sim_t *sim, plan_t *plan)
 
     switch (rng_range(&sim->rng, 0, 5)) {
     case 5:
-        window_fault(sim, plan, F_LOSS_TRAIN, SIM_MS(100), ppm, 0);
+        window_fault(sim, plan, F_LOSS_GSO, SIM_MS(100), ppm, 0);
         break;
     case 0:
         window_fault(sim, plan, F_LOSS_BURST, SIM_MS(100), ppm / 10, 0);

@@ -228,7 +228,7 @@ void run_quiet(sim_t *sim, uint64_t limit)
         check_idle_memory(sim, &sim->procs[i]);
         check_counters(sim, &sim->procs[i]);
         if (btl_ib_engine_async_due(sim->procs[i].engine) != UINT64_MAX) {
-            sim_fail(sim, "p%u is idle, but wants to be kicked", i);
+            sim_fail(sim, "p%u is idle, but wants asynchronous progress", i);
         }
     }
 }

@@ -69,7 +69,7 @@ uint64_t mix64(uint64_t x);
     X(LOSS, "datagrams lost")                                                                      \
     X(LOSS_ONE_WAY, "datagrams lost in one direction only")                                        \
     X(LOSS_BURST, "datagrams lost in bursts of 44")                                                \
-    X(LOSS_TRAIN, "datagrams lost together with all of their train")                               \
+    X(LOSS_GSO, "datagrams lost together with all of their GSO burst")                             \
     X(LOSS_ACK, "acknowledgements lost")                                                           \
     X(LOSS_CONTROL, "control segments lost")                                                       \
     X(DUPLICATE, "datagrams duplicated")                                                           \
@@ -95,7 +95,7 @@ uint64_t mix64(uint64_t x);
     X(TX_LATE, "sends that needed their memory for a while")                                       \
     X(NO_MEMORY, "allocations failed")                                                             \
     X(COMPUTE, "processes that stopped polling")                                                   \
-    X(KICK, "kicks while processes did not poll")                                                  \
+    X(ASYNC, "asynchronous turns while processes did not poll")                                    \
     X(CLOCK_COARSE, "processes with a coarse clock")                                               \
     X(CLOCK_FORWARD, "leaps of a clock")                                                           \
     X(CLOCK_BACK, "steps back of a clock")                                                         \
@@ -371,13 +371,14 @@ struct proc {
     uint64_t refused_then; /* for want of room, until then */
     uint64_t busy_until;
     uint64_t busy_total; /* ns spent computing until now, unheard of by the engine */
-    uint64_t kicker;     /* ns: kicked after so long without a poll; 0: never */
+    uint64_t
+        thread_after;    /* ns: the thread makes progress after so long without a poll; 0: never */
     uint64_t seldom;     /* ns that it computes between two calls; 0: it waits in progress */
     uint64_t calls;      /* of progress, while it computes between them */
     bool answers;        /* and when something comes: a first contact is answered */
-    uint64_t kick_generation;
-    bool kicking;
-    bool kicked;         /* something came in a kick since the last poll */
+    uint64_t async_generation;
+    bool in_async;
+    bool async_received; /* something came in an asynchronous turn since the last poll */
     uint32_t idle_polls; /* after each event, without one */
     uint32_t idle_left;
     uint32_t stuck;
@@ -430,7 +431,7 @@ typedef struct datagram {
     uint64_t closings; /* of the sender's link, when it was sent */
     bool genuine;      /* neither corrupted, replayed nor made up */
     uint64_t sent_at;
-    uint64_t train;    /* that it travels in: see rail.c */
+    uint64_t burst;    /* that it travels in: see rail.c */
     uint64_t delay;    /* ns: while it is on its way over links */
     event_fn_t arrive; /* the same */
     struct datagram *next;
@@ -483,7 +484,7 @@ struct sim {
     uint32_t heap_len, heap_cap;
     uint64_t event_order, events, events_max;
     uint32_t in_flight; /* datagrams on their way */
-    uint64_t trains;    /* that were sent */
+    uint64_t bursts;    /* that were sent */
 
     trace_line_t trace[SIM_TRACE_LINES];
     uint64_t trace_len;
@@ -706,7 +707,7 @@ void proc_compute(proc_t *proc, uint64_t until);
  * order of the seed's, whether it waits or not. Their threads, if they have some, are not held up
  * by that. */
 void proc_share(sim_t *sim, uint64_t slice);
-/* A call up was made: fails if that is in a kick. */
+/* A call up was made: fails if that is in an asynchronous turn. */
 void proc_called(const proc_t *proc, const char *what);
 uint64_t proc_busy(const proc_t *proc);
 /* What it refused for want of room, in all. */

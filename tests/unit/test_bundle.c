@@ -93,8 +93,8 @@ static void first_leave_at_once(void **state)
     end(bench);
 }
 
-/* A kick sends them as well. */
-static void a_kick_lets_go(void **state)
+/* An asynchronous turn sends them as well. */
+static void async_progress_lets_go(void **state)
 {
     bench_t *bench = pair();
 
@@ -132,9 +132,9 @@ static bench_t *pair_with_trains(uint32_t credits)
     return pair_that_joins("P,256,256:P,1472,1024", credits);
 }
 
-/* What is left of a window waits for the rest of a train, if it is less than a third of what is
+/* What is left of a window waits for the rest of a burst, if it is less than a third of what is
  * under way. */
-static void room_for_a_train(void **state)
+static void room_for_a_burst(void **state)
 {
     static const uint32_t credits[] = {46 + 14, 46 + 15};
 
@@ -149,7 +149,7 @@ static void room_for_a_train(void **state)
         assert_int_equal(bench->wire.count, 46 + (i == 0 ? 0 : 15));
         assert_int_equal(count->blocked_window, i == 0);
         assert_true(bench_settle(bench, SECOND));
-        assert_int_equal(count->sent_probes, 0); /* the acknowledgement of a train came by itself */
+        assert_int_equal(count->sent_probes, 0); /* the acknowledgement of a burst came by itself */
         each_delivered_once(bench);
         end(bench);
     }
@@ -192,7 +192,7 @@ static void room_beside_other_channels(void **state)
     end(bench);
 }
 
-/* The train after which there is no room asks for its acknowledgement: a peer that expects to
+/* The burst after which there is no room asks for its acknowledgement: a peer that expects to
  * answer would hold it back. */
 static void waiting_for_room_asks(void **state)
 {
@@ -213,19 +213,19 @@ static void waiting_for_room_asks(void **state)
     end(bench);
 }
 
-/* Where datagrams are joined long messages of a burst leave in full trains, and what is left of
+/* Where datagrams are joined long messages of a burst leave in full bursts, and what is left of
  * one goes with the next, or in the next turn. The first of a turn leave whole. */
 static void trains_leave_full(void **state)
 {
     bench_t *bench = pair_with_trains(1024);
-    const uint32_t train = bench_peer(bench, 0, 1).gso_segments;
+    const uint32_t burst = bench_peer(bench, 0, 1).gso_segments;
 
     (void) state;
     send_many(bench, 2, 65250);
     assert_int_equal(bench->wire.count, 2 * 46);
     for (uint32_t n = 1; n <= 5; n++) {
         send_many(bench, 1, 65250);
-        assert_int_equal(bench->wire.count, 2 * 46 + n * train);
+        assert_int_equal(bench->wire.count, 2 * 46 + n * burst);
     }
     bench_turn(bench, 0);
     assert_int_equal(bench->wire.count, 7 * 46);
@@ -596,8 +596,8 @@ static void one_without_receiver(void **state)
     end(bench);
 }
 
-/* In a kick all of a bundle is kept, or nothing. */
-static void kept_in_a_kick(void **state)
+/* In an asynchronous turn all of a bundle is kept, or nothing. */
+static void kept_in_async(void **state)
 {
     uint32_t times[4] = {0}; /* that so many segments were kept */
 
@@ -741,7 +741,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_leave_at_once),
-        cmocka_unit_test(a_kick_lets_go),
+        cmocka_unit_test(async_progress_lets_go),
         cmocka_unit_test(sendi_declines),
         cmocka_unit_test(lonely),
         cmocka_unit_test(who_computes_is_not_held_up),
@@ -749,7 +749,7 @@ int main(void)
         cmocka_unit_test(leaves_before_others_are_taken_in),
         cmocka_unit_test(operations_leave_together),
         cmocka_unit_test(long_operations_leave_at_once),
-        cmocka_unit_test(room_for_a_train),
+        cmocka_unit_test(room_for_a_burst),
         cmocka_unit_test(room_on_a_long_path),
         cmocka_unit_test(room_beside_other_channels),
         cmocka_unit_test(waiting_for_room_asks),
@@ -761,7 +761,7 @@ int main(void)
         cmocka_unit_test(refused_by_the_transport),
         cmocka_unit_test(ordered_stay_apart),
         cmocka_unit_test(one_without_receiver),
-        cmocka_unit_test(kept_in_a_kick),
+        cmocka_unit_test(kept_in_async),
         cmocka_unit_test(ended_in_a_callback),
         cmocka_unit_test(closed_by_the_peer),
         cmocka_unit_test(without_memory),

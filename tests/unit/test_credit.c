@@ -144,7 +144,7 @@ static void test_batches(void **state)
 }
 
 /* With the whole queue granted an explicit return is due when a batch and `window` credits are
- * banked, not one earlier, and not again before as many are; nor before a train is, as long as the
+ * banked, not one earlier, and not again before as many are; nor before a burst is, as long as the
  * peer has a quarter left. */
 static void test_due(void **state)
 {
@@ -157,8 +157,8 @@ static void test_due(void **state)
                 btl_ib_queue_t queue = make_queue(num, low, window);
                 pair_t p;
                 uint32_t banked = 0;
-                const uint32_t train = window % 2 == 0 ? 1 : 20;
-                const uint32_t some = train < num - num / 4 ? train : num - num / 4;
+                const uint32_t burst = window % 2 == 0 ? 1 : 20;
+                const uint32_t some = burst < num - num / 4 ? burst : num - num / 4;
                 uint32_t enough = window > batch ? window : batch;
                 enough = enough > some ? enough : some;
 
@@ -167,12 +167,12 @@ static void test_due(void **state)
                     receive(&p);
                     banked++;
                     bool due = banked >= enough;
-                    assert_int_equal(btl_ib_credit_due(&p.credit, train, false), due);
+                    assert_int_equal(btl_ib_credit_due(&p.credit, burst, false), due);
                     if (due) {
                         tell(&p);
                         assert_int_equal(p.known - p.received, num);
                         banked = 0;
-                        assert_false(btl_ib_credit_due(&p.credit, train, false));
+                        assert_false(btl_ib_credit_due(&p.credit, burst, false));
                     }
                 }
             }

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Paths that carry more to one peer than to another: datagrams, trains of them, and credits by
+/* Paths that carry more to one peer than to another: datagrams, bursts of them, and credits by
  * what each does. */
 
 #include <errno.h>
@@ -87,7 +87,7 @@ static void each_path_is_used(void **state)
     end(bench);
 }
 
-/* No train is longer than what one call sends, and where nothing is joined there are none. */
+/* No burst is longer than what one call sends, and where nothing is joined there are none. */
 static void trains_have_bounds(void **state)
 {
     (void) state;

@@ -139,8 +139,8 @@ static void nothing_without_a_listener(void **state)
     (void) state;
 }
 
-/* A kick may not print: the next turn does. */
-static void dropped_in_a_kick(void **state)
+/* An asynchronous turn may not print: the next turn does. */
+static void dropped_in_async(void **state)
 {
     bench_t *bench = listened(true);
     bench_host_t *host = &bench->hosts[1];
@@ -203,7 +203,7 @@ int main(void)
         cmocka_unit_test(a_line_for_each),
         cmocka_unit_test(no_more_than_so_many),
         cmocka_unit_test(nothing_without_a_listener),
-        cmocka_unit_test(dropped_in_a_kick),
+        cmocka_unit_test(dropped_in_async),
         cmocka_unit_test(what_becomes_of_a_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -201,8 +201,8 @@ static void looks_on(bench_t *bench, uint32_t message)
     bench->scratch[IN_CALLBACK] = 0;
 }
 
-/* All that is on its way comes to host 1 in kicks. */
-static void kick_1(bench_t *bench)
+/* All that is on its way comes to host 1 in asynchronous turns. */
+static void async_1(bench_t *bench)
 {
     for (int i = 0; i < 10; i++) {
         bench->now += BENCH_DELAY;
@@ -226,7 +226,7 @@ static void one_callback_after_the_other(void **state)
         bench->scratch[CLOSES] = way / 2;
         bench->on_deliver = looks_on;
         if (way % 2 == 1) {
-            kick_1(bench);
+            async_1(bench);
         }
         bench_run(bench, 20000);
         for (uint32_t i = first; i < bench->message_count; i++) {

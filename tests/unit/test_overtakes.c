@@ -16,7 +16,7 @@
 
 #include "hostile.h"
 
-/* Two that know each other; 0 has at most `window` segments on their way, in trains of 44. */
+/* Two that know each other; 0 has at most `window` segments on their way, in bursts of 44. */
 static bench_t *trains_job(bool overtakes, uint32_t window)
 {
     bench_t *bench = new_bench();
@@ -243,7 +243,7 @@ static void short_ones_come(bench_t *bench)
     some_short_ones_come(bench, 10);
 }
 
-/* While short ones are about a turn sends one train of half the size, and the turn that a short one
+/* While short ones are about a turn sends one burst of half the size, and the turn that a short one
  * came in none; else all that may. */
 static void trains_make_way(void **state)
 {
@@ -290,7 +290,7 @@ static void alone_holds_nothing_up(void **state)
     end(bench);
 }
 
-/* Where they are about trains wait in the turn of a short one; what was lost goes again, */
+/* Where they are about bursts wait in the turn of a short one; what was lost goes again, */
 static void lost_ones_do_not_wait(void **state)
 {
     bench_t *bench = trains_job(true, 132);
@@ -315,7 +315,7 @@ static void lost_ones_do_not_wait(void **state)
     end(bench);
 }
 
-/* and what is less than a train leaves. */
+/* and what is less than a burst leaves. */
 static void a_rest_does_not_wait(void **state)
 {
     bench_t *bench = trains_job(true, 132);

@@ -5,8 +5,8 @@
 
 /*
  * Callbacks that call back in. Those of the PML call progress, and while one runs the lock is free,
- * so that another thread may call progress, or the progress thread kick: for the engine all that is
- * a turn within a turn.
+ * so that another thread may call progress, or the progress thread call it: for the engine all that
+ * is a turn within a turn.
  */
 
 #include <errno.h>
@@ -25,7 +25,7 @@ enum { DEEPEST = 3 };
 
 static uint64_t random_state;
 static int depth;
-static uint64_t kicks, turns;
+static uint64_t async_turns, turns;
 
 static uint32_t some(uint32_t below)
 {
@@ -35,7 +35,7 @@ static uint32_t some(uint32_t below)
     return (uint32_t) (random_state >> 32) % below;
 }
 
-/* A kick, a turn, or neither. */
+/* An asynchronous turn, a turn, or neither. */
 static void meddle(bench_host_t *host)
 {
     uint32_t what = some(3);
@@ -47,7 +47,7 @@ static void meddle(bench_host_t *host)
     depth++;
     if (what == 1) {
         btl_ib_engine_async_progress(host->engine, host->bench->now, burst);
-        kicks++;
+        async_turns++;
     } else {
         btl_ib_engine_progress(host->engine, host->bench->now, burst);
         turns++;
@@ -65,7 +65,7 @@ static bool loses_some(bench_t *bench, const bench_datagram_t *datagram)
 static void meddled(bench_t *bench, uint64_t seed)
 {
     random_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    kicks = 0;
+    async_turns = 0;
     turns = 0;
     bench->called = meddle;
 }
@@ -76,7 +76,7 @@ static void check(bench_t *bench)
         bench_check_counters(&bench->hosts[i]);
         bench_check_accounts(&bench->hosts[i]);
     }
-    assert_true(kicks > 10);
+    assert_true(async_turns > 10);
     assert_true(turns > 10);
 }
 
@@ -144,7 +144,7 @@ static void test_lives(void **state)
 
 /* ---- the batch that a callback interrupts ---- */
 
-static void kick(bench_host_t *host)
+static void async_turn(bench_host_t *host)
 {
     btl_ib_engine_async_progress(host->engine, host->bench->now, 16);
 }
@@ -154,7 +154,7 @@ static void turn(bench_host_t *host)
     btl_ib_engine_progress(host->engine, host->bench->now, 16);
 }
 
-static void (*const interruptions[])(bench_host_t *host) = {kick, turn};
+static void (*const interruptions[])(bench_host_t *host) = {async_turn, turn};
 
 /* What came in one batch with a first contact is let in, though its address was not known then. */
 static void test_first_batch(void **state)

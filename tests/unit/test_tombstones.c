@@ -14,24 +14,24 @@
 #include "support.h"
 
 static test_memory_t memory;
-static btl_ib_tombstones_t graves;
+static btl_ib_tombstones_t tombstones;
 
 static int setup(void **state)
 {
     (void) state;
     test_memory_init(&memory);
-    btl_ib_tombstones_init(&graves, &memory.mem);
+    btl_ib_tombstones_init(&tombstones, &memory.mem);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void) state;
-    btl_ib_tombstones_fini(&graves);
+    btl_ib_tombstones_fini(&tombstones);
     return memory.live == 0 ? 0 : -1;
 }
 
-static btl_ib_tombstone_t grave(uint64_t name, uint32_t epoch)
+static btl_ib_tombstone_t tombstone_of(uint64_t name, uint32_t epoch)
 {
     return (btl_ib_tombstone_t){
         .name = name,
@@ -44,76 +44,77 @@ static btl_ib_tombstone_t grave(uint64_t name, uint32_t epoch)
 
 static void bury(uint64_t name, uint32_t epoch)
 {
-    btl_ib_tombstone_t it = grave(name, epoch);
-    btl_ib_tombstones_add(&graves, &it);
+    btl_ib_tombstone_t it = tombstone_of(name, epoch);
+    btl_ib_tombstones_add(&tombstones, &it);
 }
 
 static void test_each_peer_has_its_own(void **state)
 {
     (void) state;
-    assert_int_equal(btl_ib_tombstones_prepare(&graves), 0);
+    assert_int_equal(btl_ib_tombstones_prepare(&tombstones), 0);
     bury(5, 9);
     for (int field = 0; field < 4; field++) {
-        btl_ib_tombstone_t other = grave(5, 0);
+        btl_ib_tombstone_t other = tombstone_of(5, 0);
         other.name += field == 0;
         other.secret += field == 1;
         other.rail += field == 2;
         other.remote_rail += field == 3;
-        assert_int_equal(btl_ib_tombstones_floor(&graves, &other), 0);
+        assert_int_equal(btl_ib_tombstones_floor(&tombstones, &other), 0);
     }
-    btl_ib_tombstone_t same = grave(5, 0);
-    assert_int_equal(btl_ib_tombstones_floor(&graves, &same), 10);
+    btl_ib_tombstone_t same = tombstone_of(5, 0);
+    assert_int_equal(btl_ib_tombstones_floor(&tombstones, &same), 10);
     for (uint32_t epoch = 8; epoch <= 10; epoch++) { /* of whatever secret */
-        btl_ib_tombstone_t other = grave(5, epoch);
+        btl_ib_tombstone_t other = tombstone_of(5, epoch);
         other.secret++;
-        assert_int_equal(btl_ib_tombstones_ended(&graves, &other), epoch <= 9);
+        assert_int_equal(btl_ib_tombstones_ended(&tombstones, &other), epoch <= 9);
         other.rail++;
-        assert_false(btl_ib_tombstones_ended(&graves, &other));
+        assert_false(btl_ib_tombstones_ended(&tombstones, &other));
     }
 }
 
 static void test_floor_is_above_the_latest_life(void **state)
 {
     (void) state;
-    btl_ib_tombstone_t peer = grave(5, 0);
+    btl_ib_tombstone_t peer = tombstone_of(5, 0);
 
-    assert_int_equal(btl_ib_tombstones_floor(&graves, &peer), 0);
-    assert_int_equal(btl_ib_tombstones_prepare(&graves), 0);
-    assert_int_equal(btl_ib_tombstones_floor(&graves, &peer), 0);
+    assert_int_equal(btl_ib_tombstones_floor(&tombstones, &peer), 0);
+    assert_int_equal(btl_ib_tombstones_prepare(&tombstones), 0);
+    assert_int_equal(btl_ib_tombstones_floor(&tombstones, &peer), 0);
     bury(5, 9);
     bury(5, 11);
     bury(5, 10);
     bury(6, 99);
-    assert_int_equal(btl_ib_tombstones_floor(&graves, &peer), 12);
+    assert_int_equal(btl_ib_tombstones_floor(&tombstones, &peer), 12);
     peer.secret++; /* a new process under the old name begins at the beginning */
-    assert_int_equal(btl_ib_tombstones_floor(&graves, &peer), 0);
+    assert_int_equal(btl_ib_tombstones_floor(&tombstones, &peer), 0);
 }
 
 static void test_epochs_wrap(void **state)
 {
     (void) state;
-    btl_ib_tombstone_t peer = grave(5, 0);
+    btl_ib_tombstone_t peer = tombstone_of(5, 0);
 
-    assert_int_equal(btl_ib_tombstones_prepare(&graves), 0);
+    assert_int_equal(btl_ib_tombstones_prepare(&tombstones), 0);
     bury(5, 3);
     bury(5, UINT32_MAX - 1);
-    assert_int_equal(btl_ib_tombstones_floor(&graves, &peer), 4);
+    assert_int_equal(btl_ib_tombstones_floor(&tombstones, &peer), 4);
 }
 
 static void test_the_last_hundreds_are_kept(void **state)
 {
     (void) state;
-    btl_ib_tombstone_t frequent = grave(5, 0);
+    btl_ib_tombstone_t frequent = tombstone_of(5, 0);
 
-    assert_int_equal(btl_ib_tombstones_prepare(&graves), 0);
+    assert_int_equal(btl_ib_tombstones_prepare(&tombstones), 0);
     for (uint32_t epoch = 1; epoch <= 2000; epoch++) {
         bury(5, epoch); /* one peer, however often, takes one place */
         bury(1000 + epoch, epoch);
-        assert_int_equal(btl_ib_tombstones_floor(&graves, &frequent), epoch + 1);
+        assert_int_equal(btl_ib_tombstones_floor(&tombstones, &frequent), epoch + 1);
     }
     for (uint32_t epoch = 1; epoch <= 2000; epoch++) {
-        btl_ib_tombstone_t it = grave(1000 + epoch, 0);
-        assert_int_equal(btl_ib_tombstones_floor(&graves, &it), epoch > 2000 - 511 ? epoch + 1 : 0);
+        btl_ib_tombstone_t it = tombstone_of(1000 + epoch, 0);
+        assert_int_equal(btl_ib_tombstones_floor(&tombstones, &it),
+                         epoch > 2000 - 511 ? epoch + 1 : 0);
     }
 }
 
@@ -121,10 +122,10 @@ static void test_memory_is_had_before_it_is_needed(void **state)
 {
     (void) state;
     memory.allowed = 0;
-    assert_int_equal(btl_ib_tombstones_prepare(&graves), -ENOMEM);
+    assert_int_equal(btl_ib_tombstones_prepare(&tombstones), -ENOMEM);
     memory.allowed = 1;
-    assert_int_equal(btl_ib_tombstones_prepare(&graves), 0);
-    assert_int_equal(btl_ib_tombstones_prepare(&graves), 0);
+    assert_int_equal(btl_ib_tombstones_prepare(&tombstones), 0);
+    assert_int_equal(btl_ib_tombstones_prepare(&tombstones), 0);
     uint64_t calls = memory.calls;
     for (uint32_t epoch = 1; epoch <= 2000; epoch++) {
         bury(epoch, epoch);

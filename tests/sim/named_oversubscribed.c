@@ -19,7 +19,7 @@ static void begin(sim_t *sim, uint32_t nprocs)
     run_defaults(sim);
     sim->events_max = UINT64_MAX;
     for (uint32_t i = 0; i < nprocs; i++) {
-        sim->procs[i].kicker = SIM_MS(10);
+        sim->procs[i].thread_after = SIM_MS(10);
         sim->procs[i].answers = true;
     }
     run_start(sim);
@@ -77,7 +77,7 @@ static void crowd(sim_t *sim, uint32_t nprocs)
     stop_all(sim);
 }
 
-void crowd_16(sim_t *sim)
+void oversubscribed_16(sim_t *sim)
 {
     for (uint64_t seed = 2; seed < 6; seed++) {
         crowd(sim, 16);
@@ -86,14 +86,14 @@ void crowd_16(sim_t *sim)
     crowd(sim, 16);
 }
 
-void crowd_128(sim_t *sim)
+void oversubscribed_128(sim_t *sim)
 {
     crowd(sim, 128);
 }
 
 /* A tree, as collectives make it, and all to the first. It takes two rounds of 4 s: meanwhile a
  * silent peer is asked now and then. */
-void crowd_1000(sim_t *sim)
+void oversubscribed_1000(sim_t *sim)
 {
     begin(sim, 1000);
     for (uint32_t i = 1; i < sim->nprocs; i++) {

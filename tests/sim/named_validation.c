@@ -185,7 +185,7 @@ static void stop_both(sim_t *sim)
     proc_stop(&sim->procs[1]);
 }
 
-void ways_all_refused(sim_t *sim)
+void paths_all_refused(sim_t *sim)
 {
     two_ways(sim);
     run_start(sim);
@@ -272,7 +272,7 @@ void rank_has_left(sim_t *sim)
 static void two_that_answer(sim_t *sim, bool answer)
 {
     for (uint32_t i = 0; i < 2; i++) {
-        sim->procs[i].kicker = answer ? SIM_MS(10) : 0;
+        sim->procs[i].thread_after = answer ? SIM_MS(10) : 0;
         sim->procs[i].answers = answer;
     }
 }
@@ -429,7 +429,7 @@ static bool by_second_way(sim_t *sim, const datagram_t *d)
 
 /* The network no longer lets anything through by the second way; by the first its host says that
  * nobody is there. */
-void ways_refused_and_silent(sim_t *sim)
+void paths_refused_and_silent(sim_t *sim)
 {
     two_ways(sim);
     two_that_answer(sim, true);
@@ -450,7 +450,7 @@ void contact_of_many(sim_t *sim)
     sim_procs(sim, n + 1, 1);
     run_defaults(sim);
     for (uint32_t i = 0; i <= n; i++) {
-        sim->procs[i].kicker = SIM_MS(10);
+        sim->procs[i].thread_after = SIM_MS(10);
         sim->procs[i].answers = true;
     }
     sim->procs[0].config.lookups_max = 10;
@@ -471,7 +471,7 @@ void contact_beyond_passive(sim_t *sim)
     sim_procs(sim, 3, 1);
     run_defaults(sim);
     for (uint32_t i = 0; i <= 2; i++) {
-        sim->procs[i].kicker = SIM_MS(10);
+        sim->procs[i].thread_after = SIM_MS(10);
         sim->procs[i].answers = true;
     }
     sim->procs[0].config.passive_max = 1;
@@ -524,7 +524,7 @@ static bool out_first_or_in_second(sim_t *sim, const datagram_t *d)
 }
 
 /* Each way works in one direction only, not the same. */
-void ways_work_one_way_each(sim_t *sim)
+void paths_work_one_way_each(sim_t *sim)
 {
     two_ways(sim);
     two_that_answer(sim, true);

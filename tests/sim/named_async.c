@@ -7,8 +7,8 @@
 
 #include "named.h"
 
-#define KICKER SIM_MS(10)
-#define LIMIT  5000000 /* us of silence */
+#define ASYNC_AFTER SIM_MS(10)
+#define LIMIT       5000000 /* us of silence */
 
 static void must_be_some(sim_t *sim, const char *what, uint64_t value)
 {
@@ -17,13 +17,13 @@ static void must_be_some(sim_t *sim, const char *what, uint64_t value)
     }
 }
 
-/* Processes of which those from `first` on have a kicker, started. */
-static void with_kickers(sim_t *sim, uint32_t nprocs, uint32_t first)
+/* Processes of which those from `first` on have a progress thread, started. */
+static void with_threads(sim_t *sim, uint32_t nprocs, uint32_t first)
 {
     sim_procs(sim, nprocs, 1);
     run_defaults(sim);
     for (uint32_t i = first; i < nprocs; i++) {
-        sim->procs[i].kicker = KICKER;
+        sim->procs[i].thread_after = ASYNC_AFTER;
     }
 }
 
@@ -34,28 +34,29 @@ static bool drop_one_data(sim_t *sim, const datagram_t *d)
     return data && sim->scratch[0] > 0 && sim->scratch[0]-- > 0;
 }
 
-void kick_repairs(sim_t *sim)
+void async_repairs(sim_t *sim)
 {
     for (uint64_t copies = 1; copies <= 3; copies++) {
         uint32_t first = sim->nmessages;
 
         if (copies == 1) {
-            with_kickers(sim, 2, 0);
+            with_threads(sim, 2, 0);
             run_start(sim);
             warm_up(sim, 0, 1);
             first = sim->nmessages;
         }
         sim->scratch[0] = copies;
         sim->drop = drop_one_data;
-        uint64_t kicks = sim_counters(sim, 0)->async_turns;
+        uint64_t async_turns = sim_counters(sim, 0)->async_turns;
         say(sim, 0, 1, 100, 1000);
         sim_run_until(sim, sim->now + SIM_US(2));
         proc_compute(&sim->procs[0], sim->now + SIM_S(20));
         sim_run_until(sim, sim->now + SIM_S(19));
-        must_be_within(sim, "messages not repaired by the kicker", sim->undelivered, 0);
+        must_be_within(sim, "messages not repaired by the thread", sim->undelivered, 0);
         must_be_within(sim, "repair took ns", slowest(sim, first),
-                       KICKER + SIM_US(500) + copies * SIM_MS(1));
-        must_be_within(sim, "kicks for it", sim_counters(sim, 0)->async_turns - kicks, 4 + copies);
+                       ASYNC_AFTER + SIM_US(500) + copies * SIM_MS(1));
+        must_be_within(sim, "asynchronous turns for it",
+                       sim_counters(sim, 0)->async_turns - async_turns, 4 + copies);
         sim_run_until(sim, sim->now + SIM_S(2));
     }
     finish(sim);
@@ -74,7 +75,7 @@ static void compute_unanswered(sim_t *sim, uint64_t time)
     say(sim, 1, 2, 100, 1000);
     sim_run_until(sim, sim->now + SIM_US(2));
     proc_compute(&sim->procs[1], sim->now + time);
-    sim_run_until(sim, sim->now + KICKER + SIM_MS(1));
+    sim_run_until(sim, sim->now + ASYNC_AFTER + SIM_MS(1));
 }
 
 /* The same from the start: p1 knows p0, and p2, which does not hear it. */
@@ -86,9 +87,9 @@ static void start_unanswered(sim_t *sim, uint64_t time)
     compute_unanswered(sim, time);
 }
 
-void kick_store_full(sim_t *sim)
+void async_backlog_full(sim_t *sim)
 {
-    with_kickers(sim, 3, 1);
+    with_threads(sim, 3, 1);
     sim->procs[1].config.backlog_max = 20000;
     sim->procs[1].config.reassembly_max = 1;
     start_unanswered(sim, SIM_S(1));
@@ -106,9 +107,9 @@ void kick_store_full(sim_t *sim)
 }
 
 /* What did not fit comes as soon as its receiver looks again. */
-void kick_store_ready(sim_t *sim)
+void async_backlog_ready(sim_t *sim)
 {
-    with_kickers(sim, 3, 1);
+    with_threads(sim, 3, 1);
     sim->procs[1].config.backlog_max = 20000;
     start_unanswered(sim, SIM_S(2));
     for (uint32_t i = 0; i < 200; i++) {
@@ -142,7 +143,7 @@ static void in_order(sim_t *sim, const message_t *m)
 }
 
 /* p0 closes while p1 computes and `waiting` messages wait there or on their way to p2. */
-static void close_in_kick(sim_t *sim, uint32_t waiting)
+static void close_in_async(sim_t *sim, uint32_t waiting)
 {
     if (sim->undelivered != waiting) {
         sim_fail(sim, "%u messages wait while their receiver computes, not %u", sim->undelivered,
@@ -150,7 +151,8 @@ static void close_in_kick(sim_t *sim, uint32_t waiting)
     }
     app_close(&sim->procs[0], 1, 0, true);
     sim_run_until(sim, sim->now + SIM_MS(100));
-    must_be_some(sim, "CLOSEs that came in kicks", sim_counters(sim, 1)->connections_closed);
+    must_be_some(sim, "CLOSEs that came in asynchronous turns",
+                 sim_counters(sim, 1)->connections_closed);
     say(sim, 0, 1, 50, 1000); /* the next life, while the last one's messages still wait */
     say(sim, 0, 1, 20000, 1000);
     sim_run_until(sim, sim->now + SIM_S(1));
@@ -161,16 +163,16 @@ static void close_in_kick(sim_t *sim, uint32_t waiting)
     }
 }
 
-void kick_close(sim_t *sim)
+void async_close(sim_t *sim)
 {
-    with_kickers(sim, 3, 1);
+    with_threads(sim, 3, 1);
     start_unanswered(sim, SIM_S(1));
     sim->on_deliver = in_order;
     for (uint32_t i = 0; i < 20; i++) {
         say(sim, 0, 1, i % 5 == 4 ? 10000 : i, SIM_US(2000) * i);
     }
     sim_run_until(sim, sim->now + SIM_MS(100));
-    close_in_kick(sim, 21);
+    close_in_async(sim, 21);
     sim->drop = NULL;
     run_settle(sim, SIM_S(1));
     sim_run_until(sim, sim->now + SIM_MS(500));
@@ -178,7 +180,8 @@ void kick_close(sim_t *sim)
          i++) { /* soon after their last traffic, long before they are idle */
         if (btl_ib_engine_async_due(sim->procs[i].engine) != UINT64_MAX
             || btl_ib_engine_next_due(sim->procs[i].engine) == UINT64_MAX) {
-            sim_fail(sim, "p%u wants to be kicked only to become idle, or is idle already", i);
+            sim_fail(sim, "p%u wants asynchronous progress only to become idle, or is idle already",
+                     i);
         }
     }
     finish(sim);
@@ -191,9 +194,9 @@ static bool drop_to_2_and_one_chunk(sim_t *sim, const datagram_t *d)
     return drop_to_2(sim, d) || (chunk && sim->scratch[0] > 0 && sim->scratch[0]-- > 0);
 }
 
-void kick_close_behind(sim_t *sim)
+void async_close_behind(sim_t *sim)
 {
-    with_kickers(sim, 3, 1);
+    with_threads(sim, 3, 1);
     start_unanswered(sim, SIM_S(1));
     sim->scratch[0] = 1;
     sim->drop = drop_to_2_and_one_chunk;
@@ -202,7 +205,7 @@ void kick_close_behind(sim_t *sim)
         say(sim, 0, 1, i % 2 == 0 ? 10000 : 10, 1000)->ordered = true;
     }
     sim_run_until(sim, sim->now + SIM_MS(100));
-    close_in_kick(sim, 5);
+    close_in_async(sim, 5);
     sim->drop = NULL;
     finish(sim);
 }
@@ -210,7 +213,7 @@ void kick_close_behind(sim_t *sim)
 /* p1 computes, and messages of p0 wait in its engine. Returns the number of the first. */
 static uint32_t let_some_wait(sim_t *sim)
 {
-    with_kickers(sim, 3, 1);
+    with_threads(sim, 3, 1);
     start_unanswered(sim, SIM_S(1));
     uint32_t first = sim->nmessages;
     for (uint32_t i = 0; i < 6; i++) {
@@ -220,7 +223,7 @@ static uint32_t let_some_wait(sim_t *sim)
     return first;
 }
 
-void kick_destroyed(sim_t *sim)
+void async_destroyed(sim_t *sim)
 {
     uint32_t first = let_some_wait(sim);
 
@@ -234,7 +237,7 @@ void kick_destroyed(sim_t *sim)
     finish(sim);
 }
 
-void kick_killed(sim_t *sim)
+void async_killed(sim_t *sim)
 {
     uint32_t first = let_some_wait(sim);
 
@@ -252,9 +255,9 @@ void kick_killed(sim_t *sim)
     }
 }
 
-void kick_refused(sim_t *sim)
+void async_refused(sim_t *sim)
 {
-    with_kickers(sim, 2, 0);
+    with_threads(sim, 2, 0);
     sim->refuses = true;
     run_start(sim);
     warm_up(sim, 0, 1);
@@ -263,16 +266,16 @@ void kick_refused(sim_t *sim)
     sim_run_until(sim, sim->now + SIM_US(2));
     proc_compute(&sim->procs[0], sim->now + SIM_S(2));
     sim_run_until(sim, sim->now + SIM_S(2) - SIM_MS(1));
-    must_be_some(sim, "refusals that came in kicks", sim->applied[F_REFUSED]);
+    must_be_some(sim, "refusals that came in asynchronous turns", sim->applied[F_REFUSED]);
     sim_run_until(sim, sim->now + SIM_S(1));
     must_be_some(sim, "deaths of a peer that its host refuses", sim->applied[F_DEATH]);
     run_quiet(sim, SIM_S(60));
     run_farewell(sim);
 }
 
-void kick_restarted(sim_t *sim)
+void async_restarted(sim_t *sim)
 {
-    with_kickers(sim, 2, 0);
+    with_threads(sim, 2, 0);
     sim->down_time = SIM_MS(20);
     run_start(sim);
     warm_up(sim, 0, 1);
@@ -284,8 +287,8 @@ void kick_restarted(sim_t *sim)
     message_t *m = say(sim, 1, 0, 100, 1000);
     uint32_t id = m->id;
     sim_run_until(sim, sim->now + SIM_MS(900));
-    must_be_within(sim, "deaths reported in kicks", sim->applied[F_DEATH], 0);
-    must_be_some(sim, "CONNECTs of the new life that came in kicks",
+    must_be_within(sim, "deaths reported in asynchronous turns", sim->applied[F_DEATH], 0);
+    must_be_some(sim, "CONNECTs of the new life that came in asynchronous turns",
                  sim_counters(sim, 0)->dropped_lookup);
     run_settle(sim, SIM_S(1));
     must_be_some(sim, "restarts seen", sim->applied[F_DEATH]);
@@ -294,11 +297,11 @@ void kick_restarted(sim_t *sim)
     finish(sim);
 }
 
-void kick_no_memory(sim_t *sim)
+void async_no_memory(sim_t *sim)
 {
     for (uint32_t ppm = 300000; ppm <= 1000000; ppm += 350000) {
         if (sim->nprocs == 0) {
-            with_kickers(sim, 3, 1);
+            with_threads(sim, 3, 1);
             run_start(sim);
             warm_up(sim, 0, 1);
             warm_up(sim, 1, 2);
@@ -325,15 +328,15 @@ static void fail_device(sim_t *sim, void *arg, uint64_t value)
     rail_fail_device(arg);
 }
 
-void kick_device_failure(sim_t *sim)
+void async_device_failure(sim_t *sim)
 {
-    with_kickers(sim, 3, 1);
+    with_threads(sim, 3, 1);
     start_unanswered(sim, SIM_S(1));
     sim_at(sim, sim->now + SIM_MS(20), fail_device, sim->procs[1].rails[0], 0);
     fault_applied(sim, F_DEVICE);
     say(sim, 0, 1, 100, 1000);
     sim_run_until(sim, sim->now + SIM_MS(900));
-    must_be_within(sim, "deaths reported in kicks", sim->applied[F_DEATH], 0);
+    must_be_within(sim, "deaths reported in asynchronous turns", sim->applied[F_DEATH], 0);
     sim_run_until(sim, sim->now + SIM_MS(200));
     must_be_within(sim, "connections not reported dead", 2 - sim->applied[F_DEATH], 0);
     if (sim->messages[sim->nmessages - 1].delivered != 1) {
@@ -375,18 +378,18 @@ static void must_die_after(sim_t *sim, uint64_t time)
     finish(sim);
 }
 
-void kick_kills_nobody(sim_t *sim)
+void async_kills_nobody(sim_t *sim)
 {
-    with_kickers(sim, 2, 0);
+    with_threads(sim, 2, 0);
     cut_off_sender(sim, LIMIT, SIM_S(30));
     proc_compute(&sim->procs[0], sim->now + SIM_S(10));
     /* It was heard all the time, so the first that may say so does. */
     must_die_after(sim, SIM_S(10) - SIM_MS(1));
 }
 
-void kick_no_room(sim_t *sim)
+void async_no_room(sim_t *sim)
 {
-    with_kickers(sim, 3, 1);
+    with_threads(sim, 3, 1);
     sim->procs[0].config.silence_limit = LIMIT;
     sim->procs[1].config.backlog_max = 2000;
     start_unanswered(sim, SIM_S(20));

@@ -185,8 +185,8 @@ btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc
     return endpoint;
 }
 
-/* By one rail of each there is nothing else to be tried: what was kept of a stranger is not needed
- * any more. */
+/* By one rail of each there is nothing else to be tried: what was kept of an unknown process is not
+ * needed any more. */
 void btl_ib_endpoint_keep_known(uint64_t name, const btl_ib_modex_t *peer)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -194,7 +194,7 @@ void btl_ib_endpoint_keep_known(uint64_t name, const btl_ib_modex_t *peer)
     if (component->self->rail_count > 1 || peer->rail_count > 1) {
         btl_ib_modex_keep(&component->known, name, peer);
     } else {
-        btl_ib_modex_forget(&component->known, name); /* a stranger's, until now */
+        btl_ib_modex_forget(&component->known, name); /* an unknown process, until now */
     }
 }
 
@@ -362,10 +362,10 @@ static bool is_same_host(const btl_ib_host_t *a, const btl_ib_host_t *b)
 bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint)
 {
     const btl_ib_component_t *component = &mca_btl_ib_component;
-    const btl_ib_trouble_t trouble = btl_ib_conn_trouble(endpoint->conn);
+    const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
     const btl_ib_conn_t *conn = NULL;
 
-    if (trouble.said != 0 || trouble.unsent != 0) {
+    if (diagnosis.said != 0 || diagnosis.unsent != 0) {
         return false;
     }
     if (is_same_host(&endpoint->where, &component->self->where)) {
@@ -375,7 +375,7 @@ bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint)
         const btl_ib_endpoint_t *other = btl_ib_conn_user(conn);
 
         if (other != NULL && is_same_host(&endpoint->where, &other->where)
-            && !btl_ib_conn_is_dead(conn) && btl_ib_conn_trouble(conn).answered) {
+            && !btl_ib_conn_is_dead(conn) && btl_ib_conn_diagnosis(conn).answered) {
             return true;
         }
     }

@@ -172,12 +172,12 @@ static void op_done(void *context, btl_ib_op_t *op, int status)
 static void report_failure(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
 {
     mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
-    const btl_ib_trouble_t trouble = btl_ib_conn_trouble(endpoint->conn);
+    const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
     btl_ib_ends_t ends;
 
     btl_ib_endpoint_set_dead(endpoint);
     btl_ib_endpoint_describe(endpoint, &ends);
-    btl_ib_report_failure(&ends, reason, &trouble);
+    btl_ib_report_failure(&ends, reason, &diagnosis);
     OBJ_RETAIN(endpoint); /* another thread may delete the process meanwhile */
     if (error_cb != NULL) {
         btl_ib_unlock();
@@ -288,13 +288,13 @@ static void unanswered(void *context, btl_ib_conn_t *conn, bool heard)
 {
     btl_ib_component_t *component = context;
     const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
-    const btl_ib_trouble_t trouble = btl_ib_conn_trouble(conn);
+    const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(conn);
     btl_ib_ends_t ends;
 
-    if (endpoint != NULL && !endpoint->closing && trouble.unsent == 0) {
+    if (endpoint != NULL && !endpoint->closing && diagnosis.unsent == 0) {
         btl_ib_endpoint_describe(endpoint, &ends);
         btl_ib_report_unanswered(&component->reports, &ends, heard, endpoint->answers,
-                                 btl_ib_endpoint_is_reachable(endpoint), &trouble);
+                                 btl_ib_endpoint_is_reachable(endpoint), &diagnosis);
         report_tried(component, btl_ib_conn_name(conn), endpoint->host);
     }
 }
@@ -323,13 +323,13 @@ static void unsent(void *context, btl_ib_conn_t *conn, int error)
 static void moved_unanswered(void *context, btl_ib_conn_t *conn)
 {
     const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
-    const btl_ib_trouble_t trouble = btl_ib_conn_trouble(conn);
+    const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(conn);
     btl_ib_ends_t ends;
 
     (void) context;
     if (endpoint != NULL && !endpoint->closing) {
         btl_ib_endpoint_describe(endpoint, &ends);
-        btl_ib_report_moved_unanswered(&ends, &trouble);
+        btl_ib_report_moved_unanswered(&ends, &diagnosis);
     }
 }
 

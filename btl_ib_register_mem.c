@@ -108,9 +108,9 @@ static bool begin_to_expect(void)
 
 /*
  * The first window is made, of which osc/rdma adds no processes: one that then accesses it comes as
- * a stranger, and would wait until this process calls MPI. So all of the job are looked up here,
- * where the runtime may be asked. That costs what adding them would, as osc/rdma does where it is
- * not told to leave it out.
+ * an unknown process, and would wait until this process calls MPI. So all of the job are looked up
+ * here, where the runtime may be asked. That costs what adding them would, as osc/rdma does where
+ * it is not told to leave it out.
  */
 static void expect_job(void)
 {

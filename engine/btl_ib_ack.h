@@ -127,7 +127,7 @@ void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t channel);
  * peer does not know yet. */
 uint32_t btl_ib_ack_tx_channels_to_tell(btl_ib_conn_t *conn);
 
-/* Was something refused that ACKs must name? And has an ACK of `room` bytes room for a block of
+/* Did segments get RNR, which ACKs must name? And has an ACK of `room` bytes room for a block of
  * that beside another? */
 bool btl_ib_ack_tx_has_rnr(const btl_ib_conn_t *conn);
 bool btl_ib_ack_tx_has_room_for_both(uint32_t room);
@@ -170,7 +170,7 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* The header of a DATA segment that echoes a stamp: does it say nothing new, give credit, or
  * acknowledge the oldest segment of a channel alone, a message that was sent once, with nothing
- * refused or suspect? Then all that is taken in; false: nothing was done. */
+ * deferred or suspect? Then all that is taken in; false: nothing was done. */
 bool btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *header);
 
 #endif

@@ -982,7 +982,7 @@ static bool is_watched(const btl_ib_conn_t *conn)
 /* What the network said before the last question may be over: that has to be answered so, too. */
 static bool is_lost(const btl_ib_conn_t *conn)
 {
-    const int said = btl_ib_conn_trouble(conn).said;
+    const int said = btl_ib_conn_diagnosis(conn).said;
 
     return conn->keepalive.asked >= QUESTIONS
            && silence_of(conn) >= QUESTIONS * conn->engine->config.keepalive

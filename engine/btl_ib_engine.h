@@ -123,7 +123,7 @@ struct btl_ib_msg {
 /* The engine's callbacks. All may call the engine. `context` is ops_context. */
 typedef struct btl_ib_engine_ops {
     /*
-     * An unknown process sent a CONNECT to our rail: who is it? Fill *info with what it published
+     * An unknown process sent a CONNECT to our rail: which is it? Fill *info with what it published
      * for its rail `remote_rail`, or return false. Called again when a token does not fit, because
      * the process may have restarted. Others may call the engine meanwhile.
      */
@@ -499,15 +499,15 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason);
 bool btl_ib_conn_address_text(const btl_ib_conn_t *conn, char *out, size_t len);
 
 /* What is known of why datagrams may not get to a peer, for people; also of a dead connection. */
-typedef struct btl_ib_trouble {
+typedef struct btl_ib_diagnosis {
     bool answered; /* something once did */
     int unsent;  /* errno with which our transport refuses all that is sent to it; 0: it does not */
     int said;    /* errno: what the network says: ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EACCES
                     * (administratively prohibited); 0: nothing, or the peer was heard since */
-    char by[64]; /* the address of who says so, "" if that is not known */
-} btl_ib_trouble_t;
+    char by[64]; /* the address of the host that says so, "" if it is not known */
+} btl_ib_diagnosis_t;
 
-btl_ib_trouble_t btl_ib_conn_trouble(const btl_ib_conn_t *conn);
+btl_ib_diagnosis_t btl_ib_conn_diagnosis(const btl_ib_conn_t *conn);
 
 /* Does it have anything to do: something unacknowledged, queued, or an operation that is not over?
  */

@@ -58,7 +58,7 @@ void btl_ib_failover_validated(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_failover_introduce(const btl_ib_conn_t *conn)
+void btl_ib_failover_send_connect(const btl_ib_conn_t *conn)
 {
     btl_ib_conn_t *carries = btl_ib_route_is_own(conn) ? NULL : btl_ib_route_carrier(conn);
 
@@ -150,7 +150,7 @@ static bool take_best_route(btl_ib_conn_t *conn, int least)
 {
     for (int wanted = 3; wanted >= least; wanted--) {
         if (go_by_worth(conn, wanted)) {
-            btl_ib_failover_introduce(conn);
+            btl_ib_failover_send_connect(conn);
             tell(conn);
             return true;
         }
@@ -177,7 +177,7 @@ static bool leave_slow(btl_ib_conn_t *conn, const btl_ib_conn_t *better)
     if (!go_by(conn, better)) {
         return false;
     }
-    btl_ib_failover_introduce(conn);
+    btl_ib_failover_send_connect(conn);
     tell(conn);
     return true;
 }

@@ -44,8 +44,8 @@ typedef struct btl_ib_rail_moves {
 void btl_ib_failover_validated(btl_ib_conn_t *conn);
 
 /* If its datagrams go by the rails of another connection, and the peer may not know that connection
- * yet: let it introduce itself. */
-void btl_ib_failover_introduce(const btl_ib_conn_t *conn);
+ * yet: send a CONNECT by that. */
+void btl_ib_failover_send_connect(const btl_ib_conn_t *conn);
 
 /* Go on by another rail by which there is a connection with the same process, and tell the peer.
  * False if none carries what is in flight. Runs no callback. */

@@ -78,8 +78,8 @@ static bool open_continuation(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
 
 /* Open it with the key of an incarnation that is new to us, of a sender that published `key`. That
  * key is the arrival's: bind_peer() keeps it. */
-static bool open_introduction(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
-                              const btl_ib_auth_key_t *key)
+static bool open_connect(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
+                         const btl_ib_auth_key_t *key)
 {
     const btl_ib_view_t *view = &arrival->view;
     btl_ib_protection_path_t path = {
@@ -103,10 +103,10 @@ static bool open_introduction(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival
 }
 
 /* The same, of a peer that we have a connection with. */
-static bool open_introduction_of_peer(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
+static bool open_connect_of_peer(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
 {
     return conn->identity.keys == NULL
-           || open_introduction(conn->engine, arrival, &conn->identity.keys->peer);
+           || open_connect(conn->engine, arrival, &conn->identity.keys->peer);
 }
 
 /* From now on the peer is known by its id and token. If an earlier incarnation of the peer saw
@@ -156,8 +156,8 @@ static bool find_sender(const btl_ib_engine_t *engine, const btl_ib_view_t *view
            || look_up_rail(engine, engine->ops->lookup, name, rail, remote, info);
 }
 
-/* Find out who the sender is. True if token and key prove it, and this begins an incarnation; else
- * it is counted. */
+/* Find out which process the sender is. True if token and key prove it, and this begins an
+ * incarnation; else it is counted. */
 static bool check_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
                            btl_ib_peer_info_t *info)
 {
@@ -177,7 +177,7 @@ static bool check_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
         return false;
     }
     return check_version(engine, view, btl_ib_versions_common(engine->config.wire, info->wire))
-           && open_introduction(engine, arrival, &info->key);
+           && open_connect(engine, arrival, &info->key);
 }
 
 /* Check that it may come by this rail; else it is counted. If it names another one, only a sender
@@ -368,7 +368,7 @@ static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
     }
     if (!conn->identity.bound && btl_ib_identity_is_late(engine, view, &conn->identity.secret)) {
         /* Of an incarnation that ended here, and we have a new one: our CONNECT says so. */
-        if (open_introduction_of_peer(conn, arrival)) {
+        if (open_connect_of_peer(conn, arrival)) {
             engine->count.dropped_stale++;
             if (view->type != BTL_IB_TYPE_CLOSE) {
                 btl_ib_ack_send(conn, 0);
@@ -383,7 +383,7 @@ static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
         engine->count.dropped_stale++;
         return NULL;
     }
-    return open_introduction_of_peer(conn, arrival) ? begin_anew(conn, arrival) : NULL;
+    return open_connect_of_peer(conn, arrival) ? begin_anew(conn, arrival) : NULL;
 }
 
 /* Its sender has not heard of this incarnation of ours. What it acknowledges, and the stamp that it

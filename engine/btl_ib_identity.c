@@ -397,7 +397,7 @@ void btl_ib_identity_known(btl_ib_conn_t *conn)
     conn->identity.peer_knows = true;
 }
 
-void btl_ib_identity_introduce(btl_ib_conn_t *conn, bool yes)
+void btl_ib_identity_force_connect(btl_ib_conn_t *conn, bool yes)
 {
-    conn->identity.introduce = yes;
+    conn->identity.force_connect = yes;
 }

@@ -149,7 +149,7 @@ typedef struct btl_ib_identity {
     bool bound;      /* peer_id and rx_token are valid */
     bool peer_knows; /* the peer has our id: CONNECT blocks are not needed */
     bool contacted;  /* something was sent to it in this incarnation */
-    bool introduce;  /* write CONNECT blocks although peer_knows */
+    bool force_connect; /* write CONNECT blocks although peer_knows */
 } btl_ib_identity_t;
 
 /* A connection with the process that published `info`. `keys`: memory for its keys; NULL if the
@@ -186,7 +186,7 @@ static inline void btl_ib_identity_contacted(btl_ib_identity_t *identity)
 }
 
 /* Do segments made from now on carry a CONNECT block although the peer has our id? */
-void btl_ib_identity_introduce(btl_ib_conn_t *conn, bool yes);
+void btl_ib_identity_force_connect(btl_ib_conn_t *conn, bool yes);
 
 /* Of a first contact: does its sender, whose secret is `secret`, prove that it knows our secret? */
 bool btl_ib_identity_proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,

@@ -76,7 +76,7 @@ bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t
     return true;
 }
 
-/* What was retransmitted, introduces its sender or asks for an acknowledgement is looked at by
+/* What was retransmitted, has a CONNECT block or asks for an acknowledgement is looked at by
  * itself. So is everything where a gap is open, a datagram has a trailer, or segments got RNR
  * or came in parts. */
 static bool may_join_run(const btl_ib_conn_t *conn, const btl_ib_view_t *view)

@@ -32,8 +32,8 @@ bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t
  * nothing about it is unusual, those that continue it become a burst with it (btl_ib_reasm.h). */
 void btl_ib_input_burst(const btl_ib_conn_t *conn, btl_ib_arrival_t *arrival, uint32_t events);
 
-/* Process a datagram that is genuine and valid, and its burst, which is none any more if it was
- * refused. `new_acks`: also its acknowledgements. True: it is a CLOSE, which ends this incarnation
+/* Process a datagram that is genuine and valid, and its burst, which is none any more if it got
+ * RNR. `new_acks`: also its acknowledgements. True: it is a CLOSE, which ends this incarnation
  * of the connection, or an ADDRESS. */
 bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks);
 

@@ -15,7 +15,7 @@
 /* Does a segment made now carry a CONNECT block? */
 static inline bool btl_ib_packet_says_connect(const btl_ib_conn_t *conn)
 {
-    return !conn->identity.peer_knows || conn->identity.introduce;
+    return !conn->identity.peer_knows || conn->identity.force_connect;
 }
 
 /* Bytes of a datagram besides its body: header, CONNECT block if needed, protection's trailer. */

@@ -552,11 +552,11 @@ void btl_ib_validation_unreachable(btl_ib_conn_t *conn, int error)
     conn->validation.net_error_ms = (uint32_t) (btl_ib_clock_awake(&conn->engine->clock) / 1000);
 }
 
-btl_ib_trouble_t btl_ib_conn_trouble(const btl_ib_conn_t *conn)
+btl_ib_diagnosis_t btl_ib_conn_diagnosis(const btl_ib_conn_t *conn)
 {
     const btl_ib_validation_t *validation = &conn->validation;
     const btl_ib_transport_t *transport = conn->route.via->transport;
-    btl_ib_trouble_t trouble = {
+    btl_ib_diagnosis_t diagnosis = {
         .answered = validation->answered,
         .unsent = validation->unsent_since != 0 ? validation->unsent_error : 0,
     };
@@ -564,14 +564,14 @@ btl_ib_trouble_t btl_ib_conn_trouble(const btl_ib_conn_t *conn)
     if (validation->net_error != 0
         && (int32_t) ((uint32_t) (conn->loss.heard_at / 1000) - validation->net_error_ms)
                <= SAID_LATELY) {
-        trouble.said = validation->net_error;
+        diagnosis.said = validation->net_error;
         if (transport->ops->offender_text == NULL
-            || !transport->ops->offender_text(transport, conn->route.to, trouble.by,
-                                              sizeof(trouble.by))) {
-            trouble.by[0] = '\0';
+            || !transport->ops->offender_text(transport, conn->route.to, diagnosis.by,
+                                              sizeof(diagnosis.by))) {
+            diagnosis.by[0] = '\0';
         }
     }
-    return trouble;
+    return diagnosis;
 }
 
 /* ---- answers ---- */

@@ -19,7 +19,7 @@
 
 enum {
     LOSSES = 5, /* in a row, at different times: by chance once in 3 million at 5 % loss */
-    ROW_LEAST =
+    LOSSES_LEAST_TIME =
         20 * 1000, /* us: a queue that overflows briefly has room for small datagrams only */
     BASE = 1200,   /* bytes: what every path carries that anybody uses (RFC 9000, 14) */
     LEAST = 512,   /* bytes, nearly what RFC 791 asks for (576); smaller ones are never suspected */
@@ -51,8 +51,8 @@ static bool is_awaited(const btl_ib_pmtud_t *sizes, const btl_ib_segment_t *segm
 
 static void end_rows(btl_ib_pmtud_t *sizes)
 {
-    for (int i = 0; i < BTL_IB_LOSS_ROWS; i++) {
-        sizes->rows[i].losses = 0;
+    for (int i = 0; i < BTL_IB_SIZE_LOSSES; i++) {
+        sizes->streaks[i].losses = 0;
     }
 }
 
@@ -185,16 +185,17 @@ static bool is_suspect(const btl_ib_conn_t *conn, uint32_t size)
                   > btl_ib_protection_datagram_min(conn->engine->protection.kind);
 }
 
-/* The row in which a loss of that size counts: the first one in which nothing as large got through,
- * or else the last one, which begins anew. */
-static btl_ib_loss_row_t *row_for(btl_ib_pmtud_t *sizes, uint32_t size)
+/* The streak in which a loss of that size counts: the first one in which nothing as large got
+ * through, or else the last one, which begins anew. */
+static btl_ib_size_losses_t *losses_of_size(btl_ib_pmtud_t *sizes, uint32_t size)
 {
-    btl_ib_loss_row_t *row = sizes->rows;
+    btl_ib_size_losses_t *streak = sizes->streaks;
 
-    while (row < &sizes->rows[BTL_IB_LOSS_ROWS - 1] && row->losses > 0 && size <= row->carried) {
-        row++;
+    while (streak < &sizes->streaks[BTL_IB_SIZE_LOSSES - 1] && streak->losses > 0
+           && size <= streak->carried) {
+        streak++;
     }
-    return row;
+    return streak;
 }
 
 /* Count a loss; `shown` by the answer to a question. Returns the same as btl_ib_pmtud_lost(). */
@@ -206,22 +207,22 @@ static bool count_loss(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, boo
     if (!is_suspect(conn, size) || btl_ib_segment_is_mtu_probe(segment)) {
         return false;
     }
-    btl_ib_loss_row_t *row = row_for(&conn->pmtud, size);
-    if (row->losses > 0 && segment->last_sent < row->struck_at) {
+    btl_ib_size_losses_t *streak = losses_of_size(&conn->pmtud, size);
+    if (streak->losses > 0 && segment->last_sent < streak->struck_at) {
         return false;
     }
-    if (row->losses == 0 || size <= row->carried) {
-        *row = (btl_ib_loss_row_t){.suspect = size, .since = now};
+    if (streak->losses == 0 || size <= streak->carried) {
+        *streak = (btl_ib_size_losses_t){.suspect = size, .since = now};
     }
-    row->suspect = btl_ib_min_u32(row->suspect, size);
-    row->largest = btl_ib_max_u32(row->largest, size);
-    row->losses++;
-    row->shown += shown;
-    row->struck_at = now;
-    if (row->losses < LOSSES || now - row->since < ROW_LEAST) {
+    streak->suspect = btl_ib_min_u32(streak->suspect, size);
+    streak->largest = btl_ib_max_u32(streak->largest, size);
+    streak->losses++;
+    streak->shown += shown;
+    streak->struck_at = now;
+    if (streak->losses < LOSSES || now - streak->since < LOSSES_LEAST_TIME) {
         return false;
     }
-    found_hole(conn, row->suspect, row->carried);
+    found_hole(conn, streak->suspect, streak->carried);
     return true;
 }
 
@@ -235,9 +236,9 @@ bool btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
  * drops would hide it for ever. */
 void btl_ib_pmtud_unknown(btl_ib_conn_t *conn)
 {
-    for (int i = 0; i < BTL_IB_LOSS_ROWS; i++) {
-        btl_ib_loss_row_t *row = &conn->pmtud.rows[i];
-        row->losses = btl_ib_min_u32(row->losses, row->shown);
+    for (int i = 0; i < BTL_IB_SIZE_LOSSES; i++) {
+        btl_ib_size_losses_t *streak = &conn->pmtud.streaks[i];
+        streak->losses = btl_ib_min_u32(streak->losses, streak->shown);
     }
 }
 
@@ -413,11 +414,11 @@ static void grow_datagram(btl_ib_conn_t *conn, uint32_t size)
     btl_ib_conn_ready(conn);
 }
 
-static void got_through(btl_ib_loss_row_t *row, uint32_t size)
+static void got_through(btl_ib_size_losses_t *streak, uint32_t size)
 {
-    row->losses = size >= row->largest ? 0 : row->losses;
-    row->carried = btl_ib_max_u32(row->carried, size);
-    row->suspect = btl_ib_max_u32(row->suspect, row->carried + 1);
+    streak->losses = size >= streak->largest ? 0 : streak->losses;
+    streak->carried = btl_ib_max_u32(streak->carried, size);
+    streak->suspect = btl_ib_max_u32(streak->suspect, streak->carried + 1);
 }
 
 void btl_ib_pmtud_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
@@ -430,9 +431,9 @@ void btl_ib_pmtud_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
         }
         return;
     }
-    for (int i = 0; i < BTL_IB_LOSS_ROWS; i++) {
-        if (sizes->rows[i].losses > 0) {
-            got_through(&sizes->rows[i], on_wire(conn, segment));
+    for (int i = 0; i < BTL_IB_SIZE_LOSSES; i++) {
+        if (sizes->streaks[i].losses > 0) {
+            got_through(&sizes->streaks[i], on_wire(conn, segment));
         }
     }
 }

@@ -26,19 +26,19 @@
 #include "btl_ib_pool.h"
 
 enum {
-    BTL_IB_LOSS_ROWS = 2,
+    BTL_IB_SIZE_LOSSES = 2,
 };
 
 /* Losses of `suspect` to `largest` bytes in a row, while smaller datagrams get through. */
-typedef struct btl_ib_loss_row {
+typedef struct btl_ib_size_losses {
     uint32_t losses;    /* at different times */
     uint32_t shown;     /* of them, losses shown by answers to questions */
     uint32_t suspect;   /* larger than `carried` */
-    uint32_t largest;   /* the row is over if a datagram as large as this gets through */
-    uint32_t carried;   /* the largest that got through since the row began */
+    uint32_t largest;   /* the streak is over if a datagram as large as this gets through */
+    uint32_t carried;   /* the largest that got through since the streak began */
     uint64_t since;     /* us: the first loss */
     uint64_t struck_at; /* us: the last loss; what was sent before it proves nothing further */
-} btl_ib_loss_row_t;
+} btl_ib_size_losses_t;
 
 /* The path MTU and the search for it (RFC 8899). All sizes are bytes of datagrams, with header and
  * trailer. */
@@ -50,9 +50,9 @@ typedef struct btl_ib_pmtud {
     uint32_t most;    /* what the rails of the present route carry: at most `home` */
     bool parts;       /* segments exist that are larger than datagram_max */
 
-    /* Black hole detection. Losses of a size that got through in the first row count in the second:
-     * mostly they are chance, but the path may carry less since. */
-    btl_ib_loss_row_t rows[BTL_IB_LOSS_ROWS];
+    /* Black hole detection. Losses of a size that got through in the first streak count in the
+     * second: mostly they are chance, but the path may carry less since. */
+    btl_ib_size_losses_t streaks[BTL_IB_SIZE_LOSSES];
 
     /* A timer's probe was sent together with a smaller question (asked_*). A peer that answers the
      * question, but does not have the probe, shows a loss. */
@@ -78,8 +78,8 @@ typedef struct btl_ib_pmtud {
 /* Are losses counted, so that the path may carry less than it did? */
 static inline bool btl_ib_pmtud_has_losses(const btl_ib_pmtud_t *sizes)
 {
-    for (int i = 0; i < BTL_IB_LOSS_ROWS; i++) {
-        if (sizes->rows[i].losses > 0) {
+    for (int i = 0; i < BTL_IB_SIZE_LOSSES; i++) {
+        if (sizes->streaks[i].losses > 0) {
             return true;
         }
     }
@@ -115,7 +115,7 @@ bool btl_ib_pmtud_ask(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
  * btl_ib_pmtud_lost(). */
 bool btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* Some of the segments that are not acknowledged arrived and were refused, so it is not known which
+/* Some of the segments that are not acknowledged arrived and got RNR, so it is not known which
  * are lost. */
 void btl_ib_pmtud_unknown(btl_ib_conn_t *conn);
 

@@ -378,7 +378,7 @@ static void probe(btl_ib_conn_t *conn)
         btl_ib_validation_probed(conn);
         btl_ib_failover_tell(conn);
     }
-    btl_ib_failover_introduce(conn);
+    btl_ib_failover_send_connect(conn);
     btl_ib_probe_send(conn);
 }
 

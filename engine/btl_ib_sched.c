@@ -207,7 +207,7 @@ static bool short_turns_within(const btl_ib_conn_t *conn, uint64_t time)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    return conn->route.via->transport->attr.bulk_lane && engine->latency.row >= TURNS_MIN
+    return conn->route.via->transport->attr.bulk_lane && engine->latency.streak >= TURNS_MIN
            && engine->clock.now - engine->latency.before < time;
 }
 
@@ -246,8 +246,8 @@ void btl_ib_latency_turn(btl_ib_engine_t *engine, uint64_t messages, uint64_t by
     engine->latency.hold_bulk = is_short && !engine->latency.hold_bulk;
     if (is_short) {
         const bool counts = counted_for(engine, messages) > 0;
-        engine->latency.row =
-            engine->clock.now - engine->latency.at > TURN_GAP ? 0 : engine->latency.row + counts;
+        engine->latency.streak =
+            engine->clock.now - engine->latency.at > TURN_GAP ? 0 : engine->latency.streak + counts;
         engine->latency.before = engine->latency.at;
         engine->latency.at = engine->clock.now;
     }

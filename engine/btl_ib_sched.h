@@ -158,7 +158,7 @@ static inline void btl_ib_pacer_forgive(btl_ib_pacer_t *pacer, const btl_ib_cc_t
 /* Latency mode: bulk waits for short messages. */
 typedef struct btl_ib_latency {
     bool hold_bulk;   /* in this turn bulk waits, because a short message came */
-    uint32_t row;     /* consecutive turns with short messages, each soon after the one before */
+    uint32_t streak;  /* consecutive turns with short messages, each soon after the one before */
     uint64_t at;      /* us: the last turn with short messages */
     uint64_t before;  /* us: the one before */
     uint64_t ops;     /* one-sided operations that short messages belonged to */

@@ -26,7 +26,7 @@
     X(spurious, "count retransmissions turn out to have arrived twice")                            \
     X(probe, "nothing came back: a probe was sent")                                                \
     X(timeout, "that was not the first one: a retransmission timeout")                             \
-    X(deferred, "the peer refused a segment for now")                                              \
+    X(deferred, "a segment got RNR: the peer cannot accept it for now")                            \
     X(blocked, "what waits cannot be sent now")                                                    \
     X(path_mtu, "the largest datagram is of size bytes from now on")                               \
     X(made, "a connection was made; nothing is sent by that")                                      \

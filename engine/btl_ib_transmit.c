@@ -41,7 +41,7 @@ static inline int transmit_max(const btl_ib_conn_t *conn)
 }
 
 enum {
-    NO_BUFFERS_LONG = 20000,  /* us: longer than a queue that others fill refuses a datagram */
+    NO_BUFFERS_LONG = 20000,  /* us: longer than a queue that others fill has no place */
     NO_BUFFERS_OLD = 5000000, /* us: then it is another matter */
 };
 
@@ -568,8 +568,8 @@ static btl_ib_out_t *next_out(const btl_ib_tx_channel_t *tx)
     return BTL_IB_LIST_FIRST(btl_ib_out_t, &tx->submit.pending, link);
 }
 
-/* The first that may be sent of what waits in a channel, or NULL. What a GET asked for is refused
- * if its region is gone. */
+/* The first that may be sent of what waits in a channel, or NULL. A GET is rejected here if
+ * its region is gone. */
 static btl_ib_out_t *find_next_out(btl_ib_tx_channel_t *tx)
 {
     btl_ib_out_t *out;
@@ -805,7 +805,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool b
     btl_ib_verdict_t verdict = BTL_IB_GO;
     batch_t batch;
 
-    (void) find_next_out(tx); /* what is refused is no bulk */
+    (void) find_next_out(tx); /* what is rejected is no bulk */
     /* In latency mode the application gets a short message received in this turn before a burst of
      * bulk leaves. A single short message holds nothing up: its receiver may compute now, and not
      * call again for long. What is less than a burst, what was lost and short messages do not wait:
@@ -1054,8 +1054,8 @@ void btl_ib_ack_turn(btl_ib_engine_t *engine, bool all)
 
 /* ---- probes ---- */
 
-/* From so many probes on every second one says who asks. */
-enum { INTRODUCE_PROBES = 4 };
+/* From so many probes on every second one has a CONNECT block. */
+enum { CONNECT_PROBES = 4 };
 
 /* Probe with a copy of a segment; without one if there is none, or it cannot be sent. False if it
  * travels in parts, and the transport took only some of them. */
@@ -1079,12 +1079,12 @@ static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
 void btl_ib_probe_send(btl_ib_conn_t *conn)
 {
-    if (conn->loss.probes >= INTRODUCE_PROBES && conn->loss.probes % 2 == 0) {
+    if (conn->loss.probes >= CONNECT_PROBES && conn->loss.probes % 2 == 0) {
         /* Perhaps the peer closed without our being told, and its new incarnation does not know us:
-         * it can answer only if we say who we are. */
-        btl_ib_identity_introduce(conn, true);
+         * it can answer only a CONNECT. */
+        btl_ib_identity_force_connect(conn, true);
         btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
-        btl_ib_identity_introduce(conn, false);
+        btl_ib_identity_force_connect(conn, false);
         btl_ib_loss_probed(conn, true);
     } else {
         btl_ib_loss_probed(conn, ask_with(conn, btl_ib_loss_probe_with(conn)));

@@ -51,8 +51,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool b
  * before anything new of theirs. Returns as above. */
 btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full);
 
-/* READY: the peer can accept a segment that it refused. Send it again, unless that was done since.
- */
+/* READY: the peer can accept a segment that got RNR. Retransmit it, unless that was done since. */
 void btl_ib_batch_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* ---- ACK segments ---- */

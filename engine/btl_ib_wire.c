@@ -70,7 +70,7 @@ static btl_ib_wire_error_t parse_skip(btl_ib_view_t *view)
 }
 
 /* Ranges ascend with gaps between them, else they would be one range. The sequence `ack` itself
- * did not arrive, but may have been refused. */
+ * did not arrive, or got RNR. */
 static bool are_ranges(const btl_ib_ack_block_t *block)
 {
     uint64_t least = block->rnr ? 0 : 1;

@@ -49,24 +49,24 @@ static const char *whose(const char *by, const char *ours, const char *theirs, i
 
 /* One sentence without its full stop, "" if nothing is known. `ours` and `theirs` are the addresses
  * of both ends, with or without a port. */
-static void trouble_format(const btl_ib_trouble_t *trouble, const char *ours, const char *theirs,
-                           char *out, size_t size)
+static void diagnosis_format(const btl_ib_diagnosis_t *diagnosis, const char *ours,
+                             const char *theirs, char *out, size_t size)
 {
-    const char *what = trouble->said == ECONNREFUSED  ? "port unreachable"
-                       : trouble->said == EACCES      ? "administratively prohibited"
-                       : trouble->said == ENETUNREACH ? "network unreachable"
-                                                      : "host unreachable";
+    const char *what = diagnosis->said == ECONNREFUSED  ? "port unreachable"
+                       : diagnosis->said == EACCES      ? "administratively prohibited"
+                       : diagnosis->said == ENETUNREACH ? "network unreachable"
+                                                        : "host unreachable";
 
-    if (trouble->unsent != 0) {
+    if (diagnosis->unsent != 0) {
         snprintf(out, size, "this host's own system refuses to send: %s (errno %d)",
-                 strerror(trouble->unsent), trouble->unsent);
-    } else if (trouble->said == 0) {
+                 strerror(diagnosis->unsent), diagnosis->unsent);
+    } else if (diagnosis->said == 0) {
         out[0] = '\0';
-    } else if (trouble->by[0] == '\0') {
+    } else if (diagnosis->by[0] == '\0') {
         snprintf(out, size, "the network says: %s", what);
     } else {
-        snprintf(out, size, "%s, says %s%s", what, trouble->by,
-                 whose(trouble->by, ours, theirs, trouble->said));
+        snprintf(out, size, "%s, says %s%s", what, diagnosis->by,
+                 whose(diagnosis->by, ours, theirs, diagnosis->said));
     }
 }
 
@@ -155,7 +155,7 @@ static bool has(const struct ifaddrs *all, const struct sockaddr *ip)
 }
 
 /* What became of a device's interface and address: asked of the system now. */
-static void trouble_interface(const btl_ib_device_t *device, char *out, size_t size)
+static void diagnosed_interface(const btl_ib_device_t *device, char *out, size_t size)
 {
     const struct sockaddr *ip = (const struct sockaddr *) (const void *) &device->ip;
     struct ifreq request = {.ifr_flags = 0};
@@ -261,28 +261,28 @@ static bool is_of_network(btl_ib_death_t reason)
 }
 
 void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
-                           const btl_ib_trouble_t *trouble)
+                           const btl_ib_diagnosis_t *diagnosis)
 {
     const char *why = btl_ib_death_string(reason);
     const char *step = advice(reason);
     char known[256];
     char text[384];
 
-    trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
-    if (reason == BTL_IB_DEATH_REFUSED && !trouble->answered) {
+    diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
+    if (reason == BTL_IB_DEATH_REFUSED && !diagnosis->answered) {
         why = "its host says that nobody is at that port";
         step = said_advice(ECONNREFUSED);
     }
     if (is_of_network(reason) && known[0] != '\0') {
-        if (trouble->unsent != 0) {
+        if (diagnosis->unsent != 0) {
             why = known;
-            step = unsent_advice(trouble->unsent);
+            step = unsent_advice(diagnosis->unsent);
         } else {
             snprintf(text, sizeof(text), "%s\n                %s",
                      reason == BTL_IB_DEATH_NO_PROGRESS ? "some data were never acknowledged" : why,
                      known);
             why = text;
-            step = reason == BTL_IB_DEATH_REFUSED ? step : said_advice(trouble->said);
+            step = reason == BTL_IB_DEATH_REFUSED ? step : said_advice(diagnosis->said);
         }
     }
     if (!btl_ib_show_help("peer lost", ends->our_rank, opal_process_info.nodename, ends->device,
@@ -335,10 +335,10 @@ static bool record_silent(btl_ib_peer_reports_t *reports, const char *host)
     return true;
 }
 
-static const char *unanswered_advice(const btl_ib_trouble_t *trouble, bool reachable)
+static const char *unanswered_advice(const btl_ib_diagnosis_t *diagnosis, bool reachable)
 {
-    if (trouble->said != 0) {
-        return said_advice(trouble->said);
+    if (diagnosis->said != 0) {
+        return said_advice(diagnosis->said);
     }
     if (reachable) {
         return "Its host can be reached, so the process is most likely stopped: by a debugger,\n"
@@ -376,12 +376,12 @@ static void format_end(const btl_ib_params_t *params, bool answers, bool reachab
 }
 
 void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, bool heard,
-                              bool answers, bool reachable, const btl_ib_trouble_t *trouble)
+                              bool answers, bool reachable, const btl_ib_diagnosis_t *diagnosis)
 {
     const btl_ib_params_t *params = reports->params;
     char ports[96] = "any that is free (btl_ib_port_min is not set)";
     char end[256];
-    const char *step = unanswered_advice(trouble, reachable);
+    const char *step = unanswered_advice(diagnosis, reachable);
     char known[256];
 
     if (!record_silent(reports, ends->host)) {
@@ -392,7 +392,7 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
                  params->port_min, params->port_min + params->port_range - 1);
     }
     format_end(params, answers, reachable, end, sizeof(end));
-    trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
+    diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
     btl_ib_show_help("never answered", ends->our_rank, opal_process_info.nodename, ends->device,
                      ends->our_address, ends->rank, ends->host, ends->address,
                      heard ? "what it sends arrives here, but not what is sent from here"
@@ -414,17 +414,17 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
         return;
     }
     reports->unsent[reports->unsent_count++] = error;
-    trouble_interface(device, interface, sizeof(interface));
+    diagnosed_interface(device, interface, sizeof(interface));
     btl_ib_show_help("cannot send", ends->our_rank, opal_process_info.nodename, ends->device,
                      ends->our_address, ends->rank, ends->host, ends->address, strerror(error),
                      error, interface, unsent_advice(error));
 }
 
-void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_trouble_t *trouble)
+void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diagnosis_t *diagnosis)
 {
     char known[256];
 
-    trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
+    diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
     btl_ib_show_help("address changed", ends->our_rank, opal_process_info.nodename, ends->device,
                      ends->our_address, ends->rank, ends->host, ends->address,
                      known[0] != '\0' ? known : "none");

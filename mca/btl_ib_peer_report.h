@@ -77,7 +77,7 @@ void btl_ib_peer_reports_init(btl_ib_peer_reports_t *reports, uint32_t rank,
 
 /* A connection failed. Call it once for a peer. */
 void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
-                           const btl_ib_trouble_t *trouble);
+                           const btl_ib_diagnosis_t *diagnosis);
 
 /* This host has refused for long all that is sent to that peer by `device`. Reported once for each
  * errno. */
@@ -85,7 +85,7 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
                           const btl_ib_device_t *device);
 
 /* The address of our device changed, and that peer has not answered at the new one for long. */
-void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_trouble_t *trouble);
+void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diagnosis_t *diagnosis);
 
 /* By `ends`, whose device states `claimed` Mbit/s, far less got through than by the device
  * `better`. Reported once, by one process of a host. */
@@ -98,7 +98,7 @@ void btl_ib_report_slow_rail(btl_ib_peer_reports_t *reports, const btl_ib_ends_t
  * host can be reached. Reported once for a host.
  */
 void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, bool heard,
-                              bool answers, bool reachable, const btl_ib_trouble_t *trouble);
+                              bool answers, bool reachable, const btl_ib_diagnosis_t *diagnosis);
 
 /* The end: how many peers of further hosts did not answer. */
 void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports);

@@ -104,7 +104,7 @@ typedef enum btl_ib_event_type {
     BTL_IB_EVENT_UNREACHABLE,
 } btl_ib_event_type_t;
 
-/* Who says so, of REFUSED, UNREACHABLE and PATH_MTU. */
+/* What says so, of REFUSED, UNREACHABLE and PATH_MTU. */
 typedef enum btl_ib_origin {
     BTL_IB_ORIGIN_NETWORK, /* an ICMP message, which anybody can forge: to be believed only if what
                             * it quotes of our datagram proves it */
@@ -253,8 +253,9 @@ typedef struct btl_ib_transport_ops {
      * there is no such text. */
     bool (*address_text)(const void *bytes, size_t len, char *out, size_t out_len);
 
-    /* Who said last that nothing gets to an added address (REFUSED, UNREACHABLE), as text: the
-     * address of a host, as an ICMP message claims. False if nobody did. NULL: it is not known. */
+    /* Which host said last that nothing gets to an added address (REFUSED, UNREACHABLE), as text:
+     * the address of a host, as an ICMP message claims. False if nobody did. NULL: it is not
+     * known. */
     bool (*offender_text)(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len);
 
     /* The largest datagram to and from an added address, as far as is known now: at most

@@ -436,7 +436,7 @@ static void add_end_of_life(sim_t *sim, plan_t *plan)
     }
 }
 
-static void add_send_trouble(sim_t *sim, plan_t *plan)
+static void add_send_errors(sim_t *sim, plan_t *plan)
 {
     uint32_t ppm = PICK(sim, 50000, 300000, 1000000);
 
@@ -459,7 +459,7 @@ static void add_send_trouble(sim_t *sim, plan_t *plan)
     }
 }
 
-static void add_device_trouble(sim_t *sim, plan_t *plan)
+static void add_device_errors(sim_t *sim, plan_t *plan)
 {
     const fault_kind_t kinds[] = {F_RDMA_EAGAIN, F_RDMA_BROKEN, F_RDMA_UNREACH};
 
@@ -541,10 +541,10 @@ static void add_fault(sim_t *sim, plan_t *plan)
         add_end_of_life(sim, plan);
         break;
     case 16:
-        add_send_trouble(sim, plan);
+        add_send_errors(sim, plan);
         break;
     case 17:
-        add_device_trouble(sim, plan);
+        add_device_errors(sim, plan);
         break;
     default:
         local_fault(sim, plan, F_LOOKUP_FAILED, SIM_MS(20), 500000, 0);

@@ -28,20 +28,21 @@ void listen_to(void *context, int level, const char *format, ...)
     va_end(args);
 }
 
-uint32_t troubles;
-char trouble_detail[64];
+uint32_t diagnostics;
+char diagnostic_detail[64];
 
-void note_trouble(void *context, btl_ib_diagnostic_t what, const char *device, const char *detail)
+void note_diagnostic(void *context, btl_ib_diagnostic_t what, const char *device,
+                     const char *detail)
 {
     (void) context;
     assert_true(device[0] != 0);
-    troubles |= 1u << what;
-    snprintf(trouble_detail, sizeof(trouble_detail), "%s", detail);
+    diagnostics |= 1u << what;
+    snprintf(diagnostic_detail, sizeof(diagnostic_detail), "%s", detail);
 }
 
 void forget_said(void)
 {
     said[0] = '\0';
-    trouble_detail[0] = '\0';
-    troubles = 0;
+    diagnostic_detail[0] = '\0';
+    diagnostics = 0;
 }

@@ -427,19 +427,19 @@ static void replies_are_checked(void **state)
 /* Asked in vain for the third time: then it is told, as it may have been the other host's start. */
 static void no_way_is_told(bool other_device)
 {
-    params.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
+    params.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic};
     open_side(2);
     add(2, 1);
     fake.way_error = other_device ? 0 : EHOSTUNREACH;
     fake.other_device = other_device;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(troubles, 0);
+        assert_int_equal(diagnostics, 0);
         assert_int_equal(send_one(2, 1, SMALL, 0), EAGAIN);
         settle();
         fake.now += 1000000;
     }
-    assert_int_equal(troubles, 1u << BTL_IB_DIAG_UNREACHABLE);
-    assert_memory_equal(trouble_detail, "10.0.0.1:", 9);
+    assert_int_equal(diagnostics, 1u << BTL_IB_DIAG_UNREACHABLE);
+    assert_memory_equal(diagnostic_detail, "10.0.0.1:", 9);
     fake.way_error = 0;
     fake.other_device = false;
     connect_sides(2, 1, 0);
@@ -684,13 +684,13 @@ static void addresses(void **state)
     memset(bytes + 4, 0, 2); /* port */
     assert_int_equal(t->ops->addr_add(t, bytes, len, &addr), -EINVAL);
     open_side(2);
-    rc_set_log(sides[2].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble});
+    rc_set_log(sides[2].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic});
     memcpy(bytes, sides[1].t->address, len);
     bytes[2] = 6; /* of IPv6, to an address of IPv4 */
     bytes[8] = 0xfd;
     assert_int_equal(sides[2].t->ops->addr_add(sides[2].t, bytes, len, &addr), -EHOSTUNREACH);
-    assert_int_equal(troubles, 1u << BTL_IB_DIAG_SUBNET);
-    assert_memory_equal(trouble_detail, "[fd00:", 6);
+    assert_int_equal(diagnostics, 1u << BTL_IB_DIAG_SUBNET);
+    assert_memory_equal(diagnostic_detail, "[fd00:", 6);
     assert_int_equal(t->ops->addr_add(t, sides[1].t->address, len, &addr), 0);
     assert_int_equal(addr, sides[0].to[1]);
     t->ops->addr_remove(t, addr);

@@ -62,7 +62,7 @@ static void limit_of_locked_memory(void **state)
     (void) state;
     forget_said();
     for (int i = 0; i < 2; i++) {
-        rc_set_log(sides[i].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble});
+        rc_set_log(sides[i].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic});
     }
     assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
     const rlim_t before = limit.rlim_cur;
@@ -71,8 +71,8 @@ static void limit_of_locked_memory(void **state)
     fake.mrs_left = 0;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     settle();
-    assert_int_equal(troubles, 1u << BTL_IB_DIAG_LOCKED_MEMORY);
-    assert_string_equal(trouble_detail, "64 KiB");
+    assert_int_equal(diagnostics, 1u << BTL_IB_DIAG_LOCKED_MEMORY);
+    assert_string_equal(diagnostic_detail, "64 KiB");
     fake.mrs_left = -1;
     limit.rlim_cur = before;
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
@@ -85,7 +85,7 @@ static void other_mtu(void **state)
     btl_ib_addr_t addr;
 
     (void) state;
-    rc_set_log(sides[0].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble});
+    rc_set_log(sides[0].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic});
     memcpy(bytes, sides[1].t->address, sides[1].t->address_len);
     for (int i = 0; i < 3; i++) {
         forget_said();
@@ -93,7 +93,7 @@ static void other_mtu(void **state)
         rc_set_iwarp(sides[0].t, i == 2);
         assert_int_equal(
             sides[0].t->ops->addr_add(sides[0].t, bytes, sides[1].t->address_len, &addr), 0);
-        assert_int_equal(troubles, i == 1 ? 1u << BTL_IB_DIAG_MTU : 0);
+        assert_int_equal(diagnostics, i == 1 ? 1u << BTL_IB_DIAG_MTU : 0);
         sides[0].t->ops->addr_remove(sides[0].t, addr);
     }
     rc_set_iwarp(sides[0].t, false);
@@ -375,21 +375,21 @@ static void address_goes(void **state)
     fake_rdma_reset();
     forget_said();
     fake.ethernet = true;
-    params.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
+    params.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic};
     open_side(0);
     open_side(1);
     add(0, 1);
     connect_sides(0, 1, 0);
     device_says(IBV_EVENT_GID_CHANGE, NULL);
     assert_int_equal(sides[0].failed + sides[0].down, 0);
-    assert_int_equal(troubles, 0);
+    assert_int_equal(diagnostics, 0);
     fake.gid_gone = true;
     device_says(IBV_EVENT_GID_CHANGE, NULL);
     assert_int_equal(sides[0].failed, 0);
     assert_int_equal(sides[0].down, 1);
     assert_int_equal(sides[0].error, EADDRNOTAVAIL);
-    assert_int_equal(troubles, 1u << BTL_IB_DIAG_IDENTITY);
-    assert_string_equal(trouble_detail, ibv_event_type_str(IBV_EVENT_GID_CHANGE));
+    assert_int_equal(diagnostics, 1u << BTL_IB_DIAG_IDENTITY);
+    assert_string_equal(diagnostic_detail, ibv_event_type_str(IBV_EVENT_GID_CHANGE));
     assert_int_equal(send_one(0, 1, SMALL, 0), ENETDOWN);
     fake.gid_gone = false;
     settle();
@@ -431,20 +431,20 @@ static void path_migrates(void **state)
     (void) state;
     connect_sides(0, 1, 0);
     for (int i = 0; i < 2; i++) {
-        rc_set_log(sides[i].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble});
+        rc_set_log(sides[i].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic});
     }
     for (size_t i = 0; i < 2; i++) {
         forget_said();
         device_says(said_of_it[i], conn_of(0, 1, 0).qp);
-        assert_int_equal(troubles, 1u << BTL_IB_DIAG_MIGRATED);
-        assert_string_equal(trouble_detail, ibv_event_type_str(said_of_it[i]));
+        assert_int_equal(diagnostics, 1u << BTL_IB_DIAG_MIGRATED);
+        assert_string_equal(diagnostic_detail, ibv_event_type_str(said_of_it[i]));
         assert_null(strstr(strstr(said, "the device says") + 1, "the device says")); /* one rail */
     }
     forget_said();
     for (size_t i = 0; i < sizeof(no_matter) / sizeof(no_matter[0]); i++) {
         device_says(no_matter[i], NULL);
     }
-    assert_int_equal(troubles, 0);
+    assert_int_equal(diagnostics, 0);
     assert_int_equal(sides[0].failed + sides[0].down + sides[0].broken, 0);
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
 }
@@ -454,14 +454,14 @@ static void told_what_happened(void **state)
 {
     (void) state;
     forget_said();
-    rc_set_log(sides[0].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble});
+    rc_set_log(sides[0].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic});
     fake.port_down = true;
     device_says(IBV_EVENT_PORT_ERR, NULL);
-    assert_int_equal(troubles, 1u << BTL_IB_DIAG_PORT_ERROR);
-    assert_string_equal(trouble_detail, ibv_event_type_str(IBV_EVENT_PORT_ERR));
+    assert_int_equal(diagnostics, 1u << BTL_IB_DIAG_PORT_ERROR);
+    assert_string_equal(diagnostic_detail, ibv_event_type_str(IBV_EVENT_PORT_ERR));
     forget_said();
     device_says(IBV_EVENT_DEVICE_FATAL, NULL);
-    assert_int_equal(troubles, 1u << BTL_IB_DIAG_FATAL);
+    assert_int_equal(diagnostics, 1u << BTL_IB_DIAG_FATAL);
 }
 
 /* All rails on a device have one stream of events: the rail that reads it tells those that it
@@ -760,7 +760,7 @@ static void partition(void **state)
                  {true, false, 0x8005, 0x8005}, {true, true, 0, 0}};
 
     (void) tear_down(state);
-    params.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
+    params.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fake_rdma_reset();
         forget_said();
@@ -768,7 +768,7 @@ static void partition(void **state)
         fake.pkey = cases[i].is;
         params.pkey = cases[i].wanted;
         assert_int_equal(try_open(0), cases[i].ok ? 0 : -ENOENT);
-        assert_int_equal(troubles, cases[i].ok ? 0 : 1u << BTL_IB_DIAG_PARTITION);
+        assert_int_equal(diagnostics, cases[i].ok ? 0 : 1u << BTL_IB_DIAG_PARTITION);
         if (cases[i].ok) {
             sides[0].t->ops->close(sides[0].t);
             sides[0].t = NULL;

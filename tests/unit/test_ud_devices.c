@@ -87,12 +87,12 @@ static void test_no_device(void **state)
     fake_no_rdma = true;
     assert_int_equal(type->devices(&search, &list), 0);
     assert_int_equal(fake.lists, 0);
-    assert_int_equal(troubles, 0);
+    assert_int_equal(diagnostics, 0);
     fake_no_rdma = false;
     fake.devices = 0; /* but its file is missing */
     assert_int_equal(type->devices(&search, &list), 0);
     assert_int_equal(fake.lists, 1);
-    assert_int_equal(troubles, 1u << BTL_IB_DIAG_NO_FILES);
+    assert_int_equal(diagnostics, 1u << BTL_IB_DIAG_NO_FILES);
 }
 
 /* An interface with a hardware address of as many bytes as IPoIB's. */
@@ -316,7 +316,7 @@ static void test_queue_pairs_as_asked_for(void **state)
 }
 
 /* What an administrator can change is called by its name. */
-static void test_troubles(void **state)
+static void test_diagnostics(void **state)
 {
     const btl_ib_search_t search = {.gid_index = -1, .log = log_all};
     btl_ib_open_params_t params = usual;
@@ -329,32 +329,32 @@ static void test_troubles(void **state)
     (void) state;
     fake.open_error = ENOENT;
     assert_int_equal(type->devices(&search, &list), 0);
-    assert_int_equal(troubles, 1u << BTL_IB_DIAG_NO_FILES);
-    assert_string_equal(trouble_detail, "/dev/infiniband/uverbs0");
+    assert_int_equal(diagnostics, 1u << BTL_IB_DIAG_NO_FILES);
+    assert_string_equal(diagnostic_detail, "/dev/infiniband/uverbs0");
     type->devices_free(list, 0);
     fake.open_error = EACCES;
     assert_int_equal(type->devices(&search, &list), 0);
-    assert_true(troubles & 1u << BTL_IB_DIAG_NO_PERMISSION);
+    assert_true(diagnostics & 1u << BTL_IB_DIAG_NO_PERMISSION);
     type->devices_free(list, 0);
     fake.open_error = 0;
     fake.device[0].port[0].attr.state = IBV_PORT_INIT;
     assert_int_equal(type->devices(&search, &list), 0);
-    assert_true(troubles & 1u << BTL_IB_DIAG_PORT_DOWN);
-    assert_string_equal(trouble_detail, "init");
+    assert_true(diagnostics & 1u << BTL_IB_DIAG_PORT_DOWN);
+    assert_string_equal(diagnostic_detail, "init");
     type->devices_free(list, 0);
     fake.device[0].port[0].attr.state = IBV_PORT_ACTIVE;
     params.pkey = 5;
     assert_int_equal(try_open(params, -1, &t), -ENOENT);
-    assert_true(troubles & 1u << BTL_IB_DIAG_PARTITION);
-    assert_string_equal(trouble_detail, "0x0005");
+    assert_true(diagnostics & 1u << BTL_IB_DIAG_PARTITION);
+    assert_string_equal(diagnostic_detail, "0x0005");
 
     assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
     limit.rlim_cur = 64 * 1024;
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
     fake.reg_error = ENOMEM;
     assert_int_equal(try_open(usual, -1, &t), -ENOMEM);
-    assert_true(troubles & 1u << BTL_IB_DIAG_LOCKED_MEMORY);
-    assert_string_equal(trouble_detail, "64 KiB");
+    assert_true(diagnostics & 1u << BTL_IB_DIAG_LOCKED_MEMORY);
+    assert_string_equal(diagnostic_detail, "64 KiB");
     fake.reg_error = 0;
 
     t = open_one(usual);
@@ -362,8 +362,8 @@ static void test_troubles(void **state)
     other[27] = 99;
     fake.ah_error = ENETUNREACH;
     assert_int_equal(t->ops->addr_add(t, other, t->address_len, &addr), -EHOSTUNREACH);
-    assert_true(troubles & 1u << BTL_IB_DIAG_UNREACHABLE);
-    assert_string_equal(trouble_detail, "10.0.0.99");
+    assert_true(diagnostics & 1u << BTL_IB_DIAG_UNREACHABLE);
+    assert_string_equal(diagnostic_detail, "10.0.0.99");
     close_one(t);
 }
 
@@ -372,7 +372,7 @@ static void test_events(void **state)
     static const struct {
         enum ibv_event_type event;
         int port, error;
-        btl_ib_diagnostic_t trouble;
+        btl_ib_diagnostic_t diagnosis;
     } cases[] = {
         {IBV_EVENT_PORT_ERR, 1, ENETDOWN, BTL_IB_DIAG_PORT_ERROR},
         {IBV_EVENT_PORT_ERR, 2, 0, BTL_IB_DIAGS},
@@ -399,9 +399,10 @@ static void test_events(void **state)
             n = t->ops->poll(t, &event, 1);
         }
         assert_int_equal(n, cases[i].error != 0);
-        assert_int_equal(troubles, cases[i].trouble == BTL_IB_DIAGS ? 0 : 1u << cases[i].trouble);
-        assert_string_equal(trouble_detail,
-                            troubles == 0 ? "" : ibv_event_type_str(cases[i].event));
+        assert_int_equal(diagnostics,
+                         cases[i].diagnosis == BTL_IB_DIAGS ? 0 : 1u << cases[i].diagnosis);
+        assert_string_equal(diagnostic_detail,
+                            diagnostics == 0 ? "" : ibv_event_type_str(cases[i].event));
         if (n > 0) {
             assert_int_equal(event.type,
                              cases[i].error == ENODEV || cases[i].error == EIO
@@ -465,7 +466,7 @@ static void assert_missed(btl_ib_transport_t *t, enum ibv_event_type said_by, in
     assert_int_equal(ask(t, &event), 1); /* asks at once */
     assert_int_equal(event.type, BTL_IB_EVENT_DOWN);
     assert_int_equal(event.error, error);
-    assert_true(troubles & 1u << BTL_IB_DIAG_IDENTITY);
+    assert_true(diagnostics & 1u << BTL_IB_DIAG_IDENTITY);
     assert_int_equal(ask(t, &event), 0);
 }
 
@@ -572,7 +573,7 @@ int main(void)
         UD_TEST(test_far_places),
         UD_TEST(test_partition),
         UD_TEST(test_limits_of_devices),
-        UD_TEST(test_troubles),
+        UD_TEST(test_diagnostics),
         UD_TEST(test_events),
         UD_TEST(test_port_comes_back),
         UD_TEST(test_changes),

@@ -180,10 +180,10 @@ static void test_other_mtu(void **state)
         other[3] = mtu;
         assert_int_equal(t->ops->addr_add(t, other, t->address_len, &addr), 0);
         t->ops->addr_remove(t, addr);
-        assert_int_equal(troubles, differs ? 1u << BTL_IB_DIAG_MTU : 0);
+        assert_int_equal(diagnostics, differs ? 1u << BTL_IB_DIAG_MTU : 0);
         snprintf(detail, sizeof(detail), "10.0.0.9: %u bytes, here %u", 128u << mtu,
                  128u << fake.device[0].port[0].attr.active_mtu);
-        assert_string_equal(trouble_detail, differs ? detail : "");
+        assert_string_equal(diagnostic_detail, differs ? detail : "");
     }
     close_one(t);
 }
@@ -236,8 +236,8 @@ static void test_other_subnet(void **state)
     memcpy(other, t->address, t->address_len);
     other[26] = 7; /* 10.0.7.1 */
     assert_int_equal(t->ops->addr_add(t, other, t->address_len, &addr), -EHOSTUNREACH);
-    assert_int_equal(troubles, 1u << BTL_IB_DIAG_SUBNET);
-    assert_string_equal(trouble_detail, "10.0.7.1");
+    assert_int_equal(diagnostics, 1u << BTL_IB_DIAG_SUBNET);
+    assert_string_equal(diagnostic_detail, "10.0.7.1");
     assert_int_equal(fake.handles, 0);
     close_one(t);
 }

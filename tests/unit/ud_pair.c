@@ -21,7 +21,7 @@
 const btl_ib_transport_type_t *type;
 uint8_t memory[SLOTS][SIZE];
 
-const btl_ib_log_t log_all = {.print = listen_to, .diagnostic = note_trouble};
+const btl_ib_log_t log_all = {.print = listen_to, .diagnostic = note_diagnostic};
 
 int set_up(void **state)
 {
@@ -52,7 +52,7 @@ const btl_ib_open_params_t usual = {
     .queue_count = CHANNELS,
     .queue = {{.size = 128, .num = NUM_SMALL, .init = NUM_SMALL, .per_peer = 4},
               {.size = 1024, .num = NUM_LARGE, .init = NUM_LARGE}},
-    .log = {.print = listen_to, .diagnostic = note_trouble},
+    .log = {.print = listen_to, .diagnostic = note_diagnostic},
 };
 
 int try_open(btl_ib_open_params_t params, int gid_index, btl_ib_transport_t **t)

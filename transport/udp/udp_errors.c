@@ -5,10 +5,11 @@
 
 /*
  * Any call on a socket may fail with such an error, although it has nothing to do with it. So the
- * errno of a call is no evidence, only what the queue says, and who says it. The kernel compares
- * addresses and ports of ICMP messages only, which anybody can know: the events carry the bytes of
- * our datagram that they quote, for the engine to compare. Only "port unreachable" says that nobody
- * is there; EHOSTUNREACH, ENETUNREACH and EACCES may be over soon: people are told of them.
+ * errno of a call is no evidence, only what the queue says, and which host says it. The kernel
+ * compares addresses and ports of ICMP messages only, which anybody can know: the events carry the
+ * bytes of our datagram that they quote, for the engine to compare. Only "port unreachable" says
+ * that nobody is there; EHOSTUNREACH, ENETUNREACH and EACCES may be over soon: people are told of
+ * them.
  */
 
 #include "udp_errors.h"
@@ -141,7 +142,7 @@ static const btl_ib_udp_name_t *offender_of(const struct sock_extended_err *erro
     return (const btl_ib_udp_name_t *) (const void *) SO_EE_OFFENDER(error);
 }
 
-/* Who sent the ICMP message, as it says. */
+/* The host that sent the ICMP message, as it says. */
 static const char *format_offender(const struct sock_extended_err *error, char *out, size_t len)
 {
     if (!is_icmp(error)) {

@@ -19,7 +19,7 @@ enum {
     BTL_IB_UDP_OFFENDERS_MAX = 8,
 };
 
-/* Who said that nothing gets to a peer. */
+/* The host that said that nothing gets to a peer. */
 typedef struct btl_ib_udp_offender {
     btl_ib_addr_t peer;
     btl_ib_udp_name_t by; /* family AF_UNSPEC: nobody */

@@ -32,7 +32,7 @@ typedef struct btl_ib_udp_buffer {
     struct btl_ib_udp_buffer *next;      /* of free ones */
     struct btl_ib_udp_buffer *next_made; /* of all */
     uint32_t users; /* events handed up and not reposted, and one if there are more to come */
-    btl_ib_udp_name_t name; /* who sent it all, as peers know it */
+    btl_ib_udp_name_t name; /* the sender of it all, as peers know it */
     bool latency;           /* it came by the latency lane: the sender's port is the next one */
     _Alignas(64) uint8_t data[BTL_IB_UDP_BUFFER];
 } btl_ib_udp_buffer_t;

@@ -167,7 +167,7 @@ static inline void btl_ib_udp_sockets_replace(btl_ib_udp_sockets_t *sockets,
     *sockets = *by;
 }
 
-/* The name by which peers know whom a socket sends to or receives from. */
+/* The name by which peers know what a socket sends to or receives from. */
 static inline btl_ib_udp_name_t btl_ib_udp_name_known(const btl_ib_udp_socket_t *socket,
                                                       const btl_ib_udp_name_t *name)
 {

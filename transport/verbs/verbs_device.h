@@ -113,7 +113,7 @@ static inline uint32_t btl_ib_verbs_inline_less(uint32_t size)
 
 /* ---- GIDs ---- */
 
-/* The addresses (GIDs) of a port: which there are, which is the best, whom they reach. */
+/* The addresses (GIDs) of a port: which there are, which is the best, what they reach. */
 
 enum {
     BTL_IB_VERBS_GIDS_MAX = 64, /* of one port that are looked at */

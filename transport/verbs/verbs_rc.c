@@ -595,7 +595,7 @@ static int take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *event
     return count;
 }
 
-/* Poll the rings of those who might write, and may no longer. */
+/* Poll the rings of peers that might write, and may no longer. */
 static int poll_eager_off(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
     const uint64_t now = rc->eagers.fading > 0 ? btl_ib_rc_now_us() : 0;
@@ -647,7 +647,7 @@ static int rc_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
         count += poll_eager(rc, events + count, max - count);
     }
     /* What arrived before a connection ended goes up before that, unless there is always more; and
-     * whoever waits for it is not kept waiting. */
+     * a peer that waits for it is not kept waiting. */
     if (count == 0 || ++rc->polling.full >= FULL_POLLS) {
         rc->polling.full = 0;
         count += btl_ib_rc_cm_progress(rc) ? poll_eager_off(rc, events + count, max - count) : 0;

@@ -310,7 +310,7 @@ static void backoff_broke(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t o
 
 /* ---- events of the device ---- */
 
-/* All RC transports of this process. Whoever calls one holds the lock of all of them. */
+/* All RC transports of this process. A caller of one holds the lock of all of them. */
 static btl_ib_rc_t *rails;
 
 void btl_ib_rc_events_join(btl_ib_rc_t *rc)
@@ -565,9 +565,9 @@ static int set_option(struct rdma_cm_id *id, int option, uint8_t value)
     return value == 0 || rdma_set_option(id, level, option, &value, sizeof(value)) == 0 ? 0 : errno;
 }
 
-/* Set what is chosen before the peer's address is resolved (traffic class; who accepts takes over
- * that of the request), and before the route to it is or its request accepted (ACK timeout; iWARP
- * has TCP's). Returns 0 or an errno: then the defaults remain. */
+/* Set what is chosen before the peer's address is resolved (traffic class; the side that accepts
+ * takes over that of the request), and before the route to it is or its request accepted (ACK
+ * timeout; iWARP has TCP's). Returns 0 or an errno: then the defaults remain. */
 static int qp_set_traffic_class(const btl_ib_rc_port_t *port, struct rdma_cm_id *id)
 {
     return set_option(id, RDMA_OPTION_ID_TOS, port->tos);
@@ -603,8 +603,9 @@ static struct ibv_qp *hide(struct rdma_cm_id *id, struct rdma_conn_param *param)
     return qp;
 }
 
-/* What librdmacm would do, but for the service level and the MTU. Who accepts says in `param` how
- * many reads there are, of who asked the kernel knows (NULL). Returns 0 or an errno. */
+/* What librdmacm would do, but for the service level and the MTU. The side that accepts says in
+ * `param` how many reads there are; of the one that asked the kernel knows (NULL). Returns 0 or an
+ * errno. */
 static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
                        enum ibv_qp_state state, uint8_t theirs, const struct rdma_conn_param *param)
 {
@@ -757,9 +758,9 @@ static void take_request(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_
 }
 
 /*
- * Who asks? NULL if it may not. An unknown peer may, unless there are too many. So may we: for
- * operations on our own memory that have to be done by the device. The other end of that is a peer
- * whose cookie nobody has but by a chance of 2^-64.
+ * Which peer asks? NULL if it may not. An unknown peer may, unless there are too many. So may we:
+ * for operations on our own memory that have to be done by the device. The other end of that is a
+ * peer whose cookie nobody has but by a chance of 2^-64.
  */
 static btl_ib_rc_peer_t *find_asker(btl_ib_rc_t *rc, const btl_ib_rc_params_t *params)
 {
@@ -1002,7 +1003,7 @@ static void handle_conn(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const cm_event_
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
         rc_cm_route_resolved(rc, conn);
         break;
-    case RDMA_CM_EVENT_ESTABLISHED: /* who accepted learns that sooner, by the first message */
+    case RDMA_CM_EVENT_ESTABLISHED: /* the side that accepted learns that sooner, by the first message */
         if (conn->stage == BTL_IB_RC_ASKING) {
             rc_cm_accepted(rc, conn, event->bytes, event->len);
         }

@@ -183,7 +183,7 @@ static inline void btl_ib_rc_events_fail(btl_ib_rc_t *rc, int error)
  * The connection manager: where peers can ask for connections, and the events of rdma_cm, alike on
  * InfiniBand, RoCE and iWARP.
  *
- *      who has something to send                    the other
+ *      a side that has something to send            the other
  *      RESOLVING  address
  *      ROUTING    route; queue pair, buffers
  *      ASKING     request --------------------->    queue pair, buffers
@@ -193,10 +193,10 @@ static inline void btl_ib_rc_events_fail(btl_ib_rc_t *rc, int error)
  * The first message is there for iWARP, where the side that accepted must not be the first to send
  * (RFC 6581); it does no harm elsewhere.
  *
- * Both at once: each request names both sides by their cookies. Who has a request of its own on its
- * way when one comes in rejects it if its cookie is the smaller one (CROSSING), else gives up its
- * own and accepts. Requests are numbered (`attempt`), and a reply says which of its sender's are
- * void: one that was given up, and comes late, is told from the next one.
+ * Both at once: each request names both sides by their cookies. A side that has a request of its
+ * own on its way when one comes in rejects it if its cookie is the smaller one (CROSSING), else
+ * gives up its own and accepts. Requests are numbered (`attempt`), and a reply says which of its
+ * sender's are void: one that was given up, and comes late, is told from the next one.
  */
 
 /* Listen at rc->self, whose port is set, by the device of that name. Returns 0 or a negative

@@ -242,7 +242,7 @@ void btl_ib_rc_eager_repost(btl_ib_rc_eager_t *eager, void *const *buffers, int 
     update(eager);
 }
 
-/* ---- who may write ---- */
+/* ---- which peers may write ---- */
 
 static void log_change(const btl_ib_rc_eagers_t *eagers, const btl_ib_rc_eager_t *eager,
                        const char *what)
@@ -322,7 +322,7 @@ static void turn_off(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
     update(eager);
 }
 
-/* Switch off those of whom fewer than so many came. */
+/* Switch off those by which fewer than so many came. */
 static void turn_off_below(btl_ib_rc_eagers_t *eagers, uint32_t threshold)
 {
     for (uint32_t i = eagers->count; i-- > 0;) {

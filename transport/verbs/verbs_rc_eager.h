@@ -21,11 +21,11 @@
  * number wraps. `sends` says how many messages went before by sends over the same queue pair: the
  * two ways are one stream, in which nothing passes anything else.
  *
- * The receiver decides who may write, and says so in the credit word, with how many slots are free
- * again. A sender who reads that late may still write. So a ring that was switched off is polled as
- * before until the word is known to have been written, and QUIET_US longer ("fading"): so long
- * nobody sleeps. After that it is polled seldom: what the network lost, and the device sends again
- * later than that, is found there.
+ * The receiver decides which peers may write, and says so in the credit word, with how many slots
+ * are free again. A sender that reads that late may still write. So a ring that was switched off is
+ * polled as before until the word is known to have been written, and QUIET_US longer ("fading"): so
+ * long nobody sleeps. After that it is polled seldom: what the network lost, and the device sends
+ * again later than that, is found there.
  */
 
 #ifndef BTL_IB_VERBS_RC_EAGER_H
@@ -150,8 +150,8 @@ void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eag
 /* A ring that is off was polled: has its peer stopped writing? */
 void btl_ib_rc_eager_fade(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, uint64_t now);
 
-/* Is it time to switch off those who wrote too little, or much less than who has no place? They
- * are, and all counts start again with reset(). */
+/* Is it time to switch off peers that wrote too little, or much less than one that has no place?
+ * They are, and all counts start again with reset(). */
 bool btl_ib_rc_eagers_review(btl_ib_rc_eagers_t *eagers, uint64_t now);
 
 static inline void btl_ib_rc_eager_reset(btl_ib_rc_eager_t *eager)

@@ -324,7 +324,7 @@ struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64
 {
     const btl_ib_rc_port_t *port = conn->all->port;
     const uint8_t reads = conn->rdma != NULL ? port->reads : 0;
-    /* Who accepts knows how many the other side serves. */
+    /* The side that accepts knows how many the other side serves. */
     const bool known = conn->rdma != NULL && !conn->initiator;
     btl_ib_rc_params_t params = {
         .channel = conn->channel,

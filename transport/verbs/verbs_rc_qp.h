@@ -32,7 +32,7 @@
  *
  *      memory of a connection:  credit line | eager ring | receive buffers | bounce buffers
  *
- * Stages, and who moves a connection from one to the next: verbs_rc_cm.h.
+ * Stages, and what moves a connection from one to the next: verbs_rc_cm.h.
  */
 
 enum { BTL_IB_RC_QP_BUCKETS = 1024 };

@@ -194,8 +194,8 @@ int btl_ib_rc_rxqs_post_own(btl_ib_rc_rxqs_t *rxqs, uint8_t channel, btl_ib_rc_r
     return post(channel < rxqs->count ? &rxqs->queue[channel] : NULL, rx);
 }
 
-/* Have the device say when fewer than `limit` are posted, if it will not yet. Who cannot is not
- * asked again. */
+/* Have the device say when fewer than `limit` are posted, if it will not yet. A device that cannot
+ * is not asked again. */
 static void arm(btl_ib_rc_rxq_t *queue)
 {
     struct ibv_srq_attr attr = {.srq_limit = queue->limit};

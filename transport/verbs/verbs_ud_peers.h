@@ -62,7 +62,7 @@ int btl_ib_ud_peers_add(btl_ib_ud_peers_t *peers, const void *bytes, size_t len,
                         btl_ib_addr_t *addr);
 void btl_ib_ud_peers_remove(btl_ib_ud_peers_t *peers, btl_ib_addr_t addr);
 
-/* Who sent what a completion is about? `payload` follows the GRH. */
+/* Which peer sent what a completion is about? `payload` follows the GRH. */
 btl_ib_addr_t btl_ib_ud_peers_source(const btl_ib_ud_peers_t *peers, const struct ibv_wc *wc,
                                      const uint8_t *payload);
 

@@ -62,7 +62,8 @@ typedef struct btl_ib_rc_addr {
         struct sockaddr_in v4;
         struct sockaddr_in6 v6;
     };
-    /* Random, new with every open(): identifies the transport; who knows it has read the modex. */
+    /* Random, new with every open(): identifies the transport; a process that knows it has read the
+     * modex. */
     uint64_t cookie;
     uint8_t mtu; /* of the port: enum ibv_mtu; 0: not told */
 } btl_ib_rc_address_t;
@@ -110,7 +111,7 @@ enum {
 
 typedef struct btl_ib_rc_params {
     uint8_t channel;
-    uint64_t to;      /* cookie of whom it is meant for */
+    uint64_t to;      /* cookie of the side that it is meant for */
     uint64_t from;    /* cookie of the sender */
     uint32_t attempt; /* how often the sender has asked anybody: its older requests are void */
     uint32_t depth;   /* receive buffers posted for the connection; 0: a pool that all share */

@@ -1003,7 +1003,7 @@ static void handle_conn(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const cm_event_
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
         rc_cm_route_resolved(rc, conn);
         break;
-    case RDMA_CM_EVENT_ESTABLISHED: /* the side that accepted learns that sooner, by the first message */
+    case RDMA_CM_EVENT_ESTABLISHED: /* known sooner, by the first message */
         if (conn->stage == BTL_IB_RC_ASKING) {
             rc_cm_accepted(rc, conn, event->bytes, event->len);
         }

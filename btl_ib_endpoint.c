@@ -135,6 +135,20 @@ static int connect_endpoint(btl_ib_endpoint_t *endpoint, const btl_ib_modex_t *p
     return rc;
 }
 
+/* Keep what that process published where other pairs of rails may have to be tried in mid-job,
+ * until it is removed. By one rail of each there is nothing else to be tried: what was kept of an
+ * unknown process is not needed any more. */
+static void keep_known(uint64_t name, const btl_ib_modex_t *peer)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+
+    if (component->self->rail_count > 1 || peer->rail_count > 1) {
+        btl_ib_modex_keep(&component->known, name, peer);
+    } else {
+        btl_ib_modex_forget(&component->known, name); /* an unknown process, until now */
+    }
+}
+
 btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc_t *proc,
                                        const btl_ib_modex_t *peer)
 {
@@ -176,26 +190,13 @@ btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc
                              sizeof(endpoint->address));
     }
     opal_list_append(&module->endpoints.all, &endpoint->super);
-    btl_ib_endpoint_keep_known(name, peer);
+    keep_known(name, peer);
     btl_ib_failed_procs_added(&component->failed_procs, name);
     BTL_IB_VERBOSE(1, "peer %s on %s: rail %u (%s) talks to its rail %d (%s)%s",
                    opal_process_name_print(proc->proc_name), peer->host, module->rail, module->name,
                    remote_rail, endpoint->address,
                    conn != NULL ? ", by the connection that there was" : "");
     return endpoint;
-}
-
-/* By one rail of each there is nothing else to be tried: what was kept of an unknown process is not
- * needed any more. */
-void btl_ib_endpoint_keep_known(uint64_t name, const btl_ib_modex_t *peer)
-{
-    btl_ib_component_t *component = &mca_btl_ib_component;
-
-    if (component->self->rail_count > 1 || peer->rail_count > 1) {
-        btl_ib_modex_keep(&component->known, name, peer);
-    } else {
-        btl_ib_modex_forget(&component->known, name); /* an unknown process, until now */
-    }
 }
 
 /* ---- expecting ---- */
@@ -211,7 +212,7 @@ void btl_ib_endpoint_expect(const opal_process_name_t *name, const btl_ib_modex_
         || peer->protection != self->protection) {
         return; /* add_procs says so */
     }
-    btl_ib_endpoint_keep_known(packed, peer);
+    keep_known(packed, peer);
     btl_ib_rails_match(self, peer, false, choice);
     for (uint32_t i = 0; i < component->module_count; ++i) {
         btl_ib_peer_info_t info;

@@ -52,10 +52,6 @@ btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc
  */
 void btl_ib_endpoint_expect(const opal_process_name_t *name, const btl_ib_modex_t *peer);
 
-/* Keep what that process published where other pairs of rails may have to be tried in mid-job,
- * until it is removed. */
-void btl_ib_endpoint_keep_known(uint64_t name, const btl_ib_modex_t *peer);
-
 /*
  * The module's endpoint of the own process, made at the first call. NULL if memory is short, or if
  * the module offers no one-sided operations: nobody needs it then.

@@ -495,7 +495,9 @@ static bool send_parts(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     return true;
 }
 
-int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+/* Send `count` segments: sequenced ones (new or again), or a single one that has no sequence.
+ * Returns how many left. */
+static int transmit_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
     int done = 0;
 
@@ -521,13 +523,13 @@ bool btl_ib_transmit_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     return is_simple(conn, segment)
                ? transmit_simple(conn, segment, segment->type == BTL_IB_TYPE_ACK)
-               : btl_ib_transmit(conn, &segment, 1) == 1;
+               : transmit_segments(conn, &segment, 1) == 1;
 }
 
 bool btl_ib_transmit_message(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     return leaves_unchanged(conn, segment) ? transmit_simple(conn, segment, false)
-                                           : btl_ib_transmit(conn, &segment, 1) == 1;
+                                           : transmit_segments(conn, &segment, 1) == 1;
 }
 
 /* ---- batches ---- */
@@ -761,7 +763,7 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     if (batch->count == 0) {
         return 0;
     }
-    const int sent = btl_ib_transmit(conn, batch->segments, batch->count);
+    const int sent = transmit_segments(conn, batch->segments, batch->count);
     while (batch->count > sent) {
         undo_last(conn, batch, pending);
         *full = true;
@@ -881,7 +883,7 @@ btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full
     while (verdict == BTL_IB_GO && !*full && count > 0) {
         count = 0;
         verdict = gather_lost(conn, command, segments, &count);
-        int taken = count == 0 ? 0 : btl_ib_transmit(conn, segments, count);
+        int taken = count == 0 ? 0 : transmit_segments(conn, segments, count);
         for (int i = 0; i < taken; i++) {
             btl_ib_sentmap_retransmitted(conn, segments[i], false);
             btl_ib_loss_retransmitted(&conn->loss, conn->engine->clock.now);

@@ -29,10 +29,6 @@ typedef struct btl_ib_datagrams {
 /* Makes datagrams of segments and hands them to the transport. Headers are written, and datagrams
  * protected, anew for each copy. Writes conn->transmit. */
 
-/* Send `count` segments: sequenced ones (new or again), or a single one that has no sequence.
- * Returns how many left. */
-int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
-
 /* Send one. Most go a short way. False: it did not leave. */
 bool btl_ib_transmit_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 

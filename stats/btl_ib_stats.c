@@ -190,13 +190,9 @@ void btl_ib_stats_end(btl_ib_stats_t *stats)
     stats->config.file = NULL;
 }
 
-void btl_ib_stats_remove_device(btl_ib_stats_t *stats, uint32_t rail)
-{
-    btl_ib_stats_device(stats, rail, &stats->ended[rail]);
-    stats->caches[rail] = NULL;
-}
-
-void btl_ib_stats_device(const btl_ib_stats_t *stats, uint32_t rail, btl_ib_device_counters_t *out)
+/* What was counted; zeros after the end. */
+static void device_counters(const btl_ib_stats_t *stats, uint32_t rail,
+                            btl_ib_device_counters_t *out)
 {
     const btl_ib_registration_cache_t *cache = stats->caches[rail];
 
@@ -213,7 +209,13 @@ void btl_ib_stats_device(const btl_ib_stats_t *stats, uint32_t rail, btl_ib_devi
     }
 }
 
-void btl_ib_stats_process(const btl_ib_stats_t *stats, btl_ib_process_counters_t *out)
+void btl_ib_stats_remove_device(btl_ib_stats_t *stats, uint32_t rail)
+{
+    device_counters(stats, rail, &stats->ended[rail]);
+    stats->caches[rail] = NULL;
+}
+
+static void process_counters(const btl_ib_stats_t *stats, btl_ib_process_counters_t *out)
 {
     btl_ib_device_counters_t device;
 
@@ -223,7 +225,7 @@ void btl_ib_stats_process(const btl_ib_stats_t *stats, btl_ib_process_counters_t
     }
     out->engine = *btl_ib_engine_counters(stats->config.engine);
     for (uint32_t i = 0; i < btl_ib_engine_rails(stats->config.engine); ++i) {
-        btl_ib_stats_device(stats, i, &device);
+        device_counters(stats, i, &device);
 #define BTL_IB_ADD(field, text) out->devices.field += device.field;
         BTL_IB_DEVICE_COUNTERS(BTL_IB_ADD)
 #undef BTL_IB_ADD
@@ -245,7 +247,7 @@ void btl_ib_stats_interval(btl_ib_stats_t *stats, uint64_t now)
     btl_ib_process_counters_t counters;
     char when[48];
 
-    btl_ib_stats_process(stats, &counters);
+    process_counters(stats, &counters);
     if (config->prints) {
         snprintf(when, sizeof(when), " after %" PRIu64 ".%" PRIu64 " s,", at / 1000000,
                  at / 100000 % 10);
@@ -264,7 +266,7 @@ void btl_ib_stats_last(const btl_ib_stats_t *stats)
     btl_ib_process_counters_t counters;
 
     if (stats->config.prints) {
-        btl_ib_stats_process(stats, &counters);
+        process_counters(stats, &counters);
         stats_print((uint32_t) stats->config.name, stats->config.host, "", &counters);
     }
 }
@@ -337,7 +339,7 @@ static void put_devices(FILE *out, const btl_ib_stats_t *stats)
         const char *separator;
 
         btl_ib_engine_rail_counters(engine, i, &rail);
-        btl_ib_stats_device(stats, i, &device);
+        device_counters(stats, i, &device);
         fprintf(out, "%s\n    {\"rail\": %" PRIu32 ", ", i > 0 ? "," : "", i);
         put_text(out, "name", btl_ib_engine_rail_name(engine, i));
         separator = put_table(out, ", \"counters\": {", btl_ib_rail_counter_infos, &rail);
@@ -418,7 +420,7 @@ static void put_all(FILE *out, const btl_ib_stats_t *stats, const btl_ib_stats_f
     btl_ib_process_counters_t counters;
     const char *separator;
 
-    btl_ib_stats_process(stats, &counters);
+    process_counters(stats, &counters);
     fprintf(out, "{\n  \"schema\": \"btl_ib stats\", \"version\": %d,\n  ", SCHEMA_VERSION);
     put_text(out, "component", info->component);
     fprintf(out, ", ");
@@ -630,7 +632,7 @@ static int get_process(const mca_base_pvar_t *pvar, void *value, void *object)
     (void) object;
     *out = 0;
     if (info != NULL && hold(stats) != NULL) {
-        btl_ib_stats_process(stats, &counters);
+        process_counters(stats, &counters);
         btl_ib_biased_lock_release(stats->config.lock);
         *out = btl_ib_counter_value(info, table == 0 ? (const void *) &counters.engine
                                                      : (const void *) &counters.devices);
@@ -656,7 +658,7 @@ static int get_devices(const mca_base_pvar_t *pvar, void *value, void *object)
     }
     for (uint32_t i = 0; i < btl_ib_engine_rails(engine); ++i) {
         btl_ib_engine_rail_counters(engine, i, &rail);
-        btl_ib_stats_device(stats, i, &device);
+        device_counters(stats, i, &device);
         out[i] =
             btl_ib_counter_value(info, table == 0 ? (const void *) &rail : (const void *) &device);
     }

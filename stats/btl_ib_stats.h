@@ -138,10 +138,6 @@ void btl_ib_stats_interval(btl_ib_stats_t *stats, uint64_t now);
 /* MPI ends: the last line, if lines are wanted. */
 void btl_ib_stats_last(const btl_ib_stats_t *stats);
 
-/* What was counted; zeros after the end. */
-void btl_ib_stats_process(const btl_ib_stats_t *stats, btl_ib_process_counters_t *out);
-void btl_ib_stats_device(const btl_ib_stats_t *stats, uint32_t rail, btl_ib_device_counters_t *out);
-
 /* ---- the file ---- */
 
 /* The file of btl_ib_stats_file: JSON, as docs/guide/counters.md says. */

@@ -25,6 +25,12 @@ enum {
     ADDRESS_AT = 6,
 };
 
+/* Both kinds of names have the port at the same place. */
+static uint16_t name_port(const btl_ib_udp_name_t *name)
+{
+    return ntohs(name->v4.sin_port);
+}
+
 const char *btl_ib_udp_name_format(const btl_ib_udp_name_t *name, char *out, size_t len)
 {
     const bool v4 = name->any.sa_family == AF_INET;
@@ -32,21 +38,15 @@ const char *btl_ib_udp_name_format(const btl_ib_udp_name_t *name, char *out, siz
     char ip[INET6_ADDRSTRLEN] = "?";
 
     (void) inet_ntop(name->any.sa_family, address, ip, sizeof(ip));
-    snprintf(out, len, v4 ? "%s:%u" : "[%s]:%u", ip, btl_ib_udp_name_port(name));
+    snprintf(out, len, v4 ? "%s:%u" : "[%s]:%u", ip, name_port(name));
     return out;
-}
-
-/* Both kinds of names have the port at the same place. */
-uint16_t btl_ib_udp_name_port(const btl_ib_udp_name_t *name)
-{
-    return ntohs(name->v4.sin_port);
 }
 
 btl_ib_udp_name_t btl_ib_udp_name_shift(const btl_ib_udp_name_t *name, int by)
 {
     btl_ib_udp_name_t other = *name;
 
-    btl_ib_udp_name_set_port(&other, (uint16_t) (btl_ib_udp_name_port(name) + by));
+    btl_ib_udp_name_set_port(&other, (uint16_t) (name_port(name) + by));
     return other;
 }
 
@@ -111,7 +111,7 @@ int btl_ib_udp_name_unpack(const void *bytes, size_t len, btl_ib_udp_name_t *nam
     memcpy(&largest, in + MAX_DATAGRAM_AT, sizeof(largest));
     *max_datagram = ntohs(largest);
     *latency_lane = in[1] & LATENCY_LANE;
-    const uint16_t port = btl_ib_udp_name_port(name);
+    const uint16_t port = name_port(name);
     return port == 0 || (*latency_lane && port == UINT16_MAX) || !is_usable(name) ? -EINVAL : 0;
 }
 
@@ -363,7 +363,7 @@ static int open_pair(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t *
             break;
         }
         btl_ib_udp_name_t next = btl_ib_udp_name_shift(&sockets->own, 1);
-        const uint16_t port = btl_ib_udp_name_port(&next);
+        const uint16_t port = name_port(&next);
         rc = port == 0 ? -EADDRINUSE : open_bound(sockets, &next, port, port, 1);
         if (rc == 0) {
             return 0;

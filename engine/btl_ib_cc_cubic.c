@@ -72,7 +72,7 @@ static uint32_t curve(const btl_ib_cc_cubic_t *cubic, uint64_t t)
 
 /* The window of a Reno sender in our place: + 3 (1 - beta) / (1 + beta) = 9/17 for each window
  * acknowledged until it is back at W_max, then + 1 (4.3). */
-static void befriend(btl_ib_cc_t *cc, uint32_t count)
+static void reno_friendly(btl_ib_cc_t *cc, uint32_t count)
 {
     btl_ib_cc_cubic_t *cubic = &cc->cubic;
     uint32_t each = cubic->friendly < cubic->top ? cc->window * 17 / 9 : cc->window;
@@ -91,7 +91,7 @@ static void avoid(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     if (cubic->epoch == 0) {
         begin_epoch(cc, ack->now);
     }
-    befriend(cc, ack->count);
+    reno_friendly(cc, ack->count);
     /* The value of the curve one round trip from now, at most 1.5 windows (4.2). */
     uint32_t target = curve(cubic, ack->now - cubic->epoch + cubic->rtt);
     target = btl_ib_min_u32(btl_ib_max_u32(target, cc->window), cc->window + cc->window / 2);

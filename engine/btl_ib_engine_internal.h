@@ -266,7 +266,7 @@ struct btl_ib_engine {
     btl_ib_admission_t admission;
     btl_ib_op_ids_t op_ids;
     struct {             /* btl_ib_sched.c */
-        uint32_t lively; /* connections that are not idle: their idle timers run */
+        uint32_t active; /* connections that are not idle: their idle timers run */
     } sched;
     struct {               /* btl_ib_sentmap.c */
         uint32_t finished; /* messages and operations whose callbacks were called; wraps */

@@ -564,7 +564,7 @@ static bool has_more_to_receive(const btl_ib_engine_t *engine, int received)
 }
 
 /* A turn after a pause ends. If nothing is left to be done, or no time, the next pause may begin at
- * once: so what waits for company leaves now. */
+ * once: so what waits to be coalesced leaves now. */
 __attribute__((noinline)) static void catch_up(btl_ib_engine_t *engine, int received)
 {
     const bool more = received > 0 || !btl_ib_list_empty(&engine->ready);
@@ -754,7 +754,7 @@ uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
 
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine)
 {
-    return btl_ib_timer_wheel_count(&engine->wheel) != engine->sched.lively
+    return btl_ib_timer_wheel_count(&engine->wheel) != engine->sched.active
            || btl_ib_ack_tx_first(engine) != NULL || !btl_ib_list_empty(&engine->ready);
 }
 

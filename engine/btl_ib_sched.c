@@ -60,7 +60,7 @@ void btl_ib_idle_end(btl_ib_conn_t *conn)
     btl_ib_engine_t *engine = conn->engine;
 
     conn->idle.shrunk = false;
-    engine->sched.lively++;
+    engine->sched.active++;
     btl_ib_timer_wheel_add(&engine->wheel, &conn->idle.timer.entry,
                            engine->clock.now + engine->config.idle_after);
 }
@@ -78,7 +78,7 @@ bool btl_ib_conn_rest(btl_ib_conn_t *conn, bool drained)
         return false;
     }
     conn->idle.shrunk = true;
-    engine->sched.lively--;
+    engine->sched.active--;
     return true;
 }
 
@@ -91,7 +91,7 @@ void btl_ib_conn_unschedule(btl_ib_conn_t *conn)
     btl_ib_timer_wheel_remove(&engine->wheel, &conn->loss.timer.entry);
     btl_ib_timer_wheel_remove(&engine->wheel, &conn->idle.timer.entry);
     btl_ib_timer_wheel_remove(&engine->wheel, &conn->pacer.timer.entry);
-    engine->sched.lively -= !conn->idle.shrunk;
+    engine->sched.active -= !conn->idle.shrunk;
     conn->idle.shrunk = true;
     conn->idle.active_at = engine->clock.now;
 }

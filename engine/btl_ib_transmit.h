@@ -58,8 +58,8 @@ void btl_ib_batch_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view);
  * did not allow it. */
 bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags);
 
-/* Send the acknowledgements that are due in this turn; `all`: also those that would wait for
- * company, as there may be no other turn soon. */
+/* Send the acknowledgements that are due in this turn; `all`: also those that would wait
+ * to be piggybacked, as there may be no other turn soon. */
 void btl_ib_ack_turn(btl_ib_engine_t *engine, bool all);
 
 /* ---- probes ---- */

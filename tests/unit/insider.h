@@ -56,7 +56,7 @@ static inline bench_t *job_in_flight(void)
     for (int i = 0; i < 20; i++) {
         bench_send(bench, 0, 1, 1400, 1);
     }
-    bench_turn(bench, 0); /* what waited for company */
+    bench_turn(bench, 0); /* what waited to be coalesced */
     assert_int_equal(channel_of(bench, 2).next - channel_of(bench, 2).first, 20);
     return bench;
 }

@@ -62,10 +62,23 @@ tests_cost_protection_cost_LDADD = $(lower_layers)
 
 # What the engine costs, and what it costs with many peers: tests/cost/budget counts its instructions
 check_PROGRAMS += tests/cost/engine_cost tests/cost/engine_scale
-tests_cost_engine_cost_SOURCES = tests/cost/engine_cost.c tests/cost/stand_ins.h
+tests_cost_engine_cost_SOURCES = tests/cost/engine_cost.c tests/cost/memory_wire.c tests/cost/stand_ins.h \
+    tests/cost/wire.h
 tests_cost_engine_cost_LDADD = $(lower_layers)
 tests_cost_engine_scale_SOURCES = tests/cost/engine_scale.c tests/cost/stand_ins.h
 tests_cost_engine_scale_LDADD = $(lower_layers)
+# The same over transport verbs, on devices that are not there
+verbs_cost_programs =
+if BTL_IB_HAVE_VERBS
+if BTL_IB_HAVE_CMOCKA
+verbs_cost_programs += tests/cost/rc_cost tests/cost/ud_cost
+endif
+endif
+check_PROGRAMS += $(verbs_cost_programs)
+tests_cost_rc_cost_SOURCES = tests/cost/engine_cost.c tests/cost/rc_wire.c $(rc_device_sources)
+tests_cost_rc_cost_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+tests_cost_ud_cost_SOURCES = tests/cost/engine_cost.c tests/cost/ud_wire.c $(ud_test_sources)
+tests_cost_ud_cost_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 
 #
 # Unit tests: tests/unit/test_NAME.c, one program each. Only those that need more than the layers below the
@@ -225,7 +238,7 @@ endif
 unit-programs: $(BUILT_SOURCES) # which their dependencies do not know before they were compiled once
 	@$(MAKE) $(AM_MAKEFLAGS) $(unit_tests)
 sim-programs: tests/sim/btl_ib_sim
-cost-programs: tests/cost/engine_cost tests/cost/engine_scale
+cost-programs: tests/cost/engine_cost tests/cost/engine_scale $(verbs_cost_programs)
 fuzz-programs: $(fuzz_targets)
 tsan-programs: tests/unit/tsan_biased_lock
 if BTL_IB_HAVE_VERBS
@@ -299,8 +312,9 @@ tests_unit_test_wire_choice_CFLAGS = $(opal_test_cflags)
 tests_unit_test_wire_choice_LDADD = $(opal_test_ldadd)
 tests_unit_test_locality_SOURCES = tests/unit/test_locality.c devices/btl_ib_locality.c
 tests_unit_test_locality_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-rc_test_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \
-    tests/unit/fake_rdma_ops.c tests/unit/rc_inside.c tests/unit/rc_sides.c tests/unit/said.c
+rc_device_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \
+    tests/unit/fake_rdma_ops.c tests/unit/rc_inside.c
+rc_test_sources = $(rc_device_sources) tests/unit/rc_sides.c tests/unit/said.c
 tests_unit_test_pin_probe_SOURCES = tests/unit/test_pin_probe.c registration/btl_ib_registration_limit.c mca/btl_ib_param_parse.c \
     $(rc_test_sources)
 tests_unit_test_pin_probe_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)

@@ -4,25 +4,24 @@
  */
 
 /*
- * What the engine alone costs, from send to acknowledged, both sides together: two engines with
- * memory between them.
+ * What the engine costs, from send to acknowledged, both sides together: two engines with memory
+ * between them (engine_cost), or transport verbs over devices that are not there (ud_cost,
+ * rc_cost): wire.h.
  *
  *   engine_cost             a table: ns for each way, the best of many rounds
  *   engine_cost WAY COUNT   that one only, COUNT rounds: for a tool that counts instructions
  *                           (what COUNT and 2 COUNT take differs by COUNT rounds; see budget)
  */
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "stand_ins.h"
+#include "wire.h"
 
 enum {
-    SLOTS = 128, /* datagrams on their way to one side; a power of two */
-    DATAGRAM = 1472,
     BURST = 64,
     SMALL = 8,
     LARGE = 65536,
@@ -31,19 +30,11 @@ enum {
     ROUND_NS = 100000,
 };
 
-typedef struct slot {
-    uint32_t size;
-    uint8_t data[DATAGRAM] __attribute__((aligned(8)));
-} slot_t;
-
-/* One process: its engine, its transport, and what is on its way to it. */
+/* One process. */
 typedef struct side {
-    btl_ib_transport_t transport;
     btl_ib_engine_t *engine;
     btl_ib_conn_t *conn; /* with the other side */
     struct side *other;
-    slot_t *slots;
-    uint32_t first, next;
     uint64_t now;
     uint64_t delivered;
     uint64_t done;
@@ -57,68 +48,6 @@ static void fail(const char *what)
     fprintf(stderr, "engine_cost: %s\n", what);
     exit(1);
 }
-
-/* ---- memory as a transport ---- */
-
-static int wire_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
-{
-    side_t *to = ((side_t *) (void *) t)->other;
-
-    for (int i = 0; i < n; i++) {
-        if (to->next - to->first == SLOTS) {
-            *error = EAGAIN;
-            return i;
-        }
-        slot_t *slot = &to->slots[to->next++ % SLOTS];
-        uint8_t *at = slot->data;
-        for (uint32_t k = 0; k < batch[i].niov; k++) {
-            memcpy(at, batch[i].iov[k].iov_base, batch[i].iov[k].iov_len);
-            at += batch[i].iov[k].iov_len;
-        }
-        slot->size = batch[i].size;
-    }
-    return n;
-}
-
-/* All that are handed over are given back before the next poll. */
-static int wire_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
-{
-    side_t *side = (side_t *) (void *) t;
-    int n = 0;
-
-    for (uint32_t at = side->first; at != side->next && n < max; at++, n++) {
-        slot_t *slot = &side->slots[at % SLOTS];
-        events[n] = (btl_ib_event_t){
-            .type = BTL_IB_EVENT_RECV, .size = slot->size, .from = 7, .data = slot->data};
-    }
-    return n;
-}
-
-static void wire_repost(btl_ib_transport_t *t, void *const *buffers, int n)
-{
-    (void) buffers;
-    ((side_t *) (void *) t)->first += (uint32_t) n;
-}
-
-static int wire_addr_add(btl_ib_transport_t *t, const void *address, size_t len,
-                         btl_ib_addr_t *addr)
-{
-    (void) t;
-    (void) address;
-    (void) len;
-    *addr = 7;
-    return 0;
-}
-
-static const btl_ib_transport_ops_t wire_ops = {
-    .send = wire_send,
-    .poll = wire_poll,
-    .repost = wire_repost,
-    .addr_add = wire_addr_add,
-    .addr_remove = wire_addr_remove,
-    .stop = wire_nothing,
-    .close = wire_nothing,
-};
 
 /* ---- the owner of an engine ---- */
 
@@ -186,25 +115,12 @@ static void make_side(side_t *side, side_t *other, uint64_t name)
 
     side->other = other;
     side->now = 1000000;
-    side->slots = calloc(SLOTS, sizeof(*side->slots));
-    side->transport = (btl_ib_transport_t){
-        .ops = &wire_ops,
-        .attr = {.max_datagram = DATAGRAM,
-                 .inline_size = DATAGRAM,
-                 .max_iov = 3,
-                 .max_batch = 64,
-                 .tx_depth = SLOTS,
-                 .rx_depth = 4096,
-                 .knows_source = true},
-        .name = "memory",
-    };
     btl_ib_engine_config_default(&config);
     config.name = name;
     config.secret.k[0] = name;
     side->engine = btl_ib_engine_create(&config, &owner_ops, side);
-    if (side->slots == NULL || side->engine == NULL
-        || btl_ib_queues_parse("P,256,256,128,32:S,1472,1024,512,64", &queues, &error) != 0
-        || btl_ib_engine_add_rail(side->engine, &side->transport, &queues) != 0) {
+    if (side->engine == NULL || btl_ib_queues_parse(wire_queues, &queues, &error) != 0
+        || btl_ib_engine_add_rail(side->engine, wire_open(), &queues) != 0) {
         fail("no engine");
     }
 }
@@ -233,8 +149,10 @@ static void say(side_t *side, uint32_t i, uint32_t size)
 
     if (out != NULL) {
         memcpy(out, bytes, size);
-        side->done += btl_ib_sendi_commit(side->conn, side->now) == 0;
-        return;
+        if (btl_ib_sendi_commit(side->conn, side->now) == 0) {
+            side->done++;
+            return;
+        }
     }
     btl_ib_msg_t *msg = &side->messages[i];
     *msg = (btl_ib_msg_t){
@@ -368,7 +286,11 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2; i++) {
         join(&sides[i]);
     }
-    for (int i = 0; i < 20; i++) { /* they know each other, and have what memory they need */
+    for (int i = 0; i < 2; i++) { /* they know each other, */
+        say(&sides[i], 0, SMALL);
+        finish(&sides[i], sides[1 - i].delivered + 1);
+    }
+    for (int i = 0; i < 20; i++) { /* and have what memory they need */
         ping_pong(&sides[0]);
         burst(&sides[0]);
         large(&sides[0]);
@@ -383,7 +305,6 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < 2; i++) {
         btl_ib_engine_destroy(sides[i].engine);
-        free(sides[i].slots);
     }
     return status;
 }

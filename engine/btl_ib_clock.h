@@ -68,6 +68,14 @@ static inline void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now)
     const uint64_t away = now > clock->turned_at ? now - clock->turned_at : 0;
 
     clock->turns++;
+    if (away < BTL_IB_CLOCK_SLICE && clock->turned_at != 0) { /* mostly */
+        clock->ran += away;
+        clock->awake += away;
+        clock->gap = (uint32_t) away;
+        clock->turned_at += away;
+        btl_ib_clock_set(clock, now);
+        return;
+    }
     if (clock->turned_at != 0) {
         clock->ran += away < BTL_IB_CLOCK_SLICE ? away : BTL_IB_CLOCK_SLICE;
     }

@@ -503,6 +503,7 @@ static void gone(btl_ib_conn_t *conn)
     conn->state = BTL_IB_CONN_GONE;
     btl_ib_list_remove(&conn->all);
     btl_ib_list_push_tail(&conn->engine->deferred_free.gone, &conn->all);
+    btl_ib_work_note(&conn->engine->work);
 }
 
 void btl_ib_conn_linger(btl_ib_conn_t *conn)
@@ -646,6 +647,7 @@ bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
                               : 0;
     memcpy(contact->datagram, arrival->data, size);
     btl_ib_backlog_add(unidentified, stored);
+    btl_ib_work_note(&engine->work);
     engine->count.received_unidentified++;
     return true; /* a first contact is answered, whatever the limit */
 }

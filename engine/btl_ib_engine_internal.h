@@ -312,6 +312,7 @@ struct btl_ib_engine {
     /* Messages as most are go a short way (header prediction): config.predict, nothing inspects
      * datagrams, and they have no trailer. */
     bool predicts;
+    btl_ib_work_t work;
     btl_ib_drops_t *drops; /* NULL: not logged, or no memory */
     btl_ib_trace_t *trace; /* NULL: not wanted, or no memory */
     /* Arrays of whole batches are not on the stack: threads may have 16 KiB of it. */

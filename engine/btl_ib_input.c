@@ -137,6 +137,7 @@ static void deliver_later(btl_ib_conn_t *conn)
 {
     if (btl_ib_list_empty(&conn->input.whole)) {
         btl_ib_list_push_tail(&conn->engine->whole, &conn->input.whole);
+        btl_ib_work_note(&conn->engine->work);
     }
 }
 
@@ -268,6 +269,7 @@ static bool keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     btl_ib_accept(conn, view);
     btl_ib_backlog_take_over(&engine->backlog, &kept);
+    btl_ib_work_note(&engine->work);
     return true;
 }
 

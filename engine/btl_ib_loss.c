@@ -535,6 +535,7 @@ bool btl_ib_retry_take(btl_ib_conn_t *conn)
     }
     if (btl_ib_list_empty(in_line)) {
         btl_ib_list_push_tail(&engine->retries.waiting, in_line);
+        btl_ib_work_note(&engine->work);
         begin_silence(&conn->loss, &engine->clock);
     }
     btl_ib_timer_wheel_add(&engine->wheel, &conn->loss.timer.entry,

@@ -237,6 +237,7 @@ int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 void btl_ib_route_stand_by(btl_ib_rail_t *rail)
 {
     rail->use.stands_by = true;
+    btl_ib_work_note(&rail->engine->work);
 }
 
 void btl_ib_route_used(btl_ib_conn_t *conn)

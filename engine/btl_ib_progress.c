@@ -27,6 +27,7 @@
 #include "btl_ib_trace.h"
 #include "btl_ib_zcopy.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,6 +89,13 @@ typedef struct polled {
     uint32_t away;
 } polled_t;
 
+/* A device failed: its connections are told by the application's own progress. */
+static void note_failure(btl_ib_engine_t *engine)
+{
+    engine->turn.failure_pending = true;
+    btl_ib_work_note(&engine->work);
+}
+
 /* For traces and filters of received datagrams. */
 __attribute__((noinline)) static void inspect(btl_ib_rail_t *rail, const btl_ib_event_t *events,
                                               int count)
@@ -128,7 +136,7 @@ static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *even
             break;
         default:
             if (btl_ib_rail_event(rail, &events[i])) {
-                engine->turn.failure_pending = true;
+                note_failure(engine);
             }
         }
     }
@@ -272,7 +280,7 @@ __attribute__((noinline)) static int poll_lost(btl_ib_rail_t *rail, int max)
             } else if (events[i].type == BTL_IB_EVENT_RDMA) {
                 btl_ib_offload_event(&events[i]);
             } else if (btl_ib_rail_event(rail, &events[i])) {
-                rail->engine->turn.failure_pending = true;
+                note_failure(rail->engine);
             }
         }
         received += repost_buffers(rail, events, count);
@@ -341,7 +349,7 @@ static int poll_rail(btl_ib_rail_t *rail, int left, int polled)
         if (rail->health.failed) {
             datagrams += datagrams < most ? poll_lost(rail, most - datagrams) : 0;
         } else if (btl_ib_rail_check_down(rail)) {
-            engine->turn.failure_pending = true;
+            note_failure(engine);
         }
     }
     return datagrams;
@@ -486,9 +494,6 @@ static inline void expire_timers(btl_ib_engine_t *engine)
     if (btl_ib_timer_wheel_begin(&engine->wheel, engine->clock.now)) {
         expire_due(engine);
     }
-    if (!btl_ib_list_empty(&engine->retries.waiting)) {
-        retry(engine);
-    }
 }
 
 static void push_all(btl_ib_engine_t *engine)
@@ -554,6 +559,7 @@ static inline void begin_turn(btl_ib_engine_t *engine, uint64_t now)
     if (btl_ib_pause_of(engine->clock.gap) > 0 && !btl_ib_is_behind(engine)) {
         engine->turn.behind_until =
             engine->clock.now + btl_ib_min_u32(engine->clock.gap, CATCH_UP_MOST);
+        btl_ib_work_note(&engine->work);
     }
 }
 
@@ -583,20 +589,25 @@ bool btl_ib_engine_behind(const btl_ib_engine_t *engine)
 
 /* ---- turns ---- */
 
-/* Has a turn nothing to do but to receive from the only rail, and what follows from that? Asks at
- * once what all parts of a turn would. */
+/* What engine->work says, by all that it stands for. */
+static bool work_waits(const btl_ib_engine_t *engine)
+{
+    return !btl_ib_list_empty(&engine->ready) || !btl_ib_list_empty(&engine->events)
+           || !btl_ib_list_empty(&engine->starved) || !btl_ib_list_empty(&engine->rnr)
+           || !btl_ib_list_empty(&engine->zcopy.sent)
+           || !btl_ib_list_empty(&engine->deferred_free.gone)
+           || !btl_ib_list_empty(&engine->retries.waiting) || has_deferred_work(engine)
+           || btl_ib_is_behind(engine) || engine->drops != NULL || engine->rail_count != 1
+           || engine->rails[0]->use.stands_by;
+}
+
+/* Has a turn nothing to do but to receive from the only rail, and what follows from that? */
 static inline bool is_quiet(const btl_ib_engine_t *engine)
 {
-    return btl_ib_list_empty(&engine->ready) && btl_ib_list_empty(&engine->acks)
-           && btl_ib_list_empty(&engine->acks_answered) && btl_ib_list_empty(&engine->events)
-           && btl_ib_list_empty(&engine->starved) && btl_ib_list_empty(&engine->rnr)
-           && btl_ib_list_empty(&engine->zcopy.sent)
-           && btl_ib_list_empty(&engine->deferred_free.gone) && !has_deferred_work(engine)
-           && !btl_ib_is_behind(engine) && engine->drops == NULL
-           && engine->clock.now < engine->turn.tick_at
+    return !engine->work.waits && btl_ib_list_empty(&engine->acks)
+           && btl_ib_list_empty(&engine->acks_answered) && engine->clock.now < engine->turn.tick_at
            && engine->clock.now < btl_ib_timer_wheel_next_due(&engine->wheel)
-           && engine->rail_count == 1 && btl_ib_rail_usable(engine->rails[0])
-           && !engine->rails[0]->use.stands_by && !engine->polled.in_hand;
+           && btl_ib_rail_usable(engine->rails[0]) && !engine->polled.in_hand;
 }
 
 /* May an acknowledgement be due, of which the most urgent is the first? In a turn that received
@@ -609,6 +620,32 @@ static inline bool has_ack_due(const btl_ib_engine_t *engine, const btl_ib_list_
            && (conn->ack.now || engine->clock.now >= conn->ack.at || engine->turn.idle_calls > 0);
 }
 
+/* What waits for a turn, in one that received so many datagrams, but for timers. */
+__attribute__((noinline)) static void do_work(btl_ib_engine_t *engine, int received)
+{
+    if (!has_more_to_receive(engine, received)) {
+        retry(engine);
+    }
+    push_all(engine);
+    release_senders(engine);
+    btl_ib_completion_callbacks(engine);
+    if (!btl_ib_list_empty(&engine->rnr)) {
+        btl_ib_rnr_turn(engine);
+    }
+}
+
+/* A turn in which work waited ends. */
+__attribute__((noinline)) static void end_work(btl_ib_engine_t *engine, int received)
+{
+    if (btl_ib_is_behind(engine)) {
+        catch_up(engine, received);
+    }
+    if (engine->drops != NULL) {
+        btl_ib_drops_turn(engine);
+    }
+    btl_ib_work_left(&engine->work, work_waits(engine));
+}
+
 /* What follows in a turn that received so many datagrams. */
 static void finish_turn(btl_ib_engine_t *engine, int received)
 {
@@ -619,24 +656,14 @@ static void finish_turn(btl_ib_engine_t *engine, int received)
     if (!has_more_to_receive(engine, received)) {
         expire_timers(engine);
     }
-    push_all(engine);
-    if (!btl_ib_list_empty(&engine->zcopy.sent)) {
-        release_senders(engine);
-    }
-    if (!btl_ib_list_empty(&engine->events)) {
-        btl_ib_completion_callbacks(engine);
-    }
-    if (!btl_ib_list_empty(&engine->rnr)) {
-        btl_ib_rnr_turn(engine);
+    if (engine->work.waits) {
+        do_work(engine, received);
     }
     if (has_ack_due(engine, &engine->acks) || has_ack_due(engine, &engine->acks_answered)) {
         btl_ib_ack_turn(engine, false);
     }
-    if (btl_ib_is_behind(engine)) {
-        catch_up(engine, received);
-    }
-    if (engine->drops != NULL) {
-        btl_ib_drops_turn(engine);
+    if (engine->work.waits) {
+        end_work(engine, received);
     }
 }
 
@@ -700,6 +727,7 @@ int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burs
     int received = poll_rails(engine, burst);
     if (!has_more_to_receive(engine, received)) {
         expire_timers(engine);
+        retry(engine);
     }
     push_all(engine);
     btl_ib_ack_turn(engine, false);
@@ -735,6 +763,7 @@ static uint64_t turn_due(const btl_ib_engine_t *engine)
 
 uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
 {
+    assert(engine->work.waits || !work_waits(engine));
     if (engine->turn.more || has_deferred_work(engine) || !btl_ib_list_empty(&engine->events)) {
         return engine->clock.now;
     }

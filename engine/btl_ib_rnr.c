@@ -47,6 +47,7 @@ void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag
     conn->rnr.any = true;
     if (btl_ib_list_empty(&conn->rnr.link)) {
         btl_ib_list_push_tail(&conn->engine->rnr, &conn->rnr.link);
+        btl_ib_work_note(&conn->engine->work);
     }
 }
 

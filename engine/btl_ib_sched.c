@@ -23,6 +23,7 @@ void btl_ib_conn_starve(btl_ib_conn_t *conn)
 {
     if (btl_ib_list_empty(&conn->ready)) {
         btl_ib_list_push_tail(&conn->engine->starved, &conn->ready);
+        btl_ib_work_note(&conn->engine->work);
         conn->sched.starved = true;
     }
 }
@@ -52,6 +53,7 @@ void btl_ib_conn_ready(btl_ib_conn_t *conn)
     }
     if (btl_ib_list_empty(&conn->ready) && btl_ib_conn_alive(conn)) {
         btl_ib_list_push_tail(&conn->engine->ready, &conn->ready);
+        btl_ib_work_note(&conn->engine->work);
     }
 }
 

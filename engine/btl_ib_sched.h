@@ -19,6 +19,27 @@
 #include "btl_ib_rma.h"
 #include "btl_ib_clock.h"
 
+/* ---- what waits for a turn ---- */
+
+/* Turns ask for all of it at once. */
+typedef struct btl_ib_work {
+    /* False: nothing waits for the application's next turn but what transports have, timers and
+     * acknowledgements; there is one rail, which does not stand by, and no log of drops. */
+    bool waits;
+} btl_ib_work_t;
+
+/* Something joins what waits. */
+static inline void btl_ib_work_note(btl_ib_work_t *work)
+{
+    work->waits = true;
+}
+
+/* A turn ended. `waits`: something was left for the next one. */
+static inline void btl_ib_work_left(btl_ib_work_t *work, bool waits)
+{
+    work->waits = waits;
+}
+
 /* ---- connections that are ready, starved or idle ---- */
 
 /* Frees memory of connections that are not used. */

@@ -27,6 +27,7 @@ static void queue_event(btl_ib_out_t *out)
 {
     if (btl_ib_list_empty(&out->link)) {
         btl_ib_list_push_tail(&out->conn->engine->events, &out->link);
+        btl_ib_work_note(&out->conn->engine->work);
     }
 }
 
@@ -65,6 +66,7 @@ void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32
 
     engine->count.sent_bundles++;
     engine->count.sent_messages += count;
+    btl_ib_work_note(&engine->work);
     for (; count > 0; count--) {
         btl_ib_list_t *item = btl_ib_list_pop(bundled);
         btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);

@@ -254,6 +254,7 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
         &rail->pool, &engine->mem, transport,
         btl_ib_rail_segments(&engine->config, &transport->attr, engine->deferred_free.conns));
     engine->rails[engine->rail_count] = rail;
+    btl_ib_work_note(&engine->work);
     return (int) engine->rail_count++;
 }
 

@@ -38,6 +38,7 @@ bool btl_ib_zcopy_left(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
     msg->zcopy.until = engine->clock.now + conn->identity.peer_ack_delay
                        + btl_ib_rtt_timeout(&conn->loss.rtt, engine->config.rto_initial);
     btl_ib_list_push_tail(&engine->zcopy.sent, &msg->zcopy.link);
+    btl_ib_work_note(&engine->work);
     return true;
 }
 

@@ -36,11 +36,11 @@ static inline bool is_many(const btl_ib_conn_t *conn, uint32_t channel, uint8_t 
     const bool answered = !conn->ack.unanswered
                           && (type == BTL_IB_TYPE_CHUNK || type == BTL_IB_TYPE_DATA
                               || type == BTL_IB_TYPE_BUNDLE);
-    const uint32_t every = answered
-                               ? BTL_IB_ACK_EVERY_ANSWERED
-                               : btl_ib_max_u32(ACK_EVERY, btl_ib_cc_ack_every(&conn->cc));
+    const uint32_t count = conn->ack.count + 1;
 
-    if (conn->ack.count + 1 >= every) {
+    if (count >= ACK_EVERY /* the fewest */
+        && count >= (answered ? BTL_IB_ACK_EVERY_ANSWERED
+                              : btl_ib_max_u32(ACK_EVERY, btl_ib_cc_ack_every(&conn->cc)))) {
         return true;
     }
     return conn->rail->queues.q[channel].type == BTL_IB_QUEUE_PER_PEER
@@ -561,25 +561,6 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     ack_tx_accepted(conn, view, now);
 }
 
-void btl_ib_accept_next(btl_ib_conn_t *conn, uint32_t channel, uint32_t size)
-{
-    btl_ib_engine_t *engine = conn->engine;
-    btl_ib_rx_channel_t *rx = &conn->rx[channel];
-
-    rx->ack.run = rx->window.next;
-    btl_ib_rx_window_advance(&rx->window, 1);
-    engine->count.received_segments++;
-    engine->count.received_bytes += size;
-    conn->count.received_bytes += size;
-    rx->accept.received++;
-    btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
-    if (is_per_peer(conn, channel)) {
-        btl_ib_credit_use(&rx->credit, &conn->rail->credit[channel],
-                          &conn->rail->queues.q[channel], 1, false);
-    }
-    btl_ib_ack_tx_owe(conn, channel, is_many(conn, channel, BTL_IB_TYPE_DATA));
-}
-
 void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_rx_channel_t *rx = &conn->rx[view->channel];
@@ -862,7 +843,28 @@ static inline void take_predicted(btl_ib_conn_t *conn, btl_ib_segment_t *segment
     }
 }
 
-bool btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *header)
+/* Accept one DATA segment with `size` bytes that is the next of its channel, where nothing is ahead
+ * of a gap, no segment came in parts, and which is no retransmission. It needs no room. */
+static inline void accept_next(btl_ib_conn_t *conn, uint32_t channel, uint32_t size)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_rx_channel_t *rx = &conn->rx[channel];
+
+    rx->ack.run = rx->window.next;
+    btl_ib_rx_window_advance(&rx->window, 1);
+    engine->count.received_segments++;
+    engine->count.received_bytes += size;
+    conn->count.received_bytes += size;
+    rx->accept.received++;
+    btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
+    if (is_per_peer(conn, channel)) {
+        btl_ib_credit_use(&rx->credit, &conn->rail->credit[channel], &conn->rail->queues.q[channel],
+                          1, false);
+    }
+    btl_ib_ack_tx_owe(conn, channel, is_many(conn, channel, BTL_IB_TYPE_DATA));
+}
+
+bool btl_ib_ack_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *header)
 {
     const uint32_t channel = header->channels >> 4;
 
@@ -896,6 +898,7 @@ bool btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t 
     if (segment != NULL || credit) {
         take_predicted(conn, segment);
     }
+    accept_next(conn, header->channels & 0xf, BTL_IB_LE16(header->length));
     return true;
 }
 

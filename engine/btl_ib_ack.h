@@ -65,10 +65,6 @@ bool btl_ib_accept_room(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 /* Accept a sequence for which there is room, and those of the burst that it begins. */
 void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* The same of one DATA segment with `size` bytes that is the next of its channel, where nothing is
- * ahead of a gap, no segment came in parts, and which is no retransmission. It needs no room. */
-void btl_ib_accept_next(btl_ib_conn_t *conn, uint32_t channel, uint32_t size);
-
 /* Accept a SKIP: the idle peer gives up the sequences that end with this one. It is no traffic, and
  * uses no buffer. */
 void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view);
@@ -168,9 +164,10 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 /* Process them. They must have passed the check. */
 void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* The header of a DATA segment that echoes a stamp: does it say nothing new, give credit, or
- * acknowledge the oldest segment of a channel alone, a message that was sent once, with nothing
- * deferred or suspect? Then all that is taken in; false: nothing was done. */
-bool btl_ib_ack_rx_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *header);
+/* The header of a DATA segment that echoes a stamp, and is the next of its channel (no gap, no
+ * parts, no retransmission): does it say nothing new, give credit, or acknowledge the oldest
+ * segment of a channel alone, a message that was sent once, with nothing deferred or suspect? Then
+ * all that is taken in and the segment accepted; false: nothing was done. */
+bool btl_ib_ack_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *header);
 
 #endif

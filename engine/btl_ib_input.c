@@ -548,13 +548,12 @@ bool btl_ib_input_predicted(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         || !is_settled(conn, rail, event->from)
         || !is_next(conn, channel, BTL_IB_LE32(header->seq), event->size)
         || !engine->ops->deliverable(engine->ops_context, conn, header->tag)
-        || !btl_ib_ack_rx_predicted(conn, header)) {
+        || !btl_ib_ack_predicted(conn, header)) {
         return false;
     }
     const uint32_t size = event->size - (uint32_t) sizeof(*header);
     engine->count.received_datagrams++;
     rail->count.received_datagrams++;
-    btl_ib_accept_next(conn, channel, size);
     engine->count.received_messages++;
     btl_ib_ack_tx_delivered(&conn->ack, engine->clock.now);
     engine->ops->deliver(engine->ops_context, conn, header->tag, event->data + sizeof(*header),

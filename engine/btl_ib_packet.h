@@ -45,8 +45,10 @@ uint32_t btl_ib_packet_make_like(const btl_ib_segment_t *before, btl_ib_segment_
 /* Bulk: a piece of something long, or a part of a segment that was too large for the path. */
 static inline bool btl_ib_segment_is_bulk(const btl_ib_segment_t *segment)
 {
-    return segment->type == BTL_IB_TYPE_CHUNK || segment->type == BTL_IB_TYPE_PUT
-           || segment->type == BTL_IB_TYPE_GOT || segment->type == BTL_IB_TYPE_PART;
+    const uint32_t bulk = 1u << BTL_IB_TYPE_CHUNK | 1u << BTL_IB_TYPE_PUT | 1u << BTL_IB_TYPE_GOT
+                          | 1u << BTL_IB_TYPE_PART;
+
+    return (bulk >> segment->type & 1) != 0;
 }
 
 /* Is it a probe of the path MTU search, perhaps of a route that was left? */

@@ -160,7 +160,7 @@ static int repost_buffers(btl_ib_rail_t *rail, const btl_ib_event_t *events, int
 }
 
 /* How many events a batch may have, if `left` datagrams may still be received. */
-static int batch_max(const btl_ib_engine_t *engine, int left)
+static inline int batch_max(const btl_ib_engine_t *engine, int left)
 {
     const int most = engine->polled.in_hand ? FEW : BTL_IB_BATCH;
 
@@ -647,7 +647,7 @@ __attribute__((noinline)) static void end_work(btl_ib_engine_t *engine, int rece
 }
 
 /* What follows in a turn that received so many datagrams. */
-static void finish_turn(btl_ib_engine_t *engine, int received)
+static inline void finish_turn(btl_ib_engine_t *engine, int received)
 {
     engine->turn.idle_calls = received > 0 ? 0 : engine->turn.idle_calls + 1;
     if (btl_ib_is_behind(engine)) {
@@ -667,6 +667,26 @@ static void finish_turn(btl_ib_engine_t *engine, int received)
     }
 }
 
+/* A turn that had nothing to do but to receive from the only rail, and found one event: the message
+ * that comes next, as it mostly is. Returns what that counts for; 0: it is something else, and
+ * nothing was done. */
+__attribute__((noinline)) static int turn_predicted(btl_ib_engine_t *engine)
+{
+    const uint32_t finished = engine->completion.finished;
+    const uint64_t messages = engine->count.received_messages;
+    const uint64_t bytes = engine->count.received_bytes;
+    int done = 0;
+
+    btl_ib_engine_enter(engine);
+    if (handle_predicted(engine->rails[0])) {
+        btl_ib_latency_turn(engine, messages, bytes);
+        finish_turn(engine, 1);
+        done = 1 + (int) (engine->completion.finished - finished);
+    }
+    btl_ib_engine_leave(engine);
+    return done;
+}
+
 /* A turn of the application's own. If it had nothing to do but to receive, `polled` events of the
  * only rail are in hand already; else 0. */
 __attribute__((noinline)) static int turn(btl_ib_engine_t *engine, int burst, int polled)
@@ -675,20 +695,17 @@ __attribute__((noinline)) static int turn(btl_ib_engine_t *engine, int burst, in
     uint32_t late = 0;
 
     btl_ib_engine_enter(engine);
-    if (polled == 0 && has_deferred_work(engine)) {
-        late = do_deferred_work(engine);
-    }
     if (polled == 0) {
+        if (has_deferred_work(engine)) {
+            late = do_deferred_work(engine);
+        }
         /* its receiver may be idle, and what is received now need not wait for it */
         release_coalesced(engine);
     }
     const uint64_t messages = engine->count.received_messages;
     const uint64_t bytes = engine->count.received_bytes;
-    int received = polled == 1 && burst > 1 && engine->predicts;
-    if (received == 0 || !handle_predicted(engine->rails[0])) {
-        received =
-            polled > 0 ? poll_rail(engine->rails[0], burst, polled) : poll_rails(engine, burst);
-    }
+    const int received =
+        polled > 0 ? poll_rail(engine->rails[0], burst, polled) : poll_rails(engine, burst);
     btl_ib_latency_turn(engine, messages, bytes);
     finish_turn(engine, received);
     late += engine->completion.finished - finished;
@@ -700,6 +717,7 @@ __attribute__((noinline)) static int turn(btl_ib_engine_t *engine, int burst, in
 int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
 {
     int polled = 0;
+    int done = 0;
 
     begin_turn(engine, now);
     if (burst > 0 && is_quiet(engine)) {
@@ -713,8 +731,11 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
             btl_ib_latency_release_bulk(&engine->latency);
             return 0;
         }
+        if (polled == 1 && burst > 1 && engine->predicts) {
+            done = turn_predicted(engine);
+        }
     }
-    return turn(engine, burst, polled);
+    return done > 0 ? done : turn(engine, burst, polled);
 }
 
 int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burst)

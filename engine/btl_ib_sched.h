@@ -159,8 +159,12 @@ static inline void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_timer_wheel_t
 static inline void btl_ib_pacer_forgive(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc,
                                         btl_ib_timer_wheel_t *wheel, uint64_t now)
 {
-    const uint64_t most = now * 1000 + (uint64_t) cc->burst * cc->pace;
+    uint64_t most = now * 1000;
 
+    if (pacer->at <= most) {
+        return;
+    }
+    most += (uint64_t) cc->burst * cc->pace;
     if (pacer->at > most) {
         pacer->at = most;
         if (btl_ib_wheel_timer_armed(&pacer->timer.entry)) {

@@ -229,10 +229,10 @@ static bool take_copy(btl_ib_engine_t *engine)
 
 /* ---- what was acknowledged ---- */
 
-void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
+static inline void inform_cc(btl_ib_conn_t *conn, uint32_t count, bool limited)
 {
     const uint32_t sample = conn->loss.sample;
-    btl_ib_cc_ack_t ack = {
+    const btl_ib_cc_ack_t ack = {
         .now = conn->engine->clock.now,
         .sent_at = conn->loss.rack[BTL_IB_RACK_ALL].xmit_ts,
         .count = count,
@@ -243,8 +243,16 @@ void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
         .paused = (sample != 0 && conn->loss.sample_pauses > BTL_IB_QUEUE_BORNE)
                   || btl_ib_is_behind(conn->engine),
     };
-    conn->loss.no_tag_at = 0;
+
     conn->cc.ops->acked(&conn->cc, &ack);
+}
+
+void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
+{
+    conn->loss.no_tag_at = 0;
+    if (conn->cc.ops != &btl_ib_cc_none) { /* which learns nothing */
+        inform_cc(conn, count, limited);
+    }
     fill_budget(&conn->engine->retries, count, RETRIES_MAX);
     btl_ib_pacer_forgive(&conn->pacer, &conn->cc, &conn->engine->wheel, conn->engine->clock.now);
 }

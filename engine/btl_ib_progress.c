@@ -679,7 +679,9 @@ __attribute__((noinline)) static int turn_predicted(btl_ib_engine_t *engine)
 
     btl_ib_engine_enter(engine);
     if (handle_predicted(engine->rails[0])) {
-        btl_ib_latency_turn(engine, messages, bytes);
+        if (engine->latency.lane) {
+            btl_ib_latency_turn(engine, messages, bytes);
+        }
         finish_turn(engine, 1);
         done = 1 + (int) (engine->completion.finished - finished);
     }
@@ -706,7 +708,9 @@ __attribute__((noinline)) static int turn(btl_ib_engine_t *engine, int burst, in
     const uint64_t bytes = engine->count.received_bytes;
     const int received =
         polled > 0 ? poll_rail(engine->rails[0], burst, polled) : poll_rails(engine, burst);
-    btl_ib_latency_turn(engine, messages, bytes);
+    if (engine->latency.lane) {
+        btl_ib_latency_turn(engine, messages, bytes);
+    }
     finish_turn(engine, received);
     late += engine->completion.finished - finished;
     btl_ib_engine_leave(engine);

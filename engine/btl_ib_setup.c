@@ -253,6 +253,7 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
     btl_ib_pool_init(
         &rail->pool, &engine->mem, transport,
         btl_ib_rail_segments(&engine->config, &transport->attr, engine->deferred_free.conns));
+    btl_ib_latency_offer_lane(&engine->latency, transport->attr.bulk_lane);
     engine->rails[engine->rail_count] = rail;
     btl_ib_work_note(&engine->work);
     return (int) engine->rail_count++;
@@ -319,6 +320,7 @@ int btl_ib_engine_replace(btl_ib_engine_t *engine, uint32_t index, btl_ib_transp
     before->ops->stop(before);
     btl_ib_pool_move(&rail->pool, transport);
     rail->transport = transport;
+    btl_ib_latency_offer_lane(&engine->latency, transport->attr.bulk_lane);
     rail->overflows += before->overflows;
     retired->transport = before;
     btl_ib_list_init(&retired->link);

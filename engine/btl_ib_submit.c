@@ -270,7 +270,9 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     btl_ib_coalesce_left(&conn->coalesce, engine->clock.turns, engine->clock.now);
     btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
     /* what is alone in flight was not overtaken */
-    if (conn->sentmap.unacked > 1 || !btl_ib_loss_timer_is_set(&conn->loss)) {
+    if (conn->sentmap.unacked > 1
+        || !btl_ib_loss_timer_is_set(&conn->loss, conn->route.via->transport->attr.reliable,
+                                     engine->config.rto_max)) {
         btl_ib_loss_set_timer(conn);
     }
     return 0;

@@ -498,19 +498,21 @@ btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pe
     if (segment == NULL) {
         return NULL;
     }
+    btl_ib_list_t *const first = btl_ib_list_first(pending);
+    btl_ib_list_t *last = pending;
     uint8_t *to = btl_ib_packet_body(segment);
     uint32_t payload = 0;
     segment->bundled = count;
     for (; count > 0; count--) {
-        btl_ib_list_t *item = btl_ib_list_pop(pending);
-        btl_ib_msg_t *msg = msg_of(BTL_IB_CONTAINER(item, btl_ib_out_t, link));
+        last = last->next;
+        btl_ib_msg_t *msg = msg_of(BTL_IB_CONTAINER(last, btl_ib_out_t, link));
         uint32_t bytes = (uint32_t) msg->out.size;
         btl_ib_packet_copy_message(msg, btl_ib_wire_put_entry(to, bytes, msg->tag));
         to += btl_ib_wire_bundled_size(bytes);
         msg->out.offset = bytes;
         payload += bytes;
-        btl_ib_list_push_tail(bundled, item);
     }
+    btl_ib_list_move_tail(bundled, first, last);
     btl_ib_packet_set_payload(segment, payload);
     conn->engine->count.copied_out += payload;
     return segment;

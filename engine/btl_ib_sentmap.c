@@ -66,16 +66,18 @@ void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32
 
     engine->count.sent_bundles++;
     engine->count.sent_messages += count;
-    btl_ib_work_note(&engine->work);
+    btl_ib_list_t *const first = btl_ib_list_first(bundled);
+    btl_ib_list_t *last = bundled;
     for (; count > 0; count--) {
-        btl_ib_list_t *item = btl_ib_list_pop(bundled);
-        btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
+        last = last->next;
+        btl_ib_out_t *out = BTL_IB_CONTAINER(last, btl_ib_out_t, link);
         (void) btl_ib_zcopy_end(engine, msg_of(out));
         out->sent_due = true;
         out->done_due = true;
         out->status = 0;
-        btl_ib_list_push_tail(&engine->events, item);
     }
+    btl_ib_list_move_tail(&engine->events, first, last);
+    btl_ib_work_note(&engine->work);
 }
 
 void btl_ib_completion_add(btl_ib_out_t *out, int status)

@@ -295,17 +295,23 @@ static size_t message_size(const btl_ib_msg_t *msg)
     return msg->iov[0].iov_len + msg->iov[1].iov_len;
 }
 
-bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
+/* Let it wait for others to travel with. False: there are many now, and all are to leave. */
+static inline bool join(btl_ib_conn_t *conn, btl_ib_msg_t *msg, size_t size)
 {
-    const size_t size = message_size(msg);
-
-    if (!btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)
-        || !btl_ib_conn_alive(conn) || conn->draining || size > conn->engine->config.eager_max
-        || !btl_ib_coalesce_hold(conn, size)) {
+    if (!btl_ib_coalesce_hold(conn, size)) {
         return false;
     }
     queue_message(conn, msg, size);
     return true;
+}
+
+bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
+{
+    const size_t size = message_size(msg);
+
+    return btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)
+           && btl_ib_conn_alive(conn) && !conn->draining && size <= conn->engine->config.eager_max
+           && join(conn, msg, size);
 }
 
 /* A call that sends ends. Within a callback the call further out calls those that are due: if each
@@ -332,7 +338,7 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     btl_ib_clock_set(&engine->clock, now);
     bool bursts = false; /* send only what fills whole GSO bursts */
     if (btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)) {
-        if (btl_ib_engine_join(conn, msg)) {
+        if (join(conn, msg, size)) {
             return 0;
         }
         btl_ib_coalesce_joins(&conn->coalesce);

@@ -369,29 +369,36 @@ static bool is_inline(const btl_ib_ud_t *ud, const btl_ib_tx_t *tx)
     return tx->size <= ud->port.verbs.base.attr.inline_size;
 }
 
-/* Make the work request of a datagram. */
-static void fill(btl_ib_ud_t *ud, btl_ib_ud_qp_t *qp, const btl_ib_tx_t *tx, uint32_t number,
-                 unsigned flags, struct ibv_send_wr *wr, struct ibv_sge *sge)
+/* What all work requests have alike: each is followed by the next one. */
+static void sending_init(btl_ib_ud_sending_t *sending)
+{
+    for (int i = 0; i < BTL_IB_UD_BATCH; i++) {
+        sending->sge[i] = (struct ibv_sge){0};
+        sending->wr[i] = (struct ibv_send_wr){
+            .next = &sending->wr[i + 1],
+            .sg_list = &sending->sge[i],
+            .num_sge = 1,
+            .opcode = IBV_WR_SEND,
+        };
+    }
+    sending->wr[BTL_IB_UD_BATCH - 1].next = NULL;
+}
+
+/* Make the work request of a datagram, `number` of queue pair `index`. */
+static inline void fill(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *tx, uint32_t number,
+                        unsigned flags, struct ibv_send_wr *wr)
 {
     const btl_ib_ud_peer_t *peer = &ud->peers.peer[tx->to];
     const struct ibv_mr *mr = tx->mem;
 
-    *sge = (struct ibv_sge){
-        .addr = (uintptr_t) tx->iov[0].iov_base,
-        .length = tx->size,
-        .lkey = mr != NULL ? mr->lkey : 0,
-    };
-    *wr = (struct ibv_send_wr){
-        .wr_id = btl_ib_ud_qp_send_id(&ud->qps, qp, number),
-        .next = wr + 1,
-        .sg_list = sge,
-        .num_sge = 1,
-        .opcode = IBV_WR_SEND,
-        .send_flags = flags | (is_inline(ud, tx) ? IBV_SEND_INLINE : 0u),
-        .wr.ud = {.ah = ud->peers.host[peer->host].ah,
-                  .remote_qpn = peer->qpn[btl_ib_ud_qp_of(tx->channel, peer->count)],
-                  .remote_qkey = peer->qkey},
-    };
+    wr->sg_list->addr = (uintptr_t) tx->iov[0].iov_base;
+    wr->sg_list->length = tx->size;
+    wr->sg_list->lkey = mr != NULL ? mr->lkey : 0;
+    wr->wr_id = btl_ib_ud_qp_send_id(index, number);
+    wr->send_flags = flags | (is_inline(ud, tx) ? IBV_SEND_INLINE : 0u);
+    wr->wr.ud.ah = ud->peers.host[peer->host].ah;
+    wr->wr.ud.remote_qpn = peer->qpn[btl_ib_ud_qp_of(tx->channel, peer->count)];
+    wr->wr.ud.remote_qkey = peer->qkey;
 }
 
 /* Post datagrams for one queue pair. Returns how many it took, and in *error why not more. */
@@ -413,11 +420,13 @@ static int post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, int n
         unsignaled++;
         const bool signaled = unsignaled >= SIGNAL || (last && unsignaled > SIGNAL / 2);
         unsignaled = signaled ? 0 : unsignaled;
-        fill(ud, qp, &batch[i], qp->ring.posted + (uint32_t) i, signaled ? IBV_SEND_SIGNALED : 0u,
-             &wr[i], &ud->sending.sge[i]);
+        fill(ud, index, &batch[i], qp->ring.posted + (uint32_t) i,
+             signaled ? IBV_SEND_SIGNALED : 0u, &wr[i]);
     }
+    struct ibv_send_wr *const next = wr[count - 1].next;
     wr[count - 1].next = NULL;
     const int rc = ibv_post_send(qp->qp, wr, &bad);
+    wr[count - 1].next = next;
     const int taken = rc == 0 ? count : bad != NULL ? (int) (bad - wr) : 0;
     for (int i = 0; i < taken; i++) {
         btl_ib_ud_peers_sent(&ud->peers, batch[i].to, index, qp->ring.posted);
@@ -522,7 +531,7 @@ static int received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t *ev
 
     btl_ib_verbs_rx_pool_taken(buffer->pool);
     if (wc->status == IBV_WC_WR_FLUSH_ERR) {
-        btl_ib_ud_qp_flushed(buffer);
+        btl_ib_ud_qp_flushed(&ud->qps, buffer);
         read_events_soon(ud);
         return 0;
     }
@@ -586,6 +595,15 @@ static void disarm(btl_ib_ud_t *ud)
     }
 }
 
+static void repair(btl_ib_ud_t *ud)
+{
+    const int rc = btl_ib_ud_qps_repair(&ud->qps);
+
+    if (rc != 0) {
+        fail(ud, "a queue pair that failed cannot be used again", -rc);
+    }
+}
+
 /* poll(), repost() and wait_fd() of btl_ib_transport_ops_t. */
 static int ud_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
 {
@@ -606,10 +624,11 @@ static int ud_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
             btl_ib_ud_peers_clean(&ud->peers);
         }
     }
-    n += btl_ib_ud_qps_report(&ud->qps, events + n, max - n);
-    const int rc = ud->state.error == 0 ? btl_ib_ud_qps_repair(&ud->qps) : 0;
-    if (rc != 0) {
-        fail(ud, "a queue pair that failed cannot be used again", -rc);
+    if (ud->qps.completed) {
+        n += btl_ib_ud_qps_report(&ud->qps, events + n, max - n);
+    }
+    if (ud->qps.broken && ud->state.error == 0) {
+        repair(ud);
     }
     if (btl_ib_verbs_state_changed(&ud->state)) {
         n += btl_ib_verbs_state_report(&ud->state, events + n, max - n);
@@ -774,6 +793,7 @@ static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
     }
     btl_ib_verbs_init(&ud->port.verbs, &ud_ops, &params->log, device->provider, device->name);
     btl_ib_ud_peers_init(&ud->peers, &ud->port, &ud->qps);
+    sending_init(&ud->sending);
     const int rc = open_parts(ud, device, params);
     if (rc != 0) {
         close_ud(&ud->port.verbs.base);

@@ -261,20 +261,27 @@ static bool fits(const btl_ib_ud_peers_t *peers, uint32_t place, uint32_t host, 
     return peer->host == host && peer->qpn[(place - 1) % BTL_IB_UD_QPS_MAX] == qpn;
 }
 
-static btl_ib_addr_t find(const btl_ib_ud_peers_t *peers, uint32_t host, uint32_t qpn)
+static btl_ib_addr_t peer_at(uint32_t place)
+{
+    return place == 0 ? BTL_IB_ADDR_UNKNOWN : (place - 1) / BTL_IB_UD_QPS_MAX;
+}
+
+/* Its place; 0: there is none. */
+static uint32_t find(const btl_ib_ud_peers_t *peers, uint32_t host, uint32_t qpn)
 {
     uint32_t place = peers->room == 0 ? 0 : *bucket_of(peers, host, qpn);
 
     while (place != 0 && !fits(peers, place, host, qpn)) {
         place = *next_of((btl_ib_ud_peers_t *) peers, place);
     }
-    return place == 0 ? BTL_IB_ADDR_UNKNOWN : (place - 1) / BTL_IB_UD_QPS_MAX;
+    return place;
 }
 
 static void peer_link(btl_ib_ud_peers_t *peers, uint32_t index)
 {
     btl_ib_ud_peer_t *peer = &peers->peer[index];
 
+    peers->recent = 0;
     for (uint32_t i = 0; i < peer->count; i++) {
         uint32_t *first = bucket_of(peers, peer->host, peer->qpn[i]);
         peer->next[i] = *first;
@@ -286,6 +293,7 @@ static void peer_unlink(btl_ib_ud_peers_t *peers, uint32_t index)
 {
     btl_ib_ud_peer_t *peer = &peers->peer[index];
 
+    peers->recent = 0;
     for (uint32_t i = 0; i < peer->count; i++) {
         uint32_t *link = bucket_of(peers, peer->host, peer->qpn[i]);
         while (*link != index * BTL_IB_UD_QPS_MAX + i + 1) {
@@ -401,7 +409,7 @@ int btl_ib_ud_peers_add(btl_ib_ud_peers_t *peers, const void *bytes, size_t len,
     }
     btl_ib_verbs_check_mtu(&peers->port->verbs, address.mtu,
                            btl_ib_verbs_gid_format(&address.gid, text, sizeof(text)));
-    const btl_ib_addr_t known = find(peers, (uint32_t) host, address.qpn[0]);
+    const btl_ib_addr_t known = peer_at(find(peers, (uint32_t) host, address.qpn[0]));
     if (known != BTL_IB_ADDR_UNKNOWN && same_peer(&peers->peer[known], &address)) {
         peers->peer[known].users++;
         host_put(peers, (uint32_t) host);
@@ -445,10 +453,11 @@ static void source_gid(const btl_ib_ud_port_t *port, const uint8_t *payload, uni
     }
 }
 
-btl_ib_addr_t btl_ib_ud_peers_source(const btl_ib_ud_peers_t *peers, const struct ibv_wc *wc,
+btl_ib_addr_t btl_ib_ud_peers_source(btl_ib_ud_peers_t *peers, const struct ibv_wc *wc,
                                      const uint8_t *payload)
 {
     const bool global = wc->wc_flags & IBV_WC_GRH;
+    const uint16_t lid = global ? 0 : (uint16_t) wc->slid;
     union ibv_gid gid = {{0}};
 
     if (global) {
@@ -456,8 +465,16 @@ btl_ib_addr_t btl_ib_ud_peers_source(const btl_ib_ud_peers_t *peers, const struc
     } else if (wc->slid == 0) {
         return BTL_IB_ADDR_UNKNOWN;
     }
-    const uint32_t host = host_find(peers, &gid, global ? 0 : (uint16_t) wc->slid);
-    return host == 0 ? BTL_IB_ADDR_UNKNOWN : find(peers, host - 1, wc->src_qp);
+    if (peers->recent != 0) { /* mostly it is the one before's */
+        const uint32_t host = peers->peer[peer_at(peers->recent)].host;
+        if (same_host(&peers->host[host], &gid, lid)
+            && fits(peers, peers->recent, host, wc->src_qp)) {
+            return peer_at(peers->recent);
+        }
+    }
+    const uint32_t host = host_find(peers, &gid, lid);
+    peers->recent = host == 0 ? 0 : find(peers, host - 1, wc->src_qp);
+    return peer_at(peers->recent);
 }
 
 void btl_ib_ud_peers_free(btl_ib_ud_peers_t *peers)

@@ -49,6 +49,7 @@ typedef struct btl_ib_ud_peers {
     uint32_t count;   /* of `peer` that were ever used */
     uint32_t room;    /* of `peer`; BTL_IB_UD_QPS_MAX times as many buckets */
     uint32_t free;    /* index + 1 of the first free one */
+    uint32_t recent;  /* as `bucket`: of the last datagram; 0: unknown */
 } btl_ib_ud_peers_t;
 
 static inline void btl_ib_ud_peers_init(btl_ib_ud_peers_t *peers, const btl_ib_ud_port_t *port,
@@ -63,7 +64,7 @@ int btl_ib_ud_peers_add(btl_ib_ud_peers_t *peers, const void *bytes, size_t len,
 void btl_ib_ud_peers_remove(btl_ib_ud_peers_t *peers, btl_ib_addr_t addr);
 
 /* Which peer sent what a completion is about? `payload` follows the GRH. */
-btl_ib_addr_t btl_ib_ud_peers_source(const btl_ib_ud_peers_t *peers, const struct ibv_wc *wc,
+btl_ib_addr_t btl_ib_ud_peers_source(btl_ib_ud_peers_t *peers, const struct ibv_wc *wc,
                                      const uint8_t *payload);
 
 /* A send request was posted to a peer. */

@@ -190,8 +190,11 @@ int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps)
 {
     for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
         btl_ib_ud_qp_t *qp = &qps->qp[i];
+        if (qp->rx.idle_count == 0) {
+            continue;
+        }
         /* idle or handed up: the device has fewer than it was promised */
-        const bool few = qp->made - qp->rx.posted > qp->spare && qp->rx.idle_count > 0;
+        const bool few = qp->made - qp->rx.posted > qp->spare;
         if ((few || qp->rx.idle_count >= qp->rx.lazy) && !qp->flushed) {
             if (qp->rx.posted == 0) {
                 note_empty(qps, qp);
@@ -205,12 +208,18 @@ int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps)
     return 0;
 }
 
-void btl_ib_ud_qp_flushed(btl_ib_verbs_rx_buffer_t *buffer)
+static void note_broken(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+{
+    qp->broken = true;
+    qps->broken = true;
+}
+
+void btl_ib_ud_qp_flushed(btl_ib_ud_qps_t *qps, btl_ib_verbs_rx_buffer_t *buffer)
 {
     btl_ib_ud_qp_t *qp = buffer->pool->owner;
 
     btl_ib_verbs_rx_pool_put(buffer);
-    qp->broken = true;
+    note_broken(qps, qp);
     qp->flushed = true;
 }
 
@@ -378,12 +387,12 @@ bool btl_ib_ud_qps_sent(btl_ib_ud_qps_t *qps, const struct ibv_wc *wc)
     const uint32_t completed = (uint32_t) (wc->wr_id >> 32) + 1;
 
     if ((int32_t) (completed - qp->ring.completed) > 0) { /* else it is from before a restart */
-        (void) btl_ib_verbs_send_ring_complete(&qp->ring, completed);
+        qps->completed |= btl_ib_verbs_send_ring_complete(&qp->ring, completed);
     }
     if (wc->status == IBV_WC_SUCCESS) {
         return true;
     }
-    qp->broken = true;
+    note_broken(qps, qp);
     if (wc->status != IBV_WC_WR_FLUSH_ERR) {
         char text[96];
         snprintf(text, sizeof(text), "%s (vendor's code 0x%x)", ibv_wc_status_str(wc->status),
@@ -404,6 +413,7 @@ int btl_ib_ud_qps_report(btl_ib_ud_qps_t *qps, btl_ib_event_t *events, int max)
                 .type = BTL_IB_EVENT_SENT, .from = BTL_IB_ADDR_UNKNOWN, .context = context};
         }
     }
+    qps->completed = n == max;
     return n;
 }
 
@@ -426,7 +436,7 @@ static int restart(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
     if (rc != 0) {
         return rc;
     }
-    (void) btl_ib_verbs_send_ring_complete(&qp->ring, qp->ring.posted);
+    qps->completed |= btl_ib_verbs_send_ring_complete(&qp->ring, qp->ring.posted);
     rc = -btl_ib_verbs_rx_pool_post(&qp->rx);
     rc = rc != 0 ? rc : to_rts(qps, qp);
     if (rc == 0) {
@@ -440,10 +450,13 @@ static int restart(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 
 int btl_ib_ud_qps_repair(btl_ib_ud_qps_t *qps)
 {
+    bool broken = false;
+
     for (uint32_t i = 0; i < qps->count; i++) {
         btl_ib_ud_qp_t *qp = &qps->qp[i];
         if (!qp->broken
             || (qp->flushed ? qp->rx.posted > 0 : qp->ring.completed != qp->ring.posted)) {
+            broken = broken || qp->broken;
             continue; /* it works, or the device is not done with it */
         }
         const int rc = qp->flushed ? restart(qps, qp) : resume_sending(qps, qp);
@@ -453,5 +466,6 @@ int btl_ib_ud_qps_repair(btl_ib_ud_qps_t *qps)
         qp->broken = false;
         btl_ib_verbs_send_ring_restart(&qp->ring);
     }
+    qps->broken = broken;
     return 0;
 }

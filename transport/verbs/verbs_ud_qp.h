@@ -73,6 +73,8 @@ typedef struct btl_ib_ud_qps {
     uint32_t inline_size; /* that all queue pairs take */
     uint32_t count;
     bool error_logged; /* a send failed; the first is logged */
+    bool broken;       /* some queue pair is */
+    bool completed;    /* sends are over that may make events */
     uint64_t emptied;  /* how often a queue pair was found without a buffer: it drops what comes */
     btl_ib_ud_qp_t qp[BTL_IB_UD_QPS_MAX];
 } btl_ib_ud_qps_t;
@@ -128,15 +130,14 @@ void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps);
 int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps);
 
 /* A buffer came back unused because the queue pair failed. */
-void btl_ib_ud_qp_flushed(btl_ib_verbs_rx_buffer_t *buffer);
+void btl_ib_ud_qp_flushed(btl_ib_ud_qps_t *qps, btl_ib_verbs_rx_buffer_t *buffer);
 
 /* ---- sending ---- */
 
-/* The id of a send request; those of receives are pointers, hence even. */
-static inline uint64_t btl_ib_ud_qp_send_id(const btl_ib_ud_qps_t *qps, const btl_ib_ud_qp_t *qp,
-                                            uint32_t number)
+/* The id of a send request of queue pair `qp`; those of receives are pointers, hence even. */
+static inline uint64_t btl_ib_ud_qp_send_id(uint32_t qp, uint32_t number)
 {
-    return (uint64_t) number << 32 | (uint64_t) (qp - qps->qp) << 1 | 1;
+    return (uint64_t) number << 32 | (uint64_t) qp << 1 | 1;
 }
 
 static inline bool btl_ib_ud_is_send(const struct ibv_wc *wc)

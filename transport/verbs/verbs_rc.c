@@ -260,34 +260,55 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
 /* Datagrams to work requests. All of one send() that go to one queue of one peer are posted by one
  * call. */
 
+/* Make requests of datagrams that there is room for, by eager RDMA where they fit the peer's ring.
+ * Sets by_eager[] of those. Returns how many they are. */
+static uint32_t fill_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
+                           bool *by_eager)
+{
+    uint32_t eager = 0;
+
+    for (int i = 0; i < n; i++) {
+        struct ibv_send_wr *wr = btl_ib_rc_sq_fill(&conn->sq, i, &batch[i]);
+        by_eager[i] = btl_ib_rc_eager_fits(&conn->eager_tx, &conn->credit, batch[i].size, eager);
+        if (by_eager[i]) {
+            btl_ib_rc_eager_fill(&conn->eager_tx, &batch[i], conn->eager_tx.used + eager,
+                                 conn->credit.used + (uint32_t) i - eager, rc->sending.staged[i],
+                                 wr);
+            eager++;
+        }
+    }
+    return eager;
+}
+
+/* post() of few datagrams, where the peer has a ring. */
+static int post_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
+                      int *error)
+{
+    bool by_eager[BTL_IB_RC_EAGER_BATCH];
+    uint32_t eager = fill_eager(rc, conn, batch, n, by_eager);
+    const int taken = btl_ib_rc_sq_post_batch(&conn->sq, batch, n, error);
+
+    for (int i = taken; i < n; i++) {
+        eager -= by_eager[i];
+    }
+    btl_ib_rc_eager_tx_use(&conn->eager_tx, eager);
+    btl_ib_rc_credit_use(&conn->credit, (uint32_t) taken - eager);
+    return taken;
+}
+
 /* Post datagrams that there is room for, by send or eager RDMA. Returns how many were taken; *error
  * is 0 or an errno. */
 static int post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
                 int *error)
 {
-    bool by_eager[BTL_IB_RC_EAGER_BATCH] = {false};
-    uint32_t eager = 0;
-
+    if (conn->eager_tx.slots > 0 && n <= BTL_IB_RC_EAGER_BATCH) {
+        return post_eager(rc, conn, batch, n, error);
+    }
     for (int i = 0; i < n; i++) {
-        struct ibv_send_wr *wr = btl_ib_rc_sq_fill(&conn->sq, i, &batch[i]);
-        if (n <= BTL_IB_RC_EAGER_BATCH
-            && btl_ib_rc_eager_fits(&conn->eager_tx, &conn->credit, batch[i].size, eager)) {
-            btl_ib_rc_eager_fill(&conn->eager_tx, &batch[i], conn->eager_tx.used + eager,
-                                 conn->credit.used + (uint32_t) i - eager, rc->sending.staged[i],
-                                 wr);
-            by_eager[i] = true;
-            eager++;
-        }
+        (void) btl_ib_rc_sq_fill(&conn->sq, i, &batch[i]);
     }
     const int taken = btl_ib_rc_sq_post_batch(&conn->sq, batch, n, error);
-    if (taken < n) {
-        eager = 0;
-        for (int i = 0; i < taken && i < BTL_IB_RC_EAGER_BATCH; i++) {
-            eager += by_eager[i];
-        }
-    }
-    btl_ib_rc_eager_tx_use(&conn->eager_tx, eager);
-    btl_ib_rc_credit_use(&conn->credit, (uint32_t) taken - eager);
+    btl_ib_rc_credit_use(&conn->credit, (uint32_t) taken);
     return taken;
 }
 
@@ -380,12 +401,12 @@ static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     btl_ib_rc_credit_update(&conn->credit);
 }
 
-/* Post them, and tell the peer: with the next poll, as an answer to the message goes first, unless
- * the peer waits for it. */
+/* Post them if few are posted, and tell the peer: with the next poll, as an answer to the message
+ * goes first, unless the peer waits for it. */
 static void post_own_soon(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
-    if (btl_ib_rc_rx_is_low(&conn->rx) && !btl_ib_rc_credit_peer_is_out(&conn->credit)) {
-        conn = btl_ib_rc_conn_owe(conn);
+    if (!btl_ib_rc_credit_peer_is_out(&conn->credit)) {
+        conn = btl_ib_rc_rx_is_low(&conn->rx) ? btl_ib_rc_conn_owe(conn) : NULL;
     }
     if (conn != NULL) {
         post_own(rc, conn);
@@ -578,8 +599,8 @@ static int take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *event
             btl_ib_rc_events_fail(rc, -btl_ib_verbs_failed(&rc->port.verbs, "ibv_poll_cq", EIO));
             break;
         }
-        int done;
-        count += take(rc, wc, n, events + count, max - count, &done);
+        int done = 0;
+        count += n > 0 ? take(rc, wc, n, events + count, max - count, &done) : 0;
         if (done < n) { /* max events are there */
             btl_ib_rc_cqs_save(&rc->cqs, wc + done, n - done);
             break;
@@ -650,7 +671,9 @@ static int rc_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
      * a peer that waits for it is not kept waiting. */
     if (count == 0 || ++rc->polling.full >= FULL_POLLS) {
         rc->polling.full = 0;
-        count += btl_ib_rc_cm_progress(rc) ? poll_eager_off(rc, events + count, max - count) : 0;
+        if (btl_ib_rc_cm_progress(rc) && rc->eagers.off != NULL) {
+            count += poll_eager_off(rc, events + count, max - count);
+        }
     }
     if (rc->state.error != 0 && !rc->state.error_reported) { /* nobody polls after that */
         btl_ib_rc_peers_close_all(&rc->peers, true);

@@ -91,6 +91,13 @@ def test_lint(run):
     run(ROOT / "tests/lint/run")
 
 
+@pytest.mark.analyze
+@pytest.mark.called("analyze/notices")
+def test_lint_notices(run):
+    """A tool that crashes, a finding that is not listed and an entry that is not found fail."""
+    run(sys.executable, ROOT / "tests/tools/test_lint.py")
+
+
 @pytest.mark.quick
 @pytest.mark.docs
 def test_docs(run):

@@ -204,7 +204,7 @@ test_fuzz.table = fuzzers
 @pytest.mark.cross
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "processor", names("cross", ["aarch64", "i386", "riscv64", "s390x"], limit=1800)
+    "processor", names("cross", ["aarch64", "i386", "riscv64", "s390x", "musl"], limit=1800)
 )
 def test_cross(run, processor):
     run(ROOT / "tests/cross/run", processor)

@@ -25,6 +25,12 @@ double cbrt(double x)
     return OURS;
 }
 
+#ifdef __GLIBC__
+#define MATHS "libm"
+#else /* musl has it in one file with all else */
+#define MATHS "libc"
+#endif
+
 static struct {
     double (*cbrt)(double);
     double (*ldexp)(double, int);
@@ -55,7 +61,7 @@ static void test_load(void **state)
     assert_true(calls.ldexp(3.0, 2) == 12.0);
     assert_true(btl_ib_library_check(&library, false, text, sizeof(text)));
     btl_ib_library_file(&library, text, sizeof(text));
-    assert_memory_equal(text, "libm", 4);
+    assert_memory_equal(text, MATHS, 4);
 }
 
 static void test_preload(void **state)
@@ -76,10 +82,11 @@ static void test_missing(void **state)
 
     (void) state;
     assert_false(btl_ib_library_load(&library, text, sizeof(text)));
-    assert_memory_equal(text, "libbtl_ib_none.so.1: ", 21);
+    assert_non_null(strstr(text, "libbtl_ib_none.so.1: ")); /* the loader's words */
     assert_false(btl_ib_library_load(&library, NULL, 0));
     assert_false(btl_ib_library_check(&library, true, text, sizeof(text)));
-    assert_memory_equal(text, "cannot be loaded: libbtl_ib_none.so.1: ", 39);
+    assert_memory_equal(text, "cannot be loaded: ", 18);
+    assert_non_null(strstr(text, "libbtl_ib_none.so.1: "));
 
     library = library_of("libm.so.6", unknown);
     assert_false(btl_ib_library_load(&library, text, sizeof(text)));

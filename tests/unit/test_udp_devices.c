@@ -165,7 +165,13 @@ static int driver(const struct ifreq *request)
     return 0;
 }
 
-int ioctl(int fd, unsigned long question, ...)
+#ifdef __GLIBC__
+typedef unsigned long question_t;
+#else /* musl */
+typedef int question_t;
+#endif
+
+int ioctl(int fd, question_t question, ...)
 {
     va_list args;
 

@@ -96,6 +96,12 @@ int epoll_wait(int fd, struct epoll_event *events, int max, int timeout)
     return (int) syscall(SYS_epoll_pwait, fd, events, max, timeout, NULL, 0);
 }
 
+#ifdef __GLIBC__
+typedef int mmsg_flags_t;
+#else /* musl */
+typedef unsigned mmsg_flags_t;
+#endif
+
 /* Is this call to fail? */
 static bool spoilt(const struct msghdr *first)
 {
@@ -111,7 +117,7 @@ static void count_sent(const struct msghdr *msg)
 {
     uint32_t bytes = 0;
 
-    for (size_t i = 0; i < msg->msg_iovlen; i++) {
+    for (size_t i = 0; i < (size_t) msg->msg_iovlen; i++) {
         bytes += (uint32_t) msg->msg_iov[i].iov_len;
     }
     calls.largest = bytes > calls.largest ? bytes : calls.largest;
@@ -132,7 +138,7 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
     return rc;
 }
 
-int sendmmsg(int fd, struct mmsghdr *msg, unsigned n, int flags)
+int sendmmsg(int fd, struct mmsghdr *msg, unsigned n, mmsg_flags_t flags)
 {
     const int rc = spoilt(&msg[0].msg_hdr) ? -1 : (int) syscall(SYS_sendmmsg, fd, msg, n, flags);
 
@@ -184,9 +190,9 @@ ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
     return rc;
 }
 
-int recvmmsg(int fd, struct mmsghdr *msg, unsigned n, int flags, struct timespec *timeout)
+int recvmmsg(int fd, struct mmsghdr *msg, unsigned n, mmsg_flags_t flags, struct timespec *timeout)
 {
-    return spoilt_recv(flags) ? -1 : (int) syscall(SYS_recvmmsg, fd, msg, n, flags, timeout);
+    return spoilt_recv((int) flags) ? -1 : (int) syscall(SYS_recvmmsg, fd, msg, n, flags, timeout);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *out)

@@ -312,11 +312,12 @@ void btl_ib_device_memory_report(const btl_ib_process_sizes_t *sizes,
 {
     static const char *const owners[BTL_IB_ESTIMATE_OWNERS] = {"process", "kernel", "device"};
     btl_ib_memory_estimate_t *now = calloc(2, sizeof(*now)); /* too much for a short stack */
-    const btl_ib_memory_estimate_t *then = now + 1;
 
     if (now == NULL) {
         return;
     }
+
+    const btl_ib_memory_estimate_t *const then = now + 1;
     btl_ib_device_memory_estimate(sizes, type, plan, 0, now);
     btl_ib_device_memory_estimate(sizes, type, plan, peers, now + 1);
     for (uint32_t i = 0; i < then->count; ++i) {

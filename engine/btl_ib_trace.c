@@ -223,7 +223,7 @@ void btl_ib_trace_record_received(const btl_ib_rail_t *rail, const btl_ib_event_
 {
     btl_ib_engine_t *engine = rail->engine;
     const uint32_t trailer = engine->protection.ops->trailer;
-    btl_ib_trace_event_t event;
+    btl_ib_trace_event_t event = {0};
 
     for (int i = 0; i < count; i++) {
         btl_ib_view_t view = {0};

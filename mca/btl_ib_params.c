@@ -799,6 +799,9 @@ static const btl_ib_value_flag_t flag_names[] = {
     {NULL, 0},
 };
 
+#define FLAG_NAMES (sizeof(flag_names) / sizeof(flag_names[0]) - 1)
+static_assert(FLAG_NAMES <= BTL_IB_WORDS_MAX, "describe_values() has room for all of them");
+
 static const char *text_of(const char *value)
 {
     return value != NULL ? value : "";
@@ -934,7 +937,7 @@ static void describe_values(const btl_ib_param_t *param, char *out, size_t size)
     }
     if (param->kind == BTL_IB_PARAM_FLAGS) {
         between = "send, and some of ";
-        for (size_t i = 1; flag_names[i].name != NULL && i < BTL_IB_WORDS_MAX; ++i) {
+        for (size_t i = 1; i < FLAG_NAMES; ++i) {
             words[i - 1] = flag_names[i].name;
         }
     } else if (param->kind == BTL_IB_PARAM_WORD) {

@@ -106,10 +106,10 @@ static void print_opening(void)
 
 int main(void)
 {
-    const btl_ib_param_t *all[PARAMETERS_MAX];
+    const btl_ib_param_t *all[PARAMETERS_MAX] = {NULL};
     size_t count = 0;
 
-    for (; btl_ib_param_table[count].name != NULL && count < PARAMETERS_MAX; ++count) {
+    for (; count < PARAMETERS_MAX && btl_ib_param_table[count].name != NULL; ++count) {
         all[count] = &btl_ib_param_table[count];
     }
     qsort(all, count, sizeof(all[0]), by_level);

@@ -85,10 +85,10 @@ def test_scripts(run):
 @pytest.mark.analyze
 @pytest.mark.full
 @pytest.mark.limit(900)
-@pytest.mark.called("analyze/tidy")
-def test_lint(run):
-    """What clang-tidy finds, against tests/lint/findings.txt."""
-    run(ROOT / "tests/lint/run")
+@pytest.mark.parametrize("tool", ["tidy", "analyzer", "cppcheck"], ids="analyze/{}".format)
+def test_lint(run, tool):
+    """What clang-tidy, gcc's -fanalyzer and cppcheck find, against tests/lint/findings.txt."""
+    run(ROOT / "tests/lint/run", "--tool", tool)
 
 
 @pytest.mark.analyze

@@ -148,13 +148,13 @@ def test_guide(run, mpi, tmp_path):
     assert len(list(tmp_path.iterdir())) == 4  # of two jobs
 
 
-def made_up(path, rank, running=False, seconds=2.0, samples=None, **counters):
+def made_up(path, rank, running=False, pid=1, seconds=2.0, samples=None, **counters):
     """A file as ranks write them; those of a job of four that have much to tell."""
     names = "sent_messages sent_segments retransmits retransmits_spurious registration_hits"
     names += " registration_misses blocked_credit overflows received_datagrams received_bytes sent_bytes timeouts"
     data = {
         **dict(schema="btl_ib stats", version=1, component="0.1.0", openmpi="4.1.4"),
-        **dict(host=f"h{rank}", job="00000001", rank=rank, processes=4, pid=1, ended=1),
+        **dict(host=f"h{rank}", job="00000001", rank=rank, processes=4, pid=pid, ended=1),
         **dict(running=running, complete=True, seconds=seconds, devices=[]),
         "counters": {**dict.fromkeys(names.split(), 0), "sent_segments": 1000, **counters},
         "samples": samples or {"seconds": [], "counters": {}},
@@ -208,6 +208,12 @@ def test_draw(run, tmp_path):
     output = run.output(STATS, "--draw", "--counters", "sent_bytes", tmp_path)
     assert "sent_bytes for each second, at most 800" in output
     assert "  rank 0     ▂▁█ 900\n  rank 1     ▁▁▂ 100\n" in output
+    # More samples than columns: those that are left at the end are part of it.
+    seconds = [float(second) for second in range(1, 72)]
+    values = [0] * 70 + [500]
+    course = {"seconds": seconds, "counters": {"sent_bytes": values}}
+    made_up(tmp_path / "0.json", 0, samples=course, sent_bytes=500)
+    assert re.search(r"rank 0 +▁{35}█ 500\n", run.output(STATS, "--draw", "--counters", "sent_bytes", tmp_path / "0.json"))
     for rank in range(40):
         made_up(tmp_path / f"{rank}.json", rank, received_bytes=rank)
     output = run.output(STATS, "--draw", "--counters", "received_bytes", tmp_path)
@@ -215,11 +221,11 @@ def test_draw(run, tmp_path):
     assert re.search(r"rank 13 +█{20} 13\n", output) and "rank 7 " not in output.split("received_bytes\n")[-1]
 
 
-def running(path, rank, after, **counters):
+def running(path, rank, after, pid=1, **counters):
     """A file of a rank that counts as much each second."""
     now, before = ({name: value * seconds for name, value in counters.items()} for seconds in (after, after - 2))
     course = {"seconds": [after - 2.0, float(after)], "counters": {name: [before[name], now[name]] for name in now}}
-    return made_up(path, rank, running=True, seconds=float(after), samples=course, **now)
+    return made_up(path, rank, running=True, pid=pid, seconds=float(after), samples=course, **now)
 
 
 @pytest.mark.quick
@@ -297,6 +303,9 @@ def test_top_screen(tmp_path):
         assert re.search(r"and \d\d more, sorted by rank", "\n".join(rows))
         running(tmp_path / "0.json", 0, 12, sent_bytes=9000)  # 9000 x 12 - 1000 x 10 in 2 s
         screen.until(r" 0 h0 +49k ")
+        # Another process of that rank began at nothing.
+        running(tmp_path / "0.json", 0, 20, pid=2, sent_bytes=3000)
+        screen.until(r" 0 h0 +3\.0k ")
         screen.keys("ssss")
         rows = screen.until("sorted by timeouts")
         assert [row.split()[0] for row in rows if re.match(r" +\d+ h\d", row)][:2] == ["39", "38"]

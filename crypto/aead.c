@@ -64,6 +64,7 @@ static const char *const names[] = {BTL_IB_OPENSSL_CALLS(BTL_IB_LIBRARY_NAME)};
 
 static btl_ib_library_t library = {
     .file = BTL_IB_CRYPTO_FILE,
+    .package = "Debian: libssl3, Fedora: openssl-libs",
     .names = names,
     .count = sizeof(names) / sizeof(names[0]),
     .calls = &calls,

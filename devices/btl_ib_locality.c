@@ -231,8 +231,11 @@ static struct {
 
 static const char *const names[] = {BTL_IB_HWLOC_CALLS(BTL_IB_LIBRARY_NAME)};
 
+#define PACKAGE "Debian: libhwloc15, Fedora: hwloc-libs"
+
 static btl_ib_library_t library = {
     .file = BTL_IB_HWLOC_FILE,
+    .package = PACKAGE,
     .names = names,
     .count = sizeof(names) / sizeof(names[0]),
     .calls = &calls,
@@ -296,7 +299,7 @@ const char *btl_ib_topology_open(btl_ib_topology_t *topology, void *shared)
 
     *topology = (btl_ib_topology_t){.tree = NULL};
     if (!load_library(NULL, 0)) {
-        return "hwloc cannot be loaded";
+        return BTL_IB_HWLOC_FILE " cannot be loaded (" PACKAGE ")";
     }
     topology->tree = shared;
     if (shared == NULL || !is_complete(shared)) {

@@ -43,7 +43,7 @@ bool btl_ib_library_load(btl_ib_library_t *library, char *why, size_t len)
     void *handle = dlopen(library->file, RTLD_LAZY | RTLD_LOCAL);
     if (handle == NULL) {
         /* "libfabric.so.1: cannot open shared object file: No such file or directory" */
-        snprintf(why, len, "%s", dlerror());
+        snprintf(why, len, "%s (%s)", dlerror(), library->package);
         return false;
     }
     if (!find_all(library, handle, why, len)) {
@@ -56,7 +56,7 @@ bool btl_ib_library_load(btl_ib_library_t *library, char *why, size_t len)
 
 bool btl_ib_library_check(btl_ib_library_t *library, bool load, char *out, size_t len)
 {
-    char why[160];
+    char why[BTL_IB_LIBRARY_WHY];
 
     if (load && !btl_ib_library_load(library, why, sizeof(why))) {
         snprintf(out, len, "cannot be loaded: %s", why);

@@ -41,12 +41,16 @@
 
 typedef struct btl_ib_library {
     const char *file; /* as the dynamic linker looks for it: "libfabric.so.1" */
+    const char *package; /* what to install: "Debian: libfabric1, Fedora: libfabric" */
     const char *const *names;
     size_t count;
     void *calls;  /* a structure of `count` pointers to functions, in the order of their names */
     bool preload; /* what the program or LD_PRELOAD defines comes first, as if it had been linked */
     void *handle; /* NULL: not loaded */
 } btl_ib_library_t;
+
+/* Room for a reason: file and package, and what the dynamic linker says. */
+#define BTL_IB_LIBRARY_WHY 192
 
 /*
  * Load it, unless that was done. It stays until the process ends. Returns whether its functions may

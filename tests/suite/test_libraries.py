@@ -4,42 +4,15 @@
 
 import os
 import re
+import sysconfig
+from pathlib import Path
 
 import pytest
 
-from runner.jobs import preloaded
 from runner.places import BUILD
 
 pytestmark = pytest.mark.mpi
 OURS = ("fabric", "ibverbs", "rdmacm", "crypto")
-
-
-@pytest.fixture
-def missing(run):
-    """As if none of them was installed."""
-    return preloaded(
-        run,
-        "no_libraries",
-        """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <string.h>
-
-void *dlopen(const char *file, int flags)
-{
-    static const char *const names[] = {"libfabric", "libibverbs", "librdmacm", "libcrypto", "libhwloc"};
-    void *(*next)(const char *, int);
-
-    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (file && !strncmp(file, names[i], strlen(names[i]))) {
-            file = "/nonexistent/library.so.1";
-        }
-    }
-    *(void **) &next = dlsym(RTLD_NEXT, "dlopen");
-    return next(file, flags);
-}
-""",
-    )
 
 
 def loaded(output):
@@ -75,18 +48,82 @@ def test_loaded(run, mpi):
         assert re.search(r"libfabric: built with \S+, running [\d.]+$", output, re.M)
 
 
-def test_missing(run, mpi, missing):
+# In a mount namespace, LIBRARIES in the directory of libraries are not there, and, if RDMA, a device is that needs some.
+HIDDEN = r"""
+place=$1 libraries=$2 rdma=$3 directory=$4
+shift 4
+mkdir -p "$place/all" "$place/some"
+mount --bind "$directory" "$place/all"
+mount -t tmpfs some "$place/some"
+ln -s "$place/all"/* "$place/some"
+(cd "$place/some" && rm -r -- $libraries)
+if [ -n "$rdma" ]; then
+    mount -t tmpfs class /sys/class
+    mkdir -p /sys/class/infiniband/none0/ports/1
+    echo "4: ACTIVE" >/sys/class/infiniband/none0/ports/1/state
+fi
+mount --bind "$place/some" "$directory"
+exec "$@"
+"""
+# What needs it: the feature that it is built with, its files, what asks for it, its packages.
+MISSING = {
+    "libfabric": ("OFI", "libfabric.so.1", {"transport": "ofi"}, "Debian: libfabric1, Fedora: libfabric"),
+    "libibverbs": ("VERBS", "libibverbs.so.1", {"transport": "verbs"}, "Debian: libibverbs1, Fedora: libibverbs"),
+    "librdmacm": ("VERBS", "librdmacm.so.1", {"transport": "verbs", "wire": "rc"}, "Debian: librdmacm1, Fedora: librdmacm"),
+    "libcrypto": ("CRYPTO", "libcrypto.so.3", {"protection": "encrypt"}, "Debian: libssl3, Fedora: openssl-libs"),
+}
+
+
+@pytest.fixture
+def hidden(tmp_path):
+    """Begins a command for which libraries are not there."""
+    if os.geteuid():
+        pytest.skip("hiding libraries needs root")
+    directory = Path("/usr/lib", sysconfig.get_config_var("MULTIARCH"))
+
+    def words(*libraries, rdma=False):
+        there = [name for name in libraries if any(directory.glob(name))]
+        assert there
+        return ("unshare", "--mount", "sh", "-euc", HIDDEN, "sh", tmp_path, " ".join(there), "1" * rdma, directory)
+
+    return words
+
+
+def asked_for(run, mpi, name, before):
+    """What was asked for is not there: one line says which library, and what to install."""
+    _, file, settings, packages = MISSING[name]
+    output = mpi.alone(run, before=before, **settings)
+    assert "rail 0 is" not in output
+    found = set(re.findall(rf"^.*{file}: cannot open shared object file.*$", output, re.M))
+    assert any(line.endswith(f"No such file or directory ({packages})") for line in found), found
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, id=f"missing/{name}") for name in MISSING])
+def test_missing(run, mpi, hidden, name):
     """A library that is not there is told to those who want it, and to nobody else."""
-    reason = r"library\.so\.1: cannot open shared object file"
-    output = mpi.alone(run, env=missing)
-    assert "rail 0 is" in output and "-----" not in output
-    if mpi.has("OFI"):
-        output = mpi.alone(run, env=missing, transport="ofi")
-        assert "rail 0 is" not in output
-        assert re.search(f"  ofi: .*{reason}", output)
-        output = run.output(BUILD / "ib_info", "--parsable", env={**mpi.environment, **missing}, ok=None)
-        assert re.search(f"libfabric: .*cannot be loaded: .*{reason}", output)
-    if mpi.has("CRYPTO"):
-        output = mpi.alone(run, env=missing, protection="encrypt")
-        assert "rail 0 is" not in output
-        assert re.search(f"  Reason:  .*{reason}", output)
+    if not mpi.has(MISSING[name][0]):
+        pytest.skip(f"built without {name}")
+    before = hidden(f"{name}.so*")
+    output = mpi.alone(run, before=before)
+    assert "rail 0 is" in output and "-----" not in output and "cannot open" not in output
+    asked_for(run, mpi, name, hidden(f"{name}.so*", rdma=True))
+
+
+@pytest.mark.called("missing/all")
+def test_all_missing(run, mpi, hidden):
+    """Where none of them is, nor any plugin of hwloc, jobs go on as if nothing had been built with them; each
+    is named as if it alone was missing, but for librdmacm, which comes after libibverbs."""
+    every = [f"{name}.so*" for name in (*MISSING, "libssl")] + ["hwloc", "libibverbs"]
+    words = ("--mca", "btl", "ib,self", "--mca", "btl_base_verbose", "1", mpi.program("randsize"), "rounds=2")
+    environment = {**mpi.environment, "PYTHONDONTWRITEBYTECODE": "1"}
+    output = run.output(*hidden(*every), *mpi.mpirun, "-np", 2, "--mca", "pml", "ob1", *words, env=environment)
+    assert "OK randsize" in output and "-----" not in output
+    assert len(re.findall("rail 0 is udp", output)) == 2
+    for name, (feature, *_) in MISSING.items():
+        if mpi.has(feature) and name != "librdmacm":
+            asked_for(run, mpi, name, hidden(*every, rdma=True))
+    output = run.output(*hidden(*every), BUILD / "ib_info", "--parsable", env=environment)
+    assert "device udp" in output
+    for name in ("libfabric", "libibverbs"):
+        if mpi.has(MISSING[name][0]):
+            assert re.search(rf": .*cannot be loaded: {name}\.so\.1: .*\(Debian: {name}1, ", output)

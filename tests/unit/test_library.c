@@ -42,7 +42,8 @@ static const char *const unknown[] = {"cbrt", "btl_ib_no_such_function"};
 static btl_ib_library_t library_of(const char *file, const char *const *functions)
 {
     calls.cbrt = NULL;
-    return (btl_ib_library_t){.file = file, .names = functions, .count = 2, .calls = &calls};
+    return (btl_ib_library_t){
+        .file = file, .package = "Debian: none", .names = functions, .count = 2, .calls = &calls};
 }
 
 static void test_load(void **state)
@@ -83,6 +84,7 @@ static void test_missing(void **state)
     (void) state;
     assert_false(btl_ib_library_load(&library, text, sizeof(text)));
     assert_non_null(strstr(text, "libbtl_ib_none.so.1: ")); /* the loader's words */
+    assert_non_null(strstr(text, " (Debian: none)"));
     assert_false(btl_ib_library_load(&library, NULL, 0));
     assert_false(btl_ib_library_check(&library, true, text, sizeof(text)));
     assert_memory_equal(text, "cannot be loaded: ", 18);

@@ -51,6 +51,7 @@ static const char *const names[] = {BTL_IB_OFI_CALLS(BTL_IB_LIBRARY_NAME)};
 
 static btl_ib_library_t library = {
     .file = BTL_IB_OFI_FILE,
+    .package = "Debian: libfabric1, Fedora: libfabric",
     .names = names,
     .count = sizeof(names) / sizeof(names[0]),
     .calls = &calls,

@@ -396,7 +396,7 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
 
 bool btl_ib_verbs_prepare(const btl_ib_search_t *search, bool cm)
 {
-    char why[128];
+    char why[BTL_IB_LIBRARY_WHY];
 
     if (search->provider != NULL && search->provider[0] != '\0') {
         return false; /* of libfabric's one was asked for */

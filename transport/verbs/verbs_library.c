@@ -19,6 +19,7 @@ static const char *const names[] = {BTL_IB_VERBS_CALLS(BTL_IB_LIBRARY_NAME)};
 
 static btl_ib_library_t library = {
     .file = BTL_IB_VERBS_FILE,
+    .package = "Debian: libibverbs1, Fedora: libibverbs",
     .names = names,
     .count = sizeof(names) / sizeof(names[0]),
     .calls = &calls,
@@ -54,6 +55,7 @@ static const char *const cm_names[] = {BTL_IB_VERBS_CM_CALLS(BTL_IB_LIBRARY_NAME
 
 static btl_ib_library_t cm_library = {
     .file = BTL_IB_VERBS_CM_FILE,
+    .package = "Debian: librdmacm1, Fedora: librdmacm",
     .names = cm_names,
     .count = sizeof(cm_names) / sizeof(cm_names[0]),
     .calls = &cm_calls,

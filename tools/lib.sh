@@ -143,6 +143,12 @@ debian_foreign() { # ARCHITECTURE, DIR, which is replaced, RELEASE ('': this mac
     rm -rf "$area"
 }
 
+# The commit that this tree is, and nothing else; nothing if it is none. Whoever the owner of the tree is.
+clean_commit() {
+    local git=(git -c safe.directory='*' -C "$root")
+    [[ -n $("${git[@]}" status --porcelain --untracked-files=no 2>&1) ]] || "${git[@]}" rev-parse HEAD 2>/dev/null || :
+}
+
 newest_of() { # FILE...: is the first newer than all others?
     local first=$1 other
     [[ -e $first ]] || return 1

@@ -4,6 +4,7 @@
 
 import ast
 import re
+import shutil
 
 import pytest
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.package
 def test_files(run):
     """One version in all of them; scripts; recipes are Python; forms ask for what is needed."""
     run(ROOT / "tools/release", "--check")
-    scripts = ["tests/job", "depends", "preinst.in", "postrm.in"]
+    scripts = ["tests/job", "tests/hosts", "depends", "preinst.in", "postrm.in"]
     run("shellcheck", "-e", "SC2086", *(ROOT / "debian" / name for name in scripts))
     for name in ("spack/package.py", "easybuild/*.eb"):
         (file,) = (ROOT / "packaging").glob(name)
@@ -31,6 +32,36 @@ def test_files(run):
     assert not [name for name in programs if not (ROOT / name).exists()]
 
 
+@pytest.mark.quick
+@pytest.mark.called("package/release")
+def test_release(run, tmp_path):
+    """A version is written wherever it stands; nothing is made of a commit whose tests nobody saw pass."""
+    tree = tmp_path / "tree"
+    git = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", tree)
+    files = run.output("git", "-c", "safe.directory=*", "-C", ROOT, "ls-files").splitlines()
+    for name in files:
+        if (ROOT / name).exists():  # not deleted
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tree / name)
+    run("git", "init", "--quiet", tree)
+    run(*git, "add", "--all", "--force")
+    run(*git, "commit", "--quiet", "-m", "before")
+    release = tree / "tools/release"
+    changes = tree / "CHANGELOG.md"
+    if re.search(r"## \[Unreleased\]\n+(## |\Z)", changes.read_text()):
+        assert "says nothing of it" in run.output(release, "--version", "77.8.9", ok=False)
+        changes.write_text(changes.read_text().replace("## [Unreleased]\n", "## [Unreleased]\n\nSomething.\n"))
+    run(release, "--version", "77.8.9")
+    named = run.output(*git, "grep", "-lF", "77.8.9").splitlines()
+    assert {"btl_ib.h", "CHANGELOG.md", "debian/changelog", "packaging/openmpi-btl-ib.spec",
+            "packaging/spack/package.py"} < set(named)  # fmt: skip
+    assert "not all is committed" in run.output(release, ok=False)
+    run(*git, "commit", "--quiet", "-am", "after")
+    commit = run.output(*git, "rev-parse", "HEAD").strip()
+    (tree / "build/passed").write_text(f"{'0' * 40} default 2026-01-01T00:00Z\n")
+    assert f"has not passed on {commit}" in run.output(release, ok=False)
+
+
 @pytest.mark.full
 @pytest.mark.called("package/spec")
 def test_spec(run):
@@ -38,7 +69,7 @@ def test_spec(run):
 
 
 @pytest.mark.long
-@pytest.mark.limit(900)
+@pytest.mark.limit(1500)
 @pytest.mark.parametrize(
     "series", [pytest.param(series, id=f"package/{series}") for series in ("4.1", "5.0", "6.0")]
 )

@@ -351,17 +351,18 @@ static void put_devices(FILE *out, const btl_ib_stats_t *stats)
     fprintf(out, "],\n");
 }
 
-static void put_peers(FILE *out, const btl_ib_stats_records_t *records)
+/* From the `first` on. */
+static void put_peers(FILE *out, const btl_ib_stats_records_t *records, uint32_t first)
 {
     fprintf(out, "  \"peers\": [");
-    for (uint32_t i = 0; i < records->peer_count; ++i) {
+    for (uint32_t i = first; i < records->peer_count; ++i) {
         const btl_ib_peer_record_info_t *peer = &records->peers[i];
 
         fprintf(out,
                 "%s\n    {\"job\": \"%08" PRIx32 "\", \"rank\": %" PRIu32 ", \"rail\": %" PRIu32
                 ", \"dead\": %s, ",
-                i > 0 ? "," : "", (uint32_t) (peer->name >> 32), (uint32_t) peer->name, peer->rail,
-                peer->dead ? "true" : "false");
+                i > first ? "," : "", (uint32_t) (peer->name >> 32), (uint32_t) peer->name,
+                peer->rail, peer->dead ? "true" : "false");
         put_text(out, "host", peer->host);
         fprintf(out, ", ");
         put_text(out, "address", peer->address);
@@ -438,7 +439,7 @@ static void put_all(FILE *out, const btl_ib_stats_t *stats, const btl_ib_stats_f
     (void) put_table(out, separator, btl_ib_device_counter_infos, &counters.devices);
     fprintf(out, "},\n");
     put_devices(out, stats);
-    put_peers(out, &stats->records);
+    put_peers(out, &stats->records, info->running ? stats->records.peers_written : 0);
     put_samples(out, &stats->records, info->running && samples > 2 ? samples - 2 : 0);
     fprintf(out, "}\n");
 }
@@ -478,7 +479,9 @@ int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
 void btl_ib_stats_file_update(btl_ib_stats_t *stats, const btl_ib_stats_file_info_t *info,
                               uint32_t ended)
 {
-    (void) btl_ib_stats_file_write(stats->config.file, stats, info);
+    if (btl_ib_stats_file_write(stats->config.file, stats, info) == 0) {
+        stats->records.peers_written = ended;
+    }
     stats->records.peer_count = ended;
 }
 

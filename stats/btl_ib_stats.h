@@ -76,6 +76,7 @@ typedef struct btl_ib_sample_info {
 typedef struct btl_ib_stats_records {
     btl_ib_peer_record_info_t *peers;
     uint32_t peer_count, peer_room;
+    uint32_t peers_written; /* the first so many were in the file of an interval already */
     btl_ib_sample_info_t *samples;
     uint32_t sample_count;
     uint32_t every;   /* of so many intervals one is kept; doubled when there is no room left */
@@ -158,8 +159,9 @@ int btl_ib_stats_file_create(const char *name);
 int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
                             const btl_ib_stats_file_info_t *info);
 
-/* The same at an interval, with the last two samples only; then forget all records of peers but
- * the first `ended`. An error is not told: if it stays, the last one tells it. */
+/* The same at an interval, with the last two samples only, and without those peers that had ended
+ * before the last one, or each would be written again and again. Then forget all records of peers
+ * but the first `ended`. An error is not told: if it stays, the last one tells it. */
 void btl_ib_stats_file_update(btl_ib_stats_t *stats, const btl_ib_stats_file_info_t *info,
                               uint32_t ended);
 

@@ -166,6 +166,7 @@ unit_tests += \
     tests/unit/test_memory_handle \
     tests/unit/test_osc_lock \
     tests/unit/test_rejected_devices \
+    tests/unit/test_stats_file \
     tests/unit/test_wanted_buffers \
     tests/unit/test_wire_choice
 if BTL_IB_HAVE_VERBS
@@ -292,6 +293,11 @@ tests_unit_test_rejected_devices_SOURCES = tests/unit/test_rejected_devices.c
 tests_unit_test_rejected_devices_CPPFLAGS = $(opal_test_cppflags)
 tests_unit_test_rejected_devices_CFLAGS = $(opal_test_cflags)
 tests_unit_test_rejected_devices_LDADD = $(opal_test_ldadd)
+tests_unit_test_stats_file_SOURCES = tests/unit/test_stats_file.c stats/btl_ib_stats.c \
+    progress/btl_ib_biased_lock.c
+tests_unit_test_stats_file_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_OPAL_CPPFLAGS)
+tests_unit_test_stats_file_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
+tests_unit_test_stats_file_LDADD = libbtl_ib_bench.la $(opal_test_ldadd)
 tests_unit_test_kept_lines_SOURCES = tests/unit/test_kept_lines.c
 tests_unit_test_kept_lines_CPPFLAGS = $(opal_test_cppflags)
 tests_unit_test_kept_lines_CFLAGS = $(opal_test_cflags)

@@ -126,6 +126,7 @@ typedef struct btl_ib_component {
     uint32_t module_count;   /* made */
     uint32_t modules_in_use; /* not finalized yet */
     opal_hash_table_t known; /* what processes published to which several pairs of rails may lead */
+    opal_hash_table_t hosts; /* endpoints of processes on each host; btl_ib_endpoint.c */
     btl_ib_biased_lock_t lock;
     btl_ib_progress_thread_t progress_thread;
     btl_ib_poll_throttle_t throttle;

@@ -30,6 +30,7 @@ static int component_register(void);
 
 enum {
     KNOWN_AT_FIRST = 64, /* processes; the table grows */
+    HOSTS_AT_FIRST = 64, /* likewise */
 };
 static int component_open(void);
 static int component_close(void);
@@ -285,6 +286,7 @@ static void free_engine(btl_ib_component_t *component)
     }
     btl_ib_modex_forget_all(&component->known);
     OBJ_DESTRUCT(&component->known);
+    OBJ_DESTRUCT(&component->hosts); /* empty: no endpoint is left */
     free(component->self);
     component->self = NULL;
     component->module_count = 0;
@@ -645,7 +647,8 @@ static bool init_parts(btl_ib_component_t *component)
                                    (uint64_t) params->pin_max_regions);
     component->self = calloc(1, sizeof(*component->self));
     if (component->self == NULL
-        || opal_hash_table_init(&component->known, KNOWN_AT_FIRST) != OPAL_SUCCESS) {
+        || opal_hash_table_init(&component->known, KNOWN_AT_FIRST) != OPAL_SUCCESS
+        || opal_hash_table_init(&component->hosts, HOSTS_AT_FIRST) != OPAL_SUCCESS) {
         return no_memory();
     }
     describe_self(component->self, &component->limits);
@@ -679,6 +682,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         btl_ib_report_transports();
     }
     OBJ_CONSTRUCT(&component->known, opal_hash_table_t);
+    OBJ_CONSTRUCT(&component->hosts, opal_hash_table_t);
     modules = calloc(BTL_IB_RAILS_MAX, sizeof(*modules));
     if (modules == NULL) {
         (void) no_memory();

@@ -5,6 +5,7 @@
 
 #include "btl_ib_endpoint.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ static void endpoint_constructor(btl_ib_endpoint_t *endpoint)
     btl_ib_list_init(&endpoint->failed_frags);
     btl_ib_list_init(&endpoint->failed_ops);
     btl_ib_list_init(&endpoint->gone_link);
+    btl_ib_list_init(&endpoint->host_link);
 }
 
 OBJ_CLASS_INSTANCE(btl_ib_endpoint_t, opal_list_item_t, endpoint_constructor, NULL);
@@ -96,6 +98,92 @@ static uint32_t count_rails(const btl_ib_modex_t *peer, const int choice[BTL_IB_
         count += choice[i] >= 0 && agree_on_atomics(i, peer, choice[i]);
     }
     return count;
+}
+
+/* ---- hosts ---- */
+
+/* One that processes were added of; in the component's table `hosts`. */
+typedef struct host {
+    btl_ib_list_t endpoints;
+} host_t;
+
+static bool is_known(const btl_ib_host_t *where)
+{
+    return where->machine != 0 && where->network != 0;
+}
+
+static bool is_same_host(const btl_ib_host_t *a, const btl_ib_host_t *b)
+{
+    return is_known(a) && a->machine == b->machine && a->network == b->network;
+}
+
+/* NULL: nobody was added of it. */
+static host_t *find_host(const btl_ib_host_t *where)
+{
+    void *host = NULL;
+
+    (void) opal_hash_table_get_value_ptr(&mca_btl_ib_component.hosts, where, sizeof(*where), &host);
+    return host;
+}
+
+/* Note where the process is, if it tells. Returns whether there was memory. */
+static bool enter_host(btl_ib_endpoint_t *endpoint, const btl_ib_host_t *where)
+{
+    host_t *host = find_host(where);
+
+    endpoint->where = *where;
+    if (!is_known(where)) {
+        return true;
+    }
+    if (host == NULL) {
+        host = malloc(sizeof(*host));
+        if (host == NULL) {
+            return false;
+        }
+        btl_ib_list_init(&host->endpoints);
+        if (opal_hash_table_set_value_ptr(&mca_btl_ib_component.hosts, where, sizeof(*where), host)
+            != OPAL_SUCCESS) {
+            free(host);
+            return false;
+        }
+    }
+    btl_ib_list_push_tail(&host->endpoints, &endpoint->host_link);
+    return true;
+}
+
+static void leave_host(btl_ib_endpoint_t *endpoint)
+{
+    const btl_ib_host_t *where = &endpoint->where;
+    host_t *host = find_host(where);
+
+    btl_ib_list_remove(&endpoint->host_link);
+    if (host != NULL && btl_ib_list_empty(&host->endpoints)) {
+        opal_hash_table_remove_value_ptr(&mca_btl_ib_component.hosts, where, sizeof(*where));
+        free(host);
+    }
+}
+
+/* That something was heard is not enough: a firewall may drop one direction only. */
+bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint)
+{
+    const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
+    const host_t *host = find_host(&endpoint->where);
+
+    if (diagnosis.said != 0 || diagnosis.unsent != 0) {
+        return false;
+    }
+    if (is_same_host(&endpoint->where, &mca_btl_ib_component.self->where)) {
+        return true;
+    }
+    if (host == NULL) {
+        return false;
+    }
+    BTL_IB_LIST_FOREACH (const btl_ib_endpoint_t, other, &host->endpoints, host_link) {
+        if (!btl_ib_conn_is_dead(other->conn) && btl_ib_conn_diagnosis(other->conn).answered) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- adding ---- */
@@ -176,9 +264,9 @@ btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc
     endpoint->first_rail = first_rail(peer, choice);
     endpoint->first_remote = (uint32_t) choice[endpoint->first_rail];
     endpoint->answers = peer->answers;
-    endpoint->where = peer->where;
-    rc = connect_endpoint(endpoint, peer, conn);
+    rc = enter_host(endpoint, &peer->where) ? connect_endpoint(endpoint, peer, conn) : -ENOMEM;
     if (rc != 0) {
+        leave_host(endpoint);
         BTL_IB_VERBOSE(1, "%s on %s is not reachable by rail %u (%s): %s",
                        opal_process_name_print(proc->proc_name), peer->host, module->rail,
                        module->name, strerror(-rc));
@@ -296,6 +384,7 @@ void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint)
         btl_ib_conn_destroy(conn, btl_ib_now());
     }
     btl_ib_list_remove(&endpoint->gone_link);
+    leave_host(endpoint);
 }
 
 void btl_ib_endpoint_remove(btl_ib_endpoint_t *endpoint)
@@ -325,13 +414,13 @@ bool btl_ib_endpoint_any(void)
 
 btl_ib_endpoint_t *btl_ib_endpoint_find(btl_ib_module_t *module, uint64_t name)
 {
-    btl_ib_endpoint_t *each;
+    for (uint32_t remote = 0; remote < BTL_IB_RAILS_MAX; ++remote) {
+        btl_ib_conn_t *conn =
+            btl_ib_conn_find(mca_btl_ib_component.engine, module->rail, name, remote);
+        btl_ib_endpoint_t *endpoint = conn != NULL ? btl_ib_conn_user(conn) : NULL;
 
-    OPAL_LIST_FOREACH(each, &module->endpoints.all, btl_ib_endpoint_t)
-    {
-        if (btl_ib_name_pack(each->proc->proc_name) == name) {
-            return each->conn == NULL || each->closing || btl_ib_conn_is_dead(each->conn) ? NULL
-                                                                                          : each;
+        if (endpoint != NULL && !endpoint->closing && !btl_ib_conn_is_dead(conn)) {
+            return endpoint;
         }
     }
     return NULL;
@@ -349,38 +438,6 @@ btl_ib_endpoint_t *btl_ib_endpoint_for_fragments(btl_ib_endpoint_t *endpoint)
                             btl_ib_conn_name(endpoint->conn), endpoint->first_remote);
     first = conn != NULL ? btl_ib_conn_user(conn) : NULL;
     return first != NULL && !first->closing && !first->dead ? first : endpoint;
-}
-
-/* ---- hosts ---- */
-
-static bool is_same_host(const btl_ib_host_t *a, const btl_ib_host_t *b)
-{
-    return a->machine != 0 && a->network != 0 && a->machine == b->machine
-           && a->network == b->network;
-}
-
-/* That something was heard is not enough: a firewall may drop one direction only. */
-bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint)
-{
-    const btl_ib_component_t *component = &mca_btl_ib_component;
-    const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
-    const btl_ib_conn_t *conn = NULL;
-
-    if (diagnosis.said != 0 || diagnosis.unsent != 0) {
-        return false;
-    }
-    if (is_same_host(&endpoint->where, &component->self->where)) {
-        return true;
-    }
-    while ((conn = btl_ib_engine_next_conn(component->engine, conn)) != NULL) {
-        const btl_ib_endpoint_t *other = btl_ib_conn_user(conn);
-
-        if (other != NULL && is_same_host(&endpoint->where, &other->where)
-            && !btl_ib_conn_is_dead(conn) && btl_ib_conn_diagnosis(conn).answered) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* ---- describing ---- */

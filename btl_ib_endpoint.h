@@ -28,6 +28,7 @@ struct mca_btl_base_endpoint_t {
     btl_ib_list_t gone_link;    /* in the component's list `gone` */
     uint64_t gone_at;           /* us: since then */
     btl_ib_host_t where;        /* its host */
+    btl_ib_list_t host_link;    /* with others of that host; empty: it does not tell */
     char host[64];              /* for messages: when they are needed the runtime may be gone */
     char address[64];
     bool answers; /* its process answers a first contact also while it computes */
@@ -132,8 +133,8 @@ btl_ib_endpoint_t *btl_ib_endpoint_find(btl_ib_module_t *module, uint64_t name);
 btl_ib_endpoint_t *btl_ib_endpoint_for_fragments(btl_ib_endpoint_t *endpoint);
 
 /* Is the peer's host known to be reachable: is it ours, or did another process of it answer by any
- * rail? Not if the network, or this host, says that nothing gets to the peer. Its engine's
- * connections are walked. */
+ * rail? Not if the network, or this host, says that nothing gets to the peer. The endpoints of that
+ * host are walked. */
 bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint);
 
 /* Both ends as text; and ours alone, for rail `rail`. */

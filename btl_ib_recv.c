@@ -254,17 +254,18 @@ void btl_ib_recv_report_failures(uint64_t now)
  * stack of a call is short. */
 static void report_tried(btl_ib_component_t *component, uint64_t name, const char *host)
 {
-    const btl_ib_conn_t *conn = NULL;
+    const uint32_t most = component->self->rail_count * BTL_IB_RAILS_MAX;
     const size_t size = 8192;
     char *pairs = calloc(1, size);
     size_t len = 0;
     uint32_t count = 0;
 
-    while (pairs != NULL && (conn = btl_ib_engine_next_conn(component->engine, conn)) != NULL) {
+    for (uint32_t i = 0; i < most && pairs != NULL && len < size; ++i) {
+        const btl_ib_conn_t *conn =
+            btl_ib_conn_find(component->engine, i / BTL_IB_RAILS_MAX, name, i % BTL_IB_RAILS_MAX);
         btl_ib_ends_t ends;
 
-        if (btl_ib_conn_name(conn) != name || len >= size
-            || !btl_ib_conn_address_text(conn, ends.address, sizeof(ends.address))) {
+        if (conn == NULL || !btl_ib_conn_address_text(conn, ends.address, sizeof(ends.address))) {
             continue;
         }
         btl_ib_endpoint_describe_rail(btl_ib_conn_rail(conn), &ends);

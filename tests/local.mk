@@ -61,24 +61,30 @@ check_PROGRAMS += tests/cost/protection_cost
 tests_cost_protection_cost_LDADD = $(lower_layers)
 
 # What the engine costs, and what it costs with many peers: tests/cost/budget counts its instructions
-check_PROGRAMS += tests/cost/engine_cost tests/cost/engine_scale
+cost_programs = tests/cost/engine_cost tests/cost/engine_scale
 tests_cost_engine_cost_SOURCES = tests/cost/engine_cost.c tests/cost/memory_wire.c tests/cost/stand_ins.h \
     tests/cost/wire.h
 tests_cost_engine_cost_LDADD = $(lower_layers)
 tests_cost_engine_scale_SOURCES = tests/cost/engine_scale.c tests/cost/stand_ins.h
 tests_cost_engine_scale_LDADD = $(lower_layers)
 # The same over transport verbs, on devices that are not there
-verbs_cost_programs =
 if BTL_IB_HAVE_VERBS
 if BTL_IB_HAVE_CMOCKA
-verbs_cost_programs += tests/cost/rc_cost tests/cost/ud_cost
+cost_programs += tests/cost/rc_cost tests/cost/ud_cost
 endif
 endif
-check_PROGRAMS += $(verbs_cost_programs)
 tests_cost_rc_cost_SOURCES = tests/cost/engine_cost.c tests/cost/rc_wire.c $(rc_device_sources)
 tests_cost_rc_cost_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_cost_ud_cost_SOURCES = tests/cost/engine_cost.c tests/cost/ud_wire.c $(ud_test_sources)
 tests_cost_ud_cost_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+if BTL_IB_HAVE_OPENMPI
+cost_programs += tests/cost/component_scale
+tests_cost_component_scale_SOURCES = tests/cost/component_scale.c tests/cost/stand_ins.h $(component_sources)
+tests_cost_component_scale_CPPFLAGS = $(component_cppflags)
+tests_cost_component_scale_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
+tests_cost_component_scale_LDADD = $(component_libadd) $(BTL_IB_OPAL_LIBS) -lpthread
+endif
+check_PROGRAMS += $(cost_programs)
 
 #
 # Unit tests: tests/unit/test_NAME.c, one program each. Only those that need more than the layers below the
@@ -239,7 +245,8 @@ endif
 unit-programs: $(BUILT_SOURCES) # which their dependencies do not know before they were compiled once
 	@$(MAKE) $(AM_MAKEFLAGS) $(unit_tests)
 sim-programs: tests/sim/btl_ib_sim
-cost-programs: tests/cost/engine_cost tests/cost/engine_scale $(verbs_cost_programs)
+cost-programs: $(BUILT_SOURCES)
+	@$(MAKE) $(AM_MAKEFLAGS) $(cost_programs)
 fuzz-programs: $(fuzz_targets)
 tsan-programs: tests/unit/tsan_biased_lock
 if BTL_IB_HAVE_VERBS

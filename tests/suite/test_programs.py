@@ -137,6 +137,13 @@ def test_scale(run, cost_programs, peers):
     run(cost_programs / "tests/cost/engine_scale", peers)
 
 
+@pytest.mark.cost
+@pytest.mark.called("cost/scale/component")
+def test_component_scale(run, cost_programs):
+    """The component in a job of 16,384 processes: they are added, found and deleted."""
+    run(cost_programs / "tests/cost/component_scale", 16384)
+
+
 # The other one takes a minute.
 MODEL_SAMPLE = ("contact", "onesided")
 

@@ -965,7 +965,8 @@ int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_
 /* ---- keepalive: peers that are silent while nothing waits for them ---- */
 
 enum {
-    VISITED = 128, /* slots of the table in one look, at most */
+    VISITED = 128, /* slots of the table in one look, at least */
+    PASSES = 16,   /* pauses of btl_ib_keepalive in which all are asked, if all are silent */
     QUESTIONS = 4, /* without an answer, until what the network says is believed */
 };
 
@@ -1005,27 +1006,65 @@ static void ask(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_keepalive_look(btl_ib_engine_t *engine)
+/* Was it heard since it was asked last? */
+static bool has_answered(const btl_ib_conn_t *conn)
 {
-    const uint64_t keepalive = engine->config.keepalive;
+    return (int32_t) ((uint32_t) (conn->loss.heard_at / 1000) - conn->keepalive.awake_ms) >= 0;
+}
 
-    for (uint32_t i = 0; i < VISITED && i < engine->table.size; i++) {
-        const uint32_t slot = engine->asking.next & (engine->table.size - 1);
+/* Is a question due? Of those asked before if `again`, else of the others. */
+static bool is_question_due(const btl_ib_conn_t *conn, bool again)
+{
+    const uint64_t keepalive = conn->engine->config.keepalive;
+
+    if (again) {
+        return conn->keepalive.asked > 0
+               && conn->engine->clock.now - conn->keepalive.asked_at >= keepalive;
+    }
+    return conn->keepalive.asked == 0 && silence_of(conn) >= keepalive;
+}
+
+/* Go on through the table from `*next`, for at most so many slots, until `most` were asked or one
+ * was given up. Returns whether one was. */
+static bool ask_round(btl_ib_engine_t *engine, uint32_t *next, uint32_t slots, uint32_t most,
+                      bool again)
+{
+    uint32_t asked = 0;
+
+    for (uint32_t i = 0; i < slots && i < engine->table.size && asked < most; i++) {
+        const uint32_t slot = *next & (engine->table.size - 1);
         btl_ib_conn_t *conn = btl_ib_table_at(&engine->table, slot);
 
-        engine->asking.next = slot + 1;
+        *next = slot + 1;
         if (conn == NULL || !is_watched(conn)) {
             continue;
         }
-        if (silence_of(conn) < keepalive) {
+        if (has_answered(conn)) {
             conn->keepalive.asked = 0;
-        } else if (is_lost(conn)) {
+        } else if (again && is_lost(conn)) {
             btl_ib_conn_kill(conn, BTL_IB_DEATH_LOST);
-            return;
-        } else if (conn->keepalive.asked == 0
-                   || engine->clock.now - conn->keepalive.asked_at >= keepalive) {
-            ask(conn);
-            return;
+            return true;
         }
+        if (is_question_due(conn, again)) {
+            ask(conn);
+            asked++;
+        }
+    }
+    return false;
+}
+
+/* Those that did not answer have a round of their own, which takes one pause: else a host that is
+ * gone would be noticed only after as many rounds through all silent peers as there are
+ * questions. */
+void btl_ib_keepalive_look(btl_ib_engine_t *engine)
+{
+    const btl_ib_table_t *table = &engine->table;
+    const uint32_t looks =
+        btl_ib_max_u32(1, (uint32_t) (engine->config.keepalive / BTL_IB_KEEPALIVE_EACH));
+    const uint32_t slots = btl_ib_max_u32(VISITED, table->size / looks + 1);
+    const uint32_t most = btl_ib_max_u32(1, table->size / (PASSES * looks));
+
+    if (!ask_round(engine, &engine->asking.again, slots, most, true)) {
+        (void) ask_round(engine, &engine->asking.first, slots, most, false);
     }
 }

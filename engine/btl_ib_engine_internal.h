@@ -302,8 +302,9 @@ struct btl_ib_engine {
     struct {           /* btl_ib_failover.c */
         uint32_t next; /* slot of `table` to be sampled next */
     } goodput;
-    struct {           /* btl_ib_conn.c */
-        uint32_t next; /* slot of `table` to be looked at next */
+    struct {            /* btl_ib_conn.c: slots of `table` to be looked at next */
+        uint32_t first; /* for peers that were not asked */
+        uint32_t again; /* for those that did not answer */
     } asking;
     uint32_t rail_count;
     btl_ib_rail_t *rails[BTL_IB_RAILS_MAX];

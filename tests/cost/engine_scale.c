@@ -473,6 +473,34 @@ static void check_timers(const char *when, uint64_t none)
     }
 }
 
+/* All are silent and are asked, and all but one answer. Each has its turn within 16 pauses, and who
+ * does not answer is asked again after one each. */
+static void check_keepalive(void)
+{
+    station_t *hub = &net.stations[HUB];
+    const uint32_t silent = net.peers / 3 + 1;
+    const uint64_t begun = net.now;
+
+    while (net.now - begun < (16 + 5) * (uint64_t) KEEPALIVE) {
+        net.now += BTL_IB_KEEPALIVE_EACH;
+        turn(hub);
+        for (uint32_t i = 1; i <= net.peers; i++) {
+            if (i != silent && net.stations[i].first != NULL) {
+                turn(&net.stations[i]);
+            }
+        }
+        turn(hub);
+    }
+    for (uint32_t i = 1; i <= net.peers; i++) {
+        if (hub_conn(i)->keepalive.asked_at <= begun) {
+            fail("a silent peer was not asked");
+        }
+    }
+    if (hub_conn(silent)->keepalive.asked < 4) {
+        fail("a peer that does not answer was not asked four times");
+    }
+}
+
 static void live(void)
 {
     const station_t *hub = &net.stations[HUB];
@@ -497,6 +525,7 @@ static void live(void)
         check_timers("all busy", none);
     }
     check_memory(hub->bytes);
+    check_keepalive();
 }
 
 static int run(int argc, char **argv)

@@ -60,10 +60,11 @@ static void set_address(btl_ib_conn_t *conn, btl_ib_addr_t address)
 
     if (conn->route.address != BTL_IB_ADDR_UNKNOWN) {
         btl_ib_conn_t **at = chain_of(routes, routes->own, conn->rail, conn->route.address);
-        while (*at != NULL && *at != conn) {
+        while (*at != conn) {
+            assert(*at != NULL); /* what has an address is in its chain */
             at = &(*at)->chains.next_own;
         }
-        *at = *at != NULL ? conn->chains.next_own : NULL;
+        *at = conn->chains.next_own;
     }
     conn->route.address = address;
     if (address != BTL_IB_ADDR_UNKNOWN) {
@@ -78,10 +79,11 @@ static void set_to(btl_ib_conn_t *conn, btl_ib_rail_t *via, btl_ib_addr_t to)
 
     if (conn->route.to != BTL_IB_ADDR_UNKNOWN) {
         btl_ib_conn_t **at = chain_of(routes, routes->to, conn->route.via, conn->route.to);
-        while (*at != NULL && *at != conn) {
+        while (*at != conn) {
+            assert(*at != NULL);
             at = &(*at)->chains.next_to;
         }
-        *at = *at != NULL ? conn->chains.next_to : NULL;
+        *at = conn->chains.next_to;
     }
     conn->route.via = via;
     conn->route.to = to;

@@ -209,6 +209,8 @@ const named_scenario_t named_scenarios[] = {
      partition_one_way},
     {"keepalive_lost_host", "nothing is due, and the network says that the peer's host is gone",
      keepalive_lost_host},
+    {"network_error_uptime", "what the network said, on a host that is up for 20, 40 and 60 days",
+     network_error_uptime},
     {"keepalive_computes", "a peer computes for 60 s and is asked each second", keepalive_computes},
     {"keepalive_stopped", "the same of a peer that is stopped, and of one whose network is silent",
      keepalive_stopped},

@@ -330,8 +330,9 @@ void partition_one_way(sim_t *sim)
 
 enum { ASKED_EACH = 1000000 }; /* us of silence: the least */
 
-/* Processes that wait in progress, each with a connection to the first, which asks. */
-static void asked(sim_t *sim, uint32_t nprocs)
+/* Processes that wait in progress, each with a connection to the first, which asks. Its host is up
+ * for `uptime` us; 0: any. */
+static void asked_at(sim_t *sim, uint32_t nprocs, uint64_t uptime)
 {
     sim_procs(sim, nprocs, 1);
     run_defaults(sim);
@@ -339,10 +340,16 @@ static void asked(sim_t *sim, uint32_t nprocs)
         sim->procs[i].idle_poll = SIM_MS(20);
     }
     sim->procs[0].config.keepalive = ASKED_EACH;
+    sim->procs[0].clock_base = uptime != 0 ? uptime : sim->procs[0].clock_base;
     run_start(sim);
     for (uint32_t i = 1; i < nprocs; i++) {
         warm_up(sim, 0, i);
     }
+}
+
+static void asked(sim_t *sim, uint32_t nprocs)
+{
+    asked_at(sim, nprocs, 0);
 }
 
 static bool to_second(sim_t *sim, const datagram_t *d)
@@ -358,19 +365,53 @@ static bool to_or_from_second(sim_t *sim, const datagram_t *d)
 }
 
 /* Its power is gone, and the switch or router says so. */
-void keepalive_lost_host(sim_t *sim)
+static void lose_host(sim_t *sim)
 {
-    asked(sim, 2);
     proc_stop(&sim->procs[1]);
     sim->death_ok = true;
     sim->unreachable = true;
     sim->reject = to_second;
     const uint64_t from = sim->now;
-    while (sim->applied[F_DEATH] == 0 && sim_step(sim, from + SIM_S(20))) {
+    const uint64_t dead = sim->applied[F_DEATH];
+    while (sim->applied[F_DEATH] == dead && sim_step(sim, from + SIM_S(20))) {
     }
     must_be_within(sim, "the loss of a host was reported after ns", sim->now - from, SIM_S(8));
     must_be_at_least(sim, "the loss of a host was reported after ns", sim->now - from, SIM_S(3));
     proc_stop(&sim->procs[0]);
+}
+
+void keepalive_lost_host(sim_t *sim)
+{
+    asked(sim, 2);
+    lose_host(sim);
+}
+
+static uint64_t network_says(const sim_t *sim)
+{
+    return (uint64_t) btl_ib_conn_diagnosis(proc_link((proc_t *) &sim->procs[0], 1, 0)->conn).said;
+}
+
+/* What the network says counts until the peer is heard, however long its host is up: ms since its
+ * start need 31 bits after 25 days, and 32 after 50. */
+void network_error_uptime(sim_t *sim)
+{
+    for (uint64_t days = 20; days <= 60; days += 20) {
+        if (days > 20) {
+            again(sim, days);
+        }
+        asked_at(sim, 2, days * 24 * 3600 * 1000000);
+        sim->unreachable = true;
+        sim->reject = to_second;
+        say(sim, 0, 1, 100, 1000);
+        sim_run_until(sim, sim->now + SIM_MS(300));
+        must_be_at_least(sim, "the network's words, an errno", network_says(sim), 1);
+        sim->reject = NULL;
+        run_settle(sim, SIM_S(3));
+        sim_run_until(sim, sim->now + SIM_S(5));
+        warm_up(sim, 0, 1);
+        must_be_within(sim, "words from before the peer was heard", network_says(sim), 0);
+        lose_host(sim);
+    }
 }
 
 /* It does not answer, and takes no harm: a question each second is all that it gets. */

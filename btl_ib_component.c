@@ -272,7 +272,8 @@ static bool create_engine(btl_ib_component_t *component)
 /* The engine and what belongs to it, as far as there is any. */
 static void free_engine(btl_ib_component_t *component)
 {
-    btl_ib_reopen_fini(&component->reopen);
+    free(component->opened);
+    component->opened = NULL;
     if (component->engine != NULL) {
         btl_ib_connectivity_end(&component->connectivity);
         btl_ib_stats_end(&component->stats);
@@ -350,7 +351,7 @@ static bool make_modules(btl_ib_component_t *component)
     count = btl_ib_open_devices(&request, opened);
     free(rejected);
     btl_ib_report_libraries();
-    btl_ib_reopen_init(&component->reopen, &request, opened, count);
+    component->opened = opened;
     for (uint32_t i = 0; i < count; ++i) {
         btl_ib_module_t *module = btl_ib_module_create(i, opened[i].transport, opened[i].bandwidth);
 
@@ -714,18 +715,6 @@ failed:
 
 /* ---- progress ---- */
 
-/* Devices that failed may be back. What was registered with them is not any more. */
-__attribute__((noinline)) static void reopen_devices(btl_ib_component_t *component, uint64_t now)
-{
-    const uint32_t replaced = btl_ib_reopen_look(&component->reopen, now);
-
-    for (uint32_t i = 0; i < component->module_count; ++i) {
-        if ((replaced & UINT32_C(1) << i) != 0 && component->modules[i] != NULL) {
-            btl_ib_registration_cache_lose(&component->modules[i]->cache);
-        }
-    }
-}
-
 /* What follows each turn of the engine. */
 static inline void finish_turn(btl_ib_component_t *component, uint64_t now)
 {
@@ -744,9 +733,6 @@ static inline void finish_turn(btl_ib_component_t *component, uint64_t now)
     }
     if (OPAL_UNLIKELY(component->reports.hole_pending)) {
         btl_ib_report_pending(&component->reports);
-    }
-    if (OPAL_UNLIKELY(now >= component->reopen.due)) {
-        reopen_devices(component, now);
     }
     if (OPAL_UNLIKELY(btl_ib_dump_signal_take())) {
         btl_ib_module_dump_busy();

@@ -317,7 +317,7 @@ static void unsent(void *context, btl_ib_conn_t *conn, int error)
     if (endpoint != NULL && !endpoint->closing) {
         btl_ib_endpoint_describe(endpoint, &ends);
         btl_ib_report_unsent(&component->reports, &ends, error,
-                             &component->reopen.opened[btl_ib_conn_rail(conn)].device);
+                             &component->opened[btl_ib_conn_rail(conn)].device);
     }
 }
 
@@ -376,20 +376,19 @@ static void black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32
     btl_ib_report_black_hole(&component->reports, &hole);
 }
 
-/* The device of a rail is gone: say so, whether or not any peer is lost with it, and look for it.
- * During MPI_Finalize the rail may have no module any more. */
+/* The device of a rail is gone: say so, whether or not any peer is lost with it. During
+ * MPI_Finalize the rail may have no module any more. */
 static void rail_failed(void *context, uint32_t rail, int error, uint32_t moved, uint32_t left)
 {
-    btl_ib_component_t *component = context;
     btl_ib_ends_t ends;
 
+    (void) context;
     if (error == EBADF || error == ENOTSOCK) {
         /* The runtime's descriptors are most likely closed as well: an abort by it would hang. */
         btl_ib_endpoint_describe_rail(rail, &ends);
         btl_ib_report_descriptors_closed(&ends, error);
         _exit(EXIT_FAILURE);
     }
-    btl_ib_reopen_begin(&component->reopen, btl_ib_now());
     btl_ib_endpoint_describe_rail(rail, &ends);
     btl_ib_report_device_failed(&ends, error, moved, left);
 }

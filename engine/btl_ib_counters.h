@@ -44,7 +44,7 @@
     X(sent_responses,                                                                              \
       "PATH_RESPONSEs sent: first contacts whose sender could not be looked up yet")               \
     X(received_responses, "PATH_RESPONSEs received")                                               \
-    X(sent_addresses, "ADDRESSes sent: a device that was opened anew is somewhere else")           \
+    X(sent_addresses, "ADDRESSes sent: a rail has another address")                                \
     X(received_addresses, "ADDRESSes received")                                                    \
     X(received_messages, "messages delivered")                                                     \
     X(received_segments, "sequenced segments accepted")                                            \
@@ -110,7 +110,6 @@
     X(rekeys, "keys changed because enough was sent with the one before")                          \
     X(failovers, "times that a connection went on by another rail")                                \
     X(slow_rails, "of them, those from a rail that carried far less than another to that peer")    \
-    X(replaced, "devices that failed and were opened anew")                                        \
     X(rebound, "addresses of devices that changed")                                                \
     X(connections, "connections made")                                                             \
     X(connections_passive, "connections made by a peer that was never added")                      \

@@ -300,25 +300,6 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
 /* A rail stands by: until a connection goes by it, it is polled every 50 ms only. */
 void btl_ib_engine_rail_stands_by(btl_ib_engine_t *engine, uint32_t rail);
 
-typedef enum btl_ib_rail_state {
-    BTL_IB_RAIL_WORKS,  /* or its port is down for a while */
-    BTL_IB_RAIL_FAILED, /* its transport may say by itself that it is back, or a callback runs */
-    BTL_IB_RAIL_LOST,   /* it failed, was reported (rail_failed), and nothing else will change it */
-} btl_ib_rail_state_t;
-
-btl_ib_rail_state_t btl_ib_engine_rail_state(const btl_ib_engine_t *engine, uint32_t rail);
-
-/*
- * A device that was lost is there again: put `transport`, opened anew on it, in the place of the
- * one that failed. That is stopped, and closed; if it has operations on memory (ops->rdma) not
- * before the engine ends, so that memory can be withdrawn from it. This rail uses no such
- * operations any more. Peers to which another rail leads are told the new address. Returns 0;
- * -EBUSY (not BTL_IB_RAIL_LOST), -EINVAL (datagrams or buffers are not as they were), -ENOMEM: then
- * the transport stays the caller's.
- */
-int btl_ib_engine_replace(btl_ib_engine_t *engine, uint32_t rail, btl_ib_transport_t *transport,
-                          uint64_t now);
-
 /* The address and port of our rail, as text. False if the transport has no text for it. */
 bool btl_ib_engine_address_text(const btl_ib_engine_t *engine, uint32_t rail, char *out,
                                 size_t len);

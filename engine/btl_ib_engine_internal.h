@@ -153,13 +153,6 @@ struct btl_ib_conn {
     btl_ib_conn_counters_t count; /* since it was made; segments are counted by `tx` and `rx` */
 };
 
-/* A transport whose device failed, and in whose place there is another. It is stopped, and memory
- * is still withdrawn from it. */
-typedef struct btl_ib_retired {
-    btl_ib_list_t link;
-    btl_ib_transport_t *transport;
-} btl_ib_retired_t;
-
 struct btl_ib_rail {
     btl_ib_engine_t *engine;
     btl_ib_transport_t *transport;
@@ -167,8 +160,6 @@ struct btl_ib_rail {
     struct {            /* btl_ib_path.c */
         bool stands_by; /* no connection goes by it */
     } use;
-    uint64_t overflows;          /* of those */
-    btl_ib_list_t retired;       /* those of them that are not closed yet */
     btl_ib_queue_table_t queues; /* ours */
     btl_ib_credit_pool_t credit[BTL_IB_QUEUES_MAX];
     btl_ib_pool_t pool;

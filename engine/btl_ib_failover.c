@@ -621,21 +621,6 @@ static void came_up(btl_ib_rail_t *rail)
     use_again(rail);
 }
 
-void btl_ib_rail_replaced(btl_ib_rail_t *rail)
-{
-    BTL_IB_LOG(rail->engine, 0, "%s: the device that failed is there again, and is used",
-               rail->transport->name);
-    rail->engine->count.replaced++;
-    rail->moves.generation++;
-    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
-        if (conn->rail == rail) {
-            btl_ib_offload_disable(conn);
-            btl_ib_validation_renew(conn);
-        }
-    }
-    use_again(rail);
-}
-
 /* ---- another address ---- */
 
 /* Its transport has another address. What is in flight cannot be answered; what peers sent is

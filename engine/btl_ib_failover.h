@@ -91,10 +91,6 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn);
  * thread. */
 bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
-/* Another transport is in the place of the one that failed: connections go by it again. Peers are
- * told, by other rails, where it is. */
-void btl_ib_rail_replaced(btl_ib_rail_t *rail);
-
 /* A part of a second has passed: has its device another address now? Peers are told until they
  * answer there. */
 void btl_ib_rail_look(btl_ib_rail_t *rail);

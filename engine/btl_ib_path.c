@@ -247,16 +247,6 @@ void btl_ib_route_used(btl_ib_conn_t *conn)
     conn->rail->use.stands_by = false;
 }
 
-void btl_ib_route_renew(btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
-{
-    if (conn->rail == rail) {
-        (void) add_own(conn);
-    }
-    if (conn->route.via == rail) {
-        btl_ib_route_by_own(conn);
-    }
-}
-
 void btl_ib_route_retry(btl_ib_conn_t *conn)
 {
     if (conn->route.address == BTL_IB_ADDR_UNKNOWN && !conn->rail->health.failed

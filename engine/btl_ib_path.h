@@ -83,10 +83,6 @@ int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info);
 /* Release all addresses. */
 void btl_ib_route_fini(btl_ib_conn_t *conn);
 
-/* Another transport took the place of the one of `rail`, whose addresses are no longer valid. A
- * connection of another rail that went by it goes by its own. */
-void btl_ib_route_renew(btl_ib_conn_t *conn, const btl_ib_rail_t *rail);
-
 /* The peer tells where its rail is now. False if that is no address of this transport: nothing
  * changed. */
 bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view);

@@ -28,10 +28,6 @@ enum {
 typedef struct slab {
     btl_ib_list_t link;
     void *handle;
-    void *next_handle; /* of the transport that is to follow */
-    uint8_t *base;     /* of the buffers */
-    size_t bytes;      /* of them */
-    uint32_t count;    /* of segments */
     btl_ib_segment_t segments[];
 } slab_t;
 
@@ -144,9 +140,6 @@ __attribute__((noinline)) static bool add_slab(btl_ib_pool_t *pool, int kind)
         btl_ib_free(pool->mem, slab);
         return false;
     }
-    slab->base = base;
-    slab->bytes = buffers;
-    slab->count = count;
     btl_ib_list_init(&slab->link);
     btl_ib_list_push_tail(&pool->slabs, &slab->link);
     for (uint32_t i = 0; i < count; i++) {
@@ -247,42 +240,4 @@ void btl_ib_pool_sent(btl_ib_segment_t *segment)
     if (segment->done) {
         free_segment(segment);
     }
-}
-
-bool btl_ib_pool_prepare(btl_ib_pool_t *pool, btl_ib_transport_t *next)
-{
-    bool all = true;
-
-    BTL_IB_LIST_FOREACH (slab_t, slab, &pool->slabs, link) {
-        slab->next_handle = NULL;
-        if (all && next->attr.registered_page > 0) {
-            all = next->ops->mem_register(next, slab->base, slab->bytes, &slab->next_handle) == 0;
-        }
-    }
-    if (all) {
-        return true;
-    }
-    BTL_IB_LIST_FOREACH (slab_t, slab, &pool->slabs, link) {
-        if (slab->next_handle != NULL) {
-            next->ops->mem_deregister(next, slab->next_handle);
-        }
-    }
-    return false;
-}
-
-void btl_ib_pool_move(btl_ib_pool_t *pool, btl_ib_transport_t *next)
-{
-    BTL_IB_LIST_FOREACH (slab_t, slab, &pool->slabs, link) {
-        if (slab->handle != NULL) {
-            pool->transport->ops->mem_deregister(pool->transport, slab->handle);
-        }
-        slab->handle = slab->next_handle;
-        for (uint32_t i = 0; i < slab->count; i++) {
-            slab->segments[i].mem = slab->handle;
-            if (slab->segments[i].busy) {
-                btl_ib_pool_sent(&slab->segments[i]);
-            }
-        }
-    }
-    pool->transport = next;
 }

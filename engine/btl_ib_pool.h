@@ -151,11 +151,4 @@ static inline void btl_ib_pool_given(btl_ib_segment_t *segment, bool busy)
 /* The transport is done with the segment. */
 void btl_ib_pool_sent(btl_ib_segment_t *segment);
 
-/* Another transport is to take the place of the one that failed: register all buffers with it, too.
- * False if it does not take them; then it knows none. */
-bool btl_ib_pool_prepare(btl_ib_pool_t *pool, btl_ib_transport_t *next);
-
-/* After that: the first one is stopped, so it reads no segment any more. It is used no longer. */
-void btl_ib_pool_move(btl_ib_pool_t *pool, btl_ib_transport_t *next);
-
 #endif

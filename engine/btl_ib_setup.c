@@ -140,16 +140,6 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     return engine;
 }
 
-static void close_retired(btl_ib_rail_t *rail)
-{
-    btl_ib_retired_t *retired;
-
-    while ((retired = BTL_IB_LIST_POP(btl_ib_retired_t, &rail->retired, link)) != NULL) {
-        retired->transport->ops->close(retired->transport);
-        btl_ib_free(&rail->engine->mem, retired);
-    }
-}
-
 void btl_ib_engine_destroy(btl_ib_engine_t *engine)
 {
     btl_ib_table_entry_t *table;
@@ -181,7 +171,6 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
         rail->transport->ops->stop(rail->transport);
         btl_ib_pool_fini(&rail->pool);
         rail->transport->ops->close(rail->transport);
-        close_retired(rail);
         btl_ib_free(&engine->mem, rail);
     }
     btl_ib_free(&engine->mem, engine->trace);
@@ -236,7 +225,6 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
     rail->engine = engine;
     rail->transport = transport;
     rail->index = engine->rail_count;
-    btl_ib_list_init(&rail->retired);
     rail->queues = *queues;
     rail->cc = btl_ib_cc_choose(engine->config.cc, transport->attr.reliable);
     btl_ib_credit_share(rail->credit, &rail->queues, transport);
@@ -262,76 +250,6 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
 void btl_ib_engine_rail_stands_by(btl_ib_engine_t *engine, uint32_t rail)
 {
     btl_ib_route_stand_by(engine->rails[rail]);
-}
-
-/* ---- another transport in the place of one that failed ---- */
-
-btl_ib_rail_state_t btl_ib_engine_rail_state(const btl_ib_engine_t *engine, uint32_t rail)
-{
-    const btl_ib_rail_health_t *health = &engine->rails[rail]->health;
-
-    if (!health->failed) {
-        return BTL_IB_RAIL_WORKS;
-    }
-    return health->down || !health->reported || engine->deferred_free.depth > 0 ? BTL_IB_RAIL_FAILED
-                                                                                : BTL_IB_RAIL_LOST;
-}
-
-/* Does what the rail was made for still hold? Peers know most of it. */
-static bool is_alike(const btl_ib_transport_t *a, const btl_ib_transport_t *b)
-{
-    return a->attr.max_datagram == b->attr.max_datagram && a->attr.headroom == b->attr.headroom
-           && a->attr.registered_page == b->attr.registered_page
-           && a->attr.max_iov <= b->attr.max_iov && a->attr.reliable == b->attr.reliable
-           && a->attr.knows_source == b->attr.knows_source;
-}
-
-/* All connections, in whatever state, have addresses of the new transport. */
-static void renew_routes(btl_ib_engine_t *engine, const btl_ib_rail_t *rail)
-{
-    btl_ib_list_t *const lists[] = {&engine->conns, &engine->closing, &engine->deferred_free.gone};
-
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, lists[i], all) {
-            btl_ib_route_renew(conn, rail);
-        }
-    }
-}
-
-int btl_ib_engine_replace(btl_ib_engine_t *engine, uint32_t index, btl_ib_transport_t *transport,
-                          uint64_t now)
-{
-    btl_ib_rail_t *rail = engine->rails[index];
-    btl_ib_transport_t *before = rail->transport;
-
-    if (btl_ib_engine_rail_state(engine, index) != BTL_IB_RAIL_LOST) {
-        return -EBUSY;
-    }
-    if (!is_alike(before, transport)) {
-        return -EINVAL;
-    }
-    btl_ib_retired_t *retired = btl_ib_zalloc(&engine->mem, sizeof(*retired));
-    if (retired == NULL || !btl_ib_pool_prepare(&rail->pool, transport)) {
-        btl_ib_free(&engine->mem, retired);
-        return -ENOMEM;
-    }
-    btl_ib_clock_set(&engine->clock, now);
-    btl_ib_engine_enter(engine);
-    before->ops->stop(before);
-    btl_ib_pool_move(&rail->pool, transport);
-    rail->transport = transport;
-    btl_ib_latency_offer_lane(&engine->latency, transport->attr.bulk_lane);
-    rail->overflows += before->overflows;
-    retired->transport = before;
-    btl_ib_list_init(&retired->link);
-    btl_ib_list_push_tail(&rail->retired, &retired->link);
-    if (before->ops->rdma == NULL) { /* else the user still withdraws memory from it */
-        close_retired(rail);
-    }
-    renew_routes(engine, rail);
-    btl_ib_rail_replaced(rail);
-    btl_ib_engine_leave(engine);
-    return 0;
 }
 
 const char *btl_ib_engine_rail_name(const btl_ib_engine_t *engine, uint32_t rail)

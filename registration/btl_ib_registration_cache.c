@@ -338,7 +338,7 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
     btl_ib_registration_t *registration;
     int rc;
 
-    if (cache->rcache == NULL || size == 0 || cache->lost) {
+    if (cache->rcache == NULL || size == 0) {
         return NULL;
     }
     if (size > cache->region_max) {

@@ -95,7 +95,6 @@ typedef struct btl_ib_registration_cache {
     btl_ib_registration_limit_t *limit; /* on all modules together */
     uint64_t region_max;                /* bytes of a region, as btl_ib_pin_max_region says */
     _Atomic uint64_t piece_max; /* bytes that the device registers at once, as far as known */
-    atomic_bool lost;           /* the device knows nothing any more: it gets nothing new, either */
     atomic_int refused;         /* what the device said last, 0: the limits were in the way */
     btl_ib_list_t sharing;      /* among those that share the limit */
     pthread_mutex_t lists;      /* guards the next two, briefly; innermost */
@@ -113,13 +112,6 @@ typedef struct btl_ib_registration btl_ib_registration_t;
 int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t rail,
                                    btl_ib_transport_t *transport, btl_ib_biased_lock_t *lock,
                                    btl_ib_registration_limit_t *limit, uint64_t region_max);
-
-/* The device failed, and another transport is in the place of `transport`, from which what is
- * registered is still withdrawn. From now on nobody gets a registration. */
-static inline void btl_ib_registration_cache_lose(btl_ib_registration_cache_t *cache)
-{
-    cache->lost = true;
-}
 
 /* Nothing stays registered; tells what was counted, at level 10. Before the transport is closed,
  * without the lock. */

@@ -426,7 +426,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/named_direct.c \
     tests/sim/named_protection.c \
     tests/sim/named_failover.c \
-    tests/sim/named_replace.c \
+    tests/sim/named_address.c \
     tests/sim/named_validation.c \
     tests/sim/named_zcopy.c \
     tests/sim/named_async.c \

@@ -6,7 +6,6 @@
 /*
  * The port of a second rail is down for longer than btl_ib_down_limit (to be set to 1) on rank 0,
  * and comes back: the job goes on by the other rail, and then by both, without a new connection.
- * With lost=N the device itself fails, N times: it is opened anew, and used at its new address.
  * Sockets know no ports, so what the transport says of its port or device is said here in its
  * stead; while it is down nothing goes out or comes in. Looks into the component, which is built of
  * the same headers.
@@ -21,7 +20,6 @@ enum {
 
 static const btl_ib_transport_ops_t *real;
 static bool down, told;
-static uint32_t losses;
 
 static btl_ib_rail_t *find_rail(uint32_t index)
 {
@@ -115,50 +113,15 @@ static void exchange_until(bool (*content)(const btl_ib_rail_t *), const btl_ib_
     }
 }
 
-/* Rank 0 has opened it so often, and rank 1 knows where it is now. */
-static bool in_use_anew(const btl_ib_rail_t *rail)
-{
-    uint32_t generation = rail->moves.generation;
-
-    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
-        if (rank != 0 && conn->rail == rail && conn->route.via == rail) {
-            generation = conn->route.generation;
-        }
-    }
-    return in_use(rail) && generation == losses;
-}
-
-/* The device of rank 0 fails, and is there: a socket always is. */
-static void lose_device(btl_ib_rail_t *rail)
-{
-    static btl_ib_transport_ops_t ops;
-
-    ++losses;
-    if (rank == 0) {
-        ops = *rail->transport->ops;
-        ops.poll = poll_failed;
-        rail->transport->ops = &ops; /* of this transport only */
-    }
-    exchange_until(in_use_anew, rail, "with the device opened anew");
-}
-
 int main(int argc, char **argv)
 {
     static btl_ib_transport_ops_t ops;
 
     begin(&argc, &argv, "port_back");
     btl_ib_rail_t *rail = find_rail(1);
-    const uint32_t lost = (uint32_t) arg(argc, argv, "lost", 0);
 
     need_ranks(2);
     exchange_until(in_use, rail, "at first");
-    if (lost > 0) {
-        while (losses < lost) {
-            lose_device(rail);
-        }
-        finish();
-        return 0;
-    }
     real = rail->transport->ops;
     ops = *real;
     ops.poll = port_poll;

@@ -386,34 +386,6 @@ static void acquainted_by_devices(sim_t *sim)
     run_settle(sim, SIM_S(1));
 }
 
-/* A device that was lost with operations in it, at one end or the other, is opened anew: what it
- * was told of memory is void, so processors do what they can, and what only devices may do ends
- * with an error. */
-void device_back_direct(sim_t *sim)
-{
-    for (uint32_t who = 0; who < 2; who++) {
-        acquainted_by_devices(sim);
-        const uint32_t first = sim->nops;
-        one_of_each(sim);
-        device_event(sim, &sim->procs[who], 0);
-        run_settle(sim, SIM_S(5));
-        sim_run_until(sim, sim->now + SIM_S(1));
-        if (!rail_replace(sim->procs[who].rails[0])) {
-            sim_fail(sim, "a device that is there again is not taken");
-        }
-        sim_run_until(sim, sim->now + SIM_MS(10));
-        rails_must_use_first(sim, true, "although its device is back");
-        must_be_direct(sim, 3);
-        one_of_each(sim);
-        run_settle(sim, SIM_S(5));
-        must_be_direct(sim, 3);
-        must_end_from(sim, first, 0, -EPIPE);
-        finish(sim);
-        again(sim, who + 2);
-    }
-    direct_clean(sim);
-}
-
 /* One of two devices fails with operations in it, at one end or the other: the other one carries on
  * with what may go by it. */
 void direct_device_fails(sim_t *sim)

@@ -360,8 +360,6 @@ static void check_status(proc_t *proc, const onesided_t *op)
         right = op->link->conn == NULL || btl_ib_conn_is_dead(op->link->conn) || excused(sim, op)
                 || (op->op.by_device
                     && (op->broken || rail_failed(proc->rails[op->rail])
-                        || rail_replaced(proc->rails[op->rail])
-                        || (target->up && rail_replaced(target->rails[op->rail]))
                         || rail_given_up(proc->rails[op->rail])));
         break;
     default:

@@ -63,7 +63,6 @@ struct rail {
     bool down, down_told; /* the port */
     uint64_t down_at;     /* ns: since when, or since when it was last */
     bool given_up;        /* it was down for longer than anybody waits */
-    bool replaced;        /* another failed before it */
     bool moves;           /* it is to get another address */
 };
 
@@ -843,35 +842,6 @@ quote_t rail_quote(const rail_t *rail, uint32_t address)
     const quote_t none = {0};
 
     return address < rail->refs_cap ? rail->sent[address] : none;
-}
-
-bool rail_replace(rail_t *before)
-{
-    proc_t *proc = before->proc;
-    sim_t *sim = proc->sim;
-    rail_t *rail =
-        rail_open(proc, before->index, sim->addresses + proc->index * sim->nrails + before->index);
-    const int rc = btl_ib_engine_replace(proc->engine, rail->index, &rail->base, proc_clock(proc));
-
-    if (rc == 0) {
-        rail->replaced = true;
-        proc_wake(proc, sim->now);
-        return true;
-    }
-    const bool unlike = rail->base.attr.max_datagram != before->base.attr.max_datagram;
-    if (rc != -EBUSY && (rc != -ENOMEM || sim->applied[F_NO_MEMORY] == 0)
-        && (rc != -EINVAL || !unlike)) {
-        sim_fail(sim, "p%u: btl_ib_engine_replace returned %d", proc->index, rc);
-    }
-    rail_stop(&rail->base);
-    rail_close(&rail->base);
-    proc->rails[before->index] = before;
-    return false;
-}
-
-bool rail_replaced(const rail_t *rail)
-{
-    return rail->replaced;
 }
 
 void rail_fail_device(rail_t *rail)

@@ -750,28 +750,13 @@ static void check_clean(sim_t *sim)
     }
 }
 
-/* It is there again, as soon as the engine knows that it was lost. */
-static void replace_event(sim_t *sim, void *arg, uint64_t rail)
-{
-    proc_t *proc = arg;
-
-    if (proc->up && rail_failed(proc->rails[rail]) && !rail_replace(proc->rails[rail])) {
-        sim_at(sim, sim->now + SIM_MS(1), replace_event, proc, rail);
-    }
-}
-
-/* A random number would make other runs of all seeds that have devices which fail. */
 static void device_event(sim_t *sim, void *arg, uint64_t rail)
 {
     proc_t *proc = arg;
-    const uint64_t random = mix64(sim->seed * 31 + proc->index);
 
+    (void) sim;
     if (proc->up) {
         rail_fail_device(proc->rails[rail]);
-        if (random % 2 == 0) {
-            sim_at(sim, sim->now + SIM_US(10) * (1 + (random >> 32) % 2000), replace_event, proc,
-                   rail);
-        }
     }
 }
 

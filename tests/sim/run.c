@@ -257,10 +257,10 @@ bool run_steady(sim_t *sim, proc_t *a, proc_t *b, uint32_t rail)
            && !ab->dead && !ba->dead && ab->closings == 0 && ba->closings == 0
            && ab->peer_life == b->life && ba->peer_life == a->life && a->clock_grain == 1
            && a->leaped + b->leaped == 0 && b->clock_grain == 1 && sim->now >= a->busy_until
-           && sim->now >= b->busy_until && !rail_failed(a->rails[rail])
-           && !rail_failed(
-               b->rails[rail]) /* a peer that was never told of that finds out by silence */
-           && !rail_replaced(a->rails[rail]) && !rail_replaced(b->rails[rail]); /* the same */
+           && sim->now >= b->busy_until
+           && !rail_failed(a->rails[rail])
+           /* a peer that was never told of that finds out by silence */
+           && !rail_failed(b->rails[rail]);
 }
 
 /* No credit was lost: a further burst in each direction gets through, and at once. */

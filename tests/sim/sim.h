@@ -635,12 +635,6 @@ void rail_narrowed(rail_t *rail, uint32_t address, uint32_t size);
 /* One of both (size 0: the first), with whatever quotation; `forged`: the engine must reject it. */
 void rail_told(rail_t *rail, uint32_t address, uint32_t size, quote_t quote, bool forged);
 void rail_fail_device(rail_t *rail);
-/* A device that failed is there again, opened anew and at another address. False: the engine does
- * not take it, because it was not told of the failure yet, or for want of memory. */
-bool rail_replace(rail_t *before);
-/* Is it such a one? */
-bool rail_replaced(const rail_t *rail);
-
 /* Its address is gone; when it is asked, it has another one. */
 void rail_lose_address(rail_t *rail);
 /* Its port goes down, or comes back. */

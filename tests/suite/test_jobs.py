@@ -145,7 +145,6 @@ TROUBLE = [
     job("mpi,second", "alltoall", 2, 4, "reject1", options="--links second", marks="full"),
     job("mpi,second", "port_back", 2, 2, options="--links second",
         mpirun="--mca btl_ib_down_limit 1", marks="full"),
-    job("mpi,second", "port_back lost=2", 2, 2, options="--links second"),
     job("mpi,second", "survive seconds=5 pause=0.1", 2, 2, "cutreject", options="--links second",
         marks="full"),
     job("mpi,second", "survive seconds=5 pause=0.1", 3, 3, "cutlink", options="--links second"),

@@ -378,81 +378,14 @@ static void test_cleared(void **state)
     finish();
 }
 
-/* ---- another transport ---- */
-
-static uint8_t next_slab[REGIONS];
-static uint32_t next_slabs; /* registered with it */
-static uint32_t next_takes; /* so many at most */
-
-static int next_register(btl_ib_transport_t *t, void *base, size_t size, void **handle)
-{
-    (void) t;
-    (void) base;
-    (void) size;
-    if (next_slabs == next_takes) {
-        return -ENOMEM;
-    }
-    *handle = &next_slab[next_slabs++];
-    return 0;
-}
-
-static void next_deregister(btl_ib_transport_t *t, void *handle)
-{
-    (void) t;
-    assert_true((uint8_t *) handle >= next_slab && (uint8_t *) handle < next_slab + REGIONS);
-    next_slabs--;
-}
-
-/* All slabs get registered with the transport that follows, or none. What the first one read is
- * free. */
-static void test_moves(void **state)
-{
-    static const btl_ib_transport_ops_t next_ops = {
-        .mem_register = next_register,
-        .mem_deregister = next_deregister,
-    };
-    btl_ib_transport_t next = {.ops = &next_ops};
-
-    (void) state;
-    start(1472, 0, 4096, 200);
-    for (uint32_t i = 0; i < 3; i++) {
-        got[i] = btl_ib_pool_get(&pool, i == 2 ? 1472 : 100);
-        btl_ib_pool_given(got[i], i < 2);
-    }
-    btl_ib_pool_put(got[0]);
-    assert_int_equal(in_use(0), 2);
-    next.attr = fake.transport.attr;
-    void *const before = got[1]->mem;
-    next_slabs = 0;
-    next_takes = 1;
-    assert_false(btl_ib_pool_prepare(&pool, &next));
-    assert_int_equal(next_slabs, 0);
-    assert_int_equal(fake.deregistered, 0);
-    next_takes = REGIONS;
-    assert_true(btl_ib_pool_prepare(&pool, &next));
-    assert_ptr_equal(got[1]->mem, before);
-    btl_ib_pool_move(&pool, &next);
-    assert_int_equal(fake.deregistered, fake.registered);
-    assert_int_equal(next_slabs, fake.registered);
-    assert_int_equal(in_use(0), 1);
-    assert_false(got[1]->busy);
-    assert_ptr_equal(got[1]->mem, &next_slab[0]);
-    assert_ptr_equal(got[2]->mem, &next_slab[1]);
-    btl_ib_pool_put(got[1]);
-    btl_ib_pool_put(got[2]);
-    assert_int_equal(in_use(0) + in_use(1), 0);
-    finish();
-    assert_int_equal(next_slabs, 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),     cmocka_unit_test(test_limit),
         cmocka_unit_test(test_buffers),   cmocka_unit_test(test_registration),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_busy),
-        cmocka_unit_test(test_cleared),   cmocka_unit_test(test_moves),
-        cmocka_unit_test(test_take),      cmocka_unit_test(test_put_all),
+        cmocka_unit_test(test_cleared),   cmocka_unit_test(test_take),
+        cmocka_unit_test(test_put_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -481,48 +481,6 @@ static void rails_share_events(void **state)
     assert_int_equal(sides[0].failed, 1);
 }
 
-/* What breaks for good, with the device or without, is opened anew beside what is left of the first
- * opening: peers find it at its new address. Memory is withdrawn from the old one when it is
- * stopped. */
-static void opened_anew(void **state)
-{
-    (void) state;
-    connect_sides(0, 1, 0);
-    for (int round = 1; round < 4; round++) {
-        void *exposed;
-        uint32_t key;
-        const side_t old = sides[0];
-        assert_int_equal(old.t->ops->rdma->expose(old.t, old.memory, 4096, BTL_IB_RDMA_MAY_WRITE,
-                                                  &exposed, &key),
-                         0);
-        if (round == 2) {
-            fake_rdma_remove(rc_listener(old.t));
-            settle();
-        } else {
-            device_says(IBV_EVENT_CQ_ERR, rc_cq(old.t));
-        }
-        assert_int_equal(sides[0].failed, 1);
-        open_side(0);
-        old.t->ops->stop(old.t);
-        assert_memory_not_equal(sides[0].t->address, old.t->address, old.t->address_len);
-        forget(1, 0);
-        add(0, 1);
-        add(1, 0);
-        sides[1].received = 0;
-        connect_sides(0, 1, 0);
-        assert_int_equal(sides[1].from, sides[1].to[0]);
-        assert_int_equal(send_one(1, 0, LONG, 1), EAGAIN);
-        settle();
-        assert_int_equal(send_one(1, 0, LONG, 1), 0);
-        settle();
-        assert_int_equal(sides[0].received, 1);
-        old.t->ops->mem_deregister(old.t, old.mem);
-        old.t->ops->rdma->withdraw(old.t, exposed);
-        old.t->ops->close(old.t);
-        free(old.memory);
-    }
-}
-
 /* What all connections of a rail share has failed: no completion says so. */
 static void shared_things_fail(void **state)
 {
@@ -816,7 +774,7 @@ int main(void)
         RC_TEST(address_goes_with_the_port),
         RC_TEST(path_migrates),
         RC_TEST(told_what_happened),
-        RC_TEST(rails_share_events), RC_TEST(opened_anew),
+        RC_TEST(rails_share_events),
         RC_TEST(shared_things_fail),
         RC_TEST(devices),
         RC_TEST(shared_buffers),

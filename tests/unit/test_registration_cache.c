@@ -301,21 +301,6 @@ static void test_other_rights(void **state)
     compare(1, 2, 0, 1, 0);
 }
 
-/* What a device that was lost knew can still be given back, but nobody gets it, or anything new. */
-static void test_device_is_lost(void **state)
-{
-    (void) state;
-    begin("100%", 0);
-    const btl_ib_registration_t *held_before = get(0, 0);
-    assert_non_null(held_before);
-    btl_ib_registration_cache_lose(&caches[0]);
-    assert_false(use(0, 0));
-    assert_false(use(0, 1));
-    assert_true(use(1, 1)); /* another device */
-    put(held_before);
-    compare(0, 2, 0, 0, 0);
-}
-
 /* ---- in pieces ---- */
 
 /* Each end of each piece, and where two meet. */
@@ -507,7 +492,6 @@ int main(int argc, char **argv)
         TEST(test_device_has_no_more),
         TEST(test_memory_goes_away),
         TEST(test_other_rights),
-        TEST(test_device_is_lost),
         TEST(test_pieces),
         TEST(test_pieces_as_device_says),
         TEST(test_no_pieces),

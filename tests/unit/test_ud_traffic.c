@@ -472,42 +472,6 @@ static void test_receiving_ends(void **state)
     close_pair(&pair);
 }
 
-/* A device that failed with sends under way is opened anew beside what is left of the first
- * opening, which is closed when nobody needs it: the peer finds it at another address. */
-static void test_opened_anew(void **state)
-{
-    btl_ib_event_t event;
-
-    (void) state;
-    pair_t pair = open_pair(usual);
-    for (int round = 0; round < 3; round++) {
-        pair_t again = {.b = pair.b};
-        fake.hold = true;
-        send_all(&pair, 0, 20, SIZE, LARGE);
-        fake_event(IBV_EVENT_DEVICE_FATAL, 0);
-        (void) pair.a->ops->wait_fd(pair.a);
-        assert_failed(pair.a, ENODEV);
-        fake.hold = false;
-        again.a = open_one(usual);
-        assert_int_equal(
-            again.a->ops->mem_register(again.a, memory, sizeof(memory), &again.mem), 0);
-        pair.a->ops->stop(pair.a);
-        pair.a->ops->mem_deregister(pair.a, pair.mem);
-        assert_memory_not_equal(pair.a->address, again.a->address, again.a->address_len);
-        pair.a->ops->close(pair.a);
-        again.to_b = add(again.a, pair.b);
-        (void) poll_all(pair.b, BTL_IB_EVENT_RECV);
-        const btl_ib_addr_t to_a = add(pair.b, again.a);
-        send_all(&again, 0, 1, SIZE, LARGE);
-        assert_int_equal(poll_for(pair.b, BTL_IB_EVENT_RECV, &event, 1), 1);
-        assert_true(event.from == to_a);
-        pair.b->ops->repost(pair.b, &event.buffer, 1);
-        pair.b->ops->addr_remove(pair.b, to_a);
-        pair = again;
-    }
-    close_pair(&pair);
-}
-
 /* A shared queue begins with a part of its buffers, and gets the others when it runs low. */
 static void test_grows_when_low(void **state)
 {
@@ -570,16 +534,25 @@ static void test_none_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        UD_TEST(test_one_call_a_row), UD_TEST(test_sent_accounting),
-        UD_TEST(test_long_row),       UD_TEST(test_full),
-        UD_TEST(test_full_of_news),   UD_TEST(test_partial_post),
-        UD_TEST(test_too_long),       UD_TEST(test_failed_send),
-        UD_TEST(test_failed_device),  UD_TEST(test_cannot_be_mended),
-        UD_TEST(test_revived),        UD_TEST(test_received),
-        UD_TEST(test_dropped),        UD_TEST(test_repost),
+        UD_TEST(test_one_call_a_row),
+        UD_TEST(test_sent_accounting),
+        UD_TEST(test_long_row),
+        UD_TEST(test_full),
+        UD_TEST(test_full_of_news),
+        UD_TEST(test_partial_post),
+        UD_TEST(test_too_long),
+        UD_TEST(test_failed_send),
+        UD_TEST(test_failed_device),
+        UD_TEST(test_cannot_be_mended),
+        UD_TEST(test_revived),
+        UD_TEST(test_received),
+        UD_TEST(test_dropped),
+        UD_TEST(test_repost),
         UD_TEST(test_replaced_before_the_handler),
-        UD_TEST(test_partial_repost), UD_TEST(test_receiving_ends), UD_TEST(test_opened_anew),
-        UD_TEST(test_grows_when_low), UD_TEST(test_none_left),
+        UD_TEST(test_partial_repost),
+        UD_TEST(test_receiving_ends),
+        UD_TEST(test_grows_when_low),
+        UD_TEST(test_none_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

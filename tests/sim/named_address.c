@@ -1,0 +1,145 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Scenarios in which the address of a device changes (DHCP): its peers come to know it, and use
+ * it. */
+
+#include "named.h"
+
+#include <stdlib.h>
+
+static bool drop_addresses(sim_t *sim, const datagram_t *d)
+{
+    if (type_of(d) != BTL_IB_TYPE_ADDRESS || sim->scratch[0] == 0) {
+        return false;
+    }
+    sim->scratch[0]--;
+    return true;
+}
+
+/* The first rail of a process loses its address, and gets another one once it is asked. */
+static void readdress(sim_t *sim, uint32_t proc)
+{
+    const uint64_t before = sim_counters(sim, proc)->rebound;
+
+    rail_lose_address(sim->procs[proc].rails[0]);
+    for (uint32_t i = 0; i < 40 && sim_counters(sim, proc)->rebound == before; i++) {
+        rails_in_traffic(sim);
+        sim_run_until(sim, sim->now + SIM_MS(50));
+    }
+    must_be_within(sim, "addresses that were not followed",
+                   before + 1 - sim_counters(sim, proc)->rebound, 0);
+}
+
+/* The only rail of a process: everything goes on, at whichever end it was. */
+void address_changes(sim_t *sim)
+{
+    rails_acquainted(sim, 2, 1);
+    for (uint32_t i = 0; i < 4; i++) {
+        readdress(sim, i % 2);
+        rails_in_traffic(sim);
+        run_settle(sim, SIM_S(1));
+        if (sim_counters(sim, 1 - i % 2)->received_addresses == 0) {
+            sim_fail(sim, "the peer was not told");
+        }
+    }
+    finish(sim);
+}
+
+void address_changes_protected(sim_t *sim)
+{
+    for (uint32_t kind = 0; kind < protection_kinds(); kind++) {
+        protection_choose(sim, (btl_ib_protection_kind_t) kind);
+        address_changes(sim);
+        again(sim, kind + 2);
+    }
+    two(sim);
+    run_defaults(sim);
+    run_start(sim);
+    finish(sim);
+}
+
+/* With another rail that carries everything meanwhile. */
+void address_changes_of_two(sim_t *sim)
+{
+    rails_acquainted(sim, 2, 2);
+    readdress(sim, 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        rails_in_traffic(sim);
+        sim_run_until(sim, sim->now + SIM_S(1));
+    }
+    run_settle(sim, SIM_S(1));
+    rails_must_use_first(sim, true, "although its peer was told of the new address");
+    rails_survive(sim, SIM_S(1));
+}
+
+/* What tells of it is lost, and whose address it is sends nothing else, it only waits for messages:
+ * it is found all the same. */
+void address_changes_untold(sim_t *sim)
+{
+    rails_acquainted(sim, 2, 1);
+    sim->scratch[0] = 3;
+    sim->drop = drop_addresses;
+    rail_lose_address(sim->procs[0].rails[0]);
+    say(sim, 1, 0, 3000, 1000);
+    for (uint32_t i = 0; i < 60; i++) {
+        proc_wake(&sim->procs[0], sim->now);
+        sim_run_until(sim, sim->now + SIM_MS(50));
+    }
+    must_be_within(sim, "ADDRESSes still to be lost", sim->scratch[0], 0);
+    run_settle(sim, SIM_S(1));
+    finish(sim);
+}
+
+static bool record_addresses(sim_t *sim, const datagram_t *d)
+{
+    if (type_of(d) == BTL_IB_TYPE_ADDRESS && sim->scratch[0] < 7) {
+        sim->scratch[++sim->scratch[0]] = (uintptr_t) net_copy(d);
+    }
+    return false;
+}
+
+/* Somebody that saw ADDRESSes of two changes sends them again, from where nobody is: that moves
+ * nothing, and what the peer sends goes on to where the rail is. */
+void address_changes_replayed(sim_t *sim)
+{
+    rails_acquainted(sim, 2, 1);
+    sim->drop = record_addresses;
+    for (uint32_t i = 0; i < 2; i++) {
+        readdress(sim, 0);
+        run_settle(sim, SIM_S(1));
+    }
+    sim->drop = NULL;
+    const uint64_t failovers = sim_counters(sim, 1)->failovers;
+    for (uint32_t i = 1; i <= sim->scratch[0]; i++) {
+        datagram_t *d = (datagram_t *) (uintptr_t) sim->scratch[i];
+        const uint64_t received = sim_counters(sim, 1)->received_addresses;
+        d->src = 0; /* what was published */
+        net_again(sim, d);
+        sim_run_until(sim, sim->now + SIM_MS(10));
+        say(sim, 1, 0, 3000, 1000);
+        run_settle(sim, SIM_MS(50));
+        must_be_within(sim, "replays that did not arrive",
+                       received + 1 - sim_counters(sim, 1)->received_addresses, 0);
+        free(d);
+    }
+    must_be_within(sim, "moves", sim_counters(sim, 1)->failovers - failovers, 0);
+    finish(sim);
+}
+
+/* It begins with a peer that knows only what was published: first contact says where it is. */
+void address_changes_first_contact(sim_t *sim)
+{
+    two(sim);
+    run_defaults(sim);
+    run_start(sim);
+    rail_lose_address(sim->procs[0].rails[0]);
+    sim_run_until(sim, sim->now + SIM_S(1));
+    say(sim, 0, 1, 3000, 1000);
+    run_settle(sim, SIM_S(2));
+    say(sim, 1, 0, 3000, 1000);
+    run_settle(sim, SIM_S(1));
+    finish(sim);
+}

@@ -135,8 +135,8 @@ void btl_ib_drops_turn(btl_ib_engine_t *engine);
 
 struct btl_ib_engine;
 
-/* us between two looks, in each of which one peer is asked that was not, and one that did not answer;
- * of more than some thousand peers more, so that all are asked in 16 pauses. */
+/* us between two looks. In each of them one peer is asked that was not, and one that did not
+ * answer; with some thousand peers more of both, so that all are asked in 16 pauses. */
 #define BTL_IB_KEEPALIVE_EACH 250000u
 
 /* Of a connection. */

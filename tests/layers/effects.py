@@ -35,7 +35,8 @@ READS = re.compile(r"""
     | __builtin_(?!mem|str|snprintf|v?sprintf|unwind).* | __builtin_(mem|str)\w*(cmp|len|chr)
     | ibv_query_\w+ | query_\w+ | ibv_is_fork_initialized
     | hwloc_\w*(get|check|first|next|is|type)\w* | mca_base_var_(find|get)\w*
-    | opal_output_get_verbosity | opal_list_is_empty | opal_using_threads""", re.X)
+    | opal_output_get_verbosity | opal_list_is_empty | opal_hash_table_get_value_ptr
+    | opal_using_threads""", re.X)
 # Functions that write what their first argument points to.
 WRITES = re.compile(r"(__builtin_)?(mem(cpy|set|move)|v?snprintf|str(n?cpy|n?cat)|fgets|fread|qsort)"
                     r"(_chk)?")

@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from runner.places import BUILD
+
 pytestmark = pytest.mark.mpi
 
 # Parameter, value, problem, and how what is expected begins.
@@ -149,6 +151,8 @@ def ompi_info(run, mpi, **parameters):
 def test_parameters(run, mpi):
     lines = ompi_info(run, mpi)
     assert lines.count(":value:") >= 15
+    version = run.output(BUILD / "ib_info", "--version").split()[1]
+    assert f'mca:btl:ib:version:"component:{version}"' in lines
     # Each help text ends in "(unit or choices, range, default: ...)", or says the same in other
     # words; but for those that Open MPI gives each BTL.
     names = set(re.findall(r"^mca:btl:ib:param:(btl_ib_\w+):value:", lines, re.M)) - {

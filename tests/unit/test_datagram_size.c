@@ -259,6 +259,55 @@ static void trains_follow_the_path(void **state)
     end(bench);
 }
 
+enum { CARRIED = 4000, TRIES = 3, SIZES = 16 };
+
+/* What host 0 sent that was larger than CARRIED: how often each size. */
+static struct {
+    uint32_t size, count;
+} lost[SIZES];
+
+static bool lose_large(bench_t *bench, const bench_datagram_t *datagram)
+{
+    uint32_t i = 0;
+
+    (void) bench;
+    if (datagram->size <= CARRIED || datagram->source != bench_address(0, 0)) {
+        return false;
+    }
+    while (lost[i].size != 0 && lost[i].size != datagram->size) {
+        i++;
+        BENCH_REQUIRE(i < SIZES);
+    }
+    lost[i].size = datagram->size;
+    lost[i].count++;
+    return true;
+}
+
+/* One lost probe says little, whichever sizes were lost before. */
+static void each_size_is_tried_again(void **state)
+{
+    bench_t *bench = network();
+
+    (void) state;
+    memset(lost, 0, sizeof(lost));
+    assert_in_range(largest(bench, 0, 1), WIDE - 500, WIDE);
+    narrow(bench, 0, NARROW);
+    bench->loses = lose_large;
+    bench_search_mtu(bench, 0, 1);
+    for (int i = 0; i < 100; i++) {
+        bench_send(bench, 0, 1, 100, 1);
+        assert_true(bench_settle(bench, SECOND));
+        bench_run(bench, 1000);
+    }
+    assert_in_range(bench_datagram_max(bench, 0, 1), CARRIED - 100, CARRIED);
+    assert_int_equal(lost[0].size, WIDE);
+    assert_true(lost[2].size != 0);
+    for (int i = 0; i < SIZES && lost[i].size != 0; i++) {
+        assert_int_equal(lost[i].count, TRIES);
+    }
+    end(bench);
+}
+
 /* Host 0 tries whether its first rail carries WIDE bytes again. Returns the acknowledgement of
  * that, which host 0 has not got yet: as one that comes by the second rail. */
 static bench_datagram_t *answer_to_probe(bench_t *bench)
@@ -375,8 +424,8 @@ int main(void)
         cmocka_unit_test(each_path_is_used),      cmocka_unit_test(trains_have_bounds),
         cmocka_unit_test(a_path_that_is_none),    cmocka_unit_test(credits_by_size),
         cmocka_unit_test(credits_are_limited),    cmocka_unit_test(probes_count_for_their_way),
-        cmocka_unit_test(trains_follow_the_path), cmocka_unit_test(want_of_buffers),
-        cmocka_unit_test(a_smaller_rail),
+        cmocka_unit_test(trains_follow_the_path), cmocka_unit_test(each_size_is_tried_again),
+        cmocka_unit_test(want_of_buffers),        cmocka_unit_test(a_smaller_rail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

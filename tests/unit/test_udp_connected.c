@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -580,11 +581,26 @@ static void test_refused_asking(void **state)
     close_trio();
 }
 
-/* A call of the kernel fails: no more sockets than there are, and all goes on. */
+/* How many this process has open, and the one to look. */
+static uint32_t descriptors(void)
+{
+    DIR *const directory = opendir("/proc/self/fd");
+    uint32_t count = 0;
+
+    assert_non_null(directory);
+    while (readdir(directory) != NULL) {
+        count++;
+    }
+    closedir(directory);
+    return count;
+}
+
+/* A call of the kernel fails: no more sockets than there are, none that is left open, and all goes
+ * on. */
 static void test_errors(void **state)
 {
-    int *const errors[] = {&calls.socket_error, &calls.reuse_error, &calls.bind_error,
-                           &calls.epoll_error};
+    int *const errors[] = {&calls.socket_error, &calls.option_error, &calls.reuse_error,
+                           &calls.bind_error, &calls.epoll_error};
 
     (void) state;
     for (int first = 0; first < 2; first++) { /* the first that there would be, or the second */
@@ -594,9 +610,11 @@ static void test_errors(void **state)
             if (first == 0) {
                 send_b(UDP_CONNECT_AFTER);
             }
+            const uint32_t before = descriptors();
             *errors[i] = EMFILE;
             send_c(UDP_CONNECT_AFTER);
             *errors[i] = 0;
+            assert_int_equal(descriptors(), before);
             assert_int_equal(of_a().sockets, 2 - first);
             assert_int_equal(of_a().vacant, 0);
             assert_int_equal(socket_of(trio.c_at_a), 0);

@@ -44,6 +44,9 @@ int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
 {
     const int small = (int) calls.small_buffers;
 
+    if (level == SOL_IP && option == IP_RECVERR && fails(calls.option_error)) {
+        return -1;
+    }
     if (level == SOL_SOCKET && option == SO_REUSEPORT && fails(calls.reuse_error)) {
         return -1;
     }

@@ -30,7 +30,8 @@ typedef struct udp_calls {
     int recv_error;   /* the next call ends with it */
     int joined_as;    /* the next call's datagrams came joined from such; 0: as they did */
     bool no_memory;   /* there is none for another buffer */
-    int socket_error, reuse_error, bind_error, connect_error, epoll_error; /* they end with it */
+    int socket_error, option_error, reuse_error, bind_error, connect_error,
+        epoll_error;          /* they end with it */
     uint32_t small_buffers;   /* bytes that sockets get, whatever they ask for; 0: that */
     void (*at_connect)(void); /* called before one */
     uint64_t now;             /* ns: what the clock says; 0: the time */

@@ -202,6 +202,15 @@ static void test_hits_and_misses(void **state)
     compare(3, 3, 0, 0, 0);
 }
 
+/* Of no bytes there is nothing to register. */
+static void test_nothing(void **state)
+{
+    (void) state;
+    begin("100%", 0);
+    assert_null(ask(0, region(0), 0, LOCAL));
+    compare(0, 0, 0, 0, 0);
+}
+
 /* What was not used for longest goes first, when there are too many. */
 static void test_regions_make_room(void **state)
 {
@@ -485,6 +494,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_all, end_all)
         TEST(test_hits_and_misses),
+        TEST(test_nothing),
         TEST(test_regions_make_room),
         TEST(test_bytes_make_room),
         TEST(test_nothing_can_go),

@@ -165,8 +165,8 @@ AC_DEFUN([_BTL_IB_CHECK_HWLOC],[
 
 # _BTL_IB_CHECK_VERBS
 # -------------------
-# Sets btl_ib_verbs_happy and BTL_IB_VERBS_CPPFLAGS: libibverbs of rdma-core 32 or later, which tells all addresses of
-# a port at once (ibv_query_gid_table), and librdmacm.
+# Sets btl_ib_verbs_happy and BTL_IB_VERBS_CPPFLAGS: libibverbs of rdma-core 35 or later, which tells whether a
+# process may fork (ibv_is_fork_initialized), and librdmacm.
 AC_DEFUN([_BTL_IB_CHECK_VERBS],[
     btl_ib_verbs_happy=no
     AC_ARG_WITH([ib-verbs],
@@ -178,15 +178,15 @@ AC_DEFUN([_BTL_IB_CHECK_VERBS],[
     AS_IF([test "$with_ib_verbs" != no],
         [AC_CHECK_HEADER([infiniband/verbs.h],
             [AC_CHECK_HEADER([rdma/rdma_cma.h],
-                [AC_CHECK_LIB([ibverbs],[_ibv_query_gid_table],
+                [AC_CHECK_LIB([ibverbs],[ibv_is_fork_initialized],
                     [AC_CHECK_LIB([rdmacm],[rdma_create_id],
-                        [_BTL_IB_LOADED([btl_ib_verbs_file],[ibverbs],[-libverbs],[_ibv_query_gid_table])
+                        [_BTL_IB_LOADED([btl_ib_verbs_file],[ibverbs],[-libverbs],[ibv_is_fork_initialized])
                          _BTL_IB_LOADED([btl_ib_verbs_cm_file],[rdmacm],[-lrdmacm -libverbs],[rdma_create_id])
                          AS_IF([test -n "$btl_ib_verbs_file" && test -n "$btl_ib_verbs_cm_file"],
                             [btl_ib_verbs_happy=yes])],
                         [],[-libverbs])])])])
          AS_IF([test "$btl_ib_verbs_happy$with_ib_verbs" = noyes],
-            [AC_MSG_ERROR([rdma-core 32 or later was not found (Debian: libibverbs-dev librdmacm-dev)])])])
+            [AC_MSG_ERROR([rdma-core 35 or later was not found (Debian: libibverbs-dev librdmacm-dev)])])])
     BTL_IB_VERBS_CPPFLAGS="-DBTL_IB_VERBS_FILE='\"$btl_ib_verbs_file\"' -DBTL_IB_VERBS_CM_FILE='\"$btl_ib_verbs_cm_file\"'"
     AC_SUBST([BTL_IB_VERBS_CPPFLAGS])
     # For the log only: no header tells it.

@@ -35,7 +35,7 @@ class OpenmpiBtlIb(AutotoolsPackage):
     depends_on("pmix", when="^openmpi@5:")
     depends_on("hwloc@2.1:")
     depends_on("libfabric@1.9:", when="+ofi")
-    depends_on("rdma-core@32:", when="+verbs")
+    depends_on("rdma-core@35:", when="+verbs")
     depends_on("openssl@3:", when="+crypto")
 
     def autoreconf(self, spec, prefix):

@@ -64,6 +64,12 @@ def fuzz(component):
 
 
 @pytest.fixture(scope="session")
+def clang(fuzz):
+    """Unit tests and simulator by clang, with its sanitizers."""
+    return builds.make(fuzz, "unit-programs", "sim-programs")
+
+
+@pytest.fixture(scope="session")
 def mpi(mpi_programs):
     """What a job needs."""
     return Mpi()

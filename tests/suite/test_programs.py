@@ -48,6 +48,13 @@ def test_unit_asan(run, asan, name):
 
 
 @pytest.mark.unit
+@pytest.mark.full
+@pytest.mark.parametrize("name", names("clang/unit", UNIT, limit=120))
+def test_unit_clang(run, clang, name):
+    unit(run, clang, name)
+
+
+@pytest.mark.unit
 @pytest.mark.limit(120)
 @pytest.mark.called("tsan/biased_lock")
 def test_tsan(run, tsan_programs):
@@ -90,6 +97,21 @@ test_sim_asan.table = lambda option: [
         option.seeds // 10,
         id=f"asan/sim/{option.seeds // 10}-seeds",
         marks=[pytest.mark.limit(60 + option.seeds // 10)],
+    )
+]
+
+
+@pytest.mark.sim
+@pytest.mark.full
+def test_sim_clang(run, clang, case):
+    simulator(run, clang, "--seeds", case)
+
+
+test_sim_clang.table = lambda option: [
+    pytest.param(
+        option.seeds // 10,
+        id=f"clang/sim/{option.seeds // 10}-seeds",
+        marks=[pytest.mark.limit(60 + option.seeds // 5)],
     )
 ]
 

@@ -201,3 +201,19 @@ def test_without(run, mpi, request, libraries):
         mpi.program("ring"),
         env={library("component_path").strip(): f"{directory}/plugin:SYS_DEFAULT"},
     )
+
+
+@pytest.mark.dist
+@pytest.mark.long
+@pytest.mark.limit(600)
+@pytest.mark.parametrize("compiler", ["gcc", "clang"], ids="strict/{}".format)
+def test_strict(run, compiler):
+    """Nothing to be warned of: all programs, with what distributions add for packages."""
+    directory = BUILD / f"check/strict-{compiler}"
+    run("rm", "-rf", directory)
+    directory.mkdir(parents=True)
+    options = [f"CC={compiler}", "CPPFLAGS=-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3"]
+    run(ROOT / "configure", "--disable-lto", "--enable-werror", *options, cwd=directory)
+    run("make", "-j2", "all", cwd=directory)
+    run("make", "-j2", "unit-programs", "sim-programs", "mpi-programs", cwd=directory)
+    run("rm", "-rf", directory)

@@ -28,13 +28,16 @@ PAGES = {
 # Parameters that Open MPI adds to those of each BTL, from 5.0 on.
 OPEN_MPIS = re.compile("btl_ib_(accelerator_|(get|put)_alignment$)")
 # A host like those of the pages, which is this one but for its name and its network; processes of
-# Open MPI share processors there, as few as there may be.
+# Open MPI share processors there, as few as there may be. The daemon that 4.1 starts beside a process
+# without mpirun loses boxes of help at random ("ORTE_ERROR_LOG: Data unpack would read past end"), so
+# that one prints them itself.
 HOST = """hostname node1 && ip link set lo up && ip link add eth0 type veth peer name end0 &&
     ip address add 10.1.0.1/24 dev eth0 && ip link set end0 up && ip link set eth0 up &&
     exec "$@" """
 SHARE = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_MCA_ess_singleton_isolated": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":OVERSUBSCRIBE",
     "PRTE_MCA_hwloc_default_binding_policy": "none",
 }

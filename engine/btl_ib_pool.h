@@ -97,7 +97,7 @@ typedef struct btl_ib_segment {
     uint64_t last_sent;  /* us */
     uint64_t order;      /* place among all segments sent by the connection */
     struct iovec iov[2]; /* btl_ib_packetize.c: payload sent from the user's memory (zero copy) */
-} btl_ib_segment_t;
+} __attribute__((aligned(8))) btl_ib_segment_t; /* buffers follow the last one of a slab */
 
 typedef struct btl_ib_pool {
     const btl_ib_mem_t *mem;

@@ -303,7 +303,11 @@ static void test_ends_of_the_address_space(void **state)
     refused(first, (uint64_t) -8, 8, BTL_IB_ACCESS_READ); /* to the highest addresses */
     refused(second, (uint64_t) -110, 8, BTL_IB_ACCESS_READ);
     refused(key, -base - 16, 8, BTL_IB_ACCESS_READ);
-    refused(key, (uintptr_t) top - base, 8, BTL_IB_ACCESS_READ); /* further than an offset leads */
+    if (sizeof(void *) == sizeof(uint64_t)) { /* further than an offset leads */
+        refused(key, (uintptr_t) top - base, 8, BTL_IB_ACCESS_READ);
+    } else {
+        served(key, (uintptr_t) top - base, 8, top);
+    }
     refused(key, UINT64_C(1) << 63, 8, BTL_IB_ACCESS_READ);
     refused(key, UINT64_C(1) << 63, UINT64_C(1) << 63, BTL_IB_ACCESS_READ);
     refused(key, INT64_MAX, 8, BTL_IB_ACCESS_READ);

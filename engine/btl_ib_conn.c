@@ -639,9 +639,14 @@ bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 
     if (stored == NULL) {
         engine->count.dropped_lookup++;
-        return btl_ib_admission_take_response(engine);
+        return false;
     }
     btl_ib_first_contact_t *contact = (void *) stored->data;
+    contact->name = arrival->view.connect.name;
+    contact->to_rail = arrival->view.connect.to_rail;
+    contact->from_rail = arrival->view.connect.from_rail;
+    contact->batch = engine->turn.async ? 0 : engine->turn.batch;
+    contact->away = engine->turn.async ? BTL_IB_AWAY_UNKNOWN : engine->turn.away;
     contact->source_len = transport->ops->source != NULL && arrival->event->buffer != NULL
                               ? transport->ops->source(transport, arrival->event, contact->source)
                               : 0;
@@ -649,7 +654,7 @@ bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
     btl_ib_backlog_add(unidentified, stored);
     btl_ib_work_note(&engine->work);
     engine->count.received_unidentified++;
-    return true; /* a first contact is answered, whatever the limit */
+    return true;
 }
 
 /* ---- dropped datagrams ---- */

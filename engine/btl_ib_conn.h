@@ -84,16 +84,23 @@ bool btl_ib_admission_take_path_lookup(btl_ib_engine_t *engine);
  * datagram got here. False: none is left. */
 bool btl_ib_admission_take_response(btl_ib_engine_t *engine);
 
-/* What is kept of a first contact, in engine->unidentified: the datagram, and where it came from:
- * by the time that it is handled its sender may have a connection here, which checks that. */
+/* What is kept of a first contact, in engine->unidentified: the datagram, what it says of its
+ * sender, and where it came from: by the time that it is handled its sender may have a connection
+ * here, which checks that. */
 typedef struct btl_ib_first_contact {
+    uint64_t name;
+    uint32_t to_rail;
+    uint32_t from_rail;
+    uint32_t batch;      /* turn.batch when it came; 0: in a turn of the progress thread */
+    uint32_t away;       /* us, as turn.away */
     uint32_t source_len; /* 0: the transport cannot tell */
     uint8_t source[BTL_IB_ADDR_BYTES];
     uint8_t datagram[] __attribute__((aligned(8)));
 } btl_ib_first_contact_t;
 
-/* The sender cannot be looked up by the progress thread: keep its datagram for the application's
- * own progress. True if the sender is to be told that it got here. */
+/* Keep a first contact until its sender is looked up: at the end of a turn of the application's own,
+ * as the runtime takes a stack of its own size. False: there is no room, or it is kept already;
+ * counted. */
 bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival);
 
 /* From now on no unknown sender gets a connection. */

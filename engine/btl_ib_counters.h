@@ -40,7 +40,7 @@
     X(blocked_window, "sends put off by the window or a depth limit")                              \
     X(blocked_pace, "sends put off by pacing of congestion control")                               \
     X(blocked_memory, "sends put off for want of memory")                                          \
-    X(received_unidentified, "first contacts that waited for progress to look up their sender")    \
+    X(received_unidentified, "first contacts that were kept until their sender was looked up")     \
     X(sent_responses,                                                                              \
       "PATH_RESPONSEs sent: first contacts whose sender could not be looked up yet")               \
     X(received_responses, "PATH_RESPONSEs received")                                               \

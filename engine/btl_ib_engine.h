@@ -331,8 +331,8 @@ bool btl_ib_engine_behind(const btl_ib_engine_t *engine);
  * acknowledges, sends again and sends what waits, but runs no callback except deliverable,
  * black_hole, zalloc and free. Messages that arrive are kept for the next progress call: those of
  * one segment in at most backlog_max bytes, those in chunks in their reassembly buffers; more than
- * that is deferred. Completions wait as well, no connection dies, and unknown senders have to come
- * again. Returns the number of datagrams received.
+ * that is deferred. Completions wait as well, no connection dies, and of unknown senders the first
+ * datagrams are kept. Returns the number of datagrams received.
  */
 int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
 

@@ -141,19 +141,50 @@ static bool look_up_rail(const btl_ib_engine_t *engine, look_up_op_t *op, uint64
            && info->rail == remote;
 }
 
-/* Find out what the sender published. What was found before serves if it is the sender's: a process
- * that is known comes by another rail, and need not be asked for in mid-job. */
-static bool find_sender(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
+void btl_ib_handshake_look_up(btl_ib_engine_t *engine, const btl_ib_first_contact_t *contact,
+                              btl_ib_sender_t *sender)
+{
+    sender->asked =
+        btl_ib_table_by_name(&engine->table, contact->name, contact->to_rail, contact->from_rail)
+        == NULL;
+    sender->allowed = sender->asked && btl_ib_admission_take_lookup(engine, false);
+    sender->found = sender->allowed
+                    && look_up_rail(engine, engine->ops->lookup, contact->name, contact->to_rail,
+                                    contact->from_rail, &sender->info);
+}
+
+/* What was found out of the sender before this datagram was handled again. NULL: it just came. */
+static const btl_ib_sender_t *sender_of(const btl_ib_arrival_t *arrival)
+{
+    return arrival->event->buffer == NULL ? arrival->event->context : NULL;
+}
+
+/* Do we know the sender already? A process that is known comes by another rail, and need not be
+ * asked for in mid-job. */
+static bool recall_sender(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
+                          btl_ib_peer_info_t *info)
+{
+    return engine->ops->recall != NULL
+           && look_up_rail(engine, engine->ops->recall, view->connect.name, view->connect.to_rail,
+                           view->connect.from_rail, info)
+           && btl_ib_identity_proves(engine, view, &info->secret);
+}
+
+/* Find out what the sender published. */
+static bool find_sender(const btl_ib_engine_t *engine, const btl_ib_arrival_t *arrival,
                         btl_ib_peer_info_t *info)
 {
-    const uint64_t name = view->connect.name;
-    const uint32_t rail = view->connect.to_rail;
-    const uint32_t remote = view->connect.from_rail;
+    const btl_ib_sender_t *sender = sender_of(arrival);
+    const btl_ib_view_t *view = &arrival->view;
 
-    return (engine->ops->recall != NULL
-            && look_up_rail(engine, engine->ops->recall, name, rail, remote, info)
-            && btl_ib_identity_proves(engine, view, &info->secret))
-           || look_up_rail(engine, engine->ops->lookup, name, rail, remote, info);
+    if (sender != NULL && sender->asked) {
+        *info = sender->info;
+        return sender->found;
+    }
+    return recall_sender(engine, view, info)
+           /* its process has restarted while the datagram was kept */
+           || look_up_rail(engine, engine->ops->lookup, view->connect.name, view->connect.to_rail,
+                           view->connect.from_rail, info);
 }
 
 /* Find out which process the sender is. True if token and key prove it, and this begins an
@@ -163,7 +194,7 @@ static bool check_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
 {
     const btl_ib_view_t *view = &arrival->view;
 
-    if (!find_sender(engine, view, info)) {
+    if (!find_sender(engine, arrival, info)) {
         engine->count.dropped_unknown++;
         return false;
     }
@@ -198,6 +229,16 @@ static void let_wait(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
     if (!btl_ib_identity_has_ended(rail->engine, &arrival->view)) {
         btl_ib_path_response_send(rail, arrival);
+    }
+}
+
+/* The sender is looked up when this turn ends; or if the progress thread makes it, which cannot ask
+ * the runtime, in the application's next one, and until then the sender is to wait. */
+static void keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+{
+    if (btl_ib_admission_keep(rail, arrival) ? rail->engine->turn.async
+                                             : btl_ib_admission_take_response(rail->engine)) {
+        let_wait(rail, arrival);
     }
 }
 
@@ -269,16 +310,16 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
 {
     btl_ib_engine_t *engine = rail->engine;
     btl_ib_rail_t *home = engine->rails[arrival->view.connect.to_rail];
+    const btl_ib_sender_t *sender = sender_of(arrival);
     btl_ib_peer_info_t info;
 
-    /* the progress thread cannot ask the runtime */
-    if (engine->turn.async && !engine->admission.closed) {
-        if (btl_ib_admission_keep(rail, arrival)) {
-            let_wait(rail, arrival);
-        }
+    if (sender == NULL && !engine->admission.closed
+        && (engine->turn.async || !recall_sender(engine, &arrival->view, &info))) {
+        keep(rail, arrival);
         return NULL;
     }
-    if (!btl_ib_admission_take_lookup(engine, old != NULL)) {
+    if (sender != NULL && sender->asked ? !sender->allowed
+                                        : !btl_ib_admission_take_lookup(engine, old != NULL)) {
         engine->count.dropped_lookup++;
         if (old == NULL && !engine->admission.closed && btl_ib_admission_take_response(engine)) {
             let_wait(rail, arrival);

@@ -18,4 +18,18 @@
  * connections. */
 int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count);
 
+/* What is known of the sender of a first contact that was kept: the context of its event, which has
+ * no buffer. */
+typedef struct btl_ib_sender {
+    bool asked;   /* the runtime was to be asked, which was */
+    bool allowed; /* by the limits, and it */
+    bool found;   /* knew the process */
+    btl_ib_peer_info_t info;
+} btl_ib_sender_t;
+
+/* Look the sender of a kept first contact up, if it has no connection. Others may call the engine
+ * meanwhile. */
+void btl_ib_handshake_look_up(btl_ib_engine_t *engine, const btl_ib_first_contact_t *contact,
+                              btl_ib_sender_t *sender);
+
 #endif

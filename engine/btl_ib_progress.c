@@ -224,40 +224,50 @@ static inline bool handle_predicted(btl_ib_rail_t *rail)
     return true;
 }
 
-/* A first contact that was kept. Its sender's address holds while it is handled: that is known, or
- * becomes known, if there is a connection. */
+/* A first contact that was kept, of which we know by now who the sender is. Its address holds while
+ * it is handled: that is known, or becomes known, if there is a connection. */
 static void receive_kept(btl_ib_rail_t *rail, btl_ib_backlog_entry_t *stored,
-                         const polled_t *polled)
+                         btl_ib_sender_t *sender, uint32_t batch)
 {
     const btl_ib_transport_ops_t *ops = rail->transport->ops;
     btl_ib_first_contact_t *contact = (void *) stored->data;
+    const polled_t polled = {
+        .number = contact->batch != 0 ? contact->batch : batch,
+        .away = contact->away,
+    };
     btl_ib_event_t event = {
         .type = BTL_IB_EVENT_RECV,
         .size = stored->size - (uint32_t) sizeof(*contact),
         .from = BTL_IB_ADDR_UNKNOWN,
         .data = contact->datagram,
+        .context = sender,
     };
     const bool known =
         contact->source_len > 0
         && ops->addr_add(rail->transport, contact->source, contact->source_len, &event.from) == 0;
 
-    handle_events(rail, &event, 1, polled);
+    handle_events(rail, &event, 1, &polled);
     if (known) {
         ops->addr_remove(rail->transport, event.from);
     }
 }
 
-/* First contacts that the progress thread kept: now the runtime can be asked. One batch of them. */
-static void receive_unidentified(btl_ib_engine_t *engine)
+/* First contacts that were kept, `most` of them: here the runtime can be asked, as little of the
+ * stack is used. */
+__attribute__((noinline)) static void receive_unidentified(btl_ib_engine_t *engine, int most)
 {
-    const polled_t polled = {.number = ++engine->turn.batches, .away = BTL_IB_AWAY_UNKNOWN};
+    btl_ib_sender_t *sender = btl_ib_zalloc(&engine->mem, sizeof(*sender));
+    const uint32_t batch = ++engine->turn.batches;
     btl_ib_backlog_entry_t *stored;
 
     for (int i = 0;
-         i < BTL_IB_BATCH && (stored = btl_ib_backlog_pop(&engine->unidentified)) != NULL; i++) {
-        receive_kept(engine->rails[stored->tag], stored, &polled);
+         sender != NULL && i < most && (stored = btl_ib_backlog_pop(&engine->unidentified)) != NULL;
+         i++) {
+        btl_ib_handshake_look_up(engine, (const void *) stored->data, sender);
+        receive_kept(engine->rails[stored->tag], stored, sender, batch);
         btl_ib_backlog_put(&engine->unidentified, stored);
     }
+    btl_ib_free(&engine->mem, sender);
 }
 
 /* Is a rail that failed, but may come back, there again? What arrives meanwhile counts as lost.
@@ -526,9 +536,6 @@ __attribute__((noinline)) static uint32_t do_deferred_work(btl_ib_engine_t *engi
 {
     uint32_t count = btl_ib_input_stored(engine);
 
-    if (!btl_ib_list_empty(&engine->unidentified.messages)) {
-        receive_unidentified(engine);
-    }
     if (engine->turn.failure_pending) {
         engine->turn.failure_pending = false;
         for (uint32_t i = 0; i < engine->rail_count; i++) {
@@ -708,6 +715,9 @@ __attribute__((noinline)) static int turn(btl_ib_engine_t *engine, int burst, in
     const uint64_t bytes = engine->count.received_bytes;
     const int received =
         polled > 0 ? poll_rail(engine->rails[0], burst, polled) : poll_rails(engine, burst);
+    if (!btl_ib_list_empty(&engine->unidentified.messages)) {
+        receive_unidentified(engine, burst);
+    }
     if (engine->latency.lane) {
         btl_ib_latency_turn(engine, messages, bytes);
     }

@@ -25,7 +25,7 @@
 enum {
     CREDIT_INIT = 16,              /* the least that a new peer is granted of its own accord */
     NEW_PART = 4,                  /* a new peer holds that part of its share */
-    UNIDENTIFIED_MAX = 256 * 1024, /* bytes of first contacts that the progress thread keeps */
+    UNIDENTIFIED_MAX = 256 * 1024, /* bytes of first contacts that are kept */
 };
 
 void btl_ib_engine_config_default(btl_ib_engine_config_t *config)

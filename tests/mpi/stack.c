@@ -6,8 +6,8 @@
 /*
  * How much stack do calls of MPI take? User-level threads (HPX, Argobots, Boost.Fiber) have 16
  * KiB. All ranks exchange checked messages and one-sided operations on a stack of their own, with
- * a guard page at its end, that was painted before. Nothing must have changed the paint beyond
- * `bound` bytes. Prints "stack: going" when it begins: tests/mpi/run cuts links then, if asked to.
+ * a guard page at its end, that was painted before: first of all each rank with each other one,
+ * all of them strangers until then. Nothing must have changed the paint beyond `bound` bytes. Prints "stack: going" when it begins: tests/mpi/run cuts links then, if asked to.
  * kb=N (64): KiB of that stack; bound=N (8192): bytes that may be used; seconds=S (1): how long
  * each kind of traffic is repeated at least; kinds=MASK (15): 1 small, 2 eager and 4 long
  * messages, 8 put and get; limit=N: KiB of the stack of the process itself (ulimit -s)
@@ -25,6 +25,9 @@
 #define BYTES_MAX 3000000
 #define CELL      200000 /* bytes of the window that each rank writes, and reads */
 #define BATCH     40     /* messages that are on their way at once */
+#define PEERS     20     /* of one rank */
+#define EAGER     1000   /* bytes of the first message to each of them, */
+#define LONG      100000 /* and of the second */
 
 typedef struct stack {
     unsigned char *memory; /* its lowest byte: it grows towards that */
@@ -100,6 +103,53 @@ static void put_and_get(uint64_t seed)
     pattern_check(in, CELL, seed + (uint64_t) rank, "window");
 }
 
+/* A short and a long message from `from` to `to`, with a request for each on both sides. Returns how
+ * many requests that are. */
+static int begin_pair(int from, int to, size_t place, MPI_Request *request)
+{
+    unsigned char *at = (rank == from ? out : in) + place;
+
+    if (rank == from) {
+        pattern_fill(at, EAGER + LONG, (uint64_t) (from * size + to));
+        MPI_Isend(at, EAGER, MPI_BYTE, to, 0, MPI_COMM_WORLD, &request[0]);
+        MPI_Isend(at + EAGER, LONG, MPI_BYTE, to, 1, MPI_COMM_WORLD, &request[1]);
+    } else {
+        MPI_Irecv(at, EAGER, MPI_BYTE, from, 0, MPI_COMM_WORLD, &request[0]);
+        MPI_Irecv(at + EAGER, LONG, MPI_BYTE, from, 1, MPI_COMM_WORLD, &request[1]);
+    }
+    return 2;
+}
+
+/* Each rank sends to all above it, whom it is a stranger to, and who answer. Strangers that send a
+ * long message are added from within the callback that receives it. */
+static void contact_peers(uint64_t seed)
+{
+    static MPI_Request request[2 * PEERS];
+
+    (void) seed;
+    for (int up = 1; up >= 0; up--) {
+        int count = 0;
+        int done = 0;
+        for (int other = 0; other < size; other++) {
+            if (other != rank) {
+                const bool sends = (other > rank) == (up == 1);
+                count += begin_pair(sends ? rank : other, sends ? other : rank,
+                                    (size_t) other * (EAGER + LONG), &request[count]);
+            }
+        }
+        while (!done) {
+            MPI_Testall(count, request, &done, MPI_STATUSES_IGNORE);
+        }
+        for (int other = 0; other < size; other++) {
+            if (other != rank && (other > rank) != (up == 1)) {
+                pattern_check(in + (size_t) other * (EAGER + LONG), EAGER + LONG,
+                              (uint64_t) (other * size + rank), "first contact");
+            }
+        }
+    }
+}
+
+static const kind_t contact = {"first contact", contact_peers};
 static const kind_t kinds[] = {
     {"small", exchange_small},
     {"eager", exchange_eager},
@@ -169,6 +219,19 @@ static void start_again(char **argv, rlim_t kb)
     }
 }
 
+/* Returns whether more than `bound` bytes were used. */
+static bool measure(const kind_t *what, const painted_stack_t *stack, int bound)
+{
+    kind = what;
+    run_on(stack);
+    const int used = used_of(stack);
+    if (rank == 0) {
+        printf("stack: %s: %d bytes\n", kind->name, used);
+        fflush(stdout);
+    }
+    return used > bound;
+}
+
 int main(int argc, char **argv)
 {
     start_again(argv, (rlim_t) arg(argc, argv, "limit", 0));
@@ -178,13 +241,17 @@ int main(int argc, char **argv)
     const int bound = (int) arg(argc, argv, "bound", 8192);
     const unsigned mask = (unsigned) arg(argc, argv, "kinds", 15);
     const painted_stack_t stack = make_stack((size_t) arg(argc, argv, "kb", 64) * 1024);
-    bool too_much = false;
+    bool too_much;
 
+    if (size > PEERS) {
+        fail("at most %d ranks", PEERS);
+    }
     next = (rank + 1) % size;
     before = (rank + size - 1) % size;
     out = get_memory(BYTES_MAX);
     in = get_memory(BYTES_MAX);
     shared = get_memory((size_t) size * CELL);
+    too_much = measure(&contact, &stack, bound); /* before anything else is said */
     if ((mask & 8) != 0) {
         MPI_Win_create(shared, (MPI_Aint) size * CELL, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
         MPI_Win_lock_all(0, window);
@@ -197,14 +264,7 @@ int main(int argc, char **argv)
         if ((mask & 1u << i) == 0) {
             continue;
         }
-        kind = &kinds[i];
-        run_on(&stack);
-        const int used = used_of(&stack);
-        too_much = too_much || used > bound;
-        if (rank == 0) {
-            printf("stack: %s: %d bytes\n", kind->name, used);
-            fflush(stdout);
-        }
+        too_much = measure(&kinds[i], &stack, bound) || too_much;
     }
     if ((mask & 8) != 0) {
         MPI_Win_unlock_all(window);

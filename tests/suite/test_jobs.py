@@ -190,7 +190,7 @@ DIRECT = [
       for seed in (2, 3, 4)),
     job("mpi", "direct rounds=1 huge=4200", 2, limit=600, marks="full"),
     job("mpi", "stack seconds=0.3 limit=48"),
-    job("mpi", "stack seconds=0.3", 2, 2, "loss1"),
+    job("mpi", "stack seconds=0.3", 4, 2, "loss1"),
     job("mpi,second", "stack", 2, 2, "cutlink", options="--links second", limit=90, marks="full"),
     job("mpi", "sends", 1, marks="full"),
     job("mpi", "sends", 3, marks="quick"),

@@ -720,9 +720,9 @@ static void a_burst_a_turn_after_a_pause(void **state)
 static void waits_for_bulk_after_a_pause(void **state)
 {
     bench_t *bench = new_bench();
-    const btl_ib_engine_t *engine = bench->hosts[0].engine;
 
     (void) left_after(bench, 1600);
+    const btl_ib_engine_t *engine = bench->hosts[0].engine;
     for (int i = 0; i < 30; i++) {
         bench_turn(bench, 0);
     }

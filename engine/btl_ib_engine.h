@@ -320,10 +320,9 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
 
 /*
  * Did the last turn, of either kind, follow a pause of the caller (more than BTL_IB_PAUSE_MIN us
- * without a turn), and is there more to be done than one turn does, or bulk to wait for? Then
- * another one should follow at once, with a new `now`, until this is false: at most for four times
- * the pause, and 20 ms. A process that calls seldom would else receive one GSO burst, and send one
- * window, in each call.
+ * without a turn), and is there more to be done than one turn does? Then another one should follow
+ * at once, with a new `now`, until this is false: at most for as long as the pause, and 20 ms. A
+ * process that calls seldom would else receive one GSO burst, and send one window, in each call.
  */
 bool btl_ib_engine_behind(const btl_ib_engine_t *engine);
 

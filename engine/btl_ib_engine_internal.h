@@ -231,8 +231,6 @@ typedef struct btl_ib_turn {
     /* us: turns are catching up on what came during a pause of ours, until then at most; 0: they
      * are not */
     uint64_t behind_until;
-    uint64_t moved_at; /* us: one of them last received or sent something */
-    uint32_t linger;   /* us after that for which they wait for bulk */
 } btl_ib_turn_t;
 
 /* Events taken from a transport. A callback, or another thread meanwhile, may poll as well: that

@@ -36,11 +36,7 @@ enum {
     EXPIRATIONS = 64,      /* timers that expire in one turn, at most */
     RETRY_AFTER = 10,      /* us after which a full transport is tried again */
     FEW = 8,               /* events that a poll takes onto the stack, at most */
-    CATCH_UP_PAUSES = 4,   /* times the pause before: for so long turns catch up at most, */
-    CATCH_UP_MOST = 20000, /* us, at most */
-    LINGER_SHARE = 16,     /* part of the pause: for so long they wait for what comes next, */
-    LINGER_MOST = 200,     /* us, at most */
-    BULK = 65536,          /* bytes in flight whose acknowledgement they wait for */
+    CATCH_UP_MOST = 20000, /* us of turns after a pause; less after a shorter one */
     STANDBY_EACH = 50000,  /* us between polls of rails that stand by: first contacts come */
 };
 
@@ -563,17 +559,13 @@ static void release_senders(btl_ib_engine_t *engine)
 
 /* ---- pauses of our own ---- */
 
-/* A turn begins. Does it follow a pause, during which more may have come than one turn receives?
- * Then it and those after it may take `pauses` times as long as that. */
-static inline void begin_turn(btl_ib_engine_t *engine, uint64_t now, uint32_t pauses)
+/* A turn begins. Does it follow a pause, during which more may have come than one turn receives? */
+static inline void begin_turn(btl_ib_engine_t *engine, uint64_t now)
 {
     btl_ib_clock_turn(&engine->clock, now);
-    const uint32_t gap = engine->clock.gap;
-    if (btl_ib_pause_of(gap) > 0 && !btl_ib_is_behind(engine)) {
-        const uint32_t most = btl_ib_min_u32(gap, CATCH_UP_MOST) * pauses;
-        engine->turn.behind_until = engine->clock.now + btl_ib_min_u32(most, CATCH_UP_MOST);
-        engine->turn.linger = btl_ib_min_u32(gap / LINGER_SHARE, LINGER_MOST);
-        engine->turn.moved_at = engine->clock.now;
+    if (btl_ib_pause_of(engine->clock.gap) > 0 && !btl_ib_is_behind(engine)) {
+        engine->turn.behind_until =
+            engine->clock.now + btl_ib_min_u32(engine->clock.gap, CATCH_UP_MOST);
         btl_ib_work_note(&engine->work);
     }
 }
@@ -584,28 +576,14 @@ static bool has_more_to_receive(const btl_ib_engine_t *engine, int received)
     return received > 0 && engine->clock.now < engine->turn.behind_until;
 }
 
-/* Is bulk on its way, of ours or for us, whose next part is worth a wait? Each that the next call
- * has to continue costs a pause. */
-static bool lingers(const btl_ib_engine_t *engine)
-{
-    return !engine->turn.async && engine->clock.now - engine->turn.moved_at < engine->turn.linger
-           && (engine->budget.bytes_unacked >= BULK || engine->op_ids.answers > 0);
-}
-
 /* A turn after a pause ends. If nothing is left to be done, or no time, the next pause may begin at
  * once: so what waits to be coalesced leaves now. */
 __attribute__((noinline)) static void catch_up(btl_ib_engine_t *engine, int received)
 {
     const bool more = received > 0 || !btl_ib_list_empty(&engine->ready);
-    const bool over = engine->clock.now >= engine->turn.behind_until;
 
-    if (more) {
-        engine->turn.moved_at = engine->clock.now;
-    }
-    if (over || (!more && !lingers(engine))) {
+    if (!more || engine->clock.now >= engine->turn.behind_until) {
         engine->turn.behind_until = 0;
-    }
-    if (over || !more) {
         release_coalesced(engine);
         btl_ib_ack_turn(engine, true);
     }
@@ -755,7 +733,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     int polled = 0;
     int done = 0;
 
-    begin_turn(engine, now, CATCH_UP_PAUSES);
+    begin_turn(engine, now);
     if (burst > 0 && is_quiet(engine)) {
         btl_ib_rail_t *rail = engine->rails[0];
         engine->turn.more = false;
@@ -776,7 +754,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
 
 int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
 {
-    begin_turn(engine, now, 1); /* the application may be back and want the lock */
+    begin_turn(engine, now);
     btl_ib_engine_enter(engine);
     engine->turn.async = true;
     btl_ib_latency_release_bulk(&engine->latency);

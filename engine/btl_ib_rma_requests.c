@@ -114,7 +114,6 @@ void btl_ib_op_asked(btl_ib_op_t *op)
     btl_ib_conn_t *conn = op->out.conn;
 
     op->asked = true;
-    conn->engine->op_ids.answers++;
     if (conn->ops.answers++ == 0) {
         conn->ops.answer_since = btl_ib_clock_awake(&conn->engine->clock);
     }
@@ -123,7 +122,6 @@ void btl_ib_op_asked(btl_ib_op_t *op)
 void btl_ib_op_not_asked(btl_ib_op_t *op)
 {
     op->out.conn->ops.answers -= op->asked;
-    op->out.conn->engine->op_ids.answers -= op->asked;
     op->asked = false;
 }
 

@@ -32,11 +32,10 @@ typedef struct btl_ib_ops {
     uint64_t answer_since;   /* awake: the last answer, or when the first began to wait for one */
 } btl_ib_ops_t;
 
-/* The operations of all connections, and their ids: an answer to a connection that was destroyed
- * must not fit an operation of the next one with the same peer. */
+/* Ids of the operations of all connections. An answer to a connection that was destroyed must
+ * not fit an operation of the next one with the same peer. */
 typedef struct btl_ib_op_ids {
     uint32_t generation; /* of the newest */
-    uint32_t answers;    /* operations of all that wait for an answer */
 } btl_ib_op_ids_t;
 
 void btl_ib_op_slots_init(btl_ib_conn_t *conn);

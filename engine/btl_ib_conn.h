@@ -98,9 +98,8 @@ typedef struct btl_ib_first_contact {
     uint8_t datagram[] __attribute__((aligned(8)));
 } btl_ib_first_contact_t;
 
-/* Keep a first contact until its sender is looked up: at the end of a turn of the application's own,
- * as the runtime takes a stack of its own size. False: there is no room, or it is kept already;
- * counted. */
+/* Keep a first contact until its sender is looked up, which needs much of the stack: at the end of
+ * a turn of the application's own. False: there is no room, or it is kept already; counted. */
 bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival);
 
 /* From now on no unknown sender gets a connection. */

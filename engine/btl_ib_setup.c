@@ -137,6 +137,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     engine->inspected = engine->drops != NULL || engine->trace != NULL;
     engine->predicts =
         config->predict && !engine->inspected && engine->protection.ops->trailer == 0;
+    btl_ib_work_note(&engine->work); /* there is no rail yet */
     return engine;
 }
 

@@ -25,6 +25,22 @@ static void use_queues(bench_t *bench, const char *queues)
     }
 }
 
+/* ---- devices ---- */
+
+/* While no device is open turns find nothing. */
+static void turns_without_rails(void **state)
+{
+    bench_t *bench = new_bench();
+
+    bench->rails = 0;
+    bench_start(bench, 0);
+    for (uint64_t now = 1; now < 4; now++) { /* no pause before any of them */
+        assert_int_equal(btl_ib_engine_progress(bench->hosts[0].engine, now, 64), 0);
+    }
+    end(bench);
+    (void) state;
+}
+
 /* ---- credit ---- */
 
 /* One-way traffic beyond the credits there are: they come back by themselves, although no
@@ -735,6 +751,7 @@ int main(void)
         cmocka_unit_test(chunks_of_one_size),
         cmocka_unit_test(comes_again_for_the_rest),
         cmocka_unit_test(refusals_in_a_row),
+        cmocka_unit_test(turns_without_rails),
         cmocka_unit_test(losses_to_others),
         cmocka_unit_test(a_burst_a_turn_after_a_pause),
         cmocka_unit_test(depth_in_segments),

@@ -56,7 +56,8 @@ enum { BTL_IB_SEGMENT_KINDS = 3 };
 /* A segment that was sent, or is about to be. It passes from module to module: each group of its
  * members has one writer, beside the pool, which makes and clears it. */
 typedef struct btl_ib_segment {
-    btl_ib_list_t link;       /* free, in flight (by time of sending), lost or deferred */
+    /* free, in flight (by time of sending), lost or deferred; aligned, as buffers follow segments */
+    btl_ib_list_t link __attribute__((aligned(8)));
     struct btl_ib_pool *pool; /* whose it is */
     void *mem;                /* the slab's registration */
     uint8_t *wire;            /* the datagram, aligned to 8, with headroom before it */
@@ -97,7 +98,7 @@ typedef struct btl_ib_segment {
     uint64_t last_sent;  /* us */
     uint64_t order;      /* place among all segments sent by the connection */
     struct iovec iov[2]; /* btl_ib_packetize.c: payload sent from the user's memory (zero copy) */
-} __attribute__((aligned(8))) btl_ib_segment_t; /* buffers follow the last one of a slab */
+} btl_ib_segment_t;
 
 typedef struct btl_ib_pool {
     const btl_ib_mem_t *mem;

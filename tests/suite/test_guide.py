@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -136,6 +137,19 @@ def test_parameters(run, mpi):
     if shutil.which("mandoc"):
         said = run.output("mandoc", "-T", "lint", "-W", "warning", PAGE, ok=None)
         assert not [line for line in said.splitlines() if "missing date" not in line]
+
+
+@pytest.mark.called("guide/head")
+@pytest.mark.parametrize("words", [("tools/site-report", "--help"), ("build/ib_doctor", "nobody.invalid")])
+def test_reader_leaves(words):
+    """What reads their output may have enough of it, as head."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        words, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    os.close(writer)
+    assert not ended.stderr and ended.returncode == 1
 
 
 @pytest.mark.called("guide/pictures")

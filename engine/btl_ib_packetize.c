@@ -210,7 +210,7 @@ static void begin_chunks(btl_ib_conn_t *conn, btl_ib_msg_t *msg, series_t *serie
 static void begin_memory(const btl_ib_conn_t *conn, const btl_ib_out_t *out, uint32_t channel,
                          void *memory, series_t *series)
 {
-    series->memory[0] = (struct iovec){.iov_base = memory, .iov_len = out->size};
+    series->memory[0] = (struct iovec){.iov_base = memory, .iov_len = (size_t) out->size};
     series->memory[1] = (struct iovec){.iov_len = 0};
     series->unit = portion(conn, channel, series->piece.head);
     series->pad_most = 0;

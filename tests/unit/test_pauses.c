@@ -10,8 +10,9 @@
 #include <cmocka.h>
 
 #include "btl_ib_rtt.h"
-
-#define SECOND 1000000u
+#include "btl_ib_engine_internal.h"
+#include "btl_ib_loss.h"
+#include "hostile.h"
 
 static void test_nothing_known(void **state)
 {
@@ -75,13 +76,49 @@ static void test_lossy(void **state)
     assert_int_equal(btl_ib_pauses_expected(&pauses, 2), 3000);
 }
 
+static bool told_paused;
+
+static void note_ack(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+{
+    told_paused = ack->paused;
+    btl_ib_cc_swift.acked(cc, ack);
+}
+
+/* What congestion control is told of a sample of which so many us may have been pauses of hosts. */
+static bool is_told_paused(btl_ib_conn_t *conn, uint32_t pauses)
+{
+    conn->loss.sample = 1000;
+    conn->loss.sample_hosts = pauses;
+    conn->loss.sample_pauses = pauses;
+    btl_ib_loss_acked(conn, 1, true);
+    return told_paused;
+}
+
+/* A receiver that polls all the time, and never finds its socket empty, says that datagrams waited
+ * for QUEUE_BORNE: that is no pause, in which windows double. */
+static void test_busy_receiver(void **state)
+{
+    btl_ib_cc_ops_t ops = btl_ib_cc_swift;
+    bench_t *bench = new_bench();
+
+    (void) state;
+    acquaint(bench);
+    btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
+    ops.acked = note_ack;
+    conn->cc.ops = &ops;
+    assert_false(is_told_paused(conn, 0));
+    assert_false(is_told_paused(conn, BTL_IB_QUEUE_BORNE));
+    assert_true(is_told_paused(conn, BTL_IB_QUEUE_BORNE + 1));
+    conn->cc.ops = &btl_ib_cc_swift;
+    end(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_known),
-        cmocka_unit_test(test_longest),
-        cmocka_unit_test(test_forgotten),
-        cmocka_unit_test(test_lossy),
+        cmocka_unit_test(test_nothing_known), cmocka_unit_test(test_longest),
+        cmocka_unit_test(test_forgotten),     cmocka_unit_test(test_lossy),
+        cmocka_unit_test(test_busy_receiver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

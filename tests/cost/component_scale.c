@@ -274,6 +274,12 @@ static void reachable(void)
     }
 }
 
+static void ask(void)
+{
+    find();
+    reachable();
+}
+
 /* One goes, one comes: of a host that has none left then, or had none. */
 static void come_and_go(void)
 {
@@ -285,10 +291,8 @@ static const struct {
     const char *name;
     void (*run)(void);
 } ways[] = {
-    {"add", add},
     {"come-and-go", come_and_go},
-    {"find", find},
-    {"reachable", reachable},
+    {"ask", ask},
 };
 
 /* ---- the life of all ---- */
@@ -309,8 +313,7 @@ static void live(uint32_t peers)
     if (opal_hash_table_get_size(&component->hosts) != (peers + OF_HOST - 1) / OF_HOST) {
         fail("not each host is known once");
     }
-    find();
-    reachable();
+    ask();
     for (uint32_t i = 0; i < peers; i++) {
         part(i);
     }

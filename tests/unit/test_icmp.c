@@ -27,6 +27,7 @@ enum {
     TOKEN_AT = offsetof(btl_ib_wire_header_t, token),
     NARROW = 600,
     APART = 150000, /* us: two refusals are a row that lasts long enough to be believed */
+    FAR = 12000000, /* us: they are no row */
 };
 
 static test_random_t numbers = TEST_RANDOM_SEED;
@@ -178,6 +179,28 @@ static void by_another_rail(void **state)
     end(bench);
 }
 
+/* Refusals that are far apart are no row, however long ago the first one was. */
+static void far_apart(void **state)
+{
+    bench_t *bench = new_bench();
+
+    (void) state;
+    bench->rails = 2;
+    acquaint(bench);
+    connect_by_rail_1(bench, 0, 1);
+    connect_by_rail_1(bench, 1, 0);
+    const quote_t q = sent_to(bench, 1);
+    tell(bench, BTL_IB_EVENT_REFUSED, 1, 0, &q);
+    bench_run(bench, FAR);
+    tell(bench, BTL_IB_EVENT_REFUSED, 1, 0, &q);
+    assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 0);
+    assert_int_equal(bench_peer(bench, 0, 1).rail, 0);
+    bench_run(bench, APART);
+    tell(bench, BTL_IB_EVENT_REFUSED, 1, 0, &q);
+    assert_int_equal(bench_peer(bench, 0, 1).rail, 1);
+    end(bench);
+}
+
 /* ---- what is not ---- */
 
 static void of_nothing_that_was_sent(void **state)
@@ -280,6 +303,7 @@ int main(void)
         cmocka_unit_test(genuine),
         cmocka_unit_test(first_contact),
         cmocka_unit_test(by_another_rail),
+        cmocka_unit_test(far_apart),
         cmocka_unit_test(of_nothing_that_was_sent),
         cmocka_unit_test(too_short),
         cmocka_unit_test(of_another_connection),

@@ -316,6 +316,30 @@ static void test_received(void **state)
     close_pair(&pair);
 }
 
+/* Whichever queue pair of a peer sent it, it is from that peer. */
+static void test_received_from_each(void **state)
+{
+    static const uint8_t data[1024];
+    btl_ib_open_params_t params = usual;
+    btl_ib_event_t event;
+
+    (void) state;
+    params.queue_count = BTL_IB_UD_QPS_MAX;
+    for (uint32_t i = 0; i < BTL_IB_UD_QPS_MAX; i++) {
+        params.queue[i] = params.queue[LARGE];
+        params.queue[i].size = 128u << i;
+    }
+    pair_t pair = open_pair(params);
+    const btl_ib_addr_t to_a = add(pair.b, pair.a);
+    for (uint32_t i = 0; i < BTL_IB_UD_QPS_MAX; i++) {
+        fake_arrive(qpn_of(pair.b, LARGE), qpn_of(pair.a, i), "10.0.0.1", data, 100, 140,
+                    IBV_WC_SUCCESS);
+        assert_int_equal(poll_for(pair.b, BTL_IB_EVENT_RECV, &event, 1), 1);
+        assert_int_equal(event.from, to_a);
+    }
+    close_pair(&pair);
+}
+
 /* What is not to be handed up: its buffer is used again. */
 static void test_dropped(void **state)
 {
@@ -546,6 +570,7 @@ int main(void)
         UD_TEST(test_cannot_be_mended),
         UD_TEST(test_revived),
         UD_TEST(test_received),
+        UD_TEST(test_received_from_each),
         UD_TEST(test_dropped),
         UD_TEST(test_repost),
         UD_TEST(test_replaced_before_the_handler),

@@ -69,7 +69,7 @@ def test_spec(run):
 
 
 @pytest.mark.long
-@pytest.mark.limit(1500)
+@pytest.mark.limit(2400)
 @pytest.mark.parametrize(
     "series", [pytest.param(series, id=f"package/{series}") for series in ("4.1", "5.0", "6.0")]
 )

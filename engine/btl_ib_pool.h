@@ -56,7 +56,7 @@ enum { BTL_IB_SEGMENT_KINDS = 3 };
 /* A segment that was sent, or is about to be. It passes from module to module: each group of its
  * members has one writer, beside the pool, which makes and clears it. */
 typedef struct btl_ib_segment {
-    /* free, in flight (by time of sending), lost or deferred; aligned, as buffers follow segments */
+    /* free, in flight (by time of sending), lost or deferred; aligned, as buffers follow */
     btl_ib_list_t link __attribute__((aligned(8)));
     struct btl_ib_pool *pool; /* whose it is */
     void *mem;                /* the slab's registration */

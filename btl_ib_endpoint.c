@@ -179,7 +179,8 @@ bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint)
         return false;
     }
     BTL_IB_LIST_FOREACH (const btl_ib_endpoint_t, other, &host->endpoints, host_link) {
-        if (!btl_ib_conn_is_dead(other->conn) && btl_ib_conn_diagnosis(other->conn).answered) {
+        if (other->conn != NULL && !btl_ib_conn_is_dead(other->conn)
+            && btl_ib_conn_diagnosis(other->conn).answered) {
             return true;
         }
     }
@@ -237,8 +238,9 @@ static void keep_known(uint64_t name, const btl_ib_modex_t *peer)
     }
 }
 
-btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc_t *proc,
-                                       const btl_ib_modex_t *peer)
+/* Not a part of its caller's frame, which asks the runtime for `peer`: that needs 6 KiB itself. */
+__attribute__((noinline)) btl_ib_endpoint_t *
+btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc_t *proc, const btl_ib_modex_t *peer)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     const uint64_t name = btl_ib_name_pack(proc->proc_name);

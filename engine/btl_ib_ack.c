@@ -33,9 +33,9 @@ static inline bool is_many(const btl_ib_conn_t *conn, uint32_t channel, uint8_t 
     /* Is a message likely to be answered at once, as the one before was? Then the answer carries
      * its acknowledgement. One of its own would only delay the answer: a datagram costs as much as
      * a tenth of a message of 64 KiB. */
-    const bool answered = !conn->ack.unanswered
-                          && (type == BTL_IB_TYPE_CHUNK || type == BTL_IB_TYPE_DATA
-                              || type == BTL_IB_TYPE_BUNDLE);
+    const bool answered =
+        !conn->ack.unanswered
+        && (type == BTL_IB_TYPE_CHUNK || type == BTL_IB_TYPE_DATA || type == BTL_IB_TYPE_BUNDLE);
     const uint32_t count = conn->ack.count + 1;
 
     if (count >= ACK_EVERY /* the fewest */
@@ -819,8 +819,7 @@ void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, uint32_t stamp)
  * to be set. */
 static inline bool is_at_rest(const btl_ib_conn_t *conn)
 {
-    return conn->sentmap.unacked == 0 && conn->loss.blocked_since == 0
-           && conn->ops.answers == 0;
+    return conn->sentmap.unacked == 0 && conn->loss.blocked_since == 0 && conn->ops.answers == 0;
 }
 
 /* Of a header that acknowledges one segment, or (NULL) none, and gives credit or not. */

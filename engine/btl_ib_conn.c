@@ -625,6 +625,17 @@ static bool is_kept(const btl_ib_backlog_t *unidentified, const btl_ib_arrival_t
     return false;
 }
 
+bool btl_ib_admission_keeps(const btl_ib_engine_t *engine, uint64_t name)
+{
+    BTL_IB_LIST_FOREACH (const btl_ib_backlog_entry_t, stored, &engine->unidentified.messages,
+                         link) {
+        if (((const btl_ib_first_contact_t *) (const void *) stored->data)->name == name) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
     btl_ib_engine_t *engine = rail->engine;
@@ -654,6 +665,8 @@ bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
     btl_ib_backlog_add(unidentified, stored);
     btl_ib_work_note(&engine->work);
     engine->count.received_unidentified++;
+    engine->count.received_datagrams--; /* it is counted when it is handled */
+    rail->count.received_datagrams--;
     return true;
 }
 

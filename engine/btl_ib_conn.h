@@ -102,6 +102,9 @@ typedef struct btl_ib_first_contact {
  * a turn of the application's own. False: there is no room, or it is kept already; counted. */
 bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival);
 
+/* Is a first contact of the process of that name kept? */
+bool btl_ib_admission_keeps(const btl_ib_engine_t *engine, uint64_t name);
+
 /* From now on no unknown sender gets a connection. */
 void btl_ib_admission_close(btl_ib_engine_t *engine);
 

@@ -182,7 +182,7 @@ static bool find_sender(const btl_ib_engine_t *engine, const btl_ib_arrival_t *a
         return sender->found;
     }
     return recall_sender(engine, view, info)
-           /* its process has restarted while the datagram was kept */
+           /* a process that has restarted: its last connection has its name */
            || look_up_rail(engine, engine->ops->lookup, view->connect.name, view->connect.to_rail,
                            view->connect.from_rail, info);
 }
@@ -390,11 +390,15 @@ static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
     btl_ib_conn_t *conn = btl_ib_table_by_name(&engine->table, view->connect.name,
                                                view->connect.to_rail, view->connect.from_rail);
     if (conn == NULL) {
-        if (view->type == BTL_IB_TYPE_CLOSE) { /* it closes what was never opened here */
-            engine->count.dropped_unknown++;
-            return NULL;
+        if (view->type != BTL_IB_TYPE_CLOSE) {
+            return look_up(rail, arrival, NULL);
         }
-        return look_up(rail, arrival, NULL);
+        if (btl_ib_admission_keeps(engine, view->connect.name)) { /* what it opens comes first */
+            btl_ib_admission_keep(rail, arrival);
+        } else { /* it closes what was never opened here */
+            engine->count.dropped_unknown++;
+        }
+        return NULL;
     }
     if (!btl_ib_identity_proves(engine, view, &conn->identity.secret)) {
         return look_up(rail, arrival, conn);

@@ -533,15 +533,13 @@ bool btl_ib_input_predicted(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     btl_ib_engine_t *engine = rail->engine;
     const btl_ib_wire_header_at_t *header = (const void *) event->data;
 
-    if (event->size < sizeof(*header)
-        || (header->version_type & 0xf) != BTL_IB_TYPE_DATA
+    if (event->size < sizeof(*header) || (header->version_type & 0xf) != BTL_IB_TYPE_DATA
         || header->flags != (BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO)
         || BTL_IB_LE16(header->length) != event->size - sizeof(*header)
         || header->tag > BTL_IB_TAG_MAX) {
         return false;
     }
-    btl_ib_conn_t *conn =
-        btl_ib_table_by_id(&engine->table, BTL_IB_LE32(header->connection));
+    btl_ib_conn_t *conn = btl_ib_table_by_id(&engine->table, BTL_IB_LE32(header->connection));
     const uint32_t channel = header->channels & 0xf;
     if (conn == NULL || BTL_IB_LE64(header->token) != conn->identity.rx_token
         || header->version_type >> 4 != conn->identity.version

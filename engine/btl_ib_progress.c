@@ -260,11 +260,15 @@ __attribute__((noinline)) static void receive_unidentified(btl_ib_engine_t *engi
     const uint32_t batch = ++engine->turn.batches;
     btl_ib_backlog_entry_t *stored;
 
-    for (int i = 0;
-         sender != NULL && i < most && (stored = btl_ib_backlog_pop(&engine->unidentified)) != NULL;
-         i++) {
-        btl_ib_handshake_look_up(engine, (const void *) stored->data, sender);
-        receive_kept(engine->rails[stored->tag], stored, sender, batch);
+    for (int i = 0; i < most && (stored = btl_ib_backlog_pop(&engine->unidentified)) != NULL; i++) {
+        if (sender != NULL) {
+            btl_ib_handshake_look_up(engine, (const void *) stored->data, sender);
+            receive_kept(engine->rails[stored->tag], stored, sender, batch);
+        } else { /* no memory: it comes again */
+            engine->count.received_datagrams++;
+            engine->rails[stored->tag]->count.received_datagrams++;
+            engine->count.dropped_lookup++;
+        }
         btl_ib_backlog_put(&engine->unidentified, stored);
     }
     btl_ib_free(&engine->mem, sender);

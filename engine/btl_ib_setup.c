@@ -23,9 +23,10 @@
 /* Creates and destroys an engine, and adds its rails. */
 
 enum {
-    CREDIT_INIT = 16,              /* the least that a new peer is granted of its own accord */
-    NEW_PART = 4,                  /* a new peer holds that part of its share */
-    UNIDENTIFIED_MAX = 256 * 1024, /* bytes of first contacts that are kept */
+    CREDIT_INIT = 16, /* the least that a new peer is granted of its own accord */
+    NEW_PART = 4,     /* a new peer holds that part of its share */
+    /* bytes of first contacts that are kept: all that one turn receives, in frames of 9000 bytes */
+    UNIDENTIFIED_MAX = 1024 * 1024,
 };
 
 void btl_ib_engine_config_default(btl_ib_engine_config_t *config)

@@ -235,6 +235,9 @@ void btl_ib_trace_record_received(const btl_ib_rail_t *rail, const btl_ib_event_
         }
         event = arrival_event(rail, &view);
         event.size = events[i].size;
+        if (events[i].buffer == NULL) { /* it was kept: its arrival is in the trace already */
+            continue;
+        }
         record(engine, &event);
         if (parsed && view.type == BTL_IB_TYPE_ACK) {
             event.kind = BTL_IB_TRACE_ack_received;

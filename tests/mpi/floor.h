@@ -7,19 +7,19 @@
  * What the floors share: programs that measure what bare sockets (floor.c) or bare queue pairs
  * (floor_verbs.c) can do between ranks 0 and 1, the floor under any transport that is made of them.
  * MPI only exchanges addresses and keeps the two in step. What is lost is not sent again: after a
- * silence the sender goes on behind it. Arguments: what=latency     the first size that fits in one
- * datagram: a send and a polling receive, nothing else;
- *                  longer ones in segments, as by streaming
- * what=rate        windows of 64 messages, answered by one datagram: the first message leaves at
- * once,
- *                  what queues behind it goes together in as few datagrams and calls as can be
- * what=streaming   bursts of segments with a header of 32 bytes each, one copy out of the receive
- * buffer,
- *                  a window
- * what=both-ways   streaming in both directions, the sum bytes=N[,N...] (8; for streaming the
- * memory that is gone through, as by stream), seconds=S for each size (1)
+ * silence the sender goes on behind it. Arguments:
  *
- * Who includes this says what carries datagrams, by the functions that are declared below.
+ *   what=latency     the first size that fits in one datagram: a send and a polling receive; longer
+ *                    ones in segments, as by streaming
+ *   what=rate        windows of 64 messages, answered by one datagram: the first leaves at once,
+ *                    what queues behind it goes in as few datagrams and calls as can be
+ *   what=streaming   bursts of segments with a header of 32 bytes each, one copy out of the receive
+ *                    buffer, a window
+ *   what=both-ways   streaming in both directions, the sum
+ *   bytes=N[,N...]   (8) for streaming the memory that is gone through, as by stream
+ *   seconds=S        (1) for each size
+ *
+ * A program that includes this says by the functions below what carries datagrams.
  */
 
 #ifndef BTL_IB_TESTS_FLOOR_H

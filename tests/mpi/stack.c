@@ -7,7 +7,8 @@
  * How much stack do calls of MPI take? User-level threads (HPX, Argobots, Boost.Fiber) have 16
  * KiB. All ranks exchange checked messages and one-sided operations on a stack of their own, with
  * a guard page at its end, that was painted before: first of all each rank with each other one,
- * all of them strangers until then. Nothing must have changed the paint beyond `bound` bytes. Prints "stack: going" when it begins: tests/mpi/run cuts links then, if asked to.
+ * which it does not know until then. Nothing must have changed the paint beyond `bound` bytes.
+ * Prints "stack: going" when it begins: tests/mpi/run cuts links then, if asked to.
  * kb=N (64): KiB of that stack; bound=N (8192): bytes that may be used; seconds=S (1): how long
  * each kind of traffic is repeated at least; kinds=MASK (15): 1 small, 2 eager and 4 long
  * messages, 8 put and get; limit=N: KiB of the stack of the process itself (ulimit -s)

@@ -337,6 +337,8 @@ const named_scenario_t named_scenarios[] = {
      paths_refused_and_silent},
     {"contact_while_it_computes", "a first contact with a peer that computes is answered, and kept",
      contact_while_it_computes},
+    {"contact_and_close", "a first contact and the CLOSEs after it are received in one turn",
+     contact_and_close},
     {"contact_of_many", "more peers ask one that computes than it may look up in a second",
      contact_of_many},
     {"contact_beyond_passive", "and more than it takes up: they wait, and nobody is given up",

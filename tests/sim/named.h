@@ -201,6 +201,7 @@ void paths_all_refused(sim_t *sim);
 void paths_refused_and_silent(sim_t *sim);
 void contact_while_it_computes(sim_t *sim);
 void contact_of_many(sim_t *sim);
+void contact_and_close(sim_t *sim);
 void contact_beyond_passive(sim_t *sim);
 void way_refused_one_way_for_long(sim_t *sim);
 void paths_work_one_way_each(sim_t *sim);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Scenarios in which processes compute and are kicked meanwhile, or come seldom. */
+/* Scenarios in which processes compute, while a progress thread takes turns, or come seldom. */
 
 #include "named.h"
 
@@ -68,7 +68,7 @@ static bool drop_to_2(sim_t *sim, const datagram_t *d)
     return d->to == 2;
 }
 
-/* p1 computes, but is kicked all the time: what it sent to p2 gets lost. */
+/* p1 computes, its progress thread takes turns all the time: what it sent to p2 gets lost. */
 static void compute_unanswered(sim_t *sim, uint64_t time)
 {
     sim->drop = drop_to_2;

@@ -322,6 +322,24 @@ void contact_while_it_computes(sim_t *sim)
     }
 }
 
+/* p0 sends, drains in vain, and closes while p1 computes: its connection must not stay there. */
+void contact_and_close(sim_t *sim)
+{
+    two(sim);
+    run_start(sim);
+    sim_run_until(sim, SIM_MS(2));
+    proc_compute(&sim->procs[1], sim->now + SIM_S(3));
+    say(sim, 0, 1, 100, 1000);
+    sim_run_until(sim, sim->now + SIM_MS(10));
+    app_close(&sim->procs[0], 1, 0, true);
+    sim_run_until(sim, sim->now + SIM_S(4));
+    if (sim_counters(sim, 1)->received_unidentified == 0
+        || sim_counters(sim, 1)->connections_closed == 0) {
+        sim_fail(sim, "the connection of a process that has closed it is still there");
+    }
+    finish(sim);
+}
+
 /* Beyond the silence limit: a peer that says that it is there is not silent. */
 void contact_while_it_computes_for_long(sim_t *sim)
 {

@@ -127,7 +127,7 @@ static bench_t *pair_that_joins(const char *queues, uint32_t credits)
 }
 
 /* With so many credits of the large queue. */
-static bench_t *pair_with_trains(uint32_t credits)
+static bench_t *pair_with_bursts(uint32_t credits)
 {
     return pair_that_joins("P,256,256:P,1472,1024", credits);
 }
@@ -140,7 +140,7 @@ static void room_for_a_burst(void **state)
 
     (void) state;
     for (uint32_t i = 0; i < 2; i++) {
-        bench_t *bench = pair_with_trains(credits[i]);
+        bench_t *bench = pair_with_bursts(credits[i]);
         const btl_ib_counters_t *count = bench_counters(bench, 0);
 
         send_many(bench, 1, 65250);
@@ -196,7 +196,7 @@ static void room_beside_other_channels(void **state)
  * answer would hold it back. */
 static void waiting_for_room_asks(void **state)
 {
-    bench_t *bench = pair_with_trains(1024);
+    bench_t *bench = pair_with_bursts(1024);
 
     (void) state;
     bench_set_window(bench, 0, 1, 0);
@@ -215,9 +215,9 @@ static void waiting_for_room_asks(void **state)
 
 /* Where datagrams are joined long messages of a burst leave in full bursts, and what is left of
  * one goes with the next, or in the next turn. The first of a turn leave whole. */
-static void trains_leave_full(void **state)
+static void bursts_leave_full(void **state)
 {
-    bench_t *bench = pair_with_trains(1024);
+    bench_t *bench = pair_with_bursts(1024);
     const uint32_t burst = bench_peer(bench, 0, 1).gso_segments;
 
     (void) state;
@@ -753,7 +753,7 @@ int main(void)
         cmocka_unit_test(room_on_a_long_path),
         cmocka_unit_test(room_beside_other_channels),
         cmocka_unit_test(waiting_for_room_asks),
-        cmocka_unit_test(trains_leave_full),
+        cmocka_unit_test(bursts_leave_full),
         cmocka_unit_test(not_too_many_wait),
         cmocka_unit_test(channels),
         cmocka_unit_test(beside_bulk),

@@ -88,7 +88,7 @@ static void each_path_is_used(void **state)
 }
 
 /* No burst is longer than what one call sends, and where nothing is joined there are none. */
-static void trains_have_bounds(void **state)
+static void bursts_have_bounds(void **state)
 {
     (void) state;
     for (uint32_t joins = 0; joins < 2; joins++) {
@@ -240,7 +240,7 @@ static void narrow(bench_t *bench, uint32_t rail, uint32_t size)
 
 /* As many segments go as one as have room in what is joined, also when they become smaller or
  * larger. */
-static void trains_follow_the_path(void **state)
+static void bursts_follow_the_path(void **state)
 {
     bench_t *bench = two_rails(WIDE);
 
@@ -421,10 +421,10 @@ static void a_smaller_rail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_path_is_used),      cmocka_unit_test(trains_have_bounds),
+        cmocka_unit_test(each_path_is_used),      cmocka_unit_test(bursts_have_bounds),
         cmocka_unit_test(a_path_that_is_none),    cmocka_unit_test(credits_by_size),
         cmocka_unit_test(credits_are_limited),    cmocka_unit_test(probes_count_for_their_way),
-        cmocka_unit_test(trains_follow_the_path), cmocka_unit_test(each_size_is_tried_again),
+        cmocka_unit_test(bursts_follow_the_path), cmocka_unit_test(each_size_is_tried_again),
         cmocka_unit_test(want_of_buffers),        cmocka_unit_test(a_smaller_rail),
     };
 

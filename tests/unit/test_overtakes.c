@@ -17,7 +17,7 @@
 #include "hostile.h"
 
 /* Two that know each other; 0 has at most `window` segments on their way, in bursts of 44. */
-static bench_t *trains_job(bool overtakes, uint32_t window)
+static bench_t *bursts_job(bool overtakes, uint32_t window)
 {
     bench_t *bench = new_bench();
 
@@ -82,7 +82,7 @@ static void overtaken_is_not_lost(void **state)
 {
     (void) state;
     for (int overtakes = 0; overtakes < 2; overtakes++) {
-        bench_t *bench = trains_job(overtakes, 16384);
+        bench_t *bench = bursts_job(overtakes, 16384);
 
         bench_send(bench, 0, 1, 20000, 1);
         assert_in_range(bench->wire.count, 15, 20);
@@ -97,7 +97,7 @@ static void overtaken_is_not_lost(void **state)
 /* But what arrived of what was sent after it, and is long as well, does. */
 static void lost_among_its_like(void **state)
 {
-    bench_t *bench = trains_job(true, 16384);
+    bench_t *bench = bursts_job(true, 16384);
     bench_queue_t gone = {.last = &gone.first};
 
     (void) state;
@@ -118,7 +118,7 @@ static void lost_among_its_like(void **state)
  * of long ones. */
 static void lost_beside_bulk(void **state)
 {
-    bench_t *bench = trains_job(true, 16384);
+    bench_t *bench = bursts_job(true, 16384);
     bench_queue_t gone = {.last = &gone.first};
     bench_queue_t bulk = {.last = &bulk.first};
 
@@ -147,7 +147,7 @@ static void lost_beside_bulk(void **state)
 /* A window that long messages fill has room for an eighth more of short ones. */
 static void beside_a_full_window(void **state)
 {
-    bench_t *bench = trains_job(true, 80);
+    bench_t *bench = bursts_job(true, 80);
 
     (void) state;
     bench_send(bench, 0, 1, 400000, 1);
@@ -170,7 +170,7 @@ static void beside_full_send_queues(void **state)
 
     (void) state;
     for (uint32_t before = 0; before <= 20000; before += 20000) { /* on their way already */
-        bench_t *bench = trains_job(false, 16384);
+        bench_t *bench = bursts_job(false, 16384);
         bench_rail_t *rail = &bench->hosts[0].rails[0];
         if (before > 0) {
             bench_send(bench, 0, 1, before, 1);
@@ -245,11 +245,11 @@ static void short_ones_come(bench_t *bench)
 
 /* While short ones are about a turn sends one burst of half the size, and the turn that a short one
  * came in none; else all that may. */
-static void trains_make_way(void **state)
+static void bursts_make_way(void **state)
 {
     (void) state;
     for (int overtakes = 0; overtakes < 2; overtakes++) {
-        bench_t *bench = trains_job(overtakes, 132);
+        bench_t *bench = bursts_job(overtakes, 132);
 
         bench_send(bench, 0, 1, 480000, 1);
         assert_int_equal(bench->wire.count, 132);
@@ -277,7 +277,7 @@ static void trains_make_way(void **state)
  * turn. */
 static void alone_holds_nothing_up(void **state)
 {
-    bench_t *bench = trains_job(true, 132);
+    bench_t *bench = bursts_job(true, 132);
 
     (void) state;
     bench_send(bench, 0, 1, 480000, 1);
@@ -293,7 +293,7 @@ static void alone_holds_nothing_up(void **state)
 /* Where they are about bursts wait in the turn of a short one; what was lost goes again, */
 static void lost_ones_do_not_wait(void **state)
 {
-    bench_t *bench = trains_job(true, 132);
+    bench_t *bench = bursts_job(true, 132);
     bench_queue_t gone = {.last = &gone.first};
 
     (void) state;
@@ -318,7 +318,7 @@ static void lost_ones_do_not_wait(void **state)
 /* and what is less than a burst leaves. */
 static void a_rest_does_not_wait(void **state)
 {
-    bench_t *bench = trains_job(true, 132);
+    bench_t *bench = bursts_job(true, 132);
 
     (void) state;
     bench_send(bench, 0, 1, 200000, 1);
@@ -337,7 +337,7 @@ static void a_rest_does_not_wait(void **state)
 /* Bulk goes the way of all else as long as nobody has short messages, or few, */
 static void bulk_alone_goes_with_all_else(void **state)
 {
-    bench_t *bench = trains_job(true, 132);
+    bench_t *bench = bursts_job(true, 132);
 
     (void) state;
     some_short_ones_come(bench, 3);
@@ -351,7 +351,7 @@ static void bulk_alone_goes_with_all_else(void **state)
 /* by itself once they have, and then until all of it has arrived, so that none passes another. */
 static void bulk_makes_room_for_short_ones(void **state)
 {
-    bench_t *bench = trains_job(true, 132);
+    bench_t *bench = bursts_job(true, 132);
 
     (void) state;
     bench_send(bench, 0, 1, 480000, 1);
@@ -382,7 +382,7 @@ static void announcements_do_not_count(void **state)
 {
     (void) state;
     for (int gets = 0; gets < 2; gets++) {
-        bench_t *bench = trains_job(true, 132);
+        bench_t *bench = bursts_job(true, 132);
 
         for (int i = 0; i < 12; i++) {
             if (gets) {
@@ -416,7 +416,7 @@ int main(void)
         cmocka_unit_test(lost_beside_bulk),
         cmocka_unit_test(beside_a_full_window),
         cmocka_unit_test(beside_full_send_queues),
-        cmocka_unit_test(trains_make_way),
+        cmocka_unit_test(bursts_make_way),
         cmocka_unit_test(alone_holds_nothing_up),
         cmocka_unit_test(lost_ones_do_not_wait),
         cmocka_unit_test(a_rest_does_not_wait),

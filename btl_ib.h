@@ -194,7 +194,7 @@ static inline int btl_ib_poll_engine(uint64_t now)
 }
 
 /* Our version; configure.ac reads it here. */
-#define BTL_IB_VERSION "0.1.0"
+#define BTL_IB_VERSION "0.2.0"
 
 /* Atomics that devices have, where they have any. */
 #define BTL_IB_ATOMIC_FLAGS_DEVICE (MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP)

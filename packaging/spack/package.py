@@ -19,6 +19,7 @@ class OpenmpiBtlIb(AutotoolsPackage):
     license("BSD-3-Clause")
 
     version("main", branch="main")
+    version("0.2.0", tag="v0.2.0")
     # tools/release: versions are added above this line
 
     variant("ofi", default=True, description="Transport ofi, by libfabric")

@@ -332,7 +332,7 @@ bool btl_ib_engine_behind(const btl_ib_engine_t *engine);
  * black_hole, zalloc and free. Messages that arrive are kept for the next progress call: those of
  * one segment in at most backlog_max bytes, those in chunks in their reassembly buffers; more than
  * that is deferred. Completions wait as well, no connection dies, and of unknown senders the first
- * datagrams are kept. Returns the number of datagrams received.
+ * datagrams are kept, 1 MiB of them. Returns the number of datagrams received.
  */
 int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
 

@@ -534,7 +534,7 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_rx_channel_t *rx = &conn->rx[view->channel];
     const uint32_t count = btl_ib_burst_count(view);
     bool now = view->flags & BTL_IB_FLAG_ACK_NOW;
-    bool in_order = view->seq == rx->window.top; /* no gap is opened or filled */
+    bool in_order = view->seq == rx->window.top; /* no gap is opened, none is filled in part */
 
     ack_tx_accepting(conn, view);
     if (!btl_ib_list_empty(&conn->input.parts)) {

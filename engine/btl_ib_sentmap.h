@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Segments in flight, until they are acknowledged, and what completes with them. */
+/* Segments that were sent, until they are acknowledged, and what completes with them. */
 
 #ifndef BTL_IB_SENTMAP_H
 #define BTL_IB_SENTMAP_H

@@ -170,7 +170,7 @@ static btl_ib_reasm_t *take_buffer(btl_ib_reasm_pool_t *pool)
         pool->idle_count--;
         return reasm;
     }
-    reasm = btl_ib_zalloc(pool->mem, btl_ib_reasm_bytes(pool->size));
+    reasm = btl_ib_zalloc(pool->mem, (size_t) btl_ib_reasm_bytes(pool->size));
     if (reasm != NULL) {
         btl_ib_list_init(&reasm->link);
         reasm->have = (uint64_t *) (void *) (reasm->data + data);
@@ -392,7 +392,7 @@ btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *backlog, struct btl
     if (backlog->bytes + cost > backlog->bytes_max) {
         return NULL;
     }
-    btl_ib_backlog_entry_t *entry = btl_ib_zalloc(backlog->mem, cost);
+    btl_ib_backlog_entry_t *entry = btl_ib_zalloc(backlog->mem, (size_t) cost);
     if (entry != NULL) {
         btl_ib_list_init(&entry->link);
         entry->conn = conn;

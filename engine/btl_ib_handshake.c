@@ -170,14 +170,18 @@ static bool recall_sender(const btl_ib_engine_t *engine, const btl_ib_view_t *vi
            && btl_ib_identity_proves(engine, view, &info->secret);
 }
 
-/* Find out what the sender published. */
+/* Find out what the sender published. `info` has it already if the datagram just came: it was
+ * recalled then, or the datagram kept. */
 static bool find_sender(const btl_ib_engine_t *engine, const btl_ib_arrival_t *arrival,
                         btl_ib_peer_info_t *info)
 {
     const btl_ib_sender_t *sender = sender_of(arrival);
     const btl_ib_view_t *view = &arrival->view;
 
-    if (sender != NULL && sender->asked) {
+    if (sender == NULL) {
+        return true;
+    }
+    if (sender->asked) {
         *info = sender->info;
         return sender->found;
     }

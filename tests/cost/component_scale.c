@@ -74,23 +74,11 @@ static void wire_repost(btl_ib_transport_t *t, void *const *buffers, int n)
     (void) n;
 }
 
-static int wire_addr_add(btl_ib_transport_t *t, const void *address, size_t len,
-                         btl_ib_addr_t *addr)
-{
-    uint32_t index;
-
-    (void) t;
-    (void) len;
-    memcpy(&index, address, sizeof(index));
-    *addr = index;
-    return 0;
-}
-
 static const btl_ib_transport_ops_t wire_ops = {
     .send = wire_send,
     .poll = wire_poll,
     .repost = wire_repost,
-    .addr_add = wire_addr_add,
+    .addr_add = wire_add_index,
     .addr_remove = wire_addr_remove,
     .stop = wire_nothing,
     .close = wire_nothing,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counters beside witnesses: what ib says that it sent, received and repeated over udp, and what the
-kernel and the switch between the hosts saw."""
+"""Counters beside those of the kernel: what ib says that it sent, received and repeated over udp, and
+what the hosts' sockets and the switch between them counted."""
 
 import json
 import re
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.mpi
 UNREAD = 8  # of the last datagrams to a process, which ends without looking for them
 
 
-class Witness:
+class HostCounters:
     """A host: its port of the switch, and its kernel."""
 
     def __init__(self, run, hosts, number):
@@ -56,27 +56,27 @@ def said(output, rank):
 
 
 def lossy(run, hosts, *program):
-    """What two ranks said, of which one packet in a hundred was lost; and the witnesses."""
+    """What two ranks said, of which one packet in a hundred was lost; and the counters of their hosts."""
     if not hosts:
         pytest.skip("several hosts need root")
-    witnesses = [Witness(run, hosts, number) for number in (1, 2)]
+    of_hosts = [HostCounters(run, hosts, number) for number in (1, 2)]
     output = run.output(
         ROOT / "tests/mpi/run",
         *("--build", BUILD, "--np", 2, "--hosts", 2, "--fault", "loss1"),
         *program,
         env={"NSPFX": hosts},
     )
-    return output, witnesses
+    return output, of_hosts
 
 
 @pytest.mark.limit(60)
-@pytest.mark.called("witness/pvars")
+@pytest.mark.called("kernel_counters/pvars")
 def test_variables(run, mpi, hosts):
     """A tool that asks by MPI_T sees retransmissions grow while the job runs, and at its end what
     the line of btl_ib_stats says: between the two only MPI_Finalize sends something. Neither says
     more than left the host."""
-    output, witnesses = lossy(run, hosts, "pvars", "seconds=3")
-    for rank, witness in enumerate(witnesses):
+    output, of_hosts = lossy(run, hosts, "pvars", "seconds=3")
+    for rank, of_host in enumerate(of_hosts):
         grown = re.findall(rf"rank {rank} after .*: btl_ib_retransmits = (\d+)$", output, re.M)
         assert len(set(grown)) >= 3
         assert grown == sorted(grown, key=int)
@@ -93,28 +93,28 @@ def test_variables(run, mpi, hosts):
             ("spurious", "retransmits_spurious", 5),
         ):
             assert 0 <= line[name] - variables[variable] <= between
-        assert 0 <= witness.packets()[0] - variables["sent_datagrams"] <= 20
+        assert 0 <= of_host.packets()[0] - variables["sent_datagrams"] <= 20
 
 
 @pytest.mark.limit(120)
 @pytest.mark.parametrize(
     "program",
     [
-        pytest.param(("randsize", "seed=3"), id="witness/randsize"),
-        pytest.param(("stream", "seconds=2"), id="witness/stream"),
+        pytest.param(("randsize", "seed=3"), id="kernel_counters/randsize"),
+        pytest.param(("stream", "seconds=2"), id="kernel_counters/stream"),
     ],
 )
 def test_counters(run, mpi, hosts, program):
     """Each datagram is a packet, as nothing joins them: as many leave as ib says that it sent, what
     is not lost arrives, and ib received what the sockets were read for. Of what was lost, each
     segment was repeated once: acknowledgements are not."""
-    output, witnesses = lossy(run, hosts, *program)
+    output, of_hosts = lossy(run, hosts, *program)
     ranks = [said(output, rank) for rank in (0, 1)]
-    sent, lost = zip(*(witness.packets() for witness in witnesses))
+    sent, lost = zip(*(of_host.packets() for of_host in of_hosts))
     assert tuple(rank["sent"] for rank in ranks) == sent
     assert lost[0] > 0
-    for rank, witness, arrived in zip(ranks, witnesses, (sent[1] - lost[1], sent[0] - lost[0])):
-        assert rank["received"] == witness.delivered() - witness.before
+    for rank, of_host, arrived in zip(ranks, of_hosts, (sent[1] - lost[1], sent[0] - lost[0])):
+        assert rank["received"] == of_host.delivered() - of_host.before
         assert arrived - UNREAD <= rank["received"] <= arrived
     needed = sum(rank["repeated"] - rank["spurious"] for rank in ranks)
     assert 0.8 * sum(lost) - 5 <= needed <= 1.1 * sum(lost) + 5
@@ -138,17 +138,17 @@ TRACED = {
 
 
 @pytest.mark.limit(60)
-@pytest.mark.called("witness/trace")
+@pytest.mark.called("kernel_counters/trace")
 def test_trace(run, mpi, hosts, tmp_path):
     """A trace has as many events as counters count, by cause; as many datagrams were sent as the
     switch saw; and of those that the switch lost the receiver's trace has none."""
     options = ("--mca", "btl_ib_trace", f"{tmp_path}/", "--mca", "btl_ib_stats_file", f"{tmp_path}/")
-    _, witnesses = lossy(run, hosts, "stream", "seconds=1", "--", *options)
+    _, of_hosts = lossy(run, hosts, "stream", "seconds=1", "--", *options)
     traces = json.loads(run.output(sys.executable, ROOT / "tools/trace", "--json", tmp_path))
     assert [trace["missing"] for trace in traces] == [0, 0]
-    packets = [witness.packets() for witness in witnesses]
-    for trace, path, witness, (sent, _) in zip(
-        traces, sorted(tmp_path.glob("*.json")), witnesses, packets
+    packets = [of_host.packets() for of_host in of_hosts]
+    for trace, path, of_host, (sent, _) in zip(
+        traces, sorted(tmp_path.glob("*.json")), of_hosts, packets
     ):
         events = trace["events"]
         counters = json.loads(path.read_text())["counters"]
@@ -156,7 +156,7 @@ def test_trace(run, mpi, hosts, tmp_path):
         for counter, kinds in {**TRACED, **drops}.items():
             assert sum(events.get(kind, 0) for kind in kinds) == counters[counter], counter
         assert events["sent"] == sent
-        assert events["received"] == witness.delivered() - witness.before
+        assert events["received"] == of_host.delivered() - of_host.before
     for trace, (sent, lost) in zip(traces[::-1], packets):
         assert sent - lost - UNREAD <= trace["events"]["received"] <= sent - lost
     assert sum(trace["events"]["retransmitted loss"] for trace in traces if trace["rank"] == 0) > 0

@@ -165,7 +165,8 @@ static btl_ib_device_region_t *expose(btl_ib_registration_cache_t *cache, void *
     return region;
 }
 
-/* On OUT_OF_RESOURCE the rcache evicts an unused registration and calls again. */
+/* For want of room not OUT_OF_RESOURCE: then the rcache itself would evict, and nobody could tell
+ * that from memory that went away (5.0 marks both as invalid). */
 static int on_register(void *context, void *base, size_t size,
                        mca_rcache_base_registration_t *registration)
 {
@@ -173,7 +174,7 @@ static int on_register(void *context, void *base, size_t size,
     btl_ib_device_region_t *region = expose(cache, base, size, registration->access_flags);
 
     if (region == NULL) {
-        return cache->refused == 0 || cache->refused == ENOMEM ? OPAL_ERR_OUT_OF_RESOURCE
+        return cache->refused == 0 || cache->refused == ENOMEM ? OPAL_ERR_TEMP_OUT_OF_RESOURCE
                                                                : OPAL_ERROR;
     }
     count(&cache->counts.misses);
@@ -188,9 +189,8 @@ static int on_evict(void *context, mca_rcache_base_registration_t *registration)
 {
     btl_ib_registration_cache_t *cache = context;
     btl_ib_device_region_t *region = ((btl_ib_registration_t *) registration)->region;
-    const bool invalid = (registration->flags & MCA_RCACHE_FLAGS_INVALID) != 0;
 
-    count(invalid ? &cache->counts.unmapped : &cache->counts.evictions);
+    count(&cache->counts.withdrawn);
     pthread_mutex_lock(&cache->lists);
     btl_ib_list_remove(&region->link);
     btl_ib_list_push_tail(&cache->evicted, &region->link);
@@ -244,7 +244,8 @@ static void print_counts(const btl_ib_registration_cache_t *cache)
                    " not registered; of all devices there are %" PRIu64 " registrations of %" PRIu64
                    " bytes",
                    cache->transport->name, counts->hits, counts->misses, counts->evictions,
-                   counts->unmapped, counts->failures, cache->limit->regions, cache->limit->bytes);
+                   btl_ib_registration_unmapped(counts), counts->failures, cache->limit->regions,
+                   cache->limit->bytes);
 }
 
 void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache)
@@ -315,15 +316,28 @@ static bool cut_smaller(btl_ib_registration_cache_t *cache, size_t size)
     return true;
 }
 
-/* The limits are for all devices together, each of which has a cache: let another one evict what
- * is unused. Returns whether one did. Called without the lock. */
-static bool evict_elsewhere(const btl_ib_registration_cache_t *cache)
+/* Evict what was not used for longest. Returns whether something was unused. */
+static bool evict_one(btl_ib_registration_cache_t *cache)
 {
+    if (!cache->rcache->rcache_evict(cache->rcache)) {
+        return false;
+    }
+    count(&cache->counts.evictions);
+    btl_ib_biased_lock_acquire(cache->lock);
+    withdraw_evicted(cache);
+    btl_ib_biased_lock_release(cache->lock);
+    return true;
+}
+
+/* The limits are for all devices together, each of which has a cache: this one evicts first.
+ * Returns whether one did. Called without the lock. */
+static bool make_room(btl_ib_registration_cache_t *cache)
+{
+    if (evict_one(cache)) {
+        return true;
+    }
     BTL_IB_LIST_FOREACH (btl_ib_registration_cache_t, other, &cache->limit->caches, sharing) {
-        if (other != cache && other->rcache->rcache_evict(other->rcache)) {
-            btl_ib_biased_lock_acquire(other->lock);
-            withdraw_evicted(other);
-            btl_ib_biased_lock_release(other->lock);
+        if (other != cache && evict_one(other)) {
             return true;
         }
     }
@@ -350,9 +364,9 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
     do {
         rc = cache->rcache->rcache_register(cache->rcache, base, size, 0,
                                             (int32_t) flags & MCA_RCACHE_ACCESS_ANY, &super);
-    } while (rc != OPAL_SUCCESS
-             && ((rc == OPAL_ERR_OUT_OF_RESOURCE && evict_elsewhere(cache))
-                 || cut_smaller(cache, size)));
+    } while (
+        rc != OPAL_SUCCESS
+        && ((rc == OPAL_ERR_TEMP_OUT_OF_RESOURCE && make_room(cache)) || cut_smaller(cache, size)));
     if (rc != OPAL_SUCCESS) {
         cache->piece_max = piece_max;
         return reject(cache, size,

@@ -83,9 +83,17 @@ typedef struct btl_ib_registration_counts {
     _Atomic uint64_t hits;      /* the memory was registered already */
     _Atomic uint64_t misses;    /* it was registered with the device */
     _Atomic uint64_t evictions; /* registrations withdrawn to make room for others */
-    _Atomic uint64_t unmapped;  /* withdrawn as the memory is gone, or needs other rights */
+    _Atomic uint64_t withdrawn; /* registrations, evictions included */
     _Atomic uint64_t failures;  /* requests that got nothing: processors copy */
 } btl_ib_registration_counts_t;
+
+/* How many were withdrawn as the memory is gone, or needs other rights. */
+static inline uint64_t btl_ib_registration_unmapped(const btl_ib_registration_counts_t *counts)
+{
+    const uint64_t evictions = counts->evictions; /* counted after it was withdrawn */
+
+    return counts->withdrawn - evictions;
+}
 
 /* That of one module. */
 typedef struct btl_ib_registration_cache {

@@ -201,7 +201,7 @@ static void device_counters(const btl_ib_stats_t *stats, uint32_t rail,
         out->registration_hits = cache->counts.hits;
         out->registration_misses = cache->counts.misses;
         out->registration_evictions = cache->counts.evictions;
-        out->registration_unmapped = cache->counts.unmapped;
+        out->registration_unmapped = btl_ib_registration_unmapped(&cache->counts);
         out->registration_failures = cache->counts.failures;
     }
     if (stats->config.engine != NULL) {

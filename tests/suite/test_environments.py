@@ -120,6 +120,7 @@ test_rdma.table = lambda option: [
 # Some of all that with Open MPI 5.0, and a sample of it; all of it: tools/check --openmpi 5.0.
 SOME = {
     "symbols": "",
+    "unit/registration_cache": "full",
     "bad_values*": "full",
     "unnamed": "full",
     "mpi/ring/4-ranks": "full",

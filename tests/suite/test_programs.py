@@ -11,6 +11,14 @@ import pytest
 from runner.places import BUILD, ROOT, TESTS
 
 UNIT = sorted(file.stem.removeprefix("test_") for file in (TESTS / "unit").glob("test_*.c"))
+# Those that are linked with Open MPI.
+OPEN_MPIS = set(
+    re.findall(
+        r"^tests_unit_test_(\w+)_LDADD =.*(?:opal_test_ldadd|BTL_IB_OPAL_LIBS)",
+        (TESTS / "local.mk").read_text(),
+        re.MULTILINE,
+    )
+)
 FUZZ = sorted(file.stem.removeprefix("fuzz_") for file in (TESTS / "fuzz").glob("fuzz_*.c"))
 MODELS = sorted(
     file.stem for file in ROOT.rglob("model/*.pml") if "build" not in file.relative_to(ROOT).parts
@@ -36,7 +44,11 @@ def unit(run, directory, name):
 
 @pytest.mark.unit
 @pytest.mark.quick
-@pytest.mark.parametrize("name", names("unit", UNIT))
+@pytest.mark.parametrize(
+    "name",
+    names("unit", sorted(OPEN_MPIS), [pytest.mark.mpi])
+    + names("unit", [name for name in UNIT if name not in OPEN_MPIS]),
+)
 def test_unit(run, unit_programs, name):
     unit(run, unit_programs, name)
 

@@ -115,13 +115,13 @@ static void compare(uint64_t hits, uint64_t misses, uint64_t evictions, uint64_t
         sum.hits += caches[i].counts.hits;
         sum.misses += caches[i].counts.misses;
         sum.evictions += caches[i].counts.evictions;
-        sum.unmapped += caches[i].counts.unmapped;
+        sum.withdrawn += caches[i].counts.withdrawn;
         sum.failures += caches[i].counts.failures;
     }
     assert_int_equal(sum.hits, hits);
     assert_int_equal(sum.misses, misses);
     assert_int_equal(sum.evictions, evictions);
-    assert_int_equal(sum.unmapped, unmapped);
+    assert_int_equal(btl_ib_registration_unmapped(&sum), unmapped);
     assert_int_equal(sum.failures, failures);
     assert_int_equal(fake.regs - regs, misses);
     assert_int_equal(fake.deregs - deregs, evictions + unmapped);

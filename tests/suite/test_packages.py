@@ -93,6 +93,14 @@ def test_versions(run, component):
 
 
 @pytest.mark.full
+@pytest.mark.limit(600)
+@pytest.mark.called("package/previous-release")
+def test_previous_release(run, component):
+    """Jobs of this tree beside the release before it, built once and kept."""
+    run(ROOT / "tests/openmpi/versions", "--release")
+
+
+@pytest.mark.full
 @pytest.mark.limit(300)
 @pytest.mark.called("package/same-tarball")
 def test_same_tarball(run, component):

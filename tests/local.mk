@@ -62,10 +62,11 @@ tests_cost_protection_cost_LDADD = $(lower_layers)
 
 # What the engine costs, and what it costs with many peers: tests/cost/budget counts its instructions
 cost_programs = tests/cost/engine_cost tests/cost/engine_scale
-tests_cost_engine_cost_SOURCES = tests/cost/engine_cost.c tests/cost/memory_wire.c tests/cost/stand_ins.h \
-    tests/cost/wire.h
+tests_cost_engine_cost_SOURCES = tests/cost/engine_cost.c tests/cost/memory_wire.c \
+    tests/cost/memory_transport.h tests/cost/stand_ins.h tests/cost/wire.h
 tests_cost_engine_cost_LDADD = $(lower_layers)
-tests_cost_engine_scale_SOURCES = tests/cost/engine_scale.c tests/cost/stand_ins.h
+tests_cost_engine_scale_SOURCES = tests/cost/engine_scale.c tests/cost/memory_transport.h \
+    tests/cost/stand_ins.h
 tests_cost_engine_scale_LDADD = $(lower_layers)
 # The same over transport verbs, on devices that are not there
 if BTL_IB_HAVE_VERBS
@@ -79,7 +80,8 @@ tests_cost_ud_cost_SOURCES = tests/cost/engine_cost.c tests/cost/ud_wire.c $(ud_
 tests_cost_ud_cost_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 if BTL_IB_HAVE_OPENMPI
 cost_programs += tests/cost/component_scale
-tests_cost_component_scale_SOURCES = tests/cost/component_scale.c tests/cost/stand_ins.h $(component_sources)
+tests_cost_component_scale_SOURCES = tests/cost/component_scale.c tests/cost/memory_transport.h \
+    $(component_sources)
 tests_cost_component_scale_CPPFLAGS = $(component_cppflags)
 tests_cost_component_scale_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
 tests_cost_component_scale_LDADD = $(component_libadd) $(BTL_IB_OPAL_LIBS) -lpthread

@@ -19,7 +19,7 @@
 
 #include "btl_ib_endpoint.h"
 #include "btl_ib_modex.h"
-#include "stand_ins.h"
+#include "memory_transport.h"
 
 #include "opal/mca/btl/base/base.h"
 
@@ -49,7 +49,7 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* ---- a transport that takes all and brings nothing; peers are their own addresses ---- */
+/* ---- a transport that takes all and brings nothing ---- */
 
 static int wire_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
 {
@@ -73,16 +73,6 @@ static void wire_repost(btl_ib_transport_t *t, void *const *buffers, int n)
     (void) buffers;
     (void) n;
 }
-
-static const btl_ib_transport_ops_t wire_ops = {
-    .send = wire_send,
-    .poll = wire_poll,
-    .repost = wire_repost,
-    .addr_add = wire_add_index,
-    .addr_remove = wire_addr_remove,
-    .stop = wire_nothing,
-    .close = wire_nothing,
-};
 
 /* ---- what processes publish ---- */
 
@@ -124,7 +114,7 @@ static btl_ib_modex_t *new_modex(const btl_ib_queue_table_t *queues)
         rail->address_len = sizeof(uint32_t);
         rail->family = 4;
         rail->prefix_bits = 8;
-        rail->max_datagram = 1472;
+        rail->max_datagram = DATAGRAM;
         rail->bandwidth = 10000;
         rail->queues = *queues;
     }
@@ -138,17 +128,7 @@ static void start_rail(uint32_t rail, const btl_ib_queue_table_t *queues)
     btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_module_t *module = calloc(1, sizeof(*module));
 
-    job.transport[rail] = (btl_ib_transport_t){
-        .ops = &wire_ops,
-        .attr = {.max_datagram = 1472,
-                 .inline_size = 1472,
-                 .max_iov = 3,
-                 .max_batch = 64,
-                 .tx_depth = 1024,
-                 .rx_depth = 4096},
-        .address_len = sizeof(uint32_t),
-        .name = "memory",
-    };
+    job.transport[rail] = wire_transport(0, 1024);
     if (module == NULL
         || btl_ib_engine_add_rail(component->engine, &job.transport[rail], queues) < 0) {
         fail("no rail");

@@ -19,11 +19,10 @@
 #include <string.h>
 
 #include "btl_ib_engine_internal.h"
-#include "transport.h"
+#include "memory_transport.h"
 #include "stand_ins.h"
 
 enum {
-    DATAGRAM = 1472,
     BURST = 64,
     SMALL = 64,
     MEDIUM = 1000,
@@ -145,16 +144,6 @@ static void wire_repost(btl_ib_transport_t *t, void *const *buffers, int n)
     }
 }
 
-static const btl_ib_transport_ops_t wire_ops = {
-    .send = wire_send,
-    .poll = wire_poll,
-    .repost = wire_repost,
-    .addr_add = wire_add_index,
-    .addr_remove = wire_addr_remove,
-    .stop = wire_nothing,
-    .close = wire_nothing,
-};
-
 /* ---- the owner of an engine ---- */
 
 static bool on_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
@@ -243,19 +232,7 @@ static void make(uint32_t index)
 
     station->index = index;
     station->last = &station->first;
-    station->transport = (btl_ib_transport_t){
-        .ops = &wire_ops,
-        .attr = {.max_datagram = DATAGRAM,
-                 .inline_size = DATAGRAM,
-                 .max_iov = 3,
-                 .max_batch = 64,
-                 .tx_depth = 1024,
-                 .rx_depth = 4096,
-                 .knows_source = true},
-        .address_len = sizeof(index),
-        .name = "memory",
-    };
-    memcpy(station->transport.address, &index, sizeof(index));
+    station->transport = wire_transport(index, 1024);
     station->engine = btl_ib_engine_create(&config, &owner_ops, station);
     if (station->engine == NULL
         || btl_ib_engine_add_rail(station->engine, &station->transport, &net.queues) != 0) {

@@ -9,12 +9,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "stand_ins.h"
+#include "memory_transport.h"
 #include "wire.h"
 
 enum {
     SLOTS = 128, /* datagrams on their way to one side; a power of two */
-    DATAGRAM = 1472,
 };
 
 typedef struct slot {
@@ -61,7 +60,7 @@ static int wire_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
     for (uint32_t at = end->first; at != end->next && n < max; at++, n++) {
         slot_t *slot = &end->slots[at % SLOTS];
         events[n] = (btl_ib_event_t){
-            .type = BTL_IB_EVENT_RECV, .size = slot->size, .from = 7, .data = slot->data};
+            .type = BTL_IB_EVENT_RECV, .size = slot->size, .from = 0, .data = slot->data};
     }
     return n;
 }
@@ -72,26 +71,6 @@ static void wire_repost(btl_ib_transport_t *t, void *const *buffers, int n)
     ((end_t *) (void *) t)->first += (uint32_t) n;
 }
 
-static int wire_addr_add(btl_ib_transport_t *t, const void *address, size_t len,
-                         btl_ib_addr_t *addr)
-{
-    (void) t;
-    (void) address;
-    (void) len;
-    *addr = 7;
-    return 0;
-}
-
-static const btl_ib_transport_ops_t wire_ops = {
-    .send = wire_send,
-    .poll = wire_poll,
-    .repost = wire_repost,
-    .addr_add = wire_addr_add,
-    .addr_remove = wire_addr_remove,
-    .stop = wire_nothing,
-    .close = wire_nothing,
-};
-
 btl_ib_transport_t *wire_open(void)
 {
     static end_t ends[2];
@@ -99,16 +78,6 @@ btl_ib_transport_t *wire_open(void)
     end_t *end = &ends[opened];
 
     end->other = &ends[1 - opened++];
-    end->transport = (btl_ib_transport_t){
-        .ops = &wire_ops,
-        .attr = {.max_datagram = DATAGRAM,
-                 .inline_size = DATAGRAM,
-                 .max_iov = 3,
-                 .max_batch = 64,
-                 .tx_depth = SLOTS,
-                 .rx_depth = 4096,
-                 .knows_source = true},
-        .name = "memory",
-    };
+    end->transport = wire_transport(0, SLOTS);
     return &end->transport;
 }

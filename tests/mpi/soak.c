@@ -5,18 +5,26 @@
 
 /*
  * All that a job may do, in an order of the seed's, for long: messages of all sizes between all,
- * windows, collectives, spawned processes. All data are checked. Rank 0 prints "soak: going" when it
- * begins: tests/suite/test_soak.py does things to hosts and processes from then on.
- * seconds=S (20); seed=N (1); spawns=S (10): seconds between two spawns, 0: none
+ * windows by fences and by locks, collectives, spawned processes, halves that connect by a port.
+ * All data are checked. Rank 0 prints "soak: going" when it begins: tests/suite/test_soak.py does
+ * things to hosts and processes from then on. At the end each tells what it held after a tenth of
+ * the time and holds now: descriptors and memory.
+ * seconds=S (20); seed=N (1); spawns=S (10): seconds between two times that processes come and go,
+ * by a spawn and by a port in turn, 0: never
  */
 
 #include "common.h"
 
+#include <dirent.h>
+#include <stdbool.h>
+
 enum {
-    BYTES_MAX = 300000,
+    BYTES_MAX = 2000000,
     RANKS_MAX = 8,
     CHILDREN = 2,
     WORDS = 4096,
+    OPERATIONS = 24, /* of a rank on a random window */
+    SUMS = 8,        /* words of a window to which all add */
 };
 
 static uint64_t seed;
@@ -103,6 +111,115 @@ static void windows(int round)
     MPI_Win_free(&window);
 }
 
+/* What this rank does to random windows. In the window of each rank a slice belongs to each, which
+ * that alone writes; behind these are the words to which all add. */
+typedef struct random_window {
+    MPI_Win window;
+    uint64_t *base;
+    uint64_t *written; /* what is in our slice of the window of each */
+    uint64_t *added;   /* by us, to the sums of each */
+    bool *open;        /* operations on it are not complete */
+    uint64_t state;
+} random_window_t;
+
+static void complete(random_window_t *self, int at)
+{
+    if (self->open[at]) {
+        MPI_Win_flush(at, self->window);
+        self->open[at] = false;
+    }
+}
+
+/* Put into, read from or add to the window of a random rank. */
+static void operate(random_window_t *self, int round)
+{
+    const int at = (int) random_below(&self->state, (uint64_t) size);
+    const uint64_t what = random_below(&self->state, 8);
+    const int count = 1 + (int) random_size(&self->state, WORDS - 1);
+    const int first = (int) random_below(&self->state, (uint64_t) (WORDS - count) + 1);
+    uint64_t *const written = self->written + (size_t) at * WORDS + first;
+    const MPI_Aint place = (MPI_Aint) rank * WORDS + first;
+
+    if (what < 4) {
+        complete(self, at); /* it may go on in any order */
+        pattern_fill(written, (size_t) count * 8, random_next(&self->state));
+        MPI_Put(written, count, MPI_UINT64_T, at, place, count, MPI_UINT64_T, self->window);
+        self->open[at] = true;
+    } else if (what < 6) {
+        uint64_t seen[WORDS];
+        complete(self, at);
+        MPI_Get(seen, count, MPI_UINT64_T, at, place, count, MPI_UINT64_T, self->window);
+        MPI_Win_flush(at, self->window);
+        if (memcmp(seen, written, (size_t) count * 8) != 0) {
+            fail("round %d: %d words read of rank %d are not what was put", round, count, at);
+        }
+    } else {
+        uint64_t more[SUMS];
+        for (int i = 0; i < SUMS; i++) {
+            more[i] = random_next(&self->state);
+            self->added[at * SUMS + i] += more[i];
+        }
+        MPI_Accumulate(more, SUMS, MPI_UINT64_T, at, (MPI_Aint) size * WORDS, SUMS, MPI_UINT64_T,
+                       MPI_SUM, self->window);
+        MPI_Win_flush(at, self->window);
+        self->open[at] = false;
+    }
+}
+
+/* Is in our window what the others say that they wrote, and the sum of what they added? */
+static void check_window(const random_window_t *self, int round)
+{
+    uint64_t sums[SUMS];
+    uint64_t *wanted = get_memory((size_t) size * WORDS * 8);
+
+    MPI_Alltoall(self->written, WORDS, MPI_UINT64_T, wanted, WORDS, MPI_UINT64_T, MPI_COMM_WORLD);
+    MPI_Reduce_scatter_block(self->added, sums, SUMS, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Win_sync(self->window);
+    for (int i = 0; i < size * WORDS; i++) {
+        if (self->base[i] != wanted[i]) {
+            fail("round %d: word %d of rank %d is not what it put", round, i % WORDS, i / WORDS);
+        }
+    }
+    for (int i = 0; i < SUMS; i++) {
+        if (self->base[size * WORDS + i] != sums[i]) {
+            fail("round %d: sum %d is wrong", round, i);
+        }
+    }
+    free(wanted);
+}
+
+/* All do something to the windows of all, at once. */
+static void random_windows(int round)
+{
+    const size_t words = (size_t) size * WORDS + SUMS;
+    random_window_t self = {
+        .written = get_memory((size_t) size * WORDS * 8),
+        .added = get_memory((size_t) size * SUMS * 8),
+        .open = get_memory((size_t) size * sizeof(bool)),
+        .state = seed_of(rank, rank, round),
+    };
+
+    memset(self.written, 0, (size_t) size * WORDS * 8);
+    memset(self.added, 0, (size_t) size * SUMS * 8);
+    memset(self.open, 0, (size_t) size * sizeof(bool));
+    self.base = get_memory(words * 8);
+    memset(self.base, 0, words * 8);
+    MPI_Win_create(self.base, (MPI_Aint) words * 8, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &self.window);
+    MPI_Win_lock_all(0, self.window);
+    for (int i = 0; i < OPERATIONS; i++) {
+        operate(&self, round);
+    }
+    MPI_Win_flush_all(self.window);
+    MPI_Barrier(MPI_COMM_WORLD);
+    check_window(&self, round);
+    MPI_Win_unlock_all(self.window);
+    MPI_Win_free(&self.window);
+    free(self.base);
+    free(self.written);
+    free(self.added);
+    free(self.open);
+}
+
 static void collectives(int round)
 {
     enum { COUNT = 20000 };
@@ -131,6 +248,55 @@ static void spawn(char **argv, int round)
     MPI_Comm_disconnect(&children);
 }
 
+/* The first half accepts, the second connects. */
+static void connect_halves(MPI_Comm half, int round)
+{
+    char port[MPI_MAX_PORT_NAME] = "";
+    MPI_Comm others;
+    int count, self;
+
+    if (rank == 0) {
+        MPI_Open_port(MPI_INFO_NULL, port);
+    }
+    MPI_Bcast(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD);
+    if (rank < size / 2) {
+        MPI_Comm_accept(port, MPI_INFO_NULL, 0, half, &others);
+    } else {
+        MPI_Comm_connect(port, MPI_INFO_NULL, 0, half, &others);
+    }
+    MPI_Comm_rank(others, &self);
+    MPI_Comm_remote_size(others, &count);
+    messages(others, self, count, round);
+    MPI_Comm_disconnect(&others);
+    if (rank == 0) {
+        MPI_Close_port(port);
+    }
+}
+
+/* What a process holds. */
+typedef struct held {
+    long descriptors, kib;
+} held_t;
+
+static held_t look(void)
+{
+    held_t held = {0};
+    long pages;
+    DIR *folder = opendir("/proc/self/fd");
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    while (folder != NULL && readdir(folder) != NULL) {
+        held.descriptors++;
+    }
+    if (file == NULL || fscanf(file, "%ld %ld", &pages, &held.kib) != 2) {
+        fail("no /proc/self/statm");
+    }
+    held.kib *= 4;
+    fclose(file);
+    closedir(folder);
+    return held;
+}
+
 static int be_a_child(MPI_Comm parent)
 {
     int others, round;
@@ -144,12 +310,49 @@ static int be_a_child(MPI_Comm parent)
     return 0;
 }
 
-enum { END, MESSAGES, WINDOWS, COLLECTIVES, SPAWN, KINDS };
+enum { END, MESSAGES, WINDOWS, RANDOM_WINDOWS, COLLECTIVES, SPAWN, CONNECT, KINDS };
+
+/* What all ranks do next: as rank 0 says. */
+static int choose(uint64_t *state)
+{
+    const uint64_t choice = random_below(state, 16);
+
+    return choice < 8    ? MESSAGES
+           : choice < 10 ? WINDOWS
+           : choice < 13 ? RANDOM_WINDOWS
+                         : COLLECTIVES;
+}
+
+static void act(int kind, char **argv, MPI_Comm half, int round)
+{
+    switch (kind) {
+    case MESSAGES:
+        messages(MPI_COMM_WORLD, rank, size, round);
+        break;
+    case WINDOWS:
+        windows(round);
+        break;
+    case RANDOM_WINDOWS:
+        random_windows(round);
+        break;
+    case COLLECTIVES:
+        collectives(round);
+        break;
+    case SPAWN:
+        spawn(argv, round);
+        break;
+    case CONNECT:
+        connect_halves(half, round);
+        break;
+    default:
+        break;
+    }
+}
 
 int main(int argc, char **argv)
 {
     static long count[KINDS];
-    MPI_Comm parent;
+    MPI_Comm parent, half;
 
     begin(&argc, &argv, "soak");
     const double seconds = arg(argc, argv, "seconds", 20), each = arg(argc, argv, "spawns", 10);
@@ -166,35 +369,37 @@ int main(int argc, char **argv)
         printf("soak: going\n");
         fflush(stdout);
     }
+    MPI_Comm_split(MPI_COMM_WORLD, rank < size / 2, rank, &half);
     const double begun = seconds_now();
-    double spawned = begun;
+    double changed = begun;
     uint64_t state = seed + 1;
+    held_t then = {0};
     for (int round = 0, kind = MESSAGES; kind != END; round++) {
         const double now = seconds_now();
-        const uint64_t choice = random_below(&state, 16);
-        kind = choice < 8 ? MESSAGES : choice < 11 ? WINDOWS : COLLECTIVES;
+        kind = choose(&state);
+        if (then.kib == 0 && now - begun >= seconds / 10) {
+            then = look();
+        }
         if (now - begun >= seconds) {
             kind = END;
-        } else if (each > 0 && now - spawned >= each) {
-            kind = SPAWN;
-            spawned = now;
+        } else if (each > 0 && now - changed >= each) {
+            kind = count[SPAWN] <= count[CONNECT] ? SPAWN : CONNECT;
+            changed = now;
         }
         MPI_Bcast(&kind, 1, MPI_INT, 0, MPI_COMM_WORLD);
         count[kind]++;
-        if (kind == MESSAGES) {
-            messages(MPI_COMM_WORLD, rank, size, round);
-        } else if (kind == WINDOWS) {
-            windows(round);
-        } else if (kind == COLLECTIVES) {
-            collectives(round);
-        } else if (kind == SPAWN) {
-            spawn(argv, round);
-        }
+        act(kind, argv, half, round);
     }
+    const held_t held = look();
     if (rank == 0) {
-        printf("soak: %ld rounds of messages, %ld of windows, %ld of collectives, %ld of spawns\n",
-               count[MESSAGES], count[WINDOWS], count[COLLECTIVES], count[SPAWN]);
+        printf("soak: rounds: messages %ld, windows %ld and %ld, collectives %ld, spawns %ld, "
+               "connects %ld\n",
+               count[MESSAGES], count[WINDOWS], count[RANDOM_WINDOWS], count[COLLECTIVES],
+               count[SPAWN], count[CONNECT]);
     }
+    printf("soak: rank %d: descriptors %ld, then %ld; KiB %ld, then %ld\n", rank, then.descriptors,
+           held.descriptors, then.kib, held.kib);
+    MPI_Comm_free(&half);
     finish();
     return 0;
 }

@@ -14,11 +14,13 @@
 #include "component.h"
 
 #include <dirent.h>
+#include <unistd.h>
 
 enum {
     CHILDREN = 2,
     BYTES = 100000,
-    SPARE = 2, /* descriptors and ports that others may have just now */
+    SPARE = 2,   /* descriptors and ports that others may have just now */
+    LOOKS = 100, /* in 10 s: the children from which it parted last may still be ending */
 };
 
 /* What a process holds. */
@@ -93,6 +95,18 @@ static held_t look(void)
     return held;
 }
 
+/* What is held once those that are about to end have ended. */
+static held_t look_later(const held_t *then)
+{
+    held_t now = look();
+
+    for (int i = 1; i < LOOKS && now.ports > then->ports + SPARE; i++) {
+        usleep(10000000 / LOOKS);
+        now = look();
+    }
+    return now;
+}
+
 /* Each of this group with each of the other one, all at once. */
 static void exchange(MPI_Comm with)
 {
@@ -154,12 +168,11 @@ static void check(const held_t *then, const held_t *now, int times, int grow)
 {
     const long kib = now->kib - then->kib;
 
-    if (rank == 0) {
-        printf("dynamic: %d times: %ld descriptors then, %ld now; ports %ld, %ld; connections %ld, "
-               "%ld; KiB %ld, %ld\n",
-               times, then->descriptors, now->descriptors, then->ports, now->ports,
-               then->connections, now->connections, then->kib, now->kib);
-    }
+    printf("dynamic: rank %d: %d times: %ld descriptors then, %ld now; ports %ld, %ld; connections "
+           "%ld, %ld; KiB %ld, %ld\n",
+           rank, times, then->descriptors, now->descriptors, then->ports, now->ports,
+           then->connections, now->connections, then->kib, now->kib);
+    fflush(stdout);
     if (now->descriptors > then->descriptors + SPARE || now->ports > then->ports + SPARE) {
         fail("%ld descriptors and %ld ports of UDP became %ld and %ld", then->descriptors,
              then->ports, now->descriptors, now->ports);
@@ -197,7 +210,7 @@ int main(int argc, char **argv)
         spawn(argv[0]);
         connect_halves(half);
     }
-    const held_t now = look();
+    const held_t now = look_later(&then);
     MPI_Barrier(MPI_COMM_WORLD);
     check(&then, &now, times, (int) arg(argc, argv, "grow", 200));
     MPI_Comm_free(&half);

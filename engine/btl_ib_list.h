@@ -112,6 +112,14 @@ static inline btl_ib_list_t *btl_ib_list_pop(btl_ib_list_t *list)
     return element;
 }
 
+/* Make two members of a ring neighbours: to add or take off several elements in one go. The caller
+ * sees to what was between them. */
+static inline void btl_ib_list_join(btl_ib_list_t *before, btl_ib_list_t *after)
+{
+    before->next = after;
+    after->prev = before;
+}
+
 /* The first element, or the first one taken off, as the struct of type `type` whose member `member`
  * is on `list`; NULL if there is none. */
 #define BTL_IB_LIST_FIRST(type, list, member)                                                      \

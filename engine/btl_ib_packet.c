@@ -45,15 +45,20 @@ btl_ib_segment_t *btl_ib_packet_make(btl_ib_conn_t *conn, btl_ib_type_t type, ui
     return segment;
 }
 
-uint32_t btl_ib_packet_make_like(const btl_ib_segment_t *before, btl_ib_segment_t **segments,
-                                 uint32_t most)
+uint32_t btl_ib_packet_make_like(const btl_ib_segment_t *before, uint32_t unit,
+                                 btl_ib_segment_t **segments, uint32_t most)
 {
     /* bytes of a region may have to be copied into it */
     const uint32_t room = before->size + (before->region != 0 ? before->payload : 0);
     const uint32_t count = btl_ib_pool_take(before->pool, room, segments, most);
+    struct iovec bytes = before->iov[0];
 
     for (uint32_t i = 0; i < count; i++) {
         btl_ib_segment_t *segment = segments[i];
+        bytes.iov_base = (uint8_t *) bytes.iov_base + unit;
+        segment->iov[0] = bytes;
+        segment->iov[1] = before->iov[1];
+        segment->continues = true;
         segment->conn = before->conn;
         segment->out = before->out;
         segment->region = before->region;

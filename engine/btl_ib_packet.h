@@ -36,11 +36,11 @@ static inline uint8_t *btl_ib_packet_body(const btl_ib_segment_t *segment)
  * NULL. */
 btl_ib_segment_t *btl_ib_packet_make(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size);
 
-/* Segments like `before`, which has no CONNECT block, for as many other bytes outside of the same
- * thing. Where these are, and the header of its type, the caller writes. Returns how many: at most
- * `most`, and as the pool has. */
-uint32_t btl_ib_packet_make_like(const btl_ib_segment_t *before, btl_ib_segment_t **segments,
-                                 uint32_t most);
+/* Segments that continue `before`, which has no CONNECT block: for as many other bytes outside of
+ * the same thing, in one piece, `unit` bytes further each. The header of its type the caller
+ * writes. Returns how many: at most `most`, and as the pool has. */
+uint32_t btl_ib_packet_make_like(const btl_ib_segment_t *before, uint32_t unit,
+                                 btl_ib_segment_t **segments, uint32_t most);
 
 /* Bulk: a piece of something long, or a part of a segment that was too large for the path. */
 static inline bool btl_ib_segment_is_bulk(const btl_ib_segment_t *segment)

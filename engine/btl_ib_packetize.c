@@ -263,6 +263,27 @@ static void write_place(btl_ib_out_t *out, uint64_t offset, const btl_ib_segment
     }
 }
 
+/* The same of several that follow each other from out->offset on, with `unit` bytes each, and have
+ * no CONNECT block. */
+static void write_places(btl_ib_out_t *out, uint32_t unit, btl_ib_segment_t *const *segments,
+                         uint32_t count)
+{
+    btl_ib_wire_chunk_t chunk;
+
+    if (out->kind != BTL_IB_OUT_MESSAGE) {
+        for (uint32_t i = 0; i < count; i++) {
+            write_place(out, out->offset + (uint64_t) i * unit, segments[i]);
+        }
+        return;
+    }
+    write_chunk(msg_of(out), out->offset, (uint8_t *) &chunk);
+    const uint32_t first = BTL_IB_LE16(chunk.index);
+    for (uint32_t i = 0; i < count; i++) {
+        chunk.index = BTL_IB_LE16(first + i);
+        memcpy(segments[i]->wire + sizeof(btl_ib_wire_header_t), &chunk, sizeof(chunk));
+    }
+}
+
 /* The next piece. NULL: no memory. */
 static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, series_t *series)
 {
@@ -303,16 +324,9 @@ static uint32_t continue_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, series_t 
     }
     const uint64_t rest = out->size - out->offset;
     const uint64_t whole = (rest < series->ahead ? rest : series->ahead) / series->unit;
-    const uint32_t count = btl_ib_packet_make_like(before, segments, btl_ib_clip_u32(whole, most));
-    struct iovec bytes = before->iov[0];
-    uint64_t offset = out->offset;
-    for (uint32_t i = 0; i < count; i++, offset += series->unit) {
-        bytes.iov_base = (uint8_t *) bytes.iov_base + series->unit;
-        segments[i]->iov[0] = bytes;
-        segments[i]->iov[1] = before->iov[1];
-        segments[i]->continues = true;
-        write_place(out, offset, segments[i]);
-    }
+    const uint32_t count =
+        btl_ib_packet_make_like(before, series->unit, segments, btl_ib_clip_u32(whole, most));
+    write_places(out, series->unit, segments, count);
     series->ahead -= (uint64_t) count * series->unit;
     if (before->region != 0) {
         btl_ib_regions_lend(&conn->engine->regions, before->region, count);
@@ -385,19 +399,13 @@ static bool is_in_pieces(const btl_ib_conn_t *conn, const btl_ib_out_t *out)
     return msg->ordered || msg->unit != 0 || msg->out.size > btl_ib_conn_segment_max(conn);
 }
 
-/* Does its memory stay in use until all of its segments are acknowledged? */
-static bool counts_segments(const btl_ib_segment_t *segment)
-{
-    return segment->type == BTL_IB_TYPE_CHUNK || segment->type == BTL_IB_TYPE_PUT;
-}
-
 /* `count` segments, as the one given, have the next bytes of `out`. Its last one asks for its
  * acknowledgement if somebody waits for that. */
 static void advance(btl_ib_out_t *out, btl_ib_segment_t *segment, uint32_t count)
 {
     btl_ib_packet_set_out(segment, out);
     out->offset += (uint64_t) count * segment->payload;
-    btl_ib_out_count(out, counts_segments(segment) ? (int) count : 0);
+    btl_ib_out_count(out, btl_ib_packetize_waits(segment) ? (int) count : 0);
     segment->last = out->offset == out->size;
     if (segment->last
         && (out->kind == BTL_IB_OUT_PUT
@@ -445,14 +453,7 @@ int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
 void btl_ib_packetize_undo(btl_ib_segment_t *segment)
 {
     segment->out->offset -= segment->payload;
-    btl_ib_out_count(segment->out, -counts_segments(segment));
-}
-
-void btl_ib_packetize_left(btl_ib_segment_t *segment)
-{
-    if (!counts_segments(segment)) {
-        btl_ib_packet_set_out(segment, NULL); /* it is a copy, and may outlive `out` */
-    }
+    btl_ib_out_count(segment->out, -btl_ib_packetize_waits(segment));
 }
 
 /* ---- several short messages in one segment ---- */

@@ -26,8 +26,12 @@ int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
 /* Undo that for the newest segment: its bytes wait again. */
 void btl_ib_packetize_undo(btl_ib_segment_t *segment);
 
-/* The segment has left: segment->out is kept only if it waits for the acknowledgement. */
-void btl_ib_packetize_left(btl_ib_segment_t *segment);
+/* Does what it is a piece of wait for its acknowledgement, because its memory stays in use till
+ * then? Else segment->out is not kept once it has left. */
+static inline bool btl_ib_packetize_waits(const btl_ib_segment_t *segment)
+{
+    return segment->type == BTL_IB_TYPE_CHUNK || segment->type == BTL_IB_TYPE_PUT;
+}
 
 /* How many messages at the head of `pending` fit together into `room` bytes, and in *size how many
  * bytes they take there. 0 or 1: there is nothing to bundle. */

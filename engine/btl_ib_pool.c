@@ -188,12 +188,16 @@ uint32_t btl_ib_pool_take(btl_ib_pool_t *pool, uint32_t size, btl_ib_segment_t *
                           uint32_t most)
 {
     btl_ib_list_t *free = &pool->kind[kind_of(pool, size)].free;
-    btl_ib_list_t *item;
+    btl_ib_list_t *item = free->next;
     uint32_t count = 0;
 
-    while (count < most && (item = btl_ib_list_pop(free)) != NULL) {
+    while (count < most && item != free) {
+        btl_ib_list_t *next = item->next;
         segments[count++] = cleared(item);
+        btl_ib_list_init(item);
+        item = next;
     }
+    btl_ib_list_join(free, item);
     return count;
 }
 
@@ -228,7 +232,7 @@ void btl_ib_pool_put_all(btl_ib_list_t *segments)
         return;
     }
     BTL_IB_LIST_FOREACH (btl_ib_segment_t, segment, segments, link) {
-        assert(!segment->busy && segment->pool == first->pool && segment->kind == first->kind);
+        assert(!segment->busy);
         forget(segment);
     }
     btl_ib_list_splice_head(&first->pool->kind[first->kind].free, segments);

@@ -232,17 +232,16 @@ static asking_t asking_of(const btl_ib_conn_t *conn, uint32_t channel)
     return (asking_t){.window = window, .every = window < burst ? (window + 3) / 4 : burst};
 }
 
-/* `in_flight` segments are when this one has left. */
-static void ask_for_ack(btl_ib_conn_t *conn, btl_ib_segment_t *segment, asking_t asking,
-                        uint32_t in_flight)
+/* `in_flight` segments are when this one has left, `unasked` were sent since one asked. Returns how
+ * many were then. */
+static inline uint32_t ask_for_ack(btl_ib_segment_t *segment, asking_t asking, uint32_t in_flight,
+                                   uint32_t unasked)
 {
-    conn->sentmap.unasked = in_flight <= 1 ? 1 : conn->sentmap.unasked + 1;
-    if (conn->sentmap.unasked >= asking.every || in_flight >= asking.window) {
+    unasked = in_flight <= 1 ? 1 : unasked + 1;
+    if (unasked >= asking.every || in_flight >= asking.window) {
         btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
     }
-    if (segment->flags & BTL_IB_FLAG_ACK_NOW) {
-        conn->sentmap.unasked = 0;
-    }
+    return segment->flags & BTL_IB_FLAG_ACK_NOW ? 0 : unasked;
 }
 
 static inline void enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
@@ -257,13 +256,18 @@ static inline void enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
         asking_of(conn, channel); /* the window may be smaller after a silence */
     const uint8_t type = segments[0]->type;
     const uint32_t before = conn->sentmap.in_flight + (type != BTL_IB_TYPE_SKIP);
+    const uint32_t seq = btl_ib_tx_window_extend(window, (uint32_t) count);
+    const btl_ib_tx_window_t places = *window;
+    uint32_t unasked = conn->sentmap.unasked;
     uint64_t bytes = 0;
     for (int i = 0; i < count; i++) {
         btl_ib_segment_t *segment = segments[i];
-        btl_ib_packet_number(segment, (uint8_t) channel, btl_ib_tx_window_push(window, segment));
+        btl_ib_packet_number(segment, (uint8_t) channel, seq + (uint32_t) i);
+        btl_ib_tx_window_put(&places, seq + (uint32_t) i, segment);
         bytes += segment_bytes(segment);
-        ask_for_ack(conn, segment, asking, before + (uint32_t) i);
+        unasked = ask_for_ack(segment, asking, before + (uint32_t) i, unasked);
     }
+    conn->sentmap.unasked = unasked;
     keep_segments(conn, type, count, bytes);
     count_in_flight(conn, type, channel, count);
 }
@@ -305,19 +309,23 @@ static inline void note_sent(btl_ib_conn_t *conn, btl_ib_segment_t *const *segme
     btl_ib_engine_t *engine = conn->engine;
     const uint64_t awake = btl_ib_clock_awake(&engine->clock);
     const uint64_t now = engine->clock.now;
-    btl_ib_list_t *sent = conn->sentmap.sent;
+    uint64_t order = conn->sentmap.order;
 
-    for (int i = 0; i < count; i++) {
-        btl_ib_segment_t *segment = segments[i];
-        if (!segment->continues) {
-            sent = &conn->sentmap.sent[btl_ib_segment_is_bulk(segment)];
-        }
-        segment->first_sent = awake;
-        segment->last_sent = now;
-        segment->order = ++conn->sentmap.order;
-        segment->copies = 1;
-        btl_ib_list_push_tail(sent, &segment->link);
+    for (int i = 0; i < count;) {
+        btl_ib_list_t *sent = &conn->sentmap.sent[btl_ib_segment_is_bulk(segments[i])];
+        btl_ib_list_t *last = sent->prev;
+        do { /* those that continue it are of its kind */
+            btl_ib_segment_t *segment = segments[i];
+            segment->first_sent = awake;
+            segment->last_sent = now;
+            segment->order = ++order;
+            segment->copies = 1;
+            btl_ib_list_join(last, &segment->link);
+            last = &segment->link;
+        } while (++i < count && segments[i]->continues);
+        btl_ib_list_join(last, sent);
     }
+    conn->sentmap.order = order;
     engine->count.sent_segments += (uint32_t) count;
 }
 
@@ -464,18 +472,19 @@ void btl_ib_sentmap_acked_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *first,
                             uint32_t most, btl_ib_segment_t **last)
 {
+    const btl_ib_tx_window_t places = *window;
     uint32_t run = 1;
 
     *last = first;
     if (!was_sent_once(first)) {
         return 1;
     }
+    assert(first->seq + most - window->first <= window->next - window->first);
     for (; run < most; run++) {
-        btl_ib_segment_t *next = btl_ib_tx_window_at(window, first->seq + run);
+        btl_ib_segment_t *next = btl_ib_tx_window_get(&places, first->seq + run);
         if (next == NULL || !next->continues || !was_sent_once(next)) {
             break;
         }
-        assert((*last)->link.next == &next->link);
         *last = next;
     }
     return run;

@@ -61,12 +61,28 @@ static inline uint32_t btl_ib_tx_window_room(const btl_ib_tx_window_t *window)
     return window->size - (window->next - window->first);
 }
 
-/* Give window->next to `segment` (not NULL); a place was reserved. Returns the sequence. */
-static inline uint32_t btl_ib_tx_window_push(btl_ib_tx_window_t *window, void *segment)
+/* Give the next `count` sequences to segments; places were reserved. Each is then to be put there.
+ * Returns the first. */
+static inline uint32_t btl_ib_tx_window_extend(btl_ib_tx_window_t *window, uint32_t count)
 {
-    assert(window->next - window->first < window->size && segment != NULL);
-    window->ring[window->next & (window->size - 1)] = segment;
-    return window->next++;
+    const uint32_t first = window->next;
+
+    assert(first - window->first + count <= window->size);
+    window->next += count;
+    return first;
+}
+
+/* Put `segment` (not NULL) in the place of its sequence. */
+static inline void btl_ib_tx_window_put(const btl_ib_tx_window_t *window, uint32_t seq,
+                                        void *segment)
+{
+    window->ring[seq & (window->size - 1)] = segment;
+}
+
+/* What is there. */
+static inline void *btl_ib_tx_window_get(const btl_ib_tx_window_t *window, uint32_t seq)
+{
+    return window->ring[seq & (window->size - 1)];
 }
 
 /* Take the newest sequence back: it was never sent. */
@@ -88,9 +104,8 @@ static inline void btl_ib_tx_window_jump(btl_ib_tx_window_t *window, int32_t cou
 /* The segment that is in flight under `seq`, or NULL (acknowledged, or never sent). */
 static inline void *btl_ib_tx_window_at(const btl_ib_tx_window_t *window, uint32_t seq)
 {
-    return seq - window->first < window->next - window->first
-               ? window->ring[seq & (window->size - 1)]
-               : NULL;
+    return seq - window->first < window->next - window->first ? btl_ib_tx_window_get(window, seq)
+                                                              : NULL;
 }
 
 /* `seq` was acknowledged, selectively or not: remove its segment. */
@@ -110,12 +125,16 @@ static inline void btl_ib_tx_window_clear(btl_ib_tx_window_t *window, uint32_t s
 static inline void btl_ib_tx_window_clear_run(btl_ib_tx_window_t *window, uint32_t seq,
                                               uint32_t count)
 {
+    void **ring = window->ring;
     const uint32_t mask = window->size - 1;
 
-    for (uint32_t i = 1; i < count; i++) {
-        window->ring[(seq + i) & mask] = NULL;
+    for (uint32_t i = 0; i + 1 < count; i++) {
+        ring[(seq + i) & mask] = NULL;
     }
-    btl_ib_tx_window_clear(window, seq);
+    if (seq == window->first) {
+        window->first += count - 1;
+    }
+    btl_ib_tx_window_clear(window, seq + count - 1);
 }
 
 /* Free the ring if nothing is in flight. */

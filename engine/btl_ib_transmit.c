@@ -191,26 +191,29 @@ static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *se
 __attribute__((noinline)) static void make_run(btl_ib_segment_t *const *segments, int count,
                                                btl_ib_datagrams_t *batch)
 {
-    const btl_ib_tx_t *before = &batch->tx[batch->count - 1];
     const btl_ib_segment_t *first = segments[batch->count - 1];
+    const btl_ib_wire_header_t like = *(const btl_ib_wire_header_t *) (const void *) first->wire;
+    const uint8_t flags = batch->common->flags;
+    btl_ib_tx_t *tx = &batch->tx[batch->count];
+    int i = batch->count;
 
-    if (batch->wire[batch->count - 1] != first || first->copies > 0) {
+    if (batch->wire[i - 1] != first || first->copies > 0) {
         return;
     }
-    for (; batch->count < count && segments[batch->count]->continues; batch->count++) {
-        btl_ib_segment_t *segment = segments[batch->count];
-        btl_ib_tx_t *tx = &batch->tx[batch->count];
+    for (; i < count && segments[i]->continues; i++, tx++) {
+        btl_ib_segment_t *segment = segments[i];
         btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;
-        *header = *(const btl_ib_wire_header_t *) (const void *) first->wire;
-        header->flags = batch->common->flags | segment->flags;
+        *header = like;
+        header->flags = flags | segment->flags;
         header->seq = BTL_IB_LE32(segment->seq);
-        *tx = *before;
+        *tx = tx[-1];
         tx->iov[0].iov_base = segment->wire;
         tx->iov[1].iov_base = segment->iov[0].iov_base;
         tx->mem = segment->mem;
         tx->context = segment;
-        batch->wire[batch->count] = segment;
+        batch->wire[i] = segment;
     }
+    batch->count = i;
 }
 
 /* Make as many datagrams as memory allows, at most `count`. */
@@ -219,13 +222,17 @@ static void make_datagrams(btl_ib_conn_t *conn, btl_ib_segment_t *const *segment
 {
     batch->common = common;
     batch->count = 0;
+    batch->plain = true;
     while (batch->count < count) {
         btl_ib_segment_t *segment = segments[batch->count];
-        btl_ib_segment_t *wire = make_datagram(conn, segment, common, &batch->tx[batch->count]);
+        btl_ib_tx_t *tx = &batch->tx[batch->count];
+        btl_ib_segment_t *wire = make_datagram(conn, segment, common, tx);
         if (wire == NULL) {
             conn->engine->count.blocked_memory++;
             return;
         }
+        batch->plain = batch->plain && wire == segment && !(segment->flags & BTL_IB_FLAG_CONNECT)
+                       && tx->size <= conn->route.via->transport->attr.inline_size;
         batch->wire[batch->count++] = wire;
         if (batch->count < count && segments[batch->count]->continues) {
             make_run(segments, count, batch);
@@ -315,9 +322,11 @@ static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
         conn->engine->count.sent_datagrams += (uint64_t) now;
         conn->route.via->count.sent_datagrams += (uint64_t) now;
         btl_ib_trace_sent(conn, batch->common, segments + done, batch->tx + done, now);
-        for (*taken += now; now > 0; now--, done++) {
-            datagram_left(conn, batch, done, segments[done], true);
+        *taken += now;
+        for (int i = 0; i < now && !batch->plain; i++) {
+            datagram_left(conn, batch, done + i, segments[done + i], true);
         }
+        done += now;
         if (done == batch->count || !lose_untaken(conn, &batch->tx[done], segments[done], error)) {
             break;
         }
@@ -777,13 +786,17 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
         btl_ib_segment_t *segment = batch->segments[i];
         btl_ib_out_t *out = segment->out;
         bytes += segment->payload;
-        if (segment->bundled > 0) {
+        if (btl_ib_packetize_waits(segment)) {
+            if (segment->last) {
+                btl_ib_out_left(conn, out, false);
+            }
+        } else if (segment->bundled > 0) {
             btl_ib_out_left_bundled(conn, &batch->bundled, segment->bundled);
-            continue;
-        }
-        btl_ib_packetize_left(segment);
-        if (segment->last) {
-            btl_ib_out_left(conn, out, segment->out == NULL);
+        } else {
+            btl_ib_packet_set_out(segment, NULL); /* it is a copy, and may outlive `out` */
+            if (segment->last) {
+                btl_ib_out_left(conn, out, true);
+            }
         }
     }
     conn->engine->count.sent_bytes += bytes;

@@ -17,6 +17,7 @@
 typedef struct btl_ib_datagrams {
     const btl_ib_wire_header_t *common; /* what their headers have in common */
     int count;
+    bool plain; /* nothing is to be done for any once it has left: datagram_left() */
     btl_ib_tx_t tx[BTL_IB_BATCH];
     /* what is sent: the segment itself, or its copy or sealed copy */
     btl_ib_segment_t *wire[BTL_IB_BATCH];

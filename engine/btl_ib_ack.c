@@ -72,7 +72,7 @@ const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine)
     return soon->ack.now || soon->ack.at <= later->ack.at ? soon : later;
 }
 
-void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool now)
+static inline void owe(btl_ib_conn_t *conn, uint32_t channel, bool now)
 {
     btl_ib_engine_t *engine = conn->engine;
 
@@ -88,6 +88,11 @@ void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool now)
         btl_ib_list_remove(&conn->ack.link);
         btl_ib_list_push_head(&engine->acks, &conn->ack.link);
     }
+}
+
+void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool now)
+{
+    owe(conn, channel, now);
 }
 
 /* It was marked, and its burst with it. It is to be acknowledged in this turn if `now`, or if so
@@ -822,8 +827,9 @@ static inline bool is_at_rest(const btl_ib_conn_t *conn)
     return conn->sentmap.unacked == 0 && conn->loss.blocked_since == 0 && conn->ops.answers == 0;
 }
 
-/* Of a header that acknowledges one segment, or (NULL) none, and gives credit or not. */
-static inline void take_predicted(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+/* Of a header that acknowledges one segment of `channel`, or (NULL) none, and gives credit or
+ * not. */
+static inline void take_predicted(btl_ib_conn_t *conn, uint32_t channel, btl_ib_segment_t *segment)
 {
     const bool limited = is_limited(conn);
 
@@ -832,7 +838,8 @@ static inline void take_predicted(btl_ib_conn_t *conn, btl_ib_segment_t *segment
         btl_ib_pending_wake(conn);
         return;
     }
-    btl_ib_loss_update_rack(conn, segment, false, 0);
+    btl_ib_loss_arrived(&conn->loss, &conn->tx[channel].loss.arrived, segment,
+                        conn->engine->clock.now);
     btl_ib_sentmap_acked_one(conn, segment);
     btl_ib_loss_acked_partly(&conn->loss, true);
     btl_ib_pending_wake(conn);
@@ -860,7 +867,7 @@ static inline void accept_next(btl_ib_conn_t *conn, uint32_t channel, uint32_t s
         btl_ib_credit_use(&rx->credit, &conn->rail->credit[channel], &conn->rail->queues.q[channel],
                           1, false);
     }
-    btl_ib_ack_tx_owe(conn, channel, is_many(conn, channel, BTL_IB_TYPE_DATA));
+    owe(conn, channel, is_many(conn, channel, BTL_IB_TYPE_DATA));
 }
 
 bool btl_ib_ack_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *header)
@@ -895,7 +902,7 @@ bool btl_ib_ack_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *he
         take_credit(conn, channel, limit);
     }
     if (segment != NULL || credit) {
-        take_predicted(conn, segment);
+        take_predicted(conn, channel, segment);
     }
     accept_next(conn, header->channels & 0xf, BTL_IB_LE16(header->length));
     return true;

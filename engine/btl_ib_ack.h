@@ -110,6 +110,18 @@ static inline void btl_ib_ack_tx_delivered(btl_ib_ack_tx_t *ack, uint64_t now)
  * delay. */
 void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool now);
 
+/* Progress calls in a row that received nothing. After so many, no data segment is likely to come
+ * soon that the acknowledgement could ride on. A smaller number costs throughput: a receiver that
+ * is faster than its sender is idle between any two segments (after 2 calls, a tenth of it). */
+enum { BTL_IB_ACK_IDLE_CALLS = 32 };
+
+/* Is the acknowledgement that a connection owes due, after so many of those calls? */
+static inline bool btl_ib_ack_tx_is_due(const btl_ib_ack_tx_t *ack, uint64_t now,
+                                        uint32_t idle_calls)
+{
+    return ack->now || now >= ack->at || idle_calls >= BTL_IB_ACK_IDLE_CALLS;
+}
+
 /* The connection whose acknowledgement is due first; NULL: none is. */
 const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine);
 

@@ -150,7 +150,7 @@ static bool delayed(const btl_ib_cc_swift_t *swift, uint32_t by)
 }
 
 /* Is there a queue, with more than our part in it? */
-static bool queueing(const btl_ib_cc_t *cc)
+static inline bool queueing(const btl_ib_cc_t *cc)
 {
     const btl_ib_cc_swift_t *swift = &cc->swift;
 
@@ -298,7 +298,9 @@ static void end_round(btl_ib_cc_t *cc, uint64_t now)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
 
-    swift->queued = swift->queued || delayed(swift, allowance(swift) / 2);
+    if (delayed(swift, allowance(swift) / 2)) {
+        swift->queued = true;
+    }
     if (queueing(cc)) {
         cut_for_delay(cc);
     } else if (lies_at_host(cc)) {
@@ -327,7 +329,9 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     btl_ib_cc_swift_t *swift = &cc->swift;
 
     swift->seen += ack->count;
-    swift->limited = swift->limited || ack->limited;
+    if (ack->limited) {
+        swift->limited = true;
+    }
     if (ack->rtt != 0) {
         if (ack->awake == ack->rtt || swift->base == 0) {
             note_base(cc, ack->rtt, ack->now);
@@ -336,16 +340,15 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
         swift->whole = btl_ib_min_u32(swift->whole, ack->awake);
         swift->samples++;
     }
-    swift->paused = swift->paused || ack->paused;
+    if (ack->paused) {
+        swift->paused = true;
+    }
+    bool overshoots = false; /* doubling until the end of the round would */
     if (ack->limited && doubles(cc, ack) && !losing(swift)) {
         set_window(cc, swift->window + (uint64_t) ack->count * SEGMENT);
-        /* Doubling until the end of the round would overshoot. */
-        if (swift->samples >= SAMPLES_START && (queueing(cc) || lies_at_host(cc))) {
-            end_round(cc, ack->now);
-            return;
-        }
+        overshoots = swift->samples >= SAMPLES_START && (queueing(cc) || lies_at_host(cc));
     }
-    if (ack->sent_at >= swift->round_at) {
+    if (overshoots || ack->sent_at >= swift->round_at) {
         end_round(cc, ack->now);
     }
 }

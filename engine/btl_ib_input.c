@@ -216,11 +216,12 @@ static bool check_receivers(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (conn->draining) {
         return true;
     }
-    if (view->type == BTL_IB_TYPE_DATA || view->type == BTL_IB_TYPE_CHUNK) {
+    if (view->type == BTL_IB_TYPE_DATA || view->type == BTL_IB_TYPE_CHUNK
+        || (view->type == BTL_IB_TYPE_BUNDLE && view->tag == view->lowest)) { /* as most are */
         return check_receiver(conn, view, view->tag);
     }
     if (view->type == BTL_IB_TYPE_BUNDLE) {
-        uint32_t before = UINT32_MAX; /* most messages have the same tag */
+        uint32_t before = UINT32_MAX;
         while (btl_ib_wire_next_message(view, &offset, &message)) {
             if (message.tag != before && !check_receiver(conn, view, message.tag)) {
                 return false;

@@ -52,6 +52,8 @@ static inline void take_sample(btl_ib_conn_t *conn, uint32_t flags, uint32_t ech
                                uint32_t away)
 {
     conn->loss.sample = 0;
+    conn->loss.sample_hosts = 0;
+    conn->loss.sample_pauses = 0;
     if (!(flags & BTL_IB_FLAG_ECHO) || hold == BTL_IB_HOLD_UNKNOWN
         || (conn->loss.rtt.srtt8 != 0 && !btl_ib_seq_before(conn->loss.sample_echo, echo)
             && conn->engine->clock.now - conn->loss.sample_at <= BTL_IB_STAMP_AGE)) {
@@ -159,17 +161,6 @@ static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
     return earlier;
 }
 
-static void note_arrival(btl_ib_conn_t *conn, int which, const btl_ib_segment_t *segment)
-{
-    btl_ib_rack_t *rack = &conn->loss.rack[which];
-
-    if (segment->order > rack->order) {
-        rack->order = segment->order;
-        rack->xmit_ts = segment->last_sent;
-        rack->at = conn->engine->clock.now;
-    }
-}
-
 void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                              uint32_t echo)
 {
@@ -177,12 +168,10 @@ void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segmen
         && earlier_arrived(conn, segment, echo_valid, echo)) {
         return; /* which of the earlier copies it was is not known */
     }
-    if (segment->order > conn->tx[segment->channel].loss.arrived) {
-        conn->tx[segment->channel].loss.arrived = segment->order;
-    }
-    note_arrival(conn, BTL_IB_RACK_ALL, segment);
+    btl_ib_loss_arrived(&conn->loss, &conn->tx[segment->channel].loss.arrived, segment,
+                        conn->engine->clock.now);
     if (btl_ib_segment_is_bulk(segment)) {
-        note_arrival(conn, BTL_IB_RACK_BULK, segment);
+        btl_ib_rack_note(&conn->loss.rack[BTL_IB_RACK_BULK], segment, conn->engine->clock.now);
     }
 }
 
@@ -232,16 +221,16 @@ static bool take_copy(btl_ib_engine_t *engine)
 static inline void inform_cc(btl_ib_conn_t *conn, uint32_t count, bool limited)
 {
     const uint32_t sample = conn->loss.sample;
+    const uint32_t pauses = conn->loss.sample_pauses;
     const btl_ib_cc_ack_t ack = {
         .now = conn->engine->clock.now,
         .sent_at = conn->loss.rack[BTL_IB_RACK_ALL].xmit_ts,
         .count = count,
         .rtt = sample,
-        .delay = sample == 0 ? 0 : sample - conn->loss.sample_hosts,
-        .awake = sample == 0 ? 0 : sample - conn->loss.sample_pauses,
+        .delay = sample - conn->loss.sample_hosts,
+        .awake = sample - pauses,
         .limited = limited,
-        .paused = (sample != 0 && conn->loss.sample_pauses > BTL_IB_QUEUE_BORNE)
-                  || btl_ib_is_behind(conn->engine),
+        .paused = pauses > BTL_IB_QUEUE_BORNE || btl_ib_is_behind(conn->engine),
     };
 
     conn->cc.ops->acked(&conn->cc, &ack);

@@ -220,6 +220,28 @@ void btl_ib_loss_init(btl_ib_conn_t *conn);
 void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo,
                                    uint32_t hold, uint32_t away);
 
+/* A segment arrived, as is known at `now`. */
+static inline void btl_ib_rack_note(btl_ib_rack_t *rack, const btl_ib_segment_t *segment,
+                                    uint64_t now)
+{
+    if (segment->order > rack->order) {
+        rack->order = segment->order;
+        rack->xmit_ts = segment->last_sent;
+        rack->at = now;
+    }
+}
+
+/* The part of btl_ib_loss_update_rack() for what is no bulk and was sent once. `newest`: of its
+ * channel. */
+static inline void btl_ib_loss_arrived(btl_ib_loss_t *loss, uint64_t *newest,
+                                       const btl_ib_segment_t *segment, uint64_t now)
+{
+    if (segment->order > *newest) {
+        *newest = segment->order;
+    }
+    btl_ib_rack_note(&loss->rack[BTL_IB_RACK_ALL], segment, now);
+}
+
 /* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */
 void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                              uint32_t echo);

@@ -30,15 +30,9 @@ static void write_connect(const btl_ib_conn_t *conn, uint8_t *to)
 btl_ib_segment_t *btl_ib_packet_make(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size)
 {
     const uint32_t whole = btl_ib_packet_overhead(conn) + size;
-    btl_ib_segment_t *segment = btl_ib_pool_get(&conn->route.via->pool, whole);
+    btl_ib_segment_t *segment = btl_ib_packet_make_whole(conn, type, whole);
 
-    if (segment == NULL) {
-        return NULL;
-    }
-    segment->conn = conn;
-    segment->type = (uint8_t) type;
-    segment->size = whole - conn->engine->protection.ops->trailer;
-    if (btl_ib_packet_says_connect(conn)) {
+    if (segment != NULL && btl_ib_packet_says_connect(conn)) {
         segment->flags = BTL_IB_FLAG_CONNECT;
         write_connect(conn, segment->wire + sizeof(btl_ib_wire_header_t));
     }

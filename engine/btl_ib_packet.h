@@ -32,6 +32,20 @@ static inline uint8_t *btl_ib_packet_body(const btl_ib_segment_t *segment)
            + (segment->flags & BTL_IB_FLAG_CONNECT ? sizeof(btl_ib_wire_connect_t) : 0);
 }
 
+/* A segment of `type` for a datagram of `whole` bytes, without a CONNECT block, or NULL. */
+static inline btl_ib_segment_t *btl_ib_packet_make_whole(btl_ib_conn_t *conn, btl_ib_type_t type,
+                                                         uint32_t whole)
+{
+    btl_ib_segment_t *segment = btl_ib_pool_get(&conn->route.via->pool, whole);
+
+    if (segment != NULL) {
+        segment->conn = conn;
+        segment->type = (uint8_t) type;
+        segment->size = whole - conn->engine->protection.ops->trailer;
+    }
+    return segment;
+}
+
 /* A segment of `type` with headers begun, for `size` bytes of body (chunk header included), or
  * NULL. */
 btl_ib_segment_t *btl_ib_packet_make(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size);

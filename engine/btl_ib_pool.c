@@ -8,8 +8,6 @@
 #include "btl_ib_list.h"
 
 #include <assert.h>
-#include <stddef.h>
-#include <string.h>
 
 /* ---- pool ---- */
 
@@ -21,8 +19,6 @@ enum {
     SLAB_MIN = 4,           /* segments, if they are large */
     SLAB_MAX = 64,
     ALIGN = 8,
-    CLEARED_FROM = offsetof(btl_ib_segment_t, conn), /* of a segment that is taken out */
-    CLEARED_TO = offsetof(btl_ib_segment_t, copies) + sizeof(uint32_t),
 };
 
 typedef struct slab {
@@ -155,73 +151,26 @@ __attribute__((noinline)) static bool add_slab(btl_ib_pool_t *pool, int kind)
     return true;
 }
 
-/* Of the smallest segments that hold `size` bytes. */
-static inline int kind_of(const btl_ib_pool_t *pool, uint32_t size)
+bool btl_ib_pool_grow(btl_ib_pool_t *pool, int kind)
 {
-    assert(size <= pool->kind[2].size);
-    return size <= pool->kind[0].size ? 0 : size <= pool->kind[1].size ? 1 : 2;
-}
-
-static inline btl_ib_segment_t *cleared(btl_ib_list_t *item)
-{
-    btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-
-    memset((uint8_t *) segment + CLEARED_FROM, 0, CLEARED_TO - CLEARED_FROM);
-    return segment;
-}
-
-btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
-{
-    const int kind = kind_of(pool, size);
-    btl_ib_list_t *free = &pool->kind[kind].free;
-
-    if (btl_ib_list_empty(free)
-        && (pool->kind[kind].made >= pool->limit || !add_slab(pool, kind))) {
-        return NULL;
-    }
-    btl_ib_list_t *item = free->next;
-    btl_ib_list_remove(item);
-    return cleared(item);
+    return pool->kind[kind].made < pool->limit && add_slab(pool, kind);
 }
 
 uint32_t btl_ib_pool_take(btl_ib_pool_t *pool, uint32_t size, btl_ib_segment_t **segments,
                           uint32_t most)
 {
-    btl_ib_list_t *free = &pool->kind[kind_of(pool, size)].free;
+    btl_ib_list_t *free = &pool->kind[btl_ib_pool_kind(pool, size)].free;
     btl_ib_list_t *item = free->next;
     uint32_t count = 0;
 
     while (count < most && item != free) {
         btl_ib_list_t *next = item->next;
-        segments[count++] = cleared(item);
+        segments[count++] = btl_ib_pool_cleared(item);
         btl_ib_list_init(item);
         item = next;
     }
     btl_ib_list_join(free, item);
     return count;
-}
-
-static void free_segment(btl_ib_segment_t *segment)
-{
-    /* The most recently used is the one whose memory is in the cache. */
-    btl_ib_list_push_head(&segment->pool->kind[segment->kind].free, &segment->link);
-}
-
-static inline void forget(btl_ib_segment_t *segment)
-{
-    assert(!segment->done);
-    segment->conn = NULL;
-    segment->out = NULL;
-    segment->done = true;
-}
-
-void btl_ib_pool_put(btl_ib_segment_t *segment)
-{
-    assert(btl_ib_list_empty(&segment->link));
-    forget(segment);
-    if (!segment->busy) {
-        free_segment(segment);
-    }
 }
 
 void btl_ib_pool_put_all(btl_ib_list_t *segments)
@@ -233,7 +182,7 @@ void btl_ib_pool_put_all(btl_ib_list_t *segments)
     }
     BTL_IB_LIST_FOREACH (btl_ib_segment_t, segment, segments, link) {
         assert(!segment->busy);
-        forget(segment);
+        btl_ib_pool_forget(segment);
     }
     btl_ib_list_splice_head(&first->pool->kind[first->kind].free, segments);
 }
@@ -242,6 +191,6 @@ void btl_ib_pool_sent(btl_ib_segment_t *segment)
 {
     segment->busy = false;
     if (segment->done) {
-        free_segment(segment);
+        btl_ib_pool_free(segment);
     }
 }

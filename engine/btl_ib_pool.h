@@ -6,9 +6,11 @@
 #ifndef BTL_IB_POOL_H
 #define BTL_IB_POOL_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "btl_ib_list.h"
@@ -128,16 +130,71 @@ void btl_ib_pool_memory_estimate(const btl_ib_transport_attr_t *attr, int kind, 
 /* Free all slabs, whatever they hold. */
 void btl_ib_pool_fini(btl_ib_pool_t *pool);
 
+/* Of the smallest segments that hold `size` bytes. */
+static inline int btl_ib_pool_kind(const btl_ib_pool_t *pool, uint32_t size)
+{
+    assert(size <= pool->kind[2].size);
+    return size <= pool->kind[0].size ? 0 : size <= pool->kind[1].size ? 1 : 2;
+}
+
+/* One that is taken out. */
+static inline btl_ib_segment_t *btl_ib_pool_cleared(btl_ib_list_t *item)
+{
+    btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+    const size_t from = offsetof(btl_ib_segment_t, conn);
+    const size_t to = offsetof(btl_ib_segment_t, copies) + sizeof(segment->copies);
+
+    memset((uint8_t *) segment + from, 0, to - from);
+    return segment;
+}
+
+/* The part of btl_ib_pool_get() that needs memory. False: there is none, or the limit is
+ * reached. */
+bool btl_ib_pool_grow(btl_ib_pool_t *pool, int kind);
+
 /* A cleared segment for `size` bytes, or NULL: no memory, or the limit is reached. */
-btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size);
+static inline btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
+{
+    const int kind = btl_ib_pool_kind(pool, size);
+    btl_ib_list_t *free = &pool->kind[kind].free;
+
+    if (btl_ib_list_empty(free) && !btl_ib_pool_grow(pool, kind)) {
+        return NULL;
+    }
+    btl_ib_list_t *item = free->next;
+    btl_ib_list_remove(item);
+    return btl_ib_pool_cleared(item);
+}
 
 /* As many of those as there are without new memory, at most `most`. Returns how many. */
 uint32_t btl_ib_pool_take(btl_ib_pool_t *pool, uint32_t size, btl_ib_segment_t **segments,
                           uint32_t most);
 
+/* The two steps of giving a segment back: it belongs to nobody; it may be taken out again. The one
+ * used last is first, as its memory is in the cache. */
+static inline void btl_ib_pool_forget(btl_ib_segment_t *segment)
+{
+    assert(!segment->done);
+    segment->conn = NULL;
+    segment->out = NULL;
+    segment->done = true;
+}
+
+static inline void btl_ib_pool_free(btl_ib_segment_t *segment)
+{
+    btl_ib_list_push_head(&segment->pool->kind[segment->kind].free, &segment->link);
+}
+
 /* Give a segment back to its pool. If the transport still reads it, that is done with its SENT
  * event. */
-void btl_ib_pool_put(btl_ib_segment_t *segment);
+static inline void btl_ib_pool_put(btl_ib_segment_t *segment)
+{
+    assert(btl_ib_list_empty(&segment->link));
+    btl_ib_pool_forget(segment);
+    if (!segment->busy) {
+        btl_ib_pool_free(segment);
+    }
+}
 
 /* Give back all that are on a list: acknowledged ones of one pool and one kind, which were sent
  * once and which no transport reads. The list is empty afterwards. */

@@ -612,23 +612,29 @@ static bool work_waits(const btl_ib_engine_t *engine)
            || engine->rails[0]->use.stands_by;
 }
 
-/* Has a turn nothing to do but to receive from the only rail, and what follows from that? */
-static inline bool is_quiet(const btl_ib_engine_t *engine)
+/* Is an acknowledgement of a list due, of which the most urgent is the first, after so many calls
+ * that received nothing? */
+static inline bool has_ack_due(const btl_ib_list_t *acks, uint64_t now, uint32_t idle_calls)
 {
-    return !engine->work.waits && btl_ib_list_empty(&engine->acks)
-           && btl_ib_list_empty(&engine->acks_answered) && engine->clock.now < engine->turn.tick_at
-           && engine->clock.now < btl_ib_timer_wheel_next_due(&engine->wheel)
-           && btl_ib_rail_usable(engine->rails[0]) && !engine->polled.in_hand;
+    return !btl_ib_list_empty(acks)
+           && btl_ib_ack_tx_is_due(BTL_IB_CONTAINER(acks->next, btl_ib_ack_tx_t, link), now,
+                                   idle_calls);
 }
 
-/* May an acknowledgement be due, of which the most urgent is the first? In a turn that received
- * something no other is. */
-static inline bool has_ack_due(const btl_ib_engine_t *engine, const btl_ib_list_t *acks)
+static inline bool has_any_ack_due(const btl_ib_engine_t *engine, uint32_t idle_calls)
 {
-    const btl_ib_conn_t *conn = BTL_IB_LIST_FIRST(btl_ib_conn_t, acks, ack.link);
+    return has_ack_due(&engine->acks, engine->clock.now, idle_calls)
+           || has_ack_due(&engine->acks_answered, engine->clock.now, idle_calls);
+}
 
-    return conn != NULL
-           && (conn->ack.now || engine->clock.now >= conn->ack.at || engine->turn.idle_calls > 0);
+/* Has a turn nothing to do but to receive from the only rail, and what follows from that? If it
+ * receives nothing, no acknowledgement is due either. */
+static inline bool is_quiet(const btl_ib_engine_t *engine)
+{
+    return !engine->work.waits && !has_any_ack_due(engine, engine->turn.idle_calls + 1)
+           && engine->clock.now < engine->turn.tick_at
+           && engine->clock.now < btl_ib_timer_wheel_next_due(&engine->wheel)
+           && btl_ib_rail_usable(engine->rails[0]) && !engine->polled.in_hand;
 }
 
 /* What waits for a turn, in one that received so many datagrams, but for timers. */
@@ -670,7 +676,7 @@ static inline void finish_turn(btl_ib_engine_t *engine, int received)
     if (engine->work.waits) {
         do_work(engine, received);
     }
-    if (has_ack_due(engine, &engine->acks) || has_ack_due(engine, &engine->acks_answered)) {
+    if (has_any_ack_due(engine, engine->turn.idle_calls)) {
         btl_ib_ack_turn(engine, false);
     }
     if (engine->work.waits) {

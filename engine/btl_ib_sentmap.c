@@ -173,6 +173,25 @@ static inline void keep_segments(btl_ib_conn_t *conn, uint8_t type, int count, u
     engine->budget.bytes_unacked += count > 0 ? bytes : -bytes;
 }
 
+/* The same of one that is no SKIP: does it count among the first, which the limits leave out? */
+static inline void keep_another(btl_ib_conn_t *conn, uint64_t bytes)
+{
+    btl_ib_budget_t *budget = &conn->engine->budget;
+
+    budget->apart += conn->sentmap.unacked++ - conn->sentmap.skips < BTL_IB_DEPTH_APART;
+    budget->unacked++;
+    budget->bytes_unacked += bytes;
+}
+
+static inline void drop_another(btl_ib_conn_t *conn, uint64_t bytes)
+{
+    btl_ib_budget_t *budget = &conn->engine->budget;
+
+    budget->apart -= --conn->sentmap.unacked - conn->sentmap.skips < BTL_IB_DEPTH_APART;
+    budget->unacked--;
+    budget->bytes_unacked -= bytes;
+}
+
 static inline uint64_t segment_bytes(const btl_ib_segment_t *segment)
 {
     return segment->size + segment->outside;
@@ -193,17 +212,21 @@ static inline void one_in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *se
 _Static_assert(BTL_IB_BATCH <= BTL_IB_CC_INIT, "a batch is longer than the window after a silence");
 
 /* After a silence longer than a timeout what is known of the path is out of date. */
-static void notice_silence(btl_ib_conn_t *conn)
+__attribute__((noinline, cold)) static void end_silence(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
-
-    if (conn->sentmap.in_flight > 0 || engine->clock.now <= conn->loss.probe_base + SILENCE_LEAST) {
-        return;
-    }
     uint64_t timeout = btl_ib_rtt_timeout(&conn->loss.rtt, engine->config.rto_initial);
     timeout = timeout > SILENCE_LEAST ? timeout : SILENCE_LEAST;
     if (engine->clock.now > conn->loss.probe_base + timeout) {
         conn->cc.ops->restart(&conn->cc);
+    }
+}
+
+static inline void notice_silence(btl_ib_conn_t *conn)
+{
+    if (conn->sentmap.in_flight == 0
+        && conn->engine->clock.now > conn->loss.probe_base + SILENCE_LEAST) {
+        end_silence(conn);
     }
 }
 
@@ -278,10 +301,28 @@ void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
     enter(conn, segments, count, channel);
 }
 
-/* Of one the compiler makes a function without loops. */
+/* The same of one, without loops. */
 void btl_ib_sentmap_enter_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t channel)
 {
-    enter(conn, &segment, 1, channel);
+    btl_ib_tx_channel_t *tx = &conn->tx[channel];
+
+    tx->sentmap.sent++;
+    notice_silence(conn);
+    btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, 1);
+    const uint32_t seq = btl_ib_tx_window_extend(&tx->sentmap.window, 1);
+    btl_ib_packet_number(segment, (uint8_t) channel, seq);
+    btl_ib_tx_window_put(&tx->sentmap.window, seq, segment);
+    if (segment->type == BTL_IB_TYPE_SKIP) {
+        keep_segments(conn, BTL_IB_TYPE_SKIP, 1, 0);
+        conn->sentmap.unasked = ask_for_ack(segment, asking_of(conn, channel),
+                                            conn->sentmap.in_flight, conn->sentmap.unasked);
+        return;
+    }
+    keep_another(conn, segment_bytes(segment));
+    tx->sentmap.in_flight++;
+    conn->sentmap.in_flight++;
+    conn->sentmap.unasked = ask_for_ack(segment, asking_of(conn, channel), conn->sentmap.in_flight,
+                                        conn->sentmap.unasked);
 }
 
 /* The segment is not sent from a region any more. */
@@ -462,9 +503,11 @@ void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 void btl_ib_sentmap_acked_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     assert(segment->outside == 0); /* or segment_bytes() would be more than its size */
-    btl_ib_tx_window_clear(&conn->tx[segment->channel].sentmap.window, segment->seq);
-    keep_segments(conn, BTL_IB_TYPE_DATA, -1, segment->size);
-    count_in_flight(conn, BTL_IB_TYPE_DATA, segment->channel, -1);
+    btl_ib_tx_channel_t *tx = &conn->tx[segment->channel];
+    btl_ib_tx_window_clear(&tx->sentmap.window, segment->seq);
+    drop_another(conn, segment->size);
+    tx->sentmap.in_flight--;
+    conn->sentmap.in_flight--;
     btl_ib_list_remove(&segment->link);
     btl_ib_pool_put(segment);
 }

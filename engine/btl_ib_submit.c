@@ -207,6 +207,7 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t channel)
 __attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint8_t tag,
                                                        uint32_t size)
 {
+    const bool connects = btl_ib_packet_says_connect(conn);
     const uint32_t whole = btl_ib_packet_overhead(conn) + size;
 
     if (whole > conn->pmtud.datagram_max) {
@@ -228,7 +229,8 @@ __attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint
         || btl_ib_tx_window_reserve(&tx->sentmap.window, 1, &conn->engine->mem) != 0) {
         return NULL;
     }
-    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_DATA, size);
+    btl_ib_segment_t *segment = connects ? btl_ib_packet_make(conn, BTL_IB_TYPE_DATA, size)
+                                         : btl_ib_packet_make_whole(conn, BTL_IB_TYPE_DATA, whole);
     if (segment == NULL) {
         return NULL;
     }
@@ -324,23 +326,15 @@ static void end_call(btl_ib_engine_t *engine)
     btl_ib_engine_leave(engine);
 }
 
-int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
+/* It leaves now, if nothing prevents it; with what was held, of which there is too much by now, or
+ * by itself. Returns as btl_ib_engine_send(). Not inlined: what is held needs no stack. */
+__attribute__((noinline)) static int send_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg,
+                                                  size_t size, bool held)
 {
     btl_ib_engine_t *engine = conn->engine;
-    const size_t size = message_size(msg);
-
-    if (!btl_ib_conn_alive(conn) || conn->draining) {
-        return -EPIPE;
-    }
-    if (size > engine->config.eager_max) {
-        return -EMSGSIZE;
-    }
-    btl_ib_clock_set(&engine->clock, now);
     bool bursts = false; /* send only what fills whole GSO bursts */
-    if (btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)) {
-        if (join(conn, msg, size)) {
-            return 0;
-        }
+
+    if (held) {
         btl_ib_coalesce_joins(&conn->coalesce);
         bursts = btl_ib_coalesce_fills_burst(conn, size);
     } else {
@@ -348,7 +342,7 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
             msg->ordered && size > 0 ? NULL : reserve_segment(conn, msg->tag, (uint32_t) size);
         if (body != NULL) {
             btl_ib_packet_copy_message(msg, body);
-            if (btl_ib_sendi_commit(conn, now) == 0) {
+            if (btl_ib_sendi_commit(conn, engine->clock.now) == 0) {
                 return 1;
             }
         }
@@ -365,6 +359,22 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     }
     end_call(engine);
     return 0;
+}
+
+int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const size_t size = message_size(msg);
+
+    if (!btl_ib_conn_alive(conn) || conn->draining) {
+        return -EPIPE;
+    }
+    if (size > engine->config.eager_max) {
+        return -EMSGSIZE;
+    }
+    btl_ib_clock_set(&engine->clock, now);
+    const bool held = btl_ib_coalesce_waits(&conn->coalesce, engine->clock.turns);
+    return held && join(conn, msg, size) ? 0 : send_message(conn, msg, size, held);
 }
 
 int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)

@@ -944,11 +944,6 @@ void btl_ib_batch_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 /* ---- ACK segments ---- */
 
 enum {
-    /* Progress calls in a row that received nothing. After so many, no data segment is likely to
-     * come soon that the acknowledgement could ride on. A smaller number costs throughput: a
-     * receiver that is faster than its sender is idle between any two segments (after 2 calls, a
-     * tenth of it). */
-    IDLE_CALLS = 32,
     ACK_SEGMENTS = 4, /* ACK segments sent at once, at most, to tell all channels */
 };
 
@@ -1045,8 +1040,7 @@ static void turn_of(btl_ib_engine_t *engine, btl_ib_list_t *acks, bool all, uint
         uint32_t rail = 1u << conn->route.via->index;
 
         item = item == last ? NULL : btl_ib_list_next(acks, item);
-        if (!all && !conn->ack.now && engine->clock.now < conn->ack.at
-            && engine->turn.idle_calls < IDLE_CALLS) {
+        if (!all && !btl_ib_ack_tx_is_due(&conn->ack, engine->clock.now, engine->turn.idle_calls)) {
             return;
         }
         if (!all && may_ride_on_bulk(conn)) {

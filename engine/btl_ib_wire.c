@@ -191,27 +191,36 @@ static btl_ib_wire_error_t parse_reply(const btl_ib_view_t *view)
     return BTL_IB_WIRE_OK;
 }
 
+/* Are the bytes between two messages, at most 3, zero? */
+static bool is_padding(const uint8_t *from, const uint8_t *end)
+{
+    while (from < end && *from == 0) {
+        from++;
+    }
+    return from == end;
+}
+
 /* All messages are checked first: nothing of a malformed datagram is delivered. */
 static btl_ib_wire_error_t parse_bundle(btl_ib_view_t *view)
 {
+    uint32_t offset = 0, before = 0, bytes = 0;
+    uint8_t highest = view->tag, lowest = UINT8_MAX;
     btl_ib_bundled_t message;
-    uint32_t offset = 0, before = 0;
 
-    view->bytes = 0;
     while (btl_ib_wire_next_message(view, &offset, &message)) {
-        if (view->payload[before + offsetof(btl_ib_wire_entry_t, zero)] != 0) {
+        if (view->payload[before + offsetof(btl_ib_wire_entry_t, zero)] != 0
+            || (message.size % 4 != 0
+                && !is_padding(message.data + message.size, view->payload + offset))) {
             return BTL_IB_WIRE_TYPE_UNKNOWN;
         }
-        for (const uint8_t *end = message.data + message.size; end < view->payload + offset;
-             end++) {
-            if (*end != 0) {
-                return BTL_IB_WIRE_TYPE_UNKNOWN;
-            }
-        }
-        view->tag = message.tag > view->tag ? message.tag : view->tag;
-        view->bytes += message.size;
+        highest = message.tag > highest ? message.tag : highest;
+        lowest = message.tag < lowest ? message.tag : lowest;
+        bytes += message.size;
         before = offset;
     }
+    view->tag = highest;
+    view->lowest = lowest;
+    view->bytes = bytes;
     return offset == view->size && offset > 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH;
 }
 

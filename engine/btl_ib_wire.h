@@ -439,7 +439,8 @@ typedef struct btl_ib_view {
     uint8_t flags;
     uint8_t channel;
     uint8_t ack_channel;
-    uint8_t tag; /* BUNDLE: the highest of its messages */
+    uint8_t tag;    /* BUNDLE: the highest of its messages, */
+    uint8_t lowest; /* and the lowest */
     uint16_t hold;
     uint16_t away;
     uint32_t connection;

@@ -17,13 +17,6 @@ void btl_ib_zcopy_let_go(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
     engine->zcopy.count--;
 }
 
-void btl_ib_zcopy_begin(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
-{
-    btl_ib_list_init(&msg->zcopy.link);
-    msg->zcopy.held = msg->spare != NULL;
-    engine->zcopy.count += msg->zcopy.held;
-}
-
 bool btl_ib_zcopy_left(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
 {
     btl_ib_engine_t *engine = conn->engine;

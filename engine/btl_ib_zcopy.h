@@ -22,7 +22,12 @@
 #include "btl_ib_engine_internal.h"
 
 /* A message was submitted. */
-void btl_ib_zcopy_begin(btl_ib_engine_t *engine, btl_ib_msg_t *msg);
+static inline void btl_ib_zcopy_begin(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
+{
+    btl_ib_list_init(&msg->zcopy.link);
+    msg->zcopy.held = msg->spare != NULL;
+    engine->zcopy.count += msg->zcopy.held;
+}
 
 /* Its last chunk was sent. Returns whether its sender's memory is still in use. */
 bool btl_ib_zcopy_left(btl_ib_conn_t *conn, btl_ib_msg_t *msg);

@@ -62,6 +62,7 @@ static void test_bundle(void **state)
         assert_true(count == 0 || !btl_ib_wire_next_message(&view, &offset, &message));
         assert_true(count == 0 || view.bytes == count * (count - 1) / 2);
         assert_true(count == 0 || view.tag == (count > 3 ? 200 : count - 1));
+        assert_true(count == 0 || view.lowest == 0);
     }
 }
 

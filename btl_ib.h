@@ -187,9 +187,10 @@ static inline int btl_ib_poll_engine(uint64_t now)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     const int events = btl_ib_run_engine(now);
+    const bool counts = events == 0 && !component->throttle.alone; /* else nobody asks */
 
     btl_ib_poll_throttle_polled(&component->throttle, now, events > 0,
-                                btl_ib_engine_busy(component->engine));
+                                counts && btl_ib_engine_busy(component->engine));
     return events;
 }
 

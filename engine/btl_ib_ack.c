@@ -123,7 +123,7 @@ uint32_t btl_ib_ack_tx_pick(btl_ib_conn_t *conn)
     return conn->ack.channel;
 }
 
-void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t channel)
+void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t channel, uint32_t credits)
 {
     btl_ib_rx_channel_t *rx = &conn->rx[channel];
     const btl_ib_engine_t *engine = conn->engine;
@@ -132,11 +132,7 @@ void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t channel)
         conn->ack.unanswered = false;
     }
 
-    if (conn->rail->queues.q[channel].type == BTL_IB_QUEUE_PER_PEER) {
-        uint32_t credits = rx->credit.limit - rx->window.next;
-        btl_ib_credit_told(&rx->credit,
-                           rx->window.next + (credits < UINT16_MAX ? credits : UINT16_MAX));
-    }
+    btl_ib_credit_told(&rx->credit, rx->window.next + credits); /* of S queues nobody asks */
     /* Ranges and counts of duplicates travel in ACKs only. */
     if (rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told) {
         settled(conn, 1u << channel);
@@ -764,10 +760,11 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
 /* Is the window what holds the sender back? */
 static inline bool is_limited(const btl_ib_conn_t *conn)
 {
-    /* room for less than a burst may not have been used: btl_ib_transmit.c */
-    const uint32_t unused = btl_ib_min_u32(conn->cc.gso_segments - 1, conn->sentmap.in_flight / 3);
+    const uint32_t in_flight = conn->sentmap.in_flight;
 
-    return conn->sentmap.in_flight + unused >= conn->cc.window;
+    /* room for less than a burst may not have been used: btl_ib_transmit.c */
+    return in_flight + conn->cc.gso_segments > conn->cc.window
+           && in_flight + in_flight / 3 >= conn->cc.window;
 }
 
 void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)

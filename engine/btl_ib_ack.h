@@ -128,8 +128,8 @@ const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine);
 /* The channel that a datagram which is about to leave acknowledges in its header. */
 uint32_t btl_ib_ack_tx_pick(btl_ib_conn_t *conn);
 
-/* A datagram whose header acknowledges `channel` has left. */
-void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t channel);
+/* A datagram whose header acknowledges `channel`, and gives so many credits, has left. */
+void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t channel, uint32_t credits);
 
 /* The channels that an explicit ACK covers: those that are due, and those whose credit limit the
  * peer does not know yet. */

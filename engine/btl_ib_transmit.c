@@ -336,8 +336,9 @@ static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
     return done;
 }
 
-/* Datagrams left, some of which the transport took. */
-static inline void note_left(btl_ib_conn_t *conn, bool taken, bool acks, uint32_t ack_channel)
+/* Datagrams with such a header left, some of which the transport took. */
+static inline void note_left(btl_ib_conn_t *conn, bool taken, bool acks, uint32_t ack_channel,
+                             const btl_ib_wire_header_t *header)
 {
     btl_ib_identity_contacted(&conn->identity);
     if (!taken) {
@@ -346,7 +347,7 @@ static inline void note_left(btl_ib_conn_t *conn, bool taken, bool acks, uint32_
     btl_ib_validation_sent(&conn->validation);
     btl_ib_ack_tx_no_tag_told(&conn->ack);
     if (acks) {
-        btl_ib_ack_tx_left(conn, ack_channel);
+        btl_ib_ack_tx_left(conn, ack_channel, BTL_IB_LE16(header->credits));
     }
 }
 
@@ -394,7 +395,7 @@ static inline bool transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segmen
     conn->engine->count.sent_datagrams += taken;
     conn->route.via->count.sent_datagrams += taken;
     btl_ib_pool_given(segment, taken && tx->size > transport->attr.inline_size);
-    note_left(conn, taken, acks, ack_channel);
+    note_left(conn, taken, acks, ack_channel, header);
     return true;
 }
 
@@ -423,7 +424,7 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
         }
     }
     if (done > 0) {
-        note_left(conn, taken > 0, acks, ack_channel);
+        note_left(conn, taken > 0, acks, ack_channel, &common);
     }
     return done;
 }

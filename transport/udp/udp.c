@@ -334,20 +334,35 @@ static int udp_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int 
     return sent;
 }
 
+/* Errors, if there are any, and what is pending behind them. Apart, as there seldom are. */
+__attribute__((noinline)) static int take_errors(btl_ib_udp_t *udp, btl_ib_event_t *events, int max)
+{
+    const int errors = btl_ib_udp_errors_take(&udp->errors, events, max);
+
+    return errors == 0
+               ? 0
+               : errors
+                     + btl_ib_udp_recv_events(&udp->rx, &udp->peers, events + errors, max - errors);
+}
+
 static int udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
-    const int errors =
-        btl_ib_udp_errors_any(&udp->errors) ? btl_ib_udp_errors_take(&udp->errors, events, max) : 0;
 
-    if (udp->rx.pending_count == 0 && errors == 0) {
+    if (btl_ib_udp_errors_any(&udp->errors)) {
+        const int taken = take_errors(udp, events, max);
+        if (taken > 0) {
+            return taken;
+        }
+    }
+    if (udp->rx.pending_count == 0) {
         btl_ib_udp_poll_sockets(&udp->poll, &udp->sockets, &udp->rx, &udp->errors);
         t->overflows = udp->rx.overflows;
         if (udp->rx.pending_count == 0) {
             return 0;
         }
     }
-    return errors + btl_ib_udp_recv_events(&udp->rx, &udp->peers, events + errors, max - errors);
+    return btl_ib_udp_recv_events(&udp->rx, &udp->peers, events, max);
 }
 
 static void repost(btl_ib_transport_t *t, void *const *buffers, int n)

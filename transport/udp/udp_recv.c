@@ -81,8 +81,8 @@ static uint32_t align(uint8_t *data, uint32_t size, uint32_t end)
     return stride;
 }
 
-/* Is there room for that? What the kernel joins is at most 64 datagrams, 128 in newer ones,
- * but what a guest or a tunnel claims to have joined may be anything. */
+/* Is there room for that, where several were joined? By the kernel at most 64 datagrams, 128 in
+ * newer ones, but what a guest or a tunnel claims to have joined may be anything. */
 static bool fits_apart(uint32_t size, uint32_t len)
 {
     const uint64_t stride = ((uint64_t) size + 7) & ~UINT64_C(7);
@@ -151,7 +151,7 @@ static void arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, ui
         note_overflows(rx, sockets, index, notes.overflows);
     }
     if (len == 0 || size > rx->max_datagram || msg->msg_hdr.msg_flags & MSG_TRUNC
-        || !fits_apart(size, len)) {
+        || (size < len && !fits_apart(size, len))) {
         drop(rx, buffer, size);
         return;
     }
@@ -219,13 +219,34 @@ __attribute__((noinline)) static uint32_t furnish_all(btl_ib_udp_rx_t *rx, uint3
     return batch;
 }
 
-/* A call failed, mostly because there was nothing. */
+/* A call failed, not because there was nothing. */
 __attribute__((noinline)) static void failed(const btl_ib_udp_socket_t *socket, int error,
                                              btl_ib_udp_errors_t *errors)
 {
-    if (error != EAGAIN && error != EWOULDBLOCK && error != EINTR) {
+    if (error != EWOULDBLOCK && error != EINTR) {
         btl_ib_udp_errors_called(errors, error);
         (void) btl_ib_udp_errors_read(errors, socket, BTL_IB_ADDR_UNKNOWN);
+    }
+}
+
+/* A call with `batch` buffers filled `got` of them. Apart, as most calls find nothing. */
+__attribute__((noinline)) static void take_in(btl_ib_udp_rx_t *rx,
+                                              const btl_ib_udp_sockets_t *sockets, uint32_t index,
+                                              uint32_t batch, uint32_t got)
+{
+    uint32_t bytes = 0;
+
+    for (uint32_t i = 0; i < got; i++) {
+        btl_ib_udp_buffer_t *buffer = rx->call.buffer[i];
+        rx->call.buffer[i] = NULL;
+        bytes += rx->call.msg[i].msg_len;
+        arrived(rx, sockets, index, buffer, &rx->call.msg[i]);
+    }
+    /* Short messages that come faster than one a call: ask for more of them at a time. */
+    if (got < batch || bytes > batch * SHORT) {
+        rx->batch[index] = 1;
+    } else if (batch < BTL_IB_UDP_RECV_BATCH) {
+        rx->batch[index] = 2 * batch;
     }
 }
 
@@ -238,27 +259,15 @@ static bool udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, u
     const uint32_t wanted = rx->batch[index] > 1 ? rx->batch[index] : 1;
     const uint32_t batch = wanted == 1 && rx->call.buffer[0] != NULL ? 1 : furnish_all(rx, wanted);
     const int got = batch == 0 ? 0 : receive(socket->fd, batch, &rx->call);
-    uint32_t bytes = 0;
 
     if (got <= 0) {
         rx->batch[index] = 1;
-        if (got < 0) {
+        if (got < 0 && errno != EAGAIN) {
             failed(socket, errno, errors);
         }
         return false;
     }
-    for (int i = 0; i < got; i++) {
-        btl_ib_udp_buffer_t *buffer = rx->call.buffer[i];
-        rx->call.buffer[i] = NULL;
-        bytes += rx->call.msg[i].msg_len;
-        arrived(rx, sockets, index, buffer, &rx->call.msg[i]);
-    }
-    /* Short messages that come faster than one a call: ask for more of them at a time. */
-    if (got < (int) batch || bytes > batch * SHORT) {
-        rx->batch[index] = 1;
-    } else if (batch < BTL_IB_UDP_RECV_BATCH) {
-        rx->batch[index] = 2 * batch;
-    }
+    take_in(rx, sockets, index, batch, (uint32_t) got);
     return true;
 }
 

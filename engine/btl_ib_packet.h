@@ -129,9 +129,12 @@ static inline void btl_ib_packet_trim(btl_ib_segment_t *segment, uint32_t bytes)
     segment->size -= bytes;
 }
 
-/* `bytes` bytes of it are in iov[]. */
-static inline void btl_ib_packet_set_outside(btl_ib_segment_t *segment, uint32_t bytes)
+/* `bytes` bytes of it are in these two pieces of memory; the second may be empty. */
+static inline void btl_ib_packet_set_outside(btl_ib_segment_t *segment, const struct iovec *iov,
+                                             uint32_t bytes)
 {
+    segment->iov[0] = iov[0];
+    segment->iov[1] = iov[1];
     segment->outside = bytes;
 }
 

@@ -116,19 +116,16 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
     btl_ib_packet_set_payload(segment, piece->size);
     if (outside) {
         uint64_t offset = piece->offset;
-        uint32_t rest = piece->size;
-        segment->iov[0] = btl_ib_packet_part(&piece->iov[0], &offset, &rest);
-        segment->iov[1] = (struct iovec){0};
+        uint32_t rest = piece->size, bytes = piece->size;
+        struct iovec iov[2] = {btl_ib_packet_part(&piece->iov[0], &offset, &rest)};
         if (rest > 0) {
-            segment->iov[segment->iov[0].iov_len > 0] =
-                btl_ib_packet_part(&piece->iov[1], &offset, &rest);
+            iov[iov[0].iov_len > 0] = btl_ib_packet_part(&piece->iov[1], &offset, &rest);
         }
-        btl_ib_packet_set_outside(segment, piece->size);
-        if (segment->iov[1].iov_len == 0) { /* bytes in two places leave no third for zeros */
-            segment->iov[1].iov_base = (void *) (uintptr_t) zeros;
-            segment->iov[1].iov_len = piece->pad;
-            btl_ib_packet_set_outside(segment, piece->size + piece->pad);
+        if (iov[1].iov_len == 0) { /* bytes in two places leave no third for zeros */
+            iov[1] = (struct iovec){.iov_base = (void *) (uintptr_t) zeros, .iov_len = piece->pad};
+            bytes += piece->pad;
         }
+        btl_ib_packet_set_outside(segment, iov, bytes);
         if (room) {
             btl_ib_packet_trim(segment, piece->size);
             btl_ib_packet_set_region(segment, piece->region);

@@ -83,8 +83,8 @@ typedef struct btl_ib_segment {
     uint8_t tag;
     uint8_t channel;
     bool last; /* btl_ib_packetize.c: the message ends with it */
-    /* The same: first sent behind the one before, of whose bytes it has as many that follow; all
-     * else is the same, but the flags. */
+    /* btl_ib_packet.c: first sent behind the one before, of whose bytes it has as many that follow;
+     * all else is the same, but the flags. */
     bool continues;
 
     /* What became of its copies: btl_ib_sentmap.c. */
@@ -99,7 +99,7 @@ typedef struct btl_ib_segment {
     uint64_t first_sent; /* us of clock.awake */
     uint64_t last_sent;  /* us */
     uint64_t order;      /* place among all segments sent by the connection */
-    struct iovec iov[2]; /* btl_ib_packetize.c: payload sent from the user's memory (zero copy) */
+    struct iovec iov[2]; /* btl_ib_packet.h: payload sent from the user's memory (zero copy) */
 } btl_ib_segment_t;
 
 typedef struct btl_ib_pool {

@@ -324,10 +324,30 @@ static bool doubles(const btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     return cc->swift.window < cc->swift.slow_start || (ack->paused && !queueing(cc));
 }
 
+/* Is this a round of one acknowledgement that says nothing new, as of a sender of one message at a
+ * time: no pause, no shorter base, no delay that the least allowance does not bear? Then nothing
+ * follows from it. */
+static inline bool is_calm_round(const btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+{
+    const btl_ib_cc_swift_t *swift = &cc->swift;
+
+    return swift->samples == 0 && ack->sent_at >= swift->round_at && ack->rtt != 0
+           && ack->awake == ack->rtt && ack->rtt - swift->base <= ALLOWANCE_MIN / 2
+           && ack->rtt >= swift->base_next && swift->base_next >= swift->base
+           && ack->now < swift->base_until && !ack->limited && !swift->limited && !ack->paused
+           && !swift->paused && cc->window >= BTL_IB_CC_INIT
+           && swift->seen + ack->count < JUDGE_LOSSES;
+}
+
 static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
 
+    if (is_calm_round(cc, ack)) {
+        swift->seen += ack->count;
+        swift->round_at = ack->now;
+        return;
+    }
     swift->seen += ack->count;
     if (ack->limited) {
         swift->limited = true;

@@ -511,6 +511,33 @@ static void test_longer_route(void **state)
     assert_in_range((uint64_t) cc.pace * cc.window, 2200000, 2450000);
 }
 
+/* One message at a time, mostly without a sign of anything: such rounds count among those that
+ * losses are compared with, and a route that became a bit longer is learned from them. */
+static void test_calm_rounds(void **state)
+{
+    (void) state;
+    settle_at(128);
+    cc.swift.seen = 0;
+    for (uint32_t i = 0; i < 40; i++) {
+        const btl_ib_cc_ack_t ack = {now + BASE, now, 1, BASE, BASE, BASE, false, false};
+        now += BASE;
+        cc.ops->acked(&cc, &ack);
+        assert_int_equal(cc.swift.seen, i + 1);
+        assert_int_equal(cc.swift.round_at, now);
+    }
+    assert_int_equal(cc.window, 128);
+    assert_int_equal(cc.swift.base, BASE);
+    for (const uint64_t begun = now; now < begun + 11000000;) {
+        const btl_ib_cc_ack_t ack = {now + BASE + 5, now,      1,     BASE + 5,
+                                     BASE + 5,       BASE + 5, false, false};
+        now += BASE + 5;
+        cc.ops->acked(&cc, &ack);
+        assert_in_range(cc.swift.seen, 0, 63);
+    }
+    assert_int_equal(cc.swift.base, BASE + 5);
+    assert_int_equal(cc.window, 128);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -541,6 +568,7 @@ int main(void)
         cmocka_unit_test_setup(test_pace_follows_the_base, setup),
         cmocka_unit_test_setup(test_pace_is_bounded, setup),
         cmocka_unit_test_setup(test_longer_route, setup),
+        cmocka_unit_test_setup(test_calm_rounds, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

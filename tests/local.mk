@@ -525,6 +525,7 @@ mpi_programs = \
     tests/mpi/exits \
     tests/mpi/floor \
     tests/mpi/handles \
+    tests/mpi/handover \
     tests/mpi/idle \
     tests/mpi/incast \
     tests/mpi/killed \

@@ -45,7 +45,7 @@ def options_of(*words):
     return module.parse(words)
 
 
-def bench_of(jobs, *words):
+def bench_of(jobs, *words, cores=()):
     """A session whose jobs do not run: jobs(program, number of the call) makes their outcomes."""
     bench = session.Bench(options_of("--hosts", "localhost", "--what", "latency", "--sizes", "8", *words))
     calls = []
@@ -57,6 +57,7 @@ def bench_of(jobs, *words):
     bench.programs = Path("/programs")
     bench.runner.jobs = run
     bench.place = mock.MagicMock(interface="eth0")
+    bench.place.two_cores.return_value = cores
     with mock.patch("time.sleep"), mock.patch.object(session, "say"):
         bench.measure()
     bench.results.judge()
@@ -123,6 +124,7 @@ class Parts(unittest.TestCase):
 
         bench.programs, bench.runner.jobs = Path("/programs"), jobs
         bench.place = mock.MagicMock(interface="")
+        bench.place.two_cores.return_value = ()
         bench.place.command.return_value, bench.place.program = ["mpirun"], lambda words, *_: words
         with mock.patch.object(session, "say"):
             bench.measure()
@@ -206,6 +208,28 @@ class Parts(unittest.TestCase):
         self.assertEqual(calls.count("pingpong"), 2)
         self.assertEqual(calls.count("floor"), 2 + 2 * 2)
         self.assertEqual([number for _, number, _ in bench.results.discarded], [2])
+
+    def test_samples_of_cores_that_share_no_cache_do_not_count(self):
+        """The second job began, and the third ended, when they shared none. Where nothing else is, all count."""
+        near, far = {262144: {"GB/s": 4.7}}, {262144: {"GB/s": 1.4}}
+        probes = [near, near, far, near, near, far, near, near]
+
+        def jobs(program, number):
+            return runner.Outcome(probes[number - 1] if program == session.HANDOVER else {8: {"p50": number}})
+
+        words = ("--candidates", "ib", "--rounds", "4")
+        bench, calls = bench_of(jobs, *words, cores=(0, 1))
+        self.assertEqual(calls, [session.HANDOVER, "pingpong", session.HANDOVER] * 4)
+        self.assertEqual([s.kept for s in bench.results.samples], [True, False, False, True])
+        self.assertEqual([s.handover for s in bench.results.samples], [4.7, 1.4, 1.4, 4.7])
+        self.assertEqual(bench.results.far, 2)
+        self.assertTrue(any("shared no cache" in note for note in bench.notes([])))
+        probes = [near] * 7 + [far]
+        bench, _ = bench_of(jobs, "--candidates", "ib,tcp", "--rounds", "2", cores=(0, 1))
+        self.assertEqual(bench.results.far, 1)
+        for probes in ([far] * 8, [{}] * 8):
+            bench, _ = bench_of(jobs, *words, cores=(0, 1))
+            self.assertEqual((bench.results.far, len([s for s in bench.results.samples if s.kept])), (0, 4))
 
     def test_who_failed_is_not_asked_again(self):
         bench, calls = bench_of(lambda program, n: runner.Outcome({}, "it broke"), "--candidates", "ib,floor")
@@ -323,7 +347,7 @@ class OverDevices(unittest.TestCase):
             return [runner.Outcome({8: {"p50": 1.0}})]
 
         bench.runner.jobs = jobs
-        with mock.patch.object(session, "say"):
+        with mock.patch.object(session, "say"), mock.patch.object(bench.place, "two_cores", return_value=()):
             bench.measure()
         self.assertEqual([program for program, _ in commands], ["floor_verbs", "pingpong"])
         for word in ("what=latency", "wire=rc", "device=mlx5_0:2"):

@@ -48,6 +48,11 @@ def ompi_info_of(mpirun):
     return str(beside) if beside.exists() else "ompi_info"
 
 
+def first_two_cores():
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    return cores if len(cores) == 2 else ()
+
+
 class Hosts:
     """Hosts of the user's, by his mpirun; or this machine alone, if there are none."""
 
@@ -87,6 +92,10 @@ class Hosts:
             each = -(-ranks // len(self.hosts))
             words += ["--map-by", "node", "-H", ",".join(f"{host}:{each}" for host in self.hosts)]
         return words
+
+    def two_cores(self):
+        """Those of a job of two ranks that has one for each, or ()."""
+        return () if self.hosts else first_two_cores()
 
     def program(self, words, _ranks, _cores=0):
         """Bound to cores as mpirun does it, and on this machine alone each to one of its own, see above."""
@@ -144,6 +153,9 @@ class Namespaces:
         hosts = f"{names[0]}:{ranks}" if self.loopback else ",".join(names[:ranks])
         return [str(TOOLS / "nshosts"), "run", "-np", str(ranks), "--oversubscribe", "--map-by", "node",
                 "-H", hosts]
+
+    def two_cores(self):
+        return () if self.unpinned else first_two_cores()
 
     def program(self, words, ranks, shared=0):
         """As it is for users: socket buffers of the size that they get, and, if there are as many, a core for

@@ -93,7 +93,7 @@ class Report:
                         for turn in self.turns for c in self.candidates for size in turn.sizes
                         if (found := self.medians(turn, c, size))],
             "samples": [{**about(s.turn), "round": s.round, "kept": s.kept, "candidate": s.candidate,
-                         "size": s.size, "figures": s.figures} for s in results.samples],
+                         "size": s.size, "figures": s.figures, "handover": s.handover} for s in results.samples],
         }, indent=1) + "\n"
 
     def medians(self, turn, candidate, size):

@@ -7,6 +7,18 @@ from statistics import median
 
 from .networks import FLOOR
 
+FAR = 0.5  # of what cores usually hand over to one another: less, and they share no cache now
+
+
+def usual_handover(found):
+    """Of those that were measured, their upper quartile: now and then more is seen for a moment."""
+    found = sorted(value for value in found if value is not None)
+    return found[len(found) * 3 // 4] if found else 0
+
+
+def is_far(handover, usual):
+    return handover is not None and handover < FAR * usual
+
 
 @dataclass
 class Sample:
@@ -16,6 +28,7 @@ class Sample:
     size: int
     figures: dict
     kept: bool = True
+    handover: float | None = None  # GB/s, see tests/mpi/handover.c: the less of before and after
 
 
 class Results:
@@ -25,10 +38,11 @@ class Results:
         self.failures = {}  # (turn, candidate) -> its Outcome
         self.checks = {}  # (turn, round) -> the floor's figures {size: value}
         self.discarded = []  # (turn, round, how much worse)
+        self.far = 0  # samples that do not count since the cores were far from one another
 
-    def add(self, turn, number, candidate, figures):
+    def add(self, turn, number, candidate, figures, handover=None):
         for size, values in figures.items():
-            self.samples.append(Sample(turn, number, candidate, size, values))
+            self.samples.append(Sample(turn, number, candidate, size, values, handover=handover))
 
     def drop(self, turn, number):
         self.samples = [s for s in self.samples if (s.turn, s.round) != (turn, number)]
@@ -61,7 +75,25 @@ class Results:
                 if s.turn == turn:
                     s.kept = s.round not in bad
             self.discarded += [(turn, n, much) for n, much in sorted(bad.items())]
+        self.far = self.mark_far()
         return unquiet
+
+    def mark_far(self):
+        """Samples taken while the cores shared no cache do not count where there are others, if at most times they
+        shared one. Returns how many."""
+        usual = usual_handover(s.handover for s in self.samples)
+        groups = {}
+        for s in self.samples:
+            if s.kept:
+                groups.setdefault((s.turn, s.candidate, s.size), []).append(s)
+        marked = 0
+        for group in groups.values():
+            far = [s for s in group if is_far(s.handover, usual)]
+            if len(far) < len(group):
+                marked += len(far)
+                for s in far:
+                    s.kept = False
+        return marked
 
     def median(self, turn, candidate, size, figure):
         values = [s.figures[figure] for s in self.samples

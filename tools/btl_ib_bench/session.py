@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A run of tools/bench: from its options to the plan, through all rounds, to the results."""
 
+import itertools
 import os
 import shlex
 import shutil
@@ -21,6 +22,7 @@ from .results import Results
 from .runner import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
+HANDOVER = "handover"  # the program that tells whether two cores share a cache
 RETRIES = 2  # of rounds whose floor is out of range, for each round that was asked for
 PREPARE = """set -euo pipefail
 . "$1/tools/lib.sh"
@@ -155,7 +157,7 @@ class Bench:
             raise RuntimeError(f"{build} cannot be used")
         env = dict(line.split("=", 1) for line in done.stdout.decode().split("\0") if "=" in line)
         self.programs = build / "tests/mpi"
-        for name in {turn.what.program for turn in self.turns} | {self.network.floor}:
+        for name in {turn.what.program for turn in self.turns} | {self.network.floor, HANDOVER}:
             if not (self.programs / name).exists():
                 hint = ", which is built with transport verbs only" if self.network.is_rdma else ""
                 raise RuntimeError(f"no program {self.programs / name}{hint}")
@@ -185,13 +187,27 @@ class Bench:
         return words + self.place.program([str(self.programs / program), *arguments], ranks,
                                           0 if is_floor else what.cores)
 
+    def handover(self):
+        """GB/s from one core of a job of two ranks to the other, or None."""
+        cores = self.place.two_cores()
+        if not cores:
+            return None
+        words = [str(self.programs / HANDOVER), "cores={},{}".format(*cores)]
+        figures = self.runner.jobs([words], HANDOVER, self.options.limit)[0].figures
+        return next((found.get("GB/s") for found in figures.values()), None)
+
+    def job(self, words, program, turn):
+        """Its Outcome, and the less of what a core handed over to the other before and after it."""
+        before = self.handover()
+        outcome = self.runner.jobs([words], program, self.options.limit + 3 * turn.planned())[0]
+        return outcome, before and min(before, self.handover() or 0)
+
     def one_after_the_other(self, number, turn, candidates):
-        """A job of each: the pairs of a candidate and its Outcome."""
-        limit = self.options.limit + 3 * turn.planned()
+        """A job of each: its candidate, its Outcome, and what was handed over."""
         for candidate in candidates:
             self.progress(number, turn, candidate.name)
             words = self.command(turn, candidate, turn.what, turn.sizes)
-            yield candidate, self.runner.jobs([words], turn.what.program, limit)[0]
+            yield candidate, *self.job(words, turn.what.program, turn)
 
     def in_slots(self, number, turn, candidates):
         """The same, but the jobs alternate within a fraction of a second, see tests/mpi/slots.h."""
@@ -201,7 +217,7 @@ class Bench:
         commands = [self.command(turn, candidate, turn.what, turn.sizes, (f"slots={i}/{count}/{length}/{start}",))
                     for i, candidate in enumerate(candidates)]
         limit = self.options.limit + 3 * count * turn.planned()
-        return zip(candidates, self.runner.jobs(commands, turn.what.program, limit))
+        return zip(candidates, self.runner.jobs(commands, turn.what.program, limit), itertools.repeat(None))
 
     def progress(self, number, turn, candidate):
         if self.done == 0:
@@ -219,7 +235,7 @@ class Bench:
         self.place.links(plan.Condition(0, turn.condition.offloads))
         what, sizes = (turn.what, turn.sizes) if turn.what.floor else (plan.WHATS["latency"], (8,))
         words = self.command(turn, floor, what, sizes)
-        outcome = self.runner.jobs([words], self.network.floor, self.options.limit + 3 * turn.planned())[0]
+        outcome, handover = self.job(words, self.network.floor, turn)
         self.done += turn.planned()
         if outcome.failure:
             self.fail(turn, floor, outcome)
@@ -234,7 +250,7 @@ class Bench:
             say(f"the floor is {self.results.worse(turn, number):.0%} worse than before: once more")
             return False
         if turn.what.floor:
-            self.results.add(turn, number, floor.name, outcome.figures)
+            self.results.add(turn, number, floor.name, outcome.figures, handover)
         return True
 
     def fail(self, turn, candidate, outcome):
@@ -251,9 +267,9 @@ class Bench:
         first = (number - 1) % max(len(others), 1)  # nobody always follows the same one
         self.place.links(turn.condition)
         run = self.in_slots if self.options.slots else self.one_after_the_other
-        for candidate, outcome in run(number, turn, others[first:] + others[:first]):
+        for candidate, outcome, handover in run(number, turn, others[first:] + others[:first]):
             self.done += turn.planned()
-            self.results.add(turn, number, candidate.name, outcome.figures)
+            self.results.add(turn, number, candidate.name, outcome.figures, handover)
             if outcome.failure:
                 self.fail(turn, candidate, outcome)
 
@@ -288,6 +304,9 @@ class Bench:
                 yield f"{candidate.name} is not there: {candidate.missing}"
         for (turn, name), outcome in self.results.failures.items():
             yield f"{name} failed, {turn.what.name}, {turn.condition}: {outcome.failure}"
+        if self.results.far:
+            yield (f"{self.results.far} of {len(self.results.samples)} samples do not count: the two cores shared no"
+                   " cache then")
         if not self.began_rounds:
             yield "no floor: nothing shows whether the machine was quiet"
             return

@@ -162,7 +162,7 @@ def test_pictures(run, tmp_path):
     """They are drawn from their tables, with the words of those that are there; how numbers are
     written on axes depends on matplotlib's version."""
     run(sys.executable, ROOT / "docs/figures/draw", tmp_path)
-    for name in ("beside-tcp.svg", "queues.svg"):
+    for name in ("by-size.svg", "tcp-wins.svg", "queues.svg"):
         drawn, there = (
             re.findall(r">([^<>\n]*[A-Za-z][^<>\n]*)</text>", (place / name).read_text())
             for place in (tmp_path, ROOT / "docs/figures")

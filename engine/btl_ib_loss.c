@@ -178,7 +178,7 @@ void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segmen
 /* ---- the budget of copies for peers that never answered ---- */
 
 enum {
-    RETRY_SHARE = 8,    /* one copy for so many acknowledged segments, */
+    RETRY_SHARE = 16,   /* one copy for so many acknowledged segments, */
     RETRY_EACH = 50000, /* and for so many us */
     RETRIES_FEW = 4,    /* copies saved by time, at most: what one silent peer needs, or a few */
     RETRIES_MAX = 16,   /* saved at most */

@@ -387,6 +387,8 @@ const named_scenario_t named_scenarios[] = {
     {"oversubscribed_16", "16 processes share a processor, and all send to all", oversubscribed_16},
     {"oversubscribed_128", "128 processes share a processor, and all send to all",
      oversubscribed_128},
+    {"oversubscribed_256", "256 processes share a processor, and all send to all",
+     oversubscribed_256},
     {"oversubscribed_1000",
      "1000 processes share a processor, and send to the first and along a tree",
      oversubscribed_1000},

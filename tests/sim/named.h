@@ -248,6 +248,7 @@ void no_tag(sim_t *sim);
 /* named_oversubscribed.c */
 void oversubscribed_16(sim_t *sim);
 void oversubscribed_128(sim_t *sim);
+void oversubscribed_256(sim_t *sim);
 void oversubscribed_1000(sim_t *sim);
 void contacts_lost(sim_t *sim);
 void starved_suspects_nobody(sim_t *sim);

@@ -103,13 +103,13 @@ def test_exits(run, mpi, hosts, tmp_path, way, name):
 
 
 def told(run, mpi, tmp_path, way):
-    """Ranks that wrote their line, and those that wrote their file."""
+    """Ranks that wrote their line, and those that wrote their files: of counters and the map."""
     said = mpi.job(run, 2, "--mca", "btl", "ib,self", "--mca", "btl_ib_stats", 1, "--mca",
-                   "btl_ib_stats_file", f"{tmp_path}/", mpi.program("exits"), f"way={way}",
-                   ok=None)  # fmt: skip
+                   "btl_ib_stats_file", f"{tmp_path}/", "--mca", "btl_ib_connectivity_map",
+                   f"{tmp_path}/", mpi.program("exits"), f"way={way}", ok=None)  # fmt: skip
     files = {}
-    for path in tmp_path.iterdir():
-        if path.stat().st_size:
+    for path in tmp_path.glob("*.json"):
+        if path.stat().st_size and path.with_suffix(".map").stat().st_size:
             data = json.loads(path.read_text())
             files[data["rank"]] = data
     return sorted(map(int, re.findall(r"btl_ib: rank (\d+) host", said))), files

@@ -8,7 +8,7 @@
  * connect by a port and part, again and again. After a tenth of it descriptors and UDP ports of the
  * host may not grow any more, and connections only by those with spawned processes: Open MPI never
  * deletes these. times=N (50); grow=N (200): KiB of memory that a time may leave behind, in each
- * process, most of it Open MPI's
+ * process, most of it Open MPI's; 4 MiB more, as it may have been taken for anything
  */
 
 #include "component.h"
@@ -19,7 +19,8 @@
 enum {
     CHILDREN = 2,
     BYTES = 100000,
-    SPARE = 2,   /* descriptors and ports that others may have just now */
+    SPARE = 2, /* descriptors and ports that others may have just now */
+    SPARE_KIB = 4096,
     LOOKS = 100, /* in 10 s: the children from which it parted last may still be ending */
 };
 
@@ -180,7 +181,7 @@ static void check(const held_t *then, const held_t *now, int times, int grow)
     if (now->connections > then->connections + (long) times * CHILDREN) {
         fail("%ld connections became %ld in %d times", then->connections, now->connections, times);
     }
-    if (kib > (long) times * grow) {
+    if (kib > (long) times * grow + SPARE_KIB) {
         fail("memory grew by %ld KiB in %d times", kib, times);
     }
 }

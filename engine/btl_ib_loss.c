@@ -141,7 +141,8 @@ void btl_ib_loss_duplicates(btl_ib_conn_t *conn, uint32_t channel, uint16_t dupl
 
 /* A segment that was sent again, or is about to be, was acknowledged. Did an earlier copy arrive?
  * The echo shows it, or the last copy had no time to get there and be acknowledged (RFC 8985, 6.2,
- * step 2). If the segment was wrongly found lost that is undone. */
+ * step 2). If the segment was wrongly found lost that is undone. Others wait for retransmission or
+ * were sent again, too: they got RNR, became void, or were probes. */
 static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                             uint32_t echo)
 {
@@ -149,13 +150,11 @@ static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
         segment->copies > 1
         && (conn->engine->clock.now - segment->last_sent < conn->loss.rtt.min
             || (echo_valid && btl_ib_seq_before(echo, (uint32_t) segment->last_sent)));
-    /* A segment that was made void waits for retransmission too, but was not taken for lost. */
-    const bool lost = segment->lost && segment->type != BTL_IB_TYPE_VOID;
 
-    if (lost) { /* and about to be sent again */
+    if (segment->cc_lost && segment->lost) { /* and about to be sent again */
         allow_more_time(conn);
     }
-    if (lost || (earlier && !segment->probe)) {
+    if (segment->cc_lost && (segment->lost || (earlier && !segment->probe))) {
         conn->cc.ops->undo(&conn->cc);
     }
     return earlier;
@@ -364,6 +363,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
     if (!btl_ib_segment_is_mtu_probe(segment)) { /* no sign of congestion */
         conn->cc.ops->lost(&conn->cc, segment->last_sent, engine->clock.now);
+        segment->cc_lost = true;
     }
     btl_ib_sentmap_lost(conn, segment);
     engine->count.losses++;

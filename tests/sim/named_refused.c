@@ -68,6 +68,53 @@ void ready_tag(sim_t *sim)
     must_come_soon(sim, before, 100, SIM_US(300));
 }
 
+static bool drop_some(sim_t *sim, const datagram_t *d)
+{
+    return d->from == 0 && type_of(d) == BTL_IB_TYPE_DATA && sim->scratch[LOST] > 0
+           && sim->scratch[LOST]-- > 0;
+}
+
+static uint64_t window_of(sim_t *sim)
+{
+    return btl_ib_conn_levels(proc_link(&sim->procs[0], 1, 0)->conn).window;
+}
+
+/* What was deferred was not taken for lost: that it arrives gives nothing back of the window, which
+ * an earlier loss had made smaller. */
+void ready_after_loss(sim_t *sim)
+{
+    two(sim);
+    sim->procs[0].config.cc = BTL_IB_CC_CUBIC;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    const uint64_t before = window_of(sim);
+    sim->scratch[LOST] = 3;
+    sim->drop = drop_some;
+    for (uint32_t i = 0; i < 20; i++) {
+        say(sim, 0, 1, 1000, 1000);
+    }
+    run_settle(sim, SIM_S(2));
+    const uint64_t after = window_of(sim);
+    must_be_within(sim, "segments of the window after a loss", after, before - 1);
+    /* Second copies, which the network made, are accepted when the first are known to have got
+     * RNR. */
+    sim->scratch[LOST] = UINT32_MAX;
+    sim->drop = drop_ready;
+    fault_add(sim, F_DUPLICATE, 0, sim->now + SIM_MS(1), 1000000, SIM_MS(20))->src = 0;
+    run_tag_from(sim, sim->now + SIM_US(100));
+    for (uint32_t i = 0; i < 20; i++) {
+        say(sim, 0, 1, 1000, 1000)->tag = 200;
+    }
+    sim_run_until(sim, sim->now + SIM_MS(50));
+    sim->drop = NULL;
+    run_settle(sim, SIM_S(2));
+    if (sim_counters(sim, 0)->deferred == 0) {
+        sim_fail(sim, "nothing was deferred");
+    }
+    must_be_within(sim, "segments of the window after what was deferred", window_of(sim), after);
+    finish(sim);
+}
+
 /* What others say, and what is refused for other reasons, does not hide it. */
 void ready_beside_others(sim_t *sim)
 {

@@ -5,7 +5,10 @@
 
 #include "btl_ib_info_devices.h"
 
+#include "aead.h"
+#include "btl_ib.h"
 #include "btl_ib_device_plan.h"
+#include "btl_ib_ompi_compat.h"
 #include "btl_ib_open_devices.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_help.h"
@@ -19,34 +22,43 @@
 #include <string.h>
 #include <inttypes.h>
 
-/* ---- how things are printed ---- */
-
 /* ---- output ---- */
 
-static void quoted(const btl_ib_info_out_t *out, const char *text)
+enum { DEPTH = 6 }; /* objects and lists within each other */
+
+typedef struct out {
+    btl_ib_info_form_t form;
+    bool after_facts; /* tables: what was printed last are facts of a block */
+    uint32_t depth;
+    bool any[DEPTH];      /* is something in it already? */
+    size_t before[DEPTH]; /* length of the prefix around it */
+    char prefix[256];     /* of a line of text */
+} out_t;
+
+static void quoted(const char *text)
 {
-    fputc('"', out->to);
+    putchar('"');
     for (; *text != '\0'; ++text) {
         const unsigned char c = (unsigned char) *text;
 
         if (c == '"' || c == '\\') {
-            fprintf(out->to, "\\%c", c);
+            printf("\\%c", c);
         } else if (c < ' ' || c > '~') { /* bytes beyond ASCII may be no UTF-8 */
-            fprintf(out->to, "\\u%04x", c);
+            printf("\\u%04x", c);
         } else {
-            fputc(c, out->to);
+            putchar(c);
         }
     }
-    fputc('"', out->to);
+    putchar('"');
 }
 
 /* What stands before a value in JSON. */
-static void next(btl_ib_info_out_t *out, const char *name)
+static void next(out_t *out, const char *name)
 {
     if (out->any[out->depth]) {
-        fputc(',', out->to);
+        putchar(',');
     }
-    fprintf(out->to, "\n%*s", (int) (2 * out->depth + 2), "");
+    printf("\n%*s", (int) (2 * out->depth + 2), "");
     out->any[out->depth] = true;
     if (name != NULL) {
         char word[64];
@@ -55,18 +67,18 @@ static void next(btl_ib_info_out_t *out, const char *name)
         for (char *c = word; *c != '\0'; ++c) {
             *c = *c == ' ' ? '_' : *c;
         }
-        quoted(out, word);
-        fputs(": ", out->to);
+        quoted(word);
+        fputs(": ", stdout);
     }
 }
 
-static void open_level(btl_ib_info_out_t *out, const char *name, char bracket, const char *prefix)
+static void open_level(out_t *out, const char *name, char bracket, const char *prefix)
 {
     const size_t len = strlen(out->prefix);
 
     if (out->form == BTL_IB_INFO_JSON) {
         next(out, name);
-        fputc(bracket, out->to);
+        putchar(bracket);
     }
     ++out->depth;
     out->any[out->depth] = false;
@@ -76,7 +88,7 @@ static void open_level(btl_ib_info_out_t *out, const char *name, char bracket, c
     }
 }
 
-static void close_level(btl_ib_info_out_t *out, char bracket)
+static void close_level(out_t *out, char bracket)
 {
     const bool any = out->any[out->depth];
 
@@ -84,88 +96,100 @@ static void close_level(btl_ib_info_out_t *out, char bracket)
     --out->depth;
     if (out->form == BTL_IB_INFO_JSON) {
         if (any) {
-            fprintf(out->to, "\n%*s", (int) (2 * out->depth + 2), "");
+            printf("\n%*s", (int) (2 * out->depth + 2), "");
         }
-        fputc(bracket, out->to);
+        putchar(bracket);
     }
 }
 
-void btl_ib_info_begin(btl_ib_info_out_t *out, FILE *to, btl_ib_info_form_t form)
+static void out_begin(out_t *out, btl_ib_info_form_t form)
 {
-    memset(out, 0, sizeof(*out));
-    out->to = to;
-    out->form = form;
+    *out = (out_t){.form = form};
     if (form == BTL_IB_INFO_JSON) {
-        fputc('{', to);
+        putchar('{');
     }
 }
 
-void btl_ib_info_end(btl_ib_info_out_t *out)
+static void out_end(out_t *out)
 {
     if (out->form == BTL_IB_INFO_JSON) {
-        fputs("\n}\n", out->to);
+        fputs("\n}\n", stdout);
     }
 }
 
-void btl_ib_info_list(btl_ib_info_out_t *out, const char *name)
+/* A list in an object. */
+static void out_list(out_t *out, const char *name)
 {
     open_level(out, name, '[', "");
 }
 
-void btl_ib_info_list_end(btl_ib_info_out_t *out)
+static void out_list_end(out_t *out)
 {
     close_level(out, ']');
 }
 
-void btl_ib_info_object(btl_ib_info_out_t *out, const char *name, const char *prefix)
+/* An object in a list (`name` NULL), or in another. `prefix` is what lines of text say of it; "":
+ * nothing. */
+static void out_object(out_t *out, const char *name, const char *prefix)
 {
     open_level(out, name, '{', prefix);
 }
 
-void btl_ib_info_object_end(btl_ib_info_out_t *out)
+static void out_object_end(out_t *out)
 {
     close_level(out, '}');
 }
 
 /* A fact of lines and tables. Those within two levels belong to a block, whose heading has the
  * names of what is around them. */
-static void line(const btl_ib_info_out_t *out, const char *name, const char *value)
+static void line(const out_t *out, const char *name, const char *value)
 {
     if (out->form == BTL_IB_INFO_LINES) {
-        fprintf(out->to, "%s%s: %s\n", out->prefix, name, value);
+        printf("%s%s: %s\n", out->prefix, name, value);
     } else if (out->depth < 2) {
         const int width = 22 - (int) strlen(out->prefix);
 
-        fprintf(out->to, "%s%-*s%s\n", out->prefix, width > 0 ? width : 0, name, value);
+        printf("%s%-*s%s\n", out->prefix, width > 0 ? width : 0, name, value);
     } else {
-        fprintf(out->to, "  %-11s%s\n", name, value);
+        printf("  %-11s%s\n", name, value);
     }
 }
 
-void btl_ib_info_text(btl_ib_info_out_t *out, const char *name, const char *value)
+/* What only JSON has, as it is in the prefix of text; in a list `name` is NULL. */
+static void out_json_text(out_t *out, const char *name, const char *value)
 {
     if (out->form == BTL_IB_INFO_JSON) {
-        btl_ib_info_json_text(out, name, value);
+        next(out, name);
+        quoted(value);
+    }
+}
+
+/* A fact. `name` is a word; in JSON its blanks become '_'. */
+static void out_text(out_t *out, const char *name, const char *value)
+{
+    if (out->form == BTL_IB_INFO_JSON) {
+        out_json_text(out, name, value);
     } else {
         line(out, name, value);
     }
 }
 
-static void info_bool(btl_ib_info_out_t *out, const char *name, bool value)
+static void info_bool(out_t *out, const char *name, bool value)
 {
     if (out->form == BTL_IB_INFO_JSON) {
         next(out, name);
-        fputs(value ? "true" : "false", out->to);
+        fputs(value ? "true" : "false", stdout);
     } else {
         line(out, name, value ? "yes" : "no");
     }
 }
 
-void btl_ib_info_number(btl_ib_info_out_t *out, const char *name, uint64_t value, const char *unit)
+/* The same with a number, and its unit in text ("": none). JSON has the number alone. */
+static void out_number(out_t *out, const char *name, uint64_t value, const char *unit)
 {
     if (out->form == BTL_IB_INFO_JSON) {
         next(out, name);
-        fprintf(out->to, "%" PRIu64, value);
+        printf("%" PRIu64, value);
     } else {
         char text[64];
 
@@ -175,40 +199,28 @@ void btl_ib_info_number(btl_ib_info_out_t *out, const char *name, uint64_t value
 }
 
 /* Something that is not known: "unknown", null in JSON. */
-static void info_unknown(btl_ib_info_out_t *out, const char *name)
+static void info_unknown(out_t *out, const char *name)
 {
     if (out->form == BTL_IB_INFO_JSON) {
         next(out, name);
-        fputs("null", out->to);
+        fputs("null", stdout);
     } else if (out->form == BTL_IB_INFO_LINES) {
         line(out, name, "unknown");
     }
 }
 
-void btl_ib_info_heading(btl_ib_info_out_t *out, const char *text, bool has_facts)
+/* A line that only tables have, of a block of facts the first; an empty line is around blocks. */
+static void out_heading(out_t *out, const char *text, bool has_facts)
 {
     if (out->form == BTL_IB_INFO_TABLES) {
-        fprintf(out->to, "%s%s\n", has_facts || out->after_facts ? "\n" : "", text);
+        printf("%s%s\n", has_facts || out->after_facts ? "\n" : "", text);
         out->after_facts = has_facts;
-    }
-}
-
-void btl_ib_info_item(btl_ib_info_out_t *out, const char *value)
-{
-    btl_ib_info_json_text(out, NULL, value);
-}
-
-void btl_ib_info_json_text(btl_ib_info_out_t *out, const char *name, const char *value)
-{
-    if (out->form == BTL_IB_INFO_JSON) {
-        next(out, name);
-        quoted(out, value);
     }
 }
 
 /* What a job would do, and what is looked at by the way. */
 typedef struct survey {
-    btl_ib_info_out_t *out;
+    out_t out;
     const btl_ib_params_t *params;
     btl_ib_opened_device_t opened[BTL_IB_RAILS_MAX]; /* without their transports */
     uint32_t count;                                  /* of them */
@@ -332,7 +344,7 @@ static void not_chosen(const survey_t *survey, const btl_ib_transport_type_t *ty
 
 /* ---- facts ---- */
 
-static void print_address(btl_ib_info_out_t *out, const btl_ib_device_t *device)
+static void print_address(out_t *out, const btl_ib_device_t *device)
 {
     char text[INET6_ADDRSTRLEN + 8] = "";
     const struct sockaddr_in *v4 = (const struct sockaddr_in *) (const void *) &device->ip;
@@ -343,26 +355,26 @@ static void print_address(btl_ib_info_out_t *out, const btl_ib_device_t *device)
     } else if (device->ip.ss_family == AF_INET6) {
         (void) inet_ntop(AF_INET6, &v6->sin6_addr, text, INET6_ADDRSTRLEN);
     } else {
-        btl_ib_info_text(out, "address", "none");
+        out_text(out, "address", "none");
         return;
     }
     snprintf(text + strlen(text), sizeof(text) - strlen(text), "/%u", device->prefix_bits);
-    btl_ib_info_text(out, "address", text);
+    out_text(out, "address", text);
 }
 
-static void print_number(btl_ib_info_out_t *out, const char *name, uint64_t value, const char *unit)
+static void print_number(out_t *out, const char *name, uint64_t value, const char *unit)
 {
     if (value != 0) {
-        btl_ib_info_number(out, name, value, unit);
+        out_number(out, name, value, unit);
     } else {
         info_unknown(out, name);
     }
 }
 
-static void print_word(btl_ib_info_out_t *out, const char *name, const char *value)
+static void print_word(out_t *out, const char *name, const char *value)
 {
     if (value[0] != '\0') {
-        btl_ib_info_text(out, name, value);
+        out_text(out, name, value);
     } else {
         info_unknown(out, name);
     }
@@ -372,59 +384,59 @@ static void print_facts(survey_t *survey, const btl_ib_transport_type_t *type,
                         const btl_ib_device_t *device)
 {
     const int node = btl_ib_near_devices_node(&survey->near, device);
-    btl_ib_info_out_t *out = survey->out;
+    out_t *out = &survey->out;
     btl_ib_facts_t facts;
     char text[32];
 
     type->facts(device, &facts);
     print_address(out, device);
-    btl_ib_info_text(out, "interface", device->interface[0] != '\0' ? device->interface : "none");
+    out_text(out, "interface", device->interface[0] != '\0' ? device->interface : "none");
     if (device->provider[0] != '\0' && type->wire == NULL) {
-        btl_ib_info_text(out, "provider", device->provider);
+        out_text(out, "provider", device->provider);
     }
     print_word(out, "driver", facts.driver);
     print_word(out, "firmware", facts.firmware);
     print_number(out, "mtu", facts.mtu, "bytes");
     print_number(out, "speed", facts.speed != 0 ? facts.speed : device->bandwidth, "Mbit/s");
     if (node >= 0) {
-        btl_ib_info_number(out, "numa", (uint64_t) node, "");
+        out_number(out, "numa", (uint64_t) node, "");
     } else {
         info_unknown(out, "numa");
     }
     if (device->vendor_id != 0) {
         snprintf(text, sizeof(text), "0x%x", device->vendor_id);
-        btl_ib_info_text(out, "vendor", text);
+        out_text(out, "vendor", text);
         snprintf(text, sizeof(text), "0x%x", device->part_id);
-        btl_ib_info_text(out, "part", text);
+        out_text(out, "part", text);
     }
 }
 
-static void print_plan(btl_ib_info_out_t *out, const btl_ib_device_plan_t *plan)
+static void print_plan(out_t *out, const btl_ib_device_plan_t *plan)
 {
     char text[512];
 
-    btl_ib_info_number(out, "datagram", plan->attr.max_datagram, "bytes");
+    out_number(out, "datagram", plan->attr.max_datagram, "bytes");
     btl_ib_queues_format(&plan->queues, text, sizeof(text));
-    btl_ib_info_text(out, "queues", text);
+    out_text(out, "queues", text);
 }
 
 /* Tables have it in the heading. */
-static void print_use(btl_ib_info_out_t *out, const char *why_not, uint32_t rail)
+static void print_use(out_t *out, const char *why_not, uint32_t rail)
 {
     if (out->form == BTL_IB_INFO_TABLES) {
         return;
     }
     info_bool(out, "used", why_not[0] == '\0');
     if (why_not[0] == '\0') {
-        btl_ib_info_number(out, "rail", rail, "");
+        out_number(out, "rail", rail, "");
     } else {
-        btl_ib_info_text(out, "reason", why_not);
+        out_text(out, "reason", why_not);
     }
 }
 
 /* `why_not`: "" if it is used, as rail `rail`. */
-static void begin_device(btl_ib_info_out_t *out, const btl_ib_transport_type_t *type,
-                         const char *name, bool has_facts, const char *why_not, uint32_t rail)
+static void begin_device(out_t *out, const btl_ib_transport_type_t *type, const char *name,
+                         bool has_facts, const char *why_not, uint32_t rail)
 {
     const char *slash = type->wire != NULL ? "/" : "";
     const char *wire = type->wire != NULL ? type->wire : "";
@@ -440,11 +452,11 @@ static void begin_device(btl_ib_info_out_t *out, const btl_ib_transport_type_t *
     } else {
         snprintf(heading, sizeof(heading), "%s: not used: %s", full, why_not);
     }
-    btl_ib_info_heading(out, heading, has_facts);
-    btl_ib_info_object(out, NULL, prefix);
-    btl_ib_info_json_text(out, "transport", type->name);
-    btl_ib_info_json_text(out, "wire", wire);
-    btl_ib_info_json_text(out, "name", name);
+    out_heading(out, heading, has_facts);
+    out_object(out, NULL, prefix);
+    out_json_text(out, "transport", type->name);
+    out_json_text(out, "wire", wire);
+    out_json_text(out, "name", name);
 }
 
 /* ---- devices ---- */
@@ -454,7 +466,7 @@ static void print_device(survey_t *survey, const btl_ib_transport_type_t *type,
                          const btl_ib_device_t *device, const char *reason)
 {
     const uint32_t rail = rail_of(survey, device);
-    btl_ib_info_out_t *out = survey->out;
+    out_t *out = &survey->out;
     btl_ib_device_plan_t plan;
     char why_not[192] = "";
     bool planned;
@@ -473,7 +485,7 @@ static void print_device(survey_t *survey, const btl_ib_transport_type_t *type,
         print_plan(out, &plan);
     }
     print_use(out, why_not, rail);
-    btl_ib_info_object_end(out);
+    out_object_end(out);
 }
 
 /* Devices that a type of transport saw, but cannot use at all. */
@@ -485,9 +497,9 @@ static void print_unlisted(survey_t *survey, const btl_ib_transport_type_t *type
         const btl_ib_rejected_device_t *rejected = &survey->unlisted.device[i];
         const char *name = rejected->name[len] == '/' ? rejected->name + len + 1 : "";
 
-        begin_device(survey->out, type, name, false, rejected->reason, 0);
-        print_use(survey->out, rejected->reason, 0);
-        btl_ib_info_object_end(survey->out);
+        begin_device(&survey->out, type, name, false, rejected->reason, 0);
+        print_use(&survey->out, rejected->reason, 0);
+        out_object_end(&survey->out);
     }
 }
 
@@ -531,23 +543,89 @@ static void survey_type(survey_t *survey, const btl_ib_transport_type_t *type)
     type->devices_free(list, count);
 }
 
-uint32_t btl_ib_info_devices(btl_ib_info_out_t *out, const btl_ib_process_sizes_t *sizes,
+/* ---- what was built ---- */
+
+static void print_transports(out_t *out)
+{
+    char text[160] = "";
+
+    out_list(out, "transports");
+    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
+        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
+        const size_t len = strlen(text);
+        char name[32];
+
+        snprintf(name, sizeof(name), "%s%s%s", type->name, type->wire != NULL ? "/" : "",
+                 type->wire != NULL ? type->wire : "");
+        out_json_text(out, NULL, name);
+        snprintf(text + len, sizeof(text) - len, "%s%s", i > 0 ? ", " : "", name);
+    }
+    out_list_end(out);
+    if (out->form != BTL_IB_INFO_JSON) {
+        out_text(out, "transports", text);
+    }
+}
+
+/* "libfabric: built with 1.17, running 1.17" of each library. */
+static void print_libraries(out_t *out)
+{
+    void (*last)(bool load, char *text, size_t len) = NULL; /* of neighbours of one library */
+    char text[256];
+
+    out_object(out, "libraries", "library");
+    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
+        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
+        char *colon;
+
+        if (type->library == NULL || last == type->library) {
+            continue;
+        }
+        last = type->library;
+        type->library(true, text, sizeof(text));
+        colon = strchr(text, ':');
+        if (colon != NULL) {
+            *colon = '\0';
+            out_text(out, text, colon + 2);
+        }
+    }
+    snprintf(text, sizeof(text), "none: ");
+    out_text(out, "cryptography",
+             btl_ib_aead_available(text + strlen(text), sizeof(text) - strlen(text)) ? "libcrypto"
+                                                                                     : text);
+    out_object_end(out);
+}
+
+static void print_build(out_t *out)
+{
+    out_text(out, "version", BTL_IB_VERSION);
+    out_object(out, "openmpi", "openmpi");
+    out_text(out, "built for", BTL_IB_BUILT_FOR_VERSION);
+    out_text(out, "running", opal_version_string);
+    out_object_end(out);
+    print_transports(out);
+    print_libraries(out);
+}
+
+uint32_t btl_ib_info_devices(btl_ib_info_form_t form, const btl_ib_process_sizes_t *sizes,
                              uint32_t processes)
 {
     const btl_ib_params_t *params = sizes->params;
     const bool never = false;
     survey_t *survey = calloc(1, sizeof(*survey));
+    out_t *out;
     uint32_t count = 0;
 
     if (survey == NULL) {
         return 0;
     }
-    survey->out = out;
+    out = &survey->out;
+    out_begin(out, form);
+    print_build(out);
     survey->params = params;
     btl_ib_log_init(&survey->log, &never, true);
     btl_ib_near_devices_init(&survey->near, params, &survey->rejected);
     open_as_a_job(survey, sizes, processes);
-    btl_ib_info_list(out, "devices");
+    out_list(out, "devices");
     /* What is wrong with parameters was told when devices were opened, or before. */
     if (btl_ib_device_wishes_read(&survey->wishes, params, processes, UINT32_MAX)) {
         for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
@@ -555,8 +633,11 @@ uint32_t btl_ib_info_devices(btl_ib_info_out_t *out, const btl_ib_process_sizes_
         }
     }
     btl_ib_near_devices_fini(&survey->near);
-    btl_ib_info_list_end(out);
+    out_list_end(out);
     count = survey->count;
+    out_heading(out, "", false);
+    out_number(out, "used devices", count, "");
+    out_end(out);
     free(survey);
     return count;
 }
@@ -644,55 +725,55 @@ static void compute(const btl_ib_process_sizes_t *sizes, int kind,
 
 /* ---- printing ---- */
 
-static void print_cost(btl_ib_info_out_t *out, const btl_ib_info_args_t *args, int kind,
-                       const char *spec, const cost_t *cost)
+static void print_cost(out_t *out, const btl_ib_info_args_t *args, int kind, const char *spec,
+                       const cost_t *cost)
 {
     const uint64_t held = btl_ib_estimate_held(&cost->estimate, BTL_IB_ESTIMATE_PROCESS);
     char text[512];
 
     snprintf(text, sizeof(text), "memory %s %s", kinds[kind].name, spec);
-    btl_ib_info_object(out, NULL, text);
-    btl_ib_info_json_text(out, "transport", kinds[kind].name);
-    btl_ib_info_json_text(out, "string", spec);
+    out_object(out, NULL, text);
+    out_json_text(out, "transport", kinds[kind].name);
+    out_json_text(out, "string", spec);
     btl_ib_queues_format(&cost->plan.queues, text, sizeof(text));
-    btl_ib_info_text(out, "queues", text);
-    btl_ib_info_number(out, "peers", peers_of(args), "");
+    out_text(out, "queues", text);
+    out_number(out, "peers", peers_of(args), "");
     for (int i = 0; i < BTL_IB_ESTIMATE_OWNERS; ++i) {
         const btl_ib_estimate_owner_t owner = (btl_ib_estimate_owner_t) i;
 
-        btl_ib_info_number(out, owners[i], btl_ib_estimate_held(&cost->estimate, owner), "bytes");
+        out_number(out, owners[i], btl_ib_estimate_held(&cost->estimate, owner), "bytes");
         snprintf(text, sizeof(text), "%s at most", owners[i]);
-        btl_ib_info_number(out, text, btl_ib_estimate_most(&cost->estimate, owner), "bytes");
+        out_number(out, text, btl_ib_estimate_most(&cost->estimate, owner), "bytes");
     }
-    btl_ib_info_number(out, "node", held * args->per_node, "bytes");
-    btl_ib_info_list(out, "parts");
+    out_number(out, "node", held * args->per_node, "bytes");
+    out_list(out, "parts");
     for (uint32_t i = 0; i < cost->estimate.count; ++i) {
         const btl_ib_estimate_part_t *part = &cost->estimate.part[i];
 
         snprintf(text, sizeof(text), "part %s, %s:", owners[part->owner], part->what);
-        btl_ib_info_object(out, NULL, text);
-        btl_ib_info_json_text(out, "owner", owners[part->owner]);
-        btl_ib_info_json_text(out, "what", part->what);
-        btl_ib_info_number(out, "held", part->held, "bytes");
-        btl_ib_info_number(out, "most", part->most, "bytes");
-        btl_ib_info_object_end(out);
+        out_object(out, NULL, text);
+        out_json_text(out, "owner", owners[part->owner]);
+        out_json_text(out, "what", part->what);
+        out_number(out, "held", part->held, "bytes");
+        out_number(out, "most", part->most, "bytes");
+        out_object_end(out);
     }
-    btl_ib_info_list_end(out);
-    btl_ib_info_object_end(out);
+    out_list_end(out);
+    out_object_end(out);
 }
 
-static void print_costs(btl_ib_info_out_t *out, const btl_ib_info_args_t *args,
+static void print_costs(out_t *out, const btl_ib_info_args_t *args,
                         const btl_ib_process_sizes_t *sizes, const btl_ib_queue_table_t *tables,
                         cost_t *cost)
 {
-    btl_ib_info_list(out, "memory");
+    out_list(out, "memory");
     for (int kind = 0; kind < KINDS; ++kind) {
         for (uint32_t i = 0; i < args->queue_count && wanted(args, kind); ++i) {
             compute(sizes, kind, &tables[i], peers_of(args), cost);
             print_cost(out, args, kind, args->queues[i], cost);
         }
     }
-    btl_ib_info_list_end(out);
+    out_list_end(out);
 }
 
 /* ---- tables ---- */
@@ -848,7 +929,7 @@ static int print_tables(const btl_ib_info_args_t *args, const btl_ib_process_siz
 
 /* ---- a budget ---- */
 
-static int print_suggestions(btl_ib_info_out_t *out, const btl_ib_process_sizes_t *sizes,
+static int print_suggestions(out_t *out, const btl_ib_process_sizes_t *sizes,
                              const btl_ib_info_args_t *args, cost_t *cost)
 {
     int status = EXIT_SUCCESS;
@@ -861,7 +942,7 @@ static int print_suggestions(btl_ib_info_out_t *out, const btl_ib_process_sizes_
                args->queue_count > 0 ? "\n" : "", peers_of(args), peers_of(args) == 1 ? "" : "s",
                text);
     }
-    btl_ib_info_list(out, "suggestions");
+    out_list(out, "suggestions");
     for (int kind = 0; kind < KINDS; ++kind) {
         btl_ib_memory_max_info_t best;
         btl_ib_queues_error_t error;
@@ -890,23 +971,24 @@ static int print_suggestions(btl_ib_info_out_t *out, const btl_ib_process_sizes_
             continue;
         }
         snprintf(prefix, sizeof(prefix), "suggestion %s", kinds[kind].name);
-        btl_ib_info_object(out, NULL, prefix);
-        btl_ib_info_json_text(out, "transport", kinds[kind].name);
-        btl_ib_info_text(out, "queues", best.spec);
-        btl_ib_info_number(out, "process", best.taken, "bytes");
-        btl_ib_info_object_end(out);
+        out_object(out, NULL, prefix);
+        out_json_text(out, "transport", kinds[kind].name);
+        out_text(out, "queues", best.spec);
+        out_number(out, "process", best.taken, "bytes");
+        out_object_end(out);
     }
-    btl_ib_info_list_end(out);
+    out_list_end(out);
     return status;
 }
 
-int btl_ib_info_memory(btl_ib_info_out_t *out, const btl_ib_process_sizes_t *sizes,
-                       const btl_ib_info_args_t *args)
+int btl_ib_info_memory(const btl_ib_process_sizes_t *sizes, const btl_ib_info_args_t *args)
 {
     cost_t *cost = malloc(sizeof(*cost));
+    out_t out;
     btl_ib_queue_table_t tables[BTL_IB_INFO_QUEUES_MAX];
     int status = cost != NULL ? EXIT_SUCCESS : EXIT_FAILURE;
 
+    out_begin(&out, args->form);
     for (uint32_t i = 0; i < args->queue_count && status == EXIT_SUCCESS; ++i) {
         status = parse(args->queues[i], &tables[i]) ? EXIT_SUCCESS : EXIT_FAILURE;
     }
@@ -914,12 +996,13 @@ int btl_ib_info_memory(btl_ib_info_out_t *out, const btl_ib_process_sizes_t *siz
         if (args->form == BTL_IB_INFO_TABLES) {
             status = print_tables(args, sizes, tables);
         } else {
-            print_costs(out, args, sizes, tables, cost);
+            print_costs(&out, args, sizes, tables, cost);
         }
     }
     if (status == EXIT_SUCCESS && args->budget > 0) {
-        status = print_suggestions(out, sizes, args, cost);
+        status = print_suggestions(&out, sizes, args, cost);
     }
+    out_end(&out);
     free(cost);
     return status;
 }

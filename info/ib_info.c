@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "aead.h"
 #include "btl_ib_ompi_compat.h"
 #include "btl_ib_frag.h"
 #include "btl_ib_info_devices.h"
@@ -201,70 +200,6 @@ static void opal_end(void)
     (void) opal_finalize_util();
 }
 
-/* ---- what was built ---- */
-
-static void print_transports(btl_ib_info_out_t *out)
-{
-    char text[160] = "";
-
-    btl_ib_info_list(out, "transports");
-    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
-        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
-        const size_t len = strlen(text);
-        char name[32];
-
-        snprintf(name, sizeof(name), "%s%s%s", type->name, type->wire != NULL ? "/" : "",
-                 type->wire != NULL ? type->wire : "");
-        btl_ib_info_item(out, name);
-        snprintf(text + len, sizeof(text) - len, "%s%s", i > 0 ? ", " : "", name);
-    }
-    btl_ib_info_list_end(out);
-    if (out->form != BTL_IB_INFO_JSON) {
-        btl_ib_info_text(out, "transports", text);
-    }
-}
-
-/* "libfabric: built with 1.17, running 1.17" of each library. */
-static void print_libraries(btl_ib_info_out_t *out)
-{
-    void (*last)(bool load, char *text, size_t len) = NULL; /* of neighbours of one library */
-    char text[256];
-
-    btl_ib_info_object(out, "libraries", "library");
-    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
-        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
-        char *colon;
-
-        if (type->library == NULL || last == type->library) {
-            continue;
-        }
-        last = type->library;
-        type->library(true, text, sizeof(text));
-        colon = strchr(text, ':');
-        if (colon != NULL) {
-            *colon = '\0';
-            btl_ib_info_text(out, text, colon + 2);
-        }
-    }
-    snprintf(text, sizeof(text), "none: ");
-    btl_ib_info_text(out, "cryptography",
-                     btl_ib_aead_available(text + strlen(text), sizeof(text) - strlen(text))
-                         ? "libcrypto"
-                         : text);
-    btl_ib_info_object_end(out);
-}
-
-static void print_build(btl_ib_info_out_t *out)
-{
-    btl_ib_info_text(out, "version", BTL_IB_VERSION);
-    btl_ib_info_object(out, "openmpi", "openmpi");
-    btl_ib_info_text(out, "built for", BTL_IB_BUILT_FOR_VERSION);
-    btl_ib_info_text(out, "running", opal_version_string);
-    btl_ib_info_object_end(out);
-    print_transports(out);
-    print_libraries(out);
-}
-
 /* ---- parameters ---- */
 
 /* Register and check them, as the component does. Returns whether they can be used. */
@@ -281,30 +216,19 @@ static int show(const btl_ib_info_args_t *args, btl_ib_params_t *params,
                 mca_btl_base_module_t *limits)
 {
     mca_btl_base_component_t component = {.btl_version = {MCA_BTL_DEFAULT_VERSION("ib")}};
-    btl_ib_info_out_t out;
     const btl_ib_process_sizes_t sizes = {
         .params = params,
         .limits = limits,
         .fragment = BTL_IB_FRAG_BYTES,
     };
-    uint32_t count = 0;
-    int status;
 
     if (!read_params(params, limits, &component.btl_version)) {
         return EXIT_NO_DEVICE;
     }
     if (args->action == BTL_IB_INFO_MEMORY) {
-        btl_ib_info_begin(&out, stdout, args->form);
-        status = btl_ib_info_memory(&out, &sizes, args);
-        btl_ib_info_end(&out);
-        return status;
+        return btl_ib_info_memory(&sizes, args);
     }
-    btl_ib_info_begin(&out, stdout, args->form);
-    print_build(&out);
-    count = btl_ib_info_devices(&out, &sizes, args->processes);
-    btl_ib_info_heading(&out, "", false);
-    btl_ib_info_number(&out, "used devices", count, "");
-    btl_ib_info_end(&out);
+    const uint32_t count = btl_ib_info_devices(args->form, &sizes, args->processes);
     return fflush(stdout) == 0 && count > 0 ? EXIT_SUCCESS : EXIT_NO_DEVICE;
 }
 

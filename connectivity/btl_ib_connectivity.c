@@ -19,10 +19,34 @@
 
 /* ---- file ---- */
 
+/*
+ * The file of btl_ib_connectivity_map: what is known of each pair of rails, one a line, as
+ * docs/guide/connectivity.md says. tools/connectivity reads it.
+ */
+
+/* The process that writes. */
+typedef struct map_info {
+    const char *host;
+    uint32_t job;
+    uint32_t rank;
+    uint32_t processes;
+    uint64_t took; /* us, from the first contact until this is written */
+    bool complete; /* nothing more is to be found */
+} map_info_t;
+
 /* To be raised when a column changes its meaning or goes. */
 #define FORMAT_VERSION 1
 
-const char *btl_ib_connectivity_verdict(const btl_ib_pair_info_t *pair)
+/* One word, a literal:
+ *   ok          both found each other, and the largest datagrams get there
+ *   mtu         smaller datagrams get there only
+ *   one-way     the peer is heard, but what is sent from here does not get there
+ *   no-answer   nothing that the peer sends comes here
+ *   refused     its host says that nobody is there, or a firewall does
+ *   unfinished  it answers, but sizes were not found in time
+ *   no-path     there is no connection: the reason is told at the end of the line
+ */
+static const char *verdict_of(const btl_ib_pair_info_t *pair)
 {
     const btl_ib_path_info_t *path = &pair->path;
 
@@ -76,11 +100,10 @@ static void put_pair(FILE *out, const btl_ib_pair_info_t *pair)
     }
     fprintf(out, "%6" PRIu32 "  %-16s  %-16s  %-22s  %-22s  %-10s  %-10s  %-10s  %5s  %6s%s%s\n",
             (uint32_t) pair->name, pair->host, pair->device, pair->address, pair->remote,
-            btl_ib_connectivity_verdict(pair), sent, came, most, rtt, note[0] != '\0' ? "  " : "",
-            note);
+            verdict_of(pair), sent, came, most, rtt, note[0] != '\0' ? "  " : "", note);
 }
 
-static void put_all(FILE *out, const btl_ib_map_info_t *info, const btl_ib_pair_info_t *pairs,
+static void put_all(FILE *out, const map_info_t *info, const btl_ib_pair_info_t *pairs,
                     uint32_t count)
 {
     fprintf(out,
@@ -98,8 +121,9 @@ static void put_all(FILE *out, const btl_ib_map_info_t *info, const btl_ib_pair_
     }
 }
 
-int btl_ib_connectivity_file_write(const char *name, const btl_ib_map_info_t *info,
-                                   const btl_ib_pair_info_t *pairs, uint32_t count)
+/* Make the file `name` anew, with these pairs. Returns 0 or an errno. */
+static int file_write(const char *name, const map_info_t *info, const btl_ib_pair_info_t *pairs,
+                      uint32_t count)
 {
     int error;
     FILE *out = btl_ib_file_open(name, &error);
@@ -162,7 +186,7 @@ static void take_over(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
 
     pair->path = btl_ib_conn_path(conn);
     map->changed |= before.path.sent != pair->path.sent || before.path.came != pair->path.came
-                    || btl_ib_connectivity_verdict(&before) != btl_ib_connectivity_verdict(pair);
+                    || verdict_of(&before) != verdict_of(pair);
 }
 
 static void take_over_all(btl_ib_connectivity_t *map)
@@ -328,7 +352,7 @@ static void close_own(const btl_ib_connectivity_t *map, bool all)
 static void write_file(btl_ib_connectivity_t *map, bool complete)
 {
     const btl_ib_connectivity_config_t *config = &map->config;
-    const btl_ib_map_info_t info = {
+    const map_info_t info = {
         .host = config->self->host,
         .job = config->name.jobid,
         .rank = config->name.vpid,
@@ -336,7 +360,7 @@ static void write_file(btl_ib_connectivity_t *map, bool complete)
         .took = btl_ib_now() - map->started,
         .complete = complete,
     };
-    const int error = btl_ib_connectivity_file_write(config->file, &info, map->pairs, map->count);
+    const int error = file_write(config->file, &info, map->pairs, map->count);
 
     map->changed = false;
     if (error != 0 && !map->failed) {

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-bool btl_ib_rails_same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b)
+/* Are the IP addresses of two rails in one subnet? Rails without any count as such. */
+static bool same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b)
 {
     const unsigned bits = a->prefix_bits < b->prefix_bits ? a->prefix_bits : b->prefix_bits;
     const unsigned whole = bits / 8;
@@ -144,8 +145,7 @@ static bool may_join(const matching_t *m, const pass_t *pass, uint32_t i, uint32
     const btl_ib_modex_rail_t *b = &m->theirs->rails[j];
 
     return m->choice[i] < 0 && !m->taken[j] && a->rank <= pass->rank && b->rank <= pass->rank
-           && compatible(a, b, &m->shared)
-           && (!pass->same_subnet || btl_ib_rails_same_subnet(a, b));
+           && compatible(a, b, &m->shared) && (!pass->same_subnet || same_subnet(a, b));
 }
 
 /* Join the next pair of a pass. Returns whether there was one. */
@@ -207,12 +207,12 @@ static uint32_t insert(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs,
                        btl_ib_rail_pair_t new)
 {
     const pair_t pair = {&ours->rails[new.ours], &theirs->rails[new.theirs]};
-    const bool near = btl_ib_rails_same_subnet(pair.ours, pair.theirs);
+    const bool near = same_subnet(pair.ours, pair.theirs);
     uint32_t place = 0;
 
     for (; place < count; ++place) {
         const pair_t other = {&ours->rails[pairs[place].ours], &theirs->rails[pairs[place].theirs]};
-        const bool other_near = btl_ib_rails_same_subnet(other.ours, other.theirs);
+        const bool other_near = same_subnet(other.ours, other.theirs);
 
         if (near != other_near ? near : is_better(&pair, &other, true)) {
             break;

@@ -16,9 +16,6 @@
 
 #include "btl_ib_modex_codec.h"
 
-/* Are the IP addresses of two rails in one subnet? Rails without any count as such. */
-bool btl_ib_rails_same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b);
-
 /*
  * Can these two rails be joined? Only rails of one transport, provider and family can; loopback
  * only with loopback and on one host; equal IP addresses only on one host (of RDMA ports: one

@@ -86,7 +86,9 @@ void btl_ib_rejected_devices_format(const btl_ib_rejected_devices_t *rejected, c
 
 /* ---- lines that wait until somebody may print them ---- */
 
-btl_ib_kept_line_t *btl_ib_kept_lines_add(btl_ib_kept_lines_t *lines)
+/* Where the next line is to be written; NULL: there is no room, and that one more is lost is
+ * noted. */
+static btl_ib_kept_line_t *kept_lines_add(btl_ib_kept_lines_t *lines)
 {
     if (lines->count == BTL_IB_KEPT_LINES) {
         lines->lost++;
@@ -95,7 +97,8 @@ btl_ib_kept_line_t *btl_ib_kept_lines_add(btl_ib_kept_lines_t *lines)
     return &lines->line[(lines->first + lines->count++) % BTL_IB_KEPT_LINES];
 }
 
-const btl_ib_kept_line_t *btl_ib_kept_lines_take(btl_ib_kept_lines_t *lines)
+/* Take the oldest; what it is does not change until one is added. NULL: there is none. */
+static const btl_ib_kept_line_t *kept_lines_take(btl_ib_kept_lines_t *lines)
 {
     if (lines->count == 0) {
         return NULL;
@@ -106,7 +109,8 @@ const btl_ib_kept_line_t *btl_ib_kept_lines_take(btl_ib_kept_lines_t *lines)
     return line;
 }
 
-uint32_t btl_ib_kept_lines_take_lost(btl_ib_kept_lines_t *lines)
+/* How many were lost since this was asked last. */
+static uint32_t kept_lines_take_lost(btl_ib_kept_lines_t *lines)
 {
     const uint32_t lost = lines->lost;
 
@@ -194,10 +198,10 @@ static void print_kept(btl_ib_log_state_t *state)
     const btl_ib_kept_line_t *line;
 
     state->pending &= ~BTL_IB_LOG_LINES;
-    while ((line = btl_ib_kept_lines_take(&state->lines)) != NULL) {
+    while ((line = kept_lines_take(&state->lines)) != NULL) {
         BTL_IB_VERBOSE(line->level, "%s", line->text);
     }
-    const uint32_t lost = btl_ib_kept_lines_take_lost(&state->lines);
+    const uint32_t lost = kept_lines_take_lost(&state->lines);
     if (lost > 0) {
         BTL_IB_VERBOSE(1, "%u lines of the progress thread found no room", lost);
     }
@@ -216,7 +220,7 @@ static void log_print(void *context, int level, const char *format, ...)
     const bool keep = *state->async && !opal_using_threads();
     if (keep) {
         state->pending |= BTL_IB_LOG_LINES;
-        line = btl_ib_kept_lines_add(&state->lines);
+        line = kept_lines_add(&state->lines);
     } else if (state->pending & BTL_IB_LOG_LINES) {
         print_kept(state); /* they come first */
     }

@@ -76,16 +76,6 @@ typedef struct btl_ib_kept_lines {
     btl_ib_kept_line_t line[BTL_IB_KEPT_LINES];
 } btl_ib_kept_lines_t;
 
-/* Where the next line is to be written; NULL: there is no room, and that one more is lost is
- * noted. */
-btl_ib_kept_line_t *btl_ib_kept_lines_add(btl_ib_kept_lines_t *lines);
-
-/* Take the oldest; what it is does not change until one is added. NULL: there is none. */
-const btl_ib_kept_line_t *btl_ib_kept_lines_take(btl_ib_kept_lines_t *lines);
-
-/* How many were lost since this was asked last. */
-uint32_t btl_ib_kept_lines_take_lost(btl_ib_kept_lines_t *lines);
-
 /* ---- help texts ---- */
 
 /*

@@ -29,7 +29,9 @@ static void device_region_free(btl_ib_transport_t *transport, btl_ib_device_regi
 /* Whole pages are registered; the smallest there are. */
 enum { PAGE_SHIFT = 12 };
 
-uint8_t btl_ib_device_region_plan(size_t size, uint64_t piece_max)
+/* How to cut a region of `size` bytes, so that no piece has more than `piece_max` if so many pieces
+ * are enough; else with more. Returns 0 (not at all), or the power of two. */
+static uint8_t region_plan(size_t size, uint64_t piece_max)
 {
     uint8_t shift = PAGE_SHIFT;
 
@@ -42,7 +44,8 @@ uint8_t btl_ib_device_region_plan(size_t size, uint64_t piece_max)
     return shift;
 }
 
-uint8_t btl_ib_device_region_pieces(uintptr_t base, size_t size, uint8_t shift)
+/* Into how many pieces that cuts it. */
+static uint8_t region_pieces(uintptr_t base, size_t size, uint8_t shift)
 {
     return shift == 0 ? 1
                       : (uint8_t) (btl_ib_device_region_piece(base, base + size - 1, shift) + 1);
@@ -54,7 +57,7 @@ static btl_ib_device_region_t *device_region_new(btl_ib_transport_t *transport, 
                                                  size_t size, unsigned access, uint8_t shift,
                                                  int *error)
 {
-    const uint8_t count = btl_ib_device_region_pieces((uintptr_t) base, size, shift);
+    const uint8_t count = region_pieces((uintptr_t) base, size, shift);
     const uintptr_t end = (uintptr_t) base + size;
     btl_ib_device_region_t *region = malloc(sizeof(*region) + count * sizeof(region->piece[0]));
     uintptr_t from = (uintptr_t) base;
@@ -143,8 +146,8 @@ static uint32_t access_of(int32_t flags)
 static btl_ib_device_region_t *expose(btl_ib_registration_cache_t *cache, void *base, size_t size,
                                       int32_t flags)
 {
-    const uint8_t shift = btl_ib_device_region_plan(size, cache->piece_max);
-    const uint8_t pieces = btl_ib_device_region_pieces((uintptr_t) base, size, shift);
+    const uint8_t shift = region_plan(size, cache->piece_max);
+    const uint8_t pieces = region_pieces((uintptr_t) base, size, shift);
     btl_ib_device_region_t *region = NULL;
     int error = 0;
     bool fits;
@@ -300,7 +303,7 @@ static btl_ib_registration_t *reject(btl_ib_registration_cache_t *cache, size_t 
  * ones any more, unless a region would have too many. */
 static bool cut_smaller(btl_ib_registration_cache_t *cache, size_t size)
 {
-    const uint8_t shift = btl_ib_device_region_plan(size, cache->piece_max);
+    const uint8_t shift = region_plan(size, cache->piece_max);
     uint64_t piece = shift != 0 ? UINT64_C(1) << (shift - 1) : PIECE_MIN;
 
     while (shift == 0 && piece * 4 <= size) { /* the largest that fits twice */
@@ -425,7 +428,7 @@ uint8_t btl_ib_registration_keys(const btl_ib_registration_t *registration, cons
     const uintptr_t at = (uintptr_t) address;
     const size_t first =
         region->shift == 0 ? 0 : btl_ib_device_region_piece(region->base, at, region->shift);
-    const uint8_t pieces = btl_ib_device_region_pieces(at, size, region->shift);
+    const uint8_t pieces = region_pieces(at, size, region->shift);
 
     for (uint8_t i = 0; i < pieces; ++i) {
         keys[i] = region->piece[first + i].key;

@@ -48,13 +48,6 @@ typedef struct btl_ib_device_region {
     } piece[]; /* in the order of addresses */
 } btl_ib_device_region_t;
 
-/* How to cut a region of `size` bytes, so that no piece has more than `piece_max` if so many pieces
- * are enough; else with more. Returns 0 (not at all), or the power of two. */
-uint8_t btl_ib_device_region_plan(size_t size, uint64_t piece_max);
-
-/* Into how many pieces that cuts it. */
-uint8_t btl_ib_device_region_pieces(uintptr_t base, size_t size, uint8_t shift);
-
 /* Which piece an address lies on, counted from the one of `base`. */
 static inline size_t btl_ib_device_region_piece(uintptr_t base, uintptr_t address, uint8_t shift)
 {

@@ -130,7 +130,8 @@ static uint64_t probe(btl_ib_transport_t *transport, uint64_t wanted, void *memo
     return found;
 }
 
-uint64_t btl_ib_pin_probe(btl_ib_transport_t *transport, uint64_t wanted)
+/* Bytes, up to `wanted`, rounded down to whole pages. Nothing stays registered. */
+static uint64_t pin_probe(btl_ib_transport_t *transport, uint64_t wanted)
 {
     const uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE);
     uint64_t step = (wanted / TRIES / page + 1) * page;
@@ -155,9 +156,9 @@ uint64_t btl_ib_pin_probe_once(btl_ib_transport_t *transport, uint64_t wanted, c
 
     /* The lock ends with the process that has it, whatever becomes of that. */
     if (fd < 0 || flock(fd, LOCK_EX) != 0) {
-        found = btl_ib_pin_probe(transport, wanted);
+        found = pin_probe(transport, wanted);
     } else if (pread(fd, text, sizeof(text) - 1, 0) <= 0 || sscanf(text, "%" SCNu64, &found) != 1) {
-        found = btl_ib_pin_probe(transport, wanted);
+        found = pin_probe(transport, wanted);
         const int length = snprintf(text, sizeof(text), "%" PRIu64 "\n", found);
         if (pwrite(fd, text, (size_t) length, 0) != length && ftruncate(fd, 0) != 0) {
             (void) unlink(path); /* the next one probes, too */

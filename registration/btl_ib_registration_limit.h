@@ -118,9 +118,6 @@ bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit, btl_
  * takes room in the device's tables, but none of the host's memory. No OPAL in here.
  */
 
-/* Bytes, up to `wanted`, rounded down to whole pages. Nothing stays registered. */
-uint64_t btl_ib_pin_probe(btl_ib_transport_t *transport, uint64_t wanted);
-
 /*
  * The same for all processes of a host that name the file `path`, and want as much: one of them
  * probes while the others wait, and leaves the result there. A process that cannot open the file

@@ -267,12 +267,12 @@ tests/unit/tsan_biased_lock: $(tests_unit_test_biased_lock_SOURCES)
 CLEANFILES += tests/unit/tsan_biased_lock
 
 tests_unit_test_atomic_LDADD = $(LDADD) -lpthread
-tests_unit_test_modex_SOURCES = tests/unit/test_modex.c devices/btl_ib_rail_match.c \
-    mca/btl_ib_modex_codec.c
+tests_unit_test_modex_SOURCES = tests/unit/test_modex.c mca/btl_ib_modex_codec.c
 tests_unit_test_modex_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) \
     -DBTL_IB_CORPUS='"$(abs_srcdir)/tests/fuzz/corpus/modex"'
+# Tests of what is static in a file include that file.
 tests_unit_test_connectivity_file_SOURCES = tests/unit/test_connectivity_file.c \
-    connectivity/btl_ib_connectivity.c progress/btl_ib_biased_lock.c
+    progress/btl_ib_biased_lock.c
 tests_unit_test_connectivity_file_CPPFLAGS = $(opal_test_cppflags)
 tests_unit_test_connectivity_file_CFLAGS = $(opal_test_cflags)
 tests_unit_test_connectivity_file_LDADD = $(opal_test_ldadd)
@@ -330,7 +330,7 @@ tests_unit_test_locality_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 rc_device_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \
     tests/unit/fake_rdma_ops.c tests/unit/rc_inside.c
 rc_test_sources = $(rc_device_sources) tests/unit/rc_sides.c tests/unit/said.c
-tests_unit_test_pin_probe_SOURCES = tests/unit/test_pin_probe.c registration/btl_ib_registration_limit.c mca/btl_ib_param_parse.c \
+tests_unit_test_pin_probe_SOURCES = tests/unit/test_pin_probe.c mca/btl_ib_param_parse.c \
     $(rc_test_sources)
 tests_unit_test_pin_probe_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_rc_connect_SOURCES = tests/unit/test_rc_connect.c $(rc_test_sources)
@@ -360,7 +360,7 @@ tests_unit_test_memory_max_CFLAGS = $(opal_test_cflags)
 tests_unit_test_memory_max_LDADD = $(opal_test_ldadd)
 # Over Open MPI's own cache, and so with its headers and library.
 tests_unit_test_registration_cache_SOURCES = tests/unit/test_registration_cache.c \
-    mca/btl_ib_param_parse.c progress/btl_ib_biased_lock.c registration/btl_ib_registration_cache.c \
+    mca/btl_ib_param_parse.c progress/btl_ib_biased_lock.c \
     registration/btl_ib_registration_limit.c $(rc_test_sources)
 tests_unit_test_registration_cache_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_OPAL_CPPFLAGS)
 tests_unit_test_registration_cache_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)

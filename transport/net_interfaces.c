@@ -468,7 +468,11 @@ static const char *why_host_only(const btl_ib_links_t *links, btl_ib_link_t *lin
                : NULL;
 }
 
-const char *btl_ib_links_host_only(const btl_ib_links_t *links, const char *name)
+/*
+ * Why the interface `name` cannot lead off this host, in words that end a sentence about it (a
+ * literal); NULL if it may, as does every one that is not known.
+ */
+static const char *links_host_only(const btl_ib_links_t *links, const char *name)
 {
     for (size_t i = 0; i < links->count; i++) {
         links->link[i].seen = false;
@@ -609,7 +613,15 @@ static int ask(int fd)
     return send(fd, &request, sizeof(request), 0) == (ssize_t) sizeof(request) ? 1 : -errno;
 }
 
-int btl_ib_links_read(btl_ib_links_t *links)
+static void links_free(btl_ib_links_t *links)
+{
+    free(links->link);
+    memset(links, 0, sizeof(*links));
+}
+
+/* Read those of this process' namespace. Returns 0, or a negative errno and none. links_free()
+ * follows. */
+static int links_read(btl_ib_links_t *links)
 {
     const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     void *answer = malloc(ANSWER);
@@ -630,15 +642,9 @@ int btl_ib_links_read(btl_ib_links_t *links)
         (void) close(fd);
     }
     if (rc != 0) {
-        btl_ib_links_free(links);
+        links_free(links);
     }
     return rc;
-}
-
-void btl_ib_links_free(btl_ib_links_t *links)
-{
-    free(links->link);
-    memset(links, 0, sizeof(*links));
 }
 
 /* ---- devices ---- */
@@ -646,7 +652,7 @@ void btl_ib_links_free(btl_ib_links_t *links)
 void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log)
 {
     btl_ib_links_t links;
-    const int rc = btl_ib_links_read(&links);
+    const int rc = links_read(&links);
 
     if (rc != 0 && log->print != NULL) {
         log->print(log->context, 10,
@@ -658,17 +664,15 @@ void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_
         btl_ib_device_t *device = &list[i];
 
         if (device->last_resort == NULL) {
-            device->last_resort = btl_ib_links_host_only(&links, device->interface);
+            device->last_resort = links_host_only(&links, device->interface);
         }
         if (device->last_resort == NULL
             && btl_ib_ip_link_local4((const struct sockaddr *) (const void *) &device->ip)) {
             device->last_resort = "its address is link-local";
         }
     }
-    btl_ib_links_free(&links);
+    links_free(&links);
 }
-
-/* ---- what devices and libraries say of themselves ---- */
 
 /* ---- RDMA devices ---- */
 

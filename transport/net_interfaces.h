@@ -21,8 +21,6 @@
 
 /* ---- interfaces ---- */
 
-/* What all transports over network interfaces ask of those and of their addresses. */
-
 /* The bytes of an IP address, in network order, and how many there are; NULL and 0 if it is
  * none. */
 const uint8_t *btl_ib_ip_bytes(const struct sockaddr *address, size_t *len);
@@ -127,24 +125,9 @@ typedef struct btl_ib_links {
     size_t count;
 } btl_ib_links_t;
 
-/* Read those of this process' namespace. Returns 0, or a negative errno and none.
- * btl_ib_links_free() follows. */
-int btl_ib_links_read(btl_ib_links_t *links);
-void btl_ib_links_free(btl_ib_links_t *links);
-
-/*
- * Why the interface `name` cannot lead off this host, in words that end a sentence about it (a
- * literal); NULL if it may, as does every one that is not known.
- */
-const char *btl_ib_links_host_only(const btl_ib_links_t *links, const char *name);
-
 /* Set `last_resort` of devices on such interfaces, or with an IPv4 address that is link-local,
  * which have none yet. If the kernel tells nothing of interfaces `log` hears of it (level 10). */
 void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log);
-
-/* ---- what devices and libraries say of themselves ---- */
-
-/* What devices and libraries say of themselves. */
 
 /* ---- RDMA devices ---- */
 

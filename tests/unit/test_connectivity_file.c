@@ -5,6 +5,8 @@
 
 /* Verdicts of the connectivity map, and its file. */
 
+#include "btl_ib_connectivity.c" /* what is static there */
+
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,8 +19,6 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_connectivity.h"
-
 static btl_ib_pair_info_t good(void)
 {
     return (btl_ib_pair_info_t){
@@ -27,14 +27,20 @@ static btl_ib_pair_info_t good(void)
         .device = "udp/eth0",
         .address = "10.0.0.1:4000",
         .remote = "10.0.0.3:4001",
-        .path = {.own = true, .heard = true, .answered = true, .contact = 64, .sent = 1472,
-                 .came = 1472, .most = 1472, .rtt = 30},
+        .path = {.own = true,
+                 .heard = true,
+                 .answered = true,
+                 .contact = 64,
+                 .sent = 1472,
+                 .came = 1472,
+                 .most = 1472,
+                 .rtt = 30},
     };
 }
 
 static void must_be(const btl_ib_pair_info_t *pair, const char *verdict)
 {
-    assert_string_equal(btl_ib_connectivity_verdict(pair), verdict);
+    assert_string_equal(verdict_of(pair), verdict);
 }
 
 static void verdicts(void **state)
@@ -60,6 +66,25 @@ static void verdicts(void **state)
     must_be(&pair, "no-path");
 }
 
+/* After the last answer the map waits for peers' probes a little longer. */
+static void waits_for_peers(void **state)
+{
+    btl_ib_pair_info_t pair = good();
+    const btl_ib_connectivity_t map = {.pairs = &pair, .count = 1};
+    uint64_t until = 0;
+
+    (void) state;
+    pair.path.checking = true;
+    pair.path.came = 0;
+    assert_true(find_open(&map, 1000, &until));
+    assert_int_equal(until, 1000 + PEERS_TIME);
+    pair.path.checking = false;
+    assert_true(find_open(&map, until - 1, &until));
+    assert_false(find_open(&map, until, &until));
+    pair.path.came = 1472;
+    assert_false(find_open(&map, 1000, &until));
+}
+
 /* Line number `n`, from 0, without its end. */
 static char *line_of(const char *name, int n)
 {
@@ -79,7 +104,7 @@ static void file(void **state)
 {
     char name[] = "/tmp/btl_ib_map.XXXXXX";
     btl_ib_pair_info_t pairs[] = {good(), good(), good()};
-    const btl_ib_map_info_t info = {
+    const map_info_t info = {
         .host = "node1", .job = 0xab, .rank = 1, .processes = 4, .took = 1500, .complete = true};
 
     (void) state;
@@ -88,22 +113,25 @@ static void file(void **state)
     pairs[2].path.own = false;
     pairs[2].path.heard = false;
     close(mkstemp(name));
-    assert_int_equal(btl_ib_connectivity_file_write(name, &info, pairs, 3), 0);
-    assert_string_equal(line_of(name, 0), "# btl_ib connectivity map, version 1: job 000000ab, rank 1 of 4, host "
-                                          "node1, after 0.001 s, complete");
-    assert_string_equal(line_of(name, 3),
-                        "     3  node3             udp/eth0          10.0.0.1:4000           10.0.0.3:4001           "
-                        "ok          64-1472     64-1472      1472      30");
+    assert_int_equal(file_write(name, &info, pairs, 3), 0);
+    assert_string_equal(line_of(name, 0),
+                        "# btl_ib connectivity map, version 1: job 000000ab, rank 1 of 4, host "
+                        "node1, after 0.001 s, complete");
+    assert_string_equal(line_of(name, 3), "     3  node3             udp/eth0          "
+                                          "10.0.0.1:4000           10.0.0.3:4001           "
+                                          "ok          64-1472     64-1472      1472      30");
     assert_non_null(strstr(line_of(name, 4), "one-way     -           64-64        1472      30"));
     assert_non_null(
-        strstr(line_of(name, 5), "no-answer   -           -            1472       -  messages go by other rails"));
+        strstr(line_of(name, 5),
+               "no-answer   -           -            1472       -  messages go by other rails"));
     unlink(name);
-    assert_int_equal(btl_ib_connectivity_file_write("/nowhere/at/all", &info, pairs, 3), ENOENT);
+    assert_int_equal(file_write("/nowhere/at/all", &info, pairs, 3), ENOENT);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(verdicts), cmocka_unit_test(file)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(verdicts),
+                                       cmocka_unit_test(waits_for_peers), cmocka_unit_test(file)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

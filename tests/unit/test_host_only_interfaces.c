@@ -6,6 +6,8 @@
 /* Which network interfaces cannot lead off a host: of hosts made up, and of one with real
  * bridges. */
 
+#include "net_interfaces.c" /* what is static there */
+
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +24,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "net_interfaces.h"
 #include "own_network.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -126,7 +127,7 @@ static const expected_t way_out[] = {
 
 static void assert_why(const btl_ib_links_t *links, const char *name, const char *why)
 {
-    const char *got = btl_ib_links_host_only(links, name);
+    const char *got = links_host_only(links, name);
 
     if ((got == NULL) != (why == NULL) || (why != NULL && strstr(got, why) == NULL)) {
         fail_msg("%s: %s, not %s", name, got != NULL ? got : "leads out", why ? why : "leads out");
@@ -146,7 +147,7 @@ static void assert_all(const expected_t *expected, size_t count)
     }
     assert_why(&links, "nobody", NULL);
     assert_why(&links, "", NULL);
-    btl_ib_links_free(&links);
+    links_free(&links);
     assert_why(&links, "docker0", NULL);
 }
 
@@ -226,11 +227,10 @@ static void assert_inside(pid_t container)
     const pid_t child = fork();
     if (child == 0) {
         const int there = open(path, O_RDONLY | O_CLOEXEC);
-        const bool ok = there >= 0 && setns(there, CLONE_NEWNET) == 0
-                        && btl_ib_links_read(&links) == 0 && links.count == 3
-                        && btl_ib_links_host_only(&links, "lo") == NULL
-                        && btl_ib_links_host_only(&links, "way0") == NULL
-                        && btl_ib_links_host_only(&links, "way1") == NULL;
+        const bool ok = there >= 0 && setns(there, CLONE_NEWNET) == 0 && links_read(&links) == 0
+                        && links.count == 3 && links_host_only(&links, "lo") == NULL
+                        && links_host_only(&links, "way0") == NULL
+                        && links_host_only(&links, "way1") == NULL;
 
         _exit(ok ? 0 : 1);
     }
@@ -269,7 +269,7 @@ static void test_real(void **state)
     if (vxlan) {
         run("ip link add br1 type bridge && ip link set vx0 master br1");
     }
-    assert_int_equal(btl_ib_links_read(&links), 0);
+    assert_int_equal(links_read(&links), 0);
     assert_in_range(links.count, 11, 100);
     assert_why(&links, "lo", NULL);
     assert_why(&links, "docker0", bridge);
@@ -284,7 +284,7 @@ static void test_real(void **state)
     assert_why(&links, "mac0", macvlan ? "on an interface" : NULL);
     assert_why(&links, "br1", NULL); /* it has a way out */
     assert_why(&links, "gap0", dummy ? "it is a dummy" : NULL);
-    btl_ib_links_free(&links);
+    links_free(&links);
     assert_inside(container);
     close(end);
     assert_int_equal(waitpid(container, NULL, 0), container);

@@ -5,6 +5,8 @@
 
 /* Lines that wait: in their order, once each, and those that find no room are counted. */
 
+#include "btl_ib_help.c" /* what is static there */
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,13 +15,11 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_help.h"
-
 static btl_ib_kept_lines_t lines;
 
 static bool add(uint32_t number)
 {
-    btl_ib_kept_line_t *line = btl_ib_kept_lines_add(&lines);
+    btl_ib_kept_line_t *line = kept_lines_add(&lines);
 
     if (line != NULL) {
         line->level = (int) number;
@@ -30,7 +30,7 @@ static bool add(uint32_t number)
 
 static void expect(uint32_t number)
 {
-    const btl_ib_kept_line_t *line = btl_ib_kept_lines_take(&lines);
+    const btl_ib_kept_line_t *line = kept_lines_take(&lines);
     char text[32];
 
     assert_non_null(line);
@@ -42,15 +42,15 @@ static void expect(uint32_t number)
 static void in_order(void **state)
 {
     (void) state;
-    assert_null(btl_ib_kept_lines_take(&lines));
+    assert_null(kept_lines_take(&lines));
     for (uint32_t i = 0; i < 5 * BTL_IB_KEPT_LINES; i++) {
         assert_true(add(2 * i));
         assert_true(add(2 * i + 1));
         expect(2 * i);
         expect(2 * i + 1);
-        assert_null(btl_ib_kept_lines_take(&lines));
+        assert_null(kept_lines_take(&lines));
     }
-    assert_int_equal(btl_ib_kept_lines_take_lost(&lines), 0);
+    assert_int_equal(kept_lines_take_lost(&lines), 0);
 }
 
 /* The oldest are kept: they say how it began. */
@@ -65,9 +65,9 @@ static void full(void **state)
     for (uint32_t i = 0; i < BTL_IB_KEPT_LINES; i++) {
         expect(i);
     }
-    assert_null(btl_ib_kept_lines_take(&lines));
-    assert_int_equal(btl_ib_kept_lines_take_lost(&lines), 2);
-    assert_int_equal(btl_ib_kept_lines_take_lost(&lines), 0);
+    assert_null(kept_lines_take(&lines));
+    assert_int_equal(kept_lines_take_lost(&lines), 2);
+    assert_int_equal(kept_lines_take_lost(&lines), 0);
 }
 
 int main(void)

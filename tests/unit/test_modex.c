@@ -7,6 +7,8 @@
  * What processes publish of themselves: packing, strict unpacking, and which rails are joined.
  */
 
+#include "btl_ib_rail_match.c" /* what is static there */
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +23,6 @@
 #include <stdio.h>
 
 #include "btl_ib_modex_codec.h"
-#include "btl_ib_rail_match.h"
 
 /* Where fields of the packed form are, for tests that spoil them: of make()'s, whose release has 5
  * bytes. */
@@ -222,7 +223,7 @@ static void add_to(uint8_t *at, size_t more)
 }
 
 /* Bytes 0xee put in at `at` of a block of `size` bytes. Its length is changed. */
-static size_t insert(uint8_t *bytes, size_t size, size_t at, size_t more)
+static size_t insert_bytes(uint8_t *bytes, size_t size, size_t at, size_t more)
 {
     memmove(bytes + at + more, bytes + at, size - at);
     memset(bytes + at, 0xee, more);
@@ -245,14 +246,14 @@ static void test_later_version(void **state)
 
     (void) state;
     assert_int_equal(bytes[queues], 33);
-    size = insert(bytes, size, size, 300); /* of the block */
-    size = insert(bytes, size, rail, 7);   /* of the first rail */
+    size = insert_bytes(bytes, size, size, 300); /* of the block */
+    size = insert_bytes(bytes, size, rail, 7);   /* of the first rail */
     add_to(bytes + rail_length, 7);
-    size = insert(bytes, size, rail, 3); /* of its queues */
-    size = insert(bytes, size, rail - 33, 3);
+    size = insert_bytes(bytes, size, rail, 3); /* of its queues */
+    size = insert_bytes(bytes, size, rail - 33, 3);
     bytes[queues] += 3;
     add_to(bytes + rail_length, 6);
-    size = insert(bytes, size, AT_RAILS(5), 5); /* of the process */
+    size = insert_bytes(bytes, size, AT_RAILS(5), 5); /* of the process */
     add_to(bytes + AT_PROCESS, 5);
     assert_int_equal(-EBADMSG, unpack_exact(&out, bytes, size));
     in->version = 7;
@@ -452,21 +453,21 @@ static void test_same_subnet(void **state)
     (void) state;
     set_rail(&a, "udp", 10, 1, 2, 3, 24);
     set_rail(&b, "udp", 10, 1, 2, 200, 24);
-    assert_true(btl_ib_rails_same_subnet(&a, &b));
+    assert_true(same_subnet(&a, &b));
     b.ip[2] = 3;
-    assert_false(btl_ib_rails_same_subnet(&a, &b));
+    assert_false(same_subnet(&a, &b));
     a.prefix_bits = 23; /* 10.1.2.0/23 holds 10.1.3.200 */
-    assert_true(btl_ib_rails_same_subnet(&a, &b));
+    assert_true(same_subnet(&a, &b));
     b.ip[2] = 4;
-    assert_false(btl_ib_rails_same_subnet(&a, &b));
+    assert_false(same_subnet(&a, &b));
     a.prefix_bits = b.prefix_bits = 32;
     b = a;
-    assert_true(btl_ib_rails_same_subnet(&a, &b));
+    assert_true(same_subnet(&a, &b));
     b.family = 6;
-    assert_false(btl_ib_rails_same_subnet(&a, &b));
+    assert_false(same_subnet(&a, &b));
     a.family = b.family = 0;
     a.prefix_bits = b.prefix_bits = 0;
-    assert_true(btl_ib_rails_same_subnet(&a, &b));
+    assert_true(same_subnet(&a, &b));
 }
 
 /* Of another host than make() says, with addresses of its own. */
@@ -734,10 +735,8 @@ static const struct seed {
 } seeds[] = {
     {"apart", 0, 0, false}, /* of versions that do not work together only names are read */
     {"later", 1, 4, false}, /* a version that has more to say */
-    {"loopback", 1, 4, true},
-    {"no_ip", 1, 0, false},
-    {"one_rail", 1, 4, false},
-    {"two_rails_v6", 2, 6, false},
+    {"loopback", 1, 4, true},  {"no_ip", 1, 0, false},
+    {"one_rail", 1, 4, false}, {"two_rails_v6", 2, 6, false},
 };
 
 /* All are read as far as their names say: from one that is refused at once, a fuzzer finds no

@@ -8,6 +8,8 @@
  * whose count of ibv_reg_mr() and ibv_dereg_mr() is compared with what the cache says.
  */
 
+#include "btl_ib_registration_cache.c" /* what is static there */
+
 #include "opal_config.h"
 
 #include <setjmp.h>
@@ -24,7 +26,6 @@
 #include "opal/memoryhooks/memory.h"
 #include "opal/runtime/opal.h"
 
-#include "btl_ib_registration_cache.h"
 #include "rc_sides.h"
 
 uint64_t btl_ib_now(void) /* instead of the component's, for handles */
@@ -379,6 +380,20 @@ static void test_pieces_as_device_says(void **state)
     assert_int_equal(fake.reg_failures, 0);
 }
 
+/* After a refusal pieces are as large as two of them fit, whatever the device would take. */
+static void test_pieces_are_large(void **state)
+{
+    uint32_t keys[BTL_IB_PIECES_MAX];
+
+    (void) state;
+    begin("100%", 0);
+    fake.mr_max = 4 * MIB - 1;
+    assert_int_equal(
+        btl_ib_registration_keys(ask(0, memory, 4 * MIB, LOCAL), memory, 4 * MIB, keys),
+        21); /* 2 MiB */
+    assert_int_equal(fake.reg_failures, 1);
+}
+
 /* Not even in pieces: nothing is left of the attempts, and the next may be larger again. */
 static void test_no_pieces(void **state)
 {
@@ -468,7 +483,7 @@ static void test_plan(void **state)
     (void) state;
     for (uint64_t size = PAGE; size < UINT64_C(1) << 40; size = size * 3 / 2 / PAGE * PAGE + PAGE) {
         for (uint64_t most = PAGE; most < UINT64_C(1) << 42; most *= 2) {
-            const uint8_t shift = btl_ib_device_region_plan(size, most - 1);
+            const uint8_t shift = region_plan(size, most - 1);
 
             if (size <= most - 1) {
                 assert_int_equal(shift, 0);
@@ -476,8 +491,7 @@ static void test_plan(void **state)
             }
             assert_true(shift >= 12);
             assert_true(UINT64_C(1) << shift < most || size > UINT64_C(4) << shift || shift == 12);
-            assert_in_range(btl_ib_device_region_pieces(most - PAGE, size, shift), 1,
-                            BTL_IB_PIECES_MAX);
+            assert_in_range(region_pieces(most - PAGE, size, shift), 1, BTL_IB_PIECES_MAX);
         }
     }
 }
@@ -504,6 +518,7 @@ int main(int argc, char **argv)
         TEST(test_other_rights),
         TEST(test_pieces),
         TEST(test_pieces_as_device_says),
+        TEST(test_pieces_are_large),
         TEST(test_no_pieces),
         TEST(test_pieces_without_room),
         TEST(test_pieces_are_regions),

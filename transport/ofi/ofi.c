@@ -80,8 +80,6 @@ static void describe_library(bool load, char *out, size_t len)
 
 /* ---- devices ---- */
 
-/* Finding what libfabric's datagram providers offer, and which network interface that is. */
-
 /* The interface of libfabric that this was written to. */
 #define BTL_IB_OFI_VERSION FI_VERSION(1, 9)
 

@@ -272,8 +272,6 @@ static bool udp_address_changed(btl_ib_device_t *device)
 
 /* ---- memory ---- */
 
-/* memory_estimate() of btl_ib_transport_type_t, of transport "udp". */
-
 /* What the kernel grants of a socket's buffer; `unknown` if it does not tell its limit. It counts
  * twice as much. */
 static uint64_t granted(const char *limit, uint32_t wanted)

@@ -49,7 +49,11 @@ static bool is_link_local(const union ibv_gid *gid)
     return IN6_IS_ADDR_LINKLOCAL(as_ip(gid));
 }
 
-unsigned btl_ib_verbs_gid_rank(const struct ibv_gid_entry *entry)
+/*
+ * How good an address is; 0 is the best. On Ethernet RoCE v2 comes before v1, then routable before
+ * link-local, then IPv4 before IPv6. On InfiniBand all are equal.
+ */
+static unsigned gid_rank(const struct ibv_gid_entry *entry)
 {
     const unsigned local = is_link_local(&entry->gid);
     const unsigned v6 = !btl_ib_verbs_gid_is_v4(&entry->gid);
@@ -126,8 +130,8 @@ static int by_rank(const void *a, const void *b)
 {
     const struct ibv_gid_entry *x = a;
     const struct ibv_gid_entry *y = b;
-    const unsigned rank_x = btl_ib_verbs_gid_rank(x);
-    const unsigned rank_y = btl_ib_verbs_gid_rank(y);
+    const unsigned rank_x = gid_rank(x);
+    const unsigned rank_y = gid_rank(y);
 
     if (rank_x != rank_y) {
         return rank_x < rank_y ? -1 : 1;
@@ -291,15 +295,6 @@ void btl_ib_verbs_diag_open(const btl_ib_log_t *log, const char *device, const c
     }
 }
 
-void btl_ib_verbs_diag_gid(const btl_ib_verbs_t *verbs, btl_ib_diagnostic_t what,
-                           const union ibv_gid *gid)
-{
-    char text[INET6_ADDRSTRLEN];
-
-    btl_ib_verbs_diag(&verbs->log, what, verbs->base.name,
-                      btl_ib_verbs_gid_format(gid, text, sizeof(text)));
-}
-
 void btl_ib_verbs_check_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const char *peer)
 {
     const uint8_t ours = verbs->mtu;
@@ -328,7 +323,7 @@ static uint32_t by_bit(uint8_t code, const uint32_t *table, int count)
 }
 
 /* The codes are those of InfiniBand's PortInfo (IBA volume 1, 14.2.5.6). */
-uint32_t btl_ib_verbs_bandwidth(const struct ibv_port_attr *attr)
+static uint32_t bandwidth_of(const struct ibv_port_attr *attr)
 {
     /* Of a lane: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR. */
     static const uint32_t speed[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};
@@ -377,7 +372,7 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
     snprintf(handle->firmware, sizeof(handle->firmware), "%s", device_attr->fw_ver);
     btl_ib_device_t *device = &all[list->count++];
     *device = (btl_ib_device_t){.port = port,
-                                .bandwidth = btl_ib_verbs_bandwidth(port_attr),
+                                .bandwidth = bandwidth_of(port_attr),
                                 .vendor_id = device_attr->vendor_id,
                                 .part_id = device_attr->vendor_part_id,
                                 .handle = handle};
@@ -405,7 +400,7 @@ bool btl_ib_verbs_prepare(const btl_ib_search_t *search, bool cm)
         btl_ib_devices_turn_down(&search->log, "verbs", "", BTL_IB_VERBS_NO_DEVICE);
         return false;
     }
-    if (!btl_ib_verbs_load(why, sizeof(why)) || (cm && !btl_ib_verbs_cm_load(why, sizeof(why)))) {
+    if (!btl_ib_verbs_load(cm, why, sizeof(why))) {
         btl_ib_devices_turn_down(&search->log, "verbs", "", why);
         btl_ib_verbs_diag(&search->log, BTL_IB_DIAG_NO_LIBRARY, cm ? "verbs/rc" : "verbs/ud", why);
         return false;
@@ -741,8 +736,6 @@ void btl_ib_verbs_event_log(const btl_ib_verbs_t *verbs, const struct ibv_async_
         btl_ib_verbs_diag(&verbs->log, diag, verbs->base.name, text);
     }
 }
-
-/* ---- queues: requests that send, buffers that receive ---- */
 
 /* ---- receive buffers ---- */
 

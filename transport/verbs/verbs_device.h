@@ -113,8 +113,6 @@ static inline uint32_t btl_ib_verbs_inline_less(uint32_t size)
 
 /* ---- GIDs ---- */
 
-/* The addresses (GIDs) of a port: which there are, which is the best, what they reach. */
-
 enum {
     BTL_IB_VERBS_GIDS_MAX = 64, /* of one port that are looked at */
     BTL_IB_VERBS_GID_IPV4 = 12, /* offset of the IPv4 address in a mapped GID */
@@ -129,12 +127,6 @@ typedef struct btl_ib_verbs_gid {
     struct sockaddr_storage ip; /* the same as an IP address */
     uint8_t prefix_bits;        /* of its subnet */
 } btl_ib_verbs_gid_t;
-
-/*
- * How good an address is; 0 is the best. On Ethernet RoCE v2 comes before v1, then routable before
- * link-local, then IPv4 before IPv6. On InfiniBand all are equal.
- */
-unsigned btl_ib_verbs_gid_rank(const struct ibv_gid_entry *entry);
 
 /* Is it an IPv4 address (::ffff:a.b.c.d)? */
 bool btl_ib_verbs_gid_is_v4(const union ibv_gid *gid);
@@ -155,8 +147,6 @@ bool btl_ib_verbs_gid_reaches(const btl_ib_verbs_gid_t *own, const union ibv_gid
 const char *btl_ib_verbs_gid_format(const union ibv_gid *gid, char *out, size_t len);
 
 /* ---- the list ---- */
-
-/* The list of devices that a verbs transport can open, and what is printed about them. */
 
 /* The handle of a btl_ib_device_t of ours: what to open. */
 typedef struct btl_ib_verbs_device {
@@ -199,12 +189,7 @@ void btl_ib_verbs_devices_free(btl_ib_device_t *list, int count);
 void btl_ib_verbs_facts(const btl_ib_device_t *device, struct btl_ib_facts *facts);
 void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len);
 
-/* Mbit/s of a port, 0 if unknown. */
-uint32_t btl_ib_verbs_bandwidth(const struct ibv_port_attr *attr);
-
 /* ---- memory ---- */
-
-/* Registration of memory, and what fork() does to it. */
 
 /*
  * Call this before any memory is registered. If it is wanted and the kernel needs it (before 5.12),
@@ -229,7 +214,7 @@ void btl_ib_verbs_slab_free(void *base, struct ibv_mr *mr);
 
 /* ---- diagnostics ---- */
 
-/* What went wrong, for the log and for the help texts of who can change it. */
+/* What went wrong, for the log and for help texts. */
 
 /* Log which call failed, and why. Returns -error, or -EIO if that is 0. */
 int btl_ib_verbs_failed(const btl_ib_verbs_t *verbs, const char *call, int error);
@@ -241,10 +226,6 @@ void btl_ib_verbs_diag(const btl_ib_log_t *log, btl_ib_diagnostic_t what, const 
 /* A device could not be opened by its file in /dev/infiniband ("uverbs0"). */
 void btl_ib_verbs_diag_open(const btl_ib_log_t *log, const char *device, const char *file,
                             int error);
-
-/* A GID cannot be reached: `what` says why. */
-void btl_ib_verbs_diag_gid(const btl_ib_verbs_t *verbs, btl_ib_diagnostic_t what,
-                           const union ibv_gid *gid);
 
 /* Tell the user if the MTU of a peer's port differs from ours. `theirs` is an enum ibv_mtu, 0 if it
  * published none; `peer` is its address as text. */
@@ -260,8 +241,6 @@ void btl_ib_verbs_check_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const c
  */
 
 /* ---- opening ---- */
-
-/* Take over the open context of a device: what UD and RC do alike with it. */
 
 /* Set what needs no call that can fail; `name` is for people. */
 void btl_ib_verbs_init(btl_ib_verbs_t *verbs, const btl_ib_transport_ops_t *ops,
@@ -357,10 +336,6 @@ void btl_ib_verbs_comp_close(btl_ib_verbs_comp_t *comp);
 /* Read and acknowledge the events of the channel, so that it becomes readable again. Returns
  * whether any was there. */
 bool btl_ib_verbs_comp_read(const btl_ib_verbs_comp_t *comp);
-
-/* ---- queues: requests that send, buffers that receive ---- */
-
-/* The requests of a queue pair: those that send, and the buffers that receive. */
 
 /* ---- send ring ---- */
 

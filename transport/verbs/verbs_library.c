@@ -28,11 +28,6 @@ static btl_ib_library_t library = {
 
 BTL_IB_VERBS_CALLS(BTL_IB_LIBRARY_CALL)
 
-bool btl_ib_verbs_load(char *why, size_t len)
-{
-    return btl_ib_library_load(&library, why, len);
-}
-
 void btl_ib_verbs_library(bool load, char *out, size_t len)
 {
     char running[192];
@@ -66,7 +61,8 @@ static btl_ib_library_t cm_library = {
 BTL_IB_VERBS_CM_CALLS(BTL_IB_LIBRARY_CALL)
 #undef calls
 
-bool btl_ib_verbs_cm_load(char *why, size_t len)
+bool btl_ib_verbs_load(bool cm, char *why, size_t len)
 {
-    return btl_ib_library_load(&cm_library, why, len);
+    return btl_ib_library_load(&library, why, len)
+           && (!cm || btl_ib_library_load(&cm_library, why, len));
 }

@@ -78,9 +78,6 @@ BTL_IB_VERBS_CALLS(BTL_IB_LIBRARY_RENAME)
 
 #include <infiniband/verbs.h>
 
-/* See btl_ib_library_load(). */
-bool btl_ib_verbs_load(char *why, size_t len);
-
 /* library() of btl_ib_transport_type_t. */
 void btl_ib_verbs_library(bool load, char *out, size_t len);
 
@@ -128,7 +125,7 @@ BTL_IB_VERBS_CM_CALLS(BTL_IB_LIBRARY_RENAME)
 
 #include <rdma/rdma_cma.h>
 
-/* See btl_ib_library_load(). Of its own accord it loads libibverbs. */
-bool btl_ib_verbs_cm_load(char *why, size_t len);
+/* See btl_ib_library_load(). `cm`: librdmacm as well. */
+bool btl_ib_verbs_load(bool cm, char *why, size_t len);
 
 #endif

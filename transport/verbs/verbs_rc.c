@@ -179,8 +179,6 @@ static int rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 
 /* ---- memory ---- */
 
-/* memory_estimate() of btl_ib_transport_type_t, of transport "verbs", wire RC. */
-
 /* What each peer's connection for one queue takes. */
 static void add_own(const btl_ib_open_queue_t *queue, const btl_ib_rc_eagers_t *eagers,
                     uint32_t number, uint32_t depth, uint32_t peers,
@@ -360,9 +358,6 @@ static int rc_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
 }
 
 /* ---- polling ---- */
-
-/* Completions to events, buffers back to where they came from, and sleeping until there is
- * something to poll. */
 
 enum { FULL_POLLS = 64 }; /* that found something, between two looks at the connection manager */
 
@@ -814,9 +809,6 @@ static const btl_ib_rdma_ops_t rdma_ops = {
 
 /* ---- the transport ---- */
 
-/* Transport "verbs", wire RC: reliable connections, made by rdma_cm when there is something to
- * send. */
-
 enum {
     DATAGRAM_MAX = 1 << 20, /* queues may be as large; a message of RC may be of 2^31 bytes */
     RNR_TIMER = 8,          /* 0.16 ms */
@@ -884,6 +876,18 @@ static void stop(btl_ib_transport_t *t)
     btl_ib_rc_eagers_stop(&rc->eagers);
 }
 
+/* address_text() of btl_ib_transport_ops_t. */
+static bool address_text(const void *bytes, size_t len, char *out, size_t out_len)
+{
+    btl_ib_rc_address_t addr;
+
+    if (btl_ib_rc_address_unpack(bytes, len, &addr) != 0) {
+        return false;
+    }
+    (void) btl_ib_rc_address_format(&addr, out, out_len);
+    return true;
+}
+
 static void close_rc(btl_ib_transport_t *t)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
@@ -905,7 +909,7 @@ static const btl_ib_transport_ops_t rc_ops = {
     .repost = rc_repost,
     .addr_add = addr_add,
     .addr_remove = addr_remove,
-    .address_text = btl_ib_rc_address_text,
+    .address_text = address_text,
     .mem_register = btl_ib_verbs_mem_register,
     .mem_deregister = btl_ib_verbs_mem_deregister,
     .rx_depth = rx_depth,

@@ -16,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- peers ---- */
-
 /* ---- the table ---- */
 
 /* Cookies are random, and only those that name one of ours are looked up. */
@@ -678,8 +676,6 @@ static int qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uin
 }
 
 /* ---- requests of peers ---- */
-
-/* Requests of peers: accepted or rejected. */
 
 static void reject(struct rdma_cm_id *id, btl_ib_rc_reject_t reason)
 {

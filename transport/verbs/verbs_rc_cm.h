@@ -210,8 +210,6 @@ bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc);
 
 /* ---- requests of ours ---- */
 
-/* Requests of ours, from the first datagram for a peer to its answer. */
-
 /* A channel has no open connection: ask for one, unless it is too soon. Returns EAGAIN, or
  * EHOSTUNREACH if it is hopeless. */
 int btl_ib_rc_cm_connect(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel);
@@ -232,9 +230,6 @@ static inline btl_ib_rc_conn_t *btl_ib_rc_cm_conn(btl_ib_rc_t *rc, btl_ib_addr_t
 }
 
 /* ---- open, failed, broken ---- */
-
-/* Connections that open, fail and break: what is logged and reported of that, and when the next one
- * may be asked for. */
 
 /* A connection opened. */
 void btl_ib_rc_cm_opened(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *how);

@@ -188,8 +188,8 @@ void btl_ib_rc_conns_last_wqe(btl_ib_rc_conns_t *conns, const struct ibv_qp *qp)
 /* A completion queue was read until it was empty: queue pairs that waited for that go. */
 void btl_ib_rc_conns_drained(btl_ib_rc_conns_t *conns, const btl_ib_rc_cq_t *cq);
 
-/* All are closed: the device touches no memory after release. Free frees all, whoever holds a
- * part. */
+/* All are closed: the device touches no memory after release. Free frees all, also those of which
+ * something holds a part. */
 void btl_ib_rc_conns_release(btl_ib_rc_conns_t *conns);
 void btl_ib_rc_conns_free(btl_ib_rc_conns_t *conns);
 

@@ -136,8 +136,6 @@ bool btl_ib_rc_cqs_has(const btl_ib_rc_cqs_t *cqs, const struct ibv_cq *cq);
 
 /* ---- receive queues ---- */
 
-/* Receive queues: those that all peers share (SRQ), and buffers of single connections. */
-
 enum { BTL_IB_RC_SLABS_MAX = 24 }; /* each as large as all before it */
 
 /* Buffers of a connection, or of a shared queue. */

@@ -20,9 +20,6 @@
 
 /* ---- the port ---- */
 
-/* Open the port of a device, and watch whether it is still what peers know: its state, address and
- * partition. */
-
 static struct ibv_context *open_by_name(const char *name)
 {
     int count = 0;
@@ -233,11 +230,7 @@ static bool port_events(btl_ib_ud_port_t *port, btl_ib_verbs_state_t *state)
     return error == 0 && state->down != 0 && bring_back(port);
 }
 
-/* Transport "verbs" over UD: devices, sending and polling. */
-
 /* ---- devices ---- */
-
-/* Which ports of RDMA devices can be used for UD, and with which of their addresses. */
 
 static void turn_down(const btl_ib_search_t *search, const char *name, const char *why)
 {
@@ -653,8 +646,6 @@ static int ud_wait_fd(btl_ib_transport_t *t)
 
 /* ---- the transport ---- */
 
-/* Transport "verbs", wire UD: datagrams over unreliable queue pairs of one port. */
-
 /* The first bit of a Q_Key means "that of the queue pair, whatever was posted" (IBA 10.2.5). */
 enum { QKEY_MASK = 0x7fffffff };
 
@@ -694,6 +685,20 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
     return btl_ib_ud_peers_add(&btl_ib_ud_of(t)->peers, bytes, len, addr);
 }
 
+/* address_text() of btl_ib_transport_ops_t. */
+static bool address_text(const void *bytes, size_t len, char *out, size_t out_len)
+{
+    char gid[INET6_ADDRSTRLEN];
+    btl_ib_ud_address_t address;
+
+    if (btl_ib_ud_address_unpack(bytes, len, &address) != 0) {
+        return false;
+    }
+    snprintf(out, out_len, "%s, QPN 0x%06x",
+             btl_ib_verbs_gid_format(&address.gid, gid, sizeof(gid)), address.qpn[0]);
+    return true;
+}
+
 static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
     btl_ib_ud_peers_remove(&btl_ib_ud_of(t)->peers, addr);
@@ -705,7 +710,7 @@ static const btl_ib_transport_ops_t ud_ops = {
     .repost = ud_repost,
     .addr_add = addr_add,
     .addr_remove = addr_remove,
-    .address_text = btl_ib_ud_address_text,
+    .address_text = address_text,
     .mem_register = btl_ib_verbs_mem_register,
     .mem_deregister = btl_ib_verbs_mem_deregister,
     .rx_depth = rx_depth,
@@ -774,13 +779,23 @@ static int open_parts(btl_ib_ud_t *ud, const btl_ib_device_t *device,
                               ud->comp.channel);
 }
 
+/* Add what the tables of so many take, each on a host of its own. */
+static void estimate_peers(uint32_t peers, btl_ib_memory_estimate_t *estimate)
+{
+    const uint64_t each = sizeof(btl_ib_ud_peer_t) + BTL_IB_UD_QPS_MAX * sizeof(uint32_t)
+                          + sizeof(btl_ib_ud_host_t) + sizeof(uint32_t);
+
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, btl_ib_addr_table_places(peers) * each,
+                        0, "addresses of peers");
+}
+
 static void ud_memory_estimate(const btl_ib_open_params_t *open,
                                const btl_ib_transport_attr_t *attr, uint32_t peers,
                                btl_ib_memory_estimate_t *estimate)
 {
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, sizeof(btl_ib_ud_t), 0, "transport");
     btl_ib_ud_qps_memory_estimate(open, attr, peers, estimate);
-    btl_ib_ud_peers_memory_estimate(peers, estimate);
+    estimate_peers(peers, estimate);
 }
 
 static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *params,

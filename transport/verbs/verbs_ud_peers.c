@@ -89,6 +89,16 @@ static bool hosts_grow(btl_ib_ud_peers_t *peers)
     return true;
 }
 
+/* A GID cannot be reached: `what` says why. */
+static void diagnose_gid(const btl_ib_verbs_t *verbs, btl_ib_diagnostic_t what,
+                         const union ibv_gid *gid)
+{
+    char text[INET6_ADDRSTRLEN];
+
+    btl_ib_verbs_diag(&verbs->log, what, verbs->base.name,
+                      btl_ib_verbs_gid_format(gid, text, sizeof(text)));
+}
+
 static int make_handle(const btl_ib_ud_port_t *port, btl_ib_ud_host_t *host)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
@@ -118,7 +128,7 @@ static int make_handle(const btl_ib_ud_port_t *port, btl_ib_ud_host_t *host)
     if (error == ENOMEM) {
         return -ENOMEM;
     }
-    btl_ib_verbs_diag_gid(verbs, BTL_IB_DIAG_UNREACHABLE, &host->gid);
+    diagnose_gid(verbs, BTL_IB_DIAG_UNREACHABLE, &host->gid);
     return -EHOSTUNREACH;
 }
 
@@ -381,7 +391,7 @@ static bool same_partition(uint16_t a, uint16_t b)
 static int check_reachable(const btl_ib_ud_port_t *port, const btl_ib_ud_address_t *address)
 {
     if (!btl_ib_verbs_gid_reaches(&port->gid, &address->gid)) {
-        btl_ib_verbs_diag_gid(&port->verbs, BTL_IB_DIAG_SUBNET, &address->gid);
+        diagnose_gid(&port->verbs, BTL_IB_DIAG_SUBNET, &address->gid);
         return -EHOSTUNREACH;
     }
     if (!same_partition(port->pkey, address->pkey)) {
@@ -488,13 +498,4 @@ void btl_ib_ud_peers_free(btl_ib_ud_peers_t *peers)
     free(peers->host_bucket);
     free(peers->peer);
     free(peers->bucket);
-}
-
-void btl_ib_ud_peers_memory_estimate(uint32_t peers, btl_ib_memory_estimate_t *estimate)
-{
-    const uint64_t each = sizeof(btl_ib_ud_peer_t) + BTL_IB_UD_QPS_MAX * sizeof(uint32_t)
-                          + sizeof(btl_ib_ud_host_t) + sizeof(uint32_t);
-
-    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, btl_ib_addr_table_places(peers) * each,
-                        0, "addresses of peers");
 }

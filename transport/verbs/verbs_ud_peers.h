@@ -83,7 +83,4 @@ bool btl_ib_ud_peers_renew(btl_ib_ud_peers_t *peers);
 
 void btl_ib_ud_peers_free(btl_ib_ud_peers_t *peers);
 
-/* Add what the tables of so many take, each on a host of its own. */
-void btl_ib_ud_peers_memory_estimate(uint32_t peers, btl_ib_memory_estimate_t *estimate);
-
 #endif

@@ -111,19 +111,6 @@ int btl_ib_ud_address_unpack(const void *bytes, size_t len, btl_ib_ud_address_t 
     return good ? 0 : -EINVAL;
 }
 
-bool btl_ib_ud_address_text(const void *bytes, size_t len, char *out, size_t out_len)
-{
-    char gid[INET6_ADDRSTRLEN];
-    btl_ib_ud_address_t address;
-
-    if (btl_ib_ud_address_unpack(bytes, len, &address) != 0) {
-        return false;
-    }
-    snprintf(out, out_len, "%s, QPN 0x%06x",
-             btl_ib_verbs_gid_format(&address.gid, gid, sizeof(gid)), address.qpn[0]);
-    return true;
-}
-
 /* ---- address of an RC transport ---- */
 
 enum {
@@ -238,17 +225,6 @@ int btl_ib_rc_address_unpack(const void *bytes, size_t len, btl_ib_rc_address_t 
         usable = usable_6(&addr->v6);
     }
     return usable && addr->mtu <= BTL_IB_VERBS_MTU_MAX && packs_to(addr, bytes) ? 0 : -EINVAL;
-}
-
-bool btl_ib_rc_address_text(const void *bytes, size_t len, char *out, size_t out_len)
-{
-    btl_ib_rc_address_t addr;
-
-    if (btl_ib_rc_address_unpack(bytes, len, &addr) != 0) {
-        return false;
-    }
-    (void) btl_ib_rc_address_format(&addr, out, out_len);
-    return true;
 }
 
 /* ---- connection parameters ---- */

@@ -37,11 +37,6 @@ uint32_t btl_ib_ud_address_pack(const btl_ib_ud_address_t *address, uint8_t *out
 /* Returns 0, or -EINVAL if it is no address that btl_ib_ud_address_pack() could have written. */
 int btl_ib_ud_address_unpack(const void *bytes, size_t len, btl_ib_ud_address_t *address);
 
-/* address_text() of btl_ib_transport_ops_t. */
-bool btl_ib_ud_address_text(const void *bytes, size_t len, char *out, size_t out_len);
-
-/* What RC transports tell each other: the published address, and the parameters of a connection. */
-
 /* ---- address of an RC transport ---- */
 
 /*
@@ -78,9 +73,6 @@ void btl_ib_rc_address_pack(const btl_ib_rc_address_t *addr, uint8_t *out);
 
 /* Returns 0 or -EINVAL. */
 int btl_ib_rc_address_unpack(const void *bytes, size_t len, btl_ib_rc_address_t *addr);
-
-/* address_text() of btl_ib_transport_ops_t. */
-bool btl_ib_rc_address_text(const void *bytes, size_t len, char *out, size_t out_len);
 
 /* ---- connection parameters ---- */
 

@@ -331,6 +331,45 @@ static uint64_t memory_max(const btl_ib_component_t *component)
     return bytes;
 }
 
+/* Transports that were built, at verbose level 1. */
+static void report_transports(void)
+{
+    char text[160] = "";
+
+    if (!btl_ib_is_verbose(1)) {
+        return;
+    }
+    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
+        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
+        const size_t len = strlen(text);
+
+        snprintf(text + len, sizeof(text) - len, "%s%s%s%s", i > 0 ? ", " : "", type->name,
+                 type->wire != NULL ? "/" : "", type->wire != NULL ? type->wire : "");
+    }
+    BTL_IB_VERBOSE(1, "transports built: %s", text);
+}
+
+/* Their libraries, the same by one process of a host: after devices were looked for, which loads
+ * those that are needed. */
+static void report_libraries(void)
+{
+    void (*last)(bool load, char *out, size_t len) = NULL; /* types of one library are neighbours */
+    char text[256];
+
+    if (!btl_ib_is_verbose(1) || opal_process_info.my_local_rank != 0) {
+        return;
+    }
+    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
+        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
+
+        if (type->library != NULL && last != type->library) {
+            type->library(false, text, sizeof(text));
+            BTL_IB_VERBOSE(1, "%s", text);
+        }
+        last = type->library;
+    }
+}
+
 /* Open the devices, and make modules of them. */
 static bool make_modules(btl_ib_component_t *component)
 {
@@ -364,7 +403,7 @@ static bool make_modules(btl_ib_component_t *component)
     }
     count = btl_ib_open_devices(&request, opened);
     free(rejected);
-    btl_ib_report_libraries();
+    report_libraries();
     component->opened = opened;
     for (uint32_t i = 0; i < count; ++i) {
         btl_ib_module_t *module = btl_ib_module_create(i, opened[i].transport, opened[i].bandwidth);
@@ -694,7 +733,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
                        "version " BTL_IB_VERSION ", built for Open MPI " BTL_IB_BUILT_FOR_VERSION
                        ", running in Open MPI %s, on host %s",
                        opal_version_string, opal_process_info.nodename);
-        btl_ib_report_transports();
+        report_transports();
     }
     OBJ_CONSTRUCT(&component->known, opal_hash_table_t);
     OBJ_CONSTRUCT(&component->hosts, opal_hash_table_t);

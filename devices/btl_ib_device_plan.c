@@ -87,7 +87,7 @@ static bool parse_queues(btl_ib_device_wishes_t *wishes, uint32_t rank)
 {
     const btl_ib_params_t *params = wishes->params;
     const char *spec = params->receive_queues != NULL ? params->receive_queues : "";
-    const uint32_t datagram_min = btl_ib_engine_datagram_min(btl_ib_params_protection(params));
+    const uint32_t datagram_min = btl_ib_protection_datagram_min(btl_ib_params_protection(params));
     btl_ib_queues_error_t error;
     char queue[32] = "all";
 
@@ -264,8 +264,6 @@ bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
     return true;
 }
 
-/* ---- memory: what rails take, and the most they may ---- */
-
 /* ---- what devices take ---- */
 
 static uint64_t aligned(uint64_t size)
@@ -304,40 +302,6 @@ void btl_ib_device_memory_estimate(const btl_ib_process_sizes_t *sizes,
     }
     btl_ib_engine_memory_estimate(&config, &attr, &plan->queues, peers, estimate);
     add_fragments(sizes, &attr, estimate);
-}
-
-void btl_ib_device_memory_report(const btl_ib_process_sizes_t *sizes,
-                                 const btl_ib_transport_type_t *type, const char *name,
-                                 const btl_ib_device_plan_t *plan, uint32_t peers)
-{
-    static const char *const owners[BTL_IB_ESTIMATE_OWNERS] = {"process", "kernel", "device"};
-    btl_ib_memory_estimate_t *now = calloc(2, sizeof(*now)); /* too much for a short stack */
-
-    if (now == NULL) {
-        return;
-    }
-
-    const btl_ib_memory_estimate_t *const then = now + 1;
-    btl_ib_device_memory_estimate(sizes, type, plan, 0, now);
-    btl_ib_device_memory_estimate(sizes, type, plan, peers, now + 1);
-    for (uint32_t i = 0; i < then->count; ++i) {
-        const btl_ib_estimate_part_t *part = &then->part[i];
-
-        opal_output(0,
-                    "btl_ib: memory of %s: %s: %s: %" PRIu64 " bytes now, %" PRIu64
-                    " with %u peers, %" PRIu64 " at most",
-                    name, owners[part->owner], part->what, now->part[i].held, part->held, peers,
-                    part->most);
-    }
-    for (int i = 0; i < BTL_IB_ESTIMATE_OWNERS; ++i) {
-        opal_output(0,
-                    "btl_ib: memory of %s: %s: all: %" PRIu64 " bytes now, %" PRIu64
-                    " with %u peers, %" PRIu64 " at most",
-                    name, owners[i], btl_ib_estimate_held(now, (btl_ib_estimate_owner_t) i),
-                    btl_ib_estimate_held(then, (btl_ib_estimate_owner_t) i), peers,
-                    btl_ib_estimate_most(then, (btl_ib_estimate_owner_t) i));
-    }
-    free(now);
 }
 
 /* ---- limit ---- */
@@ -452,24 +416,4 @@ btl_ib_memory_max_info_t btl_ib_memory_max_fit(const btl_ib_process_sizes_t *siz
         btl_ib_device_plan_use(sizes->params, &least, plan);
     }
     return info;
-}
-
-void btl_ib_memory_max_apply(const btl_ib_process_sizes_t *sizes,
-                             const btl_ib_transport_type_t *type, const char *name, uint32_t peers,
-                             uint64_t bytes, btl_ib_device_plan_t *plan)
-{
-    char before[512], after[512];
-    btl_ib_memory_max_info_t info;
-
-    btl_ib_queues_format(&plan->queues, before, sizeof(before));
-    info = btl_ib_memory_max_fit(sizes, type, peers, bytes, plan);
-    btl_ib_queues_format(&plan->queues, after, sizeof(after));
-    if (info.wanted > bytes && name != NULL && opal_process_info.my_local_rank == 0) {
-        opal_output(0,
-                    "btl_ib: %s: with %" PRIu32 " peers it takes %" PRIu64
-                    " bytes of each process with receive queues %s; btl_ib_memory_max leaves it "
-                    "%" PRIu64 ": %s are used, with which it takes %" PRIu64 "%s",
-                    name, peers, info.wanted, before, bytes, after, info.taken,
-                    info.taken > bytes ? ", as none take less" : "");
-    }
 }

@@ -19,9 +19,6 @@
 #include "device_filter.h"
 #include "transport.h"
 
-/* What is chosen for a device before it is opened: its wire, and how many receive buffers it
- * has. */
-
 /* ---- wire ---- */
 
 /*
@@ -71,8 +68,6 @@ static inline bool btl_ib_wire_shares(uint32_t processes, uint32_t srq_min_peers
 }
 
 /* ---- receive buffers ---- */
-
-/* How many receive buffers a transport is to post for the queues of a device. */
 
 /* Of btl_ib_open_params_t. */
 typedef struct btl_ib_wanted_buffers {
@@ -140,10 +135,6 @@ static inline void btl_ib_device_plan_for(const btl_ib_params_t *params,
     btl_ib_device_plan_use(params, queues, plan);
 }
 
-/* ---- memory: what rails take, and the most they may ---- */
-
-/* The memory that devices take, and what is done if that is more than btl_ib_memory_max. */
-
 /* ---- what devices take ---- */
 
 /* What memory a device takes, opened as planned: the transport, the engine and the component's free
@@ -166,11 +157,6 @@ void btl_ib_device_memory_estimate(const btl_ib_process_sizes_t *sizes,
                                    const btl_ib_transport_type_t *type,
                                    const btl_ib_device_plan_t *plan, uint32_t peers,
                                    btl_ib_memory_estimate_t *estimate);
-
-/* Print it for a device that was opened: each part now, with `peers`, and at most. */
-void btl_ib_device_memory_report(const btl_ib_process_sizes_t *sizes,
-                                 const btl_ib_transport_type_t *type, const char *name,
-                                 const btl_ib_device_plan_t *plan, uint32_t peers);
 
 /* ---- limit ---- */
 
@@ -196,11 +182,5 @@ typedef struct btl_ib_memory_max_info {
 btl_ib_memory_max_info_t btl_ib_memory_max_fit(const btl_ib_process_sizes_t *sizes,
                                                const btl_ib_transport_type_t *type, uint32_t peers,
                                                uint64_t bytes, btl_ib_device_plan_t *plan);
-
-/* The same for a device about to be opened; where it changes anything or nothing fits that is told
- * of `name` (NULL: it was told of another rail of the device). */
-void btl_ib_memory_max_apply(const btl_ib_process_sizes_t *sizes,
-                             const btl_ib_transport_type_t *type, const char *name, uint32_t peers,
-                             uint64_t bytes, btl_ib_device_plan_t *plan);
 
 #endif

@@ -177,42 +177,6 @@ static int near_devices_choose(btl_ib_near_devices_t *near, btl_ib_device_t *lis
 /* Bytes for so many lines with a name and a reason of full length. */
 #define LIST_SIZE (BTL_IB_REJECTED_MAX * sizeof(btl_ib_rejected_device_t) + 64)
 
-void btl_ib_report_transports(void)
-{
-    char text[160] = "";
-
-    if (!btl_ib_is_verbose(1)) {
-        return;
-    }
-    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
-        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
-        const size_t len = strlen(text);
-
-        snprintf(text + len, sizeof(text) - len, "%s%s%s%s", i > 0 ? ", " : "", type->name,
-                 type->wire != NULL ? "/" : "", type->wire != NULL ? type->wire : "");
-    }
-    BTL_IB_VERBOSE(1, "transports built: %s", text);
-}
-
-void btl_ib_report_libraries(void)
-{
-    void (*last)(bool load, char *out, size_t len) = NULL; /* types of one library are neighbours */
-    char text[256];
-
-    if (!btl_ib_is_verbose(1) || opal_process_info.my_local_rank != 0) {
-        return;
-    }
-    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
-        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
-
-        if (type->library != NULL && last != type->library) {
-            type->library(false, text, sizeof(text));
-            BTL_IB_VERBOSE(1, "%s", text);
-        }
-        last = type->library;
-    }
-}
-
 static bool is_set(const char *value)
 {
     return value != NULL && value[0] != '\0';
@@ -460,6 +424,63 @@ static void report_clamped(search_t *search, const btl_ib_device_t *device,
     }
 }
 
+/* Print the memory of a device that was opened: each part now, with `peers`, and at most. */
+static void print_memory_parts(const btl_ib_process_sizes_t *sizes,
+                               const btl_ib_transport_type_t *type, const char *name,
+                               const btl_ib_device_plan_t *plan, uint32_t peers)
+{
+    static const char *const owners[BTL_IB_ESTIMATE_OWNERS] = {"process", "kernel", "device"};
+    btl_ib_memory_estimate_t *now = calloc(2, sizeof(*now)); /* too much for a short stack */
+
+    if (now == NULL) {
+        return;
+    }
+
+    const btl_ib_memory_estimate_t *const then = now + 1;
+    btl_ib_device_memory_estimate(sizes, type, plan, 0, now);
+    btl_ib_device_memory_estimate(sizes, type, plan, peers, now + 1);
+    for (uint32_t i = 0; i < then->count; ++i) {
+        const btl_ib_estimate_part_t *part = &then->part[i];
+
+        opal_output(0,
+                    "btl_ib: memory of %s: %s: %s: %" PRIu64 " bytes now, %" PRIu64
+                    " with %u peers, %" PRIu64 " at most",
+                    name, owners[part->owner], part->what, now->part[i].held, part->held, peers,
+                    part->most);
+    }
+    for (int i = 0; i < BTL_IB_ESTIMATE_OWNERS; ++i) {
+        opal_output(0,
+                    "btl_ib: memory of %s: %s: all: %" PRIu64 " bytes now, %" PRIu64
+                    " with %u peers, %" PRIu64 " at most",
+                    name, owners[i], btl_ib_estimate_held(now, (btl_ib_estimate_owner_t) i),
+                    btl_ib_estimate_held(then, (btl_ib_estimate_owner_t) i), peers,
+                    btl_ib_estimate_most(then, (btl_ib_estimate_owner_t) i));
+    }
+    free(now);
+}
+
+/* Fit the queues of a device about to be opened into so many `bytes`. Where that changes anything,
+ * or nothing fits, it is told of `name` (NULL: it was told of another rail of the device). */
+static void apply_memory_max(const btl_ib_process_sizes_t *sizes,
+                             const btl_ib_transport_type_t *type, const char *name, uint32_t peers,
+                             uint64_t bytes, btl_ib_device_plan_t *plan)
+{
+    char before[512], after[512];
+    btl_ib_memory_max_info_t info;
+
+    btl_ib_queues_format(&plan->queues, before, sizeof(before));
+    info = btl_ib_memory_max_fit(sizes, type, peers, bytes, plan);
+    btl_ib_queues_format(&plan->queues, after, sizeof(after));
+    if (info.wanted > bytes && name != NULL && opal_process_info.my_local_rank == 0) {
+        opal_output(0,
+                    "btl_ib: %s: with %" PRIu32 " peers it takes %" PRIu64
+                    " bytes of each process with receive queues %s; btl_ib_memory_max leaves it "
+                    "%" PRIu64 ": %s are used, with which it takes %" PRIu64 "%s",
+                    name, peers, info.wanted, before, bytes, after, info.taken,
+                    info.taken > bytes ? ", as none take less" : "");
+    }
+}
+
 static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_type_t *type,
                                        const btl_ib_device_t *device, btl_ib_device_plan_t *plan)
 {
@@ -474,8 +495,8 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
     }
     report_clamped(search, device, plan);
     if (search->memory != 0) {
-        btl_ib_memory_max_apply(search->request->sizes, type, tell ? device->name : NULL,
-                                search->request->peers, search->memory, plan);
+        apply_memory_max(search->request->sizes, type, tell ? device->name : NULL,
+                         search->request->peers, search->memory, plan);
     }
     open = plan->open;
     open.log = btl_ib_log_table(search->request->log);
@@ -542,7 +563,7 @@ static void report_memory(const search_t *search, const btl_ib_transport_type_t 
         return; /* the processes of a host are alike */
     }
     if (search->params->memory_report) {
-        btl_ib_device_memory_report(sizes, type, device->name, plan, peers);
+        print_memory_parts(sizes, type, device->name, plan, peers);
     } else if (btl_ib_is_verbose(1)) {
         btl_ib_device_memory_estimate(sizes, type, plan, peers, &estimate);
         BTL_IB_VERBOSE(1,

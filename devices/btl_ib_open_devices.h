@@ -18,8 +18,6 @@
 
 /* ---- near devices ---- */
 
-/* The devices that are near to this process, of those that could be used. */
-
 /* So many devices have a rail from the beginning, at most: further places are for more devices, and
  * for other addresses, which stand by. */
 #define BTL_IB_FIRST_RAILS_MAX 16
@@ -47,8 +45,6 @@ static inline void btl_ib_near_devices_fini(btl_ib_near_devices_t *near)
 int btl_ib_near_devices_node(btl_ib_near_devices_t *near, const btl_ib_device_t *device);
 
 /* ---- the request ---- */
-
-/* What opening devices is asked for, and what it returns. */
 
 /* What is wanted, and what it takes. */
 typedef struct btl_ib_open_request {
@@ -90,15 +86,6 @@ uint32_t btl_ib_open_devices(const btl_ib_open_request_t *request,
                              btl_ib_opened_device_t opened[BTL_IB_RAILS_MAX]);
 
 /* ---- what is said of devices ---- */
-
-/* What users are told of devices that are opened, and of those that are not. */
-
-/* Transports that were built, at verbose level 1. */
-void btl_ib_report_transports(void);
-
-/* Their libraries, the same by one process of a host: after devices were looked for, which loads
- * those that are needed. */
-void btl_ib_report_libraries(void);
 
 /* May any transport be used? */
 bool btl_ib_any_transport(const btl_ib_params_t *params);

@@ -155,18 +155,6 @@ static void get_text(reader_t *r, char *text, size_t size)
     }
 }
 
-const char *btl_ib_atomics_string(btl_ib_atomics_t kind)
-{
-    switch (kind) {
-    case BTL_IB_ATOMICS_PROCESSOR:
-        return "processors";
-    case BTL_IB_ATOMICS_DEVICE:
-        return "devices only";
-    default:
-        return "devices, atomic for processors, too";
-    }
-}
-
 static size_t ip_bytes(uint8_t family)
 {
     return family == 4 ? 4 : family == 6 ? 16 : 0;

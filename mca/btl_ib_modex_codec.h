@@ -74,9 +74,6 @@ typedef enum btl_ib_atomics {
 
 #define BTL_IB_ATOMICS_KINDS 3u
 
-/* For people. */
-const char *btl_ib_atomics_string(btl_ib_atomics_t kind);
-
 /* One rail of a process, as its peers see it. */
 typedef struct btl_ib_modex_rail {
     char transport[16];
@@ -101,12 +98,12 @@ typedef struct btl_ib_modex {
     btl_ib_versions_t wire;   /* which datagrams it understands */
     btl_ib_secret_t secret;
     btl_ib_protection_kind_t protection; /* what protects its datagrams */
-    btl_ib_auth_key_t key;     /* zero if that is not keyed */
-    bool answers;              /* it answers a first contact also while its owner computes */
-    uint32_t message_max;      /* bytes: the longest message it sends or accepts */
-    char host[64];             /* cut to fit */
-    btl_ib_host_t where;       /* what tells hosts apart */
-    uint32_t rail_count;       /* 1..BTL_IB_RAILS_MAX; 0: only the first three lines are known */
+    btl_ib_auth_key_t key;               /* zero if that is not keyed */
+    bool answers;         /* it answers a first contact also while its owner computes */
+    uint32_t message_max; /* bytes: the longest message it sends or accepts */
+    char host[64];        /* cut to fit */
+    btl_ib_host_t where;  /* what tells hosts apart */
+    uint32_t rail_count;  /* 1..BTL_IB_RAILS_MAX; 0: only the first three lines are known */
     btl_ib_modex_rail_t rails[BTL_IB_RAILS_MAX];
 } btl_ib_modex_t;
 

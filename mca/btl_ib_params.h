@@ -45,78 +45,78 @@
 typedef struct btl_ib_params {
     const mca_base_component_t *component; /* whose parameters they are */
     bool use_auto;                         /* offer ib although nobody named it */
-    char *stats;           /* lines of counters: when */
-    char *stats_file;      /* and a file of them */
-    char *trace;           /* a file of events */
-    char *connectivity_map; /* a file of what each process reaches */
-    bool memory_report;    /* tell at the start what memory devices take */
-    bool fork_safe;        /* children of fork() leave memory that RDMA devices use alone */
-    bool pin_probe;        /* find out what devices can register */
-    bool bulk_lane;        /* udp: bulk has a socket of its own */
-    bool atomics_all;      /* those that osc/rdma takes for something else, too */
-    const char *progress;  /* "serve", "polling" or "deliver" */
-    const char *transport; /* "auto" or a transport's name */
-    char *if_include;      /* NULL or empty: all */
-    char *if_exclude;      /* NULL or empty: none */
-    char *ofi_provider;    /* NULL or empty: any */
-    const char *wire;      /* "auto", "ud" or "rc" */
-    const char *locality;  /* "near", "rank" or "ignore" */
-    const char *cc;        /* "auto" or a congestion control's name */
-    char *receive_queues;  /* NULL: the transport's own default */
-    const char *ordering;  /* btl_ib_memory_ordering: "strict" or "relaxed" */
+    char *stats;                           /* lines of counters: when */
+    char *stats_file;                      /* and a file of them */
+    char *trace;                           /* a file of events */
+    char *connectivity_map;                /* a file of what each process reaches */
+    bool memory_report;                    /* tell at the start what memory devices take */
+    bool fork_safe;         /* children of fork() leave memory that RDMA devices use alone */
+    bool pin_probe;         /* find out what devices can register */
+    bool bulk_lane;         /* udp: bulk has a socket of its own */
+    bool atomics_all;       /* those that osc/rdma takes for something else, too */
+    const char *progress;   /* "serve", "polling" or "deliver" */
+    const char *transport;  /* "auto" or a transport's name */
+    char *if_include;       /* NULL or empty: all */
+    char *if_exclude;       /* NULL or empty: none */
+    char *ofi_provider;     /* NULL or empty: any */
+    const char *wire;       /* "auto", "ud" or "rc" */
+    const char *locality;   /* "near", "rank" or "ignore" */
+    const char *cc;         /* "auto" or a congestion control's name */
+    char *receive_queues;   /* NULL: the transport's own default */
+    const char *ordering;   /* btl_ib_memory_ordering: "strict" or "relaxed" */
     const char *protection; /* "none", "crc32c", "integrity" or "encrypt" */
-    char *memory_max;      /* the same that ib takes by itself; "0": no limit */
-    char *max_pinned;      /* of a host: bytes, or with a % that part of its memory */
-    const char *atomics;   /* "auto", "device" or "host" */
-    int depth_peer;        /* segments in flight to one peer */
-    int depth_total;       /* segments in flight in all */
-    size_t depth_bytes;    /* bytes in flight in all */
-    int ack_delay;         /* us */
-    int rto_min;           /* us */
-    int rto_max;           /* us */
-    int rto_initial;       /* us */
-    int silence_limit;     /* s, 0: none */
-    int connect_timeout;   /* s, 0: none */
-    int keepalive;         /* s, 0: never */
-    int dump_signal;       /* number, 0: none */
-    int down_limit;        /* s, 0: none */
-    int credit_init;    /* P: of a new peer; 0: by the number of processes */
-    int credit_pool;    /* P: of one queue in all, 0: its share of buffers */
-    int rx_depth;       /* receive buffers of a device, 0: as receive_queues says */
-    int socket_buffer;  /* bytes, 0: what the transport likes */
-    int connected_max;  /* sockets of single peers */
-    int udp_busy_poll;  /* us, 0: as the system does */
-    int port_min;       /* 0: any */
-    int port_range;     /* ports from there on */
-    int qps_per_port;   /* rails */
-    int max_btls;       /* devices, 0: any number */
-    int gid_index;      /* -1: the best */
-    int pkey;           /* 0: the first */
-    int mtu;            /* bytes, 0: what the network carries */
+    char *memory_max;       /* the same that ib takes by itself; "0": no limit */
+    char *max_pinned;       /* of a host: bytes, or with a % that part of its memory */
+    const char *atomics;    /* "auto", "device" or "host" */
+    int depth_peer;         /* segments in flight to one peer */
+    int depth_total;        /* segments in flight in all */
+    size_t depth_bytes;     /* bytes in flight in all */
+    int ack_delay;          /* us */
+    int rto_min;            /* us */
+    int rto_max;            /* us */
+    int rto_initial;        /* us */
+    int silence_limit;      /* s, 0: none */
+    int connect_timeout;    /* s, 0: none */
+    int keepalive;          /* s, 0: never */
+    int dump_signal;        /* number, 0: none */
+    int down_limit;         /* s, 0: none */
+    int credit_init;        /* P: of a new peer; 0: by the number of processes */
+    int credit_pool;        /* P: of one queue in all, 0: its share of buffers */
+    int rx_depth;           /* receive buffers of a device, 0: as receive_queues says */
+    int socket_buffer;      /* bytes, 0: what the transport likes */
+    int connected_max;      /* sockets of single peers */
+    int udp_busy_poll;      /* us, 0: as the system does */
+    int port_min;           /* 0: any */
+    int port_range;         /* ports from there on */
+    int qps_per_port;       /* rails */
+    int max_btls;           /* devices, 0: any number */
+    int gid_index;          /* -1: the best */
+    int pkey;               /* 0: the first */
+    int mtu;                /* bytes, 0: what the network carries */
     int service_level;
     int traffic_class;
-    int max_eager_rdma;  /* peers; 0: none */
-    int eager_rdma_num;  /* slots of a ring */
-    int eager_rdma_size; /* bytes of a message, 0: inline size */
-    int rc_max_peers;               /* wire auto: rc up to so many */
-    int rc_srq_min_peers;           /* rc: shared default queues from so many on; 0: never */
-    int rc_timeout;                 /* of an acknowledgement, 4.096 us x 2^n; 0: the device's */
-    int rc_retry;                   /* times */
-    int rnr_retry;                  /* times, 7: without end */
-    int rnr_timer;                  /* code of a time */
-    size_t rc_bounce_size;          /* bytes */
-    int rc_reads;                   /* and atomics under way with one peer */
-    int send_depth;                 /* sends, 0: the transport's own */
-    int max_inline_data;            /* bytes */
-    size_t pin_max_region;          /* bytes of a region that devices move by themselves */
-    int pin_max_regions;            /* of a process; 0: any number */
-    int progress_thread_ms;         /* without progress before the thread takes over */
-    int progress_wakeups;           /* of that thread in a second, if it delivers */
-    size_t copy_limit;              /* bytes: what is longer is sent from where it is */
-    int chosen[BTL_IB_CHOICES];     /* the places of words, as Open MPI shows them */
-    bool registered;                /* Open MPI took all of them */
-    bool queues_by_user;            /* receive_queues was set by the user */
-    bool eager_by_user;             /* and eager_limit */
+    int max_eager_rdma;         /* peers; 0: none */
+    int eager_rdma_num;         /* slots of a ring */
+    int eager_rdma_size;        /* bytes of a message, 0: inline size */
+    int rc_max_peers;           /* wire auto: rc up to so many */
+    int rc_srq_min_peers;       /* rc: shared default queues from so many on; 0: never */
+    int rc_timeout;             /* of an acknowledgement, 4.096 us x 2^n; 0: the device's */
+    int rc_retry;               /* times */
+    int rnr_retry;              /* times, 7: without end */
+    int rnr_timer;              /* code of a time */
+    size_t rc_bounce_size;      /* bytes */
+    int rc_reads;               /* and atomics under way with one peer */
+    int send_depth;             /* sends, 0: the transport's own */
+    int max_inline_data;        /* bytes */
+    size_t pin_max_region;      /* bytes of a region that devices move by themselves */
+    int pin_max_regions;        /* of a process; 0: any number */
+    int progress_thread_ms;     /* without progress before the thread takes over */
+    int progress_wakeups;       /* of that thread in a second, if it delivers */
+    size_t copy_limit;          /* bytes: what is longer is sent from where it is */
+    int chosen[BTL_IB_CHOICES]; /* the places of words, as Open MPI shows them */
+    bool registered;            /* Open MPI took all of them */
+    bool queues_by_user;        /* receive_queues was set by the user */
+    bool eager_by_user;         /* and eager_limit */
 } btl_ib_params_t;
 
 typedef enum btl_ib_param_kind {
@@ -163,8 +163,6 @@ void btl_ib_param_words(const btl_ib_param_t *param, const char *words[BTL_IB_WO
 
 /* ---- values ---- */
 
-/* Registers the MCA parameters of btl_ib_params.h with Open MPI. */
-
 /*
  * Register all parameters of `component`, those of a module's own fields included, whose defaults
  * are set here; the functions of `limits` are set already, since Open MPI keeps flags only of
@@ -180,8 +178,6 @@ bool btl_ib_params_by_user(const btl_ib_params_t *params, const char *name);
 btl_ib_protection_kind_t btl_ib_params_protection(const btl_ib_params_t *params);
 
 /* ---- what the engine is told of them ---- */
-
-/* The engine's settings, as far as parameters decide them. */
 
 /* The longest message: what any limit lets through. ob1 sends no more than eager_limit with the
  * question about a longer one, whatever rndv_eager_limit says. */

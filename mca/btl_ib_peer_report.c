@@ -613,6 +613,19 @@ void btl_ib_report_tried(btl_ib_peer_reports_t *reports, uint32_t rank, const ch
     }
 }
 
+/* For people. */
+static const char *atomics_string(btl_ib_atomics_t kind)
+{
+    switch (kind) {
+    case BTL_IB_ATOMICS_PROCESSOR:
+        return "processors";
+    case BTL_IB_ATOMICS_DEVICE:
+        return "devices only";
+    default:
+        return "devices, atomic for processors, too";
+    }
+}
+
 void btl_ib_report_atomics_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
                                   uint32_t rank, uint32_t rail, const char *device,
                                   uint32_t remote_rail)
@@ -624,9 +637,9 @@ void btl_ib_report_atomics_differ(btl_ib_peer_reports_t *reports, const btl_ib_m
     if (note_kind(reports, ATOMICS, rank, &ends)) {
         describe_rail(theirs, their_device, sizeof(their_device));
         btl_ib_show_help("atomics differ", ends.our_rank, opal_process_info.nodename, device,
-                         btl_ib_atomics_string(reports->self->rails[rail].atomics),
+                         atomics_string(reports->self->rails[rail].atomics),
                          reports->params->atomics, ends.rank, peer->host, their_device,
-                         btl_ib_atomics_string(theirs->atomics));
+                         atomics_string(theirs->atomics));
     }
 }
 

@@ -17,12 +17,6 @@
 #include "btl_ib_params.h"
 #include "btl_ib_ompi_compat.h"
 
-/* ---- why datagrams do not arrive ---- */
-
-/* What is known of why datagrams do not get to a peer, in words: what this host's own system
- * refuses, what the network says (ICMP), whose firewall that is, and what became of the interface
- * that they leave by. */
-
 /* ---- reports ---- */
 
 /* Both ends of a connection, as text. */

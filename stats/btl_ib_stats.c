@@ -21,7 +21,7 @@
 
 /* ---- the line ---- */
 
-/* The sum of all counters that begin so, and each of them: "12 (stranger 10, token 2)", or "0". */
+/* The sum of all counters that begin so, and each of them: "12 (unknown 10, token 2)", or "0". */
 static void format_causes(const btl_ib_counters_t *counters, const char *prefix, char *out,
                           size_t size)
 {

@@ -295,6 +295,8 @@ const named_scenario_t named_scenarios[] = {
     {"slow_rail_as_claimed", "PUTs divided as rates are, 1 to 10: both rails stay in use",
      slow_rail_as_claimed},
     {"slow_rail_for_a_moment", "a rail is slow for 0.2 s: it stays in use", slow_rail_for_a_moment},
+    {"slow_rail_compared_with_little", "a rail is slow where hardly anything goes by the other",
+     slow_rail_compared_with_little},
     {"slow_rail_loses", "one of two rails loses 1 %: it stays in use", slow_rail_loses},
     {"slow_peer", "a peer computes while it owes ACKs by one of two rails: that stays in use",
      slow_peer},

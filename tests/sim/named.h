@@ -188,6 +188,7 @@ void slow_rail_recovers(sim_t *sim);
 void slow_rail_is_left_alone(sim_t *sim);
 void slow_rail_as_claimed(sim_t *sim);
 void slow_rail_for_a_moment(sim_t *sim);
+void slow_rail_compared_with_little(sim_t *sim);
 void slow_rail_loses(sim_t *sim);
 void slow_peer(sim_t *sim);
 

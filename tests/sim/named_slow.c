@@ -111,10 +111,15 @@ void slow_rail_is_left_alone(sim_t *sim)
     rails_survive(sim, SIM_S(1));
 }
 
-static void must_stay(sim_t *sim)
+static void must_be_used(sim_t *sim)
 {
     must_be_within(sim, "times that a rail was found slow", found_slow(sim), 0);
     must_be_left(sim, false);
+}
+
+static void must_stay(sim_t *sim)
+{
+    must_be_used(sim);
     finish(sim);
 }
 
@@ -136,6 +141,22 @@ void slow_rail_for_a_moment(sim_t *sim)
         (void) rounds(sim, 300);
     }
     must_stay(sim);
+}
+
+/* What both carried before counts no more, and by the fast one too little goes now to compare. */
+void slow_rail_compared_with_little(sim_t *sim)
+{
+    with_links(sim, FAST);
+    (void) rounds(sim, 300);
+    links_rail(sim, 1, SLOW / 10);
+    for (uint32_t i = 0; i < 200; i++) {
+        say(sim, 0, 1, 300, 1000)->rail = 0;
+        say(sim, 0, 1, 1000, 1000)->rail = 1;
+        run_settle(sim, SIM_S(2));
+    }
+    must_be_used(sim);
+    links_rail(sim, 1, FAST);
+    finish(sim);
 }
 
 /* The rail that a datagram really goes by; see rail_open(). */

@@ -553,6 +553,29 @@ static void bundles_that_lie(void **state)
     (void) state;
 }
 
+/* A segment that is whole with its only part, and cannot be: it is no cause to answer at once. */
+static void parts_of_nothing(void **state)
+{
+    static const uint8_t zeros[64];
+    const btl_ib_wire_part_t part = {
+        .total = BTL_IB_LE16(sizeof(zeros)), .type = BTL_IB_TYPE_DATA, .tag = UINT8_MAX};
+    bench_t *bench = job();
+    bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_PART);
+
+    forgery.header.channels = 2;
+    forgery.header.flags = BTL_IB_FLAG_ACK_NOW;
+    forgery.header.seq = BTL_IB_LE32(channel_of(bench, 2).expected);
+    bench_append(&forgery, &part, sizeof(part));
+    bench_append(&forgery, zeros, sizeof(zeros));
+    const uint64_t sent = bench_counters(bench, 0)->sent_datagrams;
+    in_vain(bench, &forgery, "dropped_type");
+    bench_turn(bench, 0);
+    assert_int_equal(bench_counters(bench, 0)->sent_datagrams, sent);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -572,6 +595,7 @@ int main(void)
         cmocka_unit_test(fragments_that_disagree),
         cmocka_unit_test(reassembly_exhausted),
         cmocka_unit_test(bundles_that_lie),
+        cmocka_unit_test(parts_of_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

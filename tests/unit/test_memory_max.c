@@ -75,6 +75,28 @@ static uint64_t takes(const btl_ib_transport_type_t *type, const btl_ib_device_p
     return btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS);
 }
 
+static int query_too_small(const btl_ib_device_t *device, uint32_t mtu,
+                           btl_ib_transport_attr_t *attr)
+{
+    (void) device;
+    (void) mtu;
+    *attr = (btl_ib_transport_attr_t){.max_datagram = BTL_IB_QUEUE_SIZE_MIN - 1};
+    return 0;
+}
+
+/* A device without room for any queue is not opened, and it is said why. */
+static void too_small(void **state)
+{
+    const btl_ib_transport_type_t type = {.name = "udp", .query = query_too_small};
+    const btl_ib_device_wishes_t wishes = {.params = &params};
+    const btl_ib_device_t device = {.name = "eth0"};
+    btl_ib_device_plan_t plan;
+
+    (void) state;
+    assert_false(btl_ib_device_plan(&wishes, &type, &device, 0, &plan));
+    assert_non_null(strstr(plan.why_not, "its datagrams carry only"));
+}
+
 /* Over connections each peer has queues of its own, which shared ones replace; what the user wrote
  * is kept in size and number. */
 static void connections(void **state)
@@ -167,8 +189,8 @@ static void sockets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(connections), cmocka_unit_test(enough),  cmocka_unit_test(not_shared),
-        cmocka_unit_test(datagrams),   cmocka_unit_test(sockets),
+        cmocka_unit_test(too_small),  cmocka_unit_test(connections), cmocka_unit_test(enough),
+        cmocka_unit_test(not_shared), cmocka_unit_test(datagrams),   cmocka_unit_test(sockets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

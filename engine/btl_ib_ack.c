@@ -34,7 +34,7 @@ static inline bool is_many(const btl_ib_conn_t *conn, uint32_t channel, uint8_t 
      * its acknowledgement. One of its own would only delay the answer: a datagram costs as much as
      * a tenth of a message of 64 KiB. */
     const bool answered =
-        !conn->ack.unanswered
+        !conn->ack.unreplied
         && (type == BTL_IB_TYPE_CHUNK || type == BTL_IB_TYPE_DATA || type == BTL_IB_TYPE_BUNDLE);
     const uint32_t count = conn->ack.count + 1;
 
@@ -55,7 +55,7 @@ static void schedule(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
     const uint32_t delay = engine->config.ack_delay;
-    const bool answered = !conn->ack.unanswered;
+    const bool answered = !conn->ack.unreplied;
 
     conn->ack.at = engine->clock.now + (answered ? delay : delay / SOON_SHARE);
     btl_ib_list_push_tail(answered ? &engine->acks_answered : &engine->acks, &conn->ack.link);
@@ -129,7 +129,7 @@ void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t channel, uint32_t credits)
     const btl_ib_engine_t *engine = conn->engine;
 
     if (engine->clock.now - conn->ack.delivered_at <= engine->config.ack_delay) {
-        conn->ack.unanswered = false;
+        conn->ack.unreplied = false;
     }
 
     btl_ib_credit_told(&rx->credit, rx->window.next + credits); /* of S queues nobody asks */
@@ -440,7 +440,7 @@ void btl_ib_ack_tx_begin(btl_ib_conn_t *conn)
         rx->ack.duplicates = 0;
         rx->ack.duplicates_told = 0;
     }
-    conn->ack.unanswered = true;
+    conn->ack.unreplied = true;
 }
 
 void btl_ib_ack_tx_end(btl_ib_conn_t *conn)
@@ -903,11 +903,6 @@ bool btl_ib_ack_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *he
     }
     accept_next(conn, header->channels & 0xf, BTL_IB_LE16(header->length));
     return true;
-}
-
-void btl_ib_ack_tx_no_tag(btl_ib_conn_t *conn)
-{
-    conn->ack.no_tag = true;
 }
 
 void btl_ib_ack_rx_begin_channel(btl_ib_tx_channel_t *channel, uint32_t limit)

@@ -42,7 +42,7 @@ typedef struct btl_ib_ack_tx {
     uint8_t newest_channel[BTL_IB_NEWEST_KEPT];
     bool now; /* send one at once */
     /* A message was delivered, and nothing was sent within the ACK delay after that. */
-    bool unanswered;
+    bool unreplied;
     bool echo_valid; /* `echo` is set */
     bool no_tag;     /* tell the peer that there is no receiver for a tag */
 } btl_ib_ack_tx_t;
@@ -71,9 +71,6 @@ void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* ---- what is due to the peer ---- */
 
-/* Acknowledgements and credit limits that are due to the peer, and how an ACK encodes them. Owns
- * struct btl_ib_ack_tx. */
-
 /* Nothing is due on a new connection. */
 static inline void btl_ib_ack_tx_init(btl_ib_ack_tx_t *ack)
 {
@@ -91,7 +88,10 @@ void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, uint32_t stamp);
 void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* A message got RNR because there is no receiver for its tag: the next datagram says so. */
-void btl_ib_ack_tx_no_tag(btl_ib_conn_t *conn);
+static inline void btl_ib_ack_tx_no_tag(btl_ib_ack_tx_t *ack)
+{
+    ack->no_tag = true;
+}
 
 /* A datagram that says so has left. */
 static inline void btl_ib_ack_tx_no_tag_told(btl_ib_ack_tx_t *ack)
@@ -102,7 +102,7 @@ static inline void btl_ib_ack_tx_no_tag_told(btl_ib_ack_tx_t *ack)
 /* A message was delivered. */
 static inline void btl_ib_ack_tx_delivered(btl_ib_ack_tx_t *ack, uint64_t now)
 {
-    ack->unanswered = true;
+    ack->unreplied = true;
     ack->delivered_at = now;
 }
 
@@ -143,8 +143,8 @@ bool btl_ib_ack_tx_has_room_for_both(uint32_t room);
 /* What an ACK segment tells. */
 typedef struct btl_ib_ack_filled {
     uint32_t channels; /* one bit for each channel that it has a block of */
-    uint32_t told;   /* of these, those of which nothing else is to be told */
-    bool all;        /* nothing is left that another segment could tell now */
+    uint32_t told;     /* of these, those of which nothing else is to be told */
+    bool all;          /* nothing is left that another segment could tell now */
 } btl_ib_ack_filled_t;
 
 /* Fill an ACK segment, whose body has `room` bytes, with what is due of `channels`. It counts as
@@ -160,8 +160,6 @@ void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled);
 void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn);
 
 /* ---- what the peer acknowledges ---- */
-
-/* Acknowledgements and credit limits from the peer: checked, then processed. */
 
 /* A new incarnation: the peer's initial credits of a channel end at `limit`. */
 void btl_ib_ack_rx_begin_channel(btl_ib_tx_channel_t *channel, uint32_t limit);

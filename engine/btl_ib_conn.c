@@ -8,7 +8,6 @@
 #include "btl_ib_ack.h"
 #include "btl_ib_rma_replies.h"
 #include "btl_ib_rma_requests.h"
-#include "btl_ib_coalesce.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
 #include "btl_ib_deferred_free.h"
@@ -35,8 +34,6 @@
 #include <string.h>
 
 /* ---- the life of a connection ---- */
-
-/* The life cycle of a connection: made, reset, drained, closed, dead. */
 
 enum {
     CLOSES = 3,            /* how often a CLOSE is sent: it is not acknowledged */
@@ -102,7 +99,7 @@ static void begin_incarnation(btl_ib_conn_t *conn)
     btl_ib_coalesce_begin(&conn->coalesce);
     btl_ib_packetize_begin(conn);
     btl_ib_pmtud_begin(conn);
-    btl_ib_validation_begin(conn);
+    btl_ib_validation_begin(&conn->validation);
     btl_ib_identity_begin(conn);
 }
 
@@ -116,7 +113,7 @@ static void end_rx(btl_ib_conn_t *conn)
     btl_ib_ack_tx_end(conn);
     btl_ib_loss_end_peer(&conn->loss);
     btl_ib_coalesce_forget(&conn->coalesce);
-    btl_ib_identity_unbind(conn);
+    btl_ib_identity_unbind(&conn->identity);
 }
 
 /* The end of an incarnation: memory and credits go back. Nothing is in flight any more. */
@@ -179,15 +176,15 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_peer_info_t *in
         conn->rx = (btl_ib_rx_channel_t *) (void *) (conn->tx + peer_queues->count);
         btl_ib_identity_init(conn, info,
                              keys == 0 ? NULL : (void *) (conn->rx + rail->queues.count));
-        btl_ib_validation_init(conn, info->answers);
+        btl_ib_validation_init(&conn->validation, info->answers);
         btl_ib_list_init(&conn->all);
         btl_ib_sched_init(conn);
         btl_ib_ack_tx_init(&conn->ack);
-        btl_ib_rnr_init(conn);
+        btl_ib_rnr_init(&conn->rnr);
         btl_ib_input_init(conn);
         btl_ib_sentmap_init(&conn->sentmap);
-        btl_ib_op_slots_init(conn);
-        btl_ib_offload_init(conn);
+        btl_ib_op_slots_init(&conn->ops);
+        btl_ib_offload_init(&conn->offload);
         btl_ib_replies_init(conn);
         btl_ib_loss_init(conn);
         btl_ib_pacer_init(&conn->pacer, conn);
@@ -286,7 +283,7 @@ int btl_ib_conn_try(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_in
     const int rc = make_new(engine, rail, info, &conn);
 
     if (rc == 0) {
-        btl_ib_admission_passive(engine, 1);
+        btl_ib_admission_passive(&engine->admission, 1);
     }
     return rc;
 }
@@ -303,7 +300,7 @@ void btl_ib_conn_adopt(btl_ib_conn_t *conn, void *user)
 {
     if (!conn->adopted) {
         conn->adopted = true;
-        btl_ib_admission_passive(conn->engine, -1);
+        btl_ib_admission_passive(&conn->engine->admission, -1);
         BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: added, no longer passive",
                           BTL_IB_NAME_ARGS(conn->identity.name));
     }
@@ -439,7 +436,7 @@ static void retire_conn(btl_ib_conn_t *conn, int status)
     btl_ib_table_unname(&conn->engine->table, conn->identity.id);
     if (!conn->adopted) {
         conn->adopted = true;
-        btl_ib_admission_passive(conn->engine, -1);
+        btl_ib_admission_passive(&conn->engine->admission, -1);
     }
 }
 
@@ -609,67 +606,6 @@ bool btl_ib_admission_take_response(btl_ib_engine_t *engine)
     return engine->admission.responses++ / RESPONSES < engine->config.lookups_max;
 }
 
-/* Is a copy of it kept? Copies that are encrypted differ, so more than one of them is kept. */
-static bool is_kept(const btl_ib_backlog_t *unidentified, const btl_ib_arrival_t *arrival)
-{
-    const btl_ib_wire_header_t *header = (const btl_ib_wire_header_t *) (void *) arrival->data;
-
-    BTL_IB_LIST_FOREACH (const btl_ib_backlog_entry_t, stored, &unidentified->messages, link) {
-        const btl_ib_first_contact_t *contact = (const void *) stored->data;
-        const btl_ib_wire_header_t *kept = (const void *) contact->datagram;
-        if (kept->token == header->token && kept->seq == header->seq
-            && kept->version_type == header->version_type && kept->channels == header->channels) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool btl_ib_admission_keeps(const btl_ib_engine_t *engine, uint64_t name)
-{
-    BTL_IB_LIST_FOREACH (const btl_ib_backlog_entry_t, stored, &engine->unidentified.messages,
-                         link) {
-        if (((const btl_ib_first_contact_t *) (const void *) stored->data)->name == name) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
-{
-    btl_ib_engine_t *engine = rail->engine;
-    btl_ib_backlog_t *unidentified = &engine->unidentified;
-    const btl_ib_transport_t *transport = rail->transport;
-    const uint32_t size = arrival->size + engine->protection.ops->trailer;
-    btl_ib_backlog_entry_t *stored =
-        is_kept(unidentified, arrival)
-            ? NULL
-            : btl_ib_backlog_get(unidentified, NULL, (uint8_t) rail->index,
-                                 (uint32_t) sizeof(btl_ib_first_contact_t) + size);
-
-    if (stored == NULL) {
-        engine->count.dropped_lookup++;
-        return false;
-    }
-    btl_ib_first_contact_t *contact = (void *) stored->data;
-    contact->name = arrival->view.connect.name;
-    contact->to_rail = arrival->view.connect.to_rail;
-    contact->from_rail = arrival->view.connect.from_rail;
-    contact->batch = engine->turn.async ? 0 : engine->turn.batch;
-    contact->away = engine->turn.async ? BTL_IB_AWAY_UNKNOWN : engine->turn.away;
-    contact->source_len = transport->ops->source != NULL && arrival->event->buffer != NULL
-                              ? transport->ops->source(transport, arrival->event, contact->source)
-                              : 0;
-    memcpy(contact->datagram, arrival->data, size);
-    btl_ib_backlog_add(unidentified, stored);
-    btl_ib_work_note(&engine->work);
-    engine->count.received_unidentified++;
-    engine->count.received_datagrams--; /* it is counted when it is handled */
-    rail->count.received_datagrams--;
-    return true;
-}
-
 /* ---- dropped datagrams ---- */
 
 /*
@@ -803,16 +739,6 @@ void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     }
 }
 
-void btl_ib_admission_close(btl_ib_engine_t *engine)
-{
-    engine->admission.closed = true;
-}
-
-void btl_ib_admission_passive(btl_ib_engine_t *engine, int32_t more)
-{
-    engine->admission.passive += (uint32_t) more;
-}
-
 /* ---- what connections and rails are at, for statistics: nothing until somebody asks ---- */
 
 btl_ib_conn_counters_t btl_ib_conn_counters(const btl_ib_conn_t *conn)
@@ -941,7 +867,7 @@ static uint64_t oldest_age(const btl_ib_conn_t *conn)
 {
     uint64_t since = UINT64_MAX;
 
-    for (int i = 0; i < BTL_IB_RACKS; i++) {
+    for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
         const btl_ib_segment_t *segment =
             BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[i], link);
         if (segment != NULL && segment->first_sent < since) {

@@ -69,7 +69,7 @@ void btl_ib_conn_strip(btl_ib_conn_t *conn);
 
 /*
  * Limits how many unknown senders are looked up, answered and given a connection, because anybody
- * can ask for that. Keeps first contacts that cannot be looked up yet. Writes engine->admission.
+ * can ask for that. Writes engine->admission.
  */
 
 /* Take one of the lookups that are allowed now. False: none is left, or there are passive_max
@@ -84,36 +84,19 @@ bool btl_ib_admission_take_path_lookup(btl_ib_engine_t *engine);
  * datagram got here. False: none is left. */
 bool btl_ib_admission_take_response(btl_ib_engine_t *engine);
 
-/* What is kept of a first contact, in engine->unidentified: the datagram, what it says of its
- * sender, and where it came from: by the time that it is handled its sender may have a connection
- * here, which checks that. */
-typedef struct btl_ib_first_contact {
-    uint64_t name;
-    uint32_t to_rail;
-    uint32_t from_rail;
-    uint32_t batch;      /* turn.batch when it came; 0: in a turn of the progress thread */
-    uint32_t away;       /* us, as turn.away */
-    uint32_t source_len; /* 0: the transport cannot tell */
-    uint8_t source[BTL_IB_ADDR_BYTES];
-    uint8_t datagram[] __attribute__((aligned(8)));
-} btl_ib_first_contact_t;
-
-/* Keep a first contact until its sender is looked up, which needs much of the stack: at the end of
- * a turn of the application's own. False: there is no room, or it is kept already; counted. */
-bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival);
-
-/* Is a first contact of the process of that name kept? */
-bool btl_ib_admission_keeps(const btl_ib_engine_t *engine, uint64_t name);
-
 /* From now on no unknown sender gets a connection. */
-void btl_ib_admission_close(btl_ib_engine_t *engine);
+static inline void btl_ib_admission_close(btl_ib_admission_t *admission)
+{
+    admission->closed = true;
+}
 
 /* There is one connection more, or less, that the component has not adopted. */
-void btl_ib_admission_passive(btl_ib_engine_t *engine, int32_t more);
+static inline void btl_ib_admission_passive(btl_ib_admission_t *admission, int32_t more)
+{
+    admission->passive += (uint32_t) more;
+}
 
 /* ---- dropped datagrams ---- */
-
-/* Shows dropped datagrams in the log, for debugging. */
 
 /* For engine->drops. NULL if config.log wants no details, or without memory: nothing is shown. */
 btl_ib_drops_t *btl_ib_drops_new(const btl_ib_engine_t *engine);

@@ -56,15 +56,15 @@ typedef struct btl_ib_arrival btl_ib_arrival_t;
 
 /* What one process publishes of one of its rails, and what a peer must know to talk to it. */
 typedef struct btl_ib_peer_info {
-    uint64_t name;             /* the process, unique within everything that can meet */
-    btl_ib_secret_t secret;    /* its secret: a new one with every start of the process */
-    btl_ib_versions_t wire;    /* which datagrams it understands: one must be ours */
+    uint64_t name;                       /* the process, unique within everything that can meet */
+    btl_ib_secret_t secret;              /* its secret: a new one with every start of the process */
+    btl_ib_versions_t wire;              /* which datagrams it understands: one must be ours */
     btl_ib_protection_kind_t protection; /* what protects its datagrams: must be the same as ours */
     btl_ib_auth_key_t key;               /* only if the protection is keyed */
-    uint32_t rail;             /* which of its rails, < BTL_IB_RAILS_MAX */
-    uint32_t ack_delay;        /* us: how long it may delay an acknowledgement */
-    bool answers;              /* it answers first contacts also while its application computes */
-    uint32_t max_datagram;     /* the largest that the rail's transport takes */
+    uint32_t rail;                       /* which of its rails, < BTL_IB_RAILS_MAX */
+    uint32_t ack_delay;                  /* us: how long it may delay an acknowledgement */
+    bool answers;          /* it answers first contacts also while its application computes */
+    uint32_t max_datagram; /* the largest that the rail's transport takes */
     uint32_t address_len;
     uint8_t address[BTL_IB_ADDR_BYTES]; /* for the transport's addr_add() */
     btl_ib_queue_table_t queues;        /* its receive queues: senders obey them */
@@ -218,10 +218,10 @@ typedef struct btl_ib_engine_ops {
 
 /* Defaults in btl_ib_engine_config_default(); the limits are checked by btl_ib_engine_create(). */
 typedef struct btl_ib_engine_config {
-    uint64_t name;                 /* our own process */
-    btl_ib_secret_t secret;        /* our own secret, which peers know */
-    btl_ib_secret_t region_secret; /* another, known to no other process: keys of regions */
-    btl_ib_versions_t wire;        /* of datagrams that we speak (btl_ib_versions_here()) */
+    uint64_t name;                       /* our own process */
+    btl_ib_secret_t secret;              /* our own secret, which peers know */
+    btl_ib_secret_t region_secret;       /* another, known to no other process: keys of regions */
+    btl_ib_versions_t wire;              /* of datagrams that we speak (btl_ib_versions_here()) */
     btl_ib_protection_kind_t protection; /* of datagrams; the same in all processes (NONE) */
     btl_ib_aead_t *aead;    /* the cipher, if the protection is keyed; outlives the engine */
     btl_ib_auth_key_t key;  /* our own key, if the protection is keyed */
@@ -365,9 +365,6 @@ uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds);
 /* We are about to leave: refuse unknown peers from now on, and destroy the connections that have no
  * user. */
 void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now);
-
-/* Bytes that the largest receive queue of a rail must hold with that protection, at least. */
-uint32_t btl_ib_engine_datagram_min(btl_ib_protection_kind_t protection);
 
 /*
  * Add what memory an engine takes that has one rail with such attributes and queues, and so many

@@ -20,7 +20,6 @@
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_cc.h"
 #include "btl_ib_clock.h"
-#include "btl_ib_coalesce.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_credit.h"
 #include "btl_ib_engine.h"
@@ -120,8 +119,8 @@ struct btl_ib_conn {
     struct {                    /* btl_ib_packetize.c */
         uint32_t next_fragment; /* number of the next message that is split; wraps */
     } packetize;
-    struct {                      /* btl_ib_transmit.c */
-        bool bulk_lane;           /* bulk leaves by its own lane, until all of it has arrived */
+    struct {                        /* btl_ib_transmit.c */
+        bool bulk_lane;             /* bulk leaves by its own lane, until all of it has arrived */
         uint8_t no_buffers_channel; /* the segment that got RNR for want of buffers, */
         uint32_t no_buffers_seq;
         uint64_t no_buffers_since; /* us: and when that began */
@@ -192,6 +191,7 @@ struct btl_ib_arrival {
     const btl_ib_event_t *event;
     btl_ib_view_t view;
     btl_ib_protection_way_t way; /* the keys that opened it, if it was a first contact */
+    bool kept;                   /* until its sender is looked up: btl_ib_first_contact_t */
 };
 
 /* Events for a trace: btl_ib_trace.c. */
@@ -284,8 +284,8 @@ struct btl_ib_engine {
      * are answered, so that it may wait for longer. */
     btl_ib_list_t acks;
     btl_ib_list_t acks_answered;
-    btl_ib_list_t whole;   /* connections with fragments for the next progress call to deliver */
-    btl_ib_list_t rnr; /* connections of whose segments some got RNR and may not come again yet */
+    btl_ib_list_t whole; /* connections with fragments for the next progress call to deliver */
+    btl_ib_list_t rnr;   /* connections of whose segments some got RNR and may not come again yet */
     btl_ib_list_t closing;
     btl_ib_list_t events; /* messages and operations whose callbacks are due */
     btl_ib_list_t tables; /* btl_ib_table_entry_t */
@@ -300,7 +300,7 @@ struct btl_ib_engine {
     uint32_t rail_count;
     btl_ib_rail_t *rails[BTL_IB_RAILS_MAX];
     btl_ib_counters_t count;
-    bool inspected;        /* `drops` or `trace` is there: one question at each datagram */
+    bool inspected; /* `drops` or `trace` is there: one question at each datagram */
     /* Messages as most are go a short way (header prediction): config.predict, nothing inspects
      * datagrams, and they have no trailer. */
     bool predicts;

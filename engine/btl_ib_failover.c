@@ -83,7 +83,7 @@ static bool take_route_of(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
     conn->engine->count.failovers++;
     btl_ib_trace_conn(conn, BTL_IB_TRACE_moved, BTL_IB_CAUSE_none, 1);
     btl_ib_pmtud_moved(conn, other);
-    btl_ib_validation_moved(conn);
+    btl_ib_validation_moved(&conn->validation);
     btl_ib_loss_moved(&conn->loss, conn->engine->clock.now);
     btl_ib_conn_begin_route(conn);
     btl_ib_sentmap_lose_all(conn);
@@ -166,7 +166,7 @@ bool btl_ib_failover(btl_ib_conn_t *conn)
 /* Does it keep off its own rails, because they are slow? Not if the others do not answer. */
 static bool keeps_off(const btl_ib_conn_t *conn)
 {
-    return btl_ib_conn_is_slow(conn) && conn->loss.unanswered < KEEP_OFF_PROBES
+    return btl_ib_conn_is_slow(conn) && conn->loss.unanswered_probes < KEEP_OFF_PROBES
            && btl_ib_rail_usable(conn->route.via);
 }
 
@@ -198,7 +198,7 @@ static void failover_try(btl_ib_conn_t *conn)
     const btl_ib_engine_t *engine = conn->engine;
 
     if (!engine->turn.async && engine->ops->alternatives != NULL && !conn->draining
-        && btl_ib_validation_set_tried(conn)) {
+        && btl_ib_validation_set_tried(&conn->validation)) {
         engine->ops->alternatives(engine->ops_context, conn);
     }
 }
@@ -210,7 +210,7 @@ static bool failover_refused(btl_ib_conn_t *conn)
 
     failover_try(conn);
     if (carries != NULL) {
-        btl_ib_validation_refused(carries);
+        btl_ib_validation_refused(&carries->validation, carries->engine->clock.now);
     }
     if (!take_best_route(conn, 1)) {
         return false;
@@ -250,7 +250,7 @@ static void ask_by_own(btl_ib_conn_t *conn)
     const btl_ib_route_t before = conn->route;
 
     btl_ib_route_by_own(conn);
-    btl_ib_validation_asked(conn);
+    btl_ib_validation_asked(&conn->validation, conn->engine->clock.now);
     btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
     btl_ib_route_restore(conn, &before);
 }
@@ -290,11 +290,11 @@ void btl_ib_failover_told(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     if (view->where.generation > conn->route.generation) {
         btl_ib_offload_device_failed(conn, ENODEV); /* the peer's; it uses the address up to now */
-        btl_ib_offload_disable(conn);
+        btl_ib_offload_disable(&conn->offload);
         if (!btl_ib_route_replace(conn, view)) {
             return;
         }
-        btl_ib_validation_renew(conn);
+        btl_ib_validation_renew(&conn->validation);
         BTL_IB_LOG(conn->engine, 1, "peer %u.%u: its rail %u is at another address now",
                    BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.remote_rail);
         if (btl_ib_route_is_own(conn)) { /* what is in flight went to the old one */
@@ -334,6 +334,14 @@ static bool failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
     return false;
 }
 
+/* Is the connection whose route it uses validated? */
+static bool is_by_valid(const btl_ib_conn_t *conn)
+{
+    const btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
+
+    return carries != NULL && carries->validation.valid;
+}
+
 bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
 {
     btl_ib_route_retry(conn);
@@ -342,16 +350,16 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
         return conn->identity.name != conn->engine->config.name && btl_ib_failover(conn);
     }
     const bool stuck = conn->loss.probes >= STUCK_PROBES && conn->sentmap.deferred_count == 0;
-    const uint32_t asked = stuck ? conn->loss.probes : conn->loss.unanswered;
+    const uint32_t asked = stuck ? conn->loss.probes : conn->loss.unanswered_probes;
     const uint64_t since = conn->loss.silent_since;
     const uint64_t silence = conn->engine->clock.awake - since;
 
     const bool put_off = !btl_ib_list_empty(&conn->loss.in_line);
 
-    if ((conn->loss.unanswered >= ASK_SOON || put_off) && silence >= TRY_AFTER) {
+    if ((conn->loss.unanswered_probes >= ASK_SOON || put_off) && silence >= TRY_AFTER) {
         failover_try(conn);
     }
-    if (!btl_ib_validation_is_valid(conn)) {
+    if (!is_by_valid(conn)) {
         /* A process that is not there yet answers by no rail, one that is by those that lead
          * there. */
         const bool closed = !btl_ib_route_is_own(conn) || conn->validation.questions > ASK_SOON;
@@ -362,7 +370,7 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
     }
     /* Few probes take long where round trips do, or the peer pauses. Then what was heard while the
      * first of them were under way is no sign: the peer may have begun to compute since. */
-    const bool slow = conn->loss.unanswered >= BTL_IB_SILENT_PROBES && silence >= ASK_AFTER;
+    const bool slow = conn->loss.unanswered_probes >= BTL_IB_SILENT_PROBES && silence >= ASK_AFTER;
     if (asked >= BTL_IB_ASK_PROBES ? asked % ASK_EACH == 0 : slow) {
         failover_ask(conn);
     }
@@ -433,14 +441,15 @@ static btl_ib_conn_t *concerned(const btl_ib_rail_t *rail, btl_ib_addr_t from, b
  */
 static bool refused_one(btl_ib_conn_t *conn)
 {
-    btl_ib_validation_unreachable(conn, ECONNREFUSED);
+    btl_ib_validation_unreachable(&conn->validation, ECONNREFUSED,
+                                  btl_ib_clock_awake(&conn->engine->clock));
     if (conn->draining) {
         btl_ib_conn_reset(conn);
         return true;
     }
     const bool leaves = btl_ib_validation_refused_again(conn);
     const bool dead = btl_ib_loss_refused(&conn->loss, conn->engine->clock.now);
-    if (!leaves && btl_ib_validation_is_valid(conn)) {
+    if (!leaves && is_by_valid(conn)) {
         return true;
     }
     if (failover_refused(conn) || !dead || conn->engine->turn.async) {
@@ -463,7 +472,7 @@ static void refused_still(const btl_ib_rail_t *rail, btl_ib_addr_t from)
 
     while ((conn = btl_ib_route_of(rail, from, conn)) != NULL) {
         if (!btl_ib_route_is_own(conn) && conn->validation.refused_at != 0) {
-            btl_ib_validation_refused(conn);
+            btl_ib_validation_refused(&conn->validation, conn->engine->clock.now);
         }
     }
 }
@@ -539,7 +548,7 @@ void btl_ib_rail_report_failure(btl_ib_rail_t *rail)
     rail->health.reported = true;
     if (engine->ops->rail_failed != NULL) {
         engine->ops->rail_failed(engine->ops_context, rail->index, rail->health.error,
-                                 rail->health.moved, rail->health.left);
+                                 rail->health.moved, rail->health.not_moved);
     }
     while ((conn = living(rail, NULL)) != NULL) {
         btl_ib_conn_kill(conn, BTL_IB_DEATH_DEVICE);
@@ -560,7 +569,7 @@ static bool failed(btl_ib_rail_t *rail, int error, bool returns)
     }
     rail->health.failed = true;
     withdraw_operations(rail, false);
-    rail->health.moved = before + evacuate(rail, &rail->health.left);
+    rail->health.moved = before + evacuate(rail, &rail->health.not_moved);
     if (!rail->engine->turn.async) {
         btl_ib_rail_report_failure(rail);
     }
@@ -583,11 +592,11 @@ static bool went_down(btl_ib_rail_t *rail, int error)
     rail->health.down = true;
     rail->health.down_since = rail->engine->clock.awake;
     rail->health.error = error;
-    rail->health.moved = evacuate(rail, &rail->health.left);
+    rail->health.moved = evacuate(rail, &rail->health.not_moved);
     withdraw_operations(rail, true);
-    BTL_IB_LOG(rail->engine, rail->health.left > 0 ? 0 : 1,
+    BTL_IB_LOG(rail->engine, rail->health.not_moved > 0 ? 0 : 1,
                "%s: the port is down (%s): %u connections go on by other devices, %u wait for it",
-               rail->transport->name, strerror(error), rail->health.moved, rail->health.left);
+               rail->transport->name, strerror(error), rail->health.moved, rail->health.not_moved);
     return false;
 }
 
@@ -616,7 +625,7 @@ static void came_up(btl_ib_rail_t *rail)
     if (!rail->health.down) {
         return;
     }
-    BTL_IB_LOG(rail->engine, rail->health.left > 0 || rail->health.failed ? 0 : 1,
+    BTL_IB_LOG(rail->engine, rail->health.not_moved > 0 || rail->health.failed ? 0 : 1,
                "%s: the port is up again", rail->transport->name);
     use_again(rail);
 }
@@ -653,7 +662,7 @@ static void rebound(btl_ib_rail_t *rail)
             continue;
         }
         if (conn->rail == rail) {
-            btl_ib_validation_renew(conn);
+            btl_ib_validation_renew(&conn->validation);
         }
         if (conn->route.via == rail) {
             btl_ib_loss_disconnected(conn);
@@ -697,14 +706,14 @@ static void check_answers(btl_ib_rail_t *rail)
 {
     const btl_ib_engine_t *engine = rail->engine;
 
-    if (rail->moves.unanswered || engine->turn.async || engine->ops->moved_unanswered == NULL
+    if (rail->moves.told || engine->turn.async || engine->ops->moved_unanswered == NULL
         || engine->clock.awake - rail->moves.changed_at < engine->config.unanswered_after) {
         return;
     }
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &engine->conns, all) {
         if (is_untold(conn, rail) && btl_ib_route_is_own(conn)
             && btl_ib_loss_waiting_since(conn) != UINT64_MAX) {
-            rail->moves.unanswered = true;
+            rail->moves.told = true;
             engine->ops->moved_unanswered(engine->ops_context, conn);
             return;
         }
@@ -766,7 +775,8 @@ bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
             if (event->type == BTL_IB_EVENT_BROKEN) {
                 btl_ib_loss_disconnected(conn);
             } else if (event->type == BTL_IB_EVENT_UNREACHABLE) {
-                btl_ib_validation_unreachable(conn, event->error);
+                btl_ib_validation_unreachable(&conn->validation, event->error,
+                                              btl_ib_clock_awake(&conn->engine->clock));
             } else {
                 btl_ib_pmtud_narrowed(conn, event->size);
             }
@@ -822,7 +832,7 @@ static bool is_under_way(const btl_ib_conn_t *conn, uint32_t since)
     const uint64_t now = conn->engine->clock.now;
     bool found = false;
 
-    for (int i = 0; !found && i < BTL_IB_RACKS; i++) {
+    for (int i = 0; !found && i < BTL_IB_SENT_LISTS; i++) {
         const btl_ib_segment_t *oldest =
             BTL_IB_LIST_FIRST(const btl_ib_segment_t, &conn->sentmap.sent[i], link);
         found = oldest != NULL && oldest->last_sent + since <= now;
@@ -921,15 +931,15 @@ static void leave_route(btl_ib_conn_t *conn, const btl_ib_conn_t *better)
         .time = (uint64_t) goodput->busy * BTL_IB_GOODPUT_EACH,
         .better_bytes = bytes_waiting(better),
         .better_time = (uint64_t) (better->goodput.busy + 1) * BTL_IB_GOODPUT_EACH,
-        .left_for = (uint64_t) LEFT_FOR * 1000 * 1000 << goodput->left,
+        .left_for = (uint64_t) LEFT_FOR * 1000 * 1000 << goodput->times_left,
     };
 
     begin_period(conn);
     if (!leave_slow(conn, better)) {
         return;
     }
-    if (goodput->left < DOUBLED_MOST) {
-        goodput->left++;
+    if (goodput->times_left < DOUBLED_MOST) {
+        goodput->times_left++;
     }
     goodput->slow_until = engine->clock.now + found.left_for;
     engine->count.slow_rails++;
@@ -955,7 +965,7 @@ static void judge(btl_ib_conn_t *conn)
         return;
     }
     if (better == NULL) {
-        conn->goodput.left = compared ? 0 : conn->goodput.left;
+        conn->goodput.times_left = compared ? 0 : conn->goodput.times_left;
         begin_period(conn);
     } else {
         leave_route(conn, better);

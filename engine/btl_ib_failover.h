@@ -16,7 +16,7 @@ typedef struct btl_ib_rail_health {
     uint64_t down_since; /* awake */
     int error;           /* errno of the failure, or of the port's going down */
     uint32_t moved;      /* connections that went on by other rails */
-    uint32_t left;       /* connections that could not */
+    uint32_t not_moved;  /* connections that could not */
     bool failed;         /* nothing waits for it any more */
     bool reported;       /* the user was told */
     bool down;           /* it may come back, failed or not: its transport says so */
@@ -31,12 +31,10 @@ typedef struct btl_ib_rail_moves {
     uint64_t tell_at;    /* us: when peers that have not answered at the new one are told next */
     uint32_t tell_pause; /* us from there to the next time */
     uint32_t tells;      /* how often they are told still */
-    bool unanswered;     /* the user was told of one that does not answer there */
+    bool told;           /* the user was told of one that does not answer there */
 } btl_ib_rail_moves_t;
 
 /* ---- failover ---- */
-
-/* Moves a connection to another rail when its own fails, and back. */
 
 /* Something came from the peer by the connection's own two rails for the first time. What waited
  * for that may leave. Pairs of rails to the same peer that are not validated are probed again, with
@@ -122,8 +120,8 @@ typedef struct btl_ib_goodput {
     uint32_t sampled_at; /* us: the last sample; wraps */
     uint16_t busy;       /* samples in the period in which something waited for the network */
     uint8_t waited;      /* samples in which something waited, since ACKs came; 0: nothing waits */
-    uint8_t left : 7;    /* times in a row that it was found slow, as far as that counts */
-    bool away : 1;       /* it went by others at the last sample */
+    uint8_t times_left : 7; /* times in a row that it was found slow, as far as that counts */
+    bool away : 1;          /* it went by others at the last sample */
 } btl_ib_goodput_t;
 
 /* Sample connections, at most 64 in a call. One that is found slow goes by the rails of a better

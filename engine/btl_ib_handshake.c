@@ -159,6 +159,51 @@ static const btl_ib_sender_t *sender_of(const btl_ib_arrival_t *arrival)
     return arrival->event->buffer == NULL ? arrival->event->context : NULL;
 }
 
+/* Of a first contact: does its sender, whose secret is `secret`, prove that it knows our secret? */
+static bool proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
+                   const btl_ib_secret_t *secret)
+{
+    return view->token
+           == btl_ib_token(&engine->config.secret, view->connect.name, secret, view->connect.epoch,
+                           btl_ib_rails_of(view->connect.from_rail, view->connect.to_rail));
+}
+
+/* Did the incarnation end here that it says to belong to? It may be another process's. */
+static bool has_ended(const btl_ib_engine_t *engine, const btl_ib_view_t *view)
+{
+    const btl_ib_tombstone_t peer = {
+        .name = view->connect.name,
+        .rail = view->connect.to_rail,
+        .remote_rail = view->connect.from_rail,
+        .epoch = view->connect.epoch,
+    };
+
+    return btl_ib_tombstones_ended(&engine->tombstones, &peer);
+}
+
+/* Does it belong to an incarnation that has already ended here? */
+static bool is_late(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
+                    const btl_ib_secret_t *secret)
+{
+    const btl_ib_tombstone_t peer = {
+        .name = view->connect.name,
+        .secret = secret->k[0],
+        .rail = view->connect.to_rail,
+        .remote_rail = view->connect.from_rail,
+    };
+    const uint32_t floor = btl_ib_tombstones_floor(&engine->tombstones, &peer);
+
+    return floor != 0 && btl_ib_seq_before(view->connect.epoch, floor);
+}
+
+/* Does it claim the end of incarnations of ours that never began? Believing that would begin one
+ * incarnation after the other. */
+static bool is_impossible(const btl_ib_engine_t *engine, const btl_ib_view_t *view)
+{
+    return view->connect.floor != 0
+           && btl_ib_seq_before(engine->incarnations.newest + 1, view->connect.floor);
+}
+
 /* Do we know the sender already? A process that is known comes by another rail, and need not be
  * asked for in mid-job. */
 static bool recall_sender(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
@@ -167,7 +212,7 @@ static bool recall_sender(const btl_ib_engine_t *engine, const btl_ib_view_t *vi
     return engine->ops->recall != NULL
            && look_up_rail(engine, engine->ops->recall, view->connect.name, view->connect.to_rail,
                            view->connect.from_rail, info)
-           && btl_ib_identity_proves(engine, view, &info->secret);
+           && proves(engine, view, &info->secret);
 }
 
 /* Find out what the sender published. `info` has it already if the datagram just came: it was
@@ -202,12 +247,11 @@ static bool check_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
         engine->count.dropped_unknown++;
         return false;
     }
-    if (!btl_ib_identity_proves(engine, view, &info->secret)) {
+    if (!proves(engine, view, &info->secret)) {
         engine->count.dropped_token++;
         return false;
     }
-    if (btl_ib_identity_is_late(engine, view, &info->secret)
-        || btl_ib_identity_is_impossible(engine, view)) {
+    if (is_late(engine, view, &info->secret) || is_impossible(engine, view)) {
         engine->count.dropped_stale++;
         return false;
     }
@@ -227,21 +271,167 @@ static bool check_rail(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arriva
     return false;
 }
 
+/*
+ * PATH_RESPONSE: tells the sender of a first contact that its datagram got here, while the sender
+ * cannot be looked up. (Named after QUIC's frame: RFC 9000, 8.2.)
+ */
+
+/* The response to a datagram, and its size. NULL: memory is short. */
+static btl_ib_segment_t *make_response(btl_ib_rail_t *rail, const btl_ib_view_t *view,
+                                       uint32_t *whole)
+{
+    const btl_ib_engine_t *engine = rail->engine;
+    const uint32_t size = (uint32_t) sizeof(btl_ib_wire_header_t);
+    const uint32_t id = view->connect.connection;
+    const btl_ib_wire_header_t header = {
+        .version_type = (uint8_t) (view->version << 4 | BTL_IB_TYPE_PATH_RESPONSE),
+        .connection = BTL_IB_LE32(id),
+        .token = BTL_IB_LE64(btl_ib_token_of_response(&engine->config.secret, view->token, id)),
+    };
+
+    *whole = size + engine->protection.ops->trailer;
+    btl_ib_segment_t *segment = btl_ib_pool_get(&rail->pool, *whole);
+    if (segment == NULL) {
+        return NULL;
+    }
+    memcpy(segment->wire, &header, size);
+    if (engine->protection.ops->keyed) { /* an unknown sender has no key */
+        memset(segment->wire + size, 0, engine->protection.ops->trailer);
+    } else {
+        (void) btl_ib_protection_seal(&engine->protection, NULL, segment->wire, segment->wire,
+                                      size);
+    }
+    return segment;
+}
+
+/* Send one to the sender of a datagram. It goes to where the datagram came from,
+ * because the sender's address is not known before the lookup. A forged datagram makes us send no
+ * more bytes than it had itself. */
+static void send_response(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+{
+    btl_ib_transport_t *transport = rail->transport;
+    uint8_t source[BTL_IB_ADDR_BYTES];
+    btl_ib_addr_t to = arrival->from;
+
+    if (to == BTL_IB_ADDR_UNKNOWN) {
+        const bool tells = transport->ops->source != NULL && arrival->event->buffer != NULL;
+        const uint32_t len = tells ? transport->ops->source(transport, arrival->event, source) : 0;
+        if (len == 0 || transport->ops->addr_add(transport, source, len, &to) != 0) {
+            return;
+        }
+    }
+    uint32_t size;
+    btl_ib_segment_t *segment = make_response(rail, &arrival->view, &size);
+    if (segment != NULL) {
+        const btl_ib_tx_t tx = {
+            .to = to,
+            .niov = 1,
+            .size = size,
+            .iov = {{.iov_base = segment->wire, .iov_len = size}},
+            .mem = segment->mem,
+            .context = segment,
+        };
+        int error;
+        if (transport->ops->send(transport, &tx, 1, &error) == 1) {
+            btl_ib_pool_given(segment, size > transport->attr.inline_size);
+            rail->engine->count.sent_datagrams++;
+            rail->count.sent_datagrams++;
+            rail->engine->count.sent_responses++;
+            btl_ib_trace_response(rail, arrival->view.connect.name, size);
+        }
+        btl_ib_pool_put(segment);
+    }
+    if (arrival->from == BTL_IB_ADDR_UNKNOWN) {
+        transport->ops->addr_remove(transport, to);
+    }
+}
+
+/* Does it come from the peer, and is it of this incarnation of the connection? */
+static bool is_genuine(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    return view->token
+           == btl_ib_token_of_response(&conn->identity.secret, conn->identity.tx_token,
+                                       conn->identity.id);
+}
+
 /* Say that it arrived, so that its sender waits and does not give us up: unless that incarnation
  * ended here, which only our silence tells. */
 static void let_wait(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
-    if (!btl_ib_identity_has_ended(rail->engine, &arrival->view)) {
-        btl_ib_path_response_send(rail, arrival);
+    if (!has_ended(rail->engine, &arrival->view)) {
+        send_response(rail, arrival);
     }
+}
+
+/* Is a copy of it kept? Copies that are encrypted differ, so more than one of them is kept. */
+static bool is_kept(const btl_ib_backlog_t *unidentified, const btl_ib_arrival_t *arrival)
+{
+    const btl_ib_wire_header_t *header = (const btl_ib_wire_header_t *) (void *) arrival->data;
+
+    BTL_IB_LIST_FOREACH (const btl_ib_backlog_entry_t, stored, &unidentified->messages, link) {
+        const btl_ib_first_contact_t *contact = (const void *) stored->data;
+        const btl_ib_wire_header_t *kept = (const void *) contact->datagram;
+        if (kept->token == header->token && kept->seq == header->seq
+            && kept->version_type == header->version_type && kept->channels == header->channels) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is a first contact of the process of that name kept? */
+static bool keeps_contact_of(const btl_ib_engine_t *engine, uint64_t name)
+{
+    BTL_IB_LIST_FOREACH (const btl_ib_backlog_entry_t, stored, &engine->unidentified.messages,
+                         link) {
+        if (((const btl_ib_first_contact_t *) (const void *) stored->data)->name == name) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Keep a first contact until its sender is looked up, which needs much of the stack: at the end of
+ * a turn of the application's own. False: there is no room, or it is kept already; counted. */
+static bool keep_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_backlog_t *unidentified = &engine->unidentified;
+    const btl_ib_transport_t *transport = rail->transport;
+    const uint32_t size = arrival->size + engine->protection.ops->trailer;
+    btl_ib_backlog_entry_t *stored =
+        is_kept(unidentified, arrival)
+            ? NULL
+            : btl_ib_backlog_get(unidentified, NULL, (uint8_t) rail->index,
+                                 (uint32_t) sizeof(btl_ib_first_contact_t) + size);
+
+    if (stored == NULL) {
+        engine->count.dropped_lookup++;
+        return false;
+    }
+    btl_ib_first_contact_t *contact = (void *) stored->data;
+    contact->name = arrival->view.connect.name;
+    contact->to_rail = arrival->view.connect.to_rail;
+    contact->from_rail = arrival->view.connect.from_rail;
+    contact->batch = engine->turn.async ? 0 : engine->turn.batch;
+    contact->away = engine->turn.async ? BTL_IB_AWAY_UNKNOWN : engine->turn.away;
+    contact->source_len = transport->ops->source != NULL && arrival->event->buffer != NULL
+                              ? transport->ops->source(transport, arrival->event, contact->source)
+                              : 0;
+    memcpy(contact->datagram, arrival->data, size);
+    btl_ib_backlog_add(unidentified, stored);
+    btl_ib_work_note(&engine->work);
+    engine->count.received_unidentified++;
+    arrival->kept = true;
+    return true;
 }
 
 /* The sender is looked up when this turn ends; or if the progress thread makes it, which cannot ask
  * the runtime, in the application's next one, and until then the sender is to wait. */
-static void keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+static void keep(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
-    if (btl_ib_admission_keep(rail, arrival) ? rail->engine->turn.async
-                                             : btl_ib_admission_take_response(rail->engine)) {
+    if (keep_contact(rail, arrival) ? rail->engine->turn.async
+                                    : btl_ib_admission_take_response(rail->engine)) {
         let_wait(rail, arrival);
     }
 }
@@ -255,7 +445,7 @@ static btl_ib_conn_t *make_passive(btl_ib_rail_t *home, const btl_ib_peer_info_t
     if (btl_ib_conn_make(engine, home, info, &conn) != 0) {
         return NULL;
     }
-    btl_ib_admission_passive(engine, 1);
+    btl_ib_admission_passive(&engine->admission, 1);
     engine->count.connections_passive++;
     BTL_IB_LOG_DETAIL(engine, "peer %u.%u: passive: it came by itself, nobody has added it",
                       BTL_IB_NAME_ARGS(conn->identity.name));
@@ -334,7 +524,7 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
         return NULL;
     }
     if (btl_ib_table_by_name(&engine->table, info.name, home->index, info.rail) != old
-        || (old != NULL && btl_ib_identity_proves(engine, &arrival->view, &old->identity.secret))) {
+        || (old != NULL && proves(engine, &arrival->view, &old->identity.secret))) {
         /* another thread was as quick, while we asked; the datagram will come again */
         engine->count.dropped_stale++;
         return NULL;
@@ -397,25 +587,25 @@ static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
         if (view->type != BTL_IB_TYPE_CLOSE) {
             return look_up(rail, arrival, NULL);
         }
-        if (btl_ib_admission_keeps(engine, view->connect.name)) { /* what it opens comes first */
-            btl_ib_admission_keep(rail, arrival);
+        if (keeps_contact_of(engine, view->connect.name)) { /* what it opens comes first */
+            keep_contact(rail, arrival);
         } else { /* it closes what was never opened here */
             engine->count.dropped_unknown++;
         }
         return NULL;
     }
-    if (!btl_ib_identity_proves(engine, view, &conn->identity.secret)) {
+    if (!proves(engine, view, &conn->identity.secret)) {
         return look_up(rail, arrival, conn);
     }
     if (!check_version(engine, view, conn->identity.version)
         || !check_origin(conn, rail, arrival)) {
         return NULL;
     }
-    if (btl_ib_identity_is_impossible(engine, view)) {
+    if (is_impossible(engine, view)) {
         engine->count.dropped_stale++;
         return NULL;
     }
-    if (!conn->identity.bound && btl_ib_identity_is_late(engine, view, &conn->identity.secret)) {
+    if (!conn->identity.bound && is_late(engine, view, &conn->identity.secret)) {
         /* Of an incarnation that ended here, and we have a new one: our CONNECT says so. */
         if (open_connect_of_peer(conn, arrival)) {
             engine->count.dropped_stale++;
@@ -455,15 +645,15 @@ static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
     return NULL;
 }
 
-/* A PATH_RESPONSE: a datagram of this connection got to the peer, which cannot find out now who
- * sent it. */
+/* A PATH_RESPONSE: a datagram of this connection got to the peer, which cannot find out now
+ * which process sent it. */
 static void response(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
     btl_ib_counters_t *count = &rail->engine->count;
 
     if (conn == NULL || !btl_ib_conn_alive(conn) || arrival->size != sizeof(btl_ib_wire_header_t)) {
         count->dropped_unknown++;
-    } else if (!btl_ib_path_response_is_genuine(conn, &arrival->view)) {
+    } else if (!is_genuine(conn, &arrival->view)) {
         count->dropped_token++;
     } else if (!check_version(rail->engine, &arrival->view, conn->identity.version)) {
         return;
@@ -471,9 +661,10 @@ static void response(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arri
         count->dropped_stale++;
     } else if (check_origin(conn, rail, arrival)) {
         count->received_responses++;
-        btl_ib_validation_answered(conn);
+        btl_ib_validation_answered(&conn->validation);
         btl_ib_loss_responded(&conn->loss, conn->engine->clock.awake);
-        if (btl_ib_route_owns(conn, rail, arrival->from) && btl_ib_validation_heard(conn)) {
+        if (btl_ib_route_owns(conn, rail, arrival->from)
+            && btl_ib_validation_heard(&conn->validation)) {
             btl_ib_failover_validated(conn);
         }
     }
@@ -511,8 +702,8 @@ static btl_ib_conn_t *handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *ar
         return without_answers(conn, rail, arrival);
     }
     if (!conn->identity.peer_knows) {
-        btl_ib_identity_known(conn);
-        btl_ib_validation_answered(conn);
+        btl_ib_identity_known(&conn->identity);
+        btl_ib_validation_answered(&conn->validation);
         btl_ib_trace_conn(conn, BTL_IB_TRACE_known, BTL_IB_CAUSE_none, 1);
     }
     return conn;
@@ -543,15 +734,20 @@ static void peer_ended(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_conn_reset(conn);
 }
 
+static inline void count_datagrams(btl_ib_rail_t *rail, uint32_t count)
+{
+    rail->engine->count.received_datagrams += count;
+    rail->count.received_datagrams += count;
+}
+
 int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
 {
     btl_ib_engine_t *engine = rail->engine;
     uint32_t trailer = engine->protection.ops->trailer;
     btl_ib_arrival_t arrival;
 
-    engine->count.received_datagrams++;
-    rail->count.received_datagrams++;
     if (event->size < trailer) {
+        count_datagrams(rail, 1);
         engine->count.dropped_short++;
         return 1;
     }
@@ -559,12 +755,14 @@ int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
     arrival.size = event->size - trailer;
     arrival.from = event->from;
     arrival.event = event;
+    arrival.kept = false;
     btl_ib_burst_none(&arrival.view.more);
-    if (!btl_ib_input_look_at(engine, &arrival)) {
-        return 1;
-    }
-    btl_ib_conn_t *conn = handshake_accept(rail, &arrival);
+    btl_ib_conn_t *conn =
+        btl_ib_input_look_at(engine, &arrival) ? handshake_accept(rail, &arrival) : NULL;
     btl_ib_view_t *view = &arrival.view;
+    if (!arrival.kept) { /* else it is counted when it is handled again */
+        count_datagrams(rail, 1);
+    }
     if (conn == NULL) {
         return 1;
     }
@@ -585,13 +783,13 @@ int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
             || (arrival.from != conn->route.to && arrival.from != BTL_IB_ADDR_UNKNOWN))) {
         btl_ib_failover_follow(conn, rail, arrival.from, view->stamp);
     }
-    if (published && btl_ib_route_owns(conn, rail, arrival.from) && btl_ib_validation_heard(conn)) {
+    if (published && btl_ib_route_owns(conn, rail, arrival.from)
+        && btl_ib_validation_heard(&conn->validation)) {
         btl_ib_failover_validated(conn);
     }
     if (btl_ib_input_take(conn, view, acks)) {
         peer_ended(conn, view);
     }
-    engine->count.received_datagrams += view->more.count;
-    rail->count.received_datagrams += view->more.count;
+    count_datagrams(rail, view->more.count);
     return 1 + (int) view->more.count;
 }

@@ -18,6 +18,20 @@
  * connections. */
 int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count);
 
+/* What is kept of a first contact, in engine->unidentified: the datagram, what it says of its
+ * sender, and where it came from: by the time that it is handled its sender may have a connection
+ * here, which checks that. */
+typedef struct btl_ib_first_contact {
+    uint64_t name;
+    uint32_t to_rail;
+    uint32_t from_rail;
+    uint32_t batch;      /* turn.batch when it came; 0: in a turn of the progress thread */
+    uint32_t away;       /* us, as turn.away */
+    uint32_t source_len; /* 0: the transport cannot tell */
+    uint8_t source[BTL_IB_ADDR_BYTES];
+    uint8_t datagram[] __attribute__((aligned(8)));
+} btl_ib_first_contact_t;
+
 /* What is known of the sender of a first contact that was kept: the context of its event, which has
  * no buffer. */
 typedef struct btl_ib_sender {

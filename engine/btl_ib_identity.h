@@ -133,8 +133,8 @@ typedef struct btl_ib_incarnations {
 
 /* Which the two processes are, and what a datagram of this connection must carry. */
 typedef struct btl_ib_identity {
-    uint64_t name;             /* the peer process */
-    btl_ib_secret_t secret;    /* the peer's */
+    uint64_t name;                  /* the peer process */
+    btl_ib_secret_t secret;         /* the peer's */
     btl_ib_protection_keys_t *keys; /* NULL if the protection is not keyed */
     uint64_t tx_token;
     uint64_t rx_token;
@@ -145,10 +145,10 @@ typedef struct btl_ib_identity {
     uint32_t peer_floor; /* incarnations of the peer with epochs below this have ended; 0: none */
     uint32_t peer_ack_delay; /* us */
     uint8_t remote_rail;
-    uint8_t version; /* of all datagrams, of both sides */
-    bool bound;      /* peer_id and rx_token are valid */
-    bool peer_knows; /* the peer has our id: CONNECT blocks are not needed */
-    bool contacted;  /* something was sent to it in this incarnation */
+    uint8_t version;    /* of all datagrams, of both sides */
+    bool bound;         /* peer_id and rx_token are valid */
+    bool peer_knows;    /* the peer has our id: CONNECT blocks are not needed */
+    bool contacted;     /* something was sent to it in this incarnation */
     bool force_connect; /* write CONNECT blocks although peer_knows */
 } btl_ib_identity_t;
 
@@ -174,10 +174,18 @@ void btl_ib_identity_bind(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival);
 /* The peer's incarnation ended. Leave a tombstone, by which late copies of its first datagrams
  * are recognised (they must not create the connection again), and forget the peer's id. */
 void btl_ib_identity_add_tombstone(const btl_ib_conn_t *conn);
-void btl_ib_identity_unbind(btl_ib_conn_t *conn);
+static inline void btl_ib_identity_unbind(btl_ib_identity_t *identity)
+{
+    identity->bound = false;
+    identity->peer_knows = false;
+    identity->peer_id = 0;
+}
 
 /* The peer used our id: CONNECT blocks are not needed any more. */
-void btl_ib_identity_known(btl_ib_conn_t *conn);
+static inline void btl_ib_identity_known(btl_ib_identity_t *identity)
+{
+    identity->peer_knows = true;
+}
 
 /* Something was sent to it in this incarnation. */
 static inline void btl_ib_identity_contacted(btl_ib_identity_t *identity)
@@ -186,21 +194,9 @@ static inline void btl_ib_identity_contacted(btl_ib_identity_t *identity)
 }
 
 /* Do segments made from now on carry a CONNECT block although the peer has our id? */
-void btl_ib_identity_force_connect(btl_ib_conn_t *conn, bool yes);
-
-/* Of a first contact: does its sender, whose secret is `secret`, prove that it knows our secret? */
-bool btl_ib_identity_proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
-                            const btl_ib_secret_t *secret);
-
-/* Did the incarnation end here that it says to belong to? It may be another process's. */
-bool btl_ib_identity_has_ended(const btl_ib_engine_t *engine, const btl_ib_view_t *view);
-
-/* Does it belong to an incarnation that has already ended here? */
-bool btl_ib_identity_is_late(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
-                             const btl_ib_secret_t *secret);
-
-/* Does it claim the end of incarnations of ours that never began? Believing that would begin one
- * incarnation after the other. */
-bool btl_ib_identity_is_impossible(const btl_ib_engine_t *engine, const btl_ib_view_t *view);
+static inline void btl_ib_identity_force_connect(btl_ib_identity_t *identity, bool yes)
+{
+    identity->force_connect = yes;
+}
 
 #endif

@@ -154,7 +154,7 @@ void btl_ib_input_end(btl_ib_conn_t *conn)
 
     btl_ib_refragment_drop(&conn->input.parts, &engine->mem);
     btl_ib_reasm_end(&engine->reasm, &conn->input.fragments);
-    if (!btl_ib_list_empty(&conn->input.fragments.left)) { /* acknowledged already */
+    if (!btl_ib_list_empty(&conn->input.fragments.of_ended)) { /* acknowledged already */
         deliver_later(conn);
     }
 }
@@ -200,7 +200,7 @@ static bool check_receiver(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8
         return true;
     }
     engine->count.rnr_tag++;
-    btl_ib_ack_tx_no_tag(conn);
+    btl_ib_ack_tx_no_tag(&conn->ack);
     btl_ib_rnr_note(conn, view, tag, BTL_IB_RNR_TAG);
     BTL_IB_LOG(engine, 10, "peer %u.%u: nobody listens to tag %u yet",
                BTL_IB_NAME_ARGS(conn->identity.name), tag);
@@ -425,14 +425,14 @@ static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view)
         btl_ib_ack_tx_duplicate(conn, view);
         return;
     }
-    const bool taken =
+    const bool accepted =
         view->type == BTL_IB_TYPE_PART ? recv_part(conn, view) : recv_body(conn, view);
     /* A segment that got RNR is not acknowledged, but a peer that asks must learn that we live, and
      * perhaps why. */
-    if (!taken) {
+    if (!accepted) {
         btl_ib_burst_none(&view->more);
     }
-    if (!taken && (view->flags & BTL_IB_FLAG_ACK_NOW)) {
+    if (!accepted && (view->flags & BTL_IB_FLAG_ACK_NOW)) {
         btl_ib_ack_tx_owe(conn, view->channel, true);
     }
 }

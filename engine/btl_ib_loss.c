@@ -96,7 +96,7 @@ void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t
         loss->no_tag_at = conn->engine->clock.awake;
     }
     if ((flags & BTL_IB_FLAG_ECHO) && !btl_ib_seq_before(echo, (uint32_t) loss->asked_at)) {
-        loss->unanswered = 0;
+        loss->unanswered_probes = 0;
     }
     take_sample(conn, flags, echo, hold, away);
 }
@@ -186,7 +186,7 @@ enum {
 void btl_ib_retry_budget_init(btl_ib_retry_budget_t *budget)
 {
     btl_ib_list_init(&budget->waiting);
-    budget->left = RETRIES_FEW * RETRY_SHARE;
+    budget->shares = RETRIES_FEW * RETRY_SHARE;
 }
 
 /* Add shares of a copy, as long as there are at most so many copies then. */
@@ -194,9 +194,9 @@ static void fill_budget(btl_ib_retry_budget_t *budget, uint64_t shares, uint32_t
 {
     const uint32_t most = copies * RETRY_SHARE;
 
-    if (budget->left < most) {
-        const uint32_t room = most - budget->left;
-        budget->left += shares < room ? (uint32_t) shares : room;
+    if (budget->shares < most) {
+        const uint32_t room = most - budget->shares;
+        budget->shares += shares < room ? (uint32_t) shares : room;
     }
 }
 
@@ -208,10 +208,10 @@ static bool take_copy(btl_ib_engine_t *engine)
 
     fill_budget(budget, copies * RETRY_SHARE, RETRIES_FEW);
     budget->filled_at += copies * RETRY_EACH;
-    if (budget->left < RETRY_SHARE) {
+    if (budget->shares < RETRY_SHARE) {
         return false;
     }
-    budget->left -= RETRY_SHARE;
+    budget->shares -= RETRY_SHARE;
     return true;
 }
 
@@ -282,7 +282,7 @@ static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_seg
     return &conn->loss.rack[overtaken ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
 }
 
-/* The oldest segment in flight of a kind (BTL_IB_RACK_), if something overtook it, else NULL. Each
+/* The oldest segment in flight of a kind (BTL_IB_SENT_), if something overtook it, else NULL. Each
  * kind has its own list, so bulk that waits in a queue does not hide a lost short segment. On a
  * reliable transport what later segments of the same channel passed got RNR; channels may
  * overtake each other. */
@@ -324,7 +324,7 @@ static uint64_t check_at(const btl_ib_conn_t *conn)
 {
     uint64_t soonest = UINT64_MAX;
 
-    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+    for (int kind = 0; kind < BTL_IB_SENT_LISTS; kind++) {
         const btl_ib_segment_t *segment =
             btl_ib_list_empty(&conn->sentmap.sent[kind]) ? NULL : oldest_overtaken(conn, kind);
         if (segment == NULL) {
@@ -381,13 +381,13 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 void btl_ib_loss_detect(btl_ib_conn_t *conn)
 {
     /* If nothing is in flight nothing can be lost that is not known to be. */
-    if (btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_ALL])
-        && btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])
+    if (btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_OTHERS])
+        && btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK])
         && btl_ib_list_empty(&conn->sentmap.lost)) {
         btl_ib_loss_set_timer(conn);
         return;
     }
-    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+    for (int kind = 0; kind < BTL_IB_SENT_LISTS; kind++) {
         while (!btl_ib_list_empty(&conn->sentmap.sent[kind])
                && lost_at(conn, kind) <= conn->engine->clock.now) {
             mark_lost(conn, BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[kind], link));
@@ -515,7 +515,7 @@ void btl_ib_loss_set_timer(btl_ib_conn_t *conn)
 /* The first probe that nothing answers yet is due, or leaves. */
 static void begin_silence(btl_ib_loss_t *loss, const btl_ib_clock_t *clock)
 {
-    if (loss->unanswered == 0) {
+    if (loss->unanswered_probes == 0) {
         loss->silent_since = clock->awake;
         loss->asked_at = clock->now;
     }
@@ -581,7 +581,7 @@ uint64_t btl_ib_loss_waiting_since(const btl_ib_conn_t *conn)
                                                                        : conn->loss.heard_at;
         since = answer < since ? answer : since;
     }
-    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+    for (int kind = 0; kind < BTL_IB_SENT_LISTS; kind++) {
         since = oldest_sent(&conn->sentmap.sent[kind], since);
     }
     since = oldest_sent(&conn->sentmap.deferred, since);
@@ -593,7 +593,7 @@ static btl_ib_segment_t *find_in_flight(const btl_ib_conn_t *conn, bool newest)
 {
     btl_ib_segment_t *found = NULL;
 
-    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+    for (int kind = 0; kind < BTL_IB_SENT_LISTS; kind++) {
         const btl_ib_list_t *sent = &conn->sentmap.sent[kind];
         btl_ib_segment_t *segment =
             btl_ib_list_entry(newest ? btl_ib_list_last(sent) : btl_ib_list_first(sent),
@@ -700,7 +700,7 @@ bool btl_ib_loss_find_death(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
     }
     /* A route says that nobody is there, and a process that answers even while it computes does not
      * answer by this one. */
-    if (conn->validation.promised && conn->loss.unanswered >= BTL_IB_ASK_PROBES
+    if (conn->validation.promised && conn->loss.unanswered_probes >= BTL_IB_ASK_PROBES
         && engine->clock.awake - conn->loss.silent_since >= BTL_IB_REFUSED_GAP
         && btl_ib_validation_any_refused(conn)) {
         *reason = BTL_IB_DEATH_REFUSED;
@@ -735,11 +735,6 @@ void btl_ib_loss_probe_begins(btl_ib_conn_t *conn)
     begin_silence(loss, &conn->engine->clock);
 }
 
-void btl_ib_loss_probed_with_copy(btl_ib_conn_t *conn)
-{
-    conn->loss.probed++;
-}
-
 /* Does the peer's process pause now and then? Then one timeout says that it may pause again. */
 static bool pauses(const btl_ib_conn_t *conn)
 {
@@ -766,7 +761,7 @@ void btl_ib_loss_probed(btl_ib_conn_t *conn, bool whole)
     conn->engine->count.sent_probes++;
     btl_ib_trace_conn(conn, BTL_IB_TRACE_probe, BTL_IB_CAUSE_none, 1);
     loss->probes++;
-    loss->unanswered++;
+    loss->unanswered_probes++;
 }
 
 /* ---- deferred ---- */
@@ -852,12 +847,6 @@ void btl_ib_loss_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first)
     if (first->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
         btl_ib_loss_restart_pto(&conn->loss);
     }
-}
-
-void btl_ib_loss_blocked(btl_ib_conn_t *conn, uint64_t base)
-{
-    conn->loss.blocked_since = btl_ib_clock_awake(&conn->engine->clock);
-    conn->loss.probe_base = base;
 }
 
 void btl_ib_loss_answered(btl_ib_conn_t *conn)

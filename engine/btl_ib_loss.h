@@ -17,6 +17,13 @@
 #include "btl_ib_rtt.h"
 #include "btl_ib_sentmap.h"
 
+/* What arrived is noted of all segments, and of bulk apart, as others may overtake that. */
+enum {
+    BTL_IB_RACK_ALL,
+    BTL_IB_RACK_BULK,
+    BTL_IB_RACKS,
+};
+
 /* The newest data known to have arrived, by which losses are found (RFC 8985, RACK). */
 typedef struct btl_ib_rack {
     uint64_t xmit_ts;    /* us: when it was sent */
@@ -38,23 +45,23 @@ typedef struct btl_ib_loss {
     uint64_t refused_at;    /* us: the last refusal (ICMP, ECONNREFUSED) */
     uint64_t refused_since; /* us: first refusal of this series; 0: none since the peer was heard */
     uint64_t no_tag_at; /* awake: a tag has no receiver at the peer; 0: none since the last ACK */
-    uint64_t silent_since;    /* awake: the first probe of those that are unanswered */
-    uint64_t asked_at;        /* us: the same */
-    uint64_t sample_at;       /* us: when the last RTT sample was taken */
-    uint32_t sample_echo;     /* the echoed stamp that gave it */
-    uint32_t sample;          /* us: RTT sample of the datagram being processed; 0: none */
-    uint32_t sample_hosts;    /* us: part of it that may be waiting at a host that did not poll */
-    uint32_t sample_pauses;   /* us: the same, of hosts that did not poll for long */
-    uint32_t probes;          /* since the last progress */
-    uint32_t unanswered;      /* of them, the last ones that nothing answered */
-    uint32_t probed;          /* segments sent as probes in this series of probes or the last */
-    uint32_t reo_wnd_mult;    /* the reordering window, in quarters of the shortest RTT */
-    uint32_t reo_wnd_persist; /* consecutive losses that were real */
-    uint64_t reorder_at;      /* us: when the reordering window last grew */
-    uint32_t least;           /* us: the shortest time after which a probe is ever due */
-    bool rack_partly;         /* the peer may have received more than it has reported */
-    bool half_probed;         /* the next probe continues what the last one began */
-    bool disconnected;        /* the transport's connection ended; the peer was not heard since */
+    uint64_t silent_since;      /* awake: the first probe of those that are unanswered */
+    uint64_t asked_at;          /* us: the same */
+    uint64_t sample_at;         /* us: when the last RTT sample was taken */
+    uint32_t sample_echo;       /* the echoed stamp that gave it */
+    uint32_t sample;            /* us: RTT sample of the datagram being processed; 0: none */
+    uint32_t sample_hosts;      /* us: part of it that may be waiting at a host that did not poll */
+    uint32_t sample_pauses;     /* us: the same, of hosts that did not poll for long */
+    uint32_t probes;            /* since the last progress */
+    uint32_t unanswered_probes; /* of them, the last ones that nothing answered */
+    uint32_t probed;            /* segments sent as probes in this series of probes or the last */
+    uint32_t reo_wnd_mult;      /* the reordering window, in quarters of the shortest RTT */
+    uint32_t reo_wnd_persist;   /* consecutive losses that were real */
+    uint64_t reorder_at;        /* us: when the reordering window last grew */
+    uint32_t least;             /* us: the shortest time after which a probe is ever due */
+    bool rack_partly;           /* the peer may have received more than it has reported */
+    bool half_probed;           /* the next probe continues what the last one began */
+    bool disconnected;          /* the transport's connection ended; the peer was not heard since */
     bool responded; /* the peer has what was sent in this incarnation, and will look at it later */
     btl_ib_list_t in_line; /* of engine->retries.waiting */
 } btl_ib_loss_t;
@@ -68,7 +75,7 @@ typedef struct btl_ib_loss {
 typedef struct btl_ib_retry_budget {
     btl_ib_list_t waiting; /* connections whose probe is due, by loss.in_line */
     uint64_t filled_at;    /* us */
-    uint32_t left;         /* in shares of a copy */
+    uint32_t shares;       /* of a copy, that may be taken */
 } btl_ib_retry_budget_t;
 
 void btl_ib_retry_budget_init(btl_ib_retry_budget_t *budget);
@@ -80,11 +87,6 @@ bool btl_ib_retry_take(btl_ib_conn_t *conn);
 /* The next one in line, whose probe was taken from the budget; NULL: none, or that is empty. */
 btl_ib_conn_t *btl_ib_retry_next(btl_ib_engine_t *engine);
 
-/* ---- RACK and PTO ---- */
-
-/* Loss detection and probes (RACK-TLP, RFC 8985): owns struct btl_ib_loss. It uses the sent map
- * and the path MTU search, which do not know it. */
-
 /* ---- a connection, its route and its peer begin and end ---- */
 
 /* Something new was learned of what was sent, or a new incarnation begins: the next probe is the
@@ -92,7 +94,7 @@ btl_ib_conn_t *btl_ib_retry_next(btl_ib_engine_t *engine);
 static inline void btl_ib_loss_restart_pto(btl_ib_loss_t *loss)
 {
     loss->probes = 0;
-    loss->unanswered = 0;
+    loss->unanswered_probes = 0;
     loss->half_probed = false;
 }
 
@@ -155,7 +157,11 @@ static inline void btl_ib_loss_sent(btl_ib_loss_t *loss, uint64_t now)
 
 /* Segments are stopped by credit, window or validation, with nothing in flight whose
  * acknowledgement would change that: probes ask, the first one timed from `base` (us) on. */
-void btl_ib_loss_blocked(btl_ib_conn_t *conn, uint64_t base);
+static inline void btl_ib_loss_blocked(btl_ib_loss_t *loss, uint64_t awake, uint64_t base)
+{
+    loss->blocked_since = awake;
+    loss->probe_base = base;
+}
 
 /* What was stopped may go now, is given up, or waits for something else from now on. */
 static inline void btl_ib_loss_unblocked(btl_ib_loss_t *loss)
@@ -188,7 +194,7 @@ static inline void btl_ib_loss_responded(btl_ib_loss_t *loss, uint64_t awake)
 {
     loss->heard_at = awake;
     loss->refused_since = 0;
-    loss->unanswered = 0;
+    loss->unanswered_probes = 0;
     if (!loss->responded && !loss->half_probed) {
         loss->responded = true;
         loss->probes = 0;
@@ -293,11 +299,15 @@ btl_ib_loss_action_t btl_ib_loss_timer(btl_ib_conn_t *conn);
  * of our own do not count. False: none. The progress thread cannot report it. */
 bool btl_ib_loss_find_death(const btl_ib_conn_t *conn, btl_ib_death_t *reason);
 
-/* A probe is about to leave. A copy of a segment left as a probe. The probe has left: if `whole`
- * all of it, else, for want of room in the transport, only some parts of a segment that travels in
- * parts. */
+/* A copy of a segment left as a probe. */
+static inline void btl_ib_loss_probed_with_copy(btl_ib_loss_t *loss)
+{
+    loss->probed++;
+}
+
+/* A probe is about to leave. And: it has left, if `whole` all of it, else, for want of room in the
+ * transport, only some parts of a segment that travels in parts. */
 void btl_ib_loss_probe_begins(btl_ib_conn_t *conn);
-void btl_ib_loss_probed_with_copy(btl_ib_conn_t *conn);
 void btl_ib_loss_probed(btl_ib_conn_t *conn, bool whole);
 
 /* The segment to probe with; NULL: there is none. */
@@ -308,8 +318,6 @@ btl_ib_segment_t *btl_ib_loss_probe_with(const btl_ib_conn_t *conn);
 uint64_t btl_ib_loss_waiting_since(const btl_ib_conn_t *conn);
 
 /* ---- deferred ---- */
-
-/* Segments that got RNR: neither lost nor in flight. */
 
 /* The sequences [from, to) of a channel arrived and got RNR, as an ACK says: those in
  * flight are deferred. */

@@ -236,10 +236,10 @@ int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
     return rc;
 }
 
-void btl_ib_route_stand_by(btl_ib_rail_t *rail)
+void btl_ib_engine_rail_stands_by(btl_ib_engine_t *engine, uint32_t rail)
 {
-    rail->use.stands_by = true;
-    btl_ib_work_note(&rail->engine->work);
+    engine->rails[rail]->use.stands_by = true;
+    btl_ib_work_note(&engine->work);
 }
 
 void btl_ib_route_used(btl_ib_conn_t *conn)
@@ -362,21 +362,7 @@ btl_ib_conn_t *btl_ib_route_carrier(const btl_ib_conn_t *conn)
 
 /* ---- path validation ---- */
 
-enum {
-    ASK_PAUSE = 100 * 1000, /* us between two questions */
-    SAID_LATELY = 2000,     /* ms: what the network said before that may be over */
-};
-
-void btl_ib_validation_init(btl_ib_conn_t *conn, bool promised)
-{
-    conn->validation.promised = promised;
-}
-
-void btl_ib_validation_begin(btl_ib_conn_t *conn)
-{
-    conn->validation.asked_at = 0;
-    conn->validation.route_refused = 0;
-}
+enum { SAID_LATELY = 2000 }; /* ms: what the network said before that may be over */
 
 /* Does `is_so` hold for `conn`, or for any connection with the same process whose rail is
  * usable? */
@@ -412,13 +398,6 @@ bool btl_ib_validation_any_refused(const btl_ib_conn_t *conn)
     return any(conn, btl_ib_validation_refuses);
 }
 
-bool btl_ib_validation_is_valid(const btl_ib_conn_t *conn)
-{
-    const btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
-
-    return carries != NULL && carries->validation.valid;
-}
-
 void btl_ib_validation_probed(btl_ib_conn_t *conn)
 {
     if (btl_ib_route_is_own(conn) && any_valid(conn)) {
@@ -447,11 +426,6 @@ void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-void btl_ib_validation_refused(btl_ib_conn_t *conn)
-{
-    conn->validation.refused_at = conn->engine->clock.now;
-}
-
 bool btl_ib_validation_refused_again(btl_ib_conn_t *conn)
 {
     btl_ib_validation_t *validation = &conn->validation;
@@ -461,25 +435,6 @@ bool btl_ib_validation_refused_again(btl_ib_conn_t *conn)
         validation->route_refused = now;
     }
     return now - validation->route_refused >= BTL_IB_REFUSED_LONG;
-}
-
-void btl_ib_validation_moved(btl_ib_conn_t *conn)
-{
-    conn->validation.route_refused = 0;
-    conn->validation.questions = 0;
-    btl_ib_validation_sent(&conn->validation); /* that was another rail */
-}
-
-void btl_ib_validation_renew(btl_ib_conn_t *conn)
-{
-    conn->validation.valid = false;
-    conn->validation.refused_at = 0;
-    conn->validation.question_at = 0;
-}
-
-void btl_ib_validation_asked(btl_ib_conn_t *conn)
-{
-    conn->validation.question_at = conn->engine->clock.now;
 }
 
 bool btl_ib_validation_refuses(const btl_ib_conn_t *conn)
@@ -496,30 +451,7 @@ bool btl_ib_validation_waits(const btl_ib_conn_t *conn)
            && !conn->rail->transport->attr.reliable && any_valid(conn);
 }
 
-bool btl_ib_validation_may_ask(const btl_ib_conn_t *conn)
-{
-    const uint64_t asked_at = conn->validation.question_at;
-
-    return asked_at == 0 || conn->engine->clock.now - asked_at >= ASK_PAUSE;
-}
-
-bool btl_ib_validation_set_tried(btl_ib_conn_t *conn)
-{
-    const bool first = !conn->validation.tried;
-
-    conn->validation.tried = true;
-    return first;
-}
-
 /* ---- errors ---- */
-
-void btl_ib_validation_unsent(btl_ib_conn_t *conn, int error)
-{
-    if (conn->validation.unsent_since == 0) {
-        conn->validation.unsent_since = conn->engine->clock.awake;
-    }
-    conn->validation.unsent_error = (uint8_t) error; /* Linux has none above 133 */
-}
 
 void btl_ib_validation_check_unsent(btl_ib_conn_t *conn)
 {
@@ -537,12 +469,6 @@ void btl_ib_validation_check_unsent(btl_ib_conn_t *conn)
     if (engine->ops->unsent != NULL) {
         engine->ops->unsent(engine->ops_context, conn, validation->unsent_error);
     }
-}
-
-void btl_ib_validation_unreachable(btl_ib_conn_t *conn, int error)
-{
-    conn->validation.net_error = (uint8_t) error;
-    conn->validation.net_error_ms = (uint32_t) (btl_ib_clock_awake(&conn->engine->clock) / 1000);
 }
 
 btl_ib_diagnosis_t btl_ib_conn_diagnosis(const btl_ib_conn_t *conn)
@@ -568,12 +494,6 @@ btl_ib_diagnosis_t btl_ib_conn_diagnosis(const btl_ib_conn_t *conn)
 }
 
 /* ---- answers ---- */
-
-void btl_ib_validation_answered(btl_ib_conn_t *conn)
-{
-    conn->validation.answered = true;
-    conn->validation.asked_at = 0;
-}
 
 /* A process that is stopped cannot keep its promise, and is no sign of a firewall. */
 static bool is_stopped(const btl_ib_conn_t *conn)
@@ -614,82 +534,6 @@ bool btl_ib_validation_expire(btl_ib_conn_t *conn)
     return !btl_ib_conn_alive(conn)
            || (validation->promised && config->connect_timeout != 0
                && waited >= config->connect_timeout && !is_stopped(conn));
-}
-
-/* ---- PATH_RESPONSE ---- */
-
-/* The response to a datagram, and its size. NULL: memory is short. */
-static btl_ib_segment_t *make_response(btl_ib_rail_t *rail, const btl_ib_view_t *view,
-                                       uint32_t *whole)
-{
-    const btl_ib_engine_t *engine = rail->engine;
-    const uint32_t size = (uint32_t) sizeof(btl_ib_wire_header_t);
-    const uint32_t id = view->connect.connection;
-    const btl_ib_wire_header_t header = {
-        .version_type = (uint8_t) (view->version << 4 | BTL_IB_TYPE_PATH_RESPONSE),
-        .connection = BTL_IB_LE32(id),
-        .token = BTL_IB_LE64(btl_ib_token_of_response(&engine->config.secret, view->token, id)),
-    };
-
-    *whole = size + engine->protection.ops->trailer;
-    btl_ib_segment_t *segment = btl_ib_pool_get(&rail->pool, *whole);
-    if (segment == NULL) {
-        return NULL;
-    }
-    memcpy(segment->wire, &header, size);
-    if (engine->protection.ops->keyed) { /* an unknown sender has no key */
-        memset(segment->wire + size, 0, engine->protection.ops->trailer);
-    } else {
-        (void) btl_ib_protection_seal(&engine->protection, NULL, segment->wire, segment->wire,
-                                      size);
-    }
-    return segment;
-}
-
-void btl_ib_path_response_send(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
-{
-    btl_ib_transport_t *transport = rail->transport;
-    uint8_t source[BTL_IB_ADDR_BYTES];
-    btl_ib_addr_t to = arrival->from;
-
-    if (to == BTL_IB_ADDR_UNKNOWN) {
-        const bool tells = transport->ops->source != NULL && arrival->event->buffer != NULL;
-        const uint32_t len = tells ? transport->ops->source(transport, arrival->event, source) : 0;
-        if (len == 0 || transport->ops->addr_add(transport, source, len, &to) != 0) {
-            return;
-        }
-    }
-    uint32_t size;
-    btl_ib_segment_t *segment = make_response(rail, &arrival->view, &size);
-    if (segment != NULL) {
-        const btl_ib_tx_t tx = {
-            .to = to,
-            .niov = 1,
-            .size = size,
-            .iov = {{.iov_base = segment->wire, .iov_len = size}},
-            .mem = segment->mem,
-            .context = segment,
-        };
-        int error;
-        if (transport->ops->send(transport, &tx, 1, &error) == 1) {
-            btl_ib_pool_given(segment, size > transport->attr.inline_size);
-            rail->engine->count.sent_datagrams++;
-            rail->count.sent_datagrams++;
-            rail->engine->count.sent_responses++;
-            btl_ib_trace_response(rail, arrival->view.connect.name, size);
-        }
-        btl_ib_pool_put(segment);
-    }
-    if (arrival->from == BTL_IB_ADDR_UNKNOWN) {
-        transport->ops->addr_remove(transport, to);
-    }
-}
-
-bool btl_ib_path_response_is_genuine(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    return view->token
-           == btl_ib_token_of_response(&conn->identity.secret, conn->identity.tx_token,
-                                       conn->identity.id);
 }
 
 /* ---- what the network says ---- */
@@ -773,14 +617,4 @@ bool btl_ib_icmp_check(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         return false;
     }
     return true;
-}
-
-bool btl_ib_validation_heard(btl_ib_conn_t *conn)
-{
-    const bool first = !conn->validation.valid;
-
-    if (first) {
-        conn->validation.valid = true;
-    }
-    return first;
 }

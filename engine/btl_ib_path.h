@@ -20,6 +20,9 @@
  * still be about to open. */
 #define BTL_IB_REFUSED_LONG 100000u
 
+/* us between two questions by the own two rails of a connection that goes by others. */
+#define BTL_IB_ASK_PAUSE 100000u
+
 /* Do the connection's own two rails reach the peer (path validation, RFC 9000, 8.2), and what does
  * the network report about them? */
 typedef struct btl_ib_validation {
@@ -101,9 +104,6 @@ btl_ib_conn_t *btl_ib_route_to(const btl_ib_rail_t *rail, btl_ib_addr_t to,
 btl_ib_conn_t *btl_ib_route_of(const btl_ib_rail_t *rail, btl_ib_addr_t address,
                                const btl_ib_conn_t *after);
 
-/* A rail stands by: no connection goes by it until one is used (btl_ib_route_used()). */
-void btl_ib_route_stand_by(btl_ib_rail_t *rail);
-
 /* Something is sent by this connection, which goes by its own rail. */
 void btl_ib_route_used(btl_ib_conn_t *conn);
 
@@ -147,14 +147,27 @@ btl_ib_conn_t *btl_ib_route_carrier(const btl_ib_conn_t *conn);
 
 /* A connection is made; `promised`: the peer answers a first contact even while its application
  * computes. */
-void btl_ib_validation_init(btl_ib_conn_t *conn, bool promised);
+static inline void btl_ib_validation_init(btl_ib_validation_t *validation, bool promised)
+{
+    validation->promised = promised;
+}
 
 /* A new incarnation of the connection. What is known of its rails stays. */
-void btl_ib_validation_begin(btl_ib_conn_t *conn);
+static inline void btl_ib_validation_begin(btl_ib_validation_t *validation)
+{
+    validation->asked_at = 0;
+    validation->route_refused = 0;
+}
 
 /* Something from the peer arrived by the connection's own two rails. That datagrams get there by
  * them it proves only if it is an answer. True if it is the first time. */
-bool btl_ib_validation_heard(btl_ib_conn_t *conn);
+static inline bool btl_ib_validation_heard(btl_ib_validation_t *validation)
+{
+    const bool first = !validation->valid;
+
+    validation->valid = true;
+    return first;
+}
 
 /* After refusals: does this datagram show that something gets there by the present route? */
 void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view);
@@ -163,23 +176,44 @@ void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view);
  * got there for BTL_IB_REFUSED_LONG. */
 bool btl_ib_validation_refused_again(btl_ib_conn_t *conn);
 
-/* The connection takes another route; and: a question is sent by its own two rails. */
-void btl_ib_validation_moved(btl_ib_conn_t *conn);
-void btl_ib_validation_asked(btl_ib_conn_t *conn);
+/* A question is sent by its own two rails. */
+static inline void btl_ib_validation_asked(btl_ib_validation_t *validation, uint64_t now)
+{
+    validation->question_at = now;
+}
 
 /* One of its own two rails is at another address now: nothing is known of that. */
-void btl_ib_validation_renew(btl_ib_conn_t *conn);
+static inline void btl_ib_validation_renew(btl_ib_validation_t *validation)
+{
+    validation->valid = false;
+    validation->refused_at = 0;
+    validation->question_at = 0;
+}
 
 /* Refusals by its own two rails are believed. And: were they believed lately, with nothing getting
  * there since? */
-void btl_ib_validation_refused(btl_ib_conn_t *conn);
+static inline void btl_ib_validation_refused(btl_ib_validation_t *validation, uint64_t now)
+{
+    validation->refused_at = now;
+}
+
 bool btl_ib_validation_refuses(const btl_ib_conn_t *conn);
 
 /* Other pairs of rails that may lead to the peer are asked for now. True the first time. */
-bool btl_ib_validation_set_tried(btl_ib_conn_t *conn);
+static inline bool btl_ib_validation_set_tried(btl_ib_validation_t *validation)
+{
+    const bool first = !validation->tried;
+
+    validation->tried = true;
+    return first;
+}
 
 /* An answer showed that what is sent gets there. */
-void btl_ib_validation_answered(btl_ib_conn_t *conn);
+static inline void btl_ib_validation_answered(btl_ib_validation_t *validation)
+{
+    validation->answered = true;
+    validation->asked_at = 0;
+}
 
 /* A probe is due, in a call that may run callbacks. The wait for an answer begins with the first
  * one; if the peer has not answered for long that is reported. True if the connection is to be
@@ -196,18 +230,41 @@ static inline void btl_ib_validation_sent(btl_ib_validation_t *validation)
     }
 }
 
-void btl_ib_validation_unsent(btl_ib_conn_t *conn, int error);
+static inline void btl_ib_validation_unsent(btl_ib_validation_t *validation, int error,
+                                            uint64_t awake)
+{
+    if (validation->unsent_since == 0) {
+        validation->unsent_since = awake;
+    }
+    validation->unsent_error = (uint8_t) error; /* Linux has none above 133 */
+}
+
+/* The connection takes another route. */
+static inline void btl_ib_validation_moved(btl_ib_validation_t *validation)
+{
+    validation->route_refused = 0;
+    validation->questions = 0;
+    btl_ib_validation_sent(validation); /* that was another rail */
+}
 
 /* A probe is due, in a call that may run callbacks: if the transport has refused everything for
  * long that is reported. */
 void btl_ib_validation_check_unsent(btl_ib_conn_t *conn);
 
 /* The network says, with that errno, that nothing gets there. */
-void btl_ib_validation_unreachable(btl_ib_conn_t *conn, int error);
+static inline void btl_ib_validation_unreachable(btl_ib_validation_t *validation, int error,
+                                                 uint64_t awake)
+{
+    validation->net_error = (uint8_t) error;
+    validation->net_error_ms = (uint32_t) (awake / 1000);
+}
 
 /* Something would be sent by its own two rails if they were validated. May a question be sent for
- * that now? Questions are at least ASK_PAUSE apart. */
-bool btl_ib_validation_may_ask(const btl_ib_conn_t *conn);
+ * that now? Questions are at least BTL_IB_ASK_PAUSE apart. */
+static inline bool btl_ib_validation_may_ask(const btl_ib_validation_t *validation, uint64_t now)
+{
+    return validation->question_at == 0 || now - validation->question_at >= BTL_IB_ASK_PAUSE;
+}
 
 /* A probe was sent by its own two rails, which are not validated. */
 void btl_ib_validation_probed(btl_ib_conn_t *conn);
@@ -216,30 +273,10 @@ void btl_ib_validation_probed(btl_ib_conn_t *conn);
  * it is validated. */
 bool btl_ib_validation_waits(const btl_ib_conn_t *conn);
 
-/* Is the connection whose route it uses validated? */
-bool btl_ib_validation_is_valid(const btl_ib_conn_t *conn);
-
 /* Was any connection with the same process refused lately? */
 bool btl_ib_validation_any_refused(const btl_ib_conn_t *conn);
 
-/* ---- PATH_RESPONSE ---- */
-
-/*
- * PATH_RESPONSE: tells the sender of a first contact that its datagram got here, while the sender
- * cannot be looked up. (Named after QUIC's frame: RFC 9000, 8.2.)
- */
-
-/* Send one to the sender of a datagram that names it. It goes to where the datagram came from,
- * because the sender's address is not known before the lookup. A forged datagram makes us send no
- * more bytes than it had itself. */
-void btl_ib_path_response_send(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival);
-
-/* Does it come from the peer, and is it of this incarnation of the connection? */
-bool btl_ib_path_response_is_genuine(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
 /* ---- what the network says ---- */
-
-/* Checks what the network says of our datagrams (ICMP). */
 
 /* Check whether a REFUSED, UNREACHABLE or PATH_MTU event may be believed. If not, it is counted and
  * logged; nothing else changes. */

@@ -94,7 +94,7 @@ void btl_ib_pmtud_begin(btl_ib_conn_t *conn)
 /* Segments in flight that are too large are sent again, in parts, before they are found lost. */
 static void lose_large(btl_ib_conn_t *conn)
 {
-    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+    for (int kind = 0; kind < BTL_IB_SENT_LISTS; kind++) {
         const btl_ib_list_t *sent = &conn->sentmap.sent[kind];
         btl_ib_list_t *item = btl_ib_list_first(sent);
         while (item != NULL) {

@@ -114,19 +114,19 @@ static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *even
     btl_ib_engine_t *engine = rail->engine;
     const bool predicts = engine->predicts && !engine->turn.async;
 
-    for (int i = 0, taken; i < count; i += taken) {
+    for (int i = 0, handled; i < count; i += handled) {
         /* each time: a callback, or another thread in it, may have polled */
         engine->turn.batch = polled->number;
         engine->turn.away = polled->away;
-        taken = 1;
+        handled = 1;
         switch (events[i].type) {
         case BTL_IB_EVENT_RECV:
             if (predicts && btl_ib_input_predicted(rail, &events[i])) {
                 break;
             }
-            taken = btl_ib_recv(rail, &events[i], count - i);
+            handled = btl_ib_recv(rail, &events[i], count - i);
             if (engine->inspected) {
-                inspect(rail, &events[i], taken);
+                inspect(rail, &events[i], handled);
             }
             break;
         case BTL_IB_EVENT_SENT:
@@ -224,7 +224,7 @@ static inline bool handle_predicted(btl_ib_rail_t *rail)
     return true;
 }
 
-/* A first contact that was kept, of which we know by now who the sender is. Its address holds while
+/* A first contact that was kept, whose sender is known by now. Its address holds while
  * it is handled: that is known, or becomes known, if there is a connection. */
 static void receive_kept(btl_ib_rail_t *rail, btl_ib_backlog_entry_t *stored,
                          btl_ib_sender_t *sender, uint32_t batch)

@@ -127,8 +127,6 @@ uint64_t btl_ib_token_of_address(const btl_ib_secret_t *of_receiver, uint64_t to
     return btl_ib_siphash(of_receiver, bytes, sizeof bytes);
 }
 
-/* ---- protection ---- */
-
 /* ---- a checksum ---- */
 
 static bool seal_crc32c(const btl_ib_protection_t *protection, const btl_ib_aead_key_t *key,

@@ -202,7 +202,8 @@ static bool has_own(const btl_ib_list_t *fragments)
 /* May this fragment have the peer's own buffer: is it free, and the fragment the oldest? */
 static bool may_have_own(const btl_ib_reasm_peer_t *peer, uint32_t fragment)
 {
-    return fragment == peer->finished.next && !has_own(&peer->fragments) && !has_own(&peer->left);
+    return fragment == peer->finished.next && !has_own(&peer->fragments)
+           && !has_own(&peer->of_ended);
 }
 
 bool btl_ib_reasm_room(const btl_ib_reasm_pool_t *pool, const btl_ib_reasm_peer_t *peer,
@@ -239,7 +240,7 @@ btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer)
     if (peer->busy) {
         return NULL;
     }
-    btl_ib_reasm_t *reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &peer->left, link);
+    btl_ib_reasm_t *reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &peer->of_ended, link);
     if (reasm != NULL) {
         return reasm;
     }
@@ -320,7 +321,7 @@ void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm)
 void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer)
 {
     btl_ib_list_init(&peer->fragments);
-    btl_ib_list_init(&peer->left);
+    btl_ib_list_init(&peer->of_ended);
     btl_ib_rx_window_init(&peer->finished, 0);
     peer->busy = false;
 }
@@ -348,7 +349,7 @@ void btl_ib_reasm_end(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer)
         if (reasm->missing > 0) {
             btl_ib_reasm_put(pool, reasm);
         } else {
-            btl_ib_list_push_tail(&peer->left, &reasm->link);
+            btl_ib_list_push_tail(&peer->of_ended, &reasm->link);
         }
     }
     btl_ib_rx_window_drop(&peer->finished, pool->mem);
@@ -360,18 +361,12 @@ void btl_ib_reasm_drop(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer)
     btl_ib_reasm_t *reasm;
 
     btl_ib_reasm_end(pool, peer);
-    while ((reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &peer->left, link)) != NULL) {
+    while ((reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &peer->of_ended, link)) != NULL) {
         btl_ib_reasm_put(pool, reasm);
     }
 }
 
 /* ---- backlog ---- */
-
-void btl_ib_backlog_init(btl_ib_backlog_t *backlog, const btl_ib_mem_t *mem, uint64_t bytes_max)
-{
-    *backlog = (btl_ib_backlog_t){.mem = mem, .bytes_max = bytes_max};
-    btl_ib_list_init(&backlog->messages);
-}
 
 void btl_ib_backlog_fini(btl_ib_backlog_t *backlog)
 {
@@ -430,8 +425,6 @@ void btl_ib_backlog_drop(btl_ib_backlog_t *backlog, const struct btl_ib_conn *co
 }
 
 /* ---- segments in parts ---- */
-
-/* Segments that arrive in parts: see btl_ib_reasm.h. */
 
 static uint32_t pieces(uint32_t bytes)
 {

@@ -56,11 +56,6 @@ static inline uint64_t btl_ib_burst_bytes(const btl_ib_view_t *view)
 /* Copy the bytes of all to `to`. Returns how many. */
 uint64_t btl_ib_burst_place(const btl_ib_view_t *view, uint8_t *to);
 
-/* ---- fragments and backlog ---- */
-
-/* What was received and is not delivered yet: fragments that are reassembled, and the backlog of
- * messages. */
-
 /* ---- reasm ---- */
 
 /*
@@ -94,7 +89,7 @@ typedef struct btl_ib_reasm_pool {
 /* The unfinished fragments of one peer. */
 typedef struct btl_ib_reasm_peer {
     btl_ib_list_t fragments;
-    btl_ib_list_t left;          /* complete, of ended incarnations, in the order of sending */
+    btl_ib_list_t of_ended;      /* complete, of ended incarnations, in the order of sending */
     btl_ib_rx_window_t finished; /* by number; what is complete but waits is not among them */
     bool busy;                   /* one is being handed up */
 } btl_ib_reasm_peer_t;
@@ -188,7 +183,12 @@ typedef struct btl_ib_backlog {
     btl_ib_list_t messages;
 } btl_ib_backlog_t;
 
-void btl_ib_backlog_init(btl_ib_backlog_t *backlog, const btl_ib_mem_t *mem, uint64_t bytes_max);
+static inline void btl_ib_backlog_init(btl_ib_backlog_t *backlog, const btl_ib_mem_t *mem,
+                                       uint64_t bytes_max)
+{
+    *backlog = (btl_ib_backlog_t){.mem = mem, .bytes_max = bytes_max};
+    btl_ib_list_init(&backlog->messages);
+}
 
 /* Free all that is in it. */
 void btl_ib_backlog_fini(btl_ib_backlog_t *backlog);

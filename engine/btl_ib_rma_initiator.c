@@ -26,17 +26,6 @@ static const btl_ib_rdma_ops_t *device_of(const btl_ib_conn_t *conn)
     return conn->rail->transport->ops->rdma;
 }
 
-void btl_ib_offload_init(btl_ib_conn_t *conn)
-{
-    btl_ib_list_init(&conn->offload.waiting);
-    btl_ib_list_init(&conn->offload.running);
-}
-
-void btl_ib_offload_disable(btl_ib_conn_t *conn)
-{
-    conn->offload.disabled = true;
-}
-
 /* ---- selection ---- */
 
 /* Can the device execute it? */

@@ -41,11 +41,18 @@ typedef struct btl_ib_offload {
     bool disabled;         /* a device was lost, and its keys with it: processors do it all */
 } btl_ib_offload_t;
 
-void btl_ib_offload_init(btl_ib_conn_t *conn);
+static inline void btl_ib_offload_init(btl_ib_offload_t *offload)
+{
+    btl_ib_list_init(&offload->waiting);
+    btl_ib_list_init(&offload->running);
+}
 
 /* The device of one of the two rails was lost, and is there again: the keys of memory that either
  * told the other are void, so processors execute everything from now on. None is in the device. */
-void btl_ib_offload_disable(btl_ib_conn_t *conn);
+static inline void btl_ib_offload_disable(btl_ib_offload_t *offload)
+{
+    offload->disabled = true;
+}
 
 /* Is it to be offloaded: because the device can execute it, or because only the device may? */
 bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op);

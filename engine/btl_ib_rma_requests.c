@@ -14,11 +14,6 @@
 #define SLOT_BITS 8
 static_assert(1u << SLOT_BITS == BTL_IB_OPS_MAX, "an id names the slot of its operation");
 
-void btl_ib_op_slots_init(btl_ib_conn_t *conn)
-{
-    btl_ib_list_init(&conn->ops.waiting);
-}
-
 void btl_ib_op_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     btl_ib_counters_t *count = &conn->engine->count;

@@ -38,7 +38,10 @@ typedef struct btl_ib_op_ids {
     uint32_t generation; /* of the newest */
 } btl_ib_op_ids_t;
 
-void btl_ib_op_slots_init(btl_ib_conn_t *conn);
+static inline void btl_ib_op_slots_init(btl_ib_ops_t *ops)
+{
+    btl_ib_list_init(&ops->waiting);
+}
 
 /* An operation was admitted. It is on no list yet. */
 void btl_ib_op_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);

@@ -136,11 +136,6 @@ void btl_ib_rnr_turn(btl_ib_engine_t *engine)
     }
 }
 
-void btl_ib_rnr_init(btl_ib_conn_t *conn)
-{
-    btl_ib_list_init(&conn->rnr.link);
-}
-
 void btl_ib_rnr_told(btl_ib_conn_t *conn, btl_ib_rnr_entry_t *entry)
 {
     entry->told = true;

@@ -174,11 +174,6 @@ void btl_ib_pending_wake(btl_ib_conn_t *conn)
 
 /* ---- pacing ---- */
 
-void btl_ib_pacer_begin(btl_ib_pacer_t *pacer)
-{
-    pacer->at = 0;
-}
-
 uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now,
                            bool behind)
 {

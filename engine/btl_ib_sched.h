@@ -89,8 +89,6 @@ void btl_ib_conn_unschedule(btl_ib_conn_t *conn);
 
 /* ---- what waits in a connection ---- */
 
-/* What waits in channels to be sent: messages, operations and answers, in order. */
-
 /* Queue it on the smallest channel whose segment holds what is left of it behind `head` bytes,
  * else on the channel of the largest datagram. */
 void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
@@ -127,7 +125,10 @@ static inline void btl_ib_pacer_init(btl_ib_pacer_t *pacer, struct btl_ib_conn *
 }
 
 /* A new route: nothing was sent by it yet. */
-void btl_ib_pacer_begin(btl_ib_pacer_t *pacer);
+static inline void btl_ib_pacer_begin(btl_ib_pacer_t *pacer)
+{
+    pacer->at = 0;
+}
 
 /* `count` segments leave; or: the last one did not. `now` in us. */
 static inline void btl_ib_pacer_spend(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now,

@@ -188,6 +188,7 @@ void btl_ib_send_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool
         btl_ib_pacer_wait(&conn->pacer, &engine->wheel);
     } else if (is_stuck(conn, verdict) && conn->loss.blocked_since == 0) {
         /* 0: ask at once */
-        btl_ib_loss_blocked(conn, verdict == BTL_IB_NO_ANSWER ? 0 : engine->clock.now);
+        btl_ib_loss_blocked(&conn->loss, btl_ib_clock_awake(&engine->clock),
+                            verdict == BTL_IB_NO_ANSWER ? 0 : engine->clock.now);
     }
 }

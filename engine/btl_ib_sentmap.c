@@ -384,7 +384,11 @@ void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    btl_ib_trace_retransmitted(conn, segment, probe);
+    btl_ib_trace_segment(conn, BTL_IB_TRACE_retransmitted,
+                         segment->rnr_copy == segment->copies ? BTL_IB_CAUSE_rnr
+                         : probe                              ? BTL_IB_CAUSE_probing
+                                                              : BTL_IB_CAUSE_loss,
+                         segment);
     btl_ib_list_remove(&segment->link);
     btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
     if (segment->lost) {
@@ -436,7 +440,7 @@ uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn)
     btl_ib_list_t *item;
     uint32_t lost = 0;
 
-    for (int i = 0; i < BTL_IB_RACKS; i++) {
+    for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
         while ((item = btl_ib_list_first(&conn->sentmap.sent[i])) != NULL) {
             btl_ib_sentmap_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
             lost++;
@@ -584,7 +588,7 @@ static void void_some(btl_ib_conn_t *conn, btl_ib_list_t *segments, const btl_ib
 void btl_ib_sentmap_void(btl_ib_conn_t *conn, const btl_ib_out_t *out)
 {
     void_some(conn, &conn->sentmap.lost, out);
-    for (int i = 0; i < BTL_IB_RACKS; i++) {
+    for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
         void_some(conn, &conn->sentmap.sent[i], out);
     }
     void_some(conn, &conn->sentmap.deferred, out);
@@ -608,7 +612,7 @@ void btl_ib_sentmap_own(btl_ib_engine_t *engine, uint64_t region)
     for (btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
          item = btl_ib_list_next(&engine->conns, item)) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
-        for (int i = 0; i < BTL_IB_RACKS; i++) {
+        for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
             copy_bytes_of(engine, &conn->sentmap.sent[i], region);
         }
         copy_bytes_of(engine, &conn->sentmap.lost, region);

@@ -12,11 +12,11 @@
 #include "btl_ib_pool.h"
 #include "btl_ib_seq_window.h"
 
-/* Bulk may travel by a lane of its own, so its order is tracked apart. */
+/* Bulk may travel by a lane of its own, so it is in a list of its own. */
 enum {
-    BTL_IB_RACK_ALL,
-    BTL_IB_RACK_BULK,
-    BTL_IB_RACKS,
+    BTL_IB_SENT_OTHERS,
+    BTL_IB_SENT_BULK,
+    BTL_IB_SENT_LISTS,
 };
 
 /* Sent segments: in flight, lost or deferred. */
@@ -27,10 +27,9 @@ typedef struct btl_ib_sentmap {
     uint32_t deferred_count;
     uint32_t unasked; /* segments sent since one asked for its ACK, or nothing was in flight */
     uint64_t order;   /* of the newest segment sent */
-    /* In flight, by time of last sending. That of RACK_ALL has all but bulk. */
-    btl_ib_list_t sent[BTL_IB_RACKS];
-    btl_ib_list_t lost;               /* to be retransmitted, in order of discovery */
-    btl_ib_list_t deferred;           /* that got RNR, by the time the peer said so */
+    btl_ib_list_t sent[BTL_IB_SENT_LISTS]; /* in flight, by time of last sending */
+    btl_ib_list_t lost;                    /* to be retransmitted, in order of discovery */
+    btl_ib_list_t deferred;                /* that got RNR, by the time the peer said so */
 } btl_ib_sentmap_t;
 
 /* Limits on all connections together. */
@@ -49,7 +48,7 @@ typedef struct btl_ib_budget {
 /* A new connection has sent nothing. */
 static inline void btl_ib_sentmap_init(btl_ib_sentmap_t *sentmap)
 {
-    for (int i = 0; i < BTL_IB_RACKS; i++) {
+    for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
         btl_ib_list_init(&sentmap->sent[i]);
     }
     btl_ib_list_init(&sentmap->lost);

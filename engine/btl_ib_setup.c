@@ -20,8 +20,6 @@
 
 /* ---- making an engine ---- */
 
-/* Creates and destroys an engine, and adds its rails. */
-
 enum {
     CREDIT_INIT = 16, /* the least that a new peer is granted of its own accord */
     NEW_PART = 4,     /* a new peer holds that part of its share */
@@ -249,11 +247,6 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
     return (int) engine->rail_count++;
 }
 
-void btl_ib_engine_rail_stands_by(btl_ib_engine_t *engine, uint32_t rail)
-{
-    btl_ib_route_stand_by(engine->rails[rail]);
-}
-
 const char *btl_ib_engine_rail_name(const btl_ib_engine_t *engine, uint32_t rail)
 {
     return engine->rails[rail]->transport->name;
@@ -287,7 +280,7 @@ bool btl_ib_engine_address_text(const btl_ib_engine_t *engine, uint32_t rail, ch
 
 void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now)
 {
-    btl_ib_admission_close(engine);
+    btl_ib_admission_close(&engine->admission);
     btl_ib_list_t *item = btl_ib_list_first(&engine->conns);
     while (item != NULL) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
@@ -308,11 +301,6 @@ bool btl_ib_engine_lingering(const btl_ib_engine_t *engine)
 const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine)
 {
     return &engine->count;
-}
-
-uint32_t btl_ib_engine_datagram_min(btl_ib_protection_kind_t protection)
-{
-    return btl_ib_protection_datagram_min(protection);
 }
 
 bool btl_ib_engine_answers(const btl_ib_engine_t *engine)
@@ -349,8 +337,6 @@ uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds)
 }
 
 /* ---- its memory ---- */
-
-/* What memory an engine takes, with its rails and connections. */
 
 enum { TX_RING = 8 * sizeof(void *) }; /* of a channel that sends; btl_ib_seq_window.c */
 

@@ -148,7 +148,7 @@ void btl_ib_trace_record_sent(const btl_ib_conn_t *conn, const btl_ib_wire_heade
     }
 }
 
-void btl_ib_trace_record_response(const btl_ib_rail_t *rail, uint64_t peer, uint32_t size)
+void btl_ib_trace_response(const btl_ib_rail_t *rail, uint64_t peer, uint32_t size)
 {
     const btl_ib_trace_event_t event = {
         .peer = peer,
@@ -160,7 +160,9 @@ void btl_ib_trace_record_response(const btl_ib_rail_t *rail, uint64_t peer, uint
         .ack_channel = BTL_IB_TRACE_NO_CHANNEL,
     };
 
-    record(rail->engine, &event);
+    if (rail->engine->trace != NULL) {
+        record(rail->engine, &event);
+    }
 }
 
 /* The connection that a datagram named; NULL: it is none, or none any more. */
@@ -218,14 +220,13 @@ static void record_drops(btl_ib_engine_t *engine, btl_ib_trace_event_t event)
     trace->seen = engine->count;
 }
 
-void btl_ib_trace_record_received(const btl_ib_rail_t *rail, const btl_ib_event_t *events,
-                                  int count)
+void btl_ib_trace_received(const btl_ib_rail_t *rail, const btl_ib_event_t *events, int count)
 {
     btl_ib_engine_t *engine = rail->engine;
     const uint32_t trailer = engine->protection.ops->trailer;
     btl_ib_trace_event_t event = {0};
 
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count && engine->trace != NULL; i++) {
         btl_ib_view_t view = {0};
         const bool parsed =
             events[i].size >= trailer
@@ -245,14 +246,18 @@ void btl_ib_trace_record_received(const btl_ib_rail_t *rail, const btl_ib_event_
             event.kind = BTL_IB_TRACE_received;
         }
     }
-    record_drops(engine, event);
+    if (engine->trace != NULL) {
+        record_drops(engine, event);
+    }
 }
 
-void btl_ib_trace_record_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
-                                 btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment)
+void btl_ib_trace_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
+                          btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment)
 {
+    if (conn->engine->trace == NULL) {
+        return;
+    }
     btl_ib_trace_event_t event = event_of(conn, kind, cause);
-
     event.seq = segment->seq;
     event.size = segment->size + segment->outside + conn->engine->protection.ops->trailer;
     event.type = segment->type;
@@ -261,11 +266,13 @@ void btl_ib_trace_record_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t 
     record(conn->engine, &event);
 }
 
-void btl_ib_trace_record_conn(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
-                              btl_ib_trace_cause_t cause, uint32_t count)
+void btl_ib_trace_conn(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
+                       btl_ib_trace_cause_t cause, uint32_t count)
 {
+    if (conn->engine->trace == NULL) {
+        return;
+    }
     btl_ib_trace_event_t event = event_of(conn, kind, cause);
-
     event.count = count;
     event.size = conn->pmtud.datagram_max;
     record(conn->engine, &event);
@@ -278,14 +285,4 @@ void btl_ib_trace_record_blocked(const btl_ib_conn_t *conn, uint32_t channel,
 
     event.channel = (uint8_t) channel;
     record(conn->engine, &event);
-}
-
-void btl_ib_trace_record_retransmitted(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
-                                       bool probe)
-{
-    btl_ib_trace_record_segment(conn, BTL_IB_TRACE_retransmitted,
-                                segment->rnr_copy == segment->copies ? BTL_IB_CAUSE_rnr
-                                : probe                              ? BTL_IB_CAUSE_probing
-                                                                     : BTL_IB_CAUSE_loss,
-                                segment);
 }

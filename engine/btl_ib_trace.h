@@ -4,8 +4,8 @@
  */
 
 /*
- * Hands events to ops->trace, if config.trace asks for it: engine->trace is set then. Where it is
- * not each call costs that question only. The functions that record are for those below them.
+ * Hands events to ops->trace, if config.trace asks for it: engine->trace is set then. Else a call
+ * costs that question only. Where messages go by it is asked inline, and another function records.
  */
 
 #ifndef BTL_IB_TRACE_H
@@ -18,17 +18,8 @@ btl_ib_trace_t *btl_ib_trace_new(const btl_ib_engine_t *engine);
 
 void btl_ib_trace_record_sent(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *common,
                               btl_ib_segment_t *const *segments, const btl_ib_tx_t *tx, int count);
-void btl_ib_trace_record_response(const btl_ib_rail_t *rail, uint64_t peer, uint32_t size);
-void btl_ib_trace_record_received(const btl_ib_rail_t *rail, const btl_ib_event_t *events,
-                                  int count);
-void btl_ib_trace_record_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
-                                 btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment);
-void btl_ib_trace_record_conn(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
-                              btl_ib_trace_cause_t cause, uint32_t count);
 void btl_ib_trace_record_blocked(const btl_ib_conn_t *conn, uint32_t channel,
                                  btl_ib_trace_cause_t cause);
-void btl_ib_trace_record_retransmitted(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
-                                       bool probe);
 
 /* The transport took `count` datagrams, made of these segments; `common` is what their headers have
  * in common. */
@@ -41,40 +32,6 @@ static inline void btl_ib_trace_sent(const btl_ib_conn_t *conn, const btl_ib_wir
     }
 }
 
-/* A datagram of `size` bytes that belongs to no connection was sent. */
-static inline void btl_ib_trace_response(const btl_ib_rail_t *rail, uint64_t peer, uint32_t size)
-{
-    if (rail->engine->trace != NULL) {
-        btl_ib_trace_record_response(rail, peer, size);
-    }
-}
-
-/* `count` datagrams were taken in or dropped. Call it before their buffers are reposted. */
-static inline void btl_ib_trace_received(const btl_ib_rail_t *rail, const btl_ib_event_t *events,
-                                         int count)
-{
-    if (rail->engine->trace != NULL) {
-        btl_ib_trace_record_received(rail, events, count);
-    }
-}
-
-/* Something happened to a segment; or to the connection, `count` times. */
-static inline void btl_ib_trace_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
-                                        btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment)
-{
-    if (conn->engine->trace != NULL) {
-        btl_ib_trace_record_segment(conn, kind, cause, segment);
-    }
-}
-
-static inline void btl_ib_trace_conn(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
-                                     btl_ib_trace_cause_t cause, uint32_t count)
-{
-    if (conn->engine->trace != NULL) {
-        btl_ib_trace_record_conn(conn, kind, cause, count);
-    }
-}
-
 /* What waits on a channel (BTL_IB_TRACE_NO_CHANNEL: to be sent again, on any) is stopped. */
 static inline void btl_ib_trace_blocked(const btl_ib_conn_t *conn, uint32_t channel,
                                         btl_ib_trace_cause_t cause)
@@ -84,13 +41,16 @@ static inline void btl_ib_trace_blocked(const btl_ib_conn_t *conn, uint32_t chan
     }
 }
 
-/* `segment` was sent again; `probe`: as a probe. Call it before that is noted. */
-static inline void btl_ib_trace_retransmitted(const btl_ib_conn_t *conn,
-                                              const btl_ib_segment_t *segment, bool probe)
-{
-    if (conn->engine->trace != NULL) {
-        btl_ib_trace_record_retransmitted(conn, segment, probe);
-    }
-}
+/* A datagram of `size` bytes that belongs to no connection was sent. */
+void btl_ib_trace_response(const btl_ib_rail_t *rail, uint64_t peer, uint32_t size);
+
+/* `count` datagrams were taken in or dropped. Call it before their buffers are reposted. */
+void btl_ib_trace_received(const btl_ib_rail_t *rail, const btl_ib_event_t *events, int count);
+
+/* Something happened to a segment; or to the connection, `count` times. */
+void btl_ib_trace_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
+                          btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment);
+void btl_ib_trace_conn(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
+                       btl_ib_trace_cause_t cause, uint32_t count);
 
 #endif

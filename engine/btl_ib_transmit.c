@@ -300,7 +300,7 @@ __attribute__((noinline)) static bool lose_untaken(btl_ib_conn_t *conn, const bt
                BTL_IB_NAME_ARGS(conn->identity.name), conn->route.via->transport->name, tx->size,
                strerror(error));
     if (error != EMSGSIZE && btl_ib_rail_usable(conn->route.via)) {
-        btl_ib_validation_unsent(conn, error);
+        btl_ib_validation_unsent(&conn->validation, error, conn->engine->clock.awake);
     }
     return true;
 }
@@ -412,7 +412,7 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
      * because it is polled anyway. It changes back when all bulk has arrived, so that none
      * overtakes what was sent before it. */
     if (count > 1 || btl_ib_segment_is_bulk(segments[0])) {
-        const bool on_its_way = !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK]);
+        const bool on_its_way = !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK]);
         conn->transmit.bulk_lane =
             (conn->transmit.bulk_lane && on_its_way) || btl_ib_latency_wants_lane(conn);
     }
@@ -544,9 +544,6 @@ bool btl_ib_transmit_message(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
 /* ---- batches ---- */
 
-/* Sends what waits in a channel, in batches: plans, packetizes, transmits. Also sends again what
- * was lost. */
-
 enum {
     SHORT_BURSTS = 2, /* a GSO burst is this part of a full one in latency mode */
 };
@@ -604,7 +601,7 @@ static bool bulk_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *t
 /* Does bulk wait in a channel, or is any on its way? */
 static bool has_bulk(const btl_ib_conn_t *conn, uint32_t channel)
 {
-    return !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])
+    return !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK])
            || bulk_is_next(conn, &conn->tx[channel]);
 }
 
@@ -934,7 +931,7 @@ void btl_ib_batch_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return;
     }
     if (retransmit(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
-        btl_ib_loss_probed_with_copy(conn);
+        btl_ib_loss_probed_with_copy(&conn->loss);
         btl_ib_loss_set_timer(conn);
     } else {
         btl_ib_sentmap_lost(conn, segment);
@@ -1024,7 +1021,7 @@ static bool may_ride_on_bulk(const btl_ib_conn_t *conn)
 
     return engine->turn.idle_calls == 0 && engine->clock.now < conn->ack.at
            && conn->ack.count < 2 * conn->cc.gso_segments
-           && !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK]) && btl_ib_pending_any(conn)
+           && !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK]) && btl_ib_pending_any(conn)
            && rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told;
 }
 
@@ -1074,7 +1071,7 @@ static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     const uint32_t parted = segment != NULL ? segment->parted : 0;
 
     if (segment != NULL && retransmit(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
-        btl_ib_loss_probed_with_copy(conn);
+        btl_ib_loss_probed_with_copy(&conn->loss);
         if (conn->loss.probes > 0 && btl_ib_pmtud_ask(conn, segment)) {
             btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
         }
@@ -1092,9 +1089,9 @@ void btl_ib_probe_send(btl_ib_conn_t *conn)
     if (conn->loss.probes >= CONNECT_PROBES && conn->loss.probes % 2 == 0) {
         /* Perhaps the peer closed without our being told, and its new incarnation does not know us:
          * it can answer only a CONNECT. */
-        btl_ib_identity_force_connect(conn, true);
+        btl_ib_identity_force_connect(&conn->identity, true);
         btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
-        btl_ib_identity_force_connect(conn, false);
+        btl_ib_identity_force_connect(&conn->identity, false);
         btl_ib_loss_probed(conn, true);
     } else {
         btl_ib_loss_probed(conn, ask_with(conn, btl_ib_loss_probe_with(conn)));

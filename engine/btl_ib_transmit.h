@@ -23,8 +23,6 @@ typedef struct btl_ib_datagrams {
     btl_ib_segment_t *wire[BTL_IB_BATCH];
 } btl_ib_datagrams_t;
 
-/* What leaves: new segments in batches, lost ones again, and ACKs. */
-
 /* ---- datagrams ---- */
 
 /* Makes datagrams of segments and hands them to the transport. Headers are written, and datagrams
@@ -38,8 +36,6 @@ bool btl_ib_transmit_message(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* ---- batches ---- */
 
-/* Sends what waits in a channel, in batches, and what was lost again. */
-
 /* Send what waits in a channel; with `bursts` only as much as fills whole GSO bursts. Returns what
  * stopped it, BTL_IB_GO if all left or *full is set: the transport or memory stopped it. */
 btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool bursts, bool *full);
@@ -52,8 +48,6 @@ btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full
 void btl_ib_batch_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* ---- ACK segments ---- */
-
-/* Sends explicit acknowledgements: ACK segments. */
 
 /* Acknowledge all that is due, with `flags` (BTL_IB_FLAG_) added. False if the transport or memory
  * did not allow it. */

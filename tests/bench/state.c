@@ -299,7 +299,7 @@ static uint32_t check_fragments(const btl_ib_conn_t *conn)
     uint32_t own = 0;
     uint32_t extra = count_extra(&conn->input.fragments.fragments, &own);
 
-    extra += count_extra(&conn->input.fragments.left, &own);
+    extra += count_extra(&conn->input.fragments.of_ended, &own);
     BENCH_REQUIRE(own <= 1 && !conn->input.fragments.busy);
     return extra;
 }

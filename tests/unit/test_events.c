@@ -45,7 +45,7 @@ static void a_path_gets_narrower(void **state)
     assert_true(bench_settle(bench, SECOND));
     tell(bench, BTL_IB_EVENT_PATH_MTU, 1);
     assert_int_equal(bench_datagram_max(bench, 0, 1),
-                     btl_ib_engine_datagram_min(BTL_IB_PROTECTION_NONE));
+                     btl_ib_protection_datagram_min(BTL_IB_PROTECTION_NONE));
     bench_send(bench, 0, 1, 2000, 1);
     assert_true(bench_settle(bench, SECOND));
     end(bench);

@@ -76,7 +76,8 @@ COMPUTING = [
     job("mpi", "twosends seconds=5", marks="alone full"),
     job("mpi", "twosends seconds=20", marks="alone long"),
     job("mpi", "twosends seconds=3 first=1", marks="alone"),
-    job("mpi", "sleeper", marks="alone full"),
+    # A thread that delivers looks around each 250 ms as the application would.
+    job("mpi", "sleeper", mpirun="--mca btl_ib_progress serve", marks="alone full"),
     job("mpi", "sleeper thread=0", name="mpi/sleeper,thread=0/2-ranks",
         mpirun="--mca btl_ib_progress polling", marks="alone full"),
     job("mpi", "sleeper waits=1", mpirun="--mca mpi_yield_when_idle 1"),

@@ -132,7 +132,7 @@ void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t channel, uint32_t credits)
         conn->ack.unreplied = false;
     }
 
-    btl_ib_credit_told(&rx->credit, rx->window.next + credits); /* of S queues nobody asks */
+    btl_ib_credit_told(&rx->credit, rx->window.next + credits); /* unused for S queues */
     /* Ranges and counts of duplicates travel in ACKs only. */
     if (rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told) {
         settled(conn, 1u << channel);

@@ -112,8 +112,8 @@ static inline btl_ib_list_t *btl_ib_list_pop(btl_ib_list_t *list)
     return element;
 }
 
-/* Make two members of a ring neighbours: to add or take off several elements in one go. The caller
- * sees to what was between them. */
+/* Make two members of a ring neighbours: to add or take off several elements in one go. What
+ * was between them is the caller's. */
 static inline void btl_ib_list_join(btl_ib_list_t *before, btl_ib_list_t *after)
 {
     before->next = after;

@@ -150,11 +150,14 @@ static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
         segment->copies > 1
         && (conn->engine->clock.now - segment->last_sent < conn->loss.rtt.min
             || (echo_valid && btl_ib_seq_before(echo, (uint32_t) segment->last_sent)));
+    const bool found_lost = segment->lost && segment->cc_lost_copy == segment->copies;
+    const bool sent_for_loss = segment->cc_lost_copy != 0 && !segment->probe
+                               && segment->cc_lost_copy + 1 == segment->copies;
 
-    if (segment->cc_lost && segment->lost) { /* and about to be sent again */
+    if (found_lost) { /* and about to be sent again */
         allow_more_time(conn);
     }
-    if (segment->cc_lost && (segment->lost || (earlier && !segment->probe))) {
+    if (found_lost || (earlier && sent_for_loss)) {
         conn->cc.ops->undo(&conn->cc);
     }
     return earlier;
@@ -363,7 +366,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
     if (!btl_ib_segment_is_mtu_probe(segment)) { /* no sign of congestion */
         conn->cc.ops->lost(&conn->cc, segment->last_sent, engine->clock.now);
-        segment->cc_lost = true;
+        segment->cc_lost_copy = segment->copies;
     }
     btl_ib_sentmap_lost(conn, segment);
     engine->count.losses++;

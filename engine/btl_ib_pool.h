@@ -91,9 +91,10 @@ typedef struct btl_ib_segment {
     bool lost;       /* to be retransmitted, or deferred; not in flight */
     bool deferred;   /* the last copy got RNR */
     bool probe;      /* the last copy was a probe, not a repair of a loss */
-    bool cc_lost;    /* btl_ib_loss.c: a copy was found lost, which congestion control knows */
     bool busy;       /* the pool's: the transport still reads it */
     bool done;       /* the pool's: to be freed once it is not busy */
+    /* btl_ib_loss.c: the copy that was found lost last, as congestion control was told; 0: none */
+    uint32_t cc_lost_copy;
     uint32_t copies; /* how often it was sent */
 
     uint8_t kind;        /* of the pool's */

@@ -168,8 +168,9 @@ static btl_ib_device_region_t *expose(btl_ib_registration_cache_t *cache, void *
     return region;
 }
 
-/* For want of room not OUT_OF_RESOURCE: then the rcache itself would evict, and nobody could tell
- * that from memory that went away (5.0 marks both as invalid). */
+/* If there is no room this is not OUT_OF_RESOURCE, for which the rcache would evict by itself:
+ * evictions could then not be counted apart from memory that is gone (Open MPI 5.0 marks both as
+ * invalid). */
 static int on_register(void *context, void *base, size_t size,
                        mca_rcache_base_registration_t *registration)
 {
@@ -361,9 +362,10 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
     if (size > cache->region_max) {
         return reject(cache, size, BTL_IB_REJECTED_REGION);
     }
-    if (size > cache->limit->max) { /* the rcache would evict everything in vain */
+    if (size > cache->limit->max) { /* make_room() would evict everything in vain */
         return reject(cache, size, BTL_IB_REJECTED_LIMIT);
     }
+    cache->refused = 0;
     do {
         rc = cache->rcache->rcache_register(cache->rcache, base, size, 0,
                                             (int32_t) flags & MCA_RCACHE_ACCESS_ANY, &super);

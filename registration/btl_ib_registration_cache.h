@@ -80,7 +80,8 @@ typedef struct btl_ib_registration_counts {
     _Atomic uint64_t failures;  /* requests that got nothing: processors copy */
 } btl_ib_registration_counts_t;
 
-/* How many were withdrawn as the memory is gone, or needs other rights. */
+/* How many were withdrawn as the memory is gone, or needs other rights; and those whose eviction is
+ * under way. */
 static inline uint64_t btl_ib_registration_unmapped(const btl_ib_registration_counts_t *counts)
 {
     const uint64_t evictions = counts->evictions; /* counted after it was withdrawn */

@@ -188,8 +188,8 @@ static uint32_t sent(const btl_ib_conn_t *conn)
 {
     uint32_t n = 0;
 
-    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
-        n += length(&conn->sentmap.sent[kind]);
+    for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
+        n += length(&conn->sentmap.sent[i]);
     }
     return n;
 }

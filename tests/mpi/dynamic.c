@@ -66,7 +66,7 @@ static long resident_kib(void)
         fail("no /proc/self/statm");
     }
     fclose(file);
-    return resident * 4;
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 static bool has_ib(void)

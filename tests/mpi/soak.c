@@ -291,7 +291,7 @@ static held_t look(void)
     if (file == NULL || fscanf(file, "%ld %ld", &pages, &held.kib) != 2) {
         fail("no /proc/self/statm");
     }
-    held.kib *= 4;
+    held.kib *= sysconf(_SC_PAGESIZE) / 1024;
     fclose(file);
     closedir(folder);
     return held;

@@ -243,6 +243,7 @@ const named_scenario_t named_scenarios[] = {
     {"ready_tag", "a hundred messages wait for the receiver of their tag", ready_tag},
     {"ready_after_loss", "what waited for its receiver gives back nothing of the window",
      ready_after_loss},
+    {"ready_of_lost", "nor does what was lost, and then waited for its receiver", ready_of_lost},
     {"ready_beside_others", "a hundred wait, beside messages that get through",
      ready_beside_others},
     {"ready_buffers", "fragments wait for one without a receiver for its tag, and fill all buffers",

@@ -218,6 +218,7 @@ void rank_has_left(sim_t *sim);
 /* named_refused.c */
 void ready_tag(sim_t *sim);
 void ready_after_loss(sim_t *sim);
+void ready_of_lost(sim_t *sim);
 void ready_beside_others(sim_t *sim);
 void ready_buffers(sim_t *sim);
 void ready_lost(sim_t *sim);

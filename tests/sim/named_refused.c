@@ -79,32 +79,30 @@ static uint64_t window_of(sim_t *sim)
     return btl_ib_conn_levels(proc_link(&sim->procs[0], 1, 0)->conn).window;
 }
 
-/* What was deferred was not taken for lost: that it arrives gives nothing back of the window, which
- * an earlier loss had made smaller. */
-void ready_after_loss(sim_t *sim)
+/* A sender whose window is made smaller by losses alone. Returns its segments. */
+static uint64_t begin_with_cubic(sim_t *sim)
 {
     two(sim);
     sim->procs[0].config.cc = BTL_IB_CC_CUBIC;
     run_start(sim);
     warm_up(sim, 0, 1);
-    const uint64_t before = window_of(sim);
-    sim->scratch[LOST] = 3;
-    sim->drop = drop_some;
-    for (uint32_t i = 0; i < 20; i++) {
-        say(sim, 0, 1, 1000, 1000);
-    }
-    run_settle(sim, SIM_S(2));
-    const uint64_t after = window_of(sim);
-    must_be_within(sim, "segments of the window after a loss", after, before - 1);
-    /* Second copies, which the network made, are accepted when the first are known to have got
-     * RNR. */
-    sim->scratch[LOST] = UINT32_MAX;
-    sim->drop = drop_ready;
+    return window_of(sim);
+}
+
+/* Nobody listens to the tag of these messages for so long. What the network makes of them in
+ * addition comes 20 ms later, when all before is known to have got RNR, and is accepted. */
+static void say_to_nobody(sim_t *sim, uint64_t refused_for)
+{
     fault_add(sim, F_DUPLICATE, 0, sim->now + SIM_MS(1), 1000000, SIM_MS(20))->src = 0;
-    run_tag_from(sim, sim->now + SIM_US(100));
+    run_tag_from(sim, sim->now + refused_for);
     for (uint32_t i = 0; i < 20; i++) {
         say(sim, 0, 1, 1000, 1000)->tag = 200;
     }
+}
+
+/* The window stays at `after` segments when what was deferred arrives. */
+static void must_give_nothing_back(sim_t *sim, uint64_t after)
+{
     sim_run_until(sim, sim->now + SIM_MS(50));
     sim->drop = NULL;
     run_settle(sim, SIM_S(2));
@@ -113,6 +111,46 @@ void ready_after_loss(sim_t *sim)
     }
     must_be_within(sim, "segments of the window after what was deferred", window_of(sim), after);
     finish(sim);
+}
+
+/* What was deferred was not taken for lost: that it arrives gives nothing back of the window, which
+ * an earlier loss had made smaller. */
+void ready_after_loss(sim_t *sim)
+{
+    const uint64_t before = begin_with_cubic(sim);
+
+    sim->scratch[LOST] = 3;
+    sim->drop = drop_some;
+    for (uint32_t i = 0; i < 20; i++) {
+        say(sim, 0, 1, 1000, 1000);
+    }
+    run_settle(sim, SIM_S(2));
+    const uint64_t after = window_of(sim);
+    must_be_within(sim, "segments of the window after a loss", after, before - 1);
+    sim->scratch[LOST] = UINT32_MAX;
+    sim->drop = drop_ready;
+    say_to_nobody(sim, SIM_US(100));
+    must_give_nothing_back(sim, after);
+}
+
+/* The same of segments that were lost themselves, and whose second copies got RNR: the loss was
+ * real. */
+void ready_of_lost(sim_t *sim)
+{
+    const uint64_t before = begin_with_cubic(sim);
+
+    sim->scratch[LOST] = 3;
+    sim->drop = drop_some;
+    say_to_nobody(sim, SIM_MS(10));
+    for (uint32_t i = 0; i < 20; i++) { /* these arrive, which shows what was lost */
+        say(sim, 0, 1, 1000, 1000)->tag = 1;
+    }
+    sim_run_until(sim, sim->now + SIM_MS(9));
+    const uint64_t after = window_of(sim);
+    must_be_within(sim, "segments of the window after a loss", after, before - 1);
+    sim->scratch[LOST] = UINT32_MAX;
+    sim->drop = drop_ready;
+    must_give_nothing_back(sim, after);
 }
 
 /* What others say, and what is refused for other reasons, does not hide it. */

@@ -200,7 +200,8 @@ class Bench:
         """Its Outcome, and the less of what a core handed over to the other before and after it."""
         before = self.handover()
         outcome = self.runner.jobs([words], program, self.options.limit + 3 * turn.planned())[0]
-        return outcome, before and min(before, self.handover() or 0)
+        after = self.handover()
+        return outcome, min(before, after) if before and after else None
 
     def one_after_the_other(self, number, turn, candidates):
         """A job of each: its candidate, its Outcome, and what was handed over."""

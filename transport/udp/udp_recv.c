@@ -87,7 +87,7 @@ static bool fits_apart(uint32_t size, uint32_t len)
 {
     const uint64_t stride = ((uint64_t) size + 7) & ~UINT64_C(7);
 
-    return ((uint64_t) len + size - 1) / (size > 0 ? size : 1) * stride <= BTL_IB_UDP_BUFFER;
+    return ((uint64_t) len + size - 1) / size * stride <= BTL_IB_UDP_BUFFER;
 }
 
 /* The receive buffer was full: told once, as all that was lost is sent again. */
@@ -219,11 +219,11 @@ __attribute__((noinline)) static uint32_t furnish_all(btl_ib_udp_rx_t *rx, uint3
     return batch;
 }
 
-/* A call failed, not because there was nothing. */
+/* A call failed for another reason than that there was nothing. */
 __attribute__((noinline)) static void failed(const btl_ib_udp_socket_t *socket, int error,
                                              btl_ib_udp_errors_t *errors)
 {
-    if (error != EWOULDBLOCK && error != EINTR) {
+    if (error != EINTR) {
         btl_ib_udp_errors_called(errors, error);
         (void) btl_ib_udp_errors_read(errors, socket, BTL_IB_ADDR_UNKNOWN);
     }

@@ -184,6 +184,43 @@ static void a_forged_close(void **state)
     (void) state;
 }
 
+/* A first contact of nobody, and two that would close what it opens. All are kept until the turn
+ * ends; then each of the two finds the other kept still. */
+static void a_forged_contact_and_closes(void **state)
+{
+    bench_t *bench = job();
+    bench_datagram_t *datagram = intercept(bench, 100);
+    const btl_ib_counters_t *count = btl_ib_engine_counters(bench->hosts[1].engine);
+    const uint64_t unknown = count->dropped_unknown;
+    const btl_ib_wire_connect_t connect = {
+        .name = BTL_IB_LE64(12345),
+        .connection = BTL_IB_LE32(1),
+        .epoch = BTL_IB_LE32(1),
+    };
+    static const btl_ib_type_t types[] = {BTL_IB_TYPE_DATA, BTL_IB_TYPE_CLOSE, BTL_IB_TYPE_CLOSE};
+
+    for (uint32_t i = 0; i < 3; i++) {
+        bench_forgery_t forgery = bench_forge(bench, 1, 0, types[i]);
+        forgery.header.flags = BTL_IB_FLAG_CONNECT;
+        forgery.header.connection = 0;
+        forgery.header.token = i + 1;
+        bench_append(&forgery, &connect, sizeof(connect));
+        assert_true(forgery.size <= datagram->size);
+        bench_datagram_t *copy = bench_copy(datagram);
+        copy->source = BENCH_STRANGER;
+        copy->size = forgery.size;
+        memcpy(copy->data, &forgery, forgery.size);
+        bench_deliver(bench, copy);
+    }
+    bench_turn(bench, 1);
+    assert_int_equal(count->dropped_unknown - unknown, 3);
+    assert_int_equal(count->received_unidentified, 3);
+    free(datagram);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
 static void garbage(void **state)
 {
     bench_t *bench = job();
@@ -630,6 +667,7 @@ int main(void)
         cmocka_unit_test(a_wrong_connection),
         cmocka_unit_test(a_guessed_sequence),
         cmocka_unit_test(a_forged_close),
+        cmocka_unit_test(a_forged_contact_and_closes),
         cmocka_unit_test(garbage),
         cmocka_unit_test(replay_of_an_earlier_job),
         cmocka_unit_test(replay_after_one_restarted),

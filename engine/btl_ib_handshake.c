@@ -587,7 +587,8 @@ static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
         if (view->type != BTL_IB_TYPE_CLOSE) {
             return look_up(rail, arrival, NULL);
         }
-        /* What it closes is looked up first, if that is kept. Once this was kept too that is over. */
+        /* What it closes is looked up first, if that is kept. Once this was kept too, that is
+         * over. */
         if (sender_of(arrival) == NULL && keeps_contact_of(engine, view->connect.name)) {
             keep_contact(rail, arrival);
         } else { /* it closes what was never opened here */

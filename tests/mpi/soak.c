@@ -17,6 +17,7 @@
 
 #include <dirent.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 enum {
     BYTES_MAX = 2000000,

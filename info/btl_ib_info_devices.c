@@ -32,7 +32,7 @@ typedef struct out {
     uint32_t depth;
     bool any[DEPTH];      /* is something in it already? */
     size_t before[DEPTH]; /* length of the prefix around it */
-    char prefix[256];     /* of a line of text */
+    char prefix[640];     /* of a line of text */
 } out_t;
 
 static void quoted(const char *text)

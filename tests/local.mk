@@ -559,7 +559,7 @@ mpi_programs = \
     tests/mpi/twosends \
     tests/mpi/windows
 mpi_headers = tests/mpi/common.h tests/mpi/component.h tests/mpi/figures.h tests/mpi/floor.h \
-    tests/mpi/floor_port.h tests/mpi/module.h tests/mpi/slots.h
+    tests/mpi/floor_port.h tests/mpi/module.h tests/mpi/processes.h tests/mpi/slots.h
 EXTRA_DIST += $(mpi_programs:=.c) tests/mpi/floor_verbs.c $(mpi_headers)
 mpi_verbs_programs =
 if BTL_IB_HAVE_VERBS

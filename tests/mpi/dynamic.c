@@ -12,9 +12,7 @@
  */
 
 #include "component.h"
-
-#include <dirent.h>
-#include <unistd.h>
+#include "processes.h"
 
 enum {
     CHILDREN = 2,
@@ -29,20 +27,6 @@ typedef struct held {
     long descriptors, ports, kib, connections;
 } held_t;
 
-static long count_descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    long count = 0;
-
-    while (folder != NULL && readdir(folder) != NULL) {
-        count++;
-    }
-    if (folder != NULL) {
-        closedir(folder);
-    }
-    return count;
-}
-
 static long count_lines(const char *path)
 {
     FILE *file = fopen(path, "r");
@@ -55,18 +39,6 @@ static long count_lines(const char *path)
         fclose(file);
     }
     return count;
-}
-
-static long resident_kib(void)
-{
-    FILE *file = fopen("/proc/self/statm", "r");
-    long pages = 0, resident = 0;
-
-    if (file == NULL || fscanf(file, "%ld %ld", &pages, &resident) != 2) {
-        fail("no /proc/self/statm");
-    }
-    fclose(file);
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 static bool has_ib(void)
@@ -109,7 +81,7 @@ static held_t look_later(const held_t *then)
 }
 
 /* Each of this group with each of the other one, all at once. */
-static void exchange(MPI_Comm with)
+static void exchange(MPI_Comm with, int round)
 {
     int others, self;
     MPI_Request requests[16];
@@ -131,6 +103,7 @@ static void exchange(MPI_Comm with)
     }
     free(out);
     free(in);
+    (void) round;
 }
 
 static void spawn(char *self)
@@ -139,30 +112,8 @@ static void spawn(char *self)
 
     MPI_Comm_spawn(self, MPI_ARGV_NULL, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
                    MPI_ERRCODES_IGNORE);
-    exchange(children);
+    exchange(children, 0);
     MPI_Comm_disconnect(&children);
-}
-
-/* The first half accepts, the second connects. */
-static void connect_halves(MPI_Comm half)
-{
-    char port[MPI_MAX_PORT_NAME] = "";
-    MPI_Comm others;
-
-    if (rank == 0) {
-        MPI_Open_port(MPI_INFO_NULL, port);
-    }
-    MPI_Bcast(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD);
-    if (rank < size / 2) {
-        MPI_Comm_accept(port, MPI_INFO_NULL, 0, half, &others);
-    } else {
-        MPI_Comm_connect(port, MPI_INFO_NULL, 0, half, &others);
-    }
-    exchange(others);
-    MPI_Comm_disconnect(&others);
-    if (rank == 0) {
-        MPI_Close_port(port);
-    }
 }
 
 static void check(const held_t *then, const held_t *now, int times, int grow)
@@ -195,7 +146,7 @@ int main(int argc, char **argv)
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL) {
         program = "dynamic (child)";
-        exchange(parent);
+        exchange(parent, 0);
         MPI_Comm_disconnect(&parent);
         MPI_Finalize();
         return 0;
@@ -209,7 +160,7 @@ int main(int argc, char **argv)
             then = look();
         }
         spawn(argv[0]);
-        connect_halves(half);
+        connect_halves(half, exchange, i);
     }
     const held_t now = look_later(&then);
     MPI_Barrier(MPI_COMM_WORLD);

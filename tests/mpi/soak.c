@@ -13,11 +13,9 @@
  * by a spawn and by a port in turn, 0: never
  */
 
-#include "common.h"
+#include "processes.h"
 
-#include <dirent.h>
 #include <stdbool.h>
-#include <unistd.h>
 
 enum {
     BYTES_MAX = 2000000,
@@ -249,29 +247,14 @@ static void spawn(char **argv, int round)
     MPI_Comm_disconnect(&children);
 }
 
-/* The first half accepts, the second connects. */
-static void connect_halves(MPI_Comm half, int round)
+/* Of two groups that are connected. */
+static void exchange(MPI_Comm with, int round)
 {
-    char port[MPI_MAX_PORT_NAME] = "";
-    MPI_Comm others;
-    int count, self;
+    int others, self;
 
-    if (rank == 0) {
-        MPI_Open_port(MPI_INFO_NULL, port);
-    }
-    MPI_Bcast(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD);
-    if (rank < size / 2) {
-        MPI_Comm_accept(port, MPI_INFO_NULL, 0, half, &others);
-    } else {
-        MPI_Comm_connect(port, MPI_INFO_NULL, 0, half, &others);
-    }
-    MPI_Comm_rank(others, &self);
-    MPI_Comm_remote_size(others, &count);
-    messages(others, self, count, round);
-    MPI_Comm_disconnect(&others);
-    if (rank == 0) {
-        MPI_Close_port(port);
-    }
+    MPI_Comm_rank(with, &self);
+    MPI_Comm_remote_size(with, &others);
+    messages(with, self, others, round);
 }
 
 /* What a process holds. */
@@ -281,31 +264,16 @@ typedef struct held {
 
 static held_t look(void)
 {
-    held_t held = {0};
-    long pages;
-    DIR *folder = opendir("/proc/self/fd");
-    FILE *file = fopen("/proc/self/statm", "r");
-
-    while (folder != NULL && readdir(folder) != NULL) {
-        held.descriptors++;
-    }
-    if (file == NULL || fscanf(file, "%ld %ld", &pages, &held.kib) != 2) {
-        fail("no /proc/self/statm");
-    }
-    held.kib *= sysconf(_SC_PAGESIZE) / 1024;
-    fclose(file);
-    closedir(folder);
-    return held;
+    return (held_t){.descriptors = count_descriptors(), .kib = resident_kib()};
 }
 
 static int be_a_child(MPI_Comm parent)
 {
-    int others, round;
+    int round;
 
     program = "soak (child)";
-    MPI_Comm_remote_size(parent, &others);
     MPI_Bcast(&round, 1, MPI_INT, 0, parent);
-    messages(parent, rank, others, round);
+    exchange(parent, round);
     MPI_Comm_disconnect(&parent);
     MPI_Finalize();
     return 0;
@@ -343,7 +311,7 @@ static void act(int kind, char **argv, MPI_Comm half, int round)
         spawn(argv, round);
         break;
     case CONNECT:
-        connect_halves(half, round);
+        connect_halves(half, exchange, round);
         break;
     default:
         break;

@@ -934,14 +934,14 @@ static bool is_lost(const btl_ib_conn_t *conn)
     return conn->keepalive.asked >= QUESTIONS
            && silence_of(conn) >= QUESTIONS * conn->engine->config.keepalive
            && (said == EHOSTUNREACH || said == ENETUNREACH)
-           && (int32_t) (conn->validation.net_error_ms - conn->keepalive.awake_ms) >= 0;
+           && conn->validation.net_error_at >= conn->keepalive.awake;
 }
 
 /* While something is unacknowledged probes ask; but seldom, or no more, for credits given back. */
 static void ask(btl_ib_conn_t *conn)
 {
     conn->keepalive.asked_at = conn->engine->clock.now;
-    conn->keepalive.awake_ms = (uint32_t) (conn->engine->clock.awake / 1000);
+    conn->keepalive.awake = conn->engine->clock.awake;
     if (conn->keepalive.asked < QUESTIONS) {
         conn->keepalive.asked++;
     }
@@ -953,7 +953,7 @@ static void ask(btl_ib_conn_t *conn)
 /* Was it heard since it was asked last? */
 static bool has_answered(const btl_ib_conn_t *conn)
 {
-    return (int32_t) ((uint32_t) (conn->loss.heard_at / 1000) - conn->keepalive.awake_ms) >= 0;
+    return conn->loss.heard_at >= conn->keepalive.awake;
 }
 
 /* Is a question due? Of those asked before if `again`, else of the others. */

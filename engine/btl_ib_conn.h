@@ -134,7 +134,7 @@ struct btl_ib_engine;
 /* Of a connection. */
 typedef struct btl_ib_keepalive {
     uint64_t asked_at; /* us */
-    uint32_t awake_ms; /* the same by the engine's `awake`, ms */
+    uint64_t awake;    /* the same by the engine's `awake` */
     uint32_t asked;    /* questions since it was heard; more are not counted */
 } btl_ib_keepalive_t;
 

@@ -362,7 +362,7 @@ btl_ib_conn_t *btl_ib_route_carrier(const btl_ib_conn_t *conn)
 
 /* ---- path validation ---- */
 
-enum { SAID_LATELY = 2000 }; /* ms: what the network said before that may be over */
+enum { SAID_LATELY = 2000000 }; /* us: what the network said before that may be over */
 
 /* Does `is_so` hold for `conn`, or for any connection with the same process whose rail is
  * usable? */
@@ -481,8 +481,7 @@ btl_ib_diagnosis_t btl_ib_conn_diagnosis(const btl_ib_conn_t *conn)
     };
 
     if (validation->net_error != 0
-        && (int32_t) ((uint32_t) (conn->loss.heard_at / 1000) - validation->net_error_ms)
-               <= SAID_LATELY) {
+        && conn->loss.heard_at <= validation->net_error_at + SAID_LATELY) {
         diagnosis.said = validation->net_error;
         if (transport->ops->offender_text == NULL
             || !transport->ops->offender_text(transport, conn->route.to, diagnosis.by,

@@ -26,19 +26,19 @@
 /* Do the connection's own two rails reach the peer (path validation, RFC 9000, 8.2), and what does
  * the network report about them? */
 typedef struct btl_ib_validation {
-    bool valid;            /* a datagram of the peer with its token came by them */
-    bool answered;         /* something of ours reached the peer, by any route */
-    bool promised;         /* the peer answers a first contact even if its application computes */
-    bool told;             /* it was reported that the peer does not answer */
-    bool unsent_told;      /* `unsent_error` was reported, since the transport took something */
-    bool tried;            /* other pairs of rails that may lead there were asked for */
-    uint8_t unsent_error;  /* errno that the transport answers; valid with unsent_since */
-    uint8_t net_error;     /* errno: what the network said last of datagrams to it; 0: nothing */
-    uint32_t net_error_ms; /* when: awake, as `heard_at` */
+    bool valid;           /* a datagram of the peer with its token came by them */
+    bool answered;        /* something of ours reached the peer, by any route */
+    bool promised;        /* the peer answers a first contact even if its application computes */
+    bool told;            /* it was reported that the peer does not answer */
+    bool unsent_told;     /* `unsent_error` was reported, since the transport took something */
+    bool tried;           /* other pairs of rails that may lead there were asked for */
+    uint8_t unsent_error; /* errno that the transport answers; valid with unsent_since */
+    uint8_t net_error;    /* errno: what the network said last of datagrams to it; 0: nothing */
     uint32_t questions;   /* unanswered probes by them, since another pair of rails was validated */
-    uint64_t refused_at;  /* us: when refusals by them were last believed */
-    uint64_t asked_at;    /* ran: the first probe, if nothing had reached the peer */
-    uint64_t question_at; /* us: the last question that was no probe */
+    uint64_t net_error_at;  /* awake: when */
+    uint64_t refused_at;    /* us: when refusals by them were last believed */
+    uint64_t asked_at;      /* ran: the first probe, if nothing had reached the peer */
+    uint64_t question_at;   /* us: the last question that was no probe */
     uint64_t route_refused; /* us: first refusal by the present route since something got through */
     uint64_t unsent_since;  /* awake: since then the transport took nothing for it; 0: it does */
 } btl_ib_validation_t;
@@ -256,7 +256,7 @@ static inline void btl_ib_validation_unreachable(btl_ib_validation_t *validation
                                                  uint64_t awake)
 {
     validation->net_error = (uint8_t) error;
-    validation->net_error_ms = (uint32_t) (awake / 1000);
+    validation->net_error_at = awake;
 }
 
 /* Something would be sent by its own two rails if they were validated. May a question be sent for

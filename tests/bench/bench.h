@@ -105,6 +105,7 @@ typedef struct bench_rail {
     btl_ib_event_type_t what;
     uint32_t about; /* of this address, which was added */
     uint32_t size;
+    int error;
     bool stopped;
 } bench_rail_t;
 
@@ -133,7 +134,7 @@ struct bench_host {
 
     uint64_t lookups;
     uint64_t strange; /* messages delivered that nobody sent, or not like that */
-    uint64_t deaths[BTL_IB_DEATH_ENDED + 1];
+    uint64_t deaths[BTL_IB_DEATH_LOST + 1];
     uint64_t datagrams; /* sent */
     uint64_t apart;     /* of these, bulk that others may overtake */
     uint64_t calls;     /* of the transport, for that */
@@ -299,11 +300,13 @@ bool bench_region_lent(const bench_host_t *host, const btl_ib_region_key_t *key)
 bool bench_rail_failed(const bench_host_t *host, uint32_t rail);
 
 /* What would take long, or much luck, to come about by datagrams alone: a window of congestion
- * control, a smoothed and a shortest round trip (us), and that it is time to search for a larger
- * path MTU. */
+ * control, a smoothed and a shortest round trip (us), that it is time to search for a larger path
+ * MTU, and that days pass. */
 void bench_set_window(bench_t *bench, uint32_t i, uint32_t peer, uint32_t segments);
 void bench_set_srtt(bench_t *bench, uint32_t i, uint32_t peer, uint32_t us);
 void bench_search_mtu(bench_t *bench, uint32_t i, uint32_t peer);
+/* A host listens for so many us, and nothing happens. */
+void bench_listen(bench_host_t *host, uint64_t us);
 /* Count from now on how often congestion control of that connection, the only one so counted, takes
  * a loss back that was none. */
 const uint32_t *bench_count_undo(bench_t *bench, uint32_t i, uint32_t peer);

@@ -184,9 +184,12 @@ static bool give_event(bench_rail_t *rail, btl_ib_event_t *event)
                            });
     } else if (rail->news) {
         rail->news = false;
-        *event = say(
-            rail,
-            (btl_ib_event_t){.type = rail->what, .from = HANDLE(rail->about), .size = rail->size});
+        *event = say(rail, (btl_ib_event_t){
+                               .type = rail->what,
+                               .error = rail->error,
+                               .from = HANDLE(rail->about),
+                               .size = rail->size,
+                           });
     } else if (rail->reading != NULL) {
         bench_reading_t *reading = rail->reading;
         rail->reading = reading->next;

@@ -116,6 +116,11 @@ void bench_search_mtu(bench_t *bench, uint32_t i, uint32_t peer)
     bench_conn(bench, i, peer)->pmtud.search_at = bench->now;
 }
 
+void bench_listen(bench_host_t *host, uint64_t us)
+{
+    host->engine->clock.awake += us;
+}
+
 static uint32_t undone;
 
 static void count_undo(btl_ib_cc_t *cc)

@@ -9,6 +9,7 @@
  * else, however far apart, end nothing.
  */
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -297,6 +298,37 @@ static void of_nobody(void **state)
     end(bench);
 }
 
+/* What the network said once is over as soon as the peer is heard, and stays so, however long ago
+ * that is: a peer that is silent a month later is not lost for it. */
+static void long_ago(void **state)
+{
+    static const uint64_t days[] = {1, 20, 30, 45, 60};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(days) / sizeof(days[0]); i++) {
+        bench_t *bench = new_bench();
+        bench->hosts[0].config.keepalive = SECOND;
+        acquaint(bench);
+        const quote_t q = sent_to(bench, 1);
+        bench->hosts[0].rails[0].error = EHOSTUNREACH;
+        tell(bench, BTL_IB_EVENT_UNREACHABLE, 1, 0, &q);
+        assert_int_equal(btl_ib_conn_diagnosis(bench_conn(bench, 0, 1)).said, EHOSTUNREACH);
+        bench_run(bench, 5 * SECOND); /* it is asked, and answers */
+        assert_int_equal(btl_ib_conn_diagnosis(bench_conn(bench, 0, 1)).said, 0);
+        bench_listen(&bench->hosts[0], days[i] * 24 * 3600 * SECOND);
+        bench_run(bench, 5 * SECOND);
+        assert_int_equal(btl_ib_conn_diagnosis(bench_conn(bench, 0, 1)).said, 0);
+        for (int turns = 0; turns < 40; turns++) { /* its process is stopped */
+            bench->now += SECOND / 4;
+            bench_turn(bench, 0);
+            bench_clear(&bench->wire);
+        }
+        assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_LOST], 0);
+        still_works(bench);
+        end(bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +341,7 @@ int main(void)
         cmocka_unit_test(of_another_connection),
         cmocka_unit_test(of_an_earlier_life),
         cmocka_unit_test(of_nobody),
+        cmocka_unit_test(long_ago),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -677,7 +677,7 @@ btl_ib_segment_t *btl_ib_loss_probe_with(const btl_ib_conn_t *conn)
 
 btl_ib_loss_action_t btl_ib_loss_timer(btl_ib_conn_t *conn)
 {
-    if (conn->loss.blocked_since != 0 && !btl_ib_pending_any(conn)) {
+    if (conn->loss.blocked_since != 0 && !btl_ib_pending_any(conn) && !conn->pmtud.checking) {
         conn->loss.blocked_since = 0; /* what was stopped, or seemed to be, is over */
     }
     if (!waits(conn)) {

@@ -218,29 +218,23 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
     uint32_t channel = btl_ib_queues_channel(conn->peer_queues, size);
     uint32_t pad = size - btl_ib_packet_overhead(conn);
     const btl_ib_verdict_t verdict = btl_ib_send_limits_check(conn, channel);
+    const bool room =
+        verdict == BTL_IB_GO
+        && btl_ib_tx_window_reserve(&conn->tx[channel].sentmap.window, 1, &conn->engine->mem) == 0;
+    btl_ib_segment_t *segment = room ? btl_ib_packet_make(conn, BTL_IB_TYPE_VOID, pad) : NULL;
 
-    if (verdict != BTL_IB_GO
-        || btl_ib_tx_window_reserve(&conn->tx[channel].sentmap.window, 1, &conn->engine->mem)
-               != 0) {
-        if (conn->pmtud.checking) {
-            btl_ib_send_limits_wait(conn, verdict, false);
-            btl_ib_loss_set_timer(conn);
-        }
-        return;
+    if (segment != NULL) {
+        memset(btl_ib_packet_body(segment), 0, pad);
+        btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
     }
-    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_VOID, pad);
-    if (segment == NULL) {
-        return;
-    }
-    memset(btl_ib_packet_body(segment), 0, pad);
-    btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
-    if (send_new(conn, segment, channel)) {
+    if (segment != NULL && send_new(conn, segment, channel)) {
         btl_ib_loss_set_timer(conn);
         if (pad > 0) {
             btl_ib_pmtud_probe_left(conn, segment);
         }
     } else if (conn->pmtud.checking) {
-        btl_ib_conn_ready(conn);
+        btl_ib_send_limits_wait(conn, verdict, verdict == BTL_IB_GO);
+        btl_ib_loss_set_timer(conn);
     }
 }
 

@@ -161,12 +161,62 @@ static void beside_messages(void **state)
     end(bench);
 }
 
+static bool loses_second_rail(bench_t *bench, const bench_datagram_t *datagram)
+{
+    return bench->scratch[3] != 0 && datagram->to % BENCH_RAILS == 1;
+}
+
+/* A pair of rails of which nothing was heard yet is asked, although data would wait for the answer:
+ * another pair leads there. If none comes the check ends: the connection goes by that one. */
+static void beside_another_pair(void **state)
+{
+    (void) state;
+    for (uint64_t lost = 0; lost < 2; lost++) {
+        bench_t *bench = new_bench();
+        btl_ib_conn_t *conn;
+
+        bench->rails = 2;
+        bench->loses = loses_second_rail;
+        bench->scratch[3] = lost;
+        acquaint(bench);
+        const btl_ib_peer_info_t info = bench_info(bench, 1, 1);
+        assert_int_equal(btl_ib_conn_create(bench->hosts[0].engine, 1, &info, NULL, &conn), 0);
+        btl_ib_conn_check_path(conn, bench->now);
+        bench_run(bench, SECOND);
+        const btl_ib_path_info_t found = btl_ib_conn_path(conn);
+        assert_false(found.checking);
+        assert_int_equal(found.own && found.heard && found.answered, !lost);
+        assert_int_equal(found.sent, lost ? 0 : MOST);
+        talk(bench, 2);
+        each_delivered_once(bench);
+        end(bench);
+    }
+}
+
+/* Each allocation of a check fails once: it goes on later. */
+static void short_of_memory(void **state)
+{
+    (void) state;
+    for (uint32_t fail_in = 1; fail_in <= 16; fail_in++) {
+        bench_t *bench = new_bench();
+        bench_start(bench, 0);
+        bench_start(bench, 1);
+        btl_ib_conn_check_path(bench_connect(bench, 0, 1), bench->now);
+        bench->hosts[0].fail_in = fail_in;
+        bench_run(bench, SECOND);
+        assert_int_equal(path(bench, 0).sent, MOST);
+        assert_false(path(bench, 0).checking);
+        end(bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_is_well),     cmocka_unit_test(a_hop_carries_less),
-        cmocka_unit_test(next_to_nothing), cmocka_unit_test(one_way),
-        cmocka_unit_test(losses_by_chance), cmocka_unit_test(beside_messages),
+        cmocka_unit_test(all_is_well),         cmocka_unit_test(a_hop_carries_less),
+        cmocka_unit_test(next_to_nothing),     cmocka_unit_test(one_way),
+        cmocka_unit_test(losses_by_chance),    cmocka_unit_test(beside_messages),
+        cmocka_unit_test(beside_another_pair), cmocka_unit_test(short_of_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

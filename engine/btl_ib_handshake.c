@@ -181,9 +181,10 @@ static bool has_ended(const btl_ib_engine_t *engine, const btl_ib_view_t *view)
     return btl_ib_tombstones_ended(&engine->tombstones, &peer);
 }
 
-/* Does it belong to an incarnation that has already ended here? */
-static bool is_late(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
-                    const btl_ib_secret_t *secret)
+/* The lowest epoch that is valid for a sender with that secret, to which there is no connection;
+ * 0: any. */
+static uint32_t floor_of(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
+                         const btl_ib_secret_t *secret)
 {
     const btl_ib_tombstone_t peer = {
         .name = view->connect.name,
@@ -191,8 +192,13 @@ static bool is_late(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
         .rail = view->connect.to_rail,
         .remote_rail = view->connect.from_rail,
     };
-    const uint32_t floor = btl_ib_tombstones_floor(&engine->tombstones, &peer);
 
+    return btl_ib_tombstones_floor(&engine->tombstones, &peer);
+}
+
+/* Does it belong to an incarnation that has already ended here? */
+static bool is_late(const btl_ib_view_t *view, uint32_t floor)
+{
     return floor != 0 && btl_ib_seq_before(view->connect.epoch, floor);
 }
 
@@ -251,7 +257,7 @@ static bool check_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
         engine->count.dropped_token++;
         return false;
     }
-    if (is_late(engine, view, &info->secret) || is_impossible(engine, view)) {
+    if (is_late(view, floor_of(engine, view, &info->secret)) || is_impossible(engine, view)) {
         engine->count.dropped_stale++;
         return false;
     }
@@ -607,7 +613,7 @@ static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
         engine->count.dropped_stale++;
         return NULL;
     }
-    if (!conn->identity.bound && is_late(engine, view, &conn->identity.secret)) {
+    if (!conn->identity.bound && is_late(view, conn->identity.peer_floor)) {
         /* Of an incarnation that ended here, and we have a new one: our CONNECT says so. */
         if (open_connect_of_peer(conn, arrival)) {
             engine->count.dropped_stale++;

@@ -309,9 +309,12 @@ void btl_ib_identity_begin(btl_ib_conn_t *conn)
     const btl_ib_engine_config_t *config = &engine->config;
     btl_ib_identity_t *identity = &conn->identity;
     const btl_ib_tombstone_t tombstone = tombstone_of(conn);
+    const uint32_t floor = btl_ib_tombstones_floor(&engine->tombstones, &tombstone);
 
     identity->contacted = false;
-    identity->peer_floor = btl_ib_tombstones_floor(&engine->tombstones, &tombstone);
+    if (floor != 0) { /* else it may have had a tombstone, whose place another one took */
+        identity->peer_floor = floor;
+    }
     identity->epoch = ++engine->incarnations.newest;
     identity->tx_token =
         btl_ib_token(&identity->secret, config->name, &config->secret, identity->epoch,

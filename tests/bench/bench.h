@@ -301,12 +301,14 @@ bool bench_rail_failed(const bench_host_t *host, uint32_t rail);
 
 /* What would take long, or much luck, to come about by datagrams alone: a window of congestion
  * control, a smoothed and a shortest round trip (us), that it is time to search for a larger path
- * MTU, and that days pass. */
+ * MTU, that days pass, and that hundreds of peers go. */
 void bench_set_window(bench_t *bench, uint32_t i, uint32_t peer, uint32_t segments);
 void bench_set_srtt(bench_t *bench, uint32_t i, uint32_t peer, uint32_t us);
 void bench_search_mtu(bench_t *bench, uint32_t i, uint32_t peer);
 /* A host listens for so many us, and nothing happens. */
 void bench_listen(bench_host_t *host, uint64_t us);
+/* Connections with so many others end that it has no tombstone of anybody else. */
+void bench_forget_ended(bench_host_t *host);
 /* Count from now on how often congestion control of that connection, the only one so counted, takes
  * a loss back that was none. */
 const uint32_t *bench_count_undo(bench_t *bench, uint32_t i, uint32_t peer);

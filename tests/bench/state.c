@@ -121,6 +121,14 @@ void bench_listen(bench_host_t *host, uint64_t us)
     host->engine->clock.awake += us;
 }
 
+void bench_forget_ended(bench_host_t *host)
+{
+    for (uint64_t i = 0; i < BTL_IB_TOMBSTONES; i++) {
+        const btl_ib_tombstone_t other = {.name = UINT64_MAX - i, .epoch = 1};
+        btl_ib_tombstones_add(&host->engine->tombstones, &other);
+    }
+}
+
 static uint32_t undone;
 
 static void count_undo(btl_ib_cc_t *cc)

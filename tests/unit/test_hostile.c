@@ -388,6 +388,28 @@ static void replay_of_an_ended_life(void **state)
     (void) state;
 }
 
+/* The peer closed, and so did hundreds of others since: a connection that is still there knows by
+ * itself what ended, also after it was reset once more. */
+static void replay_of_a_life_before_many(void **state)
+{
+    bench_t *bench = taped_job();
+
+    btl_ib_conn_destroy(bench_conn(bench, 1, 0), bench->now);
+    bench_run(bench, 5000);
+    for (int i = 0; i < 2; i++) {
+        bench_forget_ended(&bench->hosts[0]);
+        replay(bench, 0, false, "dropped_");
+        replay(bench, 2, false, "dropped_");
+        btl_ib_conn_drain(bench_conn(bench, 0, 1));
+        bench->hosts[0].rails[0].refused = bench_address(1, 0);
+        bench->hosts[0].rails[0].refusal = true; /* that resets one that drains */
+        bench_turn(bench, 0);
+    }
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
 /* ---- damage ---- */
 
 /* One datagram of each kind there is on a tape: by type and whether it carries a CONNECT. */
@@ -673,6 +695,7 @@ int main(void)
         cmocka_unit_test(replay_after_one_restarted),
         cmocka_unit_test(replay_in_the_same_life),
         cmocka_unit_test(replay_of_an_ended_life),
+        cmocka_unit_test(replay_of_a_life_before_many),
         cmocka_unit_test(cut_at_every_length),
         cmocka_unit_test(cut_with_the_length_to_match),
         cmocka_unit_test(longer_than_it_says),

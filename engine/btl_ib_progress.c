@@ -192,7 +192,9 @@ __attribute__((noinline)) static int handle_batch(btl_ib_rail_t *rail, const btl
     }
     engine->polled.in_hand = true;
     handle_events(rail, events, count, &polled);
-    engine->polled.in_hand = !outer;
+    if (outer) {
+        engine->polled.in_hand = false;
+    }
     const int received = repost_buffers(rail, events, count);
     if (received > 0 && !engine->turn.async && !btl_ib_list_empty(&engine->events)) {
         btl_ib_completion_callbacks(engine);
@@ -340,10 +342,11 @@ static int poll_rail(btl_ib_rail_t *rail, int left, int polled)
     btl_ib_engine_t *engine = rail->engine;
     const int most = left;
     btl_ib_event_t few[FEW];
-    btl_ib_event_t *events = engine->polled.in_hand ? few : engine->polled.events;
     int datagrams = 0;
 
     while (left > 0 && !rail->health.failed) {
+        /* each time: another thread may have events in hand by now */
+        btl_ib_event_t *events = engine->polled.in_hand ? few : engine->polled.events;
         const int max = batch_max(engine, left);
         const int count =
             polled > 0 ? polled : rail->transport->ops->poll(rail->transport, events, max);

@@ -143,6 +143,7 @@ unit_tests = \
     tests/unit/test_icmp \
     tests/unit/test_reasm \
     tests/unit/test_reentry \
+    tests/unit/test_threads \
     tests/unit/test_rnr \
     tests/unit/test_release \
     tests/unit/test_reliable \
@@ -267,6 +268,7 @@ tests/unit/tsan_biased_lock: $(tests_unit_test_biased_lock_SOURCES)
 CLEANFILES += tests/unit/tsan_biased_lock
 
 tests_unit_test_atomic_LDADD = $(LDADD) -lpthread
+tests_unit_test_threads_LDADD = $(LDADD) -lpthread
 tests_unit_test_modex_SOURCES = tests/unit/test_modex.c mca/btl_ib_modex_codec.c
 tests_unit_test_modex_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) \
     -DBTL_IB_CORPUS='"$(abs_srcdir)/tests/fuzz/corpus/modex"'

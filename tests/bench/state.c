@@ -359,5 +359,6 @@ void bench_check_accounts(const bench_host_t *host)
                           == engine->rails[r]->credit[i].granted);
         }
     }
-    BENCH_REQUIRE(engine->deferred_free.depth == 0 && engine->reserved.segment == NULL);
+    BENCH_REQUIRE(engine->deferred_free.depth == 0 && engine->reserved.segment == NULL
+                  && !engine->polled.in_hand);
 }

@@ -4,9 +4,8 @@
  */
 
 /*
- * Callbacks that call back in. Those of the PML call progress, and while one runs the lock is free,
- * so that another thread may call progress, or the progress thread call it: for the engine all that
- * is a turn within a turn.
+ * Callbacks that call back in. Those of the PML call progress: for the engine that is a turn within a
+ * turn. So is one of another thread that ends before the callback does; test_threads.c has others.
  */
 
 #include <errno.h>

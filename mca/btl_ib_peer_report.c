@@ -137,7 +137,7 @@ static const struct sockaddr *find_other(const struct ifaddrs *all, const btl_ib
 
     while (i != NULL
            && (i->ifa_addr == NULL || i->ifa_addr->sa_family != device->ip.ss_family
-               || strcmp(i->ifa_name, device->interface) != 0
+               || !btl_ib_interface_same(i->ifa_name, device->interface)
                || btl_ib_ip_link_local(i->ifa_addr))) {
         i = i->ifa_next;
     }

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "transport.h"
@@ -48,6 +49,23 @@ bool btl_ib_ip_link_local4(const struct sockaddr *address);
 /* One that reaches this host only, whatever interface has it: 127.0.0.0/8, ::1 (RFC 1122, 3.2.1.3;
  * RFC 4291, 2.5.3). */
 bool btl_ib_ip_loopback(const struct sockaddr *address);
+
+/*
+ * How long the interface's name is in ifa_name of struct ifaddrs. Of IPv4 that has the label of the
+ * address, as "eth0:1" of an address added to eth0 (ip-address(8)); no interface has a colon.
+ */
+static inline int btl_ib_interface_name_len(const char *label)
+{
+    return (int) strcspn(label, ":");
+}
+
+/* Do two of them name one interface? */
+static inline bool btl_ib_interface_same(const char *a, const char *b)
+{
+    const int len = btl_ib_interface_name_len(a);
+
+    return btl_ib_interface_name_len(b) == len && memcmp(a, b, (size_t) len) == 0;
+}
 
 /* Ask an interface's driver (netdevice(7)); `request` but for the name is the caller's.
  * Returns 0 or -1, as ioctl(2) does. */

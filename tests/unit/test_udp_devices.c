@@ -51,7 +51,7 @@ static void assert_device(const btl_ib_device_t *device)
 
     assert_string_equal(device->transport, "udp");
     assert_string_equal(device->provider, "");
-    assert_string_equal(device->name, device->interface);
+    assert_memory_equal(device->name, device->interface, strlen(device->interface));
     assert_int_not_equal(if_nametoindex(device->interface), 0);
     assert_true(device->plain);
     if (device->ip.ss_family == AF_INET) {
@@ -201,6 +201,9 @@ static const struct {
     {"tun0", "10.9.0.8", "255.255.255.0", IFF_UP | IFF_RUNNING | IFF_POINTOPOINT, NULL, 24, 0},
     {"tun0", "fd00::8", "ffff:ffff:ffff:ffff::", IFF_UP | IFF_RUNNING | IFF_POINTOPOINT, NULL, 64,
      0},
+    {"fast0:vip", "10.9.0.9", "255.255.240.0", IFF_UP | IFF_RUNNING, NULL, 20, SPEED},
+    {"only0:1", "10.9.0.10", "255.0.0.0", IFF_UP | IFF_RUNNING, NULL, 8, 0},
+    {"only0", NULL, NULL, IFF_UP | IFF_RUNNING, NULL, 0, 0},
     {"bare0", "10.9.0.7", NULL, IFF_UP | IFF_RUNNING, "in no network", 0, 0},
     {"none0", NULL, NULL, IFF_UP | IFF_RUNNING, "it has no IP address", 0, 0},
     {"void0", NULL, NULL, 0, "it is down and has no IP address", 0, 0},
@@ -208,7 +211,7 @@ static const struct {
 
 enum { INTERFACES = sizeof(interfaces) / sizeof(interfaces[0]) };
 
-static const int listed[] = {2, 3, 4, 7, 8, 0, 9}; /* of them, IPv4 first */
+static const int listed[] = {2, 3, 4, 7, 8, 10, 11, 0, 9}; /* of them, IPv4 first */
 
 static void pretend(struct ifaddrs *list, btl_ib_udp_name_t *ips, btl_ib_udp_name_t *masks)
 {
@@ -255,6 +258,8 @@ static void test_interfaces(void **state)
         const int which = listed[i];
 
         assert_string_equal(got[i].name, interfaces[which].name);
+        assert_memory_equal(got[i].interface, got[i].name, strlen(got[i].interface));
+        assert_null(strchr(got[i].interface, ':')); /* of a label, as "fast0:vip" */
         assert_memory_equal(&got[i].ip, &ips[which], btl_ib_udp_name_len(&ips[which]));
         assert_int_equal(got[i].prefix_bits, interfaces[which].bits);
         assert_int_equal(got[i].bandwidth, interfaces[which].bandwidth);
@@ -275,13 +280,14 @@ static void test_interfaces(void **state)
         }
     }
     for (int i = 0; i < INTERFACES; i++) {
-        if (interfaces[i].ip == NULL) { /* those without an address come last */
+        if (interfaces[i].ip == NULL && interfaces[i].turned_down != NULL) { /* those without an address come last */
             said = strstr(said, interfaces[i].name);
             assert_non_null(said);
             said = strstr(said, interfaces[i].turned_down);
             assert_non_null(said);
         }
     }
+    assert_null(strstr(turned_down, "only0")); /* its address has a label */
     bed.type->devices_free(got, n);
 }
 

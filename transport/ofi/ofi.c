@@ -134,11 +134,12 @@ static void describe_interface(btl_ib_device_t *device, const struct ifaddrs *in
     if (i == NULL) {
         return;
     }
-    snprintf(device->interface, sizeof(device->interface), "%s", i->ifa_name);
+    snprintf(device->interface, sizeof(device->interface), "%.*s",
+             btl_ib_interface_name_len(i->ifa_name), i->ifa_name);
     device->prefix_bits = btl_ib_ip_prefix(i->ifa_netmask);
     device->loopback = device->loopback || (i->ifa_flags & IFF_LOOPBACK) != 0;
     if (device->bandwidth == 0) {
-        device->bandwidth = btl_ib_interface_speed(i->ifa_name);
+        device->bandwidth = btl_ib_interface_speed(device->interface);
     }
 }
 

@@ -93,7 +93,8 @@ static void describe(const struct ifaddrs *i, btl_ib_device_t *device)
     memset(device, 0, sizeof(*device));
     snprintf(device->transport, sizeof(device->transport), "udp");
     snprintf(device->name, sizeof(device->name), "%s", i->ifa_name);
-    snprintf(device->interface, sizeof(device->interface), "%s", i->ifa_name);
+    snprintf(device->interface, sizeof(device->interface), "%.*s",
+             btl_ib_interface_name_len(i->ifa_name), i->ifa_name);
     memcpy(&device->ip, i->ifa_addr, v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
     device->plain = true;
     device->prefix_bits = btl_ib_ip_prefix(i->ifa_netmask);
@@ -103,7 +104,7 @@ static void describe(const struct ifaddrs *i, btl_ib_device_t *device)
         device->rank = BTL_IB_RANK_LAST;
     }
     device->loopback = btl_ib_ip_loopback(i->ifa_addr);
-    device->bandwidth = i->ifa_flags & IFF_LOOPBACK ? 0 : btl_ib_interface_speed(i->ifa_name);
+    device->bandwidth = i->ifa_flags & IFF_LOOPBACK ? 0 : btl_ib_interface_speed(device->interface);
 }
 
 /* Add the addresses of one family, in the system's order. Returns how many there are then. */
@@ -137,7 +138,7 @@ static bool has_ip(const struct ifaddrs *all, const char *name)
 
     while (i != NULL
            && (i->ifa_addr == NULL || btl_ib_ip_bytes(i->ifa_addr, &len) == NULL
-               || strcmp(i->ifa_name, name) != 0)) {
+               || !btl_ib_interface_same(i->ifa_name, name))) {
         i = i->ifa_next;
     }
     return i != NULL;

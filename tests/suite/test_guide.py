@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -157,17 +158,26 @@ def test_reader_leaves(words):
     assert not ended.stderr and ended.returncode in (1, -signal.SIGPIPE)
 
 
+def curves_of(picture):
+    """The coordinates of each line that shows data, in points."""
+    shapes = re.findall(r'<path d="([^"]*)"\s*clip-path', picture)
+    return [[float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", shape)] for shape in shapes]
+
+
 @pytest.mark.called("guide/pictures")
 def test_pictures(run, tmp_path):
-    """They are drawn from their tables, with the words of those that are there; how numbers are
-    written on axes depends on matplotlib's version."""
+    """They are drawn from their tables: with the words, and to half a point with the lines, of those that are there;
+    how numbers are written on axes depends on matplotlib's version."""
     run(sys.executable, ROOT / "docs/figures/draw", tmp_path)
-    for name in ("by-size.svg", "tcp-wins.svg", "queues.svg"):
-        drawn, there = (
-            re.findall(r">([^<>\n]*[A-Za-z][^<>\n]*)</text>", (place / name).read_text())
-            for place in (tmp_path, ROOT / "docs/figures")
-        )
-        assert drawn and drawn == there
+    run(sys.executable, ROOT / "tests/sim/plot_grid", ROOT / "docs/goodput.csv", tmp_path / "goodput.svg")
+    for name in ("figures/by-size.svg", "figures/tcp-wins.svg", "figures/queues.svg", "goodput.svg"):
+        drawn, there = (file.read_text() for file in (tmp_path / Path(name).name, ROOT / "docs" / name))
+        words, expected = (re.findall(r">([^<>\n]*[A-Za-z][^<>\n]*)</text>", text) for text in (drawn, there))
+        assert words and words == expected
+        lines, expected = curves_of(drawn), curves_of(there)
+        assert lines and [len(line) for line in lines] == [len(line) for line in expected]
+        for line, other in zip(lines, expected):
+            assert line == pytest.approx(other, abs=0.5), f"docs/{name} is not of its table"
 
 
 @pytest.mark.called("guide/curves")

@@ -4,7 +4,6 @@
 sanitizers."""
 
 import re
-import sys
 
 import pytest
 
@@ -130,14 +129,9 @@ test_sim_clang.table = lambda option: [
 
 @pytest.mark.sim
 @pytest.mark.called("sim/grid")
-def test_grid(run, sim_programs, tmp_path):
-    """A few cells of goodput over loss, round trip and rate, each at its goal; the table of all of
-    them is plotted as in the documents."""
+def test_grid(run, sim_programs):
+    """A few cells of goodput over loss, round trip and rate, each at its goal."""
     simulator(run, sim_programs, "--grid", "--quick")
-    run(sys.executable, "tests/sim/plot_grid", "docs/goodput.csv", tmp_path / "goodput.svg")
-    plots = (tmp_path / "goodput.svg").read_text(), (ROOT / "docs/goodput.svg").read_text()
-    made, shown = (re.findall(r">([^<>\n]+)</text>", plot) for plot in plots)
-    assert made == shown and "round trip 10 ms" in made
 
 
 @pytest.mark.sim

@@ -55,7 +55,5 @@ class OpenmpiBtlIb(AutotoolsPackage):
         return args
 
     def setup_run_environment(self, env):
-        path = "mca_base_component_path"
-        if self.spec.satisfies("^openmpi@5:"):
-            path = "opal_" + path
-        env.set(f"OMPI_MCA_{path}", f"{self.prefix.lib.openmpi}:SYS_DEFAULT:USER_DEFAULT")
+        name = "OMPI_MCA_opal_mca_base_component_path"
+        env.set(name, f"{self.prefix.lib.openmpi}:SYS_DEFAULT:USER_DEFAULT")

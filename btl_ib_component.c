@@ -768,27 +768,39 @@ failed:
 
 /* ---- progress ---- */
 
-/* What follows each turn of the engine. */
-static inline void finish_turn(btl_ib_component_t *component, uint64_t now)
+/* us between two looks at what seldom waits, while turns of the engine find nothing */
+#define LOOK_EACH 20
+
+/* Do what seldom waits for a turn of the engine. */
+__attribute__((noinline)) static void look_around(btl_ib_component_t *component, uint64_t now)
 {
-    if (OPAL_UNLIKELY(!btl_ib_list_empty(&component->callbacks.ready))) {
+    component->look_at = now + LOOK_EACH;
+    if (!btl_ib_list_empty(&component->callbacks.ready)) {
         btl_ib_frag_complete_ready();
     }
-    if (OPAL_UNLIKELY(!btl_ib_list_empty(&component->gone)
-                      || btl_ib_failed_procs_any(&component->failed_procs))) {
+    if (!btl_ib_list_empty(&component->gone)
+        || btl_ib_failed_procs_any(&component->failed_procs)) {
         btl_ib_recv_report_failures(now);
     }
-    if (OPAL_UNLIKELY(now >= component->stats.due)) {
+    if (now >= component->stats.due) {
         stats_interval(component, now);
     }
-    if (OPAL_UNLIKELY(btl_ib_log_pending(&component->log))) {
+    if (btl_ib_log_pending(&component->log)) {
         btl_ib_endpoint_show_diagnostics(NULL);
     }
-    if (OPAL_UNLIKELY(component->reports.hole_pending)) {
+    if (component->reports.hole_pending) {
         btl_ib_report_pending(&component->reports);
     }
-    if (OPAL_UNLIKELY(btl_ib_dump_signal_take())) {
+    if (btl_ib_dump_signal_take()) {
         btl_ib_module_dump_busy();
+    }
+}
+
+/* What follows each turn of the engine. Most found nothing. */
+static inline void finish_turn(btl_ib_component_t *component, uint64_t now, int events)
+{
+    if (events > 0 || now >= component->look_at) {
+        look_around(component, now);
     }
 }
 
@@ -836,7 +848,7 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
     }
     if (OPAL_LIKELY(component->engine != NULL)) {
         events = btl_ib_poll_engine(now);
-        finish_turn(component, now);
+        finish_turn(component, now, events);
         if (events > 0) {
             btl_ib_poll_sleep_reset(&component->poll_sleep, now);
         } else if (OPAL_UNLIKELY(opal_progress_yield_when_idle && component->throttle.alone
@@ -858,7 +870,7 @@ static int deliver(void)
 
     if (component->engine != NULL && component->drain.active == 0) {
         events = btl_ib_run_engine(now);
-        finish_turn(component, now);
+        finish_turn(component, now, events);
     }
     return events;
 }

@@ -568,6 +568,7 @@ static bool failed(btl_ib_rail_t *rail, int error, bool returns)
         return !rail->health.reported;
     }
     rail->health.failed = true;
+    btl_ib_work_note(&rail->engine->work);
     withdraw_operations(rail, false);
     rail->health.moved = before + evacuate(rail, &rail->health.not_moved);
     if (!rail->engine->turn.async) {
@@ -590,6 +591,7 @@ static bool went_down(btl_ib_rail_t *rail, int error)
         return failed(rail, error, true);
     }
     rail->health.down = true;
+    btl_ib_work_note(&rail->engine->work);
     rail->health.down_since = rail->engine->clock.awake;
     rail->health.error = error;
     rail->health.moved = evacuate(rail, &rail->health.not_moved);

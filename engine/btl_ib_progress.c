@@ -74,13 +74,11 @@ static void note_pause(btl_ib_rail_t *rail)
 }
 
 /* A rail was found empty: what came during any pause but the last is all received. */
-static inline void note_empty(btl_ib_rail_t *rail)
+static inline void note_empty(btl_ib_rail_t *rail, const btl_ib_clock_t *clock)
 {
-    const btl_ib_clock_t *clock = &rail->engine->clock;
-
     rail->polled.empty_at = clock->now;
     rail->polled.pause = clock->gap;
-    rail->polled.pause_until = clock->gap > 0 ? clock->now + clock->gap : rail->polled.pause_until;
+    rail->polled.pause_until = clock->now + clock->gap;
 }
 
 /* Events polled in one batch, which may have waited for `away` us. */
@@ -94,6 +92,16 @@ static void note_failure(btl_ib_engine_t *engine)
 {
     engine->turn.failure_pending = true;
     btl_ib_work_note(&engine->work);
+}
+
+/* Collect up to `max` events of a rail. Returns how many. */
+static inline int poll_transport(const btl_ib_engine_t *engine, const btl_ib_rail_t *rail,
+                                 btl_ib_event_t *events, int max)
+{
+    btl_ib_transport_t *transport = rail->transport;
+
+    transport->now = engine->clock.now;
+    return transport->ops->poll(transport, events, max);
 }
 
 /* For traces and filters of received datagrams. */
@@ -286,7 +294,7 @@ __attribute__((noinline)) static int poll_lost(btl_ib_rail_t *rail, int max)
 
     for (int left = max; left > 0; left = count < wanted ? 0 : left - count) {
         wanted = left < FEW ? left : FEW;
-        count = rail->transport->ops->poll(rail->transport, events, wanted);
+        count = poll_transport(rail->engine, rail, events, wanted);
         for (int i = 0; i < count; i++) {
             if (events[i].type == BTL_IB_EVENT_RECV) {
                 continue;
@@ -348,11 +356,10 @@ static int poll_rail(btl_ib_rail_t *rail, int left, int polled)
         /* each time: another thread may have events in hand by now */
         btl_ib_event_t *events = engine->polled.in_hand ? few : engine->polled.events;
         const int max = batch_max(engine, left);
-        const int count =
-            polled > 0 ? polled : rail->transport->ops->poll(rail->transport, events, max);
+        const int count = polled > 0 ? polled : poll_transport(engine, rail, events, max);
         polled = 0;
         if (count == 0) {
-            note_empty(rail);
+            note_empty(rail, &engine->clock);
             break;
         }
         datagrams += handle_batch(rail, events, count);
@@ -612,7 +619,7 @@ static bool work_waits(const btl_ib_engine_t *engine)
            || !btl_ib_list_empty(&engine->deferred_free.gone)
            || !btl_ib_list_empty(&engine->retries.waiting) || has_deferred_work(engine)
            || btl_ib_is_behind(engine) || engine->drops != NULL || engine->rail_count != 1
-           || engine->rails[0]->use.stands_by;
+           || engine->rails[0]->use.stands_by || !btl_ib_rail_usable(engine->rails[0]);
 }
 
 /* Is an acknowledgement of a list due, of which the most urgent is the first, after so many calls
@@ -637,7 +644,7 @@ static inline bool is_quiet(const btl_ib_engine_t *engine)
     return !engine->work.waits && !has_any_ack_due(engine, engine->turn.idle_calls + 1)
            && engine->clock.now < engine->turn.tick_at
            && engine->clock.now < btl_ib_timer_wheel_next_due(&engine->wheel)
-           && btl_ib_rail_usable(engine->rails[0]) && !engine->polled.in_hand;
+           && !engine->polled.in_hand;
 }
 
 /* What waits for a turn, in one that received so many datagrams, but for timers. */
@@ -750,10 +757,9 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     if (burst > 0 && is_quiet(engine)) {
         btl_ib_rail_t *rail = engine->rails[0];
         engine->turn.more = false;
-        polled = rail->transport->ops->poll(rail->transport, engine->polled.events,
-                                            batch_max(engine, burst));
+        polled = poll_transport(engine, rail, engine->polled.events, batch_max(engine, burst));
         if (polled == 0) {
-            note_empty(rail);
+            note_empty(rail, &engine->clock);
             engine->turn.idle_calls++;
             btl_ib_latency_release_bulk(&engine->latency);
             return 0;

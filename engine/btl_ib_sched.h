@@ -24,7 +24,8 @@
 /* Turns ask for all of it at once. */
 typedef struct btl_ib_work {
     /* False: nothing waits for the application's next turn but what transports have, timers and
-     * acknowledgements; there is one rail, which does not stand by, and no log of drops. */
+     * acknowledgements; there is one rail, which is usable and does not stand by, and no log of
+     * drops. */
     bool waits;
 } btl_ib_work_t;
 

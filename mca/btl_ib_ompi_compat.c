@@ -21,7 +21,7 @@ uint64_t btl_ib_now(void)
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000u + (uint64_t) now.tv_nsec / 1000u;
+    return (uint64_t) now.tv_sec * 1000000u + (uint32_t) now.tv_nsec / 1000u;
 }
 
 uint64_t btl_ib_now_ns(void)

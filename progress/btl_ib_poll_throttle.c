@@ -38,31 +38,23 @@ bool btl_ib_poll_throttle_count(btl_ib_poll_throttle_t *throttle, uint64_t now)
     return false;
 }
 
-void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle, uint64_t now, bool arrived,
-                                 bool busy)
+void btl_ib_poll_throttle_in_vain(btl_ib_poll_throttle_t *throttle, uint64_t now, bool busy)
 {
+    const int early = LOAD(after_clock) > 0 ? LOAD(after_clock) : 0; /* calls not made */
+    const uint32_t calls =
+        throttle->interval > (uint32_t) early ? throttle->interval - (uint32_t) early : 1;
+    const uint64_t us = now - LOAD(polled_at);
+    const uint64_t in_period = us > 0 ? (uint64_t) calls * BTL_IB_POLL_PERIOD / us : UINT32_MAX;
     uint32_t limit = BTL_IB_POLL_CALLS_IDLE;
 
-    if (arrived) {
-        throttle->arrived_at = now;
+    if (busy) {
+        limit = BTL_IB_POLL_CALLS_BUSY;
+    } else if (now - throttle->arrived_at < BTL_IB_POLL_RECENT) {
+        limit = BTL_IB_POLL_CALLS_RECENT;
     }
-    if (throttle->alone || arrived) {
-        throttle->interval = 1;
-    } else {
-        const int early = LOAD(after_clock) > 0 ? LOAD(after_clock) : 0; /* calls not made */
-        const uint32_t calls =
-            throttle->interval > (uint32_t) early ? throttle->interval - (uint32_t) early : 1;
-        const uint64_t us = now - LOAD(polled_at);
-        const uint64_t in_period = us > 0 ? (uint64_t) calls * BTL_IB_POLL_PERIOD / us : UINT32_MAX;
-        if (busy) {
-            limit = BTL_IB_POLL_CALLS_BUSY;
-        } else if (now - throttle->arrived_at < BTL_IB_POLL_RECENT) {
-            limit = BTL_IB_POLL_CALLS_RECENT;
-        }
-        throttle->interval = 2 * throttle->interval < limit ? 2 * throttle->interval : limit;
-        if (in_period < throttle->interval) {
-            throttle->interval = in_period > 0 ? (uint32_t) in_period : 1;
-        }
+    throttle->interval = 2 * throttle->interval < limit ? 2 * throttle->interval : limit;
+    if (in_period < throttle->interval) {
+        throttle->interval = in_period > 0 ? (uint32_t) in_period : 1;
     }
     STORE(polled_at, now);
     count_down(throttle, (int) throttle->interval);

@@ -97,9 +97,24 @@ static inline uint64_t btl_ib_poll_throttle_polled_at(btl_ib_poll_throttle_t *th
     return atomic_load_explicit(&throttle->polled_at, memory_order_relaxed);
 }
 
-/* A call has polled: did something arrive, and is anything under way? */
-void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle, uint64_t now, bool arrived,
-                                 bool busy);
+/* A call has polled in vain beside other BTLs: is anything under way? */
+void btl_ib_poll_throttle_in_vain(btl_ib_poll_throttle_t *throttle, uint64_t now, bool busy);
+
+/* A call has polled: did something arrive, and is anything under way? (Nobody asks the latter if
+ * something did, or no other BTL polls.) */
+static inline void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle, uint64_t now,
+                                               bool arrived, bool busy)
+{
+    if (arrived) {
+        throttle->arrived_at = now;
+    }
+    if (throttle->alone || arrived) {
+        atomic_store_explicit(&throttle->polled_at, now, memory_order_relaxed);
+        btl_ib_poll_throttle_reset(throttle);
+    } else {
+        btl_ib_poll_throttle_in_vain(throttle, now, busy);
+    }
+}
 
 /* ---- when a progress call may sleep ---- */
 

@@ -601,6 +601,8 @@ struct btl_ib_transport {
     btl_ib_limit_t limit; /* found when it was opened */
     /* Datagrams that found no room in a receive buffer here, as far as the system tells. */
     uint64_t overflows;
+    /* us: what time it is, as the caller of poll() says: a poll in vain need not ask the system */
+    uint64_t now;
 };
 
 #endif

@@ -36,6 +36,9 @@ int free_devices(void **state);
 
 uint64_t now_ms(void);
 
+/* Poll, at the time that the clock tells. */
+int poll_now(btl_ib_transport_t *t, btl_ib_event_t *events, int max);
+
 /* Whatever can go wrong in these fails the test. */
 btl_ib_transport_t *open_with(btl_ib_open_params_t params);
 void close_transport(btl_ib_transport_t *t);

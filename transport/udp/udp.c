@@ -355,11 +355,10 @@ static int udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
         }
     }
     if (udp->rx.pending_count == 0) {
-        btl_ib_udp_poll_sockets(&udp->poll, &udp->sockets, &udp->rx, &udp->errors);
-        t->overflows = udp->rx.overflows;
-        if (udp->rx.pending_count == 0) {
+        if (!btl_ib_udp_poll_sockets(&udp->poll, t->now)) {
             return 0;
         }
+        t->overflows = udp->rx.overflows;
     }
     return btl_ib_udp_recv_events(&udp->rx, &udp->peers, events, max);
 }
@@ -603,6 +602,7 @@ static void init_parts(btl_ib_udp_t *udp)
     btl_ib_udp_rx_init(&udp->rx, &udp->log,
                        params->rx_size != 0 && params->rx_size < largest ? params->rx_size
                                                                          : largest);
+    btl_ib_udp_poll_init(&udp->poll, &udp->sockets, &udp->rx, &udp->errors);
     udp->base.attr.bulk_lane = udp->sockets.shared > 1;
     udp->base.attr.gso_bytes = udp->tx.gso ? BTL_IB_UDP_GSO_BYTES : 0;
     udp->base.attr.rx_depth = rx_depth(&udp->base, udp->rx.max_datagram);

@@ -204,8 +204,11 @@ static int receive(int fd, uint32_t batch, btl_ib_udp_recv_call_t *call)
         return recvmmsg(fd, call->msg, batch, MSG_DONTWAIT, NULL);
     }
     const ssize_t len = recvmsg(fd, &call->msg[0].msg_hdr, MSG_DONTWAIT);
-    call->msg[0].msg_len = len < 0 ? 0 : (unsigned) len;
-    return len < 0 ? -1 : 1;
+    if (len < 0) {
+        return -1;
+    }
+    call->msg[0].msg_len = (unsigned) len;
+    return 1;
 }
 
 /* Buffers for a call, at most `wanted`. Returns how many there are. */
@@ -311,30 +314,22 @@ enum {
     LATELY = 256,             /* looks: a socket is busy so long */
     LATENCY_QUIET = 64,       /* looks without anything in the latency lane */
     BULK_WAITS = 8,           /* looks that found something else, then the bulk lane has its turn */
-    SWEEP_WAIT = 2000,        /* ns between two sweeps, at least, */
-    SWEEP_WAIT_MAX = 16000,   /* at most, */
+    SWEEP_WAIT = 2,           /* us between two sweeps, at least, */
+    SWEEP_WAIT_MAX = 16,      /* at most, */
     SWEEP_SHARE = 8,          /* and so many times what one takes */
     SWEEPS_IN_VAIN = 4,       /* in a row: epoll instead, */
     LOOKS_BETWEEN_SWEEPS = 4, /* if there are no more looks between two of them */
     FEW = 2,                  /* sockets: never worth asking epoll */
 };
 
-/* What all looks need. */
-typedef struct looker {
-    btl_ib_udp_poll_t *poll;
-    btl_ib_udp_sockets_t *sockets;
-    btl_ib_udp_rx_t *rx;
-    btl_ib_udp_errors_t *errors;
-} looker_t;
-
-static bool look(const looker_t *l, uint32_t index)
+static inline bool look(btl_ib_udp_poll_t *poll, uint32_t index)
 {
-    btl_ib_udp_poll_t *poll = l->poll;
-    const bool found = udp_recv(l->rx, l->sockets, index, l->errors);
+    const bool found = udp_recv(poll->rx, poll->sockets, index, poll->errors);
 
     if (found) {
         poll->seen[index] = poll->looks;
-        poll->latency_seen = l->sockets->socket[index].latency ? poll->looks : poll->latency_seen;
+        poll->latency_seen =
+            poll->sockets->socket[index].latency ? poll->looks : poll->latency_seen;
     }
     return found;
 }
@@ -362,18 +357,21 @@ static bool count_look(btl_ib_udp_poll_t *poll, uint32_t sockets)
 static uint32_t whose_turn(btl_ib_udp_poll_t *poll, const btl_ib_udp_sockets_t *sockets)
 {
     const uint32_t first = sockets->shared - 1;
+    const uint32_t count = sockets->count;
+    uint32_t turn = poll->turn;
 
-    if (count_look(poll, sockets->count)) {
-        poll->round = poll->round + 1 < sockets->count ? poll->round + 1 : 0;
+    if (count_look(poll, count)) {
+        poll->round = poll->round + 1 < count ? poll->round + 1 : 0;
         return poll->round;
     }
-    for (uint32_t i = first; i < sockets->count; i++) {
-        poll->turn = poll->turn + 1 < sockets->count ? poll->turn + 1 : first;
-        if (is_busy(poll, poll->turn)) {
+    for (uint32_t left = count - first; left > 0; left--) {
+        turn = turn + 1 < count ? turn + 1 : first;
+        if (is_busy(poll, turn)) {
             break;
         }
     }
-    return poll->turn;
+    poll->turn = turn;
+    return turn;
 }
 
 /* ---- epoll ---- */
@@ -392,36 +390,36 @@ static bool open_epoll(btl_ib_udp_poll_t *poll, btl_ib_udp_sockets_t *sockets)
     return !poll->no_epoll;
 }
 
-static void ask_epoll(const looker_t *l)
+static void ask_epoll(btl_ib_udp_poll_t *poll)
 {
     uint32_t errors;
 
-    l->poll->ready = btl_ib_udp_sockets_ready(l->sockets, &errors);
+    poll->ready = btl_ib_udp_sockets_ready(poll->sockets, &errors);
     for (; errors != 0; errors &= errors - 1) { /* a look does not always take them away */
         const uint32_t index = (uint32_t) __builtin_ctz(errors);
-        (void) btl_ib_udp_errors_read(l->errors, &l->sockets->socket[index], BTL_IB_ADDR_UNKNOWN);
+        (void) btl_ib_udp_errors_read(poll->errors, &poll->sockets->socket[index],
+                                      BTL_IB_ADDR_UNKNOWN);
     }
 }
 
 /* Look at those that epoll named; if none is left ask again, once. Each has its turn before that,
  * the bulk lane is the last. */
-static bool look_at_named(const looker_t *l)
+static bool look_at_named(btl_ib_udp_poll_t *poll)
 {
-    btl_ib_udp_poll_t *poll = l->poll;
-    const uint32_t bulk = l->sockets->shared > 1;
+    const uint32_t bulk = poll->sockets->shared > 1;
     bool found = false;
     bool asked = false;
 
     while (!found && (poll->ready != 0 || !asked)) {
         if (poll->ready == 0) {
-            ask_epoll(l);
+            ask_epoll(poll);
             asked = true;
             continue;
         }
         const uint32_t others = poll->ready & ~bulk;
         const uint32_t index = (uint32_t) __builtin_ctz(others != 0 ? others : poll->ready);
         poll->ready &= ~(UINT32_C(1) << index);
-        found = look(l, index);
+        found = look(poll, index);
     }
     poll->in_vain = found ? 0 : poll->in_vain;
     return found;
@@ -430,13 +428,14 @@ static bool look_at_named(const looker_t *l)
 /* ---- one after the other ---- */
 
 /* All but one that is known to be empty, until something is found; the next time goes on there. */
-static bool look_at_each(const looker_t *l, uint32_t empty)
+static bool look_at_each(btl_ib_udp_poll_t *poll, uint32_t empty)
 {
+    const uint32_t count = poll->sockets->count;
     bool found = false;
 
-    for (uint32_t i = 0; i < l->sockets->count && !found; i++) {
-        l->poll->round = l->poll->round + 1 < l->sockets->count ? l->poll->round + 1 : 0;
-        found = l->poll->round != empty && look(l, l->poll->round);
+    for (uint32_t i = 0; i < count && !found; i++) {
+        poll->round = poll->round + 1 < count ? poll->round + 1 : 0;
+        found = poll->round != empty && look(poll, poll->round);
     }
     return found;
 }
@@ -451,22 +450,23 @@ static uint64_t now_ns(void)
 
 /* There was nothing in `empty` at `now`: look at all others. The wait until the next sweep
  * follows from what a sweep takes: what comes to the socket that is waited for is late by an eighth
- * of a sweep at most. */
-__attribute__((noinline)) static void sweep(const looker_t *l, uint32_t empty, uint64_t now)
+ * of a sweep at most. Returns whether there was something. */
+__attribute__((noinline)) static bool sweep(btl_ib_udp_poll_t *poll, uint32_t empty, uint64_t now)
 {
-    btl_ib_udp_poll_t *poll = l->poll;
-    const bool epoll = l->sockets->epoll_fd >= 0 && l->sockets->count > FEW;
-    if (epoll ? look_at_named(l) : look_at_each(l, empty)) {
+    const bool epoll = poll->sockets->epoll_fd >= 0 && poll->sockets->count > FEW;
+    const uint64_t begun = now_ns();
+    if (epoll ? look_at_named(poll) : look_at_each(poll, empty)) {
         poll->in_vain = 0;
-        return;
+        return true;
     }
-    const uint64_t wait = SWEEP_SHARE * (now_ns() - now);
+    const uint64_t wait = SWEEP_SHARE * (now_ns() - begun) / 1000;
     poll->in_vain = poll->looks - poll->swept_look <= LOOKS_BETWEEN_SWEEPS ? poll->in_vain + 1 : 0;
     poll->swept_look = poll->looks;
-    poll->swept_at = now;
-    poll->sweep_wait = wait < SWEEP_WAIT       ? SWEEP_WAIT
-                       : wait < SWEEP_WAIT_MAX ? wait
-                                               : SWEEP_WAIT_MAX;
+    poll->sweep_due = now
+                      + (wait < SWEEP_WAIT       ? SWEEP_WAIT
+                         : wait < SWEEP_WAIT_MAX ? wait
+                                                 : SWEEP_WAIT_MAX);
+    return false;
 }
 
 /* If something of bulk was just found, and nothing else for long, each second look only is at the
@@ -479,38 +479,31 @@ static bool choose_bulk_first(btl_ib_udp_poll_t *poll)
 }
 
 /* Look at the one whose turn it is, and at a busy bulk lane if there is nothing. */
-static void look_in_turn(const looker_t *l)
+static bool look_in_turn(btl_ib_udp_poll_t *poll, uint64_t now)
 {
-    btl_ib_udp_poll_t *poll = l->poll;
-    const bool bulk = l->sockets->shared > 1 && is_busy(poll, 0);
+    const bool bulk = poll->sockets->shared > 1 && is_busy(poll, 0);
     const bool bulk_first = bulk && (poll->bulk_waits >= BULK_WAITS || choose_bulk_first(poll));
-    const uint32_t index = bulk_first ? 0 : whose_turn(poll, l->sockets);
-    bool found = look(l, index);
+    const uint32_t index = bulk_first ? 0 : whose_turn(poll, poll->sockets);
+    bool found = look(poll, index);
 
     poll->bulk_waits++;
     if (bulk && (index == 0 || !found)) {
         poll->bulk_waits = 0;
-        found = found || (index != 0 && look(l, 0));
+        found = found || (index != 0 && look(poll, 0));
     }
-    if (!found) {
-        const uint64_t now = now_ns();
-        if (now >= poll->swept_at + poll->sweep_wait) {
-            sweep(l, index, now);
-        }
-    }
+    return found || (now >= poll->sweep_due && sweep(poll, index, now));
 }
 
-void btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, btl_ib_udp_sockets_t *sockets,
-                             btl_ib_udp_rx_t *rx, btl_ib_udp_errors_t *errors)
+bool btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, uint64_t now)
 {
-    const looker_t l = {.poll = poll, .sockets = sockets, .rx = rx, .errors = errors};
+    btl_ib_udp_sockets_t *sockets = poll->sockets;
 
     if (sockets->count <= 1) {
-        (void) (sockets->count == 1 && look(&l, 0));
-    } else if (poll->ready != 0 || (wants_epoll(poll, sockets) && open_epoll(poll, sockets))) {
-        (void) count_look(poll, sockets->count);
-        (void) look_at_named(&l);
-    } else {
-        look_in_turn(&l);
+        return sockets->count == 1 && look(poll, 0);
     }
+    if (poll->ready != 0 || (wants_epoll(poll, sockets) && open_epoll(poll, sockets))) {
+        (void) count_look(poll, sockets->count);
+        return look_at_named(poll);
+    }
+    return look_in_turn(poll, now);
 }

@@ -115,6 +115,9 @@ void btl_ib_udp_rx_free(btl_ib_udp_rx_t *rx);
  */
 
 typedef struct btl_ib_udp_poll {
+    btl_ib_udp_sockets_t *sockets;         /* these are looked at, */
+    btl_ib_udp_rx_t *rx;                   /* this gets what arrived, */
+    btl_ib_udp_errors_t *errors;           /* and this what failed */
     uint32_t looks;                        /* at any socket: the clock of all that follows */
     uint32_t seen[BTL_IB_UDP_SOCKETS_MAX]; /* `looks` when something came there last */
     uint32_t latency_seen;                 /* the same, in any but the bulk lane */
@@ -127,18 +130,22 @@ typedef struct btl_ib_udp_poll {
     bool no_epoll;       /* it was tried in vain */
     uint32_t in_vain;    /* sweeps in a row that found nothing, with few looks between */
     uint32_t swept_look; /* `looks` at the last of them, */
-    uint64_t swept_at;   /* ns: when it was, */
-    uint64_t sweep_wait; /* ns: and how long until the next */
+    uint64_t sweep_due;  /* us: when the next is due */
 } btl_ib_udp_poll_t;
+
+static inline void btl_ib_udp_poll_init(btl_ib_udp_poll_t *poll, btl_ib_udp_sockets_t *sockets,
+                                        btl_ib_udp_rx_t *rx, btl_ib_udp_errors_t *errors)
+{
+    *poll = (btl_ib_udp_poll_t){.sockets = sockets, .rx = rx, .errors = errors};
+}
 
 /* There are other sockets. */
 static inline void btl_ib_udp_poll_rebound(btl_ib_udp_poll_t *poll)
 {
-    *poll = (btl_ib_udp_poll_t){.looks = 0};
+    btl_ib_udp_poll_init(poll, poll->sockets, poll->rx, poll->errors);
 }
 
-/* Look at sockets until one has something: rx has it then. `poll` is all zero at first. */
-void btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, btl_ib_udp_sockets_t *sockets,
-                             btl_ib_udp_rx_t *rx, btl_ib_udp_errors_t *errors);
+/* Look at sockets, at `now` (us), until one has something. Returns whether rx has it now. */
+bool btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, uint64_t now);
 
 #endif

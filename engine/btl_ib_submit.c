@@ -81,9 +81,10 @@ static bool coalesce_hold(btl_ib_conn_t *conn, uint64_t size)
     if (coalesce->held + 1 >= HELD_MOST || size >= most || coalesce->held_bytes + size >= most) {
         return false;
     }
-    coalesce->held++;
+    if (coalesce->held++ == 0) {
+        btl_ib_conn_ready(conn);
+    }
     coalesce->held_bytes += size;
-    btl_ib_conn_ready(conn);
     return true;
 }
 

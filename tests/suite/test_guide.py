@@ -158,6 +158,14 @@ def test_reader_leaves(words):
     assert not ended.stderr and ended.returncode in (1, -signal.SIGPIPE)
 
 
+@pytest.mark.called("guide/help")
+def test_help(run):
+    """The text at a tool's head, which says what each option does, and nothing before it."""
+    for name in ("bench", "check", "connectivity", "coverage", "nsbad", "nshosts", "nsslurm", "quickstart", "release",
+                 "site-report", "stats", "trace", "../info/ib_top"):  # fmt: skip
+        assert run.output(ROOT / "tools" / name, "--help").startswith(f"{Path(name).name} - ")
+
+
 def curves_of(picture):
     """The coordinates of each line that shows data, in points."""
     shapes = re.findall(r'<path d="([^"]*)"\s*clip-path', picture)

@@ -248,10 +248,10 @@ def test_top(run, tmp_path):
     assert re.search(r"^ +2 > 3 +h3 +77 us +80% +5 +9  given up$", output, re.M)
     output = run.output(TOP, "--once", "--sort", "stalls", tmp_path)
     assert re.findall(r"^ +(\d) h\d", output, re.M) == ["2", "1", "0"]
-    made_up(tmp_path / "3.json", 3, seconds=4.0, sent_bytes=4000)
+    made_up(tmp_path / "3.json", 3, seconds=4.0, sent_bytes=4000, sent_segments=1, retransmits=12)
     output = run.output(TOP, "-1", tmp_path)
     assert "4 of 4 ranks on 4 hosts, 3 run" in output
-    assert re.search(r"^ +3 h3 +1.0k .* ended$", output, re.M)
+    assert re.search(r"^ +3 h3 +1.0k .* 1200% .* ended$", output, re.M)
     (tmp_path / "other.json").write_text("{}")
     assert "4 of 4 ranks" in run.output(TOP, "-1", tmp_path)
     assert "was not written by btl_ib_stats_file" in run.output(TOP, "-1", tmp_path / "other.json", ok=False)

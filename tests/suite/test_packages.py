@@ -5,6 +5,7 @@
 import ast
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -82,6 +83,14 @@ def test_debian(run, series):
 @pytest.mark.called("package/rpm")
 def test_rpm(run, component):
     run(ROOT / "tests/openmpi/rpm")
+
+
+@pytest.mark.long
+@pytest.mark.limit(3600)
+@pytest.mark.called("package/workflow")
+def test_workflow(run):
+    """What the public CI runs on two compilers, as it does: in clean roots."""
+    run(sys.executable, ROOT / "tests/openmpi/workflow", "lint", "build")
 
 
 @pytest.mark.full

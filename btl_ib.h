@@ -253,7 +253,10 @@ int btl_ib_register_init(btl_ib_module_t *module);
 void btl_ib_register_fini(btl_ib_module_t *module);
 
 /* May processors change words that devices change? */
-bool btl_ib_register_is_global(const btl_ib_module_t *module);
+static inline bool btl_ib_register_is_global(const btl_ib_module_t *module)
+{
+    return (module->super.btl_atomic_flags & MCA_BTL_ATOMIC_SUPPORTS_GLOB) != 0;
+}
 
 /* What the transport knows these bytes of registered memory by; NULL: processors move them. */
 void *btl_ib_register_device_memory(const struct mca_btl_base_registration_handle_t *handle,

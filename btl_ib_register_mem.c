@@ -73,11 +73,6 @@ static void register_with_device(btl_ib_module_t *module, btl_ib_memory_t *memor
     }
 }
 
-bool btl_ib_register_is_global(const btl_ib_module_t *module)
-{
-    return (module->super.btl_atomic_flags & MCA_BTL_ATOMIC_SUPPORTS_GLOB) != 0;
-}
-
 /*
  * Is it memory of a window, for all peers? osc/rdma of 4.1, 5.0 and 6.0 registers all that peers
  * may use so: for any endpoint, with all rights (MCA_BTL_REG_FLAG_ACCESS_ANY). ob1 registers a

@@ -20,13 +20,6 @@
 
 /* ---- devices that were turned down ---- */
 
-void btl_ib_rejected_devices_name(const char *transport, const char *device, char *out, size_t size)
-{
-    const bool named = device != NULL && device[0] != '\0';
-
-    snprintf(out, size, "%s%s%s", transport, named ? "/" : "", named ? device : "");
-}
-
 void btl_ib_rejected_devices_add(btl_ib_rejected_devices_t *rejected, const char *transport,
                                  const char *device, const char *reason)
 {

@@ -42,8 +42,13 @@ void btl_ib_rejected_devices_add(btl_ib_rejected_devices_t *rejected, const char
                                  const char *device, const char *reason);
 
 /* The name that a device has there. */
-void btl_ib_rejected_devices_name(const char *transport, const char *device, char *out,
-                                  size_t size);
+static inline void btl_ib_rejected_devices_name(const char *transport, const char *device,
+                                                char *out, size_t size)
+{
+    const bool named = device != NULL && device[0] != '\0';
+
+    snprintf(out, size, "%s%s%s", transport, named ? "/" : "", named ? device : "");
+}
 
 /* Forget them: they are looked for again. */
 static inline void btl_ib_rejected_devices_clear(btl_ib_rejected_devices_t *rejected)

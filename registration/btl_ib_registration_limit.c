@@ -88,15 +88,6 @@ bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint6
     return fits;
 }
 
-bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit, btl_ib_rejection_t why)
-{
-    const uint32_t bit = UINT32_C(1) << why;
-    const bool first = (limit->told & bit) == 0;
-
-    limit->told |= bit;
-    return first;
-}
-
 /* ---- what can be pinned ---- */
 
 enum {

@@ -108,7 +108,15 @@ static inline void btl_ib_registration_limit_release(btl_ib_registration_limit_t
 
 /* Some memory was not registered. Returns whether that is to be told at level 1, as it is the first
  * time for each reason. */
-bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit, btl_ib_rejection_t why);
+static inline bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit,
+                                                      btl_ib_rejection_t why)
+{
+    const uint32_t bit = UINT32_C(1) << why;
+    const bool first = (limit->told & bit) == 0;
+
+    limit->told |= bit;
+    return first;
+}
 
 /* ---- what can be pinned ---- */
 

@@ -251,14 +251,6 @@ const char *btl_ib_verbs_gid_format(const union ibv_gid *gid, char *out, size_t 
 
 /* ---- diagnostics ---- */
 
-void btl_ib_verbs_diag(const btl_ib_log_t *log, btl_ib_diagnostic_t what, const char *device,
-                       const char *detail)
-{
-    if (log->diagnostic != NULL) {
-        log->diagnostic(log->context, what, device, detail);
-    }
-}
-
 /* Queues are locked memory as well, so any call may fail for the limit. */
 static void check_memory_limit(const btl_ib_verbs_t *verbs, int error)
 {
@@ -458,11 +450,6 @@ void btl_ib_verbs_prepare_fork(const btl_ib_search_t *search)
                           "verbs: a child of fork() may spoil what devices send: ibv_fork_init: %s",
                           strerror(rc));
     }
-}
-
-uint32_t btl_ib_verbs_page(void)
-{
-    return (uint32_t) sysconf(_SC_PAGESIZE);
 }
 
 int btl_ib_verbs_mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle)
@@ -738,11 +725,6 @@ void btl_ib_verbs_event_log(const btl_ib_verbs_t *verbs, const struct ibv_async_
 }
 
 /* ---- receive buffers ---- */
-
-void btl_ib_verbs_rx_pool_init(btl_ib_verbs_rx_pool_t *pool, void *owner, uint32_t lazy)
-{
-    *pool = (btl_ib_verbs_rx_pool_t){.owner = owner, .lazy = lazy, .idle_last = &pool->idle};
-}
 
 void btl_ib_verbs_rx_pool_add(btl_ib_verbs_rx_pool_t *pool, btl_ib_verbs_rx_buffer_t *buffer,
                               uint64_t id, void *data, uint32_t size, uint32_t key)

@@ -13,8 +13,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "transport.h"
 #include "verbs_library.h"
@@ -200,7 +201,10 @@ void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len)
 void btl_ib_verbs_prepare_fork(const btl_ib_search_t *search);
 
 /* Bytes of a page. */
-uint32_t btl_ib_verbs_page(void);
+static inline uint32_t btl_ib_verbs_page(void)
+{
+    return (uint32_t) sysconf(_SC_PAGESIZE);
+}
 
 /* mem_register() and mem_deregister() of btl_ib_transport_ops_t. The handle is a struct ibv_mr. */
 int btl_ib_verbs_mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle);
@@ -220,8 +224,13 @@ void btl_ib_verbs_slab_free(void *base, struct ibv_mr *mr);
 int btl_ib_verbs_failed(const btl_ib_verbs_t *verbs, const char *call, int error);
 
 /* Show the help text of `what`. */
-void btl_ib_verbs_diag(const btl_ib_log_t *log, btl_ib_diagnostic_t what, const char *device,
-                       const char *detail);
+static inline void btl_ib_verbs_diag(const btl_ib_log_t *log, btl_ib_diagnostic_t what,
+                                     const char *device, const char *detail)
+{
+    if (log->diagnostic != NULL) {
+        log->diagnostic(log->context, what, device, detail);
+    }
+}
 
 /* A device could not be opened by its file in /dev/infiniband ("uverbs0"). */
 void btl_ib_verbs_diag_open(const btl_ib_log_t *log, const char *device, const char *file,
@@ -450,7 +459,11 @@ typedef struct btl_ib_verbs_rx_buffer {
     btl_ib_verbs_rx_pool_t *pool;
 } btl_ib_verbs_rx_buffer_t;
 
-void btl_ib_verbs_rx_pool_init(btl_ib_verbs_rx_pool_t *pool, void *owner, uint32_t lazy);
+static inline void btl_ib_verbs_rx_pool_init(btl_ib_verbs_rx_pool_t *pool, void *owner,
+                                             uint32_t lazy)
+{
+    *pool = (btl_ib_verbs_rx_pool_t){.owner = owner, .lazy = lazy, .idle_last = &pool->idle};
+}
 
 /* Where its buffers are posted to: `srq` unless it is NULL. */
 static inline void btl_ib_verbs_rx_pool_attach(btl_ib_verbs_rx_pool_t *pool, struct ibv_qp *qp,

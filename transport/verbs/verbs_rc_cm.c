@@ -861,7 +861,8 @@ int btl_ib_rc_cm_connect(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t number
     return backoff_give_up(&channel->backoff, now, begun_at) ? EHOSTUNREACH : EAGAIN;
 }
 
-/* What becomes of a request, step by step. */
+/* What becomes of a request, step by step: its address and route are resolved, then it is accepted
+ * or rejected. */
 static void rc_cm_address_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     if (conn->id->verbs != rc->port.verbs.context) {
@@ -875,7 +876,6 @@ static void rc_cm_address_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     }
 }
 
-/* What becomes of a request, step by step. */
 static void rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     const btl_ib_rc_address_t *peer = &conn->peer->addr;
@@ -897,7 +897,6 @@ static void rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     }
 }
 
-/* What becomes of a request, step by step. */
 static void rc_cm_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len)
 {
     btl_ib_rc_params_t params;
@@ -933,7 +932,6 @@ static bool nobody_there(int status)
            || status == -ECONNRESET;
 }
 
-/* What becomes of a request, step by step. */
 static void rc_cm_rejected(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, int status, const void *bytes,
                            size_t len)
 {

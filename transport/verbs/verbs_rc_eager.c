@@ -122,14 +122,6 @@ btl_ib_rc_eager_t *btl_ib_rc_eager_new(const btl_ib_rc_eagers_t *eagers,
     return NULL;
 }
 
-void btl_ib_rc_eager_release(btl_ib_rc_eager_t *eager)
-{
-    if (eager != NULL && eager->mr != NULL) {
-        (void) ibv_dereg_mr(eager->mr);
-        eager->mr = NULL;
-    }
-}
-
 void btl_ib_rc_eager_free(btl_ib_rc_eager_t *eager)
 {
     if (eager != NULL) {

@@ -108,7 +108,15 @@ btl_ib_rc_eager_t *btl_ib_rc_eager_new(const btl_ib_rc_eagers_t *eagers,
 
 /* The connection closes; the queue pair is gone; nobody holds a slot. In this order. */
 void btl_ib_rc_eager_close(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager);
-void btl_ib_rc_eager_release(btl_ib_rc_eager_t *eager);
+
+static inline void btl_ib_rc_eager_release(btl_ib_rc_eager_t *eager)
+{
+    if (eager != NULL && eager->mr != NULL) {
+        (void) ibv_dereg_mr(eager->mr);
+        eager->mr = NULL;
+    }
+}
+
 void btl_ib_rc_eager_free(btl_ib_rc_eager_t *eager);
 
 /* ---- sending ---- */

@@ -214,13 +214,6 @@ int btl_ib_rc_conn_create_id(btl_ib_rc_conn_t *conn, struct rdma_event_channel *
 
 /* ---- what it takes ---- */
 
-size_t btl_ib_rc_conn_mapped(const btl_ib_rc_eagers_t *eagers, uint8_t channel, uint32_t count,
-                             uint32_t size)
-{
-    return BTL_IB_VERBS_LINE + btl_ib_rc_eager_bytes(eagers, channel)
-           + (size_t) count * btl_ib_rc_rx_stride(size);
-}
-
 uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size)
 {
     const size_t mapped = BTL_IB_VERBS_LINE + btl_ib_rc_rx_stride(FIRST_ONLY)
@@ -374,14 +367,6 @@ void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
     conn->opened_at = btl_ib_rc_now_us();
     conn->all->pending--;
     btl_ib_rc_credit_set_open(&conn->credit, conn->rdma == NULL);
-}
-
-int btl_ib_rc_conn_send_first(btl_ib_rc_conn_t *conn)
-{
-    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
-
-    btl_ib_rc_credit_use(&conn->credit, 1);
-    return btl_ib_rc_sq_post_own(&conn->sq, &wr);
 }
 
 /* ---- closing one ---- */
@@ -578,15 +563,6 @@ int btl_ib_rc_conns_report(btl_ib_rc_conns_t *conns, btl_ib_event_t *events, int
         free_unused(conn);
     }
     return count;
-}
-
-void btl_ib_rc_conns_forget_rdma(btl_ib_rc_conns_t *conns, uint64_t peer_cookie)
-{
-    for (btl_ib_rc_conn_t *conn = conns->closed; conn != NULL; conn = conn->next_closed) {
-        if (conn->rdma != NULL && conn->peer_cookie == peer_cookie) {
-            btl_ib_verbs_send_ring_forget(&conn->sq.ring);
-        }
-    }
 }
 
 bool btl_ib_rc_conn_unhold(btl_ib_rc_conn_t *conn, int buffers)

@@ -162,7 +162,13 @@ void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *param
 void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn);
 
 /* Post the first message of the initiator: empty, nobody else's business. Returns 0 or an errno. */
-int btl_ib_rc_conn_send_first(btl_ib_rc_conn_t *conn);
+static inline int btl_ib_rc_conn_send_first(btl_ib_rc_conn_t *conn)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+
+    btl_ib_rc_credit_use(&conn->credit, 1);
+    return btl_ib_rc_sq_post_own(&conn->sq, &wr);
+}
 
 /*
  * Close it: the queue pair goes at once, or when the shared buffers that it took have come back.
@@ -205,7 +211,14 @@ void btl_ib_rc_conn_sent(btl_ib_rc_conn_t *conn, uint32_t completed, int error);
 int btl_ib_rc_conns_report(btl_ib_rc_conns_t *conns, btl_ib_event_t *events, int max);
 
 /* No event is made of operations with that peer, closed connections included. */
-void btl_ib_rc_conns_forget_rdma(btl_ib_rc_conns_t *conns, uint64_t peer_cookie);
+static inline void btl_ib_rc_conns_forget_rdma(btl_ib_rc_conns_t *conns, uint64_t peer_cookie)
+{
+    for (btl_ib_rc_conn_t *conn = conns->closed; conn != NULL; conn = conn->next_closed) {
+        if (conn->rdma != NULL && conn->peer_cookie == peer_cookie) {
+            btl_ib_verbs_send_ring_forget(&conn->sq.ring);
+        }
+    }
+}
 
 /* Buffers are handed up. */
 static inline void btl_ib_rc_conn_hold(btl_ib_rc_conn_t *conn, int buffers)
@@ -239,8 +252,12 @@ static inline btl_ib_rc_conn_t *btl_ib_rc_conns_pay(btl_ib_rc_conns_t *conns)
 
 /* Bytes that are mapped for a connection, its buffers among them; that it has besides; and that one
  * for operations on memory takes in all. */
-size_t btl_ib_rc_conn_mapped(const btl_ib_rc_eagers_t *eagers, uint8_t channel, uint32_t count,
-                             uint32_t size);
+static inline size_t btl_ib_rc_conn_mapped(const btl_ib_rc_eagers_t *eagers, uint8_t channel,
+                                           uint32_t count, uint32_t size)
+{
+    return BTL_IB_VERBS_LINE + btl_ib_rc_eager_bytes(eagers, channel)
+           + (size_t) count * btl_ib_rc_rx_stride(size);
+}
 
 static inline uint64_t btl_ib_rc_conn_heap(uint32_t depth, uint32_t count)
 {

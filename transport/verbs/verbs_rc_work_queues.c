@@ -81,14 +81,6 @@ btl_ib_rc_cq_t *btl_ib_rc_cq_reserve(btl_ib_rc_cqs_t *cqs, uint32_t entries)
     return cq;
 }
 
-void btl_ib_rc_cqs_save(btl_ib_rc_cqs_t *cqs, const struct ibv_wc *wc, int count)
-{
-    assert(cqs->saved_count == 0);
-    memcpy(cqs->saved, wc, (size_t) count * sizeof(*wc));
-    cqs->saved_first = 0;
-    cqs->saved_count = (uint32_t) count;
-}
-
 void btl_ib_rc_cqs_saved_done(btl_ib_rc_cqs_t *cqs, int count)
 {
     uint64_t value;
@@ -119,16 +111,6 @@ int btl_ib_rc_cqs_arm(btl_ib_rc_cqs_t *cqs)
         (void) !write(cqs->saved_fd, &one, sizeof(one));
     }
     return cqs->comp.fd;
-}
-
-bool btl_ib_rc_cqs_has(const btl_ib_rc_cqs_t *cqs, const struct ibv_cq *cq)
-{
-    uint32_t i = 0;
-
-    while (i < cqs->count && cqs->cq[i].cq != cq) {
-        i++;
-    }
-    return i < cqs->count;
 }
 
 /* ---- receive queues ---- */
@@ -421,46 +403,6 @@ void btl_ib_rc_rxqs_free(btl_ib_rc_rxqs_t *rxqs)
     }
 }
 
-uint64_t btl_ib_rc_rxqs_emptied(const btl_ib_rc_rxqs_t *rxqs)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < rxqs->count; i++) {
-        sum += rxqs->queue[i].emptied;
-    }
-    return sum;
-}
-
-uint32_t btl_ib_rc_rxqs_shared(const btl_ib_rc_rxqs_t *rxqs)
-{
-    uint32_t sum = 0;
-
-    for (uint32_t i = 0; i < rxqs->count; i++) {
-        sum += rxqs->queue[i].shared ? rxqs->queue[i].num : 0;
-    }
-    return sum;
-}
-
-uint32_t btl_ib_rc_rxqs_depth(const btl_ib_rc_rxqs_t *rxqs, uint32_t size)
-{
-    uint32_t i = 0;
-
-    while (i + 1 < rxqs->count && rxqs->queue[i].size < size) {
-        i++;
-    }
-    return rxqs->queue[i].shared ? rxqs->queue[i].num : UINT32_MAX;
-}
-
-bool btl_ib_rc_rxqs_has(const btl_ib_rc_rxqs_t *rxqs, const struct ibv_srq *srq)
-{
-    uint32_t i = 0;
-
-    while (i < rxqs->count && rxqs->queue[i].rx.pool.srq != srq) {
-        i++;
-    }
-    return i < rxqs->count;
-}
-
 /* ---- send queue ---- */
 
 enum {
@@ -569,14 +511,6 @@ int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
     credit->window = window > 0 ? window : 1;
     credit->mr = ibv_reg_mr(verbs->pd, &credit->line->in, BTL_IB_RC_CREDIT_BYTES, access);
     return credit->mr != NULL ? 0 : btl_ib_verbs_failed(verbs, "ibv_reg_mr", errno);
-}
-
-void btl_ib_rc_credit_release(btl_ib_rc_credit_t *credit)
-{
-    if (credit->mr != NULL) {
-        (void) ibv_dereg_mr(credit->mr);
-        credit->mr = NULL;
-    }
 }
 
 uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit)

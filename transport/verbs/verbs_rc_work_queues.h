@@ -10,9 +10,11 @@
 #ifndef BTL_IB_VERBS_RC_WORK_QUEUES_H
 #define BTL_IB_VERBS_RC_WORK_QUEUES_H
 
+#include <assert.h>
 #include <endian.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
 
 #include "verbs_device.h"
@@ -123,7 +125,13 @@ static inline void btl_ib_rc_cq_found_empty(btl_ib_rc_cq_t *cq)
 }
 
 /* Keep completions for the next poll. There are none yet. */
-void btl_ib_rc_cqs_save(btl_ib_rc_cqs_t *cqs, const struct ibv_wc *wc, int count);
+static inline void btl_ib_rc_cqs_save(btl_ib_rc_cqs_t *cqs, const struct ibv_wc *wc, int count)
+{
+    assert(cqs->saved_count == 0);
+    memcpy(cqs->saved, wc, (size_t) count * sizeof(*wc));
+    cqs->saved_first = 0;
+    cqs->saved_count = (uint32_t) count;
+}
 
 /* The first of the saved ones were handled. */
 void btl_ib_rc_cqs_saved_done(btl_ib_rc_cqs_t *cqs, int count);
@@ -132,7 +140,15 @@ void btl_ib_rc_cqs_saved_done(btl_ib_rc_cqs_t *cqs, int count);
  * it, -1 if that cannot be done. */
 int btl_ib_rc_cqs_arm(btl_ib_rc_cqs_t *cqs);
 
-bool btl_ib_rc_cqs_has(const btl_ib_rc_cqs_t *cqs, const struct ibv_cq *cq);
+static inline bool btl_ib_rc_cqs_has(const btl_ib_rc_cqs_t *cqs, const struct ibv_cq *cq)
+{
+    uint32_t i = 0;
+
+    while (i < cqs->count && cqs->cq[i].cq != cq) {
+        i++;
+    }
+    return i < cqs->count;
+}
 
 /* ---- receive queues ---- */
 
@@ -225,15 +241,47 @@ void btl_ib_rc_rxqs_stop(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs);
 void btl_ib_rc_rxqs_free(btl_ib_rc_rxqs_t *rxqs);
 
 /* How often a shared queue had no buffer left. */
-uint64_t btl_ib_rc_rxqs_emptied(const btl_ib_rc_rxqs_t *rxqs);
+static inline uint64_t btl_ib_rc_rxqs_emptied(const btl_ib_rc_rxqs_t *rxqs)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < rxqs->count; i++) {
+        sum += rxqs->queue[i].emptied;
+    }
+    return sum;
+}
 
 /* Buffers of all shared queues. */
-uint32_t btl_ib_rc_rxqs_shared(const btl_ib_rc_rxqs_t *rxqs);
+static inline uint32_t btl_ib_rc_rxqs_shared(const btl_ib_rc_rxqs_t *rxqs)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t i = 0; i < rxqs->count; i++) {
+        sum += rxqs->queue[i].shared ? rxqs->queue[i].num : 0;
+    }
+    return sum;
+}
 
 /* rx_depth() of btl_ib_transport_ops_t. */
-uint32_t btl_ib_rc_rxqs_depth(const btl_ib_rc_rxqs_t *rxqs, uint32_t size);
+static inline uint32_t btl_ib_rc_rxqs_depth(const btl_ib_rc_rxqs_t *rxqs, uint32_t size)
+{
+    uint32_t i = 0;
 
-bool btl_ib_rc_rxqs_has(const btl_ib_rc_rxqs_t *rxqs, const struct ibv_srq *srq);
+    while (i + 1 < rxqs->count && rxqs->queue[i].size < size) {
+        i++;
+    }
+    return rxqs->queue[i].shared ? rxqs->queue[i].num : UINT32_MAX;
+}
+
+static inline bool btl_ib_rc_rxqs_has(const btl_ib_rc_rxqs_t *rxqs, const struct ibv_srq *srq)
+{
+    uint32_t i = 0;
+
+    while (i < rxqs->count && rxqs->queue[i].rx.pool.srq != srq) {
+        i++;
+    }
+    return i < rxqs->count;
+}
 
 /* ---- ids of work requests ---- */
 
@@ -422,7 +470,14 @@ typedef struct btl_ib_rc_credit {
 int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
                           const btl_ib_verbs_t *verbs, void *line, uint32_t lkey, uint32_t depth,
                           uint32_t window, bool rdma);
-void btl_ib_rc_credit_release(btl_ib_rc_credit_t *credit);
+
+static inline void btl_ib_rc_credit_release(btl_ib_rc_credit_t *credit)
+{
+    if (credit->mr != NULL) {
+        (void) ibv_dereg_mr(credit->mr);
+        credit->mr = NULL;
+    }
+}
 
 /* What the peer said when it connected. */
 static inline void btl_ib_rc_credit_join(btl_ib_rc_credit_t *credit, uint32_t peer_depth,

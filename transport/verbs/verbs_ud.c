@@ -301,14 +301,6 @@ static int add_device(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
     return rc;
 }
 
-/* No device was found. One that is known but without its file in /dev/infiniband is not in
- * libibverbs' list. */
-static void tell_none(const btl_ib_search_t *search)
-{
-    btl_ib_verbs_diag_open(&search->log, "all", "", ENOENT);
-    turn_down(search, "", "/dev/infiniband lacks what is in /sys/class/infiniband");
-}
-
 /* devices() of btl_ib_transport_type_t: one for each active port and address, the best address of
  * each port first. iWARP devices, which have no UD, are left out. */
 static int ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
@@ -323,8 +315,9 @@ static int ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     }
     struct ibv_device **all = ibv_get_device_list(&count);
     const int error = errno;
-    if (count == 0) {
-        tell_none(search);
+    if (count == 0) { /* libibverbs lists none that is without its file in /dev/infiniband */
+        btl_ib_verbs_diag_open(&search->log, "all", "", ENOENT);
+        turn_down(search, "", "/dev/infiniband lacks what is in /sys/class/infiniband");
     } else {
         btl_ib_verbs_prepare_fork(search);
     }
@@ -346,13 +339,10 @@ static int ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 /* ---- sending ---- */
 
 /*
- * The datagrams of a batch that leave by one queue pair are posted as one list: one doorbell. A
- * request completes with all before it, so only each SIGNAL-th asks for a completion, or the last
- * of a list that leaves more than half as many without.
+ * Datagrams to work requests. Those of a batch that leave by one queue pair are posted as one list:
+ * one doorbell. A request completes with all before it, so only each SIGNAL-th asks for a
+ * completion, or the last of a list that leaves more than half as many without.
  */
-
-/* Datagrams to work requests. */
-
 enum { SIGNAL = 32 };
 
 static_assert((uint32_t) SIGNAL * 4 <= 128, "a fourth of the smallest send queue");
@@ -430,7 +420,6 @@ static int post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, int n
     return taken;
 }
 
-/* send() of btl_ib_transport_ops_t. */
 static int ud_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_ud_t *ud = btl_ib_ud_of(t);
@@ -466,8 +455,6 @@ static int ud_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
 
 /* ---- polling ---- */
 
-/* The device puts 40 bytes (a GRH, or nothing) before each datagram. */
-
 /* Completions to events, buffers back to the device, and sleeping until there is something to
  * poll. */
 
@@ -486,7 +473,6 @@ static void post_idle(btl_ib_ud_t *ud)
     ud->port.verbs.base.overflows = ud->qps.emptied;
 }
 
-/* poll(), repost() and wait_fd() of btl_ib_transport_ops_t. */
 static void ud_repost(btl_ib_transport_t *t, void *const *buffers, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -509,7 +495,7 @@ static void read_events_soon(btl_ib_ud_t *ud)
     ud->polling.polls = BTL_IB_UD_EVENTS_EVERY;
 }
 
-static void read_completion_events(btl_ib_ud_t *ud)
+static void read_device_events(btl_ib_ud_t *ud)
 {
     ud->polling.polls = 0;
     if (port_events(&ud->port, &ud->state) && btl_ib_ud_peers_renew(&ud->peers)) {
@@ -588,23 +574,13 @@ static void disarm(btl_ib_ud_t *ud)
     }
 }
 
-static void repair(btl_ib_ud_t *ud)
-{
-    const int rc = btl_ib_ud_qps_repair(&ud->qps);
-
-    if (rc != 0) {
-        fail(ud, "a queue pair that failed cannot be used again", -rc);
-    }
-}
-
-/* poll(), repost() and wait_fd() of btl_ib_transport_ops_t. */
 static int ud_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
 {
     btl_ib_ud_t *ud = btl_ib_ud_of(t);
     int n = 0;
 
     if (++ud->polling.polls >= BTL_IB_UD_EVENTS_EVERY) {
-        read_completion_events(ud);
+        read_device_events(ud);
     }
     if (poll_completions(ud)) {
         if (ud->polling.armed) {
@@ -621,7 +597,10 @@ static int ud_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
         n += btl_ib_ud_qps_report(&ud->qps, events + n, max - n);
     }
     if (ud->qps.broken && ud->state.error == 0) {
-        repair(ud);
+        const int rc = btl_ib_ud_qps_repair(&ud->qps);
+        if (rc != 0) {
+            fail(ud, "a queue pair that failed cannot be used again", -rc);
+        }
     }
     if (btl_ib_verbs_state_changed(&ud->state)) {
         n += btl_ib_verbs_state_report(&ud->state, events + n, max - n);
@@ -629,13 +608,12 @@ static int ud_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
     return n;
 }
 
-/* poll(), repost() and wait_fd() of btl_ib_transport_ops_t. */
 static int ud_wait_fd(btl_ib_transport_t *t)
 {
     btl_ib_ud_t *ud = btl_ib_ud_of(t);
 
     disarm(ud);
-    read_completion_events(ud);
+    read_device_events(ud);
     if (!ud->polling.armed && ibv_req_notify_cq(ud->qps.cq, 0) != 0) {
         return -1;
     }
@@ -685,7 +663,6 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
     return btl_ib_ud_peers_add(&btl_ib_ud_of(t)->peers, bytes, len, addr);
 }
 
-/* address_text() of btl_ib_transport_ops_t. */
 static bool address_text(const void *bytes, size_t len, char *out, size_t out_len)
 {
     char gid[INET6_ADDRSTRLEN];
@@ -779,23 +756,18 @@ static int open_parts(btl_ib_ud_t *ud, const btl_ib_device_t *device,
                               ud->comp.channel);
 }
 
-/* Add what the tables of so many take, each on a host of its own. */
-static void estimate_peers(uint32_t peers, btl_ib_memory_estimate_t *estimate)
-{
-    const uint64_t each = sizeof(btl_ib_ud_peer_t) + BTL_IB_UD_QPS_MAX * sizeof(uint32_t)
-                          + sizeof(btl_ib_ud_host_t) + sizeof(uint32_t);
-
-    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, btl_ib_addr_table_places(peers) * each,
-                        0, "addresses of peers");
-}
-
 static void ud_memory_estimate(const btl_ib_open_params_t *open,
                                const btl_ib_transport_attr_t *attr, uint32_t peers,
                                btl_ib_memory_estimate_t *estimate)
 {
+    /* each on a host of its own */
+    const uint64_t peer = sizeof(btl_ib_ud_peer_t) + BTL_IB_UD_QPS_MAX * sizeof(uint32_t)
+                          + sizeof(btl_ib_ud_host_t) + sizeof(uint32_t);
+
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, sizeof(btl_ib_ud_t), 0, "transport");
     btl_ib_ud_qps_memory_estimate(open, attr, peers, estimate);
-    estimate_peers(peers, estimate);
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, btl_ib_addr_table_places(peers) * peer,
+                        0, "addresses of peers");
 }
 
 static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *params,

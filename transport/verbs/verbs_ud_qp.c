@@ -373,14 +373,6 @@ void btl_ib_ud_qps_free(btl_ib_ud_qps_t *qps)
 
 /* ---- the end of sends ---- */
 
-void btl_ib_ud_qps_log_error(btl_ib_ud_qps_t *qps, const char *text)
-{
-    if (!qps->error_logged) {
-        qps->error_logged = true;
-        BTL_IB_VERBS_LOG(qps->verbs, 1, "%s: a send failed: %s", qps->verbs->base.name, text);
-    }
-}
-
 bool btl_ib_ud_qps_sent(btl_ib_ud_qps_t *qps, const struct ibv_wc *wc)
 {
     btl_ib_ud_qp_t *qp = &qps->qp[(uint32_t) wc->wr_id >> 1];

@@ -156,6 +156,12 @@ int btl_ib_ud_qps_report(btl_ib_ud_qps_t *qps, btl_ib_event_t *events, int max);
 int btl_ib_ud_qps_repair(btl_ib_ud_qps_t *qps);
 
 /* Log that a send failed, the first time. */
-void btl_ib_ud_qps_log_error(btl_ib_ud_qps_t *qps, const char *text);
+static inline void btl_ib_ud_qps_log_error(btl_ib_ud_qps_t *qps, const char *text)
+{
+    if (!qps->error_logged) {
+        qps->error_logged = true;
+        BTL_IB_VERBS_LOG(qps->verbs, 1, "%s: a send failed: %s", qps->verbs->base.name, text);
+    }
+}
 
 #endif

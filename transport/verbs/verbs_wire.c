@@ -134,15 +134,6 @@ typedef struct rc_wire {
 static_assert(sizeof(rc_wire_t) == BTL_IB_RC_ADDRESS_BYTES, "as drawn");
 static_assert((int) BTL_IB_RC_ADDRESS_BYTES <= BTL_IB_ADDR_BYTES, "fits what is published");
 
-void btl_ib_rc_address_set_port(btl_ib_rc_address_t *addr, uint16_t port)
-{
-    if (addr->any.sa_family == AF_INET) {
-        addr->v4.sin_port = port;
-    } else {
-        addr->v6.sin6_port = port;
-    }
-}
-
 const char *btl_ib_rc_address_format(const btl_ib_rc_address_t *addr, char *out, size_t len)
 {
     char ip[INET6_ADDRSTRLEN] = "?";

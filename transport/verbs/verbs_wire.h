@@ -64,7 +64,14 @@ typedef struct btl_ib_rc_addr {
 } btl_ib_rc_address_t;
 
 /* `port` is in network order. */
-void btl_ib_rc_address_set_port(btl_ib_rc_address_t *addr, uint16_t port);
+static inline void btl_ib_rc_address_set_port(btl_ib_rc_address_t *addr, uint16_t port)
+{
+    if (addr->any.sa_family == AF_INET) {
+        addr->v4.sin_port = port;
+    } else {
+        addr->v6.sin6_port = port;
+    }
+}
 
 /* As text: "10.1.2.3:4567", "[fd00::1]:4567" or "unknown". Returns `out`. */
 const char *btl_ib_rc_address_format(const btl_ib_rc_address_t *addr, char *out, size_t len);

@@ -434,7 +434,7 @@ static bool keep_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 
 /* The sender is looked up when this turn ends; or if the progress thread makes it, which cannot ask
  * the runtime, in the application's next one, and until then the sender is to wait. */
-static void keep(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
+static void look_up_later(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
     if (keep_contact(rail, arrival) ? rail->engine->turn.async
                                     : btl_ib_admission_take_response(rail->engine)) {
@@ -515,7 +515,7 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
 
     if (sender == NULL && !engine->admission.closed
         && (engine->turn.async || !recall_sender(engine, &arrival->view, &info))) {
-        keep(rail, arrival);
+        look_up_later(rail, arrival);
         return NULL;
     }
     if (sender != NULL && sender->asked ? !sender->allowed

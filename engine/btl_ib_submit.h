@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The top of the send path: what the component sends, and what leaves when its turn has come. The
- * component's own calls (btl_ib_engine_send() and others) are in btl_ib_engine.h. */
+/* The top of the send path: what the component sends, what leaves when its turn has come, and which
+ * short messages wait to be coalesced. The component's own calls (btl_ib_engine_send() and others)
+ * are in btl_ib_engine.h. */
 
 #ifndef BTL_IB_SUBMIT_H
 #define BTL_IB_SUBMIT_H

@@ -554,7 +554,7 @@ mpi_programs = \
     tests/mpi/soak \
     tests/mpi/spawn \
     tests/mpi/stack \
-    tests/mpi/strangers \
+    tests/mpi/unknown_peers \
     tests/mpi/stream \
     tests/mpi/survive \
     tests/mpi/threads \

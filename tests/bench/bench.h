@@ -32,7 +32,7 @@ enum {
 };
 
 /* As a source: an address that nobody published. */
-#define BENCH_STRANGER UINT32_MAX
+#define BENCH_UNKNOWN UINT32_MAX
 
 typedef struct bench bench_t;
 typedef struct bench_host bench_host_t;

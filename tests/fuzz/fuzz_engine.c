@@ -310,7 +310,7 @@ static void step_forge(script_t *script, sins_t *sins)
     bench_throw_forgery(bench, to, from, &forgery);
 }
 
-/* ---- strangers ---- */
+/* ---- senders that are not known ---- */
 
 /* Bytes from anybody. */
 static void step_raw(script_t *script, sins_t *sins)
@@ -323,8 +323,8 @@ static void step_raw(script_t *script, sins_t *sins)
     for (uint32_t i = 0; i < size; i++) {
         data[i] = script_u8(script);
     }
-    bench_throw(&script->bench, to,
-                who & 0x80 ? BENCH_STRANGER : bench_address(peer_of(to, who), 0), data, size);
+    bench_throw(&script->bench, to, who & 0x80 ? BENCH_UNKNOWN : bench_address(peer_of(to, who), 0),
+                data, size);
 }
 
 /* A genuine datagram with a few bytes changed arrives before it. */

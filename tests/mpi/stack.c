@@ -121,7 +121,7 @@ static int begin_pair(int from, int to, size_t place, MPI_Request *request)
     return 2;
 }
 
-/* Each rank sends to all above it, whom it is a stranger to, and who answer. Strangers that send a
+/* Each rank sends to all above it, which do not know it, and answer. Unknown peers that send a
  * long message are added from within the callback that receives it. */
 static void contact_peers(uint64_t seed)
 {

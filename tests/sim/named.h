@@ -67,7 +67,7 @@ void closes_lost(sim_t *sim);
 void both_at_once(sim_t *sim);
 void connect_lost(sim_t *sim);
 void never_added(sim_t *sim);
-void burst_of_strangers(sim_t *sim);
+void burst_of_unknown_peers(sim_t *sim);
 void restart(sim_t *sim);
 void refused(sim_t *sim);
 void forged_refusals(sim_t *sim);

@@ -81,7 +81,7 @@ void never_added(sim_t *sim)
     finish(sim);
 }
 
-void burst_of_strangers(sim_t *sim)
+void burst_of_unknown_peers(sim_t *sim)
 {
     sim_procs(sim, 9, 1);
     run_defaults(sim);

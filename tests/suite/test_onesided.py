@@ -50,9 +50,9 @@ PASSIVE = [
     rma("passive", 4, 4, marks="alone full")]
 
 # Targets that do not call MPI either, accessed by processes that nobody has added.
-STRANGERS = [
-    rma("strangers", 4, 2, mpirun="--mca osc_rdma_btls ib"),
-    rma("strangers", 4, 2, "loss1", mpirun="--mca osc_rdma_btls ib", marks="full")]
+UNKNOWN_PEERS = [
+    rma("unknown_peers", 4, 2, mpirun="--mca osc_rdma_btls ib"),
+    rma("unknown_peers", 4, 2, "loss1", mpirun="--mca osc_rdma_btls ib", marks="full")]
 
 # By which component windows go: osc/pt2pt is in 4.1 only, where Debian turns it off, and has no
 # threads. A thread that delivers does not serve it.
@@ -91,6 +91,6 @@ LONG_MESSAGES = [row for flags in ("send", "send,get", "send,put") for row in (
 
 
 @pytest.mark.parametrize(
-    "row", WINDOWS + PASSIVE + STRANGERS + CHOICE + LISTS + VADER + LONG_MESSAGES)
+    "row", WINDOWS + PASSIVE + UNKNOWN_PEERS + CHOICE + LISTS + VADER + LONG_MESSAGES)
 def test_job(run, mpi, request, row):
     job_of(run, mpi, request, row)

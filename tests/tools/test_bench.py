@@ -231,7 +231,7 @@ class Parts(unittest.TestCase):
             bench, _ = bench_of(jobs, *words, cores=(0, 1))
             self.assertEqual((bench.results.far, len([s for s in bench.results.samples if s.kept])), (0, 4))
 
-    def test_who_failed_is_not_asked_again(self):
+    def test_one_that_failed_is_not_asked_again(self):
         bench, calls = bench_of(lambda program, n: runner.Outcome({}, "it broke"), "--candidates", "ib,floor")
         self.assertEqual(calls, ["floor", "pingpong"])
         self.assertEqual(len(list(bench.notes([]))), 3)
@@ -320,7 +320,7 @@ class OverDevices(unittest.TestCase):
             self.refused("this host has no RDMA device with an active port$", *over)
             self.refused("--interface DEVICE.:PORT. says", *over, "--hosts", "a,b")
 
-    def test_who_is_compared(self):
+    def test_what_is_compared(self):
         for wire, names in (("ud", ["ib", "rxd", "ucx", "floor"]), ("rc", ["ib", "rxm", "ucx", "floor"])):
             bench = self.bench("--over", wire)
             self.assertEqual([c.name for c in bench.candidates], names)
@@ -435,7 +435,7 @@ class Namespaces(Live):
         for text in ("latency, clean", "streaming, 1 % loss, offloads off", "ib", "floor", "16 KiB"):
             self.assertIn(text, texts)
 
-    def test_who_hangs_is_cut_off_and_given_up(self):
+    def test_one_that_hangs_is_cut_off_and_given_up(self):
         status, out, err = self.run_it("--candidates", "tcp", "--candidate", HANGS, "--what", "rate", "--sizes", "8",
                                        "--loss", "0", "--limit", "20", "--rounds", "2")
         self.assertEqual(status, 0, out + err)

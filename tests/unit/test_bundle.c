@@ -290,7 +290,7 @@ static void lonely(void **state)
 
 /* A process that computes before it comes back wants all of it to leave: each time that what waited
  * had to wait for long twice as many leave at once. */
-static void who_computes_is_not_held_up(void **state)
+static void one_that_computes_is_not_held_up(void **state)
 {
     static const uint64_t computes[] = {150, 170}; /* 20 us for each that waits */
 
@@ -744,7 +744,7 @@ int main(void)
         cmocka_unit_test(async_progress_lets_go),
         cmocka_unit_test(sendi_declines),
         cmocka_unit_test(lonely),
-        cmocka_unit_test(who_computes_is_not_held_up),
+        cmocka_unit_test(one_that_computes_is_not_held_up),
         cmocka_unit_test(joins_without_a_clock),
         cmocka_unit_test(leaves_before_others_are_taken_in),
         cmocka_unit_test(operations_leave_together),

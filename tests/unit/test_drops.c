@@ -99,9 +99,9 @@ static void a_line_for_each(void **state)
     assert_non_null(strstr(lines[0], " bytes from peer 7.0: "));
     const char *bytes = strstr(lines[0], "peer 7.0:") + strlen("peer 7.0:");
     assert_int_equal(strlen(bytes), 16 * 3 + strlen(" ..."));
-    bench_throw(bench, 1, BENCH_STRANGER, garbage, sizeof(garbage));
+    bench_throw(bench, 1, BENCH_UNKNOWN, garbage, sizeof(garbage));
     assert_string_equal(lines[1], "dropped_short: bench: 3 bytes from unknown: 1f ab 00");
-    bench_throw(bench, 1, BENCH_STRANGER, garbage, 0);
+    bench_throw(bench, 1, BENCH_UNKNOWN, garbage, 0);
     assert_string_equal(lines[2], "dropped_short: bench: 0 bytes from unknown:");
     assert_int_equal(line_count, 3);
     still_works(bench);

@@ -381,7 +381,7 @@ static void a_flooded_rail(void **state)
     bench->rails = 2;
     acquaint(bench);
     bench_rail_t *rails = bench->hosts[0].rails;
-    bench_datagram_t garbage = {.source = BENCH_STRANGER, .to = bench_address(0, 0)};
+    bench_datagram_t garbage = {.source = BENCH_UNKNOWN, .to = bench_address(0, 0)};
     for (int i = 0; i < 1000; i++) {
         bench_deliver(bench, bench_copy(&garbage));
     }

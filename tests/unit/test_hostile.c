@@ -56,7 +56,7 @@ static void a_wrong_source(void **state)
     bench_t *bench = job();
     bench_datagram_t *genuine = intercept(bench, 100);
 
-    in_vain(bench, 1, BENCH_STRANGER, genuine->data, genuine->size, "dropped_source");
+    in_vain(bench, 1, BENCH_UNKNOWN, genuine->data, genuine->size, "dropped_source");
     in_vain(bench, 1, bench_address(2, 0), genuine->data, genuine->size, "dropped_source");
     in_vain(bench, 1, bench_address(0, 1), genuine->data, genuine->size, "dropped_source");
     free(genuine);
@@ -171,7 +171,7 @@ static void a_forged_close(void **state)
     };
 
     bench_send(bench, 1, 0, 5000, 1); /* something that it would lose */
-    in_vain(bench, 1, BENCH_STRANGER, &forgery, forgery.size, "dropped_source");
+    in_vain(bench, 1, BENCH_UNKNOWN, &forgery, forgery.size, "dropped_source");
     forgery.header.token ^= 1;
     in_vain(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
     forgery.header.flags = BTL_IB_FLAG_CONNECT;
@@ -207,7 +207,7 @@ static void a_forged_contact_and_closes(void **state)
         bench_append(&forgery, &connect, sizeof(connect));
         assert_true(forgery.size <= datagram->size);
         bench_datagram_t *copy = bench_copy(datagram);
-        copy->source = BENCH_STRANGER;
+        copy->source = BENCH_UNKNOWN;
         copy->size = forgery.size;
         memcpy(copy->data, &forgery, forgery.size);
         bench_deliver(bench, copy);
@@ -618,7 +618,7 @@ static void contacts_of_unknown_names(void **state)
     for (int i = 0; i < 20000; i++) {
         bench_forgery_t forgery = forged_contact(test_random64(&numbers));
         bool may_ask = asked < host->config.lookups_max;
-        in_vain(bench, 0, BENCH_STRANGER, &forgery, forgery.size,
+        in_vain(bench, 0, BENCH_UNKNOWN, &forgery, forgery.size,
                 may_ask ? "dropped_unknown" : "dropped_lookup");
         asked += may_ask;
     }

@@ -287,7 +287,7 @@ static void of_nobody(void **state)
         rail->by_icmp = true;
         memcpy(rail->quoted, right.bytes, right.size);
         rail->quoted_size = right.size;
-        rail->refused = BENCH_STRANGER;
+        rail->refused = BENCH_UNKNOWN;
         rail->refusal = true;
         bench_turn(bench, 0);
         bench_run(bench, APART);

@@ -300,10 +300,10 @@ static void test_duplicate_address(void **state)
 }
 
 /* From someone whose address was not added: it arrives, and its source is not mistaken. */
-static void test_stranger(void **state)
+static void test_unknown_sender(void **state)
 {
     pair_t pair;
-    btl_ib_transport_t *stranger;
+    btl_ib_transport_t *unknown;
     btl_ib_tx_t tx;
     btl_ib_event_t event;
     slots_t slots;
@@ -311,18 +311,18 @@ static void test_stranger(void **state)
     (void) state;
     need_device();
     pair = open_pair((btl_ib_open_params_t){.rx_depth = 8});
-    stranger = open_with((btl_ib_open_params_t){.rx_depth = 8});
-    slots = make_slots(stranger);
-    tx = make_tx(stranger, &slots, 0, add(stranger, pair.b), 77, 1);
-    (void) send_all(stranger, &tx, 1);
+    unknown = open_with((btl_ib_open_params_t){.rx_depth = 8});
+    slots = make_slots(unknown);
+    tx = make_tx(unknown, &slots, 0, add(unknown, pair.b), 77, 1);
+    (void) send_all(unknown, &tx, 1);
     event = wait_recv(pair.b);
     assert_int_equal(event.size, 77);
     assert_intact(&event);
     assert_int_equal(event.from, BTL_IB_ADDR_UNKNOWN);
     repost(pair.b, &event);
-    stranger->ops->stop(stranger);
-    free_slots(stranger, &slots);
-    stranger->ops->close(stranger);
+    unknown->ops->stop(unknown);
+    free_slots(unknown, &slots);
+    unknown->ops->close(unknown);
     assert_reaches(pair.a, pair.b_at_a, pair.b, 100);
     close_pair(&pair);
 }
@@ -474,7 +474,7 @@ int main(void)
         cmocka_unit_test(test_oversize),
         cmocka_unit_test(test_idle),
         cmocka_unit_test(test_duplicate_address),
-        cmocka_unit_test(test_stranger),
+        cmocka_unit_test(test_unknown_sender),
         cmocka_unit_test(test_strange_sizes),
         cmocka_unit_test(test_buffers_are_held),
         cmocka_unit_test(test_close_under_way),

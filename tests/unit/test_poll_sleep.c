@@ -51,7 +51,7 @@ static uint64_t until_sleep(uint64_t computed, uint64_t most)
     return now - begun;
 }
 
-static void test_who_waits_sleeps(void **state)
+static void test_one_that_waits_sleeps(void **state)
 {
     (void) state;
     assert_in_range(until_sleep(0, 100000), 2000, 2100); /* 1 ms of it asleep */
@@ -68,7 +68,7 @@ static void test_what_comes_ends_it(void **state)
     assert_in_range(until_sleep(0, 100000), 2000, 2100);
 }
 
-static void test_who_computes_does_not_sleep(void **state)
+static void test_one_that_computes_does_not_sleep(void **state)
 {
     (void) state;
     assert_int_equal(until_sleep(BTL_IB_POLL_SLEEP_CPU / 1000, 1000000) / 1000000, 1);
@@ -80,9 +80,9 @@ static void test_who_computes_does_not_sleep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_who_waits_sleeps, setup),
+        cmocka_unit_test_setup(test_one_that_waits_sleeps, setup),
         cmocka_unit_test_setup(test_what_comes_ends_it, setup),
-        cmocka_unit_test_setup(test_who_computes_does_not_sleep, setup),
+        cmocka_unit_test_setup(test_one_that_computes_does_not_sleep, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

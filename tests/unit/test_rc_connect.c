@@ -179,7 +179,7 @@ static void intruders_are_refused(void **state)
 }
 
 /* A process that we did not add may connect; its datagrams are nobody's until it is added. */
-static void stranger_until_added(void **state)
+static void unknown_until_added(void **state)
 {
     (void) state;
     forget(1, 0);
@@ -192,7 +192,7 @@ static void stranger_until_added(void **state)
     assert_int_equal(fake.requests, 1);
 }
 
-static void strangers_are_limited(void **state)
+static void unknown_peers_are_limited(void **state)
 {
     (void) state;
     forget(1, 0);
@@ -706,8 +706,8 @@ int main(void)
         RC_TEST(both_at_once_on_iwarp),
         RC_TEST(late_request_is_stale),
         RC_TEST(intruders_are_refused),
-        RC_TEST(stranger_until_added),
-        RC_TEST(strangers_are_limited),
+        RC_TEST(unknown_until_added),
+        RC_TEST(unknown_peers_are_limited),
         RC_TEST(connects_anew),
         RC_TEST(connects_anew_unheard),
         RC_TEST(refused_while_nobody_listens),

@@ -518,7 +518,7 @@ static void off_and_on_again(void **state)
 }
 
 /* A sleeping process would not hear of what is written. */
-static void nobody_writes_to_who_sleeps(void **state)
+static void nobody_writes_to_one_that_sleeps(void **state)
 {
     (void) state;
     promote(0, 1);
@@ -624,7 +624,7 @@ int main(void)
         EAGER_TEST(torn_writes),
         EAGER_TEST(demoted),
         EAGER_TEST(busiest_one_writes),
-        EAGER_TEST(nobody_writes_to_who_sleeps),
+        EAGER_TEST(nobody_writes_to_one_that_sleeps),
         EAGER_TEST(late_writes_are_waited_for),
         EAGER_TEST(words_are_waited_for),
         EAGER_TEST(off_and_on_again),

@@ -24,7 +24,7 @@
 
 enum {
     MANY = 4000,
-    LEAST = 1500,    /* more than there may be strangers */
+    LEAST = 1500,    /* more than there may be unknown peers */
     DESCRIPTORS = 4, /* of a process */
     DESCRIPTORS_REST = 64,
     SPOKE_CQE = 512,     /* entries of a completion queue; the hub's device has more */
@@ -51,7 +51,7 @@ static spoke_t *spokes;
 static uint32_t most, count; /* peers that there can be, and are */
 static btl_ib_transport_t *hub;
 static mark_t hub_mark = {.from = UINT32_MAX};
-static bool adds_strangers; /* the hub does, as soon as it hears of them */
+static bool adds_unknown; /* the hub does, as soon as it hears of them */
 static uint32_t hub_looks, unknown_most;
 
 static btl_ib_transport_t *open_one(void)
@@ -156,7 +156,7 @@ static void hub_received(const btl_ib_event_t *event)
     assert_int_equal(event->from, spoke->known ? spoke->handle : BTL_IB_ADDR_UNKNOWN);
     assert_false(spoke->hub_heard);
     spoke->hub_heard = true;
-    if (!spoke->known && adds_strangers) {
+    if (!spoke->known && adds_unknown) {
         hub_adds(spoke);
     }
     hub->ops->repost(hub, &buffer, 1);
@@ -256,7 +256,7 @@ static void close_told(void)
 /* All at once, each to each: one connection for each two, whichever asked first. */
 static void each_to_each(uint32_t peers)
 {
-    adds_strangers = false;
+    adds_unknown = false;
     begin(peers);
     const size_t before = fake.mr_bytes;
     for (uint32_t i = 0; i < count; i++) {
@@ -282,10 +282,10 @@ static void each_to_each_at_once(void **state)
 }
 
 /* The hub knows nobody before he speaks: it takes in some at a time, the others come again. */
-static void strangers_all_at_once(void **state)
+static void unknown_peers_all_at_once(void **state)
 {
     (void) state;
-    adds_strangers = true;
+    adds_unknown = true;
     begin(LEAST);
     const size_t before = fake.mr_bytes;
     run(3000);
@@ -300,7 +300,7 @@ static void strangers_all_at_once(void **state)
 static void all_go_and_come_again(void **state)
 {
     (void) state;
-    adds_strangers = false;
+    adds_unknown = false;
     begin(LEAST);
     const size_t before = fake.mr_bytes;
     for (int time = 0; time < 2; time++) {
@@ -330,7 +330,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_to_each_at_once),
-        cmocka_unit_test(strangers_all_at_once),
+        cmocka_unit_test(unknown_peers_all_at_once),
         cmocka_unit_test(all_go_and_come_again),
     };
     most = how_many();

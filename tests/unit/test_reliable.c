@@ -17,7 +17,7 @@
 #include "hostile.h"
 
 /* Two hosts that have nothing to do with each other yet. */
-static bench_t *strangers(void)
+static bench_t *unknown_peers(void)
 {
     bench_t *bench = new_bench();
 
@@ -31,7 +31,7 @@ static bench_t *strangers(void)
 
 static bench_t *reliable_job(void)
 {
-    bench_t *bench = strangers();
+    bench_t *bench = unknown_peers();
 
     bench_send(bench, 0, 1, 20, 1);
     bench_send(bench, 1, 0, 600, 1);
@@ -111,10 +111,10 @@ static void patient_with_the_slow(void **state)
     end(bench);
 }
 
-/* One that had no room for a stranger said nothing: he is asked each rto_max. */
-static void strangers_ask_on(void **state)
+/* One that had no room for an unknown peer said nothing: it is asked each rto_max. */
+static void unknown_peers_ask_on(void **state)
 {
-    bench_t *bench = strangers();
+    bench_t *bench = unknown_peers();
     const uint64_t longest = bench->hosts[0].config.rto_max;
 
     (void) state;
@@ -230,7 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patient),
         cmocka_unit_test(patient_with_the_slow),
-        cmocka_unit_test(strangers_ask_on),
+        cmocka_unit_test(unknown_peers_ask_on),
         cmocka_unit_test(channels_overtake),
         cmocka_unit_test(broken_with_segments_in_flight),
         cmocka_unit_test(broken_while_waiting),

@@ -146,7 +146,7 @@ static void fields(void **state)
     end(bench);
 }
 
-/* A stranger, and what a friend of ours would not send. */
+/* An unknown sender, and what no peer would send. */
 static void drops(void **state)
 {
     (void) state;
@@ -158,7 +158,7 @@ static void drops(void **state)
     forgery->data[offsetof(btl_ib_wire_header_t, token)] ^= 1;
     assert_true(bench_settle(bench, SECOND));
     bench_throw(bench, 0, bench_address(1, 0), forgery->data, forgery->size);
-    bench_throw(bench, 0, BENCH_STRANGER, forgery->data, 4);
+    bench_throw(bench, 0, BENCH_UNKNOWN, forgery->data, 4);
     bench_turn(bench, 0);
     assert_int_equal(last[BTL_IB_TRACE_dropped].peer, BTL_IB_TRACE_PEER_UNKNOWN);
     assert_int_equal(last[BTL_IB_TRACE_dropped].size, 4);

@@ -60,7 +60,7 @@ static void work_on(MPI_Win win, int target)
 
 int main(int argc, char **argv)
 {
-    begin(&argc, &argv, "strangers");
+    begin(&argc, &argv, "unknown_peers");
     need_ranks(4);
     const double seconds = arg(argc, argv, "seconds", 10);
     const size_t bytes = (NUMBERS + (size_t) size) * sizeof(int64_t);

@@ -491,6 +491,8 @@ static void test_plan(void **state)
             }
             assert_true(shift >= 12);
             assert_true(UINT64_C(1) << shift < most || size > UINT64_C(4) << shift || shift == 12);
+            /* pieces are as large as they may be */
+            assert_true(UINT64_C(2) << region_plan(2 * size, size) > size);
             assert_in_range(region_pieces(most - PAGE, size, shift), 1, BTL_IB_PIECES_MAX);
         }
     }

@@ -238,6 +238,13 @@ static void test_partition(void **state)
     assert_int_equal(limited->ops->addr_add(limited, limited->address, limited->address_len, &addr),
                      -EHOSTUNREACH);
     assert_non_null(strstr(said, "partition"));
+    fake.device[0].port[0].pkey[3] = 0x8006;
+    btl_ib_transport_t *of_all = open_one(params); /* a full member hears limited ones */
+    assert_int_equal(limited->ops->addr_add(limited, of_all->address, of_all->address_len, &addr),
+                     0);
+    assert_int_equal(of_all->ops->addr_add(of_all, limited->address, limited->address_len, &addr),
+                     0);
+    close_one(of_all);
     params.pkey = 7;
     assert_int_equal(try_open(params, -1, &t), -ENOENT);
     assert_non_null(strstr(said, "btl_ib_pkey"));

@@ -69,6 +69,25 @@ static void explicit_return_of_credit(void **state)
     (void) state;
 }
 
+/* What is in flight to a peer is forgotten once the connection rests, of each channel. */
+static void windows_of_idle_peers_are_freed(void **state)
+{
+    bench_t *bench = new_bench();
+    const bench_host_t *host = &bench->hosts[0];
+    size_t busy;
+
+    acquaint(bench);
+    for (int round = 0; round < 2; round++) { /* at first pools grow as well */
+        bench_send(bench, 0, 1, 1000, 1);     /* not by the first channel */
+        (void) bench_settle(bench, SECOND);
+        busy = host->bytes;
+        bench_run(bench, 3 * host->config.idle_after);
+    }
+    assert_true(host->bytes < busy);
+    end(bench);
+    (void) state;
+}
+
 static bool loses_all_from_1(bench_t *bench, const bench_datagram_t *datagram)
 {
     (void) bench;
@@ -754,6 +773,7 @@ int main(void)
         cmocka_unit_test(turns_without_rails),
         cmocka_unit_test(losses_to_others),
         cmocka_unit_test(a_burst_a_turn_after_a_pause),
+        cmocka_unit_test(windows_of_idle_peers_are_freed),
         cmocka_unit_test(depth_in_segments),
         cmocka_unit_test(depth_in_bytes),
     };

@@ -230,6 +230,148 @@ static void test_wait_fd(void **state)
     close_pair((pair_t *) &pair);
 }
 
+/* ---- messages that stay in the buffer ---- */
+
+/* One that the kernel hands over as it was sent, in four datagrams. */
+static void send_long(const pair_t *pair)
+{
+    btl_ib_tx_t batch[4];
+
+    for (uint32_t i = 0; i < 4; i++) {
+        batch[i] = make_tx(pair->a, &pair->slots, i, pair->b_at_a, pair->a->attr.max_datagram, 1);
+        batch[i].bulk = true;
+    }
+    assert_int_equal(send_all(pair->a, batch, 4), 0);
+}
+
+static void take_long(const pair_t *pair)
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(take(pair), i);
+    }
+}
+
+/* Time passes, of which so much was on a processor; and long messages come. */
+static void take_many(const pair_t *pair, uint64_t cpu)
+{
+    calls.now += 20000000;
+    calls.cpu += cpu;
+    for (int i = 0; i < 16; i++) {
+        send_long(pair);
+        take_long(pair);
+    }
+}
+
+/* A pair whose long messages stay in the buffer from now on. */
+static pair_t open_keeping(void)
+{
+    const pair_t pair = open_two_lanes(0);
+
+    if (udp_inside(pair.b).keep_most == 0) {
+        print_message("skipped: net.core.rmem_max is small\n");
+        close_pair((pair_t *) &pair);
+        skip();
+    }
+    calls.now = LATER;
+    take_many(&pair, 20000000);
+    assert_int_equal(udp_inside(pair.b).kept, 0); /* it is not known yet */
+    take_many(&pair, 20000000);
+    assert_true(has_some(pair.b, 0));
+    poll_in_vain(&pair, 2000);
+    assert_int_equal(udp_inside(pair.b).kept, 0);
+    return pair;
+}
+
+/* Each comes once, however many stay; and those that come after shorter ones do, too. */
+static void test_kept(void **state)
+{
+    const pair_t pair = open_keeping();
+    const uint32_t most = udp_inside(pair.b).keep_most;
+
+    (void) state;
+    for (uint32_t i = 1; i <= most; i++) {
+        send_long(&pair);
+        take_long(&pair);
+        assert_int_equal(udp_inside(pair.b).kept, i);
+    }
+    for (int i = 0; i < 100; i++) {
+        send_long(&pair);
+        if (i % 10 == 0) {
+            send_one(&pair, 5, 100, true);
+            send_one(&pair, 6, 1000, true);
+        }
+        take_long(&pair);
+        if (i % 10 == 0) {
+            assert_int_equal(take(&pair), 5);
+            assert_int_equal(take(&pair), 6);
+        }
+        assert_in_range(udp_inside(pair.b).kept, most / 2, most);
+    }
+    for (uint32_t i = 0; i < 20; i++) {
+        send_one(&pair, i, 300, true);
+        assert_int_equal(take(&pair), i);
+    }
+    assert_int_equal(udp_inside(pair.b).kept, 0);
+    assert_false(has_some(pair.b, 0));
+    close_pair((pair_t *) &pair);
+}
+
+/* Nothing stays where nothing comes any more, or where a process is about to sleep. */
+static void test_kept_idle(void **state)
+{
+    const pair_t pair = open_keeping();
+
+    (void) state;
+    send_long(&pair);
+    take_long(&pair);
+    assert_true(has_some(pair.b, 0));
+    (void) pair.b->ops->wait_fd(pair.b);
+    assert_false(has_some(pair.b, 0));
+    send_long(&pair);
+    take_long(&pair);
+    assert_true(has_some(pair.b, 0));
+    poll_in_vain(&pair, 2000);
+    assert_false(has_some(pair.b, 0));
+    send_long(&pair);
+    take_long(&pair);
+    close_pair((pair_t *) &pair);
+}
+
+/* An error that the kernel has to tell keeps messages where they are, but none comes twice. */
+static void test_kept_error(void **state)
+{
+    const pair_t pair = open_keeping();
+
+    (void) state;
+    send_long(&pair);
+    take_long(&pair);
+    calls.recv_error = ECONNREFUSED;
+    (void) pair.b->ops->wait_fd(pair.b);
+    assert_int_equal(udp_inside(pair.b).kept, 1);
+    for (uint32_t i = 0; i < 20; i++) {
+        send_one(&pair, i, 300, true);
+        assert_int_equal(take(&pair), i);
+    }
+    assert_int_equal(udp_inside(pair.b).kept, 0);
+    close_pair((pair_t *) &pair);
+}
+
+/* Where processes share a processor nothing stays. */
+static void test_kept_crowded(void **state)
+{
+    const pair_t pair = open_keeping();
+
+    (void) state;
+    take_many(&pair, 20000000);
+    assert_true(has_some(pair.b, 0));
+    take_many(&pair, 10000000);
+    assert_int_equal(udp_inside(pair.b).kept, 0);
+    assert_false(has_some(pair.b, 0));
+    take_many(&pair, 20000000);
+    assert_true(has_some(pair.b, 0));
+    close_pair((pair_t *) &pair);
+}
+
 /* ---- with sockets of single peers ---- */
 
 /* They belong to the latency lane; bulk neither makes a peer hot nor uses them. */
@@ -385,7 +527,9 @@ int main(void)
     cmocka_unit_test(test_lanes), cmocka_unit_test(test_mixed_batch),                              \
         cmocka_unit_test(test_overtakes), cmocka_unit_test(test_bulk_alone),                       \
         cmocka_unit_test(test_bulk_has_its_turn), cmocka_unit_test(test_idle_looks),               \
-        cmocka_unit_test(test_wait_fd), cmocka_unit_test(test_hot),                                \
+        cmocka_unit_test(test_wait_fd), cmocka_unit_test(test_kept),                               \
+        cmocka_unit_test(test_kept_idle), cmocka_unit_test(test_kept_error),                       \
+        cmocka_unit_test(test_kept_crowded), cmocka_unit_test(test_hot),                           \
         cmocka_unit_test(test_old_peer), cmocka_unit_test(test_refused),                           \
         cmocka_unit_test(test_ports), cmocka_unit_test(test_port_above_taken)
     const struct CMUnitTest with_ipv4[] = {TESTS};

@@ -200,11 +200,13 @@ int recvmmsg(int fd, struct mmsghdr *msg, unsigned n, mmsg_flags_t flags, struct
 
 int clock_gettime(clockid_t clock, struct timespec *out)
 {
+    const uint64_t ns = clock == CLOCK_THREAD_CPUTIME_ID ? calls.cpu : calls.now;
+
     if (calls.now == 0) {
         return (int) syscall(SYS_clock_gettime, clock, out);
     }
-    out->tv_sec = (time_t) (calls.now / 1000000000u);
-    out->tv_nsec = (long) (calls.now % 1000000000u);
+    out->tv_sec = (time_t) (ns / 1000000000u);
+    out->tv_nsec = (long) (ns % 1000000000u);
     return 0;
 }
 

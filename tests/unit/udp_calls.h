@@ -35,6 +35,7 @@ typedef struct udp_calls {
     uint32_t small_buffers;   /* bytes that sockets get, whatever they ask for; 0: that */
     void (*at_connect)(void); /* called before one */
     uint64_t now;             /* ns: what the clock says; 0: the time */
+    uint64_t cpu;             /* ns: that this thread has had of a processor, unless that is 0 */
     /* What they did. */
     uint32_t sends;    /* calls that sent something */
     uint32_t messages; /* in them */

@@ -37,6 +37,16 @@ static uint32_t unused(const btl_ib_udp_rx_t *rx)
     return n;
 }
 
+static uint32_t count_kept(const btl_ib_udp_rx_t *rx)
+{
+    uint32_t n = 0;
+
+    for (int i = 0; i < BTL_IB_UDP_SOCKETS_MAX; i++) {
+        n += rx->kept[i].count;
+    }
+    return n;
+}
+
 udp_inside_t udp_inside(const btl_ib_transport_t *t)
 {
     return (udp_inside_t){
@@ -46,6 +56,8 @@ udp_inside_t udp_inside(const btl_ib_transport_t *t)
         .buffer_bytes = of(t)->sockets.buffer_bytes,
         .buffers = of(t)->rx.buffers,
         .unused = unused(&of(t)->rx),
+        .keep_most = of(t)->sockets.keep_most,
+        .kept = count_kept(&of(t)->rx),
         .errors = of(t)->errors.count,
     };
 }

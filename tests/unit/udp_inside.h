@@ -27,6 +27,8 @@ typedef struct udp_inside {
     uint32_t buffer_bytes; /* of each socket's receive buffer */
     uint32_t buffers;      /* that were made, and how many of them nobody has */
     uint32_t unused;
+    uint32_t keep_most; /* messages that may stay in a socket's buffer, and how many do */
+    uint32_t kept;
     uint32_t errors; /* events of errors that nobody has yet */
 } udp_inside_t;
 

@@ -392,6 +392,8 @@ static int wait_fd(btl_ib_transport_t *t)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
 
+    /* A socket is readable while anything is kept in its buffer. */
+    btl_ib_udp_recv_release(&udp->rx, &udp->sockets, &udp->errors);
     if (udp->sockets.count == 1 && udp->connected.vacant == 0) {
         return udp->sockets.socket[0].fd;
     }
@@ -407,7 +409,8 @@ static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
         for (counted = 1024; counted < size + BTL_IB_UDP_COUNTED_MORE; counted *= 2) {
         }
     }
-    return udp->sockets.buffer_bytes / (counted + BTL_IB_UDP_COUNTED_DESCRIPTOR);
+    return (udp->sockets.buffer_bytes - udp->sockets.keep_most * BTL_IB_UDP_COUNTED_JOINED)
+           / (counted + BTL_IB_UDP_COUNTED_DESCRIPTOR);
 }
 
 /* ---- addresses and memory ---- */

@@ -197,13 +197,124 @@ static bool furnish(btl_ib_udp_rx_t *rx, uint32_t i)
     return true;
 }
 
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+
+    (void) clock_gettime(clock, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+/* ---- messages that stay in the buffer ---- */
+
+enum {
+    KEPT_LONG = 32768,  /* bytes of a message: shorter ones share their memory with others */
+    KEPT_SHORT = 8,     /* calls that got none of these: nothing is kept any more */
+    KEPT_STEP = 4,      /* that one call takes out */
+    KEPT_IN_VAIN = 128, /* looks, some 40 us */
+    CROWD_EACH = 16,    /* long messages, after which the clock is read, */
+};
+
+#define CROWD_NS UINT64_C(10000000) /* and so often it is asked: some slices of the scheduler's */
+
+/* A long message came. */
+static void crowd_count(btl_ib_udp_crowd_t *crowd)
+{
+    if (crowd->messages++ % CROWD_EACH != 0) {
+        return;
+    }
+    const uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    const uint64_t passed = now - crowd->at;
+    if (crowd->at == 0 || passed >= CROWD_NS) {
+        const uint64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        crowd->alone = crowd->at != 0 && cpu - crowd->cpu >= passed - passed / 32;
+        crowd->at = now;
+        crowd->cpu = cpu;
+    }
+}
+
+/* A call failed for another reason than that there was nothing. */
+__attribute__((noinline)) static void failed(const btl_ib_udp_socket_t *socket, int error,
+                                             btl_ib_udp_errors_t *errors)
+{
+    if (error != EINTR) {
+        btl_ib_udp_errors_called(errors, error);
+        (void) btl_ib_udp_errors_read(errors, socket, BTL_IB_ADDR_UNKNOWN);
+    }
+}
+
+/* Take the oldest `n` out of a socket's buffer; fewer if it has an error to tell. */
+static void release(btl_ib_udp_kept_t *kept, const btl_ib_udp_socket_t *socket, uint32_t n,
+                    btl_ib_udp_errors_t *errors)
+{
+    struct mmsghdr none[KEPT_STEP] = {{.msg_len = 0}};
+    int got = 1;
+
+    for (uint32_t left = n; left > 0 && got > 0; left -= (uint32_t) got) {
+        const uint32_t step = left < KEPT_STEP ? left : KEPT_STEP;
+        got = recvmmsg(socket->fd, none, step, MSG_DONTWAIT | MSG_TRUNC, NULL);
+        if (got < 0) {
+            failed(socket, errno, errors);
+            break;
+        }
+        kept->count -= (uint32_t) got;
+    }
+}
+
+void btl_ib_udp_recv_release(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets,
+                             btl_ib_udp_errors_t *errors)
+{
+    for (uint32_t i = 0; i < sockets->count; i++) {
+        release(&rx->kept[i], &sockets->socket[i], rx->kept[i].count, errors);
+    }
+}
+
+/* A look at a socket of which something is kept was in vain. */
+__attribute__((noinline)) static void kept_in_vain(btl_ib_udp_kept_t *kept,
+                                                   const btl_ib_udp_socket_t *socket,
+                                                   btl_ib_udp_errors_t *errors)
+{
+    if (++kept->in_vain >= KEPT_IN_VAIN) {
+        release(kept, socket, kept->count, errors);
+    }
+}
+
+/* A call got `got` messages, and left them in the socket's buffer if they are to be kept. Choose
+ * whether the next one does so: while anything is kept it reads behind that. */
+__attribute__((noinline)) static void kept_next(btl_ib_udp_rx_t *rx,
+                                                const btl_ib_udp_sockets_t *sockets, uint32_t index,
+                                                uint32_t got, btl_ib_udp_errors_t *errors)
+{
+    btl_ib_udp_kept_t *kept = &rx->kept[index];
+    const uint32_t len = rx->call.msg[got - 1].msg_len;
+
+    if (len >= KEPT_LONG) {
+        crowd_count(&rx->crowd);
+    }
+    kept->count += kept->on ? got : 0;
+    kept->in_vain = 0;
+    kept->short_calls = len >= KEPT_LONG ? 0 : kept->short_calls + 1;
+    const bool wanted =
+        sockets->keep_most > 0 && kept->short_calls < KEPT_SHORT && rx->crowd.alone
+        && (sockets->within || btl_ib_udp_name_same_host(&rx->call.name[got - 1], &sockets->own));
+    const uint32_t most = wanted ? sockets->keep_most : 0;
+    if (kept->count > most) {
+        const uint32_t over = kept->count - most;
+        release(kept, &sockets->socket[index], over > KEPT_STEP || most == 0 ? over : KEPT_STEP,
+                errors);
+    }
+    kept->on = wanted || kept->count > 0;
+}
+
+/* ---- a call ---- */
+
 /* Returns how many messages there were, or -1 with errno. A single one is cheaper by recvmsg(). */
-static int receive(int fd, uint32_t batch, btl_ib_udp_recv_call_t *call)
+static int receive(int fd, uint32_t batch, btl_ib_udp_recv_call_t *call, int flags)
 {
     if (batch > 1) {
-        return recvmmsg(fd, call->msg, batch, MSG_DONTWAIT, NULL);
+        return recvmmsg(fd, call->msg, batch, MSG_DONTWAIT | flags, NULL);
     }
-    const ssize_t len = recvmsg(fd, &call->msg[0].msg_hdr, MSG_DONTWAIT);
+    const ssize_t len = recvmsg(fd, &call->msg[0].msg_hdr, MSG_DONTWAIT | flags);
     if (len < 0) {
         return -1;
     }
@@ -220,16 +331,6 @@ __attribute__((noinline)) static uint32_t furnish_all(btl_ib_udp_rx_t *rx, uint3
         batch++;
     }
     return batch;
-}
-
-/* A call failed for another reason than that there was nothing. */
-__attribute__((noinline)) static void failed(const btl_ib_udp_socket_t *socket, int error,
-                                             btl_ib_udp_errors_t *errors)
-{
-    if (error != EINTR) {
-        btl_ib_udp_errors_called(errors, error);
-        (void) btl_ib_udp_errors_read(errors, socket, BTL_IB_ADDR_UNKNOWN);
-    }
 }
 
 /* A call with `batch` buffers filled `got` of them. Apart, as most calls find nothing. */
@@ -261,14 +362,21 @@ static bool udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, u
     const btl_ib_udp_socket_t *socket = &sockets->socket[index];
     const uint32_t wanted = rx->batch[index] > 1 ? rx->batch[index] : 1;
     const uint32_t batch = wanted == 1 && rx->call.buffer[0] != NULL ? 1 : furnish_all(rx, wanted);
-    const int got = batch == 0 ? 0 : receive(socket->fd, batch, &rx->call);
+    btl_ib_udp_kept_t *kept = &rx->kept[index];
+    const int got = batch == 0 ? 0 : receive(socket->fd, batch, &rx->call, kept->on ? MSG_PEEK : 0);
 
     if (got <= 0) {
         rx->batch[index] = 1;
         if (got < 0 && errno != EAGAIN) {
             failed(socket, errno, errors);
         }
+        if (kept->count > 0) {
+            kept_in_vain(kept, socket, errors);
+        }
         return false;
+    }
+    if (kept->on || rx->call.msg[got - 1].msg_len >= KEPT_LONG) {
+        kept_next(rx, sockets, index, (uint32_t) got, errors);
     }
     take_in(rx, sockets, index, batch, (uint32_t) got);
     return true;
@@ -440,26 +548,18 @@ static bool look_at_each(btl_ib_udp_poll_t *poll, uint32_t empty)
     return found;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
-}
-
 /* There was nothing in `empty` at `now`: look at all others. The wait until the next sweep
  * follows from what a sweep takes: what comes to the socket that is waited for is late by an eighth
  * of a sweep at most. Returns whether there was something. */
 __attribute__((noinline)) static bool sweep(btl_ib_udp_poll_t *poll, uint32_t empty, uint64_t now)
 {
     const bool epoll = poll->sockets->epoll_fd >= 0 && poll->sockets->count > FEW;
-    const uint64_t begun = now_ns();
+    const uint64_t begun = clock_ns(CLOCK_MONOTONIC);
     if (epoll ? look_at_named(poll) : look_at_each(poll, empty)) {
         poll->in_vain = 0;
         return true;
     }
-    const uint64_t wait = SWEEP_SHARE * (now_ns() - begun) / 1000;
+    const uint64_t wait = SWEEP_SHARE * (clock_ns(CLOCK_MONOTONIC) - begun) / 1000;
     poll->in_vain = poll->looks - poll->swept_look <= LOOKS_BETWEEN_SWEEPS ? poll->in_vain + 1 : 0;
     poll->swept_look = poll->looks;
     poll->sweep_due = now

@@ -46,6 +46,36 @@ typedef struct btl_ib_udp_pending {
     uint32_t stride; /* from one to the next */
 } btl_ib_udp_pending_t;
 
+/*
+ * Long messages that were read and are still in a socket's buffer, where their sender is on this
+ * host (MSG_PEEK and SO_PEEK_OFF, socket(7)); the oldest are taken out once there are more than
+ * sockets->keep_most, all of them when no long ones come any more.
+ *
+ * The kernel copies what is sent into the memory that was freed last. If that was read by this
+ * processor just now, each line of it is still in this processor's cache and has to be fetched from
+ * there: the copy takes three times as long. 1 MiB by bare sockets over lo, us: 204; with 2, 4, 8,
+ * 12 messages of 64 KiB kept 179, 154, 124, 119 (tcp, which keeps what it sent until it is
+ * acknowledged: 186).
+ */
+typedef struct btl_ib_udp_kept {
+    bool on; /* what comes next is to be kept */
+    uint32_t count;
+    uint32_t in_vain;     /* looks since the last one came */
+    uint32_t short_calls; /* in a row: calls that got short messages only */
+} btl_ib_udp_kept_t;
+
+/*
+ * Has this thread a processor of its own? If several take turns, one reads what another wrote out
+ * of the same cache, and kept messages only make that overflow (alltoall of 256 KiB, four ranks on
+ * two cores: 1.1 to 1.25 of the time). One that polls and is alone has its processor all the time.
+ */
+typedef struct btl_ib_udp_crowd {
+    uint32_t messages; /* long ones */
+    uint64_t at;       /* ns: when its time was read, */
+    uint64_t cpu;      /* ns: and how much of a processor's it had had */
+    bool alone;        /* the answer; false at first */
+} btl_ib_udp_crowd_t;
+
 /* What one receiving call needs; it stays ready for the next. */
 typedef struct btl_ib_udp_recv_call {
     struct mmsghdr msg[BTL_IB_UDP_RECV_BATCH];
@@ -66,6 +96,8 @@ typedef struct btl_ib_udp_rx {
     btl_ib_udp_buffer_t *made;              /* all that there are, free or handed up */
     uint32_t buffers;                       /* how many */
     uint32_t batch[BTL_IB_UDP_SOCKETS_MAX]; /* buffers of the next call, by socket; 0 is 1 */
+    btl_ib_udp_kept_t kept[BTL_IB_UDP_SOCKETS_MAX];
+    btl_ib_udp_crowd_t crowd;
     btl_ib_udp_recv_call_t call;
     btl_ib_udp_pending_t pending[BTL_IB_UDP_RECV_BATCH];
     uint32_t pending_first;
@@ -84,6 +116,7 @@ static inline void btl_ib_udp_rx_init(btl_ib_udp_rx_t *rx, const btl_ib_udp_log_
 static inline void btl_ib_udp_rx_rebound(btl_ib_udp_rx_t *rx)
 {
     memset(rx->overflows_of, 0, sizeof(rx->overflows_of));
+    memset(rx->kept, 0, sizeof(rx->kept));
 }
 
 /* Make events of what was received. Returns how many. */
@@ -93,6 +126,11 @@ int btl_ib_udp_recv_events(btl_ib_udp_rx_t *rx, btl_ib_udp_peers_t *peers, btl_i
 /* Buffers of events are given back. */
 void btl_ib_udp_recv_repost(btl_ib_udp_rx_t *rx, void *const *buffers, int n);
 void btl_ib_udp_rx_free(btl_ib_udp_rx_t *rx);
+
+/* Take what is kept out of the sockets' buffers: a process is about to sleep until there is
+ * something in them. */
+void btl_ib_udp_recv_release(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets,
+                             btl_ib_udp_errors_t *errors);
 
 /* ---- poll order ---- */
 

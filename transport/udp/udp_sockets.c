@@ -5,6 +5,8 @@
 
 #include "udp_sockets.h"
 
+#include "net_interfaces.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/udp.h>
@@ -52,7 +54,12 @@ btl_ib_udp_name_t btl_ib_udp_name_shift(const btl_ib_udp_name_t *name, int by)
 
 bool btl_ib_udp_name_same(const btl_ib_udp_name_t *a, const btl_ib_udp_name_t *b)
 {
-    if (a->any.sa_family != b->any.sa_family || a->v4.sin_port != b->v4.sin_port) {
+    return a->v4.sin_port == b->v4.sin_port && btl_ib_udp_name_same_host(a, b);
+}
+
+bool btl_ib_udp_name_same_host(const btl_ib_udp_name_t *a, const btl_ib_udp_name_t *b)
+{
+    if (a->any.sa_family != b->any.sa_family) {
         return false;
     }
     return a->any.sa_family == AF_INET
@@ -123,6 +130,9 @@ enum {
     BUFFER_NEEDED =
         212992,       /* what a stock kernel grants; with less, bursts of a few peers overflow it */
     BUSY_BUDGET = 64, /* datagrams that one poll takes from the card: as many as an interrupt */
+    KEEP_SHARE = 8,   /* of a buffer, at most, for messages that were read */
+    KEEP_MOST = 16,   /* messages: what a processor's own cache holds */
+    KEEP_LEAST = 8,   /* fewer are no use */
 };
 
 /* Set a socket option to a number. Returns 0, or -1 with errno. */
@@ -152,6 +162,8 @@ static const char *set_options(int fd, sa_family_t family)
     (void) udp_set_option(fd, SOL_UDP, UDP_GRO, 1); /* Linux 5.0 and later */
     /* What comes says how many others found no room, once some did (socket(7)). */
     (void) udp_set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+    /* Messages may be read where they lie, see udp_recv.h. */
+    (void) udp_set_option(fd, SOL_SOCKET, SO_PEEK_OFF, 0);
     return NULL;
 }
 
@@ -378,6 +390,29 @@ static int open_pair(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t *
     return rc;
 }
 
+/* How many messages may stay in a buffer after they were read, if the kernel can read behind them
+ * (socket(7), SO_PEEK_OFF). */
+static uint32_t count_kept(const btl_ib_udp_sockets_t *sockets)
+{
+    const uint32_t room = sockets->buffer_bytes / KEEP_SHARE / BTL_IB_UDP_COUNTED_JOINED;
+
+    if (room < KEEP_LEAST
+        || udp_set_option(sockets->socket[0].fd, SOL_SOCKET, SO_PEEK_OFF, 0) != 0) {
+        return 0;
+    }
+    return room < KEEP_MOST ? room : KEEP_MOST;
+}
+
+/* Find out whether the interface leads to this host only: the loopback one, or one to a
+ * container. */
+static void find_within(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t *device)
+{
+    btl_ib_facts_t facts;
+
+    btl_ib_facts_interface(device->interface, &facts);
+    sockets->within = device->loopback || strcmp(facts.driver, "veth") == 0;
+}
+
 int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t *device,
                             const btl_ib_open_params_t *params)
 {
@@ -408,6 +443,8 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
     sockets->shared = sockets->count;
     sockets->limit = udp_socket_limit(sockets->log, fd, params->socket_buffer);
     sockets->buffer_bytes = 2 * udp_socket_buffer(fd, SO_RCVBUF);
+    sockets->keep_most = count_kept(sockets);
+    find_within(sockets, device);
     /* An option that is refused is one that the kernel does not know (it does from 4.18 on). */
     sockets->gso = udp_set_option(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
     BTL_IB_UDP_LOG(sockets->log, 10,

@@ -44,6 +44,9 @@ static inline void btl_ib_udp_name_set_port(btl_ib_udp_name_t *name, uint16_t po
     name->v4.sin_port = htons(port);
 }
 
+/* Are both of one host, whatever their ports? */
+bool btl_ib_udp_name_same_host(const btl_ib_udp_name_t *a, const btl_ib_udp_name_t *b);
+
 /* The same address, `by` ports further. */
 btl_ib_udp_name_t btl_ib_udp_name_shift(const btl_ib_udp_name_t *name, int by);
 
@@ -119,6 +122,8 @@ typedef struct btl_ib_udp_sockets {
     uint8_t priority;
     uint32_t busy_poll;    /* us; 0: as the system does */
     uint32_t buffer_bytes; /* of each receive buffer, as the kernel counts */
+    uint32_t keep_most;    /* messages that were read but stay in it, see udp_recv.h; 0: none */
+    bool within;           /* whatever comes by this interface was sent on this host */
     btl_ib_limit_t limit;  /* what keeps the buffers small */
     bool gso;     /* the kernel cuts datagrams to be sent out of one buffer (UDP_SEGMENT) */
     int epoll_fd; /* readable when a socket is; -1: there is no such set */
@@ -182,6 +187,7 @@ enum {
     BTL_IB_UDP_COUNTED_MORE = 448,
     BTL_IB_UDP_COUNTED_LEAST = 576,
     BTL_IB_UDP_COUNTED_DESCRIPTOR = 256,
+    BTL_IB_UDP_COUNTED_JOINED = 66 << 10, /* joined datagrams, as many as one message has */
 };
 
 /* Bytes of a buffer that the system is asked for: `buffer`; 0: what is good for us. */

@@ -385,6 +385,8 @@ void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint)
         btl_ib_stats_end_peer(&mca_btl_ib_component.stats, conn, endpoint->host, endpoint->address);
         btl_ib_conn_destroy(conn, btl_ib_now());
     }
+    /* Who walks the list looks at connections, perhaps while the lock is free for a callback. */
+    opal_list_remove_item(&endpoint->module->endpoints.all, &endpoint->super);
     btl_ib_list_remove(&endpoint->gone_link);
     leave_host(endpoint);
 }
@@ -393,7 +395,6 @@ void btl_ib_endpoint_remove(btl_ib_endpoint_t *endpoint)
 {
     const uint64_t name = btl_ib_name_pack(endpoint->proc->proc_name);
 
-    opal_list_remove_item(&endpoint->module->endpoints.all, &endpoint->super);
     OBJ_RELEASE(endpoint);
     /* Its other endpoints follow at once: Open MPI deletes a process from all modules. */
     btl_ib_modex_forget(&mca_btl_ib_component.known, name);

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A package of Spack (1.0): in a repository of packages it is packages/openmpi_btl_ib/package.py.
 
-Not tried with Spack yet, only compared with recipes of its builtin repository of July 2026. Components are
-built against Open MPI's headers for developers (--with-devel-headers; configure says so where they are not).
-Spack's openmpi has no variant for that: take an external one that has them, or add the option to configure_args
-of its recipe."""
+Installed by Spack 0.23, whose recipes have no language "c" and another import, with Debian's packages as
+externals, and used by a job; not by Spack 1.0, with whose builtin repository of July 2026 it was compared.
+Components are built against Open MPI's headers for developers (--with-devel-headers; configure says so where
+they are not). Spack's openmpi has no variant for that: take an external one that has them, or add the option to
+configure_args of its recipe."""
 
 from spack_repo.builtin.build_systems.autotools import AutotoolsPackage
 

@@ -8,14 +8,17 @@
 #include "btl_ib_progress_thread.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,6 +42,12 @@
 #define WAKEUPS_AT_ONCE 10000
 /* ns by which the system may delay its wake-ups. */
 #define TIMER_SLACK 1000
+/* An application that gets less than this part of a processor waits for it most of its time: */
+#define SQUEEZED_SHARE 8
+/* us for which it is left alone then, at most, */
+#define QUEUED_MAX 1000000
+/* and us after a look at it until the next one, at most. */
+#define QUEUED_PAUSE 80000
 /* us after which a refused thread is tried again; doubled each time, up to RETRY_MAX. */
 #define RETRY_PAUSE 100000
 #define RETRY_MAX   60000000
@@ -55,6 +64,11 @@ typedef struct watch {
     bool by_device;      /* the last sleep was ended by a device */
     bool by_caller;      /* or by the application */
     bool delivers;       /* the PML is ready */
+    bool squeezed;       /* the application got a small share of a processor lately */
+    uint64_t share_at;   /* us: that is measured since then, */
+    uint64_t share_cpu;  /* us: when its thread had used so much processor time */
+    uint64_t attended_at;  /* us: it called progress, or the engine was attended in its place, */
+    uint64_t attended_cpu; /* us: when it had used so much */
     uint64_t aside;      /* us: the last pause while the application polled; 0: none since */
     uint64_t woken_until; /* us: wake-ups by devices are accounted for until then */
     uint32_t fds;        /* devices that may end the next one */
@@ -79,6 +93,73 @@ static bool note_calls(const btl_ib_progress_thread_t *self, watch_t *watch)
 
     watch->calls = calls;
     return called;
+}
+
+/* ---- is the application away, or does it wait for a processor? ---- */
+
+/*
+ * A rank that shares its processor with a hundred others may wait a second for it. Then it does not
+ * call progress, but will as soon as it runs: if its thread, which the system lets run sooner, did
+ * its work instead, all would wait still longer. So there it is away only if it sleeps, or used its
+ * processor for progress_thread_ms.
+ */
+
+/* us: processor time of the application's thread; 0: it is not known. */
+static uint64_t app_cpu(const btl_ib_progress_thread_t *self)
+{
+    struct timespec time = {0};
+
+    if (!self->app.has_clock || clock_gettime(self->app.clock, &time) != 0) {
+        return 0;
+    }
+    return (uint64_t) time.tv_sec * 1000000u + (uint64_t) time.tv_nsec / 1000u;
+}
+
+/* Does the application's thread run, or wait for a processor? (proc_pid_stat(5): R) */
+static bool check_runnable(const btl_ib_progress_thread_t *self)
+{
+    char text[64];
+    const ssize_t got = pread(self->app.stat_fd, text, sizeof(text) - 1, 0);
+
+    if (got <= 0) {
+        return false;
+    }
+    text[got] = '\0';
+    const char *end = strrchr(text, ')'); /* of its name */
+    return end != NULL && strncmp(end, ") R", 3) == 0;
+}
+
+/* Which share of the time did it have a processor lately? */
+static void note_share(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now,
+                       uint64_t cpu)
+{
+    const uint64_t elapsed = now - watch->share_at;
+
+    if (elapsed >= 2 * self->config.period) {
+        watch->squeezed =
+            watch->share_cpu != 0 && (cpu - watch->share_cpu) * SQUEEZED_SHARE < elapsed;
+        watch->share_at = now;
+        watch->share_cpu = cpu;
+    }
+}
+
+/* Note whether the application called progress. Returns how long to leave it alone because it waits
+ * for a processor, us; 0: it does not. */
+static uint64_t note_queued(const btl_ib_progress_thread_t *self, watch_t *watch, bool called)
+{
+    const uint64_t now = btl_ib_now();
+    const uint64_t cpu = app_cpu(self);
+    const uint64_t waited = now - watch->attended_at;
+
+    note_share(self, watch, now, cpu);
+    if (called || !watch->squeezed || cpu - watch->attended_cpu >= self->config.period
+        || waited >= QUEUED_MAX || !check_runnable(self)) {
+        watch->attended_at = now;
+        watch->attended_cpu = cpu;
+        return 0;
+    }
+    const uint64_t pause = waited > self->config.period ? waited : self->config.period;
+    return pause < QUEUED_PAUSE ? pause : QUEUED_PAUSE;
 }
 
 /* From now until `at`, but at least RUN_PAUSE. */
@@ -159,10 +240,14 @@ static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint6
 static uint64_t check(btl_ib_progress_thread_t *self, watch_t *watch)
 {
     const bool called = note_calls(self, watch);
+    const uint64_t queued = note_queued(self, watch, called);
     uint64_t now;
     uint64_t sleep;
 
     watch->fds = 0;
+    if (queued > 0) {
+        return queued;
+    }
     /* A thread that has the lock makes progress, and must not wait for us. */
     if (!btl_ib_biased_lock_borrow(self->config.lock)) {
         return self->config.period;
@@ -406,6 +491,23 @@ static int create_thread(btl_ib_progress_thread_t *self)
     return rc;
 }
 
+/* Without /proc an application that waits for a processor looks as if it computed. */
+static void watch_app(btl_ib_progress_thread_t *self)
+{
+    char path[64];
+
+    (void) snprintf(path, sizeof(path), "/proc/self/task/%ld/stat", self->app.id);
+    self->app.stat_fd = open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void close_files(const btl_ib_progress_thread_t *self)
+{
+    close(self->wake_fd);
+    if (self->app.stat_fd >= 0) {
+        close(self->app.stat_fd);
+    }
+}
+
 /* Returns 0 or an errno; *what names the call that failed. */
 static int start(btl_ib_progress_thread_t *self, const char **what)
 {
@@ -419,10 +521,11 @@ static int start(btl_ib_progress_thread_t *self, const char **what)
     if (self->wake_fd < 0) {
         return errno;
     }
+    watch_app(self);
     *what = "pthread_create";
     rc = create_thread(self);
     if (rc != 0) {
-        close(self->wake_fd);
+        close_files(self);
     }
     self->started = rc == 0;
     return rc;
@@ -506,7 +609,10 @@ void btl_ib_progress_thread_init(btl_ib_progress_thread_t *self,
         .config = *config,
         .at_fork = self->at_fork,
         .at_exit = self->at_exit,
+        .app.id = syscall(SYS_gettid),
+        .app.stat_fd = -1,
     };
+    self->app.has_clock = pthread_getcpuclockid(pthread_self(), &self->app.clock) == 0;
 }
 
 bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine_t *engine)
@@ -552,7 +658,7 @@ void btl_ib_progress_thread_stop(btl_ib_progress_thread_t *self)
         atomic_store(&self->leave, true);
         write_wake_fd(self);
         pthread_join(self->thread, NULL);
-        close(self->wake_fd);
+        close_files(self);
         self->started = false;
     }
     self->asleep = false;

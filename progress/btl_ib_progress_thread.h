@@ -24,6 +24,10 @@
  * then; else it runs the engine every btl_ib_progress_thread_ms, and every millisecond while peers
  * are being served.
  *
+ * An application that waits for a processor is not away: where it gets less than an eighth of one
+ * it is left alone until it sleeps, or has used btl_ib_progress_thread_ms of processor time since
+ * it was last attended, for a second at most.
+ *
  * If it delivers (btl_ib_progress deliver) it makes whole turns, with all calls into the PML, in
  * the place of an application that is away: once that made no progress for 20 us, the devices wake
  * it, as often in a second as configured at most. Woken while the application polls it steps aside,
@@ -41,6 +45,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "btl_ib_biased_lock.h"
 #include "btl_ib_engine.h"
@@ -77,13 +82,20 @@ typedef struct btl_ib_progress_thread {
     bool listening;    /* devices wake it */
     bool in_engine;    /* it runs the engine now */
     int wake_fd;       /* an eventfd */
+    struct {           /* the application's thread, which called MPI_Init */
+        long id;
+        clockid_t clock; /* of its processor time */
+        bool has_clock;
+        int stat_fd; /* tells its state; -1: that is not known */
+    } app;
     atomic_bool leave; /* it is to end */
     pthread_t thread;
     uint32_t failures; /* the system refused it so often */
     uint64_t retry_at; /* us: not again before then */
 } btl_ib_progress_thread_t;
 
-/* From now on there may be one, if enabled. There can be one in a process. */
+/* From now on there may be one, if enabled. There can be one in a process. Called by the
+ * application's thread: if that waits for a processor it is not away. */
 void btl_ib_progress_thread_init(btl_ib_progress_thread_t *self,
                                  const btl_ib_progress_thread_config_t *config);
 

@@ -553,6 +553,7 @@ mpi_programs = \
     tests/mpi/sleeper \
     tests/mpi/soak \
     tests/mpi/spawn \
+    tests/mpi/squeezed \
     tests/mpi/stack \
     tests/mpi/unknown_peers \
     tests/mpi/stream \
@@ -572,7 +573,7 @@ if BTL_IB_OUT_OF_TREE
 # They are plain MPI programs, so that they can be compared over any BTL: none of our flags. Those that call
 # the BTL themselves get more.
 mpi_module_programs = tests/mpi/direct tests/mpi/dynamic tests/mpi/handles tests/mpi/lost_device tests/mpi/parting \
-    tests/mpi/port_back tests/mpi/sends
+    tests/mpi/port_back tests/mpi/sends tests/mpi/squeezed
 mpi_opal =
 mpi_opal_libs =
 mpi_verbs_libs =
@@ -582,7 +583,7 @@ $(mpi_programs) $(mpi_verbs_programs): %: %.c $(mpi_headers)
 	    -o $@ $< $(MPI_LIBS) $(mpi_opal_libs) $(mpi_verbs_libs) -lpthread -lm $(LIBS)
 $(mpi_module_programs): mpi_opal = $(BTL_IB_OPAL_CPPFLAGS) $(BTL_IB_OPAL_CFLAGS) -D_GNU_SOURCE
 $(mpi_module_programs): mpi_opal_libs = $(BTL_IB_OPAL_LIBS)
-tests/mpi/dynamic tests/mpi/lost_device tests/mpi/port_back: mpi_opal += $(component_cppflags) -std=gnu11
+tests/mpi/dynamic tests/mpi/lost_device tests/mpi/port_back tests/mpi/squeezed: mpi_opal += $(component_cppflags) -std=gnu11
 $(mpi_verbs_programs): mpi_verbs_libs = -libverbs
 
 mpi-programs: $(mpi_programs) $(mpi_verbs_programs)

@@ -76,7 +76,7 @@ COMPUTING = [
     job("mpi", "twosends seconds=5", marks="alone full"),
     job("mpi", "twosends seconds=20", marks="alone long"),
     job("mpi", "twosends seconds=3 first=1", marks="alone"),
-    # A thread that delivers looks around each 250 ms as the application would.
+    # A thread that delivers wakes up for all timers of the engine, those of idle peers, too.
     job("mpi", "sleeper", mpirun="--mca btl_ib_progress serve", marks="alone full"),
     job("mpi", "sleeper thread=0", name="mpi/sleeper,thread=0/2-ranks",
         mpirun="--mca btl_ib_progress polling", marks="alone full"),

@@ -8,6 +8,7 @@
 #include "btl_ib.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -857,7 +858,13 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
             wait_idle(component, now);
         }
     }
+    /* Of several threads that communicate one polls; another may be about to send, without a
+     * processor of its own. */
+    const bool yields = events == 0 && btl_ib_biased_lock_shared(&component->lock);
     btl_ib_unlock();
+    if (OPAL_UNLIKELY(yields)) {
+        (void) sched_yield();
+    }
     return events;
 }
 

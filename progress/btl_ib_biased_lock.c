@@ -24,6 +24,7 @@ bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased)
     lock->owner = pthread_self();
     lock->by_mutex = false;
     lock->in_shift = false;
+    lock->shared = false;
 #ifdef SYS_membarrier /* containers may refuse it */
     lock->biased =
         biased && syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
@@ -54,12 +55,14 @@ static bool revoke_bias(btl_ib_biased_lock_t *lock)
  * communicate: no more bias. */
 static void take_over(btl_ib_biased_lock_t *lock)
 {
-    if (lock->biased && !pthread_equal(lock->owner, pthread_self())
+    if (!lock->shared && !pthread_equal(lock->owner, pthread_self())
         && !(lock->in_shift && pthread_equal(lock->helper, pthread_self()))) {
+        const bool biased = lock->biased;
         lock->biased = false;
-        while (revoke_bias(lock)) { /* once in a process, for as long as the owner's call takes */
+        while (biased && revoke_bias(lock)) { /* once, for as long as the owner's call takes */
             sched_yield();
         }
+        lock->shared = true;
     }
     lock->by_mutex = true;
 }

@@ -48,6 +48,7 @@ typedef struct btl_ib_biased_lock {
     bool by_mutex;            /* its holder holds the mutex; written by the holder alone */
     bool biased;              /* release() gives the bias back; guarded by the mutex */
     bool in_shift;            /* the bias stays revoked; guarded by the mutex */
+    bool shared;              /* several threads communicate; written by its holder */
     pthread_t helper;         /* whose shift it is; guarded by the mutex */
     pthread_t owner;          /* does not change */
     atomic_uint waiting;      /* threads that sleep until they get the mutex */
@@ -118,6 +119,12 @@ static inline bool btl_ib_biased_lock_try(btl_ib_biased_lock_t *lock)
 
 /* As btl_ib_biased_lock_try(), for a thread that comes seldom: the owner keeps its bias. */
 bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock);
+
+/* Do several threads acquire it, not only borrow it? Once they did, for good. For its holder. */
+static inline bool btl_ib_biased_lock_shared(const btl_ib_biased_lock_t *lock)
+{
+    return lock->shared;
+}
 
 /* Do threads sleep until they get the lock? */
 static inline bool btl_ib_biased_lock_wanted(btl_ib_biased_lock_t *lock)

@@ -177,10 +177,13 @@ static void test_others_end_the_bias(void **state)
     (void) state;
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         begin_biased();
+        assert_true(elsewhere(borrow_once));
+        assert_false(btl_ib_biased_lock_shared(&lock));
         assert_true(elsewhere(ways[i]));
         assert_true(elsewhere(borrow_once));
         btl_ib_biased_lock_acquire(&lock);
         assert_true(lock.by_mutex);
+        assert_true(btl_ib_biased_lock_shared(&lock));
         assert_false(elsewhere(try_once));
         assert_false(elsewhere(borrow_once));
         btl_ib_biased_lock_release(&lock);
@@ -229,6 +232,7 @@ static void test_bias_is_back_after_a_shift(void **state)
     assert_true(elsewhere(begin_shift));
     btl_ib_biased_lock_acquire(&lock);
     assert_false(lock.by_mutex);
+    assert_false(btl_ib_biased_lock_shared(&lock));
     btl_ib_biased_lock_release(&lock);
 }
 
@@ -257,8 +261,10 @@ static void test_without_bias_it_is_a_mutex(void **state)
     assert_true(lock.by_mutex);
     assert_false(elsewhere(borrow_once));
     assert_false(elsewhere(try_once));
+    assert_false(btl_ib_biased_lock_shared(&lock));
     btl_ib_biased_lock_release(&lock);
     assert_true(elsewhere(acquire_once));
+    assert_true(btl_ib_biased_lock_shared(&lock));
 }
 
 /* A thread that waited must not be overtaken by one that polls. */

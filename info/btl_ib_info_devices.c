@@ -31,6 +31,7 @@ typedef struct out {
     bool after_facts; /* tables: what was printed last are facts of a block */
     uint32_t depth;
     bool any[DEPTH];      /* is something in it already? */
+    char closing[DEPTH];  /* bracket */
     size_t before[DEPTH]; /* length of the prefix around it */
     char prefix[640];     /* of a line of text */
 } out_t;
@@ -72,25 +73,41 @@ static void next(out_t *out, const char *name)
     }
 }
 
-static void open_level(out_t *out, const char *name, char bracket, const char *prefix)
+/* Begin an object or a list, in a list (`name` NULL) or in an object. `prefix` is what lines of text
+ * say of it; "": nothing. */
+static void begin_level(out_t *out, const char *name, char opening, char closing,
+                        const char *prefix)
 {
     const size_t len = strlen(out->prefix);
 
     if (out->form == BTL_IB_INFO_JSON) {
         next(out, name);
-        putchar(bracket);
+        putchar(opening);
     }
     ++out->depth;
     out->any[out->depth] = false;
+    out->closing[out->depth] = closing;
     out->before[out->depth] = len;
     if (prefix[0] != '\0') {
         snprintf(out->prefix + len, sizeof(out->prefix) - len, "%s ", prefix);
     }
 }
 
-static void close_level(out_t *out, char bracket)
+static void out_list(out_t *out, const char *name)
+{
+    begin_level(out, name, '[', ']', "");
+}
+
+static void out_object(out_t *out, const char *name, const char *prefix)
+{
+    begin_level(out, name, '{', '}', prefix);
+}
+
+/* End the innermost of them. */
+static void out_end(out_t *out)
 {
     const bool any = out->any[out->depth];
+    const char closing = out->closing[out->depth];
 
     out->prefix[out->before[out->depth]] = '\0';
     --out->depth;
@@ -98,11 +115,11 @@ static void close_level(out_t *out, char bracket)
         if (any) {
             printf("\n%*s", (int) (2 * out->depth + 2), "");
         }
-        putchar(bracket);
+        putchar(closing);
     }
 }
 
-static void out_begin(out_t *out, btl_ib_info_form_t form)
+static void begin_output(out_t *out, btl_ib_info_form_t form)
 {
     *out = (out_t){.form = form};
     if (form == BTL_IB_INFO_JSON) {
@@ -110,34 +127,11 @@ static void out_begin(out_t *out, btl_ib_info_form_t form)
     }
 }
 
-static void out_end(out_t *out)
+static void end_output(const out_t *out)
 {
     if (out->form == BTL_IB_INFO_JSON) {
         fputs("\n}\n", stdout);
     }
-}
-
-/* A list in an object. */
-static void out_list(out_t *out, const char *name)
-{
-    open_level(out, name, '[', "");
-}
-
-static void out_list_end(out_t *out)
-{
-    close_level(out, ']');
-}
-
-/* An object in a list (`name` NULL), or in another. `prefix` is what lines of text say of it; "":
- * nothing. */
-static void out_object(out_t *out, const char *name, const char *prefix)
-{
-    open_level(out, name, '{', prefix);
-}
-
-static void out_object_end(out_t *out)
-{
-    close_level(out, '}');
 }
 
 /* A fact of lines and tables. Those within two levels belong to a block, whose heading has the
@@ -485,7 +479,7 @@ static void print_device(survey_t *survey, const btl_ib_transport_type_t *type,
         print_plan(out, &plan);
     }
     print_use(out, why_not, rail);
-    out_object_end(out);
+    out_end(out);
 }
 
 /* Devices that a type of transport saw, but cannot use at all. */
@@ -499,7 +493,7 @@ static void print_unlisted(survey_t *survey, const btl_ib_transport_type_t *type
 
         begin_device(&survey->out, type, name, false, rejected->reason, 0);
         print_use(&survey->out, rejected->reason, 0);
-        out_object_end(&survey->out);
+        out_end(&survey->out);
     }
 }
 
@@ -560,7 +554,7 @@ static void print_transports(out_t *out)
         out_json_text(out, NULL, name);
         snprintf(text + len, sizeof(text) - len, "%s%s", i > 0 ? ", " : "", name);
     }
-    out_list_end(out);
+    out_end(out);
     if (out->form != BTL_IB_INFO_JSON) {
         out_text(out, "transports", text);
     }
@@ -592,7 +586,7 @@ static void print_libraries(out_t *out)
     out_text(out, "cryptography",
              btl_ib_aead_available(text + strlen(text), sizeof(text) - strlen(text)) ? "libcrypto"
                                                                                      : text);
-    out_object_end(out);
+    out_end(out);
 }
 
 static void print_build(out_t *out)
@@ -601,7 +595,7 @@ static void print_build(out_t *out)
     out_object(out, "openmpi", "openmpi");
     out_text(out, "built for", BTL_IB_BUILT_FOR_VERSION);
     out_text(out, "running", opal_version_string);
-    out_object_end(out);
+    out_end(out);
     print_transports(out);
     print_libraries(out);
 }
@@ -619,7 +613,7 @@ uint32_t btl_ib_info_devices(btl_ib_info_form_t form, const btl_ib_process_sizes
         return 0;
     }
     out = &survey->out;
-    out_begin(out, form);
+    begin_output(out, form);
     print_build(out);
     survey->params = params;
     btl_ib_log_init(&survey->log, &never, true);
@@ -633,11 +627,11 @@ uint32_t btl_ib_info_devices(btl_ib_info_form_t form, const btl_ib_process_sizes
         }
     }
     btl_ib_near_devices_fini(&survey->near);
-    out_list_end(out);
+    out_end(out);
     count = survey->count;
     out_heading(out, "", false);
     out_number(out, "used devices", count, "");
-    out_end(out);
+    end_output(out);
     free(survey);
     return count;
 }
@@ -756,10 +750,10 @@ static void print_cost(out_t *out, const btl_ib_info_args_t *args, int kind, con
         out_json_text(out, "what", part->what);
         out_number(out, "held", part->held, "bytes");
         out_number(out, "most", part->most, "bytes");
-        out_object_end(out);
+        out_end(out);
     }
-    out_list_end(out);
-    out_object_end(out);
+    out_end(out);
+    out_end(out);
 }
 
 static void print_costs(out_t *out, const btl_ib_info_args_t *args,
@@ -773,7 +767,7 @@ static void print_costs(out_t *out, const btl_ib_info_args_t *args,
             print_cost(out, args, kind, args->queues[i], cost);
         }
     }
-    out_list_end(out);
+    out_end(out);
 }
 
 /* ---- tables ---- */
@@ -975,9 +969,9 @@ static int print_suggestions(out_t *out, const btl_ib_process_sizes_t *sizes,
         out_json_text(out, "transport", kinds[kind].name);
         out_text(out, "queues", best.spec);
         out_number(out, "process", best.taken, "bytes");
-        out_object_end(out);
+        out_end(out);
     }
-    out_list_end(out);
+    out_end(out);
     return status;
 }
 
@@ -988,7 +982,7 @@ int btl_ib_info_memory(const btl_ib_process_sizes_t *sizes, const btl_ib_info_ar
     btl_ib_queue_table_t tables[BTL_IB_INFO_QUEUES_MAX];
     int status = cost != NULL ? EXIT_SUCCESS : EXIT_FAILURE;
 
-    out_begin(&out, args->form);
+    begin_output(&out, args->form);
     for (uint32_t i = 0; i < args->queue_count && status == EXIT_SUCCESS; ++i) {
         status = parse(args->queues[i], &tables[i]) ? EXIT_SUCCESS : EXIT_FAILURE;
     }
@@ -1002,7 +996,7 @@ int btl_ib_info_memory(const btl_ib_process_sizes_t *sizes, const btl_ib_info_ar
     if (status == EXIT_SUCCESS && args->budget > 0) {
         status = print_suggestions(&out, sizes, args, cost);
     }
-    out_end(&out);
+    end_output(&out);
     free(cost);
     return status;
 }

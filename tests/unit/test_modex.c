@@ -458,6 +458,8 @@ static void test_same_subnet(void **state)
     assert_false(same_subnet(&a, &b));
     a.prefix_bits = 23; /* 10.1.2.0/23 holds 10.1.3.200 */
     assert_true(same_subnet(&a, &b));
+    assert_int_equal(common_bits(&a, &b), 23);
+    assert_int_equal(common_bits(&a, &a), 32);
     b.ip[2] = 4;
     assert_false(same_subnet(&a, &b));
     a.prefix_bits = b.prefix_bits = 32;

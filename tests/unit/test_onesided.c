@@ -85,6 +85,9 @@ static void test_impossible_operations(void **state)
 static void test_zero_bytes(void **state)
 {
     bench_t *bench = registered();
+    const uint64_t puts = bench_counters(bench, 1)->started_puts;
+    const uint64_t gets = bench_counters(bench, 1)->started_gets;
+    const uint64_t atomics = bench_counters(bench, 1)->started_atomics;
 
     (void) state;
     for (uint32_t kind = BTL_IB_OP_PUT; kind <= BTL_IB_OP_GET; kind++) {
@@ -96,6 +99,12 @@ static void test_zero_bytes(void **state)
             assert_int_equal(op.status, offset <= SIZE ? 0 : -EACCES);
         }
     }
+    bench_op_t put = {.op = {.kind = BTL_IB_OP_PUT, .key = key}};
+    assert_int_equal(begin(bench, &put), 0);
+    bench_run(bench, 1000);
+    assert_int_equal(bench_counters(bench, 1)->started_puts - puts, 4);
+    assert_int_equal(bench_counters(bench, 1)->started_gets - gets, 3);
+    assert_int_equal(bench_counters(bench, 1)->started_atomics, atomics);
     untouched();
     end(bench);
 }

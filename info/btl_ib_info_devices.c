@@ -73,8 +73,8 @@ static void next(out_t *out, const char *name)
     }
 }
 
-/* Begin an object or a list, in a list (`name` NULL) or in an object. `prefix` is what lines of text
- * say of it; "": nothing. */
+/* Begin an object or a list, in a list (`name` NULL) or in an object. `prefix` is what lines of
+ * text say of it; "": nothing. */
 static void begin_level(out_t *out, const char *name, char opening, char closing,
                         const char *prefix)
 {

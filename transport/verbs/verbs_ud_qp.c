@@ -167,7 +167,7 @@ __attribute__((noinline)) static void note_empty(btl_ib_ud_qps_t *qps, const btl
         BTL_IB_VERBS_LOG(qps->verbs, 1,
                          "%s: queue %u had none of its %u buffers left: what comes then is dropped "
                          "and sent again. More of them (num in btl_ib_receive_queues), or less on "
-                         "the way from each peer (its max_pending_sends), would "
+                         "the way from each peer (max_pending_sends, btl_ib_credit_init), would "
                          "help",
                          qps->verbs->base.name, (uint32_t) (qp - qps->qp) + 1, qp->made);
     }

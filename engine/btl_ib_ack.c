@@ -535,7 +535,9 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_rx_channel_t *rx = &conn->rx[view->channel];
     const uint32_t count = btl_ib_burst_count(view);
     bool now = view->flags & BTL_IB_FLAG_ACK_NOW;
-    bool in_order = view->seq == rx->window.top; /* no gap is opened, none is filled in part */
+    /* No gap is opened, and none is filled in part. (What fills the last one is acknowledged like
+     * any other segment.) */
+    bool in_order = view->seq == rx->window.top;
 
     ack_tx_accepting(conn, view);
     if (!btl_ib_list_empty(&conn->input.parts)) {
@@ -790,7 +792,7 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     /* A header acknowledges only what is below the first gap of one channel; the peer may report
      * the rest later. An ACK reports all, and a header with nothing new does not change that. */
     if (view->type == BTL_IB_TYPE_ACK || acked > 0) {
-        btl_ib_loss_acked_partly(&conn->loss, view->type != BTL_IB_TYPE_ACK);
+        btl_ib_loss_acked_by_header(&conn->loss, view->type != BTL_IB_TYPE_ACK);
     }
     if (acked > 0 || credit) {
         btl_ib_loss_restart_pto(&conn->loss);
@@ -838,7 +840,7 @@ static inline void take_predicted(btl_ib_conn_t *conn, uint32_t channel, btl_ib_
     btl_ib_loss_arrived(&conn->loss, &conn->tx[channel].loss.arrived, segment,
                         conn->engine->clock.now);
     btl_ib_sentmap_acked_one(conn, segment);
-    btl_ib_loss_acked_partly(&conn->loss, true);
+    btl_ib_loss_acked_by_header(&conn->loss, true);
     btl_ib_pending_wake(conn);
     btl_ib_loss_acked(conn, 1, limited);
     if (!is_at_rest(conn)) {

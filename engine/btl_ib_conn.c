@@ -349,7 +349,7 @@ const char *btl_ib_death_string(btl_ib_death_t reason)
         [BTL_IB_DEATH_UNANSWERED] =
             "it never answered, although its process would even while it computes",
         [BTL_IB_DEATH_ENDED] = "the runtime (mpirun, PMIx) says that it failed",
-        [BTL_IB_DEATH_LOST] = "it does not answer, and its host cannot be reached any more",
+        [BTL_IB_DEATH_HOST_LOST] = "it does not answer, and its host cannot be reached any more",
     };
 
     return (size_t) reason < sizeof(texts) / sizeof(texts[0]) ? texts[reason] : "unknown reason";
@@ -986,7 +986,7 @@ static bool ask_round(btl_ib_engine_t *engine, uint32_t *next, uint32_t slots, u
         if (has_answered(conn)) {
             conn->keepalive.asked = 0;
         } else if (again && is_lost(conn)) {
-            btl_ib_conn_kill(conn, BTL_IB_DEATH_LOST);
+            btl_ib_conn_kill(conn, BTL_IB_DEATH_HOST_LOST);
             return true;
         }
         if (is_question_due(conn, again)) {

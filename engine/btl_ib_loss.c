@@ -22,8 +22,10 @@
  * Loss is found by time, not by counting: once a segment is known to have arrived, those that were
  * sent clearly earlier should have arrived too (RACK, RFC 8985). If nothing comes back a probe is
  * sent: the first one soon (a tail loss probe), the next ones after a timeout that doubles each
- * time. Each probe is one segment only, because a peer that computes is silent without having lost
- * anything. Where short segments may overtake bulk, bulk is judged only by bulk that arrived. A
+ * time. Each probe is one segment only, because a peer that computes without a progress thread is
+ * silent without having lost anything. A probe finds nothing lost: what it is a copy of stays in
+ * flight. This file says when to probe and with what; btl_ib_progress.c does it when the timer goes
+ * off. Where short segments may overtake bulk, bulk is judged only by bulk that arrived. A
  * retransmission is a segment like any other: what is sent after it shows whether it was lost.
  *
  * A retransmission whose acknowledgement echoes a stamp from before it was sent was spurious
@@ -39,7 +41,7 @@ enum {
     REO_WND_MIN = 20,      /* us: allowed as long as no reordering was seen */
     REO_WND_MOST = 500,    /* us, or one round trip if that is longer */
     REO_WND_MULT_MAX = 64, /* quarters of the shortest round trip */
-    REO_WND_PERSIST = 16,  /* real losses in a row after which no reordering is expected */
+    REO_WND_PERSIST = 16,  /* losses found in a row after which no reordering is expected */
     SKIP_PROBES = 5,
     DISCONNECTED_PROBES = 12, /* after a connection of the transport ended: 0.6 s by default */
     DEFERRED_TURN = 4,        /* while anything is deferred one probe in so many is for that, */
@@ -312,7 +314,7 @@ static uint64_t lost_at(const btl_ib_conn_t *conn, int kind)
         return UINT64_MAX;
     }
     const btl_ib_rack_t *rack = rack_for(conn, segment);
-    if (conn->loss.rack_partly) {
+    if (conn->loss.acked_by_header) {
         return segment->order < rack->mark_order ? rack->mark_at + wait_for_rest(conn) : UINT64_MAX;
     }
     /* It was sent `ahead` us before a segment that was known to have arrived at rack->at. */
@@ -333,7 +335,7 @@ static uint64_t check_at(const btl_ib_conn_t *conn)
         if (segment == NULL) {
             continue;
         }
-        const uint64_t at = conn->loss.rack_partly
+        const uint64_t at = conn->loss.acked_by_header
                                 ? rack_for(conn, segment)->mark_at + wait_for_rest(conn)
                                 : lost_at(conn, kind);
         soonest = at < soonest ? at : soonest;
@@ -368,7 +370,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         conn->cc.ops->lost(&conn->cc, segment->last_sent, engine->clock.now);
         segment->cc_lost_copy = segment->copies;
     }
-    btl_ib_sentmap_lost(conn, segment);
+    btl_ib_sentmap_send_again(conn, segment);
     engine->count.losses++;
     conn->count.losses++;
     btl_ib_trace_segment(conn, BTL_IB_TRACE_lost, BTL_IB_CAUSE_none, segment);
@@ -396,8 +398,8 @@ void btl_ib_loss_detect(btl_ib_conn_t *conn)
             mark_lost(conn, BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[kind], link));
         }
     }
-    const uint64_t rest = conn->loss.rack_partly ? wait_for_rest(conn) : 0;
-    for (int i = 0; conn->loss.rack_partly && i < BTL_IB_RACKS; i++) {
+    const uint64_t rest = conn->loss.acked_by_header ? wait_for_rest(conn) : 0;
+    for (int i = 0; conn->loss.acked_by_header && i < BTL_IB_RACKS; i++) {
         btl_ib_rack_t *rack = &conn->loss.rack[i];
         if (conn->engine->clock.now >= rack->mark_at + rest) {
             rack->mark_order = rack->order;
@@ -416,11 +418,11 @@ static bool loss_only_answers(const btl_ib_conn_t *conn)
     return btl_ib_conn_only_skips(conn) && conn->loss.blocked_since == 0 && conn->ops.answers > 0;
 }
 
-/* The patience on a reliable transport. A peer that does not answer there computes or waits for a
- * processor, maybe for long, and each probe is a copy that it polls in vain. A peer that does not
- * know us yet may have had no room for an unknown sender, and have said nothing: it is asked at a
- * fixed interval. */
-static uint64_t reliable_patience(const btl_ib_conn_t *conn, uint64_t timeout)
+/* The probe timeout on a reliable transport. A peer that does not answer there computes or waits
+ * for a processor, maybe for long, and each probe is a copy that it polls in vain. A peer that
+ * does not know us yet may have had no room for an unknown sender, and have said nothing: it is
+ * asked at a fixed interval. */
+static uint64_t reliable_probe_timeout(const btl_ib_conn_t *conn, uint64_t timeout)
 {
     const uint64_t least = conn->engine->config.rto_max;
     const uint64_t most = least << RELIABLE_DOUBLINGS;
@@ -433,9 +435,9 @@ static uint64_t reliable_patience(const btl_ib_conn_t *conn, uint64_t timeout)
     return wait < most ? wait : most;
 }
 
-/* The patience on a lossy transport: a tail loss probe after two round trips, then timeouts that
- * double, and are no shorter than the peer's own pauses. */
-static uint64_t lossy_patience(const btl_ib_conn_t *conn, uint64_t timeout)
+/* The probe timeout on a lossy transport: a tail loss probe after two round trips, then timeouts
+ * that double, and are no shorter than the peer's own pauses. */
+static uint64_t lossy_probe_timeout(const btl_ib_conn_t *conn, uint64_t timeout)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
 
@@ -455,14 +457,14 @@ static uint64_t lossy_patience(const btl_ib_conn_t *conn, uint64_t timeout)
 }
 
 /* How long to wait for an answer before the next probe (us). */
-static uint64_t patience(const btl_ib_conn_t *conn)
+static uint64_t probe_timeout(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
 
     if (conn->loss.half_probed) {
         return REST_AFTER;
     }
-    if (conn->loss.responded && !conn->identity.peer_knows) {
+    if (conn->loss.path_response && !conn->identity.peer_knows) {
         const uint32_t probes = conn->loss.probes;
         return (uint64_t) config->rto_max
                << (probes < RELIABLE_DOUBLINGS ? probes : RELIABLE_DOUBLINGS);
@@ -470,7 +472,7 @@ static uint64_t patience(const btl_ib_conn_t *conn)
     const uint64_t timeout = (uint64_t) btl_ib_rtt_timeout(&conn->loss.rtt, config->rto_initial)
                              + conn->identity.peer_ack_delay;
     if (conn->loss.disconnected) {
-        return lossy_patience(conn, timeout);
+        return lossy_probe_timeout(conn, timeout);
     }
     if (loss_only_answers(conn)) {
         return config->rto_max; /* the peer repeats them itself; probes only ask whether it lives */
@@ -478,7 +480,8 @@ static uint64_t patience(const btl_ib_conn_t *conn)
     if (btl_ib_conn_only_skips(conn) && conn->loss.blocked_since == 0) {
         return config->idle_after << conn->loss.probes;
     }
-    return is_reliable(conn) ? reliable_patience(conn, timeout) : lossy_patience(conn, timeout);
+    return is_reliable(conn) ? reliable_probe_timeout(conn, timeout)
+                             : lossy_probe_timeout(conn, timeout);
 }
 
 /* Does anything wait for an answer? Probes for SKIPs that are not acknowledged stop after a while:
@@ -506,7 +509,7 @@ void btl_ib_loss_set_timer(btl_ib_conn_t *conn)
     if (btl_ib_wheel_timer_armed(entry) && entry->due <= (check < soonest ? check : soonest)) {
         return; /* mostly: it was set for something that was sent earlier */
     }
-    uint64_t due = conn->loss.probe_base + patience(conn);
+    uint64_t due = conn->loss.probe_base + probe_timeout(conn);
     due = check < due ? check : due;
     if (!btl_ib_wheel_timer_armed(entry) || due < entry->due) {
         btl_ib_timer_wheel_add(&conn->engine->wheel, entry, due);
@@ -550,7 +553,7 @@ btl_ib_conn_t *btl_ib_retry_next(btl_ib_engine_t *engine)
     while ((first = btl_ib_list_first(&engine->retries.waiting)) != NULL) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(first, btl_ib_conn_t, loss.in_line);
         const bool due = btl_ib_conn_alive(conn) && !conn->identity.peer_knows && waits(conn)
-                         && engine->clock.now >= conn->loss.probe_base + patience(conn);
+                         && engine->clock.now >= conn->loss.probe_base + probe_timeout(conn);
         if (due && !take_copy(engine)) {
             return NULL;
         }
@@ -687,7 +690,7 @@ btl_ib_loss_action_t btl_ib_loss_timer(btl_ib_conn_t *conn)
         btl_ib_loss_detect(conn);
         return BTL_IB_LOSS_NOTHING;
     }
-    if (conn->engine->clock.now >= conn->loss.probe_base + patience(conn)) {
+    if (conn->engine->clock.now >= conn->loss.probe_base + probe_timeout(conn)) {
         return BTL_IB_LOSS_PROBE;
     }
     btl_ib_loss_set_timer(conn);
@@ -819,7 +822,7 @@ static void send_all_again(btl_ib_conn_t *conn)
     btl_ib_segment_t *segment;
 
     while ((segment = BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.deferred, link)) != NULL) {
-        btl_ib_sentmap_lost(conn, segment);
+        btl_ib_sentmap_send_again(conn, segment);
     }
     conn->deferred.at = conn->engine->clock.now;
     btl_ib_conn_ready(conn);
@@ -864,7 +867,7 @@ void btl_ib_loss_answered(btl_ib_conn_t *conn)
 void btl_ib_loss_init(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
-    /* patience() is at least the shortest of these three. */
+    /* probe_timeout() is at least the shortest of these three. */
     const uint32_t least = btl_ib_min_u32(config->rto_min, PROBE_MIN);
 
     conn->loss.least = btl_ib_clip_u32(config->idle_after, least);

@@ -56,13 +56,14 @@ typedef struct btl_ib_loss {
     uint32_t unanswered_probes; /* of them, the last ones that nothing answered */
     uint32_t probed;            /* segments sent as probes in this series of probes or the last */
     uint32_t reo_wnd_mult;      /* the reordering window, in quarters of the shortest RTT */
-    uint32_t reo_wnd_persist;   /* consecutive losses that were real */
+    uint32_t reo_wnd_persist;   /* losses found since reordering was seen last */
     uint64_t reorder_at;        /* us: when the reordering window last grew */
     uint32_t least;             /* us: the shortest time after which a probe is ever due */
-    bool rack_partly;           /* the peer may have received more than it has reported */
+    bool acked_by_header;       /* the peer may have received more than it has reported */
     bool half_probed;           /* the next probe continues what the last one began */
     bool disconnected;          /* the transport's connection ended; the peer was not heard since */
-    bool responded; /* the peer has what was sent in this incarnation, and will look at it later */
+    bool path_response; /* one came: the peer has what was sent in this incarnation, and will look
+                         * at it later */
     btl_ib_list_t in_line; /* of engine->retries.waiting */
 } btl_ib_loss_t;
 
@@ -80,8 +81,9 @@ typedef struct btl_ib_retry_budget {
 
 void btl_ib_retry_budget_init(btl_ib_retry_budget_t *budget);
 
-/* A probe of this connection is due. Take it from the budget. False: it waits in line, and its
- * timer only looks whether the peer is dead. */
+/* A probe of this connection is due. If the peer has never answered, take it from the budget.
+ * False: that is empty; the connection waits in line, and its timer only looks whether the peer is
+ * dead. */
 bool btl_ib_retry_take(btl_ib_conn_t *conn);
 
 /* The next one in line, whose probe was taken from the budget; NULL: none, or that is empty. */
@@ -103,7 +105,7 @@ static inline void btl_ib_loss_end(btl_ib_loss_t *loss)
 {
     loss->blocked_since = 0;
     loss->probed = 0;
-    loss->responded = false;
+    loss->path_response = false;
     btl_ib_list_remove(&loss->in_line);
     btl_ib_loss_restart_pto(loss);
 }
@@ -123,7 +125,7 @@ static inline void btl_ib_loss_begin_route(btl_ib_loss_t *loss)
 static inline void btl_ib_loss_moved(btl_ib_loss_t *loss, uint64_t now)
 {
     btl_ib_rtt_reset(&loss->rtt);
-    loss->responded = false;
+    loss->path_response = false;
     loss->probe_base = now;
     btl_ib_loss_restart_pto(loss);
 }
@@ -195,8 +197,8 @@ static inline void btl_ib_loss_responded(btl_ib_loss_t *loss, uint64_t awake)
     loss->heard_at = awake;
     loss->refused_since = 0;
     loss->unanswered_probes = 0;
-    if (!loss->responded && !loss->half_probed) {
-        loss->responded = true;
+    if (!loss->path_response && !loss->half_probed) {
+        loss->path_response = true;
         loss->probes = 0;
     }
 }
@@ -207,11 +209,11 @@ static inline void btl_ib_loss_ready(btl_ib_loss_t *loss)
     loss->no_tag_at = 0;
 }
 
-/* Acknowledgements were taken in. `partly`: the datagram acknowledged only a prefix of one channel,
- * so that more may have arrived than it says. */
-static inline void btl_ib_loss_acked_partly(btl_ib_loss_t *loss, bool partly)
+/* Acknowledgements were taken in. `by_header`: a header brought them, which acknowledges only what
+ * is below the first gap of one channel, so more may have arrived than it says. */
+static inline void btl_ib_loss_acked_by_header(btl_ib_loss_t *loss, bool by_header)
 {
-    loss->rack_partly = partly;
+    loss->acked_by_header = by_header;
 }
 
 /* The peer works on our operations. If nothing else waits for an acknowledgement that is progress,
@@ -237,8 +239,8 @@ static inline void btl_ib_rack_note(btl_ib_rack_t *rack, const btl_ib_segment_t 
     }
 }
 
-/* The part of btl_ib_loss_update_rack() for what is no bulk and was sent once. `newest`: of its
- * channel. */
+/* The part of btl_ib_loss_update_rack() that is all of it for what is no bulk and was sent once.
+ * `newest`: of its channel. */
 static inline void btl_ib_loss_arrived(btl_ib_loss_t *loss, uint64_t *newest,
                                        const btl_ib_segment_t *segment, uint64_t now)
 {

@@ -90,7 +90,7 @@ typedef struct btl_ib_segment {
     /* What became of its copies: btl_ib_sentmap.c. */
     bool lost;       /* to be retransmitted, or deferred; not in flight */
     bool deferred;   /* the last copy got RNR */
-    bool probe;      /* the last copy was a probe, not a repair of a loss */
+    bool probe;      /* the last copy asks for an answer: it is a probe, or sent for a READY */
     bool busy;       /* the pool's: the transport still reads it */
     bool done;       /* the pool's: to be freed once it is not busy */
     /* btl_ib_loss.c: the copy that was found lost last, as congestion control was told; 0: none */

@@ -48,7 +48,7 @@ const btl_ib_trace_info_t btl_ib_trace_type_infos[] = {
 
 /* ---- recording ---- */
 
-static_assert((int) BTL_IB_CAUSE_lost - (int) BTL_IB_CAUSE_silence == (int) BTL_IB_DEATH_LOST,
+static_assert((int) BTL_IB_CAUSE_lost - (int) BTL_IB_CAUSE_silence == (int) BTL_IB_DEATH_HOST_LOST,
               "the last causes are those of btl_ib_death_t");
 
 struct btl_ib_trace {

@@ -934,7 +934,7 @@ void btl_ib_batch_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_loss_probed_with_copy(&conn->loss);
         btl_ib_loss_set_timer(conn);
     } else {
-        btl_ib_sentmap_lost(conn, segment);
+        btl_ib_sentmap_send_again(conn, segment);
         btl_ib_conn_ready(conn);
     }
 }

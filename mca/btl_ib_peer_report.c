@@ -238,7 +238,7 @@ static const char *advice(btl_ib_death_t reason)
         return "Look at that rank's own output and exit status, and at the kernel's log of its\n"
                "host (out of memory?); with ULFM (mpirun --with-ft ulfm) also at what the other\n"
                "processes of this host say: if one gives a process up, all do.";
-    case BTL_IB_DEATH_LOST:
+    case BTL_IB_DEATH_HOST_LOST:
         return "Has the host lost its power or its network? It was asked each btl_ib_keepalive\n"
                "seconds (0: never).";
     case BTL_IB_DEATH_RESTARTED:
@@ -257,7 +257,7 @@ static bool is_of_network(btl_ib_death_t reason)
 {
     return reason == BTL_IB_DEATH_SILENCE || reason == BTL_IB_DEATH_NO_PROGRESS
            || reason == BTL_IB_DEATH_UNANSWERED || reason == BTL_IB_DEATH_REFUSED
-           || reason == BTL_IB_DEATH_LOST;
+           || reason == BTL_IB_DEATH_HOST_LOST;
 }
 
 void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,

@@ -134,7 +134,7 @@ struct bench_host {
 
     uint64_t lookups;
     uint64_t strange; /* messages delivered that nobody sent, or not like that */
-    uint64_t deaths[BTL_IB_DEATH_LOST + 1];
+    uint64_t deaths[BTL_IB_DEATH_HOST_LOST + 1];
     uint64_t datagrams; /* sent */
     uint64_t apart;     /* of these, bulk that others may overtake */
     uint64_t calls;     /* of the transport, for that */

@@ -298,7 +298,7 @@ static void check_death(proc_t *proc, const link_t *link, btl_ib_death_t reason,
     case BTL_IB_DEATH_DEVICE:
         right = sim->applied[F_DEVICE] > 0 && !sim->survives;
         break;
-    case BTL_IB_DEATH_LOST:
+    case BTL_IB_DEATH_HOST_LOST:
         right = sim->unreachable && sim->death_ok && !peer->up;
         break;
     case BTL_IB_DEATH_ENDED:

@@ -323,7 +323,7 @@ static void long_ago(void **state)
             bench_turn(bench, 0);
             bench_clear(&bench->wire);
         }
-        assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_LOST], 0);
+        assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_HOST_LOST], 0);
         still_works(bench);
         end(bench);
     }

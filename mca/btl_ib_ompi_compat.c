@@ -11,6 +11,7 @@
 
 #include <ctype.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,10 +249,13 @@ static int recv_immediate(const mca_base_component_t *component, const opal_proc
 int btl_ib_ompi_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
                            bool wait, void **data, size_t *size)
 {
+    /* Where two threads ask at once one of them may wait for ever (5.0.7). */
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     int rc;
 
     *data = NULL;
     *size = 0;
+    pthread_mutex_lock(&one_at_a_time);
     if (wait) {
         modex_size_t bytes = 0;
 
@@ -260,6 +264,7 @@ int btl_ib_ompi_modex_recv(const mca_base_component_t *component, const opal_pro
     } else {
         rc = recv_immediate(component, name, data, size);
     }
+    pthread_mutex_unlock(&one_at_a_time);
     if (rc == OPAL_SUCCESS && *data == NULL) {
         rc = OPAL_ERR_NOT_FOUND;
     }

@@ -385,7 +385,7 @@ void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint)
         btl_ib_stats_end_peer(&mca_btl_ib_component.stats, conn, endpoint->host, endpoint->address);
         btl_ib_conn_destroy(conn, btl_ib_now());
     }
-    /* Who walks the list looks at connections, perhaps while the lock is free for a callback. */
+    /* What walks the list looks at connections, perhaps while the lock is free for a callback. */
     opal_list_remove_item(&endpoint->module->endpoints.all, &endpoint->super);
     btl_ib_list_remove(&endpoint->gone_link);
     leave_host(endpoint);

@@ -249,7 +249,7 @@ static int recv_immediate(const mca_base_component_t *component, const opal_proc
 int btl_ib_ompi_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
                            bool wait, void **data, size_t *size)
 {
-    /* Where two threads ask at once one of them may wait for ever (5.0.7). */
+    /* Where two threads ask PMIx at once, one of them may wait for ever (5.0.7). */
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     int rc;
 

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -57,6 +58,13 @@ bool btl_ib_ip_loopback(const struct sockaddr *address);
 static inline int btl_ib_interface_name_len(const char *label)
 {
     return (int) strcspn(label, ":");
+}
+
+/* The device's address is one of that interface. */
+static inline void btl_ib_device_set_interface(btl_ib_device_t *device, const char *label)
+{
+    snprintf(device->interface, sizeof(device->interface), "%.*s", btl_ib_interface_name_len(label),
+             label);
 }
 
 /* Do two of them name one interface? */

@@ -134,8 +134,7 @@ static void describe_interface(btl_ib_device_t *device, const struct ifaddrs *in
     if (i == NULL) {
         return;
     }
-    snprintf(device->interface, sizeof(device->interface), "%.*s",
-             btl_ib_interface_name_len(i->ifa_name), i->ifa_name);
+    btl_ib_device_set_interface(device, i->ifa_name);
     device->prefix_bits = btl_ib_ip_prefix(i->ifa_netmask);
     device->loopback = device->loopback || (i->ifa_flags & IFF_LOOPBACK) != 0;
     if (device->bandwidth == 0) {

@@ -93,8 +93,7 @@ static void describe(const struct ifaddrs *i, btl_ib_device_t *device)
     memset(device, 0, sizeof(*device));
     snprintf(device->transport, sizeof(device->transport), "udp");
     snprintf(device->name, sizeof(device->name), "%s", i->ifa_name);
-    snprintf(device->interface, sizeof(device->interface), "%.*s",
-             btl_ib_interface_name_len(i->ifa_name), i->ifa_name);
+    btl_ib_device_set_interface(device, i->ifa_name);
     memcpy(&device->ip, i->ifa_addr, v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
     device->plain = true;
     device->prefix_bits = btl_ib_ip_prefix(i->ifa_netmask);

@@ -212,10 +212,11 @@ enum {
     KEPT_SHORT = 8,     /* calls that got none of these: nothing is kept any more */
     KEPT_STEP = 4,      /* that one call takes out */
     KEPT_IN_VAIN = 128, /* looks, some 40 us */
-    CROWD_EACH = 16,    /* long messages, after which the clock is read, */
+    CROWD_EACH = 16,    /* long messages between two looks at the clock */
 };
 
-#define CROWD_NS UINT64_C(10000000) /* and so often it is asked: some slices of the scheduler's */
+/* ns between two answers: several time slices of the scheduler */
+#define CROWD_NS UINT64_C(10000000)
 
 /* A long message came. */
 static void crowd_count(btl_ib_udp_crowd_t *crowd)

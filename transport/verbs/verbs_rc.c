@@ -96,8 +96,7 @@ static int add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search, const s
     if (device == NULL) {
         return -ENOMEM;
     }
-    snprintf(device->interface, sizeof(device->interface), "%.*s",
-             btl_ib_interface_name_len(i->ifa_name), i->ifa_name);
+    btl_ib_device_set_interface(device, i->ifa_name);
     memcpy(&device->ip, i->ifa_addr,
            i->ifa_addr->sa_family == AF_INET ? sizeof(struct sockaddr_in)
                                              : sizeof(struct sockaddr_in6));

@@ -8,7 +8,6 @@
 #include "btl_ib_ack.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_conn.h"
-#include "btl_ib_reasm.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
@@ -19,8 +18,6 @@
 #include "btl_ib_trace.h"
 
 #include <string.h>
-
-/* ---- first contact ---- */
 
 /*
  * Finds the connection of a datagram: first contact, reopened connections, restarted processes.
@@ -678,13 +675,7 @@ static void response(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arri
     }
 }
 
-/*
- * The connection of a datagram. NULL (and counted) if it has none that we know, its token is wrong
- * or its key does not open it. A valid first contact makes a passive connection. With a keyed
- * protection the view has only what btl_ib_wire_peek() read, and is complete on return. What the
- * datagram says of an earlier incarnation of ours is removed from the view.
- */
-static btl_ib_conn_t *handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
+btl_ib_conn_t *btl_ib_handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
     const btl_ib_view_t *view = &arrival->view;
     btl_ib_conn_t *conn =
@@ -715,89 +706,4 @@ static btl_ib_conn_t *handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *ar
         btl_ib_trace_conn(conn, BTL_IB_TRACE_known, BTL_IB_CAUSE_none, 1);
     }
     return conn;
-}
-
-/* ---- arrival ---- */
-
-static bool check_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    const bool genuine = btl_ib_failover_is_told(conn, view);
-
-    conn->engine->count.dropped_token += !genuine;
-    return genuine;
-}
-
-/* It was taken in, and ends something: the connection's incarnation, or an address of the peer. */
-static void peer_ended(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    if (view->type == BTL_IB_TYPE_ADDRESS) {
-        btl_ib_failover_told(conn, view);
-        return;
-    }
-    /* It closed. What was acknowledged until now stays valid; this incarnation ends. */
-    conn->engine->count.connections_closed++;
-    BTL_IB_LOG(conn->engine, 10, "peer %u.%u: closed by the peer",
-               BTL_IB_NAME_ARGS(conn->identity.name));
-    btl_ib_trace_conn(conn, BTL_IB_TRACE_peer_closed, BTL_IB_CAUSE_none, 1);
-    btl_ib_conn_reset(conn);
-}
-
-static inline void count_datagrams(btl_ib_rail_t *rail, uint32_t count)
-{
-    rail->engine->count.received_datagrams += count;
-    rail->count.received_datagrams += count;
-}
-
-int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
-{
-    btl_ib_engine_t *engine = rail->engine;
-    uint32_t trailer = engine->protection.ops->trailer;
-    btl_ib_arrival_t arrival;
-
-    if (event->size < trailer) {
-        count_datagrams(rail, 1);
-        engine->count.dropped_short++;
-        return 1;
-    }
-    arrival.data = event->data;
-    arrival.size = event->size - trailer;
-    arrival.from = event->from;
-    arrival.event = event;
-    arrival.kept = false;
-    btl_ib_burst_none(&arrival.view.more);
-    btl_ib_conn_t *conn =
-        btl_ib_input_look_at(engine, &arrival) ? handshake_accept(rail, &arrival) : NULL;
-    btl_ib_view_t *view = &arrival.view;
-    if (!arrival.kept) { /* else it is counted when it is handled again */
-        count_datagrams(rail, 1);
-    }
-    if (conn == NULL) {
-        return 1;
-    }
-    const bool acks = btl_ib_ack_rx_is_new(conn, view);
-    const bool sequenced = btl_ib_type_is_sequenced(view->type);
-    if ((acks && !btl_ib_ack_rx_check(conn, view))
-        || (sequenced ? !btl_ib_input_check(conn, view, event->size)
-                      : view->type == BTL_IB_TYPE_ADDRESS && !check_told(conn, view))) {
-        return 1;
-    }
-    if (sequenced && count > 1) {
-        btl_ib_input_burst(conn, &arrival, (uint32_t) count - 1);
-    }
-    /* of a source that nobody published only an ADDRESS gets here */
-    const bool published = arrival.from != BTL_IB_ADDR_UNKNOWN || view->type != BTL_IB_TYPE_ADDRESS;
-    if (published
-        && (rail != conn->route.via
-            || (arrival.from != conn->route.to && arrival.from != BTL_IB_ADDR_UNKNOWN))) {
-        btl_ib_failover_follow(conn, rail, arrival.from, view->stamp);
-    }
-    if (published && btl_ib_route_owns(conn, rail, arrival.from)
-        && btl_ib_validation_heard(&conn->validation)) {
-        btl_ib_failover_validated(conn);
-    }
-    if (btl_ib_input_take(conn, view, acks)) {
-        peer_ended(conn, view);
-    }
-    count_datagrams(rail, view->more.count);
-    return 1 + (int) view->more.count;
 }

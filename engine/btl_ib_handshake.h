@@ -3,20 +3,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What becomes of a datagram that arrives: its connection is found, or made by a handshake, and
- * it is checked and taken in. */
+/* Whose datagram is it? First contact, reopened connections, restarted processes. */
 
 #ifndef BTL_IB_HANDSHAKE_H
 #define BTL_IB_HANDSHAKE_H
 
 #include "btl_ib_engine_internal.h"
-
-/* The receive path of a datagram: parse it, find its connection, check it, take it in. */
-
-/* A datagram came by `rail`, and `count` - 1 other events behind it. Returns how many of them were
- * handled: it, and the datagrams that continue it (btl_ib_reasm.h). May run callbacks, and end
- * connections. */
-int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count);
 
 /* What is kept of a first contact, in engine->unidentified: the datagram, what it says of its
  * sender, and where it came from: by the time that it is handled its sender may have a connection
@@ -45,5 +37,11 @@ typedef struct btl_ib_sender {
  * meanwhile. */
 void btl_ib_handshake_look_up(btl_ib_engine_t *engine, const btl_ib_first_contact_t *contact,
                               btl_ib_sender_t *sender);
+
+/* The connection of a datagram. NULL (and counted) if it has none that we know, its token is wrong
+ * or its key does not open it. A valid first contact makes a passive connection. With a keyed
+ * protection the view has only what btl_ib_wire_peek() read, and is complete on return. What the
+ * datagram says of an earlier incarnation of ours is removed from the view. */
+btl_ib_conn_t *btl_ib_handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival);
 
 #endif

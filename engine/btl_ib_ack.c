@@ -404,8 +404,6 @@ static void keep_newest_range(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     } else if (view->seq != rx->window.top) {
         keep_newest(conn, view->channel, rx->ack.run);
         rx->ack.run = view->seq;
-    } else if (rx->window.above == 0) {
-        rx->ack.run = view->seq + view->more.count;
     }
 }
 
@@ -855,7 +853,6 @@ static inline void accept_next(btl_ib_conn_t *conn, uint32_t channel, uint32_t s
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_rx_channel_t *rx = &conn->rx[channel];
 
-    rx->ack.run = rx->window.next;
     btl_ib_rx_window_advance(&rx->window, 1);
     engine->count.received_segments++;
     engine->count.received_bytes += size;

@@ -79,7 +79,7 @@ typedef struct btl_ib_rx_channel {
         uint64_t received;  /* segments, since the connection was made */
     } accept;
     struct {                 /* btl_ib_ack.c */
-        uint32_t run;        /* first sequence after the last gap: all from here on arrived */
+        uint32_t run;        /* where there are gaps: the first sequence after the last */
         uint32_t next_range; /* where the next ACK continues, if it has no room for all ranges */
         uint32_t untold;     /* segments in ranges not reported yet; UINT32_MAX: all */
         /* The same two once the ACK that was filled last has left. */

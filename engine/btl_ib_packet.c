@@ -44,23 +44,13 @@ uint32_t btl_ib_packet_make_like(const btl_ib_segment_t *before, uint32_t unit,
 {
     /* bytes of a region may have to be copied into it */
     const uint32_t room = before->size + (before->region != 0 ? before->payload : 0);
-    const uint32_t count = btl_ib_pool_take(before->pool, room, segments, most);
-    struct iovec bytes = before->iov[0];
+    const uint32_t count = btl_ib_pool_take(before, room, segments, most);
+    uint8_t *bytes = before->iov[0].iov_base;
 
     for (uint32_t i = 0; i < count; i++) {
-        btl_ib_segment_t *segment = segments[i];
-        bytes.iov_base = (uint8_t *) bytes.iov_base + unit;
-        segment->iov[0] = bytes;
-        segment->iov[1] = before->iov[1];
-        segment->continues = true;
-        segment->conn = before->conn;
-        segment->out = before->out;
-        segment->region = before->region;
-        segment->size = before->size;
-        segment->outside = before->outside;
-        segment->payload = before->payload;
-        segment->type = before->type;
-        segment->tag = before->tag;
+        bytes += unit;
+        segments[i]->iov[0].iov_base = bytes;
+        segments[i]->continues = true;
     }
     return count;
 }

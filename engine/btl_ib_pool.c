@@ -156,16 +156,24 @@ bool btl_ib_pool_grow(btl_ib_pool_t *pool, int kind)
     return pool->kind[kind].made < pool->limit && add_slab(pool, kind);
 }
 
-uint32_t btl_ib_pool_take(btl_ib_pool_t *pool, uint32_t size, btl_ib_segment_t **segments,
+uint32_t btl_ib_pool_take(const btl_ib_segment_t *like, uint32_t size, btl_ib_segment_t **segments,
                           uint32_t most)
 {
-    btl_ib_list_t *free = &pool->kind[btl_ib_pool_kind(pool, size)].free;
+    enum {
+        FROM = offsetof(btl_ib_segment_t, iov),
+        TO = offsetof(btl_ib_segment_t, copies) + sizeof(like->copies),
+    };
+    btl_ib_list_t *free = &like->pool->kind[btl_ib_pool_kind(like->pool, size)].free;
     btl_ib_list_t *item = free->next;
+    uint8_t same[TO - FROM]; /* here it stays in registers */
     uint32_t count = 0;
 
+    memcpy(same, (const uint8_t *) like + FROM, sizeof(same));
     while (count < most && item != free) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
         btl_ib_list_t *next = item->next;
-        segments[count++] = btl_ib_pool_cleared(item);
+        memcpy((uint8_t *) segment + FROM, same, sizeof(same));
+        segments[count++] = segment;
         btl_ib_list_init(item);
         item = next;
     }

@@ -64,7 +64,11 @@ typedef struct btl_ib_segment {
     void *mem;                /* the slab's registration */
     uint8_t *wire;            /* the datagram, aligned to 8, with headroom before it */
 
-    /* From here to `copies`: cleared when taken out of the pool. */
+    /* From here to `copies`: those that are taken out at once get the same as another. */
+
+    struct iovec iov[2]; /* btl_ib_packet.h: payload sent from the user's memory (zero copy) */
+
+    /* From here to `copies`: cleared when it is taken out by itself. */
 
     /* What it holds and its header says: btl_ib_packet.h, which others call. */
     struct btl_ib_conn *conn; /* NULL: it belongs to no connection */
@@ -101,7 +105,6 @@ typedef struct btl_ib_segment {
     uint64_t first_sent; /* us of clock.awake */
     uint64_t last_sent;  /* us */
     uint64_t order;      /* place among all segments sent by the connection */
-    struct iovec iov[2]; /* btl_ib_packet.h: payload sent from the user's memory (zero copy) */
 } btl_ib_segment_t;
 
 typedef struct btl_ib_pool {
@@ -139,17 +142,6 @@ static inline int btl_ib_pool_kind(const btl_ib_pool_t *pool, uint32_t size)
     return size <= pool->kind[0].size ? 0 : size <= pool->kind[1].size ? 1 : 2;
 }
 
-/* One that is taken out. */
-static inline btl_ib_segment_t *btl_ib_pool_cleared(btl_ib_list_t *item)
-{
-    btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-    const size_t from = offsetof(btl_ib_segment_t, conn);
-    const size_t to = offsetof(btl_ib_segment_t, copies) + sizeof(segment->copies);
-
-    memset((uint8_t *) segment + from, 0, to - from);
-    return segment;
-}
-
 /* The part of btl_ib_pool_get() that needs memory. False: there is none, or the limit is
  * reached. */
 bool btl_ib_pool_grow(btl_ib_pool_t *pool, int kind);
@@ -163,13 +155,18 @@ static inline btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t si
     if (btl_ib_list_empty(free) && !btl_ib_pool_grow(pool, kind)) {
         return NULL;
     }
-    btl_ib_list_t *item = free->next;
-    btl_ib_list_remove(item);
-    return btl_ib_pool_cleared(item);
+    btl_ib_segment_t *segment = BTL_IB_CONTAINER(free->next, btl_ib_segment_t, link);
+    const size_t from = offsetof(btl_ib_segment_t, conn);
+    const size_t to = offsetof(btl_ib_segment_t, copies) + sizeof(segment->copies);
+
+    btl_ib_list_remove(&segment->link);
+    memset((uint8_t *) segment + from, 0, to - from);
+    return segment;
 }
 
-/* As many of those as there are without new memory, at most `most`. Returns how many. */
-uint32_t btl_ib_pool_take(btl_ib_pool_t *pool, uint32_t size, btl_ib_segment_t **segments,
+/* Segments of the pool of `like`, for `size` bytes, that hold the same as it; as many as there are
+ * without new memory, at most `most`. Returns how many. */
+uint32_t btl_ib_pool_take(const btl_ib_segment_t *like, uint32_t size, btl_ib_segment_t **segments,
                           uint32_t most);
 
 /* The two steps of giving a segment back: it belongs to nobody; it may be taken out again. The one

@@ -35,45 +35,47 @@ static uint32_t segments_left(const btl_ib_view_t *view)
                : btl_ib_clip_u32(bytes / view->size - 1, UINT32_MAX);
 }
 
-/* Are `size` bytes of two headers the same, but for those from `from` to `to`? */
-static inline bool same_beside(const uint8_t *a, const uint8_t *b, size_t size, size_t from,
-                               size_t to)
+/* Of two headers of `words` words of 64 bits: 0 if all are the same, but that word `place` of the
+ * second is `more` higher. */
+static inline uint64_t difference(const uint8_t *first, const uint8_t *other, size_t words,
+                                  size_t place, uint64_t more)
 {
-    return memcmp(a, b, from) == 0 && memcmp(a + to, b + to, size - to) == 0;
+    uint64_t all = 0;
+
+    for (size_t i = 0; i < words; i++) {
+        uint64_t a, b;
+        memcpy(&a, first + i * sizeof(a), sizeof(a));
+        memcpy(&b, other + i * sizeof(b), sizeof(b));
+        all |= b ^ (i == place ? BTL_IB_LE64(BTL_IB_LE64(a) + more) : a);
+    }
+    return all;
 }
 
-/* Everything in the header is the same, but the sequence, which is `n` higher. */
-static bool continues(const uint8_t *first, const uint8_t *other, uint32_t n)
-{
-    const size_t seq = offsetof(btl_ib_wire_header_t, seq);
-    uint32_t a, b;
+enum { WORD = sizeof(uint64_t) };
 
-    memcpy(&a, first + seq, sizeof(a));
-    memcpy(&b, other + seq, sizeof(b));
-    return BTL_IB_LE32(b) == BTL_IB_LE32(a) + n
-           && same_beside(first, other, sizeof(btl_ib_wire_header_t), seq, seq + sizeof(a));
+/* Everything in the header is the same, but the sequence, which is `n` higher and does not wrap. */
+static inline bool continues(const uint8_t *first, const uint8_t *other, uint32_t n)
+{
+    return difference(first, other, sizeof(btl_ib_wire_header_t) / WORD,
+                      offsetof(btl_ib_wire_header_t, seq) / WORD, n)
+           == 0;
 }
 
-static bool chunk_continues(const uint8_t *first, const uint8_t *other, uint32_t n)
+/* 12 bytes are two words that overlap. The index is in the upper half of the last one. */
+static inline bool chunk_continues(const uint8_t *first, const uint8_t *other, uint32_t n)
 {
-    const size_t index = offsetof(btl_ib_wire_chunk_t, index);
-    uint16_t a, b;
+    const size_t last = sizeof(btl_ib_wire_chunk_t) - WORD;
 
-    memcpy(&a, first + index, sizeof(a));
-    memcpy(&b, other + index, sizeof(b));
-    return BTL_IB_LE16(b) == BTL_IB_LE16(a) + n
-           && same_beside(first, other, sizeof(btl_ib_wire_chunk_t), index, index + sizeof(a));
+    return (difference(first, other, 1, 1, 0)
+            | difference(first + last, other + last, 1, 0, (uint64_t) n << 32))
+           == 0;
 }
 
 static bool target_continues(const uint8_t *first, const uint8_t *other, uint64_t bytes)
 {
-    const size_t offset = offsetof(btl_ib_wire_target_t, offset);
-    uint64_t a, b;
-
-    memcpy(&a, first + offset, sizeof(a));
-    memcpy(&b, other + offset, sizeof(b));
-    return BTL_IB_LE64(b) == BTL_IB_LE64(a) + bytes
-           && same_beside(first, other, sizeof(btl_ib_wire_target_t), offset, offset + sizeof(a));
+    return difference(first, other, sizeof(btl_ib_wire_target_t) / WORD,
+                      offsetof(btl_ib_wire_target_t, offset) / WORD, bytes)
+           == 0;
 }
 
 static bool got_continues(const btl_ib_view_t *view, const uint8_t *other, uint64_t bytes)
@@ -99,9 +101,13 @@ static bool body_continues(const btl_ib_view_t *view, const uint8_t *first, cons
 
 uint64_t btl_ib_burst_place(const btl_ib_view_t *view, uint8_t *to)
 {
-    for (uint32_t i = 0; i < btl_ib_burst_count(view); i++) {
-        memcpy(to, btl_ib_burst_payload(view, i), view->size);
-        to += view->size;
+    const btl_ib_burst_t more = view->more;
+    const uint32_t size = view->size;
+
+    memcpy(to, view->payload, size);
+    for (uint32_t i = 0; i < more.count; i++) {
+        to += size;
+        memcpy(to, more.events[i].data + more.head, size);
     }
     return btl_ib_burst_bytes(view);
 }
@@ -111,7 +117,7 @@ void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_
     const size_t header = sizeof(btl_ib_wire_header_t);
     uint32_t n = 0;
 
-    most = btl_ib_min_u32(most, segments_left(view));
+    most = btl_ib_min_u32(btl_ib_min_u32(most, segments_left(view)), UINT32_MAX - view->seq);
     while (n < most) {
         const btl_ib_event_t *next = first + n + 1;
         if (next->type != BTL_IB_EVENT_RECV || next->size != first->size

@@ -36,12 +36,6 @@ static inline void btl_ib_burst_none(btl_ib_burst_t *burst)
  * that one as many as continue it without an exception. */
 void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_t most);
 
-/* The bytes of segment `i` of a burst, view->size each; 0 is the first. */
-static inline const uint8_t *btl_ib_burst_payload(const btl_ib_view_t *view, uint32_t i)
-{
-    return i == 0 ? view->payload : view->more.events[i - 1].data + view->more.head;
-}
-
 /* Segments of a burst, at least 1, and bytes in all of them. */
 static inline uint32_t btl_ib_burst_count(const btl_ib_view_t *view)
 {

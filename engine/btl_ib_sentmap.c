@@ -281,14 +281,18 @@ static inline void enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
     const uint32_t before = conn->sentmap.in_flight + (type != BTL_IB_TYPE_SKIP);
     const uint32_t seq = btl_ib_tx_window_extend(window, (uint32_t) count);
     const btl_ib_tx_window_t places = *window;
-    uint32_t unasked = conn->sentmap.unasked;
     uint64_t bytes = 0;
     for (int i = 0; i < count; i++) {
         btl_ib_segment_t *segment = segments[i];
         btl_ib_packet_number(segment, (uint8_t) channel, seq + (uint32_t) i);
         btl_ib_tx_window_put(&places, seq + (uint32_t) i, segment);
         bytes += segment_bytes(segment);
-        unasked = ask_for_ack(segment, asking, before + (uint32_t) i, unasked);
+    }
+    /* in a large window none asks, but perhaps the last of a message */
+    int i = asking.window == UINT32_MAX ? count - 1 : 0;
+    uint32_t unasked = (before > 1 ? conn->sentmap.unasked : 0) + (uint32_t) i;
+    for (; i < count; i++) {
+        unasked = ask_for_ack(segments[i], asking, before + (uint32_t) i, unasked);
     }
     conn->sentmap.unasked = unasked;
     keep_segments(conn, type, count, bytes);
@@ -345,39 +349,39 @@ void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_pool_put(segment);
 }
 
-static inline void note_sent(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+static inline int note_sent(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int most)
 {
     btl_ib_engine_t *engine = conn->engine;
     const uint64_t awake = btl_ib_clock_awake(&engine->clock);
     const uint64_t now = engine->clock.now;
+    btl_ib_list_t *sent = &conn->sentmap.sent[btl_ib_segment_is_bulk(segments[0])];
+    btl_ib_list_t *last = sent->prev;
     uint64_t order = conn->sentmap.order;
+    int count = 0;
 
-    for (int i = 0; i < count;) {
-        btl_ib_list_t *sent = &conn->sentmap.sent[btl_ib_segment_is_bulk(segments[i])];
-        btl_ib_list_t *last = sent->prev;
-        do { /* those that continue it are of its kind */
-            btl_ib_segment_t *segment = segments[i];
-            segment->first_sent = awake;
-            segment->last_sent = now;
-            segment->order = ++order;
-            segment->copies = 1;
-            btl_ib_list_join(last, &segment->link);
-            last = &segment->link;
-        } while (++i < count && segments[i]->continues);
-        btl_ib_list_join(last, sent);
-    }
+    do { /* those that continue it are of its kind */
+        btl_ib_segment_t *segment = segments[count];
+        segment->first_sent = awake;
+        segment->last_sent = now;
+        segment->order = ++order;
+        segment->copies = 1;
+        btl_ib_list_join(last, &segment->link);
+        last = &segment->link;
+    } while (++count < most && segments[count]->continues);
+    btl_ib_list_join(last, sent);
     conn->sentmap.order = order;
     engine->count.sent_segments += (uint32_t) count;
+    return count;
 }
 
-void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+int btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int most)
 {
-    note_sent(conn, segments, count);
+    return note_sent(conn, segments, most);
 }
 
 void btl_ib_sentmap_left_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    note_sent(conn, &segment, 1);
+    (void) note_sent(conn, &segment, 1);
 }
 
 void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)

@@ -65,8 +65,9 @@ void btl_ib_sentmap_enter_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment, ui
  * first. */
 void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
-/* New segments have left, in this order. */
-void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
+/* New segments have left, in this order: the first of at most `most`, and those that continue it.
+ * Returns how many those are. */
+int btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int most);
 void btl_ib_sentmap_left_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* A later copy of a segment has left; `probe`: as a probe, not because it seemed lost. */

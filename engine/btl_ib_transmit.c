@@ -192,23 +192,37 @@ __attribute__((noinline)) static void make_run(btl_ib_segment_t *const *segments
                                                btl_ib_datagrams_t *batch)
 {
     const btl_ib_segment_t *first = segments[batch->count - 1];
-    const btl_ib_wire_header_t like = *(const btl_ib_wire_header_t *) (const void *) first->wire;
-    const uint8_t flags = batch->common->flags;
+    const btl_ib_tx_t *before = &batch->tx[batch->count - 1];
+    const btl_ib_addr_t to = before->to;
+    const struct iovec place[2] = {before->iov[0], before->iov[1]};
+    const uint32_t niov = before->niov, size = before->size;
+    const uint8_t channel = before->channel;
+    const bool bulk = before->bulk;
+    btl_ib_wire_header_t like = *(const btl_ib_wire_header_t *) (const void *) first->wire;
     btl_ib_tx_t *tx = &batch->tx[batch->count];
     int i = batch->count;
 
     if (batch->wire[i - 1] != first || first->copies > 0) {
         return;
     }
+    like.flags = batch->common->flags;
     for (; i < count && segments[i]->continues; i++, tx++) {
         btl_ib_segment_t *segment = segments[i];
         btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;
         *header = like;
-        header->flags = flags | segment->flags;
         header->seq = BTL_IB_LE32(segment->seq);
-        *tx = tx[-1];
+        if (segment->flags != 0) {
+            header->flags |= segment->flags;
+        }
+        tx->to = to;
+        tx->niov = niov;
+        tx->size = size;
         tx->iov[0].iov_base = segment->wire;
+        tx->iov[0].iov_len = place[0].iov_len;
         tx->iov[1].iov_base = segment->iov[0].iov_base;
+        tx->iov[1].iov_len = place[1].iov_len;
+        tx->channel = channel;
+        tx->bulk = bulk;
         tx->mem = segment->mem;
         tx->context = segment;
         batch->wire[i] = segment;
@@ -764,6 +778,26 @@ static bool needs_ack(const btl_ib_conn_t *conn)
     return conn->sentmap.unasked >= every || conn->sentmap.in_flight < every;
 }
 
+/* `count` segments of a batch left, from `from` on; all but the first of them continue it. */
+static void run_left(btl_ib_conn_t *conn, batch_t *batch, int from, int count)
+{
+    btl_ib_segment_t *const *segments = &batch->segments[from];
+    const bool last = segments[count - 1]->last;
+    btl_ib_out_t *out = segments[0]->out;
+
+    if (segments[0]->bundled > 0) {
+        btl_ib_out_left_bundled(conn, &batch->bundled, segments[0]->bundled);
+        return;
+    }
+    const bool waits = btl_ib_packetize_waits(segments[0]);
+    for (int i = 0; i < count && !waits; i++) {
+        btl_ib_packet_set_out(segments[i], NULL); /* it is a copy, and may outlive `out` */
+    }
+    if (last) {
+        btl_ib_out_left(conn, out, !waits);
+    }
+}
+
 /* Send a batch; what does not leave waits again. Returns how many segments left. */
 static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending, bool *full)
 {
@@ -776,26 +810,13 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
         *full = true;
     }
     if (sent > 0) {
-        btl_ib_sentmap_left(conn, batch->segments, sent);
         btl_ib_loss_sent(&conn->loss, conn->engine->clock.now);
     }
     uint64_t bytes = 0;
-    for (int i = 0; i < sent; i++) {
-        btl_ib_segment_t *segment = batch->segments[i];
-        btl_ib_out_t *out = segment->out;
-        bytes += segment->payload;
-        if (btl_ib_packetize_waits(segment)) {
-            if (segment->last) {
-                btl_ib_out_left(conn, out, false);
-            }
-        } else if (segment->bundled > 0) {
-            btl_ib_out_left_bundled(conn, &batch->bundled, segment->bundled);
-        } else {
-            btl_ib_packet_set_out(segment, NULL); /* it is a copy, and may outlive `out` */
-            if (segment->last) {
-                btl_ib_out_left(conn, out, true);
-            }
-        }
+    for (int i = 0, run; i < sent; i += run) {
+        run = btl_ib_sentmap_left(conn, &batch->segments[i], sent - i);
+        bytes += (uint64_t) run * batch->segments[i]->payload;
+        run_left(conn, batch, i, run);
     }
     conn->engine->count.sent_bytes += bytes;
     conn->count.sent_bytes += bytes;

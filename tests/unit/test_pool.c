@@ -121,14 +121,17 @@ static void test_take(void **state)
 
     (void) state;
     start(1472, 0, 0, 100);
-    assert_int_equal(btl_ib_pool_take(&pool, 1472, taken, 10), 0);
+    btl_ib_segment_t *like = btl_ib_pool_get(&pool, BTL_IB_SEGMENT_SMALL);
+    like->tag = 3;
+    like->iov[0].iov_len = 5;
+    assert_int_equal(btl_ib_pool_take(like, 1472, taken, 10), 0);
     got[0] = btl_ib_pool_get(&pool, 1472);
     const uint32_t there = pool.kind[1].made - 1;
     assert_true(there >= 20 && there < 99);
     got[0]->seq = 7;
     got[0]->order = 9;
     btl_ib_pool_put(got[0]);
-    assert_int_equal(btl_ib_pool_take(&pool, 1472, taken, 10), 10);
+    assert_int_equal(btl_ib_pool_take(like, 1472, taken, 10), 10);
     assert_ptr_equal(taken[0], got[0]); /* what was used last */
     assert_int_equal(taken[0]->seq, 0);
     assert_int_equal(in_use(1), 10);
@@ -136,16 +139,19 @@ static void test_take(void **state)
         assert_true(btl_ib_list_empty(&taken[i]->link));
         assert_false(taken[i]->done);
         assert_int_equal(taken[i]->kind, 1);
+        assert_int_equal(taken[i]->tag, 3);
+        assert_int_equal(taken[i]->iov[0].iov_len, 5);
     }
-    assert_int_equal(btl_ib_pool_take(&pool, 1472, taken + 10, MANY - 10), there + 1 - 10);
+    assert_int_equal(btl_ib_pool_take(like, 1472, taken + 10, MANY - 10), there + 1 - 10);
     assert_int_equal(pool.kind[1].made, there + 1);
-    assert_int_equal(btl_ib_pool_take(&pool, 1472, taken, 1), 0);
+    assert_int_equal(btl_ib_pool_take(like, 1472, taken, 1), 0);
     got[1] = btl_ib_pool_get(&pool, 1472); /* which finds memory */
     assert_non_null(got[1]);
     btl_ib_pool_put(got[1]);
     for (uint32_t i = 0; i <= there; i++) {
         btl_ib_pool_put(taken[i]);
     }
+    btl_ib_pool_put(like);
     finish();
 }
 

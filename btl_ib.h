@@ -122,6 +122,7 @@ typedef struct btl_ib_component {
     btl_ib_aead_t *aead;      /* the engine's, if btl_ib_protection needs one */
     btl_ib_modex_t *self;     /* what we published */
     opal_process_name_t name; /* our own; Open MPI forgets it before we are finalized */
+    uint32_t processes;       /* of this job; 0: the runtime does not say */
     btl_ib_module_t *modules[BTL_IB_RAILS_MAX];
     uint32_t module_count;   /* made */
     uint32_t modules_in_use; /* not finalized yet */

@@ -253,7 +253,7 @@ static void configure(btl_ib_component_t *component, btl_ib_engine_config_t *con
     config->protection = component->self->protection;
     config->aead = component->aead;
     config->key = component->self->key;
-    config->peers = btl_ib_ompi_job_size();
+    config->peers = component->processes;
     if (config->passive_max < config->peers) { /* all of a job may send to one */
         config->passive_max = config->peers;
     }
@@ -374,7 +374,7 @@ static void report_libraries(void)
 /* Open the devices, and make modules of them. */
 static bool make_modules(btl_ib_component_t *component)
 {
-    const uint32_t processes = btl_ib_ompi_job_size();
+    const uint32_t processes = component->processes;
     const btl_ib_process_sizes_t sizes = {
         .params = &component->params,
         .limits = &component->limits,
@@ -466,7 +466,7 @@ static void begin_connectivity(btl_ib_component_t *component)
         .lock = &component->lock,
         .self = component->self,
         .name = component->name,
-        .processes = btl_ib_ompi_job_size(),
+        .processes = component->processes,
         .timeout = wait * 1000000,
         .burst = BTL_IB_POLL_BURST,
         .file = make_file(component, &file),
@@ -488,7 +488,7 @@ static void begin_stats(btl_ib_component_t *component)
         .lock = &component->lock,
         .name = btl_ib_name_pack(component->name),
         .host = component->self->host,
-        .processes = btl_ib_ompi_job_size(),
+        .processes = component->processes,
         .now = btl_ib_now(),
         .file = make_file(component, &file),
     };
@@ -693,6 +693,7 @@ static bool init_parts(btl_ib_component_t *component)
                     opal_process_info.nodename);
     }
     component->name = OPAL_PROC_MY_NAME;
+    component->processes = btl_ib_ompi_job_size();
     btl_ib_list_init(&component->gone);
     btl_ib_list_init(&component->callbacks.ready);
     btl_ib_poll_throttle_init(&component->throttle);

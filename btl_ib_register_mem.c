@@ -110,7 +110,7 @@ static bool begin_to_expect(void)
 static void expect_job(void)
 {
     const btl_ib_component_t *component = &mca_btl_ib_component;
-    const uint32_t processes = btl_ib_ompi_job_size();
+    const uint32_t processes = component->processes;
     opal_process_name_t name = component->name;
 
     for (uint32_t i = 0; i < processes; ++i) {

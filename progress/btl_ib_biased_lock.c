@@ -18,6 +18,39 @@
 /* us after which a store is visible everywhere, whatever its processor buffers. */
 #define STORES_SETTLE 1000
 
+/* Returns whether the kernel has the barrier that run_barrier() needs: containers may refuse it. */
+static bool query_barrier(void)
+{
+#ifdef SYS_membarrier
+    const long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+
+    return commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0;
+#else
+    return false;
+#endif
+}
+
+void btl_ib_biased_lock_register_process(void)
+{
+#ifdef SYS_membarrier
+    (void) syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+#endif
+}
+
+/* All running threads of the process execute a full barrier now. Returns whether they did. */
+static bool run_barrier(void)
+{
+#ifdef SYS_membarrier
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
+        btl_ib_biased_lock_register_process(); /* the process has not registered yet: EPERM */
+        return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+    }
+    return true;
+#else
+    return false;
+#endif
+}
+
 bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased)
 {
     pthread_mutex_init(&lock->mutex, NULL);
@@ -25,12 +58,7 @@ bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased)
     lock->by_mutex = false;
     lock->in_shift = false;
     lock->shared = false;
-#ifdef SYS_membarrier /* containers may refuse it */
-    lock->biased =
-        biased && syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-#else
-    lock->biased = false;
-#endif
+    lock->biased = biased && query_barrier();
     atomic_store(&lock->waiting, 0);
     atomic_store(&lock->owner_inside, false);
     atomic_store(&lock->revoked, !lock->biased);
@@ -42,12 +70,9 @@ bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased)
 static bool revoke_bias(btl_ib_biased_lock_t *lock)
 {
     atomic_store(&lock->revoked, true);
-#ifdef SYS_membarrier
-    if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0) {
-        return atomic_load_explicit(&lock->owner_inside, memory_order_acquire);
+    if (!run_barrier()) { /* the process has restricted itself since it was allowed */
+        usleep(STORES_SETTLE);
     }
-#endif
-    usleep(STORES_SETTLE); /* it was allowed at first: the process has restricted itself since */
     return atomic_load_explicit(&lock->owner_inside, memory_order_acquire);
 }
 

@@ -117,6 +117,13 @@ static inline bool btl_ib_biased_lock_try(btl_ib_biased_lock_t *lock)
     return btl_ib_biased_lock_acquire_biased(lock) || btl_ib_biased_lock_try_mutex(lock);
 }
 
+/*
+ * A thread will borrow locks of this process: have the kernel register the process for the barrier.
+ * That waits until all processors have been elsewhere, for up to some 10 ms, for which MPI_Init
+ * should not wait. Without this the first one that borrows waits so, with the mutex held.
+ */
+void btl_ib_biased_lock_register_process(void);
+
 /* As btl_ib_biased_lock_try(), for a thread that comes seldom: the owner keeps its bias. */
 bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock);
 

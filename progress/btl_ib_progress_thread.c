@@ -406,6 +406,7 @@ static void *run(void *arg)
     uint64_t sleep = UNTIL_WOKEN;
 
     prctl(PR_SET_NAME, "btl_ib progress");
+    btl_ib_biased_lock_register_process();
     if (self->config.deliver != NULL) {
         prctl(PR_SET_TIMERSLACK, TIMER_SLACK);
     }

@@ -651,8 +651,9 @@ static int links_read(btl_ib_links_t *links)
 
 void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log)
 {
-    btl_ib_links_t links;
-    const int rc = links_read(&links);
+    btl_ib_links_t links = {.count = 0};
+    /* The kernel lists them under a lock of the whole host, where each of its processes asks. */
+    const int rc = count > 0 ? links_read(&links) : 0;
 
     if (rc != 0 && log->print != NULL) {
         log->print(log->context, 10,
@@ -770,7 +771,7 @@ void btl_ib_facts_driver(const char *class, const char *name, char *out, size_t 
     }
 }
 
-void btl_ib_facts_interface(const char *interface, btl_ib_facts_t *facts)
+void btl_ib_facts_interface_driver(const char *interface, btl_ib_facts_t *facts)
 {
     struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
     struct ifreq request = {.ifr_data = (char *) &driver};
@@ -784,8 +785,14 @@ void btl_ib_facts_interface(const char *interface, btl_ib_facts_t *facts)
     } else {
         btl_ib_facts_driver("net", interface, facts->driver, sizeof(facts->driver));
     }
+}
+
+void btl_ib_facts_interface(const char *interface, btl_ib_facts_t *facts)
+{
+    struct ifreq request = {.ifr_mtu = 0};
+
+    btl_ib_facts_interface_driver(interface, facts);
     facts->speed = btl_ib_interface_speed(interface);
-    request = (struct ifreq){.ifr_mtu = 0};
     if (btl_ib_interface_ask(interface, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0) {
         facts->mtu = (uint32_t) request.ifr_mtu;
     }

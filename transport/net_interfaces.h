@@ -176,6 +176,9 @@ typedef struct btl_ib_facts {
 /* What the kernel knows of a network interface. */
 void btl_ib_facts_interface(const char *interface, btl_ib_facts_t *facts);
 
+/* Of that only the driver and its firmware: one question instead of four. */
+void btl_ib_facts_interface_driver(const char *interface, btl_ib_facts_t *facts);
+
 /* The driver that the file system of devices names: of `name` in /sys/class/`class`. "" if
  * none does: it is no device of a bus (rxe, siw, veth). */
 void btl_ib_facts_driver(const char *class, const char *name, char *out, size_t len);

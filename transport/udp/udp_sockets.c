@@ -409,7 +409,7 @@ static void find_within(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t *de
 {
     btl_ib_facts_t facts;
 
-    btl_ib_facts_interface(device->interface, &facts);
+    btl_ib_facts_interface_driver(device->interface, &facts);
     sockets->within = device->loopback || strcmp(facts.driver, "veth") == 0;
 }
 

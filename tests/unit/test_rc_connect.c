@@ -178,6 +178,29 @@ static void intruders_are_refused(void **state)
     assert_int_equal(fake.qps, 0);
 }
 
+/* Nor does one that is refused because it asks again for what it gave up stay among the unknown
+ * peers, of which there may be a limited number. */
+static void stale_intruders_leave_nothing(void **state)
+{
+    const uint16_t port = ntohs(rc_address(sides[1].t).v4.sin_port);
+    btl_ib_rc_params_t theirs = {.to = rc_address(sides[1].t).cookie, .attempt = 0};
+    uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
+
+    (void) state;
+    for (uint64_t i = 0; i < 3; i++) {
+        theirs.from = 4711 + i;
+        btl_ib_rc_params_pack(&theirs, bytes);
+        struct rdma_cm_id *id =
+            fake_rdma_intrude(rc_cm_events(sides[0].t), port, bytes, sizeof(bytes));
+        for (int k = 0; k < 100; k++) {
+            look(1);
+        }
+        (void) rdma_destroy_id(id);
+    }
+    assert_int_equal(fake.rejects, 3);
+    assert_int_equal(rc_inside(sides[1].t).unknown, 0);
+}
+
 /* A process that we did not add may connect; its datagrams are nobody's until it is added. */
 static void unknown_until_added(void **state)
 {
@@ -706,6 +729,7 @@ int main(void)
         RC_TEST(both_at_once_on_iwarp),
         RC_TEST(late_request_is_stale),
         RC_TEST(intruders_are_refused),
+        RC_TEST(stale_intruders_leave_nothing),
         RC_TEST(unknown_until_added),
         RC_TEST(unknown_peers_are_limited),
         RC_TEST(connects_anew),

@@ -781,11 +781,15 @@ static void rc_cm_requested(btl_ib_rc_t *rc, struct rdma_cm_id *id, const void *
         refuse(rc, id, BTL_IB_RC_NOT_OURS);
         return;
     }
+    const uint32_t unknown = rc->peers.unknown;
     btl_ib_rc_peer_t *peer = find_asker(rc, &params);
     if (peer == NULL) {
         refuse(rc, id, BTL_IB_RC_SHORTAGE);
     } else if ((int32_t) (params.attempt - peer->channel[params.channel].peer_attempt) <= 0) {
         refuse(rc, id, BTL_IB_RC_STALE);
+        if (rc->peers.unknown > unknown) { /* it was made for this request */
+            peer_free_unused(&rc->peers, peer);
+        }
     } else if (!make_way(rc, peer, &params)) {
         refuse(rc, id, BTL_IB_RC_CROSSING);
     } else {

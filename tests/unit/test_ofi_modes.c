@@ -304,6 +304,11 @@ static void test_errors(void **state)
     assert_int_equal(event.type, BTL_IB_EVENT_SENT);
     assert_ptr_equal(event.context, pair.memory + 3 * SLOT);
     assert_int_equal(pair.b->ops->poll(pair.b, &event, 1), 0);
+    /* An injected one, which has no context: lost, too, and no reason to give the device up. */
+    item_t *done = push(&endpoints[0].done);
+    done->flags = FI_SEND;
+    done->error = FI_EHOSTUNREACH;
+    assert_int_equal(pair.a->ops->poll(pair.a, &event, 1), 0);
     /* A send that was not taken, of either kind. */
     fake.refuse_error = FI_EAGAIN;
     assert_int_equal(send_one(&pair, 0, 10, &error), 0);

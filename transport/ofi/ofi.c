@@ -602,6 +602,10 @@ static int read_error(ofi_t *ofi, btl_ib_event_t *event)
         sent(ofi, op, event);
         return 1;
     }
+    if (op == NULL && (entry.flags & FI_SEND) != 0) { /* of fi_inject() */
+        tell_send_error(ofi, "fi_cq_readerr", entry.err);
+        return 0;
+    }
     failed(ofi, "fi_cq_readerr", -entry.err);
     event->type = BTL_IB_EVENT_FAILED;
     event->error = entry.err < 256 ? entry.err : EIO;

@@ -188,8 +188,7 @@ static inline int poll_transport(const btl_ib_engine_t *engine, const btl_ib_rai
 {
     btl_ib_transport_t *transport = rail->transport;
 
-    transport->now = engine->clock.now;
-    return transport->ops->poll(transport, events, max);
+    return transport->ops->poll(transport, engine->clock.now, events, max);
 }
 
 /* For traces and filters of received datagrams. */

@@ -220,8 +220,8 @@ typedef struct btl_ib_transport_ops {
      */
     int (*send)(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error);
 
-    /* Collect up to `max` events without waiting. Returns how many. */
-    int (*poll)(btl_ib_transport_t *t, btl_ib_event_t *events, int max);
+    /* Collect up to `max` events without waiting. Returns how many. `now`, us: what time it is. */
+    int (*poll)(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max);
 
     /* Where a received datagram came from, as its sender would publish it: into `address`. Valid
      * until its buffer is reposted. Returns the length, 0: cannot be told. NULL: it never can. */
@@ -601,8 +601,6 @@ struct btl_ib_transport {
     btl_ib_limit_t limit; /* found when it was opened */
     /* Datagrams that found no room in a receive buffer here, as far as the system tells. */
     uint64_t overflows;
-    /* us: what time it is, as the caller of poll() says: a poll in vain need not ask the system */
-    uint64_t now;
 };
 
 #endif

@@ -203,10 +203,11 @@ static bool give_event(bench_rail_t *rail, btl_ib_event_t *event)
     return true;
 }
 
-static int rail_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+static int rail_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
     int n = 0;
 
+    (void) now;
     while (n < max && give_event((bench_rail_t *) t, &events[n])) {
         n++;
     }

@@ -59,9 +59,10 @@ static int wire_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int
     return n;
 }
 
-static int wire_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+static int wire_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
     (void) t;
+    (void) now;
     (void) events;
     (void) max;
     return 0;

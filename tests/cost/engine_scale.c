@@ -107,11 +107,12 @@ static int wire_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int
     return n;
 }
 
-static int wire_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+static int wire_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
     station_t *station = (station_t *) (void *) t;
     int n = 0;
 
+    (void) now;
     if (station->index == HUB && net.refusal) {
         net.refusal = false;
         events[n] = (btl_ib_event_t){.type = BTL_IB_EVENT_REFUSED,

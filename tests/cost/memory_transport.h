@@ -16,7 +16,7 @@
 enum { DATAGRAM = 1472 };
 
 static int wire_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error);
-static int wire_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max);
+static int wire_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max);
 static void wire_repost(btl_ib_transport_t *t, void *const *buffers, int n);
 
 /* Peers are numbered, and the number is all of their addresses. */

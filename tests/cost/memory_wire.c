@@ -52,11 +52,12 @@ static int wire_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int
 }
 
 /* All that are handed over are given back before the next poll. */
-static int wire_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+static int wire_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
     end_t *end = (end_t *) (void *) t;
     int n = 0;
 
+    (void) now;
     for (uint32_t at = end->first; at != end->next && n < max; at++, n++) {
         slot_t *slot = &end->slots[at % SLOTS];
         events[n] = (btl_ib_event_t){

@@ -41,9 +41,11 @@ static btl_ib_component_t *find_component(void)
 }
 
 /* As a transport's poll(): its device failed. */
-__attribute__((unused)) static int poll_failed(btl_ib_transport_t *transport, btl_ib_event_t *events, int max)
+__attribute__((unused)) static int poll_failed(btl_ib_transport_t *transport, uint64_t now,
+                                               btl_ib_event_t *events, int max)
 {
     (void) transport;
+    (void) now;
     if (max < 1) {
         return 0;
     }

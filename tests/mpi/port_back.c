@@ -31,10 +31,10 @@ static btl_ib_rail_t *find_rail(uint32_t index)
     return engine->rails[index];
 }
 
-static int port_poll(btl_ib_transport_t *transport, btl_ib_event_t *events, int max)
+static int port_poll(btl_ib_transport_t *transport, uint64_t now, btl_ib_event_t *events, int max)
 {
     if (down == told) {
-        return down ? 0 : real->poll(transport, events, max);
+        return down ? 0 : real->poll(transport, now, events, max);
     }
     told = down;
     events[0] = (btl_ib_event_t){.type = down ? BTL_IB_EVENT_DOWN : BTL_IB_EVENT_UP,

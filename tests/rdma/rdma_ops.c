@@ -128,7 +128,7 @@ static bool hear(void *what, size_t size)
     while (got < size) {
         struct pollfd fd = {.fd = self.wire, .events = POLLIN};
         btl_ib_event_t events[16];
-        (void) self.t->ops->poll(self.t, events, 16);
+        (void) self.t->ops->poll(self.t, 0, events, 16);
         if (poll(&fd, 1, 1) <= 0) {
             continue;
         }
@@ -292,7 +292,7 @@ static int serve(void)
 static void look(void)
 {
     btl_ib_event_t events[16];
-    const int count = self.t->ops->poll(self.t, events, 16);
+    const int count = self.t->ops->poll(self.t, 0, events, 16);
 
     for (int i = 0; i < count; i++) {
         if (events[i].type == BTL_IB_EVENT_RDMA) {

@@ -471,11 +471,12 @@ static void give_refusal(rail_t *rail, btl_ib_event_t *event)
     free(refusal);
 }
 
-static int rail_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+static int rail_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
     rail_t *rail = (rail_t *) t;
     int n = 0;
 
+    (void) now;
     while (n < max) {
         if (rail->failed && !rail->failure_told) {
             rail->failure_told = true;

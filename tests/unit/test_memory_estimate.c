@@ -71,7 +71,7 @@ static void check(const char *type, const char *provider)
     const btl_ib_tx_t tx = make_tx(t, &slots, 0, self, 100, 1);
     assert_int_equal(t->ops->send(t, &tx, 1, &error), 1);
     const uint64_t until = now_ms() + PATIENCE_MS;
-    while (t->ops->poll(t, &event, 1) == 0) {
+    while (t->ops->poll(t, 0, &event, 1) == 0) {
         assert_true(now_ms() < until);
     }
     t->ops->repost(t, &event.buffer, 1);

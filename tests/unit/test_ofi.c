@@ -271,8 +271,8 @@ static void test_idle(void **state)
     need_device();
     pair = open_pair((btl_ib_open_params_t){.rx_depth = 8});
     for (int i = 0; i < 1000; i++) {
-        assert_int_equal(pair.a->ops->poll(pair.a, events, BATCH_MAX), 0);
-        assert_int_equal(pair.b->ops->poll(pair.b, events, 1), 0);
+        assert_int_equal(pair.a->ops->poll(pair.a, 0, events, BATCH_MAX), 0);
+        assert_int_equal(pair.b->ops->poll(pair.b, 0, events, 1), 0);
     }
     close_pair(&pair);
 }
@@ -356,7 +356,7 @@ static void test_strange_sizes(void **state)
     fd = plain_socket(pair.b);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         assert_int_equal(send(fd, data, sizes[i], 0), sizes[i]);
-        while (pair.b->ops->poll(pair.b, &event, 1) > 0) {
+        while (pair.b->ops->poll(pair.b, 0, &event, 1) > 0) {
             assert_int_equal(event.type, BTL_IB_EVENT_RECV);
             assert_in_range(event.size, 0, 300);
             repost(pair.b, &event);

@@ -131,7 +131,7 @@ static void must_receive(pair_t *pair, uint32_t size)
 {
     btl_ib_event_t event;
 
-    assert_int_equal(pair->b->ops->poll(pair->b, &event, 1), 1);
+    assert_int_equal(pair->b->ops->poll(pair->b, 0, &event, 1), 1);
     assert_datagram(pair, &event, size);
     pair->b->ops->repost(pair->b, &event.buffer, 1);
 }
@@ -159,13 +159,13 @@ static void exchange_all(void)
     for (uint32_t size = 1; size <= pair.a->attr.max_datagram; size++) {
         must_send(&pair, size % SLOTS, size);
         if (size > pair.a->attr.inline_size) {
-            assert_int_equal(pair.a->ops->poll(pair.a, &event, 1), 1);
+            assert_int_equal(pair.a->ops->poll(pair.a, 0, &event, 1), 1);
             assert_int_equal(event.type, BTL_IB_EVENT_SENT);
             assert_ptr_equal(event.context,
                              pair.memory + size % SLOTS * SLOT + pair.a->attr.headroom);
         }
         must_receive(&pair, size);
-        assert_int_equal(pair.a->ops->poll(pair.a, &event, 1), 0);
+        assert_int_equal(pair.a->ops->poll(pair.a, 0, &event, 1), 0);
     }
     close_pair(&pair);
 }
@@ -220,10 +220,10 @@ static void test_batches(void **state)
         for (uint32_t i = 0; i < 12; i++) {
             must_send(&pair, i, i + 1);
         }
-        assert_int_equal(pair.b->ops->poll(pair.b, events, 16), 1);
-        assert_int_equal(pair.b->ops->poll(pair.b, events + 1, 5), 5);
-        assert_int_equal(pair.b->ops->poll(pair.b, events + 6, 10), 6);
-        assert_int_equal(pair.b->ops->poll(pair.b, events + 12, 4), 0);
+        assert_int_equal(pair.b->ops->poll(pair.b, 0, events, 16), 1);
+        assert_int_equal(pair.b->ops->poll(pair.b, 0, events + 1, 5), 5);
+        assert_int_equal(pair.b->ops->poll(pair.b, 0, events + 6, 10), 6);
+        assert_int_equal(pair.b->ops->poll(pair.b, 0, events + 12, 4), 0);
         for (uint32_t i = 0; i < 12; i++) {
             assert_datagram(&pair, &events[i], i + 1);
             pair.b->ops->repost(pair.b, &events[i].buffer, 1);
@@ -248,7 +248,7 @@ static void test_no_room(void **state)
             must_send(&pair, i, i + 1);
         }
         while (got < 4) {
-            assert_int_equal(pair.b->ops->poll(pair.b, &events[got], 1), 1);
+            assert_int_equal(pair.b->ops->poll(pair.b, 0, &events[got], 1), 1);
             assert_datagram(&pair, &events[got], (uint32_t) got + 1);
             buffers[got] = events[got].buffer;
             got++;
@@ -256,7 +256,7 @@ static void test_no_room(void **state)
         fake.no_room = round % 6;
         pair.b->ops->repost(pair.b, buffers, 4);
         for (int i = 0; i < 6; i++) {
-            assert_int_equal(pair.b->ops->poll(pair.b, events, 1), 0);
+            assert_int_equal(pair.b->ops->poll(pair.b, 0, events, 1), 0);
         }
         assert_int_equal(endpoints[1].posted.tail - endpoints[1].posted.head, 4);
     }
@@ -275,11 +275,11 @@ static void test_too_long(void **state)
         open_pair(&pair, 2, 100);
         for (uint32_t size = 98; size < 110; size++) {
             must_send(&pair, 0, size);
-            (void) pair.a->ops->poll(pair.a, &event, 1);
+            (void) pair.a->ops->poll(pair.a, 0, &event, 1);
             if (size <= 100) {
                 must_receive(&pair, size);
             } else {
-                assert_int_equal(pair.b->ops->poll(pair.b, &event, 1), 0);
+                assert_int_equal(pair.b->ops->poll(pair.b, 0, &event, 1), 0);
             }
         }
         assert_int_equal(endpoints[1].posted.tail - endpoints[1].posted.head, 2);
@@ -300,15 +300,15 @@ static void test_errors(void **state)
     /* A send that failed later: lost, and its memory is free. */
     fake.send_error = FI_EHOSTUNREACH;
     must_send(&pair, 3, INJECT + 1);
-    assert_int_equal(pair.a->ops->poll(pair.a, &event, 1), 1);
+    assert_int_equal(pair.a->ops->poll(pair.a, 0, &event, 1), 1);
     assert_int_equal(event.type, BTL_IB_EVENT_SENT);
     assert_ptr_equal(event.context, pair.memory + 3 * SLOT);
-    assert_int_equal(pair.b->ops->poll(pair.b, &event, 1), 0);
+    assert_int_equal(pair.b->ops->poll(pair.b, 0, &event, 1), 0);
     /* An injected one, which has no context: lost, too, and no reason to give the device up. */
     item_t *done = push(&endpoints[0].done);
     done->flags = FI_SEND;
     done->error = FI_EHOSTUNREACH;
-    assert_int_equal(pair.a->ops->poll(pair.a, &event, 1), 0);
+    assert_int_equal(pair.a->ops->poll(pair.a, 0, &event, 1), 0);
     /* A send that was not taken, of either kind. */
     fake.refuse_error = FI_EAGAIN;
     assert_int_equal(send_one(&pair, 0, 10, &error), 0);
@@ -329,7 +329,7 @@ static void test_errors(void **state)
     /* The device is gone. */
     must_send(&pair, 0, 10);
     fake.recv_error = FI_EIO;
-    assert_int_equal(pair.b->ops->poll(pair.b, &event, 1), 1);
+    assert_int_equal(pair.b->ops->poll(pair.b, 0, &event, 1), 1);
     assert_int_equal(event.type, BTL_IB_EVENT_FAILED);
     assert_int_equal(event.error, EIO);
     close_pair(&pair);

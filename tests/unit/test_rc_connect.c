@@ -377,7 +377,7 @@ static void connects_under_load(void **state)
         look(2);
     }
     while (fake.accepts < 2) {
-        assert_int_equal(sides[1].t->ops->poll(sides[1].t, &event, 1), 1);
+        assert_int_equal(sides[1].t->ops->poll(sides[1].t, 0, &event, 1), 1);
         sides[1].t->ops->repost(sides[1].t, &event.buffer, 1);
         fake.now += 10;
         assert_true(++polls < sent);

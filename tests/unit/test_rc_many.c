@@ -165,7 +165,7 @@ static void hub_received(const btl_ib_event_t *event)
 static void look_hub(void)
 {
     btl_ib_event_t events[RC_BATCH];
-    const int n = hub->ops->poll(hub, events, RC_BATCH);
+    const int n = hub->ops->poll(hub, 0, events, RC_BATCH);
 
     for (int k = 0; k < n; k++) {
         if (events[k].type == BTL_IB_EVENT_RECV) {
@@ -182,7 +182,7 @@ static void look_hub(void)
 static void look_spoke(spoke_t *spoke)
 {
     btl_ib_event_t events[4];
-    const int n = spoke->t->ops->poll(spoke->t, events, 4);
+    const int n = spoke->t->ops->poll(spoke->t, 0, events, 4);
 
     for (int k = 0; k < n; k++) {
         if (events[k].type == BTL_IB_EVENT_RECV) {

@@ -272,7 +272,7 @@ static void cancelled_when_broken(void **state)
         assert_int_equal(start_write(&ops[i], 0, 64), 0);
     }
     fake_rdma_break(qp_of(0, 1, BTL_IB_RC_RDMA_CHANNEL), IBV_WC_RETRY_EXC_ERR);
-    assert_int_equal(sides[0].t->ops->poll(sides[0].t, &event, 1), 1);
+    assert_int_equal(sides[0].t->ops->poll(sides[0].t, 0, &event, 1), 1);
     assert_int_equal(event.type, BTL_IB_EVENT_RDMA);
     cancel_all();
     settle();

@@ -400,10 +400,10 @@ static void test_events(void **state)
         btl_ib_transport_t *t = open_one(usual);
         forget_said();
         fake_event(cases[i].event, cases[i].port);
-        assert_int_equal(t->ops->poll(t, &event, 1), 0); /* asking costs: not each time */
+        assert_int_equal(t->ops->poll(t, 0, &event, 1), 0); /* asking costs: not each time */
         int n = 0;
         for (int k = 0; k < UD_EVENTS_EVERY && n == 0; k++) {
-            n = t->ops->poll(t, &event, 1);
+            n = t->ops->poll(t, 0, &event, 1);
         }
         assert_int_equal(n, cases[i].error != 0);
         assert_int_equal(diagnostics,
@@ -424,7 +424,7 @@ static void test_events(void **state)
 static int ask(btl_ib_transport_t *t, btl_ib_event_t *event)
 {
     (void) t->ops->wait_fd(t);
-    return t->ops->poll(t, event, 1);
+    return t->ops->poll(t, 0, event, 1);
 }
 
 /* It is back when it is active, with the address that peers know. */

@@ -229,7 +229,7 @@ static void test_cannot_be_mended(void **state)
     fake.mend_error = EINVAL;
     fake.fail_at = 1;
     send_all(&pair, 0, 1, SIZE, LARGE);
-    assert_int_equal(pair.a->ops->poll(pair.a, events, 4), 2);
+    assert_int_equal(pair.a->ops->poll(pair.a, 0, events, 4), 2);
     assert_int_equal(events[0].type, BTL_IB_EVENT_SENT);
     assert_int_equal(events[1].type, BTL_IB_EVENT_FAILED);
     assert_int_equal(send_some(&pair, 0, 1, SIZE, LARGE, &error), 0);
@@ -355,7 +355,7 @@ static void test_dropped(void **state)
         fake_arrive(qpn, from, "10.0.0.1", data, 0, 40, IBV_WC_SUCCESS);
         fake_arrive(qpn, from, "10.0.0.1", data, 0, 39, IBV_WC_SUCCESS);
         fake_arrive(qpn, from, "10.0.0.1", data, 100, 140, IBV_WC_LOC_LEN_ERR);
-        assert_int_equal(pair.b->ops->poll(pair.b, &event, 1), 0);
+        assert_int_equal(pair.b->ops->poll(pair.b, 0, &event, 1), 0);
     }
     assert_int_equal(fake.dropped, 0);
     /* Known only by all of its address. */
@@ -467,7 +467,7 @@ static void test_receiving_ends(void **state)
     send_all(&pair, 0, 20, SIZE, LARGE);
     int n = 0;
     while (n == 0 || events[0].type == BTL_IB_EVENT_RECV) {
-        n = pair.b->ops->poll(pair.b, events, 1);
+        n = pair.b->ops->poll(pair.b, 0, events, 1);
         assert_int_equal(n, 1);
         if (events[0].type == BTL_IB_EVENT_RECV) {
             pair.b->ops->repost(pair.b, &events[0].buffer, 1);
@@ -483,7 +483,7 @@ static void test_receiving_ends(void **state)
     fake_event(IBV_EVENT_DEVICE_FATAL, 0);
     (void) pair.b->ops->wait_fd(pair.b);
     events[1].type = BTL_IB_EVENT_SENT;
-    assert_int_equal(pair.b->ops->poll(pair.b, events, 1), 1);
+    assert_int_equal(pair.b->ops->poll(pair.b, 0, events, 1), 1);
     assert_int_equal(events[0].type, BTL_IB_EVENT_RECV);
     assert_int_equal(events[1].type, BTL_IB_EVENT_SENT); /* not touched */
     assert_failed(pair.b, ENODEV);

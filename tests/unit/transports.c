@@ -65,8 +65,8 @@ int poll_now(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    t->now = (uint64_t) now.tv_sec * 1000000u + (uint64_t) now.tv_nsec / 1000u;
-    return t->ops->poll(t, events, max);
+    return t->ops->poll(t, (uint64_t) now.tv_sec * 1000000u + (uint64_t) now.tv_nsec / 1000u,
+                        events, max);
 }
 
 btl_ib_transport_t *open_with(btl_ib_open_params_t params)

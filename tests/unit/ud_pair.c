@@ -140,7 +140,7 @@ void send_all(const pair_t *pair, uint32_t first, int count, uint32_t size, uint
 
 int poll_for(btl_ib_transport_t *t, btl_ib_event_type_t expected, btl_ib_event_t *events, int max)
 {
-    const int n = t->ops->poll(t, events, max);
+    const int n = t->ops->poll(t, 0, events, max);
 
     for (int i = 0; i < n; i++) {
         assert_int_equal(events[i].type, expected);
@@ -169,5 +169,5 @@ void assert_failed(btl_ib_transport_t *t, int error)
 
     assert_int_equal(poll_for(t, BTL_IB_EVENT_FAILED, events, 4), 1);
     assert_int_equal(events[0].error, error);
-    assert_int_equal(t->ops->poll(t, events, 4), 0); /* once */
+    assert_int_equal(t->ops->poll(t, 0, events, 4), 0); /* once */
 }

@@ -669,12 +669,13 @@ static int read_some(ofi_t *ofi, btl_ib_event_t *events, int max, bool *more)
  * several calls. But the first datagram after a silence is handed up at once: a process that waits
  * for an answer gains nothing by another call.
  */
-static int ofi_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+static int ofi_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
     ofi_t *ofi = ofi_of(t);
     bool more = true;
     int count = 0;
 
+    (void) now;
     if (ofi->rx_waiting != NULL) {
         post_waiting(ofi);
     }

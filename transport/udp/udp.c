@@ -343,7 +343,7 @@ __attribute__((noinline)) static int take_errors(btl_ib_udp_t *udp, btl_ib_event
                      + btl_ib_udp_recv_events(&udp->rx, &udp->peers, events + errors, max - errors);
 }
 
-static int udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+static int udp_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
 
@@ -354,7 +354,7 @@ static int udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
         }
     }
     if (udp->rx.pending_count == 0) {
-        if (!btl_ib_udp_poll_sockets(&udp->poll, t->now)) {
+        if (!btl_ib_udp_poll_sockets(&udp->poll, now)) {
             return 0;
         }
         t->overflows = udp->rx.overflows;

@@ -640,11 +640,12 @@ static int poll_eager(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 }
 
 /* poll(), repost() and wait_fd() of btl_ib_transport_ops_t. */
-static int rc_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
     int count = 0;
 
+    (void) now;
     if (rc->conns.owing != NULL) {
         post_own(rc, btl_ib_rc_conns_pay(&rc->conns));
     }

@@ -574,11 +574,12 @@ static void disarm(btl_ib_ud_t *ud)
     }
 }
 
-static int ud_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+static int ud_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
     btl_ib_ud_t *ud = btl_ib_ud_of(t);
     int n = 0;
 
+    (void) now;
     if (++ud->polling.polls >= BTL_IB_UD_EVENTS_EVERY) {
         read_device_events(ud);
     }

@@ -35,6 +35,11 @@ for program in "$@"; do :; done
 echo "OK randsize alltoall onesided"
 """
 
+LIBRARY = """build=${BASH_SOURCE[0]%/*}/../build
+build_component() { : >"$build/env.sh"; }
+job_environment() { . "$build/env.sh"; }
+"""
+
 
 @pytest.fixture
 def site(run, component, tmp_path):
@@ -94,6 +99,16 @@ def test_site_report_logs(site, run, tmp_path):
     assert "one host or two" in run.output(REPORT, "a,b,c", ok=False)
     for agent, problem in (("false", "n1 cannot be reached: false n1:"), ("none-such", "No such file")):
         assert problem in run.output(REPORT, "--agent", agent, "--output", tmp_path / "x", "n1,n2", ok=False)
+
+
+def test_site_report_builds(run, tmp_path):
+    """Programs without build/env.sh, as after a quickstart that was interrupted and a make, are no build yet."""
+    for name, text in (("tools/site-report", REPORT.read_text()), ("tools/lib.sh", LIBRARY),
+                       ("build/plugin/mca_btl_ib.so", ""), ("build/tests/mpi/ring", "")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    words = "python3", tmp_path / "tools/site-report", "--agent", "false", "--output", tmp_path / "x", "n1,n2"
+    assert "n1 cannot be reached" in run.output(*words, ok=False)
 
 
 @pytest.mark.full

@@ -319,10 +319,8 @@ static uint32_t continue_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, series_t 
     if (before->outside != series->unit || before->iov[1].iov_len != 0 || before->flags != 0) {
         return 0;
     }
-    const uint64_t rest = out->size - out->offset;
-    const uint64_t whole = (rest < series->ahead ? rest : series->ahead) / series->unit;
-    const uint32_t count =
-        btl_ib_packet_make_like(before, series->unit, segments, btl_ib_clip_u32(whole, most));
+    const uint32_t count = btl_ib_packet_make_like(
+        before, series->unit, segments, btl_ib_clip_u32(series->ahead / series->unit, most));
     write_places(out, series->unit, segments, count);
     series->ahead -= (uint64_t) count * series->unit;
     if (before->region != 0) {

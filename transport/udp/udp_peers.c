@@ -359,7 +359,7 @@ static uint32_t route_mtu(int fd, const btl_ib_udp_name_t *to)
         || getsockopt(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len) != 0) {
         return 0;
     }
-    return mtu > 0 ? (uint32_t) mtu : 0;
+    return (uint32_t) mtu;
 }
 
 uint32_t btl_ib_udp_path_datagram(const btl_ib_udp_name_t *own, const btl_ib_udp_name_t *to,

@@ -269,7 +269,6 @@ static void leave_off(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
     if (*at != NULL) {
         *at = eager->next_off;
         eagers->fading -= eager->fading;
-        eager->fading = false;
     }
 }
 

@@ -78,11 +78,29 @@ static void sums(void **state)
     end(bench);
 }
 
+/* Where a transport takes a datagram from one place only, each byte is copied once by each side. */
+static void copies(void **state)
+{
+    bench_t *bench = new_bench();
+
+    (void) state;
+    bench->hosts[0].attr.max_iov = 1;
+    acquaint(bench);
+    const uint64_t out = bench_counters(bench, 0)->copied_out;
+    const uint64_t in = bench_counters(bench, 1)->copied_in;
+    bench_send(bench, 0, 1, 5000, 1);
+    assert_true(bench_settle(bench, SECOND));
+    assert_int_equal(bench_counters(bench, 0)->copied_out - out, 5000);
+    assert_int_equal(bench_counters(bench, 1)->copied_in - in, 5000);
+    end(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(descriptions),
         cmocka_unit_test(sums),
+        cmocka_unit_test(copies),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,12 +113,48 @@ static void test_busy_receiver(void **state)
     end(bench);
 }
 
+/* A peer has so long to answer from the first question on, however old our process is by then. */
+static void test_first_question(void **state)
+{
+    bench_t *bench = new_bench();
+
+    (void) state;
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    btl_ib_conn_t *conn = bench_connect(bench, 0, 1);
+    conn->engine->clock.ran = 100 * SECOND;
+    assert_false(btl_ib_validation_expire(conn));
+    assert_false(conn->validation.told);
+    conn->engine->clock.ran += conn->engine->config.unanswered_after;
+    assert_false(btl_ib_validation_expire(conn));
+    assert_true(conn->validation.told);
+    end(bench);
+}
+
+/* Lookups of other paths are counted for each second. */
+static void test_path_lookups(void **state)
+{
+    bench_t *bench = new_bench();
+
+    (void) state;
+    bench_start(bench, 0);
+    btl_ib_engine_t *engine = bench->hosts[0].engine;
+    engine->config.lookups_max = 16;
+    assert_true(btl_ib_admission_take_path_lookup(engine));
+    assert_true(btl_ib_admission_take_path_lookup(engine));
+    assert_false(btl_ib_admission_take_path_lookup(engine));
+    engine->clock.now += SECOND;
+    assert_true(btl_ib_admission_take_path_lookup(engine));
+    end(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_known), cmocka_unit_test(test_longest),
         cmocka_unit_test(test_forgotten),     cmocka_unit_test(test_lossy),
-        cmocka_unit_test(test_busy_receiver),
+        cmocka_unit_test(test_busy_receiver), cmocka_unit_test(test_first_question),
+        cmocka_unit_test(test_path_lookups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -243,12 +243,6 @@ static btl_ib_library_t library = {
 
 BTL_IB_HWLOC_CALLS(BTL_IB_LIBRARY_CALL)
 
-/* See btl_ib_library_load(). */
-static bool load_library(char *why, size_t len)
-{
-    return btl_ib_library_load(&library, why, len);
-}
-
 /* ---- the tree ---- */
 
 static bool is_network(const struct hwloc_obj *object)
@@ -298,7 +292,7 @@ const char *btl_ib_topology_open(btl_ib_topology_t *topology, void *shared)
     hwloc_bitmap_t bound;
 
     *topology = (btl_ib_topology_t){.tree = NULL};
-    if (!load_library(NULL, 0)) {
+    if (!btl_ib_library_load(&library, NULL, 0)) {
         return BTL_IB_HWLOC_FILE " cannot be loaded (" PACKAGE ")";
     }
     topology->tree = shared;

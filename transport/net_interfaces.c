@@ -239,11 +239,6 @@ static int list_v4(list_t *list)
 
 /* ---- IPv6 ---- */
 
-static int digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* A line has, in hexadecimal digits, the address, the index of its interface, the bits of its
  * prefix, its scope and flags, then the interface's name. False if it is none. */
 static bool read_inet6(const char *line, btl_ib_inet6_t *inet6)
@@ -257,7 +252,7 @@ static bool read_inet6(const char *line, btl_ib_inet6_t *inet6)
         return false;
     }
     for (unsigned i = 0; i < sizeof(struct in6_addr); i++) {
-        inet6->ip.s6_addr[i] = (uint8_t) (digit(digits[2 * i]) << 4 | digit(digits[2 * i + 1]));
+        (void) sscanf(digits + 2 * i, "%2hhx", &inet6->ip.s6_addr[i]);
     }
     return true;
 }
@@ -371,8 +366,6 @@ void btl_ib_net_addresses_free(btl_ib_net_addresses_t *all)
 enum {
     ANSWER = 32 * 1024, /* bytes of the kernel's longest datagram (rtnetlink dumps) */
 };
-
-/* ---- what they are ---- */
 
 static btl_ib_link_t *by_index(const btl_ib_links_t *links, uint32_t index)
 {
@@ -750,13 +743,6 @@ bool btl_ib_rdma_active(void)
     return active;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
-}
-
 void btl_ib_facts_driver(const char *class, const char *name, char *out, size_t len)
 {
     char link[128];
@@ -767,7 +753,8 @@ void btl_ib_facts_driver(const char *class, const char *name, char *out, size_t 
     const ssize_t size = readlink(link, target, sizeof(target) - 1);
     if (size > 0) {
         target[size] = '\0';
-        snprintf(out, len, "%.*s", (int) len - 1, base_name(target));
+        const char *slash = strrchr(target, '/');
+        snprintf(out, len, "%.*s", (int) len - 1, slash != NULL ? slash + 1 : target);
     }
 }
 

@@ -60,12 +60,6 @@ static btl_ib_library_t library = {
 
 BTL_IB_OFI_CALLS(BTL_IB_LIBRARY_CALL)
 
-/* See btl_ib_library_load(). */
-static bool load_library(char *why, size_t len)
-{
-    return btl_ib_library_load(&library, why, len);
-}
-
 static void describe_library(bool load, char *out, size_t len)
 {
     char running[192];
@@ -305,6 +299,7 @@ static int collect(struct fi_info *all, btl_ib_device_t *list, const struct ifad
 }
 
 /* See btl_ib_transport_type_t. A device's handle is its struct fi_info. */
+
 /* Of hardware the provider knows, of other devices their network interface. */
 static void ofi_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
 {
@@ -326,7 +321,6 @@ static void ofi_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
     }
 }
 
-/* See btl_ib_transport_type_t. A device's handle is its struct fi_info. */
 static void ofi_describe(const btl_ib_device_t *device, char *out, size_t len)
 {
     btl_ib_facts_t facts;
@@ -337,7 +331,6 @@ static void ofi_describe(const btl_ib_device_t *device, char *out, size_t len)
     snprintf(out, len, "libfabric provider %s, %s", device->provider, text);
 }
 
-/* See btl_ib_transport_type_t. A device's handle is its struct fi_info. */
 static int ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
 {
     const char *provider = search->provider;
@@ -348,7 +341,7 @@ static int ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
     int total = 0;
 
     *out = NULL;
-    if (!load_library(reason, sizeof(reason))) {
+    if (!btl_ib_library_load(&library, reason, sizeof(reason))) {
         btl_ib_devices_turn_down(log, "ofi", "", reason);
         return 0;
     }
@@ -380,7 +373,6 @@ static int ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
     return count;
 }
 
-/* See btl_ib_transport_type_t. A device's handle is its struct fi_info. */
 static void ofi_devices_free(btl_ib_device_t *list, int count)
 {
     for (int i = 0; i < count; i++) {

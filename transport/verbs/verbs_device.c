@@ -208,16 +208,6 @@ int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
     return count;
 }
 
-/* Do they begin with the same bits? */
-static bool same_prefix(const union ibv_gid *a, const union ibv_gid *b, unsigned bits)
-{
-    const unsigned whole = bits / 8;
-    const unsigned rest = bits % 8;
-
-    return memcmp(a->raw, b->raw, whole) == 0
-           && (rest == 0 || (a->raw[whole] ^ b->raw[whole]) >> (8 - rest) == 0);
-}
-
 /*
  * No packet has an IPv4 address on one end and IPv6 on the other. RoCE v2 goes wherever IP goes,
  * which ibv_create_ah(3) finds out. RoCE v1 stays on its link (IBA annex 16). On InfiniBand routers
@@ -233,7 +223,7 @@ bool btl_ib_verbs_gid_reaches(const btl_ib_verbs_gid_t *own, const union ibv_gid
         return false;
     }
     if (own->type == IBV_GID_TYPE_ROCE_V2 || bits >= 8 * sizeof(gid->raw)
-        || same_prefix(gid, &own->gid, bits)) {
+        || btl_ib_ip_same_bits(gid->raw, own->gid.raw, bits)) {
         return true;
     }
     return own->type == IBV_GID_TYPE_IB && !is_link_local(gid) && !is_link_local(&own->gid);

@@ -39,22 +39,6 @@ btl_ib_segment_t *btl_ib_packet_make(btl_ib_conn_t *conn, btl_ib_type_t type, ui
     return segment;
 }
 
-uint32_t btl_ib_packet_make_like(const btl_ib_segment_t *before, uint32_t unit,
-                                 btl_ib_segment_t **segments, uint32_t most)
-{
-    /* bytes of a region may have to be copied into it */
-    const uint32_t room = before->size + (before->region != 0 ? before->payload : 0);
-    const uint32_t count = btl_ib_pool_take(before, room, segments, most);
-    uint8_t *bytes = before->iov[0].iov_base;
-
-    for (uint32_t i = 0; i < count; i++) {
-        bytes += unit;
-        segments[i]->iov[0].iov_base = bytes;
-        segments[i]->continues = true;
-    }
-    return count;
-}
-
 void btl_ib_packet_make_void(btl_ib_segment_t *segment)
 {
     segment->type = BTL_IB_TYPE_VOID;

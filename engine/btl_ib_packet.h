@@ -50,12 +50,6 @@ static inline btl_ib_segment_t *btl_ib_packet_make_whole(btl_ib_conn_t *conn, bt
  * NULL. */
 btl_ib_segment_t *btl_ib_packet_make(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size);
 
-/* Segments that continue `before`, which has no CONNECT block: for as many other bytes outside of
- * the same thing, in one piece, `unit` bytes further each. The header of its type the caller
- * writes. Returns how many: at most `most`, and as the pool has. */
-uint32_t btl_ib_packet_make_like(const btl_ib_segment_t *before, uint32_t unit,
-                                 btl_ib_segment_t **segments, uint32_t most);
-
 /* Bulk: a piece of something long, or a part of a segment that was too large for the path. */
 static inline bool btl_ib_segment_is_bulk(const btl_ib_segment_t *segment)
 {
@@ -136,6 +130,13 @@ static inline void btl_ib_packet_set_outside(btl_ib_segment_t *segment, const st
     segment->iov[0] = iov[0];
     segment->iov[1] = iov[1];
     segment->outside = bytes;
+}
+
+/* It is as the segment before it, but for its bytes: as many from `bytes` on, in one piece. */
+static inline void btl_ib_packet_continue(btl_ib_segment_t *segment, uint8_t *bytes)
+{
+    segment->iov[0].iov_base = bytes;
+    segment->continues = true;
 }
 
 /* iov[] is in that region of ours; 0: in none. */

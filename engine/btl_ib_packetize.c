@@ -260,24 +260,28 @@ static void write_place(btl_ib_out_t *out, uint64_t offset, const btl_ib_segment
     }
 }
 
-/* The same of several that follow each other from out->offset on, with `unit` bytes each, and have
- * no CONNECT block. */
-static void write_places(btl_ib_out_t *out, uint32_t unit, btl_ib_segment_t *const *segments,
-                         uint32_t count)
+/* The same of `count` segments that are as `before`, which is in front of out->offset and has no
+ * CONNECT block: each has its own `unit` bytes. */
+static void write_places(btl_ib_out_t *out, uint32_t unit, const btl_ib_segment_t *before,
+                         btl_ib_segment_t *const *segments, uint32_t count)
 {
-    btl_ib_wire_chunk_t chunk;
+    const bool is_message = out->kind == BTL_IB_OUT_MESSAGE;
+    uint8_t *bytes = before->iov[0].iov_base;
+    btl_ib_wire_chunk_t chunk = {0};
 
-    if (out->kind != BTL_IB_OUT_MESSAGE) {
-        for (uint32_t i = 0; i < count; i++) {
-            write_place(out, out->offset + (uint64_t) i * unit, segments[i]);
-        }
-        return;
+    if (is_message) {
+        write_chunk(msg_of(out), out->offset, (uint8_t *) &chunk);
     }
-    write_chunk(msg_of(out), out->offset, (uint8_t *) &chunk);
     const uint32_t first = BTL_IB_LE16(chunk.index);
     for (uint32_t i = 0; i < count; i++) {
-        chunk.index = BTL_IB_LE16(first + i);
-        memcpy(segments[i]->wire + sizeof(btl_ib_wire_header_t), &chunk, sizeof(chunk));
+        bytes += unit;
+        btl_ib_packet_continue(segments[i], bytes);
+        if (is_message) {
+            chunk.index = BTL_IB_LE16(first + i);
+            memcpy(segments[i]->wire + sizeof(btl_ib_wire_header_t), &chunk, sizeof(chunk));
+        } else {
+            write_place(out, out->offset + (uint64_t) i * unit, segments[i]);
+        }
     }
 }
 
@@ -319,9 +323,11 @@ static uint32_t continue_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, series_t 
     if (before->outside != series->unit || before->iov[1].iov_len != 0 || before->flags != 0) {
         return 0;
     }
-    const uint32_t count = btl_ib_packet_make_like(
-        before, series->unit, segments, btl_ib_clip_u32(series->ahead / series->unit, most));
-    write_places(out, series->unit, segments, count);
+    /* bytes of a region may have to be copied into it */
+    const uint32_t room = before->size + (before->region != 0 ? before->payload : 0);
+    const uint32_t count = btl_ib_pool_take(before, room, segments,
+                                            btl_ib_clip_u32(series->ahead / series->unit, most));
+    write_places(out, series->unit, before, segments, count);
     series->ahead -= (uint64_t) count * series->unit;
     if (before->region != 0) {
         btl_ib_regions_lend(&conn->engine->regions, before->region, count);
@@ -453,33 +459,29 @@ void btl_ib_packetize_undo(btl_ib_segment_t *segment)
 
 /* ---- several short messages in one segment ---- */
 
-static const btl_ib_msg_t *bundleable(const btl_ib_list_t *item)
+static inline bool is_bundleable(const btl_ib_out_t *out)
 {
-    const btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
-
     if (out->kind != BTL_IB_OUT_MESSAGE) {
-        return NULL;
+        return false;
     }
     const btl_ib_msg_t *msg = BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
-    return msg->ordered || msg->unit != 0 ? NULL : msg;
+    return !msg->ordered && msg->unit == 0;
 }
 
 uint32_t btl_ib_packetize_bundle_count(const btl_ib_list_t *pending, uint32_t room, uint32_t *size)
 {
-    const btl_ib_list_t *item = btl_ib_list_first(pending);
-    const btl_ib_msg_t *msg;
+    uint64_t left = room;
     uint32_t count = 0;
 
-    *size = 0;
-    for (; item != NULL && (msg = bundleable(item)) != NULL;
-         item = btl_ib_list_next(pending, item)) {
-        uint64_t more = btl_ib_wire_bundled_size(msg->out.size);
-        if (more > room - *size) {
+    for (const btl_ib_list_t *item = pending->next; item != pending; item = item->next, count++) {
+        const btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
+        const uint64_t bytes = btl_ib_wire_bundled_size(out->size);
+        if (bytes > left || !is_bundleable(out)) {
             break;
         }
-        *size += (uint32_t) more;
-        count++;
+        left -= bytes;
     }
+    *size = room - (uint32_t) left;
     return count;
 }
 

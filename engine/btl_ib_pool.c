@@ -188,7 +188,8 @@ void btl_ib_pool_put_all(btl_ib_list_t *segments)
     if (first == NULL) {
         return;
     }
-    BTL_IB_LIST_FOREACH (btl_ib_segment_t, segment, segments, link) {
+    for (btl_ib_list_t *item = segments->next; item != segments; item = item->next) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
         assert(!segment->busy);
         btl_ib_pool_forget(segment);
     }

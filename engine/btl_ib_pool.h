@@ -87,7 +87,7 @@ typedef struct btl_ib_segment {
     uint8_t tag;
     uint8_t channel;
     bool last; /* btl_ib_packetize.c: the message ends with it */
-    /* btl_ib_packet.c: first sent behind the one before, of whose bytes it has as many that follow;
+    /* btl_ib_packet.h: first sent behind the one before, of whose bytes it has as many that follow;
      * all else is the same, but the flags. */
     bool continues;
 

@@ -127,11 +127,11 @@ static void call_back(btl_ib_engine_t *engine, btl_ib_out_t *out)
 
 void btl_ib_completion_callbacks(btl_ib_engine_t *engine)
 {
-    btl_ib_out_t *out;
-
-    while ((out = BTL_IB_LIST_POP(btl_ib_out_t, &engine->events, link)) != NULL) {
+    while (!btl_ib_list_empty(&engine->events)) {
+        btl_ib_list_t *item = engine->events.next;
+        btl_ib_list_remove(item);
         engine->completion.finished++;
-        call_back(engine, out);
+        call_back(engine, BTL_IB_CONTAINER(item, btl_ib_out_t, link));
     }
 }
 
@@ -267,8 +267,8 @@ static inline uint32_t ask_for_ack(btl_ib_segment_t *segment, asking_t asking, u
     return segment->flags & BTL_IB_FLAG_ACK_NOW ? 0 : unasked;
 }
 
-static inline void enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
-                         uint32_t channel)
+void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
+                          uint32_t channel)
 {
     btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
 
@@ -299,10 +299,11 @@ static inline void enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
     count_in_flight(conn, type, channel, count);
 }
 
-void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
-                          uint32_t channel)
+/* Seldom, hence not inlined: others need no stack. */
+__attribute__((noinline)) static void enter_skip(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
+                                                 uint32_t channel)
 {
-    enter(conn, segments, count, channel);
+    btl_ib_sentmap_enter(conn, &segment, 1, channel);
 }
 
 /* The same of one, without loops. */
@@ -310,18 +311,16 @@ void btl_ib_sentmap_enter_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment, ui
 {
     btl_ib_tx_channel_t *tx = &conn->tx[channel];
 
+    if (segment->type == BTL_IB_TYPE_SKIP) {
+        enter_skip(conn, segment, channel);
+        return;
+    }
     tx->sentmap.sent++;
     notice_silence(conn);
     btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, 1);
     const uint32_t seq = btl_ib_tx_window_extend(&tx->sentmap.window, 1);
     btl_ib_packet_number(segment, (uint8_t) channel, seq);
     btl_ib_tx_window_put(&tx->sentmap.window, seq, segment);
-    if (segment->type == BTL_IB_TYPE_SKIP) {
-        keep_segments(conn, BTL_IB_TYPE_SKIP, 1, 0);
-        conn->sentmap.unasked = ask_for_ack(segment, asking_of(conn, channel),
-                                            conn->sentmap.in_flight, conn->sentmap.unasked);
-        return;
-    }
     keep_another(conn, segment_bytes(segment));
     tx->sentmap.in_flight++;
     conn->sentmap.in_flight++;

@@ -379,7 +379,9 @@ static void queue_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg, size_t size)
     msg->unit = 0;
     msg->refers = false;
     btl_ib_zcopy_begin(conn->engine, msg);
-    msg->ordered = msg->ordered && size > 0; /* a chunk has at least one byte */
+    if (size == 0) { /* a chunk has at least one byte */
+        msg->ordered = false;
+    }
     btl_ib_list_init(&msg->out.link);
     btl_ib_pending_add(conn, &msg->out, msg->ordered ? conn->pmtud.datagram_max : 0);
 }

@@ -472,16 +472,3 @@ bool btl_ib_wire_next_reply(const btl_ib_view_t *view, uint32_t *offset, btl_ib_
     };
     return true;
 }
-
-uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t tag)
-{
-    btl_ib_wire_entry_t wire = {.size = BTL_IB_LE16(size), .tag = tag};
-    uint32_t whole = size / 4 * 4; /* bytes in full words */
-
-    memcpy(to, &wire, sizeof(wire));
-    to += sizeof(wire);
-    if (whole < size) {
-        memset(to + whole, 0, 4);
-    }
-    return to;
-}

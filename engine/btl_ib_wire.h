@@ -591,7 +591,17 @@ static inline bool btl_ib_wire_next_message(const btl_ib_view_t *view, uint32_t 
 }
 
 /* Write a message's entry, and the zeros that follow it. Returns where its `size` bytes go. */
-uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t tag);
+static inline uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t tag)
+{
+    const btl_ib_wire_entry_t wire = {.size = BTL_IB_LE16(size), .tag = tag};
+
+    memcpy(to, &wire, sizeof(wire));
+    to += sizeof(wire);
+    if (size % 4 != 0) {
+        memset(to + size / 4 * 4, 0, 4);
+    }
+    return to;
+}
 
 /* Is a segment of this type numbered, acknowledged and accepted once? */
 static inline bool btl_ib_type_is_sequenced(uint32_t type)

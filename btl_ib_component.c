@@ -210,12 +210,10 @@ static bool random_bytes(void *out, size_t size)
     return false;
 }
 
-/* Always false, for the caller to return. */
-static bool no_memory(void)
+static void report_no_memory(void)
 {
     btl_ib_help_cannot_start("there is no memory", ENOMEM,
                              "Is there a limit on it (ulimit -v, memory.max of the cgroup)?");
-    return false;
 }
 
 /* Our secret and key, which peers get, and the cryptography to use theirs. */
@@ -281,7 +279,10 @@ static bool create_engine(btl_ib_component_t *component)
         return false;
     }
     component->engine = btl_ib_engine_create(&config, &btl_ib_engine_ops, component);
-    return component->engine != NULL || no_memory();
+    if (component->engine == NULL) {
+        report_no_memory();
+    }
+    return component->engine != NULL;
 }
 
 /* The engine and what belongs to it, as far as there is any. */
@@ -395,22 +396,22 @@ static bool make_modules(btl_ib_component_t *component)
         .rejected = rejected,
     };
     btl_ib_opened_device_t *opened = calloc(BTL_IB_RAILS_MAX, sizeof(*opened));
-    uint32_t count;
+    uint32_t count = 0;
 
+    component->opened = opened; /* freed with the engine */
     if (opened == NULL || rejected == NULL) {
-        free(opened);
-        free(rejected);
-        return no_memory();
+        report_no_memory();
+    } else {
+        count = btl_ib_open_devices(&request, opened);
     }
-    count = btl_ib_open_devices(&request, opened);
     free(rejected);
     report_libraries();
-    component->opened = opened;
     for (uint32_t i = 0; i < count; ++i) {
         btl_ib_module_t *module = btl_ib_module_create(i, opened[i].transport, opened[i].bandwidth);
 
         if (module == NULL) {
-            return no_memory();
+            report_no_memory();
+            return false;
         }
         component->modules[component->module_count++] = module;
         btl_ib_stats_add_device(&component->stats, i, &module->cache);
@@ -705,7 +706,8 @@ static bool init_parts(btl_ib_component_t *component)
     if (component->self == NULL
         || opal_hash_table_init(&component->known, KNOWN_AT_FIRST) != OPAL_SUCCESS
         || opal_hash_table_init(&component->hosts, HOSTS_AT_FIRST) != OPAL_SUCCESS) {
-        return no_memory();
+        report_no_memory();
+        return false;
     }
     describe_self(component->self, &component->limits);
     component->self->protection = btl_ib_params_protection(params);
@@ -741,7 +743,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     OBJ_CONSTRUCT(&component->hosts, opal_hash_table_t);
     modules = calloc(BTL_IB_RAILS_MAX, sizeof(*modules));
     if (modules == NULL) {
-        (void) no_memory();
+        report_no_memory();
         return NULL;
     }
     if (!init_parts(component) || !start_modules(component)) {

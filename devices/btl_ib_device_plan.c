@@ -9,7 +9,6 @@
 #include "btl_ib_help.h"
 #include "btl_ib_params.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <assert.h>
@@ -132,20 +131,6 @@ bool btl_ib_device_wishes_read(btl_ib_device_wishes_t *wishes, const btl_ib_para
            && parse_list("if_exclude", params->if_exclude, &wishes->filter.exclude);
 }
 
-/* ---- plans ---- */
-
-/* The device is not to be opened. Always false, for the caller to return. */
-__attribute__((format(printf, 2, 3))) static bool turn_down(btl_ib_device_plan_t *plan,
-                                                            const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(plan->why_not, sizeof(plan->why_not), format, args);
-    va_end(args);
-    return false;
-}
-
 /* ---- receive queues ---- */
 
 /* Has the device room for all queues of a table that peers share? */
@@ -183,12 +168,16 @@ static bool plan_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
     const uint32_t max_datagram = plan->attr.max_datagram;
 
     if (max_datagram < BTL_IB_QUEUE_SIZE_MIN) {
-        return turn_down(plan, "its datagrams carry only %u bytes", max_datagram);
+        snprintf(plan->why_not, sizeof(plan->why_not), "its datagrams carry only %u bytes",
+                 max_datagram);
+        return false;
     }
     if (params->queues_by_user) {
         plan->queues = wishes->user_queues;
     } else if (default_queues(wishes, type, plan) != 0) {
-        return turn_down(plan, "transport %s has no valid queues", type->name);
+        snprintf(plan->why_not, sizeof(plan->why_not), "transport %s has no valid queues",
+                 type->name);
+        return false;
     }
     plan->clamped = btl_ib_queues_clamp(&plan->queues, max_datagram) > 0 && params->queues_by_user;
     return true;
@@ -243,11 +232,14 @@ bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
     memset(plan, 0, sizeof(*plan));
     rc = type->query(device, (uint32_t) params->mtu, &plan->attr);
     if (rc != 0) {
-        return turn_down(plan, "it cannot be asked: %s", strerror(-rc));
+        snprintf(plan->why_not, sizeof(plan->why_not), "it cannot be asked: %s", strerror(-rc));
+        return false;
     }
     /* libfabric's devices on the kernel's network stack take any port. */
     if (params->port_min != 0 && device->plain && strcmp(type->name, "ofi") == 0) {
-        return turn_down(plan, "libfabric chooses its port, and btl_ib_port_min is set");
+        snprintf(plan->why_not, sizeof(plan->why_not),
+                 "libfabric chooses its port, and btl_ib_port_min is set");
+        return false;
     }
     if (!plan_queues(wishes, type, plan)) {
         return false;
@@ -255,10 +247,11 @@ bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
     if (sized > 0
         && !btl_ib_wire_suffices(plan->attr.connections_max, sized, plan->queues.count,
                                  (uint32_t) params->qps_per_port)) {
-        return turn_down(plan,
-                         "for %s it has %u connections, too few if all of %u processes were on "
-                         "this host (btl_ib_wire rc takes it nevertheless)",
-                         type->wire, plan->attr.connections_max, sized);
+        snprintf(plan->why_not, sizeof(plan->why_not),
+                 "for %s it has %u connections, too few if all of %u processes were on "
+                 "this host (btl_ib_wire rc takes it nevertheless)",
+                 type->wire, plan->attr.connections_max, sized);
+        return false;
     }
     btl_ib_device_plan_open(params, &plan->queues, &plan->open);
     return true;

@@ -912,8 +912,7 @@ void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
 
 /* ---- telling ---- */
 
-/* Always false, for the caller to return. */
-static bool refuse(const btl_ib_params_t *params, const char *name, const char *problem,
+static void refuse(const btl_ib_params_t *params, const char *name, const char *problem,
                    const char *expected, const char *standard)
 {
     char shown[128];
@@ -922,7 +921,6 @@ static bool refuse(const btl_ib_params_t *params, const char *name, const char *
     btl_ib_value_show(text_of(given(params, name, where, sizeof(where))), shown, sizeof(shown));
     BTL_IB_SHOW_HELP("bad value", name, opal_process_info.nodename, shown, where, problem, expected,
                      standard);
-    return false;
 }
 
 /* What values there are of it, as "1 to 5 (bytes...)" or "one of ...". */
@@ -957,7 +955,7 @@ static void describe_values(const btl_ib_param_t *param, char *out, size_t size)
 }
 
 /* The same with what the table says of it. */
-static bool refuse_by_table(const btl_ib_params_t *params, const btl_ib_param_t *param,
+static void refuse_by_table(const btl_ib_params_t *params, const btl_ib_param_t *param,
                             const char *problem)
 {
     const char *words[BTL_IB_WORDS_MAX];
@@ -973,7 +971,7 @@ static bool refuse_by_table(const btl_ib_params_t *params, const btl_ib_param_t 
         standard = param->text;
     }
     describe_values(param, expected, sizeof(expected));
-    return refuse(params, param->name, problem, expected, standard);
+    refuse(params, param->name, problem, expected, standard);
 }
 
 /* An empty name of a transport is auto, too. */
@@ -1004,7 +1002,8 @@ static bool check_table(const btl_ib_params_t *params)
                                                        : understand(param, text, &meant);
         }
         if (problem != NULL) {
-            ok = refuse_by_table(params, param, problem);
+            refuse_by_table(params, param, problem);
+            ok = false;
         }
     }
     return ok;
@@ -1019,11 +1018,13 @@ static bool check_memory(const btl_ib_params_t *params, const char *name, const 
     bool is_share;
     const char *problem = btl_ib_value_bytes_or_share(text_of(text), &value, &is_share);
 
-    return problem == NULL
-           || refuse(params, name, problem,
-                     "0 to 18446744073709551615 (bytes, or with k, M, G or KiB, MiB, GiB after "
-                     "it), or 0% to 100%, or 0.0 to 1.0",
-                     standard);
+    if (problem != NULL) {
+        refuse(params, name, problem,
+               "0 to 18446744073709551615 (bytes, or with k, M, G or KiB, MiB, GiB after it), or "
+               "0% to 100%, or 0.0 to 1.0",
+               standard);
+    }
+    return problem == NULL;
 }
 
 /* Is it empty, or a name that each process can make its own of? */
@@ -1031,33 +1032,32 @@ static bool check_file(const btl_ib_params_t *params, const char *name, const ch
 {
     const char *problem = file[0] != '\0' ? btl_ib_file_name_problem(file) : NULL;
 
-    return problem == NULL
-           || refuse(params, name, problem,
-                     "a name in which %h, %r, %j, %p and %% may stand, or a directory with / at "
-                     "its end",
-                     "empty, none");
+    if (problem != NULL) {
+        refuse(params, name, problem,
+               "a name in which %h, %r, %j, %p and %% may stand, or a directory with / at its end",
+               "empty, none");
+    }
+    return problem == NULL;
 }
 
 static bool check_texts(const btl_ib_params_t *params)
 {
-    const bool pinned = check_memory(params, "max_pinned", params->max_pinned, "50%");
-    const bool memory = check_memory(params, "memory_max", params->memory_max, "0");
-    const bool file = check_file(params, "stats_file", text_of(params->stats_file));
-    const bool map = check_file(params, "connectivity_map", text_of(params->connectivity_map));
-    bool ok =
-        check_file(params, "trace", text_of(params->trace)) && file && map && pinned && memory;
-    const char *problem;
     uint64_t seconds;
     bool truth;
+    const char *problem = btl_ib_value_truth_or_seconds(text_of(params->stats), &truth, &seconds);
+    bool ok = problem == NULL;
 
-    problem = btl_ib_value_truth_or_seconds(text_of(params->stats), &truth, &seconds);
-    if (problem != NULL) {
-        ok = refuse(params, "stats", problem,
-                    "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled, or 2 to 86400 "
-                    "(seconds, or with ms, s or min after it from 1s on)",
-                    "0");
+    if (!ok) {
+        refuse(params, "stats", problem,
+               "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled, or 2 to 86400 "
+               "(seconds, or with ms, s or min after it from 1s on)",
+               "0");
     }
-    return ok;
+    ok = check_memory(params, "max_pinned", params->max_pinned, "50%") && ok;
+    ok = check_memory(params, "memory_max", params->memory_max, "0") && ok;
+    ok = check_file(params, "stats_file", text_of(params->stats_file)) && ok;
+    ok = check_file(params, "connectivity_map", text_of(params->connectivity_map)) && ok;
+    return check_file(params, "trace", text_of(params->trace)) && ok;
 }
 
 /* ---- what fits together ---- */
@@ -1109,14 +1109,16 @@ static bool check_least_but_0(const btl_ib_params_t *params, const char *name, u
     }
     snprintf(expected, sizeof(expected), "0, or %" PRIu64 " to %" PRIu64 " (%s%s)", least,
              param->high, param->unit, btl_ib_value_unit_help(btl_ib_value_unit(param->unit)));
-    return refuse(params, name, "it is too small", expected, param->of_limits ? param->text : "0");
+    refuse(params, name, "it is too small", expected, param->of_limits ? param->text : "0");
+    return false;
 }
 
 /* What no range says of single values. */
 static bool check_limits(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
 {
     if ((limits->btl_flags & MCA_BTL_FLAGS_SEND) == 0) {
-        return refuse_by_table(params, btl_ib_param("flags"), "send is missing");
+        refuse_by_table(params, btl_ib_param("flags"), "send is missing");
+        return false;
     }
     return check_least_but_0(params, "mtu", (uint64_t) params->mtu, BTL_IB_MTU_LEAST)
            && check_least_but_0(params, "rdma_pipeline_frag_size",

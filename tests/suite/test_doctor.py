@@ -85,6 +85,7 @@ def test_well(network):
         for link, net in (("eth0", "10.77"), ("eth1", "10.78")):
             assert ("device", f"udp {link}, {net}.0.{host}/24, MTU 1500") in facts
         assert {"locked memory", "socket buffers", "busy polling", "component"} <= {name for name, _ in facts}
+    assert not [text for *_, text in lines if "None" in text]
     assert any(name == "versions" and text.startswith("ib ") for _, _, name, text in lines)
     for check, text in (("firewall", "datagrams arrive"), ("MTU", "datagrams of 1472 bytes")):
         found = between(lines, check)

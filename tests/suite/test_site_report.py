@@ -29,7 +29,7 @@ esac
 echo "[nodea:123] btl:ib: rail 0: jane on nodea, 20.0.0.7, 52:54:00:12:34:56, fe80::5054:ff:fe12:3456, /home/jane/x,"
 echo "[nodea:123] btl:ib: rail 0: TREE/build, secret, running 1.14.44.0, Jane, janes, 10.1.2.3, 2001:4860::8888, p:jane"
 echo "[nodea:123] btl:ib: rail 1: 198.41.0.4:53, 198.41.0.4-198.41.0.9, 127.0.0.1, 169.254.3.4, 255.255.255.0, 1.2.3.4.5,"
-echo "[nodea:123] btl:ib: rail 1: version 1.14.44.0, firmware-version: 8.30.0.1, built with 1.17.0.1, 300.1.2.3"
+echo "[nodea:123] btl:ib: rail 1: version 1.14.44.0, firmware-version: 8.30.0.1, built with libibverbs 1.14.44.0, 300.1.2.3"
 echo "btl_ib: rank 0 host nodea sent 7 segments"
 for program in "$@"; do :; done
 echo "OK randsize alltoall onesided"
@@ -65,7 +65,7 @@ def test_site_report_names(site):
         "user on host1, address1, mac1, address4, HOME/x,",
         "BTL_IB/build, hidden1, running 1.14.44.0, Jane, janes, 10.1.2.3, address5, p:user",
         "address2:53, address2-address3, 127.0.0.1, 169.254.3.4, 255.255.255.0, 1.2.3.4.5,",
-        "version 1.14.44.0, firmware-version: 8.30.0.1, built with 1.17.0.1, 300.1.2.3",
+        "version 1.14.44.0, firmware-version: 8.30.0.1, built with libibverbs 1.14.44.0, 300.1.2.3",
     ]
     assert "[host1:123]" in said and "rank 0 host host1 sent 7" in said
     assert not re.search("node[ab]|cluster|example", said)

@@ -126,7 +126,7 @@ def test_slurm_site_report(slurm, tmp_path):
     assert report.startswith("btl_ib ") and "\n2 hosts; transports and wires: udp\n" in report
     assert "firewall: UDP" in report
     assert len(re.findall(r"^btl_ib: rank \d host host[12] sent [1-9]", report, re.M)) == 2
-    assert slurm.prefix not in report
+    assert slurm.prefix not in report and "\x1b" not in report
 
 
 def test_slurm_status(slurm):

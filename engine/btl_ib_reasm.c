@@ -35,46 +35,51 @@ static uint32_t segments_left(const btl_ib_view_t *view)
                : btl_ib_clip_u32(bytes / view->size - 1, UINT32_MAX);
 }
 
-/* Of two headers of `words` words of 64 bits: 0 if all are the same, but that word `place` of the
- * second is `more` higher. */
-static inline uint64_t difference(const uint8_t *first, const uint8_t *other, size_t words,
-                                  size_t place, uint64_t more)
+/* The 64 bits there, as a number. */
+static inline uint64_t word_at(const uint8_t *header, size_t offset)
 {
-    uint64_t all = 0;
+    uint64_t word;
 
-    for (size_t i = 0; i < words; i++) {
-        uint64_t a, b;
-        memcpy(&a, first + i * sizeof(a), sizeof(a));
-        memcpy(&b, other + i * sizeof(b), sizeof(b));
-        all |= b ^ (i == place ? BTL_IB_LE64(BTL_IB_LE64(a) + more) : a);
+    memcpy(&word, header + offset, sizeof(word));
+    return BTL_IB_LE64(word);
+}
+
+/* Of `size` bytes of two headers: 0 if they are the same, but that the last 64 bits of the second
+ * are `more` higher. */
+static inline uint64_t difference(const uint8_t *first, const uint8_t *other, size_t size,
+                                  uint64_t more)
+{
+    const size_t last = size - sizeof(uint64_t); /* may overlap the word before */
+    uint64_t all = word_at(other, last) ^ (word_at(first, last) + more);
+
+    for (size_t at = 0; at < last; at += sizeof(uint64_t)) {
+        all |= word_at(other, at) ^ word_at(first, at);
     }
     return all;
 }
 
-enum { WORD = sizeof(uint64_t) };
-
-/* Everything in the header is the same, but the sequence, which is `n` higher and does not wrap. */
+/* Everything in the header is the same, but the sequence, which is `n` higher. */
 static inline bool continues(const uint8_t *first, const uint8_t *other, uint32_t n)
 {
-    return difference(first, other, sizeof(btl_ib_wire_header_t) / WORD,
-                      offsetof(btl_ib_wire_header_t, seq) / WORD, n)
+    const size_t end = offsetof(btl_ib_wire_header_t, seq) + sizeof(uint32_t);
+
+    return (difference(first, other, end, (uint64_t) n << 32)
+            | difference(first + end, other + end, sizeof(btl_ib_wire_header_t) - end, 0))
            == 0;
 }
 
-/* 12 bytes are two words that overlap. The index is in the upper half of the last one. */
+/* The index is the lower part of the upper half. */
 static inline bool chunk_continues(const uint8_t *first, const uint8_t *other, uint32_t n)
 {
-    const size_t last = sizeof(btl_ib_wire_chunk_t) - WORD;
-
-    return (difference(first, other, 1, 1, 0)
-            | difference(first + last, other + last, 1, 0, (uint64_t) n << 32))
-           == 0;
+    return difference(first, other, sizeof(btl_ib_wire_chunk_t), (uint64_t) n << 32) == 0;
 }
 
 static bool target_continues(const uint8_t *first, const uint8_t *other, uint64_t bytes)
 {
-    return difference(first, other, sizeof(btl_ib_wire_target_t) / WORD,
-                      offsetof(btl_ib_wire_target_t, offset) / WORD, bytes)
+    const size_t end = offsetof(btl_ib_wire_target_t, offset) + sizeof(uint64_t);
+
+    return (difference(first, other, end, bytes)
+            | difference(first + end, other + end, sizeof(btl_ib_wire_target_t) - end, 0))
            == 0;
 }
 
@@ -117,7 +122,7 @@ void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_
     const size_t header = sizeof(btl_ib_wire_header_t);
     uint32_t n = 0;
 
-    most = btl_ib_min_u32(btl_ib_min_u32(most, segments_left(view)), UINT32_MAX - view->seq);
+    most = btl_ib_min_u32(most, segments_left(view));
     while (n < most) {
         const btl_ib_event_t *next = first + n + 1;
         if (next->type != BTL_IB_EVENT_RECV || next->size != first->size

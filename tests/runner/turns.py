@@ -47,8 +47,9 @@ def pytest_runtest_setup(item):
     item.stash[HELD] = held
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item):
+    yield  # perhaps with an exception: the second try would wait for this one's place
     held = item.stash.get(HELD, None)
     if held:
         held.close()

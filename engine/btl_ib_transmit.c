@@ -192,12 +192,6 @@ __attribute__((noinline)) static void make_run(btl_ib_segment_t *const *segments
                                                btl_ib_datagrams_t *batch)
 {
     const btl_ib_segment_t *first = segments[batch->count - 1];
-    const btl_ib_tx_t *before = &batch->tx[batch->count - 1];
-    const btl_ib_addr_t to = before->to;
-    const struct iovec place[2] = {before->iov[0], before->iov[1]};
-    const uint32_t niov = before->niov, size = before->size;
-    const uint8_t channel = before->channel;
-    const bool bulk = before->bulk;
     btl_ib_wire_header_t like = *(const btl_ib_wire_header_t *) (const void *) first->wire;
     btl_ib_tx_t *tx = &batch->tx[batch->count];
     int i = batch->count;
@@ -214,15 +208,9 @@ __attribute__((noinline)) static void make_run(btl_ib_segment_t *const *segments
         if (segment->flags != 0) {
             header->flags |= segment->flags;
         }
-        tx->to = to;
-        tx->niov = niov;
-        tx->size = size;
+        *tx = tx[-1];
         tx->iov[0].iov_base = segment->wire;
-        tx->iov[0].iov_len = place[0].iov_len;
         tx->iov[1].iov_base = segment->iov[0].iov_base;
-        tx->iov[1].iov_len = place[1].iov_len;
-        tx->channel = channel;
-        tx->bulk = bulk;
         tx->mem = segment->mem;
         tx->context = segment;
         batch->wire[i] = segment;

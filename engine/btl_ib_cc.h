@@ -59,6 +59,7 @@ typedef struct btl_ib_cc_swift {
     uint32_t share;      /* of losses, 1/256, that the window was last reduced for */
     uint32_t bearable;   /* share that cutting did not cure, 1/256 */
     uint32_t undo;       /* the window before it was last reduced for losses; 0: none */
+    uint32_t overflow;   /* what that reduced it to: pauses double it up to there */
     bool limited;        /* in this round */
     bool paused;         /* some host, in this round */
     bool queued;         /* a queue was seen since losses were last judged */

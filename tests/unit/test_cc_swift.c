@@ -393,6 +393,49 @@ static void test_overflow(void **state)
     assert_true(sent - lost > 1000 * 180u); /* and no collapse */
 }
 
+/* Hosts that pause in each round hide the queue, not its losses: the window does not double into
+ * them again and again. */
+static void test_overflow_beside_pauses(void **state)
+{
+    uint32_t sent = 0, lost = 0;
+
+    (void) state;
+    settle_at(200);
+    for (int i = 0; i < 400; i++) {
+        const uint32_t over = cc.window > 200 ? cc.window - 200 : 0;
+        sent += cc.window;
+        lost += over;
+        for (uint32_t n = 0; n < over; n++) {
+            cc.ops->lost(&cc, now, now);
+        }
+        const btl_ib_cc_ack_t ack = {now + 2000, now, cc.window - over, 2000, BASE, BASE,
+                                     true,       true};
+        now += 2000;
+        cc.ops->acked(&cc, &ack);
+    }
+    assert_true(lost < sent / 10);
+    assert_true(sent - lost > 400 * 150u);
+    /* After two periods the path may be another one. */
+    now += 10000000;
+    round_trip(BASE);
+    const uint32_t window = cc.window;
+    paused_round(2000, BASE, BASE);
+    assert_true(cc.window >= 2 * window);
+}
+
+/* The first round trips were those of a host that paused: a shorter one counts, if it paused in that
+ * as well. */
+static void test_base_beside_pauses(void **state)
+{
+    (void) state;
+    paused_round(12000, 0, 0);
+    assert_int_equal(cc.swift.base, 12000);
+    paused_round(1000, 0, 0);
+    assert_int_equal(cc.swift.base, 1000);
+    paused_round(2000, 0, 0);
+    assert_int_equal(cc.swift.base, 1000);
+}
+
 /* A fifth of everything is lost whatever the window: one cut shows that, and it grows again. */
 static void test_incurable_loss(void **state)
 {
@@ -561,6 +604,8 @@ int main(void)
         cmocka_unit_test_setup(test_wins_back, setup),
         cmocka_unit_test_setup(test_random_loss, setup),
         cmocka_unit_test_setup(test_overflow, setup),
+        cmocka_unit_test_setup(test_overflow_beside_pauses, setup),
+        cmocka_unit_test_setup(test_base_beside_pauses, setup),
         cmocka_unit_test_setup(test_incurable_loss, setup),
         cmocka_unit_test_setup(test_below_one, setup),
         cmocka_unit_test_setup(test_undo, setup),

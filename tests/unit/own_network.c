@@ -36,6 +36,22 @@ void set_lo_mtu(int mtu)
     change(SIOCSIFMTU, &(struct ifreq){.ifr_name = "lo", .ifr_mtu = mtu});
 }
 
+void set_lo_address(const char *label, const char *ip)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET};
+    struct ifreq request = {.ifr_flags = 0};
+
+    memcpy(request.ifr_name, label, strlen(label));
+    assert_int_equal(inet_pton(AF_INET, ip != NULL ? ip : "0.0.0.0", &name.sin_addr), 1);
+    memcpy(&request.ifr_addr, &name, sizeof(name));
+    change(SIOCSIFADDR, &request);
+    if (ip != NULL) {
+        name.sin_addr.s_addr = INADDR_NONE;
+        memcpy(&request.ifr_netmask, &name, sizeof(name));
+        change(SIOCSIFNETMASK, &request);
+    }
+}
+
 /* A request to the kernel's routing (rtnetlink(7)), attributes behind each other. */
 typedef struct request {
     struct nlmsghdr head;

@@ -16,6 +16,10 @@ void need_own_network(void);
 
 void set_lo_mtu(int mtu);
 
+/* The address that the loopback device has under a label: "lo", which begins with 127.0.0.1, or
+ * "lo:1". In a network of 32 bits, as all of a larger one would be this host. NULL: none. */
+void set_lo_address(const char *label, const char *ip);
+
 /* Datagrams to a network of 16 bits ("10.9.0.0") leave by the loopback device; `mtu` 0: its own. */
 void add_route(const char *network, uint32_t mtu);
 

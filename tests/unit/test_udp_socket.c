@@ -3,12 +3,13 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The transport `udp`: what opening one comes to: ports and buffers. */
+/* The transport `udp`: what opening one comes to: ports, buffers, and an address that changes. */
 
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "own_network.h"
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_inside.h"
@@ -396,6 +398,101 @@ static void test_overflows(void **state)
     close_pair(&pair);
 }
 
+/* ---- an address that changes: in a network of its own, whose only device is lo ---- */
+
+static int setup(void **state)
+{
+    (void) state;
+    need_own_network();
+    find_device("udp", "", AF_INET);
+    return 0;
+}
+
+/* A transport of lo's address `ip`, in a network of 16 bits. */
+static btl_ib_transport_t *open_at(const char *ip)
+{
+    const btl_ib_open_params_t params = heard_params();
+    btl_ib_device_t device = *bed.device;
+    btl_ib_transport_t *t = NULL;
+
+    device.prefix_bits = 16;
+    assert_int_equal(
+        inet_pton(AF_INET, ip, &((struct sockaddr_in *) (void *) &device.ip)->sin_addr), 1);
+    assert_int_equal(bed.type->open(&device, &params, &t), 0);
+    return t;
+}
+
+static const struct {
+    const char *ips[2]; /* that lo has afterwards */
+    const char *found;  /* NULL: it stays */
+} changes[] = {
+    {{"10.9.0.2", NULL}, "10.9.0.2"},
+    {{"10.8.0.2", "10.7.0.3"}, "10.8.0.2"},
+    {{"10.8.0.2", "10.9.0.3"}, "10.9.0.3"}, /* of the network as before */
+    {{"10.9.0.2", "10.9.0.3"}, "10.9.0.2"},
+    {{"10.9.0.2", "10.9.0.1"}, NULL}, /* it has the old one, too */
+    {{NULL, NULL}, NULL},             /* only IPv6 */
+};
+
+/* Where the address is gone another one of the same interface and family takes its place. */
+static void test_address_changes(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        char text[64];
+
+        set_lo_address("lo", "10.9.0.1");
+        btl_ib_transport_t *t = open_at("10.9.0.1");
+        assert_false(t->ops->rebind(t));
+        set_lo_address("lo", changes[i].ips[0]);
+        set_lo_address("lo:1", changes[i].ips[1]);
+        assert_int_equal(t->ops->rebind(t), changes[i].found != NULL);
+        const btl_ib_udp_name_t name = udp_name(t);
+        (void) inet_ntop(AF_INET, &name.v4.sin_addr, text, sizeof(text));
+        assert_string_equal(text, changes[i].found != NULL ? changes[i].found : "10.9.0.1");
+        close_transport(t);
+        set_lo_address("lo:1", NULL);
+    }
+}
+
+/* What had come to the old address and was read is not lost; peers that know the new one reach
+ * it. */
+static void test_traffic_of_changed_address(void **state)
+{
+    btl_ib_tx_t batch[3];
+
+    (void) state;
+    set_lo_address("lo", "10.9.0.1");
+    set_lo_address("lo:1", "10.9.0.2");
+    btl_ib_transport_t *mover = open_at("10.9.0.1");
+    btl_ib_transport_t *peer = open_at("10.9.0.2");
+    if (peer->attr.gso_bytes == 0) { /* all of it is to come by one call */
+        print_message("skipped: this kernel joins no datagrams\n");
+        close_transport(mover);
+        close_transport(peer);
+        skip();
+    }
+    const btl_ib_addr_t before = add(peer, mover);
+    const slots_t slots = make_slots(peer);
+    for (uint32_t i = 0; i < 3; i++) {
+        batch[i] = make_tx(peer, &slots, i, before, 100, 1);
+    }
+    (void) send_all(peer, batch, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        const btl_ib_event_t event = wait_recv(mover); /* one at a time */
+        assert_int_equal(assert_intact(&event), i);
+        repost(mover, &event);
+        if (i == 0) {
+            set_lo_address("lo", "10.9.0.3");
+            assert_true(mover->ops->rebind(mover));
+        }
+    }
+    (void) assert_reaches(peer, add(peer, mover), mover, 100);
+    free_slots(peer, &slots);
+    close_transport(mover);
+    close_transport(peer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -406,5 +503,11 @@ int main(void)
         cmocka_unit_test(test_rx_depth),  cmocka_unit_test(test_overflows),
     };
 
-    return cmocka_run_group_tests(tests, NULL, free_devices);
+    const struct CMUnitTest changing[] = {
+        cmocka_unit_test(test_address_changes),
+        cmocka_unit_test(test_traffic_of_changed_address),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, free_devices)
+           + cmocka_run_group_tests(changing, setup, free_devices);
 }

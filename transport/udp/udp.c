@@ -519,14 +519,15 @@ static void publish(btl_ib_udp_t *udp)
 }
 
 /* Sockets of the new address take the place of all others. What still lies in those came to an
- * address that peers are to forget, and comes again. Two lanes stay two, as peers know of them. */
+ * address that peers are to forget, and comes again; what was read is handed up as ever. Two lanes
+ * stay two, as peers know of them. */
 static bool rebind(btl_ib_transport_t *t)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
     btl_ib_device_t device = udp->device;
     btl_ib_udp_sockets_t sockets;
 
-    if (udp->rx.pending_count > 0 || !udp_address_changed(&device)) {
+    if (!udp_address_changed(&device)) {
         return false;
     }
     btl_ib_udp_sockets_init(&sockets, &udp->log);

@@ -112,7 +112,7 @@ static inline void btl_ib_udp_rx_init(btl_ib_udp_rx_t *rx, const btl_ib_udp_log_
     rx->max_datagram = max_datagram;
 }
 
-/* There are other sockets, nothing being pending: the kernel counts their overflows anew. */
+/* There are other sockets: the kernel counts their overflows anew. */
 static inline void btl_ib_udp_rx_rebound(btl_ib_udp_rx_t *rx)
 {
     memset(rx->overflows_of, 0, sizeof(rx->overflows_of));

@@ -432,11 +432,9 @@ void btl_ib_ack_tx_begin(btl_ib_conn_t *conn)
 
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
         btl_ib_rx_channel_t *rx = &conn->rx[i];
+        memset(&rx->ack, 0, sizeof(rx->ack));
         rx->ack.run = first;
         rx->ack.next_range = first;
-        rx->ack.untold = 0;
-        rx->ack.duplicates = 0;
-        rx->ack.duplicates_told = 0;
     }
     conn->ack.unreplied = true;
 }
@@ -885,7 +883,7 @@ bool btl_ib_ack_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *he
         if (ack != window->first + 1 || window->first == window->next) {
             return false;
         }
-        segment = window->ring[window->first & (window->size - 1)];
+        segment = btl_ib_tx_window_get(window, window->first);
         if (!btl_ib_sentmap_is_message(segment) || conn->sentmap.deferred_count > 0
             || btl_ib_pmtud_has_losses(&conn->pmtud)) {
             return false;

@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.limit(90)]
 REPORT = ROOT / "tools/site-report"
 # Of a site that is not there: an agent whose hosts have all that is asked for, and jobs that say much.
 AGENT = """#!/bin/sh
+case $2 in *"${HANGS-hangs}"*) exec sleep 60 ;; esac
 case $2 in *"hostname -f"*)
     echo "$1"
     echo "$1.cluster.example.org"
@@ -84,6 +85,14 @@ def test_site_report_failures(site):
     assert not [part for part in parts if part.startswith("atomics")]
     (ring,) = (part for part in parts if part.startswith("ring over udp"))
     assert ring.startswith("ring over udp: FAILED: status 3\n\nno route from host1 to host2.domain")
+
+
+def test_site_report_hangs(site):
+    """Where ib_info hangs, as a driver may, the report says so, and the other ways are tried."""
+    said = site("--what", "hello", "--transports", "udp,ud", "--limit", "8", ok=False, HANGS="ib_wire=ud")
+    assert "\n2 hosts; transports and wires: udp\n" in said
+    assert re.search(r"^FAILED +2 s  ib_info for ud on host1: ended after 2 s$", said, re.M)
+    assert re.search(r"^ok +\d+ s  hello over udp$", said, re.M)
 
 
 def test_site_report_logs(site, run, tmp_path):

@@ -109,7 +109,8 @@ apt_of_its_own() { # AREA, which is made anew, deb or deb-src, MIRROR, RELEASE, 
     mkdir -p "$1"/{lists,cache/archives}/partial
     echo "$2 [signed-by=$keyring] $3 $4 main" >"$1/sources.list"
     apt=(apt-get -q -o "Dir::Etc::sourcelist=$1/sources.list" -o Dir::Etc::sourceparts=-
-        -o "Dir::State::lists=$1/lists" -o "Dir::Cache=$1/cache" -o APT::Sandbox::User= "${@:5}")
+        -o "Dir::State::lists=$1/lists" -o "Dir::Cache=$1/cache" -o APT::Sandbox::User=
+        -o Acquire::Check-Valid-Until=false "${@:5}")
 }
 
 # Debian's source package of what is installed. Says what it does, at length.

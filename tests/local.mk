@@ -257,7 +257,7 @@ rdma-programs: tests/rdma/rdma_ops tests/rdma/verbs_attr.la tests/rdma/verbs_cou
 else
 rdma-programs:
 endif
-.PHONY: unit-programs sim-programs cost-programs fuzz-programs tsan-programs rdma-programs
+.PHONY: unit-programs sim-programs cost-programs fuzz-programs tsan-programs rdma-programs mpi-programs
 
 # The component's lock is the one place where threads meet; it knows nothing of Open MPI, whose own
 # locks thread sanitizer takes for errors.
@@ -590,6 +590,5 @@ mpi-programs: $(mpi_programs) $(mpi_verbs_programs)
 if BTL_IB_HAVE_OPENMPI
 check-local: mpi-programs
 endif
-.PHONY: mpi-programs
 
 endif

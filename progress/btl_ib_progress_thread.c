@@ -35,9 +35,10 @@
 /* us without progress after which the application is away, for a thread that delivers: more than a
  * call of another BTL takes. */
 #define AWAY_AFTER 20
-/* us for which it steps aside at first, and at most: as much of the overlap is lost. */
+/* us for which it steps aside at first, and at most: as much of the overlap is lost, but each look
+ * costs the application a switch of contexts and back. */
 #define ASIDE_FIRST 20
-#define ASIDE_MAX   250
+#define ASIDE_MAX   500
 /* us whose wake-ups may come one right after the other. */
 #define WAKEUPS_AT_ONCE 10000
 /* ns by which the system may delay its wake-ups. */
@@ -335,6 +336,18 @@ static uint64_t deliver(btl_ib_progress_thread_t *self, watch_t *watch)
     return called ? step_aside(watch) : wait_for_events(self, watch, came);
 }
 
+/* Note whether the application called progress. Returns whether all that keeps it from calling is
+ * that it waits for a processor: it computed nothing since. */
+static bool note_preempted(const btl_ib_progress_thread_t *self, watch_t *watch, bool called)
+{
+    const uint64_t cpu = app_cpu(self);
+
+    if (called) {
+        watch->attended_cpu = cpu;
+    }
+    return self->app.has_clock && cpu - watch->attended_cpu < AWAY_AFTER && check_runnable(self);
+}
+
 /* As check(), for a thread that delivers. */
 static uint64_t check_delivering(btl_ib_progress_thread_t *self, watch_t *watch)
 {
@@ -350,6 +363,7 @@ static uint64_t check_delivering(btl_ib_progress_thread_t *self, watch_t *watch)
     watch->fds = 0;
     if (watch->by_caller
         || (called && now - btl_ib_poll_throttle_polled_at(self->config.throttle) < AWAY_AFTER)
+        || note_preempted(self, watch, called)
         || !btl_ib_biased_lock_begin_shift(self->config.lock)) {
         return step_aside(watch);
     }

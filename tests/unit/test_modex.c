@@ -692,6 +692,36 @@ static void test_match_ranks(void **state)
     free(theirs);
 }
 
+/* Of more pairs than are asked for the best are named, in order, whichever was found first. */
+static void test_rank_keeps_the_best(void **state)
+{
+    static const btl_ib_rail_pair_t order[9] = {
+        {0, 0}, {2, 2}, {1, 1},         /* in one subnet, by rank, then by address */
+        {0, 2}, {2, 0},                 /* routed, of the first rank */
+        {0, 1}, {1, 0}, {1, 2}, {2, 1}, /* of the second, by common bits */
+    };
+    const btl_ib_rail_pair_t untouched = {99, 99};
+    btl_ib_modex_t *ours = make(3);
+    btl_ib_modex_t *theirs = make_far(3);
+
+    (void) state;
+    ours->rails[1].rank = theirs->rails[1].rank = BTL_IB_RANK_ADDRESS;
+    for (int i = 0; i < 3; ++i) {
+        ours->rails[i].atomics = theirs->rails[i].atomics = ours->rails[0].atomics;
+    }
+    for (uint32_t max = 1; max <= 10; ++max) {
+        const uint32_t count = max < 9 ? max : 9;
+        btl_ib_rail_pair_t pairs[12];
+
+        pairs[count] = untouched;
+        assert_int_equal(btl_ib_rails_rank(ours, theirs, pairs, max), count);
+        assert_memory_equal(pairs, order, count * sizeof(*order));
+        assert_memory_equal(&pairs[count], &untouched, sizeof(untouched));
+    }
+    free(ours);
+    free(theirs);
+}
+
 /* Four rails, two subnets, few addresses: whatever they are, both sides join the same rails. */
 static void test_match_both_ways(void **state)
 {
@@ -799,6 +829,7 @@ int main(void)
         cmocka_unit_test(test_match_no_address),
         cmocka_unit_test(test_match_rails_of_ports),
         cmocka_unit_test(test_match_ranks),
+        cmocka_unit_test(test_rank_keeps_the_best),
         cmocka_unit_test(test_match_both_ways),
         cmocka_unit_test(test_corpus),
     };

@@ -94,6 +94,41 @@ static void overtaken_is_not_lost(void **state)
     }
 }
 
+/* Headers that acknowledge short ones say nothing of another channel: a message there is lost once
+ * an ACK would have told of it, after the reordering window (20 us here), the delay of ACKs (150),
+ * and four deviations of the round trip. */
+static void headers_leave_time_for_an_ack(void **state)
+{
+    static const uint32_t cases[][4] = {
+        /* us that datagrams take, in turn; it is lost after so many us: least, most */
+        {10, 10, 20 + 20 + 150, 20 + 20 + 150 + 20},
+        {10, 100, 550, 800},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bench_t *bench = bursts_job(false, 16384);
+        uint64_t begun = 0;
+
+        for (int n = 0; n < 1000 && bench_counters(bench, 0)->losses == 0; n++) {
+            bench->delay = cases[i][n % 2];
+            if (n == 100) {
+                bench_send(bench, 0, 1, 600, 1);
+                bench_clear(&bench->wire);
+                begun = bench->now;
+            }
+            bench_send(bench, 0, 1, 8, 1);
+            bench_flow(bench);
+            bench_send(bench, 1, 0, 8, 1);
+            bench_flow(bench);
+        }
+        assert_in_range(bench->now - begun, cases[i][2], cases[i][3]);
+        assert_true(bench_settle(bench, SECOND));
+        each_delivered_once(bench);
+        end(bench);
+    }
+}
+
 /* But what arrived of what was sent after it, and is long as well, does. */
 static void lost_among_its_like(void **state)
 {
@@ -412,6 +447,7 @@ int main(void)
         cmocka_unit_test(bulk_makes_room_for_short_ones),
         cmocka_unit_test(announcements_do_not_count),
         cmocka_unit_test(overtaken_is_not_lost),
+        cmocka_unit_test(headers_leave_time_for_an_ack),
         cmocka_unit_test(lost_among_its_like),
         cmocka_unit_test(lost_beside_bulk),
         cmocka_unit_test(beside_a_full_window),

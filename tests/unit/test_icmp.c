@@ -202,6 +202,31 @@ static void far_apart(void **state)
     end(bench);
 }
 
+/* Nor are those between which the peer answers. */
+static void answered_between(void **state)
+{
+    bench_t *bench = new_bench();
+
+    (void) state;
+    bench->rails = 2;
+    acquaint(bench);
+    connect_by_rail_1(bench, 0, 1);
+    connect_by_rail_1(bench, 1, 0);
+    const quote_t q = sent_to(bench, 1);
+    for (int i = 0; i < 5; i++) {
+        tell(bench, BTL_IB_EVENT_REFUSED, 1, 0, &q);
+        bench->now += APART;
+        bench_send(bench, 0, 1, 8, 1);
+        bench_flow(bench);
+        bench_send(bench, 1, 0, 8, 1); /* carries the acknowledgement */
+        bench_flow(bench);
+    }
+    assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 0);
+    assert_int_equal(bench_peer(bench, 0, 1).rail, 0);
+    each_delivered_once(bench);
+    end(bench);
+}
+
 /* ---- what is not ---- */
 
 static void of_nothing_that_was_sent(void **state)
@@ -336,6 +361,7 @@ int main(void)
         cmocka_unit_test(first_contact),
         cmocka_unit_test(by_another_rail),
         cmocka_unit_test(far_apart),
+        cmocka_unit_test(answered_between),
         cmocka_unit_test(of_nothing_that_was_sent),
         cmocka_unit_test(too_short),
         cmocka_unit_test(of_another_connection),

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -517,10 +518,21 @@ static void shared_buffers(void **state)
     }
 }
 
+static void note_reason(void *context, const char *transport, const char *device,
+                        const char *reason)
+{
+    assert_string_equal(transport, "verbs");
+    (void) device;
+    snprintf(context, 128, "%s", reason);
+}
+
 /* A device is found by the address of an interface, which leaves nothing to choose in its table. */
 static void devices(void **state)
 {
-    btl_ib_search_t search = {.gid_index = -1, .log = {.print = listen_to}};
+    char reason[128] = "";
+    btl_ib_search_t search = {
+        .gid_index = -1,
+        .log = {.print = listen_to, .turned_down = note_reason, .context = reason}};
     btl_ib_transport_attr_t attr;
     btl_ib_device_t *list;
 
@@ -536,6 +548,7 @@ static void devices(void **state)
     assert_int_equal(attr.shared_max, 65536);
     btl_ib_verbs_rc_type.devices_free(list, 1);
     assert_string_equal(said, "");
+    assert_string_equal(reason, "");
     search.gid_index = 3;
     assert_int_equal(btl_ib_verbs_rc_type.devices(&search, &list), 1);
     btl_ib_verbs_rc_type.devices_free(list, 1);
@@ -554,6 +567,7 @@ static void devices(void **state)
     said[0] = '\0';
     assert_int_equal(btl_ib_verbs_rc_type.devices(&search, &list), 0);
     assert_string_equal(said, "");
+    assert_non_null(strstr(reason, "no interface that is up"));
 }
 
 /* Operations of side 0 on the memory of side 1 have a queue pair of their own. */

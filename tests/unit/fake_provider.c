@@ -419,6 +419,8 @@ static void set_address(struct fi_info *info, const char *text)
 /* Like verbs: a caller that does not know all of these gets nothing. */
 #define VERBS_MR (FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY)
 
+static struct fi_link_attr nic_link = {.speed = 25000000000};
+
 static struct fi_info *make_info(const offer_t *offer)
 {
     struct fi_info *info = fi_allocinfo();
@@ -448,6 +450,7 @@ static struct fi_info *make_info(const offer_t *offer)
         info->nic->device_attr = calloc(1, sizeof(*info->nic->device_attr));
         assert_non_null(info->nic->device_attr);
         info->nic->device_attr->name = strdup(offer->nic);
+        info->nic->link_attr = &nic_link;
     }
     return info;
 }
@@ -474,6 +477,7 @@ static int dup_nic(struct fid *fid, int command, void *argument)
     assert_int_equal(command, FI_DUP);
     assert_non_null(copy);
     copy->fid = nic->fid;
+    copy->link_attr = nic->link_attr;
     copy->device_attr = calloc(1, sizeof(*copy->device_attr));
     assert_non_null(copy->device_attr);
     copy->device_attr->name = strdup(nic->device_attr->name);

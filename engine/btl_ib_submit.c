@@ -161,17 +161,15 @@ static bool push_lost(btl_ib_conn_t *conn, bool command)
     return wait_or_go_on(conn, command ? 0 : BTL_IB_TRACE_NO_CHANNEL, verdict, full);
 }
 
-/* Send what waits in a channel. Returns as wait_or_go_on(). *depth: the limits on all connections
- * allow no new segment. */
-static bool push_new(btl_ib_conn_t *conn, uint32_t channel, bool bursts, bool *depth)
+/* Send what waits in a channel. Returns as wait_or_go_on(). */
+static bool push_new(btl_ib_conn_t *conn, uint32_t channel, bool bursts)
 {
     bool full = false;
 
-    if (*depth || btl_ib_list_empty(&conn->tx[channel].submit.pending)) {
+    if (btl_ib_list_empty(&conn->tx[channel].submit.pending)) {
         return true;
     }
     const btl_ib_verdict_t verdict = btl_ib_batch_push(conn, channel, bursts, &full);
-    *depth = verdict == BTL_IB_NO_DEPTH;
     if (verdict != BTL_IB_GO) {
         btl_ib_channel_counters_t *count = &conn->rail->channels[channel];
         count->blocked_credit += verdict == BTL_IB_NO_CREDIT;
@@ -185,13 +183,10 @@ static bool push_new(btl_ib_conn_t *conn, uint32_t channel, bool bursts, bool *d
  * it. */
 static void push_conn(btl_ib_conn_t *conn, bool bursts)
 {
-    bool depth = false;
-
     btl_ib_op_run(conn);
-    bool more =
-        push_lost(conn, true) && push_new(conn, 0, bursts, &depth) && push_lost(conn, false);
+    bool more = push_lost(conn, true) && push_new(conn, 0, bursts) && push_lost(conn, false);
     for (uint32_t channel = 1; channel < conn->peer_queues->count && more; channel++) {
-        more = push_new(conn, channel, bursts, &depth);
+        more = push_new(conn, channel, bursts);
     }
     btl_ib_loss_set_timer(conn);
 }

@@ -442,12 +442,7 @@ void btl_ib_ack_tx_begin(btl_ib_conn_t *conn)
 void btl_ib_ack_tx_end(btl_ib_conn_t *conn)
 {
     btl_ib_list_remove(&conn->ack.link);
-    conn->ack.due = 0;
-    conn->ack.count = 0;
-    conn->ack.now = false;
-    conn->ack.no_tag = false;
-    conn->ack.echo_valid = false;
-    conn->ack.repaired_next = 0;
+    btl_ib_ack_tx_init(&conn->ack);
 }
 
 /* A new segment is about to be marked in its window: keep what ACKs have to tell of it. */

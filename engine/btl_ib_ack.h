@@ -71,9 +71,10 @@ void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* ---- what is due to the peer ---- */
 
-/* Nothing is due on a new connection. */
+/* Nothing is due, and nothing is known, on a new connection. */
 static inline void btl_ib_ack_tx_init(btl_ib_ack_tx_t *ack)
 {
+    *ack = (btl_ib_ack_tx_t){0};
     btl_ib_list_init(&ack->link);
 }
 

@@ -446,7 +446,6 @@ static struct fi_info *make_info(const offer_t *offer)
     }
     if (offer->nic != NULL) {
         info->nic = make(sizeof(*info->nic), FI_CLASS_NIC);
-        live--; /* it goes with the info */
         info->nic->device_attr = calloc(1, sizeof(*info->nic->device_attr));
         assert_non_null(info->nic->device_attr);
         info->nic->device_attr->name = strdup(offer->nic);
@@ -462,6 +461,7 @@ static int close_nic(struct fid *fid)
     free(nic->device_attr->name);
     free(nic->device_attr);
     free(nic);
+    live--;
     return 0;
 }
 
@@ -482,6 +482,7 @@ static int dup_nic(struct fid *fid, int command, void *argument)
     assert_non_null(copy->device_attr);
     copy->device_attr->name = strdup(nic->device_attr->name);
     *(struct fid_nic **) argument = copy;
+    live++;
     return 0;
 }
 

@@ -404,19 +404,23 @@ static void test_choices(void **state)
     }
 }
 
-/* A device is as fast as its NIC says, whatever the interface with its address is. */
-static void test_speed(void **state)
+/* A device is as fast as its NIC says, whatever the interface with its address is. Of one that is
+ * offered more than once nothing is kept of the other offers. */
+static void test_nic(void **state)
 {
-    static const offer_t usnic = {"usnic", "usnic_0", "usnic_0", "198.51.100.1"};
+    static const offer_t usnic[] = {{"usnic", "usnic_0", "usnic_0", "fd00::1"},
+                                    {"usnic", "usnic_0", "usnic_0", "198.51.100.1"},
+                                    {"usnic", "usnic_0", "usnic_0", "192.0.2.1"}};
     btl_ib_device_t *list;
 
     (void) state;
-    offers = &usnic;
-    offer_count = 1;
+    offers = usnic;
+    offer_count = 3;
     assert_int_equal(list_devices(&list), 1);
     assert_string_equal(list[0].interface, "up0");
     assert_int_equal(list[0].bandwidth, 25000);
     btl_ib_ofi_type.devices_free(list, 1);
+    assert_int_equal(live, 0);
 }
 
 int main(void)
@@ -425,7 +429,7 @@ int main(void)
         cmocka_unit_test_setup(test_modes, forget),    cmocka_unit_test_setup(test_keys, forget),
         cmocka_unit_test_setup(test_batches, forget),  cmocka_unit_test_setup(test_no_room, forget),
         cmocka_unit_test_setup(test_too_long, forget), cmocka_unit_test_setup(test_errors, forget),
-        cmocka_unit_test_setup(test_choices, forget),  cmocka_unit_test_setup(test_speed, forget),
+        cmocka_unit_test_setup(test_choices, forget),  cmocka_unit_test_setup(test_nic, forget),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

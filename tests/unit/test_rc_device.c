@@ -546,6 +546,7 @@ static void devices(void **state)
     assert_int_equal(btl_ib_verbs_rc_type.query(&list[0], 0, &attr), 0);
     assert_int_equal(attr.connections_max, 5000); /* queue pairs of the device */
     assert_int_equal(attr.shared_max, 65536);
+    assert_true(attr.reliable && attr.knows_source && attr.rdma);
     btl_ib_verbs_rc_type.devices_free(list, 1);
     assert_string_equal(said, "");
     assert_string_equal(reason, "");

@@ -458,6 +458,24 @@ static void calls_that_cannot_be(void **state)
     (void) state;
 }
 
+/* What is said of a connection is as of now, also where the process has not polled since. */
+static void described_as_of_now(void **state)
+{
+    bench_t *bench = job();
+    char text[512];
+
+    (void) state;
+    bench_send(bench, 1, 0, 20, 1);
+    bench_flow(bench); /* 0 has heard 1 */
+    bench_send(bench, 0, 1, 20, 1);
+    bench->now += 100;
+    bench_turn(bench, 0);
+    (void) btl_ib_conn_format(bench_conn(bench, 0, 1), bench->now + 5000, text, sizeof(text));
+    assert_non_null(strstr(text, "1 segments in flight (oldest 5100 us)"));
+    assert_non_null(strstr(text, "heard 5100 us ago"));
+    end(bench);
+}
+
 /* ---- limits on all connections ---- */
 
 /* Host 3's network is good. Every twelfth segment of host 0 comes to host 1, and what host 2
@@ -766,6 +784,7 @@ int main(void)
         cmocka_unit_test(both_close_at_once),
         cmocka_unit_test(a_flooded_rail),
         cmocka_unit_test(calls_that_cannot_be),
+        cmocka_unit_test(described_as_of_now),
         cmocka_unit_test(configurations),
         cmocka_unit_test(chunks_of_one_size),
         cmocka_unit_test(comes_again_for_the_rest),

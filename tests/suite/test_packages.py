@@ -19,7 +19,7 @@ pytestmark = pytest.mark.package
 def test_files(run):
     """One version in all of them; scripts; recipes are Python; forms ask for what is needed."""
     run(ROOT / "tools/release", "--check")
-    scripts = ["tests/job", "tests/hosts", "depends", "preinst.in", "postrm.in"]
+    scripts = ["tests/job", "tests/hosts", "depends", "preinst.in", "openmpi-btl-ib.postrm"]
     run("shellcheck", "-e", "SC2086", *(ROOT / "debian" / name for name in scripts))
     for name in ("spack/package.py", "easybuild/*.eb"):
         (file,) = (ROOT / "packaging").glob(name)

@@ -603,8 +603,10 @@ static void test_bursts(void **state)
         for (uint32_t i = 0; i < count; i++) {
             btl_ib_credit_use(&credit[1], &pools[1], &queue, 1, gap);
         }
-        assert_memory_equal(&credit[0], &credit[1], sizeof(credit[0]));
-        assert_memory_equal(&pools[0], &pools[1], sizeof(pools[0]));
+        /* Without what follows the last member, which nobody writes. */
+        assert_memory_equal(&credit[0], &credit[1], offsetof(btl_ib_credit_t, over) + sizeof(bool));
+        assert_memory_equal(&pools[0], &pools[1],
+                            offsetof(btl_ib_credit_pool_t, busy) + sizeof(uint32_t));
     }
 }
 

@@ -581,15 +581,14 @@ static int take_saved(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
     return count;
 }
 
-/* Take all that one queue has, up to `max` events. */
+/* Take all that one queue has, up to `max` events; completions beyond them are saved. */
 static int take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *events, int max)
 {
     struct ibv_wc *wc = rc->polling.wc;
     int count = 0;
 
     while (count < max) {
-        const int wanted = max - count < BTL_IB_RC_BATCH ? max - count : BTL_IB_RC_BATCH;
-        const int n = ibv_poll_cq(cq->cq, wanted, wc);
+        const int n = ibv_poll_cq(cq->cq, BTL_IB_RC_BATCH, wc);
         if (n < 0) {
             btl_ib_rc_events_fail(rc, -btl_ib_verbs_failed(&rc->port.verbs, "ibv_poll_cq", EIO));
             break;
@@ -600,7 +599,7 @@ static int take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *event
             btl_ib_rc_cqs_save(&rc->cqs, wc + done, n - done);
             break;
         }
-        if (n < wanted) {
+        if (n < BTL_IB_RC_BATCH) {
             btl_ib_rc_cq_found_empty(cq);
             if (rc->conns.draining > 0) {
                 btl_ib_rc_conns_drained(&rc->conns, cq);

@@ -1072,10 +1072,10 @@ static bool read_event(btl_ib_rc_t *rc, cm_event_t *out)
  * must not wait for that. Returns whether this one has. */
 static bool count_poll(btl_ib_rc_t *rc)
 {
-    const bool busy = rc->conns.pending + rc->conns.suspected > 0;
     struct timespec now;
 
-    if (++rc->cm.polls < (busy ? POLLS_PENDING : POLLS)) {
+    if (rc->cm.polls > 0) {
+        rc->cm.polls--;
         clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
         const uint64_t tick = (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
         if (tick == rc->cm.last_tick) {
@@ -1083,7 +1083,7 @@ static bool count_poll(btl_ib_rc_t *rc)
         }
         rc->cm.last_tick = tick;
     }
-    rc->cm.polls = 0;
+    rc->cm.polls = rc->conns.pending + rc->conns.suspected > 0 ? POLLS_PENDING : POLLS;
     return true;
 }
 

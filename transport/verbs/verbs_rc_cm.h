@@ -119,7 +119,7 @@ int btl_ib_rc_peers_report(btl_ib_rc_peers_t *peers, btl_ib_event_t *events, int
 typedef struct btl_ib_rc_cm {
     struct rdma_event_channel *events;
     struct rdma_cm_id *listener;
-    uint32_t polls;     /* since its events were read */
+    uint32_t polls;     /* without a look at its events, at most */
     uint64_t last_tick; /* of a coarse clock, ns: they were read in it */
 } btl_ib_rc_cm_t;
 

@@ -83,20 +83,17 @@ btl_ib_rc_cq_t *btl_ib_rc_cq_reserve(btl_ib_rc_cqs_t *cqs, uint32_t entries)
 
 void btl_ib_rc_cqs_saved_done(btl_ib_rc_cqs_t *cqs, int count)
 {
-    uint64_t value;
-
     cqs->saved_first += (uint32_t) count;
     cqs->saved_count -= (uint32_t) count;
-    if (cqs->saved_count == 0) {
-        (void) !read(cqs->saved_fd, &value, sizeof(value));
-    }
 }
 
 int btl_ib_rc_cqs_arm(btl_ib_rc_cqs_t *cqs)
 {
     const uint64_t one = 1;
+    uint64_t before;
 
     (void) btl_ib_verbs_comp_read(&cqs->comp);
+    (void) !read(cqs->saved_fd, &before, sizeof(before));
     for (uint32_t i = 0; i < cqs->count; i++) {
         if (ibv_req_notify_cq(cqs->cq[i].cq, 0) != 0) {
             return -1;

@@ -94,7 +94,7 @@ typedef struct btl_ib_rc_cqs {
     struct ibv_wc saved[BTL_IB_RC_BATCH];
     uint32_t saved_first;
     uint32_t saved_count;
-    int saved_fd; /* eventfd: readable while there are some */
+    int saved_fd; /* eventfd: readable if there were some when the queues were armed */
 } btl_ib_rc_cqs_t;
 
 /* `other_fd` is a descriptor to sleep on as well. Returns 0 or a negative errno after logging why;

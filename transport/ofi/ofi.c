@@ -171,7 +171,7 @@ static void describe(btl_ib_device_t *device, const struct fi_info *info,
     if (info->nic != NULL && info->nic->link_attr != NULL) {
         device->bandwidth = (uint32_t) (info->nic->link_attr->speed / 1000000);
     }
-    if (address != NULL) {
+    if (address != NULL && info->src_addrlen <= sizeof(device->ip)) {
         memcpy(&device->ip, address, info->src_addrlen);
         device->loopback = btl_ib_ip_loopback(address);
         describe_interface(device, interfaces);

@@ -144,6 +144,13 @@ static void note_share(const btl_ib_progress_thread_t *self, watch_t *watch, uin
     }
 }
 
+/* It called progress, or the engine is about to be attended in its place. */
+static void note_attended(watch_t *watch, uint64_t now, uint64_t cpu)
+{
+    watch->attended_at = now;
+    watch->attended_cpu = cpu;
+}
+
 /* Note whether the application called progress. Returns how long to leave it alone because it waits
  * for a processor, us; 0: it does not. */
 static uint64_t note_queued(const btl_ib_progress_thread_t *self, watch_t *watch, bool called)
@@ -155,8 +162,7 @@ static uint64_t note_queued(const btl_ib_progress_thread_t *self, watch_t *watch
     note_share(self, watch, now, cpu);
     if (called || !watch->squeezed || cpu - watch->attended_cpu >= self->config.period
         || waited >= QUEUED_MAX || !check_runnable(self)) {
-        watch->attended_at = now;
-        watch->attended_cpu = cpu;
+        note_attended(watch, now, cpu);
         return 0;
     }
     const uint64_t pause = waited > self->config.period ? waited : self->config.period;
@@ -336,16 +342,12 @@ static uint64_t deliver(btl_ib_progress_thread_t *self, watch_t *watch)
     return called ? step_aside(watch) : wait_for_events(self, watch, came);
 }
 
-/* Note whether the application called progress. Returns whether all that keeps it from calling is
- * that it waits for a processor: it computed nothing since. */
-static bool note_preempted(const btl_ib_progress_thread_t *self, watch_t *watch, bool called)
+/* Is all that keeps the application from calling progress that it waits for a processor? It
+ * computed nothing since its last call. Peers do not wait for it for ever. */
+static bool is_preempted(const btl_ib_progress_thread_t *self, const watch_t *watch, uint64_t now)
 {
-    const uint64_t cpu = app_cpu(self);
-
-    if (called) {
-        watch->attended_cpu = cpu;
-    }
-    return self->app.has_clock && cpu - watch->attended_cpu < AWAY_AFTER && check_runnable(self);
+    return self->app.has_clock && app_cpu(self) - watch->attended_cpu < AWAY_AFTER
+           && now - watch->attended_at < QUEUED_MAX && check_runnable(self);
 }
 
 /* As check(), for a thread that delivers. */
@@ -360,11 +362,13 @@ static uint64_t check_delivering(btl_ib_progress_thread_t *self, watch_t *watch)
         now = btl_ib_now();
     }
     called = note_calls(self, watch);
+    if (called) {
+        note_attended(watch, now, app_cpu(self));
+    }
     watch->fds = 0;
     if (watch->by_caller
         || (called && now - btl_ib_poll_throttle_polled_at(self->config.throttle) < AWAY_AFTER)
-        || note_preempted(self, watch, called)
-        || !btl_ib_biased_lock_begin_shift(self->config.lock)) {
+        || is_preempted(self, watch, now) || !btl_ib_biased_lock_begin_shift(self->config.lock)) {
         return step_aside(watch);
     }
     watch->aside = 0;

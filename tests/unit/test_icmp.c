@@ -159,16 +159,23 @@ static void connect_by_rail_1(bench_t *bench, uint32_t from, uint32_t to)
         btl_ib_conn_create(bench->hosts[from].engine, 1, &info, &bench->hosts[to], &conn), 0);
 }
 
-/* What went by another rail, because its own failed. */
-static void by_another_rail(void **state)
+static bench_t *joined_by_two_rails(void)
 {
     bench_t *bench = new_bench();
 
-    (void) state;
     bench->rails = 2;
     acquaint(bench);
     connect_by_rail_1(bench, 0, 1);
     connect_by_rail_1(bench, 1, 0);
+    return bench;
+}
+
+/* What went by another rail, because its own failed. */
+static void by_another_rail(void **state)
+{
+    bench_t *bench = joined_by_two_rails();
+
+    (void) state;
     bench->hosts[0].rails[0].failure = true;
     bench_turn(bench, 0);
     assert_true(bench_settle(bench, SECOND));
@@ -183,13 +190,9 @@ static void by_another_rail(void **state)
 /* Refusals that are far apart are no row, however long ago the first one was. */
 static void far_apart(void **state)
 {
-    bench_t *bench = new_bench();
+    bench_t *bench = joined_by_two_rails();
 
     (void) state;
-    bench->rails = 2;
-    acquaint(bench);
-    connect_by_rail_1(bench, 0, 1);
-    connect_by_rail_1(bench, 1, 0);
     const quote_t q = sent_to(bench, 1);
     tell(bench, BTL_IB_EVENT_REFUSED, 1, 0, &q);
     bench_run(bench, FAR);
@@ -205,13 +208,9 @@ static void far_apart(void **state)
 /* Nor are those between which the peer answers. */
 static void answered_between(void **state)
 {
-    bench_t *bench = new_bench();
+    bench_t *bench = joined_by_two_rails();
 
     (void) state;
-    bench->rails = 2;
-    acquaint(bench);
-    connect_by_rail_1(bench, 0, 1);
-    connect_by_rail_1(bench, 1, 0);
     const quote_t q = sent_to(bench, 1);
     for (int i = 0; i < 5; i++) {
         tell(bench, BTL_IB_EVENT_REFUSED, 1, 0, &q);

@@ -117,7 +117,7 @@ static uint64_t app_cpu(const btl_ib_progress_thread_t *self)
 }
 
 /* Does the application's thread run, or wait for a processor? (proc_pid_stat(5): R) */
-static bool check_runnable(const btl_ib_progress_thread_t *self)
+static bool is_runnable(const btl_ib_progress_thread_t *self)
 {
     char text[64];
     const ssize_t got = pread(self->app.stat_fd, text, sizeof(text) - 1, 0);
@@ -161,7 +161,7 @@ static uint64_t note_queued(const btl_ib_progress_thread_t *self, watch_t *watch
 
     note_share(self, watch, now, cpu);
     if (called || !watch->squeezed || cpu - watch->attended_cpu >= self->config.period
-        || waited >= QUEUED_MAX || !check_runnable(self)) {
+        || waited >= QUEUED_MAX || !is_runnable(self)) {
         note_attended(watch, now, cpu);
         return 0;
     }
@@ -347,7 +347,7 @@ static uint64_t deliver(btl_ib_progress_thread_t *self, watch_t *watch)
 static bool is_preempted(const btl_ib_progress_thread_t *self, const watch_t *watch, uint64_t now)
 {
     return self->app.has_clock && app_cpu(self) - watch->attended_cpu < AWAY_AFTER
-           && now - watch->attended_at < QUEUED_MAX && check_runnable(self);
+           && now - watch->attended_at < QUEUED_MAX && is_runnable(self);
 }
 
 /* As check(), for a thread that delivers. */

@@ -26,7 +26,7 @@ READS = re.compile(r"""
     (mem|str|strn|strcase|strncase|wmem)cmp | strn?len | str(r|case)?str | str(r)?chr | memr?chr
     | str(spn|cspn|pbrk|tod|tou?ll?|error(_r)?) | a(bs|to[il])
     | (to|is)(alpha|alnum|digit|space|upper|lower) | (c|m|re)alloc | free | strdup | sscanf
-    | f?open | f?close(dir)? | opendir | readdir | getline | (l|f)?stat | access | getenv
+    | f?open | pread | f?close(dir)? | opendir | readdir | getline | (l|f)?stat | access | getenv
     | secure_getenv | sysconf | getauxval | getpagesize | get[pe]?[pug]id | isatty | clock_gettime
     | socket | ioctl | [gs]etsockopt | getsockname | if_nametoindex | getifaddrs | freeifaddrs
     | [nh]to[nh][sl] | inet_(addr|ntop|pton) | fnmatch | bsearch | pthread_(self|equal)

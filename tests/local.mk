@@ -156,6 +156,7 @@ unit_tests = \
     tests/unit/test_udp \
     tests/unit/test_udp_devices \
     tests/unit/test_udp_errors \
+    tests/unit/test_udp_many_rails \
     tests/unit/test_udp_connected \
     tests/unit/test_udp_bulk_lane \
     tests/unit/test_udp_path_mtu \
@@ -402,6 +403,7 @@ tests_unit_test_udp_devices_SOURCES = tests/unit/test_udp_devices.c $(udp_test_s
 tests_unit_test_udp_errors_SOURCES = tests/unit/test_udp_errors.c $(udp_test_sources)
 tests_unit_test_udp_connected_SOURCES = tests/unit/test_udp_connected.c $(udp_test_sources)
 tests_unit_test_udp_bulk_lane_SOURCES = tests/unit/test_udp_bulk_lane.c $(udp_test_sources)
+tests_unit_test_udp_many_rails_SOURCES = tests/unit/test_udp_many_rails.c $(udp_test_sources)
 tests_unit_test_udp_path_mtu_SOURCES = tests/unit/test_udp_path_mtu.c $(udp_test_sources)
 tests_unit_test_udp_peers_SOURCES = tests/unit/test_udp_peers.c $(udp_test_sources)
 tests_unit_test_udp_socket_SOURCES = tests/unit/test_udp_socket.c $(udp_test_sources)

@@ -485,11 +485,11 @@ static uint32_t whose_turn(btl_ib_udp_poll_t *poll, const btl_ib_udp_sockets_t *
 
 /* ---- epoll ---- */
 
-/* Is it worth asking which sockets have something, as far as it is known that this can be asked? */
-static bool wants_epoll(const btl_ib_udp_poll_t *poll, const btl_ib_udp_sockets_t *sockets)
+/* Is it worth asking which of more than a few sockets have something, as far as it is known that
+ * this can be asked? */
+static bool wants_epoll(const btl_ib_udp_poll_t *poll)
 {
-    return sockets->count > FEW && (poll->in_vain >= SWEEPS_IN_VAIN || poll->busy > FEW)
-           && !poll->no_epoll;
+    return (poll->in_vain >= SWEEPS_IN_VAIN || poll->busy > FEW) && !poll->no_epoll;
 }
 
 /* Make the epoll set, unless there is one. False if there can be none. */
@@ -595,14 +595,35 @@ static bool look_in_turn(btl_ib_udp_poll_t *poll, uint64_t now)
     return found || (now >= poll->sweep_due && sweep(poll, index, now));
 }
 
+/* Does that there are many rails decide what is done? If this one has something, more than a few
+ * sockets are asked which of them it is. Apart, as there seldom are so many rails. */
+__attribute__((noinline)) static bool poll_among_many(btl_ib_udp_poll_t *poll, uint64_t now,
+                                                      bool *found)
+{
+    const btl_ib_udp_sockets_t *sockets = poll->sockets;
+    const btl_ib_udp_rail_state_t state = btl_ib_udp_rails_ask(poll->sockets, now);
+    const bool named = state == BTL_IB_UDP_RAIL_READY && sockets->count > FEW;
+
+    if (named) {
+        (void) count_look(poll, sockets->count);
+    }
+    *found = named && look_at_named(poll);
+    return named || state == BTL_IB_UDP_RAIL_EMPTY;
+}
+
 bool btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, uint64_t now)
 {
     btl_ib_udp_sockets_t *sockets = poll->sockets;
+    bool found;
 
+    if (btl_ib_udp_rails_many && poll_among_many(poll, now, &found)) {
+        return found;
+    }
     if (sockets->count <= 1) {
         return sockets->count == 1 && look(poll, 0);
     }
-    if (poll->ready != 0 || (wants_epoll(poll, sockets) && open_epoll(poll, sockets))) {
+    if (sockets->count > FEW
+        && (poll->ready != 0 || (wants_epoll(poll) && open_epoll(poll, sockets)))) {
         (void) count_look(poll, sockets->count);
         return look_at_named(poll);
     }

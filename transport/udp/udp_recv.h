@@ -146,6 +146,7 @@ void btl_ib_udp_recv_release(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *so
  *   seldom finds all that is there, as with one socket.
  * - Where most looks would be in vain epoll is asked first: while polls are so rare that each would
  *   sweep (another BTL polls, or the application computes), and with more than two busy sockets.
+ * - With many rails one epoll set of all rails comes before that (udp_sockets.h).
  * - The bulk lane comes last, but has its turn: after 8 looks that found something else, and each
  *   second look while nothing else comes.
  *

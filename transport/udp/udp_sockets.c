@@ -321,6 +321,100 @@ static void close_last(btl_ib_udp_sockets_t *sockets)
     (void) close(sockets->socket[--sockets->count].fd);
 }
 
+/* ---- many rails ---- */
+
+enum { FEW_RAILS = 2 };
+
+bool btl_ib_udp_rails_many;
+
+static struct {
+    uint32_t count;    /* that are open */
+    int epoll_fd;      /* -1: there is no set */
+    uint32_t watched;  /* bits: rails in it, */
+    uint32_t ready;    /* those that it named last, */
+    uint32_t told;     /* and those that were told since */
+    uint64_t asked_at; /* us */
+} rails = {.epoll_fd = -1};
+
+static void count_rail(btl_ib_udp_sockets_t *sockets)
+{
+    sockets->rail.counted = true;
+    btl_ib_udp_rails_many = ++rails.count > FEW_RAILS;
+}
+
+/* Its own epoll set is closed next, and so leaves that of the rails. */
+static void leave_rails(btl_ib_udp_sockets_t *sockets)
+{
+    if (!sockets->rail.counted) {
+        return;
+    }
+    sockets->rail.counted = false;
+    rails.watched &= ~sockets->rail.bit;
+    sockets->rail.bit = 0;
+    btl_ib_udp_rails_many = --rails.count > FEW_RAILS;
+    if (rails.count == 0 && rails.epoll_fd >= 0) {
+        (void) close(rails.epoll_fd);
+        rails.epoll_fd = -1;
+    }
+}
+
+/* Watch a rail with the others. False if that can't be. */
+static bool join_rails(btl_ib_udp_sockets_t *sockets)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    if (sockets->busy_poll != 0 || ~rails.watched == 0) {
+        return false;
+    }
+    const int own = btl_ib_udp_sockets_epoll(sockets);
+    if (own < 0) {
+        return false;
+    }
+    if (rails.epoll_fd < 0) {
+        rails.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    }
+    event.data.u32 = UINT32_C(1) << __builtin_ctz(~rails.watched);
+    if (rails.epoll_fd < 0 || epoll_ctl(rails.epoll_fd, EPOLL_CTL_ADD, own, &event) != 0) {
+        BTL_IB_UDP_LOG(sockets->log, 10, "it is not watched with the other rails: %s",
+                       strerror(errno));
+        return false;
+    }
+    sockets->rail.bit = event.data.u32;
+    rails.watched |= event.data.u32;
+    rails.told |= event.data.u32; /* the last answer did not count it */
+    return true;
+}
+
+/* Which rails have something now? */
+static uint32_t find_ready(void)
+{
+    struct epoll_event events[32];
+    const int n = epoll_wait(rails.epoll_fd, events, 32, 0);
+    uint32_t ready = n < 0 ? UINT32_MAX : 0; /* their own sets tell why */
+
+    for (int i = 0; i < n; i++) {
+        ready |= events[i].data.u32;
+    }
+    return ready;
+}
+
+btl_ib_udp_rail_state_t btl_ib_udp_rails_ask(btl_ib_udp_sockets_t *sockets, uint64_t now)
+{
+    if (sockets->rail.bit == 0) {
+        sockets->rail.apart = sockets->rail.apart || !join_rails(sockets);
+        if (sockets->rail.apart) {
+            return BTL_IB_UDP_RAIL_UNKNOWN;
+        }
+    }
+    if (now != rails.asked_at || rails.told & sockets->rail.bit) { /* this is another turn */
+        rails.ready = find_ready();
+        rails.told = 0;
+        rails.asked_at = now;
+    }
+    rails.told |= sockets->rail.bit;
+    return rails.ready & sockets->rail.bit ? BTL_IB_UDP_RAIL_READY : BTL_IB_UDP_RAIL_EMPTY;
+}
+
 /* ---- the shared ones ---- */
 
 /* The last port that may be used; 0: any may. */
@@ -451,6 +545,7 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
                    "the kernel %s datagrams to send (UDP_SEGMENT), %s received ones (UDP_GRO)",
                    sockets->gso ? "joins" : "does not join",
                    udp_set_option(fd, SOL_UDP, UDP_GRO, 1) == 0 ? "joins" : "does not join");
+    count_rail(sockets);
     return 0;
 }
 
@@ -560,11 +655,23 @@ uint32_t btl_ib_udp_sockets_ready(const btl_ib_udp_sockets_t *sockets, uint32_t 
     return ready;
 }
 
+/* ---- closing ---- */
+
 void btl_ib_udp_sockets_close(btl_ib_udp_sockets_t *sockets)
 {
+    leave_rails(sockets);
     while (sockets->count > 0) {
         close_last(sockets);
     }
     sockets->shared = 0;
     close_epoll(sockets);
+}
+
+void btl_ib_udp_sockets_forget(btl_ib_udp_sockets_t *sockets)
+{
+    rails.epoll_fd = -1;
+    leave_rails(sockets);
+    sockets->count = 0;
+    sockets->shared = 0;
+    sockets->epoll_fd = -1;
 }

@@ -245,6 +245,12 @@ if BTL_IB_HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests)
 TESTS += $(unit_tests)
 endif
+# All of them are linked by a script that makes few processes; no rule of theirs may name them, or automake makes
+# none.
+EXTRA_DIST += tests/link
+linked_fast = $(unit_tests) $(cost_programs) $(fuzz_targets) $(simulator)
+$(linked_fast): private LIBTOOL := $(SHELL) $(srcdir)/tests/link $(LIBTOOL)
+
 # Sets of programs, for pytest (tests/runner), which makes what the chosen tests need.
 unit-programs: $(BUILT_SOURCES) # which their dependencies do not know before they were compiled once
 	@$(MAKE) $(AM_MAKEFLAGS) $(unit_tests)
@@ -411,7 +417,8 @@ tests_unit_test_udp_socket_SOURCES = tests/unit/test_udp_socket.c $(udp_test_sou
 #
 # The simulator
 #
-check_PROGRAMS += tests/sim/btl_ib_sim
+simulator = tests/sim/btl_ib_sim
+check_PROGRAMS += $(simulator)
 tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/app.c \
     tests/sim/arena.c \

@@ -48,6 +48,7 @@ def asan(component):
         BUILD / "asan",
         "--enable-sanitizers",
         "--enable-werror",
+        "CFLAGS=-O1 -g",  # takes half as long to build as -O2
         targets=("all", "unit-programs", "sim-programs"),
     )
 

@@ -143,6 +143,33 @@ static void test_asks(void **state)
     close_rails();
 }
 
+/* Rails that stand by are open, and polled now and then: the only other one is looked at by
+ * itself. */
+static void test_others_stand_by(void **state)
+{
+    btl_ib_event_t event;
+
+    (void) state;
+    open_rails();
+    assert_found();
+    calls.asks = 0;
+    calls.receives = 0;
+    for (int i = 0; i < 300; i++) {
+        calls.now += LOOK * 1000;
+        assert_int_equal(poll_now(process.rail[0], &event, 1), 0);
+        if (i % 100 == 50) {
+            for (int n = 1; n < RAILS; n++) {
+                assert_int_equal(poll_now(process.rail[n], &event, 1), 0);
+            }
+        }
+    }
+    assert_in_range(calls.asks, 0, 10);
+    assert_true(calls.receives >= 290);
+    send_to(0, false);
+    assert_int_equal(turns(1), 1);
+    close_rails();
+}
+
 /* One that always has something keeps none from its turn. */
 static void test_fair(void **state)
 {
@@ -304,13 +331,10 @@ static void test_rebind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_asks),
-        cmocka_unit_test(test_fair),
-        cmocka_unit_test(test_closed),
-        cmocka_unit_test(test_connected),
-        cmocka_unit_test(test_apart),
-        cmocka_unit_test(test_busy_poll),
-        cmocka_unit_test(test_descriptors_closed),
+        cmocka_unit_test(test_asks),      cmocka_unit_test(test_others_stand_by),
+        cmocka_unit_test(test_fair),      cmocka_unit_test(test_closed),
+        cmocka_unit_test(test_connected), cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_busy_poll), cmocka_unit_test(test_descriptors_closed),
     };
     const struct CMUnitTest changing[] = {
         cmocka_unit_test(test_rebind),

@@ -333,7 +333,9 @@ static struct {
     uint32_t watched;  /* bits: rails in it, */
     uint32_t ready;    /* those that it named last, */
     uint32_t told;     /* and those that were told since */
-    uint64_t asked_at; /* us */
+    uint32_t polled;   /* bits: rails that were polled in this turn, */
+    bool asks;         /* and whether many were in the one before */
+    uint64_t turn_at;  /* us: when it began */
 } rails = {.epoll_fd = -1};
 
 static void count_rail(btl_ib_udp_sockets_t *sockets)
@@ -400,16 +402,26 @@ static uint32_t find_ready(void)
 
 btl_ib_udp_rail_state_t btl_ib_udp_rails_ask(btl_ib_udp_sockets_t *sockets, uint64_t now)
 {
-    if (sockets->rail.bit == 0) {
-        sockets->rail.apart = sockets->rail.apart || !join_rails(sockets);
-        if (sockets->rail.apart) {
-            return BTL_IB_UDP_RAIL_UNKNOWN;
-        }
+    const bool new_turn = now != rails.turn_at;
+
+    if (sockets->rail.bit == 0 && !sockets->rail.apart) {
+        sockets->rail.apart = !join_rails(sockets);
     }
-    if (now != rails.asked_at || rails.told & sockets->rail.bit) { /* this is another turn */
+    if (sockets->rail.apart) {
+        return BTL_IB_UDP_RAIL_UNKNOWN;
+    }
+    if (new_turn) {
+        rails.asks = __builtin_popcount(rails.polled) > FEW_RAILS;
+        rails.polled = 0;
+        rails.turn_at = now;
+    }
+    rails.polled |= sockets->rail.bit;
+    if (!rails.asks) {
+        return BTL_IB_UDP_RAIL_UNKNOWN;
+    }
+    if (new_turn || rails.told & sockets->rail.bit) {
         rails.ready = find_ready();
         rails.told = 0;
-        rails.asked_at = now;
     }
     rails.told |= sockets->rail.bit;
     return rails.ready & sockets->rail.bit ? BTL_IB_UDP_RAIL_READY : BTL_IB_UDP_RAIL_EMPTY;

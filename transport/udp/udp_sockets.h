@@ -174,18 +174,18 @@ static inline void btl_ib_udp_sockets_replace(btl_ib_udp_sockets_t *sockets,
 
 /*
  * The rails of this process, which one thread at a time polls in turn. A look at both lanes of one
- * in vain is 0.8 us: 8 bytes one way took 14 us with three rails and 45 with sixteen. So if there
- * are more than two, an epoll set of all of them is asked first, once a turn: 9 us, whatever their
- * number.
+ * in vain is 0.8 us: 8 bytes one way took 14 us with three rails and 45 with sixteen. So if a turn
+ * polls more than two, an epoll set of all of them is asked first, once a turn: 9 us, whatever
+ * their number. Rails that stand by are open, but not polled in most turns.
  */
 
-/* There are so many rails. */
+/* So many are open. */
 extern bool btl_ib_udp_rails_many;
 
 typedef enum btl_ib_udp_rail_state {
     BTL_IB_UDP_RAIL_EMPTY,   /* none of its sockets has something */
     BTL_IB_UDP_RAIL_READY,   /* some of them has; its own epoll set, which there is, knows which */
-    BTL_IB_UDP_RAIL_UNKNOWN, /* it is not watched: looks poll a network card, or it can't be */
+    BTL_IB_UDP_RAIL_UNKNOWN, /* few are polled; or it can't be watched, as looks poll a card */
 } btl_ib_udp_rail_state_t;
 
 /* Has any of a rail's sockets something at `now` (us)? The set is asked once for all rails that are

@@ -328,31 +328,38 @@ enum { FEW_RAILS = 2 };
 bool btl_ib_udp_rails_many;
 
 static struct {
-    uint32_t count;    /* that are open */
-    int epoll_fd;      /* -1: there is no set */
-    uint32_t watched;  /* bits: rails in it, */
-    uint32_t ready;    /* those that it named last, */
-    uint32_t told;     /* and those that were told since */
-    uint32_t polled;   /* bits: rails that were polled in this turn, */
-    bool asks;         /* and whether many were in the one before */
-    uint64_t turn_at;  /* us: when it began */
+    uint32_t count;   /* that are open */
+    uint32_t bits;    /* those that they have */
+    int epoll_fd;     /* -1: there is no set */
+    uint32_t ready;   /* bits: rails that it named last, */
+    uint32_t told;    /* and those that were told since */
+    uint64_t turn_at; /* us: when this turn began */
+    uint32_t polled;  /* bits: rails that were polled in it, */
+    bool asks;        /* and whether many were in the one before */
 } rails = {.epoll_fd = -1};
 
 static void count_rail(btl_ib_udp_sockets_t *sockets)
 {
     sockets->rail.counted = true;
+    if (~rails.bits != 0) {
+        sockets->rail.bit = UINT32_C(1) << __builtin_ctz(~rails.bits);
+        rails.bits |= sockets->rail.bit;
+    }
     btl_ib_udp_rails_many = ++rails.count > FEW_RAILS;
 }
 
-/* Its own epoll set is closed next, and so leaves that of the rails. */
+/* To close its own epoll set takes that out of the one of the rails, unless a child of fork() has
+ * it as well. */
 static void leave_rails(btl_ib_udp_sockets_t *sockets)
 {
     if (!sockets->rail.counted) {
         return;
     }
+    if (sockets->rail.watched && rails.epoll_fd >= 0) {
+        (void) epoll_ctl(rails.epoll_fd, EPOLL_CTL_DEL, sockets->epoll_fd, NULL);
+    }
     sockets->rail.counted = false;
-    rails.watched &= ~sockets->rail.bit;
-    sockets->rail.bit = 0;
+    rails.bits &= ~sockets->rail.bit;
     btl_ib_udp_rails_many = --rails.count > FEW_RAILS;
     if (rails.count == 0 && rails.epoll_fd >= 0) {
         (void) close(rails.epoll_fd);
@@ -361,29 +368,19 @@ static void leave_rails(btl_ib_udp_sockets_t *sockets)
 }
 
 /* Watch a rail with the others. False if that can't be. */
-static bool join_rails(btl_ib_udp_sockets_t *sockets)
+static bool watch_rail(const btl_ib_udp_sockets_t *sockets, int own)
 {
-    struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = sockets->rail.bit};
 
-    if (sockets->busy_poll != 0 || ~rails.watched == 0) {
-        return false;
-    }
-    const int own = btl_ib_udp_sockets_epoll(sockets);
-    if (own < 0) {
-        return false;
-    }
     if (rails.epoll_fd < 0) {
         rails.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     }
-    event.data.u32 = UINT32_C(1) << __builtin_ctz(~rails.watched);
     if (rails.epoll_fd < 0 || epoll_ctl(rails.epoll_fd, EPOLL_CTL_ADD, own, &event) != 0) {
         BTL_IB_UDP_LOG(sockets->log, 10, "it is not watched with the other rails: %s",
                        strerror(errno));
         return false;
     }
-    sockets->rail.bit = event.data.u32;
-    rails.watched |= event.data.u32;
-    rails.told |= event.data.u32; /* the last answer did not count it */
+    rails.told |= sockets->rail.bit; /* the last answer did not count it */
     return true;
 }
 
@@ -402,29 +399,33 @@ static uint32_t find_ready(void)
 
 btl_ib_udp_rail_state_t btl_ib_udp_rails_ask(btl_ib_udp_sockets_t *sockets, uint64_t now)
 {
+    const uint32_t bit = sockets->rail.bit;
     const bool new_turn = now != rails.turn_at;
 
-    if (sockets->rail.bit == 0 && !sockets->rail.apart) {
-        sockets->rail.apart = !join_rails(sockets);
-    }
-    if (sockets->rail.apart) {
-        return BTL_IB_UDP_RAIL_UNKNOWN;
-    }
     if (new_turn) {
         rails.asks = __builtin_popcount(rails.polled) > FEW_RAILS;
         rails.polled = 0;
         rails.turn_at = now;
     }
-    rails.polled |= sockets->rail.bit;
-    if (!rails.asks) {
+    rails.polled |= bit;
+    if (!rails.asks || sockets->rail.apart) {
         return BTL_IB_UDP_RAIL_UNKNOWN;
     }
-    if (new_turn || rails.told & sockets->rail.bit) {
+    if (!sockets->rail.watched) {
+        const int own =
+            bit != 0 && sockets->busy_poll == 0 ? btl_ib_udp_sockets_epoll(sockets) : -1;
+        sockets->rail.watched = own >= 0 && watch_rail(sockets, own);
+        sockets->rail.apart = !sockets->rail.watched;
+        if (sockets->rail.apart) {
+            return BTL_IB_UDP_RAIL_UNKNOWN;
+        }
+    }
+    if (new_turn || rails.told & bit) {
         rails.ready = find_ready();
         rails.told = 0;
     }
-    rails.told |= sockets->rail.bit;
-    return rails.ready & sockets->rail.bit ? BTL_IB_UDP_RAIL_READY : BTL_IB_UDP_RAIL_EMPTY;
+    rails.told |= bit;
+    return rails.ready & bit ? BTL_IB_UDP_RAIL_READY : BTL_IB_UDP_RAIL_EMPTY;
 }
 
 /* ---- the shared ones ---- */

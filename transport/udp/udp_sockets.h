@@ -128,9 +128,10 @@ typedef struct btl_ib_udp_sockets {
     bool gso;     /* the kernel cuts datagrams to be sent out of one buffer (UDP_SEGMENT) */
     int epoll_fd; /* readable when a socket is; -1: there is no such set */
     struct {      /* private to "many rails" */
-        bool counted; /* among the rails of this process */
-        bool apart;   /* it could not be watched with the others */
-        uint32_t bit; /* by which it is named; 0: it is not watched */
+        uint32_t bit; /* by which it is named among those of this process; 0: there was none left */
+        bool counted; /* it is one of them */
+        bool watched; /* in the set of all, */
+        bool apart;   /* or never: it could not be */
     } rail;
 } btl_ib_udp_sockets_t;
 

@@ -245,8 +245,8 @@ if BTL_IB_HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests)
 TESTS += $(unit_tests)
 endif
-# All of them are linked by a script that makes few processes; no rule of theirs may name them, or automake makes
-# none.
+# These are linked by a script that makes few processes. Only variables stand here: a program that is named in a
+# rule gets none from automake.
 EXTRA_DIST += tests/link
 linked_fast = $(unit_tests) $(cost_programs) $(fuzz_targets) $(simulator)
 $(linked_fast): private LIBTOOL := $(SHELL) $(srcdir)/tests/link $(LIBTOOL)

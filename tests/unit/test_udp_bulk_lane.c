@@ -38,15 +38,6 @@ static int ipv6(void **state)
     return 0;
 }
 
-static btl_ib_open_params_t two_lanes(uint32_t connected_max)
-{
-    btl_ib_open_params_t params = heard_params();
-
-    params.bulk_lane = true;
-    params.connected_max = connected_max;
-    return params;
-}
-
 static pair_t open_two_lanes(uint32_t connected_max)
 {
     need_udp(family);

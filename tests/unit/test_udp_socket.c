@@ -408,20 +408,6 @@ static int setup(void **state)
     return 0;
 }
 
-/* A transport of lo's address `ip`, in a network of 16 bits. */
-static btl_ib_transport_t *open_at(const char *ip)
-{
-    const btl_ib_open_params_t params = heard_params();
-    btl_ib_device_t device = *bed.device;
-    btl_ib_transport_t *t = NULL;
-
-    device.prefix_bits = 16;
-    assert_int_equal(
-        inet_pton(AF_INET, ip, &((struct sockaddr_in *) (void *) &device.ip)->sin_addr), 1);
-    assert_int_equal(bed.type->open(&device, &params, &t), 0);
-    return t;
-}
-
 static const struct {
     const char *ips[2]; /* that lo has afterwards */
     const char *found;  /* NULL: it stays */
@@ -442,7 +428,7 @@ static void test_address_changes(void **state)
         char text[64];
 
         set_lo_address("lo", "10.9.0.1");
-        btl_ib_transport_t *t = open_at("10.9.0.1");
+        btl_ib_transport_t *t = open_at("10.9.0.1", heard_params());
         assert_false(t->ops->rebind(t));
         set_lo_address("lo", changes[i].ips[0]);
         set_lo_address("lo:1", changes[i].ips[1]);
@@ -464,8 +450,8 @@ static void test_traffic_of_changed_address(void **state)
     (void) state;
     set_lo_address("lo", "10.9.0.1");
     set_lo_address("lo:1", "10.9.0.2");
-    btl_ib_transport_t *mover = open_at("10.9.0.1");
-    btl_ib_transport_t *peer = open_at("10.9.0.2");
+    btl_ib_transport_t *mover = open_at("10.9.0.1", heard_params());
+    btl_ib_transport_t *peer = open_at("10.9.0.2", heard_params());
     if (peer->attr.gso_bytes == 0) { /* all of it is to come by one call */
         print_message("skipped: this kernel joins no datagrams\n");
         close_transport(mover);

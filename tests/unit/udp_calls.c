@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/udp.h>
 #include <stdio.h>
@@ -235,6 +236,27 @@ static void hear(void *context, int level, const char *format, ...)
 btl_ib_open_params_t heard_params(void)
 {
     return (btl_ib_open_params_t){.log = {.print = hear, .context = &calls}};
+}
+
+btl_ib_open_params_t two_lanes(uint32_t connected_max)
+{
+    btl_ib_open_params_t params = heard_params();
+
+    params.bulk_lane = true;
+    params.connected_max = connected_max;
+    return params;
+}
+
+btl_ib_transport_t *open_at(const char *ip, btl_ib_open_params_t params)
+{
+    btl_ib_device_t device = *bed.device;
+    btl_ib_transport_t *t = NULL;
+
+    device.prefix_bits = 16;
+    assert_int_equal(
+        inet_pton(AF_INET, ip, &((struct sockaddr_in *) (void *) &device.ip)->sin_addr), 1);
+    assert_int_equal(bed.type->open(&device, &params, &t), 0);
+    return t;
 }
 
 void make_connected(btl_ib_transport_t *t, btl_ib_addr_t to, btl_ib_transport_t *peer)

@@ -59,6 +59,12 @@ void forget_calls(void);
 /* An open() whose log is heard. */
 btl_ib_open_params_t heard_params(void);
 
+/* The same, with a socket for bulk, and so many more for peers at most. */
+btl_ib_open_params_t two_lanes(uint32_t connected_max);
+
+/* Open a rail at the loopback device's IPv4 address `ip`, in a network of 16 bits. */
+btl_ib_transport_t *open_at(const char *ip, btl_ib_open_params_t params);
+
 /* Send to a peer, which takes it all in, until it must have a socket of its own if it may. */
 void make_connected(btl_ib_transport_t *t, btl_ib_addr_t to, btl_ib_transport_t *peer);
 

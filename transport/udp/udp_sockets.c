@@ -321,6 +321,24 @@ static void close_last(btl_ib_udp_sockets_t *sockets)
     (void) close(sockets->socket[--sockets->count].fd);
 }
 
+/* ---- epoll sets ---- */
+
+/* Events of `fd` will carry `data`. */
+static int watch(int set, int fd, uint32_t data)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = data};
+
+    return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void close_set(int *set)
+{
+    if (*set >= 0) {
+        (void) close(*set);
+        *set = -1;
+    }
+}
+
 /* ---- many rails ---- */
 
 enum { FEW_RAILS = 2 };
@@ -328,8 +346,7 @@ enum { FEW_RAILS = 2 };
 bool btl_ib_udp_rails_many;
 
 static struct {
-    uint32_t count;   /* that are open */
-    uint32_t bits;    /* those that they have */
+    uint32_t open;    /* bits: those that are open */
     int epoll_fd;     /* -1: there is no set */
     uint32_t ready;   /* bits: rails that it named last, */
     uint32_t told;    /* and those that were told since */
@@ -338,44 +355,42 @@ static struct {
     bool asks;        /* and whether many were in the one before */
 } rails = {.epoll_fd = -1};
 
-static void count_rail(btl_ib_udp_sockets_t *sockets)
+static void set_open(uint32_t open)
 {
-    sockets->rail.counted = true;
-    if (~rails.bits != 0) {
-        sockets->rail.bit = UINT32_C(1) << __builtin_ctz(~rails.bits);
-        rails.bits |= sockets->rail.bit;
+    rails.open = open;
+    btl_ib_udp_rails_many = __builtin_popcount(open) > FEW_RAILS;
+}
+
+static void enter_rails(btl_ib_udp_sockets_t *sockets)
+{
+    if (~rails.open != 0) {
+        sockets->rail.bit = UINT32_C(1) << __builtin_ctz(~rails.open);
+        set_open(rails.open | sockets->rail.bit);
     }
-    btl_ib_udp_rails_many = ++rails.count > FEW_RAILS;
 }
 
 /* To close its own epoll set takes that out of the one of the rails, unless a child of fork() has
  * it as well. */
 static void leave_rails(btl_ib_udp_sockets_t *sockets)
 {
-    if (!sockets->rail.counted) {
-        return;
-    }
     if (sockets->rail.watched && rails.epoll_fd >= 0) {
         (void) epoll_ctl(rails.epoll_fd, EPOLL_CTL_DEL, sockets->epoll_fd, NULL);
     }
-    sockets->rail.counted = false;
-    rails.bits &= ~sockets->rail.bit;
-    btl_ib_udp_rails_many = --rails.count > FEW_RAILS;
-    if (rails.count == 0 && rails.epoll_fd >= 0) {
-        (void) close(rails.epoll_fd);
-        rails.epoll_fd = -1;
+    set_open(rails.open & ~sockets->rail.bit);
+    sockets->rail.bit = 0;
+    sockets->rail.watched = false;
+    if (rails.open == 0) {
+        close_set(&rails.epoll_fd);
     }
 }
 
 /* Watch a rail with the others. False if that can't be. */
 static bool watch_rail(const btl_ib_udp_sockets_t *sockets, int own)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = sockets->rail.bit};
-
     if (rails.epoll_fd < 0) {
         rails.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     }
-    if (rails.epoll_fd < 0 || epoll_ctl(rails.epoll_fd, EPOLL_CTL_ADD, own, &event) != 0) {
+    if (rails.epoll_fd < 0 || watch(rails.epoll_fd, own, sockets->rail.bit) != 0) {
         BTL_IB_UDP_LOG(sockets->log, 10, "it is not watched with the other rails: %s",
                        strerror(errno));
         return false;
@@ -558,7 +573,7 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
                    "the kernel %s datagrams to send (UDP_SEGMENT), %s received ones (UDP_GRO)",
                    sockets->gso ? "joins" : "does not join",
                    udp_set_option(fd, SOL_UDP, UDP_GRO, 1) == 0 ? "joins" : "does not join");
-    count_rail(sockets);
+    enter_rails(sockets);
     return 0;
 }
 
@@ -592,13 +607,6 @@ static int bind_to_shared_port(btl_ib_udp_sockets_t *sockets)
     return -error;
 }
 
-static int watch(const btl_ib_udp_sockets_t *sockets, uint32_t index)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = index};
-
-    return epoll_ctl(sockets->epoll_fd, EPOLL_CTL_ADD, sockets->socket[index].fd, &event);
-}
-
 int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets)
 {
     const uint32_t index = sockets->count;
@@ -610,7 +618,8 @@ int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets)
     /* A smaller buffer would not hold what the peers were promised. */
     if (2 * udp_socket_buffer(sockets->socket[index].fd, SO_RCVBUF) < sockets->buffer_bytes) {
         rc = -ENOBUFS;
-    } else if (sockets->epoll_fd >= 0 && watch(sockets, index) != 0) {
+    } else if (sockets->epoll_fd >= 0
+               && watch(sockets->epoll_fd, sockets->socket[index].fd, index) != 0) {
         rc = -errno;
     } else {
         rc = bind_to_shared_port(sockets); /* comes last: from then on it may hold datagrams */
@@ -623,14 +632,6 @@ int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets)
 
 /* ---- all of them ---- */
 
-static void close_epoll(btl_ib_udp_sockets_t *sockets)
-{
-    if (sockets->epoll_fd >= 0) {
-        (void) close(sockets->epoll_fd);
-        sockets->epoll_fd = -1;
-    }
-}
-
 int btl_ib_udp_sockets_epoll(btl_ib_udp_sockets_t *sockets)
 {
     int rc;
@@ -641,11 +642,11 @@ int btl_ib_udp_sockets_epoll(btl_ib_udp_sockets_t *sockets)
     sockets->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     rc = sockets->epoll_fd < 0 ? -1 : 0;
     for (uint32_t i = 0; i < sockets->count && rc == 0; i++) {
-        rc = watch(sockets, i);
+        rc = watch(sockets->epoll_fd, sockets->socket[i].fd, i);
     }
     if (rc != 0) {
         BTL_IB_UDP_LOG(sockets->log, 10, "no epoll set of its sockets: %s", strerror(errno));
-        close_epoll(sockets);
+        close_set(&sockets->epoll_fd);
     }
     return sockets->epoll_fd;
 }
@@ -677,7 +678,7 @@ void btl_ib_udp_sockets_close(btl_ib_udp_sockets_t *sockets)
         close_last(sockets);
     }
     sockets->shared = 0;
-    close_epoll(sockets);
+    close_set(&sockets->epoll_fd);
 }
 
 void btl_ib_udp_sockets_forget(btl_ib_udp_sockets_t *sockets)

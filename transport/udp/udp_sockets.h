@@ -129,7 +129,6 @@ typedef struct btl_ib_udp_sockets {
     int epoll_fd; /* readable when a socket is; -1: there is no such set */
     struct {      /* private to "many rails" */
         uint32_t bit; /* by which it is named among those of this process; 0: there was none left */
-        bool counted; /* it is one of them */
         bool watched; /* in the set of all, */
         bool apart;   /* or never: it could not be */
     } rail;

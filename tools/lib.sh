@@ -188,11 +188,12 @@ configure_in() {
 }
 
 # make_in DIR TARGET...: automake's `all` is a second make; beside it the first would build the same objects at
-# the same time. So `all`, which comes first, ends before the others begin.
+# the same time. So `all`, which comes first, ends before the others begin. What can be made without libtool is.
 make_in() {
     local dir=$1 make
     shift
-    make=(make -C "$dir" -j"$(nproc)" --no-print-directory)
+    make=(make -C "$dir" -j"$(nproc)" --no-print-directory
+        "LIBTOOL=\$(SHELL) \$(top_srcdir)/tools/fast-libtool \$(SHELL) \$(top_builddir)/libtool")
     {
         if [[ ${1-all} == all ]]; then
             "${make[@]}" all && shift $(($# > 0))

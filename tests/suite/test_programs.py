@@ -193,7 +193,7 @@ test_model.table = lambda option: names(
 @pytest.mark.limit(300)
 @pytest.mark.called("fuzz/build")
 def test_fuzz_build(fuzz):
-    """Builds without warnings by clang."""
+    """By clang without warnings: the fuzzers, and with them the layers below the component."""
 
 
 @pytest.mark.fuzz
@@ -201,7 +201,7 @@ def test_fuzz_build(fuzz):
 @pytest.mark.limit(300)
 @pytest.mark.called("fuzz/build-all")
 def test_fuzz_build_all(run, fuzz):
-    """The same for all programs that are no fuzzers."""
+    """The same for the component and all other programs."""
     run("make", "-C", fuzz, "-j2", "check", "TESTS=")
 
 

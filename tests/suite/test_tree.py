@@ -141,7 +141,8 @@ def test_distcheck(run, component, request):
     # Its own `make check` and `make install` are of what is in the tarball. That each unit test can be
     # built from that follows from the names below, so that one of them shows enough.
     one = "tests/unit/test_seq_window"
-    few = [f"TESTS={one}", f"check_PROGRAMS={one}", "DISTCHECK_CONFIGURE_FLAGS=--disable-lto"]
+    options = "DISTCHECK_CONFIGURE_FLAGS=--disable-lto CFLAGS=-O0"
+    few = [f"TESTS={one}", f"check_PROGRAMS={one}", options]
     few *= request.config.option.level == "default"
     run("make", "-j2", "BTL_IB_SIM_SEEDS=20", *few, "distcheck", cwd=clone / "b")
     run("make", "install", f"DESTDIR={clone}/installed", cwd=component)
@@ -184,7 +185,7 @@ def test_without(run, mpi, request, libraries):
     run("rm", "-rf", directory)
     (directory / "plugin").mkdir(parents=True)
     options, names = zip(*(WITHOUT[name] for name in libraries))
-    run(ROOT / "configure", "--disable-lto", *options, cwd=directory)
+    run(ROOT / "configure", "--disable-lto", "CFLAGS=-O0", *options, cwd=directory)
     run("make", "-j2", cwd=directory)
     component = directory / ".libs/mca_btl_ib.so"
     assert not [name for name in names if name in component.read_bytes()]

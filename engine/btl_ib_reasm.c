@@ -142,24 +142,15 @@ void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_
 /* ---- fragments and backlog ---- */
 
 enum {
-    IDLE_MAX = 16, /* buffers kept: enough that streaming never allocates */
-    UNIT_MIN = 4,  /* bytes of the smallest chunk that the smallest queue makes */
+    IDLE_MAX = 16,   /* buffers of the largest size kept, or as much memory in smaller ones */
+    SMALLEST = 8192, /* bytes that the smallest buffer holds; each next size holds twice as many */
+    UNIT_MIN = 4,    /* bytes of the smallest chunk that the smallest queue makes */
 };
 
 /* Bytes of the bitmap behind the data of a buffer. */
 static uint32_t map_bytes(uint32_t total, uint32_t unit)
 {
     return (total / unit + 64) / 64 * 8;
-}
-
-void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool)
-{
-    btl_ib_reasm_t *reasm;
-
-    while ((reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &pool->idle, link)) != NULL) {
-        btl_ib_free(pool->mem, reasm);
-    }
-    pool->idle_count = 0;
 }
 
 static uint32_t data_bytes(uint32_t size)
@@ -172,19 +163,45 @@ uint64_t btl_ib_reasm_bytes(uint32_t size)
     return sizeof(btl_ib_reasm_t) + data_bytes(size) + map_bytes(size, UNIT_MIN);
 }
 
-static btl_ib_reasm_t *take_buffer(btl_ib_reasm_pool_t *pool)
+/* Bytes that a buffer of `kind` holds. */
+static uint32_t capacity(const btl_ib_reasm_pool_t *pool, uint32_t kind)
 {
-    btl_ib_reasm_t *reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &pool->idle, link);
-    const uint32_t data = data_bytes(pool->size);
+    return kind == BTL_IB_REASM_KINDS - 1 ? pool->size
+                                          : btl_ib_min_u32((uint32_t) SMALLEST << kind, pool->size);
+}
+
+void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool)
+{
+    btl_ib_reasm_t *reasm;
+
+    for (uint32_t kind = 0; kind < BTL_IB_REASM_KINDS; kind++) {
+        while ((reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &pool->idle[kind], link)) != NULL) {
+            btl_ib_free(pool->mem, reasm);
+        }
+    }
+    pool->idle_bytes = 0;
+}
+
+static btl_ib_reasm_t *take_buffer(btl_ib_reasm_pool_t *pool, uint32_t total)
+{
+    uint32_t kind = 0;
+
+    while (capacity(pool, kind) < total) {
+        kind++;
+    }
+    btl_ib_reasm_t *reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &pool->idle[kind], link);
+    const uint32_t size = capacity(pool, kind);
+    const uint64_t bytes = btl_ib_reasm_bytes(size);
 
     if (reasm != NULL) {
-        pool->idle_count--;
+        pool->idle_bytes -= bytes;
         return reasm;
     }
-    reasm = btl_ib_zalloc(pool->mem, (size_t) btl_ib_reasm_bytes(pool->size));
+    reasm = btl_ib_zalloc(pool->mem, (size_t) bytes);
     if (reasm != NULL) {
         btl_ib_list_init(&reasm->link);
-        reasm->have = (uint64_t *) (void *) (reasm->data + data);
+        reasm->kind = (uint8_t) kind;
+        reasm->have = (uint64_t *) (void *) (reasm->data + data_bytes(size));
     }
     return reasm;
 }
@@ -232,7 +249,7 @@ static btl_ib_reasm_t *begin_fragment(btl_ib_reasm_pool_t *pool, btl_ib_reasm_pe
 
     if ((!own && pool->extra >= pool->extra_max)
         || btl_ib_rx_window_reserve(&peer->finished, view->chunk.fragment, pool->mem) != 0
-        || (reasm = take_buffer(pool)) == NULL) {
+        || (reasm = take_buffer(pool, view->chunk.total)) == NULL) {
         return NULL;
     }
     reasm->extra = !own;
@@ -320,12 +337,14 @@ btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_p
 
 void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm)
 {
+    const uint64_t bytes = btl_ib_reasm_bytes(capacity(pool, reasm->kind));
+
     pool->extra -= reasm->extra;
-    if (pool->idle_count >= IDLE_MAX) {
+    if (pool->idle_bytes + bytes > IDLE_MAX * btl_ib_reasm_bytes(pool->size)) {
         btl_ib_free(pool->mem, reasm);
     } else {
-        btl_ib_list_push_head(&pool->idle, &reasm->link);
-        pool->idle_count++;
+        btl_ib_list_push_head(&pool->idle[reasm->kind], &reasm->link);
+        pool->idle_bytes += bytes;
     }
 }
 

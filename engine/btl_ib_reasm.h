@@ -57,7 +57,8 @@ uint64_t btl_ib_burst_place(const btl_ib_view_t *view, uint8_t *to);
  *
  * Chunks come in any order. A buffer for the whole fragment is taken with its first chunk, so that
  * a fragment that was begun can be finished. Memory is bounded: each peer has one buffer of its
- * own, and all peers share a number of further ones.
+ * own, and all peers share a number of further ones. Behind a lost segment all that follow wait, so
+ * that a window of short messages takes many buffers at once: these are no larger than needed.
  *
  * The peer's own buffer is reserved for the oldest of its fragments. If a younger one got it the
  * older one's chunks could fill the window, with RNR again and again, and the rest of the younger
@@ -70,14 +71,16 @@ uint64_t btl_ib_burst_place(const btl_ib_view_t *view, uint8_t *to);
  * then, and it is delivered without that.
  */
 
+enum { BTL_IB_REASM_KINDS = 6 }; /* sizes of buffers; the last one holds the longest message */
+
 /* The buffers of one engine. */
 typedef struct btl_ib_reasm_pool {
     const btl_ib_mem_t *mem;
-    uint32_t size;       /* bytes that a buffer holds: the longest message */
+    uint32_t size;       /* bytes of the longest message */
     uint32_t extra_max;  /* buffers beyond the one of each peer */
     uint32_t extra;      /* of them in use */
-    uint32_t idle_count; /* kept for the next fragment */
-    btl_ib_list_t idle;
+    uint64_t idle_bytes; /* kept for the next fragments */
+    btl_ib_list_t idle[BTL_IB_REASM_KINDS];
 } btl_ib_reasm_pool_t;
 
 /* The unfinished fragments of one peer. */
@@ -96,6 +99,7 @@ typedef struct btl_ib_reasm {
     uint32_t missing; /* chunks that are still to come */
     uint8_t tag;      /* once there are none */
     bool extra;
+    uint8_t kind;   /* its size */
     uint64_t *have; /* a bit for each chunk, behind the data */
     uint8_t data[] __attribute__((aligned(8)));
 } btl_ib_reasm_t;
@@ -111,7 +115,9 @@ static inline void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_i
                                           uint32_t size, uint32_t extra_max)
 {
     *pool = (btl_ib_reasm_pool_t){.mem = mem, .size = size, .extra_max = extra_max};
-    btl_ib_list_init(&pool->idle);
+    for (int kind = 0; kind < BTL_IB_REASM_KINDS; kind++) {
+        btl_ib_list_init(&pool->idle[kind]);
+    }
 }
 
 /* Bytes of the buffer for a message of at most `size`. */

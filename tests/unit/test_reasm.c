@@ -21,15 +21,20 @@ static btl_ib_reasm_pool_t pool;
 static btl_ib_reasm_peer_t peer[PEERS];
 static btl_ib_reasm_t *whole;
 
-static int setup_extra(uint32_t extra_max)
+static int setup_sizes(uint32_t size, uint32_t extra_max)
 {
     test_memory_init(&memory);
-    btl_ib_reasm_pool_init(&pool, &memory.mem, SIZE, extra_max);
+    btl_ib_reasm_pool_init(&pool, &memory.mem, size, extra_max);
     for (int i = 0; i < PEERS; i++) {
         btl_ib_reasm_peer_init(&peer[i]);
     }
     whole = NULL;
     return 0;
+}
+
+static int setup_extra(uint32_t extra_max)
+{
+    return setup_sizes(SIZE, extra_max);
 }
 
 static int setup(void **state)
@@ -46,6 +51,19 @@ static int teardown(void **state)
     }
     btl_ib_reasm_pool_fini(&pool);
     return memory.live == 0 && pool.extra == 0 ? 0 : -1;
+}
+
+/* Buffers that are kept. */
+static uint32_t idle_count(void)
+{
+    uint32_t count = 0;
+
+    for (int kind = 0; kind < BTL_IB_REASM_KINDS; kind++) {
+        BTL_IB_LIST_FOREACH (const btl_ib_reasm_t, reasm, &pool.idle[kind], link) {
+            count++;
+        }
+    }
+    return count;
 }
 
 /* Byte `at` of a fragment: no two fragments, and no two chunks of one, are alike. */
@@ -93,7 +111,7 @@ static void check_whole(uint32_t fragment, uint32_t total)
         assert_int_equal(whole->data[i], byte_of(fragment, i));
     }
     /* The owner may write into it. */
-    memset(whole->data, 0xee, SIZE);
+    memset(whole->data, 0xee, total);
     btl_ib_reasm_put(&pool, whole);
 }
 
@@ -359,7 +377,7 @@ static void test_drop(void **state)
     btl_ib_reasm_drop(&pool, &peer[0]);
     assert_true(btl_ib_list_empty(&peer[0].fragments));
     assert_int_equal(pool.extra, 0);
-    assert_int_equal(memory.live, pool.idle_count + 1); /* and no map of what is finished */
+    assert_int_equal(memory.live, idle_count() + 1); /* and no map of what is finished */
     btl_ib_reasm_drop(&pool, &peer[0]);
     /* What was dropped is forgotten: the first chunk is new, the second not enough. */
     assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
@@ -386,11 +404,11 @@ static void test_no_memory(void **state)
     assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
     check_whole(0, 200);
     /* What came back is used again, for another peer and another kind, without memory. */
-    assert_int_equal(pool.idle_count, 1);
+    assert_int_equal(idle_count(), 1);
     assert_int_equal(add(1, 64, 200, 100, 0), BTL_IB_REASM_RNR); /* so far ahead takes some */
-    assert_int_equal(pool.idle_count, 1);
+    assert_int_equal(idle_count(), 1);
     assert_int_equal(add(1, 0, SIZE, 4, 1250), BTL_IB_REASM_STORED);
-    assert_int_equal(pool.idle_count, 0);
+    assert_int_equal(idle_count(), 0);
 }
 
 /* Many at once do not stay allocated for ever after. */
@@ -413,7 +431,7 @@ static void test_idle_bounded(void **state)
     }
     assert_int_equal(pool.extra, 0);
     assert_in_range(memory.live, 1, 32);
-    assert_int_equal(memory.live, pool.idle_count);
+    assert_int_equal(memory.live, idle_count());
     uint64_t calls = memory.calls;
     for (uint32_t i = 60; i < 160; i++) {
         assert_int_equal(add(0, i, 200, 100, 0), BTL_IB_REASM_STORED);
@@ -529,6 +547,37 @@ static void model_continue(model_t *m, int p, int f, test_random_t *r)
     model_finish(m, p, f, result);
 }
 
+/* Of a window of short messages whose first one has a gap: no buffer is as large as that of a long
+ * one, and the next such window finds them all. */
+static void test_short_ones_wait(void **state)
+{
+    enum { LONGEST = 262144, SHORT = 4096, UNIT = 2048, WINDOW = 64 };
+    uint64_t calls = 0;
+
+    (void) state;
+    btl_ib_reasm_pool_fini(&pool);
+    setup_sizes(LONGEST, WINDOW);
+    for (uint32_t first = 0; first < 3 * WINDOW; first += WINDOW) {
+        for (uint32_t i = first; i < first + WINDOW; i++) {
+            assert_int_equal(add(0, i, SHORT, UNIT, 0), BTL_IB_REASM_STORED);
+        }
+        for (uint32_t i = first + 1; i < first + WINDOW; i++) {
+            assert_int_equal(add(0, i, SHORT, UNIT, 1), BTL_IB_REASM_STORED);
+        }
+        assert_int_equal(add(0, first, SHORT, UNIT, 1), BTL_IB_REASM_COMPLETE);
+        check_whole(first, SHORT);
+        for (uint32_t i = first + 1; i < first + WINDOW; i++) {
+            check_next(0, i, SHORT);
+        }
+        assert_int_equal(idle_count(), WINDOW);
+        assert_true(first == 0 || memory.calls == calls);
+        calls = memory.calls;
+    }
+    assert_in_range(memory.largest, SHORT, 4 * SHORT);
+    assert_int_equal(add(0, 3 * WINDOW, LONGEST, LONGEST / 8, 0), BTL_IB_REASM_STORED);
+    assert_in_range(memory.largest, LONGEST, 2 * LONGEST);
+}
+
 static void test_model(void **state)
 {
     static model_t m;
@@ -607,6 +656,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_drop, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_idle_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_short_ones_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(test_model, setup, teardown),
         cmocka_unit_test_setup_teardown(test_burst, setup, teardown),
     };

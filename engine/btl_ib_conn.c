@@ -615,8 +615,7 @@ bool btl_ib_admission_take_response(btl_ib_engine_t *engine)
  */
 
 enum {
-    LINES_MAX = 20, /* in a second, and waiting for the application's own progress */
-    LINE_SIZE = 224,
+    LINES_MAX = 20,   /* in a second */
     SHOWN_BYTES = 16, /* of the datagram */
     DROPS_SECOND = 1000 * 1000,
 };
@@ -626,8 +625,6 @@ struct btl_ib_drops {
     uint64_t second_at;     /* us: when the present second began */
     uint32_t lines;         /* lines in it */
     uint64_t hidden;        /* datagrams without a line */
-    uint32_t waiting;       /* lines not printed yet: progress by the thread may not print */
-    char line[LINES_MAX][LINE_SIZE];
 };
 
 btl_ib_drops_t *btl_ib_drops_new(const btl_ib_engine_t *engine)
@@ -635,16 +632,6 @@ btl_ib_drops_t *btl_ib_drops_new(const btl_ib_engine_t *engine)
     const bool wanted = engine->config.log.detailed && engine->config.log.print != NULL;
 
     return wanted ? btl_ib_zalloc(&engine->mem, sizeof(btl_ib_drops_t)) : NULL;
-}
-
-static void print_waiting(btl_ib_engine_t *engine)
-{
-    btl_ib_drops_t *drops = engine->drops;
-
-    for (uint32_t i = 0; i < drops->waiting; i++) {
-        BTL_IB_LOG(engine, BTL_IB_LOG_DETAILED, "%s", drops->line[i]);
-    }
-    drops->waiting = 0;
 }
 
 static void print_hidden(btl_ib_engine_t *engine)
@@ -661,17 +648,13 @@ static void print_hidden(btl_ib_engine_t *engine)
 
 void btl_ib_drops_end(btl_ib_engine_t *engine)
 {
-    print_waiting(engine);
     print_hidden(engine);
     btl_ib_free(&engine->mem, engine->drops);
 }
 
 void btl_ib_drops_turn(btl_ib_engine_t *engine)
 {
-    btl_ib_drops_t *drops = engine->drops;
-
-    print_waiting(engine);
-    if (engine->clock.now - drops->second_at >= DROPS_SECOND) {
+    if (engine->clock.now - engine->drops->second_at >= DROPS_SECOND) {
         print_hidden(engine);
     }
 }
@@ -692,14 +675,14 @@ static void source_by_peer(const btl_ib_rail_t *rail, btl_ib_addr_t from, char *
     }
 }
 
-static void append(btl_ib_rail_t *rail, const btl_ib_event_t *event, const char *counter)
+static void print_drop(btl_ib_rail_t *rail, const btl_ib_event_t *event, const char *counter)
 {
     btl_ib_drops_t *drops = rail->engine->drops;
     const uint32_t shown = event->size < SHOWN_BYTES ? event->size : SHOWN_BYTES;
     char bytes[3 * SHOWN_BYTES + 1] = "";
     char source[80];
 
-    if (drops->lines == LINES_MAX || drops->waiting == LINES_MAX) {
+    if (drops->lines == LINES_MAX) {
         drops->hidden++;
         return;
     }
@@ -712,9 +695,9 @@ static void append(btl_ib_rail_t *rail, const btl_ib_event_t *event, const char 
     for (uint32_t i = 0; i < shown; i++) {
         snprintf(bytes + 3 * i, sizeof(bytes) - 3 * i, " %02x", event->data[i]);
     }
-    snprintf(drops->line[drops->waiting++], LINE_SIZE, "%s: %s: %u bytes from %s:%s%s", counter,
-             t->name, event->size, source, bytes, event->size > SHOWN_BYTES ? " ..." : "");
     drops->lines++;
+    BTL_IB_LOG(rail->engine, BTL_IB_LOG_DETAILED, "%s: %s: %u bytes from %s:%s%s", counter, t->name,
+               event->size, source, bytes, event->size > SHOWN_BYTES ? " ..." : "");
 }
 
 void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event)
@@ -724,19 +707,14 @@ void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     const btl_ib_counter_info_t *info = NULL;
 
     if (engine->clock.now - drops->second_at >= DROPS_SECOND) {
-        if (!engine->turn.async) {
-            print_hidden(engine);
-        }
+        print_hidden(engine);
         drops->second_at = engine->clock.now;
         drops->lines = 0;
     }
     while ((info = btl_ib_counter_next_drop(info, &drops->seen, &engine->count)) != NULL) {
-        append(rail, event, info->name);
+        print_drop(rail, event, info->name);
     }
     drops->seen = engine->count;
-    if (!engine->turn.async) {
-        print_waiting(engine);
-    }
 }
 
 /* ---- what connections and rails are at, for statistics: nothing until somebody asks ---- */

@@ -87,28 +87,7 @@ static btl_ib_kept_line_t *kept_lines_add(btl_ib_kept_lines_t *lines)
         lines->lost++;
         return NULL;
     }
-    return &lines->line[(lines->first + lines->count++) % BTL_IB_KEPT_LINES];
-}
-
-/* Take the oldest; what it is does not change until one is added. NULL: there is none. */
-static const btl_ib_kept_line_t *kept_lines_take(btl_ib_kept_lines_t *lines)
-{
-    if (lines->count == 0) {
-        return NULL;
-    }
-    const btl_ib_kept_line_t *line = &lines->line[lines->first];
-    lines->first = (lines->first + 1) % BTL_IB_KEPT_LINES;
-    lines->count--;
-    return line;
-}
-
-/* How many were lost since this was asked last. */
-static uint32_t kept_lines_take_lost(btl_ib_kept_lines_t *lines)
-{
-    const uint32_t lost = lines->lost;
-
-    lines->lost = 0;
-    return lost;
+    return &lines->line[lines->count++];
 }
 
 /* ---- help texts ---- */
@@ -188,16 +167,17 @@ static_assert(BTL_IB_DIAGS < 31, "each diagnostic has a bit beside BTL_IB_LOG_LI
 
 static void print_kept(btl_ib_log_state_t *state)
 {
-    const btl_ib_kept_line_t *line;
+    btl_ib_kept_lines_t *lines = &state->lines;
 
     state->pending &= ~BTL_IB_LOG_LINES;
-    while ((line = kept_lines_take(&state->lines)) != NULL) {
-        BTL_IB_VERBOSE(line->level, "%s", line->text);
+    for (uint32_t i = 0; i < lines->count; ++i) {
+        BTL_IB_VERBOSE(lines->line[i].level, "%s", lines->line[i].text);
     }
-    const uint32_t lost = kept_lines_take_lost(&state->lines);
-    if (lost > 0) {
-        BTL_IB_VERBOSE(1, "%u lines of the progress thread found no room", lost);
+    if (lines->lost > 0) {
+        BTL_IB_VERBOSE(1, "%u lines of the progress thread found no room", lines->lost);
     }
+    lines->count = 0;
+    lines->lost = 0;
 }
 
 static void log_print(void *context, int level, const char *format, ...)

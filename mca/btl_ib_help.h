@@ -75,7 +75,6 @@ typedef struct btl_ib_kept_line {
 
 /* All zero: there are none. */
 typedef struct btl_ib_kept_lines {
-    uint32_t first;
     uint32_t count;
     uint32_t lost; /* lines that found no room */
     btl_ib_kept_line_t line[BTL_IB_KEPT_LINES];

@@ -5,6 +5,13 @@
 
 /* Lines that wait: in their order, once each, and those that find no room are counted. */
 
+#include "btl_ib_help.h"
+
+static void note_line(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#undef BTL_IB_VERBOSE
+#define BTL_IB_VERBOSE note_line
+
 #include "btl_ib_help.c" /* what is static there */
 
 #include <setjmp.h>
@@ -12,15 +19,35 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
-static btl_ib_kept_lines_t lines;
+static btl_ib_log_state_t state_of_log;
+static uint32_t printed;
+static char last[BTL_IB_LINE_BYTES];
+
+/* All but the count of lost lines are numbered by their level. */
+static void note_line(int level, const char *format, ...)
+{
+    char expected[32];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(last, sizeof(last), format, args);
+    va_end(args);
+    if (strstr(last, "found no room") == NULL) {
+        snprintf(expected, sizeof(expected), "line %d", level);
+        assert_string_equal(last, expected);
+        assert_int_equal(level, printed++);
+    }
+}
 
 static bool add(uint32_t number)
 {
-    btl_ib_kept_line_t *line = kept_lines_add(&lines);
+    btl_ib_kept_line_t *line = kept_lines_add(&state_of_log.lines);
 
+    state_of_log.pending |= BTL_IB_LOG_LINES;
     if (line != NULL) {
         line->level = (int) number;
         snprintf(line->text, sizeof(line->text), "line %u", number);
@@ -28,46 +55,41 @@ static bool add(uint32_t number)
     return line != NULL;
 }
 
-static void expect(uint32_t number)
+static void print_all(uint32_t expected)
 {
-    const btl_ib_kept_line_t *line = kept_lines_take(&lines);
-    char text[32];
-
-    assert_non_null(line);
-    snprintf(text, sizeof(text), "line %u", number);
-    assert_int_equal(line->level, number);
-    assert_string_equal(line->text, text);
+    print_kept(&state_of_log);
+    assert_int_equal(printed, expected);
+    assert_false(btl_ib_log_pending(&state_of_log));
 }
 
 static void in_order(void **state)
 {
     (void) state;
-    assert_null(kept_lines_take(&lines));
+    printed = 0;
+    print_all(0);
     for (uint32_t i = 0; i < 5 * BTL_IB_KEPT_LINES; i++) {
         assert_true(add(2 * i));
         assert_true(add(2 * i + 1));
-        expect(2 * i);
-        expect(2 * i + 1);
-        assert_null(kept_lines_take(&lines));
+        print_all(2 * i + 2);
     }
-    assert_int_equal(kept_lines_take_lost(&lines), 0);
+    assert_string_equal(last, "line 319");
 }
 
 /* The oldest are kept: they say how it began. */
 static void full(void **state)
 {
     (void) state;
+    printed = 0;
     for (uint32_t i = 0; i < BTL_IB_KEPT_LINES; i++) {
         assert_true(add(i));
     }
     assert_false(add(1000));
     assert_false(add(1001));
-    for (uint32_t i = 0; i < BTL_IB_KEPT_LINES; i++) {
-        expect(i);
-    }
-    assert_null(kept_lines_take(&lines));
-    assert_int_equal(kept_lines_take_lost(&lines), 2);
-    assert_int_equal(kept_lines_take_lost(&lines), 0);
+    print_all(BTL_IB_KEPT_LINES);
+    assert_string_equal(last, "2 lines of the progress thread found no room");
+    assert_true(add(BTL_IB_KEPT_LINES)); /* there is room again, and none is lost */
+    print_all(BTL_IB_KEPT_LINES + 1);
+    assert_string_equal(last, "line 32");
 }
 
 int main(void)

@@ -67,10 +67,10 @@ void btl_ib_failover_send_connect(const btl_ib_conn_t *conn)
     }
 }
 
-/* Use the two rails that `other` joins, or (NULL) its own again. Segments that are too large for
- * them are refragmented. All in flight is sent again: it may be lost, and the peer recognises what
- * is not. */
-static bool take_route_of(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+/* Use the two rails of a connection with the same process: its own, or those that `other` joins.
+ * Segments that are too large for them are refragmented. All in flight is sent again: it may be
+ * lost, and the peer recognises what is not. */
+static bool go_by(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
     const btl_ib_transport_t *before = conn->route.via->transport;
 
@@ -90,12 +90,6 @@ static bool take_route_of(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
     btl_ib_conn_ready(conn);
     btl_ib_loss_set_timer(conn);
     return true;
-}
-
-/* Take the two rails of a connection with the same process: its own, or those of another. */
-static bool go_by(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
-{
-    return take_route_of(conn, other == conn ? NULL : other);
 }
 
 /* Does the connection go by the two rails of `other`? */
@@ -125,8 +119,20 @@ static void tell(btl_ib_conn_t *conn)
     }
 }
 
+/* Go by the two rails of a connection with the same process, and tell the peer. False if that is
+ * impossible. Runs no callback. */
+static bool move_to(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    if (!go_by(conn, other)) {
+        return false;
+    }
+    btl_ib_failover_send_connect(conn);
+    tell(conn);
+    return true;
+}
+
 /* Take a route of that worth, if there is any but the present one. */
-static bool go_by_worth(btl_ib_conn_t *conn, int wanted)
+static bool move_by_worth(btl_ib_conn_t *conn, int wanted)
 {
     const btl_ib_engine_t *engine = conn->engine;
     const uint32_t present = conn->route.via->index;
@@ -135,7 +141,7 @@ static bool go_by_worth(btl_ib_conn_t *conn, int wanted)
         const uint32_t next = (present + i) % engine->rail_count;
         for (btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
             if (other->rail->index == next && !goes_by(conn, other) && worth(other) == wanted
-                && go_by(conn, other)) {
+                && move_to(conn, other)) {
                 return true;
             }
         }
@@ -149,9 +155,7 @@ static bool go_by_worth(btl_ib_conn_t *conn, int wanted)
 static bool take_best_route(btl_ib_conn_t *conn, int least)
 {
     for (int wanted = 3; wanted >= least; wanted--) {
-        if (go_by_worth(conn, wanted)) {
-            btl_ib_failover_send_connect(conn);
-            tell(conn);
+        if (move_by_worth(conn, wanted)) {
             return true;
         }
     }
@@ -168,18 +172,6 @@ static bool keeps_off(const btl_ib_conn_t *conn)
 {
     return btl_ib_conn_is_slow(conn) && conn->loss.unanswered_probes < KEEP_OFF_PROBES
            && btl_ib_rail_usable(conn->route.via);
-}
-
-/* Its own rails carry far less than those of `better`, a connection with the same process: go by
- * those, and tell the peer. False if that is impossible. Runs no callback. */
-static bool leave_slow(btl_ib_conn_t *conn, const btl_ib_conn_t *better)
-{
-    if (!go_by(conn, better)) {
-        return false;
-    }
-    btl_ib_failover_send_connect(conn);
-    tell(conn);
-    return true;
 }
 
 void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
@@ -937,7 +929,7 @@ static void leave_route(btl_ib_conn_t *conn, const btl_ib_conn_t *better)
     };
 
     begin_period(conn);
-    if (!leave_slow(conn, better)) {
+    if (!move_to(conn, better)) {
         return;
     }
     if (goodput->times_left < DOUBLED_MOST) {

@@ -301,10 +301,10 @@ static bool join_route(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 
 bool btl_ib_route_take(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
-    if (other != NULL ? !join_route(conn, other) : !btl_ib_route_has_own(conn)) {
+    if (other != conn ? !join_route(conn, other) : !btl_ib_route_has_own(conn)) {
         return false;
     }
-    if (other == NULL) {
+    if (other == conn) {
         release_address(conn);
     }
     conn->route.moved_at = conn->engine->clock.now;

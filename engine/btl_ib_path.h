@@ -110,8 +110,8 @@ void btl_ib_route_used(btl_ib_conn_t *conn);
 /* Can its own two rails carry it? */
 bool btl_ib_route_has_own(const btl_ib_conn_t *conn);
 
-/* Take the two rails that `other` joins, whatever its own present route; NULL: back to the
- * connection's own. False, and nothing changed, if that is impossible. */
+/* Take the two rails that `other` joins, whatever its own present route: those of another
+ * connection, or the connection's own again. False, and nothing changed, if that is impossible. */
 bool btl_ib_route_take(btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 
 /* For one datagram: switch to its own rails, and back to a copy of the route taken before. */

@@ -132,9 +132,10 @@ static void shrink(btl_ib_conn_t *conn, uint32_t size, uint64_t search_at)
 void btl_ib_pmtud_moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
-    uint32_t carries = other != NULL ? other->pmtud.datagram_max : sizes->home;
+    const bool own = other == conn;
+    uint32_t carries = own ? sizes->home : other->pmtud.datagram_max;
 
-    sizes->most = other != NULL ? btl_ib_min_u32(sizes->home, other->pmtud.most) : sizes->home;
+    sizes->most = own ? sizes->home : btl_ib_min_u32(sizes->home, other->pmtud.most);
     sizes->checking = false; /* it was about the connection's own rails */
     shrink(conn, btl_ib_min_u32(sizes->home, carries), conn->engine->clock.now + SEARCH_LATER);
     if (conn->pmtud.datagram_max == sizes->most) {

@@ -93,7 +93,7 @@ void btl_ib_pmtud_init(btl_ib_conn_t *conn, uint32_t carries, uint32_t most);
 /* A new incarnation: nothing is in flight. What is known of the path stays. */
 void btl_ib_pmtud_begin(btl_ib_conn_t *conn);
 
-/* The connection takes the route of `other`, or (NULL) its own again. */
+/* The connection takes the route of `other`, or its own again. */
 void btl_ib_pmtud_moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 
 /* The network says that the path carries datagrams of at most `size` bytes. */

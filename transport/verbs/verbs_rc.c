@@ -368,7 +368,7 @@ static void post_shared(btl_ib_rc_t *rc, const btl_ib_verbs_rx_pool_t *pool)
 
     if (posted < 0) {
         (void) btl_ib_verbs_failed(&rc->port.verbs, "ibv_post_srq_recv", -posted);
-        btl_ib_rc_events_fail(rc, -posted);
+        btl_ib_verbs_state_fail(&rc->state, -posted);
     }
 }
 
@@ -590,7 +590,8 @@ static int take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *event
     while (count < max) {
         const int n = ibv_poll_cq(cq->cq, BTL_IB_RC_BATCH, wc);
         if (n < 0) {
-            btl_ib_rc_events_fail(rc, -btl_ib_verbs_failed(&rc->port.verbs, "ibv_poll_cq", EIO));
+            btl_ib_verbs_state_fail(&rc->state,
+                                    -btl_ib_verbs_failed(&rc->port.verbs, "ibv_poll_cq", EIO));
             break;
         }
         int done = 0;

@@ -395,14 +395,14 @@ static void handle_async(btl_ib_rc_t *rc, const struct ibv_async_event *event)
     }
     if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED && rc->state.error == 0) {
         if (btl_ib_rc_rxqs_ran_low(&rc->rxqs, &rc->port.verbs, event->element.srq) != 0) {
-            btl_ib_rc_events_fail(rc, EIO);
+            btl_ib_verbs_state_fail(&rc->state, EIO);
         }
         rc->port.verbs.base.overflows = btl_ib_rc_rxqs_emptied(&rc->rxqs);
     }
     if (error == ENETDOWN || error == EADDRNOTAVAIL) {
         btl_ib_verbs_state_down(&rc->state, error);
     } else if (error != 0) {
-        btl_ib_rc_events_fail(rc, error);
+        btl_ib_verbs_state_fail(&rc->state, error);
     }
 }
 
@@ -465,6 +465,15 @@ static void rc_cm_log(const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *peer, uint8
     BTL_IB_VERBS_LOG(&rc->port.verbs, 10, "%s: peer %s, %s: %s%s%s", rc->port.verbs.base.name,
                      btl_ib_rc_address_format(&peer->addr, text, sizeof(text)), queue, what,
                      detail[0] != '\0' ? ": " : "", detail);
+}
+
+/* An option of the queue pair could not be set, which leaves the default. */
+static void log_option(const btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn, const char *what,
+                       int error)
+{
+    if (error != 0) {
+        rc_cm_log(rc, conn->peer, conn->channel, what, strerror(error));
+    }
 }
 
 static btl_ib_rc_backoff_t *backoff_of(const btl_ib_rc_conn_t *conn)
@@ -726,10 +735,7 @@ static int accept_conn(const btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
     if (error != 0) {
         return error;
     }
-    const int unset = qp_set_ack_timeout(&rc->port, conn->id);
-    if (unset != 0) {
-        rc_cm_log(rc, conn->peer, conn->channel, "its timeout cannot be set", strerror(unset));
-    }
+    log_option(rc, conn, "its timeout cannot be set", qp_set_ack_timeout(&rc->port, conn->id));
     btl_ib_rc_conn_join(conn, params);
     struct rdma_conn_param reply = btl_ib_rc_conn_offer(conn, params->from, bytes);
     return -qp_accept(&rc->port, conn->id, params->mtu, &reply);
@@ -805,15 +811,6 @@ enum {
     BY_CONSUMER = 28, /* IB_CM_REJ_CONSUMER_DEFINED */
 };
 
-/* An option of the queue pair could not be set, which leaves the default. */
-static void log_option(const btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn, const char *what,
-                       int error)
-{
-    if (error != 0) {
-        rc_cm_log(rc, conn->peer, conn->channel, what, strerror(error));
-    }
-}
-
 /* The system knows no route to the peer. */
 static void rc_cm_no_route(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what, int error)
 {
@@ -823,7 +820,7 @@ static void rc_cm_no_route(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *
 
     /* Once, before the third failure in a row is counted: it may pass, as when the other host is
      * still booting. */
-    if (peer->channel[conn->channel].backoff.failures == WARN_AFTER) {
+    if (backoff_of(conn)->failures == WARN_AFTER) {
         btl_ib_verbs_diag(&verbs->log, BTL_IB_DIAG_UNREACHABLE, verbs->base.name,
                           btl_ib_rc_address_format(&peer->addr, text, sizeof(text)));
     }
@@ -939,7 +936,7 @@ static bool nobody_there(int status)
 static void rc_cm_rejected(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, int status, const void *bytes,
                            size_t len)
 {
-    btl_ib_rc_backoff_t *backoff = &conn->peer->channel[conn->channel].backoff;
+    btl_ib_rc_backoff_t *backoff = backoff_of(conn);
 
     switch (btl_ib_rc_reject_unpack(bytes, len)) {
     case BTL_IB_RC_CROSSING:
@@ -1035,7 +1032,7 @@ static void handle_conn(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const cm_event_
 static void handle(btl_ib_rc_t *rc, const cm_event_t *event)
 {
     if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-        btl_ib_rc_events_fail(rc, ENODEV);
+        btl_ib_verbs_state_fail(&rc->state, ENODEV);
     } else if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
         rc_cm_requested(rc, event->id, event->bytes, event->len);
     } else if (event->id != rc->cm.listener) {

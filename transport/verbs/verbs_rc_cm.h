@@ -171,12 +171,6 @@ static inline btl_ib_rc_t *btl_ib_rc_of(btl_ib_transport_t *t)
 void btl_ib_rc_events_join(btl_ib_rc_t *rc);
 void btl_ib_rc_events_leave(btl_ib_rc_t *rc);
 
-/* The device has failed. */
-static inline void btl_ib_rc_events_fail(btl_ib_rc_t *rc, int error)
-{
-    btl_ib_verbs_state_fail(&rc->state, error);
-}
-
 /* ---- the connection manager ---- */
 
 /*

@@ -14,55 +14,9 @@
 
 /* ---- queue pairs ---- */
 
-/* Create id->qp with `tx_depth` send requests and `rx_depth` receive buffers of its own, or those
- * of `srq` (then rx_depth is 0). Returns 0 or a negative errno after logging why. */
-static int rc_qp_create(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_cq *cq,
-                        struct ibv_srq *srq, uint32_t tx_depth, uint32_t rx_depth)
-{
-    const btl_ib_verbs_t *verbs = &port->verbs;
-    struct ibv_qp_init_attr attr = {
-        .send_cq = cq,
-        .recv_cq = cq,
-        .srq = srq,
-        .qp_type = IBV_QPT_RC,
-        .cap =
-            {
-                .max_send_wr = tx_depth,
-                .max_recv_wr = rx_depth,
-                .max_send_sge = 1,
-                .max_recv_sge = rx_depth > 0,
-                .max_inline_data = verbs->base.attr.inline_size,
-            },
-    };
-
-    if (rdma_create_qp(id, verbs->pd, &attr) != 0) {
-        return btl_ib_verbs_failed(verbs, "rdma_create_qp", errno);
-    }
-    return 0;
-}
-
-/* What a request or reply says of the queue pair: retries, and how many reads and atomics are
- * outstanding, `asked` by this side and `served` for the other. No private data. */
-static struct rdma_conn_param rc_qp_conn_param(const btl_ib_rc_port_t *port, uint8_t asked,
-                                               uint8_t served)
-{
-    return (struct rdma_conn_param){
-        .initiator_depth = asked,
-        .responder_resources = served,
-        .retry_count = port->retry,
-        .rnr_retry_count = port->rnr_retry,
-    };
-}
-
-static void rc_qp_destroy(struct rdma_cm_id *id, struct ibv_qp *qp)
-{
-    id->qp = qp;
-    rdma_destroy_qp(id);
-}
-
 /* It is connected: set the RNR timer, for which rdma_cm has no parameter and leaves 655 ms. Only a
  * queue pair with shared buffers can run out of them. */
-static void rc_qp_set_rnr_timer(const btl_ib_rc_port_t *port, struct ibv_qp *qp)
+static void set_rnr_timer(const btl_ib_rc_port_t *port, struct ibv_qp *qp)
 {
     struct ibv_qp_attr attr = {.min_rnr_timer = port->rnr_timer};
 
@@ -278,16 +232,29 @@ static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
                                           key, btl_ib_rc_sq_id(&conn->sq, 0) | BTL_IB_RC_RECV);
 }
 
+/* Make its queue pair, with receive buffers of its own or with shared ones. Returns 0 or a negative
+ * errno after logging why. */
 static int make_qp(btl_ib_rc_conn_t *conn)
 {
     const btl_ib_verbs_t *verbs = &conn->all->port->verbs;
     const bool shared = conn->rx.count == 0;
-    struct ibv_srq *srq = shared ? conn->all->rxqs->queue[conn->channel].rx.pool.srq : NULL;
-    const int made = rc_qp_create(conn->all->port, conn->id, conn->cq->cq, srq, conn->sq.ring.depth,
-                                  conn->rx.count);
+    struct ibv_qp_init_attr attr = {
+        .send_cq = conn->cq->cq,
+        .recv_cq = conn->cq->cq,
+        .srq = shared ? conn->all->rxqs->queue[conn->channel].rx.pool.srq : NULL,
+        .qp_type = IBV_QPT_RC,
+        .cap =
+            {
+                .max_send_wr = conn->sq.ring.depth,
+                .max_recv_wr = conn->rx.count,
+                .max_send_sge = 1,
+                .max_recv_sge = !shared,
+                .max_inline_data = verbs->base.attr.inline_size,
+            },
+    };
 
-    if (made != 0) {
-        return made;
+    if (rdma_create_qp(conn->id, verbs->pd, &attr) != 0) {
+        return btl_ib_verbs_failed(verbs, "rdma_create_qp", errno);
     }
     conn->qp = conn->id->qp;
     btl_ib_rc_sq_attach(&conn->sq, conn->qp, verbs->base.attr.inline_size);
@@ -338,11 +305,14 @@ struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64
         params.eager_slot = (uint16_t) conn->all->eagers->slot;
     }
     btl_ib_rc_params_pack(&params, bytes);
-    struct rdma_conn_param offer =
-        rc_qp_conn_param(port, known ? (uint8_t) conn->rdma->reads_max : reads, reads);
-    offer.private_data = bytes;
-    offer.private_data_len = BTL_IB_RC_PRIVATE_MAX;
-    return offer;
+    return (struct rdma_conn_param){
+        .private_data = bytes,
+        .private_data_len = BTL_IB_RC_PRIVATE_MAX,
+        .initiator_depth = known ? (uint8_t) conn->rdma->reads_max : reads,
+        .responder_resources = reads,
+        .retry_count = port->retry,
+        .rnr_retry_count = port->rnr_retry,
+    };
 }
 
 void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *params)
@@ -361,7 +331,7 @@ void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *param
 void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
 {
     if (conn->rx.count == 0) {
-        rc_qp_set_rnr_timer(conn->all->port, conn->qp);
+        set_rnr_timer(conn->all->port, conn->qp);
     }
     conn->stage = BTL_IB_RC_OPEN;
     conn->opened_at = btl_ib_rc_now_us();
@@ -392,7 +362,8 @@ static void release(btl_ib_rc_conn_t *conn)
     conn->all->draining -= conn->draining;
     conn->draining = false;
     if (conn->qp != NULL) {
-        rc_qp_destroy(conn->id, conn->qp);
+        conn->id->qp = conn->qp;
+        rdma_destroy_qp(conn->id);
         conn->qp = NULL;
     }
     if (conn->id != NULL) {

@@ -514,6 +514,7 @@ static void off_and_on_again(void **state)
     forget(1, 0);
     assert_false(rc_inside(sides[1].t).eagers_off);
     assert_int_equal(rc_inside(sides[1].t).eagers_fading, 0);
+    settle();
     assert_true(wait_fd(1) >= 0);
 }
 

@@ -565,8 +565,7 @@ static bool watch(int set, int fd)
     return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-int btl_ib_verbs_comp_open(btl_ib_verbs_comp_t *comp, const btl_ib_verbs_t *verbs,
-                           const int *others, int count)
+int btl_ib_verbs_comp_open(btl_ib_verbs_comp_t *comp, const btl_ib_verbs_t *verbs, int other_fd)
 {
     comp->fd = -1;
     comp->channel = ibv_create_comp_channel(verbs->context);
@@ -578,11 +577,9 @@ int btl_ib_verbs_comp_open(btl_ib_verbs_comp_t *comp, const btl_ib_verbs_t *verb
         return error;
     }
     comp->fd = epoll_create1(EPOLL_CLOEXEC);
-    bool watched = comp->fd >= 0 && watch(comp->fd, comp->channel->fd);
-    for (int i = 0; i < count && watched; i++) {
-        watched = watch(comp->fd, others[i]);
-    }
-    return watched ? 0 : btl_ib_verbs_failed(verbs, "epoll", errno);
+    return comp->fd >= 0 && watch(comp->fd, comp->channel->fd) && watch(comp->fd, other_fd)
+               ? 0
+               : btl_ib_verbs_failed(verbs, "epoll", errno);
 }
 
 void btl_ib_verbs_comp_close(btl_ib_verbs_comp_t *comp)

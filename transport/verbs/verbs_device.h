@@ -325,7 +325,7 @@ static inline bool btl_ib_verbs_port_up(const btl_ib_verbs_t *verbs)
 
 /*
  * Sleeping until a completion queue has something: a completion channel, and one descriptor (epoll)
- * that becomes readable with it or with other descriptors of the transport.
+ * that becomes readable with it or with another descriptor of the transport.
  */
 
 typedef struct btl_ib_verbs_comp {
@@ -336,10 +336,9 @@ typedef struct btl_ib_verbs_comp {
 /* Make a descriptor non-blocking. Returns 0 or a negative errno after logging why. */
 int btl_ib_verbs_nonblocking(const btl_ib_verbs_t *verbs, int fd);
 
-/* Returns 0 or a negative errno after logging why; close follows in either case, if `fd` was -1
- * before. */
-int btl_ib_verbs_comp_open(btl_ib_verbs_comp_t *comp, const btl_ib_verbs_t *verbs,
-                           const int *others, int count);
+/* `other_fd` is a descriptor to sleep on as well. Returns 0 or a negative errno after logging why;
+ * close follows in either case. */
+int btl_ib_verbs_comp_open(btl_ib_verbs_comp_t *comp, const btl_ib_verbs_t *verbs, int other_fd);
 void btl_ib_verbs_comp_close(btl_ib_verbs_comp_t *comp);
 
 /* Read and acknowledge the events of the channel, so that it becomes readable again. Returns

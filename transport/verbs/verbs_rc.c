@@ -270,7 +270,7 @@ static uint32_t fill_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib
         by_eager[i] = btl_ib_rc_eager_fits(&conn->eager_tx, &conn->credit, batch[i].size, eager);
         if (by_eager[i]) {
             btl_ib_rc_eager_fill(&conn->eager_tx, &batch[i], conn->eager_tx.used + eager,
-                                 conn->credit.used + (uint32_t) i - eager, rc->sending.staged[i],
+                                 conn->credit.used + (uint32_t) i - eager, rc->traffic.staged[i],
                                  wr);
             eager++;
         }
@@ -537,15 +537,17 @@ static int take_eager(btl_ib_rc_t *rc, btl_ib_rc_eager_t *eager, btl_ib_event_t 
     return count;
 }
 
-/* Make at most `max` events, of which there is room for one at least, of completions. Returns how
- * many; *done says how many completions that took: all, unless datagrams in eager rings, which were
- * sent before, left no room. */
-static int take(btl_ib_rc_t *rc, const struct ibv_wc *wc, int n, btl_ib_event_t *events, int max,
-                int *done)
+/* Make at most `max` events, of which there is room for one at least, of the completions in hand.
+ * Returns how many. All are taken, unless datagrams in eager rings, which were sent before, left no
+ * room. */
+static int take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
+    const struct ibv_wc *wc = &rc->cqs.wc[rc->cqs.wc_first];
+    const uint32_t n = rc->cqs.wc_count;
+    uint32_t done = 0;
     int count = 0;
 
-    for (*done = 0; *done < n; wc++, ++*done) {
+    for (; done < n; wc++, done++) {
         btl_ib_rc_conn_t *conn = btl_ib_rc_conns_of(&rc->conns, wc);
         const bool recv = btl_ib_rc_wr_id_is_recv(wc->wr_id);
         if (recv && conn != NULL && conn->eager != NULL) {
@@ -562,45 +564,24 @@ static int take(btl_ib_rc_t *rc, const struct ibv_wc *wc, int n, btl_ib_event_t 
             sent(rc, conn, wc);
         }
     }
+    btl_ib_rc_cqs_taken(&rc->cqs, done);
     return count;
 }
 
-/* Take what was saved. What the queues have is newer: none of them is polled before all of this was
- * taken. If some of it stays `max` events are there. */
-static int take_saved(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
-{
-    btl_ib_rc_cqs_t *cqs = &rc->cqs;
-    int done;
-
-    if (cqs->saved_count == 0) {
-        return 0;
-    }
-    const int count =
-        take(rc, &cqs->saved[cqs->saved_first], (int) cqs->saved_count, events, max, &done);
-    btl_ib_rc_cqs_saved_done(cqs, done);
-    return count;
-}
-
-/* Take all that one queue has, up to `max` events; completions beyond them are saved. */
+/* Take all that one queue has, up to `max` events; completions beyond them stay in hand. */
 static int take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *events, int max)
 {
-    struct ibv_wc *wc = rc->polling.wc;
     int count = 0;
 
     while (count < max) {
-        const int n = ibv_poll_cq(cq->cq, BTL_IB_RC_BATCH, wc);
+        const int n = btl_ib_rc_cqs_read(&rc->cqs, cq);
         if (n < 0) {
             btl_ib_verbs_state_fail(&rc->state,
                                     -btl_ib_verbs_failed(&rc->port.verbs, "ibv_poll_cq", EIO));
             break;
         }
-        int done = 0;
-        count += n > 0 ? take(rc, wc, n, events + count, max - count, &done) : 0;
-        if (done < n) { /* max events are there */
-            btl_ib_rc_cqs_save(&rc->cqs, wc + done, n - done);
-            break;
-        }
-        if (n < BTL_IB_RC_BATCH) {
+        count += n > 0 ? take(rc, events + count, max - count) : 0;
+        if (n < BTL_IB_RC_BATCH && rc->cqs.wc_count == 0) {
             btl_ib_rc_cq_found_empty(cq);
             if (rc->conns.draining > 0) {
                 btl_ib_rc_conns_drained(&rc->conns, cq);
@@ -651,8 +632,8 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     }
     /* While the port is down nothing is looked at: connections that ended could not be
      * disconnected. */
-    if (!rc->state.down) {
-        count = take_saved(rc, events, max);
+    if (rc->cqs.wc_count > 0 && !rc->state.down) {
+        count = take(rc, events, max);
     }
     for (uint32_t i = 0; i < rc->cqs.count && count < max && !rc->state.down; i++) {
         count += take_queue(rc, &rc->cqs.cq[i], events + count, max - count);
@@ -665,8 +646,8 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     }
     /* What arrived before a connection ended goes up before that, unless there is always more; and
      * a peer that waits for it is not kept waiting. */
-    if (count == 0 || ++rc->polling.full >= FULL_POLLS) {
-        rc->polling.full = 0;
+    if (count == 0 || ++rc->traffic.full_polls >= FULL_POLLS) {
+        rc->traffic.full_polls = 0;
         if (btl_ib_rc_cm_progress(rc) && rc->eagers.off != NULL) {
             count += poll_eager_off(rc, events + count, max - count);
         }

@@ -123,21 +123,16 @@ typedef struct btl_ib_rc_cm {
     uint64_t last_tick; /* of a coarse clock, ns: they were read in it */
 } btl_ib_rc_cm_t;
 
-/* Owned by verbs_rc.c. */
-typedef struct btl_ib_rc_polling {
-    uint32_t full; /* polls with events since the connection manager was polled */
-    /* Completions in hand. They are not on the stack, of which threads may have 16 KiB. */
-    struct ibv_wc wc[BTL_IB_RC_BATCH];
-} btl_ib_rc_polling_t;
-
 /* Datagrams of a batch that go by eager RDMA, at most: it saves completions, which longer batches
  * share anyway. */
 enum { BTL_IB_RC_EAGER_BATCH = 4 };
 
-/* Owned by verbs_rc.c: what such datagrams write, until they are posted. */
-typedef struct btl_ib_rc_sending {
+/* Owned by verbs_rc.c. */
+typedef struct btl_ib_rc_traffic {
+    uint32_t full_polls; /* with events, since the connection manager was polled */
+    /* What datagrams by eager RDMA write, until they are posted. */
     uint64_t staged[BTL_IB_RC_EAGER_BATCH][BTL_IB_RC_EAGER_SLOT / sizeof(uint64_t)];
-} btl_ib_rc_sending_t;
+} btl_ib_rc_traffic_t;
 
 typedef struct btl_ib_rc {
     btl_ib_rc_port_t port;
@@ -150,8 +145,7 @@ typedef struct btl_ib_rc {
     btl_ib_rc_eagers_t eagers;
     btl_ib_rc_conns_t conns;
     btl_ib_rc_peers_t peers;
-    btl_ib_rc_polling_t polling;
-    btl_ib_rc_sending_t sending;
+    btl_ib_rc_traffic_t traffic;
 } btl_ib_rc_t;
 
 static inline btl_ib_rc_t *btl_ib_rc_of(btl_ib_transport_t *t)

@@ -13,8 +13,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 /* ---- completion queues ---- */
 
@@ -23,12 +21,7 @@ enum { FIRST_ENTRIES = 4096 };
 int btl_ib_rc_cqs_open(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_port_t *port, int other_fd)
 {
     cqs->port = port;
-    cqs->saved_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (cqs->saved_fd < 0) {
-        return btl_ib_verbs_failed(&port->verbs, "eventfd", errno);
-    }
-    const int others[] = {cqs->saved_fd, other_fd};
-    return btl_ib_verbs_comp_open(&cqs->comp, &port->verbs, others, 2);
+    return btl_ib_verbs_comp_open(&cqs->comp, &port->verbs, other_fd);
 }
 
 void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs)
@@ -37,9 +30,6 @@ void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs)
         (void) ibv_destroy_cq(cqs->cq[--cqs->count].cq);
     }
     btl_ib_verbs_comp_close(&cqs->comp);
-    if (cqs->port != NULL && cqs->saved_fd >= 0) {
-        (void) close(cqs->saved_fd);
-    }
 }
 
 static btl_ib_rc_cq_t *create(btl_ib_rc_cqs_t *cqs, uint32_t entries)
@@ -81,33 +71,18 @@ btl_ib_rc_cq_t *btl_ib_rc_cq_reserve(btl_ib_rc_cqs_t *cqs, uint32_t entries)
     return cq;
 }
 
-void btl_ib_rc_cqs_saved_done(btl_ib_rc_cqs_t *cqs, int count)
-{
-    cqs->saved_first += (uint32_t) count;
-    cqs->saved_count -= (uint32_t) count;
-}
-
 int btl_ib_rc_cqs_arm(btl_ib_rc_cqs_t *cqs)
 {
-    const uint64_t one = 1;
-    uint64_t before;
-
     (void) btl_ib_verbs_comp_read(&cqs->comp);
-    (void) !read(cqs->saved_fd, &before, sizeof(before));
     for (uint32_t i = 0; i < cqs->count; i++) {
         if (ibv_req_notify_cq(cqs->cq[i].cq, 0) != 0) {
             return -1;
         }
     }
-    for (uint32_t i = 0; i < cqs->count && cqs->saved_count == 0; i++) {
-        const int n = ibv_poll_cq(cqs->cq[i].cq, BTL_IB_RC_BATCH, cqs->saved);
-        cqs->saved_first = 0;
-        cqs->saved_count = n > 0 ? (uint32_t) n : 0;
+    for (uint32_t i = 0; i < cqs->count && cqs->wc_count == 0; i++) {
+        (void) btl_ib_rc_cqs_read(cqs, &cqs->cq[i]);
     }
-    if (cqs->saved_count > 0) {
-        (void) !write(cqs->saved_fd, &one, sizeof(one));
-    }
-    return cqs->comp.fd;
+    return cqs->wc_count == 0 ? cqs->comp.fd : -1;
 }
 
 /* ---- receive queues ---- */

@@ -90,15 +90,13 @@ typedef struct btl_ib_rc_cqs {
     btl_ib_rc_cq_t cq[BTL_IB_RC_CQ_MAX];
     uint32_t count;
     uint32_t shared_entries; /* that any queue may get for shared receive queues */
-    /* Completions that were read and go before all that the queues have: */
-    struct ibv_wc saved[BTL_IB_RC_BATCH];
-    uint32_t saved_first;
-    uint32_t saved_count;
-    int saved_fd; /* eventfd: readable if there were some when the queues were armed */
+    /* Completions that were read and not taken yet: they go before all that the queues have. */
+    struct ibv_wc wc[BTL_IB_RC_BATCH];
+    uint32_t wc_first;
+    uint32_t wc_count;
 } btl_ib_rc_cqs_t;
 
-/* `other_fd` is a descriptor to sleep on as well. Returns 0 or a negative errno after logging why;
- * close follows in either case. */
+/* As btl_ib_verbs_comp_open(). */
 int btl_ib_rc_cqs_open(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_port_t *port, int other_fd);
 void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs);
 
@@ -124,20 +122,28 @@ static inline void btl_ib_rc_cq_found_empty(btl_ib_rc_cq_t *cq)
     cq->leaving = 0;
 }
 
-/* Keep completions for the next poll. There are none yet. */
-static inline void btl_ib_rc_cqs_save(btl_ib_rc_cqs_t *cqs, const struct ibv_wc *wc, int count)
+/* Read completions of one queue, while none are in hand. Returns how many; negative: that cannot be
+ * done. */
+static inline int btl_ib_rc_cqs_read(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_cq_t *cq)
 {
-    assert(cqs->saved_count == 0);
-    memcpy(cqs->saved, wc, (size_t) count * sizeof(*wc));
-    cqs->saved_first = 0;
-    cqs->saved_count = (uint32_t) count;
+    const int n = ibv_poll_cq(cq->cq, BTL_IB_RC_BATCH, cqs->wc);
+
+    if (n > 0) {
+        cqs->wc_first = 0;
+        cqs->wc_count = (uint32_t) n;
+    }
+    return n;
 }
 
-/* The first of the saved ones were handled. */
-void btl_ib_rc_cqs_saved_done(btl_ib_rc_cqs_t *cqs, int count);
+/* The first of those in hand were taken. */
+static inline void btl_ib_rc_cqs_taken(btl_ib_rc_cqs_t *cqs, uint32_t count)
+{
+    cqs->wc_first += count;
+    cqs->wc_count -= count;
+}
 
 /* Make the descriptor readable with the next completion, and read what came before that. Returns
- * it, -1 if that cannot be done. */
+ * it; -1 if that cannot be done, or some are in hand. */
 int btl_ib_rc_cqs_arm(btl_ib_rc_cqs_t *cqs);
 
 static inline bool btl_ib_rc_cqs_has(const btl_ib_rc_cqs_t *cqs, const struct ibv_cq *cq)

@@ -749,7 +749,7 @@ static int open_parts(btl_ib_ud_t *ud, const btl_ib_device_t *device,
     if (getrandom(&qkey, sizeof(qkey), 0) != sizeof(qkey)) {
         return btl_ib_verbs_failed(verbs, "getrandom", errno);
     }
-    rc = btl_ib_verbs_comp_open(&ud->comp, verbs, &verbs->context->async_fd, 1);
+    rc = btl_ib_verbs_comp_open(&ud->comp, verbs, verbs->context->async_fd);
     if (rc != 0) {
         return rc;
     }

@@ -171,15 +171,15 @@ static int read_events(const btl_ib_ud_port_t *port)
     return error;
 }
 
-/* Log that the device is of no use any more, and set `state`. */
-static void port_fail(const btl_ib_ud_port_t *port, btl_ib_verbs_state_t *state, const char *what,
-                      int error)
+/* Log that the device is of no use any more, and set the state. */
+static void fail(btl_ib_ud_t *ud, const char *what, int error)
 {
+    const btl_ib_verbs_t *verbs = &ud->port.verbs;
+
     error = error != 0 ? error : EIO;
-    if (state->error == 0) {
-        BTL_IB_VERBS_LOG(&port->verbs, 1, "%s: %s: %s", port->verbs.base.name, what,
-                         strerror(error));
-        btl_ib_verbs_state_fail(state, error);
+    if (ud->state.error == 0) {
+        BTL_IB_VERBS_LOG(verbs, 1, "%s: %s: %s", verbs->base.name, what, strerror(error));
+        btl_ib_verbs_state_fail(&ud->state, error);
     }
 }
 
@@ -214,20 +214,22 @@ static bool bring_back(btl_ib_ud_port_t *port)
     return check_address(port) == 0;
 }
 
-/* Read and log the events of the device, and update `state`. Returns whether a port that was down
- * could be used again, perhaps by another place in the device's table of addresses. */
-static bool port_events(btl_ib_ud_port_t *port, btl_ib_verbs_state_t *state)
+/* Read and log the events of the device, and update the state. A port that was down is used again
+ * when it can be, perhaps by another place in the device's table of addresses. */
+static void read_device_events(btl_ib_ud_t *ud)
 {
-    if (state->error != 0) {
-        return false;
+    ud->polling.polls = 0;
+    if (ud->state.error != 0) {
+        return;
     }
-    const int error = read_events(port);
+    const int error = read_events(&ud->port);
     if (error == ENODEV || error == EIO) {
-        port_fail(port, state, "the device failed", error);
+        fail(ud, "the device failed", error);
     } else if (error != 0) {
-        btl_ib_verbs_state_down(state, error);
+        btl_ib_verbs_state_down(&ud->state, error);
+    } else if (ud->state.down != 0 && bring_back(&ud->port) && btl_ib_ud_peers_renew(&ud->peers)) {
+        btl_ib_verbs_state_up(&ud->state);
     }
-    return error == 0 && state->down != 0 && bring_back(port);
 }
 
 /* ---- devices ---- */
@@ -458,11 +460,6 @@ static int ud_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
 /* Completions to events, buffers back to the device, and sleeping until there is something to
  * poll. */
 
-static void fail(btl_ib_ud_t *ud, const char *what, int error)
-{
-    port_fail(&ud->port, &ud->state, what, error);
-}
-
 static void post_idle(btl_ib_ud_t *ud)
 {
     const int error = btl_ib_ud_qps_post_idle(&ud->qps);
@@ -493,14 +490,6 @@ static void drop(btl_ib_ud_t *ud, btl_ib_verbs_rx_buffer_t *buffer, const char *
 static void read_events_soon(btl_ib_ud_t *ud)
 {
     ud->polling.polls = BTL_IB_UD_EVENTS_EVERY;
-}
-
-static void read_device_events(btl_ib_ud_t *ud)
-{
-    ud->polling.polls = 0;
-    if (port_events(&ud->port, &ud->state) && btl_ib_ud_peers_renew(&ud->peers)) {
-        btl_ib_verbs_state_up(&ud->state);
-    }
 }
 
 /* A receive completed. Returns how many events that makes. */

@@ -46,10 +46,9 @@ static uint32_t at_most(uint32_t value, uint32_t most)
     return value < most ? value : most;
 }
 
-btl_ib_wanted_buffers_t btl_ib_wanted_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth,
-                                              uint32_t credit_init)
+void btl_ib_want_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth, uint32_t credit_init,
+                         btl_ib_open_params_t *open)
 {
-    btl_ib_wanted_buffers_t wanted = {.rx_depth = rx_depth};
     const uint32_t per_peer = credit_init > 0 ? credit_init : PER_PEER;
     uint64_t sum = 0;
 
@@ -57,15 +56,18 @@ btl_ib_wanted_buffers_t btl_ib_wanted_buffers(const btl_ib_queue_table_t *table,
         sum += table->q[i].num;
     }
     if (rx_depth == 0) {
-        wanted.rx_depth = sum > BTL_IB_QUEUE_NUM_MAX ? BTL_IB_QUEUE_NUM_MAX : (uint32_t) sum;
+        rx_depth = sum > BTL_IB_QUEUE_NUM_MAX ? BTL_IB_QUEUE_NUM_MAX : (uint32_t) sum;
     }
+    open->rx_depth = rx_depth;
+    open->rx_size = table->q[table->count - 1].size;
+    open->queue_count = table->count;
     for (uint32_t i = 0; i < table->count; ++i) {
         const btl_ib_queue_t *q = &table->q[i];
-        const uint64_t part = (uint64_t) q->num * wanted.rx_depth / sum;
+        const uint64_t part = (uint64_t) q->num * rx_depth / sum;
         const uint32_t num = part > 0 ? (uint32_t) part : 1;
         const bool shared = q->type == BTL_IB_QUEUE_SHARED;
 
-        wanted.queue[i] = (btl_ib_open_queue_t){
+        open->queue[i] = (btl_ib_open_queue_t){
             .size = q->size,
             .num = num,
             .shared = shared,
@@ -77,7 +79,6 @@ btl_ib_wanted_buffers_t btl_ib_wanted_buffers(const btl_ib_queue_table_t *table,
             .window = shared ? 0 : q->window,
         };
     }
-    return wanted;
 }
 
 /* ---- wishes ---- */
@@ -133,10 +134,10 @@ bool btl_ib_device_wishes_read(btl_ib_device_wishes_t *wishes, const btl_ib_para
 
 /* ---- receive queues ---- */
 
-/* Has the device room for all queues of a table that peers share? */
-static bool shares(const btl_ib_queue_table_t *table, const btl_ib_transport_attr_t *attr)
+/* Can the device share so many buffers? Others than connections have one pool for all peers. */
+static bool can_share(const btl_ib_queue_table_t *table, const btl_ib_transport_attr_t *attr)
 {
-    for (uint32_t i = 0; i < table->count; ++i) {
+    for (uint32_t i = 0; attr->reliable && i < table->count; ++i) {
         if (table->q[i].type == BTL_IB_QUEUE_SHARED && table->q[i].num > attr->shared_max) {
             return false;
         }
@@ -154,7 +155,7 @@ static int default_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_tra
     if (type->shared_queues != NULL
         && btl_ib_wire_shares(wishes->processes, (uint32_t) wishes->params->rc_srq_min_peers)
         && btl_ib_queues_parse(type->shared_queues, &plan->queues, &error) == 0
-        && shares(&plan->queues, &plan->attr)) {
+        && can_share(&plan->queues, &plan->attr)) {
         return 0;
     }
     return btl_ib_queues_parse(type->default_queues, &plan->queues, &error);
@@ -215,12 +216,7 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_t
                 .relaxed = strcmp(params->ordering, "relaxed") == 0,
             },
     };
-    const btl_ib_wanted_buffers_t wanted =
-        btl_ib_wanted_buffers(table, (uint32_t) params->rx_depth, (uint32_t) params->credit_init);
-    open->rx_depth = wanted.rx_depth;
-    open->rx_size = table->q[table->count - 1].size;
-    open->queue_count = table->count;
-    memcpy(open->queue, wanted.queue, sizeof(open->queue));
+    btl_ib_want_buffers(table, (uint32_t) params->rx_depth, (uint32_t) params->credit_init, open);
 }
 
 bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,
@@ -323,17 +319,6 @@ static bool share(const btl_ib_queue_table_t *table, btl_ib_queue_table_t *share
                  table->q[i].num);
     }
     return btl_ib_queues_parse(spec, shared, &error) == 0;
-}
-
-/* Can the device share so many buffers? Others than connections have one pool for all peers. */
-static bool can_share(const btl_ib_queue_table_t *table, const btl_ib_transport_attr_t *attr)
-{
-    for (uint32_t i = 0; attr->reliable && i < table->count; ++i) {
-        if (table->q[i].type == BTL_IB_QUEUE_SHARED && table->q[i].num > attr->shared_max) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* Candidate `i`, if there is one: as text, or made of what is planned. */

@@ -69,17 +69,11 @@ static inline bool btl_ib_wire_shares(uint32_t processes, uint32_t srq_min_peers
 
 /* ---- receive buffers ---- */
 
-/* Of btl_ib_open_params_t. */
-typedef struct btl_ib_wanted_buffers {
-    uint32_t rx_depth;
-    btl_ib_open_queue_t queue[BTL_IB_OPEN_QUEUES_MAX];
-} btl_ib_wanted_buffers_t;
-
-/* As many as the queues say, or each queue its share of `rx_depth` if that is not 0. Where a device
- * has one pool for all peers, each adds to a queue of type P what a new one may send:
- * `credit_init`, 0: the least that the engine grants; but no more than the queue's num. */
-btl_ib_wanted_buffers_t btl_ib_wanted_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth,
-                                              uint32_t credit_init);
+/* Ask for as many as the queues say, or of each queue for its share of `rx_depth` if that is not 0.
+ * Where a device has one pool for all peers, each adds to a queue of type P what a new one may
+ * send: `credit_init`, 0: the least that the engine grants; but no more than the queue's num. */
+void btl_ib_want_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth, uint32_t credit_init,
+                         btl_ib_open_params_t *open);
 
 /* What the user wants of devices, as parameters say. */
 typedef struct btl_ib_device_wishes {

@@ -5,17 +5,16 @@
 
 #include "btl_ib_rail_match.h"
 
+#include "net_interfaces.h"
+
 #include <string.h>
 
 /* Are the IP addresses of two rails in one subnet? Rails without any count as such. */
 static bool same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b)
 {
     const unsigned bits = a->prefix_bits < b->prefix_bits ? a->prefix_bits : b->prefix_bits;
-    const unsigned whole = bits / 8;
-    const unsigned rest = bits % 8;
 
-    return a->family == b->family && memcmp(a->ip, b->ip, whole) == 0
-           && (rest == 0 || (a->ip[whole] ^ b->ip[whole]) >> (8 - rest) == 0);
+    return a->family == b->family && btl_ib_ip_same_bits(a->ip, b->ip, bits);
 }
 
 /* What two processes share. */

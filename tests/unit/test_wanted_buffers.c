@@ -15,19 +15,21 @@
 
 #include "btl_ib_device_plan.h"
 
-static btl_ib_wanted_buffers_t wanted(const char *string, uint32_t rx_depth, uint32_t credit_init)
+static btl_ib_open_params_t wanted(const char *string, uint32_t rx_depth, uint32_t credit_init)
 {
     btl_ib_queue_table_t table;
     btl_ib_queues_error_t error;
+    btl_ib_open_params_t open = {.queue_count = 0};
 
     assert_int_equal(btl_ib_queues_parse(string, &table, &error), 0);
-    return btl_ib_wanted_buffers(&table, rx_depth, credit_init);
+    btl_ib_want_buffers(&table, rx_depth, credit_init, &open);
+    return open;
 }
 
 /* Each number of the string arrives where the transport looks for it. */
 static void as_the_string_says(void **state)
 {
-    const btl_ib_wanted_buffers_t all = wanted("P,256,24,10,7,3:S,4096,64,16,4,8,2", 0, 0);
+    const btl_ib_open_params_t all = wanted("P,256,24,10,7,3:S,4096,64,16,4,8,2", 0, 0);
     const btl_ib_open_queue_t *p = &all.queue[0], *s = &all.queue[1];
 
     (void) state;
@@ -65,7 +67,7 @@ static void each_peer_adds(void **state)
 
     (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const btl_ib_wanted_buffers_t all = wanted(cases[i].string, 0, cases[i].credit_init);
+        const btl_ib_open_params_t all = wanted(cases[i].string, 0, cases[i].credit_init);
         assert_int_equal(all.queue[0].per_peer, cases[i].adds);
     }
 }
@@ -73,7 +75,7 @@ static void each_peer_adds(void **state)
 /* btl_ib_rx_depth is divided in proportion; nobody goes without, and low stays below num. */
 static void shares_of_a_depth(void **state)
 {
-    const btl_ib_wanted_buffers_t all = wanted("P,256,300,200:P,1024,100:P,4096,2", 40, 0);
+    const btl_ib_open_params_t all = wanted("P,256,300,200:P,1024,100:P,4096,2", 40, 0);
 
     (void) state;
     assert_int_equal(all.rx_depth, 40);

@@ -10,7 +10,6 @@
 
 #include "btl_ib.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

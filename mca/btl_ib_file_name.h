@@ -17,7 +17,6 @@
 #define BTL_IB_FILE_NAME_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 

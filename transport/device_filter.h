@@ -20,7 +20,6 @@
 #define BTL_IB_DEVICES_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 

@@ -11,7 +11,6 @@
 #include "btl_ib_library.h"
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>

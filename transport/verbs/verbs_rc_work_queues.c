@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- completion queues ---- */
 

@@ -509,6 +509,25 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
     return transport;
 }
 
+/* Driver, firmware, speed and MTU of a device, for the log. An RDMA device of software (rxe, siw)
+ * has no driver of its own: its interface says more. */
+static void tell_facts(const btl_ib_transport_type_t *type, const btl_ib_device_t *device, int rail)
+{
+    char text[192];
+    char below[144] = "";
+    btl_ib_facts_t facts;
+
+    type->facts(device, &facts);
+    btl_ib_facts_format(&facts, text, sizeof(text));
+    if (!device->plain && device->interface[0] != '\0') {
+        btl_ib_facts_interface(device->interface, &facts);
+        snprintf(below, sizeof(below), ", interface %s (driver %s, MTU %u)", device->interface,
+                 facts.driver[0] != '\0' ? facts.driver : "unknown", facts.mtu);
+    }
+    BTL_IB_VERBOSE(1, "rail %d: device %s on host %s: %s%s", rail, device->name,
+                   opal_process_info.nodename, text, below);
+}
+
 /* Make a rail of an open device. Closes the device if it cannot. */
 static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
                      const btl_ib_device_t *device, btl_ib_transport_t *transport,
@@ -545,9 +564,7 @@ static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
                    device->loopback ? ", this host only" : "",
                    device->rank != BTL_IB_RANK_FIRST ? ", stands by" : "", text);
     if (btl_ib_is_verbose(1) && opal_process_info.my_local_rank == 0) {
-        type->describe(device, text, sizeof(text));
-        BTL_IB_VERBOSE(1, "rail %d: device %s on host %s: %s", rail, device->name,
-                       opal_process_info.nodename, text);
+        tell_facts(type, device, rail);
     }
 }
 

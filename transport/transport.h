@@ -559,9 +559,6 @@ typedef struct btl_ib_transport_type {
     /* What is known of a device that devices() listed. */
     void (*facts)(const btl_ib_device_t *device, struct btl_ib_facts *facts);
 
-    /* As text: driver, firmware, link speed and MTU of such a device. */
-    void (*describe)(const btl_ib_device_t *device, char *out, size_t len);
-
     /* As text: the library below, as built with, and as it runs, or why it does not: it is loaded
      * by devices(), or here with `load`. NULL: only the C library. */
     void (*library)(bool load, char *out, size_t len);

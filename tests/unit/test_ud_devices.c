@@ -24,6 +24,7 @@
 #include <cmocka.h>
 
 #include "device_filter.h"
+#include "net_interfaces.h"
 #include "said.h"
 #include "ud_pair.h"
 
@@ -32,6 +33,7 @@ static void test_devices(void **state)
     const btl_ib_search_t search = {.gid_index = -1, .log = log_all};
     btl_ib_transport_attr_t attr;
     btl_ib_device_t *list;
+    btl_ib_facts_t facts;
     char text[320];
 
     (void) state;
@@ -50,7 +52,8 @@ static void test_devices(void **state)
     assert_string_equal(list[2].name, "mlx5_1:2");
     assert_int_equal(list[2].port, 2);
     assert_int_equal(list[2].prefix_bits, 64);
-    type->describe(&list[2], text, sizeof(text));
+    type->facts(&list[2], &facts);
+    btl_ib_facts_format(&facts, text, sizeof(text));
     assert_string_equal(text, "driver unknown, firmware 16.35.2000, link 100000 Mbit/s, MTU 1024");
     type->library(false, text, sizeof(text));
     assert_memory_equal(text, "rdma-core: built with libibverbs ", 33);

@@ -24,6 +24,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "net_interfaces.h"
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_sockets.h"
@@ -333,19 +334,22 @@ static void test_describe(void **state)
 {
     struct ifaddrs none = {.ifa_name = NULL};
     btl_ib_device_t device = {.interface = "fast0"};
+    btl_ib_facts_t facts;
     char text[320];
 
     (void) state;
     pretended = &none; /* the drivers, too */
-    bed.type->describe(&device, text, sizeof(text));
+    bed.type->facts(&device, &facts);
+    btl_ib_facts_format(&facts, text, sizeof(text));
     assert_string_equal(text, "driver dddddddddddddddddddddddddddddddd, firmware 22.31, link 25000 "
                               "Mbit/s, MTU unknown");
     memcpy(device.interface, "mute0", sizeof("mute0"));
-    bed.type->describe(&device, text, sizeof(text));
+    bed.type->facts(&device, &facts);
+    btl_ib_facts_format(&facts, text, sizeof(text));
     assert_string_equal(text,
                         "driver unknown, firmware unknown, link of unknown speed, MTU unknown");
     pretended = NULL;
-    bed.type->describe(&device, text, 8); /* no more than there is room for */
+    btl_ib_facts_format(&facts, text, 8); /* no more than there is room for */
     assert_string_equal(text, "driver ");
 }
 

@@ -320,16 +320,6 @@ static void ofi_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
     }
 }
 
-static void ofi_describe(const btl_ib_device_t *device, char *out, size_t len)
-{
-    btl_ib_facts_t facts;
-    char text[192];
-
-    ofi_facts(device, &facts);
-    btl_ib_facts_format(&facts, text, sizeof(text));
-    snprintf(out, len, "libfabric provider %s, %s", device->provider, text);
-}
-
 static int ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
 {
     const char *provider = search->provider;
@@ -845,9 +835,7 @@ static int query_info(const struct fi_info *info, uint32_t mtu, btl_ib_transport
         .rx_depth = (uint32_t) info->rx_attr->size,
         .headroom = (uint32_t) prefix,
         .registered_page = local ? (uint32_t) sysconf(_SC_PAGESIZE) : 0,
-        .reliable = false,
         .knows_source = info->caps & FI_SOURCE,
-        .rdma = false,
     };
     return 0;
 }
@@ -1038,6 +1026,5 @@ const btl_ib_transport_type_t btl_ib_ofi_type = {
     .open = ofi_open,
     .memory_estimate = ofi_memory_estimate,
     .facts = ofi_facts,
-    .describe = ofi_describe,
     .library = describe_library,
 };

@@ -160,14 +160,6 @@ static void udp_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
     btl_ib_facts_interface(device->interface, facts);
 }
 
-static void udp_describe(const btl_ib_device_t *device, char *out, size_t len)
-{
-    btl_ib_facts_t facts;
-
-    udp_facts(device, &facts);
-    btl_ib_facts_format(&facts, out, len);
-}
-
 static int udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 {
     btl_ib_net_addresses_t all;
@@ -649,5 +641,4 @@ const btl_ib_transport_type_t btl_ib_udp_type = {
     .open = udp_open,
     .memory_estimate = udp_memory_estimate,
     .facts = udp_facts,
-    .describe = udp_describe,
 };

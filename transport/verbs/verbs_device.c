@@ -390,7 +390,6 @@ bool btl_ib_verbs_prepare(const btl_ib_search_t *search, bool cm)
     return true;
 }
 
-/* A software device (rxe, siw) has no driver of its own: the network interface below says more. */
 void btl_ib_verbs_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
 {
     const btl_ib_verbs_device_t *handle = device->handle;
@@ -401,23 +400,6 @@ void btl_ib_verbs_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
     };
     btl_ib_facts_driver("infiniband", handle->name, facts->driver, sizeof(facts->driver));
     snprintf(facts->firmware, sizeof(facts->firmware), "%s", handle->firmware);
-}
-
-void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len)
-{
-    btl_ib_facts_t facts;
-    btl_ib_facts_t below = {.speed = 0};
-    char text[192];
-
-    btl_ib_verbs_facts(device, &facts);
-    btl_ib_facts_format(&facts, text, sizeof(text));
-    if (device->interface[0] == '\0') {
-        snprintf(out, len, "%s", text);
-        return;
-    }
-    btl_ib_facts_interface(device->interface, &below);
-    snprintf(out, len, "%s, interface %s (driver %s, MTU %u)", text, device->interface,
-             below.driver[0] != '\0' ? below.driver : "unknown", below.mtu);
 }
 
 void btl_ib_verbs_devices_free(btl_ib_device_t *list, int count)

@@ -185,10 +185,9 @@ void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, c
  * stderr. */
 bool btl_ib_verbs_prepare(const btl_ib_search_t *search, bool cm);
 
-/* devices_free(), facts() and describe() of btl_ib_transport_type_t. */
+/* devices_free() and facts() of btl_ib_transport_type_t. */
 void btl_ib_verbs_devices_free(btl_ib_device_t *list, int count);
 void btl_ib_verbs_facts(const btl_ib_device_t *device, struct btl_ib_facts *facts);
-void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len);
 
 /* ---- memory ---- */
 

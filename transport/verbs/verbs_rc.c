@@ -1130,6 +1130,5 @@ const btl_ib_transport_type_t btl_ib_verbs_rc_type = {
     .open = open_rc,
     .memory_estimate = rc_memory_estimate,
     .facts = btl_ib_verbs_facts,
-    .describe = btl_ib_verbs_describe,
     .library = btl_ib_verbs_library,
 };

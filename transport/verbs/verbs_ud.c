@@ -792,6 +792,5 @@ const btl_ib_transport_type_t btl_ib_verbs_ud_type = {
     .open = open_ud,
     .memory_estimate = ud_memory_estimate,
     .facts = btl_ib_verbs_facts,
-    .describe = btl_ib_verbs_describe,
     .library = btl_ib_verbs_library,
 };

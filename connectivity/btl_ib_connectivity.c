@@ -23,16 +23,6 @@
  * docs/guide/connectivity.md says. tools/connectivity reads it.
  */
 
-/* The process that writes. */
-typedef struct map_info {
-    const char *host;
-    uint32_t job;
-    uint32_t rank;
-    uint32_t processes;
-    uint64_t took; /* us, from the first contact until this is written */
-    bool complete; /* nothing more is to be found */
-} map_info_t;
-
 /* To be raised when a column changes its meaning or goes. */
 #define FORMAT_VERSION 1
 
@@ -102,35 +92,37 @@ static void put_pair(FILE *out, const btl_ib_pair_info_t *pair)
             verdict_of(pair), sent, came, most, rtt, note[0] != '\0' ? "  " : "", note);
 }
 
-static void put_all(FILE *out, const map_info_t *info, const btl_ib_pair_info_t *pairs,
-                    uint32_t count)
+/* `complete`: nothing more is to be found. */
+static void put_all(FILE *out, const btl_ib_connectivity_t *map, bool complete)
 {
+    const btl_ib_connectivity_config_t *config = &map->config;
+    const uint64_t took = btl_ib_now() - map->started;
+
     fprintf(out,
             "# btl_ib connectivity map, version %d: job %08" PRIx32 ", rank %" PRIu32 " of %" PRIu32
             ", host %s, after %" PRIu64 ".%03" PRIu64 " s, %s\n",
-            FORMAT_VERSION, info->job, info->rank, info->processes, info->host,
-            info->took / 1000000, info->took / 1000 % 1000,
-            info->complete ? "complete" : "time was up");
+            FORMAT_VERSION, config->name.jobid, config->name.vpid, config->processes,
+            config->self->host, took / 1000000, took / 1000 % 1000,
+            complete ? "complete" : "time was up");
     fprintf(out, "# sent, came: smallest-largest datagram in bytes that got there, or came here; "
                  "most: what the rails carry; rtt: us\n");
     fprintf(out, "#%5s  %-16s  %-16s  %-22s  %-22s  %-10s  %-10s  %-10s  %5s  %6s\n", "rank",
             "host", "device", "address", "peer-address", "verdict", "sent", "came", "most", "rtt");
-    for (uint32_t i = 0; i < count; ++i) {
-        put_pair(out, &pairs[i]);
+    for (uint32_t i = 0; i < map->count; ++i) {
+        put_pair(out, &map->pairs[i]);
     }
 }
 
-/* Make the file `name` anew, with these pairs. Returns 0 or an errno. */
-static int file_write(const char *name, const map_info_t *info, const btl_ib_pair_info_t *pairs,
-                      uint32_t count)
+/* Make the file anew. Returns 0 or an errno. */
+static int file_write(const btl_ib_connectivity_t *map, bool complete)
 {
     int error;
-    FILE *out = btl_ib_file_open(name, &error);
+    FILE *out = btl_ib_file_open(map->config.file, &error);
 
     if (out == NULL) {
         return error;
     }
-    put_all(out, info, pairs, count);
+    put_all(out, map, complete);
     return btl_ib_file_close(out);
 }
 
@@ -351,15 +343,7 @@ static void close_own(const btl_ib_connectivity_t *map, bool all)
 static void write_file(btl_ib_connectivity_t *map, bool complete)
 {
     const btl_ib_connectivity_config_t *config = &map->config;
-    const map_info_t info = {
-        .host = config->self->host,
-        .job = config->name.jobid,
-        .rank = config->name.vpid,
-        .processes = config->processes,
-        .took = btl_ib_now() - map->started,
-        .complete = complete,
-    };
-    const int error = file_write(config->file, &info, map->pairs, map->count);
+    const int error = file_write(map, complete);
 
     map->changed = false;
     if (error != 0 && !map->failed) {

@@ -104,8 +104,16 @@ static void file(void **state)
 {
     char name[] = "/tmp/btl_ib_map.XXXXXX";
     btl_ib_pair_info_t pairs[] = {good(), good(), good()};
-    const map_info_t info = {
-        .host = "node1", .job = 0xab, .rank = 1, .processes = 4, .took = 1500, .complete = true};
+    static const btl_ib_modex_t self = {.host = "node1"};
+    btl_ib_connectivity_t map = {
+        .config = {.self = &self, .name = {0xab, 1}, .processes = 4, .file = name},
+        .pairs = pairs,
+        .count = 3,
+        .started = btl_ib_now() - 7000000,
+    };
+    char nowhere[] = "/nowhere/at/all";
+    static const char head[] = "# btl_ib connectivity map, version 1: job 000000ab, rank 1 of 4, "
+                               "host node1, after 7.";
 
     (void) state;
     pairs[1].path.answered = false;
@@ -113,10 +121,9 @@ static void file(void **state)
     pairs[2].path.own = false;
     pairs[2].path.heard = false;
     close(mkstemp(name));
-    assert_int_equal(file_write(name, &info, pairs, 3), 0);
-    assert_string_equal(line_of(name, 0),
-                        "# btl_ib connectivity map, version 1: job 000000ab, rank 1 of 4, host "
-                        "node1, after 0.001 s, complete");
+    assert_int_equal(file_write(&map, true), 0);
+    assert_memory_equal(line_of(name, 0), head, sizeof(head) - 1);
+    assert_string_equal(line_of(name, 0) + sizeof(head) - 1 + 3, " s, complete");
     assert_string_equal(line_of(name, 3), "     3  node3             udp/eth0          "
                                           "10.0.0.1:4000           10.0.0.3:4001           "
                                           "ok          64-1472     64-1472      1472      30");
@@ -125,7 +132,8 @@ static void file(void **state)
         strstr(line_of(name, 5),
                "no-answer   -           -            1472       -  messages go by other rails"));
     unlink(name);
-    assert_int_equal(file_write("/nowhere/at/all", &info, pairs, 3), ENOENT);
+    map.config.file = nowhere;
+    assert_int_equal(file_write(&map, true), ENOENT);
 }
 
 int main(void)

@@ -440,8 +440,7 @@ void btl_ib_verbs_mem_deregister(btl_ib_transport_t *t, void *handle)
     }
 }
 
-void *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size, unsigned access,
-                              struct ibv_mr **mr)
+struct ibv_mr *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size, unsigned access)
 {
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -449,17 +448,17 @@ void *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size, unsigned
         (void) btl_ib_verbs_failed(verbs, "mmap", errno);
         return NULL;
     }
-    *mr = ibv_reg_mr(verbs->pd, base, size, IBV_ACCESS_LOCAL_WRITE | access);
-    if (*mr == NULL) {
+    struct ibv_mr *mr = ibv_reg_mr(verbs->pd, base, size, IBV_ACCESS_LOCAL_WRITE | access);
+    if (mr == NULL) {
         (void) btl_ib_verbs_failed(verbs, "ibv_reg_mr", errno);
         (void) munmap(base, size);
-        return NULL;
     }
-    return base;
+    return mr;
 }
 
-void btl_ib_verbs_slab_free(void *base, struct ibv_mr *mr)
+void btl_ib_verbs_slab_free(struct ibv_mr *mr)
 {
+    void *base = mr->addr;
     const size_t size = mr->length;
 
     (void) ibv_dereg_mr(mr);
@@ -467,6 +466,13 @@ void btl_ib_verbs_slab_free(void *base, struct ibv_mr *mr)
 }
 
 /* ---- messages without a receive buffer ---- */
+
+/*
+ * What a port counts of messages that found no receive buffer, in files of the system. A sender
+ * whose requests are repeated without end (btl_ib_rnr_retry 7) sees nothing of that, and a receiver
+ * only that its buffers are used up. Ports count for all processes that use them, and not all count
+ * the same: of some it is RNR NAKs only, or nothing.
+ */
 
 /* What drivers of Linux call them: mlx5, mlx4, bnxt_re, soft-RoCE. */
 static const char *const refused_here[] = {

@@ -210,14 +210,11 @@ int btl_ib_verbs_mem_register(btl_ib_transport_t *t, void *base, size_t size, vo
 void btl_ib_verbs_mem_deregister(btl_ib_transport_t *t, void *handle);
 
 /* Map whole pages for receive buffers and register them to be written by the device, with further
- * IBV_ACCESS_ rights. Returns NULL after logging why; btl_ib_verbs_slab_free() frees both. */
-void *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size, unsigned access,
-                              struct ibv_mr **mr);
-void btl_ib_verbs_slab_free(void *base, struct ibv_mr *mr);
+ * IBV_ACCESS_ rights. Returns NULL after logging why; btl_ib_verbs_slab_free() undoes both. */
+struct ibv_mr *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size, unsigned access);
+void btl_ib_verbs_slab_free(struct ibv_mr *mr);
 
 /* ---- diagnostics ---- */
-
-/* What went wrong, for the log and for help texts. */
 
 /* Log which call failed, and why. Returns -error, or -EIO if that is 0. */
 int btl_ib_verbs_failed(const btl_ib_verbs_t *verbs, const char *call, int error);
@@ -238,15 +235,6 @@ void btl_ib_verbs_diag_open(const btl_ib_log_t *log, const char *device, const c
 /* Tell the user if the MTU of a peer's port differs from ours. `theirs` is an enum ibv_mtu, 0 if it
  * published none; `peer` is its address as text. */
 void btl_ib_verbs_check_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const char *peer);
-
-/* ---- messages without a receive buffer ---- */
-
-/*
- * What a port counts of messages that found no receive buffer, in files of the system. A sender
- * whose requests are repeated without end (btl_ib_rnr_retry 7) sees nothing of that, and a receiver
- * only that its buffers are used up. Ports count for all processes that use them, and not all count
- * the same: of some it is RNR NAKs only, or nothing.
- */
 
 /* ---- opening ---- */
 

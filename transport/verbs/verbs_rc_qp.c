@@ -210,10 +210,11 @@ static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
     const unsigned access = rdma && conns->port->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0;
     const uint32_t bounce = rdma ? btl_ib_rc_rdma_bounce_bytes(conns->port->bounce_size) : 0;
     conn->memory_size = buffers + bounce;
-    conn->memory = btl_ib_verbs_slab_alloc(verbs, conn->memory_size, access, &conn->mr);
-    if (conn->memory == NULL) {
+    conn->mr = btl_ib_verbs_slab_alloc(verbs, conn->memory_size, access);
+    if (conn->mr == NULL) {
         return -ENOMEM;
     }
+    conn->memory = conn->mr->addr;
     const uint32_t key = conn->mr->lkey;
     if (rdma) {
         btl_ib_rc_rdma_attach(conn->rdma, conn->memory + buffers, bounce, key);

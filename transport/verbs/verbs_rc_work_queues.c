@@ -190,14 +190,12 @@ static int grow(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *v
     if (queue->slabs == BTL_IB_RC_SLABS_MAX) {
         return -ENOMEM;
     }
-    void *memory = btl_ib_verbs_slab_alloc(verbs, bytes, 0, &queue->slab[queue->slabs].mr);
-    if (memory == NULL) {
+    struct ibv_mr *mr = btl_ib_verbs_slab_alloc(verbs, bytes, 0);
+    if (mr == NULL) {
         return -ENOMEM;
     }
-    queue->slab[queue->slabs].memory = memory;
-    add_buffers(&queue->rx, queue->made, more, memory, queue->slab[queue->slabs].mr->lkey,
-                btl_ib_rc_wr_id_shared(number));
-    queue->slabs++;
+    queue->slab[queue->slabs++] = mr;
+    add_buffers(&queue->rx, queue->made, more, mr->addr, mr->lkey, btl_ib_rc_wr_id_shared(number));
     queue->made += more;
     const uint32_t low = (uint32_t) ((uint64_t) queue->low * queue->made / queue->num);
     queue->rx.low = btl_ib_verbs_min(low < queue->limit ? queue->limit : low, queue->made - 1);
@@ -368,8 +366,7 @@ void btl_ib_rc_rxqs_free(btl_ib_rc_rxqs_t *rxqs)
     for (uint32_t i = 0; i < rxqs->count; i++) {
         free(rxqs->queue[i].rx.buffer);
         while (rxqs->queue[i].slabs > 0) {
-            const uint32_t last = --rxqs->queue[i].slabs;
-            btl_ib_verbs_slab_free(rxqs->queue[i].slab[last].memory, rxqs->queue[i].slab[last].mr);
+            btl_ib_verbs_slab_free(rxqs->queue[i].slab[--rxqs->queue[i].slabs]);
         }
     }
 }

@@ -182,12 +182,7 @@ typedef struct btl_ib_rc_rxq {
     bool full;  /* there will not be more */
     bool armed; /* the device will say so */
     uint32_t slabs;
-
-    struct {
-        void *memory;
-        struct ibv_mr *mr;
-    } slab[BTL_IB_RC_SLABS_MAX];
-
+    struct ibv_mr *slab[BTL_IB_RC_SLABS_MAX];
     uint64_t refills;  /* how often buffers were posted again, */
     uint64_t refilled; /* and how many; of all connections */
     uint32_t doubled;  /* how often, because of the limit */

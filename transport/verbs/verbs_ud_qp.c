@@ -24,7 +24,6 @@ enum {
 /* Buffers that were made together. */
 typedef struct btl_ib_ud_slab {
     struct btl_ib_ud_slab *next;
-    void *memory;
     struct ibv_mr *mr;
     btl_ib_verbs_rx_buffer_t buffer[];
 } btl_ib_ud_slab_t;
@@ -120,8 +119,8 @@ static int make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t count
     if (slab == NULL) {
         return -ENOMEM;
     }
-    slab->memory = btl_ib_verbs_slab_alloc(qps->verbs, stride * count, 0, &slab->mr);
-    if (slab->memory == NULL) {
+    slab->mr = btl_ib_verbs_slab_alloc(qps->verbs, stride * count, 0);
+    if (slab->mr == NULL) {
         free(slab);
         return -ENOMEM;
     }
@@ -129,7 +128,7 @@ static int make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t count
     qp->slabs = slab;
     qp->made += count;
     for (uint32_t i = 0; i < count; i++) {
-        uint8_t *payload = (uint8_t *) slab->memory + i * stride + line;
+        uint8_t *payload = (uint8_t *) slab->mr->addr + i * stride + line;
         btl_ib_verbs_rx_pool_add(&qp->rx, &slab->buffer[i], (uintptr_t) &slab->buffer[i],
                                  payload - BTL_IB_VERBS_GRH, qp->size + BTL_IB_VERBS_GRH,
                                  slab->mr->lkey);
@@ -360,7 +359,7 @@ void btl_ib_ud_qps_free(btl_ib_ud_qps_t *qps)
         while (qp->slabs != NULL) {
             btl_ib_ud_slab_t *slab = qp->slabs;
             qp->slabs = slab->next;
-            btl_ib_verbs_slab_free(slab->memory, slab->mr);
+            btl_ib_verbs_slab_free(slab->mr);
             free(slab);
         }
         btl_ib_verbs_send_ring_free(&qp->ring);

@@ -17,20 +17,17 @@
 #include <string.h>
 #include <time.h>
 
-uint64_t btl_ib_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000u + (uint32_t) now.tv_nsec / 1000u;
-}
-
 uint64_t btl_ib_now_ns(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+uint64_t btl_ib_now(void)
+{
+    return btl_ib_now_ns() / 1000;
 }
 
 /* The number in a version such as "4.1.4", "v4.1.4rc1" or "Open MPI v4.1.4". */

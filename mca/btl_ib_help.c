@@ -102,37 +102,27 @@ static const struct {
 #include "btl_ib_help_texts.h" /* made of help-btl-ib.txt */
 };
 
-bool btl_ib_show_help(const char *topic, ...)
+void btl_ib_show_help(const char *topic, ...)
 {
-    const char *text = NULL;
+    const char *text = "";
     char *filled = NULL;
     char *framed = NULL;
     va_list args;
-    int rc;
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
         if (strcmp(texts[i].topic, topic) == 0) {
             text = texts[i].text;
         }
     }
-    if (text == NULL) {
-        return false;
-    }
     va_start(args, topic);
-    rc = vasprintf(&filled, text, args);
+    filled = vasprintf(&filled, text, args) >= 0 ? filled : NULL;
     va_end(args);
-    if (rc < 0) {
-        return false;
-    }
     /* In one piece, so that the output of other processes comes before or after it. */
-    rc = asprintf(&framed, FRAME "%s" FRAME, filled);
-    free(filled);
-    if (rc < 0) {
-        return false;
+    if (filled != NULL && asprintf(&framed, FRAME "%s" FRAME, filled) >= 0) {
+        fputs(framed, stderr);
+        free(framed);
     }
-    fputs(framed, stderr);
-    free(framed);
-    return true;
+    free(filled);
 }
 
 void btl_ib_help_cannot_start(const char *cause, int error, const char *step)

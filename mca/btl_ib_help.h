@@ -90,13 +90,13 @@ typedef struct btl_ib_kept_lines {
 
 /*
  * Print the help text `topic` with the arguments filled in, which must be those that the text has
- * places for (tests/docs/check compares them). Returns false if there is no such text or no memory.
+ * places for (tests/docs/check compares them).
  *
  * Not opal_show_help(), which hands the text to mpirun in a message that 4.1 loses now and then,
  * and always if the process aborts next. The price is that nobody merges the texts of several
  * processes, so the caller has to choose which processes print.
  */
-bool btl_ib_show_help(const char *topic, ...);
+void btl_ib_show_help(const char *topic, ...);
 
 /* The same for what the processes of a host have in common: one of them prints it. */
 #define BTL_IB_SHOW_HELP(topic, ...)                                                               \

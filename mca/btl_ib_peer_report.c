@@ -285,30 +285,15 @@ void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
             step = reason == BTL_IB_DEATH_REFUSED ? step : said_advice(diagnosis->said);
         }
     }
-    if (!btl_ib_show_help("peer lost", ends->our_rank, opal_process_info.nodename, ends->device,
-                          ends->our_address, ends->rank, ends->host, ends->address, why, step)) {
-        opal_output(0, "btl:ib: rank %s on host %s lost rank %s on host %s (%s, %s): %s",
-                    ends->our_rank, opal_process_info.nodename, ends->rank, ends->host,
-                    ends->device, ends->address, why);
-    }
+    btl_ib_show_help("peer lost", ends->our_rank, opal_process_info.nodename, ends->device,
+                     ends->our_address, ends->rank, ends->host, ends->address, why, step);
 }
 
 void btl_ib_report_device_failed(const btl_ib_ends_t *ends, int error, uint32_t moved,
                                  uint32_t left)
 {
-    char moved_text[16];
-    char left_text[16];
-
-    snprintf(moved_text, sizeof(moved_text), "%u", moved);
-    snprintf(left_text, sizeof(left_text), "%u", left);
-    if (!btl_ib_show_help("device failed", ends->our_rank, opal_process_info.nodename, ends->device,
-                          ends->our_address, strerror(error), moved_text, left_text)) {
-        opal_output(0,
-                    "btl:ib: rank %s on host %s: device %s failed: %s; %u connections go on by "
-                    "others, %u are lost",
-                    ends->our_rank, opal_process_info.nodename, ends->device, strerror(error),
-                    moved, left);
-    }
+    btl_ib_show_help("device failed", ends->our_rank, opal_process_info.nodename, ends->device,
+                     ends->our_address, strerror(error), moved, left);
 }
 
 void btl_ib_report_descriptors_closed(const btl_ib_ends_t *ends, int error)

@@ -15,7 +15,6 @@
 #include "btl_ib_receive_queues.h"
 #include "net_interfaces.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -340,19 +339,12 @@ static void not_chosen(const survey_t *survey, const btl_ib_transport_type_t *ty
 
 static void print_address(out_t *out, const btl_ib_device_t *device)
 {
-    char text[INET6_ADDRSTRLEN + 8] = "";
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *) (const void *) &device->ip;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *) (const void *) &device->ip;
+    char text[INET6_ADDRSTRLEN + 8];
 
-    if (device->ip.ss_family == AF_INET) {
-        (void) inet_ntop(AF_INET, &v4->sin_addr, text, INET6_ADDRSTRLEN);
-    } else if (device->ip.ss_family == AF_INET6) {
-        (void) inet_ntop(AF_INET6, &v6->sin6_addr, text, INET6_ADDRSTRLEN);
-    } else {
-        out_text(out, "address", "none");
-        return;
+    (void) btl_ib_ip_text((const struct sockaddr *) (const void *) &device->ip, text, sizeof(text));
+    if (device->ip.ss_family != AF_UNSPEC) {
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "/%u", device->prefix_bits);
     }
-    snprintf(text + strlen(text), sizeof(text) - strlen(text), "/%u", device->prefix_bits);
     out_text(out, "address", text);
 }
 

@@ -9,7 +9,6 @@
 #include "btl_ib_modex.h"
 #include "net_interfaces.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <net/if.h>
@@ -119,16 +118,6 @@ static const char *said_advice(int error)
 
 /* ---- the interface ---- */
 
-static const char *text_of(const struct sockaddr *address, char *out, size_t size)
-{
-    size_t len;
-    const uint8_t *bytes = btl_ib_ip_bytes(address, &len);
-
-    return bytes != NULL && inet_ntop(address->sa_family, bytes, out, (socklen_t) size) != NULL
-               ? out
-               : "none";
-}
-
 /* Its first address of that family other than one that means another interface on each host; NULL:
  * it has none. */
 static const struct sockaddr *find_other(const struct ifaddrs *all, const btl_ib_device_t *device)
@@ -183,8 +172,8 @@ static void diagnosed_interface(const btl_ib_device_t *device, char *out, size_t
         const struct sockaddr *other = find_other(all.first, device);
 
         snprintf(out, size, "interface %s has no longer the address %s, now: %s", device->interface,
-                 text_of(ip, before, sizeof(before)),
-                 other != NULL ? text_of(other, now, sizeof(now)) : "none");
+                 btl_ib_ip_text(ip, before, sizeof(before)),
+                 other != NULL ? btl_ib_ip_text(other, now, sizeof(now)) : "none");
     }
     btl_ib_net_addresses_free(&all);
 }

@@ -5,6 +5,7 @@
 
 #include "net_interfaces.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/ethtool.h>
 #include <linux/if_link.h>
@@ -56,6 +57,29 @@ bool btl_ib_ip_same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
     const unsigned rest = bits % 8;
 
     return memcmp(a, b, whole) == 0 && (rest == 0 || (a[whole] ^ b[whole]) >> (8 - rest) == 0);
+}
+
+const char *btl_ib_ip_text(const struct sockaddr *address, char *out, size_t len)
+{
+    size_t size;
+    const uint8_t *bytes = btl_ib_ip_bytes(address, &size);
+
+    if (bytes == NULL || inet_ntop(address->sa_family, bytes, out, (socklen_t) len) == NULL) {
+        snprintf(out, len, "none");
+    }
+    return out;
+}
+
+const char *btl_ib_ip_port_text(const struct sockaddr *address, char *out, size_t len)
+{
+    const bool v4 = address->sa_family == AF_INET;
+    /* IPv6 has the port at the same place */
+    const in_port_t port = ((const struct sockaddr_in *) (const void *) address)->sin_port;
+    char ip[INET6_ADDRSTRLEN];
+
+    snprintf(out, len, v4 ? "%s:%u" : "[%s]:%u", btl_ib_ip_text(address, ip, sizeof(ip)),
+             ntohs(port));
+    return out;
 }
 
 uint8_t btl_ib_ip_prefix(const struct sockaddr *mask)

@@ -33,6 +33,12 @@ bool btl_ib_ip_same(const struct sockaddr *a, const struct sockaddr *b);
 /* Are the first `bits` of two addresses the same? */
 bool btl_ib_ip_same_bits(const uint8_t *a, const uint8_t *b, unsigned bits);
 
+/* It as text, as "10.1.2.3" or "fd00::1", "none" if it is none; and with its port, as
+ * "10.1.2.3:4567" or "[fd00::1]:4567". Return `out`, which has INET6_ADDRSTRLEN bytes at least, and
+ * 8 more for a port. */
+const char *btl_ib_ip_text(const struct sockaddr *address, char *out, size_t len);
+const char *btl_ib_ip_port_text(const struct sockaddr *address, char *out, size_t len);
+
 /* Bits of a network mask; 0 if it is none. */
 uint8_t btl_ib_ip_prefix(const struct sockaddr *mask);
 

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "net_interfaces.h"
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_peers.h"
@@ -90,7 +91,7 @@ static void test_names(void **state)
         assert_true(expected != 0 || memcmp(&again, &name, sizeof(name)) == 0);
         bytes[1] ^= 0x80;
         assert_memory_equal(bytes, good[i].bytes, good[i].len);
-        assert_string_equal(btl_ib_udp_name_format(&name, text, sizeof(text)), good[i].printed);
+        assert_string_equal(btl_ib_ip_port_text(&name.any, text, sizeof(text)), good[i].printed);
         assert_int_equal(btl_ib_udp_name_len(&name), good[i].len == 10
                                                          ? sizeof(struct sockaddr_in)
                                                          : sizeof(struct sockaddr_in6));

@@ -10,7 +10,6 @@
 #include "net_interfaces.h"
 #include "btl_ib_library.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -705,18 +704,15 @@ static bool ofi_address_text(const void *bytes, size_t len, char *out, size_t ou
     const uint8_t *head = bytes;
     struct sockaddr_in v4; /* unaligned in the blob */
     struct sockaddr_in6 v6;
-    char ip[INET6_ADDRSTRLEN] = "?";
 
     if (len == ADDRESS_HEAD + sizeof(v4) && head[1] == FI_SOCKADDR_IN) {
         memcpy(&v4, head + ADDRESS_HEAD, sizeof(v4));
-        (void) inet_ntop(AF_INET, &v4.sin_addr, ip, sizeof(ip));
-        snprintf(out, out_len, "%s:%u", ip, ntohs(v4.sin_port));
+        (void) btl_ib_ip_port_text((const struct sockaddr *) &v4, out, out_len);
         return true;
     }
     if (len == ADDRESS_HEAD + sizeof(v6) && head[1] == FI_SOCKADDR_IN6) {
         memcpy(&v6, head + ADDRESS_HEAD, sizeof(v6));
-        (void) inet_ntop(AF_INET6, &v6.sin6_addr, ip, sizeof(ip));
-        snprintf(out, out_len, "[%s]:%u", ip, ntohs(v6.sin6_port));
+        (void) btl_ib_ip_port_text((const struct sockaddr *) &v6, out, out_len);
         return true;
     }
     return false;

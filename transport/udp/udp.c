@@ -375,7 +375,7 @@ static bool source_text(const btl_ib_transport_t *t, const btl_ib_event_t *event
     const btl_ib_udp_name_t name = btl_ib_udp_name_shift(&buffer->name, buffer->latency ? 1 : 0);
 
     (void) t;
-    (void) btl_ib_udp_name_format(&name, out, len);
+    (void) btl_ib_ip_port_text(&name.any, out, len);
     return true;
 }
 
@@ -441,7 +441,7 @@ static bool address_text(const void *bytes, size_t len, char *out, size_t out_le
     if (btl_ib_udp_name_unpack(bytes, len, &name, &interface, &latency_lane) != 0) {
         return false;
     }
-    (void) btl_ib_udp_name_format(&name, out, out_len);
+    (void) btl_ib_ip_port_text(&name.any, out, out_len);
     return true;
 }
 
@@ -507,7 +507,7 @@ static void publish(btl_ib_udp_t *udp)
         &udp->sockets.own, at_most(udp_device_datagram(&udp->device), udp->base.attr.max_datagram),
         udp->sockets.shared > 1, udp->base.address);
     BTL_IB_UDP_LOG(&udp->log, 10, "bound to %s",
-                   btl_ib_udp_name_format(&udp->sockets.own, text, sizeof(text)));
+                   btl_ib_ip_port_text(&udp->sockets.own.any, text, sizeof(text)));
 }
 
 /* Sockets of the new address take the place of all others. What still lies in those came to an

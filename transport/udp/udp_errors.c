@@ -14,7 +14,6 @@
 
 #include "udp_errors.h"
 
-#include <arpa/inet.h>
 #include <time.h> /* linux/errqueue.h uses struct timespec without it */
 #include <linux/errqueue.h>
 #include <errno.h>
@@ -22,6 +21,7 @@
 #include <netinet/ip_icmp.h>
 #include <string.h>
 
+#include "net_interfaces.h"
 #include "udp_peers.h"
 
 enum {
@@ -68,14 +68,6 @@ static void keep_offender(btl_ib_udp_errors_t *errors, btl_ib_addr_t peer,
     errors->offender[i] = (btl_ib_udp_offender_t){.peer = peer, .by = *by};
 }
 
-static bool format_ip(const btl_ib_udp_name_t *name, char *out, size_t len)
-{
-    const void *ip = name->any.sa_family == AF_INET ? (const void *) &name->v4.sin_addr
-                                                    : (const void *) &name->v6.sin6_addr;
-
-    return inet_ntop(name->any.sa_family, ip, out, (socklen_t) len) != NULL;
-}
-
 bool btl_ib_udp_errors_offender(const btl_ib_udp_errors_t *errors, btl_ib_addr_t peer, char *out,
                                 size_t len)
 {
@@ -83,7 +75,8 @@ bool btl_ib_udp_errors_offender(const btl_ib_udp_errors_t *errors, btl_ib_addr_t
         const btl_ib_udp_offender_t *offender = &errors->offender[i];
 
         if (offender->peer == peer && offender->by.any.sa_family != AF_UNSPEC) {
-            return format_ip(&offender->by, out, len);
+            (void) btl_ib_ip_text(&offender->by.any, out, len);
+            return true;
         }
     }
     return false;
@@ -145,10 +138,12 @@ static const btl_ib_udp_name_t *offender_of(const struct sock_extended_err *erro
 /* The host that sent the ICMP message, as it says. */
 static const char *format_offender(const struct sock_extended_err *error, char *out, size_t len)
 {
+    const btl_ib_udp_name_t *by = offender_of(error);
+
     if (!is_icmp(error)) {
         return "this host";
     }
-    return format_ip(offender_of(error), out, len) ? out : "an unknown host";
+    return by->any.sa_family == AF_UNSPEC ? "an unknown host" : btl_ib_ip_text(&by->any, out, len);
 }
 
 /* Does a firewall say so? (RFC 1812, 5.2.7.1; RFC 4443, 3.1) */
@@ -186,7 +181,8 @@ static void handle(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socke
     event->from =
         local && sent != BTL_IB_ADDR_UNKNOWN ? sent : btl_ib_udp_peer_find(errors->peers, &known);
     BTL_IB_UDP_LOG(errors->log, 10, "of a datagram to %s: %s, says %s, quoting %u bytes of it",
-                   btl_ib_udp_name_format(to, text, sizeof(text)), strerror((int) error->ee_errno),
+                   btl_ib_ip_port_text(&to->any, text, sizeof(text)),
+                   strerror((int) error->ee_errno),
                    format_offender(error, offender, sizeof(offender)), event->quoted_size);
     if (event->from == BTL_IB_ADDR_UNKNOWN || (!local && !is_icmp(error))) {
         return;

@@ -5,6 +5,7 @@
 
 #include "udp_peers.h"
 
+#include "net_interfaces.h"
 #include "transport.h"
 #include "udp_sockets.h"
 
@@ -187,7 +188,7 @@ void btl_ib_udp_connected_promote(btl_ib_udp_connected_t *connected, btl_ib_addr
     const btl_ib_udp_name_t *name = own->latency ? &peer->latency : &peer->name;
     const bool done = connect(own->fd, &name->any, btl_ib_udp_name_len(name)) == 0;
     BTL_IB_UDP_LOG(sockets->log, 10, "socket %u for %s: %s", index,
-                   btl_ib_udp_name_format(name, text, sizeof(text)),
+                   btl_ib_ip_port_text(&name->any, text, sizeof(text)),
                    done ? "connected" : strerror(errno));
     if (done) {
         connected->peer[index] = to;

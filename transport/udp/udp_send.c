@@ -5,6 +5,8 @@
 
 #include "udp_send.h"
 
+#include "net_interfaces.h"
+
 #include <errno.h>
 #include <netinet/udp.h>
 #include <string.h>
@@ -220,9 +222,10 @@ static int handle_refusal(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
     }
     if (error != 0 && !is_full(error) && !tx->told_error) {
         tx->told_error = true;
-        BTL_IB_UDP_LOG(tx->log, 1, "cannot send %u bytes to %s: %s", first->size,
-                       btl_ib_udp_name_format(&tx->peers->peer[first->to].name, text, sizeof(text)),
-                       strerror(error));
+        BTL_IB_UDP_LOG(
+            tx->log, 1, "cannot send %u bytes to %s: %s", first->size,
+            btl_ib_ip_port_text(&tx->peers->peer[first->to].name.any, text, sizeof(text)),
+            strerror(error));
     }
     return error == 0 ? -1 : error;
 }

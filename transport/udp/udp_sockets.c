@@ -33,17 +33,6 @@ static uint16_t name_port(const btl_ib_udp_name_t *name)
     return ntohs(name->v4.sin_port);
 }
 
-const char *btl_ib_udp_name_format(const btl_ib_udp_name_t *name, char *out, size_t len)
-{
-    const bool v4 = name->any.sa_family == AF_INET;
-    const void *address = v4 ? (const void *) &name->v4.sin_addr : &name->v6.sin6_addr;
-    char ip[INET6_ADDRSTRLEN] = "?";
-
-    (void) inet_ntop(name->any.sa_family, address, ip, sizeof(ip));
-    snprintf(out, len, v4 ? "%s:%u" : "[%s]:%u", ip, name_port(name));
-    return out;
-}
-
 btl_ib_udp_name_t btl_ib_udp_name_shift(const btl_ib_udp_name_t *name, int by)
 {
     btl_ib_udp_name_t other = *name;
@@ -466,19 +455,16 @@ static int open_bound(btl_ib_udp_sockets_t *sockets, btl_ib_udp_name_t *name, ui
 static int open_single(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t *params)
 {
     const uint32_t last = last_port(params);
-    const btl_ib_udp_name_t *own = &sockets->own;
-    const void *address = own->any.sa_family == AF_INET ? (const void *) &own->v4.sin_addr
-                                                        : (const void *) &own->v6.sin6_addr;
     const int rc = open_bound(sockets, &sockets->own, params->port_min, last, 1);
     char ports[32] = "any port";
-    char ip[INET6_ADDRSTRLEN] = "?";
+    char ip[INET6_ADDRSTRLEN];
 
     if (rc != 0) {
         if (last != 0) {
             snprintf(ports, sizeof(ports), "ports %u to %u", params->port_min, last);
         }
-        (void) inet_ntop(own->any.sa_family, address, ip, sizeof(ip));
-        BTL_IB_UDP_LOG(sockets->log, 1, "bind to %s, %s: %s", ip, ports, strerror(-rc));
+        BTL_IB_UDP_LOG(sockets->log, 1, "bind to %s, %s: %s",
+                       btl_ib_ip_text(&sockets->own.any, ip, sizeof(ip)), ports, strerror(-rc));
     }
     return rc;
 }

@@ -36,9 +36,6 @@ static inline socklen_t btl_ib_udp_name_len(const btl_ib_udp_name_t *name)
     return name->any.sa_family == AF_INET ? sizeof(name->v4) : sizeof(name->v6);
 }
 
-/* As "10.1.2.3:4567" or "[fd00::1]:4567". Returns `out`. */
-const char *btl_ib_udp_name_format(const btl_ib_udp_name_t *name, char *out, size_t len);
-
 static inline void btl_ib_udp_name_set_port(btl_ib_udp_name_t *name, uint16_t port)
 {
     name->v4.sin_port = htons(port);

@@ -5,6 +5,7 @@
 
 #include "verbs_wire.h"
 
+#include "net_interfaces.h"
 #include "transport.h"
 #include "verbs_device.h"
 
@@ -136,18 +137,11 @@ static_assert((int) BTL_IB_RC_ADDRESS_BYTES <= BTL_IB_ADDR_BYTES, "fits what is 
 
 const char *btl_ib_rc_address_format(const btl_ib_rc_address_t *addr, char *out, size_t len)
 {
-    char ip[INET6_ADDRSTRLEN] = "?";
-
-    if (addr->any.sa_family == AF_INET) {
-        (void) inet_ntop(AF_INET, &addr->v4.sin_addr, ip, sizeof(ip));
-        snprintf(out, len, "%s:%u", ip, ntohs(addr->v4.sin_port));
-    } else if (addr->any.sa_family == AF_INET6) {
-        (void) inet_ntop(AF_INET6, &addr->v6.sin6_addr, ip, sizeof(ip));
-        snprintf(out, len, "[%s]:%u", ip, ntohs(addr->v6.sin6_port));
-    } else {
+    if (addr->any.sa_family == AF_UNSPEC) {
         snprintf(out, len, "unknown");
+        return out;
     }
-    return out;
+    return btl_ib_ip_port_text(&addr->any, out, len);
 }
 
 void btl_ib_rc_address_pack(const btl_ib_rc_address_t *addr, uint8_t *out)

@@ -13,22 +13,19 @@
 #include <string.h>
 
 #include "btl_ib_help.h"
+#include "net_interfaces.h"
 
 static void set_ip(btl_ib_modex_rail_t *out, const btl_ib_device_t *device)
 {
-    const struct sockaddr_in *in4 = (const struct sockaddr_in *) &device->ip;
-    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *) &device->ip;
+    size_t len;
+    const uint8_t *bytes =
+        btl_ib_ip_bytes((const struct sockaddr *) (const void *) &device->ip, &len);
 
-    if (device->ip.ss_family == AF_INET) {
-        out->family = 4;
-        memcpy(out->ip, &in4->sin_addr, 4);
-    } else if (device->ip.ss_family == AF_INET6) {
-        out->family = 6;
-        memcpy(out->ip, &in6->sin6_addr, 16);
-    } else {
-        return;
+    if (bytes != NULL) {
+        out->family = len == 4 ? 4 : 6;
+        memcpy(out->ip, bytes, len);
+        out->prefix_bits = device->prefix_bits;
     }
-    out->prefix_bits = device->prefix_bits;
 }
 
 void btl_ib_modex_add_rail(btl_ib_modex_t *modex, const btl_ib_engine_t *engine, uint32_t rail,

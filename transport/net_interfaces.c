@@ -390,7 +390,27 @@ enum {
     ANSWER = 32 * 1024, /* bytes of the kernel's longest datagram (rtnetlink dumps) */
 };
 
-static btl_ib_link_t *by_index(const btl_ib_links_t *links, uint32_t index)
+/* A network interface of this namespace. Indexes are those of the kernel; 0: none. */
+typedef struct link {
+    uint32_t index;
+    uint32_t master; /* the bridge, bond... that it is a member of */
+    uint32_t lower;  /* of a veth the other end; of others what it is on (vlan, macvlan...) */
+    bool
+        lower_elsewhere; /* that is in another network namespace, so its index means nothing here */
+    bool tap;            /* kind "tun": Ethernet frames, not IP packets */
+    bool vnet_hdr;       /* kind "tun": with virtio's header, as virtual machines have it */
+    char name[IF_NAMESIZE];
+    char kind[16]; /* "bridge", "veth"...; "": hardware, mostly */
+    bool seen;     /* visited by the search for a path off the host */
+} link_t;
+
+/* All zero: none. */
+typedef struct links {
+    link_t *link; /* malloced */
+    size_t count;
+} links_t;
+
+static link_t *by_index(const links_t *links, uint32_t index)
 {
     for (size_t i = 0; i < links->count; i++) {
         if (index != 0 && links->link[i].index == index) {
@@ -401,7 +421,7 @@ static btl_ib_link_t *by_index(const btl_ib_links_t *links, uint32_t index)
 }
 
 /* `kinds` has a space before and after each kind. */
-static bool is_one_of(const btl_ib_link_t *link, const char *kinds)
+static bool is_one_of(const link_t *link, const char *kinds)
 {
     char kind[sizeof(link->kind) + 2];
 
@@ -409,19 +429,19 @@ static bool is_one_of(const btl_ib_link_t *link, const char *kinds)
     return link->kind[0] != '\0' && strstr(kinds, kind) != NULL;
 }
 
-static bool is_pair(const btl_ib_link_t *link)
+static bool is_pair(const link_t *link)
 {
     return is_one_of(link, " veth netkit ");
 }
 
-static const char *why_host_only(const btl_ib_links_t *links, btl_ib_link_t *link);
+static const char *why_host_only(const links_t *links, link_t *link);
 
 /* A pair with both ends here leads off the host if the other end is a member of a bridge that
  * does. */
-static const char *why_host_only_pair(const btl_ib_links_t *links, const btl_ib_link_t *link)
+static const char *why_host_only_pair(const links_t *links, const link_t *link)
 {
-    const btl_ib_link_t *peer = link->lower_elsewhere ? NULL : by_index(links, link->lower);
-    btl_ib_link_t *master = peer == NULL ? NULL : by_index(links, peer->master);
+    const link_t *peer = link->lower_elsewhere ? NULL : by_index(links, link->lower);
+    link_t *master = peer == NULL ? NULL : by_index(links, peer->master);
 
     return peer == NULL || (master != NULL && why_host_only(links, master) == NULL)
                ? NULL
@@ -430,7 +450,7 @@ static const char *why_host_only_pair(const btl_ib_links_t *links, const btl_ib_
 
 /* Follow a member of a bridge. True if it leads off this host. Taps, and veths with an end in
  * another namespace, belong to guests and containers. */
-static bool follow_member(const btl_ib_links_t *links, btl_ib_link_t *member)
+static bool follow_member(const links_t *links, link_t *member)
 {
     if (strcmp(member->kind, "tun") == 0 || (is_pair(member) && member->lower_elsewhere)) {
         return false;
@@ -438,10 +458,10 @@ static bool follow_member(const btl_ib_links_t *links, btl_ib_link_t *member)
     return why_host_only(links, member) == NULL;
 }
 
-static const char *why_host_only_bridge(const btl_ib_links_t *links, const btl_ib_link_t *bridge)
+static const char *why_host_only_bridge(const links_t *links, const link_t *bridge)
 {
     for (size_t i = 0; i < links->count; i++) {
-        btl_ib_link_t *member = &links->link[i];
+        link_t *member = &links->link[i];
 
         if (member->master == bridge->index && follow_member(links, member)) {
             return NULL;
@@ -451,13 +471,13 @@ static const char *why_host_only_bridge(const btl_ib_links_t *links, const btl_i
 }
 
 /* Drivers of virtual machines whose interfaces have no kind, and always these names. */
-static bool is_vm_network(const btl_ib_link_t *link)
+static bool is_vm_network(const link_t *link)
 {
     return link->kind[0] == '\0'
            && (strncmp(link->name, "vboxnet", 7) == 0 || strncmp(link->name, "vmnet", 5) == 0);
 }
 
-static const char *why_host_only(const btl_ib_links_t *links, btl_ib_link_t *link)
+static const char *why_host_only(const links_t *links, link_t *link)
 {
     if (link->seen) {
         return "it leads back to itself";
@@ -477,7 +497,7 @@ static const char *why_host_only(const btl_ib_links_t *links, btl_ib_link_t *lin
     if ((link->tap && link->vnet_hdr) || is_vm_network(link)) {
         return "it is a network of virtual machines on this host";
     }
-    btl_ib_link_t *lower = link->lower_elsewhere ? NULL : by_index(links, link->lower);
+    link_t *lower = link->lower_elsewhere ? NULL : by_index(links, link->lower);
     return is_one_of(link, " vlan macvlan macvtap ipvlan ipvtap ") && lower != NULL
                    && why_host_only(links, lower) != NULL
                ? "it is on an interface that does not lead off this host"
@@ -488,7 +508,7 @@ static const char *why_host_only(const btl_ib_links_t *links, btl_ib_link_t *lin
  * Why the interface `name` cannot lead off this host, in words that end a sentence about it (a
  * literal); NULL if it may, as does every one that is not known.
  */
-static const char *links_host_only(const btl_ib_links_t *links, const char *name)
+static const char *links_host_only(const links_t *links, const char *name)
 {
     for (size_t i = 0; i < links->count; i++) {
         links->link[i].seen = false;
@@ -547,7 +567,7 @@ static void get_text(const struct rtattr *attribute, char *out, size_t size)
     }
 }
 
-static void parse_link(btl_ib_link_t *link, const void *first, size_t len)
+static void parse_link(link_t *link, const void *first, size_t len)
 {
     const struct rtattr *info = find(first, len, IFLA_LINKINFO);
     const struct rtattr *data = find_nested(info, IFLA_INFO_DATA);
@@ -563,16 +583,16 @@ static void parse_link(btl_ib_link_t *link, const void *first, size_t len)
     }
 }
 
-static int append_request(btl_ib_links_t *links, const struct nlmsghdr *message)
+static int append_request(links_t *links, const struct nlmsghdr *message)
 {
     const struct ifinfomsg *info = NLMSG_DATA(message);
-    btl_ib_link_t *all = realloc(links->link, (links->count + 1) * sizeof(*all));
+    link_t *all = realloc(links->link, (links->count + 1) * sizeof(*all));
 
     if (all == NULL) {
         return -ENOMEM;
     }
     links->link = all;
-    btl_ib_link_t *link = &all[links->count++];
+    link_t *link = &all[links->count++];
     memset(link, 0, sizeof(*link));
     link->index = (uint32_t) info->ifi_index;
     parse_link(link, IFLA_RTA(info), IFLA_PAYLOAD(message));
@@ -587,7 +607,7 @@ static bool is_whole(const struct nlmsghdr *m, int left)
 }
 
 /* Of one datagram. Returns 1 if more follow, 0 after the last one, or a negative errno. */
-static int append_all(btl_ib_links_t *links, const void *answer, size_t size)
+static int append_all(links_t *links, const void *answer, size_t size)
 {
     const struct nlmsghdr *m = answer;
     int left = (int) size;
@@ -629,7 +649,7 @@ static int ask(int fd)
     return send(fd, &request, sizeof(request), 0) == (ssize_t) sizeof(request) ? 1 : -errno;
 }
 
-static void links_free(btl_ib_links_t *links)
+static void links_free(links_t *links)
 {
     free(links->link);
     memset(links, 0, sizeof(*links));
@@ -637,7 +657,7 @@ static void links_free(btl_ib_links_t *links)
 
 /* Read those of this process' namespace. Returns 0, or a negative errno and none. links_free()
  * follows. */
-static int links_read(btl_ib_links_t *links)
+static int links_read(links_t *links)
 {
     const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     void *answer = malloc(ANSWER);
@@ -667,7 +687,7 @@ static int links_read(btl_ib_links_t *links)
 
 void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log)
 {
-    btl_ib_links_t links = {.count = 0};
+    links_t links = {.count = 0};
     /* The kernel lists them under a lock of the whole host, where each of its processes asks. */
     const int rc = count > 0 ? links_read(&links) : 0;
 

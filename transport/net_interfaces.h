@@ -137,26 +137,6 @@ int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count);
  * namespace it was mounted in, which need not be the process' own.
  */
 
-/* A network interface of this namespace. Indexes are those of the kernel; 0: none. */
-typedef struct btl_ib_link {
-    uint32_t index;
-    uint32_t master; /* the bridge, bond... that it is a member of */
-    uint32_t lower;  /* of a veth the other end; of others what it is on (vlan, macvlan...) */
-    bool
-        lower_elsewhere; /* that is in another network namespace, so its index means nothing here */
-    bool tap;            /* kind "tun": Ethernet frames, not IP packets */
-    bool vnet_hdr;       /* kind "tun": with virtio's header, as virtual machines have it */
-    char name[IF_NAMESIZE];
-    char kind[16]; /* "bridge", "veth"...; "": hardware, mostly */
-    bool seen;     /* visited by the search for a path off the host */
-} btl_ib_link_t;
-
-/* All zero: none. */
-typedef struct btl_ib_links {
-    btl_ib_link_t *link; /* malloced */
-    size_t count;
-} btl_ib_links_t;
-
 /* Set `last_resort` of devices on such interfaces, or with an IPv4 address that is link-local,
  * which have none yet. If the kernel tells nothing of interfaces `log` hears of it (level 10). */
 void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log);

@@ -29,7 +29,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 typedef struct expected {
-    btl_ib_link_t link;
+    link_t link;
     const char *why; /* a part of it; NULL: it may lead off the host */
 } expected_t;
 
@@ -125,7 +125,7 @@ static const expected_t way_out[] = {
     {LINK(12, "eth0", "", .master = 5), NULL},
 };
 
-static void assert_why(const btl_ib_links_t *links, const char *name, const char *why)
+static void assert_why(const links_t *links, const char *name, const char *why)
 {
     const char *got = links_host_only(links, name);
 
@@ -136,7 +136,7 @@ static void assert_why(const btl_ib_links_t *links, const char *name, const char
 
 static void assert_all(const expected_t *expected, size_t count)
 {
-    btl_ib_links_t links = {.link = calloc(count, sizeof(btl_ib_link_t)), .count = count};
+    links_t links = {.link = calloc(count, sizeof(link_t)), .count = count};
 
     assert_non_null(links.link);
     for (size_t i = 0; i < count; i++) {
@@ -220,7 +220,7 @@ static void make_far(const char *name, pid_t container)
 static void assert_inside(pid_t container)
 {
     char path[64];
-    btl_ib_links_t links;
+    links_t links;
     int status;
 
     snprintf(path, sizeof(path), "/proc/%d/ns/net", (int) container);
@@ -252,7 +252,7 @@ static void make_host(pid_t container)
 
 static void test_real(void **state)
 {
-    btl_ib_links_t links;
+    links_t links;
     int end;
 
     (void) state;

@@ -432,7 +432,6 @@ typedef struct btl_ib_verbs_rx_pool {
     void *owner;         /* the user's own */
     struct ibv_qp *qp;   /* where buffers are posted to, */
     struct ibv_srq *srq; /* unless this is not NULL */
-    uint32_t lazy;       /* buffers that may lie idle */
     uint32_t posted;
     uint32_t idle_count;
     struct ibv_recv_wr *idle; /* a list */
@@ -445,10 +444,9 @@ typedef struct btl_ib_verbs_rx_buffer {
     btl_ib_verbs_rx_pool_t *pool;
 } btl_ib_verbs_rx_buffer_t;
 
-static inline void btl_ib_verbs_rx_pool_init(btl_ib_verbs_rx_pool_t *pool, void *owner,
-                                             uint32_t lazy)
+static inline void btl_ib_verbs_rx_pool_init(btl_ib_verbs_rx_pool_t *pool, void *owner)
 {
-    *pool = (btl_ib_verbs_rx_pool_t){.owner = owner, .lazy = lazy, .idle_last = &pool->idle};
+    *pool = (btl_ib_verbs_rx_pool_t){.owner = owner, .idle_last = &pool->idle};
 }
 
 /* Where its buffers are posted to: `srq` unless it is NULL. */

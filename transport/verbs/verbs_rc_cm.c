@@ -367,7 +367,7 @@ static int error_of(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
     case IBV_EVENT_CQ_ERR:
         return btl_ib_rc_cqs_has(&rc->cqs, event->element.cq) ? EIO : 0;
     case IBV_EVENT_SRQ_ERR:
-        return btl_ib_rc_rxqs_has(&rc->rxqs, event->element.srq) ? EIO : 0;
+        return btl_ib_rc_rxqs_find(&rc->rxqs, event->element.srq) < rc->rxqs.count ? EIO : 0;
     default:
         return 0;
     }

@@ -102,7 +102,7 @@ static void add_buffers(btl_ib_rc_rx_t *rx, uint32_t first, uint32_t count, uint
 
 static int init_rx(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t size, uint32_t low)
 {
-    btl_ib_verbs_rx_pool_init(&rx->pool, owner, 0);
+    btl_ib_verbs_rx_pool_init(&rx->pool, owner);
     rx->buffer = calloc(count, sizeof(*rx->buffer));
     rx->count = rx->buffer != NULL ? count : 0;
     rx->size = size;
@@ -250,12 +250,9 @@ static void note_empty(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_ver
 int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
                            const struct ibv_srq *srq)
 {
-    uint32_t number = 0;
-
-    while (number < rxqs->count && rxqs->queue[number].rx.pool.srq != srq) {
-        number++;
-    }
+    const uint32_t number = btl_ib_rc_rxqs_find(rxqs, srq);
     btl_ib_rc_rxq_t *queue = &rxqs->queue[number];
+
     if (number == rxqs->count || queue->limit == 0) {
         return 0;
     }

@@ -272,14 +272,15 @@ static inline uint32_t btl_ib_rc_rxqs_depth(const btl_ib_rc_rxqs_t *rxqs, uint32
     return rxqs->queue[i].shared ? rxqs->queue[i].num : UINT32_MAX;
 }
 
-static inline bool btl_ib_rc_rxqs_has(const btl_ib_rc_rxqs_t *rxqs, const struct ibv_srq *srq)
+/* The number of the queue that `srq` is of; `count` of them: it is none of ours. */
+static inline uint32_t btl_ib_rc_rxqs_find(const btl_ib_rc_rxqs_t *rxqs, const struct ibv_srq *srq)
 {
     uint32_t i = 0;
 
     while (i < rxqs->count && rxqs->queue[i].rx.pool.srq != srq) {
         i++;
     }
-    return i < rxqs->count;
+    return i;
 }
 
 /* ---- ids of work requests ---- */

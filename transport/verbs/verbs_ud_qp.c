@@ -32,20 +32,19 @@ typedef struct btl_ib_ud_slab {
 
 static void plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
 {
-    uint32_t lazy = btl_ib_verbs_min(LAZY_MAX, 1 + qp->depth / LAZY_SHARE);
-
-    qp->spare = lazy + btl_ib_verbs_min(lazy, HANDED_UP);
+    qp->lazy = btl_ib_verbs_min(LAZY_MAX, 1 + qp->depth / LAZY_SHARE);
+    qp->spare = qp->lazy + btl_ib_verbs_min(qp->lazy, HANDED_UP);
     qp->depth_max = qp->depth;
     if (qp->per_peer > 0 && qp->depth_max < GROWN_MAX) {
         qp->depth_max = GROWN_MAX;
     }
     qp->depth_max = btl_ib_verbs_min(qp->depth_max + qp->spare, most);
     if (qp->depth + qp->spare > qp->depth_max) {
-        lazy = 1;
+        qp->lazy = 1;
         qp->spare = 1;
         qp->depth = qp->depth_max > 1 ? qp->depth_max - 1 : 1;
     }
-    btl_ib_verbs_rx_pool_init(&qp->rx, qp, lazy);
+    btl_ib_verbs_rx_pool_init(&qp->rx, qp);
 }
 
 /* Choose which queue pair serves which receive queues, and its sizes. Queues beyond the last queue
@@ -193,7 +192,7 @@ int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps)
         }
         /* idle or handed up: the device has fewer than it was promised */
         const bool few = qp->made - qp->rx.posted > qp->spare;
-        if ((few || qp->rx.idle_count >= qp->rx.lazy) && !qp->flushed) {
+        if ((few || qp->rx.idle_count >= qp->lazy) && !qp->flushed) {
             if (qp->rx.posted == 0) {
                 note_empty(qps, qp);
             }

@@ -50,7 +50,8 @@ typedef struct btl_ib_ud_qp {
     uint32_t
         depth; /* datagrams that are to arrive before anyone polls, once it has grown to that */
     uint32_t depth_max; /* buffers that the queue pair takes, spare ones included */
-    uint32_t spare;     /* that wait to be posted again (rx.lazy), or that handlers have */
+    uint32_t lazy;      /* buffers that may lie idle */
+    uint32_t spare;     /* that do, or that handlers have */
     uint32_t first;     /* of `depth`, with which it begins */
     uint32_t per_peer;  /* buffers that each peer adds to `depth` */
     uint32_t low;       /* with fewer than this posted it grows; 0: it does not grow any more */

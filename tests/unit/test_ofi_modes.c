@@ -305,10 +305,14 @@ static void test_errors(void **state)
     assert_ptr_equal(event.context, pair.memory + 3 * SLOT);
     assert_int_equal(pair.b->ops->poll(pair.b, 0, &event, 1), 0);
     /* An injected one, which has no context: lost, too, and no reason to give the device up. */
-    item_t *done = push(&endpoints[0].done);
-    done->flags = FI_SEND;
-    done->error = FI_EHOSTUNREACH;
+    push(&endpoints[0].done)->error = FI_EHOSTUNREACH;
     assert_int_equal(pair.a->ops->poll(pair.a, 0, &event, 1), 0);
+    /* What the network damaged, as usnic tells it. */
+    must_send(&pair, 0, 10);
+    fake.recv_error = FI_ECRC;
+    assert_int_equal(pair.b->ops->poll(pair.b, 0, &event, 1), 0);
+    must_send(&pair, 0, 10);
+    must_receive(&pair, 10);
     /* A send that was not taken, of either kind. */
     fake.refuse_error = FI_EAGAIN;
     assert_int_equal(send_one(&pair, 0, 10, &error), 0);

@@ -563,7 +563,8 @@ static void sent(ofi_t *ofi, ofi_op_t *op, btl_ib_event_t *event)
 }
 
 /* A completion with an error: of one datagram (it is lost, its memory is not) or of the device.
- * Returns how many events that makes. */
+ * Without context it is of fi_inject(): all else has one, and usnic leaves the flags out. Returns
+ * how many events that makes. */
 static int read_error(ofi_t *ofi, btl_ib_event_t *event)
 {
     struct fi_cq_err_entry entry = {0};
@@ -573,18 +574,17 @@ static int read_error(ofi_t *ofi, btl_ib_event_t *event)
     }
     ofi_op_t *op = entry.op_context;
     if (op != NULL && op->is_recv
-        && (entry.err == FI_ETRUNC || entry.err == FI_EMSGSIZE || entry.err == FI_EADDRNOTAVAIL)) {
+        && (entry.err == FI_ETRUNC || entry.err == FI_EMSGSIZE || entry.err == FI_ECRC
+            || entry.err == FI_EADDRNOTAVAIL)) {
         drop(ofi, op, fi_strerror(entry.err));
         return 0;
     }
-    if (op != NULL && !op->is_recv) {
+    if (op == NULL || !op->is_recv) {
         tell_send_error(ofi, "fi_cq_readerr", entry.err);
-        sent(ofi, op, event);
-        return 1;
-    }
-    if (op == NULL && (entry.flags & FI_SEND) != 0) { /* of fi_inject() */
-        tell_send_error(ofi, "fi_cq_readerr", entry.err);
-        return 0;
+        if (op != NULL) {
+            sent(ofi, op, event);
+        }
+        return op != NULL;
     }
     failed(ofi, "fi_cq_readerr", -entry.err);
     event->type = BTL_IB_EVENT_FAILED;

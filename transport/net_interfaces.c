@@ -113,6 +113,18 @@ bool btl_ib_ip_link_local4(const struct sockaddr *address)
     return len == sizeof(struct in_addr) && bytes[0] == 169 && bytes[1] == 254;
 }
 
+int btl_ib_interface_name_len(const char *label)
+{
+    const int most = (int) strcspn(label, ":");
+    char name[IF_NAMESIZE];
+    int len = most;
+
+    do {
+        snprintf(name, sizeof(name), "%.*s", len, label);
+    } while (if_nametoindex(name) == 0 && --len > 0);
+    return len > 0 ? len : most;
+}
+
 int btl_ib_interface_ask(const char *interface, unsigned long question, struct ifreq *request)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

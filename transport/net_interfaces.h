@@ -59,12 +59,10 @@ bool btl_ib_ip_loopback(const struct sockaddr *address);
 
 /*
  * How long the interface's name is in ifa_name of struct ifaddrs. Of IPv4 that has the label of the
- * address, as "eth0:1" of an address added to eth0 (ip-address(8)); no interface has a colon.
+ * address: the interface's name with something behind it (ip-address(8)), as "eth0:1" or "eth0vip";
+ * no interface has a colon. Asks the kernel.
  */
-static inline int btl_ib_interface_name_len(const char *label)
-{
-    return (int) strcspn(label, ":");
-}
+int btl_ib_interface_name_len(const char *label);
 
 /* The device's address is one of that interface. */
 static inline void btl_ib_device_set_interface(btl_ib_device_t *device, const char *label)
@@ -73,12 +71,13 @@ static inline void btl_ib_device_set_interface(btl_ib_device_t *device, const ch
              label);
 }
 
-/* Do two of them name one interface? */
-static inline bool btl_ib_interface_same(const char *a, const char *b)
+/* Is `label` equal to `name`, or that of an address of the interface `name`? */
+static inline bool btl_ib_interface_same(const char *label, const char *name)
 {
-    const int len = btl_ib_interface_name_len(a);
+    const size_t len = strlen(name);
 
-    return btl_ib_interface_name_len(b) == len && memcmp(a, b, (size_t) len) == 0;
+    return strncmp(label, name, len) == 0
+           && (label[len] == '\0' || (size_t) btl_ib_interface_name_len(label) == len);
 }
 
 /* Ask an interface's driver (netdevice(7)); `request` but for the name is the caller's.

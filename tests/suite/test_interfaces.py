@@ -128,6 +128,23 @@ def test_many(mpi, two_hosts):
     assert standing_by.count("x20") == 2 and len(standing_by) == 16
 
 
+@pytest.mark.called("interfaces/label")
+def test_label(run, mpi, hosts, two_hosts):
+    """An address whose label is more than its interface's name, without a colon, is one of that
+    interface, which can be named, too."""
+
+    def add_label():
+        for end in 1, 2:
+            for verb, label in ("delete", ""), ("add", "label x0vip"):
+                run.output("ip", "-n", f"{hosts}{end}", "address", verb, f"10.91.0.{end}/24", "dev",
+                           "x0", *label.split())
+
+    output = two_hosts([Link(0)], mpi.program("ring"), "laps=1", before=add_label, if_exclude="",
+                       if_include="x0")
+    assert "OK ring" in output
+    assert joined(output) == {("x0vip", "10.91.0.1"), ("x0vip", "10.91.0.2")}
+
+
 @pytest.mark.called("interfaces/no-netlink")
 def test_no_netlink(run, mpi, two_hosts):
     """A host that may not ask netlink lists its interfaces all the same, those with IPv6 and with

@@ -211,10 +211,9 @@ static const char *advice(btl_ib_death_t reason)
         return "Is UDP blocked by a firewall of either host, or the address not routed from\n"
                "here? btl_ib_if_include chooses the network, btl_ib_port_min and\n"
                "btl_ib_port_range the ports that have to be open. Or does its host have another\n"
-               "address since the job began (DHCP), which it could not tell? If the process is "
-               "stopped\n"
-               "(debugger, SIGSTOP, frozen cgroup): btl_ib_connect_timeout says how long is "
-               "waited\n"
+               "address since the job began (DHCP), which it could not tell, or does a router\n"
+               "give its datagrams another one (NAT)? If the process is stopped (debugger,\n"
+               "SIGSTOP, frozen cgroup): btl_ib_connect_timeout says how long is waited\n"
                "(seconds; 0 means for ever).";
     case BTL_IB_DEATH_NO_PROGRESS:
         return "Do large datagrams get lost on the way (the MTU of a switch: ping -M do -s\n"
@@ -323,7 +322,8 @@ static const char *unanswered_advice(const btl_ib_diagnosis_t *diagnosis, bool r
            "(ping)? btl_ib_if_include chooses the network, btl_ib_port_min and\n"
            "btl_ib_port_range the ports that have to be open on all hosts. Or is the process\n"
            "stopped (debugger, SIGSTOP, frozen cgroup)? Or does its host have another address\n"
-           "since the job began (DHCP), which it could not tell?";
+           "since the job began (DHCP), which it could not tell, or does a router give its\n"
+           "datagrams another one (NAT)?";
 }
 
 /* When the wait for a peer that does not answer ends. */

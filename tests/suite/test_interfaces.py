@@ -261,7 +261,7 @@ def test_address_unknown(run, mpi, hosts, two_hosts):
     assert re.search(r"udp/x0: its address is gone, it goes on at 10\.91\.0\.72:", output)
     for head in "has sent to another process for 5 seconds", "lost the connection with a process":
         assert re.search(rf"{head}(?:.*\n)+? +Its address: +10\.91\.0\.2:\d+\n(?:.*\n)+?.*another "
-                         r"address\s+since the job began\s+\(DHCP\)", output)
+                         r"address\s+since the job began\s+\(DHCP\).*\n.*\(NAT\)\?", output)
 
 
 @pytest.mark.full

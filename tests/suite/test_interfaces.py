@@ -261,7 +261,21 @@ def test_address_unknown(run, mpi, hosts, two_hosts):
     assert re.search(r"udp/x0: its address is gone, it goes on at 10\.91\.0\.72:", output)
     for head in "has sent to another process for 5 seconds", "lost the connection with a process":
         assert re.search(rf"{head}(?:.*\n)+? +Its address: +10\.91\.0\.2:\d+\n(?:.*\n)+?.*another "
-                         r"address\s+since the job began\s+\(DHCP\).*\n.*\(NAT\)\?", output)
+                         r"address\s+since the job began\s+\(DHCP\)", output)
+
+
+@pytest.mark.full
+@pytest.mark.called("interfaces/nat")
+def test_nat(run, mpi, hosts, two_hosts):
+    """What a router gives another address counts as lost: the texts ask for that, too."""
+    host = f"{hosts}1"
+    rules = ("add table ip nat; add chain ip nat c { type nat hook postrouting priority 100; }; "
+             "add rule ip nat c oifname x0 meta l4proto udp snat to 10.91.0.9")
+    output = two_hosts([Link(0)], mpi.program("ring"), "laps=1", ok=False, connect_timeout=6,
+                       before=lambda: run("ip", "netns", "exec", host, "nft", rules))
+    run("ip", "netns", "exec", host, "nft", "delete table ip nat")
+    for head in "has sent to another process for 5 seconds", "lost the connection with a process":
+        assert re.search(rf"{head}(?:.*\n)+? +Its address: +10\.91\.0\.\d:\d+\n(?:.*\n)+?.*\(NAT\)", output)
 
 
 @pytest.mark.full

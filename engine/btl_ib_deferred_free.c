@@ -13,10 +13,7 @@ static void count_conns(btl_ib_engine_t *engine, int count)
 {
     engine->deferred_free.conns += (uint32_t) count;
     for (uint32_t i = 0; i < engine->rail_count; i++) {
-        btl_ib_rail_t *rail = engine->rails[i];
-        btl_ib_pool_set_limit(&rail->pool,
-                              btl_ib_rail_segments(&engine->config, &rail->transport->attr,
-                                                   engine->deferred_free.conns));
+        btl_ib_pool_change_limit(&engine->rails[i]->pool, count * BTL_IB_DEPTH_APART);
     }
 }
 

@@ -122,10 +122,10 @@ typedef struct btl_ib_pool {
 void btl_ib_pool_init(btl_ib_pool_t *pool, const btl_ib_mem_t *mem, btl_ib_transport_t *transport,
                       uint32_t limit);
 
-/* Another limit. Segments beyond it stay. */
-static inline void btl_ib_pool_set_limit(btl_ib_pool_t *pool, uint32_t limit)
+/* So many more, or (negative) fewer. Segments beyond the limit stay. */
+static inline void btl_ib_pool_change_limit(btl_ib_pool_t *pool, int count)
 {
-    pool->limit = limit;
+    pool->limit += (uint32_t) count;
 }
 
 /* Bytes of a pool's segments of one kind: once some were sent, and at most. */

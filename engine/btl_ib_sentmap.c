@@ -154,16 +154,19 @@ static inline void count_in_flight(btl_ib_conn_t *conn, uint8_t type, uint32_t c
     conn->tx[channel].sentmap.in_flight += (uint32_t) count;
 }
 
-/* The same, with `bytes` in all of them. A segment is kept until it is acknowledged, also while it
- * is lost and waits to be sent again. That bounds memory, and leaves the pool segments for
- * acknowledgements. */
-static inline void keep_segments(btl_ib_conn_t *conn, uint8_t type, int count, uint64_t bytes)
+/* The same of segments as `like`, with `bytes` in all of them. A segment is kept until it is
+ * acknowledged, also while it is lost and waits to be sent again. That bounds memory, and leaves the
+ * pool segments for acknowledgements: of SKIPs, which no limit bounds, because it gets one more for
+ * each. */
+static inline void keep_segments(btl_ib_conn_t *conn, const btl_ib_segment_t *like, int count,
+                                 uint64_t bytes)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    if (type == BTL_IB_TYPE_SKIP) {
+    if (like->type == BTL_IB_TYPE_SKIP) {
         conn->sentmap.unacked += (uint32_t) count;
         conn->sentmap.skips += (uint32_t) count;
+        btl_ib_pool_change_limit(like->pool, count);
         return;
     }
     const uint32_t before = btl_ib_conn_depth_apart(conn);
@@ -199,7 +202,7 @@ static inline uint64_t segment_bytes(const btl_ib_segment_t *segment)
 
 static inline void keep_one(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
 {
-    keep_segments(conn, segment->type, sign, segment_bytes(segment));
+    keep_segments(conn, segment, sign, segment_bytes(segment));
 }
 
 static inline void one_in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
@@ -295,7 +298,7 @@ void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
         unasked = ask_for_ack(segments[i], asking, before + (uint32_t) i, unasked);
     }
     conn->sentmap.unasked = unasked;
-    keep_segments(conn, type, count, bytes);
+    keep_segments(conn, segments[0], count, bytes);
     count_in_flight(conn, type, channel, count);
 }
 
@@ -547,7 +550,7 @@ void btl_ib_sentmap_acked_run(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_
     btl_ib_list_t segments;
 
     btl_ib_tx_window_clear_run(&conn->tx[first->channel].sentmap.window, first->seq, count);
-    keep_segments(conn, first->type, -(int) count, count * segment_bytes(first));
+    keep_segments(conn, first, -(int) count, count * segment_bytes(first));
     count_in_flight(conn, first->type, first->channel, -(int) count);
     if (first->region != 0) {
         btl_ib_regions_return(&conn->engine->regions, first->region, count);

@@ -403,11 +403,13 @@ static bool keep_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
     const btl_ib_transport_t *transport = rail->transport;
     const uint32_t size = arrival->size + engine->protection.ops->trailer;
     btl_ib_backlog_entry_t *stored =
-        is_kept(unidentified, arrival)
-            ? NULL
-            : btl_ib_backlog_get(unidentified, NULL, (uint8_t) rail->index,
-                                 (uint32_t) sizeof(btl_ib_first_contact_t) + size);
+        btl_ib_backlog_get(unidentified, NULL, (uint8_t) rail->index,
+                           (uint32_t) sizeof(btl_ib_first_contact_t) + size);
 
+    if (stored != NULL && is_kept(unidentified, arrival)) { /* all are compared: only for that */
+        btl_ib_backlog_put(unidentified, stored);
+        stored = NULL;
+    }
     if (stored == NULL) {
         engine->count.dropped_lookup++;
         return false;

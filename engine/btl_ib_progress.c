@@ -821,7 +821,9 @@ __attribute__((noinline)) static int turn(btl_ib_engine_t *engine, int burst, in
     const int received =
         polled > 0 ? poll_rail(engine->rails[0], burst, polled) : poll_rails(engine, burst);
     if (!btl_ib_list_empty(&engine->unidentified.messages)) {
-        receive_unidentified(engine, burst);
+        /* of many fewer are left, whatever comes */
+        const bool many = engine->unidentified.bytes > engine->unidentified.bytes_max / 4;
+        receive_unidentified(engine, burst + (many ? received : 0));
     }
     if (engine->latency.lane) {
         btl_ib_latency_turn(engine, messages, bytes);

@@ -221,6 +221,60 @@ static void a_forged_contact_and_closes(void **state)
     (void) state;
 }
 
+/* First contacts of nobody, as many as a turn takes in: `token` counts them. */
+static void flood(bench_t *bench, uint64_t *token)
+{
+    bench_forgery_t forgery = bench_forge(bench, 1, 0, BTL_IB_TYPE_DATA);
+    const btl_ib_wire_connect_t connect = {
+        .name = BTL_IB_LE64(12345),
+        .connection = BTL_IB_LE32(1),
+        .epoch = BTL_IB_LE32(1),
+    };
+
+    forgery.header.flags = BTL_IB_FLAG_CONNECT;
+    forgery.header.connection = 0;
+    bench_append(&forgery, &connect, sizeof(connect));
+    for (uint32_t i = 0; i < BENCH_BURST; i++) {
+        bench_datagram_t *datagram = calloc(1, sizeof(*datagram) + forgery.size);
+
+        assert_non_null(datagram);
+        forgery.header.token = ++*token;
+        datagram->source = BENCH_UNKNOWN;
+        datagram->to = bench_address(1, 0);
+        datagram->size = forgery.size;
+        memcpy(datagram->data, &forgery, forgery.size);
+        bench_deliver(bench, datagram);
+    }
+}
+
+/* While the application is away first contacts are kept, up to 1 MiB of them, and each that comes is
+ * compared with all. Once it is back it looks up more than come, so that a quarter is left whatever
+ * comes. */
+static void a_flood_of_contacts(void **state)
+{
+    bench_t *bench = job();
+    const btl_ib_counters_t *count = btl_ib_engine_counters(bench->hosts[1].engine);
+    const size_t before = bench->hosts[1].bytes;
+    uint64_t token = 0;
+
+    for (int i = 0; i < 200; i++) {
+        flood(bench, &token);
+        btl_ib_engine_async_progress(bench->hosts[1].engine, ++bench->now, BENCH_BURST);
+    }
+    assert_in_range(count->received_unidentified, 3000, 10000);
+    assert_in_range(bench->hosts[1].bytes - before, 1000 * 1000, 1100 * 1000);
+    for (int i = 0; i < 300; i++) {
+        flood(bench, &token);
+        bench->now++;
+        bench_turn(bench, 1);
+        bench_clear(&bench->wire);
+    }
+    assert_in_range(bench->hosts[1].bytes - before, 0, 300 * 1000);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
 static void garbage(void **state)
 {
     bench_t *bench = job();
@@ -690,6 +744,7 @@ int main(void)
         cmocka_unit_test(a_guessed_sequence),
         cmocka_unit_test(a_forged_close),
         cmocka_unit_test(a_forged_contact_and_closes),
+        cmocka_unit_test(a_flood_of_contacts),
         cmocka_unit_test(garbage),
         cmocka_unit_test(replay_of_an_earlier_job),
         cmocka_unit_test(replay_after_one_restarted),

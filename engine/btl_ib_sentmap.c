@@ -155,9 +155,8 @@ static inline void count_in_flight(btl_ib_conn_t *conn, uint8_t type, uint32_t c
 }
 
 /* The same of segments as `like`, with `bytes` in all of them. A segment is kept until it is
- * acknowledged, also while it is lost and waits to be sent again. That bounds memory, and leaves the
- * pool segments for acknowledgements: of SKIPs, which no limit bounds, because it gets one more for
- * each. */
+ * acknowledged, also while it is lost and waits to be sent again. That bounds memory, and leaves
+ * the pool segments for acknowledgements. SKIPs no limit bounds: it gets one more for each. */
 static inline void keep_segments(btl_ib_conn_t *conn, const btl_ib_segment_t *like, int count,
                                  uint64_t bytes)
 {

@@ -247,9 +247,9 @@ static void flood(bench_t *bench, uint64_t *token)
     }
 }
 
-/* While the application is away first contacts are kept, up to 1 MiB of them, and each that comes is
- * compared with all. Once it is back it looks up more than come, so that a quarter is left whatever
- * comes. */
+/* While the application is away first contacts are kept, up to 1 MiB of them, and each that comes
+ * is compared with all. Once it is back it looks up more than come, so that a quarter is left
+ * whatever comes. */
 static void a_flood_of_contacts(void **state)
 {
     bench_t *bench = job();

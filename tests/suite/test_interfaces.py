@@ -177,7 +177,7 @@ def test_own_firewall(run, mpi, hosts, two_hosts):
     refuses no more the job goes on."""
     ends = []
     begin = threading.Timer(1, lambda: ends.append(filtered(run, f"{hosts}1", "output", "drop")))
-    end = threading.Timer(7, lambda: ends[0]())
+    end = threading.Timer(10, lambda: ends[0]())  # a job takes a while to begin
     begin.start()
     end.start()
     output = two_hosts([Link(0)], mpi.program("stream"), "bytes=1000", "seconds=8")

@@ -10,6 +10,7 @@
 
 #include "btl_ib.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

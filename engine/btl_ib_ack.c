@@ -14,6 +14,7 @@
 #include "btl_ib_sentmap.h"
 #include "btl_ib_engine_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- what is due to the peer ---- */

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 
 /* Log of dropped datagrams: btl_ib_conn.c. */
 typedef struct btl_ib_drops btl_ib_drops_t;

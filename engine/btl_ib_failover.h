@@ -9,6 +9,7 @@
 #define BTL_IB_FAILOVER_H
 
 #include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 
 /* A device that failed or whose port is down. */
 typedef struct btl_ib_rail_health {

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 #include <stddef.h>
 
 /* ---- the table of connections ---- */

@@ -29,6 +29,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 enum {
     EXPIRATIONS = 64,      /* timers that expire in one turn, at most */

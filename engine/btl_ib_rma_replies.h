@@ -15,6 +15,7 @@
 #define BTL_IB_RMA_REPLIES_H
 
 #include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 
 typedef struct btl_ib_replies {
     btl_ib_out_t out;          /* the replies: size and offset count since the beginning */

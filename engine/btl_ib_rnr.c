@@ -8,6 +8,8 @@
 #include "btl_ib_ack.h"
 #include "btl_ib_engine_internal.h"
 
+#include <string.h>
+
 enum {
     CHECKS = 64, /* connections checked in one turn */
 };

@@ -9,6 +9,7 @@
 #define BTL_IB_SEND_LIMITS_H
 
 #include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 
 /* May a new segment leave, and if not, why? */
 typedef enum btl_ib_verdict {

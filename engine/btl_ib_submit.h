@@ -11,6 +11,7 @@
 #define BTL_IB_SUBMIT_H
 
 #include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
 
 /* Messages and operations that leave at once in a turn, before anything is learned: the application
  * may send two and then compute. */

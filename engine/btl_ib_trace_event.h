@@ -12,6 +12,7 @@
 #ifndef BTL_IB_TRACE_EVENT_H
 #define BTL_IB_TRACE_EVENT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define BTL_IB_TRACE_KINDS(X)                                                                      \

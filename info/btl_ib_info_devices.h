@@ -8,6 +8,7 @@
 #ifndef BTL_IB_INFO_DEVICES_H
 #define BTL_IB_INFO_DEVICES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "btl_ib_device_plan.h"

@@ -17,6 +17,7 @@
 #define BTL_IB_FILE_NAME_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 

@@ -8,6 +8,8 @@
 #include "btl_ib_ompi_compat.h"
 #include "btl_ib_param_parse.h"
 
+#include <string.h>
+
 bool btl_ib_osc_has_pt2pt(void)
 {
     return mca_base_var_find("ompi", "osc", "pt2pt", "no_locks") >= 0;

@@ -45,6 +45,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "btl_ib_biased_lock.h"
 #include "btl_ib_engine.h"

@@ -20,6 +20,7 @@
 #define BTL_IB_DEVICES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 

@@ -10,9 +10,11 @@
 #ifndef BTL_IB_VERBS_RC_WORK_QUEUES_H
 #define BTL_IB_VERBS_RC_WORK_QUEUES_H
 
+#include <assert.h>
 #include <endian.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
 
 #include "verbs_device.h"

@@ -163,6 +163,11 @@ uint64_t btl_ib_reasm_bytes(uint32_t size)
     return sizeof(btl_ib_reasm_t) + data_bytes(size) + map_bytes(size, UNIT_MIN);
 }
 
+uint64_t btl_ib_reasm_bytes_least(uint32_t size)
+{
+    return btl_ib_reasm_bytes(btl_ib_min_u32(SMALLEST, size));
+}
+
 /* Bytes that a buffer of `kind` holds. */
 static uint32_t capacity(const btl_ib_reasm_pool_t *pool, uint32_t kind)
 {

@@ -120,8 +120,9 @@ static inline void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_i
     }
 }
 
-/* Bytes of the buffer for a message of at most `size`. */
+/* Bytes of the buffer for a message of `size`; and of the smallest, where that is the longest. */
 uint64_t btl_ib_reasm_bytes(uint32_t size);
+uint64_t btl_ib_reasm_bytes_least(uint32_t size);
 
 /* Free the idle buffers; the peers' were put back before. */
 void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool);

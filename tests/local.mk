@@ -245,6 +245,10 @@ if BTL_IB_HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests)
 TESTS += $(unit_tests)
 endif
+# These are linked by a script that makes few processes, also by `make check`. Only variables stand here: a program
+# that is named in a rule gets none from automake.
+linked_fast = $(unit_tests) $(cost_programs) $(fuzz_targets) $(simulator)
+$(linked_fast): private LIBTOOL := $(SHELL) $(srcdir)/tools/fast-libtool $(LIBTOOL)
 
 # Sets of programs, for pytest (tests/runner), which makes what the chosen tests need.
 unit-programs: $(BUILT_SOURCES) # which their dependencies do not know before they were compiled once

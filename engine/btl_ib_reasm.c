@@ -163,16 +163,16 @@ uint64_t btl_ib_reasm_bytes(uint32_t size)
     return sizeof(btl_ib_reasm_t) + data_bytes(size) + map_bytes(size, UNIT_MIN);
 }
 
-uint64_t btl_ib_reasm_bytes_least(uint32_t size)
+/* Bytes that a buffer of `kind` holds, where `longest` is the longest message. */
+static uint32_t capacity(uint32_t longest, uint32_t kind)
 {
-    return btl_ib_reasm_bytes(btl_ib_min_u32(SMALLEST, size));
+    return kind == BTL_IB_REASM_KINDS - 1 ? longest
+                                          : btl_ib_min_u32((uint32_t) SMALLEST << kind, longest);
 }
 
-/* Bytes that a buffer of `kind` holds. */
-static uint32_t capacity(const btl_ib_reasm_pool_t *pool, uint32_t kind)
+uint64_t btl_ib_reasm_bytes_least(uint32_t longest)
 {
-    return kind == BTL_IB_REASM_KINDS - 1 ? pool->size
-                                          : btl_ib_min_u32((uint32_t) SMALLEST << kind, pool->size);
+    return btl_ib_reasm_bytes(capacity(longest, 0));
 }
 
 void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool)
@@ -191,11 +191,11 @@ static btl_ib_reasm_t *take_buffer(btl_ib_reasm_pool_t *pool, uint32_t total)
 {
     uint32_t kind = 0;
 
-    while (capacity(pool, kind) < total) {
+    while (capacity(pool->size, kind) < total) {
         kind++;
     }
     btl_ib_reasm_t *reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &pool->idle[kind], link);
-    const uint32_t size = capacity(pool, kind);
+    const uint32_t size = capacity(pool->size, kind);
     const uint64_t bytes = btl_ib_reasm_bytes(size);
 
     if (reasm != NULL) {
@@ -342,7 +342,7 @@ btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_p
 
 void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm)
 {
-    const uint64_t bytes = btl_ib_reasm_bytes(capacity(pool, reasm->kind));
+    const uint64_t bytes = btl_ib_reasm_bytes(capacity(pool->size, reasm->kind));
 
     pool->extra -= reasm->extra;
     if (pool->idle_bytes + bytes > IDLE_MAX * btl_ib_reasm_bytes(pool->size)) {

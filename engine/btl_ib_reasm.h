@@ -120,9 +120,9 @@ static inline void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_i
     }
 }
 
-/* Bytes of the buffer for a message of `size`; and of the smallest, where that is the longest. */
+/* Bytes of a buffer that holds `size`; and of the smallest, if messages have `longest` at most. */
 uint64_t btl_ib_reasm_bytes(uint32_t size);
-uint64_t btl_ib_reasm_bytes_least(uint32_t size);
+uint64_t btl_ib_reasm_bytes_least(uint32_t longest);
 
 /* Free the idle buffers; the peers' were put back before. */
 void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool);

@@ -380,7 +380,7 @@ void btl_ib_engine_memory_estimate(const btl_ib_engine_config_t *config,
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
                         (uint64_t) peers * queues->count * TX_RING, windows, "windows");
     add_segments(config, attr, peers, estimate);
-    /* One, of the size of a short message, is kept for the next. */
+    /* One buffer for a short message is kept for the next. */
     const uint64_t kept = peers > 0 ? btl_ib_reasm_bytes_least(config->eager_max) : 0;
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, kept,
                         ((uint64_t) peers + config->reassembly_max) * reassembled,

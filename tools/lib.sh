@@ -188,7 +188,8 @@ configure_in() {
 }
 
 # make_in DIR TARGET...: automake's `all` is a second make; beside it the first would build the same objects at
-# the same time. So `all`, which comes first, ends before the others begin. What can be made without libtool is.
+# the same time. So `all`, which comes first, ends before the others begin. Objects and programs are
+# made without libtool (tools/fast-libtool).
 make_in() {
     local dir=$1 make
     shift

@@ -551,13 +551,13 @@ static void model_continue(model_t *m, int p, int f, test_random_t *r)
  * one, and the next such window finds them all. */
 static void test_short_ones_wait(void **state)
 {
-    enum { LONGEST = 262144, SHORT = 4096, UNIT = 2048, WINDOW = 64 };
+    enum { LONGEST = 262144, SHORT = 4096, UNIT = 2048, WINDOW = 64, ALL = 12 * WINDOW };
     uint64_t calls = 0;
 
     (void) state;
     btl_ib_reasm_pool_fini(&pool);
     setup_sizes(LONGEST, WINDOW);
-    for (uint32_t first = 0; first < 3 * WINDOW; first += WINDOW) {
+    for (uint32_t first = 0; first < ALL; first += WINDOW) {
         for (uint32_t i = first; i < first + WINDOW; i++) {
             assert_int_equal(add(0, i, SHORT, UNIT, 0), BTL_IB_REASM_STORED);
         }
@@ -574,7 +574,7 @@ static void test_short_ones_wait(void **state)
         calls = memory.calls;
     }
     assert_in_range(memory.largest, SHORT, 4 * SHORT);
-    assert_int_equal(add(0, 3 * WINDOW, LONGEST, LONGEST / 8, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, ALL, LONGEST, LONGEST / 8, 0), BTL_IB_REASM_STORED);
     assert_in_range(memory.largest, LONGEST, 2 * LONGEST);
 }
 

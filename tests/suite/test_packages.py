@@ -19,7 +19,7 @@ pytestmark = pytest.mark.package
 def test_files(run):
     """One version in all of them; scripts; recipes are Python; forms ask for what is needed."""
     run(ROOT / "tools/release", "--check")
-    scripts = ["tests/job", "tests/hosts", "depends", "preinst.in", "openmpi-btl-ib.postrm"]
+    scripts = ["tests/job", "tests/hosts", "depends", "postinst.in", "postrm.in"]
     run("shellcheck", "-e", "SC2086", *(ROOT / "debian" / name for name in scripts))
     for name in ("spack/package.py", "easybuild/*.eb"):
         (file,) = (ROOT / "packaging").glob(name)
@@ -44,23 +44,35 @@ def test_release(run, tmp_path):
         if (ROOT / name).exists():  # not deleted
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, tree / name)
+    changes = tree / "CHANGELOG.md"
+    text = re.sub(r"(?s)(?<=## \[Unreleased\]\n).*?(?=\n## |\Z)", "", changes.read_text())
+    changes.write_text(text)
     run("git", "init", "--quiet", tree)
     run(*git, "add", "--all", "--force")
     run(*git, "commit", "--quiet", "-m", "before")
+    run(*git, "tag", "v77.8.8")
     release = tree / "tools/release"
-    changes = tree / "CHANGELOG.md"
-    if re.search(r"## \[Unreleased\]\n+(## |\Z)", changes.read_text()):
-        assert "says nothing of it" in run.output(release, "--version", "77.8.9", ok=False)
-        changes.write_text(changes.read_text().replace("## [Unreleased]\n", "## [Unreleased]\n\nSomething.\n"))
+
+    def refused(*arguments):
+        return run.output(release, *arguments, ok=False)
+
+    assert "says nothing of it" in refused("--version", "77.8.9")
+    changes.write_text(text.replace("## [Unreleased]\n", "## [Unreleased]\n\nSomething.\n"))
+    assert "not all is committed" in refused("--version", "77.8.9")
+    run(*git, "commit", "--quiet", "-am", "what is new")
+    assert "0.1.0 does not follow" in refused("--version", "0.1.0")
+    assert "there is a tag v77.8.8" in refused("--version", "77.8.8")
     run(release, "--version", "77.8.9")
     named = run.output(*git, "grep", "-lF", "77.8.9").splitlines()
     assert {"btl_ib.h", "CHANGELOG.md", "debian/changelog", "packaging/openmpi-btl-ib.spec",
             "packaging/spack/package.py"} < set(named)  # fmt: skip
-    assert "not all is committed" in run.output(release, ok=False)
+    assert "not all is committed" in refused()
     run(*git, "commit", "--quiet", "-am", "after")
     commit = run.output(*git, "rev-parse", "HEAD").strip()
     (tree / "build/passed").write_text(f"{'0' * 40} default 2026-01-01T00:00Z\n")
-    assert f"has not passed on {commit}" in run.output(release, ok=False)
+    assert f"has not passed on {commit}" in refused()
+    run(*git, "tag", "v77.8.9", "HEAD^")
+    assert "the tag v77.8.9 is of another commit" in refused()
 
 
 @pytest.mark.full

@@ -128,7 +128,7 @@ debian_source() { # PACKAGE, VERSION, DIR for its files, patches applied, which 
 # Packages of another architecture with all that they depend on, unpacked but not installed: dpkg knows of no second
 # architecture then. Says what it does, at length.
 debian_foreign() { # ARCHITECTURE, DIR, which is replaced, RELEASE ('': this machine's), PACKAGE...
-    local mirror area=$2.apt apt package
+    local mirror area=$2.apt apt package loader
     mirror=$(debian_mirror Debian)
     apt_of_its_own "$area" deb "$mirror" "${3:-$(debian_release "$mirror")}" \
         -o "Dir::State::status=$area/status" -o "APT::Architecture=$1" -o "APT::Architectures=$1" \
@@ -139,6 +139,10 @@ debian_foreign() { # ARCHITECTURE, DIR, which is replaced, RELEASE ('': this mac
         for package in cache/archives/*.deb; do dpkg -x "$package" unpacked || exit; done) || return 1
     # Loaders are where they were before all of it moved to /usr.
     [[ -e $area/unpacked/lib ]] || ln -s usr/lib "$area/unpacked/lib"
+    # From the root that it has then: qemu would look for it in this machine's.
+    for loader in "$area"/unpacked/lib64/ld*; do
+        [[ $(readlink "$loader") != /* ]] || ln -sfr "$area/unpacked$(readlink "$loader")" "$loader"
+    done
     rm -rf "$2"
     mv "$area/unpacked" "$2"
     rm -rf "$area"
@@ -247,14 +251,17 @@ make_env() {
 }
 
 # Builds the component in build/ and leaves build/env.sh. One at a time for each tree.
+# BTL_IB_CONFIGURE: options for configure, of tests that want a build soon.
 build_component() { # [TARGET]: besides the component
+    local options
+    read -ra options <<<"${BTL_IB_CONFIGURE-}"
     [[ $root != *[:,]* ]] || die "Open MPI cannot load components from a path with ':' or ',': $root"
     mkdir -p "$build"
     {
         flock 9
         say "Open MPI $(openmpi_version)"
         prepare_configure
-        configure_in "$build"
+        configure_in "$build" "${options[@]}"
         say "building"
         make_in "$build" all ${1:+"$1"}
         make_env

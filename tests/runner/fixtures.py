@@ -42,7 +42,7 @@ unit_programs, sim_programs, cost_programs, tsan_programs = map(
 mpi_programs, rdma_programs = map(_programs, ("mpi", "rdma"))
 
 
-SOON_BUILT = "CFLAGS=-O1 -g"  # with sanitizers in half the time of -O2
+SOON_BUILT = "CFLAGS=-O1 -g1"  # with sanitizers in half the time of -O2 -g
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +52,7 @@ def asan(component):
         "--enable-sanitizers",
         "--enable-werror",
         SOON_BUILT,
-        targets=("all", "unit-programs", "sim-programs"),
+        targets=("unit-programs", "sim-programs"),  # the component could not be loaded
     )
 
 

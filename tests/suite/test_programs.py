@@ -239,7 +239,7 @@ test_fuzz.table = fuzzers
 @pytest.mark.cross
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "processor", names("cross", ["aarch64", "i386", "riscv64", "s390x", "musl"], limit=1800)
+    "processor", names("cross", ["aarch64", "i386", "ppc64le", "riscv64", "s390x", "musl"], limit=1800)
 )
 def test_cross(run, processor):
     run(ROOT / "tests/cross/run", processor)
@@ -248,7 +248,7 @@ def test_cross(run, processor):
 @pytest.mark.cross
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "processor", names("cross/job", ["aarch64", "i386", "riscv64", "s390x"], limit=900)
+    "processor", names("cross/job", ["aarch64", "i386", "ppc64le", "riscv64", "s390x"], limit=900)
 )
 def test_cross_job(run, processor):
     """The whole component, and a job of two ranks."""

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from runner import builds
 from runner.command import Failed
 from runner.jobs import library
 from runner.places import BUILD, ROOT
@@ -130,36 +131,37 @@ def tracked():
 @pytest.mark.dist
 @pytest.mark.limit(600)
 def test_distcheck(run, component, request):
-    clone = BUILD / "check/clone"
-    run("rm", "-rf", clone)
-    clone.mkdir(parents=True)
-    names = tracked()
-    subprocess.run(["cp", "-a", "--parents", *names, clone], cwd=ROOT, check=True)
-    run("./autogen.sh", cwd=clone)
-    (clone / "b").mkdir()
-    run("../configure", cwd=clone / "b")
     # Its own `make check` and `make install` are of what is in the tarball. That each unit test can be
     # built from that follows from the names below, so that one of them shows enough.
     one = "tests/unit/test_seq_window"
     options = "DISTCHECK_CONFIGURE_FLAGS=--disable-lto CFLAGS=-O0"
     few = [f"TESTS={one}", f"check_PROGRAMS={one}", options]
     few *= request.config.option.level == "default"
-    run("make", "-j2", "BTL_IB_SIM_SEEDS=20", *few, "distcheck", cwd=clone / "b")
-    run("make", "install", f"DESTDIR={clone}/installed", cwd=component)
-    if not list((clone / "installed").rglob("mca_btl_ib.so")):
+    with builds.tarball_lock():
+        for old in component.glob("openmpi-btl-ib-*.tar.gz"):
+            old.unlink()
+        run("make", "-j2", "BTL_IB_SIM_SEEDS=20", *few, "distcheck", cwd=component)
+        (tarball,) = component.glob("openmpi-btl-ib-*.tar.gz")
+        packed = {
+            name.split("/", 1)[1]
+            for name in run.output("tar", "tzf", tarball).splitlines()
+            if not name.endswith("/")
+        }
+    place = BUILD / "check/installed"
+    run("make", "install", f"DESTDIR={place}", cwd=component)
+    if not list(place.rglob("mca_btl_ib.so")):
         raise Failed("nothing installed")
+    run("rm", "-rf", place)
     # All that is tracked is in the tarball, and nothing that was built.
-    (tarball,) = (clone / "b").glob("openmpi-btl-ib-*.tar.gz")
-    packed = {
-        name.split("/", 1)[1]
-        for name in run.output("tar", "tzf", tarball).splitlines()
-        if not name.endswith("/")
-    }
+    names = tracked()
     assert not [
         name for name in packed if re.search(r"\.(o|lo|la|so|Po|pyc)$", name)
     ], "built, but distributed"
     assert not set(names) - packed - {".gitignore"}, "tracked, but not distributed"
-    run("rm", "-rf", clone)
+    made = {"aclocal.m4", "btl_ib_help_texts.h", "configure", "Makefile.in"}
+    assert not {
+        name for name in packed - set(names) - made if not name.startswith("config/")
+    }, "distributed, but not tracked"
 
 
 # Transport udp needs nothing but the kernel: what is built on a machine without a library starts a
@@ -182,11 +184,9 @@ WITHOUT = {
 )
 def test_without(run, mpi, request, libraries):
     directory = BUILD / "check" / request.node.callspec.id
-    run("rm", "-rf", directory)
-    (directory / "plugin").mkdir(parents=True)
+    (directory / "plugin").mkdir(parents=True, exist_ok=True)
     options, names = zip(*(WITHOUT[name] for name in libraries))
-    run(ROOT / "configure", "--disable-lto", "CFLAGS=-O0", *options, cwd=directory)
-    run("make", "-j2", cwd=directory)
+    builds.configured(directory, "--disable-lto", "CFLAGS=-O0", *options, targets=("all",))
     component = directory / ".libs/mca_btl_ib.so"
     assert not [name for name in names if name in component.read_bytes()]
     run("cp", component, directory / "plugin")

@@ -5,6 +5,7 @@
 import json
 import os
 import re
+import sys
 
 import pytest
 
@@ -188,6 +189,19 @@ def test_agents(run, component, tmp_path):
     agent = {"OMPI_MCA_plm_rsh_agent": "false"}
     said = run.output(DOCTOR, "--timeout", 2, "n7", ok=False, env=agent)
     assert re.search('BAD +n7  host: it ended without a word; fix: does "false n7', said)
+
+
+@pytest.mark.called("doctor/handed-on")
+def test_handed_on(run, mpi, tmp_path):
+    """Other hosts know where Open MPI is, and what rules its libraries, though their shells do not say so."""
+    (tmp_path / "python3").symlink_to(sys.executable)
+    agent = tmp_path / "agent"
+    agent.write_text(f'#!/bin/sh\nshift\nexec env -i PATH={tmp_path} /bin/sh -c "$*"\n')
+    agent.chmod(0o755)
+    settings = {**mpi.environment, "OMPI_MCA_btl_ib_transport": "ofi", "FI_PROVIDER": "^udp,sockets"}
+    said = run.output(DOCTOR, "--agent", agent, "n7", ok=False, env=settings)
+    assert re.search("^OK +n7  component: Open MPI there loads ib", said, re.M)
+    assert re.search("^BAD +n7  device: ib would use none", said, re.M)
 
 
 def test_arguments(run, component):

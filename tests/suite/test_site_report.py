@@ -4,6 +4,7 @@
 
 import os
 import re
+import runpy
 
 import pytest
 
@@ -11,18 +12,31 @@ from runner.places import BUILD, ROOT
 
 pytestmark = [pytest.mark.mpi, pytest.mark.limit(90)]
 REPORT = ROOT / "tools/site-report"
+LOADED = runpy.run_path(str(REPORT), run_name="loaded")
 # Of a site that is not there: an agent whose hosts have all that is asked for, and jobs that say much.
 AGENT = """#!/bin/sh
-case $2 in *"${HANGS-hangs}"*) exec sleep 60 ;; esac
-case $2 in *"hostname -f"*)
-    echo "$1"
-    echo "$1.cluster.example.org"
+echo "Welcome to the cluster of Example University"
+echo sunshine
+echo "Whatever you do is recorded" >&2
+[ "$1" != "$AWAY" ] || { echo "$1: nobody answers" >&2; exit 255; }
+script=$(cat)
+echo "site-report: begins"
+case $script in *"${STOPS-stops}"*) kill -TERM $PPID; exec sleep 60 ;; esac
+case $script in *"${HANGS-hangs}"*) exec sleep 60 ;; esac
+case $script in
+*"hostname -f"*)
+    echo "name $1"
+    echo "name $1.${DOMAIN-cluster.example.org}"
     echo "2: eth0    inet 20.0.0.7/24 brd 20.0.0.255 scope global eth0" ;;
+*"${FAILS-fails}"*) echo "ib_info: libmpi.so.40: no such file"; exit 127 ;;
+*parsable*)
+    echo "transport any used: yes"
+    echo "used devices: 1" ;;
 esac
 """
 MPIRUN = """#!/bin/sh
 case $* in
-*/ring*) echo "no route from nodea to nodeb.cluster.example.org"; exit 3 ;;
+*/ring*) echo "Whatever you do is recorded"; echo "no route from nodea to nodeb.cluster.example.org"; exit 3 ;;
 */anysource*) exec sleep 60 ;;
 */datatypes*) seq 500; exit 4 ;;
 */atomics*) echo nothing; exit 0 ;;
@@ -32,7 +46,6 @@ echo "[nodea:123] btl:ib: rail 0: TREE/build, secret, running 1.14.44.0, Jane, j
 echo "[nodea:123] btl:ib: rail 1: 198.41.0.4:53, 198.41.0.4-198.41.0.9, 127.0.0.1, 169.254.3.4, 255.255.255.0, 1.2.3.4.5,"
 echo "[nodea:123] btl:ib: rail 1: version 1.14.44.0, firmware-version: 8.30.0.1, built with libibverbs 1.14.44.0, 300.1.2.3"
 echo "btl_ib: rank 0 host nodea sent 7 segments"
-for program in "$@"; do :; done
 echo "OK randsize alltoall onesided"
 """
 
@@ -63,13 +76,67 @@ def test_site_report_names(site):
     said = site("--what", "hello", "--transports", "udp", "--hide", "secret")
     lines = re.findall(r"btl:ib: rail \d: (.*)", said)
     assert lines == [
-        "user on host1, address1, mac1, address4, HOME/x,",
-        "BTL_IB/build, hidden1, running 1.14.44.0, Jane, janes, 10.1.2.3, address5, p:user",
+        "user on host1, address1, mac1, address4, HOME/PATH1,",
+        "BTL_IB/build, hidden1, running 1.14.44.0, user, janes, 10.1.2.3, address5, p:user",
         "address2:53, address2-address3, 127.0.0.1, 169.254.3.4, 255.255.255.0, 1.2.3.4.5,",
         "version 1.14.44.0, firmware-version: 8.30.0.1, built with libibverbs 1.14.44.0, 300.1.2.3",
     ]
     assert "[host1:123]" in said and "rank 0 host host1 sent 7" in said
     assert not re.search("node[ab]|cluster|example", said)
+
+
+# Of hosts with their domain: lines, and what the report has of them.
+HIDES = {
+    "nodes": ("node1,node2", "ib", (
+        ("NODE1 and node1.ib, node17.ib, Node22", "host1 and host1.domain, otherhost1.domain, otherhost2"),
+        ("node[001-004,7], node1x, anode1, node", "otherhosts1, node1x, anode1, node"),
+        ("btl_ib, --mca btl.ib, mca_btl_ib.so, 5.0, ib", "btl_ib, --mca btl.domain, mca_btl_ib.so, 5.0, ib"),
+        ("Jane JANE jane_x /usr/lib/jane, jane.doe@mail.example.org", "user user user_x /usr/lib/user, mail1"),
+    )),
+    "local": ("node1,node2", "local", (
+        ("node1.local: locality, transport/local/local.c, localhost", "host1.domain: locality, transport/local/local.c, localhost"),
+    )),
+    "domain": ("n1,n2", "cluster.example.org", (
+        ("n1.Cluster.Example.org n2.other.example.org", "host1.domain host2.domain"),
+        ("www.example.org example.org. myexample.org", "domain domain. myexample.org"),
+        ("n2 N1 n3 p50", "host2 host1 n3 p50"),
+    )),
+    "letters": ("A,B", "ib", (
+        ("A device of B on host B fails: [A:123] and [B:5]", "A device of B on host host2 fails: [host1:123] and [host2:5]"),
+        ("OK    A eth0 -> B eth0  route: A to B", "OK    host1 eth0 -> host2 eth0  route: A to B"),
+        ("BAD   A - B  network: a B", "BAD   host1 - host2  network: a B"),
+        ("A: no route; -H A:2,B:2; Local host: A", "host1: no route; -H host1:2,host2:2; Local host: host1"),
+        ("A.ib B.lan A.B", "host1.domain B.lan A.B"),
+    )),
+    "devices": ("ib1,node", "ib", (
+        ("ib0 ib1 --map-by node, on host ib1, [node:5]", "ib0 ib1 --map-by node, on host host1, [host2:5]"),
+    )),
+    "hardware": ("nodea,nodeb", "ib", (
+        ("enx0050b6abcdef, 00:50:B6:ab:cd:ef, wlx0050b6abcde0", "enxmac1, mac1, wlxmac2"),
+        ("0x0050b60300abcdef, 0050:b603:00AB:cdef, 0xfffffffffffff000", "guid1, guid1, 0xfffffffffffff000"),
+        ("FE80::0250:B6ff:feab:cdef 0x00007f0012345678 0x7f0012345678", "address1 0x00007f0012345678 0x7f0012345678"),
+    )),
+    "paths": ("nodea,nodeb", "ib", (
+        ("/gpfs/p/smith/bin/mpirun -I/gpfs/p/smith/include:/scratch/smith", "PATH1/mpirun -IPATH2:PATH3"),
+        ('"/opt/openmpi/5.0.7/lib" /usr/bin/mpirun /dev/infiniband/uverbs0 /tmp', None),
+        ("(/gpfs/p/smith/lib/libmpi.so.40), file:///scratch/smith. /tmp/ompi.nodea.0/x",
+         "(PATH4/libmpi.so.40), file:PATH3. PATH5"),
+        ("and/or GB/s, kB /s, 10.1.0.0/16 fd00::/64 https://github.com/open-mpi/ompi s/^x/y/ ../a/b", None),
+        ("/home/jane /home/jane/x /home/janet/x /work/../home/jane/x", "HOME HOME/PATH6 PATH7 PATH8"),
+    )),
+}
+
+
+@pytest.mark.parametrize("what", [pytest.param(name, id=f"site_report_hides/{name}") for name in HIDES])
+def test_site_report_hides(what):
+    """What is found by its shape, or as a word in whatever case; and what only looks like it stays (None)."""
+    hosts, domain, lines = HIDES[what]
+    names = LOADED["Names"]()
+    names.add("jane", "user")
+    names.add_path("/home/jane", "HOME")
+    for number, host in enumerate(hosts.split(","), 1):
+        names.add_host(f"{host}.{domain}", f"host{number}")
+    assert [names.hide(line) for line, _ in lines] == [hidden or line for line, hidden in lines]
 
 
 def test_site_report_failures(site):
@@ -84,7 +151,7 @@ def test_site_report_failures(site):
     assert re.search(r"^not run, as no time was left: .*, atomics over udp, atomics over ud$", head, re.M)
     assert not [part for part in parts if part.startswith("atomics")]
     (ring,) = (part for part in parts if part.startswith("ring over udp"))
-    assert ring.startswith("ring over udp: FAILED: status 3\n\nno route from host1 to host2.domain")
+    assert ring.startswith("ring over udp: FAILED: status 3\n\n[what a host says at login]\nno route from host1 to host2.domain")
 
 
 def test_site_report_hangs(site):
@@ -106,18 +173,47 @@ def test_site_report_logs(site, run, tmp_path):
     assert run.status(REPORT, "--what", "nothing") == 2
     assert "nothing: no nothing; facts" in run.output(REPORT, "--what", "nothing", ok=False)
     assert "one host or two" in run.output(REPORT, "a,b,c", ok=False)
-    for agent, problem in (("false", "n1 cannot be reached: false n1:"), ("none-such", "No such file")):
+    for agent, problem in (("false", "not reached: status 1"), ("none-such", "none-such: No such file")):
         assert problem in run.output(REPORT, "--agent", agent, "--output", tmp_path / "x", "n1,n2", ok=False)
 
 
 def test_site_report_builds(run, tmp_path):
     """Programs without build/env.sh, as after a quickstart that was interrupted and a make, are no build yet."""
     for name, text in (("tools/site-report", REPORT.read_text()), ("tools/lib.sh", LIBRARY),
-                       ("build/plugin/mca_btl_ib.so", ""), ("build/tests/mpi/ring", "")):
+                       ("btl_ib.h", '#define BTL_IB_VERSION "0"'), ("build/plugin/mca_btl_ib.so", ""), ("build/tests/mpi/ring", "")):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     words = "python3", tmp_path / "tools/site-report", "--agent", "false", "--output", tmp_path / "x", "n1,n2"
-    assert "n1 cannot be reached" in run.output(*words, ok=False)
+    assert "FAILED: host1 is there: not reached: status 1" in run.output(*words, ok=False)
+    # Where it cannot be built that is in the report.
+    (tmp_path / "tools/lib.sh").write_text(LIBRARY.replace(": >", "echo no compiler in /home/x/y >&2; exit 9; : >"))
+    (tmp_path / "build/env.sh").unlink()
+    run.output(*words, ok=False)
+    assert "build: FAILED: status 9\n\nno compiler in PATH1\n" in (tmp_path / "x").read_text()
+    # An earlier report stays until there is something for another.
+    (tmp_path / "tools/lib.sh").write_text(LIBRARY.replace(": >", "kill -TERM $PPID; sleep 60; : >"))
+    assert "stopped before anything was looked at\n" in run.output(*words, ok=False)
+    assert "build: FAILED: status 9\n" in (tmp_path / "x").read_text() and not (tmp_path / "x.new").exists()
+
+
+def test_site_report_one_away(site):
+    """Where one host is not reached the report says so, and has what the other one can tell. The same of an ib_info that
+    fails."""
+    said = site("--what", "facts,hello,doctor", "--transports", "udp", ok=False, AWAY="nodea")
+    assert "\n1 host; transports and wires: udp\n" in said
+    assert "host1 is there: FAILED: not reached: status 255\n\nhost1: nobody answers\n" in said
+    for name in ("host2 is there", "host2", "hello over udp", "ib_doctor"):
+        assert re.search(rf"^ok +\d+ s  {name}$", said, re.M)
+    said = site("--what", "hello", "--transports", "udp,ud", ok=False, FAILS="ib_wire=ud")
+    assert "ib_info for ud on host1: FAILED: status 127\n\nib_info: libmpi.so.40: no such file\n" in said
+    assert re.search(r"^ok +\d+ s  hello over udp$", said, re.M)
+
+
+def test_site_report_stopped(site):
+    """A signal ends it with what there is."""
+    for at, name in (("hostname -f", "host1 is there"), ("ib_wire=ud", "ib_info for ud on host1")):
+        said = site("--transports", "udp,ud", ok=False, STOPS=at)
+        assert f"{name}: stopped by a signal\n" in said
 
 
 @pytest.mark.full
@@ -139,3 +235,23 @@ def test_site_report(run, mpi, hosts, tmp_path):
     # Where nothing can be used the report says that.
     run.output(*words, "--what", "hello", ok=False, env={**mpi.environment, "NSPFX": hosts, "OMPI_MCA_btl_ib_if_include": "eth7"})
     assert re.search("^FAILED +0 s  transports: the hosts have none in common$", file.read_text(), re.M)
+
+
+@pytest.mark.full
+@pytest.mark.limit(240)
+def test_site_report_figures(run, mpi, hosts, tmp_path):
+    """Of two hosts: each program has checked its data over each transport, and each transport has figures beside tcp."""
+    if not hosts:
+        pytest.skip("several hosts need root")
+    nshosts, file = ROOT / "tools/nshosts", tmp_path / "report.txt"
+    run.output(REPORT, "--what", "data,bench", "--transports", "udp,ofi", "--agent", f"{nshosts} rsh", "--mpirun",
+               f"{nshosts} run", "--limit", "120", "--output", file, f"{hosts}1,{hosts}2", ok=None,
+               env={**mpi.environment, "NSPFX": hosts})  # bench may be cut off
+    said = file.read_text()
+    for name in LOADED["PROGRAMS"]:
+        for way in ("udp", "ofi"):
+            assert f"\n== {name[0]} over {way}\n\nOK {name[0]} (" in said
+    columns = re.search(r"^ +size +figure +(tcp .*?)  ib-udp : best", said, re.M)[1].split()
+    (figures,) = re.findall(r"^ +8 B +p50 +(.*)", said, re.M)
+    for name in ("tcp", "ib-udp", "ib-ofi"):
+        assert float(figures.split()[columns.index(name)].replace(",", "")) > 0

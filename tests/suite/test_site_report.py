@@ -20,6 +20,7 @@ echo sunshine
 echo "Whatever you do is recorded" >&2
 [ "$1" != "$AWAY" ] || { echo "$1: nobody answers" >&2; exit 255; }
 script=$(cat)
+[ -z "$SEEN" ] || echo "$2: $script" >>"$SEEN"
 echo "site-report: begins"
 case $script in *"${STOPS-stops}"*) kill -TERM $PPID; exec sleep 60 ;; esac
 case $script in *"${HANGS-hangs}"*) exec sleep 60 ;; esac
@@ -35,6 +36,7 @@ case $script in
 esac
 """
 MPIRUN = """#!/bin/sh
+[ -z "$SEEN" ] || echo "mpirun $*" >>"$SEEN"
 case $* in
 */ring*) echo "Whatever you do is recorded"; echo "no route from nodea to nodeb.cluster.example.org"; exit 3 ;;
 */anysource*) exec sleep 60 ;;
@@ -76,8 +78,8 @@ def test_site_report_names(site):
     said = site("--what", "hello", "--transports", "udp", "--hide", "secret")
     lines = re.findall(r"btl:ib: rail \d: (.*)", said)
     assert lines == [
-        "user on host1, address1, mac1, address4, HOME/PATH1,",
-        "BTL_IB/build, hidden1, running 1.14.44.0, user, janes, 10.1.2.3, address5, p:user",
+        "user on host1, address1, mac1, link-local1, HOME/PATH1,",
+        "BTL_IB/build, hidden1, running 1.14.44.0, user, janes, 10.1.2.3, address4, p:user",
         "address2:53, address2-address3, 127.0.0.1, 169.254.3.4, 255.255.255.0, 1.2.3.4.5,",
         "version 1.14.44.0, firmware-version: 8.30.0.1, built with libibverbs 1.14.44.0, 300.1.2.3",
     ]
@@ -114,7 +116,8 @@ HIDES = {
     "hardware": ("nodea,nodeb", "ib", (
         ("enx0050b6abcdef, 00:50:B6:ab:cd:ef, wlx0050b6abcde0", "enxmac1, mac1, wlxmac2"),
         ("0x0050b60300abcdef, 0050:b603:00AB:cdef, 0xfffffffffffff000", "guid1, guid1, 0xfffffffffffff000"),
-        ("FE80::0250:B6ff:feab:cdef 0x00007f0012345678 0x7f0012345678", "address1 0x00007f0012345678 0x7f0012345678"),
+        ("0000:0000:0000:0000:0000:ffff:0808:0808 8.8.8.8 ::ffff:10.1.2.3", "address1 address1 ::ffff:10.1.2.3"),
+        ("FE80::0250:B6ff:feab:cdef 0x00007f0012345678 0x7f0012345678", "link-local1 0x00007f0012345678 0x7f0012345678"),
     )),
     "paths": ("nodea,nodeb", "ib", (
         ("/gpfs/p/smith/bin/mpirun -I/gpfs/p/smith/include:/scratch/smith", "PATH1/mpirun -IPATH2:PATH3"),
@@ -139,6 +142,17 @@ def test_site_report_hides(what):
     assert [names.hide(line) for line, _ in lines] == [hidden or line for line, hidden in lines]
 
 
+def test_site_report_settings(site, tmp_path):
+    """Hosts and jobs have what finds libraries, and what rules them; whatever shell the user has, as none sees it."""
+    site("--what", "hello", "--transports", "udp", SEEN=str(tmp_path / "seen"), LD_LIBRARY_PATH="/usr/lib/x y!",
+         FI_PROVIDER="udp;ofi_rxd")
+    seen = (tmp_path / "seen").read_text()
+    assert "sh -s: export " in seen and "export FI_PROVIDER='udp;ofi_rxd'\n" in seen
+    assert "\nexport LD_LIBRARY_PATH='/usr/lib/x y!'\n" in seen and "export OMPI_MCA_" in seen
+    (job,) = re.findall("^mpirun (.*)", seen, re.M)
+    assert "-x LD_LIBRARY_PATH" in job and "-x FI_PROVIDER" in job
+
+
 def test_site_report_failures(site):
     """What fails is named at the beginning, and its log is there, cut in the middle; the rest goes on, each way has its
     turn with each program, and what finds no time is named in one line."""
@@ -147,11 +161,18 @@ def test_site_report_failures(site):
     assert re.search(r"^ok +\d+ s  hello over udp$", head, re.M)
     for way in ("udp", "ud"):
         assert re.search(rf"^FAILED +\d+ s  ring over {way}: status 3$", head, re.M)
-    assert re.search(r"^FAILED +\d+ s  anysource over udp: ended after \d s, as the time for all was over", head, re.M)
+    assert re.search(r"^FAILED +\d+ s  anysource over udp: ended after \d s, as its share of the time was over", head, re.M)
     assert re.search(r"^not run, as no time was left: .*, atomics over udp, atomics over ud$", head, re.M)
     assert not [part for part in parts if part.startswith("atomics")]
     (ring,) = (part for part in parts if part.startswith("ring over udp"))
     assert ring.startswith("ring over udp: FAILED: status 3\n\n[what a host says at login]\nno route from host1 to host2.domain")
+
+
+def test_site_report_shares(site):
+    """Programs that hang leave time for figures."""
+    said = site("--what", "data,bench", "--transports", "udp", "--limit", "8", ok=False)
+    assert re.search(r"^not run, as no time was left: datatypes over udp, .*, atomics over udp$", said, re.M)
+    assert re.search(r"^FAILED +\d+ s  bench of udp: ", said, re.M)
 
 
 def test_site_report_hangs(site):
@@ -237,21 +258,37 @@ def test_site_report(run, mpi, hosts, tmp_path):
     assert re.search("^FAILED +0 s  transports: the hosts have none in common$", file.read_text(), re.M)
 
 
-@pytest.mark.full
-@pytest.mark.limit(240)
-def test_site_report_figures(run, mpi, hosts, tmp_path):
-    """Of two hosts: each program has checked its data over each transport, and each transport has figures beside tcp."""
+@pytest.fixture
+def two_hosts_report(run, mpi, hosts, tmp_path):
+    """Runs it for two hosts; returns what the report has."""
     if not hosts:
         pytest.skip("several hosts need root")
     nshosts, file = ROOT / "tools/nshosts", tmp_path / "report.txt"
-    run.output(REPORT, "--what", "data,bench", "--transports", "udp,ofi", "--agent", f"{nshosts} rsh", "--mpirun",
-               f"{nshosts} run", "--limit", "120", "--output", file, f"{hosts}1,{hosts}2", ok=None,
-               env={**mpi.environment, "NSPFX": hosts})  # bench may be cut off
-    said = file.read_text()
-    for name in LOADED["PROGRAMS"]:
+
+    def report(*words, **options):
+        run.output(REPORT, "--transports", "udp,ofi", "--agent", f"{nshosts} rsh", "--mpirun", f"{nshosts} run",
+                   "--output", file, *words, f"{hosts}1,{hosts}2", env={**mpi.environment, "NSPFX": hosts}, **options)
+        return file.read_text()
+
+    return report
+
+
+@pytest.mark.full
+@pytest.mark.limit(180)
+def test_site_report_data(two_hosts_report):
+    """Of two hosts: each program has checked its data over each transport."""
+    said = two_hosts_report("--what", "data")
+    for name, *_ in LOADED["PROGRAMS"]:
         for way in ("udp", "ofi"):
-            assert f"\n== {name[0]} over {way}\n\nOK {name[0]} (" in said
+            assert f"\n== {name} over {way}\n\nOK {name} (" in said
+
+
+@pytest.mark.full
+@pytest.mark.limit(120)
+def test_site_report_figures(two_hosts_report):
+    """Of two hosts: each transport has figures beside tcp, also if time is over before all of them are there."""
+    said = two_hosts_report("--what", "bench", "--limit", "200", ok=None)
     columns = re.search(r"^ +size +figure +(tcp .*?)  ib-udp : best", said, re.M)[1].split()
-    (figures,) = re.findall(r"^ +8 B +p50 +(.*)", said, re.M)
+    figures = re.search(r"^ +8 B +p50 +(.*)", said, re.M)[1].split()
     for name in ("tcp", "ib-udp", "ib-ofi"):
-        assert float(figures.split()[columns.index(name)].replace(",", "")) > 0
+        assert float(figures[columns.index(name)].replace(",", "")) > 0

@@ -142,6 +142,17 @@ def test_site_report_hides(what):
     assert [names.hide(line) for line, _ in lines] == [hidden or line for line, hidden in lines]
 
 
+def test_site_report_others(monkeypatch, tmp_path):
+    """Hosts that a job has besides the two, and those that are called like any of these."""
+    (tmp_path / "nodes").write_text("gpu7\ngpu7\nnode1\n")
+    monkeypatch.setenv("PBS_NODEFILE", str(tmp_path / "nodes"))
+    names = LOADED["Names"]()
+    names.add_host("node1", "host1")
+    LOADED["names_of_others"](names, ["node1", "login.site.org"])
+    hidden = "host1 otherhost1 otherhost2 otherhost3 otherhosts1 otherhost4"
+    assert names.hide("node1 LOGIN gpu7 gpu8 gpu[1-3] node20") == hidden
+
+
 def test_site_report_settings(site, tmp_path):
     """Hosts and jobs have what finds libraries, and what rules them; whatever shell the user has, as none sees it."""
     site("--what", "hello", "--transports", "udp", SEEN=str(tmp_path / "seen"), LD_LIBRARY_PATH="/usr/lib/x y!",

@@ -100,6 +100,7 @@ HIDES = {
     )),
     "domain": ("n1,n2", "cluster.example.org", (
         ("n1.Cluster.Example.org n2.other.example.org", "host1.domain host2.domain"),
+        ("n1-ib0.cluster.example.org login-ib0.cluster.example.org", "host1-ib0.domain domain"),
         ("www.example.org example.org. myexample.org", "domain domain. myexample.org"),
         ("n2 N1 n3 p50", "host2 host1 n3 p50"),
     )),
@@ -118,14 +119,16 @@ HIDES = {
         ("0x0050b60300abcdef, 0050:b603:00AB:cdef, 0xfffffffffffff000", "guid1, guid1, 0xfffffffffffff000"),
         ("0000:0000:0000:0000:0000:ffff:0808:0808 8.8.8.8 ::ffff:10.1.2.3", "address1 address1 ::ffff:10.1.2.3"),
         ("FE80::0250:B6ff:feab:cdef 0x00007f0012345678 0x7f0012345678", "link-local1 0x00007f0012345678 0x7f0012345678"),
+        ("udp:eth0 on fe80::/64, on node nodea-ib0.ib, prefix fe80::", "udp:eth0 on fe80::/64, on node host1-ib0.domain, prefix fe80::"),
     )),
     "paths": ("nodea,nodeb", "ib", (
         ("/gpfs/p/smith/bin/mpirun -I/gpfs/p/smith/include:/scratch/smith", "PATH1/mpirun -IPATH2:PATH3"),
         ('"/opt/openmpi/5.0.7/lib" /usr/bin/mpirun /dev/infiniband/uverbs0 /tmp', None),
         ("(/gpfs/p/smith/lib/libmpi.so.40), file:///scratch/smith. /tmp/ompi.nodea.0/x",
          "(PATH4/libmpi.so.40), file:PATH3. PATH5"),
-        ("and/or GB/s, kB /s, 10.1.0.0/16 fd00::/64 https://github.com/open-mpi/ompi s/^x/y/ ../a/b", None),
-        ("/home/jane /home/jane/x /home/janet/x /work/../home/jane/x", "HOME HOME/PATH6 PATH7 PATH8"),
+        ("and/or GB/s, kB /s, 10.1.0.0/16 fd00::/64 https://github.com/open-mpi/ompi s/^x/y/ ../a/b <device>/ports/<port>/x", None),
+        ("no file '/data/Smith Group/x' in ~smith/x", "no file 'PATH6' in PATH7"),
+        ("/home/jane /home/jane/x /home/janet/x /work/../home/jane/x", "HOME HOME/PATH8 PATH9 PATH10"),
     )),
 }
 

@@ -67,6 +67,8 @@ def test_release(run, tmp_path):
     named = run.output(*git, "grep", "-lF", "77.8.9").splitlines()
     assert {"btl_ib.h", "CHANGELOG.md", "debian/changelog", "packaging/openmpi-btl-ib.spec",
             "packaging/spack/package.py"} < set(named)  # fmt: skip
+    versions = re.findall(r'version\("(.*?)"', (tree / "packaging/spack/package.py").read_text())
+    assert versions[:2] == ["main", "77.8.9"]
     assert "not all is committed" in refused()
     run(*git, "commit", "--quiet", "-am", "after")
     commit = run.output(*git, "rev-parse", "HEAD").strip()

@@ -248,7 +248,7 @@ def test_moved(run, mpi, tmp_path):
 
 
 @pytest.mark.openmpi
-@pytest.mark.limit(120)
+@pytest.mark.limit(300)
 @pytest.mark.parametrize(
     "script",
     [pytest.param("other", id="openmpi/other"), pytest.param("configure", id="openmpi/configure")],

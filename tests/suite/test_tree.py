@@ -30,6 +30,7 @@ def test_layers(run, component):
     run(ROOT / "tests/layers/run", "--build", BUILD)
 
 
+@pytest.mark.full
 @pytest.mark.called("layers/rules")
 def test_layers_rules(run):
     """Each rule of that is seen to fail."""

@@ -251,7 +251,10 @@ def test_moved(run, mpi, tmp_path):
 @pytest.mark.limit(300)
 @pytest.mark.parametrize(
     "script",
-    [pytest.param("other", id="openmpi/other"), pytest.param("configure", id="openmpi/configure")],
+    [
+        pytest.param("other", id="openmpi/other"),
+        pytest.param("configure", id="openmpi/configure", marks=pytest.mark.full),
+    ],
 )
 def test_openmpi(run, mpi, script):
     run(ROOT / "tests/openmpi" / script)

@@ -462,7 +462,6 @@ static void begin_connectivity(btl_ib_component_t *component)
         .suffix = ".map",
     };
     const btl_ib_connectivity_config_t config = {
-        .component = &component->super.btl_version,
         .engine = component->engine,
         .lock = &component->lock,
         .self = component->self,
@@ -627,7 +626,7 @@ static bool start_modules(btl_ib_component_t *component)
     component->self->answers =
         btl_ib_progress_thread_attach(&component->progress_thread, component->engine);
     btl_ib_unlock();
-    rc = btl_ib_modex_publish(&component->super.btl_version, component->self);
+    rc = btl_ib_modex_publish(component->self);
     if (rc != OPAL_SUCCESS) {
         btl_ib_help_cannot_start(opal_strerror(rc), 0,
                                  "The runtime (PMIx) did not take what other processes have to\n"

@@ -114,7 +114,7 @@ static btl_ib_endpoint_t *add_peer(btl_ib_module_t *module, struct opal_proc_t *
     peer = btl_ib_modex_recall(&component->known, btl_ib_name_pack(proc->proc_name));
     btl_ib_unlock();
     if (peer == NULL) { /* may wait for the runtime, so without the lock */
-        peer = btl_ib_modex_get(&component->super.btl_version, &proc->proc_name, true);
+        peer = btl_ib_modex_get(&proc->proc_name, true);
     }
     if (peer == NULL) {
         return NULL;

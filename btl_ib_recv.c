@@ -48,7 +48,7 @@ static bool lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_
         return false;
     }
     btl_ib_unlock(); /* the runtime may take its time */
-    modex = btl_ib_modex_get(&component->super.btl_version, &peer, false);
+    modex = btl_ib_modex_get(&peer, false);
     btl_ib_lock();
     if (modex == NULL) {
         return false;

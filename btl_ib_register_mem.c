@@ -117,9 +117,7 @@ static void expect_job(void)
         btl_ib_modex_t *peer;
 
         name.vpid = i;
-        peer = i == component->name.vpid
-                   ? NULL
-                   : btl_ib_modex_get(&component->super.btl_version, &name, true);
+        peer = i == component->name.vpid ? NULL : btl_ib_modex_get(&name, true);
         if (peer != NULL) {
             btl_ib_lock();
             btl_ib_endpoint_expect(&name, peer);

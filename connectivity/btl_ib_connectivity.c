@@ -246,7 +246,7 @@ static bool contact_peer(btl_ib_connectivity_t *map, uint32_t rank)
     const opal_process_name_t process = {.jobid = config->name.jobid, .vpid = rank};
     const uint64_t name = btl_ib_name_pack(process);
     /* may wait for the runtime, so without the lock */
-    btl_ib_modex_t *peer = btl_ib_modex_get(config->component, &process, true);
+    btl_ib_modex_t *peer = btl_ib_modex_get(&process, true);
     const char *why = NULL;
     int choice[BTL_IB_RAILS_MAX];
     btl_ib_pair_info_t *pair = NULL;

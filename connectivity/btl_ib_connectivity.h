@@ -43,7 +43,6 @@ typedef struct btl_ib_pair_info {
 
 /* What it needs, all of which is there until btl_ib_connectivity_end(). */
 typedef struct btl_ib_connectivity_config {
-    const mca_base_component_t *component; /* that peers published for */
     btl_ib_engine_t *engine;
     btl_ib_biased_lock_t *lock; /* guards the engine */
     const btl_ib_modex_t *self; /* what we published */

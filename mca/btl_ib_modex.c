@@ -51,7 +51,7 @@ void btl_ib_modex_add_rail(btl_ib_modex_t *modex, const btl_ib_engine_t *engine,
     out->queues = info.queues;
 }
 
-int btl_ib_modex_publish(const mca_base_component_t *component, const btl_ib_modex_t *modex)
+int btl_ib_modex_publish(const btl_ib_modex_t *modex)
 {
     uint8_t *bytes = malloc(BTL_IB_MODEX_SIZE_MAX);
     int size;
@@ -65,21 +65,20 @@ int btl_ib_modex_publish(const mca_base_component_t *component, const btl_ib_mod
         BTL_IB_VERBOSE(1, "what we would publish of ourselves makes no sense: %s", strerror(-size));
         rc = OPAL_ERROR;
     } else {
-        rc = btl_ib_ompi_modex_send(component, bytes, (size_t) size);
+        rc = btl_ib_ompi_modex_send(bytes, (size_t) size);
     }
     free(bytes);
     return rc;
 }
 
-btl_ib_modex_t *btl_ib_modex_get(const mca_base_component_t *component,
-                                 const opal_process_name_t *name, bool wait)
+btl_ib_modex_t *btl_ib_modex_get(const opal_process_name_t *name, bool wait)
 {
     btl_ib_modex_t *modex;
     void *bytes;
     size_t size;
     int rc;
 
-    rc = btl_ib_ompi_modex_recv(component, name, wait, &bytes, &size);
+    rc = btl_ib_ompi_modex_recv(name, wait, &bytes, &size);
     if (rc != OPAL_SUCCESS) {
         BTL_IB_VERBOSE(10, "%s published nothing for ib", opal_process_name_print(*name));
         return NULL;

@@ -21,15 +21,14 @@ void btl_ib_modex_add_rail(btl_ib_modex_t *modex, const btl_ib_engine_t *engine,
                            const btl_ib_device_t *device, uint32_t bandwidth,
                            btl_ib_atomics_t atomics);
 
-/* Publish for `component`. Returns an OPAL status. */
-int btl_ib_modex_publish(const mca_base_component_t *component, const btl_ib_modex_t *modex);
+/* Returns an OPAL status. */
+int btl_ib_modex_publish(const btl_ib_modex_t *modex);
 
 /*
- * What `name` published for `component`, to be freed with free(); NULL if that is nothing, or
+ * What `name` published, to be freed with free(); NULL if that is nothing, or
  * nothing that we understand, or memory is short. `wait`: see btl_ib_ompi_modex_recv().
  */
-btl_ib_modex_t *btl_ib_modex_get(const mca_base_component_t *component,
-                                 const opal_process_name_t *name, bool wait);
+btl_ib_modex_t *btl_ib_modex_get(const opal_process_name_t *name, bool wait);
 
 /*
  * What processes published, kept so that nothing need be asked of the runtime in mid-job: its

@@ -133,19 +133,23 @@ bool btl_ib_ompi_osc_waits_for_itself(void)
            && release <= 4;
 }
 
-/* As OPAL_MODEX_SEND() and OPAL_MODEX_RECV() convert sizes to. */
+/* As OPAL_MODEX_SEND_STRING() and OPAL_MODEX_RECV_STRING() convert sizes to. */
 #if OPAL_MAJOR_VERSION >= 5
 typedef size_t modex_size_t;
 #else
 typedef int32_t modex_size_t;
 #endif
 
-int btl_ib_ompi_modex_send(const mca_base_component_t *component, const void *data, size_t size)
+/* Under which key processes publish: for all releases what OPAL_MODEX_SEND() made of the version of the
+ * first one. With their own version in it they would not find each other. */
+static char modex_key[] = "btl.ib.0.2";
+
+int btl_ib_ompi_modex_send(const void *data, size_t size)
 {
     int rc;
 
     /* The macro ends in a semicolon of its own, so it stands alone. */
-    OPAL_MODEX_SEND(rc, BTL_IB_MODEX_SCOPE, component, data, (modex_size_t) size);
+    OPAL_MODEX_SEND_STRING(rc, BTL_IB_MODEX_SCOPE, modex_key, data, (modex_size_t) size);
     return rc;
 }
 
@@ -206,29 +210,22 @@ uint32_t btl_ib_ompi_local_processes(void)
 #if OPAL_MAJOR_VERSION >= 5
 
 /* Its servers exchange everything at start-up or on demand, and answer at once in both cases. */
-static int recv_immediate(const mca_base_component_t *component, const opal_process_name_t *name,
-                          void **data, size_t *size)
+static int recv_immediate(const opal_process_name_t *name, void **data, size_t *size)
 {
     int rc;
 
-    OPAL_MODEX_RECV(rc, component, name, data, size);
+    OPAL_MODEX_RECV_STRING(rc, modex_key, name, data, size);
     return rc;
 }
 
 #else
 
-static int recv_immediate(const mca_base_component_t *component, const opal_process_name_t *name,
-                          void **data, size_t *size)
+static int recv_immediate(const opal_process_name_t *name, void **data, size_t *size)
 {
     opal_byte_object_t *object = NULL;
-    char *key = mca_base_component_to_string(component);
     int rc;
 
-    if (key == NULL) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    OPAL_MODEX_RECV_VALUE_IMMEDIATE(rc, key, name, (void **) &object, OPAL_BYTE_OBJECT);
-    free(key);
+    OPAL_MODEX_RECV_VALUE_IMMEDIATE(rc, modex_key, name, (void **) &object, OPAL_BYTE_OBJECT);
     if (rc != OPAL_SUCCESS) {
         return rc;
     }
@@ -243,8 +240,7 @@ static int recv_immediate(const mca_base_component_t *component, const opal_proc
 
 #endif
 
-int btl_ib_ompi_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
-                           bool wait, void **data, size_t *size)
+int btl_ib_ompi_modex_recv(const opal_process_name_t *name, bool wait, void **data, size_t *size)
 {
     /* Where two threads ask PMIx at once, one of them may wait for ever (5.0.7). */
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
@@ -256,10 +252,10 @@ int btl_ib_ompi_modex_recv(const mca_base_component_t *component, const opal_pro
     if (wait) {
         modex_size_t bytes = 0;
 
-        OPAL_MODEX_RECV(rc, component, name, data, &bytes);
+        OPAL_MODEX_RECV_STRING(rc, modex_key, name, data, &bytes);
         *size = (size_t) bytes;
     } else {
-        rc = recv_immediate(component, name, data, size);
+        rc = recv_immediate(name, data, size);
     }
     pthread_mutex_unlock(&one_at_a_time);
     if (rc == OPAL_SUCCESS && *data == NULL) {

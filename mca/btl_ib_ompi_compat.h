@@ -191,12 +191,11 @@ static inline bool btl_ib_ompi_on_device(const opal_convertor_t *convertor)
 }
 
 /*
- * What a process published under the key of `component`. With `wait` the call may block until the
+ * What a process published. With `wait` the call may block until the
  * process has published something; without it asks the runtime's server on this host at most.
  * Returns an OPAL status; on success *data is malloced.
  */
-int btl_ib_ompi_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
-                           bool wait, void **data, size_t *size);
+int btl_ib_ompi_modex_recv(const opal_process_name_t *name, bool wait, void **data, size_t *size);
 
 /* Is this one of the releases whose osc/rdma waits for a lock that it has (btl_ib_osc.h)?
  * Those are 4.1.1 to 4.1.4. */
@@ -282,6 +281,6 @@ mca_base_var_enum_t *btl_ib_ompi_time_enum(void);
 mca_base_var_enum_t *btl_ib_ompi_choice_enum(const char *name, const char *const *words);
 
 /* Publish. Returns an OPAL status. */
-int btl_ib_ompi_modex_send(const mca_base_component_t *component, const void *data, size_t size);
+int btl_ib_ompi_modex_send(const void *data, size_t size);
 
 #endif

@@ -140,8 +140,8 @@ typedef size_t modex_size_t;
 typedef int32_t modex_size_t;
 #endif
 
-/* Under which key processes publish: for all releases what OPAL_MODEX_SEND() made of the version of the
- * first one. With their own version in it they would not find each other. */
+/* Under which key processes publish: in all releases what OPAL_MODEX_SEND() made of the version of
+ * the first one. With their own version in it they would not find each other. */
 static char modex_key[] = "btl.ib.0.2";
 
 int btl_ib_ompi_modex_send(const void *data, size_t size)

@@ -251,16 +251,26 @@ def test_site_report_stopped(site):
         assert f"{name}: stopped by a signal\n" in said
 
 
-@pytest.mark.full
-def test_site_report(run, mpi, hosts, tmp_path):
-    """Of two hosts: what they are, what ib_info and ib_doctor say, a first job over ib."""
+@pytest.fixture
+def two_hosts(run, mpi, hosts, tmp_path):
+    """Runs it for two hosts; returns what the report has."""
     if not hosts:
         pytest.skip("several hosts need root")
     nshosts, file = ROOT / "tools/nshosts", tmp_path / "report.txt"
-    words = (REPORT, "--transports", "udp,ud", "--agent", f"{nshosts} rsh", "--mpirun", f"{nshosts} run",
-             "--output", file, f"{hosts}1,{hosts}2")
-    run.output(*words, "--what", "facts,info,doctor,hello", env={**mpi.environment, "NSPFX": hosts})
-    said = file.read_text()
+
+    def report(*words, ok=True, **environment):
+        run.output(REPORT, "--agent", f"{nshosts} rsh", "--mpirun", f"{nshosts} run", "--output", file, *words,
+                   f"{hosts}1,{hosts}2", ok=ok, env={**mpi.environment, "NSPFX": hosts, **environment})
+        return file.read_text()
+
+    return report
+
+
+@pytest.mark.full
+def test_site_report(two_hosts, hosts):
+    """Of two hosts: what they are, what ib_info and ib_doctor say, a first job over ib."""
+    ways = "--transports", "udp,ud"
+    said = two_hosts(*ways, "--what", "facts,info,doctor,hello")
     assert "\n2 hosts; transports and wires: udp\n" in said
     assert hosts not in said and str(BUILD) not in said
     for heading in ("host1", "host2", "Open MPI", "ib_info on host1", "ib_info on host2", "ib_doctor", "hello over udp"):
@@ -268,30 +278,15 @@ def test_site_report(run, mpi, hosts, tmp_path):
     assert "udp eth0: rail 0" in said and "OK    host2  device: udp eth0" in said
     assert len(re.findall(r"^btl_ib: rank \d host host[12] sent [1-9]", said, re.M)) == 2
     # Where nothing can be used the report says that.
-    run.output(*words, "--what", "hello", ok=False, env={**mpi.environment, "NSPFX": hosts, "OMPI_MCA_btl_ib_if_include": "eth7"})
-    assert re.search("^FAILED +0 s  transports: the hosts have none in common$", file.read_text(), re.M)
-
-
-@pytest.fixture
-def two_hosts_report(run, mpi, hosts, tmp_path):
-    """Runs it for two hosts; returns what the report has."""
-    if not hosts:
-        pytest.skip("several hosts need root")
-    nshosts, file = ROOT / "tools/nshosts", tmp_path / "report.txt"
-
-    def report(*words, **options):
-        run.output(REPORT, "--transports", "udp,ofi", "--agent", f"{nshosts} rsh", "--mpirun", f"{nshosts} run",
-                   "--output", file, *words, f"{hosts}1,{hosts}2", env={**mpi.environment, "NSPFX": hosts}, **options)
-        return file.read_text()
-
-    return report
+    said = two_hosts(*ways, "--what", "hello", ok=False, OMPI_MCA_btl_ib_if_include="eth7")
+    assert re.search("^FAILED +0 s  transports: the hosts have none in common$", said, re.M)
 
 
 @pytest.mark.full
 @pytest.mark.limit(180)
-def test_site_report_data(two_hosts_report):
+def test_site_report_data(two_hosts):
     """Of two hosts: each program has checked its data over each transport."""
-    said = two_hosts_report("--what", "data")
+    said = two_hosts("--transports", "udp,ofi", "--what", "data")
     for name, *_ in LOADED["PROGRAMS"]:
         for way in ("udp", "ofi"):
             assert f"\n== {name} over {way}\n\nOK {name} (" in said
@@ -299,9 +294,9 @@ def test_site_report_data(two_hosts_report):
 
 @pytest.mark.full
 @pytest.mark.limit(120)
-def test_site_report_figures(two_hosts_report):
+def test_site_report_figures(two_hosts):
     """Of two hosts: each transport has figures beside tcp, also if time is over before all of them are there."""
-    said = two_hosts_report("--what", "bench", "--limit", "200", ok=None)
+    said = two_hosts("--transports", "udp,ofi", "--what", "bench", "--limit", "200", ok=None)
     columns = re.search(r"^ +size +figure +(tcp .*?)  ib-udp : best", said, re.M)[1].split()
     figures = re.search(r"^ +8 B +p50 +(.*)", said, re.M)[1].split()
     for name in ("tcp", "ib-udp", "ib-ofi"):

@@ -198,7 +198,7 @@ static inline int btl_ib_poll_engine(uint64_t now)
 
 /* Our version; configure.ac reads it here. A test may define another one. */
 #ifndef BTL_IB_VERSION
-#define BTL_IB_VERSION "0.2.0"
+#define BTL_IB_VERSION "0.3.0"
 #endif
 
 /* Atomics that devices have, where they have any. */

@@ -25,6 +25,7 @@ class OpenmpiBtlIb(AutotoolsPackage):
 
     version("main", branch="main")
     # tools/release adds a version below this line, and commit= to the recipe that is published
+    version("0.3.0", tag="v0.3.0")
     version("0.2.0", tag="v0.2.0")
 
     variant("ofi", default=True, description="Transport ofi, by libfabric")

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#undef stop /* cmocka 2.0 has a macro of that name */
 #include <errno.h>
 #include <sys/mman.h>
 

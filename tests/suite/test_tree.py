@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The sources themselves, and what a build leaves."""
 
+import contextlib
 import re
 import subprocess
 import sys
@@ -129,40 +130,29 @@ def tracked():
     return [name for name in names if name and (ROOT / name).exists()]
 
 
-@pytest.mark.dist
-@pytest.mark.limit(600)
-def test_distcheck(run, component, request):
-    # Its own `make check` and `make install` are of what is in the tarball. That each unit test can be
-    # built from that follows from the names below, so that one of them shows enough.
-    one = "tests/unit/test_seq_window"
-    options = "DISTCHECK_CONFIGURE_FLAGS=--disable-lto CFLAGS=-O0"
-    few = [f"TESTS={one}", f"check_PROGRAMS={one}", options]
-    few *= request.config.option.level == "default"
+@contextlib.contextmanager
+def tarball(run, target, *settings):
+    """The tarball that this target of make leaves; nobody else makes one as long."""
     with builds.tarball_lock():
-        for old in component.glob("openmpi-btl-ib-*.tar.gz"):
+        for old in BUILD.glob("openmpi-btl-ib-*.tar.gz"):
             old.unlink()
-        run("make", "-j2", "BTL_IB_SIM_SEEDS=20", *few, "distcheck", cwd=component)
-        (tarball,) = component.glob("openmpi-btl-ib-*.tar.gz")
-        packed = {
-            name.split("/", 1)[1]
-            for name in run.output("tar", "tzf", tarball).splitlines()
-            if not name.endswith("/")
-        }
-    place = BUILD / "check/installed"
-    run("make", "install", f"DESTDIR={place}", cwd=component)
-    if not list(place.rglob("mca_btl_ib.so")):
-        raise Failed("nothing installed")
-    run("rm", "-rf", place)
-    # All that is tracked is in the tarball, and nothing that was built.
-    names = tracked()
-    assert not [
-        name for name in packed if re.search(r"\.(o|lo|la|so|Po|pyc)$", name)
-    ], "built, but distributed"
-    assert not set(names) - packed - {".gitignore"}, "tracked, but not distributed"
-    made = {"aclocal.m4", "btl_ib_help_texts.h", "configure", "Makefile.in"}
-    assert not {
-        name for name in packed - set(names) - made if not name.startswith("config/")
-    }, "distributed, but not tracked"
+        run("make", "-j2", *settings, target, cwd=BUILD)
+        (made,) = BUILD.glob("openmpi-btl-ib-*.tar.gz")
+        yield made
+
+
+def ring(run, mpi, plugin):
+    """A job with the component in that directory."""
+    run("mkdir", "-p", plugin)
+    run("cp", plugin.parent / ".libs/mca_btl_ib.so", plugin)
+    mpi.job(
+        run,
+        2,
+        *("--mca", "btl", "ib,self"),
+        *("--mca", "btl_ib_transport", "udp"),
+        mpi.program("ring"),
+        env={library("component_path").strip(): f"{plugin}:SYS_DEFAULT"},
+    )
 
 
 # Transport udp needs nothing but the kernel: what is built on a machine without a library starts a
@@ -172,37 +162,64 @@ WITHOUT = {
     "verbs": ("--with-ib-verbs=no", b"libibverbs.so"),
     "hwloc": ("--with-ib-hwloc=no", b"libhwloc.so"),
 }
+SOON_BUILT = ("--disable-lto", "CFLAGS=-O0")
 
 
 @pytest.mark.dist
 @pytest.mark.limit(300)
-@pytest.mark.parametrize(
-    "libraries",
-    [
-        pytest.param(list(WITHOUT), id="without-all"),
-        *(pytest.param([name], id=f"without-{name}", marks=pytest.mark.full) for name in WITHOUT),
-    ],
-)
-def test_without(run, mpi, request, libraries):
-    directory = BUILD / "check" / request.node.callspec.id
-    (directory / "plugin").mkdir(parents=True, exist_ok=True)
-    options, names = zip(*(WITHOUT[name] for name in libraries))
-    builds.configured(directory, "--disable-lto", "CFLAGS=-O0", *options, targets=("all",))
-    component = directory / ".libs/mca_btl_ib.so"
-    assert not [name for name in names if name in component.read_bytes()]
-    run("cp", component, directory / "plugin")
-    mpi.job(
-        run,
-        2,
-        "--mca",
-        "btl",
-        "ib,self",
-        "--mca",
-        "btl_ib_transport",
-        "udp",
-        mpi.program("ring"),
-        env={library("component_path").strip(): f"{directory}/plugin:SYS_DEFAULT"},
-    )
+@pytest.mark.called("dist")
+def test_dist(run, component, mpi):
+    """What the tarball has: all that is tracked, and what a machine without autotools and without
+    any optional library builds a component of."""
+    place = BUILD / "check/dist"
+    run("rm", "-rf", place)
+    with tarball(run, "dist") as made:
+        packed = {
+            name.split("/", 1)[1]
+            for name in run.output("tar", "tzf", made).splitlines()
+            if not name.endswith("/")
+        }
+        run("mkdir", "-p", place / "build")
+        run("tar", "xzf", made, "--strip-components=1", "-C", place)
+    names = tracked()
+    assert not [
+        name for name in packed if re.search(r"\.(o|lo|la|so|Po|pyc)$", name)
+    ], "built, but distributed"
+    assert not set(names) - packed - {".gitignore"}, "tracked, but not distributed"
+    made = {"aclocal.m4", "btl_ib_help_texts.h", "configure", "Makefile.in"}
+    assert not {
+        name for name in packed - set(names) - made if not name.startswith("config/")
+    }, "distributed, but not tracked"
+    options, libraries = zip(*WITHOUT.values())
+    script = '. tools/lib.sh; configure_in "$build" "$@"; make_in "$build" all'
+    run("bash", "-euc", script, "dist", *SOON_BUILT, *options, cwd=place)
+    plugin = (place / "build/.libs/mca_btl_ib.so").read_bytes()
+    assert not [name for name in libraries if name in plugin]
+    ring(run, mpi, place / "build/plugin")
+    run("make", "install", f"DESTDIR={place}/installed", cwd=place / "build")
+    if not list((place / "installed").rglob("mca_btl_ib.so")):
+        raise Failed("nothing installed")
+    run("rm", "-rf", place)
+
+
+@pytest.mark.dist
+@pytest.mark.full
+@pytest.mark.limit(900)
+def test_distcheck(run, component):
+    with tarball(run, "distcheck", "BTL_IB_SIM_SEEDS=20"):
+        pass
+
+
+@pytest.mark.dist
+@pytest.mark.full
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("name", WITHOUT, ids="without-{}".format)
+def test_without(run, mpi, name):
+    directory = BUILD / f"check/without-{name}"
+    option, needed = WITHOUT[name]
+    builds.configured(directory, *SOON_BUILT, option, targets=("all",))
+    assert needed not in (directory / ".libs/mca_btl_ib.so").read_bytes()
+    ring(run, mpi, directory / "plugin")
 
 
 @pytest.mark.dist

@@ -16,9 +16,6 @@
 
 #include <cmocka.h>
 
-/* Found as functions of a preloaded library are (btl_ib_library.h). */
-#pragma GCC visibility push(default)
-
 enum {
     WR_MAX = 65536, /* of a queue pair */
     MR_BUCKETS = 4096,
@@ -38,7 +35,7 @@ static fake_qp_t *qps;
 static fake_mr_t *mrs[MR_BUCKETS]; /* by key */
 static uint32_t keys, numbers;
 
-/* ---- the clock ---- */
+/* ---- the clock: not that of libraries, some of which wait for it before main() ---- */
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
@@ -48,6 +45,32 @@ int clock_gettime(clockid_t clock, struct timespec *now)
     now->tv_nsec = (long) (fake.now % 1000000) * 1000;
     return 0;
 }
+
+/* ---- the host: an interface of 10.0.0.1/24 ---- */
+
+int getifaddrs(struct ifaddrs **all)
+{
+    static char name[] = "eth7";
+    static struct sockaddr_in address = {.sin_family = AF_INET};
+    static struct sockaddr_in mask = {.sin_family = AF_INET};
+    static struct ifaddrs only = {.ifa_name = name,
+                                  .ifa_flags = IFF_UP,
+                                  .ifa_addr = (struct sockaddr *) (void *) &address,
+                                  .ifa_netmask = (struct sockaddr *) (void *) &mask};
+
+    address.sin_addr.s_addr = htonl(0x0a000001);
+    mask.sin_addr.s_addr = htonl(0xffffff00);
+    *all = &only;
+    return 0;
+}
+
+void freeifaddrs(struct ifaddrs *all)
+{
+    (void) all;
+}
+
+/* Found as functions of a preloaded library are (btl_ib_library.h). */
+#pragma GCC visibility push(default)
 
 /* ---- memory ---- */
 
@@ -510,27 +533,4 @@ void fake_rdma_reset(void)
     fake_context.ops.post_send = post_send;
     fake_context.ops.post_recv = post_recv;
     fake_context.ops.post_srq_recv = post_srq_recv;
-}
-
-/* ---- the host: an interface of 10.0.0.1/24 ---- */
-
-int getifaddrs(struct ifaddrs **all)
-{
-    static char name[] = "eth7";
-    static struct sockaddr_in address = {.sin_family = AF_INET};
-    static struct sockaddr_in mask = {.sin_family = AF_INET};
-    static struct ifaddrs only = {.ifa_name = name,
-                                  .ifa_flags = IFF_UP,
-                                  .ifa_addr = (struct sockaddr *) (void *) &address,
-                                  .ifa_netmask = (struct sockaddr *) (void *) &mask};
-
-    address.sin_addr.s_addr = htonl(0x0a000001);
-    mask.sin_addr.s_addr = htonl(0xffffff00);
-    *all = &only;
-    return 0;
-}
-
-void freeifaddrs(struct ifaddrs *all)
-{
-    (void) all;
 }

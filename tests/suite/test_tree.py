@@ -162,7 +162,7 @@ WITHOUT = {
     "verbs": ("--with-ib-verbs=no", b"libibverbs.so"),
     "hwloc": ("--with-ib-hwloc=no", b"libhwloc.so"),
 }
-SOON_BUILT = ("--disable-lto", "CFLAGS=-O0")
+UNOPTIMIZED = ("--disable-lto", "CFLAGS=-O0")
 
 
 @pytest.mark.dist
@@ -173,14 +173,14 @@ def test_dist(run, component, mpi):
     any optional library builds a component of."""
     place = BUILD / "check/dist"
     run("rm", "-rf", place)
-    with tarball(run, "dist") as made:
+    with tarball(run, "dist") as file:
         packed = {
             name.split("/", 1)[1]
-            for name in run.output("tar", "tzf", made).splitlines()
+            for name in run.output("tar", "tzf", file).splitlines()
             if not name.endswith("/")
         }
         run("mkdir", "-p", place / "build")
-        run("tar", "xzf", made, "--strip-components=1", "-C", place)
+        run("tar", "xzf", file, "--strip-components=1", "-C", place)
     names = tracked()
     assert not [
         name for name in packed if re.search(r"\.(o|lo|la|so|Po|pyc)$", name)
@@ -192,7 +192,7 @@ def test_dist(run, component, mpi):
     }, "distributed, but not tracked"
     options, libraries = zip(*WITHOUT.values())
     script = '. tools/lib.sh; configure_in "$build" "$@"; make_in "$build" all'
-    run("bash", "-euc", script, "dist", *SOON_BUILT, *options, cwd=place)
+    run("bash", "-euc", script, "dist", *UNOPTIMIZED, *options, cwd=place)
     plugin = (place / "build/.libs/mca_btl_ib.so").read_bytes()
     assert not [name for name in libraries if name in plugin]
     ring(run, mpi, place / "build/plugin")
@@ -217,7 +217,7 @@ def test_distcheck(run, component):
 def test_without(run, mpi, name):
     directory = BUILD / f"check/without-{name}"
     option, needed = WITHOUT[name]
-    builds.configured(directory, *SOON_BUILT, option, targets=("all",))
+    builds.configured(directory, *UNOPTIMIZED, option, targets=("all",))
     assert needed not in (directory / ".libs/mca_btl_ib.so").read_bytes()
     ring(run, mpi, directory / "plugin")
 

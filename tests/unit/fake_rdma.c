@@ -35,8 +35,9 @@ static fake_qp_t *qps;
 static fake_mr_t *mrs[MR_BUCKETS]; /* by key */
 static uint32_t keys, numbers;
 
-/* ---- the clock: not that of libraries, some of which wait for it before main() ---- */
+/* ---- the clock ---- */
 
+/* Hidden from libraries: UCX waits before main() until time has passed. */
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
     (void) clock;

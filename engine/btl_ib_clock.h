@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "btl_ib_timer_wheel.h"
+#include "btl_ib_hotel.h"
 
 /* ---- clock ---- */
 
@@ -94,7 +94,7 @@ static inline uint64_t btl_ib_clock_awake(const btl_ib_clock_t *clock)
 
 /* ---- timers of a connection ---- */
 
-/* A timer of a connection: an entry of the engine's timer wheel, with its purpose. */
+/* A timer of a connection: a guest of the engine's hotel, with its purpose. */
 
 struct btl_ib_conn;
 
@@ -105,7 +105,7 @@ typedef enum btl_ib_timer_kind {
 } btl_ib_timer_kind_t;
 
 typedef struct btl_ib_timer {
-    btl_ib_wheel_timer_t entry;
+    btl_ib_hotel_guest_t guest;
     btl_ib_timer_kind_t kind;
     struct btl_ib_conn *conn;
 } btl_ib_timer_t;
@@ -113,7 +113,7 @@ typedef struct btl_ib_timer {
 static inline void btl_ib_timer_init(btl_ib_timer_t *timer, btl_ib_timer_kind_t kind,
                                      struct btl_ib_conn *conn)
 {
-    btl_ib_wheel_timer_init(&timer->entry);
+    btl_ib_hotel_guest_init(&timer->guest);
     timer->kind = kind;
     timer->conn = conn;
 }

@@ -512,7 +512,7 @@ void btl_ib_conn_linger(btl_ib_conn_t *conn)
         btl_ib_pool_put(segment);
     }
     if (++conn->closes < CLOSES) {
-        btl_ib_timer_wheel_add(&conn->engine->wheel, &conn->loss.timer.entry,
+        btl_ib_hotel_checkin(&conn->engine->hotel, &conn->loss.timer.guest,
                                conn->engine->clock.now + CLOSE_INTERVAL);
     } else {
         gone(conn);

@@ -28,7 +28,7 @@ void btl_ib_conn_free_all(btl_ib_list_t *conns)
 
     while ((conn = BTL_IB_LIST_POP(btl_ib_conn_t, conns, all)) != NULL) {
         btl_ib_engine_t *engine = conn->engine;
-        btl_ib_timer_wheel_remove(&engine->wheel, &conn->loss.timer.entry);
+        btl_ib_hotel_checkout(&engine->hotel, &conn->loss.timer.guest);
         btl_ib_route_fini(conn);
         btl_ib_identity_fini(conn);
         btl_ib_free(&engine->mem, conn);

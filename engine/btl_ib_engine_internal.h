@@ -24,7 +24,7 @@
 #include "btl_ib_credit.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_failover.h"
-#include "btl_ib_timer_wheel.h"
+#include "btl_ib_hotel.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
 #include "btl_ib_sched.h"
@@ -269,7 +269,7 @@ struct btl_ib_engine {
     struct {                       /* btl_ib_submit.c */
         btl_ib_segment_t *segment; /* between sendi_begin and sendi_commit */
     } reserved;
-    btl_ib_timer_wheel_t wheel;
+    btl_ib_hotel_t hotel;
     btl_ib_table_t table;
     btl_ib_tombstones_t tombstones;
     btl_ib_reasm_pool_t reasm;

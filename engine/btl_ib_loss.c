@@ -247,7 +247,7 @@ void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
         inform_cc(conn, count, limited);
     }
     fill_budget(&conn->engine->retries, count, RETRIES_MAX);
-    btl_ib_pacer_forgive(&conn->pacer, &conn->cc, &conn->engine->wheel, conn->engine->clock.now);
+    btl_ib_pacer_forgive(&conn->pacer, &conn->cc, &conn->engine->hotel, conn->engine->clock.now);
 }
 
 static bool is_reliable(const btl_ib_conn_t *conn)
@@ -499,20 +499,20 @@ static bool waits(const btl_ib_conn_t *conn)
 
 void btl_ib_loss_set_timer(btl_ib_conn_t *conn)
 {
-    btl_ib_wheel_timer_t *entry = &conn->loss.timer.entry;
+    btl_ib_hotel_guest_t *guest = &conn->loss.timer.guest;
 
     if (!waits(conn)) { /* a timer that is set may expire */
         return;
     }
     uint64_t check = check_at(conn);
     uint64_t soonest = conn->loss.probe_base + conn->loss.least;
-    if (btl_ib_wheel_timer_armed(entry) && entry->due <= (check < soonest ? check : soonest)) {
+    if (btl_ib_hotel_guest_is_in(guest) && guest->due <= (check < soonest ? check : soonest)) {
         return; /* mostly: it was set for something that was sent earlier */
     }
     uint64_t due = conn->loss.probe_base + probe_timeout(conn);
     due = check < due ? check : due;
-    if (!btl_ib_wheel_timer_armed(entry) || due < entry->due) {
-        btl_ib_timer_wheel_add(&conn->engine->wheel, entry, due);
+    if (!btl_ib_hotel_guest_is_in(guest) || due < guest->due) {
+        btl_ib_hotel_checkin(&conn->engine->hotel, guest, due);
     }
 }
 
@@ -541,7 +541,7 @@ bool btl_ib_retry_take(btl_ib_conn_t *conn)
         btl_ib_work_note(&engine->work);
         begin_silence(&conn->loss, &engine->clock);
     }
-    btl_ib_timer_wheel_add(&engine->wheel, &conn->loss.timer.entry,
+    btl_ib_hotel_checkin(&engine->hotel, &conn->loss.timer.guest,
                            engine->clock.now + engine->config.rto_max);
     return false;
 }

@@ -278,10 +278,10 @@ void btl_ib_loss_set_timer(btl_ib_conn_t *conn);
 static inline bool btl_ib_loss_timer_is_set(const btl_ib_loss_t *loss, bool reliable,
                                             uint32_t rto_max)
 {
-    const btl_ib_wheel_timer_t *entry = &loss->timer.entry;
+    const btl_ib_hotel_guest_t *entry = &loss->timer.guest;
     const uint32_t least = reliable && !loss->disconnected ? rto_max : loss->least;
 
-    return btl_ib_wheel_timer_armed(entry) && entry->due <= loss->probe_base + least;
+    return btl_ib_hotel_guest_is_in(entry) && entry->due <= loss->probe_base + least;
 }
 
 enum {

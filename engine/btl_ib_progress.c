@@ -33,7 +33,7 @@
 #include <string.h>
 
 enum {
-    EXPIRATIONS = 64,      /* timers that expire in one turn, at most */
+    EVICTIONS = 64,      /* timers that expire in one turn, at most */
     RETRY_AFTER = 10,      /* us after which a full transport is tried again */
     FEW = 8,               /* events that a poll takes onto the stack, at most */
     CATCH_UP_MOST = 20000, /* us of turns after a pause; less after a shorter one */
@@ -548,9 +548,9 @@ static void retry(btl_ib_engine_t *engine)
 
 /* Not inlined, and neither is do_deferred_work(): with all that they call in it, the compiler keeps
  * nothing of btl_ib_engine_progress() in registers, where every message passes. */
-__attribute__((noinline)) static void expired(btl_ib_wheel_timer_t *entry)
+__attribute__((noinline)) static void evicted(btl_ib_hotel_guest_t *guest)
 {
-    btl_ib_timer_t *timer = BTL_IB_CONTAINER(entry, btl_ib_timer_t, entry);
+    btl_ib_timer_t *timer = BTL_IB_CONTAINER(guest, btl_ib_timer_t, guest);
     btl_ib_conn_t *conn = timer->conn;
 
     if (timer->kind == BTL_IB_TIMER_IDLE) {
@@ -589,21 +589,21 @@ static void push_ready(btl_ib_engine_t *engine)
     engine->turn.sending = false;
 }
 
-__attribute__((noinline)) static void expire_due(btl_ib_engine_t *engine)
+__attribute__((noinline)) static void evict_due(btl_ib_engine_t *engine)
 {
-    btl_ib_wheel_timer_t *entry;
+    btl_ib_hotel_guest_t *guest;
 
-    for (int i = 0; i < EXPIRATIONS && (entry = btl_ib_timer_wheel_pop(&engine->wheel)) != NULL;
+    for (int i = 0; i < EVICTIONS && (guest = btl_ib_hotel_evict(&engine->hotel)) != NULL;
          i++) {
-        expired(entry);
+        evicted(guest);
     }
-    btl_ib_timer_wheel_end(&engine->wheel);
+    btl_ib_hotel_evictions_end(&engine->hotel);
 }
 
-static inline void expire_timers(btl_ib_engine_t *engine)
+static inline void evict_guests(btl_ib_engine_t *engine)
 {
-    if (btl_ib_timer_wheel_begin(&engine->wheel, engine->clock.now)) {
-        expire_due(engine);
+    if (btl_ib_hotel_evictions_begin(&engine->hotel, engine->clock.now)) {
+        evict_due(engine);
     }
 }
 
@@ -730,7 +730,7 @@ static inline bool is_quiet(const btl_ib_engine_t *engine)
 {
     return !engine->work.waits && !has_any_ack_due(engine, engine->turn.idle_calls + 1)
            && engine->clock.now < engine->turn.tick_at
-           && engine->clock.now < btl_ib_timer_wheel_next_due(&engine->wheel)
+           && engine->clock.now < btl_ib_hotel_next_due(&engine->hotel)
            && !engine->polled.in_hand;
 }
 
@@ -768,7 +768,7 @@ static inline void finish_turn(btl_ib_engine_t *engine, int received)
         btl_ib_latency_release_bulk(&engine->latency);
     }
     if (!has_more_to_receive(engine, received)) {
-        expire_timers(engine);
+        evict_guests(engine);
     }
     if (engine->work.waits) {
         do_work(engine, received);
@@ -869,7 +869,7 @@ int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burs
     engine->count.async_turns++;
     int received = poll_rails(engine, burst);
     if (!has_more_to_receive(engine, received)) {
-        expire_timers(engine);
+        evict_guests(engine);
         retry(engine);
     }
     push_all(engine);
@@ -890,7 +890,7 @@ uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine)
 /* When a turn of either kind has something to do. */
 static uint64_t turn_due(const btl_ib_engine_t *engine)
 {
-    uint64_t due = btl_ib_timer_wheel_next_due(&engine->wheel);
+    uint64_t due = btl_ib_hotel_next_due(&engine->hotel);
     const btl_ib_conn_t *conn = btl_ib_ack_tx_first(engine);
 
     if (conn != NULL) {
@@ -926,7 +926,7 @@ uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
 
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine)
 {
-    return btl_ib_timer_wheel_count(&engine->wheel) != engine->sched.active
+    return btl_ib_hotel_guests(&engine->hotel) != engine->sched.active
            || btl_ib_ack_tx_first(engine) != NULL || !btl_ib_list_empty(&engine->ready);
 }
 

@@ -63,7 +63,7 @@ void btl_ib_idle_end(btl_ib_conn_t *conn)
 
     conn->idle.shrunk = false;
     engine->sched.active++;
-    btl_ib_timer_wheel_add(&engine->wheel, &conn->idle.timer.entry,
+    btl_ib_hotel_checkin(&engine->hotel, &conn->idle.timer.guest,
                            engine->clock.now + engine->config.idle_after);
 }
 
@@ -75,7 +75,7 @@ bool btl_ib_conn_rest(btl_ib_conn_t *conn, bool drained)
     const bool quiet = now >= conn->idle.active_at + after;
 
     if (!quiet || !drained) {
-        btl_ib_timer_wheel_add(&engine->wheel, &conn->idle.timer.entry,
+        btl_ib_hotel_checkin(&engine->hotel, &conn->idle.timer.guest,
                                (quiet ? now : conn->idle.active_at) + after);
         return false;
     }
@@ -90,9 +90,9 @@ void btl_ib_conn_unschedule(btl_ib_conn_t *conn)
 
     btl_ib_list_remove(&conn->ready);
     conn->sched.starved = false;
-    btl_ib_timer_wheel_remove(&engine->wheel, &conn->loss.timer.entry);
-    btl_ib_timer_wheel_remove(&engine->wheel, &conn->idle.timer.entry);
-    btl_ib_timer_wheel_remove(&engine->wheel, &conn->pacer.timer.entry);
+    btl_ib_hotel_checkout(&engine->hotel, &conn->loss.timer.guest);
+    btl_ib_hotel_checkout(&engine->hotel, &conn->idle.timer.guest);
+    btl_ib_hotel_checkout(&engine->hotel, &conn->pacer.timer.guest);
     engine->sched.active -= !conn->idle.shrunk;
     conn->idle.shrunk = true;
     conn->idle.active_at = engine->clock.now;

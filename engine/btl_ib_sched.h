@@ -152,14 +152,14 @@ uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, u
                            bool behind);
 
 /* Set the timer for when a whole burst may leave. */
-static inline void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_timer_wheel_t *wheel)
+static inline void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel)
 {
-    btl_ib_timer_wheel_add(wheel, &pacer->timer.entry, pacer->at / 1000 + 1);
+    btl_ib_hotel_checkin(hotel, &pacer->timer.guest, pacer->at / 1000 + 1);
 }
 
 /* The pace may have become faster: what waits by a slower one leaves at the present one. */
 static inline void btl_ib_pacer_forgive(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc,
-                                        btl_ib_timer_wheel_t *wheel, uint64_t now)
+                                        btl_ib_hotel_t *hotel, uint64_t now)
 {
     uint64_t most = now * 1000;
 
@@ -169,8 +169,8 @@ static inline void btl_ib_pacer_forgive(btl_ib_pacer_t *pacer, const btl_ib_cc_t
     most += (uint64_t) cc->burst * cc->pace;
     if (pacer->at > most) {
         pacer->at = most;
-        if (btl_ib_wheel_timer_armed(&pacer->timer.entry)) {
-            btl_ib_pacer_wait(pacer, wheel);
+        if (btl_ib_hotel_guest_is_in(&pacer->timer.guest)) {
+            btl_ib_pacer_wait(pacer, hotel);
         }
     }
 }

@@ -185,7 +185,7 @@ void btl_ib_send_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool
         btl_ib_conn_starve(conn);
     } else if (verdict == BTL_IB_TOO_SOON) {
         /* The timer is set for a whole burst, not for each segment. */
-        btl_ib_pacer_wait(&conn->pacer, &engine->wheel);
+        btl_ib_pacer_wait(&conn->pacer, &engine->hotel);
     } else if (is_stuck(conn, verdict) && conn->loss.blocked_since == 0) {
         /* 0: ask at once */
         btl_ib_loss_blocked(&conn->loss, btl_ib_clock_awake(&engine->clock),

@@ -111,7 +111,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_clock_init(&engine->clock);
     engine->mem = (btl_ib_mem_t){ops->zalloc, ops->free, ops_context};
     btl_ib_protection_init(&engine->protection, config->protection, config->aead, &engine->count);
-    btl_ib_timer_wheel_init(&engine->wheel, 0);
+    btl_ib_hotel_init(&engine->hotel, 0);
     btl_ib_table_init(&engine->table, &engine->mem);
     btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max);
     btl_ib_backlog_init(&engine->backlog, &engine->mem, config->backlog_max);

@@ -117,7 +117,7 @@ unit_tests = \
     tests/unit/test_protection \
     tests/unit/test_hostile \
     tests/unit/test_host_id \
-    tests/unit/test_timer_wheel \
+    tests/unit/test_hotel \
     tests/unit/test_insider \
     tests/unit/test_insider_claims \
     tests/unit/test_insider_onesided \

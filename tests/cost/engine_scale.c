@@ -357,7 +357,7 @@ static void show(const char *when, uint64_t none)
 
     printf("%s: %llu bytes each, %llu timers\n", when,
            (unsigned long long) (hub->bytes - none) / net.peers,
-           (unsigned long long) hub->engine->wheel.count);
+           (unsigned long long) hub->engine->hotel.count);
 }
 
 /* As add_procs does, but only half of them: the others come by themselves. */
@@ -434,7 +434,7 @@ static void check_timers(const char *when, uint64_t none)
     net.now += 50000;
     turn(&net.stations[HUB]);
     show(when, none);
-    if (hub->engine->wheel.count > net.peers) {
+    if (hub->engine->hotel.count > net.peers) {
         fail("more than one timer for each peer that was busy lately");
     }
 }
@@ -478,7 +478,7 @@ static void live(void)
     for (int i = 0; i < 2; i++) {
         idle_all();
         show("idle", none);
-        if (hub->engine->wheel.count != 0 || btl_ib_engine_next_due(hub->engine) != UINT64_MAX) {
+        if (hub->engine->hotel.count != 0 || btl_ib_engine_next_due(hub->engine) != UINT64_MAX) {
             fail("idle peers have timers");
         }
         if ((hub->bytes - none) / net.peers > EACH_MAX && net.peers >= 1000) {

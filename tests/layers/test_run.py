@@ -304,7 +304,7 @@ class Rules(unittest.TestCase):
                     "again: left (again)", "send: left (send)")
 
     def test_root(self):
-        self.expect(changed("glue.c", **{f"file{i}": "" for i in range(24)}), "root", "25 files")
+        self.expect(changed("glue.c", **{f"file{i}": "" for i in range(25)}), "root", "26 files")
 
     def test_names(self):
         self.expect(changed("glue.c", transport__conn_dot_c=""), "names", "named as")

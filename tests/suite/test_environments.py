@@ -69,6 +69,7 @@ def test_mpi4py(run, mpi, arguments):
         pytest.param(part, id=f"bench/{name}", marks=[pytest.mark.limit(limit), *marks])
         for part, name, limit, *marks in (
             ("Parts", "parts", 30),
+            ("Against", "against", 30),
             ("OverDevices", "over-devices", 30),
             ("Hosts", "hosts", 120),
             ("Namespaces", "namespaces", 240, pytest.mark.full),

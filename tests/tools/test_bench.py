@@ -25,7 +25,7 @@ sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tools/bench"
 sys.path.insert(0, str(ROOT / "tools"))
-from btl_ib_bench import candidates, devices, places, plan, plots, report, runner, session  # noqa: E402
+from btl_ib_bench import baseline, candidates, devices, places, plan, plots, report, runner, session  # noqa: E402
 from btl_ib_bench.networks import NETWORKS  # noqa: E402
 from btl_ib_bench.results import Results  # noqa: E402
 
@@ -275,6 +275,57 @@ class Parts(unittest.TestCase):
             session.Bench(options_of("--hosts", "localhost", "--svg", "x.svg"))
 
 
+class Against(unittest.TestCase):
+    """This tree beside an earlier build."""
+
+    def results(self, name, new, old):
+        """Rounds of one turn in which both were measured; in one more only this tree was."""
+        results, turn = Results(0.15), turn_of(name, 8)
+        figure = turn.what.figures[0]
+        for number, (mine, before) in enumerate(zip(new, old), 1):
+            results.add(turn, number, "ib", {8: {figure: mine}})
+            results.add(turn, number, "ib-old", {8: {figure: before}})
+        results.add(turn, len(new) + 1, "ib", {8: {figure: 1000.0}})
+        return results, turn
+
+    def row(self, name, new, old):
+        results, turn = self.results(name, new, old)
+        return baseline.table(results, [turn], "ib", "ib-old")[2][0][3:]
+
+    def test_ratios_are_of_speeds_within_a_round(self):
+        self.assertEqual(self.row("rate", [20.0, 10.0, 5.0], [10.0, 10.0, 5.0]), ["1.00", "1.00 to 1.50", "3", ""])
+        self.assertEqual(self.row("latency", [5.0], [10.0]), ["2.00", "2.00 to 2.00", "1", ""])
+
+    def test_a_row_has_fallen_only_beyond_its_spread(self):
+        self.assertEqual(self.row("rate", [9.0, 9.5, 9.6], [10.0, 10.0, 10.0])[-1], "FALLEN")
+        self.assertEqual(self.row("rate", [9.0, 9.0, 11.0], [10.0, 10.0, 10.0])[-1], "")
+        self.assertEqual(self.row("latency", [11.0, 10.8, 10.6], [10.0, 10.0, 10.0])[-1], "FALLEN")
+
+    def test_what_was_not_measured_has_not_passed(self):
+        self.assertEqual(self.row("rate", [], [])[-1], "not measured")
+
+    def test_what_it_names(self):
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place) / "old"
+            (folder / "build/plugin").mkdir(parents=True)
+            with self.assertRaisesRegex(ValueError, "--against .*old: no mca_btl_ib.so"):
+                baseline.Baseline(ROOT, str(folder), Path(place))
+            (folder / "build/plugin/mca_btl_ib.so").touch()
+            found = baseline.Baseline(ROOT, str(folder), Path(place))
+        self.assertEqual(found.name, "ib-old")
+        definition = found.definition("OMPI_MCA_mca_base_component_path")
+        made = candidates.make([], [definition])[-1]
+        self.assertTrue(made.is_ours())
+        self.assertRegex(made.mca("mca_base_component_path"), r"/old/build/plugin:SYS_DEFAULT:USER_DEFAULT$")
+        for text in ("no-such-commit", "--help"):
+            with self.assertRaisesRegex(ValueError, f"--against {text}: neither a commit"):
+                baseline.Baseline(ROOT, text, Path("/nowhere"))
+
+    def test_needs_ib(self):
+        with self.assertRaisesRegex(ValueError, "ib is not among the candidates"):
+            session.Bench(options_of("--loopback", "--against", str(ROOT), "--candidates", "tcp"))
+
+
 class OverDevices(unittest.TestCase):
     """RDMA devices: who is compared, what is refused, what a job is told; a directory stands for the kernel's."""
 
@@ -504,6 +555,15 @@ class Namespaces(Live):
 
 
 class Hosts(Live):
+    def test_against_itself(self):
+        status, out, err = self.run_it("--loopback", "--against", os.environ["BUILD"], "--what", "latency,incast", "--sizes",
+                                       "8", "--slots", "20", "--limit", "100", "--loss", "0")
+        name = "ib-" + Path(os.environ["BUILD"]).name
+        self.assertIn(status, (0, 1), out + err)
+        self.assertRegex(out, rf"(?m)^ib : {name}, speed: ")
+        for what in ("latency", "incast"):
+            self.assertRegex(out, rf"(?m)^ *{what} +clean +8 B +[\d.]+ +[\d.]+ to [\d.]+ +1( +FALLEN)?$")
+
     def test_a_run(self):
         # By lo: btl tcp of Open MPI 5.0 takes other addresses within a host only if it likes them.
         status, out, err = self.run_it("--hosts", "localhost", "--interface", "lo", "--candidates", "ib,tcp,floor",

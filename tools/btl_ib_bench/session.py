@@ -13,16 +13,17 @@ from pathlib import Path
 
 import plotting
 
+from . import baseline, devices, facts, places, plan
 from . import candidates as cands
-from . import devices, facts, places, plan
 from .networks import FLOOR, NETWORKS
 from .plots import Plots
-from .report import Report
+from .report import Report, as_markdown, as_text
 from .results import Results
 from .runner import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
 HANDOVER = "handover"  # the program that tells whether two cores share a cache
+AGAINST_SLOTS = 200  # ms, of --against
 RETRIES = 2  # of rounds whose floor is out of range, for each round that was asked for
 PREPARE = """set -euo pipefail
 . "$1/tools/lib.sh"
@@ -129,12 +130,22 @@ class Bench:
                 raise ValueError(f"{path}: no directory {path.absolute().parent}")
         if options.slots and not all(plan.WHATS[name].has_slots() for name in whats):
             without = ", ".join(name for name in whats if not plan.WHATS[name].has_slots())
-            raise ValueError(f"--slots {options.slots:g}: not with {without}")
+            if options.against is None:
+                raise ValueError(f"--slots {options.slots:g}: not with {without}")
         if options.slots and (options.hosts or not 1 <= options.slots <= 10000):
             raise ValueError(f"--slots {options.slots:g}: 1 to 10000, on one machine (its clock)")
         self.options = options
         self.network = NETWORKS[options.over]
         names = options.candidates.split(",") if options.candidates is not None else None
+        self.slots = options.slots
+        self.baseline = None
+        if options.against is not None:
+            self.baseline = baseline.Baseline(ROOT, options.against, (options.build or ROOT / "build") / "against")
+            names = names or ["ib"]
+            if "ib" not in names:
+                raise ValueError(f"--against {options.against}: ib is not among the candidates")
+            if not options.slots and not options.hosts:
+                self.slots = AGAINST_SLOTS
         self.candidates = cands.make(names, options.candidate, self.network)
         self.place = choose_place(options, whats, self.network)
         sizes = plan.parse_sizes(options.sizes) if options.sizes else ()
@@ -149,6 +160,10 @@ class Bench:
     def prepare(self):
         """Builds what is needed; the environment of jobs."""
         build = (self.options.build or ROOT / "build").resolve()
+        if self.baseline:
+            say(f"building {self.baseline.name}, if it is not there")
+            build.mkdir(exist_ok=True)
+            self.baseline.build(build / "against.log")
         # The Open MPI of one's own hosts need not be Debian's.
         how = "as-it-is" if self.options.build else "packages" if self.place.lossy else "build"
         done = subprocess.run(["bash", "-c", PREPARE, "bench", ROOT, build, how], env=self.runner.env,
@@ -162,6 +177,9 @@ class Bench:
                 hint = ", which is built with transport verbs only" if self.network.is_rdma else ""
                 raise RuntimeError(f"no program {self.programs / name}{hint}")
         self.runner.env = env
+        if self.baseline:
+            variable = next(name for name in env if name.endswith("mca_base_component_path"))
+            self.candidates += cands.make([], [self.baseline.definition(variable)], self.network)[-1:]
         cands.look(self.candidates, self.place.ompi_info(), env)
         for candidate in self.candidates:
             if candidate.missing:
@@ -213,7 +231,7 @@ class Bench:
     def in_slots(self, number, turn, candidates):
         """The same, but the jobs alternate within a fraction of a second, see tests/mpi/slots.h."""
         self.progress(number, turn, ", ".join(c.name for c in candidates))
-        count, length = len(candidates), self.options.slots / 1000
+        count, length = len(candidates), self.slots / 1000
         start = time.monotonic() + count * plan.START_SECONDS
         commands = [self.command(turn, candidate, turn.what, turn.sizes, (f"slots={i}/{count}/{length}/{start}",))
                     for i, candidate in enumerate(candidates)]
@@ -267,7 +285,7 @@ class Bench:
         others = [c for c in runnable if c is not floor]
         first = (number - 1) % max(len(others), 1)  # nobody always follows the same one
         self.place.links(turn.condition)
-        run = self.in_slots if self.options.slots else self.one_after_the_other
+        run = self.in_slots if self.slots and turn.what.has_slots() else self.one_after_the_other
         for candidate, outcome, handover in run(number, turn, others[first:] + others[:first]):
             self.done += turn.planned()
             self.results.add(turn, number, candidate.name, outcome.figures, handover)
@@ -278,7 +296,7 @@ class Bench:
         there = sum(not c.missing for c in self.candidates)
         self.total = self.options.rounds * there * sum(turn.planned() for turn in self.turns)
         self.began = time.monotonic()
-        how = f"in slots of {self.options.slots:g} ms" if self.options.slots else "each candidate in turn"
+        how = f"in slots of {self.slots:g} ms" if self.slots else "each candidate in turn"
         say(f"{self.place}; {self.options.rounds} rounds, {how}")
         for number in range(1, self.options.rounds + 1):
             for turn in self.turns:
@@ -317,12 +335,21 @@ class Bench:
         for turn in unquiet:
             yield f"{turn.what.name}, {turn.condition}: no round was better; do not trust these figures"
 
+    def show_ratios(self):
+        """Prints this tree beside the baseline. Returns whether a row has fallen."""
+        heading, columns, rows = baseline.table(self.results, self.turns, "ib", self.baseline.name)
+        block = as_markdown if self.options.markdown else as_text
+        print("\n" + block(heading, columns, rows), flush=True)
+        return any(row[-1] for row in rows)
+
     def show(self):
+        """Prints all, and writes the files. Returns whether a row has fallen behind the baseline."""
         unquiet = self.results.judge()
         report = Report(self.results, self.turns, self.candidates)
         print(report.text(self.options.markdown))
         print("\n".join(["", *self.notes(unquiet)]), flush=True)
         self.write(report)
+        return self.baseline is not None and self.show_ratios()
 
     def run(self):
         status = 0
@@ -338,6 +365,6 @@ class Bench:
                     self.runner.end()
         finally:
             self.runner.end()
-        self.show()
+        fallen = self.show()
         ours = {c.name for c in self.candidates if c.is_ours()}
-        return status or int(any(name in ours for _, name in self.results.failures))
+        return status or int(fallen or any(name in ours for _, name in self.results.failures))

@@ -97,8 +97,8 @@ bool btl_ib_replies_find_or_reject(btl_ib_stream_t *stream)
     btl_ib_conn_t *conn = stream->out.conn;
     btl_ib_engine_t *engine = conn->engine;
     const btl_ib_region_result_t result =
-        btl_ib_regions_check(&engine->regions, &stream->key, stream->offset, stream->out.size,
-                             BTL_IB_ACCESS_READ, &stream->memory);
+        btl_ib_regions_resolve(&engine->regions, &stream->key, &stream->offset, stream->out.size,
+                               BTL_IB_ACCESS_READ, &stream->memory);
 
     if (btl_ib_region_judge(&engine->count, result)) {
         return true;

@@ -26,8 +26,10 @@ typedef struct btl_ib_replies {
 /* The bytes that answer a GET of a peer. */
 typedef struct btl_ib_stream {
     btl_ib_out_t out;
+    /* The region that holds the bytes, and where in there, as last looked up: its segments are lent
+     * on that one. */
     btl_ib_region_key_t key;
-    uint64_t offset; /* in the region */
+    uint64_t offset;
     uint8_t *memory; /* address of that, as last checked */
     uint32_t id;     /* of the operation, chosen by the peer */
 } btl_ib_stream_t;
@@ -48,7 +50,8 @@ btl_ib_stream_t *btl_ib_replies_stream(btl_ib_conn_t *conn, const btl_ib_view_t 
 /* Begin to send it. There must be room. */
 void btl_ib_replies_begin(btl_ib_stream_t *stream);
 
-/* Look up the memory of a stream. False: peers may not read it any more. Then the stream is
+/* Look up the memory of a stream, and the region that holds it now: the one before may be gone, and
+ * the bytes in another of a window. False: peers may not read it any more. Then the stream is
  * freed, and a reply says so. */
 bool btl_ib_replies_find_or_reject(btl_ib_stream_t *stream);
 

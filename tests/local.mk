@@ -148,6 +148,7 @@ unit_tests = \
     tests/unit/test_release \
     tests/unit/test_reliable \
     tests/unit/test_region \
+    tests/unit/test_region_life \
     tests/unit/test_replay \
     tests/unit/test_rtt \
     tests/unit/test_backlog \

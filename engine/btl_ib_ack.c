@@ -730,6 +730,9 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
 {
     uint32_t acked = 0;
 
+    if (block->channel >= conn->peer_queues->count) { /* the block was checked, but is read anew */
+        return 0;
+    }
     if (!block->rnr) {
         btl_ib_loss_duplicates(conn, block->channel, block->duplicates);
         acked = range_arrived(conn, block->channel, conn->tx[block->channel].sentmap.window.first,

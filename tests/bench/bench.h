@@ -344,6 +344,9 @@ void bench_append(bench_forgery_t *forgery, const void *data, uint32_t size);
 void bench_throw_forgery(bench_t *bench, uint32_t to, uint32_t from,
                          const bench_forgery_t *forgery);
 
+/* Host `i` takes in what that ACK of `peer`, which nobody checked, acknowledges. */
+void bench_process_ack(bench_t *bench, uint32_t i, uint32_t peer, bench_forgery_t *forgery);
+
 /* A sender that changed its own datagram has the checksum right, if there is one. */
 void bench_reseal(const bench_t *bench, bench_datagram_t *datagram);
 

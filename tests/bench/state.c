@@ -106,6 +106,17 @@ void bench_set_window(bench_t *bench, uint32_t i, uint32_t peer, uint32_t segmen
     btl_ib_conn_ready(conn);
 }
 
+void bench_process_ack(bench_t *bench, uint32_t i, uint32_t peer, bench_forgery_t *forgery)
+{
+    const btl_ib_view_t view = {
+        .type = BTL_IB_TYPE_ACK,
+        .payload = forgery->body,
+        .size = forgery->size - (uint32_t) sizeof(forgery->header),
+    };
+
+    btl_ib_ack_rx_process(bench_conn(bench, i, peer), &view);
+}
+
 void bench_set_srtt(bench_t *bench, uint32_t i, uint32_t peer, uint32_t us)
 {
     bench_conn(bench, i, peer)->loss.rtt.srtt8 = 8 * us;

@@ -68,6 +68,7 @@ rc_inside_t rc_inside(const btl_ib_transport_t *t)
         .eagers = rc->eagers.count,
         .eagers_off = rc->eagers.off != NULL,
         .eagers_fading = rc->eagers.fading,
+        .eager_copies = rc->eagers.copies_used,
     };
 }
 

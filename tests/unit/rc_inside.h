@@ -39,6 +39,7 @@ typedef struct rc_inside {
     uint32_t eagers;        /* rings that peers write to */
     bool eagers_off;        /* some are not looked at */
     uint32_t eagers_fading; /* whose peers have yet to learn that */
+    uint32_t eager_copies;  /* datagrams of rings that the engine has */
 } rc_inside_t;
 
 rc_inside_t rc_inside(const btl_ib_transport_t *t);

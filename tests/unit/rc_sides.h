@@ -19,7 +19,7 @@
 enum {
     SIDES = 3,
     MEMORY = 64 * 4096,
-    HELD_MAX = 64,
+    HELD_MAX = 256,
     SMALL = 64, /* bytes: inline */
     LONG = 1000,
     SIZE_0 = 256, /* of queues */

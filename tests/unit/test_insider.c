@@ -351,6 +351,29 @@ static void channels_that_do_not_exist(void **state)
     (void) state;
 }
 
+/* Blocks are read again after they were checked; should they differ, channels that are none are
+ * still none. */
+static void unchecked_blocks(void **state)
+{
+    static const uint16_t one[1][2] = {{1, 1}};
+    bench_t *bench = job_in_flight();
+    const uint32_t first = channel_of(bench, 2).first;
+
+    (void) state;
+    for (uint32_t channel = 3; channel < 256; channel++) {
+        if ((channel & ~BTL_IB_CHANNEL_RNR) < 3) {
+            continue;
+        }
+        bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
+        bench_watch_t watch;
+        add_block(&forgery, channel, first + 5, first + 1000, one, 1);
+        bench_watch(&bench->hosts[0], false, &watch);
+        bench_process_ack(bench, 0, 1, &forgery);
+        bench_unchanged(&watch, "received_acks", 0);
+    }
+    end(bench);
+}
+
 static void headers_that_do_not_exist(void **state)
 {
     bench_t *bench = job();
@@ -591,6 +614,7 @@ int main(void)
         cmocka_unit_test(false_returns_of_credit),
         cmocka_unit_test(sequences_outside_the_window),
         cmocka_unit_test(channels_that_do_not_exist),
+        cmocka_unit_test(unchecked_blocks),
         cmocka_unit_test(headers_that_do_not_exist),
         cmocka_unit_test(fragments_that_disagree),
         cmocka_unit_test(reassembly_exhausted),

@@ -206,8 +206,54 @@ static void held_over_the_end(void **state)
     forget(1, 0);
     assert_true(rc_inside(sides[1].t).closed);
     assert_int_equal(rc_inside(sides[1].t).eagers, 0);
+    assert_int_equal(rc_inside(sides[1].t).eager_copies, 1);
     sides[1].t->ops->repost(sides[1].t, sides[1].held, 1);
     assert_false(rc_inside(sides[1].t).closed);
+    assert_int_equal(rc_inside(sides[1].t).eager_copies, 0);
+}
+
+/* What the engine has stays as it was checked, whatever the peer writes to the slot. */
+static void written_again(void **state)
+{
+    uint8_t kept[SMALL];
+
+    (void) state;
+    promote(0, 1);
+    const rc_ring_t written = ring(0, 1);
+    sides[1].keeps = true;
+    send_slowly(0, 1, 1);
+    assert_int_equal(sides[1].held_count, 1);
+    memcpy(kept, sides[1].held_data, SMALL);
+    memset(rc_eager_first(&written, SMALL), 0xee, SMALL + BTL_IB_RC_EAGER_TRAILER);
+    assert_memory_equal(kept, sides[1].held_data, SMALL);
+}
+
+/* The engine has as many as it may: what is in the ring waits, and nothing passes it. */
+static void too_many_held(void **state)
+{
+    enum { MORE = 8 };
+
+    (void) state;
+    (void) tear_down(state);
+    fake_rdma_reset();
+    open_all_with(1, 1024);
+    promote(0, 1);
+    const int before = sides[1].received;
+    sides[1].keeps = true;
+    for (int i = 0; i < BTL_IB_RC_EAGER_COPIES + MORE; i++) {
+        assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+        look(0);
+    }
+    assert_int_equal(send_one(0, 1, NOT_EAGER, 0), 0);
+    settle();
+    assert_int_equal(sides[1].received, before + BTL_IB_RC_EAGER_COPIES);
+    assert_int_equal(rc_inside(sides[1].t).eager_copies, BTL_IB_RC_EAGER_COPIES);
+    sides[1].t->ops->repost(sides[1].t, sides[1].held, sides[1].held_count);
+    sides[1].keeps = false;
+    settle();
+    assert_int_equal(sides[1].received, before + BTL_IB_RC_EAGER_COPIES + MORE + 1);
+    assert_int_equal(sides[1].disorder, 0);
+    assert_int_equal(rc_inside(sides[1].t).eager_copies, 0);
 }
 
 /* A row finds fewer slots than it is long; and one of which only the last fits. */
@@ -616,6 +662,8 @@ int main(void)
         EAGER_TEST(one_stream),
         EAGER_TEST(full_ring),
         EAGER_TEST(held_over_the_end),
+        EAGER_TEST(written_again),
+        EAGER_TEST(too_many_held),
         EAGER_TEST(rows_in_part),
         EAGER_TEST(smaller_slots),
         EAGER_TEST(size_as_asked_for),

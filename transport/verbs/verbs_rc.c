@@ -232,7 +232,10 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
     rc->port.tx_depth =
         btl_ib_rc_send_depth(open, attr->queue_max > 0 ? attr->queue_max : INT32_MAX);
     btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &first, &open->rc);
-    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, sizeof(btl_ib_rc_t), 0, "transport");
+    const bool copies = peers > 0 && rc->eagers.peers > 0;
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
+                        sizeof(btl_ib_rc_t) + (copies ? btl_ib_rc_eagers_copied(&rc->eagers) : 0),
+                        0, "transport");
     for (uint32_t i = 0; i < open->queue_count; i++) {
         if (open->queue[i].shared) {
             add_shared(&open->queue[i], i, estimate);
@@ -413,11 +416,15 @@ static void repost_run(btl_ib_rc_t *rc, void *const *buffers, int n)
 {
     btl_ib_verbs_rx_pool_t *pool = ((btl_ib_verbs_rx_buffer_t *) buffers[0])->pool;
     btl_ib_rc_conn_t *conn = pool->owner;
+    const bool eager = conn != NULL && pool != &conn->rx.pool;
 
+    if (eager) {
+        btl_ib_rc_eager_release_copies(&rc->eagers, conn->eager, buffers, n);
+    }
     if (conn != NULL && !btl_ib_rc_conn_unhold(conn, n)) {
         return;
     }
-    if (conn != NULL && pool != &conn->rx.pool) {
+    if (eager) {
         btl_ib_rc_eager_repost(conn->eager, buffers, n);
         return;
     }
@@ -539,7 +546,7 @@ static int take_eager(btl_ib_rc_t *rc, btl_ib_rc_eager_t *eager, btl_ib_event_t 
 
 /* Make at most `max` events, of which there is room for one at least, of the completions in hand.
  * Returns how many. All are taken, unless datagrams in eager rings, which were sent before, left no
- * room. */
+ * room among the events, or may be left because the engine has too many of them. */
 static int take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
     const struct ibv_wc *wc = &rc->cqs.wc[rc->cqs.wc_first];
@@ -552,6 +559,9 @@ static int take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
         const bool recv = btl_ib_rc_wr_id_is_recv(wc->wr_id);
         if (recv && conn != NULL && conn->eager != NULL) {
             count += take_eager(rc, conn->eager, events + count, max - count);
+            if (btl_ib_rc_eagers_full(&rc->eagers)) {
+                break;
+            }
         }
         if (count == max) {
             break;
@@ -581,7 +591,10 @@ static int take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *event
             break;
         }
         count += n > 0 ? take(rc, events + count, max - count) : 0;
-        if (n < BTL_IB_RC_BATCH && rc->cqs.wc_count == 0) {
+        if (rc->cqs.wc_count > 0) {
+            break;
+        }
+        if (n < BTL_IB_RC_BATCH) {
             btl_ib_rc_cq_found_empty(cq);
             if (rc->conns.draining > 0) {
                 btl_ib_rc_conns_drained(&rc->conns, cq);
@@ -635,7 +648,8 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     if (rc->cqs.wc_count > 0 && !rc->state.down) {
         count = take(rc, events, max);
     }
-    for (uint32_t i = 0; i < rc->cqs.count && count < max && !rc->state.down; i++) {
+    for (uint32_t i = 0;
+         i < rc->cqs.count && count < max && rc->cqs.wc_count == 0 && !rc->state.down; i++) {
         count += take_queue(rc, &rc->cqs.cq[i], events + count, max - count);
     }
     if (count > 0 && rc->rxqs.any_shared) {
@@ -877,6 +891,7 @@ static void close_rc(btl_ib_transport_t *t)
     stop(t);
     btl_ib_rc_rxqs_free(&rc->rxqs);
     btl_ib_rc_conns_free(&rc->conns);
+    btl_ib_rc_eagers_free(&rc->eagers);
     btl_ib_rc_peers_free(&rc->peers);
     btl_ib_rc_cqs_close(&rc->cqs);
     btl_ib_verbs_close(&rc->port.verbs);

@@ -31,17 +31,21 @@ static uint32_t padded(uint32_t size)
     return (size + GRAIN - 1) / GRAIN * GRAIN;
 }
 
-/* Hash a datagram that is padded with zeros, and its trailer. `at` is aligned to 8. */
-static uint64_t check_of(const uint8_t *at, uint32_t size, const trailer_t *trailer)
-{
-    uint64_t sum = (uint64_t) trailer->sends << 32 | (uint64_t) trailer->size << 16 | trailer->turn;
-    uint64_t word;
+/* ---- the check: a hash of a datagram that is padded with zeros, and its trailer ---- */
 
-    for (uint32_t i = 0; i < padded(size); i += GRAIN) {
-        memcpy(&word, at + i, sizeof(word));
-        sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-        sum ^= sum >> 29;
-    }
+static uint64_t check_begin(const trailer_t *trailer)
+{
+    return (uint64_t) trailer->sends << 32 | (uint64_t) trailer->size << 16 | trailer->turn;
+}
+
+static uint64_t check_add(uint64_t sum, uint64_t word)
+{
+    sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return sum ^ sum >> 29;
+}
+
+static uint64_t check_end(uint64_t sum)
+{
     return sum | 1; /* never that of fresh memory */
 }
 
@@ -60,8 +64,8 @@ void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *p
     uint32_t slots = BTL_IB_RC_EAGER_SLOTS;
 
     if (wanted->eager_size != 0) {
-        bytes = btl_ib_verbs_min(
-            bytes, btl_ib_rc_rx_stride(wanted->eager_size + BTL_IB_RC_EAGER_TRAILER));
+        bytes = btl_ib_verbs_min(bytes,
+                                 btl_ib_rc_rx_stride(wanted->eager_size + BTL_IB_RC_EAGER_TRAILER));
     }
     bytes = btl_ib_verbs_min(bytes, port->verbs.base.attr.inline_size);
     while (slots > wanted->eager_slots) {
@@ -80,16 +84,28 @@ void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *p
 
 /* ---- a ring's life ---- */
 
-/* Returns 0 or an errno. */
-static int make(btl_ib_rc_eager_t *eager, const btl_ib_rc_eagers_t *eagers, uint8_t *memory)
+/* False: memory is short. */
+static bool make_copies(btl_ib_rc_eagers_t *eagers)
 {
-    eager->returned = calloc(eagers->slots, sizeof(*eager->returned));
+    if (eagers->copies == NULL) {
+        eagers->copies = aligned_alloc(BTL_IB_VERBS_LINE, btl_ib_rc_eagers_copied(eagers));
+        for (uint32_t i = 0; i < BTL_IB_RC_EAGER_COPIES; i++) {
+            eagers->copy[i] = (uint8_t) i;
+        }
+    }
+    return eagers->copies != NULL;
+}
+
+/* Returns 0 or an errno. */
+static int make(btl_ib_rc_eager_t *eager, btl_ib_rc_eagers_t *eagers, uint8_t *memory)
+{
+    eager->slot = calloc(eagers->slots, sizeof(*eager->slot));
     eager->mr = ibv_reg_mr(eagers->port->verbs.pd, memory, btl_ib_rc_eager_bytes(eagers, 0),
                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (eager->mr == NULL) {
         return errno;
     }
-    if (eager->returned == NULL) {
+    if (eager->slot == NULL || !make_copies(eagers)) {
         return ENOMEM;
     }
     return -btl_ib_rc_rx_make(&eager->rx, eager->conn, eagers->slots,
@@ -97,9 +113,9 @@ static int make(btl_ib_rc_eager_t *eager, const btl_ib_rc_eagers_t *eagers, uint
                               0);
 }
 
-btl_ib_rc_eager_t *btl_ib_rc_eager_new(const btl_ib_rc_eagers_t *eagers,
-                                       struct btl_ib_rc_conn *conn, btl_ib_rc_credit_t *credit,
-                                       const btl_ib_rc_address_t *peer, uint8_t *memory)
+btl_ib_rc_eager_t *btl_ib_rc_eager_new(btl_ib_rc_eagers_t *eagers, struct btl_ib_rc_conn *conn,
+                                       btl_ib_rc_credit_t *credit, const btl_ib_rc_address_t *peer,
+                                       uint8_t *memory)
 {
     const btl_ib_verbs_t *verbs = &eagers->port->verbs;
     btl_ib_rc_eager_t *eager = calloc(1, sizeof(*eager));
@@ -126,7 +142,7 @@ void btl_ib_rc_eager_free(btl_ib_rc_eager_t *eager)
 {
     if (eager != NULL) {
         free(eager->rx.buffer);
-        free(eager->returned);
+        free(eager->slot);
         free(eager);
     }
 }
@@ -165,7 +181,11 @@ void btl_ib_rc_eager_fill(const btl_ib_rc_eager_tx_t *tx, const btl_ib_tx_t *dat
 
     memset(end - (size > 0 ? GRAIN : 0), 0, GRAIN);
     memcpy(staged, datagram->iov[0].iov_base, size);
-    trailer.check = check_of((uint8_t *) staged, size, &trailer);
+    uint64_t sum = check_begin(&trailer);
+    for (uint32_t i = 0; i < padded(size) / GRAIN; i++) {
+        sum = check_add(sum, staged[i]);
+    }
+    trailer.check = check_end(sum);
     memcpy(end, &trailer, sizeof(trailer));
     wr->sg_list->addr = (uintptr_t) staged;
     wr->sg_list->length = padded(size) + BTL_IB_RC_EAGER_TRAILER;
@@ -177,43 +197,67 @@ void btl_ib_rc_eager_fill(const btl_ib_rc_eager_tx_t *tx, const btl_ib_tx_t *dat
 
 /* ---- receiving ---- */
 
-/* The next datagram in a ring if all of it is there and nothing goes before it, and its size. */
-static uint8_t *next_in(const btl_ib_rc_eager_t *eager, uint32_t *size)
+/*
+ * The peer may write to a ring at any time, also to slots that it should leave alone. So each word
+ * is read once, into memory that is ours, and only what is there is looked at: what was checked is
+ * what is parsed.
+ */
+
+static uint64_t *copy_at(const btl_ib_rc_eagers_t *eagers, uint32_t number)
+{
+    return (uint64_t *) (void *) (eagers->copies + (size_t) number * eagers->slot);
+}
+
+/* Copy the next datagram in a ring to `to` if all of it is there and nothing goes before it.
+ * Returns its size; 0: it is not there. */
+static uint32_t copy_next(const btl_ib_rc_eager_t *eager, uint64_t *to)
 {
     const uint32_t slots = eager->rx.count;
-    uint8_t *end = btl_ib_verbs_rx_data(&eager->rx.buffer[eager->taken % slots]) + eager->rx.size;
-    const volatile trailer_t *live = (const volatile trailer_t *) (const void *) end;
+    const uint8_t *slot = btl_ib_verbs_rx_data(&eager->rx.buffer[eager->taken % slots]);
+    const volatile uint64_t *end = (const void *) (slot + eager->rx.size);
+    const uint64_t head = end[0];
+    trailer_t trailer;
 
-    if (eager->taken - eager->freed == slots || live->turn != turn_of(eager->taken, slots)) {
-        return NULL;
+    memcpy(&trailer, &head, sizeof(head));
+    if (eager->taken - eager->freed == slots || trailer.turn != turn_of(eager->taken, slots)) {
+        return 0;
     }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    trailer_t trailer;
-    memcpy(&trailer, end, sizeof(trailer));
-    *size = be16toh(trailer.size);
-    uint8_t *data = end - padded(*size);
-    if (*size == 0 || *size > eager->rx.size || be32toh(trailer.sends) != eager->sends
-        || trailer.check != check_of(data, *size, &trailer)) {
-        return NULL;
+    const uint32_t size = be16toh(trailer.size);
+    if (size == 0 || size > eager->rx.size || be32toh(trailer.sends) != eager->sends) {
+        return 0;
     }
-    return data;
+    const uint32_t words = padded(size) / GRAIN;
+    const volatile uint64_t *from = end - words;
+    uint64_t sum = check_begin(&trailer);
+    for (uint32_t i = 0; i < words; i++) {
+        to[i] = from[i];
+        sum = check_add(sum, to[i]);
+    }
+    return end[1] == check_end(sum) ? size : 0;
 }
 
 int btl_ib_rc_eager_take(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, btl_ib_addr_t from,
                          btl_ib_event_t *events, int max)
 {
     int count = 0;
-    uint32_t size;
-    uint8_t *data;
 
-    while (count < max && (data = next_in(eager, &size)) != NULL) {
+    while (count < max && !btl_ib_rc_eagers_full(eagers)) {
+        const uint8_t number = eagers->copy[eagers->copies_used];
+        const uint32_t slot = eager->taken % eager->rx.count;
+        const uint32_t size = copy_next(eager, copy_at(eagers, number));
+        if (size == 0) {
+            break;
+        }
         events[count++] = (btl_ib_event_t){
             .type = BTL_IB_EVENT_RECV,
             .size = size,
             .from = from,
-            .data = data,
-            .buffer = &eager->rx.buffer[eager->taken % eager->rx.count],
+            .data = (uint8_t *) copy_at(eagers, number),
+            .buffer = &eager->rx.buffer[slot],
         };
+        eager->slot[slot].copy = number;
+        eagers->copies_used++;
         eager->taken++;
         eager->recent++;
     }
@@ -221,15 +265,24 @@ int btl_ib_rc_eager_take(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, b
     return count;
 }
 
+void btl_ib_rc_eager_release_copies(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_eager_t *eager,
+                                    void *const *buffers, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const btl_ib_verbs_rx_buffer_t *buffer = buffers[i];
+        eagers->copy[--eagers->copies_used] = eager->slot[buffer - eager->rx.buffer].copy;
+    }
+}
+
 void btl_ib_rc_eager_repost(btl_ib_rc_eager_t *eager, void *const *buffers, int n)
 {
     const uint32_t slots = eager->rx.count;
 
     for (int i = 0; i < n; i++) {
-        eager->returned[(btl_ib_verbs_rx_buffer_t *) buffers[i] - eager->rx.buffer] = true;
+        eager->slot[(btl_ib_verbs_rx_buffer_t *) buffers[i] - eager->rx.buffer].returned = true;
     }
-    while (eager->freed != eager->taken && eager->returned[eager->freed % slots]) {
-        eager->returned[eager->freed++ % slots] = false;
+    while (eager->freed != eager->taken && eager->slot[eager->freed % slots].returned) {
+        eager->slot[eager->freed++ % slots].returned = false;
     }
     update(eager);
 }
@@ -339,14 +392,16 @@ static void make_room(btl_ib_rc_eagers_t *eagers)
 
 void btl_ib_rc_eager_fade(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, uint64_t now)
 {
-    uint32_t size;
-
     btl_ib_rc_credit_update(eager->credit); /* if there was no room for it before */
     if (!btl_ib_rc_credit_eager_off_known(eager->credit)) {
         return;
     }
     eager->quiet_at = eager->quiet_at != 0 ? eager->quiet_at : now + QUIET_US;
-    if (now >= eager->quiet_at && next_in(eager, &size) == NULL) {
+    if (now < eager->quiet_at || btl_ib_rc_eagers_full(eagers)) {
+        return;
+    }
+    /* what is there is left for the next poll */
+    if (copy_next(eager, copy_at(eagers, eagers->copy[eagers->copies_used])) == 0) {
         eager->fading = false;
         eagers->fading--;
     }
@@ -370,6 +425,12 @@ bool btl_ib_rc_eagers_review(btl_ib_rc_eagers_t *eagers, uint64_t now)
     }
     eagers->rival = 0;
     return true;
+}
+
+void btl_ib_rc_eagers_free(btl_ib_rc_eagers_t *eagers)
+{
+    free(eagers->copies);
+    eagers->copies = NULL;
 }
 
 void btl_ib_rc_eagers_stop(const btl_ib_rc_eagers_t *eagers)

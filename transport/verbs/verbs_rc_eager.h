@@ -39,9 +39,18 @@ enum {
     /* A peer may write after so many short datagrams within this time, and loses it with fewer. */
     BTL_IB_RC_EAGER_THRESHOLD = 16,
     BTL_IB_RC_EAGER_PERIOD = 1000000, /* us */
+    /* Datagrams of all rings that may be in the engine's hands: a batch of events, and a few for
+     * each call within a callback. */
+    BTL_IB_RC_EAGER_COPIES = 128,
 };
 
 struct btl_ib_rc_conn;
+
+/* A slot whose datagram the engine has. */
+typedef struct btl_ib_rc_eager_slot {
+    uint8_t copy;  /* number of the datagram's copy */
+    bool returned; /* it was given back before an earlier one */
+} btl_ib_rc_eager_slot_t;
 
 /* A ring that the peer of a connection writes to. */
 typedef struct btl_ib_rc_eager {
@@ -50,7 +59,7 @@ typedef struct btl_ib_rc_eager {
     const btl_ib_rc_address_t *peer; /* for the log */
     btl_ib_rc_rx_t rx;               /* its slots */
     struct ibv_mr *mr;
-    bool *returned;  /* of each slot: given back before an earlier one */
+    btl_ib_rc_eager_slot_t *slot;
     uint32_t taken;  /* in all */
     uint32_t freed;  /* in all, in order */
     uint32_t sends;  /* messages that came by sends */
@@ -72,6 +81,10 @@ typedef struct btl_ib_rc_eagers {
     btl_ib_rc_eager_t *off; /* a list of those that were on */
     uint32_t fading;        /* of them */
     uint64_t review_at;     /* us */
+    /* Room for a datagram each, as peers may write to rings meanwhile; NULL: no ring was made. */
+    uint8_t *copies;
+    uint8_t copy[BTL_IB_RC_EAGER_COPIES]; /* their numbers: first those in use, */
+    uint32_t copies_used;                 /* so many, and then the free ones */
     /* Since the last review: */
     uint32_t rival; /* of the busiest one that found no place */
     /* In all: */
@@ -93,6 +106,20 @@ typedef struct btl_ib_rc_eager_tx {
 void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *port,
                            const btl_ib_rc_rxq_t *first, const btl_ib_open_rc_t *wanted);
 
+/* Bytes of copies, and are all in use? */
+static inline size_t btl_ib_rc_eagers_copied(const btl_ib_rc_eagers_t *eagers)
+{
+    return (size_t) BTL_IB_RC_EAGER_COPIES * eagers->slot;
+}
+
+static inline bool btl_ib_rc_eagers_full(const btl_ib_rc_eagers_t *eagers)
+{
+    return eagers->copies_used == BTL_IB_RC_EAGER_COPIES;
+}
+
+/* No ring is there any more. */
+void btl_ib_rc_eagers_free(btl_ib_rc_eagers_t *eagers);
+
 /* ---- a ring's life ---- */
 
 /* Bytes of a connection's ring, a multiple of a cache line; 0: it has none. */
@@ -102,9 +129,9 @@ static inline size_t btl_ib_rc_eager_bytes(const btl_ib_rc_eagers_t *eagers, uin
 }
 
 /* Make a ring of that memory. NULL if that fails, which is logged only: sends do as well. */
-btl_ib_rc_eager_t *btl_ib_rc_eager_new(const btl_ib_rc_eagers_t *eagers,
-                                       struct btl_ib_rc_conn *conn, btl_ib_rc_credit_t *credit,
-                                       const btl_ib_rc_address_t *peer, uint8_t *memory);
+btl_ib_rc_eager_t *btl_ib_rc_eager_new(btl_ib_rc_eagers_t *eagers, struct btl_ib_rc_conn *conn,
+                                       btl_ib_rc_credit_t *credit, const btl_ib_rc_address_t *peer,
+                                       uint8_t *memory);
 
 /* The connection closes; the queue pair is gone; nobody holds a slot. In this order. */
 void btl_ib_rc_eager_close(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager);
@@ -149,7 +176,10 @@ static inline void btl_ib_rc_eager_tx_use(btl_ib_rc_eager_tx_t *tx, uint32_t slo
 int btl_ib_rc_eager_take(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, btl_ib_addr_t from,
                          btl_ib_event_t *events, int max);
 
-/* Slots are free again. */
+/* The engine gave buffers of such events back: first their copies are free again; if the connection
+ * is still there, then its slots. */
+void btl_ib_rc_eager_release_copies(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_eager_t *eager,
+                                    void *const *buffers, int n);
 void btl_ib_rc_eager_repost(btl_ib_rc_eager_t *eager, void *const *buffers, int n);
 
 /* A message came by a send; `counts`: its peer may be one of the busiest. */

@@ -108,6 +108,7 @@ unit_tests = \
     tests/unit/test_memory_estimate \
     tests/unit/test_drops \
     tests/unit/test_engine \
+    tests/unit/test_few_credits \
     tests/unit/test_file_name \
     tests/unit/test_events \
     tests/unit/test_biased_lock \

@@ -362,10 +362,16 @@ void btl_ib_loss_disconnected(btl_ib_conn_t *conn)
     btl_ib_loss_set_timer(conn);
 }
 
+/* Takes a segment in flight for lost. If its last copy got RNR and could not be deferred, it arrived:
+ * then it is only sent again, and says nothing of the network. */
 static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_engine_t *engine = conn->engine;
 
+    if (btl_ib_segment_got_rnr(segment)) {
+        btl_ib_sentmap_send_again(conn, segment);
+        return;
+    }
     if (!btl_ib_segment_is_mtu_probe(segment)) { /* no sign of congestion */
         conn->cc.ops->lost(&conn->cc, segment->last_sent, engine->clock.now);
         segment->cc_lost_copy = segment->copies;
@@ -798,15 +804,17 @@ void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, u
     from = btl_ib_seq_before(from, window->first) ? window->first : from;
     for (uint32_t seq = from; btl_ib_seq_before(seq, to); seq++) {
         btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
-        if (segment == NULL || segment->rnr_copy == segment->copies /* known already */
-            || conn->sentmap.deferred_count == DEFERRED_MAX
+        if (segment == NULL
+            || (segment->lost && btl_ib_segment_got_rnr(segment)) /* known already */
             || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
             continue;
         }
-        if (conn->sentmap.deferred_count == 0) {
+        if (!btl_ib_sentmap_defer(conn, segment, DEFERRED_MAX)) {
+            continue; /* it stays in flight, and keeps more from being sent */
+        }
+        if (conn->sentmap.deferred_count == 1) {
             conn->deferred.at = conn->engine->clock.now;
         }
-        btl_ib_sentmap_defer(conn, segment);
         /* Others have its place in the window. If nothing is in flight they need not wait for the
          * limits on all connections. */
         btl_ib_conn_fed(conn);

@@ -66,6 +66,12 @@ static inline bool btl_ib_segment_is_mtu_probe(const btl_ib_segment_t *segment)
            && segment->wire + segment->size > btl_ib_packet_body(segment);
 }
 
+/* True if the last copy got RNR: it arrived, so what becomes of it says nothing of the network. */
+static inline bool btl_ib_segment_got_rnr(const btl_ib_segment_t *segment)
+{
+    return segment->rnr_copy == segment->copies;
+}
+
 /* The part of the *size bytes from *offset of several pieces of memory that lies in this one. It
  * is subtracted from both. */
 struct iovec btl_ib_packet_part(const struct iovec *iov, uint64_t *offset, uint32_t *size);

@@ -205,7 +205,8 @@ static bool count_loss(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, boo
     const uint64_t now = conn->engine->clock.now;
     const uint32_t size = on_wire(conn, segment);
 
-    if (!is_suspect(conn, size) || btl_ib_segment_is_mtu_probe(segment)) {
+    if (!is_suspect(conn, size) || btl_ib_segment_is_mtu_probe(segment)
+        || btl_ib_segment_got_rnr(segment)) {
         return false;
     }
     btl_ib_size_losses_t *streak = losses_of_size(&conn->pmtud, size);

@@ -454,14 +454,18 @@ uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn)
     return lost;
 }
 
-void btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+bool btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t most)
 {
+    segment->rnr_copy = segment->copies;
+    if (conn->sentmap.deferred_count >= most) {
+        return false;
+    }
     btl_ib_sentmap_send_again(conn, segment);
     btl_ib_list_remove(&segment->link);
     btl_ib_list_push_tail(&conn->sentmap.deferred, &segment->link);
     conn->sentmap.deferred_count++;
     segment->deferred = true;
-    segment->rnr_copy = segment->copies;
+    return true;
 }
 
 /* So many pieces of `out`, if that is not NULL, are over. Returns it if it is finished now. */

@@ -76,8 +76,9 @@ void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment
 /* Only the sequence of a segment still has to arrive: it becomes a VOID. */
 void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
-/* The last copy of a segment got RNR: it is not in flight, but deferred. */
-void btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+/* Notes that the last copy of a segment got RNR, and defers it: then it is not in flight. Returns
+ * false if `most` are deferred already: then it stays in flight. */
+bool btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t most);
 
 /* Remove a segment from all counts. Returns the message that it was a piece of, if that is finished
  * now. */

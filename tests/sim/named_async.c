@@ -17,6 +17,11 @@ static void must_be_some(sim_t *sim, const char *what, uint64_t value)
     }
 }
 
+static uint64_t window_of(sim_t *sim, uint32_t from, uint32_t to)
+{
+    return btl_ib_conn_levels(proc_link(&sim->procs[from], to, 0)->conn).window;
+}
+
 /* Processes of which those from `first` on have a progress thread, started. */
 static void with_threads(sim_t *sim, uint32_t nprocs, uint32_t first)
 {
@@ -103,6 +108,65 @@ void async_backlog_full(sim_t *sim)
     /* Besides two reassembly buffers; and windows grow. */
     must_be_within(sim, "bytes kept", sim->procs[1].bytes - before, 20000 + 2 * 70000 + 4096);
     sim->drop = NULL;
+    finish(sim);
+}
+
+/* Demands that p0, which sent what the receiver was not ready for, concluded nothing from it. */
+static void must_conclude_nothing(sim_t *sim, uint64_t window)
+{
+    const btl_ib_counters_t *count = sim_counters(sim, 0);
+
+    must_be_within(sim, "path MTUs taken for smaller", count->black_holes, 0);
+    must_be_within(sim, "segments taken for lost", count->losses, 0);
+    must_be_within(sim, "rails taken for slow", count->slow_rails, 0);
+    must_be_within(sim, "rails left", count->failovers, 0);
+    must_be_within(sim, "deaths reported", sim->applied[F_DEATH], 0);
+    must_be_at_least(sim, "the window", window_of(sim, 0, 1), window);
+}
+
+/* p1 naps for some seconds while p0 sends it more than a backlog, a window and the list of deferred
+ * segments hold; the first nap teaches p0 the path. What got RNR has arrived. */
+static void nap(sim_t *sim, uint32_t threads_from, uint32_t tag)
+{
+    with_threads(sim, 3, threads_from);
+    sim->procs[1].config.backlog_max = 100 * 1000;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    warm_up(sim, 1, 2);
+    for (uint32_t seconds = 2; seconds <= 6; seconds += 2) {
+        const uint64_t window = window_of(sim, 0, 1);
+        run_tag_from(sim, sim->now + SIM_S(seconds));
+        compute_unanswered(sim, SIM_S(seconds));
+        for (uint32_t i = 0; i < 1500; i++) {
+            message_t *m = say(sim, 0, 1, i % 50 == 0 ? 20000 : 1000, SIM_US(20) * i);
+            m->tag = (uint8_t) (tag != 0 ? tag : m->tag);
+        }
+        sim_run_until(sim, sim->now + SIM_S(seconds));
+        sim->drop = NULL;
+        run_settle(sim, SIM_S(20));
+        must_conclude_nothing(sim, window - window / 8); /* swift sees the delay of the end */
+    }
+}
+
+void async_nap_backlog(sim_t *sim)
+{
+    nap(sim, 1, 0);
+    must_be_some(sim, "messages refused for want of room", sim_counters(sim, 1)->rnr_backlog);
+    finish(sim);
+}
+
+void async_nap_tag(sim_t *sim)
+{
+    nap(sim, 1, 200);
+    must_be_some(sim, "messages refused for want of a receiver", sim_counters(sim, 1)->rnr_tag);
+    finish(sim);
+}
+
+/* Nobody acknowledges anything meanwhile. */
+void async_nap_without_thread(sim_t *sim)
+{
+    nap(sim, 2, 0);
+    must_be_within(sim, "asynchronous turns", sim_counters(sim, 1)->async_turns, 0);
     finish(sim);
 }
 

@@ -278,12 +278,46 @@ static void test_last_found(void **state)
     btl_ib_udp_peers_free(&peers);
 }
 
+/* A source that was seen, of a first contact that was kept, takes nothing from the peer; what is
+ * published is taken over, whichever was there first. */
+static void test_source_and_published(void **state)
+{
+    const btl_ib_udp_name_t name = name_of("10.0.0.1", 4000);
+    btl_ib_addr_t addr, same;
+
+    (void) state;
+    for (int source_first = 0; source_first < 2; source_first++) {
+        btl_ib_udp_peers_t peers = {.peer = NULL};
+        const uint32_t unknown = BTL_IB_UDP_INTERFACE_UNKNOWN;
+
+        if (source_first) {
+            assert_int_equal(btl_ib_udp_peer_add(&peers, &name, false, unknown, &addr), 0);
+            assert_int_equal(peers.peer[addr].latency.any.sa_family, AF_UNSPEC);
+        }
+        assert_int_equal(btl_ib_udp_peer_add(&peers, &name, true, 1472, &addr), 0);
+        assert_int_equal(btl_ib_udp_peer_add(&peers, &name, false, unknown, &same), 0);
+        assert_int_equal(same, addr);
+        assert_false(btl_ib_udp_peer_remove(&peers, same));
+        assert_int_equal(peers.peer[addr].latency.v4.sin_port, htons(4001));
+        assert_int_equal(peers.peer[addr].interface, 1472);
+        /* a process that took its place publishes that it has no lane */
+        assert_int_equal(btl_ib_udp_peer_add(&peers, &name, false, 9000, &same), 0);
+        assert_int_equal(peers.peer[addr].latency.any.sa_family, AF_UNSPEC);
+        assert_int_equal(peers.peer[addr].interface, 9000);
+        btl_ib_udp_peers_free(&peers);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_other_family), cmocka_unit_test(test_twice),
-        cmocka_unit_test(test_many),         cmocka_unit_test(test_last_found),
+        cmocka_unit_test(test_source_and_published),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_other_family),
+        cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_last_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, free_devices);

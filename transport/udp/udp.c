@@ -365,7 +365,7 @@ static uint32_t source(const btl_ib_transport_t *t, const btl_ib_event_t *event,
     const btl_ib_udp_buffer_t *buffer = event->buffer;
 
     (void) t;
-    return btl_ib_udp_name_pack(&buffer->name, UINT16_MAX, false, address);
+    return btl_ib_udp_name_pack(&buffer->name, BTL_IB_UDP_INTERFACE_UNKNOWN, false, address);
 }
 
 static bool source_text(const btl_ib_transport_t *t, const btl_ib_event_t *event, char *out,

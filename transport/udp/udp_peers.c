@@ -102,11 +102,13 @@ int btl_ib_udp_peer_add(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name
         *addr = index;
     }
     btl_ib_udp_peer_t *peer = &peers->peer[*addr];
-    peer->users++;
-    peer->interface = interface;
-    peer->latency = (btl_ib_udp_name_t){.any.sa_family = AF_UNSPEC};
-    if (latency_lane) {
-        peer->latency = btl_ib_udp_name_shift(name, 1);
+    const bool published = latency_lane || interface != BTL_IB_UDP_INTERFACE_UNKNOWN;
+    if (peer->users++ == 0 || published) {
+        peer->interface = interface;
+        peer->latency = (btl_ib_udp_name_t){.any.sa_family = AF_UNSPEC};
+        if (latency_lane) {
+            peer->latency = btl_ib_udp_name_shift(name, 1);
+        }
     }
     return 0;
 }

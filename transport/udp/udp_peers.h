@@ -37,7 +37,12 @@ typedef struct btl_ib_udp_peers {
     uint32_t last;    /* index of the one found last: most traffic comes in rows */
 } btl_ib_udp_peers_t;
 
-/* The peer of that name has one user more; a new one has the other two as well. Returns 0 and its
+/* As the largest datagram of an interface: the name is a source that was seen, and tells neither that
+ * nor whether there is a latency lane. */
+enum { BTL_IB_UDP_INTERFACE_UNKNOWN = UINT16_MAX };
+
+/* Adds a user to the peer of that name. What its owner published about lane and interface replaces
+ * what there was; a source that was seen changes nothing of a peer that is there. Returns 0 and its
  * handle, or -ENOMEM. */
 int btl_ib_udp_peer_add(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name, bool latency_lane,
                         uint32_t interface, btl_ib_addr_t *addr);

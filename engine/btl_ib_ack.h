@@ -20,9 +20,6 @@
  * ranges carries at least theirs. */
 #define BTL_IB_NEWEST_KEPT 16
 
-/* us: stamps this far apart are not compared, because 32-bit stamps wrap. */
-#define BTL_IB_STAMP_AGE (UINT64_C(1) << 30)
-
 /* Acknowledgements that are due to the peer. */
 typedef struct btl_ib_ack_tx {
     btl_ib_list_t link;     /* on engine->acks or acks_answered: an acknowledgement is due */

@@ -92,6 +92,19 @@ static inline uint64_t btl_ib_clock_awake(const btl_ib_clock_t *clock)
     return clock->now == clock->turned_at ? clock->awake : btl_ib_clock_awake_at(clock, clock->now);
 }
 
+/* us: stamps this far apart are not compared, because 32-bit stamps wrap, and none as old is
+ * echoed. */
+#define BTL_IB_STAMP_AGE (UINT64_C(1) << 30)
+
+/* When was the stamp written, here, that a datagram echoes now? So echoes are compared with times
+ * of any age: a stamp itself tells the order only within half of its range, 35.8 minutes. */
+static inline uint64_t btl_ib_clock_stamped_at(const btl_ib_clock_t *clock, uint32_t stamp)
+{
+    const uint32_t age = (uint32_t) clock->now - stamp;
+
+    return age < clock->now ? clock->now - age : 0;
+}
+
 /* ---- timers of a connection ---- */
 
 /* A timer of a connection: a guest of the engine's hotel, with its purpose. */

@@ -820,16 +820,15 @@ static uint32_t acked_segments(const btl_ib_conn_t *conn)
     return (uint32_t) sent - conn->sentmap.unacked;
 }
 
-/* Was something sent `since` us ago or earlier, and not acknowledged since? */
-static bool is_under_way(const btl_ib_conn_t *conn, uint32_t since)
+/* Was something sent at `since` or before, and not acknowledged till now? */
+static bool is_under_way(const btl_ib_conn_t *conn, uint64_t since)
 {
-    const uint64_t now = conn->engine->clock.now;
     bool found = false;
 
     for (int i = 0; !found && i < BTL_IB_SENT_LISTS; i++) {
         const btl_ib_segment_t *oldest =
             BTL_IB_LIST_FIRST(const btl_ib_segment_t, &conn->sentmap.sent[i], link);
-        found = oldest != NULL && oldest->last_sent + since <= now;
+        found = oldest != NULL && oldest->last_sent <= since;
     }
     return found;
 }
@@ -844,9 +843,9 @@ static uint32_t held_up(btl_ib_conn_t *conn)
     const uint32_t before = goodput->acked;
     const bool waited = goodput->waited > 0;
 
-    const uint32_t since = (uint32_t) conn->engine->clock.now - goodput->sampled_at;
+    const uint64_t since = goodput->sampled_at;
 
-    goodput->sampled_at = (uint32_t) conn->engine->clock.now;
+    goodput->sampled_at = conn->engine->clock.now;
     goodput->acked = acked_segments(conn);
     if (conn->sentmap.in_flight == 0 && !pending) {
         goodput->waited = 0;

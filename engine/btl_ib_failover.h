@@ -116,8 +116,8 @@ void btl_ib_rail_report_failure(btl_ib_rail_t *rail);
 typedef struct btl_ib_goodput {
     uint64_t bytes;      /* count.sent_bytes when the period began */
     uint64_t slow_until; /* us: until then it goes by others, as those carry far more */
+    uint64_t sampled_at; /* us: the last sample */
     uint32_t acked;      /* segments, by the last sample; wraps */
-    uint32_t sampled_at; /* us: the last sample; wraps */
     uint16_t busy;       /* samples in the period in which something waited for the network */
     uint8_t waited;      /* samples in which something waited, since ACKs came; 0: nothing waits */
     uint8_t times_left : 7; /* times in a row that it was found slow, as far as that counts */

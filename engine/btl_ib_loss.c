@@ -97,7 +97,8 @@ void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t
     if (flags & BTL_IB_FLAG_NO_TAG) {
         loss->no_tag_at = conn->engine->clock.awake;
     }
-    if ((flags & BTL_IB_FLAG_ECHO) && !btl_ib_seq_before(echo, (uint32_t) loss->asked_at)) {
+    if (loss->unanswered_probes > 0 && (flags & BTL_IB_FLAG_ECHO)
+        && btl_ib_clock_stamped_at(&conn->engine->clock, echo) >= loss->asked_at) {
         loss->unanswered_probes = 0;
     }
     take_sample(conn, flags, echo, hold, away);
@@ -151,7 +152,8 @@ static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
     const bool earlier =
         segment->copies > 1
         && (conn->engine->clock.now - segment->last_sent < conn->loss.rtt.min
-            || (echo_valid && btl_ib_seq_before(echo, (uint32_t) segment->last_sent)));
+            || (echo_valid
+                && btl_ib_clock_stamped_at(&conn->engine->clock, echo) < segment->last_sent));
     const bool found_lost = segment->lost && segment->cc_lost_copy == segment->copies;
     const bool sent_for_loss = segment->cc_lost_copy != 0 && !segment->probe
                                && segment->cc_lost_copy + 1 == segment->copies;
@@ -797,6 +799,7 @@ void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, u
                          const btl_ib_view_t *view)
 {
     const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
+    const uint64_t stamped_at = btl_ib_clock_stamped_at(&conn->engine->clock, view->echo);
 
     if (!(view->flags & BTL_IB_FLAG_ECHO)) {
         return;
@@ -806,7 +809,7 @@ void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, u
         btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
         if (segment == NULL
             || (segment->lost && btl_ib_segment_got_rnr(segment)) /* known already */
-            || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
+            || stamped_at < segment->last_sent) {
             continue;
         }
         if (!btl_ib_sentmap_defer(conn, segment, DEFERRED_MAX)) {

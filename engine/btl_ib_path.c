@@ -413,15 +413,17 @@ void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_validation_t *validation = &conn->validation;
     const bool home = btl_ib_route_is_own(conn);
 
+    const uint64_t stamped_at = btl_ib_clock_stamped_at(&conn->engine->clock, view->echo);
+
     if (!(view->flags & BTL_IB_FLAG_ECHO)) {
         return;
     }
-    if (!btl_ib_seq_before(view->echo, (uint32_t) validation->route_refused)) {
+    if (stamped_at >= validation->route_refused) {
         validation->route_refused = 0;
     }
-    if (home ? !btl_ib_seq_before(view->echo, (uint32_t) validation->refused_at)
+    if (home ? stamped_at >= validation->refused_at
              : validation->question_at > validation->refused_at
-                   && view->echo == (uint32_t) validation->question_at) {
+                   && stamped_at == validation->question_at) {
         validation->refused_at = 0;
     }
 }

@@ -269,7 +269,7 @@ bool btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_pmtud_t *sizes = &conn->pmtud;
 
     if (!sizes->asked || !(view->flags & BTL_IB_FLAG_ECHO)
-        || btl_ib_seq_before(view->echo, (uint32_t) sizes->asked_at)) {
+        || btl_ib_clock_stamped_at(&conn->engine->clock, view->echo) < sizes->asked_at) {
         return false;
     }
     const btl_ib_segment_t *segment =

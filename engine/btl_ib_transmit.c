@@ -73,8 +73,8 @@ static inline void common_header(const btl_ib_conn_t *conn, bool acks, uint32_t 
     if (conn->ack.no_tag) {
         header.flags |= BTL_IB_FLAG_NO_TAG;
     }
-    if (conn->ack.echo_valid) {
-        uint64_t hold = now - conn->ack.echo_at;
+    const uint64_t hold = now - conn->ack.echo_at;
+    if (conn->ack.echo_valid && hold <= BTL_IB_STAMP_AGE) {
         header.flags |= BTL_IB_FLAG_ECHO;
         header.echo = BTL_IB_LE32(conn->ack.echo);
         header.hold = BTL_IB_LE16(hold < BTL_IB_HOLD_UNKNOWN ? hold : BTL_IB_HOLD_UNKNOWN);
@@ -936,7 +936,7 @@ void btl_ib_batch_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_loss_ready(&conn->loss);
     /* The echoed stamp shows which copy got RNR; a later copy is still on its way. */
     if (segment == NULL || !(view->flags & BTL_IB_FLAG_ECHO)
-        || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
+        || btl_ib_clock_stamped_at(&conn->engine->clock, view->echo) < segment->last_sent) {
         return;
     }
     if (retransmit(conn, segment, BTL_IB_FLAG_ACK_NOW)) {

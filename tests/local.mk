@@ -126,6 +126,7 @@ unit_tests = \
     tests/unit/test_library \
     tests/unit/test_list \
     tests/unit/test_locality \
+    tests/unit/test_long_idle \
     tests/unit/test_modex \
     tests/unit/test_observe \
     tests/unit/test_onesided \

@@ -273,6 +273,7 @@ typedef struct bench_peer {
     bool answers;                /* ...and there is room for replies */
     bool no_tag;                 /* the peer lately had no receiver for a tag */
     bool disconnected;           /* the transport said that it is broken */
+    bool doubted;                /* its route was refused, and nothing has answered there since */
     bool shrunk;                 /* it was idle, and gave memory back */
 } bench_peer_t;
 

@@ -67,6 +67,7 @@ bench_peer_t bench_peer(bench_t *bench, uint32_t i, uint32_t peer)
         .answers = conn->replies.ring != NULL,
         .no_tag = conn->loss.no_tag_at != 0,
         .disconnected = conn->loss.disconnected,
+        .doubted = conn->validation.route_refused != 0 || conn->validation.refused_at != 0,
         .shrunk = conn->idle.shrunk,
     };
 }

@@ -576,7 +576,7 @@ static bool failed(btl_ib_rail_t *rail, int error, bool returns)
  * does. */
 static bool went_down(btl_ib_rail_t *rail, int error)
 {
-    if (rail->health.down) {
+    if (rail->health.down || rail->health.failed) { /* what failed may not come back */
         return false;
     }
     if (error != ENETDOWN) {

@@ -5,6 +5,7 @@
 
 /* What an engine does at events of its transports that are no datagrams. */
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -103,12 +104,40 @@ static void an_idle_connection_breaks(void **state)
     end(bench);
 }
 
+/* ---- FAILED ---- */
+
+/* A device that is gone does not come back, whatever else it says before it is polled for the last
+ * time: nothing waits for it, and its peers were reported. */
+static void a_failed_device_goes_down(void **state)
+{
+    static const int errors[] = {ENETDOWN, EADDRNOTAVAIL};
+
+    (void) state;
+    for (int i = 0; i < 2; i++) {
+        bench_t *bench = new_bench();
+        acquaint(bench);
+        bench_rail_t *rail = &bench->hosts[0].rails[0];
+        rail->failure = true;
+        rail->error = errors[i];
+        tell(bench, BTL_IB_EVENT_DOWN, 0);
+        assert_false(rail->failure);
+        assert_false(rail->news);
+        assert_true(bench_rail_failed(&bench->hosts[0], 0));
+        assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_DEVICE], 1);
+        tell(bench, BTL_IB_EVENT_UP, 0);
+        assert_true(bench_rail_failed(&bench->hosts[0], 0));
+        assert_true(rail->news); /* nobody asks any more */
+        end(bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_path_gets_narrower),
         cmocka_unit_test(a_connection_breaks),
         cmocka_unit_test(an_idle_connection_breaks),
+        cmocka_unit_test(a_failed_device_goes_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Connections that were idle for so long that 32-bit stamps of microseconds went round: once in 71.6
- * minutes, and half of that is as far as two of them tell which is older. */
+/* Connections that were idle for so long that 32-bit stamps of microseconds went round: once in
+ * 71.6 minutes, and half of that is as far as two of them tell which is older. */
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -384,8 +384,8 @@ static bool loses_got(bench_t *bench, const bench_datagram_t *datagram)
     return bench->scratch[0] != 0 && (datagram->data[0] & 0xf) == BTL_IB_TYPE_GOT;
 }
 
-/* The region that a GET names goes while its stream is on the way, and another holds the bytes; when
- * that one goes as well, what is lost must not be read again from there. */
+/* The region that a GET names goes while its stream is on the way, and another holds the bytes;
+ * when that one goes as well, what is lost must not be read again from there. */
 static void test_second_region_goes(void **state)
 {
     static uint8_t memory[8192], local[sizeof(memory)];

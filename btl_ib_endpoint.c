@@ -239,8 +239,10 @@ static void keep_known(uint64_t name, const btl_ib_modex_t *peer)
 }
 
 /* Not a part of its caller's frame, which asks the runtime for `peer`: that needs 6 KiB itself. */
-__attribute__((noinline)) btl_ib_endpoint_t *
-btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc_t *proc, const btl_ib_modex_t *peer)
+__attribute__((noinline)) btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module,
+                                                                 struct opal_proc_t *proc,
+                                                                 const btl_ib_modex_t *peer,
+                                                                 btl_ib_endpoint_t **leaving)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     const uint64_t name = btl_ib_name_pack(proc->proc_name);
@@ -250,12 +252,18 @@ btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc_t *proc, const btl
     btl_ib_conn_t *conn;
     int rc;
 
+    *leaving = NULL;
     if (remote_rail < 0) {
         return NULL;
     }
     conn = btl_ib_conn_find(component->engine, module->rail, name, (uint32_t) remote_rail);
-    if (conn != NULL && btl_ib_conn_user(conn) != NULL) {
-        return btl_ib_conn_user(conn);
+    endpoint = conn != NULL ? btl_ib_conn_user(conn) : NULL;
+    if (endpoint != NULL && endpoint->closing) {
+        *leaving = endpoint;
+        return NULL;
+    }
+    if (endpoint != NULL) {
+        return endpoint;
     }
     endpoint = make_endpoint(module, proc, peer->host);
     if (endpoint == NULL) {
@@ -374,7 +382,11 @@ void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint)
     btl_ib_endpoints_t *endpoints = &endpoint->module->endpoints;
     btl_ib_conn_t *conn = endpoint->conn;
 
+    if (endpoint->closed) {
+        return;
+    }
     endpoint->closing = true;
+    endpoint->closed = true;
     if (conn == NULL) {
         conn = endpoints->loopback;
         endpoints->loopback = NULL;
@@ -395,9 +407,14 @@ void btl_ib_endpoint_remove(btl_ib_endpoint_t *endpoint)
 {
     const uint64_t name = btl_ib_name_pack(endpoint->proc->proc_name);
 
+    btl_ib_module_t *module = endpoint->module;
+
     OBJ_RELEASE(endpoint);
-    /* Its other endpoints follow at once: Open MPI deletes a process from all modules. */
-    btl_ib_modex_forget(&mca_btl_ib_component.known, name);
+    /* Its other endpoints follow at once: Open MPI deletes a process from all modules. Unless it
+     * was added again meanwhile. */
+    if (btl_ib_endpoint_find(module, name) == NULL) {
+        btl_ib_modex_forget(&mca_btl_ib_component.known, name);
+    }
 }
 
 /* ---- finding ---- */

@@ -36,15 +36,19 @@ struct mca_btl_base_endpoint_t {
     bool told_rejected; /* that it rejected a one-sided operation */
     bool told_lost;    /* that an atomic by devices was lost */
     bool closing;      /* del_procs has it: no callback any more */
+    bool closed;       /* and its connection was destroyed */
 };
 typedef struct mca_btl_base_endpoint_t btl_ib_endpoint_t;
 
 OBJ_CLASS_DECLARATION(btl_ib_endpoint_t);
 
-/* An endpoint for `proc`, which published `peer`; NULL if the module cannot reach it. The verbose
- * output says why, and help texts if the user should know. */
+/*
+ * An endpoint for `proc`, which published `peer`; NULL if the module cannot reach it. The verbose
+ * output says why, and help texts if the user should know. NULL as well if another thread is about
+ * to delete the process: *leaving is its endpoint then, which has to be closed first; else NULL.
+ */
 btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc_t *proc,
-                                       const btl_ib_modex_t *peer);
+                                       const btl_ib_modex_t *peer, btl_ib_endpoint_t **leaving);
 
 /*
  * The process `name`, which published `peer`, may come by itself: make the connections that it
@@ -112,7 +116,8 @@ static inline bool btl_ib_endpoint_tell_lost_once(btl_ib_endpoint_t *endpoint)
     return first;
 }
 
-/* Close the endpoint's connections, without callbacks. What died with them is not completed yet. */
+/* Close the endpoint's connections, without callbacks, unless that was done. What died with them is
+ * not completed yet. */
 void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint);
 
 /* Forget the endpoint, when all is completed. */

@@ -26,6 +26,59 @@
 #define PIECE_SHARE     64
 #define OPERATION_LEAST (64 * 1024)
 
+/* ---- drains ---- */
+
+/* Drains that follow each other closely are one shutdown and share one bound: bml r2 deletes
+ * processes one by one. Returns until when this one may last. */
+static uint64_t drain_begin(void)
+{
+    btl_ib_drain_t *drain = &mca_btl_ib_component.drain;
+    const uint64_t now = btl_ib_now();
+
+    ++drain->active;
+    if (now - drain->ended > BTL_IB_DRAIN_GAP) {
+        drain->started = now;
+    }
+    return drain->started + BTL_IB_DRAIN_MAX;
+}
+
+static void drain_end(void)
+{
+    --mca_btl_ib_component.drain.active;
+    mca_btl_ib_component.drain.ended = btl_ib_now();
+}
+
+/* Let the engine work once, and the processor rest if there was nothing to do. Returns whether
+ * there is time left. */
+static bool drain_poll(uint64_t deadline)
+{
+    const uint64_t now = btl_ib_now();
+    int events;
+
+    if (now >= deadline) {
+        return false;
+    }
+    (void) btl_ib_poll_throttle_count(&mca_btl_ib_component.throttle, now);
+    events = btl_ib_poll_engine(now);
+    btl_ib_frag_complete_ready();
+    if (events == 0) {
+        btl_ib_unlock();
+        usleep(DRAIN_PAUSE);
+        btl_ib_lock();
+    }
+    return true;
+}
+
+void btl_ib_module_linger(void)
+{
+    const uint64_t deadline = drain_begin();
+
+    while (btl_ib_engine_lingering(mca_btl_ib_component.engine) && drain_poll(deadline)) {
+        continue;
+    }
+    drain_end();
+}
+
 /* ---- processes ---- */
 
 /* Does another BTL poll in the same loop as we, and want its share of it? */
@@ -97,17 +150,34 @@ static void choose_osc(btl_ib_component_t *component)
         return;
     }
     for (uint32_t i = 0; i < component->module_count; ++i) {
-        component->modules[i]->super.btl_flags &=
-            ~(uint32_t) (MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS);
+        if (component->modules[i] != NULL) {
+            component->modules[i]->super.btl_flags &=
+                ~(uint32_t) (MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS);
+        }
     }
     BTL_IB_VERBOSE(1, "windows between hosts go by osc/pt2pt: --mca osc rdma,sm is for windows by "
                       "ib's put, get and atomics");
 }
 
+/* Drains and closes the endpoint of a process that is added again while del_procs is deleting it,
+ * in another thread or in a call up the stack, which gave up the lock for a drain. */
+static void end_leaving(btl_ib_endpoint_t *leaving)
+{
+    const uint64_t deadline = drain_begin();
+
+    OBJ_RETAIN(leaving); /* the other may be as quick */
+    while (!leaving->closed && !btl_ib_conn_drained(leaving->conn) && drain_poll(deadline)) {
+        continue;
+    }
+    btl_ib_endpoint_close(leaving);
+    OBJ_RELEASE(leaving);
+    drain_end();
+}
+
 static btl_ib_endpoint_t *add_peer(btl_ib_module_t *module, struct opal_proc_t *proc)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
-    btl_ib_endpoint_t *endpoint;
+    btl_ib_endpoint_t *endpoint, *leaving;
     btl_ib_modex_t *peer;
 
     btl_ib_lock();
@@ -120,7 +190,10 @@ static btl_ib_endpoint_t *add_peer(btl_ib_module_t *module, struct opal_proc_t *
         return NULL;
     }
     btl_ib_lock();
-    endpoint = btl_ib_endpoint_add(module, proc, peer);
+    while ((endpoint = btl_ib_endpoint_add(module, proc, peer, &leaving)) == NULL
+           && leaving != NULL) {
+        end_leaving(leaving);
+    }
     if (endpoint != NULL) {
         tell_local(module, proc);
     }
@@ -161,62 +234,17 @@ static int module_add_procs(mca_btl_base_module_t *btl, size_t nprocs, struct op
 
 /* ---- leaving ---- */
 
-/* Drains that follow each other closely are one shutdown and share one bound: bml r2 deletes
- * processes one by one. Returns until when this one may last. */
-static uint64_t drain_begin(void)
+/* Does it have a connection with another process? Not if it was closed for one that is added again
+ * meanwhile. */
+static bool has_conn(const btl_ib_endpoint_t *endpoint)
 {
-    btl_ib_drain_t *drain = &mca_btl_ib_component.drain;
-    const uint64_t now = btl_ib_now();
-
-    ++drain->active;
-    if (now - drain->ended > BTL_IB_DRAIN_GAP) {
-        drain->started = now;
-    }
-    return drain->started + BTL_IB_DRAIN_MAX;
-}
-
-static void drain_end(void)
-{
-    --mca_btl_ib_component.drain.active;
-    mca_btl_ib_component.drain.ended = btl_ib_now();
-}
-
-/* Let the engine work once, and the processor rest if there was nothing to do. Returns whether
- * there is time left. */
-static bool drain_poll(uint64_t deadline)
-{
-    const uint64_t now = btl_ib_now();
-    int events;
-
-    if (now >= deadline) {
-        return false;
-    }
-    (void) btl_ib_poll_throttle_count(&mca_btl_ib_component.throttle, now);
-    events = btl_ib_poll_engine(now);
-    btl_ib_frag_complete_ready();
-    if (events == 0) {
-        btl_ib_unlock();
-        usleep(DRAIN_PAUSE);
-        btl_ib_lock();
-    }
-    return true;
-}
-
-void btl_ib_module_linger(void)
-{
-    const uint64_t deadline = drain_begin();
-
-    while (btl_ib_engine_lingering(mca_btl_ib_component.engine) && drain_poll(deadline)) {
-        continue;
-    }
-    drain_end();
+    return endpoint != NULL && endpoint->conn != NULL && !endpoint->closed;
 }
 
 static bool all_drained(struct mca_btl_base_endpoint_t *const *endpoints, size_t count)
 {
     for (size_t i = 0; i < count; ++i) {
-        if (endpoints[i] != NULL && endpoints[i]->conn != NULL
-            && !btl_ib_conn_drained(endpoints[i]->conn)) {
+        if (has_conn(endpoints[i]) && !btl_ib_conn_drained(endpoints[i]->conn)) {
             return false;
         }
     }
@@ -245,9 +273,9 @@ static int module_del_procs(mca_btl_base_module_t *btl, size_t nprocs, struct op
     for (size_t i = 0; i < nprocs; ++i) {
         if (endpoints[i] != NULL) {
             btl_ib_endpoint_set_closing(endpoints[i]);
-            if (endpoints[i]->conn != NULL) {
-                btl_ib_conn_drain(endpoints[i]->conn);
-            }
+        }
+        if (has_conn(endpoints[i])) {
+            btl_ib_conn_drain(endpoints[i]->conn);
         }
     }
     while (!all_drained(endpoints, nprocs) && drain_poll(deadline)) {

@@ -121,6 +121,8 @@ static bool deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag)
            && mca_btl_base_active_message_trigger[tag].cbfunc != NULL;
 }
 
+/* It may have been kept since it was accepted, and its module be finalized, or its tag given back,
+ * meanwhile: then nobody is there for it. */
 static void deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
 {
     const btl_ib_component_t *component = context;
@@ -131,6 +133,9 @@ static void deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data,
     /* Without threads nobody can delete the process meanwhile but the callback itself. */
     const bool keep = endpoint != NULL && opal_using_threads();
 
+    if (OPAL_UNLIKELY(module == NULL || mca_btl_base_active_message_trigger[tag].cbfunc == NULL)) {
+        return;
+    }
     if (keep) {
         OBJ_RETAIN(endpoint);
     }

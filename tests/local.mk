@@ -79,12 +79,17 @@ tests_cost_rc_cost_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_cost_ud_cost_SOURCES = tests/cost/engine_cost.c tests/cost/ud_wire.c $(ud_test_sources)
 tests_cost_ud_cost_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 if BTL_IB_HAVE_OPENMPI
+# The component itself, for programs that call it without a runtime.
+check_LTLIBRARIES += libbtl_ib_component.la
+libbtl_ib_component_la_SOURCES = $(component_sources)
+libbtl_ib_component_la_CPPFLAGS = $(component_cppflags)
+libbtl_ib_component_la_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
+component_test_ldadd = libbtl_ib_component.la $(component_libadd) $(BTL_IB_OPAL_LIBS) -lpthread
 cost_programs += tests/cost/component_scale
-tests_cost_component_scale_SOURCES = tests/cost/component_scale.c tests/cost/memory_transport.h \
-    $(component_sources)
+tests_cost_component_scale_SOURCES = tests/cost/component_scale.c tests/cost/memory_transport.h
 tests_cost_component_scale_CPPFLAGS = $(component_cppflags)
 tests_cost_component_scale_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
-tests_cost_component_scale_LDADD = $(component_libadd) $(BTL_IB_OPAL_LIBS) -lpthread
+tests_cost_component_scale_LDADD = $(component_test_ldadd)
 endif
 check_PROGRAMS += $(cost_programs)
 
@@ -175,6 +180,7 @@ unit_tests = \
 if BTL_IB_HAVE_OPENMPI
 unit_tests += \
     tests/unit/test_connectivity_file \
+    tests/unit/test_endpoint_life \
     tests/unit/test_kept_lines \
     tests/unit/test_memory_handle \
     tests/unit/test_osc_lock \
@@ -365,6 +371,10 @@ tests_unit_test_memory_handle_LDADD = $(LDADD) $(BTL_IB_OPAL_LIBS) -lpthread
 opal_test_cppflags = $(component_cppflags) $(CMOCKA_CFLAGS) $(BTL_IB_OPAL_CPPFLAGS)
 opal_test_cflags = $(component_cflags) $(BTL_IB_OPAL_CFLAGS)
 opal_test_ldadd = $(component_libadd) $(CMOCKA_LIBS) $(BTL_IB_OPAL_LIBS) -lpthread
+tests_unit_test_endpoint_life_SOURCES = tests/unit/test_endpoint_life.c
+tests_unit_test_endpoint_life_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
+tests_unit_test_endpoint_life_CFLAGS = $(opal_test_cflags)
+tests_unit_test_endpoint_life_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
 tests_unit_test_memory_max_SOURCES = tests/unit/test_memory_max.c
 tests_unit_test_memory_max_CPPFLAGS = $(opal_test_cppflags)
 tests_unit_test_memory_max_CFLAGS = $(opal_test_cflags)

@@ -122,7 +122,10 @@ struct btl_ib_msg {
     } zcopy;
 };
 
-/* The engine's callbacks. All may call the engine. `context` is ops_context. */
+/* The engine's callbacks. All may call the engine, and other threads may meanwhile. Connections may
+ * be ended, and regions removed, in lookup, deliver, on_sent, on_done, op_done, dead, unanswered,
+ * unsent and rail_failed; not in the others, whose callers go on with what they have. `context` is
+ * ops_context. */
 typedef struct btl_ib_engine_ops {
     /*
      * An unknown process sent a CONNECT to our rail: which is it? Fill *info with what it published

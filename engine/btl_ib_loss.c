@@ -550,7 +550,7 @@ bool btl_ib_retry_take(btl_ib_conn_t *conn)
         begin_silence(&conn->loss, &engine->clock);
     }
     btl_ib_hotel_checkin(&engine->hotel, &conn->loss.timer.guest,
-                           engine->clock.now + engine->config.rto_max);
+                         engine->clock.now + engine->config.rto_max);
     return false;
 }
 

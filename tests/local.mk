@@ -219,6 +219,7 @@ unit_tests += \
     tests/unit/test_rc_rdma \
     tests/unit/test_rc_rdma_ends \
     tests/unit/test_rc_traffic \
+    tests/unit/test_rc_watch \
     tests/unit/test_ud_devices \
     tests/unit/test_ud_peers \
     tests/unit/test_ud_traffic \
@@ -361,6 +362,7 @@ tests_unit_test_rc_queues_SOURCES = tests/unit/test_rc_queues.c $(rc_test_source
 tests_unit_test_rc_rdma_SOURCES = tests/unit/test_rc_rdma.c tests/unit/rdma_sides.c $(rc_test_sources)
 tests_unit_test_rc_rdma_ends_SOURCES = tests/unit/test_rc_rdma_ends.c tests/unit/rdma_sides.c $(rc_test_sources)
 tests_unit_test_rc_traffic_SOURCES = tests/unit/test_rc_traffic.c $(rc_test_sources)
+tests_unit_test_rc_watch_SOURCES = tests/unit/test_rc_watch.c tests/unit/rdma_sides.c $(rc_test_sources)
 # With Open MPI's headers and library.
 tests_unit_test_memory_handle_SOURCES = tests/unit/test_memory_handle.c \
     mca/btl_ib_param_parse.c progress/btl_ib_biased_lock.c registration/btl_ib_registration_cache.c \

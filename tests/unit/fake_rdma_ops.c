@@ -67,7 +67,10 @@ static void append(fake_op_t **list, fake_op_t *op)
 
 bool fake_rdma_hold(fake_qp_t *qp, const struct ibv_send_wr *wr, uint32_t number)
 {
-    if (qp->held == NULL && (!fake.hold_ops || wr->opcode == IBV_WR_SEND)) {
+    while (fake.unseen != 0 && number == fake.unseen && fake_rdma_next_op(qp)) {
+    }
+    if (qp->held == NULL && number >= fake.unseen
+        && (!fake.hold_ops || wr->opcode == IBV_WR_SEND)) {
         return false;
     }
     qp->reads += is_read(wr);

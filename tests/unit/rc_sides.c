@@ -137,7 +137,7 @@ int look(int i)
 {
     side_t *side = &sides[i];
     btl_ib_event_t events[32];
-    int count = side->t->ops->poll(side->t, 0, events, look_at_most);
+    int count = side->t->ops->poll(side->t, fake.now, events, look_at_most);
 
     for (int k = 0; k < count; k++) {
         switch (events[k].type) {

@@ -12,6 +12,7 @@
 #include "verbs_library.h"
 #include "verbs_device.h"
 #include "verbs_rc_cm.h"
+#include "verbs_rc_watch.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -639,7 +640,6 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
     int count = 0;
 
-    (void) now;
     if (rc->conns.owing != NULL) {
         post_own(rc, btl_ib_rc_conns_pay(&rc->conns));
     }
@@ -665,6 +665,7 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
         if (btl_ib_rc_cm_progress(rc) && rc->eagers.off != NULL) {
             count += poll_eager_off(rc, events + count, max - count);
         }
+        btl_ib_rc_watch_look(rc, now);
     }
     if (rc->state.error != 0 && !rc->state.error_reported) { /* nobody polls after that */
         btl_ib_rc_peers_close_all(&rc->peers, true);

@@ -253,6 +253,8 @@ enum {
     /* What waits for longer may as well have been lost. The kernel repeats what the network loses
      * of a request each 4.3 s, and many processes that share a processor are slow to answer. */
     PATIENCE_US = 10 * 1000 * 1000,
+    STALL_PAUSE_US = 60 * 1000 * 1000, /* after the second in a row, then twice as long */
+    STALL_DOUBLINGS = 5,
 };
 
 /* Give up what waits to be sent if it is as good as lost. Returns whether it is. The attempt under
@@ -304,6 +306,18 @@ static void backoff_broke(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t o
         backoff->retry_at = now + ((uint64_t) RETRY_US << (backoff->short_lives - 1));
     }
     backoff->short_lives += backoff->short_lives <= RETRY_DOUBLINGS;
+}
+
+/* One was given up that ended none of what it had under way, or some of it. */
+static void backoff_stalled(btl_ib_rc_backoff_t *backoff, uint64_t now, bool none)
+{
+    const uint32_t before = none ? backoff->stalls : 0;
+
+    backoff->stalls = before < STALL_DOUBLINGS ? before + 1 : before;
+    if (before > 0) {
+        backoff_failed(backoff, now, false);
+        backoff->retry_at = now + ((uint64_t) STALL_PAUSE_US << (before - 1));
+    }
 }
 
 /* ---- events of the device ---- */
@@ -452,9 +466,8 @@ static bool events_read(btl_ib_rc_t *rc)
 
 /* ---- open, failed, broken ---- */
 
-/* Log what happens to a channel; `detail` may be empty. */
-static void rc_cm_log(const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *peer, uint8_t channel,
-                      const char *what, const char *detail)
+static void log_at(int level, const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *peer, uint8_t channel,
+                   const char *what, const char *detail)
 {
     char text[BTL_IB_RC_ADDRESS_TEXT];
     char queue[16] = "RDMA";
@@ -462,9 +475,16 @@ static void rc_cm_log(const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *peer, uint8
     if (channel != BTL_IB_RC_RDMA_CHANNEL) {
         snprintf(queue, sizeof(queue), "queue %u", channel);
     }
-    BTL_IB_VERBS_LOG(&rc->port.verbs, 10, "%s: peer %s, %s: %s%s%s", rc->port.verbs.base.name,
+    BTL_IB_VERBS_LOG(&rc->port.verbs, level, "%s: peer %s, %s: %s%s%s", rc->port.verbs.base.name,
                      btl_ib_rc_address_format(&peer->addr, text, sizeof(text)), queue, what,
                      detail[0] != '\0' ? ": " : "", detail);
+}
+
+/* Log what happens to a channel; `detail` may be empty. */
+static void rc_cm_log(const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *peer, uint8_t channel,
+                      const char *what, const char *detail)
+{
+    log_at(10, rc, peer, channel, what, detail);
 }
 
 /* An option of the queue pair could not be set, which leaves the default. */
@@ -521,6 +541,18 @@ void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why
     peer_free_unused(&rc->peers, peer);
 }
 
+void btl_ib_rc_cm_stalled(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what)
+{
+    btl_ib_rc_peer_t *peer = conn->peer;
+    btl_ib_rc_backoff_t *backoff = backoff_of(conn);
+
+    if (!events_port_down(rc)) {
+        log_at(1, rc, peer, conn->channel, "the connection stands still and is given up", what);
+        backoff_stalled(backoff, btl_ib_rc_now_us(), conn->sq.ring.completed == 0);
+        btl_ib_rc_cm_broke(rc, conn, what);
+    }
+}
+
 /* Those that were suspected for long enough are broken. */
 static void rc_cm_end_suspicions(btl_ib_rc_t *rc)
 {
@@ -557,131 +589,6 @@ void btl_ib_rc_cm_opened(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *ho
     if (backoff_opened(backoff_of(conn))) {
         rc_cm_lost(rc, conn); /* what was given up as lost is sent again now */
     }
-}
-
-/* ---- queue pairs ---- */
-
-/* Of the masks of old kernels: attributes of RoCE, which are none of InfiniBand's. */
-enum { ROCE_BITS = 0xe00000 };
-
-/* 0: the default. */
-static int set_option(struct rdma_cm_id *id, int option, uint8_t value)
-{
-    const int level = RDMA_OPTION_ID;
-
-    return value == 0 || rdma_set_option(id, level, option, &value, sizeof(value)) == 0 ? 0 : errno;
-}
-
-/* Set what is chosen before the peer's address is resolved (traffic class; the side that accepts
- * takes over that of the request), and before the route to it is or its request accepted (ACK
- * timeout; iWARP has TCP's). Returns 0 or an errno: then the defaults remain. */
-static int qp_set_traffic_class(const btl_ib_rc_port_t *port, struct rdma_cm_id *id)
-{
-    return set_option(id, RDMA_OPTION_ID_TOS, port->tos);
-}
-
-static int qp_set_ack_timeout(const btl_ib_rc_port_t *port, struct rdma_cm_id *id)
-{
-    return port->iwarp ? 0 : set_option(id, RDMA_OPTION_ID_ACK_TIMEOUT, port->ack_timeout);
-}
-
-/* The largest MTU that both ends want. */
-static uint8_t mtu_limit(const btl_ib_rc_port_t *port, uint8_t theirs)
-{
-    const uint8_t ours = port->verbs.mtu;
-
-    return theirs != 0 && theirs < ours ? theirs : ours;
-}
-
-static bool is_hidden(const btl_ib_rc_port_t *port, uint8_t theirs)
-{
-    return !port->iwarp
-           && (port->level != 0 || mtu_limit(port, theirs) < port->verbs.port_attr.active_mtu);
-}
-
-/* Hide id->qp from librdmacm, which then takes from `param` what it tells the peer of it. */
-static struct ibv_qp *hide(struct rdma_cm_id *id, struct rdma_conn_param *param)
-{
-    struct ibv_qp *qp = id->qp;
-
-    param->qp_num = qp->qp_num;
-    param->srq = qp->srq != NULL;
-    id->qp = NULL;
-    return qp;
-}
-
-/* What librdmacm would do, but for the service level and the MTU. The side that accepts says in
- * `param` how many reads there are; of the one that asked the kernel knows (NULL). Returns 0 or an
- * errno. */
-static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
-                       enum ibv_qp_state state, uint8_t theirs, const struct rdma_conn_param *param)
-{
-    struct ibv_qp_attr attr = {.qp_state = state};
-    int mask;
-
-    if (rdma_init_qp_attr(id, &attr, &mask) != 0) {
-        return errno;
-    }
-    if (state == IBV_QPS_RTR) {
-        const uint8_t most = mtu_limit(port, theirs);
-        attr.ah_attr.sl = port->level != 0 ? port->level : attr.ah_attr.sl;
-        attr.path_mtu = attr.path_mtu < most ? attr.path_mtu : (enum ibv_mtu) most;
-        mask &= ~(btl_ib_verbs_ethernet(&port->verbs) ? 0 : ROCE_BITS);
-    }
-    if (param != NULL) {
-        attr.max_dest_rd_atomic = param->responder_resources;
-        attr.max_rd_atomic = param->initiator_depth;
-    }
-    return ibv_modify_qp(qp, &attr, mask);
-}
-
-static int make_ready(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
-                      uint8_t theirs, const struct rdma_conn_param *param)
-{
-    /* Again: rights may have changed. */
-    int error = enter_state(port, id, qp, IBV_QPS_INIT, theirs, NULL);
-
-    error = error == 0 ? enter_state(port, id, qp, IBV_QPS_RTR, theirs, param) : error;
-    return error == 0 ? enter_state(port, id, qp, IBV_QPS_RTS, theirs, param) : error;
-}
-
-/*
- * rdma_connect() and rdma_accept(), and what is left to do when an event says that the peer has
- * accepted. rdma_cm knows no service level, and no MTU but the route's: where one is asked for, or
- * the peer's MTU (`theirs`, enum ibv_mtu, 0: not known) is less than the port's, the queue pair is
- * taken through its states here, and is hidden from librdmacm until it is connected (then that
- * event is RDMA_CM_EVENT_CONNECT_RESPONSE). Both ends come to one MTU. Return 0 or an errno.
- */
-static int qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
-                      struct rdma_conn_param *param)
-{
-    if (is_hidden(port, theirs)) {
-        (void) hide(id, param);
-    }
-    return rdma_connect(id, param) == 0 ? 0 : errno;
-}
-
-static int qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
-                     struct rdma_conn_param *param)
-{
-    if (!is_hidden(port, theirs)) {
-        return rdma_accept(id, param) == 0 ? 0 : errno;
-    }
-    struct ibv_qp *qp = hide(id, param);
-    int error = make_ready(port, id, qp, theirs, param);
-    error = error == 0 && rdma_accept(id, param) != 0 ? errno : error;
-    id->qp = qp;
-    return error;
-}
-
-static int qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
-                        struct ibv_qp *qp)
-{
-    int error = make_ready(port, id, qp, theirs, NULL);
-
-    error = error == 0 && rdma_establish(id) != 0 ? errno : error;
-    id->qp = qp;
-    return error;
 }
 
 /* ---- requests of peers ---- */
@@ -735,10 +642,11 @@ static int accept_conn(const btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
     if (error != 0) {
         return error;
     }
-    log_option(rc, conn, "its timeout cannot be set", qp_set_ack_timeout(&rc->port, conn->id));
+    log_option(rc, conn, "its timeout cannot be set",
+               btl_ib_rc_qp_set_ack_timeout(&rc->port, conn->id));
     btl_ib_rc_conn_join(conn, params);
     struct rdma_conn_param reply = btl_ib_rc_conn_offer(conn, params->from, bytes);
-    return -qp_accept(&rc->port, conn->id, params->mtu, &reply);
+    return -btl_ib_rc_qp_accept(&rc->port, conn->id, params->mtu, &reply);
 }
 
 static void take_request(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_t *peer,
@@ -842,7 +750,7 @@ static void begin(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
         return;
     }
     log_option(rc, conn, "its traffic class cannot be set",
-               qp_set_traffic_class(&rc->port, conn->id));
+               btl_ib_rc_qp_set_traffic_class(&rc->port, conn->id));
     btl_ib_rc_address_set_port(&from, 0);
     if (rdma_resolve_addr(conn->id, &from.any, &peer->addr.any, RESOLVE_MS) != 0) {
         rc_cm_no_route(rc, conn, "rdma_resolve_addr", errno);
@@ -871,7 +779,8 @@ static void rc_cm_address_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
         return;
     }
     btl_ib_rc_conn_set_stage(conn, BTL_IB_RC_ROUTING);
-    log_option(rc, conn, "its timeout cannot be set", qp_set_ack_timeout(&rc->port, conn->id));
+    log_option(rc, conn, "its timeout cannot be set",
+               btl_ib_rc_qp_set_ack_timeout(&rc->port, conn->id));
     if (rdma_resolve_route(conn->id, RESOLVE_MS) != 0) {
         rc_cm_failed(rc, conn, false, "rdma_resolve_route", errno);
     }
@@ -889,7 +798,7 @@ static void rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     }
     btl_ib_rc_conn_set_stage(conn, BTL_IB_RC_ASKING);
     struct rdma_conn_param param = btl_ib_rc_conn_offer(conn, peer->cookie, bytes);
-    error = qp_connect(&rc->port, conn->id, peer->mtu, &param);
+    error = btl_ib_rc_qp_connect(&rc->port, conn->id, peer->mtu, &param);
     if (error != 0) {
         /* Soft-iWARP asks for a TCP connection there and then. */
         rc_cm_failed(rc, conn, error == ECONNREFUSED, "rdma_connect", error);
@@ -917,7 +826,7 @@ static void rc_cm_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *
 
 static void rc_cm_responded(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len)
 {
-    const int error = qp_establish(&rc->port, conn->id, conn->peer->addr.mtu, conn->qp);
+    const int error = btl_ib_rc_qp_establish(&rc->port, conn->id, conn->peer->addr.mtu, conn->qp);
 
     if (error != 0) {
         rc_cm_failed(rc, conn, false, "its queue pair cannot be made ready", error);

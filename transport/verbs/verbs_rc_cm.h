@@ -32,6 +32,7 @@ typedef struct btl_ib_rc_backoff {
     uint32_t short_lives; /* connections that broke right after they had been opened, in a row */
     uint64_t retry_at;    /* not before then */
     bool gave_up;         /* sends since the last connection were told that nobody can be reached */
+    uint32_t stalls; /* connections that were given up before anything of them ended, in a row */
 } btl_ib_rc_backoff_t;
 
 /* ---- peers ---- */
@@ -123,6 +124,11 @@ typedef struct btl_ib_rc_cm {
     uint64_t last_tick; /* of a coarse clock, ns: they were read in it */
 } btl_ib_rc_cm_t;
 
+/* Owned by verbs_rc_watch.c. */
+typedef struct btl_ib_rc_watch {
+    uint64_t looked_at; /* us, of poll()'s clock */
+} btl_ib_rc_watch_t;
+
 /* Datagrams of a batch that go by eager RDMA, at most: it saves completions, which longer batches
  * share anyway. */
 enum { BTL_IB_RC_EAGER_BATCH = 4 };
@@ -146,6 +152,7 @@ typedef struct btl_ib_rc {
     btl_ib_rc_conns_t conns;
     btl_ib_rc_peers_t peers;
     btl_ib_rc_traffic_t traffic;
+    btl_ib_rc_watch_t watch;
 } btl_ib_rc_t;
 
 static inline btl_ib_rc_t *btl_ib_rc_of(btl_ib_transport_t *t)
@@ -228,5 +235,10 @@ void btl_ib_rc_cm_opened(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *ho
  * sends again after it had to disconnect while its interface was down.
  */
 void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why);
+
+/* A connection does not end what it has under way (`what`): it is given up as if it had broken. If
+ * the one before it was too, and neither ended anything, there is none for a minute; that time
+ * doubles. Meanwhile senders are told that the peer cannot be reached. */
+void btl_ib_rc_cm_stalled(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what);
 
 #endif

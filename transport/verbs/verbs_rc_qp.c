@@ -25,6 +25,119 @@ static void set_rnr_timer(const btl_ib_rc_port_t *port, struct ibv_qp *qp)
     }
 }
 
+/* Of the masks of old kernels: attributes of RoCE, which are none of InfiniBand's. */
+enum { ROCE_BITS = 0xe00000 };
+
+/* 0: the default. */
+static int set_option(struct rdma_cm_id *id, int option, uint8_t value)
+{
+    const int level = RDMA_OPTION_ID;
+
+    return value == 0 || rdma_set_option(id, level, option, &value, sizeof(value)) == 0 ? 0 : errno;
+}
+
+int btl_ib_rc_qp_set_traffic_class(const btl_ib_rc_port_t *port, struct rdma_cm_id *id)
+{
+    return set_option(id, RDMA_OPTION_ID_TOS, port->tos);
+}
+
+int btl_ib_rc_qp_set_ack_timeout(const btl_ib_rc_port_t *port, struct rdma_cm_id *id)
+{
+    return port->iwarp ? 0 : set_option(id, RDMA_OPTION_ID_ACK_TIMEOUT, port->ack_timeout);
+}
+
+/* The largest MTU that both ends want. */
+static uint8_t mtu_limit(const btl_ib_rc_port_t *port, uint8_t theirs)
+{
+    const uint8_t ours = port->verbs.mtu;
+
+    return theirs != 0 && theirs < ours ? theirs : ours;
+}
+
+static bool is_hidden(const btl_ib_rc_port_t *port, uint8_t theirs)
+{
+    return !port->iwarp
+           && (port->level != 0 || mtu_limit(port, theirs) < port->verbs.port_attr.active_mtu);
+}
+
+/* Hide id->qp from librdmacm, which then takes from `param` what it tells the peer of it. */
+static struct ibv_qp *hide(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+    struct ibv_qp *qp = id->qp;
+
+    param->qp_num = qp->qp_num;
+    param->srq = qp->srq != NULL;
+    id->qp = NULL;
+    return qp;
+}
+
+/* What librdmacm would do, but for the service level and the MTU. The side that accepts says in
+ * `param` how many reads there are; of the one that asked the kernel knows (NULL). Returns 0 or an
+ * errno. */
+static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
+                       enum ibv_qp_state state, uint8_t theirs, const struct rdma_conn_param *param)
+{
+    struct ibv_qp_attr attr = {.qp_state = state};
+    int mask;
+
+    if (rdma_init_qp_attr(id, &attr, &mask) != 0) {
+        return errno;
+    }
+    if (state == IBV_QPS_RTR) {
+        const uint8_t most = mtu_limit(port, theirs);
+        attr.ah_attr.sl = port->level != 0 ? port->level : attr.ah_attr.sl;
+        attr.path_mtu = attr.path_mtu < most ? attr.path_mtu : (enum ibv_mtu) most;
+        mask &= ~(btl_ib_verbs_ethernet(&port->verbs) ? 0 : ROCE_BITS);
+    }
+    if (param != NULL) {
+        attr.max_dest_rd_atomic = param->responder_resources;
+        attr.max_rd_atomic = param->initiator_depth;
+    }
+    return ibv_modify_qp(qp, &attr, mask);
+}
+
+static int make_ready(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
+                      uint8_t theirs, const struct rdma_conn_param *param)
+{
+    /* Again: rights may have changed. */
+    int error = enter_state(port, id, qp, IBV_QPS_INIT, theirs, NULL);
+
+    error = error == 0 ? enter_state(port, id, qp, IBV_QPS_RTR, theirs, param) : error;
+    return error == 0 ? enter_state(port, id, qp, IBV_QPS_RTS, theirs, param) : error;
+}
+
+int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                         struct rdma_conn_param *param)
+{
+    if (is_hidden(port, theirs)) {
+        (void) hide(id, param);
+    }
+    return rdma_connect(id, param) == 0 ? 0 : errno;
+}
+
+int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                        struct rdma_conn_param *param)
+{
+    if (!is_hidden(port, theirs)) {
+        return rdma_accept(id, param) == 0 ? 0 : errno;
+    }
+    struct ibv_qp *qp = hide(id, param);
+    int error = make_ready(port, id, qp, theirs, param);
+    error = error == 0 && rdma_accept(id, param) != 0 ? errno : error;
+    id->qp = qp;
+    return error;
+}
+
+int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                           struct ibv_qp *qp)
+{
+    int error = make_ready(port, id, qp, theirs, NULL);
+
+    error = error == 0 && rdma_establish(id) != 0 ? errno : error;
+    id->qp = qp;
+    return error;
+}
+
 /* ---- connections ---- */
 
 enum {
@@ -335,6 +448,7 @@ void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
         set_rnr_timer(conn->all->port, conn->qp);
     }
     conn->stage = BTL_IB_RC_OPEN;
+    conn->waits = 0;
     conn->opened_at = btl_ib_rc_now_us();
     conn->all->pending--;
     btl_ib_rc_credit_set_open(&conn->credit, conn->rdma == NULL);
@@ -440,6 +554,33 @@ void btl_ib_rc_conn_suspect(btl_ib_rc_conn_t *conn)
         conn->suspect_until = btl_ib_rc_now_us() + SUSPECT_US;
         conn->all->suspected++;
     }
+}
+
+/* ---- what never ends ---- */
+
+static bool is_waiting(const btl_ib_rc_conn_t *conn)
+{
+    if (conn->stage != BTL_IB_RC_OPEN) {
+        return conn->stage == BTL_IB_RC_ACCEPTED;
+    }
+    return (conn->initiator && !conn->roused)
+           || (conn->rdma != NULL && btl_ib_rc_rdma_under_way(conn->rdma).count > 0);
+}
+
+uint32_t btl_ib_rc_conn_look(btl_ib_rc_conn_t *conn)
+{
+    const uint32_t over = conn->sq.ring.completed;
+
+    conn->waits = !is_waiting(conn) || over != conn->waits_from ? 0 : conn->waits + 1;
+    conn->waits_from = over;
+    return conn->waits;
+}
+
+int btl_ib_rc_conn_rouse(btl_ib_rc_conn_t *conn)
+{
+    conn->roused = true;
+    return conn->rdma != NULL ? btl_ib_rc_rdma_rouse(conn->rdma)
+                              : btl_ib_rc_credit_tell(&conn->credit);
 }
 
 void btl_ib_rc_conns_last_wqe(btl_ib_rc_conns_t *conns, const struct ibv_qp *qp)

@@ -17,6 +17,28 @@
 #include "verbs_rc_eager.h"
 #include "verbs_rc_rdma.h"
 
+/* ---- queue pairs ---- */
+
+/* Set what is chosen before the peer's address is resolved (traffic class; the side that accepts
+ * takes over that of the request), and before the route to it is or its request accepted (ACK
+ * timeout; iWARP has TCP's). Returns 0 or an errno: then the defaults remain. */
+int btl_ib_rc_qp_set_traffic_class(const btl_ib_rc_port_t *port, struct rdma_cm_id *id);
+int btl_ib_rc_qp_set_ack_timeout(const btl_ib_rc_port_t *port, struct rdma_cm_id *id);
+
+/*
+ * rdma_connect() and rdma_accept(), and what is left to do when an event says that the peer has
+ * accepted. rdma_cm knows no service level, and no MTU but the route's: where one is asked for, or
+ * the peer's MTU (`theirs`, enum ibv_mtu, 0: not known) is less than the port's, the queue pair is
+ * taken through its states here, and is hidden from librdmacm until it is connected (then that
+ * event is RDMA_CM_EVENT_CONNECT_RESPONSE). Both ends come to one MTU. Return 0 or an errno.
+ */
+int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                         struct rdma_conn_param *param);
+int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                        struct rdma_conn_param *param);
+int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                           struct ibv_qp *qp);
+
 /* ---- connections ---- */
 
 /*
@@ -58,6 +80,10 @@ typedef struct btl_ib_rc_conn {
     uint64_t begun_at; /* us */
     uint64_t opened_at;
     uint64_t suspect_until; /* us; a send failed, perhaps because the port goes down; 0: none did */
+
+    uint32_t waits;      /* looks in a row that found it waiting for the same thing, */
+    uint32_t waits_from; /* requests were over at the last one, */
+    bool roused;         /* something was sent to make the peer's device look, ever */
 
     struct rdma_cm_id *id;
     bool answer_due; /* iWARP: until the peer has answered destroying the id would wait for that */
@@ -187,6 +213,23 @@ void btl_ib_rc_conn_answered(btl_ib_rc_conn_t *conn);
 
 /* The device could not send for it. */
 void btl_ib_rc_conn_suspect(btl_ib_rc_conn_t *conn);
+
+/* ---- what never ends ---- */
+
+/* Look whether it still waits for what it waited for at the last look: operations on memory; the
+ * message that opens it; as the side that asked, to be roused once. Returns at how many looks in a
+ * row it did, 0: it waits for nothing, or for something new. */
+uint32_t btl_ib_rc_conn_look(btl_ib_rc_conn_t *conn);
+
+/* Bytes of operations on memory under way. */
+static inline uint64_t btl_ib_rc_conn_under_way(const btl_ib_rc_conn_t *conn)
+{
+    return conn->rdma != NULL ? btl_ib_rc_rdma_under_way(conn->rdma).bytes : 0;
+}
+
+/* Send something that has no effect, so that the peer's device looks at what came before it.
+ * Returns 0 or an errno. */
+int btl_ib_rc_conn_rouse(btl_ib_rc_conn_t *conn);
 
 /* The device takes no more shared buffers for a queue pair, which may be one of ours. */
 void btl_ib_rc_conns_last_wqe(btl_ib_rc_conns_t *conns, const struct ibv_qp *qp);

@@ -110,7 +110,7 @@ static void note(btl_ib_rc_rdma_t *rdma, const btl_ib_rc_op_t *op, bool event, b
     rdma->reads += op->reads;
 }
 
-static const btl_ib_rc_op_t flush_op = {.reads = true};
+static const btl_ib_rc_op_t flush_op = {.reads = true, .size = sizeof(uint32_t)};
 
 static void fill_flush(const btl_ib_rc_rdma_t *rdma, uint32_t number, struct ibv_send_wr *wr,
                        struct ibv_sge *sge)
@@ -145,6 +145,38 @@ int btl_ib_rc_rdma_flush(btl_ib_rc_rdma_t *rdma)
     if (error == 0) {
         rdma->unflushed = false;
         note(rdma, &flush_op, false, true);
+    }
+    return error;
+}
+
+btl_ib_rc_under_way_t btl_ib_rc_rdma_under_way(const btl_ib_rc_rdma_t *rdma)
+{
+    const btl_ib_verbs_send_ring_t *ring = &rdma->sq->ring;
+    btl_ib_rc_under_way_t found = {.count = 0};
+
+    for (uint32_t i = ring->completed; i != ring->posted; i++) {
+        const btl_ib_rc_op_t *op = op_at(rdma, i);
+        found.count += op->size > 0;
+        found.bytes += op->size;
+    }
+    return found;
+}
+
+/* It is not signaled: over iWARP it would complete before reads that were posted earlier. */
+int btl_ib_rc_rdma_rouse(btl_ib_rc_rdma_t *rdma)
+{
+    static const btl_ib_rc_op_t none = {.reads = false};
+    struct ibv_send_wr wr, *bad;
+    struct ibv_sge sge;
+
+    if (btl_ib_verbs_send_ring_room(&rdma->sq->ring) == 0) {
+        return 0;
+    }
+    btl_ib_rc_credit_fill_write(rdma->credit, &wr, &sge);
+    wr.wr_id = btl_ib_rc_sq_id(rdma->sq, rdma->sq->ring.posted);
+    const int error = ibv_post_send(rdma->sq->qp, &wr, &bad);
+    if (error == 0) {
+        note(rdma, &none, false, false);
     }
     return error;
 }
@@ -235,7 +267,7 @@ int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, 
     const bool flush = !reads && rdma->flushes;
     const bool flush_now = flush && rdma->reads < rdma->reads_max;
     const uint32_t taken = rdma->taken;
-    btl_ib_rc_op_t op = {.context = work->context, .reads = reads};
+    btl_ib_rc_op_t op = {.context = work->context, .reads = reads, .size = work->size};
     struct ibv_send_wr wr[2], *bad = NULL;
     struct ibv_sge sge[2];
 

@@ -26,7 +26,8 @@
 /* An operation, or a flush. */
 typedef struct btl_ib_rc_op {
     void *context;
-    bool reads; /* counts against what the peer serves at once */
+    bool reads;    /* counts against what the peer serves at once */
+    uint64_t size; /* bytes that it moves */
     int error;
     uint32_t bounce;      /* its buffer: where it begins, */
     uint32_t bounce_size; /* 0: none, */
@@ -87,6 +88,18 @@ int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, 
 /* Post a flush if writes wait for one and it may be read. Returns 0, or an errno: the connection is
  * of no use any more. */
 int btl_ib_rc_rdma_flush(btl_ib_rc_rdma_t *rdma);
+
+/* Operations that wait for the peer, flushes included, and the bytes that they move. */
+typedef struct btl_ib_rc_under_way {
+    uint32_t count;
+    uint64_t bytes;
+} btl_ib_rc_under_way_t;
+
+btl_ib_rc_under_way_t btl_ib_rc_rdma_under_way(const btl_ib_rc_rdma_t *rdma);
+
+/* Post a write of the peer's credit word, which nobody reads there: the peer's device gets
+ * something while others are under way. Returns 0 or an errno. */
+int btl_ib_rc_rdma_rouse(btl_ib_rc_rdma_t *rdma);
 
 /* Operations before that number are over, those that had not failed yet with `error` (0: done). */
 void btl_ib_rc_rdma_complete(btl_ib_rc_rdma_t *rdma, uint32_t completed, int error);

@@ -503,25 +503,19 @@ static bool is_due(const btl_ib_rc_credit_t *credit)
            || credit->eager_on != credit->eager_on_told;
 }
 
-void btl_ib_rc_credit_update(btl_ib_rc_credit_t *credit)
+void btl_ib_rc_credit_fill_write(btl_ib_rc_credit_t *credit, struct ibv_send_wr *wr,
+                                 struct ibv_sge *sge)
 {
-    btl_ib_rc_sq_t *sq = credit->sq;
-
-    if (!credit->open || !is_due(credit) || btl_ib_verbs_send_ring_room(&sq->ring) == 0) {
-        return;
-    }
-    const bool off = credit->eager_on_told && !credit->eager_on;
-    struct ibv_sge sge = {
+    *sge = (struct ibv_sge){
         .addr = (uintptr_t) &credit->line->out,
         .length = BTL_IB_RC_CREDIT_BYTES,
         .lkey = credit->lkey,
     };
-    struct ibv_send_wr wr = {
-        .sg_list = &sge,
+    *wr = (struct ibv_send_wr){
+        .sg_list = sge,
         .num_sge = 1,
         .opcode = IBV_WR_RDMA_WRITE,
-        .send_flags =
-            (sq->inline_size >= sge.length ? IBV_SEND_INLINE : 0u) | (off ? IBV_SEND_SIGNALED : 0u),
+        .send_flags = credit->sq->inline_size >= sge->length ? IBV_SEND_INLINE : 0u,
         .wr.rdma = {.remote_addr = credit->remote, .rkey = credit->remote_key},
     };
     credit->line->out = (btl_ib_rc_credit_word_t){
@@ -529,11 +523,33 @@ void btl_ib_rc_credit_update(btl_ib_rc_credit_t *credit)
         .eager_freed = htobe32(credit->freed),
         .eager_on = htobe32(credit->eager_on),
     };
-    if (btl_ib_rc_sq_post_own(sq, &wr) != 0) {
-        return;
+}
+
+int btl_ib_rc_credit_tell(btl_ib_rc_credit_t *credit)
+{
+    btl_ib_rc_sq_t *sq = credit->sq;
+    const bool off = credit->eager_on_told && !credit->eager_on;
+    struct ibv_send_wr wr;
+    struct ibv_sge sge;
+
+    if (btl_ib_verbs_send_ring_room(&sq->ring) == 0) {
+        return 0;
     }
-    credit->reposted_told = credit->reposted;
-    credit->freed_told = credit->freed;
-    credit->eager_on_told = credit->eager_on;
-    credit->eager_off_sent = off ? sq->ring.posted : credit->eager_off_sent;
+    btl_ib_rc_credit_fill_write(credit, &wr, &sge);
+    wr.send_flags |= off ? IBV_SEND_SIGNALED : 0u;
+    const int error = btl_ib_rc_sq_post_own(sq, &wr);
+    if (error == 0) {
+        credit->reposted_told = credit->reposted;
+        credit->freed_told = credit->freed;
+        credit->eager_on_told = credit->eager_on;
+        credit->eager_off_sent = off ? sq->ring.posted : credit->eager_off_sent;
+    }
+    return error;
+}
+
+void btl_ib_rc_credit_update(btl_ib_rc_credit_t *credit)
+{
+    if (credit->open && is_due(credit)) {
+        (void) btl_ib_rc_credit_tell(credit);
+    }
 }

@@ -534,6 +534,13 @@ static inline void btl_ib_rc_credit_set_eager(btl_ib_rc_credit_t *credit, uint32
     credit->eager_on = on;
 }
 
+/* Fill in a request that writes our word into the peer's memory. */
+void btl_ib_rc_credit_fill_write(btl_ib_rc_credit_t *credit, struct ibv_send_wr *wr,
+                                 struct ibv_sge *sge);
+
+/* Tell the peer, if there is room. Returns 0 or an errno. */
+int btl_ib_rc_credit_tell(btl_ib_rc_credit_t *credit);
+
 /* Tell the peer if there is enough to tell, and room. Comes again whenever there may be room. */
 void btl_ib_rc_credit_update(btl_ib_rc_credit_t *credit);
 

@@ -215,8 +215,10 @@ typedef struct btl_ib_rdma_ops {
 typedef struct btl_ib_transport_ops {
     /*
      * Hand `n` datagrams to the fabric, in order. Returns how many it took, 0..n; if fewer than n,
-     * *error says what stopped the next one: EAGAIN or ENOBUFS (try again later), EMSGSIZE
-     * (larger than the path lets through), EHOSTUNREACH, ENETDOWN, EIO...
+     * *error says what stopped the next one: EAGAIN (what went before must be over first), ENOBUFS
+     * (refused though as far as the transport knows there is room: if that is said of one datagram
+     * for long it counts as lost), EMSGSIZE (larger than the path lets through), EHOSTUNREACH,
+     * ENETDOWN, EIO...
      */
     int (*send)(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error);
 

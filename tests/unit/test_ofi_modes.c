@@ -314,9 +314,19 @@ static void test_errors(void **state)
     must_send(&pair, 0, 10);
     must_receive(&pair, 10);
     /* A send that was not taken, of either kind. */
+    const int shortages[] = {FI_EAGAIN, FI_ENOMEM};
+    for (int i = 0; i < 4; i++) {
+        fake.refuse_error = shortages[i / 2];
+        assert_int_equal(send_one(&pair, 0, i % 2 == 0 ? 10 : INJECT + 1, &error), 0);
+        assert_int_equal(error, ENOBUFS); /* nothing of ours has to be over first */
+    }
+    must_send(&pair, 0, INJECT + 1);
+    must_receive(&pair, INJECT + 1);
     fake.refuse_error = FI_EAGAIN;
     assert_int_equal(send_one(&pair, 0, 10, &error), 0);
     assert_int_equal(error, EAGAIN);
+    assert_int_equal(pair.a->ops->poll(pair.a, 0, &event, 1), 1);
+    assert_int_equal(event.type, BTL_IB_EVENT_SENT);
     fake.refuse_error = FI_EHOSTUNREACH;
     assert_int_equal(send_one(&pair, 0, INJECT + 1, &error), 0);
     assert_int_equal(error, EHOSTUNREACH);

@@ -136,7 +136,7 @@ static void test_partial_post(void **state)
         fake.take = take;
         const int n = send_some(&pair, (uint32_t) sent, 40, SIZE, LARGE, &error);
         assert_int_equal(n, take);
-        assert_int_equal(error, EAGAIN);
+        assert_int_equal(error, ENOBUFS); /* its queue has room */
         sent += n;
         back += poll_all(pair.a, BTL_IB_EVENT_SENT);
         assert_in_range(sent - back, 0, 31);

@@ -415,6 +415,7 @@ typedef struct ofi {
     ofi_op_t *rx_waiting;
     ofi_op_t *tx_ops;
     ofi_op_t *tx_free;
+    uint32_t tx_out; /* of tx_ops, that the provider has */
 } ofi_t;
 
 static ofi_t *ofi_of(btl_ib_transport_t *t)
@@ -462,6 +463,7 @@ static int send_one(ofi_t *ofi, const btl_ib_tx_t *tx)
                  &op->context);
     if (rc == 0) {
         ofi->tx_free = op->next;
+        ofi->tx_out++;
     }
     return (int) -rc;
 }
@@ -484,7 +486,9 @@ static int ofi_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int 
         if (rc != 0) {
             tell_send_error(ofi_of(t),
                             batch[i].size <= t->attr.inline_size ? "fi_inject" : "fi_send", rc);
-            *error = rc < 256 ? rc : EIO;
+            /* Nothing that goes before has to be over first: it may never be taken. */
+            const bool refused = (rc == EAGAIN || rc == ENOMEM) && ofi_of(t)->tx_out == 0;
+            *error = refused ? ENOBUFS : rc < 256 ? rc : EIO;
             return i;
         }
     }
@@ -560,6 +564,7 @@ static void sent(ofi_t *ofi, ofi_op_t *op, btl_ib_event_t *event)
     event->context = op->caller;
     op->next = ofi->tx_free;
     ofi->tx_free = op;
+    ofi->tx_out--;
 }
 
 /* A completion with an error: of one datagram (it is lost, its memory is not) or of the device.

@@ -10,6 +10,7 @@
 #ifndef BTL_IB_VERBS_DEVICE_H
 #define BTL_IB_VERBS_DEVICE_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -333,6 +334,13 @@ void btl_ib_verbs_comp_close(btl_ib_verbs_comp_t *comp);
 bool btl_ib_verbs_comp_read(const btl_ib_verbs_comp_t *comp);
 
 /* ---- send ring ---- */
+
+/* Does the errno of a post say that there is no room? Where the ring has some the device itself is
+ * short, for now or, as of long requests, for good. */
+static inline bool btl_ib_verbs_is_shortage(int error)
+{
+    return error == ENOMEM || error == EAGAIN;
+}
 
 /*
  * The work requests of a send queue, in the order of posting. Numbers only grow (modulo 2^32):

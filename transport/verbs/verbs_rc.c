@@ -328,10 +328,11 @@ static int send_run(btl_ib_rc_t *rc, const btl_ib_tx_t *batch, int n, int *error
     const int wanted = (int) btl_ib_verbs_min(most, (uint32_t) n);
     int failed = 0;
     const int taken = wanted > 0 ? post(rc, conn, batch, wanted, &failed) : 0;
-    if (failed != 0 && failed != ENOMEM && failed != EAGAIN) { /* ENOMEM: the queue is full */
+    const bool shortage = btl_ib_verbs_is_shortage(failed);
+    if (failed != 0 && !shortage) {
         btl_ib_rc_cm_broke(rc, conn, strerror(failed));
     }
-    *error = EAGAIN;
+    *error = shortage ? ENOBUFS : EAGAIN;
     return taken;
 }
 

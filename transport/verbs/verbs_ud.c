@@ -418,7 +418,7 @@ static int post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, int n
         btl_ib_verbs_send_ring_post(&qp->ring, is_inline(ud, &batch[i]) ? NULL : batch[i].context,
                                     (wr[i].send_flags & IBV_SEND_SIGNALED) != 0);
     }
-    *error = rc == 0 || rc == ENOMEM ? EAGAIN : rc;
+    *error = rc == 0 ? EAGAIN : btl_ib_verbs_is_shortage(rc) ? ENOBUFS : rc;
     return taken;
 }
 
@@ -446,7 +446,7 @@ static int ud_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
         const int taken = post(ud, index, batch + done, count, error);
         done += taken;
         if (taken < count) {
-            if (*error != EAGAIN) {
+            if (*error != EAGAIN && *error != ENOBUFS) {
                 btl_ib_ud_qps_log_error(&ud->qps, strerror(*error));
             }
             return done;

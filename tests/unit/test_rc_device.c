@@ -722,6 +722,51 @@ static void path_mtu(void **state)
     params.mtu = 0;
 }
 
+/* The device of side 0 gets no answer to what it sends, twice: larger packets than the path carries
+ * may be the reason. */
+static void unanswered_twice(void)
+{
+    for (int i = 0; i < 2; i++) {
+        while (send_one(0, 1, SMALL, 0) != 0) {
+            fake.now += 100 * 1000;
+            settle();
+        }
+        fake_rdma_break(qp_of(0, 1, 0), IBV_WC_RETRY_EXC_ERR);
+        settle();
+        fake.now += 2 * 1000 * 1000;
+    }
+    fake.levels = 0;
+}
+
+/* Connections have smaller packets then, of both ends alike, whoever asks: a peer that would send
+ * larger ones is asked instead. 1024 bytes pass everywhere. */
+static void path_carries_less(void **state)
+{
+    static const uint8_t sizes[] = {IBV_MTU_2048, IBV_MTU_1024, IBV_MTU_1024};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        forget_said();
+        rc_set_log(sides[0].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic});
+        unanswered_twice();
+        assert_non_null(strstr(said, "what is sent is not answered, again and again: packets "));
+        assert_non_null(strstr(said, i < 2 ? "have " : "of 1024 bytes get lost"));
+        const uint32_t rejects = fake.rejects;
+        while (send_one((int) i % 2 == 0, (int) i % 2, SMALL, 0) != 0) {
+            fake.now += 10 * 1000;
+            settle();
+        }
+        assert_int_equal(fake.rejects - rejects, i % 2 == 0);
+        assert_int_equal(fake.levels, 2);
+        assert_int_equal(fake.mtu[0], sizes[i]);
+        assert_int_equal(fake.mtu[1], sizes[i]);
+        settle();
+        assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+        assert_int_equal(send_one(1, 0, SMALL, 0), 0);
+        settle();
+    }
+}
+
 /* Interfaces of other partitions are not used. Ethernet has only the default one. */
 static void partition(void **state)
 {
@@ -797,6 +842,7 @@ int main(void)
         RC_TEST(queue_pairs_as_the_device_can),
         RC_TEST(service_level),
         RC_TEST(path_mtu),
+        RC_TEST(path_carries_less),
         RC_TEST(partition),
         RC_TEST(ignored_parameters_are_told),
     };

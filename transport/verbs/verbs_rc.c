@@ -533,6 +533,9 @@ static void failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc 
     if (wc->status == IBV_WC_LOC_QP_OP_ERR || conn->suspect_until != 0) {
         btl_ib_rc_conn_suspect(conn);
     } else {
+        if (wc->status == IBV_WC_RETRY_EXC_ERR) {
+            btl_ib_rc_cm_unanswered(rc, conn);
+        }
         btl_ib_rc_cm_broke(rc, conn, ibv_wc_status_str(wc->status));
     }
 }

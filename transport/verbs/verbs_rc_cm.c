@@ -255,6 +255,9 @@ enum {
     PATIENCE_US = 10 * 1000 * 1000,
     STALL_PAUSE_US = 60 * 1000 * 1000, /* after the second in a row, then twice as long */
     STALL_DOUBLINGS = 5,
+    UNANSWERED = 2, /* connections in a row, no further apart than: */
+    UNANSWERED_US = 60 * 1000 * 1000,
+    MTU_LEAST = IBV_MTU_1024,
 };
 
 /* Give up what waits to be sent if it is as good as lost. Returns whether it is. The attempt under
@@ -553,6 +556,41 @@ void btl_ib_rc_cm_stalled(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *w
     }
 }
 
+/* The MTU that a peer told, or less where its path seems to carry less. 0: not known. */
+static uint8_t mtu_of(const btl_ib_rc_peer_t *peer, uint8_t told)
+{
+    return peer->mtu_most != 0 && (told == 0 || peer->mtu_most < told) ? peer->mtu_most : told;
+}
+
+void btl_ib_rc_cm_unanswered(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn)
+{
+    btl_ib_rc_peer_t *peer = conn->peer;
+    const uint8_t most = mtu_of(peer, peer->addr.mtu);
+    const uint8_t mtu = most != 0 && most < rc->port.verbs.mtu ? most : rc->port.verbs.mtu;
+    const uint64_t now = btl_ib_rc_now_us();
+    char text[128];
+
+    if (rc->port.iwarp || events_port_down(rc)) { /* TCP finds its segments' size itself */
+        return;
+    }
+    peer->unanswered = now - peer->unanswered_at < UNANSWERED_US ? peer->unanswered + 1 : 1;
+    peer->unanswered_at = now;
+    if (peer->unanswered != UNANSWERED) {
+        return;
+    }
+    const bool lower = mtu > MTU_LEAST;
+    if (lower) {
+        peer->mtu_most = mtu - 1;
+        peer->unanswered = 0;
+    }
+    snprintf(text, sizeof(text),
+             lower ? "packets have %u bytes now: is the MTU of a switch on the path less than the "
+                     "ports' (btl_ib_mtu)?"
+                   : "packets of %u bytes get lost, which any network carries",
+             btl_ib_verbs_mtu_bytes(mtu_of(peer, mtu)));
+    log_at(1, rc, peer, conn->channel, "what is sent is not answered, again and again", text);
+}
+
 /* Those that were suspected for long enough are broken. */
 static void rc_cm_end_suspicions(btl_ib_rc_t *rc)
 {
@@ -630,6 +668,24 @@ static bool make_way(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, const btl_ib_rc_pa
     return true;
 }
 
+/* Does a request say that its sender would send larger packets than get there? It cannot be told
+ * otherwise by an answer, but by a request of our own. */
+static bool wants_larger(const btl_ib_rc_peer_t *peer, const btl_ib_rc_params_t *params)
+{
+    return peer->mtu_most != 0 && (params->mtu == 0 || params->mtu > peer->mtu_most);
+}
+
+static void ask_instead(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
+{
+    btl_ib_rc_conn_t *conn = peer->channel[channel].conn;
+
+    if (conn != NULL && conn->stage >= BTL_IB_RC_ACCEPTED) {
+        rc_cm_lost(rc, conn);
+        peer_close(conn);
+    }
+    (void) btl_ib_rc_cm_connect(rc, peer, channel);
+}
+
 /* Returns 0 or a negative errno. */
 static int accept_conn(const btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
                        const btl_ib_rc_params_t *params)
@@ -645,8 +701,9 @@ static int accept_conn(const btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
     log_option(rc, conn, "its timeout cannot be set",
                btl_ib_rc_qp_set_ack_timeout(&rc->port, conn->id));
     btl_ib_rc_conn_join(conn, params);
-    struct rdma_conn_param reply = btl_ib_rc_conn_offer(conn, params->from, bytes);
-    return -btl_ib_rc_qp_accept(&rc->port, conn->id, params->mtu, &reply);
+    struct rdma_conn_param reply =
+        btl_ib_rc_conn_offer(conn, params->from, conn->peer->mtu_most, bytes);
+    return -btl_ib_rc_qp_accept(&rc->port, conn->id, mtu_of(conn->peer, params->mtu), &reply);
 }
 
 static void take_request(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_t *peer,
@@ -704,6 +761,9 @@ static void rc_cm_requested(btl_ib_rc_t *rc, struct rdma_cm_id *id, const void *
         if (rc->peers.unknown > unknown) { /* it was made for this request */
             peer_free_unused(&rc->peers, peer);
         }
+    } else if (wants_larger(peer, &params)) {
+        refuse(rc, id, BTL_IB_RC_CROSSING);
+        ask_instead(rc, peer, params.channel);
     } else if (!make_way(rc, peer, &params)) {
         refuse(rc, id, BTL_IB_RC_CROSSING);
     } else {
@@ -797,8 +857,9 @@ static void rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
         return;
     }
     btl_ib_rc_conn_set_stage(conn, BTL_IB_RC_ASKING);
-    struct rdma_conn_param param = btl_ib_rc_conn_offer(conn, peer->cookie, bytes);
-    error = btl_ib_rc_qp_connect(&rc->port, conn->id, peer->mtu, &param);
+    struct rdma_conn_param param =
+        btl_ib_rc_conn_offer(conn, peer->cookie, conn->peer->mtu_most, bytes);
+    error = btl_ib_rc_qp_connect(&rc->port, conn->id, mtu_of(conn->peer, peer->mtu), &param);
     if (error != 0) {
         /* Soft-iWARP asks for a TCP connection there and then. */
         rc_cm_failed(rc, conn, error == ECONNREFUSED, "rdma_connect", error);
@@ -826,7 +887,8 @@ static void rc_cm_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *
 
 static void rc_cm_responded(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len)
 {
-    const int error = btl_ib_rc_qp_establish(&rc->port, conn->id, conn->peer->addr.mtu, conn->qp);
+    const int error = btl_ib_rc_qp_establish(&rc->port, conn->id,
+                                             mtu_of(conn->peer, conn->peer->addr.mtu), conn->qp);
 
     if (error != 0) {
         rc_cm_failed(rc, conn, false, "its queue pair cannot be made ready", error);

@@ -60,6 +60,9 @@ typedef struct btl_ib_rc_peer {
     bool pending; /* events are to be made of: */
     bool broken;  /* a connection was lost that had been open */
     int refused;  /* errno, 0: not */
+    uint8_t mtu_most;       /* enum ibv_mtu: larger packets seem to get lost; 0: none do */
+    uint32_t unanswered;    /* connections that ended for want of an answer, in a row */
+    uint64_t unanswered_at; /* the last of them, us */
     btl_ib_rc_channel_t channel[BTL_IB_RC_CHANNELS];
 } btl_ib_rc_peer_t;
 
@@ -235,6 +238,14 @@ void btl_ib_rc_cm_opened(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *ho
  * sends again after it had to disconnect while its interface was down.
  */
 void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why);
+
+/*
+ * An open connection is about to break because the peer's device answered none of its
+ * retransmissions. If that happens again within a minute, though the peer can be connected to, the
+ * path may carry packets of less than the ports' MTU (a switch): they are smaller from then on, down
+ * to the 1024 bytes that fit any Ethernet.
+ */
+void btl_ib_rc_cm_unanswered(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn);
 
 /* A connection does not end what it has under way (`what`): it is given up as if it had broken. If
  * the one before it was too, and neither ended anything, there is none for a minute; that time

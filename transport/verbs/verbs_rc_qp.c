@@ -394,7 +394,7 @@ int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer
 }
 
 struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64_t to,
-                                            uint8_t *bytes)
+                                            uint8_t mtu_most, uint8_t *bytes)
 {
     const btl_ib_rc_port_t *port = conn->all->port;
     const uint8_t reads = conn->rdma != NULL ? port->reads : 0;
@@ -410,7 +410,7 @@ struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64
         .word_key = conn->credit.mr->rkey,
         .reads = port->reads,
         .relaxed = port->relaxed,
-        .mtu = port->verbs.mtu,
+        .mtu = mtu_limit(port, mtu_most),
     };
 
     if (conn->eager != NULL) {

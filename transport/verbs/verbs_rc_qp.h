@@ -177,9 +177,10 @@ static inline void btl_ib_rc_conn_set_stage(btl_ib_rc_conn_t *conn, btl_ib_rc_st
  * the log, and stays until it is closed. Returns 0 or a negative errno. */
 int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer);
 
-/* Fill in what a request or reply to `to` carries; `bytes` has BTL_IB_RC_PRIVATE_MAX. */
+/* Fill in what a request or reply to `to` carries; `bytes` has BTL_IB_RC_PRIVATE_MAX. `mtu_most`,
+ * enum ibv_mtu: packets are no larger; 0: than those of the port. */
 struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64_t to,
-                                            uint8_t *bytes);
+                                            uint8_t mtu_most, uint8_t *bytes);
 
 /* Take over what the peer said. */
 void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *params);

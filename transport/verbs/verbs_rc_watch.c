@@ -43,15 +43,29 @@ static void watch_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t loo
     }
 }
 
+static void rouse(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t looks)
+{
+    const btl_ib_verbs_t *verbs = &rc->port.verbs;
+    char text[BTL_IB_RC_ADDRESS_TEXT];
+
+    if (btl_ib_rc_conn_under_way(conn) > 0) {
+        BTL_IB_VERBS_LOG(verbs, 10, "%s: peer %s, RDMA: no operation ended for %u s: it is roused",
+                         verbs->base.name,
+                         btl_ib_rc_address_format(&conn->peer->addr, text, sizeof(text)),
+                         looks / LOOKS);
+    }
+    const int error = btl_ib_rc_conn_rouse(conn);
+    if (error != 0 && error != ENOMEM) { /* ENOMEM: the queue is full */
+        btl_ib_rc_cm_broke(rc, conn, strerror(error));
+    }
+}
+
 static void watch_open(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t looks)
 {
     if (looks >= GIVEN_UP + device_looks(&rc->port) + btl_ib_rc_conn_under_way(conn) / LEAST) {
         give_up(rc, conn, "no operation ended", looks);
     } else if (looks % LOOKS == 0) {
-        const int error = btl_ib_rc_conn_rouse(conn);
-        if (error != 0 && error != ENOMEM) { /* ENOMEM: the queue is full */
-            btl_ib_rc_cm_broke(rc, conn, strerror(error));
-        }
+        rouse(rc, conn, looks);
     }
 }
 

@@ -246,8 +246,15 @@ static void paused(void **state)
 
 /* ---- accepted, and never heard of ---- */
 
+static void assert_not_opened(void)
+{
+    assert_non_null(strstr(said, "queue 0: the connection stands still and is given up: its first "
+                                 "message did not come for "));
+    forget_said();
+}
+
 /* The side whose request was accepted says nothing. While there is nothing to send that is nobody's
- * business; then, after ten seconds, this side asks. */
+ * business; then, after ten seconds, this side asks, however often that happened. */
 static void accepted_and_silent(void **state)
 {
     (void) state;
@@ -261,13 +268,20 @@ static void accepted_and_silent(void **state)
     assert_string_equal(said, "");
     assert_int_not_equal(send_one(1, 0, SMALL, 0), 0);
     pass(1);
-    assert_non_null(strstr(said, "queue 0: the connection stands still and is given up: its "
-                                 "first message did not come for "));
+    assert_not_opened();
     assert_int_equal(sides[0].broken, 1);
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    assert_true(conn_of(1, 0, 0).accepted);
+    pass(38);
+    assert_string_equal(said, "");
+    pass(2);
+    assert_not_opened();
+    pass(1);
     fake.unseen = 0;
     assert_int_equal(send_one(1, 0, SMALL, 0), EAGAIN);
     settle();
-    assert_int_equal(fake.requests, 2);
+    assert_int_equal(fake.requests, 3);
     assert_int_equal(send_one(1, 0, SMALL, 0), 0);
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
     settle();

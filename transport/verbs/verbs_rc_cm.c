@@ -546,12 +546,13 @@ void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why
 
 void btl_ib_rc_cm_stalled(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what)
 {
-    btl_ib_rc_peer_t *peer = conn->peer;
-    btl_ib_rc_backoff_t *backoff = backoff_of(conn);
+    const btl_ib_rc_peer_t *peer = conn->peer;
 
     if (!events_port_down(rc)) {
         log_at(1, rc, peer, conn->channel, "the connection stands still and is given up", what);
-        backoff_stalled(backoff, btl_ib_rc_now_us(), conn->sq.ring.completed == 0);
+        if (conn->rdma != NULL) { /* messages have no other way */
+            backoff_stalled(backoff_of(conn), btl_ib_rc_now_us(), conn->sq.ring.completed == 0);
+        }
         btl_ib_rc_cm_broke(rc, conn, what);
     }
 }

@@ -248,8 +248,9 @@ void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why
 void btl_ib_rc_cm_unanswered(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn);
 
 /* A connection does not end what it has under way (`what`): it is given up as if it had broken. If
- * the one before it was too, and neither ended anything, there is none for a minute; that time
- * doubles. Meanwhile senders are told that the peer cannot be reached. */
+ * it was for operations on memory, the one before it was given up, too, and neither ended anything,
+ * there is none for a minute; that time doubles. Meanwhile operations are told that the peer cannot
+ * be reached. */
 void btl_ib_rc_cm_stalled(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what);
 
 #endif

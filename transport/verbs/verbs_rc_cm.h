@@ -242,8 +242,8 @@ void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why
 /*
  * An open connection is about to break because the peer's device answered none of its
  * retransmissions. If that happens again within a minute, though the peer can be connected to, the
- * path may carry packets of less than the ports' MTU (a switch): they are smaller from then on, down
- * to the 1024 bytes that fit any Ethernet.
+ * path may carry packets of less than the ports' MTU (a switch): they are smaller from then on,
+ * down to the 1024 bytes that fit any Ethernet.
  */
 void btl_ib_rc_cm_unanswered(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn);
 

@@ -19,6 +19,7 @@ from runner.places import BUILD, ROOT
 pytestmark = pytest.mark.mpi
 STATS = ROOT / "tools/stats"
 TOP = ROOT / "info/ib_top"
+TOOLS = ((TOP, "-1"),)
 
 
 def job(run, mpi, *words, **parameters):
@@ -253,7 +254,9 @@ def test_top(run, tmp_path):
     assert "4 of 4 ranks on 4 hosts, 3 run" in output
     assert re.search(r"^ +3 h3 +1.0k .* 1200% .* ended$", output, re.M)
     (tmp_path / "other.json").write_text("{}")
-    assert "4 of 4 ranks" in run.output(TOP, "-1", tmp_path)
+    output = run.output(TOP, "-1", tmp_path)
+    assert "4 of 4 ranks" in output
+    assert f"skipped: {tmp_path}/other.json was not written by btl_ib_stats_file" in output
     assert "was not written by btl_ib_stats_file" in run.output(TOP, "-1", tmp_path / "other.json", ok=False)
     (tmp_path / "new.json").touch()
     assert "no interval of btl_ib_stats has passed" in run.output(TOP, "-1", tmp_path / "new.json", ok=False)
@@ -262,6 +265,50 @@ def test_top(run, tmp_path):
     text = run.output(TOP, "--help")
     page = run.output("man", "-l", BUILD / "ib_top.1", env={"MANWIDTH": "200"})
     assert set(re.findall(r"^  --(\w+)", text, re.M)) == set(re.findall(r"^ +--(\w+)", page, re.M))
+
+
+# What somebody may have put where files of jobs are: how it differs from one of ours.
+FOREIGN = {
+    "short": lambda data: data.pop("samples"),
+    "no-job": lambda data: data.pop("job"),
+    "no-levels": lambda data: data["peers"][0].pop("levels"),
+    "peers": lambda data: data.update(peers={"a": 1}),
+    "text": lambda data: data["counters"].update(timeouts="many"),
+    "huge": lambda data: data.update(seconds=10**400),
+    "not-a-number": lambda data: data.update(seconds=float("nan")),
+    "ragged": lambda data: data["samples"].update(seconds=[1.0], counters={"timeouts": [1, 2]}),
+    "version": lambda data: data.update(version=["\033[31m"]),
+}
+
+
+@pytest.mark.quick
+@pytest.mark.called("stats/foreign")
+def test_foreign(run, tmp_path):
+    """A file that is none of ours, or no file at all, is skipped with a word; what files say moves no cursor."""
+    made_up(tmp_path / "0.json", 0)
+    for name, change in FOREIGN.items():
+        data = load(tmp_path / "0.json") | {"rank": 1}
+        change(data)
+        (tmp_path / "1.json").write_text(json.dumps(data))
+        for tool in TOOLS:
+            output = run.output(*tool, tmp_path, ok=None)
+            assert re.search(rf"{tmp_path}/1.json (has version|was not written by btl_ib_stats_file)", output), name
+            assert "job 00000001: 1 " in output and "Traceback" not in output and "\033" not in output, name
+    (tmp_path / "1.json").write_text("[" * 100000)
+    assert all("1.json is no JSON" in run.output(*tool, tmp_path, ok=None) for tool in TOOLS)
+    (tmp_path / "1.json").unlink()
+    os.mkfifo(tmp_path / "1.json")
+    for tool in TOOLS:
+        assert "1.json is no regular file" in run.output("timeout", "10", *tool, tmp_path, ok=None)
+    (tmp_path / "1.json").unlink()
+    data = load(tmp_path / "0.json") | {"host": "h\033]0;x\007", "component": "\u202e\n1", "job": "\033[2J"}
+    data["peers"][0] |= {"host": "\x9b31m", "address": "\033[H"}
+    (tmp_path / "0.json").write_text(json.dumps(data))
+    (tmp_path / "\033[31m.json").write_text("{}")
+    for tool in TOOLS:
+        output = run.output(*tool, tmp_path, ok=None)
+        assert "job ?[2J: 1 " in output and "?[31m.json was not written" in output
+        assert all(character.isprintable() or character == "\n" for character in output)
 
 
 class Screen:

@@ -5,6 +5,7 @@
 import json
 import os
 import re
+import runpy
 import sys
 
 import pytest
@@ -14,6 +15,7 @@ from runner.places import BUILD, ROOT
 pytestmark = [pytest.mark.mpi, pytest.mark.limit(60)]
 DOCTOR = BUILD / "ib_doctor"
 INFO = BUILD / "ib_info"
+PROGRAMS = ("ib_info", "ib_doctor", "ib_top")
 GUIDE = ROOT / "docs/guide/connectivity.md"
 
 
@@ -189,6 +191,28 @@ def test_agents(run, component, tmp_path):
     agent = {"OMPI_MCA_plm_rsh_agent": "false"}
     said = run.output(DOCTOR, "--timeout", 2, "n7", ok=False, env=agent)
     assert re.search('BAD +n7  host: it ended without a word; fix: does "false n7', said)
+
+
+@pytest.mark.called("doctor/unseen")
+def test_unseen(run, tmp_path):
+    """What a network namespace hides is no limit: nothing that asks for it is told so, and mended where it can be."""
+    said = []
+    loaded = runpy.run_path(str(DOCTOR), run_name="loaded")
+    facts = {"nodes": {}, "rdma": [], "memlock": 0, "rmem_max": None, "wmem_max": 1 << 30, "busy_read": None,
+             "info": {"devices": [{"used": True, "transport": "udp"}]}}  # fmt: skip
+    for asked in ("0", "50"):
+        loaded["check_limits"](lambda *line: said.append(line), "n1", {**facts, "parameters": {"udp_busy_poll": asked}})
+    idle, busy = (line for line in said if line[2] == "busy polling")
+    assert idle[0] == "OK" and "asks for nothing" in idle[3] and not any(idle[4:])
+    assert busy[0] == "WARN" and "not visible in this network namespace" in busy[3] and "outside of the container" in busy[4]
+    assert [line[0] for line in said if "rmem_max" in line[3]] == ["WARN"] * 2
+
+
+@pytest.mark.called("doctor/version")
+def test_version(run, component):
+    """All programs for users tell one version, that of the component."""
+    told = {run.output(BUILD / name, "--version").replace(name, "") for name in PROGRAMS}
+    assert len(told) == 1 and re.fullmatch(r" \d+\.\d+\.\d+\S*\n", told.pop())
 
 
 @pytest.mark.called("doctor/handed-on")

@@ -5,6 +5,8 @@
 import os
 import re
 import runpy
+import shutil
+import subprocess
 
 import pytest
 
@@ -36,7 +38,8 @@ case $script in
 esac
 """
 MPIRUN = """#!/bin/sh
-[ -z "$SEEN" ] || echo "mpirun $*" >>"$SEEN"
+[ -z "$SEEN" ] || echo "mpirun $*, agents $OMPI_MCA_plm_rsh_agent and $PRTE_MCA_plm_ssh_agent" >>"$SEEN"
+case $* in *"${BREAKS-breaks}"*) echo "ssh: Could not resolve hostname nodeb"; exit 1 ;; esac
 case $* in
 */ring*) echo "Whatever you do is recorded"; echo "no route from nodea to nodeb.cluster.example.org"; exit 3 ;;
 */anysource*) exec sleep 60 ;;
@@ -66,8 +69,8 @@ def site(run, component, tmp_path):
 
     def report(*words, hosts="nodea,nodeb", ok=True, **environment):
         file = tmp_path / "report.txt"
-        run.output(REPORT, "--agent", tmp_path / "agent", "--mpirun", tmp_path / "mpirun", "--output", file,
-                   *words, hosts, ok=ok, env={"LOGNAME": "jane", "USER": "jane", "HOME": "/home/jane", **environment})
+        report.said = run.output(REPORT, "--agent", tmp_path / "agent", "--mpirun", tmp_path / "mpirun", "--output", file,
+                                 *words, hosts, ok=ok, env={"LOGNAME": "jane", "USER": "jane", "HOME": "/home/jane", **environment})
         return file.read_text()
 
     return report
@@ -163,8 +166,11 @@ def test_site_report_settings(site, tmp_path):
     seen = (tmp_path / "seen").read_text()
     assert "sh -s: export " in seen and "export FI_PROVIDER='udp;ofi_rxd'\n" in seen
     assert "\nexport LD_LIBRARY_PATH='/usr/lib/x y!'\n" in seen and "export OMPI_MCA_" in seen
-    (job,) = re.findall("^mpirun (.*)", seen, re.M)
+    (starts, job) = re.findall("^mpirun (.*)", seen, re.M)
+    assert "-H nodea:1,nodeb:1 -x " not in starts and " hostname, agents " in starts
     assert "-x LD_LIBRARY_PATH" in job and "-x FI_PROVIDER" in job
+    # mpirun reaches hosts as the report itself does.
+    assert job.endswith(f", agents {tmp_path}/agent and {tmp_path}/agent")
 
 
 def test_site_report_failures(site):
@@ -175,7 +181,7 @@ def test_site_report_failures(site):
     assert re.search(r"^ok +\d+ s  hello over udp$", head, re.M)
     for way in ("udp", "ud"):
         assert re.search(rf"^FAILED +\d+ s  ring over {way}: status 3$", head, re.M)
-    assert re.search(r"^FAILED +\d+ s  anysource over udp: ended after \d s, as its share of the time was over", head, re.M)
+    assert re.search(r"^CUT +\d+ s  anysource over udp: ended after \d s, as its share of the time was over", head, re.M)
     assert re.search(r"^not run, as no time was left: .*, atomics over udp, atomics over ud$", head, re.M)
     assert not [part for part in parts if part.startswith("atomics")]
     (ring,) = (part for part in parts if part.startswith("ring over udp"))
@@ -186,7 +192,37 @@ def test_site_report_shares(site):
     """Programs that hang leave time for figures."""
     said = site("--what", "data,bench", "--transports", "udp", "--limit", "8", ok=False)
     assert re.search(r"^not run, as no time was left: datatypes over udp, .*, atomics over udp$", said, re.M)
-    assert re.search(r"^FAILED +\d+ s  bench of udp: ", said, re.M)
+    assert re.search(r"^(FAILED|CUT) +\d+ s  bench of udp: ", said, re.M)
+
+
+def test_site_report_one_cause(site, tmp_path):
+    """Where mpirun starts nothing, or the first job over a way fails, that is one line, and what wants it is not run."""
+    said = site(ok=False, BREAKS="hostname")
+    assert re.findall(r"^FAILED +\d+ s  (.*)", said, re.M) == ["mpirun starts processes: status 1"]
+    assert "\n\nssh: Could not resolve hostname host2\n" in said
+    assert "\nnot run, as mpirun starts no processes: hello, data, bench\n" in said
+    said = site("--what", "hello,data", "--transports", "udp,ud", "--limit", "8", ok=False, BREAKS="site-report-hello",
+                SEEN=str(tmp_path / "seen"))  # fmt: skip
+    failed = re.findall(r"^FAILED +\d+ s  (.*)", said, re.M)
+    assert failed == ["hello over udp: status 1", "hello over ud: status 1"]
+    assert "\nnot run, as hello over udp failed: data over udp\n" in said
+    assert "/ring" not in (tmp_path / "seen").read_text()
+
+
+def test_site_report_clock(site):
+    """The seconds that it says are left never grow."""
+    site("--what", "hello,data,bench", "--transports", "udp", "--limit", "5", ok=False)
+    left = [int(each) for each in re.findall(r"\((\d+) s left\)", site.said)]
+    assert len(left) > 4 and left == sorted(left, reverse=True)
+
+
+def test_site_report_absent():
+    """A program that only tells more is not missed by a shell's error."""
+    said = subprocess.run(["/bin/sh", "-s"], input=LOADED["FACTS"], env={"PATH": "/nowhere"}, capture_output=True, text=True,
+                          check=False).stdout  # fmt: skip
+    for name in ("fi_info", "ucx_info"):
+        if not shutil.which(name, path="/usr/sbin:/sbin"):
+            assert f"\n{name} is not installed: ib does not need it" in said and f"{name}: not found" not in said
 
 
 def test_site_report_hangs(site):

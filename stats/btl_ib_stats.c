@@ -10,6 +10,7 @@
 #include "btl_ib_stats.h"
 
 #include "btl_ib_file_name.h"
+#include "btl_ib_help.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -45,35 +46,6 @@ static void format_causes(const btl_ib_counters_t *counters, const char *prefix,
     } else {
         snprintf(out, size, "%" PRIu64 " (%s)", sum, causes);
     }
-}
-
-/* `when` stands behind the host: "", or for instance " after 10 s,". */
-static void stats_print(uint32_t rank, const char *host, const char *when,
-                        const btl_ib_process_counters_t *counters)
-{
-    const btl_ib_counters_t *c = &counters->engine;
-    char rejected[576];
-    char dropped[576];
-    char blocked[576];
-
-    format_causes(c, "rejected_", rejected, sizeof(rejected));
-    format_causes(c, "dropped_", dropped, sizeof(dropped));
-    format_causes(c, "blocked_", blocked, sizeof(blocked));
-    fprintf(stderr,
-            "btl_ib: rank %u host %s%s sent %" PRIu64 " segments %" PRIu64
-            " bytes, received %" PRIu64 " segments %" PRIu64 " bytes, retransmitted %" PRIu64
-            " (%" PRIu64 " spurious), timeouts %" PRIu64 ", copied late %" PRIu64
-            ", failovers %" PRIu64 ", async turns %" PRIu64 ", datagrams sent %" PRIu64
-            " received %" PRIu64 ", puts %" PRIu64 ", gets %" PRIu64 ", atomics %" PRIu64
-            ", by device: puts %" PRIu64 " gets %" PRIu64 " atomics %" PRIu64 " returned %" PRIu64
-            ", not pinned %" PRIu64 ", served elsewhere %" PRIu64 ", overflows %" PRIu64
-            ", blocked %s, rejected %s, dropped %s\n",
-            rank, host, when, c->sent_segments, c->sent_bytes, c->received_segments,
-            c->received_bytes, c->retransmits, c->retransmits_spurious, c->timeouts, c->zcopy_kept,
-            c->failovers, c->async_turns, c->sent_datagrams, c->received_datagrams, c->started_puts,
-            c->started_gets, c->started_atomics, c->offload_puts, c->offload_gets,
-            c->offload_atomics, c->offload_returned, counters->devices.registration_failures,
-            c->served_elsewhere, counters->devices.overflows, blocked, rejected, dropped);
 }
 
 /* ---- values ---- */
@@ -240,6 +212,67 @@ void btl_ib_stats_end_peer(btl_ib_stats_t *stats, const btl_ib_conn_t *conn, con
     }
 }
 
+/* ---- who carried it ---- */
+
+void btl_ib_stats_carried(const btl_ib_stats_t *stats, char *out, size_t size)
+{
+    const btl_ib_engine_t *engine = stats->config.engine;
+    const uint32_t rails = engine != NULL ? btl_ib_engine_rails(engine) : 0;
+    uint64_t bytes[BTL_IB_RAILS_MAX];
+    uint64_t sum = 0;
+    size_t len = 0;
+
+    for (uint32_t i = 0; i < rails; ++i) {
+        btl_ib_rail_counters_t rail;
+
+        btl_ib_engine_rail_counters(engine, i, &rail);
+        bytes[i] = rail.sent_bytes + rail.received_bytes;
+        sum += bytes[i];
+    }
+    snprintf(out, size, "none");
+    for (uint32_t i = 0; i < rails && len < size; ++i) {
+        const double percent = sum > 0 ? 100.0 * (double) bytes[i] / (double) sum : 0.0;
+
+        if (bytes[i] > 0) {
+            len += (size_t) snprintf(
+                out + len, size - len, percent < 1 ? "%s%s <1 %%" : "%s%s %.0f %%",
+                len > 0 ? ", " : "", btl_ib_engine_rail_name(engine, i), percent);
+        }
+    }
+}
+
+/* Prints the line. `when` stands behind the host: "", or for instance " after 10 s,". */
+static void stats_print(const btl_ib_stats_t *stats, const char *when,
+                        const btl_ib_process_counters_t *counters)
+{
+    const btl_ib_counters_t *c = &counters->engine;
+    char carried[1024];
+    char rejected[576];
+    char dropped[576];
+    char blocked[576];
+
+    format_causes(c, "rejected_", rejected, sizeof(rejected));
+    format_causes(c, "dropped_", dropped, sizeof(dropped));
+    format_causes(c, "blocked_", blocked, sizeof(blocked));
+    btl_ib_stats_carried(stats, carried, sizeof(carried));
+    fprintf(stderr,
+            "btl_ib: rank %u host %s%s sent %" PRIu64 " segments %" PRIu64
+            " bytes, received %" PRIu64 " segments %" PRIu64 " bytes, retransmitted %" PRIu64
+            " (%" PRIu64 " spurious), timeouts %" PRIu64 ", copied late %" PRIu64
+            ", failovers %" PRIu64 ", async turns %" PRIu64 ", datagrams sent %" PRIu64
+            " received %" PRIu64 ", puts %" PRIu64 ", gets %" PRIu64 ", atomics %" PRIu64
+            ", by device: puts %" PRIu64 " gets %" PRIu64 " atomics %" PRIu64 " returned %" PRIu64
+            ", not pinned %" PRIu64 ", served elsewhere %" PRIu64 ", overflows %" PRIu64
+            ", blocked %s, rejected %s, dropped %s, carried by %s\n",
+            (uint32_t) stats->config.name, stats->config.host, when, c->sent_segments,
+            c->sent_bytes, c->received_segments, c->received_bytes, c->retransmits,
+            c->retransmits_spurious, c->timeouts, c->zcopy_kept, c->failovers, c->async_turns,
+            c->sent_datagrams, c->received_datagrams, c->started_puts, c->started_gets,
+            c->started_atomics, c->offload_puts, c->offload_gets, c->offload_atomics,
+            c->offload_returned, counters->devices.registration_failures, c->served_elsewhere,
+            counters->devices.overflows, blocked, rejected, dropped, carried);
+}
+
 void btl_ib_stats_interval(btl_ib_stats_t *stats, uint64_t now)
 {
     const btl_ib_stats_config_t *config = &stats->config;
@@ -251,7 +284,7 @@ void btl_ib_stats_interval(btl_ib_stats_t *stats, uint64_t now)
     if (config->prints) {
         snprintf(when, sizeof(when), " after %" PRIu64 ".%" PRIu64 " s,", at / 1000000,
                  at / 100000 % 10);
-        stats_print((uint32_t) config->name, config->host, when, &counters);
+        stats_print(stats, when, &counters);
     }
     if (config->file != NULL) {
         stats_record_sample(&stats->records, at, &counters);
@@ -261,13 +294,38 @@ void btl_ib_stats_interval(btl_ib_stats_t *stats, uint64_t now)
     }
 }
 
+/* Tells at verbose 1 who carried what, and what went another way than it began. */
+static void stats_tell_carried(const btl_ib_stats_t *stats,
+                               const btl_ib_process_counters_t *counters)
+{
+    const btl_ib_counters_t *c = &counters->engine;
+    const uint64_t unpinned = counters->devices.registration_failures;
+    char carried[1024];
+    char fell_back[256] = "nothing";
+
+    btl_ib_stats_carried(stats, carried, sizeof(carried));
+    if (c->failovers + c->offload_returned + unpinned > 0) {
+        snprintf(fell_back, sizeof(fell_back),
+                 "%" PRIu64 " times to another rail, %" PRIu64
+                 " operations from the device to messages, %" PRIu64
+                 " times to copies as memory was not pinned",
+                 c->failovers, c->offload_returned, unpinned);
+    }
+    BTL_IB_VERBOSE(1,
+                   "%" PRIu64 " messages sent, %" PRIu64 " received, carried by %s; fell back: %s",
+                   c->sent_messages, c->received_messages, carried, fell_back);
+}
+
 void btl_ib_stats_last(const btl_ib_stats_t *stats)
 {
     btl_ib_process_counters_t counters;
 
+    process_counters(stats, &counters);
     if (stats->config.prints) {
-        process_counters(stats, &counters);
-        stats_print((uint32_t) stats->config.name, stats->config.host, "", &counters);
+        stats_print(stats, "", &counters);
+    }
+    if (btl_ib_is_verbose(1)) {
+        stats_tell_carried(stats, &counters);
     }
 }
 

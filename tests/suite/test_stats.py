@@ -69,6 +69,8 @@ def test_intervals(run, mpi, tmp_path):
         channels = [channel["counters"]["sent_segments"] for channel in device["channels"]]
         assert len(channels) > 1 and sum(channels) == last
         assert path.name == f"btl_ib-{data['job']}-{rank}.json"
+        (carried,) = re.findall(rf"btl_ib: rank {rank} host \S+ sent .*, carried by (.*)", output)
+        assert carried == f"{device['name']} 100 %"
     summed = json.loads(run.output(STATS, "--json", tmp_path))
     (sums,) = summed.values()
     assert sums["sent_segments"] == sum(load(path)["counters"]["sent_segments"] for path in files)
@@ -100,6 +102,32 @@ def test_no_place(run, mpi, tmp_path):
         rf"  File:    {tmp_path}/none/\d\n  Error:   No such file or directory\n",
         output,
     )
+
+
+@pytest.mark.called("stats/carried")
+def test_carried(run, mpi, hosts, tmp_path):
+    """Who carried what is the last of the line, and at verbose 1 a line of its own: with two links both, by their
+    shares in the file; of a process that talks to nobody none."""
+    if not hosts:
+        pytest.skip("several hosts need root")
+    environment = {**mpi.environment, "NSPFX": hosts}
+    words = ["--np", 2, "--hosts", 2, "randsize", "rounds=20", "--", "--mca", "btl_ib_stats", "1", "--mca",
+             "btl_base_verbose", "1", "--mca", "btl_ib_stats_file", f"{tmp_path}/"]  # fmt: skip
+    run.output(ROOT / "tools/nshosts", "second", "on", env=environment)
+    try:
+        output = run.output(ROOT / "tests/mpi/run", "--build", BUILD, *words, env=environment)
+    finally:
+        run.output(ROOT / "tools/nshosts", "second", "off", env=environment)
+    for path in tmp_path.iterdir():
+        data = load(path)
+        moved = [sum(device["counters"][name] for name in ("sent_bytes", "received_bytes")) for device in data["devices"]]
+        names = [device["name"] for device in data["devices"]]
+        shares = ", ".join(f"{name} {100 * each / sum(moved):.0f} %" for name, each in zip(names, moved) if each)
+        assert "/eth0 " in shares and "/eth1 " in shares
+        assert re.search(rf"btl_ib: rank {data['rank']} host .*, carried by {shares}$", output, re.M)
+        assert f" received, carried by {shares}; fell back: nothing\n" in output
+    alone = mpi.job(run, 1, "--mca", "btl", "ib,self", "--mca", "btl_ib_stats", "1", mpi.program("alltoall"), "rounds=1")
+    assert re.search("carried by none$", alone, re.M)
 
 
 # For messages of so many bytes: copies of each byte at the sender, and at the receiver, at most. A short

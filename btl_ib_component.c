@@ -205,15 +205,15 @@ static bool random_bytes(void *out, size_t size)
         return true;
     }
     btl_ib_help_cannot_start("the system gives no random numbers (getrandom)", errno,
-                             "Is the system call forbidden here (seccomp, a container's\n"
-                             "profile)?");
+                             "Do: allow the system call here (seccomp, a container's\n"
+                             "profile).");
     return false;
 }
 
 static void report_no_memory(void)
 {
     btl_ib_help_cannot_start("there is no memory", ENOMEM,
-                             "Is there a limit on it (ulimit -v, memory.max of the cgroup)?");
+                             "Do: raise its limit (ulimit -v, memory.max of the cgroup).");
 }
 
 /* Our secret and key, which peers get, and the cryptography to use theirs. */
@@ -234,9 +234,9 @@ static bool make_secrets(btl_ib_component_t *component)
                  "libcrypto does not give AES-256-GCM, which btl_ib_protection %s needs",
                  component->params.protection);
         btl_ib_help_cannot_start(cause, 0,
-                                 "\"openssl list -cipher-algorithms\" shows what it has; its\n"
-                                 "providers are chosen in openssl.cnf. btl_ib_protection none\n"
-                                 "(the default) goes without.");
+                                 "Do: choose a provider that has it in openssl.cnf (\"openssl list\n"
+                                 "-cipher-algorithms\" shows them), or btl_ib_protection none\n"
+                                 "(the default).");
         return false;
     }
     return random_bytes(&self->key, sizeof(self->key));
@@ -274,8 +274,8 @@ static bool create_engine(btl_ib_component_t *component)
     }
     if (!btl_ib_engine_config_check(&config, problem, sizeof(problem))) {
         btl_ib_help_cannot_start(problem, 0,
-                                 "The MCA parameters that it is made of do not fit together: does\n"
-                                 "it start without them?");
+                                 "Do: start without the MCA parameters that it is made of, which do\n"
+                                 "not fit together.");
         return false;
     }
     component->engine = btl_ib_engine_create(&config, &btl_ib_engine_ops, component);
@@ -629,8 +629,8 @@ static bool start_modules(btl_ib_component_t *component)
     rc = btl_ib_modex_publish(component->self);
     if (rc != OPAL_SUCCESS) {
         btl_ib_help_cannot_start(opal_strerror(rc), 0,
-                                 "The runtime (PMIx) did not take what other processes have to\n"
-                                 "know: look at what it says, and at its daemons' memory.");
+                                 "Do: look at what the runtime (PMIx) says, and at its daemons'\n"
+                                 "memory: it did not take what other processes have to know.");
     }
     return rc == OPAL_SUCCESS;
 }

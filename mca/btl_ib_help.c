@@ -95,6 +95,10 @@ static btl_ib_kept_line_t *kept_lines_add(btl_ib_kept_lines_t *lines)
 /* As Open MPI frames its own. */
 #define FRAME "--------------------------------------------------------------------------\n"
 
+/* Begins what is shown only to those who ask for more. */
+#define DETAILS '\f'
+#define MORE    "More: --mca btl_base_verbose 1, and docs/guide/troubleshooting.md.\n"
+
 static const struct {
     const char *topic;
     const char *text;
@@ -107,6 +111,8 @@ void btl_ib_show_help(const char *topic, ...)
     const char *text = "";
     char *filled = NULL;
     char *framed = NULL;
+    char *details = NULL;
+    const char *shown = "";
     va_list args;
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
@@ -117,8 +123,15 @@ void btl_ib_show_help(const char *topic, ...)
     va_start(args, topic);
     filled = vasprintf(&filled, text, args) >= 0 ? filled : NULL;
     va_end(args);
+    if (filled != NULL) {
+        details = strchr(filled, DETAILS);
+    }
+    if (details != NULL) {
+        *details++ = '\0';
+        shown = btl_ib_is_verbose(1) ? details : MORE;
+    }
     /* In one piece, so that the output of other processes comes before or after it. */
-    if (filled != NULL && asprintf(&framed, FRAME "%s" FRAME, filled) >= 0) {
+    if (filled != NULL && asprintf(&framed, FRAME "%s%s" FRAME, filled, shown) >= 0) {
         fputs(framed, stderr);
         free(framed);
     }

@@ -90,7 +90,8 @@ typedef struct btl_ib_kept_lines {
 
 /*
  * Print the help text `topic` with the arguments filled in, which must be those that the text has
- * places for (tests/docs/check compares them).
+ * places for (tests/docs/check compares them). What is below @details is printed at verbose 1 and
+ * more; else a line says where there is more.
  *
  * Not opal_show_help(), which hands the text to mpirun in a message that 4.1 loses now and then,
  * and always if the process aborts next. The price is that nobody merges the texts of several

@@ -1134,7 +1134,7 @@ bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_modul
     }
     if (!params->registered) {
         btl_ib_help_cannot_start("Open MPI refused to register the component's MCA parameters", 0,
-                                 "Was it built for this Open MPI (ompi_info)? What Open MPI says\n"
+                                 "Do: build it for this Open MPI (ompi_info). What Open MPI says\n"
                                  "above may name the parameter.");
         return false;
     }

@@ -69,50 +69,63 @@ static void diagnosis_format(const btl_ib_diagnosis_t *diagnosis, const char *ou
     }
 }
 
-/* ---- what to look at ---- */
+/* ---- what to do ---- */
 
-/* What to look at, in lines of a help text. */
-static const char *unsent_advice(int error)
+/* Lines of a help text: what to do first, and what else it may be, for those who ask for more. */
+typedef struct advice {
+    const char *step;
+    const char *more;
+} advice_t;
+
+#define UNANSWERED_MORE                                                                            \
+    "The address may not be routed (ping), the process stopped (debugger, SIGSTOP, frozen\n"       \
+    "cgroup), its host's address another one since the job began (DHCP), which it could not\n"     \
+    "tell, or a router gives its datagrams another one (NAT)."
+
+static const char *unsent_step(int error)
 {
     switch (error) {
     case EPERM:
     case EACCES:
-        return "A firewall of this host rejects what it sends itself, or a route prohibits it\n"
-               "(nft list ruleset, iptables -S OUTPUT, ip route get <address>).";
+        return "allow it in the firewall of this host, or take the route that prohibits it\n"
+               "away (nft list ruleset, iptables -S OUTPUT, ip route get <address>).";
     case ENETUNREACH:
     case EHOSTUNREACH:
     case EADDRNOTAVAIL:
     case EINVAL:
-        return "This host has no route to that address, or no longer the address that it sends\n"
-               "from: was a route or an interface taken away, or did DHCP give it another address\n"
-               "(ip route get <address>, ip address)? It must be as before for the job to go on.";
+        return "give this host its route and address back (ip route get <address>, ip address).";
     case ENODEV:
     case ENXIO:
     case ENETDOWN:
-        return "The interface is down or gone (ip link).";
+        return "bring the interface up, or back (ip link).";
     case EBADF:
     case ENOTSOCK:
-        return "The application closed descriptors that are not its own (closefrom(), or a loop\n"
+        return "let the application close only descriptors of its own (closefrom(), or a loop\n"
                "over close()).";
     default:
-        return "The kernel's log may say more; so may \"ip -s link\", \"ip route get <address>\".";
+        return "look at the kernel's log, \"ip -s link\" and \"ip route get <address>\".";
     }
 }
 
-static const char *said_advice(int error)
+static advice_t said_advice(int error)
 {
     switch (error) {
     case EACCES:
-        return "Open the ports in that firewall: btl_ib_port_min and btl_ib_port_range choose\n"
-               "them; btl_ib_if_include chooses another network.";
+        return (advice_t){
+            "open the ports in that firewall (btl_ib_port_min and btl_ib_port_range choose\n"
+            "them).",
+            "btl_ib_if_include chooses another network."};
     case ECONNREFUSED:
-        return "A firewall of that host rejects UDP (nft, iptables: reject), or the process has\n"
-               "ended, or closed descriptors that are not its own: look at its output, its exit\n"
-               "status and the kernel's log of its host (out of memory?).";
+        return (advice_t){
+            "let the firewall of that host accept UDP (nft, iptables: reject).",
+            "If there is none the process has ended, or closed descriptors that are not its own:\n"
+            "see its output, its exit status and the kernel's log of its host (out of memory?)."};
     default:
-        return "Is the host up, the cable in, and the address routed from here (ping, ip route\n"
-               "get <address>, ip neigh)? Or does it have another address since the job began\n"
-               "(DHCP), which it could not tell? btl_ib_if_include chooses another network.";
+        return (advice_t){
+            "look whether the host is up and its address routed from here (ping, ip route get\n"
+            "<address>, ip neigh).",
+            "Its address may have changed since the job began (DHCP), which it could not tell.\n"
+            "btl_ib_if_include chooses another network."};
     }
 }
 
@@ -195,48 +208,54 @@ void btl_ib_peer_reports_init(btl_ib_peer_reports_t *reports, uint32_t rank,
 
 /* ---- failures ---- */
 
-/* What to look at, in lines of a help text. */
-static const char *advice(btl_ib_death_t reason)
+static advice_t death_advice(btl_ib_death_t reason)
 {
     switch (reason) {
     case BTL_IB_DEATH_REFUSED:
-        return "The process has ended: look at that rank's own output and exit status, and at\n"
-               "the kernel's log of its host (out of memory?). If it still runs, a firewall\n"
-               "between the hosts rejects UDP.";
+        return (advice_t){
+            "look at that rank's own output and exit status, and at the kernel's log of its\n"
+            "host (out of memory?).",
+            "If it still runs, a firewall between the hosts rejects UDP."};
     case BTL_IB_DEATH_SILENCE:
-        return "Is the host up, and can it be reached (ping)? Is the process stopped? If it only\n"
-               "computed for long without calling MPI, raise btl_ib_silence_limit (seconds; 0\n"
-               "means for ever).";
+        return (advice_t){
+            "look whether the host is up and reached (ping), and the process not stopped.",
+            "If it only computed for long without calling MPI, raise btl_ib_silence_limit\n"
+            "(seconds; 0 means for ever)."};
     case BTL_IB_DEATH_UNANSWERED:
-        return "Is UDP blocked by a firewall of either host, or the address not routed from\n"
-               "here? btl_ib_if_include chooses the network, btl_ib_port_min and\n"
-               "btl_ib_port_range the ports that have to be open. Or does its host have another\n"
-               "address since the job began (DHCP), which it could not tell, or does a router\n"
-               "give its datagrams another one (NAT)? If the process is stopped (debugger,\n"
-               "SIGSTOP, frozen cgroup): btl_ib_connect_timeout says how long is waited\n"
-               "(seconds; 0 means for ever).";
+        return (advice_t){
+            "let the firewalls of both hosts pass UDP (btl_ib_port_min and btl_ib_port_range\n"
+            "choose the ports), or choose another network (btl_ib_if_include).",
+            UNANSWERED_MORE "\nIf the process is stopped btl_ib_connect_timeout says how long is "
+                            "waited (seconds; 0\nmeans for ever)."};
     case BTL_IB_DEATH_NO_PROGRESS:
-        return "Do large datagrams get lost on the way (the MTU of a switch: ping -M do -s\n"
-               "1472)? If the process only computed for long without calling MPI, raise\n"
-               "btl_ib_silence_limit (seconds; 0 means for ever).";
+        return (advice_t){
+            "see whether large datagrams pass (the MTU of a switch): ping -M do -s 1472.",
+            "If the process only computed for long without calling MPI, raise\n"
+            "btl_ib_silence_limit (seconds; 0 means for ever)."};
     case BTL_IB_DEATH_NO_TAG:
-        return "It does not use what this process sends to: do both run the same Open MPI, and\n"
-               "with the same --mca pml, btl and osc?";
+        return (advice_t){
+            "run the same Open MPI with the same --mca pml, btl and osc on all hosts.",
+            "It does not use what this process sends to."};
     case BTL_IB_DEATH_ENDED:
-        return "Look at that rank's own output and exit status, and at the kernel's log of its\n"
-               "host (out of memory?); with ULFM (mpirun --with-ft ulfm) also at what the other\n"
-               "processes of this host say: if one gives a process up, all do.";
+        return (advice_t){
+            "look at that rank's own output and exit status, and at the kernel's log of its\n"
+            "host (out of memory?).",
+            "With ULFM (mpirun --with-ft ulfm) look also at what the other processes of this\n"
+            "host say: if one gives a process up, all do."};
     case BTL_IB_DEATH_HOST_LOST:
-        return "Has the host lost its power or its network? It was asked each btl_ib_keepalive\n"
-               "seconds (0: never).";
+        return (advice_t){"look whether the host has lost its power or its network.",
+                          "It was asked each btl_ib_keepalive seconds (0: never)."};
     case BTL_IB_DEATH_RESTARTED:
-        return "Look why the earlier process ended: at that rank's own output, and the kernel's\n"
-               "log of its host.";
+        return (advice_t){
+            "look why the earlier process ended: at that rank's own output, and the kernel's\n"
+            "log of its host.",
+            "It has its name, and other secrets."};
     case BTL_IB_DEATH_DEVICE:
-        return "Look at the device, its cable and its port (the kernel's log, ip link,\n"
-               "ibv_devinfo).";
+        return (advice_t){"look at the device, its cable and its port (the kernel's log, ip link,\n"
+                          "ibv_devinfo).",
+                          "A box above names the device's error."};
     default:
-        return "";
+        return (advice_t){"look at that rank's own output.", "Nothing else is known."};
     }
 }
 
@@ -252,29 +271,30 @@ void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
                            const btl_ib_diagnosis_t *diagnosis)
 {
     const char *why = btl_ib_death_string(reason);
-    const char *step = advice(reason);
+    advice_t advice = death_advice(reason);
     char known[256];
     char text[384];
 
     diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
     if (reason == BTL_IB_DEATH_REFUSED && !diagnosis->answered) {
         why = "its host says that nobody is at that port";
-        step = said_advice(ECONNREFUSED);
+        advice = said_advice(ECONNREFUSED);
     }
     if (is_of_network(reason) && known[0] != '\0') {
         if (diagnosis->unsent != 0) {
             why = known;
-            step = unsent_advice(diagnosis->unsent);
+            advice.step = unsent_step(diagnosis->unsent);
         } else {
-            snprintf(text, sizeof(text), "%s\n                %s",
+            snprintf(text, sizeof(text), "%s;\n%s",
                      reason == BTL_IB_DEATH_NO_PROGRESS ? "some data were never acknowledged" : why,
                      known);
             why = text;
-            step = reason == BTL_IB_DEATH_REFUSED ? step : said_advice(diagnosis->said);
+            advice = reason == BTL_IB_DEATH_REFUSED ? advice : said_advice(diagnosis->said);
         }
     }
-    btl_ib_show_help("peer lost", ends->our_rank, opal_process_info.nodename, ends->device,
-                     ends->our_address, ends->rank, ends->host, ends->address, why, step);
+    btl_ib_show_help("peer lost", why, ends->our_rank, opal_process_info.nodename, ends->device,
+                     ends->our_address, ends->rank, ends->host, ends->address, advice.step,
+                     advice.more);
 }
 
 void btl_ib_report_device_failed(const btl_ib_ends_t *ends, int error, uint32_t moved,
@@ -308,22 +328,21 @@ static bool record_silent(btl_ib_peer_reports_t *reports, const char *host)
     return true;
 }
 
-static const char *unanswered_advice(const btl_ib_diagnosis_t *diagnosis, bool reachable)
+static advice_t unanswered_advice(const btl_ib_diagnosis_t *diagnosis, bool reachable)
 {
     if (diagnosis->said != 0) {
         return said_advice(diagnosis->said);
     }
     if (reachable) {
-        return "Its host can be reached, so the process is most likely stopped: by a debugger,\n"
-               "SIGSTOP, or a frozen cgroup (batch system, container). If it runs, its port may\n"
-               "be closed by a firewall.";
+        return (advice_t){
+            "continue that process: its host can be reached, so it is most likely stopped (by\n"
+            "a debugger, SIGSTOP, or a frozen cgroup of a batch system or container).",
+            "If it runs, its port may be closed by a firewall."};
     }
-    return "Is UDP blocked by a firewall of either host, or the address not routed\n"
-           "(ping)? btl_ib_if_include chooses the network, btl_ib_port_min and\n"
-           "btl_ib_port_range the ports that have to be open on all hosts. Or is the process\n"
-           "stopped (debugger, SIGSTOP, frozen cgroup)? Or does its host have another address\n"
-           "since the job began (DHCP), which it could not tell, or does a router give its\n"
-           "datagrams another one (NAT)?";
+    return (advice_t){
+        "let the firewalls of both hosts pass UDP (btl_ib_port_min and btl_ib_port_range\n"
+        "choose the ports), or choose another network (btl_ib_if_include).",
+        UNANSWERED_MORE};
 }
 
 /* When the wait for a peer that does not answer ends. */
@@ -355,7 +374,7 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
     const btl_ib_params_t *params = reports->params;
     char ports[96] = "any that is free (btl_ib_port_min is not set)";
     char end[256];
-    const char *step = unanswered_advice(diagnosis, reachable);
+    const advice_t advice = unanswered_advice(diagnosis, reachable);
     char known[256];
 
     if (!record_silent(reports, ends->host)) {
@@ -367,11 +386,12 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
     }
     format_end(params, answers, reachable, end, sizeof(end));
     diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
-    btl_ib_show_help("never answered", ends->our_rank, opal_process_info.nodename, ends->device,
-                     ends->our_address, ends->rank, ends->host, ends->address,
+    btl_ib_show_help("never answered",
                      heard ? "what it sends arrives here, but not what is sent from here"
                            : "nothing that it sends has arrived here, either",
-                     known[0] != '\0' ? known : "nothing", ports, step, end);
+                     ends->our_rank, opal_process_info.nodename, ends->device, ends->our_address,
+                     ends->rank, ends->host, ends->address, advice.step, end, advice.more,
+                     known[0] != '\0' ? known : "none", ports);
 }
 
 void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, int error,
@@ -389,9 +409,9 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
     }
     reports->unsent[reports->unsent_count++] = error;
     diagnosed_interface(device, interface, sizeof(interface));
-    btl_ib_show_help("cannot send", ends->our_rank, opal_process_info.nodename, ends->device,
-                     ends->our_address, ends->rank, ends->host, ends->address, strerror(error),
-                     error, interface, unsent_advice(error));
+    btl_ib_show_help("cannot send", strerror(error), error, interface, ends->our_rank,
+                     opal_process_info.nodename, ends->device, ends->our_address, ends->rank,
+                     ends->host, ends->address, unsent_step(error));
 }
 
 void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diagnosis_t *diagnosis)
@@ -417,8 +437,8 @@ void btl_ib_report_slow_rail(btl_ib_peer_reports_t *reports, const btl_ib_ends_t
 {
     if (!reports->slow_found) {
         reports->slow_found = true;
-        BTL_IB_SHOW_HELP("slow device", ends->our_rank, opal_process_info.nodename, ends->rank,
-                         ends->host, ends->device, ends->our_address, claimed,
+        BTL_IB_SHOW_HELP("slow device", ends->our_rank, opal_process_info.nodename, ends->device,
+                         ends->our_address, ends->rank, ends->host, ends->address, claimed,
                          rate_of(found->bytes, found->time), (unsigned) (found->bytes / 1024),
                          better, (unsigned) (found->better_bytes / 1024),
                          (unsigned) (found->left_for / 1000000));
@@ -450,9 +470,9 @@ void btl_ib_report_pending(btl_ib_peer_reports_t *reports)
 
     if (reports->hole_pending) {
         reports->hole_pending = false;
-        btl_ib_show_help("large datagrams lost", hole->ends.our_rank, opal_process_info.nodename,
-                         hole->ends.device, hole->ends.our_address, hole->ends.rank,
-                         hole->ends.host, hole->ends.address, hole->lost, hole->most, hole->carries,
+        btl_ib_show_help("large datagrams lost", hole->lost, hole->most, hole->ends.our_rank,
+                         opal_process_info.nodename, hole->ends.device, hole->ends.our_address,
+                         hole->ends.rank, hole->ends.host, hole->ends.address, hole->carries,
                          hole->most, hole->lost);
     }
 }
@@ -625,8 +645,9 @@ void btl_ib_report_rejected(const btl_ib_ends_t *ends, const char *kind, size_t 
     char where[24];
 
     snprintf(where, sizeof(where), "%" PRId64, offset);
-    btl_ib_show_help("operation rejected", ends->our_rank, opal_process_info.nodename, ends->device,
-                     ends->our_address, ends->rank, ends->host, ends->address, kind, size, where);
+    btl_ib_show_help("operation rejected", kind, size, where, ends->our_rank,
+                     opal_process_info.nodename, ends->device, ends->our_address, ends->rank,
+                     ends->host, ends->address);
 }
 
 void btl_ib_report_atomic_lost(const btl_ib_ends_t *ends, uint64_t region, int64_t offset,
@@ -635,9 +656,9 @@ void btl_ib_report_atomic_lost(const btl_ib_ends_t *ends, uint64_t region, int64
     char where[64];
 
     snprintf(where, sizeof(where), "%" PRIx64 ", offset %" PRId64, region, offset);
-    btl_ib_show_help("atomic lost", ends->our_rank, opal_process_info.nodename, ends->device,
-                     ends->our_address, ends->rank, ends->host, ends->address, where,
-                     strerror(error));
+    btl_ib_show_help("atomic lost", where, strerror(error), ends->our_rank,
+                     opal_process_info.nodename, ends->device, ends->our_address, ends->rank,
+                     ends->host, ends->address);
 }
 
 /* ---- processes that the runtime reports as failed ---- */

@@ -134,7 +134,7 @@ def test_mtu(network):
             assert 1300 - 28 - 40 <= int(words[6].split("-")[1]) <= 1300 - 28
         else:
             assert words[5:7] == ["ok", "64-1472"]
-    assert re.search(r"Other process: rank \d on host " + network.prefix, said)
+    assert re.search(r"To: +rank \d on host " + network.prefix, said)
     rows, findings, _ = network.joined(ok=False)
     assert [row[0] == row[1] == "ok" for row in (rows[0], rows[2])] == [False, False]
     assert rows[0][2] == rows[2][0] == "ok"

@@ -342,9 +342,8 @@ ssize_t getrandom(void *out, size_t size, unsigned flags)
         ),
     )
     assert holds(
-        f"  Host:  {HOST}\n  Cause: the system gives no random numbers \\(getrandom\\): "
-        "Operation not permitted\n\n"
-        ".*seccomp.*will not be used by this process",
+        f"will not be used by this process:\n\n  Host:  {HOST}\n  Cause: the system gives no random "
+        "numbers \\(getrandom\\): Operation not permitted\n\nDo: .*seccomp",
         output,
     )
     assert "rail 0 is" not in output

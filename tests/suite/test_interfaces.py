@@ -184,8 +184,8 @@ def test_own_firewall(run, mpi, hosts, two_hosts):
     end.join()
     assert "OK stream" in output and "lost the connection" not in output
     assert output.count("cannot send to another process") == 1
-    assert re.search(r"Error: +Operation not permitted \(errno 1\)\n +Found: +interface x0 is up and "
-                     r"has its address\n\nA firewall of this host", output)
+    assert re.search(r"Operation not permitted \(errno 1\);\ninterface x0 is up and has its address\.\n"
+                     r" +From: .*\n +To: .*\n\nDo: allow it in the firewall of this host", output)
 
 
 class Readdressed(threading.Thread):
@@ -227,11 +227,11 @@ def test_address_gone(run, mpi, hosts, two_hosts):
     Readdressed(run, (f"{hosts}2", "10.91.0.2", "10.91.0.72"), (f"{hosts}1", "10.91.0.1", None))
     output = two_hosts([Link(0)], mpi.program("stream"), "bytes=1000", "seconds=6", ok=False,
                        silence_limit=6)
-    assert re.search(r"Error: +Network is unreachable .*\n +Found: +interface x0 has no longer the "
-                     r"address 10\.91\.0\.1, now: none\n", output)
-    assert re.search(r"Its address: +10\.91\.0\.72:\d+ \(before: 10\.91\.0\.2:\d+\)\n +Reason: +this host's "
-                     r"own system refuses to send: Network is unreachable \(errno 101\)\n\nThis host has no "
-                     r"route to that address, or", output)
+    assert re.search(r"Network is unreachable \(errno 101\);\ninterface x0 has no longer the address "
+                     r"10\.91\.0\.1, now: none\.\n", output)
+    assert re.search(r"with a process: this host's own system refuses to send: Network is unreachable "
+                     r"\(errno 101\)\.\n.*\n +To: .*, address 10\.91\.0\.72:\d+ \(before: 10\.91\.0\.2:\d+"
+                     r"\)\n\nDo: give this host its route and address back", output)
 
 
 @pytest.mark.parametrize("form, host, others", [
@@ -260,8 +260,8 @@ def test_address_unknown(run, mpi, hosts, two_hosts):
                        connect_timeout=6)
     assert re.search(r"udp/x0: its address is gone, it goes on at 10\.91\.0\.72:", output)
     for head in "has sent to another process for 5 seconds", "lost the connection with a process":
-        assert re.search(rf"{head}(?:.*\n)+? +Its address: +10\.91\.0\.2:\d+\n(?:.*\n)+?.*another "
-                         r"address\s+since the job began\s+\(DHCP\)", output)
+        assert re.search(rf"{head}(?:.*\n)+? +To: .*, address 10\.91\.0\.2:\d+\n(?:.*\n)+?.*address "
+                         r"another one since the job began\s+\(DHCP\)", output)
 
 
 @pytest.mark.full
@@ -275,7 +275,7 @@ def test_nat(run, mpi, hosts, two_hosts):
                        before=lambda: run("ip", "netns", "exec", host, "nft", rules))
     run("ip", "netns", "exec", host, "nft", "delete table ip nat")
     for head in "has sent to another process for 5 seconds", "lost the connection with a process":
-        assert re.search(rf"{head}(?:.*\n)+? +Its address: +10\.91\.0\.\d:\d+\n(?:.*\n)+?.*\(NAT\)", output)
+        assert re.search(rf"{head}(?:.*\n)+? +To: .*, address 10\.91\.0\.\d:\d+\n(?:.*\n)+?.*\(NAT\)", output)
 
 
 @pytest.mark.full
@@ -286,15 +286,15 @@ def test_addresses_change(run, mpi, hosts, two_hosts):
                 (f"{hosts}1", None, "10.91.0.71"), (f"{hosts}2", None, "10.91.0.72"))
     output = two_hosts([Link(0)], mpi.program("stream"), "bytes=1000", "seconds=4", ok=False,
                        silence_limit=9)
-    assert re.search(r"Address now: +10\.91\.0\.71:\d+\n.*\n +Its address: +10\.91\.0\.2:", output)
-    assert "Did its address change, too?" in output
+    assert re.search(r"From: .*, address 10\.91\.0\.71:\d+\n +To: .*, address 10\.91\.0\.2:", output)
+    assert "Two processes whose addresses change at the same time" in output
 
 
 @pytest.mark.parametrize("rule, said, advice", [
     pytest.param("icmp type admin-prohibited", "administratively prohibited, says 10.91.0.2: a "
-                 "firewall of that host", "Open the ports in that firewall", id="interfaces/prohibited"),
+                 "firewall of that host", "open the ports in that firewall", id="interfaces/prohibited"),
     pytest.param("icmp type port-unreachable", "port unreachable, says 10.91.0.2, that host itself",
-                 "A firewall of that host rejects UDP", id="interfaces/rejected"),
+                 "let the firewall of that host accept UDP", id="interfaces/rejected"),
 ])
 def test_told_by_network(run, mpi, hosts, two_hosts, rule, said, advice):
     """What the network says, and who, is in the texts: whose firewall it is comes first."""
@@ -304,10 +304,10 @@ def test_told_by_network(run, mpi, hosts, two_hosts, rule, said, advice):
         output = two_hosts([], mpi.program("ring"), "laps=1", ok=False, connect_timeout=6)
     finally:
         end()
-    assert re.search(rf"Reason: .*\n +{said}\n\n{advice}", output)
+    assert re.search(rf"with a process: .*;\n{said}\.\n.*\n.*\n\nDo: {advice}", output)
     if "prohibited" in rule:
-        assert re.search(rf"Errors: +{said}\n", output)
-    assert not re.search("Reason: .*nobody is there any more", output)
+        assert re.search(rf"Errors told by the network: +{said}\n", output)
+    assert not re.search("with a process: .*nobody is there any more", output)
 
 
 # What drivers of x0 and x1 say of their speed, instead of veth's 10000 Mbit/s.
@@ -374,7 +374,7 @@ def test_slow(run, mpi, hosts, two_hosts, count):
                            run.output("ip", "netns", "exec", f"{hosts}{end}", *shaped) for end in (1, 2)])
     assert "OK stream" in output
     assert re.search(r"what went by udp/x1 goes on by udp/x[02-9]", output)
-    assert len(re.findall("Slow: +udp/x1, address 10.91.1.3", output)) == 1
+    assert len(re.findall("job goes on:\n +From: .*, udp/x1, address 10.91.1.3", output)) == 1
     fast, slow, *more = (sent(run, f"{hosts}1", f"x{i}") for i in range(count))
     fast += sum(more)
     assert fast > 10 * slow, f"{fast} and {slow} bytes"
@@ -431,6 +431,6 @@ def test_out_of_memory(mpi, two_hosts, memory_group):
     inside = "sh", "-c", f'echo $$ >{memory_group}/cgroup.procs; exec "$0" "$@"'
     output = two_hosts([Link(0)], "--enable-recovery", *killed, ":", "-np", 1, *inside, *killed,
                        ranks=1, ok=None)
-    assert re.search(r"Lost: +rank 1 on host \w+2\n.*\n +Reason: +(its host says that nobody is there "
-                     r"any more|the runtime says)", output)
+    assert re.search(r"with a process: (its host says that nobody is there any more|the runtime says)\.\n"
+                     r".*\n +To: +rank 1 on host \w+2,", output)
     assert "out of memory?" in output and "were not too much" not in output

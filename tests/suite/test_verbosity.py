@@ -54,9 +54,9 @@ def test_descriptors_closed(run, mpi):
     """Who closes all descriptors is told that this ended the job, whatever others say of it."""
     output = mpi.job(run, 2, "--mca", "btl", "ib,self", "--mca", "btl_ib_transport", "udp",
                      mpi.program("killed"), "closes=1", "waiting=1", ok=False)
-    assert re.search(r"has closed descriptors that belong to the ib BTL:\n\n +Process: rank 1 on .*\n"
+    assert re.search(r"has closed descriptors that belong to the ib BTL, and ends:\n\n +Process: rank 1 on .*\n"
                      r".*\n +Error: +Bad file descriptor", output)
-    assert not re.search("This process: rank 1 on", output)
+    assert not re.search("From: rank 1 on", output)
 
 
 @pytest.mark.alone
@@ -73,9 +73,9 @@ def test_stopped(run, hosts):
     )  # fmt: skip
     assert "OK compute" in output
     assert "lost the connection" not in output
-    assert "Its host can be reached, so the process is most likely stopped" in output
+    assert "its host can be reached, so it is most likely stopped" in output
     assert "does not change within 900 s (btl_ib_silence_limit" in output
-    assert "Is UDP blocked" not in output
+    assert "pass UDP" not in output
 
 
 def test_versions(run, mpi):

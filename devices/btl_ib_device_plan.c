@@ -86,7 +86,7 @@ void btl_ib_want_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth, u
 static bool parse_queues(btl_ib_device_wishes_t *wishes, uint32_t rank)
 {
     const btl_ib_params_t *params = wishes->params;
-    const char *spec = params->receive_queues != NULL ? params->receive_queues : "";
+    const char *spec = params->receive_queues;
     const uint32_t datagram_min = btl_ib_protection_datagram_min(btl_ib_params_protection(params));
     btl_ib_queues_error_t error;
     char queue[32] = "all";

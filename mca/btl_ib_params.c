@@ -389,9 +389,10 @@ const btl_ib_param_t btl_ib_param_table[] = {
                  "Set it to deliver to overlap messages with computing, to polling if each "
                  "processor is to be the application's alone"),
     CHOICE_PARAM(transport, "transport", NULL, 3,
-                 "What moves the datagrams (text: auto or the name of a transport that was built "
-                 "in, for instance ofi; default: auto, the first one that finds a device). "
-                 "Set it to compare, or where the best one makes trouble"),
+                 "What moves the datagrams (text: auto, verbs, udp or ofi, as far as they were built "
+                 "in; default: auto, RDMA devices with an active port by verbs, else by ofi, "
+                 "and where there is none that can be opened network interfaces by udp). "
+                 "Set it to compare, or where the transport that auto takes makes trouble"),
     CHOICE_PARAM(wire, "wire", wires, 3,
                  "How transport verbs uses a device (text: ud, datagrams; rc, connections made on "
                  "demand, which iWARP needs; or auto, see btl_ib_rc_max_peers; the same on all "
@@ -720,7 +721,7 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
     default_limits(limits);
     ok = register_all(params, limits);
     limits->btl_atomic_flags = ATOMIC_FLAGS | (params->atomics_all ? ATOMIC_FLAGS_ALL : 0);
-    params->queues_by_user = btl_ib_params_by_user(params, "receive_queues");
+    params->queues_by_user = params->receive_queues != NULL && params->receive_queues[0] != '\0';
     params->eager_by_user = btl_ib_params_by_user(params, "eager_limit");
     params->registered = mca_btl_base_param_register(component, limits) == OPAL_SUCCESS && ok;
     /* Open MPI registers these as well, but any address will do. */

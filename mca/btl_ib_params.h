@@ -62,7 +62,7 @@ typedef struct btl_ib_params {
     const char *wire;       /* "auto", "ud" or "rc" */
     const char *locality;   /* "near", "rank" or "ignore" */
     const char *cc;         /* "auto" or a congestion control's name */
-    char *receive_queues;   /* NULL: the transport's own default */
+    char *receive_queues;   /* NULL or empty: the transport's own default */
     const char *ordering;   /* btl_ib_memory_ordering: "strict" or "relaxed" */
     const char *protection; /* "none", "crc32c", "integrity" or "encrypt" */
     char *memory_max;       /* the same that ib takes by itself; "0": no limit */
@@ -115,7 +115,7 @@ typedef struct btl_ib_params {
     size_t copy_limit;          /* bytes: what is longer is sent from where it is */
     int chosen[BTL_IB_CHOICES]; /* the places of words, as Open MPI shows them */
     bool registered;            /* Open MPI took all of them */
-    bool queues_by_user;        /* receive_queues was set by the user */
+    bool queues_by_user;        /* receive_queues names queues */
     bool eager_by_user;         /* and eager_limit */
 } btl_ib_params_t;
 

@@ -91,6 +91,10 @@ def test_info_parameters(run, host):
     """They count as in a job; what is wrong with them is told as there."""
     said = facts(run.output(*host, *LINES, env=parameters(receive_queues="P,4096,10")))
     assert said["udp", "fab0"]["queues"] == "P,4096,10,5,2,9"
+    # An empty text is the default, as if nothing were set.
+    default = facts(run.output(*host, *LINES))["udp", "fab0"]["queues"]
+    said = facts(run.output(*host, *LINES, env=parameters(receive_queues="")))
+    assert said["udp", "fab0"]["queues"] == default
     # Open MPI itself takes any time for 0, which would be less than btl_ib_rto_min.
     said = run.output(*host, *LINES, env=parameters(rto_max="300ms", mtu=1024))
     assert facts(said)["udp", "fab0"]["datagram"] == "992 bytes"

@@ -327,7 +327,6 @@ def test_bad_queues(run, mpi):
         "P,128,256,128,16:",
         "P,16,256",
         "P,104,256",
-        "",
     ):
         output = mpi.alone(run, receive_queues=queues)
         assert "receive_queues" in output

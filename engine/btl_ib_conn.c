@@ -513,10 +513,25 @@ void btl_ib_conn_linger(btl_ib_conn_t *conn)
     }
     if (++conn->closes < CLOSES) {
         btl_ib_hotel_checkin(&conn->engine->hotel, &conn->loss.timer.guest,
-                               conn->engine->clock.now + CLOSE_INTERVAL);
+                             conn->engine->clock.now + CLOSE_INTERVAL);
     } else {
         gone(conn);
     }
+}
+
+/* Logs what a connection that ends had in use on its path: what fell back silently shows here. */
+static void log_in_use(const btl_ib_conn_t *conn)
+{
+    const btl_ib_transport_t *t = conn->route.via->transport;
+    char text[160] = "nothing special";
+
+    if (t->ops->in_use_text != NULL && conn->route.to != BTL_IB_ADDR_UNKNOWN) {
+        t->ops->in_use_text(t, conn->route.to, text, sizeof(text));
+    }
+    BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: went by %s: %s, long messages %s",
+                      BTL_IB_NAME_ARGS(conn->identity.name), t->name, text,
+                      btl_ib_packetize_can_refer(conn, conn->pmtud.datagram_max) ? "in place"
+                                                                                 : "copied");
 }
 
 void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
@@ -532,6 +547,7 @@ void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
                           BTL_IB_NAME_ARGS(conn->identity.name),
                           btl_ib_conn_drained(conn) ? "drained" : "not all was acknowledged",
                           tell ? ", it is told" : "");
+        log_in_use(conn);
         btl_ib_trace_conn(conn, BTL_IB_TRACE_closed, BTL_IB_CAUSE_none, 1);
         conn->state = BTL_IB_CONN_CLOSING;
         retire_conn(conn, -ECANCELED);

@@ -216,7 +216,7 @@ static void begin_memory(const btl_ib_conn_t *conn, const btl_ib_out_t *out, uin
 
 /* Memory that the transport would read after send() returned must be ours, and protection needs all
  * of a datagram in one piece. */
-static bool can_refer(const btl_ib_conn_t *conn, uint32_t size)
+bool btl_ib_packetize_can_refer(const btl_ib_conn_t *conn, uint32_t size)
 {
     const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
     return size <= attr->inline_size && attr->max_iov >= 3 && attr->registered_page == 0
@@ -240,7 +240,7 @@ static void begin_series(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channe
     }
     const uint32_t size = btl_ib_packet_overhead(conn) + series->piece.head + series->unit;
     series->beyond_rail = size > conn->route.via->transport->attr.max_datagram;
-    series->piece.refers = series->beyond_rail || can_refer(conn, size);
+    series->piece.refers = series->beyond_rail || btl_ib_packetize_can_refer(conn, size);
     if (series->piece.refers && out->kind == BTL_IB_OUT_MESSAGE) {
         msg_of(out)->refers = true;
     }

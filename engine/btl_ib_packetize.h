@@ -23,6 +23,9 @@ static inline void btl_ib_packetize_begin(btl_ib_conn_t *conn)
 int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
                      btl_ib_segment_t **segments, int most);
 
+/* True if a datagram of `size` bytes may leave from the user's memory, without a copy. */
+bool btl_ib_packetize_can_refer(const btl_ib_conn_t *conn, uint32_t size);
+
 /* Undo that for the newest segment: its bytes wait again. */
 void btl_ib_packetize_undo(btl_ib_segment_t *segment);
 

@@ -548,6 +548,7 @@ mpi_programs = \
     tests/mpi/dynamic \
     tests/mpi/early_finalize \
     tests/mpi/exits \
+    tests/mpi/first_long \
     tests/mpi/floor \
     tests/mpi/handles \
     tests/mpi/handover \

@@ -260,6 +260,10 @@ typedef struct btl_ib_transport_ops {
      * known. */
     bool (*offender_text)(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len);
 
+    /* What is in use towards an added address (lanes, connected sockets, joined sends), as text for
+     * the log. NULL: there is nothing to tell. */
+    void (*in_use_text)(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len);
+
     /* The largest datagram to and from an added address, as far as is known now: at most
      * attr.max_datagram. May take system calls. NULL: that. */
     uint32_t (*path_datagram)(const btl_ib_transport_t *t, btl_ib_addr_t addr);

@@ -70,7 +70,7 @@ def two_hosts(run, mpi, hosts):
     names = f"{hosts}1", f"{hosts}2"
     made = []
 
-    def job(links, *words, env=None, ranks=2, ok=True, before=None, **settings):
+    def job(links, *words, env=None, ranks=2, ok=True, before=None, verbose=1, **settings):
         for link in links:
             made.extend(zip(names, link.names))
             for command in link.commands(names):
@@ -85,7 +85,7 @@ def two_hosts(run, mpi, hosts):
         options = {"if_exclude": "eth0,lo", "transport": "udp", "silence_limit": 20, **settings}
         output = run.output(
             ROOT / "tools/nshosts", "run", "--map-by", "node", "-H", ",".join(names), "-np", ranks,
-            *"--mca pml ob1 --mca btl ib,self --mca btl_base_verbose 1".split(),
+            *f"--mca pml ob1 --mca btl ib,self --mca btl_base_verbose {verbose}".split(),
             *(word for name, value in options.items()
               for word in ("--mca", f"btl_ib_{name}", str(value))),
             *words, env={**mpi.environment, "NSPFX": hosts, **(env or {})}, ok=ok,
@@ -115,6 +115,27 @@ def test_interfaces(mpi, two_hosts, scene):
         addresses = [address.rsplit("/", 1)[0] for address in links[i].addresses]
         expected |= {(links[i].names[0], addresses[1]), (links[i].names[1], addresses[0])}
     assert joined(output) == expected
+
+
+def in_use(output):
+    """What each connection of udp that ended had in use: [(latency lane, connected, sends, copied)]."""
+    return re.findall(r"went by udp/\w+: latency lane (\S+), (\w+ ?\w*), (\w+) sends, long messages (.*)",
+                      output)
+
+
+@pytest.mark.parametrize("words", [
+    pytest.param("bytes=8 pause=0", id="interfaces/in-use/short"),
+    pytest.param("bytes=60000 pause=50", id="interfaces/in-use/kept"),
+    pytest.param("bytes=300000 pause=0", id="interfaces/in-use/rendezvous")])
+def test_in_use(mpi, two_hosts, words):
+    """However two processes meet, both use the peer's latency lane by a connected socket, joined sends
+    and no copy of what is long."""
+    output = two_hosts([Link(1)], mpi.program("first_long"), *words.split(), verbose=100)
+    assert "OK first_long" in output
+    lanes = in_use(output)
+    assert len(lanes) == 2, output
+    for lane, connected, sends, copied in lanes:
+        assert lane != "none" and (connected, sends, copied) == ("connected", "joined", "in place"), lanes
 
 
 @pytest.mark.called("interfaces/many")

@@ -445,6 +445,19 @@ static bool address_text(const void *bytes, size_t len, char *out, size_t out_le
     return true;
 }
 
+static void in_use_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len)
+{
+    const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
+    const btl_ib_udp_peer_t *peer = &udp->peers.peer[addr];
+    char lane[64] = "none";
+
+    if (peer->latency.any.sa_family != AF_UNSPEC) {
+        (void) btl_ib_ip_port_text(&peer->latency.any, lane, sizeof(lane));
+    }
+    snprintf(out, len, "latency lane %s, %sconnected, %s sends", lane,
+             peer->socket != 0 ? "" : "not ", udp->tx.gso ? "joined" : "single");
+}
+
 static bool offender_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len)
 {
     return btl_ib_udp_errors_offender(&((const btl_ib_udp_t *) t)->errors, addr, out, len);
@@ -549,6 +562,7 @@ static const btl_ib_transport_ops_t udp_ops = {
     .addr_remove = addr_remove,
     .rebind = rebind,
     .address_text = address_text,
+    .in_use_text = in_use_text,
     .offender_text = offender_text,
     .mem_register = mem_register,
     .mem_deregister = mem_deregister,

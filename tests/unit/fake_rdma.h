@@ -51,8 +51,8 @@ typedef struct fake_rdma {
     uint16_t pkey; /* of the interface */
     int reads; /* and atomics that a queue pair takes at once, and asks for; more fail the test */
     enum ibv_atomic_cap atomics;
-    /* The first so many requests of a queue pair lie at the other end unseen until one more comes, as
-     * with soft-iWARP. */
+    /* The first so many requests of a queue pair lie at the other end unseen until one more comes,
+     * as with soft-iWARP. */
     uint32_t unseen;
     bool hold_ops; /* operations on memory are done by fake_rdma_work() only */
     uint64_t now;  /* us: what clock_gettime() says, */

@@ -8,8 +8,9 @@
  * reports no error.
  *
  * Linux's soft-iWARP was seen to do so (one job in twenty of those that connect all processes): the
- * side that accepts leaves in its socket what arrives while it accepts, the first message and
- * perhaps a read, until something else arrives. Hardware repeats what is lost, and then reports an
+ * side that accepts leaves in its socket what arrives while it changes the queue pair's state, the
+ * first message and perhaps a read, until something else arrives (siw_qp_llp_data_ready() does
+ * nothing where it does not get the lock). Hardware repeats what is lost, and then reports an
  * error; for what nobody has thought of the same remedies hold.
  *
  * - Each connection of ours is roused once, a second after it opened, by a write that changes

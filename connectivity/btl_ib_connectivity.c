@@ -21,7 +21,7 @@
 
 /*
  * The file of btl_ib_connectivity_map: what is known of each pair of rails, one a line, as
- * docs/guide/connectivity.md says. tools/connectivity reads it.
+ * docs/guide/connectivity.md says. ib_connectivity reads it.
  */
 
 /* To be raised when a column changes its meaning or goes. */

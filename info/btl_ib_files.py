@@ -31,6 +31,15 @@ def shown(text):
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
+def printable(value):
+    """Returns what JSON told with texts that a terminal can show."""
+    if isinstance(value, dict):
+        return {shown(name): printable(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return list(map(printable, value))
+    return shown(value) if isinstance(value, str) else value
+
+
 def read(path, most=None):
     """Returns the bytes of a regular file. What else there may be, as a FIFO or a device, is not waited for."""
     try:

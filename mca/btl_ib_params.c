@@ -319,21 +319,21 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "Set it to see whether something was lost, or waited for what"),
     TEXT_PARAM(stats_file, "stats_file", NULL, 2,
                "When MPI ends, and at each interval of btl_ib_stats, write a file in JSON with all "
-               "that each process counted, which ib_top shows while the job runs and tools/stats "
+               "that each process counted, which ib_top shows while the job runs and ib_stats "
                "sums and plots (text: a name, in which %h stands for the host, %r for "
                "the rank, %j for the job, %p for the process id and %% for %, or a directory, with "
                "/ at its end; without %r and %p the rank is appended; default: empty, none). "
                "Set it to look at a job's counters"),
     TEXT_PARAM(trace, "trace", NULL, 9,
                "Write each event of the protocol (datagrams, acknowledgements, losses, timeouts, "
-               "stalls, connections) to a file of each process, which tools/trace sums and plots; "
+               "stalls, connections) to a file of each process, which ib_trace sums and plots; "
                "while it does, each datagram takes longer (text: a name as of btl_ib_stats_file; "
                "default: empty, none). "
                "Set it to find out why a message was late"),
     TEXT_PARAM(connectivity_map, "connectivity_map", NULL, 3,
                "At the start contact all processes of the job by all devices, and write a file of "
                "what each reaches, with the sizes of datagrams that get there, which "
-               "tools/connectivity joins; waits at most btl_ib_connect_timeout, or 60 s if that is "
+               "ib_connectivity joins; waits at most btl_ib_connect_timeout, or 60 s if that is "
                "0 (text: a name, as of btl_ib_stats_file; default: empty, none). "
                "Set it to check a new network, or after a host was not reached"),
     TEXT_PARAM(memory_max, "memory_max", "0", 9,

@@ -45,7 +45,7 @@ class OpenmpiBtlIb(AutotoolsPackage):
     depends_on("libfabric@1.9:", when="+ofi")
     depends_on("rdma-core@35:", when="+verbs")
     depends_on("openssl@3:", when="+crypto")
-    # ib_doctor and ib_top
+    # ib_doctor, ib_top and others
     depends_on("python@3:", type="run")
 
     for openmpi_version, checksum in (

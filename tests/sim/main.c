@@ -368,7 +368,7 @@ static int usage(int status)
           "btl_ib_sim --scenario NAME ...        run one named scenario, here\n"
           "           --no-prediction: all messages go the engine's general way\n"
           "           --trace prints what happens; --trace-file writes F.0, F.1, ... of each\n"
-          "           process, as btl_ib_trace does: for tools/trace\n"
+          "           process, as btl_ib_trace does: for ib_trace\n"
           "btl_ib_sim --list                     list the named scenarios\n"
           "btl_ib_sim --grid [--quick] [--out F] goodput over loss, round trip and rate; a table for\n"
           "                                      tests/sim/plot_grid\n",

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
-"""The connectivity map: what a job writes of its paths, and what tools/connectivity makes of it."""
+"""The connectivity map: what a job writes of its paths, and what ib_connectivity makes of it."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import pytest
 from runner.places import ROOT
 
 pytestmark = [pytest.mark.mpi, pytest.mark.limit(60)]
-TOOL = ROOT / "tools/connectivity"
+TOOL = ROOT / "info/ib_connectivity"
 BAD = ROOT / "tools/nsbad"
 RANKS = 3
 

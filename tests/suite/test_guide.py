@@ -143,8 +143,8 @@ def test_parameters(run, mpi):
 
 @pytest.mark.parametrize("words", [
     pytest.param((name, *words), id=f"guide/head/{name.split('/')[1]}") for name, *words in (
-        ("tools/bench", "--help"), ("tools/connectivity", "--help"), ("tools/site-report", "--help"),
-        ("tools/stats", "--help"), ("tools/trace", "--help"), ("info/ib_top", "--help"),
+        ("tools/bench", "--help"), ("info/ib_connectivity", "--help"), ("tools/site-report", "--help"),
+        ("info/ib_stats", "--help"), ("info/ib_trace", "--help"), ("info/ib_top", "--help"),
         ("build/ib_doctor", "nobody.invalid"))])  # fmt: skip
 def test_reader_leaves(words):
     """What reads their output may have enough of it, as head."""
@@ -161,8 +161,8 @@ def test_reader_leaves(words):
 @pytest.mark.called("guide/help")
 def test_help(run):
     """The text at a tool's head, which says what each option does, and nothing before it."""
-    for name in ("bench", "check", "connectivity", "coverage", "nsbad", "nshosts", "nsslurm", "quickstart", "release",
-                 "site-report", "stats", "trace", "../info/ib_top"):  # fmt: skip
+    for name in ("bench", "check", "coverage", "nsbad", "nshosts", "nsslurm", "quickstart", "release",
+                 "site-report", *(f"../info/ib_{name}" for name in ("connectivity", "stats", "top", "trace"))):  # fmt: skip
         assert run.output(ROOT / "tools" / name, "--help").startswith(f"{Path(name).name} - ")
 
 

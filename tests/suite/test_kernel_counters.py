@@ -144,7 +144,7 @@ def test_trace(run, mpi, hosts, tmp_path):
     switch saw; and of those that the switch lost the receiver's trace has none."""
     options = ("--mca", "btl_ib_trace", f"{tmp_path}/", "--mca", "btl_ib_stats_file", f"{tmp_path}/")
     _, of_hosts = lossy(run, hosts, "stream", "seconds=1", "--", *options)
-    traces = json.loads(run.output(sys.executable, ROOT / "tools/trace", "--json", tmp_path))
+    traces = json.loads(run.output(sys.executable, ROOT / "info/ib_trace", "--json", tmp_path))
     assert [trace["missing"] for trace in traces] == [0, 0]
     packets = [of_host.packets() for of_host in of_hosts]
     for trace, path, of_host, (sent, _) in zip(

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counters for users: lines at intervals, files, and tools/stats and ib_top that read them."""
+"""Counters for users: lines at intervals, files, and ib_stats and ib_top that read them."""
 
 import json
 import os
@@ -17,9 +17,9 @@ import pytest
 from runner.places import BUILD, ROOT
 
 pytestmark = pytest.mark.mpi
-STATS = ROOT / "tools/stats"
+STATS = ROOT / "info/ib_stats"
 TOP = ROOT / "info/ib_top"
-TOOLS = ((TOP, "-1"),)
+TOOLS = ((TOP, "-1"), (STATS,))
 
 
 def job(run, mpi, *words, **parameters):
@@ -156,13 +156,13 @@ def test_guide(run, mpi, tmp_path):
     """The examples of docs/guide/counters.md, in their order, print something, with the places of
     this machine."""
     page = (ROOT / "docs/guide/counters.md").read_text()
-    examples = re.findall(r"^    ((?:mpirun|tools/|ib_top|ompi_info).*)$", page, re.M)
+    examples = re.findall(r"^    ((?:mpirun|ib_top|ib_stats|ompi_info).*)$", page, re.M)
     assert len(examples) == 6
     places = {
         "mpirun": " ".join(map(str, [*mpi.mpirun, "-np", 2])),
         "./program": f"{mpi.program('ring')} laps=1",
         "/scratch/counters": str(tmp_path),
-        "tools/stats": str(STATS),
+        "ib_stats": str(STATS),
         "ib_top": str(TOP),
         " ... ": " --mca pml ob1 --mca btl ib,self ",
     }
@@ -202,7 +202,7 @@ def made_up(path, rank, running=False, pid=1, seconds=2.0, samples=None, **count
 @pytest.mark.quick
 @pytest.mark.called("stats/tool")
 def test_tool(run, tmp_path):
-    """What tools/stats says of who stands out, who is missing, and of files that are none."""
+    """What ib_stats says of who stands out, who is missing, and of files that are none."""
     for rank, again in enumerate((1, 2, 250)):
         made_up(tmp_path / f"{rank}.json", rank, retransmits=again, sent_messages=2000)
     output = run.output(STATS, tmp_path)
@@ -221,7 +221,7 @@ def test_tool(run, tmp_path):
     ):
         (tmp_path / name).write_text(text)
         output = run.output(STATS, tmp_path / "0.json", tmp_path / name, ok=False)
-        assert f"stats: {tmp_path / name} {problem}" in output
+        assert f"ib_stats: {tmp_path / name} {problem}" in output
         assert "job 00000001: 1 processes" in output
     assert "No such file" in run.output(STATS, tmp_path / "absent", ok=False)
     assert "there is no counter x" in run.output(STATS, "--counters", "x", tmp_path, ok=False)

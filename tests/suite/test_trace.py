@@ -1,6 +1,6 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
-"""Traces for users: files of jobs and of the simulator, and tools/trace that reads them."""
+"""Traces for users: files of jobs and of the simulator, and ib_trace that reads them."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import pytest
 
 from runner.places import ROOT
 
-TRACE = ROOT / "tools/trace"
+TRACE = ROOT / "info/ib_trace"
 HEADER = 65536
 
 

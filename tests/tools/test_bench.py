@@ -25,6 +25,7 @@ sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tools/bench"
 sys.path.insert(0, str(ROOT / "tools"))
+sys.path.append(str(ROOT / "info"))
 from btl_ib_bench import baseline, candidates, devices, places, plan, plots, report, runner, session  # noqa: E402
 from btl_ib_bench.networks import NETWORKS  # noqa: E402
 from btl_ib_bench.results import Results  # noqa: E402

@@ -4,7 +4,7 @@
 
 from pathlib import Path
 
-import plotting
+import btl_ib_plotting as plotting
 
 from .networks import FLOOR
 from .plan import size_text

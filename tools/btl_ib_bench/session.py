@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-import plotting
+import btl_ib_plotting as plotting
 
 from . import baseline, devices, facts, places, plan
 from . import candidates as cands

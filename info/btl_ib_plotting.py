@@ -1,6 +1,6 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
-"""How the plots of tools/bench, stats, trace and the simulator's look. All else of a tool works without matplotlib."""
+"""How the plots of tools/bench, ib_stats, ib_trace and the simulator's look. All else of a tool works without matplotlib."""
 
 import sys
 

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A package of Spack (1.0): in a repository of packages it is packages/openmpi_btl_ib/package.py.
 
-An earlier form was installed by Spack 0.23, whose recipes have no language "c" and another import, with Debian's
-packages as externals, and used by a job; not by Spack 1.0, with whose builtin repository of July 2026 it was compared.
-Spack's openmpi has no variant for development headers (--with-devel-headers): where they are not, they come from
-its source, which is configured with the options that it was built with. Add the version that is wanted to the list."""
+An earlier form was installed by Spack 0.23, whose recipes have no language "c" and another import,
+with Debian's packages as externals, and used by a job; not by Spack 1.0, with whose builtin
+repository of July 2026 it was compared. Spack's openmpi has no variant for development headers
+(--with-devel-headers): where they are not, they come from its source, which is configured with the
+options that it was built with. Add the version that is wanted to the list."""
 
 import os
 from typing import List
@@ -20,6 +21,8 @@ class OpenmpiBtlIb(AutotoolsPackage):
 
     homepage = "https://example.org/btl_ib"
     git = "https://example.org/btl_ib.git"
+
+    maintainers("btl_ib")
 
     license("BSD-3-Clause")
 
@@ -78,5 +81,8 @@ class OpenmpiBtlIb(AutotoolsPackage):
         return args
 
     def setup_run_environment(self, env: EnvironmentModifications) -> None:
+        # Others may be there before; Open MPI's own places come last.
         name = "OMPI_MCA_opal_mca_base_component_path"
-        env.set(name, f"{self.prefix.lib.openmpi}:SYS_DEFAULT:USER_DEFAULT")
+        env.prepend_path(name, self.prefix.lib.openmpi)
+        env.append_path(name, "SYS_DEFAULT")
+        env.append_path(name, "USER_DEFAULT")

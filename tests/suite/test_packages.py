@@ -78,6 +78,35 @@ def test_release(run, tmp_path):
     assert "the tag v77.8.9 is of another commit" in refused()
 
 
+@pytest.mark.quick
+@pytest.mark.called("package/scripts")
+def test_scripts(run, tmp_path):
+    """What dpkg runs writes two lines into a file of nobody's, and takes away those and no other, when it should."""
+    file, line, mark = tmp_path / "override.conf", "opal_mca_base_component_path = SYS:USER", "# openmpi-btl-ib: mpirun"
+    for name in ("postinst", "postrm"):
+        text = (ROOT / f"debian/{name}.in").read_text()
+        for key, value in (("@FILE@", str(file)), ("@LINE@", line), ("@MARK@", mark)):
+            text = text.replace(key, value)
+        (tmp_path / name).write_text(text)
+
+    def after(name, *words):
+        run("sh", tmp_path / name, *words)
+        return file.read_text() if file.exists() else None
+
+    ours = f"{mark}\n{line}\n"
+    assert after("postinst", "configure", "") == ours == after("postinst", "configure", "1")
+    assert after("postrm", "failed-upgrade", "1") == after("postrm", "abort-install", "1") == ours
+    assert after("postrm", "upgrade", "2") is None
+    # The administrator's: without an end, behind the marker, and as ours without it.
+    file.write_text("site = 1")
+    assert after("postinst", "configure", "") == f"site = 1\n{ours}"
+    assert after("postrm", "remove") == "site = 1\n"
+    file.write_text(f"{mark}\nsite = 1\n")
+    assert after("postrm", "remove") == "site = 1\n"
+    file.write_text(f"{line}\n")
+    assert after("postrm", "purge") == f"{line}\n"
+
+
 @pytest.mark.full
 @pytest.mark.called("package/spec")
 def test_spec(run):

@@ -215,6 +215,19 @@ def test_version(run, component):
     assert len(told) == 1 and re.fullmatch(r" \d+\.\d+\.\d+\S*\n", told.pop())
 
 
+@pytest.mark.parametrize("name", [pytest.param(name, id=f"doctor/pages/{name}") for name in PROGRAMS])
+def test_pages(run, component, name):
+    """The page of each program has what its --help has, where readers of pages look for it, and formats."""
+    text = run.output(BUILD / name, "--help")
+    page = run.output("man", "-l", "--warnings=w", BUILD / f"{name}.1", env={"MANWIDTH": "200"})
+    assert "warning" not in page
+    for heading in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "SEE ALSO"):
+        assert f"\n{heading}\n" in page, heading
+    assert set(re.findall(r"^  --(\w+)", text, re.M)) == set(re.findall(r"^ +--(\w+)", page, re.M))
+    others = re.findall(r"(\w+)\([17]\)", page.partition("\nSEE ALSO\n")[2].rpartition("\n\n")[0])
+    assert set(others) == {*PROGRAMS, "btl_ib", "ompi_info", "mpirun"} - {name}
+
+
 @pytest.mark.called("doctor/handed-on")
 def test_handed_on(run, mpi, tmp_path):
     """Other hosts know where Open MPI is, and what rules its libraries, though their shells do not say so."""

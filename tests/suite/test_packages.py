@@ -58,7 +58,7 @@ def test_release(run, tmp_path):
         return run.output(release, *arguments, ok=False)
 
     assert "says nothing of it" in refused("--version", "77.8.9")
-    changes.write_text(text.replace("## [Unreleased]\n", "## [Unreleased]\n\nSomething.\n"))
+    changes.write_text(text.replace("## [Unreleased]\n", "## [Unreleased]\n\nSomething.\n\n- Other\n  things. And why.\n"))
     assert "not all is committed" in refused("--version", "77.8.9")
     run(*git, "commit", "--quiet", "-am", "what is new")
     assert "0.1.0 does not follow" in refused("--version", "0.1.0")
@@ -67,6 +67,7 @@ def test_release(run, tmp_path):
     named = run.output(*git, "grep", "-lF", "77.8.9").splitlines()
     assert {"btl_ib.h", "CHANGELOG.md", "debian/changelog", "packaging/openmpi-btl-ib.spec",
             "packaging/spack/package.py"} < set(named)  # fmt: skip
+    assert "\n\n  * Something.\n  * Other things.\n\n -- " in (tree / "debian/changelog").read_text()
     versions = re.findall(r'version\("(.*?)"', (tree / "packaging/spack/package.py").read_text())
     assert versions[:2] == ["main", "77.8.9"]
     assert "not all is committed" in refused()

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 """What users read: the manual page of parameters, and the examples of README.md, docs/hardware.md
-and docs/guide/. Those of counters.md and ib-info.md are tested beside what they are about.
+and docs/guide/.
 
-A page marks examples behind ```: `sh run` are commands that must end well, `console run` commands
-behind a $, and what they print, of which numbers may be others and ... may be anything, alone in a
-line any lines. What is not marked needs a cluster, or changes the machine."""
+Each block of a page says behind ``` what it is: `sh run` are commands that must end well, `console
+run` commands behind a $, and what they print, of which numbers may be others and ... may be
+anything, alone in a line any lines; `as root` follows where the page's reader is root. Commands that
+need what a test cannot have are `not run: REASON`; `by NAME.py`: that test runs them. `text` is none."""
 
 import json
 import os
@@ -14,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -22,21 +24,25 @@ from runner.places import BUILD, ROOT
 
 pytestmark = pytest.mark.mpi
 PAGE = BUILD / "btl_ib.7"
-FENCED = re.compile(r"^```(sh|console) run\n(.*?)^```$", re.M | re.S)
-PAGES = {
-    path: examples
-    for path in (ROOT / "README.md", ROOT / "docs/hardware.md", *(ROOT / "docs/guide").glob("*.md"))
-    if (examples := FENCED.findall(path.read_text()))
-}
+FENCED = re.compile(r"^```(sh|console) run( as root)?\n(.*?)^```$", re.M | re.S)
+BLOCKS = re.compile(r"^```(.*)\n(?:.*\n)*?```$|^\n    (?! )(.*)", re.M)
+SAYS = re.compile(r"text|(sh|console) (run( as root)?|not run: \w.*|by (test_\w+\.py))")
+PAGES = {path: path.read_text() for path in (ROOT / "README.md", ROOT / "docs/hardware.md", *(ROOT / "docs/guide").glob("*.md"))}
+EXAMPLES = {path: examples for path, text in PAGES.items() if (examples := FENCED.findall(text))}
 # Parameters that Open MPI adds to those of each BTL, from 5.0 on.
 OPEN_MPIS = re.compile("btl_ib_(accelerator_|(get|put)_alignment$)")
-# A host like those of the pages, which is this one but for its name and its network; processes of
-# Open MPI share processors there, as few as there may be. The daemon that 4.1 starts beside a process
-# without mpirun loses boxes of help at random ("ORTE_ERROR_LOG: Data unpack would read past end"), so
-# that one prints them itself.
-HOST = """hostname node1 && ip link set lo up && ip link add eth0 type veth peer name end0 &&
-    ip address add 10.1.0.1/24 dev eth0 && ip link set end0 up && ip link set eth0 up &&
-    exec "$@" """
+# A host like those of the pages, which is this one but for its name and its network, and for a user
+# that has no rights, has no variables but those of a login, and reaches the tree below its home.
+HOST = """set -e
+    hostname node1; ip link set lo up; ip link add eth0 type veth peer name end0
+    ip address add 10.1.0.1/24 dev eth0; ip link set end0 up; ip link set eth0 up
+    nft 'table inet filter { chain input { type filter hook input priority 0; iifname lo accept; reject; }; }'
+    mount --bind "$1" "$2/source"; mount --bind "$2/passwd" /etc/passwd
+    shift 2; exec "$@" """
+READER = 54321
+# Processes of Open MPI share processors here, as few as there may be. The daemon that 4.1 starts
+# beside a process without mpirun loses boxes of help at random ("ORTE_ERROR_LOG: Data unpack would
+# read past end"), so that one prints them itself.
 SHARE = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_hwloc_base_binding_policy": "none",
@@ -81,26 +87,70 @@ def pattern(lines):
     )
 
 
-@pytest.mark.limit(120)
-@pytest.mark.parametrize("page", [pytest.param(page, id=f"guide/{page.stem}") for page in PAGES])
-def test_examples(run, mpi, tmp_path, page):
-    """Those of a page, in their order, in a directory that looks as this one and may be written
-    to."""
+class Reader:
+    """A user that reads a page and types what it says, in one shell of theirs, or in one of root's."""
+
+    def __init__(self, run, place):
+        self.run, self.place = run, place
+        self.home, self.tree = place / "home", place / "home/btl_ib"
+        place.chmod(0o755)
+        for directory in ("source", "home/btl_ib", "home/bin", "home/tmp", "root/tmp"):
+            (place / directory).mkdir(parents=True)
+        for name in os.listdir(ROOT):
+            (self.tree / name).symlink_to(place / "source" / name)
+        for name in ("ib_info", "ib_connectivity", "ib_doctor", "ib_stats", "ib_top", "ib_trace"):  # as if it were installed
+            (self.home / "bin" / name).symlink_to(place / "source/build" / name)
+        (place / "passwd").write_text(
+            f"{Path('/etc/passwd').read_text()}reader:x:{READER}:{READER}::{self.home}:/bin/bash\n")
+        for directory in (self.home, *self.home.iterdir()):
+            os.chown(directory, READER, READER)
+
+    def types(self, commands, as_root=False, ok=True):
+        """What is printed. Variables stay as commands leave them."""
+        home = self.place / "root" if as_root else self.home
+        rights = () if as_root else ("setpriv", "--reuid", READER, "--regid", READER, "--clear-groups", "--inh-caps=-all")
+        login = {"HOME": home, "USER": "root" if as_root else "reader", "SHELL": "/bin/bash", "LANG": "C.UTF-8",
+                 "TERM": "dumb", "TMPDIR": home / "tmp", "BTL_IB_CHECK": self.run.mark,
+                 "PATH": f"{self.home}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **SHARE}  # fmt: skip
+        kept = f'test ! -e {home}/variables || . {home}/variables; trap "export -p >{home}/variables" EXIT; cd {self.tree}'
+        return self.run.output(
+            *("unshare", "--net", "--uts", "--mount", "sh", "-c", HOST, "sh", ROOT, self.place, *rights, "env", "-i"),
+            *(f"{name}={value}" for name, value in login.items()),
+            *("bash", "-ec", f"{kept}\n{commands}"),
+            ok=ok,
+        )
+
+
+@pytest.fixture
+def reader(run, mpi):
     if os.geteuid():
         pytest.skip("network namespaces need root")
-    for name in os.listdir(ROOT):
-        (tmp_path / name).symlink_to(ROOT / name if name != BUILD.name else BUILD)
-    # README.md says how.
-    run(*("mpicc", "-o", "hello", ROOT / "docs/guide/hello.c"), cwd=tmp_path)
-    for kind, text in PAGES[page]:
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="guide.") as place:
+        yield Reader(run, Path(place))
+
+
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("page", [pytest.param(page, id=f"guide/{page.stem}") for page in EXAMPLES])
+def test_examples(reader, page):
+    """Those of a page, in their order, as its reader runs them, who has done what README.md begins with."""
+    if page.name not in ("README.md", "install.md"):
+        first_job = FENCED.search(PAGES[ROOT / "README.md"])[3]
+        reader.types(first_job)
+        reader.types(first_job.splitlines()[0], as_root=True)
+    for kind, as_root, text in EXAMPLES[page]:
         for commands, expected in steps(kind, text):
-            said = run.output(
-                *("unshare", "--net", "--uts", "sh", "-c", HOST, "sh", "bash", "-ec", commands),
-                env={**SHARE, **mpi.environment},
-                cwd=tmp_path,
-                ok=True if kind == "sh" else None,
-            )
+            said = reader.types(commands, as_root=bool(as_root), ok=True if kind == "sh" else None)
             assert re.search(pattern(expected), said, re.M), f"{commands} does not print that"
+
+
+@pytest.mark.called("guide/blocks")
+def test_blocks():
+    """Each block of a page is run, or the page says why it is not, or it is no command."""
+    for page, text in PAGES.items():
+        for block in BLOCKS.finditer(text):
+            said = SAYS.fullmatch(block[1] or "")
+            assert said, f"{page.name}: is this run by a test? {block[1] or block[2]}"
+            assert not said[4] or page.name in (ROOT / "tests/suite" / said[4]).read_text(), f"{page.name}: {said[0]}"
 
 
 def registered(output):

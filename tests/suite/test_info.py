@@ -314,11 +314,9 @@ def test_memory_max(run, mpi):
 
 
 def examples():
-    """(command, lines that it prints) of the guide: blocks that begin with a $."""
-    for block in re.findall(r"(?:^    .*\n)+", GUIDE.read_text(), re.M):
-        lines = [line[4:] for line in block.splitlines()]
-        if lines[0].startswith("$ "):
-            yield lines[0][2:], lines[1:]
+    """(command, lines that it prints) of the guide."""
+    for command, lines in re.findall(r"^```console by test_info.py\n\$ (.*)\n((?:(?!```).*\n)*)", GUIDE.read_text(), re.M):
+        yield command, lines.splitlines()
 
 
 def test_info_guide(run, host):

@@ -198,3 +198,20 @@ def test_slurm_limits(slurm):
     ).split()
     assert said[0] == "55"
     assert said[1] != "55"
+
+
+def test_slurm_guide(slurm, tmp_path):
+    """The examples of docs/guide/batch.md: at the shell, as a script, and what a script may need with --export=NONE."""
+    page = (ROOT / "docs/guide/batch.md").read_text()
+    shell, script, variables = re.findall(r"^```(?:sh|console) by test_slurm.py\n(.*?)^```$", page, re.M | re.S)
+    slurm.run("mpicc", "-o", tmp_path / "hello", ROOT / "docs/guide/hello.c")
+    commands = re.findall(r"^\$ (.*)", shell, re.M)
+    assert len(commands) == 2 and len(STATS.findall(slurm.shell("\n".join(commands)))) == 2
+    for options, text in (("", script), ("--export=NONE ", f"#!/bin/sh\n#SBATCH -n 2\n{variables}")):
+        exports = "\n".join(f"export {name}='{value}'" for name, value in slurm.variables().items())
+        first, _, rest = text.rpartition("#SBATCH -n 2\n")
+        (tmp_path / "job").write_text(f"{first}#SBATCH -n 2 -o out {options}\n{exports}\n{rest}\necho the end\n")
+        slurm.shell("sbatch job")
+        wait_for(lambda: slurm.said().endswith("the end\n"))
+        assert len(STATS.findall(slurm.said())) == 2
+        (tmp_path / "out").unlink()

@@ -151,32 +151,6 @@ def test_copies(run, mpi, tmp_path):
         assert sender["copied_out"] + receiver["copied_in"] >= 0.9 * sender["sent_bytes"], size
 
 
-@pytest.mark.called("stats/guide")
-def test_guide(run, mpi, tmp_path):
-    """The examples of docs/guide/counters.md, in their order, print something, with the places of
-    this machine."""
-    page = (ROOT / "docs/guide/counters.md").read_text()
-    examples = re.findall(r"^    ((?:mpirun|ib_top|ib_stats|ompi_info).*)$", page, re.M)
-    assert len(examples) == 6
-    places = {
-        "mpirun": " ".join(map(str, [*mpi.mpirun, "-np", 2])),
-        "./program": f"{mpi.program('ring')} laps=1",
-        "/scratch/counters": str(tmp_path),
-        "ib_stats": str(STATS),
-        "ib_top": str(TOP),
-        " ... ": " --mca pml ob1 --mca btl ib,self ",
-    }
-    for example in examples:
-        for theirs, ours in places.items():
-            example = example.replace(theirs, ours)
-        output = run.output("sh", "-c", example, env=mpi.environment)
-        assert re.search(
-            "btl_ib: rank 0 .* sent [1-9]|OK ring|sent_bytes +[1-9]|performance .btl_ib_|2 of 2 ranks",
-            output,
-        ), example
-    assert len(list(tmp_path.iterdir())) == 4  # of two jobs
-
-
 def made_up(path, rank, running=False, pid=1, seconds=2.0, samples=None, **counters):
     """A file as ranks write them; those of a job of four that have much to tell."""
     names = "sent_messages sent_segments retransmits retransmits_spurious registration_hits"

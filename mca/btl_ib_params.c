@@ -76,14 +76,15 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "Lower it where long messages of many peers swamp one; raise it where "
                "btl_ib_stats says blocked and the way is long and fast"),
     INT_PARAM(ack_delay, 150, 0, 10000, "microseconds", 6,
-              "Hold an acknowledgement back at most this long, so that it can travel with data; a "
-              "third of it where the last message was not answered. Peers are told, and allow for "
-              "it",
+              "Delay an acknowledgement at most this long, so that it can travel with data; a "
+              "third of this time if the application did not answer the last message. Peers learn "
+              "this time, and allow for it in their timeouts",
               "Lower it where senders wait for acknowledgements (blocked window in the line of "
               "btl_ib_stats)"),
     INT_PARAM(rto_min, 250, 50, 1000000, "microseconds", 6,
-              "Shortest retransmission timeout; it doubles with each attempt. What other "
-              "segments show to be lost, and a first probe for a lost tail, go earlier",
+              "Shortest retransmission timeout; it doubles with each attempt. Segments that "
+              "acknowledgements of later ones show to be lost are sent again earlier, and so is a "
+              "first probe for a lost tail",
               "Raise it where btl_ib_stats counts spurious retransmissions, as with fewer "
               "processors than processes"),
     INT_PARAM(rto_max, 200000, 1000, 10000000, "microseconds", 6,
@@ -93,33 +94,34 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "Send a segment again after this time while the round trip to its peer is not known",
               "Raise it where the first contact takes longer, as over a way of kilometres"),
     INT_PARAM(silence_limit, 900, 0, 86400, "seconds", 3,
-              "Give a peer up when it was silent for this long while data were due. A process "
-              "that computes without calling MPI is silent, too. 0: never",
+              "Give up a peer that was silent for this long while data were due. A process that "
+              "computes without calling MPI is silent, too. 0: never",
               "Raise it if ranks compute for longer without MPI and without "
               "btl_ib_progress; lower it to have a dead host found sooner"),
     INT_PARAM(connect_timeout, 60, 0, 86400, "seconds", 3,
-              "Give a peer up that never answered for this long, as behind a firewall or without a "
-              "route; only where its progress thread would answer while it computes. If its host "
-              "is known to be reachable it is stopped, and silence_limit counts. After 5 s "
-              "without an answer a message tells of it in any case. 0: never",
+              "Give up a peer that has never answered for this long, as behind a firewall or "
+              "without a route. This holds if the peer has a progress thread, which would answer "
+              "while the peer computes. If its host is known to be reachable the peer counts as "
+              "stopped, and btl_ib_silence_limit holds. After 5 s without an answer a message "
+              "tells of it in any case. 0: never",
               "Raise it where hosts start at very different times"),
     INT_PARAM(keepalive, 30, 0, 86400, "seconds", 5,
-              "Ask a connected peer that was silent for so long whether it is there, again and "
+              "Ask a connected peer that was silent for this long whether it is there, again and "
               "again, four peers a second at most. After four questions without an answer the job "
-              "ends if the network says that its host is unreachable. 0: never",
+              "ends if the network says that the peer's host is unreachable. 0: never",
               "Lower it to have the end of a host found sooner by processes that only wait"),
     INT_PARAM(down_limit, 180, 0, 86400, "seconds", 5,
-              "A port that went down may come back for so long; then its device counts as "
-              "failed, and what has no other way ends. 0: for ever",
+              "Wait this long for a port that went down to come back; then its device counts as "
+              "failed, and connections without another device end. 0: for ever",
               "Raise it if switches take longer to restart"),
     INT_PARAM(credit_init, 0, 0, 65536, "credits", 7,
-              "What a new or idle peer may send to a queue of type P before it is granted more. 0: "
-              "a quarter of an equal share of the receive buffers for each process of the job, "
-              "from 16 to num",
+              "Credits that a new or idle peer has for each queue of type P before it is granted "
+              "more. 0: a quarter of an equal share of the receive buffers for each process of "
+              "the job, from 16 to num",
               "Raise it if peers begin with bursts and wait for credits"),
     INT_PARAM(credit_pool, 4096, 0, 1048576, "credits", 7,
-              "Grant at most this many of one queue of type P to all peers together, and no more "
-              "than its share of the device's receive buffers. 0: that share",
+              "Grant at most this many credits of one queue of type P to all peers together, and "
+              "no more than the queue's share of the device's receive buffers. 0: that share",
               "Raise it if many peers send at once and buffers suffice"),
     INT_PARAM(rx_depth, 0, 0, 1048576, "buffers", 7,
               "Receive buffers posted on each device; the device's own limit may be lower. 0: "
@@ -131,31 +133,32 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "complaint about less if that is at least 212992",
               "Raise it, and these limits, if btl_ib_stats counts overflows"),
     INT_PARAM(connected_max, 4, 0, 16, "sockets", 6,
-              "Transport udp: so many peers of each device have connected sockets, which send "
-              "faster: the first that were sent 512 short messages",
+              "Transport udp: give at most this many peers of each device a connected socket, "
+              "which sends faster: the first peers to which 512 short messages were sent",
               "Raise it for programs that send short messages to a few more peers"),
     INT_PARAM(udp_busy_poll, 0, 0, 1000000, "microseconds", 5,
-              "Transport udp: a read that finds nothing polls the network card itself, as if for "
-              "this long, and does not wait for its interrupt. Above net.core.busy_read it needs "
-              "CAP_NET_ADMIN. 0: as net.core.busy_read says",
+              "Transport udp: busy polling of sockets (SO_BUSY_POLL): a read that finds nothing "
+              "polls the network card itself, and does not wait for its interrupt. Above "
+              "net.core.busy_read it needs CAP_NET_ADMIN. 0: as net.core.busy_read says",
               "Set it to 50 on a card that delays its interrupts, with a core for each process"),
     INT_PARAM(port_min, 0, 0, 65535, "port", 2,
               "Transports udp and verbs (rc): the first port that may be used, for firewalls. 0: "
               "any",
               "Set it if a firewall lets only some ports pass"),
     INT_PARAM(port_range, 1024, 1, 65535, "ports", 2,
-              "Transports udp and verbs (rc): how many from btl_ib_port_min on, if that is not "
-              "0; each process takes one for each device, over udp two side by side "
-              "(btl_ib_bulk_lane), and as often for each of btl_ib_qps_per_port",
+              "Transports udp and verbs (rc): the number of ports from btl_ib_port_min on, if "
+              "that is not 0. Each process takes one port for each device, over udp two side by "
+              "side (btl_ib_bulk_lane), times btl_ib_qps_per_port",
               "Raise it if a host has more processes"),
     INT_PARAM(qps_per_port, 1, 1, 8, "rails", 9,
-              "Use each device as so many, each with sockets, queue pairs and buffers of its own, "
-              "over which long messages are spread; 16 in all; the same on all hosts",
+              "Use each device as this many rails, each with sockets, queue pairs and buffers of "
+              "its own, over which long messages are spread; 16 rails in all; the same on all "
+              "hosts",
               "Raise it where one queue, as of an Ethernet card, does not fill the line"),
     INT_PARAM(max_btls, 0, 0, 16, "devices", 9,
-              "Use at most this many devices, of each network in turn the nearest; processes of a "
-              "host take different ones where several are alike. 0: all that btl_ib_locality "
-              "leaves",
+              "Use at most this many devices: one of each network in turn, the nearest first. "
+              "Processes of a host take different devices where several are alike. 0: all that "
+              "btl_ib_locality leaves",
               "Lower it to leave devices to others, or to compare"),
     INT_PARAM(gid_index, -1, -1, 255, "place", 3,
               "Transport verbs: the place of the address (GID) in the table of each port, as "
@@ -184,28 +187,30 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "which udp ignores. Losing packets is repaired, so a lossless class is not needed",
               "Set it as the network's administrator says"),
     INT_PARAM(rc_max_peers, 64, 0, 1048576, "processes", 4,
-              "Transport verbs, btl_ib_wire auto: take connections (rc) if the runtime has "
-              "places for at most this many processes, and the device queue pairs for them, and "
-              "else ud, whose memory does not grow with them",
+              "Transport verbs, btl_ib_wire auto: use connections (rc) if the runtime has room "
+              "for at most this many processes and the device has queue pairs for them; otherwise "
+              "use ud, whose memory does not grow with the number of processes",
               "Lower it if connections take too much memory; raise it if the device moves memory "
               "for larger jobs"),
     INT_PARAM(rc_srq_min_peers, 16, 0, 1048576, "processes", 9,
-              "Transport verbs, rc: if the runtime has places for at least this many processes, "
-              "and the device can (not over iWARP), all peers share the larger receive queues "
-              "(type S), unless btl_ib_receive_queues is set; 0: never",
+              "Transport verbs, rc: let all peers share the larger receive queues (type S) if the "
+              "runtime has room for at least this many processes and the device can (not over "
+              "iWARP), unless btl_ib_receive_queues is set; 0: never",
               "Lower it if queues of single peers take too much memory"),
     INT_PARAM(rc_timeout, 14, 0, 31, "exponent", 6,
-              "Transport verbs, rc: the device sends again what was not acknowledged after 4.096 "
-              "microseconds x 2^this; not for iWARP, where TCP does it. 0: what the connection "
-              "manager takes",
+              "Transport verbs, rc: the device sends a message again that was not acknowledged "
+              "after 4.096 microseconds x 2^this; not for iWARP, where TCP does it. 0: the "
+              "connection manager's value",
               "Raise it if connections break on a congested network"),
     INT_PARAM(rc_retry, 7, 0, 7, "times", 6,
-              "Transport verbs, rc: how often the device sends again what was not acknowledged "
-              "(btl_ib_rc_timeout) before it gives the connection up, which is then made anew",
-              "Lower it to have a lost way found sooner"),
+              "Transport verbs, rc: how often the device sends a message again that was not "
+              "acknowledged (btl_ib_rc_timeout) before it gives the connection up, which ib then "
+              "makes anew",
+              "Lower it to have a broken path found sooner"),
     INT_PARAM(rnr_retry, 7, 0, 7, "times", 6,
-              "Transport verbs, rc: how often the device sends again what found no buffer in the "
-              "receiver's queue of type S before it gives the connection up. 7: without end",
+              "Transport verbs, rc: how often the device sends a message again that found no "
+              "buffer in the receiver's queue of type S before it gives the connection up. 7: "
+              "without end",
               "Lower it only to find receivers that are too slow"),
     INT_PARAM(rnr_timer, 8, 1, 31, "code", 9,
               "Transport verbs, rc: how long a sender whose message found no buffer in a queue of "
@@ -231,18 +236,19 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "itself, which need not fetch them; the device's own limit may be lower",
               "Lower it if the device is slower with long ones, which a ping-pong shows"),
     SIZE_PARAM(pin_max_region, INT64_C(1) << 46, 0, INT64_C(1) << 46, "bytes", 5,
-               "Let RDMA devices move memory by themselves only where the region is not longer "
-               "than this; processors move what is. 0: none; the default, 2^46: any",
+               "Let RDMA devices move memory by themselves only in regions of at most this "
+               "length; processors move the data of longer regions. 0: no region; the default, "
+               "2^46: any region",
                "Set it to 0 where devices must not reach the application's memory"),
     INT_PARAM(pin_max_regions, 0, 0, INT_MAX, "regions", 9,
               "Keep at most this many regions of memory registered with RDMA devices, in use or "
-              "cached; of the cached ones those go first that were not used for longest. 0: as "
-              "many as the devices take",
+              "cached; cached regions that were unused for longest go first. 0: as many as the "
+              "devices take",
               "Set it if a device slows down with many regions"),
     INT_PARAM(max_eager_rdma, 0, 0, BTL_IB_EAGER_PEERS_MAX, "processes", 5,
-              "Transport verbs, rc: at most this many peers, those that send most, write short "
-              "messages into rings here (eager RDMA), which saves completions and receive "
-              "requests; not over iWARP. 0: none does",
+              "Transport verbs, rc: let at most this many peers, those that send most, write "
+              "short messages into rings of this process (eager RDMA). This saves completions and "
+              "receive requests; not over iWARP. 0: no peer",
               "Raise it to 8 or so if the application is bound by the latency of short messages, "
               "and measure"),
     INT_PARAM(eager_rdma_num, 16, 1, 1024, "messages", 6,
@@ -250,59 +256,58 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "this many messages, rounded down to a power of two",
               "Raise it if bursts of short messages are longer"),
     INT_PARAM(eager_rdma_size, 0, 0, 496, "bytes", 9,
-              "Transport verbs, rc: messages of at most this many bytes, ib's and Open MPI's "
-              "headers included, go by eager RDMA (btl_ib_max_eager_rdma), rounded up so "
-              "that 16 more fill cache lines; "
-              "what does not go inline never does (btl_ib_max_inline_data); 0: all that does",
+              "Transport verbs, rc: send messages of at most this many bytes, ib's and Open MPI's "
+              "headers included, by eager RDMA (btl_ib_max_eager_rdma); the size is rounded up so "
+              "that 16 bytes more fill cache lines. Messages that do not go inline "
+              "(btl_ib_max_inline_data) never go by eager RDMA; 0: all that go inline",
               "Lower it to save memory of many rings"),
     INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,
-              "While something is unacknowledged, or memory is registered for peers, and the "
-              "application makes no progress for this long, a thread works in its place "
-              "(btl_ib_progress)",
+              "Let a thread make progress (btl_ib_progress) when the application has made none "
+              "for this long, and something is unacknowledged or memory is registered for peers",
               "Lower it if peers wait for ranks that compute; raise it if the thread disturbs "
               "them"),
     INT_PARAM(progress_wakeups, 20000, 100, 1000000, "wake-ups a second", 6,
-              "With btl_ib_progress deliver: devices wake the thread at most this often; between "
-              "two wake-ups messages collect",
+              "With btl_ib_progress deliver: let devices wake the thread at most this often; "
+              "messages that arrive between two wake-ups wait for the second",
               "Lower it if the thread takes too much from the application"),
     SIZE_PARAM(copy_limit, 8192, 0, INT64_C(1) << 30, "bytes", 5,
-               "Copy messages and fragments up to this size, so that their memory is free at once; "
-               "longer ones that are contiguous are sent from where they are, and their memory is "
-               "free when they were acknowledged, or, of eager messages, copied as their sender "
-               "waits",
+               "Copy messages and fragments up to this size, so that the application has its "
+               "memory back at once. Longer contiguous ones are sent from the application's "
+               "memory, which is free when they are acknowledged; an eager one is copied after "
+               "all while its sender waits for that",
                "Raise it if buffers are reused at once; lower it if copies bound the speed"),
     BOOL_PARAM(use_auto, "auto", false, 2,
                "Use ib although it was not named in the selection of BTLs",
                "only if it was named: --mca btl ib,self",
                "Set it in a site's openmpi-mca-params.conf, so that users need not name ib"),
     BOOL_PARAM(memory_report, "memory_report", false, 9,
-               "Tell at the start what memory each queue, window and pool of each device takes, "
-               "one process of a host for all: now, with all peers of the job, and at most",
+               "Print at the start the memory of each queue, window and pool of each device: now, "
+               "with all peers of the job, and at most; one process of each host prints it",
                NULL,
                "Set it to learn where memory goes"),
     BOOL_PARAM(fork_safe, "fork_safe", true, 5,
-               "Transport verbs: let the application fork() without harm to what devices send "
-               "and receive; costs nothing with Linux 5.12 and later, before that a system call "
-               "for each registration, and devices move no memory of the application by "
-               "themselves",
+               "Transport verbs: let the application fork() without harm to what devices send and "
+               "receive. This costs nothing with Linux 5.12 and later. With older kernels it "
+               "costs a system call for each registration, and devices move no memory of the "
+               "application by themselves",
                NULL,
                "Set it to 0 with an old kernel, if nothing forks"),
     BOOL_PARAM(pin_probe, "pin_probe", false, 9,
-               "Find out at the start, one process of a host for all, how much of "
-               "btl_ib_max_pinned RDMA devices really register, and lower it to that; takes a "
-               "second for each few gigabytes",
+               "Find out at the start how much memory RDMA devices really register, and lower "
+               "btl_ib_max_pinned to that; one process of each host does it, and takes a second "
+               "for each few gigabytes",
                NULL,
                "Set it if registrations fail long before btl_ib_max_pinned"),
     BOOL_PARAM(bulk_lane, "bulk_lane", true, 6,
-               "Transport udp: long messages have a socket of their own while there are small "
-               "ones, so that these do not wait behind them; it takes two ports side by side "
-               "for each process and device",
+               "Transport udp: give long messages a socket of their own while there are short "
+               "ones, so that short ones do not wait behind long ones; this takes two ports side "
+               "by side for each process and device",
                NULL,
                "Set it to 0 if a firewall leaves one port for each process"),
     BOOL_PARAM(atomics_all, "atomics_all", false, 6,
-               "Offer MIN, MAX and floating point as atomics, too. Open MPI's osc/rdma uses "
-               "them also where they are not what MPI means: signed for unsigned integers, "
-               "double for float complex",
+               "Offer MIN, MAX and floating point as atomics, too. Open MPI's osc/rdma uses them "
+               "also where their results are wrong: signed ones for unsigned integers, double for "
+               "float complex",
                "osc/rdma takes a lock and gets, computes and puts",
                "Set it if the application uses none of these types, or not with MIN and MAX"),
     INT_PARAM(dump_signal, 0, 0, 64, "signal", 4,
@@ -316,7 +321,7 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "process (text: 0 or no; 1 or yes, when MPI ends; or a time, 2 to 86400 seconds, or "
                "with ms, s, min after it from 1s on: also each time so long has passed, within a "
                "call of MPI; default: 0). "
-               "Set it to see whether something was lost, or waited for what"),
+               "Set it to see what was lost, and what sending waited for"),
     TEXT_PARAM(stats_file, "stats_file", NULL, 2,
                "When MPI ends, and at each interval of btl_ib_stats, write a file in JSON with all "
                "that each process counted, which ib_top shows while the job runs and ib_stats "
@@ -337,15 +342,16 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "0 (text: a name, as of btl_ib_stats_file; default: empty, none). "
                "Set it to check a new network, or after a host was not reached"),
     TEXT_PARAM(memory_max, "memory_max", "0", 9,
-               "Memory that ib takes in the processes of a host together, in equal shares: where "
-               "the receive queues would take more in a job of this size, shared ones and fewer "
-               "buffers are used instead, which a line tells; see ib_info --budget (text: a number "
+               "Limit the memory that ib takes in all processes of a host together, in equal "
+               "shares. If the receive queues would take more in a job of this size ib uses shared "
+               "ones and fewer buffers, and a line says so; see ib_info --budget (text: a number "
                "of bytes, 0 to 18446744073709551615, also with k, M, G, or a part of the host's "
                "memory, 0% to 100% or 0.0 to 1.0; default: 0, no limit). "
                "Set it where ib's buffers take memory that applications need"),
     TEXT_PARAM(max_pinned, "max_pinned", "50%", 3,
-               "Memory that the processes of the job on a host together keep registered with RDMA "
-               "devices at most, in use or cached, in equal shares; processors move what is more "
+               "Keep at most this much memory registered with RDMA devices, in use or cached, in "
+               "all processes of the job on a host together, in equal shares; processors move the "
+               "rest "
                "(text: a number of bytes, 0 to 18446744073709551615, also with k, M, G, or a part "
                "of the host's memory, 0% to 100% or 0.0 to 1.0; no process more than it may lock; "
                "default: 50%). "
@@ -389,8 +395,8 @@ const btl_ib_param_t btl_ib_param_table[] = {
                  "Set it to deliver to overlap messages with computing, to polling if each "
                  "processor is to be the application's alone"),
     CHOICE_PARAM(transport, "transport", NULL, 3,
-                 "What moves the datagrams (text: auto, verbs, udp or ofi, as far as they were built "
-                 "in; default: auto, RDMA devices with an active port by verbs, else by ofi, "
+                 "What moves the datagrams (text: auto, verbs, udp or ofi, as far as they were "
+                 "built in; default: auto, RDMA devices with an active port by verbs, else by ofi, "
                  "and where there is none that can be opened network interfaces by udp). "
                  "Set it to compare, or where the transport that auto takes makes trouble"),
     CHOICE_PARAM(wire, "wire", wires, 3,
@@ -401,8 +407,8 @@ const btl_ib_param_t btl_ib_param_table[] = {
                  "connections take too much memory"),
     CHOICE_PARAM(locality, "locality", localities, 9,
                  "Which devices a process uses, by the NUMA distance from the processors that it "
-                 "is bound to (text: near, no device that is farther than another on its network "
-                 "that is as fast; rank, all, the near ones first; ignore, all as they are found; "
+                 "is bound to (text: near, all but those with a nearer one of the same network and "
+                 "speed; rank, all in order of distance; ignore, all as they are found; "
                  "default: near). "
                  "Set it to ignore where the order of devices does not matter or is wrong"),
     CHOICE_PARAM(ordering, "memory_ordering", orderings, 6,
@@ -438,9 +444,9 @@ const btl_ib_param_t btl_ib_param_table[] = {
                 "just above it are exchanged"),
     LIMIT_PARAM(rndv_eager_limit, SIZE, "bytes", 0, 1 << 20,
                 "12288", 4,
-                "Of a longer message send this much together with the question, and no more "
-                "than btl_ib_eager_limit (bytes or with k, M, G, 0 to 1048576, default: 12288). "
-                "Lower it if the question is to be as short as can be"),
+                "Send this much of a longer message together with the request to send "
+                "(rendezvous), and no more than btl_ib_eager_limit (bytes or with k, M, G, 0 to "
+                "1048576, default: 12288). Lower it if the request is to be short"),
     LIMIT_PARAM(max_send_size, SIZE, "bytes", 256, 1 << 20,
                 "65536", 4,
                 "Cut the rest of a longer message into fragments of at most this size; the same "
@@ -459,7 +465,7 @@ const btl_ib_param_t btl_ib_param_table[] = {
                 "Lower it only to test, or if a device fails with long operations"),
     LIMIT_PARAM(rdma_pipeline_send_length, SIZE, "bytes", 0, 1 << 30,
                 "0", 6,
-                "Of a long message that goes by put, send this much in fragments (bytes or with "
+                "Send this much of a long message that goes by put in fragments (bytes or with "
                 "k, M, G, 0 to 1073741824, default: 0: registration costs nothing where "
                 "processors move memory, and what RDMA devices know is cached). "
                 "Raise it if registration of new memory takes long"),

@@ -267,6 +267,37 @@ static bool is_of_network(btl_ib_death_t reason)
            || reason == BTL_IB_DEATH_HOST_LOST;
 }
 
+/* Returns the name of another BTL that may carry what goes to other hosts, NULL if there is none. Open
+ * MPI gave the peers to ib alone when it chose, so it does not take over by itself. */
+static const char *find_other_btl(void)
+{
+    mca_btl_base_selected_module_t *each;
+
+    OPAL_LIST_FOREACH(each, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        const char *name = each->btl_component->btl_version.mca_component_name;
+
+        if (strcmp(name, "ib") != 0 && strcmp(name, "self") != 0
+            && strcmp(name, BTL_IB_SHARED_MEMORY) != 0) {
+            return name;
+        }
+    }
+    return NULL;
+}
+
+/* What to do besides, in a line of its own, "" if there is nothing. */
+static void format_without_ib(char *out, size_t size)
+{
+    const char *other = find_other_btl();
+
+    out[0] = '\0';
+    if (other != NULL) {
+        snprintf(out, size,
+                 "\nOr leave ib out, without it \"%s\" carries this: --mca btl %s,%s,self.", other,
+                 other, BTL_IB_SHARED_MEMORY);
+    }
+}
+
 void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
                            const btl_ib_diagnosis_t *diagnosis)
 {
@@ -274,8 +305,12 @@ void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
     advice_t advice = death_advice(reason);
     char known[256];
     char text[384];
+    char without_ib[256] = "";
 
     diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
+    if (is_of_network(reason)) {
+        format_without_ib(without_ib, sizeof(without_ib));
+    }
     if (reason == BTL_IB_DEATH_REFUSED && !diagnosis->answered) {
         why = "its host says that nobody is at that port";
         advice = said_advice(ECONNREFUSED);
@@ -294,7 +329,7 @@ void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
     }
     btl_ib_show_help("peer lost", why, ends->our_rank, opal_process_info.nodename, ends->device,
                      ends->our_address, ends->rank, ends->host, ends->address, advice.step,
-                     advice.more);
+                     without_ib, advice.more);
 }
 
 void btl_ib_report_device_failed(const btl_ib_ends_t *ends, int error, uint32_t moved,
@@ -345,6 +380,18 @@ static advice_t unanswered_advice(const btl_ib_diagnosis_t *diagnosis, bool reac
         UNANSWERED_MORE};
 }
 
+/* The wait for a process that turns out to be stopped is longer. */
+static void format_longer(const btl_ib_params_t *params, char *out, size_t size)
+{
+    if (params->silence_limit == 0) {
+        snprintf(out, size, ", but not once\nanother process of that host answers.");
+    } else {
+        snprintf(out, size,
+                 ", or %d s\n(btl_ib_silence_limit) once another process of that host answers.",
+                 params->silence_limit);
+    }
+}
+
 /* When the wait for a peer that does not answer ends. */
 static void format_end(const btl_ib_params_t *params, bool answers, bool reachable, char *end,
                        size_t size)
@@ -354,10 +401,11 @@ static void format_end(const btl_ib_params_t *params, bool answers, bool reachab
     } else if (params->connect_timeout == 0) {
         snprintf(end, size, "This process goes on waiting (btl_ib_connect_timeout is 0).");
     } else if (!reachable) {
-        snprintf(end, size,
-                 "The job ends if that does not change within %d s of the first attempt\n"
-                 "(btl_ib_connect_timeout; 0 means never).",
-                 params->connect_timeout);
+        const int used = snprintf(end, size,
+                                  "The job ends if that does not change within %d s of the first "
+                                  "attempt\n(btl_ib_connect_timeout; 0 means never)",
+                                  params->connect_timeout);
+        format_longer(params, end + used, size - (size_t) used);
     } else if (params->silence_limit == 0) {
         snprintf(end, size, "This process goes on waiting (btl_ib_silence_limit is 0).");
     } else {
@@ -374,6 +422,7 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
     const btl_ib_params_t *params = reports->params;
     char ports[96] = "any that is free (btl_ib_port_min is not set)";
     char end[256];
+    char without_ib[256];
     const advice_t advice = unanswered_advice(diagnosis, reachable);
     char known[256];
 
@@ -385,13 +434,14 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
                  params->port_min, params->port_min + params->port_range - 1);
     }
     format_end(params, answers, reachable, end, sizeof(end));
+    format_without_ib(without_ib, sizeof(without_ib));
     diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
     btl_ib_show_help("never answered",
                      heard ? "what it sends arrives here, but not what is sent from here"
                            : "nothing that it sends has arrived here, either",
                      ends->our_rank, opal_process_info.nodename, ends->device, ends->our_address,
-                     ends->rank, ends->host, ends->address, advice.step, end, advice.more,
-                     known[0] != '\0' ? known : "none", ports);
+                     ends->rank, ends->host, ends->address, advice.step, without_ib, end,
+                     advice.more, known[0] != '\0' ? known : "none", ports);
 }
 
 void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, int error,

@@ -67,19 +67,40 @@ void btl_ib_failover_send_connect(const btl_ib_conn_t *conn)
     }
 }
 
+enum { ROUTE_TEXT = 256 };
+
+/* Writes a rail and both addresses that `carries` joins, for people; of NULL the rail alone. */
+static void describe_route(const btl_ib_transport_t *t, const btl_ib_conn_t *carries,
+                           char out[ROUTE_TEXT])
+{
+    char own[64];
+    char peer[64];
+
+    if (carries == NULL || t->ops->address_text == NULL
+        || !t->ops->address_text(t->address, t->address_len, own, sizeof(own))
+        || !btl_ib_conn_address_text(carries, peer, sizeof(peer))) {
+        snprintf(out, ROUTE_TEXT, "%s", t->name);
+    } else {
+        snprintf(out, ROUTE_TEXT, "%s (%s to %s)", t->name, own, peer);
+    }
+}
+
 /* Use the two rails of a connection with the same process: its own, or those that `other` joins.
  * Segments that are too large for them are refragmented. All in flight is sent again: it may be
  * lost, and the peer recognises what is not. */
 static bool go_by(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
-    const btl_ib_transport_t *before = conn->route.via->transport;
+    char before[ROUTE_TEXT];
+    char now[ROUTE_TEXT];
 
+    describe_route(conn->route.via->transport,
+                   btl_ib_route_is_own(conn) ? conn : btl_ib_route_carrier(conn), before);
     if (!btl_ib_route_take(conn, other)) {
         return false;
     }
+    describe_route(conn->route.via->transport, other, now);
     BTL_IB_LOG(conn->engine, 1, "peer %u.%u: what went by %s goes on by %s",
-               BTL_IB_NAME_ARGS(conn->identity.name), before->name,
-               conn->route.via->transport->name);
+               BTL_IB_NAME_ARGS(conn->identity.name), before, now);
     conn->engine->count.failovers++;
     btl_ib_trace_conn(conn, BTL_IB_TRACE_moved, BTL_IB_CAUSE_none, 1);
     btl_ib_pmtud_moved(conn, other);

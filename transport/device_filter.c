@@ -482,8 +482,9 @@ static void tell_unmatched(const btl_ib_device_list_t *list, const btl_ib_device
             fits = entry_fits(&list->entry[i], &devices[j]);
         }
         if (!fits) {
-            log->print(log->context, 1, "btl_ib_if_include: entry %u, %s, %s%s%s", i + 1,
-                       list->entry[i].text,
+            /* Another transport may have it: whether all have failed is told once, at the end. */
+            log->print(log->context, list->entry[i].torn ? 1 : 10,
+                       "btl_ib_if_include: entry %u, %s, %s%s%s", i + 1, list->entry[i].text,
                        list->entry[i].torn ? "is not used, as it lacks a device"
                                            : "matches no device",
                        count > 0 ? " of transport " : "", count > 0 ? devices[0].transport : "");

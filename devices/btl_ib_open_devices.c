@@ -9,6 +9,7 @@
 #include "btl_ib_help.h"
 #include "btl_ib_locality.h"
 #include "net_interfaces.h"
+#include "published_address.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -732,6 +733,9 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
     }
     btl_ib_links_mark_host_only(list, count, &wanted.log);
     selected = btl_ib_devices_select(list, count, &search->wishes.filter, &wanted.log);
+    for (int i = 0; i < selected; ++i) {
+        (void) btl_ib_published_address(params->udp_address, params->port_min != 0, &list[i]);
+    }
     first = btl_ib_devices_first(list, selected);
     if (first > BTL_IB_FIRST_RAILS_MAX) {
         sort_by_address(list, first);

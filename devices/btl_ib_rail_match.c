@@ -51,11 +51,18 @@ static bool reaches_peer(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t
            || (shared->machine && strcmp(a->transport, "verbs") == 0);
 }
 
+/* A link-local address of IPv6 is heard by no other one. */
+static bool is_link_local(const btl_ib_modex_rail_t *rail)
+{
+    return rail->family == 6 && rail->ip[0] == 0xfe && (rail->ip[1] & 0xc0) == 0x80;
+}
+
 static bool compatible(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b,
                        const shared_t *shared)
 {
     return strcmp(a->transport, b->transport) == 0 && strcmp(a->provider, b->provider) == 0
-           && a->family == b->family && a->loopback == b->loopback && reaches_peer(a, b, shared);
+           && a->family == b->family && a->loopback == b->loopback
+           && is_link_local(a) == is_link_local(b) && reaches_peer(a, b, shared);
 }
 
 bool btl_ib_rails_fit(const btl_ib_modex_t *ours, uint32_t rail, const btl_ib_modex_t *theirs,

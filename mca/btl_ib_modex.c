@@ -18,8 +18,9 @@
 static void set_ip(btl_ib_modex_rail_t *out, const btl_ib_device_t *device)
 {
     size_t len;
-    const uint8_t *bytes =
-        btl_ib_ip_bytes((const struct sockaddr *) (const void *) &device->ip, &len);
+    const struct sockaddr_storage *ip =
+        device->published.ss_family == device->ip.ss_family ? &device->published : &device->ip;
+    const uint8_t *bytes = btl_ib_ip_bytes((const struct sockaddr *) (const void *) ip, &len);
 
     if (bytes != NULL) {
         out->family = len == 4 ? 4 : 6;

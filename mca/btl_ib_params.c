@@ -9,6 +9,7 @@
 #include "btl_ib_file_name.h"
 #include "btl_ib_help.h"
 #include "btl_ib_param_parse.h"
+#include "published_address.h"
 #include "transport.h"
 
 #include <assert.h>
@@ -366,6 +367,12 @@ const btl_ib_param_t btl_ib_param_table[] = {
     TEXT_PARAM(if_exclude, "if_exclude", NULL, 1,
                "Do not use these devices (text: as btl_ib_if_include; default: empty, none). "
                "Set it if one device is to be left alone"),
+    TEXT_PARAM(udp_address, "udp_address", NULL, 3,
+               "Over udp tell peers another address than that of the interface (text: PUBLIC[:PORT] "
+               "or, for several interfaces, a list of IFACE=PUBLIC[:PORT] separated by commas; an "
+               "IPv6 address with a port in brackets; PORT is what btl_ib_port_min is there, "
+               "default: the same ports; default: empty, each interface's own). "
+               "Set it where a router or a container's engine forwards an address to this host"),
     TEXT_PARAM(ofi_provider, "ofi_provider", NULL, 3,
                "Transport ofi uses only this provider of libfabric (text: its name, for "
                "instance udp, verbs, usnic or efa; default: empty, the best that is there). "
@@ -1047,6 +1054,20 @@ static bool check_file(const btl_ib_params_t *params, const char *name, const ch
     return problem == NULL;
 }
 
+static bool check_address(const btl_ib_params_t *params)
+{
+    btl_ib_device_t any = {.transport = ""};
+    const char *problem =
+        btl_ib_published_address(text_of(params->udp_address), params->port_min != 0, &any);
+
+    if (problem != NULL) {
+        refuse(params, "udp_address", problem,
+               "PUBLIC[:PORT], or a list of IFACE=PUBLIC[:PORT]; PORT only with btl_ib_port_min",
+               "empty");
+    }
+    return problem == NULL;
+}
+
 static bool check_texts(const btl_ib_params_t *params)
 {
     uint64_t seconds;
@@ -1062,6 +1083,7 @@ static bool check_texts(const btl_ib_params_t *params)
     }
     ok = check_memory(params, "max_pinned", params->max_pinned, "50%") && ok;
     ok = check_memory(params, "memory_max", params->memory_max, "0") && ok;
+    ok = check_address(params) && ok;
     ok = check_file(params, "stats_file", text_of(params->stats_file)) && ok;
     ok = check_file(params, "connectivity_map", text_of(params->connectivity_map)) && ok;
     return check_file(params, "trace", text_of(params->trace)) && ok;

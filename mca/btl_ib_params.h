@@ -86,6 +86,7 @@ typedef struct btl_ib_params {
     int socket_buffer;      /* bytes, 0: what the transport likes */
     int connected_max;      /* sockets of single peers */
     int udp_busy_poll;      /* us, 0: as the system does */
+    char *udp_address;      /* what routers have for our addresses; NULL: the same */
     int port_min;           /* 0: any */
     int port_range;         /* ports from there on */
     int qps_per_port;       /* rails */

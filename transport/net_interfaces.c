@@ -696,6 +696,23 @@ static int links_read(links_t *links)
     return rc;
 }
 
+/* Returns why an interface that has link-local addresses only leads to no peer, or NULL. The
+ * kernel gives such an address to each interface, also to those that serve others. */
+static const char *links_why_not_link_local(const links_t *links, const char *name)
+{
+    for (size_t i = 0; i < links->count; i++) {
+        const link_t *link = &links->link[i];
+
+        if (strcmp(link->name, name) == 0 && link->master != 0) {
+            return "its address is link-local, and it is a member of a bridge or bond";
+        }
+        if (strcmp(link->name, name) == 0 && is_pair(link)) {
+            return "its address is link-local, and it leads to a container (veth)";
+        }
+    }
+    return NULL;
+}
+
 /* ---- devices ---- */
 
 void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log)
@@ -717,8 +734,8 @@ void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_
             device->last_resort = links_host_only(&links, device->interface);
         }
         if (device->last_resort == NULL
-            && btl_ib_ip_link_local4((const struct sockaddr *) (const void *) &device->ip)) {
-            device->last_resort = "its address is link-local";
+            && btl_ib_ip_link_local((const struct sockaddr *) (const void *) &device->ip)) {
+            device->last_resort = links_why_not_link_local(&links, device->interface);
         }
     }
     links_free(&links);

@@ -50,7 +50,7 @@ static inline bool btl_ib_ip_link_local(const struct sockaddr *address)
                &((const struct sockaddr_in6 *) (const void *) address)->sin6_addr);
 }
 
-/* The same of IPv4 (169.254.0.0/16): what management processors often have, equal on all hosts. */
+/* The same of IPv4 (169.254.0.0/16). */
 bool btl_ib_ip_link_local4(const struct sockaddr *address);
 
 /* One that reaches this host only, whatever interface has it: 127.0.0.0/8, ::1 (RFC 1122, 3.2.1.3;
@@ -136,8 +136,8 @@ int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count);
  * namespace it was mounted in, which need not be the process' own.
  */
 
-/* Set `last_resort` of devices on such interfaces, or with an IPv4 address that is link-local,
- * which have none yet. If the kernel tells nothing of interfaces `log` hears of it (level 10). */
+/* Set `last_resort` of devices on such interfaces, or with an IPv6 address that is link-local on an
+ * interface that serves a bridge or a container, which have none yet. If the kernel tells nothing of interfaces `log` hears of it (level 10). */
 void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log);
 
 /* ---- RDMA devices ---- */

@@ -357,6 +357,8 @@ typedef struct btl_ib_device {
     char name[64];              /* the device or domain: "eth0", "mlx5_0", "usnic_0" */
     char interface[32];         /* its network interface, "" if it has none */
     struct sockaddr_storage ip; /* its address; ss_family AF_UNSPEC if it has none */
+    struct sockaddr_storage published; /* what peers know it by, if not by `ip`: port 0 if that is
+                                        * the same; ss_family AF_UNSPEC: by `ip` */
     uint8_t prefix_bits;        /* of that address's subnet */
     uint8_t port;  /* of an RDMA device; `name` ends with it (":1") if there are several. 0: none */
     bool loopback; /* reaches this host only */

@@ -17,21 +17,35 @@ from runner.places import BUILD, ROOT
 pytestmark = pytest.mark.mpi
 INFO = BUILD / "ib_info"
 V4, V6 = "10.91.{0}.{1}/24", "fd91:1{0}::{1}/64"
+LOCAL4, LOCAL6 = "169.254.{0}.{1}/16", "fe80::{0}:{1}/64"
 
 
 class Link:
     """From x<here> of the first host to x<there> of the second; `net` numbers its subnet. The MTU
-    is that of both ends, or one for each. Without a `path` each end leads to nobody."""
+    is that of both ends, or one for each. Without a `path` each end leads to nobody. A `bare` one
+    has the link-local addresses that the kernel gives it, and is no veth for it: a macvlan on one."""
 
-    def __init__(self, here, there=None, net=None, form=V4, mtu=1500, path=True):
+    def __init__(self, here, there=None, net=None, form=V4, mtu=1500, path=True, bare=False):
         self.names = f"x{here}", f"x{here if there is None else there}"
         self.mtus = mtu if isinstance(mtu, tuple) else (mtu, mtu)
         net = here if net is None else net
         nets = net if isinstance(net, tuple) else (net, net)
         self.addresses = [form.format(nets[end], 2 * here + end + 1) for end in (0, 1)]
-        self.path = path
+        self.path, self.bare = path, bare
+
+    def bare_commands(self, hosts):
+        lower = [f"y{name}" for name in self.names]
+        yield f"-n {hosts[0]} link add {lower[0]} type veth peer name {lower[1]} netns {hosts[1]}"
+        for host, name, under, address in zip(hosts, self.names, lower, self.addresses):
+            yield f"-n {host} link set {under} addrgenmode none up"
+            yield f"-n {host} link add {name} link {under} type macvlan mode bridge"
+            yield f"-n {host} link set {name} addrgenmode none up"
+            yield f"-n {host} address add {address} dev {name} nodad"
 
     def commands(self, hosts):
+        if self.bare:
+            yield from self.bare_commands(hosts)
+            return
         ends = [f"-n {host} link add {name} mtu {mtu} type veth peer name" for host, name, mtu in
                 zip(hosts, self.names, self.mtus)]
         if self.path:
@@ -59,6 +73,9 @@ SCENES = {
     "no-path": ([Link(0, path=False), Link(1)], None),
     "no-partner": ([Link(0, net=(7, 8), path=False), Link(1), Link(2, net=(6, 9), path=False)], (1,)),
     "routed": ([Link(0, net=(3, 4))], None),
+    "link-local": ([Link(0), Link(1, form=LOCAL4)], None),
+    "link-local-ipv6": ([Link(0), Link(1, form=LOCAL6, bare=True)], None),
+    "link-local-alone": ([Link(1, form=LOCAL6, bare=True)], None),
 }
 
 
@@ -95,6 +112,7 @@ def two_hosts(run, mpi, hosts):
     yield job
     for host, name in made:
         run.output("ip", "-n", host, "link", "delete", name, ok=None)
+        run.output("ip", "-n", host, "link", "delete", f"y{name}", ok=None)
 
 
 def joined(output):
@@ -394,7 +412,8 @@ def test_slow(run, mpi, hosts, two_hosts, count):
                        "seconds=4", before=lambda: [
                            run.output("ip", "netns", "exec", f"{hosts}{end}", *shaped) for end in (1, 2)])
     assert "OK stream" in output
-    assert re.search(r"what went by udp/x1 goes on by udp/x[02-9]", output)
+    assert re.search(r"what went by udp/x1 \(10\.91\.1\.\d:\d+ to 10\.91\.1\.\d:\d+\) goes on by "
+                     r"udp/x([02-9]) \(10\.91\.\1\.\d+:\d+ to 10\.91\.\1\.\d+:\d+\)", output)
     assert len(re.findall("job goes on:\n +From: .*, udp/x1, address 10.91.1.3", output)) == 1
     fast, slow, *more = (sent(run, f"{hosts}1", f"x{i}") for i in range(count))
     fast += sum(more)
@@ -422,7 +441,7 @@ def test_dies(run, mpi, hosts, two_hosts):
         ended.set()
     cutter.join()
     assert "OK randsize" in output
-    assert output.count("what went by udp/x1 goes on by udp/x0") == 2
+    assert len(re.findall(r"what went by udp/x1 \(.*\) goes on by udp/x0 \(", output)) == 2
 
 
 @pytest.fixture

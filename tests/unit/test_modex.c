@@ -622,6 +622,30 @@ static void test_match_shared_port(void **state)
     free(theirs);
 }
 
+/* A link-local address of IPv6 is heard by no other one: it is joined with such a one only. */
+static void test_match_link_local(void **state)
+{
+    static const uint8_t prefix[] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0};
+    btl_ib_modex_t *ours = make(2);
+    btl_ib_modex_t *theirs = make_far(1);
+
+    (void) state;
+    theirs->rails[0].family = 6;
+    theirs->rails[0].prefix_bits = 64;
+    theirs->rails[0].ip[0] = 0xfd; /* another subnet than ours */
+    for (int i = 0; i < 2; ++i) {
+        ours->rails[i].family = 6;
+        ours->rails[i].prefix_bits = 64;
+    }
+    memcpy(ours->rails[1].ip, prefix, sizeof(prefix));
+    assert_choice(ours, theirs, false, 0, -1);
+    memcpy(theirs->rails[0].ip, prefix, sizeof(prefix));
+    theirs->rails[0].ip[15] = 9;
+    assert_choice(ours, theirs, false, -1, 0);
+    free(ours);
+    free(theirs);
+}
+
 /* Rails without an IP address have none that could be equal. */
 static void test_match_no_address(void **state)
 {
@@ -826,6 +850,7 @@ int main(void)
         cmocka_unit_test(test_match_loopback),
         cmocka_unit_test(test_match_equal_addresses),
         cmocka_unit_test(test_match_shared_port),
+        cmocka_unit_test(test_match_link_local),
         cmocka_unit_test(test_match_no_address),
         cmocka_unit_test(test_match_rails_of_ports),
         cmocka_unit_test(test_match_ranks),

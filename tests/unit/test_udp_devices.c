@@ -64,7 +64,6 @@ static void assert_device(const btl_ib_device_t *device)
     const struct in6_addr *ip6 =
         &((const struct sockaddr_in6 *) (const void *) &device->ip)->sin6_addr;
     assert_int_equal(device->loopback, IN6_IS_ADDR_LOOPBACK(ip6));
-    assert_false(IN6_IS_ADDR_LINKLOCAL(ip6));
     assert_in_range(device->prefix_bits, 1, 128);
 }
 
@@ -205,6 +204,7 @@ static const struct {
     {"fast0:vip", "10.9.0.9", "255.255.240.0", IFF_UP | IFF_RUNNING, NULL, 20, SPEED},
     {"only0:1", "10.9.0.10", "255.0.0.0", IFF_UP | IFF_RUNNING, NULL, 8, 0},
     {"only0", NULL, NULL, IFF_UP | IFF_RUNNING, NULL, 0, 0},
+    {"local0", "fe80::7", "ffff:ffff:ffff:ffff::", IFF_UP | IFF_RUNNING, NULL, 64, 0},
     {"bare0", "10.9.0.7", NULL, IFF_UP | IFF_RUNNING, "in no network", 0, 0},
     {"none0", NULL, NULL, IFF_UP | IFF_RUNNING, "it has no IP address", 0, 0},
     {"void0", NULL, NULL, 0, "it is down and has no IP address", 0, 0},
@@ -212,7 +212,7 @@ static const struct {
 
 enum { INTERFACES = sizeof(interfaces) / sizeof(interfaces[0]) };
 
-static const int listed[] = {2, 3, 4, 7, 8, 10, 11, 0, 9}; /* of them, IPv4 first */
+static const int listed[] = {2, 3, 4, 7, 8, 10, 11, 0, 9, 13}; /* of them, IPv4 first */
 
 static void pretend(struct ifaddrs *list, btl_ib_udp_name_t *ips, btl_ib_udp_name_t *masks)
 {

@@ -103,8 +103,7 @@ static const struct {
     uint16_t port;
 } bad[] = {
     {"10.1.2.3", 0},  {"0.0.0.0", 5}, {"255.255.255.255", 5}, {"224.0.0.1", 5}, {"239.1.2.3", 5},
-    {"fd00::1", 0},   {"::", 5},      {"ff02::1", 5},         {"ff0e::1", 5},   {"fe80::1", 5},
-    {"febf::1:2", 5},
+    {"fd00::1", 0},   {"::", 5},      {"ff02::1", 5},         {"ff0e::1", 5},
 };
 
 static void assert_refused(btl_ib_transport_t *t, const void *bytes, size_t len)

@@ -441,6 +441,26 @@ static void test_address_changes(void **state)
     }
 }
 
+/* Two processes of one host change their address at once, so neither can tell the other one: each
+ * goes on at its ports, and looks for the other one at the new address. */
+static void test_both_change(void **state)
+{
+    (void) state;
+    set_lo_address("lo", "10.9.0.1");
+    btl_ib_transport_t *one = open_at("10.9.0.1", heard_params());
+    btl_ib_transport_t *other = open_at("10.9.0.1", heard_params());
+    const btl_ib_addr_t other_at_one = add(one, other);
+    const btl_ib_addr_t one_at_other = add(other, one);
+
+    set_lo_address("lo", "10.9.0.2");
+    assert_true(one->ops->rebind(one));
+    assert_true(other->ops->rebind(other));
+    assert_int_equal(assert_reaches(one, other_at_one, other, 100), one_at_other);
+    assert_int_equal(assert_reaches(other, one_at_other, one, 100), other_at_one);
+    close_transport(one);
+    close_transport(other);
+}
+
 /* What had come to the old address and was read is not lost; peers that know the new one reach
  * it. */
 static void test_traffic_of_changed_address(void **state)
@@ -491,6 +511,7 @@ int main(void)
 
     const struct CMUnitTest changing[] = {
         cmocka_unit_test(test_address_changes),
+        cmocka_unit_test(test_both_change),
         cmocka_unit_test(test_traffic_of_changed_address),
     };
 

@@ -61,9 +61,22 @@ static uint32_t flags_of(const states_t *states, const struct sockaddr *address)
     return 0;
 }
 
-/* Why an address is none to be used; NULL if it is. A link-local one means another interface
- * on each host. */
-static const char *why_not(const struct ifaddrs *i, uint32_t flags)
+/* True if an interface has an IP address other than link-local ones of IPv6, which each has. */
+static bool has_more_than_link_local(const struct ifaddrs *all, const char *name)
+{
+    size_t len;
+    const struct ifaddrs *i = all;
+
+    while (i != NULL
+           && (i->ifa_addr == NULL || btl_ib_ip_bytes(i->ifa_addr, &len) == NULL
+               || btl_ib_ip_link_local(i->ifa_addr) || !btl_ib_interface_same(i->ifa_name, name))) {
+        i = i->ifa_next;
+    }
+    return i != NULL;
+}
+
+/* Why an address is none to be used; NULL if it is. */
+static const char *why_not(const struct ifaddrs *all, const struct ifaddrs *i, uint32_t flags)
 {
     if (!(i->ifa_flags & IFF_UP)) {
         return "it is down";
@@ -74,8 +87,8 @@ static const char *why_not(const struct ifaddrs *i, uint32_t flags)
     if (i->ifa_netmask == NULL) {
         return "its address is in no network";
     }
-    if (btl_ib_ip_link_local(i->ifa_addr)) {
-        return "its address is link-local";
+    if (btl_ib_ip_link_local(i->ifa_addr) && has_more_than_link_local(all, i->ifa_name)) {
+        return "its address is link-local, and it has others";
     }
     if (flags & IFA_F_DADFAILED) {
         return "another host has its IPv6 address, too (dadfailed)";
@@ -115,7 +128,7 @@ static int collect(const struct ifaddrs *all, sa_family_t family, const states_t
             continue;
         }
         const uint32_t flags = flags_of(states, i->ifa_addr);
-        const char *why = why_not(i, flags);
+        const char *why = why_not(all, i, flags);
         if (why == NULL) {
             describe(i, &list[count]);
             /* The system gives both kinds up by and by (RFC 4862, 5.5.4; RFC 8981). */
@@ -256,7 +269,10 @@ static bool udp_address_changed(btl_ib_device_t *device)
         }
     }
     if (found != NULL) {
+        const struct sockaddr_storage published = device->published;
+
         *device = *found;
+        device->published = published;
     }
     udp_devices_free(list, count);
     return found != NULL;
@@ -406,6 +422,30 @@ static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
 
 /* ---- addresses and memory ---- */
 
+/* Returns where a peer is for us: one that a router has the same address for as for us, at ports of
+ * our range, is on this host, which the router need not lead back to. */
+static btl_ib_udp_name_t from_inside(const btl_ib_udp_t *udp, const btl_ib_udp_name_t *name)
+{
+    btl_ib_udp_name_t published;
+    btl_ib_udp_name_t inside = udp->sockets.own;
+    int port = ntohs(name->v4.sin_port);
+
+    memcpy(&published, &udp->device.published, sizeof(published));
+    if (!btl_ib_udp_name_same_host(&published, name)) {
+        return *name;
+    }
+    if (published.v4.sin_port != 0) {
+        port += udp->params.port_min - ntohs(published.v4.sin_port);
+    }
+    if (udp->params.port_min != 0
+        && (port < udp->params.port_min
+            || port - udp->params.port_min >= (int) udp->params.port_count)) {
+        return *name;
+    }
+    btl_ib_udp_name_set_port(&inside, (uint16_t) port);
+    return inside;
+}
+
 static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
@@ -415,8 +455,13 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
     bool latency_lane;
     const int rc = btl_ib_udp_name_unpack(bytes, len, &name, &interface, &latency_lane);
 
-    if (rc != 0 || name.any.sa_family != own->any.sa_family) {
+    if (rc != 0 || name.any.sa_family != own->any.sa_family
+        || btl_ib_ip_link_local(&name.any) != btl_ib_ip_link_local(&own->any)) {
         return rc != 0 ? rc : -EHOSTUNREACH;
+    }
+    name = from_inside(udp, &name);
+    if (btl_ib_ip_link_local(&name.any)) {
+        name.v6.sin6_scope_id = own->v6.sin6_scope_id; /* each host numbers interfaces itself */
     }
     return btl_ib_udp_peer_add(&udp->peers, &name, latency_lane && udp->sockets.shared > 1,
                                interface, addr);
@@ -510,42 +555,80 @@ static void udp_close(btl_ib_transport_t *t)
     free(udp);
 }
 
+/* What peers know our first socket by: a router may have another address and ports for it. */
+static btl_ib_udp_name_t public_name(const btl_ib_udp_t *udp)
+{
+    const btl_ib_udp_name_t *own = &udp->sockets.own;
+    btl_ib_udp_name_t name;
+
+    if (udp->device.published.ss_family != own->any.sa_family) {
+        return *own;
+    }
+    memcpy(&name, &udp->device.published, sizeof(name));
+    const int first = ntohs(name.v4.sin_port);
+    const int port = ntohs(own->v4.sin_port);
+    btl_ib_udp_name_set_port(&name,
+                             (uint16_t) (first == 0 ? port : port - udp->params.port_min + first));
+    return name;
+}
+
 /* What is published of the sockets. */
 static void publish(btl_ib_udp_t *udp)
 {
+    const btl_ib_udp_name_t name = public_name(udp);
     char text[64];
 
     memset(udp->base.address, 0, sizeof(udp->base.address));
     udp->base.address_len = btl_ib_udp_name_pack(
-        &udp->sockets.own, at_most(udp_device_datagram(&udp->device), udp->base.attr.max_datagram),
+        &name, at_most(udp_device_datagram(&udp->device), udp->base.attr.max_datagram),
         udp->sockets.shared > 1, udp->base.address);
     BTL_IB_UDP_LOG(&udp->log, 10, "bound to %s",
                    btl_ib_ip_port_text(&udp->sockets.own.any, text, sizeof(text)));
 }
 
+/* Opens those of another address, as many as before: peers know of two lanes. False without any. */
+static bool open_as_many(const btl_ib_udp_t *udp, const btl_ib_device_t *device,
+                         const btl_ib_open_params_t *params, btl_ib_udp_sockets_t *sockets)
+{
+    btl_ib_udp_sockets_init(sockets, &udp->log);
+    if (btl_ib_udp_sockets_open(sockets, device, params) == 0
+        && sockets->shared == udp->sockets.shared) {
+        return true;
+    }
+    btl_ib_udp_sockets_close(sockets);
+    return false;
+}
+
+/* The same at the ports as before, if they are free: other processes of this host, whose address
+ * changes at the same moment, expect them there and could not be told. */
+static bool open_changed(const btl_ib_udp_t *udp, const btl_ib_device_t *device,
+                         btl_ib_udp_sockets_t *sockets)
+{
+    btl_ib_open_params_t same = udp->params;
+
+    same.port_min = ntohs(udp->sockets.own.v4.sin_port);
+    same.port_count = udp->sockets.shared;
+    return open_as_many(udp, device, &same, sockets)
+           || open_as_many(udp, device, &udp->params, sockets);
+}
+
 /* Sockets of the new address take the place of all others. What still lies in those came to an
- * address that peers are to forget, and comes again; what was read is handed up as ever. Two lanes
- * stay two, as peers know of them. */
+ * address that peers are to forget, and comes again; what was read is handed up as ever. */
 static bool rebind(btl_ib_transport_t *t)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
+    const btl_ib_udp_name_t before = udp->sockets.own;
     btl_ib_device_t device = udp->device;
     btl_ib_udp_sockets_t sockets;
 
-    if (!udp_address_changed(&device)) {
-        return false;
-    }
-    btl_ib_udp_sockets_init(&sockets, &udp->log);
-    if (btl_ib_udp_sockets_open(&sockets, &device, &udp->params) != 0
-        || sockets.shared != udp->sockets.shared) {
-        btl_ib_udp_sockets_close(&sockets);
+    if (!udp_address_changed(&device) || !open_changed(udp, &device, &sockets)) {
         return false;
     }
     btl_ib_udp_sockets_replace(&udp->sockets, &sockets);
     udp->device = device;
     btl_ib_udp_poll_rebound(&udp->poll);
     btl_ib_udp_rx_rebound(&udp->rx);
-    btl_ib_udp_peers_rebound(&udp->peers);
+    btl_ib_udp_peers_rebound(&udp->peers, &before, &udp->sockets.own);
     btl_ib_udp_connected_init(&udp->connected, &udp->sockets, &udp->peers,
                               udp->params.connected_max);
     publish(udp);

@@ -113,6 +113,16 @@ int btl_ib_udp_peer_add(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name
     return 0;
 }
 
+static void unlink_peer(btl_ib_udp_peers_t *peers, uint32_t index)
+{
+    uint32_t *link = bucket_of(peers, &peers->peer[index].name);
+
+    while (*link != index + 1) {
+        link = &peers->peer[*link - 1].next;
+    }
+    *link = peers->peer[index].next;
+}
+
 bool btl_ib_udp_peer_remove(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr)
 {
     btl_ib_udp_peer_t *peer = &peers->peer[addr];
@@ -120,21 +130,38 @@ bool btl_ib_udp_peer_remove(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr)
     if (--peer->users > 0) {
         return false;
     }
-    uint32_t *link = bucket_of(peers, &peer->name);
-    while (*link != addr + 1) {
-        link = &peers->peer[*link - 1].next;
-    }
-    *link = peer->next;
+    unlink_peer(peers, (uint32_t) addr);
     peer->next = peers->free;
     peers->free = (uint32_t) addr + 1;
     return true;
 }
 
-void btl_ib_udp_peers_rebound(btl_ib_udp_peers_t *peers)
+/* The same port of another host. */
+static btl_ib_udp_name_t at_host(const btl_ib_udp_name_t *name, const btl_ib_udp_name_t *host)
+{
+    btl_ib_udp_name_t moved = *host;
+
+    btl_ib_udp_name_set_port(&moved, ntohs(name->v4.sin_port));
+    return moved;
+}
+
+void btl_ib_udp_peers_rebound(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *before,
+                              const btl_ib_udp_name_t *now)
 {
     for (uint32_t i = 0; i < peers->count; i++) {
-        peers->peer[i].socket = 0;
-        peers->peer[i].sent = 0;
+        btl_ib_udp_peer_t *peer = &peers->peer[i];
+
+        peer->socket = 0;
+        peer->sent = 0;
+        if (peer->users == 0 || !btl_ib_udp_name_same_host(&peer->name, before)) {
+            continue;
+        }
+        unlink_peer(peers, i);
+        peer->name = at_host(&peer->name, now);
+        if (peer->latency.any.sa_family != AF_UNSPEC) {
+            peer->latency = at_host(&peer->latency, now);
+        }
+        link_peer(peers, i);
     }
 }
 

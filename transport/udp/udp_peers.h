@@ -60,8 +60,10 @@ static inline uint32_t btl_ib_udp_peer_count_sent(btl_ib_udp_peers_t *peers, btl
     return ++peers->peer[addr].sent;
 }
 
-/* There are other sockets, and none is connected to any. */
-void btl_ib_udp_peers_rebound(btl_ib_udp_peers_t *peers);
+/* There are other sockets, and none is connected to any. What was at our address `before` is on this
+ * host, and so has the address `now`, at the port as before. */
+void btl_ib_udp_peers_rebound(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *before,
+                              const btl_ib_udp_name_t *now);
 
 /* ---- connected sockets ---- */
 

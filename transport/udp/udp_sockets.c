@@ -71,7 +71,7 @@ uint32_t btl_ib_udp_name_pack(const btl_ib_udp_name_t *name, uint32_t max_datagr
     return ADDRESS_AT + size;
 }
 
-/* One host that can be reached from another one. IPv6's link-local addresses need an interface. */
+/* True if it is one host that can be reached from another one. */
 static bool is_usable(const btl_ib_udp_name_t *name)
 {
     if (name->any.sa_family == AF_INET) {
@@ -79,8 +79,7 @@ static bool is_usable(const btl_ib_udp_name_t *name)
         return ip != INADDR_ANY && ip != INADDR_BROADCAST && !IN_MULTICAST(ip);
     }
     return !IN6_IS_ADDR_UNSPECIFIED(&name->v6.sin6_addr)
-           && !IN6_IS_ADDR_MULTICAST(&name->v6.sin6_addr)
-           && !IN6_IS_ADDR_LINKLOCAL(&name->v6.sin6_addr);
+           && !IN6_IS_ADDR_MULTICAST(&name->v6.sin6_addr);
 }
 
 int btl_ib_udp_name_unpack(const void *bytes, size_t len, btl_ib_udp_name_t *name,

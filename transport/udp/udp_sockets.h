@@ -67,7 +67,7 @@ uint32_t btl_ib_udp_name_pack(const btl_ib_udp_name_t *name, uint32_t max_datagr
                               bool latency_lane, uint8_t *out);
 
 /* Returns 0, or -EINVAL: malformed, port 0, or no address of a single host that others can
- * reach. */
+ * reach. A link-local one of IPv6 lacks its scope, which is an interface of the host that uses it. */
 int btl_ib_udp_name_unpack(const void *bytes, size_t len, btl_ib_udp_name_t *name,
                            uint32_t *max_datagram, bool *latency_lane);
 
@@ -122,9 +122,9 @@ typedef struct btl_ib_udp_sockets {
     uint32_t keep_most;    /* messages that were read but stay in it, see udp_recv.h; 0: none */
     bool within;           /* whatever comes by this interface was sent on this host */
     btl_ib_limit_t limit;  /* what keeps the buffers small */
-    bool gso;     /* the kernel cuts datagrams to be sent out of one buffer (UDP_SEGMENT) */
-    int epoll_fd; /* readable when a socket is; -1: there is no such set */
-    struct {      /* private to "many rails" */
+    bool gso;         /* the kernel cuts datagrams to be sent out of one buffer (UDP_SEGMENT) */
+    int epoll_fd;     /* readable when a socket is; -1: there is no such set */
+    struct {          /* private to "many rails" */
         uint32_t bit; /* by which it is named among those of this process; 0: there was none left */
         bool watched; /* in the set of all, */
         bool apart;   /* or never: it could not be */

@@ -1,0 +1,125 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""Networks as users reported them, each with what docs/guide/networks.md says of it: routers that
+translate addresses, tunnels. Link-local ones are scenes of test_interfaces.py."""
+
+import re
+
+import pytest
+
+from runner.places import ROOT
+
+pytestmark = [pytest.mark.mpi, pytest.mark.networks]
+# A side of the router: the host's interface, its address, the router's interface and address.
+SIDES = (("nat0", "10.92.1.1", "in0", "10.92.1.9"), ("pub0", "10.92.2.2", "out0", "10.92.2.9"))
+PORTS = range(20000, 20008)
+
+
+class Network:
+    """Two hosts, jobs of one rank or more on each, and what is built between them."""
+
+    def __init__(self, run, mpi, prefix):
+        self.run, self.mpi, self.prefix = run, mpi, prefix
+        self.hosts = f"{prefix}1", f"{prefix}2"
+        self.router = f"{prefix}9"
+
+    def ip(self, host, command, ok=True):
+        self.run.output("ip", "-n", host, *command.split(), ok=ok)
+
+    def inside(self, host, *words, ok=True):
+        return self.run.output("ip", "netns", "exec", host, *words, ok=ok)
+
+    def route(self):
+        """A router between both, each side in a network of its own; the second knows no way to the
+        network of the first."""
+        self.run.output("ip", "netns", "add", self.router)
+        self.ip(self.router, "link set lo up")
+        for host, (name, address, port, gateway) in zip(self.hosts, SIDES):
+            self.ip(host, f"link add {name} type veth peer name {port} netns {self.router}")
+            self.ip(host, f"address add {address}/24 dev {name}")
+            self.ip(host, f"link set {name} up")
+            self.ip(self.router, f"address add {gateway}/24 dev {port}")
+            self.ip(self.router, f"link set {port} up")
+        self.ip(self.hosts[0], f"route add 10.92.2.0/24 via {SIDES[0][3]}")
+        self.inside(self.router, "sysctl", "-q", "net.ipv4.ip_forward=1")
+
+    def translate(self, first):
+        """The router's public address stands for the first host, at ports from `first` on."""
+        there = ", ".join(f"{first + i} : {port}" for i, port in enumerate(PORTS))
+        back = ", ".join(f"{port} : {first + i}" for i, port in enumerate(PORTS))
+        last = first + len(PORTS) - 1
+        self.inside(self.router, "nft", f"""table ip nat {{
+            chain in {{ type nat hook prerouting priority -100;
+                iifname "out0" udp dport {first}-{last} dnat to 10.92.1.1 : udp dport map {{ {there} }}
+            }}
+            chain out {{ type nat hook postrouting priority 100;
+                oifname "out0" udp sport {PORTS[0]}-{PORTS[-1]} snat to 10.92.2.9 : udp sport map {{ {back} }}
+            }}
+        }}""")
+
+    def job(self, *words, ranks=2, ok=True, **settings):
+        options = {"transport": "udp", "silence_limit": 20, **settings}
+        return self.run.output(
+            ROOT / "tools/nshosts", "run", "--map-by", "node", "-H",
+            ",".join(f"{host}:2" for host in self.hosts), "-np", ranks,
+            *"--mca pml ob1 --mca btl ib,self --mca btl_base_verbose 1".split(),
+            *(word for name, value in options.items()
+              for word in ("--mca", f"btl_ib_{name}", str(value))),
+            *words, env={**self.mpi.environment, "NSPFX": self.prefix}, ok=ok,
+        )
+
+    def remove(self):
+        for host, (name, *_) in zip(self.hosts, SIDES):
+            self.ip(host, f"link delete {name}", ok=None)
+            self.ip(host, "link delete vx0", ok=None)
+        self.run.output("ip", "netns", "delete", self.router, ok=None)
+
+
+@pytest.fixture
+def network(run, mpi, hosts):
+    if not hosts:
+        pytest.skip("several hosts need root")
+    made = Network(run, mpi, hosts)
+    yield made
+    made.remove()
+
+
+@pytest.mark.parametrize("first, ranks", [
+    pytest.param(20000, 2, id="networks/dnat"),
+    pytest.param(30000, 4, id="networks/dnat-ports")])
+def test_published(network, first, ranks):
+    """A host behind a router that forwards ports to it tells peers the router's address; ranks of
+    that host find each other without the router."""
+    network.route()
+    network.translate(first)
+    public = "nat0=10.92.2.9" + (f":{first}" if first != PORTS[0] else "")
+    output = network.job(network.mpi.program("randsize"), "rounds=1", ranks=ranks,
+                         if_include="nat0,pub0", udp_address=public, port_min=PORTS[0],
+                         port_range=len(PORTS))
+    assert "OK randsize" in output and "nothing shows" not in output
+    assert re.search(rf"\(udp/pub0\) talks to its rail 0 \(10\.92\.2\.9:{first}\)", output)
+
+
+@pytest.mark.called("networks/dnat-untold")
+def test_not_published(network):
+    """Without that parameter the first contact fails, and says so."""
+    network.route()
+    network.translate(PORTS[0])
+    output = network.job(network.mpi.program("ring"), "laps=1", ok=False, if_include="nat0,pub0",
+                         connect_timeout=6, port_min=PORTS[0], port_range=len(PORTS))
+    assert "lost the connection with a process" in output
+    assert "another one (NAT)" in output or "cannot send" in output
+
+
+@pytest.mark.called("networks/vxlan")
+def test_vxlan(network):
+    """A tunnel has a smaller MTU than what it goes by: datagrams fit it from the beginning."""
+    for host, own, peer in ((network.hosts[0], 1, 2), (network.hosts[1], 2, 1)):
+        there = re.search(r"inet ([\d.]+)", network.inside(
+            network.hosts[peer - 1], "ip", "-4", "-o", "address", "show", "eth0")).group(1)
+        network.ip(host, f"link add vx0 type vxlan id 9 dstport 4789 remote {there} dev eth0")
+        network.ip(host, f"address add 10.93.0.{own}/24 dev vx0")
+        network.ip(host, "link set vx0 up")
+    output = network.job(network.mpi.program("randsize"), "rounds=1", if_include="vx0")
+    assert "OK randsize" in output and "Large datagrams" not in output
+    assert re.search(r"rail 0 is udp/vx0: \d+ bytes a datagram", output)

@@ -359,14 +359,10 @@ static void slow_rail(void *context, const btl_ib_conn_t *conn, const btl_ib_con
     }
 }
 
-/* Perhaps in the progress thread, which must not show it: progress does. */
-static void black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
-                       uint32_t carries)
+/* Describes both ends of a path for a text, also of a peer that has no endpoint yet. */
+static void describe_path(btl_ib_component_t *component, btl_ib_conn_t *conn, btl_ib_ends_t *ends)
 {
-    btl_ib_component_t *component = context;
     const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
-    btl_ib_black_hole_t hole = {.lost = lost, .most = most, .carries = carries};
-    btl_ib_ends_t *ends = &hole.ends;
     const char *host = endpoint != NULL ? endpoint->host
                                         : btl_ib_connectivity_host(&component->connectivity,
                                                                    btl_ib_conn_name(conn));
@@ -378,7 +374,27 @@ static void black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32
         snprintf(ends->address, sizeof(ends->address), "%s",
                  endpoint != NULL ? endpoint->address : "(not known yet)");
     }
+}
+
+/* Perhaps in the progress thread, which must not show it: progress does. */
+static void black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
+                       uint32_t carries)
+{
+    btl_ib_component_t *component = context;
+    btl_ib_black_hole_t hole = {.lost = lost, .most = most, .carries = carries};
+
+    describe_path(component, conn, &hole.ends);
     btl_ib_report_black_hole(&component->reports, &hole);
+}
+
+/* Perhaps in the progress thread, too. */
+static void gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost, bool refused)
+{
+    btl_ib_component_t *component = context;
+    btl_ib_gso_loss_t loss = {.lost = lost, .refused = refused};
+
+    describe_path(component, conn, &loss.ends);
+    btl_ib_report_gso_lost(&component->reports, &loss);
 }
 
 /* The device of a rail is gone: say so, whether or not any peer is lost with it. During
@@ -438,6 +454,7 @@ const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .moved_unanswered = moved_unanswered,
     .slow_rail = slow_rail,
     .black_hole = black_hole,
+    .gso_lost = gso_lost,
     .rail_failed = rail_failed,
     .trace = trace,
     .zalloc = zalloc,

@@ -680,6 +680,9 @@ static uint32_t range_arrived(btl_ib_conn_t *conn, uint32_t channel, uint32_t fr
         }
         btl_ib_deferred_acked(conn, last);
         btl_ib_pmtud_arrived(conn, last); /* which is as long as the others */
+        if (conn->gso.watched) {
+            btl_ib_gso_watched_arrived(conn, last);
+        }
         if (run > 1) {
             btl_ib_sentmap_acked_run(conn, segment, last, run);
         } else {
@@ -883,7 +886,7 @@ bool btl_ib_ack_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *he
         }
         segment = btl_ib_tx_window_get(window, window->first);
         if (!btl_ib_sentmap_is_message(segment) || conn->sentmap.deferred_count > 0
-            || btl_ib_pmtud_has_losses(&conn->pmtud)) {
+            || btl_ib_pmtud_has_losses(&conn->pmtud) || conn->gso.losses > 0) {
             return false;
         }
     }

@@ -77,8 +77,9 @@ static void begin_rx(btl_ib_conn_t *conn)
 
 void btl_ib_conn_begin_route(btl_ib_conn_t *conn)
 {
+    btl_ib_gso_begin(&conn->gso);
     btl_ib_cc_init(&conn->cc, conn->route.via->cc, conn->engine->config.depth_peer,
-                   btl_ib_pmtud_gso_segments(conn));
+                   btl_ib_gso_segments(conn));
     btl_ib_pacer_begin(&conn->pacer);
     btl_ib_loss_begin_route(&conn->loss);
 }

@@ -35,6 +35,8 @@
     X(timeouts, "retransmission timeouts")                                                         \
     X(black_holes,                                                                                 \
       "times that large datagrams were found not to get through, without an ICMP message")         \
+    X(short_bursts,                                                                                \
+      "times that GSO bursts were found not to get through while single datagrams did")            \
     X(blocked_transport, "sends put off because the transport was full")                           \
     X(blocked_credit, "sends put off for want of credit")                                          \
     X(blocked_window, "sends put off by the window or a depth limit")                              \

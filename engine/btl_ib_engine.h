@@ -207,6 +207,11 @@ typedef struct btl_ib_engine_ops {
     void (*black_hole)(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
                        uint32_t carries);
 
+    /* Datagrams that were joined to bursts of `lost` bytes do not get to that peer by its rail, or
+     * are `refused` by this host, while single ones pass: from now on bursts are shorter. Called
+     * each time that is found, in progress by the thread as well. May be NULL. */
+    void (*gso_lost)(void *context, btl_ib_conn_t *conn, uint32_t lost, bool refused);
+
     /* Our rail's device failed with errno `error`: `moved` connections go on by other rails, `left`
      * are about to be reported dead. If progress by the thread found it, the next progress call
      * reports it. May be NULL. */

@@ -32,6 +32,7 @@
 #include "btl_ib_loss.h"
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_path.h"
+#include "btl_ib_gso.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_reasm.h"
@@ -139,6 +140,7 @@ struct btl_ib_conn {
     btl_ib_cc_t cc;
     btl_ib_pacer_t pacer;
     btl_ib_pmtud_t pmtud;
+    btl_ib_gso_t gso;
     btl_ib_validation_t validation;
     btl_ib_ack_tx_t ack;
     btl_ib_coalesce_t coalesce;

@@ -5,6 +5,7 @@
 
 #include "btl_ib_loss.h"
 
+#include "btl_ib_gso.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_path.h"
@@ -386,7 +387,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         conn->loss.reo_wnd_persist = 0;
         conn->loss.reo_wnd_mult = 0;
     }
-    if (btl_ib_pmtud_lost(conn, segment)) {
+    if (!btl_ib_gso_lost(conn, segment) && btl_ib_pmtud_lost(conn, segment)) {
         btl_ib_loss_restart_pto(&conn->loss); /* smaller datagrams may well be answered */
     }
 }

@@ -5,6 +5,7 @@
 
 #include "btl_ib_pmtud.h"
 
+#include "btl_ib_gso.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_sched.h"
@@ -65,7 +66,7 @@ static void resize(btl_ib_conn_t *conn, uint32_t size)
     }
     const bool changes = size != conn->pmtud.datagram_max;
     conn->pmtud.datagram_max = size;
-    btl_ib_cc_set_gso(&conn->cc, btl_ib_pmtud_gso_segments(conn));
+    btl_ib_gso_resized(conn);
     if (changes) {
         btl_ib_trace_conn(conn, BTL_IB_TRACE_path_mtu, BTL_IB_CAUSE_none, 1);
     }
@@ -438,12 +439,4 @@ void btl_ib_pmtud_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
             got_through(&sizes->streaks[i], on_wire(conn, segment));
         }
     }
-}
-
-uint32_t btl_ib_pmtud_gso_segments(const btl_ib_conn_t *conn)
-{
-    const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
-
-    return btl_ib_max_u32(
-        btl_ib_min_u32(attr->gso_bytes / conn->pmtud.datagram_max, attr->max_batch), 1);
 }

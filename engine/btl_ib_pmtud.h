@@ -138,8 +138,4 @@ uint32_t btl_ib_pmtud_contact_size(const btl_ib_conn_t *conn);
 uint32_t btl_ib_pmtud_next_probe(btl_ib_conn_t *conn);
 void btl_ib_pmtud_probe_left(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
-/* Segments of the present size that one burst of the segmentation offload (GSO) carries, at least
- * 1. */
-uint32_t btl_ib_pmtud_gso_segments(const btl_ib_conn_t *conn);
-
 #endif

@@ -81,6 +81,7 @@ typedef struct btl_ib_segment {
     uint32_t payload;  /* bytes of the message in it, wherever they are */
     uint32_t parted;   /* bytes of parts of the last copy that were sent; 0: all or none */
     uint32_t in_parts; /* copies of which all parts were sent */
+    uint32_t burst; /* bytes of the GSO burst that the last copy was joined in; 0: it was alone */
     uint32_t bundled;  /* btl_ib_packetize.c: messages in a BUNDLE; of other types 0 */
     uint8_t type;
     uint8_t flags; /* header flags that all copies have */

@@ -6,6 +6,7 @@
 #include "btl_ib_transmit.h"
 
 #include "btl_ib_ack.h"
+#include "btl_ib_gso.h"
 #include "btl_ib_rma_replies.h"
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_identity.h"
@@ -150,6 +151,7 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
     tx->context = wire;
     tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->channel;
     tx->bulk = conn->transmit.bulk_lane && btl_ib_segment_is_bulk(segment);
+    tx->gso_most = btl_ib_gso_most(&conn->gso, segment);
     if (!btl_ib_route_is_own(conn)) {
         tx->channel = (uint8_t) btl_ib_queues_channel(conn->route.queues, tx->size);
     }
@@ -309,7 +311,7 @@ __attribute__((noinline)) static bool lose_untaken(btl_ib_conn_t *conn, const bt
 
 /* Hand a batch to the transport. Returns how many datagrams left, and in *taken how many of them
  * the transport took. */
-static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
+static int send_datagrams(btl_ib_conn_t *conn, btl_ib_datagrams_t *batch,
                           btl_ib_segment_t *const *segments, int *taken)
 {
     btl_ib_transport_t *transport = conn->route.via->transport;
@@ -329,6 +331,10 @@ static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
             datagram_left(conn, batch, done + i, segments[done + i], true);
         }
         done += now;
+        if (done < batch->count && error == ENOBUFS
+            && btl_ib_gso_refused(conn, batch->tx + done, batch->count - done)) {
+            continue;
+        }
         if (done == batch->count || !lose_untaken(conn, &batch->tx[done], segments[done], error)) {
             break;
         }
@@ -424,6 +430,9 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
         if (batch->wire[i] != segments[i]) {
             btl_ib_pool_put(batch->wire[i]);
         }
+    }
+    if (done > 1 && conn->cc.gso_segments > 1) {
+        btl_ib_gso_left(conn, batch->tx, segments, done);
     }
     if (done > 0) {
         note_left(conn, taken > 0, acks, ack_channel, &common);
@@ -888,6 +897,7 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_se
             return BTL_IB_TOO_SOON;
         }
         btl_ib_pmtud_retransmitting(conn, segment);
+        btl_ib_gso_retransmitting(segment);
         btl_ib_packet_flag(segment, BTL_IB_FLAG_RETRANSMISSION);
         segments[(*count)++] = segment;
     }
@@ -918,6 +928,7 @@ btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full
 static bool retransmit(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags)
 {
     btl_ib_pmtud_retransmitting(conn, segment);
+    btl_ib_gso_retransmitting(segment);
     btl_ib_packet_flag(segment, BTL_IB_FLAG_RETRANSMISSION | flags);
     if (!btl_ib_transmit_one(conn, segment)) {
         return false;

@@ -26,6 +26,7 @@ static const char *const orderings[] = {"strict", "relaxed", NULL};
 static const char *const protections[] = {"none", "crc32c", "integrity", "encrypt", NULL};
 static const char *const atomics[] = {"auto", "device", "host", NULL};
 static const char *const progresses[] = {"serve", "polling", "deliver", NULL};
+static const char *const gsos[] = {"auto", "0", NULL};
 static const char *const ccs[] = {"auto", "none", "swift", "cubic", NULL};
 /* Each row of the table is made by one of these. */
 
@@ -406,6 +407,11 @@ const btl_ib_param_t btl_ib_param_table[] = {
                  "built in; default: auto, RDMA devices with an active port by verbs, else by ofi, "
                  "and where there is none that can be opened network interfaces by udp). "
                  "Set it to compare, or where the transport that auto takes makes trouble"),
+    CHOICE_PARAM(udp_gso, "udp_gso", gsos, 5,
+                 "Transport udp: join datagrams of one size for one peer, which the device or the "
+                 "kernel segments (UDP_SEGMENT; text: auto, as long as they get through so; or 0, "
+                 "never; default: auto). "
+                 "Set it to 0 if a driver or a tunnel drops what is joined"),
     CHOICE_PARAM(wire, "wire", wires, 3,
                  "How transport verbs uses a device (text: ud, datagrams; rc, connections made on "
                  "demand, which iWARP needs; or auto, see btl_ib_rc_max_peers; the same on all "

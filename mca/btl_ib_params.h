@@ -32,7 +32,7 @@
 #define BTL_IB_HEADER_ROOM (MCA_BTL_REG_HANDLE_MAX_SIZE + 256u)
 
 /* Parameters that are one of a few words. */
-#define BTL_IB_CHOICES 8
+#define BTL_IB_CHOICES 9
 
 /* Bytes up to which messages are eager, unless the user says how many: a rendezvous costs three
  * short datagrams, an eager message one copy more at the receiver, on both sides where the device
@@ -59,6 +59,7 @@ typedef struct btl_ib_params {
     char *if_include;       /* NULL or empty: all */
     char *if_exclude;       /* NULL or empty: none */
     char *ofi_provider;     /* NULL or empty: any */
+    const char *udp_gso;    /* "auto" or "0" */
     const char *wire;       /* "auto", "ud" or "rc" */
     const char *locality;   /* "near", "rank" or "ignore" */
     const char *cc;         /* "auto" or a congestion control's name */

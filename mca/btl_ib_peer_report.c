@@ -514,10 +514,40 @@ void btl_ib_report_black_hole(btl_ib_peer_reports_t *reports, const btl_ib_black
     }
 }
 
+void btl_ib_report_gso_lost(btl_ib_peer_reports_t *reports, const btl_ib_gso_loss_t *loss)
+{
+    if (!reports->gso_found) {
+        reports->gso_found = true;
+        reports->gso_pending = true;
+        reports->gso = *loss;
+    }
+}
+
+/* The interface of a device that is named as "udp/eth0", and perhaps with a port or a rail behind
+ * it. */
+static void interface_of(const char *device, char *out, size_t size)
+{
+    const char *slash = strrchr(device, '/');
+    const char *name = slash != NULL ? slash + 1 : device;
+
+    snprintf(out, size, "%.*s", (int) strcspn(name, ": ,("), name);
+}
+
 void btl_ib_report_pending(btl_ib_peer_reports_t *reports)
 {
     const btl_ib_black_hole_t *hole = &reports->hole;
+    const btl_ib_gso_loss_t *gso = &reports->gso;
+    char interface[64];
 
+    if (reports->gso_pending) {
+        reports->gso_pending = false;
+        interface_of(gso->ends.device, interface, sizeof(interface));
+        btl_ib_show_help(
+            "joined datagrams lost", gso->lost,
+            gso->refused ? "are refused by this host (ENOBUFS)" : "get lost on the way",
+            gso->ends.our_rank, opal_process_info.nodename, gso->ends.device, gso->ends.our_address,
+            gso->ends.rank, gso->ends.host, gso->ends.address, interface);
+    }
     if (reports->hole_pending) {
         reports->hole_pending = false;
         btl_ib_show_help("large datagrams lost", hole->lost, hole->most, hole->ends.our_rank,

@@ -37,6 +37,13 @@ typedef struct btl_ib_black_hole {
     uint32_t carries; /* that the rail carries */
 } btl_ib_black_hole_t;
 
+/* GSO bursts to a peer get lost, or this host refuses them, and single datagrams pass. */
+typedef struct btl_ib_gso_loss {
+    btl_ib_ends_t ends;
+    uint32_t lost; /* bytes of these bursts */
+    bool refused;
+} btl_ib_gso_loss_t;
+
 /* Peers' hosts that are reported for not answering, at most; further ones are counted. */
 #define BTL_IB_REPORT_HOSTS 10u
 
@@ -61,6 +68,9 @@ typedef struct btl_ib_peer_reports {
     bool hole_found;
     bool hole_pending; /* to be shown by progress */
     btl_ib_black_hole_t hole;
+    bool gso_found;
+    bool gso_pending; /* to be shown by progress */
+    btl_ib_gso_loss_t gso;
 } btl_ib_peer_reports_t;
 
 /* Nothing was reported yet. What the pointers name outlives it. */
@@ -97,9 +107,10 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
 /* The end: how many peers of further hosts did not answer. */
 void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports);
 
-/* The engine found a black hole (btl_ib_engine_ops_t), perhaps in the progress thread. One for a
- * process is kept, for btl_ib_report_pending(). */
+/* The engine found a black hole, or bursts that get lost (btl_ib_engine_ops_t), perhaps in the
+ * progress thread. One of each for a process is kept, for btl_ib_report_pending(). */
 void btl_ib_report_black_hole(btl_ib_peer_reports_t *reports, const btl_ib_black_hole_t *hole);
+void btl_ib_report_gso_lost(btl_ib_peer_reports_t *reports, const btl_ib_gso_loss_t *loss);
 void btl_ib_report_pending(btl_ib_peer_reports_t *reports);
 
 /* All addresses were tried that may lead to a peer which does not answer: `pairs`, a line each. */

@@ -85,7 +85,26 @@ typedef struct btl_ib_tx {
     void *context;       /* comes back in BTL_IB_EVENT_SENT unless size <= inline_size */
     uint8_t channel;     /* the queue it is meant for, for transports with one queue per channel */
     bool bulk;           /* part of something long: takes the bulk lane (attr.bulk_lane) */
+    /* Bytes of a GSO burst that begins with it, at most; 1: it is joined with none; 0: as many as
+     * attr.gso_bytes */
+    uint32_t gso_most;
 } btl_ib_tx_t;
+
+/* Returns how many datagrams from the first on may leave as one GSO burst of up to `gso_bytes`: to
+ * one peer, and of one size, the last of them perhaps smaller. A transport may join fewer. */
+static inline int btl_ib_gso_run(const btl_ib_tx_t *first, int n, uint32_t gso_bytes)
+{
+    const uint32_t most =
+        first->gso_most == 0 || first->gso_most > gso_bytes ? gso_bytes : first->gso_most;
+    uint32_t bytes = first->size;
+    int run = 1;
+
+    while (run < n && first[run].to == first[0].to && first[run - 1].size == first[0].size
+           && first[run].size <= first[0].size && bytes + first[run].size <= most) {
+        bytes += first[run++].size;
+    }
+    return run;
+}
 
 typedef enum btl_ib_event_type {
     BTL_IB_EVENT_RECV,     /* a datagram: data, size, from, buffer */
@@ -438,6 +457,7 @@ typedef struct btl_ib_open_params {
     uint32_t connected_max; /* sockets of single peers beside those that all peers share */
     uint32_t busy_poll;     /* us that a read polls the network card for; 0: as the system does */
     bool bulk_lane;         /* bulk has a socket of its own */
+    bool no_gso;            /* a socket is given single datagrams only */
     uint16_t port_min;      /* the first port that may be bound to; 0: any */
     uint32_t port_count;    /* how many from there on, if it is not */
     uint16_t pkey;          /* partition of an RDMA port; 0: the first one that the port is in */

@@ -335,6 +335,16 @@ void app_black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t 
     proc->hole_carries = carries;
 }
 
+void app_gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost, bool refused)
+{
+    proc_t *proc = context;
+
+    (void) link_of(proc, conn);
+    (void) lost;
+    proc->gso_told++;
+    proc->gso_refused += refused;
+}
+
 static void destroy_event(sim_t *sim, void *arg, uint64_t value)
 {
     proc_t *proc = arg;

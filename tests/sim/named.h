@@ -120,6 +120,8 @@ void slow_receiver(sim_t *sim);
 void mixed(sim_t *sim);
 void shared_processors(sim_t *sim);
 void burst_loss(sim_t *sim);
+void burst_hole(sim_t *sim);
+void burst_refused(sim_t *sim);
 void small_buffers(sim_t *sim);
 
 /* named_async.c */

@@ -266,10 +266,11 @@ void mixed(sim_t *sim)
 
 /* ---- datagrams as the kernel moves them: many in one call, which are lost together ---- */
 
-/* As the `udp` transport has them, polled each `step` ns. */
-static void make_udp(sim_t *sim, uint32_t count, btl_ib_cc_kind_t cc, uint64_t step)
+/* As the `udp` transport has them, with links of `rate` Mbit/s, polled each `step` ns. */
+static void make_udp_of(sim_t *sim, uint32_t count, uint64_t rate, btl_ib_cc_kind_t cc,
+                        uint64_t step)
 {
-    make(sim, count, 40000, 4u << 20, cc);
+    make(sim, count, rate, 4u << 20, cc);
     for (uint32_t i = 0; i < count; i++) {
         proc_t *proc = &sim->procs[i];
         snprintf(proc->queues, sizeof(proc->queues), "P,256,512,256,64:P,65536,1024,512,64");
@@ -278,6 +279,11 @@ static void make_udp(sim_t *sim, uint32_t count, btl_ib_cc_kind_t cc, uint64_t s
         proc->burst = 64;
         proc->step = step;
     }
+}
+
+static void make_udp(sim_t *sim, uint32_t count, btl_ib_cc_kind_t cc, uint64_t step)
+{
+    make_udp_of(sim, count, 40000, cc, step);
 }
 
 /* MB/s between two processes of which each has a processor in one of three slots of `slot` ns, the
@@ -346,8 +352,66 @@ void burst_loss(sim_t *sim)
     must_be_within(sim, "99.9 % of small messages took ns", small_took(sim, first, 999),
                    SIM_US(200));
     must_be_within(sim, "thousandths sent again", repeated(sim), 15);
+    must_be_within(sim, "times that bursts were found not to pass", sim->procs[0].gso_told, 0);
     run_heal(sim);
     stop(sim);
+}
+
+/* Datagrams in 10 bursts of the next `time` ns, those of acknowledgements, which are alone,
+ * included. */
+static uint64_t joined_in(sim_t *sim, uint64_t time)
+{
+    const uint64_t sent = sim_counters(sim, 0)->sent_datagrams;
+    const uint64_t bursts = sim->bursts;
+
+    sim_run_until(sim, sim->now + time);
+    return (sim_counters(sim, 0)->sent_datagrams - sent) * 10 / (sim->bursts - bursts);
+}
+
+/* From mid-job on `kind` happens to bursts above `bytes`, one way and for 300 ms. The
+ * stream goes on without them, and is told of once; later bursts are as long as before. */
+static void no_bursts(sim_t *sim, fault_kind_t kind, uint64_t bytes)
+{
+    make_udp_of(sim, 2, 1000, BTL_IB_CC_NONE, SIM_US(20));
+    sim->delay = SIM_US(10);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    stream_from(sim, 0, 1, 0);
+    const uint64_t before = joined_in(sim, SIM_MS(20));
+    fault_t *fault = fault_add(sim, kind, sim->now, sim->now + SIM_MS(300), 1000000, bytes);
+    fault->src = kind == F_GSO_HOLE ? 0 : -1;
+    fault->dst = kind == F_GSO_HOLE ? 1 : -1;
+    sim_run_until(sim, sim->now + SIM_MS(150));
+    share_t share = measure(sim, 0, 1, SIM_MS(80));
+    must_be_at_least(sim, "thousandths of the link", use_of(&share, SIM_MS(80), 1000), 800);
+    if (sim->procs[0].gso_told == 0 || sim->procs[1].gso_told != 0
+        || (sim->procs[0].gso_refused > 0) != (kind == F_GSO_ENOBUFS)) {
+        sim_fail(sim, "told %u times, %u of the receiver, %u of bursts that are refused",
+                 sim->procs[0].gso_told, sim->procs[1].gso_told, sim->procs[0].gso_refused);
+    }
+    must_be_within(sim, "black holes", sim_counters(sim, 0)->black_holes, 0);
+    const uint32_t told = sim->procs[0].gso_told;
+    sim_run_until(sim, fault->to + SIM_MS(1100));
+    const uint64_t applied = sim->applied[kind];
+    must_be_at_least(sim, "datagrams in 10 bursts", joined_in(sim, SIM_MS(20)), before * 8 / 10);
+    must_be_within(sim, "lost behind the end", sim->applied[kind] - applied, 0);
+    must_be_within(sim, "times told behind the first verdict", sim->procs[0].gso_told - told, 0);
+    run_heal(sim);
+    stop(sim);
+}
+
+void burst_hole(sim_t *sim)
+{
+    no_bursts(sim, F_GSO_HOLE, 1600);
+    again(sim, 2);
+    no_bursts(sim, F_GSO_HOLE, 20000);
+}
+
+void burst_refused(sim_t *sim)
+{
+    no_bursts(sim, F_GSO_ENOBUFS, 1600);
+    again(sim, 2);
+    no_bursts(sim, F_GSO_ENOBUFS, 20000);
 }
 
 /* ---- a receive buffer of a few segments ---- */

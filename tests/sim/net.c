@@ -97,6 +97,8 @@ static bool loses(sim_t *sim, fault_t *fault, const datagram_t *d)
         return burst_hits(sim, fault);
     case F_LOSS_GSO:
         return mix64(sim->seed ^ mix64(d->burst)) % 1000000 < fault->ppm;
+    case F_GSO_HOLE:
+        return d->burst_bytes > fault->value;
     case F_LOSS_ACK:
         return type_of(d) == BTL_IB_TYPE_ACK && rng_chance(&sim->rng, fault->ppm);
     case F_LOSS_CONTROL:

@@ -93,6 +93,7 @@ const btl_ib_engine_ops_t proc_ops = {
     .dead = app_dead,
     .unanswered = app_unanswered,
     .black_hole = app_black_hole,
+    .gso_lost = app_gso_lost,
     .trace = trace_event,
     .zalloc = proc_zalloc,
     .free = proc_free,

@@ -144,6 +144,7 @@ static datagram_t *gather(rail_t *rail, const btl_ib_tx_t *tx)
     d->genuine = true;
     d->sent_at = rail->sim->now;
     d->burst = rail->sim->bursts;
+    d->burst_bytes = rail->sim->burst_bytes;
     d->size = tx->size;
     for (uint32_t i = 0; i < tx->niov; i++) {
         memcpy(d->data + at, tx->iov[i].iov_base, tx->iov[i].iov_len);
@@ -212,30 +213,21 @@ static void keep_until_sent(rail_t *rail, const btl_ib_tx_t *tx, const datagram_
            (uint64_t) rail->address << 32 | rail->id);
 }
 
-/* With segmentation offload the kernel takes datagrams to one peer as one piece, if all have the
- * same size but the last, which may be shorter, and it is not longer than a datagram of IP can
- * be. */
-typedef struct gso_burst {
-    btl_ib_addr_t to;
-    uint32_t size, count, bytes;
-    bool full;
-} gso_burst_t;
-
 enum { BURST_COUNT = 64, BURST_BYTES = 65507 };
 
-/* Does this one travel with those before it, or begin a burst of its own? */
-static void couple(sim_t *sim, gso_burst_t *burst, const btl_ib_tx_t *tx)
+/* Begins a burst: with segmentation offload the kernel takes datagrams to one peer as one piece, no
+ * longer than a datagram of IP can be. Returns how many of `count` there are in it. */
+static int begin_burst(const rail_t *rail, const btl_ib_tx_t *tx, int count)
 {
-    bool fits = burst->count > 0 && !burst->full && burst->to == tx->to && tx->size <= burst->size
-                && burst->count < BURST_COUNT && burst->bytes + tx->size <= BURST_BYTES;
+    sim_t *sim = rail->sim;
+    const int run = btl_ib_gso_run(tx, count < BURST_COUNT ? count : BURST_COUNT, BURST_BYTES);
 
-    if (!fits) {
-        *burst = (gso_burst_t){.to = tx->to, .size = tx->size};
-        sim->bursts++;
+    sim->bursts++;
+    sim->burst_bytes = 0;
+    for (int i = 0; i < run && run > 1 && rail->base.attr.gso_bytes > 0; i++) {
+        sim->burst_bytes += tx[i].size;
     }
-    burst->count++;
-    burst->bytes += tx->size;
-    burst->full = tx->size < burst->size;
+    return run;
 }
 
 /* Why the transport would not take the next datagram, or 0. */
@@ -257,7 +249,12 @@ static int obstacle(rail_t *rail, const btl_ib_tx_t *tx)
             return faults[i].error;
         }
     }
-    const fault_t *fault = fault_active(sim, F_TX_EMSGSIZE, self, self);
+    const fault_t *fault = fault_active(sim, F_GSO_ENOBUFS, self, self);
+    if (fault != NULL && sim->burst_bytes > fault->value) {
+        fault_applied(sim, F_GSO_ENOBUFS);
+        return ENOBUFS;
+    }
+    fault = fault_active(sim, F_TX_EMSGSIZE, self, self);
     if (fault != NULL && tx->size > fault->value) {
         fault_applied(sim, F_TX_EMSGSIZE);
         return EMSGSIZE;
@@ -316,7 +313,7 @@ static int rail_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int
     sim_t *sim = rail->sim;
     uint32_t self = rail->proc->index;
     int take = n;
-    gso_burst_t burst = {0};
+    int joined = 0;
 
     if (n < 1 || rail->stopped) {
         sim_fail(sim, "p%u sends a batch of %d%s", self, n, rail->stopped ? " after stop()" : "");
@@ -331,7 +328,8 @@ static int rail_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int
     }
     for (int i = 0; i < take; i++) {
         check_tx(rail, &batch[i]);
-        couple(sim, &burst, &batch[i]);
+        joined = joined > 0 ? joined : begin_burst(rail, &batch[i], take - i);
+        joined--;
         *error = obstacle(rail, &batch[i]);
         if (*error == EMSGSIZE || *error == ENETDOWN) {
             send_one(rail, &batch[i], *error);

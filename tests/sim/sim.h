@@ -128,7 +128,9 @@ uint64_t mix64(uint64_t x);
     X(RDMA_REFUSED, "operations refused by a device")                                              \
     X(REGION_REMOVED, "regions removed")                                                           \
     X(DEVICE, "devices failed")                                                                    \
-    X(DEATH, "connections reported dead")
+    X(DEATH, "connections reported dead")                                                          \
+    X(GSO_HOLE, "datagrams lost in long GSO bursts")                                               \
+    X(GSO_ENOBUFS, "long GSO bursts refused, ENOBUFS")
 
 typedef enum fault_kind {
 #define SIM_FAULT_ENUM(name, text) F_##name,
@@ -383,6 +385,8 @@ struct proc {
     uint32_t idle_left;
     uint32_t stuck;
     uint32_t unanswered; /* peers of which it was told that they do not answer */
+    uint32_t gso_told;   /* times that it was told of GSO bursts that do not get through... */
+    uint32_t gso_refused; /* ...as this host refuses them */
     uint32_t holes_told; /* times that it was told of large datagrams that vanish */
     uint32_t hole_lost;  /* the last time: bytes of these, of those that are sent from then on... */
     uint32_t hole_most;
@@ -432,6 +436,7 @@ typedef struct datagram {
     bool genuine;      /* neither corrupted, replayed nor made up */
     uint64_t sent_at;
     uint64_t burst;    /* that it travels in: see rail.c */
+    uint32_t burst_bytes;
     uint64_t delay;    /* ns: while it is on its way over links */
     event_fn_t arrive; /* the same */
     struct datagram *next;
@@ -485,6 +490,7 @@ struct sim {
     uint64_t event_order, events, events_max;
     uint32_t in_flight; /* datagrams on their way */
     uint64_t bursts;    /* that were sent */
+    uint32_t burst_bytes; /* of the last one; 0: a single datagram, or nothing is joined */
 
     trace_line_t trace[SIM_TRACE_LINES];
     uint64_t trace_len;
@@ -732,6 +738,7 @@ void app_on_done(void *context, btl_ib_msg_t *msg, int status);
 void app_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
 void app_passive(void *context, btl_ib_conn_t *conn);
 void app_unanswered(void *context, btl_ib_conn_t *conn, bool heard);
+void app_gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost, bool refused);
 void app_black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
                     uint32_t carries);
 bool app_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,

@@ -274,6 +274,7 @@ CHOICES = [
     ("protection", "integrity", 2),
     ("atomics", "host", 2),
     ("cc", "cubic", 3),
+    ("udp_gso", "0", 1),
 ]
 
 

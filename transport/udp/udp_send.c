@@ -21,20 +21,6 @@ static bool is_latency(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
     return !datagram->bulk && tx->peers->peer[datagram->to].latency.any.sa_family != AF_UNSPEC;
 }
 
-/* How many datagrams from the first on can be one message: to one peer and of one size, the last of
- * them perhaps smaller. */
-static int gso_run(const btl_ib_tx_t *first, int n)
-{
-    int run = 1;
-
-    while (run < n && first[run].to == first[0].to && first[run - 1].size == first[0].size
-           && first[run].size <= first[0].size) {
-        run++;
-    }
-    const int fit = run == 1 ? 1 : (int) (BTL_IB_UDP_GSO_BYTES / first[0].size);
-    return run < fit ? run : fit > 0 ? fit : 1;
-}
-
 static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
 {
     const uint16_t value = (uint16_t) size;
@@ -114,7 +100,7 @@ static void make_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool
     call->count = 0;
     call->gathered = tx->gathered;
     for (int done = 0; done < usable && call->count < BTL_IB_UDP_SEND_MESSAGES;) {
-        const int run = gso ? gso_run(first + done, usable - done) : 1;
+        const int run = gso ? btl_ib_gso_run(first + done, usable - done, BTL_IB_UDP_GSO_BYTES) : 1;
         peer = &tx->peers->peer[first[done].to];
         iov = add_message(call, first + done, run,
                           connected ? NULL

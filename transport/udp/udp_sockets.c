@@ -553,10 +553,12 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
     sockets->keep_most = count_kept(sockets);
     find_within(sockets, device);
     /* An option that is refused is one that the kernel does not know (it does from 4.18 on). */
-    sockets->gso = udp_set_option(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
+    sockets->gso = !params->no_gso && udp_set_option(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
     BTL_IB_UDP_LOG(sockets->log, 10,
                    "the kernel %s datagrams to send (UDP_SEGMENT), %s received ones (UDP_GRO)",
-                   sockets->gso ? "joins" : "does not join",
+                   sockets->gso     ? "joins"
+                   : params->no_gso ? "is not asked (btl_ib_udp_gso) to join"
+                                    : "does not join",
                    udp_set_option(fd, SOL_UDP, UDP_GRO, 1) == 0 ? "joins" : "does not join");
     enter_rails(sockets);
     return 0;

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -363,6 +364,31 @@ static void test_kept_crowded(void **state)
     close_pair((pair_t *) &pair);
 }
 
+static void *take_many_elsewhere(void *pair)
+{
+    take_many(pair, 20000000);
+    return NULL;
+}
+
+/* Processor times of different threads say nothing: one that polls after another is not alone. */
+static void test_kept_threads(void **state)
+{
+    pair_t pair = open_keeping();
+    pthread_t thread;
+
+    (void) state;
+    take_many(&pair, 20000000);
+    assert_true(has_some(pair.b, 0));
+    assert_int_equal(pthread_create(&thread, NULL, take_many_elsewhere, &pair), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(udp_inside(pair.b).kept, 0);
+    take_many(&pair, 20000000);
+    assert_int_equal(udp_inside(pair.b).kept, 0);
+    take_many(&pair, 20000000);
+    assert_true(has_some(pair.b, 0));
+    close_pair(&pair);
+}
+
 /* ---- with sockets of single peers ---- */
 
 /* They belong to the latency lane; bulk neither makes a peer hot nor uses them. */
@@ -520,9 +546,10 @@ int main(void)
         cmocka_unit_test(test_bulk_has_its_turn), cmocka_unit_test(test_idle_looks),               \
         cmocka_unit_test(test_wait_fd), cmocka_unit_test(test_kept),                               \
         cmocka_unit_test(test_kept_idle), cmocka_unit_test(test_kept_error),                       \
-        cmocka_unit_test(test_kept_crowded), cmocka_unit_test(test_hot),                           \
-        cmocka_unit_test(test_old_peer), cmocka_unit_test(test_refused),                           \
-        cmocka_unit_test(test_ports), cmocka_unit_test(test_port_above_taken)
+        cmocka_unit_test(test_kept_crowded), cmocka_unit_test(test_kept_threads),                  \
+        cmocka_unit_test(test_hot), cmocka_unit_test(test_old_peer),                               \
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_ports),                              \
+        cmocka_unit_test(test_port_above_taken)
     const struct CMUnitTest with_ipv4[] = {TESTS};
     const struct CMUnitTest with_ipv6[] = {TESTS};
 

@@ -228,7 +228,9 @@ static void crowd_count(btl_ib_udp_crowd_t *crowd)
     const uint64_t passed = now - crowd->at;
     if (crowd->at == 0 || passed >= CROWD_NS) {
         const uint64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-        crowd->alone = crowd->at != 0 && cpu - crowd->cpu >= passed - passed / 32;
+        const bool same = crowd->at != 0 && pthread_equal(crowd->thread, pthread_self());
+        crowd->alone = same && cpu >= crowd->cpu && cpu - crowd->cpu >= passed - passed / 32;
+        crowd->thread = pthread_self();
         crowd->at = now;
         crowd->cpu = cpu;
     }

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include <pthread.h>
+
 #include "udp_errors.h"
 #include "udp_sockets.h"
 #include "udp_peers.h"
@@ -72,7 +74,8 @@ typedef struct btl_ib_udp_kept {
 typedef struct btl_ib_udp_crowd {
     uint32_t messages; /* long ones */
     uint64_t at;       /* ns: when its time was read, */
-    uint64_t cpu;      /* ns: and how much of a processor's it had had */
+    uint64_t cpu;      /* ns: and how much of a processor's the thread had had */
+    pthread_t thread;  /* that looked then: times of different threads say nothing */
     bool alone;        /* the answer; false at first */
 } btl_ib_udp_crowd_t;
 

@@ -140,7 +140,7 @@ bool btl_ib_gso_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
     return true;
 }
 
-bool btl_ib_gso_refused(btl_ib_conn_t *conn, btl_ib_tx_t *tx, int count)
+bool btl_ib_gso_refused(btl_ib_conn_t *conn, const btl_ib_tx_t *tx, int count)
 {
     const btl_ib_gso_t *gso = &conn->gso;
     const int run = btl_ib_gso_run(tx, count, gso_transport_bytes(conn));
@@ -148,9 +148,6 @@ bool btl_ib_gso_refused(btl_ib_conn_t *conn, btl_ib_tx_t *tx, int count)
 
     for (int i = 0; i < run; i++) {
         bytes += tx[i].size;
-    }
-    for (int i = 0; i < count; i++) {
-        tx[i].gso_most = 1;
     }
     if (run > 1 && (gso->losses == 0 || conn->engine->clock.now > gso->struck_at)) {
         gso_count_loss(conn, bytes, tx[0].size, true);

@@ -71,8 +71,8 @@ static inline void btl_ib_gso_retransmitting(btl_ib_segment_t *segment)
 }
 
 /* The host refused the first of `count` datagrams for want of buffers. True if it was joined with
- * those behind it, which counts as a loss: then none of them is joined in the next try. */
-bool btl_ib_gso_refused(btl_ib_conn_t *conn, btl_ib_tx_t *tx, int count);
+ * those behind it, which counts as a loss: then they are worth a try as single ones. */
+bool btl_ib_gso_refused(btl_ib_conn_t *conn, const btl_ib_tx_t *tx, int count);
 
 /* The last copy of a segment was lost. True if it was joined with others: then the loss says
  * nothing of the size of datagrams. */

@@ -309,6 +309,14 @@ __attribute__((noinline)) static bool lose_untaken(btl_ib_conn_t *conn, const bt
     return true;
 }
 
+/* Has no datagram of a batch joined with others, from `from` on. */
+static void join_none(btl_ib_datagrams_t *batch, int from)
+{
+    for (int i = from; i < batch->count; i++) {
+        batch->tx[i].gso_most = 1;
+    }
+}
+
 /* Hand a batch to the transport. Returns how many datagrams left, and in *taken how many of them
  * the transport took. */
 static int send_datagrams(btl_ib_conn_t *conn, btl_ib_datagrams_t *batch,
@@ -333,6 +341,7 @@ static int send_datagrams(btl_ib_conn_t *conn, btl_ib_datagrams_t *batch,
         done += now;
         if (done < batch->count && error == ENOBUFS
             && btl_ib_gso_refused(conn, batch->tx + done, batch->count - done)) {
+            join_none(batch, done);
             continue;
         }
         if (done == batch->count || !lose_untaken(conn, &batch->tx[done], segments[done], error)) {

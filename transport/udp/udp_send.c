@@ -21,6 +21,16 @@ static bool is_latency(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
     return !datagram->bulk && tx->peers->peer[datagram->to].latency.any.sa_family != AF_UNSPEC;
 }
 
+/* How many datagrams from the first on can be one message. A shorter last one counts as a full one,
+ * as it does at the receiver, which moves them apart (udp_recv.c). */
+static int gso_run(const btl_ib_tx_t *first, int n)
+{
+    const int run = btl_ib_gso_run(first, n, BTL_IB_UDP_GSO_BYTES);
+    const int fit = run == 1 ? 1 : (int) (BTL_IB_UDP_GSO_BYTES / first[0].size);
+
+    return run < fit ? run : fit > 0 ? fit : 1;
+}
+
 static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
 {
     const uint16_t value = (uint16_t) size;
@@ -100,7 +110,7 @@ static void make_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool
     call->count = 0;
     call->gathered = tx->gathered;
     for (int done = 0; done < usable && call->count < BTL_IB_UDP_SEND_MESSAGES;) {
-        const int run = gso ? btl_ib_gso_run(first + done, usable - done, BTL_IB_UDP_GSO_BYTES) : 1;
+        const int run = gso ? gso_run(first + done, usable - done) : 1;
         peer = &tx->peers->peer[first[done].to];
         iov = add_message(call, first + done, run,
                           connected ? NULL

@@ -305,6 +305,25 @@ static void unanswered(void *context, btl_ib_conn_t *conn, bool heard)
     }
 }
 
+static void silent(void *context, btl_ib_conn_t *conn, const btl_ib_silence_t *silence)
+{
+    btl_ib_component_t *component = context;
+    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+    const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(conn);
+    char ports[256];
+    btl_ib_ends_t ends;
+
+    if (endpoint == NULL || endpoint->closing || diagnosis.unsent != 0) {
+        return;
+    }
+    btl_ib_endpoint_describe(endpoint, &ends);
+    if (!btl_ib_conn_flow_text(conn, true, ports, sizeof(ports))) {
+        snprintf(ports, sizeof(ports), "%s to %s", ends.our_address, ends.address);
+    }
+    btl_ib_report_silent(&component->reports, &ends, ports, silence, endpoint->answers,
+                         btl_ib_endpoint_is_reachable(endpoint), &diagnosis);
+}
+
 static bool is_reachable(void *context, const btl_ib_conn_t *conn)
 {
     const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
@@ -451,6 +470,7 @@ const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .unanswered = unanswered,
     .is_reachable = is_reachable,
     .unsent = unsent,
+    .silent = silent,
     .moved_unanswered = moved_unanswered,
     .slow_rail = slow_rail,
     .black_hole = black_hole,

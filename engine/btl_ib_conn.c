@@ -82,6 +82,7 @@ void btl_ib_conn_begin_route(btl_ib_conn_t *conn)
                    btl_ib_gso_segments(conn));
     btl_ib_pacer_begin(&conn->pacer);
     btl_ib_loss_begin_route(&conn->loss);
+    btl_ib_flow_begin_route(&conn->flow);
 }
 
 /* All that a new incarnation of the connection starts with. */

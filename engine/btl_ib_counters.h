@@ -33,6 +33,8 @@
     X(retransmits_spurious, "segments retransmitted although the first copy arrived")              \
     X(losses, "segments found lost by acknowledgements of later ones")                             \
     X(timeouts, "retransmission timeouts")                                                         \
+    X(flows_tried, "times that another flow was tried, as nothing was answered")                   \
+    X(flows_left, "of them, those where the usual flow was left: only another one was answered")   \
     X(black_holes,                                                                                 \
       "times that large datagrams were found not to get through, without an ICMP message")         \
     X(short_bursts,                                                                                \

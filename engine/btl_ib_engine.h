@@ -89,6 +89,15 @@ typedef enum btl_ib_death {
 /* One line that says what `reason` means, without a newline. */
 const char *btl_ib_death_string(btl_ib_death_t reason);
 
+/* A peer that does not answer any more. Times in us. */
+typedef struct btl_ib_silence {
+    uint64_t asked_for;    /* since it was asked first */
+    uint64_t answered_ago; /* since it last answered something; 0: it never did */
+    uint64_t heard_ago;    /* since anything of its came here */
+    uint32_t questions;    /* sent since then */
+    bool others_tried;     /* some of them by other flows than the usual one */
+} btl_ib_silence_t;
+
 /* A connection was found slow: what it carried while something waited for the network, and how long
  * that was; the same of a better one, within the same time. Bytes of payload, us (rounded up). */
 typedef struct btl_ib_slow_rail {
@@ -190,6 +199,11 @@ typedef struct btl_ib_engine_ops {
      * config.unanswered_after, which nobody but this host can change. Probes go on. Called once
      * each time that this begins. May be NULL. */
     void (*unsent)(void *context, btl_ib_conn_t *conn, int error);
+
+    /* A peer that something waits for, and that has answered before, has not for
+     * config.unanswered_after, by any flow. Probes go on. Called once each time that this begins.
+     * May be NULL. */
+    void (*silent)(void *context, btl_ib_conn_t *conn, const btl_ib_silence_t *silence);
 
     /* The address of our rail changed, and a peer that something waits for has not answered at the
      * new one for config.unanswered_after. Once for each change. NULL: nobody cares. */
@@ -486,9 +500,16 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason);
  * for it. */
 bool btl_ib_conn_address_text(const btl_ib_conn_t *conn, char *out, size_t len);
 
+/* From where to where short datagrams to a peer go now (`usual` false), or go as a rule: addresses
+ * and ports, "10.0.0.1:4001 to 10.0.0.2:5001". False if the transport has no text for it. */
+bool btl_ib_conn_flow_text(const btl_ib_conn_t *conn, bool usual, char *out, size_t len);
+
 /* What is known of why datagrams may not get to a peer, for people; also of a dead connection. */
 typedef struct btl_ib_diagnosis {
     bool answered; /* something once did */
+    uint32_t
+        foreign;   /* datagrams with its token that came from addresses that it did not publish, */
+    char from[64]; /* and such an address; "": it is not known */
     int unsent;  /* errno with which our transport refuses all that is sent to it; 0: it does not */
     int said;    /* errno: what the network says: ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EACCES
                     * (administratively prohibited); 0: nothing, or the peer was heard since */

@@ -24,6 +24,7 @@
 #include "btl_ib_credit.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_failover.h"
+#include "btl_ib_flow.h"
 #include "btl_ib_hotel.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
@@ -137,6 +138,7 @@ struct btl_ib_conn {
         uint64_t at; /* us: all deferred ones were last retransmitted, or the first was deferred */
     } deferred;
     btl_ib_loss_t loss;
+    btl_ib_flow_t flow;
     btl_ib_cc_t cc;
     btl_ib_pacer_t pacer;
     btl_ib_pmtud_t pmtud;
@@ -292,6 +294,10 @@ struct btl_ib_engine {
     btl_ib_list_t events; /* messages and operations whose callbacks are due */
     btl_ib_list_t tables; /* btl_ib_table_entry_t */
     btl_ib_routes_t routes;
+    struct {           /* btl_ib_path.c */
+        uint64_t name; /* the peer whose datagrams came last from where it is not, */
+        char from[64]; /* and from where; "": none did */
+    } foreign;
     struct {           /* btl_ib_failover.c */
         uint32_t next; /* slot of `table` to be sampled next */
     } goodput;

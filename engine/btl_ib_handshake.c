@@ -9,6 +9,7 @@
 #include "btl_ib_transmit.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_failover.h"
+#include "btl_ib_flow.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
 #include "btl_ib_path.h"
@@ -493,12 +494,12 @@ static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
 /* Check that this datagram, which has a good token, may come from there. If not it is counted, and
  * another path to the peer is made. An ADDRESS may come from anywhere: what it says is believed for
  * its proof (btl_ib_failover_is_told()), and its source for nothing. */
-static bool check_origin(const btl_ib_conn_t *conn, btl_ib_rail_t *rail,
-                         const btl_ib_arrival_t *arrival)
+static bool check_origin(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
     if (arrival->view.type == BTL_IB_TYPE_ADDRESS || check_source(conn, rail, arrival->from)) {
         return true;
     }
+    btl_ib_validation_foreign(conn, rail, arrival->event);
     make_path(conn, rail);
     return false;
 }
@@ -646,6 +647,7 @@ static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
     conn->engine->count.dropped_stale++; /* its CONNECT was used, though */
     btl_ib_loss_datagram_received(conn, view->flags, view->echo, view->hold, view->away);
     if (view->flags & BTL_IB_FLAG_ACK_NOW) { /* it asks whether we are there */
+        btl_ib_flow_asked(conn, view);
         btl_ib_failover_follow(conn, rail, arrival->from, view->stamp);
         btl_ib_ack_send(conn, 0);
     }

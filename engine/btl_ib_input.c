@@ -8,6 +8,7 @@
 #include "btl_ib_ack.h"
 #include "btl_ib_reasm.h"
 #include "btl_ib_rma_initiator.h"
+#include "btl_ib_flow.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_path.h"
@@ -423,6 +424,9 @@ static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view)
         conn->engine->count.dropped_duplicate++;
         conn->count.dropped_duplicate++;
         btl_ib_ack_tx_duplicate(conn, view);
+        if (view->flags & BTL_IB_FLAG_ACK_NOW) {
+            btl_ib_flow_asked(conn, view);
+        }
         return;
     }
     const bool accepted =
@@ -473,6 +477,7 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
     case BTL_IB_TYPE_ACK:
         conn->engine->count.received_acks++;
         if (view->flags & BTL_IB_FLAG_ACK_NOW) {
+            btl_ib_flow_asked(conn, view);
             for (uint32_t channel = 0; channel < conn->rail->queues.count; channel++) {
                 btl_ib_ack_tx_owe(conn, channel, true);
             }

@@ -5,6 +5,7 @@
 
 #include "btl_ib_loss.h"
 
+#include "btl_ib_flow.h"
 #include "btl_ib_gso.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
@@ -103,6 +104,9 @@ void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t
         loss->unanswered_probes = 0;
     }
     take_sample(conn, flags, echo, hold, away);
+    if (conn->flow.on_trial && (flags & BTL_IB_FLAG_ECHO)) {
+        btl_ib_flow_heard(conn, echo);
+    }
 }
 
 /* Reordering, or a late acknowledgement, looked like a loss: allow more time for it. But grow that

@@ -473,6 +473,22 @@ void btl_ib_validation_check_unsent(btl_ib_conn_t *conn)
     }
 }
 
+void btl_ib_validation_foreign(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                               const btl_ib_event_t *event)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_transport_t *transport = rail->transport;
+
+    conn->validation.foreign++;
+    /* that of one peer is kept, as the text is long: they are told of one by one */
+    if (engine->foreign.name != conn->identity.name && event->buffer != NULL
+        && transport->ops->source_text != NULL
+        && transport->ops->source_text(transport, event, engine->foreign.from,
+                                       sizeof(engine->foreign.from))) {
+        engine->foreign.name = conn->identity.name;
+    }
+}
+
 btl_ib_diagnosis_t btl_ib_conn_diagnosis(const btl_ib_conn_t *conn)
 {
     const btl_ib_validation_t *validation = &conn->validation;
@@ -482,6 +498,10 @@ btl_ib_diagnosis_t btl_ib_conn_diagnosis(const btl_ib_conn_t *conn)
         .unsent = validation->unsent_since != 0 ? validation->unsent_error : 0,
     };
 
+    diagnosis.foreign = validation->foreign;
+    if (validation->foreign > 0 && conn->engine->foreign.name == conn->identity.name) {
+        memcpy(diagnosis.from, conn->engine->foreign.from, sizeof(diagnosis.from));
+    }
     if (validation->net_error != 0
         && conn->loss.heard_at <= validation->net_error_at + SAID_LATELY) {
         diagnosis.said = validation->net_error;
@@ -535,6 +555,36 @@ bool btl_ib_validation_expire(btl_ib_conn_t *conn)
     return !btl_ib_conn_alive(conn)
            || (validation->promised && config->connect_timeout != 0
                && waited >= config->connect_timeout && !is_stopped(conn));
+}
+
+void btl_ib_validation_check_silent(btl_ib_conn_t *conn)
+{
+    btl_ib_validation_t *validation = &conn->validation;
+    const btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_loss_t *loss = &conn->loss;
+    const btl_ib_clock_t *clock = &engine->clock;
+
+    if (loss->unanswered_probes == 0) {
+        validation->silent_at = clock->ran;
+        validation->silent_told = false;
+        return;
+    }
+    if (!validation->answered || validation->silent_told
+        || loss->unanswered_probes < BTL_IB_SILENT_PROBES
+        || clock->ran - validation->silent_at < engine->config.unanswered_after) {
+        return;
+    }
+    validation->silent_told = true;
+    if (engine->ops->silent != NULL) {
+        const btl_ib_silence_t silence = {
+            .asked_for = clock->now - loss->asked_at,
+            .answered_ago = loss->sample_at != 0 ? clock->now - loss->sample_at : 0,
+            .heard_ago = clock->awake - loss->heard_at,
+            .questions = loss->unanswered_probes,
+            .others_tried = conn->flow.since >= loss->asked_at && conn->flow.since != 0,
+        };
+        engine->ops->silent(engine->ops_context, conn, &silence);
+    }
 }
 
 /* ---- what the network says ---- */

@@ -30,14 +30,17 @@ typedef struct btl_ib_validation {
     bool answered;        /* something of ours reached the peer, by any route */
     bool promised;        /* the peer answers a first contact even if its application computes */
     bool told;            /* it was reported that the peer does not answer */
+    bool silent_told;     /* the same of one that had answered, since it last did */
     bool unsent_told;     /* `unsent_error` was reported, since the transport took something */
     bool tried;           /* other pairs of rails that may lead there were asked for */
     uint8_t unsent_error; /* errno that the transport answers; valid with unsent_since */
     uint8_t net_error;    /* errno: what the network said last of datagrams to it; 0: nothing */
+    uint32_t foreign;     /* datagrams with its token from addresses that it did not publish */
     uint32_t questions;   /* unanswered probes by them, since another pair of rails was validated */
     uint64_t net_error_at;  /* awake: when */
     uint64_t refused_at;    /* us: when refusals by them were last believed */
     uint64_t asked_at;      /* ran: the first probe, if nothing had reached the peer */
+    uint64_t silent_at;     /* ran: the first probe of those that are unanswered */
     uint64_t question_at;   /* us: the last question that was no probe */
     uint64_t route_refused; /* us: first refusal by the present route since something got through */
     uint64_t unsent_since;  /* awake: since then the transport took nothing for it; 0: it does */
@@ -220,6 +223,10 @@ static inline void btl_ib_validation_answered(btl_ib_validation_t *validation)
  * given up. */
 bool btl_ib_validation_expire(btl_ib_conn_t *conn);
 
+/* A probe is due, in a call that may run callbacks: if a peer that has answered before has not for
+ * long that is reported. */
+void btl_ib_validation_check_silent(btl_ib_conn_t *conn);
+
 /* The transport took a datagram for it; and: it refused one with that errno, which does not say
  * "not now". */
 static inline void btl_ib_validation_sent(btl_ib_validation_t *validation)
@@ -258,6 +265,10 @@ static inline void btl_ib_validation_unreachable(btl_ib_validation_t *validation
     validation->net_error = (uint8_t) error;
     validation->net_error_at = awake;
 }
+
+/* A datagram with the peer's token came by `rail` from an address that the peer did not publish. */
+void btl_ib_validation_foreign(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                               const btl_ib_event_t *event);
 
 /* Something would be sent by its own two rails if they were validated. May a question be sent for
  * that now? Questions are at least BTL_IB_ASK_PAUSE apart. */

@@ -12,6 +12,7 @@
 #include "btl_ib_ack.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_failover.h"
+#include "btl_ib_flow.h"
 #include "btl_ib_handshake.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_input.h"
@@ -506,6 +507,7 @@ static void loss_expired(btl_ib_conn_t *conn)
 {
     btl_ib_death_t reason;
 
+    btl_ib_flow_expire(conn);
     if (btl_ib_loss_timer(conn) == BTL_IB_LOSS_NOTHING) {
         return;
     }
@@ -521,6 +523,7 @@ static void loss_expired(btl_ib_conn_t *conn)
     }
     if (!conn->engine->turn.async) {
         btl_ib_validation_check_unsent(conn);
+        btl_ib_validation_check_silent(conn);
         if (!btl_ib_conn_alive(conn)) { /* the callback ended it */
             return;
         }
@@ -529,6 +532,9 @@ static void loss_expired(btl_ib_conn_t *conn)
     if (begun || !btl_ib_failover_on_silence(conn)) {
         if (!begun && !btl_ib_retry_take(conn)) {
             return;
+        }
+        if (!begun) {
+            btl_ib_flow_probing(conn);
         }
         probe(conn);
     }

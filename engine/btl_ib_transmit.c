@@ -9,6 +9,7 @@
 #include "btl_ib_gso.h"
 #include "btl_ib_rma_replies.h"
 #include "btl_ib_rma_requests.h"
+#include "btl_ib_flow.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_send_limits.h"
@@ -152,6 +153,7 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
     tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->channel;
     tx->bulk = conn->transmit.bulk_lane && btl_ib_segment_is_bulk(segment);
     tx->gso_most = btl_ib_gso_most(&conn->gso, segment);
+    tx->flow = conn->flow.now;
     if (!btl_ib_route_is_own(conn)) {
         tx->channel = (uint8_t) btl_ib_queues_channel(conn->route.queues, tx->size);
     }
@@ -405,6 +407,7 @@ static inline bool transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segmen
     tx->context = segment;
     tx->channel = is_ack ? 0 : segment->channel;
     tx->bulk = false;
+    tx->flow = conn->flow.now;
     const bool taken = transport->ops->send(transport, tx, 1, &error) > 0;
     if (!taken && !lose_untaken(conn, tx, segment, error)) {
         return false;
@@ -1017,6 +1020,7 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     bool all = false;
     int sent = 0;
 
+    btl_ib_flow_expire(conn);
     /* An ACK travels on the first channel, in a small buffer. */
     room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
     room = (room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max) - headers;

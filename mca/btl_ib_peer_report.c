@@ -363,10 +363,36 @@ static bool record_silent(btl_ib_peer_reports_t *reports, const char *host)
     return true;
 }
 
+/* What has come of a peer that does not answer: by what was accepted (`heard`), and by what was
+ * dropped because of where it came from. */
+static void format_came(const btl_ib_diagnosis_t *diagnosis, bool heard, const char *published,
+                        char *out, size_t size)
+{
+    if (heard) {
+        snprintf(out, size, "what it sends arrives here, but not what is sent from here");
+    } else if (diagnosis->foreign > 0 && diagnosis->from[0] != '\0') {
+        snprintf(out, size, "its datagrams come from %s,\nit published %s: dropped (%u)",
+                 diagnosis->from, published, diagnosis->foreign);
+    } else if (diagnosis->foreign > 0) {
+        snprintf(out, size,
+                 "its datagrams come from an address that it did not publish: dropped (%u)",
+                 diagnosis->foreign);
+    } else {
+        snprintf(out, size, "nothing that it sends has arrived here, either");
+    }
+}
+
 static advice_t unanswered_advice(const btl_ib_diagnosis_t *diagnosis, bool reachable)
 {
     if (diagnosis->said != 0) {
         return said_advice(diagnosis->said);
+    }
+    if (diagnosis->foreign > 0) {
+        return (advice_t){
+            "let the router between the hosts leave addresses alone (ip route, no masquerade),\n"
+            "or choose a network without it (btl_ib_if_include).",
+            "It gives datagrams another address (NAT), or the host has another one since the job\n"
+            "began (DHCP): what comes from there is not taken for the process's own."};
     }
     if (reachable) {
         return (advice_t){
@@ -425,6 +451,7 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
     char without_ib[256];
     const advice_t advice = unanswered_advice(diagnosis, reachable);
     char known[256];
+    char came[320];
 
     if (!record_silent(reports, ends->host)) {
         return;
@@ -435,13 +462,76 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
     }
     format_end(params, answers, reachable, end, sizeof(end));
     format_without_ib(without_ib, sizeof(without_ib));
+    format_came(diagnosis, heard, ends->address, came, sizeof(came));
     diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
-    btl_ib_show_help("never answered",
-                     heard ? "what it sends arrives here, but not what is sent from here"
-                           : "nothing that it sends has arrived here, either",
-                     ends->our_rank, opal_process_info.nodename, ends->device, ends->our_address,
-                     ends->rank, ends->host, ends->address, advice.step, without_ib, end,
-                     advice.more, known[0] != '\0' ? known : "none", ports);
+    btl_ib_show_help("never answered", came, ends->our_rank, opal_process_info.nodename,
+                     ends->device, ends->our_address, ends->rank, ends->host, ends->address,
+                     advice.step, without_ib, end, advice.more, known[0] != '\0' ? known : "none",
+                     ports);
+}
+
+/* What of a silent peer was heard last. */
+static void format_heard(const btl_ib_silence_t *silence, char *out, size_t size)
+{
+    const double second = 1000000.0;
+
+    snprintf(out, size, "its last answer came %.1f s ago; %s it, %.1f s ago",
+             (double) silence->answered_ago / second,
+             silence->heard_ago < silence->asked_for ? "other datagrams come from"
+                                                     : "nothing has come since from",
+             (double) silence->heard_ago / second);
+}
+
+static advice_t silent_advice(const btl_ib_silence_t *silence, bool reachable,
+                              const btl_ib_diagnosis_t *diagnosis)
+{
+    if (diagnosis->said != 0) {
+        return said_advice(diagnosis->said);
+    }
+    if (silence->heard_ago < silence->asked_for) {
+        return (advice_t){
+            "look whether a firewall, a router or a NAT has forgotten these ports (conntrack -L).",
+            "Its process runs, so what is sent from here gets lost, or what it answers."};
+    }
+    if (reachable) {
+        return (advice_t){
+            "continue that process: its host can be reached, so it is most likely stopped (by\n"
+            "a debugger, SIGSTOP, or a frozen cgroup of a batch system or container).",
+            "If it runs, its port may be closed by a firewall."};
+    }
+    return (advice_t){"look whether its host is up and can be reached (ping).",
+                      "Its process may be stopped (debugger, SIGSTOP, frozen cgroup)."};
+}
+
+void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
+                          const char *ports, const btl_ib_silence_t *silence, bool answers,
+                          bool reachable, const btl_ib_diagnosis_t *diagnosis)
+{
+    char heard[128];
+    char known[256];
+
+    format_heard(silence, heard, sizeof(heard));
+    diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
+    if (!answers) {
+        BTL_IB_VERBOSE(
+            1,
+            "rank %s on host %s has not answered for %.0f s: %s, asked %u times%s; %s. It "
+            "may only compute. Errors: %s",
+            ends->rank, ends->host, (double) silence->asked_for / 1000000.0, ports,
+            silence->questions, silence->others_tried ? ", by other ports, too" : "", heard,
+            known[0] != '\0' ? known : "none");
+        return;
+    }
+    if (reports->stopped_count == BTL_IB_REPORT_HOSTS) {
+        return;
+    }
+    ++reports->stopped_count;
+    const advice_t advice = silent_advice(silence, reachable, diagnosis);
+    btl_ib_show_help("no answer", heard, ends->our_rank, opal_process_info.nodename, ends->device,
+                     ends->our_address, ends->rank, ends->host, ends->address, advice.step,
+                     advice.more, ports, silence->questions,
+                     silence->others_tried ? ", other ports were tried, too" : "",
+                     known[0] != '\0' ? known : "none");
 }
 
 void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, int error,

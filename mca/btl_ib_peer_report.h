@@ -62,6 +62,7 @@ typedef struct btl_ib_peer_reports {
     char silent[BTL_IB_REPORT_HOSTS][64]; /* hosts that do not answer */
     uint32_t silent_count;
     uint32_t silent_more;             /* processes of further hosts */
+    uint32_t stopped_count;           /* peers reported that answered before, and do not any more */
     int unsent[BTL_IB_REPORT_ERRORS]; /* errnos that are reported */
     uint32_t unsent_count;
     bool slow_found;
@@ -103,6 +104,15 @@ void btl_ib_report_slow_rail(btl_ib_peer_reports_t *reports, const btl_ib_ends_t
  */
 void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, bool heard,
                               bool answers, bool reachable, const btl_ib_diagnosis_t *diagnosis);
+
+/*
+ * A peer that has answered before does not any more; `ports`: from where to where it is asked. The
+ * others as above. Nothing tells a peer that computes from one that is not reached unless it
+ * `answers`: then it is reported, once for a host; else it is logged only.
+ */
+void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
+                          const char *ports, const btl_ib_silence_t *silence, bool answers,
+                          bool reachable, const btl_ib_diagnosis_t *diagnosis);
 
 /* The end: how many peers of further hosts did not answer. */
 void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports);

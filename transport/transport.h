@@ -60,9 +60,11 @@ typedef struct btl_ib_transport_attr {
     bool reliable;
     bool queue_buffers; /* each queue of the open parameters has its own buffers; see rx_depth() */
     bool bulk_lane;     /* other datagrams do not wait behind bulk that was sent before them */
-    bool partial_poll;  /* poll() may return fewer events than asked for while there are more */
-    bool knows_source;  /* received datagrams name a source that addr_add() returned */
-    bool rdma;          /* moves memory by itself: ops->rdma */
+    uint8_t flows;     /* ways to the same address that the network may treat unlike, by ports; flow
+                         * 0 is the usual one; 0 is 1 */
+    bool partial_poll; /* poll() may return fewer events than asked for while there are more */
+    bool knows_source; /* received datagrams name a source that addr_add() returned */
+    bool rdma;         /* moves memory by itself: ops->rdma */
     /* The next four are known once it is open. */
     uint64_t rdma_max;        /* the largest write or read */
     uint64_t rdma_region_max; /* the most bytes that expose() takes; 0: not known */
@@ -85,6 +87,7 @@ typedef struct btl_ib_tx {
     void *context;       /* comes back in BTL_IB_EVENT_SENT unless size <= inline_size */
     uint8_t channel;     /* the queue it is meant for, for transports with one queue per channel */
     bool bulk;           /* part of something long: takes the bulk lane (attr.bulk_lane) */
+    uint8_t flow;        /* 0: the usual one; less than attr.flows */
     /* Bytes of a GSO burst that begins with it, at most; 1: it is joined with none; 0: as many as
      * attr.gso_bytes */
     uint32_t gso_most;
@@ -274,6 +277,11 @@ typedef struct btl_ib_transport_ops {
      * there is no such text. */
     bool (*address_text)(const void *bytes, size_t len, char *out, size_t out_len);
 
+    /* From where to where datagrams that are no bulk go by that flow, as text: addresses and ports.
+     * False if it cannot tell. NULL: it never can. */
+    bool (*flow_text)(const btl_ib_transport_t *t, btl_ib_addr_t addr, uint32_t flow, char *out,
+                      size_t len);
+
     /* Which host said last that nothing gets to an added address (REFUSED, UNREACHABLE), as text:
      * the address of a host, as an ICMP message claims. False if nobody did. NULL: it is not
      * known. */
@@ -371,14 +379,14 @@ typedef enum btl_ib_rank {
 
 /* Something that a transport could be opened on. */
 typedef struct btl_ib_device {
-    char transport[16];         /* "udp", "ofi", "verbs" */
-    char provider[32];          /* what is below it: "udp", "verbs", "ud"... "" if nothing */
-    char name[64];              /* the device or domain: "eth0", "mlx5_0", "usnic_0" */
-    char interface[32];         /* its network interface, "" if it has none */
-    struct sockaddr_storage ip; /* its address; ss_family AF_UNSPEC if it has none */
+    char transport[16];                /* "udp", "ofi", "verbs" */
+    char provider[32];                 /* what is below it: "udp", "verbs", "ud"... "" if nothing */
+    char name[64];                     /* the device or domain: "eth0", "mlx5_0", "usnic_0" */
+    char interface[32];                /* its network interface, "" if it has none */
+    struct sockaddr_storage ip;        /* its address; ss_family AF_UNSPEC if it has none */
     struct sockaddr_storage published; /* what peers know it by, if not by `ip`: port 0 if that is
                                         * the same; ss_family AF_UNSPEC: by `ip` */
-    uint8_t prefix_bits;        /* of that address's subnet */
+    uint8_t prefix_bits;               /* of that address's subnet */
     uint8_t port;  /* of an RDMA device; `name` ends with it (":1") if there are several. 0: none */
     bool loopback; /* reaches this host only */
     uint8_t rank;  /* btl_ib_rank_t */

@@ -323,6 +323,18 @@ void app_unanswered(void *context, btl_ib_conn_t *conn, bool heard)
     proc->unanswered_heard += heard;
 }
 
+void app_silent(void *context, btl_ib_conn_t *conn, const btl_ib_silence_t *silence)
+{
+    proc_t *proc = context;
+    const link_t *link = link_of(proc, conn);
+
+    proc_called(proc, "silent");
+    sim_trace(proc->sim, T_DEAD, proc->index, link->peer, UINT32_MAX, 2, silence->others_tried,
+              link->rail);
+    proc->silent++;
+    proc->silence = *silence;
+}
+
 void app_black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
                     uint32_t carries)
 {

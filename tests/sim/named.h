@@ -329,4 +329,13 @@ void direct_last_device_fails(sim_t *sim);
 void direct_peer_gone(sim_t *sim);
 void direct_in_async(sim_t *sim);
 
+/* named_flow.c */
+void flow_dies(sim_t *sim);
+void flow_of_answers_dies(sim_t *sim);
+void flows_of_both_die(sim_t *sim);
+void flow_comes_back(sim_t *sim);
+void flow_never_led(sim_t *sim);
+void flow_to_peer_that_computes(sim_t *sim);
+void flows_all_die(sim_t *sim);
+
 #endif

@@ -108,6 +108,8 @@ static bool loses(sim_t *sim, fault_t *fault, const datagram_t *d)
         return true;
     case F_HOLE:
         return d->size > fault->value;
+    case F_FLOW:
+        return d->flow == fault->value;
     default:
         return false;
     }

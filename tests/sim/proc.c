@@ -92,6 +92,7 @@ const btl_ib_engine_ops_t proc_ops = {
     .op_done = app_op_done,
     .dead = app_dead,
     .unanswered = app_unanswered,
+    .silent = app_silent,
     .black_hole = app_black_hole,
     .gso_lost = app_gso_lost,
     .trace = trace_event,

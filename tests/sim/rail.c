@@ -141,6 +141,7 @@ static datagram_t *gather(rail_t *rail, const btl_ib_tx_t *tx)
     d->dst = ADDRESS(tx->to);
     d->from = rail->proc->index;
     d->src_life = rail->proc->life;
+    d->flow = tx->flow;
     d->genuine = true;
     d->sent_at = rail->sim->now;
     d->burst = rail->sim->bursts;

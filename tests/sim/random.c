@@ -120,6 +120,31 @@ static void any_queues(sim_t *sim, char *out, size_t len)
     }
 }
 
+/* Transports of half of all seeds have flows. Not by the seed's generator, so that all else is what it
+ * was. */
+static uint64_t flow_bits(const sim_t *sim)
+{
+    return mix64(sim->seed ^ 0x666c6f77);
+}
+
+static void choose_flows(sim_t *sim)
+{
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        sim->procs[i].attr.flows = flow_bits(sim) % 2 == 0 ? 3 : 1;
+    }
+}
+
+/* In one seed of eight one flow of one process leads nowhere. */
+static void kill_flow(sim_t *sim)
+{
+    const uint64_t bits = flow_bits(sim);
+
+    if (bits % 8 == 0 && !sim->clean && sim->nfaults < SIM_FAULTS_MAX) {
+        fault_add(sim, F_FLOW, 0, SIM_NEVER, 0, bits / 8 % 3)->src =
+            (int) (bits / 32 % sim->nprocs);
+    }
+}
+
 static void choose_processes(sim_t *sim)
 {
     const char *queues = queue_strings[rng_range(&sim->rng, 0, ARRAY(queue_strings) - 1)];
@@ -167,6 +192,7 @@ static void choose_processes(sim_t *sim)
             fault_applied(sim, F_STAMP_WRAP);
         }
     }
+    choose_flows(sim);
     choose_movers(sim);
 }
 
@@ -714,6 +740,7 @@ static void choose_faults(sim_t *sim, plan_t *plan)
         add_fault(sim, plan);
     }
     sim->clean = dice < 8 && sim->hole == 0;
+    kill_flow(sim);
     for (uint32_t i = 0; i < sim->nprocs; i++) {
         proc_t *proc = &sim->procs[i];
         if (plan->ends_lives && proc->config.silence_limit > 60000000) {

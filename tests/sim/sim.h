@@ -130,7 +130,8 @@ uint64_t mix64(uint64_t x);
     X(DEVICE, "devices failed")                                                                    \
     X(DEATH, "connections reported dead")                                                          \
     X(GSO_HOLE, "datagrams lost in long GSO bursts")                                               \
-    X(GSO_ENOBUFS, "long GSO bursts refused, ENOBUFS")
+    X(GSO_ENOBUFS, "long GSO bursts refused, ENOBUFS")                                             \
+    X(FLOW, "datagrams lost to a flow that leads nowhere")
 
 typedef enum fault_kind {
 #define SIM_FAULT_ENUM(name, text) F_##name,
@@ -374,24 +375,26 @@ struct proc {
     uint64_t busy_until;
     uint64_t busy_total; /* ns spent computing until now, unheard of by the engine */
     uint64_t
-        thread_after;    /* ns: the thread makes progress after so long without a poll; 0: never */
-    uint64_t seldom;     /* ns that it computes between two calls; 0: it waits in progress */
-    uint64_t calls;      /* of progress, while it computes between them */
-    bool answers;        /* and when something comes: a first contact is answered */
+        thread_after; /* ns: the thread makes progress after so long without a poll; 0: never */
+    uint64_t seldom;  /* ns that it computes between two calls; 0: it waits in progress */
+    uint64_t calls;   /* of progress, while it computes between them */
+    bool answers;     /* and when something comes: a first contact is answered */
     uint64_t async_generation;
     bool in_async;
     bool async_received; /* something came in an asynchronous turn since the last poll */
     uint32_t idle_polls; /* after each event, without one */
     uint32_t idle_left;
     uint32_t stuck;
-    uint32_t unanswered; /* peers of which it was told that they do not answer */
-    uint32_t gso_told;   /* times that it was told of GSO bursts that do not get through... */
+    uint32_t unanswered;  /* peers of which it was told that they do not answer */
+    uint32_t gso_told;    /* times that it was told of GSO bursts that do not get through... */
     uint32_t gso_refused; /* ...as this host refuses them */
-    uint32_t holes_told; /* times that it was told of large datagrams that vanish */
-    uint32_t hole_lost;  /* the last time: bytes of these, of those that are sent from then on... */
+    uint32_t holes_told;  /* times that it was told of large datagrams that vanish */
+    uint32_t hole_lost; /* the last time: bytes of these, of those that are sent from then on... */
     uint32_t hole_most;
     uint32_t hole_carries;     /* ...and what the rail carries */
     uint32_t unanswered_heard; /* of these, those whose datagrams come here */
+    uint32_t silent;           /* peers reported that had answered before, */
+    btl_ib_silence_t silence;  /* and what was said of the last one */
     int burst;
     int received_in_progress;
     uint64_t forged; /* messages of the network that its engine was told in this life */
@@ -431,11 +434,12 @@ typedef struct datagram {
     uint32_t src, dst; /* addresses */
     uint32_t from, to; /* processes; from: UINT32_MAX for garbage */
     uint32_t rail;     /* of its connection, which may go by another */
+    uint8_t flow;
     uint32_t src_life, dst_life;
     uint64_t closings; /* of the sender's link, when it was sent */
     bool genuine;      /* neither corrupted, replayed nor made up */
     uint64_t sent_at;
-    uint64_t burst;    /* that it travels in: see rail.c */
+    uint64_t burst; /* that it travels in: see rail.c */
     uint32_t burst_bytes;
     uint64_t delay;    /* ns: while it is on its way over links */
     event_fn_t arrive; /* the same */
@@ -488,8 +492,8 @@ struct sim {
     event_t *heap;
     uint32_t heap_len, heap_cap;
     uint64_t event_order, events, events_max;
-    uint32_t in_flight; /* datagrams on their way */
-    uint64_t bursts;    /* that were sent */
+    uint32_t in_flight;   /* datagrams on their way */
+    uint64_t bursts;      /* that were sent */
     uint32_t burst_bytes; /* of the last one; 0: a single datagram, or nothing is joined */
 
     trace_line_t trace[SIM_TRACE_LINES];
@@ -513,8 +517,8 @@ struct sim {
     datagram_t *replays[SIM_REPLAYS];
 
     btl_ib_protection_t protection; /* of all processes */
-    btl_ib_aead_t *aead;   /* theirs, NULL: not needed yet */
-    uint64_t first_number; /* of their datagrams */
+    btl_ib_aead_t *aead;            /* theirs, NULL: not needed yet */
+    uint64_t first_number;          /* of their datagrams */
     btl_ib_counters_t protection_count;
     uint8_t plain[SIM_DATAGRAM_MAX] __attribute__((aligned(8))); /* one looked into */
     uint64_t delay;                                              /* ns, one way */
@@ -739,6 +743,7 @@ void app_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
 void app_passive(void *context, btl_ib_conn_t *conn);
 void app_unanswered(void *context, btl_ib_conn_t *conn, bool heard);
 void app_gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost, bool refused);
+void app_silent(void *context, btl_ib_conn_t *conn, const btl_ib_silence_t *silence);
 void app_black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
                     uint32_t carries);
 bool app_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,

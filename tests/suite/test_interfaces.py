@@ -210,6 +210,28 @@ def filtered(run, host, hook, rule):
     return lambda: run.output("ip", "netns", "exec", host, "nft", "delete", "table", "ip", "said")
 
 
+@pytest.mark.called("interfaces/dead-flow")
+def test_dead_flow(run, mpi, hosts, two_hosts):
+    """One pair of ports leads nowhere from the middle of a job on, as by a stale entry of a
+    connection tracker: the job goes on by others, and says so."""
+    rules = ("add table ip dead; add chain ip dead c { type filter hook input priority 0; }; "
+             "add rule ip dead c iifname x0 udp sport 30001 udp dport 30001 counter drop")
+    begin = [threading.Timer(2, run.output, ("ip", "netns", "exec", f"{hosts}{end}", "nft", rules))
+             for end in (1, 2)]
+    for timer in begin:
+        timer.start()
+    output = two_hosts([Link(0)], mpi.program("stream"), "bytes=1000", "seconds=8", port_min=30000,
+                       port_range=16)
+    dropped = [run.output("ip", "netns", "exec", f"{hosts}{end}", "nft", "list", "table", "ip", "dead")
+               for end in (1, 2)]
+    for end in (1, 2):
+        run("ip", "netns", "exec", f"{hosts}{end}", "nft", "delete table ip dead")
+    assert any(re.search(r"packets [1-9]", each) for each in dropped)
+    assert "OK stream" in output and "has not answered" not in output
+    assert re.search(r"nothing is answered that goes from 10\.91\.0\.\d:30001 to 10\.91\.0\.\d:30001; what "
+                     r"goes from 10\.91\.0\.\d:30000 to 10\.91\.0\.\d:30000 is", output)
+
+
 @pytest.mark.called("interfaces/own-firewall")
 def test_own_firewall(run, mpi, hosts, two_hosts):
     """What the own system refuses is told after 5 s of nothing else, with errno and meaning; when it
@@ -313,6 +335,7 @@ def test_nat(run, mpi, hosts, two_hosts):
     output = two_hosts([Link(0)], mpi.program("ring"), "laps=1", ok=False, connect_timeout=6,
                        before=lambda: run("ip", "netns", "exec", host, "nft", rules))
     run("ip", "netns", "exec", host, "nft", "delete table ip nat")
+    assert re.search(r"its datagrams come from 10\.91\.0\.9:\d+,\s+it published 10\.91\.0\.1:\d+", output)
     for head in "has sent to another process for 5 seconds", "lost the connection with a process":
         assert re.search(rf"{head}(?:.*\n)+? +To: .*, address 10\.91\.0\.\d:\d+\n(?:.*\n)+?.*\(NAT\)", output)
 

@@ -503,6 +503,22 @@ static void in_use_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *o
              peer->socket != 0 ? "" : "not ", udp->tx.gso ? "joined" : "single");
 }
 
+static bool flow_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, uint32_t flow, char *out,
+                      size_t len)
+{
+    const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
+    const btl_ib_udp_peer_t *peer = &udp->peers.peer[addr];
+    const bool latency = peer->latency.any.sa_family != AF_UNSPEC && flow != BTL_IB_UDP_FLOW_BULK;
+    const btl_ib_udp_name_t own = btl_ib_udp_name_shift(&udp->sockets.own, latency ? 1 : 0);
+    char ours[64];
+    char theirs[64];
+
+    snprintf(out, len, "%s to %s", btl_ib_ip_port_text(&own.any, ours, sizeof(ours)),
+             btl_ib_ip_port_text(latency ? &peer->latency.any : &peer->name.any, theirs,
+                                 sizeof(theirs)));
+    return true;
+}
+
 static bool offender_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len)
 {
     return btl_ib_udp_errors_offender(&((const btl_ib_udp_t *) t)->errors, addr, out, len);
@@ -646,6 +662,7 @@ static const btl_ib_transport_ops_t udp_ops = {
     .rebind = rebind,
     .address_text = address_text,
     .in_use_text = in_use_text,
+    .flow_text = flow_text,
     .offender_text = offender_text,
     .mem_register = mem_register,
     .mem_deregister = mem_deregister,
@@ -696,6 +713,7 @@ static void init_parts(btl_ib_udp_t *udp)
                                                                          : largest);
     btl_ib_udp_poll_init(&udp->poll, &udp->sockets, &udp->rx, &udp->errors);
     udp->base.attr.bulk_lane = udp->sockets.shared > 1;
+    udp->base.attr.flows = udp->sockets.shared > 1 ? BTL_IB_UDP_FLOWS : 1;
     udp->base.attr.gso_bytes = udp->tx.gso ? BTL_IB_UDP_GSO_BYTES : 0;
     udp->base.attr.rx_depth = rx_depth(&udp->base, udp->rx.max_datagram);
     udp->base.limit = udp->sockets.limit;

@@ -1,0 +1,154 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Scenarios of one flow (a 5-tuple) that leads nowhere from some time on, while others between the
+ * same two processes are healthy. */
+
+#include "named.h"
+
+enum { FLOWS = 3 };
+
+static void begin(sim_t *sim)
+{
+    two(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        sim->procs[i].attr.flows = FLOWS;
+    }
+    run_start(sim);
+    warm_up(sim, 0, 1);
+}
+
+/* From now on flow `flow` of p`from` leads nowhere. */
+static fault_t *kill_flow(sim_t *sim, int from, uint32_t flow)
+{
+    fault_t *fault = fault_add(sim, F_FLOW, 0, SIM_NEVER, 0, flow);
+
+    fault->src = from;
+    return fault;
+}
+
+/* Messages of all lengths from p0, one each ms, for `time`; the first that is late is an error. */
+static void talk(sim_t *sim, uint64_t time, uint64_t bound)
+{
+    const uint32_t first = sim->nmessages;
+
+    for (uint64_t at = 0; at < time; at += SIM_MS(1)) {
+        say(sim, 0, 1, at % SIM_MS(3) == 0 ? 60000 : 100, at);
+    }
+    run_settle(sim, time + SIM_S(2));
+    must_be_within(sim, "a message took ns", slowest(sim, first), bound);
+}
+
+static void end(sim_t *sim)
+{
+    run_heal(sim);
+    finish(sim);
+}
+
+static void must_have_left(sim_t *sim, uint32_t proc, uint64_t times)
+{
+    must_be_at_least(sim, "flows left", sim_counters(sim, proc)->flows_left, times);
+    must_be_within(sim, "flows left", sim_counters(sim, proc)->flows_left, times);
+}
+
+/* Only its sender can find that out. */
+void flow_dies(sim_t *sim)
+{
+    begin(sim);
+    (void) kill_flow(sim, 0, 0);
+    talk(sim, SIM_S(2), SIM_MS(20));
+    must_have_left(sim, 0, 1);
+    must_have_left(sim, 1, 0);
+    end(sim);
+}
+
+/* What p1 sends is nothing but answers. */
+void flow_of_answers_dies(sim_t *sim)
+{
+    begin(sim);
+    (void) kill_flow(sim, 1, 0);
+    talk(sim, SIM_S(2), SIM_MS(60));
+    must_have_left(sim, 1, 1);
+    end(sim);
+}
+
+void flows_of_both_die(sim_t *sim)
+{
+    begin(sim);
+    (void) kill_flow(sim, 0, 0);
+    (void) kill_flow(sim, 0, 1);
+    (void) kill_flow(sim, 1, 0);
+    talk(sim, SIM_S(2), SIM_MS(100));
+    must_have_left(sim, 0, 1);
+    must_have_left(sim, 1, 1);
+    end(sim);
+}
+
+/* The usual flow is used again, once it leads there. */
+void flow_comes_back(sim_t *sim)
+{
+    begin(sim);
+    fault_t *fault = kill_flow(sim, 0, 0);
+    talk(sim, SIM_MS(500), SIM_MS(20));
+    fault->to = sim->now;
+    sim_run_until(sim, sim->now + SIM_S(8));
+    talk(sim, SIM_MS(500), SIM_MS(1));
+    (void) kill_flow(sim, 0, 1);
+    (void) kill_flow(sim, 0, 2);
+    talk(sim, SIM_MS(500), SIM_MS(1));
+    must_have_left(sim, 0, 1);
+    end(sim);
+}
+
+/* A first contact meets a flow that never led there. */
+void flow_never_led(sim_t *sim)
+{
+    two(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        sim->procs[i].attr.flows = FLOWS;
+    }
+    run_start(sim);
+    (void) kill_flow(sim, 0, 0);
+    (void) kill_flow(sim, 1, 0);
+    say(sim, 0, 1, 100, 1000);
+    say(sim, 1, 0, 60000, SIM_MS(1));
+    run_settle(sim, SIM_S(5));
+    must_be_within(sim, "the first messages took ns", slowest(sim, 0), SIM_MS(1000));
+    end(sim);
+}
+
+/* A peer that computes leaves each flow unanswered alike: no flow is left for it. */
+void flow_to_peer_that_computes(sim_t *sim)
+{
+    begin(sim);
+    for (uint64_t i = 0; i < 100; i++) {
+        proc_compute(&sim->procs[1], sim->now + SIM_MS(1 + i * 7 % 40));
+        say(sim, 0, 1, i % 2 == 0 ? 100 : 20000, 1000);
+        run_settle(sim, SIM_MS(100));
+    }
+    must_have_left(sim, 0, 0);
+    must_have_left(sim, 1, 0);
+    finish(sim);
+}
+
+/* Every flow dies: that is told after 5 s, once, although both heard each other before. */
+void flows_all_die(sim_t *sim)
+{
+    begin(sim);
+    const btl_ib_silence_t *silence = &sim->procs[0].silence;
+    for (uint32_t i = 0; i < FLOWS; i++) {
+        (void) kill_flow(sim, 0, i);
+    }
+    say(sim, 0, 1, 100, 1000);
+    sim_run_until(sim, sim->now + SIM_MS(4900));
+    must_be_within(sim, "told before 5 s", sim->procs[0].silent, 0);
+    sim_run_until(sim, sim->now + SIM_S(20)); /* of each pause of ours only 50 ms count */
+    must_be_within(sim, "told", sim->procs[0].silent, 1);
+    must_be_at_least(sim, "told", sim->procs[0].silent, 1);
+    must_be_at_least(sim, "other flows tried", silence->others_tried, 1);
+    must_be_at_least(sim, "us since the last answer", silence->answered_ago, 5000000);
+    must_be_at_least(sim, "us since it was heard", silence->heard_ago, 4000000);
+    end(sim);
+}

@@ -27,8 +27,9 @@
  * time. Each probe is one segment only, because a peer that computes without a progress thread is
  * silent without having lost anything. A probe finds nothing lost: what it is a copy of stays in
  * flight. This file says when to probe and with what; btl_ib_progress.c does it when the timer goes
- * off. Where short segments may overtake bulk, bulk is judged only by bulk that arrived. A
- * retransmission is a segment like any other: what is sent after it shows whether it was lost.
+ * off. Where short segments may overtake bulk, bulk is judged only by bulk that arrived, and of
+ * several copies by the first. A retransmission is a segment like any other: what is sent after it
+ * shows whether it was lost.
  *
  * A retransmission whose acknowledgement echoes a stamp from before it was sent was spurious
  * (Eifel, RFC 3522): the reaction of the congestion control is undone at once. Not all are seen
@@ -172,17 +173,39 @@ static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
     return earlier;
 }
 
+/* May others overtake a segment? */
+static inline bool is_overtaken(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    return conn->route.via->transport->attr.bulk_lane && btl_ib_segment_is_bulk(segment);
+}
+
+/* Notes that bulk which others may overtake arrived, and was sent more than once. The echo may be
+ * that of what overtook it, so that any copy may be the one that arrived: only what was sent before
+ * the first is certainly older. */
+static void note_first_copy(btl_ib_loss_t *loss, const btl_ib_segment_t *segment, uint64_t now)
+{
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        btl_ib_rack_note(&loss->rack[i], segment->first_copy_order, segment->first_copy_sent, now);
+    }
+}
+
 void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                              uint32_t echo)
 {
+    btl_ib_loss_t *loss = &conn->loss;
+    const uint64_t now = conn->engine->clock.now;
+
     if ((segment->copies > 1 || segment->lost)
         && earlier_arrived(conn, segment, echo_valid, echo)) {
         return; /* which of the earlier copies it was is not known */
     }
-    btl_ib_loss_arrived(&conn->loss, &conn->tx[segment->channel].loss.arrived, segment,
-                        conn->engine->clock.now);
+    if (segment->copies > 1 && is_overtaken(conn, segment)) {
+        note_first_copy(loss, segment, now);
+        return;
+    }
+    btl_ib_loss_arrived(loss, &conn->tx[segment->channel].loss.arrived, segment, now);
     if (btl_ib_segment_is_bulk(segment)) {
-        btl_ib_rack_note(&conn->loss.rack[BTL_IB_RACK_BULK], segment, conn->engine->clock.now);
+        btl_ib_rack_note(&loss->rack[BTL_IB_RACK_BULK], segment->order, segment->last_sent, now);
     }
 }
 
@@ -288,10 +311,7 @@ static uint64_t wait_for_rest(const btl_ib_conn_t *conn)
  * compared with bulk only. */
 static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    const bool overtaken =
-        conn->route.via->transport->attr.bulk_lane && btl_ib_segment_is_bulk(segment);
-
-    return &conn->loss.rack[overtaken ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
+    return &conn->loss.rack[is_overtaken(conn, segment) ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
 }
 
 /* The oldest segment in flight of a kind (BTL_IB_SENT_), if something overtook it, else NULL. Each

@@ -228,13 +228,13 @@ void btl_ib_loss_init(btl_ib_conn_t *conn);
 void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo,
                                    uint32_t hold, uint32_t away);
 
-/* A segment arrived, as is known at `now`. */
-static inline void btl_ib_rack_note(btl_ib_rack_t *rack, const btl_ib_segment_t *segment,
+/* Notes at `now` that a copy of a segment, with that place and time of sending, has arrived. */
+static inline void btl_ib_rack_note(btl_ib_rack_t *rack, uint64_t order, uint64_t sent_at,
                                     uint64_t now)
 {
-    if (segment->order > rack->order) {
-        rack->order = segment->order;
-        rack->xmit_ts = segment->last_sent;
+    if (order > rack->order) {
+        rack->order = order;
+        rack->xmit_ts = sent_at;
         rack->at = now;
     }
 }
@@ -247,7 +247,7 @@ static inline void btl_ib_loss_arrived(btl_ib_loss_t *loss, uint64_t *newest,
     if (segment->order > *newest) {
         *newest = segment->order;
     }
-    btl_ib_rack_note(&loss->rack[BTL_IB_RACK_ALL], segment, now);
+    btl_ib_rack_note(&loss->rack[BTL_IB_RACK_ALL], segment->order, segment->last_sent, now);
 }
 
 /* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */

@@ -149,6 +149,87 @@ static void lost_among_its_like(void **state)
     end(bench);
 }
 
+/* Those on the wire arrive in order, the first `most` of them; the others are kept in `rest`. */
+static void let_in_first(bench_t *bench, uint32_t most, bench_queue_t *rest)
+{
+    *rest = (bench_queue_t){.last = &rest->first};
+    while (bench->wire.count > 0) {
+        bench_datagram_t *datagram = bench_pop(&bench->wire);
+        if (most > 0) {
+            most--;
+            bench_deliver(bench, datagram);
+        } else {
+            bench_push(rest, datagram);
+        }
+    }
+}
+
+/* Which copy of a long one arrived no echo tells, as it may be of a short one that overtook it. So
+ * where probes have repeated the newest and the oldest, and the oldest arrives, nothing that was sent
+ * between its copies is lost. */
+static void probes_are_not_the_newest(void **state)
+{
+    bench_queue_t rest;
+
+    (void) state;
+    for (uint32_t probes = 1; probes <= 3; probes++) {
+        bench_t *bench = bursts_job(true, 16384);
+
+        bench_send(bench, 0, 1, 60000, 1);
+        assert_in_range(bench->wire.count, 41, 46);
+        while (bench_counters(bench, 0)->retransmits < probes) {
+            bench->now += 200;
+            bench_turn(bench, 0);
+        }
+        bench->now += 200;
+        let_in_first(bench, 20, &rest);
+        bench_send(bench, 0, 1, 8, 1);
+        (void) let_in(bench, false);
+        for (int i = 0; i < 3; i++) { /* its ACK overtakes, too */
+            bench_turn(bench, 1);
+            bench->now += 200;
+        }
+        assert_true(let_in(bench, false) > 0);
+        bench_turn(bench, 0);
+        bench->now += 200;
+        bench_turn(bench, 0);
+        assert_int_equal(bench_counters(bench, 0)->losses, 0);
+        while (rest.count > 0) {
+            bench_push(&bench->wire, bench_pop(&rest));
+        }
+        assert_true(bench_settle(bench, SECOND));
+        assert_int_equal(bench_counters(bench, 0)->losses, 0);
+        assert_in_range(bench_counters(bench, 0)->retransmits, probes, probes + 1);
+        each_delivered_once(bench);
+        end(bench);
+    }
+}
+
+/* Of a burst that was lost but for its end the rest is found lost by the first probe, which repeats
+ * that end. */
+static void probes_find_a_lost_burst(void **state)
+{
+    bench_queue_t gone;
+
+    (void) state;
+    for (int overtakes = 0; overtakes < 2; overtakes++) {
+        bench_t *bench = bursts_job(overtakes, 16384);
+        const uint64_t begun = bench->now;
+
+        bench_send(bench, 0, 1, 60000, 1);
+        const uint32_t sent = bench->wire.count;
+        let_in_first(bench, 0, &gone);
+        bench_clear(&gone);
+        assert_true(bench_settle(bench, SECOND));
+        assert_int_equal(bench_counters(bench, 0)->losses, sent - 1);
+        assert_int_equal(bench_counters(bench, 0)->sent_probes, 1);
+        assert_int_equal(bench_counters(bench, 0)->retransmits_spurious, 0);
+        assert_true(bench->now - begun < 5000);
+        each_delivered_once(bench);
+        end(bench);
+    }
+}
+
 /* A short one that is lost is found so by the next short ones, whatever is before it in the queue
  * of long ones. */
 static void lost_beside_bulk(void **state)
@@ -449,6 +530,8 @@ int main(void)
         cmocka_unit_test(overtaken_is_not_lost),
         cmocka_unit_test(headers_leave_time_for_an_ack),
         cmocka_unit_test(lost_among_its_like),
+        cmocka_unit_test(probes_are_not_the_newest),
+        cmocka_unit_test(probes_find_a_lost_burst),
         cmocka_unit_test(lost_beside_bulk),
         cmocka_unit_test(beside_a_full_window),
         cmocka_unit_test(beside_full_send_queues),

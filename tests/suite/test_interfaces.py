@@ -5,6 +5,8 @@ are joined, and what they carry, as the kernel counts it."""
 
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -465,6 +467,82 @@ def test_dies(run, mpi, hosts, two_hosts):
     cutter.join()
     assert "OK randsize" in output
     assert len(re.findall(r"what went by udp/x1 \(.*\) goes on by udp/x0 \(", output)) == 2
+
+
+# Both ends of a VPN in user space: what the kernel sends by t0 goes to the other host in UDP.
+VPN = """
+import fcntl, os, select, socket, struct, sys
+own, peer = sys.argv[1:]
+tun = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH", b"t0", 0x1001))  # TUNSETIFF, IFF_TUN | IFF_NO_PI
+path = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+path.bind((own, 1194))
+path.connect((peer, 1194))
+print("ready", flush=True)
+while True:
+    for ready in select.select([tun, path], [], [])[0]:
+        try:
+            if ready is tun:
+                path.send(os.read(tun, 65536))
+            else:
+                os.write(tun, path.recv(65536))
+        except OSError:
+            pass
+"""
+VXLAN = "link add {} type vxlan id 7 local {{own}} remote {{peer}} dstport 4789 dev x0"
+TUNNELS = {
+    "vxlan": [VXLAN.format("t0")],
+    "macvlan": [VXLAN.format("v0"), "link set v0 up", "link add t0 link v0 type macvlan mode bridge"],
+    "bridge": [VXLAN.format("v0"), "link set v0 up", "link add t0 type bridge", "link set v0 master t0"],
+    "tun": [],
+}
+
+
+@pytest.fixture
+def tunnel(run, hosts):
+    """Makes t0 of two hosts over their x0; takes it away at the end."""
+    names = f"{hosts}1", f"{hosts}2"
+    daemons = []
+
+    def make(kind):
+        for end, host in enumerate(names, 1):
+            own, peer = f"10.91.0.{end}", f"10.91.0.{3 - end}"
+            for command in TUNNELS[kind]:
+                run("ip", "-n", host, *command.format(own=own, peer=peer).split())
+            if kind == "tun":
+                daemons.append(subprocess.Popen(
+                    ["ip", "netns", "exec", host, sys.executable, "-c", VPN, own, peer],
+                    stdout=subprocess.PIPE))
+                assert daemons[-1].stdout.readline() == b"ready\n"
+            run("ip", "-n", host, "address", "add", f"10.94.0.{end}/24", "dev", "t0")
+            run("ip", "-n", host, "link", "set", "t0", "mtu", "1420", "up")
+        for host in names:  # a bridge has its carrier after a second
+            while "NO-CARRIER" in run.output("ip", "-n", host, "link", "show", "t0"):
+                time.sleep(0.1)
+
+    yield make
+    for daemon in daemons:
+        daemon.kill()
+        daemon.communicate()
+    for host in names:
+        for name in "t0", "v0":
+            run.output("ip", "-n", host, "link", "delete", name, ok=None)
+
+
+@pytest.mark.parametrize("kind", [
+    pytest.param("vxlan", id="interfaces/tunnel"),
+    *(pytest.param(kind, id=f"interfaces/tunnel-{kind}", marks=pytest.mark.full)
+      for kind in TUNNELS if kind != "vxlan")])
+def test_tunnel(mpi, two_hosts, tunnel, kind):
+    """Tunnels, as networks of containers and VPNs are, carry messages of all sizes like any other
+    interface, and nothing is said of what they carry."""
+    if kind == "tun" and not os.path.exists("/dev/net/tun"):
+        pytest.skip("no /dev/net/tun")
+    output = two_hosts([Link(0)], mpi.program("randsize"), "rounds=4", before=lambda: tunnel(kind),
+                       if_exclude="", if_include="10.94.0.0/24")
+    assert "OK randsize" in output
+    assert joined(output) == {("t0", "10.94.0.1"), ("t0", "10.94.0.2")}
+    assert "get lost on the way" not in output and "lost the connection" not in output
 
 
 @pytest.fixture

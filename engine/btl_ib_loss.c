@@ -182,10 +182,13 @@ static inline bool is_overtaken(const btl_ib_conn_t *conn, const btl_ib_segment_
 /* Notes that bulk which others may overtake arrived, and was sent more than once. The echo may be
  * that of what overtook it, so that any copy may be the one that arrived: only what was sent before
  * the first is certainly older. */
-static void note_first_copy(btl_ib_loss_t *loss, const btl_ib_segment_t *segment, uint64_t now)
+static void note_first_copy(btl_ib_loss_t *loss, const btl_ib_segment_t *segment,
+                            const btl_ib_clock_t *clock)
 {
+    const uint64_t sent_at = btl_ib_clock_stamped_at(clock, segment->first_copy_stamp);
+
     for (int i = 0; i < BTL_IB_RACKS; i++) {
-        btl_ib_rack_note(&loss->rack[i], segment->first_copy_order, segment->first_copy_sent, now);
+        btl_ib_rack_note(&loss->rack[i], segment->first_copy_order, sent_at, clock->now);
     }
 }
 
@@ -200,7 +203,7 @@ void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segmen
         return; /* which of the earlier copies it was is not known */
     }
     if (segment->copies > 1 && is_overtaken(conn, segment)) {
-        note_first_copy(loss, segment, now);
+        note_first_copy(loss, segment, &conn->engine->clock);
         return;
     }
     btl_ib_loss_arrived(loss, &conn->tx[segment->channel].loss.arrived, segment, now);

@@ -103,12 +103,12 @@ typedef struct btl_ib_segment {
     uint32_t copies; /* how often it was sent */
 
     uint8_t kind;        /* of the pool's */
+    /* Of the first copy, once there are others: its last_sent, as a stamp, and its order. */
+    uint32_t first_copy_stamp;
+    uint64_t first_copy_order;
     uint64_t first_sent; /* us of clock.awake */
     uint64_t last_sent;  /* us */
     uint64_t order;      /* place among all segments sent by the connection */
-    /* Of the first copy, once there are others: its last_sent and order. */
-    uint64_t first_copy_sent;
-    uint64_t first_copy_order;
 } btl_ib_segment_t;
 
 typedef struct btl_ib_pool {

@@ -233,10 +233,11 @@ static bool make_secrets(btl_ib_component_t *component)
         snprintf(cause, sizeof(cause),
                  "libcrypto does not give AES-256-GCM, which btl_ib_protection %s needs",
                  component->params.protection);
-        btl_ib_help_cannot_start(cause, 0,
-                                 "Do: choose a provider that has it in openssl.cnf (\"openssl list\n"
-                                 "-cipher-algorithms\" shows them), or btl_ib_protection none\n"
-                                 "(the default).");
+        btl_ib_help_cannot_start(
+            cause, 0,
+            "Do: choose a provider that has it in openssl.cnf (\"openssl\n"
+            "list -cipher-algorithms\" shows them), or btl_ib_protection none\n"
+            "(the default).");
         return false;
     }
     return random_bytes(&self->key, sizeof(self->key));
@@ -274,8 +275,8 @@ static bool create_engine(btl_ib_component_t *component)
     }
     if (!btl_ib_engine_config_check(&config, problem, sizeof(problem))) {
         btl_ib_help_cannot_start(problem, 0,
-                                 "Do: start without the MCA parameters that it is made of, which do\n"
-                                 "not fit together.");
+                                 "Do: start without the MCA parameters that it is made of, which\n"
+                                 "do not fit together.");
         return false;
     }
     component->engine = btl_ib_engine_create(&config, &btl_ib_engine_ops, component);
@@ -781,8 +782,7 @@ __attribute__((noinline)) static void look_around(btl_ib_component_t *component,
     if (!btl_ib_list_empty(&component->callbacks.ready)) {
         btl_ib_frag_complete_ready();
     }
-    if (!btl_ib_list_empty(&component->gone)
-        || btl_ib_failed_procs_any(&component->failed_procs)) {
+    if (!btl_ib_list_empty(&component->gone) || btl_ib_failed_procs_any(&component->failed_procs)) {
         btl_ib_recv_report_failures(now);
     }
     if (now >= component->stats.due) {

@@ -31,8 +31,8 @@ typedef struct btl_ib_flow {
     uint8_t now;          /* btl_ib_tx_t.flow of what is sent */
     uint8_t worked;       /* the last one other than 0 that was answered; 0: none */
     uint8_t strikes;      /* times in a row that another one was answered, and flow 0 was not */
-    bool on_trial;        /* whether `now`, which is not 0, is answered is not known yet */
-    bool untold;          /* it is to be logged that flow 0 was left */
+    bool on_trial : 1;    /* whether `now`, which is not 0, is answered is not known yet */
+    bool untold : 1;      /* it is to be logged that flow 0 was left */
     uint32_t asked;       /* stamp: what the peer has heard since answers what was in doubt */
     uint64_t since;       /* us: when `now` was taken */
     uint64_t home_at;     /* us: when flow 0 is tried again, if `now` is another one */

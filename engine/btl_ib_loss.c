@@ -392,8 +392,8 @@ void btl_ib_loss_disconnected(btl_ib_conn_t *conn)
     btl_ib_loss_set_timer(conn);
 }
 
-/* Takes a segment in flight for lost. If its last copy got RNR and could not be deferred, it arrived:
- * then it is only sent again, and says nothing of the network. */
+/* Takes a segment in flight for lost. If its last copy got RNR and could not be deferred, it
+ * arrived: then it is only sent again, and says nothing of the network. */
 static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_engine_t *engine = conn->engine;

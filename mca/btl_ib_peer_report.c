@@ -267,8 +267,8 @@ static bool is_of_network(btl_ib_death_t reason)
            || reason == BTL_IB_DEATH_HOST_LOST;
 }
 
-/* Returns the name of another BTL that may carry what goes to other hosts, NULL if there is none. Open
- * MPI gave the peers to ib alone when it chose, so it does not take over by itself. */
+/* Returns the name of another BTL that may carry what goes to other hosts, NULL if there is none.
+ * Open MPI gave the peers to ib alone when it chose, so it does not take over by itself. */
 static const char *find_other_btl(void)
 {
     mca_btl_base_selected_module_t *each;

@@ -136,8 +136,9 @@ int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count);
  * namespace it was mounted in, which need not be the process' own.
  */
 
-/* Set `last_resort` of devices on such interfaces, or with an IPv6 address that is link-local on an
- * interface that serves a bridge or a container, which have none yet. If the kernel tells nothing of interfaces `log` hears of it (level 10). */
+/* Sets `last_resort` of devices on such interfaces, or with an IPv6 address that is link-local on
+ * an interface that serves a bridge or a container, which have none yet. If the kernel tells
+ * nothing of interfaces `log` hears of it (level 10). */
 void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log);
 
 /* ---- RDMA devices ---- */

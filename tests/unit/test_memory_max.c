@@ -21,6 +21,7 @@ static btl_ib_params_t params = {
     .cc = "auto",
     .protection = "none",
     .ordering = "strict",
+    .udp_gso = "auto",
     .depth_peer = 16384,
     .depth_total = 24576,
     .depth_bytes = 32 << 20,

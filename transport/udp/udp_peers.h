@@ -37,8 +37,8 @@ typedef struct btl_ib_udp_peers {
     uint32_t last;    /* index of the one found last: most traffic comes in rows */
 } btl_ib_udp_peers_t;
 
-/* As the largest datagram of an interface: the name is a source that was seen, and tells neither that
- * nor whether there is a latency lane. */
+/* As the largest datagram of an interface: the name is a source that was seen, and tells neither
+ * that nor whether there is a latency lane. */
 enum { BTL_IB_UDP_INTERFACE_UNKNOWN = UINT16_MAX };
 
 /* Adds a user to the peer of that name. What its owner published about lane and interface replaces
@@ -60,8 +60,8 @@ static inline uint32_t btl_ib_udp_peer_count_sent(btl_ib_udp_peers_t *peers, btl
     return ++peers->peer[addr].sent;
 }
 
-/* There are other sockets, and none is connected to any. What was at our address `before` is on this
- * host, and so has the address `now`, at the port as before. */
+/* There are other sockets, and none is connected to any. What was at our address `before` is on
+ * this host, and so has the address `now`, at the port as before. */
 void btl_ib_udp_peers_rebound(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *before,
                               const btl_ib_udp_name_t *now);
 

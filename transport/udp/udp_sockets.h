@@ -67,7 +67,7 @@ uint32_t btl_ib_udp_name_pack(const btl_ib_udp_name_t *name, uint32_t max_datagr
                               bool latency_lane, uint8_t *out);
 
 /* Returns 0, or -EINVAL: malformed, port 0, or no address of a single host that others can
- * reach. A link-local one of IPv6 lacks its scope, which is an interface of the host that uses it. */
+ * reach. A link-local one of IPv6 lacks its scope, an interface of the host that uses it. */
 int btl_ib_udp_name_unpack(const void *bytes, size_t len, btl_ib_udp_name_t *name,
                            uint32_t *max_datagram, bool *latency_lane);
 

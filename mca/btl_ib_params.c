@@ -371,7 +371,8 @@ const btl_ib_param_t btl_ib_param_table[] = {
     TEXT_PARAM(udp_address, "udp_address", NULL, 3,
                "Over udp tell peers another address than that of the interface (text: "
                "PUBLIC[:PORT] or, for several interfaces, a list of IFACE=PUBLIC[:PORT] separated "
-               "by commas; an IPv6 address with a port in brackets; PORT is what btl_ib_port_min is there, "
+               "by commas; an IPv6 address with a port in brackets; PORT is what btl_ib_port_min "
+               "is there, "
                "default: the same ports; default: empty, each interface's own). "
                "Set it where a router or a container's engine forwards an address to this host"),
     TEXT_PARAM(ofi_provider, "ofi_provider", NULL, 3,

@@ -107,6 +107,13 @@ static const char *unsent_step(int error)
     }
 }
 
+/* For a peer whose datagrams come from an address that it did not publish. */
+static const advice_t FOREIGN_ADVICE = {
+    "let the router between the hosts leave addresses alone (ip route, no masquerade),\n"
+    "or choose a network without it (btl_ib_if_include).",
+    "It gives datagrams another address (NAT), or the host has another one since the job\n"
+    "began (DHCP): what comes from there is not taken for the process's own."};
+
 static advice_t said_advice(int error)
 {
     switch (error) {
@@ -311,6 +318,9 @@ void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
     if (is_of_network(reason)) {
         format_without_ib(without_ib, sizeof(without_ib));
     }
+    if (is_of_network(reason) && diagnosis->foreign > 0) {
+        advice = FOREIGN_ADVICE;
+    }
     if (reason == BTL_IB_DEATH_REFUSED && !diagnosis->answered) {
         why = "its host says that nobody is at that port";
         advice = said_advice(ECONNREFUSED);
@@ -368,15 +378,15 @@ static bool record_silent(btl_ib_peer_reports_t *reports, const char *host)
 static void format_came(const btl_ib_diagnosis_t *diagnosis, bool heard, const char *published,
                         char *out, size_t size)
 {
-    if (heard) {
-        snprintf(out, size, "what it sends arrives here, but not what is sent from here");
-    } else if (diagnosis->foreign > 0 && diagnosis->from[0] != '\0') {
+    if (diagnosis->foreign > 0 && diagnosis->from[0] != '\0') {
         snprintf(out, size, "its datagrams come from %s,\nit published %s: dropped (%u)",
                  diagnosis->from, published, diagnosis->foreign);
     } else if (diagnosis->foreign > 0) {
         snprintf(out, size,
                  "its datagrams come from an address that it did not publish: dropped (%u)",
                  diagnosis->foreign);
+    } else if (heard) {
+        snprintf(out, size, "what it sends arrives here, but not what is sent from here");
     } else {
         snprintf(out, size, "nothing that it sends has arrived here, either");
     }
@@ -388,11 +398,7 @@ static advice_t unanswered_advice(const btl_ib_diagnosis_t *diagnosis, bool reac
         return said_advice(diagnosis->said);
     }
     if (diagnosis->foreign > 0) {
-        return (advice_t){
-            "let the router between the hosts leave addresses alone (ip route, no masquerade),\n"
-            "or choose a network without it (btl_ib_if_include).",
-            "It gives datagrams another address (NAT), or the host has another one since the job\n"
-            "began (DHCP): what comes from there is not taken for the process's own."};
+        return FOREIGN_ADVICE;
     }
     if (reachable) {
         return (advice_t){

@@ -324,7 +324,7 @@ def test_address_unknown(run, mpi, hosts, two_hosts):
     assert re.search(r"udp/x0: its address is gone, it goes on at 10\.91\.0\.72:", output)
     for head in "has sent to another process for 5 seconds", "lost the connection with a process":
         assert re.search(rf"{head}(?:.*\n)+? +To: .*, address 10\.91\.0\.2:\d+\n(?:.*\n)+?.*address "
-                         r"another one since the job began\s+\(DHCP\)", output)
+                         r"may have changed since the job began\s+\(DHCP\)", output)
 
 
 @pytest.mark.full
@@ -572,6 +572,6 @@ def test_out_of_memory(mpi, two_hosts, memory_group):
     inside = "sh", "-c", f'echo $$ >{memory_group}/cgroup.procs; exec "$0" "$@"'
     output = two_hosts([Link(0)], "--enable-recovery", *killed, ":", "-np", 1, *inside, *killed,
                        ranks=1, ok=None)
-    assert re.search(r"with a process: (its host says that nobody is there any more|the runtime says)\.\n"
-                     r".*\n +To: +rank 1 on host \w+2,", output)
+    assert re.search(r"with a process: (its host says that nobody is there any more|the runtime says)(.*\n)+?"
+                     r" +To: +rank 1 on host \w+2,", output)
     assert "out of memory?" in output and "were not too much" not in output

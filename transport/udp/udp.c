@@ -249,7 +249,7 @@ static bool is_in_subnet(const btl_ib_device_t *device, const btl_ib_device_t *b
 /* Has this host no longer the address that a device was opened with, and its interface another one
  * of that family? If so `device` has that. Takes three system calls while the address is there,
  * some dozens else. */
-static bool udp_address_changed(btl_ib_device_t *device)
+__attribute__((noinline)) static bool udp_address_changed(btl_ib_device_t *device)
 {
     const btl_ib_search_t search = {.provider = NULL};
     btl_ib_device_t *list = NULL;
@@ -616,9 +616,11 @@ static bool open_as_many(const btl_ib_udp_t *udp, const btl_ib_device_t *device,
 }
 
 /* The same at the ports as before, if they are free: other processes of this host, whose address
- * changes at the same moment, expect them there and could not be told. */
-static bool open_changed(const btl_ib_udp_t *udp, const btl_ib_device_t *device,
-                         btl_ib_udp_sockets_t *sockets)
+ * changes at the same moment, expect them there and could not be told. Not inlined, for the stack of
+ * its caller. */
+__attribute__((noinline)) static bool open_changed(const btl_ib_udp_t *udp,
+                                                   const btl_ib_device_t *device,
+                                                   btl_ib_udp_sockets_t *sockets)
 {
     btl_ib_open_params_t same = udp->params;
 

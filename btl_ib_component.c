@@ -235,8 +235,8 @@ static bool make_secrets(btl_ib_component_t *component)
                  component->params.protection);
         btl_ib_help_cannot_start(
             cause, 0,
-            "Do: choose a provider that has it in openssl.cnf (\"openssl list -cipher-algorithms\"\n"
-            "shows them), or btl_ib_protection none\n(the default).");
+            "Do: choose a provider that has it in openssl.cnf\n"
+            "(\"openssl list -cipher-algorithms\" shows them), or btl_ib_protection none\n(the default).");
         return false;
     }
     return random_bytes(&self->key, sizeof(self->key));

@@ -479,13 +479,11 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
 /* What of a silent peer was heard last. */
 static void format_heard(const btl_ib_silence_t *silence, char *out, size_t size)
 {
-    const double second = 1000000.0;
-
-    snprintf(out, size, "its last answer came %.1f s ago; %s it, %.1f s ago",
-             (double) silence->answered_ago / second,
+    snprintf(out, size, "its last answer came %" PRIu64 " ms ago; %s it, %" PRIu64 " ms ago",
+             (uint64_t) silence->answered_ago / 1000,
              silence->heard_ago < silence->asked_for ? "other datagrams come from"
                                                      : "nothing has come since from",
-             (double) silence->heard_ago / second);
+             (uint64_t) silence->heard_ago / 1000);
 }
 
 static advice_t silent_advice(const btl_ib_silence_t *silence, bool reachable,
@@ -519,13 +517,13 @@ void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
     format_heard(silence, heard, sizeof(heard));
     diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
     if (!answers) {
-        BTL_IB_VERBOSE(
-            1,
-            "rank %s on host %s has not answered for %.0f s: %s, asked %u times%s; %s. It "
-            "may only compute. Errors: %s",
-            ends->rank, ends->host, (double) silence->asked_for / 1000000.0, ports,
-            silence->questions, silence->others_tried ? ", by other ports, too" : "", heard,
-            known[0] != '\0' ? known : "none");
+        BTL_IB_VERBOSE(1,
+                       "rank %s on host %s has not answered for %" PRIu64
+                       " s: %s, asked %u times%s; %s. It "
+                       "may only compute. Errors: %s",
+                       ends->rank, ends->host, (uint64_t) silence->asked_for / 1000000, ports,
+                       silence->questions, silence->others_tried ? ", by other ports, too" : "",
+                       heard, known[0] != '\0' ? known : "none");
         return;
     }
     if (reports->stopped_count == BTL_IB_REPORT_HOSTS) {

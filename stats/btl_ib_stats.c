@@ -231,12 +231,12 @@ void btl_ib_stats_carried(const btl_ib_stats_t *stats, char *out, size_t size)
     }
     snprintf(out, size, "none");
     for (uint32_t i = 0; i < rails && len < size; ++i) {
-        const double percent = sum > 0 ? 100.0 * (double) bytes[i] / (double) sum : 0.0;
+        const uint32_t percent = sum > 0 ? (uint32_t) ((bytes[i] * 100 + sum / 2) / sum) : 0;
 
         if (bytes[i] > 0) {
-            len += (size_t) snprintf(
-                out + len, size - len, percent < 1 ? "%s%s <1 %%" : "%s%s %.0f %%",
-                len > 0 ? ", " : "", btl_ib_engine_rail_name(engine, i), percent);
+            len +=
+                (size_t) snprintf(out + len, size - len, percent < 1 ? "%s%s <1 %%" : "%s%s %u %%",
+                                  len > 0 ? ", " : "", btl_ib_engine_rail_name(engine, i), percent);
         }
     }
 }

@@ -616,8 +616,8 @@ static bool open_as_many(const btl_ib_udp_t *udp, const btl_ib_device_t *device,
 }
 
 /* The same at the ports as before, if they are free: other processes of this host, whose address
- * changes at the same moment, expect them there and could not be told. Not inlined, for the stack of
- * its caller. */
+ * changes at the same moment, expect them there and could not be told. Not inlined, for the stack
+ * of its caller. */
 __attribute__((noinline)) static bool open_changed(const btl_ib_udp_t *udp,
                                                    const btl_ib_device_t *device,
                                                    btl_ib_udp_sockets_t *sockets)

@@ -236,7 +236,8 @@ static bool make_secrets(btl_ib_component_t *component)
         btl_ib_help_cannot_start(
             cause, 0,
             "Do: choose a provider that has it in openssl.cnf\n"
-            "(\"openssl list -cipher-algorithms\" shows them), or btl_ib_protection none\n(the default).");
+            "(\"openssl list -cipher-algorithms\" shows them), or\n"
+            "btl_ib_protection none (the default).");
         return false;
     }
     return random_bytes(&self->key, sizeof(self->key));

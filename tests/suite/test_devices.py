@@ -356,7 +356,7 @@ ssize_t getrandom(void *out, size_t size, unsigned flags)
     )
     assert holds(
         "  Cause: libcrypto does not give AES-256-GCM, which btl_ib_protection encrypt needs\n\n"
-        ".*openssl list.*btl_ib_protection none\n",
+        ".*openssl list.*btl_ib_protection none",
         output,
     ) or holds(f"does\nnot have:\n\n  Host:    {HOST}\n  Value:   encrypt\n", output)
 

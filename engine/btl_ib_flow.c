@@ -31,7 +31,7 @@ static bool flow_is_answered(const btl_ib_conn_t *conn)
     const btl_ib_loss_t *loss = &conn->loss;
 
     return loss->sample_at > conn->flow.since
-           && btl_ib_seq_before((uint32_t) conn->flow.since, loss->sample_echo);
+           && btl_ib_clock_stamped_at(&conn->engine->clock, loss->sample_echo) > conn->flow.since;
 }
 
 /* What was sent by the present flow is not answered, from stamp `asked` on: take the next one. */
@@ -68,8 +68,8 @@ void btl_ib_flow_asked(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const uint64_t now = conn->engine->clock.now;
     const uint64_t before = conn->flow.question_at;
-    const bool heard =
-        (view->flags & BTL_IB_FLAG_ECHO) && !btl_ib_seq_before(view->echo, (uint32_t) before);
+    const bool heard = (view->flags & BTL_IB_FLAG_ECHO)
+                       && btl_ib_clock_stamped_at(&conn->engine->clock, view->echo) >= before;
 
     if (before != 0 && now - before < QUESTION_GAP + btl_ib_rtt_smoothed(&conn->loss.rtt, 0)) {
         return;

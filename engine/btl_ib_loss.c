@@ -27,9 +27,9 @@
  * time. Each probe is one segment only, because a peer that computes without a progress thread is
  * silent without having lost anything. A probe finds nothing lost: what it is a copy of stays in
  * flight. This file says when to probe and with what; btl_ib_progress.c does it when the timer goes
- * off. Where short segments may overtake bulk, bulk is judged only by bulk that arrived, and of
- * several copies by the first. A retransmission is a segment like any other: what is sent after it
- * shows whether it was lost.
+ * off. Where short segments may overtake bulk, bulk is judged only by bulk that arrived, and not by
+ * probes. A retransmission is a segment like any other: what is sent after it shows whether it was
+ * lost.
  *
  * A retransmission whose acknowledgement echoes a stamp from before it was sent was spurious
  * (Eifel, RFC 3522): the reaction of the congestion control is undone at once. Not all are seen
@@ -179,16 +179,16 @@ static inline bool is_overtaken(const btl_ib_conn_t *conn, const btl_ib_segment_
     return conn->route.via->transport->attr.bulk_lane && btl_ib_segment_is_bulk(segment);
 }
 
-/* Notes that bulk which others may overtake arrived, and was sent more than once. The echo may be
- * that of what overtook it, so that any copy may be the one that arrived: only what was sent before
- * the first is certainly older. */
-static void note_first_copy(btl_ib_loss_t *loss, const btl_ib_segment_t *segment,
-                            const btl_ib_clock_t *clock)
+/* Notes that bulk which others may overtake arrived, and was probed with. The echo may be that of
+ * what overtook it, so that the probe may still be on its way: the copy before is taken for the one
+ * that arrived. */
+static void note_unprobed(btl_ib_loss_t *loss, const btl_ib_segment_t *segment,
+                          const btl_ib_clock_t *clock)
 {
-    const uint64_t sent_at = btl_ib_clock_stamped_at(clock, segment->first_copy_stamp);
+    const uint64_t sent_at = btl_ib_clock_stamped_at(clock, segment->unprobed_stamp);
 
     for (int i = 0; i < BTL_IB_RACKS; i++) {
-        btl_ib_rack_note(&loss->rack[i], segment->first_copy_order, sent_at, clock->now);
+        btl_ib_rack_note(&loss->rack[i], segment->unprobed_order, sent_at, clock->now);
     }
 }
 
@@ -202,8 +202,8 @@ void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segmen
         && earlier_arrived(conn, segment, echo_valid, echo)) {
         return; /* which of the earlier copies it was is not known */
     }
-    if (segment->copies > 1 && is_overtaken(conn, segment)) {
-        note_first_copy(loss, segment, &conn->engine->clock);
+    if (segment->probe && is_overtaken(conn, segment)) {
+        note_unprobed(loss, segment, &conn->engine->clock);
         return;
     }
     btl_ib_loss_arrived(loss, &conn->tx[segment->channel].loss.arrived, segment, now);

@@ -103,9 +103,9 @@ typedef struct btl_ib_segment {
     uint32_t copies; /* how often it was sent */
 
     uint8_t kind;        /* of the pool's */
-    /* Of the first copy, once there are others: its last_sent, as a stamp, and its order. */
-    uint32_t first_copy_stamp;
-    uint64_t first_copy_order;
+    /* Of the last copy that is no probe, once a probe followed it: last_sent as a stamp, order. */
+    uint32_t unprobed_stamp;
+    uint64_t unprobed_order;
     uint64_t first_sent; /* us of clock.awake */
     uint64_t last_sent;  /* us */
     uint64_t order;      /* place among all segments sent by the connection */

@@ -402,9 +402,9 @@ void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment
         segment->deferred = false;
         one_in_flight(conn, segment, +1);
     }
-    if (segment->copies == 1) {
-        segment->first_copy_stamp = (uint32_t) segment->last_sent;
-        segment->first_copy_order = segment->order;
+    if (probe && !segment->probe) {
+        segment->unprobed_stamp = (uint32_t) segment->last_sent;
+        segment->unprobed_order = segment->order;
     }
     segment->last_sent = engine->clock.now;
     segment->order = ++conn->sentmap.order;

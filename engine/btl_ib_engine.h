@@ -553,7 +553,7 @@ bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg);
  * Send at once or not at all, without a message. begin returns where to write `size` bytes (aligned
  * to 4). It returns NULL if they cannot leave now (window, credit, queued messages, no buffer, too
  * long for one segment), or had better be coalesced with others: one or two have left in this turn
- * (btl_ib_submit.c learns how many). commit hands the segment to the transport: 0, or -EAGAIN if
+ * (btl_ib_coalesce.c learns how many). commit hands the segment to the transport: 0, or -EAGAIN if
  * the transport did not take it, and then nothing was sent. No other call of the engine in between.
  */
 void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size);

@@ -15,13 +15,17 @@
 #ifndef BTL_IB_ENGINE_INTERNAL_H
 #define BTL_IB_ENGINE_INTERNAL_H
 
-#include "btl_ib_ack.h"
+#include "btl_ib_ack_write.h"
+#include "btl_ib_admission.h"
+#include "btl_ib_backlog.h"
 #include "btl_ib_rma_replies.h"
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_cc.h"
 #include "btl_ib_clock.h"
+#include "btl_ib_coalesce.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_credit.h"
+#include "btl_ib_drops.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_flow.h"
@@ -30,6 +34,7 @@
 #include "btl_ib_input.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_send_limits.h"
+#include "btl_ib_keepalive.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_path.h"
@@ -37,12 +42,15 @@
 #include "btl_ib_pmtud.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_reasm.h"
+#include "btl_ib_refragment.h"
 #include "btl_ib_rma_region.h"
 #include "btl_ib_rnr.h"
 #include "btl_ib_rtt.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_submit.h"
 #include "btl_ib_rma_target.h"
+#include "btl_ib_table.h"
+#include "btl_ib_tombstones.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_seq_window.h"
 #include "btl_ib_wire.h"
@@ -69,7 +77,7 @@ struct btl_ib_tx_channel {
         uint64_t arrived;    /* segment->order of the newest copy known to have arrived */
         uint16_t duplicates; /* retransmissions that the peer reported as duplicates; wraps */
     } loss;
-    /* P queues: sequences below it may be sent. btl_ib_ack.c; its first value: btl_ib_conn.c. */
+    /* P queues: sequences below it may be sent. btl_ib_ack_read.c. */
     uint32_t limit;
 };
 
@@ -77,10 +85,10 @@ struct btl_ib_tx_channel {
 typedef struct btl_ib_rx_channel {
     btl_ib_rx_window_t window;
     btl_ib_credit_t credit; /* P queues */
-    struct {                /* btl_ib_ack.c */
+    struct {                /* btl_ib_accept.c */
         uint64_t received;  /* segments, since the connection was made */
     } accept;
-    struct {                 /* btl_ib_ack.c */
+    struct {                 /* btl_ib_ack_write.c */
         uint32_t run;        /* where there are gaps: the first sequence after the last */
         uint32_t next_range; /* where the next ACK continues, if it has no room for all ranges */
         uint32_t untold;     /* segments in ranges not reported yet; UINT32_MAX: all */
@@ -134,7 +142,7 @@ struct btl_ib_conn {
     btl_ib_goodput_t goodput;
     btl_ib_keepalive_t keepalive;
     btl_ib_sentmap_t sentmap;
-    struct {         /* btl_ib_loss.c */
+    struct {         /* btl_ib_deferred.c */
         uint64_t at; /* us: all deferred ones were last retransmitted, or the first was deferred */
     } deferred;
     btl_ib_loss_t loss;
@@ -167,7 +175,7 @@ struct btl_ib_rail {
     btl_ib_credit_pool_t credit[BTL_IB_QUEUES_MAX];
     btl_ib_pool_t pool;
     const btl_ib_cc_ops_t *cc;
-    struct {               /* btl_ib_progress.c */
+    struct {               /* btl_ib_receive.c */
         uint64_t empty_at; /* us: the last turn that found nothing to receive */
         /* us: the longest time without a turn of late, what came in which may still be there */
         uint32_t pause;
@@ -215,7 +223,7 @@ typedef struct btl_ib_deferred_free {
     btl_ib_list_t gone; /* connections to be freed when depth is 0 */
 } btl_ib_deferred_free_t;
 
-/* The present turn of progress, and those before. Written by btl_ib_progress.c. */
+/* The present turn of progress, and those before. Written by btl_ib_turn.c. */
 typedef struct btl_ib_turn {
     bool async;   /* no callback that needs the application's thread */
     bool sending; /* what waits is being sent */
@@ -238,7 +246,7 @@ typedef struct btl_ib_turn {
 } btl_ib_turn_t;
 
 /* Events taken from a transport. A callback, or another thread meanwhile, may poll as well: that
- * has an array of its own. Written by btl_ib_progress.c. */
+ * has an array of its own. Written by btl_ib_receive.c. */
 typedef struct btl_ib_polled {
     bool in_hand; /* a call handles `events` */
     btl_ib_event_t events[BTL_IB_BATCH];
@@ -301,7 +309,7 @@ struct btl_ib_engine {
     struct {           /* btl_ib_failover.c */
         uint32_t next; /* slot of `table` to be sampled next */
     } goodput;
-    struct {            /* btl_ib_conn.c: slots of `table` to be looked at next */
+    struct {            /* btl_ib_keepalive.c: slots of `table` to be looked at next */
         uint32_t first; /* for peers that were not asked */
         uint32_t again; /* for those that did not answer */
     } asking;

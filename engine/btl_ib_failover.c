@@ -5,6 +5,7 @@
 
 #include "btl_ib_failover.h"
 
+#include "btl_ib_ack_send.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"

@@ -5,7 +5,7 @@
 
 #include "btl_ib_handshake.h"
 
-#include "btl_ib_ack.h"
+#include "btl_ib_ack_send.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_failover.h"

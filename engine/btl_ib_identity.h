@@ -4,8 +4,8 @@
  */
 
 /*
- * The connections of a process by what names them (ids, peers), and which processes their two ends
- * are. What proves that: names, ids, epochs, tokens, keys; tombstones of incarnations that ended.
+ * Which processes the two ends of a connection are, and what proves that: names, ids, epochs,
+ * tokens, keys.
  */
 
 #ifndef BTL_IB_IDENTITY_H
@@ -16,115 +16,6 @@
 
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
-
-/* ---- the table of connections ---- */
-
-/*
- * Connections by the id that peers write into their headers, and by the peer's name and the two
- * rails. An id is a slot number and a generation, so that datagrams for an earlier user of the slot
- * are recognised. It is never 0.
- */
-
-struct btl_ib_conn;
-
-/* Both rails of a connection in one number. */
-static inline uint32_t btl_ib_rails_of(uint32_t rail, uint32_t other)
-{
-    return rail << 8 | other;
-}
-
-typedef struct btl_ib_table {
-    const btl_ib_mem_t *mem;
-    uint32_t size; /* slots, 0 or a power of two */
-    uint32_t free; /* first free slot, or size */
-    struct btl_ib_table_slot *slots;
-    uint32_t *buckets; /* size of them: the first slot of each hash chain, or size */
-} btl_ib_table_t;
-
-static inline void btl_ib_table_init(btl_ib_table_t *table, const btl_ib_mem_t *mem)
-{
-    *table = (btl_ib_table_t){.mem = mem};
-}
-
-void btl_ib_table_fini(btl_ib_table_t *table);
-
-/* Add a connection under a new id. Returns 0 or -ENOMEM. */
-int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t name, uint32_t rail,
-                     uint32_t remote_rail, uint32_t *id);
-
-/* Bytes of one with so many connections. */
-uint64_t btl_ib_table_bytes(uint32_t connections);
-
-/* It can no longer be found by name; its id stays valid. */
-void btl_ib_table_unname(btl_ib_table_t *table, uint32_t id);
-
-/* Remove it. */
-void btl_ib_table_remove(btl_ib_table_t *table, uint32_t id);
-
-/* The connection in slot `index`, below `size`; NULL: none. Both change whenever one is added or
- * removed. */
-struct btl_ib_conn *btl_ib_table_at(const btl_ib_table_t *table, uint32_t index);
-
-struct btl_ib_conn *btl_ib_table_by_id(const btl_ib_table_t *table, uint32_t id);
-struct btl_ib_conn *btl_ib_table_by_name(const btl_ib_table_t *table, uint64_t name, uint32_t rail,
-                                         uint32_t remote_rail);
-
-/* ---- tombstones ---- */
-
-/*
- * Tombstones of connections that ended: a late or replayed CONNECT of an ended incarnation is no
- * first contact. The incarnations of a peer are ordered (epoch), so the latest that ended stands
- * for all before it. Kept are the peers whose connections ended last, a few hundred.
- */
-
-typedef struct btl_ib_tombstone {
-    uint64_t name;
-    uint64_t secret; /* half of the peer's: the same name with another one is a new process */
-    uint32_t rail;
-    uint32_t remote_rail;
-    uint32_t epoch; /* of its latest incarnation that ended */
-    uint64_t order; /* grows with each that is added */
-} btl_ib_tombstone_t;
-
-/* There are as many once there are peers. */
-enum {
-    BTL_IB_TOMBSTONES = 512,
-    BTL_IB_TOMBSTONES_BYTES = BTL_IB_TOMBSTONES * sizeof(btl_ib_tombstone_t),
-};
-
-typedef struct btl_ib_tombstones {
-    const btl_ib_mem_t *mem;
-    btl_ib_tombstone_t *list;
-    uint32_t count;
-    uint64_t order; /* of the newest */
-} btl_ib_tombstones_t;
-
-static inline void btl_ib_tombstones_init(btl_ib_tombstones_t *tombstones, const btl_ib_mem_t *mem)
-{
-    *tombstones = (btl_ib_tombstones_t){.mem = mem};
-}
-
-static inline void btl_ib_tombstones_fini(btl_ib_tombstones_t *tombstones)
-{
-    btl_ib_free(tombstones->mem, tombstones->list);
-    btl_ib_tombstones_init(tombstones, tombstones->mem);
-}
-
-/* Allocate the memory. Returns 0 or -ENOMEM. Called before the first connection is made: no
- * tombstone may be lost for want of memory later. */
-int btl_ib_tombstones_prepare(btl_ib_tombstones_t *tombstones);
-
-/* Add a tombstone. */
-void btl_ib_tombstones_add(btl_ib_tombstones_t *tombstones, const btl_ib_tombstone_t *tombstone);
-
-/* The lowest epoch that is valid for that peer (name, rails, secret); 0: any. */
-uint32_t btl_ib_tombstones_floor(const btl_ib_tombstones_t *tombstones,
-                                 const btl_ib_tombstone_t *peer);
-
-/* Did that epoch of a peer (name, rails) end, or a later one, of whatever secret? */
-bool btl_ib_tombstones_ended(const btl_ib_tombstones_t *tombstones, const btl_ib_tombstone_t *peer);
-
-/* ---- the two ends of a connection ---- */
 
 /* Incarnations of all connections of this process. */
 typedef struct btl_ib_incarnations {

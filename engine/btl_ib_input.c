@@ -5,7 +5,9 @@
 
 #include "btl_ib_input.h"
 
-#include "btl_ib_ack.h"
+#include "btl_ib_accept.h"
+#include "btl_ib_ack_read.h"
+#include "btl_ib_ack_write.h"
 #include "btl_ib_reasm.h"
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_flow.h"
@@ -14,6 +16,7 @@
 #include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_rnr.h"
+#include "btl_ib_deferred.h"
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_rma_target.h"
 #include "btl_ib_transmit.h"
@@ -470,7 +473,7 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
     if (new_acks) {
         btl_ib_ack_rx_process(conn, view);
         if (view->flags & BTL_IB_FLAG_READY) {
-            btl_ib_batch_ready(conn, view);
+            btl_ib_deferred_ready(conn, view);
         }
     }
     switch (view->type) {

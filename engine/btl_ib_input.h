@@ -29,7 +29,7 @@ bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
 bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram);
 
 /* A sequenced segment passed btl_ib_input_check(), and `events` others lie behind its own: if
- * nothing about it is unusual, those that continue it become a burst with it (btl_ib_reasm.h). */
+ * nothing about it is unusual, those that continue it become a burst with it (btl_ib_burst.h). */
 void btl_ib_input_burst(const btl_ib_conn_t *conn, btl_ib_arrival_t *arrival, uint32_t events);
 
 /* Process a datagram that is genuine and valid, and its burst, which is none any more if it got

@@ -9,7 +9,6 @@
 #include "btl_ib_gso.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
-#include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
@@ -26,10 +25,9 @@
  * sent: the first one soon (a tail loss probe), the next ones after a timeout that doubles each
  * time. Each probe is one segment only, because a peer that computes without a progress thread is
  * silent without having lost anything. A probe finds nothing lost: what it is a copy of stays in
- * flight. This file says when to probe and with what; btl_ib_progress.c does it when the timer goes
- * off. Where short segments may overtake bulk, bulk is judged only by bulk that arrived, and not by
- * probes. A retransmission is a segment like any other: what is sent after it shows whether it was
- * lost.
+ * flight. This file says when to probe; btl_ib_probe.c probes. Where short segments may overtake
+ * bulk, bulk is judged only by bulk that arrived, and not by probes. A retransmission is a segment
+ * like any other: what is sent after it shows whether it was lost.
  *
  * A retransmission whose acknowledgement echoes a stamp from before it was sent was spurious
  * (Eifel, RFC 3522): the reaction of the congestion control is undone at once. Not all are seen
@@ -47,8 +45,6 @@ enum {
     REO_WND_PERSIST = 16,  /* losses found in a row after which no reordering is expected */
     SKIP_PROBES = 5,
     DISCONNECTED_PROBES = 12, /* after a connection of the transport ended: 0.6 s by default */
-    DEFERRED_TURN = 4,        /* while anything is deferred one probe in so many is for that, */
-    OLDEST_TURN = 3,          /* and one in so many for the oldest chunk */
     RELIABLE_DOUBLINGS = 4,   /* of rto_max, on a reliable transport */
     DOUBLINGS_MAX = 20,       /* of a timeout elsewhere: more exceed rto_max anyway */
 };
@@ -212,47 +208,6 @@ void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segmen
     }
 }
 
-/* ---- the budget of copies for peers that never answered ---- */
-
-enum {
-    RETRY_SHARE = 16,   /* one copy for so many acknowledged segments, */
-    RETRY_EACH = 50000, /* and for so many us */
-    RETRIES_FEW = 4,    /* copies saved by time, at most: what one silent peer needs, or a few */
-    RETRIES_MAX = 16,   /* saved at most */
-};
-
-void btl_ib_retry_budget_init(btl_ib_retry_budget_t *budget)
-{
-    btl_ib_list_init(&budget->waiting);
-    budget->shares = RETRIES_FEW * RETRY_SHARE;
-}
-
-/* Add shares of a copy, as long as there are at most so many copies then. */
-static void fill_budget(btl_ib_retry_budget_t *budget, uint64_t shares, uint32_t copies)
-{
-    const uint32_t most = copies * RETRY_SHARE;
-
-    if (budget->shares < most) {
-        const uint32_t room = most - budget->shares;
-        budget->shares += shares < room ? (uint32_t) shares : room;
-    }
-}
-
-/* Take one copy from it. False: it is empty. */
-static bool take_copy(btl_ib_engine_t *engine)
-{
-    btl_ib_retry_budget_t *budget = &engine->retries;
-    const uint64_t copies = (engine->clock.now - budget->filled_at) / RETRY_EACH;
-
-    fill_budget(budget, copies * RETRY_SHARE, RETRIES_FEW);
-    budget->filled_at += copies * RETRY_EACH;
-    if (budget->shares < RETRY_SHARE) {
-        return false;
-    }
-    budget->shares -= RETRY_SHARE;
-    return true;
-}
-
 /* ---- what was acknowledged ---- */
 
 static inline void inform_cc(btl_ib_conn_t *conn, uint32_t count, bool limited)
@@ -279,7 +234,7 @@ void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
     if (conn->cc.ops != &btl_ib_cc_none) { /* which learns nothing */
         inform_cc(conn, count, limited);
     }
-    fill_budget(&conn->engine->retries, count, RETRIES_MAX);
+    btl_ib_retry_budget_acked(&conn->engine->retries, count);
     btl_ib_pacer_forgive(&conn->pacer, &conn->cc, &conn->engine->hotel, conn->engine->clock.now);
 }
 
@@ -353,9 +308,7 @@ static uint64_t lost_at(const btl_ib_conn_t *conn, int kind)
     return rack->at + (window > ahead ? window - ahead : 0);
 }
 
-/* When to check for losses again (us): at lost_at(), or when a new mark is to be set for what
- * arrived after the last one. */
-static uint64_t check_at(const btl_ib_conn_t *conn)
+uint64_t btl_ib_loss_check_at(const btl_ib_conn_t *conn)
 {
     uint64_t soonest = UINT64_MAX;
 
@@ -448,8 +401,7 @@ void btl_ib_loss_detect(btl_ib_conn_t *conn)
     btl_ib_loss_set_timer(conn);
 }
 
-/* Is everything acknowledged, so that only answers of the peer to operations are awaited? */
-static bool loss_only_answers(const btl_ib_conn_t *conn)
+bool btl_ib_loss_only_answers(const btl_ib_conn_t *conn)
 {
     return btl_ib_conn_only_skips(conn) && conn->loss.blocked_since == 0 && conn->ops.answers > 0;
 }
@@ -492,8 +444,7 @@ static uint64_t lossy_probe_timeout(const btl_ib_conn_t *conn, uint64_t timeout)
     return timeout < config->rto_max ? timeout : config->rto_max;
 }
 
-/* How long to wait for an answer before the next probe (us). */
-static uint64_t probe_timeout(const btl_ib_conn_t *conn)
+uint64_t btl_ib_loss_probe_timeout(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
 
@@ -510,7 +461,7 @@ static uint64_t probe_timeout(const btl_ib_conn_t *conn)
     if (conn->loss.disconnected) {
         return lossy_probe_timeout(conn, timeout);
     }
-    if (loss_only_answers(conn)) {
+    if (btl_ib_loss_only_answers(conn)) {
         return config->rto_max; /* the peer repeats them itself; probes only ask whether it lives */
     }
     if (btl_ib_conn_only_skips(conn) && conn->loss.blocked_since == 0) {
@@ -520,9 +471,7 @@ static uint64_t probe_timeout(const btl_ib_conn_t *conn)
                              : lossy_probe_timeout(conn, timeout);
 }
 
-/* Does anything wait for an answer? Probes for SKIPs that are not acknowledged stop after a while:
- * SKIPs are sent again with the next traffic. */
-static bool waits(const btl_ib_conn_t *conn)
+bool btl_ib_loss_waits(const btl_ib_conn_t *conn)
 {
     if (conn->loss.disconnected && conn->loss.probes < DISCONNECTED_PROBES) {
         return true;
@@ -537,71 +486,22 @@ void btl_ib_loss_set_timer(btl_ib_conn_t *conn)
 {
     btl_ib_hotel_guest_t *guest = &conn->loss.timer.guest;
 
-    if (!waits(conn)) { /* a timer that is set may expire */
+    if (!btl_ib_loss_waits(conn)) { /* a timer that is set may expire */
         return;
     }
-    uint64_t check = check_at(conn);
+    uint64_t check = btl_ib_loss_check_at(conn);
     uint64_t soonest = conn->loss.probe_base + conn->loss.least;
     if (btl_ib_hotel_guest_is_in(guest) && guest->due <= (check < soonest ? check : soonest)) {
         return; /* mostly: it was set for something that was sent earlier */
     }
-    uint64_t due = conn->loss.probe_base + probe_timeout(conn);
+    uint64_t due = conn->loss.probe_base + btl_ib_loss_probe_timeout(conn);
     due = check < due ? check : due;
     if (!btl_ib_hotel_guest_is_in(guest) || due < guest->due) {
         btl_ib_hotel_checkin(&conn->engine->hotel, guest, due);
     }
 }
 
-/* ---- the line of those that found the budget empty ---- */
-
-/* The first probe that nothing answers yet is due, or leaves. */
-static void begin_silence(btl_ib_loss_t *loss, const btl_ib_clock_t *clock)
-{
-    if (loss->unanswered_probes == 0) {
-        loss->silent_since = clock->awake;
-        loss->asked_at = clock->now;
-    }
-}
-
-bool btl_ib_retry_take(btl_ib_conn_t *conn)
-{
-    btl_ib_engine_t *engine = conn->engine;
-    btl_ib_list_t *in_line = &conn->loss.in_line;
-
-    if (conn->identity.peer_knows
-        || (btl_ib_list_empty(&engine->retries.waiting) && take_copy(engine))) {
-        return true;
-    }
-    if (btl_ib_list_empty(in_line)) {
-        btl_ib_list_push_tail(&engine->retries.waiting, in_line);
-        btl_ib_work_note(&engine->work);
-        begin_silence(&conn->loss, &engine->clock);
-    }
-    btl_ib_hotel_checkin(&engine->hotel, &conn->loss.timer.guest,
-                         engine->clock.now + engine->config.rto_max);
-    return false;
-}
-
-btl_ib_conn_t *btl_ib_retry_next(btl_ib_engine_t *engine)
-{
-    btl_ib_list_t *first;
-
-    while ((first = btl_ib_list_first(&engine->retries.waiting)) != NULL) {
-        btl_ib_conn_t *conn = BTL_IB_CONTAINER(first, btl_ib_conn_t, loss.in_line);
-        const bool due = btl_ib_conn_alive(conn) && !conn->identity.peer_knows && waits(conn)
-                         && engine->clock.now >= conn->loss.probe_base + probe_timeout(conn);
-        if (due && !take_copy(engine)) {
-            return NULL;
-        }
-        btl_ib_list_remove(first);
-        if (due) {
-            return conn;
-        }
-    }
-    return NULL;
-}
-
-static uint64_t oldest_sent(const btl_ib_list_t *segments, uint64_t since)
+static uint64_t loss_oldest_sent(const btl_ib_list_t *segments, uint64_t since)
 {
     BTL_IB_LIST_FOREACH (const btl_ib_segment_t, segment, segments, link) {
         /* A peer is not given up because a credit limit that it does not need while idle was not
@@ -624,262 +524,10 @@ uint64_t btl_ib_loss_waiting_since(const btl_ib_conn_t *conn)
         since = answer < since ? answer : since;
     }
     for (int kind = 0; kind < BTL_IB_SENT_LISTS; kind++) {
-        since = oldest_sent(&conn->sentmap.sent[kind], since);
+        since = loss_oldest_sent(&conn->sentmap.sent[kind], since);
     }
-    since = oldest_sent(&conn->sentmap.deferred, since);
-    return oldest_sent(&conn->sentmap.lost, since);
-}
-
-/* The newest or the oldest segment in flight; NULL: there is none. */
-static btl_ib_segment_t *find_in_flight(const btl_ib_conn_t *conn, bool newest)
-{
-    btl_ib_segment_t *found = NULL;
-
-    for (int kind = 0; kind < BTL_IB_SENT_LISTS; kind++) {
-        const btl_ib_list_t *sent = &conn->sentmap.sent[kind];
-        btl_ib_segment_t *segment =
-            btl_ib_list_entry(newest ? btl_ib_list_last(sent) : btl_ib_list_first(sent),
-                              offsetof(btl_ib_segment_t, link));
-        if (segment != NULL && (found == NULL || (segment->order > found->order) == newest)) {
-            found = segment;
-        }
-    }
-    return found;
-}
-
-/* The lowest segment of a channel that is not deferred, of each channel in turn; NULL: there is
- * none. Of segments that travel in parts the peer has room for the lowest sequences only, so
- * that probes with others could get RNR for ever. */
-static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
-{
-    const uint32_t channels = conn->peer_queues->count;
-
-    for (uint32_t i = 0; i < channels; i++) {
-        const btl_ib_tx_window_t *window =
-            &conn->tx[(conn->loss.probes / 2 + i) % channels].sentmap.window;
-        btl_ib_segment_t *segment = btl_ib_tx_window_at(window, window->first);
-        if (segment != NULL && !segment->deferred) {
-            return segment;
-        }
-    }
-    return NULL;
-}
-
-/* The oldest chunk that is not acknowledged; NULL: there is none. All chunks go in one channel, in
- * the order of their fragments. */
-static btl_ib_segment_t *oldest_chunk(const btl_ib_conn_t *conn)
-{
-    for (uint32_t channel = 0; channel < conn->peer_queues->count; channel++) {
-        const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
-        for (uint32_t seq = window->first; seq != window->next; seq++) {
-            btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
-            if (segment != NULL && segment->type == BTL_IB_TYPE_CHUNK) {
-                return segment;
-            }
-        }
-    }
-    return NULL;
-}
-
-/* First the newest segment in flight: its acknowledgement covers all before it. Then the oldest
- * that waits, again and again, also if it is lost and cannot leave for want of window. A deferred
- * one has its turn too, because the READY that names it may have been lost.
- *
- * The oldest chunk has a turn because a peer without free buffers accepts no other: it keeps one
- * for the oldest fragment. Nothing else would bring that chunk soon. A copy of it may have been
- * lost after an earlier one got RNR, which the peer's ACKs still name: then it is deferred
- * behind all others. Or the copy is in flight, and all that is found lost comes first. */
-btl_ib_segment_t *btl_ib_loss_probe_with(const btl_ib_conn_t *conn)
-{
-    btl_ib_segment_t *segment = find_in_flight(conn, true);
-
-    if (conn->loss.probes > 0 || segment == NULL) {
-        segment = BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.lost, link);
-        segment = segment != NULL ? segment : find_in_flight(conn, false);
-        if (conn->pmtud.parts) {
-            btl_ib_segment_t *first = lowest(conn);
-            segment = first != NULL ? first : segment;
-        }
-        btl_ib_segment_t *deferred =
-            BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.deferred, link);
-        if (deferred != NULL
-            && (segment == NULL || conn->loss.probes % DEFERRED_TURN == DEFERRED_TURN - 1)) {
-            segment = deferred;
-        }
-        if (deferred != NULL && conn->loss.probes % OLDEST_TURN == OLDEST_TURN - 1) {
-            btl_ib_segment_t *oldest = oldest_chunk(conn);
-            segment = oldest != NULL ? oldest : segment;
-        }
-    }
-    return segment;
-}
-
-btl_ib_loss_action_t btl_ib_loss_timer(btl_ib_conn_t *conn)
-{
-    if (conn->loss.blocked_since != 0 && !btl_ib_pending_any(conn) && !conn->pmtud.checking) {
-        conn->loss.blocked_since = 0; /* what was stopped, or seemed to be, is over */
-    }
-    if (!waits(conn)) {
-        return BTL_IB_LOSS_NOTHING;
-    }
-    if (check_at(conn) <= conn->engine->clock.now) {
-        btl_ib_loss_detect(conn);
-        return BTL_IB_LOSS_NOTHING;
-    }
-    if (conn->engine->clock.now >= conn->loss.probe_base + probe_timeout(conn)) {
-        return BTL_IB_LOSS_PROBE;
-    }
-    btl_ib_loss_set_timer(conn);
-    return BTL_IB_LOSS_NOTHING;
-}
-
-bool btl_ib_loss_find_death(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
-{
-    const btl_ib_engine_t *engine = conn->engine;
-
-    if (conn->loss.probes < BTL_IB_SILENT_PROBES || engine->turn.async) {
-        return false;
-    }
-    /* A route says that nobody is there, and a process that answers even while it computes does not
-     * answer by this one. */
-    if (conn->validation.promised && conn->loss.unanswered_probes >= BTL_IB_ASK_PROBES
-        && engine->clock.awake - conn->loss.silent_since >= BTL_IB_REFUSED_GAP
-        && btl_ib_validation_any_refused(conn)) {
-        *reason = BTL_IB_DEATH_REFUSED;
-        return true;
-    }
-    if (engine->config.silence_limit == 0) {
-        return false;
-    }
-    uint64_t since = btl_ib_loss_waiting_since(conn);
-    if (since == UINT64_MAX || engine->clock.awake < since + engine->config.silence_limit) {
-        return false;
-    }
-    uint64_t lately = engine->clock.awake - engine->config.silence_limit / 2;
-    if (!conn->identity.bound && conn->loss.heard_at > lately) {
-        /* it is alive, and says only that (PATH_RESPONSE) while its application computes */
-        return false;
-    }
-    *reason = conn->loss.heard_at <= lately   ? BTL_IB_DEATH_SILENCE
-              : conn->loss.no_tag_at > lately ? BTL_IB_DEATH_NO_TAG
-                                              : BTL_IB_DEATH_NO_PROGRESS;
-    return true;
-}
-
-void btl_ib_loss_probe_begins(btl_ib_conn_t *conn)
-{
-    btl_ib_loss_t *loss = &conn->loss;
-
-    if (loss->probes == 0) {
-        btl_ib_pauses_judge(&loss->pauses, loss->probed > 0);
-        loss->probed = 0;
-    }
-    begin_silence(loss, &conn->engine->clock);
-}
-
-/* Does the peer's process pause now and then? Then one timeout says that it may pause again. */
-static bool pauses(const btl_ib_conn_t *conn)
-{
-    return btl_ib_pauses_expected(&conn->loss.pauses, conn->engine->clock.now) > 0;
-}
-
-void btl_ib_loss_probed(btl_ib_conn_t *conn, bool whole)
-{
-    btl_ib_loss_t *loss = &conn->loss;
-
-    loss->half_probed = !whole;
-    loss->probe_base = conn->engine->clock.now;
-    if (!whole) {
-        return;
-    }
-    if (loss->probes > 0 && !loss_only_answers(conn)) {
-        conn->engine->count.timeouts++;
-        conn->count.timeouts++;
-        if (loss->probes > 1 || !pauses(conn)) {
-            conn->cc.ops->restart(&conn->cc);
-        }
-        btl_ib_trace_conn(conn, BTL_IB_TRACE_timeout, BTL_IB_CAUSE_none, 1);
-    }
-    conn->engine->count.sent_probes++;
-    btl_ib_trace_conn(conn, BTL_IB_TRACE_probe, BTL_IB_CAUSE_none, 1);
-    loss->probes++;
-    loss->unanswered_probes++;
-}
-
-/* ---- deferred ---- */
-
-/*
- * Segments for which the peer was not ready (RNR): they arrived, but cannot be
- * accepted now (no receiver for the tag, no buffer). Its ACKs say so. They are not lost, so they
- * must neither shrink the window nor be retransmitted each round trip; and they are not in flight,
- * so they must not fill the window. So they are deferred. They are sent again when the peer names
- * them (READY); when another deferred segment was accepted, because the cause may have been the
- * same; and all together now and then, because the peer names only some. While nothing else is sent
- * probes do that, one segment at a time.
- */
-
-enum {
-    DEFERRED_MAX = 256, /* segments: they count in the limits on all connections */
-};
-
-/* The echoed stamp shows which copy got RNR, as for READY. */
-void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
-                         const btl_ib_view_t *view)
-{
-    const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
-    const uint64_t stamped_at = btl_ib_clock_stamped_at(&conn->engine->clock, view->echo);
-
-    if (!(view->flags & BTL_IB_FLAG_ECHO)) {
-        return;
-    }
-    from = btl_ib_seq_before(from, window->first) ? window->first : from;
-    for (uint32_t seq = from; btl_ib_seq_before(seq, to); seq++) {
-        btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
-        if (segment == NULL
-            || (segment->lost && btl_ib_segment_got_rnr(segment)) /* known already */
-            || stamped_at < segment->last_sent) {
-            continue;
-        }
-        if (!btl_ib_sentmap_defer(conn, segment, DEFERRED_MAX)) {
-            continue; /* it stays in flight, and keeps more from being sent */
-        }
-        if (conn->sentmap.deferred_count == 1) {
-            conn->deferred.at = conn->engine->clock.now;
-        }
-        /* Others have its place in the window. If nothing is in flight they need not wait for the
-         * limits on all connections. */
-        btl_ib_conn_fed(conn);
-        btl_ib_conn_ready(conn);
-        conn->engine->count.deferred++;
-        btl_ib_trace_segment(conn, BTL_IB_TRACE_deferred, BTL_IB_CAUSE_rnr, segment);
-    }
-}
-
-/* Send all again, before anything new. */
-static void send_all_again(btl_ib_conn_t *conn)
-{
-    btl_ib_segment_t *segment;
-
-    while ((segment = BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.deferred, link)) != NULL) {
-        btl_ib_sentmap_send_again(conn, segment);
-    }
-    conn->deferred.at = conn->engine->clock.now;
-    btl_ib_conn_ready(conn);
-}
-
-void btl_ib_deferred_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
-{
-    if (segment->rnr_copy > 0 && conn->sentmap.deferred_count > 0) {
-        send_all_again(conn);
-    }
-}
-
-void btl_ib_deferred_retry(btl_ib_conn_t *conn)
-{
-    if (conn->sentmap.deferred_count > 0
-        && conn->engine->clock.now >= conn->deferred.at + conn->engine->config.rto_max) {
-        send_all_again(conn);
-    }
+    since = loss_oldest_sent(&conn->sentmap.deferred, since);
+    return loss_oldest_sent(&conn->sentmap.lost, since);
 }
 
 void btl_ib_loss_begin_channel(btl_ib_tx_channel_t *channel)
@@ -906,7 +554,7 @@ void btl_ib_loss_answered(btl_ib_conn_t *conn)
 void btl_ib_loss_init(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
-    /* probe_timeout() is at least the shortest of these three. */
+    /* btl_ib_loss_probe_timeout() is at least the shortest of these three. */
     const uint32_t least = btl_ib_min_u32(config->rto_min, PROBE_MIN);
 
     conn->loss.least = btl_ib_clip_u32(config->idle_after, least);

@@ -3,8 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Loss: which segments are lost (RACK), when a probe asks (PTO), how long silence may last; and
- * segments that the peer could not accept for now. */
+/* Loss: which segments are lost (RACK), and when a probe asks (PTO). btl_ib_probe.c asks. */
 
 #ifndef BTL_IB_LOSS_H
 #define BTL_IB_LOSS_H
@@ -14,6 +13,7 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_path.h"
+#include "btl_ib_retry_budget.h"
 #include "btl_ib_rtt.h"
 #include "btl_ib_sentmap.h"
 
@@ -66,28 +66,6 @@ typedef struct btl_ib_loss {
                          * at it later */
     btl_ib_list_t in_line; /* of engine->retries.waiting */
 } btl_ib_loss_t;
-
-/*
- * What all connections together may ask peers again that have never answered. Each of them alone
- * cannot know that it asks in vain; but where many are silent their hosts are busy, and copies make
- * them busier. So there is one budget, as RPC systems have: a share of what is acknowledged, and a
- * few copies a second. Connections that find it empty wait in line.
- */
-typedef struct btl_ib_retry_budget {
-    btl_ib_list_t waiting; /* connections whose probe is due, by loss.in_line */
-    uint64_t filled_at;    /* us */
-    uint32_t shares;       /* of a copy, that may be taken */
-} btl_ib_retry_budget_t;
-
-void btl_ib_retry_budget_init(btl_ib_retry_budget_t *budget);
-
-/* A probe of this connection is due. If the peer has never answered, take it from the budget.
- * False: that is empty; the connection waits in line, and its timer only looks whether the peer is
- * dead. */
-bool btl_ib_retry_take(btl_ib_conn_t *conn);
-
-/* The next one in line, whose probe was taken from the budget; NULL: none, or that is empty. */
-btl_ib_conn_t *btl_ib_retry_next(btl_ib_engine_t *engine);
 
 /* ---- a connection, its route and its peer begin and end ---- */
 
@@ -289,49 +267,22 @@ enum {
     BTL_IB_ASK_PROBES = 10,   /* probes without an answer until the peer is asked by other rails */
 };
 
-/* What the timer asks for when it goes off. */
-typedef enum btl_ib_loss_action {
-    BTL_IB_LOSS_NOTHING, /* what there was to do was done */
-    BTL_IB_LOSS_PROBE,   /* probe, or give up; report by btl_ib_loss_probed() */
-} btl_ib_loss_action_t;
+/* When to check for losses again (us): at lost_at(), or when a new mark is to be set for what
+ * arrived after the last one. */
+uint64_t btl_ib_loss_check_at(const btl_ib_conn_t *conn);
 
-btl_ib_loss_action_t btl_ib_loss_timer(btl_ib_conn_t *conn);
+/* How long to wait for an answer before the next probe (us). */
+uint64_t btl_ib_loss_probe_timeout(const btl_ib_conn_t *conn);
 
-/* Find the reason for which the peer counts as dead: the silence limit passed, for example. Pauses
- * of our own do not count. False: none. The progress thread cannot report it. */
-bool btl_ib_loss_find_death(const btl_ib_conn_t *conn, btl_ib_death_t *reason);
+/* Does anything wait for an answer? Probes for SKIPs that are not acknowledged stop after a while:
+ * SKIPs are sent again with the next traffic. */
+bool btl_ib_loss_waits(const btl_ib_conn_t *conn);
 
-/* A copy of a segment left as a probe. */
-static inline void btl_ib_loss_probed_with_copy(btl_ib_loss_t *loss)
-{
-    loss->probed++;
-}
-
-/* A probe is about to leave. And: it has left, if `whole` all of it, else, for want of room in the
- * transport, only some parts of a segment that travels in parts. */
-void btl_ib_loss_probe_begins(btl_ib_conn_t *conn);
-void btl_ib_loss_probed(btl_ib_conn_t *conn, bool whole);
-
-/* The segment to probe with; NULL: there is none. */
-btl_ib_segment_t *btl_ib_loss_probe_with(const btl_ib_conn_t *conn);
+/* Is everything acknowledged, so that only answers of the peer to operations are awaited? */
+bool btl_ib_loss_only_answers(const btl_ib_conn_t *conn);
 
 /* When the oldest thing that still waits was first sent, or began to wait for credit (us, of the
  * awake clock); UINT64_MAX: nothing waits. */
 uint64_t btl_ib_loss_waiting_since(const btl_ib_conn_t *conn);
-
-/* ---- deferred ---- */
-
-/* The sequences [from, to) of a channel arrived and got RNR, as an ACK says: those in
- * flight are deferred. */
-void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
-                         const btl_ib_view_t *view);
-
-/* A segment was acknowledged. If it had got RNR the cause is gone, perhaps that of others
- * too. */
-void btl_ib_deferred_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
-
-/* Acknowledgements were taken in: send the deferred segments again if they have waited long
- * enough. */
-void btl_ib_deferred_retry(btl_ib_conn_t *conn);
 
 #endif

@@ -11,7 +11,7 @@
  * (BTL_IB_EVENT_PATH_MTU) that size is used. If large datagrams vanish silently (a switch with a
  * smaller MTU than both hosts, a firewall that drops ICMP: a black hole), large ones are lost in a
  * row while smaller ones get through. Then datagrams become smaller, segments that are too large
- * travel in parts (btl_ib_reasm.h), and a search finds the largest size that gets through (RFC
+ * travel in parts (btl_ib_refragment.h), and a search finds the largest size that gets through (RFC
  * 4821, RFC 8899). Its probes are VOIDs padded with zeros: they have sequences, so their
  * acknowledgement proves that the size gets through, and their loss does no harm.
  */

@@ -81,8 +81,8 @@ typedef struct btl_ib_segment {
     uint32_t payload;  /* bytes of the message in it, wherever they are */
     uint32_t parted;   /* bytes of parts of the last copy that were sent; 0: all or none */
     uint32_t in_parts; /* copies of which all parts were sent */
-    uint32_t burst; /* bytes of the GSO burst that the last copy was joined in; 0: it was alone */
-    uint32_t bundled;  /* btl_ib_packetize.c: messages in a BUNDLE; of other types 0 */
+    uint32_t burst;   /* bytes of the GSO burst that the last copy was joined in; 0: it was alone */
+    uint32_t bundled; /* btl_ib_packetize.c: messages in a BUNDLE; of other types 0 */
     uint8_t type;
     uint8_t flags; /* header flags that all copies have */
     uint8_t tag;
@@ -93,16 +93,16 @@ typedef struct btl_ib_segment {
     bool continues;
 
     /* What became of its copies: btl_ib_sentmap.c. */
-    bool lost;       /* to be retransmitted, or deferred; not in flight */
-    bool deferred;   /* the last copy got RNR */
-    bool probe;      /* the last copy asks for an answer: it is a probe, or sent for a READY */
-    bool busy;       /* the pool's: the transport still reads it */
-    bool done;       /* the pool's: to be freed once it is not busy */
+    bool lost;     /* to be retransmitted, or deferred; not in flight */
+    bool deferred; /* the last copy got RNR */
+    bool probe;    /* the last copy asks for an answer: it is a probe, or sent for a READY */
+    bool busy;     /* the pool's: the transport still reads it */
+    bool done;     /* the pool's: to be freed once it is not busy */
     /* btl_ib_loss.c: the copy that was found lost last, as congestion control was told; 0: none */
     uint32_t cc_lost_copy;
     uint32_t copies; /* how often it was sent */
 
-    uint8_t kind;        /* of the pool's */
+    uint8_t kind; /* of the pool's */
     /* Of the last copy that is no probe, once a probe followed it: last_sent as a stamp, order. */
     uint32_t unprobed_stamp;
     uint64_t unprobed_order;

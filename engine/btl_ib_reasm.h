@@ -3,55 +3,6 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What was received and is not delivered yet: bursts of segments, fragments that are reassembled,
- * segments that come in parts, and the backlog of messages. */
-
-#ifndef BTL_IB_REASM_H
-#define BTL_IB_REASM_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "btl_ib_list.h"
-#include "btl_ib_pool.h"
-#include "btl_ib_seq_window.h"
-#include "btl_ib_wire.h"
-#include "transport.h"
-
-/* ---- bursts: segments that arrive as one call's ---- */
-
-/*
- * What a peer sends in one call (UDP_SEGMENT) mostly arrives in one: segments of one message or
- * operation, one behind the other, whose headers differ in sequence and offset only. The first of
- * them is checked as any; those that continue it are placed and accepted with it, at once.
- */
-
-/* A segment is alone, until more is known. */
-static inline void btl_ib_burst_none(btl_ib_burst_t *burst)
-{
-    burst->count = 0;
-}
-
-/* `view` is the segment in the datagram of `first`. Sets view->more: of the `most` events behind
- * that one as many as continue it without an exception. */
-void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_t most);
-
-/* Segments of a burst, at least 1, and bytes in all of them. */
-static inline uint32_t btl_ib_burst_count(const btl_ib_view_t *view)
-{
-    return 1 + view->more.count;
-}
-
-static inline uint64_t btl_ib_burst_bytes(const btl_ib_view_t *view)
-{
-    return (uint64_t) view->size * btl_ib_burst_count(view);
-}
-
-/* Copy the bytes of all to `to`. Returns how many. */
-uint64_t btl_ib_burst_place(const btl_ib_view_t *view, uint8_t *to);
-
-/* ---- reasm ---- */
-
 /*
  * Reassembly of fragments that arrive in chunks.
  *
@@ -70,6 +21,18 @@ uint64_t btl_ib_burst_place(const btl_ib_view_t *view, uint8_t *to);
  * so it outlives the incarnation of the connection: what is missing before it will never arrive
  * then, and it is delivered without that.
  */
+
+#ifndef BTL_IB_REASM_H
+#define BTL_IB_REASM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "btl_ib_list.h"
+#include "btl_ib_pool.h"
+#include "btl_ib_seq_window.h"
+#include "btl_ib_wire.h"
+#include "btl_ib_burst.h"
 
 enum { BTL_IB_REASM_KINDS = 6 }; /* sizes of buffers; the last one holds the longest message */
 
@@ -155,121 +118,5 @@ void btl_ib_reasm_end(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer);
 
 /* The same, and give up all else. */
 void btl_ib_reasm_drop(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer);
-
-/* ---- backlog ---- */
-
-/*
- * Messages of one segment that arrived in btl_ib_engine_async_progress(): acknowledged, but not
- * delivered yet. The next progress call delivers them in the order of their arrival. Their memory
- * is bounded by the configuration's backlog_max. Messages in chunks wait where they are
- * reassembled.
- */
-
-struct btl_ib_conn;
-
-/* One message. */
-typedef struct btl_ib_backlog_entry {
-    btl_ib_list_t link;
-    struct btl_ib_conn *conn;
-    uint32_t size;
-    uint32_t cost; /* bytes of memory */
-    uint8_t tag;
-    uint8_t data[] __attribute__((aligned(8)));
-} btl_ib_backlog_entry_t;
-
-typedef struct btl_ib_backlog {
-    const btl_ib_mem_t *mem;
-    uint64_t bytes_max;
-    uint64_t bytes; /* of memory that the messages in it take */
-    btl_ib_list_t messages;
-} btl_ib_backlog_t;
-
-static inline void btl_ib_backlog_init(btl_ib_backlog_t *backlog, const btl_ib_mem_t *mem,
-                                       uint64_t bytes_max)
-{
-    *backlog = (btl_ib_backlog_t){.mem = mem, .bytes_max = bytes_max};
-    btl_ib_list_init(&backlog->messages);
-}
-
-/* Free all that is in it. */
-void btl_ib_backlog_fini(btl_ib_backlog_t *backlog);
-
-/*
- * An entry for a message of `size` bytes from `conn`; the caller copies it to `data`. NULL if there
- * is no room or no memory: then the message must be sent again. It becomes part of the backlog by
- * btl_ib_backlog_add().
- */
-btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *backlog, struct btl_ib_conn *conn,
-                                           uint8_t tag, uint32_t size);
-
-static inline void btl_ib_backlog_add(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry)
-{
-    backlog->bytes += entry->cost;
-    btl_ib_list_push_tail(&backlog->messages, &entry->link);
-}
-
-/* Add all messages of `from`, which uses the same memory and is empty then. */
-static inline void btl_ib_backlog_take_over(btl_ib_backlog_t *backlog, btl_ib_backlog_t *from)
-{
-    backlog->bytes += from->bytes;
-    from->bytes = 0;
-    btl_ib_list_splice_tail(&backlog->messages, &from->messages);
-}
-
-/* Remove the oldest message; NULL if there is none. */
-btl_ib_backlog_entry_t *btl_ib_backlog_pop(btl_ib_backlog_t *backlog);
-
-/* Free a message that is not part of the backlog, or no longer. */
-static inline void btl_ib_backlog_put(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry)
-{
-    btl_ib_free(backlog->mem, entry);
-}
-
-/* Free all that came from `conn`. */
-void btl_ib_backlog_drop(btl_ib_backlog_t *backlog, const struct btl_ib_conn *conn);
-
-/* ---- segments in parts ---- */
-
-/*
- * Segments that arrive in parts, because they were packetized before the sender knew that the path
- * carries less. Parts come in any order, several times, and from copies that were divided
- * differently. A segment of which parts are missing is not accepted: nothing is promised, and its
- * parts may be dropped.
- */
-
-/* Segments of one peer of which some parts are kept. The oldest have the places: the peer repeats
- * them first, so it makes progress. */
-#define BTL_IB_PARTS_KEPT 8
-
-/* One of them. */
-typedef struct btl_ib_parts {
-    btl_ib_list_t link;
-    uint32_t seq;
-    uint32_t total;   /* bytes of its body */
-    uint32_t missing; /* pieces of BTL_IB_PART_UNIT bytes */
-    uint8_t channel;
-    uint8_t type;
-    uint8_t tag;
-    uint64_t *have; /* a bit for each piece */
-    uint8_t data[] __attribute__((aligned(8)));
-} btl_ib_refragment_t;
-
-typedef enum btl_ib_refragment_result {
-    BTL_IB_PARTS_KEPT_IT,  /* others are still missing */
-    BTL_IB_PARTS_COMPLETE, /* *whole is taken off the list; its memory is the caller's */
-    BTL_IB_PARTS_RNR,      /* no room, or no memory */
-} btl_ib_refragment_result_t;
-
-/* Add a PART to those of a peer, which are in `list`. */
-btl_ib_refragment_result_t btl_ib_refragment_add(btl_ib_list_t *list, const btl_ib_mem_t *mem,
-                                                 const btl_ib_view_t *part,
-                                                 btl_ib_refragment_t **whole);
-
-/* A segment was accepted otherwise, or is given up: drop its parts. */
-void btl_ib_refragment_forget(btl_ib_list_t *list, const btl_ib_mem_t *mem, uint32_t channel,
-                              uint32_t seq);
-
-/* Drop all. */
-void btl_ib_refragment_drop(btl_ib_list_t *list, const btl_ib_mem_t *mem);
 
 #endif

@@ -11,7 +11,7 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_engine_internal.h"
-#include "btl_ib_ack.h"
+#include "btl_ib_accept.h"
 #include "btl_ib_reasm.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 
 #include "btl_ib_rnr.h"
 
-#include "btl_ib_ack.h"
+#include "btl_ib_ack_write.h"
 #include "btl_ib_engine_internal.h"
 
 #include <string.h>

@@ -64,7 +64,7 @@ void btl_ib_idle_end(btl_ib_conn_t *conn)
     conn->idle.shrunk = false;
     engine->sched.active++;
     btl_ib_hotel_checkin(&engine->hotel, &conn->idle.timer.guest,
-                           engine->clock.now + engine->config.idle_after);
+                         engine->clock.now + engine->config.idle_after);
 }
 
 bool btl_ib_conn_rest(btl_ib_conn_t *conn, bool drained)
@@ -76,7 +76,7 @@ bool btl_ib_conn_rest(btl_ib_conn_t *conn, bool drained)
 
     if (!quiet || !drained) {
         btl_ib_hotel_checkin(&engine->hotel, &conn->idle.timer.guest,
-                               (quiet ? now : conn->idle.active_at) + after);
+                             (quiet ? now : conn->idle.active_at) + after);
         return false;
     }
     conn->idle.shrunk = true;

@@ -5,6 +5,8 @@
 
 #include "btl_ib_submit.h"
 
+#include "btl_ib_ack_send.h"
+#include "btl_ib_coalesce.h"
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_deferred_free.h"
 #include "btl_ib_send_limits.h"
@@ -16,6 +18,7 @@
 #include "btl_ib_pmtud.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
+#include "btl_ib_batch.h"
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_transmit.h"
@@ -23,107 +26,6 @@
 
 #include <errno.h>
 #include <string.h>
-
-/* ---- coalescing ---- */
-
-/*
- * Which messages and operations are held back to travel with others. It works like Nagle's
- * algorithm or TCP_CORK, but in turns (progress calls) instead of time.
- *
- * The first ones of a turn leave at once. Those that follow before progress is called again are
- * held until that call, or until there are many. They leave together, in few datagrams and one call
- * of the transport. How many leave at once is learned. It is two at first, and one where others
- * followed soon. It doubles where only one was held, as with blocking sends, or where the next
- * progress call was long in coming: a process that computes between send and wait wants all data on
- * the wire.
- *
- * With GSO a short burst costs nearly as much as a full one. So of long messages only full bursts
- * leave before the turn ends; the rest leaves with the next messages.
- */
-
-enum {
-    AT_ONCE_MOST = 16,
-    /* us for each message held, since the last that left at once: longer than making one takes */
-    AWAY = 20,
-    /* The most messages and full datagrams held (or one GSO burst, if that is more), so that the
-     * receiver has work while further ones are made. */
-    HELD_MOST = 128,
-    HELD_DATAGRAMS = 16,
-};
-
-/* Is something that is submitted now to be held until the next turn? */
-static bool coalesce_waits(const btl_ib_coalesce_t *coalesce, uint32_t turn)
-{
-    return coalesce->at_once >= coalesce->at_once_max && coalesce->turn == turn;
-}
-
-/* Something leaves at once. */
-static void coalesce_at_once(btl_ib_coalesce_t *coalesce, uint32_t turn, uint64_t now)
-{
-    coalesce->at_once = coalesce->turn == turn ? coalesce->at_once + 1 : 1;
-    coalesce->turn = turn;
-    coalesce->last_at = now;
-}
-
-/* Something that would be held leaves, together with what is held. */
-static void coalesce_joins(btl_ib_coalesce_t *coalesce)
-{
-    coalesce->held++;
-}
-
-/* Hold `size` bytes more. False: there are many now, and all are to leave. */
-static bool coalesce_hold(btl_ib_conn_t *conn, uint64_t size)
-{
-    btl_ib_coalesce_t *coalesce = &conn->coalesce;
-    const uint64_t most =
-        (uint64_t) btl_ib_max_u32(HELD_DATAGRAMS, conn->cc.gso_segments) * conn->pmtud.datagram_max;
-
-    if (coalesce->held + 1 >= HELD_MOST || size >= most || coalesce->held_bytes + size >= most) {
-        return false;
-    }
-    if (coalesce->held++ == 0) {
-        btl_ib_conn_ready(conn);
-    }
-    coalesce->held_bytes += size;
-    return true;
-}
-
-/* Do those held, with `size` bytes more, fill a GSO burst? */
-static bool coalesce_fills_burst(const btl_ib_conn_t *conn, uint64_t size)
-{
-    const uint32_t burst = conn->cc.gso_segments;
-
-    return burst > 1
-           && conn->coalesce.held_bytes + size >= (uint64_t) burst * conn->pmtud.datagram_max;
-}
-
-/* Of these, `left` bytes left in full bursts; the rest leaves with the next turn. */
-static void coalesce_bursts_left(btl_ib_conn_t *conn, uint64_t size, uint64_t left)
-{
-    btl_ib_coalesce_t *coalesce = &conn->coalesce;
-    const uint64_t held = coalesce->held_bytes + size;
-
-    coalesce->held_bytes = held > left ? held - left : 0;
-    coalesce->held = 2; /* the last burst is not full: not "one message only" */
-    coalesce->last_at = conn->engine->clock.now;
-    btl_ib_conn_ready(conn);
-}
-
-/* All that is held leaves now. */
-static void coalesce_release(btl_ib_coalesce_t *coalesce, uint64_t now)
-{
-    if (coalesce->held == 0) {
-        return;
-    }
-    if (coalesce->held > 1 && now - coalesce->last_at <= (uint64_t) AWAY * coalesce->held) {
-        coalesce->at_once_max = 1;
-    } else if (coalesce->at_once_max < AT_ONCE_MOST) {
-        coalesce->at_once_max *= 2;
-    }
-    btl_ib_coalesce_forget(coalesce);
-}
-
-/* ---- what leaves ---- */
 
 /* Note for the trace what stops a channel. */
 static void note_stop(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdict_t verdict)
@@ -253,7 +155,7 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
         }
     }
     /* also if all of it left in full bursts already: what waits for the rest waits no longer */
-    coalesce_release(&conn->coalesce, conn->engine->clock.now);
+    btl_ib_coalesce_release(&conn->coalesce, conn->engine->clock.now);
     /* else this was called for acknowledgements, and nothing follows from them */
     if (btl_ib_pending_work(conn)) {
         push_conn(conn, false);
@@ -330,8 +232,8 @@ __attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint
 
 void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
 {
-    if (coalesce_waits(&conn->coalesce, conn->engine->clock.turns) || !btl_ib_conn_alive(conn)
-        || conn->draining || size > conn->engine->config.eager_max) {
+    if (btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)
+        || !btl_ib_conn_alive(conn) || conn->draining || size > conn->engine->config.eager_max) {
         return NULL;
     }
     return reserve_segment(conn, tag, size);
@@ -356,7 +258,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     engine->count.sent_messages++;
     engine->count.sent_bytes += segment->payload;
     conn->count.sent_bytes += segment->payload;
-    coalesce_at_once(&conn->coalesce, engine->clock.turns, engine->clock.now);
+    btl_ib_coalesce_at_once(&conn->coalesce, engine->clock.turns, engine->clock.now);
     btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
     /* what is alone in flight was not overtaken */
     if (conn->sentmap.unacked > 1
@@ -386,10 +288,26 @@ static size_t message_size(const btl_ib_msg_t *msg)
     return msg->iov[0].iov_len + msg->iov[1].iov_len;
 }
 
-/* Let it wait for others to travel with. False: there are many now, and all are to leave. */
+/* Holds `size` bytes until the next turn. False: there are many now, and all are to leave. */
+static inline bool hold(btl_ib_conn_t *conn, uint64_t size)
+{
+    const uint64_t most = (uint64_t) btl_ib_max_u32(BTL_IB_HELD_DATAGRAMS, conn->cc.gso_segments)
+                          * conn->pmtud.datagram_max;
+
+    if (!btl_ib_coalesce_hold(&conn->coalesce, size, most)) {
+        return false;
+    }
+    if (conn->coalesce.held == 1) {
+        btl_ib_conn_ready(conn);
+    }
+    return true;
+}
+
+/* Lets a message wait for others to travel with. False: there are many now, and all are to
+ * leave. */
 static inline bool join(btl_ib_conn_t *conn, btl_ib_msg_t *msg, size_t size)
 {
-    if (!coalesce_hold(conn, size)) {
+    if (!hold(conn, size)) {
         return false;
     }
     queue_message(conn, msg, size);
@@ -400,8 +318,9 @@ bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
 {
     const size_t size = message_size(msg);
 
-    return coalesce_waits(&conn->coalesce, conn->engine->clock.turns) && btl_ib_conn_alive(conn)
-           && !conn->draining && size <= conn->engine->config.eager_max && join(conn, msg, size);
+    return btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)
+           && btl_ib_conn_alive(conn) && !conn->draining && size <= conn->engine->config.eager_max
+           && join(conn, msg, size);
 }
 
 /* A call that sends ends. Within a callback the call further out calls those that are due: if each
@@ -423,8 +342,8 @@ __attribute__((noinline)) static int send_message(btl_ib_conn_t *conn, btl_ib_ms
     bool bursts = false; /* send only what fills whole GSO bursts */
 
     if (held) {
-        coalesce_joins(&conn->coalesce);
-        bursts = coalesce_fills_burst(conn, size);
+        btl_ib_coalesce_joins(&conn->coalesce);
+        bursts = btl_ib_coalesce_fills_burst(conn, size);
     } else {
         uint8_t *body =
             msg->ordered && size > 0 ? NULL : reserve_segment(conn, msg->tag, (uint32_t) size);
@@ -434,14 +353,14 @@ __attribute__((noinline)) static int send_message(btl_ib_conn_t *conn, btl_ib_ms
                 return 1;
             }
         }
-        coalesce_at_once(&conn->coalesce, engine->clock.turns, engine->clock.now);
+        btl_ib_coalesce_at_once(&conn->coalesce, engine->clock.turns, engine->clock.now);
     }
     queue_message(conn, msg, size);
     btl_ib_engine_enter(engine);
     if (bursts) {
         const uint64_t before = engine->count.sent_bytes;
         push_conn(conn, true);
-        coalesce_bursts_left(conn, size, engine->count.sent_bytes - before);
+        btl_ib_coalesce_bursts_left(conn, size, engine->count.sent_bytes - before);
     } else {
         btl_ib_send_push(conn);
     }
@@ -461,7 +380,7 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
         return -EMSGSIZE;
     }
     btl_ib_clock_set(&engine->clock, now);
-    const bool held = coalesce_waits(&conn->coalesce, engine->clock.turns);
+    const bool held = btl_ib_coalesce_waits(&conn->coalesce, engine->clock.turns);
     return held && join(conn, msg, size) ? 0 : send_message(conn, msg, size, held);
 }
 
@@ -478,12 +397,12 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
     btl_ib_op_begin(conn, op);
     if (!offload) {
         btl_ib_op_queue(conn, op);
-        if (!coalesce_waits(&conn->coalesce, engine->clock.turns)) {
-            coalesce_at_once(&conn->coalesce, engine->clock.turns, engine->clock.now);
-        } else if (coalesce_hold(conn, op->out.size)) {
+        if (!btl_ib_coalesce_waits(&conn->coalesce, engine->clock.turns)) {
+            btl_ib_coalesce_at_once(&conn->coalesce, engine->clock.turns, engine->clock.now);
+        } else if (hold(conn, op->out.size)) {
             return 0;
         } else {
-            coalesce_joins(&conn->coalesce);
+            btl_ib_coalesce_joins(&conn->coalesce);
         }
     }
     btl_ib_engine_enter(engine);

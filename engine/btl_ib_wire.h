@@ -426,7 +426,7 @@ static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl
 /* Of the transport: btl_ib_event_t. */
 struct btl_ib_event;
 
-/* Segments that are taken in with another: btl_ib_reasm.h. */
+/* Segments that are taken in with another: btl_ib_burst.h. */
 typedef struct btl_ib_burst {
     const struct btl_ib_event *events; /* their datagrams */
     uint32_t count;                    /* 0: it is alone */

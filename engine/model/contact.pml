@@ -16,7 +16,7 @@
  *   contact, by_connect, bind_peer      the functions of these names in btl_ib_handshake.c (btl_ib_handshake_accept
  *                                       itself is contact); found: there is a connection; mine: what
  *                                       the datagram acknowledges is of this life of ours
- *   receive                             receive() in btl_ib_progress.c: then acknowledgements, then the type's part
+ *   receive                             receive() in btl_ib_receive.c: then acknowledgements, then the type's part
  *   epoch[], bound[], peer[], knows[]   epoch (and id: both are new in each life), bound, peer_epoch
  *                                       (and peer_id), peer_knows of btl_ib_conn_t
  *   introduce                           introduce() in btl_ib_loss.c

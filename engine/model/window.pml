@@ -10,12 +10,12 @@
  *
  * What in here is what in the engine:
  *
- *   proctype sender     engine/send, btl_ib_submit.c, btl_ib_loss.c: send_new is a batch with
+ *   proctype sender     btl_ib_submit.c, btl_ib_batch.c, btl_ib_loss.c: send_new is a batch with
  *                       btl_ib_sentmap_enter() under btl_ib_send_limits_room(), which NO_CREDIT and
  *                       NO_WINDOW stand for; send_skip is btl_ib_send_skip(); again and newest are
  *                       btl_ib_loss_probe_with(); BLOCKED is what btl_ib_send_limits_wait() notes
  *   ack_process         btl_ib_ack_rx_process() and btl_ib_tx_window_clear()
- *   proctype receiver   btl_ib_input.c and btl_ib_ack.c
+ *   proctype receiver   btl_ib_input.c and btl_ib_accept.c
  *   ranges, send_ack    btl_ib_ack_tx_fill() and btl_ib_ack_tx_told(), or btl_ib_ack_tx_left() if it
  *                       rides along
  *   OUTSIDE, DUPLICATE  btl_ib_rx_window_classify(); mark is btl_ib_rx_window_mark()
@@ -337,7 +337,7 @@ inline timer()
 }
 #endif
 
-/* As waits() in btl_ib_loss.c: a SKIP that was not answered is let rest. */
+/* As btl_ib_loss_waits(): a SKIP that was not answered is let rest. */
 #define RESTING (ONLY_SKIP && probes >= SKIP_PROBES)
 #ifdef BUG_NO_PROBE /* a sender without credit just waits */
 #define WAITS (tx_ring != 0 && !RESTING)

@@ -285,6 +285,14 @@ class Rules(unittest.TestCase):
         files["engine/cc/swift.c"] = swift
         self.expect(files, "owners", "swift: window (swift_init)")
 
+    def test_modules_of_a_group_are_one_owner(self):
+        files = changed("engine/conn/conn.c", ("c->id = 1;", "c->id = 1;\n    c->window.size = 3;"))
+        run.GROUP_OF.update(window="tx", conn="tx")
+        try:
+            self.assertNotIn("owners", findings(files))
+        finally:
+            del run.GROUP_OF["window"], run.GROUP_OF["conn"]
+
     def test_staged(self):
         """One writer for each field; the header's module and those that make it do not count."""
         files = dict(RIGHT)

@@ -35,7 +35,8 @@
 #include <stdio.h>
 
 #include "btl_ib_engine.h"
-#include "btl_ib_reasm.h"
+#include "btl_ib_burst.h"
+#include "btl_ib_refragment.h"
 #include "btl_ib_wire.h"
 
 enum { REGISTERED_PAGE = 4096 }; /* of rails where memory is registered */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "btl_ib_reasm.h"
+#include "btl_ib_backlog.h"
 #include "support.h"
 
 enum { ROOM = 4000, EMPTY = sizeof(btl_ib_backlog_entry_t) };

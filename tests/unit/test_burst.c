@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "btl_ib_reasm.h"
+#include "btl_ib_burst.h"
 
 enum { COUNT = 10, BYTES = 96, HEADER = sizeof(btl_ib_wire_header_t), ROOM = 256 };
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_reasm.h"
+#include "btl_ib_refragment.h"
 
 static int allocations; /* that are not freed */
 static int fail_after;  /* so many more succeed; negative: all */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "btl_ib_identity.h"
+#include "btl_ib_table.h"
 #include "support.h"
 
 enum { CONNS = 5000 };

@@ -10,7 +10,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "btl_ib_identity.h"
+#include "btl_ib_tombstones.h"
 #include "support.h"
 
 static test_memory_t memory;

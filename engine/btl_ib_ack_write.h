@@ -3,13 +3,13 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Acknowledgement: which segments are accepted, what is due to the peer for them, how an ACK
- * says it, and what the peer's say. */
+/* Acknowledgements that are due to the peer: for what, when, and how an ACK says it. */
 
-#ifndef BTL_IB_ACK_H
-#define BTL_IB_ACK_H
+#ifndef BTL_IB_ACK_WRITE_H
+#define BTL_IB_ACK_WRITE_H
 
 #include "btl_ib_engine.h"
+#include "btl_ib_list.h"
 #include "btl_ib_pool.h"
 
 /* How many segments are remembered that were accepted from a retransmission. If the first copy
@@ -44,30 +44,6 @@ typedef struct btl_ib_ack_tx {
     bool no_tag;     /* tell the peer that there is no receiver for a tag */
 } btl_ib_ack_tx_t;
 
-/* ---- accepting a sequence, and what is due to the peer for it ---- */
-
-/*
- * A new sequence is accepted: it is marked in the window of its channel, uses a credit, and is to
- * be acknowledged. The caller has placed its contents, or does so within the same call.
- */
-
-/* The receiving side of an incarnation begins or ends; or the connection becomes idle. */
-void btl_ib_accept_begin(btl_ib_conn_t *conn);
-void btl_ib_accept_end(btl_ib_conn_t *conn);
-void btl_ib_accept_rest(btl_ib_conn_t *conn);
-
-/* Is there memory to accept this sequence? If not that is counted. */
-bool btl_ib_accept_room(btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
-/* Accept a sequence for which there is room, and those of the burst that it begins. */
-void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
-/* Accept a SKIP: the idle peer gives up the sequences that end with this one. It is no traffic, and
- * uses no buffer. */
-void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
-/* ---- what is due to the peer ---- */
-
 /* Nothing is due, and nothing is known, on a new connection. */
 static inline void btl_ib_ack_tx_init(btl_ib_ack_tx_t *ack)
 {
@@ -81,6 +57,16 @@ void btl_ib_ack_tx_end(btl_ib_conn_t *conn);
 
 /* Keep the stamp of this datagram for echoing, if it is the peer's newest. */
 void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, uint32_t stamp);
+
+/* A new segment is about to be marked in its window: keep what ACKs have to tell of it. */
+void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* It was marked, and its burst with it. It is to be acknowledged in this turn if `now`, or if so
+ * much is due. */
+void btl_ib_ack_tx_accepted(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool now);
+
+/* So many segments that they are to be acknowledged in this turn? */
+bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, uint32_t channel, uint8_t type);
 
 /* A copy of a segment that was accepted before arrived. */
 void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view);
@@ -156,26 +142,5 @@ void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled);
 /* What is still due after a batch of segments waits for the next ACK: other connections have to
  * send too. */
 void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn);
-
-/* ---- what the peer acknowledges ---- */
-
-/* A new incarnation: the peer's initial credits of a channel end at `limit`. */
-void btl_ib_ack_rx_begin_channel(btl_ib_tx_channel_t *channel, uint32_t limit);
-
-/* Does it acknowledge anything or give credit beyond what is known? If not, it is valid and
- * needs no processing: so are most datagrams of a one-way stream. */
-bool btl_ib_ack_rx_is_new(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
-/* Are all acknowledgements and limits in this datagram possible? If not, that is counted. */
-bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
-/* Process them. They must have passed the check. */
-void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
-/* The header of a DATA segment that echoes a stamp, and is the next of its channel (no gap, no
- * parts, no retransmission): does it say nothing new, give credit, or acknowledge the oldest
- * segment of a channel alone, a message that was sent once, with nothing deferred or suspect? Then
- * all that is taken in and the segment accepted; false: nothing was done. */
-bool btl_ib_ack_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *header);
 
 #endif

@@ -1,0 +1,311 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_ack_read.h"
+
+#include "btl_ib_accept.h"
+#include "btl_ib_ack_write.h"
+#include "btl_ib_deferred.h"
+#include "btl_ib_engine_internal.h"
+#include "btl_ib_gso.h"
+#include "btl_ib_loss.h"
+#include "btl_ib_pmtud.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
+
+/* Was all that is acknowledged sent? */
+static bool check_sent(btl_ib_conn_t *conn, uint32_t channel, uint32_t ack, uint32_t highest)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+
+    if (channel >= conn->peer_queues->count) {
+        count->dropped_channel++;
+        return false;
+    }
+    const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
+    if (btl_ib_seq_before(window->next, ack) || btl_ib_seq_before(window->next, highest)) {
+        count->dropped_ack++;
+        return false;
+    }
+    return true;
+}
+
+static inline bool is_limit_possible(const btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
+{
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[channel];
+
+    return queue->type != BTL_IB_QUEUE_PER_PEER
+           || !btl_ib_seq_before(conn->tx[channel].sentmap.window.next + queue->num, limit);
+}
+
+static bool check_limit(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
+{
+    if (!is_limit_possible(conn, channel, limit)) {
+        conn->engine->count.dropped_credit++;
+        return false;
+    }
+    return true;
+}
+
+bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (view->type != BTL_IB_TYPE_ACK) {
+        return !(view->flags & BTL_IB_FLAG_ACK)
+               || (check_sent(conn, view->ack_channel, view->ack, view->ack)
+                   && check_limit(conn, view->ack_channel, view->limit));
+    }
+    if ((view->flags
+         & BTL_IB_FLAG_READY) /* names a segment that got RNR, which must have been sent */
+        && !check_sent(conn, view->channel, view->seq + 1, view->seq + 1)) {
+        return false;
+    }
+    btl_ib_ack_block_t block;
+    uint32_t offset = 0;
+    while (btl_ib_wire_next_block(view, &offset, &block)) {
+        uint32_t from, to = block.ack;
+        if (block.ranges > 0) { /* ranges ascend: the last is the highest */
+            btl_ib_wire_range(&block, block.ranges - 1, &from, &to);
+        }
+        if (!check_sent(conn, block.channel, block.ack, to)
+            || (!block.rnr && !check_limit(conn, block.channel, block.limit))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Does the arrival of `next` say all that that of `segment` does? Both were sent once, `next`
+ * later. */
+static bool is_newer(const btl_ib_segment_t *next, const btl_ib_segment_t *segment)
+{
+    return next != NULL && next->type == segment->type && next->order > segment->order
+           && segment->copies == 1 && !segment->lost && next->copies == 1 && !next->lost;
+}
+
+/* Sequences [from, to) of a channel arrived. Returns how many of them are acknowledged for the
+ * first time. */
+static uint32_t range_arrived(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
+                              const btl_ib_view_t *view)
+{
+    btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
+    bool echo_valid = view->flags & BTL_IB_FLAG_ECHO;
+    uint32_t acked = 0;
+
+    if (btl_ib_seq_before(from, window->first)) {
+        from = window->first;
+    }
+    btl_ib_segment_t *next = btl_ib_tx_window_at(window, from);
+    for (uint32_t seq = from, run; btl_ib_seq_before(seq, to); seq += run) {
+        btl_ib_segment_t *segment = next;
+        btl_ib_segment_t *last = segment;
+        run = 1;
+        next = seq + 1 == to ? NULL : btl_ib_tx_window_at(window, seq + 1);
+        if (segment == NULL) {
+            continue;
+        }
+        if (next != NULL && next->continues) {
+            run = btl_ib_sentmap_run(window, segment, to - seq, &last);
+            next = seq + run == to ? NULL : btl_ib_tx_window_at(window, seq + run);
+        }
+        if (!is_newer(next, last)) {
+            btl_ib_loss_update_rack(conn, last, echo_valid, view->echo);
+        }
+        btl_ib_deferred_acked(conn, last);
+        btl_ib_pmtud_arrived(conn, last); /* which is as long as the others */
+        if (conn->gso.watched) {
+            btl_ib_gso_watched_arrived(conn, last);
+        }
+        if (run > 1) {
+            btl_ib_sentmap_acked_run(conn, segment, last, run);
+        } else {
+            btl_ib_sentmap_acked(conn, segment);
+        }
+        acked += run;
+    }
+    return acked;
+}
+
+static inline bool is_more_credit(const btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
+{
+    return conn->peer_queues->q[channel].type == BTL_IB_QUEUE_PER_PEER
+           && btl_ib_seq_before(conn->tx[channel].limit, limit);
+}
+
+static inline void take_credit(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
+{
+    conn->tx[channel].limit = limit;
+    btl_ib_loss_unblocked(&conn->loss);
+}
+
+/* Take in a credit limit. Returns true if it gives more credit. */
+static bool credited(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
+{
+    if (!is_more_credit(conn, channel, limit)) {
+        return false;
+    }
+    take_credit(conn, channel, limit);
+    return true;
+}
+
+bool btl_ib_ack_rx_is_new(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (view->type == BTL_IB_TYPE_ACK) {
+        return true;
+    }
+    return (view->flags & BTL_IB_FLAG_ACK)
+           && (view->ack_channel >= conn->peer_queues->count
+               || view->ack != conn->tx[view->ack_channel].sentmap.window.first
+               || is_more_credit(conn, view->ack_channel, view->limit));
+}
+
+/* Process one block of an ACK. Returns how many segments are newly acknowledged. Sets *credit if
+ * there is more credit. */
+static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *block,
+                              const btl_ib_view_t *view, bool *credit)
+{
+    uint32_t acked = 0;
+
+    if (block->channel >= conn->peer_queues->count) { /* the block was checked, but is read anew */
+        return 0;
+    }
+    if (!block->rnr) {
+        btl_ib_loss_duplicates(conn, block->channel, block->duplicates);
+        acked = range_arrived(conn, block->channel, conn->tx[block->channel].sentmap.window.first,
+                              block->ack, view);
+        *credit |= credited(conn, block->channel, block->limit);
+    } else if (block->duplicates > 0) {
+        btl_ib_pmtud_unknown(conn);
+    }
+    for (uint32_t i = 0; i < block->ranges; i++) {
+        uint32_t from, to;
+        btl_ib_wire_range(block, i, &from, &to);
+        if (block->rnr) {
+            btl_ib_deferred_add(conn, block->channel, from, to, view);
+        } else {
+            acked += range_arrived(conn, block->channel, from, to, view);
+        }
+    }
+    return acked;
+}
+
+/* Is the window what holds the sender back? */
+static inline bool is_limited(const btl_ib_conn_t *conn)
+{
+    const uint32_t in_flight = conn->sentmap.in_flight;
+
+    /* room for less than a burst may not have been used: btl_ib_transmit.c */
+    return in_flight + conn->cc.gso_segments > conn->cc.window
+           && in_flight + in_flight / 3 >= conn->cc.window;
+}
+
+void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const bool limited = is_limited(conn);
+    bool credit = false;
+    uint32_t acked = 0;
+
+    if (view->type == BTL_IB_TYPE_ACK) {
+        btl_ib_ack_block_t block;
+        uint32_t offset = 0;
+        while (btl_ib_wire_next_block(view, &offset, &block)) {
+            acked += process_block(conn, &block, view, &credit);
+        }
+        if (btl_ib_pmtud_answered(conn, view)) {
+            btl_ib_loss_restart_pto(&conn->loss); /* smaller datagrams may well be answered */
+        }
+    } else {
+        uint32_t first = conn->tx[view->ack_channel].sentmap.window.first;
+        acked = range_arrived(conn, view->ack_channel, first, view->ack, view);
+        credit = credited(conn, view->ack_channel, view->limit);
+    }
+    /* A header acknowledges only what is below the first gap of one channel; the peer may report
+     * the rest later. An ACK reports all, and a header with nothing new does not change that. */
+    if (view->type == BTL_IB_TYPE_ACK || acked > 0) {
+        btl_ib_loss_acked_by_header(&conn->loss, view->type != BTL_IB_TYPE_ACK);
+    }
+    if (acked > 0 || credit) {
+        btl_ib_loss_restart_pto(&conn->loss);
+        btl_ib_pending_wake(conn);
+    }
+    if (acked > 0) {
+        btl_ib_loss_acked(conn, acked, limited);
+        btl_ib_deferred_retry(conn);
+        btl_ib_loss_detect(conn);
+    }
+}
+
+void btl_ib_ack_rx_begin_channel(btl_ib_tx_channel_t *channel, uint32_t limit)
+{
+    channel->limit = limit;
+}
+
+/* ---- header prediction ---- */
+
+/* Is no answer of the peer awaited, which was heard just now? Then nothing is lost, and no timer is
+ * to be set. */
+static inline bool is_at_rest(const btl_ib_conn_t *conn)
+{
+    return conn->sentmap.unacked == 0 && conn->loss.blocked_since == 0 && conn->ops.answers == 0;
+}
+
+/* Of a header that acknowledges one segment of `channel`, or (NULL) none, and gives credit or
+ * not. */
+static inline void take_predicted(btl_ib_conn_t *conn, uint32_t channel, btl_ib_segment_t *segment)
+{
+    const bool limited = is_limited(conn);
+
+    btl_ib_loss_restart_pto(&conn->loss);
+    if (segment == NULL) {
+        btl_ib_pending_wake(conn);
+        return;
+    }
+    btl_ib_loss_arrived(&conn->loss, &conn->tx[channel].loss.arrived, segment,
+                        conn->engine->clock.now);
+    btl_ib_sentmap_acked_one(conn, segment);
+    btl_ib_loss_acked_by_header(&conn->loss, true);
+    btl_ib_pending_wake(conn);
+    btl_ib_loss_acked(conn, 1, limited);
+    if (!is_at_rest(conn)) {
+        btl_ib_loss_detect(conn);
+    }
+}
+
+bool btl_ib_ack_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *header)
+{
+    const uint32_t channel = header->channels >> 4;
+
+    if (channel >= conn->peer_queues->count) {
+        return false;
+    }
+    const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
+    const uint32_t ack = BTL_IB_LE32(header->ack);
+    const uint32_t limit = ack + BTL_IB_LE16(header->credits);
+    const bool credit = is_more_credit(conn, channel, limit);
+    btl_ib_segment_t *segment = NULL;
+    if (credit && !is_limit_possible(conn, channel, limit)) {
+        return false;
+    }
+    if (ack != window->first) {
+        if (ack != window->first + 1 || window->first == window->next) {
+            return false;
+        }
+        segment = btl_ib_tx_window_get(window, window->first);
+        if (!btl_ib_sentmap_is_message(segment) || conn->sentmap.deferred_count > 0
+            || btl_ib_pmtud_has_losses(&conn->pmtud) || conn->gso.losses > 0) {
+            return false;
+        }
+    }
+    btl_ib_ack_tx_heard(conn, BTL_IB_LE32(header->stamp));
+    btl_ib_loss_datagram_received(conn, header->flags, BTL_IB_LE32(header->echo),
+                                  BTL_IB_LE16(header->hold), BTL_IB_LE16(header->away));
+    if (credit) {
+        take_credit(conn, channel, limit);
+    }
+    if (segment != NULL || credit) {
+        take_predicted(conn, channel, segment);
+    }
+    btl_ib_accept_next(conn, header->channels & 0xf, BTL_IB_LE16(header->length));
+    return true;
+}

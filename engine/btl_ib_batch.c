@@ -1,0 +1,400 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_batch.h"
+
+#include "btl_ib_engine_internal.h"
+#include "btl_ib_gso.h"
+#include "btl_ib_loss.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_packetize.h"
+#include "btl_ib_pmtud.h"
+#include "btl_ib_rma_replies.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_transmit.h"
+
+/* ---- what was never sent ---- */
+
+enum {
+    SHORT_BURSTS = 2, /* a GSO burst is this part of a full one in latency mode */
+};
+
+/* Segments about to be sent, in order. */
+typedef struct batch {
+    btl_ib_segment_t *segments[BTL_IB_BATCH];
+    int count;
+    btl_ib_list_t bundled; /* the messages in those that are BUNDLEs */
+} batch_t;
+
+/* The last segment of a batch could not leave: undo what made it. */
+static void undo_last(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending)
+{
+    btl_ib_segment_t *segment = batch->segments[--batch->count];
+    btl_ib_out_t *out = segment->out;
+
+    btl_ib_packetize_unbundle(segment, &batch->bundled, pending);
+    if (out != NULL) {
+        btl_ib_packetize_undo(segment);
+        if (btl_ib_list_empty(&out->link)) {
+            btl_ib_list_push_head(pending, &out->link);
+        }
+    }
+    btl_ib_sentmap_withdraw(conn, segment);
+}
+
+/* The first of what waits in a channel, or NULL. */
+static btl_ib_out_t *next_out(const btl_ib_tx_channel_t *tx)
+{
+    return BTL_IB_LIST_FIRST(btl_ib_out_t, &tx->submit.pending, link);
+}
+
+/* The first that may be sent of what waits in a channel, or NULL. A GET is rejected here if
+ * its region is gone. */
+static btl_ib_out_t *find_next_out(btl_ib_tx_channel_t *tx)
+{
+    btl_ib_out_t *out;
+
+    while ((out = next_out(tx)) != NULL && out->kind == BTL_IB_OUT_STREAM
+           && !btl_ib_replies_find_or_reject(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
+    }
+    return out;
+}
+
+static bool bulk_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *tx)
+{
+    const btl_ib_out_t *out = next_out(tx);
+
+    return out != NULL
+           && (out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM
+               || out->size > btl_ib_conn_segment_max(conn));
+}
+
+/* Does bulk wait in a channel, or is any on its way? */
+static bool has_bulk(const btl_ib_conn_t *conn, uint32_t channel)
+{
+    return !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK])
+           || bulk_is_next(conn, &conn->tx[channel]);
+}
+
+/* What to packetize next of what waits in a channel. */
+typedef struct plan {
+    uint32_t channel; /* the channel that it uses */
+    uint32_t count;   /* messages to bundle; 1: none, the next segments of the first are made */
+    uint32_t size;    /* bytes of the bundle */
+    /* if none are bundled: segments that may leave before the limits are checked again */
+    uint32_t room;
+} plan_t;
+
+/* Short messages are bundled on the smallest channel that holds all of them. If that is blocked, or
+ * bulk uses it, as many are bundled as their own channel holds: what fits the command channel does
+ * not go behind bulk. */
+static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t channel, plan_t *plan)
+{
+    const btl_ib_list_t *pending = &conn->tx[channel].submit.pending;
+    uint32_t overhead = btl_ib_packet_overhead(conn);
+    uint32_t room = conn->peer_queues->q[channel].size;
+    btl_ib_verdict_t verdict;
+
+    plan->count = btl_ib_list_first(pending) == btl_ib_list_last(pending)
+                      ? 1
+                      : btl_ib_packetize_bundle_count(pending, conn->pmtud.datagram_max - overhead,
+                                                      &plan->size);
+    if (plan->count > 1) {
+        plan->channel = btl_ib_queues_channel(conn->peer_queues, plan->size + overhead);
+        if (plan->channel == channel
+            || (!has_bulk(conn, plan->channel)
+                && btl_ib_send_limits_check(conn, plan->channel) == BTL_IB_GO)) {
+            return btl_ib_send_limits_check(conn, plan->channel);
+        }
+        room = room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max;
+        plan->count = btl_ib_packetize_bundle_count(pending, room - overhead, &plan->size);
+    }
+    plan->channel = channel;
+    plan->room = btl_ib_send_limits_room(conn, channel, &verdict);
+    return verdict;
+}
+
+/* Make a BUNDLE, or segments of `out` for the rest of the batch. False: memory is too short for all
+ * of that. */
+static bool make_segments(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx, btl_ib_out_t *out,
+                          const plan_t *plan, batch_t *batch, int most)
+{
+    btl_ib_segment_t **segments = &batch->segments[batch->count];
+    int count;
+
+    if (plan->count > 1) {
+        most = 1;
+        segments[0] = btl_ib_packetize_bundle(conn, &tx->submit.pending, plan->count, plan->size,
+                                              plan->channel, &batch->bundled);
+        count = segments[0] != NULL;
+    } else {
+        most = (int) btl_ib_min_u32(plan->room, (uint32_t) (most - batch->count));
+        count = btl_ib_packetize(conn, out, plan->channel, segments, most);
+    }
+    if (count == 0) {
+        return false;
+    }
+    btl_ib_loss_sending(conn, segments[0]);
+    btl_ib_sentmap_enter(conn, segments, count, plan->channel);
+    batch->count += count;
+    if (segments[count - 1]->last) {
+        btl_ib_list_remove(&out->link);
+        return true;
+    }
+    return count == most;
+}
+
+/* Make a batch of what waits in a channel. Returns what stopped it; *full: memory did. */
+static btl_ib_verdict_t make_batch(btl_ib_conn_t *conn, uint32_t channel, batch_t *batch,
+                                   bool *full)
+{
+    btl_ib_tx_channel_t *tx = &conn->tx[channel];
+    const int largest = btl_ib_transmit_max(conn);
+    const int most = btl_ib_latency_wants_short_bursts(conn)
+                         ? (largest + SHORT_BURSTS - 1) / SHORT_BURSTS
+                         : largest;
+    btl_ib_out_t *out;
+    plan_t plan;
+
+    batch->count = 0;
+    while (batch->count < most && (out = find_next_out(tx)) != NULL) {
+        btl_ib_verdict_t verdict = make_plan(conn, channel, &plan);
+        if (verdict != BTL_IB_GO) {
+            return verdict;
+        }
+        if (!make_segments(conn, tx, out, &plan, batch, most)) {
+            conn->engine->count.blocked_memory++;
+            *full = true;
+            return BTL_IB_GO;
+        }
+    }
+    return BTL_IB_GO;
+}
+
+/* One-sided operations may be very long: after each batch the next one in the channel has its turn.
+ * The chunks of a message stay together, because the receiver's reassembly needs that. */
+static void take_turns(btl_ib_tx_channel_t *tx)
+{
+    btl_ib_list_t *first = btl_ib_list_first(&tx->submit.pending);
+
+    if (first != NULL && first != btl_ib_list_last(&tx->submit.pending)) {
+        const btl_ib_out_t *out = BTL_IB_CONTAINER(first, btl_ib_out_t, link);
+        if ((out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM) && out->offset > 0) {
+            btl_ib_list_remove(first);
+            btl_ib_list_push_tail(&tx->submit.pending, first);
+        }
+    }
+}
+
+/* Does enough wait to fill a GSO burst? */
+static bool fills_burst(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *tx)
+{
+    const uint64_t burst = (uint64_t) conn->cc.gso_segments * btl_ib_conn_segment_max(conn);
+    uint64_t bytes = 0;
+
+    BTL_IB_LIST_FOREACH (const btl_ib_out_t, out, &tx->submit.pending, link) {
+        bytes += out->size - out->offset;
+        if (bytes >= burst) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does what waits first fill a GSO burst, with what waits behind it? */
+static bool burst_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *tx)
+{
+    return bulk_is_next(conn, tx) && fills_burst(conn, tx);
+}
+
+/*
+ * Does the rest of the window wait until a whole GSO burst fits (as in RFC 1122, 4.2.3.4: a short
+ * burst costs nearly as much as a full one)? Not if it is large beside what is in flight on its
+ * channel, because both hosts should have something to do; nor if less than a burst is in flight
+ * there, which may not be acknowledged soon.
+ */
+static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *tx,
+                           uint32_t channel)
+{
+    const uint32_t burst = conn->cc.gso_segments;
+
+    if (burst == 1 || tx->sentmap.in_flight < burst) {
+        return false;
+    }
+    if (btl_ib_send_limits_way(conn, channel) >= btl_ib_min_u32(burst, tx->sentmap.in_flight / 3)) {
+        return false;
+    }
+    return burst_is_next(conn, tx);
+}
+
+/* Is no acknowledgement to be expected soon of what is in flight? */
+static bool needs_ack(const btl_ib_conn_t *conn)
+{
+    const uint32_t every = btl_ib_cc_ack_every(&conn->cc);
+
+    return conn->sentmap.unasked >= every || conn->sentmap.in_flight < every;
+}
+
+/* `count` segments of a batch left, from `from` on; all but the first of them continue it. */
+static void run_left(btl_ib_conn_t *conn, batch_t *batch, int from, int count)
+{
+    btl_ib_segment_t *const *segments = &batch->segments[from];
+    const bool last = segments[count - 1]->last;
+    btl_ib_out_t *out = segments[0]->out;
+
+    if (segments[0]->bundled > 0) {
+        btl_ib_out_left_bundled(conn, &batch->bundled, segments[0]->bundled);
+        return;
+    }
+    const bool waits = btl_ib_packetize_waits(segments[0]);
+    for (int i = 0; i < count && !waits; i++) {
+        btl_ib_packet_set_out(segments[i], NULL); /* it is a copy, and may outlive `out` */
+    }
+    if (last) {
+        btl_ib_out_left(conn, out, !waits);
+    }
+}
+
+/* Send a batch; what does not leave waits again. Returns how many segments left. */
+static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending, bool *full)
+{
+    if (batch->count == 0) {
+        return 0;
+    }
+    const int sent = btl_ib_transmit_segments(conn, batch->segments, batch->count);
+    while (batch->count > sent) {
+        undo_last(conn, batch, pending);
+        *full = true;
+    }
+    if (sent > 0) {
+        btl_ib_loss_sent(&conn->loss, conn->engine->clock.now);
+    }
+    uint64_t bytes = 0;
+    for (int i = 0, run; i < sent; i += run) {
+        run = btl_ib_sentmap_left(conn, &batch->segments[i], sent - i);
+        bytes += (uint64_t) run * batch->segments[i]->payload;
+        run_left(conn, batch, i, run);
+    }
+    conn->engine->count.sent_bytes += bytes;
+    conn->count.sent_bytes += bytes;
+    return sent;
+}
+
+/* Is there a turn between any two bursts of bulk? In latency mode, to look for short messages; and
+ * after a pause, when a window takes ms to send, to receive what fills the peer's meanwhile, and to
+ * stamp each burst with its own time. */
+static bool receives_between_bursts(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    return btl_ib_latency_wants_short_bursts(conn) || engine->clock.now < engine->turn.behind_until;
+}
+
+btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool bursts, bool *full)
+{
+    btl_ib_tx_channel_t *tx = &conn->tx[channel];
+    btl_ib_verdict_t verdict = BTL_IB_GO;
+    batch_t batch;
+
+    (void) find_next_out(tx); /* what is rejected is no bulk */
+    /* In latency mode the application gets a short message received in this turn before a burst of
+     * bulk leaves. A single short message holds nothing up: its receiver may compute now, and not
+     * call again for long. What is less than a burst, what was lost and short messages do not wait:
+     * they cost little. */
+    if (btl_ib_latency_holds_bulk(conn) && burst_is_next(conn, tx)) {
+        btl_ib_conn_ready(conn);
+        return BTL_IB_GO;
+    }
+    btl_ib_list_init(&batch.bundled);
+    while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(&tx->submit.pending)
+           && (!bursts || fills_burst(conn, tx))) {
+        if (waits_for_room(conn, tx, channel)) {
+            return BTL_IB_NO_WINDOW;
+        }
+        verdict = make_batch(conn, channel, &batch, full);
+        (void) find_next_out(tx);
+        if (batch.count > 0 && needs_ack(conn) && waits_for_room(conn, tx, channel)) {
+            /* The next batch waits for the acknowledgement of this one. */
+            btl_ib_packet_flag(batch.segments[batch.count - 1], BTL_IB_FLAG_ACK_NOW);
+        }
+        if (send_batch(conn, &batch, &tx->submit.pending, full) > 0) {
+            btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
+            take_turns(tx);
+            if (conn->engine->turn.sending && receives_between_bursts(conn)
+                && btl_ib_segment_is_bulk(batch.segments[0])) {
+                btl_ib_conn_ready(conn);
+                break;
+            }
+        }
+    }
+    return verdict;
+}
+
+/* ---- what leaves again: btl_ib_loss.c says which ---- */
+
+/* The next batch of what was lost, as far as the limits allow. Returns what stopped it. What the
+ * command channel lost is first in the list. */
+static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_segment_t **segments,
+                                    int *count)
+{
+    btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.lost);
+    const uint32_t paced = btl_ib_pacer_room(&conn->pacer, &conn->cc, conn->engine->clock.now,
+                                             btl_ib_is_behind(conn->engine));
+    const int batch = btl_ib_transmit_max(conn);
+
+    for (; item != NULL && *count < batch; item = btl_ib_list_next(&conn->sentmap.lost, item)) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        if (command != (segment->channel == 0)) {
+            if (command) {
+                break;
+            }
+            continue;
+        }
+        if (!btl_ib_send_limits_may_retransmit(conn, segment->channel, (uint32_t) *count)) {
+            return BTL_IB_NO_WINDOW;
+        }
+        if ((uint32_t) *count >= paced) {
+            return BTL_IB_TOO_SOON;
+        }
+        btl_ib_pmtud_retransmitting(conn, segment);
+        btl_ib_gso_retransmitting(segment);
+        btl_ib_packet_flag(segment, BTL_IB_FLAG_RETRANSMISSION);
+        segments[(*count)++] = segment;
+    }
+    return BTL_IB_GO;
+}
+
+btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full)
+{
+    btl_ib_segment_t *segments[BTL_IB_BATCH];
+    btl_ib_verdict_t verdict = BTL_IB_GO;
+    int count = 1;
+
+    while (verdict == BTL_IB_GO && !*full && count > 0) {
+        count = 0;
+        verdict = gather_lost(conn, command, segments, &count);
+        int taken = count == 0 ? 0 : btl_ib_transmit_segments(conn, segments, count);
+        for (int i = 0; i < taken; i++) {
+            btl_ib_sentmap_retransmitted(conn, segments[i], false);
+            btl_ib_loss_retransmitted(&conn->loss, conn->engine->clock.now);
+        }
+        *full = taken < count;
+    }
+    return verdict;
+}
+
+bool btl_ib_retransmit(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags)
+{
+    btl_ib_pmtud_retransmitting(conn, segment);
+    btl_ib_gso_retransmitting(segment);
+    btl_ib_packet_flag(segment, BTL_IB_FLAG_RETRANSMISSION | flags);
+    if (!btl_ib_transmit_one(conn, segment)) {
+        return false;
+    }
+    btl_ib_sentmap_retransmitted(conn, segment, flags & BTL_IB_FLAG_ACK_NOW);
+    btl_ib_loss_retransmitted(&conn->loss, conn->engine->clock.now);
+    return true;
+}

@@ -1,0 +1,38 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Segments for which the peer was not ready (RNR): they arrived, but cannot be
+ * accepted now (no receiver for the tag, no buffer). Its ACKs say so. They are not lost, so they
+ * must neither shrink the window nor be retransmitted each round trip; and they are not in flight,
+ * so they must not fill the window. So they are deferred. They are sent again when the peer names
+ * them (READY); when another deferred segment was accepted, because the cause may have been the
+ * same; and all together now and then, because the peer names only some. While nothing else is sent
+ * probes do that, one segment at a time.
+ */
+
+#ifndef BTL_IB_DEFERRED_H
+#define BTL_IB_DEFERRED_H
+
+#include "btl_ib_engine.h"
+#include "btl_ib_pool.h"
+
+/* The sequences [from, to) of a channel arrived and got RNR, as an ACK says: those in
+ * flight are deferred. */
+void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
+                         const btl_ib_view_t *view);
+
+/* A segment was acknowledged. If it had got RNR the cause is gone, perhaps that of others
+ * too. */
+void btl_ib_deferred_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
+
+/* Acknowledgements were taken in: send the deferred segments again if they have waited long
+ * enough. */
+void btl_ib_deferred_retry(btl_ib_conn_t *conn);
+
+/* READY: the peer can accept a segment that got RNR. Retransmit it, unless that was done since. */
+void btl_ib_deferred_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+#endif

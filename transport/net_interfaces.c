@@ -138,6 +138,19 @@ int btl_ib_interface_ask(const char *interface, unsigned long question, struct i
     return rc;
 }
 
+/* Those of linux/if.h, which cannot be included beside net/if.h. */
+enum { LOWER_UP = 1 << 16, DORMANT = 1 << 17 };
+
+const char *btl_ib_interface_why_not(unsigned flags)
+{
+    if (!(flags & IFF_UP)) {
+        return "it is down";
+    }
+    return (flags & IFF_RUNNING) || (flags & (LOWER_UP | DORMANT)) == LOWER_UP
+               ? NULL
+               : "it has no carrier";
+}
+
 /* The first call tells how long its bitmaps are, the second
  * fills them in (ethtool's ETHTOOL_GLINKSETTINGS). */
 uint32_t btl_ib_interface_speed(const char *interface)
@@ -165,6 +178,144 @@ uint32_t btl_ib_interface_speed(const char *interface)
     }
     free(link);
     return speed;
+}
+
+/* ---- what the kernel says (rtnetlink(7)) ---- */
+
+enum {
+    ANSWER = 32 * 1024, /* bytes of the kernel's longest datagram */
+};
+
+/* All objects of a kind. */
+typedef struct dump {
+    uint16_t ask;    /* RTM_GETLINK... */
+    uint16_t answer; /* RTM_NEWLINK... */
+    uint8_t family;
+    size_t head; /* bytes of what follows the netlink header (struct ifinfomsg...) */
+    int (*take)(void *to, const struct nlmsghdr *message); /* returns 0 or a negative errno */
+    void *to;
+} dump_t;
+
+/* An attribute of that type, NULL if there is none. The getters take that for 0 and "". */
+static const struct rtattr *find(const void *first, size_t len, int type)
+{
+    const struct rtattr *a = first;
+    int left = (int) len;
+
+    while (RTA_OK(a, left) && (a->rta_type & NLA_TYPE_MASK) != type) {
+        const int size = (int) RTA_ALIGN(a->rta_len);
+        a = (const struct rtattr *) ((const char *) a + size);
+        left -= size;
+    }
+    return RTA_OK(a, left) ? a : NULL;
+}
+
+static const struct rtattr *find_nested(const struct rtattr *nest, int type)
+{
+    return nest == NULL ? NULL : find(RTA_DATA(nest), RTA_PAYLOAD(nest), type);
+}
+
+static uint32_t get_u32(const struct rtattr *attribute)
+{
+    uint32_t value = 0;
+
+    if (attribute != NULL && RTA_PAYLOAD(attribute) >= sizeof(value)) {
+        memcpy(&value, RTA_DATA(attribute), sizeof(value));
+    }
+    return value;
+}
+
+static uint8_t get_u8(const struct rtattr *attribute)
+{
+    return attribute != NULL && RTA_PAYLOAD(attribute) >= 1 ? *(const uint8_t *) RTA_DATA(attribute)
+                                                            : 0;
+}
+
+/* `out` is all zero. */
+static void get_text(const struct rtattr *attribute, char *out, size_t size)
+{
+    if (attribute != NULL) {
+        const size_t len = strnlen(RTA_DATA(attribute), RTA_PAYLOAD(attribute));
+        memcpy(out, RTA_DATA(attribute), len < size ? len : size - 1);
+    }
+}
+
+/* As NLMSG_OK(), which compares signed and unsigned numbers. */
+static bool is_whole(const struct nlmsghdr *m, int left)
+{
+    return left >= (int) sizeof(*m) && m->nlmsg_len >= sizeof(*m)
+           && m->nlmsg_len <= (uint32_t) left;
+}
+
+/* Of one datagram. Returns 1 if more follow, 0 after the last one, or a negative errno. */
+static int take_all(const dump_t *dump, const void *answer, size_t size)
+{
+    const struct nlmsghdr *m = answer;
+    int left = (int) size;
+    int rc = 1;
+
+    while (is_whole(m, left) && rc == 1) {
+        const int length = (int) NLMSG_ALIGN(m->nlmsg_len);
+
+        if (m->nlmsg_type == NLMSG_DONE) {
+            return 0;
+        }
+        if (m->nlmsg_type == NLMSG_ERROR) {
+            const struct nlmsgerr *error = NLMSG_DATA(m);
+
+            return error->error < 0 ? error->error : -EPROTO;
+        }
+        if (m->nlmsg_type == dump->answer && m->nlmsg_len >= NLMSG_LENGTH(dump->head)
+            && dump->take(dump->to, m) != 0) {
+            rc = -ENOMEM;
+        }
+        m = (const struct nlmsghdr *) ((const char *) m + length);
+        left -= length;
+    }
+    return rc;
+}
+
+static int ask(int fd, const dump_t *dump)
+{
+    const struct {
+        struct nlmsghdr head;
+        union {
+            struct ifinfomsg link;
+            struct ifaddrmsg address;
+        } body;
+    } request = {
+        .head = {.nlmsg_len = (uint32_t) NLMSG_LENGTH(dump->head),
+                 .nlmsg_type = dump->ask,
+                 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+        .body = {.link = {.ifi_family = dump->family}}, /* each begins with it */
+    };
+
+    return send(fd, &request, request.head.nlmsg_len, 0) == (ssize_t) request.head.nlmsg_len
+               ? 1
+               : -errno;
+}
+
+/* Hands all objects to `take`. Returns 0 or a negative errno. */
+static int dump_read(const dump_t *dump)
+{
+    const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    void *answer = malloc(ANSWER);
+    int rc = fd < 0 ? -errno : answer == NULL ? -ENOMEM : ask(fd, dump);
+
+    while (rc == 1) {
+        const ssize_t size = recv(fd, answer, ANSWER, 0);
+
+        if (size > 0) {
+            rc = take_all(dump, answer, (size_t) size);
+        } else if (size == 0 || errno != EINTR) {
+            rc = size == 0 ? -EPROTO : -errno;
+        }
+    }
+    free(answer);
+    if (fd >= 0) {
+        (void) close(fd);
+    }
+    return rc;
 }
 
 /* ---- addresses ---- */
@@ -196,9 +347,26 @@ typedef struct list {
     size_t count;
 } list_t;
 
+/* Returns its flags as getifaddrs() has them: SIOCGIFFLAGS tells the low 16 bits, not LOWER_UP. An
+ * interface that cannot be asked is gone meanwhile, and counts as down. */
+static unsigned ask_flags(const char *name)
+{
+    struct ethtool_value carrier = {.cmd = ETHTOOL_GLINK};
+    struct ifreq request = {.ifr_flags = 0};
+
+    if (btl_ib_interface_ask(name, SIOCGIFFLAGS, &request) != 0) {
+        return 0;
+    }
+    const unsigned flags = (unsigned short) request.ifr_flags;
+    request = (struct ifreq){.ifr_data = (char *) &carrier};
+    return !(flags & IFF_RUNNING) && btl_ib_interface_ask(name, SIOCETHTOOL, &request) == 0
+                   && carrier.data != 0
+               ? flags | LOWER_UP
+               : flags;
+}
+
 static int append(list_t *list, const char *name, const ip_t *address, const ip_t *mask)
 {
-    struct ifreq request = {.ifr_flags = 0};
     btl_ib_own_address_t *own = realloc(list->own, (list->count + 1) * sizeof(*own));
 
     if (own == NULL) {
@@ -210,10 +378,7 @@ static int append(list_t *list, const char *name, const ip_t *address, const ip_
     snprintf(own->name, sizeof(own->name), "%s", name);
     own->address = *address;
     own->mask = *mask;
-    /* An interface that cannot be asked is gone meanwhile, and counts as down. */
-    own->entry.ifa_flags = btl_ib_interface_ask(name, SIOCGIFFLAGS, &request) == 0
-                               ? (unsigned short) request.ifr_flags
-                               : 0;
+    own->entry.ifa_flags = ask_flags(name);
     return 0;
 }
 
@@ -354,6 +519,68 @@ static int list_v6(list_t *list)
     return rc;
 }
 
+/* ---- labels ---- */
+
+/* An address of IPv4 whose interface is asked for. */
+typedef struct owner {
+    struct in_addr ip;
+    unsigned index; /* of its interface, 0: nobody has it */
+} owner_t;
+
+static int take_owner(void *to, const struct nlmsghdr *message)
+{
+    const struct ifaddrmsg *found = NLMSG_DATA(message);
+    const struct rtattr *local = find(IFA_RTA(found), IFA_PAYLOAD(message), IFA_LOCAL);
+    owner_t *owner = to;
+
+    if (local != NULL && get_u32(local) == owner->ip.s_addr) {
+        owner->index = found->ifa_index;
+    }
+    return 0;
+}
+
+/* Is it the name of an interface of the list, with something behind it or nothing? Entries that
+ * are none of IPv4 have such names. */
+static bool has_name_of_interface(const struct ifaddrs *all, const char *label)
+{
+    const struct ifaddrs *i = all;
+
+    while (i != NULL
+           && ((i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_INET)
+               || strncmp(label, i->ifa_name, strlen(i->ifa_name)) != 0)) {
+        i = i->ifa_next;
+    }
+    return i != NULL;
+}
+
+/* Gives an address of IPv4 with any other label the name of its interface, if that can be asked. */
+static void name_interface(btl_ib_net_addresses_t *all, struct ifaddrs *i, const btl_ib_log_t *log)
+{
+    owner_t owner = {.ip = ((const struct sockaddr_in *) (const void *) i->ifa_addr)->sin_addr};
+    const dump_t dump = {.ask = RTM_GETADDR,
+                         .family = AF_INET,
+                         .answer = RTM_NEWADDR,
+                         .head = sizeof(struct ifaddrmsg),
+                         .take = take_owner,
+                         .to = &owner};
+    btl_ib_interface_label_t *label = calloc(1, sizeof(*label));
+
+    if (label == NULL || dump_read(&dump) != 0
+        || if_indextoname(owner.index, label->name) == NULL) {
+        free(label);
+        return;
+    }
+    if (log != NULL && log->print != NULL) {
+        char ip[INET6_ADDRSTRLEN];
+
+        log->print(log->context, 10, "%s, labelled %s, is an address of the interface %s",
+                   btl_ib_ip_text(i->ifa_addr, ip, sizeof(ip)), i->ifa_name, label->name);
+    }
+    label->next = all->labels;
+    all->labels = label;
+    i->ifa_name = label->name;
+}
+
 /* ---- both ---- */
 
 int btl_ib_net_addresses_get(btl_ib_net_addresses_t *all, const btl_ib_log_t *log)
@@ -362,6 +589,12 @@ int btl_ib_net_addresses_get(btl_ib_net_addresses_t *all, const btl_ib_log_t *lo
 
     memset(all, 0, sizeof(*all));
     if (getifaddrs(&all->first) == 0) {
+        for (struct ifaddrs *i = all->first; i != NULL; i = i->ifa_next) {
+            if (i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_INET
+                && !has_name_of_interface(all->first, i->ifa_name)) {
+                name_interface(all, i, log);
+            }
+        }
         return 0;
     }
     const int error = errno;
@@ -394,14 +627,16 @@ void btl_ib_net_addresses_free(btl_ib_net_addresses_t *all)
     } else if (all->first != NULL) {
         freeifaddrs(all->first);
     }
+    while (all->labels != NULL) {
+        btl_ib_interface_label_t *label = all->labels;
+
+        all->labels = label->next;
+        free(label);
+    }
     memset(all, 0, sizeof(*all));
 }
 
 /* ---- interfaces that cannot lead off this host ---- */
-
-enum {
-    ANSWER = 32 * 1024, /* bytes of the kernel's longest datagram (rtnetlink dumps) */
-};
 
 /* A network interface of this namespace. Indexes are those of the kernel; 0: none. */
 typedef struct link {
@@ -536,50 +771,6 @@ static const char *links_host_only(const links_t *links, const char *name)
 
 /* ---- what the kernel says ---- */
 
-/* An attribute of that type, NULL if there is none. The getters take that for 0 and "". */
-static const struct rtattr *find(const void *first, size_t len, int type)
-{
-    const struct rtattr *a = first;
-    int left = (int) len;
-
-    while (RTA_OK(a, left) && (a->rta_type & NLA_TYPE_MASK) != type) {
-        const int size = (int) RTA_ALIGN(a->rta_len);
-        a = (const struct rtattr *) ((const char *) a + size);
-        left -= size;
-    }
-    return RTA_OK(a, left) ? a : NULL;
-}
-
-static const struct rtattr *find_nested(const struct rtattr *nest, int type)
-{
-    return nest == NULL ? NULL : find(RTA_DATA(nest), RTA_PAYLOAD(nest), type);
-}
-
-static uint32_t get_u32(const struct rtattr *attribute)
-{
-    uint32_t value = 0;
-
-    if (attribute != NULL && RTA_PAYLOAD(attribute) >= sizeof(value)) {
-        memcpy(&value, RTA_DATA(attribute), sizeof(value));
-    }
-    return value;
-}
-
-static uint8_t get_u8(const struct rtattr *attribute)
-{
-    return attribute != NULL && RTA_PAYLOAD(attribute) >= 1 ? *(const uint8_t *) RTA_DATA(attribute)
-                                                            : 0;
-}
-
-/* `out` is all zero. */
-static void get_text(const struct rtattr *attribute, char *out, size_t size)
-{
-    if (attribute != NULL) {
-        const size_t len = strnlen(RTA_DATA(attribute), RTA_PAYLOAD(attribute));
-        memcpy(out, RTA_DATA(attribute), len < size ? len : size - 1);
-    }
-}
-
 static void parse_link(link_t *link, const void *first, size_t len)
 {
     const struct rtattr *info = find(first, len, IFLA_LINKINFO);
@@ -596,8 +787,9 @@ static void parse_link(link_t *link, const void *first, size_t len)
     }
 }
 
-static int append_request(links_t *links, const struct nlmsghdr *message)
+static int append_link(void *to, const struct nlmsghdr *message)
 {
+    links_t *links = to;
     const struct ifinfomsg *info = NLMSG_DATA(message);
     link_t *all = realloc(links->link, (links->count + 1) * sizeof(*all));
 
@@ -612,56 +804,6 @@ static int append_request(links_t *links, const struct nlmsghdr *message)
     return 0;
 }
 
-/* As NLMSG_OK(), which compares signed and unsigned numbers. */
-static bool is_whole(const struct nlmsghdr *m, int left)
-{
-    return left >= (int) sizeof(*m) && m->nlmsg_len >= sizeof(*m)
-           && m->nlmsg_len <= (uint32_t) left;
-}
-
-/* Of one datagram. Returns 1 if more follow, 0 after the last one, or a negative errno. */
-static int append_all(links_t *links, const void *answer, size_t size)
-{
-    const struct nlmsghdr *m = answer;
-    int left = (int) size;
-    int rc = 1;
-
-    while (is_whole(m, left) && rc == 1) {
-        const int length = (int) NLMSG_ALIGN(m->nlmsg_len);
-
-        if (m->nlmsg_type == NLMSG_DONE) {
-            return 0;
-        }
-        if (m->nlmsg_type == NLMSG_ERROR) {
-            const struct nlmsgerr *error = NLMSG_DATA(m);
-
-            return error->error < 0 ? error->error : -EPROTO;
-        }
-        if (m->nlmsg_type == RTM_NEWLINK && m->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg))
-            && append_request(links, m) != 0) {
-            rc = -ENOMEM;
-        }
-        m = (const struct nlmsghdr *) ((const char *) m + length);
-        left -= length;
-    }
-    return rc;
-}
-
-static int ask(int fd)
-{
-    const struct {
-        struct nlmsghdr head;
-        struct ifinfomsg info;
-    } request = {
-        .head = {.nlmsg_len = sizeof(request),
-                 .nlmsg_type = RTM_GETLINK,
-                 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
-        .info = {.ifi_family = AF_UNSPEC},
-    };
-
-    return send(fd, &request, sizeof(request), 0) == (ssize_t) sizeof(request) ? 1 : -errno;
-}
-
 static void links_free(links_t *links)
 {
     free(links->link);
@@ -672,24 +814,15 @@ static void links_free(links_t *links)
  * follows. */
 static int links_read(links_t *links)
 {
-    const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    void *answer = malloc(ANSWER);
-    int rc = fd < 0 ? -errno : answer == NULL ? -ENOMEM : ask(fd);
+    const dump_t dump = {.ask = RTM_GETLINK,
+                         .family = AF_UNSPEC,
+                         .answer = RTM_NEWLINK,
+                         .head = sizeof(struct ifinfomsg),
+                         .take = append_link,
+                         .to = links};
 
     memset(links, 0, sizeof(*links));
-    while (rc == 1) {
-        const ssize_t size = recv(fd, answer, ANSWER, 0);
-
-        if (size > 0) {
-            rc = append_all(links, answer, (size_t) size);
-        } else if (size == 0 || errno != EINTR) {
-            rc = size == 0 ? -EPROTO : -errno;
-        }
-    }
-    free(answer);
-    if (fd >= 0) {
-        (void) close(fd);
-    }
+    const int rc = dump_read(&dump);
     if (rc != 0) {
         links_free(links);
     }

@@ -84,6 +84,14 @@ static inline bool btl_ib_interface_same(const char *label, const char *name)
  * Returns 0 or -1, as ioctl(2) does. */
 int btl_ib_interface_ask(const char *interface, unsigned long question, struct ifreq *request);
 
+/*
+ * Returns why an interface in the state `flags` (ifa_flags of struct ifaddrs) carries nothing:
+ * "it is down", "it has no carrier"; NULL if it carries. IFF_RUNNING alone does not tell: the
+ * kernel sets it up to a second after the carrier is there (linkwatch). IFF_LOWER_UP is the carrier
+ * itself, also of a port that waits to be let in (IFF_DORMANT, IEEE 802.1X).
+ */
+const char *btl_ib_interface_why_not(unsigned flags);
+
 /* Mbit/s, 0 if the driver does not know. */
 uint32_t btl_ib_interface_speed(const char *interface);
 
@@ -97,18 +105,26 @@ uint32_t btl_ib_interface_speed(const char *interface);
 
 struct btl_ib_own_address;
 
+/* The name of an interface, which an address of it has in place of its label. */
+typedef struct btl_ib_interface_label {
+    struct btl_ib_interface_label *next;
+    char name[IF_NAMESIZE];
+} btl_ib_interface_label_t;
+
 /* All zero: none. */
 typedef struct btl_ib_net_addresses {
     struct ifaddrs *first;          /* NULL: there are none */
     struct btl_ib_own_address *own; /* malloced, if they do not come from getifaddrs() */
+    btl_ib_interface_label_t *labels; /* malloced */
 } btl_ib_net_addresses_t;
 
 /*
  * List them as getifaddrs() does, or, if it fails, those of IPv4 by SIOCGIFCONF (netdevice(7)) and
  * those of IPv6 by /proc/self/net/if_inet6 (proc(5)); then interfaces without an IP address and
- * hardware addresses are missing, and `log` (NULL: nobody) hears of it (level 10). Returns 0, or a
- * negative errno and none: that of getifaddrs() if the others fail as well.
- * btl_ib_net_addresses_free() follows.
+ * hardware addresses are missing. An address of IPv4 whose label does not begin with the name of an
+ * interface (rtnetlink takes any label) has the name of its interface in place of the label. `log`
+ * (NULL: nobody) hears of both (level 10). Returns 0, or a negative errno and none: that of
+ * getifaddrs() if the others fail as well. btl_ib_net_addresses_free() follows.
  */
 int btl_ib_net_addresses_get(btl_ib_net_addresses_t *all, const btl_ib_log_t *log);
 void btl_ib_net_addresses_free(btl_ib_net_addresses_t *all);

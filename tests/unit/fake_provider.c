@@ -518,7 +518,8 @@ static struct sockaddr_in interface_ip[2];
 static struct sockaddr_in interface_mask;
 static struct ifaddrs interfaces[2];
 
-/* up0 has 198.51.100.1/24; idle0, a bridge without members, 203.0.113.1/24. */
+/* up0 has 198.51.100.1/24, and a carrier since just now (IFF_LOWER_UP of linux/if.h); idle0, a
+ * bridge without members, has 203.0.113.1/24. */
 int getifaddrs(struct ifaddrs **out)
 {
     static char names[2][8] = {"up0", "idle0"};
@@ -532,7 +533,7 @@ int getifaddrs(struct ifaddrs **out)
         interfaces[i] = (struct ifaddrs){
             .ifa_next = i + 1 < 2 ? &interfaces[i + 1] : NULL,
             .ifa_name = names[i],
-            .ifa_flags = IFF_UP | (i == 0 ? IFF_RUNNING : 0),
+            .ifa_flags = IFF_UP | (i == 0 ? 1U << 16 : 0),
             .ifa_addr = (struct sockaddr *) &interface_ip[i],
             .ifa_netmask = (struct sockaddr *) &interface_mask,
         };

@@ -55,7 +55,10 @@ void set_lo_address(const char *label, const char *ip)
 /* A request to the kernel's routing (rtnetlink(7)), attributes behind each other. */
 typedef struct request {
     struct nlmsghdr head;
-    struct rtmsg route;
+    union {
+        struct rtmsg route;
+        struct ifaddrmsg address;
+    };
     uint8_t room[128];
 } request_t;
 
@@ -89,6 +92,25 @@ static void ask_kernel(const request_t *request)
     assert_int_equal(answer.head.nlmsg_type, NLMSG_ERROR);
     assert_int_equal(answer.error.error, 0);
     close(fd);
+}
+
+void add_lo_address(const char *label, const char *ip)
+{
+    struct in_addr address;
+    request_t request = {
+        .head = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct ifaddrmsg)),
+                 .nlmsg_type = RTM_NEWADDR,
+                 .nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_REPLACE | NLM_F_ACK},
+        .address = {.ifa_family = AF_INET,
+                    .ifa_prefixlen = 32,
+                    .ifa_scope = RT_SCOPE_UNIVERSE,
+                    .ifa_index = if_nametoindex("lo")},
+    };
+
+    assert_int_equal(inet_pton(AF_INET, ip, &address), 1);
+    (void) append(&request, IFA_LOCAL, &address, sizeof(address));
+    (void) append(&request, IFA_LABEL, label, (uint32_t) strlen(label) + 1);
+    ask_kernel(&request);
 }
 
 void add_route(const char *network, uint32_t mtu)

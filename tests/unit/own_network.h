@@ -20,6 +20,9 @@ void set_lo_mtu(int mtu);
  * "lo:1". In a network of 32 bits, as all of a larger one would be this host. NULL: none. */
 void set_lo_address(const char *label, const char *ip);
 
+/* Gives the loopback device one more address, of 32 bits, with any label. */
+void add_lo_address(const char *label, const char *ip);
+
 /* Datagrams to a network of 16 bits ("10.9.0.0") leave by the loopback device; `mtu` 0: its own. */
 void add_route(const char *network, uint32_t mtu);
 

@@ -25,6 +25,7 @@
 #include <cmocka.h>
 
 #include "net_interfaces.h"
+#include "own_network.h"
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_sockets.h"
@@ -107,7 +108,7 @@ static void test_provider(void **state)
 
 /* ---- interfaces that this machine does not have ---- */
 
-enum { WORDS = 3, SPEED = 25000 };
+enum { WORDS = 3, SPEED = 25000, LOWER_UP = 1 << 16, DORMANT = 1 << 17 }; /* linux/if.h */
 
 static struct ifaddrs *pretended; /* NULL: those that there are */
 static int list_error;            /* of getifaddrs() */
@@ -197,6 +198,8 @@ static const struct {
     {"mute0", "10.9.0.3", "255.0.0.0", IFF_UP | IFF_RUNNING, NULL, 8, 0},
     {"down0", "10.9.0.4", "255.0.0.0", IFF_RUNNING, "it is down", 0, 0},
     {"idle0", "10.9.0.5", "255.0.0.0", IFF_UP, "no carrier", 0, 0},
+    {"soon0", "10.9.0.11", "255.0.0.0", IFF_UP | LOWER_UP, NULL, 8, 0}, /* RUNNING lags behind */
+    {"wait0", "10.9.0.12", "255.0.0.0", IFF_UP | LOWER_UP | DORMANT, "no carrier", 0, 0},
     {"line0", "10.9.0.6", "255.255.255.255", IFF_UP | IFF_RUNNING | IFF_POINTOPOINT, NULL, 32, 0},
     {"tun0", "10.9.0.8", "255.255.255.0", IFF_UP | IFF_RUNNING | IFF_POINTOPOINT, NULL, 24, 0},
     {"tun0", "fd00::8", "ffff:ffff:ffff:ffff::", IFF_UP | IFF_RUNNING | IFF_POINTOPOINT, NULL, 64,
@@ -212,7 +215,7 @@ static const struct {
 
 enum { INTERFACES = sizeof(interfaces) / sizeof(interfaces[0]) };
 
-static const int listed[] = {2, 3, 4, 7, 8, 10, 11, 0, 9, 13}; /* of them, IPv4 first */
+static const int listed[] = {2, 3, 4, 7, 9, 10, 12, 13, 0, 11, 15}; /* of them, IPv4 first */
 
 static void pretend(struct ifaddrs *list, btl_ib_udp_name_t *ips, btl_ib_udp_name_t *masks)
 {
@@ -292,6 +295,34 @@ static void test_interfaces(void **state)
     bed.type->devices_free(got, n);
 }
 
+/* An address whose label has nothing to do with its interface's name. */
+static void test_strange_label(void **state)
+{
+    const btl_ib_search_t search = {.log = {.print = overhear}};
+    btl_ib_device_t *list = NULL;
+    int found = 0;
+
+    (void) state;
+    need_own_network();
+    add_lo_address("strange", "10.9.0.77");
+    turned_down[0] = '\0';
+    const int n = bed.type->devices(&search, &list);
+    for (int i = 0; i < n; i++) {
+        char ip[INET6_ADDRSTRLEN];
+
+        (void) btl_ib_ip_text((const struct sockaddr *) &list[i].ip, ip, sizeof(ip));
+        if (strcmp(ip, "10.9.0.77") == 0) {
+            found++;
+            assert_string_equal(list[i].name, "lo");
+            assert_string_equal(list[i].interface, "lo");
+        }
+    }
+    assert_int_equal(found, 1);
+    assert_non_null(
+        strstr(turned_down, "10.9.0.77, labelled strange, is an address of the interface lo"));
+    bed.type->devices_free(list, n);
+}
+
 /* Is a device among them? */
 static bool is_listed(const btl_ib_device_t *device, const btl_ib_device_t *list, int count)
 {
@@ -356,9 +387,12 @@ static void test_describe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices),    cmocka_unit_test(test_provider),
-        cmocka_unit_test(test_interfaces), cmocka_unit_test(test_without_netlink),
+        cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_provider),
+        cmocka_unit_test(test_interfaces),
+        cmocka_unit_test(test_without_netlink),
         cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_strange_label), /* the last: elsewhere */
     };
 
     return cmocka_run_group_tests(tests, NULL, free_devices);

@@ -217,7 +217,7 @@ static const char *why_not(const struct fi_info *info, const struct ifaddrs *int
         return "a link-local address";
     }
     const struct ifaddrs *interface = interface_of(interfaces, address);
-    return interface != NULL && !(interface->ifa_flags & IFF_RUNNING) ? "it has no carrier" : NULL;
+    return interface != NULL ? btl_ib_interface_why_not(interface->ifa_flags) : NULL;
 }
 
 /* The entry of the same device found earlier, or the next free one. */

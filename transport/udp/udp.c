@@ -78,11 +78,8 @@ static bool has_more_than_link_local(const struct ifaddrs *all, const char *name
 /* Why an address is none to be used; NULL if it is. */
 static const char *why_not(const struct ifaddrs *all, const struct ifaddrs *i, uint32_t flags)
 {
-    if (!(i->ifa_flags & IFF_UP)) {
-        return "it is down";
-    }
-    if (!(i->ifa_flags & IFF_RUNNING)) {
-        return "it has no carrier";
+    if (btl_ib_interface_why_not(i->ifa_flags) != NULL) {
+        return btl_ib_interface_why_not(i->ifa_flags);
     }
     if (i->ifa_netmask == NULL) {
         return "its address is in no network";

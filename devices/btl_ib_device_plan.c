@@ -167,10 +167,14 @@ static bool plan_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
 {
     const btl_ib_params_t *params = wishes->params;
     const uint32_t max_datagram = plan->attr.max_datagram;
+    const uint32_t off_host = plan->attr.max_off_host != 0 ? plan->attr.max_off_host : max_datagram;
+    const uint32_t segment = btl_ib_protection_datagram_min(btl_ib_params_protection(params));
+    const uint32_t least = segment > BTL_IB_QUEUE_SIZE_MIN ? segment : BTL_IB_QUEUE_SIZE_MIN;
 
-    if (max_datagram < BTL_IB_QUEUE_SIZE_MIN) {
-        snprintf(plan->why_not, sizeof(plan->why_not), "its datagrams carry only %u bytes",
-                 max_datagram);
+    if (off_host < least) {
+        snprintf(plan->why_not, sizeof(plan->why_not),
+                 "its MTU is too small: a datagram carries %u bytes, at least %u are needed",
+                 off_host, least);
         return false;
     }
     if (params->queues_by_user) {

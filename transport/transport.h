@@ -42,6 +42,7 @@ typedef enum btl_ib_rdma_atomics {
 typedef struct btl_ib_transport_attr {
     /* The largest on the path that carries most, without the transport's own prefixes. */
     uint32_t max_datagram;
+    uint32_t max_off_host; /* the largest that leaves this host, if that is smaller; else 0 */
     /* A send of up to this size leaves none of our memory in use when send() returns, and makes no
      * BTL_IB_EVENT_SENT. 0: none does. */
     uint32_t inline_size;

@@ -85,6 +85,16 @@ static int query_too_small(const btl_ib_device_t *device, uint32_t mtu,
     return 0;
 }
 
+/* An interface with an MTU of 100: within the host datagrams take the loopback device. */
+static int query_too_small_outside(const btl_ib_device_t *device, uint32_t mtu,
+                                   btl_ib_transport_attr_t *attr)
+{
+    (void) device;
+    (void) mtu;
+    *attr = (btl_ib_transport_attr_t){.max_datagram = 15936, .max_off_host = 72};
+    return 0;
+}
+
 /* A device without room for any queue is not opened, and it is said why. */
 static void too_small(void **state)
 {
@@ -95,7 +105,10 @@ static void too_small(void **state)
 
     (void) state;
     assert_false(btl_ib_device_plan(&wishes, &type, &device, 0, &plan));
-    assert_non_null(strstr(plan.why_not, "its datagrams carry only"));
+    assert_non_null(strstr(plan.why_not, "a datagram carries 103 bytes"));
+    const btl_ib_transport_type_t outside = {.name = "udp", .query = query_too_small_outside};
+    assert_false(btl_ib_device_plan(&wishes, &outside, &device, 0, &plan));
+    assert_non_null(strstr(plan.why_not, "a datagram carries 72 bytes"));
 }
 
 /* Over connections each peer has queues of its own, which shared ones replace; what the user wrote

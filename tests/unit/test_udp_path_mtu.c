@@ -162,8 +162,10 @@ static void test_published(void **state)
     device.loopback = false;
     assert_int_equal(bed.type->query(&device, 0, &attr), 0);
     assert_int_equal(attr.max_datagram, WITHIN); /* to processes of this host */
+    assert_int_equal(attr.max_off_host, 8968);
     assert_int_equal(bed.type->query(bed.device, 0, &attr), 0);
     assert_int_equal(attr.max_datagram, WITHIN);
+    assert_int_equal(attr.max_off_host, 0);
 }
 
 /* The user wants no larger packets, whatever lo can do: of what is sent, and of what peers are told

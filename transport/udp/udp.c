@@ -687,6 +687,7 @@ static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_a
     const uint32_t largest = device->loopback || within_host > interface ? within_host : interface;
     *attr = (btl_ib_transport_attr_t){
         .max_datagram = largest,
+        .max_off_host = !device->loopback && interface < largest ? interface : 0,
         .inline_size = largest,
         .max_iov = BTL_IB_UDP_SEND_IOV,
         .max_batch = BTL_IB_UDP_SEND_BATCH,

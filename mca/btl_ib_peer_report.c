@@ -82,11 +82,51 @@ typedef struct advice {
     "cgroup), its host's address another one since the job began (DHCP), which it could not\n"     \
     "tell, or a router gives its datagrams another one (NAT)."
 
-static const char *unsent_step(int error)
+/* Is the address in `text` one of broadcasts in a network of that interface entry, by the mask that
+ * this host has? */
+static bool is_broadcast_of(const struct ifaddrs *i, const char *text)
+{
+    struct sockaddr_in last = {.sin_family = AF_INET};
+    char ip[INET6_ADDRSTRLEN];
+
+    if (i->ifa_addr == NULL || i->ifa_addr->sa_family != AF_INET || i->ifa_netmask == NULL
+        || btl_ib_ip_prefix(i->ifa_netmask) > 30) {
+        return false;
+    }
+    last.sin_addr.s_addr =
+        ((const struct sockaddr_in *) (const void *) i->ifa_addr)->sin_addr.s_addr
+        | ~((const struct sockaddr_in *) (const void *) i->ifa_netmask)->sin_addr.s_addr;
+    return is_of(btl_ib_ip_text((const struct sockaddr *) &last, ip, sizeof(ip)), text);
+}
+
+/* Asks the system now. */
+static bool is_broadcast_here(const char *text)
+{
+    btl_ib_net_addresses_t all;
+
+    if (btl_ib_net_addresses_get(&all, NULL) != 0) {
+        return false;
+    }
+    const struct ifaddrs *i = all.first;
+    while (i != NULL && !is_broadcast_of(i, text)) {
+        i = i->ifa_next;
+    }
+    const bool found = i != NULL;
+    btl_ib_net_addresses_free(&all);
+    return found;
+}
+
+/* What to do where the system refuses each datagram to `address` with an errno. */
+static const char *unsent_step(int error, const char *address)
 {
     switch (error) {
+    case EACCES: /* also what sendmsg(2) says without SO_BROADCAST */
+        if (is_broadcast_here(address)) {
+            return "give both hosts the same netmask: for this host that address is one\n"
+                   "of broadcasts, for the other host its own (ip -4 address).";
+        }
+        __attribute__((fallthrough));
     case EPERM:
-    case EACCES:
         return "allow it in the firewall of this host, or take the route that prohibits it\n"
                "away (nft list ruleset, iptables -S OUTPUT, ip route get <address>).";
     case ENETUNREACH:
@@ -328,7 +368,7 @@ void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
     if (is_of_network(reason) && known[0] != '\0') {
         if (diagnosis->unsent != 0) {
             why = known;
-            advice.step = unsent_step(diagnosis->unsent);
+            advice.step = unsent_step(diagnosis->unsent, ends->address);
         } else {
             snprintf(text, sizeof(text), "%s;\n%s",
                      reason == BTL_IB_DEATH_NO_PROGRESS ? "some data were never acknowledged" : why,
@@ -555,7 +595,7 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
     diagnosed_interface(device, interface, sizeof(interface));
     btl_ib_show_help("cannot send", strerror(error), error, interface, ends->our_rank,
                      opal_process_info.nodename, ends->device, ends->our_address, ends->rank,
-                     ends->host, ends->address, unsent_step(error));
+                     ends->host, ends->address, unsent_step(error, ends->address));
 }
 
 void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diagnosis_t *diagnosis)

@@ -251,6 +251,20 @@ def test_own_firewall(run, mpi, hosts, two_hosts):
                      r" +From: .*\n +To: .*\n\nDo: allow it in the firewall of this host", output)
 
 
+@pytest.mark.called("interfaces/broadcast")
+def test_broadcast(run, mpi, hosts, two_hosts):
+    """An address of a network of 22 bits that ends with 255 is one of broadcasts for a host whose
+    netmask has 24: its system says the same as of a firewall, which there is none of."""
+    link = Link(0)
+    link.addresses = ["10.91.76.1/24", "10.91.76.255/22"]
+    output = two_hosts([link], mpi.program("ring"), ok=False, silence_limit=6)
+    assert "Permission denied (errno 13)" in output
+    for box in "cannot send to another process", "lost the connection with a process":
+        said = output.partition(box)[2].partition("-----")[0]
+        assert "\nDo: give both hosts the same netmask: for this host that address is one\n" in said
+        assert "firewall" not in said
+
+
 class Readdressed(threading.Thread):
     """One after the other: a second after a job uses the address `before` of a host's x0 that is
     taken away, and `after` takes its place (None: nothing is, or does)."""

@@ -374,6 +374,31 @@ static const char *same_path(selection_t *selection, const btl_ib_device_t *devi
     return NULL;
 }
 
+/* Names in one line the interfaces that are left aside as they have link-local addresses only: of
+ * these the kernel cannot tell a fast link between two hosts from what leads to a container. */
+static void tell_link_local(const selection_t *selection, const btl_ib_log_t *log)
+{
+    char names[160] = "";
+    size_t len = 0;
+
+    for (int i = 0; i < selection->wanted && len < sizeof(names); i++) {
+        const btl_ib_device_t *device = &selection->list[i];
+        const struct sockaddr *ip = (const struct sockaddr *) (const void *) &device->ip;
+
+        if (device->last_resort != NULL
+            && (btl_ib_ip_link_local(ip) || btl_ib_ip_link_local4(ip))) {
+            len += (size_t) snprintf(names + len, sizeof(names) - len, "%s%s", len > 0 ? "," : "",
+                                     device->name);
+        }
+    }
+    if (len > 0 && log->print != NULL) {
+        log->print(log->context, 1,
+                   "left aside, as they have link-local addresses only: %s%s (btl_ib_if_include "
+                   "takes those that lead to other hosts)",
+                   names, len < sizeof(names) ? "" : "...");
+    }
+}
+
 /* Of the devices that are wanted so far keep those for which `why_not` has no answer; sort the
  * others behind them. */
 static void keep(selection_t *selection, why_not_fn_t why_not, const btl_ib_log_t *log)
@@ -512,6 +537,7 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
         keep(&selection, loopback, log);
     }
     if (better && !named) {
+        tell_link_local(&selection, log);
         keep(&selection, last_resort, log);
     }
     keep(&selection, same_path, &print_only); /* its interface is used */

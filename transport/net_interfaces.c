@@ -837,10 +837,12 @@ static const char *links_why_not_link_local(const links_t *links, const char *na
         const link_t *link = &links->link[i];
 
         if (strcmp(link->name, name) == 0 && link->master != 0) {
-            return "its address is link-local, and it is a member of a bridge or bond";
+            return "its address is link-local, and it is a member of a bridge or bond "
+                   "(btl_ib_if_include takes it)";
         }
         if (strcmp(link->name, name) == 0 && is_pair(link)) {
-            return "its address is link-local, and it leads to a container (veth)";
+            return "its address is link-local, and it leads to a container (veth; "
+                   "btl_ib_if_include takes it)";
         }
     }
     return NULL;

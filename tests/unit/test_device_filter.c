@@ -517,6 +517,53 @@ static void test_two_transports(void **state)
     assert_false(filter.include.entry[2].matched);
 }
 
+static char told[256];
+
+static void hear_first_level(void *context, int level, const char *format, ...)
+{
+    va_list args;
+
+    (void) context;
+    if (level == 1) {
+        assert_string_equal(told, "");
+        va_start(args, format);
+        (void) vsnprintf(told, sizeof(told), format, args);
+        va_end(args);
+    }
+}
+
+/* Interfaces with link-local addresses only that are left aside are told in a line, at level 1; if
+ * there is nothing better they are used, and nothing is said. */
+static void test_link_local(void **state)
+{
+    static const struct {
+        const char *name, *ip;
+    } of[] = {
+        {"eth0", "10.77.0.5"}, {"tb0", "169.254.1.2"}, {"tb1", "fe80::5"}, {"br0", "10.1.0.1"}};
+    static btl_ib_device_filter_t filter;
+    const btl_ib_log_t log = {.print = hear_first_level};
+
+    (void) state;
+    parse("", &filter.include);
+    parse("", &filter.exclude);
+    for (int first = 0; first < 2; first++) {
+        btl_ib_device_t list[COUNT(of)] = {{.port = 0}};
+        int count = 0;
+
+        for (size_t i = (size_t) first; i < COUNT(of); i++, count++) {
+            strcpy(list[count].name, of[i].name);
+            strcpy(list[count].interface, of[i].name);
+            list[count].ip = address(of[i].ip);
+            list[count].plain = true;
+            list[count].last_resort = i > 0 ? "it is a member" : NULL;
+        }
+        told[0] = '\0';
+        assert_int_equal(btl_ib_devices_select(list, count, &filter, &log), first == 0 ? 1 : 3);
+        assert_int_equal(strlen(told) > 0, first == 0);
+        assert_int_equal(strstr(told, ": tb0,tb1 (btl_ib_if_include takes") != NULL, first == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -527,6 +574,7 @@ int main(void)
         cmocka_unit_test(test_select),
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_two_transports),
+        cmocka_unit_test(test_link_local),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

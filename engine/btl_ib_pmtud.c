@@ -138,7 +138,8 @@ void btl_ib_pmtud_moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 
     sizes->most = own ? sizes->home : btl_ib_min_u32(sizes->home, other->pmtud.most);
     sizes->checking = false; /* it was about the connection's own rails */
-    shrink(conn, btl_ib_min_u32(sizes->home, carries), conn->engine->clock.now + SEARCH_LATER);
+    /* not later than `other` would: it may have been in the middle of a search */
+    shrink(conn, btl_ib_min_u32(sizes->home, carries), other->pmtud.search_at);
     if (conn->pmtud.datagram_max == sizes->most) {
         sizes->search_at = UINT64_MAX;
     }

@@ -306,6 +306,7 @@ bool bench_rail_failed(const bench_host_t *host, uint32_t rail);
 void bench_set_window(bench_t *bench, uint32_t i, uint32_t peer, uint32_t segments);
 void bench_set_srtt(bench_t *bench, uint32_t i, uint32_t peer, uint32_t us);
 void bench_search_mtu(bench_t *bench, uint32_t i, uint32_t peer);
+void bench_search_mtu_beside(bench_t *bench, uint32_t i, uint32_t peer, uint32_t rail);
 /* A host listens for so many us, and nothing happens. */
 void bench_listen(bench_host_t *host, uint64_t us);
 /* Connections with so many others end that it has no tombstone of anybody else. */

@@ -128,6 +128,16 @@ void bench_search_mtu(bench_t *bench, uint32_t i, uint32_t peer)
     bench_conn(bench, i, peer)->pmtud.search_at = bench->now;
 }
 
+/* The same of the connection that joins a further rail of both. */
+void bench_search_mtu_beside(bench_t *bench, uint32_t i, uint32_t peer, uint32_t rail)
+{
+    btl_ib_conn_t *conn = btl_ib_conn_find(bench->hosts[i].engine, rail,
+                                           bench_conn(bench, i, peer)->identity.name, rail);
+
+    BENCH_REQUIRE(conn != NULL);
+    conn->pmtud.search_at = bench->now;
+}
+
 void bench_listen(bench_host_t *host, uint64_t us)
 {
     host->engine->clock.awake += us;

@@ -363,6 +363,32 @@ static void probes_count_for_their_way(void **state)
     }
 }
 
+/* A connection that goes on by the rails of another one, of which a search was about to find that
+ * they carry more, does not wait for 10 minutes to find that itself. */
+static void search_goes_on_by_other_rails(void **state)
+{
+    (void) state;
+    for (uint32_t searches = 0; searches < 2; searches++) {
+        bench_t *bench = two_rails(WIDE);
+
+        narrow(bench, 1, NARROW);
+        if (searches == 1) {
+            bench_search_mtu_beside(bench, 0, 1, 1);
+        }
+        bench->hosts[0].rails[0].failure = true;
+        bench_turn(bench, 0);
+        assert_int_equal(bench_peer(bench, 0, 1).rail, 1);
+        assert_int_equal(bench_datagram_max(bench, 0, 1), NARROW);
+        for (int i = 0; i < 10; i++) {
+            bench_send(bench, 0, 1, 100, 1);
+            assert_true(bench_settle(bench, SECOND));
+            bench_run(bench, 1000);
+        }
+        assert_int_equal(bench_datagram_max(bench, 0, 1), searches == 1 ? WIDE : NARROW);
+        end(bench);
+    }
+}
+
 /* Is it a chunk, or a part of one? */
 static bool is_chunk(const bench_datagram_t *d, uint32_t *channel)
 {
@@ -421,11 +447,17 @@ static void a_smaller_rail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_path_is_used),      cmocka_unit_test(bursts_have_bounds),
-        cmocka_unit_test(a_path_that_is_none),    cmocka_unit_test(credits_by_size),
-        cmocka_unit_test(credits_are_limited),    cmocka_unit_test(probes_count_for_their_way),
-        cmocka_unit_test(bursts_follow_the_path), cmocka_unit_test(each_size_is_tried_again),
-        cmocka_unit_test(want_of_buffers),        cmocka_unit_test(a_smaller_rail),
+        cmocka_unit_test(each_path_is_used),
+        cmocka_unit_test(bursts_have_bounds),
+        cmocka_unit_test(a_path_that_is_none),
+        cmocka_unit_test(credits_by_size),
+        cmocka_unit_test(credits_are_limited),
+        cmocka_unit_test(probes_count_for_their_way),
+        cmocka_unit_test(bursts_follow_the_path),
+        cmocka_unit_test(each_size_is_tried_again),
+        cmocka_unit_test(want_of_buffers),
+        cmocka_unit_test(a_smaller_rail),
+        cmocka_unit_test(search_goes_on_by_other_rails),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,8 +99,8 @@ static bool is_broadcast_of(const struct ifaddrs *i, const char *text)
     return is_of(btl_ib_ip_text((const struct sockaddr *) &last, ip, sizeof(ip)), text);
 }
 
-/* Asks the system now. */
-static bool is_broadcast_here(const char *text)
+/* Asks the system now. Returns whether there is such a network. */
+static bool find_broadcast_here(const char *text)
 {
     btl_ib_net_addresses_t all;
 
@@ -121,7 +121,7 @@ static const char *unsent_step(int error, const char *address)
 {
     switch (error) {
     case EACCES: /* also what sendmsg(2) says without SO_BROADCAST */
-        if (is_broadcast_here(address)) {
+        if (find_broadcast_here(address)) {
             return "give both hosts the same netmask: for this host that address is one\n"
                    "of broadcasts, for the other host its own (ip -4 address).";
         }

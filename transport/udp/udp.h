@@ -11,6 +11,7 @@
 #include "udp_peers.h"
 #include "udp_errors.h"
 #include "udp_sockets.h"
+#include "udp_poll_order.h"
 #include "udp_recv.h"
 #include "udp_send.h"
 

@@ -1,0 +1,232 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "udp_poll_order.h"
+
+#include <time.h>
+
+enum {
+    ROUND = 16,               /* looks, one of which goes round all sockets */
+    LATELY = 256,             /* looks: a socket is busy so long */
+    LATENCY_QUIET = 64,       /* looks without anything in the latency lane */
+    BULK_WAITS = 8,           /* looks that found something else, then the bulk lane has its turn */
+    SWEEP_WAIT = 2,           /* us between two sweeps, at least, */
+    SWEEP_WAIT_MAX = 16,      /* at most, */
+    SWEEP_SHARE = 8,          /* and so many times what one takes */
+    SWEEPS_IN_VAIN = 4,       /* in a row: epoll instead, */
+    LOOKS_BETWEEN_SWEEPS = 4, /* if there are no more looks between two of them */
+    FEW = 2,                  /* sockets: never worth asking epoll */
+};
+
+static inline bool look(btl_ib_udp_poll_t *poll, uint32_t index)
+{
+    const bool found = btl_ib_udp_recv(poll->rx, poll->sockets, index, poll->errors);
+
+    if (found) {
+        poll->seen[index] = poll->looks;
+        poll->latency_seen =
+            poll->sockets->socket[index].latency ? poll->looks : poll->latency_seen;
+    }
+    return found;
+}
+
+static bool is_busy(const btl_ib_udp_poll_t *poll, uint32_t index)
+{
+    return poll->looks - poll->seen[index] < LATELY;
+}
+
+/* Count one look. Returns whether it is the one that goes round. */
+static bool count_look(btl_ib_udp_poll_t *poll, uint32_t sockets)
+{
+    if (++poll->looks % ROUND != 0) {
+        return false;
+    }
+    poll->busy = 0;
+    for (uint32_t i = 0; i < sockets; i++) {
+        poll->busy += is_busy(poll, i);
+    }
+    return true;
+}
+
+/* The busy ones in turn, but for the bulk lane; now and then any, so that one that always has
+ * something does not keep others from being looked at. */
+static uint32_t whose_turn(btl_ib_udp_poll_t *poll, const btl_ib_udp_sockets_t *sockets)
+{
+    const uint32_t first = sockets->shared - 1;
+    const uint32_t count = sockets->count;
+    uint32_t turn = poll->turn;
+
+    if (count_look(poll, count)) {
+        poll->round = poll->round + 1 < count ? poll->round + 1 : 0;
+        return poll->round;
+    }
+    for (uint32_t left = count - first; left > 0; left--) {
+        turn = turn + 1 < count ? turn + 1 : first;
+        if (is_busy(poll, turn)) {
+            break;
+        }
+    }
+    poll->turn = turn;
+    return turn;
+}
+
+/* ---- epoll ---- */
+
+/* Is it worth asking which of more than a few sockets have something, as far as it is known that
+ * this can be asked? */
+static bool wants_epoll(const btl_ib_udp_poll_t *poll)
+{
+    return (poll->in_vain >= SWEEPS_IN_VAIN || poll->busy > FEW) && !poll->no_epoll;
+}
+
+/* Make the epoll set, unless there is one. False if there can be none. */
+static bool open_epoll(btl_ib_udp_poll_t *poll, btl_ib_udp_sockets_t *sockets)
+{
+    poll->no_epoll = btl_ib_udp_sockets_epoll(sockets) < 0;
+    return !poll->no_epoll;
+}
+
+static void ask_epoll(btl_ib_udp_poll_t *poll)
+{
+    uint32_t errors;
+
+    poll->ready = btl_ib_udp_sockets_ready(poll->sockets, &errors);
+    for (; errors != 0; errors &= errors - 1) { /* a look does not always take them away */
+        const uint32_t index = (uint32_t) __builtin_ctz(errors);
+        (void) btl_ib_udp_errors_read(poll->errors, &poll->sockets->socket[index],
+                                      BTL_IB_ADDR_UNKNOWN);
+    }
+}
+
+/* Look at those that epoll named; if none is left ask again, once. Each has its turn before that,
+ * the bulk lane is the last. */
+static bool look_at_named(btl_ib_udp_poll_t *poll)
+{
+    const uint32_t bulk = poll->sockets->shared > 1;
+    bool found = false;
+    bool asked = false;
+
+    while (!found && (poll->ready != 0 || !asked)) {
+        if (poll->ready == 0) {
+            ask_epoll(poll);
+            asked = true;
+            continue;
+        }
+        const uint32_t others = poll->ready & ~bulk;
+        const uint32_t index = (uint32_t) __builtin_ctz(others != 0 ? others : poll->ready);
+        poll->ready &= ~(UINT32_C(1) << index);
+        found = look(poll, index);
+    }
+    poll->in_vain = found ? 0 : poll->in_vain;
+    return found;
+}
+
+/* ---- one after the other ---- */
+
+/* All but one that is known to be empty, until something is found; the next time goes on there. */
+static bool look_at_each(btl_ib_udp_poll_t *poll, uint32_t empty)
+{
+    const uint32_t count = poll->sockets->count;
+    bool found = false;
+
+    for (uint32_t i = 0; i < count && !found; i++) {
+        poll->round = poll->round + 1 < count ? poll->round + 1 : 0;
+        found = poll->round != empty && look(poll, poll->round);
+    }
+    return found;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+/* There was nothing in `empty` at `now`: look at all others. The wait until the next sweep
+ * follows from what a sweep takes: what comes to the socket that is waited for is late by an eighth
+ * of a sweep at most. Returns whether there was something. */
+__attribute__((noinline)) static bool sweep(btl_ib_udp_poll_t *poll, uint32_t empty, uint64_t now)
+{
+    const bool epoll = poll->sockets->epoll_fd >= 0 && poll->sockets->count > FEW;
+    const uint64_t begun = now_ns();
+    if (epoll ? look_at_named(poll) : look_at_each(poll, empty)) {
+        poll->in_vain = 0;
+        return true;
+    }
+    const uint64_t wait = SWEEP_SHARE * (now_ns() - begun) / 1000;
+    poll->in_vain = poll->looks - poll->swept_look <= LOOKS_BETWEEN_SWEEPS ? poll->in_vain + 1 : 0;
+    poll->swept_look = poll->looks;
+    poll->sweep_due = now
+                      + (wait < SWEEP_WAIT       ? SWEEP_WAIT
+                         : wait < SWEEP_WAIT_MAX ? wait
+                                                 : SWEEP_WAIT_MAX);
+    return false;
+}
+
+/* If something of bulk was just found, and nothing else for long, each second look only is at the
+ * latency lane. Returns whether this one is at bulk. */
+static bool choose_bulk_first(btl_ib_udp_poll_t *poll)
+{
+    poll->bulk_first = !poll->bulk_first && poll->seen[0] == poll->looks
+                       && poll->looks - poll->latency_seen > LATENCY_QUIET;
+    return poll->bulk_first;
+}
+
+/* Look at the one whose turn it is, and at a busy bulk lane if there is nothing. */
+static bool look_in_turn(btl_ib_udp_poll_t *poll, uint64_t now)
+{
+    const bool bulk = poll->sockets->shared > 1 && is_busy(poll, 0);
+    const bool bulk_first = bulk && (poll->bulk_waits >= BULK_WAITS || choose_bulk_first(poll));
+    const uint32_t index = bulk_first ? 0 : whose_turn(poll, poll->sockets);
+    bool found = look(poll, index);
+
+    poll->bulk_waits++;
+    if (bulk && (index == 0 || !found)) {
+        poll->bulk_waits = 0;
+        found = found || (index != 0 && look(poll, 0));
+    }
+    return found || (now >= poll->sweep_due && sweep(poll, index, now));
+}
+
+/* Polls one of many rails as the set of all rails says. False if that says nothing of it, or it is
+ * to be polled as if there were no others: then `found` is not set. Apart, as rails seldom are so
+ * many: a poll in vain of an only rail needs fewer instructions so. */
+__attribute__((noinline)) static bool poll_among_many(btl_ib_udp_poll_t *poll, uint64_t now,
+                                                      bool *found)
+{
+    const btl_ib_udp_rail_state_t state = btl_ib_udp_rails_ask(poll->sockets, now);
+
+    if (state == BTL_IB_UDP_RAIL_EMPTY) {
+        *found = false;
+        return true;
+    }
+    if (state == BTL_IB_UDP_RAIL_READY && poll->sockets->count > FEW) {
+        (void) count_look(poll, poll->sockets->count);
+        *found = look_at_named(poll);
+        return true;
+    }
+    return false;
+}
+
+bool btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, uint64_t now)
+{
+    btl_ib_udp_sockets_t *sockets = poll->sockets;
+    bool found;
+
+    if (btl_ib_udp_rails_many && poll_among_many(poll, now, &found)) {
+        return found;
+    }
+    if (sockets->count <= 1) {
+        return sockets->count == 1 && look(poll, 0);
+    }
+    if (sockets->count > FEW
+        && (poll->ready != 0 || (wants_epoll(poll) && open_epoll(poll, sockets)))) {
+        (void) count_look(poll, sockets->count);
+        return look_at_named(poll);
+    }
+    return look_in_turn(poll, now);
+}

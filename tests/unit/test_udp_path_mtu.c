@@ -18,7 +18,7 @@
 #include "own_network.h"
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_peers.h"
+#include "udp_path_mtu.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

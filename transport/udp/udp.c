@@ -7,6 +7,7 @@
 
 #include "device_filter.h"
 #include "net_interfaces.h"
+#include "udp_path_mtu.h"
 #include "udp_peers.h"
 #include "udp.h"
 #include "udp_sockets.h"

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "net_interfaces.h"
+#include "udp_path_mtu.h"
 #include "udp_peers.h"
 
 enum {

@@ -48,6 +48,9 @@
     X(sent_responses,                                                                              \
       "PATH_RESPONSEs sent: first contacts whose sender could not be looked up yet")               \
     X(received_responses, "PATH_RESPONSEs received")                                               \
+    X(sent_challenges, "challenges sent to addresses that nobody published")                       \
+    X(received_challenges, "challenges received: a router rewrites our source")                    \
+    X(rewritten, "answers to challenges: a peer is behind a router that rewrites its source")      \
     X(sent_addresses, "ADDRESSes sent: a rail has another address")                                \
     X(received_addresses, "ADDRESSes received")                                                    \
     X(received_messages, "messages delivered")                                                     \

@@ -244,7 +244,8 @@ typedef struct btl_ib_engine_ops {
 typedef struct btl_ib_engine_config {
     uint64_t name;                       /* our own process */
     btl_ib_secret_t secret;              /* our own secret, which peers know */
-    btl_ib_secret_t region_secret;       /* another, known to no other process: keys of regions */
+    btl_ib_secret_t region_secret;       /* another, known to no other process: keys of regions,
+                                          * challenges */
     btl_ib_versions_t wire;              /* of datagrams that we speak (btl_ib_versions_here()) */
     btl_ib_protection_kind_t protection; /* of datagrams; the same in all processes (NONE) */
     btl_ib_aead_t *aead;    /* the cipher, if the protection is keyed; outlives the engine */

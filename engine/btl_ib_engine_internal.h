@@ -384,11 +384,19 @@ static inline bool btl_ib_route_is_own(const btl_ib_conn_t *conn)
     return conn->route.via == conn->rail && conn->route.to == conn->route.address;
 }
 
+/* Is that the peer's address on our rail before a router's took its place? */
+static inline bool btl_ib_route_is_inside(const btl_ib_conn_t *conn, btl_ib_addr_t from)
+{
+    return conn->route.inside != NULL && from == conn->route.inside->address;
+}
+
 /* Are `rail` and `from` (BTL_IB_ADDR_UNKNOWN: any address) its own two rails? */
 static inline bool btl_ib_route_owns(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
                                      btl_ib_addr_t from)
 {
-    return rail == conn->rail && (from == BTL_IB_ADDR_UNKNOWN || from == conn->route.address);
+    return rail == conn->rail
+           && (from == BTL_IB_ADDR_UNKNOWN || from == conn->route.address
+               || btl_ib_route_is_inside(conn, from));
 }
 
 /* Were its own two rails left, lately, because others carry far more? */

@@ -41,6 +41,7 @@ static void flow_next(btl_ib_conn_t *conn, uint32_t asked)
     const uint32_t flows = conn->route.via->transport->attr.flows;
     uint32_t next = flow->now + 1u;
 
+    flow->doubted = true;
     if (flows <= 1) {
         return;
     }

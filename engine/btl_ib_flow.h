@@ -33,6 +33,7 @@ typedef struct btl_ib_flow {
     uint8_t strikes;      /* times in a row that another one was answered, and flow 0 was not */
     bool on_trial : 1;    /* whether `now`, which is not 0, is answered is not known yet */
     bool untold : 1;      /* it is to be logged that flow 0 was left */
+    bool doubted : 1;     /* something sent by this route was not answered in time */
     uint32_t asked;       /* stamp: what the peer has heard since answers what was in doubt */
     uint64_t since;       /* us: when `now` was taken */
     uint64_t home_at;     /* us: when flow 0 is tried again, if `now` is another one */

@@ -6,6 +6,7 @@
 #include "btl_ib_handshake.h"
 
 #include "btl_ib_ack_send.h"
+#include "btl_ib_challenge.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_failover.h"
@@ -280,40 +281,20 @@ static bool check_rail(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arriva
  * cannot be looked up. (Named after QUIC's frame: RFC 9000, 8.2.)
  */
 
-/* The response to a datagram, and its size. NULL: memory is short. */
-static btl_ib_segment_t *make_response(btl_ib_rail_t *rail, const btl_ib_view_t *view,
-                                       uint32_t *whole)
+/* Send one to the sender of a datagram. It goes to where the datagram came from,
+ * because the sender's address is not known before the lookup. A forged datagram makes us send no
+ * more bytes than it had itself. */
+static void send_response(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
-    const btl_ib_engine_t *engine = rail->engine;
-    const uint32_t size = (uint32_t) sizeof(btl_ib_wire_header_t);
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_transport_t *transport = rail->transport;
+    const btl_ib_view_t *view = &arrival->view;
     const uint32_t id = view->connect.connection;
     const btl_ib_wire_header_t header = {
         .version_type = (uint8_t) (view->version << 4 | BTL_IB_TYPE_PATH_RESPONSE),
         .connection = BTL_IB_LE32(id),
         .token = BTL_IB_LE64(btl_ib_token_of_response(&engine->config.secret, view->token, id)),
     };
-
-    *whole = size + engine->protection.ops->trailer;
-    btl_ib_segment_t *segment = btl_ib_pool_get(&rail->pool, *whole);
-    if (segment == NULL) {
-        return NULL;
-    }
-    memcpy(segment->wire, &header, size);
-    if (engine->protection.ops->keyed) { /* an unknown sender has no key */
-        memset(segment->wire + size, 0, engine->protection.ops->trailer);
-    } else {
-        (void) btl_ib_protection_seal(&engine->protection, NULL, segment->wire, segment->wire,
-                                      size);
-    }
-    return segment;
-}
-
-/* Send one to the sender of a datagram. It goes to where the datagram came from,
- * because the sender's address is not known before the lookup. A forged datagram makes us send no
- * more bytes than it had itself. */
-static void send_response(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
-{
-    btl_ib_transport_t *transport = rail->transport;
     uint8_t source[BTL_IB_ADDR_BYTES];
     btl_ib_addr_t to = arrival->from;
 
@@ -324,27 +305,7 @@ static void send_response(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
             return;
         }
     }
-    uint32_t size;
-    btl_ib_segment_t *segment = make_response(rail, &arrival->view, &size);
-    if (segment != NULL) {
-        const btl_ib_tx_t tx = {
-            .to = to,
-            .niov = 1,
-            .size = size,
-            .iov = {{.iov_base = segment->wire, .iov_len = size}},
-            .mem = segment->mem,
-            .context = segment,
-        };
-        int error;
-        if (transport->ops->send(transport, &tx, 1, &error) == 1) {
-            btl_ib_pool_given(segment, size > transport->attr.inline_size);
-            rail->engine->count.sent_datagrams++;
-            rail->count.sent_datagrams++;
-            rail->engine->count.sent_responses++;
-            btl_ib_trace_response(rail, arrival->view.connect.name, size);
-        }
-        btl_ib_pool_put(segment);
-    }
+    engine->count.sent_responses += btl_ib_header_send(rail, to, &header, 0, view->connect.name);
     if (arrival->from == BTL_IB_ADDR_UNKNOWN) {
         transport->ops->addr_remove(transport, to);
     }
@@ -491,15 +452,17 @@ static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
     }
 }
 
-/* Check that this datagram, which has a good token, may come from there. If not it is counted, and
- * another path to the peer is made. An ADDRESS may come from anywhere: what it says is believed for
- * its proof (btl_ib_failover_is_told()), and its source for nothing. */
+/* Check that this datagram, which has a good token, may come from there. If not it is counted, that
+ * address is challenged, and another path to the peer is made. An ADDRESS may come from anywhere:
+ * what it says is believed for its proof (btl_ib_failover_is_told()), and its source for
+ * nothing. */
 static bool check_origin(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
     if (arrival->view.type == BTL_IB_TYPE_ADDRESS || check_source(conn, rail, arrival->from)) {
         return true;
     }
     btl_ib_validation_foreign(conn, rail, arrival->event);
+    btl_ib_challenge_send(conn, rail, arrival);
     make_path(conn, rail);
     return false;
 }
@@ -685,6 +648,10 @@ btl_ib_conn_t *btl_ib_handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *ar
     btl_ib_conn_t *conn =
         view->connection == 0 ? NULL : btl_ib_table_by_id(&rail->engine->table, view->connection);
 
+    if (view->type == BTL_IB_TYPE_PATH_RESPONSE && (view->flags & BTL_IB_FLAG_PATH)) {
+        btl_ib_challenge_received(conn, rail, arrival);
+        return NULL;
+    }
     if (view->type == BTL_IB_TYPE_PATH_RESPONSE) {
         response(conn, rail, arrival);
         return NULL;

@@ -519,7 +519,8 @@ static inline bool is_settled(const btl_ib_conn_t *conn, const btl_ib_rail_t *ra
     return btl_ib_conn_alive(conn) && conn->identity.bound && conn->identity.peer_knows
            && rail == conn->rail && btl_ib_route_is_own(conn)
            && (from == conn->route.to
-               || (from == BTL_IB_ADDR_UNKNOWN && !rail->transport->attr.knows_source))
+               || (from == BTL_IB_ADDR_UNKNOWN ? !rail->transport->attr.knows_source
+                                               : btl_ib_route_is_inside(conn, from)))
            && validation->valid && validation->route_refused == 0 && validation->refused_at == 0
            && !conn->draining && !conn->rnr.any && btl_ib_list_empty(&conn->input.parts);
 }

@@ -189,11 +189,25 @@ static void release_address(btl_ib_conn_t *conn)
     }
 }
 
+/* Release the address that a router's took the place of. */
+static void release_inside(btl_ib_conn_t *conn)
+{
+    btl_ib_transport_t *transport = conn->rail->transport;
+    btl_ib_inside_t *inside = conn->route.inside;
+
+    if (inside != NULL && inside->address != BTL_IB_ADDR_UNKNOWN) {
+        transport->ops->addr_remove(transport, inside->address);
+    }
+    btl_ib_free(&conn->engine->mem, inside);
+    conn->route.inside = NULL;
+}
+
 void btl_ib_route_fini(btl_ib_conn_t *conn)
 {
     const btl_ib_addr_t address = conn->route.address;
 
     release_address(conn);
+    release_inside(conn);
     set_to(conn, conn->rail, BTL_IB_ADDR_UNKNOWN);
     set_address(conn, BTL_IB_ADDR_UNKNOWN);
     conn->engine->routes.count--;
@@ -269,12 +283,57 @@ bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return false;
     }
     route->generation = view->where.generation;
+    release_inside(conn);
     if (before.address != BTL_IB_ADDR_UNKNOWN) {
         conn->rail->transport->ops->addr_remove(conn->rail->transport, before.address);
     }
     if (own) {
         btl_ib_route_by_own(conn);
     }
+    return true;
+}
+
+/* The address of `other` and the connection's own change places. */
+static void swap_inside(btl_ib_conn_t *conn, btl_ib_inside_t *other)
+{
+    btl_ib_route_t *route = &conn->route;
+    const bool own = btl_ib_route_is_own(conn);
+    btl_ib_inside_t before = {.address = route->address, .published_len = route->published_len};
+
+    memcpy(before.published, route->published, before.published_len);
+    set_address(conn, other->address);
+    route->published_len = other->published_len;
+    memcpy(route->published, other->published, other->published_len);
+    *other = before;
+    if (own) {
+        btl_ib_route_by_own(conn);
+    }
+}
+
+bool btl_ib_route_rewritten(btl_ib_conn_t *conn, const uint8_t *address, uint32_t len)
+{
+    btl_ib_transport_t *transport = conn->rail->transport;
+    btl_ib_inside_t *inside = btl_ib_zalloc(&conn->engine->mem, sizeof(*inside));
+
+    if (inside == NULL
+        || transport->ops->addr_add(transport, address, len, &inside->address) != 0) {
+        btl_ib_free(&conn->engine->mem, inside);
+        return false;
+    }
+    inside->published_len = len;
+    memcpy(inside->published, address, len);
+    swap_inside(conn, inside);
+    release_inside(conn);
+    conn->route.inside = inside;
+    return true;
+}
+
+bool btl_ib_route_return(btl_ib_conn_t *conn)
+{
+    if (conn->route.inside == NULL || conn->route.inside->address == BTL_IB_ADDR_UNKNOWN) {
+        return false;
+    }
+    swap_inside(conn, conn->route.inside);
     return true;
 }
 
@@ -318,7 +377,8 @@ btl_ib_conn_t *btl_ib_route_by_rail(const btl_ib_rail_t *rail, uint64_t name, bt
     for (uint32_t remote = 0; remote < remotes; remote++) {
         btl_ib_conn_t *conn = btl_ib_table_by_name(&rail->engine->table, name, rail->index, remote);
         if (conn != NULL && btl_ib_conn_alive(conn)
-            && (from == BTL_IB_ADDR_UNKNOWN || conn->route.address == from)) {
+            && (from == BTL_IB_ADDR_UNKNOWN || conn->route.address == from
+                || btl_ib_route_is_inside(conn, from))) {
             return conn;
         }
     }
@@ -350,7 +410,8 @@ bool btl_ib_route_is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail
     const btl_ib_route_t *route = &conn->route;
     const bool any = from == BTL_IB_ADDR_UNKNOWN;
 
-    return (rail == conn->rail && (any || from == route->address))
+    return (rail == conn->rail
+            && (any || from == route->address || btl_ib_route_is_inside(conn, from)))
            || (rail == route->via && (any || from == route->to))
            || btl_ib_route_by_rail(rail, conn->identity.name, from) != NULL;
 }

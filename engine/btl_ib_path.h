@@ -26,16 +26,17 @@
 /* Do the connection's own two rails reach the peer (path validation, RFC 9000, 8.2), and what does
  * the network report about them? */
 typedef struct btl_ib_validation {
-    bool valid;           /* a datagram of the peer with its token came by them */
-    bool answered;        /* something of ours reached the peer, by any route */
-    bool promised;        /* the peer answers a first contact even if its application computes */
-    bool told;            /* it was reported that the peer does not answer */
-    bool silent_told;     /* the same of one that had answered, since it last did */
-    bool unsent_told;     /* `unsent_error` was reported, since the transport took something */
-    bool tried;           /* other pairs of rails that may lead there were asked for */
+    bool valid : 1;       /* a datagram of the peer with its token came by them */
+    bool answered : 1;    /* something of ours reached the peer, by any route */
+    bool promised : 1;    /* the peer answers a first contact even if its application computes */
+    bool told : 1;        /* it was reported that the peer does not answer */
+    bool silent_told : 1; /* the same of one that had answered, since it last did */
+    bool unsent_told : 1; /* `unsent_error` was reported, since the transport took something */
+    bool tried : 1;       /* other pairs of rails that may lead there were asked for */
     uint8_t unsent_error; /* errno that the transport answers; valid with unsent_since */
     uint8_t net_error;    /* errno: what the network said last of datagrams to it; 0: nothing */
     uint32_t foreign;     /* datagrams with its token from addresses that it did not publish */
+    uint32_t challenged_at; /* stamp: the last challenge to such an address; 0: none */
     uint32_t questions;   /* unanswered probes by them, since another pair of rails was validated */
     uint64_t net_error_at;  /* awake: when */
     uint64_t refused_at;    /* us: when refusals by them were last believed */
@@ -45,6 +46,13 @@ typedef struct btl_ib_validation {
     uint64_t route_refused; /* us: first refusal by the present route since something got through */
     uint64_t unsent_since;  /* awake: since then the transport took nothing for it; 0: it does */
 } btl_ib_validation_t;
+
+/* The peer's address until a router's took its place, from which datagrams may come still. */
+typedef struct btl_ib_inside {
+    btl_ib_addr_t address;
+    uint32_t published_len;
+    uint8_t published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it or told it last */
+} btl_ib_inside_t;
 
 /* By which rail and to which address datagrams go. */
 typedef struct btl_ib_route {
@@ -56,7 +64,9 @@ typedef struct btl_ib_route {
     btl_ib_addr_t address;
     uint32_t generation; /* of that address, if the peer told of a new one; 0: it published it */
     uint32_t published_len;
-    uint8_t published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it or told it last */
+    uint8_t published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it or told it last, or
+                                           * as a router has it */
+    btl_ib_inside_t *inside;              /* NULL: no router's address took the place of its own */
 } btl_ib_route_t;
 
 /* Its neighbours in two hash chains of `btl_ib_routes_t`. */
@@ -92,6 +102,14 @@ void btl_ib_route_fini(btl_ib_conn_t *conn);
 /* The peer tells where its rail is now. False if that is no address of this transport: nothing
  * changed. */
 bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* A router has that address for the peer, and the peer has answered there: it is the peer's from
+ * now on. False if the transport does not take it: nothing changed. */
+bool btl_ib_route_rewritten(btl_ib_conn_t *conn, const uint8_t *address, uint32_t len);
+
+/* Nothing gets to the router's address: that and the one before change places.
+ * False: there is none. */
+bool btl_ib_route_return(btl_ib_conn_t *conn);
 
 /* If its rail did not take the peer's address, for want of memory perhaps: try again. */
 void btl_ib_route_retry(btl_ib_conn_t *conn);
@@ -209,6 +227,17 @@ static inline bool btl_ib_validation_set_tried(btl_ib_validation_t *validation)
 
     validation->tried = true;
     return first;
+}
+
+/* An address that the peer did not publish is challenged. And: the peer answered there. */
+static inline void btl_ib_validation_challenged(btl_ib_validation_t *validation, uint64_t now)
+{
+    validation->challenged_at = (uint32_t) now | 1; /* about that, and not 0 */
+}
+
+static inline void btl_ib_validation_rewritten(btl_ib_validation_t *validation)
+{
+    validation->foreign = 0;
 }
 
 /* An answer showed that what is sent gets there. */

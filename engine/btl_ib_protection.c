@@ -127,6 +127,23 @@ uint64_t btl_ib_token_of_address(const btl_ib_secret_t *of_receiver, uint64_t to
     return btl_ib_siphash(of_receiver, bytes, sizeof bytes);
 }
 
+/* Of another length, too. */
+uint64_t btl_ib_token_of_challenge(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
+                                   const btl_ib_secret_t *of_sender, uint64_t challenge,
+                                   uint32_t id, uint8_t flags)
+{
+    uint8_t bytes[40];
+
+    store(bytes, sender_name, 8);
+    store(bytes + 8, of_sender->k[0], 8);
+    store(bytes + 16, of_sender->k[1], 8);
+    store(bytes + 24, challenge, 8);
+    store(bytes + 32, id, 4);
+    store(bytes + 36, flags, 4);
+    const uint64_t token = btl_ib_siphash(of_receiver, bytes, sizeof bytes);
+    return token != 0 ? token : 1;
+}
+
 /* ---- a checksum ---- */
 
 static bool seal_crc32c(const btl_ib_protection_t *protection, const btl_ib_aead_key_t *key,

@@ -54,6 +54,12 @@ uint64_t btl_ib_token_of_response(const btl_ib_secret_t *of_sender, uint64_t tok
 uint64_t btl_ib_token_of_address(const btl_ib_secret_t *of_receiver, uint64_t token,
                                  uint32_t generation, const void *address, uint32_t len);
 
+/* The token of a challenge, or of its answer (btl_ib_wire_path_t), from the process of that name
+ * and secret: `id` is the receiver's connection, `flags` those of the datagram. Never 0. */
+uint64_t btl_ib_token_of_challenge(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
+                                   const btl_ib_secret_t *of_sender, uint64_t challenge,
+                                   uint32_t id, uint8_t flags);
+
 /* ---- replay ---- */
 
 /*

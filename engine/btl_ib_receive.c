@@ -6,6 +6,7 @@
 #include "btl_ib_receive.h"
 
 #include "btl_ib_ack_read.h"
+#include "btl_ib_challenge.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_drops.h"
 #include "btl_ib_engine_internal.h"
@@ -91,6 +92,9 @@ static int receive(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
     if (published
         && (rail != conn->route.via
             || (arrival.from != conn->route.to && arrival.from != BTL_IB_ADDR_UNKNOWN))) {
+        if (rail == conn->rail && btl_ib_route_is_inside(conn, arrival.from)) {
+            btl_ib_challenge_inside(conn);
+        }
         btl_ib_failover_follow(conn, rail, arrival.from, view->stamp);
     }
     if (published && btl_ib_route_owns(conn, rail, arrival.from)

@@ -334,9 +334,11 @@ static btl_ib_wire_error_t parse_body(btl_ib_view_t *view)
     case BTL_IB_TYPE_CLOSE:
         return view->size == 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH;
     case BTL_IB_TYPE_PATH_RESPONSE:
-        return view->flags != 0  ? BTL_IB_WIRE_TYPE_UNKNOWN
-               : view->size == 0 ? BTL_IB_WIRE_OK
-                                 : BTL_IB_WIRE_LENGTH;
+        if ((view->flags & ~(BTL_IB_FLAG_PATH | BTL_IB_FLAG_ACK_NOW)) != 0
+            || view->flags == BTL_IB_FLAG_ACK_NOW) {
+            return BTL_IB_WIRE_TYPE_UNKNOWN;
+        }
+        return view->size == 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH;
     default:
         return BTL_IB_WIRE_TYPE_UNKNOWN;
     }
@@ -354,10 +356,10 @@ static inline btl_ib_wire_error_t parse_clear(uint8_t *data, uint32_t size,
     if (view->version < BTL_IB_WIRE_VERSION_OLDEST || view->version > BTL_IB_WIRE_VERSION) {
         return BTL_IB_WIRE_VERSION_UNKNOWN;
     }
-    if ((header->flags & ~BTL_IB_FLAGS_ALL) != 0) {
+    view->type = header->version_type & 0xf;
+    if ((header->flags & BTL_IB_FLAG_PATH) && view->type != BTL_IB_TYPE_PATH_RESPONSE) {
         return BTL_IB_WIRE_TYPE_UNKNOWN;
     }
-    view->type = header->version_type & 0xf;
     view->flags = header->flags;
     view->connection = BTL_IB_LE32(header->connection);
     view->token = BTL_IB_LE64(header->token);

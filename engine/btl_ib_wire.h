@@ -25,7 +25,9 @@
  *   ADDRESS where, address                  the sender's rail of this connection is there now
  *   PATH_RESPONSE                           a datagram with CONNECT arrived, but its sender cannot
  *                                           be looked up now; `token` proves that, all else but
- *                                           `connection` and `length` is 0
+ *                                           `connection` and `length` is 0. With flag PATH a
+ *                                           challenge to an address that nobody published, or the
+ *                                           answer
  *
  * ACK, CLOSE, REJECTED, ADDRESS and PATH_RESPONSE are not sequenced, not retransmitted and need no
  * credit.
@@ -121,6 +123,19 @@
  *   |                         proof                         |        generation         |
  *   +------+------+------+------+------+------+------+------+------+------+------+------+
  *
+ * challenge, answer: the whole header; `from`: the challenger's connection, which the answer names
+ *   +------+------+------+------+------+------+------+------+
+ * 0 |ver|ty|flags |     zero    |     connection (dest.)    |
+ *   +------+------+------+------+------+------+------+------+
+ * 8 |                         token                         |  btl_ib_token_of_challenge()
+ *   +------+------+------+------+------+------+------+------+
+ * 16|                       challenge                       |
+ *   +------+------+------+------+------+------+------+------+
+ * 24|           zero            |           from            |
+ *   +------+------+------+------+------+------+------+------+
+ * 32|                         zero                          |
+ *   +------+------+------+------+------+------+------+------+
+ *
  * part: of a body of `total` bytes those from `offset` on; type and tag of the segment as a whole
  *   +------+------+------+------+------+------+------+------+
  *   |   offset    |    total    | type | tag  |    zero     |
@@ -211,7 +226,8 @@ enum {
     BTL_IB_FLAG_RETRANSMISSION = 0x10, /* a retransmission */
     BTL_IB_FLAG_NO_TAG = 0x20, /* a segment of yours has a tag without a receiver here, yet */
     BTL_IB_FLAG_READY = 0x40,  /* ACK only: what got RNR, `seq` in `ch`, may come again now */
-    BTL_IB_FLAGS_ALL = 0x7f,
+    BTL_IB_FLAG_PATH = 0x80,   /* PATH_RESPONSE only: with ACK_NOW a challenge, else its answer */
+    BTL_IB_FLAGS_ALL = 0x7f,   /* of all other types */
 };
 
 typedef struct btl_ib_wire_header {
@@ -230,6 +246,20 @@ typedef struct btl_ib_wire_header {
     uint16_t hold;
     uint16_t away;
 } btl_ib_wire_header_t;
+
+/* The header of a challenge, or of its answer. Little-endian but for `challenge`, which only its
+ * sender reads. */
+typedef struct btl_ib_wire_path {
+    uint8_t version_type;
+    uint8_t flags;
+    uint16_t zero;
+    uint32_t connection;
+    uint64_t token;
+    uint64_t challenge;
+    uint32_t zero_length;
+    uint32_t from;
+    uint64_t zero_times;
+} btl_ib_wire_path_t;
 
 /* One where it was received: at any address. */
 typedef btl_ib_wire_header_t btl_ib_wire_header_at_t __attribute__((aligned(1)));
@@ -346,6 +376,15 @@ BTL_IB_WIRE_AT(btl_ib_wire_header_t, stamp, 28);
 BTL_IB_WIRE_AT(btl_ib_wire_header_t, echo, 32);
 BTL_IB_WIRE_AT(btl_ib_wire_header_t, hold, 36);
 BTL_IB_WIRE_AT(btl_ib_wire_header_t, away, 38);
+BTL_IB_WIRE_AT(btl_ib_wire_path_t, flags, offsetof(btl_ib_wire_header_t, flags));
+BTL_IB_WIRE_AT(btl_ib_wire_path_t, connection, offsetof(btl_ib_wire_header_t, connection));
+BTL_IB_WIRE_AT(btl_ib_wire_path_t, token, offsetof(btl_ib_wire_header_t, token));
+BTL_IB_WIRE_AT(btl_ib_wire_path_t, challenge, 16);
+BTL_IB_WIRE_AT(btl_ib_wire_path_t, zero_length, offsetof(btl_ib_wire_header_t, credits));
+BTL_IB_WIRE_AT(btl_ib_wire_path_t, from, 28);
+BTL_IB_WIRE_AT(btl_ib_wire_path_t, zero_times, 32);
+static_assert(sizeof(btl_ib_wire_path_t) == sizeof(btl_ib_wire_header_t),
+              "no longer than the shortest datagram that is challenged");
 BTL_IB_WIRE_AT(btl_ib_wire_connect_t, connection, 8);
 BTL_IB_WIRE_AT(btl_ib_wire_connect_t, epoch, 12);
 BTL_IB_WIRE_AT(btl_ib_wire_connect_t, from_rail, 16);

@@ -105,6 +105,7 @@ unit_tests = \
     tests/unit/test_bundle \
     tests/unit/test_burst \
     tests/unit/test_cc \
+    tests/unit/test_challenge \
     tests/unit/test_cc_cubic \
     tests/unit/test_cc_swift \
     tests/unit/test_credit \

@@ -148,6 +148,10 @@ struct bench {
     uint32_t rails;
     uint32_t carries[BENCH_RAILS]; /* bytes of the largest datagram; 0: what the host's attr says */
     uint32_t first_seq;
+    /* Hosts, a bit each, behind a router: what they send to a published address comes from the
+     * address of their rail 1, and what is sent there gets to their only rail. */
+    uint32_t routed;
+    bool rewrites; /* transports tell how a router has an address */
     bench_host_t hosts[BENCH_HOSTS];
     bench_queue_t wire;
     bench_queue_t tape; /* copies of all that was sent, if `taping` */

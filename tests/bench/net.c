@@ -91,7 +91,9 @@ static uint32_t rail_rx_depth(const btl_ib_transport_t *t, uint32_t size)
 static void send_one(bench_rail_t *rail, const btl_ib_tx_t *tx)
 {
     bench_t *bench = rail->host->bench;
-    bench_datagram_t *datagram = make(own_address(rail), ADDRESS(tx->to), tx->size);
+    const bool rewritten =
+        (bench->routed >> rail->host->index & 1) != 0 && ADDRESS(tx->to) % BENCH_RAILS == 0;
+    bench_datagram_t *datagram = make(own_address(rail) + rewritten, ADDRESS(tx->to), tx->size);
     uint32_t at = 0;
 
     BENCH_REQUIRE(datagram->to < BENCH_HOSTS * BENCH_RAILS && rail->refs[datagram->to] > 0);
@@ -214,6 +216,18 @@ static int rail_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events
     return n;
 }
 
+static uint32_t rail_rewritten(const btl_ib_transport_t *t, const btl_ib_event_t *event,
+                               const void *published, size_t len,
+                               uint8_t address[BTL_IB_ADDR_BYTES])
+{
+    const bench_datagram_t *datagram = event->buffer;
+
+    BENCH_REQUIRE(len == sizeof(datagram->source));
+    (void) published;
+    memcpy(address, &datagram->source, sizeof(datagram->source));
+    return ((const bench_rail_t *) t)->host->bench->rewrites ? sizeof(datagram->source) : 0;
+}
+
 static void rail_repost(btl_ib_transport_t *t, void *const *buffers, int n)
 {
     bench_rail_t *rail = (bench_rail_t *) t;
@@ -297,6 +311,7 @@ static void rail_close(btl_ib_transport_t *t)
 static const btl_ib_transport_ops_t rail_ops = {
     .send = rail_send,
     .poll = rail_poll,
+    .rewritten = rail_rewritten,
     .repost = rail_repost,
     .addr_add = rail_addr_add,
     .addr_remove = rail_addr_remove,
@@ -329,7 +344,8 @@ void bench_open_rail(bench_host_t *host, uint32_t index)
 void bench_deliver(bench_t *bench, bench_datagram_t *datagram)
 {
     bench_host_t *host = &bench->hosts[datagram->to / BENCH_RAILS];
-    bench_rail_t *rail = &host->rails[datagram->to % BENCH_RAILS];
+    const bool behind = (bench->routed >> host->index & 1) != 0;
+    bench_rail_t *rail = &host->rails[behind ? 0 : datagram->to % BENCH_RAILS];
 
     if (host->engine == NULL || rail->base.ops == NULL || rail->stopped
         || datagram->size > rail->base.attr.max_datagram) {

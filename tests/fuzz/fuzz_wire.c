@@ -124,7 +124,7 @@ static void check(const btl_ib_view_t *view, const uint8_t *datagram, size_t siz
     size_t headers = sizeof(btl_ib_wire_header_t);
 
     REQUIRE(size >= headers && size <= BTL_IB_DATAGRAM_MAX);
-    REQUIRE((view->flags & ~BTL_IB_FLAGS_ALL) == 0);
+    REQUIRE((view->flags & ~BTL_IB_FLAGS_ALL) == 0 || view->type == BTL_IB_TYPE_PATH_RESPONSE);
     REQUIRE(view->channel < BTL_IB_QUEUES_MAX && view->ack_channel < BTL_IB_QUEUES_MAX);
     REQUIRE(view->limit - view->ack <= UINT16_MAX);
     if (view->flags & BTL_IB_FLAG_CONNECT) {

@@ -3,15 +3,19 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Scenarios in which the address of a device changes (DHCP): its peers come to know it, and use
- * it. */
+/* Scenarios in which the address of a device changes (DHCP), or is another one for its peers (NAT):
+ * they come to know it, and use it. */
 
 #include "named.h"
 
 #include <stdlib.h>
 
+/* And challenges, which would find it as well. */
 static bool drop_addresses(sim_t *sim, const datagram_t *d)
 {
+    if (type_of(d) == BTL_IB_TYPE_PATH_RESPONSE) {
+        return sim->scratch[0] > 0;
+    }
     if (type_of(d) != BTL_IB_TYPE_ADDRESS || sim->scratch[0] == 0) {
         return false;
     }
@@ -141,5 +145,113 @@ void address_changes_first_contact(sim_t *sim)
     run_settle(sim, SIM_S(2));
     say(sim, 1, 0, 3000, 1000);
     run_settle(sim, SIM_S(1));
+    finish(sim);
+}
+
+/* ---- routers that rewrite sources ---- */
+
+/* Two processes whose transports name sources, not started. */
+static void routable(sim_t *sim)
+{
+    two(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        sim->procs[i].attr.knows_source = true;
+    }
+}
+
+/* Messages of all sizes both ways arrive within `time`. */
+static void both_talk(sim_t *sim, uint64_t time)
+{
+    for (uint32_t i = 0; i < 40; i++) {
+        say(sim, i % 2, 1 - i % 2, i % 3 == 0 ? 60000 : 100, i * SIM_US(100));
+    }
+    run_settle(sim, time);
+}
+
+static uint64_t rewritten(sim_t *sim)
+{
+    return sim_counters(sim, 0)->rewritten + sim_counters(sim, 1)->rewritten;
+}
+
+/* Only what a router has leads anywhere, as if it also hid its side. */
+static bool hides(sim_t *sim, const datagram_t *d)
+{
+    return d->dst == sim->scratch[0] && d->dst < sim->addresses;
+}
+
+/* One end or both, with each kind of protection. */
+void sources_rewritten(sim_t *sim)
+{
+    for (uint32_t kind = 0; kind < protection_kinds(); kind++) {
+        for (uint32_t routed = 1; routed <= 3; routed++) {
+            protection_choose(sim, (btl_ib_protection_kind_t) kind);
+            routable(sim);
+            run_start(sim);
+            for (uint32_t i = 0; i < 2; i++) {
+                if (routed >> i & 1) {
+                    rail_route(sim->procs[i].rails[0]);
+                }
+            }
+            sim->scratch[0] =
+                routed == 3 ? UINT32_MAX : rail_address(sim->procs[routed / 2].rails[0]);
+            sim->drop = hides;
+            both_talk(sim, SIM_S(1));
+            must_be_at_least(sim, "answered challenges", rewritten(sim), 1);
+            finish(sim);
+            again(sim, 3 * kind + routed + 1);
+        }
+    }
+    two(sim);
+    run_start(sim);
+    finish(sim);
+}
+
+void sources_rewritten_later(sim_t *sim)
+{
+    routable(sim);
+    run_start(sim);
+    both_talk(sim, SIM_S(1));
+    for (uint32_t i = 0; i < 6; i++) {
+        rail_t *rail = sim->procs[i % 2].rails[0];
+        rail_route(rail);
+        both_talk(sim, SIM_S(2));
+        if (i % 3 != 0) {
+            rail_unroute(rail);
+            both_talk(sim, SIM_S(2));
+        }
+    }
+    must_be_at_least(sim, "answered challenges", rewritten(sim), 2);
+    finish(sim);
+}
+
+static bool record_paths(sim_t *sim, const datagram_t *d)
+{
+    if (type_of(d) == BTL_IB_TYPE_PATH_RESPONSE && sim->scratch[0] < 7) {
+        sim->scratch[++sim->scratch[0]] = (uintptr_t) net_copy(d);
+    }
+    return false;
+}
+
+/* Of the challenges and answers of two processes behind routers nothing is good from elsewhere. */
+void sources_rewritten_replayed(sim_t *sim)
+{
+    routable(sim);
+    run_start(sim);
+    sim->drop = record_paths;
+    rail_route(sim->procs[0].rails[0]);
+    both_talk(sim, SIM_S(1));
+    sim->drop = NULL;
+    must_be_at_least(sim, "challenges and answers", sim->scratch[0], 2);
+    const uint64_t before = rewritten(sim);
+    for (uint32_t i = 1; i <= sim->scratch[0]; i++) {
+        datagram_t *d = (datagram_t *) (uintptr_t) sim->scratch[i];
+        sim_run_until(sim, sim->now + SIM_MS(300)); /* so that nobody is heard any more */
+        d->src = UINT32_MAX;
+        net_again(sim, d);
+        sim_run_until(sim, sim->now + SIM_MS(10));
+        both_talk(sim, SIM_S(1));
+        free(d);
+    }
+    must_be_within(sim, "answered challenges", rewritten(sim) - before, 0);
     finish(sim);
 }

@@ -64,6 +64,8 @@ struct rail {
     uint64_t down_at;     /* ns: since when, or since when it was last */
     bool given_up;        /* it was down for longer than anybody waits */
     bool moves;           /* it is to get another address */
+    bool routed;          /* what it sends comes from another address: */
+    uint32_t outside;     /* that a router has for it, and leads to it */
 };
 
 #define HANDLE(address) (((btl_ib_addr_t) (address) << 8) + 0x5a)
@@ -131,14 +133,23 @@ static void check_tx(rail_t *rail, const btl_ib_tx_t *tx)
     (void) rail_address_of(rail, tx->to);
 }
 
+/* What goes to where a router leads back is an answer: its source is not rewritten. */
+static uint32_t rail_source_to(const rail_t *rail, uint32_t dst)
+{
+    const rail_t *to = rail->sim->bound[dst];
+
+    return rail->routed && (to == NULL || !to->routed || to->outside != dst) ? rail->outside
+                                                                             : rail->address;
+}
+
 static datagram_t *gather(rail_t *rail, const btl_ib_tx_t *tx)
 {
     datagram_t *d = malloc(sizeof(*d) + tx->size);
     uint32_t at = 0;
 
     memset(d, 0, sizeof(*d));
-    d->src = rail->address;
     d->dst = ADDRESS(tx->to);
+    d->src = rail_source_to(rail, d->dst);
     d->from = rail->proc->index;
     d->src_life = rail->proc->life;
     d->flow = tx->flow;
@@ -615,6 +626,14 @@ static uint32_t rail_source(const btl_ib_transport_t *t, const btl_ib_event_t *e
     return t->address_len;
 }
 
+static uint32_t rail_rewritten(const btl_ib_transport_t *t, const btl_ib_event_t *event,
+                               const void *published, size_t len,
+                               uint8_t address[BTL_IB_ADDR_BYTES])
+{
+    (void) published;
+    return len == t->address_len ? rail_source(t, event, address) : 0;
+}
+
 static void rail_bind(rail_t *rail, uint32_t address)
 {
     sim_t *sim = rail->sim;
@@ -632,6 +651,23 @@ static void rail_bind(rail_t *rail, uint32_t address)
     memcpy(rail->base.address, &address, sizeof(address));
     rail->address = address;
     sim->bound[address] = rail;
+}
+
+void rail_route(rail_t *rail)
+{
+    const uint32_t inside = rail->address;
+
+    rail_bind(rail, rail->sim->addresses + rail->proc->index * rail->sim->nrails + rail->index);
+    rail->routed = true;
+    rail->outside = rail->address;
+    rail->address = inside;
+    memcpy(rail->base.address, &inside, sizeof(inside));
+}
+
+void rail_unroute(rail_t *rail)
+{
+    rail->routed = false;
+    rail->sim->bound[rail->outside] = NULL;
 }
 
 static bool rail_rebind(btl_ib_transport_t *t)
@@ -686,6 +722,9 @@ static void rail_stop(btl_ib_transport_t *t)
     device_stop(rail->device);
     rail->stopped = true;
     rail->sim->bound[rail->address] = NULL;
+    if (rail->routed) {
+        rail->sim->bound[rail->outside] = NULL;
+    }
 }
 
 static void rail_close(btl_ib_transport_t *t)
@@ -722,6 +761,7 @@ static const btl_ib_transport_ops_t rail_ops = {
     .path_datagram = rail_path,
     .wait_fd = rail_wait_fd,
     .source = rail_source,
+    .rewritten = rail_rewritten,
     .stop = rail_stop,
     .close = rail_close,
 };

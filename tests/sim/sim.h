@@ -648,6 +648,10 @@ void rail_told(rail_t *rail, uint32_t address, uint32_t size, quote_t quote, boo
 void rail_fail_device(rail_t *rail);
 /* Its address is gone; when it is asked, it has another one. */
 void rail_lose_address(rail_t *rail);
+/* A router has another address for a rail from now on: what it sends comes from there, and what is
+ * sent there gets to it. And: there is no router any more. */
+void rail_route(rail_t *rail);
+void rail_unroute(rail_t *rail);
 /* Its port goes down, or comes back. */
 void rail_set_port(rail_t *rail, bool up);
 bool rail_pending(const rail_t *rail);

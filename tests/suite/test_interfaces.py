@@ -344,16 +344,81 @@ def test_address_unknown(run, mpi, hosts, two_hosts):
 @pytest.mark.full
 @pytest.mark.called("interfaces/nat")
 def test_nat(run, mpi, hosts, two_hosts):
-    """What a router gives another address counts as lost: the texts ask for that, too."""
+    """What a router gives another address, to which it leads nothing back, counts as lost: the texts
+    ask for that, too."""
     host = f"{hosts}1"
     rules = ("add table ip nat; add chain ip nat c { type nat hook postrouting priority 100; }; "
-             "add rule ip nat c oifname x0 meta l4proto udp snat to 10.91.0.9")
+             "add rule ip nat c oifname x0 meta l4proto udp snat to 10.91.0.9; add chain ip nat d { "
+             "type filter hook prerouting priority -300; }; add rule ip nat d iifname x0 meta l4proto "
+             "udp drop")
     output = two_hosts([Link(0)], mpi.program("ring"), "laps=1", ok=False, connect_timeout=6,
                        before=lambda: run("ip", "netns", "exec", host, "nft", rules))
     run("ip", "netns", "exec", host, "nft", "delete table ip nat")
     assert re.search(r"its datagrams come from 10\.91\.0\.9:\d+,\s+it published 10\.91\.0\.1:\d+", output)
     for head in "has sent to another process for 5 seconds", "lost the connection with a process":
         assert re.search(rf"{head}(?:.*\n)+? +To: .*, address 10\.91\.0\.\d:\d+\n(?:.*\n)+?.*\(NAT\)", output)
+
+
+class Rewriting:
+    """Hosts whose UDP a router rewrites: their datagrams leave from another address, at which they
+    are reached, too."""
+
+    def __init__(self, run, hosts, ends):
+        self.run, self.hosts, self.ends = run, [f"{hosts}{end}" for end in ends], ends
+
+    def begin(self):
+        for end, host in zip(self.ends, self.hosts):
+            self.run.output("ip", "-n", host, "address", "add", f"10.91.0.9{end}/32", "dev", "lo")
+            self.run.output("ip", "netns", "exec", host, "nft", "add table ip nat; add chain ip nat c { "
+                            "type nat hook postrouting priority 100; }; add rule ip nat c oifname x0 "
+                            f"meta l4proto udp snat to 10.91.0.9{end}")
+
+    def end(self):
+        for end, host in zip(self.ends, self.hosts):
+            self.run.output("ip", "netns", "exec", host, "nft", "delete table ip nat", ok=None)
+            self.run.output("ip", "-n", host, "address", "del", f"10.91.0.9{end}/32", "dev", "lo",
+                            ok=None)
+
+
+@pytest.mark.parametrize("ends, settings", [
+    pytest.param((1, 2), {}, id="interfaces/nat-both"),
+    pytest.param((1,), {"progress": "deliver"}, id="interfaces/nat-one", marks=pytest.mark.full),
+    pytest.param((1, 2), {"protection": "encrypt"}, id="interfaces/nat-encrypted",
+                 marks=pytest.mark.full)])
+def test_nat_answers(run, mpi, hosts, two_hosts, ends, settings):
+    """A router rewrites sources, and leads what goes to the new ones back: both meet, and both
+    addresses are told."""
+    nat = Rewriting(run, hosts, ends)
+    try:
+        output = two_hosts([Link(0)], mpi.program("randsize"), "seed=3", before=nat.begin, **settings)
+    finally:
+        nat.end()
+    assert "OK randsize" in output and "has sent to another process" not in output
+    told = re.findall(r"its datagrams come from 10\.91\.0\.9(\d):\d+, it published 10\.91\.0\.(\d):\d+: a "
+                      r"router rewrites them", output)
+    # Answers in a flow that the other end began are not rewritten.
+    assert told or len(ends) == 1
+    assert all(now == before and int(now) in ends for now, before in told)
+
+
+@pytest.mark.full
+@pytest.mark.called("interfaces/nat-begins")
+def test_nat_begins(run, mpi, hosts, two_hosts):
+    """The same from the middle of a job on: the routers forget the flows that there were."""
+    nat = Rewriting(run, hosts, (1, 2))
+
+    def begin():
+        nat.begin()
+        for host in nat.hosts:
+            run.output("ip", "netns", "exec", host, "conntrack", "-F", ok=None)
+
+    timer = threading.Timer(3, begin)
+    timer.start()
+    try:
+        output = two_hosts([Link(0)], mpi.program("stream"), "bytes=1000", "seconds=8")
+    finally:
+        nat.end()
+    assert "OK stream" in output
 
 
 @pytest.mark.full

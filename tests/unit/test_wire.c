@@ -181,11 +181,34 @@ static void test_path_response(void **state)
     assert_false(btl_ib_type_is_sequenced(view.type));
     used++;
     assert_int_equal(parse(), BTL_IB_WIRE_LENGTH);
-    for (int bit = 0; bit < 8; bit++) {
-        begin(BTL_IB_TYPE_PATH_RESPONSE, (uint8_t) (1 << bit));
+    for (int flags = 1; flags < 256; flags++) {
+        const bool path =
+            flags == BTL_IB_FLAG_PATH || flags == (BTL_IB_FLAG_PATH | BTL_IB_FLAG_ACK_NOW);
+        begin(BTL_IB_TYPE_PATH_RESPONSE, (uint8_t) flags);
         bytes[3] = 0;
-        put_connect();
-        assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
+        if (flags & BTL_IB_FLAG_CONNECT) {
+            put_connect();
+        }
+        assert_int_equal(parse(), path ? BTL_IB_WIRE_OK : BTL_IB_WIRE_TYPE_UNKNOWN);
+        if (path) {
+            assert_int_equal(used, sizeof(btl_ib_wire_path_t));
+            used++;
+            assert_int_equal(parse(), BTL_IB_WIRE_LENGTH);
+        }
+    }
+}
+
+/* What 0.2 and 0.3.0 drop: the flag, with whatever type, and of types that have it here only one. */
+static void test_path_flag_of_others(void **state)
+{
+    (void) state;
+    for (uint32_t type = 0; type < 16; type++) {
+        begin((btl_ib_type_t) type, BTL_IB_FLAG_PATH);
+        bytes[3] = 0;
+        if (type != BTL_IB_TYPE_PATH_RESPONSE) {
+            assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
+            assert_int_equal(btl_ib_wire_peek(bytes, used, &view), BTL_IB_WIRE_TYPE_UNKNOWN);
+        }
     }
 }
 
@@ -719,6 +742,7 @@ int main(void)
         cmocka_unit_test_teardown(test_version, teardown),
         cmocka_unit_test_teardown(test_type, teardown),
         cmocka_unit_test_teardown(test_path_response, teardown),
+        cmocka_unit_test_teardown(test_path_flag_of_others, teardown),
         cmocka_unit_test_teardown(test_address, teardown),
         cmocka_unit_test_teardown(test_flags_and_reserved, teardown),
         cmocka_unit_test_teardown(test_length, teardown),

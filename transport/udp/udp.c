@@ -382,6 +382,20 @@ static uint32_t source(const btl_ib_transport_t *t, const btl_ib_event_t *event,
     return btl_ib_udp_name_pack(&buffer->name, BTL_IB_UDP_INTERFACE_UNKNOWN, false, address);
 }
 
+static uint32_t rewritten(const btl_ib_transport_t *t, const btl_ib_event_t *event,
+                          const void *published, size_t len, uint8_t address[BTL_IB_ADDR_BYTES])
+{
+    const btl_ib_udp_buffer_t *buffer = event->buffer;
+    btl_ib_udp_name_t name;
+    uint32_t interface;
+    bool latency_lane;
+
+    (void) t;
+    return btl_ib_udp_name_unpack(published, len, &name, &interface, &latency_lane) == 0
+               ? btl_ib_udp_name_pack(&buffer->name, interface, latency_lane, address)
+               : 0;
+}
+
 static bool source_text(const btl_ib_transport_t *t, const btl_ib_event_t *event, char *out,
                         size_t len)
 {
@@ -655,6 +669,7 @@ static const btl_ib_transport_ops_t udp_ops = {
     .send = udp_send,
     .poll = udp_poll,
     .source = source,
+    .rewritten = rewritten,
     .source_text = source_text,
     .repost = repost,
     .addr_add = addr_add,

@@ -1,0 +1,327 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Processes behind routers that rewrite sources, and somebody who would like to be taken for such a
+ * router: who captures, replays and relays, but has no process' secret. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "btl_ib_challenge.h"
+#include "btl_ib_protection.h"
+#include "hostile.h"
+
+enum {
+    MALLORY = 2 * BENCH_RAILS, /* address of a host that has no process */
+    QUIET = BTL_IB_CHALLENGE_QUIET + 50000,
+    CHALLENGE = BTL_IB_FLAG_PATH | BTL_IB_FLAG_ACK_NOW,
+};
+
+/* Hosts 0 and 1, and a transport that tells how routers have addresses. */
+static bench_t *begin(uint32_t routed)
+{
+    bench_t *bench = new_bench();
+
+    bench->rewrites = true;
+    bench->routed = routed;
+    return bench;
+}
+
+/* ---- routers ---- */
+
+/* Every kind of message in both directions, and that both know each other by an answered
+ * challenge. */
+static void all_arrives(bench_t *bench, uint32_t rewritten)
+{
+    talk(bench, 3);
+    each_delivered_once(bench);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(bench_counters(bench, i)->rewritten, rewritten >> i & 1);
+        assert_true(bench_counters(bench, i)->sent_challenges
+                    >= bench_counters(bench, i)->rewritten);
+        bench_check_counters(&bench->hosts[i]);
+    }
+}
+
+static void both_behind_routers(void **state)
+{
+    static const btl_ib_protection_kind_t kinds[] = {
+        BTL_IB_PROTECTION_NONE, BTL_IB_PROTECTION_CRC32C, BTL_IB_PROTECTION_INTEGRITY,
+        BTL_IB_PROTECTION_ENCRYPT};
+
+    for (uint32_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        bench_t *bench = begin(3);
+        if (bench_protection(bench, kinds[i])) {
+            bench_start(bench, 0);
+            bench_start(bench, 1);
+            bench_send(bench, 0, 1, 100, 1);
+            assert_true(bench_settle(bench, SECOND));
+            talk(bench, 3);
+            each_delivered_once(bench);
+            assert_true(bench_counters(bench, 0)->rewritten + bench_counters(bench, 1)->rewritten
+                        > 0);
+        }
+        end(bench);
+    }
+    (void) state;
+}
+
+static void one_behind_a_router(void **state)
+{
+    for (uint32_t routed = 1; routed <= 2; routed++) {
+        bench_t *bench = begin(routed);
+        bench_start(bench, 0);
+        bench_start(bench, 1);
+        all_arrives(bench, routed ^ 3);
+        end(bench);
+    }
+    (void) state;
+}
+
+/* What is sent to published addresses gets nowhere: only what the router has leads there. */
+static bool drops_published(bench_t *bench, const bench_datagram_t *datagram)
+{
+    return datagram->to == bench_address(0, 0) && (bench->routed & 1) != 0;
+}
+
+static void only_the_router_leads_there(void **state)
+{
+    bench_t *bench = begin(1);
+
+    bench->loses = drops_published;
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    all_arrives(bench, 2);
+    end(bench);
+    (void) state;
+}
+
+/* In mid-job: after a short silence, as no datagram comes from where the peer was. It comes
+ * back to an address that has answered before. */
+static void a_router_comes_and_goes(void **state)
+{
+    bench_t *bench = begin(0);
+
+    acquaint(bench);
+    bench->loses = drops_published;
+    for (uint32_t i = 0; i < 4; i++) {
+        bench->routed = i % 2 == 0;
+        bench_run(bench, QUIET);
+        talk(bench, 2);
+        assert_int_equal(bench_counters(bench, 1)->rewritten, 1);
+    }
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
+/* 0.3.0, which drops what it does not know, is met neither better nor worse than before. */
+static void a_peer_that_never_answers(void **state)
+{
+    bench_t *bench = begin(0);
+
+    acquaint(bench);
+    bench_run(bench, QUIET);
+    bench_forgery_t forgery = bench_forge(bench, 1, 0, BTL_IB_TYPE_ACK);
+    bench_throw(bench, 1, MALLORY, &forgery, forgery.size);
+    assert_int_equal(bench->wire.first->to, MALLORY);
+    assert_int_equal(bench->wire.first->data[1], CHALLENGE);
+    still_works(bench);
+    assert_int_equal(bench_counters(bench, 1)->rewritten, 0);
+    end(bench);
+    (void) state;
+}
+
+/* ---- somebody else ---- */
+
+/* A datagram of host 0 that somebody captured is thrown at host 1 from address `from`. Returns the
+ * challenge to that, which is not delivered. */
+static bench_datagram_t *provoke(bench_t *bench, uint32_t from)
+{
+    const bench_forgery_t captured = bench_forge(bench, 1, 0, BTL_IB_TYPE_ACK);
+    const uint64_t dropped = bench_counters(bench, 1)->dropped_source;
+
+    assert_int_equal(bench->wire.count, 0);
+    bench_throw(bench, 1, from, &captured, captured.size);
+    assert_int_equal(bench_counters(bench, 1)->dropped_source, dropped + 1);
+    assert_int_equal(bench->wire.count, 1);
+    bench_datagram_t *challenge = bench_pop(&bench->wire);
+    assert_int_equal(challenge->to, from);
+    assert_int_equal(challenge->data[1], CHALLENGE);
+    assert_true(challenge->size <= captured.size);
+    return challenge;
+}
+
+/* Hosts 0 and 1 that know each other, and have been quiet for so long that challenges are sent. */
+static bench_t *quiet(void)
+{
+    bench_t *bench = begin(0);
+
+    acquaint(bench);
+    bench_run(bench, QUIET);
+    return bench;
+}
+
+/* The same for an answer: it is dropped for that cause, nothing is sent and nobody moves. */
+static void answer_in_vain(bench_t *bench, uint32_t from, const void *data, uint32_t size,
+                           const char *cause)
+{
+    bench_watch_t watch;
+
+    bench_watch(&bench->hosts[1], true, &watch);
+    bench_throw(bench, 1, from, data, size);
+    bench_unchanged(&watch, cause, 1);
+    assert_int_equal(bench->wire.count, 0);
+}
+
+/* The answer that host 0 makes when a challenge gets there, whoever brings it. */
+static bench_datagram_t *answer_of(bench_t *bench, const bench_datagram_t *challenge)
+{
+    bench_throw(bench, 0, MALLORY, challenge->data, challenge->size);
+    assert_int_equal(bench->wire.count, 1);
+    bench_datagram_t *answer = bench_pop(&bench->wire);
+    assert_int_equal(answer->data[1], BTL_IB_FLAG_PATH);
+    return answer;
+}
+
+/* Without secrets: what was captured, the challenge itself, and each bit of the right answer
+ * wrong. */
+static void wrong_answers(void **state)
+{
+    bench_t *bench = quiet();
+    bench_datagram_t *challenge = provoke(bench, MALLORY);
+    bench_datagram_t *answer = answer_of(bench, challenge);
+
+    answer_in_vain(bench, MALLORY, challenge->data, challenge->size, "dropped_token");
+    challenge->data[1] = BTL_IB_FLAG_PATH;
+    memcpy(challenge->data + 4, challenge->data + 28, 4); /* named as the answer names it */
+    answer_in_vain(bench, MALLORY, challenge->data, challenge->size, "dropped_token");
+    for (uint32_t bit = 8 * 8; bit < 24 * 8; bit++) { /* of the token, and of the challenge */
+        answer->data[bit / 8] ^= (uint8_t) (1u << bit % 8);
+        answer_in_vain(bench, MALLORY, answer->data, answer->size, "dropped_token");
+        answer->data[bit / 8] ^= (uint8_t) (1u << bit % 8);
+    }
+    free(challenge);
+    free(answer);
+    still_works(bench);
+    assert_int_equal(bench_counters(bench, 1)->rewritten, 0);
+    end(bench);
+    (void) state;
+}
+
+/* The right answer does not come from where the challenge went, or too late. */
+static void answers_from_elsewhere(void **state)
+{
+    bench_t *bench = quiet();
+    bench_datagram_t *challenge = provoke(bench, MALLORY);
+    bench_datagram_t *answer = answer_of(bench, challenge);
+
+    /* to where host 1 is, not to where the challenge came from */
+    assert_int_equal(answer->to, bench_address(1, 0));
+    answer_in_vain(bench, MALLORY + 1, answer->data, answer->size, "dropped_source");
+    answer_in_vain(bench, BENCH_UNKNOWN, answer->data, answer->size, "dropped_source");
+    answer_in_vain(bench, bench_address(0, 0), answer->data, answer->size, "dropped_stale");
+    bench->now += 2 * BTL_IB_CHALLENGE_VALID;
+    answer_in_vain(bench, MALLORY, answer->data, answer->size, "dropped_source");
+    free(challenge);
+    free(answer);
+    still_works(bench);
+    assert_int_equal(bench_counters(bench, 1)->rewritten, 0);
+    end(bench);
+    (void) state;
+}
+
+/* A relay is a router. But while the peer is heard from where it should be there is no challenge,
+ * and an answer is not believed. */
+static void a_relay_beside_a_peer_that_is_heard(void **state)
+{
+    bench_t *bench = quiet();
+    bench_datagram_t *challenge = provoke(bench, MALLORY);
+    bench_datagram_t *answer = answer_of(bench, challenge);
+    const bench_forgery_t captured = bench_forge(bench, 1, 0, BTL_IB_TYPE_ACK);
+
+    bench_send(bench, 0, 1, 100, 1);
+    assert_true(bench_settle(bench, SECOND));
+    bench_run(bench, 3000);
+    answer_in_vain(bench, MALLORY, answer->data, answer->size, "dropped_stale");
+    bench_throw(bench, 1, MALLORY, &captured, captured.size);
+    assert_int_equal(bench->wire.count, 0);
+    free(challenge);
+    free(answer);
+    still_works(bench);
+    assert_int_equal(bench_counters(bench, 1)->rewritten, 0);
+    end(bench);
+    (void) state;
+}
+
+/* A captured datagram comes from everywhere, thousands of times: no memory, few challenges, none
+ * larger than what it is for. */
+static void a_flood_of_sources(void **state)
+{
+    enum { TIMES = 5000, APART = 100 };
+    bench_t *bench = quiet();
+    const bench_forgery_t captured = bench_forge(bench, 1, 0, BTL_IB_TYPE_ACK);
+    const size_t bytes = bench->hosts[1].bytes;
+    const uint64_t sent = bench->hosts[1].bytes_sent;
+
+    for (uint32_t i = 0; i < TIMES; i++) {
+        bench_throw(bench, 1, MALLORY + i % 4, &captured, captured.size);
+        bench_clear(&bench->wire);
+        bench->now += APART;
+    }
+    assert_in_range(bench_counters(bench, 1)->sent_challenges, 1,
+                    TIMES * APART / BTL_IB_CHALLENGE_PAUSE + 1);
+    assert_true(bench->hosts[1].bytes_sent - sent
+                <= bench_counters(bench, 1)->sent_challenges * captured.size);
+    assert_int_equal(bench->hosts[1].bytes, bytes);
+    still_works(bench);
+    assert_int_equal(bench_counters(bench, 1)->rewritten, 0);
+    end(bench);
+    (void) state;
+}
+
+/* The same of challenges: nothing larger goes to anybody than came, and only to the peer. */
+static void challenges_again(void **state)
+{
+    bench_t *bench = quiet();
+    bench_datagram_t *challenge = provoke(bench, MALLORY);
+
+    for (uint32_t i = 0; i < 100; i++) {
+        bench_datagram_t *answer = answer_of(bench, challenge);
+        assert_int_equal(answer->to, bench_address(1, 0));
+        assert_true(answer->size <= challenge->size);
+        free(answer);
+    }
+    challenge->data[8] ^= 1;
+    bench_throw(bench, 0, bench_address(1, 0), challenge->data, challenge->size);
+    assert_int_equal(bench->wire.count, 0);
+    free(challenge);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_behind_routers),
+        cmocka_unit_test(one_behind_a_router),
+        cmocka_unit_test(only_the_router_leads_there),
+        cmocka_unit_test(a_router_comes_and_goes),
+        cmocka_unit_test(a_peer_that_never_answers),
+        cmocka_unit_test(wrong_answers),
+        cmocka_unit_test(answers_from_elsewhere),
+        cmocka_unit_test(a_relay_beside_a_peer_that_is_heard),
+        cmocka_unit_test(a_flood_of_sources),
+        cmocka_unit_test(challenges_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "btl_ib_ack_read.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_engine_internal.h"
 #include "counted.h"

@@ -19,22 +19,48 @@
 #include "btl_ib_sentmap.h"
 #include "btl_ib_trace.h"
 
-static bool check_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* Is what a datagram says, and acknowledges if that is new (`acks`), possible on its connection? If
+ * not that is counted. `size`: bytes of the whole datagram. */
+static bool receive_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool acks, uint32_t size)
 {
-    const bool genuine = btl_ib_failover_is_told(conn, view);
-
-    conn->engine->count.dropped_token += !genuine;
-    return genuine;
+    if (acks && !btl_ib_ack_rx_check(conn, view)) {
+        return false;
+    }
+    if (btl_ib_type_is_sequenced(view->type)) {
+        return btl_ib_input_check(conn, view, size);
+    }
+    if (view->type == BTL_IB_TYPE_ADDRESS && !btl_ib_failover_is_told(conn, view)) {
+        conn->engine->count.dropped_token++;
+        return false;
+    }
+    return true;
 }
 
-/* It was taken in, and ends something: the connection's incarnation, or an address of the peer. */
-static void peer_ended(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* Follows the peer to where its datagrams come from, and notes that its path is one that works. */
+static void receive_follow(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
+                           const btl_ib_arrival_t *arrival)
+{
+    const btl_ib_addr_t from = arrival->from;
+
+    if (rail != conn->route.via || (from != conn->route.to && from != BTL_IB_ADDR_UNKNOWN)) {
+        if (rail == conn->rail && btl_ib_route_is_inside(conn, from)) {
+            btl_ib_challenge_inside(conn);
+        }
+        btl_ib_failover_follow(conn, rail, from, arrival->view.stamp);
+    }
+    if (btl_ib_route_owns(conn, rail, from) && btl_ib_validation_heard(&conn->validation)) {
+        btl_ib_failover_validated(conn);
+    }
+}
+
+/* Ends what the peer says is over: its present address (ADDRESS), or the connection's incarnation
+ * (CLOSE). What was acknowledged until now stays valid. */
+static void receive_end(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (view->type == BTL_IB_TYPE_ADDRESS) {
         btl_ib_failover_told(conn, view);
         return;
     }
-    /* It closed. What was acknowledged until now stays valid; this incarnation ends. */
     conn->engine->count.connections_closed++;
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: closed by the peer",
                BTL_IB_NAME_ARGS(conn->identity.name));
@@ -48,15 +74,17 @@ static inline void count_datagrams(btl_ib_rail_t *rail, uint32_t count)
     rail->count.received_datagrams += count;
 }
 
-/* A datagram came by `rail`, and `count` - 1 other events behind it: parse it, find its connection,
- * check it, take it in. Returns how many of them were handled: it, and the datagrams that continue
- * it (btl_ib_burst.h). May run callbacks, and end connections. */
+/* Receives the datagram of an event, behind which there are `count` - 1 others: what becomes of it.
+ * Returns how many events were handled: it, and the datagrams that continue it (btl_ib_burst.h).
+ * May run callbacks, and end connections. */
 static int receive(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
 {
     btl_ib_engine_t *engine = rail->engine;
-    uint32_t trailer = engine->protection.ops->trailer;
+    const uint32_t trailer = engine->protection.ops->trailer;
     btl_ib_arrival_t arrival;
+    btl_ib_view_t *view = &arrival.view;
 
+    /* Parse it: is it a datagram of this protocol? */
     if (event->size < trailer) {
         count_datagrams(rail, 1);
         engine->count.dropped_short++;
@@ -67,79 +95,41 @@ static int receive(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
     arrival.from = event->from;
     arrival.event = event;
     arrival.kept = false;
-    btl_ib_burst_none(&arrival.view.more);
-    btl_ib_conn_t *conn =
-        btl_ib_input_look_at(engine, &arrival) ? btl_ib_handshake_accept(rail, &arrival) : NULL;
-    btl_ib_view_t *view = &arrival.view;
+    btl_ib_burst_none(&view->more);
+    const bool parsed = btl_ib_input_look_at(engine, &arrival);
+
+    /* Find its connection, and prove that it is its peer's. */
+    btl_ib_conn_t *conn = parsed ? btl_ib_handshake_accept(rail, &arrival) : NULL;
     if (!arrival.kept) { /* else it is counted when it is handled again */
         count_datagrams(rail, 1);
     }
     if (conn == NULL) {
         return 1;
     }
+
+    /* Check it against what this side knows. */
     const bool acks = btl_ib_ack_rx_is_new(conn, view);
-    const bool sequenced = btl_ib_type_is_sequenced(view->type);
-    if ((acks && !btl_ib_ack_rx_check(conn, view))
-        || (sequenced ? !btl_ib_input_check(conn, view, event->size)
-                      : view->type == BTL_IB_TYPE_ADDRESS && !check_told(conn, view))) {
+    if (!receive_check(conn, view, acks, event->size)) {
         return 1;
     }
-    if (sequenced && count > 1) {
+    if (count > 1 && btl_ib_type_is_sequenced(view->type)) {
         btl_ib_input_burst(conn, &arrival, (uint32_t) count - 1);
     }
-    /* of a source that nobody published only an ADDRESS gets here */
-    const bool published = arrival.from != BTL_IB_ADDR_UNKNOWN || view->type != BTL_IB_TYPE_ADDRESS;
-    if (published
-        && (rail != conn->route.via
-            || (arrival.from != conn->route.to && arrival.from != BTL_IB_ADDR_UNKNOWN))) {
-        if (rail == conn->rail && btl_ib_route_is_inside(conn, arrival.from)) {
-            btl_ib_challenge_inside(conn);
-        }
-        btl_ib_failover_follow(conn, rail, arrival.from, view->stamp);
+
+    /* Follow the peer. Of a source that nobody published only an ADDRESS gets here. */
+    if (arrival.from != BTL_IB_ADDR_UNKNOWN || view->type != BTL_IB_TYPE_ADDRESS) {
+        receive_follow(conn, rail, &arrival);
     }
-    if (published && btl_ib_route_owns(conn, rail, arrival.from)
-        && btl_ib_validation_heard(&conn->validation)) {
-        btl_ib_failover_validated(conn);
-    }
+
+    /* Take it in: what it acknowledges, then what it brings. */
     if (btl_ib_input_take(conn, view, acks)) {
-        peer_ended(conn, view);
+        receive_end(conn, view);
     }
     count_datagrams(rail, view->more.count);
     return 1 + (int) view->more.count;
 }
 
 /* ---- events of the transports ---- */
-
-/*
- * How long at most a datagram found now may have waited here, in us: since the turn before; or, if
- * a turn receives only a part of what there is (attr.partial_poll), since the rail was last found
- * empty. The latter is a queue, too, but the receiver's own, which credits limit: the sender makes
- * it no shorter by sending later. The sender is to know only of a long one, unless we paused.
- */
-static uint32_t waited_for(const btl_ib_rail_t *rail)
-{
-    const uint64_t busy = rail->engine->clock.now - rail->polled.empty_at;
-
-    if (!rail->transport->attr.partial_poll) {
-        return rail->engine->clock.gap;
-    }
-    return btl_ib_max_u32(rail->engine->clock.gap,
-                          btl_ib_clip_u32(busy, BTL_IB_QUEUE_BORNE + rail->polled.pause));
-}
-
-/* What came during a pause takes several turns to be received, but no longer than the pause. */
-static void note_pause(btl_ib_rail_t *rail)
-{
-    const btl_ib_clock_t *clock = &rail->engine->clock;
-
-    if (clock->now > rail->polled.pause_until) {
-        rail->polled.pause = 0;
-    }
-    if (clock->gap > rail->polled.pause) {
-        rail->polled.pause = clock->gap;
-        rail->polled.pause_until = clock->now + clock->gap;
-    }
-}
 
 /* Events polled in one batch, which may have waited for `away` us. */
 typedef struct polled {
@@ -217,11 +207,32 @@ static int repost_buffers(btl_ib_rail_t *rail, const btl_ib_event_t *events, int
     return n;
 }
 
-/* Events were polled. */
+/*
+ * Begins a batch of events that were just polled. How long at most they may have waited here is the
+ * time since the turn before; or, if a turn receives only a part of what there is
+ * (attr.partial_poll), since the rail was last found empty. The latter is a queue, too, but the
+ * receiver's own, which credits limit: the sender makes it no shorter by sending later. The sender
+ * is to know only of a long one, unless we paused. What came during a pause takes several turns to
+ * be received, but no longer than the pause.
+ */
 static inline polled_t begin_batch(btl_ib_rail_t *rail)
 {
-    note_pause(rail);
-    return (polled_t){.number = ++rail->engine->turn.batches, .away = waited_for(rail)};
+    const btl_ib_clock_t *clock = &rail->engine->clock;
+    polled_t polled = {.number = ++rail->engine->turn.batches, .away = clock->gap};
+
+    if (clock->now > rail->polled.pause_until) {
+        rail->polled.pause = 0;
+    }
+    if (clock->gap > rail->polled.pause) {
+        rail->polled.pause = clock->gap;
+        rail->polled.pause_until = clock->now + clock->gap;
+    }
+    if (rail->transport->attr.partial_poll) {
+        const uint32_t queued = btl_ib_clip_u32(clock->now - rail->polled.empty_at,
+                                                BTL_IB_QUEUE_BORNE + rail->polled.pause);
+        polled.away = btl_ib_max_u32(clock->gap, queued);
+    }
+    return polled;
 }
 
 /* Handle a batch of events. Returns how many of them were datagrams. */

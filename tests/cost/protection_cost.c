@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "btl_ib_crc32c.h"
 #include "btl_ib_protection.h"
 #include "btl_ib_wire.h"
 

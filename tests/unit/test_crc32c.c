@@ -11,7 +11,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "btl_ib_protection.h"
+#include "btl_ib_crc32c.h"
 #include "support.h"
 
 /* Bit by bit, straight from the definition: polynomial 0x1EDC6F41, reflected. */

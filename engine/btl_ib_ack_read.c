@@ -32,17 +32,9 @@ static bool check_sent(btl_ib_conn_t *conn, uint32_t channel, uint32_t ack, uint
     return true;
 }
 
-static inline bool is_limit_possible(const btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
-{
-    const btl_ib_queue_t *queue = &conn->peer_queues->q[channel];
-
-    return queue->type != BTL_IB_QUEUE_PER_PEER
-           || !btl_ib_seq_before(conn->tx[channel].sentmap.window.next + queue->num, limit);
-}
-
 static bool check_limit(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
 {
-    if (!is_limit_possible(conn, channel, limit)) {
+    if (!btl_ib_ack_is_limit_possible(conn, channel, limit)) {
         conn->engine->count.dropped_credit++;
         return false;
     }
@@ -127,25 +119,13 @@ static uint32_t range_arrived(btl_ib_conn_t *conn, uint32_t channel, uint32_t fr
     return acked;
 }
 
-static inline bool is_more_credit(const btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
-{
-    return conn->peer_queues->q[channel].type == BTL_IB_QUEUE_PER_PEER
-           && btl_ib_seq_before(conn->tx[channel].limit, limit);
-}
-
-static inline void take_credit(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
-{
-    conn->tx[channel].limit = limit;
-    btl_ib_loss_unblocked(&conn->loss);
-}
-
 /* Take in a credit limit. Returns true if it gives more credit. */
 static bool credited(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
 {
-    if (!is_more_credit(conn, channel, limit)) {
+    if (!btl_ib_ack_is_more_credit(conn, channel, limit)) {
         return false;
     }
-    take_credit(conn, channel, limit);
+    btl_ib_ack_take_credit(conn, channel, limit);
     return true;
 }
 
@@ -157,7 +137,7 @@ bool btl_ib_ack_rx_is_new(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return (view->flags & BTL_IB_FLAG_ACK)
            && (view->ack_channel >= conn->peer_queues->count
                || view->ack != conn->tx[view->ack_channel].sentmap.window.first
-               || is_more_credit(conn, view->ack_channel, view->limit));
+               || btl_ib_ack_is_more_credit(conn, view->ack_channel, view->limit));
 }
 
 /* Process one block of an ACK. Returns how many segments are newly acknowledged. Sets *credit if
@@ -190,19 +170,9 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
     return acked;
 }
 
-/* Is the window what holds the sender back? */
-static inline bool is_limited(const btl_ib_conn_t *conn)
-{
-    const uint32_t in_flight = conn->sentmap.in_flight;
-
-    /* room for less than a burst may not have been used: btl_ib_transmit.c */
-    return in_flight + conn->cc.gso_segments > conn->cc.window
-           && in_flight + in_flight / 3 >= conn->cc.window;
-}
-
 void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    const bool limited = is_limited(conn);
+    const bool limited = btl_ib_ack_is_limited(conn);
     bool credit = false;
     uint32_t acked = 0;
 
@@ -239,73 +209,4 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 void btl_ib_ack_rx_begin_channel(btl_ib_tx_channel_t *channel, uint32_t limit)
 {
     channel->limit = limit;
-}
-
-/* ---- header prediction ---- */
-
-/* Is no answer of the peer awaited, which was heard just now? Then nothing is lost, and no timer is
- * to be set. */
-static inline bool is_at_rest(const btl_ib_conn_t *conn)
-{
-    return conn->sentmap.unacked == 0 && conn->loss.blocked_since == 0 && conn->ops.answers == 0;
-}
-
-/* Of a header that acknowledges one segment of `channel`, or (NULL) none, and gives credit or
- * not. */
-static inline void take_predicted(btl_ib_conn_t *conn, uint32_t channel, btl_ib_segment_t *segment)
-{
-    const bool limited = is_limited(conn);
-
-    btl_ib_loss_restart_pto(&conn->loss);
-    if (segment == NULL) {
-        btl_ib_pending_wake(conn);
-        return;
-    }
-    btl_ib_loss_arrived(&conn->loss, &conn->tx[channel].loss.arrived, segment,
-                        conn->engine->clock.now);
-    btl_ib_sentmap_acked_one(conn, segment);
-    btl_ib_loss_acked_by_header(&conn->loss, true);
-    btl_ib_pending_wake(conn);
-    btl_ib_loss_acked(conn, 1, limited);
-    if (!is_at_rest(conn)) {
-        btl_ib_loss_detect(conn);
-    }
-}
-
-bool btl_ib_ack_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *header)
-{
-    const uint32_t channel = header->channels >> 4;
-
-    if (channel >= conn->peer_queues->count) {
-        return false;
-    }
-    const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
-    const uint32_t ack = BTL_IB_LE32(header->ack);
-    const uint32_t limit = ack + BTL_IB_LE16(header->credits);
-    const bool credit = is_more_credit(conn, channel, limit);
-    btl_ib_segment_t *segment = NULL;
-    if (credit && !is_limit_possible(conn, channel, limit)) {
-        return false;
-    }
-    if (ack != window->first) {
-        if (ack != window->first + 1 || window->first == window->next) {
-            return false;
-        }
-        segment = btl_ib_tx_window_get(window, window->first);
-        if (!btl_ib_sentmap_is_message(segment) || conn->sentmap.deferred_count > 0
-            || btl_ib_pmtud_has_losses(&conn->pmtud) || conn->gso.losses > 0) {
-            return false;
-        }
-    }
-    btl_ib_ack_tx_heard(conn, BTL_IB_LE32(header->stamp));
-    btl_ib_loss_datagram_received(conn, header->flags, BTL_IB_LE32(header->echo),
-                                  BTL_IB_LE16(header->hold), BTL_IB_LE16(header->away));
-    if (credit) {
-        take_credit(conn, channel, limit);
-    }
-    if (segment != NULL || credit) {
-        take_predicted(conn, channel, segment);
-    }
-    btl_ib_accept_next(conn, header->channels & 0xf, BTL_IB_LE16(header->length));
-    return true;
 }

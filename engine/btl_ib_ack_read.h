@@ -8,8 +8,8 @@
 #ifndef BTL_IB_ACK_READ_H
 #define BTL_IB_ACK_READ_H
 
-#include "btl_ib_engine.h"
-#include "btl_ib_pool.h"
+#include "btl_ib_engine_internal.h"
+#include "btl_ib_loss.h"
 
 /* A new incarnation: the peer's initial credits of a channel end at `limit`. */
 void btl_ib_ack_rx_begin_channel(btl_ib_tx_channel_t *channel, uint32_t limit);
@@ -24,10 +24,39 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 /* Process them. They must have passed the check. */
 void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* The header of a DATA segment that echoes a stamp, and is the next of its channel (no gap, no
- * parts, no retransmission): does it say nothing new, give credit, or acknowledge the oldest
- * segment of a channel alone, a message that was sent once, with nothing deferred or suspect? Then
- * all that is taken in and the segment accepted; false: nothing was done. */
-bool btl_ib_ack_predicted(btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *header);
+/* May the peer give credit up to `limit` on a channel? */
+static inline bool btl_ib_ack_is_limit_possible(const btl_ib_conn_t *conn, uint32_t channel,
+                                                uint32_t limit)
+{
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[channel];
+
+    return queue->type != BTL_IB_QUEUE_PER_PEER
+           || !btl_ib_seq_before(conn->tx[channel].sentmap.window.next + queue->num, limit);
+}
+
+/* Does a limit give more credit than is known? */
+static inline bool btl_ib_ack_is_more_credit(const btl_ib_conn_t *conn, uint32_t channel,
+                                             uint32_t limit)
+{
+    return conn->peer_queues->q[channel].type == BTL_IB_QUEUE_PER_PEER
+           && btl_ib_seq_before(conn->tx[channel].limit, limit);
+}
+
+/* Takes in a limit that gives more credit. */
+static inline void btl_ib_ack_take_credit(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
+{
+    conn->tx[channel].limit = limit;
+    btl_ib_loss_unblocked(&conn->loss);
+}
+
+/* Is the window what holds the sender back? */
+static inline bool btl_ib_ack_is_limited(const btl_ib_conn_t *conn)
+{
+    const uint32_t in_flight = conn->sentmap.in_flight;
+
+    /* room for less than a burst may not have been used: btl_ib_transmit.c */
+    return in_flight + conn->cc.gso_segments > conn->cc.window
+           && in_flight + in_flight / 3 >= conn->cc.window;
+}
 
 #endif

@@ -37,11 +37,6 @@ void btl_ib_input_burst(const btl_ib_conn_t *conn, btl_ib_arrival_t *arrival, ui
  * of the connection, or an ADDRESS. */
 bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks);
 
-/* A datagram that is the next message of a settled connection, as most short ones are, is taken in
- * at once. False: it is something else, and nothing was done. Only where engine->predicts, and not
- * in asynchronous progress. */
-bool btl_ib_input_predicted(btl_ib_rail_t *rail, const btl_ib_event_t *event);
-
 /* Parse a genuine datagram, and check all that needs no connection. False: counted. */
 bool btl_ib_input_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
 

@@ -15,6 +15,7 @@
 #include "btl_ib_input.h"
 #include "btl_ib_list.h"
 #include "btl_ib_path.h"
+#include "btl_ib_predict.h"
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_trace.h"
@@ -169,7 +170,7 @@ static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *even
         handled = 1;
         switch (events[i].type) {
         case BTL_IB_EVENT_RECV:
-            if (predicts && btl_ib_input_predicted(rail, &events[i])) {
+            if (predicts && btl_ib_predict(rail, &events[i])) {
                 break;
             }
             handled = receive(rail, &events[i], count - i);
@@ -273,7 +274,7 @@ bool btl_ib_rail_poll_predicted(btl_ib_rail_t *rail)
     engine->turn.batch = polled.number;
     engine->turn.away = polled.away;
     engine->polled.in_hand = true;
-    const bool taken = event->type == BTL_IB_EVENT_RECV && btl_ib_input_predicted(rail, event);
+    const bool taken = event->type == BTL_IB_EVENT_RECV && btl_ib_predict(rail, event);
     engine->polled.in_hand = false;
     if (!taken) {
         return false;

@@ -508,8 +508,8 @@ bool btl_ib_conn_flow_text(const btl_ib_conn_t *conn, bool usual, char *out, siz
 /* What is known of why datagrams may not get to a peer, for people; also of a dead connection. */
 typedef struct btl_ib_diagnosis {
     bool answered; /* something once did */
-    uint32_t
-        foreign;   /* datagrams with its token that came from addresses that it did not publish, */
+    uint32_t foreign; /* datagrams with its token that came from addresses that it did not publish,
+                    * unless others were accepted since; */
     char from[64]; /* and such an address; "": it is not known */
     int unsent;  /* errno with which our transport refuses all that is sent to it; 0: it does not */
     int said;    /* errno: what the network says: ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EACCES

@@ -304,7 +304,8 @@ struct btl_ib_engine {
     btl_ib_routes_t routes;
     struct {           /* btl_ib_path.c */
         uint64_t name; /* the peer whose datagrams came last from where it is not, */
-        char from[64]; /* and from where; "": none did */
+        uint64_t at;   /* awake: when, */
+        char from[64]; /* and from where; "": it cannot be told, or none did */
     } foreign;
     struct {           /* btl_ib_failover.c */
         uint32_t next; /* slot of `table` to be sampled next */

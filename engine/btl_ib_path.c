@@ -542,11 +542,16 @@ void btl_ib_validation_foreign(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
 
     conn->validation.foreign++;
     /* that of one peer is kept, as the text is long: they are told of one by one */
-    if (engine->foreign.name != conn->identity.name && event->buffer != NULL
-        && transport->ops->source_text != NULL
-        && transport->ops->source_text(transport, event, engine->foreign.from,
-                                       sizeof(engine->foreign.from))) {
+    if (engine->foreign.name != conn->identity.name && event->buffer != NULL) {
         engine->foreign.name = conn->identity.name;
+        if (transport->ops->source_text == NULL
+            || !transport->ops->source_text(transport, event, engine->foreign.from,
+                                            sizeof(engine->foreign.from))) {
+            engine->foreign.from[0] = '\0';
+        }
+    }
+    if (engine->foreign.name == conn->identity.name) {
+        engine->foreign.at = engine->clock.awake;
     }
 }
 
@@ -559,8 +564,11 @@ btl_ib_diagnosis_t btl_ib_conn_diagnosis(const btl_ib_conn_t *conn)
         .unsent = validation->unsent_since != 0 ? validation->unsent_error : 0,
     };
 
-    diagnosis.foreign = validation->foreign;
-    if (validation->foreign > 0 && conn->engine->foreign.name == conn->identity.name) {
+    const bool kept = conn->engine->foreign.name == conn->identity.name;
+    if (!kept || conn->loss.heard_at <= conn->engine->foreign.at + SAID_LATELY) {
+        diagnosis.foreign = validation->foreign;
+    }
+    if (diagnosis.foreign > 0 && kept) {
         memcpy(diagnosis.from, conn->engine->foreign.from, sizeof(diagnosis.from));
     }
     if (validation->net_error != 0

@@ -69,6 +69,21 @@ static void diagnosis_format(const btl_ib_diagnosis_t *diagnosis, const char *ou
     }
 }
 
+/* What was dropped because of where it came from. False: nothing was. */
+static bool format_foreign(const btl_ib_diagnosis_t *diagnosis, const char *published, char *out,
+                           size_t size)
+{
+    if (diagnosis->foreign > 0 && diagnosis->from[0] != '\0') {
+        snprintf(out, size, "its datagrams come from %s,\nit published %s: dropped (%u)",
+                 diagnosis->from, published, diagnosis->foreign);
+    } else if (diagnosis->foreign > 0) {
+        snprintf(out, size,
+                 "its datagrams come from an address that it did not publish: dropped (%u)",
+                 diagnosis->foreign);
+    }
+    return diagnosis->foreign > 0;
+}
+
 /* ---- what to do ---- */
 
 /* Lines of a help text: what to do first, and what else it may be, for those who ask for more. */
@@ -351,15 +366,13 @@ void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
     const char *why = btl_ib_death_string(reason);
     advice_t advice = death_advice(reason);
     char known[256];
-    char text[384];
+    char came[320];
+    char text[512];
     char without_ib[256] = "";
 
     diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
     if (is_of_network(reason)) {
         format_without_ib(without_ib, sizeof(without_ib));
-    }
-    if (is_of_network(reason) && diagnosis->foreign > 0) {
-        advice = FOREIGN_ADVICE;
     }
     if (reason == BTL_IB_DEATH_REFUSED && !diagnosis->answered) {
         why = "its host says that nobody is at that port";
@@ -376,6 +389,15 @@ void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
             why = text;
             advice = reason == BTL_IB_DEATH_REFUSED ? advice : said_advice(diagnosis->said);
         }
+    } else if (is_of_network(reason)
+               && format_foreign(diagnosis, ends->address, came, sizeof(came))) {
+        snprintf(text, sizeof(text), "%s;\n%s",
+                 reason == BTL_IB_DEATH_SILENCE
+                     ? "nothing was accepted from it for the silence limit"
+                     : why,
+                 came);
+        why = text;
+        advice = FOREIGN_ADVICE;
     }
     btl_ib_show_help("peer lost", why, ends->our_rank, opal_process_info.nodename, ends->device,
                      ends->our_address, ends->rank, ends->host, ends->address, advice.step,
@@ -414,21 +436,14 @@ static bool record_silent(btl_ib_peer_reports_t *reports, const char *host)
 }
 
 /* What has come of a peer that does not answer: by what was accepted (`heard`), and by what was
- * dropped because of where it came from. */
+ * not. */
 static void format_came(const btl_ib_diagnosis_t *diagnosis, bool heard, const char *published,
                         char *out, size_t size)
 {
-    if (diagnosis->foreign > 0 && diagnosis->from[0] != '\0') {
-        snprintf(out, size, "its datagrams come from %s,\nit published %s: dropped (%u)",
-                 diagnosis->from, published, diagnosis->foreign);
-    } else if (diagnosis->foreign > 0) {
-        snprintf(out, size,
-                 "its datagrams come from an address that it did not publish: dropped (%u)",
-                 diagnosis->foreign);
-    } else if (heard) {
-        snprintf(out, size, "what it sends arrives here, but not what is sent from here");
-    } else {
-        snprintf(out, size, "nothing that it sends has arrived here, either");
+    if (!format_foreign(diagnosis, published, out, size)) {
+        snprintf(out, size, "%s",
+                 heard ? "what it sends arrives here, but not what is sent from here"
+                       : "nothing that it sends has arrived here, either");
     }
 }
 
@@ -517,13 +532,18 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
 }
 
 /* What of a silent peer was heard last. */
-static void format_heard(const btl_ib_silence_t *silence, char *out, size_t size)
+static void format_heard(const btl_ib_silence_t *silence, const btl_ib_diagnosis_t *diagnosis,
+                         const char *published, char *out, size_t size)
 {
-    snprintf(out, size, "its last answer came %" PRIu64 " ms ago; %s it, %" PRIu64 " ms ago",
-             (uint64_t) silence->answered_ago / 1000,
-             silence->heard_ago < silence->asked_for ? "other datagrams come from"
-                                                     : "nothing has come since from",
-             (uint64_t) silence->heard_ago / 1000);
+    const int used = snprintf(out, size, "its last answer came %" PRIu64 " ms ago;\n",
+                              (uint64_t) silence->answered_ago / 1000);
+
+    if (!format_foreign(diagnosis, published, out + used, size - (size_t) used)) {
+        snprintf(out + used, size - (size_t) used, "%s it, %" PRIu64 " ms ago",
+                 silence->heard_ago < silence->asked_for ? "other datagrams come from"
+                                                         : "nothing has come since from",
+                 (uint64_t) silence->heard_ago / 1000);
+    }
 }
 
 static advice_t silent_advice(const btl_ib_silence_t *silence, bool reachable,
@@ -531,6 +551,9 @@ static advice_t silent_advice(const btl_ib_silence_t *silence, bool reachable,
 {
     if (diagnosis->said != 0) {
         return said_advice(diagnosis->said);
+    }
+    if (diagnosis->foreign > 0) {
+        return FOREIGN_ADVICE;
     }
     if (silence->heard_ago < silence->asked_for) {
         return (advice_t){
@@ -551,12 +574,15 @@ void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
                           const char *ports, const btl_ib_silence_t *silence, bool answers,
                           bool reachable, const btl_ib_diagnosis_t *diagnosis)
 {
-    char heard[128];
+    char heard[384];
     char known[256];
 
-    format_heard(silence, heard, sizeof(heard));
+    format_heard(silence, diagnosis, ends->address, heard, sizeof(heard));
     diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
     if (!answers) {
+        for (char *at = heard; (at = strchr(at, '\n')) != NULL;) { /* a fact is a line */
+            *at = ' ';
+        }
         BTL_IB_VERBOSE(1,
                        "rank %s on host %s has not answered for %" PRIu64
                        " s: %s, asked %u times%s; %s. It "

@@ -185,6 +185,7 @@ unit_tests += \
     tests/unit/test_kept_lines \
     tests/unit/test_memory_handle \
     tests/unit/test_osc_lock \
+    tests/unit/test_peer_report \
     tests/unit/test_rejected_devices \
     tests/unit/test_stats_file \
     tests/unit/test_wanted_buffers \
@@ -378,6 +379,10 @@ tests_unit_test_endpoint_life_SOURCES = tests/unit/test_endpoint_life.c
 tests_unit_test_endpoint_life_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_endpoint_life_CFLAGS = $(opal_test_cflags)
 tests_unit_test_endpoint_life_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
+tests_unit_test_peer_report_SOURCES = tests/unit/test_peer_report.c
+tests_unit_test_peer_report_CPPFLAGS = $(opal_test_cppflags)
+tests_unit_test_peer_report_CFLAGS = $(opal_test_cflags)
+tests_unit_test_peer_report_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
 tests_unit_test_memory_max_SOURCES = tests/unit/test_memory_max.c
 tests_unit_test_memory_max_CPPFLAGS = $(opal_test_cppflags)
 tests_unit_test_memory_max_CFLAGS = $(opal_test_cflags)

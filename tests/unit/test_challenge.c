@@ -288,6 +288,21 @@ static void a_flood_of_sources(void **state)
     (void) state;
 }
 
+/* What is told of foreign sources is over once the peer is heard from where it should be. */
+static void a_diagnosis(void **state)
+{
+    bench_t *bench = quiet();
+
+    free(provoke(bench, MALLORY));
+    assert_int_equal(btl_ib_conn_diagnosis(bench_conn(bench, 1, 0)).foreign, 1);
+    bench_run(bench, 3 * SECOND);
+    assert_int_equal(btl_ib_conn_diagnosis(bench_conn(bench, 1, 0)).foreign, 1);
+    still_works(bench);
+    assert_int_equal(btl_ib_conn_diagnosis(bench_conn(bench, 1, 0)).foreign, 0);
+    end(bench);
+    (void) state;
+}
+
 /* The same of challenges: nothing larger goes to anybody than came, and only to the peer. */
 static void challenges_again(void **state)
 {
@@ -322,6 +337,7 @@ int main(void)
         cmocka_unit_test(a_relay_beside_a_peer_that_is_heard),
         cmocka_unit_test(a_flood_of_sources),
         cmocka_unit_test(challenges_again),
+        cmocka_unit_test(a_diagnosis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 """Directories, and who this process is among those that run tests."""
 
 import os
+import re
 import uuid
 from pathlib import Path
 
@@ -12,6 +13,9 @@ BUILD = ROOT / "build"
 # Where ip and others are for users whose PATH leaves these out.
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 os.environ["LC_ALL"] = "C"
+# The first three numbers of the networks that tools/nshosts makes.
+NET = os.environ.get("NSNET", "10.77.0")
+SECOND_NET = re.sub(r"(?<=\.)\d+(?=\.)", lambda found: str(int(found.group()) + 1), NET)
 # The same in all processes of one run of pytest.
 RUN = os.environ.setdefault("BTL_IB_RUN", str(os.getpid()))
 # No other run has this one: process ids come again, in a container after a few runs.

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from runner.places import ROOT
+from runner.places import NET, ROOT
 
 pytestmark = [pytest.mark.mpi, pytest.mark.limit(60)]
 TOOL = ROOT / "info/ib_connectivity"
@@ -31,7 +31,7 @@ class Network:
     def small_tcp(self, small):
         """Of TCP, which mpirun needs, segments are small."""
         for i in range(1, RANKS + 1):
-            route = f"10.77.0.0/24 dev eth0 src 10.77.0.{i} scope link proto kernel".split()
+            route = f"{NET}.0/24 dev eth0 src {NET}.{i} scope link proto kernel".split()
             self.inside(i, "ip", "route", "replace", *route, *(["advmss", "1000"] * small))
 
     def uneven(self, mtu):
@@ -139,7 +139,7 @@ def test_mtu(network):
     assert [row[0] == row[1] == "ok" for row in (rows[0], rows[2])] == [False, False]
     assert rows[0][2] == rows[2][0] == "ok"
     assert len(findings) == 1
-    assert findings[0].startswith(f"{network.prefix}2 (udp/eth0, 10.77.0.2): large datagrams")
+    assert findings[0].startswith(f"{network.prefix}2 (udp/eth0, {NET}.2): large datagrams")
 
 
 def test_ends_of_a_cable(network):
@@ -165,7 +165,7 @@ def test_one_way(network):
     rows, findings, _ = network.joined(ok=False)
     assert rows == [[".", "x", "x"], ["+", ".", "ok"], ["+", "ok", "."]]
     (finding,) = findings
-    assert finding.startswith(f"{network.prefix}1 (udp/eth0, 10.77.0.1): what it sends gets no")
+    assert finding.startswith(f"{network.prefix}1 (udp/eth0, {NET}.1): what it sends gets no")
 
 
 def test_firewalls(network):

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from runner.places import BUILD, ROOT
+from runner.places import BUILD, NET, ROOT, SECOND_NET
 
 pytestmark = [pytest.mark.mpi, pytest.mark.limit(60)]
 DOCTOR = BUILD / "ib_doctor"
@@ -85,8 +85,8 @@ def test_well(network):
     here = {(name, text) for _, where, name, text in lines if where == os.uname().nodename}
     there = {(name, text) for _, where, name, text in lines if where == other}
     for host, facts in ((1, here), (2, there)):
-        for link, net in (("eth0", "10.77"), ("eth1", "10.78")):
-            assert ("device", f"udp {link}, {net}.0.{host}/24, MTU 1500") in facts
+        for link, net in (("eth0", NET), ("eth1", SECOND_NET)):
+            assert ("device", f"udp {link}, {net}.{host}/24, MTU 1500") in facts
         assert {"locked memory", "socket buffers", "busy polling", "component"} <= {name for name, _ in facts}
     assert not [text for *_, text in lines if "None" in text]
     assert any(name == "versions" and text.startswith("ib ") for _, _, name, text in lines)
@@ -131,24 +131,24 @@ def test_firewall(network):
         network.inside(2, "nft", "delete", "table", "ip", "doctor")
     for (status, text), (back, _) in between(lines, "firewall").values():
         assert (status, back) == ("BAD", "OK")
-        assert re.search(r"nothing gets to port 20005, 20006 of 10\.7[78]\.0\.2: UDP, ports 20000 "
+        assert re.search(rf"nothing gets to port 20005, 20006 of ({NET}|{SECOND_NET})\.2: UDP, ports 20000 "
                          "to 20007; fix: open ports 20000 to 20007 for UDP", text)  # fmt: skip
     network.tool("nsbad", "block", "2")
     found = between(network.check(f"{network.prefix}2", ok=False), "firewall")
     for (status, _), (back, text) in found.values():
         assert (status, back) == ("OK", "BAD")
-        assert "nothing gets to 10.7" in text and "any port (btl_ib_port_min is not set)" in text
+        assert f"nothing gets to {NET[:4]}" in text and "any port (btl_ib_port_min is not set)" in text
 
 
 def test_no_way(network):
     """Without a route, and without ib: one line each."""
-    network.inside(1, "ip", "route", "add", "blackhole", "10.77.0.2")
+    network.inside(1, "ip", "route", "add", "blackhole", f"{NET}.2")
     try:
         lines = network.check(f"{network.prefix}2", ok=False)
     finally:
-        network.inside(1, "ip", "route", "del", "blackhole", "10.77.0.2")
+        network.inside(1, "ip", "route", "del", "blackhole", f"{NET}.2")
     ((status, text),) = [(status, text) for status, _, name, text in lines if name == "route"]
-    assert status == "BAD" and text.startswith("none to 10.77.0.2")
+    assert status == "BAD" and text.startswith(f"none to {NET}.2")
     lines = network.check(f"{network.prefix}2", ok=False, if_include="eth7")
     bad = [name for status, _, name, _ in lines if status == "BAD"]
     assert len([name for name in bad if name in ("ib_info", "device")]) == 2

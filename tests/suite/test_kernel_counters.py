@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from runner.places import BUILD, ROOT
+from runner.places import BUILD, NET, ROOT
 
 pytestmark = pytest.mark.mpi
 
@@ -23,7 +23,7 @@ class HostCounters:
         self.run, self.table = run, f"bad_p{number}"
         self.switch, self.host = (("ip", "netns", "exec", hosts + end) for end in ("br", str(number)))
         # While the kernel asks for the other's address one packet more leaves than was sent.
-        other = f"10.77.0.{3 - number}"
+        other = f"{NET}.{3 - number}"
         self.run.output(*self.host, "bash", "-c", f": < /dev/tcp/{other}/9", ok=None)
         self.before = self.delivered()
 

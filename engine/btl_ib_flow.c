@@ -6,36 +6,37 @@
 #include "btl_ib_flow.h"
 
 #include "btl_ib_engine_internal.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_sched.h"
 
 enum {
     PROBES_EACH = 2,       /* unanswered, until the next flow is tried */
-    STRIKES = 2,           /* until flow 0 is left */
+    CHECKS = 3,            /* lost in a row, until flow 0 is left */
     TRIAL_MOST = 1000000,  /* us: that another one is used without having been answered */
-    RETRY_AFTER = 8000000, /* us: until flow 0 is tried again, the first time */
+    RETRY_AFTER = 8000000, /* us: until flow 0 is checked again, the first time */
     DOUBLINGS_MAX = 4,
     QUESTION_GAP = 200, /* us, beyond a round trip: closer ones were sent without waiting */
+    COPIES_LOST = 4,    /* of a short segment, one after the other, until its lane is doubted */
+    BULK_ASKS = 2,      /* questions without an answer, until the lane of bulk is doubted */
+    BULK_LATE = 4000,   /* us, at least: until bulk is missed; a queue may hold it for long */
 };
+
+/* ---- taking another flow ---- */
 
 static void flow_take(btl_ib_conn_t *conn, uint32_t flow)
 {
     conn->flow.now = (uint8_t) flow;
+    conn->flow.left = 0;
     conn->flow.since = conn->engine->clock.now;
-    conn->flow.on_trial = flow != 0;
     conn->flow.home_at = conn->engine->clock.now + TRIAL_MOST;
+    conn->flow.on_trial = flow != 0;
+    conn->flow.answered = false;
+    conn->flow.to_check = false;
+    conn->flow.checking = false;
 }
 
-/* Was anything answered that was sent by the present flow? What left in the turn that took it may
- * have gone by the one before. */
-static bool flow_is_answered(const btl_ib_conn_t *conn)
-{
-    const btl_ib_loss_t *loss = &conn->loss;
-
-    return loss->sample_at > conn->flow.since
-           && btl_ib_clock_stamped_at(&conn->engine->clock, loss->sample_echo) > conn->flow.since;
-}
-
-/* What was sent by the present flow is not answered, from stamp `asked` on: take the next one. */
-static void flow_next(btl_ib_conn_t *conn, uint32_t asked)
+/* Takes the next flow, as what was sent by the present one from `doubt_at` on is not answered. */
+static void flow_next(btl_ib_conn_t *conn, uint64_t doubt_at)
 {
     btl_ib_flow_t *flow = &conn->flow;
     const uint32_t flows = conn->route.via->transport->attr.flows;
@@ -46,11 +47,14 @@ static void flow_next(btl_ib_conn_t *conn, uint32_t asked)
         return;
     }
     if (flow->now == 0) {
-        flow->asked = asked;
-        flow->strikes = flow_is_answered(conn) ? 0 : flow->strikes;
+        flow->doubt = btl_ib_clip_u32(conn->engine->clock.now - doubt_at, UINT32_MAX);
         next = flow->worked != 0 ? flow->worked : next;
     } else if (flow->now == flow->worked) {
         flow->worked = 0;
+    }
+    if (flow->now != 0) { /* what was in doubt before still is */
+        const uint64_t before = conn->engine->clock.now - flow->since;
+        flow->doubt = btl_ib_clip_u32(flow->doubt + before, UINT32_MAX);
     }
     flow_take(conn, next < flows ? next : 0);
     conn->engine->count.flows_tried++;
@@ -61,7 +65,7 @@ void btl_ib_flow_probing(btl_ib_conn_t *conn)
     const uint32_t probes = conn->loss.unanswered_probes;
 
     if (probes > 0 && probes % PROBES_EACH == 0) {
-        flow_next(conn, (uint32_t) conn->loss.asked_at);
+        flow_next(conn, conn->loss.asked_at);
     }
 }
 
@@ -77,8 +81,105 @@ void btl_ib_flow_asked(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     conn->flow.question_at = now;
     if (before != 0 && !heard) {
-        flow_next(conn, (uint32_t) before);
+        flow_next(conn, before);
     }
+}
+
+/* ---- one lane of two ---- */
+
+/* Does bulk go by a lane of its own, which nothing is known against? */
+static bool flow_has_lanes(const btl_ib_conn_t *conn)
+{
+    return conn->flow.now == 0 && conn->transmit.bulk_lane
+           && conn->route.via->transport->attr.flows > BTL_IB_FLOW_LATENCY;
+}
+
+/* Sends everything by one lane, as what goes by the other, flow `left`, gets lost. */
+static void flow_take_lane(btl_ib_conn_t *conn, uint32_t lane, uint32_t left)
+{
+    flow_take(conn, lane);
+    conn->flow.left = (uint8_t) left;
+    conn->flow.doubt = 0;
+    conn->engine->count.flows_tried++;
+}
+
+void btl_ib_flow_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    if (segment->copies >= COPIES_LOST && !btl_ib_segment_is_bulk(segment)
+        && flow_has_lanes(conn)) {
+        flow_take_lane(conn, BTL_IB_FLOW_BULK, 0);
+    }
+}
+
+/* When was bulk sent that is not acknowledged yet, or was some acknowledged last? UINT64_MAX: none
+ * is in flight. Copies that asked for it do not count. */
+static uint64_t flow_bulk_awaited_since(const btl_ib_conn_t *conn)
+{
+    const btl_ib_segment_t *oldest =
+        BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[BTL_IB_SENT_BULK], link);
+
+    if (oldest == NULL) {
+        return UINT64_MAX;
+    }
+    const uint64_t sent_at =
+        oldest->probe ? btl_ib_clock_stamped_at(&conn->engine->clock, oldest->unprobed_stamp)
+                      : oldest->last_sent;
+    return btl_ib_max_u64(sent_at, conn->loss.rack[BTL_IB_RACK_BULK].at);
+}
+
+bool btl_ib_flow_misses_bulk(btl_ib_conn_t *conn)
+{
+    btl_ib_flow_t *flow = &conn->flow;
+    const btl_ib_clock_t *clock = &conn->engine->clock;
+
+    if (!conn->route.via->transport->attr.bulk_lane) {
+        return false;
+    }
+    const uint64_t since = flow_bulk_awaited_since(conn);
+    const uint64_t late = btl_ib_max_u32(
+        BULK_LATE, 2 * btl_ib_rtt_timeout(&conn->loss.rtt, conn->engine->config.rto_initial)
+                       + conn->identity.peer_ack_delay);
+    if (since == UINT64_MAX || clock->now < since + late) {
+        flow->bulk_asked = 0;
+        return false;
+    }
+    const uint64_t due = since + late * (flow->bulk_asked + 1u);
+    if (clock->now < due
+        || btl_ib_clock_stamped_at(clock, conn->loss.sample_echo) < due - late / 2) {
+        return false;
+    }
+    flow->bulk_asked = (uint8_t) btl_ib_min_u32(flow->bulk_asked + 1u, UINT8_MAX);
+    if (flow->bulk_asked > BULK_ASKS && flow_has_lanes(conn)) {
+        flow_take_lane(conn, BTL_IB_FLOW_LATENCY, BTL_IB_FLOW_BULK);
+    }
+    return true;
+}
+
+/* ---- does the flow that was left lead there? ---- */
+
+bool btl_ib_flow_is_check(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    const btl_ib_flow_t *flow = &conn->flow;
+
+    return flow->checking && segment->channel == flow->check_channel
+           && segment->seq == flow->check_seq;
+}
+
+void btl_ib_flow_check_left(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    conn->flow.to_check = false;
+    conn->flow.checking = true;
+    conn->flow.check_channel = segment->channel;
+    conn->flow.check_seq = segment->seq;
+}
+
+/* When did the check leave that is out? UINT64_MAX: it is acknowledged. */
+static uint64_t flow_checked_at(const btl_ib_conn_t *conn)
+{
+    const btl_ib_segment_t *check = btl_ib_tx_window_at(
+        &conn->tx[conn->flow.check_channel].sentmap.window, conn->flow.check_seq);
+
+    return check != NULL ? check->last_sent : UINT64_MAX;
 }
 
 bool btl_ib_conn_flow_text(const btl_ib_conn_t *conn, bool usual, char *out, size_t len)
@@ -86,11 +187,11 @@ bool btl_ib_conn_flow_text(const btl_ib_conn_t *conn, bool usual, char *out, siz
     const btl_ib_transport_t *transport = conn->route.via->transport;
 
     return transport->ops->flow_text != NULL && conn->route.to != BTL_IB_ADDR_UNKNOWN
-           && transport->ops->flow_text(transport, conn->route.to, usual ? 0 : conn->flow.now, out,
-                                        len);
+           && transport->ops->flow_text(transport, conn->route.to,
+                                        usual ? conn->flow.left : conn->flow.now, out, len);
 }
 
-/* Tell that the usual flow was left; later if the thread that makes this turn cannot. */
+/* Tells that the usual flow was left; later if the thread that makes this turn cannot. */
 static void flow_tell(btl_ib_conn_t *conn)
 {
     char usual[128] = "the usual ports";
@@ -108,14 +209,20 @@ static void flow_tell(btl_ib_conn_t *conn)
                BTL_IB_NAME_ARGS(conn->identity.name), conn->route.via->transport->name, usual, now);
 }
 
-static void flow_settle(btl_ib_conn_t *conn)
+/* Counts a check that was lost, which after a few in a row ends the trial. */
+static void flow_check_lost(btl_ib_conn_t *conn)
 {
     btl_ib_flow_t *flow = &conn->flow;
-    const uint32_t doublings = btl_ib_min_u32(flow->strikes - STRIKES, DOUBLINGS_MAX);
 
+    flow->checking = false;
+    flow->lost = (uint8_t) btl_ib_min_u32(flow->lost + 1u, UINT8_MAX);
+    if (flow->lost < CHECKS) {
+        return;
+    }
+    const uint32_t doublings = btl_ib_min_u32(flow->lost - CHECKS, DOUBLINGS_MAX);
     flow->on_trial = false;
     flow->home_at = conn->engine->clock.now + ((uint64_t) RETRY_AFTER << doublings);
-    if (flow->strikes == STRIKES) {
+    if (flow->lost == CHECKS) {
         conn->engine->count.flows_left++;
         flow->untold = true;
     }
@@ -125,30 +232,67 @@ static void flow_settle(btl_ib_conn_t *conn)
 void btl_ib_flow_heard(btl_ib_conn_t *conn, uint32_t echo)
 {
     btl_ib_flow_t *flow = &conn->flow;
+    const uint64_t sent_at = btl_ib_clock_stamped_at(&conn->engine->clock, echo);
 
-    if (btl_ib_seq_before(echo, flow->asked)) { /* no answer */
+    if (sent_at + flow->doubt < flow->since) { /* no answer */
         return;
     }
-    if (btl_ib_seq_before(echo, (uint32_t) flow->since)) { /* late, but by an earlier flow */
+    if (sent_at < flow->since) { /* late, but by an earlier flow */
         flow_take(conn, 0);
         return;
     }
     flow->worked = flow->now;
-    flow->strikes = (uint8_t) btl_ib_min_u32(flow->strikes + 1u, UINT8_MAX);
-    if (flow->strikes < STRIKES) {
+    if (!flow->answered) {
+        flow->answered = true;
+        flow->home_at = conn->engine->clock.now + RETRY_AFTER;
+    }
+    /* What was sent a timeout later was answered, so the check should have been acknowledged. */
+    const uint64_t late = conn->identity.peer_ack_delay
+                          + btl_ib_rtt_timeout(&conn->loss.rtt, conn->engine->config.rto_initial);
+    if (flow->checking && sent_at > late && sent_at - late >= flow_checked_at(conn)) {
+        flow_check_lost(conn);
+    }
+    if (flow->on_trial && !flow->checking) {
+        flow->to_check = true;
+        btl_ib_conn_ready(conn);
+    }
+}
+
+void btl_ib_flow_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    if (btl_ib_flow_is_check(conn, segment)) {
+        conn->flow.lost = 0;
         flow_take(conn, 0);
+    }
+}
+
+void btl_ib_flow_retransmitting(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    if (!btl_ib_flow_is_check(conn, segment)) {
+        return;
+    }
+    if (btl_ib_segment_got_rnr(segment)) {
+        btl_ib_flow_arrived(conn, segment);
     } else {
-        flow_settle(conn);
+        flow_check_lost(conn);
     }
 }
 
 void btl_ib_flow_expire(btl_ib_conn_t *conn)
 {
-    if (conn->flow.now == 0) {
+    btl_ib_flow_t *flow = &conn->flow;
+
+    if (flow->now == 0) {
         return;
     }
     flow_tell(conn);
-    if (conn->engine->clock.now >= conn->flow.home_at) {
+    if (conn->engine->clock.now < flow->home_at) {
+        return;
+    }
+    if (flow->answered) {
+        flow->on_trial = true; /* the next echo sends a check */
+        flow->home_at = conn->engine->clock.now + RETRY_AFTER;
+    } else {
         flow_take(conn, 0);
     }
 }

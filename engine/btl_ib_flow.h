@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct btl_ib_conn;
+struct btl_ib_segment;
 struct btl_ib_view;
 
 /*
@@ -20,30 +21,48 @@ struct btl_ib_view;
  *
  * - After two timeouts, or if a question of the peer comes again and it has not heard the answer,
  *   the next flow is tried, for all datagrams.
- * - Its first answer proves little, as the peer may have computed: flow 0 has one more chance. If
- *   it fails again and the other one is answered again, that is taken.
- * - Flow 0 is tried again after 8 s, then after twice as long each time, up to two minutes: two
- *   timeouts are lost each time that it still leads nowhere.
+ * - Where flow 0 uses two lanes, and what goes by one of them is lost again and again or never
+ *   acknowledged while what goes by the other is, everything takes that other one.
+ * - Its first answer proves little, as the peer may have computed: all stays with the new flow, and
+ *   checks (a VOID each) ask whether flow 0 leads there. The first that arrives brings all back; if
+ *   three in a row do not, though later datagrams are answered, flow 0 is left.
+ * - Then one check asks again after 8 s, the next after twice as long, up to two minutes.
  *
  * What proves that a flow leads there is the peer's echo of a stamp that was sent by it.
  */
 typedef struct btl_ib_flow {
-    uint8_t now;          /* btl_ib_tx_t.flow of what is sent */
-    uint8_t worked;       /* the last one other than 0 that was answered; 0: none */
-    uint8_t strikes;      /* times in a row that another one was answered, and flow 0 was not */
-    bool on_trial : 1;    /* whether `now`, which is not 0, is answered is not known yet */
-    bool untold : 1;      /* it is to be logged that flow 0 was left */
-    bool doubted : 1;     /* something sent by this route was not answered in time */
-    uint32_t asked;       /* stamp: what the peer has heard since answers what was in doubt */
-    uint64_t since;       /* us: when `now` was taken */
-    uint64_t home_at;     /* us: when flow 0 is tried again, if `now` is another one */
-    uint64_t question_at; /* us: when a question of the peer came last; 0: none did */
+    uint8_t now;           /* btl_ib_tx_t.flow of what is sent */
+    uint8_t left;          /* if `now` is not 0: the one that may lead nowhere; checks go by it */
+    uint8_t worked;        /* the last one other than 0 that was answered; 0: none */
+    uint8_t lost;          /* checks in a row that were lost */
+    uint8_t bulk_asked;    /* copies that asked for bulk since some was acknowledged */
+    uint8_t check_channel; /* of the check that is out... */
+    bool on_trial : 1;     /* whether `left` leads there is being found out: echoes matter */
+    bool answered : 1;     /* something that went by `now` was answered */
+    bool to_check : 1;     /* a check is to be sent */
+    bool checking : 1;     /* a check is out */
+    bool doubted : 1;      /* something sent by this route was not answered in time */
+    bool untold : 1;       /* it is to be logged that a flow was left */
+    uint32_t check_seq;    /* ...and its sequence */
+    uint32_t doubt;        /* us before `since`: when what was in doubt was sent, or later */
+    uint64_t since;        /* us: when `now` was taken */
+    uint64_t home_at;      /* us: when flow 0 is tried again, if `now` is another one */
+    uint64_t question_at;  /* us: when a question of the peer came last; 0: none did */
 } btl_ib_flow_t;
 
 /* The route changed: nothing is known of its flows. */
 static inline void btl_ib_flow_begin_route(btl_ib_flow_t *flow)
 {
     *flow = (btl_ib_flow_t){.now = 0};
+}
+
+/* Send what follows by flow `to`, for one datagram only. Returns the present one. */
+static inline uint8_t btl_ib_flow_lend(btl_ib_flow_t *flow, uint8_t to)
+{
+    const uint8_t now = flow->now;
+
+    flow->now = to;
+    return now;
 }
 
 /* A probe is due. After two that nothing answered it takes the next flow, and so does all else. */
@@ -53,10 +72,29 @@ void btl_ib_flow_probing(struct btl_ib_conn *conn);
  * last answer the next flow is taken. */
 void btl_ib_flow_asked(struct btl_ib_conn *conn, const struct btl_ib_view *view);
 
+/* A copy of a segment that is no bulk was lost, as later ones showed. If it is one of many, bulk
+ * goes by its own lane, and that is what showed it, everything takes that lane. */
+void btl_ib_flow_lost(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
+
+/* The loss timer went off. True if bulk in flight was not acknowledged for long, though what was
+ * sent later is answered: then a copy of it is to ask, the third one by the other lane. */
+bool btl_ib_flow_misses_bulk(struct btl_ib_conn *conn);
+
 /* A flow is on trial, and a datagram with an echo of that stamp came. */
 void btl_ib_flow_heard(struct btl_ib_conn *conn, uint32_t echo);
 
-/* Does what is due of a flow other than 0: takes flow 0 again, tells that it was left. */
+/* A VOID that was sent once was acknowledged, or is about to be sent again: if it is the check,
+ * flow 0 leads there, or does not. */
+void btl_ib_flow_arrived(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
+void btl_ib_flow_retransmitting(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
+
+/* Is it the check? What it is to show, copies by another flow would not. */
+bool btl_ib_flow_is_check(const struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
+
+/* A check that was due leaves as `segment`, by flow `left`. */
+void btl_ib_flow_check_left(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
+
+/* Does what is due of a flow other than 0: checks flow 0 again, tells that it was left. */
 void btl_ib_flow_expire(struct btl_ib_conn *conn);
 
 #endif

@@ -172,6 +172,11 @@ static inline uint32_t btl_ib_clip_u32(uint64_t value, uint32_t most)
     return value < most ? (uint32_t) value : most;
 }
 
+static inline uint64_t btl_ib_max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static inline uint32_t btl_ib_max_u32(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;

@@ -367,6 +367,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         conn->loss.reo_wnd_persist = 0;
         conn->loss.reo_wnd_mult = 0;
     }
+    btl_ib_flow_lost(conn, segment);
     if (!btl_ib_gso_lost(conn, segment) && btl_ib_pmtud_lost(conn, segment)) {
         btl_ib_loss_restart_pto(&conn->loss); /* smaller datagrams may well be answered */
     }

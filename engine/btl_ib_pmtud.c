@@ -384,6 +384,7 @@ void btl_ib_pmtud_retransmitting(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
     const uint32_t size = datagram_size(conn, segment);
     const bool awaited = is_awaited(sizes, segment);
+    btl_ib_flow_retransmitting(conn, segment);
     btl_ib_sentmap_cut_off(conn, segment);
     if (!awaited) {
         return;
@@ -432,6 +433,8 @@ void btl_ib_pmtud_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
     if (btl_ib_segment_is_mtu_probe(segment)) {
         if (is_awaited(sizes, segment)) {
             grow_datagram(conn, datagram_size(conn, segment));
+        } else {
+            btl_ib_flow_arrived(conn, segment);
         }
         return;
     }

@@ -153,10 +153,25 @@ static btl_ib_segment_t *probe_with(const btl_ib_conn_t *conn)
             segment = oldest != NULL ? oldest : segment;
         }
     }
-    return segment;
+    return segment == NULL || btl_ib_flow_is_check(conn, segment) ? NULL : segment;
 }
 
 /* ---- probing ---- */
+
+/* Asks with a copy of the newest bulk, if any is in flight, whatever else is answered. */
+static void probe_bulk(btl_ib_conn_t *conn)
+{
+    btl_ib_segment_t *newest = btl_ib_list_entry(
+        btl_ib_list_last(&conn->sentmap.sent[BTL_IB_SENT_BULK]), offsetof(btl_ib_segment_t, link));
+
+    if (newest == NULL || !btl_ib_retransmit(conn, newest, BTL_IB_FLAG_ACK_NOW)) {
+        return;
+    }
+    conn->loss.probed++;
+    if (btl_ib_pmtud_ask(conn, newest)) {
+        (void) btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    }
+}
 
 /* Probe with a copy of a segment; without one if there is none, or it cannot be sent. False if it
  * travels in parts, and the transport took only some of them. */
@@ -291,6 +306,9 @@ void btl_ib_on_timeout(btl_ib_conn_t *conn)
     btl_ib_death_t reason;
 
     btl_ib_flow_expire(conn);
+    if (btl_ib_flow_misses_bulk(conn)) {
+        probe_bulk(conn);
+    }
     if (loss->blocked_since != 0 && !btl_ib_pending_any(conn) && !conn->pmtud.checking) {
         loss->blocked_since = 0; /* what was stopped, or seemed to be, is over */
     }

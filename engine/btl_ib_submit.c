@@ -108,14 +108,14 @@ static inline bool send_new(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint
     return true;
 }
 
-/* Send a probe of the path MTU: a VOID of `size` bytes as a datagram, zeros behind its header. If
- * it cannot leave now, it is made again later; that of a check, which no traffic may follow, waits
- * for what stopped it. */
-static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
+enum { FLOW_CHECK_BYTES = 8 }; /* behind the header: only what has some is not sent again */
+
+/* Send a VOID of `size` bytes as a datagram on `channel`, zeros behind its header. NULL: it cannot
+ * leave now, for want of what `verdict` names, or of memory, or of room in the transport. */
+static btl_ib_segment_t *send_void(btl_ib_conn_t *conn, uint32_t size, uint32_t channel,
+                                   btl_ib_verdict_t verdict)
 {
-    uint32_t channel = btl_ib_queues_channel(conn->peer_queues, size);
-    uint32_t pad = size - btl_ib_packet_overhead(conn);
-    const btl_ib_verdict_t verdict = btl_ib_send_limits_check(conn, channel);
+    const uint32_t pad = size - btl_ib_packet_overhead(conn);
     const bool room =
         verdict == BTL_IB_GO
         && btl_ib_tx_window_reserve(&conn->tx[channel].sentmap.window, 1, &conn->engine->mem) == 0;
@@ -125,14 +125,45 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
         memset(btl_ib_packet_body(segment), 0, pad);
         btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
     }
-    if (segment != NULL && send_new(conn, segment, channel)) {
-        btl_ib_loss_set_timer(conn);
-        if (pad > 0) {
-            btl_ib_pmtud_probe_left(conn, segment);
-        }
-    } else if (conn->pmtud.checking) {
+    if (segment == NULL || !send_new(conn, segment, channel)) {
+        return NULL;
+    }
+    btl_ib_loss_set_timer(conn);
+    return segment;
+}
+
+/* Send a check of the flow that was left: a VOID, by that flow. If it cannot leave now, the next
+ * echo tries again. */
+static void send_flow_check(btl_ib_conn_t *conn)
+{
+    const uint32_t size = btl_ib_packet_overhead(conn) + FLOW_CHECK_BYTES;
+    const uint32_t channel = btl_ib_queues_channel(conn->peer_queues, size);
+
+    if (conn->draining || !conn->identity.peer_knows) {
+        return;
+    }
+    const uint8_t now = btl_ib_flow_lend(&conn->flow, conn->flow.left);
+    const btl_ib_segment_t *check =
+        send_void(conn, size, channel, btl_ib_send_limits_check(conn, channel));
+    (void) btl_ib_flow_lend(&conn->flow, now);
+    if (check != NULL) {
+        btl_ib_flow_check_left(conn, check);
+    }
+}
+
+/* Send a probe of the path MTU. If it cannot leave now, it is made again later; that of a check,
+ * which no traffic may follow, waits for what stopped it. */
+static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
+{
+    const uint32_t channel = btl_ib_queues_channel(conn->peer_queues, size);
+    const btl_ib_verdict_t verdict = btl_ib_send_limits_check(conn, channel);
+    const btl_ib_segment_t *segment = send_void(conn, size, channel, verdict);
+
+    if (segment == NULL && conn->pmtud.checking) {
         btl_ib_send_limits_wait(conn, verdict, verdict == BTL_IB_GO);
         btl_ib_loss_set_timer(conn);
+    } else if (segment != NULL && size > btl_ib_packet_overhead(conn)) {
+        btl_ib_pmtud_probe_left(conn, segment);
     }
 }
 
@@ -153,6 +184,9 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
         if (size > 0) {
             send_mtu_probe(conn, size);
         }
+    }
+    if (conn->flow.to_check) {
+        send_flow_check(conn);
     }
     /* also if all of it left in full bursts already: what waits for the rest waits no longer */
     btl_ib_coalesce_release(&conn->coalesce, conn->engine->clock.now);

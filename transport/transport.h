@@ -61,8 +61,9 @@ typedef struct btl_ib_transport_attr {
     bool reliable;
     bool queue_buffers; /* each queue of the open parameters has its own buffers; see rx_depth() */
     bool bulk_lane;     /* other datagrams do not wait behind bulk that was sent before them */
-    uint8_t flows;     /* ways to the same address that the network may treat unlike, by ports; flow
-                         * 0 is the usual one; 0 is 1 */
+    /* Ways to the same address that the network may treat unlike, by ports; flow 0 is the usual
+     * one; 0 is 1; with a bulk lane BTL_IB_FLOWS_OF_LANES or 1. */
+    uint8_t flows;
     bool partial_poll; /* poll() may return fewer events than asked for while there are more */
     bool knows_source; /* received datagrams name a source that addr_add() returned */
     bool rdma;         /* moves memory by itself: ops->rdma */
@@ -77,6 +78,15 @@ typedef struct btl_ib_transport_attr {
 } btl_ib_transport_attr_t;
 
 /* ---- sending and receiving ---- */
+
+/* Flows of a transport with a lane for bulk: the usual use of both lanes, everything by that of
+ * bulk, and everything by the other. */
+enum {
+    BTL_IB_FLOW_USUAL,
+    BTL_IB_FLOW_BULK,
+    BTL_IB_FLOW_LATENCY,
+    BTL_IB_FLOWS_OF_LANES,
+};
 
 /* One datagram to send. */
 typedef struct btl_ib_tx {

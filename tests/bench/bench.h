@@ -94,6 +94,7 @@ typedef struct bench_rail {
     uint32_t busy;       /* refuse this many sends */
     bool data_full;      /* the send queues of all channels but the first are full */
     uint32_t no_buffers; /* for larger datagrams there are none; 0: there are */
+    uint32_t dead_flows; /* a bit for each flow that leads nowhere */
     bool refusal;        /* a REFUSED event waits */
     uint32_t refused;    /* of this address */
     bool by_icmp;        /* REFUSED and `news` are of the network, and quote: */

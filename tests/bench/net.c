@@ -115,7 +115,11 @@ static void send_one(bench_rail_t *rail, const btl_ib_tx_t *tx)
     if (bench->taping) {
         bench_push(&bench->tape, bench_copy(datagram));
     }
-    bench_push(&bench->wire, datagram);
+    if (rail->dead_flows >> tx->flow & 1) {
+        free(datagram);
+    } else {
+        bench_push(&bench->wire, datagram);
+    }
 }
 
 static int rail_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)

@@ -6,7 +6,7 @@
 /*
  * Small messages beside long ones: a ping-pong of small ones between ranks 0 and 1 alone, and then
  * while rank 0 keeps long ones on their way to rank 1, or to another. Reports one-way microseconds
- * of both, and the rate of the long ones.
+ * of both, the rate of the long ones, and the longest time in which none of those was complete.
  * bytes=N[,N...] (8), bulk=N (4194304), depth=N (2 long messages at once), to=RANK (1) of the long
  * ones, both=1: long ones both ways, seconds=S (2) for each of the two
  */
@@ -24,6 +24,7 @@ typedef struct bulk {
     int stopping;        /* nothing more is sent */
     int ended;           /* receives that an empty message took */
     long messages;       /* sent or received, but for empty ones */
+    double at, gap;      /* s: when the last one was complete, and the longest time between two */
     unsigned char *out, *in;
     MPI_Request *requests; /* `depth` sends, then `depth` receives */
     int *indices;
@@ -61,6 +62,7 @@ static void bulk_begin(bulk_t *b)
     for (int i = 0; b->sends && i < b->depth; i++) {
         bulk_send(b, i);
     }
+    b->at = seconds_now();
 }
 
 /* One of the requests is complete: the next message takes its place. */
@@ -93,6 +95,11 @@ static int bulk_look(bulk_t *b, int wait)
 
     (wait ? MPI_Waitsome : MPI_Testsome)(2 * b->depth, b->requests, &count, b->indices,
                                          b->statuses);
+    if (count != MPI_UNDEFINED && count > 0) {
+        const double now = seconds_now();
+        b->gap = now - b->at > b->gap ? now - b->at : b->gap;
+        b->at = now;
+    }
     for (int i = 0; count != MPI_UNDEFINED && i < count; i++) {
         bulk_next(b, b->indices[i], &b->statuses[i]);
     }
@@ -213,10 +220,11 @@ static void one_size(int bytes, double seconds, bulk_t *bulk, double *us)
     const figures_t beside = figures_of(us, n);
     if (rank == 0) {
         printf("mixed bytes=%d bulk=%d to=%d idle_p50=%.2f idle_p99=%.2f p50=%.2f p99=%.2f "
-               "max=%.2f us, samples=%ld p99/idle_p50=%.1f p99/idle_p99=%.1f bulk GB/s=%.3f\n",
+               "max=%.2f us, samples=%ld p99/idle_p50=%.1f p99/idle_p99=%.1f bulk GB/s=%.3f "
+               "gap=%.1f ms\n",
                bytes, bulk->bytes, bulk->other, idle.p50, idle.p99, beside.p50, beside.p99,
                beside.max, n, beside.p99 / idle.p50, beside.p99 / idle.p99,
-               (double) bulk->messages * (double) bulk->bytes / took / 1e9);
+               (double) bulk->messages * (double) bulk->bytes / took / 1e9, 1e3 * bulk->gap);
         fflush(stdout);
     }
 }

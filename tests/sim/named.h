@@ -340,5 +340,8 @@ void flow_comes_back(sim_t *sim);
 void flow_never_led(sim_t *sim);
 void flow_to_peer_that_computes(sim_t *sim);
 void flows_all_die(sim_t *sim);
+void latency_lane_dies(sim_t *sim);
+void bulk_lane_dies(sim_t *sim);
+void bulk_tail_lost(sim_t *sim);
 
 #endif

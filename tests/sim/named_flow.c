@@ -133,6 +133,106 @@ void flow_to_peer_that_computes(sim_t *sim)
     finish(sim);
 }
 
+/* ---- one of two lanes ---- */
+
+enum { LATENCY_LANE, BULK_LANE };
+
+/* From now on a lane's pair of ports leads nowhere, from p0 to p1 or both ways. */
+static void kill_pair(sim_t *sim, uint32_t lane, bool both)
+{
+    fault_t *fault = fault_add(sim, F_PAIR, 0, SIM_NEVER, 0, lane);
+
+    fault->src = both ? -1 : 0;
+}
+
+/* Short messages both ways and so often that bulk has its own lane, and that, for `time`. Of a
+ * `busy` host each process has no processor for 2 of 20 ms. */
+static void talk_and_stream(sim_t *sim, uint64_t time, bool busy)
+{
+    for (uint64_t at = 0; at < time; at += SIM_US(250)) {
+        say(sim, 0, 1, 100, at);
+        say(sim, 1, 0, 100, at + SIM_US(30));
+        if (at % SIM_MS(5) == 0) {
+            say(sim, 0, 1, 60000, at);
+        }
+    }
+    const uint64_t end = sim->now + time;
+    for (uint32_t i = 0; sim->now < end; i++) {
+        sim_run_until(sim, sim->now + SIM_MS(10));
+        if (busy) {
+            proc_compute(&sim->procs[i % 2], sim->now + SIM_MS(2));
+        }
+    }
+}
+
+/* A lane's pair of ports leads nowhere, from the start or in mid-job, while both lanes are used:
+ * no message takes longer than `bound`. */
+static void lane_dies(sim_t *sim, uint32_t lane, bool both, bool start, bool busy, uint64_t bound)
+{
+    two(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        sim->procs[i].attr.flows = FLOWS;
+        sim->procs[i].attr.bulk_lane = true;
+    }
+    run_start(sim);
+    if (!start) {
+        warm_up(sim, 0, 1);
+        talk_and_stream(sim, SIM_MS(50), busy);
+    }
+    kill_pair(sim, lane, both);
+    const uint32_t first = sim->nmessages;
+    talk_and_stream(sim, SIM_MS(1500), busy);
+    run_settle(sim, SIM_S(5));
+    must_have_left(sim, 0, 1);
+    must_be_within(sim, "a message took ns", slowest(sim, first), bound);
+    end(sim);
+}
+
+static void lane_dies_always(sim_t *sim, uint32_t lane)
+{
+    for (uint32_t how = 0; how < 8; how++) {
+        if (how > 0) {
+            again(sim, how);
+        }
+        lane_dies(sim, lane, how & 1, how & 2, how & 4, SIM_MS(250));
+    }
+}
+
+void latency_lane_dies(sim_t *sim)
+{
+    lane_dies_always(sim, LATENCY_LANE);
+}
+
+void bulk_lane_dies(sim_t *sim)
+{
+    lane_dies_always(sim, BULK_LANE);
+}
+
+/* The end of bulk is lost while short messages go on: it does not wait for these to end. */
+void bulk_tail_lost(sim_t *sim)
+{
+    two(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        sim->procs[i].attr.flows = FLOWS;
+        sim->procs[i].attr.bulk_lane = true;
+    }
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    const uint32_t first = sim->nmessages;
+    fault_t *fault =
+        fault_add(sim, F_PAIR, sim->now + SIM_MS(5), sim->now + SIM_MS(6), 0, BULK_LANE);
+    fault->src = 0;
+    say(sim, 0, 1, 60000, SIM_MS(5));
+    for (uint64_t at = 0; at < SIM_MS(500); at += SIM_US(100)) {
+        say(sim, 0, 1, 100, at);
+        say(sim, 1, 0, 100, at + SIM_US(30));
+    }
+    run_settle(sim, SIM_S(5));
+    must_be_within(sim, "a message took ns", slowest(sim, first), SIM_MS(50));
+    must_have_left(sim, 0, 0);
+    end(sim);
+}
+
 /* Every flow dies: that is told after 5 s, once, although both heard each other before. */
 void flows_all_die(sim_t *sim)
 {

@@ -110,6 +110,8 @@ static bool loses(sim_t *sim, fault_t *fault, const datagram_t *d)
         return d->size > fault->value;
     case F_FLOW:
         return d->flow == fault->value;
+    case F_PAIR:
+        return d->pair == fault->value;
     default:
         return false;
     }

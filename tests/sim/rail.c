@@ -153,6 +153,7 @@ static datagram_t *gather(rail_t *rail, const btl_ib_tx_t *tx)
     d->from = rail->proc->index;
     d->src_life = rail->proc->life;
     d->flow = tx->flow;
+    d->pair = tx->flow == 0 ? tx->bulk : tx->flow == 1; /* as the udp transport does */
     d->genuine = true;
     d->sent_at = rail->sim->now;
     d->burst = rail->sim->bursts;

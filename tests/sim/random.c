@@ -134,13 +134,14 @@ static void choose_flows(sim_t *sim)
     }
 }
 
-/* In one seed of eight one flow of one process leads nowhere. */
+/* In one seed of eight one flow of one process leads nowhere, in another one a pair of ports. */
 static void kill_flow(sim_t *sim)
 {
     const uint64_t bits = flow_bits(sim);
 
-    if (bits % 8 == 0 && !sim->clean && sim->nfaults < SIM_FAULTS_MAX) {
-        fault_add(sim, F_FLOW, 0, SIM_NEVER, 0, bits / 8 % 3)->src =
+    if (bits % 4 == 0 && !sim->clean && sim->nfaults < SIM_FAULTS_MAX) {
+        const bool pair = bits % 8 == 4;
+        fault_add(sim, pair ? F_PAIR : F_FLOW, 0, SIM_NEVER, 0, bits / 8 % (pair ? 2 : 3))->src =
             (int) (bits / 32 % sim->nprocs);
     }
 }

@@ -132,7 +132,8 @@ uint64_t mix64(uint64_t x);
     X(DEATH, "connections reported dead")                                                          \
     X(GSO_HOLE, "datagrams lost in long GSO bursts")                                               \
     X(GSO_ENOBUFS, "long GSO bursts refused, ENOBUFS")                                             \
-    X(FLOW, "datagrams lost to a flow that leads nowhere")
+    X(FLOW, "datagrams lost to a flow that leads nowhere")                                         \
+    X(PAIR, "datagrams lost to a pair of ports that leads nowhere")
 
 typedef enum fault_kind {
 #define SIM_FAULT_ENUM(name, text) F_##name,
@@ -436,6 +437,7 @@ typedef struct datagram {
     uint32_t from, to; /* processes; from: UINT32_MAX for garbage */
     uint32_t rail;     /* of its connection, which may go by another */
     uint8_t flow;
+    uint8_t pair; /* of ports, where there are two lanes: 1: that of bulk */
     uint32_t src_life, dst_life;
     uint64_t closings; /* of the sender's link, when it was sent */
     bool genuine;      /* neither corrupted, replayed nor made up */

@@ -99,12 +99,45 @@ static void old_stamps_are_not_echoed(void **state)
     }
 }
 
+/* A flow was left long ago. When it is checked again, answers prove the other one as before: what
+ * was sent after that was taken is not older than that. */
+static void flow_left_long_ago(void **state)
+{
+    (void) state;
+    for (int i = 0; i < IDLE; i++) {
+        bench_t *bench = new_bench();
+        bench->hosts[0].attr.flows = 3;
+        acquaint(bench);
+        bench->hosts[0].rails[0].dead_flows = 1;
+        bench_send(bench, 0, 1, 20, 1);
+        assert_true(bench_settle(bench, SECOND));
+        bench_run(bench, 100000);
+        const btl_ib_counters_t *count = btl_ib_engine_counters(bench->hosts[0].engine);
+        for (int more = 0; more < 100 && count->flows_left == 0; more++) {
+            bench_send(bench, 0, 1, 20, 1);
+            assert_true(bench_settle(bench, SECOND));
+            bench_run(bench, 10000);
+        }
+        assert_int_equal(count->flows_left, 1);
+        const uint64_t tried = count->flows_tried;
+        nothing_happens(bench, idle[i]);
+        for (int more = 0; more < 100; more++) {
+            bench_send(bench, 0, 1, 20, 1);
+            assert_true(bench_settle(bench, SECOND));
+            bench_run(bench, 10000);
+        }
+        assert_int_equal(count->flows_tried, tried);
+        end(bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stamps),
         cmocka_unit_test(refused_long_ago),
         cmocka_unit_test(old_stamps_are_not_echoed),
+        cmocka_unit_test(flow_left_long_ago),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

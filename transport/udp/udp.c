@@ -520,7 +520,7 @@ static bool flow_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, uint32_t 
 {
     const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
     const btl_ib_udp_peer_t *peer = &udp->peers.peer[addr];
-    const bool latency = peer->latency.any.sa_family != AF_UNSPEC && flow != BTL_IB_UDP_FLOW_BULK;
+    const bool latency = peer->latency.any.sa_family != AF_UNSPEC && flow != BTL_IB_FLOW_BULK;
     const btl_ib_udp_name_t own = btl_ib_udp_name_shift(&udp->sockets.own, latency ? 1 : 0);
     char ours[64];
     char theirs[64];
@@ -729,7 +729,7 @@ static void init_parts(btl_ib_udp_t *udp)
                                                                          : largest);
     btl_ib_udp_poll_init(&udp->poll, &udp->sockets, &udp->rx, &udp->errors);
     udp->base.attr.bulk_lane = udp->sockets.shared > 1;
-    udp->base.attr.flows = udp->sockets.shared > 1 ? BTL_IB_UDP_FLOWS : 1;
+    udp->base.attr.flows = udp->sockets.shared > 1 ? BTL_IB_FLOWS_OF_LANES : 1;
     udp->base.attr.gso_bytes = udp->tx.gso ? BTL_IB_UDP_GSO_BYTES : 0;
     udp->base.attr.rx_depth = rx_depth(&udp->base, udp->rx.max_datagram);
     udp->base.limit = udp->sockets.limit;

@@ -19,10 +19,10 @@ enum { TRIES_MAX = 8 }; /* of a call that fails with what earlier datagrams met 
  * one lane. */
 static bool is_latency(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
 {
-    const bool usual = datagram->flow == BTL_IB_UDP_FLOW_USUAL;
+    const bool usual = datagram->flow == BTL_IB_FLOW_USUAL;
 
     return tx->peers->peer[datagram->to].latency.any.sa_family != AF_UNSPEC
-           && (usual ? !datagram->bulk : datagram->flow == BTL_IB_UDP_FLOW_LATENCY);
+           && (usual ? !datagram->bulk : datagram->flow == BTL_IB_FLOW_LATENCY);
 }
 
 /* How many datagrams from the first on can be one message. A shorter last one counts as a full one,

@@ -29,14 +29,6 @@ enum {
     BTL_IB_UDP_GATHER_MAX = 2048,  /* bytes of a datagram: pieces of larger ones are long enough */
 };
 
-/* Flows: by which of its ports a datagram leaves, and to which of the peer's it goes. */
-enum {
-    BTL_IB_UDP_FLOW_USUAL,
-    BTL_IB_UDP_FLOW_BULK,    /* everything by the bulk lane, */
-    BTL_IB_UDP_FLOW_LATENCY, /* and by the latency lane */
-    BTL_IB_UDP_FLOWS,
-};
-
 /* One call in the making: messages, each of one or more datagrams. */
 typedef struct btl_ib_udp_call {
     const btl_ib_udp_socket_t *socket;

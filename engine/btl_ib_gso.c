@@ -6,6 +6,7 @@
 #include "btl_ib_gso.h"
 
 #include "btl_ib_engine_internal.h"
+#include "btl_ib_packet.h"
 
 #include <errno.h>
 
@@ -23,12 +24,6 @@ enum {
 static uint32_t gso_transport_bytes(const btl_ib_conn_t *conn)
 {
     return conn->route.via->transport->attr.gso_bytes;
-}
-
-/* Bytes of a segment's datagram. */
-static uint32_t gso_datagram(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
-{
-    return segment->size + segment->outside + conn->engine->protection.ops->trailer;
 }
 
 uint32_t btl_ib_gso_segments(const btl_ib_conn_t *conn)
@@ -54,7 +49,7 @@ void btl_ib_gso_resized(btl_ib_conn_t *conn)
     btl_ib_cc_set_gso(&conn->cc, btl_ib_gso_segments(conn));
 }
 
-/* Bursts have at most `most` bytes from now on. */
+/* Limits bursts to `most` bytes from now on. */
 static void gso_limit(btl_ib_conn_t *conn, uint32_t most, bool raised)
 {
     btl_ib_gso_t *gso = &conn->gso;
@@ -91,7 +86,8 @@ static void gso_shorten(btl_ib_conn_t *conn)
     }
 }
 
-/* Conclude, if the row is long enough, and single datagrams got through meanwhile. */
+/* Concludes that long bursts do not get through, if the row is long enough, and single datagrams
+ * got through meanwhile. */
 static void gso_judge(btl_ib_conn_t *conn)
 {
     const btl_ib_gso_t *gso = &conn->gso;
@@ -103,7 +99,7 @@ static void gso_judge(btl_ib_conn_t *conn)
     }
 }
 
-/* A burst of `bytes` with datagrams of `size` bytes was lost, or refused. */
+/* Counts a burst of `bytes` with datagrams of `size` bytes that was lost, or refused. */
 static void gso_count_loss(btl_ib_conn_t *conn, uint32_t bytes, uint32_t size, bool refused)
 {
     btl_ib_gso_t *gso = &conn->gso;
@@ -135,7 +131,7 @@ bool btl_ib_gso_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
     /* Longer ones than are sent now are known not to get through. */
     if ((gso->most == 0 || segment->burst <= gso->most)
         && (gso->losses == 0 || segment->last_sent >= gso->struck_at)) {
-        gso_count_loss(conn, segment->burst, gso_datagram(conn, segment), false);
+        gso_count_loss(conn, segment->burst, btl_ib_packet_datagram_size(conn, segment), false);
     }
     return true;
 }
@@ -168,7 +164,7 @@ static void gso_lengthen(btl_ib_conn_t *conn)
 void btl_ib_gso_watched_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     btl_ib_gso_t *gso = &conn->gso;
-    const uint32_t size = gso_datagram(conn, segment);
+    const uint32_t size = btl_ib_packet_datagram_size(conn, segment);
 
     if (gso->losses > 0 && segment->burst >= gso->suspect) {
         gso_forget_losses(gso);

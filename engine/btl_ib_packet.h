@@ -25,6 +25,13 @@ static inline uint32_t btl_ib_packet_overhead(const btl_ib_conn_t *conn)
            + (btl_ib_packet_says_connect(conn) ? (uint32_t) sizeof(btl_ib_wire_connect_t) : 0);
 }
 
+/* Bytes of the datagram that a segment leaves in, if it leaves as a whole. */
+static inline uint32_t btl_ib_packet_datagram_size(const btl_ib_conn_t *conn,
+                                                   const btl_ib_segment_t *segment)
+{
+    return segment->size + segment->outside + conn->engine->protection.ops->trailer;
+}
+
 /* Where the body of a prepared segment goes. */
 static inline uint8_t *btl_ib_packet_body(const btl_ib_segment_t *segment)
 {

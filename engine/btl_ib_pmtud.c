@@ -31,15 +31,10 @@ enum {
     SEARCH_LATER = 600000000, /* us: paths change (RFC 8899, 5.1.1: PMTU_RAISE_TIMER) */
 };
 
-static uint32_t datagram_size(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
-{
-    return segment->size + segment->outside + conn->engine->protection.ops->trailer;
-}
-
 /* Bytes of the largest datagram that a segment travels in. */
 static uint32_t on_wire(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    return btl_ib_min_u32(datagram_size(conn, segment), conn->pmtud.datagram_max);
+    return btl_ib_min_u32(btl_ib_packet_datagram_size(conn, segment), conn->pmtud.datagram_max);
 }
 
 /* Is it the probe that the search waits for? Others were sent by another route, or before the sizes
@@ -101,7 +96,7 @@ static void lose_large(btl_ib_conn_t *conn)
         while (item != NULL) {
             btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
             item = btl_ib_list_next(sent, item);
-            if (datagram_size(conn, segment) > conn->pmtud.datagram_max
+            if (btl_ib_packet_datagram_size(conn, segment) > conn->pmtud.datagram_max
                 && !btl_ib_segment_is_mtu_probe(segment)) {
                 btl_ib_sentmap_send_again(conn, segment);
             }
@@ -382,7 +377,7 @@ void btl_ib_pmtud_retransmitting(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     if (!btl_ib_segment_is_mtu_probe(segment)) {
         return;
     }
-    const uint32_t size = datagram_size(conn, segment);
+    const uint32_t size = btl_ib_packet_datagram_size(conn, segment);
     const bool awaited = is_awaited(sizes, segment);
     btl_ib_flow_retransmitting(conn, segment);
     btl_ib_sentmap_cut_off(conn, segment);
@@ -432,7 +427,7 @@ void btl_ib_pmtud_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 
     if (btl_ib_segment_is_mtu_probe(segment)) {
         if (is_awaited(sizes, segment)) {
-            grow_datagram(conn, datagram_size(conn, segment));
+            grow_datagram(conn, btl_ib_packet_datagram_size(conn, segment));
         } else {
             btl_ib_flow_arrived(conn, segment);
         }

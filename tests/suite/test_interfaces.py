@@ -158,6 +158,35 @@ def test_in_use(mpi, two_hosts, words):
         assert lane != "none" and (connected, sends, copied) == ("connected", "joined", "in place"), lanes
 
 
+def all_in_use(output, least):
+    """Demands that of each of at least so many connections."""
+    lanes = in_use(output)
+    assert len(lanes) >= least, output
+    for lane, connected, sends, copied in lanes:
+        assert lane != "none" and (connected, sends, copied) == ("connected", "joined", "in place"), lanes
+
+
+@pytest.mark.full
+@pytest.mark.called("interfaces/in-use/failed-over")
+def test_in_use_failed_over(run, mpi, hosts, two_hosts):
+    """The same of two rails, of which one was down for a while."""
+
+    def down_and_up():
+        for state in "down", "up":
+            time.sleep(3)
+            run.output("ip", "-n", f"{hosts}1", "link", "set", "x1", state)
+
+    thread = threading.Thread(target=down_and_up)
+    thread.start()
+    output = two_hosts([Link(1), Link(2)], mpi.program("stream"), "bytes=8,300000", "seconds=5",
+                       verbose=100)
+    thread.join()
+    assert "OK stream" in output and "what went by udp/x1" in output
+    # Those of the interfaces that no cable joins are not used.
+    all_in_use("\n".join(re.findall(r"went by udp/x(?:1: latency lane 10\.91\.1|2: latency lane 10\.91\.2)"
+                                    r"\..*", output)), 4)
+
+
 @pytest.mark.called("interfaces/many")
 def test_many(mpi, two_hosts):
     """Of 24 networks that both hosts have one leads to the other host, neither of the first sixteen
@@ -343,6 +372,23 @@ def test_address_follows(run, mpi, hosts, two_hosts, form, host, others):
 
 
 @pytest.mark.full
+@pytest.mark.called("interfaces/address-of-two-ranks")
+def test_address_of_two_ranks(run, mpi, hosts, two_hosts):
+    """Two ranks of each host over ib alone, and one host's address and MAC change in mid-job: both
+    keep each other, as they expect each other at the new address, and the ranks of the other host."""
+    host = f"{hosts}2"
+    Readdressed(run, (host, "10.91.0.2", "10.91.0.72"))
+    mac = threading.Timer(4, run.output, ("ip", "-n", host, "link", "set", "x0", "address",
+                                          "02:00:00:00:00:72"))
+    mac.start()
+    output = two_hosts([Link(0)], "--oversubscribe", mpi.program("soak"), "seconds=12", "spawns=0",
+                       ranks=4, silence_limit=8)
+    mac.join()
+    assert "OK soak" in output and "lost the connection" not in output
+    assert len(re.findall(r"udp/x0: its address is gone, it goes on at 10\.91\.0\.72:", output)) == 2
+
+
+@pytest.mark.full
 @pytest.mark.called("interfaces/address-unknown")
 def test_address_unknown(run, mpi, hosts, two_hosts):
     """An address that changed before the first message: nobody could tell the one that sends it. Its
@@ -414,6 +460,20 @@ def test_nat_answers(run, mpi, hosts, two_hosts, ends, settings):
     # Answers in a flow that the other end began are not rewritten.
     assert told or len(ends) == 1
     assert all(now == before and int(now) in ends for now, before in told)
+
+
+@pytest.mark.full
+@pytest.mark.called("interfaces/in-use/nat")
+def test_in_use_nat(run, mpi, hosts, two_hosts):
+    """At the address that a router has the lane and connected sockets are used as well."""
+    nat = Rewriting(run, hosts, (1, 2))
+    try:
+        output = two_hosts([Link(0)], mpi.program("first_long"), "bytes=300000", "pause=0",
+                           before=nat.begin, verbose=100)
+    finally:
+        nat.end()
+    assert "OK first_long" in output and "a router rewrites them" in output
+    all_in_use(output, 2)
 
 
 @pytest.mark.full

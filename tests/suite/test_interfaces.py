@@ -167,6 +167,19 @@ def all_in_use(output, least):
 
 
 @pytest.mark.full
+@pytest.mark.called("interfaces/in-use/spawned")
+def test_in_use_spawned(run, mpi, hosts):
+    """Processes that take the places of others, spawned or by a port, have lane, joined sends and no
+    copy as well; connected are those that exchange enough."""
+    if not hosts:
+        pytest.skip("several hosts need root")
+    lanes = in_use(run.output(ROOT / "tests/mpi/run", "--np", 2, "--hosts", 2, "dynamic", "times=4", env={
+        **mpi.environment, "NSPFX": hosts, "OMPI_MCA_btl_base_verbose": "100"}))
+    assert len(lanes) >= 8 and "connected" in [connected for _, connected, *_ in lanes]
+    assert not [each for each in lanes if each[0] == "none" or each[2:] != ("joined", "in place")], lanes
+
+
+@pytest.mark.full
 @pytest.mark.called("interfaces/in-use/failed-over")
 def test_in_use_failed_over(run, mpi, hosts, two_hosts):
     """The same of two rails, of which one was down for a while."""

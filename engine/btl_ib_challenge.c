@@ -105,7 +105,7 @@ static uint64_t challenge_of(const btl_ib_conn_t *conn, const uint8_t *address, 
 /* Sends a challenge, or the answer to one, to an address of the connection's own rail: `id` is the
  * peer's connection. Returns whether it left. */
 static bool challenge_transmit(const btl_ib_conn_t *conn, btl_ib_addr_t to, uint8_t flags,
-                               uint64_t challenge, uint32_t id)
+                               uint64_t challenge, uint32_t id, uint8_t flow)
 {
     const btl_ib_engine_t *engine = conn->engine;
     const uint64_t token = btl_ib_token_of_challenge(&conn->identity.secret, engine->config.name,
@@ -118,7 +118,6 @@ static bool challenge_transmit(const btl_ib_conn_t *conn, btl_ib_addr_t to, uint
         .challenge = BTL_IB_LE64(challenge),
         .from = flags == CHALLENGE ? BTL_IB_LE32(conn->identity.id) : 0,
     };
-    const uint8_t flow = btl_ib_route_is_own(conn) ? conn->flow.now : 0;
     btl_ib_wire_header_t header;
 
     memcpy(&header, &path, sizeof(header));
@@ -143,14 +142,30 @@ void btl_ib_challenge_send(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
             && (uint32_t) now - validation->challenged_at < BTL_IB_CHALLENGE_PAUSE)) {
         return;
     }
+    if (validation->challenged_at == 0 && engine->config.name < conn->identity.name) {
+        btl_ib_validation_challenged(validation,
+                                     now); /* what the peer sends may be led back soon */
+        return;
+    }
     const uint32_t len = challenge_address(conn, rail, arrival, address);
     if (len == 0 || transport->ops->addr_add(transport, address, len, &to) != 0) {
         return;
     }
     const uint64_t challenge = challenge_of(conn, address, len, now / BTL_IB_CHALLENGE_VALID);
     btl_ib_validation_challenged(validation, now);
-    engine->count.sent_challenges += challenge_transmit(conn, to, CHALLENGE, challenge, id);
+    engine->count.sent_challenges += challenge_transmit(
+        conn, to, CHALLENGE, challenge, id, btl_ib_route_is_own(conn) ? conn->flow.now : 0);
     transport->ops->addr_remove(transport, to);
+}
+
+/* Answers a challenge, by each flow: a router leads back only what answers to a flow that it has
+ * seen, and the peer will use all of them. The usual one comes last, which proves the address. */
+static void challenge_answer(const btl_ib_conn_t *conn, uint64_t challenge, uint32_t id)
+{
+    for (uint8_t flow = 1; flow < conn->rail->transport->attr.flows; flow++) {
+        (void) challenge_transmit(conn, conn->route.address, ANSWER, challenge, id, flow);
+    }
+    (void) challenge_transmit(conn, conn->route.address, ANSWER, challenge, id, 0);
 }
 
 /* The peer answered at an address that a router has for it: what is for it goes there. */
@@ -223,8 +238,7 @@ void btl_ib_challenge_received(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
     } else if (path.flags == CHALLENGE) {
         count->received_challenges++;
         if (conn->route.address != BTL_IB_ADDR_UNKNOWN && btl_ib_rail_usable(conn->rail)) {
-            (void) challenge_transmit(conn, conn->route.address, ANSWER, challenge,
-                                      BTL_IB_LE32(path.from));
+            challenge_answer(conn, challenge, BTL_IB_LE32(path.from));
         }
     } else if (challenge_is_needless(conn)
                || (arrival->from != BTL_IB_ADDR_UNKNOWN

@@ -25,6 +25,10 @@
  * with a peer that is heard from where it should be: then nobody is challenged, and no answer is
  * believed (RFC 9000, 9.3.3).
  *
+ * If routers rewrite the sources of both, one address is enough: what is sent there is led back as
+ * an answer, from where its sender should be. So the process with the smaller name lets the other
+ * one ask first.
+ *
  * Amplification: a challenge is a header, and no datagram is shorter; it is sent for one that had
  * the token, at most one in BTL_IB_CHALLENGE_PAUSE for each connection.
  */

@@ -22,7 +22,8 @@ die() {
 build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config
     libopenmpi-dev libpmix-dev openmpi-bin libfabric-dev libhwloc-dev libibverbs-dev librdmacm-dev
     libssl-dev)
-job_packages=(netpipe-openmpi)
+# python3: ib_doctor, ib_top and others, which README.md names.
+job_packages=(netpipe-openmpi python3)
 bench_packages=(ethtool iproute2 libfabric-bin nftables)
 check_packages=(binutils clang dpkg-dev ethtool iproute2 libclang-rt-dev libcmocka-dev man-db nftables
     procps python3-matplotlib python3-mpi4py python3-numpy python3-pytest python3-pytest-xdist shellcheck spin

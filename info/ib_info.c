@@ -15,6 +15,7 @@
 #include "btl_ib_ompi_compat.h"
 #include "btl_ib_frag.h"
 #include "btl_ib_info_devices.h"
+#include "btl_ib_info_memory.h"
 #include "btl_ib_param_parse.h"
 #include "btl_ib_params.h"
 #include "transport.h"

@@ -1,0 +1,40 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What queues of receive buffers take of memory, as ib_info --queues prints it. */
+
+#ifndef BTL_IB_INFO_MEMORY_H
+#define BTL_IB_INFO_MEMORY_H
+
+#include "btl_ib_device_plan.h"
+#include "btl_ib_info_output.h"
+
+/* The command line of ib_info. What it means is in ib_info.txt, which --help prints. */
+
+#define BTL_IB_INFO_QUEUES_MAX 8
+
+typedef enum btl_ib_info_action {
+    BTL_IB_INFO_SHOW,   /* devices */
+    BTL_IB_INFO_MEMORY, /* what queues cost */
+    BTL_IB_INFO_HELP,
+    BTL_IB_INFO_VERSION,
+} btl_ib_info_action_t;
+
+typedef struct btl_ib_info_args {
+    btl_ib_info_action_t action;
+    btl_ib_info_form_t form;
+    uint32_t processes; /* of a job; 0: not said */
+    uint32_t per_node;  /* of them on one host */
+    const char *queues[BTL_IB_INFO_QUEUES_MAX];
+    uint32_t queue_count;
+    const char *transport; /* udp, ud, rc, ofi or verbs; NULL: all */
+    uint64_t budget;       /* bytes of a process; 0: none was said */
+} btl_ib_info_args_t;
+
+/* Print it. Returns the exit status: 1 if queues are wrong or nothing fits the budget, which is
+ * said on stderr. */
+int btl_ib_info_memory(const btl_ib_process_sizes_t *sizes, const btl_ib_info_args_t *args);
+
+#endif

@@ -151,7 +151,7 @@ typedef struct btl_ib_component {
         btl_ib_list_t ready; /* fragments that were sent meanwhile: theirs are to be called */
     } callbacks;
     btl_ib_list_t gone; /* endpoints whose hosts said that nobody is there, the first one first:
-                         * what is to be reported; btl_ib_recv.c */
+                         * what is to be reported; btl_ib_failures.c */
 } btl_ib_component_t;
 
 extern btl_ib_component_t mca_btl_ib_component;
@@ -244,9 +244,26 @@ void btl_ib_send_functions(mca_btl_base_module_t *module);
 /* The engine's calls up. */
 extern const btl_ib_engine_ops_t btl_ib_engine_ops;
 
+/* ---- btl_ib_failures.c ---- */
+
+/* What the engine says of peers and rails, as in btl_ib_engine_ops_t. */
+void btl_ib_failures_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
+void btl_ib_failures_unanswered(void *context, btl_ib_conn_t *conn, bool heard);
+void btl_ib_failures_silent(void *context, btl_ib_conn_t *conn, const btl_ib_silence_t *silence);
+bool btl_ib_failures_is_reachable(void *context, const btl_ib_conn_t *conn);
+void btl_ib_failures_unsent(void *context, btl_ib_conn_t *conn, int error);
+void btl_ib_failures_moved_unanswered(void *context, btl_ib_conn_t *conn);
+void btl_ib_failures_slow_rail(void *context, const btl_ib_conn_t *conn,
+                               const btl_ib_conn_t *better, const btl_ib_slow_rail_t *found);
+void btl_ib_failures_black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
+                                uint32_t carries);
+void btl_ib_failures_gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost, bool refused);
+void btl_ib_failures_rail_failed(void *context, uint32_t rail, int error, uint32_t moved,
+                                 uint32_t left);
+
 /* For progress, with the lock held: report peers that failed, as their hosts or the runtime said
  * meanwhile. */
-void btl_ib_recv_report_failures(uint64_t now);
+void btl_ib_failures_report(uint64_t now);
 
 /* ---- btl_ib_register_mem.c ---- */
 

@@ -783,7 +783,7 @@ __attribute__((noinline)) static void look_around(btl_ib_component_t *component,
         btl_ib_frag_complete_ready();
     }
     if (!btl_ib_list_empty(&component->gone) || btl_ib_failed_procs_any(&component->failed_procs)) {
-        btl_ib_recv_report_failures(now);
+        btl_ib_failures_report(now);
     }
     if (now >= component->stats.due) {
         stats_interval(component, now);

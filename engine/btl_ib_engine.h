@@ -81,7 +81,7 @@ typedef enum btl_ib_death {
     BTL_IB_DEATH_DEVICE,      /* our device failed (btl_ib_failover.c) */
     /* it never answered, although it promised to, nor did its host (btl_ib_path.c) */
     BTL_IB_DEATH_UNANSWERED,
-    BTL_IB_DEATH_ENDED, /* the runtime says that it failed (btl_ib_recv.c) */
+    BTL_IB_DEATH_ENDED, /* the runtime says that it failed (btl_ib_failures.c) */
     /* asked in vain, and the network says that its host is unreachable (btl_ib_conn.c) */
     BTL_IB_DEATH_HOST_LOST,
 } btl_ib_death_t;

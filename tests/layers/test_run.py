@@ -312,7 +312,7 @@ class Rules(unittest.TestCase):
                     "again: left (again)", "send: left (send)")
 
     def test_root(self):
-        self.expect(changed("glue.c", **{f"file{i}": "" for i in range(25)}), "root", "26 files")
+        self.expect(changed("glue.c", **{f"file{i}": "" for i in range(26)}), "root", "27 files")
 
     def test_names(self):
         self.expect(changed("glue.c", transport__conn_dot_c=""), "names", "named as")

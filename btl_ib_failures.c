@@ -1,0 +1,287 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Peers and devices that fail: what becomes of endpoints, and what users are told (the texts:
+ * mca/btl_ib_peer_report.c). The engine calls all of it with the lock held, as in btl_ib_recv.c.
+ */
+
+#include "btl_ib.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "btl_ib_endpoint.h"
+#include "btl_ib_frag.h"
+#include "btl_ib_modex.h"
+
+/* us after which a process that is no more is reported. When a job ends, by a signal to mpirun or
+ * because one process failed, the runtime ends processes host by host; mpirun 4.1 rests for a
+ * second between two. Those that are ended last have nothing to tell: mpirun tells of the first
+ * death. */
+#define TELL_AFTER 3000000
+
+/* A peer that was added is dead: report it, then complete what was on the way to it. */
+static void report_failure(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
+{
+    mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
+    const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
+    btl_ib_ends_t ends;
+
+    btl_ib_endpoint_set_dead(endpoint);
+    btl_ib_endpoint_describe(endpoint, &ends);
+    btl_ib_report_failure(&ends, reason, &diagnosis);
+    OBJ_RETAIN(endpoint); /* another thread may delete the process meanwhile */
+    if (error_cb != NULL) {
+        btl_ib_unlock();
+        error_cb(&endpoint->module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc,
+                 (char *) "btl ib lost a peer");
+        btl_ib_lock();
+    }
+    btl_ib_frag_fail_all(endpoint, false);
+    btl_ib_rdma_fail_all(endpoint, false);
+    OBJ_RELEASE(endpoint);
+}
+
+void btl_ib_failures_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
+{
+    btl_ib_component_t *component = context;
+    btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+
+    if (endpoint != NULL && !endpoint->dead && !endpoint->closing) {
+        if (reason == BTL_IB_DEATH_REFUSED) {
+            /* Perhaps this process is about to end, too. And while it leaves, such a peer has most
+             * likely left before: that is no failure unless MPI goes on afterwards. */
+            btl_ib_endpoint_set_gone(endpoint, btl_ib_now());
+        } else {
+            report_failure(endpoint, reason);
+        }
+        return;
+    }
+    BTL_IB_VERBOSE(1, "connection with %s on rail %u ends: %s",
+                   opal_process_name_print(btl_ib_name_unpack(btl_ib_conn_name(conn))),
+                   btl_ib_conn_rail(conn), btl_ib_death_string(reason));
+    if (endpoint == NULL) { /* never added: nobody else will destroy it */
+        btl_ib_connectivity_note(&component->connectivity, conn);
+        btl_ib_endpoint_forget_loopback(conn);
+        btl_ib_modex_forget(&component->known, btl_ib_conn_name(conn));
+        btl_ib_conn_destroy(conn, btl_ib_now());
+    } else {
+        OBJ_RETAIN(endpoint); /* callbacks free the lock, and another thread may delete it */
+        btl_ib_frag_fail_all(endpoint, true);
+        btl_ib_rdma_fail_all(endpoint, true);
+        OBJ_RELEASE(endpoint);
+    }
+}
+
+void btl_ib_failures_report(uint64_t now)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    btl_ib_endpoint_t *gone;
+    uint64_t name;
+
+    /* While processes leave, and shortly after, a death may be part of that. */
+    if (component->drain.active > 0 || now - component->drain.ended <= BTL_IB_DRAIN_GAP) {
+        return;
+    }
+    while (component->drain.active == 0
+           && (gone = BTL_IB_LIST_FIRST(btl_ib_endpoint_t, &component->gone, gone_link)) != NULL
+           && now >= gone->gone_at + TELL_AFTER) {
+        btl_ib_list_remove(&gone->gone_link);
+        report_failure(gone, BTL_IB_DEATH_REFUSED);
+    }
+    while (btl_ib_failed_procs_next(&component->failed_procs, component->name.jobid, &name)) {
+        for (uint32_t i = 0; i < component->module_count; ++i) {
+            btl_ib_module_t *module = component->modules[i]; /* a callback may finalize it */
+            btl_ib_endpoint_t *endpoint =
+                module != NULL ? btl_ib_endpoint_find(module, name) : NULL;
+
+            if (endpoint != NULL) {
+                btl_ib_conn_kill(endpoint->conn, BTL_IB_DEATH_ENDED);
+            }
+        }
+    }
+}
+
+/* Tell of all connections with a process, if there is more than one. The list is malloced, as the
+ * stack of a call is short. */
+static void report_tried(btl_ib_component_t *component, uint64_t name, const char *host)
+{
+    const uint32_t most = component->self->rail_count * BTL_IB_RAILS_MAX;
+    const size_t size = 8192;
+    char *pairs = calloc(1, size);
+    size_t len = 0;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < most && pairs != NULL && len < size; ++i) {
+        const btl_ib_conn_t *conn =
+            btl_ib_conn_find(component->engine, i / BTL_IB_RAILS_MAX, name, i % BTL_IB_RAILS_MAX);
+        btl_ib_ends_t ends;
+
+        if (conn == NULL || !btl_ib_conn_address_text(conn, ends.address, sizeof(ends.address))) {
+            continue;
+        }
+        btl_ib_endpoint_describe_rail(btl_ib_conn_rail(conn), &ends);
+        len += (size_t) snprintf(pairs + len, size - len, "  %s %s -> %s\n", ends.device,
+                                 ends.our_address, ends.address);
+        ++count;
+    }
+    if (pairs != NULL && len < size && component->self->rail_count == BTL_IB_RAILS_MAX) {
+        snprintf(pairs + len, size - len,
+                 "  no others: %d addresses of this host are used, the most there may be;\n"
+                 "  btl_ib_if_include chooses which\n",
+                 BTL_IB_RAILS_MAX);
+    }
+    if (count > 1) {
+        btl_ib_report_tried(&component->reports, btl_ib_name_unpack(name).vpid, host, pairs);
+    }
+    free(pairs);
+}
+
+void btl_ib_failures_unanswered(void *context, btl_ib_conn_t *conn, bool heard)
+{
+    btl_ib_component_t *component = context;
+    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+    const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(conn);
+    btl_ib_ends_t ends;
+
+    if (endpoint != NULL && !endpoint->closing && diagnosis.unsent == 0) {
+        btl_ib_endpoint_describe(endpoint, &ends);
+        btl_ib_report_unanswered(&component->reports, &ends, heard, endpoint->answers,
+                                 btl_ib_endpoint_is_reachable(endpoint), &diagnosis);
+        report_tried(component, btl_ib_conn_name(conn), endpoint->host);
+    }
+}
+
+void btl_ib_failures_silent(void *context, btl_ib_conn_t *conn, const btl_ib_silence_t *silence)
+{
+    btl_ib_component_t *component = context;
+    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+    const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(conn);
+    char ports[256];
+    btl_ib_ends_t ends;
+
+    if (endpoint == NULL || endpoint->closing || diagnosis.unsent != 0) {
+        return;
+    }
+    btl_ib_endpoint_describe(endpoint, &ends);
+    if (!btl_ib_conn_flow_text(conn, true, ports, sizeof(ports))) {
+        snprintf(ports, sizeof(ports), "%s to %s", ends.our_address, ends.address);
+    }
+    btl_ib_report_silent(&component->reports, &ends, ports, silence, endpoint->answers,
+                         btl_ib_endpoint_is_reachable(endpoint), &diagnosis);
+}
+
+bool btl_ib_failures_is_reachable(void *context, const btl_ib_conn_t *conn)
+{
+    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+
+    (void) context;
+    return endpoint != NULL && btl_ib_endpoint_is_reachable(endpoint);
+}
+
+void btl_ib_failures_unsent(void *context, btl_ib_conn_t *conn, int error)
+{
+    btl_ib_component_t *component = context;
+    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+    btl_ib_ends_t ends;
+
+    if (endpoint != NULL && !endpoint->closing) {
+        btl_ib_endpoint_describe(endpoint, &ends);
+        btl_ib_report_unsent(&component->reports, &ends, error,
+                             &component->opened[btl_ib_conn_rail(conn)].device);
+    }
+}
+
+void btl_ib_failures_moved_unanswered(void *context, btl_ib_conn_t *conn)
+{
+    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+    const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(conn);
+    btl_ib_ends_t ends;
+
+    (void) context;
+    if (endpoint != NULL && !endpoint->closing) {
+        btl_ib_endpoint_describe(endpoint, &ends);
+        btl_ib_report_moved_unanswered(&ends, &diagnosis);
+    }
+}
+
+/* A rail that carries what it claims, or half of it, is no fault: ob1 sends short messages by all
+ * rails in turn, the slower ones as well. */
+void btl_ib_failures_slow_rail(void *context, const btl_ib_conn_t *conn,
+                               const btl_ib_conn_t *better, const btl_ib_slow_rail_t *found)
+{
+    btl_ib_component_t *component = context;
+    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+    btl_ib_ends_t ends, others;
+
+    if (endpoint == NULL || endpoint->closing) {
+        return;
+    }
+    const uint32_t claimed = endpoint->module->super.btl_bandwidth;
+    if (found->bytes * 8 / found->time < claimed / 2) {
+        btl_ib_endpoint_describe(endpoint, &ends);
+        btl_ib_endpoint_describe_rail(btl_ib_conn_rail(better), &others);
+        btl_ib_report_slow_rail(&component->reports, &ends, claimed, others.device, found);
+    }
+}
+
+/* Describes both ends of a path for a text, also of a peer that has no endpoint yet. */
+static void describe_path(btl_ib_component_t *component, btl_ib_conn_t *conn, btl_ib_ends_t *ends)
+{
+    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+    const char *host = endpoint != NULL ? endpoint->host
+                                        : btl_ib_connectivity_host(&component->connectivity,
+                                                                   btl_ib_conn_name(conn));
+
+    btl_ib_endpoint_describe_rail(btl_ib_conn_rail(conn), ends);
+    snprintf(ends->rank, sizeof(ends->rank), "%u", btl_ib_name_unpack(btl_ib_conn_name(conn)).vpid);
+    snprintf(ends->host, sizeof(ends->host), "%s", host != NULL ? host : "(not known yet)");
+    if (!btl_ib_conn_address_text(conn, ends->address, sizeof(ends->address))) {
+        snprintf(ends->address, sizeof(ends->address), "%s",
+                 endpoint != NULL ? endpoint->address : "(not known yet)");
+    }
+}
+
+/* Perhaps in the progress thread, which must not show it: progress does. */
+void btl_ib_failures_black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
+                                uint32_t carries)
+{
+    btl_ib_component_t *component = context;
+    btl_ib_black_hole_t hole = {.lost = lost, .most = most, .carries = carries};
+
+    describe_path(component, conn, &hole.ends);
+    btl_ib_report_black_hole(&component->reports, &hole);
+}
+
+/* Perhaps in the progress thread, too. */
+void btl_ib_failures_gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost, bool refused)
+{
+    btl_ib_component_t *component = context;
+    btl_ib_gso_loss_t loss = {.lost = lost, .refused = refused};
+
+    describe_path(component, conn, &loss.ends);
+    btl_ib_report_gso_lost(&component->reports, &loss);
+}
+
+/* The device of a rail is gone: say so, whether or not any peer is lost with it. During
+ * MPI_Finalize the rail may have no module any more. */
+void btl_ib_failures_rail_failed(void *context, uint32_t rail, int error, uint32_t moved,
+                                 uint32_t left)
+{
+    btl_ib_ends_t ends;
+
+    (void) context;
+    if (error == EBADF || error == ENOTSOCK) {
+        /* The runtime's descriptors are most likely closed as well: an abort by it would hang. */
+        btl_ib_endpoint_describe_rail(rail, &ends);
+        btl_ib_report_descriptors_closed(&ends, error);
+        _exit(EXIT_FAILURE);
+    }
+    btl_ib_endpoint_describe_rail(rail, &ends);
+    btl_ib_report_device_failed(&ends, error, moved, left);
+}

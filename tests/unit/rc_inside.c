@@ -21,7 +21,7 @@
 
 _Static_assert((int) RC_BATCH == BTL_IB_RC_BATCH, "as in verbs_rc_work_queues.h");
 _Static_assert((int) RC_LINE == BTL_IB_VERBS_LINE, "as in verbs_device.h");
-_Static_assert((int) RC_WORD == BTL_IB_RC_CREDIT_BYTES, "as in verbs_rc_work_queues.h");
+_Static_assert((int) RC_WORD == BTL_IB_RC_CREDIT_BYTES, "as in verbs_rc_credit.h");
 
 static const btl_ib_rc_t *of(const btl_ib_transport_t *t)
 {

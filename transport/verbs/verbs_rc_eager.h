@@ -32,6 +32,7 @@
 #define BTL_IB_VERBS_RC_EAGER_H
 
 #include "verbs_wire.h"
+#include "verbs_rc_credit.h"
 #include "verbs_rc_work_queues.h"
 
 enum {

@@ -21,6 +21,7 @@
 #ifndef BTL_IB_VERBS_RC_RDMA_H
 #define BTL_IB_VERBS_RC_RDMA_H
 
+#include "verbs_rc_credit.h"
 #include "verbs_rc_work_queues.h"
 
 /* An operation, or a flush. */

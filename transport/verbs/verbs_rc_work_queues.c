@@ -14,6 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint32_t btl_ib_rc_send_depth(const btl_ib_open_params_t *params, uint32_t most)
+{
+    const uint32_t wanted = params->tx_depth != 0 ? params->tx_depth : BTL_IB_RC_TX_DEPTH;
+
+    return btl_ib_verbs_power_below(btl_ib_verbs_min(
+        most, wanted < BTL_IB_RC_TX_DEPTH_MIN ? (uint32_t) BTL_IB_RC_TX_DEPTH_MIN : wanted));
+}
+
 /* ---- completion queues ---- */
 
 enum { FIRST_ENTRIES = 4096 };
@@ -83,6 +91,16 @@ int btl_ib_rc_cqs_arm(btl_ib_rc_cqs_t *cqs)
         (void) btl_ib_rc_cqs_read(cqs, &cqs->cq[i]);
     }
     return cqs->wc_count == 0 ? cqs->comp.fd : -1;
+}
+
+bool btl_ib_rc_cqs_has(const btl_ib_rc_cqs_t *cqs, const struct ibv_cq *cq)
+{
+    uint32_t i = 0;
+
+    while (i < cqs->count && cqs->cq[i].cq != cq) {
+        i++;
+    }
+    return i < cqs->count;
 }
 
 /* ---- receive queues ---- */
@@ -248,6 +266,16 @@ static void note_empty(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_ver
     }
 }
 
+uint32_t btl_ib_rc_rxqs_find(const btl_ib_rc_rxqs_t *rxqs, const struct ibv_srq *srq)
+{
+    uint32_t i = 0;
+
+    while (i < rxqs->count && rxqs->queue[i].rx.pool.srq != srq) {
+        i++;
+    }
+    return i;
+}
+
 int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
                            const struct ibv_srq *srq)
 {
@@ -337,6 +365,36 @@ int btl_ib_rc_rxqs_open(btl_ib_rc_rxqs_t *rxqs, const btl_ib_rc_port_t *port,
     return error;
 }
 
+uint64_t btl_ib_rc_rxqs_emptied(const btl_ib_rc_rxqs_t *rxqs)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < rxqs->count; i++) {
+        sum += rxqs->queue[i].emptied;
+    }
+    return sum;
+}
+
+uint32_t btl_ib_rc_rxqs_shared(const btl_ib_rc_rxqs_t *rxqs)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t i = 0; i < rxqs->count; i++) {
+        sum += rxqs->queue[i].shared ? rxqs->queue[i].num : 0;
+    }
+    return sum;
+}
+
+uint32_t btl_ib_rc_rxqs_depth(const btl_ib_rc_rxqs_t *rxqs, uint32_t size)
+{
+    uint32_t i = 0;
+
+    while (i + 1 < rxqs->count && rxqs->queue[i].size < size) {
+        i++;
+    }
+    return rxqs->queue[i].shared ? rxqs->queue[i].num : UINT32_MAX;
+}
+
 void btl_ib_rc_rxqs_stop(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs)
 {
     for (uint32_t i = 0; i < rxqs->count; i++) {
@@ -375,6 +433,19 @@ enum {
     SIGNALS = 4,   /* in one round of a ring, at least */
     HELD_MAX = 64, /* pieces of memory held by sends that no signaled one follows */
 };
+
+bool btl_ib_rc_sq_init(btl_ib_rc_sq_t *sq, btl_ib_rc_sqs_t *all, uint32_t depth, uint64_t id)
+{
+    sq->all = all;
+    sq->id = id;
+    return btl_ib_verbs_send_ring_init(&sq->ring, depth);
+}
+
+void btl_ib_rc_sq_close(btl_ib_rc_sq_t *sq)
+{
+    sq->all->held -= sq->held;
+    sq->held = 0;
+}
 
 /* Note a request that was posted. */
 static void note(btl_ib_rc_sq_t *sq, const struct ibv_send_wr *wr, void *context)
@@ -452,104 +523,4 @@ int btl_ib_rc_sq_post_batch(btl_ib_rc_sq_t *sq, const btl_ib_tx_t *txs, int n, i
         note(sq, &wr[i], txs[i].size <= sq->inline_size ? NULL : txs[i].context);
     }
     return taken;
-}
-
-/* ---- credits ---- */
-
-enum {
-    SLOTS_SHARE = 2, /* of slots of the ring that are free again: the peer is told */
-};
-
-static_assert(sizeof(btl_ib_rc_credit_line_t) == BTL_IB_VERBS_LINE, "a cache line of its own");
-static_assert(offsetof(btl_ib_rc_credit_word_t, zero) == BTL_IB_RC_CREDIT_BYTES, "as written");
-
-int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
-                          const btl_ib_verbs_t *verbs, void *line, uint32_t lkey, uint32_t depth,
-                          uint32_t window, bool rdma)
-{
-    const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
-                            | (rdma ? IBV_ACCESS_REMOTE_READ : 0); /* the peer flushes its writes */
-
-    credit->sq = sq;
-    credit->line = line;
-    credit->lkey = lkey;
-    credit->depth = depth;
-    credit->window = window > 0 ? window : 1;
-    credit->mr = ibv_reg_mr(verbs->pd, &credit->line->in, BTL_IB_RC_CREDIT_BYTES, access);
-    return credit->mr != NULL ? 0 : btl_ib_verbs_failed(verbs, "ibv_reg_mr", errno);
-}
-
-uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit)
-{
-    const uint32_t room = btl_ib_verbs_send_ring_room(&credit->sq->ring);
-    const uint32_t places = room > BTL_IB_RC_SEND_RESERVED ? room - BTL_IB_RC_SEND_RESERVED : 0;
-
-    if (credit->peer_depth == 0) {
-        return places;
-    }
-    const uint32_t reposted = btl_ib_rc_credit_told(&credit->line->in.reposted);
-    const uint32_t left = credit->peer_depth + reposted - credit->used;
-    /* More than it ever had: the word is nonsense. */
-    return btl_ib_verbs_min(places, left <= credit->peer_depth ? left : 0);
-}
-
-static bool is_due(const btl_ib_rc_credit_t *credit)
-{
-    const uint32_t buffers = credit->reposted - credit->reposted_told;
-    const uint32_t slots = credit->freed - credit->freed_told;
-
-    return buffers >= credit->window || (buffers > 0 && btl_ib_rc_credit_peer_is_out(credit))
-           || (slots > 0 && slots >= credit->slots / SLOTS_SHARE)
-           || credit->eager_on != credit->eager_on_told;
-}
-
-void btl_ib_rc_credit_fill_write(btl_ib_rc_credit_t *credit, struct ibv_send_wr *wr,
-                                 struct ibv_sge *sge)
-{
-    *sge = (struct ibv_sge){
-        .addr = (uintptr_t) &credit->line->out,
-        .length = BTL_IB_RC_CREDIT_BYTES,
-        .lkey = credit->lkey,
-    };
-    *wr = (struct ibv_send_wr){
-        .sg_list = sge,
-        .num_sge = 1,
-        .opcode = IBV_WR_RDMA_WRITE,
-        .send_flags = credit->sq->inline_size >= sge->length ? IBV_SEND_INLINE : 0u,
-        .wr.rdma = {.remote_addr = credit->remote, .rkey = credit->remote_key},
-    };
-    credit->line->out = (btl_ib_rc_credit_word_t){
-        .reposted = htobe32(credit->reposted),
-        .eager_freed = htobe32(credit->freed),
-        .eager_on = htobe32(credit->eager_on),
-    };
-}
-
-int btl_ib_rc_credit_tell(btl_ib_rc_credit_t *credit)
-{
-    btl_ib_rc_sq_t *sq = credit->sq;
-    const bool off = credit->eager_on_told && !credit->eager_on;
-    struct ibv_send_wr wr;
-    struct ibv_sge sge;
-
-    if (btl_ib_verbs_send_ring_room(&sq->ring) == 0) {
-        return 0;
-    }
-    btl_ib_rc_credit_fill_write(credit, &wr, &sge);
-    wr.send_flags |= off ? IBV_SEND_SIGNALED : 0u;
-    const int error = btl_ib_rc_sq_post_own(sq, &wr);
-    if (error == 0) {
-        credit->reposted_told = credit->reposted;
-        credit->freed_told = credit->freed;
-        credit->eager_on_told = credit->eager_on;
-        credit->eager_off_sent = off ? sq->ring.posted : credit->eager_off_sent;
-    }
-    return error;
-}
-
-void btl_ib_rc_credit_update(btl_ib_rc_credit_t *credit)
-{
-    if (credit->open && is_due(credit)) {
-        (void) btl_ib_rc_credit_tell(credit);
-    }
 }

@@ -3,15 +3,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The work queues of RC connections: send queues with the credits of the peer's buffers, receive
- * queues, shared ones (SRQ) with their low-watermark event, and completion queues; and the port
- * that they are on. */
+/* The work queues of RC connections: send queues, receive queues, shared ones (SRQ) with their
+ * low-watermark event, and completion queues; and the port that they are on. */
 
 #ifndef BTL_IB_VERBS_RC_WORK_QUEUES_H
 #define BTL_IB_VERBS_RC_WORK_QUEUES_H
 
-#include <assert.h>
-#include <endian.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -50,13 +47,7 @@ typedef struct btl_ib_rc_port {
 } btl_ib_rc_port_t;
 
 /* Requests that a connection's send queue holds, of which a device takes at most `most`. */
-static inline uint32_t btl_ib_rc_send_depth(const btl_ib_open_params_t *params, uint32_t most)
-{
-    const uint32_t wanted = params->tx_depth != 0 ? params->tx_depth : BTL_IB_RC_TX_DEPTH;
-
-    return btl_ib_verbs_power_below(btl_ib_verbs_min(
-        most, wanted < BTL_IB_RC_TX_DEPTH_MIN ? (uint32_t) BTL_IB_RC_TX_DEPTH_MIN : wanted));
-}
+uint32_t btl_ib_rc_send_depth(const btl_ib_open_params_t *params, uint32_t most);
 
 /* Microseconds of a clock that never goes back. */
 static inline uint64_t btl_ib_rc_now_us(void)
@@ -146,15 +137,7 @@ static inline void btl_ib_rc_cqs_taken(btl_ib_rc_cqs_t *cqs, uint32_t count)
  * it; -1 if that cannot be done, or some are in hand. */
 int btl_ib_rc_cqs_arm(btl_ib_rc_cqs_t *cqs);
 
-static inline bool btl_ib_rc_cqs_has(const btl_ib_rc_cqs_t *cqs, const struct ibv_cq *cq)
-{
-    uint32_t i = 0;
-
-    while (i < cqs->count && cqs->cq[i].cq != cq) {
-        i++;
-    }
-    return i < cqs->count;
-}
+bool btl_ib_rc_cqs_has(const btl_ib_rc_cqs_t *cqs, const struct ibv_cq *cq);
 
 /* ---- receive queues ---- */
 
@@ -242,48 +225,16 @@ void btl_ib_rc_rxqs_stop(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs);
 void btl_ib_rc_rxqs_free(btl_ib_rc_rxqs_t *rxqs);
 
 /* How often a shared queue had no buffer left. */
-static inline uint64_t btl_ib_rc_rxqs_emptied(const btl_ib_rc_rxqs_t *rxqs)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < rxqs->count; i++) {
-        sum += rxqs->queue[i].emptied;
-    }
-    return sum;
-}
+uint64_t btl_ib_rc_rxqs_emptied(const btl_ib_rc_rxqs_t *rxqs);
 
 /* Buffers of all shared queues. */
-static inline uint32_t btl_ib_rc_rxqs_shared(const btl_ib_rc_rxqs_t *rxqs)
-{
-    uint32_t sum = 0;
-
-    for (uint32_t i = 0; i < rxqs->count; i++) {
-        sum += rxqs->queue[i].shared ? rxqs->queue[i].num : 0;
-    }
-    return sum;
-}
+uint32_t btl_ib_rc_rxqs_shared(const btl_ib_rc_rxqs_t *rxqs);
 
 /* rx_depth() of btl_ib_transport_ops_t. */
-static inline uint32_t btl_ib_rc_rxqs_depth(const btl_ib_rc_rxqs_t *rxqs, uint32_t size)
-{
-    uint32_t i = 0;
-
-    while (i + 1 < rxqs->count && rxqs->queue[i].size < size) {
-        i++;
-    }
-    return rxqs->queue[i].shared ? rxqs->queue[i].num : UINT32_MAX;
-}
+uint32_t btl_ib_rc_rxqs_depth(const btl_ib_rc_rxqs_t *rxqs, uint32_t size);
 
 /* The number of the queue that `srq` is of; `count` of them: it is none of ours. */
-static inline uint32_t btl_ib_rc_rxqs_find(const btl_ib_rc_rxqs_t *rxqs, const struct ibv_srq *srq)
-{
-    uint32_t i = 0;
-
-    while (i < rxqs->count && rxqs->queue[i].rx.pool.srq != srq) {
-        i++;
-    }
-    return i;
-}
+uint32_t btl_ib_rc_rxqs_find(const btl_ib_rc_rxqs_t *rxqs, const struct ibv_srq *srq);
 
 /* ---- ids of work requests ---- */
 
@@ -365,13 +316,7 @@ typedef struct btl_ib_rc_sq {
 } btl_ib_rc_sq_t;
 
 /* Returns whether there was memory. */
-static inline bool btl_ib_rc_sq_init(btl_ib_rc_sq_t *sq, btl_ib_rc_sqs_t *all, uint32_t depth,
-                                     uint64_t id)
-{
-    sq->all = all;
-    sq->id = id;
-    return btl_ib_verbs_send_ring_init(&sq->ring, depth);
-}
+bool btl_ib_rc_sq_init(btl_ib_rc_sq_t *sq, btl_ib_rc_sqs_t *all, uint32_t depth, uint64_t id);
 
 static inline void btl_ib_rc_sq_attach(btl_ib_rc_sq_t *sq, struct ibv_qp *qp, uint32_t inline_size)
 {
@@ -404,157 +349,6 @@ int btl_ib_rc_sq_post_batch(btl_ib_rc_sq_t *sq, const btl_ib_tx_t *txs, int n, i
 int btl_ib_rc_sq_post_own(btl_ib_rc_sq_t *sq, struct ibv_send_wr *wr);
 
 /* The queue is not used any more. */
-static inline void btl_ib_rc_sq_close(btl_ib_rc_sq_t *sq)
-{
-    sq->all->held -= sq->held;
-    sq->held = 0;
-}
-
-/* ---- credits ---- */
-
-/*
- * Credits of a connection: the "credit word". Each side writes by RDMA into the other's memory how
- * many receive buffers it has posted again, in all, and the same of the slots of its eager ring.
- * That costs the other side no receive buffer. All numbers only grow (modulo 2^32).
- */
-
-/* What one side tells the other, big-endian. */
-typedef struct btl_ib_rc_credit_word {
-    uint32_t reposted;    /* receive buffers, in all */
-    uint32_t eager_freed; /* slots of the eager ring, in all */
-    uint32_t eager_on;    /* not 0: the ring may be written to */
-    uint32_t zero;
-} btl_ib_rc_credit_word_t;
-
-/* The first cache line of a connection's memory. */
-typedef struct btl_ib_rc_credit_line {
-    btl_ib_rc_credit_word_t in;  /* the peer writes here, */
-    btl_ib_rc_credit_word_t out; /* and we what goes to the peer */
-    uint32_t flush;              /* the peer's word is read to here to flush writes */
-    uint8_t rest[BTL_IB_VERBS_LINE - 36];
-} btl_ib_rc_credit_line_t;
-
-enum {
-    BTL_IB_RC_CREDIT_BYTES = 12, /* of a word that are written */
-    BTL_IB_RC_SEND_RESERVED =
-        4, /* places of a send queue kept for what the transport itself sends */
-};
-
-typedef struct btl_ib_rc_credit {
-    btl_ib_rc_sq_t *sq;
-    btl_ib_rc_credit_line_t *line;
-    uint32_t lkey;     /* of the line */
-    struct ibv_mr *mr; /* of line->in, which the peer may write */
-    uint64_t remote;   /* where the peer's is */
-    uint32_t remote_key;
-    bool open; /* the peer can be told */
-    /* The peer's buffers: */
-    uint32_t peer_depth; /* 0: they are not counted */
-    uint32_t used;       /* by us, in all */
-    /* Ours: */
-    uint32_t depth;
-    uint32_t window; /* the peer is told of so many that are posted again, */
-    uint32_t filled; /* or of any when it has filled all that it knows of: this many, in all */
-    uint32_t reposted;
-    uint32_t reposted_told;
-    /* Our eager ring: */
-    uint32_t slots; /* 0: none */
-    uint32_t freed;
-    uint32_t freed_told;
-    bool eager_on;
-    bool eager_on_told;
-    uint32_t
-        eager_off_sent; /* the peer knows that it is off when our sends before this one are over */
-} btl_ib_rc_credit_t;
-
-/* `line` is registered as `lkey` for our own use. Returns 0 or a negative errno after logging
- * why. */
-int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
-                          const btl_ib_verbs_t *verbs, void *line, uint32_t lkey, uint32_t depth,
-                          uint32_t window, bool rdma);
-
-static inline void btl_ib_rc_credit_release(btl_ib_rc_credit_t *credit)
-{
-    if (credit->mr != NULL) {
-        (void) ibv_dereg_mr(credit->mr);
-        credit->mr = NULL;
-    }
-}
-
-/* What the peer said when it connected. */
-static inline void btl_ib_rc_credit_join(btl_ib_rc_credit_t *credit, uint32_t peer_depth,
-                                         uint64_t remote, uint32_t remote_key)
-{
-    credit->peer_depth = peer_depth;
-    credit->remote = remote;
-    credit->remote_key = remote_key;
-}
-
-static inline void btl_ib_rc_credit_set_open(btl_ib_rc_credit_t *credit, bool open)
-{
-    credit->open = open;
-}
-
-/* Datagrams that the send queue and the peer's buffers can take now. */
-uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit);
-
-/* Buffers of the peer's are used up. */
-static inline void btl_ib_rc_credit_use(btl_ib_rc_credit_t *credit, uint32_t buffers)
-{
-    credit->used += buffers;
-}
-
-/* The peer has filled a buffer of ours. */
-static inline void btl_ib_rc_credit_fill(btl_ib_rc_credit_t *credit)
-{
-    credit->filled++;
-}
-
-/* Buffers of ours are posted again. */
-static inline void btl_ib_rc_credit_repost(btl_ib_rc_credit_t *credit, uint32_t buffers)
-{
-    credit->reposted += buffers;
-}
-
-/* Has the peer filled all buffers that it knows of? It can send nothing. */
-static inline bool btl_ib_rc_credit_peer_is_out(const btl_ib_rc_credit_t *credit)
-{
-    return credit->filled == credit->depth + credit->reposted_told;
-}
-
-/* The state of our eager ring. */
-static inline void btl_ib_rc_credit_set_eager(btl_ib_rc_credit_t *credit, uint32_t slots,
-                                              uint32_t freed, bool on)
-{
-    if (credit->eager_on && !on) { /* if the peer was never told that it is on it knows */
-        credit->eager_off_sent = credit->sq->ring.completed;
-    }
-    credit->slots = slots;
-    credit->freed = freed;
-    credit->eager_on = on;
-}
-
-/* Fill in a request that writes our word into the peer's memory. */
-void btl_ib_rc_credit_fill_write(btl_ib_rc_credit_t *credit, struct ibv_send_wr *wr,
-                                 struct ibv_sge *sge);
-
-/* Tell the peer, if there is room. Returns 0 or an errno. */
-int btl_ib_rc_credit_tell(btl_ib_rc_credit_t *credit);
-
-/* Tell the peer if there is enough to tell, and room. Comes again whenever there may be room. */
-void btl_ib_rc_credit_update(btl_ib_rc_credit_t *credit);
-
-/* Does the peer know for sure that it may not write to our ring any more? */
-static inline bool btl_ib_rc_credit_eager_off_known(const btl_ib_rc_credit_t *credit)
-{
-    return !credit->eager_on_told
-           && (int32_t) (credit->sq->ring.completed - credit->eager_off_sent) >= 0;
-}
-
-/* What the peer told last. */
-static inline uint32_t btl_ib_rc_credit_told(const uint32_t *word)
-{
-    return be32toh(__atomic_load_n(word, __ATOMIC_RELAXED));
-}
+void btl_ib_rc_sq_close(btl_ib_rc_sq_t *sq);
 
 #endif

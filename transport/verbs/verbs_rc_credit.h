@@ -1,0 +1,142 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Credits of a connection: the "credit word". Each side writes by RDMA into the other's memory how
+ * many receive buffers it has posted again, in all, and the same of the slots of its eager ring.
+ * That costs the other side no receive buffer. All numbers only grow (modulo 2^32).
+ */
+
+#ifndef BTL_IB_VERBS_RC_CREDIT_H
+#define BTL_IB_VERBS_RC_CREDIT_H
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "verbs_rc_work_queues.h"
+
+/* What one side tells the other, big-endian. */
+typedef struct btl_ib_rc_credit_word {
+    uint32_t reposted;    /* receive buffers, in all */
+    uint32_t eager_freed; /* slots of the eager ring, in all */
+    uint32_t eager_on;    /* not 0: the ring may be written to */
+    uint32_t zero;
+} btl_ib_rc_credit_word_t;
+
+/* The first cache line of a connection's memory. */
+typedef struct btl_ib_rc_credit_line {
+    btl_ib_rc_credit_word_t in;  /* the peer writes here, */
+    btl_ib_rc_credit_word_t out; /* and we what goes to the peer */
+    uint32_t flush;              /* the peer's word is read to here to flush writes */
+    uint8_t rest[BTL_IB_VERBS_LINE - 36];
+} btl_ib_rc_credit_line_t;
+
+enum {
+    BTL_IB_RC_CREDIT_BYTES = 12, /* of a word that are written */
+    BTL_IB_RC_SEND_RESERVED =
+        4, /* places of a send queue kept for what the transport itself sends */
+};
+
+typedef struct btl_ib_rc_credit {
+    btl_ib_rc_sq_t *sq;
+    btl_ib_rc_credit_line_t *line;
+    uint32_t lkey;     /* of the line */
+    struct ibv_mr *mr; /* of line->in, which the peer may write */
+    uint64_t remote;   /* where the peer's is */
+    uint32_t remote_key;
+    bool open; /* the peer can be told */
+    /* The peer's buffers: */
+    uint32_t peer_depth; /* 0: they are not counted */
+    uint32_t used;       /* by us, in all */
+    /* Ours: */
+    uint32_t depth;
+    uint32_t window; /* the peer is told of so many that are posted again, */
+    uint32_t filled; /* or of any when it has filled all that it knows of: this many, in all */
+    uint32_t reposted;
+    uint32_t reposted_told;
+    /* Our eager ring: */
+    uint32_t slots; /* 0: none */
+    uint32_t freed;
+    uint32_t freed_told;
+    bool eager_on;
+    bool eager_on_told;
+    uint32_t
+        eager_off_sent; /* the peer knows that it is off when our sends before this one are over */
+} btl_ib_rc_credit_t;
+
+/* `line` is registered as `lkey` for our own use. Returns 0 or a negative errno after logging
+ * why. */
+int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
+                          const btl_ib_verbs_t *verbs, void *line, uint32_t lkey, uint32_t depth,
+                          uint32_t window, bool rdma);
+
+void btl_ib_rc_credit_release(btl_ib_rc_credit_t *credit);
+
+/* What the peer said when it connected. */
+static inline void btl_ib_rc_credit_join(btl_ib_rc_credit_t *credit, uint32_t peer_depth,
+                                         uint64_t remote, uint32_t remote_key)
+{
+    credit->peer_depth = peer_depth;
+    credit->remote = remote;
+    credit->remote_key = remote_key;
+}
+
+static inline void btl_ib_rc_credit_set_open(btl_ib_rc_credit_t *credit, bool open)
+{
+    credit->open = open;
+}
+
+/* Datagrams that the send queue and the peer's buffers can take now. */
+uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit);
+
+/* Buffers of the peer's are used up. */
+static inline void btl_ib_rc_credit_use(btl_ib_rc_credit_t *credit, uint32_t buffers)
+{
+    credit->used += buffers;
+}
+
+/* The peer has filled a buffer of ours. */
+static inline void btl_ib_rc_credit_fill(btl_ib_rc_credit_t *credit)
+{
+    credit->filled++;
+}
+
+/* Buffers of ours are posted again. */
+static inline void btl_ib_rc_credit_repost(btl_ib_rc_credit_t *credit, uint32_t buffers)
+{
+    credit->reposted += buffers;
+}
+
+/* Has the peer filled all buffers that it knows of? It can send nothing. */
+static inline bool btl_ib_rc_credit_peer_is_out(const btl_ib_rc_credit_t *credit)
+{
+    return credit->filled == credit->depth + credit->reposted_told;
+}
+
+/* The state of our eager ring. */
+void btl_ib_rc_credit_set_eager(btl_ib_rc_credit_t *credit, uint32_t slots, uint32_t freed,
+                                bool on);
+
+/* Fill in a request that writes our word into the peer's memory. */
+void btl_ib_rc_credit_fill_write(btl_ib_rc_credit_t *credit, struct ibv_send_wr *wr,
+                                 struct ibv_sge *sge);
+
+/* Tell the peer, if there is room. Returns 0 or an errno. */
+int btl_ib_rc_credit_tell(btl_ib_rc_credit_t *credit);
+
+/* Tell the peer if there is enough to tell, and room. Comes again whenever there may be room. */
+void btl_ib_rc_credit_update(btl_ib_rc_credit_t *credit);
+
+/* Does the peer know for sure that it may not write to our ring any more? */
+bool btl_ib_rc_credit_eager_off_known(const btl_ib_rc_credit_t *credit);
+
+/* What the peer told last. */
+static inline uint32_t btl_ib_rc_credit_told(const uint32_t *word)
+{
+    return be32toh(__atomic_load_n(word, __ATOMIC_RELAXED));
+}
+
+#endif

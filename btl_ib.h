@@ -250,7 +250,6 @@ extern const btl_ib_engine_ops_t btl_ib_engine_ops;
 void btl_ib_failures_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
 void btl_ib_failures_unanswered(void *context, btl_ib_conn_t *conn, bool heard);
 void btl_ib_failures_silent(void *context, btl_ib_conn_t *conn, const btl_ib_silence_t *silence);
-bool btl_ib_failures_is_reachable(void *context, const btl_ib_conn_t *conn);
 void btl_ib_failures_unsent(void *context, btl_ib_conn_t *conn, int error);
 void btl_ib_failures_moved_unanswered(void *context, btl_ib_conn_t *conn);
 void btl_ib_failures_slow_rail(void *context, const btl_ib_conn_t *conn,

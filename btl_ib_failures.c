@@ -176,14 +176,6 @@ void btl_ib_failures_silent(void *context, btl_ib_conn_t *conn, const btl_ib_sil
                          btl_ib_endpoint_is_reachable(endpoint), &diagnosis);
 }
 
-bool btl_ib_failures_is_reachable(void *context, const btl_ib_conn_t *conn)
-{
-    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
-
-    (void) context;
-    return endpoint != NULL && btl_ib_endpoint_is_reachable(endpoint);
-}
-
 void btl_ib_failures_unsent(void *context, btl_ib_conn_t *conn, int error)
 {
     btl_ib_component_t *component = context;

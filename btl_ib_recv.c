@@ -162,6 +162,14 @@ static void op_done(void *context, btl_ib_op_t *op, int status)
     btl_ib_rdma_done(op, status);
 }
 
+static bool is_reachable(void *context, const btl_ib_conn_t *conn)
+{
+    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+
+    (void) context;
+    return endpoint != NULL && btl_ib_endpoint_is_reachable(endpoint);
+}
+
 /* ---- the trace ---- */
 
 static void trace(void *context, const btl_ib_trace_event_t *event)
@@ -197,7 +205,7 @@ const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .dead = btl_ib_failures_dead,
     .alternatives = alternatives,
     .unanswered = btl_ib_failures_unanswered,
-    .is_reachable = btl_ib_failures_is_reachable,
+    .is_reachable = is_reachable,
     .unsent = btl_ib_failures_unsent,
     .silent = btl_ib_failures_silent,
     .moved_unanswered = btl_ib_failures_moved_unanswered,

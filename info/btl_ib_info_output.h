@@ -40,8 +40,8 @@ typedef struct btl_ib_info_out {
     char prefix[640];                 /* of a line of text */
 } btl_ib_info_out_t;
 
-/* Begin a list or an object: in a list (`name` NULL) or in an object. `prefix` is what lines of text
- * say of it; "": nothing. */
+/* Begin a list or an object: in a list (`name` NULL) or in an object. `prefix` is what lines of
+ * text say of it; "": nothing. */
 void btl_ib_info_list(btl_ib_info_out_t *out, const char *name);
 void btl_ib_info_object(btl_ib_info_out_t *out, const char *name, const char *prefix);
 

@@ -15,12 +15,6 @@
 
 /* ---- peers ---- */
 
-static inline void udp_peer_set_socket(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr,
-                                       uint32_t socket)
-{
-    peers->peer[addr].socket = socket;
-}
-
 /* FNV-1a, 32 bits. Only published addresses are in the table, so nobody can fill one bucket. */
 static uint32_t *bucket_of(const btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name)
 {
@@ -218,7 +212,7 @@ void btl_ib_udp_connected_promote(btl_ib_udp_connected_t *connected, btl_ib_addr
     if (done) {
         connected->peer[index] = to;
         connected->vacant--;
-        udp_peer_set_socket(connected->peers, to, index);
+        connected->peers->peer[to].socket = index;
     }
 }
 
@@ -229,6 +223,6 @@ void btl_ib_udp_connected_forget(btl_ib_udp_connected_t *connected, btl_ib_addr_
     if (socket != 0) {
         connected->peer[socket] = BTL_IB_ADDR_UNKNOWN;
         connected->vacant++;
-        udp_peer_set_socket(connected->peers, addr, 0);
+        connected->peers->peer[addr].socket = 0;
     }
 }

@@ -54,12 +54,6 @@ bool btl_ib_udp_peer_remove(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr);
 btl_ib_addr_t btl_ib_udp_peer_find(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name);
 void btl_ib_udp_peers_free(btl_ib_udp_peers_t *peers);
 
-/* One short message more. Returns how many there were. */
-static inline uint32_t btl_ib_udp_peer_count_sent(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr)
-{
-    return ++peers->peer[addr].sent;
-}
-
 /* There are other sockets, and none is connected to any. What was at our address `before` is on
  * this host, and so has the address `now`, at the port as before. */
 void btl_ib_udp_peers_rebound(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *before,
@@ -94,8 +88,7 @@ void btl_ib_udp_connected_promote(btl_ib_udp_connected_t *connected, btl_ib_addr
 /* A message goes to that peer: may it have a socket now? */
 static inline void btl_ib_udp_connected_count(btl_ib_udp_connected_t *connected, btl_ib_addr_t to)
 {
-    if (connected->vacant > 0
-        && btl_ib_udp_peer_count_sent(connected->peers, to) == BTL_IB_UDP_CONNECT_AFTER) {
+    if (connected->vacant > 0 && ++connected->peers->peer[to].sent == BTL_IB_UDP_CONNECT_AFTER) {
         btl_ib_udp_connected_promote(connected, to);
     }
 }

@@ -74,20 +74,6 @@ static uint32_t whose_turn(btl_ib_udp_poll_t *poll, const btl_ib_udp_sockets_t *
 
 /* ---- epoll ---- */
 
-/* Is it worth asking which of more than a few sockets have something, as far as it is known that
- * this can be asked? */
-static bool wants_epoll(const btl_ib_udp_poll_t *poll)
-{
-    return (poll->in_vain >= SWEEPS_IN_VAIN || poll->busy > FEW) && !poll->no_epoll;
-}
-
-/* Make the epoll set, unless there is one. False if there can be none. */
-static bool open_epoll(btl_ib_udp_poll_t *poll, btl_ib_udp_sockets_t *sockets)
-{
-    poll->no_epoll = btl_ib_udp_sockets_epoll(sockets) < 0;
-    return !poll->no_epoll;
-}
-
 static void ask_epoll(btl_ib_udp_poll_t *poll)
 {
     uint32_t errors;
@@ -223,10 +209,16 @@ bool btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, uint64_t now)
     if (sockets->count <= 1) {
         return sockets->count == 1 && look(poll, 0);
     }
-    if (sockets->count > FEW
-        && (poll->ready != 0 || (wants_epoll(poll) && open_epoll(poll, sockets)))) {
-        (void) count_look(poll, sockets->count);
-        return look_at_named(poll);
+    if (sockets->count > FEW) { /* is it worth asking which of them have something? */
+        bool named = poll->ready != 0;
+        if (!named && !poll->no_epoll && (poll->in_vain >= SWEEPS_IN_VAIN || poll->busy > FEW)) {
+            poll->no_epoll = btl_ib_udp_sockets_epoll(sockets) < 0;
+            named = !poll->no_epoll;
+        }
+        if (named) {
+            (void) count_look(poll, sockets->count);
+            return look_at_named(poll);
+        }
     }
     return look_in_turn(poll, now);
 }

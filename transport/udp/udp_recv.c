@@ -129,14 +129,7 @@ static notes_t read_notes(struct msghdr *msg)
     return notes;
 }
 
-static void drop(btl_ib_udp_rx_t *rx, btl_ib_udp_buffer_t *buffer, uint32_t size)
-{
-    rx->dropped++;
-    BTL_IB_UDP_LOG(rx->log, 10, "datagrams of %u bytes dropped: empty or too large (%llu so far)",
-                   size, (unsigned long long) rx->dropped);
-    put_buffer(rx, buffer);
-}
-
+/* A message is in a buffer: it is to become events, or is dropped. */
 static void arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
                     btl_ib_udp_buffer_t *buffer, struct mmsghdr *msg)
 {
@@ -150,7 +143,11 @@ static void arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, ui
     }
     if (len == 0 || size > rx->max_datagram || msg->msg_hdr.msg_flags & MSG_TRUNC
         || (size < len && !fits_apart(size, len))) {
-        drop(rx, buffer, size);
+        rx->dropped++;
+        BTL_IB_UDP_LOG(rx->log, 10,
+                       "datagrams of %u bytes dropped: empty or too large (%llu so far)", size,
+                       (unsigned long long) rx->dropped);
+        put_buffer(rx, buffer);
         return;
     }
     btl_ib_udp_pending_t *pending =
@@ -309,20 +306,6 @@ __attribute__((noinline)) static void kept_next(btl_ib_udp_rx_t *rx,
 
 /* ---- a call ---- */
 
-/* Returns how many messages there were, or -1 with errno. A single one is cheaper by recvmsg(). */
-static int receive(int fd, uint32_t batch, btl_ib_udp_recv_call_t *call, int flags)
-{
-    if (batch > 1) {
-        return recvmmsg(fd, call->msg, batch, MSG_DONTWAIT | flags, NULL);
-    }
-    const ssize_t len = recvmsg(fd, &call->msg[0].msg_hdr, MSG_DONTWAIT | flags);
-    if (len < 0) {
-        return -1;
-    }
-    call->msg[0].msg_len = (unsigned) len;
-    return 1;
-}
-
 /* Buffers for a call, at most `wanted`. Returns how many there are. */
 __attribute__((noinline)) static uint32_t furnish_all(btl_ib_udp_rx_t *rx, uint32_t wanted)
 {
@@ -363,8 +346,18 @@ bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, u
     const uint32_t wanted = rx->batch[index] > 1 ? rx->batch[index] : 1;
     const uint32_t batch = wanted == 1 && rx->call.buffer[0] != NULL ? 1 : furnish_all(rx, wanted);
     btl_ib_udp_kept_t *kept = &rx->kept[index];
-    const int got = batch == 0 ? 0 : receive(socket->fd, batch, &rx->call, kept->on ? MSG_PEEK : 0);
+    const int flags = MSG_DONTWAIT | (kept->on ? MSG_PEEK : 0);
+    int got = 0;
 
+    if (batch > 1) {
+        got = recvmmsg(socket->fd, rx->call.msg, batch, flags, NULL);
+    } else if (batch == 1) { /* cheaper so */
+        const ssize_t len = recvmsg(socket->fd, &rx->call.msg[0].msg_hdr, flags);
+        got = len < 0 ? -1 : 1;
+        if (len >= 0) {
+            rx->call.msg[0].msg_len = (unsigned) len;
+        }
+    }
     if (got <= 0) {
         rx->batch[index] = 1;
         if (got < 0 && errno != EAGAIN) {

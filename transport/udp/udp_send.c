@@ -232,19 +232,8 @@ static int handle_refusal(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
 
 /* ---- all of them ---- */
 
-/* Make a call of what is first in a batch, and submit it. Returns how many messages went, or -1
- * with errno. */
-static int send_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso,
-                     btl_ib_udp_call_t *call)
-{
-    if (n == 1) {
-        make_single(tx, first, call);
-    } else {
-        make_call(tx, first, n, gso, call);
-    }
-    return submit(call);
-}
-
+/* Calls until all are sent or one is refused for good: a call is made of what is first, the kernel
+ * takes some of its messages, and what it refuses is tried once more where that can help. */
 int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_udp_call_t *call = &tx->call;
@@ -253,13 +242,17 @@ int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *e
     int tries = 0;
 
     while (done < n) {
-        const int messages = send_call(tx, batch + done, n - done, gso, call);
+        if (n - done == 1) {
+            make_single(tx, batch + done, call);
+        } else {
+            make_call(tx, batch + done, n - done, gso, call);
+        }
+        const int messages = submit(call);
         for (int i = 0; i < messages; i++) {
             done += call->datagrams[i];
         }
         if (messages > 0) {
-            if (messages
-                < (int) call->count) { /* the call took the error of the next one with it */
+            if (messages < (int) call->count) { /* the call took the next one's error with it */
                 (void) btl_ib_udp_errors_read(tx->errors, call->socket, batch[done].to);
             }
             continue;

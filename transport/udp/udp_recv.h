@@ -120,7 +120,7 @@ static inline void btl_ib_udp_rx_rebound(btl_ib_udp_rx_t *rx)
     memset(rx->kept, 0, sizeof(rx->kept));
 }
 
-/* Receives once from socket `index`, while nothing is pending. Returns whether there was something. */
+/* Receives once from socket `index`, while nothing is pending. Returns whether anything came. */
 bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
                      btl_ib_udp_errors_t *errors);
 

@@ -15,10 +15,11 @@ enum {
     TRIAL_MOST = 1000000,  /* us: that another one is used without having been answered */
     RETRY_AFTER = 8000000, /* us: until flow 0 is checked again, the first time */
     DOUBLINGS_MAX = 4,
-    QUESTION_GAP = 200, /* us, beyond a round trip: closer ones were sent without waiting */
-    COPIES_LOST = 4,    /* of a short segment, one after the other, until its lane is doubted */
-    BULK_ASKS = 2,      /* questions without an answer, until the lane of bulk is doubted */
-    BULK_LATE = 4000,   /* us, at least: until bulk is missed; a queue may hold it for long */
+    QUESTION_GAP = 200,  /* us, beyond a round trip: closer ones were sent without waiting */
+    COPIES_LOST = 4,     /* of a short segment, one after the other, until its lane is doubted */
+    BULK_ASKS = 2,       /* questions without an answer, until the lane of bulk is doubted */
+    BULK_ASKS_MOST = 12, /* questions in all; the gaps between further ones double */
+    BULK_LATE = 4000,    /* us, at least: until bulk is missed; a queue may hold it for long */
 };
 
 /* ---- taking another flow ---- */
@@ -143,12 +144,20 @@ bool btl_ib_flow_misses_bulk(btl_ib_conn_t *conn)
         flow->bulk_asked = 0;
         return false;
     }
-    const uint64_t due = since + late * (flow->bulk_asked + 1u);
-    if (clock->now < due
-        || btl_ib_clock_stamped_at(clock, conn->loss.sample_echo) < due - late / 2) {
+    /* Probes ask without end, and find out whether the peer is dead; these questions must end. */
+    if (flow->bulk_asked == BULK_ASKS_MOST) {
         return false;
     }
-    flow->bulk_asked = (uint8_t) btl_ib_min_u32(flow->bulk_asked + 1u, UINT8_MAX);
+    const uint32_t waits =
+        flow->bulk_asked <= BULK_ASKS ? flow->bulk_asked + 1u : 1u << flow->bulk_asked;
+    const uint64_t due = since + late * waits;
+    const uint64_t answered_from = due - late / 2;
+    /* The stamp of the newest answer wraps, so the answer must have come since, too. */
+    if (clock->now < due || conn->loss.sample_at < answered_from
+        || btl_ib_clock_stamped_at(clock, conn->loss.sample_echo) < answered_from) {
+        return false;
+    }
+    flow->bulk_asked++;
     if (flow->bulk_asked > BULK_ASKS && flow_has_lanes(conn)) {
         flow_take_lane(conn, BTL_IB_FLOW_LATENCY, BTL_IB_FLOW_BULK);
     }

@@ -131,6 +131,27 @@ static void flow_left_long_ago(void **state)
     }
 }
 
+/* Stamps go round while bulk waits for a peer that was never heard of: no stamp is taken for an
+ * answer, and the peer is found to be dead. */
+static void round_while_nobody_answers(void **state)
+{
+    bench_t *bench = new_bench();
+
+    (void) state;
+    bench->now = 3 * (UINT64_C(1) << 32) - 10 * SECOND;
+    bench->hosts[0].attr.bulk_lane = true;
+    bench->hosts[0].config.silence_limit = 60 * SECOND;
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    bench->hosts[0].rails[0].dead_flows = 1;
+    bench_send(bench, 0, 1, 5000, 1);
+    for (int i = 0; i < 120 && bench_counters(bench, 0)->connections_dead == 0; i++) {
+        bench_run(bench, SECOND);
+    }
+    assert_int_equal(bench_counters(bench, 0)->connections_dead, 1);
+    end(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +159,7 @@ int main(void)
         cmocka_unit_test(refused_long_ago),
         cmocka_unit_test(old_stamps_are_not_echoed),
         cmocka_unit_test(flow_left_long_ago),
+        cmocka_unit_test(round_while_nobody_answers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

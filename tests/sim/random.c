@@ -146,6 +146,21 @@ static void kill_flow(sim_t *sim)
     }
 }
 
+/* In one seed of eight the bursts of one process, or of all, that are longer than a tunnel or a
+ * driver takes vanish; in another one its host refuses them. From the start, or from some time on. */
+static void break_bursts(sim_t *sim)
+{
+    const uint64_t bits = mix64(sim->seed ^ 0x67736f);
+
+    if (bits % 4 == 0 && !sim->clean && sim->nfaults < SIM_FAULTS_MAX) {
+        const bool refused = bits % 8 == 4;
+        fault_t *fault =
+            fault_add(sim, refused ? F_GSO_ENOBUFS : F_GSO_HOLE, bits / 8 % 2 == 0 ? 0 : SIM_MS(2),
+                      SIM_NEVER, 0, bits / 16 % 2 == 0 ? 1600 : 20000);
+        fault->src = bits / 32 % 2 == 0 ? (int) (bits / 64 % sim->nprocs) : -1;
+    }
+}
+
 static void choose_processes(sim_t *sim)
 {
     const char *queues = queue_strings[rng_range(&sim->rng, 0, ARRAY(queue_strings) - 1)];
@@ -742,6 +757,7 @@ static void choose_faults(sim_t *sim, plan_t *plan)
     }
     sim->clean = dice < 8 && sim->hole == 0;
     kill_flow(sim);
+    break_bursts(sim);
     for (uint32_t i = 0; i < sim->nprocs; i++) {
         proc_t *proc = &sim->procs[i];
         if (plan->ends_lives && proc->config.silence_limit > 60000000) {

@@ -120,8 +120,8 @@ static void any_queues(sim_t *sim, char *out, size_t len)
     }
 }
 
-/* Transports of half of all seeds have flows. Not by the seed's generator, so that all else is what it
- * was. */
+/* Transports of half of all seeds have flows. Not by the seed's generator, so that all else is what
+ * it was. */
 static uint64_t flow_bits(const sim_t *sim)
 {
     return mix64(sim->seed ^ 0x666c6f77);
@@ -147,7 +147,8 @@ static void kill_flow(sim_t *sim)
 }
 
 /* In one seed of eight the bursts of one process, or of all, that are longer than a tunnel or a
- * driver takes vanish; in another one its host refuses them. From the start, or from some time on. */
+ * driver takes vanish; in another one its host refuses them. From the start, or from some time
+ * on. */
 static void break_bursts(sim_t *sim)
 {
     const uint64_t bits = mix64(sim->seed ^ 0x67736f);

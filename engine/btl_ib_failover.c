@@ -405,6 +405,7 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
  */
 
 enum {
+    REBIND_TIME = 2000000,       /* us: in which all processes of a host have bound anew */
     LOOK_EACH = 250 * 1000,      /* us between two questions whether its address changed */
     TELL_FIRST = 50 * 1000,      /* us between the first two times that peers are told, */
     TELL_MAX = 16 * 1000 * 1000, /* and the last two */
@@ -491,10 +492,14 @@ static void refused_still(const btl_ib_rail_t *rail, btl_ib_addr_t from)
     }
 }
 
-/* The host at `from` says that nobody is there. */
+/* The host at `from` says that nobody is there. That is not believed for a while after the own
+ * address changed: the host may be this one, whose other processes bind anew at their own time. */
 static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
-    if (from == BTL_IB_ADDR_UNKNOWN) {
+    const uint64_t changed_at = rail->moves.changed_at;
+
+    if (from == BTL_IB_ADDR_UNKNOWN
+        || (changed_at != 0 && rail->engine->clock.awake - changed_at < REBIND_TIME)) {
         return;
     }
     refused_still(rail, from);

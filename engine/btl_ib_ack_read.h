@@ -54,7 +54,7 @@ static inline bool btl_ib_ack_is_limited(const btl_ib_conn_t *conn)
 {
     const uint32_t in_flight = conn->sentmap.in_flight;
 
-    /* room for less than a burst may not have been used: btl_ib_transmit.c */
+    /* room for less than a burst may not have been used: btl_ib_batch.c */
     return in_flight + conn->cc.gso_segments > conn->cc.window
            && in_flight + in_flight / 3 >= conn->cc.window;
 }

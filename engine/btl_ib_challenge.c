@@ -143,8 +143,8 @@ void btl_ib_challenge_send(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
         return;
     }
     if (validation->challenged_at == 0 && engine->config.name < conn->identity.name) {
-        btl_ib_validation_challenged(validation,
-                                     now); /* what the peer sends may be led back soon */
+        /* what the peer sends may be led back soon */
+        btl_ib_validation_challenged(validation, now);
         return;
     }
     const uint32_t len = challenge_address(conn, rail, arrival, address);

@@ -72,9 +72,9 @@ typedef struct btl_ib_peer_info {
 
 /* Why a connection died, and where that is decided. */
 typedef enum btl_ib_death {
-    /* nothing heard for the silence limit while data were unacknowledged (btl_ib_loss.c) */
+    /* nothing heard for the silence limit while data were unacknowledged (btl_ib_probe.c) */
     BTL_IB_DEATH_SILENCE,
-    BTL_IB_DEATH_NO_PROGRESS, /* heard, but one segment was never acknowledged (btl_ib_loss.c) */
+    BTL_IB_DEATH_NO_PROGRESS, /* heard, but one segment was never acknowledged (btl_ib_probe.c) */
     BTL_IB_DEATH_NO_TAG,      /* the same, and the peer said that it has no receiver for its tag */
     BTL_IB_DEATH_REFUSED,     /* its host says that nobody is there: ICMP (btl_ib_failover.c) */
     BTL_IB_DEATH_RESTARTED,   /* a new incarnation took its place (btl_ib_handshake.c) */
@@ -82,7 +82,7 @@ typedef enum btl_ib_death {
     /* it never answered, although it promised to, nor did its host (btl_ib_path.c) */
     BTL_IB_DEATH_UNANSWERED,
     BTL_IB_DEATH_ENDED, /* the runtime says that it failed (btl_ib_failures.c) */
-    /* asked in vain, and the network says that its host is unreachable (btl_ib_conn.c) */
+    /* asked in vain, and the network says that its host is unreachable (btl_ib_keepalive.c) */
     BTL_IB_DEATH_HOST_LOST,
 } btl_ib_death_t;
 

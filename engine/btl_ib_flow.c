@@ -50,10 +50,8 @@ static void flow_next(btl_ib_conn_t *conn, uint64_t doubt_at)
     if (flow->now == 0) {
         flow->doubt = btl_ib_clip_u32(conn->engine->clock.now - doubt_at, UINT32_MAX);
         next = flow->worked != 0 ? flow->worked : next;
-    } else if (flow->now == flow->worked) {
-        flow->worked = 0;
-    }
-    if (flow->now != 0) { /* what was in doubt before still is */
+    } else { /* what was in doubt before still is */
+        flow->worked = flow->now == flow->worked ? 0 : flow->worked;
         const uint64_t before = conn->engine->clock.now - flow->since;
         flow->doubt = btl_ib_clip_u32(flow->doubt + before, UINT32_MAX);
     }

@@ -18,7 +18,7 @@
 
 static_assert(BTL_IB_ADDRESS_MAX == BTL_IB_ADDR_BYTES, "an ADDRESS holds that of any transport");
 
-enum { CHAINS_FIRST = 16 }; /* as in btl_ib_identity.c */
+enum { CHAINS_FIRST = 16 }; /* as in btl_ib_table.c */
 
 static struct btl_ib_conn **chain_of(const btl_ib_routes_t *routes, struct btl_ib_conn **table,
                                      const btl_ib_rail_t *rail, btl_ib_addr_t address)

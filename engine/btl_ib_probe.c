@@ -158,32 +158,38 @@ static btl_ib_segment_t *probe_with(const btl_ib_conn_t *conn)
 
 /* ---- probing ---- */
 
+/* Probes with a copy of a segment; with an ACK, too, if earlier ones were `unanswered` and the copy
+ * may be too large for the path. False: it cannot be sent. */
+static bool probe_copy(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool unanswered)
+{
+    if (!btl_ib_retransmit(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+        return false;
+    }
+    conn->loss.probed++;
+    if (unanswered && btl_ib_pmtud_ask(conn, segment)) {
+        (void) btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    }
+    return true;
+}
+
 /* Asks with a copy of the newest bulk, if any is in flight, whatever else is answered. */
 static void probe_bulk(btl_ib_conn_t *conn)
 {
     btl_ib_segment_t *newest = btl_ib_list_entry(
         btl_ib_list_last(&conn->sentmap.sent[BTL_IB_SENT_BULK]), offsetof(btl_ib_segment_t, link));
 
-    if (newest == NULL || !btl_ib_retransmit(conn, newest, BTL_IB_FLAG_ACK_NOW)) {
-        return;
-    }
-    conn->loss.probed++;
-    if (btl_ib_pmtud_ask(conn, newest)) {
-        (void) btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    if (newest != NULL) {
+        (void) probe_copy(conn, newest, true);
     }
 }
 
-/* Probe with a copy of a segment; without one if there is none, or it cannot be sent. False if it
+/* Probes with a copy of a segment; without one if there is none, or it cannot be sent. False if it
  * travels in parts, and the transport took only some of them. */
 static bool probe_ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     const uint32_t parted = segment != NULL ? segment->parted : 0;
 
-    if (segment != NULL && btl_ib_retransmit(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
-        conn->loss.probed++;
-        if (conn->loss.probes > 0 && btl_ib_pmtud_ask(conn, segment)) {
-            btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
-        }
+    if (segment != NULL && probe_copy(conn, segment, conn->loss.probes > 0)) {
         return true;
     }
     if (segment != NULL && segment->parted > parted) {

@@ -234,7 +234,7 @@ static uint64_t counted_for(btl_ib_engine_t *engine, uint64_t messages)
 
 /* If this turn received only short messages, bulk waits for the next turn: the application has the
  * messages first, because a burst of bulk takes as long as a short message's whole way. Bulk does
- * not wait two turns in succession. btl_ib_transmit.c says what waits. */
+ * not wait two turns in succession. btl_ib_batch.c says what waits. */
 void btl_ib_latency_turn(btl_ib_engine_t *engine, uint64_t messages, uint64_t bytes)
 {
     messages = engine->count.received_messages - messages;

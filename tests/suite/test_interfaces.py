@@ -438,11 +438,15 @@ class Rewriting:
     are reached, too."""
 
     def __init__(self, run, hosts, ends):
-        self.run, self.hosts, self.ends = run, [f"{hosts}{end}" for end in ends], ends
+        self.run, self.prefix, self.ends = run, hosts, ends
+        self.hosts = [f"{hosts}{end}" for end in ends]
 
     def begin(self):
         for end, host in zip(self.ends, self.hosts):
             self.run.output("ip", "-n", host, "address", "add", f"10.91.0.9{end}/32", "dev", "lo")
+            # not by ARP, which hosts of several links answer only for the addresses of that link
+            self.run.output("ip", "-n", f"{self.prefix}{3 - end}", "route", "replace",
+                            f"10.91.0.9{end}", "via", f"10.91.0.{end}", "dev", "x0")
             self.run.output("ip", "netns", "exec", host, "nft", "add table ip nat; add chain ip nat c { "
                             "type nat hook postrouting priority 100; }; add rule ip nat c oifname x0 "
                             f"meta l4proto udp snat to 10.91.0.9{end}")

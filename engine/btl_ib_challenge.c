@@ -71,18 +71,18 @@ static bool challenge_is_needless(const btl_ib_conn_t *conn)
            && conn->engine->clock.awake - conn->loss.heard_at < BTL_IB_CHALLENGE_QUIET;
 }
 
-/* Returns the address of the peer as the router has it that a datagram came by, in `address`; 0
- * bytes if that cannot be told. */
+/* Returns the address of the peer as the router has it that a datagram came by, in `address`, and
+ * the flow that leads back by; 0 bytes if that cannot be told. */
 static uint32_t challenge_address(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
                                   const btl_ib_arrival_t *arrival,
-                                  uint8_t address[BTL_IB_ADDR_BYTES])
+                                  uint8_t address[BTL_IB_ADDR_BYTES], uint8_t *flow)
 {
     const btl_ib_transport_t *transport = rail->transport;
     const btl_ib_route_t *route = &conn->route;
 
     return transport->ops->rewritten != NULL && rail == conn->rail && arrival->event->buffer != NULL
                ? transport->ops->rewritten(transport, arrival->event, route->published,
-                                           route->published_len, address)
+                                           route->published_len, address, flow)
                : 0;
 }
 
@@ -136,6 +136,7 @@ void btl_ib_challenge_send(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
         view->flags & BTL_IB_FLAG_CONNECT ? view->connect.connection : conn->identity.peer_id;
     uint8_t address[BTL_IB_ADDR_BYTES];
     btl_ib_addr_t to;
+    uint8_t flow;
 
     if (id == 0 || challenge_is_needless(conn)
         || (validation->challenged_at != 0
@@ -147,14 +148,13 @@ void btl_ib_challenge_send(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
         btl_ib_validation_challenged(validation, now);
         return;
     }
-    const uint32_t len = challenge_address(conn, rail, arrival, address);
+    const uint32_t len = challenge_address(conn, rail, arrival, address, &flow);
     if (len == 0 || transport->ops->addr_add(transport, address, len, &to) != 0) {
         return;
     }
     const uint64_t challenge = challenge_of(conn, address, len, now / BTL_IB_CHALLENGE_VALID);
     btl_ib_validation_challenged(validation, now);
-    engine->count.sent_challenges += challenge_transmit(
-        conn, to, CHALLENGE, challenge, id, btl_ib_route_is_own(conn) ? conn->flow.now : 0);
+    engine->count.sent_challenges += challenge_transmit(conn, to, CHALLENGE, challenge, id, flow);
     transport->ops->addr_remove(transport, to);
 }
 
@@ -221,6 +221,7 @@ void btl_ib_challenge_received(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
     btl_ib_counters_t *count = &engine->count;
     uint8_t address[BTL_IB_ADDR_BYTES];
     btl_ib_wire_path_t path;
+    uint8_t flow;
 
     if (conn == NULL || !btl_ib_conn_alive(conn) || arrival->size != sizeof(path)) {
         count->dropped_unknown++;
@@ -245,7 +246,7 @@ void btl_ib_challenge_received(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
                    && btl_ib_route_is_source(conn, rail, arrival->from))) {
         count->dropped_stale++;
     } else {
-        const uint32_t len = challenge_address(conn, rail, arrival, address);
+        const uint32_t len = challenge_address(conn, rail, arrival, address, &flow);
         if (challenge_fits(conn, challenge, address, len)) {
             count->received_responses++;
             challenge_answered(conn, address, len);

@@ -25,6 +25,10 @@
  * with a peer that is heard from where it should be: then nobody is challenged, and no answer is
  * believed (RFC 9000, 9.3.3).
  *
+ * A challenge goes back by the flow that the datagram came by: routers lead back only what answers.
+ * By another one it would begin a flow of its own, whose entry in a connection tracker keeps the
+ * peer's own flow by those ports from being led back.
+ *
  * If routers rewrite the sources of both, one address is enough: what is sent there is led back as
  * an answer, from where its sender should be. So the process with the smaller name lets the other
  * one ask first.

@@ -269,10 +269,12 @@ typedef struct btl_ib_transport_ops {
                         size_t len);
 
     /* The address that a peer published, as a router has it: at the host and port that a datagram
-     * came from, all else as published. Into `address`. Valid as that of source(). Returns the
-     * length, 0: cannot be told. NULL: no router rewrites addresses. */
+     * came from, all else as published. Into `address`; into *flow the one by which an answer goes
+     * to just there. Valid as that of source(). Returns the length, 0: cannot be told. NULL: no
+     * router rewrites addresses. */
     uint32_t (*rewritten)(const btl_ib_transport_t *t, const btl_ib_event_t *event,
-                          const void *published, size_t len, uint8_t address[BTL_IB_ADDR_BYTES]);
+                          const void *published, size_t len, uint8_t address[BTL_IB_ADDR_BYTES],
+                          uint8_t *flow);
 
     /* Give `n` buffers of received datagrams back. */
     void (*repost)(btl_ib_transport_t *t, void *const *buffers, int n);

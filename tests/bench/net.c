@@ -222,12 +222,13 @@ static int rail_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events
 
 static uint32_t rail_rewritten(const btl_ib_transport_t *t, const btl_ib_event_t *event,
                                const void *published, size_t len,
-                               uint8_t address[BTL_IB_ADDR_BYTES])
+                               uint8_t address[BTL_IB_ADDR_BYTES], uint8_t *flow)
 {
     const bench_datagram_t *datagram = event->buffer;
 
     BENCH_REQUIRE(len == sizeof(datagram->source));
     (void) published;
+    *flow = 0;
     memcpy(address, &datagram->source, sizeof(datagram->source));
     return ((const bench_rail_t *) t)->host->bench->rewrites ? sizeof(datagram->source) : 0;
 }

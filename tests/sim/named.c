@@ -342,6 +342,8 @@ const named_scenario_t named_scenarios[] = {
      address_changes_first_contact},
     {"sources_rewritten", "routers rewrite the sources of both ends, from the first contact on",
      sources_rewritten},
+    {"sources_rewritten_lanes", "they lead back only what answers, by pairs of ports",
+     sources_rewritten_lanes},
     {"sources_rewritten_later", "they begin in mid-job, get other addresses, and go",
      sources_rewritten_later},
     {"sources_rewritten_replayed", "somebody repeats from elsewhere what both say of that",

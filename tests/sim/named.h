@@ -178,6 +178,7 @@ void address_changes_untold(sim_t *sim);
 void address_changes_replayed(sim_t *sim);
 void address_changes_first_contact(sim_t *sim);
 void sources_rewritten(sim_t *sim);
+void sources_rewritten_lanes(sim_t *sim);
 void sources_rewritten_later(sim_t *sim);
 void sources_rewritten_replayed(sim_t *sim);
 void port_back_late(sim_t *sim);

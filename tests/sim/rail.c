@@ -629,9 +629,12 @@ static uint32_t rail_source(const btl_ib_transport_t *t, const btl_ib_event_t *e
 
 static uint32_t rail_rewritten(const btl_ib_transport_t *t, const btl_ib_event_t *event,
                                const void *published, size_t len,
-                               uint8_t address[BTL_IB_ADDR_BYTES])
+                               uint8_t address[BTL_IB_ADDR_BYTES], uint8_t *flow)
 {
+    const datagram_t *d = event->buffer;
+
     (void) published;
+    *flow = t->attr.flows < 3 ? 0 : d->pair ? 1 : 2; /* as the udp transport does */
     return len == t->address_len ? rail_source(t, event, address) : 0;
 }
 

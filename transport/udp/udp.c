@@ -383,14 +383,17 @@ static uint32_t source(const btl_ib_transport_t *t, const btl_ib_event_t *event,
 }
 
 static uint32_t rewritten(const btl_ib_transport_t *t, const btl_ib_event_t *event,
-                          const void *published, size_t len, uint8_t address[BTL_IB_ADDR_BYTES])
+                          const void *published, size_t len, uint8_t address[BTL_IB_ADDR_BYTES],
+                          uint8_t *flow)
 {
     const btl_ib_udp_buffer_t *buffer = event->buffer;
     btl_ib_udp_name_t name;
     uint32_t interface;
     bool latency_lane;
 
-    (void) t;
+    *flow = t->attr.flows == 1 ? BTL_IB_FLOW_USUAL
+            : buffer->latency  ? BTL_IB_FLOW_LATENCY
+                               : BTL_IB_FLOW_BULK;
     return btl_ib_udp_name_unpack(published, len, &name, &interface, &latency_lane) == 0
                ? btl_ib_udp_name_pack(&buffer->name, interface, latency_lane, address)
                : 0;

@@ -225,9 +225,9 @@ void sources_rewritten_later(sim_t *sim)
 }
 
 /*
- * Routers lead back only what answers, by a pair of ports that the inside has sent by. What is sent
- * to where a router has the peer before that is a flow of its own, and then nothing comes in by that
- * pair any more but its answers (Linux' connection tracking: the two have one tuple in common).
+ * Routers lead back only what answers, by a pair of ports that the inside has sent by. Before that,
+ * what is sent to where a router has the peer begins a flow of its own, and then nothing comes in by
+ * that pair but its answers (Linux' connection tracking: the two have one tuple in common).
  * Bits of pairs in `scratch`: by which each process was heard, by which it was too early.
  */
 static bool is_no_answer(sim_t *sim, const datagram_t *d)

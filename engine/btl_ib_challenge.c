@@ -67,7 +67,7 @@ bool btl_ib_header_send(btl_ib_rail_t *rail, btl_ib_addr_t to, const btl_ib_wire
 /* Returns whether the peer is heard from where it should be: by its own two rails, lately. */
 static bool challenge_is_needless(const btl_ib_conn_t *conn)
 {
-    return conn->validation.valid
+    return conn->validation.valid && btl_ib_route_is_own(conn)
            && conn->engine->clock.awake - conn->loss.heard_at < BTL_IB_CHALLENGE_QUIET;
 }
 
@@ -185,8 +185,9 @@ static void challenge_answered(btl_ib_conn_t *conn, const uint8_t *address, uint
     }
     engine->count.rewritten++;
     BTL_IB_LOG(engine, 1,
-               "peer %u.%u: %s: its datagrams come from %s, it published %s: a router rewrites "
-               "them. It has answered there, so that address is used",
+               "peer %u.%u: %s: its datagrams come from %s, it published %s. It has "
+               "answered there, so that address is used: a router rewrites them, or the address "
+               "changed",
                BTL_IB_NAME_ARGS(conn->identity.name), transport->name, now, published);
     btl_ib_validation_rewritten(&conn->validation);
     btl_ib_validation_answered(&conn->validation);

@@ -51,8 +51,6 @@
     X(sent_challenges, "challenges sent to addresses that nobody published")                       \
     X(received_challenges, "challenges received: a router rewrites our source")                    \
     X(rewritten, "answers to challenges: a peer is behind a router that rewrites its source")      \
-    X(sent_addresses, "ADDRESSes sent: a rail has another address")                                \
-    X(received_addresses, "ADDRESSes received")                                                    \
     X(received_messages, "messages delivered")                                                     \
     X(received_segments, "sequenced segments accepted")                                            \
     X(received_bytes, "payload bytes accepted")                                                    \

@@ -275,49 +275,7 @@ void btl_ib_failover_home(btl_ib_conn_t *conn)
     if (btl_ib_route_is_own(conn) || !btl_ib_route_has_own(conn) || keeps_off(conn)) {
         return;
     }
-    /* Where our rail is now the peer may not know: then it asks. */
-    if (conn->rail->moves.generation == 0 || btl_ib_packet_says_connect(conn)
-        || !btl_ib_address_send(conn)) {
-        ask_by_own(conn);
-    }
-}
-
-void btl_ib_failover_tell(btl_ib_conn_t *conn)
-{
-    if (conn->rail->moves.generation > 0 && !conn->validation.valid && btl_ib_route_is_own(conn)
-        && btl_ib_route_has_own(conn) && (conn->identity.bound || conn->identity.contacted)) {
-        (void) btl_ib_address_send(conn);
-    }
-}
-
-bool btl_ib_failover_is_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    return view->where.proof
-           == btl_ib_token_of_address(&conn->engine->config.secret, view->token,
-                                      view->where.generation, view->payload, view->size);
-}
-
-void btl_ib_failover_told(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    if (view->where.generation < conn->route.generation) { /* late */
-        return;
-    }
-    if (view->where.generation > conn->route.generation) {
-        btl_ib_offload_device_failed(conn, ENODEV); /* the peer's; it uses the address up to now */
-        btl_ib_offload_disable(&conn->offload);
-        if (!btl_ib_route_replace(conn, view)) {
-            return;
-        }
-        btl_ib_validation_renew(&conn->validation);
-        BTL_IB_LOG(conn->engine, 1, "peer %u.%u: its rail %u is at another address now",
-                   BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.remote_rail);
-        if (btl_ib_route_is_own(conn)) { /* what is in flight went to the old one */
-            btl_ib_loss_disconnected(conn);
-        }
-    }
-    if (btl_ib_route_has_own(conn)) {
-        ask_by_own(conn);
-    }
+    ask_by_own(conn);
 }
 
 /* Ask the same process for a sign of life by all other rails. */
@@ -405,11 +363,11 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
  */
 
 enum {
-    REBIND_TIME = 2000000,       /* us: in which all processes of a host have bound anew */
-    LOOK_EACH = 250 * 1000,      /* us between two questions whether its address changed */
-    TELL_FIRST = 50 * 1000,      /* us between the first two times that peers are told, */
-    TELL_MAX = 16 * 1000 * 1000, /* and the last two */
-    TELLS = 16,                  /* two minutes */
+    REBIND_TIME = 2000000,      /* us: in which all processes of a host have bound anew */
+    LOOK_EACH = 250 * 1000,     /* us between two questions whether its address changed */
+    ASK_FIRST = 50 * 1000,      /* us between the first two times that peers are asked, */
+    ASK_MAX = 16 * 1000 * 1000, /* and the last two */
+    ASKS = 16,                  /* two minutes */
 };
 
 /* The next connection after `after` that is open and goes by a rail. After one was killed the
@@ -654,7 +612,7 @@ static void came_up(btl_ib_rail_t *rail)
 /* ---- another address ---- */
 
 /* Its transport has another address. What is in flight cannot be answered; what peers sent is
- * lost, and they learn where to send to. */
+ * lost, and they come to know where to send to by what they get from there (btl_ib_challenge.h). */
 static void rebound(btl_ib_rail_t *rail)
 {
     btl_ib_engine_t *engine = rail->engine;
@@ -666,17 +624,17 @@ static void rebound(btl_ib_rail_t *rail)
                                          sizeof(text))) {
         snprintf(text, sizeof(text), "another one");
     }
-    BTL_IB_LOG(engine, 0, "%s: its address is gone, it goes on at %s; other processes are told",
+    BTL_IB_LOG(engine, 0,
+               "%s: its address is gone, it goes on at %s; other processes find it there",
                transport->name, text);
     engine->count.rebound++;
     rail->moves = (btl_ib_rail_moves_t){
-        .generation = rail->moves.generation + 1,
         .look_at = engine->clock.now + LOOK_EACH,
         .heard = rail->count.received_datagrams,
         .changed_at = engine->clock.awake,
-        .tell_at = engine->clock.now,
-        .tell_pause = TELL_FIRST,
-        .tells = TELLS,
+        .ask_at = engine->clock.now,
+        .ask_pause = ASK_FIRST,
+        .asks = ASKS,
     };
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &engine->conns, all) {
         if (!btl_ib_conn_alive(conn)) {
@@ -691,38 +649,39 @@ static void rebound(btl_ib_rail_t *rail)
     }
 }
 
-/* Has the peer not answered at the address that our rail has now? One that never heard of us is
- * told by the first contact. */
-static bool is_untold(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
+/* Has the peer not answered at the address that our rail has now? One that never heard of us comes
+ * to know it by the first contact. */
+static bool is_unanswered(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
 {
     return conn->rail == rail && btl_ib_conn_alive(conn) && !conn->validation.valid
            && conn->identity.name != rail->engine->config.name
            && (conn->identity.bound || conn->identity.contacted);
 }
 
-static void tell_all(btl_ib_rail_t *rail)
+/* Sends something from there to all that have not answered yet. */
+static void ask_all(btl_ib_rail_t *rail)
 {
     btl_ib_rail_moves_t *moves = &rail->moves;
     const btl_ib_engine_t *engine = rail->engine;
     bool more = false;
 
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &engine->conns, all) {
-        if (!is_untold(conn, rail)) {
+        if (!is_unanswered(conn, rail)) {
             continue;
         }
         more = true;
-        if (btl_ib_route_is_own(conn)) {
-            btl_ib_failover_tell(conn);
-        } else {
+        if (!btl_ib_route_is_own(conn)) {
             btl_ib_failover_home(conn);
+        } else if (btl_ib_route_has_own(conn)) {
+            btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
         }
     }
-    moves->tells = more ? moves->tells - 1 : 0;
-    moves->tell_at = engine->clock.now + moves->tell_pause;
-    moves->tell_pause = btl_ib_min_u32(2 * moves->tell_pause, TELL_MAX);
+    moves->asks = more ? moves->asks - 1 : 0;
+    moves->ask_at = engine->clock.now + moves->ask_pause;
+    moves->ask_pause = btl_ib_min_u32(2 * moves->ask_pause, ASK_MAX);
 }
 
-/* Report peers that cannot be told, and are waited for: perhaps their addresses changed as well. */
+/* Report peers that do not answer there, and are waited for: perhaps theirs changed, too. */
 static void check_answers(btl_ib_rail_t *rail)
 {
     const btl_ib_engine_t *engine = rail->engine;
@@ -732,7 +691,7 @@ static void check_answers(btl_ib_rail_t *rail)
         return;
     }
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &engine->conns, all) {
-        if (is_untold(conn, rail) && btl_ib_route_is_own(conn)
+        if (is_unanswered(conn, rail) && btl_ib_route_is_own(conn)
             && btl_ib_loss_waiting_since(conn) != UINT64_MAX) {
             rail->moves.told = true;
             engine->ops->moved_unanswered(engine->ops_context, conn);
@@ -759,8 +718,8 @@ void btl_ib_rail_look(btl_ib_rail_t *rail)
             rebound(rail);
         }
     }
-    if (moves->tells > 0 && now >= moves->tell_at) {
-        tell_all(rail);
+    if (moves->asks > 0 && now >= moves->ask_at) {
+        ask_all(rail);
     }
     if (moves->changed_at != 0) {
         check_answers(rail);

@@ -24,13 +24,12 @@ typedef struct btl_ib_rail_health {
 
 /* Addresses of a device that change. */
 typedef struct btl_ib_rail_moves {
-    uint32_t generation; /* times that it got another address, or another transport */
     uint64_t look_at;    /* us: when its transport is asked next */
     uint64_t heard;      /* datagrams received when it was asked, or was not as there were more */
     uint64_t changed_at; /* awake */
-    uint64_t tell_at;    /* us: when peers that have not answered at the new one are told next */
-    uint32_t tell_pause; /* us from there to the next time */
-    uint32_t tells;      /* how often they are told still */
+    uint64_t ask_at;     /* us: when peers that have not answered at the new one are asked next */
+    uint32_t ask_pause;  /* us from there to the next time */
+    uint32_t asks;       /* how often they are asked still */
     bool told;           /* the user was told of one that does not answer there */
 } btl_ib_rail_moves_t;
 
@@ -53,20 +52,8 @@ bool btl_ib_failover(btl_ib_conn_t *conn);
  * came by `rail`: it goes by that one. */
 void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from);
 
-/* Probe the connection's own route, if it uses another: does it work again? A peer that may not
- * know where our rail is now is told so by the present route, and probes it. */
+/* Probe the connection's own route, if it uses another: does it work again? */
 void btl_ib_failover_home(btl_ib_conn_t *conn);
-
-/* The address of its own rail changed, the connection goes by it, and the peer has not answered
- * there: tell it by that very rail. Its source shows nothing to the peer, its proof does. */
-void btl_ib_failover_tell(btl_ib_conn_t *conn);
-
-/* Does this ADDRESS come from the peer, and not from a process that saw older ones? */
-bool btl_ib_failover_is_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
-/* The peer tells where its rail is now: probe that. If it is news, devices execute no
- * operations any more. */
-void btl_ib_failover_told(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* A valid datagram with time stamp `stamp` came by another route than the one in use. If it is not
  * late, the peer's route is ours from now on. */
@@ -89,7 +76,7 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn);
  * thread. */
 bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
-/* A part of a second has passed: has its device another address now? Peers are told until they
+/* A part of a second has passed: has its device another address now? Peers are asked until they
  * answer there. */
 void btl_ib_rail_look(btl_ib_rail_t *rail);
 

@@ -453,12 +453,10 @@ static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
 }
 
 /* Check that this datagram, which has a good token, may come from there. If not it is counted, that
- * address is challenged, and another path to the peer is made. An ADDRESS may come from anywhere:
- * what it says is believed for its proof (btl_ib_failover_is_told()), and its source for
- * nothing. */
+ * address is challenged, and another path to the peer is made. */
 static bool check_origin(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
-    if (arrival->view.type == BTL_IB_TYPE_ADDRESS || check_source(conn, rail, arrival->from)) {
+    if (check_source(conn, rail, arrival->from)) {
         return true;
     }
     btl_ib_validation_foreign(conn, rail, arrival->event);

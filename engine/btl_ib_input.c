@@ -489,9 +489,6 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
     case BTL_IB_TYPE_REJECTED:
         btl_ib_op_recv_rejected(conn, view);
         break;
-    case BTL_IB_TYPE_ADDRESS:
-        conn->engine->count.received_addresses++;
-        return true;
     case BTL_IB_TYPE_CLOSE:
         return true;
     default:

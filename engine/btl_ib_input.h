@@ -34,7 +34,7 @@ void btl_ib_input_burst(const btl_ib_conn_t *conn, btl_ib_arrival_t *arrival, ui
 
 /* Process a datagram that is genuine and valid, and its burst, which is none any more if it got
  * RNR. `new_acks`: also its acknowledgements. True: it is a CLOSE, which ends this incarnation
- * of the connection, or an ADDRESS. */
+ * of the connection. */
 bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks);
 
 /* Parse a genuine datagram, and check all that needs no connection. False: counted. */

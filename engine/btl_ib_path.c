@@ -16,8 +16,6 @@
 
 /* ---- route ---- */
 
-static_assert(BTL_IB_ADDRESS_MAX == BTL_IB_ADDR_BYTES, "an ADDRESS holds that of any transport");
-
 enum { CHAINS_FIRST = 16 }; /* as in btl_ib_table.c */
 
 static struct btl_ib_conn **chain_of(const btl_ib_routes_t *routes, struct btl_ib_conn **table,
@@ -216,7 +214,7 @@ void btl_ib_route_fini(btl_ib_conn_t *conn)
     }
 }
 
-/* The address on the own rail that was published or told last. Returns 0 or what the transport
+/* The address on the own rail that was published. Returns 0 or what the transport
  * says. */
 static int add_own(btl_ib_conn_t *conn)
 {
@@ -267,30 +265,6 @@ void btl_ib_route_retry(btl_ib_conn_t *conn)
         && add_own(conn) == 0 && conn->route.via == conn->rail) {
         btl_ib_route_by_own(conn);
     }
-}
-
-bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    btl_ib_route_t *route = &conn->route;
-    const btl_ib_route_t before = *route;
-    const bool own = btl_ib_route_is_own(conn);
-
-    route->published_len = view->size;
-    memcpy(route->published, view->payload, view->size);
-    const int rc = add_own(conn);
-    if (rc != 0 && !conn->rail->health.failed) {
-        btl_ib_route_restore(conn, &before);
-        return false;
-    }
-    route->generation = view->where.generation;
-    release_inside(conn);
-    if (before.address != BTL_IB_ADDR_UNKNOWN) {
-        conn->rail->transport->ops->addr_remove(conn->rail->transport, before.address);
-    }
-    if (own) {
-        btl_ib_route_by_own(conn);
-    }
-    return true;
 }
 
 /* The address of `other` and the connection's own change places. */

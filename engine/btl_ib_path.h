@@ -26,18 +26,18 @@
 /* Do the connection's own two rails reach the peer (path validation, RFC 9000, 8.2), and what does
  * the network report about them? */
 typedef struct btl_ib_validation {
-    bool valid : 1;       /* a datagram of the peer with its token came by them */
-    bool answered : 1;    /* something of ours reached the peer, by any route */
-    bool promised : 1;    /* the peer answers a first contact even if its application computes */
-    bool told : 1;        /* it was reported that the peer does not answer */
-    bool silent_told : 1; /* the same of one that had answered, since it last did */
-    bool unsent_told : 1; /* `unsent_error` was reported, since the transport took something */
-    bool tried : 1;       /* other pairs of rails that may lead there were asked for */
-    uint8_t unsent_error; /* errno that the transport answers; valid with unsent_since */
-    uint8_t net_error;    /* errno: what the network said last of datagrams to it; 0: nothing */
-    uint32_t foreign;     /* datagrams with its token from addresses that it did not publish */
+    bool valid : 1;         /* a datagram of the peer with its token came by them */
+    bool answered : 1;      /* something of ours reached the peer, by any route */
+    bool promised : 1;      /* the peer answers a first contact even if its application computes */
+    bool told : 1;          /* it was reported that the peer does not answer */
+    bool silent_told : 1;   /* the same of one that had answered, since it last did */
+    bool unsent_told : 1;   /* `unsent_error` was reported, since the transport took something */
+    bool tried : 1;         /* other pairs of rails that may lead there were asked for */
+    uint8_t unsent_error;   /* errno that the transport answers; valid with unsent_since */
+    uint8_t net_error;      /* errno: what the network said last of datagrams to it; 0: nothing */
+    uint32_t foreign;       /* datagrams with its token from addresses that it did not publish */
     uint32_t challenged_at; /* stamp: the last challenge to such an address; 0: none */
-    uint32_t questions;   /* unanswered probes by them, since another pair of rails was validated */
+    uint32_t questions; /* unanswered probes by them, since another pair of rails was validated */
     uint64_t net_error_at;  /* awake: when */
     uint64_t refused_at;    /* us: when refusals by them were last believed */
     uint64_t asked_at;      /* ran: the first probe, if nothing had reached the peer */
@@ -51,7 +51,8 @@ typedef struct btl_ib_validation {
 typedef struct btl_ib_inside {
     btl_ib_addr_t address;
     uint32_t published_len;
-    uint8_t published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it or told it last */
+    uint8_t
+        published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it, or a router had it */
 } btl_ib_inside_t;
 
 /* By which rail and to which address datagrams go. */
@@ -62,10 +63,9 @@ typedef struct btl_ib_route {
     uint64_t moved_at;                  /* us: last change of route */
     /* The peer's address on conn->rail; BTL_IB_ADDR_UNKNOWN if the rail did not take it. */
     btl_ib_addr_t address;
-    uint32_t generation; /* of that address, if the peer told of a new one; 0: it published it */
     uint32_t published_len;
-    uint8_t published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it or told it last, or
-                                           * as a router has it */
+    uint8_t published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it, or as a router
+                                           * has it */
     btl_ib_inside_t *inside;              /* NULL: no router's address took the place of its own */
 } btl_ib_route_t;
 
@@ -98,10 +98,6 @@ int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info);
 
 /* Release all addresses. */
 void btl_ib_route_fini(btl_ib_conn_t *conn);
-
-/* The peer tells where its rail is now. False if that is no address of this transport: nothing
- * changed. */
-bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* A router has that address for the peer, and the peer has answered there: it is the peer's from
  * now on. False if the transport does not take it: nothing changed. */

@@ -249,7 +249,6 @@ static void probe(btl_ib_conn_t *conn)
     if (!conn->validation.valid) { /* what data wait for may have changed */
         btl_ib_conn_ready(conn);
         btl_ib_validation_probed(conn);
-        btl_ib_failover_tell(conn);
     }
     btl_ib_failover_send_connect(conn);
     loss->half_probed = !probe_ask(conn);

@@ -116,19 +116,6 @@ uint64_t btl_ib_token_of_response(const btl_ib_secret_t *of_sender, uint64_t tok
 }
 
 /* Of another length, too. */
-uint64_t btl_ib_token_of_address(const btl_ib_secret_t *of_receiver, uint64_t token,
-                                 uint32_t generation, const void *address, uint32_t len)
-{
-    uint8_t bytes[16 + BTL_IB_TOKEN_ADDRESS_MAX] = {0};
-
-    store(bytes, token, 8);
-    store(bytes + 8, generation, 4);
-    store(bytes + 12, len, 4);
-    memcpy(bytes + 16, address, len);
-    return btl_ib_siphash(of_receiver, bytes, sizeof bytes);
-}
-
-/* Of another length, too. */
 uint64_t btl_ib_token_of_challenge(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
                                    const btl_ib_secret_t *of_sender, uint64_t challenge,
                                    uint32_t id, uint8_t flags)
@@ -406,4 +393,3 @@ uint32_t btl_ib_protection_datagram_min(btl_ib_protection_kind_t protection)
 {
     return BTL_IB_DATAGRAM_MIN + btl_ib_protection_ops(protection)->trailer;
 }
-

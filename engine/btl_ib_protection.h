@@ -48,12 +48,6 @@ uint64_t btl_ib_token(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
  * with `token` in which the other end named its connection `id`. Never 0. */
 uint64_t btl_ib_token_of_response(const btl_ib_secret_t *of_sender, uint64_t token, uint32_t id);
 
-/* The proof in an ADDRESS, whose sender has that token and the secret of its receiver. `len` is at
- * most BTL_IB_TOKEN_ADDRESS_MAX. */
-#define BTL_IB_TOKEN_ADDRESS_MAX 64u
-uint64_t btl_ib_token_of_address(const btl_ib_secret_t *of_receiver, uint64_t token,
-                                 uint32_t generation, const void *address, uint32_t len);
-
 /* The token of a challenge, or of its answer (btl_ib_wire_path_t), from the process of that name
  * and secret: `id` is the receiver's connection, `flags` those of the datagram. Never 0. */
 uint64_t btl_ib_token_of_challenge(const btl_ib_secret_t *of_receiver, uint64_t sender_name,

@@ -27,14 +27,7 @@ static bool receive_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool a
     if (acks && !btl_ib_ack_rx_check(conn, view)) {
         return false;
     }
-    if (btl_ib_type_is_sequenced(view->type)) {
-        return btl_ib_input_check(conn, view, size);
-    }
-    if (view->type == BTL_IB_TYPE_ADDRESS && !btl_ib_failover_is_told(conn, view)) {
-        conn->engine->count.dropped_token++;
-        return false;
-    }
-    return true;
+    return !btl_ib_type_is_sequenced(view->type) || btl_ib_input_check(conn, view, size);
 }
 
 /* Follows the peer to where its datagrams come from, and notes that its path is one that works. */
@@ -54,14 +47,9 @@ static void receive_follow(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
     }
 }
 
-/* Ends what the peer says is over: its present address (ADDRESS), or the connection's incarnation
- * (CLOSE). What was acknowledged until now stays valid. */
-static void receive_end(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* Ends the incarnation, as the peer says (CLOSE). What was acknowledged until now stays valid. */
+static void receive_end(btl_ib_conn_t *conn)
 {
-    if (view->type == BTL_IB_TYPE_ADDRESS) {
-        btl_ib_failover_told(conn, view);
-        return;
-    }
     conn->engine->count.connections_closed++;
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: closed by the peer",
                BTL_IB_NAME_ARGS(conn->identity.name));
@@ -117,14 +105,11 @@ static int receive(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
         btl_ib_input_burst(conn, &arrival, (uint32_t) count - 1);
     }
 
-    /* Follow the peer. Of a source that nobody published only an ADDRESS gets here. */
-    if (arrival.from != BTL_IB_ADDR_UNKNOWN || view->type != BTL_IB_TYPE_ADDRESS) {
-        receive_follow(conn, rail, &arrival);
-    }
+    receive_follow(conn, rail, &arrival);
 
     /* Take it in: what it acknowledges, then what it brings. */
     if (btl_ib_input_take(conn, view, acks)) {
-        receive_end(conn, view);
+        receive_end(conn);
     }
     count_datagrams(rail, view->more.count);
     return 1 + (int) view->more.count;

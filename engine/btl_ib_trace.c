@@ -27,7 +27,6 @@ const btl_ib_trace_info_t btl_ib_trace_field_infos[] = {
 #undef BTL_IB_TRACE_INFO
 
 const btl_ib_trace_info_t btl_ib_trace_type_infos[] = {
-    [BTL_IB_TYPE_ADDRESS] = {"ADDRESS", "a rail is at another address", 0},
     [BTL_IB_TYPE_DATA] = {"DATA", "a message", 0},
     [BTL_IB_TYPE_CHUNK] = {"CHUNK", "a piece of a message", 0},
     [BTL_IB_TYPE_SKIP] = {"SKIP", "credits are given back", 0},

@@ -32,15 +32,6 @@ bool btl_ib_transmit_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 /* The same of the first copy of a DATA segment with all of a message in it. */
 bool btl_ib_transmit_message(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
-/* ---- ADDRESS ---- */
-
-/* Tell a peer where the own rail of a connection is now (ADDRESS). */
-
-/* Send it by the present route. It is repeated as long as the own rails are tried in vain. False:
- * a peer to which only smaller datagrams get through is not told; or memory or the transport did
- * not allow it. */
-bool btl_ib_address_send(btl_ib_conn_t *conn);
-
 /* Segments worth handing to the transport in one call: a multiple of a GSO burst. */
 int btl_ib_transmit_max(const btl_ib_conn_t *conn);
 

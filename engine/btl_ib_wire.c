@@ -267,21 +267,6 @@ static btl_ib_wire_error_t parse_part(btl_ib_view_t *view)
     return BTL_IB_WIRE_OK;
 }
 
-static btl_ib_wire_error_t parse_address(btl_ib_view_t *view)
-{
-    btl_ib_wire_where_t where;
-
-    if (!take(view, &where, sizeof(where))) {
-        return BTL_IB_WIRE_SHORT;
-    }
-    view->where.proof =
-        (uint64_t) BTL_IB_LE32(where.proof_high) << 32 | BTL_IB_LE32(where.proof_low);
-    view->where.generation = BTL_IB_LE32(where.generation);
-    return view->where.generation != 0 && view->size > 0 && view->size <= BTL_IB_ADDRESS_MAX
-               ? BTL_IB_WIRE_OK
-               : BTL_IB_WIRE_LENGTH;
-}
-
 static btl_ib_wire_error_t parse_connect(btl_ib_view_t *view)
 {
     btl_ib_wire_connect_t connect;
@@ -329,8 +314,6 @@ static btl_ib_wire_error_t parse_body(btl_ib_view_t *view)
         return parse_part(view);
     case BTL_IB_TYPE_VOID:
         return parse_void(view);
-    case BTL_IB_TYPE_ADDRESS:
-        return parse_address(view);
     case BTL_IB_TYPE_CLOSE:
         return view->size == 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH;
     case BTL_IB_TYPE_PATH_RESPONSE:
@@ -387,7 +370,7 @@ static inline btl_ib_wire_error_t parse_rest_of_header(const btl_ib_wire_header_
     view->echo = BTL_IB_LE32(header->echo);
     view->hold = BTL_IB_LE16(header->hold);
     view->away = BTL_IB_LE16(header->away);
-    if ((view->tag != 0 && (view->type >= BTL_IB_TYPE_PUT || view->type == BTL_IB_TYPE_ADDRESS))
+    if ((view->tag != 0 && view->type >= BTL_IB_TYPE_PUT)
         || ((view->flags & BTL_IB_FLAG_READY) && view->type != BTL_IB_TYPE_ACK)) {
         return BTL_IB_WIRE_TYPE_UNKNOWN;
     }

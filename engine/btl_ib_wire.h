@@ -22,15 +22,13 @@
  *   REJECTED [CONNECT] operation             segments of this PUT are rejected
  *   BUNDLE [CONNECT] entries                several whole messages
  *   PART   [CONNECT] part, bytes            a part of the body of a segment with this sequence
- *   ADDRESS where, address                  the sender's rail of this connection is there now
  *   PATH_RESPONSE                           a datagram with CONNECT arrived, but its sender cannot
  *                                           be looked up now; `token` proves that, all else but
  *                                           `connection` and `length` is 0. With flag PATH a
  *                                           challenge to an address that nobody published, or the
  *                                           answer
  *
- * ACK, CLOSE, REJECTED, ADDRESS and PATH_RESPONSE are not sequenced, not retransmitted and need no
- * credit.
+ * ACK, CLOSE, REJECTED and PATH_RESPONSE are not sequenced, not retransmitted and need no credit.
  * All others are numbered within their channel (the one they were first sent on), retransmitted,
  * and accepted once.
  *
@@ -117,12 +115,6 @@
  *   |    size     | tag  | zero |
  *   +------+------+------+------+
  *
- * where: 1 to BTL_IB_ADDRESS_MAX bytes of address follow; generation grows with each of that rail;
- * proof (btl_ib_token_of_address()): a process that only sees datagrams cannot make it
- *   +------+------+------+------+------+------+------+------+------+------+------+------+
- *   |                         proof                         |        generation         |
- *   +------+------+------+------+------+------+------+------+------+------+------+------+
- *
  * challenge, answer: the whole header; `from`: the challenger's connection, which the answer names
  *   +------+------+------+------+------+------+------+------+
  * 0 |ver|ty|flags |     zero    |     connection (dest.)    |
@@ -196,26 +188,22 @@ static inline uint8_t btl_ib_versions_common(btl_ib_versions_t a, btl_ib_version
 /* The longest trailer of protection (btl_ib_protection.h): a number and a tag. */
 #define BTL_IB_TRAILER_MAX (8u + BTL_IB_AEAD_TAG_BYTES)
 
-/* Bytes of the address in an ADDRESS. */
-#define BTL_IB_ADDRESS_MAX 64u
-
-typedef enum btl_ib_type {
-    BTL_IB_TYPE_ADDRESS = 0,
-    BTL_IB_TYPE_DATA = 1,
-    BTL_IB_TYPE_CHUNK = 2,
-    BTL_IB_TYPE_SKIP = 3,
-    BTL_IB_TYPE_ACK = 4,
-    BTL_IB_TYPE_CLOSE = 5,
-    BTL_IB_TYPE_PUT = 6,
-    BTL_IB_TYPE_GET = 7,
-    BTL_IB_TYPE_ATOMIC = 8,
-    BTL_IB_TYPE_GOT = 9,
-    BTL_IB_TYPE_REPLY = 10,
-    BTL_IB_TYPE_VOID = 11,
-    BTL_IB_TYPE_REJECTED = 12,
-    BTL_IB_TYPE_BUNDLE = 13,
-    BTL_IB_TYPE_PART = 14,
-    BTL_IB_TYPE_PATH_RESPONSE = 15,
+typedef enum btl_ib_type { /* 0: releases up to 0.3.0 told of another address; not used again */
+                           BTL_IB_TYPE_DATA = 1,
+                           BTL_IB_TYPE_CHUNK = 2,
+                           BTL_IB_TYPE_SKIP = 3,
+                           BTL_IB_TYPE_ACK = 4,
+                           BTL_IB_TYPE_CLOSE = 5,
+                           BTL_IB_TYPE_PUT = 6,
+                           BTL_IB_TYPE_GET = 7,
+                           BTL_IB_TYPE_ATOMIC = 8,
+                           BTL_IB_TYPE_GOT = 9,
+                           BTL_IB_TYPE_REPLY = 10,
+                           BTL_IB_TYPE_VOID = 11,
+                           BTL_IB_TYPE_REJECTED = 12,
+                           BTL_IB_TYPE_BUNDLE = 13,
+                           BTL_IB_TYPE_PART = 14,
+                           BTL_IB_TYPE_PATH_RESPONSE = 15,
 } btl_ib_type_t;
 
 enum {
@@ -348,13 +336,6 @@ typedef struct btl_ib_wire_part {
     uint16_t zero;
 } btl_ib_wire_part_t;
 
-/* The proof in two halves, as in GOT. */
-typedef struct btl_ib_wire_where {
-    uint32_t proof_low;
-    uint32_t proof_high;
-    uint32_t generation;
-} btl_ib_wire_where_t;
-
 /* Parts begin at multiples of so many bytes, and all but the last have as many. */
 #define BTL_IB_PART_UNIT 8u
 
@@ -422,9 +403,6 @@ BTL_IB_WIRE_AT(btl_ib_wire_part_t, type, 4);
 BTL_IB_WIRE_AT(btl_ib_wire_part_t, tag, 5);
 BTL_IB_WIRE_AT(btl_ib_wire_part_t, zero, 6);
 static_assert(sizeof(btl_ib_wire_part_t) == 8, "PART");
-BTL_IB_WIRE_AT(btl_ib_wire_where_t, proof_high, 4);
-BTL_IB_WIRE_AT(btl_ib_wire_where_t, generation, 8);
-static_assert(sizeof(btl_ib_wire_where_t) == 12, "ADDRESS");
 static_assert(sizeof(btl_ib_wire_target_t) == 40, "target of a PUT or GET");
 static_assert(sizeof(btl_ib_wire_atomic_t) == 48, "ATOMIC");
 static_assert(sizeof(btl_ib_wire_got_t) == 12, "GOT");
@@ -527,15 +505,9 @@ typedef struct btl_ib_view {
 
     uint32_t skip; /* SKIP: how many sequences */
 
-    struct {
-        uint64_t proof;
-        uint32_t generation;
-    } where; /* ADDRESS */
-
     uint32_t bytes; /* BUNDLE: of all its messages; VOID: its zeros */
 
-    /* DATA, CHUNK, PUT, GOT: user data; ACK, REPLY, BUNDLE: their lists; PART: its bytes; ADDRESS:
-     * the address. */
+    /* DATA, CHUNK, PUT, GOT: user data; ACK, REPLY, BUNDLE: their lists; PART: its bytes */
     uint8_t *payload;
     uint32_t size;
 
@@ -646,7 +618,7 @@ static inline uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t
 static inline bool btl_ib_type_is_sequenced(uint32_t type)
 {
     return type != BTL_IB_TYPE_ACK && type != BTL_IB_TYPE_CLOSE && type != BTL_IB_TYPE_REJECTED
-           && type != BTL_IB_TYPE_PATH_RESPONSE && type != BTL_IB_TYPE_ADDRESS;
+           && type != BTL_IB_TYPE_PATH_RESPONSE;
 }
 
 /* Range `i` of a block: sequences [*from, *to). */

@@ -147,11 +147,6 @@ static void check(const btl_ib_view_t *view, const uint8_t *datagram, size_t siz
     case BTL_IB_TYPE_ACK:
         check_ack(view);
         break;
-    case BTL_IB_TYPE_ADDRESS:
-        headers += sizeof(btl_ib_wire_where_t);
-        REQUIRE(view->where.generation != 0);
-        REQUIRE(view->size == size - headers && view->size > 0 && view->size <= BTL_IB_ADDRESS_MAX);
-        break;
     case BTL_IB_TYPE_CLOSE:
     case BTL_IB_TYPE_PATH_RESPONSE:
         REQUIRE(size == headers);

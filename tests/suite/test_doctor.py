@@ -90,7 +90,8 @@ def test_well(network):
         assert {"locked memory", "socket buffers", "busy polling", "component"} <= {name for name, _ in facts}
     assert not [text for *_, text in lines if "None" in text]
     assert any(name == "versions" and text.startswith("ib ") for _, _, name, text in lines)
-    for check, text in (("firewall", "datagrams arrive"), ("MTU", "datagrams of 1472 bytes")):
+    for check, text in (("firewall", "datagrams arrive"), ("MTU", "datagrams of 1472 bytes"),
+                        ("joined datagrams", "44 of 1472 bytes (UDP_SEGMENT) arrive")):  # fmt: skip
         found = between(lines, check)
         assert set(found) == {"eth0 eth0", "eth1 eth1"}
         for each in found.values():
@@ -110,6 +111,31 @@ def test_narrow_hop(network):
         assert status == "BAD"
         assert "the MTU is 1500 and 1500 at the ends, but the path carries 1300 only" in text
         assert "fix: set the same MTU on each hop" in text and "mtu 1300" in text
+
+
+def test_joined(network):
+    """Single datagrams pass and joined ones do not: refused by a host, or lost from a size on; one way, of one link."""
+    drop = "table netdev doctor { chain c { type filter hook %s device %s priority 0; udp length > %d drop; }; }"
+    network.inside(1, "nft", drop % ("egress", "eth0", 1600))
+    network.inside(2, "nft", drop % ("ingress", "eth1", 20000))
+    try:
+        lines = network.check(f"{network.prefix}2", ok=False)
+    finally:
+        for host in 1, 2:
+            network.inside(host, "nft", "delete table netdev doctor")
+    assert {name for status, _, name, _ in lines if status == "BAD"} == {"joined datagrams"}
+    found, here = between(lines, "joined datagrams"), os.uname().nodename
+    for link, says in (
+        ("eth0", rf"are refused by {here} \(ENOBUFS: No buffer space available\) from 2944 bytes on"),
+        ("eth1", "vanish on the way from 20608 bytes on"),
+    ):
+        (status, text), back = found[f"{link} {link}"]
+        assert status == "BAD" and re.search(rf"single ones of 1472 bytes arrive, but joined ones \(UDP_SEGMENT\) {says}; "
+                                             rf"fix: on {here}, ethtool -K {link} tx-udp-segmentation off; if that does "
+                                             "not help, btl_ib_udp_gso 0", text)  # fmt: skip
+        assert back == ("OK", "44 of 1472 bytes (UDP_SEGMENT) arrive")
+    found = between(network.check(f"{network.prefix}2", ok=True, udp_gso=0), "joined datagrams")
+    assert {line for each in found.values() for line in each} == {("OK", "ib sends none: btl_ib_udp_gso is 0")}
 
 
 def test_unequal_ends(network):

@@ -319,6 +319,21 @@ def test_site_report(two_hosts, hosts):
 
 
 @pytest.mark.full
+def test_site_report_joined(two_hosts, run, mpi, hosts):
+    """Of two hosts between which joined datagrams vanish: the report begins with what failed, and says so."""
+    environment = {**mpi.environment, "NSPFX": hosts}
+    run.output(ROOT / "tools/nsbad", "hole", "1600", env=environment)
+    try:
+        said = two_hosts("--transports", "udp", "--what", "doctor", ok=False)
+    finally:
+        run.output(ROOT / "tools/nsbad", "off", env=environment)
+    assert re.search(r"^FAILED +\d+ s  ib_doctor: status 1$", said.split("\n== ")[0], re.M)
+    for ends in ("host1 eth0 -> host2 eth0", "host2 eth0 -> host1 eth0"):
+        assert re.search(f"^BAD   {ends}  joined datagrams: single ones of 1472 bytes arrive, but joined ones "
+                         rf"\(UDP_SEGMENT\) vanish on the way from 2944 bytes on; fix: on {ends[:5]}, ethtool -K eth0", said, re.M)
+
+
+@pytest.mark.full
 @pytest.mark.limit(180)
 def test_site_report_data(two_hosts):
     """Of two hosts: each program has checked its data over each transport."""

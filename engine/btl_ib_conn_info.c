@@ -84,9 +84,9 @@ btl_ib_channel_counters_t btl_ib_engine_channel_counters(const btl_ib_engine_t *
     return count;
 }
 
-uint64_t btl_ib_engine_rail_overflows(const btl_ib_engine_t *engine, uint32_t rail)
+const btl_ib_transport_t *btl_ib_engine_rail_transport(const btl_ib_engine_t *engine, uint32_t rail)
 {
-    return engine->rails[rail]->transport->overflows;
+    return engine->rails[rail]->transport;
 }
 
 const btl_ib_conn_t *btl_ib_engine_next_conn(const btl_ib_engine_t *engine,

@@ -414,8 +414,9 @@ void btl_ib_engine_rail_counters(const btl_ib_engine_t *engine, uint32_t rail,
 btl_ib_channel_counters_t btl_ib_engine_channel_counters(const btl_ib_engine_t *engine,
                                                          uint32_t rail, uint32_t channel);
 
-/* Datagrams that found no room in a receive buffer of the rail, as far as the system tells. */
-uint64_t btl_ib_engine_rail_overflows(const btl_ib_engine_t *engine, uint32_t rail);
+/* The rail's transport, which counts, too. */
+const btl_ib_transport_t *btl_ib_engine_rail_transport(const btl_ib_engine_t *engine,
+                                                       uint32_t rail);
 
 /* The connection after `conn`, or the first after NULL; NULL: there is none. Those that were
  * destroyed are left out. */

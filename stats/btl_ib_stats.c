@@ -177,7 +177,11 @@ static void device_counters(const btl_ib_stats_t *stats, uint32_t rail,
         out->registration_failures = cache->counts.failures;
     }
     if (stats->config.engine != NULL) {
-        out->overflows = btl_ib_engine_rail_overflows(stats->config.engine, rail);
+        const btl_ib_transport_t *transport =
+            btl_ib_engine_rail_transport(stats->config.engine, rail);
+        out->overflows = transport->overflows;
+        out->received_bursts = transport->received_bursts;
+        out->broken_bursts = transport->broken_bursts;
     }
 }
 

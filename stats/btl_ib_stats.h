@@ -28,6 +28,8 @@
 /* Of a device, besides what the engine counts of its rail: X(field, "what it counts"). */
 #define BTL_IB_DEVICE_COUNTERS(X)                                                                  \
     X(overflows, "datagrams that found no room in a receive buffer, as far as the system tells")   \
+    X(received_bursts, "bursts received: several datagrams that the system joined (UDP_GRO)")      \
+    X(broken_bursts, "of them, those dropped because they cannot be taken apart")                  \
     X(registration_hits, "requests for memory that was registered with the device already")        \
     X(registration_misses, "times that memory was registered with the device")                     \
     X(registration_evictions, "registrations given up to make room for others")                    \

@@ -651,8 +651,10 @@ struct btl_ib_transport {
     uint8_t address[BTL_IB_ADDR_BYTES]; /* what peers pass to addr_add() */
     uint32_t address_len;
     btl_ib_limit_t limit; /* found when it was opened */
-    /* Datagrams that found no room in a receive buffer here, as far as the system tells. */
-    uint64_t overflows;
+    /* What it counts of what it receives, as far as the system tells. */
+    uint64_t overflows;       /* datagrams that found no room in a receive buffer */
+    uint64_t received_bursts; /* several datagrams that the system had joined */
+    uint64_t broken_bursts;   /* of them, those dropped because they cannot be taken apart */
 };
 
 #endif

@@ -376,10 +376,12 @@ static void test_joined_beyond(void **state)
         int of;
         uint32_t datagrams, size, events;
     } cases[] = {
-        {1, 2, 4484, 0},    {2, 2, 4484, 4484}, {9, 2, 4484, 997},   {24, 2, 4484, 374},
-        {36, 2, 4484, 250}, {9001, 2, 4484, 1}, {16001, 2, 8000, 0}, /* above max_datagram */
-        {9001, 1, 4484, 1}, {-5, 1, 4484, 1},
+        {16001, 2, 8000, 0}, /* above max_datagram */
+        {1, 2, 4484, 0},     {2, 2, 4484, 4484}, {9, 2, 4484, 997},  {24, 2, 4484, 374},
+        {36, 2, 4484, 250},  {9001, 2, 4484, 1}, {9001, 1, 4484, 1}, {-5, 1, 4484, 1},
     };
+    uint64_t bursts = 0;
+    uint64_t broken = 0;
     btl_ib_tx_t batch[2];
     btl_ib_event_t event;
 
@@ -406,7 +408,14 @@ static void test_joined_beyond(void **state)
         }
         assert_int_equal(calls.joined_as, 0);
         assert_int_equal(got, cases[i].events);
+        /* Too large is not the same as joined wrongly. */
+        bursts += cases[i].of > 0 && (uint32_t) cases[i].of < cases[i].datagrams * cases[i].size;
+        broken += cases[i].of == 1;
+        assert_int_equal(pair.b->received_bursts, bursts);
+        assert_int_equal(pair.b->broken_bursts, broken);
+        assert_true((strstr(calls.heard, "cannot be taken apart") != NULL) == (broken > 0));
     }
+    assert_non_null(strstr(calls.heard, "joined from datagrams of 1 bytes"));
     close_pair(&pair);
 }
 

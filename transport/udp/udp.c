@@ -364,6 +364,8 @@ static int udp_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events,
             return 0;
         }
         t->overflows = udp->rx.overflows;
+        t->received_bursts = udp->rx.received_bursts;
+        t->broken_bursts = udp->rx.broken_bursts;
     }
     return btl_ib_udp_recv_events(&udp->rx, &udp->peers, events, max);
 }

@@ -105,6 +105,17 @@ static void note_overflows(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sock
     rx->overflows_of[index] = count;
 }
 
+/* Drops a burst of `len` bytes: told once, as what follows is most likely the same. */
+__attribute__((noinline)) static void drop_burst(btl_ib_udp_rx_t *rx, uint32_t size, uint32_t len)
+{
+    rx->broken_bursts++;
+    BTL_IB_UDP_LOG(rx->log, rx->broken_bursts == 1 ? 1 : 10,
+                   "a message of %u bytes that the system joined from datagrams of %u bytes "
+                   "(UDP_GRO) cannot be taken apart, and is dropped (%llu so far): a driver, a "
+                   "tunnel or a virtual machine joins wrongly. Do: ethtool -K <interface> gro off",
+                   len, size, (unsigned long long) rx->broken_bursts);
+}
+
 /* What the kernel says of a message. */
 typedef struct notes {
     uint32_t size; /* of each of the datagrams that were joined; 0: it is a single one */
@@ -141,8 +152,13 @@ static void arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, ui
     if (notes.overflowed) {
         note_overflows(rx, sockets, index, notes.overflows);
     }
-    if (len == 0 || size > rx->max_datagram || msg->msg_hdr.msg_flags & MSG_TRUNC
-        || (size < len && !fits_apart(size, len))) {
+    rx->received_bursts += size < len;
+    if (size < len && !fits_apart(size, len)) {
+        drop_burst(rx, size, len);
+        put_buffer(rx, buffer);
+        return;
+    }
+    if (len == 0 || size > rx->max_datagram || msg->msg_hdr.msg_flags & MSG_TRUNC) {
         rx->dropped++;
         BTL_IB_UDP_LOG(rx->log, 10,
                        "datagrams of %u bytes dropped: empty or too large (%llu so far)", size,

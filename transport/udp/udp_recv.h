@@ -89,9 +89,11 @@ typedef struct btl_ib_udp_recv_call {
 
 typedef struct btl_ib_udp_rx {
     const btl_ib_udp_log_t *log;
-    uint32_t max_datagram; /* larger datagrams are dropped */
-    uint64_t dropped;
-    uint64_t overflows;                            /* of all sockets */
+    uint32_t max_datagram;    /* larger datagrams are dropped, */
+    uint64_t dropped;         /* and empty ones */
+    uint64_t overflows;       /* of all sockets */
+    uint64_t received_bursts; /* joined datagrams */
+    uint64_t broken_bursts;   /* of them, those dropped because they cannot be taken apart */
     uint32_t overflows_of[BTL_IB_UDP_SOCKETS_MAX]; /* as the kernel counts; wraps */
     btl_ib_udp_buffer_t *free;
     btl_ib_udp_buffer_t *made;              /* all that there are, free or handed up */

@@ -160,3 +160,42 @@ def test_trace(run, mpi, hosts, tmp_path):
     for trace, (sent, lost) in zip(traces[::-1], packets):
         assert sent - lost - UNREAD <= trace["events"]["received"] <= sent - lost
     assert sum(trace["events"]["retransmitted loss"] for trace in traces if trace["rank"] == 0) > 0
+
+
+class LargePackets:
+    """UDP packets that leave a host larger than its MTU of 1500: datagrams that the kernel has yet to segment."""
+
+    def __init__(self, run, host):
+        self.run, self.nft = run, ("ip", "netns", "exec", host, "nft")
+        self.run.output(*self.nft, "table netdev large { chain out { type filter hook egress device eth0 priority 0; "
+                        "udp length > 1480 counter; }; }")  # fmt: skip
+
+    def end(self):
+        """How many there were."""
+        rules = self.run.output(*self.nft, "list table netdev large")
+        self.run.output(*self.nft, "delete table netdev large")
+        return int(re.search(r"counter packets (\d+)", rules)[1])
+
+
+@pytest.mark.parametrize("gso", [pytest.param(gso, id=f"kernel_counters/joined/{gso}") for gso in ("auto", "0")])
+def test_joined(run, mpi, hosts, tmp_path, gso):
+    """Datagrams leave both hosts joined (UDP_SEGMENT), and come joined (UDP_GRO), which their devices count; with
+    btl_ib_udp_gso 0 none leaves so, and all messages arrive as well."""
+    if not hosts:
+        pytest.skip("several hosts need root")
+    large = [LargePackets(run, f"{hosts}{number}") for number in (1, 2)]
+    try:
+        output = run.output(
+            ROOT / "tests/mpi/run", *("--build", BUILD, "--np", 2, "--hosts", 2, "--offloads", "on"), "randsize", "rounds=3",
+            env={"NSPFX": hosts, "OMPI_MCA_btl_ib_udp_gso": gso, "OMPI_MCA_btl_ib_stats_file": f"{tmp_path}/"},
+        )  # fmt: skip
+    finally:
+        packets = [each.end() for each in large]
+    assert "OK randsize" in output
+    files = [json.loads(path.read_text()) for path in tmp_path.iterdir()]
+    bursts = [sum(device["counters"]["received_bursts"] for device in file["devices"]) for file in files]
+    assert len(bursts) == 2 and not any(file["counters"]["broken_bursts"] for file in files)
+    if gso == "0":
+        assert packets == [0, 0]
+    else:
+        assert all(packets) and all(bursts)

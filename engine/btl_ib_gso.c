@@ -43,6 +43,12 @@ static void gso_forget_losses(btl_ib_gso_t *gso)
     gso->watched = gso->most != 0 || gso->raised;
 }
 
+/* Returns the bytes of a burst: all of its datagrams but the last are as large as the first. */
+static uint32_t gso_run_bytes(const btl_ib_tx_t *first, int run)
+{
+    return (uint32_t) (run - 1) * first[0].size + first[run - 1].size;
+}
+
 void btl_ib_gso_resized(btl_ib_conn_t *conn)
 {
     gso_forget_losses(&conn->gso);
@@ -140,13 +146,9 @@ bool btl_ib_gso_refused(btl_ib_conn_t *conn, const btl_ib_tx_t *tx, int count)
 {
     const btl_ib_gso_t *gso = &conn->gso;
     const int run = btl_ib_gso_run(tx, count, gso_transport_bytes(conn));
-    uint32_t bytes = 0;
 
-    for (int i = 0; i < run; i++) {
-        bytes += tx[i].size;
-    }
     if (run > 1 && (gso->losses == 0 || conn->engine->clock.now > gso->struck_at)) {
-        gso_count_loss(conn, bytes, tx[0].size, true);
+        gso_count_loss(conn, gso_run_bytes(tx, run), tx[0].size, true);
     }
     return run > 1;
 }
@@ -194,14 +196,9 @@ void btl_ib_gso_left(const btl_ib_conn_t *conn, const btl_ib_tx_t *tx,
                      btl_ib_segment_t *const *segments, int count)
 {
     for (int i = 0, run; i < count; i += run) {
-        uint32_t bytes = 0;
-
         run = btl_ib_gso_run(tx + i, count - i, gso_transport_bytes(conn));
-        for (int j = i; j < i + run; j++) {
-            bytes += tx[j].size;
-        }
         for (int j = i; j < i + run && run > 1; j++) {
-            segments[j]->burst = bytes;
+            segments[j]->burst = gso_run_bytes(tx + i, run);
         }
     }
 }

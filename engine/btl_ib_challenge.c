@@ -10,11 +10,12 @@
 #include "btl_ib_failover.h"
 #include "btl_ib_flow.h"
 #include "btl_ib_loss.h"
-#include "btl_ib_path.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_protection.h"
+#include "btl_ib_route.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_transmit.h"
+#include "btl_ib_validation.h"
 
 #include <stdio.h>
 #include <string.h>

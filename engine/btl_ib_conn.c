@@ -20,9 +20,9 @@
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_packetize.h"
-#include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_rnr.h"
+#include "btl_ib_route.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_engine_internal.h"
@@ -30,6 +30,7 @@
 #include "btl_ib_rma_target.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_transmit.h"
+#include "btl_ib_validation.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "btl_ib_deferred_free.h"
 
 #include "btl_ib_identity.h"
-#include "btl_ib_path.h"
+#include "btl_ib_route.h"
 
 /* `count` connections more, or (-1) one less. */
 static void count_conns(btl_ib_engine_t *engine, int count)

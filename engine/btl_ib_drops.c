@@ -6,7 +6,7 @@
 #include "btl_ib_drops.h"
 
 #include "btl_ib_engine_internal.h"
-#include "btl_ib_path.h"
+#include "btl_ib_route.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -78,8 +78,8 @@ typedef enum btl_ib_death {
     BTL_IB_DEATH_NO_TAG,      /* the same, and the peer said that it has no receiver for its tag */
     BTL_IB_DEATH_REFUSED,     /* its host says that nobody is there: ICMP (btl_ib_failover.c) */
     BTL_IB_DEATH_RESTARTED,   /* a new incarnation took its place (btl_ib_handshake.c) */
-    BTL_IB_DEATH_DEVICE,      /* our device failed (btl_ib_failover.c) */
-    /* it never answered, although it promised to, nor did its host (btl_ib_path.c) */
+    BTL_IB_DEATH_DEVICE,      /* our device failed (btl_ib_rail.c) */
+    /* it never answered, although it promised to, nor did its host (btl_ib_validation.c) */
     BTL_IB_DEATH_UNANSWERED,
     BTL_IB_DEATH_ENDED, /* the runtime says that it failed (btl_ib_failures.c) */
     /* asked in vain, and the network says that its host is unreachable (btl_ib_keepalive.c) */

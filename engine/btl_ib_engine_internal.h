@@ -27,7 +27,6 @@
 #include "btl_ib_credit.h"
 #include "btl_ib_drops.h"
 #include "btl_ib_engine.h"
-#include "btl_ib_failover.h"
 #include "btl_ib_flow.h"
 #include "btl_ib_hotel.h"
 #include "btl_ib_identity.h"
@@ -37,7 +36,10 @@
 #include "btl_ib_keepalive.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_rma_initiator.h"
-#include "btl_ib_path.h"
+#include "btl_ib_rail.h"
+#include "btl_ib_route.h"
+#include "btl_ib_validation.h"
+#include "btl_ib_goodput.h"
 #include "btl_ib_gso.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_pool.h"
@@ -168,7 +170,7 @@ struct btl_ib_rail {
     btl_ib_engine_t *engine;
     btl_ib_transport_t *transport;
     uint32_t index;
-    struct {            /* btl_ib_path.c */
+    struct {            /* btl_ib_route.c */
         bool stands_by; /* no connection goes by it */
     } use;
     btl_ib_queue_table_t queues; /* ours */
@@ -302,7 +304,7 @@ struct btl_ib_engine {
     btl_ib_list_t events; /* messages and operations whose callbacks are due */
     btl_ib_list_t tables; /* btl_ib_table_entry_t */
     btl_ib_routes_t routes;
-    struct {           /* btl_ib_path.c */
+    struct {           /* btl_ib_validation.c */
         uint64_t name; /* the peer whose datagrams came last from where it is not, */
         uint64_t at;   /* awake: when, */
         char from[64]; /* and from where; "": it cannot be told, or none did */

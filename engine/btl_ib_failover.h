@@ -3,37 +3,20 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Rails that fail, come back, or carry too little, and connections that go on by others. */
+/* Failover: a connection goes on by the rails of another one with the same process. */
 
 #ifndef BTL_IB_FAILOVER_H
 #define BTL_IB_FAILOVER_H
 
 #include "btl_ib_engine.h"
-#include "btl_ib_pool.h"
 
-/* A device that failed or whose port is down. */
-typedef struct btl_ib_rail_health {
-    uint64_t down_since; /* awake */
-    int error;           /* errno of the failure, or of the port's going down */
-    uint32_t moved;      /* connections that went on by other rails */
-    uint32_t not_moved;  /* connections that could not */
-    bool failed;         /* nothing waits for it any more */
-    bool reported;       /* the user was told */
-    bool down;           /* it may come back, failed or not: its transport says so */
-} btl_ib_rail_health_t;
-
-/* Addresses of a device that change. */
-typedef struct btl_ib_rail_moves {
-    uint64_t look_at;    /* us: when its transport is asked next */
-    uint64_t heard;      /* datagrams received when it was asked, or was not as there were more */
-    uint64_t changed_at; /* awake */
-    uint64_t ask_at;     /* us: when peers that have not answered at the new one are asked next */
-    uint32_t ask_pause;  /* us from there to the next time */
-    uint32_t asks;       /* how often they are asked still */
-    bool told;           /* the user was told of one that does not answer there */
-} btl_ib_rail_moves_t;
-
-/* ---- failover ---- */
+/*
+ * A connection goes on by another rail when its own fails. Its id, tokens, windows, credits and
+ * queues remain those of the two rails that it joins. Only the route of its datagrams changes, to
+ * the two rails of another connection with the same process. No message is needed for that: a
+ * process that gets a valid datagram of a connection by another route than before answers by that
+ * route.
+ */
 
 /* Something came from the peer by the connection's own two rails for the first time. What waited
  * for that may leave. Pairs of rails to the same peer that are not validated are probed again, with
@@ -66,53 +49,13 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
  * deferred. True: the connection goes on by another rail. */
 bool btl_ib_failover_on_silence(btl_ib_conn_t *conn);
 
-/* ---- rail ---- */
+/* The present route is refused. The connection takes another one if there is one: at once if this
+ * was never validated, else when refusals are believed. Only a peer that is refused by all routes
+ * is dead. False if it is: the callback may have changed everything. */
+bool btl_ib_failover_on_refusal(btl_ib_conn_t *conn);
 
-/* Handles what transports say of peers, and of the device itself. Writes rail->health
- * and rail->moves. */
-
-/* Handle an event that is neither a datagram nor the end of a send or operation. True if the device
- * failed and btl_ib_rail_report_failure() is still to be called, because this is progress by the
- * thread. */
-bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event);
-
-/* A part of a second has passed: has its device another address now? Peers are asked until they
- * answer there. */
-void btl_ib_rail_look(btl_ib_rail_t *rail);
-
-/* Has a port been down for too long? Then the device counts as failed. Returns as above. */
-bool btl_ib_rail_check_down(btl_ib_rail_t *rail);
-
-/* A device failed: report it, and end the connections that could not go on. Not in progress by the
- * thread. */
-void btl_ib_rail_report_failure(btl_ib_rail_t *rail);
-
-/* ---- rails that are too slow, by their goodput ---- */
-
-/*
- * Finds connections whose two rails carry far less than others to the same process. A user of
- * several rails divides its messages by what devices claim, so one that claims 10 Gbit/s and
- * carries 20 Mbit/s holds all of them up. Sampled, because counting would cost each message.
- */
-
-/* us between two samples. */
-#define BTL_IB_GOODPUT_EACH 2000u
-
-/* What a connection carries by its own two rails, in a period common to all connections with the
- * same process. */
-typedef struct btl_ib_goodput {
-    uint64_t bytes;      /* count.sent_bytes when the period began */
-    uint64_t slow_until; /* us: until then it goes by others, as those carry far more */
-    uint64_t sampled_at; /* us: the last sample */
-    uint32_t acked;      /* segments, by the last sample; wraps */
-    uint16_t busy;       /* samples in the period in which something waited for the network */
-    uint8_t waited;      /* samples in which something waited, since ACKs came; 0: nothing waits */
-    uint8_t times_left : 7; /* times in a row that it was found slow, as far as that counts */
-    bool away : 1;          /* it went by others at the last sample */
-} btl_ib_goodput_t;
-
-/* Sample connections, at most 64 in a call. One that is found slow goes by the rails of a better
- * one, for 10 s, and twice as long each time that it is found slow again. May call up. */
-void btl_ib_goodput_sample(btl_ib_engine_t *engine);
+/* Go by the two rails of a connection with the same process, and tell the peer. False if that is
+ * impossible. Runs no callback. */
+bool btl_ib_failover_to(btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 
 #endif

@@ -7,17 +7,18 @@
 
 #include "btl_ib_ack_send.h"
 #include "btl_ib_challenge.h"
+#include "btl_ib_failover.h"
+#include "btl_ib_route.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_conn.h"
-#include "btl_ib_failover.h"
 #include "btl_ib_flow.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
-#include "btl_ib_path.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_protection.h"
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_trace.h"
+#include "btl_ib_validation.h"
 
 #include <string.h>
 

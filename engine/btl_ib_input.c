@@ -13,13 +13,13 @@
 #include "btl_ib_flow.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
-#include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_rnr.h"
 #include "btl_ib_deferred.h"
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_rma_target.h"
 #include "btl_ib_transmit.h"
+#include "btl_ib_validation.h"
 
 #include <string.h>
 

@@ -12,10 +12,10 @@
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
-#include "btl_ib_path.h"
 #include "btl_ib_retry_budget.h"
 #include "btl_ib_rtt.h"
 #include "btl_ib_sentmap.h"
+#include "btl_ib_validation.h"
 
 /* What arrived is noted of all segments, and of bulk apart, as others may overtake that. */
 enum {

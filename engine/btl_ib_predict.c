@@ -11,7 +11,6 @@
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_packet.h"
-#include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"

@@ -13,10 +13,10 @@
 #include "btl_ib_identity.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
-#include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_trace.h"
+#include "btl_ib_validation.h"
 
 enum {
     CONNECT_PROBES = 4, /* from so many on every second one has a CONNECT block */

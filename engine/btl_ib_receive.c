@@ -14,11 +14,12 @@
 #include "btl_ib_handshake.h"
 #include "btl_ib_input.h"
 #include "btl_ib_list.h"
-#include "btl_ib_path.h"
 #include "btl_ib_predict.h"
+#include "btl_ib_rail.h"
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_trace.h"
+#include "btl_ib_validation.h"
 
 /* Is what a datagram says, and acknowledges if that is new (`acks`), possible on its connection? If
  * not that is counted. `size`: bytes of the whole datagram. */

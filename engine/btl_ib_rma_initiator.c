@@ -7,7 +7,6 @@
 
 #include "btl_ib_loss.h"
 #include "btl_ib_rma_requests.h"
-#include "btl_ib_path.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_engine_internal.h"

@@ -7,9 +7,9 @@
 
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
-#include "btl_ib_path.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_engine_internal.h"
+#include "btl_ib_validation.h"
 
 enum {
     COMMAND_SHARE = 8,    /* that part of the window is added for it */

@@ -14,7 +14,6 @@
 #include "btl_ib_loss.h"
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_packet.h"
-#include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
@@ -22,6 +21,7 @@
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_transmit.h"
+#include "btl_ib_validation.h"
 #include "btl_ib_zcopy.h"
 
 #include <errno.h>

@@ -11,10 +11,10 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
-#include "btl_ib_path.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_trace.h"
+#include "btl_ib_validation.h"
 
 #include <errno.h>
 #include <string.h>

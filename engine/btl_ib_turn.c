@@ -8,6 +8,9 @@
 
 #include "btl_ib_engine.h"
 
+#include "btl_ib_failover.h"
+#include "btl_ib_goodput.h"
+#include "btl_ib_rail.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_ack_send.h"
 #include "btl_ib_ack_write.h"
@@ -16,7 +19,6 @@
 #include "btl_ib_probe.h"
 #include "btl_ib_receive.h"
 #include "btl_ib_conn.h"
-#include "btl_ib_failover.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_input.h"
 #include "btl_ib_send_limits.h"

@@ -6,8 +6,8 @@
 /* What the simulator sees that is private in an engine: no other file of it includes those
  * headers. */
 
-#include "btl_ib_failover.h"
 #include "btl_ib_engine_internal.h"
+#include "btl_ib_failover.h"
 #include "sim.h"
 
 uint32_t inside_rail(const btl_ib_conn_t *conn)

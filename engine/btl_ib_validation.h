@@ -3,14 +3,21 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The path of a connection: its rails and addresses, whether they lead to the peer, and what the
- * network says of them. */
+/* Path validation: do the two rails of a connection lead to its peer? */
 
-#ifndef BTL_IB_PATH_H
-#define BTL_IB_PATH_H
+#ifndef BTL_IB_VALIDATION_H
+#define BTL_IB_VALIDATION_H
 
 #include "btl_ib_engine.h"
-#include "btl_ib_pool.h"
+
+/*
+ * Path validation: does a pair of rails lead to the peer (RFC 9000, 8.2)? Owns struct
+ * btl_ib_validation. An address that a peer published may also belong to another host, or be behind
+ * a bridge or a firewall that drops everything. So only what arrived under the peer's token
+ * validates a pair. Until then, if another pair of the same two processes is validated, this one
+ * carries no data, only the question. A refusal, or a few questions without an answer, close this
+ * pair only.
+ */
 
 /* us: the longest gap between two refusals (ICMP, ECONNREFUSED) of one series, and how long
  * refusals count after the last one. */
@@ -46,121 +53,6 @@ typedef struct btl_ib_validation {
     uint64_t route_refused; /* us: first refusal by the present route since something got through */
     uint64_t unsent_since;  /* awake: since then the transport took nothing for it; 0: it does */
 } btl_ib_validation_t;
-
-/* The peer's address until a router's took its place, from which datagrams may come still. */
-typedef struct btl_ib_inside {
-    btl_ib_addr_t address;
-    uint32_t published_len;
-    uint8_t
-        published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it, or a router had it */
-} btl_ib_inside_t;
-
-/* By which rail and to which address datagrams go. */
-typedef struct btl_ib_route {
-    struct btl_ib_rail *via;            /* sends its datagrams: conn->rail, unless that failed */
-    btl_ib_addr_t to;                   /* the peer's address on `via` */
-    const btl_ib_queue_table_t *queues; /* the peer's, by `via` */
-    uint64_t moved_at;                  /* us: last change of route */
-    /* The peer's address on conn->rail; BTL_IB_ADDR_UNKNOWN if the rail did not take it. */
-    btl_ib_addr_t address;
-    uint32_t published_len;
-    uint8_t published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it, or as a router
-                                           * has it */
-    btl_ib_inside_t *inside;              /* NULL: no router's address took the place of its own */
-} btl_ib_route_t;
-
-/* Its neighbours in two hash chains of `btl_ib_routes_t`. */
-typedef struct btl_ib_route_chains {
-    struct btl_ib_conn *next_own; /* by `rail` and route.address */
-    struct btl_ib_conn *next_to;  /* by route.via and route.to */
-} btl_ib_route_chains_t;
-
-/* Connections by the addresses of their peers: what a network, or a device, says of an address must
- * not cost more because there are many others. */
-typedef struct btl_ib_routes {
-    uint32_t remote; /* no connection is with a peer's rail of this number, or a higher one */
-    uint32_t count;  /* connections */
-    uint32_t size;   /* of both tables: 0 or a power of two */
-    struct btl_ib_conn **own, **to; /* the first of each chain */
-} btl_ib_routes_t;
-
-/* ---- route ---- */
-
-/*
- * By which rail and to which address a connection's datagrams go (conn->route), and which other
- * connections there are with the same process: one for each pair of rails that reach each other.
- */
-
-/* A new connection goes by its own rail, to the address that the peer published. Returns 0, or
- * -errno of the transport. A failed device may not be able to add an address: then 0, and
- * connections go by other rails only. */
-int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info);
-
-/* Release all addresses. */
-void btl_ib_route_fini(btl_ib_conn_t *conn);
-
-/* A router has that address for the peer, and the peer has answered there: it is the peer's from
- * now on. False if the transport does not take it: nothing changed. */
-bool btl_ib_route_rewritten(btl_ib_conn_t *conn, const uint8_t *address, uint32_t len);
-
-/* Nothing gets to the router's address: that and the one before change places.
- * False: there is none. */
-bool btl_ib_route_return(btl_ib_conn_t *conn);
-
-/* If its rail did not take the peer's address, for want of memory perhaps: try again. */
-void btl_ib_route_retry(btl_ib_conn_t *conn);
-
-/* The tables of an engine without connections; and bytes of those of so many. */
-void btl_ib_routes_fini(btl_ib_engine_t *engine);
-uint64_t btl_ib_routes_bytes(uint32_t connections);
-
-/* The first connection that goes by `rail` to that address, or, for the second, whose own rail and
- * address these are; after `after` if that is not NULL. In any state. */
-btl_ib_conn_t *btl_ib_route_to(const btl_ib_rail_t *rail, btl_ib_addr_t to,
-                               const btl_ib_conn_t *after);
-btl_ib_conn_t *btl_ib_route_of(const btl_ib_rail_t *rail, btl_ib_addr_t address,
-                               const btl_ib_conn_t *after);
-
-/* Something is sent by this connection, which goes by its own rail. */
-void btl_ib_route_used(btl_ib_conn_t *conn);
-
-/* Can its own two rails carry it? */
-bool btl_ib_route_has_own(const btl_ib_conn_t *conn);
-
-/* Take the two rails that `other` joins, whatever its own present route: those of another
- * connection, or the connection's own again. False, and nothing changed, if that is impossible. */
-bool btl_ib_route_take(btl_ib_conn_t *conn, const btl_ib_conn_t *other);
-
-/* For one datagram: switch to its own rails, and back to a copy of the route taken before. */
-void btl_ib_route_by_own(btl_ib_conn_t *conn);
-void btl_ib_route_restore(btl_ib_conn_t *conn, const btl_ib_route_t *before);
-
-/* An open connection with process `name` by our rail `rail`, if that is usable, to address
- * `from` (BTL_IB_ADDR_UNKNOWN: any). NULL: none. */
-btl_ib_conn_t *btl_ib_route_by_rail(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from);
-
-/* The open connection with the same process after `other`, whose rail is usable; NULL: the first,
- * which may be `conn` itself. NULL if there is none. */
-btl_ib_conn_t *btl_ib_route_next(const btl_ib_conn_t *conn, const btl_ib_conn_t *other);
-
-/* May its datagrams come from `from` by that rail? BTL_IB_ADDR_UNKNOWN: any address. */
-bool btl_ib_route_is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
-                            btl_ib_addr_t from);
-
-/* The connection whose own two rails carry this one now: itself, unless it was rerouted. NULL:
- * that connection is gone. */
-btl_ib_conn_t *btl_ib_route_carrier(const btl_ib_conn_t *conn);
-
-/* ---- path validation ---- */
-
-/*
- * Path validation: does a pair of rails lead to the peer (RFC 9000, 8.2)? Owns struct
- * btl_ib_validation. An address that a peer published may also belong to another host, or be behind
- * a bridge or a firewall that drops everything. So only what arrived under the peer's token
- * validates a pair. Until then, if another pair of the same two processes is validated, this one
- * carries no data, only the question. A refusal, or a few questions without an answer, close this
- * pair only.
- */
 
 /* A connection is made; `promised`: the peer answers a first contact even while its application
  * computes. */
@@ -311,11 +203,5 @@ bool btl_ib_validation_waits(const btl_ib_conn_t *conn);
 
 /* Was any connection with the same process refused lately? */
 bool btl_ib_validation_any_refused(const btl_ib_conn_t *conn);
-
-/* ---- what the network says ---- */
-
-/* Check whether a REFUSED, UNREACHABLE or PATH_MTU event may be believed. If not, it is counted and
- * logged; nothing else changes. */
-bool btl_ib_icmp_check(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
 #endif

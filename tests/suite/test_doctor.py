@@ -15,7 +15,7 @@ from runner.places import BUILD, NET, ROOT, SECOND_NET
 pytestmark = [pytest.mark.mpi, pytest.mark.limit(60)]
 DOCTOR = BUILD / "ib_doctor"
 INFO = BUILD / "ib_info"
-PROGRAMS = ("ib_info", "ib_connectivity", "ib_doctor", "ib_stats", "ib_top", "ib_trace")
+PROGRAMS = ("ib_info", "ib_connectivity", "ib_doctor", "ib_site_report", "ib_stats", "ib_top", "ib_trace")
 GUIDE = ROOT / "docs/guide/connectivity.md"
 
 

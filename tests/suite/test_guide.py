@@ -98,7 +98,7 @@ class Reader:
             (place / directory).mkdir(parents=True)
         for name in os.listdir(ROOT):
             (self.tree / name).symlink_to(place / "source" / name)
-        for name in ("ib_info", "ib_connectivity", "ib_doctor", "ib_stats", "ib_top", "ib_trace"):  # as if it were installed
+        for name in ("ib_info", "ib_connectivity", "ib_doctor", "ib_site_report", "ib_stats", "ib_top", "ib_trace"):  # as if it were installed
             (self.home / "bin" / name).symlink_to(place / "source/build" / name)
         (place / "passwd").write_text(
             f"{Path('/etc/passwd').read_text()}reader:x:{READER}:{READER}::{self.home}:/bin/bash\n")
@@ -193,7 +193,7 @@ def test_parameters(run, mpi):
 
 @pytest.mark.parametrize("words", [
     pytest.param((name, *words), id=f"guide/head/{name.split('/')[1]}") for name, *words in (
-        ("tools/bench", "--help"), ("info/ib_connectivity", "--help"), ("tools/site-report", "--help"),
+        ("tools/bench", "--help"), ("info/ib_connectivity", "--help"), ("info/ib_site_report", "--help"),
         ("info/ib_stats", "--help"), ("info/ib_trace", "--help"), ("info/ib_top", "--help"),
         ("build/ib_doctor", "nobody.invalid"))])  # fmt: skip
 def test_reader_leaves(words):
@@ -212,7 +212,7 @@ def test_reader_leaves(words):
 def test_help(run):
     """The text at a tool's head, which says what each option does, and nothing before it."""
     for name in ("bench", "check", "coverage", "nsbad", "nshosts", "nsslurm", "quickstart", "release",
-                 "site-report", *(f"../info/ib_{name}" for name in ("connectivity", "stats", "top", "trace"))):  # fmt: skip
+                 *(f"../info/ib_{name}" for name in ("connectivity", "site_report", "stats", "top", "trace"))):  # fmt: skip
         assert run.output(ROOT / "tools" / name, "--help").startswith(f"{Path(name).name} - ")
 
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/site-report: what is in the report, what is not, and what fails."""
+"""ib_site_report: what is in the report, what is not, and what fails."""
 
 import os
 import re
@@ -13,7 +13,7 @@ import pytest
 from runner.places import BUILD, ROOT
 
 pytestmark = [pytest.mark.mpi, pytest.mark.limit(90)]
-REPORT = ROOT / "tools/site-report"
+REPORT = ROOT / "info/ib_site_report"
 LOADED = runpy.run_path(str(REPORT), run_name="loaded")
 # Of a site that is not there: an agent whose hosts have all that is asked for, and jobs that say much.
 AGENT = """#!/bin/sh
@@ -23,7 +23,7 @@ echo "Whatever you do is recorded" >&2
 [ "$1" != "$AWAY" ] || { echo "$1: nobody answers" >&2; exit 255; }
 script=$(cat)
 [ -z "$SEEN" ] || echo "$2: $script" >>"$SEEN"
-echo "site-report: begins"
+echo "ib_site_report: begins"
 case $script in *"${STOPS-stops}"*) kill -TERM $PPID; exec sleep 60 ;; esac
 case $script in *"${HANGS-hangs}"*) exec sleep 60 ;; esac
 case $script in
@@ -201,7 +201,7 @@ def test_site_report_one_cause(site, tmp_path):
     assert re.findall(r"^FAILED +\d+ s  (.*)", said, re.M) == ["mpirun starts processes: status 1"]
     assert "\n\nssh: Could not resolve hostname host2\n" in said
     assert "\nnot run, as mpirun starts no processes: hello, data, bench\n" in said
-    said = site("--what", "hello,data", "--transports", "udp,ud", "--limit", "8", ok=False, BREAKS="site-report-hello",
+    said = site("--what", "hello,data", "--transports", "udp,ud", "--limit", "8", ok=False, BREAKS="--hello",
                 SEEN=str(tmp_path / "seen"))  # fmt: skip
     failed = re.findall(r"^FAILED +\d+ s  (.*)", said, re.M)
     assert failed == ["hello over udp: status 1", "hello over ud: status 1"]
@@ -250,11 +250,11 @@ def test_site_report_logs(site, run, tmp_path):
 
 def test_site_report_builds(run, tmp_path):
     """Programs without build/env.sh, as after a quickstart that was interrupted and a make, are no build yet."""
-    for name, text in (("tools/site-report", REPORT.read_text()), ("tools/lib.sh", LIBRARY),
+    for name, text in (("info/ib_site_report", REPORT.read_text()), ("tools/lib.sh", LIBRARY),
                        ("btl_ib.h", '#define BTL_IB_VERSION "0"'), ("build/plugin/mca_btl_ib.so", ""), ("build/tests/mpi/ring", "")):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    words = "python3", tmp_path / "tools/site-report", "--agent", "false", "--output", tmp_path / "x", "n1,n2"
+    words = "python3", tmp_path / "info/ib_site_report", "--agent", "false", "--output", tmp_path / "x", "n1,n2"
     assert "FAILED: host1 is there: not reached: status 1" in run.output(*words, ok=False)
     # Where it cannot be built that is in the report.
     (tmp_path / "tools/lib.sh").write_text(LIBRARY.replace(": >", "echo no compiler in /home/x/y >&2; exit 9; : >"))
@@ -294,9 +294,10 @@ def two_hosts(run, mpi, hosts, tmp_path):
         pytest.skip("several hosts need root")
     nshosts, file = ROOT / "tools/nshosts", tmp_path / "report.txt"
 
-    def report(*words, ok=True, **environment):
-        run.output(REPORT, "--agent", f"{nshosts} rsh", "--mpirun", f"{nshosts} run", "--output", file, *words,
-                   f"{hosts}1,{hosts}2", ok=ok, env={**mpi.environment, "NSPFX": hosts, **environment})
+    def report(*words, ok=True, program=REPORT, second=2, **environment):
+        report.said = run.output(
+            program, "--agent", f"{nshosts} rsh", "--mpirun", f"{nshosts} run", "--output", file, *words,
+            f"{hosts}1,{hosts}{second}", ok=ok, env={**mpi.environment, "NSPFX": hosts, **environment})  # fmt: skip
         return file.read_text()
 
     return report
@@ -334,11 +335,40 @@ def test_site_report_joined(two_hosts, run, mpi, hosts):
 
 
 @pytest.mark.full
+def test_site_report_installed(two_hosts, run, mpi, tmp_path):
+    """What `make install` leaves needs nothing of the source: it ends well with all parts that it
+    has, says which it has not, and which host it does not reach, or is without ib."""
+    run("make", "install", f"DESTDIR={tmp_path}", cwd=BUILD)
+    (program,) = tmp_path.rglob("ib_site_report")
+    (component,) = tmp_path.rglob("mca_btl_ib.so")
+    (name,) = (each for each in mpi.environment if each.endswith("mca_base_component_path"))
+    installed = {name: f"{component.parent}:SYS_DEFAULT:USER_DEFAULT"}
+    said = two_hosts("--transports", "udp", program=program, **installed)
+    assert "\n2 hosts; transports and wires: udp\n" in said and "FAILED" not in said
+    for heading in ("host2", "Open MPI", "ib_info on host2", "ib_doctor", "hello over udp"):
+        assert f"\n== {heading}\n" in said
+    assert len(re.findall(r"^btl_ib: rank \d host host[12] sent [1-9]", said, re.M)) == 2
+    assert len(re.findall(r"^rank [01] of 2: the sum of all ranks is 1$", said, re.M)) == 2
+    assert "\ndata and bench want the source of ib " in said and str(tmp_path) not in said
+    assert "data and bench want the source" in run.output(program, "--what", "hello,data", ok=False)
+    only = "--transports", "udp", "--what", "hello"
+    said = two_hosts(*only, program=program, second=9, ok=False, **installed)
+    assert re.search(r"^FAILED +\d+ s  host2 is there: not reached: ", said, re.M)
+    assert re.search(r"^ok +\d+ s  hello over udp$", said, re.M)
+    agent = tmp_path / "agent"  # to a host that has the system's files, and not these
+    agent.write_text(f"#!/bin/sh\nexec {ROOT}/tools/nshosts rsh"
+                     f' "$1" "mount -t tmpfs none {tmp_path}/usr; $2"\n')  # fmt: skip
+    agent.chmod(0o755)
+    said = two_hosts(*only, "--agent", agent, program=program, ok=False, **installed)
+    assert "host1 is there: it has no BTL_IB/ib_info: all hosts want ib at the same place\n" in said
+
+
+@pytest.mark.full
 @pytest.mark.limit(180)
 def test_site_report_data(two_hosts):
     """Of two hosts: each program has checked its data over each transport."""
     said = two_hosts("--transports", "udp,ofi", "--what", "data")
-    for name, *_ in LOADED["PROGRAMS"]:
+    for name, *_ in LOADED["CHECKS"]:
         for way in ("udp", "ofi"):
             assert f"\n== {name} over {way}\n\nOK {name} (" in said
 

@@ -117,9 +117,9 @@ def test_slurm_data(slurm):
 
 
 def test_slurm_site_report(slurm, tmp_path):
-    """In an allocation tools/site-report finds its hosts, and reaches them by srun."""
+    """In an allocation info/ib_site_report finds its hosts, and reaches them by srun."""
     said = slurm.shell(
-        'salloc -Q -N 2 "$@"', ROOT / "tools/site-report", "--what", "doctor,hello", "--transports", "udp"
+        'salloc -Q -N 2 "$@"', ROOT / "info/ib_site_report", "--what", "doctor,hello", "--transports", "udp"
     )
     assert said.endswith("status 0\n")
     report = (tmp_path / "site-report.txt").read_text()

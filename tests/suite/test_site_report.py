@@ -216,13 +216,20 @@ def test_site_report_clock(site):
     assert len(left) > 4 and left == sorted(left, reverse=True)
 
 
-def test_site_report_absent():
+def test_site_report_absent(tmp_path):
     """A program that only tells more is not missed by a shell's error."""
     said = subprocess.run(["/bin/sh", "-s"], input=LOADED["FACTS"], env={"PATH": "/nowhere"}, capture_output=True, text=True,
                           check=False).stdout  # fmt: skip
     for name in ("fi_info", "ucx_info"):
         if not shutil.which(name, path="/usr/sbin:/sbin"):
             assert f"\n{name} is not installed: ib does not need it" in said and f"{name}: not found" not in said
+    # A small system has these, and no more.
+    for name in "sh awk basename cat dpkg env grep head ls nproc sed sort timeout uname uniq".split():
+        (tmp_path / name).symlink_to(shutil.which(name))
+    facts = LOADED["FACTS"].replace("PATH=$PATH:/usr/sbin:/sbin\n", "")
+    said = subprocess.run(["/bin/sh", "-s"], input=facts, env={"PATH": str(tmp_path)}, capture_output=True, text=True,
+                          check=False).stdout  # fmt: skip
+    assert "rmem_max" in said and "lspci is not installed" in said and "not found" not in said
 
 
 def test_site_report_hangs(site):

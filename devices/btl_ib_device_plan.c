@@ -351,7 +351,6 @@ static uint64_t cost(const btl_ib_process_sizes_t *sizes, const btl_ib_transport
     struct {
         btl_ib_memory_estimate_t estimate;
         btl_ib_device_plan_t grown;
-        btl_ib_queue_table_t queues;
     } *work = calloc(1, sizeof(*work)); /* too much for a short stack */
     uint64_t held;
 
@@ -359,15 +358,15 @@ static uint64_t cost(const btl_ib_process_sizes_t *sizes, const btl_ib_transport
         return UINT64_MAX;
     }
     work->grown = *plan;
-    work->queues = *table;
-    for (uint32_t i = 0; i < work->queues.count; ++i) {
-        btl_ib_queue_t *queue = &work->queues.q[i];
+    work->grown.queues = *table;
+    for (uint32_t i = 0; i < table->count; ++i) {
+        btl_ib_queue_t *queue = &work->grown.queues.q[i];
 
         queue->init = queue->type == BTL_IB_QUEUE_SHARED ? queue->num : queue->init;
     }
-    btl_ib_device_plan_use(sizes->params, &work->queues, &work->grown);
+    btl_ib_device_plan_use(sizes->params, &work->grown.queues, &work->grown);
     btl_ib_device_memory_estimate(sizes, type, &work->grown, peers, &work->estimate);
-    held = btl_ib_estimate_held(&work->estimate, BTL_IB_ESTIMATE_PROCESS);
+    held = work->estimate.all[BTL_IB_ESTIMATE_PROCESS].held;
     free(work);
     return held;
 }

@@ -425,41 +425,6 @@ static void report_clamped(search_t *search, const btl_ib_device_t *device,
     }
 }
 
-/* Print the memory of a device that was opened: each part now, with `peers`, and at most. */
-static void print_memory_parts(const btl_ib_process_sizes_t *sizes,
-                               const btl_ib_transport_type_t *type, const char *name,
-                               const btl_ib_device_plan_t *plan, uint32_t peers)
-{
-    static const char *const owners[BTL_IB_ESTIMATE_OWNERS] = {"process", "kernel", "device"};
-    btl_ib_memory_estimate_t *now = calloc(2, sizeof(*now)); /* too much for a short stack */
-
-    if (now == NULL) {
-        return;
-    }
-
-    const btl_ib_memory_estimate_t *const then = now + 1;
-    btl_ib_device_memory_estimate(sizes, type, plan, 0, now);
-    btl_ib_device_memory_estimate(sizes, type, plan, peers, now + 1);
-    for (uint32_t i = 0; i < then->count; ++i) {
-        const btl_ib_estimate_part_t *part = &then->part[i];
-
-        opal_output(0,
-                    "btl_ib: memory of %s: %s: %s: %" PRIu64 " bytes now, %" PRIu64
-                    " with %u peers, %" PRIu64 " at most",
-                    name, owners[part->owner], part->what, now->part[i].held, part->held, peers,
-                    part->most);
-    }
-    for (int i = 0; i < BTL_IB_ESTIMATE_OWNERS; ++i) {
-        opal_output(0,
-                    "btl_ib: memory of %s: %s: all: %" PRIu64 " bytes now, %" PRIu64
-                    " with %u peers, %" PRIu64 " at most",
-                    name, owners[i], btl_ib_estimate_held(now, (btl_ib_estimate_owner_t) i),
-                    btl_ib_estimate_held(then, (btl_ib_estimate_owner_t) i), peers,
-                    btl_ib_estimate_most(then, (btl_ib_estimate_owner_t) i));
-    }
-    free(now);
-}
-
 /* Fit the queues of a device about to be opened into so many `bytes`. Where that changes anything,
  * or nothing fits, it is told of `name` (NULL: it was told of another rail of the device). */
 static void apply_memory_max(const btl_ib_process_sizes_t *sizes,
@@ -569,28 +534,43 @@ static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
     }
 }
 
-/* What memory a device takes: in sum for the log, or by its parts if that was asked for. */
+static void print_memory(const char *device, const char *owner, const char *what, uint32_t peers,
+                         uint64_t now, const btl_ib_estimate_bytes_t *then)
+{
+    opal_output(0,
+                "btl_ib: memory of %s: %s: %s: %" PRIu64 " bytes now, %" PRIu64
+                " with %u peers, %" PRIu64 " at most",
+                device, owner, what, now, then->held, peers, then->most);
+}
+
+/* What memory a device takes: in sum for the log, and by its parts if that was asked for. */
 static void report_memory(const search_t *search, const btl_ib_transport_type_t *type,
                           const btl_ib_device_t *device, const btl_ib_device_plan_t *plan)
 {
-    const btl_ib_process_sizes_t *sizes = search->request->sizes;
+    const bool parts = search->params->memory_report;
     const uint32_t peers = search->request->peers;
-    btl_ib_memory_estimate_t estimate = {.count = 0};
+    /* One process tells, as those of a host are alike. */
+    const bool told = (parts || btl_ib_is_verbose(1)) && opal_process_info.my_local_rank == 0;
+    btl_ib_memory_estimate_t *now = told ? calloc(2, sizeof(*now)) : NULL; /* not on a stack */
 
-    if (opal_process_info.my_local_rank != 0) {
-        return; /* the processes of a host are alike */
+    if (now == NULL) {
+        return;
     }
-    if (search->params->memory_report) {
-        print_memory_parts(sizes, type, device->name, plan, peers);
-    } else if (btl_ib_is_verbose(1)) {
-        btl_ib_device_memory_estimate(sizes, type, plan, peers, &estimate);
-        BTL_IB_VERBOSE(1,
-                       "device %s: with %u peers this process takes %" PRIu64
-                       " bytes for it, its sockets up to %" PRIu64 " (btl_ib_memory_report)",
-                       device->name, peers,
-                       btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS),
-                       btl_ib_estimate_most(&estimate, BTL_IB_ESTIMATE_KERNEL));
+
+    btl_ib_memory_estimate_t *const then = now + 1;
+    btl_ib_device_memory_estimate(search->request->sizes, type, plan, 0, now);
+    btl_ib_device_memory_estimate(search->request->sizes, type, plan, peers, then);
+    for (uint32_t i = 0; parts && i < then->count; ++i) {
+        const btl_ib_estimate_part_t *part = &then->part[i];
+
+        print_memory(device->name, btl_ib_estimate_owners[part->owner], part->what, peers,
+                     now->part[i].bytes.held, &part->bytes);
     }
+    for (int i = 0; i < BTL_IB_ESTIMATE_OWNERS; ++i) {
+        print_memory(device->name, btl_ib_estimate_owners[i], "all", peers, now->all[i].held,
+                     &then->all[i]);
+    }
+    free(now);
 }
 
 /* ---- which ones ---- */

@@ -103,17 +103,23 @@ static size_t slab_bytes(uint32_t count, uint32_t stride, uint32_t page)
            + buffer_bytes(count, stride, page);
 }
 
-void btl_ib_pool_memory_estimate(const btl_ib_transport_attr_t *attr, int kind, uint32_t limit,
-                                 uint64_t *held, uint64_t *most)
+void btl_ib_pool_memory_estimate(const btl_ib_transport_attr_t *attr, uint32_t limit, bool used,
+                                 btl_ib_memory_estimate_t *estimate)
 {
-    const uint32_t size = buffer_size(attr, kind);
-    const uint32_t stride = stride_of(attr, size);
-    const uint32_t count = slab_count(stride, limit);
-    /* All go to the first kind that is large enough. */
-    const bool used = kind == 0 || size > buffer_size(attr, kind - 1);
+    static const char *const names[BTL_IB_SEGMENT_KINDS] = {"small", "medium", "large"};
 
-    *held = used ? slab_bytes(count, stride, attr->registered_page) : 0;
-    *most = (limit + count - 1) / count * *held;
+    for (int kind = 0; kind < BTL_IB_SEGMENT_KINDS; kind++) {
+        const uint32_t size = buffer_size(attr, kind);
+        const uint32_t stride = stride_of(attr, size);
+        const uint32_t count = slab_count(stride, limit);
+        /* All go to the first kind that is large enough. */
+        const bool apart = kind == 0 || size > buffer_size(attr, kind - 1);
+        const uint64_t slab = apart ? slab_bytes(count, stride, attr->registered_page) : 0;
+
+        btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, used ? slab : 0,
+                            (limit + count - 1) / count * slab, "segments to send, %s",
+                            names[kind]);
+    }
 }
 
 /* Add a slab of segments. False if there is no memory for it. Rarely called, hence not inlined:

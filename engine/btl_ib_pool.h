@@ -132,9 +132,9 @@ static inline void btl_ib_pool_change_limit(btl_ib_pool_t *pool, int count)
     pool->limit += (uint32_t) count;
 }
 
-/* Bytes of a pool's segments of one kind: once some were sent, and at most. */
-void btl_ib_pool_memory_estimate(const btl_ib_transport_attr_t *attr, int kind, uint32_t limit,
-                                 uint64_t *held, uint64_t *most);
+/* Add a pool's segments: once some were sent (`used`), and at most. */
+void btl_ib_pool_memory_estimate(const btl_ib_transport_attr_t *attr, uint32_t limit, bool used,
+                                 btl_ib_memory_estimate_t *estimate);
 
 /* Free all slabs, whatever they hold. */
 void btl_ib_pool_fini(btl_ib_pool_t *pool);

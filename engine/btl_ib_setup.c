@@ -338,21 +338,6 @@ uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds)
 
 enum { TX_RING = 8 * sizeof(void *) }; /* of a channel that sends; btl_ib_seq_window.c */
 
-static void add_segments(const btl_ib_engine_config_t *config, const btl_ib_transport_attr_t *attr,
-                         uint32_t peers, btl_ib_memory_estimate_t *estimate)
-{
-    static const char *const names[BTL_IB_SEGMENT_KINDS] = {"small", "medium", "large"};
-    const uint32_t limit = btl_ib_rail_segments(config, attr, peers);
-    uint64_t held = 0;
-    uint64_t most = 0;
-
-    for (int kind = 0; kind < BTL_IB_SEGMENT_KINDS; kind++) {
-        btl_ib_pool_memory_estimate(attr, kind, limit, &held, &most);
-        btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, peers > 0 ? held : 0, most,
-                            "segments to send, %s", names[kind]);
-    }
-}
-
 void btl_ib_engine_memory_estimate(const btl_ib_engine_config_t *config,
                                    const btl_ib_transport_attr_t *attr,
                                    const btl_ib_queue_table_t *queues, uint32_t peers,
@@ -377,7 +362,8 @@ void btl_ib_engine_memory_estimate(const btl_ib_engine_config_t *config,
                         0, "connections");
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
                         (uint64_t) peers * queues->count * TX_RING, windows, "windows");
-    add_segments(config, attr, peers, estimate);
+    btl_ib_pool_memory_estimate(attr, btl_ib_rail_segments(config, attr, peers), peers > 0,
+                                estimate);
     /* One buffer for a short message is kept for the next. */
     const uint64_t kept = peers > 0 ? btl_ib_reasm_bytes_least(config->eager_max) : 0;
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, kept,

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const btl_ib_estimate_owners[BTL_IB_ESTIMATE_OWNERS] = {"process", "kernel", "device"};
+
 void btl_ib_estimate_add(btl_ib_memory_estimate_t *estimate, btl_ib_estimate_owner_t owner,
                          uint64_t held, uint64_t most, const char *what, ...)
 {
@@ -24,30 +26,10 @@ void btl_ib_estimate_add(btl_ib_memory_estimate_t *estimate, btl_ib_estimate_own
         vsnprintf(part->what, sizeof(part->what), what, args);
         va_end(args);
     }
-    part->held += held;
-    part->most += most;
-}
-
-uint64_t btl_ib_estimate_held(const btl_ib_memory_estimate_t *estimate,
-                              btl_ib_estimate_owner_t owner)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < estimate->count; i++) {
-        sum += estimate->part[i].owner == owner ? estimate->part[i].held : 0;
-    }
-    return sum;
-}
-
-uint64_t btl_ib_estimate_most(const btl_ib_memory_estimate_t *estimate,
-                              btl_ib_estimate_owner_t owner)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < estimate->count; i++) {
-        sum += estimate->part[i].owner == owner ? estimate->part[i].most : 0;
-    }
-    return sum;
+    part->bytes.held += held;
+    part->bytes.most += most;
+    estimate->all[owner].held += held;
+    estimate->all[owner].most += most;
 }
 
 /* ---- tables of addresses ---- */

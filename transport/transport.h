@@ -511,15 +511,23 @@ typedef enum btl_ib_estimate_owner {
     BTL_IB_ESTIMATE_OWNERS,
 } btl_ib_estimate_owner_t;
 
+/* For people, by owner. */
+extern const char *const btl_ib_estimate_owners[BTL_IB_ESTIMATE_OWNERS];
+
+typedef struct btl_ib_estimate_bytes {
+    uint64_t held; /* once messages went over every queue, both ways, and none is under way */
+    uint64_t most; /* that it may grow to under load; at least `held` */
+} btl_ib_estimate_bytes_t;
+
 typedef struct btl_ib_estimate_part {
     char what[48];
     btl_ib_estimate_owner_t owner;
-    uint64_t held; /* bytes once messages went over every queue, both ways, and none is under way */
-    uint64_t most; /* bytes that it may grow to under load; at least `held` */
+    btl_ib_estimate_bytes_t bytes;
 } btl_ib_estimate_part_t;
 
 /* All zero: nothing. */
 typedef struct btl_ib_memory_estimate {
+    btl_ib_estimate_bytes_t all[BTL_IB_ESTIMATE_OWNERS]; /* the sums of the parts */
     uint32_t count;
     btl_ib_estimate_part_t part[BTL_IB_ESTIMATE_PARTS];
 } btl_ib_memory_estimate_t;
@@ -528,12 +536,6 @@ typedef struct btl_ib_memory_estimate {
 void btl_ib_estimate_add(btl_ib_memory_estimate_t *estimate, btl_ib_estimate_owner_t owner,
                          uint64_t held, uint64_t most, const char *what, ...)
     __attribute__((format(printf, 5, 6)));
-
-/* Sums over the parts of an owner. */
-uint64_t btl_ib_estimate_held(const btl_ib_memory_estimate_t *estimate,
-                              btl_ib_estimate_owner_t owner);
-uint64_t btl_ib_estimate_most(const btl_ib_memory_estimate_t *estimate,
-                              btl_ib_estimate_owner_t owner);
 
 /* Places of a table that doubles from `first` on until `count` fit; 0 if none are needed. */
 static inline uint64_t btl_ib_estimate_doubled(uint64_t first, uint64_t count)

@@ -417,7 +417,7 @@ static void check_memory(uint64_t held)
 
     btl_ib_engine_memory_estimate(&config, &net.stations[HUB].transport.attr, &net.queues,
                                   net.peers, &told);
-    const uint64_t most = btl_ib_estimate_held(&told, BTL_IB_ESTIMATE_PROCESS);
+    const uint64_t most = told.all[BTL_IB_ESTIMATE_PROCESS].held;
     printf("%u peers: %llu bytes, %llu were foretold\n", net.peers, (unsigned long long) held,
            (unsigned long long) most);
     if (held > most + most / 20 || held < most - most / 20) {

@@ -239,7 +239,7 @@ void idle_memory(sim_t *sim)
     btl_ib_memory_estimate_t told = {.count = 0};
     btl_ib_engine_memory_estimate(&proc->config, &rail_transport(proc->rails[0])->attr,
                                   &proc->published[0].queues, IDLE_PEERS, &told);
-    const uint64_t held = btl_ib_estimate_held(&told, BTL_IB_ESTIMATE_PROCESS);
+    const uint64_t held = told.all[BTL_IB_ESTIMATE_PROCESS].held;
     printf("idle_memory: %llu bytes were foretold\n", (unsigned long long) held);
     must_be_within(sim, "bytes beyond what was foretold", all > held ? all - held : held - all,
                    all / 20);

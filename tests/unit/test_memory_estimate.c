@@ -36,13 +36,12 @@ static void test_parts(void **state)
     }
     assert_string_equal(estimate.part[0].what, "one of 2");
     assert_int_equal(estimate.count, BTL_IB_ESTIMATE_PARTS);
-    assert_int_equal(btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS),
-                     10 + BTL_IB_ESTIMATE_PARTS + 3);
-    assert_int_equal(btl_ib_estimate_most(&estimate, BTL_IB_ESTIMATE_PROCESS),
+    assert_int_equal(estimate.all[BTL_IB_ESTIMATE_PROCESS].held, 10 + BTL_IB_ESTIMATE_PARTS + 3);
+    assert_int_equal(estimate.all[BTL_IB_ESTIMATE_PROCESS].most,
                      30 + 2 * (BTL_IB_ESTIMATE_PARTS + 3));
     /* No less than is held. */
-    assert_int_equal(btl_ib_estimate_most(&estimate, BTL_IB_ESTIMATE_KERNEL), 100);
-    assert_int_equal(btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_DEVICE), 0);
+    assert_int_equal(estimate.all[BTL_IB_ESTIMATE_KERNEL].most, 100);
+    assert_int_equal(estimate.all[BTL_IB_ESTIMATE_DEVICE].held, 0);
 }
 
 static uint64_t told(const btl_ib_transport_t *t, uint32_t peers)
@@ -50,7 +49,7 @@ static uint64_t told(const btl_ib_transport_t *t, uint32_t peers)
     btl_ib_memory_estimate_t estimate = {.count = 0};
 
     bed.type->memory_estimate(&params, &t->attr, peers, &estimate);
-    return btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS);
+    return estimate.all[BTL_IB_ESTIMATE_PROCESS].held;
 }
 
 /* A transport that knows itself, and has heard of itself. */

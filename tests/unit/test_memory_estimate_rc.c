@@ -22,7 +22,7 @@ static uint64_t told(uint32_t peers)
     btl_ib_memory_estimate_t estimate = {.count = 0};
 
     btl_ib_verbs_rc_type.memory_estimate(&params, &sides[0].t->attr, peers, &estimate);
-    return btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS);
+    return estimate.all[BTL_IB_ESTIMATE_PROCESS].held;
 }
 
 /* Three sides with these queues: 1 and 2 are connected with 0, by all of them. */

@@ -25,7 +25,7 @@ static uint64_t told(const btl_ib_open_params_t *params, const btl_ib_transport_
     btl_ib_memory_estimate_t estimate = {.count = 0};
 
     type->memory_estimate(params, &t->attr, peers, &estimate);
-    return btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS);
+    return estimate.all[BTL_IB_ESTIMATE_PROCESS].held;
 }
 
 /* Buffers of a queue of type P grow with peers, those of type S do not. */

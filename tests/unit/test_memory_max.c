@@ -73,7 +73,7 @@ static uint64_t takes(const btl_ib_transport_type_t *type, const btl_ib_device_p
     btl_ib_memory_estimate_t estimate = {.count = 0};
 
     btl_ib_device_memory_estimate(&sizes, type, plan, PEERS, &estimate);
-    return btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS);
+    return estimate.all[BTL_IB_ESTIMATE_PROCESS].held;
 }
 
 static int query_too_small(const btl_ib_device_t *device, uint32_t mtu,

@@ -250,7 +250,7 @@ static void close_told(void)
     btl_ib_verbs_rc_type.memory_estimate(&used, &hub->attr, count, &estimate);
     hub->ops->stop(hub);
     hub->ops->close(hub);
-    assert_told(all - allocated(), btl_ib_estimate_held(&estimate, BTL_IB_ESTIMATE_PROCESS));
+    assert_told(all - allocated(), estimate.all[BTL_IB_ESTIMATE_PROCESS].held);
 }
 
 /* All at once, each to each: one connection for each two, whichever asked first. */

@@ -92,10 +92,16 @@ typedef struct advice {
     const char *more;
 } advice_t;
 
+#define UNANSWERED_STEP                                                                            \
+    "let the firewalls of both hosts pass UDP (btl_ib_port_min and btl_ib_port_range\n"            \
+    "choose the ports), or choose another network (btl_ib_if_include)."
 #define UNANSWERED_MORE                                                                            \
     "The address may not be routed (ping), the process stopped (debugger, SIGSTOP, frozen\n"       \
     "cgroup), its host's address another one since the job began (DHCP), which it could not\n"     \
     "tell, or a router gives its datagrams another one (NAT)."
+#define ENDED_STEP                                                                                 \
+    "look at that rank's own output and exit status, and at the kernel's log of its\n"             \
+    "host (out of memory?)."
 
 /* Is the address in `text` one of broadcasts in a network of that interface entry, by the mask that
  * this host has? */
@@ -270,56 +276,40 @@ void btl_ib_peer_reports_init(btl_ib_peer_reports_t *reports, uint32_t rank,
 
 /* ---- failures ---- */
 
-static advice_t death_advice(btl_ib_death_t reason)
-{
-    switch (reason) {
-    case BTL_IB_DEATH_REFUSED:
-        return (advice_t){
-            "look at that rank's own output and exit status, and at the kernel's log of its\n"
-            "host (out of memory?).",
-            "If it still runs, a firewall between the hosts rejects UDP."};
-    case BTL_IB_DEATH_SILENCE:
-        return (advice_t){
-            "look whether the host is up and reached (ping), and the process not stopped.",
-            "If it only computed for long without calling MPI, raise btl_ib_silence_limit\n"
-            "(seconds; 0 means for ever)."};
-    case BTL_IB_DEATH_UNANSWERED:
-        return (advice_t){
-            "let the firewalls of both hosts pass UDP (btl_ib_port_min and btl_ib_port_range\n"
-            "choose the ports), or choose another network (btl_ib_if_include).",
-            UNANSWERED_MORE "\nIf the process is stopped btl_ib_connect_timeout says how long is "
-                            "waited (seconds; 0\nmeans for ever)."};
-    case BTL_IB_DEATH_NO_PROGRESS:
-        return (advice_t){
-            "see whether large datagrams pass (the MTU of a switch): ping -M do -s 1472.",
-            "If the process only computed for long without calling MPI, raise\n"
-            "btl_ib_silence_limit (seconds; 0 means for ever)."};
-    case BTL_IB_DEATH_NO_TAG:
-        return (advice_t){
-            "run the same Open MPI with the same --mca pml, btl and osc on all hosts.",
-            "It does not use what this process sends to."};
-    case BTL_IB_DEATH_ENDED:
-        return (advice_t){
-            "look at that rank's own output and exit status, and at the kernel's log of its\n"
-            "host (out of memory?).",
-            "With ULFM (mpirun --with-ft ulfm) look also at what the other processes of this\n"
-            "host say: if one gives a process up, all do."};
-    case BTL_IB_DEATH_HOST_LOST:
-        return (advice_t){"look whether the host has lost its power or its network.",
-                          "It was asked each btl_ib_keepalive seconds (0: never)."};
-    case BTL_IB_DEATH_RESTARTED:
-        return (advice_t){
-            "look why the earlier process ended: at that rank's own output, and the kernel's\n"
-            "log of its host.",
-            "It has its name, and other secrets."};
-    case BTL_IB_DEATH_DEVICE:
-        return (advice_t){"look at the device, its cable and its port (the kernel's log, ip link,\n"
-                          "ibv_devinfo).",
-                          "A box above names the device's error."};
-    default:
-        return (advice_t){"look at that rank's own output.", "Nothing else is known."};
-    }
-}
+static const advice_t death_advice[] = {
+    [BTL_IB_DEATH_REFUSED] = {ENDED_STEP,
+                              "If it still runs, a firewall between the hosts rejects UDP."},
+    [BTL_IB_DEATH_SILENCE] =
+        {"look whether the host is up and reached (ping), and the process not stopped.",
+         "If it only computed for long without calling MPI, raise btl_ib_silence_limit\n"
+         "(seconds; 0 means for ever)."},
+    [BTL_IB_DEATH_UNANSWERED] =
+        {UNANSWERED_STEP, UNANSWERED_MORE
+         "\n"
+         "If the process is stopped btl_ib_connect_timeout says how long is waited (seconds; 0\n"
+         "means for ever)."},
+    [BTL_IB_DEATH_NO_PROGRESS] =
+        {"see whether large datagrams pass (the MTU of a switch): ping -M do -s 1472.",
+         "If the process only computed for long without calling MPI, raise\n"
+         "btl_ib_silence_limit (seconds; 0 means for ever)."},
+    [BTL_IB_DEATH_NO_TAG] =
+        {"run the same Open MPI with the same --mca pml, btl and osc on all hosts.",
+         "It does not use what this process sends to."},
+    [BTL_IB_DEATH_ENDED] =
+        {ENDED_STEP,
+         "With ULFM (mpirun --with-ft ulfm) look also at what the other processes of this\n"
+         "host say: if one gives a process up, all do."},
+    [BTL_IB_DEATH_HOST_LOST] = {"look whether the host has lost its power or its network.",
+                                "It was asked each btl_ib_keepalive seconds (0: never)."},
+    [BTL_IB_DEATH_RESTARTED] =
+        {"look why the earlier process ended: at that rank's own output, and the kernel's\n"
+         "log of its host.",
+         "It has its name, and other secrets."},
+    [BTL_IB_DEATH_DEVICE] =
+        {"look at the device, its cable and its port (the kernel's log, ip link,\n"
+         "ibv_devinfo).",
+         "A box above names the device's error."},
+};
 
 /* Did datagrams not get through, or may it be that? */
 static bool is_of_network(btl_ib_death_t reason)
@@ -364,7 +354,7 @@ void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
                            const btl_ib_diagnosis_t *diagnosis)
 {
     const char *why = btl_ib_death_string(reason);
-    advice_t advice = death_advice(reason);
+    advice_t advice = death_advice[reason];
     char known[256];
     char came[320];
     char text[512];
@@ -447,24 +437,18 @@ static void format_came(const btl_ib_diagnosis_t *diagnosis, bool heard, const c
     }
 }
 
-static advice_t unanswered_advice(const btl_ib_diagnosis_t *diagnosis, bool reachable)
+/* By what is known of a peer that does not answer; `other` if that is nothing. */
+static advice_t silent_advice(const btl_ib_diagnosis_t *diagnosis, bool reachable, advice_t other)
 {
-    if (diagnosis->said != 0) {
-        return said_advice(diagnosis->said);
-    }
-    if (diagnosis->foreign > 0) {
-        return FOREIGN_ADVICE;
-    }
-    if (reachable) {
-        return (advice_t){
-            "continue that process: its host can be reached, so it is most likely stopped (by\n"
-            "a debugger, SIGSTOP, or a frozen cgroup of a batch system or container).",
-            "If it runs, its port may be closed by a firewall."};
-    }
-    return (advice_t){
-        "let the firewalls of both hosts pass UDP (btl_ib_port_min and btl_ib_port_range\n"
-        "choose the ports), or choose another network (btl_ib_if_include).",
-        UNANSWERED_MORE};
+    static const advice_t stopped = {
+        "continue that process: its host can be reached, so it is most likely stopped (by\n"
+        "a debugger, SIGSTOP, or a frozen cgroup of a batch system or container).",
+        "If it runs, its port may be closed by a firewall."};
+
+    return diagnosis->said != 0     ? said_advice(diagnosis->said)
+           : diagnosis->foreign > 0 ? FOREIGN_ADVICE
+           : reachable              ? stopped
+                                    : other;
 }
 
 /* The wait for a process that turns out to be stopped is longer. */
@@ -510,7 +494,8 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
     char ports[96] = "any that is free (btl_ib_port_min is not set)";
     char end[256];
     char without_ib[256];
-    const advice_t advice = unanswered_advice(diagnosis, reachable);
+    const advice_t advice =
+        silent_advice(diagnosis, reachable, (advice_t){UNANSWERED_STEP, UNANSWERED_MORE});
     char known[256];
     char came[320];
 
@@ -546,34 +531,18 @@ static void format_heard(const btl_ib_silence_t *silence, const btl_ib_diagnosis
     }
 }
 
-static advice_t silent_advice(const btl_ib_silence_t *silence, bool reachable,
-                              const btl_ib_diagnosis_t *diagnosis)
-{
-    if (diagnosis->said != 0) {
-        return said_advice(diagnosis->said);
-    }
-    if (diagnosis->foreign > 0) {
-        return FOREIGN_ADVICE;
-    }
-    if (silence->heard_ago < silence->asked_for) {
-        return (advice_t){
-            "look whether a firewall, a router or a NAT has forgotten these ports (conntrack -L).",
-            "Its process runs, so what is sent from here gets lost, or what it answers."};
-    }
-    if (reachable) {
-        return (advice_t){
-            "continue that process: its host can be reached, so it is most likely stopped (by\n"
-            "a debugger, SIGSTOP, or a frozen cgroup of a batch system or container).",
-            "If it runs, its port may be closed by a firewall."};
-    }
-    return (advice_t){"look whether its host is up and can be reached (ping).",
-                      "Its process may be stopped (debugger, SIGSTOP, frozen cgroup)."};
-}
+/* For a peer whose other datagrams arrive, and for one of which nothing is known. */
+static const advice_t FORGOTTEN = {
+    "look whether a firewall, a router or a NAT has forgotten these ports (conntrack -L).",
+    "Its process runs, so what is sent from here gets lost, or what it answers."};
+static const advice_t NO_HOST = {"look whether its host is up and can be reached (ping).",
+                                 "Its process may be stopped (debugger, SIGSTOP, frozen cgroup)."};
 
 void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
                           const char *ports, const btl_ib_silence_t *silence, bool answers,
                           bool reachable, const btl_ib_diagnosis_t *diagnosis)
 {
+    const bool heard_since = silence->heard_ago < silence->asked_for;
     char heard[384];
     char known[256];
 
@@ -596,7 +565,8 @@ void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
         return;
     }
     ++reports->stopped_count;
-    const advice_t advice = silent_advice(silence, reachable, diagnosis);
+    const advice_t advice =
+        silent_advice(diagnosis, reachable && !heard_since, heard_since ? FORGOTTEN : NO_HOST);
     btl_ib_show_help("no answer", heard, ends->our_rank, opal_process_info.nodename, ends->device,
                      ends->our_address, ends->rank, ends->host, ends->address, advice.step,
                      advice.more, ports, silence->questions,

@@ -142,7 +142,6 @@ typedef struct btl_ib_component {
         bool watched;           /* an exit without MPI_Finalize is noticed */
         pid_t pid;              /* whose exit; 0: all was told */
     } exit;
-    btl_ib_failed_procs_t failed_procs;
     btl_ib_opened_device_t *opened; /* of each rail, as it was opened */
     btl_ib_connectivity_t connectivity;
     btl_ib_drain_t drain;

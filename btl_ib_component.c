@@ -782,7 +782,7 @@ __attribute__((noinline)) static void look_around(btl_ib_component_t *component,
     if (!btl_ib_list_empty(&component->callbacks.ready)) {
         btl_ib_frag_complete_ready();
     }
-    if (!btl_ib_list_empty(&component->gone) || btl_ib_failed_procs_any(&component->failed_procs)) {
+    if (!btl_ib_list_empty(&component->gone) || btl_ib_ompi_failures_any()) {
         btl_ib_failures_report(now);
     }
     if (now >= component->stats.due) {
@@ -901,7 +901,6 @@ static void stop(btl_ib_component_t *component)
     btl_ib_progress_thread_stop(&component->progress_thread);
     btl_ib_ompi_failures_ignore();
     btl_ib_ompi_abort_ignore();
-    btl_ib_failed_procs_fini(&component->failed_procs);
     btl_ib_connectivity_end(&component->connectivity);
     btl_ib_engine_refuse_new(component->engine, btl_ib_now());
     btl_ib_module_linger();

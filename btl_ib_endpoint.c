@@ -289,7 +289,7 @@ __attribute__((noinline)) btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t
     }
     opal_list_append(&module->endpoints.all, &endpoint->super);
     keep_known(name, peer);
-    btl_ib_failed_procs_added(&component->failed_procs, name);
+    btl_ib_ompi_failures_added(name);
     BTL_IB_VERBOSE(1, "peer %s on %s: rail %u (%s) talks to its rail %d (%s)%s",
                    opal_process_name_print(proc->proc_name), peer->host, module->rail, module->name,
                    remote_rail, endpoint->address,

@@ -94,7 +94,9 @@ void btl_ib_failures_report(uint64_t now)
         btl_ib_list_remove(&gone->gone_link);
         report_failure(gone, BTL_IB_DEATH_REFUSED);
     }
-    while (btl_ib_failed_procs_next(&component->failed_procs, component->name.jobid, &name)) {
+    while (btl_ib_ompi_failures_next(component->name.jobid, &name)) {
+        BTL_IB_VERBOSE(1, "the runtime says that %s failed",
+                       opal_process_name_print(btl_ib_name_unpack(name)));
         for (uint32_t i = 0; i < component->module_count; ++i) {
             btl_ib_module_t *module = component->modules[i]; /* a callback may finalize it */
             btl_ib_endpoint_t *endpoint =

@@ -270,11 +270,22 @@ int btl_ib_ompi_modex_recv(const opal_process_name_t *name, bool wait, void **da
 
 _Atomic(btl_ib_ompi_failure_t *) btl_ib_ompi_failures;
 
+/* Those that were told, for processes that are added later. Guarded by the component's lock. */
+static btl_ib_ompi_failure_t *told;
+
 /* The runtime's name for our registration, while there is one. */
 static struct {
     bool is;
     size_t reference;
 } listener;
+
+static void push_failure(btl_ib_ompi_failure_t *failure)
+{
+    failure->next = atomic_load(&btl_ib_ompi_failures);
+    while (!atomic_compare_exchange_weak(&btl_ib_ompi_failures, &failure->next, failure)) {
+        continue;
+    }
+}
 
 /* In the runtime's thread, which must not wait for us, and whose names only progress may convert:
  * Open MPI keeps a list of jobs without a lock. */
@@ -286,10 +297,7 @@ static void record_failure(const pmix_proc_t *proc)
         return; /* the silence limit will find out */
     }
     failure->proc = *proc;
-    failure->next = atomic_load(&btl_ib_ompi_failures);
-    while (!atomic_compare_exchange_weak(&btl_ib_ompi_failures, &failure->next, failure)) {
-        continue;
-    }
+    push_failure(failure);
 }
 
 /* Others are to hear of it, too: Open MPI's own handler, which comes after us, ends the chain. */
@@ -352,18 +360,8 @@ void btl_ib_ompi_failures_listen(void)
     PMIX_INFO_DESTRUCT(&info[1]);
 }
 
-void btl_ib_ompi_failures_ignore(void)
+static void free_failures(btl_ib_ompi_failure_t *failure)
 {
-    btl_ib_ompi_failure_t *failure;
-
-    /* Open MPI ends PMIx, and with it the thread, before it finalizes BTLs: this is for when one is
-     * closed earlier. It waits for the thread in which on_event() runs. */
-    if (listener.is && PMIx_Initialized()) {
-        (void) PMIx_Deregister_event_handler(listener.reference, NULL, NULL);
-    }
-    listener.is = false;
-    /* Without their names, as Open MPI's list of jobs may be gone. */
-    failure = atomic_exchange(&btl_ib_ompi_failures, NULL);
     while (failure != NULL) {
         btl_ib_ompi_failure_t *next = failure->next;
 
@@ -372,25 +370,58 @@ void btl_ib_ompi_failures_ignore(void)
     }
 }
 
-bool btl_ib_ompi_failures_next(opal_process_name_t *name)
+void btl_ib_ompi_failures_ignore(void)
 {
-    btl_ib_ompi_failure_t *failure = atomic_load(&btl_ib_ompi_failures);
-    int rc;
+    /* Open MPI ends PMIx, and with it the thread, before it finalizes BTLs: this is for when one is
+     * closed earlier. It waits for the thread in which on_event() runs. */
+    if (listener.is && PMIx_Initialized()) {
+        (void) PMIx_Deregister_event_handler(listener.reference, NULL, NULL);
+    }
+    listener.is = false;
+    /* Without their names, as Open MPI's list of jobs may be gone. */
+    free_failures(atomic_exchange(&btl_ib_ompi_failures, NULL));
+    free_failures(told);
+    told = NULL;
+}
 
-    /* No other thread takes any off. */
-    while (failure != NULL
-           && !atomic_compare_exchange_weak(&btl_ib_ompi_failures, &failure, failure->next)) {
-        continue;
+bool btl_ib_ompi_failures_next(opal_jobid_t jobid, uint64_t *name)
+{
+    btl_ib_ompi_failure_t *failure;
+
+    while ((failure = atomic_load(&btl_ib_ompi_failures)) != NULL) {
+        opal_process_name_t proc;
+        int rc;
+
+        /* No other thread takes any off. */
+        while (!atomic_compare_exchange_weak(&btl_ib_ompi_failures, &failure, failure->next)) {
+            continue;
+        }
+        OPAL_PMIX_CONVERT_PROCT(rc, &proc, &failure->proc);
+        /* 6.0 says so of processes of connected jobs that ended well, too. */
+        if (rc == OPAL_SUCCESS && proc.jobid == jobid) {
+            *name = failure->name = btl_ib_name_pack(proc);
+            failure->next = told;
+            told = failure;
+            return true;
+        }
+        free(failure);
     }
-    if (failure == NULL) {
-        return false;
+    return false;
+}
+
+void btl_ib_ompi_failures_added(uint64_t name)
+{
+    btl_ib_ompi_failure_t **at = &told;
+
+    while (*at != NULL && (*at)->name != name) {
+        at = &(*at)->next;
     }
-    OPAL_PMIX_CONVERT_PROCT(rc, name, &failure->proc);
-    if (rc != OPAL_SUCCESS) {
-        *name = (opal_process_name_t){OPAL_JOBID_INVALID, OPAL_VPID_INVALID};
+    if (*at != NULL) {
+        btl_ib_ompi_failure_t *failure = *at;
+
+        *at = failure->next;
+        push_failure(failure);
     }
-    free(failure);
-    return true;
 }
 
 #else
@@ -403,10 +434,16 @@ void btl_ib_ompi_failures_ignore(void)
 {
 }
 
-bool btl_ib_ompi_failures_next(opal_process_name_t *name)
+bool btl_ib_ompi_failures_next(opal_jobid_t jobid, uint64_t *name)
 {
+    (void) jobid;
     (void) name;
     return false;
+}
+
+void btl_ib_ompi_failures_added(uint64_t name)
+{
+    (void) name;
 }
 
 #endif

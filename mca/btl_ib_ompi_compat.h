@@ -232,8 +232,12 @@ void btl_ib_ompi_abort_ignore(void);
 void btl_ib_ompi_failures_listen(void);
 void btl_ib_ompi_failures_ignore(void);
 
-/* The next process that failed: returns whether there is one. Called with the lock held. */
-bool btl_ib_ompi_failures_next(opal_process_name_t *name);
+/* The next process of job `jobid` that failed, by the name that the engine knows it by: returns
+ * whether there is one. Called with the lock held, as what follows. */
+bool btl_ib_ompi_failures_next(opal_jobid_t jobid, uint64_t *name);
+
+/* `name` was added. If it has failed before it is the next one once more. */
+void btl_ib_ompi_failures_added(uint64_t name);
 
 #if OPAL_MAJOR_VERSION >= 5
 
@@ -241,13 +245,14 @@ bool btl_ib_ompi_failures_next(opal_process_name_t *name);
 typedef struct btl_ib_ompi_failure {
     struct btl_ib_ompi_failure *next;
     pmix_proc_t proc;
+    uint64_t name; /* of one that was told */
 } btl_ib_ompi_failure_t;
 
 extern _Atomic(btl_ib_ompi_failure_t *) btl_ib_ompi_failures;
 
 #endif
 
-/* Has any process failed since? For progress. */
+/* May there be a next one? For progress. */
 static inline bool btl_ib_ompi_failures_any(void)
 {
 #if OPAL_MAJOR_VERSION >= 5

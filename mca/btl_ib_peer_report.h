@@ -158,39 +158,4 @@ void btl_ib_report_descriptors_closed(const btl_ib_ends_t *ends, int error);
 void btl_ib_report_device_failed(const btl_ib_ends_t *ends, int error, uint32_t moved,
                                  uint32_t left);
 
-/* ---- processes that the runtime reports as failed ---- */
-
-/*
- * Processes of our job that the runtime reports as failed. Their connections are dead at once,
- * however silent their hosts are. A process that failed before it was added is remembered, and
- * reported again when it is added.
- */
-
-/* All zero: none yet. Guarded by the component's lock. */
-typedef struct btl_ib_failed_procs {
-    uint64_t *names; /* as the engine knows them */
-    uint32_t count;
-    uint32_t capacity;
-    uint32_t reported; /* how many of them were returned by btl_ib_failed_procs_next() */
-} btl_ib_failed_procs_t;
-
-/* `name` was added, and may have failed before. */
-void btl_ib_failed_procs_added(btl_ib_failed_procs_t *failed, uint64_t name);
-
-/* Is there one to report? For progress. */
-static inline bool btl_ib_failed_procs_any(const btl_ib_failed_procs_t *failed)
-{
-    return failed->reported < failed->count || btl_ib_ompi_failures_any();
-}
-
-/* The next process of job `jobid` whose connections are dead. Returns whether there is one. */
-bool btl_ib_failed_procs_next(btl_ib_failed_procs_t *failed, opal_jobid_t jobid, uint64_t *name);
-
-/* The runtime is not listened to any more: forget all. */
-static inline void btl_ib_failed_procs_fini(btl_ib_failed_procs_t *failed)
-{
-    free(failed->names);
-    *failed = (btl_ib_failed_procs_t){0};
-}
-
 #endif

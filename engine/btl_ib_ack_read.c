@@ -170,7 +170,7 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
     return acked;
 }
 
-void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const bool limited = btl_ib_ack_is_limited(conn);
     bool credit = false;

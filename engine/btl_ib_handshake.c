@@ -531,70 +531,6 @@ static btl_ib_conn_t *begin_anew(btl_ib_conn_t *conn, const btl_ib_arrival_t *ar
     return bind_peer(conn, arrival);
 }
 
-/* A datagram that does not fit a connection as we know it must tell its sender. `named`: the
- * connection that it names, NULL: none of ours. */
-static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
-                                 const btl_ib_conn_t *named)
-{
-    btl_ib_engine_t *engine = rail->engine;
-    const btl_ib_view_t *view = &arrival->view;
-
-    if (!(view->flags & BTL_IB_FLAG_CONNECT)) {
-        engine->count.dropped_token += named != NULL;
-        engine->count.dropped_unknown += named == NULL;
-        return NULL;
-    }
-    if (view->connect.to_rail >= engine->rail_count
-        || view->connect.from_rail >= BTL_IB_RAILS_MAX) {
-        engine->count.dropped_unknown++;
-        return NULL;
-    }
-    btl_ib_conn_t *conn = btl_ib_table_by_name(&engine->table, view->connect.name,
-                                               view->connect.to_rail, view->connect.from_rail);
-    if (conn == NULL) {
-        if (view->type != BTL_IB_TYPE_CLOSE) {
-            return look_up(rail, arrival, NULL);
-        }
-        /* What it closes is looked up first, if that is kept. Once this was kept too, that is
-         * over. */
-        if (sender_of(arrival) == NULL && keeps_contact_of(engine, view->connect.name)) {
-            keep_contact(rail, arrival);
-        } else { /* it closes what was never opened here */
-            engine->count.dropped_unknown++;
-        }
-        return NULL;
-    }
-    if (!proves(engine, view, &conn->identity.secret)) {
-        return look_up(rail, arrival, conn);
-    }
-    if (!check_version(engine, view, conn->identity.version)
-        || !check_origin(conn, rail, arrival)) {
-        return NULL;
-    }
-    if (is_impossible(engine, view)) {
-        engine->count.dropped_stale++;
-        return NULL;
-    }
-    if (!conn->identity.bound && is_late(view, conn->identity.peer_floor)) {
-        /* Of an incarnation that ended here, and we have a new one: our CONNECT says so. */
-        if (open_connect_of_peer(conn, arrival)) {
-            engine->count.dropped_stale++;
-            if (view->type != BTL_IB_TYPE_CLOSE) {
-                btl_ib_ack_send(conn, 0);
-            }
-        }
-        return NULL;
-    }
-    if (conn->identity.bound && view->connect.epoch == conn->identity.peer_epoch) {
-        return open_continuation(conn, arrival) ? conn : NULL;
-    }
-    if (conn->identity.bound && btl_ib_seq_before(view->connect.epoch, conn->identity.peer_epoch)) {
-        engine->count.dropped_stale++;
-        return NULL;
-    }
-    return open_connect_of_peer(conn, arrival) ? begin_anew(conn, arrival) : NULL;
-}
-
 /* Its sender has not heard of this incarnation of ours. What it acknowledges, and the stamp that it
  * echoes, are of an earlier one, if any. Returns the connection if the datagram has more in it. */
 static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
@@ -641,28 +577,125 @@ static void response(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arri
     }
 }
 
-btl_ib_conn_t *btl_ib_handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
+/* ---- whose datagram is it? ---- */
+
+/* What a datagram is to the connections that there are. */
+typedef enum contact {
+    CHALLENGE,      /* or the answer to one (btl_ib_challenge.h) */
+    RESPONSE,       /* to a first contact of ours */
+    OF_NOBODY,      /* names no connection, or has not its token, and does not tell its sender */
+    OF_NO_RAIL,     /* tells rails that there are not */
+    OF_NEWCOMER,    /* of a process without a connection here */
+    CLOSES_NOTHING, /* the same, but it closes what has not begun here */
+    OF_RESTARTED,   /* of a process with another secret than the connection of its name has */
+    /* of the peer of a connection: */
+    OF_CONNECTION,     /* names it, and has its token: all but the first of an incarnation */
+    OF_NO_INCARNATION, /* claims the end of incarnations of ours that never began */
+    OF_ENDED,          /* of an incarnation that ended here; ours is a new one */
+    OF_EARLIER,        /* of an incarnation before the present one */
+    OF_PRESENT,        /* of the present incarnation, by a first contact that came late */
+    BEGINS,            /* the first that is heard of the peer, or of its new incarnation */
+} contact_t;
+
+/* Returns what it is; in *found the connection that it names or whose peer it is of, or NULL. */
+static contact_t classify(const btl_ib_engine_t *engine, const btl_ib_arrival_t *arrival,
+                          btl_ib_conn_t **found)
 {
     const btl_ib_view_t *view = &arrival->view;
     btl_ib_conn_t *conn =
-        view->connection == 0 ? NULL : btl_ib_table_by_id(&rail->engine->table, view->connection);
+        view->connection == 0 ? NULL : btl_ib_table_by_id(&engine->table, view->connection);
 
-    if (view->type == BTL_IB_TYPE_PATH_RESPONSE && (view->flags & BTL_IB_FLAG_PATH)) {
-        btl_ib_challenge_received(conn, rail, arrival);
+    *found = conn;
+    if (view->type == BTL_IB_TYPE_PATH_RESPONSE) {
+        return view->flags & BTL_IB_FLAG_PATH ? CHALLENGE : RESPONSE;
+    }
+    if (conn != NULL && btl_ib_conn_alive(conn) && conn->identity.bound
+        && view->token == conn->identity.rx_token) {
+        return OF_CONNECTION;
+    }
+    if (!(view->flags & BTL_IB_FLAG_CONNECT)) {
+        return OF_NOBODY;
+    }
+    if (view->connect.to_rail >= engine->rail_count
+        || view->connect.from_rail >= BTL_IB_RAILS_MAX) {
+        return OF_NO_RAIL;
+    }
+    conn = btl_ib_table_by_name(&engine->table, view->connect.name, view->connect.to_rail,
+                                view->connect.from_rail);
+    *found = conn;
+    if (conn == NULL) {
+        return view->type == BTL_IB_TYPE_CLOSE ? CLOSES_NOTHING : OF_NEWCOMER;
+    }
+    if (!proves(engine, view, &conn->identity.secret)) {
+        return OF_RESTARTED;
+    }
+    if (is_impossible(engine, view)) {
+        return OF_NO_INCARNATION;
+    }
+    if (!conn->identity.bound) {
+        return is_late(view, conn->identity.peer_floor) ? OF_ENDED : BEGINS;
+    }
+    return view->connect.epoch == conn->identity.peer_epoch                    ? OF_PRESENT
+           : btl_ib_seq_before(view->connect.epoch, conn->identity.peer_epoch) ? OF_EARLIER
+                                                                               : BEGINS;
+}
+
+btl_ib_conn_t *btl_ib_handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    const btl_ib_view_t *view = &arrival->view;
+    btl_ib_conn_t *conn;
+    const contact_t contact = classify(engine, arrival, &conn);
+
+    if (contact >= OF_CONNECTION
+        && (!check_version(engine, view, conn->identity.version)
+            || !check_origin(conn, rail, arrival))) {
         return NULL;
     }
-    if (view->type == BTL_IB_TYPE_PATH_RESPONSE) {
+    switch (contact) {
+    case OF_CONNECTION:
+    case OF_PRESENT:
+        conn = open_continuation(conn, arrival) ? conn : NULL;
+        break;
+    case BEGINS:
+        conn = open_connect_of_peer(conn, arrival) ? begin_anew(conn, arrival) : NULL;
+        break;
+    case OF_NEWCOMER:
+    case OF_RESTARTED:
+        conn = look_up(rail, arrival, conn);
+        break;
+    case OF_ENDED: /* our CONNECT says that */
+        if (open_connect_of_peer(conn, arrival)) {
+            engine->count.dropped_stale++;
+            if (view->type != BTL_IB_TYPE_CLOSE) {
+                btl_ib_ack_send(conn, 0);
+            }
+        }
+        return NULL;
+    case OF_EARLIER:
+    case OF_NO_INCARNATION:
+        engine->count.dropped_stale++;
+        return NULL;
+    case CLOSES_NOTHING: /* what it closes is looked up first, if that is kept, but only once */
+        if (sender_of(arrival) == NULL && keeps_contact_of(engine, view->connect.name)) {
+            keep_contact(rail, arrival);
+        } else {
+            engine->count.dropped_unknown++;
+        }
+        return NULL;
+    case OF_NOBODY:
+        engine->count.dropped_token += conn != NULL;
+        engine->count.dropped_unknown += conn == NULL;
+        return NULL;
+    case OF_NO_RAIL:
+        engine->count.dropped_unknown++;
+        return NULL;
+    case RESPONSE:
         response(conn, rail, arrival);
         return NULL;
-    }
-    /* All datagrams name a connection of ours and have its token, but the first of an
-     * incarnation. */
-    if (conn == NULL || !btl_ib_conn_alive(conn) || !conn->identity.bound
-        || view->token != conn->identity.rx_token) {
-        conn = by_connect(rail, arrival, conn);
-    } else if (!check_version(rail->engine, view, conn->identity.version)
-               || !check_origin(conn, rail, arrival) || !open_continuation(conn, arrival)) {
-        conn = NULL;
+    case CHALLENGE:
+        btl_ib_challenge_received(conn, rail, arrival);
+        return NULL;
     }
     if (conn == NULL) {
         return NULL;

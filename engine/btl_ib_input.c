@@ -471,7 +471,7 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
     btl_ib_ack_tx_heard(conn, view->stamp);
     btl_ib_loss_datagram_received(conn, view->flags, view->echo, view->hold, view->away);
     if (new_acks) {
-        btl_ib_ack_rx_process(conn, view);
+        btl_ib_ack_received(conn, view);
         if (view->flags & BTL_IB_FLAG_READY) {
             btl_ib_deferred_ready(conn, view);
         }

@@ -51,7 +51,7 @@ static inline bool predict_ack(const btl_ib_conn_t *conn, const btl_ib_wire_head
            && !btl_ib_pmtud_has_losses(&conn->pmtud) && conn->gso.losses == 0;
 }
 
-/* Takes in what a header acknowledges: as btl_ib_ack_rx_process(). */
+/* Takes in what a header acknowledges: as btl_ib_ack_received(). */
 static inline void take_ack(btl_ib_conn_t *conn, const predicted_ack_t *ack)
 {
     const bool limited = btl_ib_ack_is_limited(conn);

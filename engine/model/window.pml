@@ -14,7 +14,7 @@
  *                       btl_ib_sentmap_enter() under btl_ib_send_limits_room(), which NO_CREDIT and
  *                       NO_WINDOW stand for; send_skip is btl_ib_send_skip(); again and newest are
  *                       btl_ib_loss_probe_with(); BLOCKED is what btl_ib_send_limits_wait() notes
- *   ack_process         btl_ib_ack_rx_process() and btl_ib_tx_window_clear()
+ *   ack_process         btl_ib_ack_received() and btl_ib_tx_window_clear()
  *   proctype receiver   btl_ib_input.c and btl_ib_accept.c
  *   ranges, send_ack    btl_ib_ack_tx_fill() and btl_ib_ack_tx_told(), or btl_ib_ack_tx_left() if it
  *                       rides along

@@ -116,7 +116,7 @@ void bench_process_ack(bench_t *bench, uint32_t i, uint32_t peer, bench_forgery_
         .size = forgery->size - (uint32_t) sizeof(forgery->header),
     };
 
-    btl_ib_ack_rx_process(bench_conn(bench, i, peer), &view);
+    btl_ib_ack_received(bench_conn(bench, i, peer), &view);
 }
 
 void bench_set_srtt(bench_t *bench, uint32_t i, uint32_t peer, uint32_t us)

@@ -146,7 +146,7 @@ void btl_ib_challenge_send(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
     }
     if (validation->challenged_at == 0 && engine->config.name < conn->identity.name) {
         /* what the peer sends may be led back soon */
-        btl_ib_validation_challenged(validation, now);
+        validation->challenged_at = (uint32_t) now | 1;
         return;
     }
     const uint32_t len = challenge_address(conn, rail, arrival, address, &flow);
@@ -154,7 +154,7 @@ void btl_ib_challenge_send(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
         return;
     }
     const uint64_t challenge = challenge_of(conn, address, len, now / BTL_IB_CHALLENGE_VALID);
-    btl_ib_validation_challenged(validation, now);
+    validation->challenged_at = (uint32_t) now | 1; /* about that, and not 0 */
     engine->count.sent_challenges += challenge_transmit(conn, to, CHALLENGE, challenge, id, flow);
     transport->ops->addr_remove(transport, to);
 }
@@ -190,7 +190,7 @@ static void challenge_answered(btl_ib_conn_t *conn, const uint8_t *address, uint
                "answered there, so that address is used: a router rewrites them, or the address "
                "changed",
                BTL_IB_NAME_ARGS(conn->identity.name), transport->name, now, published);
-    btl_ib_validation_rewritten(&conn->validation);
+    conn->validation.foreign = 0;
     btl_ib_validation_answered(&conn->validation);
     btl_ib_loss_responded(&conn->loss, engine->clock.awake);
     if (btl_ib_route_is_own(conn)) { /* what is in flight went to where nobody may be */

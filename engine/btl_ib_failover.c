@@ -93,7 +93,9 @@ static bool go_by(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
     conn->engine->count.failovers++;
     btl_ib_trace_conn(conn, BTL_IB_TRACE_moved, BTL_IB_CAUSE_none, 1);
     btl_ib_pmtud_moved(conn, other);
-    btl_ib_validation_moved(&conn->validation);
+    conn->validation.route_refused = 0;
+    conn->validation.questions = 0;
+    btl_ib_validation_sent(&conn->validation); /* what was refused was for another rail */
     btl_ib_loss_moved(&conn->loss, conn->engine->clock.now);
     btl_ib_conn_begin_route(conn);
     btl_ib_sentmap_lose_all(conn);
@@ -198,7 +200,8 @@ static void failover_try(btl_ib_conn_t *conn)
     const btl_ib_engine_t *engine = conn->engine;
 
     if (!engine->turn.async && engine->ops->alternatives != NULL && !conn->draining
-        && btl_ib_validation_set_tried(&conn->validation)) {
+        && !conn->validation.tried) {
+        conn->validation.tried = true;
         engine->ops->alternatives(engine->ops_context, conn);
     }
 }
@@ -210,7 +213,7 @@ static bool failover_refused(btl_ib_conn_t *conn)
 
     failover_try(conn);
     if (carries != NULL) {
-        btl_ib_validation_refused(&carries->validation, carries->engine->clock.now);
+        carries->validation.refused_at = carries->engine->clock.now;
     }
     if (!take_best_route(conn, 1)) {
         return false;
@@ -338,8 +341,8 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
 
 bool btl_ib_failover_on_refusal(btl_ib_conn_t *conn)
 {
-    btl_ib_validation_unreachable(&conn->validation, ECONNREFUSED,
-                                  btl_ib_clock_awake(&conn->engine->clock));
+    conn->validation.net_error = ECONNREFUSED;
+    conn->validation.net_error_at = btl_ib_clock_awake(&conn->engine->clock);
     if (conn->draining) {
         btl_ib_conn_reset(conn);
         return true;

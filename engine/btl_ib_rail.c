@@ -157,7 +157,7 @@ static void refused_still(const btl_ib_rail_t *rail, btl_ib_addr_t from)
 
     while ((conn = btl_ib_route_of(rail, from, conn)) != NULL) {
         if (!btl_ib_route_is_own(conn) && conn->validation.refused_at != 0) {
-            btl_ib_validation_refused(&conn->validation, conn->engine->clock.now);
+            conn->validation.refused_at = conn->engine->clock.now;
         }
     }
 }
@@ -353,7 +353,9 @@ static void rebound(btl_ib_rail_t *rail)
             continue;
         }
         if (conn->rail == rail) {
-            btl_ib_validation_renew(&conn->validation);
+            conn->validation.valid = false;
+            conn->validation.refused_at = 0;
+            conn->validation.question_at = 0;
         }
         if (conn->route.via == rail) {
             btl_ib_loss_disconnected(conn);
@@ -467,8 +469,8 @@ bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
             if (event->type == BTL_IB_EVENT_BROKEN) {
                 btl_ib_loss_disconnected(conn);
             } else if (event->type == BTL_IB_EVENT_UNREACHABLE) {
-                btl_ib_validation_unreachable(&conn->validation, event->error,
-                                              btl_ib_clock_awake(&conn->engine->clock));
+                conn->validation.net_error = (uint8_t) event->error;
+                conn->validation.net_error_at = btl_ib_clock_awake(&conn->engine->clock);
             } else {
                 btl_ib_pmtud_narrowed(conn, event->size);
             }

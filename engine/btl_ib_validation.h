@@ -91,42 +91,8 @@ static inline void btl_ib_validation_asked(btl_ib_validation_t *validation, uint
     validation->question_at = now;
 }
 
-/* One of its own two rails is at another address now: nothing is known of that. */
-static inline void btl_ib_validation_renew(btl_ib_validation_t *validation)
-{
-    validation->valid = false;
-    validation->refused_at = 0;
-    validation->question_at = 0;
-}
-
-/* Refusals by its own two rails are believed. And: were they believed lately, with nothing getting
- * there since? */
-static inline void btl_ib_validation_refused(btl_ib_validation_t *validation, uint64_t now)
-{
-    validation->refused_at = now;
-}
-
+/* Were refusals by its own two rails believed lately, with nothing getting there since? */
 bool btl_ib_validation_refuses(const btl_ib_conn_t *conn);
-
-/* Other pairs of rails that may lead to the peer are asked for now. True the first time. */
-static inline bool btl_ib_validation_set_tried(btl_ib_validation_t *validation)
-{
-    const bool first = !validation->tried;
-
-    validation->tried = true;
-    return first;
-}
-
-/* An address that the peer did not publish is challenged. And: the peer answered there. */
-static inline void btl_ib_validation_challenged(btl_ib_validation_t *validation, uint64_t now)
-{
-    validation->challenged_at = (uint32_t) now | 1; /* about that, and not 0 */
-}
-
-static inline void btl_ib_validation_rewritten(btl_ib_validation_t *validation)
-{
-    validation->foreign = 0;
-}
 
 /* An answer showed that what is sent gets there. */
 static inline void btl_ib_validation_answered(btl_ib_validation_t *validation)
@@ -163,25 +129,9 @@ static inline void btl_ib_validation_unsent(btl_ib_validation_t *validation, int
     validation->unsent_error = (uint8_t) error; /* Linux has none above 133 */
 }
 
-/* The connection takes another route. */
-static inline void btl_ib_validation_moved(btl_ib_validation_t *validation)
-{
-    validation->route_refused = 0;
-    validation->questions = 0;
-    btl_ib_validation_sent(validation); /* that was another rail */
-}
-
 /* A probe is due, in a call that may run callbacks: if the transport has refused everything for
  * long that is reported. */
 void btl_ib_validation_check_unsent(btl_ib_conn_t *conn);
-
-/* The network says, with that errno, that nothing gets there. */
-static inline void btl_ib_validation_unreachable(btl_ib_validation_t *validation, int error,
-                                                 uint64_t awake)
-{
-    validation->net_error = (uint8_t) error;
-    validation->net_error_at = awake;
-}
 
 /* A datagram with the peer's token came by `rail` from an address that the peer did not publish. */
 void btl_ib_validation_foreign(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,

@@ -251,7 +251,7 @@ static void run_left(btl_ib_conn_t *conn, batch_t *batch, int from, int count)
     }
     const bool waits = btl_ib_packetize_waits(segments[0]);
     for (int i = 0; i < count && !waits; i++) {
-        btl_ib_packet_set_out(segments[i], NULL); /* it is a copy, and may outlive `out` */
+        segments[i]->out = NULL; /* it is a copy, and may outlive `out` */
     }
     if (last) {
         btl_ib_out_left(conn, out, !waits);

@@ -75,12 +75,6 @@ static inline void btl_ib_coalesce_at_once(btl_ib_coalesce_t *coalesce, uint32_t
     coalesce->last_at = now;
 }
 
-/* Something that would be held leaves, together with what is held. */
-static inline void btl_ib_coalesce_joins(btl_ib_coalesce_t *coalesce)
-{
-    coalesce->held++;
-}
-
 /* Holds one more of `size` bytes, where `most` bytes may be held. False: there are many now, and
  * all are to leave. */
 static inline bool btl_ib_coalesce_hold(btl_ib_coalesce_t *coalesce, uint64_t size, uint64_t most)

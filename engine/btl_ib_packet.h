@@ -113,23 +113,6 @@ static inline void btl_ib_packet_number(btl_ib_segment_t *segment, uint8_t chann
     segment->seq = seq;
 }
 
-static inline void btl_ib_packet_set_tag(btl_ib_segment_t *segment, uint8_t tag)
-{
-    segment->tag = tag;
-}
-
-/* Bytes of what it is a piece of, wherever they are. */
-static inline void btl_ib_packet_set_payload(btl_ib_segment_t *segment, uint32_t bytes)
-{
-    segment->payload = bytes;
-}
-
-/* What it is a piece of. NULL: nothing, or that does not wait for its acknowledgement. */
-static inline void btl_ib_packet_set_out(btl_ib_segment_t *segment, btl_ib_out_t *out)
-{
-    segment->out = out;
-}
-
 /* The last `bytes` bytes of the room for its body are not used. */
 static inline void btl_ib_packet_trim(btl_ib_segment_t *segment, uint32_t bytes)
 {
@@ -143,31 +126,6 @@ static inline void btl_ib_packet_set_outside(btl_ib_segment_t *segment, const st
     segment->iov[0] = iov[0];
     segment->iov[1] = iov[1];
     segment->outside = bytes;
-}
-
-/* It is as the segment before it, but for its bytes: as many from `bytes` on, in one piece. */
-static inline void btl_ib_packet_continue(btl_ib_segment_t *segment, uint8_t *bytes)
-{
-    segment->iov[0].iov_base = bytes;
-    segment->continues = true;
-}
-
-/* iov[] is in that region of ours; 0: in none. */
-static inline void btl_ib_packet_set_region(btl_ib_segment_t *segment, uint64_t region)
-{
-    segment->region = region;
-}
-
-/* Of its last copy `bytes` bytes have left in parts; or all. */
-static inline void btl_ib_packet_part_left(btl_ib_segment_t *segment, uint32_t bytes)
-{
-    segment->parted += bytes;
-}
-
-static inline void btl_ib_packet_parts_left(btl_ib_segment_t *segment)
-{
-    segment->parted = 0;
-    segment->in_parts++;
 }
 
 /* What it held is not sent any more: a VOID keeps its sequence. */

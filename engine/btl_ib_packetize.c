@@ -113,7 +113,7 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
     if (segment == NULL) {
         return NULL;
     }
-    btl_ib_packet_set_payload(segment, piece->size);
+    segment->payload = piece->size;
     if (outside) {
         uint64_t offset = piece->offset;
         uint32_t rest = piece->size, bytes = piece->size;
@@ -128,7 +128,7 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
         btl_ib_packet_set_outside(segment, iov, bytes);
         if (room) {
             btl_ib_packet_trim(segment, piece->size);
-            btl_ib_packet_set_region(segment, piece->region);
+            segment->region = piece->region;
             btl_ib_regions_lend(&conn->engine->regions, piece->region, 1);
         }
     } else if (piece->size > 0) {
@@ -275,7 +275,8 @@ static void write_places(btl_ib_out_t *out, uint32_t unit, const btl_ib_segment_
     const uint32_t first = BTL_IB_LE16(chunk.index);
     for (uint32_t i = 0; i < count; i++) {
         bytes += unit;
-        btl_ib_packet_continue(segments[i], bytes);
+        segments[i]->iov[0].iov_base = bytes;
+        segments[i]->continues = true;
         if (is_message) {
             chunk.index = BTL_IB_LE16(first + i);
             memcpy(segments[i]->wire + sizeof(btl_ib_wire_header_t), &chunk, sizeof(chunk));
@@ -308,7 +309,7 @@ static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, seri
     const uint64_t first = piece->iov[0].iov_len;
     series->ahead = end <= first ? first - end : out->size - end;
     if (out->kind == BTL_IB_OUT_MESSAGE) {
-        btl_ib_packet_set_tag(segment, msg_of(out)->tag);
+        segment->tag = msg_of(out)->tag;
     }
     write_place(out, piece->offset, segment);
     return segment;
@@ -347,7 +348,7 @@ static btl_ib_segment_t *make_message(btl_ib_conn_t *conn, const btl_ib_msg_t *m
     btl_ib_segment_t *segment = make(conn, &piece);
 
     if (segment != NULL) {
-        btl_ib_packet_set_tag(segment, msg->tag);
+        segment->tag = msg->tag;
     }
     return segment;
 }
@@ -367,7 +368,7 @@ static btl_ib_segment_t *make_request(btl_ib_conn_t *conn, const btl_ib_op_t *op
         } else {
             write_atomic(op, btl_ib_packet_body(segment));
         }
-        btl_ib_packet_set_payload(segment, (uint32_t) op->out.size);
+        segment->payload = (uint32_t) op->out.size;
     }
     return segment;
 }
@@ -382,7 +383,7 @@ static btl_ib_segment_t *make_replies(btl_ib_conn_t *conn, const btl_ib_out_t *o
     btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_REPLY, size);
     if (segment != NULL) {
         btl_ib_replies_write(conn, btl_ib_packet_body(segment), size);
-        btl_ib_packet_set_payload(segment, size);
+        segment->payload = size;
     }
     return segment;
 }
@@ -404,7 +405,7 @@ static bool is_in_pieces(const btl_ib_conn_t *conn, const btl_ib_out_t *out)
  * acknowledgement if somebody waits for that. */
 static void advance(btl_ib_out_t *out, btl_ib_segment_t *segment, uint32_t count)
 {
-    btl_ib_packet_set_out(segment, out);
+    segment->out = out;
     out->offset += (uint64_t) count * segment->payload;
     btl_ib_out_count(out, btl_ib_packetize_waits(segment) ? (int) count : 0);
     segment->last = out->offset == out->size;
@@ -511,7 +512,7 @@ btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pe
         payload += bytes;
     }
     btl_ib_list_move_tail(bundled, first, last);
-    btl_ib_packet_set_payload(segment, payload);
+    segment->payload = payload;
     conn->engine->count.copied_out += payload;
     return segment;
 }

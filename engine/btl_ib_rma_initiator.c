@@ -52,7 +52,7 @@ bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
     if (op->kind == BTL_IB_OP_ATOMIC) {
         return op->by_device;
     }
-    return btl_ib_route_is_own(conn) && btl_ib_rail_usable(conn->rail) && !conn->offload.disabled
+    return btl_ib_route_is_own(conn) && btl_ib_rail_usable(conn->rail)
            && offload_possible(conn, op);
 }
 
@@ -77,8 +77,7 @@ static int hand_over(const btl_ib_conn_t *conn, btl_ib_op_t *op)
         .context = op,
     };
 
-    if (conn->rail->health.failed || conn->offload.disabled
-        || conn->route.address == BTL_IB_ADDR_UNKNOWN) {
+    if (conn->rail->health.failed || conn->route.address == BTL_IB_ADDR_UNKNOWN) {
         return -ENETDOWN;
     }
     if (conn->rail->health.down) { /* it may come back, and atomics have no alternative */
@@ -342,7 +341,7 @@ void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return;
     }
     engine->count.copied_in += btl_ib_burst_place(view, (uint8_t *) op->local + view->op.offset);
-    btl_ib_op_got(op, (uint32_t) bytes);
+    op->got += (uint32_t) bytes;
     btl_ib_accept(conn, view);
     btl_ib_loss_answered(conn);
     if (op->got == op->size) {

@@ -38,20 +38,12 @@ typedef struct btl_ib_offload {
     btl_ib_list_t running; /* in the device */
     uint32_t count;        /* length of `running` */
     uint64_t moved_at;     /* awake: last start or end of one, or when the first began to wait */
-    bool disabled;         /* a device was lost, and its keys with it: processors do it all */
 } btl_ib_offload_t;
 
 static inline void btl_ib_offload_init(btl_ib_offload_t *offload)
 {
     btl_ib_list_init(&offload->waiting);
     btl_ib_list_init(&offload->running);
-}
-
-/* The device of one of the two rails was lost, and is there again: the keys of memory that either
- * told the other are void, so processors execute everything from now on. None is in the device. */
-static inline void btl_ib_offload_disable(btl_ib_offload_t *offload)
-{
-    offload->disabled = true;
 }
 
 /* Is it to be offloaded: because the device can execute it, or because only the device may? */

@@ -59,12 +59,6 @@ btl_ib_op_t *btl_ib_op_find(const btl_ib_conn_t *conn, uint32_t id);
 void btl_ib_op_asked(btl_ib_op_t *op);
 void btl_ib_op_not_asked(btl_ib_op_t *op);
 
-/* So many bytes of what a GET asked for have arrived. */
-static inline void btl_ib_op_got(btl_ib_op_t *op, uint32_t bytes)
-{
-    op->got += bytes;
-}
-
 /* The peer, or its device, works for us: it is not silent. The wait for answers starts again. */
 void btl_ib_op_answered(btl_ib_conn_t *conn);
 

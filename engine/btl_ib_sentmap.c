@@ -335,7 +335,7 @@ static void return_region(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     if (segment->region != 0) {
         btl_ib_regions_return(&conn->engine->regions, segment->region, 1);
-        btl_ib_packet_set_region(segment, 0);
+        segment->region = 0;
     }
 }
 

@@ -257,9 +257,9 @@ __attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint
     if (segment == NULL) {
         return NULL;
     }
-    btl_ib_packet_set_tag(segment, tag);
+    segment->tag = tag;
     btl_ib_packet_number(segment, (uint8_t) channel, 0); /* it gets a sequence when it is sent */
-    btl_ib_packet_set_payload(segment, size);
+    segment->payload = size;
     conn->engine->reserved.segment = segment;
     return btl_ib_packet_body(segment);
 }
@@ -376,7 +376,7 @@ __attribute__((noinline)) static int send_message(btl_ib_conn_t *conn, btl_ib_ms
     bool bursts = false; /* send only what fills whole GSO bursts */
 
     if (held) {
-        btl_ib_coalesce_joins(&conn->coalesce);
+        conn->coalesce.held++;
         bursts = btl_ib_coalesce_fills_burst(conn, size);
     } else {
         uint8_t *body =
@@ -436,7 +436,7 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
         } else if (hold(conn, op->out.size)) {
             return 0;
         } else {
-            btl_ib_coalesce_joins(&conn->coalesce);
+            conn->coalesce.held++;
         }
     }
     btl_ib_engine_enter(engine);

@@ -511,10 +511,11 @@ static bool send_parts(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         if (!left) {
             return segment->copies == 0 && segment->parted > 0;
         }
-        btl_ib_packet_part_left(segment, unit);
+        segment->parted += unit;
         conn->engine->count.sent_parts++;
     }
-    btl_ib_packet_parts_left(segment);
+    segment->parted = 0;
+    segment->in_parts++;
     return true;
 }
 

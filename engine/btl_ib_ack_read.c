@@ -7,7 +7,7 @@
 
 #include "btl_ib_accept.h"
 #include "btl_ib_ack_write.h"
-#include "btl_ib_deferred.h"
+#include "btl_ib_rnr_sender.h"
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_gso.h"
 #include "btl_ib_loss.h"
@@ -104,7 +104,7 @@ static uint32_t range_arrived(btl_ib_conn_t *conn, uint32_t channel, uint32_t fr
         if (!is_newer(next, last)) {
             btl_ib_loss_update_rack(conn, last, echo_valid, view->echo);
         }
-        btl_ib_deferred_acked(conn, last);
+        btl_ib_rnr_sender_acked(conn, last);
         btl_ib_pmtud_arrived(conn, last); /* which is as long as the others */
         if (conn->gso.watched) {
             btl_ib_gso_watched_arrived(conn, last);
@@ -162,7 +162,7 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
         uint32_t from, to;
         btl_ib_wire_range(block, i, &from, &to);
         if (block->rnr) {
-            btl_ib_deferred_add(conn, block->channel, from, to, view);
+            btl_ib_rnr_sender_add(conn, block->channel, from, to, view);
         } else {
             acked += range_arrived(conn, block->channel, from, to, view);
         }
@@ -201,7 +201,7 @@ void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     if (acked > 0) {
         btl_ib_loss_acked(conn, acked, limited);
-        btl_ib_deferred_retry(conn);
+        btl_ib_rnr_sender_retry(conn);
         btl_ib_loss_detect(conn);
     }
 }

@@ -10,7 +10,7 @@
 #include "btl_ib_flow.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
-#include "btl_ib_rnr.h"
+#include "btl_ib_rnr_receiver.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_transmit.h"
 

@@ -5,9 +5,12 @@
 
 #include "btl_ib_batch.h"
 
+#include "btl_ib_completion.h"
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_gso.h"
+#include "btl_ib_latency.h"
 #include "btl_ib_loss.h"
+#include "btl_ib_pacing.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_packetize.h"
 #include "btl_ib_pmtud.h"

@@ -5,11 +5,13 @@
 
 #include "btl_ib_conn.h"
 
+#include "btl_ib_completion.h"
 #include "btl_ib_conn_info.h"
 #include "btl_ib_admission.h"
 #include "btl_ib_accept.h"
 #include "btl_ib_ack_read.h"
 #include "btl_ib_ack_write.h"
+#include "btl_ib_pacing.h"
 #include "btl_ib_rma_replies.h"
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_identity.h"
@@ -21,7 +23,7 @@
 #include "btl_ib_packet.h"
 #include "btl_ib_packetize.h"
 #include "btl_ib_pmtud.h"
-#include "btl_ib_rnr.h"
+#include "btl_ib_rnr_receiver.h"
 #include "btl_ib_route.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"

@@ -31,6 +31,8 @@
 #include "btl_ib_hotel.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
+#include "btl_ib_latency.h"
+#include "btl_ib_pacing.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_send_limits.h"
 #include "btl_ib_keepalive.h"
@@ -46,7 +48,7 @@
 #include "btl_ib_reasm.h"
 #include "btl_ib_refragment.h"
 #include "btl_ib_rma_region.h"
-#include "btl_ib_rnr.h"
+#include "btl_ib_rnr_receiver.h"
 #include "btl_ib_rtt.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_submit.h"
@@ -144,7 +146,7 @@ struct btl_ib_conn {
     btl_ib_goodput_t goodput;
     btl_ib_keepalive_t keepalive;
     btl_ib_sentmap_t sentmap;
-    struct {         /* btl_ib_deferred.c */
+    struct {         /* btl_ib_rnr_sender.c */
         uint64_t at; /* us: all deferred ones were last retransmitted, or the first was deferred */
     } deferred;
     btl_ib_loss_t loss;

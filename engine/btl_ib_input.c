@@ -14,8 +14,8 @@
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_pmtud.h"
-#include "btl_ib_rnr.h"
-#include "btl_ib_deferred.h"
+#include "btl_ib_rnr_receiver.h"
+#include "btl_ib_rnr_sender.h"
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_rma_target.h"
 #include "btl_ib_transmit.h"
@@ -473,7 +473,7 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
     if (new_acks) {
         btl_ib_ack_received(conn, view);
         if (view->flags & BTL_IB_FLAG_READY) {
-            btl_ib_deferred_ready(conn, view);
+            btl_ib_rnr_sender_ready(conn, view);
         }
     }
     switch (view->type) {

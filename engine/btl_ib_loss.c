@@ -8,6 +8,7 @@
 #include "btl_ib_flow.h"
 #include "btl_ib_gso.h"
 #include "btl_ib_list.h"
+#include "btl_ib_pacing.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_sched.h"

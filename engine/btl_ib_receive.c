@@ -7,6 +7,7 @@
 
 #include "btl_ib_ack_read.h"
 #include "btl_ib_challenge.h"
+#include "btl_ib_completion.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_drops.h"
 #include "btl_ib_engine_internal.h"

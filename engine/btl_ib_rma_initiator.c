@@ -5,6 +5,7 @@
 
 #include "btl_ib_rma_initiator.h"
 
+#include "btl_ib_completion.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_sched.h"

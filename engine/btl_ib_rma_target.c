@@ -6,6 +6,7 @@
 #include "btl_ib_rma_target.h"
 
 #include "btl_ib_accept.h"
+#include "btl_ib_completion.h"
 #include "btl_ib_rma_replies.h"
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_reasm.h"

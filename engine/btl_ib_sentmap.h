@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Segments that were sent, until they are acknowledged, and what completes with them. */
+/* Segments that were sent, until they are acknowledged. */
 
 #ifndef BTL_IB_SENTMAP_H
 #define BTL_IB_SENTMAP_H
@@ -38,8 +38,6 @@ typedef struct btl_ib_budget {
     uint32_t apart;   /* of them, those that the limits do not count: BTL_IB_DEPTH_APART */
     uint64_t bytes_unacked;
 } btl_ib_budget_t;
-
-/* ---- sentmap ---- */
 
 /* The sent map: segments from the moment they get a sequence until they are acknowledged, and the
  * counts of them. Owns struct btl_ib_sentmap, and the engine's budget of unacknowledged
@@ -120,27 +118,5 @@ void btl_ib_sentmap_void(btl_ib_conn_t *conn, const btl_ib_out_t *out);
 /* A region is about to be removed: unacknowledged segments that are sent from it get a copy of
  * their bytes. */
 void btl_ib_sentmap_own(btl_ib_engine_t *engine, uint64_t region);
-
-/* ---- completion ---- */
-
-/* Completion of messages, operations and answers: when their last piece was sent or
- * acknowledged. Callbacks are queued (engine->events) and called later. */
-
-/* The last piece was sent. `copied`: the engine holds a copy of all of it, so a message is
- * complete. */
-void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied);
-
-/* The memory of a message that left before is free: on_sent is due. */
-void btl_ib_completion_sent(btl_ib_out_t *out);
-
-/* The first `count` messages of the list were sent in a BUNDLE, which is a copy of them. Takes
- * them off the list. */
-void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32_t count);
-
-/* It is over, with `status` (0 or -errno). Callbacks come later; a stream is freed. */
-void btl_ib_completion_add(btl_ib_out_t *out, int status);
-
-/* Call the callbacks that are due. */
-void btl_ib_completion_callbacks(btl_ib_engine_t *engine);
 
 #endif

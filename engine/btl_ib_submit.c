@@ -7,6 +7,7 @@
 
 #include "btl_ib_ack_send.h"
 #include "btl_ib_coalesce.h"
+#include "btl_ib_completion.h"
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_deferred_free.h"
 #include "btl_ib_send_limits.h"

@@ -8,6 +8,7 @@
 #include "btl_ib_ack_write.h"
 #include "btl_ib_gso.h"
 #include "btl_ib_identity.h"
+#include "btl_ib_latency.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"

@@ -8,8 +8,10 @@
 
 #include "btl_ib_engine.h"
 
+#include "btl_ib_completion.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_goodput.h"
+#include "btl_ib_latency.h"
 #include "btl_ib_rail.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_ack_send.h"
@@ -26,7 +28,7 @@
 #include "btl_ib_list.h"
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_loss.h"
-#include "btl_ib_rnr.h"
+#include "btl_ib_rnr_receiver.h"
 #include "btl_ib_engine_internal.h"
 #include "btl_ib_submit.h"
 #include "btl_ib_zcopy.h"

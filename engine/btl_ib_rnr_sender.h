@@ -13,26 +13,26 @@
  * probes do that, one segment at a time.
  */
 
-#ifndef BTL_IB_DEFERRED_H
-#define BTL_IB_DEFERRED_H
+#ifndef BTL_IB_RNR_SENDER_H
+#define BTL_IB_RNR_SENDER_H
 
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
 
 /* The sequences [from, to) of a channel arrived and got RNR, as an ACK says: those in
  * flight are deferred. */
-void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
-                         const btl_ib_view_t *view);
+void btl_ib_rnr_sender_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
+                           const btl_ib_view_t *view);
 
 /* A segment was acknowledged. If it had got RNR the cause is gone, perhaps that of others
  * too. */
-void btl_ib_deferred_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
+void btl_ib_rnr_sender_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
 /* Acknowledgements were taken in: send the deferred segments again if they have waited long
  * enough. */
-void btl_ib_deferred_retry(btl_ib_conn_t *conn);
+void btl_ib_rnr_sender_retry(btl_ib_conn_t *conn);
 
 /* READY: the peer can accept a segment that got RNR. Retransmit it, unless that was done since. */
-void btl_ib_deferred_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+void btl_ib_rnr_sender_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 #endif

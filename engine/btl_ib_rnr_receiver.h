@@ -14,8 +14,8 @@
  * counts as lost.
  */
 
-#ifndef BTL_IB_RNR_H
-#define BTL_IB_RNR_H
+#ifndef BTL_IB_RNR_RECEIVER_H
+#define BTL_IB_RNR_RECEIVER_H
 
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"

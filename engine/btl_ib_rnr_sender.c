@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_deferred.h"
+#include "btl_ib_rnr_sender.h"
 
 #include "btl_ib_batch.h"
 #include "btl_ib_engine_internal.h"
@@ -18,8 +18,8 @@ enum {
 };
 
 /* The echoed stamp shows which copy got RNR, as for READY. */
-void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
-                         const btl_ib_view_t *view)
+void btl_ib_rnr_sender_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
+                           const btl_ib_view_t *view)
 {
     const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
     const uint64_t stamped_at = btl_ib_clock_stamped_at(&conn->engine->clock, view->echo);
@@ -62,14 +62,14 @@ static void send_all_again(btl_ib_conn_t *conn)
     btl_ib_conn_ready(conn);
 }
 
-void btl_ib_deferred_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+void btl_ib_rnr_sender_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     if (segment->rnr_copy > 0 && conn->sentmap.deferred_count > 0) {
         send_all_again(conn);
     }
 }
 
-void btl_ib_deferred_retry(btl_ib_conn_t *conn)
+void btl_ib_rnr_sender_retry(btl_ib_conn_t *conn)
 {
     if (conn->sentmap.deferred_count > 0
         && conn->engine->clock.now >= conn->deferred.at + conn->engine->config.rto_max) {
@@ -77,7 +77,7 @@ void btl_ib_deferred_retry(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_deferred_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+void btl_ib_rnr_sender_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_segment_t *segment =
         btl_ib_tx_window_at(&conn->tx[view->channel].sentmap.window, view->seq);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_rnr.h"
+#include "btl_ib_rnr_receiver.h"
 
 #include "btl_ib_ack_write.h"
 #include "btl_ib_engine_internal.h"

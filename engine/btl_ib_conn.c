@@ -237,7 +237,7 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
     btl_ib_conn_allocated(engine);
     begin_incarnation(conn);
     engine->count.connections++;
-    btl_ib_trace_conn(conn, BTL_IB_TRACE_made, BTL_IB_CAUSE_none, 1);
+    btl_ib_trace(conn, BTL_IB_TRACE_made, BTL_IB_CAUSE_none, NULL, 1);
     if (engine->config.log.detailed) {
         char address[80] = "an address without a text";
         (void) btl_ib_conn_address_text(conn, address, sizeof(address));
@@ -396,7 +396,7 @@ void btl_ib_conn_reset(btl_ib_conn_t *conn)
     begin_incarnation(conn);
     BTL_IB_LOG_DETAIL(engine, "peer %u.%u: reset, begins anew with epoch %u",
                       BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch);
-    btl_ib_trace_conn(conn, BTL_IB_TRACE_reset, BTL_IB_CAUSE_none, 1);
+    btl_ib_trace(conn, BTL_IB_TRACE_reset, BTL_IB_CAUSE_none, NULL, 1);
 }
 
 void btl_ib_conn_lose_peer(btl_ib_conn_t *conn)
@@ -457,7 +457,7 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
     engine->count.connections_dead++;
     BTL_IB_LOG(engine, 1, "peer %u.%u: given up: %s", BTL_IB_NAME_ARGS(conn->identity.name),
                btl_ib_death_string(reason));
-    btl_ib_trace_conn(conn, BTL_IB_TRACE_dead, BTL_IB_CAUSE_silence + reason, 1);
+    btl_ib_trace(conn, BTL_IB_TRACE_dead, BTL_IB_CAUSE_silence + reason, NULL, 1);
     conn->state = BTL_IB_CONN_DEAD;
     retire_conn(conn, -EPIPE);
     btl_ib_completion_callbacks(engine);
@@ -531,7 +531,7 @@ void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
                           btl_ib_conn_drained(conn) ? "drained" : "not all was acknowledged",
                           tell ? ", it is told" : "");
         log_in_use(conn);
-        btl_ib_trace_conn(conn, BTL_IB_TRACE_closed, BTL_IB_CAUSE_none, 1);
+        btl_ib_trace(conn, BTL_IB_TRACE_closed, BTL_IB_CAUSE_none, NULL, 1);
         conn->state = BTL_IB_CONN_CLOSING;
         retire_conn(conn, -ECANCELED);
     }

@@ -210,9 +210,6 @@ struct btl_ib_arrival {
     bool kept;                   /* until its sender is looked up: btl_ib_first_contact_t */
 };
 
-/* Events for a trace: btl_ib_trace.c. */
-typedef struct btl_ib_trace btl_ib_trace_t;
-
 /* Queue tables of peers; most peers share one. */
 typedef struct btl_ib_table_entry {
     btl_ib_list_t link;
@@ -326,8 +323,8 @@ struct btl_ib_engine {
      * datagrams, and they have no trailer. */
     bool predicts;
     btl_ib_work_t work;
-    btl_ib_drops_t *drops; /* NULL: not logged, or no memory */
-    btl_ib_trace_t *trace; /* NULL: not wanted, or no memory */
+    btl_ib_drops_t *drops;    /* NULL: not logged, or no memory */
+    btl_ib_counters_t *trace; /* `count` after the last datagram that was traced; NULL: no trace */
     /* Arrays of whole batches are not on the stack: threads may have 16 KiB of it. */
     btl_ib_datagrams_t datagrams;
     btl_ib_polled_t polled;

@@ -35,7 +35,7 @@ enum {
 
 void btl_ib_failover_validated(btl_ib_conn_t *conn)
 {
-    btl_ib_trace_conn(conn, BTL_IB_TRACE_validated, BTL_IB_CAUSE_none, 1);
+    btl_ib_trace(conn, BTL_IB_TRACE_validated, BTL_IB_CAUSE_none, NULL, 1);
     btl_ib_loss_unblocked(&conn->loss);
     btl_ib_conn_ready(conn);
     /* The peer is there: probe its pairs of rails that are not validated soon. */
@@ -91,7 +91,7 @@ static bool go_by(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
     BTL_IB_LOG(conn->engine, 1, "peer %u.%u: what went by %s goes on by %s",
                BTL_IB_NAME_ARGS(conn->identity.name), before, now);
     conn->engine->count.failovers++;
-    btl_ib_trace_conn(conn, BTL_IB_TRACE_moved, BTL_IB_CAUSE_none, 1);
+    btl_ib_trace(conn, BTL_IB_TRACE_moved, BTL_IB_CAUSE_none, NULL, 1);
     btl_ib_pmtud_moved(conn, other);
     conn->validation.route_refused = 0;
     conn->validation.questions = 0;

@@ -124,7 +124,7 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: connected, epoch %u here, %u there, version %u",
                BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch,
                conn->identity.peer_epoch, (unsigned) conn->identity.version);
-    btl_ib_trace_conn(conn, BTL_IB_TRACE_bound, BTL_IB_CAUSE_none, 1);
+    btl_ib_trace(conn, BTL_IB_TRACE_bound, BTL_IB_CAUSE_none, NULL, 1);
     return conn;
 }
 
@@ -706,7 +706,7 @@ btl_ib_conn_t *btl_ib_handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *ar
     if (!conn->identity.peer_knows) {
         btl_ib_identity_known(&conn->identity);
         btl_ib_validation_answered(&conn->validation);
-        btl_ib_trace_conn(conn, BTL_IB_TRACE_known, BTL_IB_CAUSE_none, 1);
+        btl_ib_trace(conn, BTL_IB_TRACE_known, BTL_IB_CAUSE_none, NULL, 1);
     }
     return conn;
 }

@@ -136,7 +136,7 @@ void btl_ib_loss_duplicates(btl_ib_conn_t *conn, uint32_t channel, uint16_t dupl
     }
     count->retransmits_spurious += more;
     conn->count.retransmits_spurious += more;
-    btl_ib_trace_conn(conn, BTL_IB_TRACE_spurious, BTL_IB_CAUSE_none, more);
+    btl_ib_trace(conn, BTL_IB_TRACE_spurious, BTL_IB_CAUSE_none, NULL, more);
     /* An unnecessary probe does not say that anything was late. */
     uint32_t asked = more < conn->loss.probed ? more : conn->loss.probed;
     conn->loss.probed -= asked;
@@ -336,7 +336,7 @@ void btl_ib_loss_disconnected(btl_ib_conn_t *conn)
     conn->engine->count.losses += lost;
     conn->count.losses += lost;
     if (lost > 0) {
-        btl_ib_trace_conn(conn, BTL_IB_TRACE_lost, BTL_IB_CAUSE_none, lost);
+        btl_ib_trace(conn, BTL_IB_TRACE_lost, BTL_IB_CAUSE_none, NULL, lost);
     }
     if (!btl_ib_list_empty(&conn->sentmap.lost)) {
         btl_ib_conn_ready(conn);
@@ -363,7 +363,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_sentmap_send_again(conn, segment);
     engine->count.losses++;
     conn->count.losses++;
-    btl_ib_trace_segment(conn, BTL_IB_TRACE_lost, BTL_IB_CAUSE_none, segment);
+    btl_ib_trace(conn, BTL_IB_TRACE_lost, BTL_IB_CAUSE_none, segment, 1);
     if (++conn->loss.reo_wnd_persist >= REO_WND_PERSIST) {
         conn->loss.reo_wnd_persist = 0;
         conn->loss.reo_wnd_mult = 0;

@@ -63,7 +63,7 @@ static void resize(btl_ib_conn_t *conn, uint32_t size)
     conn->pmtud.datagram_max = size;
     btl_ib_gso_resized(conn);
     if (changes) {
-        btl_ib_trace_conn(conn, BTL_IB_TRACE_path_mtu, BTL_IB_CAUSE_none, 1);
+        btl_ib_trace(conn, BTL_IB_TRACE_path_mtu, BTL_IB_CAUSE_none, NULL, 1);
     }
 }
 

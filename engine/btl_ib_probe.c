@@ -228,10 +228,10 @@ static void probe_left(btl_ib_conn_t *conn)
         if (loss->probes > 1 || btl_ib_pauses_expected(&loss->pauses, engine->clock.now) == 0) {
             conn->cc.ops->restart(&conn->cc);
         }
-        btl_ib_trace_conn(conn, BTL_IB_TRACE_timeout, BTL_IB_CAUSE_none, 1);
+        btl_ib_trace(conn, BTL_IB_TRACE_timeout, BTL_IB_CAUSE_none, NULL, 1);
     }
     engine->count.sent_probes++;
-    btl_ib_trace_conn(conn, BTL_IB_TRACE_probe, BTL_IB_CAUSE_none, 1);
+    btl_ib_trace(conn, BTL_IB_TRACE_probe, BTL_IB_CAUSE_none, NULL, 1);
     loss->probes++;
     loss->unanswered_probes++;
 }

@@ -55,7 +55,7 @@ static void receive_end(btl_ib_conn_t *conn)
     conn->engine->count.connections_closed++;
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: closed by the peer",
                BTL_IB_NAME_ARGS(conn->identity.name));
-    btl_ib_trace_conn(conn, BTL_IB_TRACE_peer_closed, BTL_IB_CAUSE_none, 1);
+    btl_ib_trace(conn, BTL_IB_TRACE_peer_closed, BTL_IB_CAUSE_none, NULL, 1);
     btl_ib_conn_reset(conn);
 }
 

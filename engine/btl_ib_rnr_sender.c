@@ -46,7 +46,7 @@ void btl_ib_rnr_sender_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from,
         btl_ib_conn_fed(conn);
         btl_ib_conn_ready(conn);
         conn->engine->count.deferred++;
-        btl_ib_trace_segment(conn, BTL_IB_TRACE_deferred, BTL_IB_CAUSE_rnr, segment);
+        btl_ib_trace(conn, BTL_IB_TRACE_deferred, BTL_IB_CAUSE_rnr, segment, 1);
     }
 }
 

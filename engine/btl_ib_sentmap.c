@@ -270,11 +270,11 @@ void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    btl_ib_trace_segment(conn, BTL_IB_TRACE_retransmitted,
-                         segment->rnr_copy == segment->copies ? BTL_IB_CAUSE_rnr
-                         : probe                              ? BTL_IB_CAUSE_probing
-                                                              : BTL_IB_CAUSE_loss,
-                         segment);
+    btl_ib_trace(conn, BTL_IB_TRACE_retransmitted,
+                 segment->rnr_copy == segment->copies ? BTL_IB_CAUSE_rnr
+                 : probe                              ? BTL_IB_CAUSE_probing
+                                                      : BTL_IB_CAUSE_loss,
+                 segment, 1);
     btl_ib_list_remove(&segment->link);
     btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
     if (segment->lost) {

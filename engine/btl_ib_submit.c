@@ -37,7 +37,7 @@ static void note_stop(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdic
         [BTL_IB_TOO_SOON] = BTL_IB_CAUSE_pace,    [BTL_IB_NO_ANSWER] = BTL_IB_CAUSE_answer,
     };
 
-    btl_ib_trace_blocked(conn, channel, causes[verdict]);
+    btl_ib_trace(conn, BTL_IB_TRACE_blocked, causes[verdict], NULL, channel);
 }
 
 /* Wait for what stopped the last that left, if anything did. Returns whether anything else may

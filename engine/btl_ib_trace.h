@@ -5,7 +5,7 @@
 
 /*
  * Hands events to ops->trace, if config.trace asks for it: engine->trace is set then. Else a call
- * costs that question only. Where messages go by it is asked inline, and another function records.
+ * costs that question only, which is asked inline: another function records.
  */
 
 #ifndef BTL_IB_TRACE_H
@@ -14,12 +14,24 @@
 #include "btl_ib_engine_internal.h"
 
 /* For engine->trace. NULL if it is not wanted, or there is no memory for it. */
-btl_ib_trace_t *btl_ib_trace_new(const btl_ib_engine_t *engine);
+btl_ib_counters_t *btl_ib_trace_new(const btl_ib_engine_t *engine);
 
+void btl_ib_trace_record(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
+                         btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment,
+                         uint32_t number);
 void btl_ib_trace_record_sent(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *common,
                               btl_ib_segment_t *const *segments, const btl_ib_tx_t *tx, int count);
-void btl_ib_trace_record_blocked(const btl_ib_conn_t *conn, uint32_t channel,
-                                 btl_ib_trace_cause_t cause);
+
+/* Something happened to a segment; or (NULL) to the connection, `number` times. `number` of what is
+ * blocked is the channel (BTL_IB_TRACE_NO_CHANNEL: what is to be sent again, on any). */
+static inline void btl_ib_trace(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
+                                btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment,
+                                uint32_t number)
+{
+    if (conn->engine->trace != NULL) {
+        btl_ib_trace_record(conn, kind, cause, segment, number);
+    }
+}
 
 /* The transport took `count` datagrams, made of these segments; `common` is what their headers have
  * in common. */
@@ -32,25 +44,10 @@ static inline void btl_ib_trace_sent(const btl_ib_conn_t *conn, const btl_ib_wir
     }
 }
 
-/* What waits on a channel (BTL_IB_TRACE_NO_CHANNEL: to be sent again, on any) is stopped. */
-static inline void btl_ib_trace_blocked(const btl_ib_conn_t *conn, uint32_t channel,
-                                        btl_ib_trace_cause_t cause)
-{
-    if (conn->engine->trace != NULL) {
-        btl_ib_trace_record_blocked(conn, channel, cause);
-    }
-}
-
 /* A datagram of `size` bytes that belongs to no connection was sent. */
 void btl_ib_trace_response(const btl_ib_rail_t *rail, uint64_t peer, uint32_t size);
 
 /* `count` datagrams were taken in or dropped. Call it before their buffers are reposted. */
 void btl_ib_trace_received(const btl_ib_rail_t *rail, const btl_ib_event_t *events, int count);
-
-/* Something happened to a segment; or to the connection, `count` times. */
-void btl_ib_trace_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
-                          btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment);
-void btl_ib_trace_conn(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
-                       btl_ib_trace_cause_t cause, uint32_t count);
 
 #endif

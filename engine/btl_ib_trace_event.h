@@ -101,16 +101,13 @@ typedef struct btl_ib_trace_event {
 #define BTL_IB_TRACE_PEER_UNKNOWN UINT64_MAX
 #define BTL_IB_TRACE_NO_CHANNEL   UINT8_MAX
 
-/* Something with a name: kinds, causes, and fields with their bits. Each table ends with NULL. */
-typedef struct btl_ib_trace_info {
+/* What reads traces is told: a list of each, fields, kinds, causes, and types (btl_ib_type_t). Ends
+ * with NULL. */
+typedef struct btl_ib_trace_list {
     const char *name;
-    const char *text;
-    uint32_t bits;
-} btl_ib_trace_info_t;
+    const char *entries; /* as JSON, with a comma before each */
+} btl_ib_trace_list_t;
 
-extern const btl_ib_trace_info_t btl_ib_trace_kind_infos[];
-extern const btl_ib_trace_info_t btl_ib_trace_cause_infos[];
-extern const btl_ib_trace_info_t btl_ib_trace_field_infos[];
-extern const btl_ib_trace_info_t btl_ib_trace_type_infos[]; /* btl_ib_type_t */
+extern const btl_ib_trace_list_t btl_ib_trace_lists[];
 
 #endif

@@ -188,23 +188,28 @@ static inline uint8_t btl_ib_versions_common(btl_ib_versions_t a, btl_ib_version
 /* The longest trailer of protection (btl_ib_protection.h): a number and a tag. */
 #define BTL_IB_TRAILER_MAX (8u + BTL_IB_AEAD_TAG_BYTES)
 
-typedef enum btl_ib_type { /* 0: releases up to 0.3.0 told of another address; not used again */
-                           BTL_IB_TYPE_DATA = 1,
-                           BTL_IB_TYPE_CHUNK = 2,
-                           BTL_IB_TYPE_SKIP = 3,
-                           BTL_IB_TYPE_ACK = 4,
-                           BTL_IB_TYPE_CLOSE = 5,
-                           BTL_IB_TYPE_PUT = 6,
-                           BTL_IB_TYPE_GET = 7,
-                           BTL_IB_TYPE_ATOMIC = 8,
-                           BTL_IB_TYPE_GOT = 9,
-                           BTL_IB_TYPE_REPLY = 10,
-                           BTL_IB_TYPE_VOID = 11,
-                           BTL_IB_TYPE_REJECTED = 12,
-                           BTL_IB_TYPE_BUNDLE = 13,
-                           BTL_IB_TYPE_PART = 14,
-                           BTL_IB_TYPE_PATH_RESPONSE = 15,
-} btl_ib_type_t;
+/* What a datagram is, BTL_IB_TYPE_DATA ...: X(name, number, "what it is"), in order of numbers. */
+#define BTL_IB_TYPES(X)                                                                            \
+    X(RESERVED, 0, "none: up to release 0.3.0 told of another address")                            \
+    X(DATA, 1, "a message")                                                                        \
+    X(CHUNK, 2, "a piece of a message")                                                            \
+    X(SKIP, 3, "credits are given back")                                                           \
+    X(ACK, 4, "acknowledgements of all channels; has no sequence")                                 \
+    X(CLOSE, 5, "the connection ends")                                                             \
+    X(PUT, 6, "a piece of a put")                                                                  \
+    X(GET, 7, "a get is asked for")                                                                \
+    X(ATOMIC, 8, "an atomic operation is asked for")                                               \
+    X(GOT, 9, "a piece of the answer to a get")                                                    \
+    X(REPLY, 10, "answers to operations")                                                          \
+    X(VOID, 11, "given up, or a probe of the path MTU")                                            \
+    X(REJECTED, 12, "an operation is rejected")                                                    \
+    X(BUNDLE, 13, "several messages")                                                              \
+    X(PART, 14, "a part of a segment that is larger than the path MTU")                            \
+    X(PATH_RESPONSE, 15, "a first contact arrived")
+
+#define BTL_IB_TYPE(name, number, text) BTL_IB_TYPE_##name = (number),
+typedef enum btl_ib_type { BTL_IB_TYPES(BTL_IB_TYPE) } btl_ib_type_t;
+#undef BTL_IB_TYPE
 
 enum {
     BTL_IB_FLAG_CONNECT = 0x01,        /* a CONNECT block follows the header */

@@ -34,19 +34,6 @@ struct btl_ib_trace_file {
 
 /* ---- what stands first ---- */
 
-static void put_infos(FILE *out, const char *name, const btl_ib_trace_info_t *infos)
-{
-    fprintf(out, ",\n\"%s\": [", name);
-    for (const btl_ib_trace_info_t *info = infos; info->name != NULL; ++info) {
-        fprintf(out, "%s\n  {\"name\": \"%s\"", info > infos ? "," : "", info->name);
-        if (info->bits > 0) {
-            fprintf(out, ", \"bits\": %" PRIu32, info->bits);
-        }
-        fprintf(out, ", \"text\": \"%s\"}", info->text);
-    }
-    fprintf(out, "]");
-}
-
 static void put_header(FILE *out, const btl_ib_trace_file_info_t *info)
 {
     const uint16_t probe = 1;
@@ -64,10 +51,9 @@ static void put_header(FILE *out, const btl_ib_trace_file_info_t *info)
             "\", \"job\": \"%08" PRIx32 "\", \"rank\": %" PRIu32 ", \"pid\": %ld,\n\"began\": "
             "%" PRIu64 ", \"realtime\": %" PRIu64,
             info->job, info->rank, info->pid, info->began, info->realtime);
-    put_infos(out, "fields", btl_ib_trace_field_infos);
-    put_infos(out, "kinds", btl_ib_trace_kind_infos);
-    put_infos(out, "causes", btl_ib_trace_cause_infos);
-    put_infos(out, "types", btl_ib_trace_type_infos);
+    for (const btl_ib_trace_list_t *list = btl_ib_trace_lists; list->name != NULL; ++list) {
+        fprintf(out, ",\n\"%s\": [%s]", list->name, list->entries + 1);
+    }
     fprintf(out, ",\n\"counters\": [");
     for (const btl_ib_counter_info_t *counter = btl_ib_counter_infos; counter->name != NULL;
          ++counter) {

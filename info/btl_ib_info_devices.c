@@ -163,16 +163,7 @@ static void print_number(btl_ib_info_out_t *out, const char *name, uint64_t valu
     if (value != 0) {
         btl_ib_info_number(out, name, value, unit);
     } else {
-        btl_ib_info_unknown(out, name);
-    }
-}
-
-static void print_word(btl_ib_info_out_t *out, const char *name, const char *value)
-{
-    if (value[0] != '\0') {
-        btl_ib_info_text(out, name, value);
-    } else {
-        btl_ib_info_unknown(out, name);
+        btl_ib_info_text(out, name, "");
     }
 }
 
@@ -190,14 +181,14 @@ static void print_facts(survey_t *survey, const btl_ib_transport_type_t *type,
     if (device->provider[0] != '\0' && type->wire == NULL) {
         btl_ib_info_text(out, "provider", device->provider);
     }
-    print_word(out, "driver", facts.driver);
-    print_word(out, "firmware", facts.firmware);
+    btl_ib_info_text(out, "driver", facts.driver);
+    btl_ib_info_text(out, "firmware", facts.firmware);
     print_number(out, "mtu", facts.mtu, "bytes");
     print_number(out, "speed", facts.speed != 0 ? facts.speed : device->bandwidth, "Mbit/s");
     if (node >= 0) {
         btl_ib_info_number(out, "numa", (uint64_t) node, "");
     } else {
-        btl_ib_info_unknown(out, "numa");
+        btl_ib_info_text(out, "numa", "");
     }
     if (device->vendor_id != 0) {
         snprintf(text, sizeof(text), "0x%x", device->vendor_id);
@@ -205,15 +196,6 @@ static void print_facts(survey_t *survey, const btl_ib_transport_type_t *type,
         snprintf(text, sizeof(text), "0x%x", device->part_id);
         btl_ib_info_text(out, "part", text);
     }
-}
-
-static void print_plan(btl_ib_info_out_t *out, const btl_ib_device_plan_t *plan)
-{
-    char text[512];
-
-    btl_ib_info_number(out, "datagram", plan->attr.max_datagram, "bytes");
-    btl_ib_queues_format(&plan->queues, text, sizeof(text));
-    btl_ib_info_text(out, "queues", text);
 }
 
 /* Tables have it in the heading. */
@@ -249,7 +231,7 @@ static void begin_device(btl_ib_info_out_t *out, const btl_ib_transport_type_t *
         snprintf(heading, sizeof(heading), "%s: not used: %s", full, why_not);
     }
     btl_ib_info_heading(out, heading, has_facts);
-    btl_ib_info_object(out, NULL, prefix);
+    btl_ib_info_open(out, NULL, '{', prefix);
     btl_ib_info_json_text(out, "transport", type->name);
     btl_ib_info_json_text(out, "wire", wire);
     btl_ib_info_json_text(out, "name", name);
@@ -264,10 +246,10 @@ static void print_device(survey_t *survey, const btl_ib_transport_type_t *type,
     const uint32_t rail = rail_of(survey, device);
     btl_ib_info_out_t *out = &survey->out;
     btl_ib_device_plan_t plan;
+    const bool planned = btl_ib_device_plan(&survey->wishes, type, device, 0, &plan);
     char why_not[192] = "";
-    bool planned;
+    char queues[512];
 
-    planned = btl_ib_device_plan(&survey->wishes, type, device, 0, &plan);
     if (reason != NULL) {
         snprintf(why_not, sizeof(why_not), "%s", reason);
     } else if (!planned) {
@@ -278,7 +260,9 @@ static void print_device(survey_t *survey, const btl_ib_transport_type_t *type,
     begin_device(out, type, device->name, true, why_not, rail);
     print_facts(survey, type, device);
     if (planned) {
-        print_plan(out, &plan);
+        btl_ib_queues_format(&plan.queues, queues, sizeof(queues));
+        btl_ib_info_number(out, "datagram", plan.attr.max_datagram, "bytes");
+        btl_ib_info_text(out, "queues", queues);
     }
     print_use(out, why_not, rail);
     btl_ib_info_close(out);
@@ -345,7 +329,7 @@ static void print_transports(btl_ib_info_out_t *out)
 {
     char text[160] = "";
 
-    btl_ib_info_list(out, "transports");
+    btl_ib_info_open(out, "transports", '[', "");
     for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
         const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
         const size_t len = strlen(text);
@@ -368,7 +352,7 @@ static void print_libraries(btl_ib_info_out_t *out)
     void (*last)(bool load, char *text, size_t len) = NULL; /* of neighbours of one library */
     char text[256];
 
-    btl_ib_info_object(out, "libraries", "library");
+    btl_ib_info_open(out, "libraries", '{', "library");
     for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
         const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
         char *colon;
@@ -395,7 +379,7 @@ static void print_libraries(btl_ib_info_out_t *out)
 static void print_build(btl_ib_info_out_t *out)
 {
     btl_ib_info_text(out, "version", BTL_IB_VERSION);
-    btl_ib_info_object(out, "openmpi", "openmpi");
+    btl_ib_info_open(out, "openmpi", '{', "openmpi");
     btl_ib_info_text(out, "built for", BTL_IB_BUILT_FOR_VERSION);
     btl_ib_info_text(out, "running", opal_version_string);
     btl_ib_info_close(out);
@@ -422,7 +406,7 @@ uint32_t btl_ib_info_devices(btl_ib_info_form_t form, const btl_ib_process_sizes
     btl_ib_log_init(&survey->log, &never, true);
     btl_ib_near_devices_init(&survey->near, params, &survey->rejected);
     open_as_a_job(survey, sizes, processes);
-    btl_ib_info_list(out, "devices");
+    btl_ib_info_open(out, "devices", '[', "");
     /* What is wrong with parameters was told when devices were opened, or before. */
     if (btl_ib_device_wishes_read(&survey->wishes, params, processes, UINT32_MAX)) {
         for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
@@ -434,7 +418,7 @@ uint32_t btl_ib_info_devices(btl_ib_info_form_t form, const btl_ib_process_sizes
     count = survey->count;
     btl_ib_info_heading(out, "", false);
     btl_ib_info_number(out, "used devices", count, "");
-    btl_ib_info_end(out);
+    btl_ib_info_close(out);
     free(survey);
     return count;
 }

@@ -87,7 +87,7 @@ static void print_cost(memory_t *memory, int kind, const char *spec, const cost_
     char text[512];
 
     snprintf(text, sizeof(text), "memory %s %s", kinds[kind].name, spec);
-    btl_ib_info_object(out, NULL, text);
+    btl_ib_info_open(out, NULL, '{', text);
     btl_ib_info_json_text(out, "transport", kinds[kind].name);
     btl_ib_info_json_text(out, "string", spec);
     btl_ib_queues_format(&cost->plan.queues, text, sizeof(text));
@@ -100,13 +100,13 @@ static void print_cost(memory_t *memory, int kind, const char *spec, const cost_
     }
     btl_ib_info_number(
         out, "node", estimate->all[BTL_IB_ESTIMATE_PROCESS].held * memory->args->per_node, "bytes");
-    btl_ib_info_list(out, "parts");
+    btl_ib_info_open(out, "parts", '[', \"\");
     for (uint32_t i = 0; i < estimate->count; ++i) {
         const btl_ib_estimate_part_t *part = &estimate->part[i];
         const char *owner = btl_ib_estimate_owners[part->owner];
 
         snprintf(text, sizeof(text), "part %s, %s:", owner, part->what);
-        btl_ib_info_object(out, NULL, text);
+        btl_ib_info_open(out, NULL, '{', text);
         btl_ib_info_json_text(out, "owner", owner);
         btl_ib_info_json_text(out, "what", part->what);
         btl_ib_info_number(out, "held", part->bytes.held, "bytes");
@@ -200,7 +200,7 @@ static void print_table(const memory_t *memory, int kind)
             }
         }
     }
-    snprintf(text, sizeof(text), "node, %u process%s", args->per_node,
+    snprintf(text, sizeof(text), "node, %" PRIu64 " process%s", args->per_node,
              args->per_node == 1 ? "" : "es");
     print_row(memory, text, BTL_IB_ESTIMATE_PROCESS, NULL, args->per_node);
 }
@@ -214,7 +214,7 @@ static void print_costs(memory_t *memory)
                " at most\n",
                memory->peers, memory->peers == 1 ? "" : "s");
     }
-    btl_ib_info_list(&memory->out, "memory");
+    btl_ib_info_open(&memory->out, "memory", '[', \"\");
     for (int kind = 0; kind < KINDS; ++kind) {
         const btl_ib_transport_type_t *type = type_of(args, kind);
 
@@ -254,7 +254,7 @@ static int print_suggestions(memory_t *memory)
                args->queue_count > 0 ? "\n" : "", memory->peers, memory->peers == 1 ? "" : "s",
                text);
     }
-    btl_ib_info_list(out, "suggestions");
+    btl_ib_info_open(out, "suggestions", '[', "");
     for (int kind = 0; kind < KINDS; ++kind) {
         const btl_ib_transport_type_t *type = type_of(args, kind);
         btl_ib_memory_max_info_t best;
@@ -282,7 +282,7 @@ static int print_suggestions(memory_t *memory)
             continue;
         }
         snprintf(prefix, sizeof(prefix), "suggestion %s", kinds[kind].name);
-        btl_ib_info_object(out, NULL, prefix);
+        btl_ib_info_open(out, NULL, '{', prefix);
         btl_ib_info_json_text(out, "transport", kinds[kind].name);
         btl_ib_info_text(out, "queues", best.spec);
         btl_ib_info_number(out, "process", best.taken, "bytes");
@@ -302,7 +302,7 @@ int btl_ib_info_memory(const btl_ib_process_sizes_t *sizes, const btl_ib_info_ar
     }
     memory->sizes = sizes;
     memory->args = args;
-    memory->peers = args->processes > 0 ? args->processes - 1 : 1;
+    memory->peers = args->processes > 0 ? (uint32_t) args->processes - 1 : 1;
     btl_ib_info_begin(&memory->out, args->form);
     for (uint32_t i = 0; i < args->queue_count && ok; ++i) {
         ok = parse(args->queues[i], &memory->queues[i]);
@@ -313,7 +313,7 @@ int btl_ib_info_memory(const btl_ib_process_sizes_t *sizes, const btl_ib_info_ar
     if (ok && args->budget > 0) {
         ok = print_suggestions(memory) == EXIT_SUCCESS;
     }
-    btl_ib_info_end(&memory->out);
+    btl_ib_info_close(&memory->out);
     free(memory);
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }

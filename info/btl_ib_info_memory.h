@@ -15,23 +15,21 @@
 
 #define BTL_IB_INFO_QUEUES_MAX 8
 
-typedef enum btl_ib_info_action {
-    BTL_IB_INFO_SHOW,   /* devices */
-    BTL_IB_INFO_MEMORY, /* what queues cost */
-    BTL_IB_INFO_HELP,
-    BTL_IB_INFO_VERSION,
-} btl_ib_info_action_t;
-
 typedef struct btl_ib_info_args {
-    btl_ib_info_action_t action;
     btl_ib_info_form_t form;
-    uint32_t processes; /* of a job; 0: not said */
-    uint32_t per_node;  /* of them on one host */
+    uint64_t processes; /* of a job; 0: not said */
+    uint64_t per_node;  /* of them on one host */
     const char *queues[BTL_IB_INFO_QUEUES_MAX];
     uint32_t queue_count;
     const char *transport; /* udp, ud, rc, ofi or verbs; NULL: all */
     uint64_t budget;       /* bytes of a process; 0: none was said */
 } btl_ib_info_args_t;
+
+/* Is it asked what queues cost? Else devices are. */
+static inline bool btl_ib_info_of_memory(const btl_ib_info_args_t *args)
+{
+    return args->queue_count > 0 || args->budget > 0;
+}
 
 /* Print it. Returns the exit status: 1 if queues are wrong or nothing fits the budget, which is
  * said on stderr. */

@@ -29,27 +29,20 @@ static void quoted(const char *text)
 /* What stands before a value in JSON. */
 static void next(btl_ib_info_out_t *out, const char *name)
 {
-    if (out->any[out->depth]) {
-        putchar(',');
+    if (out->depth > 0) {
+        printf("%s\n%*s", out->empty ? "" : ",", (int) (2 * out->depth), "");
     }
-    printf("\n%*s", (int) (2 * out->depth + 2), "");
-    out->any[out->depth] = true;
+    out->empty = false;
     if (name != NULL) {
-        char word[64];
-
-        snprintf(word, sizeof(word), "%s", name);
-        for (char *c = word; *c != '\0'; ++c) {
-            *c = *c == ' ' ? '_' : *c;
+        putchar('"');
+        for (const char *c = name; *c != '\0'; ++c) {
+            putchar(*c == ' ' ? '_' : *c);
         }
-        quoted(word);
-        fputs(": ", stdout);
+        fputs("\": ", stdout);
     }
 }
 
-/* Begin an object or a list, in a list (`name` NULL) or in an object. `prefix` is what lines of
- * text say of it; "": nothing. */
-static void begin_level(btl_ib_info_out_t *out, const char *name, char opening, char closing,
-                        const char *prefix)
+void btl_ib_info_open(btl_ib_info_out_t *out, const char *name, char opening, const char *prefix)
 {
     const size_t len = strlen(out->prefix);
 
@@ -57,118 +50,81 @@ static void begin_level(btl_ib_info_out_t *out, const char *name, char opening, 
         next(out, name);
         putchar(opening);
     }
-    ++out->depth;
-    out->any[out->depth] = false;
-    out->closing[out->depth] = closing;
-    out->before[out->depth] = len;
+    out->empty = true;
+    out->closing[out->depth] = opening == '{' ? '}' : ']';
+    out->before[out->depth++] = len;
     if (prefix[0] != '\0') {
         snprintf(out->prefix + len, sizeof(out->prefix) - len, "%s ", prefix);
-    }
-}
-
-void btl_ib_info_list(btl_ib_info_out_t *out, const char *name)
-{
-    begin_level(out, name, '[', ']', "");
-}
-
-void btl_ib_info_object(btl_ib_info_out_t *out, const char *name, const char *prefix)
-{
-    begin_level(out, name, '{', '}', prefix);
-}
-
-void btl_ib_info_close(btl_ib_info_out_t *out)
-{
-    const bool any = out->any[out->depth];
-    const char closing = out->closing[out->depth];
-
-    out->prefix[out->before[out->depth]] = '\0';
-    --out->depth;
-    if (out->form == BTL_IB_INFO_JSON) {
-        if (any) {
-            printf("\n%*s", (int) (2 * out->depth + 2), "");
-        }
-        putchar(closing);
     }
 }
 
 void btl_ib_info_begin(btl_ib_info_out_t *out, btl_ib_info_form_t form)
 {
     *out = (btl_ib_info_out_t){.form = form};
-    if (form == BTL_IB_INFO_JSON) {
-        putchar('{');
-    }
+    btl_ib_info_open(out, NULL, '{', "");
 }
 
-void btl_ib_info_end(const btl_ib_info_out_t *out)
+void btl_ib_info_close(btl_ib_info_out_t *out)
 {
+    out->prefix[out->before[--out->depth]] = '\0';
     if (out->form == BTL_IB_INFO_JSON) {
-        fputs("\n}\n", stdout);
+        if (!out->empty || out->depth == 0) {
+            printf("\n%*s", (int) (2 * out->depth), "");
+        }
+        printf("%c%s", out->closing[out->depth], out->depth == 0 ? "\n" : "");
     }
+    out->empty = false;
 }
 
-/* A fact of lines and tables. Those within two levels belong to a block, whose heading has the
- * names of what is around them. */
-static void line(const btl_ib_info_out_t *out, const char *name, const char *value)
+/* Print a fact. `json` stands in JSON as it is; NULL: the text, as a string. Text of NULL is not
+ * known: tables leave it out. There facts within two levels belong to a block, whose heading has
+ * the names of what is around them. */
+static void fact(btl_ib_info_out_t *out, const char *name, const char *json, const char *text)
 {
-    if (out->form == BTL_IB_INFO_LINES) {
-        printf("%s%s: %s\n", out->prefix, name, value);
-    } else if (out->depth < 2) {
-        const int width = 22 - (int) strlen(out->prefix);
+    const int width = 22 - (int) strlen(out->prefix);
 
-        printf("%s%-*s%s\n", out->prefix, width > 0 ? width : 0, name, value);
-    } else {
-        printf("  %-11s%s\n", name, value);
+    if (out->form == BTL_IB_INFO_JSON) {
+        next(out, name);
+        if (json == NULL) {
+            quoted(text);
+        } else {
+            fputs(json, stdout);
+        }
+    } else if (out->form == BTL_IB_INFO_LINES) {
+        printf("%s%s: %s\n", out->prefix, name, text != NULL ? text : "unknown");
+    } else if (text != NULL && out->depth < 3) {
+        printf("%s%-*s%s\n", out->prefix, width > 0 ? width : 0, name, text);
+    } else if (text != NULL) {
+        printf("  %-11s%s\n", name, text);
     }
 }
 
 void btl_ib_info_json_text(btl_ib_info_out_t *out, const char *name, const char *value)
 {
     if (out->form == BTL_IB_INFO_JSON) {
-        next(out, name);
-        quoted(value);
+        fact(out, name, NULL, value);
     }
 }
 
 void btl_ib_info_text(btl_ib_info_out_t *out, const char *name, const char *value)
 {
-    if (out->form == BTL_IB_INFO_JSON) {
-        btl_ib_info_json_text(out, name, value);
-    } else {
-        line(out, name, value);
-    }
+    const bool known = value[0] != '\0';
+
+    fact(out, name, known ? NULL : "null", known ? value : NULL);
 }
 
 void btl_ib_info_bool(btl_ib_info_out_t *out, const char *name, bool value)
 {
-    if (out->form == BTL_IB_INFO_JSON) {
-        next(out, name);
-        fputs(value ? "true" : "false", stdout);
-    } else {
-        line(out, name, value ? "yes" : "no");
-    }
+    fact(out, name, value ? "true" : "false", value ? "yes" : "no");
 }
 
 void btl_ib_info_number(btl_ib_info_out_t *out, const char *name, uint64_t value, const char *unit)
 {
-    if (out->form == BTL_IB_INFO_JSON) {
-        next(out, name);
-        printf("%" PRIu64, value);
-    } else {
-        char text[64];
+    char json[24], text[64];
 
-        snprintf(text, sizeof(text), "%" PRIu64 "%s%s", value, unit[0] != '\0' ? " " : "", unit);
-        line(out, name, text);
-    }
-}
-
-void btl_ib_info_unknown(btl_ib_info_out_t *out, const char *name)
-{
-    if (out->form == BTL_IB_INFO_JSON) {
-        next(out, name);
-        fputs("null", stdout);
-    } else if (out->form == BTL_IB_INFO_LINES) {
-        line(out, name, "unknown");
-    }
+    snprintf(json, sizeof(json), "%" PRIu64, value);
+    snprintf(text, sizeof(text), "%s%s%s", json, unit[0] != '\0' ? " " : "", unit);
+    fact(out, name, json, text);
 }
 
 void btl_ib_info_heading(btl_ib_info_out_t *out, const char *text, bool has_facts)

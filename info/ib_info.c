@@ -48,16 +48,6 @@ static bool number(const char *option, const char *text, const btl_ib_value_rang
     return false;
 }
 
-static bool processes(const char *option, const char *text, uint32_t *count)
-{
-    static const btl_ib_value_range_t range = {BTL_IB_VALUE_COUNT, 1, PROCESSES_MAX};
-    uint64_t value = 0;
-    const bool ok = number(option, text, &range, &value);
-
-    *count = (uint32_t) value;
-    return ok;
-}
-
 static bool add_queues(btl_ib_info_args_t *args, const char *text)
 {
     if (args->queue_count == BTL_IB_INFO_QUEUES_MAX) {
@@ -66,7 +56,6 @@ static bool add_queues(btl_ib_info_args_t *args, const char *text)
         return false;
     }
     args->queues[args->queue_count++] = text;
-    args->action = BTL_IB_INFO_MEMORY;
     return true;
 }
 
@@ -88,14 +77,15 @@ static bool transport(btl_ib_info_args_t *args, const char *text)
 static bool take(btl_ib_info_args_t *args, int option)
 {
     static const btl_ib_value_range_t bytes = {BTL_IB_VALUE_BYTES, 1, INT64_MAX};
+    static const btl_ib_value_range_t processes = {BTL_IB_VALUE_COUNT, 1, PROCESSES_MAX};
 
     switch (option) {
     case 'h':
-        args->action = BTL_IB_INFO_HELP;
-        return true;
+        fputs(help, stdout);
+        exit(EXIT_SUCCESS);
     case 'V':
-        args->action = BTL_IB_INFO_VERSION;
-        return true;
+        puts("ib_info " BTL_IB_VERSION);
+        exit(EXIT_SUCCESS);
     case 'j':
         args->form = BTL_IB_INFO_JSON;
         return true;
@@ -103,9 +93,9 @@ static bool take(btl_ib_info_args_t *args, int option)
         args->form = BTL_IB_INFO_LINES;
         return true;
     case 'n':
-        return processes("np", optarg, &args->processes);
+        return number("np", optarg, &processes, &args->processes);
     case 'p':
-        return processes("ppn", optarg, &args->per_node);
+        return number("ppn", optarg, &processes, &args->per_node);
     case 'q':
         return add_queues(args, optarg);
     case 't':
@@ -114,7 +104,6 @@ static bool take(btl_ib_info_args_t *args, int option)
         fputs("ib_info: --check is to be the first word\n", stderr);
         return false;
     case 'b':
-        args->action = BTL_IB_INFO_MEMORY;
         return number("budget", optarg, &bytes, &args->budget);
     default:
         return false; /* getopt_long() has said why */
@@ -152,8 +141,7 @@ static bool args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
         fprintf(stderr, "ib_info: %s: this is no option\n", shown);
         ok = false;
     }
-    if (ok && args->action == BTL_IB_INFO_SHOW
-        && (args->transport != NULL || args->per_node != 1)) {
+    if (ok && !btl_ib_info_of_memory(args) && (args->transport != NULL || args->per_node != 1)) {
         fputs("ib_info: --transport and --ppn go with --queues or --budget; of devices"
               " btl_ib_transport chooses\n",
               stderr);
@@ -226,10 +214,10 @@ static int show(const btl_ib_info_args_t *args, btl_ib_params_t *params,
     if (!read_params(params, limits, &component.btl_version)) {
         return EXIT_NO_DEVICE;
     }
-    if (args->action == BTL_IB_INFO_MEMORY) {
+    if (btl_ib_info_of_memory(args)) {
         return btl_ib_info_memory(&sizes, args);
     }
-    const uint32_t count = btl_ib_info_devices(args->form, &sizes, args->processes);
+    const uint32_t count = btl_ib_info_devices(args->form, &sizes, (uint32_t) args->processes);
     return fflush(stdout) == 0 && count > 0 ? EXIT_SUCCESS : EXIT_NO_DEVICE;
 }
 
@@ -267,14 +255,6 @@ int main(int argc, char *argv[])
     }
     if (!args_parse(&args, argc, argv)) {
         return EXIT_BAD_ARGUMENTS;
-    }
-    if (args.action == BTL_IB_INFO_HELP) {
-        fputs(help, stdout);
-        return EXIT_SUCCESS;
-    }
-    if (args.action == BTL_IB_INFO_VERSION) {
-        puts("ib_info " BTL_IB_VERSION);
-        return EXIT_SUCCESS;
     }
     if (!btl_ib_ompi_check(why, sizeof(why))) {
         fprintf(stderr, "ib_info: %s: please rebuild it\n", why);

@@ -100,7 +100,7 @@ static void print_cost(memory_t *memory, int kind, const char *spec, const cost_
     }
     btl_ib_info_number(
         out, "node", estimate->all[BTL_IB_ESTIMATE_PROCESS].held * memory->args->per_node, "bytes");
-    btl_ib_info_open(out, "parts", '[', \"\");
+    btl_ib_info_open(out, "parts", '[', "");
     for (uint32_t i = 0; i < estimate->count; ++i) {
         const btl_ib_estimate_part_t *part = &estimate->part[i];
         const char *owner = btl_ib_estimate_owners[part->owner];
@@ -151,7 +151,7 @@ static const btl_ib_estimate_part_t *find_part(const cost_t *costs, uint32_t str
 
 /* What each string takes `times` over: of such a part, or with `part` NULL of all of `owner`. */
 static void print_row(const memory_t *memory, const char *name, btl_ib_estimate_owner_t owner,
-                      const btl_ib_estimate_part_t *part, uint32_t times)
+                      const btl_ib_estimate_part_t *part, uint64_t times)
 {
     printf("%-52s", name);
     for (uint32_t i = 0; i < memory->args->queue_count; ++i) {
@@ -214,7 +214,7 @@ static void print_costs(memory_t *memory)
                " at most\n",
                memory->peers, memory->peers == 1 ? "" : "s");
     }
-    btl_ib_info_open(&memory->out, "memory", '[', \"\");
+    btl_ib_info_open(&memory->out, "memory", '[', "");
     for (int kind = 0; kind < KINDS; ++kind) {
         const btl_ib_transport_type_t *type = type_of(args, kind);
 

@@ -190,7 +190,7 @@ static inline uint8_t btl_ib_versions_common(btl_ib_versions_t a, btl_ib_version
 
 /* What a datagram is, BTL_IB_TYPE_DATA ...: X(name, number, "what it is"), in order of numbers. */
 #define BTL_IB_TYPES(X)                                                                            \
-    X(RESERVED, 0, "none: up to release 0.3.0 told of another address")                            \
+    X(NONE, 0, "no datagram (up to release 0.3.0: ADDRESS)")                                       \
     X(DATA, 1, "a message")                                                                        \
     X(CHUNK, 2, "a piece of a message")                                                            \
     X(SKIP, 3, "credits are given back")                                                           \

@@ -339,12 +339,25 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
            || (slow && failover_if_heard(conn, since + ASK_AFTER));
 }
 
+/* Is the present path to an address that a router has, or had, for the peer? */
+static bool is_by_router(const btl_ib_conn_t *conn)
+{
+    const btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
+
+    return carries != NULL && carries->route.inside != NULL;
+}
+
 bool btl_ib_failover_on_refusal(btl_ib_conn_t *conn)
 {
     conn->validation.net_error = ECONNREFUSED;
     conn->validation.net_error_at = btl_ib_clock_awake(&conn->engine->clock);
     if (conn->draining) {
         btl_ib_conn_reset(conn);
+        return true;
+    }
+    /* The router itself refuses if it forgot the peer while that sent nothing. Probes go on: what
+     * the peer sends opens the way again. */
+    if (is_by_router(conn)) {
         return true;
     }
     const bool leaves = btl_ib_validation_refused_again(conn);

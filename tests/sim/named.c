@@ -344,6 +344,8 @@ const named_scenario_t named_scenarios[] = {
      sources_rewritten_lanes},
     {"sources_rewritten_later", "they begin in mid-job, get other addresses, and go",
      sources_rewritten_later},
+    {"sources_rewritten_forgotten", "a router forgets an idle process, and refuses what is for it",
+     sources_rewritten_forgotten},
     {"sources_rewritten_replayed", "somebody repeats from elsewhere what both say of that",
      sources_rewritten_replayed},
     {"port_back_late", "a port that was down for too long is used again", port_back_late},

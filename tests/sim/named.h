@@ -179,6 +179,7 @@ void address_changes_first_contact(sim_t *sim);
 void sources_rewritten(sim_t *sim);
 void sources_rewritten_lanes(sim_t *sim);
 void sources_rewritten_later(sim_t *sim);
+void sources_rewritten_forgotten(sim_t *sim);
 void sources_rewritten_replayed(sim_t *sim);
 void port_back_late(sim_t *sim);
 void port_back_late_at_both(sim_t *sim);

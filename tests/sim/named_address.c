@@ -241,6 +241,51 @@ void sources_rewritten_lanes(sim_t *sim)
     finish(sim);
 }
 
+/* A router that forgot the second process refuses what is for it, until that sends something, which
+ * `scratch` tells. */
+static bool forgot(sim_t *sim, const datagram_t *d)
+{
+    if (d->from == 1) {
+        sim->scratch[0] = 1;
+    }
+    return d->to == 1 && sim->scratch[0] == 0;
+}
+
+/* Mappings that expire while nothing is sent: refusals by a router are no death, however long they
+ * last, and all arrives once the peer sends something. If it is gone, its silence says so. */
+void sources_rewritten_forgotten(sim_t *sim)
+{
+    routable(sim);
+    sim->procs[0].config.silence_limit = 4000000;
+    run_start(sim);
+    rail_route(sim->procs[1].rails[0]);
+    both_talk(sim, SIM_S(1));
+    must_be_at_least(sim, "answered challenges", rewritten(sim), 1);
+    for (uint32_t i = 0; i < 4; i++) {
+        sim_run_until(sim, sim->now + SIM_S(5));
+        const uint64_t before = sim->applied[F_REFUSED];
+        sim->scratch[0] = 0;
+        sim->reject = forgot;
+        say(sim, 0, 1, 3000, 1000);
+        sim_run_until(sim, sim->now + SIM_S(1));
+        must_be_at_least(sim, "refusals", sim->applied[F_REFUSED] - before, 3);
+        must_be_within(sim, "connections given up", sim->applied[F_DEATH], 0);
+        say(sim, 1, 0, 3000, 1000);
+        run_settle(sim, SIM_S(2));
+        sim->reject = NULL;
+    }
+    proc_stop(&sim->procs[1]);
+    sim->death_ok = true;
+    sim->refuses = true;
+    say(sim, 0, 1, 3000, 1000);
+    const uint64_t from = sim->now;
+    while (sim->applied[F_DEATH] == 0 && sim_step(sim, from + SIM_S(10))) {
+    }
+    must_be_at_least(sim, "ns until it was dead", sim->now - from, SIM_S(3));
+    must_be_within(sim, "connections not given up", 1 - sim->applied[F_DEATH], 0);
+    proc_stop(&sim->procs[0]);
+}
+
 static bool record_paths(sim_t *sim, const datagram_t *d)
 {
     if (type_of(d) == BTL_IB_TYPE_PATH_RESPONSE && sim->scratch[0] < 7) {

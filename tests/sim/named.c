@@ -336,6 +336,8 @@ const named_scenario_t named_scenarios[] = {
     {"address_changes_of_two", "that of one of two rails does", address_changes_of_two},
     {"address_changes_unasked", "what asks there is lost, and asked again",
      address_changes_unasked},
+    {"address_changes_refused", "the peer, whose own may change later, is refused",
+     address_changes_refused},
     {"address_changes_first_contact", "the first contact comes from an address nobody published",
      address_changes_first_contact},
     {"sources_rewritten", "routers rewrite the sources of both ends, from the first contact on",

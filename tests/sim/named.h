@@ -175,6 +175,7 @@ void address_changes(sim_t *sim);
 void address_changes_protected(sim_t *sim);
 void address_changes_of_two(sim_t *sim);
 void address_changes_unasked(sim_t *sim);
+void address_changes_refused(sim_t *sim);
 void address_changes_first_contact(sim_t *sim);
 void sources_rewritten(sim_t *sim);
 void sources_rewritten_lanes(sim_t *sim);

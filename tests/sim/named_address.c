@@ -97,6 +97,39 @@ void address_changes_unasked(sim_t *sim)
     finish(sim);
 }
 
+static bool to_second(sim_t *sim, const datagram_t *d)
+{
+    (void) sim;
+    return d->to == 1;
+}
+
+/* Both processes may be of one host, and bind anew at their own time: the peer's address is refused
+ * until it has. For 2 s that is no death; later it is, as ever. */
+void address_changes_refused(sim_t *sim)
+{
+    rails_acquainted(sim, 2, 1);
+    readdress(sim, 0);
+    const uint64_t before = sim->applied[F_REFUSED];
+    sim->reject = to_second;
+    say(sim, 0, 1, 3000, 1000);
+    sim_run_until(sim, sim->now + SIM_MS(1700));
+    must_be_at_least(sim, "refusals", sim->applied[F_REFUSED] - before, 4);
+    must_be_within(sim, "connections given up", sim->applied[F_DEATH], 0);
+    sim->reject = NULL;
+    rails_in_traffic(sim);
+    run_settle(sim, SIM_S(2));
+    sim_run_until(sim, sim->now + SIM_S(2));
+    const uint64_t from = sim->now;
+    sim->death_ok = true;
+    sim->reject = to_second;
+    say(sim, 0, 1, 3000, 1000);
+    while (sim->applied[F_DEATH] == 0 && sim_step(sim, from + SIM_S(4))) {
+    }
+    must_be_within(sim, "the death was reported after ns", sim->now - from, SIM_S(2));
+    proc_stop(&sim->procs[0]);
+    proc_stop(&sim->procs[1]);
+}
+
 /* It begins with a peer that knows only what was published: first contact says where it is. */
 void address_changes_first_contact(sim_t *sim)
 {

@@ -170,6 +170,7 @@ unit_tests = \
     tests/unit/test_udp_bulk_lane \
     tests/unit/test_udp_path_mtu \
     tests/unit/test_udp_peers \
+    tests/unit/test_udp_restarted \
     tests/unit/test_udp_socket \
     tests/unit/test_param_values \
     tests/unit/test_versions \
@@ -432,6 +433,7 @@ tests_unit_test_udp_bulk_lane_SOURCES = tests/unit/test_udp_bulk_lane.c $(udp_te
 tests_unit_test_udp_many_rails_SOURCES = tests/unit/test_udp_many_rails.c $(udp_test_sources)
 tests_unit_test_udp_path_mtu_SOURCES = tests/unit/test_udp_path_mtu.c $(udp_test_sources)
 tests_unit_test_udp_peers_SOURCES = tests/unit/test_udp_peers.c $(udp_test_sources)
+tests_unit_test_udp_restarted_SOURCES = tests/unit/test_udp_restarted.c $(udp_test_sources)
 tests_unit_test_udp_socket_SOURCES = tests/unit/test_udp_socket.c $(udp_test_sources)
 
 #

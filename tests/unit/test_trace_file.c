@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "btl_ib_trace_file.h"
+#include "btl_ib_wire.h"
 
 enum { PER_WINDOW = BTL_IB_TRACE_WINDOW / sizeof(btl_ib_trace_event_t) };
 
@@ -99,6 +100,25 @@ static void few(void **state)
     assert_non_null(strstr(bytes, "\"host\": \"a??host?\", \"job\": \"000012ab\", \"rank\": 7"));
     assert_non_null(strstr(bytes, "\"counters\": [\"sent_messages\", "));
     assert_string_equal(bytes + strlen(bytes) - 3, "]}\n");
+}
+
+/* A number in an event is a place in a table, which has no gap. */
+static void tables(void **state)
+{
+    (void) state;
+    unsigned types = 0;
+
+    assert_int_equal(btl_ib_trace_file_close(begin()), 0);
+    look();
+    const char *name = strstr(bytes, "\"types\": [");
+    assert_non_null(name);
+    const char *end = strchr(name, ']');
+    assert_non_null(end);
+    while ((name = strstr(name, "\"name\"")) != NULL && name < end) {
+        ++types;
+        ++name;
+    }
+    assert_int_equal(types, BTL_IB_TYPE_PATH_RESPONSE + 1);
 }
 
 static void none(void **state)
@@ -189,8 +209,9 @@ static int clear_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few),        cmocka_unit_test(none),     cmocka_unit_test(round_it_goes),
-        cmocka_unit_test(not_closed), cmocka_unit_test(no_place), cmocka_unit_test(no_space),
+        cmocka_unit_test(few),           cmocka_unit_test(tables),     cmocka_unit_test(none),
+        cmocka_unit_test(round_it_goes), cmocka_unit_test(not_closed), cmocka_unit_test(no_place),
+        cmocka_unit_test(no_space),
     };
 
     return cmocka_run_group_tests(tests, make_place, clear_place);

@@ -51,8 +51,8 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn);
 
 /* The present route is refused. The connection takes another one if there is one: at once if this
  * was never validated, else when refusals are believed. Only a peer that is refused by all routes
- * is dead. Refusals of an address that a router has for the peer change nothing: the router may have
- * forgotten it. False if it is dead: the callback may have changed everything. */
+ * is dead. Refusals of an address that a router has for the peer change nothing: the router may
+ * have forgotten it. False if it is dead: the callback may have changed everything. */
 bool btl_ib_failover_on_refusal(btl_ib_conn_t *conn);
 
 /* Go by the two rails of a connection with the same process, and tell the peer. False if that is

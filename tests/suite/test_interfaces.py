@@ -211,6 +211,26 @@ def test_many(mpi, two_hosts):
     assert standing_by.count("x20") == 2 and len(standing_by) == 16
 
 
+@pytest.mark.full
+@pytest.mark.called("interfaces/many-addresses")
+def test_many_addresses(run, mpi, hosts, two_hosts):
+    """An interface has 40 addresses at each end, of which only the last is of a network that both
+    hosts are in: a peer is not found until that network is named."""
+
+    def add_addresses():
+        for end in 1, 2:
+            common = f"10.91.0.{end}/24"
+            own = [("add", f"10.{100 + end}.{n}.1/24") for n in range(39)]
+            for words in ("delete", common), *own, ("add", common):
+                run.output("ip", "-n", f"{hosts}{end}", "address", *words, "dev", "x0")
+
+    output = two_hosts([Link(0)], mpi.program("ring"), "laps=1", before=add_addresses, ok=False,
+                       connect_timeout=6)
+    assert "OK ring" not in output and "device x0 turned down: there are 32 rails already" in output
+    output = two_hosts([], mpi.program("ring"), "laps=1", if_exclude="", if_include="10.91.0.0/24")
+    assert "OK ring" in output and joined(output) == {("x0", "10.91.0.1"), ("x0", "10.91.0.2")}
+
+
 @pytest.mark.called("interfaces/label")
 def test_label(run, mpi, hosts, two_hosts):
     """An address whose label is more than its interface's name, without a colon, is one of that

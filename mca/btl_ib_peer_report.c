@@ -123,17 +123,17 @@ static bool is_broadcast_of(const struct ifaddrs *i, const char *text)
 /* Asks the system now. Returns whether there is such a network. */
 static bool find_broadcast_here(const char *text)
 {
-    btl_ib_net_addresses_t all;
+    struct ifaddrs *all = NULL;
 
     if (btl_ib_net_addresses_get(&all, NULL) != 0) {
         return false;
     }
-    const struct ifaddrs *i = all.first;
+    const struct ifaddrs *i = all;
     while (i != NULL && !is_broadcast_of(i, text)) {
         i = i->ifa_next;
     }
     const bool found = i != NULL;
-    btl_ib_net_addresses_free(&all);
+    free(all);
     return found;
 }
 
@@ -229,7 +229,7 @@ static void diagnosed_interface(const btl_ib_device_t *device, char *out, size_t
 {
     const struct sockaddr *ip = (const struct sockaddr *) (const void *) &device->ip;
     struct ifreq request = {.ifr_flags = 0};
-    btl_ib_net_addresses_t all;
+    struct ifaddrs *all = NULL;
     char now[INET6_ADDRSTRLEN];
     char before[INET6_ADDRSTRLEN];
 
@@ -247,16 +247,16 @@ static void diagnosed_interface(const btl_ib_device_t *device, char *out, size_t
         snprintf(out, size, "interface %s is up", device->interface);
         return;
     }
-    if (has(all.first, ip)) {
+    if (has(all, ip)) {
         snprintf(out, size, "interface %s is up and has its address", device->interface);
     } else {
-        const struct sockaddr *other = find_other(all.first, device);
+        const struct sockaddr *other = find_other(all, device);
 
         snprintf(out, size, "interface %s has no longer the address %s, now: %s", device->interface,
                  btl_ib_ip_text(ip, before, sizeof(before)),
                  other != NULL ? btl_ib_ip_text(other, now, sizeof(now)) : "none");
     }
-    btl_ib_net_addresses_free(&all);
+    free(all);
 }
 
 /* ---- both ends ---- */

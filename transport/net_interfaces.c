@@ -14,6 +14,7 @@
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netpacket/packet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -321,29 +322,28 @@ static int dump_read(const dump_t *dump)
 /* ---- addresses ---- */
 
 enum {
-    ROOM_FIRST = 64,       /* addresses that SIOCGIFCONF is asked for; then twice as many, */
-    ROOM_MAX = 64 * 1024,  /* at most */
     ADDRESS_DIGITS = 32,   /* of an address in /proc/self/net/if_inet6 */
     INET6_LINE_FIELDS = 5, /* that are used of a line of it */
+    HARDWARE_MAX = 24,     /* bytes of an address of hardware that getifaddrs() tells */
 };
 
 typedef union ip {
-    struct sockaddr any;
+    struct sockaddr any; /* AF_UNSPEC: none */
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
-} ip_t;
+    uint8_t hardware[offsetof(struct sockaddr_ll, sll_addr) + HARDWARE_MAX];
+} address_t;
 
-/* One that getifaddrs() did not list. */
-typedef struct btl_ib_own_address {
-    struct ifaddrs entry;
-    ip_t address;
-    ip_t mask;
+typedef struct own_address {
+    struct ifaddrs entry; /* the first, so that the first of a list can be freed */
+    address_t address;
+    address_t mask;
     char name[IF_NAMESIZE];
-} btl_ib_own_address_t;
+} own_address_t;
 
 /* A list in the making. */
 typedef struct list {
-    btl_ib_own_address_t *own;
+    own_address_t *own;
     size_t count;
 } list_t;
 
@@ -365,20 +365,34 @@ static unsigned ask_flags(const char *name)
                : flags;
 }
 
-static int append(list_t *list, const char *name, const ip_t *address, const ip_t *mask)
+static address_t copy_of(const struct sockaddr *from)
 {
-    btl_ib_own_address_t *own = realloc(list->own, (list->count + 1) * sizeof(*own));
+    const sa_family_t family = from != NULL ? from->sa_family : AF_UNSPEC;
+    address_t to = {.v6 = {.sin6_family = AF_UNSPEC}};
+    size_t len = family == AF_INET ? sizeof(to.v4) : family == AF_INET6 ? sizeof(to.v6) : 0;
+
+    if (family == AF_PACKET) { /* may be longer than the structure (IPoIB) */
+        len = ((const struct sockaddr_ll *) (const void *) from)->sll_halen;
+        len = offsetof(struct sockaddr_ll, sll_addr) + (len < HARDWARE_MAX ? len : HARDWARE_MAX);
+    }
+    if (len > 0) {
+        memcpy(&to, from, len);
+    }
+    return to;
+}
+
+static int append(list_t *list, const char *name, unsigned flags, const address_t *address,
+                  const address_t *mask)
+{
+    own_address_t *own = realloc(list->own, (list->count + 1) * sizeof(*own));
 
     if (own == NULL) {
         return -ENOMEM;
     }
     list->own = own;
     own += list->count++;
-    memset(own, 0, sizeof(*own));
+    *own = (own_address_t){.entry = {.ifa_flags = flags}, .address = *address, .mask = *mask};
     snprintf(own->name, sizeof(own->name), "%s", name);
-    own->address = *address;
-    own->mask = *mask;
-    own->entry.ifa_flags = ask_flags(name);
     return 0;
 }
 
@@ -389,49 +403,32 @@ static int append(list_t *list, const char *name, const ip_t *address, const ip_
 static int append_v4(list_t *list, const struct ifreq *found)
 {
     struct ifreq request = *found;
-    ip_t address;
-    ip_t mask;
+    address_t address = {.v4 = {.sin_family = AF_UNSPEC}};
+    address_t mask = {.v4 = {.sin_family = AF_INET}};
 
-    if (found->ifr_addr.sa_family != AF_INET) {
-        return 0;
-    }
-    memset(&address, 0, sizeof(address));
-    memset(&mask, 0, sizeof(mask));
     memcpy(&address.v4, &found->ifr_addr, sizeof(address.v4));
-    memset(mask.v4.sin_zero, 0, sizeof(mask.v4.sin_zero));
     if (btl_ib_interface_ask(found->ifr_name, SIOCGIFNETMASK, &request) == 0) {
         memcpy(&mask.v4, &request.ifr_netmask, sizeof(mask.v4));
     }
-    mask.v4.sin_family = AF_INET;
-    return append(list, found->ifr_name, &address, &mask);
+    return append(list, found->ifr_name, ask_flags(found->ifr_name), &address, &mask);
 }
 
-/* Addresses beyond what there is room for are left out in silence: so there is to be room for one
- * more than there are. */
+/* The first answer says how long the second is. */
 static int list_v4(list_t *list)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     struct ifconf answer = {.ifc_req = NULL};
-    int rc = fd < 0 ? -errno : -EAGAIN;
+    int rc = fd < 0 || ioctl(fd, SIOCGIFCONF, &answer) != 0 ? -errno : 0;
+    struct ifreq *found = calloc(1, (size_t) answer.ifc_len + 1);
 
-    for (size_t room = ROOM_FIRST; rc == -EAGAIN; room *= 2) {
-        struct ifreq *more = realloc(answer.ifc_req, room * sizeof(*more));
-
-        if (more == NULL || room > ROOM_MAX) {
-            rc = -ENOMEM;
-            break;
-        }
-        answer.ifc_req = more;
-        answer.ifc_len = (int) (room * sizeof(*more));
-        rc = ioctl(fd, SIOCGIFCONF, &answer) != 0 ? -errno : 0;
-        if (rc == 0 && (size_t) answer.ifc_len / sizeof(*more) == room) {
-            rc = -EAGAIN;
-        }
+    answer.ifc_req = found;
+    if (rc == 0) {
+        rc = found == NULL ? -ENOMEM : ioctl(fd, SIOCGIFCONF, &answer) != 0 ? -errno : 0;
     }
-    for (size_t i = 0; rc == 0 && i < (size_t) answer.ifc_len / sizeof(*answer.ifc_req); i++) {
-        rc = append_v4(list, &answer.ifc_req[i]);
+    for (size_t i = 0; rc == 0 && i < (size_t) answer.ifc_len / sizeof(*found); i++) {
+        rc = append_v4(list, &found[i]);
     }
-    free(answer.ifc_req);
+    free(found);
     if (fd >= 0) {
         (void) close(fd);
     }
@@ -490,20 +487,16 @@ int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count)
 
 static int append_v6(list_t *list, const btl_ib_inet6_t *inet6)
 {
-    ip_t address;
-    ip_t mask;
+    address_t address = {.v6 = {.sin6_family = AF_INET6, .sin6_addr = inet6->ip}};
+    address_t mask = {.v6 = {.sin6_family = AF_INET6}};
 
-    memset(&address, 0, sizeof(address));
-    memset(&mask, 0, sizeof(mask));
-    address.v6.sin6_family = mask.v6.sin6_family = AF_INET6;
-    address.v6.sin6_addr = inet6->ip;
     for (unsigned i = 0; i < inet6->prefix_bits; i++) {
         mask.v6.sin6_addr.s6_addr[i / 8] |= (uint8_t) (0x80 >> i % 8);
     }
     if (btl_ib_ip_link_local(&address.any)) {
         address.v6.sin6_scope_id = inet6->index;
     }
-    return append(list, inet6->name, &address, &mask);
+    return append(list, inet6->name, ask_flags(inet6->name), &address, &mask);
 }
 
 static int list_v6(list_t *list)
@@ -553,8 +546,8 @@ static bool has_name_of_interface(const struct ifaddrs *all, const char *label)
     return i != NULL;
 }
 
-/* Gives an address of IPv4 with any other label the name of its interface, if that can be asked. */
-static void name_interface(btl_ib_net_addresses_t *all, struct ifaddrs *i, const btl_ib_log_t *log)
+/* Writes to `name` that of the interface of an address of IPv4, if that can be asked. */
+static void name_interface(const struct ifaddrs *i, char name[IF_NAMESIZE], const btl_ib_log_t *log)
 {
     owner_t owner = {.ip = ((const struct sockaddr_in *) (const void *) i->ifa_addr)->sin_addr};
     const dump_t dump = {.ask = RTM_GETADDR,
@@ -563,77 +556,69 @@ static void name_interface(btl_ib_net_addresses_t *all, struct ifaddrs *i, const
                          .head = sizeof(struct ifaddrmsg),
                          .take = take_owner,
                          .to = &owner};
-    btl_ib_interface_label_t *label = calloc(1, sizeof(*label));
+    char ip[INET6_ADDRSTRLEN];
 
-    if (label == NULL || dump_read(&dump) != 0
-        || if_indextoname(owner.index, label->name) == NULL) {
-        free(label);
-        return;
-    }
-    if (log != NULL && log->print != NULL) {
-        char ip[INET6_ADDRSTRLEN];
-
+    if (dump_read(&dump) == 0 && if_indextoname(owner.index, name) != NULL && log != NULL
+        && log->print != NULL) {
         log->print(log->context, 10, "%s, labelled %s, is an address of the interface %s",
-                   btl_ib_ip_text(i->ifa_addr, ip, sizeof(ip)), i->ifa_name, label->name);
+                   btl_ib_ip_text(i->ifa_addr, ip, sizeof(ip)), i->ifa_name, name);
     }
-    label->next = all->labels;
-    all->labels = label;
-    i->ifa_name = label->name;
 }
 
 /* ---- both ---- */
 
-int btl_ib_net_addresses_get(btl_ib_net_addresses_t *all, const btl_ib_log_t *log)
+static int list_by_netlink(list_t *list, const btl_ib_log_t *log)
 {
-    list_t list = {.count = 0};
+    struct ifaddrs *all;
+    int rc = getifaddrs(&all) != 0 ? -errno : 0;
 
-    memset(all, 0, sizeof(*all));
-    if (getifaddrs(&all->first) == 0) {
-        for (struct ifaddrs *i = all->first; i != NULL; i = i->ifa_next) {
-            if (i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_INET
-                && !has_name_of_interface(all->first, i->ifa_name)) {
-                name_interface(all, i, log);
-            }
+    if (rc != 0) {
+        return rc;
+    }
+    for (const struct ifaddrs *i = all; i != NULL && rc == 0; i = i->ifa_next) {
+        const address_t address = copy_of(i->ifa_addr);
+        const address_t mask = copy_of(i->ifa_netmask);
+        char name[IF_NAMESIZE];
+
+        snprintf(name, sizeof(name), "%s", i->ifa_name);
+        if (address.any.sa_family == AF_INET && !has_name_of_interface(all, i->ifa_name)) {
+            name_interface(i, name, log);
         }
-        return 0;
+        rc = append(list, name, i->ifa_flags, &address, &mask);
     }
-    const int error = errno;
-    if (list_v4(&list) != 0 || list_v6(&list) != 0) {
-        free(list.own);
-        return -error;
-    }
-    if (log != NULL && log->print != NULL) {
-        log->print(log->context, 10,
-                   "interfaces cannot be listed by netlink (%s): by SIOCGIFCONF and if_inet6",
-                   strerror(error));
-    }
-    for (size_t i = 0; i < list.count; i++) {
-        btl_ib_own_address_t *own = &list.own[i];
-
-        own->entry.ifa_next = i + 1 < list.count ? &own[1].entry : NULL;
-        own->entry.ifa_name = own->name;
-        own->entry.ifa_addr = &own->address.any;
-        own->entry.ifa_netmask = &own->mask.any;
-    }
-    all->own = list.own;
-    all->first = list.count > 0 ? &list.own->entry : NULL;
-    return 0;
+    freeifaddrs(all);
+    return rc;
 }
 
-void btl_ib_net_addresses_free(btl_ib_net_addresses_t *all)
+int btl_ib_net_addresses_get(struct ifaddrs **all, const btl_ib_log_t *log)
 {
-    if (all->own != NULL) {
-        free(all->own);
-    } else if (all->first != NULL) {
-        freeifaddrs(all->first);
-    }
-    while (all->labels != NULL) {
-        btl_ib_interface_label_t *label = all->labels;
+    list_t list = {.count = 0};
+    const int error = list_by_netlink(&list, log);
 
-        all->labels = label->next;
-        free(label);
+    *all = NULL;
+    if (error != 0) {
+        free(list.own);
+        list = (list_t){.count = 0};
+        if (list_v4(&list) != 0 || list_v6(&list) != 0) {
+            free(list.own);
+            return error;
+        }
+        if (log != NULL && log->print != NULL) {
+            log->print(log->context, 10,
+                       "interfaces cannot be listed by netlink (%s): by SIOCGIFCONF and if_inet6",
+                       strerror(-error));
+        }
     }
-    memset(all, 0, sizeof(*all));
+    for (size_t i = list.count; i > 0; i--) {
+        own_address_t *own = &list.own[i - 1];
+
+        own->entry.ifa_next = *all;
+        own->entry.ifa_name = own->name;
+        own->entry.ifa_addr = own->address.any.sa_family != AF_UNSPEC ? &own->address.any : NULL;
+        own->entry.ifa_netmask = own->mask.any.sa_family != AF_UNSPEC ? &own->mask.any : NULL;
+        *all = &own->entry;
+    }
+    return 0;
 }
 
 /* ---- interfaces that cannot lead off this host ---- */

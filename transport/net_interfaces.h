@@ -103,31 +103,16 @@ uint32_t btl_ib_interface_speed(const char *interface);
  * service AF_INET and AF_INET6 only.
  */
 
-struct btl_ib_own_address;
-
-/* The name of an interface, which an address of it has in place of its label. */
-typedef struct btl_ib_interface_label {
-    struct btl_ib_interface_label *next;
-    char name[IF_NAMESIZE];
-} btl_ib_interface_label_t;
-
-/* All zero: none. */
-typedef struct btl_ib_net_addresses {
-    struct ifaddrs *first;          /* NULL: there are none */
-    struct btl_ib_own_address *own; /* malloced, if they do not come from getifaddrs() */
-    btl_ib_interface_label_t *labels; /* malloced */
-} btl_ib_net_addresses_t;
-
 /*
  * List them as getifaddrs() does, or, if it fails, those of IPv4 by SIOCGIFCONF (netdevice(7)) and
  * those of IPv6 by /proc/self/net/if_inet6 (proc(5)); then interfaces without an IP address and
- * hardware addresses are missing. An address of IPv4 whose label does not begin with the name of an
- * interface (rtnetlink takes any label) has the name of its interface in place of the label. `log`
- * (NULL: nobody) hears of both (level 10). Returns 0, or a negative errno and none: that of
- * getifaddrs() if the others fail as well. btl_ib_net_addresses_free() follows.
+ * hardware addresses are missing, and those of IPv6 come in any order (docs/kept.md). An address of
+ * IPv4 whose label does not begin with the name of an interface (rtnetlink takes any label) has the
+ * name of its interface in place of the label. `log` (NULL: nobody) hears of both (level 10).
+ * Returns 0 and *all, to be given to free(), or a negative errno and NULL: that of getifaddrs() if
+ * the others fail as well.
  */
-int btl_ib_net_addresses_get(btl_ib_net_addresses_t *all, const btl_ib_log_t *log);
-void btl_ib_net_addresses_free(btl_ib_net_addresses_t *all);
+int btl_ib_net_addresses_get(struct ifaddrs **all, const btl_ib_log_t *log);
 
 /* An IPv6 address of this host. */
 typedef struct btl_ib_inet6 {

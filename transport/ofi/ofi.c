@@ -323,7 +323,7 @@ static int ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
 {
     const char *provider = search->provider;
     const btl_ib_log_t *log = &search->log;
-    btl_ib_net_addresses_t interfaces;
+    struct ifaddrs *interfaces = NULL;
     struct fi_info *all = NULL;
     char reason[192];
     int total = 0;
@@ -355,8 +355,8 @@ static int ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
         return -ENOMEM;
     }
     (void) btl_ib_net_addresses_get(&interfaces, log); /* else they stay nameless */
-    int count = collect(all, *out, interfaces.first, log);
-    btl_ib_net_addresses_free(&interfaces);
+    int count = collect(all, *out, interfaces, log);
+    free(interfaces);
     fi_freeinfo(all);
     return count;
 }

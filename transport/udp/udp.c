@@ -173,7 +173,7 @@ static void udp_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
 
 static int udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 {
-    btl_ib_net_addresses_t all;
+    struct ifaddrs *all = NULL;
     int count = 0;
 
     *list = NULL;
@@ -185,21 +185,21 @@ static int udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     if (rc != 0) {
         return rc;
     }
-    for (const struct ifaddrs *i = all.first; i != NULL; i = i->ifa_next) {
+    for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
         count++;
     }
     *list = calloc((size_t) count + 1, sizeof(**list));
     if (*list == NULL) {
-        btl_ib_net_addresses_free(&all);
+        free(all);
         return -ENOMEM;
     }
     states_t states;
     (void) btl_ib_net_inet6_get(&states.of, &states.count);
-    count = collect(all.first, AF_INET, &states, &search->log, *list, 0);
-    count = collect(all.first, AF_INET6, &states, &search->log, *list, count);
+    count = collect(all, AF_INET, &states, &search->log, *list, 0);
+    count = collect(all, AF_INET6, &states, &search->log, *list, count);
     free(states.of);
-    tell_without_ip(all.first, &search->log);
-    btl_ib_net_addresses_free(&all);
+    tell_without_ip(all, &search->log);
+    free(all);
     return count;
 }
 

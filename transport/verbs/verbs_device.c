@@ -189,7 +189,7 @@ int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
                       btl_ib_verbs_gid_t **list)
 {
     struct ibv_gid_entry *entries;
-    btl_ib_net_addresses_t all;
+    struct ifaddrs *all = NULL;
     int count = read_table(context, port, &entries);
 
     *list = NULL;
@@ -200,9 +200,9 @@ int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
         *list = calloc(count > 0 ? (size_t) count : 1, sizeof(**list));
         count = *list != NULL ? count : -ENOMEM;
         for (int i = 0; i < count; i++) {
-            describe(&entries[i], all.first, &(*list)[i]);
+            describe(&entries[i], all, &(*list)[i]);
         }
-        btl_ib_net_addresses_free(&all);
+        free(all);
     }
     free(entries);
     return count;

@@ -147,7 +147,7 @@ static int ask_family(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
 static int rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 {
     btl_ib_verbs_list_t found = {.count = 0};
-    btl_ib_net_addresses_t all;
+    struct ifaddrs *all = NULL;
     int rc = 0;
 
     *list = NULL;
@@ -162,9 +162,9 @@ static int rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
         return rc;
     }
     rc = btl_ib_net_addresses_get(&all, &search->log);
-    rc = rc != 0 ? rc : ask_family(&found, search, events, all.first, AF_INET);
-    rc = rc != 0 ? rc : ask_family(&found, search, events, all.first, AF_INET6);
-    btl_ib_net_addresses_free(&all);
+    rc = rc != 0 ? rc : ask_family(&found, search, events, all, AF_INET);
+    rc = rc != 0 ? rc : ask_family(&found, search, events, all, AF_INET6);
+    free(all);
     rdma_destroy_event_channel(events);
     if (rc != 0) {
         btl_ib_verbs_devices_free(found.device, found.count);

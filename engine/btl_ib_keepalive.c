@@ -64,8 +64,11 @@ static bool is_question_due(const btl_ib_conn_t *conn, bool again)
     const uint64_t keepalive = conn->engine->config.keepalive;
 
     if (again) {
+        /* soon if it was refused: a series of refusals is believed, one is not */
+        const bool soon = conn->loss.refused_since != 0 && conn->keepalive.asked < QUESTIONS;
         return conn->keepalive.asked > 0
-               && conn->engine->clock.now - conn->keepalive.asked_at >= keepalive;
+               && conn->engine->clock.now - conn->keepalive.asked_at
+                      >= (soon ? BTL_IB_REFUSED_LONG : keepalive);
     }
     return conn->keepalive.asked == 0 && silence_of(conn) >= keepalive;
 }

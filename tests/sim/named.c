@@ -216,6 +216,8 @@ const named_scenario_t named_scenarios[] = {
      one_of_two_given_up},
     {"partition_one_way", "a peer is heard, but what is sent to it is lost for longer than that",
      partition_one_way},
+    {"keepalive_ended", "a peer that nobody waits for has ended: found with usual pauses",
+     keepalive_ended},
     {"keepalive_lost_host", "nothing is due, and the network says that the peer's host is gone",
      keepalive_lost_host},
     {"network_error_uptime", "what the network said, on a host that is up for 20, 40 and 60 days",

@@ -250,6 +250,7 @@ void partition_too_long(sim_t *sim);
 void silent_peers_fill_depth(sim_t *sim);
 void one_of_two_given_up(sim_t *sim);
 void partition_one_way(sim_t *sim);
+void keepalive_ended(sim_t *sim);
 void keepalive_lost_host(sim_t *sim);
 void network_error_uptime(sim_t *sim);
 void keepalive_computes(sim_t *sim);

@@ -330,16 +330,16 @@ void partition_one_way(sim_t *sim)
 
 enum { ASKED_EACH = 1000000 }; /* us of silence: the least */
 
-/* Processes that wait in progress, each with a connection to the first, which asks. Its host is up
- * for `uptime` us; 0: any. */
-static void asked_at(sim_t *sim, uint32_t nprocs, uint64_t uptime)
+/* Processes that wait in progress, each with a connection to the first, which asks after
+ * `keepalive` us. Its host is up for `uptime` us; 0: any. */
+static void asked_at(sim_t *sim, uint32_t nprocs, uint64_t uptime, uint64_t keepalive)
 {
     sim_procs(sim, nprocs, 1);
     run_defaults(sim);
     for (uint32_t i = 0; i < nprocs; i++) {
         sim->procs[i].idle_poll = SIM_MS(20);
     }
-    sim->procs[0].config.keepalive = ASKED_EACH;
+    sim->procs[0].config.keepalive = keepalive;
     sim->procs[0].clock_base = uptime != 0 ? uptime : sim->procs[0].clock_base;
     run_start(sim);
     for (uint32_t i = 1; i < nprocs; i++) {
@@ -349,7 +349,7 @@ static void asked_at(sim_t *sim, uint32_t nprocs, uint64_t uptime)
 
 static void asked(sim_t *sim, uint32_t nprocs)
 {
-    asked_at(sim, nprocs, 0);
+    asked_at(sim, nprocs, 0, ASKED_EACH);
 }
 
 static bool to_second(sim_t *sim, const datagram_t *d)
@@ -386,6 +386,21 @@ void keepalive_lost_host(sim_t *sim)
     lose_host(sim);
 }
 
+/* It has ended, and its host says so; questions are as far apart as they are by default. */
+void keepalive_ended(sim_t *sim)
+{
+    asked_at(sim, 2, 0, 30 * ASKED_EACH);
+    sim_run_until(sim, sim->now + SIM_S(10)); /* credits are given back */
+    proc_stop(&sim->procs[1]);
+    sim->death_ok = true;
+    sim->reject = to_second;
+    const uint64_t from = sim->now;
+    while (sim->applied[F_DEATH] == 0 && sim_step(sim, from + SIM_S(200))) {
+    }
+    must_be_within(sim, "the end of a process was reported after ns", sim->now - from, SIM_S(35));
+    proc_stop(&sim->procs[0]);
+}
+
 static uint64_t network_says(const sim_t *sim)
 {
     return (uint64_t) btl_ib_conn_diagnosis(proc_link((proc_t *) &sim->procs[0], 1, 0)->conn).said;
@@ -399,7 +414,7 @@ void network_error_uptime(sim_t *sim)
         if (days > 20) {
             again(sim, days);
         }
-        asked_at(sim, 2, days * 24 * 3600 * 1000000);
+        asked_at(sim, 2, days * 24 * 3600 * 1000000, ASKED_EACH);
         sim->unreachable = true;
         sim->reject = to_second;
         say(sim, 0, 1, 100, 1000);

@@ -125,6 +125,11 @@ static bool challenge_transmit(const btl_ib_conn_t *conn, btl_ib_addr_t to, uint
     return btl_ib_header_send(conn->rail, to, &header, flow, conn->identity.name);
 }
 
+static void challenge_note(btl_ib_validation_t *validation, uint64_t now)
+{
+    validation->challenged_at = (uint32_t) now | 1; /* about that, and not 0 */
+}
+
 void btl_ib_challenge_send(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
                            const btl_ib_arrival_t *arrival)
 {
@@ -145,8 +150,7 @@ void btl_ib_challenge_send(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
         return;
     }
     if (validation->challenged_at == 0 && engine->config.name < conn->identity.name) {
-        /* what the peer sends may be led back soon */
-        validation->challenged_at = (uint32_t) now | 1;
+        challenge_note(validation, now); /* what the peer sends may be led back soon */
         return;
     }
     const uint32_t len = challenge_address(conn, rail, arrival, address, &flow);
@@ -154,7 +158,7 @@ void btl_ib_challenge_send(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
         return;
     }
     const uint64_t challenge = challenge_of(conn, address, len, now / BTL_IB_CHALLENGE_VALID);
-    validation->challenged_at = (uint32_t) now | 1; /* about that, and not 0 */
+    challenge_note(validation, now);
     engine->count.sent_challenges += challenge_transmit(conn, to, CHALLENGE, challenge, id, flow);
     transport->ops->addr_remove(transport, to);
 }

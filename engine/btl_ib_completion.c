@@ -6,15 +6,11 @@
 #include "btl_ib_completion.h"
 
 #include "btl_ib_engine_internal.h"
+#include "btl_ib_packet.h"
 #include "btl_ib_rma_replies.h"
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_zcopy.h"
-
-static inline btl_ib_msg_t *msg_of(btl_ib_out_t *out)
-{
-    return BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
-}
 
 static void queue_event(btl_ib_out_t *out)
 {
@@ -32,7 +28,7 @@ void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied)
         if (copied) {
             out->sent_due = true;
             btl_ib_completion_add(out, 0);
-        } else if (!btl_ib_zcopy_left(conn, msg_of(out))) {
+        } else if (!btl_ib_zcopy_left(conn, btl_ib_msg_of(out))) {
             btl_ib_completion_sent(out);
         }
         break;
@@ -64,7 +60,7 @@ void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32
     for (; count > 0; count--) {
         last = last->next;
         btl_ib_out_t *out = BTL_IB_CONTAINER(last, btl_ib_out_t, link);
-        (void) btl_ib_zcopy_end(engine, msg_of(out));
+        (void) btl_ib_zcopy_end(engine, btl_ib_msg_of(out));
         out->sent_due = true;
         out->done_due = true;
         out->status = 0;
@@ -87,7 +83,7 @@ void btl_ib_completion_add(btl_ib_out_t *out, int status)
         btl_ib_op_leaves(BTL_IB_CONTAINER(out, btl_ib_op_t, out), status);
         break;
     case BTL_IB_OUT_MESSAGE:
-        if (btl_ib_zcopy_end(out->conn->engine, msg_of(out)) && status == 0) {
+        if (btl_ib_zcopy_end(out->conn->engine, btl_ib_msg_of(out)) && status == 0) {
             out->sent_due = true;
         }
         break;
@@ -109,7 +105,7 @@ static void call_back(btl_ib_engine_t *engine, btl_ib_out_t *out)
         ops->op_done(engine->ops_context, BTL_IB_CONTAINER(out, btl_ib_op_t, out), out->status);
         return;
     }
-    btl_ib_msg_t *msg = msg_of(out);
+    btl_ib_msg_t *msg = btl_ib_msg_of(out);
     if (sent) {
         ops->on_sent(engine->ops_context, msg);
     }

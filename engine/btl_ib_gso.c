@@ -197,8 +197,9 @@ void btl_ib_gso_left(const btl_ib_conn_t *conn, const btl_ib_tx_t *tx,
 {
     for (int i = 0, run; i < count; i += run) {
         run = btl_ib_gso_run(tx + i, count - i, gso_transport_bytes(conn));
+        const uint32_t bytes = gso_run_bytes(tx + i, run);
         for (int j = i; j < i + run && run > 1; j++) {
-            segments[j]->burst = gso_run_bytes(tx + i, run);
+            segments[j]->burst = bytes;
         }
     }
 }

@@ -87,6 +87,12 @@ struct iovec btl_ib_packet_part(const struct iovec *iov, uint64_t *offset, uint3
 void btl_ib_packet_copy(const struct iovec *iov, int count, uint64_t offset, uint32_t size,
                         uint8_t *to);
 
+/* The message of an `out` of that kind (BTL_IB_OUT_MESSAGE). */
+static inline btl_ib_msg_t *btl_ib_msg_of(btl_ib_out_t *out)
+{
+    return BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
+}
+
 /* Copy a whole message. */
 static inline void btl_ib_packet_copy_message(const btl_ib_msg_t *msg, uint8_t *to)
 {

@@ -17,11 +17,6 @@ enum {
     MORE_CHUNKS = 16, /* of so many chunks there may be one more, if that makes all of one size */
 };
 
-static inline btl_ib_msg_t *msg_of(btl_ib_out_t *out)
-{
-    return BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
-}
-
 static inline btl_ib_op_t *op_of(btl_ib_out_t *out)
 {
     return BTL_IB_CONTAINER(out, btl_ib_op_t, out);
@@ -227,7 +222,7 @@ static void begin_series(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channe
 {
     series->piece.region = 0;
     if (out->kind == BTL_IB_OUT_MESSAGE) {
-        begin_chunks(conn, msg_of(out), series);
+        begin_chunks(conn, btl_ib_msg_of(out), series);
     } else if (out->kind == BTL_IB_OUT_PUT) {
         series->piece.type = BTL_IB_TYPE_PUT;
         series->piece.head = sizeof(btl_ib_wire_target_t);
@@ -242,7 +237,7 @@ static void begin_series(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channe
     series->beyond_rail = size > conn->route.via->transport->attr.max_datagram;
     series->piece.refers = series->beyond_rail || btl_ib_packetize_can_refer(conn, size);
     if (series->piece.refers && out->kind == BTL_IB_OUT_MESSAGE) {
-        msg_of(out)->refers = true;
+        btl_ib_msg_of(out)->refers = true;
     }
 }
 
@@ -252,7 +247,7 @@ static void write_place(btl_ib_out_t *out, uint64_t offset, const btl_ib_segment
     uint8_t *body = btl_ib_packet_body(segment);
 
     if (out->kind == BTL_IB_OUT_MESSAGE) {
-        write_chunk(msg_of(out), offset, body);
+        write_chunk(btl_ib_msg_of(out), offset, body);
     } else if (out->kind == BTL_IB_OUT_PUT) {
         write_target(op_of(out), offset, body);
     } else {
@@ -270,7 +265,7 @@ static void write_places(btl_ib_out_t *out, uint32_t unit, const btl_ib_segment_
     btl_ib_wire_chunk_t chunk = {0};
 
     if (is_message) {
-        write_chunk(msg_of(out), out->offset, (uint8_t *) &chunk);
+        write_chunk(btl_ib_msg_of(out), out->offset, (uint8_t *) &chunk);
     }
     const uint32_t first = BTL_IB_LE16(chunk.index);
     for (uint32_t i = 0; i < count; i++) {
@@ -309,7 +304,7 @@ static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, seri
     const uint64_t first = piece->iov[0].iov_len;
     series->ahead = end <= first ? first - end : out->size - end;
     if (out->kind == BTL_IB_OUT_MESSAGE) {
-        segment->tag = msg_of(out)->tag;
+        segment->tag = btl_ib_msg_of(out)->tag;
     }
     write_place(out, piece->offset, segment);
     return segment;
@@ -411,7 +406,7 @@ static void advance(btl_ib_out_t *out, btl_ib_segment_t *segment, uint32_t count
     segment->last = out->offset == out->size;
     if (segment->last
         && (out->kind == BTL_IB_OUT_PUT
-            || (out->kind == BTL_IB_OUT_MESSAGE && msg_of(out)->want_ack_now))) {
+            || (out->kind == BTL_IB_OUT_MESSAGE && btl_ib_msg_of(out)->want_ack_now))) {
         btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
     }
 }
@@ -434,7 +429,7 @@ int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
         segments[n] = in_pieces                         ? make_piece(conn, out, &series)
                       : out->kind == BTL_IB_OUT_REQUEST ? make_request(conn, op_of(out))
                       : out->kind == BTL_IB_OUT_REPLIES ? make_replies(conn, out, channel)
-                                                        : make_message(conn, msg_of(out));
+                                                        : make_message(conn, btl_ib_msg_of(out));
         if (segments[n] == NULL) {
             break;
         }
@@ -504,7 +499,7 @@ btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pe
     segment->bundled = count;
     for (; count > 0; count--) {
         last = last->next;
-        btl_ib_msg_t *msg = msg_of(BTL_IB_CONTAINER(last, btl_ib_out_t, link));
+        btl_ib_msg_t *msg = btl_ib_msg_of(BTL_IB_CONTAINER(last, btl_ib_out_t, link));
         uint32_t bytes = (uint32_t) msg->out.size;
         btl_ib_packet_copy_message(msg, btl_ib_wire_put_entry(to, bytes, msg->tag));
         to += btl_ib_wire_bundled_size(bytes);

@@ -19,8 +19,7 @@
 typedef struct btl_ib_inside {
     btl_ib_addr_t address;
     uint32_t published_len;
-    uint8_t
-        published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it, or a router had it */
+    uint8_t published[BTL_IB_ADDR_BYTES]; /* `address` as the peer, or a router, had it */
 } btl_ib_inside_t;
 
 /* By which rail and to which address datagrams go. */

@@ -15,7 +15,7 @@
 static_assert(sizeof(btl_ib_trace_event_t) == 64, "an event has no padding");
 
 #define NAME(name, text)         ",\n  {\"name\": \"" #name "\", \"text\": \"" text "\"}"
-#define TYPE(name, number, text) ",\n  {\"name\": \"" #name "\", \"text\": \"" text "\"}"
+#define TYPE(name, number, text) NAME(name, text)
 #define FIELD(type, bits, name, text)                                                              \
     ",\n  {\"name\": \"" #name "\", \"bits\": " #bits ", \"text\": \"" text "\"}"
 

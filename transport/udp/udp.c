@@ -363,9 +363,6 @@ static int udp_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events,
         if (!btl_ib_udp_poll_sockets(&udp->poll, now)) {
             return 0;
         }
-        t->overflows = udp->rx.overflows;
-        t->received_bursts = udp->rx.received_bursts;
-        t->broken_bursts = udp->rx.broken_bursts;
     }
     return btl_ib_udp_recv_events(&udp->rx, &udp->peers, events, max);
 }
@@ -729,7 +726,7 @@ static void init_parts(btl_ib_udp_t *udp)
     btl_ib_udp_errors_init(&udp->errors, &udp->log, &udp->peers, largest);
     btl_ib_udp_connected_init(&udp->connected, &udp->sockets, &udp->peers, params->connected_max);
     btl_ib_udp_tx_init(&udp->tx, &udp->log, &udp->connected, &udp->errors, largest);
-    btl_ib_udp_rx_init(&udp->rx, &udp->log,
+    btl_ib_udp_rx_init(&udp->rx, &udp->base, &udp->log,
                        params->rx_size != 0 && params->rx_size < largest ? params->rx_size
                                                                          : largest);
     btl_ib_udp_poll_init(&udp->poll, &udp->sockets, &udp->rx, &udp->errors);

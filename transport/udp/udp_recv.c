@@ -94,26 +94,26 @@ static void note_overflows(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sock
 {
     const uint32_t more = count - rx->overflows_of[index];
 
-    if (more > 0 && rx->overflows == 0) {
+    if (more > 0 && rx->base->overflows == 0) {
         BTL_IB_UDP_LOG(rx->log, 1,
                        "the system dropped %u datagrams, because a receive buffer of %u bytes was "
                        "full: they come again. btl_ib_socket_buffer asks for a larger one, up to "
                        "net.core.rmem_max",
                        more, sockets->buffer_bytes / 2);
     }
-    rx->overflows += more;
+    rx->base->overflows += more;
     rx->overflows_of[index] = count;
 }
 
 /* Drops a burst of `len` bytes: told once, as what follows is most likely the same. */
 __attribute__((noinline)) static void drop_burst(btl_ib_udp_rx_t *rx, uint32_t size, uint32_t len)
 {
-    rx->broken_bursts++;
-    BTL_IB_UDP_LOG(rx->log, rx->broken_bursts == 1 ? 1 : 10,
+    rx->base->broken_bursts++;
+    BTL_IB_UDP_LOG(rx->log, rx->base->broken_bursts == 1 ? 1 : 10,
                    "a message of %u bytes that the system joined from datagrams of %u bytes "
                    "(UDP_GRO) cannot be taken apart, and is dropped (%llu so far): a driver, a "
                    "tunnel or a virtual machine joins wrongly. Do: ethtool -K <interface> gro off",
-                   len, size, (unsigned long long) rx->broken_bursts);
+                   len, size, (unsigned long long) rx->base->broken_bursts);
 }
 
 /* What the kernel says of a message. */
@@ -152,7 +152,7 @@ static void arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, ui
     if (notes.overflowed) {
         note_overflows(rx, sockets, index, notes.overflows);
     }
-    rx->received_bursts += size < len;
+    rx->base->received_bursts += size < len;
     if (size < len && !fits_apart(size, len)) {
         drop_burst(rx, size, len);
         put_buffer(rx, buffer);

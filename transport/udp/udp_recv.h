@@ -91,9 +91,7 @@ typedef struct btl_ib_udp_rx {
     const btl_ib_udp_log_t *log;
     uint32_t max_datagram;    /* larger datagrams are dropped, */
     uint64_t dropped;         /* and empty ones */
-    uint64_t overflows;       /* of all sockets */
-    uint64_t received_bursts; /* joined datagrams */
-    uint64_t broken_bursts;   /* of them, those dropped because they cannot be taken apart */
+    btl_ib_transport_t *base; /* its overflows and bursts are counted here, for all sockets */
     uint32_t overflows_of[BTL_IB_UDP_SOCKETS_MAX]; /* as the kernel counts; wraps */
     btl_ib_udp_buffer_t *free;
     btl_ib_udp_buffer_t *made;              /* all that there are, free or handed up */
@@ -108,9 +106,10 @@ typedef struct btl_ib_udp_rx {
 } btl_ib_udp_rx_t;
 
 /* `rx` is all zero. */
-static inline void btl_ib_udp_rx_init(btl_ib_udp_rx_t *rx, const btl_ib_udp_log_t *log,
-                                      uint32_t max_datagram)
+static inline void btl_ib_udp_rx_init(btl_ib_udp_rx_t *rx, btl_ib_transport_t *base,
+                                      const btl_ib_udp_log_t *log, uint32_t max_datagram)
 {
+    rx->base = base;
     rx->log = log;
     rx->max_datagram = max_datagram;
 }

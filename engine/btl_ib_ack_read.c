@@ -109,11 +109,7 @@ static uint32_t range_arrived(btl_ib_conn_t *conn, uint32_t channel, uint32_t fr
         if (conn->gso.watched) {
             btl_ib_gso_watched_arrived(conn, last);
         }
-        if (run > 1) {
-            btl_ib_sentmap_acked_run(conn, segment, last, run);
-        } else {
-            btl_ib_sentmap_acked(conn, segment);
-        }
+        btl_ib_sentmap_acked(conn, segment, last, run);
         acked += run;
     }
     return acked;

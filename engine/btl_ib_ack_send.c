@@ -31,10 +31,11 @@ static bool ack_segment_send(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, 
         return false;
     }
     btl_ib_rnr_entry_t *entry = conn->rnr.any ? btl_ib_rnr_pick(conn) : NULL;
-    btl_ib_packet_flag(segment, flags);
+    segment->flags |= flags;
     if (entry != NULL) {
-        btl_ib_packet_flag(segment, BTL_IB_FLAG_READY);
-        btl_ib_packet_number(segment, entry->channel, entry->seq);
+        segment->flags |= BTL_IB_FLAG_READY;
+        segment->channel = entry->channel;
+        segment->seq = entry->seq;
     }
     const btl_ib_ack_filled_t filled = btl_ib_ack_tx_fill(conn, segment, room, *channels);
     bool taken = btl_ib_transmit_one(conn, segment);

@@ -329,7 +329,7 @@ btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *se
     filled.all = channels == 0 || !whole;
     w.room = room;
     write_rnr(conn, &w);
-    btl_ib_packet_trim(segment, room - w.used);
+    segment->size -= room - w.used;
     return filled;
 }
 

@@ -77,12 +77,6 @@ static inline void btl_ib_ack_tx_no_tag(btl_ib_ack_tx_t *ack)
     ack->no_tag = true;
 }
 
-/* A datagram that says so has left. */
-static inline void btl_ib_ack_tx_no_tag_told(btl_ib_ack_tx_t *ack)
-{
-    ack->no_tag = false;
-}
-
 /* A message was delivered. */
 static inline void btl_ib_ack_tx_delivered(btl_ib_ack_tx_t *ack, uint64_t now)
 {

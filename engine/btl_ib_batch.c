@@ -10,6 +10,7 @@
 #include "btl_ib_gso.h"
 #include "btl_ib_latency.h"
 #include "btl_ib_loss.h"
+#include "btl_ib_loss.h"
 #include "btl_ib_pacing.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_packetize.h"
@@ -321,7 +322,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool b
         (void) find_next_out(tx);
         if (batch.count > 0 && needs_ack(conn) && waits_for_room(conn, tx, channel)) {
             /* The next batch waits for the acknowledgement of this one. */
-            btl_ib_packet_flag(batch.segments[batch.count - 1], BTL_IB_FLAG_ACK_NOW);
+            batch.segments[batch.count - 1]->flags |= BTL_IB_FLAG_ACK_NOW;
         }
         if (send_batch(conn, &batch, &tx->submit.pending, full) > 0) {
             btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
@@ -364,7 +365,7 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_se
         }
         btl_ib_pmtud_retransmitting(conn, segment);
         btl_ib_gso_retransmitting(segment);
-        btl_ib_packet_flag(segment, BTL_IB_FLAG_RETRANSMISSION);
+        segment->flags |= BTL_IB_FLAG_RETRANSMISSION;
         segments[(*count)++] = segment;
     }
     return BTL_IB_GO;
@@ -393,7 +394,7 @@ bool btl_ib_retransmit(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t f
 {
     btl_ib_pmtud_retransmitting(conn, segment);
     btl_ib_gso_retransmitting(segment);
-    btl_ib_packet_flag(segment, BTL_IB_FLAG_RETRANSMISSION | flags);
+    segment->flags |= BTL_IB_FLAG_RETRANSMISSION | flags;
     if (!btl_ib_transmit_one(conn, segment)) {
         return false;
     }

@@ -104,35 +104,7 @@ static inline void btl_ib_packet_copy_message(const btl_ib_msg_t *msg, uint8_t *
     }
 }
 
-/* ---- what a segment holds and its header says ---- */
-
-/* All of its copies have these flags, too. */
-static inline void btl_ib_packet_flag(btl_ib_segment_t *segment, uint8_t flags)
-{
-    segment->flags |= flags;
-}
-
-/* It has this sequence of `channel`, or names it. */
-static inline void btl_ib_packet_number(btl_ib_segment_t *segment, uint8_t channel, uint32_t seq)
-{
-    segment->channel = channel;
-    segment->seq = seq;
-}
-
-/* The last `bytes` bytes of the room for its body are not used. */
-static inline void btl_ib_packet_trim(btl_ib_segment_t *segment, uint32_t bytes)
-{
-    segment->size -= bytes;
-}
-
-/* `bytes` bytes of it are in these two pieces of memory; the second may be empty. */
-static inline void btl_ib_packet_set_outside(btl_ib_segment_t *segment, const struct iovec *iov,
-                                             uint32_t bytes)
-{
-    segment->iov[0] = iov[0];
-    segment->iov[1] = iov[1];
-    segment->outside = bytes;
-}
+/* ---- what a segment holds ---- */
 
 /* What it held is not sent any more: a VOID keeps its sequence. */
 void btl_ib_packet_make_void(btl_ib_segment_t *segment);

@@ -120,9 +120,11 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
             iov[1] = (struct iovec){.iov_base = (void *) (uintptr_t) zeros, .iov_len = piece->pad};
             bytes += piece->pad;
         }
-        btl_ib_packet_set_outside(segment, iov, bytes);
+        segment->iov[0] = iov[0];
+        segment->iov[1] = iov[1];
+        segment->outside = bytes;
         if (room) {
-            btl_ib_packet_trim(segment, piece->size);
+            segment->size -= piece->size;
             segment->region = piece->region;
             btl_ib_regions_lend(&conn->engine->regions, piece->region, 1);
         }
@@ -407,7 +409,7 @@ static void advance(btl_ib_out_t *out, btl_ib_segment_t *segment, uint32_t count
     if (segment->last
         && (out->kind == BTL_IB_OUT_PUT
             || (out->kind == BTL_IB_OUT_MESSAGE && btl_ib_msg_of(out)->want_ack_now))) {
-        btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
+        segment->flags |= BTL_IB_FLAG_ACK_NOW;
     }
 }
 

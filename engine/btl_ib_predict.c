@@ -65,7 +65,7 @@ static inline void take_ack(btl_ib_conn_t *conn, const predicted_ack_t *ack)
     if (ack->segment != NULL) {
         btl_ib_loss_arrived(&conn->loss, &conn->tx[ack->channel].loss.arrived, ack->segment,
                             conn->engine->clock.now);
-        btl_ib_sentmap_acked_one(conn, ack->segment);
+        btl_ib_sentmap_acked(conn, ack->segment, ack->segment, 1);
         btl_ib_loss_acked_by_header(&conn->loss, true);
     }
     btl_ib_pending_wake(conn);

@@ -119,12 +119,6 @@ static int receive(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
 
 /* ---- events of the transports ---- */
 
-/* Events polled in one batch, which may have waited for `away` us. */
-typedef struct polled {
-    uint32_t number;
-    uint32_t away;
-} polled_t;
-
 /* A device failed: its connections are told by the application's own progress. */
 static void note_failure(btl_ib_engine_t *engine)
 {
@@ -145,7 +139,7 @@ __attribute__((noinline)) static void inspect(btl_ib_rail_t *rail, const btl_ib_
 /* Handle events. All datagrams are handled here, also those that were kept: while receive() has
  * only one caller, the compiler inlines it, which makes a stream 12 % cheaper. */
 static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count,
-                                 const polled_t *polled)
+                                 const btl_ib_polled_batch_t *polled)
 {
     btl_ib_engine_t *engine = rail->engine;
     const bool predicts = engine->predicts && !engine->turn.async;
@@ -195,34 +189,6 @@ static int repost_buffers(btl_ib_rail_t *rail, const btl_ib_event_t *events, int
     return n;
 }
 
-/*
- * Begins a batch of events that were just polled. How long at most they may have waited here is the
- * time since the turn before; or, if a turn receives only a part of what there is
- * (attr.partial_poll), since the rail was last found empty. The latter is a queue, too, but the
- * receiver's own, which credits limit: the sender makes it no shorter by sending later. The sender
- * is to know only of a long one, unless we paused. What came during a pause takes several turns to
- * be received, but no longer than the pause.
- */
-static inline polled_t begin_batch(btl_ib_rail_t *rail)
-{
-    const btl_ib_clock_t *clock = &rail->engine->clock;
-    polled_t polled = {.number = ++rail->engine->turn.batches, .away = clock->gap};
-
-    if (clock->now > rail->polled.pause_until) {
-        rail->polled.pause = 0;
-    }
-    if (clock->gap > rail->polled.pause) {
-        rail->polled.pause = clock->gap;
-        rail->polled.pause_until = clock->now + clock->gap;
-    }
-    if (rail->transport->attr.partial_poll) {
-        const uint32_t queued = btl_ib_clip_u32(clock->now - rail->polled.empty_at,
-                                                BTL_IB_QUEUE_BORNE + rail->polled.pause);
-        polled.away = btl_ib_max_u32(clock->gap, queued);
-    }
-    return polled;
-}
-
 /* Handle a batch of events. Returns how many of them were datagrams. */
 __attribute__((noinline)) static int handle_batch(btl_ib_rail_t *rail, const btl_ib_event_t *events,
                                                   int count)
@@ -231,7 +197,7 @@ __attribute__((noinline)) static int handle_batch(btl_ib_rail_t *rail, const btl
     btl_ib_engine_t *engine = rail->engine;
     const bool outer = !engine->polled.in_hand;
 
-    const polled_t polled = begin_batch(rail);
+    const btl_ib_polled_batch_t polled = btl_ib_rail_begin_batch(rail);
     /* One-sided operations of the device come first: a datagram may end a connection, and then its
      * operations belong to the caller. */
     for (int i = 0; transport->ops->rdma != NULL && i < count; i++) {
@@ -251,28 +217,6 @@ __attribute__((noinline)) static int handle_batch(btl_ib_rail_t *rail, const btl
     return received;
 }
 
-bool btl_ib_rail_poll_predicted(btl_ib_rail_t *rail)
-{
-    btl_ib_engine_t *engine = rail->engine;
-    const btl_ib_event_t *event = &engine->polled.events[0];
-    void *buffer = event->buffer;
-    const polled_t polled = begin_batch(rail);
-
-    engine->turn.batch = polled.number;
-    engine->turn.away = polled.away;
-    engine->polled.in_hand = true;
-    const bool taken = event->type == BTL_IB_EVENT_RECV && btl_ib_predict(rail, event);
-    engine->polled.in_hand = false;
-    if (!taken) {
-        return false;
-    }
-    rail->transport->ops->repost(rail->transport, &buffer, 1);
-    if (!btl_ib_list_empty(&engine->events)) {
-        btl_ib_completion_callbacks(engine);
-    }
-    return true;
-}
-
 /* A first contact that was kept, whose sender is known by now. Its address holds while
  * it is handled: that is known, or becomes known, if there is a connection. */
 static void receive_kept(btl_ib_rail_t *rail, btl_ib_backlog_entry_t *stored,
@@ -280,7 +224,7 @@ static void receive_kept(btl_ib_rail_t *rail, btl_ib_backlog_entry_t *stored,
 {
     const btl_ib_transport_ops_t *ops = rail->transport->ops;
     btl_ib_first_contact_t *contact = (void *) stored->data;
-    const polled_t polled = {
+    const btl_ib_polled_batch_t polled = {
         .number = contact->batch != 0 ? contact->batch : batch,
         .away = contact->away,
     };

@@ -40,13 +40,43 @@ static inline void btl_ib_rail_note_empty(btl_ib_rail_t *rail, const btl_ib_cloc
     rail->polled.pause_until = clock->now + clock->gap;
 }
 
+/* Events polled in one batch, which may have waited for `away` us. */
+typedef struct btl_ib_polled_batch {
+    uint32_t number;
+    uint32_t away;
+} btl_ib_polled_batch_t;
+
+/*
+ * Begins a batch of events that were just polled. How long at most they may have waited here is the
+ * time since the turn before; or, if a turn receives only a part of what there is
+ * (attr.partial_poll), since the rail was last found empty. The latter is a queue, too, but the
+ * receiver's own, which credits limit: the sender makes it no shorter by sending later. The sender
+ * is to know only of a long one, unless we paused. What came during a pause takes several turns to
+ * be received, but no longer than the pause.
+ */
+static inline btl_ib_polled_batch_t btl_ib_rail_begin_batch(btl_ib_rail_t *rail)
+{
+    const btl_ib_clock_t *clock = &rail->engine->clock;
+    btl_ib_polled_batch_t polled = {.number = ++rail->engine->turn.batches, .away = clock->gap};
+
+    if (clock->now > rail->polled.pause_until) {
+        rail->polled.pause = 0;
+    }
+    if (clock->gap > rail->polled.pause) {
+        rail->polled.pause = clock->gap;
+        rail->polled.pause_until = clock->now + clock->gap;
+    }
+    if (rail->transport->attr.partial_poll) {
+        const uint32_t queued = btl_ib_clip_u32(clock->now - rail->polled.empty_at,
+                                                BTL_IB_QUEUE_BORNE + rail->polled.pause);
+        polled.away = btl_ib_max_u32(clock->gap, queued);
+    }
+    return polled;
+}
+
 /* Poll a rail, for at most `left` datagrams. `polled` events are in hand already. Returns how many
  * datagrams there were. */
 int btl_ib_rail_poll(btl_ib_rail_t *rail, int left, int polled);
-
-/* The first and only event in hand is the message that comes next, as most are: take it in without
- * what is asked of a batch. False: it is something else, and nothing was done. */
-bool btl_ib_rail_poll_predicted(btl_ib_rail_t *rail);
 
 /* First contacts that were kept, `most` of them: here the runtime can be asked, as little of the
  * stack is used. */

@@ -25,23 +25,26 @@ enum {
     SILENCE_LEAST = 200000,
 };
 
-/* `count` segments of that type in a channel, more or (negative) fewer. */
-static inline void count_in_flight(btl_ib_conn_t *conn, uint8_t type, uint32_t channel, int count)
+/* Counts `count` segments like `like` while they are in flight; negative: not any more. */
+static inline void count_in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *like, int count)
 {
-    if (type == BTL_IB_TYPE_SKIP) { /* may rest for long; must not hold anything up */
-        return;
+    if (like->type != BTL_IB_TYPE_SKIP) {
+        conn->sentmap.in_flight += (uint32_t) count;
+        conn->tx[like->channel].sentmap.in_flight += (uint32_t) count;
     }
-    conn->sentmap.in_flight += (uint32_t) count;
-    conn->tx[channel].sentmap.in_flight += (uint32_t) count;
 }
 
-/* The same of segments as `like`, with `bytes` in all of them. A segment is kept until it is
- * acknowledged, also while it is lost and waits to be sent again. That bounds memory, and leaves
- * the pool segments for acknowledgements. SKIPs no limit bounds: it gets one more for each. */
-static inline void keep_segments(btl_ib_conn_t *conn, const btl_ib_segment_t *like, int count,
-                                 uint64_t bytes)
+/*
+ * Counts `count` segments like `like`, which have `bytes` together, from the moment they get their
+ * sequences until they are acknowledged; negative: not any more. What is lost and waits to be sent
+ * again counts, too: that bounds memory, and leaves the pool segments for acknowledgements.
+ * `in_flight`: they are. SKIPs may rest for long: they hold nothing up and no limit bounds them, so
+ * the pool gets one more for each.
+ */
+static inline void count_unacked(btl_ib_conn_t *conn, const btl_ib_segment_t *like, int count,
+                                 uint64_t bytes, bool in_flight)
 {
-    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_budget_t *budget = &conn->engine->budget;
 
     if (like->type == BTL_IB_TYPE_SKIP) {
         conn->sentmap.unacked += (uint32_t) count;
@@ -51,43 +54,17 @@ static inline void keep_segments(btl_ib_conn_t *conn, const btl_ib_segment_t *li
     }
     const uint32_t before = btl_ib_conn_depth_apart(conn);
     conn->sentmap.unacked += (uint32_t) count;
-    engine->budget.unacked += (uint32_t) count;
-    engine->budget.apart += btl_ib_conn_depth_apart(conn) - before;
-    engine->budget.bytes_unacked += count > 0 ? bytes : -bytes;
-}
-
-/* The same of one that is no SKIP: does it count among the first, which the limits leave out? */
-static inline void keep_another(btl_ib_conn_t *conn, uint64_t bytes)
-{
-    btl_ib_budget_t *budget = &conn->engine->budget;
-
-    budget->apart += conn->sentmap.unacked++ - conn->sentmap.skips < BTL_IB_DEPTH_APART;
-    budget->unacked++;
-    budget->bytes_unacked += bytes;
-}
-
-static inline void drop_another(btl_ib_conn_t *conn, uint64_t bytes)
-{
-    btl_ib_budget_t *budget = &conn->engine->budget;
-
-    budget->apart -= --conn->sentmap.unacked - conn->sentmap.skips < BTL_IB_DEPTH_APART;
-    budget->unacked--;
-    budget->bytes_unacked -= bytes;
+    budget->unacked += (uint32_t) count;
+    budget->apart += btl_ib_conn_depth_apart(conn) - before;
+    budget->bytes_unacked += count > 0 ? bytes : -bytes;
+    if (in_flight) {
+        count_in_flight(conn, like, count);
+    }
 }
 
 static inline uint64_t segment_bytes(const btl_ib_segment_t *segment)
 {
     return segment->size + segment->outside;
-}
-
-static inline void keep_one(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
-{
-    keep_segments(conn, segment, sign, segment_bytes(segment));
-}
-
-static inline void one_in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
-{
-    count_in_flight(conn, segment->type, segment->channel, sign);
 }
 
 /* A batch is packetized before its first segment ends a silence; it must fit the window that
@@ -102,14 +79,6 @@ __attribute__((noinline, cold)) static void end_silence(btl_ib_conn_t *conn)
     timeout = timeout > SILENCE_LEAST ? timeout : SILENCE_LEAST;
     if (engine->clock.now > conn->loss.probe_base + timeout) {
         conn->cc.ops->restart(&conn->cc);
-    }
-}
-
-static inline void notice_silence(btl_ib_conn_t *conn)
-{
-    if (conn->sentmap.in_flight == 0
-        && conn->engine->clock.now > conn->loss.probe_base + SILENCE_LEAST) {
-        end_silence(conn);
     }
 }
 
@@ -145,32 +114,40 @@ static inline uint32_t ask_for_ack(btl_ib_segment_t *segment, asking_t asking, u
 {
     unasked = in_flight <= 1 ? 1 : unasked + 1;
     if (unasked >= asking.every || in_flight >= asking.window) {
-        btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
+        segment->flags |= BTL_IB_FLAG_ACK_NOW;
     }
     return segment->flags & BTL_IB_FLAG_ACK_NOW ? 0 : unasked;
 }
 
-void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
-                          uint32_t channel)
-{
-    btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
+/*
+ * What follows happens to one segment, as most short messages are, or to a run. It is written once
+ * and compiled twice: inline for one, which needs neither loops nor stack, and behind a call for a
+ * run (x_run()).
+ */
 
-    conn->tx[channel].sentmap.sent += (uint32_t) count;
-    notice_silence(conn);
+__attribute__((always_inline)) static inline void
+enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count, uint32_t channel)
+{
+    btl_ib_tx_channel_t *tx = &conn->tx[channel];
+
+    tx->sentmap.sent += (uint32_t) count;
+    if (conn->sentmap.in_flight == 0
+        && conn->engine->clock.now > conn->loss.probe_base + SILENCE_LEAST) {
+        end_silence(conn);
+    }
     btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, count);
-    const asking_t asking =
-        asking_of(conn, channel); /* the window may be smaller after a silence */
-    const uint8_t type = segments[0]->type;
-    const uint32_t before = conn->sentmap.in_flight + (type != BTL_IB_TYPE_SKIP);
-    const uint32_t seq = btl_ib_tx_window_extend(window, (uint32_t) count);
-    const btl_ib_tx_window_t places = *window;
+    const uint32_t seq = btl_ib_tx_window_extend(&tx->sentmap.window, (uint32_t) count);
+    const btl_ib_tx_window_t places = tx->sentmap.window;
     uint64_t bytes = 0;
     for (int i = 0; i < count; i++) {
-        btl_ib_segment_t *segment = segments[i];
-        btl_ib_packet_number(segment, (uint8_t) channel, seq + (uint32_t) i);
-        btl_ib_tx_window_put(&places, seq + (uint32_t) i, segment);
-        bytes += segment_bytes(segment);
+        segments[i]->channel = (uint8_t) channel;
+        segments[i]->seq = seq + (uint32_t) i;
+        btl_ib_tx_window_put(&places, seq + (uint32_t) i, segments[i]);
+        bytes += segment_bytes(segments[i]);
     }
+    /* after the silence ended, as the window may be smaller then */
+    const asking_t asking = asking_of(conn, channel);
+    const uint32_t before = conn->sentmap.in_flight + (segments[0]->type != BTL_IB_TYPE_SKIP);
     /* in a large window none asks, but perhaps the last of a message */
     int i = asking.window == UINT32_MAX ? count - 1 : 0;
     uint32_t unasked = (before > 1 ? conn->sentmap.unasked : 0) + (uint32_t) i;
@@ -178,37 +155,23 @@ void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
         unasked = ask_for_ack(segments[i], asking, before + (uint32_t) i, unasked);
     }
     conn->sentmap.unasked = unasked;
-    keep_segments(conn, segments[0], count, bytes);
-    count_in_flight(conn, type, channel, count);
+    count_unacked(conn, segments[0], count, bytes, true);
 }
 
-/* Seldom, hence not inlined: others need no stack. */
-__attribute__((noinline)) static void enter_skip(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
-                                                 uint32_t channel)
+__attribute__((noinline)) static void
+enter_run(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count, uint32_t channel)
 {
-    btl_ib_sentmap_enter(conn, &segment, 1, channel);
+    enter(conn, segments, count, channel);
 }
 
-/* The same of one, without loops. */
-void btl_ib_sentmap_enter_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t channel)
+void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
+                          uint32_t channel)
 {
-    btl_ib_tx_channel_t *tx = &conn->tx[channel];
-
-    if (segment->type == BTL_IB_TYPE_SKIP) {
-        enter_skip(conn, segment, channel);
-        return;
+    if (count == 1) {
+        enter(conn, segments, 1, channel);
+    } else {
+        enter_run(conn, segments, count, channel);
     }
-    tx->sentmap.sent++;
-    notice_silence(conn);
-    btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, 1);
-    const uint32_t seq = btl_ib_tx_window_extend(&tx->sentmap.window, 1);
-    btl_ib_packet_number(segment, (uint8_t) channel, seq);
-    btl_ib_tx_window_put(&tx->sentmap.window, seq, segment);
-    keep_another(conn, segment_bytes(segment));
-    tx->sentmap.in_flight++;
-    conn->sentmap.in_flight++;
-    conn->sentmap.unasked = ask_for_ack(segment, asking_of(conn, channel), conn->sentmap.in_flight,
-                                        conn->sentmap.unasked);
 }
 
 /* The segment is not sent from a region any more. */
@@ -223,15 +186,15 @@ static void return_region(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     return_region(conn, segment);
-    keep_one(conn, segment, -1);
-    one_in_flight(conn, segment, -1);
+    count_unacked(conn, segment, -1, segment_bytes(segment), true);
     btl_ib_pacer_take_back(&conn->pacer, &conn->cc);
     btl_ib_tx_window_unpush(&conn->tx[segment->channel].sentmap.window);
     conn->tx[segment->channel].sentmap.sent--;
     btl_ib_pool_put(segment);
 }
 
-static inline int note_sent(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int most)
+__attribute__((always_inline)) static inline int left(btl_ib_conn_t *conn,
+                                                      btl_ib_segment_t *const *segments, int most)
 {
     btl_ib_engine_t *engine = conn->engine;
     const uint64_t awake = btl_ib_clock_awake(&engine->clock);
@@ -256,14 +219,15 @@ static inline int note_sent(btl_ib_conn_t *conn, btl_ib_segment_t *const *segmen
     return count;
 }
 
-int btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int most)
+__attribute__((noinline)) static int left_run(btl_ib_conn_t *conn,
+                                              btl_ib_segment_t *const *segments, int most)
 {
-    return note_sent(conn, segments, most);
+    return left(conn, segments, most);
 }
 
-void btl_ib_sentmap_left_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+int btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int most)
 {
-    (void) note_sent(conn, &segment, 1);
+    return most == 1 ? left(conn, segments, 1) : left_run(conn, segments, most);
 }
 
 void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)
@@ -281,7 +245,7 @@ void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment
         segment->lost = false;
         conn->sentmap.deferred_count -= segment->deferred;
         segment->deferred = false;
-        one_in_flight(conn, segment, +1);
+        count_in_flight(conn, segment, +1);
     }
     if (probe && !segment->probe) {
         segment->unprobed_stamp = (uint32_t) segment->last_sent;
@@ -291,7 +255,7 @@ void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment
     segment->order = ++conn->sentmap.order;
     segment->probe = probe;
     segment->copies++;
-    btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, 1);
+    btl_ib_pacer_spend(&conn->pacer, &conn->cc, engine->clock.now, 1);
     engine->count.retransmits++;
     conn->count.retransmits++;
 }
@@ -316,7 +280,7 @@ static btl_ib_list_t *before_which(btl_ib_conn_t *conn, const btl_ib_segment_t *
 void btl_ib_sentmap_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     if (!segment->lost) {
-        one_in_flight(conn, segment, -1);
+        count_in_flight(conn, segment, -1);
         segment->lost = true;
     }
     conn->sentmap.deferred_count -= segment->deferred;
@@ -353,9 +317,28 @@ bool btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32
     return true;
 }
 
-/* So many pieces of `out`, if that is not NULL, are over. Returns it if it is finished now. */
-static inline btl_ib_out_t *end_pieces(btl_ib_out_t *out, int count)
+/* Removes `count` segments from all counts and frees them: `first`, and those that continue it up
+ * to `last`, which are in flight. Returns what they are pieces of, if that is finished now. */
+__attribute__((always_inline)) static inline btl_ib_out_t *
+end_segments(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last, int count)
 {
+    btl_ib_out_t *out = first->out;
+    btl_ib_list_t segments;
+
+    count_unacked(conn, first, -count, (uint64_t) count * segment_bytes(first), !first->lost);
+    conn->sentmap.deferred_count -= first->deferred;
+    if (first->region != 0) {
+        btl_ib_regions_return(&conn->engine->regions, first->region, (uint32_t) count);
+        first->region = 0;
+    }
+    if (count == 1) {
+        btl_ib_list_remove(&first->link);
+        btl_ib_pool_put(first);
+    } else {
+        btl_ib_list_init(&segments);
+        btl_ib_list_move_tail(&segments, &first->link, &last->link);
+        btl_ib_pool_put_all(&segments);
+    }
     if (out == NULL) {
         return NULL;
     }
@@ -363,51 +346,41 @@ static inline btl_ib_out_t *end_pieces(btl_ib_out_t *out, int count)
     return out->pending > 0 || out->offset < out->size ? NULL : out;
 }
 
-static inline btl_ib_out_t *end_segment(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
-{
-    btl_ib_out_t *out = segment->out;
-
-    keep_one(conn, segment, -1);
-    if (!segment->lost) {
-        one_in_flight(conn, segment, -1);
-    }
-    conn->sentmap.deferred_count -= segment->deferred;
-    btl_ib_list_remove(&segment->link);
-    return_region(conn, segment);
-    btl_ib_pool_put(segment);
-    return end_pieces(out, 1);
-}
-
-/* Was it sent once, so that nothing but its acknowledgement can be known of it? */
-static inline bool was_sent_once(const btl_ib_segment_t *segment)
-{
-    return segment->copies == 1 && !segment->lost && !segment->busy;
-}
-
 btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    return end_segment(conn, segment);
+    return end_segments(conn, segment, segment, 1);
 }
 
-void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+__attribute__((always_inline)) static inline void
+acked(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last, uint32_t count)
 {
-    btl_ib_tx_window_clear(&conn->tx[segment->channel].sentmap.window, segment->seq);
-    btl_ib_out_t *out = end_segment(conn, segment);
+    btl_ib_tx_window_clear(&conn->tx[first->channel].sentmap.window, first->seq, count);
+    btl_ib_out_t *out = end_segments(conn, first, last, (int) count);
     if (out != NULL) {
         btl_ib_completion_add(out, 0);
     }
 }
 
-void btl_ib_sentmap_acked_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+__attribute__((noinline)) static void acked_run(btl_ib_conn_t *conn, btl_ib_segment_t *first,
+                                                btl_ib_segment_t *last, uint32_t count)
 {
-    assert(segment->outside == 0); /* or segment_bytes() would be more than its size */
-    btl_ib_tx_channel_t *tx = &conn->tx[segment->channel];
-    btl_ib_tx_window_clear(&tx->sentmap.window, segment->seq);
-    drop_another(conn, segment->size);
-    tx->sentmap.in_flight--;
-    conn->sentmap.in_flight--;
-    btl_ib_list_remove(&segment->link);
-    btl_ib_pool_put(segment);
+    acked(conn, first, last, count);
+}
+
+void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last,
+                          uint32_t count)
+{
+    if (count == 1) {
+        acked(conn, first, first, 1);
+    } else {
+        acked_run(conn, first, last, count);
+    }
+}
+
+/* True if a segment was sent once, so that nothing but its acknowledgement can be known of it. */
+static inline bool was_sent_once(const btl_ib_segment_t *segment)
+{
+    return segment->copies == 1 && !segment->lost && !segment->busy;
 }
 
 uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *first,
@@ -431,33 +404,13 @@ uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *
     return run;
 }
 
-void btl_ib_sentmap_acked_run(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last,
-                              uint32_t count)
-{
-    btl_ib_out_t *out = first->out;
-    btl_ib_list_t segments;
-
-    btl_ib_tx_window_clear_run(&conn->tx[first->channel].sentmap.window, first->seq, count);
-    keep_segments(conn, first, -(int) count, count * segment_bytes(first));
-    count_in_flight(conn, first->type, first->channel, -(int) count);
-    if (first->region != 0) {
-        btl_ib_regions_return(&conn->engine->regions, first->region, count);
-    }
-    btl_ib_list_init(&segments);
-    btl_ib_list_move_tail(&segments, &first->link, &last->link);
-    btl_ib_pool_put_all(&segments);
-    out = end_pieces(out, (int) count);
-    if (out != NULL) {
-        btl_ib_completion_add(out, 0);
-    }
-}
-
 void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    keep_one(conn, segment, -1); /* what follows makes it shorter */
+    count_unacked(conn, segment, -1, segment_bytes(segment),
+                  false); /* what follows makes it shorter */
     return_region(conn, segment);
     btl_ib_packet_make_void(segment);
-    keep_one(conn, segment, +1);
+    count_unacked(conn, segment, +1, segment_bytes(segment), false);
 }
 
 /* Make void the segments that are pieces of `out`, or, if that is NULL, answers to operations. */

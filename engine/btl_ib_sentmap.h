@@ -57,7 +57,6 @@ static inline void btl_ib_sentmap_init(btl_ib_sentmap_t *sentmap)
  * SKIP enters alone. */
 void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
                           uint32_t channel);
-void btl_ib_sentmap_enter_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t channel);
 
 /* A segment cannot leave: undo its entry and free it. The last that entered must be withdrawn
  * first. */
@@ -66,7 +65,6 @@ void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 /* New segments have left, in this order: the first of at most `most`, and those that continue it.
  * Returns how many those are. */
 int btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int most);
-void btl_ib_sentmap_left_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* A later copy of a segment has left; `probe`: as a probe, not because it seemed lost. */
 void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe);
@@ -89,9 +87,6 @@ void btl_ib_sentmap_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 /* All segments in flight were lost. Returns how many. */
 uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn);
 
-/* A segment was acknowledged: remove it from all counts and free it. */
-void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
-
 /* Is it the copy of a message, sent once, so that nothing waits for its acknowledgement? */
 static inline bool btl_ib_sentmap_is_message(const btl_ib_segment_t *segment)
 {
@@ -99,17 +94,15 @@ static inline bool btl_ib_sentmap_is_message(const btl_ib_segment_t *segment)
            && !segment->lost && segment->rnr_copy == 0 && !segment->busy;
 }
 
-/* Such a one, the oldest of its channel, was acknowledged. */
-void btl_ib_sentmap_acked_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
-
 /* How many segments from `first` on, at most `most`, continue it and are in flight since they were
  * first sent: one acknowledgement serves all. `*last` is the last of them, perhaps `first`. */
 uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *first,
                             uint32_t most, btl_ib_segment_t **last);
 
-/* Those were acknowledged. */
-void btl_ib_sentmap_acked_run(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last,
-                              uint32_t count);
+/* Removes acknowledged segments from all counts and frees them: `first` alone, or a run that
+ * btl_ib_sentmap_run() found. */
+void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last,
+                          uint32_t count);
 
 /* The unacknowledged segments of `out`, or if it is NULL all answers to operations of the peer,
  * carry no contents from now on. */

@@ -108,33 +108,24 @@ static inline void *btl_ib_tx_window_at(const btl_ib_tx_window_t *window, uint32
                                                               : NULL;
 }
 
-/* `seq` was acknowledged, selectively or not: remove its segment. */
-static inline void btl_ib_tx_window_clear(btl_ib_tx_window_t *window, uint32_t seq)
+/* Removes the segments of `count` sequences from `seq` on, which were acknowledged, selectively or
+ * not. All of them are there. */
+static inline void btl_ib_tx_window_clear(btl_ib_tx_window_t *window, uint32_t seq, uint32_t count)
 {
     void **ring = window->ring;
-    uint32_t mask = window->size - 1, first = window->first;
+    const uint32_t mask = window->size - 1;
+    uint32_t first = window->first;
 
-    ring[seq & mask] = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        ring[(seq + i) & mask] = NULL;
+    }
+    if (seq == first) {
+        first += count;
+    }
     while (first != window->next && ring[first & mask] == NULL) {
         first++;
     }
     window->first = first;
-}
-
-/* The same of the `count` sequences from `seq` on, all of which have segments. */
-static inline void btl_ib_tx_window_clear_run(btl_ib_tx_window_t *window, uint32_t seq,
-                                              uint32_t count)
-{
-    void **ring = window->ring;
-    const uint32_t mask = window->size - 1;
-
-    for (uint32_t i = 0; i + 1 < count; i++) {
-        ring[(seq + i) & mask] = NULL;
-    }
-    if (seq == window->first) {
-        window->first += count - 1;
-    }
-    btl_ib_tx_window_clear(window, seq + count - 1);
 }
 
 /* Free the ring if nothing is in flight. */

@@ -28,8 +28,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Note for the trace what stops a channel. */
-static void note_stop(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdict_t verdict)
+/* Writes to the trace what stopped a channel. */
+static void trace_stop(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdict_t verdict)
 {
     static const btl_ib_trace_cause_t causes[] = {
         [BTL_IB_GO] = BTL_IB_CAUSE_full,          [BTL_IB_NO_CREDIT] = BTL_IB_CAUSE_credit,
@@ -40,56 +40,41 @@ static void note_stop(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdic
     btl_ib_trace(conn, BTL_IB_TRACE_blocked, causes[verdict], NULL, channel);
 }
 
-/* Wait for what stopped the last that left, if anything did. Returns whether anything else may
- * leave now. */
-static bool wait_or_go_on(btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdict_t verdict,
-                          bool full)
+/*
+ * Sends what the limits allow of all that waits in a connection. The command channel goes before
+ * all others, because what repeats bulk must not delay it: first what it lost, then what it has
+ * new, then what the data channels lost, then what each of them has new. `bursts`: of what was
+ * never sent only whole GSO bursts.
+ */
+static void flush_channels(btl_ib_conn_t *conn, bool bursts)
 {
-    if (verdict != BTL_IB_GO || full) {
-        note_stop(conn, channel, verdict);
-        btl_ib_send_limits_wait(conn, verdict, full);
-    }
-    return !full && verdict != BTL_IB_TOO_SOON;
-}
+    enum { LOST_COMMANDS, COMMANDS, LOST_DATA, DATA };
+    const uint32_t steps = DATA + conn->peer_queues->count - 1;
+    bool more = true;
 
-/* Send again what was lost on the command channel, or on the others. Returns as wait_or_go_on(). */
-static bool push_lost(btl_ib_conn_t *conn, bool command)
-{
-    bool full = false;
-
-    if (btl_ib_list_empty(&conn->sentmap.lost)) {
-        return true;
-    }
-    const btl_ib_verdict_t verdict = btl_ib_batch_lost(conn, command, &full);
-    return wait_or_go_on(conn, command ? 0 : BTL_IB_TRACE_NO_CHANNEL, verdict, full);
-}
-
-/* Send what waits in a channel. Returns as wait_or_go_on(). */
-static bool push_new(btl_ib_conn_t *conn, uint32_t channel, bool bursts)
-{
-    bool full = false;
-
-    if (btl_ib_list_empty(&conn->tx[channel].submit.pending)) {
-        return true;
-    }
-    const btl_ib_verdict_t verdict = btl_ib_batch_push(conn, channel, bursts, &full);
-    if (verdict != BTL_IB_GO) {
-        btl_ib_channel_counters_t *count = &conn->rail->channels[channel];
-        count->blocked_credit += verdict == BTL_IB_NO_CREDIT;
-        count->blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
-    }
-    return wait_or_go_on(conn, channel, verdict, full);
-}
-
-/* Send what the limits allow; with `bursts`, of what was never sent only whole GSO bursts. The
- * command channel, which is the first, goes before all others: what repeats bulk must not delay
- * it. */
-static void push_conn(btl_ib_conn_t *conn, bool bursts)
-{
     btl_ib_op_run(conn);
-    bool more = push_lost(conn, true) && push_new(conn, 0, bursts) && push_lost(conn, false);
-    for (uint32_t channel = 1; channel < conn->peer_queues->count && more; channel++) {
-        more = push_new(conn, channel, bursts);
+    for (uint32_t step = LOST_COMMANDS; step < steps && more; step++) {
+        const bool again = step == LOST_COMMANDS || step == LOST_DATA;
+        uint32_t channel = step < DATA ? 0 : step - DATA + 1;
+        btl_ib_verdict_t verdict;
+        bool full = false;
+        if (btl_ib_list_empty(again ? &conn->sentmap.lost : &conn->tx[channel].submit.pending)) {
+            continue;
+        }
+        if (again) {
+            verdict = btl_ib_batch_lost(conn, step == LOST_COMMANDS, &full);
+            channel = step == LOST_COMMANDS ? 0 : BTL_IB_TRACE_NO_CHANNEL;
+        } else {
+            btl_ib_channel_counters_t *count = &conn->rail->channels[channel];
+            verdict = btl_ib_batch_push(conn, channel, bursts, &full);
+            count->blocked_credit += verdict == BTL_IB_NO_CREDIT;
+            count->blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
+        }
+        if (verdict != BTL_IB_GO || full) {
+            trace_stop(conn, channel, verdict);
+            btl_ib_send_limits_wait(conn, verdict, full);
+        }
+        more = !full && verdict != BTL_IB_TOO_SOON;
     }
     btl_ib_loss_set_timer(conn);
 }
@@ -98,13 +83,12 @@ static void push_conn(btl_ib_conn_t *conn, bool bursts)
 static inline bool send_new(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t channel)
 {
     btl_ib_loss_sending(conn, segment);
-    btl_ib_sentmap_enter_one(conn, segment, channel);
-    if (!(segment->type == BTL_IB_TYPE_DATA ? btl_ib_transmit_message(conn, segment)
-                                            : btl_ib_transmit_one(conn, segment))) {
+    btl_ib_sentmap_enter(conn, &segment, 1, channel);
+    if (!btl_ib_transmit_one(conn, segment)) {
         btl_ib_sentmap_withdraw(conn, segment);
         return false;
     }
-    btl_ib_sentmap_left_one(conn, segment);
+    (void) btl_ib_sentmap_left(conn, &segment, 1);
     btl_ib_loss_sent(&conn->loss, conn->engine->clock.now);
     return true;
 }
@@ -124,7 +108,7 @@ static btl_ib_segment_t *send_void(btl_ib_conn_t *conn, uint32_t size, uint32_t 
 
     if (segment != NULL) {
         memset(btl_ib_packet_body(segment), 0, pad);
-        btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
+        segment->flags |= BTL_IB_FLAG_ACK_NOW;
     }
     if (segment == NULL || !send_new(conn, segment, channel)) {
         return NULL;
@@ -175,7 +159,7 @@ void btl_ib_conn_check_path(btl_ib_conn_t *conn, uint64_t now)
     btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
 }
 
-void btl_ib_send_push(btl_ib_conn_t *conn)
+void btl_ib_flush(btl_ib_conn_t *conn)
 {
     if (!btl_ib_list_empty(&conn->offload.waiting)) {
         btl_ib_offload_push(conn);
@@ -193,7 +177,7 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
     btl_ib_coalesce_release(&conn->coalesce, conn->engine->clock.now);
     /* else this was called for acknowledgements, and nothing follows from them */
     if (btl_ib_pending_work(conn)) {
-        push_conn(conn, false);
+        flush_channels(conn, false);
     }
 }
 
@@ -259,7 +243,8 @@ __attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint
         return NULL;
     }
     segment->tag = tag;
-    btl_ib_packet_number(segment, (uint8_t) channel, 0); /* it gets a sequence when it is sent */
+    segment->channel = (uint8_t) channel;
+    segment->seq = 0; /* it gets a sequence when it is sent */
     segment->payload = size;
     conn->engine->reserved.segment = segment;
     return btl_ib_packet_body(segment);
@@ -394,10 +379,10 @@ __attribute__((noinline)) static int send_message(btl_ib_conn_t *conn, btl_ib_ms
     btl_ib_engine_enter(engine);
     if (bursts) {
         const uint64_t before = engine->count.sent_bytes;
-        push_conn(conn, true);
+        flush_channels(conn, true);
         btl_ib_coalesce_bursts_left(conn, size, engine->count.sent_bytes - before);
     } else {
-        btl_ib_send_push(conn);
+        btl_ib_flush(conn);
     }
     end_call(engine);
     return 0;
@@ -444,7 +429,7 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
     if (offload) {
         btl_ib_offload_begin(conn, op);
     } else {
-        btl_ib_send_push(conn);
+        btl_ib_flush(conn);
     }
     end_call(engine);
     return 0;

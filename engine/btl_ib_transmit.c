@@ -40,11 +40,11 @@ enum {
 
 /* ---- headers ---- */
 
-/* What the headers of a batch have in common, whether of first or later copies: all that depends on
- * the present moment. `acks`: they acknowledge `ack_channel`. */
-static inline void common_header(const btl_ib_conn_t *conn, bool acks, uint32_t ack_channel,
-                                 btl_ib_wire_header_t *to)
+/* Writes what the headers of a batch have in common, whether of first or later copies: all that
+ * depends on the present moment. Those of ACKs (`is_ack`) acknowledge nothing: their body does. */
+static inline void common_header(btl_ib_conn_t *conn, bool is_ack, btl_ib_wire_header_t *to)
 {
+    const uint32_t ack_channel = btl_ib_ack_tx_pick(conn);
     const btl_ib_rx_channel_t *rx = &conn->rx[ack_channel];
     uint64_t now = conn->engine->clock.now;
     btl_ib_wire_header_t header = {
@@ -54,7 +54,7 @@ static inline void common_header(const btl_ib_conn_t *conn, bool acks, uint32_t 
         .stamp = BTL_IB_LE32((uint32_t) now),
     };
 
-    if (acks) {
+    if (!is_ack && conn->identity.bound) {
         header.flags |= BTL_IB_FLAG_ACK;
         header.channels |= (uint8_t) (ack_channel << 4);
         header.ack = BTL_IB_LE32(rx->window.next);
@@ -346,49 +346,37 @@ static int send_datagrams(btl_ib_conn_t *conn, btl_ib_datagrams_t *batch,
     return done;
 }
 
-/* Datagrams with such a header left, some of which the transport took. */
-static inline void note_left(btl_ib_conn_t *conn, bool taken, bool acks, uint32_t ack_channel,
-                             const btl_ib_wire_header_t *header)
+/* Datagrams left whose header has that in common, and the transport took some of them. */
+static inline void header_left(btl_ib_conn_t *conn, const btl_ib_wire_header_t *header)
 {
-    btl_ib_identity_contacted(&conn->identity);
-    if (!taken) {
-        return;
-    }
     btl_ib_validation_sent(&conn->validation);
-    btl_ib_ack_tx_no_tag_told(&conn->ack);
-    if (acks) {
-        btl_ib_ack_tx_left(conn, ack_channel, BTL_IB_LE16(header->credits));
+    conn->ack.no_tag = false; /* they said so */
+    if (header->flags & BTL_IB_FLAG_ACK) {
+        btl_ib_ack_tx_left(conn, header->channels >> 4, BTL_IB_LE16(header->credits));
     }
 }
 
-/* Does a datagram leave as it is: no protection adds to it, it was made for the rail by which it
- * goes, and is no first contact? */
-static inline bool leaves_unchanged(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
-{
-    return conn->engine->predicts && segment->pool == &conn->route.via->pool && !conn->pmtud.parts
-           && !(segment->flags & BTL_IB_FLAG_CONNECT) && btl_ib_route_is_own(conn)
-           && btl_ib_route_leads(conn);
-}
-
-/* And from where it is: no transport reads it, and it is no bulk, for which there are lanes? */
+/* True if a datagram leaves as it is and from where it is: no protection adds to it, it was made
+ * for the rail by which it goes, is no first contact, no transport reads it, and it is no bulk, for
+ * which there are lanes. */
 static inline bool is_simple(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    return leaves_unchanged(conn, segment) && segment->outside == 0 && !segment->busy
-           && !btl_ib_segment_is_bulk(segment);
+    return conn->engine->predicts && segment->pool == &conn->route.via->pool && !conn->pmtud.parts
+           && !(segment->flags & BTL_IB_FLAG_CONNECT) && !segment->busy && segment->outside == 0
+           && !btl_ib_segment_is_bulk(segment) && btl_ib_route_is_own(conn)
+           && btl_ib_route_leads(conn);
 }
 
 /* The same as transmit_batch() of one simple segment, as most short messages are. `is_ack`: of an
  * ACK. */
 static inline bool transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool is_ack)
 {
-    const uint32_t ack_channel = btl_ib_ack_tx_pick(conn);
-    const bool acks = !is_ack && conn->identity.bound;
     btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;
     btl_ib_transport_t *transport = conn->route.via->transport;
     btl_ib_tx_t *tx = &conn->engine->datagrams.tx[0];
     int error = ENETDOWN;
 
-    common_header(conn, acks, ack_channel, header);
+    common_header(conn, is_ack, header);
     stamp(header, segment);
     tx->to = conn->route.to;
     tx->niov = 1;
@@ -406,19 +394,20 @@ static inline bool transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segmen
     conn->engine->count.sent_datagrams += taken;
     conn->route.via->count.sent_datagrams += taken;
     btl_ib_pool_given(segment, taken && tx->size > transport->attr.inline_size);
-    note_left(conn, taken, acks, ack_channel, header);
+    btl_ib_identity_contacted(&conn->identity);
+    if (taken) {
+        header_left(conn, header);
+    }
     return true;
 }
 
 static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
-    uint32_t ack_channel = btl_ib_ack_tx_pick(conn);
-    bool acks = segments[0]->type != BTL_IB_TYPE_ACK && conn->identity.bound;
     btl_ib_datagrams_t *batch = &conn->engine->datagrams;
     btl_ib_wire_header_t common;
     int taken;
 
-    common_header(conn, acks, ack_channel, &common);
+    common_header(conn, segments[0]->type == BTL_IB_TYPE_ACK, &common);
     /* Bulk leaves by its own lane only in latency mode: without it the common lane is faster,
      * because it is polled anyway. It changes back when all bulk has arrived, so that none
      * overtakes what was sent before it. */
@@ -438,7 +427,10 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
         btl_ib_gso_left(conn, batch->tx, segments, done);
     }
     if (done > 0) {
-        note_left(conn, taken > 0, acks, ack_channel, &common);
+        btl_ib_identity_contacted(&conn->identity);
+    }
+    if (taken > 0) {
+        header_left(conn, &common);
     }
     return done;
 }
@@ -484,8 +476,9 @@ static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *
     uint8_t *to = btl_ib_packet_body(made);
     memcpy(to, &part, sizeof(part));
     btl_ib_packet_copy(iov, segment->outside > 0 ? 3 : 1, offset, size, to + sizeof(part));
-    btl_ib_packet_flag(made, segment->flags & (BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_RETRANSMISSION));
-    btl_ib_packet_number(made, segment->channel, segment->seq);
+    made->flags |= segment->flags & (BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_RETRANSMISSION);
+    made->channel = segment->channel;
+    made->seq = segment->seq;
     return made;
 }
 
@@ -547,10 +540,4 @@ bool btl_ib_transmit_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     return is_simple(conn, segment)
                ? transmit_simple(conn, segment, segment->type == BTL_IB_TYPE_ACK)
                : btl_ib_transmit_segments(conn, &segment, 1) == 1;
-}
-
-bool btl_ib_transmit_message(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
-{
-    return leaves_unchanged(conn, segment) ? transmit_simple(conn, segment, false)
-                                           : btl_ib_transmit_segments(conn, &segment, 1) == 1;
 }

@@ -29,9 +29,6 @@ typedef struct btl_ib_datagrams {
 /* Send one. Most go a short way. False: it did not leave. */
 bool btl_ib_transmit_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
-/* The same of the first copy of a DATA segment with all of a message in it. */
-bool btl_ib_transmit_message(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
-
 /* Segments worth handing to the transport in one call: a multiple of a GSO burst. */
 int btl_ib_transmit_max(const btl_ib_conn_t *conn);
 

@@ -12,6 +12,7 @@
 #include "btl_ib_failover.h"
 #include "btl_ib_goodput.h"
 #include "btl_ib_latency.h"
+#include "btl_ib_predict.h"
 #include "btl_ib_rail.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_ack_send.h"
@@ -135,7 +136,7 @@ static void push_ready(btl_ib_engine_t *engine)
     btl_ib_list_splice_tail(&turn, &engine->ready);
     engine->turn.sending = true;
     while ((conn = btl_ib_sched_pop(&turn)) != NULL) {
-        btl_ib_send_push(conn);
+        btl_ib_flush(conn);
     }
     engine->turn.sending = false;
 }
@@ -172,7 +173,7 @@ static void release_coalesced(btl_ib_engine_t *engine)
     while ((conn = BTL_IB_LIST_FIRST(btl_ib_conn_t, &engine->ready, ready)) != NULL
            && conn->coalesce.held > 0) {
         btl_ib_list_remove(&conn->ready);
-        btl_ib_send_push(conn);
+        btl_ib_flush(conn);
     }
 }
 
@@ -338,10 +339,23 @@ __attribute__((noinline)) static int turn_predicted(btl_ib_engine_t *engine)
     const uint32_t finished = engine->completion.finished;
     const uint64_t messages = engine->count.received_messages;
     const uint64_t bytes = engine->count.received_bytes;
+    btl_ib_rail_t *rail = engine->rails[0];
+    const btl_ib_event_t *event = &engine->polled.events[0];
+    void *buffer = event->buffer;
+    const btl_ib_polled_batch_t batch = btl_ib_rail_begin_batch(rail);
     int done = 0;
 
+    engine->turn.batch = batch.number;
+    engine->turn.away = batch.away;
     btl_ib_engine_enter(engine);
-    if (btl_ib_rail_poll_predicted(engine->rails[0])) {
+    engine->polled.in_hand = true;
+    const bool taken = event->type == BTL_IB_EVENT_RECV && btl_ib_predict(rail, event);
+    engine->polled.in_hand = false;
+    if (taken) {
+        rail->transport->ops->repost(rail->transport, &buffer, 1);
+        if (!btl_ib_list_empty(&engine->events)) {
+            btl_ib_completion_callbacks(engine);
+        }
         if (engine->latency.lane) {
             btl_ib_latency_turn(engine, messages, bytes);
         }

@@ -93,7 +93,7 @@ static void test_tx_in_order(void **state)
         }
         for (uint32_t n = 0; n < 1000; n++) {
             assert_int_equal(window.first, starts[i] + n);
-            btl_ib_tx_window_clear(&window, starts[i] + n);
+            btl_ib_tx_window_clear(&window, starts[i] + n, 1);
             assert_null(btl_ib_tx_window_at(&window, starts[i] + n));
         }
         assert_int_equal(window.first, window.next);
@@ -112,7 +112,7 @@ static void test_tx_memory_bounded(void **state)
     for (uint32_t n = 0; n < 10000; n++) {
         push(&window, &segments[n]);
         if (n >= 7) {
-            btl_ib_tx_window_clear(&window, window.first);
+            btl_ib_tx_window_clear(&window, window.first, 1);
         }
     }
     assert_true(window.size >= 8 && window.size <= 16);
@@ -131,13 +131,13 @@ static void test_tx_out_of_order(void **state)
             push(&window, &segments[n]);
         }
         for (uint32_t n = 50; n > 0; n--) {
-            btl_ib_tx_window_clear(&window, starts[i] + 2 * n - 1);
+            btl_ib_tx_window_clear(&window, starts[i] + 2 * n - 1, 1);
             assert_int_equal(window.first, starts[i]);
         }
-        btl_ib_tx_window_clear(&window, starts[i]);
+        btl_ib_tx_window_clear(&window, starts[i], 1);
         assert_int_equal(window.first, starts[i] + 2);
         for (uint32_t n = 98; n > 2; n -= 2) {
-            btl_ib_tx_window_clear(&window, starts[i] + n);
+            btl_ib_tx_window_clear(&window, starts[i] + n, 1);
             assert_int_equal(window.first, starts[i] + 2);
         }
         /* Growing keeps the gaps. */
@@ -146,7 +146,7 @@ static void test_tx_out_of_order(void **state)
         }
         assert_null(btl_ib_tx_window_at(&window, starts[i] + 3));
         assert_ptr_equal(btl_ib_tx_window_at(&window, starts[i] + 2), &segments[2]);
-        btl_ib_tx_window_clear(&window, starts[i] + 2);
+        btl_ib_tx_window_clear(&window, starts[i] + 2, 1);
         assert_int_equal(window.first, starts[i] + 100);
         assert_int_equal(window.next, starts[i] + 300);
         btl_ib_tx_window_drop(&window, mem);
@@ -178,7 +178,7 @@ static void test_tx_unpush(void **state)
         /* What was taken back is not found in the place of a later one. */
         push(&window, &segments[3]);
         push(&window, &segments[4]);
-        btl_ib_tx_window_clear(&window, starts[i]);
+        btl_ib_tx_window_clear(&window, starts[i], 1);
         assert_int_equal(window.first, starts[i] + 1);
         btl_ib_tx_window_unpush(&window);
         assert_int_equal(window.first, window.next);
@@ -248,7 +248,7 @@ static void tx_model_clear(tx_model_t *m, btl_ib_tx_window_t *window, uint32_t n
     if (m->at[n] == NULL) {
         return;
     }
-    btl_ib_tx_window_clear(window, m->base + n);
+    btl_ib_tx_window_clear(window, m->base + n, 1);
     m->at[n] = NULL;
     while (m->first < m->next && m->at[m->first] == NULL) {
         m->first++;
@@ -266,7 +266,7 @@ static void tx_model_clear_run(tx_model_t *m, btl_ib_tx_window_t *window, uint32
     if (run == 0) {
         return;
     }
-    btl_ib_tx_window_clear_run(window, m->base + n, run);
+    btl_ib_tx_window_clear(window, m->base + n, run);
     memset(&m->at[n], 0, run * sizeof(m->at[0]));
     while (m->first < m->next && m->at[m->first] == NULL) {
         m->first++;

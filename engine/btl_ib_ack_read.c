@@ -115,16 +115,6 @@ static uint32_t range_arrived(btl_ib_conn_t *conn, uint32_t channel, uint32_t fr
     return acked;
 }
 
-/* Take in a credit limit. Returns true if it gives more credit. */
-static bool credited(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
-{
-    if (!btl_ib_ack_is_more_credit(conn, channel, limit)) {
-        return false;
-    }
-    btl_ib_ack_take_credit(conn, channel, limit);
-    return true;
-}
-
 bool btl_ib_ack_rx_is_new(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (view->type == BTL_IB_TYPE_ACK) {
@@ -136,60 +126,50 @@ bool btl_ib_ack_rx_is_new(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
                || btl_ib_ack_is_more_credit(conn, view->ack_channel, view->limit));
 }
 
-/* Process one block of an ACK. Returns how many segments are newly acknowledged. Sets *credit if
- * there is more credit. */
-static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *block,
-                              const btl_ib_view_t *view, bool *credit)
-{
-    uint32_t acked = 0;
-
-    if (block->channel >= conn->peer_queues->count) { /* the block was checked, but is read anew */
-        return 0;
-    }
-    if (!block->rnr) {
-        btl_ib_loss_duplicates(conn, block->channel, block->duplicates);
-        acked = range_arrived(conn, block->channel, conn->tx[block->channel].sentmap.window.first,
-                              block->ack, view);
-        *credit |= credited(conn, block->channel, block->limit);
-    } else if (block->duplicates > 0) {
-        btl_ib_pmtud_unknown(conn);
-    }
-    for (uint32_t i = 0; i < block->ranges; i++) {
-        uint32_t from, to;
-        btl_ib_wire_range(block, i, &from, &to);
-        if (block->rnr) {
-            btl_ib_rnr_sender_add(conn, block->channel, from, to, view);
-        } else {
-            acked += range_arrived(conn, block->channel, from, to, view);
-        }
-    }
-    return acked;
-}
-
 void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const bool limited = btl_ib_ack_is_limited(conn);
-    bool credit = false;
+    const bool is_ack = view->type == BTL_IB_TYPE_ACK;
+    btl_ib_ack_block_t block;
+    uint32_t offset = 0;
     uint32_t acked = 0;
+    bool credit = false;
 
-    if (view->type == BTL_IB_TYPE_ACK) {
-        btl_ib_ack_block_t block;
-        uint32_t offset = 0;
-        while (btl_ib_wire_next_block(view, &offset, &block)) {
-            acked += process_block(conn, &block, view, &credit);
-        }
-        if (btl_ib_pmtud_answered(conn, view)) {
-            btl_ib_loss_restart_pto(&conn->loss); /* smaller datagrams may well be answered */
-        }
-    } else {
-        uint32_t first = conn->tx[view->ack_channel].sentmap.window.first;
+    if (!is_ack) {
+        const uint32_t first = conn->tx[view->ack_channel].sentmap.window.first;
         acked = range_arrived(conn, view->ack_channel, first, view->ack, view);
-        credit = credited(conn, view->ack_channel, view->limit);
+        credit = btl_ib_ack_take_limit(conn, view->ack_channel, view->limit);
+    }
+    while (is_ack && btl_ib_wire_next_block(view, &offset, &block)) {
+        const uint32_t channel = block.channel;
+        if (channel >= conn->peer_queues->count) { /* it was checked, but is read anew */
+            continue;
+        }
+        if (!block.rnr) {
+            const uint32_t first = conn->tx[channel].sentmap.window.first;
+            btl_ib_loss_duplicates(conn, channel, block.duplicates);
+            acked += range_arrived(conn, channel, first, block.ack, view);
+            credit = btl_ib_ack_take_limit(conn, channel, block.limit) || credit;
+        } else if (block.duplicates > 0) {
+            btl_ib_pmtud_unknown(conn);
+        }
+        for (uint32_t i = 0; i < block.ranges; i++) {
+            uint32_t from, to;
+            btl_ib_wire_range(&block, i, &from, &to);
+            if (block.rnr) {
+                btl_ib_rnr_sender_add(conn, channel, from, to, view);
+            } else {
+                acked += range_arrived(conn, channel, from, to, view);
+            }
+        }
+    }
+    if (is_ack && btl_ib_pmtud_answered(conn, view)) {
+        btl_ib_loss_restart_pto(&conn->loss); /* smaller datagrams may well be answered */
     }
     /* A header acknowledges only what is below the first gap of one channel; the peer may report
      * the rest later. An ACK reports all, and a header with nothing new does not change that. */
-    if (view->type == BTL_IB_TYPE_ACK || acked > 0) {
-        btl_ib_loss_acked_by_header(&conn->loss, view->type != BTL_IB_TYPE_ACK);
+    if (is_ack || acked > 0) {
+        btl_ib_loss_acked_by_header(&conn->loss, !is_ack);
     }
     if (acked > 0 || credit) {
         btl_ib_loss_restart_pto(&conn->loss);

@@ -49,38 +49,27 @@ static void undo_last(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     btl_ib_sentmap_withdraw(conn, segment);
 }
 
-/* The first of what waits in a channel, or NULL. */
-static btl_ib_out_t *next_out(const btl_ib_tx_channel_t *tx)
-{
-    return BTL_IB_LIST_FIRST(btl_ib_out_t, &tx->submit.pending, link);
-}
-
-/* The first that may be sent of what waits in a channel, or NULL. A GET is rejected here if
- * its region is gone. */
+/* Returns the first that may be sent of what waits in a channel, or NULL. Rejects GETs whose region
+ * is gone. */
 static btl_ib_out_t *find_next_out(btl_ib_tx_channel_t *tx)
 {
     btl_ib_out_t *out;
 
-    while ((out = next_out(tx)) != NULL && out->kind == BTL_IB_OUT_STREAM
+    while ((out = BTL_IB_LIST_FIRST(btl_ib_out_t, &tx->submit.pending, link)) != NULL
+           && out->kind == BTL_IB_OUT_STREAM
            && !btl_ib_replies_find_or_reject(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
     }
     return out;
 }
 
+/* True if what waits first in a channel is bulk. */
 static bool bulk_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *tx)
 {
-    const btl_ib_out_t *out = next_out(tx);
+    const btl_ib_out_t *out = BTL_IB_LIST_FIRST(btl_ib_out_t, &tx->submit.pending, link);
 
     return out != NULL
            && (out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM
                || out->size > btl_ib_conn_segment_max(conn));
-}
-
-/* Does bulk wait in a channel, or is any on its way? */
-static bool has_bulk(const btl_ib_conn_t *conn, uint32_t channel)
-{
-    return !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK])
-           || bulk_is_next(conn, &conn->tx[channel]);
 }
 
 /* What to packetize next of what waits in a channel. */
@@ -108,10 +97,11 @@ static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t channel, p
                                                       &plan->size);
     if (plan->count > 1) {
         plan->channel = btl_ib_queues_channel(conn->peer_queues, plan->size + overhead);
-        if (plan->channel == channel
-            || (!has_bulk(conn, plan->channel)
-                && btl_ib_send_limits_check(conn, plan->channel) == BTL_IB_GO)) {
-            return btl_ib_send_limits_check(conn, plan->channel);
+        const bool bulk = !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK])
+                          || bulk_is_next(conn, &conn->tx[plan->channel]);
+        verdict = btl_ib_send_limits_check(conn, plan->channel);
+        if (plan->channel == channel || (!bulk && verdict == BTL_IB_GO)) {
+            return verdict;
         }
         room = room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max;
         plan->count = btl_ib_packetize_bundle_count(pending, room - overhead, &plan->size);
@@ -178,21 +168,6 @@ static btl_ib_verdict_t make_batch(btl_ib_conn_t *conn, uint32_t channel, batch_
     return BTL_IB_GO;
 }
 
-/* One-sided operations may be very long: after each batch the next one in the channel has its turn.
- * The chunks of a message stay together, because the receiver's reassembly needs that. */
-static void take_turns(btl_ib_tx_channel_t *tx)
-{
-    btl_ib_list_t *first = btl_ib_list_first(&tx->submit.pending);
-
-    if (first != NULL && first != btl_ib_list_last(&tx->submit.pending)) {
-        const btl_ib_out_t *out = BTL_IB_CONTAINER(first, btl_ib_out_t, link);
-        if ((out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM) && out->offset > 0) {
-            btl_ib_list_remove(first);
-            btl_ib_list_push_tail(&tx->submit.pending, first);
-        }
-    }
-}
-
 /* Does enough wait to fill a GSO burst? */
 static bool fills_burst(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *tx)
 {
@@ -232,14 +207,6 @@ static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t 
         return false;
     }
     return burst_is_next(conn, tx);
-}
-
-/* Is no acknowledgement to be expected soon of what is in flight? */
-static bool needs_ack(const btl_ib_conn_t *conn)
-{
-    const uint32_t every = btl_ib_cc_ack_every(&conn->cc);
-
-    return conn->sentmap.unasked >= every || conn->sentmap.in_flight < every;
 }
 
 /* `count` segments of a batch left, from `from` on; all but the first of them continue it. */
@@ -287,19 +254,12 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     return sent;
 }
 
-/* Is there a turn between any two bursts of bulk? In latency mode, to look for short messages; and
- * after a pause, when a window takes ms to send, to receive what fills the peer's meanwhile, and to
- * stamp each burst with its own time. */
-static bool receives_between_bursts(const btl_ib_conn_t *conn)
-{
-    const btl_ib_engine_t *engine = conn->engine;
-
-    return btl_ib_latency_wants_short_bursts(conn) || engine->clock.now < engine->turn.behind_until;
-}
-
 btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool bursts, bool *full)
 {
+    const btl_ib_engine_t *engine = conn->engine;
+    const uint32_t ack_every = btl_ib_cc_ack_every(&conn->cc);
     btl_ib_tx_channel_t *tx = &conn->tx[channel];
+    btl_ib_list_t *pending = &tx->submit.pending;
     btl_ib_verdict_t verdict = BTL_IB_GO;
     batch_t batch;
 
@@ -313,25 +273,40 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool b
         return BTL_IB_GO;
     }
     btl_ib_list_init(&batch.bundled);
-    while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(&tx->submit.pending)
+    while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(pending)
            && (!bursts || fills_burst(conn, tx))) {
         if (waits_for_room(conn, tx, channel)) {
             return BTL_IB_NO_WINDOW;
         }
         verdict = make_batch(conn, channel, &batch, full);
         (void) find_next_out(tx);
-        if (batch.count > 0 && needs_ack(conn) && waits_for_room(conn, tx, channel)) {
-            /* The next batch waits for the acknowledgement of this one. */
+        /* Does the next batch wait for the acknowledgement of this one, which is not to be expected
+         * soon? */
+        if (batch.count > 0
+            && (conn->sentmap.unasked >= ack_every || conn->sentmap.in_flight < ack_every)
+            && waits_for_room(conn, tx, channel)) {
             batch.segments[batch.count - 1]->flags |= BTL_IB_FLAG_ACK_NOW;
         }
-        if (send_batch(conn, &batch, &tx->submit.pending, full) > 0) {
-            btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
-            take_turns(tx);
-            if (conn->engine->turn.sending && receives_between_bursts(conn)
-                && btl_ib_segment_is_bulk(batch.segments[0])) {
-                btl_ib_conn_ready(conn);
-                break;
-            }
+        if (send_batch(conn, &batch, pending, full) == 0) {
+            continue;
+        }
+        btl_ib_idle_active(&conn->idle, conn, engine->clock.now);
+        /* One-sided operations may be very long: the next one in the channel has its turn. The
+         * chunks of a message stay together, because the receiver's reassembly needs that. */
+        btl_ib_out_t *out = BTL_IB_LIST_FIRST(btl_ib_out_t, pending, link);
+        if (out != NULL && out->offset > 0
+            && (out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM)) {
+            btl_ib_list_remove(&out->link);
+            btl_ib_list_push_tail(pending, &out->link);
+        }
+        /* There is a turn between any two bursts of bulk in latency mode, to look for short
+         * messages; and after a pause, when a window takes ms to send, to receive what fills the
+         * peer's meanwhile, and to stamp each burst with its own time. */
+        if (engine->turn.sending && btl_ib_segment_is_bulk(batch.segments[0])
+            && (btl_ib_latency_wants_short_bursts(conn)
+                || engine->clock.now < engine->turn.behind_until)) {
+            btl_ib_conn_ready(conn);
+            break;
         }
     }
     return verdict;

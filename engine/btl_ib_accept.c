@@ -7,7 +7,7 @@
 
 #include "btl_ib_ack_write.h"
 #include "btl_ib_burst.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_refragment.h"
 #include "btl_ib_sched.h"
 

@@ -12,7 +12,7 @@
 #define BTL_IB_ACCEPT_H
 
 #include "btl_ib_ack_write.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_sched.h"
 
 /* The receiving side of an incarnation begins or ends; or the connection becomes idle. */

@@ -8,7 +8,7 @@
 #include "btl_ib_accept.h"
 #include "btl_ib_ack_write.h"
 #include "btl_ib_rnr_sender.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_gso.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_pmtud.h"

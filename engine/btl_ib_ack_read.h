@@ -8,7 +8,7 @@
 #ifndef BTL_IB_ACK_READ_H
 #define BTL_IB_ACK_READ_H
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_loss.h"
 
 /* A new incarnation: the peer's initial credits of a channel end at `limit`. */

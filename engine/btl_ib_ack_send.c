@@ -6,7 +6,7 @@
 #include "btl_ib_ack_send.h"
 
 #include "btl_ib_ack_write.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_flow.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"

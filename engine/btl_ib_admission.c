@@ -5,7 +5,7 @@
 
 #include "btl_ib_admission.h"
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 enum {
     SECOND = 1000 * 1000, /* us */

@@ -6,7 +6,7 @@
 #include "btl_ib_batch.h"
 
 #include "btl_ib_completion.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_gso.h"
 #include "btl_ib_latency.h"
 #include "btl_ib_loss.h"

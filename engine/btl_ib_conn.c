@@ -27,7 +27,7 @@
 #include "btl_ib_route.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_submit.h"
 #include "btl_ib_rma_target.h"
 #include "btl_ib_trace.h"

@@ -5,7 +5,7 @@
 
 #include "btl_ib_conn_info.h"
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_send_limits.h"
 

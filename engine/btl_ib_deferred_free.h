@@ -9,7 +9,7 @@
 #ifndef BTL_IB_DEFERRED_FREE_H
 #define BTL_IB_DEFERRED_FREE_H
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 /* A call begins that may run callbacks. */
 static inline void btl_ib_engine_enter(btl_ib_engine_t *engine)

@@ -45,7 +45,7 @@
 
 typedef struct btl_ib_msg btl_ib_msg_t;
 
-/* Known to the engine only (btl_ib_engine_internal.h). */
+/* Known to the engine only (btl_ib_state.h). */
 typedef struct btl_ib_rail btl_ib_rail_t;
 typedef struct btl_ib_tx_channel btl_ib_tx_channel_t;
 typedef struct btl_ib_arrival btl_ib_arrival_t;
@@ -508,10 +508,10 @@ bool btl_ib_conn_flow_text(const btl_ib_conn_t *conn, bool usual, char *out, siz
 
 /* What is known of why datagrams may not get to a peer, for people; also of a dead connection. */
 typedef struct btl_ib_diagnosis {
-    bool answered; /* something once did */
+    bool answered;    /* something once did */
     uint32_t foreign; /* datagrams with its token that came from addresses that it did not publish,
                     * unless others were accepted since; */
-    char from[64]; /* and such an address; "": it is not known */
+    char from[64];    /* and such an address; "": it is not known */
     int unsent;  /* errno with which our transport refuses all that is sent to it; 0: it does not */
     int said;    /* errno: what the network says: ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EACCES
                     * (administratively prohibited); 0: nothing, or the peer was heard since */

@@ -7,7 +7,7 @@
 
 #include "btl_ib_ack_send.h"
 #include "btl_ib_conn.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_packet.h"

@@ -5,7 +5,7 @@
 
 #include "btl_ib_flow.h"
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_sched.h"
 

@@ -5,7 +5,7 @@
 
 #include "btl_ib_goodput.h"
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_list.h"
 #include "btl_ib_route.h"

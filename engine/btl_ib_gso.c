@@ -5,7 +5,7 @@
 
 #include "btl_ib_gso.h"
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_packet.h"
 
 #include <errno.h>

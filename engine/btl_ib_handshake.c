@@ -16,7 +16,7 @@
 #include "btl_ib_input.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_protection.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_validation.h"
 

@@ -8,7 +8,7 @@
 #ifndef BTL_IB_HANDSHAKE_H
 #define BTL_IB_HANDSHAKE_H
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 /* What is kept of a first contact, in engine->unidentified: the datagram, what it says of its
  * sender, and where it came from: by the time that it is handled its sender may have a connection

@@ -5,7 +5,7 @@
 
 #include "btl_ib_identity.h"
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 #include <string.h>
 #include <stddef.h>

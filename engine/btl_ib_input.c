@@ -16,7 +16,7 @@
 #include "btl_ib_pmtud.h"
 #include "btl_ib_rnr_receiver.h"
 #include "btl_ib_rnr_sender.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_rma_target.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_validation.h"

@@ -6,7 +6,7 @@
 #include "btl_ib_keepalive.h"
 
 #include "btl_ib_ack_send.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 #include <errno.h>
 

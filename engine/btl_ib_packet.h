@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 /* Does a segment made now carry a CONNECT block? */
 static inline bool btl_ib_packet_says_connect(const btl_ib_conn_t *conn)

@@ -9,7 +9,7 @@
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 #include <string.h>
 

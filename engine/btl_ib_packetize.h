@@ -9,7 +9,7 @@
 #ifndef BTL_IB_PACKETIZE_H
 #define BTL_IB_PACKETIZE_H
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 /* A new incarnation of the connection: fragments are numbered anew. */
 static inline void btl_ib_packetize_begin(btl_ib_conn_t *conn)

@@ -8,7 +8,7 @@
 #include "btl_ib_accept.h"
 #include "btl_ib_ack_read.h"
 #include "btl_ib_ack_write.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_pmtud.h"

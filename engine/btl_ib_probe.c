@@ -7,7 +7,7 @@
 
 #include "btl_ib_ack_send.h"
 #include "btl_ib_batch.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_flow.h"
 #include "btl_ib_identity.h"

@@ -7,7 +7,7 @@
 
 #include "btl_ib_ack_send.h"
 #include "btl_ib_conn.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_icmp.h"
 #include "btl_ib_list.h"

@@ -10,7 +10,7 @@
 #include "btl_ib_completion.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_drops.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_handshake.h"
 #include "btl_ib_input.h"

@@ -9,7 +9,7 @@
 #define BTL_IB_RECEIVE_H
 
 #include "btl_ib_engine.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 /* Events that a poll takes onto the stack, at most. */
 enum { BTL_IB_FEW_EVENTS = 8 };

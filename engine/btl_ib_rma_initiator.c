@@ -10,7 +10,7 @@
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_accept.h"
 #include "btl_ib_reasm.h"
 

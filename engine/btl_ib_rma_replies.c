@@ -6,7 +6,7 @@
 #include "btl_ib_rma_replies.h"
 
 #include "btl_ib_sched.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 #include <string.h>
 

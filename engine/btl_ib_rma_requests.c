@@ -6,7 +6,7 @@
 #include "btl_ib_rma_requests.h"
 
 #include "btl_ib_sched.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 #include <assert.h>
 #include <errno.h>

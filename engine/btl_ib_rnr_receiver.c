@@ -6,7 +6,7 @@
 #include "btl_ib_rnr_receiver.h"
 
 #include "btl_ib_ack_write.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 #include <string.h>
 

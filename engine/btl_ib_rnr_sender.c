@@ -6,7 +6,7 @@
 #include "btl_ib_rnr_sender.h"
 
 #include "btl_ib_batch.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_sched.h"

@@ -5,7 +5,7 @@
 
 #include "btl_ib_route.h"
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "transport.h"
 
 #include <assert.h>

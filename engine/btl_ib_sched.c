@@ -7,7 +7,7 @@
 
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 /* ---- connections that are ready, starved or idle ---- */
 

@@ -9,7 +9,7 @@
 #include "btl_ib_loss.h"
 #include "btl_ib_pacing.h"
 #include "btl_ib_sched.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_validation.h"
 
 enum {

@@ -12,7 +12,7 @@
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_sched.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_zcopy.h"
 

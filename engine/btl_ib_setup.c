@@ -8,7 +8,7 @@
 #include "btl_ib_deferred_free.h"
 #include "btl_ib_latency.h"
 #include "btl_ib_list.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_trace.h"
 #include "transport.h"
 

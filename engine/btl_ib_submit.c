@@ -19,7 +19,7 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_batch.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_validation.h"

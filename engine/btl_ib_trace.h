@@ -11,7 +11,7 @@
 #ifndef BTL_IB_TRACE_H
 #define BTL_IB_TRACE_H
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 /* For engine->trace. NULL if it is not wanted, or there is no memory for it. */
 btl_ib_counters_t *btl_ib_trace_new(const btl_ib_engine_t *engine);

@@ -13,7 +13,7 @@
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_sentmap.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_validation.h"
 

@@ -30,7 +30,7 @@
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_rnr_receiver.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_submit.h"
 #include "btl_ib_zcopy.h"
 

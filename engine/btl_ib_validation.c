@@ -5,7 +5,7 @@
 
 #include "btl_ib_validation.h"
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_route.h"
 #include "transport.h"
 

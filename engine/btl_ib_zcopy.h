@@ -19,7 +19,7 @@
 #ifndef BTL_IB_ZCOPY_H
 #define BTL_IB_ZCOPY_H
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 
 /* A message was submitted. */
 static inline void btl_ib_zcopy_begin(btl_ib_engine_t *engine, btl_ib_msg_t *msg)

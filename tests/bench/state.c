@@ -14,7 +14,7 @@
 
 #include "btl_ib_ack_read.h"
 #include "btl_ib_sched.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "counted.h"
 
 /* ---- what tests ask for ---- */

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "memory_transport.h"
 #include "stand_ins.h"
 

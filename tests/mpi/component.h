@@ -14,7 +14,7 @@
 #include "opal_config.h"
 
 #define btl_ib_free btl_ib_mem_free /* the engine's, which is static; the component has one, too */
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #undef btl_ib_free
 #include "btl_ib.h"
 

@@ -6,8 +6,9 @@
 /* What the simulator sees that is private in an engine: no other file of it includes those
  * headers. */
 
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_failover.h"
+#include "btl_ib_loss.h"
 #include "sim.h"
 
 uint32_t inside_rail(const btl_ib_conn_t *conn)
@@ -38,4 +39,123 @@ uint32_t inside_datagram_max(const btl_ib_conn_t *conn)
 uint64_t inside_token(const btl_ib_conn_t *conn)
 {
     return conn->identity.tx_token;
+}
+
+/* ---- the invariants that btl_ib_state.h states ---- */
+
+#define HOLDS(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            return #condition;                                                                     \
+        }                                                                                          \
+    } while (0)
+
+/* Segments of one connection, by the lists that they are in. */
+typedef struct segments {
+    uint32_t count, skips;
+    uint32_t in_flight; /* without SKIPs */
+    uint32_t of_channel[BTL_IB_QUEUES_MAX];
+    uint64_t bytes;
+} segments_t;
+
+static const char *check_list(const btl_ib_conn_t *conn, const btl_ib_list_t *list, bool lost,
+                              bool deferred, segments_t *sum)
+{
+    BTL_IB_LIST_FOREACH (const btl_ib_segment_t, segment, list, link) {
+        const btl_ib_tx_window_t *window = &conn->tx[segment->channel].sentmap.window;
+        const bool skip = segment->type == BTL_IB_TYPE_SKIP;
+        HOLDS(segment->lost == lost && segment->deferred == deferred);
+        HOLDS(btl_ib_tx_window_at(window, segment->seq) == segment);
+        sum->count++;
+        sum->skips += skip;
+        sum->bytes += skip ? 0 : segment->size + segment->outside;
+        if (!lost && !skip) {
+            sum->in_flight++;
+            sum->of_channel[segment->channel]++;
+        }
+    }
+    return NULL;
+}
+
+static const char *check_sentmap(const btl_ib_conn_t *conn, segments_t *sum)
+{
+    const btl_ib_sentmap_t *map = &conn->sentmap;
+    const char *broken = NULL;
+
+    for (int i = 0; i < BTL_IB_SENT_LISTS && broken == NULL; i++) {
+        broken = check_list(conn, &map->sent[i], false, false, sum);
+    }
+    broken = broken == NULL ? check_list(conn, &map->lost, true, false, sum) : broken;
+    const uint32_t before = sum->count;
+    broken = broken == NULL ? check_list(conn, &map->deferred, true, true, sum) : broken;
+    if (broken != NULL) {
+        return broken;
+    }
+    HOLDS(map->deferred_count == sum->count - before);
+    HOLDS(map->unacked == sum->count && map->skips == sum->skips);
+    HOLDS(map->in_flight == sum->in_flight);
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        HOLDS(conn->tx[i].sentmap.in_flight == sum->of_channel[i]);
+        HOLDS(
+            !btl_ib_seq_before(conn->tx[i].sentmap.window.next, conn->tx[i].sentmap.window.first));
+        HOLDS(conn->peer_queues->q[i].type != BTL_IB_QUEUE_PER_PEER
+              || !btl_ib_seq_before(conn->tx[i].limit, conn->tx[i].sentmap.window.next));
+    }
+    return NULL;
+}
+
+static const char *check_conn(const btl_ib_conn_t *conn, segments_t *sum)
+{
+    const char *broken = check_sentmap(conn, sum);
+
+    if (broken != NULL) {
+        return broken;
+    }
+    HOLDS(btl_ib_list_empty(&conn->ack.link) == (conn->ack.due == 0));
+    HOLDS(conn->coalesce.held == 0 || !btl_ib_list_empty(&conn->ready));
+    HOLDS(!btl_ib_loss_waits(conn) || btl_ib_hotel_guest_is_in(&conn->loss.timer.guest));
+    HOLDS(!conn->identity.peer_knows || conn->identity.bound);
+    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
+        const btl_ib_rx_window_t *window = &conn->rx[i].window;
+        const btl_ib_credit_t *credit = &conn->rx[i].credit;
+        HOLDS(window->above < window->top - window->next || window->above == 0);
+        HOLDS((window->above == 0) == (window->top == window->next));
+        if (conn->rail->queues.q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            HOLDS(!btl_ib_seq_before(credit->limit, window->top));
+            HOLDS(!btl_ib_seq_before(credit->limit, credit->told) && credit->used <= credit->grant);
+        }
+    }
+    return NULL;
+}
+
+const char *inside_broken(const btl_ib_engine_t *engine)
+{
+    uint64_t granted[BTL_IB_RAILS_MAX][BTL_IB_QUEUES_MAX] = {{0}};
+    segments_t all = {0};
+
+    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &engine->conns, all) {
+        segments_t sum = {0};
+        const char *broken = check_conn(conn, &sum);
+        if (broken != NULL) {
+            return broken;
+        }
+        all.count += sum.count - sum.skips;
+        all.bytes += sum.bytes;
+    }
+    HOLDS(engine->budget.unacked == all.count && engine->budget.bytes_unacked == all.bytes);
+    const btl_ib_list_t *lists[] = {&engine->conns, &engine->closing, &engine->deferred_free.gone};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, lists[i], all) {
+            for (uint32_t q = 0; q < conn->rail->queues.count; q++) {
+                const btl_ib_credit_t *credit = &conn->rx[q].credit;
+                granted[conn->rail->index][q] += (uint64_t) credit->grant * credit->cost;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        for (uint32_t q = 0; q < engine->rails[i]->queues.count; q++) {
+            HOLDS(engine->rails[i]->credit[q].granted == granted[i][q]);
+        }
+    }
+    return NULL;
 }

@@ -210,6 +210,17 @@ static uint64_t next_call(proc_t *proc)
     return proc->sim->now + proc->step;
 }
 
+enum { INVARIANTS_EACH = 16 };
+
+static void check_invariants(proc_t *proc)
+{
+    const char *broken = proc->turns++ % INVARIANTS_EACH == 0 ? inside_broken(proc->engine) : NULL;
+
+    if (broken != NULL) {
+        sim_fail(proc->sim, "p%u: this does not hold: %s", proc->index, broken);
+    }
+}
+
 static void poll_now(proc_t *proc)
 {
     sim_t *sim = proc->sim;
@@ -224,6 +235,7 @@ static void poll_now(proc_t *proc)
         sim_fail(sim, "p%u: progress received %d datagrams of at most %d and returned %d",
                  proc->index, proc->received_in_progress, proc->burst, got);
     }
+    check_invariants(proc);
     app_poll(proc);
     uint64_t due = btl_ib_engine_next_due(proc->engine);
     sim_trace(sim, T_POLL, proc->index, clock, (uint64_t) got,
@@ -280,6 +292,7 @@ static void async_event(sim_t *sim, void *arg, uint64_t generation)
                  "p%u: an asynchronous turn received %d datagrams of at most %d and returned %d",
                  proc->index, proc->received_in_progress, proc->burst, got);
     }
+    check_invariants(proc);
     uint64_t due = btl_ib_engine_async_due(proc->engine);
     sim_trace(sim, T_POLL, proc->index, clock, (uint64_t) got,
               due == UINT64_MAX ? (uint64_t) -1 : due - clock,

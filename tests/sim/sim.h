@@ -380,6 +380,7 @@ struct proc {
         thread_after; /* ns: the thread makes progress after so long without a poll; 0: never */
     uint64_t seldom;  /* ns that it computes between two calls; 0: it waits in progress */
     uint64_t calls;   /* of progress, while it computes between them */
+    uint64_t turns;   /* of either kind; after one in INVARIANTS_EACH invariants are checked */
     bool answers;     /* and when something comes: a first contact is answered */
     uint64_t async_generation;
     bool in_async;
@@ -801,6 +802,9 @@ bool inside_fail_over(btl_ib_conn_t *conn);
  * the token of what it sends. */
 uint32_t inside_datagram_max(const btl_ib_conn_t *conn);
 uint64_t inside_token(const btl_ib_conn_t *conn);
+/* The first invariant of btl_ib_state.h that does not hold between two calls of an engine, as text;
+ * NULL: all hold. It walks all connections and segments. */
+const char *inside_broken(const btl_ib_engine_t *engine);
 
 /* grid.c */
 /* All cells, or those that are quick enough for every check. Writes *.csv and *.svg beside `path`

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "btl_ib_rtt.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "btl_ib_loss.h"
 #include "hostile.h"
 

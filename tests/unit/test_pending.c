@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "btl_ib_sched.h"
-#include "btl_ib_engine_internal.h"
+#include "btl_ib_state.h"
 #include "hostile.h"
 
 /* What has no end goes on the channel of the largest segments, like what is merely long. */

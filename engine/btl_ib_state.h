@@ -12,14 +12,12 @@
  * this process listened, see btl_ib_clock.h). Unless noted, 0 means "never" or "not now".
  */
 
-#ifndef BTL_IB_ENGINE_INTERNAL_H
-#define BTL_IB_ENGINE_INTERNAL_H
+#ifndef BTL_IB_STATE_H
+#define BTL_IB_STATE_H
 
 #include "btl_ib_ack_write.h"
 #include "btl_ib_admission.h"
 #include "btl_ib_backlog.h"
-#include "btl_ib_rma_replies.h"
-#include "btl_ib_rma_requests.h"
 #include "btl_ib_cc.h"
 #include "btl_ib_clock.h"
 #include "btl_ib_coalesce.h"
@@ -28,35 +26,37 @@
 #include "btl_ib_drops.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_flow.h"
+#include "btl_ib_goodput.h"
+#include "btl_ib_gso.h"
 #include "btl_ib_hotel.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
-#include "btl_ib_latency.h"
-#include "btl_ib_pacing.h"
-#include "btl_ib_sched.h"
-#include "btl_ib_send_limits.h"
 #include "btl_ib_keepalive.h"
+#include "btl_ib_latency.h"
 #include "btl_ib_loss.h"
-#include "btl_ib_rma_initiator.h"
-#include "btl_ib_rail.h"
-#include "btl_ib_route.h"
-#include "btl_ib_validation.h"
-#include "btl_ib_goodput.h"
-#include "btl_ib_gso.h"
+#include "btl_ib_pacing.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_pool.h"
+#include "btl_ib_rail.h"
 #include "btl_ib_reasm.h"
 #include "btl_ib_refragment.h"
+#include "btl_ib_rma_initiator.h"
 #include "btl_ib_rma_region.h"
-#include "btl_ib_rnr_receiver.h"
-#include "btl_ib_rtt.h"
-#include "btl_ib_sentmap.h"
-#include "btl_ib_submit.h"
+#include "btl_ib_rma_replies.h"
+#include "btl_ib_rma_requests.h"
 #include "btl_ib_rma_target.h"
+#include "btl_ib_rnr_receiver.h"
+#include "btl_ib_route.h"
+#include "btl_ib_rtt.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_send_limits.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_seq_window.h"
+#include "btl_ib_submit.h"
 #include "btl_ib_table.h"
 #include "btl_ib_tombstones.h"
 #include "btl_ib_transmit.h"
-#include "btl_ib_seq_window.h"
+#include "btl_ib_validation.h"
 #include "btl_ib_wire.h"
 
 /* turn.away: it is unknown how long a datagram waited at this host. Its stamp is not echoed. */
@@ -67,7 +67,9 @@
  * up. */
 #define BTL_IB_DEPTH_APART 1
 
-/* The sending side of one channel of one connection. */
+/* The sending side of one channel of one connection. Invariant: window.first <= window.next, and on
+ * a P channel window.next <= `limit`; in_flight counts its segments in
+ * conn->sentmap.sent. */
 struct btl_ib_tx_channel {
     struct {                   /* btl_ib_submit.c */
         btl_ib_list_t pending; /* messages, operations and answers not sent completely, in order */
@@ -85,7 +87,8 @@ struct btl_ib_tx_channel {
     uint32_t limit;
 };
 
-/* The receiving side of one channel of one connection. */
+/* The receiving side of one channel of one connection. Invariant: all below window.next arrived;
+ * `above` of those up to window.top did, and on a P channel none of credit.limit or later. */
 typedef struct btl_ib_rx_channel {
     btl_ib_rx_window_t window;
     btl_ib_credit_t credit; /* P queues */
@@ -111,6 +114,7 @@ typedef enum btl_ib_conn_state {
     BTL_IB_CONN_GONE,    /* to be freed as soon as no call on the stack uses it */
 } btl_ib_conn_state_t;
 
+/* A connection with a peer process by one pair of rails, in the order of its life. */
 struct btl_ib_conn {
     btl_ib_engine_t *engine;
     struct btl_ib_rail *rail;                /* its own: queues, credits, names */
@@ -118,56 +122,79 @@ struct btl_ib_conn {
     btl_ib_tx_channel_t *tx;                 /* peer_queues->count of them */
     btl_ib_rx_channel_t *rx;                 /* rail->queues.count of them */
     void *user;
-
-    btl_ib_list_t ready; /* on engine->ready: there may be something to send; or ->starved */
-    btl_ib_list_t all;   /* on engine->conns, ->closing or ->deferred_free.gone */
+    btl_ib_list_t all; /* on engine->conns, ->closing or ->deferred_free.gone */
     btl_ib_conn_state_t state;
     bool draining;
     bool adopted;
     uint32_t closes;  /* CLOSEs sent */
     uint32_t made_in; /* turn.batch in which it was made */
 
-    struct {          /* btl_ib_sched.c */
-        bool starved; /* on engine->starved, or it was in this turn */
+    /* Who the two processes are, and what proves it. Invariant: peer_id and rx_token are used only
+     * while `bound`; an incarnation of the peer never comes back (peer_floor, tombstones). */
+    btl_ib_identity_t identity;
+
+    /* By which rails its datagrams go. Invariant: `via` and `to` are its own rail and address, or
+     * those of another connection with the same process; what has an address is in its chain. */
+    btl_ib_route_t route;
+    btl_ib_route_chains_t chains;
+    btl_ib_validation_t validation; /* do its own two rails reach the peer? */
+    btl_ib_flow_t flow;             /* by which of the transport's flows */
+    btl_ib_goodput_t goodput;       /* what they carry, beside others */
+    btl_ib_keepalive_t keepalive;   /* what asks while nothing is due */
+
+    /* What the user gave, until it is in segments. Invariant: whoever has something that may leave
+     * is on engine->ready, or on ->starved while the limits on all connections stop it; messages
+     * held to be coalesced are never held beyond the next turn. */
+    btl_ib_list_t ready; /* on engine->ready or ->starved */
+    struct {             /* btl_ib_sched.c */
+        bool starved;    /* on engine->starved, or it was in this turn */
     } sched;
+    btl_ib_coalesce_t coalesce;
     struct {                    /* btl_ib_packetize.c */
         uint32_t next_fragment; /* number of the next message that is split; wraps */
     } packetize;
+    btl_ib_pmtud_t pmtud; /* how large a datagram may be */
+    btl_ib_gso_t gso;     /* how many may leave joined */
+
+    /* Segments from their sequence until their acknowledgement. Invariant: each is in one of the
+     * lists `sent` (in flight), `lost` and `deferred`, and in its place of tx[].sentmap.window; a
+     * segment that is lost or deferred is not in flight. */
+    btl_ib_sentmap_t sentmap;
     struct {                        /* btl_ib_transmit.c */
         bool bulk_lane;             /* bulk leaves by its own lane, until all of it has arrived */
         uint8_t no_buffers_channel; /* the segment that got RNR for want of buffers, */
         uint32_t no_buffers_seq;
         uint64_t no_buffers_since; /* us: and when that began */
     } transmit;
-
-    btl_ib_identity_t identity;
-    btl_ib_route_t route;
-    btl_ib_route_chains_t chains;
-    btl_ib_goodput_t goodput;
-    btl_ib_keepalive_t keepalive;
-    btl_ib_sentmap_t sentmap;
     struct {         /* btl_ib_rnr_sender.c */
         uint64_t at; /* us: all deferred ones were last retransmitted, or the first was deferred */
     } deferred;
+
+    /* What becomes of them. Invariant: while anything waits for an answer (btl_ib_loss_waits()),
+     * loss.timer is a guest of the hotel. */
     btl_ib_loss_t loss;
-    btl_ib_flow_t flow;
     btl_ib_cc_t cc;
     btl_ib_pacer_t pacer;
-    btl_ib_pmtud_t pmtud;
-    btl_ib_gso_t gso;
-    btl_ib_validation_t validation;
+
+    /* What the peer sent. Invariant: `ack` is on engine->acks or ->acks_answered exactly while
+     * ack.due names a channel; what was accepted is acknowledged, and was delivered or is kept in
+     * `input`, in the engine's backlog, or in the memory that it was meant for. */
     btl_ib_ack_tx_t ack;
-    btl_ib_coalesce_t coalesce;
     btl_ib_input_t input;
     btl_ib_rnr_t rnr;
+
+    /* One-sided operations: ours by messages, ours by the device, answers to the peer's. */
     btl_ib_ops_t ops;
     btl_ib_offload_t offload;
     btl_ib_replies_t replies;
     btl_ib_target_t target;
-    btl_ib_idle_t idle;
+
+    btl_ib_idle_t idle;           /* memory that is freed while it is not used */
     btl_ib_conn_counters_t count; /* since it was made; segments are counted by `tx` and `rx` */
 };
 
+/* One of this process's devices. Invariant: the credits granted on a P channel to all connections
+ * of a rail are no more than the buffers that it has. */
 struct btl_ib_rail {
     btl_ib_engine_t *engine;
     btl_ib_transport_t *transport;

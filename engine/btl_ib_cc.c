@@ -51,34 +51,34 @@ const btl_ib_cc_ops_t *btl_ib_cc_choose(btl_ib_cc_kind_t kind, bool reliable)
  * link-level flow control). Credits, `max_pending_sends` and the depth limits remain.
  */
 
-static void init(btl_ib_cc_t *cc)
+static void none_init(btl_ib_cc_t *cc)
 {
     cc->window = cc->max;
 }
 
-static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+static void none_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
 {
     (void) cc;
     (void) ack;
 }
 
-static void lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)
+static void none_lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)
 {
     (void) cc;
     (void) sent_at;
     (void) now;
 }
 
-static void nothing(btl_ib_cc_t *cc)
+static void none_nothing(btl_ib_cc_t *cc)
 {
     (void) cc;
 }
 
 const btl_ib_cc_ops_t btl_ib_cc_none = {
     .name = "none",
-    .init = init,
-    .acked = acked,
-    .lost = lost,
-    .undo = nothing,
-    .restart = nothing,
+    .init = none_init,
+    .acked = none_acked,
+    .lost = none_lost,
+    .undo = none_nothing,
+    .restart = none_nothing,
 };

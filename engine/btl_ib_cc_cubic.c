@@ -37,7 +37,7 @@ static void set_window(btl_ib_cc_t *cc, uint32_t window)
     cc->window = btl_ib_min_u32(btl_ib_max_u32(window, WINDOW_MIN), cc->max);
 }
 
-static void init(btl_ib_cc_t *cc)
+static void cubic_init(btl_ib_cc_t *cc)
 {
     cc->cubic.threshold = cc->max;
     set_window(cc, BTL_IB_CC_INIT);
@@ -109,7 +109,7 @@ static void avoid(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     }
 }
 
-static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+static void cubic_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
 {
     btl_ib_cc_cubic_t *cubic = &cc->cubic;
 
@@ -125,7 +125,7 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     }
 }
 
-static void lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)
+static void cubic_lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)
 {
     btl_ib_cc_cubic_t *cubic = &cc->cubic;
 
@@ -144,7 +144,7 @@ static void lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)
     cubic->acked = 0;
 }
 
-static void undo(btl_ib_cc_t *cc)
+static void cubic_undo(btl_ib_cc_t *cc)
 {
     btl_ib_cc_cubic_t *cubic = &cc->cubic;
 
@@ -157,7 +157,7 @@ static void undo(btl_ib_cc_t *cc)
     }
 }
 
-static void restart(btl_ib_cc_t *cc)
+static void cubic_restart(btl_ib_cc_t *cc)
 {
     btl_ib_cc_cubic_t *cubic = &cc->cubic;
 
@@ -170,9 +170,9 @@ static void restart(btl_ib_cc_t *cc)
 
 const btl_ib_cc_ops_t btl_ib_cc_cubic = {
     .name = "cubic",
-    .init = init,
-    .acked = acked,
-    .lost = lost,
-    .undo = undo,
-    .restart = restart,
+    .init = cubic_init,
+    .acked = cubic_acked,
+    .lost = cubic_lost,
+    .undo = cubic_undo,
+    .restart = cubic_restart,
 };

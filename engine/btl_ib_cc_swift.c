@@ -108,7 +108,7 @@ static void set_window(btl_ib_cc_t *cc, uint64_t window)
                                      btl_ib_max_u32(PACE_BURST, cc->gso_segments));
 }
 
-static void init(btl_ib_cc_t *cc)
+static void swift_init(btl_ib_cc_t *cc)
 {
     cc->swift.delay = UINT32_MAX;
     cc->swift.whole = UINT32_MAX;
@@ -268,7 +268,7 @@ static void judge_losses(btl_ib_cc_t *cc)
     }
 }
 
-static void lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)
+static void swift_lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)
 {
     (void) sent_at;
     (void) now;
@@ -276,7 +276,7 @@ static void lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)
     cc->swift.lost++;
 }
 
-static void undo(btl_ib_cc_t *cc)
+static void swift_undo(btl_ib_cc_t *cc)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
 
@@ -346,7 +346,7 @@ static inline bool is_calm_round(const btl_ib_cc_t *cc, const btl_ib_cc_ack_t *a
            && swift->seen + ack->count < JUDGE_LOSSES;
 }
 
-static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+static void swift_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
 
@@ -380,7 +380,7 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     }
 }
 
-static void restart(btl_ib_cc_t *cc)
+static void swift_restart(btl_ib_cc_t *cc)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
 
@@ -392,9 +392,9 @@ static void restart(btl_ib_cc_t *cc)
 
 const btl_ib_cc_ops_t btl_ib_cc_swift = {
     .name = "swift",
-    .init = init,
-    .acked = acked,
-    .lost = lost,
-    .undo = undo,
-    .restart = restart,
+    .init = swift_init,
+    .acked = swift_acked,
+    .lost = swift_lost,
+    .undo = swift_undo,
+    .restart = swift_restart,
 };

@@ -46,8 +46,8 @@ enum {
 /* ---- making ---- */
 
 /* The peer's queue table, shared by all peers that have the same one. */
-static const btl_ib_queue_table_t *intern(btl_ib_engine_t *engine,
-                                          const btl_ib_queue_table_t *table)
+static const btl_ib_queue_table_t *intern_queues(btl_ib_engine_t *engine,
+                                                 const btl_ib_queue_table_t *table)
 {
     size_t used = table->count * sizeof(table->q[0]);
 
@@ -136,7 +136,7 @@ static void end_incarnation(btl_ib_conn_t *conn)
 }
 
 /* What one datagram to and from a peer can carry, as far as both rails and the path are known. */
-static uint32_t carries(const btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+static uint32_t largest_datagram(const btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
     const btl_ib_transport_t *transport = conn->rail->transport;
     uint32_t size = btl_ib_min_u32(transport->attr.max_datagram, info->max_datagram);
@@ -156,7 +156,7 @@ static bool take_limits(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
                     + sizeof(btl_ib_wire_chunk_t))
         + engine->protection.ops->trailer;
 
-    const uint32_t size = carries(conn, info);
+    const uint32_t size = largest_datagram(conn, info);
     btl_ib_pmtud_init(conn, size,
                       btl_ib_min_u32(size, info->queues.q[info->queues.count - 1].size));
     return conn->pmtud.datagram_max >= btl_ib_protection_datagram_min(engine->protection.kind)
@@ -164,8 +164,8 @@ static bool take_limits(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
                   >= engine->config.eager_max;
 }
 
-static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
-                               const btl_ib_queue_table_t *peer_queues)
+static btl_ib_conn_t *allocate_conn(btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
+                                    const btl_ib_queue_table_t *peer_queues)
 {
     size_t tx = peer_queues->count * sizeof(btl_ib_tx_channel_t);
     size_t rx = rail->queues.count * sizeof(btl_ib_rx_channel_t);
@@ -221,8 +221,8 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
                        && btl_ib_versions_common(engine->config.wire, info->wire) != 0
                        && btl_ib_queues_check(&info->queues) == 0;
 
-    const btl_ib_queue_table_t *queues = valid ? intern(engine, &info->queues) : NULL;
-    btl_ib_conn_t *conn = queues == NULL ? NULL : allocate(rail, info, queues);
+    const btl_ib_queue_table_t *queues = valid ? intern_queues(engine, &info->queues) : NULL;
+    btl_ib_conn_t *conn = queues == NULL ? NULL : allocate_conn(rail, info, queues);
     int rc = !valid ? -EINVAL : conn == NULL ? -ENOMEM : enter_tables(conn, info);
     if (rc == -EINVAL) {
         BTL_IB_LOG(engine, 1, "peer %u.%u: its address, queues or limits do not work with ours",
@@ -430,9 +430,14 @@ bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn)
            && btl_ib_list_empty(&conn->input.parts);
 }
 
-/* Remove it from all lists and counts but the table of ids. The caller sets the state. */
-static void retire_conn(btl_ib_conn_t *conn, int status)
+/* ---- the end ---- */
+
+/* Closes a connection, whoever ends it: what it still had to send completes with `status`, what
+ * came from the peer and was not delivered is dropped, and it leaves all lists and counts but the
+ * table of ids. Callbacks are due after it. */
+static void close_conn(btl_ib_conn_t *conn, btl_ib_conn_state_t state, int status)
 {
+    conn->state = state;
     btl_ib_identity_add_tombstone(conn);
     btl_ib_send_give_back(conn, status, status);
     end_incarnation(conn);
@@ -458,8 +463,7 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
     BTL_IB_LOG(engine, 1, "peer %u.%u: given up: %s", BTL_IB_NAME_ARGS(conn->identity.name),
                btl_ib_death_string(reason));
     btl_ib_trace(conn, BTL_IB_TRACE_dead, BTL_IB_CAUSE_silence + reason, NULL, 1);
-    conn->state = BTL_IB_CONN_DEAD;
-    retire_conn(conn, -EPIPE);
+    close_conn(conn, BTL_IB_CONN_DEAD, -EPIPE);
     btl_ib_completion_callbacks(engine);
     if (conn->state == BTL_IB_CONN_DEAD) {
         engine->ops->dead(engine->ops_context, conn, reason);
@@ -467,19 +471,14 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
     btl_ib_engine_leave(engine);
 }
 
-/* It is no more: its rail keeps what it counted. */
-static void keep_counters(btl_ib_conn_t *conn)
+/* Frees a connection that ended as soon as no caller up the stack uses it. Its rail keeps what it
+ * counted. */
+static void free_later(btl_ib_conn_t *conn)
 {
     btl_ib_conn_add_counters(&conn->rail->count, conn);
     for (uint32_t i = 0; i < BTL_IB_QUEUES_MAX; i++) {
         btl_ib_conn_add_channel(&conn->rail->channels[i], conn, i);
     }
-}
-
-/* To be freed as soon as no caller up the stack uses it. */
-static void gone(btl_ib_conn_t *conn)
-{
-    keep_counters(conn);
     conn->state = BTL_IB_CONN_GONE;
     btl_ib_list_remove(&conn->all);
     btl_ib_list_push_tail(&conn->engine->deferred_free.gone, &conn->all);
@@ -498,7 +497,7 @@ void btl_ib_conn_linger(btl_ib_conn_t *conn)
         btl_ib_hotel_checkin(&conn->engine->hotel, &conn->loss.timer.guest,
                              conn->engine->clock.now + CLOSE_INTERVAL);
     } else {
-        gone(conn);
+        free_later(conn);
     }
 }
 
@@ -532,8 +531,7 @@ void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
                           tell ? ", it is told" : "");
         log_in_use(conn);
         btl_ib_trace(conn, BTL_IB_TRACE_closed, BTL_IB_CAUSE_none, NULL, 1);
-        conn->state = BTL_IB_CONN_CLOSING;
-        retire_conn(conn, -ECANCELED);
+        close_conn(conn, BTL_IB_CONN_CLOSING, -ECANCELED);
     }
     btl_ib_completion_callbacks(engine);
     if (tell) {
@@ -541,7 +539,7 @@ void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
         btl_ib_list_push_tail(&engine->closing, &conn->all);
         btl_ib_conn_linger(conn);
     } else {
-        gone(conn);
+        free_later(conn);
     }
     btl_ib_engine_leave(engine);
 }
@@ -549,7 +547,7 @@ void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
 void btl_ib_conn_strip(btl_ib_conn_t *conn)
 {
     if (btl_ib_conn_alive(conn)) {
-        retire_conn(conn, -ECANCELED);
+        close_conn(conn, conn->state, -ECANCELED);
     }
 }
 

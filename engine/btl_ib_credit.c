@@ -99,15 +99,15 @@ void btl_ib_credit_fini(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool)
     credit->grant = 0;
 }
 
-static void repost(btl_ib_credit_t *credit)
+static void credit_repost(btl_ib_credit_t *credit)
 {
     credit->limit += credit->used;
     credit->used = 0;
 }
 
 /* A batch of buffers was used: repost it, and let the grant follow the peer's share. */
-static void review(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool, const btl_ib_queue_t *queue,
-                   bool gap)
+static void credit_review(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
+                          const btl_ib_queue_t *queue, bool gap)
 {
     credit->since = 0;
     pool->busy += !credit->busy;
@@ -120,7 +120,7 @@ static void review(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool, const bt
         credit->used -= less;
         pool->granted -= (uint64_t) less * credit->cost;
     }
-    repost(credit);
+    credit_repost(credit);
     if (credit->grant < share) {
         /* Double the grant, as far as share and pool allow. */
         uint32_t more = btl_ib_min_u32(credit->grant, share - credit->grant);
@@ -144,7 +144,7 @@ void btl_ib_credit_use_batch(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool
         credit->used += n;
         credit->since += n;
         count -= n;
-        review(credit, pool, queue, gap);
+        credit_review(credit, pool, queue, gap);
         if (count == 0) {
             return;
         }
@@ -160,7 +160,7 @@ void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool
     pool->granted -= (uint64_t) count * credit->cost;
     proportion(credit, queue);
     if (credit->used >= credit->batch) {
-        repost(credit);
+        credit_repost(credit);
     }
 }
 

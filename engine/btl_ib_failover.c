@@ -77,7 +77,7 @@ static void describe_route(const btl_ib_transport_t *t, const btl_ib_conn_t *car
 /* Use the two rails of a connection with the same process: its own, or those that `other` joins.
  * Segments that are too large for them are refragmented. All in flight is sent again: it may be
  * lost, and the peer recognises what is not. */
-static bool go_by(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+static bool take_route(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
     char before[ROUTE_TEXT];
     char now[ROUTE_TEXT];
@@ -110,21 +110,23 @@ static bool goes_by(const btl_ib_conn_t *conn, const btl_ib_conn_t *other)
     return other->rail == conn->route.via && other->route.address == conn->route.to;
 }
 
-/* How good the rails of a connection are as a route to its process. 3: validated and in use; 2:
- * validated; 1: not validated, or slow; 0: refused. A rail that no connection uses any more was
- * left for a reason. */
-static int worth(const btl_ib_conn_t *conn)
+enum { SCORE_REFUSED, SCORE_DOUBTFUL, SCORE_VALID, SCORE_BEST };
+
+/* Returns how good the rails of a connection are as a route to its process: validated and in use;
+ * validated; not validated, or slow; refused. A rail that no connection uses any more was left for
+ * a reason. */
+static int route_score(const btl_ib_conn_t *conn)
 {
     if (btl_ib_validation_refuses(conn)) {
-        return 0;
+        return SCORE_REFUSED;
     }
-    return !conn->validation.valid || btl_ib_conn_is_slow(conn) ? 1
-           : btl_ib_route_is_own(conn)                          ? 3
-                                                                : 2;
+    return !conn->validation.valid || btl_ib_conn_is_slow(conn) ? SCORE_DOUBTFUL
+           : btl_ib_route_is_own(conn)                          ? SCORE_BEST
+                                                                : SCORE_VALID;
 }
 
-/* Let the peer answer by the new route. */
-static void tell(btl_ib_conn_t *conn)
+/* Lets the peer answer by the new route. */
+static void tell_peer(btl_ib_conn_t *conn)
 {
     if (conn->identity.bound || conn->identity.contacted) {
         btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
@@ -133,40 +135,33 @@ static void tell(btl_ib_conn_t *conn)
 
 bool btl_ib_failover_to(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
-    if (!go_by(conn, other)) {
+    if (!take_route(conn, other)) {
         return false;
     }
     btl_ib_failover_send_connect(conn);
-    tell(conn);
+    tell_peer(conn);
     return true;
 }
 
-/* Take a route of that worth, if there is any but the present one. */
-static bool move_by_worth(btl_ib_conn_t *conn, int wanted)
+/* Chooses another route for a connection, and takes it: the one of the highest score, `least` or
+ * more. SCORE_REFUSED is for a device that failed or a port that is down: nothing goes by it at
+ * all. Among equals the next rail comes first, so that the connections of a failed rail spread over
+ * the others. False: there is none. */
+static bool choose_route(btl_ib_conn_t *conn, int least)
 {
     const btl_ib_engine_t *engine = conn->engine;
     const uint32_t present = conn->route.via->index;
 
-    for (uint32_t i = 1; i <= engine->rail_count; i++) {
-        const uint32_t next = (present + i) % engine->rail_count;
-        for (btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
-            if (other->rail->index == next && !goes_by(conn, other) && worth(other) == wanted
-                && btl_ib_failover_to(conn, other)) {
-                return true;
+    for (int score = SCORE_BEST; score >= least; score--) {
+        for (uint32_t i = 1; i <= engine->rail_count; i++) {
+            const uint32_t next = (present + i) % engine->rail_count;
+            btl_ib_conn_t *other = NULL;
+            while ((other = btl_ib_route_next(conn, other)) != NULL) {
+                if (other->rail->index == next && !goes_by(conn, other)
+                    && route_score(other) == score && btl_ib_failover_to(conn, other)) {
+                    return true;
+                }
             }
-        }
-    }
-    return false;
-}
-
-/* Take the best route worth `least` or more. 0 is for a device that failed or a port that is down:
- * nothing goes by it at all. Among equals the next rail comes first, so that the connections of a
- * failed rail spread over the others. */
-static bool take_best_route(btl_ib_conn_t *conn, int least)
-{
-    for (int wanted = 3; wanted >= least; wanted--) {
-        if (move_by_worth(conn, wanted)) {
-            return true;
         }
     }
     return false;
@@ -174,7 +169,7 @@ static bool take_best_route(btl_ib_conn_t *conn, int least)
 
 bool btl_ib_failover(btl_ib_conn_t *conn)
 {
-    return take_best_route(conn, 0);
+    return choose_route(conn, SCORE_REFUSED);
 }
 
 /* Does it keep off its own rails, because they are slow? Not if the others do not answer. */
@@ -189,7 +184,7 @@ void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib
     const btl_ib_conn_t *other = btl_ib_route_by_rail(rail, conn->identity.name, from);
 
     if (!btl_ib_rail_usable(conn->rail) && rail != conn->rail && other != NULL) {
-        (void) go_by(conn, other);
+        (void) take_route(conn, other);
     }
 }
 
@@ -215,7 +210,7 @@ static bool failover_refused(btl_ib_conn_t *conn)
     if (carries != NULL) {
         carries->validation.refused_at = carries->engine->clock.now;
     }
-    if (!take_best_route(conn, 1)) {
+    if (!choose_route(conn, SCORE_DOUBTFUL)) {
         return false;
     }
     btl_ib_loss_refusals_over(&conn->loss);
@@ -242,7 +237,7 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
     /* What we send by that rail may be refused although the peer's datagrams come by it. */
     const btl_ib_conn_t *pair = own ? conn : btl_ib_route_by_rail(rail, conn->identity.name, from);
     if (pair != NULL && !goes_by(conn, pair) && !btl_ib_validation_refuses(pair)) {
-        go_by(conn, pair);
+        take_route(conn, pair);
     }
 }
 
@@ -287,8 +282,8 @@ static bool failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
 {
     for (const btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
         if (!goes_by(conn, other) && btl_ib_route_is_own(other) && other->loss.heard_at > since
-            && !btl_ib_validation_refuses(other) && go_by(conn, other)) {
-            tell(conn);
+            && !btl_ib_validation_refuses(other) && take_route(conn, other)) {
+            tell_peer(conn);
             return true;
         }
     }

@@ -106,7 +106,7 @@ void btl_ib_input_burst(const btl_ib_conn_t *conn, btl_ib_arrival_t *arrival, ui
     btl_ib_burst_find(&arrival->view, arrival->event, events);
 }
 
-static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
+static void deliver_message(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
 {
     btl_ib_engine_t *engine = conn->engine;
 
@@ -128,7 +128,7 @@ static uint32_t deliver_fragments(btl_ib_conn_t *conn)
 
     while ((whole = btl_ib_reasm_next(&conn->input.fragments)) != NULL) {
         btl_ib_reasm_set_busy(&conn->input.fragments, true);
-        deliver(conn, whole->tag, whole->data, whole->total);
+        deliver_message(conn, whole->tag, whole->data, whole->total);
         btl_ib_reasm_set_busy(&conn->input.fragments, false);
         btl_ib_reasm_put(&conn->engine->reasm, whole);
         count++;
@@ -185,7 +185,7 @@ uint32_t btl_ib_input_stored(btl_ib_engine_t *engine)
     uint32_t count = 0;
 
     while ((stored = btl_ib_backlog_pop(&engine->backlog)) != NULL) {
-        deliver(stored->conn, stored->tag, stored->data, stored->size);
+        deliver_message(stored->conn, stored->tag, stored->data, stored->size);
         btl_ib_backlog_put(&engine->backlog, stored);
         count++;
     }
@@ -290,11 +290,11 @@ static bool recv_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     btl_ib_accept(conn, view);
     if (view->type == BTL_IB_TYPE_DATA) {
-        deliver(conn, view->tag, view->payload, view->size);
+        deliver_message(conn, view->tag, view->payload, view->size);
         return true;
     }
     while (btl_ib_conn_alive(conn) && btl_ib_wire_next_message(view, &offset, &message)) {
-        deliver(conn, message.tag, message.data, message.size);
+        deliver_message(conn, message.tag, message.data, message.size);
     }
     return true;
 }

@@ -80,8 +80,8 @@ static void write_got(const btl_ib_stream_t *stream, uint64_t offset, uint8_t *t
 
 /* ---- bytes of a caller's memory: copied behind the headers, or sent from where they are ---- */
 
-/* What a segment is made of: the header of its type, which the caller of make() writes, then
- * bytes. */
+/* What a segment is made of: the header of its type, which the caller of make_segment() writes,
+ * then bytes. */
 typedef struct btl_ib_piece {
     btl_ib_type_t type;
     uint32_t head;           /* bytes of that header */
@@ -97,7 +97,7 @@ typedef struct btl_ib_piece {
 
 /* A segment with room for its headers, and its bytes in it or referred to. Bytes of a region are
  * referred to, but there is room to copy them in case the region is removed. NULL: no memory. */
-static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
+static btl_ib_segment_t *make_segment(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
 {
     static const uint8_t zeros[BTL_IB_PAD_MAX];
     const bool outside = piece->refers && piece->size > 0;
@@ -138,7 +138,7 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
 }
 
 /* The most bytes that a segment of `channel` holds behind a header of `head` bytes. */
-static uint32_t portion(const btl_ib_conn_t *conn, uint32_t channel, uint32_t head)
+static uint32_t segment_room(const btl_ib_conn_t *conn, uint32_t channel, uint32_t head)
 {
     const uint32_t largest =
         btl_ib_min_u32(conn->peer_queues->q[channel].size, conn->pmtud.datagram_max);
@@ -206,7 +206,7 @@ static void begin_memory(const btl_ib_conn_t *conn, const btl_ib_out_t *out, uin
 {
     series->memory[0] = (struct iovec){.iov_base = memory, .iov_len = (size_t) out->size};
     series->memory[1] = (struct iovec){.iov_len = 0};
-    series->unit = portion(conn, channel, series->piece.head);
+    series->unit = segment_room(conn, channel, series->piece.head);
     series->pad_most = 0;
     series->piece.iov = series->memory;
 }
@@ -298,7 +298,7 @@ static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, seri
         piece->refers = btl_ib_packet_overhead(conn) + piece->head + piece->size + piece->pad
                         > conn->route.via->transport->attr.max_datagram;
     }
-    btl_ib_segment_t *segment = make(conn, piece);
+    btl_ib_segment_t *segment = make_segment(conn, piece);
     if (segment == NULL) {
         return NULL;
     }
@@ -342,7 +342,7 @@ static btl_ib_segment_t *make_message(btl_ib_conn_t *conn, const btl_ib_msg_t *m
         .iov = msg->iov,
         .size = (uint32_t) msg->out.size,
     };
-    btl_ib_segment_t *segment = make(conn, &piece);
+    btl_ib_segment_t *segment = make_segment(conn, &piece);
 
     if (segment != NULL) {
         segment->tag = msg->tag;
@@ -357,7 +357,7 @@ static btl_ib_segment_t *make_request(btl_ib_conn_t *conn, const btl_ib_op_t *op
         .type = get ? BTL_IB_TYPE_GET : BTL_IB_TYPE_ATOMIC,
         .head = get ? sizeof(btl_ib_wire_target_t) : sizeof(btl_ib_wire_atomic_t),
     };
-    btl_ib_segment_t *segment = make(conn, &piece);
+    btl_ib_segment_t *segment = make_segment(conn, &piece);
 
     if (segment != NULL) {
         if (get) {
@@ -374,7 +374,7 @@ static btl_ib_segment_t *make_request(btl_ib_conn_t *conn, const btl_ib_op_t *op
 static btl_ib_segment_t *make_replies(btl_ib_conn_t *conn, const btl_ib_out_t *out,
                                       uint32_t channel)
 {
-    uint32_t size = btl_ib_clip_u32(out->size - out->offset, portion(conn, channel, 0));
+    uint32_t size = btl_ib_clip_u32(out->size - out->offset, segment_room(conn, channel, 0));
 
     size -= size % (uint32_t) sizeof(btl_ib_wire_reply_t);
     btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_REPLY, size);
@@ -400,7 +400,7 @@ static bool is_in_pieces(const btl_ib_conn_t *conn, const btl_ib_out_t *out)
 
 /* `count` segments, as the one given, have the next bytes of `out`. Its last one asks for its
  * acknowledgement if somebody waits for that. */
-static void advance(btl_ib_out_t *out, btl_ib_segment_t *segment, uint32_t count)
+static void piece_made(btl_ib_out_t *out, btl_ib_segment_t *segment, uint32_t count)
 {
     segment->out = out;
     out->offset += (uint64_t) count * segment->payload;
@@ -435,14 +435,14 @@ int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
         if (segments[n] == NULL) {
             break;
         }
-        advance(out, segments[n++], 1);
+        piece_made(out, segments[n++], 1);
         if (in_pieces && n < most) {
             const uint32_t places = btl_ib_tx_window_room(window) - (uint32_t) n;
             const uint32_t more = continue_piece(conn, out, &series, segments[n - 1], segments + n,
                                                  btl_ib_min_u32(places, (uint32_t) (most - n)));
             if (more > 0) {
                 n += (int) more;
-                advance(out, segments[n - 1], more);
+                piece_made(out, segments[n - 1], more);
             }
         }
     } while (n < most && !segments[n - 1]->last);

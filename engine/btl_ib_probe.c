@@ -92,7 +92,7 @@ static btl_ib_segment_t *find_in_flight(const btl_ib_conn_t *conn, bool newest)
 /* The lowest segment of a channel that is not deferred, of each channel in turn; NULL: there is
  * none. Of segments that travel in parts the peer has room for the lowest sequences only, so
  * that probes with others could get RNR for ever. */
-static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
+static btl_ib_segment_t *lowest_in_flight(const btl_ib_conn_t *conn)
 {
     const uint32_t channels = conn->peer_queues->count;
 
@@ -139,7 +139,7 @@ static btl_ib_segment_t *probe_with(const btl_ib_conn_t *conn)
         segment = BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.lost, link);
         segment = segment != NULL ? segment : find_in_flight(conn, false);
         if (conn->pmtud.parts) {
-            btl_ib_segment_t *first = lowest(conn);
+            btl_ib_segment_t *first = lowest_in_flight(conn);
             segment = first != NULL ? first : segment;
         }
         btl_ib_segment_t *deferred =

@@ -122,11 +122,11 @@ static inline uint32_t ask_for_ack(btl_ib_segment_t *segment, asking_t asking, u
 /*
  * What follows happens to one segment, as most short messages are, or to a run. It is written once
  * and compiled twice: inline for one, which needs neither loops nor stack, and behind a call for a
- * run (x_run()).
+ * run (map_x_run()).
  */
 
 __attribute__((always_inline)) static inline void
-enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count, uint32_t channel)
+map_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count, uint32_t channel)
 {
     btl_ib_tx_channel_t *tx = &conn->tx[channel];
 
@@ -159,18 +159,18 @@ enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count, uint32_
 }
 
 __attribute__((noinline)) static void
-enter_run(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count, uint32_t channel)
+map_enter_run(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count, uint32_t channel)
 {
-    enter(conn, segments, count, channel);
+    map_enter(conn, segments, count, channel);
 }
 
 void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
                           uint32_t channel)
 {
     if (count == 1) {
-        enter(conn, segments, 1, channel);
+        map_enter(conn, segments, 1, channel);
     } else {
-        enter_run(conn, segments, count, channel);
+        map_enter_run(conn, segments, count, channel);
     }
 }
 
@@ -193,8 +193,8 @@ void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_pool_put(segment);
 }
 
-__attribute__((always_inline)) static inline int left(btl_ib_conn_t *conn,
-                                                      btl_ib_segment_t *const *segments, int most)
+__attribute__((always_inline)) static inline int
+map_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int most)
 {
     btl_ib_engine_t *engine = conn->engine;
     const uint64_t awake = btl_ib_clock_awake(&engine->clock);
@@ -219,15 +219,15 @@ __attribute__((always_inline)) static inline int left(btl_ib_conn_t *conn,
     return count;
 }
 
-__attribute__((noinline)) static int left_run(btl_ib_conn_t *conn,
-                                              btl_ib_segment_t *const *segments, int most)
+__attribute__((noinline)) static int map_left_run(btl_ib_conn_t *conn,
+                                                  btl_ib_segment_t *const *segments, int most)
 {
-    return left(conn, segments, most);
+    return map_left(conn, segments, most);
 }
 
 int btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int most)
 {
-    return most == 1 ? left(conn, segments, 1) : left_run(conn, segments, most);
+    return most == 1 ? map_left(conn, segments, 1) : map_left_run(conn, segments, most);
 }
 
 void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)
@@ -352,7 +352,7 @@ btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 }
 
 __attribute__((always_inline)) static inline void
-acked(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last, uint32_t count)
+map_acked(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last, uint32_t count)
 {
     btl_ib_tx_window_clear(&conn->tx[first->channel].sentmap.window, first->seq, count);
     btl_ib_out_t *out = end_segments(conn, first, last, (int) count);
@@ -361,19 +361,19 @@ acked(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last, uint
     }
 }
 
-__attribute__((noinline)) static void acked_run(btl_ib_conn_t *conn, btl_ib_segment_t *first,
-                                                btl_ib_segment_t *last, uint32_t count)
+__attribute__((noinline)) static void map_acked_run(btl_ib_conn_t *conn, btl_ib_segment_t *first,
+                                                    btl_ib_segment_t *last, uint32_t count)
 {
-    acked(conn, first, last, count);
+    map_acked(conn, first, last, count);
 }
 
 void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last,
                           uint32_t count)
 {
     if (count == 1) {
-        acked(conn, first, first, 1);
+        map_acked(conn, first, first, 1);
     } else {
-        acked_run(conn, first, last, count);
+        map_acked_run(conn, first, last, count);
     }
 }
 

@@ -309,7 +309,7 @@ static size_t message_size(const btl_ib_msg_t *msg)
 }
 
 /* Holds `size` bytes until the next turn. False: there are many now, and all are to leave. */
-static inline bool hold(btl_ib_conn_t *conn, uint64_t size)
+static inline bool coalesce_hold(btl_ib_conn_t *conn, uint64_t size)
 {
     const uint64_t most = (uint64_t) btl_ib_max_u32(BTL_IB_HELD_DATAGRAMS, conn->cc.gso_segments)
                           * conn->pmtud.datagram_max;
@@ -325,9 +325,9 @@ static inline bool hold(btl_ib_conn_t *conn, uint64_t size)
 
 /* Lets a message wait for others to travel with. False: there are many now, and all are to
  * leave. */
-static inline bool join(btl_ib_conn_t *conn, btl_ib_msg_t *msg, size_t size)
+static inline bool coalesce_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg, size_t size)
 {
-    if (!hold(conn, size)) {
+    if (!coalesce_hold(conn, size)) {
         return false;
     }
     queue_message(conn, msg, size);
@@ -340,7 +340,7 @@ bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
 
     return btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)
            && btl_ib_conn_alive(conn) && !conn->draining && size <= conn->engine->config.eager_max
-           && join(conn, msg, size);
+           && coalesce_message(conn, msg, size);
 }
 
 /* A call that sends ends. Within a callback the call further out calls those that are due: if each
@@ -401,7 +401,7 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     }
     btl_ib_clock_set(&engine->clock, now);
     const bool held = btl_ib_coalesce_waits(&conn->coalesce, engine->clock.turns);
-    return held && join(conn, msg, size) ? 0 : send_message(conn, msg, size, held);
+    return held && coalesce_message(conn, msg, size) ? 0 : send_message(conn, msg, size, held);
 }
 
 int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
@@ -419,7 +419,7 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
         btl_ib_op_queue(conn, op);
         if (!btl_ib_coalesce_waits(&conn->coalesce, engine->clock.turns)) {
             btl_ib_coalesce_at_once(&conn->coalesce, engine->clock.turns, engine->clock.now);
-        } else if (hold(conn, op->out.size)) {
+        } else if (coalesce_hold(conn, op->out.size)) {
             return 0;
         } else {
             conn->coalesce.held++;

@@ -20,7 +20,7 @@ void btl_ib_accept_begin(btl_ib_conn_t *conn);
 void btl_ib_accept_end(btl_ib_conn_t *conn);
 void btl_ib_accept_rest(btl_ib_conn_t *conn);
 
-/* Is there memory to accept this sequence? If not that is counted. */
+/* True if there is memory to accept this sequence. If not that is counted. */
 bool btl_ib_accept_room(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* Accept a sequence for which there is room, and those of the burst that it begins. */

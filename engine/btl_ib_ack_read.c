@@ -68,8 +68,8 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return true;
 }
 
-/* Does the arrival of `next` say all that that of `segment` does? Both were sent once, `next`
- * later. */
+/* True if the arrival of `next` says all that the arrival of `segment` does. Both were sent once,
+ * `next` later. */
 static bool is_newer(const btl_ib_segment_t *next, const btl_ib_segment_t *segment)
 {
     return next != NULL && next->type == segment->type && next->order > segment->order

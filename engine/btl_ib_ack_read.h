@@ -14,17 +14,18 @@
 /* A new incarnation: the peer's initial credits of a channel end at `limit`. */
 void btl_ib_ack_rx_begin_channel(btl_ib_tx_channel_t *channel, uint32_t limit);
 
-/* Does it acknowledge anything or give credit beyond what is known? If not, it is valid and
- * needs no processing: so are most datagrams of a one-way stream. */
+/* True if a datagram acknowledges anything, or gives credit, beyond what is known. If not, it is
+ * valid and needs no processing: so are most datagrams of a one-way stream. */
 bool btl_ib_ack_rx_is_new(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* Are all acknowledgements and limits in this datagram possible? If not, that is counted. */
+/* True if all acknowledgements and limits in this datagram are possible. If not, that is
+ * counted. */
 bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* Process them. They must have passed the check. */
 void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* May the peer give credit up to `limit` on a channel? */
+/* True if the peer may give credit up to `limit` on a channel. */
 static inline bool btl_ib_ack_is_limit_possible(const btl_ib_conn_t *conn, uint32_t channel,
                                                 uint32_t limit)
 {
@@ -34,7 +35,7 @@ static inline bool btl_ib_ack_is_limit_possible(const btl_ib_conn_t *conn, uint3
            || !btl_ib_seq_before(conn->tx[channel].sentmap.window.next + queue->num, limit);
 }
 
-/* Does a limit give more credit than is known? */
+/* True if a limit gives more credit than is known. */
 static inline bool btl_ib_ack_is_more_credit(const btl_ib_conn_t *conn, uint32_t channel,
                                              uint32_t limit)
 {
@@ -53,7 +54,7 @@ static inline bool btl_ib_ack_take_limit(btl_ib_conn_t *conn, uint32_t channel, 
     return true;
 }
 
-/* Is the window what holds the sender back? */
+/* True if the window is what holds the sender back. */
 static inline bool btl_ib_ack_is_limited(const btl_ib_conn_t *conn)
 {
     const uint32_t in_flight = conn->sentmap.in_flight;

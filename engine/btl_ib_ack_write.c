@@ -302,7 +302,7 @@ static void write_rnr(const btl_ib_conn_t *conn, writer_t *w)
     }
 }
 
-/* Does an ACK segment hold a block of what got RNR beside another? */
+/* True if an ACK segment holds a block of what got RNR beside another block. */
 bool btl_ib_ack_tx_has_room_for_both(uint32_t room)
 {
     return room >= 2 * BLOCK_LEAST;

@@ -61,8 +61,8 @@ void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, uint32_t stamp);
 /* A new segment is about to be marked in its window: keep what ACKs have to tell of it. */
 void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* It was marked, and its burst with it. It is to be acknowledged in this turn if `now`, or if so
- * much is due. */
+/* Notes that a new segment was marked in its window, and its burst with it. It is to be
+ * acknowledged in this turn if `now`, or if so much is due. */
 void btl_ib_ack_tx_accepted(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool now);
 
 /* So many segments that they are to be acknowledged in this turn? */
@@ -93,7 +93,8 @@ void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool now);
  * is faster than its sender is idle between any two segments (after 2 calls, a tenth of it). */
 enum { BTL_IB_ACK_IDLE_CALLS = 32 };
 
-/* Is the acknowledgement that a connection owes due, after so many of those calls? */
+/* True if the acknowledgement that a connection owes is due, after `idle_calls` progress calls that
+ * received nothing. */
 static inline bool btl_ib_ack_tx_is_due(const btl_ib_ack_tx_t *ack, uint64_t now,
                                         uint32_t idle_calls)
 {
@@ -130,7 +131,7 @@ typedef struct btl_ib_ack_filled {
 btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
                                        uint32_t room, uint32_t channels);
 
-/* It has left. */
+/* Notes that an ACK segment has left that told `filled`. */
 void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled);
 
 /* What is still due after a batch of segments waits for the next ACK: other connections have to

@@ -168,7 +168,7 @@ static btl_ib_verdict_t make_batch(btl_ib_conn_t *conn, uint32_t channel, batch_
     return BTL_IB_GO;
 }
 
-/* Does enough wait to fill a GSO burst? */
+/* True if enough waits in a channel to fill a GSO burst. */
 static bool fills_burst(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *tx)
 {
     const uint64_t burst = (uint64_t) conn->cc.gso_segments * btl_ib_conn_segment_max(conn);
@@ -183,7 +183,8 @@ static bool fills_burst(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *tx
     return false;
 }
 
-/* Does what waits first fill a GSO burst, with what waits behind it? */
+/* True if what waits first in a channel is bulk, and fills a GSO burst with what waits behind
+ * it. */
 static bool burst_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *tx)
 {
     return bulk_is_next(conn, tx) && fills_burst(conn, tx);

@@ -90,7 +90,8 @@ static bool got_continues(const btl_ib_view_t *view, const uint8_t *other, uint6
                   == view->op.offset + bytes;
 }
 
-/* Does the header of its type, too, say that these are the bytes `n` segments behind the first? */
+/* True if the header of its type says, too, that these are the bytes `n` segments behind the
+ * first. */
 static bool body_continues(const btl_ib_view_t *view, const uint8_t *first, const uint8_t *other,
                            uint32_t n)
 {

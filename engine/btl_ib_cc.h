@@ -141,7 +141,8 @@ static inline uint32_t btl_ib_cc_ack_every(const btl_ib_cc_t *cc)
     return 3 * cc->gso_segments / 2;
 }
 
-/* The same if the next message to the peer is expected to carry the acknowledgement. */
+/* Segments of bulk after which one acknowledgement is due if the next message to the peer is
+ * expected to carry it. */
 enum { BTL_IB_ACK_EVERY_ANSWERED = 64 };
 
 /* From now on up to so many segments form one burst: their size changed. */

@@ -153,7 +153,7 @@ static bool delayed(const btl_ib_cc_swift_t *swift, uint32_t by)
     return swift->delay != UINT32_MAX && swift->delay > swift->base + by;
 }
 
-/* Is there a queue, with more than our part in it? */
+/* True if there is a queue, with more than our part in it. */
 static inline bool queueing(const btl_ib_cc_t *cc)
 {
     const btl_ib_cc_swift_t *swift = &cc->swift;
@@ -192,7 +192,7 @@ static uint32_t host_least(const btl_ib_cc_t *cc)
     return btl_ib_max_u32(HOST_LEAST, HOST_BURSTS * cc->gso_segments) * SEGMENT;
 }
 
-/* Do more segments than those wait at a receiver that is slower than its network? */
+/* True if more segments than those wait at a receiver that is slower than its network. */
 static bool lies_at_host(const btl_ib_cc_t *cc)
 {
     const btl_ib_cc_swift_t *swift = &cc->swift;

@@ -61,7 +61,7 @@ static inline void btl_ib_coalesce_begin(btl_ib_coalesce_t *coalesce)
     btl_ib_coalesce_forget(coalesce);
 }
 
-/* Is something that is submitted now to be held until the next turn? */
+/* True if something that is submitted now is to be held until the next turn. */
 static inline bool btl_ib_coalesce_waits(const btl_ib_coalesce_t *coalesce, uint32_t turn)
 {
     return coalesce->at_once >= coalesce->at_once_max && coalesce->turn == turn;
@@ -88,10 +88,11 @@ static inline bool btl_ib_coalesce_hold(btl_ib_coalesce_t *coalesce, uint64_t si
     return true;
 }
 
-/* Do those held, with `size` bytes more, fill a GSO burst? */
+/* True if the messages held, with `size` bytes more, fill a GSO burst. */
 bool btl_ib_coalesce_fills_burst(const btl_ib_conn_t *conn, uint64_t size);
 
-/* Of these, `left` bytes left in full bursts; the rest leaves with the next turn. */
+/* Notes that `left` bytes of those held, and of `size` more, left in full bursts; the rest leaves
+ * with the next turn. */
 void btl_ib_coalesce_bursts_left(btl_ib_conn_t *conn, uint64_t size, uint64_t left);
 
 /* All that is held leaves now. */

@@ -147,7 +147,7 @@ static uint32_t largest_datagram(const btl_ib_conn_t *conn, const btl_ib_peer_in
     return btl_ib_min_u32(size, BTL_IB_DATAGRAM_MAX);
 }
 
-/* Do the limits of the peer allow our longest message? Sets what may be sent. */
+/* True if the limits of the peer allow our longest message. Sets what may be sent. */
 static bool take_limits(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
     const btl_ib_engine_t *engine = conn->engine;

@@ -28,7 +28,7 @@ void btl_ib_conn_reset(btl_ib_conn_t *conn);
  * next incarnation may have it if the last one saw nothing of it. */
 void btl_ib_conn_lose_peer(btl_ib_conn_t *conn);
 
-/* Is nothing due to the peer, and nothing that came from it incomplete? */
+/* True if nothing is due to the peer, and nothing that came from it is incomplete. */
 bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn);
 
 /* The idle timer expired: release memory. False if the connection is not idle; then the timer was

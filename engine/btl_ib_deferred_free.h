@@ -23,8 +23,8 @@ void btl_ib_conn_allocated(btl_ib_engine_t *engine);
 /* Free all connections of a list. They hold no segments, operations or buffers any more. */
 void btl_ib_conn_free_all(btl_ib_list_t *conns);
 
-/* It ends. The outermost one frees the connections that were destroyed meanwhile. Inline,
- * because every message passes here and there is hardly ever one. */
+/* Ends a call that may run callbacks. The outermost one frees the connections that were destroyed
+ * meanwhile. Inline, because every message passes here and there is hardly ever one. */
 static inline void btl_ib_engine_leave(btl_ib_engine_t *engine)
 {
     if (--engine->deferred_free.depth == 0 && !btl_ib_list_empty(&engine->deferred_free.gone)) {

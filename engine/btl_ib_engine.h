@@ -299,8 +299,8 @@ typedef struct btl_ib_engine_config {
 
 void btl_ib_engine_config_default(btl_ib_engine_config_t *config);
 
-/* Can an engine be made of that? If not, `problem` says what is wrong: name, value and what is
- * allowed. */
+/* True if an engine can be made of that. If not, `problem` says what is wrong: name, value and what
+ * is allowed. */
 bool btl_ib_engine_config_check(const btl_ib_engine_config_t *config, char *problem, size_t size);
 
 /*
@@ -376,11 +376,11 @@ uint64_t btl_ib_engine_async_due(const btl_ib_engine_t *engine);
  * acknowledged, answers or acknowledgements due, messages that wait? */
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine);
 
-/* Are first contacts answered in progress by the thread, on every rail? */
+/* True if first contacts are answered in progress by the thread, on every rail. */
 bool btl_ib_engine_answers(const btl_ib_engine_t *engine);
 
-/* May peers access memory here, because some is registered for them? Then progress by the thread is
- * useful even when none is due. */
+/* True if peers may access memory here, because some is registered for them. Then progress by the
+ * thread is useful even when none is due. */
 bool btl_ib_engine_serves(const btl_ib_engine_t *engine);
 
 /* Descriptors, one of which becomes readable when there is something to receive: into `fds`, which
@@ -492,7 +492,7 @@ bool btl_ib_conn_drained(const btl_ib_conn_t *conn);
  */
 void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now);
 
-/* Are CLOSEs still to be sent? */
+/* True if CLOSEs are still to be sent. */
 bool btl_ib_engine_lingering(const btl_ib_engine_t *engine);
 
 /* The runtime or a device event says that the peer is gone: the connection is dead. */

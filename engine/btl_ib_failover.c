@@ -104,7 +104,7 @@ static bool take_route(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
     return true;
 }
 
-/* Does the connection go by the two rails of `other`? */
+/* True if a connection goes by the two rails of `other`. */
 static bool goes_by(const btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
     return other->rail == conn->route.via && other->route.address == conn->route.to;
@@ -172,7 +172,8 @@ bool btl_ib_failover(btl_ib_conn_t *conn)
     return choose_route(conn, SCORE_REFUSED);
 }
 
-/* Does it keep off its own rails, because they are slow? Not if the others do not answer. */
+/* True if a connection keeps off its own rails, because they are slow. Not if the others do not
+ * answer. */
 static bool keeps_off(const btl_ib_conn_t *conn)
 {
     return btl_ib_conn_is_slow(conn) && conn->loss.unanswered_probes < KEEP_OFF_PROBES
@@ -277,7 +278,7 @@ static void failover_ask(btl_ib_conn_t *conn)
     }
 }
 
-/* The same, if another connection heard the peer's process after `since` (engine->clock.awake). */
+/* Goes by another connection that heard the peer's process after `since` (engine->clock.awake). */
 static bool failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
 {
     for (const btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
@@ -290,7 +291,7 @@ static bool failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
     return false;
 }
 
-/* Is the connection whose route it uses validated? */
+/* True if the connection whose route `conn` uses is validated. */
 static bool is_by_valid(const btl_ib_conn_t *conn)
 {
     const btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
@@ -334,7 +335,7 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
            || (slow && failover_if_heard(conn, since + ASK_AFTER));
 }
 
-/* Is the present path to an address that a router has, or had, for the peer? */
+/* True if the present path leads to an address that a router has, or had, for the peer. */
 static bool is_by_router(const btl_ib_conn_t *conn)
 {
     const btl_ib_conn_t *carries = btl_ib_route_carrier(conn);

@@ -43,7 +43,7 @@ static uint32_t acked_segments(const btl_ib_conn_t *conn)
     return (uint32_t) sent - conn->sentmap.unacked;
 }
 
-/* Was something sent at `since` or before, and not acknowledged till now? */
+/* True if something was sent at `since` or before, and is not acknowledged yet. */
 static bool is_under_way(const btl_ib_conn_t *conn, uint64_t since)
 {
     bool found = false;

@@ -84,7 +84,7 @@ static inline void btl_ib_identity_contacted(btl_ib_identity_t *identity)
     identity->contacted = true;
 }
 
-/* Do segments made from now on carry a CONNECT block although the peer has our id? */
+/* Decides whether segments made from now on carry a CONNECT block although the peer has our id. */
 static inline void btl_ib_identity_force_connect(btl_ib_identity_t *identity, bool yes)
 {
     identity->force_connect = yes;

@@ -420,7 +420,8 @@ static bool recv_body(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return true;
 }
 
-/* Of a burst that gets RNR only the first segment is: the others are looked at one by one. */
+/* Receives a sequenced segment. Of a burst that gets RNR only the first segment does: the others
+ * are looked at one by one. */
 static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view)
 {
     if (btl_ib_rx_window_classify(&conn->rx[view->channel].window, view->seq) != BTL_IB_SEQ_NEW) {

@@ -52,13 +52,13 @@ static void ask(btl_ib_conn_t *conn)
     }
 }
 
-/* Was it heard since it was asked last? */
+/* True if the peer was heard since it was asked last. */
 static bool has_answered(const btl_ib_conn_t *conn)
 {
     return conn->loss.heard_at >= conn->keepalive.awake;
 }
 
-/* Is a question due? Of those asked before if `again`, else of the others. */
+/* True if a question to the peer is due. Of those asked before if `again`, else of the others. */
 static bool is_question_due(const btl_ib_conn_t *conn, bool again)
 {
     const uint64_t keepalive = conn->engine->config.keepalive;

@@ -40,8 +40,8 @@ bool btl_ib_latency_wants_short_bursts(const btl_ib_conn_t *conn)
     return short_turns_within(conn, BURSTS_WITHIN);
 }
 
-/* Of `messages` short ones, those that count. About one for each one-sided operation only announces
- * the operation, or says that it is complete; such messages are excused. */
+/* Returns how many of `messages` short ones count. About one for each one-sided operation only
+ * announces the operation, or says that it is complete; such messages are excused. */
 static uint64_t counted_for(btl_ib_engine_t *engine, uint64_t messages)
 {
     const btl_ib_counters_t *count = &engine->count;

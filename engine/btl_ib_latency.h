@@ -31,15 +31,16 @@ static inline void btl_ib_latency_offer_lane(btl_ib_latency_t *latency, bool lan
     latency->lane = latency->lane || lane;
 }
 
-/* Is latency mode on, where the transport has a lane for bulk? Then bulk leaves by that lane. */
+/* True if latency mode is on, and the transport has a lane for bulk. Then bulk leaves by that
+ * lane. */
 bool btl_ib_latency_wants_lane(const btl_ib_conn_t *conn);
 
 /* The same with a shorter time limit: short messages follow each other so soon that bulk is to
  * leave in short bursts, one in a turn. */
 bool btl_ib_latency_wants_short_bursts(const btl_ib_conn_t *conn);
 
-/* Is bulk to wait in this turn, so that the application has the short message that came before bulk
- * leaves? */
+/* True if bulk is to wait in this turn, so that the application has the short message that came
+ * before bulk leaves. */
 bool btl_ib_latency_holds_bulk(const btl_ib_conn_t *conn);
 
 /* A turn has received, where there is a lane. `messages` and `bytes` are what the engine's counters

@@ -170,7 +170,7 @@ static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
     return earlier;
 }
 
-/* May others overtake a segment? */
+/* True if other segments may overtake this one. */
 static inline bool is_overtaken(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     return conn->route.via->transport->attr.bulk_lane && btl_ib_segment_is_bulk(segment);

@@ -274,11 +274,12 @@ uint64_t btl_ib_loss_check_at(const btl_ib_conn_t *conn);
 /* How long to wait for an answer before the next probe (us). */
 uint64_t btl_ib_loss_probe_timeout(const btl_ib_conn_t *conn);
 
-/* Does anything wait for an answer? Probes for SKIPs that are not acknowledged stop after a while:
- * SKIPs are sent again with the next traffic. */
+/* True if anything waits for an answer. Probes for SKIPs that are not acknowledged stop after a
+ * while: SKIPs are sent again with the next traffic. */
 bool btl_ib_loss_waits(const btl_ib_conn_t *conn);
 
-/* Is everything acknowledged, so that only answers of the peer to operations are awaited? */
+/* True if everything is acknowledged, so that only answers of the peer to operations are
+ * awaited. */
 bool btl_ib_loss_only_answers(const btl_ib_conn_t *conn);
 
 /* When the oldest thing that still waits was first sent, or began to wait for credit (us, of the

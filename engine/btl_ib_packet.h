@@ -66,7 +66,7 @@ static inline bool btl_ib_segment_is_bulk(const btl_ib_segment_t *segment)
     return (bulk >> segment->type & 1) != 0;
 }
 
-/* Is it a probe of the path MTU search, perhaps of a route that was left? */
+/* True if a segment is a probe of the path MTU search, perhaps of a route that was left. */
 static inline bool btl_ib_segment_is_mtu_probe(const btl_ib_segment_t *segment)
 {
     return segment->type == BTL_IB_TYPE_VOID
@@ -113,12 +113,12 @@ void btl_ib_packet_make_void(btl_ib_segment_t *segment);
 btl_ib_segment_t *btl_ib_packet_duplicate(const btl_ib_conn_t *conn,
                                           const btl_ib_segment_t *segment);
 
-/* Those of its bytes that are in `from` are copied to the same place in `to`, and are sent from
+/* Copies those bytes of a segment that are in `from` to the same place in `to`; they are sent from
  * there. Returns how many. */
 uint64_t btl_ib_packet_move_bytes(btl_ib_segment_t *segment, const struct iovec *from, uint8_t *to);
 
-/* Its bytes are in a region that is about to be removed: copy them into the segment, which has
- * room for them. */
+/* Copies the bytes of a segment, which are in a region that is about to be removed, into the
+ * segment, which has room for them. */
 void btl_ib_packet_own_bytes(btl_ib_segment_t *segment);
 
 #endif

@@ -243,7 +243,7 @@ static void begin_series(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channe
     }
 }
 
-/* Its bytes begin at `offset` of what it is a piece of. */
+/* Writes the header of a piece whose bytes begin at `offset` of `out`. */
 static void write_place(btl_ib_out_t *out, uint64_t offset, const btl_ib_segment_t *segment)
 {
     uint8_t *body = btl_ib_packet_body(segment);
@@ -257,8 +257,8 @@ static void write_place(btl_ib_out_t *out, uint64_t offset, const btl_ib_segment
     }
 }
 
-/* The same of `count` segments that are as `before`, which is in front of out->offset and has no
- * CONNECT block: each has its own `unit` bytes. */
+/* Writes the headers of `count` pieces that are as `before`, which is in front of out->offset and
+ * has no CONNECT block: each has its own `unit` bytes. */
 static void write_places(btl_ib_out_t *out, uint32_t unit, const btl_ib_segment_t *before,
                          btl_ib_segment_t *const *segments, uint32_t count)
 {

@@ -29,8 +29,8 @@ bool btl_ib_packetize_can_refer(const btl_ib_conn_t *conn, uint32_t size);
 /* Undo that for the newest segment: its bytes wait again. */
 void btl_ib_packetize_undo(btl_ib_segment_t *segment);
 
-/* Does what it is a piece of wait for its acknowledgement, because its memory stays in use till
- * then? Else segment->out is not kept once it has left. */
+/* True if what a segment is a piece of waits for its acknowledgement, because its memory stays in
+ * use till then. Else segment->out is not kept once it has left. */
 static inline bool btl_ib_packetize_waits(const btl_ib_segment_t *segment)
 {
     return segment->type == BTL_IB_TYPE_CHUNK || segment->type == BTL_IB_TYPE_PUT;

@@ -75,7 +75,7 @@ typedef struct btl_ib_pmtud {
     uint32_t received; /* the largest probe that came from the peer */
 } btl_ib_pmtud_t;
 
-/* Are losses counted, so that the path may carry less than it did? */
+/* True if losses are counted, so that the path may carry less than it did. */
 static inline bool btl_ib_pmtud_has_losses(const btl_ib_pmtud_t *sizes)
 {
     for (int i = 0; i < BTL_IB_SIZE_LOSSES; i++) {

@@ -203,7 +203,8 @@ static inline void btl_ib_pool_put(btl_ib_segment_t *segment)
  * once and which no transport reads. The list is empty afterwards. */
 void btl_ib_pool_put_all(btl_ib_list_t *segments);
 
-/* It was given to the transport, which reads it until its SENT event if `busy`. */
+/* Notes that a segment was given to the transport, which reads it until its SENT event if
+ * `busy`. */
 static inline void btl_ib_pool_given(btl_ib_segment_t *segment, bool busy)
 {
     segment->busy = busy;

@@ -279,8 +279,8 @@ static void rebound(btl_ib_rail_t *rail)
     }
 }
 
-/* Has the peer not answered at the address that our rail has now? One that never heard of us comes
- * to know it by the first contact. */
+/* True if the peer has not answered at the address that our rail has now. One that never heard of
+ * us comes to know it by the first contact. */
 static bool is_unanswered(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
 {
     return conn->rail == rail && btl_ib_conn_alive(conn) && !conn->validation.valid

@@ -51,7 +51,8 @@ bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event);
  * answer there. */
 void btl_ib_rail_look(btl_ib_rail_t *rail);
 
-/* Has a port been down for too long? Then the device counts as failed. Returns as above. */
+/* Looks whether a port has been down for too long. Then the device counts as failed. Returns as
+ * above. */
 bool btl_ib_rail_check_down(btl_ib_rail_t *rail);
 
 /* A device failed: report it, and end the connections that could not go on. Not in progress by the

@@ -91,7 +91,7 @@ static btl_ib_reasm_t *find_fragment(const btl_ib_list_t *fragments, uint32_t fr
     return NULL;
 }
 
-/* Does one of them use the peer's own buffer? */
+/* True if one of the fragments uses the peer's own buffer. */
 static bool has_own(const btl_ib_list_t *fragments)
 {
     BTL_IB_LIST_FOREACH (const btl_ib_reasm_t, reasm, fragments, link) {

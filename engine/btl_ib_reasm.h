@@ -92,7 +92,7 @@ void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool);
 
 void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer);
 
-/* Does a fragment have a buffer, or could it get one, if there is memory? */
+/* True if a fragment has a buffer, or could get one, if there is memory. */
 bool btl_ib_reasm_room(const btl_ib_reasm_pool_t *pool, const btl_ib_reasm_peer_t *peer,
                        uint32_t fragment);
 
@@ -104,7 +104,7 @@ btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_p
  * list (btl_ib_reasm_put() when it is no longer needed); else NULL. */
 btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer);
 
-/* Is one being handed up? No other of this peer is meanwhile. */
+/* Notes whether a fragment of the peer is being handed up. No other of this peer is meanwhile. */
 static inline void btl_ib_reasm_set_busy(btl_ib_reasm_peer_t *peer, bool busy)
 {
     peer->busy = busy;

@@ -265,8 +265,8 @@ __attribute__((noinline)) void btl_ib_receive_unidentified(btl_ib_engine_t *engi
     btl_ib_free(&engine->mem, sender);
 }
 
-/* Is a rail that failed, but may come back, there again? What arrives meanwhile counts as lost.
- * Returns how many of at most `max` datagrams that are. */
+/* Looks whether a rail that failed, but may come back, is there again. What arrives meanwhile
+ * counts as lost. Returns how many of at most `max` datagrams that are. */
 __attribute__((noinline)) static int poll_lost(btl_ib_rail_t *rail, int max)
 {
     btl_ib_event_t events[BTL_IB_FEW_EVENTS];

@@ -82,7 +82,7 @@ int btl_ib_queues_parse(const char *spec, btl_ib_queue_table_t *table,
                         btl_ib_queues_error_t *error);
 
 /*
- * Does the largest queue of the parsed `spec` have at least `least` bytes? What cannot be split
+ * True if the largest queue of the parsed `spec` has at least `least` bytes. What cannot be split
  * must fit. Returns 0, or -EINVAL with `error` filled in.
  */
 int btl_ib_queues_holds(const char *spec, const btl_ib_queue_table_t *table, uint32_t least,
@@ -109,8 +109,9 @@ static inline uint32_t btl_ib_queues_channel(const btl_ib_queue_table_t *table, 
     return channel;
 }
 
-/* Is a table from another process one that btl_ib_queues_parse() could have made? (But `init` of
- * a P queue may be up to num.) It may have any contents. Returns 0 or -EINVAL. */
+/* Returns 0 if a table from another process, which may have any contents, is one that
+ * btl_ib_queues_parse() could have made (but `init` of a P queue may be up to num), else
+ * -EINVAL. */
 int btl_ib_queues_check(const btl_ib_queue_table_t *table);
 
 /* Write a valid table in the grammar, all fields spelled out, NUL-terminated and truncated at

@@ -86,7 +86,7 @@ typedef enum btl_ib_atomic_type {
 /* Bytes of a word of this type: 4, 8, or 0 if there is no such type. */
 uint32_t btl_ib_atomic_size(uint32_t type);
 
-/* Is this a valid operation on a valid type? Both may be any number. */
+/* True if this is a valid operation on a valid type. Both may be any number. */
 bool btl_ib_atomic_supported(uint32_t code, uint32_t type);
 
 /*

@@ -115,16 +115,16 @@ static void fall_back(btl_ib_conn_t *conn, btl_ib_op_t *op, int error)
     }
 }
 
-/* Has the transport taken nothing for `patience` us? */
+/* True if the transport has taken nothing for `patience` us. */
 static bool is_late(const btl_ib_conn_t *conn, uint64_t patience)
 {
     return conn->offload.count == 0
            && btl_ib_clock_awake(&conn->engine->clock) - conn->offload.moved_at > patience;
 }
 
-/* It was not taken, for the reason `rc`: try again? A peer that computes is slow to connect. An
- * ATOMIC has no alternative: it waits as long as for an answer, unless the peer is known to be
- * reachable by another rail only. */
+/* True if an operation that was not taken, for the reason `rc`, is to be tried again. A peer
+ * that computes is slow to connect. An ATOMIC has no alternative: it waits as long as for an
+ * answer, unless the peer is known to be reachable by another rail only. */
 static bool comes_again(const btl_ib_conn_t *conn, const btl_ib_op_t *op, int rc)
 {
     const uint64_t limit = conn->engine->config.silence_limit;

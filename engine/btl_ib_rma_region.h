@@ -90,7 +90,7 @@ void btl_ib_regions_remove(btl_ib_regions_t *regions, const btl_ib_region_key_t 
 void btl_ib_regions_lend(btl_ib_regions_t *regions, uint64_t id, uint32_t count);
 void btl_ib_regions_return(btl_ib_regions_t *regions, uint64_t id, uint32_t count);
 
-/* Are segments sent from it? */
+/* True if segments are sent from a region. */
 bool btl_ib_regions_lent(const btl_ib_regions_t *regions, const btl_ib_region_key_t *key);
 
 /*
@@ -107,7 +107,7 @@ btl_ib_region_result_t btl_ib_regions_resolve(const btl_ib_regions_t *regions,
                                               btl_ib_region_key_t *key, uint64_t *offset,
                                               uint64_t size, uint32_t access, uint8_t **memory);
 
-/* Is the access of a peer allowed? If not, or if it is elsewhere, that is counted. */
+/* True if the access of a peer is allowed. If not, or if it is elsewhere, that is counted. */
 static inline bool btl_ib_region_judge(btl_ib_counters_t *count, btl_ib_region_result_t result)
 {
     count->served_elsewhere += result == BTL_IB_REGION_ELSEWHERE;

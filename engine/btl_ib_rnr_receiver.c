@@ -104,8 +104,8 @@ btl_ib_rnr_entry_t *btl_ib_rnr_pick(btl_ib_conn_t *conn)
     return told;
 }
 
-/* Is there a entry whose end the peer is still to be told of? If its cause is gone an ACK becomes
- * due. */
+/* True if there is an entry whose end the peer is still to be told of. If its cause is gone an ACK
+ * becomes due. */
 static bool check(btl_ib_conn_t *conn)
 {
     bool waits = false;

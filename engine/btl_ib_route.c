@@ -47,7 +47,7 @@ static void chain_to(btl_ib_conn_t *conn)
     conn->chains.next_to = NULL;
 }
 
-/* Its own address is another one, or none any more. */
+/* Sets a connection's own address, or none any more. */
 static void set_address(btl_ib_conn_t *conn, btl_ib_addr_t address)
 {
     btl_ib_routes_t *routes = &conn->engine->routes;
@@ -66,7 +66,7 @@ static void set_address(btl_ib_conn_t *conn, btl_ib_addr_t address)
     }
 }
 
-/* The same of its route. */
+/* Sets the rail and address by which a connection goes. */
 static void set_to(btl_ib_conn_t *conn, btl_ib_rail_t *via, btl_ib_addr_t to)
 {
     btl_ib_routes_t *routes = &conn->engine->routes;

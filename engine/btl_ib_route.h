@@ -36,7 +36,7 @@ typedef struct btl_ib_route {
     btl_ib_inside_t *inside;              /* NULL: no router's address took the place of its own */
 } btl_ib_route_t;
 
-/* Its neighbours in two hash chains of `btl_ib_routes_t`. */
+/* A connection's neighbours in two hash chains of `btl_ib_routes_t`. */
 typedef struct btl_ib_route_chains {
     struct btl_ib_conn *next_own; /* by `rail` and route.address */
     struct btl_ib_conn *next_to;  /* by route.via and route.to */
@@ -84,7 +84,7 @@ btl_ib_conn_t *btl_ib_route_of(const btl_ib_rail_t *rail, btl_ib_addr_t address,
 /* Something is sent by this connection, which goes by its own rail. */
 void btl_ib_route_used(btl_ib_conn_t *conn);
 
-/* Can its own two rails carry it? */
+/* True if a connection's own two rails can carry it. */
 bool btl_ib_route_has_own(const btl_ib_conn_t *conn);
 
 /* Take the two rails that `other` joins, whatever its own present route: those of another
@@ -103,7 +103,8 @@ btl_ib_conn_t *btl_ib_route_by_rail(const btl_ib_rail_t *rail, uint64_t name, bt
  * which may be `conn` itself. NULL if there is none. */
 btl_ib_conn_t *btl_ib_route_next(const btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 
-/* May its datagrams come from `from` by that rail? BTL_IB_ADDR_UNKNOWN: any address. */
+/* True if a connection's datagrams may come from `from` by that rail. BTL_IB_ADDR_UNKNOWN: any
+ * address. */
 bool btl_ib_route_is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
                             btl_ib_addr_t from);
 

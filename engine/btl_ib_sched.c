@@ -119,7 +119,7 @@ void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
     btl_ib_list_push_tail(&conn->tx[channel].submit.pending, &out->link);
 }
 
-/* Is it a message that was to leave as a whole, and is too long for that now? */
+/* True if `out` is a message that was to leave as a whole, and is too long for that now. */
 static bool outgrows(const btl_ib_conn_t *conn, const btl_ib_out_t *out)
 {
     return out->kind == BTL_IB_OUT_MESSAGE && out->size > btl_ib_conn_segment_max(conn);

@@ -56,11 +56,11 @@ void btl_ib_sched_init(btl_ib_conn_t *conn);
 /* Note that `conn` may have something to send. */
 void btl_ib_conn_ready(btl_ib_conn_t *conn);
 
-/* It waits for the limits on all connections. Until it has nothing unacknowledged it becomes ready
- * only together with all that do. */
+/* Lets a connection wait for the limits on all connections. Until it has nothing unacknowledged it
+ * becomes ready only together with all that do. */
 void btl_ib_conn_starve(btl_ib_conn_t *conn);
 
-/* It need not wait for them any more: btl_ib_conn_ready() makes it ready. */
+/* Ends a connection's wait for these limits: btl_ib_conn_ready() makes it ready. */
 void btl_ib_conn_fed(btl_ib_conn_t *conn);
 
 /* The next of a list of ready connections; NULL: there is none. */
@@ -94,7 +94,7 @@ void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
 /* Datagrams are smaller from now on: messages that must be split now move to that channel, too. */
 void btl_ib_pending_shrunk(btl_ib_conn_t *conn);
 
-/* Does something wait that was never sent, for whatever reason? */
+/* True if something waits that was never sent, for whatever reason. */
 bool btl_ib_pending_any(const btl_ib_conn_t *conn);
 
 /* Acknowledgements or credits came: schedule the connection if something may be sendable now. */
@@ -103,7 +103,7 @@ void btl_ib_pending_wake(btl_ib_conn_t *conn);
 /* Is there anything to send: never sent, lost, or an operation that waits for a slot? */
 bool btl_ib_pending_work(const btl_ib_conn_t *conn);
 
-/* Is it time to search for a larger path MTU? */
+/* True if it is time to search for a larger path MTU. */
 bool btl_ib_pending_mtu_search(const btl_ib_conn_t *conn);
 
 #endif

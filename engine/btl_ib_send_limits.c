@@ -103,7 +103,7 @@ static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
     return btl_ib_clip_u32(room, config->depth_total - counted_segments(engine));
 }
 
-/* Does nothing stop one more segment of a channel? False may be too strict. */
+/* True if nothing stops one more segment of a channel. False may be too strict. */
 static inline bool is_clear(const btl_ib_conn_t *conn, uint32_t channel)
 {
     const btl_ib_engine_t *engine = conn->engine;

@@ -29,13 +29,13 @@ uint32_t btl_ib_send_limits_way(const btl_ib_conn_t *conn, uint32_t channel);
 uint32_t btl_ib_send_limits_room(const btl_ib_conn_t *conn, uint32_t channel,
                                  btl_ib_verdict_t *verdict);
 
-/* Do the connections together have as much unacknowledged as they may? */
+/* True if the connections together have as much unacknowledged as they may. */
 bool btl_ib_send_limits_full(const btl_ib_engine_t *engine);
 
-/* May a new segment leave on a channel? */
+/* Returns whether a new segment may leave on a channel, and if not, what stops it. */
 btl_ib_verdict_t btl_ib_send_limits_check(const btl_ib_conn_t *conn, uint32_t channel);
 
-/* May what was lost on a channel leave again, behind `count` others? */
+/* True if what was lost on a channel may leave again, behind `count` others. */
 bool btl_ib_send_limits_may_retransmit(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count);
 
 /* Wait for what stopped the connection: the transport or memory (`full`: try again in the next

@@ -87,7 +87,8 @@ void btl_ib_sentmap_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 /* All segments in flight were lost. Returns how many. */
 uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn);
 
-/* Is it the copy of a message, sent once, so that nothing waits for its acknowledgement? */
+/* True if a segment is the copy of a message, sent once, so that nothing waits for its
+ * acknowledgement. */
 static inline bool btl_ib_sentmap_is_message(const btl_ib_segment_t *segment)
 {
     return segment->type == BTL_IB_TYPE_DATA && segment->out == NULL && segment->copies == 1

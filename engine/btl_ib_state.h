@@ -381,13 +381,14 @@ static inline bool btl_ib_is_behind(const btl_ib_engine_t *engine)
     return engine->turn.behind_until != 0;
 }
 
-/* Is nothing unacknowledged but SKIPs (credits given back)? Those need no answer soon. */
+/* True if nothing is unacknowledged but SKIPs (credits given back). Those need no answer soon. */
 static inline bool btl_ib_conn_only_skips(const btl_ib_conn_t *conn)
 {
     return conn->sentmap.unacked == conn->sentmap.skips;
 }
 
-/* Of its unacknowledged segments, those that the limits on all connections do not count. */
+/* Returns how many of a connection's unacknowledged segments the limits on all connections do not
+ * count. */
 static inline uint32_t btl_ib_conn_depth_apart(const btl_ib_conn_t *conn)
 {
     const uint32_t count = conn->sentmap.unacked - conn->sentmap.skips;
@@ -400,20 +401,21 @@ static inline bool btl_ib_conn_alive(const btl_ib_conn_t *conn)
     return conn->state == BTL_IB_CONN_OPEN;
 }
 
-/* Can datagrams be handed to the transport of its present route? Not if the device failed, or the
- * transport did not take the peer's address. A port that is down takes and loses them. */
+/* True if datagrams can be handed to the transport of a connection's present route. Not if the
+ * device failed, or the transport did not take the peer's address. A port that is down takes and
+ * loses them. */
 static inline bool btl_ib_route_leads(const btl_ib_conn_t *conn)
 {
     return !conn->route.via->health.failed && conn->route.to != BTL_IB_ADDR_UNKNOWN;
 }
 
-/* Do its datagrams go by its own two rails? */
+/* True if a connection's datagrams go by its own two rails. */
 static inline bool btl_ib_route_is_own(const btl_ib_conn_t *conn)
 {
     return conn->route.via == conn->rail && conn->route.to == conn->route.address;
 }
 
-/* Is that the peer's address on our rail before a router's took its place? */
+/* True if `from` is the peer's address on our rail before a router's took its place. */
 static inline bool btl_ib_route_is_inside(const btl_ib_conn_t *conn, btl_ib_addr_t from)
 {
     return conn->route.inside != NULL && from == conn->route.inside->address;
@@ -428,7 +430,7 @@ static inline bool btl_ib_route_owns(const btl_ib_conn_t *conn, const btl_ib_rai
                || btl_ib_route_is_inside(conn, from));
 }
 
-/* Were its own two rails left, lately, because others carry far more? */
+/* True if a connection's own two rails were left lately because others carry far more. */
 static inline bool btl_ib_conn_is_slow(const btl_ib_conn_t *conn)
 {
     return conn->goodput.slow_until > conn->engine->clock.now;

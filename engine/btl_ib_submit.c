@@ -353,8 +353,8 @@ static void end_call(btl_ib_engine_t *engine)
     btl_ib_engine_leave(engine);
 }
 
-/* It leaves now, if nothing prevents it; with what was held, of which there is too much by now, or
- * by itself. Returns as btl_ib_engine_send(). Not inlined: what is held needs no stack. */
+/* Sends a message now, if nothing prevents it; with what was held, of which there is too much by
+ * now, or by itself. Returns as btl_ib_engine_send(). Not inlined: what is held needs no stack. */
 __attribute__((noinline)) static int send_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg,
                                                   size_t size, bool held)
 {

@@ -46,7 +46,7 @@ int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t n
 /* Bytes of one with so many connections. */
 uint64_t btl_ib_table_bytes(uint32_t connections);
 
-/* It can no longer be found by name; its id stays valid. */
+/* Removes a connection from those found by name; its id stays valid. */
 void btl_ib_table_unname(btl_ib_table_t *table, uint32_t id);
 
 /* Remove it. */

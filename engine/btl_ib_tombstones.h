@@ -61,7 +61,7 @@ void btl_ib_tombstones_add(btl_ib_tombstones_t *tombstones, const btl_ib_tombsto
 uint32_t btl_ib_tombstones_floor(const btl_ib_tombstones_t *tombstones,
                                  const btl_ib_tombstone_t *peer);
 
-/* Did that epoch of a peer (name, rails) end, or a later one, of whatever secret? */
+/* True if that epoch of a peer (name, rails), or a later one, ended, whatever its secret. */
 bool btl_ib_tombstones_ended(const btl_ib_tombstones_t *tombstones, const btl_ib_tombstone_t *peer);
 
 #endif

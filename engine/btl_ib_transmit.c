@@ -252,10 +252,10 @@ static void datagram_left(const btl_ib_conn_t *conn, const btl_ib_datagrams_t *b
     }
 }
 
-/* Does the error say "not now"? Linux says ENOBUFS if the queue of an interface is full, but also
- * if what is behind it never takes a datagram of that size: a veth whose other end has a smaller
- * MTU. So a segment that is refused for that reason again and again counts as lost, and the search
- * for the path's size finds out. */
+/* True if the error says "not now". Linux says ENOBUFS if the queue of an interface is full, but
+ * also if what is behind it never takes a datagram of that size: a veth whose other end has a
+ * smaller MTU. So a segment that is refused for that reason again and again counts as lost, and the
+ * search for the path's size finds out. */
 static bool is_for_now(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int error)
 {
     const uint64_t ago = conn->engine->clock.now - conn->transmit.no_buffers_since;
@@ -367,8 +367,8 @@ static inline bool is_simple(const btl_ib_conn_t *conn, const btl_ib_segment_t *
            && btl_ib_route_leads(conn);
 }
 
-/* The same as transmit_batch() of one simple segment, as most short messages are. `is_ack`: of an
- * ACK. */
+/* Transmits one simple segment as transmit_batch() would; most short messages are simple. `is_ack`:
+ * of an ACK. */
 static inline bool transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool is_ack)
 {
     btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;

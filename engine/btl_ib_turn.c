@@ -118,7 +118,7 @@ __attribute__((noinline)) static void evicted(btl_ib_hotel_guest_t *guest)
     }
 }
 
-/* Is there room for connections that wait for the limits on all of them? */
+/* True if there is room for connections that wait for the limits on all of them. */
 static bool starved_may_go(const btl_ib_engine_t *engine)
 {
     return !btl_ib_list_empty(&engine->starved) && !btl_ib_send_limits_full(engine);
@@ -177,7 +177,8 @@ static void release_coalesced(btl_ib_engine_t *engine)
     }
 }
 
-/* Is there anything that only the application's own progress may do, because it runs callbacks? */
+/* True if there is anything that only the application's own progress may do, because it runs
+ * callbacks. */
 static bool has_deferred_work(const btl_ib_engine_t *engine)
 {
     return !btl_ib_list_empty(&engine->backlog.messages) || !btl_ib_list_empty(&engine->whole)
@@ -275,8 +276,8 @@ static inline bool has_any_ack_due(const btl_ib_engine_t *engine, uint32_t idle_
            || has_ack_due(&engine->acks_answered, engine->clock.now, idle_calls);
 }
 
-/* Has a turn nothing to do but to receive from the only rail, and what follows from that? If it
- * receives nothing, no acknowledgement is due either. */
+/* True if a turn has nothing to do but to receive from the only rail, and what follows from that.
+ * If it receives nothing, no acknowledgement is due either. */
 static inline bool is_quiet(const btl_ib_engine_t *engine)
 {
     return !engine->work.waits && !has_any_ack_due(engine, engine->turn.idle_calls + 1)

@@ -36,7 +36,7 @@ static bool leads_there(const btl_ib_conn_t *conn)
     return conn->validation.valid && !btl_ib_validation_refuses(conn);
 }
 
-/* Is any of them validated, and not refused lately? */
+/* True if any of these connections is validated, and was not refused lately. */
 static bool any_valid(const btl_ib_conn_t *conn)
 {
     return any(conn, leads_there);

@@ -91,7 +91,8 @@ static inline void btl_ib_validation_asked(btl_ib_validation_t *validation, uint
     validation->question_at = now;
 }
 
-/* Were refusals by its own two rails believed lately, with nothing getting there since? */
+/* True if refusals by a connection's own two rails were believed lately, and nothing got there
+ * since. */
 bool btl_ib_validation_refuses(const btl_ib_conn_t *conn);
 
 /* An answer showed that what is sent gets there. */
@@ -147,11 +148,11 @@ static inline bool btl_ib_validation_may_ask(const btl_ib_validation_t *validati
 /* A probe was sent by its own two rails, which are not validated. */
 void btl_ib_validation_probed(btl_ib_conn_t *conn);
 
-/* Must data wait until the peer has answered by its own two rails? Only if another connection with
- * it is validated. */
+/* True if data must wait until the peer has answered by the connection's own two rails. Only if
+ * another connection with it is validated. */
 bool btl_ib_validation_waits(const btl_ib_conn_t *conn);
 
-/* Was any connection with the same process refused lately? */
+/* True if any connection with the same process was refused lately. */
 bool btl_ib_validation_any_refused(const btl_ib_conn_t *conn);
 
 #endif

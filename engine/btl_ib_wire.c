@@ -191,7 +191,7 @@ static btl_ib_wire_error_t parse_reply(const btl_ib_view_t *view)
     return BTL_IB_WIRE_OK;
 }
 
-/* Are the bytes between two messages, at most 3, zero? */
+/* True if the bytes between two messages, at most 3, are zero. */
 static bool is_padding(const uint8_t *from, const uint8_t *end)
 {
     while (from < end && *from == 0) {

@@ -169,7 +169,7 @@ typedef struct btl_ib_versions {
     uint8_t oldest, newest;
 } btl_ib_versions_t;
 
-/* Those of this build, which its parser knows. */
+/* Versions of this build, which its parser knows. */
 static inline btl_ib_versions_t btl_ib_versions_here(void)
 {
     return (btl_ib_versions_t){BTL_IB_WIRE_VERSION_OLDEST, BTL_IB_WIRE_VERSION};
@@ -619,7 +619,7 @@ static inline uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t
     return to;
 }
 
-/* Is a segment of this type numbered, acknowledged and accepted once? */
+/* True if a segment of this type is numbered, acknowledged and accepted once. */
 static inline bool btl_ib_type_is_sequenced(uint32_t type)
 {
     return type != BTL_IB_TYPE_ACK && type != BTL_IB_TYPE_CLOSE && type != BTL_IB_TYPE_REJECTED

@@ -85,7 +85,7 @@ btl_ib_msg_t *btl_ib_zcopy_release(btl_ib_engine_t *engine)
     return msg;
 }
 
-/* Is so little in flight that the peer may wait before it acknowledges that? */
+/* True if so little is in flight that the peer may wait before it acknowledges that. */
 static bool is_tail(const btl_ib_conn_t *conn)
 {
     return conn->sentmap.in_flight

@@ -29,7 +29,8 @@ static inline void btl_ib_zcopy_begin(btl_ib_engine_t *engine, btl_ib_msg_t *msg
     engine->zcopy.count += msg->zcopy.held;
 }
 
-/* Its last chunk was sent. Returns whether its sender's memory is still in use. */
+/* Notes that the last chunk of a message was sent. Returns whether its sender's memory is still in
+ * use. */
 bool btl_ib_zcopy_left(btl_ib_conn_t *conn, btl_ib_msg_t *msg);
 
 /* Its sender's memory, which was in use, is free. */

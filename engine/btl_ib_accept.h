@@ -23,15 +23,15 @@ void btl_ib_accept_rest(btl_ib_conn_t *conn);
 /* True if there is memory to accept this sequence. If not that is counted. */
 bool btl_ib_accept_room(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* Accept a sequence for which there is room, and those of the burst that it begins. */
+/* Accepts a sequence for which there is room, and those of the burst that it begins. */
 void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* Accept a SKIP: the idle peer gives up the sequences that end with this one. It is no traffic, and
- * uses no buffer. */
+/* Accepts a SKIP: the idle peer gives up the sequences that end with this one. It is no traffic,
+ * and uses no buffer. */
 void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* Accept one DATA segment with `size` bytes that is the next of its channel, where nothing is ahead
- * of a gap, no segment came in parts, and which is no retransmission. It needs no room. */
+/* Accepts one DATA segment with `size` bytes that is the next of its channel, where nothing is
+ * ahead of a gap, no segment came in parts, and which is no retransmission. It needs no room. */
 static inline void btl_ib_accept_next(btl_ib_conn_t *conn, uint32_t channel, uint32_t size)
 {
     btl_ib_engine_t *engine = conn->engine;

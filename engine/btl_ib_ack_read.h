@@ -22,7 +22,7 @@ bool btl_ib_ack_rx_is_new(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
  * counted. */
 bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* Process them. They must have passed the check. */
+/* Processes them. They must have passed the check. */
 void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* True if the peer may give credit up to `limit` on a channel. */

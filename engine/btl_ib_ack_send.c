@@ -18,9 +18,9 @@ enum {
     ACK_SEGMENTS = 4, /* ACK segments sent at once, at most, to tell all channels */
 };
 
-/* Send one ACK segment with what is due of *channels, and remove from *channels what it told.
- * False if memory or the transport did not allow it; *all: nothing is left to tell. A segment
- * that was deferred here, and may be sent again, is named in each ACK until it is there. */
+/* Sends one ACK segment with what is due of *channels, and removes from *channels what it told.
+ * False if memory or the transport did not allow it; *all: nothing is left to tell. A segment that
+ * was deferred here, and may be sent again, is named in each ACK until it is there. */
 static bool ack_segment_send(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t *channels,
                              bool *all)
 {

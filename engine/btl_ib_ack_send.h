@@ -10,12 +10,12 @@
 
 #include "btl_ib_engine.h"
 
-/* Acknowledge all that is due, with `flags` (BTL_IB_FLAG_) added. False if the transport or memory
+/* Acknowledges all that is due, with `flags` (BTL_IB_FLAG_) added. False if the transport or memory
  * did not allow it. */
 bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags);
 
-/* Send the acknowledgements that are due in this turn; `all`: also those that would wait
- * to be piggybacked, as there may be no other turn soon. */
+/* Sends the acknowledgements that are due in this turn; `all`: also those that would wait to be
+ * piggybacked, as there may be no other turn soon. */
 void btl_ib_ack_turn(btl_ib_engine_t *engine, bool all);
 
 #endif

@@ -144,7 +144,7 @@ typedef struct ranges {
     } range[BTL_IB_SEGMENT_SMALL / sizeof(btl_ib_wire_range_t)];
 } ranges_t;
 
-/* Put a range in its place, if none of the same run is there. False if there is no room. */
+/* Puts a range in its place, if none of the same run is there. False if there is no room. */
 static bool put_range(ranges_t *ranges, uint32_t from, uint32_t end)
 {
     uint32_t at = ranges->count;
@@ -169,7 +169,7 @@ static bool put_range(ranges_t *ranges, uint32_t from, uint32_t end)
     return true;
 }
 
-/* Put all ranges of a window. False if they do not fit. */
+/* Puts all ranges of a window. False if they do not fit. */
 static bool put_all(ranges_t *ranges, const btl_ib_rx_window_t *window)
 {
     uint32_t from = window->next, end;
@@ -183,7 +183,7 @@ static bool put_all(ranges_t *ranges, const btl_ib_rx_window_t *window)
     return true;
 }
 
-/* Put the ranges that hold the newest arrivals, using at most half of the room. */
+/* Puts the ranges that hold the newest arrivals, using at most half of the room. */
 static void put_newest(ranges_t *ranges, const btl_ib_conn_t *conn, uint32_t channel)
 {
     const btl_ib_rx_window_t *window = &conn->rx[channel].window;
@@ -199,7 +199,7 @@ static void put_newest(ranges_t *ranges, const btl_ib_conn_t *conn, uint32_t cha
     }
 }
 
-/* Put as many other ranges as fit. They take turns: begin where the last ACK ended. */
+/* Puts as many other ranges as fit. They take turns, beginning where the last ACK ended. */
 static void put_in_turn(ranges_t *ranges, btl_ib_rx_channel_t *rx)
 {
     const btl_ib_rx_window_t *window = &rx->window;
@@ -241,10 +241,10 @@ static void write_block(writer_t *w, const btl_ib_rx_channel_t *rx, uint32_t cha
     }
 }
 
-/* Write the block of one channel. If not all ranges fit, those with the newest arrivals always
- * go: a gap that is not acknowledged longer than what was sent after it counts as lost. Of the
- * others as many go as fit, the next ones in the next ACK, until all were told. False if there
- * is no room; *whole: nothing is left. */
+/* Writes the block of one channel. If not all ranges fit, those with the newest arrivals always go:
+ * a gap that is not acknowledged longer than what was sent after it counts as lost. Of the others
+ * as many go as fit, the next ones in the next ACK, until all were told. False if there is no room;
+ * *whole: nothing is left. */
 static bool write_channel(btl_ib_conn_t *conn, uint32_t channel, writer_t *w, bool *whole)
 {
     btl_ib_rx_channel_t *rx = &conn->rx[channel];
@@ -278,8 +278,8 @@ bool btl_ib_ack_tx_has_rnr(const btl_ib_conn_t *conn)
     return conn->rnr.runs != NULL && conn->rnr.runs->count > 0;
 }
 
-/* Write the runs that got RNR and are still missing. If they do not all fit begin with the run
- * of the last RNR. */
+/* Writes the runs that got RNR and are still missing. If they do not all fit it begins with the run of
+ * the last RNR. */
 static void write_rnr(const btl_ib_conn_t *conn, writer_t *w)
 {
     const btl_ib_rnr_runs_t *runs = conn->rnr.runs;
@@ -379,7 +379,7 @@ static void keep_newest(btl_ib_conn_t *conn, uint8_t channel, uint32_t seq)
     conn->ack.newest_channel[at] = channel;
 }
 
-/* Keep the sequences whose ranges ACKs must tell first: the highest range, a range in which a gap
+/* Keeps the sequences whose ranges ACKs must tell first: the highest range, a range in which a gap
  * was filled, and the range that was the highest before, whose last segments may not have been
  * told. */
 static void keep_newest_range(btl_ib_conn_t *conn, const btl_ib_view_t *view)

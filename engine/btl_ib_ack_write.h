@@ -55,7 +55,7 @@ static inline void btl_ib_ack_tx_init(btl_ib_ack_tx_t *ack)
 void btl_ib_ack_tx_begin(btl_ib_conn_t *conn);
 void btl_ib_ack_tx_end(btl_ib_conn_t *conn);
 
-/* Keep the stamp of this datagram for echoing, if it is the peer's newest. */
+/* Keeps the stamp of this datagram for echoing, if it is the peer's newest. */
 void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, uint32_t stamp);
 
 /* A new segment is about to be marked in its window: keep what ACKs have to tell of it. */
@@ -126,7 +126,7 @@ typedef struct btl_ib_ack_filled {
     bool all;          /* nothing is left that another segment could tell now */
 } btl_ib_ack_filled_t;
 
-/* Fill an ACK segment, whose body has `room` bytes, with what is due of `channels`. It counts as
+/* Fills an ACK segment, whose body has `room` bytes, with what is due of `channels`. It counts as
  * told only when the segment has left. */
 btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
                                        uint32_t room, uint32_t channels);

@@ -27,7 +27,7 @@ typedef struct btl_ib_admission {
     bool told_passive; /* it was logged that there are passive_max */
 } btl_ib_admission_t;
 
-/* Take one of the lookups that are allowed now. False: none is left, or there are passive_max
+/* Takes one of the lookups that are allowed now. False: none is left, or there are passive_max
  * connections already, and it does not take the place of a `known` peer. */
 bool btl_ib_admission_take_lookup(btl_ib_engine_t *engine, bool known);
 
@@ -35,7 +35,7 @@ bool btl_ib_admission_take_lookup(btl_ib_engine_t *engine, bool known);
  * is for that. */
 bool btl_ib_admission_take_path_lookup(btl_ib_engine_t *engine);
 
-/* Take one of the responses that are allowed now, by which an unknown sender is told that its
+/* Takes one of the responses that are allowed now, by which an unknown sender is told that its
  * datagram got here. False: none is left. */
 bool btl_ib_admission_take_response(btl_ib_engine_t *engine);
 

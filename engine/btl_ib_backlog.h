@@ -44,7 +44,7 @@ static inline void btl_ib_backlog_init(btl_ib_backlog_t *backlog, const btl_ib_m
     btl_ib_list_init(&backlog->messages);
 }
 
-/* Free all that is in it. */
+/* Frees all that is in it. */
 void btl_ib_backlog_fini(btl_ib_backlog_t *backlog);
 
 /*
@@ -61,7 +61,7 @@ static inline void btl_ib_backlog_add(btl_ib_backlog_t *backlog, btl_ib_backlog_
     btl_ib_list_push_tail(&backlog->messages, &entry->link);
 }
 
-/* Add all messages of `from`, which uses the same memory and is empty then. */
+/* Adds all messages of `from`, which uses the same memory and is empty then. */
 static inline void btl_ib_backlog_take_over(btl_ib_backlog_t *backlog, btl_ib_backlog_t *from)
 {
     backlog->bytes += from->bytes;
@@ -69,16 +69,16 @@ static inline void btl_ib_backlog_take_over(btl_ib_backlog_t *backlog, btl_ib_ba
     btl_ib_list_splice_tail(&backlog->messages, &from->messages);
 }
 
-/* Remove the oldest message; NULL if there is none. */
+/* Removes the oldest message; NULL if there is none. */
 btl_ib_backlog_entry_t *btl_ib_backlog_pop(btl_ib_backlog_t *backlog);
 
-/* Free a message that is not part of the backlog, or no longer. */
+/* Frees a message that is not part of the backlog, or no longer. */
 static inline void btl_ib_backlog_put(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry)
 {
     btl_ib_free(backlog->mem, entry);
 }
 
-/* Free all that came from `conn`. */
+/* Frees all that came from `conn`. */
 void btl_ib_backlog_drop(btl_ib_backlog_t *backlog, const struct btl_ib_conn *conn);
 
 #endif

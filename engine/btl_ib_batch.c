@@ -111,8 +111,8 @@ static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t channel, p
     return verdict;
 }
 
-/* Make a BUNDLE, or segments of `out` for the rest of the batch. False: memory is too short for all
- * of that. */
+/* Makes a BUNDLE, or segments of `out` for the rest of the batch. False: memory is too short for
+ * all of that. */
 static bool make_segments(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx, btl_ib_out_t *out,
                           const plan_t *plan, batch_t *batch, int most)
 {
@@ -141,7 +141,7 @@ static bool make_segments(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx, btl_ib_o
     return count == most;
 }
 
-/* Make a batch of what waits in a channel. Returns what stopped it; *full: memory did. */
+/* Makes a batch of what waits in a channel. Returns what stopped it; *full: memory did. */
 static btl_ib_verdict_t make_batch(btl_ib_conn_t *conn, uint32_t channel, batch_t *batch,
                                    bool *full)
 {
@@ -230,7 +230,7 @@ static void run_left(btl_ib_conn_t *conn, batch_t *batch, int from, int count)
     }
 }
 
-/* Send a batch; what does not leave waits again. Returns how many segments left. */
+/* Sends a batch; what does not leave waits again. Returns how many segments left. */
 static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending, bool *full)
 {
     if (batch->count == 0) {

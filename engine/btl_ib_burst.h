@@ -38,7 +38,7 @@ static inline uint64_t btl_ib_burst_bytes(const btl_ib_view_t *view)
     return (uint64_t) view->size * btl_ib_burst_count(view);
 }
 
-/* Copy the bytes of all to `to`. Returns how many. */
+/* Copies the bytes of all to `to`. Returns how many. */
 uint64_t btl_ib_burst_place(const btl_ib_view_t *view, uint8_t *to);
 
 #endif

@@ -125,7 +125,7 @@ bool btl_ib_cc_parse(const char *name, btl_ib_cc_kind_t *kind);
 /* The algorithm for a rail whose transport is `reliable` or not. */
 const btl_ib_cc_ops_t *btl_ib_cc_choose(btl_ib_cc_kind_t kind, bool reliable);
 
-/* Begin, with windows of up to `max` segments, of which up to `gso_segments` form one burst of the
+/* Begins, with windows of up to `max` segments, of which up to `gso_segments` form one burst of the
  * segmentation offload (GSO); both at least 1. */
 static inline void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, uint32_t max,
                                   uint32_t gso_segments)

@@ -215,7 +215,7 @@ static void cut_for_host(btl_ib_cc_t *cc)
     set_window(cc, path + host_least(cc));
 }
 
-/* Add one segment; more, the longer there is no sign of a queue. Windows below one segment grow in
+/* Adds one segment; more, the longer there is no sign of a queue. Windows below one segment grow in
  * proportion to themselves, or many senders that share a queue would overflow it again at once. */
 static void increase(btl_ib_cc_t *cc)
 {

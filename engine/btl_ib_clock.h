@@ -43,7 +43,7 @@ static inline void btl_ib_clock_init(btl_ib_clock_t *clock)
     clock->ran = 1;
 }
 
-/* Take `now` from a caller. Time never goes back. */
+/* Takes `now` from a caller. Time never goes back. */
 static inline void btl_ib_clock_set(btl_ib_clock_t *clock, uint64_t now)
 {
     if (now > clock->now) {

@@ -27,7 +27,7 @@ void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32
 /* It is over, with `status` (0 or -errno). Callbacks come later; a stream is freed. */
 void btl_ib_completion_add(btl_ib_out_t *out, int status);
 
-/* Call the callbacks that are due. */
+/* Calls the callbacks that are due. */
 void btl_ib_completion_callbacks(btl_ib_engine_t *engine);
 
 #endif

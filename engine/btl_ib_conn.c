@@ -197,7 +197,7 @@ static btl_ib_conn_t *allocate_conn(btl_ib_rail_t *rail, const btl_ib_peer_info_
     return conn;
 }
 
-/* Register it where it is looked up: among the transport's addresses, and by name. */
+/* Registers it where it is looked up: among the transport's addresses, and by name. */
 static int enter_tables(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
     btl_ib_engine_t *engine = conn->engine;

@@ -39,10 +39,10 @@ bool btl_ib_conn_shrink(btl_ib_conn_t *conn);
  * estimates of loss begin anew. */
 void btl_ib_conn_begin_route(btl_ib_conn_t *conn);
 
-/* Send the next CLOSE of a connection that is closing; after the last one it ends. */
+/* Sends the next CLOSE of a connection that is closing; after the last one it ends. */
 void btl_ib_conn_linger(btl_ib_conn_t *conn);
 
-/* Release all that a connection holds; no callback follows. */
+/* Releases all that a connection holds; no callback follows. */
 void btl_ib_conn_strip(btl_ib_conn_t *conn);
 
 #endif

@@ -58,7 +58,7 @@ static inline uint32_t btl_ib_credit_initial(const btl_ib_queue_t *queue, uint32
     return most == 0 ? 1 : most;
 }
 
-/* Set the depth of each queue's pool. A credit promises a buffer, so the depth is how many of the
+/* Sets the depth of each queue's pool. A credit promises a buffer, so the depth is how many of the
  * largest datagrams the transport can hold if all queues are full; or, if the transport has buffers
  * for each queue, all that are that queue's own. */
 void btl_ib_credit_share(btl_ib_credit_pool_t *pools, const btl_ib_queue_table_t *queues,
@@ -69,13 +69,13 @@ void btl_ib_credit_share(btl_ib_credit_pool_t *pools, const btl_ib_queue_table_t
 uint32_t btl_ib_credit_cost(const btl_ib_credit_pool_t *pool, const btl_ib_queue_t *queue,
                             const btl_ib_transport_t *transport, uint32_t most, uint32_t largest);
 
-/* Start with the initial grant, which the pool must bear even if it is used up. `cost` of the pool
+/* Starts with the initial grant, which the pool must bear even if it is used up. `cost` of the pool
  * for each credit, at least 1. */
 void btl_ib_credit_init(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                         const btl_ib_queue_t *queue, uint32_t init, uint32_t first_seq,
                         uint32_t cost);
 
-/* Give everything back to the pool: the connection ends. */
+/* Gives everything back to the pool: the connection ends. */
 void btl_ib_credit_fini(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 
 /* The part of btl_ib_credit_use() for one batch or several. */

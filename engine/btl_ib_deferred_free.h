@@ -20,7 +20,7 @@ static inline void btl_ib_engine_enter(btl_ib_engine_t *engine)
 /* A connection was made: rails may have more segments. */
 void btl_ib_conn_allocated(btl_ib_engine_t *engine);
 
-/* Free all connections of a list. They hold no segments, operations or buffers any more. */
+/* Frees all connections of a list. They hold no segments, operations or buffers any more. */
 void btl_ib_conn_free_all(btl_ib_list_t *conns);
 
 /* Ends a call that may run callbacks. The outermost one frees the connections that were destroyed

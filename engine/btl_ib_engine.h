@@ -304,18 +304,18 @@ void btl_ib_engine_config_default(btl_ib_engine_config_t *config);
 bool btl_ib_engine_config_check(const btl_ib_engine_config_t *config, char *problem, size_t size);
 
 /*
- * Make an engine. `ops` must outlive it. Returns NULL if memory is short or the configuration is
+ * Makes an engine. `ops` must outlive it. Returns NULL if memory is short or the configuration is
  * impossible (said in the log).
  */
 btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
                                       const btl_ib_engine_ops_t *ops, void *ops_context);
 
-/* Free everything at once, connections included, without a callback and without sending. The
+/* Frees everything at once, connections included, without a callback and without sending. The
  * transports are closed. */
 void btl_ib_engine_destroy(btl_ib_engine_t *engine);
 
 /*
- * Take over a transport as a rail: `queues` are our receive queues on it (already clamped to its
+ * Takes over a transport as a rail: `queues` are our receive queues on it (already clamped to its
  * max_datagram). Returns the rail's number or a negative errno (-ENOSPC, -ENOMEM, -EINVAL: the
  * transport has too little room for the protocol); on error the transport stays the caller's.
  */
@@ -392,7 +392,7 @@ uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds);
 void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now);
 
 /*
- * Add what memory an engine takes that has one rail with such attributes and queues, and so many
+ * Adds what memory an engine takes that has one rail with such attributes and queues, and so many
  * peers with a connection each; see btl_ib_memory_estimate_t.
  */
 void btl_ib_engine_memory_estimate(const btl_ib_engine_config_t *config,
@@ -445,7 +445,7 @@ int btl_ib_conn_try(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_in
 btl_ib_conn_t *btl_ib_conn_find(btl_ib_engine_t *engine, uint32_t rail, uint64_t name,
                                 uint32_t remote_rail);
 
-/* Make a passive connection the caller's. */
+/* Makes a passive connection the caller's. */
 void btl_ib_conn_adopt(btl_ib_conn_t *conn, void *user);
 
 void *btl_ib_conn_user(const btl_ib_conn_t *conn);
@@ -454,7 +454,7 @@ uint32_t btl_ib_conn_rail(const btl_ib_conn_t *conn);
 bool btl_ib_conn_is_dead(const btl_ib_conn_t *conn);
 
 /*
- * Find out whether the peer is reached by the connection's own two rails, and what size of
+ * Finds out whether the peer is reached by the connection's own two rails, and what size of
  * datagrams the path carries, without any message: a first contact without data, then what a search
  * of the path MTU does (RFC 8899). Later turns do it, those of the progress thread as well.
  */
@@ -477,7 +477,7 @@ typedef struct btl_ib_path_info {
 btl_ib_path_info_t btl_ib_conn_path(const btl_ib_conn_t *conn);
 
 /*
- * Begin to close: from now on data are acknowledged but not delivered. Call
+ * Begins to close: from now on data are acknowledged but not delivered. Call
  * btl_ib_engine_progress() until btl_ib_conn_drained(), or a time limit, then destroy.
  */
 void btl_ib_conn_drain(btl_ib_conn_t *conn);
@@ -486,7 +486,7 @@ void btl_ib_conn_drain(btl_ib_conn_t *conn);
 bool btl_ib_conn_drained(const btl_ib_conn_t *conn);
 
 /*
- * Close the connection. Its messages complete by on_done with -ECANCELED. If the peer ever heard of
+ * Closes the connection. Its messages complete by on_done with -ECANCELED. If the peer ever heard of
  * us it is told (CLOSE, three times 1 ms apart, by later progress calls). `conn` is no longer the
  * caller's when this returns.
  */
@@ -533,7 +533,7 @@ int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_
 uint32_t btl_ib_conn_segment_max(const btl_ib_conn_t *conn);
 
 /*
- * Send. Returns
+ * Sends. Returns
  *   1          copied and handed to the transport: the message and its memory are the caller's
  *              again, and no callback comes;
  *   0          kept: on_sent and then on_done are called, each once. It may wait for the next turn,
@@ -552,7 +552,7 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now);
 bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg);
 
 /*
- * Send at once or not at all, without a message. begin returns where to write `size` bytes (aligned
+ * Sends at once or not at all, without a message. begin returns where to write `size` bytes (aligned
  * to 4). It returns NULL if they cannot leave now (window, credit, queued messages, no buffer, too
  * long for one segment), or had better be coalesced with others: one or two have left in this turn
  * (btl_ib_coalesce.c learns how many). commit hands the segment to the transport: 0, or -EAGAIN if

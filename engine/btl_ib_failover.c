@@ -74,7 +74,7 @@ static void describe_route(const btl_ib_transport_t *t, const btl_ib_conn_t *car
     }
 }
 
-/* Use the two rails of a connection with the same process: its own, or those that `other` joins.
+/* Uses the two rails of a connection with the same process: its own, or those that `other` joins.
  * Segments that are too large for them are refragmented. All in flight is sent again: it may be
  * lost, and the peer recognises what is not. */
 static bool take_route(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
@@ -263,7 +263,7 @@ void btl_ib_failover_home(btl_ib_conn_t *conn)
     ask_by_own(conn);
 }
 
-/* Ask the same process for a sign of life by all other rails. */
+/* Asks the same process for a sign of life by all other rails. */
 static void failover_ask(btl_ib_conn_t *conn)
 {
     for (btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {

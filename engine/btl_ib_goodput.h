@@ -32,7 +32,7 @@ typedef struct btl_ib_goodput {
     bool away : 1;          /* it went by others at the last sample */
 } btl_ib_goodput_t;
 
-/* Sample connections, at most 64 in a call. One that is found slow goes by the rails of a better
+/* Samples connections, at most 64 in a call. One that is found slow goes by the rails of a better
  * one, for 10 s, and twice as long each time that it is found slow again. May call up. */
 void btl_ib_goodput_sample(btl_ib_engine_t *engine);
 

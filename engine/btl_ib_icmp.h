@@ -18,8 +18,8 @@
  * is no evidence (RFC 792 requires only 8 bytes behind the IP header, which hold nothing of ours).
  */
 
-/* Check whether a REFUSED, UNREACHABLE or PATH_MTU event may be believed. If not, it is counted and
- * logged; nothing else changes. */
+/* Checks whether a REFUSED, UNREACHABLE or PATH_MTU event may be believed. If not, it is counted
+ * and logged; nothing else changes. */
 bool btl_ib_icmp_check(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
 #endif

@@ -51,12 +51,12 @@ void btl_ib_identity_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info,
 /* The connection is about to be freed: its id and keys are no more. */
 void btl_ib_identity_fini(btl_ib_conn_t *conn);
 
-/* Give it an id by which the peer names it. Returns 0 or -errno; cannot fail after
+/* Gives it an id by which the peer names it. Returns 0 or -errno; cannot fail after
  * btl_ib_table_remove(). */
 int btl_ib_identity_register(btl_ib_conn_t *conn);
 
-/* Begin a new incarnation of the connection: our epoch and token, and the lowest epoch allowed
- * to the peer. */
+/* Begins a new incarnation of the connection: our epoch and token, and the lowest epoch allowed to
+ * the peer. */
 void btl_ib_identity_begin(btl_ib_conn_t *conn);
 
 /* A CONNECT of the peer, already checked, gave its id, epoch and token. */

@@ -119,8 +119,8 @@ static void deliver_message(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32
     engine->ops->deliver(engine->ops_context, conn, tag, data, size);
 }
 
-/* Deliver the fragments that are complete and next in order. Returns how many. `busy` keeps
- * calls made from within a callback from delivering others meanwhile. */
+/* Delivers the fragments that are complete and next in order. Returns how many. `busy` keeps calls
+ * made from within a callback from delivering others meanwhile. */
 static uint32_t deliver_fragments(btl_ib_conn_t *conn)
 {
     btl_ib_reasm_t *whole;
@@ -195,7 +195,7 @@ uint32_t btl_ib_input_stored(btl_ib_engine_t *engine)
     return count;
 }
 
-/* Check that a receiver is registered for this tag. If not, the peer is told when there is one. */
+/* Checks that a receiver is registered for this tag. If not, the peer is told when there is one. */
 static bool check_receiver(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -211,7 +211,7 @@ static bool check_receiver(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8
     return false;
 }
 
-/* Check that receivers are registered for all messages of a segment. */
+/* Checks that receivers are registered for all messages of a segment. */
 static bool check_receivers(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_bundled_t message;

@@ -20,7 +20,7 @@ typedef struct btl_ib_input {
     btl_ib_list_t whole;           /* on engine->whole: fragments may be ready for delivery */
 } btl_ib_input_t;
 
-/* Check as much of a datagram as is possible before the sender is known: all of it, or, if the
+/* Checks as much of a datagram as is possible before the sender is known: all of it, or, if the
  * protection is keyed, only what finds the key. False: to be dropped; counted. */
 bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
 
@@ -32,12 +32,12 @@ bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t
  * nothing about it is unusual, those that continue it become a burst with it (btl_ib_burst.h). */
 void btl_ib_input_burst(const btl_ib_conn_t *conn, btl_ib_arrival_t *arrival, uint32_t events);
 
-/* Process a datagram that is genuine and valid, and its burst, which is none any more if it got
- * RNR. `new_acks`: also its acknowledgements. True: it is a CLOSE, which ends this incarnation
- * of the connection. */
+/* Processes a datagram that is genuine and valid, and its burst, which is none any more if it got
+ * RNR. `new_acks`: also its acknowledgements. True: it is a CLOSE, which ends this incarnation of
+ * the connection. */
 bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks);
 
-/* Parse a genuine datagram, and check all that needs no connection. False: counted. */
+/* Parses a genuine datagram, and checks all that needs no connection. False: counted. */
 bool btl_ib_input_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
 
 void btl_ib_input_init(btl_ib_conn_t *conn);
@@ -49,10 +49,10 @@ void btl_ib_input_end(btl_ib_conn_t *conn);
 /* The connection ended: nothing of it is delivered any more. */
 void btl_ib_input_drop(btl_ib_conn_t *conn);
 
-/* Free what idle connections do not need. */
+/* Frees what idle connections do not need. */
 void btl_ib_input_shrink(btl_ib_conn_t *conn);
 
-/* Deliver the backlog of asynchronous progress, and what ended incarnations left. Returns the
+/* Delivers the backlog of asynchronous progress, and what ended incarnations left. Returns the
  * number of messages. */
 uint32_t btl_ib_input_stored(btl_ib_engine_t *engine);
 

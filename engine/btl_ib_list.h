@@ -41,7 +41,7 @@ static inline bool btl_ib_list_empty(const btl_ib_list_t *list)
     return list->next == list;
 }
 
-/* Put `element`, which must be on no list, before `position`. */
+/* Puts `element`, which must be on no list, before `position`. */
 static inline void btl_ib_list_insert_before(btl_ib_list_t *position, btl_ib_list_t *element)
 {
     assert(btl_ib_list_empty(element));
@@ -61,7 +61,7 @@ static inline void btl_ib_list_push_head(btl_ib_list_t *list, btl_ib_list_t *ele
     btl_ib_list_insert_before(list->next, element);
 }
 
-/* Take `element` off its list. Harmless if it is on none. */
+/* Takes `element` off its list. Harmless if it is on none. */
 static inline void btl_ib_list_remove(btl_ib_list_t *element)
 {
     element->prev->next = element->next;
@@ -101,7 +101,7 @@ static inline void *btl_ib_list_entry(const btl_ib_list_t *element, size_t offse
          NULL != entry; entry = btl_ib_list_entry(btl_ib_list_next(list, &entry->member),          \
                                                   offsetof(type, member)))
 
-/* Take the first element off and return it, or NULL if there is none. */
+/* Takes the first element off and returns it, or NULL if there is none. */
 static inline btl_ib_list_t *btl_ib_list_pop(btl_ib_list_t *list)
 {
     btl_ib_list_t *element = btl_ib_list_first(list);
@@ -112,8 +112,8 @@ static inline btl_ib_list_t *btl_ib_list_pop(btl_ib_list_t *list)
     return element;
 }
 
-/* Make two members of a ring neighbours: to add or take off several elements in one go. What
- * was between them is the caller's. */
+/* Makes two members of a ring neighbours: to add or take off several elements in one go. What was
+ * between them is the caller's. */
 static inline void btl_ib_list_join(btl_ib_list_t *before, btl_ib_list_t *after)
 {
     before->next = after;
@@ -127,7 +127,7 @@ static inline void btl_ib_list_join(btl_ib_list_t *before, btl_ib_list_t *after)
 #define BTL_IB_LIST_POP(type, list, member)                                                        \
     ((type *) btl_ib_list_entry(btl_ib_list_pop(list), offsetof(type, member)))
 
-/* Move `first` to `last`, neighbours on a list, to the end of `to`, in constant time. */
+/* Moves `first` to `last`, neighbours on a list, to the end of `to`, in constant time. */
 static inline void btl_ib_list_move_tail(btl_ib_list_t *to, btl_ib_list_t *first,
                                          btl_ib_list_t *last)
 {
@@ -139,7 +139,7 @@ static inline void btl_ib_list_move_tail(btl_ib_list_t *to, btl_ib_list_t *first
     to->prev = last;
 }
 
-/* Move all of `from` behind what is on `to`, in constant time. `from` is empty afterwards. */
+/* Moves all of `from` behind what is on `to`, in constant time. `from` is empty afterwards. */
 static inline void btl_ib_list_splice_tail(btl_ib_list_t *to, btl_ib_list_t *from)
 {
     if (!btl_ib_list_empty(from)) {

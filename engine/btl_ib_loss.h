@@ -247,7 +247,7 @@ void btl_ib_loss_disconnected(btl_ib_conn_t *conn);
  * timer. */
 void btl_ib_loss_detect(btl_ib_conn_t *conn);
 
-/* Set the timer for what is in flight now. */
+/* Sets the timer for what is in flight now. */
 void btl_ib_loss_set_timer(btl_ib_conn_t *conn);
 
 /* Is it set as early as the first probe may be due for a message that is alone in flight, by a

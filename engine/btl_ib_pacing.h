@@ -58,7 +58,7 @@ static inline uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_
     return ahead < cc->burst ? cc->burst - (uint32_t) ahead : 0;
 }
 
-/* Set the timer for when a whole burst may leave. */
+/* Sets the timer for when a whole burst may leave. */
 static inline void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel)
 {
     btl_ib_hotel_checkin(hotel, &pacer->timer.guest, pacer->at / 1000 + 1);

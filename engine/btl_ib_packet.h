@@ -83,7 +83,7 @@ static inline bool btl_ib_segment_got_rnr(const btl_ib_segment_t *segment)
  * is subtracted from both. */
 struct iovec btl_ib_packet_part(const struct iovec *iov, uint64_t *offset, uint32_t *size);
 
-/* Copy `size` bytes from `offset` of `count` pieces of memory to `to`. */
+/* Copies `size` bytes from `offset` of `count` pieces of memory to `to`. */
 void btl_ib_packet_copy(const struct iovec *iov, int count, uint64_t offset, uint32_t size,
                         uint8_t *to);
 
@@ -93,7 +93,7 @@ static inline btl_ib_msg_t *btl_ib_msg_of(btl_ib_out_t *out)
     return BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
 }
 
-/* Copy a whole message. */
+/* Copies a whole message. */
 static inline void btl_ib_packet_copy_message(const btl_ib_msg_t *msg, uint8_t *to)
 {
     for (int i = 0; i < 2; i++) {

@@ -17,7 +17,7 @@ static inline void btl_ib_packetize_begin(btl_ib_conn_t *conn)
     conn->packetize.next_fragment = 0;
 }
 
-/* Make segments of the next bytes of `out` for a channel, at most `most` (at least 1). Returns how
+/* Makes segments of the next bytes of `out` for a channel, at most `most` (at least 1). Returns how
  * many. If there are fewer, the last segment of `out` is among them, or there is no buffer or no
  * place in the window for more. */
 int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
@@ -26,7 +26,7 @@ int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
 /* True if a datagram of `size` bytes may leave from the user's memory, without a copy. */
 bool btl_ib_packetize_can_refer(const btl_ib_conn_t *conn, uint32_t size);
 
-/* Undo that for the newest segment: its bytes wait again. */
+/* Undoes that for the newest segment: its bytes wait again. */
 void btl_ib_packetize_undo(btl_ib_segment_t *segment);
 
 /* True if what a segment is a piece of waits for its acknowledgement, because its memory stays in
@@ -46,8 +46,8 @@ btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pe
                                           uint32_t count, uint32_t size, uint32_t channel,
                                           btl_ib_list_t *bundled);
 
-/* Undo that for the newest segment, if it is a BUNDLE: the messages in it, which are at the end of
- * `bundled`, wait again at the head of `pending`. */
+/* Undoes that for the newest segment, if it is a BUNDLE: the messages in it, which are at the end
+ * of `bundled`, wait again at the head of `pending`. */
 void btl_ib_packetize_unbundle(const btl_ib_segment_t *segment, btl_ib_list_t *bundled,
                                btl_ib_list_t *pending);
 

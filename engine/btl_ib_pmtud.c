@@ -196,7 +196,7 @@ static btl_ib_size_losses_t *losses_of_size(btl_ib_pmtud_t *sizes, uint32_t size
     return streak;
 }
 
-/* Count a loss; `shown` by the answer to a question. Returns the same as btl_ib_pmtud_lost(). */
+/* Counts a loss; `shown` by the answer to a question. Returns the same as btl_ib_pmtud_lost(). */
 static bool count_loss(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool shown)
 {
     const uint64_t now = conn->engine->clock.now;

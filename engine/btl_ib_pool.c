@@ -122,7 +122,7 @@ void btl_ib_pool_memory_estimate(const btl_ib_transport_attr_t *attr, uint32_t l
     }
 }
 
-/* Add a slab of segments. False if there is no memory for it. Rarely called, hence not inlined:
+/* Adds a slab of segments. False if there is no memory for it. Rarely called, hence not inlined:
  * the common path then saves no registers. */
 __attribute__((noinline)) static bool add_slab(btl_ib_pool_t *pool, int kind)
 {

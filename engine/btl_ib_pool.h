@@ -132,11 +132,11 @@ static inline void btl_ib_pool_change_limit(btl_ib_pool_t *pool, int count)
     pool->limit += (uint32_t) count;
 }
 
-/* Add a pool's segments: once some were sent (`used`), and at most. */
+/* Adds a pool's segments: once some were sent (`used`), and at most. */
 void btl_ib_pool_memory_estimate(const btl_ib_transport_attr_t *attr, uint32_t limit, bool used,
                                  btl_ib_memory_estimate_t *estimate);
 
-/* Free all slabs, whatever they hold. */
+/* Frees all slabs, whatever they hold. */
 void btl_ib_pool_fini(btl_ib_pool_t *pool);
 
 /* Of the smallest segments that hold `size` bytes. */
@@ -188,7 +188,7 @@ static inline void btl_ib_pool_free(btl_ib_segment_t *segment)
     btl_ib_list_push_head(&segment->pool->kind[segment->kind].free, &segment->link);
 }
 
-/* Give a segment back to its pool. If the transport still reads it, that is done with its SENT
+/* Gives a segment back to its pool. If the transport still reads it, that is done with its SENT
  * event. */
 static inline void btl_ib_pool_put(btl_ib_segment_t *segment)
 {
@@ -199,7 +199,7 @@ static inline void btl_ib_pool_put(btl_ib_segment_t *segment)
     }
 }
 
-/* Give back all that are on a list: acknowledged ones of one pool and one kind, which were sent
+/* Gives back all that are on a list: acknowledged ones of one pool and one kind, which were sent
  * once and which no transport reads. The list is empty afterwards. */
 void btl_ib_pool_put_all(btl_ib_list_t *segments);
 

@@ -343,8 +343,8 @@ uint64_t btl_ib_protection_number(const uint8_t *data, uint32_t size)
     return BTL_IB_LE64(wire);
 }
 
-/* Open with the key that the number belongs to. If that is newer than the present key, it
- * replaces it. */
+/* Opens with the key that the number belongs to. If that is newer than the present key, it replaces
+ * it. */
 static bool open_keyed(const btl_ib_protection_t *protection, btl_ib_protection_way_t *way,
                        uint64_t number, uint8_t *data, uint32_t size)
 {

@@ -238,7 +238,7 @@ static inline void btl_ib_protection_accept(btl_ib_protection_keys_t *keys,
     btl_ib_replay_mark(&keys->replay, number);
 }
 
-/* Make the first key of a direction. False: no memory; try again later. */
+/* Makes the first key of a direction. False: no memory; try again later. */
 bool btl_ib_protection_begin(const btl_ib_protection_t *protection, btl_ib_protection_way_t *way,
                              const btl_ib_protection_path_t *path);
 
@@ -248,7 +248,7 @@ bool btl_ib_protection_seal(const btl_ib_protection_t *protection, btl_ib_protec
                             const uint8_t *data, uint8_t *out, uint32_t size);
 
 /*
- * Check the trailer behind the `size` bytes at `data` and decrypt them in place. `way` and `replay`
+ * Checks the trailer behind the `size` bytes at `data` and decrypts them in place. `way` and `replay`
  * are NULL if the protection is not keyed. For a first contact only `replay` is NULL; its number is
  * marked later. False: not genuine or a replay (counted); nothing was changed but the bytes.
  */

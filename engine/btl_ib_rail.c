@@ -112,7 +112,7 @@ static bool has_atomics(const btl_ib_conn_t *conn)
     return list_has_atomics(&conn->offload.running) || list_has_atomics(&conn->offload.waiting);
 }
 
-/* Give up the one-sided operations of the device, of whatever connection. If the device may come
+/* Gives up the one-sided operations of the device, of whatever connection. If the device may come
  * back (`down`) only those of connections that go by other rails, and not if there are atomics
  * among them: they would fail, because it would be unknown whether they were executed. */
 static void withdraw_operations(const btl_ib_rail_t *rail, bool down)
@@ -311,7 +311,7 @@ static void ask_all(btl_ib_rail_t *rail)
     moves->ask_pause = btl_ib_min_u32(2 * moves->ask_pause, ASK_MAX);
 }
 
-/* Report peers that do not answer there, and are waited for: perhaps theirs changed, too. */
+/* Reports peers that do not answer there, and are waited for: perhaps theirs changed, too. */
 static void check_answers(btl_ib_rail_t *rail)
 {
     const btl_ib_engine_t *engine = rail->engine;

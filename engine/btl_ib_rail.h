@@ -42,9 +42,9 @@ typedef struct btl_ib_rail_moves {
     bool told;           /* the user was told of one that does not answer there */
 } btl_ib_rail_moves_t;
 
-/* Handle an event that is neither a datagram nor the end of a send or operation. True if the device
- * failed and btl_ib_rail_report_failure() is still to be called, because this is progress by the
- * thread. */
+/* Handles an event that is neither a datagram nor the end of a send or operation. True if the
+ * device failed and btl_ib_rail_report_failure() is still to be called, because this is progress by
+ * the thread. */
 bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
 /* A part of a second has passed: has its device another address now? Peers are asked until they

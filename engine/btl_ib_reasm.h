@@ -87,7 +87,7 @@ static inline void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_i
 uint64_t btl_ib_reasm_bytes(uint32_t size);
 uint64_t btl_ib_reasm_bytes_least(uint32_t longest);
 
-/* Free the idle buffers; the peers' were put back before. */
+/* Frees the idle buffers; the peers' were put back before. */
 void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool);
 
 void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer);
@@ -96,7 +96,7 @@ void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer);
 bool btl_ib_reasm_room(const btl_ib_reasm_pool_t *pool, const btl_ib_reasm_peer_t *peer,
                        uint32_t fragment);
 
-/* Add a chunk (as parsed) to the fragments of one peer. Nothing is changed on RNR and WRONG. */
+/* Adds a chunk (as parsed) to the fragments of one peer. Nothing is changed on RNR and WRONG. */
 btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
                                        const btl_ib_view_t *view);
 
@@ -110,7 +110,7 @@ static inline void btl_ib_reasm_set_busy(btl_ib_reasm_peer_t *peer, bool busy)
     peer->busy = busy;
 }
 
-/* Give a buffer back to the pool. */
+/* Gives a buffer back to the pool. */
 void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm);
 
 /* An incarnation of the connection ended: give up what is not complete, and number from 0 again. */

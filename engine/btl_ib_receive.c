@@ -136,7 +136,7 @@ __attribute__((noinline)) static void inspect(btl_ib_rail_t *rail, const btl_ib_
     btl_ib_trace_received(rail, events, count);
 }
 
-/* Handle events. All datagrams are handled here, also those that were kept: while receive() has
+/* Handles events. All datagrams are handled here, also those that were kept: while receive() has
  * only one caller, the compiler inlines it, which makes a stream 12 % cheaper. */
 static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count,
                                  const btl_ib_polled_batch_t *polled)
@@ -172,7 +172,7 @@ static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *even
     }
 }
 
-/* Give the buffers of the datagrams among some events back. Returns how many there are. */
+/* Gives the buffers of the datagrams among some events back. Returns how many there are. */
 static int repost_buffers(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count)
 {
     void **buffers = rail->engine->polled.buffers;
@@ -189,7 +189,7 @@ static int repost_buffers(btl_ib_rail_t *rail, const btl_ib_event_t *events, int
     return n;
 }
 
-/* Handle a batch of events. Returns how many of them were datagrams. */
+/* Handles a batch of events. Returns how many of them were datagrams. */
 __attribute__((noinline)) static int handle_batch(btl_ib_rail_t *rail, const btl_ib_event_t *events,
                                                   int count)
 {

@@ -14,7 +14,7 @@
 /* Events that a poll takes onto the stack, at most. */
 enum { BTL_IB_FEW_EVENTS = 8 };
 
-/* Collect up to `max` events of a rail. Returns how many. */
+/* Collects up to `max` events of a rail. Returns how many. */
 static inline int btl_ib_rail_poll_transport(const btl_ib_engine_t *engine,
                                              const btl_ib_rail_t *rail, btl_ib_event_t *events,
                                              int max)
@@ -74,7 +74,7 @@ static inline btl_ib_polled_batch_t btl_ib_rail_begin_batch(btl_ib_rail_t *rail)
     return polled;
 }
 
-/* Poll a rail, for at most `left` datagrams. `polled` events are in hand already. Returns how many
+/* Polls a rail, for at most `left` datagrams. `polled` events are in hand already. Returns how many
  * datagrams there were. */
 int btl_ib_rail_poll(btl_ib_rail_t *rail, int left, int polled);
 

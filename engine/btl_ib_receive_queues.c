@@ -150,7 +150,7 @@ static uint32_t field_default(const btl_ib_queue_t *queue, field_t field)
     return value > 0 ? value : 1;
 }
 
-/* Set the fields of the queue's type from the `from`-th on to their defaults, and those of the
+/* Sets the fields of the queue's type from the `from`-th on to their defaults, and those of the
  * other type to 0. */
 static void set_defaults(btl_ib_queue_t *queue, uint32_t from)
 {
@@ -180,7 +180,7 @@ typedef struct parser {
     btl_ib_queues_error_t *error;
 } parser_t;
 
-/* Fill in the error; `expected` is a format for what would have been right. Returns -EINVAL. */
+/* Fills in the error; `expected` is a format for what would have been right. Returns -EINVAL. */
 __attribute__((format(printf, 5, 6))) static int
 fail(const parser_t *p, uint32_t queue, const char *field, token_t token, const char *expected, ...)
 {
@@ -201,7 +201,7 @@ fail(const parser_t *p, uint32_t queue, const char *field, token_t token, const 
     return -EINVAL;
 }
 
-/* Take the text up to the next separator, but not that. */
+/* Takes the text up to the next separator, but not that. */
 static token_t next_token(parser_t *p)
 {
     token_t token = {p->at, strcspn(p->at, ",:")};

@@ -74,7 +74,7 @@ typedef struct btl_ib_queues_error {
 } btl_ib_queues_error_t;
 
 /*
- * Parse `spec` (NULL is taken as empty) into `table`. Strict: every number is plain decimal digits
+ * Parses `spec` (NULL is taken as empty) into `table`. Strict: every number is plain decimal digits
  * in range, nothing is skipped or guessed. Returns 0, or -EINVAL with `error` filled in and `table`
  * undefined. If a value was reduced, `error` names the first such one, and its queue is not 0.
  */
@@ -114,7 +114,7 @@ static inline uint32_t btl_ib_queues_channel(const btl_ib_queue_table_t *table, 
  * -EINVAL. */
 int btl_ib_queues_check(const btl_ib_queue_table_t *table);
 
-/* Write a valid table in the grammar, all fields spelled out, NUL-terminated and truncated at
+/* Writes a valid table in the grammar, all fields spelled out, NUL-terminated and truncated at
  * `len` bytes (`out` may be NULL if that is 0). Returns the length needed, as snprintf() does. */
 int btl_ib_queues_format(const btl_ib_queue_table_t *table, char *out, size_t len);
 

@@ -30,7 +30,7 @@ static btl_ib_refragment_t *find_whole(const btl_ib_list_t *list, uint32_t chann
     return NULL;
 }
 
-/* Make room for a segment: the youngest of its channel is dropped, if it is younger than this one.
+/* Makes room for a segment: the youngest of its channel is dropped, if it is younger than this one.
  * False if there is no room. */
 static bool make_room(btl_ib_list_t *list, const btl_ib_mem_t *mem, const btl_ib_view_t *part)
 {

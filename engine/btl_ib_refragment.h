@@ -42,7 +42,7 @@ typedef enum btl_ib_refragment_result {
     BTL_IB_PARTS_RNR,      /* no room, or no memory */
 } btl_ib_refragment_result_t;
 
-/* Add a PART to those of a peer, which are in `list`. */
+/* Adds a PART to those of a peer, which are in `list`. */
 btl_ib_refragment_result_t btl_ib_refragment_add(btl_ib_list_t *list, const btl_ib_mem_t *mem,
                                                  const btl_ib_view_t *part,
                                                  btl_ib_refragment_t **whole);
@@ -51,7 +51,7 @@ btl_ib_refragment_result_t btl_ib_refragment_add(btl_ib_list_t *list, const btl_
 void btl_ib_refragment_forget(btl_ib_list_t *list, const btl_ib_mem_t *mem, uint32_t channel,
                               uint32_t seq);
 
-/* Drop all. */
+/* Drops all. */
 void btl_ib_refragment_drop(btl_ib_list_t *list, const btl_ib_mem_t *mem);
 
 #endif

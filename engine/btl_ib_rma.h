@@ -134,7 +134,7 @@ typedef struct btl_ib_region_key {
 } btl_ib_region_key_t;
 
 /*
- * Let peers use the `size` bytes (0 is allowed) at `base`, as `access` says (BTL_IB_ACCESS_*, at
+ * Lets peers use the `size` bytes (0 is allowed) at `base`, as `access` says (BTL_IB_ACCESS_*, at
  * least one of the first three). The memory must stay until btl_ib_region_remove(). Returns 0 and
  * *key, -ENOMEM, -ENOSPC (2^24 regions), or -EINVAL: no or unknown access, or a region beyond the
  * end of the address space.
@@ -207,7 +207,7 @@ typedef struct btl_ib_op {
 } btl_ib_op_t;
 
 /*
- * Start an operation. Returns 0: `op_done` comes exactly once, perhaps before this returns; or a
+ * Starts an operation. Returns 0: `op_done` comes exactly once, perhaps before this returns; or a
  * negative errno and the operation is the caller's: -EPIPE (the connection is dead, closed or
  * draining), -EINVAL (no such kind, code or type; offset + size is beyond 2^63 - 1; local memory
  * that is NULL or goes beyond the end of the address space), -EOPNOTSUPP (ATOMIC that only a device

@@ -206,7 +206,7 @@ void btl_ib_offload_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
 
 /* ---- completion ---- */
 
-/* Take it off the accounts of the device. */
+/* Takes it off the accounts of the device. */
 static void leave_device(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     btl_ib_list_remove(&op->out.link);

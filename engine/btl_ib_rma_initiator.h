@@ -49,16 +49,16 @@ static inline void btl_ib_offload_init(btl_ib_offload_t *offload)
 /* Is it to be offloaded: because the device can execute it, or because only the device may? */
 bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op);
 
-/* Begin an operation that is wanted and possible. */
+/* Begins an operation that is wanted and possible. */
 void btl_ib_offload_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);
 
-/* Hand waiting operations over, as far as the transport takes them. */
+/* Hands waiting operations over, as far as the transport takes them. */
 void btl_ib_offload_push(btl_ib_conn_t *conn);
 
 /* The transport reports the end of one. Calls no callback, and ends no connection. */
 void btl_ib_offload_event(const btl_ib_event_t *event);
 
-/* End all with `status`. Their memory is no longer in use. */
+/* Ends all with `status`. Their memory is no longer in use. */
 void btl_ib_offload_give_up(btl_ib_conn_t *conn, int status);
 
 /* The device at either end of the connection's own rails failed with that errno: emulate what can
@@ -76,7 +76,7 @@ void btl_ib_offload_device_failed(btl_ib_conn_t *conn, int error);
 /* May it be started? `offload`: by the device only. Returns 0 or -errno as btl_ib_op_start(). */
 int btl_ib_op_admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool offload);
 
-/* End the operations that wait for a slot, or for an answer, with `status`. */
+/* Ends the operations that wait for a slot, or for an answer, with `status`. */
 void btl_ib_op_give_up(btl_ib_conn_t *conn, int status);
 void btl_ib_op_give_up_answers(btl_ib_conn_t *conn, int status);
 

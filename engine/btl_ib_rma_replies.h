@@ -36,32 +36,32 @@ typedef struct btl_ib_stream {
 
 void btl_ib_replies_init(btl_ib_conn_t *conn);
 
-/* Reserve memory for one more. False: no room or no memory, which is counted. */
+/* Reserves memory for one more. False: no room or no memory, which is counted. */
 bool btl_ib_replies_reserve(btl_ib_conn_t *conn);
 
-/* Add the result of operation `id`. There must be room (btl_ib_replies_reserve()). */
+/* Adds the result of operation `id`. There must be room (btl_ib_replies_reserve()). */
 void btl_ib_replies_add(btl_ib_conn_t *conn, uint32_t id, uint32_t status, uint64_t result);
 
-/* Make a stream for a GET of those bytes of a region; it is not begun. NULL: no memory
+/* Makes a stream for a GET of those bytes of a region; it is not begun. NULL: no memory
  * (counted). */
 btl_ib_stream_t *btl_ib_replies_stream(btl_ib_conn_t *conn, const btl_ib_view_t *get,
                                        const btl_ib_region_key_t *key, uint64_t offset);
 
-/* Begin to send it. There must be room. */
+/* Begins to send it. There must be room. */
 void btl_ib_replies_begin(btl_ib_stream_t *stream);
 
-/* Look up the memory of a stream, and the region that holds it now: the one before may be gone, and
- * the bytes in another of a window. False: peers may not read it any more. Then the stream is
+/* Looks up the memory of a stream, and the region that holds it now: the one before may be gone,
+ * and the bytes in another of a window. False: peers may not read it any more. Then the stream is
  * freed, and a reply says so. */
 bool btl_ib_replies_find_or_reject(btl_ib_stream_t *stream);
 
-/* Copy the next `size` bytes of replies to `to`. */
+/* Copies the next `size` bytes of replies to `to`. */
 void btl_ib_replies_write(const btl_ib_conn_t *conn, uint8_t *to, uint32_t size);
 
 /* A stream, or all replies, are over, sent or not. A stream is freed. `out` is on no list. */
 void btl_ib_replies_end(btl_ib_out_t *out);
 
-/* Free what idle connections do not need. */
+/* Frees what idle connections do not need. */
 void btl_ib_replies_shrink(btl_ib_conn_t *conn);
 
 #endif

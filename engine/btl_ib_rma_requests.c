@@ -54,7 +54,7 @@ btl_ib_op_t *btl_ib_op_find(const btl_ib_conn_t *conn, uint32_t id)
     return op != NULL && op->id == id ? op : NULL;
 }
 
-/* Give it a slot, and an id that none of our operations had recently. */
+/* Gives it a slot, and an id that none of our operations had recently. */
 static void take_slot(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     btl_ib_op_ids_t *ids = &conn->engine->op_ids;

@@ -49,7 +49,7 @@ void btl_ib_op_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);
 /* It goes as segments: it waits for a slot. It is on no list yet. */
 void btl_ib_op_queue(btl_ib_conn_t *conn, btl_ib_op_t *op);
 
-/* Give free slots to waiting operations, and queue their segments. */
+/* Gives free slots to waiting operations, and queues their segments. */
 void btl_ib_op_run(btl_ib_conn_t *conn);
 
 /* The operation with this id if it has a slot, else NULL. The id may be any number. */
@@ -65,7 +65,7 @@ void btl_ib_op_answered(btl_ib_conn_t *conn);
 /* An operation is over: take it off all accounts. */
 void btl_ib_op_leaves(btl_ib_op_t *op, int status);
 
-/* Free what idle connections do not need. */
+/* Frees what idle connections do not need. */
 void btl_ib_op_shrink(btl_ib_conn_t *conn);
 
 #endif

@@ -20,7 +20,7 @@
 
 /* ---- PUT ---- */
 
-/* Tell the sender, once for each batch of datagrams. */
+/* Tells the sender, once for each batch of datagrams. */
 static void reject_put(btl_ib_conn_t *conn, uint32_t id)
 {
     btl_ib_target_t *target = &conn->target;

@@ -74,7 +74,7 @@ void btl_ib_rnr_turn(btl_ib_engine_t *engine);
 /* The peer's incarnation ended. */
 void btl_ib_rnr_forget(btl_ib_conn_t *conn);
 
-/* Free the memory that an idle connection does not need. */
+/* Frees the memory that an idle connection does not need. */
 void btl_ib_rnr_shrink(btl_ib_conn_t *conn);
 
 #endif

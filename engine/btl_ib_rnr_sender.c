@@ -50,7 +50,7 @@ void btl_ib_rnr_sender_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from,
     }
 }
 
-/* Send all again, before anything new. */
+/* Sends all again, before anything new. */
 static void send_all_again(btl_ib_conn_t *conn)
 {
     btl_ib_segment_t *segment;

@@ -174,7 +174,7 @@ void btl_ib_route_restore(btl_ib_conn_t *conn, const btl_ib_route_t *before)
     conn->route = *before;
 }
 
-/* Release the address on another rail. */
+/* Releases the address on another rail. */
 static void release_address(btl_ib_conn_t *conn)
 {
     if (!btl_ib_route_is_own(conn)) {
@@ -183,7 +183,7 @@ static void release_address(btl_ib_conn_t *conn)
     }
 }
 
-/* Release the address that a router's took the place of. */
+/* Releases the address that a router's took the place of. */
 static void release_inside(btl_ib_conn_t *conn)
 {
     btl_ib_transport_t *transport = conn->rail->transport;

@@ -56,7 +56,7 @@ typedef struct btl_ib_routes {
  * connections go by other rails only. */
 int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info);
 
-/* Release all addresses. */
+/* Releases all addresses. */
 void btl_ib_route_fini(btl_ib_conn_t *conn);
 
 /* A router has that address for the peer, and the peer has answered there: it is the peer's from
@@ -87,7 +87,7 @@ void btl_ib_route_used(btl_ib_conn_t *conn);
 /* True if a connection's own two rails can carry it. */
 bool btl_ib_route_has_own(const btl_ib_conn_t *conn);
 
-/* Take the two rails that `other` joins, whatever its own present route: those of another
+/* Takes the two rails that `other` joins, whatever its own present route: those of another
  * connection, or the connection's own again. False, and nothing changed, if that is impossible. */
 bool btl_ib_route_take(btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 

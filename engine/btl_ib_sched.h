@@ -53,7 +53,7 @@ typedef struct btl_ib_idle {
 /* A new connection: nothing to send, and idle. */
 void btl_ib_sched_init(btl_ib_conn_t *conn);
 
-/* Note that `conn` may have something to send. */
+/* Notes that `conn` may have something to send. */
 void btl_ib_conn_ready(btl_ib_conn_t *conn);
 
 /* Lets a connection wait for the limits on all connections. Until it has nothing unacknowledged it
@@ -87,7 +87,7 @@ void btl_ib_conn_unschedule(btl_ib_conn_t *conn);
 
 /* ---- what waits in a connection ---- */
 
-/* Queue it on the smallest channel whose segment holds what is left of it behind `head` bytes,
+/* Queues it on the smallest channel whose segment holds what is left of it behind `head` bytes,
  * else on the channel of the largest datagram. */
 void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
 

@@ -38,7 +38,7 @@ btl_ib_verdict_t btl_ib_send_limits_check(const btl_ib_conn_t *conn, uint32_t ch
 /* True if what was lost on a channel may leave again, behind `count` others. */
 bool btl_ib_send_limits_may_retransmit(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count);
 
-/* Wait for what stopped the connection: the transport or memory (`full`: try again in the next
+/* Waits for what stopped the connection: the transport or memory (`full`: try again in the next
  * turn), the other connections, or an acknowledgement, which makes the connection ready again by
  * itself. */
 void btl_ib_send_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full);

@@ -413,7 +413,7 @@ void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     count_unacked(conn, segment, +1, segment_bytes(segment), false);
 }
 
-/* Make void the segments that are pieces of `out`, or, if that is NULL, answers to operations. */
+/* Makes void the segments that are pieces of `out`, or, if that is NULL, answers to operations. */
 static void void_some(btl_ib_conn_t *conn, btl_ib_list_t *segments, const btl_ib_out_t *out)
 {
     btl_ib_list_t *next;

@@ -53,7 +53,7 @@ static inline void btl_ib_sentmap_init(btl_ib_sentmap_t *sentmap)
     btl_ib_list_init(&sentmap->deferred);
 }
 
-/* Give new segments, at least one, their sequences, for which there are places, and count them. A
+/* Gives new segments, at least one, their sequences, for which there are places, and counts them. A
  * SKIP enters alone. */
 void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
                           uint32_t channel);
@@ -76,8 +76,8 @@ void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
  * false if `most` are deferred already: then it stays in flight. */
 bool btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t most);
 
-/* Remove a segment from all counts. Returns the message that it was a piece of, if that is finished
- * now. */
+/* Removes a segment from all counts. Returns the message that it was a piece of, if that is
+ * finished now. */
 btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* A segment waits to be sent again: it was lost, is deferred no more, or is too large for its path

@@ -191,7 +191,7 @@ static void remove_run(btl_ib_rnr_runs_t *runs, uint32_t at)
     memmove(&runs->run[at], &runs->run[at + 1], (runs->count - at) * sizeof(runs->run[0]));
 }
 
-/* Insert a run at `at`, if there is room. */
+/* Inserts a run at `at`, if there is room. */
 static void insert_run(btl_ib_rnr_runs_t *runs, uint32_t at, const btl_ib_rnr_run_t *run)
 {
     if (runs->count < BTL_IB_RNR_RUNS) {

@@ -45,7 +45,7 @@ static inline void btl_ib_tx_window_init(btl_ib_tx_window_t *window, uint32_t fi
 /* The part of btl_ib_tx_window_reserve() that needs memory. */
 int btl_ib_tx_window_grow(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
 
-/* Reserve places for the next `count` sequences, all but the last of which have one already.
+/* Reserves places for the next `count` sequences, all but the last of which have one already.
  * Returns 0 or -ENOMEM. */
 static inline int btl_ib_tx_window_reserve(btl_ib_tx_window_t *window, uint32_t count,
                                            const btl_ib_mem_t *mem)
@@ -61,7 +61,7 @@ static inline uint32_t btl_ib_tx_window_room(const btl_ib_tx_window_t *window)
     return window->size - (window->next - window->first);
 }
 
-/* Give the next `count` sequences to segments; places were reserved. Each is then to be put there.
+/* Gives the next `count` sequences to segments; places were reserved. Each is then to be put there.
  * Returns the first. */
 static inline uint32_t btl_ib_tx_window_extend(btl_ib_tx_window_t *window, uint32_t count)
 {
@@ -72,7 +72,7 @@ static inline uint32_t btl_ib_tx_window_extend(btl_ib_tx_window_t *window, uint3
     return first;
 }
 
-/* Put `segment` (not NULL) in the place of its sequence. */
+/* Puts `segment` (not NULL) in the place of its sequence. */
 static inline void btl_ib_tx_window_put(const btl_ib_tx_window_t *window, uint32_t seq,
                                         void *segment)
 {
@@ -85,7 +85,7 @@ static inline void *btl_ib_tx_window_get(const btl_ib_tx_window_t *window, uint3
     return window->ring[seq & (window->size - 1)];
 }
 
-/* Take the newest sequence back: it was never sent. */
+/* Takes the newest sequence back: it was never sent. */
 static inline void btl_ib_tx_window_unpush(btl_ib_tx_window_t *window)
 {
     assert(window->next != window->first);
@@ -93,7 +93,7 @@ static inline void btl_ib_tx_window_unpush(btl_ib_tx_window_t *window)
     window->ring[window->next & (window->size - 1)] = NULL;
 }
 
-/* Skip `count` sequences for good (negative: take that back). Only while nothing is in flight. */
+/* Skips `count` sequences for good (negative: take that back). Only while nothing is in flight. */
 static inline void btl_ib_tx_window_jump(btl_ib_tx_window_t *window, int32_t count)
 {
     assert(window->first == window->next);
@@ -128,10 +128,10 @@ static inline void btl_ib_tx_window_clear(btl_ib_tx_window_t *window, uint32_t s
     window->first = first;
 }
 
-/* Free the ring if nothing is in flight. */
+/* Frees the ring if nothing is in flight. */
 void btl_ib_tx_window_shrink(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
 
-/* Free the ring in any case: its segments are freed elsewhere. */
+/* Frees the ring in any case: its segments are freed elsewhere. */
 void btl_ib_tx_window_drop(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
 
 /* ---- the receiving side: what arrived ahead of a gap, as a ring of bits ---- */
@@ -155,10 +155,10 @@ void btl_ib_rx_window_init(btl_ib_rx_window_t *window, uint32_t first);
 
 btl_ib_seq_class_t btl_ib_rx_window_classify(const btl_ib_rx_window_t *window, uint32_t seq);
 
-/* Reserve a place for a NEW `seq`. Returns 0 or -ENOMEM (the segment must then get RNR). */
+/* Reserves a place for a NEW `seq`. Returns 0 or -ENOMEM (the segment must then get RNR). */
 int btl_ib_rx_window_reserve(btl_ib_rx_window_t *window, uint32_t seq, const btl_ib_mem_t *mem);
 
-/* Mark a NEW `seq`, for which a place was reserved, as received. */
+/* Marks a NEW `seq`, for which a place was reserved, as received. */
 void btl_ib_rx_window_mark(btl_ib_rx_window_t *window, uint32_t seq);
 
 /* The next `count` sequences, too, were received. If there are any, nothing is ahead of a gap. */
@@ -177,10 +177,10 @@ static inline void btl_ib_rx_window_advance(btl_ib_rx_window_t *window, uint32_t
  */
 bool btl_ib_rx_window_range(const btl_ib_rx_window_t *window, uint32_t *from, uint32_t *to);
 
-/* Free a large map if nothing is ahead of a gap. */
+/* Frees a large map if nothing is ahead of a gap. */
 void btl_ib_rx_window_shrink(btl_ib_rx_window_t *window, const btl_ib_mem_t *mem);
 
-/* Free a large map in any case. */
+/* Frees a large map in any case. */
 void btl_ib_rx_window_drop(btl_ib_rx_window_t *window, const btl_ib_mem_t *mem);
 
 /* ---- runs of RNR ---- */

@@ -79,7 +79,7 @@ static void flush_channels(btl_ib_conn_t *conn, bool bursts)
     btl_ib_loss_set_timer(conn);
 }
 
-/* Send a new segment by itself. False if it cannot leave now: then it is taken back. */
+/* Sends a new segment by itself. False if it cannot leave now: then it is taken back. */
 static inline bool send_new(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t channel)
 {
     btl_ib_loss_sending(conn, segment);
@@ -95,7 +95,7 @@ static inline bool send_new(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint
 
 enum { FLOW_CHECK_BYTES = 8 }; /* behind the header: only what has some is not sent again */
 
-/* Send a VOID of `size` bytes as a datagram on `channel`, zeros behind its header. NULL: it cannot
+/* Sends a VOID of `size` bytes as a datagram on `channel`, zeros behind its header. NULL: it cannot
  * leave now, for want of what `verdict` names, or of memory, or of room in the transport. */
 static btl_ib_segment_t *send_void(btl_ib_conn_t *conn, uint32_t size, uint32_t channel,
                                    btl_ib_verdict_t verdict)
@@ -117,7 +117,7 @@ static btl_ib_segment_t *send_void(btl_ib_conn_t *conn, uint32_t size, uint32_t 
     return segment;
 }
 
-/* Send a check of the flow that was left: a VOID, by that flow. If it cannot leave now, the next
+/* Sends a check of the flow that was left: a VOID, by that flow. If it cannot leave now, the next
  * echo tries again. */
 static void send_flow_check(btl_ib_conn_t *conn)
 {
@@ -136,7 +136,7 @@ static void send_flow_check(btl_ib_conn_t *conn)
     }
 }
 
-/* Send a probe of the path MTU. If it cannot leave now, it is made again later; that of a check,
+/* Sends a probe of the path MTU. If it cannot leave now, it is made again later; that of a check,
  * which no traffic may follow, waits for what stopped it. */
 static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
 {
@@ -289,7 +289,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     return 0;
 }
 
-/* Let it wait in its channel. All of its chunks use one channel: that of the largest. */
+/* Lets it wait in its channel. All of its chunks use one channel: that of the largest. */
 static void queue_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg, size_t size)
 {
     msg->out = (btl_ib_out_t){.conn = conn, .size = size, .kind = BTL_IB_OUT_MESSAGE};

@@ -20,10 +20,11 @@ void btl_ib_submit_init(btl_ib_conn_t *conn);
  * with `left_status`. */
 void btl_ib_send_give_back(btl_ib_conn_t *conn, int left_status, int status);
 
-/* Send what the limits allow. */
+/* Sends what the limits allow. */
 void btl_ib_flush(btl_ib_conn_t *conn);
 
-/* Give back the credits of a P channel beyond what an idle peer holds. Nothing may be in flight. */
+/* Gives back the credits of a P channel beyond what an idle peer holds. Nothing may be in
+ * flight. */
 void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t channel);
 
 #endif

@@ -39,7 +39,7 @@ static inline void btl_ib_table_init(btl_ib_table_t *table, const btl_ib_mem_t *
 
 void btl_ib_table_fini(btl_ib_table_t *table);
 
-/* Add a connection under a new id. Returns 0 or -ENOMEM. */
+/* Adds a connection under a new id. Returns 0 or -ENOMEM. */
 int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t name, uint32_t rail,
                      uint32_t remote_rail, uint32_t *id);
 
@@ -49,7 +49,7 @@ uint64_t btl_ib_table_bytes(uint32_t connections);
 /* Removes a connection from those found by name; its id stays valid. */
 void btl_ib_table_unname(btl_ib_table_t *table, uint32_t id);
 
-/* Remove it. */
+/* Removes it. */
 void btl_ib_table_remove(btl_ib_table_t *table, uint32_t id);
 
 /* The connection in slot `index`, below `size`; NULL: none. Both change whenever one is added or

@@ -77,7 +77,7 @@ static inline void common_header(btl_ib_conn_t *conn, bool is_ack, btl_ib_wire_h
     *to = header;
 }
 
-/* Add what its segment says to a header that has what is common. */
+/* Adds what its segment says to a header that has what is common. */
 static inline void stamp(btl_ib_wire_header_t *header, const btl_ib_segment_t *segment)
 {
     header->version_type |= segment->type;
@@ -90,7 +90,7 @@ static inline void stamp(btl_ib_wire_header_t *header, const btl_ib_segment_t *s
 
 /* ---- sending them ---- */
 
-/* Protect a segment whose header is written. Returns what is sent, or NULL if memory is short.
+/* Protects a segment whose header is written. Returns what is sent, or NULL if memory is short.
  * Encrypted data get a buffer of their own, because the segment is kept and may be sent again. */
 static btl_ib_segment_t *protect(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
@@ -181,7 +181,7 @@ static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *se
     return wire;
 }
 
-/* Make the datagrams of those that continue the last one made, if that is the first copy of its
+/* Makes the datagrams of those that continue the last one made, if that is the first copy of its
  * segment and no copy of that itself. Apart, as short messages do not come here. */
 __attribute__((noinline)) static void make_run(btl_ib_segment_t *const *segments, int count,
                                                btl_ib_datagrams_t *batch)
@@ -213,7 +213,7 @@ __attribute__((noinline)) static void make_run(btl_ib_segment_t *const *segments
     batch->count = i;
 }
 
-/* Make as many datagrams as memory allows, at most `count`. */
+/* Makes as many datagrams as memory allows, at most `count`. */
 static void make_datagrams(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
                            const btl_ib_wire_header_t *common, btl_ib_datagrams_t *batch)
 {
@@ -310,7 +310,7 @@ static void join_none(btl_ib_datagrams_t *batch, int from)
     }
 }
 
-/* Hand a batch to the transport. Returns how many datagrams left, and in *taken how many of them
+/* Hands a batch to the transport. Returns how many datagrams left, and in *taken how many of them
  * the transport took. */
 static int send_datagrams(btl_ib_conn_t *conn, btl_ib_datagrams_t *batch,
                           btl_ib_segment_t *const *segments, int *taken)
@@ -483,7 +483,7 @@ static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *
 }
 
 /*
- * Send one segment in parts. False if the transport or memory stopped it; the next call continues
+ * Sends one segment in parts. False if the transport or memory stopped it; the next call continues
  * from there. A new segment of which some parts have left counts as sent, because its sequence
  * cannot be withdrawn any more; the rest follows as if it had been lost.
  */

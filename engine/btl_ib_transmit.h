@@ -26,13 +26,13 @@ typedef struct btl_ib_datagrams {
 /* Makes datagrams of segments and hands them to the transport. Headers are written, and datagrams
  * protected, anew for each copy. Writes conn->transmit. */
 
-/* Send one. Most go a short way. False: it did not leave. */
+/* Sends one. Most go a short way. False: it did not leave. */
 bool btl_ib_transmit_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* Segments worth handing to the transport in one call: a multiple of a GSO burst. */
 int btl_ib_transmit_max(const btl_ib_conn_t *conn);
 
-/* Send `count` segments: sequenced ones (new or again), or a single one that has no sequence.
+/* Sends `count` segments: sequenced ones (new or again), or a single one that has no sequence.
  * Returns how many left. */
 int btl_ib_transmit_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
 

@@ -75,7 +75,7 @@ __attribute__((noinline)) static bool tick(btl_ib_engine_t *engine)
     return standby;
 }
 
-/* Poll rails in rotation, so that one that is flooded does not starve the others. */
+/* Polls rails in rotation, so that one that is flooded does not starve the others. */
 static int poll_rails(btl_ib_engine_t *engine, int burst)
 {
     const bool standby = engine->clock.now >= engine->turn.tick_at && tick(engine);
@@ -165,7 +165,7 @@ static void push_all(btl_ib_engine_t *engine)
     }
 }
 
-/* Send what was coalesced: it has waited long enough. */
+/* Sends what was coalesced: it has waited long enough. */
 static void release_coalesced(btl_ib_engine_t *engine)
 {
     btl_ib_conn_t *conn;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Take the first `size` bytes off the payload. False: it is shorter. */
+/* Takes the first `size` bytes off the payload. False: it is shorter. */
 static inline bool take(btl_ib_view_t *view, void *to, size_t size)
 {
     if (view->size < size) {

@@ -532,7 +532,7 @@ typedef enum btl_ib_wire_error {
 } btl_ib_wire_error_t;
 
 /*
- * Parse a datagram, and check all that can be checked without knowing the connection. Writes only
+ * Parses a datagram, and checks all that can be checked without knowing the connection. Writes only
  * to *view. `data` is aligned to 8.
  */
 btl_ib_wire_error_t btl_ib_wire_parse(uint8_t *data, uint32_t size, btl_ib_view_t *view);
@@ -606,7 +606,7 @@ static inline bool btl_ib_wire_next_message(const btl_ib_view_t *view, uint32_t 
     return true;
 }
 
-/* Write a message's entry, and the zeros that follow it. Returns where its `size` bytes go. */
+/* Writes a message's entry, and the zeros that follow it. Returns where its `size` bytes go. */
 static inline uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t tag)
 {
     const btl_ib_wire_entry_t wire = {.size = BTL_IB_LE16(size), .tag = tag};

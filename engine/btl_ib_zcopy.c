@@ -35,7 +35,7 @@ bool btl_ib_zcopy_left(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
     return true;
 }
 
-/* Copy the bytes of those of its segments that are on this list. `missing` of its segments are
+/* Copies the bytes of those of its segments that are on this list. `missing` of its segments are
  * still to be found, on this list or another; returns how many after this. They follow each other,
  * mostly at one of the two ends of the list: so these are gone through by turns. */
 static uint32_t copy_segments(const btl_ib_list_t *segments, const btl_ib_msg_t *msg,

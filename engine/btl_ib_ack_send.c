@@ -100,8 +100,8 @@ static bool may_ride_on_bulk(const btl_ib_conn_t *conn)
            && rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told;
 }
 
-/* Sends the acknowledgements of a list that are due, or all if `all`. *full has a bit for each rail that
- * takes nothing now; connections of other rails go on. */
+/* Sends the acknowledgements of a list that are due, or all if `all`. *full has a bit for each rail
+ * that takes nothing now; connections of other rails go on. */
 static void ack_turn_of(btl_ib_engine_t *engine, btl_ib_list_t *acks, bool all, uint32_t *full)
 {
     /* An acknowledgement that is put off moves behind this one, and waits for the next turn. */

@@ -278,8 +278,8 @@ bool btl_ib_ack_tx_has_rnr(const btl_ib_conn_t *conn)
     return conn->rnr.runs != NULL && conn->rnr.runs->count > 0;
 }
 
-/* Writes the runs that got RNR and are still missing. If they do not all fit it begins with the run of
- * the last RNR. */
+/* Writes the runs that got RNR and are still missing. If they do not all fit it begins with the run
+ * of the last RNR. */
 static void write_rnr(const btl_ib_conn_t *conn, writer_t *w)
 {
     const btl_ib_rnr_runs_t *runs = conn->rnr.runs;

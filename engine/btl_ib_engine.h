@@ -486,9 +486,9 @@ void btl_ib_conn_drain(btl_ib_conn_t *conn);
 bool btl_ib_conn_drained(const btl_ib_conn_t *conn);
 
 /*
- * Closes the connection. Its messages complete by on_done with -ECANCELED. If the peer ever heard of
- * us it is told (CLOSE, three times 1 ms apart, by later progress calls). `conn` is no longer the
- * caller's when this returns.
+ * Closes the connection. Its messages complete by on_done with -ECANCELED. If the peer ever heard
+ * of us it is told (CLOSE, three times 1 ms apart, by later progress calls). `conn` is no longer
+ * the caller's when this returns.
  */
 void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now);
 
@@ -552,11 +552,12 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now);
 bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg);
 
 /*
- * Sends at once or not at all, without a message. begin returns where to write `size` bytes (aligned
- * to 4). It returns NULL if they cannot leave now (window, credit, queued messages, no buffer, too
- * long for one segment), or had better be coalesced with others: one or two have left in this turn
- * (btl_ib_coalesce.c learns how many). commit hands the segment to the transport: 0, or -EAGAIN if
- * the transport did not take it, and then nothing was sent. No other call of the engine in between.
+ * Sends at once or not at all, without a message. begin returns where to write `size` bytes
+ * (aligned to 4). It returns NULL if they cannot leave now (window, credit, queued messages, no
+ * buffer, too long for one segment), or had better be coalesced with others: one or two have left
+ * in this turn (btl_ib_coalesce.c learns how many). commit hands the segment to the transport: 0,
+ * or -EAGAIN if the transport did not take it, and then nothing was sent. No other call of the
+ * engine in between.
  */
 void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size);
 int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now);

@@ -248,9 +248,10 @@ bool btl_ib_protection_seal(const btl_ib_protection_t *protection, btl_ib_protec
                             const uint8_t *data, uint8_t *out, uint32_t size);
 
 /*
- * Checks the trailer behind the `size` bytes at `data` and decrypts them in place. `way` and `replay`
- * are NULL if the protection is not keyed. For a first contact only `replay` is NULL; its number is
- * marked later. False: not genuine or a replay (counted); nothing was changed but the bytes.
+ * Checks the trailer behind the `size` bytes at `data` and decrypts them in place. `way` and
+ * `replay` are NULL if the protection is not keyed. For a first contact only `replay` is NULL; its
+ * number is marked later. False: not genuine or a replay (counted); nothing was changed but the
+ * bytes.
  */
 bool btl_ib_protection_open(const btl_ib_protection_t *protection, btl_ib_protection_way_t *way,
                             btl_ib_replay_t *replay, uint8_t *data, uint32_t size);

@@ -5,8 +5,8 @@
 
 /*
  * Fuzz target: bytes that another process published. What is accepted must say exactly what its
- * bytes say, that is, packing it gives the same bytes, unless a later version has more to say; and a
- * process matches itself rail by rail.
+ * bytes say, that is, packing it gives the same bytes, unless a later version has more to say; and
+ * a process matches itself rail by rail.
  */
 
 #include <stdlib.h>

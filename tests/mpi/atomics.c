@@ -6,11 +6,12 @@
 /*
  * One-sided operations that return what was there: all ranks work on the same words at once.
  * Tickets (fetch_and_op and get_accumulate with MPI_SUM): nobody draws a number twice, none is left
- * out, and each rank's numbers grow. Claims (compare_and_swap): one winner for each word, and losers
- * saw the winner. Tokens (fetch_and_op with MPI_REPLACE): what went in comes out once, or is there
- * at the end. Increments by compare_and_swap: none is lost.
- * seed=N (1), rounds=N (40), seconds=S (0): instead of rounds, and rank 0 says "atomics: going" when it begins,
- * threads=N (0): so many threads do it at once in each rank, by MPI_THREAD_MULTIPLE; window=create|allocate (create)
+ * out, and each rank's numbers grow. Claims (compare_and_swap): one winner for each word, and
+ * losers saw the winner. Tokens (fetch_and_op with MPI_REPLACE): what went in comes out once, or is
+ * there at the end. Increments by compare_and_swap: none is lost. seed=N (1), rounds=N (40),
+ * seconds=S (0): instead of rounds, and rank 0 says "atomics: going" when it begins, threads=N (0):
+ * so many threads do it at once in each rank, by MPI_THREAD_MULTIPLE; window=create|allocate
+ * (create)
  */
 
 #include "common.h"

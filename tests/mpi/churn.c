@@ -4,10 +4,9 @@
  */
 
 /*
- * Communicators that come and go: split, dup, intercommunicators, ports with accept and connect, and
- * disconnect, over and over.
- * Open MPI 4.1 waits in accept, connect and disconnect for the runtime without calling a BTL's
- * progress: what was lost before must be sent again meanwhile.
+ * Communicators that come and go: split, dup, intercommunicators, ports with accept and connect,
+ * and disconnect, over and over. Open MPI 4.1 waits in accept, connect and disconnect for the
+ * runtime without calling a BTL's progress: what was lost before must be sent again meanwhile.
  * rounds=N (20); ports=0: no accept and connect
  */
 

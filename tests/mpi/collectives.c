@@ -5,9 +5,8 @@
 
 /*
  * Measures collective operations of all ranks: the time that each takes on rank 0, one after the
- * other.
- * what=allreduce (sum of doubles) or alltoall, bytes=N[,N...] (8; of alltoall to each rank; allreduce
- * rounds up to doubles), seconds=S for each size (1), slots=... (slots.h)
+ * other. what=allreduce (sum of doubles) or alltoall, bytes=N[,N...] (8; of alltoall to each rank;
+ * allreduce rounds up to doubles), seconds=S for each size (1), slots=... (slots.h)
  */
 
 #include "figures.h"

@@ -4,8 +4,8 @@
  */
 
 /*
- * What the MPI test programs share. Each takes arguments of the form name=value, prints
- * "OK <program>" on rank 0 of MPI_COMM_WORLD when all is well, and else says what was wrong and ends
+ * What the MPI test programs share. Each takes arguments of the form name=value, prints "OK
+ * <program>" on rank 0 of MPI_COMM_WORLD when all is well, and else says what was wrong and ends
  * the whole job with status 1.
  */
 

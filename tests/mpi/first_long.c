@@ -4,10 +4,10 @@
  */
 
 /*
- * What rank 1 sends to rank 0 first takes many datagrams, so that a first contact of several is kept
- * until rank 0 calls progress; then short messages go both ways.
- * bytes=N (60000) of the first message; times=N (2000) of the short ones; pause=MS (50): rank 0
- * computes for that long while the first message comes
+ * What rank 1 sends to rank 0 first takes many datagrams, so that a first contact of several is
+ * kept until rank 0 calls progress; then short messages go both ways. bytes=N (60000) of the first
+ * message; times=N (2000) of the short ones; pause=MS (50): rank 0 computes for that long while the
+ * first message comes
  */
 
 #include "common.h"

@@ -4,16 +4,15 @@
  */
 
 /*
- * Traffic of which each step can be counted, for tests/mpi/budget. Shared memory says whose turn it is, so
- * that no rank looks for what was not sent yet, and that the other rank's speed is of no consequence.
- * what=pingpong: 8 bytes there and back
- * what=rate: `window` messages of 8 bytes, and one back
- * what=stream: a message of `bytes`; the ranks take turns of some progress calls each until it is there
- * what=idle: progress calls that find nothing
- * Two ranks of one host. iterations=N (100), window=N (64), bytes=N (1048576), pause=N (0): microseconds
- * before each step, in which a device that works by itself gets done
- * Time stands nearly still in the steps: what a message costs must not depend on the speed of a machine or of
- * valgrind, and ib does more after a pause of its process.
+ * Traffic of which each step can be counted, for tests/mpi/budget. Shared memory says whose turn it
+ * is, so that no rank looks for what was not sent yet, and that the other rank's speed is of no
+ * consequence. what=pingpong: 8 bytes there and back what=rate: `window` messages of 8 bytes, and
+ * one back what=stream: a message of `bytes`; the ranks take turns of some progress calls each
+ * until it is there what=idle: progress calls that find nothing Two ranks of one host. iterations=N
+ * (100), window=N (64), bytes=N (1048576), pause=N (0): microseconds before each step, in which a
+ * device that works by itself gets done Time stands nearly still in the steps: what a message costs
+ * must not depend on the speed of a machine or of valgrind, and ib does more after a pause of its
+ * process.
  */
 
 #include "common.h"

@@ -5,12 +5,12 @@
 
 /*
  * btl_ib_progress deliver: each pair of ranks exchanges long messages one of which computes, or
- * sleeps, meanwhile without calling MPI: the other must be done before it comes back.
- * seconds=S (1): how long it computes; bytes=N (4194304); rounds=N (2); sleep=1: it sleeps; window=1:
- * accumulates as well, which needs several hosts, or else osc/rdma finds the window in shared memory;
- * measure=1: no test, but how much of an exchange both ways is hidden behind computing on both
- * sides (sleep=1: sleeping), for messages of up to most=N (33554432) bytes: by medians, and of the
- * fastest tenth, which other work on the machine disturbs least
+ * sleeps, meanwhile without calling MPI: the other must be done before it comes back. seconds=S
+ * (1): how long it computes; bytes=N (4194304); rounds=N (2); sleep=1: it sleeps; window=1:
+ * accumulates as well, which needs several hosts, or else osc/rdma finds the window in shared
+ * memory; measure=1: no test, but how much of an exchange both ways is hidden behind computing on
+ * both sides (sleep=1: sleeping), for messages of up to most=N (33554432) bytes: by medians, and of
+ * the fastest tenth, which other work on the machine disturbs least
  */
 
 #include "common.h"

@@ -4,12 +4,13 @@
  */
 
 /*
- * Memory that devices may use by themselves, of every kind of page, and children of fork() that use the same pages
- * meanwhile. Messages and one-sided operations begin and end at odd bytes, and also at the very end of what is mapped.
- * While they are on their way each rank writes to the bytes beside them, and has children: one that reads and writes all
- * of the memory as it sees it, one that runs another program, one made by system(). No child sees anything but what was there, none
- * changes what arrives, and no byte beside it changes.
- * rounds=N (6): of each kind of page; huge=B (0): it is an error if the system has no huge pages for us (vm.nr_hugepages)
+ * Memory that devices may use by themselves, of every kind of page, and children of fork() that use
+ * the same pages meanwhile. Messages and one-sided operations begin and end at odd bytes, and also
+ * at the very end of what is mapped. While they are on their way each rank writes to the bytes
+ * beside them, and has children: one that reads and writes all of the memory as it sees it, one
+ * that runs another program, one made by system(). No child sees anything but what was there, none
+ * changes what arrives, and no byte beside it changes. rounds=N (6): of each kind of page; huge=B
+ * (0): it is an error if the system has no huge pages for us (vm.nr_hugepages)
  */
 
 #include "common.h"
@@ -97,7 +98,8 @@ static void await(pid_t child, const char *what)
     }
 }
 
-/* Nothing of it may change but what is received at this time; and who writes there changes his own copy. */
+/* Nothing of it may change but what is received at this time; and who writes there changes his own
+ * copy. */
 static void be_a_child(const memory_t *memory, size_t bytes, uint64_t seed)
 {
     const unsigned char *out = part(memory, OUT);
@@ -192,7 +194,8 @@ static void messages(const memory_t *memory, size_t bytes, int round)
     check_beside(memory);
 }
 
-/* Put to the next rank's memory, then get that of the one before, which was put to by the one before that. */
+/* Put to the next rank's memory, then get that of the one before, which was put to by the one
+ * before that. */
 static void operations(const memory_t *memory, MPI_Win window, size_t bytes, int round)
 {
     const int next = (rank + 1) % size;

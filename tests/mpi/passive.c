@@ -4,11 +4,11 @@
  */
 
 /*
- * The last rank computes without calling MPI, or sleeps, while the others lock its window, put, get,
- * add and unlock: they must have done so long before it comes back. The target's own progress thread serves them.
- * Needs several hosts, or else osc/rdma finds the window in shared memory.
- * seconds=S (4): how long it computes; rounds=N (20): epochs of each of the others; bytes=N (100000), of
- * each put and get; sleep=1: it sleeps
+ * The last rank computes without calling MPI, or sleeps, while the others lock its window, put,
+ * get, add and unlock: they must have done so long before it comes back. The target's own progress
+ * thread serves them. Needs several hosts, or else osc/rdma finds the window in shared memory.
+ * seconds=S (4): how long it computes; rounds=N (20): epochs of each of the others; bytes=N
+ * (100000), of each put and get; sleep=1: it sleeps
  */
 
 #include "common.h"

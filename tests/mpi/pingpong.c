@@ -5,9 +5,8 @@
 
 /*
  * Measures one-way latency between ranks 0 and 1, each iteration by itself, so that what loss does
- * to the tail shows.
- * bytes=N[,N...] (8), iterations=N (10000), warmup=N (1000), seconds=S for each size (0: no limit; of
- * the warm-up at most a quarter as long), slots=... (slots.h)
+ * to the tail shows. bytes=N[,N...] (8), iterations=N (10000), warmup=N (1000), seconds=S for each
+ * size (0: no limit; of the warm-up at most a quarter as long), slots=... (slots.h)
  */
 
 #include "figures.h"

@@ -4,12 +4,12 @@
  */
 
 /*
- * The progress thread of btl ib: there is one (over udp from the start), it takes no signals, it sleeps
- * without ever waking up when nothing was on the way for a while, a child of fork() can end without
- * it, and MPI_Finalize ends it. Linux only, for it looks into /proc.
- * thread=1: 0: there must be none; window=0: 1: with a window that peers may use it looks for what they
- * want, but seldom; without one it sleeps again; exit=1: a process that ends without MPI_Finalize
- * ends its progress thread first (each rank says so; mpirun takes that for an error of the job); refused=0:
+ * The progress thread of btl ib: there is one (over udp from the start), it takes no signals, it
+ * sleeps without ever waking up when nothing was on the way for a while, a child of fork() can end
+ * without it, and MPI_Finalize ends it. Linux only, for it looks into /proc. thread=1: 0: there
+ * must be none; window=0: 1: with a window that peers may use it looks for what they want, but
+ * seldom; without one it sleeps again; exit=1: a process that ends without MPI_Finalize ends its
+ * progress thread first (each rank says so; mpirun takes that for an error of the job); refused=0:
  * the system refuses the thread so often before there is one, and it is asked again, later each
  * time; waits=1: only that who waits in MPI uses little of its processor (mpi_yield_when_idle)
  */
@@ -164,8 +164,8 @@ static void must_ask_again(void)
     }
 }
 
-/* Over btl ib nothing wakes the progress thread more often than each btl_ib_progress_thread_ms (10) while no peer wants
- * anything. */
+/* Over btl ib nothing wakes the progress thread more often than each btl_ib_progress_thread_ms (10)
+ * while no peer wants anything. */
 static void must_be_calm_with_a_window(const char *thread)
 {
     char memory[64] = {0};
@@ -200,9 +200,9 @@ static void must_sleep(const char *thread)
     }
 }
 
-/* The last rank waits for a message while the others sleep for a second. It sleeps as well, 1 ms at a
- * time, unless others leave it so little of the processor that it need not. Where a look is dear it
- * may use much between two sleeps. */
+/* The last rank waits for a message while the others sleep for a second. It sleeps as well, 1 ms at
+ * a time, unless others leave it so little of the processor that it need not. Where a look is dear
+ * it may use much between two sleeps. */
 static void must_use_little(void)
 {
     const struct timespec pause = {1, 0};

@@ -104,8 +104,8 @@ static void put_and_get(uint64_t seed)
     pattern_check(in, CELL, seed + (uint64_t) rank, "window");
 }
 
-/* A short and a long message from `from` to `to`, with a request for each on both sides. Returns how
- * many requests that are. */
+/* A short and a long message from `from` to `to`, with a request for each on both sides. Returns
+ * how many requests that are. */
 static int begin_pair(int from, int to, size_t place, MPI_Request *request)
 {
     unsigned char *at = (rank == from ? out : in) + place;

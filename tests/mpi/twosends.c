@@ -4,10 +4,10 @@
  */
 
 /*
- * Rank 0 sends twice to rank 1 and then computes without calling MPI: rank 1 must have both messages
- * at once, not when rank 0 comes back.
- * seconds=S (20): how long rank 0 computes; bound=MS (500): how late the messages may be, far less than
- * that, but as much as a busy machine may take; bytes=N (8); first=1: nothing was ever sent between the two before
+ * Rank 0 sends twice to rank 1 and then computes without calling MPI: rank 1 must have both
+ * messages at once, not when rank 0 comes back. seconds=S (20): how long rank 0 computes; bound=MS
+ * (500): how late the messages may be, far less than that, but as much as a busy machine may take;
+ * bytes=N (8); first=1: nothing was ever sent between the two before
  */
 
 #include "common.h"

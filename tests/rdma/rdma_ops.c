@@ -6,13 +6,13 @@
 /*
  * Operations on memory by a real device: two transports, of two processes on one host or on two.
  *
- *   rdma_ops [DEVICE]                          both on this host (a child process is the other side)
- *   rdma_ops [DEVICE] --serve PORT             the other side of...
- *   rdma_ops [DEVICE] --with HOST PORT         ...this one
+ * * rdma_ops [DEVICE] both on this host (a child process is the other side) rdma_ops [DEVICE]
+ * --serve PORT the other side of... rdma_ops [DEVICE] --with HOST PORT ...this one
  *
- * The sides tell each other of addresses and keys by TCP, and the one that is served asks the other what his memory
- * is like. Writes, reads and atomics of all sizes; many at once; such that the device must refuse; and the end of a peer
- * with operations under way. Prints a line for each part, "OK rdma_ops" at the end. Exit status 77: no device.
+ * * The sides tell each other of addresses and keys by TCP, and the one that is served asks the
+ * other what his memory is like. Writes, reads and atomics of all sizes; many at once; such that
+ * the device must refuse; and the end of a peer with operations under way. Prints a line for each
+ * part, "OK rdma_ops" at the end. Exit status 77: no device.
  */
 
 #include <errno.h>
@@ -486,8 +486,8 @@ static void atomics(void)
     printf("rdma_ops: atomics\n");
 }
 
-/* What the device of the other side must refuse; afterwards all goes on. iWARP says no more than that the connection
- * ended. */
+/* What the device of the other side must refuse; afterwards all goes on. iWARP says no more than
+ * that the connection ended. */
 static void refused(const char *what, btl_ib_rdma_kind_t kind, uint64_t offset, uint32_t key,
                     uint64_t size)
 {

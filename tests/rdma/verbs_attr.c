@@ -7,11 +7,11 @@
  * Writes down what the device says of the queues that a process used: a library for LD_PRELOAD.
  * Before a queue pair is destroyed it is asked for its attributes (ibv_query_qp()); the process
  * itself is not asked. A line "NAME key value key value..." for each goes to the file
- * $BTL_IB_VERBS_ATTR.<rank in MPI_COMM_WORLD>; those of queue pairs begin with "ud", "rc" or "rc-shared"
- * (its receive buffers are those of an SRQ), those of completion queues with "cq",
- * and what ibv_modify_qp() was asked for with "asked".
+ * $BTL_IB_VERBS_ATTR.<rank in MPI_COMM_WORLD>; those of queue pairs begin with "ud", "rc" or
+ * "rc-shared" (its receive buffers are those of an SRQ), those of completion queues with "cq", and
+ * what ibv_modify_qp() was asked for with "asked".
  *
- * With $BTL_IB_VERBS_MR_MAX the device registers no more than so many bytes at once, as some do.
+ * * With $BTL_IB_VERBS_MR_MAX the device registers no more than so many bytes at once, as some do.
  */
 
 #include <dlfcn.h>

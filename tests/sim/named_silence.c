@@ -479,8 +479,8 @@ void keepalive_stopped(sim_t *sim)
     go_on(sim);
 }
 
-/* Each time for less than four questions: a cable that somebody plugs in elsewhere. Then for as long
- * as it takes to be believed, but the peer is heard. */
+/* Each time for less than four questions: a cable that somebody plugs in elsewhere. Then for as
+ * long as it takes to be believed, but the peer is heard. */
 void keepalive_heals(sim_t *sim)
 {
     asked(sim, 2);

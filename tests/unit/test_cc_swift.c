@@ -185,8 +185,8 @@ static void test_host_of_a_long_path(void **state)
     assert_true(cc.window >= window);
 }
 
-/* A round trip in which a host paused: it took `rtt` us, of which the pause did not explain `awake`,
- * nor what else hosts did `delay`. */
+/* A round trip in which a host paused: it took `rtt` us, of which the pause did not explain
+ * `awake`, nor what else hosts did `delay`. */
 static void paused_round(uint32_t rtt, uint32_t delay, uint32_t awake)
 {
     const uint64_t sent_at = now;
@@ -423,8 +423,8 @@ static void test_overflow_beside_pauses(void **state)
     assert_true(cc.window >= 2 * window);
 }
 
-/* The first round trips were those of a host that paused: a shorter one counts, if it paused in that
- * as well. */
+/* The first round trips were those of a host that paused: a shorter one counts, if it paused in
+ * that as well. */
 static void test_base_beside_pauses(void **state)
 {
     (void) state;

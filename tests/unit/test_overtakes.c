@@ -165,8 +165,8 @@ static void let_in_first(bench_t *bench, uint32_t most, bench_queue_t *rest)
 }
 
 /* Which copy of a long one arrived no echo tells, as it may be of a short one that overtook it. So
- * where probes have repeated the newest and the oldest, and the oldest arrives, nothing that was sent
- * between its copies is lost. */
+ * where probes have repeated the newest and the oldest, and the oldest arrives, nothing that was
+ * sent between its copies is lost. */
 static void probes_are_not_the_newest(void **state)
 {
     bench_queue_t rest;

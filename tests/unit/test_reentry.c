@@ -4,8 +4,9 @@
  */
 
 /*
- * Callbacks that call back in. Those of the PML call progress: for the engine that is a turn within a
- * turn. So is one of another thread that ends before the callback does; test_threads.c has others.
+ * Callbacks that call back in. Those of the PML call progress: for the engine that is a turn within
+ * a turn. So is one of another thread that ends before the callback does; test_threads.c has
+ * others.
  */
 
 #include <errno.h>

@@ -4,11 +4,11 @@
  */
 
 /*
- * What releases publish and send is understood. tests/unit/releases/ has of each release that changed
- * either what it published, and all datagrams of one process in a conversation, each with its time.
- * Here the conversation is held again, and that process is heard by these datagrams only.
+ * What releases publish and send is understood. tests/unit/releases/ has of each release that
+ * changed either what it published, and all datagrams of one process in a conversation, each with
+ * its time. Here the conversation is held again, and that process is heard by these datagrams only.
  *
- *   test_release record FILE     writes such a file, of this tree
+ * * test_release record FILE writes such a file, of this tree
  */
 
 #include <setjmp.h>

@@ -165,7 +165,8 @@ static void test_path_response(void **state)
     }
 }
 
-/* What 0.2 and 0.3.0 drop: the flag, with whatever type, and of types that have it here only one. */
+/* What 0.2 and 0.3.0 drop: the flag, with whatever type, and of types that have it here only
+ * one. */
 static void test_path_flag_of_others(void **state)
 {
     (void) state;

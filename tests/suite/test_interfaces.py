@@ -274,6 +274,36 @@ def filtered(run, host, hook, rule):
     return lambda: run.output("ip", "netns", "exec", host, "nft", "delete", "table", "ip", "said")
 
 
+def with_dead_pairs(run, hosts, job, times):
+    """Does a job while pairs of ports lead nowhere any more, each from a time on (s). Returns what it
+    said, and which pairs lost something."""
+    chain = "add table ip dead; add chain ip dead c { type filter hook input priority 0; }; "
+    rule = "add rule ip dead c iifname x0 udp sport {0} udp dport {0} counter drop"
+    for end in 1, 2:
+        run.output("ip", "netns", "exec", f"{hosts}{end}", "nft", chain)
+    begin = [threading.Timer(after, run.output, ("ip", "netns", "exec", f"{hosts}{end}", "nft",
+                                                 rule.format(port)))
+             for port, after in times.items() for end in (1, 2)]
+    for timer in begin:
+        timer.start()
+    output = job()
+    for timer in begin:
+        timer.join()
+    dropped = [run.output("ip", "netns", "exec", f"{hosts}{end}", "nft", "list", "table", "ip", "dead")
+               for end in (1, 2)]
+    for end in 1, 2:
+        run("ip", "netns", "exec", f"{hosts}{end}", "nft", "delete table ip dead")
+    return output, {int(port) for each in dropped
+                    for port in re.findall(r"dport (\d+) counter packets [1-9]", each)}
+
+
+def left_for(output, usual, other):
+    """Did it say that what goes from one port is not answered, and what goes from another one is?"""
+    there = r"10\.91\.0\.\d:"
+    return re.search(rf"nothing is answered that goes from {there}{usual} to {there}{usual}; "
+                     rf"what goes from {there}{other} to {there}{other} is", output)
+
+
 @pytest.mark.parametrize("port, program", [
     pytest.param(30001, "stream bytes=1000 seconds=8", id="interfaces/dead-flow"),
     pytest.param(30001, "mixed bulk=65536 depth=1 seconds=5", id="interfaces/dead-latency-lane",
@@ -282,28 +312,22 @@ def filtered(run, host, hook, rule):
 def test_dead_flow(run, mpi, hosts, two_hosts, port, program):
     """One pair of ports leads nowhere from the middle of a job on, as by a stale entry of a
     connection tracker: the job goes on by others within a second, and says so. On a busy machine
-    bulk has its own lane so seldom that nothing more may be lost to it."""
+    bulk may not have had its own lane in time: then the job is done again, as only that line proves
+    that bulk was missed, and not that all flows were tried because answers were late."""
     name, *words = program.split()
-    other = 30000 + 30001 - port
-    rules = ("add table ip dead; add chain ip dead c { type filter hook input priority 0; }; "
-             f"add rule ip dead c iifname x0 udp sport {port} udp dport {port} counter drop")
-    after = 2 if name == "stream" else 7
-    begin = [threading.Timer(after, run.output, ("ip", "netns", "exec", f"{hosts}{end}", "nft",
-                                                 rules)) for end in (1, 2)]
-    for timer in begin:
-        timer.start()
-    output = two_hosts([Link(0)], mpi.program(name), *words, port_min=30000, port_range=16)
-    for timer in begin:
-        timer.join()
-    dropped = [run.output("ip", "netns", "exec", f"{hosts}{end}", "nft", "list", "table", "ip", "dead")
-               for end in (1, 2)]
-    for end in (1, 2):
-        run("ip", "netns", "exec", f"{hosts}{end}", "nft", "delete table ip dead")
-    assert any(re.search(r"packets [1-9]", each) for each in dropped)
-    assert f"OK {name}" in output and "has not answered" not in output
-    assert port == 30000 or re.search(
-        rf"nothing is answered that goes from 10\.91\.0\.\d:{port} to 10\.91\.0\.\d:{port}; "
-        rf"what goes from 10\.91\.0\.\d:{other} to 10\.91\.0\.\d:{other} is", output)
+    links = [Link(0)]
+
+    def job():
+        return two_hosts(links, mpi.program(name), *words, port_min=30000, port_range=16)
+
+    for _ in range(3):
+        output, dropped = with_dead_pairs(run, hosts, job, {port: 2 if name == "stream" else 7})
+        assert dropped == {port}
+        assert f"OK {name}" in output and "has not answered" not in output
+        links = []
+        if left_for(output, port, 30000 + 30001 - port):
+            break
+    assert left_for(output, port, 30000 + 30001 - port), output
     if name == "mixed":
         figures = re.search(r"idle_p99=([\d.]+) .* max=([\d.]+) us.* gap=([\d.]+) ms", output)
         late, short, long = (float(each) for each in figures.groups())

@@ -36,12 +36,22 @@ static void flow_take(btl_ib_conn_t *conn, uint32_t flow)
     conn->flow.checking = false;
 }
 
-/* Takes the next flow, as what was sent by the present one from `doubt_at` on is not answered. */
-static void flow_next(btl_ib_conn_t *conn, uint64_t doubt_at)
+/* The spare flow's number; 0: there is none. */
+static uint32_t flow_spare(const btl_ib_conn_t *conn)
+{
+    const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
+
+    return attr->spare_flow ? attr->flows : 0;
+}
+
+/* Takes flow `next`, or the first again behind the last one, as what was sent by the present one
+ * from `doubt_at` on is not answered. */
+static void flow_try(btl_ib_conn_t *conn, uint32_t next, uint64_t doubt_at)
 {
     btl_ib_flow_t *flow = &conn->flow;
-    const uint32_t flows = conn->route.via->transport->attr.flows;
-    uint32_t next = flow->now + 1u;
+    btl_ib_transport_t *transport = conn->route.via->transport;
+    const uint32_t spare = flow_spare(conn);
+    const uint32_t flows = transport->attr.flows + (spare != 0 ? 1u : 0);
 
     flow->doubted = true;
     if (flows <= 1) {
@@ -49,14 +59,32 @@ static void flow_next(btl_ib_conn_t *conn, uint64_t doubt_at)
     }
     if (flow->now == 0) {
         flow->doubt = btl_ib_clip_u32(conn->engine->clock.now - doubt_at, UINT32_MAX);
-        next = flow->worked != 0 ? flow->worked : next;
     } else { /* what was in doubt before still is */
-        flow->worked = flow->now == flow->worked ? 0 : flow->worked;
         const uint64_t before = conn->engine->clock.now - flow->since;
         flow->doubt = btl_ib_clip_u32(flow->doubt + before, UINT32_MAX);
+        if (flow->now == flow->worked) { /* perhaps the answer is late only */
+            flow->worked = 0;
+        } else if (flow->now == spare) {
+            transport->ops->spare_flow_renew(transport, conn->engine->clock.now);
+        }
     }
+    flow->in_vain |= next == flows;
     flow_take(conn, next < flows ? next : 0);
     conn->engine->count.flows_tried++;
+}
+
+/* The next one. Where the usual one was left, all by the lane that its checks went by is no other;
+ * but without a spare flow there is nothing else to try. */
+static void flow_next(btl_ib_conn_t *conn, uint64_t doubt_at)
+{
+    const btl_ib_flow_t *flow = &conn->flow;
+    const uint32_t spare = flow_spare(conn);
+    uint32_t next = flow->now == 0 && flow->worked != 0 ? flow->worked : flow->now + 1u;
+
+    if (spare != 0 && next == BTL_IB_FLOW_LATENCY && flow->lost >= CHECKS) {
+        next = spare;
+    }
+    flow_try(conn, next, doubt_at);
 }
 
 void btl_ib_flow_probing(btl_ib_conn_t *conn)
@@ -68,7 +96,8 @@ void btl_ib_flow_probing(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_flow_asked(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* Returns when the peer asked before, if it has not heard the answer to that; else 0. */
+static uint64_t flow_question(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const uint64_t now = conn->engine->clock.now;
     const uint64_t before = conn->flow.question_at;
@@ -76,12 +105,41 @@ void btl_ib_flow_asked(btl_ib_conn_t *conn, const btl_ib_view_t *view)
                        && btl_ib_clock_stamped_at(&conn->engine->clock, view->echo) >= before;
 
     if (before != 0 && now - before < QUESTION_GAP + btl_ib_rtt_smoothed(&conn->loss.rtt, 0)) {
-        return;
+        return 0;
     }
     conn->flow.question_at = now;
-    if (before != 0 && !heard) {
+    if (heard) {
+        btl_ib_flow_answered(&conn->flow);
+    }
+    return heard ? 0 : before;
+}
+
+void btl_ib_flow_asked(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const uint64_t before = flow_question(conn, view);
+
+    if (before != 0) {
         flow_next(conn, before);
     }
+}
+
+/* Else each flow of one would have to meet each of the other in time. */
+void btl_ib_flow_came_by_spare(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const uint64_t before = view->flags & BTL_IB_FLAG_ACK_NOW ? flow_question(conn, view) : 0;
+    const uint32_t spare = flow_spare(conn);
+
+    if (before != 0) {
+        flow_try(conn, spare != 0 && conn->flow.now != spare ? spare : conn->flow.now + 1u, before);
+    }
+}
+
+bool btl_ib_flow_in_vain(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const bool answers =
+        (view->flags & BTL_IB_FLAG_ECHO) && btl_ib_seq_before(conn->loss.sample_echo, view->echo);
+
+    return conn->flow.in_vain && !answers;
 }
 
 /* ---- one lane of two ---- */
@@ -208,6 +266,7 @@ static void flow_tell(btl_ib_conn_t *conn)
         return;
     }
     conn->flow.untold = false;
+    conn->flow.spare_told |= conn->flow.now == flow_spare(conn);
     (void) btl_ib_conn_flow_text(conn, true, usual, sizeof(usual));
     (void) btl_ib_conn_flow_text(conn, false, now, sizeof(now));
     BTL_IB_LOG(conn->engine, 1,
@@ -249,8 +308,11 @@ void btl_ib_flow_heard(btl_ib_conn_t *conn, uint32_t echo)
         return;
     }
     flow->worked = flow->now;
+    btl_ib_flow_answered(flow);
     if (!flow->answered) {
         flow->answered = true;
+        /* The usual one was left for another before, which is no use now either. */
+        flow->untold |= flow->lost >= CHECKS && flow->now == flow_spare(conn) && !flow->spare_told;
         flow->home_at = conn->engine->clock.now + RETRY_AFTER;
     }
     /* What was sent a timeout later was answered, so the check should have been acknowledged. */

@@ -20,7 +20,7 @@ struct btl_ib_view;
  * policer, one link of many (ECMP). The sender of each direction finds that out for its own:
  *
  * - After two timeouts, or if a question of the peer comes again and it has not heard the answer,
- *   the next flow is tried, for all datagrams.
+ *   the next flow is tried, for all datagrams. The spare one comes last, each time by another port.
  * - Where flow 0 uses two lanes, and what goes by one of them is lost again and again or never
  *   acknowledged while what goes by the other is, everything takes that other one.
  * - Its first answer proves little, as the peer may have computed: all stays with the new flow, and
@@ -43,6 +43,8 @@ typedef struct btl_ib_flow {
     bool checking : 1;     /* a check is out */
     bool doubted : 1;      /* something sent by this route was not answered in time */
     bool untold : 1;       /* it is to be logged that a flow was left */
+    bool spare_told : 1;   /* it was logged that the spare one is used */
+    bool in_vain : 1;      /* all were tried since something was answered */
     uint32_t check_seq;    /* ...and its sequence */
     uint32_t doubt;        /* us before `since`: when what was in doubt was sent, or later */
     uint64_t since;        /* us: when `now` was taken */
@@ -54,6 +56,12 @@ typedef struct btl_ib_flow {
 static inline void btl_ib_flow_begin_route(btl_ib_flow_t *flow)
 {
     *flow = (btl_ib_flow_t){.now = 0};
+}
+
+/* Something that was sent is answered, by whatever flow. */
+static inline void btl_ib_flow_answered(btl_ib_flow_t *flow)
+{
+    flow->in_vain = false;
 }
 
 /* Send what follows by flow `to`, for one datagram only. Returns the present one. */
@@ -71,6 +79,13 @@ void btl_ib_flow_probing(struct btl_ib_conn *conn);
 /* The peer asks with a datagram that it has sent before, or with an ACK: if it has not heard the
  * last answer the next flow is taken. */
 void btl_ib_flow_asked(struct btl_ib_conn *conn, const struct btl_ib_view *view);
+
+/* A datagram came by the peer's spare flow. If it is a question whose sender has not heard the last
+ * answer, all other flows may be dead here as well: our spare one is taken. */
+void btl_ib_flow_came_by_spare(struct btl_ib_conn *conn, const struct btl_ib_view *view);
+
+/* Was every flow tried since something was answered, and does this datagram answer nothing? */
+bool btl_ib_flow_in_vain(const struct btl_ib_conn *conn, const struct btl_ib_view *view);
 
 /* A copy of a segment that is no bulk was lost, as later ones showed. If it is one of many, bulk
  * goes by its own lane, and that is what showed it, everything takes that lane. */

@@ -38,12 +38,14 @@ static inline bool check_version(btl_ib_engine_t *engine, const btl_ib_view_t *v
     return view->version == version;
 }
 
-/* Check that it comes from the peer's published address, as far as the transport can tell; else it
- * is counted. Datagrams polled in one batch with a first contact came before its address was
- * known. */
-static bool check_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
+/* Check that it comes from the peer's published address, as far as the transport can tell, or by
+ * its spare flow, whose port is not taken for the peer's; else it is counted. Datagrams polled in
+ * one batch with a first contact came before its address was known. */
+static bool check_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                         btl_ib_arrival_t *arrival)
 {
     const bool knows = rail->transport->attr.knows_source;
+    const btl_ib_addr_t from = arrival->from;
 
     if (rail == conn->route.via && (from == conn->route.to || !knows)) {
         return true;
@@ -52,7 +54,12 @@ static bool check_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, b
         && conn->made_in == conn->engine->turn.batch) {
         return true;
     }
-    if ((knows && from == BTL_IB_ADDR_UNKNOWN) || !btl_ib_route_is_source(conn, rail, from)) {
+    if (knows && from == BTL_IB_ADDR_UNKNOWN) {
+        arrival->from = btl_ib_route_at_host(conn, rail, arrival->event);
+        conn->engine->count.dropped_source += arrival->from == BTL_IB_ADDR_UNKNOWN;
+        return arrival->from != BTL_IB_ADDR_UNKNOWN;
+    }
+    if (!btl_ib_route_is_source(conn, rail, from)) {
         conn->engine->count.dropped_source++;
         return false;
     }
@@ -454,10 +461,17 @@ static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
 }
 
 /* Check that this datagram, which has a good token, may come from there. If not it is counted, that
- * address is challenged, and another path to the peer is made. */
-static bool check_origin(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+ * address is challenged, and another path to the peer is made. What seems to be the peer's spare
+ * flow may be a router's new port for it, if nothing is answered that goes to the old one. */
+static bool check_origin(btl_ib_conn_t *conn, btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
-    if (check_source(conn, rail, arrival->from)) {
+    const bool unknown = arrival->from == BTL_IB_ADDR_UNKNOWN;
+
+    if (check_source(conn, rail, arrival)) {
+        if (unknown && arrival->from != BTL_IB_ADDR_UNKNOWN
+            && btl_ib_flow_in_vain(conn, &arrival->view)) {
+            btl_ib_challenge_send(conn, rail, arrival);
+        }
         return true;
     }
     btl_ib_validation_foreign(conn, rail, arrival->event);
@@ -554,7 +568,7 @@ static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
 
 /* A PATH_RESPONSE: a datagram of this connection got to the peer, which cannot find out now
  * which process sent it. */
-static void response(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+static void response(btl_ib_conn_t *conn, btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
     btl_ib_counters_t *count = &rail->engine->count;
 

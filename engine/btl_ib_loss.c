@@ -100,6 +100,7 @@ void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t
     if (loss->unanswered_probes > 0 && (flags & BTL_IB_FLAG_ECHO)
         && btl_ib_clock_stamped_at(&conn->engine->clock, echo) >= loss->asked_at) {
         loss->unanswered_probes = 0;
+        btl_ib_flow_answered(&conn->flow);
     }
     take_sample(conn, flags, echo, hold, away);
     if (conn->flow.on_trial && (flags & BTL_IB_FLAG_ECHO)) {

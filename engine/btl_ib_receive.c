@@ -12,6 +12,7 @@
 #include "btl_ib_drops.h"
 #include "btl_ib_state.h"
 #include "btl_ib_failover.h"
+#include "btl_ib_flow.h"
 #include "btl_ib_handshake.h"
 #include "btl_ib_input.h"
 #include "btl_ib_list.h"
@@ -38,6 +39,9 @@ static void receive_follow(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
 {
     const btl_ib_addr_t from = arrival->from;
 
+    if (from != arrival->event->from) {
+        btl_ib_flow_came_by_spare(conn, &arrival->view);
+    }
     if (rail != conn->route.via || (from != conn->route.to && from != BTL_IB_ADDR_UNKNOWN)) {
         if (rail == conn->rail && btl_ib_route_is_inside(conn, from)) {
             btl_ib_challenge_inside(conn);

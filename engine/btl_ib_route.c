@@ -386,6 +386,37 @@ bool btl_ib_route_is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail
            || btl_ib_route_by_rail(rail, conn->identity.name, from) != NULL;
 }
 
+/* Did a datagram come from the host of the address of a connection, by which its peer was heard
+ * before? Not if a router has that: it may have a new port for the peer. */
+static bool is_at_host(const btl_ib_conn_t *conn, const btl_ib_event_t *event)
+{
+    const btl_ib_transport_t *transport = conn->rail->transport;
+
+    return btl_ib_conn_alive(conn) && conn->validation.valid && conn->route.inside == NULL
+           && conn->route.address != BTL_IB_ADDR_UNKNOWN
+           && transport->ops->from_host(transport, event, conn->route.address);
+}
+
+btl_ib_addr_t btl_ib_route_at_host(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                                   const btl_ib_event_t *event)
+{
+    const bool tells = rail->transport->ops->from_host != NULL && event->buffer != NULL;
+    const btl_ib_conn_t *other =
+        tells && rail == conn->route.via ? btl_ib_route_carrier(conn) : NULL;
+
+    if (other != NULL && is_at_host(other, event)) { /* several addresses may be of one host */
+        return other->route.address;
+    }
+    for (uint32_t remote = 0; tells && remote < rail->engine->routes.remote; remote++) {
+        other =
+            btl_ib_table_by_name(&rail->engine->table, conn->identity.name, rail->index, remote);
+        if (other != NULL && is_at_host(other, event)) {
+            return other->route.address;
+        }
+    }
+    return BTL_IB_ADDR_UNKNOWN;
+}
+
 btl_ib_conn_t *btl_ib_route_carrier(const btl_ib_conn_t *conn)
 {
     return btl_ib_route_by_rail(conn->route.via, conn->identity.name, conn->route.to);

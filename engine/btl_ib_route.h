@@ -108,6 +108,12 @@ btl_ib_conn_t *btl_ib_route_next(const btl_ib_conn_t *conn, const btl_ib_conn_t 
 bool btl_ib_route_is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
                             btl_ib_addr_t from);
 
+/* The peer's address on `rail` at whose host a datagram of an unknown source began: it came by the
+ * peer's spare flow then. BTL_IB_ADDR_UNKNOWN: there is none by which the peer was heard before, or
+ * that a router has for it. */
+btl_ib_addr_t btl_ib_route_at_host(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                                   const btl_ib_event_t *event);
+
 /* The connection whose own two rails carry this one now: itself, unless it was rerouted. NULL:
  * that connection is gone. */
 btl_ib_conn_t *btl_ib_route_carrier(const btl_ib_conn_t *conn);

@@ -168,6 +168,7 @@ unit_tests = \
     tests/unit/test_udp_many_rails \
     tests/unit/test_udp_connected \
     tests/unit/test_udp_bulk_lane \
+    tests/unit/test_udp_spare \
     tests/unit/test_udp_path_mtu \
     tests/unit/test_udp_peers \
     tests/unit/test_udp_restarted \
@@ -430,6 +431,7 @@ tests_unit_test_udp_devices_SOURCES = tests/unit/test_udp_devices.c $(udp_test_s
 tests_unit_test_udp_errors_SOURCES = tests/unit/test_udp_errors.c $(udp_test_sources)
 tests_unit_test_udp_connected_SOURCES = tests/unit/test_udp_connected.c $(udp_test_sources)
 tests_unit_test_udp_bulk_lane_SOURCES = tests/unit/test_udp_bulk_lane.c $(udp_test_sources)
+tests_unit_test_udp_spare_SOURCES = tests/unit/test_udp_spare.c $(udp_test_sources)
 tests_unit_test_udp_many_rails_SOURCES = tests/unit/test_udp_many_rails.c $(udp_test_sources)
 tests_unit_test_udp_path_mtu_SOURCES = tests/unit/test_udp_path_mtu.c $(udp_test_sources)
 tests_unit_test_udp_peers_SOURCES = tests/unit/test_udp_peers.c $(udp_test_sources)

@@ -64,6 +64,8 @@ typedef struct btl_ib_transport_attr {
     /* Ways to the same address that the network may treat unlike, by ports; flow 0 is the usual
      * one; 0 is 1; with a bulk lane BTL_IB_FLOWS_OF_LANES or 1. */
     uint8_t flows;
+    /* Flow number `flows` is another one: by a port that peers don't know, see ops->from_host(). */
+    bool spare_flow;
     bool partial_poll; /* poll() may return fewer events than asked for while there are more */
     bool knows_source; /* received datagrams name a source that addr_add() returned */
     bool rdma;         /* moves memory by itself: ops->rdma */
@@ -98,7 +100,7 @@ typedef struct btl_ib_tx {
     void *context;       /* comes back in BTL_IB_EVENT_SENT unless size <= inline_size */
     uint8_t channel;     /* the queue it is meant for, for transports with one queue per channel */
     bool bulk;           /* part of something long: takes the bulk lane (attr.bulk_lane) */
-    uint8_t flow;        /* 0: the usual one; less than attr.flows */
+    uint8_t flow; /* 0: the usual one; less than attr.flows, or that if there is a spare one */
     /* Bytes of a GSO burst that begins with it, at most; 1: it is joined with none; 0: as many as
      * attr.gso_bytes */
     uint32_t gso_most;
@@ -275,6 +277,14 @@ typedef struct btl_ib_transport_ops {
     uint32_t (*rewritten)(const btl_ib_transport_t *t, const btl_ib_event_t *event,
                           const void *published, size_t len, uint8_t address[BTL_IB_ADDR_BYTES],
                           uint8_t *flow);
+
+    /* Did a received datagram come from the host of an added address, by whatever port? Valid as
+     * source(). NULL: no peer has a spare flow. */
+    bool (*from_host)(const btl_ib_transport_t *t, const btl_ib_event_t *event, btl_ib_addr_t addr);
+
+    /* Nothing is answered that goes by the spare flow: it goes by another port from now on, unless
+     * this was called less than a second ago. `now`, us. NULL: there is no spare flow. */
+    void (*spare_flow_renew)(btl_ib_transport_t *t, uint64_t now);
 
     /* Give `n` buffers of received datagrams back. */
     void (*repost)(btl_ib_transport_t *t, void *const *buffers, int n);

@@ -179,6 +179,7 @@ void address_changes_refused(sim_t *sim);
 void address_changes_first_contact(sim_t *sim);
 void sources_rewritten(sim_t *sim);
 void sources_rewritten_lanes(sim_t *sim);
+void sources_rewritten_ports(sim_t *sim);
 void sources_rewritten_later(sim_t *sim);
 void sources_rewritten_forgotten(sim_t *sim);
 void sources_rewritten_replayed(sim_t *sim);
@@ -346,5 +347,7 @@ void flows_all_die(sim_t *sim);
 void latency_lane_dies(sim_t *sim);
 void bulk_lane_dies(sim_t *sim);
 void bulk_tail_lost(sim_t *sim);
+void flow_spare(sim_t *sim);
+void flow_spare_dies(sim_t *sim);
 
 #endif

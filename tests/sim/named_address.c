@@ -198,6 +198,31 @@ void sources_rewritten(sim_t *sim)
     finish(sim);
 }
 
+/* A router has a new port at the same address: so does a spare flow look, but its sender answers. */
+void sources_rewritten_ports(sim_t *sim)
+{
+    for (uint32_t end = 0; end < 2; end++) {
+        routable(sim);
+        sim->one_host = true;
+        for (uint32_t i = 0; i < 2; i++) {
+            sim->procs[i].attr.flows = 1;
+            sim->procs[i].attr.spare_flow = true;
+        }
+        run_start(sim);
+        both_talk(sim, SIM_S(1));
+        sim->scratch[0] = rail_address(sim->procs[end].rails[0]);
+        sim->drop = hides;
+        rail_route(sim->procs[end].rails[0]);
+        both_talk(sim, SIM_S(5));
+        must_be_at_least(sim, "answered challenges", rewritten(sim), 1);
+        finish(sim);
+        again(sim, end + 2);
+    }
+    two(sim);
+    run_start(sim);
+    finish(sim);
+}
+
 void sources_rewritten_later(sim_t *sim)
 {
     routable(sim);

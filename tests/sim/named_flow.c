@@ -233,6 +233,95 @@ void bulk_tail_lost(sim_t *sim)
     end(sim);
 }
 
+/* ---- the spare flow ---- */
+
+/* All pairs of ports die but those of the spare flow, of p0 only or of both ways; at once or one
+ * after the other. */
+static void pairs_die(sim_t *sim, uint32_t flows, bool both, bool stream, bool at_once)
+{
+    two(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        sim->procs[i].attr.flows = (uint8_t) flows;
+        sim->procs[i].attr.bulk_lane = flows > 1;
+        sim->procs[i].attr.spare_flow = true;
+    }
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    kill_pair(sim, LATENCY_LANE, both);
+    if (!at_once) {
+        talk(sim, SIM_S(1), SIM_MS(100));
+    }
+    kill_pair(sim, BULK_LANE, both);
+    const uint32_t first = sim->nmessages;
+    if (stream) {
+        talk_and_stream(sim, SIM_MS(1500), false);
+        run_settle(sim, SIM_S(5));
+        must_be_within(sim, "a message took ns", slowest(sim, first), SIM_MS(100));
+    } else {
+        talk(sim, SIM_S(2), SIM_MS(100));
+    }
+}
+
+static void must_have_no_stranger(sim_t *sim)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        must_be_within(sim, "foreign datagrams", sim_counters(sim, i)->dropped_source, 0);
+        must_be_within(sim, "addresses taken", sim_counters(sim, i)->rewritten, 0);
+    }
+}
+
+void flow_spare(sim_t *sim)
+{
+    for (uint32_t how = 0; how < 16; how++) {
+        if (how > 0) {
+            again(sim, how);
+        }
+        pairs_die(sim, how & 4 ? 1 : 3, how & 1, how & 2, how & 8);
+        must_have_left(sim, 0, 1);
+        must_have_left(sim, 1, how & 1);
+        must_have_no_stranger(sim);
+        must_be_within(sim, "challenges", sim_counters(sim, 0)->sent_challenges, 0);
+        must_be_within(sim, "challenges", sim_counters(sim, 1)->sent_challenges, 0);
+        end(sim);
+    }
+}
+
+/* Of ports that the spare flow takes the first two of each process lead nowhere, too. */
+static bool drop_first_ports(sim_t *sim, const datagram_t *d)
+{
+    uint64_t *last = &sim->scratch[d->from];
+    uint64_t *ports = &sim->scratch[2 + d->from];
+
+    if (d->pair != 2) {
+        return false;
+    }
+    *ports += d->src != *last;
+    *last = d->src;
+    return *ports <= 2;
+}
+
+void flow_spare_dies(sim_t *sim)
+{
+    two(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        sim->procs[i].attr.flows = FLOWS;
+        sim->procs[i].attr.spare_flow = true;
+    }
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    kill_pair(sim, LATENCY_LANE, true);
+    kill_pair(sim, BULK_LANE, true);
+    sim->drop = drop_first_ports;
+    say(sim, 0, 1, 100, 1000);
+    say(sim, 1, 0, 60000, 1000);
+    run_settle(sim, SIM_S(60));
+    must_be_at_least(sim, "ports of p0", sim->scratch[2], 3);
+    must_be_at_least(sim, "ports of p1", sim->scratch[3], 3);
+    must_have_no_stranger(sim);
+    sim->drop = NULL;
+    end(sim);
+}
+
 /* Every flow dies: that is told after 5 s, once, although both heard each other before. */
 void flows_all_die(sim_t *sim)
 {

@@ -66,6 +66,7 @@ struct rail {
     bool moves;           /* it is to get another address */
     bool routed;          /* what it sends comes from another address: */
     uint32_t outside;     /* that a router has for it, and leads to it */
+    uint32_t spare;       /* by which its spare flow leaves, and nothing gets in; 0: none yet */
 };
 
 #define HANDLE(address) (((btl_ib_addr_t) (address) << 8) + 0x5a)
@@ -142,6 +143,27 @@ static uint32_t rail_source_to(const rail_t *rail, uint32_t dst)
                                                                              : rail->address;
 }
 
+static void rail_bind(rail_t *rail, uint32_t address);
+
+static void rail_spare_flow_renew(btl_ib_transport_t *t, uint64_t now)
+{
+    rail_t *rail = (rail_t *) t;
+    sim_t *sim = rail->sim;
+    const uint32_t own = rail->address;
+
+    (void) now;
+    rail_bind(rail, sim->addresses + rail->proc->index * sim->nrails + rail->index);
+    rail->spare = rail->address;
+    sim->bound[rail->spare] = NULL;
+    rail->address = own;
+    memcpy(rail->base.address, &own, sizeof(own));
+}
+
+static bool is_spare(const rail_t *rail, const btl_ib_tx_t *tx)
+{
+    return rail->base.attr.spare_flow && tx->flow == rail->base.attr.flows;
+}
+
 static datagram_t *gather(rail_t *rail, const btl_ib_tx_t *tx)
 {
     datagram_t *d = malloc(sizeof(*d) + tx->size);
@@ -150,10 +172,16 @@ static datagram_t *gather(rail_t *rail, const btl_ib_tx_t *tx)
     memset(d, 0, sizeof(*d));
     d->dst = ADDRESS(tx->to);
     d->src = rail_source_to(rail, d->dst);
+    if (is_spare(rail, tx)) {
+        if (rail->spare == 0) {
+            rail_spare_flow_renew(&rail->base, 0);
+        }
+        d->src = rail->spare;
+    }
     d->from = rail->proc->index;
     d->src_life = rail->proc->life;
     d->flow = tx->flow;
-    d->pair = tx->flow == 0 ? tx->bulk : tx->flow == 1; /* as the udp transport does */
+    d->pair = is_spare(rail, tx) ? 2 : tx->flow == 0 ? tx->bulk : tx->flow == 1; /* as udp's */
     d->genuine = true;
     d->sent_at = rail->sim->now;
     d->burst = rail->sim->bursts;
@@ -638,6 +666,18 @@ static uint32_t rail_rewritten(const btl_ib_transport_t *t, const btl_ib_event_t
     return len == t->address_len ? rail_source(t, event, address) : 0;
 }
 
+static bool rail_from_host(const btl_ib_transport_t *t, const btl_ib_event_t *event,
+                           btl_ib_addr_t addr)
+{
+    const sim_t *sim = ((const rail_t *) t)->sim;
+    const rail_t *peer = sim->bound[ADDRESS(addr)];
+    const uint32_t src = ((const datagram_t *) event->buffer)->src;
+
+    return peer != NULL
+           && ((peer->spare != 0 && src == peer->spare)
+               || (sim->one_host && peer->routed && src == peer->outside));
+}
+
 static void rail_bind(rail_t *rail, uint32_t address)
 {
     sim_t *sim = rail->sim;
@@ -755,6 +795,8 @@ static void rail_close(btl_ib_transport_t *t)
 
 static const btl_ib_transport_ops_t rail_ops = {
     .send = rail_send,
+    .from_host = rail_from_host,
+    .spare_flow_renew = rail_spare_flow_renew,
     .poll = rail_poll,
     .repost = rail_repost,
     .addr_add = rail_addr_add,

@@ -438,7 +438,7 @@ typedef struct datagram {
     uint32_t from, to; /* processes; from: UINT32_MAX for garbage */
     uint32_t rail;     /* of its connection, which may go by another */
     uint8_t flow;
-    uint8_t pair; /* of ports, where there are two lanes: 1: that of bulk */
+    uint8_t pair; /* of ports, where there are two lanes: 1: that of bulk; 2: of the spare flow */
     uint32_t src_life, dst_life;
     uint64_t closings; /* of the sender's link, when it was sent */
     bool genuine;      /* neither corrupted, replayed nor made up */
@@ -546,6 +546,7 @@ struct sim {
     uint64_t *link_free; /* of the bottleneck in front of each process */
     bool death_ok;       /* a death without progress is to be expected */
     bool stopping;       /* no new message is to be begun */
+    bool one_host;       /* what routers have for a process differs in the port only */
     bool no_addresses;   /* transports take no more addresses */
 
     message_t *messages;

@@ -297,11 +297,11 @@ def with_dead_pairs(run, hosts, job, times):
                     for port in re.findall(r"dport (\d+) counter packets [1-9]", each)}
 
 
-def left_for(output, usual, other):
+def left_for(output, usual, other, to=None):
     """Did it say that what goes from one port is not answered, and what goes from another one is?"""
     there = r"10\.91\.0\.\d:"
     return re.search(rf"nothing is answered that goes from {there}{usual} to {there}{usual}; "
-                     rf"what goes from {there}{other} to {there}{other} is", output)
+                     rf"what goes from {there}{other} to {there}{to or other} is", output)
 
 
 @pytest.mark.parametrize("port, program", [
@@ -333,6 +333,26 @@ def test_dead_flow(run, mpi, hosts, two_hosts, port, program):
         late, short, long = (float(each) for each in figures.groups())
         most = 1e6 + 50 * late  # us; on a busy machine each answer is late
         assert 2 * short < most and 1e3 * long < most, output
+
+
+@pytest.mark.parametrize("lane", [
+    pytest.param(1, id="interfaces/dead-ports"),
+    pytest.param(0, id="interfaces/dead-port", marks=pytest.mark.full)])
+def test_dead_ports(run, mpi, hosts, two_hosts, lane):
+    """The pairs of ports of both lanes, or the only one, lead nowhere from the middle of a job on, one
+    after the other and for ever: what is sent leaves from a further port of the range, and the job
+    ends. None takes that for a router that rewrites sources."""
+
+    def job():
+        return two_hosts([Link(0)], mpi.program("mixed"), "bulk=65536", "depth=1", "seconds=5",
+                         port_min=30000, port_range=16, bulk_lane=lane)
+
+    output, dropped = with_dead_pairs(run, hosts, job, {30001: 6.5, 30000: 8} if lane else {30000: 7})
+    assert dropped == set(range(30000, 30001 + lane))
+    assert "OK mixed" in output and "has not answered" not in output
+    further = r"(300(?:0[2-9]|1[0-5]))"  # on a busy machine it is not the first one that was tried
+    assert left_for(output, r"3000\d", further, 30000), output
+    assert "a router rewrites them" not in output
 
 
 @pytest.mark.called("interfaces/own-firewall")

@@ -316,8 +316,9 @@ static void udp_memory_estimate(const btl_ib_open_params_t *open,
                         (uint64_t) BTL_IB_UDP_BUFFERS_MAX * sizeof(btl_ib_udp_buffer_t),
                         "receive buffers of 64 KiB");
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, table, 0, "addresses of peers");
+    const uint64_t spare = 1;
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_KERNEL, shared * socket,
-                        (shared + connected) * socket, "buffers of sockets");
+                        (shared + connected + spare) * socket, "buffers of sockets");
 }
 
 /* ---- the transport ---- */
@@ -407,6 +408,19 @@ static bool source_text(const btl_ib_transport_t *t, const btl_ib_event_t *event
     (void) t;
     (void) btl_ib_ip_port_text(&name.any, out, len);
     return true;
+}
+
+static bool from_host(const btl_ib_transport_t *t, const btl_ib_event_t *event, btl_ib_addr_t addr)
+{
+    const btl_ib_udp_buffer_t *buffer = event->buffer;
+
+    return btl_ib_udp_name_same_host(&buffer->name,
+                                     &((const btl_ib_udp_t *) t)->peers.peer[addr].name);
+}
+
+static void spare_flow_renew(btl_ib_transport_t *t, uint64_t now)
+{
+    btl_ib_udp_sockets_renew_spare(&btl_ib_udp_of(t)->sockets, now);
 }
 
 static int wait_fd(btl_ib_transport_t *t)
@@ -522,8 +536,12 @@ static bool flow_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, uint32_t 
 {
     const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
     const btl_ib_udp_peer_t *peer = &udp->peers.peer[addr];
-    const bool latency = peer->latency.any.sa_family != AF_UNSPEC && flow != BTL_IB_FLOW_BULK;
-    const btl_ib_udp_name_t own = btl_ib_udp_name_shift(&udp->sockets.own, latency ? 1 : 0);
+    const bool spare = flow == udp->tx.spare_flow;
+    const bool latency =
+        peer->latency.any.sa_family != AF_UNSPEC && flow != BTL_IB_FLOW_BULK && !spare;
+    const btl_ib_udp_name_t own = spare && udp->sockets.spare.socket.fd >= 0
+                                      ? udp->sockets.spare.name
+                                      : btl_ib_udp_name_shift(&udp->sockets.own, latency ? 1 : 0);
     char ours[64];
     char theirs[64];
 
@@ -632,9 +650,8 @@ static bool open_as_many(const btl_ib_udp_t *udp, const btl_ib_device_t *device,
 /* The same at the ports as before, if they are free: other processes of this host, whose address
  * changes at the same moment, expect them there and could not be told. Not inlined, for the stack
  * of its caller. */
-__attribute__((noinline)) static bool open_changed(const btl_ib_udp_t *udp,
-                                                   const btl_ib_device_t *device,
-                                                   btl_ib_udp_sockets_t *sockets)
+__attribute__((noinline)) static bool
+open_changed(const btl_ib_udp_t *udp, const btl_ib_device_t *device, btl_ib_udp_sockets_t *sockets)
 {
     btl_ib_open_params_t same = udp->params;
 
@@ -673,6 +690,8 @@ static const btl_ib_transport_ops_t udp_ops = {
     .source = source,
     .rewritten = rewritten,
     .source_text = source_text,
+    .from_host = from_host,
+    .spare_flow_renew = spare_flow_renew,
     .repost = repost,
     .addr_add = addr_add,
     .addr_remove = addr_remove,
@@ -731,7 +750,8 @@ static void init_parts(btl_ib_udp_t *udp)
                                                                          : largest);
     btl_ib_udp_poll_init(&udp->poll, &udp->sockets, &udp->rx, &udp->errors);
     udp->base.attr.bulk_lane = udp->sockets.shared > 1;
-    udp->base.attr.flows = udp->sockets.shared > 1 ? BTL_IB_FLOWS_OF_LANES : 1;
+    udp->base.attr.flows = udp->tx.spare_flow;
+    udp->base.attr.spare_flow = true;
     udp->base.attr.gso_bytes = udp->tx.gso ? BTL_IB_UDP_GSO_BYTES : 0;
     udp->base.attr.rx_depth = rx_depth(&udp->base, udp->rx.max_datagram);
     udp->base.limit = udp->sockets.limit;

@@ -25,6 +25,18 @@ static bool is_latency(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
            && (usual ? !datagram->bulk : datagram->flow == BTL_IB_FLOW_LATENCY);
 }
 
+/* Does it go by the spare flow, from whose socket everything goes where bulk does? */
+static bool is_spare(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
+{
+    return datagram->flow == tx->spare_flow;
+}
+
+/* By which socket that serves all peers. */
+static const btl_ib_udp_socket_t *shared_socket(const btl_ib_udp_tx_t *tx, bool latency, bool spare)
+{
+    return spare ? btl_ib_udp_sockets_spare(tx->connected->sockets) : &tx->sockets->socket[latency];
+}
+
 /* How many datagrams from the first on can be one message. A shorter last one counts as a full one,
  * as it does at the receiver, which moves them apart (udp_recv.c). */
 static int gso_run(const btl_ib_tx_t *first, int n)
@@ -99,18 +111,20 @@ static void make_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool
                       btl_ib_udp_call_t *call)
 {
     const bool latency = is_latency(tx, first);
+    const bool spare = is_spare(tx, first);
     const btl_ib_udp_peer_t *peer = &tx->peers->peer[first->to];
     const btl_ib_udp_socket_t *own = &tx->sockets->socket[peer->socket];
-    bool connected = peer->socket != 0 && own->latency == latency;
+    bool connected = peer->socket != 0 && own->latency == latency && !spare;
     struct iovec *iov = call->iov;
     int usable = 1;
 
     n = n < BTL_IB_UDP_SEND_BATCH ? n : BTL_IB_UDP_SEND_BATCH;
-    while (usable < n && is_latency(tx, &first[usable]) == latency) {
+    while (usable < n && is_latency(tx, &first[usable]) == latency
+           && is_spare(tx, &first[usable]) == spare) {
         connected = connected && first[usable].to == first->to;
         usable++;
     }
-    call->socket = connected ? own : &tx->sockets->socket[latency];
+    call->socket = connected ? own : shared_socket(tx, latency, spare);
     call->count = 0;
     call->gathered = tx->gathered;
     for (int done = 0; done < usable && call->count < BTL_IB_UDP_SEND_MESSAGES;) {
@@ -130,15 +144,16 @@ static void make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram,
                         btl_ib_udp_call_t *call)
 {
     const bool latency = is_latency(tx, datagram);
+    const bool spare = is_spare(tx, datagram);
     const btl_ib_udp_peer_t *peer = &tx->peers->peer[datagram->to];
 
     if (latency || tx->sockets->shared == 1) {
         btl_ib_udp_connected_count(tx->connected, datagram->to);
     }
     const btl_ib_udp_socket_t *own = &tx->sockets->socket[peer->socket];
-    const bool connected = peer->socket != 0 && own->latency == latency;
+    const bool connected = peer->socket != 0 && own->latency == latency && !spare;
     const btl_ib_udp_name_t *to = latency ? &peer->latency : &peer->name;
-    call->socket = connected ? own : &tx->sockets->socket[latency];
+    call->socket = connected ? own : shared_socket(tx, latency, spare);
     call->count = 1;
     call->datagrams[0] = 1;
     call->msg[0].msg_hdr = (struct msghdr){

@@ -48,8 +48,9 @@ typedef struct btl_ib_udp_tx {
     btl_ib_udp_connected_t *connected;
     btl_ib_udp_errors_t *errors;
     uint32_t max_datagram;
-    bool gso;        /* until the device turns out to be unable to */
-    bool told_error; /* a send failed for a reason that was logged */
+    uint8_t spare_flow; /* its number */
+    bool gso;           /* until the device turns out to be unable to */
+    bool told_error;    /* a send failed for a reason that was logged */
     btl_ib_udp_call_t
         call; /* the one in hand: not on the stack, of which threads may have 16 KiB */
     /* Its messages, each in one piece. */
@@ -67,6 +68,7 @@ static inline void btl_ib_udp_tx_init(btl_ib_udp_tx_t *tx, const btl_ib_udp_log_
     tx->connected = connected;
     tx->errors = errors;
     tx->max_datagram = max_datagram;
+    tx->spare_flow = connected->sockets->shared > 1 ? BTL_IB_FLOWS_OF_LANES : 1;
     tx->gso = connected->sockets->gso;
 }
 

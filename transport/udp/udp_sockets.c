@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <netinet/udp.h>
 #include <stdio.h>
 #include <string.h>
@@ -530,6 +531,8 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
     sockets->traffic_class = params->traffic_class;
     sockets->priority = params->service_level;
     sockets->busy_poll = params->busy_poll;
+    sockets->port_min = params->port_min;
+    sockets->port_last = last_port(params);
     if (params->bulk_lane) {
         rc = open_pair(sockets, params);
         if (rc != 0) {
@@ -617,6 +620,74 @@ int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets)
     return rc;
 }
 
+/* ---- the spare one ---- */
+
+enum { SPARE_PAUSE = 1000000 }; /* us between two ports, at least */
+
+/* Bind it to a port of the range from the last one down, as pairs are taken from the first one up;
+ * those tried before come last. Returns 0, or a negative errno. */
+static int bind_spare(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_name_t *name)
+{
+    const uint32_t count = sockets->port_last - sockets->port_min + 1;
+    int rc = -EADDRINUSE;
+
+    for (uint32_t i = 0; i < count && rc == -EADDRINUSE; i++) {
+        const uint32_t port = sockets->port_last - sockets->spare.tries++ % count;
+        rc = udp_socket_bind(fd, name, port, port, 1);
+    }
+    return rc;
+}
+
+/* Open it anew. Without a free port all stays as it is. */
+static void open_spare(btl_ib_udp_sockets_t *sockets)
+{
+    btl_ib_udp_spare_t *spare = &sockets->spare;
+    const sa_family_t family = sockets->own.any.sa_family;
+    struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+    const struct sock_fprog filter = {.len = 1, .filter = &drop};
+    btl_ib_udp_name_t name = sockets->own;
+    char text[64];
+    const int fd = udp_socket_new(sockets->log, 10, family, sockets->buffer_wanted);
+    const int rc = fd < 0 ? fd : bind_spare(sockets, fd, &name);
+
+    if (rc != 0) {
+        BTL_IB_UDP_LOG(sockets->log, spare->failed ? 10 : 1,
+                       "no further port to send by, though nothing is answered by others "
+                       "(btl_ib_port_min %u): %s",
+                       sockets->port_min, strerror(-rc));
+        spare->failed = true;
+        if (fd >= 0) {
+            (void) close(fd);
+        }
+        return;
+    }
+    (void) setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter));
+    udp_socket_mark(sockets->log, 10, fd, family, sockets->traffic_class, sockets->priority);
+    if (spare->socket.fd >= 0) {
+        (void) close(spare->socket.fd);
+    }
+    spare->socket.fd = fd;
+    spare->name = name;
+    BTL_IB_UDP_LOG(sockets->log, 10, "nothing is answered: it sends from %s, too",
+                   btl_ib_ip_port_text(&name.any, text, sizeof(text)));
+}
+
+const btl_ib_udp_socket_t *btl_ib_udp_sockets_spare(btl_ib_udp_sockets_t *sockets)
+{
+    if (sockets->spare.socket.fd < 0 && !sockets->spare.failed) {
+        open_spare(sockets);
+    }
+    return sockets->spare.socket.fd >= 0 ? &sockets->spare.socket : &sockets->socket[0];
+}
+
+void btl_ib_udp_sockets_renew_spare(btl_ib_udp_sockets_t *sockets, uint64_t now)
+{
+    if (now - sockets->spare.opened_at >= SPARE_PAUSE) {
+        sockets->spare.opened_at = now;
+        open_spare(sockets);
+    }
+}
+
 /* ---- all of them ---- */
 
 int btl_ib_udp_sockets_epoll(btl_ib_udp_sockets_t *sockets)
@@ -665,6 +736,10 @@ void btl_ib_udp_sockets_close(btl_ib_udp_sockets_t *sockets)
         close_last(sockets);
     }
     sockets->shared = 0;
+    if (sockets->spare.socket.fd >= 0) {
+        (void) close(sockets->spare.socket.fd);
+        sockets->spare.socket.fd = -1;
+    }
     close_set(&sockets->epoll_fd);
 }
 
@@ -674,5 +749,6 @@ void btl_ib_udp_sockets_forget(btl_ib_udp_sockets_t *sockets)
     leave_rails(sockets);
     sockets->count = 0;
     sockets->shared = 0;
+    sockets->spare.socket.fd = -1;
     sockets->epoll_fd = -1;
 }

@@ -108,14 +108,28 @@ typedef struct btl_ib_udp_socket {
     bool latency; /* of the latency lane: its port, and those that it sends to, are one further */
 } btl_ib_udp_socket_t;
 
+/*
+ * By which the spare flow leaves: bound to a port that nobody knows. Nobody polls it, which would
+ * cost each message 0.16 us, so what comes to it is dropped; errors are read by the next send.
+ */
+typedef struct btl_ib_udp_spare {
+    btl_ib_udp_socket_t socket; /* fd -1: none */
+    btl_ib_udp_name_t name;
+    uint32_t tries;     /* of ports of the range */
+    uint64_t opened_at; /* us: when the engine last wanted another port */
+    bool failed;        /* there was none to be had, which was told */
+} btl_ib_udp_spare_t;
+
 typedef struct btl_ib_udp_sockets {
     const btl_ib_udp_log_t *log;
     btl_ib_udp_socket_t socket[BTL_IB_UDP_SOCKETS_MAX];
-    uint32_t count;         /* that are open */
-    uint32_t shared;        /* of those, the ones that serve all peers: 1, or 2 with two lanes */
-    btl_ib_udp_name_t own;  /* what the first is bound to */
-    uint32_t buffer_wanted; /* bytes of each of their buffers; 0: the default */
-    uint8_t traffic_class;  /* of what they send, and its priority in this host; 0: the default */
+    uint32_t count;        /* that are open */
+    uint32_t shared;       /* of those, the ones that serve all peers: 1, or 2 with two lanes */
+    btl_ib_udp_name_t own; /* what the first is bound to */
+    btl_ib_udp_spare_t spare;
+    uint32_t port_min, port_last; /* that may be used; 0: any */
+    uint32_t buffer_wanted;       /* bytes of each of their buffers; 0: the default */
+    uint8_t traffic_class; /* of what they send, and its priority in this host; 0: the default */
     uint8_t priority;
     uint32_t busy_poll;    /* us; 0: as the system does */
     uint32_t buffer_bytes; /* of each receive buffer, as the kernel counts */
@@ -135,7 +149,7 @@ typedef struct btl_ib_udp_sockets {
 static inline void btl_ib_udp_sockets_init(btl_ib_udp_sockets_t *sockets,
                                            const btl_ib_udp_log_t *log)
 {
-    *sockets = (btl_ib_udp_sockets_t){.log = log, .epoll_fd = -1};
+    *sockets = (btl_ib_udp_sockets_t){.log = log, .epoll_fd = -1, .spare = {.socket.fd = -1}};
 }
 
 /* Open the shared ones at the device's address. Without two free ports in a row there is one lane
@@ -146,6 +160,13 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
 /* Open one more, to be connected next: until then it gets datagrams of any peer. Returns 0, or a
  * negative errno. */
 int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets);
+
+/* The socket of the spare flow, which is opened at the first call; without a port for it, the first
+ * of all. */
+const btl_ib_udp_socket_t *btl_ib_udp_sockets_spare(btl_ib_udp_sockets_t *sockets);
+
+/* See btl_ib_transport_ops_t. */
+void btl_ib_udp_sockets_renew_spare(btl_ib_udp_sockets_t *sockets, uint64_t now);
 
 /* The epoll set of all of them, later ones included; it is made at the first call. -1 if there can
  * be none, or if there is no socket. */

@@ -6,7 +6,10 @@ import json
 import os
 import re
 import runpy
+import socket
+import struct
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -99,13 +102,19 @@ def test_well(network):
 
 
 def test_narrow_hop(network):
-    """A hop carries less than both ends: named, with its MTU; the other link is well."""
+    """A hop carries less than both ends: named, with its MTU; the other link is well, but that nobody joins anything."""
     network.tool("nsbad", "offloads", "off")
     network.narrow()
     try:
-        found = between(network.check(f"{network.prefix}2", ok=False), "MTU")
+        lines = network.check(f"{network.prefix}2", ok=False)
     finally:
         network.widen()
+    found = between(lines, "joined datagrams")
+    for host, (status, text) in zip((f"{network.prefix}2", os.uname().nodename), found["eth1 eth1"]):
+        assert status == "WARN"
+        assert text.startswith("44 of 1472 bytes (UDP_SEGMENT) arrive, but singly, which takes more of the processor; "
+                               f"fix: on {host}, ethtool -K eth1 gro on")  # fmt: skip
+    found = between(lines, "MTU")
     assert [status for status, _ in found["eth1 eth1"]] == ["OK", "OK"]
     for status, text in found["eth0 eth0"]:
         assert status == "BAD"
@@ -136,6 +145,54 @@ def test_joined(network):
         assert back == ("OK", "44 of 1472 bytes (UDP_SEGMENT) arrive")
     found = between(network.check(f"{network.prefix}2", ok=True, udp_gso=0), "joined datagrams")
     assert {line for each in found.values() for line in each} == {("OK", "ib sends none: btl_ib_udp_gso is 0")}
+
+
+class Joining:
+    """A socket that hands out one message, joined from datagrams of the first size, and tells the second one of it."""
+
+    def __init__(self, marks, sent, told):
+        self.readable, self.end = os.pipe()
+        self.data = b"".join((b"ib_doctor %d %d " % (mark, sent)).ljust(sent, b".") for mark in marks)
+        self.notes = [(socket.IPPROTO_UDP, 104, struct.pack("=i", told))] if told else []
+        os.write(self.end, b"!")
+
+    def fileno(self):
+        return self.readable
+
+    def recvmsg(self, most, room):
+        os.read(self.readable, 1)
+        return self.data[:most], self.notes if room >= 20 else [], 0, ("", 0)
+
+    def close(self):
+        os.close(self.readable)
+        os.close(self.end)
+
+
+@pytest.mark.parametrize(("told", "wrong"), [
+    pytest.param(1400, "14720 bytes came as if of 1400 each, but 1472 were sent", id="doctor/joined/shorter"),
+    pytest.param(0, "14720 bytes came as if of 14720 each, but 1472 were sent", id="doctor/joined/untold"),
+    pytest.param(1472, "", id="doctor/joined/rightly"),
+])  # fmt: skip
+def test_joined_wrongly(told, wrong):
+    """What a host joins of received datagrams tells their size, or ib drops it: the line says so, and what to do."""
+    loaded, said = runpy.run_path(str(DOCTOR), run_name="loaded"), []
+    joining, host = Joining(range(10), 1472, told), loaded["Host"]()
+    host.sockets.append(joining)
+    here = SimpleNamespace(name="n1", ask=lambda *_: {})
+    there = SimpleNamespace(name="n2", ask=lambda what, *words: getattr(host, what)(*words))
+    ends = [SimpleNamespace(remote=remote, device={"name": "eth0"}, address="", sockets=[[0, 9]], unjoined="", gro=True)
+            for remote in (here, there)]  # fmt: skip
+    links = loaded["Links"](lambda *line: said.append(line), "")
+    loaded["Links"].check_joined.__globals__["BURST_DATAGRAMS"] = 10
+    try:
+        links.check_joined(*ends, "n1 -> n2", 0, 1472)
+    finally:
+        joining.close()
+    if wrong:
+        assert said == [("BAD", "n1 -> n2", "joined datagrams", f"n2 joins wrongly (UDP_GRO) what it receives: {wrong}",
+                         "on n2, ethtool -K eth0 gro off")]  # fmt: skip
+    else:
+        assert said == [("OK", "n1 -> n2", "joined datagrams", "10 of 1472 bytes (UDP_SEGMENT) arrive", "")]
 
 
 def test_unequal_ends(network):

@@ -233,11 +233,10 @@ static bool make_secrets(btl_ib_component_t *component)
         snprintf(cause, sizeof(cause),
                  "libcrypto does not give AES-256-GCM, which btl_ib_protection %s needs",
                  component->params.protection);
-        btl_ib_help_cannot_start(
-            cause, 0,
-            "Do: choose a provider that has it in openssl.cnf\n"
-            "(\"openssl list -cipher-algorithms\" shows them), or\n"
-            "btl_ib_protection none (the default).");
+        btl_ib_help_cannot_start(cause, 0,
+                                 "Do: choose a provider that has it in openssl.cnf\n"
+                                 "(\"openssl list -cipher-algorithms\" shows them), or\n"
+                                 "btl_ib_protection none (the default).");
         return false;
     }
     return random_bytes(&self->key, sizeof(self->key));
@@ -334,42 +333,19 @@ static uint64_t memory_max(const btl_ib_component_t *component)
     return bytes;
 }
 
-/* Transports that were built, at verbose level 1. */
-static void report_transports(void)
-{
-    char text[160] = "";
-
-    if (!btl_ib_is_verbose(1)) {
-        return;
-    }
-    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
-        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
-        const size_t len = strlen(text);
-
-        snprintf(text + len, sizeof(text) - len, "%s%s%s%s", i > 0 ? ", " : "", type->name,
-                 type->wire != NULL ? "/" : "", type->wire != NULL ? type->wire : "");
-    }
-    BTL_IB_VERBOSE(1, "transports built: %s", text);
-}
-
-/* Their libraries, the same by one process of a host: after devices were looked for, which loads
- * those that are needed. */
+/* Logs the libraries of transports, those of all processes of a host by one: after devices were
+ * looked for, which loads those that are needed. */
 static void report_libraries(void)
 {
-    void (*last)(bool load, char *out, size_t len) = NULL; /* types of one library are neighbours */
     char text[256];
 
     if (!btl_ib_is_verbose(1) || opal_process_info.my_local_rank != 0) {
         return;
     }
     for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
-        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
-
-        if (type->library != NULL && last != type->library) {
-            type->library(false, text, sizeof(text));
+        if (btl_ib_library_text(i, false, text, sizeof(text))) {
             BTL_IB_VERBOSE(1, "%s", text);
         }
-        last = type->library;
     }
 }
 
@@ -732,12 +708,15 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     if (!btl_ib_params_check(&component->params, &component->limits)) {
         return NULL;
     }
-    if (opal_process_info.my_local_rank == 0) {
+    if (btl_ib_is_verbose(1) && opal_process_info.my_local_rank == 0) {
+        char transports[160];
+
+        btl_ib_transports_text(transports, sizeof(transports));
         BTL_IB_VERBOSE(1,
                        "version " BTL_IB_VERSION ", built for Open MPI " BTL_IB_BUILT_FOR_VERSION
                        ", running in Open MPI %s, on host %s",
                        opal_version_string, opal_process_info.nodename);
-        report_transports();
+        BTL_IB_VERBOSE(1, "transports built: %s", transports);
     }
     OBJ_CONSTRUCT(&component->known, opal_hash_table_t);
     OBJ_CONSTRUCT(&component->hosts, opal_hash_table_t);

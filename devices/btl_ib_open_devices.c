@@ -193,6 +193,29 @@ bool btl_ib_any_transport(const btl_ib_params_t *params)
     return !is_set(params->transport) || strcmp(params->transport, "auto") == 0;
 }
 
+void btl_ib_transports_text(char *out, size_t size)
+{
+    out[0] = '\0';
+    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
+        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
+        const size_t len = strlen(out);
+
+        snprintf(out + len, size - len, "%s%s%s%s", i > 0 ? ", " : "", type->name,
+                 type->wire != NULL ? "/" : "", type->wire != NULL ? type->wire : "");
+    }
+}
+
+bool btl_ib_library_text(size_t number, bool load, char *out, size_t size)
+{
+    const btl_ib_transport_type_t *const *type = &btl_ib_transport_types[number];
+
+    if ((*type)->library == NULL || (number > 0 && type[-1]->library == (*type)->library)) {
+        return false;
+    }
+    (*type)->library(load, out, size);
+    return true;
+}
+
 /* Was a provider of libfabric asked for, which only transport ofi has? */
 static bool named_provider(const btl_ib_params_t *params)
 {

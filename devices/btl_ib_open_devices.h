@@ -90,4 +90,11 @@ uint32_t btl_ib_open_devices(const btl_ib_open_request_t *request,
 /* May any transport be used? */
 bool btl_ib_any_transport(const btl_ib_params_t *params);
 
+/* Writes the names of the transports that were built: "udp, verbs/ud, verbs/rc". */
+void btl_ib_transports_text(char *out, size_t size);
+
+/* Writes which library the transport of that number uses, "libfabric: built with ...", which `load`
+ * loads first. Returns false if it uses none, or the library of the one before. */
+bool btl_ib_library_text(size_t number, bool load, char *out, size_t size);
+
 #endif

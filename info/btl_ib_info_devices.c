@@ -147,20 +147,12 @@ static void not_chosen(const survey_t *survey, const btl_ib_transport_type_t *ty
 
 /* ---- facts ---- */
 
-static void print_address(btl_ib_info_out_t *out, const btl_ib_device_t *device)
-{
-    char text[INET6_ADDRSTRLEN + 8];
+enum { NAME_WIDTH = 11 };
 
-    (void) btl_ib_ip_text((const struct sockaddr *) (const void *) &device->ip, text, sizeof(text));
-    if (device->ip.ss_family != AF_UNSPEC) {
-        snprintf(text + strlen(text), sizeof(text) - strlen(text), "/%u", device->prefix_bits);
-    }
-    btl_ib_info_text(out, "address", text);
-}
-
-static void print_number(btl_ib_info_out_t *out, const char *name, uint64_t value, const char *unit)
+static void print_number(const btl_ib_info_out_t *out, const char *name, bool known, uint64_t value,
+                         const char *unit)
 {
-    if (value != 0) {
+    if (known) {
         btl_ib_info_number(out, name, value, unit);
     } else {
         btl_ib_info_text(out, name, "");
@@ -171,25 +163,26 @@ static void print_facts(survey_t *survey, const btl_ib_transport_type_t *type,
                         const btl_ib_device_t *device)
 {
     const int node = btl_ib_near_devices_node(&survey->near, device);
-    btl_ib_info_out_t *out = &survey->out;
+    const btl_ib_info_out_t *out = &survey->out;
     btl_ib_facts_t facts;
-    char text[32];
+    char text[INET6_ADDRSTRLEN + 8];
 
     type->facts(device, &facts);
-    print_address(out, device);
+    (void) btl_ib_ip_text((const struct sockaddr *) (const void *) &device->ip, text, sizeof(text));
+    if (device->ip.ss_family != AF_UNSPEC) {
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "/%u", device->prefix_bits);
+    }
+    btl_ib_info_text(out, "address", text);
     btl_ib_info_text(out, "interface", device->interface[0] != '\0' ? device->interface : "none");
     if (device->provider[0] != '\0' && type->wire == NULL) {
         btl_ib_info_text(out, "provider", device->provider);
     }
     btl_ib_info_text(out, "driver", facts.driver);
     btl_ib_info_text(out, "firmware", facts.firmware);
-    print_number(out, "mtu", facts.mtu, "bytes");
-    print_number(out, "speed", facts.speed != 0 ? facts.speed : device->bandwidth, "Mbit/s");
-    if (node >= 0) {
-        btl_ib_info_number(out, "numa", (uint64_t) node, "");
-    } else {
-        btl_ib_info_text(out, "numa", "");
-    }
+    print_number(out, "mtu", facts.mtu != 0, facts.mtu, "bytes");
+    facts.speed = facts.speed != 0 ? facts.speed : device->bandwidth;
+    print_number(out, "speed", facts.speed != 0, facts.speed, "Mbit/s");
+    print_number(out, "numa", node >= 0, (uint64_t) node, "");
     if (device->vendor_id != 0) {
         snprintf(text, sizeof(text), "0x%x", device->vendor_id);
         btl_ib_info_text(out, "vendor", text);
@@ -198,43 +191,39 @@ static void print_facts(survey_t *survey, const btl_ib_transport_type_t *type,
     }
 }
 
-/* Tables have it in the heading. */
-static void print_use(btl_ib_info_out_t *out, const char *why_not, uint32_t rail)
-{
-    if (out->form == BTL_IB_INFO_TABLES) {
-        return;
-    }
-    btl_ib_info_bool(out, "used", why_not[0] == '\0');
-    if (why_not[0] == '\0') {
-        btl_ib_info_number(out, "rail", rail, "");
-    } else {
-        btl_ib_info_text(out, "reason", why_not);
-    }
-}
-
-/* `why_not`: "" if it is used, as rail `rail`. */
+/* Begins the block of a device, or of a transport (`name` ""). `why_not`: "" if it is used, as rail
+ * `rail`. */
 static void begin_device(btl_ib_info_out_t *out, const btl_ib_transport_type_t *type,
-                         const char *name, bool has_facts, const char *why_not, uint32_t rail)
+                         const char *name, uint32_t width, const char *why_not, uint32_t rail)
 {
-    const char *slash = type->wire != NULL ? "/" : "";
-    const char *wire = type->wire != NULL ? type->wire : "";
     const bool named = name[0] != '\0';
     char full[112];
-    char prefix[128];
+    char subject[128];
     char heading[352];
 
-    snprintf(full, sizeof(full), "%s%s%s%s%s", type->name, slash, wire, named ? " " : "", name);
-    snprintf(prefix, sizeof(prefix), "%s %s", named ? "device" : "transport", full);
+    snprintf(full, sizeof(full), "%s%s%s%s%s", type->name, type->wire != NULL ? "/" : "",
+             type->wire != NULL ? type->wire : "", named ? " " : "", name);
+    snprintf(subject, sizeof(subject), "%s %s", named ? "device" : "transport", full);
     if (why_not[0] == '\0') {
         snprintf(heading, sizeof(heading), "%s: rail %u", full, rail);
     } else {
         snprintf(heading, sizeof(heading), "%s: not used: %s", full, why_not);
     }
-    btl_ib_info_heading(out, heading, has_facts);
-    btl_ib_info_open(out, NULL, '{', prefix);
-    btl_ib_info_json_text(out, "transport", type->name);
-    btl_ib_info_json_text(out, "wire", wire);
-    btl_ib_info_json_text(out, "name", name);
+    btl_ib_info_begin(out, subject, heading, width);
+}
+
+/* Ends it. People see in its heading whether it is used. */
+static void end_device(btl_ib_info_out_t *out, const char *why_not, uint32_t rail)
+{
+    if (out->parsable) {
+        btl_ib_info_text(out, "used", why_not[0] == '\0' ? "yes" : "no");
+        if (why_not[0] == '\0') {
+            btl_ib_info_number(out, "rail", rail, "");
+        } else {
+            btl_ib_info_text(out, "reason", why_not);
+        }
+    }
+    btl_ib_info_end(out);
 }
 
 /* ---- devices ---- */
@@ -257,15 +246,14 @@ static void print_device(survey_t *survey, const btl_ib_transport_type_t *type,
     } else if (rail == survey->count) {
         not_chosen(survey, type, device, why_not, sizeof(why_not));
     }
-    begin_device(out, type, device->name, true, why_not, rail);
+    begin_device(out, type, device->name, NAME_WIDTH, why_not, rail);
     print_facts(survey, type, device);
     if (planned) {
         btl_ib_queues_format(&plan.queues, queues, sizeof(queues));
         btl_ib_info_number(out, "datagram", plan.attr.max_datagram, "bytes");
         btl_ib_info_text(out, "queues", queues);
     }
-    print_use(out, why_not, rail);
-    btl_ib_info_close(out);
+    end_device(out, why_not, rail);
 }
 
 /* Devices that a type of transport saw, but cannot use at all. */
@@ -277,9 +265,8 @@ static void print_unlisted(survey_t *survey, const btl_ib_transport_type_t *type
         const btl_ib_rejected_device_t *rejected = &survey->unlisted.device[i];
         const char *name = rejected->name[len] == '/' ? rejected->name + len + 1 : "";
 
-        begin_device(&survey->out, type, name, false, rejected->reason, 0);
-        print_use(&survey->out, rejected->reason, 0);
-        btl_ib_info_close(&survey->out);
+        begin_device(&survey->out, type, name, 0, rejected->reason, 0);
+        end_device(&survey->out, rejected->reason, 0);
     }
 }
 
@@ -325,100 +312,57 @@ static void survey_type(survey_t *survey, const btl_ib_transport_type_t *type)
 
 /* ---- what was built ---- */
 
-static void print_transports(btl_ib_info_out_t *out)
+static void print_build(const btl_ib_info_out_t *out)
 {
-    char text[160] = "";
-
-    btl_ib_info_open(out, "transports", '[', "");
-    for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
-        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
-        const size_t len = strlen(text);
-        char name[32];
-
-        snprintf(name, sizeof(name), "%s%s%s", type->name, type->wire != NULL ? "/" : "",
-                 type->wire != NULL ? type->wire : "");
-        btl_ib_info_json_text(out, NULL, name);
-        snprintf(text + len, sizeof(text) - len, "%s%s", i > 0 ? ", " : "", name);
-    }
-    btl_ib_info_close(out);
-    if (out->form != BTL_IB_INFO_JSON) {
-        btl_ib_info_text(out, "transports", text);
-    }
-}
-
-/* "libfabric: built with 1.17, running 1.17" of each library. */
-static void print_libraries(btl_ib_info_out_t *out)
-{
-    void (*last)(bool load, char *text, size_t len) = NULL; /* of neighbours of one library */
     char text[256];
 
-    btl_ib_info_open(out, "libraries", '{', "library");
+    btl_ib_info_text(out, "version", BTL_IB_VERSION);
+    btl_ib_info_text(out, "openmpi built for", BTL_IB_BUILT_FOR_VERSION);
+    btl_ib_info_text(out, "openmpi running", opal_version_string);
+    btl_ib_transports_text(text, sizeof(text));
+    btl_ib_info_text(out, "transports", text);
     for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
-        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
-        char *colon;
+        if (btl_ib_library_text(i, true, text, sizeof(text))) {
+            char name[64];
 
-        if (type->library == NULL || last == type->library) {
-            continue;
-        }
-        last = type->library;
-        type->library(true, text, sizeof(text));
-        colon = strchr(text, ':');
-        if (colon != NULL) {
-            *colon = '\0';
-            btl_ib_info_text(out, text, colon + 2);
+            snprintf(name, sizeof(name), "library %.*s", (int) strcspn(text, ":"), text);
+            btl_ib_info_text(out, name, text + strcspn(text, " ") + 1);
         }
     }
     snprintf(text, sizeof(text), "none: ");
-    btl_ib_info_text(out, "cryptography",
+    btl_ib_info_text(out, "library cryptography",
                      btl_ib_aead_available(text + strlen(text), sizeof(text) - strlen(text))
                          ? "libcrypto"
                          : text);
-    btl_ib_info_close(out);
 }
 
-static void print_build(btl_ib_info_out_t *out)
+uint32_t btl_ib_info_devices(bool parsable, const btl_ib_process_sizes_t *sizes, uint32_t processes)
 {
-    btl_ib_info_text(out, "version", BTL_IB_VERSION);
-    btl_ib_info_open(out, "openmpi", '{', "openmpi");
-    btl_ib_info_text(out, "built for", BTL_IB_BUILT_FOR_VERSION);
-    btl_ib_info_text(out, "running", opal_version_string);
-    btl_ib_info_close(out);
-    print_transports(out);
-    print_libraries(out);
-}
-
-uint32_t btl_ib_info_devices(btl_ib_info_form_t form, const btl_ib_process_sizes_t *sizes,
-                             uint32_t processes)
-{
-    const btl_ib_params_t *params = sizes->params;
     const bool never = false;
     survey_t *survey = calloc(1, sizeof(*survey));
-    btl_ib_info_out_t *out;
-    uint32_t count = 0;
+    uint32_t count;
 
     if (survey == NULL) {
         return 0;
     }
-    out = &survey->out;
-    btl_ib_info_begin(out, form);
-    print_build(out);
-    survey->params = params;
+    survey->out.parsable = parsable;
+    print_build(&survey->out);
+    survey->params = sizes->params;
     btl_ib_log_init(&survey->log, &never, true);
-    btl_ib_near_devices_init(&survey->near, params, &survey->rejected);
+    btl_ib_near_devices_init(&survey->near, survey->params, &survey->rejected);
     open_as_a_job(survey, sizes, processes);
-    btl_ib_info_open(out, "devices", '[', "");
     /* What is wrong with parameters was told when devices were opened, or before. */
-    if (btl_ib_device_wishes_read(&survey->wishes, params, processes, UINT32_MAX)) {
+    if (btl_ib_device_wishes_read(&survey->wishes, survey->params, processes, UINT32_MAX)) {
         for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
             survey_type(survey, btl_ib_transport_types[i]);
         }
     }
     btl_ib_near_devices_fini(&survey->near);
-    btl_ib_info_close(out);
     count = survey->count;
-    btl_ib_info_heading(out, "", false);
-    btl_ib_info_number(out, "used devices", count, "");
-    btl_ib_info_close(out);
+    if (!parsable) {
+        putchar('\n');
+    }
+    btl_ib_info_number(&survey->out, "used devices", count, "");
     free(survey);
     return count;
 }

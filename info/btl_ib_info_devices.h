@@ -15,11 +15,11 @@
 #include "btl_ib_info_output.h"
 
 /*
- * Print what was built, and the devices. They are opened, and closed again, as a process of a job
+ * Prints what was built, and the devices. They are opened, and closed again, as a process of a job
  * of `processes` (0: any number) would do that names ib; help texts go to stderr. Returns how many
  * it would use.
  */
-uint32_t btl_ib_info_devices(btl_ib_info_form_t form, const btl_ib_process_sizes_t *sizes,
+uint32_t btl_ib_info_devices(bool parsable, const btl_ib_process_sizes_t *sizes,
                              uint32_t processes);
 
 #endif

@@ -32,7 +32,7 @@ static const struct {
 
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-/* What a process takes with one of the strings, over one transport. */
+/* What a process takes with some queues, over one transport. */
 typedef struct cost {
     btl_ib_device_plan_t plan; /* without what only a device tells */
     btl_ib_memory_estimate_t estimate;
@@ -45,7 +45,7 @@ typedef struct memory {
     uint32_t peers;
     btl_ib_info_out_t out;
     btl_ib_queue_table_t queues[BTL_IB_INFO_QUEUES_MAX];
-    cost_t costs[BTL_IB_INFO_QUEUES_MAX]; /* of one transport: a column of its table each */
+    cost_t cost; /* of one of them */
 } memory_t;
 
 /* NULL: it was not built in, or is not asked for. */
@@ -78,224 +78,111 @@ static bool parse(const char *spec, btl_ib_queue_table_t *table)
     return false;
 }
 
-/* ---- facts ---- */
+/* ---- costs ---- */
 
-static void print_cost(memory_t *memory, int kind, const char *spec, const cost_t *cost)
+enum { NAME_WIDTH = 60, SUGGESTION_WIDTH = 11, SPEC_MAX = 400 };
+
+/* Prints how many bytes are taken, once messages went over each queue, and at most: for people in
+ * one row, `name`; else in lines, `held` and `most`. */
+static void print_bytes(const btl_ib_info_out_t *out, const char *name, const char *held,
+                        const char *most, const btl_ib_estimate_bytes_t *bytes)
 {
-    const btl_ib_memory_estimate_t *estimate = &cost->estimate;
-    btl_ib_info_out_t *out = &memory->out;
-    char text[512];
+    char text[64], now[32], then[32];
 
-    snprintf(text, sizeof(text), "memory %s %s", kinds[kind].name, spec);
-    btl_ib_info_open(out, NULL, '{', text);
-    btl_ib_info_json_text(out, "transport", kinds[kind].name);
-    btl_ib_info_json_text(out, "string", spec);
-    btl_ib_queues_format(&cost->plan.queues, text, sizeof(text));
+    if (out->parsable) {
+        btl_ib_info_number(out, held, bytes->held, "bytes");
+        btl_ib_info_number(out, most, bytes->most, "bytes");
+        return;
+    }
+    snprintf(text, sizeof(text), "%11s %11s", btl_ib_info_size(bytes->held, now, sizeof(now)),
+             btl_ib_info_size(bytes->most, then, sizeof(then)));
+    btl_ib_info_text(out, name, text);
+}
+
+/* Prints what `queues` take over one transport. */
+static void print_cost(memory_t *memory, const btl_ib_transport_type_t *type, int kind,
+                       const btl_ib_queue_table_t *queues, const char *spec)
+{
+    const uint64_t per_node = memory->args->per_node;
+    btl_ib_memory_estimate_t *estimate = &memory->cost.estimate;
+    btl_ib_info_out_t *out = &memory->out;
+    btl_ib_estimate_bytes_t node;
+    char subject[512], text[512], most[512];
+
+    memset(&memory->cost, 0, sizeof(memory->cost));
+    btl_ib_device_plan_for(memory->sizes->params, &kinds[kind].attr, queues, &memory->cost.plan);
+    btl_ib_device_memory_estimate(memory->sizes, type, &memory->cost.plan, memory->peers, estimate);
+    snprintf(subject, sizeof(subject), "memory %s %s", kinds[kind].name, spec);
+    snprintf(text, sizeof(text), "%-*.*s%13s %11s", NAME_WIDTH, SPEC_MAX,
+             subject + strlen("memory "), "now", "at most");
+    btl_ib_info_begin(out, subject, text, NAME_WIDTH);
+    btl_ib_queues_format(&memory->cost.plan.queues, text, sizeof(text));
     btl_ib_info_text(out, "queues", text);
     btl_ib_info_number(out, "peers", memory->peers, "");
     for (int i = 0; i < BTL_IB_ESTIMATE_OWNERS; ++i) {
-        btl_ib_info_number(out, btl_ib_estimate_owners[i], estimate->all[i].held, "bytes");
-        snprintf(text, sizeof(text), "%s at most", btl_ib_estimate_owners[i]);
-        btl_ib_info_number(out, text, estimate->all[i].most, "bytes");
+        const char *owner = btl_ib_estimate_owners[i];
+
+        snprintf(most, sizeof(most), "%s at most", owner);
+        print_bytes(out, owner, owner, most, &estimate->all[i]);
     }
-    btl_ib_info_number(
-        out, "node", estimate->all[BTL_IB_ESTIMATE_PROCESS].held * memory->args->per_node, "bytes");
-    btl_ib_info_open(out, "parts", '[', "");
+    node = estimate->all[BTL_IB_ESTIMATE_PROCESS];
+    node.held *= per_node;
+    node.most *= per_node;
+    print_bytes(out, "node", "node", "node at most", &node);
     for (uint32_t i = 0; i < estimate->count; ++i) {
         const btl_ib_estimate_part_t *part = &estimate->part[i];
-        const char *owner = btl_ib_estimate_owners[part->owner];
+        char name[256], held[300];
 
-        snprintf(text, sizeof(text), "part %s, %s:", owner, part->what);
-        btl_ib_info_open(out, NULL, '{', text);
-        btl_ib_info_json_text(out, "owner", owner);
-        btl_ib_info_json_text(out, "what", part->what);
-        btl_ib_info_number(out, "held", part->bytes.held, "bytes");
-        btl_ib_info_number(out, "most", part->bytes.most, "bytes");
-        btl_ib_info_close(out);
+        snprintf(name, sizeof(name), "part %s, %s", btl_ib_estimate_owners[part->owner],
+                 part->what);
+        snprintf(held, sizeof(held), "%s: held", name);
+        snprintf(most, sizeof(most), "%s: most", name);
+        print_bytes(out, name, held, most, &part->bytes);
     }
-    btl_ib_info_close(out);
-    btl_ib_info_close(out);
-}
-
-/* ---- tables: a column for each string, a row for each part that any of them has ---- */
-
-/* "1.5 MiB" */
-static void show_bytes(uint64_t bytes, char *out, size_t size)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double) bytes;
-    size_t unit = 0;
-
-    while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-        value /= 1024;
-        ++unit;
-    }
-    snprintf(out, size, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-}
-
-/* The first of these strings that has such a part; NULL: none has. */
-static const btl_ib_estimate_part_t *find_part(const cost_t *costs, uint32_t strings,
-                                               const btl_ib_estimate_part_t *like)
-{
-    for (uint32_t i = 0; i < strings; ++i) {
-        for (uint32_t p = 0; p < costs[i].estimate.count; ++p) {
-            const btl_ib_estimate_part_t *part = &costs[i].estimate.part[p];
-
-            if (part->owner == like->owner && strcmp(part->what, like->what) == 0) {
-                return part;
-            }
-        }
-    }
-    return NULL;
-}
-
-/* What each string takes `times` over: of such a part, or with `part` NULL of all of `owner`. */
-static void print_row(const memory_t *memory, const char *name, btl_ib_estimate_owner_t owner,
-                      const btl_ib_estimate_part_t *part, uint64_t times)
-{
-    printf("%-52s", name);
-    for (uint32_t i = 0; i < memory->args->queue_count; ++i) {
-        const cost_t *cost = &memory->costs[i];
-        const btl_ib_estimate_part_t *own = part != NULL ? find_part(cost, 1, part) : NULL;
-        const btl_ib_estimate_bytes_t *bytes =
-            own != NULL ? &own->bytes : &cost->estimate.all[owner];
-        char held[32] = "-";
-        char most[32] = "-";
-
-        if (part == NULL || own != NULL) {
-            show_bytes(times * bytes->held, held, sizeof(held));
-            show_bytes(times * bytes->most, most, sizeof(most));
-        }
-        printf(" %11s %11s", held, most);
-    }
-    putchar('\n');
-}
-
-/* Of one transport. */
-static void print_table(const memory_t *memory, int kind)
-{
-    const btl_ib_info_args_t *args = memory->args;
-    char text[512];
-
-    printf("\n%s\n", kinds[kind].name);
-    for (uint32_t i = 0; i < args->queue_count; ++i) {
-        btl_ib_queues_format(&memory->costs[i].plan.queues, text, sizeof(text));
-        printf("  %c: %s, that is %s\n", 'A' + (char) i, args->queues[i], text);
-    }
-    printf("%-52s", "");
-    for (uint32_t i = 0; i < args->queue_count; ++i) {
-        printf("       %c now     at most", 'A' + (char) i);
-    }
-    putchar('\n');
-    for (int owner = 0; owner < BTL_IB_ESTIMATE_OWNERS; ++owner) {
-        print_row(memory, btl_ib_estimate_owners[owner], (btl_ib_estimate_owner_t) owner, NULL, 1);
-        for (uint32_t i = 0; i < args->queue_count; ++i) {
-            for (uint32_t p = 0; p < memory->costs[i].estimate.count; ++p) {
-                const btl_ib_estimate_part_t *part = &memory->costs[i].estimate.part[p];
-
-                if ((int) part->owner == owner && find_part(memory->costs, i, part) == NULL) {
-                    snprintf(text, sizeof(text), "  %s", part->what);
-                    print_row(memory, text, part->owner, part, 1);
-                }
-            }
-        }
-    }
-    snprintf(text, sizeof(text), "node, %" PRIu64 " process%s", args->per_node,
-             args->per_node == 1 ? "" : "es");
-    print_row(memory, text, BTL_IB_ESTIMATE_PROCESS, NULL, args->per_node);
-}
-
-static void print_costs(memory_t *memory)
-{
-    const btl_ib_info_args_t *args = memory->args;
-
-    if (args->form == BTL_IB_INFO_TABLES) {
-        printf("What a process takes with %u peer%s: now, once messages went over each queue, and"
-               " at most\n",
-               memory->peers, memory->peers == 1 ? "" : "s");
-    }
-    btl_ib_info_open(&memory->out, "memory", '[', "");
-    for (int kind = 0; kind < KINDS; ++kind) {
-        const btl_ib_transport_type_t *type = type_of(args, kind);
-
-        for (uint32_t i = 0; i < args->queue_count && type != NULL; ++i) {
-            cost_t *cost = &memory->costs[i];
-
-            memset(cost, 0, sizeof(*cost));
-            btl_ib_device_plan_for(memory->sizes->params, &kinds[kind].attr, &memory->queues[i],
-                                   &cost->plan);
-            btl_ib_device_memory_estimate(memory->sizes, type, &cost->plan, memory->peers,
-                                          &cost->estimate);
-            if (args->form != BTL_IB_INFO_TABLES) {
-                print_cost(memory, kind, args->queues[i], cost);
-            }
-        }
-        if (args->form == BTL_IB_INFO_TABLES && type != NULL) {
-            print_table(memory, kind);
-        }
-    }
-    btl_ib_info_close(&memory->out);
+    btl_ib_info_end(out);
 }
 
 /* ---- a budget ---- */
 
-static int print_suggestions(memory_t *memory)
+/* Prints queues of one transport that fit. Returns false after an error. */
+static bool suggest(memory_t *memory, const btl_ib_transport_type_t *type, int kind)
 {
-    const btl_ib_info_args_t *args = memory->args;
-    btl_ib_device_plan_t *plan = &memory->costs[0].plan;
+    const uint64_t budget = memory->args->budget;
+    btl_ib_device_plan_t *plan = &memory->cost.plan;
     btl_ib_info_out_t *out = &memory->out;
-    int status = EXIT_SUCCESS;
+    btl_ib_queue_table_t table;
+    btl_ib_memory_max_info_t best;
+    char subject[32], heading[128], text[32];
 
-    if (args->form == BTL_IB_INFO_TABLES) {
-        char text[32];
-
-        show_bytes(args->budget, text, sizeof(text));
-        printf("%sQueues with which a process with %u peer%s takes no more than %s\n",
-               args->queue_count > 0 ? "\n" : "", memory->peers, memory->peers == 1 ? "" : "s",
-               text);
+    if (!parse(type->default_queues, &table)) {
+        return false;
     }
-    btl_ib_info_open(out, "suggestions", '[', "");
-    for (int kind = 0; kind < KINDS; ++kind) {
-        const btl_ib_transport_type_t *type = type_of(args, kind);
-        btl_ib_memory_max_info_t best;
-        btl_ib_queues_error_t error;
-        btl_ib_queue_table_t table;
-        char prefix[32];
-
-        if (type == NULL || btl_ib_queues_parse(type->default_queues, &table, &error) != 0) {
-            continue;
-        }
-        btl_ib_device_plan_for(memory->sizes->params, &kinds[kind].attr, &table, plan);
-        plan->queues.count = 0; /* nobody asked for them: the first that fit */
-        best = btl_ib_memory_max_fit(memory->sizes, type, memory->peers, args->budget, plan);
-        if (best.taken > args->budget) {
-            fprintf(stderr,
-                    "ib_info: %s: with %u peers no queues fit into %" PRIu64 " bytes of a process; "
-                    "the least takes %" PRIu64 "\n",
-                    kinds[kind].name, memory->peers, args->budget, best.taken);
-            status = EXIT_FAILURE;
-            continue;
-        }
-        if (args->form == BTL_IB_INFO_TABLES) {
-            show_bytes(best.taken, prefix, sizeof(prefix));
-            printf("%-4s %11s  %s\n", kinds[kind].name, prefix, best.spec);
-            continue;
-        }
-        snprintf(prefix, sizeof(prefix), "suggestion %s", kinds[kind].name);
-        btl_ib_info_open(out, NULL, '{', prefix);
-        btl_ib_info_json_text(out, "transport", kinds[kind].name);
-        btl_ib_info_text(out, "queues", best.spec);
-        btl_ib_info_number(out, "process", best.taken, "bytes");
-        btl_ib_info_close(out);
+    btl_ib_device_plan_for(memory->sizes->params, &kinds[kind].attr, &table, plan);
+    plan->queues.count = 0; /* nobody asked for them: the first that fit */
+    best = btl_ib_memory_max_fit(memory->sizes, type, memory->peers, budget, plan);
+    if (best.taken > budget) {
+        fprintf(stderr,
+                "ib_info: %s: with %u peers no queues fit into %" PRIu64 " bytes of a process; "
+                "the least takes %" PRIu64 "\n",
+                kinds[kind].name, memory->peers, budget, best.taken);
+        return false;
     }
-    btl_ib_info_close(out);
-    return status;
+    snprintf(subject, sizeof(subject), "suggestion %s", kinds[kind].name);
+    snprintf(heading, sizeof(heading), "%s: a process with %u peer%s takes %s", kinds[kind].name,
+             memory->peers, memory->peers == 1 ? "" : "s",
+             btl_ib_info_size(best.taken, text, sizeof(text)));
+    btl_ib_info_begin(out, subject, heading, SUGGESTION_WIDTH);
+    btl_ib_info_text(out, "queues", best.spec);
+    btl_ib_info_number(out, "process", best.taken, "bytes");
+    btl_ib_info_end(out);
+    return true;
 }
 
 int btl_ib_info_memory(const btl_ib_process_sizes_t *sizes, const btl_ib_info_args_t *args)
 {
     memory_t *memory = calloc(1, sizeof(*memory));
     bool ok = true;
+    bool parsed;
 
     if (memory == NULL) {
         return EXIT_FAILURE;
@@ -303,17 +190,23 @@ int btl_ib_info_memory(const btl_ib_process_sizes_t *sizes, const btl_ib_info_ar
     memory->sizes = sizes;
     memory->args = args;
     memory->peers = args->processes > 0 ? (uint32_t) args->processes - 1 : 1;
-    btl_ib_info_begin(&memory->out, args->form);
+    memory->out.parsable = args->parsable;
     for (uint32_t i = 0; i < args->queue_count && ok; ++i) {
         ok = parse(args->queues[i], &memory->queues[i]);
     }
-    if (ok && args->queue_count > 0) {
-        print_costs(memory);
+    parsed = ok;
+    for (int kind = 0; kind < KINDS && parsed; ++kind) {
+        const btl_ib_transport_type_t *type = type_of(args, kind);
+
+        for (uint32_t i = 0; i < args->queue_count && type != NULL; ++i) {
+            print_cost(memory, type, kind, &memory->queues[i], args->queues[i]);
+        }
     }
-    if (ok && args->budget > 0) {
-        ok = print_suggestions(memory) == EXIT_SUCCESS;
+    for (int kind = 0; kind < KINDS && parsed && args->budget > 0; ++kind) {
+        const btl_ib_transport_type_t *type = type_of(args, kind);
+
+        ok = (type == NULL || suggest(memory, type, kind)) && ok;
     }
-    btl_ib_info_close(&memory->out);
     free(memory);
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }

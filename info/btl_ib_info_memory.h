@@ -16,7 +16,7 @@
 #define BTL_IB_INFO_QUEUES_MAX 8
 
 typedef struct btl_ib_info_args {
-    btl_ib_info_form_t form;
+    bool parsable;
     uint64_t processes; /* of a job; 0: not said */
     uint64_t per_node;  /* of them on one host */
     const char *queues[BTL_IB_INFO_QUEUES_MAX];

@@ -13,51 +13,33 @@
 #include <stdint.h>
 
 /*
- * What ib_info prints: facts, in tables for people, with one a line for grep, or as JSON.
+ * Facts stand one in a line: for people below the heading of their block, which leaves out what is
+ * not known, or for grep and scripts, where each line begins with what it is about.
  *
- *   lines:  device udp eth0 mtu: 1500         JSON:  {"devices": [{"name": "eth0", "mtu": 1500}]}
- *   tables: udp eth0: rail 0
- *             mtu       1500 bytes
- *
- * A line begins with the names of the objects around its fact. Lists and objects without text in
- * front of their facts have none. In tables that is a heading, and what is unknown is left out.
+ *   parsable: device udp eth0 mtu: 1500 bytes
+ *   else:     udp eth0: rail 0
+ *               mtu        1500 bytes
  */
-typedef enum btl_ib_info_form {
-    BTL_IB_INFO_TABLES,
-    BTL_IB_INFO_LINES,
-    BTL_IB_INFO_JSON,
-} btl_ib_info_form_t;
-
-enum { BTL_IB_INFO_DEPTH = 6 }; /* objects and lists within each other */
-
 typedef struct btl_ib_info_out {
-    btl_ib_info_form_t form;
-    bool after_facts; /* tables: what was printed last are facts of a block */
-    bool empty;       /* JSON: nothing is in the innermost object or list yet */
-    uint32_t depth;
-    char closing[BTL_IB_INFO_DEPTH];  /* bracket */
-    size_t before[BTL_IB_INFO_DEPTH]; /* length of the prefix around it */
-    char prefix[640];                 /* of a line of text */
+    bool parsable;
+    bool after_facts;  /* for people: what was printed last are facts of a block */
+    uint32_t width;    /* of names, for people */
+    char subject[640]; /* of the block; "": there is none */
 } btl_ib_info_out_t;
 
-/* Begin all output, which is one object. */
-void btl_ib_info_begin(btl_ib_info_out_t *out, btl_ib_info_form_t form);
+/* Begins a block of facts, whose names take `width` columns (0: it has no facts). */
+void btl_ib_info_begin(btl_ib_info_out_t *out, const char *subject, const char *heading,
+                       uint32_t width);
 
-/* Begin a list ('[') or an object ('{'), in a list (`name` NULL) or in an object, and end the
- * innermost of them. `prefix` is what lines of text say of it; "": nothing. */
-void btl_ib_info_open(btl_ib_info_out_t *out, const char *name, char opening, const char *prefix);
-void btl_ib_info_close(btl_ib_info_out_t *out);
+/* Ends it. */
+void btl_ib_info_end(btl_ib_info_out_t *out);
 
-/* What only JSON has, as it is in the prefix of text; in a list `name` is NULL. */
-void btl_ib_info_json_text(btl_ib_info_out_t *out, const char *name, const char *value);
+/* Print a fact. A text of "" is not known. A number has its unit ("": none). */
+void btl_ib_info_text(const btl_ib_info_out_t *out, const char *name, const char *value);
+void btl_ib_info_number(const btl_ib_info_out_t *out, const char *name, uint64_t value,
+                        const char *unit);
 
-/* Facts. `name` is a word; in JSON its blanks become '_'. A text of "" is "unknown", null in JSON;
- * a number has its unit ("": none) in text alone. */
-void btl_ib_info_text(btl_ib_info_out_t *out, const char *name, const char *value);
-void btl_ib_info_bool(btl_ib_info_out_t *out, const char *name, bool value);
-void btl_ib_info_number(btl_ib_info_out_t *out, const char *name, uint64_t value, const char *unit);
-
-/* A line that only tables have, of a block of facts the first; an empty line is around blocks. */
-void btl_ib_info_heading(btl_ib_info_out_t *out, const char *text, bool has_facts);
+/* Returns `bytes` as people read them, "1.5 MiB". */
+const char *btl_ib_info_size(uint64_t bytes, char *out, size_t size);
 
 #endif

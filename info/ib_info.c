@@ -86,11 +86,8 @@ static bool take(btl_ib_info_args_t *args, int option)
     case 'V':
         puts("ib_info " BTL_IB_VERSION);
         exit(EXIT_SUCCESS);
-    case 'j':
-        args->form = BTL_IB_INFO_JSON;
-        return true;
     case 'l':
-        args->form = BTL_IB_INFO_LINES;
+        args->parsable = true;
         return true;
     case 'n':
         return number("np", optarg, &processes, &args->processes);
@@ -114,17 +111,11 @@ static bool take(btl_ib_info_args_t *args, int option)
 static bool args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
 {
     static const struct option options[] = {
-        {"check", no_argument, NULL, 'c'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {"json", no_argument, NULL, 'j'},
-        {"np", required_argument, NULL, 'n'},
-        {"ppn", required_argument, NULL, 'p'},
-        {"queues", required_argument, NULL, 'q'},
-        {"transport", required_argument, NULL, 't'},
-        {"budget", required_argument, NULL, 'b'},
-        {"parsable", no_argument, NULL, 'l'},
-        {NULL, 0, NULL, 0},
+        {"check", no_argument, NULL, 'c'},           {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},         {"np", required_argument, NULL, 'n'},
+        {"ppn", required_argument, NULL, 'p'},       {"queues", required_argument, NULL, 'q'},
+        {"transport", required_argument, NULL, 't'}, {"budget", required_argument, NULL, 'b'},
+        {"parsable", no_argument, NULL, 'l'},        {NULL, 0, NULL, 0},
     };
     bool ok = true;
     int option;
@@ -217,7 +208,7 @@ static int show(const btl_ib_info_args_t *args, btl_ib_params_t *params,
     if (btl_ib_info_of_memory(args)) {
         return btl_ib_info_memory(&sizes, args);
     }
-    const uint32_t count = btl_ib_info_devices(args->form, &sizes, (uint32_t) args->processes);
+    const uint32_t count = btl_ib_info_devices(args->parsable, &sizes, (uint32_t) args->processes);
     return fflush(stdout) == 0 && count > 0 ? EXIT_SUCCESS : EXIT_NO_DEVICE;
 }
 

@@ -282,7 +282,7 @@ def test_unseen(run, tmp_path):
     said = []
     loaded = runpy.run_path(str(DOCTOR), run_name="loaded")
     facts = {"nodes": {}, "rdma": [], "memlock": 0, "rmem_max": None, "wmem_max": 1 << 30, "busy_read": None,
-             "info": {"devices": [{"used": True, "transport": "udp"}]}}  # fmt: skip
+             "info": {"devices": [{"used": "yes", "transport": "udp"}]}}  # fmt: skip
     for asked in ("0", "50"):
         loaded["check_limits"](lambda *line: said.append(line), "n1", {**facts, "parameters": {"udp_busy_poll": asked}})
     idle, busy = (line for line in said if line[2] == "busy polling")
@@ -327,6 +327,6 @@ def test_handed_on(run, mpi, tmp_path):
 def test_arguments(run, component):
     assert "usage" in run.output(DOCTOR, "--tmeout", 3, ok=False)
     assert "1 to 3600 were right" in run.output(DOCTOR, "--timeout", 0, ok=False)
-    assert "--check is to be the first word" in run.output(INFO, "--json", "--check", ok=False)
+    assert "--check is to be the first word" in run.output(INFO, "--parsable", "--check", ok=False)
     assert "ib_info --check [HOST...]" in run.output(INFO, "--check", "--help")
     assert "--check [HOST]..." in run.output(INFO, "--help")

@@ -3,7 +3,6 @@
 """ib_info: what it says of devices, beside what a job does with them; its arguments; its page; the
 examples of docs/guide/ib-info.md."""
 
-import json
 import os
 import re
 
@@ -63,28 +62,6 @@ def test_info_devices(run, mpi, host):
     if mpi.has("OFI"):
         assert devices["ofi", "fab0"]["reason"] == "btl_ib_transport is udp"
     assert "used devices: 1\n" in said
-
-
-def test_info_json(run, host):
-    """The same facts, by a parser that is not ours."""
-    text = facts(run.output(*host, *LINES))
-    said = json.loads(run.output(*host, INFO, "--json"))
-    assert said["used_devices"] == 1
-    assert "udp" in said["transports"]
-    assert re.fullmatch(r"\d+\.\d+\.\d+", said["version"])
-    seen = set()
-    for device in said["devices"]:
-        transport = "/".join(word for word in (device["transport"], device["wire"]) if word)
-        if not device["name"] or (transport, device["name"]) in seen:
-            continue
-        seen.add((transport, device["name"]))
-        beside = text[transport, device["name"]]
-        for fact, value in device.items():
-            if fact not in ("transport", "wire", "name"):
-                words = {"True": "yes", "False": "no", "None": "unknown"}
-                shown = words.get(str(value), str(value))
-                assert beside[fact].removesuffix(" bytes").removesuffix(" Mbit/s") == shown
-    assert seen == set(text)
 
 
 def test_info_parameters(run, host):
@@ -215,39 +192,28 @@ def test_info_tables(run, host):
         assert rows == {fact: value for fact, value in expected.items() if value != "unknown"}
 
 
-def test_info_side_by_side(run, component):
-    """A column for each string, a row for each part that any of them has; the figures are those
-    of each alone."""
+def test_info_queues(run, component):
+    """People see a block for each string, with a row for each part of it; its figures are those of
+    the lines."""
     strings = ("P,4096,64", "S,4096,64")
     words = [word for queues in strings for word in ("--queues", queues)]
     output = run.output(INFO, *words, "--np", "100", "--ppn", "3", "--transport", "rc")
-    rows, owner = {}, None
-    for line in output.split("at most\n")[-1].splitlines():
-        name, *columns = re.split(r" {2,}", line.strip())
-        owner = owner if line.startswith("  ") else name
-        rows[owner if name == owner else (owner, name)] = columns
-    for i, queues in enumerate(strings):
+    blocks = dict(re.findall(r"^rc (\S+) +now +at most\n((?:  .*\n)+)", output, re.M))
+    assert set(blocks) == set(strings)
+    for queues, block in blocks.items():
+        rows = {name: sizes for name, *sizes in (re.split(r" {2,}", row.strip()) for row in block.splitlines())}
         alone = cost(run, queues, "rc", "--np", "100", "--ppn", "3")
-        for fact, value in alone.items():
-            if part := re.match(r"part (\w+), (.*): (held|most)", fact):
-                row, column = (part[1], part[2]), part[3] == "most"
-            elif fact in ("queues", "peers"):
-                continue
-            else:
-                row, column = fact.removesuffix(" at most"), fact.endswith("at most")
-            row = "node, 3 processes" if row == "node" else row
-            assert rows[row][2 * i + column] == shown(value), fact
-    own, shared = ([key for key, columns in rows.items() if columns[2 * i] == "-"] for i in (0, 1))
-    assert own and shared and not set(own) & set(shared)
+        for name, sizes in rows.items():
+            if name.startswith("part "):
+                assert sizes == [shown(alone[f"{name}: {word}"]) for word in ("held", "most")], name
+            elif name not in ("queues", "peers"):
+                assert sizes == [shown(alone[name]), shown(alone[f"{name} at most"])], name
+        assert len(rows) == 2 + (len(alone) - 1) / 2
     output = run.output(INFO, "--np", "100", "--transport", "rc", "--budget", "1G")
     said = run.output(*LINES, "--np", "100", "--transport", "rc", "--budget", "1G")
     queues, size = (re.search(rf"suggestion rc {fact}: (\S+)", said)[1] for fact in ("queues", "process"))
-    assert re.search(rf"^rc +{re.escape(shown(int(size)))}  {re.escape(queues)}$", output, re.M)
-    said = json.loads(run.output(INFO, "--queues", "P,4096,64", "--json", "--transport", "rc"))
-    (memory,) = said["memory"]
-    assert memory["process"] == sum(
-        part["held"] for part in memory["parts"] if part["owner"] == "process"
-    )
+    assert f"\nrc: a process with 99 peers takes {shown(int(size))}\n" in output
+    assert re.search(rf"^  queues +{re.escape(queues)}$", output, re.M)
 
 
 def test_info_budget(run, component):

@@ -5,8 +5,8 @@
 
 /*
  * The component and its modules: what Open MPI sees of btl ib. The component owns one engine; a
- * module is one rail of it, that is one device. Their parts are structures, each of which one file
- * changes, as is said there.
+ * module is one rail of it, that is one device. Their parts are structures; the files of the root
+ * change them together.
  *
  * Threads. One lock guards the engine and everything here. It is taken at the entry of every BTL
  * function and of progress; besides other threads of the application it keeps out the progress
@@ -267,8 +267,8 @@ void btl_ib_failures_report(uint64_t now);
 
 void btl_ib_register_functions(mca_btl_base_module_t *module);
 
+/* Constructs the list of a module. Returns an OPAL status. */
 int btl_ib_register_init(btl_ib_module_t *module);
-void btl_ib_register_fini(btl_ib_module_t *module);
 
 /* May processors change words that devices change? */
 static inline bool btl_ib_register_is_global(const btl_ib_module_t *module)
@@ -284,9 +284,8 @@ void *btl_ib_register_device_memory(const struct mca_btl_base_registration_handl
 
 void btl_ib_rdma_functions(mca_btl_base_module_t *module);
 
-/* Construct and destruct the lists of a module. Returns an OPAL status. */
+/* Constructs the lists of a module. Returns an OPAL status. */
 int btl_ib_rdma_init(btl_ib_module_t *module);
-void btl_ib_rdma_fini(btl_ib_module_t *module);
 
 /* The engine finished an operation: status 0 or a negative errno. Called with the lock held. */
 void btl_ib_rdma_done(btl_ib_op_t *op, int status);

@@ -27,36 +27,10 @@
 #include "btl_ib_param_parse.h"
 #include "btl_ib_params.h"
 
-static int component_register(void);
+enum { TABLE_AT_FIRST = 64 }; /* processes, and hosts; both tables grow */
 
-enum {
-    KNOWN_AT_FIRST = 64, /* processes; the table grows */
-    HOSTS_AT_FIRST = 64, /* likewise */
-};
-static int component_open(void);
-static int component_close(void);
-static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads);
-static int component_progress(void);
 static int deliver(void);
-
-static const btl_ib_progress_ops_t delivery = {.turn = deliver};
-
-OPAL_DECLSPEC btl_ib_component_t mca_btl_ib_component = {
-    .super =
-        {
-            .btl_version =
-                {
-                    MCA_BTL_DEFAULT_VERSION("ib"),
-                    .mca_open_component = component_open,
-                    .mca_close_component = component_close,
-                    .mca_register_component_params = component_register,
-                },
-            .btl_data = {.param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT},
-            .btl_init = component_init,
-            .btl_progress = component_progress,
-        },
-    .lock = BTL_IB_BIASED_LOCK_INITIALIZER,
-};
+static int module_finalize(mca_btl_base_module_t *btl);
 
 /* Does the selection of BTLs name us ("ib,self")? A list of those that are not wanted does not. */
 static bool named_by_user(void)
@@ -65,8 +39,6 @@ static bool named_by_user(void)
 
     return selection != NULL && selection[0] != '^' && btl_ib_value_lists(selection, "ib");
 }
-
-static int module_finalize(mca_btl_base_module_t *btl);
 
 /* What ompi_info shows: our version, where MCA_BTL_DEFAULT_VERSION wrote that of Open MPI. Nothing
  * compares it. */
@@ -102,16 +74,6 @@ static int component_register(void)
     btl_ib_params_register(&component->params, &component->limits, version);
     btl_ib_params_read(&component->params, &component->limits);
     btl_ib_pvars_register(version, &component->stats);
-    return OPAL_SUCCESS;
-}
-
-static int component_open(void)
-{
-    return OPAL_SUCCESS;
-}
-
-static int component_close(void)
-{
     return OPAL_SUCCESS;
 }
 
@@ -504,18 +466,9 @@ static void tell_stats(const btl_ib_component_t *component)
 /* What connections that are still there counted, for the file. */
 static void record_peers(btl_ib_component_t *component)
 {
-    const btl_ib_endpoint_t *endpoint;
-
-    for (uint32_t i = 0; i < component->module_count; ++i) {
-        if (component->modules[i] == NULL) {
-            continue;
-        }
-        OPAL_LIST_FOREACH(endpoint, &component->modules[i]->endpoints.all, btl_ib_endpoint_t)
-        {
-            if (endpoint->conn != NULL) {
-                btl_ib_stats_end_peer(&component->stats, endpoint->conn, endpoint->host,
-                                      endpoint->address);
-            }
+    for (btl_ib_endpoint_t *each = NULL; (each = btl_ib_endpoint_next(each)) != NULL;) {
+        if (each->conn != NULL) {
+            btl_ib_stats_end_peer(&component->stats, each->conn, each->host, each->address);
         }
     }
 }
@@ -645,7 +598,7 @@ static bool init_parts(btl_ib_component_t *component)
         .enabled = strcmp(params->progress, "polling") != 0,
         .period = (uint64_t) params->progress_thread_ms * 1000,
         .burst = BTL_IB_POLL_BURST,
-        .deliver = delivers ? &delivery : NULL,
+        .deliver = delivers ? deliver : NULL,
         .wakeup_gap = 1000000 / (uint64_t) params->progress_wakeups,
         .rank = OPAL_PROC_MY_NAME.vpid,
         .lock = &component->lock,
@@ -680,8 +633,8 @@ static bool init_parts(btl_ib_component_t *component)
                                    (uint64_t) params->pin_max_regions);
     component->self = calloc(1, sizeof(*component->self));
     if (component->self == NULL
-        || opal_hash_table_init(&component->known, KNOWN_AT_FIRST) != OPAL_SUCCESS
-        || opal_hash_table_init(&component->hosts, HOSTS_AT_FIRST) != OPAL_SUCCESS) {
+        || opal_hash_table_init(&component->known, TABLE_AT_FIRST) != OPAL_SUCCESS
+        || opal_hash_table_init(&component->hosts, TABLE_AT_FIRST) != OPAL_SUCCESS) {
         report_no_memory();
         return false;
     }
@@ -911,3 +864,18 @@ static int module_finalize(mca_btl_base_module_t *btl)
     btl_ib_module_destroy(module);
     return OPAL_SUCCESS;
 }
+
+OPAL_DECLSPEC btl_ib_component_t mca_btl_ib_component = {
+    .super =
+        {
+            .btl_version =
+                {
+                    MCA_BTL_DEFAULT_VERSION("ib"),
+                    .mca_register_component_params = component_register,
+                },
+            .btl_data = {.param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT},
+            .btl_init = component_init,
+            .btl_progress = component_progress,
+        },
+    .lock = BTL_IB_BIASED_LOCK_INITIALIZER,
+};

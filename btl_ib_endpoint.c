@@ -78,26 +78,17 @@ static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *
     return remote_rail;
 }
 
-/* The first rail that reaches the peer; there is one. */
-static uint32_t first_rail(const btl_ib_modex_t *peer, const int choice[BTL_IB_RAILS_MAX])
+/* Notes how many rails reach the peer, and by which it is reached first. */
+static void note_rails(btl_ib_endpoint_t *endpoint, const btl_ib_modex_t *peer,
+                       const int choice[BTL_IB_RAILS_MAX])
 {
-    uint32_t i = 0;
-
-    while (choice[i] < 0 || !agree_on_atomics(i, peer, choice[i])) {
-        ++i;
+    for (uint32_t i = BTL_IB_RAILS_MAX; i-- > 0;) {
+        if (choice[i] >= 0 && agree_on_atomics(i, peer, choice[i])) {
+            ++endpoint->rails;
+            endpoint->first_rail = i;
+            endpoint->first_remote = (uint32_t) choice[i];
+        }
     }
-    return i;
-}
-
-/* How many rails reach the peer? */
-static uint32_t count_rails(const btl_ib_modex_t *peer, const int choice[BTL_IB_RAILS_MAX])
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < BTL_IB_RAILS_MAX; ++i) {
-        count += choice[i] >= 0 && agree_on_atomics(i, peer, choice[i]);
-    }
-    return count;
 }
 
 /* ---- hosts ---- */
@@ -270,9 +261,7 @@ __attribute__((noinline)) btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t
         return NULL;
     }
     endpoint->remote_rail = (uint32_t) remote_rail;
-    endpoint->rails = count_rails(peer, choice);
-    endpoint->first_rail = first_rail(peer, choice);
-    endpoint->first_remote = (uint32_t) choice[endpoint->first_rail];
+    note_rails(endpoint, peer, choice);
     endpoint->answers = peer->answers;
     rc = enter_host(endpoint, &peer->where) ? connect_endpoint(endpoint, peer, conn) : -ENOMEM;
     if (rc != 0) {
@@ -306,8 +295,7 @@ void btl_ib_endpoint_expect(const opal_process_name_t *name, const btl_ib_modex_
     const uint64_t packed = btl_ib_name_pack(*name);
     int choice[BTL_IB_RAILS_MAX];
 
-    if (!btl_ib_modex_versions_fit(self, peer) || peer->message_max != self->message_max
-        || peer->protection != self->protection) {
+    if (!btl_ib_modex_versions_fit(self, peer) || !btl_ib_modex_params_fit(self, peer)) {
         return; /* add_procs says so */
     }
     keep_known(packed, peer);
@@ -406,7 +394,6 @@ void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint)
 void btl_ib_endpoint_remove(btl_ib_endpoint_t *endpoint)
 {
     const uint64_t name = btl_ib_name_pack(endpoint->proc->proc_name);
-
     btl_ib_module_t *module = endpoint->module;
 
     OBJ_RELEASE(endpoint);
@@ -419,27 +406,45 @@ void btl_ib_endpoint_remove(btl_ib_endpoint_t *endpoint)
 
 /* ---- finding ---- */
 
-bool btl_ib_endpoint_any(void)
+btl_ib_endpoint_t *btl_ib_endpoint_next(btl_ib_endpoint_t *last)
 {
     const btl_ib_component_t *component = &mca_btl_ib_component;
-    bool any = false;
+    uint32_t rail = 0;
 
-    for (uint32_t i = 0; i < component->module_count && !any; ++i) {
-        const btl_ib_module_t *module = component->modules[i];
+    if (last != NULL) {
+        opal_list_item_t *next = opal_list_get_next(&last->super);
 
-        any = module != NULL && !opal_list_is_empty((opal_list_t *) &module->endpoints.all);
+        if (next != opal_list_get_end(&last->module->endpoints.all)) {
+            return (btl_ib_endpoint_t *) next;
+        }
+        rail = last->module->rail + 1;
     }
-    return any;
+    for (; rail < component->module_count; ++rail) {
+        btl_ib_module_t *module = component->modules[rail];
+
+        if (module != NULL && !opal_list_is_empty(&module->endpoints.all)) {
+            return (btl_ib_endpoint_t *) opal_list_get_first(&module->endpoints.all);
+        }
+    }
+    return NULL;
+}
+
+/* Returns the endpoint of the connection between a rail of ours and one of a process; NULL: there
+ * is none. */
+static btl_ib_endpoint_t *endpoint_between(uint32_t rail, uint64_t name, uint32_t remote_rail)
+{
+    const btl_ib_conn_t *conn =
+        btl_ib_conn_find(mca_btl_ib_component.engine, rail, name, remote_rail);
+
+    return conn != NULL ? btl_ib_conn_user(conn) : NULL;
 }
 
 btl_ib_endpoint_t *btl_ib_endpoint_find(btl_ib_module_t *module, uint64_t name)
 {
     for (uint32_t remote = 0; remote < BTL_IB_RAILS_MAX; ++remote) {
-        btl_ib_conn_t *conn =
-            btl_ib_conn_find(mca_btl_ib_component.engine, module->rail, name, remote);
-        btl_ib_endpoint_t *endpoint = conn != NULL ? btl_ib_conn_user(conn) : NULL;
+        btl_ib_endpoint_t *endpoint = endpoint_between(module->rail, name, remote);
 
-        if (endpoint != NULL && !endpoint->closing && !btl_ib_conn_is_dead(conn)) {
+        if (endpoint != NULL && !endpoint->closing && !btl_ib_conn_is_dead(endpoint->conn)) {
             return endpoint;
         }
     }
@@ -448,15 +453,13 @@ btl_ib_endpoint_t *btl_ib_endpoint_find(btl_ib_module_t *module, uint64_t name)
 
 btl_ib_endpoint_t *btl_ib_endpoint_for_fragments(btl_ib_endpoint_t *endpoint)
 {
-    btl_ib_conn_t *conn;
     btl_ib_endpoint_t *first;
 
     if (OPAL_LIKELY(endpoint->first_rail == endpoint->module->rail)) {
         return endpoint;
     }
-    conn = btl_ib_conn_find(mca_btl_ib_component.engine, endpoint->first_rail,
-                            btl_ib_conn_name(endpoint->conn), endpoint->first_remote);
-    first = conn != NULL ? btl_ib_conn_user(conn) : NULL;
+    first = endpoint_between(endpoint->first_rail, btl_ib_conn_name(endpoint->conn),
+                             endpoint->first_remote);
     return first != NULL && !first->closing && !first->dead ? first : endpoint;
 }
 
@@ -494,25 +497,15 @@ void btl_ib_endpoint_describe(const btl_ib_endpoint_t *endpoint, btl_ib_ends_t *
 /* The endpoint with that address, now or at first, or NULL. */
 static const btl_ib_endpoint_t *find_address(const char *address)
 {
-    const btl_ib_component_t *component = &mca_btl_ib_component;
-    const btl_ib_endpoint_t *each;
+    char now[64];
+    btl_ib_endpoint_t *each = NULL;
 
-    for (uint32_t i = 0; i < component->module_count; ++i) {
-        if (component->modules[i] == NULL) {
-            continue;
-        }
-        OPAL_LIST_FOREACH(each, &component->modules[i]->endpoints.all, btl_ib_endpoint_t)
-        {
-            char now[64];
-
-            if (strcmp(each->address, address) == 0
-                || (each->conn != NULL && btl_ib_conn_address_text(each->conn, now, sizeof(now))
-                    && strcmp(now, address) == 0)) {
-                return each;
-            }
-        }
+    while ((each = btl_ib_endpoint_next(each)) != NULL && strcmp(each->address, address) != 0
+           && (each->conn == NULL || !btl_ib_conn_address_text(each->conn, now, sizeof(now))
+               || strcmp(now, address) != 0)) {
+        continue;
     }
-    return NULL;
+    return each;
 }
 
 void btl_ib_endpoint_show_diagnostics(const char *adding)

@@ -31,12 +31,12 @@ struct mca_btl_base_endpoint_t {
     btl_ib_list_t host_link;    /* with others of that host; empty: it does not tell */
     char host[64];              /* for messages: when they are needed the runtime may be gone */
     char address[64];
-    bool answers; /* its process answers a first contact also while it computes */
-    bool dead;
+    bool answers;       /* its process answers a first contact also while it computes */
+    bool dead;          /* its connection is, and that was reported */
     bool told_rejected; /* that it rejected a one-sided operation */
-    bool told_lost;    /* that an atomic by devices was lost */
-    bool closing;      /* del_procs has it: no callback any more */
-    bool closed;       /* and its connection was destroyed */
+    bool told_lost;     /* that an atomic by devices was lost */
+    bool closing;       /* del_procs has it: no callback any more */
+    bool closed;        /* its connection was destroyed */
 };
 typedef struct mca_btl_base_endpoint_t btl_ib_endpoint_t;
 
@@ -72,48 +72,12 @@ btl_ib_conn_t *btl_ib_endpoint_loopback(btl_ib_module_t *module);
 /* A connection is about to be destroyed: it may be that one. */
 void btl_ib_endpoint_forget_loopback(const btl_ib_conn_t *conn);
 
-/* del_procs has it: no callback is called any more. */
-static inline void btl_ib_endpoint_set_closing(btl_ib_endpoint_t *endpoint)
-{
-    endpoint->closing = true;
-}
-
-/* Its connection is dead, and that is reported now. */
-static inline void btl_ib_endpoint_set_dead(btl_ib_endpoint_t *endpoint)
-{
-    endpoint->dead = true;
-}
-
-/* Its connection is dead, and that is to be reported, unless this process ends before: until then
- * what is sent to it is kept, as ob1 ends the job at the first fragment that fails. */
+/* True if its connection is dead, and that is to be reported, unless this process ends before:
+ * until then what is sent to it is kept, as ob1 ends the job at the first fragment that fails. */
 static inline bool btl_ib_endpoint_is_gone(const btl_ib_endpoint_t *endpoint)
 {
     return !endpoint->dead && !endpoint->closing && endpoint->conn != NULL
            && btl_ib_conn_is_dead(endpoint->conn);
-}
-
-static inline void btl_ib_endpoint_set_gone(btl_ib_endpoint_t *endpoint, uint64_t now)
-{
-    endpoint->gone_at = now;
-    btl_ib_list_push_tail(&mca_btl_ib_component.gone, &endpoint->gone_link);
-}
-
-/* The user is told that it rejected a one-sided operation; that an atomic by devices was lost. True
- * the first time: do it. */
-static inline bool btl_ib_endpoint_tell_rejected_once(btl_ib_endpoint_t *endpoint)
-{
-    const bool first = !endpoint->told_rejected;
-
-    endpoint->told_rejected = true;
-    return first;
-}
-
-static inline bool btl_ib_endpoint_tell_lost_once(btl_ib_endpoint_t *endpoint)
-{
-    const bool first = !endpoint->told_lost;
-
-    endpoint->told_lost = true;
-    return first;
 }
 
 /* Close the endpoint's connections, without callbacks, unless that was done. What died with them is
@@ -123,8 +87,8 @@ void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint);
 /* Forget the endpoint, when all is completed. */
 void btl_ib_endpoint_remove(btl_ib_endpoint_t *endpoint);
 
-/* Is there any, of any module? */
-bool btl_ib_endpoint_any(void);
+/* Returns the endpoint after `last` (NULL: the first) of all modules; NULL: there is no other. */
+btl_ib_endpoint_t *btl_ib_endpoint_next(btl_ib_endpoint_t *last);
 
 /* That of a module for the process `name`, if its connection is alive; or NULL. */
 btl_ib_endpoint_t *btl_ib_endpoint_find(btl_ib_module_t *module, uint64_t name);

@@ -32,7 +32,7 @@ static void report_failure(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
     const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
     btl_ib_ends_t ends;
 
-    btl_ib_endpoint_set_dead(endpoint);
+    endpoint->dead = true;
     btl_ib_endpoint_describe(endpoint, &ends);
     btl_ib_report_failure(&ends, reason, &diagnosis);
     OBJ_RETAIN(endpoint); /* another thread may delete the process meanwhile */
@@ -56,7 +56,8 @@ void btl_ib_failures_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t rea
         if (reason == BTL_IB_DEATH_REFUSED) {
             /* Perhaps this process is about to end, too. And while it leaves, such a peer has most
              * likely left before: that is no failure unless MPI goes on afterwards. */
-            btl_ib_endpoint_set_gone(endpoint, btl_ib_now());
+            endpoint->gone_at = btl_ib_now();
+            btl_ib_list_push_tail(&component->gone, &endpoint->gone_link);
         } else {
             report_failure(endpoint, reason);
         }

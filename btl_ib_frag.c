@@ -35,11 +35,21 @@ int btl_ib_frag_lists_init(btl_ib_module_t *module)
     return rc != OPAL_SUCCESS ? rc : rc_eager != OPAL_SUCCESS ? rc_eager : rc_max;
 }
 
-static btl_ib_frag_t *get_from(opal_free_list_t *list, struct mca_btl_base_endpoint_t *endpoint,
+btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
                                size_t size, uint32_t flags)
 {
-    btl_ib_frag_t *frag = (btl_ib_frag_t *) opal_free_list_get(list);
+    opal_free_list_t *list = &module->frags.header;
+    btl_ib_frag_t *frag;
 
+    if (size > module->super.btl_eager_limit + BTL_IB_HEADER_ROOM) {
+        if (size > module->super.btl_max_send_size + BTL_IB_HEADER_ROOM) {
+            return NULL;
+        }
+        list = &module->frags.max;
+    } else if (size > BTL_IB_HEADER_ROOM) {
+        list = &module->frags.eager;
+    }
+    frag = (btl_ib_frag_t *) opal_free_list_get(list);
     if (OPAL_LIKELY(frag != NULL)) {
         frag->home = list;
         frag->endpoint = endpoint;
@@ -54,21 +64,6 @@ static btl_ib_frag_t *get_from(opal_free_list_t *list, struct mca_btl_base_endpo
         frag->segments[0].seg_len = size;
     }
     return frag;
-}
-
-btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
-                               size_t size, uint32_t flags)
-{
-    if (size <= BTL_IB_HEADER_ROOM) {
-        return get_from(&module->frags.header, endpoint, size, flags);
-    }
-    if (size <= module->super.btl_eager_limit + BTL_IB_HEADER_ROOM) {
-        return get_from(&module->frags.eager, endpoint, size, flags);
-    }
-    if (size <= module->super.btl_max_send_size + BTL_IB_HEADER_ROOM) {
-        return get_from(&module->frags.max, endpoint, size, flags);
-    }
-    return NULL;
 }
 
 /* Call the callback, if one is due. The fragment may be gone after it unless it is the BTL's. */

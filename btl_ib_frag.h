@@ -37,15 +37,8 @@ OBJ_CLASS_DECLARATION(btl_ib_frag_t);
 /* Bytes of one without data. */
 #define BTL_IB_FRAG_BYTES (sizeof(btl_ib_frag_t) + BTL_IB_HEADER_ROOM)
 
-/* Construct and destruct the free lists of a module. Returns an OPAL status. */
+/* Constructs the free lists of a module. Returns an OPAL status. */
 int btl_ib_frag_lists_init(btl_ib_module_t *module);
-
-static inline void btl_ib_frag_lists_fini(btl_ib_module_t *module)
-{
-    OBJ_DESTRUCT(&module->frags.header);
-    OBJ_DESTRUCT(&module->frags.eager);
-    OBJ_DESTRUCT(&module->frags.max);
-}
 
 /*
  * A fragment with one segment of `size` bytes of ours, its flags set. NULL if memory is short or
@@ -87,20 +80,6 @@ static inline bool btl_ib_frag_is_quiet(const btl_ib_frag_t *frag)
 {
     return btl_ib_frag_is_owned(frag)
            && (frag->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) == 0;
-}
-
-/* It is about to be sent to that endpoint. */
-static inline void btl_ib_frag_start(btl_ib_frag_t *frag, struct mca_btl_base_endpoint_t *endpoint)
-{
-    frag->endpoint = endpoint;
-    frag->told = false;
-}
-
-/* It goes to another endpoint of the same peer. */
-static inline void btl_ib_frag_redirect(btl_ib_frag_t *frag,
-                                        struct mca_btl_base_endpoint_t *endpoint)
-{
-    frag->endpoint = endpoint;
 }
 
 /* The next five are called with the lock held, which is released during callbacks. */

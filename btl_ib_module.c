@@ -272,7 +272,7 @@ static int module_del_procs(mca_btl_base_module_t *btl, size_t nprocs, struct op
     deadline = drain_begin();
     for (size_t i = 0; i < nprocs; ++i) {
         if (endpoints[i] != NULL) {
-            btl_ib_endpoint_set_closing(endpoints[i]);
+            endpoints[i]->closing = true;
         }
         if (has_conn(endpoints[i])) {
             btl_ib_conn_drain(endpoints[i]->conn);
@@ -287,7 +287,7 @@ static int module_del_procs(mca_btl_base_module_t *btl, size_t nprocs, struct op
         }
     }
     drain_end();
-    if (!btl_ib_endpoint_any()) {
+    if (btl_ib_endpoint_next(NULL) == NULL) {
         btl_ib_module_linger();
     }
     btl_ib_unlock();
@@ -342,19 +342,13 @@ void btl_ib_module_dump_busy(void)
     const btl_ib_component_t *component = &mca_btl_ib_component;
     uint32_t busy = 0, idle = 0;
 
-    for (uint32_t i = 0; i < component->module_count; ++i) {
-        const btl_ib_endpoint_t *each;
-        if (component->modules[i] == NULL) {
-            continue;
-        }
-        OPAL_LIST_FOREACH(each, &component->modules[i]->endpoints.all, btl_ib_endpoint_t)
-        {
-            const bool is_busy = each->conn != NULL && btl_ib_conn_is_busy(each->conn);
-            busy += is_busy;
-            idle += !is_busy;
-            if (is_busy && busy <= DUMP_MAX) {
-                dump_endpoint(each);
-            }
+    for (btl_ib_endpoint_t *each = NULL; (each = btl_ib_endpoint_next(each)) != NULL;) {
+        const bool is_busy = each->conn != NULL && btl_ib_conn_is_busy(each->conn);
+
+        busy += is_busy;
+        idle += !is_busy;
+        if (is_busy && busy <= DUMP_MAX) {
+            dump_endpoint(each);
         }
     }
     opal_output(0,
@@ -538,9 +532,11 @@ void btl_ib_module_close(btl_ib_module_t *module)
 void btl_ib_module_destroy(btl_ib_module_t *module)
 {
     btl_ib_registration_cache_fini(&module->cache); /* unless it was closed */
-    btl_ib_frag_lists_fini(module);
-    btl_ib_register_fini(module);
-    btl_ib_rdma_fini(module);
+    OBJ_DESTRUCT(&module->frags.header);
+    OBJ_DESTRUCT(&module->frags.eager);
+    OBJ_DESTRUCT(&module->frags.max);
+    OBJ_DESTRUCT(&module->memory);
+    OBJ_DESTRUCT(&module->rdma.ops);
     OBJ_DESTRUCT(&module->endpoints.all);
     free(module);
 }

@@ -60,11 +60,6 @@ int btl_ib_rdma_init(btl_ib_module_t *module)
                                  OBJ_CLASS(btl_ib_rdma_t));
 }
 
-void btl_ib_rdma_fini(btl_ib_module_t *module)
-{
-    OBJ_DESTRUCT(&module->rdma.ops);
-}
-
 /* ---- completion ---- */
 
 static const char *const kind_names[] = {
@@ -86,9 +81,10 @@ static void end_job_if_lost(const btl_ib_rdma_t *rdma, int status)
     btl_ib_ends_t ends;
 
     if (-EACCES == status || !rdma->op.by_device || endpoint->closing || endpoint->dead
-        || !btl_ib_endpoint_tell_lost_once(endpoint)) {
+        || endpoint->told_lost) {
         return;
     }
+    endpoint->told_lost = true;
     btl_ib_endpoint_describe(endpoint, &ends);
     btl_ib_report_atomic_lost(&ends, rdma->op.key.id, (int64_t) rdma->op.offset, -status);
     if (error_cb != NULL) {
@@ -108,7 +104,8 @@ static void report_status(const btl_ib_rdma_t *rdma, int status)
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
     btl_ib_ends_t ends;
 
-    if (-EACCES == status && btl_ib_endpoint_tell_rejected_once(endpoint)) {
+    if (-EACCES == status && !endpoint->told_rejected) {
+        endpoint->told_rejected = true;
         btl_ib_endpoint_describe(endpoint, &ends);
         btl_ib_report_rejected(&ends, kind_names[op->kind], size, (int64_t) op->offset);
     }

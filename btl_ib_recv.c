@@ -28,7 +28,7 @@ static bool tell_rail(const btl_ib_component_t *component, const btl_ib_modex_t 
         return false;
     }
     btl_ib_modex_peer_info(peer, &process, remote_rail, info);
-    return peer->message_max == self->message_max && peer->protection == self->protection
+    return btl_ib_modex_params_fit(self, peer)
            && self->rails[rail].atomics == peer->rails[remote_rail].atomics
            && btl_ib_rails_fit(self, rail, peer, remote_rail, true);
 }

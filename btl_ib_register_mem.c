@@ -38,11 +38,6 @@ int btl_ib_register_init(btl_ib_module_t *module)
                                  OBJ_CLASS(btl_ib_memory_t));
 }
 
-void btl_ib_register_fini(btl_ib_module_t *module)
-{
-    OBJ_DESTRUCT(&module->memory);
-}
-
 static uint32_t access_of(uint32_t flags)
 {
     return ((flags & MCA_BTL_REG_FLAG_REMOTE_READ) != 0 ? BTL_IB_ACCESS_READ : 0)

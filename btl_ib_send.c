@@ -152,7 +152,8 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
     int rc;
 
     (void) btl;
-    btl_ib_frag_start(frag, endpoint);
+    frag->endpoint = endpoint;
+    frag->told = false;
     if (OPAL_UNLIKELY(endpoint->conn == NULL)) {
         return send_to_self(frag, tag);
     }
@@ -170,7 +171,7 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
     btl_ib_lock();
     if (frag->msg.ordered) {
         endpoint = btl_ib_endpoint_for_fragments(endpoint);
-        btl_ib_frag_redirect(frag, endpoint);
+        frag->endpoint = endpoint;
     }
     OBJ_RETAIN(endpoint); /* until the engine gives the fragment back */
     if (OPAL_UNLIKELY(endpoint->closing)) {

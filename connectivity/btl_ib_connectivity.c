@@ -255,8 +255,7 @@ static bool contact_peer(btl_ib_connectivity_t *map, uint32_t rank)
         why = "it does not use ib";
     } else if (!btl_ib_modex_versions_fit(config->self, peer)) {
         why = "its version of ib understands none of ours";
-    } else if (peer->message_max != config->self->message_max
-               || peer->protection != config->self->protection) {
+    } else if (!btl_ib_modex_params_fit(config->self, peer)) {
         why = "its parameters differ (eager_limit, max_send_size, protection)";
     }
     btl_ib_biased_lock_acquire(config->lock);

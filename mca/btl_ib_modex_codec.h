@@ -123,10 +123,16 @@ int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size);
  */
 int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size);
 
-/* Do both understand each other's data and datagrams? Rails of what was not read there are none. */
+/* True if both understand each other's data and datagrams. What was not read has no rails. */
 static inline bool btl_ib_modex_versions_fit(const btl_ib_modex_t *a, const btl_ib_modex_t *b)
 {
     return a->rail_count > 0 && b->rail_count > 0 && btl_ib_versions_common(a->wire, b->wire) != 0;
+}
+
+/* True if both have the same of what has to be the same everywhere. */
+static inline bool btl_ib_modex_params_fit(const btl_ib_modex_t *a, const btl_ib_modex_t *b)
+{
+    return a->message_max == b->message_max && a->protection == b->protection;
 }
 
 #endif

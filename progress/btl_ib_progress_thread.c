@@ -332,7 +332,7 @@ static uint64_t deliver(btl_ib_progress_thread_t *self, watch_t *watch)
     self->asleep = false;
     self->listening = false;
     do {
-        events = self->config.deliver->turn();
+        events = self->config.deliver();
         came = came || events > 0;
         called = note_calls(self, watch) || btl_ib_biased_lock_wanted(self->config.lock);
     } while (events > 0 && !called && !atomic_load(&self->leave));

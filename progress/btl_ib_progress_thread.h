@@ -51,38 +51,36 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_poll_throttle.h"
 
-/* What a thread that delivers calls. */
-typedef struct btl_ib_progress_ops {
-    int (*turn)(void); /* in the application's place, with the lock held; returns what was done */
-} btl_ib_progress_ops_t;
+/* A turn in the application's place, with the lock held. Returns how much was done. */
+typedef int (*btl_ib_progress_turn_fn_t)(void);
 
 /* What it works with, all of which outlives it. */
 typedef struct btl_ib_progress_thread_config {
     bool enabled;
-    uint64_t period;                  /* us without progress after which it takes over */
-    int burst;                        /* datagrams at a time */
-    const btl_ib_progress_ops_t *deliver; /* NULL: it only serves */
-    uint64_t wakeup_gap;                  /* us between two wake-ups by devices then, on average */
-    uint32_t rank;                    /* of this process, for messages */
-    btl_ib_biased_lock_t *lock;       /* guards the engine */
-    btl_ib_poll_throttle_t *throttle; /* knows whether progress was called */
+    uint64_t period;                   /* us without progress after which it takes over */
+    int burst;                         /* datagrams at a time */
+    btl_ib_progress_turn_fn_t deliver; /* NULL: it only serves */
+    uint64_t wakeup_gap;               /* us between two wake-ups by devices then, on average */
+    uint32_t rank;                     /* of this process, for messages */
+    btl_ib_biased_lock_t *lock;        /* guards the engine */
+    btl_ib_poll_throttle_t *throttle;  /* knows whether progress was called */
 } btl_ib_progress_thread_config_t;
 
 /* All but `leave` is guarded by the lock. */
 typedef struct btl_ib_progress_thread {
     btl_ib_progress_thread_config_t config;
     btl_ib_engine_t *engine; /* NULL: not attached yet */
-    bool asleep;       /* until woken, or it does not exist yet: wake it if something is due */
-    bool started;      /* the thread exists */
-    bool answers;      /* first contacts; does not change while it exists */
-    bool procs_added;  /* the application has added processes */
+    bool asleep;           /* until woken, or it does not exist yet: wake it if something is due */
+    bool started;          /* the thread exists */
+    bool answers;          /* first contacts; does not change while it exists */
+    bool procs_added;      /* the application has added processes */
     uint32_t calls_before; /* of progress, when it did */
-    bool at_fork;      /* the handler for fork() is registered, for good */
-    bool at_exit;      /* the same for exit() */
-    bool listening;    /* devices wake it */
-    bool in_engine;    /* it runs the engine now */
-    int wake_fd;       /* an eventfd */
-    struct {           /* the application's thread, which called MPI_Init */
+    bool at_fork;          /* the handler for fork() is registered, for good */
+    bool at_exit;          /* the same for exit() */
+    bool listening;        /* devices wake it */
+    bool in_engine;        /* it runs the engine now */
+    int wake_fd;           /* an eventfd */
+    struct {               /* the application's thread, which called MPI_Init */
         long id;
         clockid_t clock; /* of its processor time */
         bool has_clock;

@@ -427,6 +427,8 @@ static void begin_stats(btl_ib_component_t *component)
         .lock = &component->lock,
         .name = btl_ib_name_pack(component->name),
         .host = component->self->host,
+        .component = BTL_IB_VERSION,
+        .openmpi = opal_version_string,
         .processes = component->processes,
         .now = btl_ib_now(),
         .file = make_file(component, &file),
@@ -438,28 +440,16 @@ static void begin_stats(btl_ib_component_t *component)
     btl_ib_stats_begin(&component->stats, &config);
 }
 
-static btl_ib_stats_file_info_t stats_file_info(uint64_t now, bool running)
-{
-    return (btl_ib_stats_file_info_t){
-        .component = BTL_IB_VERSION,
-        .openmpi = opal_version_string,
-        .now = now,
-        .running = running,
-    };
-}
-
 /* The last line and the file. */
 static void tell_stats(const btl_ib_component_t *component)
 {
-    const btl_ib_stats_file_info_t info = stats_file_info(btl_ib_now(), false);
-    const char *name = component->stats.config.file;
     int error;
 
     btl_ib_stats_last(&component->stats);
-    error = name != NULL ? btl_ib_stats_file_write(name, &component->stats, &info) : 0;
+    error = btl_ib_stats_file_last(&component->stats, btl_ib_now());
     if (error != 0) {
         btl_ib_show_help("cannot write", "counters", "stats_file", component->name.vpid,
-                         component->self->host, name, strerror(error));
+                         component->self->host, component->stats.config.file, strerror(error));
     }
 }
 
@@ -477,13 +467,12 @@ static void record_peers(btl_ib_component_t *component)
  * while the job runs. */
 __attribute__((noinline)) static void stats_interval(btl_ib_component_t *component, uint64_t now)
 {
-    const btl_ib_stats_file_info_t info = stats_file_info(now, true);
     const uint32_t ended = component->stats.records.peer_count;
 
     btl_ib_stats_interval(&component->stats, now);
     if (component->stats.config.file != NULL) {
         record_peers(component);
-        btl_ib_stats_file_update(&component->stats, &info, ended);
+        btl_ib_stats_file_update(&component->stats, now, ended);
     }
 }
 

@@ -62,13 +62,6 @@ const btl_ib_counter_info_t btl_ib_device_counter_infos[] = {
 /* Samples are thinned out when there are so many: a job of any length takes at most 0.8 MB. */
 #define SAMPLES_MAX 1000u
 
-static void stats_records_free(btl_ib_stats_records_t *records)
-{
-    free(records->peers);
-    free(records->samples);
-    *records = (btl_ib_stats_records_t){0};
-}
-
 /* Room for one more. Returns whether there is. */
 static bool make_room(btl_ib_stats_records_t *records)
 {
@@ -88,14 +81,16 @@ static bool make_room(btl_ib_stats_records_t *records)
     return true;
 }
 
-/* The connection is about to end. */
-static void stats_record_peer(btl_ib_stats_records_t *records, const btl_ib_conn_t *conn,
-                              const char *host, const char *address)
+void btl_ib_stats_end_peer(btl_ib_stats_t *stats, const btl_ib_conn_t *conn, const char *host,
+                           const char *address)
 {
+    btl_ib_stats_records_t *records = &stats->records;
     const btl_ib_conn_counters_t counters = btl_ib_conn_counters(conn);
     btl_ib_peer_record_info_t *peer;
 
-    if ((counters.sent_segments == 0 && counters.received_segments == 0) || !make_room(records)) {
+    if (stats->config.file == NULL
+        || (counters.sent_segments == 0 && counters.received_segments == 0)
+        || !make_room(records)) {
         return;
     }
     peer = &records->peers[records->peer_count++];
@@ -148,7 +143,6 @@ void btl_ib_stats_begin(btl_ib_stats_t *stats, const btl_ib_stats_config_t *conf
 {
     *stats = (btl_ib_stats_t){
         .config = *config,
-        .processes = config->processes,
         .due = config->interval == 0 ? UINT64_MAX : config->now + config->interval,
     };
 }
@@ -157,7 +151,9 @@ void btl_ib_stats_end(btl_ib_stats_t *stats)
 {
     stats->config.engine = NULL;
     stats->due = UINT64_MAX;
-    stats_records_free(&stats->records);
+    free(stats->records.peers);
+    free(stats->records.samples);
+    stats->records = (btl_ib_stats_records_t){0};
     free(stats->config.file);
     stats->config.file = NULL;
 }
@@ -208,17 +204,11 @@ static void process_counters(const btl_ib_stats_t *stats, btl_ib_process_counter
     }
 }
 
-void btl_ib_stats_end_peer(btl_ib_stats_t *stats, const btl_ib_conn_t *conn, const char *host,
-                           const char *address)
-{
-    if (stats->config.file != NULL) {
-        stats_record_peer(&stats->records, conn, host, address);
-    }
-}
-
 /* ---- who carried it ---- */
 
-void btl_ib_stats_carried(const btl_ib_stats_t *stats, char *out, size_t size)
+/* Writes the devices and their shares of the payload bytes sent and received: "udp:eth0 97 %,
+ * udp:eth1 3 %", or "none". What RDMA devices move by themselves is counted by operations only. */
+static void format_carried(const btl_ib_stats_t *stats, char *out, size_t size)
 {
     const btl_ib_engine_t *engine = stats->config.engine;
     const uint32_t rails = engine != NULL ? btl_ib_engine_rails(engine) : 0;
@@ -258,7 +248,7 @@ static void stats_print(const btl_ib_stats_t *stats, const char *when,
     format_causes(c, "rejected_", rejected, sizeof(rejected));
     format_causes(c, "dropped_", dropped, sizeof(dropped));
     format_causes(c, "blocked_", blocked, sizeof(blocked));
-    btl_ib_stats_carried(stats, carried, sizeof(carried));
+    format_carried(stats, carried, sizeof(carried));
     fprintf(stderr,
             "btl_ib: rank %u host %s%s sent %" PRIu64 " segments %" PRIu64
             " bytes, received %" PRIu64 " segments %" PRIu64 " bytes, retransmitted %" PRIu64
@@ -307,7 +297,7 @@ static void stats_tell_carried(const btl_ib_stats_t *stats,
     char carried[1024];
     char fell_back[256] = "nothing";
 
-    btl_ib_stats_carried(stats, carried, sizeof(carried));
+    format_carried(stats, carried, sizeof(carried));
     if (c->failovers + c->offload_returned + unpinned > 0) {
         snprintf(fell_back, sizeof(fell_back),
                  "%" PRIu64 " times to another rail, %" PRIu64
@@ -476,7 +466,7 @@ static void put_samples(FILE *out, const btl_ib_stats_records_t *records, uint32
     fprintf(out, "}}\n");
 }
 
-static void put_all(FILE *out, const btl_ib_stats_t *stats, const btl_ib_stats_file_info_t *info)
+static void put_all(FILE *out, const btl_ib_stats_t *stats, uint64_t now, bool running)
 {
     const btl_ib_stats_config_t *config = &stats->config;
     const uint32_t samples = stats->records.sample_count;
@@ -485,24 +475,24 @@ static void put_all(FILE *out, const btl_ib_stats_t *stats, const btl_ib_stats_f
 
     process_counters(stats, &counters);
     fprintf(out, "{\n  \"schema\": \"btl_ib stats\", \"version\": %d,\n  ", SCHEMA_VERSION);
-    put_text(out, "component", info->component);
+    put_text(out, "component", config->component);
     fprintf(out, ", ");
-    put_text(out, "openmpi", info->openmpi);
+    put_text(out, "openmpi", config->openmpi);
     fprintf(out, ",\n  ");
     put_text(out, "host", config->host);
     fprintf(out,
             ", \"job\": \"%08" PRIx32 "\", \"rank\": %" PRIu32 ", \"processes\": %" PRIu32
             ", \"pid\": %ld,\n  \"running\": %s, \"ended\": %lld, \"complete\": %s, \"seconds\": ",
             (uint32_t) (config->name >> 32), (uint32_t) config->name, config->processes,
-            (long) getpid(), info->running ? "true" : "false", (long long) time(NULL),
+            (long) getpid(), running ? "true" : "false", (long long) time(NULL),
             stats->records.incomplete ? "false" : "true");
-    put_seconds(out, info->now - config->now);
+    put_seconds(out, now - config->now);
     separator = put_table(out, ",\n  \"counters\": {", btl_ib_counter_infos, &counters.engine);
     (void) put_table(out, separator, btl_ib_device_counter_infos, &counters.devices);
     fprintf(out, "},\n");
     put_devices(out, stats);
-    put_peers(out, &stats->records, info->running ? stats->records.peers_written : 0);
-    put_samples(out, &stats->records, info->running && samples > 2 ? samples - 2 : 0);
+    put_peers(out, &stats->records, running ? stats->records.peers_written : 0);
+    put_samples(out, &stats->records, running && samples > 2 ? samples - 2 : 0);
     fprintf(out, "}\n");
 }
 
@@ -513,9 +503,10 @@ int btl_ib_stats_file_create(const char *name)
     return fd < 0 ? -fd : close(fd) != 0 ? errno : 0;
 }
 
-int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
-                            const btl_ib_stats_file_info_t *info)
+/* Returns 0 or an errno. */
+static int write_file(const btl_ib_stats_t *stats, uint64_t now, bool running)
 {
+    const char *name = stats->config.file;
     char *next = NULL;
     int error;
     FILE *out;
@@ -525,7 +516,7 @@ int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
     }
     out = btl_ib_file_open(next, &error);
     if (out != NULL) {
-        put_all(out, stats, info);
+        put_all(out, stats, now, running);
         error = btl_ib_file_close(out);
         if (error == 0 && rename(next, name) != 0) {
             error = errno;
@@ -538,10 +529,14 @@ int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
     return error;
 }
 
-void btl_ib_stats_file_update(btl_ib_stats_t *stats, const btl_ib_stats_file_info_t *info,
-                              uint32_t ended)
+int btl_ib_stats_file_last(const btl_ib_stats_t *stats, uint64_t now)
 {
-    if (btl_ib_stats_file_write(stats->config.file, stats, info) == 0) {
+    return stats->config.file != NULL ? write_file(stats, now, false) : 0;
+}
+
+void btl_ib_stats_file_update(btl_ib_stats_t *stats, uint64_t now, uint32_t ended)
+{
+    if (write_file(stats, now, true) == 0) {
         stats->records.peers_written = ended;
     }
     stats->records.peer_count = ended;
@@ -666,7 +661,7 @@ static void read_peers(const btl_ib_stats_t *stats, int table, const btl_ib_coun
         const uint64_t name = btl_ib_conn_name(conn);
         const uint32_t rank = (uint32_t) name;
 
-        if (name >> 32 != stats->config.name >> 32 || rank >= stats->processes) {
+        if (name >> 32 != stats->config.name >> 32 || rank >= stats->config.processes) {
             continue; /* of another job */
         }
         if (table == 0) {
@@ -734,7 +729,7 @@ static const kind_t *kind_of(const mca_base_pvar_t *pvar)
 
 static uint32_t values_of(const kind_t *kind, const btl_ib_stats_t *stats)
 {
-    return kind->values != 0 ? kind->values : stats->processes;
+    return kind->values != 0 ? kind->values : stats->config.processes;
 }
 
 /* The entry of its table, and which of the two of its kind that is; NULL: it is not of this version

@@ -100,17 +100,17 @@ typedef struct btl_ib_stats_config {
     btl_ib_biased_lock_t *lock; /* guards the engine; taken by callers of the functions below */
     uint64_t name;              /* of this process, as the engine knows it */
     const char *host;
-    uint32_t processes; /* of the job; 0: unknown */
-    uint64_t now;       /* us */
-    uint64_t interval;  /* us between two lines or records; 0: only when MPI ends */
-    bool prints;        /* lines */
-    char *file;         /* to be written when MPI ends: malloced, and freed here; NULL: none */
+    const char *component; /* its version, for the file */
+    const char *openmpi;   /* its version */
+    uint32_t processes;    /* of the job; 0: unknown */
+    uint64_t now;          /* us */
+    uint64_t interval;     /* us between two lines or records; 0: only when MPI ends */
+    bool prints;           /* lines */
+    char *file;            /* to be written when MPI ends: malloced, and freed here; NULL: none */
 } btl_ib_stats_config_t;
 
 typedef struct btl_ib_stats {
     btl_ib_stats_config_t config; /* engine NULL: before the beginning, or after the end */
-    uint32_t
-        processes; /* of the job; stays when the rest has ended, as what was bound to it does */
     const btl_ib_registration_cache_t *caches[BTL_IB_RAILS_MAX]; /* NULL: not any more */
     btl_ib_device_counters_t ended[BTL_IB_RAILS_MAX];            /* what those counted */
     uint64_t due; /* us: when the interval ends; UINT64_MAX: never */
@@ -138,10 +138,6 @@ void btl_ib_stats_end_peer(btl_ib_stats_t *stats, const btl_ib_conn_t *conn, con
 /* The interval has ended (stats->due). */
 void btl_ib_stats_interval(btl_ib_stats_t *stats, uint64_t now);
 
-/* Writes the devices and their shares of the payload bytes sent and received: "udp:eth0 97 %,
- * udp:eth1 3 %", or "none". What RDMA devices move by themselves is counted by operations only. */
-void btl_ib_stats_carried(const btl_ib_stats_t *stats, char *out, size_t size);
-
 /* Prints, as MPI ends, the last line, if lines are wanted, and at verbose 1 who carried what. */
 void btl_ib_stats_last(const btl_ib_stats_t *stats);
 
@@ -149,27 +145,17 @@ void btl_ib_stats_last(const btl_ib_stats_t *stats);
 
 /* The file of btl_ib_stats_file: JSON, as docs/guide/counters.md says. */
 
-/* Versions of the components, for the file. */
-typedef struct btl_ib_stats_file_info {
-    const char *component;
-    const char *openmpi;
-    uint64_t now; /* us, as in btl_ib_stats_config_t */
-    bool running; /* MPI does not end yet */
-} btl_ib_stats_file_info_t;
-
-/*
- * Create the file, empty, to see whether that is possible; and write it, when MPI ends. Who reads
- * it sees the old one or the new one, never a part. Return 0 or an errno.
- */
+/* Creates the file, empty, to see whether that is possible. Returns 0 or an errno. */
 int btl_ib_stats_file_create(const char *name);
-int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
-                            const btl_ib_stats_file_info_t *info);
 
-/* The same at an interval, with the last two samples only, and without those peers that had ended
- * before the last one, or each would be written again and again. Then forget all records of peers
- * but the first `ended`. An error is not told: if it stays, the last one tells it. */
-void btl_ib_stats_file_update(btl_ib_stats_t *stats, const btl_ib_stats_file_info_t *info,
-                              uint32_t ended);
+/* Writes it, if one is wanted, as MPI ends at `now` (us). Who reads it sees the old one or the new
+ * one, never a part. Returns 0 or an errno. */
+int btl_ib_stats_file_last(const btl_ib_stats_t *stats, uint64_t now);
+
+/* Writes it at an interval, with the last two samples only, and without those peers that had ended
+ * before the last one, or each would be written again and again. Forgets all records of peers but
+ * the first `ended` then. An error is not told: if it stays, the last one tells it. */
+void btl_ib_stats_file_update(btl_ib_stats_t *stats, uint64_t now, uint32_t ended);
 
 /* ---- a signal that asks for what a process waits for ---- */
 

@@ -72,12 +72,6 @@ static btl_ib_library_t library = {
 
 BTL_IB_OPENSSL_CALLS(BTL_IB_LIBRARY_CALL)
 
-/* See btl_ib_library_load(). */
-static bool load_library(char *why, size_t len)
-{
-    return btl_ib_library_load(&library, why, len);
-}
-
 /* Prepared keys kept: as many connections and directions as are busy at a time. Preparing one again
  * takes about as long as the tag of a short datagram. */
 enum { SLOTS = 64 };
@@ -195,12 +189,12 @@ static const btl_ib_aead_ops_t openssl_ops = {
 
 bool btl_ib_aead_available(char *why, size_t len)
 {
-    return load_library(why, len);
+    return btl_ib_library_load(&library, why, len);
 }
 
 btl_ib_aead_t *btl_ib_aead_open(void)
 {
-    openssl_t *self = load_library(NULL, 0) ? calloc(1, sizeof(*self)) : NULL;
+    openssl_t *self = btl_ib_library_load(&library, NULL, 0) ? calloc(1, sizeof(*self)) : NULL;
 
     if (self == NULL) {
         return NULL;

@@ -611,29 +611,51 @@ btl_ib_protection_kind_t btl_ib_params_protection(const btl_ib_params_t *params)
     return kind;
 }
 
-/* The default into the field of a parameter; Open MPI's limits have theirs. Of words the field is
- * a string, for Open MPI the place of it. */
-static void set_default(const btl_ib_param_t *param, void *field, const char *first_word)
+/* What a text that is no string stands for. */
+typedef union meant {
+    uint64_t number;
+    bool truth;
+    uint32_t flags;
+} meant_t;
+
+/* Stores a value that is no string. */
+static void store(const btl_ib_param_t *param, const meant_t *meant, void *field)
 {
     switch (param->kind) {
     case BTL_IB_PARAM_INT:
-        *(int *) field = (int) param->standard;
+        *(int *) field = (int) (int64_t) meant->number;
+        break;
+    case BTL_IB_PARAM_UNSIGNED:
+        *(uint32_t *) field = (uint32_t) meant->number;
         break;
     case BTL_IB_PARAM_SIZE:
-        *(size_t *) field = (size_t) param->standard;
+        *(size_t *) field = (size_t) meant->number;
         break;
     case BTL_IB_PARAM_BOOL:
-        *(bool *) field = param->standard != 0;
+        *(bool *) field = meant->truth;
         break;
-    case BTL_IB_PARAM_WORD:
-        *(const char **) field = first_word;
+    case BTL_IB_PARAM_FLAGS:
+        *(uint32_t *) field = meant->flags;
         break;
-    case BTL_IB_PARAM_TEXT:
-        *(const char **) field = param->text;
-        break;
-    default: /* only of limits */
+    default:
         break;
     }
+}
+
+/* Stores the default of a parameter of ours; Open MPI's limits have theirs. Of words the field is a
+ * string, for Open MPI the place of it. */
+static void store_default(const btl_ib_param_t *param, void *field, const char *first_word)
+{
+    meant_t standard = {.number = (uint64_t) param->standard};
+
+    if (param->kind == BTL_IB_PARAM_WORD || param->kind == BTL_IB_PARAM_TEXT) {
+        *(const char **) field = param->kind == BTL_IB_PARAM_WORD ? first_word : param->text;
+        return;
+    }
+    if (param->kind == BTL_IB_PARAM_BOOL) {
+        standard.truth = param->standard != 0;
+    }
+    store(param, &standard, field);
 }
 
 /* What Open MPI is to know of the values beyond their type; to be released, but for flags. */
@@ -691,7 +713,7 @@ static bool register_all(btl_ib_params_t *params, mca_btl_base_module_t *limits)
         }
         enumerator = enum_of(param, words);
         if (!param->of_limits) {
-            set_default(param, field, words[0]);
+            store_default(param, field, words[0]);
         }
         assert(param->kind != BTL_IB_PARAM_WORD || chosen < params->chosen + BTL_IB_CHOICES);
         ok = register_at(params->component, param, enumerator,
@@ -749,13 +771,6 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
     limits->btl_put_alignment = 0;
 }
 
-/* Does Open MPI refuse what was read of its own values (params->registered)? It looked at them when
- * it registered them. */
-static void params_verify(btl_ib_params_t *params, mca_btl_base_module_t *limits)
-{
-    params->registered = mca_btl_base_param_verify(limits) == OPAL_SUCCESS && params->registered;
-}
-
 /* ---- what the engine is told of them ---- */
 
 uint32_t btl_ib_params_message_max(const mca_btl_base_module_t *limits)
@@ -801,13 +816,6 @@ void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_modu
 
 /* ---- what the user gave ---- */
 
-/* What a text that is no string stands for. */
-typedef union meant {
-    uint64_t number;
-    bool truth;
-    uint32_t flags;
-} meant_t;
-
 /* Those of BTL_IB_FLAGS, as Open MPI calls them. */
 static const btl_ib_value_flag_t flag_names[] = {
     {"send", MCA_BTL_FLAGS_SEND},
@@ -826,12 +834,6 @@ static_assert(FLAG_NAMES <= BTL_IB_WORDS_MAX, "describe_values() has room for al
 static const char *text_of(const char *value)
 {
     return value != NULL ? value : "";
-}
-
-/* The text that the user gave for a parameter, or NULL; and where. */
-static const char *given(const btl_ib_params_t *params, const char *name, char *where, size_t size)
-{
-    return btl_ib_ompi_param_text(params->component, name, where, size);
 }
 
 /* ---- reading ---- */
@@ -854,57 +856,17 @@ static const char *understand(const btl_ib_param_t *param, const char *text, mea
     }
 }
 
-static void store(const btl_ib_param_t *param, const meant_t *meant, void *field)
+/* Returns the one of a parameter's words that `text` is; NULL: none. */
+static const char *find_word(const btl_ib_param_t *param, const char *text)
 {
-    switch (param->kind) {
-    case BTL_IB_PARAM_INT:
-        *(int *) field = (int) (int64_t) meant->number;
-        break;
-    case BTL_IB_PARAM_UNSIGNED:
-        *(uint32_t *) field = (uint32_t) meant->number;
-        break;
-    case BTL_IB_PARAM_SIZE:
-        *(size_t *) field = (size_t) meant->number;
-        break;
-    case BTL_IB_PARAM_BOOL:
-        *(bool *) field = meant->truth;
-        break;
-    case BTL_IB_PARAM_FLAGS:
-        *(uint32_t *) field = meant->flags;
-        break;
-    default:
-        break;
-    }
-}
-
-/* Is it a number of ours? Those of Open MPI's have no default in numbers. */
-static bool is_number(const btl_ib_param_t *param)
-{
-    return param->kind == BTL_IB_PARAM_INT
-           || (param->kind == BTL_IB_PARAM_SIZE && !param->of_limits);
-}
-
-/* The one of the words that `text` is; NULL: none. */
-static const char *word_of(const char *const *words, const char *text)
-{
+    const char *words[BTL_IB_WORDS_MAX];
     size_t i = 0;
 
+    btl_ib_param_words(param, words);
     while (words[i] != NULL && strcmp(words[i], text) != 0) {
         ++i;
     }
     return words[i];
-}
-
-static void read_word(const btl_ib_param_t *param, const char *text, void *field)
-{
-    const char *words[BTL_IB_WORDS_MAX];
-    const char *word;
-
-    btl_ib_param_words(param, words);
-    word = word_of(words, text);
-    if (word != NULL) {
-        *(const char **) field = word;
-    }
 }
 
 void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
@@ -912,7 +874,8 @@ void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
     char where[256];
 
     for (const btl_ib_param_t *param = btl_ib_param_table; param->name != NULL; ++param) {
-        const char *text = given(params, param->name, where, sizeof(where));
+        const char *text =
+            btl_ib_ompi_param_text(params->component, param->name, where, sizeof(where));
         void *field = (param->of_limits ? (char *) limits : (char *) params) + param->offset;
         meant_t meant;
 
@@ -920,28 +883,36 @@ void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
             continue;
         }
         if (param->kind == BTL_IB_PARAM_WORD) {
-            read_word(param, text, field);
+            const char *word = find_word(param, text);
+
+            *(const char **) field = word != NULL ? word : *(const char **) field;
         } else if (understand(param, text, &meant) == NULL) {
             store(param, &meant, field);
-        } else if (is_number(param)) {
-            meant.number = (uint64_t) param->standard;
-            store(param, &meant, field);
+        } else if (!param->of_limits && param->kind != BTL_IB_PARAM_BOOL) { /* a number of ours */
+            store_default(param, field, NULL);
         }
     }
-    params_verify(params, limits);
+    params->registered = mca_btl_base_param_verify(limits) == OPAL_SUCCESS && params->registered;
 }
 
 /* ---- telling ---- */
 
-static void refuse(const btl_ib_params_t *params, const char *name, const char *problem,
-                   const char *expected, const char *standard)
+/* Tells what is wrong with a value, if `problem` is not NULL. Returns whether nothing is. */
+static bool check_value(const btl_ib_params_t *params, const char *name, const char *problem,
+                        const char *expected, const char *standard)
 {
     char shown[128];
     char where[256];
 
-    btl_ib_value_show(text_of(given(params, name, where, sizeof(where))), shown, sizeof(shown));
+    if (problem == NULL) {
+        return true;
+    }
+    btl_ib_value_show(
+        text_of(btl_ib_ompi_param_text(params->component, name, where, sizeof(where))), shown,
+        sizeof(shown));
     BTL_IB_SHOW_HELP("bad value", name, opal_process_info.nodename, shown, where, problem, expected,
                      standard);
+    return false;
 }
 
 /* What values there are of it, as "1 to 5 (bytes...)" or "one of ...". */
@@ -975,7 +946,7 @@ static void describe_values(const btl_ib_param_t *param, char *out, size_t size)
     }
 }
 
-/* The same with what the table says of it. */
+/* Tells what is wrong with a value, and what the table says of it. */
 static void refuse_by_table(const btl_ib_params_t *params, const btl_ib_param_t *param,
                             const char *problem)
 {
@@ -992,16 +963,13 @@ static void refuse_by_table(const btl_ib_params_t *params, const btl_ib_param_t 
         standard = param->text;
     }
     describe_values(param, expected, sizeof(expected));
-    refuse(params, param->name, problem, expected, standard);
+    (void) check_value(params, param->name, problem, expected, standard);
 }
 
-/* An empty name of a transport is auto, too. */
+/* Returns what is wrong with a word; NULL: nothing. An empty name of a transport is auto, too. */
 static const char *word_problem(const btl_ib_param_t *param, const char *text)
 {
-    const char *words[BTL_IB_WORDS_MAX];
-
-    btl_ib_param_words(param, words);
-    if (word_of(words, text) != NULL || (param->words == NULL && text[0] == '\0')) {
+    if (find_word(param, text) != NULL || (param->words == NULL && text[0] == '\0')) {
         return NULL;
     }
     return text[0] == '\0' ? "it is empty" : "it is none of these";
@@ -1014,7 +982,8 @@ static bool check_table(const btl_ib_params_t *params)
     bool ok = true;
 
     for (const btl_ib_param_t *param = btl_ib_param_table; param->name != NULL; ++param) {
-        const char *text = given(params, param->name, where, sizeof(where));
+        const char *text =
+            btl_ib_ompi_param_text(params->component, param->name, where, sizeof(where));
         const char *problem = NULL;
         meant_t meant;
 
@@ -1037,63 +1006,47 @@ static bool check_memory(const btl_ib_params_t *params, const char *name, const 
 {
     uint64_t value;
     bool is_share;
-    const char *problem = btl_ib_value_bytes_or_share(text_of(text), &value, &is_share);
 
-    if (problem != NULL) {
-        refuse(params, name, problem,
-               "0 to 18446744073709551615 (bytes, or with k, M, G or KiB, MiB, GiB after it), or "
-               "0% to 100%, or 0.0 to 1.0",
-               standard);
-    }
-    return problem == NULL;
+    return check_value(params, name, btl_ib_value_bytes_or_share(text_of(text), &value, &is_share),
+                       "0 to 18446744073709551615 (bytes, or with k, M, G or KiB, MiB, GiB after "
+                       "it), or 0% to 100%, or 0.0 to 1.0",
+                       standard);
 }
 
-/* Is it empty, or a name that each process can make its own of? */
+/* True if it is empty, or a name that each process can make its own of. */
 static bool check_file(const btl_ib_params_t *params, const char *name, const char *file)
 {
-    const char *problem = file[0] != '\0' ? btl_ib_file_name_problem(file) : NULL;
-
-    if (problem != NULL) {
-        refuse(params, name, problem,
-               "a name in which %h, %r, %j, %p and %% may stand, or a directory with / at its end",
-               "empty, none");
-    }
-    return problem == NULL;
+    return check_value(params, name,
+                       text_of(file)[0] != '\0' ? btl_ib_file_name_problem(file) : NULL,
+                       "a name in which %h, %r, %j, %p and %% may stand, or a directory with / at "
+                       "its end",
+                       "empty, none");
 }
 
-static bool check_address(const btl_ib_params_t *params)
-{
-    btl_ib_device_t any = {.transport = ""};
-    const char *problem =
-        btl_ib_published_address(text_of(params->udp_address), params->port_min != 0, &any);
-
-    if (problem != NULL) {
-        refuse(params, "udp_address", problem,
-               "PUBLIC[:PORT], or a list of IFACE=PUBLIC[:PORT]; PORT only with btl_ib_port_min",
-               "empty");
-    }
-    return problem == NULL;
-}
-
+/* Checks all texts, so that one attempt is enough to mend them. */
 static bool check_texts(const btl_ib_params_t *params)
 {
+    btl_ib_device_t any = {.transport = ""};
     uint64_t seconds;
     bool truth;
-    const char *problem = btl_ib_value_truth_or_seconds(text_of(params->stats), &truth, &seconds);
-    bool ok = problem == NULL;
+    bool ok = check_value(params, "stats",
+                          btl_ib_value_truth_or_seconds(text_of(params->stats), &truth, &seconds),
+                          "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled, or 2 to "
+                          "86400 (seconds, or with ms, s or min after it from 1s on)",
+                          "0");
 
-    if (!ok) {
-        refuse(params, "stats", problem,
-               "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled, or 2 to 86400 "
-               "(seconds, or with ms, s or min after it from 1s on)",
-               "0");
-    }
     ok = check_memory(params, "max_pinned", params->max_pinned, "50%") && ok;
     ok = check_memory(params, "memory_max", params->memory_max, "0") && ok;
-    ok = check_address(params) && ok;
-    ok = check_file(params, "stats_file", text_of(params->stats_file)) && ok;
-    ok = check_file(params, "connectivity_map", text_of(params->connectivity_map)) && ok;
-    return check_file(params, "trace", text_of(params->trace)) && ok;
+    ok = check_value(
+             params, "udp_address",
+             btl_ib_published_address(text_of(params->udp_address), params->port_min != 0, &any),
+             "PUBLIC[:PORT], or a list of IFACE=PUBLIC[:PORT]; PORT only with "
+             "btl_ib_port_min",
+             "empty")
+         && ok;
+    ok = check_file(params, "stats_file", params->stats_file) && ok;
+    ok = check_file(params, "connectivity_map", params->connectivity_map) && ok;
+    return check_file(params, "trace", params->trace) && ok;
 }
 
 /* ---- what fits together ---- */
@@ -1145,8 +1098,8 @@ static bool check_least_but_0(const btl_ib_params_t *params, const char *name, u
     }
     snprintf(expected, sizeof(expected), "0, or %" PRIu64 " to %" PRIu64 " (%s%s)", least,
              param->high, param->unit, btl_ib_value_unit_help(btl_ib_value_unit(param->unit)));
-    refuse(params, name, "it is too small", expected, param->of_limits ? param->text : "0");
-    return false;
+    return check_value(params, name, "it is too small", expected,
+                       param->of_limits ? param->text : "0");
 }
 
 /* What no range says of single values. */

@@ -258,7 +258,7 @@ void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache)
         return;
     }
     print_counts(cache);
-    btl_ib_registration_limit_leave(&cache->sharing);
+    btl_ib_list_remove(&cache->sharing);
     mca_rcache_base_module_destroy(cache->rcache);
     cache->rcache = NULL;
     btl_ib_list_splice_tail(&cache->evicted, &cache->registered); /* what was never given back */

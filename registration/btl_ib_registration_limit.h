@@ -80,17 +80,12 @@ static inline uint64_t btl_ib_registration_limit_wanted(const btl_ib_registratio
 /* It found so much. If that is less than all wanted together each has an equal share of it. */
 void btl_ib_registration_limit_found(btl_ib_registration_limit_t *limit, uint64_t found);
 
-/* The cache whose link this is counts its registrations here, or (leave) does not any more. */
+/* Adds a cache, whose link this is: it counts its registrations here. */
 static inline void btl_ib_registration_limit_join(btl_ib_registration_limit_t *limit,
                                                   btl_ib_list_t *cache)
 {
     btl_ib_list_init(cache);
     btl_ib_list_push_tail(&limit->caches, cache);
-}
-
-static inline void btl_ib_registration_limit_leave(btl_ib_list_t *cache)
-{
-    btl_ib_list_remove(cache);
 }
 
 /* Count so many bytes in so many regions more, if that is within the limits. Returns whether it

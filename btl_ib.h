@@ -97,7 +97,7 @@ typedef struct btl_ib_drain {
     uint64_t ended;   /* us */
 } btl_ib_drain_t;
 
-/* Its own fields are btl_ib_component.c's. */
+/* The component. */
 typedef struct btl_ib_component {
     mca_btl_base_component_t super; /* first: Open MPI casts */
     btl_ib_params_t params;
@@ -183,7 +183,7 @@ static inline int btl_ib_run_engine(uint64_t now)
     return events;
 }
 
-/* The same in a progress call; after btl_ib_poll_throttle_count(). */
+/* Lets the engine work in a progress call, after btl_ib_poll_throttle_count(). */
 static inline int btl_ib_poll_engine(uint64_t now)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -259,8 +259,8 @@ void btl_ib_failures_gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost,
 void btl_ib_failures_rail_failed(void *context, uint32_t rail, int error, uint32_t moved,
                                  uint32_t left);
 
-/* For progress, with the lock held: report peers that failed, as their hosts or the runtime said
- * meanwhile. */
+/* Reports, in progress calls with the lock held, peers that failed, as their hosts or the runtime
+ * said meanwhile. */
 void btl_ib_failures_report(uint64_t now);
 
 /* ---- btl_ib_register_mem.c ---- */
@@ -270,13 +270,14 @@ void btl_ib_register_functions(mca_btl_base_module_t *module);
 /* Constructs the list of a module. Returns an OPAL status. */
 int btl_ib_register_init(btl_ib_module_t *module);
 
-/* May processors change words that devices change? */
+/* True if processors may change words that devices change. */
 static inline bool btl_ib_register_is_global(const btl_ib_module_t *module)
 {
     return (module->super.btl_atomic_flags & MCA_BTL_ATOMIC_SUPPORTS_GLOB) != 0;
 }
 
-/* What the transport knows these bytes of registered memory by; NULL: processors move them. */
+/* Returns what the transport knows these bytes of registered memory by; NULL: processors move
+ * them. */
 void *btl_ib_register_device_memory(const struct mca_btl_base_registration_handle_t *handle,
                                     const void *address, uint64_t size);
 

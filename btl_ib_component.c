@@ -32,7 +32,8 @@ enum { TABLE_AT_FIRST = 64 }; /* processes, and hosts; both tables grow */
 static int deliver(void);
 static int module_finalize(mca_btl_base_module_t *btl);
 
-/* Does the selection of BTLs name us ("ib,self")? A list of those that are not wanted does not. */
+/* True if the selection of BTLs names us ("ib,self"). A list of those that are not wanted does
+ * not. */
 static bool named_by_user(void)
 {
     const char *selection = opal_btl_base_framework.framework_selection;
@@ -40,8 +41,8 @@ static bool named_by_user(void)
     return selection != NULL && selection[0] != '^' && btl_ib_value_lists(selection, "ib");
 }
 
-/* What ompi_info shows: our version, where MCA_BTL_DEFAULT_VERSION wrote that of Open MPI. Nothing
- * compares it. */
+/* Sets the version that ompi_info shows, where MCA_BTL_DEFAULT_VERSION wrote that of Open MPI.
+ * Nothing compares it. */
 static void set_version(mca_base_component_t *component)
 {
     int part[3];
@@ -79,7 +80,7 @@ static int component_register(void)
 
 /* ---- files of a process ---- */
 
-/* The name that a process makes of a pattern, to be freed. NULL: there is none. */
+/* Makes the name that a process has of a pattern, to be freed. NULL: there is none. */
 static char *make_name(const btl_ib_component_t *component, const char *pattern, const char *suffix)
 {
     char *name = pattern != NULL && pattern[0] != '\0' ? malloc(BTL_IB_FILE_NAME_MAX) : NULL;
@@ -98,8 +99,8 @@ static char *make_name(const btl_ib_component_t *component, const char *pattern,
     return name;
 }
 
-/* The file of btl_ib_trace, which the engine's events go to from its beginning on; NULL: none.
- * Where it cannot be made one process of a host says so, at once, and the job goes on. */
+/* Opens the file of btl_ib_trace, which the engine's events go to from its beginning on; NULL:
+ * none. Where it cannot be made one process of a host says so, at once, and the job goes on. */
 static btl_ib_trace_file_t *open_trace(const btl_ib_component_t *component)
 {
     const uint64_t began = btl_ib_now_ns();
@@ -146,7 +147,7 @@ static void close_trace(btl_ib_component_t *component)
 
 /* ---- the engine ---- */
 
-/* What peers are to know of this process. */
+/* Fills in what peers are to know of this process. */
 static void describe_self(btl_ib_modex_t *self, const mca_btl_base_module_t *limits)
 {
     self->wire = btl_ib_versions_here();
@@ -178,7 +179,7 @@ static void report_no_memory(void)
                              "Do: raise its limit (ulimit -v, memory.max of the cgroup).");
 }
 
-/* Our secret and key, which peers get, and the cryptography to use theirs. */
+/* Makes our secret and key, which peers get, and the cryptography to use theirs. */
 static bool make_secrets(btl_ib_component_t *component)
 {
     btl_ib_modex_t *self = component->self;
@@ -247,7 +248,7 @@ static bool create_engine(btl_ib_component_t *component)
     return component->engine != NULL;
 }
 
-/* The engine and what belongs to it, as far as there is any. */
+/* Frees the engine and what belongs to it, as far as there is any. */
 static void free_engine(btl_ib_component_t *component)
 {
     free(component->opened);
@@ -273,7 +274,8 @@ static void free_engine(btl_ib_component_t *component)
 
 /* ---- init ---- */
 
-/* As peers have to know it: only rails of one kind are joined. */
+/* Returns what changes words by that device, as peers have to know it: only rails of one kind are
+ * joined. */
 static btl_ib_atomics_t atomics_of(const btl_ib_module_t *module)
 {
     if (!module->device_atomics) {
@@ -284,7 +286,7 @@ static btl_ib_atomics_t atomics_of(const btl_ib_module_t *module)
                : BTL_IB_ATOMICS_DEVICE;
 }
 
-/* Bytes of this process that ib may take, as btl_ib_memory_max says; 0: no limit. */
+/* Returns how many bytes of this process ib may take, as btl_ib_memory_max says; 0: no limit. */
 static uint64_t memory_max(const btl_ib_component_t *component)
 {
     btl_ib_registration_host_t host = btl_ib_registration_host(btl_ib_ompi_local_processes());
@@ -370,8 +372,8 @@ typedef struct file {
     const char *suffix; /* in a directory */
 } file_t;
 
-/* The same by name. A copy: MPI_T_finalize() may make Open MPI forget parameters before MPI
- * ends. */
+/* Makes such a file. Returns a copy of its name: MPI_T_finalize() may make Open MPI forget
+ * parameters before MPI ends. */
 static char *make_file(const btl_ib_component_t *component, const file_t *file)
 {
     char *name = make_name(component, file->pattern, file->suffix);
@@ -440,7 +442,7 @@ static void begin_stats(btl_ib_component_t *component)
     btl_ib_stats_begin(&component->stats, &config);
 }
 
-/* The last line and the file. */
+/* Tells the last line, and writes the file. */
 static void tell_stats(const btl_ib_component_t *component)
 {
     int error;
@@ -453,7 +455,7 @@ static void tell_stats(const btl_ib_component_t *component)
     }
 }
 
-/* What connections that are still there counted, for the file. */
+/* Records what connections that are still there counted, for the file. */
 static void record_peers(btl_ib_component_t *component)
 {
     for (btl_ib_endpoint_t *each = NULL; (each = btl_ib_endpoint_next(each)) != NULL;) {
@@ -463,8 +465,8 @@ static void record_peers(btl_ib_component_t *component)
     }
 }
 
-/* An interval of statistics has ended: the line, and the file for people and programs that look
- * while the job runs. */
+/* Tells an interval of statistics, which has ended: the line, and the file for people and programs
+ * that look while the job runs. */
 __attribute__((noinline)) static void stats_interval(btl_ib_component_t *component, uint64_t now)
 {
     const uint32_t ended = component->stats.records.peer_count;
@@ -507,7 +509,7 @@ static void in_exit(void)
     }
 }
 
-/* If that fails nothing is told at such an exit. */
+/* Has in_exit() called. If that fails nothing is told at such an exit. */
 static void watch_exit(btl_ib_component_t *component)
 {
     component->exit.pid = getpid();
@@ -554,7 +556,7 @@ static bool start_modules(btl_ib_component_t *component)
     return rc == OPAL_SUCCESS;
 }
 
-/* Does MPI_Init end without a barrier (--mca async_mpi_init 1)? */
+/* True if MPI_Init ends without a barrier (--mca async_mpi_init 1). */
 static bool init_is_async(void)
 {
     const int index = mca_base_var_find("ompi", "async", "mpi", "init");
@@ -564,21 +566,21 @@ static bool init_is_async(void)
            && set != NULL && *set;
 }
 
-/* Is the progress thread to deliver? Peers that need not wait for us send to communicators that
- * are not whole yet: ob1 takes no lock for those. */
+/* True if the progress thread is to deliver. Peers that need not wait for us send to communicators
+ * that are not whole yet: ob1 takes no lock for those. */
 static bool may_deliver(const btl_ib_component_t *component)
 {
     return strcmp(component->params.progress, "deliver") == 0 && !init_is_async();
 }
 
-/* From now on a thread calls the PML: all of Open MPI is to take its locks. */
+/* Announces that a thread calls the PML from now on: all of Open MPI is to take its locks. */
 static void announce_delivery(btl_ib_component_t *component)
 {
     (void) opal_set_using_threads(true);
     component->limits.btl_flags |= MCA_BTL_FLAGS_BTL_PROGRESS_THREAD_ENABLED;
 }
 
-/* All parts but the engine and what needs it. */
+/* Initializes all parts but the engine and what needs it. */
 static bool init_parts(btl_ib_component_t *component)
 {
     const btl_ib_params_t *params = &component->params;
@@ -720,7 +722,7 @@ __attribute__((noinline)) static void look_around(btl_ib_component_t *component,
     }
 }
 
-/* What follows each turn of the engine. Most found nothing. */
+/* Does what follows each turn of the engine. Most found nothing. */
 static inline void finish_turn(btl_ib_component_t *component, uint64_t now, int events)
 {
     if (events > 0 || now >= component->look_at) {
@@ -728,7 +730,7 @@ static inline void finish_turn(btl_ib_component_t *component, uint64_t now, int 
     }
 }
 
-/* ns: processor time of the calling thread. */
+/* Returns the processor time of the calling thread, ns. */
 static uint64_t thread_cpu(void)
 {
     struct timespec time = {0};
@@ -737,8 +739,8 @@ static uint64_t thread_cpu(void)
     return (uint64_t) time.tv_sec * 1000000000u + (uint64_t) time.tv_nsec;
 }
 
-/* Nothing came for long. Sleep until something does, if the application only waits and nothing is
- * due before. The lock is free meanwhile. */
+/* Sleeps, as nothing came for long, until something does, if the application only waits and nothing
+ * is due before. The lock is free meanwhile. */
 __attribute__((noinline)) static void wait_idle(btl_ib_component_t *component, uint64_t now)
 {
     struct pollfd devices[BTL_IB_RAILS_MAX];
@@ -791,7 +793,8 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
     return events;
 }
 
-/* The progress thread makes a turn. While processes are deleted their owner makes all of them. */
+/* Makes a turn in the progress thread. While processes are deleted their owner makes all of
+ * them. */
 static int deliver(void)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -814,8 +817,8 @@ static int component_progress(void)
 
 /* ---- the end ---- */
 
-/* The last module goes: close what nobody adopted, let the CLOSEs go, free the engine. Called with
- * the lock held. */
+/* Ends all, as the last module goes: closes what nobody adopted, lets the CLOSEs go, frees the
+ * engine. Called with the lock held. */
 static void stop(btl_ib_component_t *component)
 {
     btl_ib_dump_signal_ignore();

@@ -29,14 +29,14 @@ OBJ_CLASS_INSTANCE(btl_ib_endpoint_t, opal_list_item_t, endpoint_constructor, NU
 
 /* ---- which rails ---- */
 
-/* Do both ends leave the changing of words to the same? */
+/* True if both ends leave the changing of words to the same. */
 static bool agree_on_atomics(uint32_t rail, const btl_ib_modex_t *peer, int remote_rail)
 {
     return mca_btl_ib_component.self->rails[rail].atomics == peer->rails[remote_rail].atomics;
 }
 
-/* The rail of the peer that this module is to talk to, or -1 and it was told why; `choice`: the
- * same for each rail. */
+/* Returns the rail of the peer that this module is to talk to; -1: none, and it was told why.
+ * `choice` has that of each of our rails. */
 static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *proc,
                        const btl_ib_modex_t *peer, int choice[BTL_IB_RAILS_MAX])
 {
@@ -108,7 +108,7 @@ static bool is_same_host(const btl_ib_host_t *a, const btl_ib_host_t *b)
     return is_known(a) && a->machine == b->machine && a->network == b->network;
 }
 
-/* NULL: nobody was added of it. */
+/* Returns a host; NULL: nobody was added of it. */
 static host_t *find_host(const btl_ib_host_t *where)
 {
     void *host = NULL;
@@ -117,7 +117,7 @@ static host_t *find_host(const btl_ib_host_t *where)
     return host;
 }
 
-/* Note where the process is, if it tells. Returns whether there was memory. */
+/* Notes where the process is, if it tells. Returns whether there was memory. */
 static bool enter_host(btl_ib_endpoint_t *endpoint, const btl_ib_host_t *where)
 {
     host_t *host = find_host(where);
@@ -494,7 +494,7 @@ void btl_ib_endpoint_describe(const btl_ib_endpoint_t *endpoint, btl_ib_ends_t *
     }
 }
 
-/* The endpoint with that address, now or at first, or NULL. */
+/* Returns the endpoint with that address, now or at first, or NULL. */
 static const btl_ib_endpoint_t *find_address(const char *address)
 {
     char now[64];

@@ -43,33 +43,34 @@ typedef struct mca_btl_base_endpoint_t btl_ib_endpoint_t;
 OBJ_CLASS_DECLARATION(btl_ib_endpoint_t);
 
 /*
- * An endpoint for `proc`, which published `peer`; NULL if the module cannot reach it. The verbose
- * output says why, and help texts if the user should know. NULL as well if another thread is about
- * to delete the process: *leaving is its endpoint then, which has to be closed first; else NULL.
+ * Returns an endpoint for `proc`, which published `peer`; NULL if the module cannot reach it. The
+ * verbose output says why, and help texts if the user should know. NULL as well if another thread
+ * is about to delete the process: *leaving is its endpoint then, which has to be closed first; else
+ * NULL.
  */
 btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc_t *proc,
                                        const btl_ib_modex_t *peer, btl_ib_endpoint_t **leaving);
 
 /*
- * The process `name`, which published `peer`, may come by itself: make the connections that it
- * would open, so that the progress thread, which cannot ask the runtime, knows it. Nothing is sent;
+ * Makes the connections that the process `name`, which published `peer`, would open if it came by
+ * itself, so that the progress thread, which cannot ask the runtime, knows it. Nothing is sent;
  * when the process is added its endpoints adopt them.
  */
 void btl_ib_endpoint_expect(const opal_process_name_t *name, const btl_ib_modex_t *peer);
 
 /*
- * The module's endpoint of the own process, made at the first call. NULL if memory is short, or if
- * the module offers no one-sided operations: nobody needs it then.
+ * Returns the module's endpoint of the own process, made at the first call. NULL if memory is
+ * short, or if the module offers no one-sided operations: nobody needs it then.
  */
 btl_ib_endpoint_t *btl_ib_endpoint_self(btl_ib_module_t *module, struct opal_proc_t *proc);
 
 /*
- * The connection to ourselves by the module's device, for atomics on memory whose words only
- * devices change; made at the first call. NULL if that fails. It sends nothing.
+ * Returns the connection to ourselves by the module's device, for atomics on memory whose words
+ * only devices change; made at the first call. NULL if that fails. It sends nothing.
  */
 btl_ib_conn_t *btl_ib_endpoint_loopback(btl_ib_module_t *module);
 
-/* A connection is about to be destroyed: it may be that one. */
+/* Forgets the connection to ourselves, if it is this one, which is about to be destroyed. */
 void btl_ib_endpoint_forget_loopback(const btl_ib_conn_t *conn);
 
 /* True if its connection is dead, and that is to be reported, unless this process ends before:
@@ -90,23 +91,23 @@ void btl_ib_endpoint_remove(btl_ib_endpoint_t *endpoint);
 /* Returns the endpoint after `last` (NULL: the first) of all modules; NULL: there is no other. */
 btl_ib_endpoint_t *btl_ib_endpoint_next(btl_ib_endpoint_t *last);
 
-/* That of a module for the process `name`, if its connection is alive; or NULL. */
+/* Returns the endpoint of a module for the process `name`, if its connection is alive; or NULL. */
 btl_ib_endpoint_t *btl_ib_endpoint_find(btl_ib_module_t *module, uint64_t name);
 
 /*
- * Where a fragment of a long message goes that ob1 gave to this endpoint: to the first one of the
- * peer, or to this one if that is no more. ob1 spreads such fragments over all endpoints of a peer,
- * and the convertor of Open MPI 4.1 crashes unless they arrive in the order in which they were
- * sent.
+ * Returns where a fragment of a long message goes that ob1 gave to this endpoint: to the first one
+ * of the peer, or to this one if that is no more. ob1 spreads such fragments over all endpoints of
+ * a peer, and the convertor of Open MPI 4.1 crashes unless they arrive in the order in which they
+ * were sent.
  */
 btl_ib_endpoint_t *btl_ib_endpoint_for_fragments(btl_ib_endpoint_t *endpoint);
 
-/* Is the peer's host known to be reachable: is it ours, or did another process of it answer by any
- * rail? Not if the network, or this host, says that nothing gets to the peer. The endpoints of that
- * host are walked. */
+/* True if the peer's host is known to be reachable: it is ours, or another process of it answered
+ * by any rail. Not if the network, or this host, says that nothing gets to the peer. The endpoints
+ * of that host are walked. */
 bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint);
 
-/* Both ends as text; and ours alone, for rail `rail`. */
+/* Describe both ends; and ours alone, of rail `rail`. */
 void btl_ib_endpoint_describe(const btl_ib_endpoint_t *endpoint, btl_ib_ends_t *ends);
 void btl_ib_endpoint_describe_rail(uint32_t rail, btl_ib_ends_t *ends);
 

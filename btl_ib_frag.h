@@ -47,8 +47,8 @@ int btl_ib_frag_lists_init(btl_ib_module_t *module);
 btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
                                size_t size, uint32_t flags);
 
-/* Its second segment is `size` bytes of the user's at `data`; the first has `reserve` bytes, up to
- * BTL_IB_HEADER_ROOM. With `spare` there is room of ours for the second behind the first. */
+/* Makes its second segment of `size` bytes of the user's at `data`; the first has `reserve` bytes,
+ * up to BTL_IB_HEADER_ROOM. With `spare` there is room of ours for the second behind the first. */
 static inline void btl_ib_frag_set_in_place(btl_ib_frag_t *frag, void *data, size_t size,
                                             size_t reserve, bool spare)
 {
@@ -75,7 +75,7 @@ static inline bool btl_ib_frag_is_owned(const btl_ib_frag_t *frag)
     return (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) != 0;
 }
 
-/* send() may return 1 instead of calling back. */
+/* True if send() may return 1 instead of calling back. */
 static inline bool btl_ib_frag_is_quiet(const btl_ib_frag_t *frag)
 {
     return btl_ib_frag_is_owned(frag)
@@ -84,7 +84,7 @@ static inline bool btl_ib_frag_is_quiet(const btl_ib_frag_t *frag)
 
 /* The next five are called with the lock held, which is released during callbacks. */
 
-/* The engine copied and sent it: give it back after its callback. That is called at once; within a
+/* Gives back what the engine copied and sent, after its callback. That is called at once; within a
  * callback of another one after that, or in the next turn: ob1 sends the next of a queue in a
  * callback, which may be long, and the stack short. The caller has retained its endpoint. */
 void btl_ib_frag_left(btl_ib_frag_t *frag);

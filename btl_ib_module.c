@@ -81,7 +81,7 @@ void btl_ib_module_linger(void)
 
 /* ---- processes ---- */
 
-/* Does another BTL poll in the same loop as we, and want its share of it? */
+/* True if another BTL polls in the same loop as we, and wants its share of it. */
 static bool others_poll(void)
 {
     mca_btl_base_selected_module_t *each;
@@ -96,7 +96,7 @@ static bool others_poll(void)
     return false;
 }
 
-/* Does a BTL for shared memory take what is for processes of this host? */
+/* True if a BTL for shared memory takes what is for processes of this host. */
 static bool shared_memory_selected(const btl_ib_module_t *module)
 {
     mca_btl_base_selected_module_t *each;
@@ -111,8 +111,8 @@ static bool shared_memory_selected(const btl_ib_module_t *module)
     return false;
 }
 
-/* A user with several processes on a host wants shared memory there, and may not know that it has
- * to be named. Told once. */
+/* Tells of shared memory. A user with several processes on a host wants shared memory there, and
+ * may not know that it has to be named. Told once. */
 static void tell_local(const btl_ib_module_t *module, const struct opal_proc_t *proc)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -129,8 +129,8 @@ static void tell_local(const btl_ib_module_t *module, const struct opal_proc_t *
 }
 
 /*
- * Are atomics offered? Then osc/rdma takes ib for windows between hosts. What Open MPI 4.1 has
- * besides is osc/pt2pt, in which all that tcp can do works, and accumulates are faster
+ * True if atomics are offered. Then osc/rdma takes ib for windows between hosts. What Open MPI 4.1
+ * has besides is osc/pt2pt, in which all that tcp can do works, and accumulates are faster
  * (docs/guide/tuning.md): where it may be used it is, unless the user asks for the other. With
  * MPI_THREAD_MULTIPLE it may not, and with a thread that delivers it would not be served by that.
  */
@@ -141,8 +141,8 @@ static bool offers_atomics(const btl_ib_component_t *component)
            || btl_ib_params_by_user(&component->params, "flags");
 }
 
-/* At the first call of add_procs: components for windows are there by now, and have asked nothing
- * yet. */
+/* Chooses at the first call of add_procs: components for windows are there by now, and have asked
+ * nothing yet. */
 static void choose_osc(btl_ib_component_t *component)
 {
     component->osc.chosen = true;
@@ -234,7 +234,7 @@ static int module_add_procs(mca_btl_base_module_t *btl, size_t nprocs, struct op
 
 /* ---- leaving ---- */
 
-/* Does it have a connection with another process? Not if it was closed for one that is added again
+/* True if it has a connection with another process that was not closed for one that is added again
  * meanwhile. */
 static bool has_conn(const btl_ib_endpoint_t *endpoint)
 {
@@ -383,7 +383,7 @@ void btl_ib_module_functions(mca_btl_base_module_t *module)
 
 /* ---- creation ---- */
 
-/* Do devices change words? They do if they are to, or where they do it as processors would. */
+/* True if devices change words: if they are to, or where they do it as processors would. */
 static bool device_atomics(const btl_ib_params_t *params, const btl_ib_transport_attr_t *attr)
 {
     if (!attr->rdma || attr->rdma_atomics == BTL_IB_RDMA_ATOMICS_NONE
@@ -399,8 +399,8 @@ static size_t least(size_t a, uint64_t b)
     return a < b ? a : (size_t) b;
 }
 
-/* The largest operation that the device is to be asked for. Where it registers large regions in
- * pieces (btl_ib_registration_cache.h) few operations are to lie on two of them. */
+/* Returns the largest operation that the device is to be asked for. Where it registers large
+ * regions in pieces (btl_ib_registration_cache.h) few operations are to lie on two of them. */
 static uint64_t operation_max(const btl_ib_transport_attr_t *attr)
 {
     const uint64_t share = attr->rdma_region_max / PIECE_SHARE;

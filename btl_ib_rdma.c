@@ -69,10 +69,10 @@ static const char *const kind_names[] = {
 };
 
 /*
- * If an atomic of a device is lost: executed or not, that is unknown, and nothing else may execute
- * it. osc/rdma goes on without its result, or repeats its lock for ever, so the job has to end, as
- * for a dead peer. The failure of a peer was reported, and a refusal changed nothing. Called with
- * the lock held, which is released meanwhile.
+ * Ends the job if an atomic of a device is lost: executed or not, that is unknown, and nothing else
+ * may execute it. osc/rdma goes on without its result, or repeats its lock for ever, so the job has
+ * to end, as for a dead peer. The failure of a peer was reported, and a refusal changed nothing.
+ * Called with the lock held, which is released meanwhile.
  */
 static void end_job_if_lost(const btl_ib_rdma_t *rdma, int status)
 {
@@ -116,7 +116,7 @@ static void report_status(const btl_ib_rdma_t *rdma, int status)
     end_job_if_lost(rdma, status);
 }
 
-/* It is no longer under way. */
+/* Forgets an operation that is no longer under way. */
 static void forget(btl_ib_rdma_t *rdma)
 {
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
@@ -127,8 +127,8 @@ static void forget(btl_ib_rdma_t *rdma)
 }
 
 /*
- * An atomic begins. With osc/rdma of Open MPI 4.1.1 to 4.1.4 it may be the one that would be
- * repeated for ever. Called with the lock held.
+ * Notes that an atomic begins. With osc/rdma of Open MPI 4.1.1 to 4.1.4 it may be the one that
+ * would be repeated for ever. Called with the lock held.
  */
 static void note_start(btl_ib_rdma_t *rdma)
 {
@@ -145,7 +145,7 @@ static void note_start(btl_ib_rdma_t *rdma)
     }
 }
 
-/* The result of an atomic, as its owner expects it in its memory. */
+/* Stores the result of an atomic, as its owner expects it in its memory. */
 static void store_result(btl_ib_rdma_t *rdma)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -214,9 +214,9 @@ void btl_ib_rdma_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
 /* ---- start ---- */
 
 /*
- * How its target is named, once it is known what is wanted of it: NULL, by an address of ours. What
- * is not within the region is for its owner's engine to refuse, atomics as well. For our own words
- * the processor is nearer than the device, if it may change them.
+ * Names its target by a handle, once it is known what is wanted of it. NULL: it has an address of
+ * ours. What is not within the region is for its owner's engine to refuse, atomics as well. For our
+ * own words the processor is nearer than the device, if it may change them.
  */
 static void name_target(btl_ib_rdma_t *rdma, const btl_ib_memory_handle_t *handle)
 {
@@ -240,9 +240,9 @@ static void name_target(btl_ib_rdma_t *rdma, const btl_ib_memory_handle_t *handl
 }
 
 /*
- * An operation with what all kinds have, or an OPAL status. osc/rdma of Open MPI 4.1 has no handle,
- * and sometimes no endpoint, for memory that it could reach itself: then the address is one of
- * ours.
+ * Takes an operation, and fills in what all kinds have. Returns an OPAL status. osc/rdma of Open
+ * MPI 4.1 has no handle, and sometimes no endpoint, for memory that it could reach itself: then the
+ * address is one of ours.
  */
 static int prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_op_kind_t kind,
                    void *local_address, uint64_t remote_address,
@@ -308,7 +308,7 @@ static int execute_loopback(btl_ib_engine_t *engine, btl_ib_op_t *op, void *targ
     return 0;
 }
 
-/* Returns what the BTL function returns; unless OPAL_SUCCESS there is no callback. */
+/* Starts it. Returns what the BTL function returns; unless OPAL_SUCCESS there is no callback. */
 static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                  void *cbdata)
 {
@@ -351,7 +351,7 @@ static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, 
 
 /* ---- put and get ---- */
 
-/* Put or get, of at most `limit` bytes. */
+/* Puts or gets at most `limit` bytes. */
 static int transfer(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, btl_ib_op_kind_t kind,
                     size_t limit, void *local_address, uint64_t remote_address,
                     btl_ib_memory_handle_t *local_handle,
@@ -444,8 +444,8 @@ static btl_ib_atomic_type_t atomic_type(int flags)
     return is_float ? BTL_IB_ATOMIC_DOUBLE : BTL_IB_ATOMIC_INT64;
 }
 
-/* Is it offered, and possible there? Where devices change the words of a region nothing else may,
- * and they can do less. */
+/* True if it is offered, and possible there. Where devices change the words of a region nothing
+ * else may, and they can do less. */
 static bool is_offered(const btl_ib_module_t *module, const atomic_t *atomic,
                        const btl_ib_memory_handle_t *handle)
 {
@@ -466,10 +466,10 @@ static bool is_offered(const btl_ib_module_t *module, const atomic_t *atomic,
 }
 
 /*
- * What we do not offer, or not at that address, is NOT_SUPPORTED: for that alone osc/rdma finds
- * another way where data are concerned. Its locks it asks for again for ever, or goes on without
- * them, whatever the error: what they need is always offered, and where a device cannot do it the
- * job ends (end_job_if_lost()).
+ * Starts an atomic. What we do not offer, or not at that address, is NOT_SUPPORTED: for that alone
+ * osc/rdma finds another way where data are concerned. Its locks it asks for again for ever, or
+ * goes on without them, whatever the error: what they need is always offered, and where a device
+ * cannot do it the job ends (end_job_if_lost()).
  */
 static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, void *local_address,
                         uint64_t remote_address, btl_ib_memory_handle_t *local_handle,
@@ -555,8 +555,8 @@ static int module_atomic_cswap(mca_btl_base_module_t *btl, btl_ib_endpoint_t *en
 
 /* ---- flush ---- */
 
-/* Is an operation to `endpoint` (NULL: to any) of at most that number under way? One whose callback
- * runs further down the stack is over, for its caller. */
+/* True if an operation to `endpoint` (NULL: to any) of at most that number is under way. One whose
+ * callback runs further down the stack is over, for its caller. */
 static bool pending(const btl_ib_module_t *module, const btl_ib_endpoint_t *endpoint, uint64_t last)
 {
     BTL_IB_LIST_FOREACH (const btl_ib_rdma_t, rdma, &module->rdma.active, link) {

@@ -17,7 +17,7 @@
 #include "btl_ib_modex.h"
 #include "btl_ib_rail_match.h"
 
-/* Of what a process published, its rail `remote_rail`. False: that does not fit our rail. */
+/* Tells of what a process published its rail `remote_rail`. Returns whether that fits our rail. */
 static bool tell_rail(const btl_ib_component_t *component, const btl_ib_modex_t *peer,
                       uint64_t name, uint32_t rail, uint32_t remote_rail, btl_ib_peer_info_t *info)
 {
@@ -79,7 +79,7 @@ typedef struct tries {
     btl_ib_peer_info_t info;
 } tries_t;
 
-/* Nothing comes by the rails that were chosen: try what else may lead there. */
+/* Tries, as nothing comes by the rails that were chosen, what else may lead there. */
 static void alternatives(void *context, btl_ib_conn_t *conn)
 {
     btl_ib_component_t *component = context;
@@ -118,8 +118,8 @@ static bool deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag)
            && mca_btl_base_active_message_trigger[tag].cbfunc != NULL;
 }
 
-/* It may have been kept since it was accepted, and its module be finalized, or its tag given back,
- * meanwhile: then nobody is there for it. */
+/* Delivers a message. It may have been kept since it was accepted, and its module be finalized, or
+ * its tag given back, meanwhile: then nobody is there for it. */
 static void deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
 {
     const btl_ib_component_t *component = context;

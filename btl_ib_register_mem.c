@@ -69,9 +69,9 @@ static void register_with_device(btl_ib_module_t *module, btl_ib_memory_t *memor
 }
 
 /*
- * Is it memory of a window, for all peers? osc/rdma of 4.1, 5.0 and 6.0 registers all that peers
- * may use so: for any endpoint, with all rights (MCA_BTL_REG_FLAG_ACCESS_ANY). ob1 registers a
- * message for one endpoint, and for read or write alone, since it knows no atomics; so does 5.0's
+ * True if it is memory of a window, for all peers. osc/rdma of 4.1, 5.0 and 6.0 registers all that
+ * peers may use so: for any endpoint, with all rights (MCA_BTL_REG_FLAG_ACCESS_ANY). ob1 registers
+ * a message for one endpoint, and for read or write alone, since it knows no atomics; so does 5.0's
  * detector of dead processes.
  */
 static bool is_window(const btl_ib_endpoint_t *endpoint, uint32_t flags)
@@ -79,8 +79,8 @@ static bool is_window(const btl_ib_endpoint_t *endpoint, uint32_t flags)
     return endpoint == MCA_BTL_ENDPOINT_ANY && (flags & REMOTE_ACCESS) == REMOTE_ACCESS;
 }
 
-/* Processes that nobody adds are about to use memory of ours. True the first time, if the progress
- * thread is to serve them. */
+/* Notes that processes that nobody adds are about to use memory of ours. Returns true the first
+ * time, if the progress thread is to serve them. */
 static bool begin_to_expect(void)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -97,10 +97,10 @@ static bool begin_to_expect(void)
 }
 
 /*
- * The first window is made, of which osc/rdma adds no processes: one that then accesses it comes as
- * an unknown process, and would wait until this process calls MPI. So all of the job are looked up
- * here, where the runtime may be asked. That costs what adding them would, as osc/rdma does where
- * it is not told to leave it out.
+ * Looks up all of the job, as the first window is made, of which osc/rdma adds no processes: one
+ * that then accesses it comes as an unknown process, and would wait until this process calls MPI.
+ * So all of the job are looked up here, where the runtime may be asked. That costs what adding them
+ * would, as osc/rdma does where it is not told to leave it out.
  */
 static void expect_job(void)
 {
@@ -123,9 +123,9 @@ static void expect_job(void)
 }
 
 /*
- * Does ob1 want to offer a message to be fetched? It would be by one GET, over one rail: that of
- * the highest bandwidth. If ob1 cannot register the message its receiver asks for it by PUTs, which
- * ob1 divides among all rails, by their bandwidths.
+ * True if ob1 wants to offer a message to be fetched. It would be by one GET, over one rail: that
+ * of the highest bandwidth. If ob1 cannot register the message its receiver asks for it by PUTs,
+ * which ob1 divides among all rails, by their bandwidths.
  */
 static bool is_for_one_get(const btl_ib_module_t *module, const btl_ib_endpoint_t *endpoint,
                            uint32_t flags)

@@ -44,8 +44,8 @@ static bool convertor_pack(opal_convertor_t *convertor, void **data, size_t *siz
     return true;
 }
 
-/* A whole message of ob1's, whose sender may wait for its memory. (Nobody waits for a single piece
- * of a longer one, and these are to SIGNAL.) */
+/* True of a whole message of ob1's, whose sender may wait for its memory. (Nobody waits for a
+ * single piece of a longer one, and these are to SIGNAL.) */
 static bool is_eager(uint32_t flags)
 {
     return (flags & (MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_SIGNAL))

@@ -52,7 +52,7 @@ static const char *verdict_of(const btl_ib_pair_info_t *pair)
     return path->sent < path->most ? "mtu" : "ok";
 }
 
-/* Smallest and largest datagram of one direction. */
+/* Writes the smallest and the largest datagram of one direction. */
 static const char *sizes(char *out, size_t len, bool any, uint32_t smallest, uint32_t largest)
 {
     snprintf(out, len, "-");
@@ -135,7 +135,7 @@ enum {
 
 /* ---- pairs ---- */
 
-/* Room for one more, with what all have in common. NULL: memory is short. */
+/* Adds a pair, with what all have in common. NULL: memory is short. */
 static btl_ib_pair_info_t *add_pair(btl_ib_connectivity_t *map, uint64_t name, const char *host)
 {
     const uint32_t room = map->room == 0 ? 64 : 2 * map->room;
@@ -239,7 +239,7 @@ static void contact(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
     }
 }
 
-/* All pairs of rails with one process. Returns false if memory is short. */
+/* Contacts a process by all pairs of rails. Returns false if memory is short. */
 static bool contact_peer(btl_ib_connectivity_t *map, uint32_t rank)
 {
     const btl_ib_connectivity_config_t *config = &map->config;
@@ -298,8 +298,8 @@ static bool find_open(const btl_ib_connectivity_t *map, uint64_t now, uint64_t *
     return peers && now < *peers_until;
 }
 
-/* Turns as the progress thread makes them: the caller holds locks of Open MPI, so nothing may be
- * delivered here. Returns whether all was found. */
+/* Waits in turns as the progress thread makes them: the caller holds locks of Open MPI, so nothing
+ * may be delivered here. Returns whether all was found. */
 static bool wait_for_answers(btl_ib_connectivity_t *map)
 {
     const btl_ib_connectivity_config_t *config = &map->config;
@@ -325,7 +325,7 @@ static bool wait_for_answers(btl_ib_connectivity_t *map)
     return !open;
 }
 
-/* Connections that nobody has adopted, and that did not work, or all. */
+/* Closes connections that nobody has adopted, and that did not work, or all. */
 static void close_own(const btl_ib_connectivity_t *map, bool all)
 {
     for (uint32_t i = 0; i < map->count; ++i) {

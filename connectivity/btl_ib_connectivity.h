@@ -69,7 +69,7 @@ static inline void btl_ib_connectivity_init(btl_ib_connectivity_t *map,
     *map = (btl_ib_connectivity_t){.config = *config};
 }
 
-/* Is a map wanted that was not made yet? */
+/* True if a map is wanted that was not made yet. */
 static inline bool btl_ib_connectivity_due(const btl_ib_connectivity_t *map)
 {
     return map->config.file != NULL && !map->begun;
@@ -79,11 +79,12 @@ static inline bool btl_ib_connectivity_due(const btl_ib_connectivity_t *map)
  * the lock; no callback runs meanwhile. */
 void btl_ib_connectivity_run(btl_ib_connectivity_t *map);
 
-/* The host of a process, as it published it; NULL: the map does not know it. With the lock held. */
+/* Returns the host of a process, as it published it; NULL: the map does not know it. With the lock
+ * held. */
 const char *btl_ib_connectivity_host(const btl_ib_connectivity_t *map, uint64_t name);
 
-/* With the lock held: a connection is about to end; and MPI ends: write the file again if anything
- * is different now. */
+/* Note, with the lock held, that a connection is about to end; and that MPI ends: write the file
+ * again if anything is different now. */
 void btl_ib_connectivity_note(btl_ib_connectivity_t *map, const btl_ib_conn_t *conn);
 void btl_ib_connectivity_end(btl_ib_connectivity_t *map);
 

@@ -109,7 +109,7 @@ static bool derive(btl_ib_aead_t *aead, const void *secret, size_t secret_size, 
     return done;
 }
 
-/* A context for this key, ready for datagram `number`; NULL if the library fails. */
+/* Returns a context for this key, ready for datagram `number`; NULL if the library fails. */
 static EVP_CIPHER_CTX *prepare(openssl_t *self, const btl_ib_aead_key_t *key, uint64_t number,
                                int encrypt)
 {
@@ -130,7 +130,7 @@ static EVP_CIPHER_CTX *prepare(openssl_t *self, const btl_ib_aead_key_t *key, ui
     return slot->context;
 }
 
-/* Everything but the tag. `out` may be `text`. */
+/* Encrypts or decrypts everything but the tag. `out` may be `text`. */
 static bool run(EVP_CIPHER_CTX *context, const void *aad, size_t aad_size, const uint8_t *text,
                 uint8_t *out, size_t size)
 {

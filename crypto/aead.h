@@ -60,11 +60,12 @@ struct btl_ib_aead {
     uint64_t last_id; /* of the keys made for it */
 };
 
-/* Was one built in, and can its library be loaded? It is loaded then. If not, and `why` is not
+/* Loads the library. Returns whether one was built in and could be loaded; if not, and `why` is not
  * NULL, the reason is written there as text. */
 bool btl_ib_aead_available(char *why, size_t len);
 
-/* NULL if there is none, no memory, or the library refuses. One thread at a time may use it. */
+/* Opens one. NULL if there is none, no memory, or the library refuses. One thread at a time may use
+ * it. */
 btl_ib_aead_t *btl_ib_aead_open(void);
 
 #endif

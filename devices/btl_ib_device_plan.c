@@ -134,7 +134,8 @@ bool btl_ib_device_wishes_read(btl_ib_device_wishes_t *wishes, const btl_ib_para
 
 /* ---- receive queues ---- */
 
-/* Can the device share so many buffers? Others than connections have one pool for all peers. */
+/* True if the device can share so many buffers. Others than connections have one pool for all
+ * peers. */
 static bool can_share(const btl_ib_queue_table_t *table, const btl_ib_transport_attr_t *attr)
 {
     for (uint32_t i = 0; attr->reliable && i < table->count; ++i) {
@@ -145,8 +146,8 @@ static bool can_share(const btl_ib_queue_table_t *table, const btl_ib_transport_
     return true;
 }
 
-/* The transport's own queues: of many processes those that all peers share, if the device has such.
- * Other hosts may have other devices: each obeys the queues of the receiver. */
+/* Plans the transport's own queues: of many processes those that all peers share, if the device has
+ * such. Other hosts may have other devices: each obeys the queues of the receiver. */
 static int default_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,
                           btl_ib_device_plan_t *plan)
 {
@@ -161,7 +162,8 @@ static int default_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_tra
     return btl_ib_queues_parse(type->default_queues, &plan->queues, &error);
 }
 
-/* The queues that a device shall have, fitted to its datagrams. Returns whether there are any. */
+/* Plans the queues that a device shall have, fitted to its datagrams. Returns whether there are
+ * any. */
 static bool plan_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,
                         btl_ib_device_plan_t *plan)
 {
@@ -266,7 +268,7 @@ static uint64_t aligned(uint64_t size)
            * (uint64_t) opal_cache_line_size;
 }
 
-/* Fragments that each list has from the start; it has no upper bound. */
+/* Adds the fragments that each list has from the start; it has no upper bound. */
 static void add_fragments(const btl_ib_process_sizes_t *sizes, const btl_ib_transport_attr_t *attr,
                           btl_ib_memory_estimate_t *estimate)
 {
@@ -310,7 +312,7 @@ static const char *const fewer[] = {
 enum { PLANNED, PLANNED_SHARED, OWN, OWN_SHARED, FEWER };
 enum { CANDIDATES = FEWER + sizeof(fewer) / sizeof(fewer[0]) };
 
-/* All queues of a table but the smallest, shared, with the defaults that follow from num. */
+/* Makes all queues of a table but the smallest shared, with the defaults that follow from num. */
 static bool share(const btl_ib_queue_table_t *table, btl_ib_queue_table_t *shared)
 {
     btl_ib_queues_error_t error;
@@ -326,7 +328,7 @@ static bool share(const btl_ib_queue_table_t *table, btl_ib_queue_table_t *share
     return btl_ib_queues_parse(spec, shared, &error) == 0;
 }
 
-/* Candidate `i`, if there is one: as text, or made of what is planned. */
+/* Returns whether there is a candidate `i`: as text, or made of what is planned. */
 static bool candidate(const btl_ib_transport_type_t *type, const btl_ib_device_plan_t *plan, int i,
                       btl_ib_queue_table_t *table, const char **spec)
 {
@@ -343,7 +345,8 @@ static bool candidate(const btl_ib_transport_type_t *type, const btl_ib_device_p
     return *spec != NULL && btl_ib_queues_parse(*spec, table, &error) == 0;
 }
 
-/* Bytes of this process with shared queues as large as they may grow; UINT64_MAX: no memory. */
+/* Returns the bytes of this process with shared queues as large as they may grow; UINT64_MAX: no
+ * memory. */
 static uint64_t cost(const btl_ib_process_sizes_t *sizes, const btl_ib_transport_type_t *type,
                      const btl_ib_queue_table_t *table, uint32_t peers,
                      const btl_ib_device_plan_t *plan)

@@ -39,18 +39,18 @@ typedef struct btl_ib_wire_try {
 } btl_ib_wire_try_t;
 
 /*
- * What to look for, one after the other until there is a device. `wire` is btl_ib_wire: "auto",
- * "ud" or "rc". `processes`: slots of the runtime, 0 if not known. `rc_max_peers`: rc is for at
- * most so many of them. Returns how many of `tries` are set, at least 1.
+ * Plans what to look for, one after the other until there is a device. `wire` is btl_ib_wire:
+ * "auto", "ud" or "rc". `processes`: slots of the runtime, 0 if not known. `rc_max_peers`: rc is
+ * for at most so many of them. Returns how many of `tries` are set, at least 1.
  */
 int btl_ib_wire_plan(const char *wire, uint32_t processes, uint32_t rc_max_peers,
                      btl_ib_wire_try_t tries[BTL_IB_WIRE_TRIES]);
 
 /*
- * Are `connections_max` connections of a device (0: it needs none) enough for so many processes
- * with so many queues, and so many rails over each port? At worst all of them are on one host, and
- * each talks to each, itself included, over each queue, and by one more connection for operations
- * on memory, of each rail.
+ * True if `connections_max` connections of a device (0: it needs none) are enough for so many
+ * processes with so many queues, and so many rails over each port. At worst all of them are on one
+ * host, and each talks to each, itself included, over each queue, and by one more connection for
+ * operations on memory, of each rail.
  */
 static inline bool btl_ib_wire_suffices(uint32_t connections_max, uint32_t processes,
                                         uint32_t queues, uint32_t rails)
@@ -60,8 +60,8 @@ static inline bool btl_ib_wire_suffices(uint32_t connections_max, uint32_t proce
     return connections_max == 0 || pairs <= connections_max / (((uint64_t) queues + 1) * rails);
 }
 
-/* Shall the default queues be those that all peers share? From `srq_min_peers` processes on, 0:
- * never. */
+/* True if the default queues shall be those that all peers share: from `srq_min_peers` processes
+ * on, 0: never. */
 static inline bool btl_ib_wire_shares(uint32_t processes, uint32_t srq_min_peers)
 {
     return srq_min_peers != 0 && processes >= srq_min_peers;
@@ -103,8 +103,8 @@ bool btl_ib_device_wishes_read(btl_ib_device_wishes_t *wishes, const btl_ib_para
 bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,
                         const btl_ib_device_t *device, uint32_t sized, btl_ib_device_plan_t *plan);
 
-/* What a transport is asked for, to have these queues: as many buffers as they say, or each its
- * share of btl_ib_rx_depth; and what parameters say. Without `log`. */
+/* Fills in what a transport is asked for, to have these queues: as many buffers as they say, or
+ * each its share of btl_ib_rx_depth; and what parameters say. Without `log`. */
 void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_table_t *table,
                              btl_ib_open_params_t *open);
 

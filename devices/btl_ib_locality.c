@@ -44,7 +44,7 @@ static void leave_out_farther(choosing_t *all)
     }
 }
 
-/* Is it one of those that the limit is for, whether it keeps to it or not? */
+/* True if it is one of those that the limit is for, whether it keeps to it or not. */
 static bool competes(const choosing_t *all, uint32_t i)
 {
     return all->choices[i].verdict != BTL_IB_LOCALITY_FARTHER;
@@ -56,9 +56,9 @@ static bool alike(const choosing_t *all, uint32_t a, uint32_t b)
            && all->candidates[a].bandwidth == all->candidates[b].bandwidth;
 }
 
-/* The place of a device among those that are alike, where this process begins at one of its own.
- * Runtimes number processes through a socket, or by turns through all: plain numbers would give
- * all of a socket the same of two devices in the second case. */
+/* Returns the place of a device among those that are alike, where this process begins at one of its
+ * own. Runtimes number processes through a socket, or by turns through all: plain numbers would
+ * give all of a socket the same of two devices in the second case. */
 static uint32_t turn_among_alike(const choosing_t *all, uint32_t device)
 {
     const uint32_t position = all->rule->position;
@@ -74,7 +74,7 @@ static uint32_t turn_among_alike(const choosing_t *all, uint32_t device)
     return (before + size - (position + position / size) % size) % size;
 }
 
-/* Of one network: is `a` taken before `b`? */
+/* True if, of one network, `a` is taken before `b`. */
 static bool comes_first(const choosing_t *all, uint32_t a, uint32_t b)
 {
     const btl_ib_candidate_t *first = &all->candidates[a];
@@ -89,7 +89,7 @@ static bool comes_first(const choosing_t *all, uint32_t a, uint32_t b)
     return turn_among_alike(all, a) < turn_among_alike(all, b);
 }
 
-/* How many of its network are taken before it. */
+/* Returns how many of its network are taken before it. */
 static uint32_t turn_of(const choosing_t *all, uint32_t device)
 {
     uint32_t turn = 0;
@@ -101,8 +101,8 @@ static uint32_t turn_of(const choosing_t *all, uint32_t device)
     return turn;
 }
 
-/* How many are taken before it: the first of each network, in the order in which networks were
- * found, then the second of each, ... */
+/* Returns how many are taken before it: the first of each network, in the order in which networks
+ * were found, then the second of each, ... */
 static uint32_t place_of(const choosing_t *all, uint32_t device)
 {
     const uint32_t turn = turn_of(all, device);
@@ -131,7 +131,7 @@ static void leave_out_over_max(choosing_t *all)
     }
 }
 
-/* Those that are used first, and the nearest first; else as they were. */
+/* Sorts those that are used first, and the nearest first; else as they were. */
 static void sort(choosing_t *all)
 {
     for (uint32_t i = 1; i < all->count; ++i) {
@@ -261,8 +261,8 @@ static bool has_devices(hwloc_topology_t tree)
     return object != NULL;
 }
 
-/* Another version of hwloc may have made it. Where processors are left out, devices that are near
- * to those seem to be near to all. */
+/* True if all is there and known. Another version of hwloc may have made it. Where processors are
+ * left out, devices that are near to those seem to be near to all. */
 static bool is_complete(hwloc_topology_t tree)
 {
     return hwloc_topology_abi_check(tree) == 0
@@ -332,7 +332,7 @@ static bool name_fits(const char *name, const char *object)
     return strncmp(name, object, len) == 0 && memchr(":-", name[len], sizeof(":-")) != NULL;
 }
 
-/* The object of a device. Of those whose names fit ("rdma0" and "rdma0-1") the longest. */
+/* Returns the object of a device. Of those whose names fit ("rdma0" and "rdma0-1") the longest. */
 static hwloc_obj_t find(hwloc_topology_t tree, const char *name)
 {
     hwloc_obj_t found = NULL;
@@ -347,7 +347,7 @@ static hwloc_obj_t find(hwloc_topology_t tree, const char *name)
     return found;
 }
 
-/* Between the nodes of two sets, the shortest way. */
+/* Returns the shortest way between the nodes of two sets. */
 static uint32_t between(hwloc_topology_t tree, hwloc_const_nodeset_t from, hwloc_const_nodeset_t to)
 {
     struct hwloc_distances_s *matrix = NULL;
@@ -374,7 +374,7 @@ static uint32_t between(hwloc_topology_t tree, hwloc_const_nodeset_t from, hwloc
     return shortest == UINT32_MAX ? BTL_IB_DISTANCE_REMOTE : shortest;
 }
 
-/* How far from those of the processors `bound` are an object's nodes? */
+/* Returns how far an object's nodes are from those of the processors `bound`. */
 static uint32_t distance_of(hwloc_topology_t tree, hwloc_const_bitmap_t bound, hwloc_obj_t object)
 {
     hwloc_nodeset_t nodes = hwloc_bitmap_alloc();

@@ -89,8 +89,8 @@ const char *btl_ib_topology_open(btl_ib_topology_t *topology, void *shared);
 void btl_ib_topology_close(btl_ib_topology_t *topology);
 
 /*
- * Where is the device `name`, or, if there is none of that name, the network interface `interface`
- * ("": none)? A suffix behind ':' (a port) or '-' (of libfabric's domains) does not count.
+ * Finds the device `name`, or, if there is none of that name, the network interface `interface`
+ * ("": none). A suffix behind ':' (a port) or '-' (of libfabric's domains) does not count.
  */
 btl_ib_device_place_t btl_ib_topology_find(const btl_ib_topology_t *topology, const char *name,
                                            const char *interface);

@@ -44,7 +44,7 @@ int btl_ib_near_devices_node(btl_ib_near_devices_t *near, const btl_ib_device_t 
     return place_of(near, device).node;
 }
 
-/* Do both lead to the same network, as far as this host can know? */
+/* True if both lead to the same network, as far as this host can know. */
 static bool same_network(const btl_ib_device_t *a, const btl_ib_device_t *b)
 {
     const struct sockaddr *first = (const struct sockaddr *) (const void *) &a->ip;
@@ -125,7 +125,7 @@ static void tell(const btl_ib_near_devices_t *near, const found_t *found,
     }
 }
 
-/* With room for all that choosing takes. */
+/* Chooses, with room for all that it takes. */
 static int choose(btl_ib_near_devices_t *near, btl_ib_device_t *list, uint32_t count,
                   found_t *found, btl_ib_candidate_t *candidates, btl_ib_locality_choice_t *choices)
 {
@@ -216,7 +216,7 @@ bool btl_ib_library_text(size_t number, bool load, char *out, size_t size)
     return true;
 }
 
-/* Was a provider of libfabric asked for, which only transport ofi has? */
+/* True if a provider of libfabric was asked for, which only transport ofi has. */
 static bool named_provider(const btl_ib_params_t *params)
 {
     return is_set(params->ofi_provider);
@@ -236,7 +236,7 @@ static const char *advice_on_verbs(void)
            "rdma link add rxe0 type rxe netdev <interface>.";
 }
 
-/* What to do about it. */
+/* Returns what to do where there is no device. */
 static const char *advice(const btl_ib_params_t *params, const btl_ib_rejected_devices_t *failed)
 {
     const bool any = btl_ib_any_transport(params);
@@ -261,8 +261,8 @@ static const char *advice(const btl_ib_params_t *params, const btl_ib_rejected_d
            "ip address).";
 }
 
-/* There is no device: which were `rejected`, and which of those could not be opened. Only users
- * that asked for ib are told. */
+/* Reports that there is no device: which were `rejected`, and which of those could not be opened.
+ * Only users that asked for ib are told. */
 static void report_no_device(const btl_ib_open_request_t *request,
                              const btl_ib_rejected_devices_t *rejected,
                              const btl_ib_rejected_devices_t *failed)
@@ -283,8 +283,8 @@ static void report_no_device(const btl_ib_open_request_t *request,
     free(list);
 }
 
-/* `count` devices are used; but some could not be opened, or entries of btl_ib_if_include match
- * nothing. */
+/* Reports that `count` devices are used; but some could not be opened, or entries of
+ * btl_ib_if_include match nothing. */
 static void report_unused(const btl_ib_open_request_t *request,
                           const btl_ib_opened_device_t *opened, uint32_t count,
                           const btl_ib_device_list_t *include,
@@ -317,7 +317,7 @@ static void report_unused(const btl_ib_open_request_t *request,
     free(list);
 }
 
-/* No port of the range can be had for a device; `error` is the errno. */
+/* Reports that no port of the range can be had for a device; `error` is the errno. */
 static void report_ports_taken(const btl_ib_params_t *params, const btl_ib_device_t *device,
                                int error)
 {
@@ -355,7 +355,7 @@ typedef struct search {
     btl_ib_rejected_devices_t failed;    /* those that could not be opened */
 } search_t;
 
-/* A device that was found cannot be used. */
+/* Turns down a device that was found, but cannot be used. */
 __attribute__((format(printf, 3, 4))) static void
 turn_down(search_t *search, const btl_ib_device_t *device, const char *format, ...)
 {
@@ -371,7 +371,7 @@ turn_down(search_t *search, const btl_ib_device_t *device, const char *format, .
 
 /* ---- one device ---- */
 
-/* A device that ought to work does not. */
+/* Notes that a device that ought to work does not. */
 static void open_failed(search_t *search, const btl_ib_device_t *device, const char *wire,
                         int error)
 {
@@ -393,7 +393,7 @@ static void open_failed(search_t *search, const btl_ib_device_t *device, const c
     turn_down(search, device, "it could not be opened: %s", reason);
 }
 
-/* One process of the job tells what its system should be set to. */
+/* Reports, by one process of the job, what its system should be set to. */
 static void report_system_limit(search_t *search, const btl_ib_transport_t *transport)
 {
     const btl_ib_limit_t *limit = &transport->limit;
@@ -419,7 +419,7 @@ static void report_system_limit(search_t *search, const btl_ib_transport_t *tran
     }
 }
 
-/* Is there a rail of this device already? */
+/* True if there is a rail of this device already. */
 static bool is_opened(const search_t *search, const btl_ib_device_t *device)
 {
     bool found = false;
@@ -434,7 +434,7 @@ static bool is_opened(const search_t *search, const btl_ib_device_t *device)
     return found;
 }
 
-/* Rank 0 tells that queues of the user's do not fit, once. */
+/* Reports once, by rank 0, that queues of the user's do not fit. */
 static void report_clamped(search_t *search, const btl_ib_device_t *device,
                            const btl_ib_device_plan_t *plan)
 {
@@ -498,8 +498,8 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
     return transport;
 }
 
-/* Driver, firmware, speed and MTU of a device, for the log. An RDMA device of software (rxe, siw)
- * has no driver of its own: its interface says more. */
+/* Logs driver, firmware, speed and MTU of a device. An RDMA device of software (rxe, siw) has no
+ * driver of its own: its interface says more. */
 static void tell_facts(const btl_ib_transport_type_t *type, const btl_ib_device_t *device, int rail)
 {
     char text[192];
@@ -566,7 +566,8 @@ static void print_memory(const char *device, const char *owner, const char *what
                 device, owner, what, now, then->held, peers, then->most);
 }
 
-/* What memory a device takes: in sum for the log, and by its parts if that was asked for. */
+/* Reports what memory a device takes: in sum for the log, and by its parts if that was asked
+ * for. */
 static void report_memory(const search_t *search, const btl_ib_transport_type_t *type,
                           const btl_ib_device_t *device, const btl_ib_device_plan_t *plan)
 {
@@ -629,8 +630,8 @@ static void open_all(search_t *search, const btl_ib_transport_type_t *type,
     }
 }
 
-/* Unless devices are counted each one may; else it must be another address of an interface that has
- * a rail. */
+/* True if a device may stand by: each one, unless devices are counted; else it must be another
+ * address of an interface that has a rail. */
 static bool may_stand_by(const search_t *search, const btl_ib_device_t *device)
 {
     bool found = device->rank != BTL_IB_RANK_FIRST && search->params->max_btls == 0;
@@ -641,7 +642,7 @@ static bool may_stand_by(const search_t *search, const btl_ib_device_t *device)
     return found;
 }
 
-/* By their addresses, IPv4 first; without one there is no order. */
+/* True if `a` comes before `b` by its address, IPv4 first; without one there is no order. */
 static bool comes_before(const btl_ib_device_t *a, const btl_ib_device_t *b)
 {
     size_t len;
@@ -657,8 +658,8 @@ static bool comes_before(const btl_ib_device_t *a, const btl_ib_device_t *b)
     return memcmp(first, second, len) < 0;
 }
 
-/* Not all will be used: hosts with the same networks have to choose the same ones, though their
- * interfaces are in different orders. */
+/* Sorts devices of which not all will be used: hosts with the same networks have to choose the same
+ * ones, though their interfaces are in different orders. */
 static void sort_by_address(btl_ib_device_t *list, int count)
 {
     for (int i = 1; i < count; ++i) {
@@ -672,8 +673,8 @@ static void sort_by_address(btl_ib_device_t *list, int count)
     }
 }
 
-/* Those beyond the most that are used from the beginning stand by, unless that is the user's limit:
- * perhaps only they lead to some peer. */
+/* Lets those beyond the most that are used from the beginning stand by, unless that is the user's
+ * limit: perhaps only they lead to some peer. */
 static void let_stand_by(const search_t *search, btl_ib_device_t *list, int count)
 {
     for (int i = 0; i < count && search->params->max_btls == 0; ++i) {
@@ -701,7 +702,7 @@ static void open_standby(search_t *search, const btl_ib_transport_type_t *type,
     }
 }
 
-/* Is there nothing yet, and may more be tried? */
+/* True if there is nothing yet, and more may be tried. */
 static bool goes_on(const search_t *search)
 {
     return search->count == 0 && !search->ports_taken;
@@ -777,9 +778,9 @@ static void open_wires(search_t *search, const char *name)
     search->sized = 0;
 }
 
-/* What goes through the kernel's network stack goes by udp, or not at all: by libfabric it would
- * reach no peer that uses udp, so that transport is turned down. A user that names a provider of
- * libfabric's has it. */
+/* Turns libfabric down. What goes through the kernel's network stack goes by udp, or not at all: by
+ * libfabric it would reach no peer that uses udp, so that transport is turned down. A user that
+ * names a provider of libfabric's has it. */
 static bool turn_down_second_best(search_t *search, const btl_ib_transport_type_t *type)
 {
     if (search->wishes.filter.rdma_only || strcmp("ofi", type->name) != 0

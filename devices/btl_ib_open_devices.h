@@ -41,7 +41,7 @@ static inline void btl_ib_near_devices_fini(btl_ib_near_devices_t *near)
     btl_ib_topology_close(&near->topology);
 }
 
-/* The NUMA node of a device; -1: unknown, or near to several. */
+/* Returns the NUMA node of a device; -1: unknown, or near to several. */
 int btl_ib_near_devices_node(btl_ib_near_devices_t *near, const btl_ib_device_t *device);
 
 /* ---- the request ---- */
@@ -87,7 +87,7 @@ uint32_t btl_ib_open_devices(const btl_ib_open_request_t *request,
 
 /* ---- what is said of devices ---- */
 
-/* May any transport be used? */
+/* True if any transport may be used. */
 bool btl_ib_any_transport(const btl_ib_params_t *params);
 
 /* Writes the names of the transports that were built: "udp, verbs/ud, verbs/rc". */

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Are the IP addresses of two rails in one subnet? Rails without any count as such. */
+/* True if the IP addresses of two rails are in one subnet. Rails without any count as such. */
 static bool same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b)
 {
     const unsigned bits = a->prefix_bits < b->prefix_bits ? a->prefix_bits : b->prefix_bits;
@@ -35,9 +35,9 @@ static shared_t what_is_shared(const btl_ib_modex_t *ours, const btl_ib_modex_t 
     };
 }
 
-/* Equal addresses on different hosts are those of networks within each: what is sent there reaches
- * the sender's own host. An InfiniBand port has one name in the world, and in all containers of its
- * machine. */
+/* True if one reaches the other. Equal addresses on different hosts are those of networks within
+ * each: what is sent there reaches the sender's own host. An InfiniBand port has one name in the
+ * world, and in all containers of its machine. */
 static bool reaches_peer(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b,
                          const shared_t *shared)
 {
@@ -51,7 +51,7 @@ static bool reaches_peer(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t
            || (shared->machine && strcmp(a->transport, "verbs") == 0);
 }
 
-/* A link-local address of IPv6 is heard by no other one. */
+/* True of a link-local address of IPv6, which is heard by no other one. */
 static bool is_link_local(const btl_ib_modex_rail_t *rail)
 {
     return rail->family == 6 && rail->ip[0] == 0xfe && (rail->ip[1] & 0xc0) == 0x80;
@@ -75,7 +75,7 @@ bool btl_ib_rails_fit(const btl_ib_modex_t *ours, uint32_t rail, const btl_ib_mo
 
 /* ---- how promising ---- */
 
-/* Bits that the addresses begin with in common. */
+/* Returns how many bits the addresses begin with in common. */
 static unsigned common_bits(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b)
 {
     const unsigned bytes = a->family == 4 ? 4 : a->family == 6 ? 16 : 0;
@@ -92,8 +92,8 @@ typedef struct pair {
     const btl_ib_modex_rail_t *theirs;
 } pair_t;
 
-/* Is a pair that has to be routed more promising than another? `ours_first`: false on the other
- * side, so that both find the same. */
+/* True if a pair that has to be routed is more promising than another. `ours_first`: false on the
+ * other side, so that both find the same. */
 static bool is_better(const pair_t *a, const pair_t *b, bool ours_first)
 {
     const unsigned ranks = (unsigned) a->ours->rank + a->theirs->rank;

@@ -77,7 +77,7 @@ static void open_as_a_job(survey_t *survey, const btl_ib_process_sizes_t *sizes,
     btl_ib_engine_destroy(request.engine);
 }
 
-/* The rail that a device would be; `count` of them if it would be none. */
+/* Returns the rail that a device would be; `count` of them if it would be none. */
 static uint32_t rail_of(const survey_t *survey, const btl_ib_device_t *device)
 {
     uint32_t i = 0;
@@ -94,8 +94,8 @@ static uint32_t rail_of(const survey_t *survey, const btl_ib_device_t *device)
 
 /* ---- why not ---- */
 
-/* The last one counts: other addresses of a device are turned down when they are listed, before one
- * that may be used is not chosen. */
+/* Returns the reason for a device, of which the last one counts: other addresses of a device are
+ * turned down when they are listed, before one that may be used is not chosen. */
 static const char *reason_in(const btl_ib_rejected_devices_t *rejected,
                              const btl_ib_device_t *device, const char *wire)
 {
@@ -120,7 +120,7 @@ static const char *reason_in(const btl_ib_rejected_devices_t *rejected,
     return found;
 }
 
-/* Why a job would not use a device that may be opened. */
+/* Tells why a job would not use a device that may be opened. */
 static void not_chosen(const survey_t *survey, const btl_ib_transport_type_t *type,
                        const btl_ib_device_t *device, char *out, size_t size)
 {
@@ -228,7 +228,7 @@ static void end_device(btl_ib_info_out_t *out, const char *why_not, uint32_t rai
 
 /* ---- devices ---- */
 
-/* A device that the type listed. `reason`: why it was not selected; NULL: it was. */
+/* Prints a device that the type listed. `reason`: why it was not selected; NULL: it was. */
 static void print_device(survey_t *survey, const btl_ib_transport_type_t *type,
                          const btl_ib_device_t *device, const char *reason)
 {
@@ -256,7 +256,7 @@ static void print_device(survey_t *survey, const btl_ib_transport_type_t *type,
     end_device(out, why_not, rail);
 }
 
-/* Devices that a type of transport saw, but cannot use at all. */
+/* Prints devices that a type of transport saw, but cannot use at all. */
 static void print_unlisted(survey_t *survey, const btl_ib_transport_type_t *type)
 {
     const size_t len = strlen(type->name);

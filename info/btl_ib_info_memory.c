@@ -48,7 +48,7 @@ typedef struct memory {
     cost_t cost; /* of one of them */
 } memory_t;
 
-/* NULL: it was not built in, or is not asked for. */
+/* Returns a transport; NULL: it was not built in, or is not asked for. */
 static const btl_ib_transport_type_t *type_of(const btl_ib_info_args_t *args, int kind)
 {
     const btl_ib_transport_type_t *const *type = btl_ib_transport_types;

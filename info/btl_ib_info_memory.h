@@ -25,7 +25,7 @@ typedef struct btl_ib_info_args {
     uint64_t budget;       /* bytes of a process; 0: none was said */
 } btl_ib_info_args_t;
 
-/* Is it asked what queues cost? Else devices are. */
+/* True if it is asked what queues cost; else devices are. */
 static inline bool btl_ib_info_of_memory(const btl_ib_info_args_t *args)
 {
     return args->queue_count > 0 || args->budget > 0;

@@ -31,7 +31,7 @@ static const char help[] =
 
 enum { PROCESSES_MAX = 1 << 24 };
 
-/* A number of an option. Returns false after an error. */
+/* Reads a number of an option. Returns false after an error. */
 static bool number(const char *option, const char *text, const btl_ib_value_range_t *range,
                    uint64_t *value)
 {
@@ -73,7 +73,7 @@ static bool transport(btl_ib_info_args_t *args, const char *text)
     return false;
 }
 
-/* One option. Returns false after an error. */
+/* Takes one option. Returns false after an error. */
 static bool take(btl_ib_info_args_t *args, int option)
 {
     static const btl_ib_value_range_t bytes = {BTL_IB_VALUE_BYTES, 1, INT64_MAX};
@@ -107,7 +107,7 @@ static bool take(btl_ib_info_args_t *args, int option)
     }
 }
 
-/* Returns false after an error on stderr. */
+/* Parses all. Returns false after an error on stderr. */
 static bool args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
 {
     static const struct option options[] = {

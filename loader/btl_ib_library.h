@@ -63,7 +63,7 @@ bool btl_ib_library_load(btl_ib_library_t *library, char *why, size_t len);
  * "cannot be loaded: " and why. */
 bool btl_ib_library_check(btl_ib_library_t *library, bool load, char *out, size_t len);
 
-/* The name of the file that was loaded, symbolic links resolved: "libibverbs.so.1.14.44.0".
+/* Writes the name of the file that was loaded, symbolic links resolved: "libibverbs.so.1.14.44.0".
  * "unknown" if that cannot be told. */
 void btl_ib_library_file(const btl_ib_library_t *library, char *out, size_t len);
 

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Does `letter` follow some % of the pattern? */
+/* True if `letter` follows some % of the pattern. */
 static bool names(const char *pattern, char letter)
 {
     for (const char *at = strchr(pattern, '%'); at != NULL; at = strchr(at + 2, '%')) {
@@ -95,7 +95,7 @@ bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *i
 
 /* ---- making one ---- */
 
-/* May a file be replaced? Returns 0 or a negative errno. */
+/* Returns 0 if a file may be replaced, or a negative errno. */
 static int replaceable(const struct stat *status)
 {
     if (S_ISLNK(status->st_mode)) {

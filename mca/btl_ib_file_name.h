@@ -36,8 +36,8 @@ typedef struct btl_ib_file_name_info {
 /* Returns NULL if `pattern` is right, else what is wrong: a literal that follows "Problem:". */
 const char *btl_ib_file_name_problem(const char *pattern);
 
-/* The name that a right pattern makes, into `out` of BTL_IB_FILE_NAME_MAX bytes. Returns whether it
- * fits. */
+/* Writes the name that a right pattern makes into `out` of BTL_IB_FILE_NAME_MAX bytes. Returns
+ * whether it fits. */
 bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *info, char *out);
 
 /*
@@ -49,8 +49,9 @@ bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *i
  */
 int btl_ib_file_create(const char *name);
 
-/* The same as a stream to be written; NULL: *error is the errno. close returns 0, or the errno of
- * what went wrong since; call nothing that sets errno in between but to write. */
+/* Make such a file as a stream to be written (NULL: *error is the errno), and close it: that
+ * returns 0, or the errno of what went wrong since; call nothing that sets errno in between but to
+ * write. */
 FILE *btl_ib_file_open(const char *name, int *error);
 int btl_ib_file_close(FILE *out);
 

@@ -79,8 +79,7 @@ void btl_ib_rejected_devices_format(const btl_ib_rejected_devices_t *rejected, c
 
 /* ---- lines that wait until somebody may print them ---- */
 
-/* Where the next line is to be written; NULL: there is no room, and that one more is lost is
- * noted. */
+/* Returns where the next line is to be written; NULL: there is no room, and one more is lost. */
 static btl_ib_kept_line_t *kept_lines_add(btl_ib_kept_lines_t *lines)
 {
     if (lines->count == BTL_IB_KEPT_LINES) {

@@ -41,7 +41,7 @@ typedef struct btl_ib_rejected_devices {
 void btl_ib_rejected_devices_add(btl_ib_rejected_devices_t *rejected, const char *transport,
                                  const char *device, const char *reason);
 
-/* The name that a device has there. */
+/* Writes the name that a device has there. */
 static inline void btl_ib_rejected_devices_name(const char *transport, const char *device,
                                                 char *out, size_t size)
 {
@@ -58,7 +58,7 @@ static inline void btl_ib_rejected_devices_clear(btl_ib_rejected_devices_t *reje
 }
 
 /*
- * One line for each: "  udp/eth0: it is down", and a last one for those that found no place;
+ * Writes one line for each: "  udp/eth0: it is down", and a last one for those that found no place;
  * "  (nothing)" if there are none. What does not fit into `size` bytes is left out, in whole lines.
  */
 void btl_ib_rejected_devices_format(const btl_ib_rejected_devices_t *rejected, char *out,
@@ -99,7 +99,7 @@ typedef struct btl_ib_kept_lines {
  */
 void btl_ib_show_help(const char *topic, ...);
 
-/* The same for what the processes of a host have in common: one of them prints it. */
+/* Prints, by one of them, what the processes of a host have in common. */
 #define BTL_IB_SHOW_HELP(topic, ...)                                                               \
     do {                                                                                           \
         if (opal_process_info.my_local_rank == 0) {                                                \
@@ -108,8 +108,8 @@ void btl_ib_show_help(const char *topic, ...);
     } while (0)
 
 /*
- * The component cannot start: `cause`, with that errno (0: none), and `step`, what to do about it,
- * in lines of a help text. Printed by one process of a host.
+ * Tells that the component cannot start: `cause`, with that errno (0: none), and `step`, what to do
+ * about it, in lines of a help text. Printed by one process of a host.
  */
 void btl_ib_help_cannot_start(const char *cause, int error, const char *step);
 
@@ -147,7 +147,7 @@ static inline void btl_ib_log_init(btl_ib_log_state_t *state, const bool *async,
     *state = (btl_ib_log_state_t){.async = async, .ports_down = ports_down};
 }
 
-/* The table for engine and transports, which `state` has to outlive. */
+/* Returns the table for engine and transports, which `state` has to outlive. */
 btl_ib_log_t btl_ib_log_table(btl_ib_log_state_t *state);
 
 /* Collect the devices that are turned down from now on; NULL: no longer. */
@@ -178,7 +178,7 @@ void btl_ib_log_show(const btl_ib_pending_diagnostic_t *diagnostic, const char *
 #define BTL_IB_VERBOSE(level, ...)                                                                 \
     opal_output_verbose((level), opal_btl_base_framework.framework_output, "btl:ib: " __VA_ARGS__)
 
-/* Is that level shown? For what costs something to find out. */
+/* True if that level is shown: for what costs something to find out. */
 static inline bool btl_ib_is_verbose(int level)
 {
     return opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= level;

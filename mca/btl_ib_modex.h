@@ -21,12 +21,12 @@ void btl_ib_modex_add_rail(btl_ib_modex_t *modex, const btl_ib_engine_t *engine,
                            const btl_ib_device_t *device, uint32_t bandwidth,
                            btl_ib_atomics_t atomics);
 
-/* Returns an OPAL status. */
+/* Publishes it. Returns an OPAL status. */
 int btl_ib_modex_publish(const btl_ib_modex_t *modex);
 
 /*
- * What `name` published, to be freed with free(); NULL if that is nothing, or
- * nothing that we understand, or memory is short. `wait`: see btl_ib_ompi_modex_recv().
+ * Returns what `name` published, to be freed with free(); NULL if that is nothing, or nothing that
+ * we understand, or memory is short. `wait`: see btl_ib_ompi_modex_recv().
  */
 btl_ib_modex_t *btl_ib_modex_get(const opal_process_name_t *name, bool wait);
 
@@ -39,7 +39,7 @@ btl_ib_modex_t *btl_ib_modex_get(const opal_process_name_t *name, bool wait);
 /* Keep it, unless something is kept of `name`. Of what no memory is left for nothing is kept. */
 void btl_ib_modex_keep(opal_hash_table_t *known, uint64_t name, const btl_ib_modex_t *modex);
 
-/* What is kept of `name`, to be freed with free(); NULL: nothing. */
+/* Returns what is kept of `name`, to be freed with free(); NULL: nothing. */
 btl_ib_modex_t *btl_ib_modex_recall(opal_hash_table_t *known, uint64_t name);
 
 /* Free what is kept of `name`, if anything. */
@@ -48,11 +48,11 @@ void btl_ib_modex_forget(opal_hash_table_t *known, uint64_t name);
 /* Free all of it. `known` stays usable. */
 void btl_ib_modex_forget_all(opal_hash_table_t *known);
 
-/* Rail `rail` of what `name` published, for the engine. */
+/* Describes rail `rail` of what `name` published, for the engine. */
 void btl_ib_modex_peer_info(const btl_ib_modex_t *modex, const opal_process_name_t *name,
                             uint32_t rail, btl_ib_peer_info_t *info);
 
-/* The IP address of a rail as text, or "no IP address". */
+/* Writes the IP address of a rail as text, or "no IP address". */
 const char *btl_ib_modex_ip_text(const btl_ib_modex_rail_t *rail, char *text, size_t size);
 
 #endif

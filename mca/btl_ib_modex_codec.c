@@ -65,7 +65,7 @@ static writer_t put_length(writer_t *w)
     return length;
 }
 
-/* It ends here. */
+/* Ends what has its length in front of it. */
 static void end_length(writer_t *length, const writer_t *w)
 {
     put_uint(length, length->left - w->left - 2, 2);
@@ -96,7 +96,7 @@ static uint64_t get_uint(reader_t *r, unsigned bytes)
     return value;
 }
 
-/* A number that must be within bounds. */
+/* Reads a number that must be within bounds. */
 static uint32_t get_range(reader_t *r, unsigned bytes, uint32_t low, uint32_t high)
 {
     uint32_t value = (uint32_t) get_uint(r, bytes);
@@ -107,7 +107,7 @@ static uint32_t get_range(reader_t *r, unsigned bytes, uint32_t low, uint32_t hi
     return value;
 }
 
-/* What has its length in front of it, in two bytes, and is read by itself. */
+/* Takes what has its length in front of it, in two bytes, and is read by itself. */
 static reader_t get_part(reader_t *r)
 {
     const size_t length = (size_t) get_uint(r, 2);
@@ -123,13 +123,13 @@ static reader_t get_part(reader_t *r)
     return part;
 }
 
-/* All that is known of it was read. Only a later version has more. */
+/* Ends a part, of which all that is known was read. Only a later version has more. */
 static void end_part(reader_t *r, const reader_t *part, bool later)
 {
     r->bad |= part->bad || (part->left > 0 && !later);
 }
 
-/* Printable ASCII without blanks: names of transports, providers and hosts. */
+/* True of printable ASCII without blanks: names of transports, providers and hosts. */
 static bool text_ok(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; ++i) {
@@ -140,7 +140,7 @@ static bool text_ok(const char *text, size_t len)
     return true;
 }
 
-/* A text of at most size - 1 characters. */
+/* Reads a text of at most size - 1 characters. */
 static void get_text(reader_t *r, char *text, size_t size)
 {
     size_t len = get_range(r, 1, 0, (uint32_t) size - 1);
@@ -296,7 +296,7 @@ static bool modex_ok(const btl_ib_modex_t *modex)
     return true;
 }
 
-/* Of the process itself. */
+/* Writes what is known of the process itself. */
 static void put_process(writer_t *w, const btl_ib_modex_t *modex)
 {
     writer_t length = put_length(w);
@@ -357,8 +357,8 @@ int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size)
     return (int) used;
 }
 
-/* Of ranges of versions. From version 5 on they are followed by what `modex` has of datagrams and
- * release, in every version to come. False: no such block. */
+/* Reads ranges of versions. From version 5 on they are followed by what `modex` has of datagrams
+ * and release, in every version to come. False: no such block. */
 static bool get_versions(reader_t *r, btl_ib_modex_t *modex, size_t size)
 {
     const bool magic = get_uint(r, 4) == BTL_IB_MODEX_MAGIC;

@@ -27,7 +27,8 @@ typedef struct btl_ib_host {
     uint64_t network; /* on it the network namespace: the same interfaces, loopback included */
 } btl_ib_host_t;
 
-/* Of this process. Both paths as in BTL_IB_HOST_BOOT_ID, BTL_IB_HOST_NETWORK; a test has others. */
+/* Returns the host of this process. Both paths as in BTL_IB_HOST_BOOT_ID, BTL_IB_HOST_NETWORK; a
+ * test has others. */
 btl_ib_host_t btl_ib_host(const char *boot_id, const char *network);
 
 #define BTL_IB_HOST_BOOT_ID "/proc/sys/kernel/random/boot_id"

@@ -30,7 +30,7 @@ uint64_t btl_ib_now(void)
     return btl_ib_now_ns() / 1000;
 }
 
-/* The number in a version such as "4.1.4", "v4.1.4rc1" or "Open MPI v4.1.4". */
+/* Returns the number in a version such as "4.1.4", "v4.1.4rc1" or "Open MPI v4.1.4". */
 static const char *number_of(const char *version)
 {
     while (*version != '\0' && !isdigit((unsigned char) *version)) {
@@ -39,7 +39,7 @@ static const char *number_of(const char *version)
     return version;
 }
 
-/* Does `version` belong to the series we are for? */
+/* True if `version` belongs to the series we are for. */
 static bool is_our_series(const char *version)
 {
     const size_t len = strlen(BTL_IB_BUILT_FOR_SERIES);
@@ -50,9 +50,9 @@ static bool is_our_series(const char *version)
 }
 
 /*
- * Have the classes of libopen-pal that we share the sizes that its headers say, in particular those
- * with a lock inside, whose headers may be ours (compat/)? If not, `why` names the first that has
- * another. configure asks the same.
+ * True if the classes of libopen-pal that we share have the sizes that its headers say, in
+ * particular those with a lock inside, whose headers may be ours (compat/). If not, `why` names the
+ * first that has another. configure asks the same.
  */
 static bool compat_layout(char *why, size_t size)
 {
@@ -172,7 +172,7 @@ void *btl_ib_ompi_topology(void)
 #define SIZE_TYPE     OPAL_UINT32
 #endif
 
-/* A number that the runtime tells of our job; 0 if it does not. */
+/* Returns a number that the runtime tells of our job; 0 if it does not. */
 static uint32_t runtime_size(const char *key)
 {
     opal_process_name_t job = {OPAL_PROC_MY_NAME.jobid, OPAL_VPID_WILDCARD};
@@ -287,8 +287,8 @@ static void push_failure(btl_ib_ompi_failure_t *failure)
     }
 }
 
-/* In the runtime's thread, which must not wait for us, and whose names only progress may convert:
- * Open MPI keeps a list of jobs without a lock. */
+/* Records a failure, in the runtime's thread, which must not wait for us, and whose names only
+ * progress may convert: Open MPI keeps a list of jobs without a lock. */
 static void record_failure(const pmix_proc_t *proc)
 {
     btl_ib_ompi_failure_t *failure = malloc(sizeof(*failure));
@@ -300,7 +300,8 @@ static void record_failure(const pmix_proc_t *proc)
     push_failure(failure);
 }
 
-/* Others are to hear of it, too: Open MPI's own handler, which comes after us, ends the chain. */
+/* Records who failed. Others are to hear of it, too: Open MPI's own handler, which comes after us,
+ * ends the chain. */
 static void on_event(size_t reference, pmix_status_t status, const pmix_proc_t *source,
                      pmix_info_t info[], size_t ninfo, pmix_info_t *results, size_t nresults,
                      pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata)
@@ -495,7 +496,7 @@ void btl_ib_ompi_abort_ignore(void)
 
 /* ---- parameters ---- */
 
-/* In the environment, which is where mpirun puts what it was told. */
+/* Finds a text in the environment, which is where mpirun puts what it was told. */
 static const char *text_in_environment(const char *name, char *where, size_t size)
 {
     const char *text = NULL;

@@ -146,13 +146,13 @@ static inline void btl_ib_ompi_deliver(mca_btl_base_module_t *btl,
 
 #endif
 
-/* Microseconds of a monotonic clock. */
+/* Returns microseconds of a monotonic clock. */
 uint64_t btl_ib_now(void);
 
-/* The same in nanoseconds. */
+/* Returns nanoseconds of a monotonic clock. */
 uint64_t btl_ib_now_ns(void);
 
-/* 0 or an error of the engine as Open MPI understands it. Only OUT_OF_RESOURCE is tried again. */
+/* Returns an OPAL status for 0 or an error of the engine. Only OUT_OF_RESOURCE is tried again. */
 static inline int btl_ib_opal_status(int error)
 {
     switch (error) {
@@ -183,36 +183,36 @@ static inline opal_process_name_t btl_ib_name_unpack(uint64_t name)
     return (opal_process_name_t){.jobid = (opal_jobid_t) (name >> 32), .vpid = (opal_vpid_t) name};
 }
 
-/* Are the user's data in the memory of an accelerator (a GPU)? Then only the convertor may read or
- * write them: opal_convertor_need_buffers() of 5.0 and later does not tell. */
+/* True if the user's data are in the memory of an accelerator (a GPU). Then only the convertor may
+ * read or write them: opal_convertor_need_buffers() of 5.0 and later does not tell. */
 static inline bool btl_ib_ompi_on_device(const opal_convertor_t *convertor)
 {
     return (convertor->flags & BTL_IB_CONVERTOR_ON_DEVICE) != 0;
 }
 
 /*
- * What a process published. With `wait` the call may block until the
- * process has published something; without it asks the runtime's server on this host at most.
- * Returns an OPAL status; on success *data is malloced.
+ * Gets what a process published. With `wait` the call may block until the process has published
+ * something; without it asks the runtime's server on this host at most. Returns an OPAL status; on
+ * success *data is malloced.
  */
 int btl_ib_ompi_modex_recv(const opal_process_name_t *name, bool wait, void **data, size_t *size);
 
-/* Is this one of the releases whose osc/rdma waits for a lock that it has (btl_ib_osc.h)?
- * Those are 4.1.1 to 4.1.4. */
+/* True if this is one of the releases whose osc/rdma waits for a lock that it has (btl_ib_osc.h):
+ * 4.1.1 to 4.1.4. */
 bool btl_ib_ompi_osc_waits_for_itself(void);
 
-/* How many processes the runtime has places for, in all jobs that it started and may start: the
- * same for those that are spawned later. 0 if it does not say. */
+/* Returns how many processes the runtime has places for, in all jobs that it started and may start:
+ * the same for those that are spawned later. 0 if it does not say. */
 uint32_t btl_ib_ompi_universe_size(void);
 
-/* How many processes this job has; 0 if the runtime does not say. */
+/* Returns how many processes this job has; 0 if the runtime does not say. */
 uint32_t btl_ib_ompi_job_size(void);
 
-/* How many processes of this job are on this host, this one included. */
+/* Returns how many processes of this job are on this host, this one included. */
 uint32_t btl_ib_ompi_local_processes(void);
 
-/* The topology that Open MPI has loaded, as the system's hwloc.h knows it (hwloc_topology_t); NULL
- * if it has none, or an hwloc of its own. */
+/* Returns the topology that Open MPI has loaded, as the system's hwloc.h knows it
+ * (hwloc_topology_t); NULL if it has none, or an hwloc of its own. */
 void *btl_ib_ompi_topology(void);
 
 /* Call `tell` before MPI_Abort ends this process, where Open MPI has a place for that: 4.1, which
@@ -232,11 +232,11 @@ void btl_ib_ompi_abort_ignore(void);
 void btl_ib_ompi_failures_listen(void);
 void btl_ib_ompi_failures_ignore(void);
 
-/* The next process of job `jobid` that failed, by the name that the engine knows it by: returns
- * whether there is one. Called with the lock held, as what follows. */
+/* Takes the next process of job `jobid` that failed, by the name that the engine knows it by.
+ * Returns whether there is one. Called with the lock held, as what follows. */
 bool btl_ib_ompi_failures_next(opal_jobid_t jobid, uint64_t *name);
 
-/* `name` was added. If it has failed before it is the next one once more. */
+/* Notes that `name` was added. If it has failed before it is the next one once more. */
 void btl_ib_ompi_failures_added(uint64_t name);
 
 #if OPAL_MAJOR_VERSION >= 5
@@ -252,7 +252,7 @@ extern _Atomic(btl_ib_ompi_failure_t *) btl_ib_ompi_failures;
 
 #endif
 
-/* May there be a next one? For progress. */
+/* True if there may be a next one. For progress. */
 static inline bool btl_ib_ompi_failures_any(void)
 {
 #if OPAL_MAJOR_VERSION >= 5
@@ -263,29 +263,29 @@ static inline bool btl_ib_ompi_failures_any(void)
 }
 
 /*
- * The text that the user gave for the parameter `name` of `component`, before Open MPI made a value
- * of it; NULL if none was given. It belongs to Open MPI or to the environment, and is valid until
- * either changes. `where` says in words where it was given.
+ * Returns the text that the user gave for the parameter `name` of `component`, before Open MPI made
+ * a value of it; NULL if none was given. It belongs to Open MPI or to the environment, and is valid
+ * until either changes. `where` says in words where it was given.
  */
 const char *btl_ib_ompi_param_text(const mca_base_component_t *component, const char *name,
                                    char *where, size_t size);
 
 /*
- * For integers that Open MPI's own parser is not to see, as it refuses "3000ms": that is 3000 MiB
- * to it. Takes any text for 0, so that the value has to be set after registration. To MPI_T it is
- * an enumeration without items. The caller releases it, or it is NULL. It must not be part of the
- * component: Open MPI may keep it until after the component is unloaded.
+ * Makes an enumeration for integers that Open MPI's own parser is not to see, as it refuses
+ * "3000ms": that is 3000 MiB to it. Takes any text for 0, so that the value has to be set after
+ * registration. To MPI_T it is an enumeration without items. The caller releases it, or it is NULL.
+ * It must not be part of the component: Open MPI may keep it until after the component is unloaded.
  */
 mca_base_var_enum_t *btl_ib_ompi_time_enum(void);
 
 /*
- * An enumeration of words, which end with NULL, by which ompi_info and MPI_T tell them. It takes
- * any other text for the first, so that Open MPI refuses none: btl_ib_params_check() says better
- * what is wrong. The rest as above.
+ * Makes an enumeration of words, which end with NULL, by which ompi_info and MPI_T tell them. It
+ * takes any other text for the first, so that Open MPI refuses none: btl_ib_params_check() says
+ * better what is wrong. The rest as above.
  */
 mca_base_var_enum_t *btl_ib_ompi_choice_enum(const char *name, const char *const *words);
 
-/* Publish. Returns an OPAL status. */
+/* Publishes. Returns an OPAL status. */
 int btl_ib_ompi_modex_send(const void *data, size_t size);
 
 #endif

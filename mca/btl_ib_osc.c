@@ -32,7 +32,7 @@ static bool adds(const btl_ib_op_t *op, uint64_t operand)
            && operand == op->operand;
 }
 
-/* 1 was added to the word of `lock`, or taken away again. */
+/* Notes that 1 was added to the word of `lock`, or taken away again. */
 static btl_ib_osc_step_t note_turn(btl_ib_osc_lock_t *lock, pthread_t thread, bool up)
 {
     const bool in_turn = pthread_equal(thread, lock->thread) != 0 && up != lock->added;

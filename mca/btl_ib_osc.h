@@ -17,12 +17,12 @@
 
 #include "btl_ib_rma.h"
 
-/* Is there osc/pt2pt, which makes windows of messages and serves any BTL? It is gone since Open MPI
- * 5.0, and Debian 12 turns it off. Whether it may be used is another question: it refuses
+/* True if there is osc/pt2pt, which makes windows of messages and serves any BTL. It is gone since
+ * Open MPI 5.0, and Debian 12 turns it off. Whether it may be used is another question: it refuses
  * MPI_THREAD_MULTIPLE. */
 bool btl_ib_osc_has_pt2pt(void);
 
-/* Does osc_rdma_btls name ib? Then osc/rdma takes ib for each window without asking which
+/* True if osc_rdma_btls names ib. Then osc/rdma takes ib for each window without asking which
  * processes it reaches, so that those of a window are not added. */
 bool btl_ib_osc_takes_us_unasked(void);
 
@@ -80,13 +80,13 @@ typedef struct btl_ib_osc_atomic {
     btl_ib_osc_step_t step;
 } btl_ib_osc_atomic_t;
 
-/* `thread` is about to start `op`, an atomic of the word at `address` of `peer`. Fills in
- * *atomic. */
+/* Notes that `thread` is about to start `op`, an atomic of the word at `address` of `peer`. Fills
+ * in *atomic. */
 void btl_ib_osc_locks_start(btl_ib_osc_locks_t *locks, btl_ib_osc_atomic_t *atomic,
                             const btl_ib_op_t *op, const void *peer, uint64_t address,
                             pthread_t thread);
 
-/* It was executed. Returns what its caller is to be told of op->result. */
+/* Notes that it was executed. Returns what its caller is to be told of op->result. */
 uint64_t btl_ib_osc_locks_done(btl_ib_osc_locks_t *locks, const btl_ib_osc_atomic_t *atomic,
                                uint64_t result);
 

@@ -86,8 +86,8 @@ static unsigned digit_of(char c)
     return c >= 'A' && c <= 'F' ? (unsigned) (c - 'A') + 10 : 16;
 }
 
-/* The digits at *at, and what follows them. What is too large becomes `UINT64_MAX`, and *overflow
- * is set. */
+/* Reads the digits at *at, and moves that behind them. What is too large becomes `UINT64_MAX`, and
+ * *overflow is set. */
 static const char *digits(const char **at, uint64_t *value, bool *overflow)
 {
     const bool hexadecimal = (*at)[0] == '0' && ((*at)[1] == 'x' || (*at)[1] == 'X');
@@ -117,7 +117,7 @@ static const char *digits(const char **at, uint64_t *value, bool *overflow)
     return NULL;
 }
 
-/* What `text` after a number stands for; 0 if it is no unit. */
+/* Returns what `text` after a number stands for; 0 if it is no unit. */
 static uint64_t factor_of(const char *text, btl_ib_value_unit_t unit)
 {
     const suffix_t *suffix = units[unit].suffixes;
@@ -131,7 +131,7 @@ static uint64_t factor_of(const char *text, btl_ib_value_unit_t unit)
     return suffix != NULL ? suffix->factor : 0;
 }
 
-/* What is wrong with where a number lies. */
+/* Returns what is wrong with where a number lies. */
 static const char *misplaced(const btl_ib_value_range_t *range, uint64_t magnitude, bool negative)
 {
     if (negative && magnitude > 0) {
@@ -182,8 +182,8 @@ const char *btl_ib_value_number(const char *text, const btl_ib_value_range_t *ra
     return problem;
 }
 
-/* "0.25" in millionths. At least one digit after the point, of which the seventh and later ones do
- * not count. */
+/* Reads "0.25" in millionths. At least one digit after the point, of which the seventh and later
+ * ones do not count. */
 static const char *fraction(const char *text, uint64_t *value)
 {
     const char *digits = text + 2;
@@ -270,7 +270,7 @@ const char *btl_ib_value_truth_or_seconds(const char *text, bool *value, uint64_
     return problem;
 }
 
-/* One entry, with `len` characters. Returns whether it is one; its bits are added then. */
+/* Adds one entry, with `len` characters. Returns whether it is one; its bits are added then. */
 static bool add_flag(const char *entry, size_t len, const btl_ib_value_flag_t *flags,
                      uint32_t *value)
 {

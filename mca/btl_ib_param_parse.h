@@ -47,29 +47,29 @@ typedef struct btl_ib_value_flag {
     uint32_t bit;
 } btl_ib_value_flag_t;
 
-/* The unit that parameters call "bytes", "microseconds", "milliseconds" or "seconds"; COUNT for any
- * other word, and NULL. */
+/* Returns the unit that parameters call "bytes", "microseconds", "milliseconds" or "seconds"; COUNT
+ * for any other word, and NULL. */
 btl_ib_value_unit_t btl_ib_value_unit(const char *word);
 
-/* What may follow a number, as ", or with ... after it"; "" if nothing may. A literal. */
+/* Returns what may follow a number, as ", or with ... after it"; "" if nothing may. A literal. */
 const char *btl_ib_value_unit_help(btl_ib_value_unit_t unit);
 
-/* *value is in the range's unit; a negative one is what (uint64_t) makes of it. */
+/* Reads a number: *value is in the range's unit; a negative one is what (uint64_t) makes of it. */
 const char *btl_ib_value_number(const char *text, const btl_ib_value_range_t *range,
                                 uint64_t *value);
 
-/* A number of bytes, 0 to 2^64 - 1; or a share, as "50%", 0 to 100, or as a fraction with a point,
- * "0.5", 0.0 to 1.0, of which *value is in millionths. */
+/* Reads a number of bytes, 0 to 2^64 - 1; or a share, as "50%", 0 to 100, or as a fraction with a
+ * point, "0.5", 0.0 to 1.0, of which *value is in millionths. */
 const char *btl_ib_value_bytes_or_share(const char *text, uint64_t *value, bool *is_share);
 
 const char *btl_ib_value_bool(const char *text, bool *value);
 
-/* A truth, or else a time of 1 to 86400 s, as "10" or "1s": *seconds, 0 if it is no time. */
+/* Reads a truth, or else a time of 1 to 86400 s, as "10" or "1s": *seconds, 0 if it is no time. */
 const char *btl_ib_value_truth_or_seconds(const char *text, bool *value, uint64_t *seconds);
 
 const char *btl_ib_value_flags(const char *text, const btl_ib_value_flag_t *flags, uint32_t *value);
 
-/* Is `word` one of `list`, whose words are separated by commas? */
+/* True if `word` is one of `list`, whose words are separated by commas. */
 bool btl_ib_value_lists(const char *list, const char *word);
 
 /* Copy what a user wrote, to be shown: controls become '?', and what does not fit is cut, which

@@ -658,7 +658,8 @@ static void store_default(const btl_ib_param_t *param, void *field, const char *
     store(param, &standard, field);
 }
 
-/* What Open MPI is to know of the values beyond their type; to be released, but for flags. */
+/* Returns what Open MPI is to know of the values beyond their type; to be released, but for
+ * flags. */
 static mca_base_var_enum_t *enum_of(const btl_ib_param_t *param, const char *const *words)
 {
     const btl_ib_value_unit_t unit = btl_ib_value_unit(param->unit);
@@ -726,7 +727,8 @@ static bool register_all(btl_ib_params_t *params, mca_btl_base_module_t *limits)
     return ok;
 }
 
-/* Sizes count the PML's header and data; they have nothing to do with the size of a datagram. */
+/* Sets the defaults. Sizes count the PML's header and data; they have nothing to do with the size
+ * of a datagram. */
 static void default_limits(mca_btl_base_module_t *limits)
 {
     limits->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT;
@@ -838,7 +840,7 @@ static const char *text_of(const char *value)
 
 /* ---- reading ---- */
 
-/* What a text stands for; NULL if that is right, or it is no number, truth or flags. */
+/* Reads what a text stands for. NULL: that is right, or it is no number, truth or flags. */
 static const char *understand(const btl_ib_param_t *param, const char *text, meant_t *meant)
 {
     const btl_ib_value_range_t range = {btl_ib_value_unit(param->unit), param->low, param->high};
@@ -915,7 +917,7 @@ static bool check_value(const btl_ib_params_t *params, const char *name, const c
     return false;
 }
 
-/* What values there are of it, as "1 to 5 (bytes...)" or "one of ...". */
+/* Writes what values there are of it, as "1 to 5 (bytes...)" or "one of ...". */
 static void describe_values(const btl_ib_param_t *param, char *out, size_t size)
 {
     const char *words[BTL_IB_WORDS_MAX + 1] = {NULL};
@@ -975,7 +977,7 @@ static const char *word_problem(const btl_ib_param_t *param, const char *text)
     return text[0] == '\0' ? "it is empty" : "it is none of these";
 }
 
-/* All that are wrong are told, so that one attempt is enough to mend them. */
+/* Checks all, and tells what is wrong with each, so that one attempt is enough to mend them. */
 static bool check_table(const btl_ib_params_t *params)
 {
     char where[256];
@@ -1086,7 +1088,7 @@ static bool check_order(const char *smaller, int64_t small_value, const char *la
     return false;
 }
 
-/* Is it 0, or no less than `least`? No range says that. */
+/* True if it is 0, or no less than `least`. No range says that. */
 static bool check_least_but_0(const btl_ib_params_t *params, const char *name, uint64_t value,
                               uint64_t least)
 {
@@ -1102,7 +1104,7 @@ static bool check_least_but_0(const btl_ib_params_t *params, const char *name, u
                        param->of_limits ? param->text : "0");
 }
 
-/* What no range says of single values. */
+/* Checks what no range says of single values. */
 static bool check_limits(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
 {
     if ((limits->btl_flags & MCA_BTL_FLAGS_SEND) == 0) {

@@ -157,10 +157,10 @@ typedef struct btl_ib_param {
 /* All of them; ends with one whose name is NULL. */
 extern const btl_ib_param_t btl_ib_param_table[];
 
-/* That of this name, which there must be. */
+/* Returns the parameter of this name, which there must be. */
 const btl_ib_param_t *btl_ib_param(const char *name);
 
-/* What a choice may be, with NULL at the end. */
+/* Lists what a choice may be, with NULL at the end. */
 void btl_ib_param_words(const btl_ib_param_t *param, const char *words[BTL_IB_WORDS_MAX]);
 
 /* ---- values ---- */
@@ -173,7 +173,7 @@ void btl_ib_param_words(const btl_ib_param_t *param, const char *words[BTL_IB_WO
 void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limits,
                             mca_base_component_t *component);
 
-/* Did somebody set the parameter of this name (without btl_ib_), or is it the default? */
+/* True if somebody set the parameter of this name (without btl_ib_); else it is the default. */
 bool btl_ib_params_by_user(const btl_ib_params_t *params, const char *name);
 
 /* What is to protect datagrams, as valid parameters say. */
@@ -211,8 +211,8 @@ const char *btl_ib_param_help(const btl_ib_param_t *param, char room[BTL_IB_PARA
 void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits);
 
 /*
- * Is every value in its range, and do they fit together? If not, a help text says which and what
- * was expected. To be called only when ib was asked for.
+ * Checks that every value is in its range, and that they fit together. If not, a help text says
+ * which and what was expected. To be called only when ib was asked for.
  */
 bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_module_t *limits);
 

@@ -20,7 +20,7 @@
 
 /* ---- what is known ---- */
 
-/* Is `ip` the address in "10.1.2.3:4567" or "[fd00::1]:4567", or without a port? */
+/* True if `ip` is the address in "10.1.2.3:4567" or "[fd00::1]:4567", or without a port. */
 static bool is_of(const char *ip, const char *address)
 {
     const char *text = address + (address[0] == '[');
@@ -31,7 +31,7 @@ static bool is_of(const char *ip, const char *address)
                || (text[len] == ':' && strchr(ip, ':') == NULL));
 }
 
-/* Whose word it is, and so whose firewall, if it is one. */
+/* Returns whose word it is, and so whose firewall, if it is one. */
 static const char *whose(const char *by, const char *ours, const char *theirs, int error)
 {
     if (is_of(by, theirs)) {
@@ -46,8 +46,8 @@ static const char *whose(const char *by, const char *ours, const char *theirs, i
     return error == EACCES ? ": a firewall on the way" : ", a router or a firewall on the way";
 }
 
-/* One sentence without its full stop, "" if nothing is known. `ours` and `theirs` are the addresses
- * of both ends, with or without a port. */
+/* Writes one sentence without its full stop, "" if nothing is known. `ours` and `theirs` are the
+ * addresses of both ends, with or without a port. */
 static void diagnosis_format(const btl_ib_diagnosis_t *diagnosis, const char *ours,
                              const char *theirs, char *out, size_t size)
 {
@@ -69,7 +69,7 @@ static void diagnosis_format(const btl_ib_diagnosis_t *diagnosis, const char *ou
     }
 }
 
-/* What was dropped because of where it came from. False: nothing was. */
+/* Writes what was dropped because of where it came from. Returns whether anything was. */
 static bool format_foreign(const btl_ib_diagnosis_t *diagnosis, const char *published, char *out,
                            size_t size)
 {
@@ -103,8 +103,8 @@ typedef struct advice {
     "look at that rank's own output and exit status, and at the kernel's log of its\n"             \
     "host (out of memory?)."
 
-/* Is the address in `text` one of broadcasts in a network of that interface entry, by the mask that
- * this host has? */
+/* True if the address in `text` is one of broadcasts in a network of that interface entry, by the
+ * mask that this host has. */
 static bool is_broadcast_of(const struct ifaddrs *i, const char *text)
 {
     struct sockaddr_in last = {.sin_family = AF_INET};
@@ -137,7 +137,7 @@ static bool find_broadcast_here(const char *text)
     return found;
 }
 
-/* What to do where the system refuses each datagram to `address` with an errno. */
+/* Returns what to do where the system refuses each datagram to `address` with an errno. */
 static const char *unsent_step(int error, const char *address)
 {
     switch (error) {
@@ -199,8 +199,8 @@ static advice_t said_advice(int error)
 
 /* ---- the interface ---- */
 
-/* Its first address of that family other than one that means another interface on each host; NULL:
- * it has none. */
+/* Returns its first address of that family other than one that means another interface on each
+ * host; NULL: it has none. */
 static const struct sockaddr *find_other(const struct ifaddrs *all, const btl_ib_device_t *device)
 {
     const struct ifaddrs *i = all;
@@ -224,7 +224,7 @@ static bool has(const struct ifaddrs *all, const struct sockaddr *ip)
     return i != NULL;
 }
 
-/* What became of a device's interface and address: asked of the system now. */
+/* Tells what became of a device's interface and address: asked of the system now. */
 static void diagnosed_interface(const btl_ib_device_t *device, char *out, size_t size)
 {
     const struct sockaddr *ip = (const struct sockaddr *) (const void *) &device->ip;
@@ -311,7 +311,7 @@ static const advice_t death_advice[] = {
          "A box above names the device's error."},
 };
 
-/* Did datagrams not get through, or may it be that? */
+/* True if datagrams did not get through, or it may be that. */
 static bool is_of_network(btl_ib_death_t reason)
 {
     return reason == BTL_IB_DEATH_SILENCE || reason == BTL_IB_DEATH_NO_PROGRESS
@@ -337,7 +337,7 @@ static const char *find_other_btl(void)
     return NULL;
 }
 
-/* What to do besides, in a line of its own, "" if there is nothing. */
+/* Writes what to do besides, in a line of its own, "" if there is nothing. */
 static void format_without_ib(char *out, size_t size)
 {
     const char *other = find_other_btl();
@@ -425,8 +425,8 @@ static bool record_silent(btl_ib_peer_reports_t *reports, const char *host)
     return true;
 }
 
-/* What has come of a peer that does not answer: by what was accepted (`heard`), and by what was
- * not. */
+/* Writes what has come of a peer that does not answer: by what was accepted (`heard`), and by what
+ * was not. */
 static void format_came(const btl_ib_diagnosis_t *diagnosis, bool heard, const char *published,
                         char *out, size_t size)
 {
@@ -437,7 +437,7 @@ static void format_came(const btl_ib_diagnosis_t *diagnosis, bool heard, const c
     }
 }
 
-/* By what is known of a peer that does not answer; `other` if that is nothing. */
+/* Returns advice by what is known of a peer that does not answer; `other` if that is nothing. */
 static advice_t silent_advice(const btl_ib_diagnosis_t *diagnosis, bool reachable, advice_t other)
 {
     static const advice_t stopped = {
@@ -451,7 +451,7 @@ static advice_t silent_advice(const btl_ib_diagnosis_t *diagnosis, bool reachabl
                                     : other;
 }
 
-/* The wait for a process that turns out to be stopped is longer. */
+/* Writes that the wait for a process that turns out to be stopped is longer. */
 static void format_longer(const btl_ib_params_t *params, char *out, size_t size)
 {
     if (params->silence_limit == 0) {
@@ -463,7 +463,7 @@ static void format_longer(const btl_ib_params_t *params, char *out, size_t size)
     }
 }
 
-/* When the wait for a peer that does not answer ends. */
+/* Writes when the wait for a peer that does not answer ends. */
 static void format_end(const btl_ib_params_t *params, bool answers, bool reachable, char *end,
                        size_t size)
 {
@@ -516,7 +516,7 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
                      ports);
 }
 
-/* What of a silent peer was heard last. */
+/* Writes what of a silent peer was heard last. */
 static void format_heard(const btl_ib_silence_t *silence, const btl_ib_diagnosis_t *diagnosis,
                          const char *published, char *out, size_t size)
 {
@@ -604,7 +604,7 @@ void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diag
                      known[0] != '\0' ? known : "none");
 }
 
-/* Mbit/s, at least 1; `time` in us. */
+/* Returns a rate in Mbit/s, at least 1; `time` is in us. */
 static unsigned rate_of(uint64_t bytes, uint64_t time)
 {
     const uint64_t rate = bytes * 8 / time;
@@ -653,8 +653,8 @@ void btl_ib_report_gso_lost(btl_ib_peer_reports_t *reports, const btl_ib_gso_los
     }
 }
 
-/* The interface of a device that is named as "udp/eth0", and perhaps with a port or a rail behind
- * it. */
+/* Writes the interface of a device that is named as "udp/eth0", and perhaps with a port or a rail
+ * behind it. */
 static void interface_of(const char *device, char *out, size_t size)
 {
     const char *slash = strrchr(device, '/');
@@ -691,7 +691,8 @@ void btl_ib_report_pending(btl_ib_peer_reports_t *reports)
 
 enum { LIMITS, PROTECTION, NETWORK, ATOMICS, TRIED, VERSIONS };
 
-/* Note one of a kind, and make texts of both ranks. True if it is the first of its kind. */
+/* Notes one of a kind, and makes texts of both ranks. Returns whether it is the first of its
+ * kind. */
 static bool note_kind(btl_ib_peer_reports_t *reports, unsigned kind, uint32_t rank,
                       btl_ib_ends_t *ends)
 {
@@ -703,7 +704,7 @@ static bool note_kind(btl_ib_peer_reports_t *reports, unsigned kind, uint32_t ra
     return first;
 }
 
-/* Which release a process runs, and what it understands. */
+/* Writes which release a process runs, and what it understands. */
 static void describe_versions(const btl_ib_modex_t *modex, bool ours, char *out, size_t size)
 {
     const unsigned version = ours ? BTL_IB_MODEX_VERSION : modex->version;
@@ -764,7 +765,7 @@ void btl_ib_report_protection_differs(btl_ib_peer_reports_t *reports, const btl_
     }
 }
 
-/* A rail by transport and address. */
+/* Writes a rail by transport and address. */
 static void describe_rail(const btl_ib_modex_rail_t *rail, char *out, size_t size)
 {
     char address[INET6_ADDRSTRLEN];
@@ -773,7 +774,7 @@ static void describe_rail(const btl_ib_modex_rail_t *rail, char *out, size_t siz
              rail->provider, btl_ib_modex_ip_text(rail, address, sizeof(address)));
 }
 
-/* All rails of a process, malloced: the stack of a call is short. NULL without memory. */
+/* Returns all rails of a process, malloced: the stack of a call is short. NULL without memory. */
 static char *describe_rails(const btl_ib_modex_t *modex)
 {
     const size_t size = 1536;
@@ -817,7 +818,7 @@ void btl_ib_report_tried(btl_ib_peer_reports_t *reports, uint32_t rank, const ch
     }
 }
 
-/* For people. */
+/* Returns what changes words, for people. */
 static const char *atomics_string(btl_ib_atomics_t kind)
 {
     switch (kind) {

@@ -92,8 +92,8 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
 /* The address of our device changed, and that peer has not answered at the new one for long. */
 void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diagnosis_t *diagnosis);
 
-/* By `ends`, whose device states `claimed` Mbit/s, far less got through than by the device
- * `better`. Reported once, by one process of a host. */
+/* Tells that by `ends`, whose device states `claimed` Mbit/s, far less got through than by the
+ * device `better`. Reported once, by one process of a host. */
 void btl_ib_report_slow_rail(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
                              uint32_t claimed, const char *better, const btl_ib_slow_rail_t *found);
 
@@ -123,7 +123,8 @@ void btl_ib_report_black_hole(btl_ib_peer_reports_t *reports, const btl_ib_black
 void btl_ib_report_gso_lost(btl_ib_peer_reports_t *reports, const btl_ib_gso_loss_t *loss);
 void btl_ib_report_pending(btl_ib_peer_reports_t *reports);
 
-/* All addresses were tried that may lead to a peer which does not answer: `pairs`, a line each. */
+/* Tells that all addresses were tried that may lead to a peer which does not answer: `pairs`, a
+ * line each. */
 void btl_ib_report_tried(btl_ib_peer_reports_t *reports, uint32_t rank, const char *host,
                          const char *pairs);
 

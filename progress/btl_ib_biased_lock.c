@@ -37,7 +37,7 @@ void btl_ib_biased_lock_register_process(void)
 #endif
 }
 
-/* All running threads of the process execute a full barrier now. Returns whether they did. */
+/* Has all running threads of the process execute a full barrier now. Returns whether they did. */
 static bool run_barrier(void)
 {
 #ifdef SYS_membarrier
@@ -65,8 +65,8 @@ bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased)
     return lock->biased;
 }
 
-/* From now on the owner needs the mutex, which the caller holds. Returns whether the owner has the
- * lock at this moment. */
+/* Revokes the bias: from now on the owner needs the mutex, which the caller holds. Returns whether
+ * the owner has the lock at this moment. */
 static bool revoke_bias(btl_ib_biased_lock_t *lock)
 {
     atomic_store(&lock->revoked, true);
@@ -76,8 +76,8 @@ static bool revoke_bias(btl_ib_biased_lock_t *lock)
     return atomic_load_explicit(&lock->owner_inside, memory_order_acquire);
 }
 
-/* The caller has the mutex. If it is neither the owner nor one whose shift it is, several threads
- * communicate: no more bias. */
+/* Takes over; the caller has the mutex. If it is neither the owner nor one whose shift it is,
+ * several threads communicate: no more bias. */
 static void take_over(btl_ib_biased_lock_t *lock)
 {
     if (!lock->shared && !pthread_equal(lock->owner, pthread_self())

@@ -68,9 +68,9 @@ typedef struct btl_ib_biased_lock {
 bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased);
 
 /*
- * As btl_ib_biased_lock_borrow(), but the caller may release and acquire the lock as often as it
- * likes until it ends its shift: the owner only keeps its bias for later. One thread at most has a
- * shift. End it with the lock held.
+ * Borrows the lock as btl_ib_biased_lock_borrow(), but the caller may release and acquire the lock
+ * as often as it likes until it ends its shift: the owner only keeps its bias for later. One thread
+ * at most has a shift. End it with the lock held.
  */
 bool btl_ib_biased_lock_begin_shift(btl_ib_biased_lock_t *lock);
 static inline void btl_ib_biased_lock_end_shift(btl_ib_biased_lock_t *lock)
@@ -108,9 +108,9 @@ static inline void btl_ib_biased_lock_acquire(btl_ib_biased_lock_t *lock)
 }
 
 /*
- * For progress: acquire if no thread has it. Returns whether the caller has it. A thread that polls
- * in a loop would take the mutex again before a waiting thread wakes up, so waiting threads go
- * first.
+ * Acquires, for progress, if no thread has it. Returns whether the caller has it. A thread that
+ * polls in a loop would take the mutex again before a waiting thread wakes up, so waiting threads
+ * go first.
  */
 static inline bool btl_ib_biased_lock_try(btl_ib_biased_lock_t *lock)
 {
@@ -118,22 +118,25 @@ static inline bool btl_ib_biased_lock_try(btl_ib_biased_lock_t *lock)
 }
 
 /*
- * A thread will borrow locks of this process: have the kernel register the process for the barrier.
- * That waits until all processors have been elsewhere, for up to some 10 ms, for which MPI_Init
- * should not wait. Without this the first one that borrows waits so, with the mutex held.
+ * Prepares for a thread that will borrow locks of this process: has the kernel register the process
+ * for the barrier. That waits until all processors have been elsewhere, for up to some 10 ms, for
+ * which MPI_Init should not wait. Without this the first one that borrows waits so, with the mutex
+ * held.
  */
 void btl_ib_biased_lock_register_process(void);
 
-/* As btl_ib_biased_lock_try(), for a thread that comes seldom: the owner keeps its bias. */
+/* Acquires as btl_ib_biased_lock_try(), for a thread that comes seldom: the owner keeps its
+ * bias. */
 bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock);
 
-/* Do several threads acquire it, not only borrow it? Once they did, for good. For its holder. */
+/* True if several threads acquire it, not only borrow it. Once they did, for good. For its
+ * holder. */
 static inline bool btl_ib_biased_lock_shared(const btl_ib_biased_lock_t *lock)
 {
     return lock->shared;
 }
 
-/* Do threads sleep until they get the lock? */
+/* True if threads sleep until they get the lock. */
 static inline bool btl_ib_biased_lock_wanted(btl_ib_biased_lock_t *lock)
 {
     return atomic_load_explicit(&lock->waiting, memory_order_relaxed) != 0;

@@ -55,10 +55,10 @@ typedef struct btl_ib_poll_throttle {
     bool alone;                      /* no other BTL polls: every call polls */
 } btl_ib_poll_throttle_t;
 
-/* Alone at first. */
+/* Initializes it, alone at first. */
 void btl_ib_poll_throttle_init(btl_ib_poll_throttle_t *throttle);
 
-/* Progress was called. Returns whether there is nothing to do; else call
+/* Notes that progress was called. Returns whether there is nothing to do; else call
  * btl_ib_poll_throttle_count(). */
 static inline bool btl_ib_poll_throttle_skip(btl_ib_poll_throttle_t *throttle)
 {
@@ -71,7 +71,7 @@ static inline bool btl_ib_poll_throttle_skip(btl_ib_poll_throttle_t *throttle)
 /* Count a call that was not skipped. Returns whether it is to poll. */
 bool btl_ib_poll_throttle_count(btl_ib_poll_throttle_t *throttle, uint64_t now);
 
-/* Something was sent: the next call polls. */
+/* Lets the next call poll, as something was sent. */
 static inline void btl_ib_poll_throttle_reset(btl_ib_poll_throttle_t *throttle)
 {
     throttle->interval = 1;
@@ -79,29 +79,29 @@ static inline void btl_ib_poll_throttle_reset(btl_ib_poll_throttle_t *throttle)
     atomic_store_explicit(&throttle->to_clock, 1, memory_order_relaxed);
 }
 
-/* Do other BTLs poll, too? */
+/* Sets whether no other BTL polls. */
 static inline void btl_ib_poll_throttle_set_alone(btl_ib_poll_throttle_t *throttle, bool alone)
 {
     throttle->alone = alone;
 }
 
-/* How often btl_ib_poll_throttle_count() was called; wraps. For other threads. */
+/* Returns how often btl_ib_poll_throttle_count() was called; wraps. For other threads. */
 static inline uint32_t btl_ib_poll_throttle_calls(btl_ib_poll_throttle_t *throttle)
 {
     return atomic_load_explicit(&throttle->calls, memory_order_relaxed);
 }
 
-/* us: when the last call polled, or 0. For other threads. */
+/* Returns when the last call polled, us, or 0. For other threads. */
 static inline uint64_t btl_ib_poll_throttle_polled_at(btl_ib_poll_throttle_t *throttle)
 {
     return atomic_load_explicit(&throttle->polled_at, memory_order_relaxed);
 }
 
-/* A call has polled in vain beside other BTLs: is anything under way? */
+/* Notes that a call has polled for nothing beside other BTLs, and whether anything is under way. */
 void btl_ib_poll_throttle_in_vain(btl_ib_poll_throttle_t *throttle, uint64_t now, bool busy);
 
-/* A call has polled: did something arrive, and is anything under way? (Nobody asks the latter if
- * something did, or no other BTL polls.) */
+/* Notes that a call has polled, and whether something arrived and anything is under way. (Nobody
+ * asks the latter if something did, or no other BTL polls.) */
 static inline void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle, uint64_t now,
                                                bool arrived, bool busy)
 {
@@ -148,14 +148,14 @@ typedef struct btl_ib_poll_sleep {
     uint32_t calls; /* looked at in a row */
 } btl_ib_poll_sleep_t;
 
-/* Something came. */
+/* Notes that something came. */
 static inline void btl_ib_poll_sleep_reset(btl_ib_poll_sleep_t *sleep, uint64_t now)
 {
     sleep->since = now;
     sleep->calls = 0;
 }
 
-/* Is the call to be looked at? */
+/* True if the call is to be looked at. */
 static inline bool btl_ib_poll_sleep_is_long(const btl_ib_poll_sleep_t *sleep, uint64_t now)
 {
     return sleep->calls > 0 || now - sleep->since >= BTL_IB_POLL_SLEEP_HALF;
@@ -165,7 +165,7 @@ static inline bool btl_ib_poll_sleep_is_long(const btl_ib_poll_sleep_t *sleep, u
  * whether it may sleep. */
 bool btl_ib_poll_sleep_count(btl_ib_poll_sleep_t *sleep, uint64_t now, uint64_t cpu);
 
-/* The call ends, perhaps after a sleep. */
+/* Notes that the call ends, perhaps after a sleep. */
 static inline void btl_ib_poll_sleep_end(btl_ib_poll_sleep_t *sleep, uint64_t cpu)
 {
     sleep->cpu = cpu;

@@ -79,14 +79,14 @@ typedef struct watch {
 /* For handlers of fork() and exit(), which get no argument. */
 static btl_ib_progress_thread_t *of_process;
 
-/* Would running the engine be good for anything? */
+/* True if running the engine would be good for anything. */
 static bool is_needed(const btl_ib_engine_t *engine)
 {
     return btl_ib_engine_serves(engine) || btl_ib_engine_async_due(engine) != UINT64_MAX;
 }
 
-/* Note how often the application called progress. True if it did since the last check: then all is
- * taken care of. */
+/* Notes how often the application called progress. Returns whether it did since the last check:
+ * then all is taken care of. */
 static bool note_calls(const btl_ib_progress_thread_t *self, watch_t *watch)
 {
     const uint32_t calls = btl_ib_poll_throttle_calls(self->config.throttle);
@@ -105,7 +105,7 @@ static bool note_calls(const btl_ib_progress_thread_t *self, watch_t *watch)
  * processor for progress_thread_ms.
  */
 
-/* us: processor time of the application's thread; 0: it is not known. */
+/* Returns the processor time of the application's thread, us; 0: it is not known. */
 static uint64_t app_cpu(const btl_ib_progress_thread_t *self)
 {
     struct timespec time = {0};
@@ -116,7 +116,7 @@ static uint64_t app_cpu(const btl_ib_progress_thread_t *self)
     return (uint64_t) time.tv_sec * 1000000u + (uint64_t) time.tv_nsec / 1000u;
 }
 
-/* Does the application's thread run, or wait for a processor? (proc_pid_stat(5): R) */
+/* True if the application's thread runs, or waits for a processor (proc_pid_stat(5): R). */
 static bool is_runnable(const btl_ib_progress_thread_t *self)
 {
     char text[64];
@@ -130,7 +130,7 @@ static bool is_runnable(const btl_ib_progress_thread_t *self)
     return end != NULL && strncmp(end, ") R", 3) == 0;
 }
 
-/* Which share of the time did it have a processor lately? */
+/* Notes which share of the time it had a processor lately. */
 static void note_share(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now,
                        uint64_t cpu)
 {
@@ -144,7 +144,7 @@ static void note_share(const btl_ib_progress_thread_t *self, watch_t *watch, uin
     }
 }
 
-/* It called progress, or the engine is about to be attended in its place. */
+/* Notes that it called progress, or that the engine is about to be attended in its place. */
 static void note_attended(watch_t *watch, uint64_t now, uint64_t cpu)
 {
     watch->attended_at = now;
@@ -169,7 +169,7 @@ static uint64_t note_queued(const btl_ib_progress_thread_t *self, watch_t *watch
     return pause < QUEUED_PAUSE ? pause : QUEUED_PAUSE;
 }
 
-/* From now until `at`, but at least RUN_PAUSE. */
+/* Returns the time from now until `at`, but at least RUN_PAUSE. */
 static uint64_t pause_until(uint64_t now, uint64_t at)
 {
     return at > now + RUN_PAUSE ? at - now : RUN_PAUSE;
@@ -185,7 +185,7 @@ static bool is_idle(const watch_t *watch, uint64_t now)
     return watch->idle_since != 0 && now - watch->idle_since >= IDLE_BEFORE_SLEEP;
 }
 
-/* Nothing is due. Returns how long to sleep. */
+/* Notes that nothing is due. Returns how long to sleep. */
 static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
 {
     if (watch->idle_since == 0) {
@@ -199,8 +199,8 @@ static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64
     return UNTIL_WOKEN;
 }
 
-/* The engine ran and received `came` datagrams. Peers may want more that nothing here knows of: let
- * the devices wake us, or poll often while they do. Returns how long to sleep. */
+/* Waits for peers, after the engine received `came` datagrams. They may want more that nothing here
+ * knows of: lets the devices wake us, or polls often while they do. Returns how long to sleep. */
 static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now,
                                int came)
 {
@@ -243,7 +243,7 @@ static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint6
     return pause_until_due(self, now, btl_ib_engine_async_due(self->engine));
 }
 
-/* Returns how long to sleep, us. */
+/* Checks whether to run the engine. Returns how long to sleep, us. */
 static uint64_t check(btl_ib_progress_thread_t *self, watch_t *watch)
 {
     const bool called = note_calls(self, watch);
@@ -278,7 +278,7 @@ static uint64_t check(btl_ib_progress_thread_t *self, watch_t *watch)
 
 /* ---- in the application's place ---- */
 
-/* The application polls, or has the lock. Returns how long to let it work alone. */
+/* Steps aside, as the application polls, or has the lock. Returns how long to let it work alone. */
 static uint64_t step_aside(watch_t *watch)
 {
     watch->aside = watch->aside == 0 ? ASIDE_FIRST : 2 * watch->aside;
@@ -286,7 +286,7 @@ static uint64_t step_aside(watch_t *watch)
     return watch->aside;
 }
 
-/* A device woke it. Sleep, if that happens too often. */
+/* Sleeps, if devices wake it too often. */
 static void pace(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
 {
     if (watch->woken_until + WAKEUPS_AT_ONCE < now) {
@@ -298,7 +298,7 @@ static void pace(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t 
     }
 }
 
-/* Nothing is left to be done. Returns how long to sleep. */
+/* Waits for events, as nothing is left to be done. Returns how long to sleep. */
 static uint64_t wait_for_events(btl_ib_progress_thread_t *self, watch_t *watch, bool came)
 {
     const uint64_t now = btl_ib_now();
@@ -322,7 +322,8 @@ static uint64_t wait_for_events(btl_ib_progress_thread_t *self, watch_t *watch, 
     return pause > self->config.wakeup_gap ? pause : self->config.wakeup_gap;
 }
 
-/* Turns until nothing comes any more, or the application is back. Returns how long to sleep. */
+/* Makes turns until nothing comes any more, or the application is back. Returns how long to
+ * sleep. */
 static uint64_t deliver(btl_ib_progress_thread_t *self, watch_t *watch)
 {
     bool came = false;
@@ -342,7 +343,7 @@ static uint64_t deliver(btl_ib_progress_thread_t *self, watch_t *watch)
     return called ? step_aside(watch) : wait_for_events(self, watch, came);
 }
 
-/* Is all that keeps the application from calling progress that it waits for a processor? It
+/* True if all that keeps the application from calling progress is that it waits for a processor: it
  * computed nothing since its last call. Peers do not wait for it for ever. */
 static bool is_preempted(const btl_ib_progress_thread_t *self, const watch_t *watch, uint64_t now)
 {
@@ -350,7 +351,7 @@ static bool is_preempted(const btl_ib_progress_thread_t *self, const watch_t *wa
            && now - watch->attended_at < QUEUED_MAX && is_runnable(self);
 }
 
-/* As check(), for a thread that delivers. */
+/* Checks as check() does, for a thread that delivers. */
 static uint64_t check_delivering(btl_ib_progress_thread_t *self, watch_t *watch)
 {
     bool called;
@@ -378,7 +379,7 @@ static uint64_t check_delivering(btl_ib_progress_thread_t *self, watch_t *watch)
     return sleep;
 }
 
-/* Is the PML ready? Before it is, messages are kept for later. */
+/* True if the PML is ready. Before it is, messages are kept for later. */
 static bool check_pml(btl_ib_progress_thread_t *self)
 {
     bool ready;
@@ -450,8 +451,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* A child of fork() has no such thread, which may have had the lock just then. The child must not
- * use MPI, but what runs at its exit must wait for neither. */
+/* Forgets the thread: a child of fork() has no such thread, which may have had the lock just then.
+ * The child must not use MPI, but what runs at its exit must wait for neither. */
 static void in_child(void)
 {
     of_process->started = false;
@@ -460,15 +461,16 @@ static void in_child(void)
     (void) btl_ib_biased_lock_init(of_process->config.lock, false);
 }
 
-/* The process exits without MPI_Finalize, and libraries whose memory the thread uses are about to
- * be unloaded. It only ever tries the lock, so it ends also while another thread has that. */
+/* Stops the thread: the process exits without MPI_Finalize, and libraries whose memory the thread
+ * uses are about to be unloaded. It only ever tries the lock, so it ends also while another thread
+ * has that. */
 static void in_exit(void)
 {
     btl_ib_progress_thread_stop(of_process);
 }
 
-/* Both handlers stay registered until the process ends or the component is unloaded. Returns 0 or
- * an errno; *what names the call that failed. */
+/* Registers both handlers, which stay until the process ends or the component is unloaded. Returns
+ * 0 or an errno; *what names the call that failed. */
 static int register_handlers(btl_ib_progress_thread_t *self, const char **what)
 {
     int rc = 0;
@@ -487,7 +489,8 @@ static int register_handlers(btl_ib_progress_thread_t *self, const char **what)
     return rc;
 }
 
-/* With all signals blocked: they are for the application's threads. Returns 0 or an errno. */
+/* Creates the thread with all signals blocked: they are for the application's threads. Returns 0 or
+ * an errno. */
 static int create_thread(btl_ib_progress_thread_t *self)
 {
     const long least = sysconf(_SC_THREAD_STACK_MIN);
@@ -510,7 +513,8 @@ static int create_thread(btl_ib_progress_thread_t *self)
     return rc;
 }
 
-/* Without /proc an application that waits for a processor looks as if it computed. */
+/* Opens what tells the state of the application's thread. Without /proc an application that waits
+ * for a processor looks as if it computed. */
 static void watch_app(btl_ib_progress_thread_t *self)
 {
     char path[64];
@@ -527,7 +531,7 @@ static void close_files(const btl_ib_progress_thread_t *self)
     }
 }
 
-/* Returns 0 or an errno; *what names the call that failed. */
+/* Starts it. Returns 0 or an errno; *what names the call that failed. */
 static int start(btl_ib_progress_thread_t *self, const char **what)
 {
     int rc = register_handlers(self, what);
@@ -550,7 +554,7 @@ static int start(btl_ib_progress_thread_t *self, const char **what)
     return rc;
 }
 
-/* What to look at: a limit, or the filter of system calls. */
+/* Returns what to look at: a limit, or the filter of system calls. */
 static const char *cause_of(int error)
 {
     switch (error) {
@@ -568,8 +572,8 @@ static const char *cause_of(int error)
     }
 }
 
-/* The system refused it. Applications that compute for long pay for that, so the user is told,
- * once. */
+/* Tells that the system refused it. Applications that compute for long pay for that, so the user is
+ * told, once. */
 static void refused(btl_ib_progress_thread_t *self, const char *what, int error)
 {
     uint64_t pause = RETRY_PAUSE;

@@ -92,8 +92,8 @@ typedef struct btl_ib_progress_thread {
     uint64_t retry_at; /* us: not again before then */
 } btl_ib_progress_thread_t;
 
-/* From now on there may be one, if enabled. There can be one in a process. Called by the
- * application's thread: if that waits for a processor it is not away. */
+/* Initializes it: from now on there may be one, if enabled. There can be one in a process. Called
+ * by the application's thread: if that waits for a processor it is not away. */
 void btl_ib_progress_thread_init(btl_ib_progress_thread_t *self,
                                  const btl_ib_progress_thread_config_t *config);
 
@@ -111,9 +111,9 @@ bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine
 void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self);
 
 /*
- * The application adds processes: the PML takes messages from the next progress call on. Open MPI
- * adds its communicators between the two, and what came in between would find one that is not whole
- * (c_pml_comm). Called with the lock held.
+ * Notes that the application adds processes: the PML takes messages from the next progress call on.
+ * Open MPI adds its communicators between the two, and what came in between would find one that is
+ * not whole (c_pml_comm). Called with the lock held.
  */
 void btl_ib_progress_thread_procs_added(btl_ib_progress_thread_t *self);
 

@@ -17,7 +17,7 @@
 
 /* ---- regions of devices ---- */
 
-/* The device knows them no more. */
+/* Frees a region, which the device knows no more. */
 static void device_region_free(btl_ib_transport_t *transport, btl_ib_device_region_t *region)
 {
     for (uint8_t i = 0; i < region->count; ++i) {
@@ -29,8 +29,8 @@ static void device_region_free(btl_ib_transport_t *transport, btl_ib_device_regi
 /* Whole pages are registered; the smallest there are. */
 enum { PAGE_SHIFT = 12 };
 
-/* How to cut a region of `size` bytes, so that no piece has more than `piece_max` if so many pieces
- * are enough; else with more. Returns 0 (not at all), or the power of two. */
+/* Plans how to cut a region of `size` bytes, so that no piece has more than `piece_max` if so many
+ * pieces are enough; else with more. Returns 0 (not at all), or the power of two. */
 static uint8_t region_plan(size_t size, uint64_t piece_max)
 {
     uint8_t shift = PAGE_SHIFT;
@@ -44,7 +44,7 @@ static uint8_t region_plan(size_t size, uint64_t piece_max)
     return shift;
 }
 
-/* Into how many pieces that cuts it. */
+/* Returns into how many pieces that cuts it. */
 static uint8_t region_pieces(uintptr_t base, size_t size, uint8_t shift)
 {
     return shift == 0 ? 1
@@ -168,9 +168,9 @@ static btl_ib_device_region_t *expose(btl_ib_registration_cache_t *cache, void *
     return region;
 }
 
-/* If there is no room this is not OUT_OF_RESOURCE, for which the rcache would evict by itself:
- * evictions could then not be counted apart from memory that is gone (Open MPI 5.0 marks both as
- * invalid). */
+/* Registers for the rcache. If there is no room this is not OUT_OF_RESOURCE, for which the rcache
+ * would evict by itself: evictions could then not be counted apart from memory that is gone (Open
+ * MPI 5.0 marks both as invalid). */
 static int on_register(void *context, void *base, size_t size,
                        mca_rcache_base_registration_t *registration)
 {
@@ -268,8 +268,8 @@ void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache)
     pthread_mutex_destroy(&cache->lists);
 }
 
-/* Processors copy this memory, for the reason `why`. Told once for each reason at level 1, later at
- * 10. */
+/* Tells that processors copy this memory, for the reason `why`. Told once for each reason at level
+ * 1, later at 10. */
 static btl_ib_registration_t *reject(btl_ib_registration_cache_t *cache, size_t size,
                                      btl_ib_rejection_t why)
 {
@@ -300,8 +300,8 @@ static btl_ib_registration_t *reject(btl_ib_registration_cache_t *cache, size_t 
     return NULL;
 }
 
-/* The device refused so many bytes: are there smaller pieces to be tried? It is asked for no larger
- * ones any more, unless a region would have too many. */
+/* Cuts smaller, as the device refused so many bytes. Returns whether there are smaller pieces to be
+ * tried. The device is asked for no larger ones any more, unless a region would have too many. */
 static bool cut_smaller(btl_ib_registration_cache_t *cache, size_t size)
 {
     const uint8_t shift = region_plan(size, cache->piece_max);
@@ -333,8 +333,8 @@ static bool evict_one(btl_ib_registration_cache_t *cache)
     return true;
 }
 
-/* The limits are for all devices together, each of which has a cache: this one evicts first.
- * Returns whether one did. Called without the lock. */
+/* Makes room. The limits are for all devices together, each of which has a cache: this one evicts
+ * first. Returns whether one did. Called without the lock. */
 static bool make_room(btl_ib_registration_cache_t *cache)
 {
     if (evict_one(cache)) {
@@ -515,7 +515,7 @@ int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memo
     }
 }
 
-/* Is it about one piece, of those that the handle has a key for? */
+/* True if it is about one piece, of those that the handle has a key for. */
 static bool is_on_piece(const btl_ib_memory_handle_t *handle, const btl_ib_op_t *op)
 {
     const uintptr_t address = handle->base + op->offset;

@@ -48,13 +48,13 @@ typedef struct btl_ib_device_region {
     } piece[]; /* in the order of addresses */
 } btl_ib_device_region_t;
 
-/* Which piece an address lies on, counted from the one of `base`. */
+/* Returns which piece an address lies on, counted from the one of `base`. */
 static inline size_t btl_ib_device_region_piece(uintptr_t base, uintptr_t address, uint8_t shift)
 {
     return (size_t) ((address >> shift) - (base >> shift));
 }
 
-/* Do bytes lie on one piece? There is at least one. */
+/* True if bytes lie on one piece. There is at least one. */
 static inline bool btl_ib_device_region_is_whole(uintptr_t address, uint64_t size, uint8_t shift)
 {
     return shift == 0 || address >> shift == (address + size - 1) >> shift;
@@ -80,8 +80,8 @@ typedef struct btl_ib_registration_counts {
     _Atomic uint64_t failures;  /* requests that got nothing: processors copy */
 } btl_ib_registration_counts_t;
 
-/* How many were withdrawn as the memory is gone, or needs other rights; and those whose eviction is
- * under way. */
+/* Returns how many were withdrawn as the memory is gone, or needs other rights; and those whose
+ * eviction is under way. */
 static inline uint64_t btl_ib_registration_unmapped(const btl_ib_registration_counts_t *counts)
 {
     const uint64_t evictions = counts->evictions; /* counted after it was withdrawn */
@@ -89,7 +89,7 @@ static inline uint64_t btl_ib_registration_unmapped(const btl_ib_registration_co
     return counts->withdrawn - evictions;
 }
 
-/* That of one module. */
+/* The cache of one module. */
 typedef struct btl_ib_registration_cache {
     struct mca_rcache_base_module_t *rcache; /* NULL: the device does not access memory */
     btl_ib_transport_t *transport;
@@ -115,8 +115,8 @@ int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t 
                                    btl_ib_transport_t *transport, btl_ib_biased_lock_t *lock,
                                    btl_ib_registration_limit_t *limit, uint64_t region_max);
 
-/* Nothing stays registered; tells what was counted, at level 10. Before the transport is closed,
- * without the lock. */
+/* Ends it: nothing stays registered; tells what was counted, at level 10. Before the transport is
+ * closed, without the lock. */
 void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache);
 
 /*
@@ -127,17 +127,17 @@ void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache);
 btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cache, void *base,
                                                size_t size, uint32_t flags);
 
-/* No longer needed; NULL is ignored. Called without the lock. */
+/* Gives back what is no longer needed; NULL is ignored. Called without the lock. */
 void btl_ib_registration_put(btl_ib_registration_cache_t *cache,
                              btl_ib_registration_t *registration);
 
-/* The transport's handle for `size` bytes of it as the local end of an operation. NULL if there is
- * no registration, or if they lie on two pieces. */
+/* Returns the transport's handle for `size` bytes of it as the local end of an operation. NULL if
+ * there is no registration, or if they lie on two pieces. */
 void *btl_ib_registration_mem(const btl_ib_registration_t *registration, const void *address,
                               uint64_t size);
 
-/* The keys that peers' devices use for these bytes of it: of each piece. Returns where pieces begin
- * (btl_ib_device_region_t.shift), 0: there is one. */
+/* Lists the keys that peers' devices use for these bytes of it: of each piece. Returns where pieces
+ * begin (btl_ib_device_region_t.shift), 0: there is one. */
 uint8_t btl_ib_registration_keys(const btl_ib_registration_t *registration, const void *address,
                                  uint64_t size, uint32_t keys[BTL_IB_PIECES_MAX]);
 
@@ -177,12 +177,12 @@ void btl_ib_memory_handle_seal(btl_ib_memory_handle_t *handle);
  */
 int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memory_handle_t *copy);
 
-/* May the owner's device be asked for that operation? Not if it lies on two pieces. It would not
- * refuse what is beyond the region but in its last page, nor what the cache allowed somebody else;
- * the owner's engine does. */
+/* True if the owner's device may be asked for that operation. Not if it lies on two pieces. It
+ * would not refuse what is beyond the region but in its last page, nor what the cache allowed
+ * somebody else; the owner's engine does. */
 bool btl_ib_memory_handle_allows(const btl_ib_memory_handle_t *handle, const btl_ib_op_t *op);
 
-/* The key of the piece that the operation, which is allowed, is about. */
+/* Returns the key of the piece that the operation, which is allowed, is about. */
 static inline uint32_t btl_ib_memory_handle_key(const btl_ib_memory_handle_t *handle,
                                                 const btl_ib_op_t *op)
 {
@@ -195,13 +195,13 @@ static inline uint32_t btl_ib_memory_handle_key(const btl_ib_memory_handle_t *ha
     return piece == 0 ? handle->device_key : handle->more_keys[piece - 1];
 }
 
-/* Bytes of the target that an operation is about. */
+/* Returns the bytes of the target that an operation is about. */
 static inline uint64_t btl_ib_memory_size_of(const btl_ib_op_t *op)
 {
     return op->kind == BTL_IB_OP_ATOMIC ? btl_ib_atomic_size(op->type) : op->size;
 }
 
-/* The access that an operation needs: BTL_IB_ACCESS_*. */
+/* Returns the access that an operation needs: BTL_IB_ACCESS_*. */
 uint32_t btl_ib_memory_access_of(const btl_ib_op_t *op);
 
 #endif

@@ -121,7 +121,7 @@ static uint64_t probe(btl_ib_transport_t *transport, uint64_t wanted, void *memo
     return found;
 }
 
-/* Bytes, up to `wanted`, rounded down to whole pages. Nothing stays registered. */
+/* Returns how many bytes, up to `wanted`, rounded down to whole pages. Nothing stays registered. */
 static uint64_t pin_probe(btl_ib_transport_t *transport, uint64_t wanted)
 {
     const uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE);

@@ -50,8 +50,8 @@ typedef struct btl_ib_registration_limit {
 } btl_ib_registration_limit_t;
 
 /*
- * Bytes that a process may register: an equal share of what all processes of the host may together.
- * `text` is that sum: a number of bytes (0 to 2^64 - 1, also with a unit, see
+ * Computes the bytes that a process may register: an equal share of what all processes of the host
+ * may together. `text` is that sum: a number of bytes (0 to 2^64 - 1, also with a unit, see
  * btl_ib_param_parse.h), or a part of the host's memory, as "50%" (0% to 100%) or "0.5" (0.0 to
  * 1.0). Never more than the process may lock. Returns NULL; or what is wrong with `text`, a
  * literal, and *bytes is unchanged.
@@ -60,16 +60,16 @@ const char *btl_ib_registration_limit_parse(const char *text,
                                             const btl_ib_registration_host_t *host,
                                             uint64_t *bytes);
 
-/* Nothing is registered; the limits are what `text` says, or 0 bytes if that is wrong, in at most
- * `regions_max` regions (0: any number). */
+/* Initializes it: nothing is registered; the limits are what `text` says, or 0 bytes if that is
+ * wrong, in at most `regions_max` regions (0: any number). */
 void btl_ib_registration_limit_init(btl_ib_registration_limit_t *limit, const char *text,
                                     const btl_ib_registration_host_t *host, uint64_t regions_max);
 
-/* This host, as its system tells. */
+/* Describes this host, as its system tells. */
 btl_ib_registration_host_t btl_ib_registration_host(uint32_t processes);
 
-/* How much the probe below is to try: what all processes of the host may register together, if one
- * may lock as much. */
+/* Returns how much the probe below is to try: what all processes of the host may register together,
+ * if one may lock as much. */
 static inline uint64_t btl_ib_registration_limit_wanted(const btl_ib_registration_limit_t *limit)
 {
     const uint64_t most = limit->lockable;
@@ -77,7 +77,8 @@ static inline uint64_t btl_ib_registration_limit_wanted(const btl_ib_registratio
     return limit->max > most / limit->processes ? most : limit->max * limit->processes;
 }
 
-/* It found so much. If that is less than all wanted together each has an equal share of it. */
+/* Notes that it found so much. If that is less than all wanted together each has an equal share of
+ * it. */
 void btl_ib_registration_limit_found(btl_ib_registration_limit_t *limit, uint64_t found);
 
 /* Adds a cache, whose link this is: it counts its registrations here. */
@@ -93,7 +94,7 @@ static inline void btl_ib_registration_limit_join(btl_ib_registration_limit_t *l
 bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint64_t bytes,
                                        uint32_t regions);
 
-/* They are not registered any more. */
+/* Notes that they are not registered any more. */
 static inline void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit,
                                                      uint64_t bytes, uint32_t regions)
 {
@@ -101,8 +102,8 @@ static inline void btl_ib_registration_limit_release(btl_ib_registration_limit_t
     limit->regions -= regions;
 }
 
-/* Some memory was not registered. Returns whether that is to be told at level 1, as it is the first
- * time for each reason. */
+/* Notes that some memory was not registered. Returns whether that is to be told at level 1, as it
+ * is the first time for each reason. */
 static inline bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit,
                                                       btl_ib_rejection_t why)
 {
@@ -122,7 +123,7 @@ static inline bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_
  */
 
 /*
- * The same for all processes of a host that name the file `path`, and want as much: one of them
+ * Probes for all processes of a host that name the file `path`, and want as much: one of them
  * probes while the others wait, and leaves the result there. A process that cannot open the file
  * (NULL: there is none) probes by itself.
  */

@@ -22,7 +22,8 @@
 
 /* ---- the line ---- */
 
-/* The sum of all counters that begin so, and each of them: "12 (unknown 10, token 2)", or "0". */
+/* Writes the sum of all counters that begin so, and each of them: "12 (unknown 10, token 2)", or
+ * "0". */
 static void format_causes(const btl_ib_counters_t *counters, const char *prefix, char *out,
                           size_t size)
 {
@@ -62,7 +63,7 @@ const btl_ib_counter_info_t btl_ib_device_counter_infos[] = {
 /* Samples are thinned out when there are so many: a job of any length takes at most 0.8 MB. */
 #define SAMPLES_MAX 1000u
 
-/* Room for one more. Returns whether there is. */
+/* Makes room for one more. Returns whether there is. */
 static bool make_room(btl_ib_stats_records_t *records)
 {
     const uint32_t room = records->peer_room == 0 ? 16 : 2 * records->peer_room;
@@ -105,7 +106,7 @@ void btl_ib_stats_end_peer(btl_ib_stats_t *stats, const btl_ib_conn_t *conn, con
     snprintf(peer->address, sizeof(peer->address), "%s", address);
 }
 
-/* Every second sample goes. */
+/* Removes every second sample. */
 static void thin_out(btl_ib_stats_records_t *records)
 {
     for (uint32_t i = 0; 2 * i + 1 < records->sample_count; ++i) {
@@ -115,7 +116,7 @@ static void thin_out(btl_ib_stats_records_t *records)
     records->every *= 2;
 }
 
-/* An interval has ended. */
+/* Records a sample, as an interval has ended. */
 static void stats_record_sample(btl_ib_stats_records_t *records, uint64_t at,
                                 const btl_ib_process_counters_t *counters)
 {
@@ -158,7 +159,7 @@ void btl_ib_stats_end(btl_ib_stats_t *stats)
     stats->config.file = NULL;
 }
 
-/* What was counted; zeros after the end. */
+/* Reads what was counted; zeros after the end. */
 static void device_counters(const btl_ib_stats_t *stats, uint32_t rail,
                             btl_ib_device_counters_t *out)
 {
@@ -328,7 +329,7 @@ void btl_ib_stats_last(const btl_ib_stats_t *stats)
 /* To be raised when a name changes its meaning or goes. */
 #define SCHEMA_VERSION 1
 
-/* "name": "text", with what JSON does not allow in texts escaped. */
+/* Writes "name": "text", with what JSON does not allow in texts escaped. */
 static void put_text(FILE *out, const char *name, const char *text)
 {
     fprintf(out, "\"%s\": \"", name);
@@ -344,7 +345,7 @@ static void put_text(FILE *out, const char *name, const char *text)
     fputc('"', out);
 }
 
-/* "name": value of each in the table; returns what is to stand before the next. */
+/* Writes "name": value of each in the table. Returns what is to stand before the next. */
 static const char *put_table(FILE *out, const char *separator, const btl_ib_counter_info_t *table,
                              const void *counters)
 {
@@ -356,13 +357,13 @@ static const char *put_table(FILE *out, const char *separator, const btl_ib_coun
     return separator;
 }
 
-/* Not by %f, whose point is a comma in some locales. */
+/* Writes seconds; not by %f, whose point is a comma in some locales. */
 static void put_seconds(FILE *out, uint64_t us)
 {
     fprintf(out, "%" PRIu64 ".%03" PRIu64, us / 1000000, us / 1000 % 1000);
 }
 
-/* Of each of our channels the size of its buffers, and what was counted. */
+/* Writes of each of our channels the size of its buffers, and what was counted. */
 static void put_channels(FILE *out, const btl_ib_engine_t *engine, uint32_t rail)
 {
     btl_ib_peer_info_t info;
@@ -425,7 +426,7 @@ static void put_peers(FILE *out, const btl_ib_stats_records_t *records, uint32_t
     fprintf(out, "],\n");
 }
 
-/* Those counters of a table that ever were more than 0, each as an array. */
+/* Writes those counters of a table that ever were more than 0, each as an array. */
 static const char *put_course(FILE *out, const char *separator, const btl_ib_counter_info_t *table,
                               size_t offset, const btl_ib_stats_records_t *records, uint32_t first)
 {
@@ -650,7 +651,8 @@ static void read_channels(const btl_ib_stats_t *stats, int table, const btl_ib_c
     }
 }
 
-/* Of several rails to one process counters are added; of levels the largest counts. */
+/* Reads what peers counted. Of several rails to one process counters are added; of levels the
+ * largest counts. */
 static void read_peers(const btl_ib_stats_t *stats, int table, const btl_ib_counter_info_t *info,
                        unsigned long long *out)
 {
@@ -732,8 +734,8 @@ static uint32_t values_of(const kind_t *kind, const btl_ib_stats_t *stats)
     return kind->values != 0 ? kind->values : stats->config.processes;
 }
 
-/* The entry of its table, and which of the two of its kind that is; NULL: it is not of this version
- * of the component. */
+/* Finds the entry of its table, and which of the two of its kind that is; NULL: it is not of this
+ * version of the component. */
 static const btl_ib_counter_info_t *find(const mca_base_pvar_t *pvar, const kind_t *kind,
                                          int *table)
 {

@@ -131,11 +131,12 @@ static inline void btl_ib_stats_add_device(btl_ib_stats_t *stats, uint32_t rail,
 
 void btl_ib_stats_remove_device(btl_ib_stats_t *stats, uint32_t rail);
 
-/* A connection of ours is about to end; or the file is about to be written while it goes on. */
+/* Records what a connection counted that is about to end; or the file is about to be written while
+ * it goes on. */
 void btl_ib_stats_end_peer(btl_ib_stats_t *stats, const btl_ib_conn_t *conn, const char *host,
                            const char *address);
 
-/* The interval has ended (stats->due). */
+/* Tells and records an interval, which has ended (stats->due). */
 void btl_ib_stats_interval(btl_ib_stats_t *stats, uint64_t now);
 
 /* Prints, as MPI ends, the last line, if lines are wanted, and at verbose 1 who carried what. */
@@ -174,7 +175,7 @@ const char *btl_ib_dump_signal_watch(int number);
 /* Undo that, unless the application has its own handler by now. */
 void btl_ib_dump_signal_ignore(void);
 
-/* Did it come since the last call? */
+/* Returns whether it came since the last call. */
 static inline bool btl_ib_dump_signal_take(void)
 {
     if (btl_ib_dump_signal_came == 0) {

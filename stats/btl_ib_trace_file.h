@@ -45,7 +45,7 @@ btl_ib_trace_file_t *btl_ib_trace_file_open(const char *name, const btl_ib_trace
 void btl_ib_trace_file_add(btl_ib_trace_file_t *file, const btl_ib_trace_event_t *event,
                            uint64_t time);
 
-/* Returns 0 or the errno of the first error, after which events are missing. */
+/* Closes it. Returns 0 or the errno of the first error, after which events are missing. */
 int btl_ib_trace_file_close(btl_ib_trace_file_t *file);
 
 #endif

@@ -714,7 +714,7 @@ __attribute__((noinline)) static void look_around(btl_ib_component_t *component,
     if (btl_ib_log_pending(&component->log)) {
         btl_ib_endpoint_show_diagnostics(NULL);
     }
-    if (component->reports.hole_pending) {
+    if (btl_ib_report_is_pending(&component->reports)) {
         btl_ib_report_pending(&component->reports);
     }
     if (btl_ib_dump_signal_take()) {

@@ -123,6 +123,12 @@ void btl_ib_report_black_hole(btl_ib_peer_reports_t *reports, const btl_ib_black
 void btl_ib_report_gso_lost(btl_ib_peer_reports_t *reports, const btl_ib_gso_loss_t *loss);
 void btl_ib_report_pending(btl_ib_peer_reports_t *reports);
 
+/* True if one of them is to be shown. */
+static inline bool btl_ib_report_is_pending(const btl_ib_peer_reports_t *reports)
+{
+    return reports->hole_pending || reports->gso_pending;
+}
+
 /* Tells that all addresses were tried that may lead to a peer which does not answer: `pairs`, a
  * line each. */
 void btl_ib_report_tried(btl_ib_peer_reports_t *reports, uint32_t rank, const char *host,

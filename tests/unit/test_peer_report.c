@@ -405,6 +405,37 @@ static void test_sentences(void **state)
     OBJ_DESTRUCT(&selected);
 }
 
+static void show_pending(const void *given)
+{
+    btl_ib_peer_reports_t *reports = *(btl_ib_peer_reports_t *const *) given;
+
+    assert_true(btl_ib_report_is_pending(reports));
+    btl_ib_report_pending(reports);
+    assert_false(btl_ib_report_is_pending(reports));
+}
+
+/* What large datagrams met is to be shown by the next progress call, each by itself and once. */
+static void test_pending(void **state)
+{
+    static const btl_ib_black_hole_t hole = {.lost = 1400, .most = 1200, .carries = 1400};
+    static const btl_ib_gso_loss_t loss = {.lost = 44000};
+    const btl_ib_params_t params = {.silence_limit = 900};
+    btl_ib_peer_reports_t reports, *const at = &reports;
+
+    (void) state;
+    btl_ib_peer_reports_init(&reports, 0, &params, NULL, NULL);
+    assert_false(btl_ib_report_is_pending(&reports));
+    btl_ib_report_gso_lost(&reports, &loss);
+    keep_printed(show_pending, &at);
+    assert_non_null(strstr(printed, "44000"));
+    btl_ib_report_black_hole(&reports, &hole);
+    keep_printed(show_pending, &at);
+    assert_non_null(strstr(printed, "1200"));
+    btl_ib_report_gso_lost(&reports, &loss);
+    btl_ib_report_black_hole(&reports, &hole);
+    assert_false(btl_ib_report_is_pending(&reports));
+}
+
 /* With all that is below @details. */
 static int show_details(void **state)
 {
@@ -420,6 +451,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sentences),
+        cmocka_unit_test(test_pending),
     };
     return cmocka_run_group_tests(tests, show_details, NULL);
 }

@@ -47,19 +47,6 @@ int btl_ib_frag_lists_init(btl_ib_module_t *module);
 btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
                                size_t size, uint32_t flags);
 
-/* Makes its second segment of `size` bytes of the user's at `data`; the first has `reserve` bytes,
- * up to BTL_IB_HEADER_ROOM. With `spare` there is room of ours for the second behind the first. */
-static inline void btl_ib_frag_set_in_place(btl_ib_frag_t *frag, void *data, size_t size,
-                                            size_t reserve, bool spare)
-{
-    frag->in_place = !spare;
-    frag->msg.spare = spare ? (char *) frag->memory + reserve : NULL;
-    frag->segments[0].seg_len = reserve;
-    frag->segments[1].seg_addr.pval = data;
-    frag->segments[1].seg_len = size;
-    frag->base.des_segment_count = 2;
-}
-
 static inline void btl_ib_frag_return(btl_ib_frag_t *frag)
 {
     opal_free_list_return(frag->home, &frag->base.super);

@@ -52,6 +52,8 @@ static bool is_eager(uint32_t flags)
            == MCA_BTL_DES_FLAGS_PRIORITY;
 }
 
+/* Takes a fragment whose first segment has room for `reserve` bytes, up to BTL_IB_HEADER_ROOM, and
+ * whose second is in the user's memory; of an eager message there is room of ours for that, too. */
 static btl_ib_frag_t *prepare_in_place(btl_ib_module_t *module,
                                        struct mca_btl_base_endpoint_t *endpoint,
                                        opal_convertor_t *convertor, size_t reserve, size_t *size,
@@ -68,7 +70,12 @@ static btl_ib_frag_t *prepare_in_place(btl_ib_module_t *module,
         btl_ib_frag_return(frag);
         return NULL;
     }
-    btl_ib_frag_set_in_place(frag, data, *size, reserve, spare > 0);
+    frag->in_place = spare == 0;
+    frag->msg.spare = spare > 0 ? (char *) frag->memory + reserve : NULL;
+    frag->segments[0].seg_len = reserve;
+    frag->segments[1].seg_addr.pval = data;
+    frag->segments[1].seg_len = *size;
+    frag->base.des_segment_count = 2;
     return frag;
 }
 

@@ -12,6 +12,7 @@
 #include <ctype.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -268,10 +269,17 @@ int btl_ib_ompi_modex_recv(const opal_process_name_t *name, bool wait, void **da
 
 #if OPAL_MAJOR_VERSION >= 5
 
-_Atomic(btl_ib_ompi_failure_t *) btl_ib_ompi_failures;
+/* What the runtime's thread recorded. */
+typedef struct failure {
+    struct failure *next;
+    pmix_proc_t proc;
+    uint64_t name; /* of one that was told */
+} failure_t;
+
+static _Atomic(failure_t *) failures;
 
 /* Those that were told, for processes that are added later. Guarded by the component's lock. */
-static btl_ib_ompi_failure_t *told;
+static failure_t *told;
 
 /* The runtime's name for our registration, while there is one. */
 static struct {
@@ -279,10 +287,10 @@ static struct {
     size_t reference;
 } listener;
 
-static void push_failure(btl_ib_ompi_failure_t *failure)
+static void push_failure(failure_t *failure)
 {
-    failure->next = atomic_load(&btl_ib_ompi_failures);
-    while (!atomic_compare_exchange_weak(&btl_ib_ompi_failures, &failure->next, failure)) {
+    failure->next = atomic_load(&failures);
+    while (!atomic_compare_exchange_weak(&failures, &failure->next, failure)) {
         continue;
     }
 }
@@ -291,7 +299,7 @@ static void push_failure(btl_ib_ompi_failure_t *failure)
  * progress may convert: Open MPI keeps a list of jobs without a lock. */
 static void record_failure(const pmix_proc_t *proc)
 {
-    btl_ib_ompi_failure_t *failure = malloc(sizeof(*failure));
+    failure_t *failure = malloc(sizeof(*failure));
 
     if (failure == NULL) {
         return; /* the silence limit will find out */
@@ -361,10 +369,10 @@ void btl_ib_ompi_failures_listen(void)
     PMIX_INFO_DESTRUCT(&info[1]);
 }
 
-static void free_failures(btl_ib_ompi_failure_t *failure)
+static void free_failures(failure_t *failure)
 {
     while (failure != NULL) {
-        btl_ib_ompi_failure_t *next = failure->next;
+        failure_t *next = failure->next;
 
         free(failure);
         failure = next;
@@ -380,21 +388,26 @@ void btl_ib_ompi_failures_ignore(void)
     }
     listener.is = false;
     /* Without their names, as Open MPI's list of jobs may be gone. */
-    free_failures(atomic_exchange(&btl_ib_ompi_failures, NULL));
+    free_failures(atomic_exchange(&failures, NULL));
     free_failures(told);
     told = NULL;
 }
 
+bool btl_ib_ompi_failures_any(void)
+{
+    return atomic_load_explicit(&failures, memory_order_relaxed) != NULL;
+}
+
 bool btl_ib_ompi_failures_next(opal_jobid_t jobid, uint64_t *name)
 {
-    btl_ib_ompi_failure_t *failure;
+    failure_t *failure;
 
-    while ((failure = atomic_load(&btl_ib_ompi_failures)) != NULL) {
+    while ((failure = atomic_load(&failures)) != NULL) {
         opal_process_name_t proc;
         int rc;
 
         /* No other thread takes any off. */
-        while (!atomic_compare_exchange_weak(&btl_ib_ompi_failures, &failure, failure->next)) {
+        while (!atomic_compare_exchange_weak(&failures, &failure, failure->next)) {
             continue;
         }
         OPAL_PMIX_CONVERT_PROCT(rc, &proc, &failure->proc);
@@ -412,13 +425,13 @@ bool btl_ib_ompi_failures_next(opal_jobid_t jobid, uint64_t *name)
 
 void btl_ib_ompi_failures_added(uint64_t name)
 {
-    btl_ib_ompi_failure_t **at = &told;
+    failure_t **at = &told;
 
     while (*at != NULL && (*at)->name != name) {
         at = &(*at)->next;
     }
     if (*at != NULL) {
-        btl_ib_ompi_failure_t *failure = *at;
+        failure_t *failure = *at;
 
         *at = failure->next;
         push_failure(failure);
@@ -433,6 +446,11 @@ void btl_ib_ompi_failures_listen(void)
 
 void btl_ib_ompi_failures_ignore(void)
 {
+}
+
+bool btl_ib_ompi_failures_any(void)
+{
+    return false;
 }
 
 bool btl_ib_ompi_failures_next(opal_jobid_t jobid, uint64_t *name)

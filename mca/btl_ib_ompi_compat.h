@@ -17,7 +17,6 @@
 #include "opal_config.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 
 #include "opal/constants.h"
 #include "opal/class/opal_bitmap.h"
@@ -239,28 +238,8 @@ bool btl_ib_ompi_failures_next(opal_jobid_t jobid, uint64_t *name);
 /* Notes that `name` was added. If it has failed before it is the next one once more. */
 void btl_ib_ompi_failures_added(uint64_t name);
 
-#if OPAL_MAJOR_VERSION >= 5
-
-/* What the runtime's thread recorded. */
-typedef struct btl_ib_ompi_failure {
-    struct btl_ib_ompi_failure *next;
-    pmix_proc_t proc;
-    uint64_t name; /* of one that was told */
-} btl_ib_ompi_failure_t;
-
-extern _Atomic(btl_ib_ompi_failure_t *) btl_ib_ompi_failures;
-
-#endif
-
 /* True if there may be a next one. For progress. */
-static inline bool btl_ib_ompi_failures_any(void)
-{
-#if OPAL_MAJOR_VERSION >= 5
-    return atomic_load_explicit(&btl_ib_ompi_failures, memory_order_relaxed) != NULL;
-#else
-    return false;
-#endif
-}
+bool btl_ib_ompi_failures_any(void);
 
 /*
  * Returns the text that the user gave for the parameter `name` of `component`, before Open MPI made

@@ -18,6 +18,12 @@
 #include <sys/ioctl.h>
 #include <stdlib.h>
 
+/* Gives a help text both ends: rank, host, device and address of ours; rank, host and address of
+ * the peer. (tests/docs/check counts these seven.) */
+#define ENDS(ends)                                                                                 \
+    (ends)->our_rank, opal_process_info.nodename, (ends)->device, (ends)->our_address,             \
+        (ends)->rank, (ends)->host, (ends)->address
+
 /* ---- what is known ---- */
 
 /* True if `ip` is the address in "10.1.2.3:4567" or "[fd00::1]:4567", or without a port. */
@@ -389,9 +395,7 @@ void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
         why = text;
         advice = FOREIGN_ADVICE;
     }
-    btl_ib_show_help("peer lost", why, ends->our_rank, opal_process_info.nodename, ends->device,
-                     ends->our_address, ends->rank, ends->host, ends->address, advice.step,
-                     without_ib, advice.more);
+    btl_ib_show_help("peer lost", why, ENDS(ends), advice.step, without_ib, advice.more);
 }
 
 void btl_ib_report_device_failed(const btl_ib_ends_t *ends, int error, uint32_t moved,
@@ -510,10 +514,8 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
     format_without_ib(without_ib, sizeof(without_ib));
     format_came(diagnosis, heard, ends->address, came, sizeof(came));
     diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
-    btl_ib_show_help("never answered", came, ends->our_rank, opal_process_info.nodename,
-                     ends->device, ends->our_address, ends->rank, ends->host, ends->address,
-                     advice.step, without_ib, end, advice.more, known[0] != '\0' ? known : "none",
-                     ports);
+    btl_ib_show_help("never answered", came, ENDS(ends), advice.step, without_ib, end, advice.more,
+                     known[0] != '\0' ? known : "none", ports);
 }
 
 /* Writes what of a silent peer was heard last. */
@@ -567,9 +569,8 @@ void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
     ++reports->stopped_count;
     const advice_t advice =
         silent_advice(diagnosis, reachable && !heard_since, heard_since ? FORGOTTEN : NO_HOST);
-    btl_ib_show_help("no answer", heard, ends->our_rank, opal_process_info.nodename, ends->device,
-                     ends->our_address, ends->rank, ends->host, ends->address, advice.step,
-                     advice.more, ports, silence->questions,
+    btl_ib_show_help("no answer", heard, ENDS(ends), advice.step, advice.more, ports,
+                     silence->questions,
                      silence->others_tried ? ", other ports were tried, too" : "",
                      known[0] != '\0' ? known : "none");
 }
@@ -589,9 +590,8 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
     }
     reports->unsent[reports->unsent_count++] = error;
     diagnosed_interface(device, interface, sizeof(interface));
-    btl_ib_show_help("cannot send", strerror(error), error, interface, ends->our_rank,
-                     opal_process_info.nodename, ends->device, ends->our_address, ends->rank,
-                     ends->host, ends->address, unsent_step(error, ends->address));
+    btl_ib_show_help("cannot send", strerror(error), error, interface, ENDS(ends),
+                     unsent_step(error, ends->address));
 }
 
 void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diagnosis_t *diagnosis)
@@ -599,9 +599,7 @@ void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diag
     char known[256];
 
     diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
-    btl_ib_show_help("address changed", ends->our_rank, opal_process_info.nodename, ends->device,
-                     ends->our_address, ends->rank, ends->host, ends->address,
-                     known[0] != '\0' ? known : "none");
+    btl_ib_show_help("address changed", ENDS(ends), known[0] != '\0' ? known : "none");
 }
 
 /* Returns a rate in Mbit/s, at least 1; `time` is in us. */
@@ -617,10 +615,9 @@ void btl_ib_report_slow_rail(btl_ib_peer_reports_t *reports, const btl_ib_ends_t
 {
     if (!reports->slow_found) {
         reports->slow_found = true;
-        BTL_IB_SHOW_HELP("slow device", ends->our_rank, opal_process_info.nodename, ends->device,
-                         ends->our_address, ends->rank, ends->host, ends->address, claimed,
-                         rate_of(found->bytes, found->time), (unsigned) (found->bytes / 1024),
-                         better, (unsigned) (found->better_bytes / 1024),
+        BTL_IB_SHOW_HELP("slow device", ENDS(ends), claimed, rate_of(found->bytes, found->time),
+                         (unsigned) (found->bytes / 1024), better,
+                         (unsigned) (found->better_bytes / 1024),
                          (unsigned) (found->left_for / 1000000));
     }
 }
@@ -672,18 +669,15 @@ void btl_ib_report_pending(btl_ib_peer_reports_t *reports)
     if (reports->gso_pending) {
         reports->gso_pending = false;
         interface_of(gso->ends.device, interface, sizeof(interface));
-        btl_ib_show_help(
-            "joined datagrams lost", gso->lost,
-            gso->refused ? "are refused by this host (ENOBUFS)" : "get lost on the way",
-            gso->ends.our_rank, opal_process_info.nodename, gso->ends.device, gso->ends.our_address,
-            gso->ends.rank, gso->ends.host, gso->ends.address, interface);
+        btl_ib_show_help("joined datagrams lost", gso->lost,
+                         gso->refused ? "are refused by this host (ENOBUFS)"
+                                      : "get lost on the way",
+                         ENDS(&gso->ends), interface);
     }
     if (reports->hole_pending) {
         reports->hole_pending = false;
-        btl_ib_show_help("large datagrams lost", hole->lost, hole->most, hole->ends.our_rank,
-                         opal_process_info.nodename, hole->ends.device, hole->ends.our_address,
-                         hole->ends.rank, hole->ends.host, hole->ends.address, hole->carries,
-                         hole->most, hole->lost);
+        btl_ib_show_help("large datagrams lost", hole->lost, hole->most, ENDS(&hole->ends),
+                         hole->carries, hole->most, hole->lost);
     }
 }
 
@@ -856,9 +850,7 @@ void btl_ib_report_rejected(const btl_ib_ends_t *ends, const char *kind, size_t 
     char where[24];
 
     snprintf(where, sizeof(where), "%" PRId64, offset);
-    btl_ib_show_help("operation rejected", kind, size, where, ends->our_rank,
-                     opal_process_info.nodename, ends->device, ends->our_address, ends->rank,
-                     ends->host, ends->address);
+    btl_ib_show_help("operation rejected", kind, size, where, ENDS(ends));
 }
 
 void btl_ib_report_atomic_lost(const btl_ib_ends_t *ends, uint64_t region, int64_t offset,
@@ -867,7 +859,5 @@ void btl_ib_report_atomic_lost(const btl_ib_ends_t *ends, uint64_t region, int64
     char where[64];
 
     snprintf(where, sizeof(where), "%" PRIx64 ", offset %" PRId64, region, offset);
-    btl_ib_show_help("atomic lost", where, strerror(error), ends->our_rank,
-                     opal_process_info.nodename, ends->device, ends->our_address, ends->rank,
-                     ends->host, ends->address);
+    btl_ib_show_help("atomic lost", where, strerror(error), ENDS(ends));
 }

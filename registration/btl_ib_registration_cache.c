@@ -234,7 +234,8 @@ int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t 
     if (cache->rcache == NULL) {
         return OPAL_ERR_NOT_AVAILABLE;
     }
-    btl_ib_registration_limit_join(limit, &cache->sharing);
+    btl_ib_list_init(&cache->sharing);
+    btl_ib_list_push_tail(&limit->caches, &cache->sharing);
     return OPAL_SUCCESS;
 }
 

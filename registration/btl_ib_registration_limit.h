@@ -81,14 +81,6 @@ static inline uint64_t btl_ib_registration_limit_wanted(const btl_ib_registratio
  * it. */
 void btl_ib_registration_limit_found(btl_ib_registration_limit_t *limit, uint64_t found);
 
-/* Adds a cache, whose link this is: it counts its registrations here. */
-static inline void btl_ib_registration_limit_join(btl_ib_registration_limit_t *limit,
-                                                  btl_ib_list_t *cache)
-{
-    btl_ib_list_init(cache);
-    btl_ib_list_push_tail(&limit->caches, cache);
-}
-
 /* Count so many bytes in so many regions more, if that is within the limits. Returns whether it
  * is. */
 bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint64_t bytes,

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -545,7 +546,7 @@ void btl_ib_stats_file_update(btl_ib_stats_t *stats, uint64_t now, uint32_t ende
 
 /* ---- a signal that asks for what a process waits for ---- */
 
-volatile sig_atomic_t btl_ib_dump_signal_came;
+static volatile sig_atomic_t dump_signal_came;
 
 /* 0: none is handled. */
 static int watched;
@@ -553,7 +554,15 @@ static int watched;
 static void note(int number)
 {
     (void) number;
-    btl_ib_dump_signal_came = 1;
+    dump_signal_came = 1;
+}
+
+bool btl_ib_dump_signal_take(void)
+{
+    const bool came = dump_signal_came != 0;
+
+    dump_signal_came = 0;
+    return came;
 }
 
 const char *btl_ib_dump_signal_watch(int number)

@@ -10,7 +10,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <signal.h>
 
 #include "btl_ib_biased_lock.h"
 #include "btl_ib_counters.h"
@@ -166,9 +165,6 @@ void btl_ib_stats_file_update(btl_ib_stats_t *stats, uint64_t now, uint32_t ende
  * else handles stays theirs.
  */
 
-/* Set by the handler. */
-extern volatile sig_atomic_t btl_ib_dump_signal_came;
-
 /* Handle `number`: SIGUSR1, SIGUSR2 or a real-time signal. Returns NULL, or why not. */
 const char *btl_ib_dump_signal_watch(int number);
 
@@ -176,14 +172,7 @@ const char *btl_ib_dump_signal_watch(int number);
 void btl_ib_dump_signal_ignore(void);
 
 /* Returns whether it came since the last call. */
-static inline bool btl_ib_dump_signal_take(void)
-{
-    if (btl_ib_dump_signal_came == 0) {
-        return false;
-    }
-    btl_ib_dump_signal_came = 0;
-    return true;
-}
+bool btl_ib_dump_signal_take(void);
 
 /* ---- MPI_T: performance variables ---- */
 

@@ -248,9 +248,9 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "devices take",
               "Set it if a device slows down with many regions"),
     INT_PARAM(max_eager_rdma, 0, 0, BTL_IB_EAGER_PEERS_MAX, "processes", 5,
-              "Transport verbs, rc: let at most this many peers, those that send most, write "
-              "short messages into rings of this process (eager RDMA). This saves completions and "
-              "receive requests; not over iWARP. 0: no peer",
+              "Transport verbs, rc: let at most this many peers, the first that send 16 short "
+              "messages, write more of them into rings of this process (eager RDMA). This saves "
+              "completions and receive requests; not over iWARP. 0: no peer",
               "Raise it to 8 or so if the application is bound by the latency of short messages, "
               "and measure"),
     INT_PARAM(eager_rdma_num, 16, 1, 1024, "messages", 6,

@@ -549,7 +549,6 @@ mpi_programs = \
     tests/mpi/anysource \
     tests/mpi/atomics \
     tests/mpi/beside \
-    tests/mpi/busiest \
     tests/mpi/churn \
     tests/mpi/collectives \
     tests/mpi/compute \

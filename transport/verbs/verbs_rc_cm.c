@@ -1056,20 +1056,6 @@ static bool count_poll(btl_ib_rc_t *rc)
     return true;
 }
 
-/* Switch off eager rings that are used too little, if it is time to look. */
-static void review_eager(btl_ib_rc_t *rc)
-{
-    if (rc->eagers.peers == 0 || !btl_ib_rc_eagers_review(&rc->eagers, btl_ib_rc_now_us())) {
-        return;
-    }
-    for (uint32_t i = 0; i < rc->conns.slots; i++) {
-        const btl_ib_rc_conn_t *conn = rc->conns.slot[i].conn;
-        if (conn != NULL && conn->eager != NULL) {
-            btl_ib_rc_eager_reset(conn->eager);
-        }
-    }
-}
-
 bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc)
 {
     cm_event_t event;
@@ -1083,7 +1069,6 @@ bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc)
     if (rc->conns.suspected > 0 && !rc->state.down) {
         rc_cm_end_suspicions(rc);
     }
-    review_eager(rc);
     for (int i = 0; i < EVENTS && rc->state.error == 0 && !rc->state.down && read_event(rc, &event);
          i++) {
         handle(rc, &event);

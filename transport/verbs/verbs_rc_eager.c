@@ -259,7 +259,6 @@ int btl_ib_rc_eager_take(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, b
         eager->slot[slot].copy = number;
         eagers->copies_used++;
         eager->taken++;
-        eager->recent++;
     }
     eagers->taken += (uint32_t) count;
     return count;
@@ -308,7 +307,7 @@ static void leave_on(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
     }
     eagers->on[i] = eagers->on[--eagers->count];
     eager->on = false;
-    eager->recent = 0;
+    eager->shorts = 0;
 }
 
 /* Take it from the list of those that were on, if it is there. */
@@ -337,12 +336,8 @@ void btl_ib_rc_eager_close(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
 void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, bool counts)
 {
     eager->sends++;
-    if (!counts || eager->on || !eager->credit->open || ++eager->recent < BTL_IB_RC_EAGER_THRESHOLD
-        || eager->fading) {
-        return;
-    }
-    if (eagers->count == eagers->peers) {
-        eagers->rival = eager->recent > eagers->rival ? eager->recent : eagers->rival;
+    if (!counts || eager->on || !eager->credit->open || ++eager->shorts < BTL_IB_RC_EAGER_THRESHOLD
+        || eager->fading || eagers->count == eagers->peers) {
         return;
     }
     leave_off(eagers, eager);
@@ -366,30 +361,6 @@ static void turn_off(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
     update(eager);
 }
 
-/* Switch off those by which fewer than so many came. */
-static void turn_off_below(btl_ib_rc_eagers_t *eagers, uint32_t threshold)
-{
-    for (uint32_t i = eagers->count; i-- > 0;) {
-        if (eagers->on[i]->recent < threshold) {
-            turn_off(eagers, eagers->on[i]);
-        }
-    }
-}
-
-/* A peer without a place sent more than twice as much as the least busy of those that have one: let
- * it have that. It takes it with its next messages, as the other's ring has to fade. */
-static void make_room(btl_ib_rc_eagers_t *eagers)
-{
-    btl_ib_rc_eager_t *least = eagers->on[0];
-
-    for (uint32_t i = 1; i < eagers->count; i++) {
-        least = eagers->on[i]->recent < least->recent ? eagers->on[i] : least;
-    }
-    if (least != NULL && eagers->rival / 2 > least->recent) {
-        turn_off(eagers, least);
-    }
-}
-
 void btl_ib_rc_eager_fade(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, uint64_t now)
 {
     btl_ib_rc_credit_update(eager->credit); /* if there was no room for it before */
@@ -409,22 +380,10 @@ void btl_ib_rc_eager_fade(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, 
 
 bool btl_ib_rc_eagers_turn_off(btl_ib_rc_eagers_t *eagers)
 {
-    turn_off_below(eagers, UINT32_MAX);
+    while (eagers->count > 0) {
+        turn_off(eagers, eagers->on[0]);
+    }
     return eagers->fading == 0;
-}
-
-bool btl_ib_rc_eagers_review(btl_ib_rc_eagers_t *eagers, uint64_t now)
-{
-    if (now < eagers->review_at) {
-        return false;
-    }
-    eagers->review_at = now + BTL_IB_RC_EAGER_PERIOD;
-    turn_off_below(eagers, BTL_IB_RC_EAGER_THRESHOLD);
-    if (eagers->count == eagers->peers) {
-        make_room(eagers);
-    }
-    eagers->rival = 0;
-    return true;
 }
 
 void btl_ib_rc_eagers_free(btl_ib_rc_eagers_t *eagers)

@@ -4,10 +4,10 @@
  */
 
 /*
- * Eager RDMA: short datagrams of the few busiest peers come by a write into a ring that poll()
- * looks at, which costs the receiver neither a completion nor a receive request. Only on the first
- * channel, only what goes inline, not over iWARP, where a write may be placed in any order and
- * nobody is told when it is.
+ * Eager RDMA: short datagrams of a few peers come by a write into a ring that poll() looks at,
+ * which costs the receiver neither a completion nor a receive request. Only on the first channel,
+ * only what goes inline, not over iWARP, where a write may be placed in any order and nobody is
+ * told when it is.
  *
  *      A slot is `slot` bytes long. What is written is its end, from where the datagram begins:
  *
@@ -22,10 +22,11 @@
  * two ways are one stream, in which nothing passes anything else.
  *
  * The receiver decides which peers may write, and says so in the credit word, with how many slots
- * are free again. A sender that reads that late may still write. So a ring that was switched off is
- * polled as before until the word is known to have been written, and QUIET_US longer ("fading"): so
- * long nobody sleeps. After that it is polled seldom: what the network lost, and the device sends
- * again later than that, is found there.
+ * are free again. They are the first that sent some short datagrams, and keep that until their
+ * connection ends or the receiver sleeps. A sender that reads the word late may still write. So a
+ * ring that was switched off is polled as before until the word is known to have been written, and
+ * QUIET_US longer ("fading"): so long nobody sleeps. After that it is polled seldom: what the
+ * network lost, and the device sends again later than that, is found there.
  */
 
 #ifndef BTL_IB_VERBS_RC_EAGER_H
@@ -37,9 +38,7 @@
 
 enum {
     BTL_IB_RC_EAGER_PEERS = 64,
-    /* A peer may write after so many short datagrams within this time, and loses it with fewer. */
-    BTL_IB_RC_EAGER_THRESHOLD = 16,
-    BTL_IB_RC_EAGER_PERIOD = 1000000, /* us */
+    BTL_IB_RC_EAGER_THRESHOLD = 16, /* short datagrams after which a peer may write */
     /* Datagrams of all rings that may be in the engine's hands: a batch of events, and a few for
      * each call within a callback. */
     BTL_IB_RC_EAGER_COPIES = 128,
@@ -64,7 +63,7 @@ typedef struct btl_ib_rc_eager {
     uint32_t taken;  /* in all */
     uint32_t freed;  /* in all, in order */
     uint32_t sends;  /* messages that came by sends */
-    uint32_t recent; /* short datagrams of the peer since the last review */
+    uint32_t shorts; /* short datagrams that came by sends since it was on last */
     bool on;         /* the peer may write */
     struct btl_ib_rc_eager *next_off;
     bool fading;       /* it may no longer, but may not know */
@@ -81,13 +80,10 @@ typedef struct btl_ib_rc_eagers {
     uint32_t count;         /* of them */
     btl_ib_rc_eager_t *off; /* a list of those that were on */
     uint32_t fading;        /* of them */
-    uint64_t review_at;     /* us */
     /* Room for a datagram each, as peers may write to rings meanwhile; NULL: no ring was made. */
     uint8_t *copies;
     uint8_t copy[BTL_IB_RC_EAGER_COPIES]; /* their numbers: first those in use, */
     uint32_t copies_used;                 /* so many, and then the free ones */
-    /* Since the last review: */
-    uint32_t rival; /* of the busiest one that found no place */
     /* In all: */
     uint64_t taken; /* datagrams from rings */
     uint32_t begun; /* peers that were allowed to write */
@@ -183,20 +179,11 @@ void btl_ib_rc_eager_release_copies(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_
                                     void *const *buffers, int n);
 void btl_ib_rc_eager_repost(btl_ib_rc_eager_t *eager, void *const *buffers, int n);
 
-/* A message came by a send; `counts`: its peer may be one of the busiest. */
+/* A message came by a send; `counts`: after some of them its peer may write. */
 void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, bool counts);
 
 /* A ring that is off was polled: has its peer stopped writing? */
 void btl_ib_rc_eager_fade(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, uint64_t now);
-
-/* Is it time to switch off peers that wrote too little, or much less than one that has no place?
- * They are, and all counts start again with reset(). */
-bool btl_ib_rc_eagers_review(btl_ib_rc_eagers_t *eagers, uint64_t now);
-
-static inline void btl_ib_rc_eager_reset(btl_ib_rc_eager_t *eager)
-{
-    eager->recent = 0;
-}
 
 /* Log what became of them. */
 void btl_ib_rc_eagers_stop(const btl_ib_rc_eagers_t *eagers);

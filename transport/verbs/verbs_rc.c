@@ -293,8 +293,8 @@ static int post_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t
     for (int i = taken; i < n; i++) {
         eager -= by_eager[i];
     }
-    btl_ib_rc_eager_tx_use(&conn->eager_tx, eager);
-    btl_ib_rc_credit_use(&conn->credit, (uint32_t) taken - eager);
+    conn->eager_tx.used += eager;
+    conn->credit.used += (uint32_t) taken - eager;
     return taken;
 }
 
@@ -310,7 +310,7 @@ static int post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batc
         (void) btl_ib_rc_sq_fill(&conn->sq, i, &batch[i]);
     }
     const int taken = btl_ib_rc_sq_post_batch(&conn->sq, batch, n, error);
-    btl_ib_rc_credit_use(&conn->credit, (uint32_t) taken);
+    conn->credit.used += (uint32_t) taken;
     return taken;
 }
 
@@ -397,7 +397,7 @@ static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
         btl_ib_rc_cm_broke(rc, conn, "a receive buffer cannot be posted");
         return;
     }
-    btl_ib_rc_credit_repost(&conn->credit, (uint32_t) posted);
+    conn->credit.reposted += (uint32_t) posted;
     btl_ib_rc_credit_update(&conn->credit);
 }
 
@@ -405,11 +405,14 @@ static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
  * goes first, unless the peer waits for it. */
 static void post_own_soon(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
-    if (!btl_ib_rc_credit_peer_is_out(&conn->credit)) {
-        conn = btl_ib_rc_rx_is_low(&conn->rx) ? btl_ib_rc_conn_owe(conn) : NULL;
-    }
-    if (conn != NULL) {
+    if (btl_ib_rc_credit_peer_is_out(&conn->credit)) {
         post_own(rc, conn);
+    } else if (btl_ib_rc_rx_is_low(&conn->rx) && rc->conns.owing != conn) {
+        btl_ib_rc_conn_t *before = rc->conns.owing;
+        rc->conns.owing = conn;
+        if (before != NULL) { /* its time has come */
+            post_own(rc, before);
+        }
     }
 }
 
@@ -476,8 +479,8 @@ static int received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc
     }
     btl_ib_verbs_rx_pool_taken(buffer->pool);
     if (buffer->pool->owner != NULL) {
-        btl_ib_rc_credit_fill(&conn->credit);
-        btl_ib_rc_conn_hold(conn, 1);
+        conn->credit.filled++;
+        conn->held++;
     }
     if (conn->eager != NULL) {
         btl_ib_rc_eager_received(&rc->eagers, conn->eager, wc->byte_len > 0);
@@ -545,7 +548,7 @@ static int take_eager(btl_ib_rc_t *rc, btl_ib_rc_eager_t *eager, btl_ib_event_t 
     const btl_ib_addr_t from = btl_ib_rc_peer_handle(eager->conn->peer);
     const int count = btl_ib_rc_eager_take(&rc->eagers, eager, from, events, max);
 
-    btl_ib_rc_conn_hold(eager->conn, count);
+    eager->conn->held += (uint32_t) count;
     return count;
 }
 
@@ -579,7 +582,8 @@ static int take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
             sent(rc, conn, wc);
         }
     }
-    btl_ib_rc_cqs_taken(&rc->cqs, done);
+    rc->cqs.wc_first += done;
+    rc->cqs.wc_count -= done;
     return count;
 }
 
@@ -600,7 +604,8 @@ static int take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *event
             break;
         }
         if (n < BTL_IB_RC_BATCH) {
-            btl_ib_rc_cq_found_empty(cq);
+            cq->free += cq->leaving;
+            cq->leaving = 0;
             if (rc->conns.draining > 0) {
                 btl_ib_rc_conns_drained(&rc->conns, cq);
             }
@@ -644,8 +649,10 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
     int count = 0;
 
-    if (rc->conns.owing != NULL) {
-        post_own(rc, btl_ib_rc_conns_pay(&rc->conns));
+    btl_ib_rc_conn_t *owing = rc->conns.owing;
+    if (owing != NULL) {
+        rc->conns.owing = NULL;
+        post_own(rc, owing);
     }
     /* While the port is down nothing is looked at: connections that ended could not be
      * disconnected. */
@@ -896,7 +903,7 @@ static void close_rc(btl_ib_transport_t *t)
     stop(t);
     btl_ib_rc_rxqs_free(&rc->rxqs);
     btl_ib_rc_conns_free(&rc->conns);
-    btl_ib_rc_eagers_free(&rc->eagers);
+    free(rc->eagers.copies);
     btl_ib_rc_peers_free(&rc->peers);
     btl_ib_rc_cqs_close(&rc->cqs);
     btl_ib_verbs_close(&rc->port.verbs);
@@ -977,7 +984,7 @@ static int open_queues(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
     if (error != 0) {
         return error;
     }
-    btl_ib_rc_cqs_set_shared(&rc->cqs, btl_ib_rc_rxqs_shared(&rc->rxqs));
+    rc->cqs.shared_entries = btl_ib_rc_rxqs_shared(&rc->rxqs);
     const btl_ib_rc_cq_t *cq = btl_ib_rc_cq_reserve(&rc->cqs, 0);
     if (cq == NULL) {
         return -ENOMEM;
@@ -1089,7 +1096,8 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
         return error;
     }
     btl_ib_rc_events_join(rc);
-    return btl_ib_rc_cqs_open(&rc->cqs, &rc->port, rc->cm.events->fd);
+    rc->cqs.port = &rc->port;
+    return btl_ib_verbs_comp_open(&rc->cqs.comp, verbs, rc->cm.events->fd);
 }
 
 /* Set all that needs no call that can fail. */
@@ -1107,8 +1115,13 @@ static void init(btl_ib_rc_t *rc, const btl_ib_device_t *device, const btl_ib_op
     port->level = params->service_level;
     port->relaxed = params->rc.relaxed;
     port->bounce_size = btl_ib_verbs_min(params->rc.bounce_size, BTL_IB_BOUNCE_MAX);
-    btl_ib_rc_conns_init(&rc->conns, port, &rc->state, &rc->self, &rc->rxqs, &rc->cqs, &rc->eagers);
-    btl_ib_rc_peers_init(&rc->peers, &rc->conns);
+    rc->conns.port = port;
+    rc->conns.state = &rc->state;
+    rc->conns.self = &rc->self;
+    rc->conns.rxqs = &rc->rxqs;
+    rc->conns.cqs = &rc->cqs;
+    rc->conns.eagers = &rc->eagers;
+    rc->peers.conns = &rc->conns;
 }
 
 static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *params,

@@ -189,7 +189,11 @@ void btl_ib_rc_peer_cancel_rdma(btl_ib_rc_peers_t *peers, const btl_ib_rc_peer_t
     if (conn != NULL && conn->stage == BTL_IB_RC_OPEN) {
         peer_close(conn);
     }
-    btl_ib_rc_conns_forget_rdma(peers->conns, peer->addr.cookie);
+    for (conn = peers->conns->closed; conn != NULL; conn = conn->next_closed) {
+        if (conn->rdma != NULL && conn->peer_cookie == peer->addr.cookie) {
+            btl_ib_verbs_send_ring_forget(&conn->sq.ring);
+        }
+    }
 }
 
 /* ---- events of peers ---- */
@@ -201,19 +205,6 @@ static void add_pending(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
         peer->next_pending = peers->pending;
         peers->pending = peer;
     }
-}
-
-/* What was sent to it may be lost; nobody is there (`error`). */
-static void peer_report_broken(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
-{
-    peer->broken = true;
-    add_pending(peers, peer);
-}
-
-static void peer_report_refused(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer, int error)
-{
-    peer->refused = error;
-    add_pending(peers, peer);
 }
 
 int btl_ib_rc_peers_report(btl_ib_rc_peers_t *peers, btl_ib_event_t *events, int max)
@@ -490,13 +481,23 @@ static void rc_cm_log(const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *peer, uint8
     log_at(10, rc, peer, channel, what, detail);
 }
 
-/* An option of the queue pair could not be set, which leaves the default. */
-static void log_option(const btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn, const char *what,
-                       int error)
+/* Set an option of a queue pair to come; 0, and a failure, leave the default. The traffic class is
+ * set before the peer's address is resolved (the side that accepts takes over that of the request),
+ * the ACK timeout before the route is or its request accepted. */
+static void set_option(const btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn, int option,
+                       uint8_t value, const char *what)
 {
-    if (error != 0) {
-        rc_cm_log(rc, conn->peer, conn->channel, what, strerror(error));
+    if (value != 0
+        && rdma_set_option(conn->id, RDMA_OPTION_ID, option, &value, sizeof(value)) != 0) {
+        rc_cm_log(rc, conn->peer, conn->channel, what, strerror(errno));
     }
+}
+
+/* iWARP has TCP's. */
+static void set_ack_timeout(const btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn)
+{
+    set_option(rc, conn, RDMA_OPTION_ID_ACK_TIMEOUT, rc->port.iwarp ? 0 : rc->port.ack_timeout,
+               "its timeout cannot be set");
 }
 
 static btl_ib_rc_backoff_t *backoff_of(const btl_ib_rc_conn_t *conn)
@@ -517,7 +518,8 @@ static void rc_cm_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool refused, 
     }
     peer_close(conn);
     if (refused) {
-        peer_report_refused(&rc->peers, peer, ECONNREFUSED);
+        peer->refused = ECONNREFUSED;
+        add_pending(&rc->peers, peer);
     }
     peer_free_unused(&rc->peers, peer);
 }
@@ -526,7 +528,8 @@ static void rc_cm_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool refused, 
 static void rc_cm_lost(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn)
 {
     if (conn->rdma == NULL) { /* operations on memory report their ends themselves */
-        peer_report_broken(&rc->peers, conn->peer);
+        conn->peer->broken = true;
+        add_pending(&rc->peers, conn->peer);
     }
 }
 
@@ -699,8 +702,7 @@ static int accept_conn(const btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
     if (error != 0) {
         return error;
     }
-    log_option(rc, conn, "its timeout cannot be set",
-               btl_ib_rc_qp_set_ack_timeout(&rc->port, conn->id));
+    set_ack_timeout(rc, conn);
     btl_ib_rc_conn_join(conn, params);
     struct rdma_conn_param reply =
         btl_ib_rc_conn_offer(conn, params->from, conn->peer->mtu_most, bytes);
@@ -717,7 +719,7 @@ static void take_request(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_
         peer_free_unused(&rc->peers, peer);
         return;
     }
-    btl_ib_rc_channel_void_attempts(&peer->channel[params->channel], params->attempt);
+    peer->channel[params->channel].peer_attempt = params->attempt;
     const int error = accept_conn(rc, conn, params);
     if (error != 0) {
         reject(id, BTL_IB_RC_SHORTAGE);
@@ -805,13 +807,12 @@ static void begin(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
     if (conn == NULL) {
         return;
     }
-    const int error = btl_ib_rc_conn_create_id(conn, rc->cm.events);
-    if (error != 0) {
-        rc_cm_failed(rc, conn, false, "rdma_create_id", error);
+    if (rdma_create_id(rc->cm.events, &conn->id, conn, RDMA_PS_TCP) != 0) {
+        conn->id = NULL;
+        rc_cm_failed(rc, conn, false, "rdma_create_id", errno);
         return;
     }
-    log_option(rc, conn, "its traffic class cannot be set",
-               btl_ib_rc_qp_set_traffic_class(&rc->port, conn->id));
+    set_option(rc, conn, RDMA_OPTION_ID_TOS, rc->port.tos, "its traffic class cannot be set");
     btl_ib_rc_address_set_port(&from, 0);
     if (rdma_resolve_addr(conn->id, &from.any, &peer->addr.any, RESOLVE_MS) != 0) {
         rc_cm_no_route(rc, conn, "rdma_resolve_addr", errno);
@@ -839,9 +840,8 @@ static void rc_cm_address_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
         rc_cm_no_route(rc, conn, "the way to it begins at another device", 0);
         return;
     }
-    btl_ib_rc_conn_set_stage(conn, BTL_IB_RC_ROUTING);
-    log_option(rc, conn, "its timeout cannot be set",
-               btl_ib_rc_qp_set_ack_timeout(&rc->port, conn->id));
+    conn->stage = BTL_IB_RC_ROUTING;
+    set_ack_timeout(rc, conn);
     if (rdma_resolve_route(conn->id, RESOLVE_MS) != 0) {
         rc_cm_failed(rc, conn, false, "rdma_resolve_route", errno);
     }
@@ -857,7 +857,7 @@ static void rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
         rc_cm_failed(rc, conn, false, "no queue pair", -error);
         return;
     }
-    btl_ib_rc_conn_set_stage(conn, BTL_IB_RC_ASKING);
+    conn->stage = BTL_IB_RC_ASKING;
     struct rdma_conn_param param =
         btl_ib_rc_conn_offer(conn, peer->cookie, conn->peer->mtu_most, bytes);
     error = btl_ib_rc_qp_connect(&rc->port, conn->id, mtu_of(conn->peer, peer->mtu), &param);
@@ -865,12 +865,13 @@ static void rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
         /* Soft-iWARP asks for a TCP connection there and then. */
         rc_cm_failed(rc, conn, error == ECONNREFUSED, "rdma_connect", error);
     } else if (rc->port.iwarp) {
-        btl_ib_rc_conn_expect_answer(conn);
+        conn->answer_due = true;
     }
 }
 
 static void rc_cm_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len)
 {
+    struct ibv_send_wr first = {.opcode = IBV_WR_SEND}; /* empty, nobody else's business */
     btl_ib_rc_params_t params;
 
     if (btl_ib_rc_params_unpack(bytes, len, &params) != 0 || params.channel != conn->channel
@@ -878,10 +879,11 @@ static void rc_cm_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *
         rc_cm_failed(rc, conn, false, "its reply is none of ours", 0);
         return;
     }
-    btl_ib_rc_channel_void_attempts(&conn->peer->channel[conn->channel], params.attempt);
+    conn->peer->channel[conn->channel].peer_attempt = params.attempt;
     btl_ib_rc_conn_join(conn, &params);
     btl_ib_rc_cm_opened(rc, conn, "connected");
-    if (btl_ib_rc_conn_send_first(conn) != 0) {
+    conn->credit.used++;
+    if (btl_ib_rc_sq_post_own(&conn->sq, &first) != 0) {
         btl_ib_rc_cm_broke(rc, conn, "the first message cannot be posted");
     }
 }

@@ -57,9 +57,9 @@ typedef struct btl_ib_rc_peer {
     uint32_t conns;              /* not closed */
     struct btl_ib_rc_peer *next; /* of the same bucket */
     struct btl_ib_rc_peer *next_pending;
-    bool pending; /* events are to be made of: */
-    bool broken;  /* a connection was lost that had been open */
-    int refused;  /* errno, 0: not */
+    bool pending;           /* events are to be made of: */
+    bool broken;            /* a connection was lost that had been open */
+    int refused;            /* errno, 0: not */
     uint8_t mtu_most;       /* enum ibv_mtu: larger packets seem to get lost; 0: none do */
     uint32_t unanswered;    /* connections that ended for want of an answer, in a row */
     uint64_t unanswered_at; /* the last of them, us */
@@ -76,11 +76,6 @@ typedef struct btl_ib_rc_peers {
     uint32_t unknown; /* with no users */
     btl_ib_rc_peer_t *pending;
 } btl_ib_rc_peers_t;
-
-static inline void btl_ib_rc_peers_init(btl_ib_rc_peers_t *peers, btl_ib_rc_conns_t *conns)
-{
-    peers->conns = conns;
-}
 
 /* A peer is added or removed; a removed one loses its connections, and goes if nobody else uses it.
  * Add returns NULL if memory is short. */
@@ -103,12 +98,6 @@ void btl_ib_rc_peers_close_all(btl_ib_rc_peers_t *peers, bool rdma_only);
 
 /* All operations with a peer are over, and make no events. */
 void btl_ib_rc_peer_cancel_rdma(btl_ib_rc_peers_t *peers, const btl_ib_rc_peer_t *peer);
-
-/* Requests of the peer up to this one are void. */
-static inline void btl_ib_rc_channel_void_attempts(btl_ib_rc_channel_t *channel, uint32_t attempt)
-{
-    channel->peer_attempt = attempt;
-}
 
 /* ---- events ---- */
 

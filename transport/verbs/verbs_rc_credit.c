@@ -32,14 +32,6 @@ int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
     return credit->mr != NULL ? 0 : btl_ib_verbs_failed(verbs, "ibv_reg_mr", errno);
 }
 
-void btl_ib_rc_credit_release(btl_ib_rc_credit_t *credit)
-{
-    if (credit->mr != NULL) {
-        (void) ibv_dereg_mr(credit->mr);
-        credit->mr = NULL;
-    }
-}
-
 uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit)
 {
     const uint32_t room = btl_ib_verbs_send_ring_room(&credit->sq->ring);

@@ -45,7 +45,7 @@ typedef struct btl_ib_rc_credit {
     btl_ib_rc_credit_line_t *line;
     uint32_t lkey;     /* of the line */
     struct ibv_mr *mr; /* of line->in, which the peer may write */
-    uint64_t remote;   /* where the peer's is */
+    uint64_t remote;   /* where the peer's is, as it said when it connected */
     uint32_t remote_key;
     bool open; /* the peer can be told */
     /* The peer's buffers: */
@@ -73,42 +73,8 @@ int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
                           const btl_ib_verbs_t *verbs, void *line, uint32_t lkey, uint32_t depth,
                           uint32_t window, bool rdma);
 
-void btl_ib_rc_credit_release(btl_ib_rc_credit_t *credit);
-
-/* What the peer said when it connected. */
-static inline void btl_ib_rc_credit_join(btl_ib_rc_credit_t *credit, uint32_t peer_depth,
-                                         uint64_t remote, uint32_t remote_key)
-{
-    credit->peer_depth = peer_depth;
-    credit->remote = remote;
-    credit->remote_key = remote_key;
-}
-
-static inline void btl_ib_rc_credit_set_open(btl_ib_rc_credit_t *credit, bool open)
-{
-    credit->open = open;
-}
-
 /* Datagrams that the send queue and the peer's buffers can take now. */
 uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit);
-
-/* Buffers of the peer's are used up. */
-static inline void btl_ib_rc_credit_use(btl_ib_rc_credit_t *credit, uint32_t buffers)
-{
-    credit->used += buffers;
-}
-
-/* The peer has filled a buffer of ours. */
-static inline void btl_ib_rc_credit_fill(btl_ib_rc_credit_t *credit)
-{
-    credit->filled++;
-}
-
-/* Buffers of ours are posted again. */
-static inline void btl_ib_rc_credit_repost(btl_ib_rc_credit_t *credit, uint32_t buffers)
-{
-    credit->reposted += buffers;
-}
 
 /* Has the peer filled all buffers that it knows of? It can send nothing. */
 static inline bool btl_ib_rc_credit_peer_is_out(const btl_ib_rc_credit_t *credit)

@@ -133,7 +133,9 @@ btl_ib_rc_eager_t *btl_ib_rc_eager_new(btl_ib_rc_eagers_t *eagers, struct btl_ib
     }
     BTL_IB_VERBS_LOG(verbs, 10, "%s: no ring for eager RDMA of %zu bytes: %s", verbs->base.name,
                      btl_ib_rc_eager_bytes(eagers, 0), strerror(error));
-    btl_ib_rc_eager_release(eager);
+    if (eager != NULL) {
+        btl_ib_verbs_mem_deregister(NULL, eager->mr);
+    }
     btl_ib_rc_eager_free(eager);
     return NULL;
 }
@@ -384,12 +386,6 @@ bool btl_ib_rc_eagers_turn_off(btl_ib_rc_eagers_t *eagers)
         turn_off(eagers, eagers->on[0]);
     }
     return eagers->fading == 0;
-}
-
-void btl_ib_rc_eagers_free(btl_ib_rc_eagers_t *eagers)
-{
-    free(eagers->copies);
-    eagers->copies = NULL;
 }
 
 void btl_ib_rc_eagers_stop(const btl_ib_rc_eagers_t *eagers)

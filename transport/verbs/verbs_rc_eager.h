@@ -114,9 +114,6 @@ static inline bool btl_ib_rc_eagers_full(const btl_ib_rc_eagers_t *eagers)
     return eagers->copies_used == BTL_IB_RC_EAGER_COPIES;
 }
 
-/* No ring is there any more. */
-void btl_ib_rc_eagers_free(btl_ib_rc_eagers_t *eagers);
-
 /* ---- a ring's life ---- */
 
 /* Bytes of a connection's ring, a multiple of a cache line; 0: it has none. */
@@ -130,27 +127,11 @@ btl_ib_rc_eager_t *btl_ib_rc_eager_new(btl_ib_rc_eagers_t *eagers, struct btl_ib
                                        btl_ib_rc_credit_t *credit, const btl_ib_rc_address_t *peer,
                                        uint8_t *memory);
 
-/* The connection closes; the queue pair is gone; nobody holds a slot. In this order. */
+/* The connection closes; then, nobody holds a slot and no queue pair is there. */
 void btl_ib_rc_eager_close(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager);
-
-static inline void btl_ib_rc_eager_release(btl_ib_rc_eager_t *eager)
-{
-    if (eager != NULL && eager->mr != NULL) {
-        (void) ibv_dereg_mr(eager->mr);
-        eager->mr = NULL;
-    }
-}
-
 void btl_ib_rc_eager_free(btl_ib_rc_eager_t *eager);
 
 /* ---- sending ---- */
-
-/* What the peer said of its ring when it connected. */
-static inline void btl_ib_rc_eager_tx_join(btl_ib_rc_eager_tx_t *tx, uint64_t remote, uint32_t key,
-                                           uint32_t slots, uint32_t slot)
-{
-    *tx = (btl_ib_rc_eager_tx_t){.remote = remote, .key = key, .slots = slots, .slot = slot};
-}
 
 /* Has the peer's ring room for a datagram of that size, after `more` others? */
 bool btl_ib_rc_eager_fits(const btl_ib_rc_eager_tx_t *tx, const btl_ib_rc_credit_t *credit,
@@ -161,11 +142,6 @@ bool btl_ib_rc_eager_fits(const btl_ib_rc_eager_tx_t *tx, const btl_ib_rc_credit
 void btl_ib_rc_eager_fill(const btl_ib_rc_eager_tx_t *tx, const btl_ib_tx_t *datagram,
                           uint32_t number, uint32_t sends, uint64_t *staged,
                           struct ibv_send_wr *wr);
-
-static inline void btl_ib_rc_eager_tx_use(btl_ib_rc_eager_tx_t *tx, uint32_t slots)
-{
-    tx->used += slots;
-}
 
 /* ---- receiving ---- */
 

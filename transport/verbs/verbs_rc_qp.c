@@ -28,24 +28,6 @@ static void set_rnr_timer(const btl_ib_rc_port_t *port, struct ibv_qp *qp)
 /* Of the masks of old kernels: attributes of RoCE, which are none of InfiniBand's. */
 enum { ROCE_BITS = 0xe00000 };
 
-/* 0: the default. */
-static int set_option(struct rdma_cm_id *id, int option, uint8_t value)
-{
-    const int level = RDMA_OPTION_ID;
-
-    return value == 0 || rdma_set_option(id, level, option, &value, sizeof(value)) == 0 ? 0 : errno;
-}
-
-int btl_ib_rc_qp_set_traffic_class(const btl_ib_rc_port_t *port, struct rdma_cm_id *id)
-{
-    return set_option(id, RDMA_OPTION_ID_TOS, port->tos);
-}
-
-int btl_ib_rc_qp_set_ack_timeout(const btl_ib_rc_port_t *port, struct rdma_cm_id *id)
-{
-    return port->iwarp ? 0 : set_option(id, RDMA_OPTION_ID_ACK_TIMEOUT, port->ack_timeout);
-}
-
 /* The largest MTU that both ends want. */
 static uint8_t mtu_limit(const btl_ib_rc_port_t *port, uint8_t theirs)
 {
@@ -205,7 +187,7 @@ static void leave_bucket(btl_ib_rc_conn_t *conn)
 
 btl_ib_rc_conn_t *btl_ib_rc_conns_of(btl_ib_rc_conns_t *conns, const struct ibv_wc *wc)
 {
-    const uint32_t slot = btl_ib_rc_wr_id_slot(wc->wr_id);
+    const uint32_t slot = wc->wr_id >> 32 & ((1u << BTL_IB_RC_SLOT_BITS) - 1);
 
     if (!btl_ib_rc_wr_id_is_shared(wc->wr_id)) {
         return slot < conns->slots && conns->slot[slot].epoch == btl_ib_rc_wr_id_epoch(wc->wr_id)
@@ -244,8 +226,9 @@ btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_
         return NULL;
     }
     const uint32_t slot = conns->free_slot - 1;
-    const uint64_t wr_id = btl_ib_rc_wr_id_base(conns->slot[slot].epoch, slot);
-    if (!btl_ib_rc_sq_init(&conn->sq, &conns->sqs, depth, wr_id)
+    conn->sq.all = &conns->sqs;
+    conn->sq.id = btl_ib_rc_wr_id_base(conns->slot[slot].epoch, slot);
+    if (!btl_ib_verbs_send_ring_init(&conn->sq.ring, depth)
         || (channel == BTL_IB_RC_RDMA_CHANNEL
             && (conn->rdma = btl_ib_rc_rdma_new(&conn->sq, &conn->credit, depth)) == NULL)) {
         free_conn(conn);
@@ -268,15 +251,6 @@ btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_
         id->context = conn;
     }
     return conn;
-}
-
-int btl_ib_rc_conn_create_id(btl_ib_rc_conn_t *conn, struct rdma_event_channel *events)
-{
-    if (rdma_create_id(events, &conn->id, conn, RDMA_PS_TCP) != 0) {
-        conn->id = NULL;
-        return errno;
-    }
-    return 0;
 }
 
 /* ---- what it takes ---- */
@@ -330,7 +304,9 @@ static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
     conn->memory = conn->mr->addr;
     const uint32_t key = conn->mr->lkey;
     if (rdma) {
-        btl_ib_rc_rdma_attach(conn->rdma, conn->memory + buffers, bounce, key);
+        conn->rdma->bounce = conn->memory + buffers;
+        conn->rdma->bounce_bytes = bounce;
+        conn->rdma->lkey = key;
     }
     const int error = btl_ib_rc_credit_init(&conn->credit, &conn->sq, verbs, conn->memory, key,
                                             count, window, rdma);
@@ -371,7 +347,8 @@ static int make_qp(btl_ib_rc_conn_t *conn)
         return btl_ib_verbs_failed(verbs, "rdma_create_qp", errno);
     }
     conn->qp = conn->id->qp;
-    btl_ib_rc_sq_attach(&conn->sq, conn->qp, verbs->base.attr.inline_size);
+    conn->sq.qp = conn->qp;
+    conn->sq.inline_size = verbs->base.attr.inline_size;
     if (shared) {
         enter_bucket(conn);
         return 0;
@@ -433,12 +410,16 @@ void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *param
 {
     const btl_ib_rc_port_t *port = conn->all->port;
 
-    btl_ib_rc_credit_join(&conn->credit, params->depth, params->word, params->word_key);
-    btl_ib_rc_eager_tx_join(&conn->eager_tx, params->word + BTL_IB_VERBS_LINE, params->eager_key,
-                            params->eager_slots, params->eager_slot);
+    conn->credit.peer_depth = params->depth;
+    conn->credit.remote = params->word;
+    conn->credit.remote_key = params->word_key;
+    conn->eager_tx = (btl_ib_rc_eager_tx_t){.remote = params->word + BTL_IB_VERBS_LINE,
+                                            .key = params->eager_key,
+                                            .slots = params->eager_slots,
+                                            .slot = params->eager_slot};
     if (conn->rdma != NULL) {
-        btl_ib_rc_rdma_join(conn->rdma, btl_ib_verbs_min(params->reads, port->reads),
-                            port->iwarp || params->relaxed);
+        conn->rdma->reads_max = btl_ib_verbs_min(params->reads, port->reads);
+        conn->rdma->flushes = port->iwarp || params->relaxed;
     }
 }
 
@@ -451,7 +432,7 @@ void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
     conn->waits = 0;
     conn->opened_at = btl_ib_rc_now_us();
     conn->all->pending--;
-    btl_ib_rc_credit_set_open(&conn->credit, conn->rdma == NULL);
+    conn->credit.open = conn->rdma == NULL;
 }
 
 /* ---- closing one ---- */
@@ -471,6 +452,12 @@ static void free_unused(btl_ib_rc_conn_t *conn)
     free_conn(conn);
 }
 
+static void deregister(struct ibv_mr **mr)
+{
+    btl_ib_verbs_mem_deregister(NULL, *mr);
+    *mr = NULL;
+}
+
 /* Give back all that the device has of it. */
 static void release(btl_ib_rc_conn_t *conn)
 {
@@ -486,15 +473,14 @@ static void release(btl_ib_rc_conn_t *conn)
         conn->id = NULL;
     }
     if (conn->cq != NULL) {
-        btl_ib_rc_cq_release(conn->cq, conn->cq_entries);
+        conn->cq->leaving += conn->cq_entries; /* until it was found empty */
         conn->cq = NULL;
     }
-    btl_ib_rc_eager_release(conn->eager);
-    btl_ib_rc_credit_release(&conn->credit);
-    if (conn->mr != NULL) {
-        (void) ibv_dereg_mr(conn->mr);
-        conn->mr = NULL;
+    if (conn->eager != NULL) {
+        deregister(&conn->eager->mr);
     }
+    deregister(&conn->credit.mr);
+    deregister(&conn->mr);
     btl_ib_rc_conn_sent(conn, conn->sq.ring.posted, EPIPE);
 }
 
@@ -525,7 +511,7 @@ void btl_ib_rc_conn_close(btl_ib_rc_conn_t *conn)
     }
     conns->owing = conns->owing != conn ? conns->owing : NULL;
     btl_ib_rc_eager_close(conns->eagers, conn->eager);
-    btl_ib_rc_credit_set_open(&conn->credit, false);
+    conn->credit.open = false;
     btl_ib_rc_sq_close(&conn->sq);
     conns->pending -= conn->stage != BTL_IB_RC_OPEN;
     conns->suspected -= conn->suspect_until != 0;

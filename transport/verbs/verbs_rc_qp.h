@@ -20,12 +20,6 @@
 
 /* ---- queue pairs ---- */
 
-/* Set what is chosen before the peer's address is resolved (traffic class; the side that accepts
- * takes over that of the request), and before the route to it is or its request accepted (ACK
- * timeout; iWARP has TCP's). Returns 0 or an errno: then the defaults remain. */
-int btl_ib_rc_qp_set_traffic_class(const btl_ib_rc_port_t *port, struct rdma_cm_id *id);
-int btl_ib_rc_qp_set_ack_timeout(const btl_ib_rc_port_t *port, struct rdma_cm_id *id);
-
 /*
  * rdma_connect() and rdma_accept(), and what is left to do when an event says that the peer has
  * accepted. rdma_cm knows no service level, and no MTU but the route's: where one is asked for, or
@@ -143,36 +137,12 @@ typedef struct btl_ib_rc_conns {
     uint32_t suspected;
 } btl_ib_rc_conns_t;
 
-/* Set what they use; all else is zero already. */
-static inline void btl_ib_rc_conns_init(btl_ib_rc_conns_t *conns, const btl_ib_rc_port_t *port,
-                                        const btl_ib_verbs_state_t *state,
-                                        const btl_ib_rc_address_t *self,
-                                        const btl_ib_rc_rxqs_t *rxqs, btl_ib_rc_cqs_t *cqs,
-                                        btl_ib_rc_eagers_t *eagers)
-{
-    conns->port = port;
-    conns->state = state;
-    conns->self = self;
-    conns->rxqs = rxqs;
-    conns->cqs = cqs;
-    conns->eagers = eagers;
-}
-
 /* ---- life ---- */
 
 /* A connection to be made; `id` is that of the peer's request, NULL: we ask. NULL if memory is
  * short. */
 btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_peer *peer,
                                      uint64_t peer_cookie, uint8_t channel, struct rdma_cm_id *id);
-
-/* Make its id. Returns 0 or an errno. */
-int btl_ib_rc_conn_create_id(btl_ib_rc_conn_t *conn, struct rdma_event_channel *events);
-
-/* The next step of connecting is taken. */
-static inline void btl_ib_rc_conn_set_stage(btl_ib_rc_conn_t *conn, btl_ib_rc_stage_t stage)
-{
-    conn->stage = stage;
-}
 
 /* Make its queue pair and buffers, all of them posted, once conn->id has a device. `peer` is for
  * the log, and stays until it is closed. Returns 0 or a negative errno. */
@@ -189,15 +159,6 @@ void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *param
 /* It can be sent on. */
 void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn);
 
-/* Post the first message of the initiator: empty, nobody else's business. Returns 0 or an errno. */
-static inline int btl_ib_rc_conn_send_first(btl_ib_rc_conn_t *conn)
-{
-    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
-
-    btl_ib_rc_credit_use(&conn->credit, 1);
-    return btl_ib_rc_sq_post_own(&conn->sq, &wr);
-}
-
 /*
  * Close it: the queue pair goes at once, or when the shared buffers that it took have come back.
  * Then all sends are over; the memory stays while somebody holds a part of it. Only
@@ -205,12 +166,7 @@ static inline int btl_ib_rc_conn_send_first(btl_ib_rc_conn_t *conn)
  */
 void btl_ib_rc_conn_close(btl_ib_rc_conn_t *conn);
 
-/* The peer is to answer a request; it has. A connection that was closed meanwhile goes now. */
-static inline void btl_ib_rc_conn_expect_answer(btl_ib_rc_conn_t *conn)
-{
-    conn->answer_due = true;
-}
-
+/* The peer answered a request. A connection that was closed meanwhile goes now. */
 void btl_ib_rc_conn_answered(btl_ib_rc_conn_t *conn);
 
 /* The device could not send for it. */
@@ -255,43 +211,9 @@ void btl_ib_rc_conn_sent(btl_ib_rc_conn_t *conn, uint32_t completed, int error);
 /* Make events of sends and operations that are over. Returns how many. */
 int btl_ib_rc_conns_report(btl_ib_rc_conns_t *conns, btl_ib_event_t *events, int max);
 
-/* No event is made of operations with that peer, closed connections included. */
-static inline void btl_ib_rc_conns_forget_rdma(btl_ib_rc_conns_t *conns, uint64_t peer_cookie)
-{
-    for (btl_ib_rc_conn_t *conn = conns->closed; conn != NULL; conn = conn->next_closed) {
-        if (conn->rdma != NULL && conn->peer_cookie == peer_cookie) {
-            btl_ib_verbs_send_ring_forget(&conn->sq.ring);
-        }
-    }
-}
-
-/* Buffers are handed up. */
-static inline void btl_ib_rc_conn_hold(btl_ib_rc_conn_t *conn, int buffers)
-{
-    conn->held += (uint32_t) buffers;
-}
-
-/* They are given back. Returns whether the connection is still there to post them. */
+/* Buffers that were handed up are given back. Returns whether the connection is still there to post
+ * them. */
 bool btl_ib_rc_conn_unhold(btl_ib_rc_conn_t *conn, int buffers);
-
-/* Its buffers need not be posted before the next poll. Returns the one that was left till then
- * before, if it is another: its time has come. NULL: none. */
-static inline btl_ib_rc_conn_t *btl_ib_rc_conn_owe(btl_ib_rc_conn_t *conn)
-{
-    btl_ib_rc_conn_t *before = conn->all->owing;
-
-    conn->all->owing = conn;
-    return before != conn ? before : NULL;
-}
-
-/* The one that was left till now, if any. */
-static inline btl_ib_rc_conn_t *btl_ib_rc_conns_pay(btl_ib_rc_conns_t *conns)
-{
-    btl_ib_rc_conn_t *conn = conns->owing;
-
-    conns->owing = NULL;
-    return conn;
-}
 
 /* ---- memory ---- */
 

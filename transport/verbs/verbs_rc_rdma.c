@@ -181,6 +181,11 @@ int btl_ib_rc_rdma_rouse(btl_ib_rc_rdma_t *rdma)
     return error;
 }
 
+static bool is_read(const btl_ib_rdma_work_t *work)
+{
+    return work->kind != BTL_IB_RDMA_WRITE;
+}
+
 static bool is_atomic(const btl_ib_rdma_work_t *work)
 {
     return work->kind == BTL_IB_RDMA_ADD || work->kind == BTL_IB_RDMA_CSWAP;
@@ -228,7 +233,7 @@ static bool fill_local(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, b
     op->bounce = (uint32_t) at;
     op->bounce_size = size;
     op->taken = rdma->taken;
-    if (btl_ib_rc_rdma_is_read(work)) {
+    if (is_read(work)) {
         op->sink = work->local;
     } else {
         memcpy(rdma->bounce + at, work->local, size);
@@ -248,7 +253,7 @@ static void fill(const btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work,
         .send_flags = is_inline(rdma, work) ? IBV_SEND_INLINE : 0,
     };
     if (!is_atomic(work)) {
-        wr->opcode = btl_ib_rc_rdma_is_read(work) ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+        wr->opcode = is_read(work) ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
         wr->wr.rdma.remote_addr = work->remote;
         wr->wr.rdma.rkey = work->key;
         return;
@@ -263,7 +268,7 @@ static void fill(const btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work,
 
 int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, int *broken)
 {
-    const bool reads = btl_ib_rc_rdma_is_read(work);
+    const bool reads = is_read(work);
     const bool flush = !reads && rdma->flushes;
     const bool flush_now = flush && rdma->reads < rdma->reads_max;
     const uint32_t taken = rdma->taken;

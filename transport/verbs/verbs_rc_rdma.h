@@ -60,25 +60,6 @@ void btl_ib_rc_rdma_free(btl_ib_rc_rdma_t *rdma);
  * and for atomics in any case. A power of two. */
 uint32_t btl_ib_rc_rdma_bounce_bytes(uint32_t size);
 
-static inline void btl_ib_rc_rdma_attach(btl_ib_rc_rdma_t *rdma, uint8_t *bounce, uint32_t bytes,
-                                         uint32_t lkey)
-{
-    rdma->bounce = bounce;
-    rdma->bounce_bytes = bytes;
-    rdma->lkey = lkey;
-}
-
-static inline void btl_ib_rc_rdma_join(btl_ib_rc_rdma_t *rdma, uint32_t reads_max, bool flushes)
-{
-    rdma->reads_max = reads_max;
-    rdma->flushes = flushes;
-}
-
-static inline bool btl_ib_rc_rdma_is_read(const btl_ib_rdma_work_t *work)
-{
-    return work->kind != BTL_IB_RDMA_WRITE;
-}
-
 /*
  * Begin an operation. Returns 0, or a negative errno and nothing was begun: -EAGAIN (no room),
  * -EOPNOTSUPP (the peer serves no reads), -EIO. If *broken is not 0 the connection is of no use any

@@ -26,12 +26,6 @@ uint32_t btl_ib_rc_send_depth(const btl_ib_open_params_t *params, uint32_t most)
 
 enum { FIRST_ENTRIES = 4096 };
 
-int btl_ib_rc_cqs_open(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_port_t *port, int other_fd)
-{
-    cqs->port = port;
-    return btl_ib_verbs_comp_open(&cqs->comp, &port->verbs, other_fd);
-}
-
 void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs)
 {
     while (cqs->count > 0) {
@@ -433,13 +427,6 @@ enum {
     SIGNALS = 4,   /* in one round of a ring, at least */
     HELD_MAX = 64, /* pieces of memory held by sends that no signaled one follows */
 };
-
-bool btl_ib_rc_sq_init(btl_ib_rc_sq_t *sq, btl_ib_rc_sqs_t *all, uint32_t depth, uint64_t id)
-{
-    sq->all = all;
-    sq->id = id;
-    return btl_ib_verbs_send_ring_init(&sq->ring, depth);
-}
 
 void btl_ib_rc_sq_close(btl_ib_rc_sq_t *sq)
 {

@@ -80,38 +80,18 @@ typedef struct btl_ib_rc_cqs {
     btl_ib_verbs_comp_t comp;
     btl_ib_rc_cq_t cq[BTL_IB_RC_CQ_MAX];
     uint32_t count;
-    uint32_t shared_entries; /* that any queue may get for shared receive queues */
+    uint32_t shared_entries; /* that any queue may get for shared receive queues; set before any is
+                              * reserved */
     /* Completions that were read and not taken yet: they go before all that the queues have. */
     struct ibv_wc wc[BTL_IB_RC_BATCH];
     uint32_t wc_first;
     uint32_t wc_count;
 } btl_ib_rc_cqs_t;
 
-/* As btl_ib_verbs_comp_open(). */
-int btl_ib_rc_cqs_open(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_port_t *port, int other_fd);
 void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs);
-
-/* Shared receive queues of that many buffers in all are about to be used. Call this before the
- * first reservation. */
-static inline void btl_ib_rc_cqs_set_shared(btl_ib_rc_cqs_t *cqs, uint32_t entries)
-{
-    cqs->shared_entries = entries;
-}
 
 /* Reserve entries of one queue. Returns NULL after logging why. */
 btl_ib_rc_cq_t *btl_ib_rc_cq_reserve(btl_ib_rc_cqs_t *cqs, uint32_t entries);
-
-/* A queue pair is destroyed. Its entries are free once the queue was found empty. */
-static inline void btl_ib_rc_cq_release(btl_ib_rc_cq_t *cq, uint32_t entries)
-{
-    cq->leaving += entries;
-}
-
-static inline void btl_ib_rc_cq_found_empty(btl_ib_rc_cq_t *cq)
-{
-    cq->free += cq->leaving;
-    cq->leaving = 0;
-}
 
 /* Read completions of one queue, while none are in hand. Returns how many; negative: that cannot be
  * done. */
@@ -124,13 +104,6 @@ static inline int btl_ib_rc_cqs_read(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_cq_t 
         cqs->wc_count = (uint32_t) n;
     }
     return n;
-}
-
-/* The first of those in hand were taken. */
-static inline void btl_ib_rc_cqs_taken(btl_ib_rc_cqs_t *cqs, uint32_t count)
-{
-    cqs->wc_first += count;
-    cqs->wc_count -= count;
 }
 
 /* Make the descriptor readable with the next completion, and read what came before that. Returns
@@ -275,11 +248,6 @@ static inline uint32_t btl_ib_rc_wr_id_epoch(uint64_t id)
     return (uint32_t) (id >> 52);
 }
 
-static inline uint32_t btl_ib_rc_wr_id_slot(uint64_t id)
-{
-    return id >> 32 & ((1u << BTL_IB_RC_SLOT_BITS) - 1);
-}
-
 static inline bool btl_ib_rc_wr_id_is_recv(uint64_t id)
 {
     return (id & BTL_IB_RC_RECV) != 0;
@@ -314,15 +282,6 @@ typedef struct btl_ib_rc_sq {
     uint32_t inline_size; /* bytes that a request can carry itself */
     uint32_t held;        /* its share of all->held */
 } btl_ib_rc_sq_t;
-
-/* Returns whether there was memory. */
-bool btl_ib_rc_sq_init(btl_ib_rc_sq_t *sq, btl_ib_rc_sqs_t *all, uint32_t depth, uint64_t id);
-
-static inline void btl_ib_rc_sq_attach(btl_ib_rc_sq_t *sq, struct ibv_qp *qp, uint32_t inline_size)
-{
-    sq->qp = qp;
-    sq->inline_size = inline_size;
-}
 
 static inline uint64_t btl_ib_rc_sq_id(const btl_ib_rc_sq_t *sq, uint32_t number)
 {

@@ -634,6 +634,31 @@ void btl_ib_verbs_close(btl_ib_verbs_t *verbs)
     }
 }
 
+/*
+ * Returns the next size to ask for, in bytes, where a device does not send `size` inline: 256, 192,
+ * 128, 96, 64 and so on to 0. Sizes between powers of two are there because devices have odd ones:
+ * 96 for bnxt_re, 101 for irdma (rdma-core, providers).
+ */
+static uint32_t inline_less(uint32_t size)
+{
+    return (size & (size - 1)) == 0 ? size - (size + 3) / 4 : size - (size + 2) / 3;
+}
+
+struct ibv_qp *btl_ib_verbs_create_qp(const btl_ib_verbs_t *verbs, struct ibv_qp_init_attr *attr)
+{
+    const struct ibv_qp_cap wanted = attr->cap;
+    uint32_t size = wanted.max_inline_data;
+    struct ibv_qp *qp = ibv_create_qp(verbs->pd, attr);
+
+    while (qp == NULL && size > 0) {
+        size = inline_less(size);
+        attr->cap = wanted;
+        attr->cap.max_inline_data = size;
+        qp = ibv_create_qp(verbs->pd, attr);
+    }
+    return qp;
+}
+
 /* ---- asynchronous events ---- */
 
 int btl_ib_verbs_state_report(btl_ib_verbs_state_t *state, btl_ib_event_t *events, int max)

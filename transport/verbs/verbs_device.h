@@ -103,16 +103,6 @@ static inline uint32_t btl_ib_verbs_inline_wanted(const btl_ib_open_params_t *pa
                                     : 0;
 }
 
-/*
- * The next size to ask for, in bytes, where a device does not send `size` inline: 256, 192, 128,
- * 96, 64 and so on to 0. Sizes between powers of two are there because devices have odd ones: 96
- * for bnxt_re, 101 for irdma (rdma-core, providers).
- */
-static inline uint32_t btl_ib_verbs_inline_less(uint32_t size)
-{
-    return (size & (size - 1)) == 0 ? size - (size + 3) / 4 : size - (size + 2) / 3;
-}
-
 /* ---- GIDs ---- */
 
 enum {
@@ -251,6 +241,10 @@ int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_
 
 /* Free the protection domain; log what the port refused meanwhile. */
 void btl_ib_verbs_close(btl_ib_verbs_t *verbs);
+
+/* Make a queue pair of those attributes, with less inline data where the device refuses as much: it
+ * is in attr->cap then. Returns NULL and errno if it refuses that without any. */
+struct ibv_qp *btl_ib_verbs_create_qp(const btl_ib_verbs_t *verbs, struct ibv_qp_init_attr *attr);
 
 /* ---- asynchronous events ---- */
 

@@ -952,28 +952,27 @@ static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_a
     return 0;
 }
 
-/* How much of a send the device takes out of the work request itself, up to `wanted`: found by
- * trying. */
+/* Returns how much of a send the device takes out of the work request itself, up to `wanted`: found
+ * by trying. */
 static uint32_t find_inline_size(const btl_ib_rc_t *rc, struct ibv_cq *cq, uint32_t wanted)
 {
-    for (uint32_t size = wanted; size > 0; size = btl_ib_verbs_inline_less(size)) {
-        struct ibv_qp_init_attr attr = {
-            .send_cq = cq,
-            .recv_cq = cq,
-            .qp_type = IBV_QPT_RC,
-            .cap = {.max_send_wr = rc->port.tx_depth,
-                    .max_recv_wr = 1,
-                    .max_send_sge = 1,
-                    .max_recv_sge = 1,
-                    .max_inline_data = size},
-        };
-        struct ibv_qp *qp = ibv_create_qp(rc->port.verbs.pd, &attr);
-        if (qp != NULL) {
-            (void) ibv_destroy_qp(qp);
-            return btl_ib_verbs_min(attr.cap.max_inline_data, wanted);
-        }
+    struct ibv_qp_init_attr attr = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = rc->port.tx_depth,
+                .max_recv_wr = 1,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = wanted},
+    };
+    struct ibv_qp *qp = wanted > 0 ? btl_ib_verbs_create_qp(&rc->port.verbs, &attr) : NULL;
+
+    if (qp == NULL) {
+        return 0;
     }
-    return 0;
+    (void) ibv_destroy_qp(qp);
+    return btl_ib_verbs_min(attr.cap.max_inline_data, wanted);
 }
 
 static int open_queues(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)

@@ -414,7 +414,8 @@ static int post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, int n
     wr[count - 1].next = next;
     const int taken = rc == 0 ? count : bad != NULL ? (int) (bad - wr) : 0;
     for (int i = 0; i < taken; i++) {
-        btl_ib_ud_peers_sent(&ud->peers, batch[i].to, index, qp->ring.posted);
+        const btl_ib_ud_peer_t *peer = &ud->peers.peer[batch[i].to];
+        ud->peers.host[peer->host].last[index] = qp->ring.posted;
         btl_ib_verbs_send_ring_post(&qp->ring, is_inline(ud, &batch[i]) ? NULL : batch[i].context,
                                     (wr[i].send_flags & IBV_SEND_SIGNALED) != 0);
     }
@@ -486,12 +487,6 @@ static void drop(btl_ib_ud_t *ud, btl_ib_verbs_rx_buffer_t *buffer, const char *
     btl_ib_verbs_rx_pool_put(buffer);
 }
 
-/* The next poll reads the events of the device: it may know more about a failure. */
-static void read_events_soon(btl_ib_ud_t *ud)
-{
-    ud->polling.polls = BTL_IB_UD_EVENTS_EVERY;
-}
-
 /* A receive completed. Returns how many events that makes. */
 static int received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t *event)
 {
@@ -500,7 +495,7 @@ static int received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t *ev
     btl_ib_verbs_rx_pool_taken(buffer->pool);
     if (wc->status == IBV_WC_WR_FLUSH_ERR) {
         btl_ib_ud_qp_flushed(&ud->qps, buffer);
-        read_events_soon(ud);
+        ud->polling.polls = BTL_IB_UD_EVENTS_EVERY; /* the device may know more about it */
         return 0;
     }
     if (wc->status != IBV_WC_SUCCESS || wc->byte_len <= BTL_IB_VERBS_GRH) {
@@ -549,7 +544,7 @@ static int take_completions(btl_ib_ud_t *ud, btl_ib_event_t *events, int max)
         if (!btl_ib_ud_is_send(wc)) {
             n += received(ud, wc, &events[n]);
         } else if (!btl_ib_ud_qps_sent(&ud->qps, wc)) {
-            read_events_soon(ud);
+            ud->polling.polls = BTL_IB_UD_EVENTS_EVERY;
         }
     }
     return n;
@@ -769,7 +764,8 @@ static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
         return -ENOMEM;
     }
     btl_ib_verbs_init(&ud->port.verbs, &ud_ops, &params->log, device->provider, device->name);
-    btl_ib_ud_peers_init(&ud->peers, &ud->port, &ud->qps);
+    ud->peers.port = &ud->port;
+    ud->peers.qps = &ud->qps;
     sending_init(&ud->sending);
     const int rc = open_parts(ud, device, params);
     if (rc != 0) {

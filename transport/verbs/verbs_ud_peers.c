@@ -28,18 +28,13 @@ static uint32_t mix(uint64_t x)
     return (uint32_t) (x * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
-static uint32_t gid_hash(const union ibv_gid *gid)
+/* A host is found by its LID where datagrams come without a GRH, else by its GID. */
+static uint32_t host_hash(const union ibv_gid *gid, uint16_t lid)
 {
     uint64_t half[2];
 
     memcpy(half, gid->raw, sizeof(half));
-    return mix(half[0] ^ (half[1] << 1 | half[1] >> 63));
-}
-
-/* A host is found by its LID where datagrams come without a GRH, else by its GID. */
-static uint32_t host_hash(const union ibv_gid *gid, uint16_t lid)
-{
-    return lid != 0 ? mix(lid) : gid_hash(gid);
+    return mix(lid != 0 ? lid : half[0] ^ (half[1] << 1 | half[1] >> 63));
 }
 
 static bool same_host(const btl_ib_ud_host_t *host, const union ibv_gid *gid, uint16_t lid)
@@ -331,24 +326,15 @@ static bool peers_grow(btl_ib_ud_peers_t *peers)
     return true;
 }
 
-static uint32_t take(btl_ib_ud_peers_t *peers)
-{
-    if (peers->free == 0) {
-        return peers->count++;
-    }
-    const uint32_t index = peers->free - 1;
-    peers->free = peers->peer[index].next[0];
-    return index;
-}
-
 static int peer_add(btl_ib_ud_peers_t *peers, uint32_t host, const btl_ib_ud_address_t *address,
                     btl_ib_addr_t *addr)
 {
     if (peers->free == 0 && peers->count == peers->room && !peers_grow(peers)) {
         return -ENOMEM;
     }
-    const uint32_t index = take(peers);
+    const uint32_t index = peers->free != 0 ? peers->free - 1 : peers->count++;
     btl_ib_ud_peer_t *peer = &peers->peer[index];
+    peers->free = peers->free != 0 ? peer->next[0] : 0;
     *peer = (btl_ib_ud_peer_t){
         .host = host,
         .users = 1,
@@ -446,7 +432,9 @@ void btl_ib_ud_peers_remove(btl_ib_ud_peers_t *peers, btl_ib_addr_t addr)
     host_put(peers, peer->host);
     peer->next[0] = peers->free;
     peers->free = (uint32_t) addr + 1;
-    btl_ib_ud_qps_remove_peer(peers->qps);
+    for (uint32_t i = 0; i < peers->qps->count && peers->qps->state->error == 0; i++) {
+        peers->qps->qp[i].depth -= peers->qps->qp[i].per_peer;
+    }
 }
 
 /* RoCE v2 over IPv4 puts the IP header into the last 20 bytes of the 40 (IBA annex 17, A17.4.5.1).

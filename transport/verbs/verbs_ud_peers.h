@@ -52,12 +52,6 @@ typedef struct btl_ib_ud_peers {
     uint32_t recent;  /* as `bucket`: of the last datagram; 0: unknown */
 } btl_ib_ud_peers_t;
 
-static inline void btl_ib_ud_peers_init(btl_ib_ud_peers_t *peers, const btl_ib_ud_port_t *port,
-                                        btl_ib_ud_qps_t *qps)
-{
-    *peers = (btl_ib_ud_peers_t){.port = port, .qps = qps};
-}
-
 /* addr_add() and addr_remove() of btl_ib_transport_ops_t. */
 int btl_ib_ud_peers_add(btl_ib_ud_peers_t *peers, const void *bytes, size_t len,
                         btl_ib_addr_t *addr);
@@ -66,13 +60,6 @@ void btl_ib_ud_peers_remove(btl_ib_ud_peers_t *peers, btl_ib_addr_t addr);
 /* Which peer sent what a completion is about? `payload` follows the GRH. */
 btl_ib_addr_t btl_ib_ud_peers_source(btl_ib_ud_peers_t *peers, const struct ibv_wc *wc,
                                      const uint8_t *payload);
-
-/* A send request was posted to a peer. */
-static inline void btl_ib_ud_peers_sent(btl_ib_ud_peers_t *peers, btl_ib_addr_t to, uint32_t qp,
-                                        uint32_t number)
-{
-    peers->host[peers->peer[to].host].last[qp] = number;
-}
 
 /* Destroy the address handles of hosts without users to which all sends are over. */
 void btl_ib_ud_peers_clean(btl_ib_ud_peers_t *peers);

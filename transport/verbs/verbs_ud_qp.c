@@ -251,26 +251,22 @@ static int to_rts(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
                : set_state(qps, qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS}, IBV_QP_SQ_PSN);
 }
 
-/* Devices differ in how much they send inline: ask for less until one agrees. */
 static int create_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wanted)
 {
-    struct ibv_qp_init_attr init;
+    struct ibv_qp_init_attr init = {
+        .send_cq = qps->cq,
+        .recv_cq = qps->cq,
+        .cap = {.max_send_wr = qp->tx_depth,
+                .max_recv_wr = qp->depth_max,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = inline_wanted},
+        .qp_type = IBV_QPT_UD,
+    };
 
-    for (uint32_t size = inline_wanted; qp->qp == NULL; size = btl_ib_verbs_inline_less(size)) {
-        init = (struct ibv_qp_init_attr){
-            .send_cq = qps->cq,
-            .recv_cq = qps->cq,
-            .cap = {.max_send_wr = qp->tx_depth,
-                    .max_recv_wr = qp->depth_max,
-                    .max_send_sge = 1,
-                    .max_recv_sge = 1,
-                    .max_inline_data = size},
-            .qp_type = IBV_QPT_UD,
-        };
-        qp->qp = ibv_create_qp(qps->verbs->pd, &init);
-        if (qp->qp == NULL && size == 0) {
-            return btl_ib_verbs_failed(qps->verbs, "ibv_create_qp", errno);
-        }
+    qp->qp = btl_ib_verbs_create_qp(qps->verbs, &init);
+    if (qp->qp == NULL) {
+        return btl_ib_verbs_failed(qps->verbs, "ibv_create_qp", errno);
     }
     btl_ib_verbs_rx_pool_attach(&qp->rx, qp->qp, NULL);
     qps->inline_size = btl_ib_verbs_min(qps->inline_size, init.cap.max_inline_data);
@@ -407,14 +403,6 @@ int btl_ib_ud_qps_report(btl_ib_ud_qps_t *qps, btl_ib_event_t *events, int max)
     return n;
 }
 
-/* Sends failed, and all are back: make the queue pair able to send again. */
-static int resume_sending(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
-{
-    const struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE};
-
-    return set_state(qps, qp, attr, IBV_QP_CUR_STATE);
-}
-
 /* The whole queue pair failed, and all its buffers are back: reset it, and post them again. What
  * was being sent is lost; its memory is free. */
 static int restart(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
@@ -440,6 +428,7 @@ static int restart(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 
 int btl_ib_ud_qps_repair(btl_ib_ud_qps_t *qps)
 {
+    const struct ibv_qp_attr sends_again = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE};
     bool broken = false;
 
     for (uint32_t i = 0; i < qps->count; i++) {
@@ -449,7 +438,8 @@ int btl_ib_ud_qps_repair(btl_ib_ud_qps_t *qps)
             broken = broken || qp->broken;
             continue; /* it works, or the device is not done with it */
         }
-        const int rc = qp->flushed ? restart(qps, qp) : resume_sending(qps, qp);
+        const int rc =
+            qp->flushed ? restart(qps, qp) : set_state(qps, qp, sends_again, IBV_QP_CUR_STATE);
         if (rc != 0) {
             return rc;
         }

@@ -112,16 +112,9 @@ static inline uint32_t btl_ib_ud_qp_rx_depth(const btl_ib_ud_qp_t *qp)
     return btl_ib_verbs_min(qp->depth, buffers - qp->spare);
 }
 
-/* A peer came or left: each may send some datagrams before it is granted more, so there are buffers
- * for them. */
+/* A peer came: it may send some datagrams before it is granted more, so there are buffers for
+ * them. */
 void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps);
-
-static inline void btl_ib_ud_qps_remove_peer(btl_ib_ud_qps_t *qps)
-{
-    for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
-        qps->qp[i].depth -= qps->qp[i].per_peer;
-    }
-}
 
 /* Queue pairs that began small and ran low get twice as many buffers. */
 void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps);

@@ -90,42 +90,6 @@ void btl_ib_ack_tx_accepted(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool
                       now || btl_ib_ack_is_many(conn, view->channel, view->type));
 }
 
-/* `channels` were acknowledged. If nothing else is due the connection leaves the engine's list. */
-static void ack_settled(btl_ib_conn_t *conn, uint32_t channels)
-{
-    conn->ack.due &= ~channels;
-    if (conn->ack.due == 0) {
-        conn->ack.count = 0;
-        conn->ack.now = false;
-        btl_ib_list_remove(&conn->ack.link);
-    }
-}
-
-uint32_t btl_ib_ack_tx_pick(btl_ib_conn_t *conn)
-{
-    if (conn->ack.due != 0 && !(conn->ack.due >> conn->ack.channel & 1)) {
-        conn->ack.channel = (uint32_t) __builtin_ctz(conn->ack.due);
-    }
-    btl_ib_credit_top_up(&conn->rx[conn->ack.channel].credit);
-    return conn->ack.channel;
-}
-
-void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t channel, uint32_t credits)
-{
-    btl_ib_rx_channel_t *rx = &conn->rx[channel];
-    const btl_ib_engine_t *engine = conn->engine;
-
-    if (engine->clock.now - conn->ack.delivered_at <= engine->config.ack_delay) {
-        conn->ack.unreplied = false;
-    }
-
-    btl_ib_credit_told(&rx->credit, rx->window.next + credits); /* unused for S queues */
-    /* Ranges and counts of duplicates travel in ACKs only. */
-    if (rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told) {
-        ack_settled(conn, 1u << channel);
-    }
-}
-
 /* An ACK segment being written. */
 typedef struct writer {
     uint8_t *body;
@@ -359,7 +323,7 @@ void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled)
             rx->ack.duplicates_told = rx->ack.duplicates;
         }
     }
-    ack_settled(conn, filled->told);
+    btl_ib_ack_tx_settled(&conn->ack, filled->told);
 }
 
 void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn)

@@ -104,11 +104,17 @@ static inline bool btl_ib_ack_tx_is_due(const btl_ib_ack_tx_t *ack, uint64_t now
 /* The connection whose acknowledgement is due first; NULL: none is. */
 const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine);
 
-/* The channel that a datagram which is about to leave acknowledges in its header. */
-uint32_t btl_ib_ack_tx_pick(btl_ib_conn_t *conn);
-
-/* A datagram whose header acknowledges `channel`, and gives so many credits, has left. */
-void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t channel, uint32_t credits);
+/* Notes that all that was due of `channels` is acknowledged. If nothing else is due the connection
+ * leaves the engine's list. */
+static inline void btl_ib_ack_tx_settled(btl_ib_ack_tx_t *ack, uint32_t channels)
+{
+    ack->due &= ~channels;
+    if (ack->due == 0) {
+        ack->count = 0;
+        ack->now = false;
+        btl_ib_list_remove(&ack->link);
+    }
+}
 
 /* The channels that an explicit ACK covers: those that are due, and those whose credit limit the
  * peer does not know yet. */

@@ -41,11 +41,15 @@ enum {
 /* ---- headers ---- */
 
 /* Writes what the headers of a batch have in common, whether of first or later copies: all that
- * depends on the present moment. Those of ACKs (`is_ack`) acknowledge nothing: their body does. */
+ * depends on the present moment. They acknowledge the channel to which something came last, or
+ * another one if nothing is due of that; those of ACKs (`is_ack`) none: their body does. */
 static inline void common_header(btl_ib_conn_t *conn, bool is_ack, btl_ib_wire_header_t *to)
 {
-    const uint32_t ack_channel = btl_ib_ack_tx_pick(conn);
-    const btl_ib_rx_channel_t *rx = &conn->rx[ack_channel];
+    if (conn->ack.due != 0 && !(conn->ack.due >> conn->ack.channel & 1)) {
+        conn->ack.channel = (uint32_t) __builtin_ctz(conn->ack.due);
+    }
+    const uint32_t ack_channel = conn->ack.channel;
+    btl_ib_rx_channel_t *rx = &conn->rx[ack_channel];
     uint64_t now = conn->engine->clock.now;
     btl_ib_wire_header_t header = {
         .version_type = (uint8_t) (conn->identity.version << 4),
@@ -54,6 +58,7 @@ static inline void common_header(btl_ib_conn_t *conn, bool is_ack, btl_ib_wire_h
         .stamp = BTL_IB_LE32((uint32_t) now),
     };
 
+    btl_ib_credit_top_up(&rx->credit);
     if (!is_ack && conn->identity.bound) {
         header.flags |= BTL_IB_FLAG_ACK;
         header.channels |= (uint8_t) (ack_channel << 4);
@@ -351,8 +356,19 @@ static inline void header_left(btl_ib_conn_t *conn, const btl_ib_wire_header_t *
 {
     btl_ib_validation_sent(&conn->validation);
     conn->ack.no_tag = false; /* they said so */
-    if (header->flags & BTL_IB_FLAG_ACK) {
-        btl_ib_ack_tx_left(conn, header->channels >> 4, BTL_IB_LE16(header->credits));
+    if (!(header->flags & BTL_IB_FLAG_ACK)) {
+        return;
+    }
+    const btl_ib_engine_t *engine = conn->engine;
+    const uint32_t channel = header->channels >> 4;
+    btl_ib_rx_channel_t *rx = &conn->rx[channel];
+    if (engine->clock.now - conn->ack.delivered_at <= engine->config.ack_delay) {
+        conn->ack.unreplied = false;
+    }
+    btl_ib_credit_told(&rx->credit, rx->window.next + BTL_IB_LE16(header->credits)); /* P queues */
+    /* Ranges and counts of duplicates travel in ACKs only. */
+    if (rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told) {
+        btl_ib_ack_tx_settled(&conn->ack, 1u << channel);
     }
 }
 

@@ -480,12 +480,12 @@ int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *attr)
 #undef ibv_query_port
 int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
-    const struct ibv_port_attr active = {.state = fake.port_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
-                                         .max_msg_sz = 1 << 20,
-                                         .gid_tbl_len = 2,
-                                         .link_layer = fake.ethernet ? IBV_LINK_LAYER_ETHERNET
-                                                                     : IBV_LINK_LAYER_INFINIBAND,
-                                         .active_mtu = IBV_MTU_4096};
+    const struct ibv_port_attr active = {
+        .state = fake.port_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
+        .max_msg_sz = 1 << 20,
+        .gid_tbl_len = 2,
+        .link_layer = fake.ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND,
+        .active_mtu = fake.port_mtu != 0 ? fake.port_mtu : IBV_MTU_4096};
 
     (void) c;
     (void) port;

@@ -73,6 +73,7 @@ typedef struct fake_rdma {
     uint8_t rnr_timer;     /* of one */
     uint8_t level;         /* service level of one, */
     int levels;            /* and of how many it was told */
+    uint8_t port_mtu;      /* of ports that are opened: enum ibv_mtu; 0: IBV_MTU_4096 */
     uint8_t mtu[4];        /* path MTUs that the last queue pairs were told, enum ibv_mtu */
     uint8_t tos, asked_timeout, accepted_timeout;
     struct rdma_conn_param asked, accepted; /* without private data */

@@ -722,6 +722,26 @@ static void path_mtu(void **state)
     params.mtu = 0;
 }
 
+/* A port with a smaller MTU than the other one's: rdma_cm has what its route has, which is that of the
+ * side that asks. Both come to the least, whichever side connects. */
+static void port_mtu(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        (void) tear_down(state);
+        fake_rdma_reset();
+        fake.port_mtu = IBV_MTU_1024;
+        open_side(0);
+        fake.port_mtu = 0;
+        open_side(1);
+        add(0, 1);
+        add(1, 0);
+        connect_sides(i, 1 - i, 0);
+        assert_int_equal(fake.levels, 2);
+        assert_int_equal(fake.mtu[0], IBV_MTU_1024);
+        assert_int_equal(fake.mtu[1], IBV_MTU_1024);
+    }
+}
+
 /* The device of side 0 gets no answer to what it sends, twice: larger packets than the path carries
  * may be the reason. */
 static void unanswered_twice(void)
@@ -842,6 +862,7 @@ int main(void)
         RC_TEST(queue_pairs_as_the_device_can),
         RC_TEST(service_level),
         RC_TEST(path_mtu),
+        RC_TEST(port_mtu),
         RC_TEST(path_carries_less),
         RC_TEST(partition),
         RC_TEST(ignored_parameters_are_told),

@@ -36,10 +36,13 @@ static uint8_t mtu_limit(const btl_ib_rc_port_t *port, uint8_t theirs)
     return theirs != 0 && theirs < ours ? theirs : ours;
 }
 
+/* rdma_cm takes the MTU of the route, as the side that asked has it. */
 static bool is_hidden(const btl_ib_rc_port_t *port, uint8_t theirs)
 {
+    const uint8_t active = (uint8_t) port->verbs.port_attr.active_mtu;
+
     return !port->iwarp
-           && (port->level != 0 || mtu_limit(port, theirs) < port->verbs.port_attr.active_mtu);
+           && (port->level != 0 || port->verbs.mtu != active || (theirs != 0 && theirs != active));
 }
 
 /* Hide id->qp from librdmacm, which then takes from `param` what it tells the peer of it. */

@@ -23,7 +23,7 @@
 /*
  * rdma_connect() and rdma_accept(), and what is left to do when an event says that the peer has
  * accepted. rdma_cm knows no service level, and no MTU but the route's: where one is asked for, or
- * the peer's MTU (`theirs`, enum ibv_mtu, 0: not known) is less than the port's, the queue pair is
+ * the peer's MTU (`theirs`, enum ibv_mtu, 0: not known) is not the port's, the queue pair is
  * taken through its states here, and is hidden from librdmacm until it is connected (then that
  * event is RDMA_CM_EVENT_CONNECT_RESPONSE). Both ends come to one MTU. Return 0 or an errno.
  */

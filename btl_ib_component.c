@@ -29,7 +29,7 @@
 
 enum { TABLE_AT_FIRST = 64 }; /* processes, and hosts; both tables grow */
 
-static int deliver(void);
+static int thread_turn(void);
 static int module_finalize(mca_btl_base_module_t *btl);
 
 /* True if the selection of BTLs names us ("ib,self"). A list of those that are not wanted does
@@ -206,7 +206,7 @@ static bool make_secrets(btl_ib_component_t *component)
 }
 
 /* Fill in what the parameters and our own data say. */
-static void configure(btl_ib_component_t *component, btl_ib_engine_config_t *config)
+static void configure_engine(btl_ib_component_t *component, btl_ib_engine_config_t *config)
 {
     btl_ib_params_engine(&component->params, &component->limits, config);
     config->name = btl_ib_name_pack(component->name);
@@ -231,7 +231,7 @@ static bool create_engine(btl_ib_component_t *component)
     if (!make_secrets(component)) {
         return false;
     }
-    configure(component, &config);
+    configure_engine(component, &config);
     if (!random_bytes(&config.region_secret, sizeof(config.region_secret))) {
         return false;
     }
@@ -566,30 +566,19 @@ static bool init_is_async(void)
            && set != NULL && *set;
 }
 
-/* True if the progress thread is to deliver. Peers that need not wait for us send to communicators
- * that are not whole yet: ob1 takes no lock for those. */
-static bool may_deliver(const btl_ib_component_t *component)
-{
-    return strcmp(component->params.progress, "deliver") == 0 && !init_is_async();
-}
-
-/* Announces that a thread calls the PML from now on: all of Open MPI is to take its locks. */
-static void announce_delivery(btl_ib_component_t *component)
-{
-    (void) opal_set_using_threads(true);
-    component->limits.btl_flags |= MCA_BTL_FLAGS_BTL_PROGRESS_THREAD_ENABLED;
-}
-
 /* Initializes all parts but the engine and what needs it. */
 static bool init_parts(btl_ib_component_t *component)
 {
     const btl_ib_params_t *params = &component->params;
-    const bool delivers = may_deliver(component);
+    /* Peers that need not wait for us send to communicators that are not whole yet: ob1 takes no
+     * lock for those. */
+    const bool wanted = strcmp(params->progress, "deliver") == 0;
+    const bool delivers = wanted && !init_is_async();
     const btl_ib_progress_thread_config_t thread = {
         .enabled = strcmp(params->progress, "polling") != 0,
         .period = (uint64_t) params->progress_thread_ms * 1000,
         .burst = BTL_IB_POLL_BURST,
-        .deliver = delivers ? deliver : NULL,
+        .deliver = delivers ? thread_turn : NULL,
         .wakeup_gap = 1000000 / (uint64_t) params->progress_wakeups,
         .rank = OPAL_PROC_MY_NAME.vpid,
         .lock = &component->lock,
@@ -606,8 +595,10 @@ static bool init_parts(btl_ib_component_t *component)
         BTL_IB_VERBOSE(1, "the system refuses membarrier: each call takes a mutex");
     }
     if (delivers) {
-        announce_delivery(component);
-    } else if (strcmp(params->progress, "deliver") == 0 && opal_process_info.my_local_rank == 0) {
+        /* From now on a thread calls the PML: all of Open MPI is to take its locks. */
+        (void) opal_set_using_threads(true);
+        component->limits.btl_flags |= MCA_BTL_FLAGS_BTL_PROGRESS_THREAD_ENABLED;
+    } else if (wanted && opal_process_info.my_local_rank == 0) {
         opal_output(0,
                     "btl:ib: btl_ib_progress is serve, not deliver, on host %s: with "
                     "async_mpi_init peers may send before Open MPI can receive in a thread.",
@@ -795,7 +786,7 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
 
 /* Makes a turn in the progress thread. While processes are deleted their owner makes all of
  * them. */
-static int deliver(void)
+static int thread_turn(void)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     const uint64_t now = btl_ib_now();
@@ -819,7 +810,7 @@ static int component_progress(void)
 
 /* Ends all, as the last module goes: closes what nobody adopted, lets the CLOSEs go, frees the
  * engine. Called with the lock held. */
-static void stop(btl_ib_component_t *component)
+static void component_stop(btl_ib_component_t *component)
 {
     btl_ib_dump_signal_ignore();
     btl_ib_progress_thread_stop(&component->progress_thread);
@@ -850,7 +841,7 @@ static int module_finalize(mca_btl_base_module_t *btl)
     component->modules[module->rail] = NULL;
     btl_ib_stats_remove_device(&component->stats, module->rail);
     if (--component->modules_in_use == 0) {
-        stop(component);
+        component_stop(component);
     }
     btl_ib_unlock();
     btl_ib_module_destroy(module);

@@ -67,7 +67,7 @@ btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endp
 }
 
 /* Call the callback, if one is due. The fragment may be gone after it unless it is the BTL's. */
-static void complete(btl_ib_frag_t *frag, int status)
+static void frag_complete(btl_ib_frag_t *frag, int status)
 {
     mca_btl_base_module_t *btl = &frag->endpoint->module->super;
 
@@ -84,7 +84,7 @@ static void complete(btl_ib_frag_t *frag, int status)
 
 /* The engine is finished with a fragment, and so are we. What is not the BTL's may be gone by now,
  * or on its way to another peer; so endpoint and ownership are those it was sent with. */
-static void give_back(btl_ib_frag_t *frag, btl_ib_endpoint_t *endpoint, bool owned)
+static void frag_give_back(btl_ib_frag_t *frag, btl_ib_endpoint_t *endpoint, bool owned)
 {
     if (owned) {
         btl_ib_frag_return(frag);
@@ -103,8 +103,8 @@ void btl_ib_frag_complete_ready(void)
         btl_ib_endpoint_t *endpoint = frag->endpoint;
 
         frag->told = endpoint->closing;
-        complete(frag, OPAL_SUCCESS);
-        give_back(frag, endpoint, owned);
+        frag_complete(frag, OPAL_SUCCESS);
+        frag_give_back(frag, endpoint, owned);
     }
     --component->callbacks.calling;
 }
@@ -125,7 +125,7 @@ static void complete_sent(btl_ib_frag_t *frag, int status)
     btl_ib_component_t *component = &mca_btl_ib_component;
 
     ++component->callbacks.calling;
-    complete(frag, status);
+    frag_complete(frag, status);
     if (--component->callbacks.calling == 0
         && OPAL_UNLIKELY(!btl_ib_list_empty(&component->callbacks.ready))) {
         btl_ib_frag_complete_ready();
@@ -139,7 +139,7 @@ void btl_ib_frag_sent(btl_ib_frag_t *frag)
         complete_sent(frag, OPAL_SUCCESS);
         frag->in_callback = false;
         if (frag->done) {
-            give_back(frag, frag->endpoint, true);
+            frag_give_back(frag, frag->endpoint, true);
         }
     }
 }
@@ -168,7 +168,7 @@ void btl_ib_frag_done(btl_ib_frag_t *frag, int status)
     } else {
         complete_sent(frag, status == 0 ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
     }
-    give_back(frag, endpoint, owned);
+    frag_give_back(frag, endpoint, owned);
 }
 
 void btl_ib_frag_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
@@ -180,6 +180,6 @@ void btl_ib_frag_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
 
         frag->told = quiet || endpoint->closing;
         complete_sent(frag, OPAL_ERR_UNREACH);
-        give_back(frag, endpoint, owned);
+        frag_give_back(frag, endpoint, owned);
     }
 }

@@ -117,20 +117,20 @@ static void report_status(const btl_ib_rdma_t *rdma, int status)
 }
 
 /* Forgets an operation that is no longer under way. */
-static void forget(btl_ib_rdma_t *rdma)
+static void rdma_forget(btl_ib_rdma_t *rdma)
 {
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
 
     btl_ib_list_remove(&rdma->link);
     opal_free_list_return(&endpoint->module->rdma.ops, &rdma->super);
-    OBJ_RELEASE(endpoint); /* retained by start() */
+    OBJ_RELEASE(endpoint); /* retained by rdma_start() */
 }
 
 /*
  * Notes that an atomic begins. With osc/rdma of Open MPI 4.1.1 to 4.1.4 it may be the one that
  * would be repeated for ever. Called with the lock held.
  */
-static void note_start(btl_ib_rdma_t *rdma)
+static void note_atomic_start(btl_ib_rdma_t *rdma)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
 
@@ -163,7 +163,7 @@ static void store_result(btl_ib_rdma_t *rdma)
 
 /* Tell the owner, then forget. It stays in the module's list until its callback has returned: an
  * owner that flush() told that all is done may free what the callback uses. */
-static void complete(btl_ib_rdma_t *rdma, int status)
+static void rdma_complete(btl_ib_rdma_t *rdma, int status)
 {
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
 
@@ -181,7 +181,7 @@ static void complete(btl_ib_rdma_t *rdma, int status)
                      rdma->cbcontext, rdma->cbdata, btl_ib_opal_status(status));
         btl_ib_lock();
     }
-    forget(rdma);
+    rdma_forget(rdma);
 }
 
 void btl_ib_rdma_done(btl_ib_op_t *op, int status)
@@ -196,7 +196,7 @@ void btl_ib_rdma_done(btl_ib_op_t *op, int status)
         btl_ib_list_push_tail(&endpoint->failed_ops, &rdma->failed_link);
         return;
     }
-    complete(rdma, status);
+    rdma_complete(rdma, status);
 }
 
 void btl_ib_rdma_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
@@ -207,7 +207,7 @@ void btl_ib_rdma_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
         if (quiet) {
             rdma->cbfunc = NULL;
         }
-        complete(rdma, rdma->status);
+        rdma_complete(rdma, rdma->status);
     }
 }
 
@@ -244,9 +244,9 @@ static void name_target(btl_ib_rdma_t *rdma, const btl_ib_memory_handle_t *handl
  * MPI 4.1 has no handle, and sometimes no endpoint, for memory that it could reach itself: then the
  * address is one of ours.
  */
-static int prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_op_kind_t kind,
-                   void *local_address, uint64_t remote_address,
-                   const btl_ib_memory_handle_t *remote_handle, btl_ib_rdma_t **out)
+static int rdma_prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_op_kind_t kind,
+                        void *local_address, uint64_t remote_address,
+                        const btl_ib_memory_handle_t *remote_handle, btl_ib_rdma_t **out)
 {
     btl_ib_rdma_t *rdma;
 
@@ -309,8 +309,8 @@ static int execute_loopback(btl_ib_engine_t *engine, btl_ib_op_t *op, void *targ
 }
 
 /* Starts it. Returns what the BTL function returns; unless OPAL_SUCCESS there is no callback. */
-static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
-                 void *cbdata)
+static int rdma_start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc,
+                      void *cbcontext, void *cbdata)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
@@ -324,9 +324,9 @@ static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, 
     btl_ib_lock();
     rdma->number = ++module->rdma.started;
     btl_ib_list_push_tail(&module->rdma.active, &rdma->link);
-    OBJ_RETAIN(endpoint); /* until forget() */
+    OBJ_RETAIN(endpoint); /* until rdma_forget() */
     if (rdma->op.kind == BTL_IB_OP_ATOMIC && component->osc_locks.watched) {
-        note_start(rdma);
+        note_atomic_start(rdma);
     }
     if (rdma->op.by_device && conn == NULL) {
         conn = btl_ib_endpoint_loopback(module);
@@ -335,7 +335,7 @@ static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, 
         rc = btl_ib_op_start(conn, &rdma->op, btl_ib_now());
         btl_ib_poll_throttle_reset(&component->throttle);
     } else if (!endpoint->closing && !rdma->op.by_device) {
-        complete(rdma, execute_loopback(component->engine, &rdma->op, rdma->target));
+        rdma_complete(rdma, execute_loopback(component->engine, &rdma->op, rdma->target));
         rc = 0;
     }
     if (OPAL_UNLIKELY(rc == -EPIPE) && btl_ib_endpoint_is_gone(endpoint)) {
@@ -343,7 +343,7 @@ static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, 
         rc = 0;
     } else if (OPAL_UNLIKELY(rc != 0)) {
         end_job_if_lost(rdma, rc);
-        forget(rdma);
+        rdma_forget(rdma);
     }
     btl_ib_unlock();
     return btl_ib_opal_status(rc);
@@ -367,8 +367,8 @@ static int transfer(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, btl
     }
     rc = btl_ib_memory_handle_read(&remote_handle, &copy);
     if (OPAL_LIKELY(rc == OPAL_SUCCESS)) {
-        rc = prepare((btl_ib_module_t *) btl, endpoint, kind, local_address, remote_address,
-                     remote_handle, &rdma);
+        rc = rdma_prepare((btl_ib_module_t *) btl, endpoint, kind, local_address, remote_address,
+                          remote_handle, &rdma);
     }
     if (OPAL_UNLIKELY(rc != OPAL_SUCCESS)) {
         return rc;
@@ -380,7 +380,7 @@ static int transfer(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, btl
     if (local_handle != NULL) {
         rdma->op.mem = btl_ib_register_device_memory(local_handle, local_address, size);
     }
-    return start(rdma, cbfunc, cbcontext, cbdata);
+    return rdma_start(rdma, cbfunc, cbcontext, cbdata);
 }
 
 static int module_put(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, void *local_address,
@@ -488,8 +488,8 @@ static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, vo
         || remote_address % btl_ib_atomic_size(type) != 0) {
         return OPAL_ERR_NOT_SUPPORTED;
     }
-    rc = prepare(module, endpoint, BTL_IB_OP_ATOMIC, local_address, remote_address, remote_handle,
-                 &rdma);
+    rc = rdma_prepare(module, endpoint, BTL_IB_OP_ATOMIC, local_address, remote_address,
+                      remote_handle, &rdma);
     if (OPAL_UNLIKELY(rc != OPAL_SUCCESS)) {
         return rc;
     }
@@ -499,7 +499,7 @@ static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, vo
     rdma->op.operand = atomic->operand;
     rdma->op.compare = atomic->compare;
     name_target(rdma, remote_handle);
-    return start(rdma, cbfunc, cbcontext, cbdata);
+    return rdma_start(rdma, cbfunc, cbcontext, cbdata);
 }
 
 static int module_atomic_fop(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint,
@@ -557,7 +557,8 @@ static int module_atomic_cswap(mca_btl_base_module_t *btl, btl_ib_endpoint_t *en
 
 /* True if an operation to `endpoint` (NULL: to any) of at most that number is under way. One whose
  * callback runs further down the stack is over, for its caller. */
-static bool pending(const btl_ib_module_t *module, const btl_ib_endpoint_t *endpoint, uint64_t last)
+static bool rdma_pending(const btl_ib_module_t *module, const btl_ib_endpoint_t *endpoint,
+                         uint64_t last)
 {
     BTL_IB_LIST_FOREACH (const btl_ib_rdma_t, rdma, &module->rdma.active, link) {
         if (rdma->number > last) {
@@ -580,7 +581,7 @@ static int module_flush(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint)
 
     btl_ib_lock();
     last = module->rdma.started;
-    while (pending(module, endpoint, last)) {
+    while (rdma_pending(module, endpoint, last)) {
         btl_ib_unlock();
         opal_progress();
         btl_ib_lock();

@@ -30,11 +30,11 @@ static bool tell_rail(const btl_ib_component_t *component, const btl_ib_modex_t 
     btl_ib_modex_peer_info(peer, &process, remote_rail, info);
     return btl_ib_modex_params_fit(self, peer)
            && self->rails[rail].atomics == peer->rails[remote_rail].atomics
-           && btl_ib_rails_fit(self, rail, peer, remote_rail, true);
+           && btl_ib_rails_fit(self, rail, peer, remote_rail);
 }
 
-static bool lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
-                   btl_ib_peer_info_t *info)
+static bool lookup_peer(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
+                        btl_ib_peer_info_t *info)
 {
     btl_ib_component_t *component = context;
     const opal_process_name_t peer = btl_ib_name_unpack(name);
@@ -59,8 +59,8 @@ static bool lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_
     return fits;
 }
 
-static bool recall(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
-                   btl_ib_peer_info_t *info)
+static bool recall_peer(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
+                        btl_ib_peer_info_t *info)
 {
     btl_ib_component_t *component = context;
     btl_ib_modex_t *modex = btl_ib_modex_recall(&component->known, name);
@@ -80,7 +80,7 @@ typedef struct tries {
 } tries_t;
 
 /* Tries, as nothing comes by the rails that were chosen, what else may lead there. */
-static void alternatives(void *context, btl_ib_conn_t *conn)
+static void try_alternatives(void *context, btl_ib_conn_t *conn)
 {
     btl_ib_component_t *component = context;
     const opal_process_name_t name = btl_ib_name_unpack(btl_ib_conn_name(conn));
@@ -102,7 +102,7 @@ static void alternatives(void *context, btl_ib_conn_t *conn)
     free(peer);
 }
 
-static void passive(void *context, btl_ib_conn_t *conn)
+static void log_passive(void *context, btl_ib_conn_t *conn)
 {
     (void) context;
     BTL_IB_VERBOSE(1, "%s connected to rail %u before it was added",
@@ -110,7 +110,7 @@ static void passive(void *context, btl_ib_conn_t *conn)
                    btl_ib_conn_rail(conn));
 }
 
-static bool deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag)
+static bool is_deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag)
 {
     const btl_ib_component_t *component = context;
 
@@ -120,7 +120,8 @@ static bool deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag)
 
 /* Delivers a message. It may have been kept since it was accepted, and its module be finalized, or
  * its tag given back, meanwhile: then nobody is there for it. */
-static void deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
+static void deliver_message(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data,
+                            uint32_t size)
 {
     const btl_ib_component_t *component = context;
     mca_btl_base_segment_t segment = {.seg_addr = {.pval = data}, .seg_len = size};
@@ -172,7 +173,7 @@ static bool is_reachable(void *context, const btl_ib_conn_t *conn)
 
 /* ---- the trace ---- */
 
-static void trace(void *context, const btl_ib_trace_event_t *event)
+static void trace_event(void *context, const btl_ib_trace_event_t *event)
 {
     const btl_ib_component_t *component = context;
 
@@ -194,16 +195,16 @@ static void release(void *context, void *memory)
 }
 
 const btl_ib_engine_ops_t btl_ib_engine_ops = {
-    .lookup = lookup,
-    .recall = recall,
-    .passive = passive,
-    .deliverable = deliverable,
-    .deliver = deliver,
+    .lookup = lookup_peer,
+    .recall = recall_peer,
+    .passive = log_passive,
+    .deliverable = is_deliverable,
+    .deliver = deliver_message,
     .on_sent = on_sent,
     .on_done = on_done,
     .op_done = op_done,
     .dead = btl_ib_failures_dead,
-    .alternatives = alternatives,
+    .alternatives = try_alternatives,
     .unanswered = btl_ib_failures_unanswered,
     .is_reachable = is_reachable,
     .unsent = btl_ib_failures_unsent,
@@ -213,7 +214,7 @@ const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .black_hole = btl_ib_failures_black_hole,
     .gso_lost = btl_ib_failures_gso_lost,
     .rail_failed = btl_ib_failures_rail_failed,
-    .trace = trace,
+    .trace = trace_event,
     .zalloc = zalloc,
     .free = release,
 };

@@ -53,7 +53,8 @@ static const char *verdict_of(const btl_ib_pair_info_t *pair)
 }
 
 /* Writes the smallest and the largest datagram of one direction. */
-static const char *sizes(char *out, size_t len, bool any, uint32_t smallest, uint32_t largest)
+static const char *format_sizes(char *out, size_t len, bool any, uint32_t smallest,
+                                uint32_t largest)
 {
     snprintf(out, len, "-");
     if (any) {
@@ -63,25 +64,19 @@ static const char *sizes(char *out, size_t len, bool any, uint32_t smallest, uin
     return out;
 }
 
-static const char *note_of(const btl_ib_pair_info_t *pair)
-{
-    if (pair->why[0] != '\0') {
-        return pair->why;
-    }
-    return pair->path.own ? "" : "messages go by other rails";
-}
-
 static void put_pair(FILE *out, const btl_ib_pair_info_t *pair)
 {
     const btl_ib_path_info_t *path = &pair->path;
-    const char *note = note_of(pair);
+    const char *note = pair->why[0] != '\0' ? pair->why
+                       : path->own          ? ""
+                                            : "messages go by other rails";
     char sent[32];
     char came[32];
     char most[16] = "-";
     char rtt[16] = "-";
 
-    sizes(sent, sizeof(sent), path->answered && path->own, path->contact, path->sent);
-    sizes(came, sizeof(came), path->heard, path->contact, path->came);
+    format_sizes(sent, sizeof(sent), path->answered && path->own, path->contact, path->sent);
+    format_sizes(came, sizeof(came), path->heard, path->contact, path->came);
     if (path->most > 0) {
         snprintf(most, sizeof(most), "%" PRIu32, path->most);
     }
@@ -194,8 +189,8 @@ static void take_over_all(btl_ib_connectivity_t *map)
 
 /* ---- contact ---- */
 
-static void describe(const btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
-                     const btl_ib_conn_t *conn, const btl_ib_modex_t *peer)
+static void describe_pair(const btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
+                          const btl_ib_conn_t *conn, const btl_ib_modex_t *peer)
 {
     const btl_ib_connectivity_config_t *config = &map->config;
 
@@ -218,8 +213,8 @@ static void describe(const btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
 }
 
 /* Make the connection if there is none, and have it checked. */
-static void contact(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
-                    const btl_ib_modex_t *peer)
+static void contact_pair(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
+                         const btl_ib_modex_t *peer)
 {
     const opal_process_name_t name = btl_ib_name_unpack(pair->name);
     btl_ib_conn_t *conn = conn_of(map, pair);
@@ -230,7 +225,7 @@ static void contact(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
         btl_ib_modex_peer_info(peer, &name, pair->remote_rail, &info);
         rc = btl_ib_conn_create(map->config.engine, pair->rail, &info, NULL, &conn);
     }
-    describe(map, pair, rc == 0 ? conn : NULL, peer);
+    describe_pair(map, pair, rc == 0 ? conn : NULL, peer);
     if (rc == 0) {
         btl_ib_conn_check_path(conn, btl_ib_now());
         take_over(map, pair, conn);
@@ -265,7 +260,7 @@ static bool contact_peer(btl_ib_connectivity_t *map, uint32_t rank)
             if (choice[i] >= 0 && (pair = add_pair(map, name, peer->host)) != NULL) {
                 pair->rail = i;
                 pair->remote_rail = (uint32_t) choice[i];
-                contact(map, pair, peer);
+                contact_pair(map, pair, peer);
             }
         }
         why = "no two devices are in one network";

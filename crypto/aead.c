@@ -88,8 +88,8 @@ typedef struct openssl {
     slot_t slots[SLOTS];
 } openssl_t;
 
-static bool derive(btl_ib_aead_t *aead, const void *secret, size_t secret_size, const void *info,
-                   size_t info_size, void *out, size_t size)
+static bool openssl_derive(btl_ib_aead_t *aead, const void *secret, size_t secret_size,
+                           const void *info, size_t info_size, void *out, size_t size)
 {
     const openssl_t *self = (openssl_t *) aead;
     EVP_KDF_CTX *context = EVP_KDF_CTX_new(self->hkdf);
@@ -110,8 +110,8 @@ static bool derive(btl_ib_aead_t *aead, const void *secret, size_t secret_size, 
 }
 
 /* Returns a context for this key, ready for datagram `number`; NULL if the library fails. */
-static EVP_CIPHER_CTX *prepare(openssl_t *self, const btl_ib_aead_key_t *key, uint64_t number,
-                               int encrypt)
+static EVP_CIPHER_CTX *openssl_prepare(openssl_t *self, const btl_ib_aead_key_t *key,
+                                       uint64_t number, int encrypt)
 {
     slot_t *slot = &self->slots[key->id % SLOTS];
     bool known = slot->id == key->id;
@@ -131,8 +131,8 @@ static EVP_CIPHER_CTX *prepare(openssl_t *self, const btl_ib_aead_key_t *key, ui
 }
 
 /* Encrypts or decrypts everything but the tag. `out` may be `text`. */
-static bool run(EVP_CIPHER_CTX *context, const void *aad, size_t aad_size, const uint8_t *text,
-                uint8_t *out, size_t size)
+static bool openssl_run(EVP_CIPHER_CTX *context, const void *aad, size_t aad_size,
+                        const uint8_t *text, uint8_t *out, size_t size)
 {
     int written;
 
@@ -140,35 +140,35 @@ static bool run(EVP_CIPHER_CTX *context, const void *aad, size_t aad_size, const
            && (size == 0 || EVP_CipherUpdate(context, out, &written, text, (int) size) == 1);
 }
 
-static bool seal(btl_ib_aead_t *aead, const btl_ib_aead_key_t *key, uint64_t number,
-                 const void *aad, size_t aad_size, const uint8_t *text, uint8_t *out, size_t size,
-                 uint8_t tag[BTL_IB_AEAD_TAG_BYTES])
+static bool openssl_seal(btl_ib_aead_t *aead, const btl_ib_aead_key_t *key, uint64_t number,
+                         const void *aad, size_t aad_size, const uint8_t *text, uint8_t *out,
+                         size_t size, uint8_t tag[BTL_IB_AEAD_TAG_BYTES])
 {
-    EVP_CIPHER_CTX *context = prepare((openssl_t *) aead, key, number, 1);
+    EVP_CIPHER_CTX *context = openssl_prepare((openssl_t *) aead, key, number, 1);
     uint8_t nothing[1];
     int written;
 
-    return run(context, aad, aad_size, text, out, size)
+    return openssl_run(context, aad, aad_size, text, out, size)
            && EVP_CipherFinal_ex(context, nothing, &written) == 1
            && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, BTL_IB_AEAD_TAG_BYTES, tag) == 1;
 }
 
-static bool open_sealed(btl_ib_aead_t *aead, const btl_ib_aead_key_t *key, uint64_t number,
-                        const void *aad, size_t aad_size, uint8_t *text, size_t size,
-                        const uint8_t tag[BTL_IB_AEAD_TAG_BYTES])
+static bool openssl_open(btl_ib_aead_t *aead, const btl_ib_aead_key_t *key, uint64_t number,
+                         const void *aad, size_t aad_size, uint8_t *text, size_t size,
+                         const uint8_t tag[BTL_IB_AEAD_TAG_BYTES])
 {
-    EVP_CIPHER_CTX *context = prepare((openssl_t *) aead, key, number, 0);
+    EVP_CIPHER_CTX *context = openssl_prepare((openssl_t *) aead, key, number, 0);
     uint8_t expected[BTL_IB_AEAD_TAG_BYTES];
     uint8_t nothing[1];
     int written;
 
     memcpy(expected, tag, sizeof(expected));
-    return run(context, aad, aad_size, text, text, size)
+    return openssl_run(context, aad, aad_size, text, text, size)
            && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, sizeof(expected), expected) == 1
            && EVP_CipherFinal_ex(context, nothing, &written) == 1; /* compares the tags */
 }
 
-static void close_all(btl_ib_aead_t *aead)
+static void openssl_close(btl_ib_aead_t *aead)
 {
     openssl_t *self = (openssl_t *) aead;
 
@@ -181,10 +181,10 @@ static void close_all(btl_ib_aead_t *aead)
 }
 
 static const btl_ib_aead_ops_t openssl_ops = {
-    .derive = derive,
-    .seal = seal,
-    .open = open_sealed,
-    .close = close_all,
+    .derive = openssl_derive,
+    .seal = openssl_seal,
+    .open = openssl_open,
+    .close = openssl_close,
 };
 
 bool btl_ib_aead_available(char *why, size_t len)
@@ -210,7 +210,7 @@ btl_ib_aead_t *btl_ib_aead_open(void)
             && EVP_CipherInit_ex2(self->slots[i].context, self->cipher, NULL, NULL, 1, NULL) == 1;
     }
     if (!done) {
-        close_all(&self->base);
+        openssl_close(&self->base);
         return NULL;
     }
     return &self->base;

@@ -313,7 +313,7 @@ enum { PLANNED, PLANNED_SHARED, OWN, OWN_SHARED, FEWER };
 enum { CANDIDATES = FEWER + sizeof(fewer) / sizeof(fewer[0]) };
 
 /* Makes all queues of a table but the smallest shared, with the defaults that follow from num. */
-static bool share(const btl_ib_queue_table_t *table, btl_ib_queue_table_t *shared)
+static bool share_queues(const btl_ib_queue_table_t *table, btl_ib_queue_table_t *shared)
 {
     btl_ib_queues_error_t error;
     char spec[512] = "";
@@ -329,8 +329,8 @@ static bool share(const btl_ib_queue_table_t *table, btl_ib_queue_table_t *share
 }
 
 /* Returns whether there is a candidate `i`: as text, or made of what is planned. */
-static bool candidate(const btl_ib_transport_type_t *type, const btl_ib_device_plan_t *plan, int i,
-                      btl_ib_queue_table_t *table, const char **spec)
+static bool plan_candidate(const btl_ib_transport_type_t *type, const btl_ib_device_plan_t *plan,
+                           int i, btl_ib_queue_table_t *table, const char **spec)
 {
     btl_ib_queues_error_t error;
 
@@ -340,16 +340,16 @@ static bool candidate(const btl_ib_transport_type_t *type, const btl_ib_device_p
                               : NULL;
     if (i < OWN) {
         *table = plan->queues;
-        return plan->queues.count > 0 && (i == PLANNED || share(&plan->queues, table));
+        return plan->queues.count > 0 && (i == PLANNED || share_queues(&plan->queues, table));
     }
     return *spec != NULL && btl_ib_queues_parse(*spec, table, &error) == 0;
 }
 
 /* Returns the bytes of this process with shared queues as large as they may grow; UINT64_MAX: no
  * memory. */
-static uint64_t cost(const btl_ib_process_sizes_t *sizes, const btl_ib_transport_type_t *type,
-                     const btl_ib_queue_table_t *table, uint32_t peers,
-                     const btl_ib_device_plan_t *plan)
+static uint64_t queues_cost(const btl_ib_process_sizes_t *sizes,
+                            const btl_ib_transport_type_t *type, const btl_ib_queue_table_t *table,
+                            uint32_t peers, const btl_ib_device_plan_t *plan)
 {
     struct {
         btl_ib_memory_estimate_t estimate;
@@ -385,11 +385,11 @@ btl_ib_memory_max_info_t btl_ib_memory_max_fit(const btl_ib_process_sizes_t *siz
     for (int i = 0; i < CANDIDATES && info.taken > bytes; ++i) {
         uint64_t taken;
 
-        if (!candidate(type, plan, i, &table, &spec)
+        if (!plan_candidate(type, plan, i, &table, &spec)
             || (i != PLANNED && !can_share(&table, &plan->attr))) {
             continue;
         }
-        taken = cost(sizes, type, &table, peers, plan);
+        taken = queues_cost(sizes, type, &table, peers, plan);
         info.wanted = i == PLANNED ? taken : info.wanted;
         if (taken < info.taken) {
             info.taken = taken;

@@ -50,7 +50,7 @@ static bool competes(const choosing_t *all, uint32_t i)
     return all->choices[i].verdict != BTL_IB_LOCALITY_FARTHER;
 }
 
-static bool alike(const choosing_t *all, uint32_t a, uint32_t b)
+static bool are_alike(const choosing_t *all, uint32_t a, uint32_t b)
 {
     return same_network(all, a, b) && distance(all, a) == distance(all, b)
            && all->candidates[a].bandwidth == all->candidates[b].bandwidth;
@@ -66,7 +66,7 @@ static uint32_t turn_among_alike(const choosing_t *all, uint32_t device)
     uint32_t size = 0;
 
     for (uint32_t i = 0; i < all->count; ++i) {
-        if (alike(all, i, device)) {
+        if (are_alike(all, i, device)) {
             before += i < device;
             ++size;
         }
@@ -132,7 +132,7 @@ static void leave_out_over_max(choosing_t *all)
 }
 
 /* Sorts those that are used first, and the nearest first; else as they were. */
-static void sort(choosing_t *all)
+static void sort_choices(choosing_t *all)
 {
     for (uint32_t i = 1; i < all->count; ++i) {
         const btl_ib_locality_choice_t choice = all->choices[i];
@@ -171,7 +171,7 @@ uint32_t btl_ib_locality_choose(const btl_ib_candidate_t *candidates, uint32_t c
     if (rule->max != 0) {
         leave_out_over_max(&all);
     }
-    sort(&all);
+    sort_choices(&all);
     while (used < count && choices[used].verdict == BTL_IB_LOCALITY_USED) {
         ++used;
     }
@@ -271,7 +271,7 @@ static bool is_complete(hwloc_topology_t tree)
            && has_devices(tree);
 }
 
-static hwloc_topology_t load(void)
+static hwloc_topology_t load_tree(void)
 {
     hwloc_topology_t tree;
 
@@ -297,7 +297,7 @@ const char *btl_ib_topology_open(btl_ib_topology_t *topology, void *shared)
     }
     topology->tree = shared;
     if (shared == NULL || !is_complete(shared)) {
-        topology->tree = load();
+        topology->tree = load_tree();
         topology->own = true;
     }
     if (topology->tree == NULL) {
@@ -333,7 +333,7 @@ static bool name_fits(const char *name, const char *object)
 }
 
 /* Returns the object of a device. Of those whose names fit ("rdma0" and "rdma0-1") the longest. */
-static hwloc_obj_t find(hwloc_topology_t tree, const char *name)
+static hwloc_obj_t find_object(hwloc_topology_t tree, const char *name)
 {
     hwloc_obj_t found = NULL;
     hwloc_obj_t object = NULL;
@@ -348,7 +348,8 @@ static hwloc_obj_t find(hwloc_topology_t tree, const char *name)
 }
 
 /* Returns the shortest way between the nodes of two sets. */
-static uint32_t between(hwloc_topology_t tree, hwloc_const_nodeset_t from, hwloc_const_nodeset_t to)
+static uint32_t shortest_way(hwloc_topology_t tree, hwloc_const_nodeset_t from,
+                             hwloc_const_nodeset_t to)
 {
     struct hwloc_distances_s *matrix = NULL;
     unsigned count = 1;
@@ -382,7 +383,7 @@ static uint32_t distance_of(hwloc_topology_t tree, hwloc_const_bitmap_t bound, h
 
     if (nodes != NULL && hwloc_cpuset_to_nodeset(tree, bound, nodes) == 0
         && !hwloc_bitmap_intersects(nodes, object->nodeset)) {
-        result = between(tree, nodes, object->nodeset);
+        result = shortest_way(tree, nodes, object->nodeset);
     }
     hwloc_bitmap_free(nodes);
     return result;
@@ -397,9 +398,9 @@ btl_ib_device_place_t btl_ib_topology_find(const btl_ib_topology_t *topology, co
     if (topology->tree == NULL) {
         return place;
     }
-    object = find(topology->tree, name);
+    object = find_object(topology->tree, name);
     if (object == NULL && interface[0] != '\0') {
-        object = find(topology->tree, interface);
+        object = find_object(topology->tree, interface);
     }
     if (object == NULL) {
         return place;

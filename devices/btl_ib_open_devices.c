@@ -63,7 +63,7 @@ static bool same_network(const btl_ib_device_t *a, const btl_ib_device_t *b)
                                   bits);
 }
 
-static void fill(const found_t *found, uint32_t count, btl_ib_candidate_t *candidates)
+static void fill_candidates(const found_t *found, uint32_t count, btl_ib_candidate_t *candidates)
 {
     for (uint32_t i = 0; i < count; ++i) {
         uint32_t network = 0;
@@ -85,8 +85,8 @@ static uint32_t max_of(const btl_ib_params_t *params)
 }
 
 /* Say what becomes of a device, and why. */
-static void tell(const btl_ib_near_devices_t *near, const found_t *found,
-                 const btl_ib_locality_choice_t *choice)
+static void tell_choice(const btl_ib_near_devices_t *near, const found_t *found,
+                        const btl_ib_locality_choice_t *choice)
 {
     const found_t *one = &found[choice->device];
     const bool over = choice->verdict == BTL_IB_LOCALITY_OVER_MAX;
@@ -126,8 +126,9 @@ static void tell(const btl_ib_near_devices_t *near, const found_t *found,
 }
 
 /* Chooses, with room for all that it takes. */
-static int choose(btl_ib_near_devices_t *near, btl_ib_device_t *list, uint32_t count,
-                  found_t *found, btl_ib_candidate_t *candidates, btl_ib_locality_choice_t *choices)
+static int choose_near(btl_ib_near_devices_t *near, btl_ib_device_t *list, uint32_t count,
+                       found_t *found, btl_ib_candidate_t *candidates,
+                       btl_ib_locality_choice_t *choices)
 {
     const btl_ib_params_t *params = near->params;
     const btl_ib_locality_rule_t rule = {
@@ -146,11 +147,11 @@ static int choose(btl_ib_near_devices_t *near, btl_ib_device_t *list, uint32_t c
             found[i].place = place_of(near, &list[i]);
         }
     }
-    fill(found, count, candidates);
+    fill_candidates(found, count, candidates);
     used = btl_ib_locality_choose(candidates, count, &rule, choices);
     for (uint32_t i = 0; i < count; ++i) {
         list[i] = found[choices[i].device].device;
-        tell(near, found, &choices[i]);
+        tell_choice(near, found, &choices[i]);
     }
     return (int) used;
 }
@@ -165,7 +166,7 @@ static int near_devices_choose(btl_ib_near_devices_t *near, btl_ib_device_t *lis
     btl_ib_locality_choice_t *choices = calloc(size, sizeof(*choices));
 
     if (found != NULL && candidates != NULL && choices != NULL) {
-        count = choose(near, list, (uint32_t) count, found, candidates, choices);
+        count = choose_near(near, list, (uint32_t) count, found, candidates, choices);
     }
     free(choices);
     free(candidates);
@@ -237,7 +238,8 @@ static const char *advice_on_verbs(void)
 }
 
 /* Returns what to do where there is no device. */
-static const char *advice(const btl_ib_params_t *params, const btl_ib_rejected_devices_t *failed)
+static const char *no_device_advice(const btl_ib_params_t *params,
+                                    const btl_ib_rejected_devices_t *failed)
 {
     const bool any = btl_ib_any_transport(params);
 
@@ -278,7 +280,7 @@ static void report_no_device(const btl_ib_open_request_t *request,
         btl_ib_rejected_devices_format(rejected, list, LIST_SIZE);
         BTL_IB_SHOW_HELP("nothing left", opal_process_info.nodename, shown(params->transport),
                          shown(params->if_include), shown(params->if_exclude),
-                         shown(params->ofi_provider), list, advice(params, failed));
+                         shown(params->ofi_provider), list, no_device_advice(params, failed));
     }
     free(list);
 }
@@ -673,15 +675,6 @@ static void sort_by_address(btl_ib_device_t *list, int count)
     }
 }
 
-/* Lets those beyond the most that are used from the beginning stand by, unless that is the user's
- * limit: perhaps only they lead to some peer. */
-static void let_stand_by(const search_t *search, btl_ib_device_t *list, int count)
-{
-    for (int i = 0; i < count && search->params->max_btls == 0; ++i) {
-        list[i].rank = BTL_IB_RANK_ADDRESS;
-    }
-}
-
 /* Open devices that stand by: each once, as long as there are places. */
 static void open_standby(search_t *search, const btl_ib_transport_type_t *type,
                          const btl_ib_device_t *list, int count)
@@ -749,7 +742,11 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
     if (goes_on(search)) {
         open_all(search, type, list + near, first - near);
     } else if (near == BTL_IB_FIRST_RAILS_MAX) {
-        let_stand_by(search, list + near, first - near);
+        /* Those beyond the most that are used from the beginning stand by, unless that is the
+         * user's limit: perhaps only they lead to some peer. */
+        for (int i = near; i < first && params->max_btls == 0; ++i) {
+            list[i].rank = BTL_IB_RANK_ADDRESS;
+        }
         open_standby(search, type, list + near, first - near);
     }
     open_standby(search, type, list + first, selected - first);

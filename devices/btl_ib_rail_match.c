@@ -57,8 +57,8 @@ static bool is_link_local(const btl_ib_modex_rail_t *rail)
     return rail->family == 6 && rail->ip[0] == 0xfe && (rail->ip[1] & 0xc0) == 0x80;
 }
 
-static bool compatible(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b,
-                       const shared_t *shared)
+static bool are_compatible(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b,
+                           const shared_t *shared)
 {
     return strcmp(a->transport, b->transport) == 0 && strcmp(a->provider, b->provider) == 0
            && a->family == b->family && a->loopback == b->loopback
@@ -66,11 +66,11 @@ static bool compatible(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *
 }
 
 bool btl_ib_rails_fit(const btl_ib_modex_t *ours, uint32_t rail, const btl_ib_modex_t *theirs,
-                      uint32_t remote_rail, bool same_host)
+                      uint32_t remote_rail)
 {
-    const shared_t shared = what_is_shared(ours, theirs, same_host);
+    const shared_t shared = what_is_shared(ours, theirs, true);
 
-    return compatible(&ours->rails[rail], &theirs->rails[remote_rail], &shared);
+    return are_compatible(&ours->rails[rail], &theirs->rails[remote_rail], &shared);
 }
 
 /* ---- how promising ---- */
@@ -114,12 +114,6 @@ static bool is_better(const pair_t *a, const pair_t *b, bool ours_first)
     return (ours_first ? ours != 0 : theirs == 0) ? ours < 0 : theirs < 0;
 }
 
-/* Secrets differ. */
-static bool ours_come_first(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs)
-{
-    return ours->secret.k[0] < theirs->secret.k[0];
-}
-
 /* ---- matching ---- */
 
 /* What a pass joins. */
@@ -151,12 +145,13 @@ static bool may_join(const matching_t *m, const pass_t *pass, uint32_t i, uint32
     const btl_ib_modex_rail_t *b = &m->theirs->rails[j];
 
     return m->choice[i] < 0 && !m->taken[j] && a->rank <= pass->rank && b->rank <= pass->rank
-           && compatible(a, b, &m->shared) && (!pass->same_subnet || same_subnet(a, b));
+           && are_compatible(a, b, &m->shared) && (!pass->same_subnet || same_subnet(a, b));
 }
 
 /* Join the next pair of a pass. Returns whether there was one. */
 static bool join_one(matching_t *m, const pass_t *pass)
 {
+    const bool ours_first = m->ours->secret.k[0] < m->theirs->secret.k[0]; /* they differ */
     btl_ib_rail_pair_t best = {0};
     pair_t of_best = {0};
 
@@ -166,8 +161,7 @@ static bool join_one(matching_t *m, const pass_t *pass)
 
             if (may_join(m, pass, i, j)
                 && (of_best.ours == NULL
-                    || (!pass->in_order
-                        && is_better(&pair, &of_best, ours_come_first(m->ours, m->theirs))))) {
+                    || (!pass->in_order && is_better(&pair, &of_best, ours_first)))) {
                 best = (btl_ib_rail_pair_t){i, j};
                 of_best = pair;
             }
@@ -208,9 +202,9 @@ void btl_ib_rails_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs
 /* ---- all that could be ---- */
 
 /* Insert a pair where it belongs in a list that is sorted, of at most `max`. */
-static uint32_t insert(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs,
-                       btl_ib_rail_pair_t *pairs, uint32_t count, uint32_t max,
-                       btl_ib_rail_pair_t new)
+static uint32_t insert_pair(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs,
+                            btl_ib_rail_pair_t *pairs, uint32_t count, uint32_t max,
+                            btl_ib_rail_pair_t new)
 {
     const pair_t pair = {&ours->rails[new.ours], &theirs->rails[new.theirs]};
     const bool near = same_subnet(pair.ours, pair.theirs);
@@ -241,9 +235,9 @@ uint32_t btl_ib_rails_rank(const btl_ib_modex_t *ours, const btl_ib_modex_t *the
 
     for (uint32_t i = 0; i < ours->rail_count; ++i) {
         for (uint32_t j = 0; j < theirs->rail_count; ++j) {
-            if (compatible(&ours->rails[i], &theirs->rails[j], &shared)
+            if (are_compatible(&ours->rails[i], &theirs->rails[j], &shared)
                 && ours->rails[i].atomics == theirs->rails[j].atomics) {
-                count = insert(ours, theirs, pairs, count, max, (btl_ib_rail_pair_t){i, j});
+                count = insert_pair(ours, theirs, pairs, count, max, (btl_ib_rail_pair_t){i, j});
             }
         }
     }

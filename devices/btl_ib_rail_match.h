@@ -19,11 +19,11 @@
 /*
  * True if these two rails can be joined. Only rails of one transport, provider and family can;
  * loopback only with loopback and on one host; equal IP addresses only on one host (of RDMA ports:
- * one machine, as its containers share them). `same_host` is the runtime's opinion, which counts
- * where either side does not know its host.
+ * one machine, as its containers share them). Where either side does not know its host both may be
+ * on one.
  */
 bool btl_ib_rails_fit(const btl_ib_modex_t *ours, uint32_t rail, const btl_ib_modex_t *theirs,
-                      uint32_t remote_rail, bool same_host);
+                      uint32_t remote_rail);
 
 /*
  * Chooses which rail of `theirs` each rail of ours talks to: choice[i] is for our rail i, -1: none.
@@ -31,7 +31,8 @@ bool btl_ib_rails_fit(const btl_ib_modex_t *ours, uint32_t rail, const btl_ib_mo
  * such pair at all: one of other addresses in one subnet; then rails that would have to be routed
  * between, those whose addresses have most in common first, which are most likely parts of one
  * network (RFC 6724, 5, rule 9); then one pair of any. No rail of theirs serves twice. Both sides
- * come to matching results.
+ * come to matching results. `same_host` is the runtime's opinion, which counts where either side
+ * does not know its host.
  */
 void btl_ib_rails_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host,
                         int choice[BTL_IB_RAILS_MAX]);

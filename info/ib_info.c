@@ -32,8 +32,8 @@ static const char help[] =
 enum { PROCESSES_MAX = 1 << 24 };
 
 /* Reads a number of an option. Returns false after an error. */
-static bool number(const char *option, const char *text, const btl_ib_value_range_t *range,
-                   uint64_t *value)
+static bool read_number(const char *option, const char *text, const btl_ib_value_range_t *range,
+                        uint64_t *value)
 {
     const char *problem = btl_ib_value_number(text, range, value);
     char shown[64];
@@ -59,7 +59,7 @@ static bool add_queues(btl_ib_info_args_t *args, const char *text)
     return true;
 }
 
-static bool transport(btl_ib_info_args_t *args, const char *text)
+static bool read_transport(btl_ib_info_args_t *args, const char *text)
 {
     static const char *const names[] = {"udp", "ofi", "ud", "rc", "verbs"};
 
@@ -74,7 +74,7 @@ static bool transport(btl_ib_info_args_t *args, const char *text)
 }
 
 /* Takes one option. Returns false after an error. */
-static bool take(btl_ib_info_args_t *args, int option)
+static bool take_option(btl_ib_info_args_t *args, int option)
 {
     static const btl_ib_value_range_t bytes = {BTL_IB_VALUE_BYTES, 1, INT64_MAX};
     static const btl_ib_value_range_t processes = {BTL_IB_VALUE_COUNT, 1, PROCESSES_MAX};
@@ -90,18 +90,18 @@ static bool take(btl_ib_info_args_t *args, int option)
         args->parsable = true;
         return true;
     case 'n':
-        return number("np", optarg, &processes, &args->processes);
+        return read_number("np", optarg, &processes, &args->processes);
     case 'p':
-        return number("ppn", optarg, &processes, &args->per_node);
+        return read_number("ppn", optarg, &processes, &args->per_node);
     case 'q':
         return add_queues(args, optarg);
     case 't':
-        return transport(args, optarg);
+        return read_transport(args, optarg);
     case 'c': /* as the first word it never comes here */
         fputs("ib_info: --check is to be the first word\n", stderr);
         return false;
     case 'b':
-        return number("budget", optarg, &bytes, &args->budget);
+        return read_number("budget", optarg, &bytes, &args->budget);
     default:
         return false; /* getopt_long() has said why */
     }
@@ -123,7 +123,7 @@ static bool args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
     memset(args, 0, sizeof(*args));
     args->per_node = 1;
     while (ok && (option = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
-        ok = take(args, option);
+        ok = take_option(args, option);
     }
     if (ok && optind < argc) {
         char shown[64];
@@ -174,26 +174,11 @@ static int opal_begin(void)
     return mca_base_framework_register(framework, MCA_BASE_REGISTER_STATIC_ONLY);
 }
 
-static void opal_end(void)
-{
-    (void) mca_base_framework_close(&opal_btl_base_framework);
-    (void) opal_finalize_util();
-}
-
 /* ---- parameters ---- */
 
-/* Register and check them, as the component does. Returns whether they can be used. */
-static bool read_params(btl_ib_params_t *params, mca_btl_base_module_t *limits,
-                        mca_base_component_t *component)
-{
-    btl_ib_params_register(params, limits, component);
-    btl_ib_params_read(params, limits);
-    return btl_ib_params_check(params, limits);
-}
-
 /* `params` and `limits` outlive the framework: its variables refer to them until it is closed. */
-static int show(const btl_ib_info_args_t *args, btl_ib_params_t *params,
-                mca_btl_base_module_t *limits)
+static int show_all(const btl_ib_info_args_t *args, btl_ib_params_t *params,
+                    mca_btl_base_module_t *limits)
 {
     mca_btl_base_component_t component = {.btl_version = {MCA_BTL_DEFAULT_VERSION("ib")}};
     const btl_ib_process_sizes_t sizes = {
@@ -202,7 +187,9 @@ static int show(const btl_ib_info_args_t *args, btl_ib_params_t *params,
         .fragment = BTL_IB_FRAG_BYTES,
     };
 
-    if (!read_params(params, limits, &component.btl_version)) {
+    btl_ib_params_register(params, limits, &component.btl_version);
+    btl_ib_params_read(params, limits);
+    if (!btl_ib_params_check(params, limits)) {
         return EXIT_NO_DEVICE;
     }
     if (btl_ib_info_of_memory(args)) {
@@ -214,7 +201,7 @@ static int show(const btl_ib_info_args_t *args, btl_ib_params_t *params,
 
 /* --check: the checks between hosts are a program of their own, ib_doctor, beside this one. Returns
  * only if it cannot be started. */
-static int check(char *argv[])
+static int run_doctor(char *argv[])
 {
     char path[PATH_MAX];
     const ssize_t len = readlink("/proc/self/exe", path, sizeof(path));
@@ -242,7 +229,7 @@ int main(int argc, char *argv[])
     int status;
 
     if (argc > 1 && strcmp(argv[1], "--check") == 0) {
-        return check(argv + 1);
+        return run_doctor(argv + 1);
     }
     if (!args_parse(&args, argc, argv)) {
         return EXIT_BAD_ARGUMENTS;
@@ -255,7 +242,8 @@ int main(int argc, char *argv[])
         fprintf(stderr, "ib_info: libopen-pal of Open MPI %s cannot start\n", opal_version_string);
         return EXIT_NO_DEVICE;
     }
-    status = show(&args, &params, &limits);
-    opal_end();
+    status = show_all(&args, &params, &limits);
+    (void) mca_base_framework_close(&opal_btl_base_framework);
+    (void) opal_finalize_util();
     return status;
 }

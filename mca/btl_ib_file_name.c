@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* True if `letter` follows some % of the pattern. */
-static bool names(const char *pattern, char letter)
+static bool pattern_names(const char *pattern, char letter)
 {
     for (const char *at = strchr(pattern, '%'); at != NULL; at = strchr(at + 2, '%')) {
         if (letter == at[1]) {
@@ -41,7 +41,7 @@ const char *btl_ib_file_name_problem(const char *pattern)
 }
 
 /* Append what stands for %letter. Returns the length then, which may be beyond the end. */
-static size_t append(char *out, size_t len, char letter, const btl_ib_file_name_info_t *info)
+static size_t append_field(char *out, size_t len, char letter, const btl_ib_file_name_info_t *info)
 {
     char *end = out + (len < BTL_IB_FILE_NAME_MAX ? len : BTL_IB_FILE_NAME_MAX - 1);
     const size_t room = BTL_IB_FILE_NAME_MAX - (size_t) (end - out);
@@ -70,7 +70,7 @@ static size_t append(char *out, size_t len, char letter, const btl_ib_file_name_
 bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *info, char *out)
 {
     const bool is_folder = pattern[strlen(pattern) - 1] == '/';
-    const bool differs = names(pattern, 'r') || names(pattern, 'p');
+    const bool differs = pattern_names(pattern, 'r') || pattern_names(pattern, 'p');
     char whole[BTL_IB_FILE_NAME_MAX / 2];
     size_t len = 0;
 
@@ -81,7 +81,7 @@ bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *i
              is_folder ? info->suffix : "");
     for (const char *at = whole; *at != '\0' && len < BTL_IB_FILE_NAME_MAX; ++at) {
         if (*at == '%') {
-            len = append(out, len, *++at, info);
+            len = append_field(out, len, *++at, info);
         } else {
             out[len++] = *at;
         }

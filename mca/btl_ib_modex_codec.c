@@ -405,7 +405,7 @@ int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size)
 /* ---- hosts ---- */
 
 /* FNV-1a. Never 0, which is no answer. */
-static uint64_t hash(uint64_t seed, const void *bytes, size_t size)
+static uint64_t fnv_hash(uint64_t seed, const void *bytes, size_t size)
 {
     const uint8_t *at = bytes;
     uint64_t sum = seed ^ UINT64_C(0xcbf29ce484222325);
@@ -430,11 +430,11 @@ btl_ib_host_t btl_ib_host(const char *boot_id, const char *network)
     if (size <= 0) {
         return host;
     }
-    host.machine = hash(0, text, (size_t) size);
+    host.machine = fnv_hash(0, text, (size_t) size);
     if (stat(network, &namespace) == 0) {
         const uint64_t number[] = {namespace.st_dev, namespace.st_ino};
 
-        host.network = hash(host.machine, number, sizeof(number));
+        host.network = fnv_hash(host.machine, number, sizeof(number));
     }
     return host;
 }

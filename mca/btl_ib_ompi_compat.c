@@ -560,11 +560,15 @@ const char *btl_ib_ompi_param_text(const mca_base_component_t *component, const 
     return text;
 }
 
-static int time_from_text(mca_base_var_enum_t *self, const char *text, int *value)
+/* Reads a word of an enumeration; any other text, of one without words each, is 0. */
+static int value_from_text(mca_base_var_enum_t *self, const char *text, int *value)
 {
-    (void) self;
-    (void) text;
     *value = 0;
+    for (int i = 0; i < self->enum_value_count; ++i) {
+        if (strcmp(self->enum_values[i].string, text) == 0) {
+            *value = self->enum_values[i].value;
+        }
+    }
     return OPAL_SUCCESS;
 }
 
@@ -602,22 +606,11 @@ mca_base_var_enum_t *btl_ib_ompi_time_enum(void)
     mca_base_var_enum_t *time = NULL;
 
     if (mca_base_var_enum_create("time", none, &time) == OPAL_SUCCESS) {
-        time->value_from_string = time_from_text;
+        time->value_from_string = value_from_text;
         time->string_from_value = time_to_text;
         time->dump = time_dump;
     }
     return time;
-}
-
-static int choice_from_text(mca_base_var_enum_t *self, const char *text, int *value)
-{
-    *value = 0;
-    for (int i = 0; i < self->enum_value_count; ++i) {
-        if (strcmp(self->enum_values[i].string, text) == 0) {
-            *value = self->enum_values[i].value;
-        }
-    }
-    return OPAL_SUCCESS;
 }
 
 mca_base_var_enum_t *btl_ib_ompi_choice_enum(const char *name, const char *const *words)
@@ -629,7 +622,7 @@ mca_base_var_enum_t *btl_ib_ompi_choice_enum(const char *name, const char *const
         values[i] = (mca_base_var_enum_value_t){i, words[i]};
     }
     if (mca_base_var_enum_create(name, values, &choice) == OPAL_SUCCESS) {
-        choice->value_from_string = choice_from_text;
+        choice->value_from_string = value_from_text;
     }
     return choice;
 }

@@ -26,7 +26,7 @@ bool btl_ib_osc_takes_us_unasked(void)
 
 /* ---- its lock ---- */
 
-static bool adds(const btl_ib_op_t *op, uint64_t operand)
+static bool op_adds(const btl_ib_op_t *op, uint64_t operand)
 {
     return op->code == BTL_IB_ATOMIC_ADD && op->type == BTL_IB_ATOMIC_INT64
            && operand == op->operand;
@@ -50,7 +50,7 @@ void btl_ib_osc_locks_start(btl_ib_osc_locks_t *locks, btl_ib_osc_atomic_t *atom
                             const btl_ib_op_t *op, const void *peer, uint64_t address,
                             pthread_t thread)
 {
-    const bool up = adds(op, 1), down = adds(op, UINT64_MAX);
+    const bool up = op_adds(op, 1), down = op_adds(op, UINT64_MAX);
 
     atomic->peer = peer;
     atomic->address = address;
@@ -78,7 +78,7 @@ void btl_ib_osc_locks_start(btl_ib_osc_locks_t *locks, btl_ib_osc_atomic_t *atom
     }
 }
 
-static btl_ib_osc_lock_t *place(btl_ib_osc_locks_t *locks)
+static btl_ib_osc_lock_t *find_place(btl_ib_osc_locks_t *locks)
 {
     const uint32_t oldest = locks->next;
 
@@ -98,7 +98,7 @@ uint64_t btl_ib_osc_locks_done(btl_ib_osc_locks_t *locks, const btl_ib_osc_atomi
         return result & ~BTL_IB_OSC_LOCK_EXCLUSIVE;
     }
     if (atomic->step == BTL_IB_OSC_ACQUIRES && result == 0) {
-        *place(locks) = (btl_ib_osc_lock_t){
+        *find_place(locks) = (btl_ib_osc_lock_t){
             .peer = atomic->peer,
             .address = atomic->address,
             .thread = atomic->thread,

@@ -619,7 +619,7 @@ typedef union meant {
 } meant_t;
 
 /* Stores a value that is no string. */
-static void store(const btl_ib_param_t *param, const meant_t *meant, void *field)
+static void store_value(const btl_ib_param_t *param, const meant_t *meant, void *field)
 {
     switch (param->kind) {
     case BTL_IB_PARAM_INT:
@@ -655,7 +655,7 @@ static void store_default(const btl_ib_param_t *param, void *field, const char *
     if (param->kind == BTL_IB_PARAM_BOOL) {
         standard.truth = param->standard != 0;
     }
-    store(param, &standard, field);
+    store_value(param, &standard, field);
 }
 
 /* Returns what Open MPI is to know of the values beyond their type; to be released, but for
@@ -841,7 +841,7 @@ static const char *text_of(const char *value)
 /* ---- reading ---- */
 
 /* Reads what a text stands for. NULL: that is right, or it is no number, truth or flags. */
-static const char *understand(const btl_ib_param_t *param, const char *text, meant_t *meant)
+static const char *read_value(const btl_ib_param_t *param, const char *text, meant_t *meant)
 {
     const btl_ib_value_range_t range = {btl_ib_value_unit(param->unit), param->low, param->high};
 
@@ -888,8 +888,8 @@ void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
             const char *word = find_word(param, text);
 
             *(const char **) field = word != NULL ? word : *(const char **) field;
-        } else if (understand(param, text, &meant) == NULL) {
-            store(param, &meant, field);
+        } else if (read_value(param, text, &meant) == NULL) {
+            store_value(param, &meant, field);
         } else if (!param->of_limits && param->kind != BTL_IB_PARAM_BOOL) { /* a number of ours */
             store_default(param, field, NULL);
         }
@@ -991,7 +991,7 @@ static bool check_table(const btl_ib_params_t *params)
 
         if (text != NULL) {
             problem = param->kind == BTL_IB_PARAM_WORD ? word_problem(param, text)
-                                                       : understand(param, text, &meant);
+                                                       : read_value(param, text, &meant);
         }
         if (problem != NULL) {
             refuse_by_table(params, param, problem);

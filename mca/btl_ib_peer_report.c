@@ -27,7 +27,7 @@
 /* ---- what is known ---- */
 
 /* True if `ip` is the address in "10.1.2.3:4567" or "[fd00::1]:4567", or without a port. */
-static bool is_of(const char *ip, const char *address)
+static bool is_ip_of(const char *ip, const char *address)
 {
     const char *text = address + (address[0] == '[');
     const size_t len = strlen(ip);
@@ -38,12 +38,12 @@ static bool is_of(const char *ip, const char *address)
 }
 
 /* Returns whose word it is, and so whose firewall, if it is one. */
-static const char *whose(const char *by, const char *ours, const char *theirs, int error)
+static const char *whose_word(const char *by, const char *ours, const char *theirs, int error)
 {
-    if (is_of(by, theirs)) {
+    if (is_ip_of(by, theirs)) {
         return error == EACCES ? ": a firewall of that host" : ", that host itself";
     }
-    if (is_of(by, ours)) {
+    if (is_ip_of(by, ours)) {
         return error == EHOSTUNREACH
                    ? ", this host: nobody in its network answers for that address (ARP)"
                : error == EACCES ? ": a firewall of this host"
@@ -71,7 +71,7 @@ static void diagnosis_format(const btl_ib_diagnosis_t *diagnosis, const char *ou
         snprintf(out, size, "the network says: %s", what);
     } else {
         snprintf(out, size, "%s, says %s%s", what, diagnosis->by,
-                 whose(diagnosis->by, ours, theirs, diagnosis->said));
+                 whose_word(diagnosis->by, ours, theirs, diagnosis->said));
     }
 }
 
@@ -123,7 +123,7 @@ static bool is_broadcast_of(const struct ifaddrs *i, const char *text)
     last.sin_addr.s_addr =
         ((const struct sockaddr_in *) (const void *) i->ifa_addr)->sin_addr.s_addr
         | ~((const struct sockaddr_in *) (const void *) i->ifa_netmask)->sin_addr.s_addr;
-    return is_of(btl_ib_ip_text((const struct sockaddr *) &last, ip, sizeof(ip)), text);
+    return is_ip_of(btl_ib_ip_text((const struct sockaddr *) &last, ip, sizeof(ip)), text);
 }
 
 /* Asks the system now. Returns whether there is such a network. */
@@ -220,7 +220,7 @@ static const struct sockaddr *find_other(const struct ifaddrs *all, const btl_ib
     return i != NULL ? i->ifa_addr : NULL;
 }
 
-static bool has(const struct ifaddrs *all, const struct sockaddr *ip)
+static bool has_ip(const struct ifaddrs *all, const struct sockaddr *ip)
 {
     const struct ifaddrs *i = all;
 
@@ -253,7 +253,7 @@ static void diagnosed_interface(const btl_ib_device_t *device, char *out, size_t
         snprintf(out, size, "interface %s is up", device->interface);
         return;
     }
-    if (has(all, ip)) {
+    if (has_ip(all, ip)) {
         snprintf(out, size, "interface %s is up and has its address", device->interface);
     } else {
         const struct sockaddr *other = find_other(all, device);

@@ -78,7 +78,7 @@ static bool revoke_bias(btl_ib_biased_lock_t *lock)
 
 /* Takes over; the caller has the mutex. If it is neither the owner nor one whose shift it is,
  * several threads communicate: no more bias. */
-static void take_over(btl_ib_biased_lock_t *lock)
+static void lock_take_over(btl_ib_biased_lock_t *lock)
 {
     if (!lock->shared && !pthread_equal(lock->owner, pthread_self())
         && !(lock->in_shift && pthread_equal(lock->helper, pthread_self()))) {
@@ -99,7 +99,7 @@ void btl_ib_biased_lock_acquire_mutex(btl_ib_biased_lock_t *lock)
         pthread_mutex_lock(&lock->mutex);
         atomic_fetch_sub(&lock->waiting, 1);
     }
-    take_over(lock);
+    lock_take_over(lock);
 }
 
 bool btl_ib_biased_lock_try_mutex(btl_ib_biased_lock_t *lock)
@@ -108,12 +108,12 @@ bool btl_ib_biased_lock_try_mutex(btl_ib_biased_lock_t *lock)
         || pthread_mutex_trylock(&lock->mutex) != 0) {
         return false;
     }
-    take_over(lock);
+    lock_take_over(lock);
     return true;
 }
 
 /* Give the mutex back, and the bias with it. */
-static void give_back(btl_ib_biased_lock_t *lock)
+static void lock_give_back(btl_ib_biased_lock_t *lock)
 {
     if (lock->biased && !lock->in_shift) {
         atomic_store_explicit(&lock->revoked, false, memory_order_release);
@@ -127,7 +127,7 @@ bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock)
         return false;
     }
     if (lock->biased && revoke_bias(lock)) {
-        give_back(lock); /* by_mutex belongs to the owner, which has the lock */
+        lock_give_back(lock); /* by_mutex belongs to the owner, which has the lock */
         return false;
     }
     lock->by_mutex = true;
@@ -147,5 +147,5 @@ bool btl_ib_biased_lock_begin_shift(btl_ib_biased_lock_t *lock)
 void btl_ib_biased_lock_release_mutex(btl_ib_biased_lock_t *lock)
 {
     lock->by_mutex = false;
-    give_back(lock);
+    lock_give_back(lock);
 }

@@ -59,20 +59,20 @@
 
 /* What the thread remembers from one check to the next. */
 typedef struct watch {
-    uint32_t calls;      /* of progress, as counted at the last check */
-    uint64_t idle_since; /* us: nothing was due since; 0: something was */
-    uint64_t served_at;  /* us: the engine received something while memory was registered */
-    bool by_device;      /* the last sleep was ended by a device */
-    bool by_caller;      /* or by the application */
-    bool delivers;       /* the PML is ready */
-    bool squeezed;       /* the application got a small share of a processor lately */
-    uint64_t share_at;   /* us: that is measured since then, */
-    uint64_t share_cpu;  /* us: when its thread had used so much processor time */
+    uint32_t calls;        /* of progress, as counted at the last check */
+    uint64_t idle_since;   /* us: nothing was due since; 0: something was */
+    uint64_t served_at;    /* us: the engine received something while memory was registered */
+    bool by_device;        /* the last sleep was ended by a device */
+    bool by_caller;        /* or by the application */
+    bool delivers;         /* the PML is ready */
+    bool squeezed;         /* the application got a small share of a processor lately */
+    uint64_t share_at;     /* us: that is measured since then, */
+    uint64_t share_cpu;    /* us: when its thread had used so much processor time */
     uint64_t attended_at;  /* us: it called progress, or the engine was attended in its place, */
     uint64_t attended_cpu; /* us: when it had used so much */
-    uint64_t aside;      /* us: the last pause while the application polled; 0: none since */
-    uint64_t woken_until; /* us: wake-ups by devices are accounted for until then */
-    uint32_t fds;        /* devices that may end the next one */
+    uint64_t aside;        /* us: the last pause while the application polled; 0: none since */
+    uint64_t woken_until;  /* us: wake-ups by devices are accounted for until then */
+    uint32_t fds;          /* devices that may end the next one */
     int fd[BTL_IB_RAILS_MAX];
 } watch_t;
 
@@ -180,18 +180,13 @@ static uint64_t pause_until_due(const btl_ib_progress_thread_t *self, uint64_t n
     return due > now + self->config.period ? self->config.period : pause_until(now, due);
 }
 
-static bool is_idle(const watch_t *watch, uint64_t now)
-{
-    return watch->idle_since != 0 && now - watch->idle_since >= IDLE_BEFORE_SLEEP;
-}
-
 /* Notes that nothing is due. Returns how long to sleep. */
 static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
 {
     if (watch->idle_since == 0) {
         watch->idle_since = now;
     }
-    if (self->answers || !is_idle(watch, now)) {
+    if (self->answers || now - watch->idle_since < IDLE_BEFORE_SLEEP) {
         return self->config.period;
     }
     self->asleep = true;
@@ -244,7 +239,7 @@ static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint6
 }
 
 /* Checks whether to run the engine. Returns how long to sleep, us. */
-static uint64_t check(btl_ib_progress_thread_t *self, watch_t *watch)
+static uint64_t check_engine(btl_ib_progress_thread_t *self, watch_t *watch)
 {
     const bool called = note_calls(self, watch);
     const uint64_t queued = note_queued(self, watch, called);
@@ -287,7 +282,7 @@ static uint64_t step_aside(watch_t *watch)
 }
 
 /* Sleeps, if devices wake it too often. */
-static void pace(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
+static void pace_wakeups(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
 {
     if (watch->woken_until + WAKEUPS_AT_ONCE < now) {
         watch->woken_until = now - WAKEUPS_AT_ONCE;
@@ -324,7 +319,7 @@ static uint64_t wait_for_events(btl_ib_progress_thread_t *self, watch_t *watch, 
 
 /* Makes turns until nothing comes any more, or the application is back. Returns how long to
  * sleep. */
-static uint64_t deliver(btl_ib_progress_thread_t *self, watch_t *watch)
+static uint64_t deliver_turns(btl_ib_progress_thread_t *self, watch_t *watch)
 {
     bool came = false;
     bool called = false;
@@ -351,7 +346,7 @@ static bool is_preempted(const btl_ib_progress_thread_t *self, const watch_t *wa
            && now - watch->attended_at < QUEUED_MAX && is_runnable(self);
 }
 
-/* Checks as check() does, for a thread that delivers. */
+/* Checks as check_engine() does, for a thread that delivers. */
 static uint64_t check_delivering(btl_ib_progress_thread_t *self, watch_t *watch)
 {
     bool called;
@@ -359,7 +354,7 @@ static uint64_t check_delivering(btl_ib_progress_thread_t *self, watch_t *watch)
     uint64_t sleep;
 
     if (watch->by_device) {
-        pace(self, watch, now);
+        pace_wakeups(self, watch, now);
         now = btl_ib_now();
     }
     called = note_calls(self, watch);
@@ -373,7 +368,7 @@ static uint64_t check_delivering(btl_ib_progress_thread_t *self, watch_t *watch)
         return step_aside(watch);
     }
     watch->aside = 0;
-    sleep = deliver(self, watch);
+    sleep = deliver_turns(self, watch);
     btl_ib_biased_lock_end_shift(self->config.lock);
     btl_ib_biased_lock_release(self->config.lock);
     return sleep;
@@ -396,7 +391,7 @@ static bool check_pml(btl_ib_progress_thread_t *self)
 /* ---- the thread ---- */
 
 /* Sleep for `us`, or until woken by the application or by a device. */
-static void sleep_for(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t us)
+static void thread_sleep(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t us)
 {
     const struct timespec time = {
         .tv_sec = (time_t) (us / 1000000),
@@ -418,7 +413,7 @@ static void sleep_for(const btl_ib_progress_thread_t *self, watch_t *watch, uint
     }
 }
 
-static void *run(void *arg)
+static void *thread_run(void *arg)
 {
     btl_ib_progress_thread_t *self = arg;
     watch_t watch = {0};
@@ -441,12 +436,12 @@ static void *run(void *arg)
             watch.fds = 0;
             sleep = self->config.period;
         } else {
-            sleep = check(self, &watch);
+            sleep = check_engine(self, &watch);
         }
         if (!watch.delivers && self->config.deliver != NULL && sleep > self->config.period) {
             sleep = self->config.period;
         }
-        sleep_for(self, &watch, sleep);
+        thread_sleep(self, &watch, sleep);
     }
     return NULL;
 }
@@ -507,20 +502,10 @@ static int create_thread(btl_ib_progress_thread_t *self)
     }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&self->thread, &attr, run, self);
+    rc = pthread_create(&self->thread, &attr, thread_run, self);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
     return rc;
-}
-
-/* Opens what tells the state of the application's thread. Without /proc an application that waits
- * for a processor looks as if it computed. */
-static void watch_app(btl_ib_progress_thread_t *self)
-{
-    char path[64];
-
-    (void) snprintf(path, sizeof(path), "/proc/self/task/%ld/stat", self->app.id);
-    self->app.stat_fd = open(path, O_RDONLY | O_CLOEXEC);
 }
 
 static void close_files(const btl_ib_progress_thread_t *self)
@@ -532,9 +517,10 @@ static void close_files(const btl_ib_progress_thread_t *self)
 }
 
 /* Starts it. Returns 0 or an errno; *what names the call that failed. */
-static int start(btl_ib_progress_thread_t *self, const char **what)
+static int thread_start(btl_ib_progress_thread_t *self, const char **what)
 {
     int rc = register_handlers(self, what);
+    char path[64];
 
     if (rc != 0) {
         return rc;
@@ -544,7 +530,9 @@ static int start(btl_ib_progress_thread_t *self, const char **what)
     if (self->wake_fd < 0) {
         return errno;
     }
-    watch_app(self);
+    /* Without /proc an application that waits for a processor looks as if it computed. */
+    (void) snprintf(path, sizeof(path), "/proc/self/task/%ld/stat", self->app.id);
+    self->app.stat_fd = open(path, O_RDONLY | O_CLOEXEC);
     *what = "pthread_create";
     rc = create_thread(self);
     if (rc != 0) {
@@ -574,7 +562,7 @@ static const char *cause_of(int error)
 
 /* Tells that the system refused it. Applications that compute for long pay for that, so the user is
  * told, once. */
-static void refused(btl_ib_progress_thread_t *self, const char *what, int error)
+static void tell_refused(btl_ib_progress_thread_t *self, const char *what, int error)
 {
     uint64_t pause = RETRY_PAUSE;
 
@@ -605,9 +593,9 @@ static void start_if_due(btl_ib_progress_thread_t *self)
     if (btl_ib_engine_turned_at(self->engine) < self->retry_at) {
         return;
     }
-    rc = start(self, &what);
+    rc = thread_start(self, &what);
     if (rc != 0) {
-        refused(self, what, rc);
+        tell_refused(self, what, rc);
         return;
     }
     self->asleep = false;

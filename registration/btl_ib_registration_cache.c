@@ -109,7 +109,7 @@ struct btl_ib_registration {
     btl_ib_device_region_t *region;       /* it may outlive this: see `evicted` */
 };
 
-static void count(_Atomic uint64_t *counter)
+static void count_event(_Atomic uint64_t *counter)
 {
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
@@ -143,8 +143,8 @@ static uint32_t access_of(int32_t flags)
 
 /* Register with the device. Without the lock: gigabytes take seconds, in which peers want answers.
  * Returns NULL if that is not possible: what the device said is in cache->refused then. */
-static btl_ib_device_region_t *expose(btl_ib_registration_cache_t *cache, void *base, size_t size,
-                                      int32_t flags)
+static btl_ib_device_region_t *expose_region(btl_ib_registration_cache_t *cache, void *base,
+                                             size_t size, int32_t flags)
 {
     const uint8_t shift = region_plan(size, cache->piece_max);
     const uint8_t pieces = region_pieces((uintptr_t) base, size, shift);
@@ -175,13 +175,13 @@ static int on_register(void *context, void *base, size_t size,
                        mca_rcache_base_registration_t *registration)
 {
     btl_ib_registration_cache_t *cache = context;
-    btl_ib_device_region_t *region = expose(cache, base, size, registration->access_flags);
+    btl_ib_device_region_t *region = expose_region(cache, base, size, registration->access_flags);
 
     if (region == NULL) {
         return cache->refused == 0 || cache->refused == ENOMEM ? OPAL_ERR_TEMP_OUT_OF_RESOURCE
                                                                : OPAL_ERROR;
     }
-    count(&cache->counts.misses);
+    count_event(&cache->counts.misses);
     pthread_mutex_lock(&cache->lists);
     btl_ib_list_push_tail(&cache->registered, &region->link);
     pthread_mutex_unlock(&cache->lists);
@@ -194,7 +194,7 @@ static int on_evict(void *context, mca_rcache_base_registration_t *registration)
     btl_ib_registration_cache_t *cache = context;
     btl_ib_device_region_t *region = ((btl_ib_registration_t *) registration)->region;
 
-    count(&cache->counts.withdrawn);
+    count_event(&cache->counts.withdrawn);
     pthread_mutex_lock(&cache->lists);
     btl_ib_list_remove(&region->link);
     btl_ib_list_push_tail(&cache->evicted, &region->link);
@@ -271,14 +271,14 @@ void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache)
 
 /* Tells that processors copy this memory, for the reason `why`. Told once for each reason at level
  * 1, later at 10. */
-static btl_ib_registration_t *reject(btl_ib_registration_cache_t *cache, size_t size,
-                                     btl_ib_rejection_t why)
+static btl_ib_registration_t *reject_request(btl_ib_registration_cache_t *cache, size_t size,
+                                             btl_ib_rejection_t why)
 {
     btl_ib_registration_limit_t *limit = cache->limit;
     char cause[160];
     bool first;
 
-    count(&cache->counts.failures);
+    count_event(&cache->counts.failures);
     btl_ib_biased_lock_acquire(cache->lock);
     first = btl_ib_registration_limit_rejected(limit, why);
     if (why == BTL_IB_REJECTED_REGION) {
@@ -327,7 +327,7 @@ static bool evict_one(btl_ib_registration_cache_t *cache)
     if (!cache->rcache->rcache_evict(cache->rcache)) {
         return false;
     }
-    count(&cache->counts.evictions);
+    count_event(&cache->counts.evictions);
     btl_ib_biased_lock_acquire(cache->lock);
     withdraw_evicted(cache);
     btl_ib_biased_lock_release(cache->lock);
@@ -361,10 +361,10 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
         return NULL;
     }
     if (size > cache->region_max) {
-        return reject(cache, size, BTL_IB_REJECTED_REGION);
+        return reject_request(cache, size, BTL_IB_REJECTED_REGION);
     }
-    if (size > cache->limit->max) { /* make_room() would evict everything in vain */
-        return reject(cache, size, BTL_IB_REJECTED_LIMIT);
+    if (size > cache->limit->max) { /* make_room() would evict everything for nothing */
+        return reject_request(cache, size, BTL_IB_REJECTED_LIMIT);
     }
     cache->refused = 0;
     do {
@@ -375,12 +375,12 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
         && ((rc == OPAL_ERR_TEMP_OUT_OF_RESOURCE && make_room(cache)) || cut_smaller(cache, size)));
     if (rc != OPAL_SUCCESS) {
         cache->piece_max = piece_max;
-        return reject(cache, size,
-                      cache->refused != 0 ? BTL_IB_REJECTED_DEVICE : BTL_IB_REJECTED_LIMIT);
+        return reject_request(cache, size,
+                              cache->refused != 0 ? BTL_IB_REJECTED_DEVICE : BTL_IB_REJECTED_LIMIT);
     }
     registration = (btl_ib_registration_t *) super;
     if (atomic_exchange_explicit(&registration->region->fresh, 0, memory_order_relaxed) == 0) {
-        count(&cache->counts.hits);
+        count_event(&cache->counts.hits);
     }
     return registration;
 }

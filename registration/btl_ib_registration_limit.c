@@ -96,8 +96,8 @@ enum {
     STEP_MIN = 16 << 20, /* bytes of the first size, at least */
 };
 
-static uint64_t probe(btl_ib_transport_t *transport, uint64_t wanted, void *memory, uint64_t step,
-                      uint64_t page)
+static uint64_t probe_device(btl_ib_transport_t *transport, uint64_t wanted, void *memory,
+                             uint64_t step, uint64_t page)
 {
     const btl_ib_rdma_ops_t *ops = transport->ops->rdma;
     void **handles = calloc(TRIES_MAX, sizeof(*handles));
@@ -133,7 +133,7 @@ static uint64_t pin_probe(btl_ib_transport_t *transport, uint64_t wanted)
     step = step < STEP_MIN ? STEP_MIN : step;
     memory = mmap(NULL, step, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory != MAP_FAILED) {
-        found = probe(transport, wanted, memory, step, page);
+        found = probe_device(transport, wanted, memory, step, page);
         (void) munmap(memory, step);
     }
     return found;

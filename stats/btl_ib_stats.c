@@ -65,7 +65,7 @@ const btl_ib_counter_info_t btl_ib_device_counter_infos[] = {
 #define SAMPLES_MAX 1000u
 
 /* Makes room for one more. Returns whether there is. */
-static bool make_room(btl_ib_stats_records_t *records)
+static bool records_make_room(btl_ib_stats_records_t *records)
 {
     const uint32_t room = records->peer_room == 0 ? 16 : 2 * records->peer_room;
     btl_ib_peer_record_info_t *peers;
@@ -92,7 +92,7 @@ void btl_ib_stats_end_peer(btl_ib_stats_t *stats, const btl_ib_conn_t *conn, con
 
     if (stats->config.file == NULL
         || (counters.sent_segments == 0 && counters.received_segments == 0)
-        || !make_room(records)) {
+        || !records_make_room(records)) {
         return;
     }
     peer = &records->peers[records->peer_count++];
@@ -108,7 +108,7 @@ void btl_ib_stats_end_peer(btl_ib_stats_t *stats, const btl_ib_conn_t *conn, con
 }
 
 /* Removes every second sample. */
-static void thin_out(btl_ib_stats_records_t *records)
+static void records_thin_out(btl_ib_stats_records_t *records)
 {
     for (uint32_t i = 0; 2 * i + 1 < records->sample_count; ++i) {
         records->samples[i] = records->samples[2 * i + 1];
@@ -135,7 +135,7 @@ static void stats_record_sample(btl_ib_stats_records_t *records, uint64_t at,
     records->skipped = 0;
     records->samples[records->sample_count++] = (btl_ib_sample_info_t){at, *counters};
     if (records->sample_count == SAMPLES_MAX) {
-        thin_out(records);
+        records_thin_out(records);
     }
 }
 
@@ -551,7 +551,7 @@ static volatile sig_atomic_t dump_signal_came;
 /* 0: none is handled. */
 static int watched;
 
-static void note(int number)
+static void note_signal(int number)
 {
     (void) number;
     dump_signal_came = 1;
@@ -567,7 +567,7 @@ bool btl_ib_dump_signal_take(void)
 
 const char *btl_ib_dump_signal_watch(int number)
 {
-    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART}, before;
+    struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART}, before;
 
     if (number != SIGUSR1 && number != SIGUSR2 && (number < SIGRTMIN || number > SIGRTMAX)) {
         return "neither SIGUSR1 (10 on most systems), SIGUSR2 (12) nor a real-time signal";
@@ -592,7 +592,7 @@ void btl_ib_dump_signal_ignore(void)
     struct sigaction now;
 
     if (watched != 0 && sigaction(watched, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0
-        && now.sa_handler == note) {
+        && now.sa_handler == note_signal) {
         (void) signal(watched, SIG_IGN);
     }
     watched = 0;
@@ -745,8 +745,8 @@ static uint32_t values_of(const kind_t *kind, const btl_ib_stats_t *stats)
 
 /* Finds the entry of its table, and which of the two of its kind that is; NULL: it is not of this
  * version of the component. */
-static const btl_ib_counter_info_t *find(const mca_base_pvar_t *pvar, const kind_t *kind,
-                                         int *table)
+static const btl_ib_counter_info_t *find_counter(const mca_base_pvar_t *pvar, const kind_t *kind,
+                                                 int *table)
 {
     const char *name = pvar->name + strlen(PREFIX) + strlen(kind->prefix);
 
@@ -765,7 +765,7 @@ static int get_values(const mca_base_pvar_t *pvar, void *value, void *object)
     const btl_ib_stats_t *stats = pvar->ctx;
     const kind_t *kind = kind_of(pvar);
     int table;
-    const btl_ib_counter_info_t *info = find(pvar, kind, &table);
+    const btl_ib_counter_info_t *info = find_counter(pvar, kind, &table);
 
     (void) object;
     memset(value, 0, values_of(kind, stats) * sizeof(unsigned long long));

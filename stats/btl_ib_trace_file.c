@@ -64,7 +64,7 @@ static void put_header(FILE *out, const btl_ib_trace_file_info_t *info)
 
 /* ---- the ring ---- */
 
-static void *map(const btl_ib_trace_file_t *file, uint64_t offset, size_t size, int *error)
+static void *map_file(const btl_ib_trace_file_t *file, uint64_t offset, size_t size, int *error)
 {
     void *memory;
 
@@ -88,8 +88,8 @@ static void next_window(btl_ib_trace_file_t *file)
     if (file->window != NULL) {
         munmap(file->window, BTL_IB_TRACE_WINDOW);
     }
-    file->window = map(file, BTL_IB_TRACE_HEADER + place * BTL_IB_TRACE_WINDOW, BTL_IB_TRACE_WINDOW,
-                       &file->error);
+    file->window = map_file(file, BTL_IB_TRACE_HEADER + place * BTL_IB_TRACE_WINDOW,
+                            BTL_IB_TRACE_WINDOW, &file->error);
     ++file->begun;
     file->used = 0;
 }
@@ -113,7 +113,8 @@ void btl_ib_trace_file_add(btl_ib_trace_file_t *file, const btl_ib_trace_event_t
 
 /* ---- the file ---- */
 
-static int create(btl_ib_trace_file_t *file, const char *name, const btl_ib_trace_file_info_t *info)
+static int create_file(btl_ib_trace_file_t *file, const char *name,
+                       const btl_ib_trace_file_info_t *info)
 {
     FILE *out;
     int error;
@@ -122,7 +123,7 @@ static int create(btl_ib_trace_file_t *file, const char *name, const btl_ib_trac
     if (file->fd < 0) {
         return -file->fd;
     }
-    file->header = map(file, 0, BTL_IB_TRACE_HEADER, &error);
+    file->header = map_file(file, 0, BTL_IB_TRACE_HEADER, &error);
     if (file->header == NULL) {
         return error;
     }
@@ -144,7 +145,7 @@ btl_ib_trace_file_t *btl_ib_trace_file_open(const char *name, const btl_ib_trace
         return NULL;
     }
     file->windows = info->size_max / BTL_IB_TRACE_WINDOW;
-    *error = create(file, name, info);
+    *error = create_file(file, name, info);
     if (*error != 0) {
         (void) btl_ib_trace_file_close(file);
         return NULL;

@@ -584,9 +584,9 @@ static void test_match_equal_addresses(void **state)
     theirs->rails[0].ip[3]++;
     assert_choice(ours, theirs, true, 0, -1);
     assert_choice(theirs, ours, true, 0, -1);
-    assert_true(btl_ib_rails_fit(ours, 0, theirs, 0, true));
-    assert_true(btl_ib_rails_fit(ours, 1, theirs, 0, true)); /* would have to be routed */
-    assert_false(btl_ib_rails_fit(ours, 1, theirs, 1, true));
+    assert_true(btl_ib_rails_fit(ours, 0, theirs, 0));
+    assert_true(btl_ib_rails_fit(ours, 1, theirs, 0)); /* would have to be routed */
+    assert_false(btl_ib_rails_fit(ours, 1, theirs, 1));
     theirs->where.network = 0;
     assert_choice(ours, theirs, false, 0, -1);
     assert_choice(ours, theirs, true, 0, 1);

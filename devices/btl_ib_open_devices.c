@@ -644,43 +644,15 @@ static bool may_stand_by(const search_t *search, const btl_ib_device_t *device)
     return found;
 }
 
-/* True if `a` comes before `b` by its address, IPv4 first; without one there is no order. */
-static bool comes_before(const btl_ib_device_t *a, const btl_ib_device_t *b)
-{
-    size_t len;
-
-    if (a->ip.ss_family == AF_UNSPEC || b->ip.ss_family == AF_UNSPEC) {
-        return false;
-    }
-    if (a->ip.ss_family != b->ip.ss_family) {
-        return a->ip.ss_family == AF_INET;
-    }
-    const void *first = btl_ib_ip_bytes((const struct sockaddr *) (const void *) &a->ip, &len);
-    const void *second = btl_ib_ip_bytes((const struct sockaddr *) (const void *) &b->ip, &len);
-    return memcmp(first, second, len) < 0;
-}
-
-/* Sorts devices of which not all will be used: hosts with the same networks have to choose the same
- * ones, though their interfaces are in different orders. */
-static void sort_by_address(btl_ib_device_t *list, int count)
-{
-    for (int i = 1; i < count; ++i) {
-        const btl_ib_device_t device = list[i];
-        int place = i;
-
-        for (; place > 0 && comes_before(&device, &list[place - 1]); --place) {
-            list[place] = list[place - 1];
-        }
-        list[place] = device;
-    }
-}
-
 /* Open devices that stand by: each once, as long as there are places. */
 static void open_standby(search_t *search, const btl_ib_transport_type_t *type,
-                         const btl_ib_device_t *list, int count)
+                         btl_ib_device_t *list, int count)
 {
     btl_ib_device_plan_t *plan = &search->plan;
 
+    if (search->count + (uint32_t) count > BTL_IB_RAILS_MAX) {
+        btl_ib_devices_sort(list, count);
+    }
     for (int i = 0; i < count && !search->ports_taken; ++i) {
         btl_ib_transport_t *transport = NULL;
 
@@ -735,7 +707,7 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
     }
     first = btl_ib_devices_first(list, selected);
     if (first > BTL_IB_FIRST_RAILS_MAX) {
-        sort_by_address(list, first);
+        btl_ib_devices_sort(list, first);
     }
     near = near_devices_choose(&search->near, list, first);
     open_all(search, type, list, near);

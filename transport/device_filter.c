@@ -437,6 +437,63 @@ static void sort_by_rank(btl_ib_device_t *list, int count)
     }
 }
 
+static int family_place(const btl_ib_device_t *device)
+{
+    return device->ip.ss_family == AF_INET ? 0 : device->ip.ss_family == AF_INET6 ? 1 : 2;
+}
+
+/* Bytes of an address that is there, and of its network. */
+static size_t network_of(const btl_ib_device_t *device, uint8_t address[16], uint8_t network[16])
+{
+    size_t len = 0;
+    const uint8_t *bytes =
+        btl_ib_ip_bytes((const struct sockaddr *) (const void *) &device->ip, &len);
+
+    for (size_t i = 0; i < len; i++) {
+        const size_t bits = device->prefix_bits > 8 * i ? device->prefix_bits - 8 * i : 0;
+
+        address[i] = bytes[i];
+        network[i] = (uint8_t) (bits < 8 ? bytes[i] & 0xff00 >> bits : bytes[i]);
+    }
+    return len;
+}
+
+static bool comes_before(const btl_ib_device_t *a, const btl_ib_device_t *b)
+{
+    uint8_t address[2][16];
+    uint8_t network[2][16];
+
+    if (a->rank != b->rank) {
+        return a->rank < b->rank;
+    }
+    if (family_place(a) != family_place(b)) {
+        return family_place(a) < family_place(b);
+    }
+
+    const size_t len = network_of(a, address[0], network[0]);
+    network_of(b, address[1], network[1]);
+    const int by_network = memcmp(network[0], network[1], len);
+
+    if (by_network != 0) {
+        return by_network < 0;
+    }
+    return a->prefix_bits != b->prefix_bits ? a->prefix_bits < b->prefix_bits
+                                            : memcmp(address[0], address[1], len) < 0;
+}
+
+void btl_ib_devices_sort(btl_ib_device_t *list, int count)
+{
+    for (int i = 1; i < count; i++) {
+        const btl_ib_device_t device = list[i];
+        int place = i;
+
+        for (; place > 0 && comes_before(&device, &list[place - 1]); place--) {
+            list[place] = list[place - 1];
+        }
+        list[place] = device;
+    }
+}
+
 /* Is it the best address of its interface: the first of the lowest rank? */
 static bool is_best(const btl_ib_device_t *list, int count, int i)
 {

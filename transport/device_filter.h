@@ -89,4 +89,11 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
 /* How many of the devices that are wanted, the first ones, do not only stand by? */
 int btl_ib_devices_first(const btl_ib_device_t *list, int count);
 
+/*
+ * Not all devices of `list` will be used: sort them by rank, then by their networks (IPv4 first,
+ * without an address last), then by their addresses. Hosts that are in the same networks so use the
+ * same ones, in whatever order they list their interfaces.
+ */
+void btl_ib_devices_sort(btl_ib_device_t *list, int count);
+
 #endif

@@ -211,24 +211,47 @@ def test_many(mpi, two_hosts):
     assert standing_by.count("x20") == 2 and len(standing_by) == 16
 
 
+def replace_addresses(run, hosts, directory, links, own):
+    """Each end of the first link has the addresses own(end) instead of its own."""
+    for end, link_address in zip((1, 2), links[0].addresses):
+        batch = directory / f"addresses{end}"
+        batch.write_text("".join(f"address {verb} {address} dev x0\n" for verb, address in (
+            ("delete", link_address), *(("add", address) for address in own(end)))))
+        run.output("ip", "-n", f"{hosts}{end}", "-batch", batch)
+
+
 @pytest.mark.full
 @pytest.mark.called("interfaces/many-addresses")
-def test_many_addresses(run, mpi, hosts, two_hosts):
+def test_many_addresses(run, mpi, hosts, two_hosts, tmp_path):
     """An interface has 40 addresses at each end, of which only the last is of a network that both
     hosts are in: a peer is not found until that network is named."""
 
-    def add_addresses():
-        for end in 1, 2:
-            common = f"10.91.0.{end}/24"
-            own = [("add", f"10.{100 + end}.{n}.1/24") for n in range(39)]
-            for words in ("delete", common), *own, ("add", common):
-                run.output("ip", "-n", f"{hosts}{end}", "address", *words, "dev", "x0")
+    def own(end):
+        return [f"10.{100 + end}.{n}.1/24" for n in range(39)] + [f"10.191.0.{end}/24"]
 
-    output = two_hosts([Link(0)], mpi.program("ring"), "laps=1", before=add_addresses, ok=False,
-                       connect_timeout=6)
+    links = [Link(0)]
+    output = two_hosts(links, mpi.program("ring"), "laps=1", ok=False, connect_timeout=6,
+                       before=lambda: replace_addresses(run, hosts, tmp_path, links, own))
     assert "OK ring" not in output and "device x0 turned down: there are 32 rails already" in output
-    output = two_hosts([], mpi.program("ring"), "laps=1", if_exclude="", if_include="10.91.0.0/24")
-    assert "OK ring" in output and joined(output) == {("x0", "10.91.0.1"), ("x0", "10.91.0.2")}
+    output = two_hosts([], mpi.program("ring"), "laps=1", if_exclude="", if_include="10.191.0.0/24")
+    assert "OK ring" in output and joined(output) == {("x0", "10.191.0.1"), ("x0", "10.191.0.2")}
+
+
+@pytest.mark.full
+@pytest.mark.called("interfaces/many-networks")
+def test_many_networks(run, mpi, hosts, two_hosts, tmp_path):
+    """Both ends of an interface have an address in each of 70 networks, in opposite order. So each
+    host uses 32 of these, and both join addresses of one network."""
+
+    def own(end):
+        return [f"10.100.{n}.{end}/24" for n in range(70)[:: 3 - 2 * end]]
+
+    links = [Link(0)]
+    output = two_hosts(links, mpi.program("ring"), "laps=1",
+                       before=lambda: replace_addresses(run, hosts, tmp_path, links, own))
+    assert "OK ring" in output and output.count("device x0 turned down: there are 32 rails") == 76
+    pairs = joined(output)
+    assert len(pairs) == 2 and len({address.rsplit(".", 1)[0] for _, address in pairs}) == 1, pairs
 
 
 @pytest.mark.called("interfaces/label")

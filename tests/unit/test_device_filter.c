@@ -498,6 +498,55 @@ static void test_ranks(void **state)
     }
 }
 
+/* In whatever order a host lists what is in these networks, and whatever its own addresses are
+ * there, they are sorted alike. */
+static void test_sort(void **state)
+{
+    static const struct {
+        const char *name, *ip, *of_another_host;
+        uint8_t prefix_bits, rank;
+    } sorted[] = {
+        {"first", "10.9.0.1", "10.9.0.2", 24, BTL_IB_RANK_FIRST},
+        {"a", "10.1.0.1", "10.1.200.9", 16, BTL_IB_RANK_ADDRESS},
+        {"a24", "10.1.0.77", "10.1.0.78", 24, BTL_IB_RANK_ADDRESS},
+        {"b", "10.1.5.1", "10.1.5.2", 24, BTL_IB_RANK_ADDRESS}, /* behind a's whole network */
+        {"c", "10.1.5.129", "10.1.5.130", 25, BTL_IB_RANK_ADDRESS},
+        {"d", "10.2.0.255", "10.2.0.1", 20, BTL_IB_RANK_ADDRESS},
+        {"d2", "10.2.1.0", "10.2.0.2", 20, BTL_IB_RANK_ADDRESS}, /* one network: by the address */
+        {"e", "fd00:0:0:1::9", "fd00:0:0:1:8::", 64, BTL_IB_RANK_ADDRESS},
+        {"f", "fd00:0:0:2::9", "fd00:0:0:2::1", 64, BTL_IB_RANK_ADDRESS},
+        {"none", "", "", 0, BTL_IB_RANK_ADDRESS},
+        {"last", "10.0.0.1", "10.0.0.2", 24, BTL_IB_RANK_LAST},
+    };
+    enum { STEP = 5 }; /* prime to the count */
+
+    (void) state;
+    for (size_t host = 0; host < 2; host++) {
+        for (size_t begin = 0; begin < COUNT(sorted); begin++) {
+            btl_ib_device_t list[COUNT(sorted)] = {{.port = 0}};
+
+            for (size_t i = 0; i < COUNT(sorted); i++) {
+                const size_t which = (begin + i * STEP) % COUNT(sorted);
+
+                strcpy(list[i].name, sorted[which].name);
+                list[i].ip = address(host == 0 ? sorted[which].ip : sorted[which].of_another_host);
+                list[i].prefix_bits = sorted[which].prefix_bits;
+                list[i].rank = sorted[which].rank;
+            }
+            btl_ib_devices_sort(list, COUNT(sorted));
+            for (size_t i = 0; i < COUNT(sorted); i++) {
+                assert_string_equal(list[i].name, sorted[i].name);
+            }
+        }
+    }
+    btl_ib_devices_sort(NULL, 0);
+
+    /* Nothing tells these apart. */
+    btl_ib_device_t list[] = {{.name = "usnic_1"}, {.name = "usnic_0"}};
+    btl_ib_devices_sort(list, COUNT(list));
+    assert_string_equal(list[0].name, "usnic_1");
+}
+
 /* A second transport's devices don't undo what the first one's matched; nobody has to listen. */
 static void test_two_transports(void **state)
 {
@@ -567,13 +616,10 @@ static void test_link_local(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),
-        cmocka_unit_test(test_no_list),
-        cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_select),
-        cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_two_transports),
+        cmocka_unit_test(test_good),       cmocka_unit_test(test_no_list),
+        cmocka_unit_test(test_bad),        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_select),     cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_sort),       cmocka_unit_test(test_two_transports),
         cmocka_unit_test(test_link_local),
     };
 

@@ -323,6 +323,7 @@ static bool make_modules(btl_ib_component_t *component)
         .fragment = BTL_IB_FRAG_BYTES,
     };
     btl_ib_rejected_devices_t *rejected = calloc(1, sizeof(*rejected));
+    uint32_t left_aside = 0;
     const btl_ib_open_request_t request = {
         .params = &component->params,
         .bandwidth = component->limits.btl_bandwidth,
@@ -335,6 +336,7 @@ static bool make_modules(btl_ib_component_t *component)
         .engine = component->engine,
         .log = &component->log,
         .rejected = rejected,
+        .left_aside = &left_aside,
     };
     btl_ib_opened_device_t *opened = calloc(BTL_IB_RAILS_MAX, sizeof(*opened));
     uint32_t count = 0;
@@ -344,6 +346,7 @@ static bool make_modules(btl_ib_component_t *component)
         report_no_memory();
     } else {
         count = btl_ib_open_devices(&request, opened);
+        btl_ib_peer_reports_note_left_aside(&component->reports, left_aside);
     }
     free(rejected);
     report_libraries();

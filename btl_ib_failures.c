@@ -34,7 +34,7 @@ static void report_failure(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
 
     endpoint->dead = true;
     btl_ib_endpoint_describe(endpoint, &ends);
-    btl_ib_report_failure(&ends, reason, &diagnosis);
+    btl_ib_report_failure(&mca_btl_ib_component.reports, &ends, reason, &diagnosis);
     OBJ_RETAIN(endpoint); /* another thread may delete the process meanwhile */
     if (error_cb != NULL) {
         btl_ib_unlock();
@@ -133,11 +133,11 @@ static void report_tried(btl_ib_component_t *component, uint64_t name, const cha
                                  ends.our_address, ends.address);
         ++count;
     }
-    if (pairs != NULL && len < size && component->self->rail_count == BTL_IB_RAILS_MAX) {
+    if (pairs != NULL && len < size && component->reports.left_aside > 0) {
         snprintf(pairs + len, size - len,
-                 "  no others: %d addresses of this host are used, the most there may be;\n"
+                 "  no others: %u addresses of this host are not used, as %d are the most;\n"
                  "  btl_ib_if_include chooses which\n",
-                 BTL_IB_RAILS_MAX);
+                 component->reports.left_aside, BTL_IB_RAILS_MAX);
     }
     if (count > 1) {
         btl_ib_report_tried(&component->reports, btl_ib_name_unpack(name).vpid, host, pairs);
@@ -188,6 +188,7 @@ void btl_ib_failures_unsent(void *context, btl_ib_conn_t *conn, int error)
     if (endpoint != NULL && !endpoint->closing) {
         btl_ib_endpoint_describe(endpoint, &ends);
         btl_ib_report_unsent(&component->reports, &ends, error,
+                             btl_ib_conn_diagnosis(conn).answered,
                              &component->opened[btl_ib_conn_rail(conn)].device);
     }
 }

@@ -661,6 +661,9 @@ static void open_standby(search_t *search, const btl_ib_transport_type_t *type,
         }
         if (search->count == BTL_IB_RAILS_MAX) {
             turn_down(search, &list[i], "there are %u rails already", BTL_IB_RAILS_MAX);
+            if (search->request->left_aside != NULL) {
+                ++*search->request->left_aside;
+            }
         } else if ((transport = open_device(search, type, &list[i], plan)) != NULL) {
             add_rail(search, type, &list[i], transport, plan);
         }

@@ -59,6 +59,7 @@ typedef struct btl_ib_open_request {
     btl_ib_engine_t *engine;
     btl_ib_log_state_t *log;
     btl_ib_rejected_devices_t *rejected; /* devices that are turned down are put here */
+    uint32_t *left_aside; /* 0 before; counts those that there is no place for. NULL: not wanted */
 } btl_ib_open_request_t;
 
 /* A device that became a rail. Its number is its place in the list. */

@@ -174,6 +174,22 @@ static const char *unsent_step(int error, const char *address)
     }
 }
 
+/* What to do for a peer that never answered, with an errno that the network or this system says of
+ * it (0: nothing): that step, and first, where addresses of this host are not used that may lead
+ * there, to name one of these. */
+static void format_step(const btl_ib_peer_reports_t *reports, int error, const char *step,
+                        char *out, size_t size)
+{
+    if (reports->left_aside > 0 && (error == 0 || error == ENETUNREACH || error == EHOSTUNREACH)) {
+        snprintf(out, size,
+                 "name a network of both hosts in btl_ib_if_include: of this host %u addresses\n"
+                 "are not used, as %d are the most.\nOr %s",
+                 reports->left_aside, BTL_IB_RAILS_MAX, step);
+    } else {
+        snprintf(out, size, "%s", step);
+    }
+}
+
 /* For a peer whose datagrams come from an address that it did not publish. */
 static const advice_t FOREIGN_ADVICE = {
     "let the router between the hosts leave addresses alone (ip route, no masquerade),\n"
@@ -356,14 +372,15 @@ static void format_without_ib(char *out, size_t size)
     }
 }
 
-void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
-                           const btl_ib_diagnosis_t *diagnosis)
+void btl_ib_report_failure(const btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
+                           btl_ib_death_t reason, const btl_ib_diagnosis_t *diagnosis)
 {
     const char *why = btl_ib_death_string(reason);
     advice_t advice = death_advice[reason];
     char known[256];
     char came[320];
     char text[512];
+    char step[512];
     char without_ib[256] = "";
 
     diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
@@ -394,6 +411,11 @@ void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
                  came);
         why = text;
         advice = FOREIGN_ADVICE;
+    }
+    if (reason == BTL_IB_DEATH_UNANSWERED && diagnosis->foreign == 0) {
+        format_step(reports, diagnosis->unsent != 0 ? diagnosis->unsent : diagnosis->said,
+                    advice.step, step, sizeof(step));
+        advice.step = step;
     }
     btl_ib_show_help("peer lost", why, ENDS(ends), advice.step, without_ib, advice.more);
 }
@@ -498,10 +520,11 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
     char ports[96] = "any that is free (btl_ib_port_min is not set)";
     char end[256];
     char without_ib[256];
-    const advice_t advice =
+    advice_t advice =
         silent_advice(diagnosis, reachable, (advice_t){UNANSWERED_STEP, UNANSWERED_MORE});
     char known[256];
     char came[320];
+    char step[512];
 
     if (!record_silent(reports, ends->host)) {
         return;
@@ -509,6 +532,10 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
     if (params->port_min != 0) {
         snprintf(ports, sizeof(ports), "%d to %d (btl_ib_port_min, btl_ib_port_range)",
                  params->port_min, params->port_min + params->port_range - 1);
+    }
+    if (!heard && !reachable && diagnosis->foreign == 0) {
+        format_step(reports, diagnosis->said, advice.step, step, sizeof(step));
+        advice.step = step;
     }
     format_end(params, answers, reachable, end, sizeof(end));
     format_without_ib(without_ib, sizeof(without_ib));
@@ -576,9 +603,11 @@ void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
 }
 
 void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, int error,
-                          const btl_ib_device_t *device)
+                          bool answered, const btl_ib_device_t *device)
 {
+    const char *step = unsent_step(error, ends->address);
     char interface[192];
+    char first[512];
 
     for (uint32_t i = 0; i < reports->unsent_count; ++i) {
         if (error == reports->unsent[i]) {
@@ -589,9 +618,12 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
         return;
     }
     reports->unsent[reports->unsent_count++] = error;
+    if (!answered) {
+        format_step(reports, error, step, first, sizeof(first));
+        step = first;
+    }
     diagnosed_interface(device, interface, sizeof(interface));
-    btl_ib_show_help("cannot send", strerror(error), error, interface, ENDS(ends),
-                     unsent_step(error, ends->address));
+    btl_ib_show_help("cannot send", strerror(error), error, interface, ENDS(ends), step);
 }
 
 void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diagnosis_t *diagnosis)

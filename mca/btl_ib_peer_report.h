@@ -65,6 +65,7 @@ typedef struct btl_ib_peer_reports {
     uint32_t stopped_count;           /* peers reported that answered before, and do not any more */
     int unsent[BTL_IB_REPORT_ERRORS]; /* errnos that are reported */
     uint32_t unsent_count;
+    uint32_t left_aside; /* addresses of this host that are not used, as there is no place */
     bool slow_found;
     bool hole_found;
     bool hole_pending; /* to be shown by progress */
@@ -80,14 +81,20 @@ void btl_ib_peer_reports_init(btl_ib_peer_reports_t *reports, uint32_t rank,
                               const struct mca_btl_base_module_t *limits,
                               const btl_ib_modex_t *self);
 
-/* A connection failed. Call it once for a peer. */
-void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
-                           const btl_ib_diagnosis_t *diagnosis);
+static inline void btl_ib_peer_reports_note_left_aside(btl_ib_peer_reports_t *reports,
+                                                       uint32_t count)
+{
+    reports->left_aside = count;
+}
 
-/* This host has refused for long all that is sent to that peer by `device`. Reported once for each
- * errno. */
+/* A connection failed. Call it once for a peer. */
+void btl_ib_report_failure(const btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
+                           btl_ib_death_t reason, const btl_ib_diagnosis_t *diagnosis);
+
+/* This host has refused for long all that is sent by `device` to that peer, which has `answered`
+ * before or not. Reported once for each errno. */
 void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, int error,
-                          const btl_ib_device_t *device);
+                          bool answered, const btl_ib_device_t *device);
 
 /* The address of our device changed, and that peer has not answered at the new one for long. */
 void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diagnosis_t *diagnosis);

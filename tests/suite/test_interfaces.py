@@ -224,7 +224,7 @@ def replace_addresses(run, hosts, directory, links, own):
 @pytest.mark.called("interfaces/many-addresses")
 def test_many_addresses(run, mpi, hosts, two_hosts, tmp_path):
     """An interface has 40 addresses at each end, of which only the last is of a network that both
-    hosts are in: a peer is not found until that network is named."""
+    hosts are in: a peer is not found until that network is named, as the box says."""
 
     def own(end):
         return [f"10.{100 + end}.{n}.1/24" for n in range(39)] + [f"10.191.0.{end}/24"]
@@ -233,6 +233,7 @@ def test_many_addresses(run, mpi, hosts, two_hosts, tmp_path):
     output = two_hosts(links, mpi.program("ring"), "laps=1", ok=False, connect_timeout=6,
                        before=lambda: replace_addresses(run, hosts, tmp_path, links, own))
     assert "OK ring" not in output and "device x0 turned down: there are 32 rails already" in output
+    assert "Do: name a network of both hosts in btl_ib_if_include: of this host 8 addresses\n" in output
     output = two_hosts([], mpi.program("ring"), "laps=1", if_exclude="", if_include="10.191.0.0/24")
     assert "OK ring" in output and joined(output) == {("x0", "10.191.0.1"), ("x0", "10.191.0.2")}
 

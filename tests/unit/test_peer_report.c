@@ -53,7 +53,7 @@ static void keep_printed(void (*report)(const void *), const void *given)
 
 enum { MS = 1000, S = 1000 * MS };
 
-typedef enum box { NEVER_ANSWERED, NO_ANSWER, PEER_LOST, MOVED } box_t;
+typedef enum box { NEVER_ANSWERED, NO_ANSWER, PEER_LOST, UNSENT, MOVED } box_t;
 
 /* What is known. All that is not set: nothing is. */
 typedef struct evidence {
@@ -64,6 +64,7 @@ typedef struct evidence {
     bool reachable; /* other processes show that its host can be reached */
     bool other_btl; /* another one would carry it */
     int connect_timeout;
+    uint32_t left_aside; /* addresses of this host that are not used */
     btl_ib_death_t reason;
     btl_ib_silence_t silence;
     btl_ib_diagnosis_t diagnosis;
@@ -76,7 +77,10 @@ typedef struct evidence {
 
 #define NOTHING_HEARD "nothing that it sends has arrived here, either"
 #define ONLY_HEARD    "what it sends arrives here, but not what is sent from here"
-#define NOBODY_SAID   "Errors told by the network: none"
+#define LEFT_ASIDE                                                                                 \
+    "Do: name a network of both hosts in btl_ib_if_include: of this host 8 addresses are not "     \
+    "used, as 32 are the most."
+#define NOBODY_SAID "Errors told by the network: none"
 
 static const evidence_t situations[] = {
     /* a first contact that nothing answers */
@@ -195,6 +199,73 @@ static const evidence_t situations[] = {
      .says = {"port unreachable, says " THEIRS ", that host itself",
               "Do: let the firewall of that host accept UDP"},
      .never = {NOBODY_SAID}},
+    /* addresses of this host that there is no place for */
+    {.name = "a router knows no way, and other addresses are not used",
+     .box = NEVER_ANSWERED,
+     .answers = true,
+     .connect_timeout = 60,
+     .left_aside = 8,
+     .diagnosis = {.said = ENETUNREACH, .by = "10.1.0.254"},
+     .says = {LEFT_ASIDE, "Or look whether the host is up"}},
+    {.name = "nothing heard, nothing said, and other addresses are not used",
+     .box = NEVER_ANSWERED,
+     .answers = true,
+     .connect_timeout = 60,
+     .left_aside = 8,
+     .says = {LEFT_ASIDE, "Or let the firewalls of both hosts pass UDP"}},
+    {.name = "its own datagrams arrive here, so there is a way",
+     .box = NEVER_ANSWERED,
+     .heard = true,
+     .answers = true,
+     .connect_timeout = 60,
+     .left_aside = 8,
+     .says = {"Do: let the firewalls of both hosts pass UDP"},
+     .never = {"are not used"}},
+    {.name = "its host is reached, so there is a way",
+     .box = NEVER_ANSWERED,
+     .answers = true,
+     .reachable = true,
+     .connect_timeout = 60,
+     .left_aside = 8,
+     .says = {"Do: continue that process"},
+     .never = {"are not used"}},
+    {.name = "a firewall says no, whatever addresses there are",
+     .box = NEVER_ANSWERED,
+     .answers = true,
+     .connect_timeout = 60,
+     .left_aside = 8,
+     .diagnosis = {.said = EACCES, .by = THEIRS},
+     .says = {"Do: open the ports in that firewall"},
+     .never = {"are not used"}},
+    {.name = "this host knows no way, and other addresses are not used",
+     .box = UNSENT,
+     .left_aside = 8,
+     .diagnosis = {.unsent = ENETUNREACH},
+     .says = {"(errno 101)", LEFT_ASIDE, "Or give this host its route and address back"}},
+    {.name = "this host knows no way, and all addresses are used",
+     .box = UNSENT,
+     .diagnosis = {.unsent = ENETUNREACH},
+     .says = {"Do: give this host its route and address back"},
+     .never = {"are not used", "btl_ib_if_include"}},
+    {.name = "this host knows no way any more",
+     .box = UNSENT,
+     .left_aside = 8,
+     .diagnosis = {.answered = true, .unsent = ENETUNREACH},
+     .says = {"Do: give this host its route and address back"},
+     .never = {"are not used"}},
+    {.name = "never answered to the end, and other addresses are not used",
+     .box = PEER_LOST,
+     .reason = BTL_IB_DEATH_UNANSWERED,
+     .left_aside = 8,
+     .diagnosis = {.unsent = ENETUNREACH},
+     .says = {LEFT_ASIDE, "Or give this host its route and address back"}},
+    {.name = "silent after it had answered, whatever addresses there are",
+     .box = PEER_LOST,
+     .reason = BTL_IB_DEATH_SILENCE,
+     .left_aside = 8,
+     .diagnosis = {.answered = true, .said = ENETUNREACH},
+     .says = {"Do: look whether the host is up"},
+     .never = {"are not used"}},
     /* in mid-job */
     {.name = "silent, and its host as well",
      .box = NO_ANSWER,
@@ -339,9 +410,11 @@ static void report(const void *given)
                                 .rank = "1",
                                 .host = "there",
                                 .address = THEIRS ":5"};
+    const btl_ib_device_t device = {.interface = "none0"};
     btl_ib_peer_reports_t reports;
 
     btl_ib_peer_reports_init(&reports, 0, &params, NULL, NULL);
+    btl_ib_peer_reports_note_left_aside(&reports, evidence->left_aside);
     switch (evidence->box) {
     case NEVER_ANSWERED:
         btl_ib_report_unanswered(&reports, &ends, evidence->heard, evidence->answers,
@@ -352,7 +425,11 @@ static void report(const void *given)
                              evidence->reachable, &evidence->diagnosis);
         break;
     case PEER_LOST:
-        btl_ib_report_failure(&ends, evidence->reason, &evidence->diagnosis);
+        btl_ib_report_failure(&reports, &ends, evidence->reason, &evidence->diagnosis);
+        break;
+    case UNSENT:
+        btl_ib_report_unsent(&reports, &ends, evidence->diagnosis.unsent,
+                             evidence->diagnosis.answered, &device);
         break;
     case MOVED:
         btl_ib_report_moved_unanswered(&ends, &evidence->diagnosis);

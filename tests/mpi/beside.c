@@ -81,15 +81,9 @@ static double latency(int a, int b, int iterations, int every)
     for (int p = 0; p < 20; p++) {
         double begun = seconds_now();
         for (int i = 0; i < part; i++) {
-            if (rank == a) {
-                MPI_Send(byte, 8, MPI_BYTE, b, PING, MPI_COMM_WORLD);
-                MPI_Recv(byte, 8, MPI_BYTE, b, PING, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-                if (every > 0 && i % every == 0) {
-                    MPI_Send(byte, 8, MPI_BYTE, far_c, NOTE, MPI_COMM_WORLD);
-                }
-            } else {
-                MPI_Recv(byte, 8, MPI_BYTE, a, PING, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-                MPI_Send(byte, 8, MPI_BYTE, a, PING, MPI_COMM_WORLD);
+            there_and_back(a, b, byte, 8, PING);
+            if (rank == a && every > 0 && i % every == 0) {
+                MPI_Send(byte, 8, MPI_BYTE, far_c, NOTE, MPI_COMM_WORLD);
             }
         }
         us[p] = 0.5e6 * (seconds_now() - begun) / part;

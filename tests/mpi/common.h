@@ -160,6 +160,29 @@ __attribute__((unused)) static void need_ranks(int least)
     }
 }
 
+/* Rank `first` sends that to rank `second`, which sends it back. The others do not call it. */
+__attribute__((unused)) static void there_and_back(int first, int second, void *buffer, int bytes,
+                                                   int tag)
+{
+    if (rank == first) {
+        MPI_Send(buffer, bytes, MPI_BYTE, second, tag, MPI_COMM_WORLD);
+        MPI_Recv(buffer, bytes, MPI_BYTE, second, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Recv(buffer, bytes, MPI_BYTE, first, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Send(buffer, bytes, MPI_BYTE, first, tag, MPI_COMM_WORLD);
+    }
+}
+
+/* So many times, with one byte, between ranks 0 and 1. */
+__attribute__((unused)) static void ping_pong(int times)
+{
+    char byte = 0;
+
+    for (int i = 0; i < times; i++) {
+        there_and_back(0, 1, &byte, 1, 0);
+    }
+}
+
 /* Says that all went well; only after a barrier, so that no rank can still fail. */
 __attribute__((unused)) static void finish(void)
 {

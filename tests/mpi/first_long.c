@@ -12,21 +12,6 @@
 
 #include "common.h"
 
-static void ping_pong(int times)
-{
-    char byte = 0;
-
-    for (int i = 0; i < times; i++) {
-        if (rank == 0) {
-            MPI_Send(&byte, 1, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
-            MPI_Recv(&byte, 1, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        } else {
-            MPI_Recv(&byte, 1, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            MPI_Send(&byte, 1, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
-        }
-    }
-}
-
 int main(int argc, char **argv)
 {
     begin(&argc, &argv, "first_long");

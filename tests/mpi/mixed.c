@@ -161,12 +161,8 @@ static int ping(unsigned char *buffer, int bytes, int last, long number)
     if (rank == 0) {
         pattern_fill(buffer + 1, (size_t) bytes - 1, (uint64_t) number);
         buffer[0] = (unsigned char) last;
-        MPI_Send(buffer, bytes, MPI_BYTE, 1, TAG_SMALL, MPI_COMM_WORLD);
-        MPI_Recv(buffer, bytes, MPI_BYTE, 1, TAG_SMALL, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    } else {
-        MPI_Recv(buffer, bytes, MPI_BYTE, 0, TAG_SMALL, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        MPI_Send(buffer, bytes, MPI_BYTE, 0, TAG_SMALL, MPI_COMM_WORLD);
     }
+    there_and_back(0, 1, buffer, bytes, TAG_SMALL);
     pattern_check(buffer + 1, (size_t) bytes - 1, (uint64_t) number, "small message");
     return buffer[0] != 0;
 }

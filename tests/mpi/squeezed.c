@@ -50,12 +50,8 @@ static void exchange_until(double end)
     while (go) {
         if (rank == 0) {
             go = seconds_now() < end;
-            MPI_Send(&go, 1, MPI_INT, size - 1, 0, MPI_COMM_WORLD);
-            MPI_Recv(&go, 1, MPI_INT, size - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        } else {
-            MPI_Recv(&go, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            MPI_Send(&go, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
         }
+        there_and_back(0, size - 1, &go, sizeof(go), 0);
     }
 }
 

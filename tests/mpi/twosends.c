@@ -45,20 +45,6 @@ static void be_the_receiver(double bound_ms, int bytes)
     free(buffer);
 }
 
-static void warm_up(void)
-{
-    char byte = 0;
-    for (int i = 0; i < 200; i++) {
-        if (rank == 0) {
-            MPI_Send(&byte, 1, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
-            MPI_Recv(&byte, 1, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        } else {
-            MPI_Recv(&byte, 1, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            MPI_Send(&byte, 1, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
-        }
-    }
-}
-
 int main(int argc, char **argv)
 {
     begin(&argc, &argv, "twosends");
@@ -70,7 +56,7 @@ int main(int argc, char **argv)
 
     if (rank < 2) {
         if (!first) {
-            warm_up();
+            ping_pong(200);
         }
         if (rank == 0) {
             /* Rank 1 is to be waiting in MPI_Recv. */

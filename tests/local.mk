@@ -86,7 +86,8 @@ libbtl_ib_component_la_CPPFLAGS = $(component_cppflags)
 libbtl_ib_component_la_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
 component_test_ldadd = libbtl_ib_component.la $(component_libadd) $(BTL_IB_OPAL_LIBS) -lpthread
 cost_programs += tests/cost/component_scale
-tests_cost_component_scale_SOURCES = tests/cost/component_scale.c tests/cost/memory_transport.h
+tests_cost_component_scale_SOURCES = tests/cost/component_scale.c tests/cost/lone_component.h \
+    tests/cost/memory_transport.h
 tests_cost_component_scale_CPPFLAGS = $(component_cppflags)
 tests_cost_component_scale_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
 tests_cost_component_scale_LDADD = $(component_test_ldadd)

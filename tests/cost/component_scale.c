@@ -17,11 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "btl_ib_endpoint.h"
-#include "btl_ib_modex.h"
-#include "memory_transport.h"
-
-#include "opal/mca/btl/base/base.h"
+#include "lone_component.h"
 
 enum {
     RAILS = 2,
@@ -49,38 +45,7 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* ---- a transport that takes all and brings nothing ---- */
-
-static int wire_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
-{
-    (void) t;
-    (void) batch;
-    (void) error;
-    return n;
-}
-
-static int wire_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
-{
-    (void) t;
-    (void) now;
-    (void) events;
-    (void) max;
-    return 0;
-}
-
-static void wire_repost(btl_ib_transport_t *t, void *const *buffers, int n)
-{
-    (void) t;
-    (void) buffers;
-    (void) n;
-}
-
 /* ---- what processes publish ---- */
-
-static opal_process_name_t name_of(uint32_t index)
-{
-    return (opal_process_name_t){.jobid = 1, .vpid = index};
-}
 
 static void describe(btl_ib_modex_t *modex, uint32_t index)
 {
@@ -95,51 +60,16 @@ static void describe(btl_ib_modex_t *modex, uint32_t index)
     }
 }
 
-static btl_ib_modex_t *new_modex(const btl_ib_queue_table_t *queues)
+static btl_ib_modex_t *new_node(const btl_ib_queue_table_t *queues)
 {
-    btl_ib_modex_t *modex = calloc(1, sizeof(*modex));
+    btl_ib_modex_t *modex = new_modex(RAILS, queues);
 
     if (modex == NULL) {
         fail("no memory");
     }
-    modex->version = BTL_IB_MODEX_VERSION;
-    modex->oldest = BTL_IB_MODEX_OLDEST;
-    modex->wire = btl_ib_versions_here();
-    modex->message_max = 65536;
-    modex->rail_count = RAILS;
     snprintf(modex->release, sizeof(modex->release), "%s", BTL_IB_VERSION);
     snprintf(modex->host, sizeof(modex->host), "node");
-    for (uint32_t i = 0; i < RAILS; i++) {
-        btl_ib_modex_rail_t *rail = &modex->rails[i];
-        snprintf(rail->transport, sizeof(rail->transport), "udp");
-        rail->address_len = sizeof(uint32_t);
-        rail->family = 4;
-        rail->prefix_bits = 8;
-        rail->max_datagram = DATAGRAM;
-        rail->bandwidth = 10000;
-        rail->queues = *queues;
-    }
     return modex;
-}
-
-/* ---- the component, as far as add_procs needs it ---- */
-
-static void start_rail(uint32_t rail, const btl_ib_queue_table_t *queues)
-{
-    btl_ib_component_t *component = &mca_btl_ib_component;
-    btl_ib_module_t *module = calloc(1, sizeof(*module));
-
-    job.transport[rail] = wire_transport(0, 1024);
-    if (module == NULL
-        || btl_ib_engine_add_rail(component->engine, &job.transport[rail], queues) < 0) {
-        fail("no rail");
-    }
-    module->rail = rail;
-    btl_ib_module_functions(&module->super);
-    OBJ_CONSTRUCT(&module->endpoints.all, opal_list_t);
-    component->modules[rail] = module;
-    component->module_count = rail + 1;
-    job.module[rail] = module;
 }
 
 static void start(uint32_t peers)
@@ -149,36 +79,23 @@ static void start(uint32_t peers)
     btl_ib_queue_table_t queues;
     btl_ib_queues_error_t error;
 
-    OBJ_CONSTRUCT(&mca_btl_base_modules_initialized, opal_list_t);
-    OBJ_CONSTRUCT(&component->known, opal_hash_table_t);
-    OBJ_CONSTRUCT(&component->hosts, opal_hash_table_t);
-    btl_ib_list_init(&component->gone);
-    btl_ib_list_init(&component->callbacks.ready);
-    btl_ib_poll_throttle_init(&component->throttle);
-    btl_ib_progress_thread_init(&component->progress_thread,
-                                &(btl_ib_progress_thread_config_t){
-                                    .lock = &component->lock, .throttle = &component->throttle});
     btl_ib_engine_config_default(&config);
-    config.name = btl_ib_name_pack(name_of(peers));
-    config.secret.k[0] = peers + 1;
     config.peers = peers;
     config.passive_max = peers;
-    component->name = name_of(peers);
-    component->osc.chosen = true;
-    component->engine = btl_ib_engine_create(&config, &btl_ib_engine_ops, component);
-    (void) btl_ib_biased_lock_init(&component->lock, false);
-    if (component->engine == NULL || opal_hash_table_init(&component->known, 64) != OPAL_SUCCESS
-        || opal_hash_table_init(&component->hosts, 64) != OPAL_SUCCESS
+    if (!begin_component(peers, &config)
         || btl_ib_queues_parse("P,256,256,128,32:S,1472,1024,512,64", &queues, &error) != 0) {
         fail("no component");
     }
     for (uint32_t i = 0; i < RAILS; i++) {
-        start_rail(i, &queues);
+        job.module[i] = begin_rail(&job.transport[i], &queues);
+        if (job.module[i] == NULL) {
+            fail("no rail");
+        }
     }
-    component->self = new_modex(&queues);
+    component->self = new_node(&queues);
     describe(component->self, peers);
     component->self->where.machine = UINT64_MAX; /* nobody else's host */
-    job.modex = new_modex(&queues);
+    job.modex = new_node(&queues);
     job.peers = calloc(PEERS_MAX, sizeof(*job.peers));
     if (job.peers == NULL) {
         fail("no memory");

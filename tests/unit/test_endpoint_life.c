@@ -17,10 +17,7 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_endpoint.h"
-#include "btl_ib_modex.h"
-#include "memory_transport.h"
-#include "opal/mca/btl/base/base.h"
+#include "lone_component.h"
 
 enum { SELF = 0, PEER = 1, TAG = 77 };
 
@@ -30,106 +27,34 @@ static btl_ib_modex_t *published; /* by the peer */
 static opal_proc_t *proc;
 static int received;
 
-static int wire_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
+static btl_ib_modex_t *new_process(uint32_t index, const btl_ib_queue_table_t *queues)
 {
-    (void) t;
-    (void) batch;
-    (void) error;
-    return n;
-}
-
-static int wire_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
-{
-    (void) t;
-    (void) now;
-    (void) events;
-    (void) max;
-    return 0;
-}
-
-static void wire_repost(btl_ib_transport_t *t, void *const *buffers, int n)
-{
-    (void) t;
-    (void) buffers;
-    (void) n;
-}
-
-static opal_process_name_t name_of(uint32_t index)
-{
-    return (opal_process_name_t){.jobid = 1, .vpid = index};
-}
-
-static btl_ib_modex_t *new_modex(uint32_t index, const btl_ib_queue_table_t *queues)
-{
-    btl_ib_modex_t *modex = calloc(1, sizeof(*modex));
+    btl_ib_modex_t *modex = new_modex(1, queues);
 
     assert_non_null(modex);
-    modex->version = BTL_IB_MODEX_VERSION;
-    modex->oldest = BTL_IB_MODEX_OLDEST;
-    modex->wire = btl_ib_versions_here();
-    modex->message_max = 65536;
-    modex->rail_count = 1;
     modex->secret.k[0] = index + 1;
     modex->where = (btl_ib_host_t){.machine = 1 + index, .network = 1};
-    btl_ib_modex_rail_t *rail = &modex->rails[0];
-    snprintf(rail->transport, sizeof(rail->transport), "udp");
-    rail->address_len = sizeof(index);
-    memcpy(rail->address, &index, sizeof(index));
-    rail->family = 4;
-    rail->prefix_bits = 8;
-    rail->ip[0] = 10;
-    rail->ip[3] = (uint8_t) index;
-    rail->max_datagram = DATAGRAM;
-    rail->bandwidth = 10000;
-    rail->queues = *queues;
+    memcpy(modex->rails[0].address, &index, sizeof(index));
+    modex->rails[0].ip[0] = 10;
+    modex->rails[0].ip[3] = (uint8_t) index;
     return modex;
-}
-
-static void make_engine(btl_ib_component_t *component)
-{
-    btl_ib_engine_config_t config;
-
-    btl_ib_engine_config_default(&config);
-    config.name = btl_ib_name_pack(name_of(SELF));
-    config.secret.k[0] = SELF + 1;
-    component->engine = btl_ib_engine_create(&config, &btl_ib_engine_ops, component);
-    assert_non_null(component->engine);
 }
 
 static int set_up(void **state)
 {
-    btl_ib_component_t *component = &mca_btl_ib_component;
+    btl_ib_engine_config_t config;
     btl_ib_queue_table_t queues;
     btl_ib_queues_error_t error;
 
     (void) state;
-    OBJ_CONSTRUCT(&mca_btl_base_modules_initialized, opal_list_t);
-    OBJ_CONSTRUCT(&component->known, opal_hash_table_t);
-    OBJ_CONSTRUCT(&component->hosts, opal_hash_table_t);
-    assert_int_equal(opal_hash_table_init(&component->known, 64), OPAL_SUCCESS);
-    assert_int_equal(opal_hash_table_init(&component->hosts, 64), OPAL_SUCCESS);
-    btl_ib_list_init(&component->gone);
-    btl_ib_list_init(&component->callbacks.ready);
-    btl_ib_poll_throttle_init(&component->throttle);
-    btl_ib_progress_thread_init(&component->progress_thread,
-                                &(btl_ib_progress_thread_config_t){
-                                    .lock = &component->lock, .throttle = &component->throttle});
+    btl_ib_engine_config_default(&config);
+    assert_true(begin_component(SELF, &config));
     assert_int_equal(btl_ib_queues_parse("P,256,256,128,32:S,1472,1024,512,64", &queues, &error),
                      0);
-    component->name = name_of(SELF);
-    component->osc.chosen = true;
-    (void) btl_ib_biased_lock_init(&component->lock, false);
-    make_engine(component);
-    transport = wire_transport(SELF, 1024);
-    assert_int_equal(btl_ib_engine_add_rail(component->engine, &transport, &queues), 0);
-    module = calloc(1, sizeof(*module));
+    module = begin_rail(&transport, &queues);
     assert_non_null(module);
-    btl_ib_module_functions(&module->super);
-    OBJ_CONSTRUCT(&module->endpoints.all, opal_list_t);
-    component->modules[0] = module;
-    component->module_count = 1;
-    component->self = new_modex(SELF, &queues);
-    published = new_modex(PEER, &queues);
+    mca_btl_ib_component.self = new_process(SELF, &queues);
+    published = new_process(PEER, &queues);
     proc = OBJ_NEW(opal_proc_t);
     proc->proc_name = name_of(PEER);
     return 0;

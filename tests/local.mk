@@ -437,6 +437,7 @@ tests_unit_test_udp_many_rails_SOURCES = tests/unit/test_udp_many_rails.c $(udp_
 tests_unit_test_udp_path_mtu_SOURCES = tests/unit/test_udp_path_mtu.c $(udp_test_sources)
 tests_unit_test_udp_peers_SOURCES = tests/unit/test_udp_peers.c $(udp_test_sources)
 tests_unit_test_udp_restarted_SOURCES = tests/unit/test_udp_restarted.c $(udp_test_sources)
+tests_unit_test_udp_restarted_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/cost
 tests_unit_test_udp_socket_SOURCES = tests/unit/test_udp_socket.c $(udp_test_sources)
 
 #

@@ -84,18 +84,6 @@ static void on_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
     fail(btl_ib_death_string(reason));
 }
 
-static void *on_zalloc(void *context, size_t size)
-{
-    (void) context;
-    return calloc(1, size);
-}
-
-static void on_free(void *context, void *memory)
-{
-    (void) context;
-    free(memory);
-}
-
 static const btl_ib_engine_ops_t owner_ops = {
     .lookup = on_lookup,
     .deliverable = on_deliverable,

@@ -187,7 +187,7 @@ static void on_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
     btl_ib_conn_destroy(conn, net.now);
 }
 
-static void *on_zalloc(void *context, size_t size)
+static void *counted_zalloc(void *context, size_t size)
 {
     void *memory = calloc(1, size);
 
@@ -195,7 +195,7 @@ static void *on_zalloc(void *context, size_t size)
     return memory;
 }
 
-static void on_free(void *context, void *memory)
+static void counted_free(void *context, void *memory)
 {
     ((station_t *) context)->bytes -= memory != NULL ? malloc_usable_size(memory) : 0;
     free(memory);
@@ -209,8 +209,8 @@ static const btl_ib_engine_ops_t owner_ops = {
     .on_sent = on_sent,
     .on_done = on_done,
     .dead = on_dead,
-    .zalloc = on_zalloc,
-    .free = on_free,
+    .zalloc = counted_zalloc,
+    .free = counted_free,
 };
 
 static btl_ib_engine_config_t config_of(uint32_t index)

@@ -3,10 +3,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What programs of tests/cost need not tell apart: of the owner of an engine. */
+/* What programs need not tell apart: of the owner of an engine. */
 
 #ifndef STAND_INS_H
 #define STAND_INS_H
+
+#include <stdlib.h>
 
 #include "btl_ib_engine.h"
 
@@ -22,6 +24,18 @@ static inline void on_sent(void *context, btl_ib_msg_t *msg)
 {
     (void) context;
     (void) msg;
+}
+
+static inline void *on_zalloc(void *context, size_t size)
+{
+    (void) context;
+    return calloc(1, size);
+}
+
+static inline void on_free(void *context, void *memory)
+{
+    (void) context;
+    free(memory);
 }
 
 #endif

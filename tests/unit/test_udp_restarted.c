@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "btl_ib_engine.h"
+#include "stand_ins.h"
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_inside.h"
@@ -65,27 +66,14 @@ static void on_passive(void *context, btl_ib_conn_t *conn)
     process->conn = conn;
 }
 
-static bool on_deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag)
-{
-    (void) context;
-    (void) conn;
-    return tag == TAG;
-}
-
 static void on_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
 {
     process_t *process = context;
 
-    (void) tag;
     (void) data;
     (void) size;
+    assert_int_equal(tag, TAG);
     process->received += conn == process->conn;
-}
-
-static void on_sent(void *context, btl_ib_msg_t *msg)
-{
-    (void) context;
-    (void) msg;
 }
 
 static void on_done(void *context, btl_ib_msg_t *msg, int status)
@@ -108,18 +96,6 @@ static void on_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
         process->dead = NULL;
         btl_ib_conn_destroy(conn, now_us());
     }
-}
-
-static void *on_zalloc(void *context, size_t size)
-{
-    (void) context;
-    return calloc(1, size);
-}
-
-static void on_free(void *context, void *memory)
-{
-    (void) context;
-    free(memory);
 }
 
 static const btl_ib_engine_ops_t owner = {

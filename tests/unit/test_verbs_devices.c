@@ -26,12 +26,12 @@ static void test_bandwidth(void **state)
     (void) state;
     for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
         attr.active_width = (uint8_t) widths[i][0];
-        assert_int_equal(bandwidth_of(&attr), 25000 * widths[i][1]);
+        assert_int_equal(port_bandwidth(&attr), 25000 * widths[i][1]);
     }
     attr.active_width = 1;
     for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
         attr.active_speed = (uint8_t) speeds[i][0];
-        assert_int_equal(bandwidth_of(&attr), speeds[i][1]);
+        assert_int_equal(port_bandwidth(&attr), speeds[i][1]);
     }
 }
 

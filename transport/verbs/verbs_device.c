@@ -44,7 +44,7 @@ bool btl_ib_verbs_gid_is_v4(const union ibv_gid *gid)
     return IN6_IS_ADDR_V4MAPPED(as_ip(gid));
 }
 
-static bool is_link_local(const union ibv_gid *gid)
+static bool gid_is_link_local(const union ibv_gid *gid)
 {
     return IN6_IS_ADDR_LINKLOCAL(as_ip(gid));
 }
@@ -55,7 +55,7 @@ static bool is_link_local(const union ibv_gid *gid)
  */
 static unsigned gid_rank(const struct ibv_gid_entry *entry)
 {
-    const unsigned local = is_link_local(&entry->gid);
+    const unsigned local = gid_is_link_local(&entry->gid);
     const unsigned v6 = !btl_ib_verbs_gid_is_v4(&entry->gid);
 
     if (entry->gid_type == IBV_GID_TYPE_IB) { /* one is as good as another: the first */
@@ -64,7 +64,7 @@ static unsigned gid_rank(const struct ibv_gid_entry *entry)
     return (entry->gid_type == IBV_GID_TYPE_ROCE_V2 ? 0u : 4u) + 2 * local + v6;
 }
 
-static void set_ip(btl_ib_verbs_gid_t *gid)
+static void gid_set_ip(btl_ib_verbs_gid_t *gid)
 {
     if (btl_ib_verbs_gid_is_v4(&gid->gid)) {
         struct sockaddr_in *in4 = (struct sockaddr_in *) &gid->ip;
@@ -78,7 +78,7 @@ static void set_ip(btl_ib_verbs_gid_t *gid)
 }
 
 /* How long the prefix of an interface's address is; that of a host alone if no interface has it. */
-static uint8_t prefix_of(const struct ifaddrs *all, const struct sockaddr *ip)
+static uint8_t gid_prefix(const struct ifaddrs *all, const struct sockaddr *ip)
 {
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
         if (i->ifa_addr != NULL && i->ifa_netmask != NULL && btl_ib_ip_same(i->ifa_addr, ip)) {
@@ -90,7 +90,7 @@ static uint8_t prefix_of(const struct ifaddrs *all, const struct sockaddr *ip)
 
 /* On InfiniBand the table names no interface. That of IPoIB has the port's GID in its hardware
  * address, of which getifaddrs() tells all bytes although struct sockaddr_ll has but 8. */
-static void set_ipoib(const struct ifaddrs *all, btl_ib_verbs_gid_t *gid)
+static void gid_set_ipoib(const struct ifaddrs *all, btl_ib_verbs_gid_t *gid)
 {
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
         const struct sockaddr_ll *hardware = (const void *) i->ifa_addr;
@@ -105,8 +105,8 @@ static void set_ipoib(const struct ifaddrs *all, btl_ib_verbs_gid_t *gid)
     }
 }
 
-static void describe(const struct ibv_gid_entry *entry, const struct ifaddrs *all,
-                     btl_ib_verbs_gid_t *gid)
+static void gid_describe(const struct ibv_gid_entry *entry, const struct ifaddrs *all,
+                         btl_ib_verbs_gid_t *gid)
 {
     char name[IF_NAMESIZE] = "";
 
@@ -118,15 +118,15 @@ static void describe(const struct ibv_gid_entry *entry, const struct ifaddrs *al
         memcpy(gid->interface, name, sizeof(name));
     }
     if (entry->gid_type == IBV_GID_TYPE_IB) {
-        set_ipoib(all, gid);
+        gid_set_ipoib(all, gid);
     }
-    set_ip(gid);
+    gid_set_ip(gid);
     gid->prefix_bits = entry->gid_type == IBV_GID_TYPE_IB
                            ? IB_PREFIX
-                           : prefix_of(all, (const struct sockaddr *) &gid->ip);
+                           : gid_prefix(all, (const struct sockaddr *) &gid->ip);
 }
 
-static int by_rank(const void *a, const void *b)
+static int gid_by_rank(const void *a, const void *b)
 {
     const struct ibv_gid_entry *x = a;
     const struct ibv_gid_entry *y = b;
@@ -140,7 +140,7 @@ static int by_rank(const void *a, const void *b)
 }
 
 /* The addresses of all ports, all that the device has. Returns how many, or a negative errno. */
-static int read_table(struct ibv_context *context, uint8_t port, struct ibv_gid_entry **entries)
+static int gids_read(struct ibv_context *context, uint8_t port, struct ibv_gid_entry **entries)
 {
     struct ibv_device_attr device;
     struct ibv_port_attr attr;
@@ -171,7 +171,7 @@ static int read_table(struct ibv_context *context, uint8_t port, struct ibv_gid_
 }
 
 /* Keep those that are wanted and can be used, the best first. Returns how many. */
-static int choose(struct ibv_gid_entry *entries, int count, int index)
+static int gids_choose(struct ibv_gid_entry *entries, int count, int index)
 {
     int wanted = 0;
 
@@ -181,7 +181,7 @@ static int choose(struct ibv_gid_entry *entries, int count, int index)
             entries[wanted++] = entries[i];
         }
     }
-    qsort(entries, (size_t) wanted, sizeof(*entries), by_rank);
+    qsort(entries, (size_t) wanted, sizeof(*entries), gid_by_rank);
     return wanted > 0 && entries[0].gid_type == IBV_GID_TYPE_IB ? 1 : wanted;
 }
 
@@ -190,17 +190,17 @@ int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
 {
     struct ibv_gid_entry *entries;
     struct ifaddrs *all = NULL;
-    int count = read_table(context, port, &entries);
+    int count = gids_read(context, port, &entries);
 
     *list = NULL;
     if (count > 0) {
         (void) btl_ib_net_addresses_get(&all, NULL); /* without it prefixes are those of hosts */
-        count = choose(entries, count, index);
+        count = gids_choose(entries, count, index);
         count = count < BTL_IB_VERBS_GIDS_MAX ? count : BTL_IB_VERBS_GIDS_MAX;
         *list = calloc(count > 0 ? (size_t) count : 1, sizeof(**list));
         count = *list != NULL ? count : -ENOMEM;
         for (int i = 0; i < count; i++) {
-            describe(&entries[i], all, &(*list)[i]);
+            gid_describe(&entries[i], all, &(*list)[i]);
         }
         free(all);
     }
@@ -226,7 +226,7 @@ bool btl_ib_verbs_gid_reaches(const btl_ib_verbs_gid_t *own, const union ibv_gid
         || btl_ib_ip_same_bits(gid->raw, own->gid.raw, bits)) {
         return true;
     }
-    return own->type == IBV_GID_TYPE_IB && !is_link_local(gid) && !is_link_local(&own->gid);
+    return own->type == IBV_GID_TYPE_IB && !gid_is_link_local(gid) && !gid_is_link_local(&own->gid);
 }
 
 const char *btl_ib_verbs_gid_format(const union ibv_gid *gid, char *out, size_t len)
@@ -242,7 +242,7 @@ const char *btl_ib_verbs_gid_format(const union ibv_gid *gid, char *out, size_t 
 /* ---- diagnostics ---- */
 
 /* Queues are locked memory as well, so any call may fail for the limit. */
-static void check_memory_limit(const btl_ib_verbs_t *verbs, int error)
+static void diag_memory_limit(const btl_ib_verbs_t *verbs, int error)
 {
     struct rlimit limit;
     char text[32];
@@ -258,7 +258,7 @@ int btl_ib_verbs_failed(const btl_ib_verbs_t *verbs, const char *call, int error
 {
     error = error != 0 ? error : EIO;
     BTL_IB_VERBS_LOG(verbs, 1, "%s: %s: %s", verbs->base.name, call, strerror(error));
-    check_memory_limit(verbs, error);
+    diag_memory_limit(verbs, error);
     return -error;
 }
 
@@ -297,7 +297,7 @@ void btl_ib_verbs_check_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const c
 #define BTL_IB_VERBS_NO_DEVICE "no RDMA device is in /sys/class/infiniband"
 
 /* The entry of a table for a code with one bit set, 0 for others. */
-static uint32_t by_bit(uint8_t code, const uint32_t *table, int count)
+static uint32_t code_value(uint8_t code, const uint32_t *table, int count)
 {
     const int bit = __builtin_ctz(code | 0x100u);
 
@@ -305,13 +305,13 @@ static uint32_t by_bit(uint8_t code, const uint32_t *table, int count)
 }
 
 /* The codes are those of InfiniBand's PortInfo (IBA volume 1, 14.2.5.6). */
-static uint32_t bandwidth_of(const struct ibv_port_attr *attr)
+static uint32_t port_bandwidth(const struct ibv_port_attr *attr)
 {
     /* Of a lane: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR. */
     static const uint32_t speed[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};
     static const uint32_t lanes[] = {1, 4, 8, 12, 2};
 
-    return by_bit(attr->active_speed, speed, 8) * by_bit(attr->active_width, lanes, 5);
+    return code_value(attr->active_speed, speed, 8) * code_value(attr->active_width, lanes, 5);
 }
 
 void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, char *out,
@@ -354,7 +354,7 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
     snprintf(handle->firmware, sizeof(handle->firmware), "%s", device_attr->fw_ver);
     btl_ib_device_t *device = &all[list->count++];
     *device = (btl_ib_device_t){.port = port,
-                                .bandwidth = bandwidth_of(port_attr),
+                                .bandwidth = port_bandwidth(port_attr),
                                 .vendor_id = device_attr->vendor_id,
                                 .part_id = device_attr->vendor_part_id,
                                 .handle = handle};
@@ -490,7 +490,7 @@ static const char *const refused_there[] = {
 
 enum { NAMES = sizeof(refused_here) / sizeof(refused_here[0]) };
 
-static bool read_count(const btl_ib_verbs_t *verbs, const char *name, uint64_t *count)
+static bool refusals_read_count(const btl_ib_verbs_t *verbs, const char *name, uint64_t *count)
 {
     char path[sizeof(verbs->context->device->ibdev_path) + 64];
 
@@ -510,8 +510,8 @@ static btl_ib_verbs_refusals_t refusals_read(const btl_ib_verbs_t *verbs)
     btl_ib_verbs_refusals_t counts = {.known = false};
 
     for (int i = 0; i < NAMES && !counts.known; i++) {
-        counts.known = read_count(verbs, refused_here[i], &counts.here)
-                       && read_count(verbs, refused_there[i], &counts.there);
+        counts.known = refusals_read_count(verbs, refused_here[i], &counts.here)
+                       && refusals_read_count(verbs, refused_there[i], &counts.there);
     }
     return counts;
 }
@@ -546,7 +546,7 @@ int btl_ib_verbs_nonblocking(const btl_ib_verbs_t *verbs, int fd)
                : btl_ib_verbs_failed(verbs, "fcntl", errno);
 }
 
-static bool watch(int set, int fd)
+static bool epoll_watch(int set, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN};
 
@@ -565,7 +565,8 @@ int btl_ib_verbs_comp_open(btl_ib_verbs_comp_t *comp, const btl_ib_verbs_t *verb
         return error;
     }
     comp->fd = epoll_create1(EPOLL_CLOEXEC);
-    return comp->fd >= 0 && watch(comp->fd, comp->channel->fd) && watch(comp->fd, other_fd)
+    return comp->fd >= 0 && epoll_watch(comp->fd, comp->channel->fd)
+                   && epoll_watch(comp->fd, other_fd)
                ? 0
                : btl_ib_verbs_failed(verbs, "epoll", errno);
 }
@@ -693,7 +694,7 @@ bool btl_ib_verbs_event_is_ours(const btl_ib_verbs_t *verbs, const struct ibv_as
 }
 
 /* The help text that a user gets, BTL_IB_DIAGS if none. */
-static btl_ib_diagnostic_t diag_of(const struct ibv_async_event *event, int error)
+static btl_ib_diagnostic_t event_diag(const struct ibv_async_event *event, int error)
 {
     if (event->event_type == IBV_EVENT_PATH_MIG || event->event_type == IBV_EVENT_PATH_MIG_ERR) {
         return BTL_IB_DIAG_MIGRATED;
@@ -715,7 +716,7 @@ void btl_ib_verbs_event_log(const btl_ib_verbs_t *verbs, const struct ibv_async_
                             int error)
 {
     const char *text = ibv_event_type_str(event->event_type);
-    const btl_ib_diagnostic_t diag = diag_of(event, error);
+    const btl_ib_diagnostic_t diag = event_diag(event, error);
 
     BTL_IB_VERBS_LOG(verbs, diag != BTL_IB_DIAGS ? 1 : 10, "%s: the device says: %s",
                      verbs->base.name, text);

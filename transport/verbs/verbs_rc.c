@@ -30,7 +30,7 @@
  * this host.
  */
 
-static void turn_down(const btl_ib_search_t *search, const char *name, const char *why)
+static void device_turn_down(const btl_ib_search_t *search, const char *name, const char *why)
 {
     char reason[128];
 
@@ -46,8 +46,8 @@ static bool gids_are_addresses(const struct rdma_cm_id *id, const struct ibv_por
 
 /* Does the user want the GID that is this address? Where ports are on Ethernet their GIDs are the
  * addresses of interfaces. */
-static bool gid_wanted(const btl_ib_search_t *search, const struct ifaddrs *i,
-                       const struct rdma_cm_id *id, const struct ibv_port_attr *port)
+static bool device_gid_wanted(const btl_ib_search_t *search, const struct ifaddrs *i,
+                              const struct rdma_cm_id *id, const struct ibv_port_attr *port)
 {
     btl_ib_verbs_gid_t *gid;
 
@@ -61,8 +61,8 @@ static bool gid_wanted(const btl_ib_search_t *search, const struct ifaddrs *i,
 }
 
 /* List the device that an address belongs to, if any. Returns 0 or -ENOMEM. */
-static int add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search, const struct ifaddrs *i,
-               const struct rdma_cm_id *id)
+static int device_add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
+                      const struct ifaddrs *i, const struct rdma_cm_id *id)
 {
     struct ibv_device_attr attr;
     struct ibv_port_attr port;
@@ -74,15 +74,15 @@ static int add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search, const s
     const char *name = ibv_get_device_name(id->verbs->device);
     if (ibv_query_device(id->verbs, &attr) != 0
         || ibv_query_port(id->verbs, id->port_num, &port) != 0) {
-        turn_down(search, name, "it cannot be queried");
+        device_turn_down(search, name, "it cannot be queried");
         return 0;
     }
     if (port.state != IBV_PORT_ACTIVE) {
-        turn_down(search, name, ibv_port_state_str(port.state));
+        device_turn_down(search, name, ibv_port_state_str(port.state));
         return 0;
     }
-    if (!gid_wanted(search, i, id, &port)) {
-        turn_down(search, i->ifa_name, "its address is not the GID at btl_ib_gid_index");
+    if (!device_gid_wanted(search, i, id, &port)) {
+        device_turn_down(search, i->ifa_name, "its address is not the GID at btl_ib_gid_index");
         return 0;
     }
     if (search->gid_index >= 0 && !gids_are_addresses(id, &port) && search->log.print != NULL) {
@@ -110,34 +110,34 @@ static int add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search, const s
 }
 
 /* Ask about one address. Returns 0 or -ENOMEM. */
-static int ask(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
-               struct rdma_event_channel *events, const struct ifaddrs *i)
+static int device_ask(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
+                      struct rdma_event_channel *events, const struct ifaddrs *i)
 {
     struct rdma_cm_id *id;
     int rc = 0;
 
     if (rdma_create_id(events, &id, NULL, RDMA_PS_TCP) != 0) {
-        turn_down(search, i->ifa_name, strerror(errno));
+        device_turn_down(search, i->ifa_name, strerror(errno));
         return 0;
     }
     if (rdma_bind_addr(id, i->ifa_addr) == 0) {
-        rc = add(list, search, i, id);
+        rc = device_add(list, search, i, id);
     }
     (void) rdma_destroy_id(id);
     return rc;
 }
 
 /* Ask about all usable addresses of a family. Returns 0 or -ENOMEM. */
-static int ask_family(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
-                      struct rdma_event_channel *events, const struct ifaddrs *all,
-                      sa_family_t family)
+static int devices_ask_family(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
+                              struct rdma_event_channel *events, const struct ifaddrs *all,
+                              sa_family_t family)
 {
     int rc = 0;
 
     for (const struct ifaddrs *i = all; i != NULL && rc == 0; i = i->ifa_next) {
         if (i->ifa_addr != NULL && i->ifa_addr->sa_family == family && (i->ifa_flags & IFF_UP) != 0
             && (i->ifa_flags & IFF_LOOPBACK) == 0 && !btl_ib_ip_link_local(i->ifa_addr)) {
-            rc = ask(list, search, events, i);
+            rc = device_ask(list, search, events, i);
         }
     }
     return rc;
@@ -162,8 +162,8 @@ static int rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
         return rc;
     }
     rc = btl_ib_net_addresses_get(&all, &search->log);
-    rc = rc != 0 ? rc : ask_family(&found, search, events, all, AF_INET);
-    rc = rc != 0 ? rc : ask_family(&found, search, events, all, AF_INET6);
+    rc = rc != 0 ? rc : devices_ask_family(&found, search, events, all, AF_INET);
+    rc = rc != 0 ? rc : devices_ask_family(&found, search, events, all, AF_INET6);
     free(all);
     rdma_destroy_event_channel(events);
     if (rc != 0) {
@@ -171,8 +171,8 @@ static int rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
         return rc;
     }
     if (found.count == 0) {
-        turn_down(search, "",
-                  "no interface that is up and has an IP address belongs to an RDMA device");
+        device_turn_down(search, "",
+                         "no interface that is up and has an IP address belongs to an RDMA device");
     }
     *list = found.device;
     return found.count;
@@ -181,9 +181,9 @@ static int rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 /* ---- memory ---- */
 
 /* What each peer's connection for one queue takes. */
-static void add_own(const btl_ib_open_queue_t *queue, const btl_ib_rc_eagers_t *eagers,
-                    uint32_t number, uint32_t depth, uint32_t peers,
-                    btl_ib_memory_estimate_t *estimate)
+static void estimate_own(const btl_ib_open_queue_t *queue, const btl_ib_rc_eagers_t *eagers,
+                         uint32_t number, uint32_t depth, uint32_t peers,
+                         btl_ib_memory_estimate_t *estimate)
 {
     const uint32_t count = queue->shared ? 0 : (uint32_t) btl_ib_rc_rx_own(queue);
     const uint64_t mapped = btl_ib_estimate_pages(
@@ -199,8 +199,8 @@ static void add_own(const btl_ib_open_queue_t *queue, const btl_ib_rc_eagers_t *
 }
 
 /* What a queue that all peers share takes. */
-static void add_shared(const btl_ib_open_queue_t *queue, uint32_t number,
-                       btl_ib_memory_estimate_t *estimate)
+static void estimate_shared(const btl_ib_open_queue_t *queue, uint32_t number,
+                            btl_ib_memory_estimate_t *estimate)
 {
     const bool grows = queue->init > 0 && queue->init < queue->num && queue->limit > 0;
     const uint64_t stride = btl_ib_rc_rx_stride(queue->size);
@@ -239,9 +239,9 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
                         0, "transport");
     for (uint32_t i = 0; i < open->queue_count; i++) {
         if (open->queue[i].shared) {
-            add_shared(&open->queue[i], i, estimate);
+            estimate_shared(&open->queue[i], i, estimate);
         }
-        add_own(&open->queue[i], &rc->eagers, i, rc->port.tx_depth, peers, estimate);
+        estimate_own(&open->queue[i], &rc->eagers, i, rc->port.tx_depth, peers, estimate);
     }
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
                         peers * sizeof(btl_ib_rc_peer_t)
@@ -264,8 +264,8 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
 
 /* Make requests of datagrams that there is room for, by eager RDMA where they fit the peer's ring.
  * Sets by_eager[] of those. Returns how many they are. */
-static uint32_t fill_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
-                           bool *by_eager)
+static uint32_t send_fill_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch,
+                                int n, bool *by_eager)
 {
     uint32_t eager = 0;
 
@@ -282,12 +282,12 @@ static uint32_t fill_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib
     return eager;
 }
 
-/* post() of few datagrams, where the peer has a ring. */
-static int post_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
-                      int *error)
+/* send_post() of few datagrams, where the peer has a ring. */
+static int send_post_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
+                           int *error)
 {
     bool by_eager[BTL_IB_RC_EAGER_BATCH];
-    uint32_t eager = fill_eager(rc, conn, batch, n, by_eager);
+    uint32_t eager = send_fill_eager(rc, conn, batch, n, by_eager);
     const int taken = btl_ib_rc_sq_post_batch(&conn->sq, batch, n, error);
 
     for (int i = taken; i < n; i++) {
@@ -300,11 +300,11 @@ static int post_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t
 
 /* Post datagrams that there is room for, by send or eager RDMA. Returns how many were taken; *error
  * is 0 or an errno. */
-static int post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
-                int *error)
+static int send_post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
+                     int *error)
 {
     if (conn->eager_tx.slots > 0 && n <= BTL_IB_RC_EAGER_BATCH) {
-        return post_eager(rc, conn, batch, n, error);
+        return send_post_eager(rc, conn, batch, n, error);
     }
     for (int i = 0; i < n; i++) {
         (void) btl_ib_rc_sq_fill(&conn->sq, i, &batch[i]);
@@ -327,7 +327,7 @@ static int send_run(btl_ib_rc_t *rc, const btl_ib_tx_t *batch, int n, int *error
         btl_ib_verbs_min(btl_ib_rc_credit_available(&conn->credit), BTL_IB_RC_BATCH);
     const int wanted = (int) btl_ib_verbs_min(most, (uint32_t) n);
     int failed = 0;
-    const int taken = wanted > 0 ? post(rc, conn, batch, wanted, &failed) : 0;
+    const int taken = wanted > 0 ? send_post(rc, conn, batch, wanted, &failed) : 0;
     const bool shortage = btl_ib_verbs_is_shortage(failed);
     if (failed != 0 && !shortage) {
         btl_ib_rc_cm_broke(rc, conn, strerror(failed));
@@ -457,7 +457,7 @@ static void rc_repost(btl_ib_transport_t *t, void *const *buffers, int n)
 }
 
 /* The buffer that a completion is about; `conn` is not looked at if it is shared. */
-static btl_ib_verbs_rx_buffer_t *buffer_of(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint64_t id)
+static btl_ib_verbs_rx_buffer_t *rc_buffer_of(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint64_t id)
 {
     const uint32_t number = (uint32_t) id & ~BTL_IB_RC_RECV;
 
@@ -469,10 +469,10 @@ static btl_ib_verbs_rx_buffer_t *buffer_of(btl_ib_rc_t *rc, btl_ib_rc_conn_t *co
 }
 
 /* A message came. Returns how many events that makes. */
-static int received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc,
-                    btl_ib_event_t *event)
+static int rc_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc,
+                       btl_ib_event_t *event)
 {
-    btl_ib_verbs_rx_buffer_t *buffer = buffer_of(rc, conn, wc->wr_id);
+    btl_ib_verbs_rx_buffer_t *buffer = rc_buffer_of(rc, conn, wc->wr_id);
 
     if (conn->stage == BTL_IB_RC_ACCEPTED) {
         btl_ib_rc_cm_opened(rc, conn, "connected by the peer");
@@ -501,7 +501,7 @@ static int received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc
 }
 
 /* Send requests up to this one are over. */
-static void sent(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc)
+static void rc_sent(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc)
 {
     btl_ib_rc_conn_sent(conn, btl_ib_rc_sq_number(&conn->sq, wc->wr_id) + 1, 0);
     if (conn->rdma == NULL) {
@@ -515,12 +515,12 @@ static void sent(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *w
 }
 
 /* A request failed, or its connection is closed (NULL). After one failure all that follow fail. */
-static void failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc)
+static void rc_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc)
 {
     const bool recv = btl_ib_rc_wr_id_is_recv(wc->wr_id);
 
     if (recv && btl_ib_rc_wr_id_is_shared(wc->wr_id)) {
-        btl_ib_verbs_rx_buffer_t *buffer = buffer_of(rc, NULL, wc->wr_id);
+        btl_ib_verbs_rx_buffer_t *buffer = rc_buffer_of(rc, NULL, wc->wr_id);
         void *unused = buffer;
         btl_ib_verbs_rx_pool_taken(buffer->pool);
         repost_run(rc, &unused, 1);
@@ -543,7 +543,7 @@ static void failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc 
     }
 }
 
-static int take_eager(btl_ib_rc_t *rc, btl_ib_rc_eager_t *eager, btl_ib_event_t *events, int max)
+static int rc_take_eager(btl_ib_rc_t *rc, btl_ib_rc_eager_t *eager, btl_ib_event_t *events, int max)
 {
     const btl_ib_addr_t from = btl_ib_rc_peer_handle(eager->conn->peer);
     const int count = btl_ib_rc_eager_take(&rc->eagers, eager, from, events, max);
@@ -555,7 +555,7 @@ static int take_eager(btl_ib_rc_t *rc, btl_ib_rc_eager_t *eager, btl_ib_event_t 
 /* Make at most `max` events, of which there is room for one at least, of the completions in hand.
  * Returns how many. All are taken, unless datagrams in eager rings, which were sent before, left no
  * room among the events, or may be left because the engine has too many of them. */
-static int take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
+static int rc_take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
     const struct ibv_wc *wc = &rc->cqs.wc[rc->cqs.wc_first];
     const uint32_t n = rc->cqs.wc_count;
@@ -566,7 +566,7 @@ static int take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
         btl_ib_rc_conn_t *conn = btl_ib_rc_conns_of(&rc->conns, wc);
         const bool recv = btl_ib_rc_wr_id_is_recv(wc->wr_id);
         if (recv && conn != NULL && conn->eager != NULL) {
-            count += take_eager(rc, conn->eager, events + count, max - count);
+            count += rc_take_eager(rc, conn->eager, events + count, max - count);
             if (btl_ib_rc_eagers_full(&rc->eagers)) {
                 break;
             }
@@ -575,11 +575,11 @@ static int take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
             break;
         }
         if (conn == NULL || wc->status != IBV_WC_SUCCESS) {
-            failed(rc, conn, wc);
+            rc_failed(rc, conn, wc);
         } else if (recv) {
-            count += received(rc, conn, wc, &events[count]);
+            count += rc_received(rc, conn, wc, &events[count]);
         } else {
-            sent(rc, conn, wc);
+            rc_sent(rc, conn, wc);
         }
     }
     rc->cqs.wc_first += done;
@@ -588,7 +588,7 @@ static int take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 }
 
 /* Take all that one queue has, up to `max` events; completions beyond them stay in hand. */
-static int take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *events, int max)
+static int rc_take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *events, int max)
 {
     int count = 0;
 
@@ -599,7 +599,7 @@ static int take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *event
                                     -btl_ib_verbs_failed(&rc->port.verbs, "ibv_poll_cq", EIO));
             break;
         }
-        count += n > 0 ? take(rc, events + count, max - count) : 0;
+        count += n > 0 ? rc_take(rc, events + count, max - count) : 0;
         if (rc->cqs.wc_count > 0) {
             break;
         }
@@ -622,7 +622,7 @@ static int poll_eager_off(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
     int count = 0;
 
     for (btl_ib_rc_eager_t *eager = rc->eagers.off; eager != NULL; eager = eager->next_off) {
-        count += take_eager(rc, eager, events + count, max - count);
+        count += rc_take_eager(rc, eager, events + count, max - count);
         if (eager->fading) {
             btl_ib_rc_eager_fade(&rc->eagers, eager, now);
         }
@@ -635,7 +635,7 @@ static int poll_eager(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
     int count = 0;
 
     for (uint32_t i = 0; i < rc->eagers.count; i++) {
-        count += take_eager(rc, rc->eagers.on[i], events + count, max - count);
+        count += rc_take_eager(rc, rc->eagers.on[i], events + count, max - count);
     }
     if (rc->eagers.fading > 0) {
         count += poll_eager_off(rc, events + count, max - count);
@@ -657,11 +657,11 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     /* While the port is down nothing is looked at: connections that ended could not be
      * disconnected. */
     if (rc->cqs.wc_count > 0 && !rc->state.down) {
-        count = take(rc, events, max);
+        count = rc_take(rc, events, max);
     }
     for (uint32_t i = 0;
          i < rc->cqs.count && count < max && rc->cqs.wc_count == 0 && !rc->state.down; i++) {
-        count += take_queue(rc, &rc->cqs.cq[i], events + count, max - count);
+        count += rc_take_queue(rc, &rc->cqs.cq[i], events + count, max - count);
     }
     if (count > 0 && rc->rxqs.any_shared) {
         replace_shared(rc);
@@ -676,7 +676,9 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
         if (btl_ib_rc_cm_progress(rc) && rc->eagers.off != NULL) {
             count += poll_eager_off(rc, events + count, max - count);
         }
-        btl_ib_rc_watch_look(rc, now);
+        if (now - rc->watch.looked_at >= BTL_IB_RC_LOOK_US) {
+            btl_ib_rc_watch_look(rc, now);
+        }
     }
     if (rc->state.error != 0 && !rc->state.error_reported) { /* nobody polls after that */
         btl_ib_rc_peers_close_all(&rc->peers, true);
@@ -714,8 +716,8 @@ enum {
     PAGE = 4096,
 };
 
-static int expose(btl_ib_transport_t *t, void *base, size_t size, unsigned access, void **handle,
-                  uint32_t *key)
+static int rdma_expose(btl_ib_transport_t *t, void *base, size_t size, unsigned access,
+                       void **handle, uint32_t *key)
 {
     const btl_ib_rc_port_t *port = &btl_ib_rc_of(t)->port;
     /* Memory that the process itself may only read can be a source, and be read by peers. Rights of
@@ -752,7 +754,7 @@ static int expose(btl_ib_transport_t *t, void *base, size_t size, unsigned acces
     return 0;
 }
 
-static void cancel(btl_ib_transport_t *t, btl_ib_addr_t to)
+static void rdma_cancel(btl_ib_transport_t *t, btl_ib_addr_t to)
 {
     btl_ib_rc_peers_t *peers = &btl_ib_rc_of(t)->peers;
 
@@ -762,13 +764,13 @@ static void cancel(btl_ib_transport_t *t, btl_ib_addr_t to)
 /* Soft-iWARP answers a short read of what lies on two pages with wrong bytes: its siw_try_1seg()
  * takes what lies on the second for the length of what lies on the first (Linux 6.1). Few reads are
  * such, so no other iWARP device is told from it. */
-static bool is_corrupted(const btl_ib_rc_port_t *port, const btl_ib_rdma_work_t *work)
+static bool rdma_is_corrupted(const btl_ib_rc_port_t *port, const btl_ib_rdma_work_t *work)
 {
     return port->iwarp && work->kind == BTL_IB_RDMA_READ && work->size <= SHORT_READ
            && work->remote % PAGE + work->size > PAGE;
 }
 
-static int check(const btl_ib_rc_port_t *port, const btl_ib_rdma_work_t *work)
+static int rdma_check(const btl_ib_rc_port_t *port, const btl_ib_rdma_work_t *work)
 {
     const btl_ib_transport_attr_t *attr = &port->verbs.base.attr;
 
@@ -782,10 +784,10 @@ static int check(const btl_ib_rc_port_t *port, const btl_ib_rdma_work_t *work)
     return work->size > 0 && work->size <= most ? 0 : -EINVAL;
 }
 
-static int start(btl_ib_transport_t *t, const btl_ib_rdma_work_t *work)
+static int rdma_start(btl_ib_transport_t *t, const btl_ib_rdma_work_t *work)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
-    int error = check(&rc->port, work);
+    int error = rdma_check(&rc->port, work);
     int broken;
 
     if (error != 0) {
@@ -794,7 +796,7 @@ static int start(btl_ib_transport_t *t, const btl_ib_rdma_work_t *work)
     if (rc->state.error != 0 || rc->state.down) {
         return -ENETDOWN;
     }
-    if (is_corrupted(&rc->port, work)) {
+    if (rdma_is_corrupted(&rc->port, work)) {
         return -EOPNOTSUPP;
     }
     btl_ib_rc_conn_t *conn = btl_ib_rc_cm_conn(rc, work->to, BTL_IB_RC_RDMA_CHANNEL, &error);
@@ -809,10 +811,10 @@ static int start(btl_ib_transport_t *t, const btl_ib_rdma_work_t *work)
 }
 
 static const btl_ib_rdma_ops_t rdma_ops = {
-    .expose = expose,
+    .expose = rdma_expose,
     .withdraw = btl_ib_verbs_mem_deregister,
-    .start = start,
-    .cancel = cancel,
+    .start = rdma_start,
+    .cancel = rdma_cancel,
 };
 
 /* ---- the transport ---- */
@@ -829,7 +831,7 @@ enum {
 
 /* ---- peers ---- */
 
-static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
+static int rc_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
@@ -859,21 +861,21 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
     return 0;
 }
 
-static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
+static void rc_addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
     btl_ib_rc_peers_t *peers = &btl_ib_rc_of(t)->peers;
 
     btl_ib_rc_peer_remove(peers, peers->peer[addr]);
 }
 
-static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
+static uint32_t rc_rx_depth(const btl_ib_transport_t *t, uint32_t size)
 {
     return btl_ib_rc_rxqs_depth(&((const btl_ib_rc_t *) t)->rxqs, size);
 }
 
 /* ---- end ---- */
 
-static void stop(btl_ib_transport_t *t)
+static void rc_stop(btl_ib_transport_t *t)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
 
@@ -884,8 +886,8 @@ static void stop(btl_ib_transport_t *t)
     btl_ib_rc_eagers_stop(&rc->eagers);
 }
 
-/* address_text() of btl_ib_transport_ops_t. */
-static bool address_text(const void *bytes, size_t len, char *out, size_t out_len)
+/* rc_address_text() of btl_ib_transport_ops_t. */
+static bool rc_address_text(const void *bytes, size_t len, char *out, size_t out_len)
 {
     btl_ib_rc_address_t addr;
 
@@ -900,7 +902,7 @@ static void close_rc(btl_ib_transport_t *t)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
 
-    stop(t);
+    rc_stop(t);
     btl_ib_rc_rxqs_free(&rc->rxqs);
     btl_ib_rc_conns_free(&rc->conns);
     free(rc->eagers.copies);
@@ -916,21 +918,21 @@ static const btl_ib_transport_ops_t rc_ops = {
     .send = rc_send,
     .poll = rc_poll,
     .repost = rc_repost,
-    .addr_add = addr_add,
-    .addr_remove = addr_remove,
-    .address_text = address_text,
+    .addr_add = rc_addr_add,
+    .addr_remove = rc_addr_remove,
+    .address_text = rc_address_text,
     .mem_register = btl_ib_verbs_mem_register,
     .mem_deregister = btl_ib_verbs_mem_deregister,
-    .rx_depth = rx_depth,
+    .rx_depth = rc_rx_depth,
     .wait_fd = rc_wait_fd,
-    .stop = stop,
+    .stop = rc_stop,
     .close = close_rc,
     .rdma = &rdma_ops,
 };
 
 /* ---- opening ---- */
 
-static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr)
+static int rc_query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr)
 {
     const btl_ib_verbs_device_t *handle = device->handle;
 
@@ -1100,7 +1102,8 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
 }
 
 /* Set all that needs no call that can fail. */
-static void init(btl_ib_rc_t *rc, const btl_ib_device_t *device, const btl_ib_open_params_t *params)
+static void rc_init(btl_ib_rc_t *rc, const btl_ib_device_t *device,
+                    const btl_ib_open_params_t *params)
 {
     btl_ib_rc_port_t *port = &rc->port;
 
@@ -1132,8 +1135,8 @@ static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
         return -ENOMEM;
     }
     btl_ib_verbs_t *verbs = &rc->port.verbs;
-    init(rc, device, params);
-    int error = query(device, params->mtu, &verbs->base.attr);
+    rc_init(rc, device, params);
+    int error = rc_query(device, params->mtu, &verbs->base.attr);
     error = error == 0 ? open_port(rc, device, params) : error;
     error = error == 0 ? open_queues(rc, params) : error;
     if (error != 0) {
@@ -1158,7 +1161,7 @@ const btl_ib_transport_type_t btl_ib_verbs_rc_type = {
     .shared_queues = "P,256,128:S,8192,1024,512,64:S,65536,256,128,16",
     .devices = rc_devices,
     .devices_free = btl_ib_verbs_devices_free,
-    .query = query,
+    .query = rc_query,
     .open = open_rc,
     .memory_estimate = rc_memory_estimate,
     .facts = btl_ib_verbs_facts,

@@ -19,7 +19,7 @@
 /* ---- the table ---- */
 
 /* Cookies are random, and only those that name one of ours are looked up. */
-static btl_ib_rc_peer_t **bucket_of(const btl_ib_rc_peers_t *peers, uint64_t cookie)
+static btl_ib_rc_peer_t **peer_bucket(const btl_ib_rc_peers_t *peers, uint64_t cookie)
 {
     return &peers->bucket[cookie & (peers->room - 1)];
 }
@@ -27,7 +27,7 @@ static btl_ib_rc_peer_t **bucket_of(const btl_ib_rc_peers_t *peers, uint64_t coo
 /* The peer with that cookie, or NULL. */
 static btl_ib_rc_peer_t *peer_find(const btl_ib_rc_peers_t *peers, uint64_t cookie)
 {
-    btl_ib_rc_peer_t *peer = peers->room == 0 ? NULL : *bucket_of(peers, cookie);
+    btl_ib_rc_peer_t *peer = peers->room == 0 ? NULL : *peer_bucket(peers, cookie);
 
     while (peer != NULL && peer->addr.cookie != cookie) {
         peer = peer->next;
@@ -35,15 +35,15 @@ static btl_ib_rc_peer_t *peer_find(const btl_ib_rc_peers_t *peers, uint64_t cook
     return peer;
 }
 
-static void put_in_bucket(const btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
+static void peer_put_in_bucket(const btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
 {
-    btl_ib_rc_peer_t **first = bucket_of(peers, peer->addr.cookie);
+    btl_ib_rc_peer_t **first = peer_bucket(peers, peer->addr.cookie);
 
     peer->next = *first;
     *first = peer;
 }
 
-static bool grow(btl_ib_rc_peers_t *peers)
+static bool peers_grow(btl_ib_rc_peers_t *peers)
 {
     btl_ib_addr_table_t room = {
         .count = peers->room, .entry = peers->peer, .bucket = peers->bucket};
@@ -56,7 +56,7 @@ static bool grow(btl_ib_rc_peers_t *peers)
     peers->bucket = room.bucket;
     for (uint32_t i = 0; i < peers->room; i++) {
         if (peers->peer[i] != NULL) {
-            put_in_bucket(peers, peers->peer[i]);
+            peer_put_in_bucket(peers, peers->peer[i]);
         }
     }
     return true;
@@ -70,7 +70,7 @@ static btl_ib_rc_peer_t *peer_get(btl_ib_rc_peers_t *peers, uint64_t cookie)
     if (peer != NULL) {
         return peer;
     }
-    if (peers->count == peers->room && !grow(peers)) {
+    if (peers->count == peers->room && !peers_grow(peers)) {
         return NULL;
     }
     peer = calloc(1, sizeof(*peer));
@@ -85,7 +85,7 @@ static btl_ib_rc_peer_t *peer_get(btl_ib_rc_peers_t *peers, uint64_t cookie)
     peers->peer[peer->index] = peer;
     peers->count++;
     peers->unknown++;
-    put_in_bucket(peers, peer);
+    peer_put_in_bucket(peers, peer);
     return peer;
 }
 
@@ -114,7 +114,7 @@ static void peer_free_unused(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
         }
         *at = peer->next_pending;
     }
-    for (at = bucket_of(peers, peer->addr.cookie); *at != peer; at = &(*at)->next) {
+    for (at = peer_bucket(peers, peer->addr.cookie); *at != peer; at = &(*at)->next) {
     }
     *at = peer->next;
     peers->peer[peer->index] = NULL;
@@ -198,7 +198,7 @@ void btl_ib_rc_peer_cancel_rdma(btl_ib_rc_peers_t *peers, const btl_ib_rc_peer_t
 
 /* ---- events of peers ---- */
 
-static void add_pending(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
+static void peer_add_pending(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
 {
     if (!peer->pending && peer->users > 0) {
         peer->pending = true;
@@ -340,7 +340,7 @@ void btl_ib_rc_events_leave(btl_ib_rc_t *rc)
 /* Look whether the port has the address that peers know. Where the network is Ethernet its table
  * has all of the interface; on InfiniBand rdma_cm asks where an address is whenever it connects,
  * and iWARP leaves all that to TCP. */
-static bool look_for_address(const btl_ib_rc_t *rc)
+static bool events_find_address(const btl_ib_rc_t *rc)
 {
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
     btl_ib_verbs_gid_t *gids;
@@ -361,14 +361,14 @@ static bool look_for_address(const btl_ib_rc_t *rc)
  * shows in its completions; to what many share, nowhere else. A changed LID, partition or subnet
  * manager rdma_cm learns when it connects again, as it does after a connection that broke because
  * of that. */
-static int error_of(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
+static int events_error(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
     case IBV_EVENT_PORT_ERR:
         return ENETDOWN;
     case IBV_EVENT_GID_CHANGE:
         return !btl_ib_verbs_port_up(&rc->port.verbs) ? ENETDOWN
-               : look_for_address(rc)                 ? 0
+               : events_find_address(rc)              ? 0
                                                       : EADDRNOTAVAIL;
     case IBV_EVENT_DEVICE_FATAL:
         return ENODEV;
@@ -382,7 +382,7 @@ static int error_of(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
 }
 
 /* Is it about this transport? Others on the device have ports and connections of their own. */
-static bool concerns(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
+static bool events_concern(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
 {
     if (event->event_type == IBV_EVENT_PATH_MIG || event->event_type == IBV_EVENT_PATH_MIG_ERR) {
         return event->element.qp->pd == rc->port.verbs.pd;
@@ -390,12 +390,12 @@ static bool concerns(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
     return btl_ib_verbs_event_is_ours(&rc->port.verbs, event);
 }
 
-static void handle_async(btl_ib_rc_t *rc, const struct ibv_async_event *event)
+static void events_handle(btl_ib_rc_t *rc, const struct ibv_async_event *event)
 {
-    if (!concerns(rc, event)) {
+    if (!events_concern(rc, event)) {
         return;
     }
-    const int error = error_of(rc, event);
+    const int error = events_error(rc, event);
 
     btl_ib_verbs_event_log(&rc->port.verbs, event, error);
     if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
@@ -446,12 +446,12 @@ static bool events_read(btl_ib_rc_t *rc)
     while (ibv_get_async_event(context, &event) == 0) {
         for (btl_ib_rc_t *rail = rails; rail != NULL; rail = rail->next_rail) {
             if (rail->port.verbs.context == context) {
-                handle_async(rail, &event);
+                events_handle(rail, &event);
             }
         }
         ibv_ack_async_event(&event);
     }
-    if (!was_down || !btl_ib_verbs_port_up(&rc->port.verbs) || !look_for_address(rc)) {
+    if (!was_down || !btl_ib_verbs_port_up(&rc->port.verbs) || !events_find_address(rc)) {
         return false;
     }
     btl_ib_verbs_state_up(&rc->state);
@@ -519,7 +519,7 @@ static void rc_cm_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool refused, 
     peer_close(conn);
     if (refused) {
         peer->refused = ECONNREFUSED;
-        add_pending(&rc->peers, peer);
+        peer_add_pending(&rc->peers, peer);
     }
     peer_free_unused(&rc->peers, peer);
 }
@@ -529,7 +529,7 @@ static void rc_cm_lost(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn)
 {
     if (conn->rdma == NULL) { /* operations on memory report their ends themselves */
         conn->peer->broken = true;
-        add_pending(&rc->peers, conn->peer);
+        peer_add_pending(&rc->peers, conn->peer);
     }
 }
 
@@ -635,7 +635,7 @@ void btl_ib_rc_cm_opened(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *ho
 
 /* ---- requests of peers ---- */
 
-static void reject(struct rdma_cm_id *id, btl_ib_rc_reject_t reason)
+static void request_reject(struct rdma_cm_id *id, btl_ib_rc_reject_t reason)
 {
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
 
@@ -643,16 +643,17 @@ static void reject(struct rdma_cm_id *id, btl_ib_rc_reject_t reason)
 }
 
 /* Reject a request that is no connection's yet. */
-static void refuse(const btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_reject_t reason)
+static void request_refuse(const btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_reject_t reason)
 {
     BTL_IB_VERBS_LOG(&rc->port.verbs, 10, "%s: a request was refused, reason %d",
                      rc->port.verbs.base.name, reason);
-    reject(id, reason);
+    request_reject(id, reason);
     (void) rdma_destroy_id(id);
 }
 
 /* Close what stands in the way of a peer's new request. Returns whether it may go on. */
-static bool make_way(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, const btl_ib_rc_params_t *params)
+static bool request_make_way(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer,
+                             const btl_ib_rc_params_t *params)
 {
     btl_ib_rc_conn_t *conn = peer->channel[params->channel].conn;
 
@@ -674,12 +675,12 @@ static bool make_way(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, const btl_ib_rc_pa
 
 /* Does a request say that its sender would send larger packets than get there? It cannot be told
  * otherwise by an answer, but by a request of our own. */
-static bool wants_larger(const btl_ib_rc_peer_t *peer, const btl_ib_rc_params_t *params)
+static bool request_wants_larger(const btl_ib_rc_peer_t *peer, const btl_ib_rc_params_t *params)
 {
     return peer->mtu_most != 0 && (params->mtu == 0 || params->mtu > peer->mtu_most);
 }
 
-static void ask_instead(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
+static void request_ask_instead(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
 {
     btl_ib_rc_conn_t *conn = peer->channel[channel].conn;
 
@@ -691,8 +692,8 @@ static void ask_instead(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel
 }
 
 /* Returns 0 or a negative errno. */
-static int accept_conn(const btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
-                       const btl_ib_rc_params_t *params)
+static int request_accept(const btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
+                          const btl_ib_rc_params_t *params)
 {
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
     const int error = conn->id->verbs == rc->port.verbs.context
@@ -709,20 +710,20 @@ static int accept_conn(const btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
     return -btl_ib_rc_qp_accept(&rc->port, conn->id, mtu_of(conn->peer, params->mtu), &reply);
 }
 
-static void take_request(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_t *peer,
+static void request_take(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_t *peer,
                          const btl_ib_rc_params_t *params)
 {
     btl_ib_rc_conn_t *conn = peer_connect(&rc->peers, peer, params->channel, id);
 
     if (conn == NULL) {
-        refuse(rc, id, BTL_IB_RC_SHORTAGE);
+        request_refuse(rc, id, BTL_IB_RC_SHORTAGE);
         peer_free_unused(&rc->peers, peer);
         return;
     }
     peer->channel[params->channel].peer_attempt = params->attempt;
-    const int error = accept_conn(rc, conn, params);
+    const int error = request_accept(rc, conn, params);
     if (error != 0) {
-        reject(id, BTL_IB_RC_SHORTAGE);
+        request_reject(id, BTL_IB_RC_SHORTAGE);
         rc_cm_failed(rc, conn, false, "its request cannot be accepted", -error);
     }
 }
@@ -732,7 +733,7 @@ static void take_request(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_
  * for operations on our own memory that have to be done by the device. The other end of that is a
  * peer whose cookie nobody has but by a chance of 2^-64.
  */
-static btl_ib_rc_peer_t *find_asker(btl_ib_rc_t *rc, const btl_ib_rc_params_t *params)
+static btl_ib_rc_peer_t *request_find_asker(btl_ib_rc_t *rc, const btl_ib_rc_params_t *params)
 {
     btl_ib_rc_peer_t *peer = peer_find(&rc->peers, params->from);
 
@@ -752,25 +753,25 @@ static void rc_cm_requested(btl_ib_rc_t *rc, struct rdma_cm_id *id, const void *
     btl_ib_rc_params_t params;
 
     if (btl_ib_rc_params_unpack(bytes, len, &params) != 0 || params.to != rc->self.cookie) {
-        refuse(rc, id, BTL_IB_RC_NOT_OURS);
+        request_refuse(rc, id, BTL_IB_RC_NOT_OURS);
         return;
     }
     const uint32_t unknown = rc->peers.unknown;
-    btl_ib_rc_peer_t *peer = find_asker(rc, &params);
+    btl_ib_rc_peer_t *peer = request_find_asker(rc, &params);
     if (peer == NULL) {
-        refuse(rc, id, BTL_IB_RC_SHORTAGE);
+        request_refuse(rc, id, BTL_IB_RC_SHORTAGE);
     } else if ((int32_t) (params.attempt - peer->channel[params.channel].peer_attempt) <= 0) {
-        refuse(rc, id, BTL_IB_RC_STALE);
+        request_refuse(rc, id, BTL_IB_RC_STALE);
         if (rc->peers.unknown > unknown) { /* it was made for this request */
             peer_free_unused(&rc->peers, peer);
         }
-    } else if (wants_larger(peer, &params)) {
-        refuse(rc, id, BTL_IB_RC_CROSSING);
-        ask_instead(rc, peer, params.channel);
-    } else if (!make_way(rc, peer, &params)) {
-        refuse(rc, id, BTL_IB_RC_CROSSING);
+    } else if (request_wants_larger(peer, &params)) {
+        request_refuse(rc, id, BTL_IB_RC_CROSSING);
+        request_ask_instead(rc, peer, params.channel);
+    } else if (!request_make_way(rc, peer, &params)) {
+        request_refuse(rc, id, BTL_IB_RC_CROSSING);
     } else {
-        take_request(rc, id, peer, &params);
+        request_take(rc, id, peer, &params);
     }
 }
 
@@ -799,7 +800,7 @@ static void rc_cm_no_route(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *
 }
 
 /* Make a connection, and take the first step. */
-static void begin(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
+static void conn_begin(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
 {
     btl_ib_rc_conn_t *conn = peer_connect(&rc->peers, peer, channel, NULL);
     btl_ib_rc_address_t from = rc->self;
@@ -826,7 +827,7 @@ int btl_ib_rc_cm_connect(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t number
 
     channel->backoff.wanted_at = channel->backoff.wanted_at == 0 ? now : channel->backoff.wanted_at;
     if (channel->conn == NULL && now >= channel->backoff.retry_at) {
-        begin(rc, peer, number);
+        conn_begin(rc, peer, number);
     }
     const uint64_t begun_at = channel->conn != NULL ? channel->conn->begun_at : 0;
     return backoff_give_up(&channel->backoff, now, begun_at) ? EHOSTUNREACH : EAGAIN;
@@ -953,7 +954,7 @@ typedef struct cm_event {
 
 /* ---- events of rdma_cm ---- */
 
-static bool is_answer(enum rdma_cm_event_type type)
+static bool cm_is_answer(enum rdma_cm_event_type type)
 {
     return type == RDMA_CM_EVENT_ESTABLISHED || type == RDMA_CM_EVENT_REJECTED
            || type == RDMA_CM_EVENT_CONNECT_ERROR || type == RDMA_CM_EVENT_UNREACHABLE
@@ -961,7 +962,7 @@ static bool is_answer(enum rdma_cm_event_type type)
 }
 
 /* What an event means for the connection that it is about, which is not closed. */
-static void handle_conn(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const cm_event_t *event)
+static void cm_handle_conn(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const cm_event_t *event)
 {
     const int error = event->status < 0 ? -event->status : 0;
 
@@ -1003,7 +1004,7 @@ static void handle_conn(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const cm_event_
     }
 }
 
-static void handle(btl_ib_rc_t *rc, const cm_event_t *event)
+static void cm_handle(btl_ib_rc_t *rc, const cm_event_t *event)
 {
     if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
         btl_ib_verbs_state_fail(&rc->state, ENODEV);
@@ -1012,17 +1013,17 @@ static void handle(btl_ib_rc_t *rc, const cm_event_t *event)
     } else if (event->id != rc->cm.listener) {
         btl_ib_rc_conn_t *conn = event->id->context;
         const bool closed = conn->stage == BTL_IB_RC_CLOSED;
-        if (is_answer(event->type)) {
+        if (cm_is_answer(event->type)) {
             btl_ib_rc_conn_answered(conn); /* a closed one may be gone now */
         }
         if (!closed) {
-            handle_conn(rc, conn, event);
+            cm_handle_conn(rc, conn, event);
         }
     }
 }
 
 /* Returns whether there was one. */
-static bool read_event(btl_ib_rc_t *rc, cm_event_t *out)
+static bool cm_read_event(btl_ib_rc_t *rc, cm_event_t *out)
 {
     struct rdma_cm_event *event;
 
@@ -1041,7 +1042,7 @@ static bool read_event(btl_ib_rc_t *rc, cm_event_t *out)
 
 /* Count a poll. A look is a system call, so not each poll has one; but a process that polls seldom
  * must not wait for that. Returns whether this one has. */
-static bool count_poll(btl_ib_rc_t *rc)
+static bool cm_count_poll(btl_ib_rc_t *rc)
 {
     struct timespec now;
 
@@ -1062,7 +1063,7 @@ bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc)
 {
     cm_event_t event;
 
-    if (rc->state.error != 0 || !count_poll(rc)) {
+    if (rc->state.error != 0 || !cm_count_poll(rc)) {
         return false;
     }
     if (events_read(rc)) {
@@ -1071,9 +1072,9 @@ bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc)
     if (rc->conns.suspected > 0 && !rc->state.down) {
         rc_cm_end_suspicions(rc);
     }
-    for (int i = 0; i < EVENTS && rc->state.error == 0 && !rc->state.down && read_event(rc, &event);
-         i++) {
-        handle(rc, &event);
+    for (int i = 0;
+         i < EVENTS && rc->state.error == 0 && !rc->state.down && cm_read_event(rc, &event); i++) {
+        cm_handle(rc, &event);
     }
     return !rc->state.down;
 }
@@ -1081,7 +1082,7 @@ bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc)
 /* ---- opening ---- */
 
 /* Take a port from the range that was asked for, or any. Returns 0 or an errno. */
-static int bind_listener(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
+static int cm_bind_listener(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
 {
     const uint32_t more = params->port_count > 0 ? params->port_count - 1 : 0;
     const uint32_t last =
@@ -1111,7 +1112,7 @@ int btl_ib_rc_cm_open(btl_ib_rc_t *rc, const char *device, const btl_ib_open_par
         rc->cm.listener = NULL;
         return btl_ib_verbs_failed(verbs, "rdma_create_id", errno);
     }
-    error = bind_listener(rc, params);
+    error = cm_bind_listener(rc, params);
     if (error != 0) {
         return btl_ib_verbs_failed(verbs, "rdma_bind_addr", error);
     }

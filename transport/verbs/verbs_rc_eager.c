@@ -85,7 +85,7 @@ void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *p
 /* ---- a ring's life ---- */
 
 /* False: memory is short. */
-static bool make_copies(btl_ib_rc_eagers_t *eagers)
+static bool copies_make(btl_ib_rc_eagers_t *eagers)
 {
     if (eagers->copies == NULL) {
         eagers->copies = aligned_alloc(BTL_IB_VERBS_LINE, btl_ib_rc_eagers_copied(eagers));
@@ -97,7 +97,7 @@ static bool make_copies(btl_ib_rc_eagers_t *eagers)
 }
 
 /* Returns 0 or an errno. */
-static int make(btl_ib_rc_eager_t *eager, btl_ib_rc_eagers_t *eagers, uint8_t *memory)
+static int ring_make(btl_ib_rc_eager_t *eager, btl_ib_rc_eagers_t *eagers, uint8_t *memory)
 {
     eager->slot = calloc(eagers->slots, sizeof(*eager->slot));
     eager->mr = ibv_reg_mr(eagers->port->verbs.pd, memory, btl_ib_rc_eager_bytes(eagers, 0),
@@ -105,7 +105,7 @@ static int make(btl_ib_rc_eager_t *eager, btl_ib_rc_eagers_t *eagers, uint8_t *m
     if (eager->mr == NULL) {
         return errno;
     }
-    if (eager->slot == NULL || !make_copies(eagers)) {
+    if (eager->slot == NULL || !copies_make(eagers)) {
         return ENOMEM;
     }
     return -btl_ib_rc_rx_make(&eager->rx, eager->conn, eagers->slots,
@@ -125,7 +125,7 @@ btl_ib_rc_eager_t *btl_ib_rc_eager_new(btl_ib_rc_eagers_t *eagers, struct btl_ib
         eager->conn = conn;
         eager->credit = credit;
         eager->peer = peer;
-        error = make(eager, eagers, memory);
+        error = ring_make(eager, eagers, memory);
     }
     if (error == 0) {
         btl_ib_rc_credit_set_eager(credit, eagers->slots, 0, false);
@@ -150,7 +150,7 @@ void btl_ib_rc_eager_free(btl_ib_rc_eager_t *eager)
 }
 
 /* Tell the peer what has changed. */
-static void update(btl_ib_rc_eager_t *eager)
+static void ring_update(btl_ib_rc_eager_t *eager)
 {
     btl_ib_rc_credit_set_eager(eager->credit, eager->rx.count, eager->freed, eager->on);
     btl_ib_rc_credit_update(eager->credit);
@@ -285,13 +285,13 @@ void btl_ib_rc_eager_repost(btl_ib_rc_eager_t *eager, void *const *buffers, int 
     while (eager->freed != eager->taken && eager->slot[eager->freed % slots].returned) {
         eager->slot[eager->freed++ % slots].returned = false;
     }
-    update(eager);
+    ring_update(eager);
 }
 
 /* ---- which peers may write ---- */
 
-static void log_change(const btl_ib_rc_eagers_t *eagers, const btl_ib_rc_eager_t *eager,
-                       const char *what)
+static void ring_log(const btl_ib_rc_eagers_t *eagers, const btl_ib_rc_eager_t *eager,
+                     const char *what)
 {
     const btl_ib_verbs_t *verbs = &eagers->port->verbs;
     char text[BTL_IB_RC_ADDRESS_TEXT];
@@ -300,7 +300,7 @@ static void log_change(const btl_ib_rc_eagers_t *eagers, const btl_ib_rc_eager_t
                      btl_ib_rc_address_format(eager->peer, text, sizeof(text)), what);
 }
 
-static void leave_on(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
+static void ring_leave_on(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
 {
     uint32_t i = 0;
 
@@ -313,7 +313,7 @@ static void leave_on(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
 }
 
 /* Take it from the list of those that were on, if it is there. */
-static void leave_off(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
+static void ring_leave_off(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
 {
     btl_ib_rc_eager_t **at = &eagers->off;
 
@@ -329,9 +329,9 @@ static void leave_off(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
 void btl_ib_rc_eager_close(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
 {
     if (eager != NULL && eager->on) {
-        leave_on(eagers, eager);
+        ring_leave_on(eagers, eager);
     } else if (eager != NULL) {
-        leave_off(eagers, eager);
+        ring_leave_off(eagers, eager);
     }
 }
 
@@ -342,25 +342,25 @@ void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eag
         || eager->fading || eagers->count == eagers->peers) {
         return;
     }
-    leave_off(eagers, eager);
+    ring_leave_off(eagers, eager);
     eager->on = true;
     eagers->on[eagers->count++] = eager;
     eagers->begun++;
-    log_change(eagers, eager, "begins");
-    update(eager);
+    ring_log(eagers, eager, "begins");
+    ring_update(eager);
 }
 
-static void turn_off(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
+static void ring_turn_off(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
 {
-    leave_on(eagers, eager);
+    ring_leave_on(eagers, eager);
     eager->next_off = eagers->off;
     eagers->off = eager;
     eager->fading = true;
     eager->quiet_at = 0;
     eagers->fading++;
     eagers->ended++;
-    log_change(eagers, eager, "ends");
-    update(eager);
+    ring_log(eagers, eager, "ends");
+    ring_update(eager);
 }
 
 void btl_ib_rc_eager_fade(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, uint64_t now)
@@ -383,7 +383,7 @@ void btl_ib_rc_eager_fade(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, 
 bool btl_ib_rc_eagers_turn_off(btl_ib_rc_eagers_t *eagers)
 {
     while (eagers->count > 0) {
-        turn_off(eagers, eagers->on[0]);
+        ring_turn_off(eagers, eagers->on[0]);
     }
     return eagers->fading == 0;
 }

@@ -16,7 +16,7 @@
 
 /* It is connected: set the RNR timer, for which rdma_cm has no parameter and leaves 655 ms. Only a
  * queue pair with shared buffers can run out of them. */
-static void set_rnr_timer(const btl_ib_rc_port_t *port, struct ibv_qp *qp)
+static void qp_set_rnr_timer(const btl_ib_rc_port_t *port, struct ibv_qp *qp)
 {
     struct ibv_qp_attr attr = {.min_rnr_timer = port->rnr_timer};
 
@@ -29,7 +29,7 @@ static void set_rnr_timer(const btl_ib_rc_port_t *port, struct ibv_qp *qp)
 enum { ROCE_BITS = 0xe00000 };
 
 /* The largest MTU that both ends want. */
-static uint8_t mtu_limit(const btl_ib_rc_port_t *port, uint8_t theirs)
+static uint8_t qp_mtu_limit(const btl_ib_rc_port_t *port, uint8_t theirs)
 {
     const uint8_t ours = port->verbs.mtu;
 
@@ -37,7 +37,7 @@ static uint8_t mtu_limit(const btl_ib_rc_port_t *port, uint8_t theirs)
 }
 
 /* rdma_cm takes the MTU of the route, as the side that asked has it. */
-static bool is_hidden(const btl_ib_rc_port_t *port, uint8_t theirs)
+static bool qp_is_hidden(const btl_ib_rc_port_t *port, uint8_t theirs)
 {
     const uint8_t active = (uint8_t) port->verbs.port_attr.active_mtu;
 
@@ -46,7 +46,7 @@ static bool is_hidden(const btl_ib_rc_port_t *port, uint8_t theirs)
 }
 
 /* Hide id->qp from librdmacm, which then takes from `param` what it tells the peer of it. */
-static struct ibv_qp *hide(struct rdma_cm_id *id, struct rdma_conn_param *param)
+static struct ibv_qp *qp_hide(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
     struct ibv_qp *qp = id->qp;
 
@@ -59,8 +59,9 @@ static struct ibv_qp *hide(struct rdma_cm_id *id, struct rdma_conn_param *param)
 /* What librdmacm would do, but for the service level and the MTU. The side that accepts says in
  * `param` how many reads there are; of the one that asked the kernel knows (NULL). Returns 0 or an
  * errno. */
-static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
-                       enum ibv_qp_state state, uint8_t theirs, const struct rdma_conn_param *param)
+static int qp_enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
+                          enum ibv_qp_state state, uint8_t theirs,
+                          const struct rdma_conn_param *param)
 {
     struct ibv_qp_attr attr = {.qp_state = state};
     int mask;
@@ -69,7 +70,7 @@ static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, stru
         return errno;
     }
     if (state == IBV_QPS_RTR) {
-        const uint8_t most = mtu_limit(port, theirs);
+        const uint8_t most = qp_mtu_limit(port, theirs);
         attr.ah_attr.sl = port->level != 0 ? port->level : attr.ah_attr.sl;
         attr.path_mtu = attr.path_mtu < most ? attr.path_mtu : (enum ibv_mtu) most;
         mask &= ~(btl_ib_verbs_ethernet(&port->verbs) ? 0 : ROCE_BITS);
@@ -81,21 +82,21 @@ static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, stru
     return ibv_modify_qp(qp, &attr, mask);
 }
 
-static int make_ready(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
-                      uint8_t theirs, const struct rdma_conn_param *param)
+static int qp_make_ready(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
+                         uint8_t theirs, const struct rdma_conn_param *param)
 {
     /* Again: rights may have changed. */
-    int error = enter_state(port, id, qp, IBV_QPS_INIT, theirs, NULL);
+    int error = qp_enter_state(port, id, qp, IBV_QPS_INIT, theirs, NULL);
 
-    error = error == 0 ? enter_state(port, id, qp, IBV_QPS_RTR, theirs, param) : error;
-    return error == 0 ? enter_state(port, id, qp, IBV_QPS_RTS, theirs, param) : error;
+    error = error == 0 ? qp_enter_state(port, id, qp, IBV_QPS_RTR, theirs, param) : error;
+    return error == 0 ? qp_enter_state(port, id, qp, IBV_QPS_RTS, theirs, param) : error;
 }
 
 int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
                          struct rdma_conn_param *param)
 {
-    if (is_hidden(port, theirs)) {
-        (void) hide(id, param);
+    if (qp_is_hidden(port, theirs)) {
+        (void) qp_hide(id, param);
     }
     return rdma_connect(id, param) == 0 ? 0 : errno;
 }
@@ -103,11 +104,11 @@ int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, ui
 int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
                         struct rdma_conn_param *param)
 {
-    if (!is_hidden(port, theirs)) {
+    if (!qp_is_hidden(port, theirs)) {
         return rdma_accept(id, param) == 0 ? 0 : errno;
     }
-    struct ibv_qp *qp = hide(id, param);
-    int error = make_ready(port, id, qp, theirs, param);
+    struct ibv_qp *qp = qp_hide(id, param);
+    int error = qp_make_ready(port, id, qp, theirs, param);
     error = error == 0 && rdma_accept(id, param) != 0 ? errno : error;
     id->qp = qp;
     return error;
@@ -116,7 +117,7 @@ int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uin
 int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
                            struct ibv_qp *qp)
 {
-    int error = make_ready(port, id, qp, theirs, NULL);
+    int error = qp_make_ready(port, id, qp, theirs, NULL);
 
     error = error == 0 && rdma_establish(id) != 0 ? errno : error;
     id->qp = qp;
@@ -136,7 +137,7 @@ enum {
 
 /* ---- finding connections ---- */
 
-static int grow_slots(btl_ib_rc_conns_t *conns)
+static int slots_grow(btl_ib_rc_conns_t *conns)
 {
     const uint32_t slots = conns->slots == 0 ? FIRST_SLOTS : 2 * conns->slots;
     btl_ib_rc_slot_t *slot = slots > SLOTS_MAX ? NULL : realloc(conns->slot, slots * sizeof(*slot));
@@ -153,7 +154,7 @@ static int grow_slots(btl_ib_rc_conns_t *conns)
     return 0;
 }
 
-static void free_slot(btl_ib_rc_conn_t *conn)
+static void slot_free(btl_ib_rc_conn_t *conn)
 {
     btl_ib_rc_slot_t *slot = &conn->all->slot[conn->slot];
 
@@ -169,7 +170,7 @@ static btl_ib_rc_conn_t **qp_bucket(btl_ib_rc_conns_t *conns, uint32_t number)
     return &conns->qp_bucket[number % BTL_IB_RC_QP_BUCKETS];
 }
 
-static void enter_bucket(btl_ib_rc_conn_t *conn)
+static void conn_enter_bucket(btl_ib_rc_conn_t *conn)
 {
     btl_ib_rc_conn_t **first = qp_bucket(conn->all, conn->qp->qp_num);
 
@@ -178,7 +179,7 @@ static void enter_bucket(btl_ib_rc_conn_t *conn)
     *first = conn;
 }
 
-static void leave_bucket(btl_ib_rc_conn_t *conn)
+static void conn_leave_bucket(btl_ib_rc_conn_t *conn)
 {
     btl_ib_rc_conn_t **at = qp_bucket(conn->all, conn->number);
 
@@ -206,7 +207,7 @@ btl_ib_rc_conn_t *btl_ib_rc_conns_of(btl_ib_rc_conns_t *conns, const struct ibv_
 
 /* ---- making one ---- */
 
-static void free_conn(btl_ib_rc_conn_t *conn)
+static void conn_free(btl_ib_rc_conn_t *conn)
 {
     btl_ib_rc_rdma_free(conn->rdma);
     btl_ib_rc_eager_free(conn->eager);
@@ -224,7 +225,7 @@ btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_
     const uint32_t depth = conns->port->tx_depth;
     btl_ib_rc_conn_t *conn = calloc(1, sizeof(*conn));
 
-    if (conn == NULL || (conns->free_slot == 0 && grow_slots(conns) != 0)) {
+    if (conn == NULL || (conns->free_slot == 0 && slots_grow(conns) != 0)) {
         free(conn);
         return NULL;
     }
@@ -234,7 +235,7 @@ btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_
     if (!btl_ib_verbs_send_ring_init(&conn->sq.ring, depth)
         || (channel == BTL_IB_RC_RDMA_CHANNEL
             && (conn->rdma = btl_ib_rc_rdma_new(&conn->sq, &conn->credit, depth)) == NULL)) {
-        free_conn(conn);
+        conn_free(conn);
         return NULL;
     }
     conn->all = conns;
@@ -276,7 +277,7 @@ uint64_t btl_ib_rc_conns_slots(uint64_t connections)
 
 /* Map and register the memory of a connection, and make its buffers. Returns 0 or a negative
  * errno. */
-static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
+static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
 {
     const btl_ib_rc_conns_t *conns = conn->all;
     const btl_ib_verbs_t *verbs = &conns->port->verbs;
@@ -327,7 +328,7 @@ static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
 
 /* Make its queue pair, with receive buffers of its own or with shared ones. Returns 0 or a negative
  * errno after logging why. */
-static int make_qp(btl_ib_rc_conn_t *conn)
+static int conn_make_qp(btl_ib_rc_conn_t *conn)
 {
     const btl_ib_verbs_t *verbs = &conn->all->port->verbs;
     const bool shared = conn->rx.count == 0;
@@ -353,7 +354,7 @@ static int make_qp(btl_ib_rc_conn_t *conn)
     conn->sq.qp = conn->qp;
     conn->sq.inline_size = verbs->base.attr.inline_size;
     if (shared) {
-        enter_bucket(conn);
+        conn_enter_bucket(conn);
         return 0;
     }
     btl_ib_verbs_rx_pool_attach(&conn->rx.pool, conn->qp, NULL);
@@ -363,14 +364,14 @@ static int make_qp(btl_ib_rc_conn_t *conn)
 
 int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
 {
-    const int error = make_memory(conn, peer);
+    const int error = conn_make_memory(conn, peer);
 
     if (error != 0) {
         return error;
     }
     conn->cq_entries = conn->sq.ring.depth + conn->rx.count;
     conn->cq = btl_ib_rc_cq_reserve(conn->all->cqs, conn->cq_entries);
-    return conn->cq != NULL ? make_qp(conn) : -ENOSPC;
+    return conn->cq != NULL ? conn_make_qp(conn) : -ENOSPC;
 }
 
 struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64_t to,
@@ -390,7 +391,7 @@ struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64
         .word_key = conn->credit.mr->rkey,
         .reads = port->reads,
         .relaxed = port->relaxed,
-        .mtu = mtu_limit(port, mtu_most),
+        .mtu = qp_mtu_limit(port, mtu_most),
     };
 
     if (conn->eager != NULL) {
@@ -429,7 +430,7 @@ void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *param
 void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
 {
     if (conn->rx.count == 0) {
-        set_rnr_timer(conn->all->port, conn->qp);
+        qp_set_rnr_timer(conn->all->port, conn->qp);
     }
     conn->stage = BTL_IB_RC_OPEN;
     conn->waits = 0;
@@ -441,7 +442,7 @@ void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
 /* ---- closing one ---- */
 
 /* Free it if it is closed and nothing of it is in use any more. */
-static void free_unused(btl_ib_rc_conn_t *conn)
+static void conn_free_unused(btl_ib_rc_conn_t *conn)
 {
     btl_ib_rc_conn_t **at = &conn->all->closed;
 
@@ -452,7 +453,7 @@ static void free_unused(btl_ib_rc_conn_t *conn)
         at = &(*at)->next_closed;
     }
     *at = conn->next_closed;
-    free_conn(conn);
+    conn_free(conn);
 }
 
 static void deregister(struct ibv_mr **mr)
@@ -462,7 +463,7 @@ static void deregister(struct ibv_mr **mr)
 }
 
 /* Give back all that the device has of it. */
-static void release(btl_ib_rc_conn_t *conn)
+static void conn_release(btl_ib_rc_conn_t *conn)
 {
     conn->all->draining -= conn->draining;
     conn->draining = false;
@@ -490,7 +491,7 @@ static void release(btl_ib_rc_conn_t *conn)
 /* A queue pair that is destroyed takes along the shared buffers that it has and whose completions
  * were not read: all peers would be short of them for good. So it is made to fail first, and stays
  * until they have come back (IBTA 10.3.1, "Last WQE Reached"). Returns whether it has to stay. */
-static bool drain(btl_ib_rc_conn_t *conn)
+static bool conn_drain(btl_ib_rc_conn_t *conn)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
@@ -508,9 +509,9 @@ void btl_ib_rc_conn_close(btl_ib_rc_conn_t *conn)
 {
     btl_ib_rc_conns_t *conns = conn->all;
 
-    conn->draining = drain(conn);
+    conn->draining = conn_drain(conn);
     if (conn->qp != NULL && conn->rx.count == 0) {
-        leave_bucket(conn);
+        conn_leave_bucket(conn);
     }
     conns->owing = conns->owing != conn ? conns->owing : NULL;
     btl_ib_rc_eager_close(conns->eagers, conn->eager);
@@ -518,7 +519,7 @@ void btl_ib_rc_conn_close(btl_ib_rc_conn_t *conn)
     btl_ib_rc_sq_close(&conn->sq);
     conns->pending -= conn->stage != BTL_IB_RC_OPEN;
     conns->suspected -= conn->suspect_until != 0;
-    free_slot(conn);
+    slot_free(conn);
     conn->stage = BTL_IB_RC_CLOSED;
     conn->peer = NULL;
     conn->next_closed = conns->closed;
@@ -532,8 +533,8 @@ void btl_ib_rc_conn_answered(btl_ib_rc_conn_t *conn)
 {
     conn->answer_due = false;
     if (conn->stage == BTL_IB_RC_CLOSED && !conn->draining) {
-        release(conn);
-        free_unused(conn);
+        conn_release(conn);
+        conn_free_unused(conn);
     }
 }
 
@@ -547,7 +548,7 @@ void btl_ib_rc_conn_suspect(btl_ib_rc_conn_t *conn)
 
 /* ---- what never ends ---- */
 
-static bool is_waiting(const btl_ib_rc_conn_t *conn)
+static bool conn_is_waiting(const btl_ib_rc_conn_t *conn)
 {
     if (conn->stage != BTL_IB_RC_OPEN) {
         return conn->stage == BTL_IB_RC_ACCEPTED;
@@ -560,7 +561,7 @@ uint32_t btl_ib_rc_conn_look(btl_ib_rc_conn_t *conn)
 {
     const uint32_t over = conn->sq.ring.completed;
 
-    conn->waits = !is_waiting(conn) || over != conn->waits_from ? 0 : conn->waits + 1;
+    conn->waits = !conn_is_waiting(conn) || over != conn->waits_from ? 0 : conn->waits + 1;
     conn->waits_from = over;
     return conn->waits;
 }
@@ -591,8 +592,8 @@ void btl_ib_rc_conns_drained(btl_ib_rc_conns_t *conns, const btl_ib_rc_cq_t *cq)
     for (btl_ib_rc_conn_t *conn = conns->closed, *next; conn != NULL; conn = next) {
         next = conn->next_closed;
         if (conn->draining && conn->cq == cq && (conn->last_wqe || now >= conn->drain_until)) {
-            release(conn);
-            free_unused(conn);
+            conn_release(conn);
+            conn_free_unused(conn);
         }
     }
 }
@@ -600,7 +601,7 @@ void btl_ib_rc_conns_drained(btl_ib_rc_conns_t *conns, const btl_ib_rc_cq_t *cq)
 void btl_ib_rc_conns_release(btl_ib_rc_conns_t *conns)
 {
     for (btl_ib_rc_conn_t *conn = conns->closed; conn != NULL; conn = conn->next_closed) {
-        release(conn);
+        conn_release(conn);
     }
 }
 
@@ -609,14 +610,14 @@ void btl_ib_rc_conns_free(btl_ib_rc_conns_t *conns)
     while (conns->closed != NULL) {
         btl_ib_rc_conn_t *conn = conns->closed;
         conns->closed = conn->next_closed;
-        free_conn(conn);
+        conn_free(conn);
     }
     free(conns->slot);
 }
 
 /* ---- traffic ---- */
 
-static void report(btl_ib_rc_conn_t *conn)
+static void conn_report(btl_ib_rc_conn_t *conn)
 {
     if (!conn->reporting) {
         conn->reporting = true;
@@ -631,11 +632,11 @@ void btl_ib_rc_conn_sent(btl_ib_rc_conn_t *conn, uint32_t completed, int error)
         btl_ib_rc_rdma_complete(conn->rdma, completed, error);
     }
     if (btl_ib_verbs_send_ring_complete(&conn->sq.ring, completed)) {
-        report(conn);
+        conn_report(conn);
     }
 }
 
-static btl_ib_event_t event_of(const btl_ib_rc_conn_t *conn, void *context)
+static btl_ib_event_t conn_event(const btl_ib_rc_conn_t *conn, void *context)
 {
     const btl_ib_rc_op_t *op = context;
 
@@ -656,13 +657,13 @@ int btl_ib_rc_conns_report(btl_ib_rc_conns_t *conns, btl_ib_event_t *events, int
         btl_ib_rc_conn_t *conn = conns->reporting;
         void *context = btl_ib_verbs_send_ring_next(&conn->sq.ring);
         if (context != NULL) {
-            events[count++] = event_of(conn, context);
+            events[count++] = conn_event(conn, context);
             continue;
         }
         conns->reporting = conn->next_reporting;
         conn->reporting = false;
         btl_ib_rc_credit_update(&conn->credit); /* there may be room for it now */
-        free_unused(conn);
+        conn_free_unused(conn);
     }
     return count;
 }
@@ -671,7 +672,7 @@ bool btl_ib_rc_conn_unhold(btl_ib_rc_conn_t *conn, int buffers)
 {
     conn->held -= (uint32_t) buffers;
     if (conn->stage == BTL_IB_RC_CLOSED) {
-        free_unused(conn);
+        conn_free_unused(conn);
         return false;
     }
     return true;

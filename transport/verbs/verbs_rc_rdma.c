@@ -74,7 +74,7 @@ void btl_ib_rc_rdma_complete(btl_ib_rc_rdma_t *rdma, uint32_t completed, int err
 /* The errno of an operation that failed by itself. IBV_WC_LOC_QP_OP_ERR says nothing about the
  * operation: devices report it when they cannot send, be it that the port is down or that iWARP's
  * other side has ended the connection. */
-static int error_of(enum ibv_wc_status status)
+static int op_error(enum ibv_wc_status status)
 {
     switch (status) {
     case IBV_WC_REM_ACCESS_ERR:
@@ -94,14 +94,14 @@ void btl_ib_rc_rdma_failed(btl_ib_rc_rdma_t *rdma, uint32_t number, enum ibv_wc_
     const btl_ib_verbs_send_ring_t *ring = &rdma->sq->ring;
 
     if (number - ring->completed < ring->posted - ring->completed) {
-        op_at(rdma, number)->error = error_of(status);
+        op_at(rdma, number)->error = op_error(status);
     }
 }
 
 /* ---- posting ---- */
 
 /* Note an operation that was posted. Flushes make no event. */
-static void note(btl_ib_rc_rdma_t *rdma, const btl_ib_rc_op_t *op, bool event, bool signaled)
+static void op_note(btl_ib_rc_rdma_t *rdma, const btl_ib_rc_op_t *op, bool event, bool signaled)
 {
     btl_ib_rc_op_t *noted = op_at(rdma, rdma->sq->ring.posted);
 
@@ -112,7 +112,7 @@ static void note(btl_ib_rc_rdma_t *rdma, const btl_ib_rc_op_t *op, bool event, b
 
 static const btl_ib_rc_op_t flush_op = {.reads = true, .size = sizeof(uint32_t)};
 
-static void fill_flush(const btl_ib_rc_rdma_t *rdma, uint32_t number, struct ibv_send_wr *wr,
+static void flush_fill(const btl_ib_rc_rdma_t *rdma, uint32_t number, struct ibv_send_wr *wr,
                        struct ibv_sge *sge)
 {
     const btl_ib_rc_credit_t *credit = rdma->credit;
@@ -140,11 +140,11 @@ int btl_ib_rc_rdma_flush(btl_ib_rc_rdma_t *rdma)
     if (!rdma->unflushed || rdma->reads >= rdma->reads_max) {
         return 0;
     }
-    fill_flush(rdma, rdma->sq->ring.posted, &wr, &sge);
+    flush_fill(rdma, rdma->sq->ring.posted, &wr, &sge);
     const int error = ibv_post_send(rdma->sq->qp, &wr, &bad);
     if (error == 0) {
         rdma->unflushed = false;
-        note(rdma, &flush_op, false, true);
+        op_note(rdma, &flush_op, false, true);
     }
     return error;
 }
@@ -176,29 +176,29 @@ int btl_ib_rc_rdma_rouse(btl_ib_rc_rdma_t *rdma)
     wr.wr_id = btl_ib_rc_sq_id(rdma->sq, rdma->sq->ring.posted);
     const int error = ibv_post_send(rdma->sq->qp, &wr, &bad);
     if (error == 0) {
-        note(rdma, &none, false, false);
+        op_note(rdma, &none, false, false);
     }
     return error;
 }
 
-static bool is_read(const btl_ib_rdma_work_t *work)
+static bool work_is_read(const btl_ib_rdma_work_t *work)
 {
     return work->kind != BTL_IB_RDMA_WRITE;
 }
 
-static bool is_atomic(const btl_ib_rdma_work_t *work)
+static bool work_is_atomic(const btl_ib_rdma_work_t *work)
 {
     return work->kind == BTL_IB_RDMA_ADD || work->kind == BTL_IB_RDMA_CSWAP;
 }
 
-static bool is_inline(const btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work)
+static bool work_is_inline(const btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work)
 {
     return work->kind == BTL_IB_RDMA_WRITE && work->size <= rdma->sq->inline_size;
 }
 
 /* Take a bounce buffer: whole cache lines; atomics need them aligned to 8. Returns where it begins,
  * -1 if there is no room. */
-static int64_t take_bounce(btl_ib_rc_rdma_t *rdma, uint32_t size)
+static int64_t bounce_take(btl_ib_rc_rdma_t *rdma, uint32_t size)
 {
     const uint32_t wanted = (size + BTL_IB_VERBS_LINE - 1) / BTL_IB_VERBS_LINE * BTL_IB_VERBS_LINE;
     const uint32_t at = rdma->taken & (rdma->bounce_bytes - 1);
@@ -212,28 +212,28 @@ static int64_t take_bounce(btl_ib_rc_rdma_t *rdma, uint32_t size)
 }
 
 /* The local end: where the caller has it, or a bounce buffer. Returns whether there was room. */
-static bool fill_local(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, btl_ib_rc_op_t *op,
-                       struct ibv_sge *sge)
+static bool op_fill_local(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work,
+                          btl_ib_rc_op_t *op, struct ibv_sge *sge)
 {
-    const struct ibv_mr *mr = is_atomic(work) ? NULL : work->mem;
+    const struct ibv_mr *mr = work_is_atomic(work) ? NULL : work->mem;
     const uint32_t size = (uint32_t) work->size;
 
     *sge = (struct ibv_sge){.addr = (uintptr_t) work->local, .length = size};
-    if (is_inline(rdma, work)) {
+    if (work_is_inline(rdma, work)) {
         return true;
     }
     if (mr != NULL) {
         sge->lkey = mr->lkey;
         return true;
     }
-    const int64_t at = take_bounce(rdma, size);
+    const int64_t at = bounce_take(rdma, size);
     if (at < 0) {
         return false;
     }
     op->bounce = (uint32_t) at;
     op->bounce_size = size;
     op->taken = rdma->taken;
-    if (is_read(work)) {
+    if (work_is_read(work)) {
         op->sink = work->local;
     } else {
         memcpy(rdma->bounce + at, work->local, size);
@@ -243,17 +243,17 @@ static bool fill_local(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, b
     return true;
 }
 
-static void fill(const btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work,
-                 struct ibv_send_wr *wr, struct ibv_sge *sge)
+static void op_fill(const btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work,
+                    struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
     *wr = (struct ibv_send_wr){
         .wr_id = btl_ib_rc_sq_id(rdma->sq, rdma->sq->ring.posted),
         .sg_list = sge,
         .num_sge = 1,
-        .send_flags = is_inline(rdma, work) ? IBV_SEND_INLINE : 0,
+        .send_flags = work_is_inline(rdma, work) ? IBV_SEND_INLINE : 0,
     };
-    if (!is_atomic(work)) {
-        wr->opcode = is_read(work) ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+    if (!work_is_atomic(work)) {
+        wr->opcode = work_is_read(work) ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
         wr->wr.rdma.remote_addr = work->remote;
         wr->wr.rdma.rkey = work->key;
         return;
@@ -268,7 +268,7 @@ static void fill(const btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work,
 
 int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, int *broken)
 {
-    const bool reads = is_read(work);
+    const bool reads = work_is_read(work);
     const bool flush = !reads && rdma->flushes;
     const bool flush_now = flush && rdma->reads < rdma->reads_max;
     const uint32_t taken = rdma->taken;
@@ -281,13 +281,13 @@ int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, 
         return -EOPNOTSUPP;
     }
     if (btl_ib_verbs_send_ring_room(&rdma->sq->ring) < BTL_IB_RC_SEND_RESERVED
-        || (reads && rdma->reads >= rdma->reads_max) || !fill_local(rdma, work, &op, &sge[0])) {
+        || (reads && rdma->reads >= rdma->reads_max) || !op_fill_local(rdma, work, &op, &sge[0])) {
         return -EAGAIN;
     }
-    fill(rdma, work, &wr[0], &sge[0]);
+    op_fill(rdma, work, &wr[0], &sge[0]);
     wr[0].send_flags |= flush ? 0 : IBV_SEND_SIGNALED;
     if (flush_now) {
-        fill_flush(rdma, rdma->sq->ring.posted + 1, &wr[1], &sge[1]);
+        flush_fill(rdma, rdma->sq->ring.posted + 1, &wr[1], &sge[1]);
         wr[0].next = &wr[1];
     }
     const int error = ibv_post_send(rdma->sq->qp, wr, &bad);
@@ -296,10 +296,10 @@ int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, 
         *broken = error == ENOMEM ? 0 : error;
         return error == ENOMEM ? -EAGAIN : -EIO;
     }
-    note(rdma, &op, true, !flush);
+    op_note(rdma, &op, true, !flush);
     rdma->unflushed = flush ? !flush_now : rdma->unflushed;
     if (flush_now && error == 0) {
-        note(rdma, &flush_op, false, true);
+        op_note(rdma, &flush_op, false, true);
     }
     *broken = error;
     return 0;

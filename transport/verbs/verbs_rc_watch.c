@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum {
-    LOOK_US = 250 * 1000,
     LOOKS = 4,                  /* a second */
     GIVEN_UP = 10 * LOOKS,      /* what waits for longer */
     LEAST = 1000 * 1000 / LOOKS /* bytes that move from one look to the next */
@@ -23,7 +22,9 @@ static uint64_t device_looks(const btl_ib_rc_port_t *port)
     enum { USUAL = 18 }; /* 1 s: what connection managers take */
     const unsigned timeout = port->ack_timeout != 0 ? port->ack_timeout : USUAL;
 
-    return port->iwarp ? 0 : ((4096u * 4ull * (port->retry + 1u)) << timeout) / 1000 / LOOK_US;
+    return port->iwarp
+               ? 0
+               : ((4096u * 4ull * (port->retry + 1u)) << timeout) / 1000 / BTL_IB_RC_LOOK_US;
 }
 
 /* `what` is text, and followed by for how long. */
@@ -71,9 +72,6 @@ static void watch_open(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t looks)
 
 void btl_ib_rc_watch_look(btl_ib_rc_t *rc, uint64_t now)
 {
-    if (now - rc->watch.looked_at < LOOK_US) {
-        return;
-    }
     rc->watch.looked_at = now;
     for (uint32_t i = 0; i < rc->conns.slots && rc->state.error == 0 && !rc->state.down; i++) {
         btl_ib_rc_conn_t *conn = rc->conns.slot[i].conn;

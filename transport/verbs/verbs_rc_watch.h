@@ -37,7 +37,9 @@
 
 #include "verbs_rc_cm.h"
 
-/* Look at all connections, if it is time to. `now`, us: of poll(). */
+enum { BTL_IB_RC_LOOK_US = 250 * 1000 };
+
+/* Look at all connections, at most each BTL_IB_RC_LOOK_US. `now`, us: of poll(). */
 void btl_ib_rc_watch_look(btl_ib_rc_t *rc, uint64_t now);
 
 #endif

@@ -34,7 +34,7 @@ void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs)
     btl_ib_verbs_comp_close(&cqs->comp);
 }
 
-static btl_ib_rc_cq_t *create(btl_ib_rc_cqs_t *cqs, uint32_t entries)
+static btl_ib_rc_cq_t *cq_create(btl_ib_rc_cqs_t *cqs, uint32_t entries)
 {
     const btl_ib_verbs_t *verbs = &cqs->port->verbs;
     const uint64_t most = (uint64_t) verbs->device.max_cqe;
@@ -66,7 +66,7 @@ btl_ib_rc_cq_t *btl_ib_rc_cq_reserve(btl_ib_rc_cqs_t *cqs, uint32_t entries)
     while (i < cqs->count && cqs->cq[i].free < entries) {
         i++;
     }
-    btl_ib_rc_cq_t *cq = i < cqs->count ? &cqs->cq[i] : create(cqs, entries);
+    btl_ib_rc_cq_t *cq = i < cqs->count ? &cqs->cq[i] : cq_create(cqs, entries);
     if (cq != NULL) {
         cq->free -= entries;
     }
@@ -102,8 +102,8 @@ bool btl_ib_rc_cqs_has(const btl_ib_rc_cqs_t *cqs, const struct ibv_cq *cq)
 enum { EMPTY = 1 }; /* the limit of a queue that does not grow: fewer than this are none */
 
 /* All are idle at first. */
-static void add_buffers(btl_ib_rc_rx_t *rx, uint32_t first, uint32_t count, uint8_t *memory,
-                        uint32_t key, uint64_t id)
+static void rx_add_buffers(btl_ib_rc_rx_t *rx, uint32_t first, uint32_t count, uint8_t *memory,
+                           uint32_t key, uint64_t id)
 {
     const uint32_t stride = btl_ib_rc_rx_stride(rx->size);
 
@@ -113,7 +113,7 @@ static void add_buffers(btl_ib_rc_rx_t *rx, uint32_t first, uint32_t count, uint
     }
 }
 
-static int init_rx(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t size, uint32_t low)
+static int rx_init(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t size, uint32_t low)
 {
     btl_ib_verbs_rx_pool_init(&rx->pool, owner);
     rx->buffer = calloc(count, sizeof(*rx->buffer));
@@ -126,10 +126,10 @@ static int init_rx(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t siz
 int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t size, uint32_t low,
                       uint8_t *memory, uint32_t key, uint64_t id)
 {
-    const int error = init_rx(rx, owner, count, size, low);
+    const int error = rx_init(rx, owner, count, size, low);
 
     if (error == 0) {
-        add_buffers(rx, 0, count, memory, key, id);
+        rx_add_buffers(rx, 0, count, memory, key, id);
     }
     return error;
 }
@@ -137,7 +137,7 @@ int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t 
 /* ---- posting ---- */
 
 /* `queue` counts; NULL: it is none that was asked for. */
-static int post(btl_ib_rc_rxq_t *queue, btl_ib_rc_rx_t *rx)
+static int rx_post(btl_ib_rc_rxq_t *queue, btl_ib_rc_rx_t *rx)
 {
     const uint32_t idle = rx->pool.idle_count;
 
@@ -157,12 +157,12 @@ static int post(btl_ib_rc_rxq_t *queue, btl_ib_rc_rx_t *rx)
 
 int btl_ib_rc_rxqs_post_own(btl_ib_rc_rxqs_t *rxqs, uint8_t channel, btl_ib_rc_rx_t *rx)
 {
-    return post(channel < rxqs->count ? &rxqs->queue[channel] : NULL, rx);
+    return rx_post(channel < rxqs->count ? &rxqs->queue[channel] : NULL, rx);
 }
 
 /* Have the device say when fewer than `limit` are posted, if it will not yet. A device that cannot
  * is not asked again. */
-static void arm(btl_ib_rc_rxq_t *queue)
+static void rxq_arm(btl_ib_rc_rxq_t *queue)
 {
     struct ibv_srq_attr attr = {.srq_limit = queue->limit};
 
@@ -172,7 +172,7 @@ static void arm(btl_ib_rc_rxq_t *queue)
     }
 }
 
-static void stop_growing(btl_ib_rc_rxq_t *queue)
+static void rxq_stop_growing(btl_ib_rc_rxq_t *queue)
 {
     queue->full = true;
     queue->limit = queue->limit > 0 ? EMPTY : 0;
@@ -185,9 +185,9 @@ int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_poo
     while (&rxqs->queue[i].rx.pool != pool) {
         i++;
     }
-    const int posted = pool->srq != NULL ? post(&rxqs->queue[i], &rxqs->queue[i].rx) : 0;
+    const int posted = pool->srq != NULL ? rx_post(&rxqs->queue[i], &rxqs->queue[i].rx) : 0;
     if (posted > 0) {
-        arm(&rxqs->queue[i]);
+        rxq_arm(&rxqs->queue[i]);
     }
     return posted;
 }
@@ -196,7 +196,8 @@ int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_poo
 
 /* Make `more` buffers and post all that are idle. The low watermark grows along, but is no lower
  * than the limit: it is not reached because nobody posts. Returns 0 or a negative errno. */
-static int grow(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *verbs, uint32_t more)
+static int rxq_grow(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *verbs,
+                    uint32_t more)
 {
     const size_t bytes = (size_t) more * btl_ib_rc_rx_stride(queue->size);
 
@@ -208,7 +209,8 @@ static int grow(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *v
         return -ENOMEM;
     }
     queue->slab[queue->slabs++] = mr;
-    add_buffers(&queue->rx, queue->made, more, mr->addr, mr->lkey, btl_ib_rc_wr_id_shared(number));
+    rx_add_buffers(&queue->rx, queue->made, more, mr->addr, mr->lkey,
+                   btl_ib_rc_wr_id_shared(number));
     queue->made += more;
     const uint32_t low = (uint32_t) ((uint64_t) queue->low * queue->made / queue->num);
     queue->rx.low = btl_ib_verbs_min(low < queue->limit ? queue->limit : low, queue->made - 1);
@@ -217,14 +219,14 @@ static int grow(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *v
         return btl_ib_verbs_failed(verbs, "ibv_post_srq_recv", error);
     }
     if (queue->made == queue->num) {
-        stop_growing(queue);
+        rxq_stop_growing(queue);
     }
-    arm(queue);
+    rxq_arm(queue);
     return 0;
 }
 
-static int open_shared(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_verbs_t *verbs,
-                       uint32_t init)
+static int rxq_open_shared(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_verbs_t *verbs,
+                           uint32_t init)
 {
     btl_ib_rc_rxq_t *queue = &rxqs->queue[number];
     struct ibv_srq_init_attr attr = {.attr = {.max_wr = queue->num, .max_sge = 1}};
@@ -234,21 +236,21 @@ static int open_shared(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_ver
     if (srq == NULL) {
         return btl_ib_verbs_failed(verbs, "ibv_create_srq", errno);
     }
-    error = init_rx(&queue->rx, NULL, queue->num, queue->size, 0);
+    error = rx_init(&queue->rx, NULL, queue->num, queue->size, 0);
     btl_ib_verbs_rx_pool_attach(&queue->rx.pool, NULL, srq);
-    error = error != 0 ? error : grow(queue, number, verbs, init);
+    error = error != 0 ? error : rxq_grow(queue, number, verbs, init);
     if (error == 0 && !queue->full && !queue->armed) {
         BTL_IB_VERBS_LOG(verbs, 1,
                          "%s: the device does not tell when queue %u runs low: it has "
                          "all its buffers at once",
                          verbs->base.name, number + 1);
-        error = grow(queue, number, verbs, queue->num - queue->made);
+        error = rxq_grow(queue, number, verbs, queue->num - queue->made);
     }
     return error;
 }
 
 /* All buffers are taken, and there will not be more. */
-static void note_empty(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *verbs)
+static void rxq_note_empty(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *verbs)
 {
     if (queue->emptied++ == 0) {
         BTL_IB_VERBS_LOG(verbs, 1,
@@ -281,14 +283,14 @@ int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
     }
     queue->armed = false;
     if (queue->full) {
-        note_empty(queue, number, verbs);
+        rxq_note_empty(queue, number, verbs);
         return 0;
     }
     queue->doubled++;
     const int error =
-        grow(queue, number, verbs, btl_ib_verbs_min(queue->made, queue->num - queue->made));
+        rxq_grow(queue, number, verbs, btl_ib_verbs_min(queue->made, queue->num - queue->made));
     if (error == -ENOMEM) { /* what there is has to do */
-        stop_growing(queue);
+        rxq_stop_growing(queue);
         return 0;
     }
     return error;
@@ -297,15 +299,15 @@ int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
 /* ---- all of them ---- */
 
 /* Buffers of a shared queue at first. */
-static uint32_t begins_with(const btl_ib_open_queue_t *wanted)
+static uint32_t rxq_begins_with(const btl_ib_open_queue_t *wanted)
 {
     return wanted->init > 0 && wanted->init < wanted->num && wanted->limit > 0 ? wanted->init
                                                                                : wanted->num;
 }
 
 /* Size one queue. Returns 0 or -EINVAL. */
-static int plan(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_rc_port_t *port,
-                const btl_ib_open_queue_t *wanted)
+static int rxq_plan(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_rc_port_t *port,
+                    const btl_ib_open_queue_t *wanted)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
     const uint32_t limit =
@@ -332,7 +334,7 @@ static int plan(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_rc_port_t 
         .low = (uint32_t) (btl_ib_verbs_min(low, wanted->num - 1) + more),
         .window = wanted->window > 0 ? wanted->window : low / 2,
         .shared = wanted->shared,
-        .limit = begins_with(wanted) < wanted->num ? wanted->limit : EMPTY,
+        .limit = rxq_begins_with(wanted) < wanted->num ? wanted->limit : EMPTY,
     };
     return 0;
 }
@@ -349,12 +351,13 @@ int btl_ib_rc_rxqs_open(btl_ib_rc_rxqs_t *rxqs, const btl_ib_rc_port_t *port,
 
     rxqs->count = params->queue_count > 0 ? params->queue_count : 1;
     for (uint32_t i = 0; i < rxqs->count && error == 0; i++) {
-        error = plan(rxqs, i, port, &wanted[i]);
+        error = rxq_plan(rxqs, i, port, &wanted[i]);
         rxqs->any_shared = rxqs->any_shared || rxqs->queue[i].shared;
     }
     for (uint32_t i = 0; i < rxqs->count && error == 0; i++) {
-        error =
-            rxqs->queue[i].shared ? open_shared(rxqs, i, &port->verbs, begins_with(&wanted[i])) : 0;
+        error = rxqs->queue[i].shared
+                    ? rxq_open_shared(rxqs, i, &port->verbs, rxq_begins_with(&wanted[i]))
+                    : 0;
     }
     return error;
 }
@@ -435,7 +438,7 @@ void btl_ib_rc_sq_close(btl_ib_rc_sq_t *sq)
 }
 
 /* Note a request that was posted. */
-static void note(btl_ib_rc_sq_t *sq, const struct ibv_send_wr *wr, void *context)
+static void sq_note(btl_ib_rc_sq_t *sq, const struct ibv_send_wr *wr, void *context)
 {
     const bool signaled = (wr->send_flags & IBV_SEND_SIGNALED) != 0;
 
@@ -458,7 +461,7 @@ int btl_ib_rc_sq_post_own(btl_ib_rc_sq_t *sq, struct ibv_send_wr *wr)
     }
     const int error = ibv_post_send(sq->qp, wr, &bad);
     if (error == 0) {
-        note(sq, wr, NULL);
+        sq_note(sq, wr, NULL);
     }
     return error;
 }
@@ -482,7 +485,7 @@ struct ibv_send_wr *btl_ib_rc_sq_fill(btl_ib_rc_sq_t *sq, int i, const btl_ib_tx
 }
 
 /* Link the batch, and choose which requests are signaled. */
-static void finish_batch(btl_ib_rc_sq_t *sq, int n)
+static void sq_finish_batch(btl_ib_rc_sq_t *sq, int n)
 {
     struct ibv_send_wr *wr = sq->all->wr;
     uint32_t unsignaled = sq->ring.unsignaled;
@@ -503,11 +506,11 @@ int btl_ib_rc_sq_post_batch(btl_ib_rc_sq_t *sq, const btl_ib_tx_t *txs, int n, i
     const struct ibv_send_wr *wr = sq->all->wr;
     struct ibv_send_wr *bad = NULL;
 
-    finish_batch(sq, n);
+    sq_finish_batch(sq, n);
     *error = ibv_post_send(sq->qp, sq->all->wr, &bad);
     const int taken = *error == 0 ? n : bad != NULL ? (int) (bad - wr) : 0;
     for (int i = 0; i < taken; i++) {
-        note(sq, &wr[i], txs[i].size <= sq->inline_size ? NULL : txs[i].context);
+        sq_note(sq, &wr[i], txs[i].size <= sq->inline_size ? NULL : txs[i].context);
     }
     return taken;
 }

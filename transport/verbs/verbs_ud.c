@@ -43,7 +43,7 @@ static struct ibv_context *open_by_name(const char *name)
 
 /* Find the place of a partition in the port's table. A full membership is preferred: limited
  * members reach only full ones. */
-static int find_pkey(btl_ib_ud_port_t *port, uint16_t wanted)
+static int port_find_pkey(btl_ib_ud_port_t *port, uint16_t wanted)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
     __be16 entry;
@@ -92,7 +92,7 @@ static int port_open(btl_ib_ud_port_t *port, const btl_ib_device_t *device,
     port->gid = handle->gid;
     port->service_level = params->service_level;
     port->traffic_class = params->traffic_class;
-    return find_pkey(port, params->pkey);
+    return port_find_pkey(port, params->pkey);
 }
 
 static void port_close(btl_ib_ud_port_t *port)
@@ -106,7 +106,7 @@ static void port_close(btl_ib_ud_port_t *port)
 /* ---- events of the port ---- */
 
 /* Is the address that peers know still ours? Returns 0 or an errno. */
-static int check_address(const btl_ib_ud_port_t *port)
+static int port_check_address(const btl_ib_ud_port_t *port)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
     struct ibv_port_attr attr;
@@ -122,7 +122,7 @@ static int check_address(const btl_ib_ud_port_t *port)
     return same_lid ? 0 : EADDRNOTAVAIL;
 }
 
-static int check_partition(const btl_ib_ud_port_t *port)
+static int port_check_partition(const btl_ib_ud_port_t *port)
 {
     __be16 pkey;
 
@@ -134,16 +134,16 @@ static int check_partition(const btl_ib_ud_port_t *port)
 
 /* The errno that an event means for the port, 0: it goes on. What happens to a queue pair because
  * of a peer shows in its completions. */
-static int error_of(const btl_ib_ud_port_t *port, const struct ibv_async_event *event)
+static int port_error_of(const btl_ib_ud_port_t *port, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
     case IBV_EVENT_PORT_ERR:
         return ENETDOWN;
     case IBV_EVENT_LID_CHANGE:
     case IBV_EVENT_GID_CHANGE:
-        return btl_ib_verbs_port_up(&port->verbs) ? check_address(port) : ENETDOWN;
+        return btl_ib_verbs_port_up(&port->verbs) ? port_check_address(port) : ENETDOWN;
     case IBV_EVENT_PKEY_CHANGE:
-        return btl_ib_verbs_port_up(&port->verbs) ? check_partition(port) : ENETDOWN;
+        return btl_ib_verbs_port_up(&port->verbs) ? port_check_partition(port) : ENETDOWN;
     case IBV_EVENT_DEVICE_FATAL:
         return ENODEV;
     case IBV_EVENT_CQ_ERR:
@@ -156,14 +156,14 @@ static int error_of(const btl_ib_ud_port_t *port, const struct ibv_async_event *
 }
 
 /* Returns the errno of the first event that has one; those behind it stay for the next time. */
-static int read_events(const btl_ib_ud_port_t *port)
+static int port_read_events(const btl_ib_ud_port_t *port)
 {
     struct ibv_async_event event;
     int error = 0;
 
     while (error == 0 && ibv_get_async_event(port->verbs.context, &event) == 0) {
         if (btl_ib_verbs_event_is_ours(&port->verbs, &event)) {
-            error = error_of(port, &event);
+            error = port_error_of(port, &event);
             btl_ib_verbs_event_log(&port->verbs, &event, error);
         }
         ibv_ack_async_event(&event);
@@ -172,7 +172,7 @@ static int read_events(const btl_ib_ud_port_t *port)
 }
 
 /* Log that the device is of no use any more, and set the state. */
-static void fail(btl_ib_ud_t *ud, const char *what, int error)
+static void ud_fail(btl_ib_ud_t *ud, const char *what, int error)
 {
     const btl_ib_verbs_t *verbs = &ud->port.verbs;
 
@@ -185,7 +185,7 @@ static void fail(btl_ib_ud_t *ud, const char *what, int error)
 
 /* Look where in the table the address is: one that was lost comes back at another place while
  * something still uses the old one. */
-static void find_address(btl_ib_ud_port_t *port)
+static void port_find_address(btl_ib_ud_port_t *port)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
     btl_ib_verbs_gid_t *list;
@@ -203,15 +203,15 @@ static void find_address(btl_ib_ud_port_t *port)
 
 /* Look whether a port that was down has all that peers know of it, at whatever index its address is
  * now. */
-static bool bring_back(btl_ib_ud_port_t *port)
+static bool port_bring_back(btl_ib_ud_port_t *port)
 {
-    if (!btl_ib_verbs_port_up(&port->verbs) || check_partition(port) != 0) {
+    if (!btl_ib_verbs_port_up(&port->verbs) || port_check_partition(port) != 0) {
         return false;
     }
-    if (check_address(port) != 0) {
-        find_address(port);
+    if (port_check_address(port) != 0) {
+        port_find_address(port);
     }
-    return check_address(port) == 0;
+    return port_check_address(port) == 0;
 }
 
 /* Read and log the events of the device, and update the state. A port that was down is used again
@@ -222,26 +222,28 @@ static void read_device_events(btl_ib_ud_t *ud)
     if (ud->state.error != 0) {
         return;
     }
-    const int error = read_events(&ud->port);
+    const int error = port_read_events(&ud->port);
     if (error == ENODEV || error == EIO) {
-        fail(ud, "the device failed", error);
+        ud_fail(ud, "the device failed", error);
     } else if (error != 0) {
         btl_ib_verbs_state_down(&ud->state, error);
-    } else if (ud->state.down != 0 && bring_back(&ud->port) && btl_ib_ud_peers_renew(&ud->peers)) {
+    } else if (ud->state.down != 0 && port_bring_back(&ud->port)
+               && btl_ib_ud_peers_renew(&ud->peers)) {
         btl_ib_verbs_state_up(&ud->state);
     }
 }
 
 /* ---- devices ---- */
 
-static void turn_down(const btl_ib_search_t *search, const char *name, const char *why)
+static void device_turn_down(const btl_ib_search_t *search, const char *name, const char *why)
 {
     btl_ib_devices_turn_down(&search->log, "verbs", name, why);
 }
 
 /* List a port once for each of its addresses. Returns 0 or -ENOMEM. */
-static int add_port(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
-                    struct ibv_context *context, const struct ibv_device_attr *attr, uint8_t port)
+static int device_add_port(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
+                           struct ibv_context *context, const struct ibv_device_attr *attr,
+                           uint8_t port)
 {
     btl_ib_verbs_gid_t *gids;
     char text[sizeof(((btl_ib_device_t *) NULL)->name)];
@@ -251,21 +253,22 @@ static int add_port(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
     btl_ib_verbs_device_text(ibv_get_device_name(context->device), attr->phys_port_cnt, port, text,
                              sizeof(text));
     if (ibv_query_port(context, port, &port_attr) != 0) {
-        turn_down(search, text, "its port cannot be queried");
+        device_turn_down(search, text, "its port cannot be queried");
         return 0;
     }
     if (port_attr.state != IBV_PORT_ACTIVE) {
-        turn_down(search, text, ibv_port_state_str(port_attr.state));
+        device_turn_down(search, text, ibv_port_state_str(port_attr.state));
         btl_ib_verbs_diag(&search->log, BTL_IB_DIAG_PORT_DOWN, text,
                           ibv_port_state_str(port_attr.state));
         return 0;
     }
     const int count = btl_ib_verbs_gids(context, port, search->gid_index, &gids);
     if (count <= 0) {
-        turn_down(search, text,
-                  count < 0                ? strerror(-count)
-                  : search->gid_index >= 0 ? "it has no GID at the place that btl_ib_gid_index says"
-                                           : "it has no GID");
+        device_turn_down(search, text,
+                         count < 0 ? strerror(-count)
+                         : search->gid_index >= 0
+                             ? "it has no GID at the place that btl_ib_gid_index says"
+                             : "it has no GID");
     }
     for (int i = 0; i < count && rc == 0; i++) {
         rc = btl_ib_verbs_list_append(list, "ud", context, port, attr, &port_attr, &gids[i]) != NULL
@@ -276,7 +279,7 @@ static int add_port(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
     return rc;
 }
 
-static int add_device(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
+static int device_add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
                       struct ibv_device *device)
 {
     const char *name = ibv_get_device_name(device);
@@ -284,18 +287,18 @@ static int add_device(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
     int rc = 0;
 
     if (device->transport_type != IBV_TRANSPORT_IB) {
-        turn_down(search, name, "it has no UD");
+        device_turn_down(search, name, "it has no UD");
         return 0;
     }
     struct ibv_context *context = ibv_open_device(device);
     if (context == NULL || ibv_query_device(context, &attr) != 0) {
         const int error = errno;
-        turn_down(search, name, strerror(error));
+        device_turn_down(search, name, strerror(error));
         btl_ib_verbs_diag_open(&search->log, name, device->dev_name, error);
         attr.phys_port_cnt = 0;
     }
     for (unsigned port = 1; port <= attr.phys_port_cnt && rc == 0; port++) {
-        rc = add_port(list, search, context, &attr, (uint8_t) port);
+        rc = device_add_port(list, search, context, &attr, (uint8_t) port);
     }
     if (context != NULL) {
         (void) ibv_close_device(context);
@@ -319,7 +322,7 @@ static int ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     const int error = errno;
     if (count == 0) { /* libibverbs lists none that is without its file in /dev/infiniband */
         btl_ib_verbs_diag_open(&search->log, "all", "", ENOENT);
-        turn_down(search, "", "/dev/infiniband lacks what is in /sys/class/infiniband");
+        device_turn_down(search, "", "/dev/infiniband lacks what is in /sys/class/infiniband");
     } else {
         btl_ib_verbs_prepare_fork(search);
     }
@@ -327,7 +330,7 @@ static int ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
         return error == ENOSYS ? 0 : -error; /* ENOSYS: the kernel knows nothing of RDMA */
     }
     for (int i = 0; i < count && rc == 0; i++) {
-        rc = add_device(&found, search, all[i]);
+        rc = device_add(&found, search, all[i]);
     }
     ibv_free_device_list(all);
     if (rc != 0) {
@@ -355,7 +358,7 @@ static bool is_inline(const btl_ib_ud_t *ud, const btl_ib_tx_t *tx)
 }
 
 /* What all work requests have alike: each is followed by the next one. */
-static void sending_init(btl_ib_ud_sending_t *sending)
+static void send_init(btl_ib_ud_sending_t *sending)
 {
     for (int i = 0; i < BTL_IB_UD_BATCH; i++) {
         sending->sge[i] = (struct ibv_sge){0};
@@ -370,8 +373,8 @@ static void sending_init(btl_ib_ud_sending_t *sending)
 }
 
 /* Make the work request of a datagram, `number` of queue pair `index`. */
-static inline void fill(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *tx, uint32_t number,
-                        unsigned flags, struct ibv_send_wr *wr)
+static inline void send_fill(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *tx,
+                             uint32_t number, unsigned flags, struct ibv_send_wr *wr)
 {
     const btl_ib_ud_peer_t *peer = &ud->peers.peer[tx->to];
     const struct ibv_mr *mr = tx->mem;
@@ -387,7 +390,7 @@ static inline void fill(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *tx, 
 }
 
 /* Post datagrams for one queue pair. Returns how many it took, and in *error why not more. */
-static int post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, int n, int *error)
+static int send_post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_ud_qp_t *qp = &ud->qps.qp[index];
     const uint32_t room = btl_ib_verbs_send_ring_room(&qp->ring);
@@ -405,8 +408,8 @@ static int post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, int n
         unsignaled++;
         const bool signaled = unsignaled >= SIGNAL || (last && unsignaled > SIGNAL / 2);
         unsignaled = signaled ? 0 : unsignaled;
-        fill(ud, index, &batch[i], qp->ring.posted + (uint32_t) i,
-             signaled ? IBV_SEND_SIGNALED : 0u, &wr[i]);
+        send_fill(ud, index, &batch[i], qp->ring.posted + (uint32_t) i,
+                  signaled ? IBV_SEND_SIGNALED : 0u, &wr[i]);
     }
     struct ibv_send_wr *const next = wr[count - 1].next;
     wr[count - 1].next = NULL;
@@ -444,7 +447,7 @@ static int ud_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
             *error = ENETDOWN;
             return done;
         }
-        const int taken = post(ud, index, batch + done, count, error);
+        const int taken = send_post(ud, index, batch + done, count, error);
         done += taken;
         if (taken < count) {
             if (*error != EAGAIN && *error != ENOBUFS) {
@@ -466,7 +469,7 @@ static void post_idle(btl_ib_ud_t *ud)
     const int error = btl_ib_ud_qps_post_idle(&ud->qps);
 
     if (error != 0) {
-        fail(ud, "receive buffers cannot be posted", error);
+        ud_fail(ud, "receive buffers cannot be posted", error);
     }
     ud->port.verbs.base.overflows = ud->qps.emptied;
 }
@@ -479,7 +482,7 @@ static void ud_repost(btl_ib_transport_t *t, void *const *buffers, int n)
     post_idle(btl_ib_ud_of(t));
 }
 
-static void drop(btl_ib_ud_t *ud, btl_ib_verbs_rx_buffer_t *buffer, const char *why)
+static void ud_drop(btl_ib_ud_t *ud, btl_ib_verbs_rx_buffer_t *buffer, const char *why)
 {
     ud->polling.rx_dropped++;
     BTL_IB_VERBS_LOG(&ud->port.verbs, 10, "%s: datagram dropped: %s (%llu so far)",
@@ -488,7 +491,7 @@ static void drop(btl_ib_ud_t *ud, btl_ib_verbs_rx_buffer_t *buffer, const char *
 }
 
 /* A receive completed. Returns how many events that makes. */
-static int received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t *event)
+static int ud_received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t *event)
 {
     btl_ib_verbs_rx_buffer_t *buffer = (btl_ib_verbs_rx_buffer_t *) (uintptr_t) wc->wr_id;
 
@@ -499,8 +502,8 @@ static int received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t *ev
         return 0;
     }
     if (wc->status != IBV_WC_SUCCESS || wc->byte_len <= BTL_IB_VERBS_GRH) {
-        drop(ud, buffer,
-             wc->status != IBV_WC_SUCCESS ? ibv_wc_status_str(wc->status) : "nothing in it");
+        ud_drop(ud, buffer,
+                wc->status != IBV_WC_SUCCESS ? ibv_wc_status_str(wc->status) : "nothing in it");
         return 0;
     }
     uint8_t *payload = btl_ib_verbs_rx_data(buffer) + BTL_IB_VERBS_GRH;
@@ -525,7 +528,7 @@ static bool poll_completions(btl_ib_ud_t *ud)
     }
     const int n = ibv_poll_cq(ud->qps.cq, BTL_IB_UD_POLL, polling->wc);
     if (n < 0) {
-        fail(ud, "ibv_poll_cq", EIO);
+        ud_fail(ud, "ibv_poll_cq", EIO);
     }
     polling->wc_first = 0;
     polling->wc_count = n > 0 ? (uint32_t) n : 0;
@@ -542,7 +545,7 @@ static int take_completions(btl_ib_ud_t *ud, btl_ib_event_t *events, int max)
         const struct ibv_wc *wc = &polling->wc[polling->wc_first++];
         polling->wc_count--;
         if (!btl_ib_ud_is_send(wc)) {
-            n += received(ud, wc, &events[n]);
+            n += ud_received(ud, wc, &events[n]);
         } else if (!btl_ib_ud_qps_sent(&ud->qps, wc)) {
             ud->polling.polls = BTL_IB_UD_EVENTS_EVERY;
         }
@@ -551,7 +554,7 @@ static int take_completions(btl_ib_ud_t *ud, btl_ib_event_t *events, int max)
 }
 
 /* The descriptor does not stay readable for what was polled meanwhile. */
-static void disarm(btl_ib_ud_t *ud)
+static void ud_disarm(btl_ib_ud_t *ud)
 {
     if (btl_ib_verbs_comp_read(&ud->comp)) {
         ud->polling.armed = false;
@@ -569,7 +572,7 @@ static int ud_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     }
     if (poll_completions(ud)) {
         if (ud->polling.armed) {
-            disarm(ud);
+            ud_disarm(ud);
         }
         n = take_completions(ud, events, max);
         post_idle(ud); /* of what was dropped */
@@ -584,7 +587,7 @@ static int ud_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     if (ud->qps.broken && ud->state.error == 0) {
         const int rc = btl_ib_ud_qps_repair(&ud->qps);
         if (rc != 0) {
-            fail(ud, "a queue pair that failed cannot be used again", -rc);
+            ud_fail(ud, "a queue pair that failed cannot be used again", -rc);
         }
     }
     if (btl_ib_verbs_state_changed(&ud->state)) {
@@ -597,7 +600,7 @@ static int ud_wait_fd(btl_ib_transport_t *t)
 {
     btl_ib_ud_t *ud = btl_ib_ud_of(t);
 
-    disarm(ud);
+    ud_disarm(ud);
     read_device_events(ud);
     if (!ud->polling.armed && ibv_req_notify_cq(ud->qps.cq, 0) != 0) {
         return -1;
@@ -612,7 +615,7 @@ static int ud_wait_fd(btl_ib_transport_t *t)
 /* The first bit of a Q_Key means "that of the queue pair, whatever was posted" (IBA 10.2.5). */
 enum { QKEY_MASK = 0x7fffffff };
 
-static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
+static uint32_t ud_rx_depth(const btl_ib_transport_t *t, uint32_t size)
 {
     const btl_ib_ud_t *ud = (const btl_ib_ud_t *) t;
     uint32_t i = 0;
@@ -623,7 +626,7 @@ static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
     return btl_ib_ud_qp_rx_depth(&ud->qps.qp[i]);
 }
 
-static void stop(btl_ib_transport_t *t)
+static void ud_stop(btl_ib_transport_t *t)
 {
     btl_ib_ud_t *ud = btl_ib_ud_of(t);
 
@@ -635,7 +638,7 @@ static void close_ud(btl_ib_transport_t *t)
 {
     btl_ib_ud_t *ud = btl_ib_ud_of(t);
 
-    stop(t);
+    ud_stop(t);
     btl_ib_ud_qps_free(&ud->qps);
     btl_ib_verbs_comp_close(&ud->comp);
     btl_ib_ud_peers_free(&ud->peers);
@@ -643,12 +646,12 @@ static void close_ud(btl_ib_transport_t *t)
     free(ud);
 }
 
-static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
+static int ud_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
 {
     return btl_ib_ud_peers_add(&btl_ib_ud_of(t)->peers, bytes, len, addr);
 }
 
-static bool address_text(const void *bytes, size_t len, char *out, size_t out_len)
+static bool ud_address_text(const void *bytes, size_t len, char *out, size_t out_len)
 {
     char gid[INET6_ADDRSTRLEN];
     btl_ib_ud_address_t address;
@@ -661,7 +664,7 @@ static bool address_text(const void *bytes, size_t len, char *out, size_t out_le
     return true;
 }
 
-static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
+static void ud_addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
     btl_ib_ud_peers_remove(&btl_ib_ud_of(t)->peers, addr);
 }
@@ -670,18 +673,18 @@ static const btl_ib_transport_ops_t ud_ops = {
     .send = ud_send,
     .poll = ud_poll,
     .repost = ud_repost,
-    .addr_add = addr_add,
-    .addr_remove = addr_remove,
-    .address_text = address_text,
+    .addr_add = ud_addr_add,
+    .addr_remove = ud_addr_remove,
+    .address_text = ud_address_text,
     .mem_register = btl_ib_verbs_mem_register,
     .mem_deregister = btl_ib_verbs_mem_deregister,
-    .rx_depth = rx_depth,
+    .rx_depth = ud_rx_depth,
     .wait_fd = ud_wait_fd,
-    .stop = stop,
+    .stop = ud_stop,
     .close = close_ud,
 };
 
-static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr)
+static int ud_query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr)
 {
     const btl_ib_verbs_device_t *handle = device->handle;
 
@@ -698,7 +701,7 @@ static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_a
 }
 
 /* Write down what is published, and the depths as they came out. */
-static void publish(btl_ib_ud_t *ud)
+static void ud_publish(btl_ib_ud_t *ud)
 {
     btl_ib_transport_attr_t *attr = &ud->port.verbs.base.attr;
     btl_ib_ud_address_t address = {
@@ -726,7 +729,7 @@ static int open_parts(btl_ib_ud_t *ud, const btl_ib_device_t *device,
     uint32_t qkey;
     int rc = port_open(&ud->port, device, params);
 
-    rc = rc != 0 ? rc : query(device, params->mtu, &verbs->base.attr);
+    rc = rc != 0 ? rc : ud_query(device, params->mtu, &verbs->base.attr);
     if (rc != 0) {
         return rc;
     }
@@ -766,14 +769,14 @@ static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
     btl_ib_verbs_init(&ud->port.verbs, &ud_ops, &params->log, device->provider, device->name);
     ud->peers.port = &ud->port;
     ud->peers.qps = &ud->qps;
-    sending_init(&ud->sending);
+    send_init(&ud->sending);
     const int rc = open_parts(ud, device, params);
     if (rc != 0) {
         close_ud(&ud->port.verbs.base);
         return rc;
     }
     ud->port.verbs.base.attr.queue_buffers = params->queue_count <= BTL_IB_UD_QPS_MAX;
-    publish(ud);
+    ud_publish(ud);
     *out = &ud->port.verbs.base;
     return 0;
 }
@@ -784,7 +787,7 @@ const btl_ib_transport_type_t btl_ib_verbs_ud_type = {
     .default_queues = "P,256,256,128,32:S,65536,1024,512,64",
     .devices = ud_devices,
     .devices_free = btl_ib_verbs_devices_free,
-    .query = query,
+    .query = ud_query,
     .open = open_ud,
     .memory_estimate = ud_memory_estimate,
     .facts = btl_ib_verbs_facts,

@@ -23,7 +23,7 @@ enum {
 /* ---- hosts ---- */
 
 /* A multiplication that spreads all bits upwards (Knuth's multiplicative hashing). */
-static uint32_t mix(uint64_t x)
+static uint32_t hash_mix(uint64_t x)
 {
     return (uint32_t) (x * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
@@ -34,7 +34,7 @@ static uint32_t host_hash(const union ibv_gid *gid, uint16_t lid)
     uint64_t half[2];
 
     memcpy(half, gid->raw, sizeof(half));
-    return mix(lid != 0 ? lid : half[0] ^ (half[1] << 1 | half[1] >> 63));
+    return hash_mix(lid != 0 ? lid : half[0] ^ (half[1] << 1 | half[1] >> 63));
 }
 
 static bool same_host(const btl_ib_ud_host_t *host, const union ibv_gid *gid, uint16_t lid)
@@ -94,7 +94,7 @@ static void diagnose_gid(const btl_ib_verbs_t *verbs, btl_ib_diagnostic_t what,
                       btl_ib_verbs_gid_format(gid, text, sizeof(text)));
 }
 
-static int make_handle(const btl_ib_ud_port_t *port, btl_ib_ud_host_t *host)
+static int host_make_handle(const btl_ib_ud_port_t *port, btl_ib_ud_host_t *host)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
     struct ibv_ah_attr attr = {
@@ -159,7 +159,7 @@ static int64_t host_get(btl_ib_ud_peers_t *peers, const union ibv_gid *gid, uint
         return -ENOMEM;
     }
     btl_ib_ud_host_t host = {.gid = *gid, .lid = lid, .users = 1};
-    if ((rc = make_handle(peers->port, &host)) != 0) {
+    if ((rc = host_make_handle(peers->port, &host)) != 0) {
         return rc;
     }
     index = host_place(peers, &host);
@@ -170,7 +170,7 @@ static int64_t host_get(btl_ib_ud_peers_t *peers, const union ibv_gid *gid, uint
 /* Is a send on its way that has this handle? Devices may look at it until the send is over, and
  * ibv_destroy_ah(3) waits for none. Numbers that are very old seem to be on their way again for a
  * while, which does no harm. */
-static bool in_flight(const btl_ib_ud_qps_t *qps, const btl_ib_ud_host_t *host)
+static bool host_in_flight(const btl_ib_ud_qps_t *qps, const btl_ib_ud_host_t *host)
 {
     for (uint32_t i = 0; i < qps->count; i++) {
         const btl_ib_verbs_send_ring_t *ring = &qps->qp[i].ring;
@@ -187,7 +187,7 @@ void btl_ib_ud_peers_clean(btl_ib_ud_peers_t *peers)
     for (uint32_t *link = &peers->leaving; *link != 0;) {
         const uint32_t index = *link - 1;
         btl_ib_ud_host_t *host = &peers->host[index];
-        if (in_flight(peers->qps, host)) {
+        if (host_in_flight(peers->qps, host)) {
             link = &host->next;
             continue;
         }
@@ -206,7 +206,7 @@ static bool host_renew(btl_ib_ud_peers_t *peers, uint32_t index)
         return false;
     }
     btl_ib_ud_host_t before = peers->host[index];
-    if (make_handle(peers->port, &peers->host[index]) != 0) {
+    if (host_make_handle(peers->port, &peers->host[index]) != 0) {
         return false;
     }
     before.users = 0;
@@ -248,18 +248,19 @@ static void host_put(btl_ib_ud_peers_t *peers, uint32_t index)
 
 /* ---- peers ---- */
 
-static uint32_t *bucket_of(const btl_ib_ud_peers_t *peers, uint32_t host, uint32_t qpn)
+static uint32_t *peer_bucket(const btl_ib_ud_peers_t *peers, uint32_t host, uint32_t qpn)
 {
-    return &peers->bucket[mix((uint64_t) host << 24 | qpn) & (peers->room * BTL_IB_UD_QPS_MAX - 1)];
+    return &peers->bucket[hash_mix((uint64_t) host << 24 | qpn)
+                          & (peers->room * BTL_IB_UD_QPS_MAX - 1)];
 }
 
 /* A peer's place in a list is that of one of its queue pairs. */
-static uint32_t *next_of(btl_ib_ud_peers_t *peers, uint32_t place)
+static uint32_t *peer_next(btl_ib_ud_peers_t *peers, uint32_t place)
 {
     return &peers->peer[(place - 1) / BTL_IB_UD_QPS_MAX].next[(place - 1) % BTL_IB_UD_QPS_MAX];
 }
 
-static bool fits(const btl_ib_ud_peers_t *peers, uint32_t place, uint32_t host, uint32_t qpn)
+static bool peer_fits(const btl_ib_ud_peers_t *peers, uint32_t place, uint32_t host, uint32_t qpn)
 {
     const btl_ib_ud_peer_t *peer = &peers->peer[(place - 1) / BTL_IB_UD_QPS_MAX];
 
@@ -272,12 +273,12 @@ static btl_ib_addr_t peer_at(uint32_t place)
 }
 
 /* Its place; 0: there is none. */
-static uint32_t find(const btl_ib_ud_peers_t *peers, uint32_t host, uint32_t qpn)
+static uint32_t peer_find(const btl_ib_ud_peers_t *peers, uint32_t host, uint32_t qpn)
 {
-    uint32_t place = peers->room == 0 ? 0 : *bucket_of(peers, host, qpn);
+    uint32_t place = peers->room == 0 ? 0 : *peer_bucket(peers, host, qpn);
 
-    while (place != 0 && !fits(peers, place, host, qpn)) {
-        place = *next_of((btl_ib_ud_peers_t *) peers, place);
+    while (place != 0 && !peer_fits(peers, place, host, qpn)) {
+        place = *peer_next((btl_ib_ud_peers_t *) peers, place);
     }
     return place;
 }
@@ -288,7 +289,7 @@ static void peer_link(btl_ib_ud_peers_t *peers, uint32_t index)
 
     peers->recent = 0;
     for (uint32_t i = 0; i < peer->count; i++) {
-        uint32_t *first = bucket_of(peers, peer->host, peer->qpn[i]);
+        uint32_t *first = peer_bucket(peers, peer->host, peer->qpn[i]);
         peer->next[i] = *first;
         *first = index * BTL_IB_UD_QPS_MAX + i + 1;
     }
@@ -300,9 +301,9 @@ static void peer_unlink(btl_ib_ud_peers_t *peers, uint32_t index)
 
     peers->recent = 0;
     for (uint32_t i = 0; i < peer->count; i++) {
-        uint32_t *link = bucket_of(peers, peer->host, peer->qpn[i]);
+        uint32_t *link = peer_bucket(peers, peer->host, peer->qpn[i]);
         while (*link != index * BTL_IB_UD_QPS_MAX + i + 1) {
-            link = next_of(peers, *link);
+            link = peer_next(peers, *link);
         }
         *link = peer->next[i];
     }
@@ -374,7 +375,7 @@ static bool same_partition(uint16_t a, uint16_t b)
 }
 
 /* Returns 0, or -EHOSTUNREACH after telling the user why. */
-static int check_reachable(const btl_ib_ud_port_t *port, const btl_ib_ud_address_t *address)
+static int peer_check_reachable(const btl_ib_ud_port_t *port, const btl_ib_ud_address_t *address)
 {
     if (!btl_ib_verbs_gid_reaches(&port->gid, &address->gid)) {
         diagnose_gid(&port->verbs, BTL_IB_DIAG_SUBNET, &address->gid);
@@ -395,7 +396,7 @@ int btl_ib_ud_peers_add(btl_ib_ud_peers_t *peers, const void *bytes, size_t len,
     char text[INET6_ADDRSTRLEN];
     int rc = btl_ib_ud_address_unpack(bytes, len, &address);
 
-    rc = rc != 0 ? rc : check_reachable(peers->port, &address);
+    rc = rc != 0 ? rc : peer_check_reachable(peers->port, &address);
     if (rc != 0) {
         return rc;
     }
@@ -405,7 +406,7 @@ int btl_ib_ud_peers_add(btl_ib_ud_peers_t *peers, const void *bytes, size_t len,
     }
     btl_ib_verbs_check_mtu(&peers->port->verbs, address.mtu,
                            btl_ib_verbs_gid_format(&address.gid, text, sizeof(text)));
-    const btl_ib_addr_t known = peer_at(find(peers, (uint32_t) host, address.qpn[0]));
+    const btl_ib_addr_t known = peer_at(peer_find(peers, (uint32_t) host, address.qpn[0]));
     if (known != BTL_IB_ADDR_UNKNOWN && same_peer(&peers->peer[known], &address)) {
         peers->peer[known].users++;
         host_put(peers, (uint32_t) host);
@@ -466,12 +467,12 @@ btl_ib_addr_t btl_ib_ud_peers_source(btl_ib_ud_peers_t *peers, const struct ibv_
     if (peers->recent != 0) { /* mostly it is the one before's */
         const uint32_t host = peers->peer[peer_at(peers->recent)].host;
         if (same_host(&peers->host[host], &gid, lid)
-            && fits(peers, peers->recent, host, wc->src_qp)) {
+            && peer_fits(peers, peers->recent, host, wc->src_qp)) {
             return peer_at(peers->recent);
         }
     }
     const uint32_t host = host_find(peers, &gid, lid);
-    peers->recent = host == 0 ? 0 : find(peers, host - 1, wc->src_qp);
+    peers->recent = host == 0 ? 0 : peer_find(peers, host - 1, wc->src_qp);
     return peer_at(peers->recent);
 }
 

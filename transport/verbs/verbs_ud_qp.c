@@ -31,7 +31,7 @@ typedef struct btl_ib_ud_slab {
 
 /* ---- sizes ---- */
 
-static void plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
+static void qp_plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
 {
     qp->lazy = btl_ib_verbs_min(LAZY_MAX, 1 + qp->depth / LAZY_SHARE);
     qp->spare = qp->lazy + btl_ib_verbs_min(qp->lazy, HANDED_UP);
@@ -50,8 +50,8 @@ static void plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
 
 /* Choose which queue pair serves which receive queues, and its sizes. Queues beyond the last queue
  * pair share it, and its buffers fit the largest of them. */
-static void plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint32_t max_size,
-                 uint32_t most)
+static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint32_t max_size,
+                     uint32_t most)
 {
     const uint32_t sends = params->tx_depth != 0 ? params->tx_depth : TX_DEPTH;
 
@@ -75,18 +75,18 @@ static void plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint3
     for (uint32_t i = 0; i < qps->count; i++) {
         qps->qp[i].tx_depth = btl_ib_verbs_power_below(
             btl_ib_verbs_min(most, sends < TX_DEPTH_MIN ? TX_DEPTH_MIN : sends));
-        plan_depth(&qps->qp[i], most);
+        qp_plan_depth(&qps->qp[i], most);
     }
 }
 
 /* Buffers that a queue pair begins with. */
-static uint32_t first_buffers(const btl_ib_ud_qp_t *qp)
+static uint32_t qp_first_buffers(const btl_ib_ud_qp_t *qp)
 {
     return btl_ib_verbs_min(qp->first, qp->depth) + qp->spare;
 }
 
 /* One peer more. Returns how many buffers are to be made for it. */
-static uint32_t expect_peer(btl_ib_ud_qp_t *qp)
+static uint32_t qp_expect_peer(btl_ib_ud_qp_t *qp)
 {
     const uint32_t quarter = qp->made / 4; /* registering a piece costs more than memory */
 
@@ -102,7 +102,7 @@ static uint32_t expect_peer(btl_ib_ud_qp_t *qp)
 
 /* Bytes from one buffer to the next. The GRH of each ends where a cache line begins, so that
  * payloads are aligned. */
-static size_t stride_of(const btl_ib_ud_qp_t *qp)
+static size_t qp_stride(const btl_ib_ud_qp_t *qp)
 {
     const size_t line = BTL_IB_VERBS_LINE;
 
@@ -110,10 +110,10 @@ static size_t stride_of(const btl_ib_ud_qp_t *qp)
 }
 
 /* Make and post buffers. Returns 0 or a negative errno. */
-static int make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t count)
+static int qp_make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t count)
 {
     const size_t line = BTL_IB_VERBS_LINE;
-    const size_t stride = stride_of(qp);
+    const size_t stride = qp_stride(qp);
     btl_ib_ud_slab_t *slab = calloc(1, sizeof(*slab) + count * sizeof(slab->buffer[0]));
 
     if (slab == NULL) {
@@ -139,10 +139,10 @@ static int make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t count
 
 /* Make `more` buffers, or as many as the queue pair takes. If memory is short the queue stays as it
  * is from then on. */
-static void grow(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t more)
+static void qp_grow(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t more)
 {
     more = btl_ib_verbs_min(more, qp->depth_max - qp->made);
-    if (more == 0 || make_buffers(qps, qp, more) != 0 || qp->made == qp->depth_max) {
+    if (more == 0 || qp_make_buffers(qps, qp, more) != 0 || qp->made == qp->depth_max) {
         qp->low = 0;
     }
 }
@@ -150,16 +150,16 @@ static void grow(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t more)
 void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps)
 {
     for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
-        const uint32_t more = expect_peer(&qps->qp[i]);
+        const uint32_t more = qp_expect_peer(&qps->qp[i]);
         if (more > 0) {
-            grow(qps, &qps->qp[i], more);
+            qp_grow(qps, &qps->qp[i], more);
         }
     }
 }
 
 /* All buffers of a queue pair are with us. What came meanwhile was dropped, so that is told once.
  */
-__attribute__((noinline)) static void note_empty(btl_ib_ud_qps_t *qps, const btl_ib_ud_qp_t *qp)
+__attribute__((noinline)) static void qp_note_empty(btl_ib_ud_qps_t *qps, const btl_ib_ud_qp_t *qp)
 {
     if (qps->emptied++ == 0) {
         BTL_IB_VERBS_LOG(qps->verbs, 1,
@@ -177,9 +177,9 @@ void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps)
         btl_ib_ud_qp_t *qp = &qps->qp[i];
         if (qp->rx.posted < qp->low && !qp->flushed) {
             if (qp->rx.posted == 0) {
-                note_empty(qps, qp);
+                qp_note_empty(qps, qp);
             }
-            grow(qps, qp, qp->made);
+            qp_grow(qps, qp, qp->made);
         }
     }
 }
@@ -195,7 +195,7 @@ int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps)
         const bool few = qp->made - qp->rx.posted > qp->spare;
         if ((few || qp->rx.idle_count >= qp->lazy) && !qp->flushed) {
             if (qp->rx.posted == 0) {
-                note_empty(qps, qp);
+                qp_note_empty(qps, qp);
             }
             const int error = btl_ib_verbs_rx_pool_post(&qp->rx);
             if (error != 0 && error != ENOMEM) {
@@ -206,7 +206,7 @@ int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps)
     return 0;
 }
 
-static void note_broken(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+static void qp_note_broken(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 {
     qp->broken = true;
     qps->broken = true;
@@ -217,20 +217,20 @@ void btl_ib_ud_qp_flushed(btl_ib_ud_qps_t *qps, btl_ib_verbs_rx_buffer_t *buffer
     btl_ib_ud_qp_t *qp = buffer->pool->owner;
 
     btl_ib_verbs_rx_pool_put(buffer);
-    note_broken(qps, qp);
+    qp_note_broken(qps, qp);
     qp->flushed = true;
 }
 
 /* ---- opening ---- */
 
-static int set_state(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, struct ibv_qp_attr attr, int mask)
+static int qp_set_state(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, struct ibv_qp_attr attr, int mask)
 {
     const int error = ibv_modify_qp(qp->qp, &attr, mask | IBV_QP_STATE);
 
     return error == 0 ? 0 : btl_ib_verbs_failed(qps->verbs, "ibv_modify_qp", error);
 }
 
-static int to_init(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+static int qp_to_init(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 {
     const struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT,
@@ -239,19 +239,19 @@ static int to_init(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
         .qkey = qps->qkey,
     };
 
-    return set_state(qps, qp, attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+    return qp_set_state(qps, qp, attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
 }
 
-static int to_rts(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+static int qp_to_rts(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 {
-    const int rc = set_state(qps, qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR}, 0);
+    const int rc = qp_set_state(qps, qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR}, 0);
 
-    return rc != 0
-               ? rc
-               : set_state(qps, qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS}, IBV_QP_SQ_PSN);
+    return rc != 0 ? rc
+                   : qp_set_state(qps, qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS},
+                                  IBV_QP_SQ_PSN);
 }
 
-static int create_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wanted)
+static int qp_create(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wanted)
 {
     struct ibv_qp_init_attr init = {
         .send_cq = qps->cq,
@@ -273,17 +273,17 @@ static int create_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_w
     return 0;
 }
 
-static int open_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wanted)
+static int qp_open(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wanted)
 {
-    int rc = create_qp(qps, qp, inline_wanted);
+    int rc = qp_create(qps, qp, inline_wanted);
 
     if (rc == 0) {
-        rc = btl_ib_verbs_send_ring_init(&qp->ring, qp->tx_depth) ? to_init(qps, qp) : -ENOMEM;
+        rc = btl_ib_verbs_send_ring_init(&qp->ring, qp->tx_depth) ? qp_to_init(qps, qp) : -ENOMEM;
     }
     if (rc == 0) {
-        rc = make_buffers(qps, qp, first_buffers(qp));
+        rc = qp_make_buffers(qps, qp, qp_first_buffers(qp));
     }
-    return rc != 0 ? rc : to_rts(qps, qp);
+    return rc != 0 ? rc : qp_to_rts(qps, qp);
 }
 
 int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
@@ -297,7 +297,7 @@ int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
 
     *qps = (btl_ib_ud_qps_t){
         .port = port, .verbs = verbs, .state = state, .qkey = qkey, .inline_size = inline_wanted};
-    plan(qps, params, verbs->base.attr.max_datagram, (uint32_t) verbs->device.max_qp_wr);
+    qps_plan(qps, params, verbs->base.attr.max_datagram, (uint32_t) verbs->device.max_qp_wr);
     for (uint32_t i = 0; i < qps->count; i++) {
         entries += qps->qp[i].tx_depth + qps->qp[i].depth_max;
     }
@@ -307,7 +307,7 @@ int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
         return btl_ib_verbs_failed(verbs, "ibv_create_cq", errno);
     }
     for (uint32_t i = 0; i < qps->count && rc == 0; i++) {
-        rc = open_qp(qps, &qps->qp[i], inline_wanted);
+        rc = qp_open(qps, &qps->qp[i], inline_wanted);
     }
     return rc;
 }
@@ -319,13 +319,13 @@ void btl_ib_ud_qps_memory_estimate(const btl_ib_open_params_t *params,
     btl_ib_ud_qps_t qps = {.count = 0};
     uint64_t requests = 0;
 
-    plan(&qps, params, attr->max_datagram, attr->queue_max > 0 ? attr->queue_max : INT32_MAX);
+    qps_plan(&qps, params, attr->max_datagram, attr->queue_max > 0 ? attr->queue_max : INT32_MAX);
     for (uint32_t i = 0; i < qps.count; i++) {
         btl_ib_ud_qp_t *qp = &qps.qp[i];
-        const uint64_t each = stride_of(qp) + sizeof(btl_ib_verbs_rx_buffer_t);
-        qp->made = first_buffers(qp);
+        const uint64_t each = qp_stride(qp) + sizeof(btl_ib_verbs_rx_buffer_t);
+        qp->made = qp_first_buffers(qp);
         for (uint32_t n = 0; n < peers && qp->made < qp->depth_max; n++) {
-            qp->made += expect_peer(qp);
+            qp->made += qp_expect_peer(qp);
         }
         btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, qp->made * each,
                             qp->depth_max * each, "queue %u: buffers of %u bytes", i + 1, qp->size);
@@ -378,7 +378,7 @@ bool btl_ib_ud_qps_sent(btl_ib_ud_qps_t *qps, const struct ibv_wc *wc)
     if (wc->status == IBV_WC_SUCCESS) {
         return true;
     }
-    note_broken(qps, qp);
+    qp_note_broken(qps, qp);
     if (wc->status != IBV_WC_WR_FLUSH_ERR) {
         char text[96];
         snprintf(text, sizeof(text), "%s (vendor's code 0x%x)", ibv_wc_status_str(wc->status),
@@ -405,18 +405,18 @@ int btl_ib_ud_qps_report(btl_ib_ud_qps_t *qps, btl_ib_event_t *events, int max)
 
 /* The whole queue pair failed, and all its buffers are back: reset it, and post them again. What
  * was being sent is lost; its memory is free. */
-static int restart(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+static int qp_restart(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 {
     const struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
-    int rc = ++qp->restarts <= RESTARTS_MAX ? set_state(qps, qp, reset, 0) : -EIO;
+    int rc = ++qp->restarts <= RESTARTS_MAX ? qp_set_state(qps, qp, reset, 0) : -EIO;
 
-    rc = rc != 0 ? rc : to_init(qps, qp);
+    rc = rc != 0 ? rc : qp_to_init(qps, qp);
     if (rc != 0) {
         return rc;
     }
     qps->completed |= btl_ib_verbs_send_ring_complete(&qp->ring, qp->ring.posted);
     rc = -btl_ib_verbs_rx_pool_post(&qp->rx);
-    rc = rc != 0 ? rc : to_rts(qps, qp);
+    rc = rc != 0 ? rc : qp_to_rts(qps, qp);
     if (rc == 0) {
         qp->flushed = false;
         BTL_IB_VERBS_LOG(qps->verbs, 1,
@@ -438,8 +438,8 @@ int btl_ib_ud_qps_repair(btl_ib_ud_qps_t *qps)
             broken = broken || qp->broken;
             continue; /* it works, or the device is not done with it */
         }
-        const int rc =
-            qp->flushed ? restart(qps, qp) : set_state(qps, qp, sends_again, IBV_QP_CUR_STATE);
+        const int rc = qp->flushed ? qp_restart(qps, qp)
+                                   : qp_set_state(qps, qp, sends_again, IBV_QP_CUR_STATE);
         if (rc != 0) {
             return rc;
         }

@@ -442,7 +442,8 @@ static void test_address_changes(void **state)
 }
 
 /* Two processes of one host change their address at once, so neither can tell the other one: each
- * goes on at its ports, and looks for the other one at the new address. */
+ * goes on at its ports, and looks for the other one at the new address. The spare flow has a port
+ * that is none of these. */
 static void test_both_change(void **state)
 {
     (void) state;
@@ -457,6 +458,14 @@ static void test_both_change(void **state)
     assert_true(other->ops->rebind(other));
     assert_int_equal(assert_reaches(one, other_at_one, other, 100), one_at_other);
     assert_int_equal(assert_reaches(other, one_at_other, one, 100), other_at_one);
+    const slots_t slots = make_slots(one);
+    btl_ib_tx_t tx = make_tx(one, &slots, 0, other_at_one, 100, 1);
+    tx.flow = one->attr.flows;
+    assert_int_equal(send_all(one, &tx, 1), 0);
+    const btl_ib_event_t event = wait_recv(other);
+    assert_int_equal(event.from, BTL_IB_ADDR_UNKNOWN);
+    repost(other, &event);
+    free_slots(one, &slots);
     close_transport(one);
     close_transport(other);
 }

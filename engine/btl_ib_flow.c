@@ -68,7 +68,7 @@ static void flow_try(btl_ib_conn_t *conn, uint32_t next, uint64_t doubt_at)
             transport->ops->spare_flow_renew(transport, conn->engine->clock.now);
         }
     }
-    flow->in_vain |= next == flows;
+    flow->unanswered |= next == flows;
     flow_take(conn, next < flows ? next : 0);
     conn->engine->count.flows_tried++;
 }
@@ -134,12 +134,12 @@ void btl_ib_flow_came_by_spare(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-bool btl_ib_flow_in_vain(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+bool btl_ib_flow_unanswered(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const bool answers =
         (view->flags & BTL_IB_FLAG_ECHO) && btl_ib_seq_before(conn->loss.sample_echo, view->echo);
 
-    return conn->flow.in_vain && !answers;
+    return conn->flow.unanswered && !answers;
 }
 
 /* ---- one lane of two ---- */

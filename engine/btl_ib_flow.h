@@ -44,7 +44,7 @@ typedef struct btl_ib_flow {
     bool doubted : 1;      /* something sent by this route was not answered in time */
     bool untold : 1;       /* it is to be logged that a flow was left */
     bool spare_told : 1;   /* it was logged that the spare one is used */
-    bool in_vain : 1;      /* all were tried since something was answered */
+    bool unanswered : 1;   /* all were tried since something was answered */
     uint32_t check_seq;    /* ...and its sequence */
     uint32_t doubt;        /* us before `since`: when what was in doubt was sent, or later */
     uint64_t since;        /* us: when `now` was taken */
@@ -61,7 +61,7 @@ static inline void btl_ib_flow_begin_route(btl_ib_flow_t *flow)
 /* Something that was sent is answered, by whatever flow. */
 static inline void btl_ib_flow_answered(btl_ib_flow_t *flow)
 {
-    flow->in_vain = false;
+    flow->unanswered = false;
 }
 
 /* Send what follows by flow `to`, for one datagram only. Returns the present one. */
@@ -84,8 +84,8 @@ void btl_ib_flow_asked(struct btl_ib_conn *conn, const struct btl_ib_view *view)
  * answer, all other flows may be dead here as well: our spare one is taken. */
 void btl_ib_flow_came_by_spare(struct btl_ib_conn *conn, const struct btl_ib_view *view);
 
-/* Was every flow tried since something was answered, and does this datagram answer nothing? */
-bool btl_ib_flow_in_vain(const struct btl_ib_conn *conn, const struct btl_ib_view *view);
+/* True if every flow was tried since something was answered, and this datagram answers nothing. */
+bool btl_ib_flow_unanswered(const struct btl_ib_conn *conn, const struct btl_ib_view *view);
 
 /* A copy of a segment that is no bulk was lost, as later ones showed. If it is one of many, bulk
  * goes by its own lane, and that is what showed it, everything takes that lane. */

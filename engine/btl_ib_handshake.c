@@ -469,7 +469,7 @@ static bool check_origin(btl_ib_conn_t *conn, btl_ib_rail_t *rail, btl_ib_arriva
 
     if (check_source(conn, rail, arrival)) {
         if (unknown && arrival->from != BTL_IB_ADDR_UNKNOWN
-            && btl_ib_flow_in_vain(conn, &arrival->view)) {
+            && btl_ib_flow_unanswered(conn, &arrival->view)) {
             btl_ib_challenge_send(conn, rail, arrival);
         }
         return true;

@@ -386,8 +386,8 @@ bool btl_ib_route_is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail
            || btl_ib_route_by_rail(rail, conn->identity.name, from) != NULL;
 }
 
-/* Did a datagram come from the host of the address of a connection, by which its peer was heard
- * before? Not if a router has that: it may have a new port for the peer. */
+/* True if a datagram came from the host of the address of a connection, by which its peer was heard
+ * before. Not if a router has that: it may have a new port for the peer. */
 static bool is_at_host(const btl_ib_conn_t *conn, const btl_ib_event_t *event)
 {
     const btl_ib_transport_t *transport = conn->rail->transport;

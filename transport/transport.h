@@ -278,8 +278,8 @@ typedef struct btl_ib_transport_ops {
                           const void *published, size_t len, uint8_t address[BTL_IB_ADDR_BYTES],
                           uint8_t *flow);
 
-    /* Did a received datagram come from the host of an added address, by whatever port? Valid as
-     * source(). NULL: no peer has a spare flow. */
+    /* True if a received datagram came from the host of an added address, by whatever port. Valid
+     * as source(). NULL: no peer has a spare flow. */
     bool (*from_host)(const btl_ib_transport_t *t, const btl_ib_event_t *event, btl_ib_addr_t addr);
 
     /* Nothing is answered that goes by the spare flow: it goes by another port from now on, unless

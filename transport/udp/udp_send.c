@@ -25,13 +25,13 @@ static bool is_latency(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
            && (usual ? !datagram->bulk : datagram->flow == BTL_IB_FLOW_LATENCY);
 }
 
-/* Does it go by the spare flow, from whose socket everything goes where bulk does? */
+/* True if it goes by the spare flow, from whose socket everything goes where bulk does. */
 static bool is_spare(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
 {
     return datagram->flow == tx->spare_flow;
 }
 
-/* By which socket that serves all peers. */
+/* Returns the socket that serves all peers by which it goes. */
 static const btl_ib_udp_socket_t *shared_socket(const btl_ib_udp_tx_t *tx, bool latency, bool spare)
 {
     return spare ? btl_ib_udp_sockets_spare(tx->connected->sockets) : &tx->sockets->socket[latency];

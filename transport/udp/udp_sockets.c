@@ -624,7 +624,7 @@ int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets)
 
 enum { SPARE_PAUSE = 1000000 }; /* us between two ports, at least */
 
-/* Bind it to a port of the range from the last one down, as pairs are taken from the first one up;
+/* Binds it to a port of the range from the last one down, as pairs are taken from the first one up;
  * those tried before come last. Returns 0, or a negative errno. */
 static int bind_spare(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_name_t *name)
 {
@@ -638,7 +638,7 @@ static int bind_spare(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_name_t *
     return rc;
 }
 
-/* Open it anew. Without a free port all stays as it is. */
+/* Opens it anew. Without a free port all stays as it is. */
 static void open_spare(btl_ib_udp_sockets_t *sockets)
 {
     btl_ib_udp_spare_t *spare = &sockets->spare;

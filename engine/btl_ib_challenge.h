@@ -60,7 +60,7 @@ void btl_ib_challenge_received(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
  * the peer goes to where it was. */
 void btl_ib_challenge_inside(btl_ib_conn_t *conn);
 
-/* Send a datagram of a header alone to an address of that rail, by that flow. What its header says
+/* Sends a datagram of a header alone to an address of that rail, by that flow. What its header says
  * proves it: its receiver may have no key, so the trailer of a keyed protection is zeros. `peer`:
  * the name of the process, for traces. False: it did not leave. */
 bool btl_ib_header_send(btl_ib_rail_t *rail, btl_ib_addr_t to, const btl_ib_wire_header_t *header,

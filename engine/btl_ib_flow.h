@@ -64,7 +64,7 @@ static inline void btl_ib_flow_answered(btl_ib_flow_t *flow)
     flow->unanswered = false;
 }
 
-/* Send what follows by flow `to`, for one datagram only. Returns the present one. */
+/* Sends what follows by flow `to`, for one datagram only. Returns the present one. */
 static inline uint8_t btl_ib_flow_lend(btl_ib_flow_t *flow, uint8_t to)
 {
     const uint8_t now = flow->now;

@@ -30,7 +30,7 @@
  * begin at once: each finds the other's name in its table and takes the id from the block.
  */
 
-/* Check that it is of the version that is spoken with a process; else it is counted. */
+/* Checks that it is of the version that is spoken with a process; else it is counted. */
 static inline bool check_version(btl_ib_engine_t *engine, const btl_ib_view_t *view,
                                  uint8_t version)
 {
@@ -38,7 +38,7 @@ static inline bool check_version(btl_ib_engine_t *engine, const btl_ib_view_t *v
     return view->version == version;
 }
 
-/* Check that it comes from the peer's published address, as far as the transport can tell, or by
+/* Checks that it comes from the peer's published address, as far as the transport can tell, or by
  * its spare flow, whose port is not taken for the peer's; else it is counted. Datagrams polled in
  * one batch with a first contact came before its address was known. */
 static bool check_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
@@ -66,7 +66,7 @@ static bool check_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
     return true;
 }
 
-/* Open it with this key, which shows that it is genuine. Only then can all of the datagram be
+/* Opens it with this key, which shows that it is genuine. Only then can all of the datagram be
  * parsed. True if no key is needed. */
 static bool open_with(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
                       btl_ib_protection_way_t *way, btl_ib_replay_t *replay)
@@ -75,7 +75,7 @@ static bool open_with(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
            && btl_ib_input_parse(engine, arrival);
 }
 
-/* Open a datagram that has a good token. False: it is not from the peer, or a replay. */
+/* Opens a datagram that has a good token. False: it is not from the peer, or a replay. */
 static bool open_continuation(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
 {
     btl_ib_protection_keys_t *keys = conn->identity.keys;
@@ -83,7 +83,7 @@ static bool open_continuation(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
     return keys == NULL || open_with(conn->engine, arrival, &keys->rx, &keys->replay);
 }
 
-/* Open it with the key of an incarnation that is new to us, of a sender that published `key`. That
+/* Opens it with the key of an incarnation that is new to us, of a sender that published `key`. That
  * key is the arrival's: bind_peer() keeps it. */
 static bool open_connect(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
                          const btl_ib_auth_key_t *key)
@@ -138,8 +138,8 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
 typedef bool look_up_op_t(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
                           btl_ib_peer_info_t *info);
 
-/* Ask `op` what process `name` published of its rail `remote`, for our rail `rail`. False: it knows
- * of none. */
+/* Asks `op` what process `name` published of its rail `remote`, for our rail `rail`. False: it
+ * knows of none. */
 static bool look_up_rail(const btl_ib_engine_t *engine, look_up_op_t *op, uint64_t name,
                          uint32_t rail, uint32_t remote, btl_ib_peer_info_t *info)
 {
@@ -228,7 +228,7 @@ static bool recall_sender(const btl_ib_engine_t *engine, const btl_ib_view_t *vi
            && proves(engine, view, &info->secret);
 }
 
-/* Find out what the sender published. `info` has it already if the datagram just came: it was
+/* Finds out what the sender published. `info` has it already if the datagram just came: it was
  * recalled then, or the datagram kept. */
 static bool find_sender(const btl_ib_engine_t *engine, const btl_ib_arrival_t *arrival,
                         btl_ib_peer_info_t *info)
@@ -249,7 +249,7 @@ static bool find_sender(const btl_ib_engine_t *engine, const btl_ib_arrival_t *a
                            view->connect.from_rail, info);
 }
 
-/* Find out which process the sender is. True if token and key prove it, and this begins an
+/* Finds out which process the sender is. True if token and key prove it, and this begins an
  * incarnation; else it is counted. */
 static bool check_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
                            btl_ib_peer_info_t *info)
@@ -272,7 +272,7 @@ static bool check_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
            && open_connect(engine, arrival, &info->key);
 }
 
-/* Check that it may come by this rail; else it is counted. If it names another one, only a sender
+/* Checks that it may come by this rail; else it is counted. If it names another one, only a sender
  * that has a connection with us by this rail may. */
 static bool check_rail(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
@@ -289,9 +289,9 @@ static bool check_rail(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arriva
  * cannot be looked up. (Named after QUIC's frame: RFC 9000, 8.2.)
  */
 
-/* Send one to the sender of a datagram. It goes to where the datagram came from,
- * because the sender's address is not known before the lookup. A forged datagram makes us send no
- * more bytes than it had itself. */
+/* Sends one to the sender of a datagram. It goes to where the datagram came from, because the
+ * sender's address is not known before the lookup. A forged datagram makes us send no more bytes
+ * than it had itself. */
 static void send_response(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
     btl_ib_engine_t *engine = rail->engine;
@@ -327,7 +327,7 @@ static bool is_genuine(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
                                        conn->identity.id);
 }
 
-/* Say that it arrived, so that its sender waits and does not give us up: unless that incarnation
+/* Says that it arrived, so that its sender waits and does not give us up: unless that incarnation
  * ended here, which only our silence tells. */
 static void let_wait(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
@@ -364,7 +364,7 @@ static bool keeps_contact_of(const btl_ib_engine_t *engine, uint64_t name)
     return false;
 }
 
-/* Keep a first contact until its sender is looked up, which needs much of the stack: at the end of
+/* Keeps a first contact until its sender is looked up, which needs much of the stack: at the end of
  * a turn of the application's own. False: there is no room, or it is kept already; counted. */
 static bool keep_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
@@ -460,9 +460,9 @@ static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
     }
 }
 
-/* Check that this datagram, which has a good token, may come from there. If not it is counted, that
- * address is challenged, and another path to the peer is made. What seems to be the peer's spare
- * flow may be a router's new port for it, if nothing is answered that goes to the old one. */
+/* Checks that this datagram, which has a good token, may come from there. If not it is counted,
+ * that address is challenged, and another path to the peer is made. What seems to be the peer's
+ * spare flow may be a router's new port for it, if nothing is answered that goes to the old one. */
 static bool check_origin(btl_ib_conn_t *conn, btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
     const bool unknown = arrival->from == BTL_IB_ADDR_UNKNOWN;
@@ -480,8 +480,8 @@ static bool check_origin(btl_ib_conn_t *conn, btl_ib_rail_t *rail, btl_ib_arriva
     return false;
 }
 
-/* Look a sender up, and make the connection if it proves its name. It replaces `old`, whose process
- * has ended then; NULL: none. */
+/* Looks a sender up, and makes the connection if it proves its name. It replaces `old`, whose
+ * process has ended then; NULL: none. */
 static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_conn_t *old)
 {
     btl_ib_engine_t *engine = rail->engine;

@@ -33,7 +33,7 @@ typedef struct btl_ib_sender {
     btl_ib_peer_info_t info;
 } btl_ib_sender_t;
 
-/* Look the sender of a kept first contact up, if it has no connection. Others may call the engine
+/* Looks the sender of a kept first contact up, if it has no connection. Others may call the engine
  * meanwhile. */
 void btl_ib_handshake_look_up(btl_ib_engine_t *engine, const btl_ib_first_contact_t *contact,
                               btl_ib_sender_t *sender);

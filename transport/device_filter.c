@@ -74,7 +74,7 @@ static bool is_control(char c)
     return (unsigned char) c < ' ' || c == '\177';
 }
 
-/* Show an entry that may turn out to be wrong. */
+/* Shows an entry that may turn out to be wrong. */
 static void point_at(btl_ib_devices_error_t *error, uint32_t position, const char *text, size_t len)
 {
     size_t shown = len < sizeof(error->entry) ? len : sizeof(error->entry) - 1;

@@ -61,7 +61,7 @@ typedef struct btl_ib_devices_error {
 } btl_ib_devices_error_t;
 
 /*
- * Parse `text` (NULL and "" are lists without entries) into `list`. Strict: nothing is skipped or
+ * Parses `text` (NULL and "" are lists without entries) into `list`. Strict: nothing is skipped or
  * guessed. Returns 0, or -EINVAL with `error` filled in and `list` undefined.
  */
 int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
@@ -73,7 +73,7 @@ void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, co
                               const char *reason);
 
 /*
- * Move the devices that are wanted to the front of `list`, in the order that they had, but those
+ * Moves the devices that are wanted to the front of `list`, in the order that they had, but those
  * that stand by (btl_ib_rank_t) behind the first address of each interface; the others follow, so
  * that the list can be given back whole. Without an include list devices with
  * `last_resort` are wanted only if no other is left, a loopback device only if nothing else is.

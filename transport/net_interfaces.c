@@ -795,7 +795,7 @@ static void links_free(links_t *links)
     memset(links, 0, sizeof(*links));
 }
 
-/* Read those of this process' namespace. Returns 0, or a negative errno and none. links_free()
+/* Reads those of this process' namespace. Returns 0, or a negative errno and none. links_free()
  * follows. */
 static int links_read(links_t *links)
 {

@@ -542,7 +542,7 @@ typedef struct btl_ib_memory_estimate {
     btl_ib_estimate_part_t part[BTL_IB_ESTIMATE_PARTS];
 } btl_ib_memory_estimate_t;
 
-/* Add a part; what finds no place is added to the last one. `most` below `held` counts as that. */
+/* Adds a part; what finds no place is added to the last one. `most` below `held` counts as that. */
 void btl_ib_estimate_add(btl_ib_memory_estimate_t *estimate, btl_ib_estimate_owner_t owner,
                          uint64_t held, uint64_t most, const char *what, ...)
     __attribute__((format(printf, 5, 6)));
@@ -580,7 +580,7 @@ typedef struct btl_ib_addr_table {
 } btl_ib_addr_table_t;
 
 /*
- * Make it twice as large (or give it its first entries). Entries have `entry` bytes each, the new
+ * Makes it twice as large (or give it its first entries). Entries have `entry` bytes each, the new
  * ones are zero; buckets have `bucket` bytes for each entry, all of them are zero: the caller links
  * its entries anew. False if memory is short; then nothing has changed.
  */

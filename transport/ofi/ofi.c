@@ -254,7 +254,7 @@ static void tell_turned_down(const struct fi_info *info, const char *why, const 
     btl_ib_devices_turn_down(log, "ofi", name, why);
 }
 
-/* Put a device on the list unless it is there with an address as good. Returns the new count. */
+/* Puts a device on the list unless it is there with an address as good. Returns the new count. */
 static int enter(struct fi_info *info, btl_ib_device_t *list, int count,
                  const struct ifaddrs *interfaces)
 {
@@ -423,7 +423,7 @@ static ofi_t *ofi_of(btl_ib_transport_t *t)
     return (ofi_t *) t;
 }
 
-/* Say what went wrong and translate it. libfabric's codes are errnos up to 255. */
+/* Says what went wrong and translates it. libfabric's codes are errnos up to 255. */
 static int failed(const ofi_t *ofi, const char *call, int rc)
 {
     if (ofi->log.print != NULL) {
@@ -619,7 +619,7 @@ static int take(ofi_t *ofi, const struct fi_cq_msg_entry *entry, fi_addr_t from,
     return 1;
 }
 
-/* Read completions once. Returns how many events they made; *more says whether to ask again. */
+/* Reads completions once. Returns how many events they made; *more says whether to ask again. */
 static int read_some(ofi_t *ofi, btl_ib_event_t *events, int max, bool *more)
 {
     struct fi_cq_msg_entry entries[BATCH];

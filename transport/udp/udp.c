@@ -117,7 +117,7 @@ static void describe(const struct ifaddrs *i, btl_ib_device_t *device)
     device->bandwidth = i->ifa_flags & IFF_LOOPBACK ? 0 : btl_ib_interface_speed(device->interface);
 }
 
-/* Add the addresses of one family, in the system's order. Returns how many there are then. */
+/* Adds the addresses of one family, in the system's order. Returns how many there are then. */
 static int collect(const struct ifaddrs *all, sa_family_t family, const states_t *states,
                    const btl_ib_log_t *log, btl_ib_device_t *list, int count)
 {

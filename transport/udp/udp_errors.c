@@ -37,8 +37,8 @@ static uint32_t weight(const btl_ib_event_t *event)
     return event->origin == BTL_IB_ORIGIN_LOCAL ? UINT32_MAX : event->quoted_size;
 }
 
-/* Keep an event for the next poll(). One of a kind for each peer is enough, the newest of
- * those that can be checked best; what does not fit is said again with the next datagram. */
+/* Keeps an event for the next poll(). One of a kind for each peer is enough, the newest of those
+ * that can be checked best; what does not fit is said again with the next datagram. */
 static void keep(btl_ib_udp_errors_t *errors, const btl_ib_event_t *event)
 {
     uint32_t i = 0;
@@ -168,7 +168,7 @@ static int unreachable_errno(const struct sock_extended_err *error)
                                                                              : 0;
 }
 
-/* Make an event of an error about a datagram to `to`. `event` has what the error quotes of it. */
+/* Makes an event of an error about a datagram to `to`. `event` has what the error quotes of it. */
 static void handle(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socket,
                    const btl_ib_udp_name_t *to, const struct sock_extended_err *error,
                    btl_ib_event_t *event, btl_ib_addr_t sent)

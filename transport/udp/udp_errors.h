@@ -53,9 +53,9 @@ static inline void btl_ib_udp_errors_called(btl_ib_udp_errors_t *errors, int err
     }
 }
 
-/* Read the error queue of a socket. `sent`: the peer of a call that has just failed (for
- * what this host refuses the kernel does not tell the port), or BTL_IB_ADDR_UNKNOWN. Returns
- * whether there was anything. */
+/* Reads the error queue of a socket. `sent`: the peer of a call that has just failed (for what this
+ * host refuses the kernel does not tell the port), or BTL_IB_ADDR_UNKNOWN. Returns whether there
+ * was anything. */
 bool btl_ib_udp_errors_read(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socket,
                             btl_ib_addr_t sent);
 
@@ -65,7 +65,7 @@ static inline bool btl_ib_udp_errors_any(const btl_ib_udp_errors_t *errors)
     return errors->count > 0 || errors->closed != 0;
 }
 
-/* Hand them up. Returns how many. */
+/* Hands them up. Returns how many. */
 int btl_ib_udp_errors_take(btl_ib_udp_errors_t *errors, btl_ib_event_t *events, int max);
 
 /* As in btl_ib_transport_ops_t. */

@@ -139,7 +139,7 @@ static uint32_t unlearned_mtu(int fd, const btl_ib_udp_name_t *from, const btl_i
 
 /* ---- paths ---- */
 
-/* Bind to the address of a name, whatever the port. The kernel refuses addresses that are not
+/* Binds to the address of a name, whatever the port. The kernel refuses addresses that are not
  * this host's (unless net.ipv4.ip_nonlocal_bind is set: then a peer's smaller interface goes
  * unnoticed). */
 static bool bind_address(int fd, const btl_ib_udp_name_t *name)

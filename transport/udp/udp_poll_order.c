@@ -37,7 +37,7 @@ static bool is_busy(const btl_ib_udp_poll_t *poll, uint32_t index)
     return poll->looks - poll->seen[index] < LATELY;
 }
 
-/* Count one look. Returns whether it is the one that goes round. */
+/* Counts one look. Returns whether it is the one that goes round. */
 static bool count_look(btl_ib_udp_poll_t *poll, uint32_t sockets)
 {
     if (++poll->looks % ROUND != 0) {
@@ -86,7 +86,7 @@ static void ask_epoll(btl_ib_udp_poll_t *poll)
     }
 }
 
-/* Look at those that epoll named; if none is left ask again, once. Each has its turn before that,
+/* Looks at those that epoll named; if none is left ask again, once. Each has its turn before that,
  * the bulk lane is the last. */
 static bool look_at_named(btl_ib_udp_poll_t *poll)
 {
@@ -162,7 +162,7 @@ static bool choose_bulk_first(btl_ib_udp_poll_t *poll)
     return poll->bulk_first;
 }
 
-/* Look at the one whose turn it is, and at a busy bulk lane if there is nothing. */
+/* Looks at the one whose turn it is, and at a busy bulk lane if there is nothing. */
 static bool look_in_turn(btl_ib_udp_poll_t *poll, uint64_t now)
 {
     const bool bulk = poll->sockets->shared > 1 && is_busy(poll, 0);

@@ -60,7 +60,7 @@ static inline void btl_ib_udp_poll_rebound(btl_ib_udp_poll_t *poll)
     btl_ib_udp_poll_init(poll, poll->sockets, poll->rx, poll->errors);
 }
 
-/* Look at sockets, at `now` (us), until one has something. Returns whether rx has it now. */
+/* Looks at sockets, at `now` (us), until one has something. Returns whether rx has it now. */
 bool btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, uint64_t now);
 
 #endif

@@ -64,7 +64,7 @@ void btl_ib_udp_rx_free(btl_ib_udp_rx_t *rx)
 
 /* ---- what arrived ---- */
 
-/* Move datagrams that follow each other apart, so that each starts at a multiple of 8. */
+/* Moves datagrams that follow each other apart, so that each starts at a multiple of 8. */
 static uint32_t align(uint8_t *data, uint32_t size, uint32_t end)
 {
     const uint32_t stride = (size + 7) & ~7u;
@@ -257,7 +257,7 @@ __attribute__((noinline)) static void failed(const btl_ib_udp_socket_t *socket, 
     }
 }
 
-/* Take the oldest `n` out of a socket's buffer; fewer if it has an error to tell. */
+/* Takes the oldest `n` out of a socket's buffer; fewer if it has an error to tell. */
 static void release(btl_ib_udp_kept_t *kept, const btl_ib_udp_socket_t *socket, uint32_t n,
                     btl_ib_udp_errors_t *errors)
 {

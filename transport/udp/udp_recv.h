@@ -125,7 +125,7 @@ static inline void btl_ib_udp_rx_rebound(btl_ib_udp_rx_t *rx)
 bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
                      btl_ib_udp_errors_t *errors);
 
-/* Make events of what was received. Returns how many. */
+/* Makes events of what was received. Returns how many. */
 int btl_ib_udp_recv_events(btl_ib_udp_rx_t *rx, btl_ib_udp_peers_t *peers, btl_ib_event_t *events,
                            int max);
 
@@ -133,7 +133,7 @@ int btl_ib_udp_recv_events(btl_ib_udp_rx_t *rx, btl_ib_udp_peers_t *peers, btl_i
 void btl_ib_udp_recv_repost(btl_ib_udp_rx_t *rx, void *const *buffers, int n);
 void btl_ib_udp_rx_free(btl_ib_udp_rx_t *rx);
 
-/* Take what is kept out of the sockets' buffers: a process is about to sleep until there is
+/* Takes what is kept out of the sockets' buffers: a process is about to sleep until there is
  * something in them. */
 void btl_ib_udp_recv_release(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets,
                              btl_ib_udp_errors_t *errors);

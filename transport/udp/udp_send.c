@@ -61,7 +61,7 @@ static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
     memcpy(CMSG_DATA(c), &value, sizeof(value));
 }
 
-/* Copy the pieces of `run` datagrams to where the call gathers them. */
+/* Copies the pieces of `run` datagrams to where the call gathers them. */
 static struct iovec gather(btl_ib_udp_call_t *call, const btl_ib_tx_t *first, int run)
 {
     struct iovec all = {.iov_base = call->gathered};
@@ -76,7 +76,7 @@ static struct iovec gather(btl_ib_udp_call_t *call, const btl_ib_tx_t *first, in
     return all;
 }
 
-/* Add a message of `run` datagrams to one peer, whose pieces go to `iov`. Returns what follows
+/* Adds a message of `run` datagrams to one peer, whose pieces go to `iov`. Returns what follows
  * those. */
 static struct iovec *add_message(btl_ib_udp_call_t *call, const btl_ib_tx_t *first, int run,
                                  const btl_ib_udp_name_t *to, struct iovec *iov)
@@ -105,8 +105,8 @@ static struct iovec *add_message(btl_ib_udp_call_t *call, const btl_ib_tx_t *fir
     return iov;
 }
 
-/* Make messages of the first datagrams of a batch, those of one lane. A call to one peer goes
- * by the socket that is connected to it, without a name; one to several peers by a shared one. */
+/* Makes messages of the first datagrams of a batch, those of one lane. A call to one peer goes by
+ * the socket that is connected to it, without a name; one to several peers by a shared one. */
 static void make_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso,
                       btl_ib_udp_call_t *call)
 {

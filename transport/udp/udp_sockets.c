@@ -124,7 +124,7 @@ enum {
     KEEP_LEAST = 8,   /* fewer are no use */
 };
 
-/* Set a socket option to a number. Returns 0, or -1 with errno. */
+/* Sets a socket option to a number. Returns 0, or -1 with errno. */
 static int udp_set_option(int fd, int level, int option, int value)
 {
     return setsockopt(fd, level, option, &value, sizeof(value));
@@ -183,7 +183,7 @@ static int udp_socket_new(const btl_ib_udp_log_t *log, int level, sa_family_t fa
     return fd;
 }
 
-/* Mark what it sends: `traffic_class` (four times the DSCP; the two bits for ECN are ignored) in
+/* Marks what it sends: `traffic_class` (four times the DSCP; the two bits for ECN are ignored) in
  * the IP header, and `priority` for queueing disciplines and VLANs of this host (socket(7),
  * SO_PRIORITY; above 6 it needs CAP_NET_ADMIN). 0: the default. If the system refuses the log says
  * so at `level`. */
@@ -244,7 +244,7 @@ static uint32_t udp_socket_buffer(int fd, int option)
     return value < 0 ? 0 : (uint32_t) value / 2;
 }
 
-/* Bind it to any port, if `first` is 0, or to the first free one from there to `last` in steps of
+/* Binds it to any port, if `first` is 0, or to the first free one from there to `last` in steps of
  * `step`. Returns 0 and the name that it has then, or a negative errno. */
 static int udp_socket_bind(int fd, btl_ib_udp_name_t *name, uint32_t first, uint32_t last,
                            uint32_t step)
@@ -511,7 +511,7 @@ static uint32_t count_kept(const btl_ib_udp_sockets_t *sockets)
     return room < KEEP_MOST ? room : KEEP_MOST;
 }
 
-/* Find out whether the interface leads to this host only: the loopback one, or one to a
+/* Finds out whether the interface leads to this host only: the loopback one, or one to a
  * container. */
 static void find_within(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t *device)
 {
@@ -569,7 +569,7 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
 
 /* ---- those to be connected ---- */
 
-/* Let others be bound to our ports, or not. */
+/* Lets others be bound to our ports, or not. */
 static int share_ports(const btl_ib_udp_sockets_t *sockets, int value)
 {
     int rc = 0;

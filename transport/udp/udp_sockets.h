@@ -152,12 +152,12 @@ static inline void btl_ib_udp_sockets_init(btl_ib_udp_sockets_t *sockets,
     *sockets = (btl_ib_udp_sockets_t){.log = log, .epoll_fd = -1, .spare = {.socket.fd = -1}};
 }
 
-/* Open the shared ones at the device's address. Without two free ports in a row there is one lane
+/* Opens the shared ones at the device's address. Without two free ports in a row there is one lane
  * only. Returns 0, or a negative errno after saying why. */
 int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t *device,
                             const btl_ib_open_params_t *params);
 
-/* Open one more, to be connected next: until then it gets datagrams of any peer. Returns 0, or a
+/* Opens one more, to be connected next: until then it gets datagrams of any peer. Returns 0, or a
  * negative errno. */
 int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets);
 
@@ -180,7 +180,7 @@ void btl_ib_udp_sockets_close(btl_ib_udp_sockets_t *sockets);
 /* This process has closed descriptors of ours: the numbers may be those of other files by now. */
 void btl_ib_udp_sockets_forget(btl_ib_udp_sockets_t *sockets);
 
-/* Close them all; those of `by` take their place. */
+/* Closes them all; those of `by` take their place. */
 static inline void btl_ib_udp_sockets_replace(btl_ib_udp_sockets_t *sockets,
                                               const btl_ib_udp_sockets_t *by)
 {

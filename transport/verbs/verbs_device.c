@@ -170,7 +170,7 @@ static int gids_read(struct ibv_context *context, uint8_t port, struct ibv_gid_e
     return found < 0 ? (int) found : count;
 }
 
-/* Keep those that are wanted and can be used, the best first. Returns how many. */
+/* Keeps those that are wanted and can be used, the best first. Returns how many. */
 static int gids_choose(struct ibv_gid_entry *entries, int count, int index)
 {
     int wanted = 0;
@@ -516,7 +516,7 @@ static btl_ib_verbs_refusals_t refusals_read(const btl_ib_verbs_t *verbs)
     return counts;
 }
 
-/* Log what was added since the port was opened: at level 1 if anything was. */
+/* Logs what was added since the port was opened: at level 1 if anything was. */
 static void refusals_tell(const btl_ib_verbs_t *verbs)
 {
     if (!verbs->refusals.known) {

@@ -158,8 +158,8 @@ typedef struct btl_ib_verbs_list {
     int count;
 } btl_ib_verbs_list_t;
 
-/* Append a port of a device. `gid` is the address that it is listed with, NULL: the caller fills in
- * interface and IP address. Returns NULL if memory is short. */
+/* Appends a port of a device. `gid` is the address that it is listed with, NULL: the caller fills
+ * in interface and IP address. Returns NULL if memory is short. */
 btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char *provider,
                                           struct ibv_context *context, uint8_t port,
                                           const struct ibv_device_attr *device_attr,
@@ -170,8 +170,8 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
 void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, char *out,
                               size_t len);
 
-/* Prepare to look for devices. Loads libibverbs, and for RC (`cm`) librdmacm. If not (a provider of
- * libfabric was asked for, there is no RDMA device, a library is missing) the log says why.
+/* Prepares to look for devices. Loads libibverbs, and for RC (`cm`) librdmacm. If not (a provider
+ * of libfabric was asked for, there is no RDMA device, a library is missing) the log says why.
  * Without a device libibverbs is not to be called: with little locked memory allowed it warns on
  * stderr. */
 bool btl_ib_verbs_prepare(const btl_ib_search_t *search, bool cm);
@@ -183,9 +183,9 @@ void btl_ib_verbs_facts(const btl_ib_device_t *device, struct btl_ib_facts *fact
 /* ---- memory ---- */
 
 /*
- * Call this before any memory is registered. If it is wanted and the kernel needs it (before 5.12),
- * children of fork() no longer get registered pages: without that the first process to write to
- * such a page gets a copy, and the device keeps using the other one. So only whole pages may be
+ * Calls this before any memory is registered. If it is wanted and the kernel needs it (before
+ * 5.12), children of fork() no longer get registered pages: without that the first process to write
+ * to such a page gets a copy, and the device keeps using the other one. So only whole pages may be
  * registered, with nothing else on them.
  */
 void btl_ib_verbs_prepare_fork(const btl_ib_search_t *search);
@@ -200,17 +200,17 @@ static inline uint32_t btl_ib_verbs_page(void)
 int btl_ib_verbs_mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle);
 void btl_ib_verbs_mem_deregister(btl_ib_transport_t *t, void *handle);
 
-/* Map whole pages for receive buffers and register them to be written by the device, with further
+/* Maps whole pages for receive buffers and registers them to be written by the device, with further
  * IBV_ACCESS_ rights. Returns NULL after logging why; btl_ib_verbs_slab_free() undoes both. */
 struct ibv_mr *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size, unsigned access);
 void btl_ib_verbs_slab_free(struct ibv_mr *mr);
 
 /* ---- diagnostics ---- */
 
-/* Log which call failed, and why. Returns -error, or -EIO if that is 0. */
+/* Logs which call failed, and why. Returns -error, or -EIO if that is 0. */
 int btl_ib_verbs_failed(const btl_ib_verbs_t *verbs, const char *call, int error);
 
-/* Show the help text of `what`. */
+/* Shows the help text of `what`. */
 static inline void btl_ib_verbs_diag(const btl_ib_log_t *log, btl_ib_diagnostic_t what,
                                      const char *device, const char *detail)
 {
@@ -223,13 +223,13 @@ static inline void btl_ib_verbs_diag(const btl_ib_log_t *log, btl_ib_diagnostic_
 void btl_ib_verbs_diag_open(const btl_ib_log_t *log, const char *device, const char *file,
                             int error);
 
-/* Tell the user if the MTU of a peer's port differs from ours. `theirs` is an enum ibv_mtu, 0 if it
- * published none; `peer` is its address as text. */
+/* Tells the user if the MTU of a peer's port differs from ours. `theirs` is an enum ibv_mtu, 0 if
+ * it published none; `peer` is its address as text. */
 void btl_ib_verbs_check_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const char *peer);
 
 /* ---- opening ---- */
 
-/* Set what needs no call that can fail; `name` is for people. */
+/* Sets what needs no call that can fail; `name` is for people. */
 void btl_ib_verbs_init(btl_ib_verbs_t *verbs, const btl_ib_transport_ops_t *ops,
                        const btl_ib_log_t *log, const char *wire, const char *name);
 
@@ -239,11 +239,11 @@ void btl_ib_verbs_init(btl_ib_verbs_t *verbs, const btl_ib_transport_ops_t *ops,
 int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_t port,
                       uint32_t mtu);
 
-/* Free the protection domain; log what the port refused meanwhile. */
+/* Frees the protection domain; logs what the port refused meanwhile. */
 void btl_ib_verbs_close(btl_ib_verbs_t *verbs);
 
-/* Make a queue pair of those attributes, with less inline data where the device refuses as much: it
- * is in attr->cap then. Returns NULL and errno if it refuses that without any. */
+/* Makes a queue pair of those attributes, with less inline data where the device refuses as much:
+ * it is in attr->cap then. Returns NULL and errno if it refuses that without any. */
 struct ibv_qp *btl_ib_verbs_create_qp(const btl_ib_verbs_t *verbs, struct ibv_qp_init_attr *attr);
 
 /* ---- asynchronous events ---- */
@@ -284,13 +284,13 @@ static inline bool btl_ib_verbs_state_changed(const btl_ib_verbs_state_t *state)
     return state->error != 0 ? !state->error_reported : (state->down != 0) != state->down_reported;
 }
 
-/* Make an event of what has changed, if there is room for one. Returns how many. */
+/* Makes an event of what has changed, if there is room for one. Returns how many. */
 int btl_ib_verbs_state_report(btl_ib_verbs_state_t *state, btl_ib_event_t *events, int max);
 
 /* Is an event about our port? Only port events name one. */
 bool btl_ib_verbs_event_is_ours(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event);
 
-/* Log an event, and show the help text for `error`, the errno that it means for this port (0: it
+/* Logs an event, and shows the help text for `error`, the errno that it means for this port (0: it
  * goes on). */
 void btl_ib_verbs_event_log(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event,
                             int error);
@@ -315,7 +315,7 @@ typedef struct btl_ib_verbs_comp {
     int fd;                           /* to sleep on */
 } btl_ib_verbs_comp_t;
 
-/* Make a descriptor non-blocking. Returns 0 or a negative errno after logging why. */
+/* Makes a descriptor non-blocking. Returns 0 or a negative errno after logging why. */
 int btl_ib_verbs_nonblocking(const btl_ib_verbs_t *verbs, int fd);
 
 /* `other_fd` is a descriptor to sleep on as well. Returns 0 or a negative errno after logging why;
@@ -323,7 +323,7 @@ int btl_ib_verbs_nonblocking(const btl_ib_verbs_t *verbs, int fd);
 int btl_ib_verbs_comp_open(btl_ib_verbs_comp_t *comp, const btl_ib_verbs_t *verbs, int other_fd);
 void btl_ib_verbs_comp_close(btl_ib_verbs_comp_t *comp);
 
-/* Read and acknowledge the events of the channel, so that it becomes readable again. Returns
+/* Reads and acknowledges the events of the channel, so that it becomes readable again. Returns
  * whether any was there. */
 bool btl_ib_verbs_comp_read(const btl_ib_verbs_comp_t *comp);
 
@@ -381,7 +381,7 @@ static inline void btl_ib_verbs_send_ring_post(btl_ib_verbs_send_ring_t *ring, v
     ring->unsignaled = signaled ? 0 : ring->unsignaled + 1;
 }
 
-/* Skip requests that make no event. Returns whether one that does is next. */
+/* Skips requests that make no event. Returns whether one that does is next. */
 static inline bool btl_ib_verbs_send_ring_skip(btl_ib_verbs_send_ring_t *ring)
 {
     while (ring->reported != ring->completed
@@ -459,11 +459,11 @@ static inline void btl_ib_verbs_rx_pool_attach(btl_ib_verbs_rx_pool_t *pool, str
     pool->srq = srq;
 }
 
-/* Add a buffer: it is idle. `id` is that of its work request. */
+/* Adds a buffer: it is idle. `id` is that of its work request. */
 void btl_ib_verbs_rx_pool_add(btl_ib_verbs_rx_pool_t *pool, btl_ib_verbs_rx_buffer_t *buffer,
                               uint64_t id, void *data, uint32_t size, uint32_t key);
 
-/* Post all that are idle by one call. Returns 0 or an errno; those that were not taken stay
+/* Posts all that are idle by one call. Returns 0 or an errno; those that were not taken stay
  * idle. */
 int btl_ib_verbs_rx_pool_post(btl_ib_verbs_rx_pool_t *pool);
 

@@ -109,7 +109,7 @@ static int device_add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
     return 0;
 }
 
-/* Ask about one address. Returns 0 or -ENOMEM. */
+/* Asks about one address. Returns 0 or -ENOMEM. */
 static int device_ask(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
                       struct rdma_event_channel *events, const struct ifaddrs *i)
 {
@@ -127,7 +127,7 @@ static int device_ask(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
     return rc;
 }
 
-/* Ask about all usable addresses of a family. Returns 0 or -ENOMEM. */
+/* Asks about all usable addresses of a family. Returns 0 or -ENOMEM. */
 static int devices_ask_family(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
                               struct rdma_event_channel *events, const struct ifaddrs *all,
                               sa_family_t family)
@@ -262,7 +262,7 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
 /* Datagrams to work requests. All of one send() that go to one queue of one peer are posted by one
  * call. */
 
-/* Make requests of datagrams that there is room for, by eager RDMA where they fit the peer's ring.
+/* Makes requests of datagrams that there is room for, by eager RDMA where they fit the peer's ring.
  * Sets by_eager[] of those. Returns how many they are. */
 static uint32_t send_fill_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch,
                                 int n, bool *by_eager)
@@ -298,8 +298,8 @@ static int send_post_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib
     return taken;
 }
 
-/* Post datagrams that there is room for, by send or eager RDMA. Returns how many were taken; *error
- * is 0 or an errno. */
+/* Posts datagrams that there is room for, by send or eager RDMA. Returns how many were taken;
+ * *error is 0 or an errno. */
 static int send_post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
                      int *error)
 {
@@ -314,7 +314,7 @@ static int send_post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t 
     return taken;
 }
 
-/* Send what goes to one queue of one peer. Returns how many were taken; *error says why not
+/* Sends what goes to one queue of one peer. Returns how many were taken; *error says why not
  * more. */
 static int send_run(btl_ib_rc_t *rc, const btl_ib_tx_t *batch, int n, int *error)
 {
@@ -401,7 +401,7 @@ static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     btl_ib_rc_credit_update(&conn->credit);
 }
 
-/* Post them if few are posted, and tell the peer: with the next poll, as an answer to the message
+/* Posts them if few are posted, and tells the peer: with the next poll, as an answer to the message
  * goes first, unless the peer waits for it. */
 static void post_own_soon(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
@@ -416,7 +416,7 @@ static void post_own_soon(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     }
 }
 
-/* Give back buffers of one pool. */
+/* Gives back buffers of one pool. */
 static void repost_run(btl_ib_rc_t *rc, void *const *buffers, int n)
 {
     btl_ib_verbs_rx_pool_t *pool = ((btl_ib_verbs_rx_buffer_t *) buffers[0])->pool;
@@ -552,7 +552,7 @@ static int rc_take_eager(btl_ib_rc_t *rc, btl_ib_rc_eager_t *eager, btl_ib_event
     return count;
 }
 
-/* Make at most `max` events, of which there is room for one at least, of the completions in hand.
+/* Makes at most `max` events, of which there is room for one at least, of the completions in hand.
  * Returns how many. All are taken, unless datagrams in eager rings, which were sent before, left no
  * room among the events, or may be left because the engine has too many of them. */
 static int rc_take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
@@ -587,7 +587,7 @@ static int rc_take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
     return count;
 }
 
-/* Take all that one queue has, up to `max` events; completions beyond them stay in hand. */
+/* Takes all that one queue has, up to `max` events; completions beyond them stay in hand. */
 static int rc_take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *events, int max)
 {
     int count = 0;
@@ -615,7 +615,7 @@ static int rc_take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *ev
     return count;
 }
 
-/* Poll the rings of peers that might write, and may no longer. */
+/* Polls the rings of peers that might write, and may no longer. */
 static int poll_eager_off(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
     const uint64_t now = rc->eagers.fading > 0 ? btl_ib_rc_now_us() : 0;
@@ -1101,7 +1101,7 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
     return btl_ib_verbs_comp_open(&rc->cqs.comp, verbs, rc->cm.events->fd);
 }
 
-/* Set all that needs no call that can fail. */
+/* Sets all that needs no call that can fail. */
 static void rc_init(btl_ib_rc_t *rc, const btl_ib_device_t *device,
                     const btl_ib_open_params_t *params)
 {

@@ -101,7 +101,7 @@ btl_ib_rc_peer_t *btl_ib_rc_peer_add(btl_ib_rc_peers_t *peers, const btl_ib_rc_a
     return peer;
 }
 
-/* Free a peer that nobody uses any more, unless it has connections. */
+/* Frees a peer that nobody uses any more, unless it has connections. */
 static void peer_free_unused(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
 {
     btl_ib_rc_peer_t **at;
@@ -124,7 +124,7 @@ static void peer_free_unused(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer)
     free(peer);
 }
 
-/* Close a connection. The peer stays, even if nobody uses it. */
+/* Closes a connection. The peer stays, even if nobody uses it. */
 static void peer_close(btl_ib_rc_conn_t *conn)
 {
     conn->peer->channel[conn->channel].conn = NULL;
@@ -251,7 +251,7 @@ enum {
     MTU_LEAST = IBV_MTU_1024,
 };
 
-/* Give up what waits to be sent if it is as good as lost. Returns whether it is. The attempt under
+/* Gives up what waits to be sent if it is as good as lost. Returns whether it is. The attempt under
  * way began at `begun_at`; 0: there is none. */
 static bool backoff_give_up(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t begun_at)
 {
@@ -337,7 +337,7 @@ void btl_ib_rc_events_leave(btl_ib_rc_t *rc)
     }
 }
 
-/* Look whether the port has the address that peers know. Where the network is Ethernet its table
+/* Looks whether the port has the address that peers know. Where the network is Ethernet its table
  * has all of the interface; on InfiniBand rdma_cm asks where an address is whenever it connects,
  * and iWARP leaves all that to TCP. */
 static bool events_find_address(const btl_ib_rc_t *rc)
@@ -435,7 +435,7 @@ static bool events_port_down(btl_ib_rc_t *rc)
     return rc->state.down != 0;
 }
 
-/* Read the events of the device, for all transports on it: their states are set. Returns whether
+/* Reads the events of the device, for all transports on it: their states are set. Returns whether
  * this one's port came back up: its connections have to be made anew. */
 static bool events_read(btl_ib_rc_t *rc)
 {
@@ -474,16 +474,16 @@ static void log_at(int level, const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *pee
                      detail[0] != '\0' ? ": " : "", detail);
 }
 
-/* Log what happens to a channel; `detail` may be empty. */
+/* Logs what happens to a channel; `detail` may be empty. */
 static void rc_cm_log(const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *peer, uint8_t channel,
                       const char *what, const char *detail)
 {
     log_at(10, rc, peer, channel, what, detail);
 }
 
-/* Set an option of a queue pair to come; 0, and a failure, leave the default. The traffic class is
- * set before the peer's address is resolved (the side that accepts takes over that of the request),
- * the ACK timeout before the route is or its request accepted. */
+/* Sets an option of a queue pair to come; 0, and a failure, leaves the default. The traffic class
+ * is set before the peer's address is resolved (the side that accepts takes over that of the
+ * request), the ACK timeout before the route is or its request accepted. */
 static void set_option(const btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn, int option,
                        uint8_t value, const char *what)
 {
@@ -642,7 +642,7 @@ static void request_reject(struct rdma_cm_id *id, btl_ib_rc_reject_t reason)
     (void) rdma_reject(id, bytes, btl_ib_rc_reject_pack(reason, bytes));
 }
 
-/* Reject a request that is no connection's yet. */
+/* Rejects a request that is no connection's yet. */
 static void request_refuse(const btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_reject_t reason)
 {
     BTL_IB_VERBS_LOG(&rc->port.verbs, 10, "%s: a request was refused, reason %d",
@@ -651,7 +651,7 @@ static void request_refuse(const btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_
     (void) rdma_destroy_id(id);
 }
 
-/* Close what stands in the way of a peer's new request. Returns whether it may go on. */
+/* Closes what stands in the way of a peer's new request. Returns whether it may go on. */
 static bool request_make_way(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer,
                              const btl_ib_rc_params_t *params)
 {
@@ -799,7 +799,7 @@ static void rc_cm_no_route(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *
     rc_cm_failed(rc, conn, false, what, error);
 }
 
-/* Make a connection, and take the first step. */
+/* Makes a connection, and takes the first step. */
 static void conn_begin(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
 {
     btl_ib_rc_conn_t *conn = peer_connect(&rc->peers, peer, channel, NULL);
@@ -1040,7 +1040,7 @@ static bool cm_read_event(btl_ib_rc_t *rc, cm_event_t *out)
     return true;
 }
 
-/* Count a poll. A look is a system call, so not each poll has one; but a process that polls seldom
+/* Counts a poll. A look is a system call, so not each poll has one; but a process that polls seldom
  * must not wait for that. Returns whether this one has. */
 static bool cm_count_poll(btl_ib_rc_t *rc)
 {
@@ -1081,7 +1081,7 @@ bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc)
 
 /* ---- opening ---- */
 
-/* Take a port from the range that was asked for, or any. Returns 0 or an errno. */
+/* Takes a port from the range that was asked for, or any. Returns 0 or an errno. */
 static int cm_bind_listener(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
 {
     const uint32_t more = params->port_count > 0 ? params->port_count - 1 : 0;

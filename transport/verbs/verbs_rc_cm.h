@@ -92,7 +92,7 @@ static inline btl_ib_addr_t btl_ib_rc_peer_handle(const btl_ib_rc_peer_t *peer)
 
 /* ---- connections ---- */
 
-/* Close all; or only those of operations on memory, so that the end of each operation is
+/* Closes all; or only those of operations on memory, so that the end of each operation is
  * reported. */
 void btl_ib_rc_peers_close_all(btl_ib_rc_peers_t *peers, bool rdma_only);
 
@@ -101,7 +101,7 @@ void btl_ib_rc_peer_cancel_rdma(btl_ib_rc_peers_t *peers, const btl_ib_rc_peer_t
 
 /* ---- events ---- */
 
-/* Make events of that. Returns how many. */
+/* Makes events of that. Returns how many. */
 int btl_ib_rc_peers_report(btl_ib_rc_peers_t *peers, btl_ib_event_t *events, int max);
 
 /* ---- the transport ---- */
@@ -191,7 +191,7 @@ void btl_ib_rc_events_leave(btl_ib_rc_t *rc);
 int btl_ib_rc_cm_open(btl_ib_rc_t *rc, const char *device, const btl_ib_open_params_t *params);
 void btl_ib_rc_cm_close(btl_ib_rc_t *rc);
 
-/* Handle the events of rdma_cm and of the device, if it is time to look. Returns whether it did,
+/* Handles the events of rdma_cm and of the device, if it is time to look. Returns whether it did,
  * and the port is up. */
 bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc);
 

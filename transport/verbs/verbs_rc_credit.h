@@ -86,14 +86,14 @@ static inline bool btl_ib_rc_credit_peer_is_out(const btl_ib_rc_credit_t *credit
 void btl_ib_rc_credit_set_eager(btl_ib_rc_credit_t *credit, uint32_t slots, uint32_t freed,
                                 bool on);
 
-/* Fill in a request that writes our word into the peer's memory. */
+/* Fills in a request that writes our word into the peer's memory. */
 void btl_ib_rc_credit_fill_write(btl_ib_rc_credit_t *credit, struct ibv_send_wr *wr,
                                  struct ibv_sge *sge);
 
-/* Tell the peer, if there is room. Returns 0 or an errno. */
+/* Tells the peer, if there is room. Returns 0 or an errno. */
 int btl_ib_rc_credit_tell(btl_ib_rc_credit_t *credit);
 
-/* Tell the peer if there is enough to tell, and room. Comes again whenever there may be room. */
+/* Tells the peer if there is enough to tell, and room. Comes again whenever there may be room. */
 void btl_ib_rc_credit_update(btl_ib_rc_credit_t *credit);
 
 /* Does the peer know for sure that it may not write to our ring any more? */

@@ -149,7 +149,7 @@ void btl_ib_rc_eager_free(btl_ib_rc_eager_t *eager)
     }
 }
 
-/* Tell the peer what has changed. */
+/* Tells the peer what has changed. */
 static void ring_update(btl_ib_rc_eager_t *eager)
 {
     btl_ib_rc_credit_set_eager(eager->credit, eager->rx.count, eager->freed, eager->on);
@@ -210,7 +210,7 @@ static uint64_t *copy_at(const btl_ib_rc_eagers_t *eagers, uint32_t number)
     return (uint64_t *) (void *) (eagers->copies + (size_t) number * eagers->slot);
 }
 
-/* Copy the next datagram in a ring to `to` if all of it is there and nothing goes before it.
+/* Copies the next datagram in a ring to `to` if all of it is there and nothing goes before it.
  * Returns its size; 0: it is not there. */
 static uint32_t copy_next(const btl_ib_rc_eager_t *eager, uint64_t *to)
 {
@@ -312,7 +312,7 @@ static void ring_leave_on(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
     eager->shorts = 0;
 }
 
-/* Take it from the list of those that were on, if it is there. */
+/* Takes it from the list of those that were on, if it is there. */
 static void ring_leave_off(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
 {
     btl_ib_rc_eager_t **at = &eagers->off;

@@ -99,7 +99,7 @@ typedef struct btl_ib_rc_eager_tx {
     uint32_t used;  /* in all */
 } btl_ib_rc_eager_tx_t;
 
-/* Choose sizes; `first` is the queue of the first channel. */
+/* Chooses sizes; `first` is the queue of the first channel. */
 void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *port,
                            const btl_ib_rc_rxq_t *first, const btl_ib_open_rc_t *wanted);
 
@@ -122,7 +122,7 @@ static inline size_t btl_ib_rc_eager_bytes(const btl_ib_rc_eagers_t *eagers, uin
     return channel == 0 && eagers->peers > 0 ? (size_t) eagers->slots * eagers->slot : 0;
 }
 
-/* Make a ring of that memory. NULL if that fails, which is logged only: sends do as well. */
+/* Makes a ring of that memory. NULL if that fails, which is logged only: sends do as well. */
 btl_ib_rc_eager_t *btl_ib_rc_eager_new(btl_ib_rc_eagers_t *eagers, struct btl_ib_rc_conn *conn,
                                        btl_ib_rc_credit_t *credit, const btl_ib_rc_address_t *peer,
                                        uint8_t *memory);
@@ -145,7 +145,7 @@ void btl_ib_rc_eager_fill(const btl_ib_rc_eager_tx_t *tx, const btl_ib_tx_t *dat
 
 /* ---- receiving ---- */
 
-/* Make events of what has come and is next in the stream. Returns how many. */
+/* Makes events of what has come and is next in the stream. Returns how many. */
 int btl_ib_rc_eager_take(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, btl_ib_addr_t from,
                          btl_ib_event_t *events, int max);
 
@@ -161,10 +161,11 @@ void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eag
 /* A ring that is off was polled: has its peer stopped writing? */
 void btl_ib_rc_eager_fade(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, uint64_t now);
 
-/* Log what became of them. */
+/* Logs what became of them. */
 void btl_ib_rc_eagers_stop(const btl_ib_rc_eagers_t *eagers);
 
-/* Switch all off. Returns whether all are known to have stopped; if not, ask again after a poll. */
+/* Switches all off. Returns whether all are known to have stopped; if not, ask again after a
+ * poll. */
 bool btl_ib_rc_eagers_turn_off(btl_ib_rc_eagers_t *eagers);
 
 #endif

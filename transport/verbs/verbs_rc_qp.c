@@ -275,7 +275,7 @@ uint64_t btl_ib_rc_conns_slots(uint64_t connections)
 
 /* ---- its memory ---- */
 
-/* Map and register the memory of a connection, and make its buffers. Returns 0 or a negative
+/* Maps and registers the memory of a connection, and makes its buffers. Returns 0 or a negative
  * errno. */
 static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
 {
@@ -326,8 +326,8 @@ static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *p
                                           key, btl_ib_rc_sq_id(&conn->sq, 0) | BTL_IB_RC_RECV);
 }
 
-/* Make its queue pair, with receive buffers of its own or with shared ones. Returns 0 or a negative
- * errno after logging why. */
+/* Makes its queue pair, with receive buffers of its own or with shared ones. Returns 0 or a
+ * negative errno after logging why. */
 static int conn_make_qp(btl_ib_rc_conn_t *conn)
 {
     const btl_ib_verbs_t *verbs = &conn->all->port->verbs;
@@ -441,7 +441,7 @@ void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
 
 /* ---- closing one ---- */
 
-/* Free it if it is closed and nothing of it is in use any more. */
+/* Frees it if it is closed and nothing of it is in use any more. */
 static void conn_free_unused(btl_ib_rc_conn_t *conn)
 {
     btl_ib_rc_conn_t **at = &conn->all->closed;
@@ -462,7 +462,7 @@ static void deregister(struct ibv_mr **mr)
     *mr = NULL;
 }
 
-/* Give back all that the device has of it. */
+/* Gives back all that the device has of it. */
 static void conn_release(btl_ib_rc_conn_t *conn)
 {
     conn->all->draining -= conn->draining;

@@ -144,23 +144,23 @@ typedef struct btl_ib_rc_conns {
 btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_peer *peer,
                                      uint64_t peer_cookie, uint8_t channel, struct rdma_cm_id *id);
 
-/* Make its queue pair and buffers, all of them posted, once conn->id has a device. `peer` is for
+/* Makes its queue pair and buffers, all of them posted, once conn->id has a device. `peer` is for
  * the log, and stays until it is closed. Returns 0 or a negative errno. */
 int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer);
 
-/* Fill in what a request or reply to `to` carries; `bytes` has BTL_IB_RC_PRIVATE_MAX. `mtu_most`,
+/* Fills in what a request or reply to `to` carries; `bytes` has BTL_IB_RC_PRIVATE_MAX. `mtu_most`,
  * enum ibv_mtu: packets are no larger; 0: than those of the port. */
 struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64_t to,
                                             uint8_t mtu_most, uint8_t *bytes);
 
-/* Take over what the peer said. */
+/* Takes over what the peer said. */
 void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *params);
 
 /* It can be sent on. */
 void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn);
 
 /*
- * Close it: the queue pair goes at once, or when the shared buffers that it took have come back.
+ * Closes it: the queue pair goes at once, or when the shared buffers that it took have come back.
  * Then all sends are over; the memory stays while somebody holds a part of it. Only
  * verbs_rc_cm.c calls this, with the peer's channel freed.
  */
@@ -174,7 +174,7 @@ void btl_ib_rc_conn_suspect(btl_ib_rc_conn_t *conn);
 
 /* ---- what never ends ---- */
 
-/* Look whether it still waits for what it waited for at the last look: operations on memory; the
+/* Looks whether it still waits for what it waited for at the last look: operations on memory; the
  * message that opens it; as the side that asked, to be roused once. Returns at how many looks in a
  * row it did, 0: it waits for nothing, or for something new. */
 uint32_t btl_ib_rc_conn_look(btl_ib_rc_conn_t *conn);
@@ -185,7 +185,7 @@ static inline uint64_t btl_ib_rc_conn_under_way(const btl_ib_rc_conn_t *conn)
     return conn->rdma != NULL ? btl_ib_rc_rdma_under_way(conn->rdma).bytes : 0;
 }
 
-/* Send something that has no effect, so that the peer's device looks at what came before it.
+/* Sends something that has no effect, so that the peer's device looks at what came before it.
  * Returns 0 or an errno. */
 int btl_ib_rc_conn_rouse(btl_ib_rc_conn_t *conn);
 
@@ -208,7 +208,7 @@ btl_ib_rc_conn_t *btl_ib_rc_conns_of(btl_ib_rc_conns_t *conns, const struct ibv_
 /* Send requests before that number are over; operations on memory with `error`. */
 void btl_ib_rc_conn_sent(btl_ib_rc_conn_t *conn, uint32_t completed, int error);
 
-/* Make events of sends and operations that are over. Returns how many. */
+/* Makes events of sends and operations that are over. Returns how many. */
 int btl_ib_rc_conns_report(btl_ib_rc_conns_t *conns, btl_ib_event_t *events, int max);
 
 /* Buffers that were handed up are given back. Returns whether the connection is still there to post

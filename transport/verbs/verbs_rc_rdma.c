@@ -100,7 +100,7 @@ void btl_ib_rc_rdma_failed(btl_ib_rc_rdma_t *rdma, uint32_t number, enum ibv_wc_
 
 /* ---- posting ---- */
 
-/* Note an operation that was posted. Flushes make no event. */
+/* Notes an operation that was posted. Flushes make no event. */
 static void op_note(btl_ib_rc_rdma_t *rdma, const btl_ib_rc_op_t *op, bool event, bool signaled)
 {
     btl_ib_rc_op_t *noted = op_at(rdma, rdma->sq->ring.posted);
@@ -196,8 +196,8 @@ static bool work_is_inline(const btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_
     return work->kind == BTL_IB_RDMA_WRITE && work->size <= rdma->sq->inline_size;
 }
 
-/* Take a bounce buffer: whole cache lines; atomics need them aligned to 8. Returns where it begins,
- * -1 if there is no room. */
+/* Takes a bounce buffer: whole cache lines; atomics need them aligned to 8. Returns where it
+ * begins, -1 if there is no room. */
 static int64_t bounce_take(btl_ib_rc_rdma_t *rdma, uint32_t size)
 {
     const uint32_t wanted = (size + BTL_IB_VERBS_LINE - 1) / BTL_IB_VERBS_LINE * BTL_IB_VERBS_LINE;

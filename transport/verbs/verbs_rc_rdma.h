@@ -61,14 +61,14 @@ void btl_ib_rc_rdma_free(btl_ib_rc_rdma_t *rdma);
 uint32_t btl_ib_rc_rdma_bounce_bytes(uint32_t size);
 
 /*
- * Begin an operation. Returns 0, or a negative errno and nothing was begun: -EAGAIN (no room),
+ * Begins an operation. Returns 0, or a negative errno and nothing was begun: -EAGAIN (no room),
  * -EOPNOTSUPP (the peer serves no reads), -EIO. If *broken is not 0 the connection is of no use any
  * more: it is the errno.
  */
 int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, int *broken);
 
-/* Post a flush if writes wait for one and it may be read. Returns 0, or an errno: the connection is
- * of no use any more. */
+/* Posts a flush if writes wait for one and it may be read. Returns 0, or an errno: the connection
+ * is of no use any more. */
 int btl_ib_rc_rdma_flush(btl_ib_rc_rdma_t *rdma);
 
 /* Operations that wait for the peer, flushes included, and the bytes that they move. */
@@ -79,7 +79,7 @@ typedef struct btl_ib_rc_under_way {
 
 btl_ib_rc_under_way_t btl_ib_rc_rdma_under_way(const btl_ib_rc_rdma_t *rdma);
 
-/* Post a write of the peer's credit word, which nobody reads there: the peer's device gets
+/* Posts a write of the peer's credit word, which nobody reads there: the peer's device gets
  * something while others are under way. Returns 0 or an errno. */
 int btl_ib_rc_rdma_rouse(btl_ib_rc_rdma_t *rdma);
 

@@ -39,7 +39,7 @@
 
 enum { BTL_IB_RC_LOOK_US = 250 * 1000 };
 
-/* Look at all connections, at most each BTL_IB_RC_LOOK_US. `now`, us: of poll(). */
+/* Looks at all connections, at most each BTL_IB_RC_LOOK_US. `now`, us: of poll(). */
 void btl_ib_rc_watch_look(btl_ib_rc_t *rc, uint64_t now);
 
 #endif

@@ -194,7 +194,7 @@ int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_poo
 
 /* ---- shared queues ---- */
 
-/* Make `more` buffers and post all that are idle. The low watermark grows along, but is no lower
+/* Makes `more` buffers and posts all that are idle. The low watermark grows along, but is no lower
  * than the limit: it is not reached because nobody posts. Returns 0 or a negative errno. */
 static int rxq_grow(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *verbs,
                     uint32_t more)
@@ -437,7 +437,7 @@ void btl_ib_rc_sq_close(btl_ib_rc_sq_t *sq)
     sq->held = 0;
 }
 
-/* Note a request that was posted. */
+/* Notes a request that was posted. */
 static void sq_note(btl_ib_rc_sq_t *sq, const struct ibv_send_wr *wr, void *context)
 {
     const bool signaled = (wr->send_flags & IBV_SEND_SIGNALED) != 0;

@@ -90,11 +90,11 @@ typedef struct btl_ib_rc_cqs {
 
 void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs);
 
-/* Reserve entries of one queue. Returns NULL after logging why. */
+/* Reserves entries of one queue. Returns NULL after logging why. */
 btl_ib_rc_cq_t *btl_ib_rc_cq_reserve(btl_ib_rc_cqs_t *cqs, uint32_t entries);
 
-/* Read completions of one queue, while none are in hand. Returns how many; negative: that cannot be
- * done. */
+/* Reads completions of one queue, while none are in hand. Returns how many; negative: that cannot
+ * be done. */
 static inline int btl_ib_rc_cqs_read(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_cq_t *cq)
 {
     const int n = ibv_poll_cq(cq->cq, BTL_IB_RC_BATCH, cqs->wc);
@@ -106,7 +106,7 @@ static inline int btl_ib_rc_cqs_read(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_cq_t 
     return n;
 }
 
-/* Make the descriptor readable with the next completion, and read what came before that. Returns
+/* Makes the descriptor readable with the next completion, and reads what came before that. Returns
  * it; -1 if that cannot be done, or some are in hand. */
 int btl_ib_rc_cqs_arm(btl_ib_rc_cqs_t *cqs);
 
@@ -166,12 +166,12 @@ static inline uint64_t btl_ib_rc_rx_own(const btl_ib_open_queue_t *wanted)
     return (uint64_t) wanted->num + wanted->reserve + 1;
 }
 
-/* Make `count` buffers of `size` bytes in `memory`, all idle. `id` is that of the first one's work
+/* Makes `count` buffers of `size` bytes in `memory`, all idle. `id` is that of the first one's work
  * request. Returns 0 or -ENOMEM. */
 int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t size, uint32_t low,
                       uint8_t *memory, uint32_t key, uint64_t id);
 
-/* Open the queues that were asked for, if the device can have them. Returns 0 or a negative errno
+/* Opens the queues that were asked for, if the device can have them. Returns 0 or a negative errno
  * after logging why; free follows in either case. */
 int btl_ib_rc_rxqs_open(btl_ib_rc_rxqs_t *rxqs, const btl_ib_rc_port_t *port,
                         const btl_ib_open_params_t *params);
@@ -182,7 +182,7 @@ static inline bool btl_ib_rc_rx_is_low(const btl_ib_rc_rx_t *rx)
     return rx->pool.posted <= rx->low && rx->pool.idle_count > 0;
 }
 
-/* Post the idle buffers of one connection, or of a shared queue, if few enough are posted. Returns
+/* Posts the idle buffers of one connection, or of a shared queue, if few enough are posted. Returns
  * how many that were, or a negative errno. */
 int btl_ib_rc_rxqs_post_own(btl_ib_rc_rxqs_t *rxqs, uint8_t channel, btl_ib_rc_rx_t *rx);
 int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_pool_t *pool);
@@ -297,14 +297,14 @@ static inline uint32_t btl_ib_rc_sq_number(const btl_ib_rc_sq_t *sq, uint64_t id
     return completed + (((uint32_t) id - completed) & (BTL_IB_RC_RECV - 1));
 }
 
-/* Make request `i` of a batch of the datagram. Returns it. */
+/* Makes request `i` of a batch of the datagram. Returns it. */
 struct ibv_send_wr *btl_ib_rc_sq_fill(btl_ib_rc_sq_t *sq, int i, const btl_ib_tx_t *tx);
 
-/* Post the first `n` requests of the batch, made of `txs`. Returns how many were taken; *error is 0
- * or an errno. */
+/* Posts the first `n` requests of the batch, made of `txs`. Returns how many were taken; *error is
+ * 0 or an errno. */
 int btl_ib_rc_sq_post_batch(btl_ib_rc_sq_t *sq, const btl_ib_tx_t *txs, int n, int *error);
 
-/* Post a request of the transport's own, which makes no event. Returns 0 or an errno. */
+/* Posts a request of the transport's own, which makes no event. Returns 0 or an errno. */
 int btl_ib_rc_sq_post_own(btl_ib_rc_sq_t *sq, struct ibv_send_wr *wr);
 
 /* The queue is not used any more. */

@@ -41,7 +41,7 @@ static struct ibv_context *open_by_name(const char *name)
     return context;
 }
 
-/* Find the place of a partition in the port's table. A full membership is preferred: limited
+/* Finds the place of a partition in the port's table. A full membership is preferred: limited
  * members reach only full ones. */
 static int port_find_pkey(btl_ib_ud_port_t *port, uint16_t wanted)
 {
@@ -74,7 +74,7 @@ static int port_find_pkey(btl_ib_ud_port_t *port, uint16_t wanted)
     return found ? 0 : -ENOENT;
 }
 
-/* Open the port of a device; port->verbs is initialized. Returns 0 or a negative errno after
+/* Opens the port of a device; port->verbs is initialized. Returns 0 or a negative errno after
  * logging why; close follows in either case. */
 static int port_open(btl_ib_ud_port_t *port, const btl_ib_device_t *device,
                      const btl_ib_open_params_t *params)
@@ -171,7 +171,7 @@ static int port_read_events(const btl_ib_ud_port_t *port)
     return error;
 }
 
-/* Log that the device is of no use any more, and set the state. */
+/* Logs that the device is of no use any more, and sets the state. */
 static void ud_fail(btl_ib_ud_t *ud, const char *what, int error)
 {
     const btl_ib_verbs_t *verbs = &ud->port.verbs;
@@ -183,7 +183,7 @@ static void ud_fail(btl_ib_ud_t *ud, const char *what, int error)
     }
 }
 
-/* Look where in the table the address is: one that was lost comes back at another place while
+/* Looks where in the table the address is: one that was lost comes back at another place while
  * something still uses the old one. */
 static void port_find_address(btl_ib_ud_port_t *port)
 {
@@ -201,8 +201,8 @@ static void port_find_address(btl_ib_ud_port_t *port)
     free(list);
 }
 
-/* Look whether a port that was down has all that peers know of it, at whatever index its address is
- * now. */
+/* Looks whether a port that was down has all that peers know of it, at whatever index its address
+ * is now. */
 static bool port_bring_back(btl_ib_ud_port_t *port)
 {
     if (!btl_ib_verbs_port_up(&port->verbs) || port_check_partition(port) != 0) {
@@ -214,7 +214,7 @@ static bool port_bring_back(btl_ib_ud_port_t *port)
     return port_check_address(port) == 0;
 }
 
-/* Read and log the events of the device, and update the state. A port that was down is used again
+/* Reads and logs the events of the device, and update the state. A port that was down is used again
  * when it can be, perhaps by another place in the device's table of addresses. */
 static void read_device_events(btl_ib_ud_t *ud)
 {
@@ -372,7 +372,7 @@ static void send_init(btl_ib_ud_sending_t *sending)
     sending->wr[BTL_IB_UD_BATCH - 1].next = NULL;
 }
 
-/* Make the work request of a datagram, `number` of queue pair `index`. */
+/* Makes the work request of a datagram, `number` of queue pair `index`. */
 static inline void send_fill(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *tx,
                              uint32_t number, unsigned flags, struct ibv_send_wr *wr)
 {
@@ -389,7 +389,7 @@ static inline void send_fill(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t 
     wr->wr.ud.remote_qkey = peer->qkey;
 }
 
-/* Post datagrams for one queue pair. Returns how many it took, and in *error why not more. */
+/* Posts datagrams for one queue pair. Returns how many it took, and in *error why not more. */
 static int send_post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_ud_qp_t *qp = &ud->qps.qp[index];
@@ -517,7 +517,7 @@ static int ud_received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t 
     return 1;
 }
 
-/* Poll for completions, unless some are at hand. Returns whether there are any: they are kept for
+/* Polls for completions, unless some are at hand. Returns whether there are any: they are kept for
  * the next poll. */
 static bool poll_completions(btl_ib_ud_t *ud)
 {
@@ -700,7 +700,7 @@ static int ud_query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transpor
     return 0;
 }
 
-/* Write down what is published, and the depths as they came out. */
+/* Writes down what is published, and the depths as they came out. */
 static void ud_publish(btl_ib_ud_t *ud)
 {
     btl_ib_transport_attr_t *attr = &ud->port.verbs.base.attr;

@@ -127,13 +127,13 @@ static int host_make_handle(const btl_ib_ud_port_t *port, btl_ib_ud_host_t *host
     return -EHOSTUNREACH;
 }
 
-/* Make room for one host more, which may move all. False: no memory. */
+/* Makes room for one host more, which may move all. False: no memory. */
 static bool hosts_make_room(btl_ib_ud_peers_t *peers)
 {
     return peers->host_free != 0 || peers->hosts < peers->host_room || hosts_grow(peers);
 }
 
-/* Put a host where there is room. Returns its index. */
+/* Puts a host where there is room. Returns its index. */
 static uint32_t host_place(btl_ib_ud_peers_t *peers, const btl_ib_ud_host_t *host)
 {
     const uint32_t index = peers->host_free != 0 ? peers->host_free - 1 : peers->hosts++;

@@ -61,7 +61,7 @@ void btl_ib_ud_peers_remove(btl_ib_ud_peers_t *peers, btl_ib_addr_t addr);
 btl_ib_addr_t btl_ib_ud_peers_source(btl_ib_ud_peers_t *peers, const struct ibv_wc *wc,
                                      const uint8_t *payload);
 
-/* Destroy the address handles of hosts without users to which all sends are over. */
+/* Destroys the address handles of hosts without users to which all sends are over. */
 void btl_ib_ud_peers_clean(btl_ib_ud_peers_t *peers);
 
 /* The port's address may be at another place of its table: make the handles that name the old one

@@ -48,7 +48,7 @@ static void qp_plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
     btl_ib_verbs_rx_pool_init(&qp->rx, qp);
 }
 
-/* Choose which queue pair serves which receive queues, and its sizes. Queues beyond the last queue
+/* Chooses which queue pair serves which receive queues, and its sizes. Queues beyond the last queue
  * pair share it, and its buffers fit the largest of them. */
 static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint32_t max_size,
                      uint32_t most)
@@ -109,7 +109,7 @@ static size_t qp_stride(const btl_ib_ud_qp_t *qp)
     return line + (qp->size + line - 1) / line * line;
 }
 
-/* Make and post buffers. Returns 0 or a negative errno. */
+/* Makes and post buffers. Returns 0 or a negative errno. */
 static int qp_make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t count)
 {
     const size_t line = BTL_IB_VERBS_LINE;
@@ -137,8 +137,8 @@ static int qp_make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t co
     return error == 0 ? 0 : btl_ib_verbs_failed(qps->verbs, "ibv_post_recv", error);
 }
 
-/* Make `more` buffers, or as many as the queue pair takes. If memory is short the queue stays as it
- * is from then on. */
+/* Makes `more` buffers, or as many as the queue pair takes. If memory is short the queue stays as
+ * it is from then on. */
 static void qp_grow(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t more)
 {
     more = btl_ib_verbs_min(more, qp->depth_max - qp->made);

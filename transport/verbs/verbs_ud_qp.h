@@ -80,13 +80,13 @@ typedef struct btl_ib_ud_qps {
     btl_ib_ud_qp_t qp[BTL_IB_UD_QPS_MAX];
 } btl_ib_ud_qps_t;
 
-/* Make all queue pairs, able to send and receive, with their buffers posted; `channel` is that of
+/* Makes all queue pairs, able to send and receive, with their buffers posted; `channel` is that of
  * completions. Returns 0 or a negative errno after logging why; free follows in either case. */
 int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
                        const btl_ib_verbs_state_t *state, const btl_ib_open_params_t *params,
                        uint32_t qkey, struct ibv_comp_channel *channel);
 
-/* Add what the queue pairs of an open with these parameters take. */
+/* Adds what the queue pairs of an open with these parameters take. */
 void btl_ib_ud_qps_memory_estimate(const btl_ib_open_params_t *params,
                                    const btl_ib_transport_attr_t *attr, uint32_t peers,
                                    btl_ib_memory_estimate_t *estimate);
@@ -116,10 +116,10 @@ static inline uint32_t btl_ib_ud_qp_rx_depth(const btl_ib_ud_qp_t *qp)
  * them. */
 void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps);
 
-/* Queue pairs that began small and ran low get twice as many buffers. */
+/* Queues pairs that began small and ran low get twice as many buffers. */
 void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps);
 
-/* Post buffers where enough lie idle. Returns 0 or an errno. What a device does not take now it
+/* Posts buffers where enough lie idle. Returns 0 or an errno. What a device does not take now it
  * takes with the next. */
 int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps);
 
@@ -142,14 +142,14 @@ static inline bool btl_ib_ud_is_send(const struct ibv_wc *wc)
 /* A completion of a send: that and all before it are over. Returns false if it failed. */
 bool btl_ib_ud_qps_sent(btl_ib_ud_qps_t *qps, const struct ibv_wc *wc);
 
-/* Make SENT events. Returns how many. */
+/* Makes SENT events. Returns how many. */
 int btl_ib_ud_qps_report(btl_ib_ud_qps_t *qps, btl_ib_event_t *events, int max);
 
-/* Make queue pairs that failed usable again once the device is done with them. Returns 0, or a
+/* Makes queue pairs that failed usable again once the device is done with them. Returns 0, or a
  * negative errno if one cannot be repaired. */
 int btl_ib_ud_qps_repair(btl_ib_ud_qps_t *qps);
 
-/* Log that a send failed, the first time. */
+/* Logs that a send failed, the first time. */
 static inline void btl_ib_ud_qps_log_error(btl_ib_ud_qps_t *qps, const char *text)
 {
     if (!qps->error_logged) {

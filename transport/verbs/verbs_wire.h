@@ -31,7 +31,7 @@ typedef struct btl_ib_ud_address {
     uint32_t qpn[BTL_IB_UD_QPS_MAX]; /* the first is that of the smallest queue */
 } btl_ib_ud_address_t;
 
-/* Write an address to `out`, which has BTL_IB_ADDR_BYTES. Returns its length. */
+/* Writes an address to `out`, which has BTL_IB_ADDR_BYTES. Returns its length. */
 uint32_t btl_ib_ud_address_pack(const btl_ib_ud_address_t *address, uint8_t *out);
 
 /* Returns 0, or -EINVAL if it is no address that btl_ib_ud_address_pack() could have written. */

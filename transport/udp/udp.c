@@ -641,8 +641,6 @@ static bool open_as_many(const btl_ib_udp_t *udp, const btl_ib_device_t *device,
     btl_ib_udp_sockets_init(sockets, &udp->log);
     if (btl_ib_udp_sockets_open(sockets, device, params) == 0
         && sockets->shared == udp->sockets.shared) {
-        sockets->port_min = udp->sockets.port_min; /* the spare one's range stays */
-        sockets->port_last = udp->sockets.port_last;
         return true;
     }
     btl_ib_udp_sockets_close(sockets);

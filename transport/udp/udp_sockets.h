@@ -180,12 +180,18 @@ void btl_ib_udp_sockets_close(btl_ib_udp_sockets_t *sockets);
 /* This process has closed descriptors of ours: the numbers may be those of other files by now. */
 void btl_ib_udp_sockets_forget(btl_ib_udp_sockets_t *sockets);
 
-/* Closes them all; those of `by` take their place. */
+/* Closes them all; those of `by` take their place. The range of ports stays: `by` may have been
+ * opened at a part of it. */
 static inline void btl_ib_udp_sockets_replace(btl_ib_udp_sockets_t *sockets,
                                               const btl_ib_udp_sockets_t *by)
 {
+    const uint32_t port_min = sockets->port_min;
+    const uint32_t port_last = sockets->port_last;
+
     btl_ib_udp_sockets_close(sockets);
     *sockets = *by;
+    sockets->port_min = port_min;
+    sockets->port_last = port_last;
 }
 
 /* ---- many rails ---- */

@@ -68,8 +68,8 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_rx_channel_t *rx = &conn->rx[view->channel];
     const uint32_t count = btl_ib_burst_count(view);
     bool now = view->flags & BTL_IB_FLAG_ACK_NOW;
-    /* No gap is opened, and none is filled in part. (What fills the last one is acknowledged like
-     * any other segment.) */
+    /* It extends the highest range: no ACK is needed at once. If it also fills the last gap, it is
+     * acknowledged like any other segment. */
     bool in_order = view->seq == rx->window.top;
 
     btl_ib_ack_tx_accepting(conn, view);

@@ -97,7 +97,8 @@ typedef struct writer {
     uint32_t room;
 } writer_t;
 
-/* The ranges of one block, ascending. Each is the end of a run of received sequences. */
+/* The ranges of one block, ascending. Each may begin inside a run of received sequences, and ends
+ * where the run does. */
 typedef struct ranges {
     uint32_t count;
     uint32_t most;

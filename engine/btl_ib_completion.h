@@ -13,8 +13,8 @@
 #include "btl_ib_list.h"
 #include "btl_ib_rma.h"
 
-/* The last piece was sent. `copied`: the engine holds a copy of all of it, so a message is
- * complete. */
+/* Notes that the last piece left. `copied`: the caller's memory is free, so a message is done now;
+ * else it waits for acknowledgements. */
 void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied);
 
 /* The memory of a message that left before is free: on_sent is due. */
@@ -24,7 +24,8 @@ void btl_ib_completion_sent(btl_ib_out_t *out);
  * them off the list. */
 void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32_t count);
 
-/* It is over, with `status` (0 or -errno). Callbacks come later; a stream is freed. */
+/* Ends what was sent in pieces with `status` (0 or -errno). Callbacks come later; a stream is
+ * freed. */
 void btl_ib_completion_add(btl_ib_out_t *out, int status);
 
 /* Calls the callbacks that are due. */

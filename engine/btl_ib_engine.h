@@ -76,7 +76,7 @@ typedef enum btl_ib_death {
     BTL_IB_DEATH_SILENCE,
     BTL_IB_DEATH_NO_PROGRESS, /* heard, but one segment was never acknowledged (btl_ib_probe.c) */
     BTL_IB_DEATH_NO_TAG,      /* the same, and the peer said that it has no receiver for its tag */
-    BTL_IB_DEATH_REFUSED,     /* its host says that nobody is there: ICMP (btl_ib_failover.c) */
+    BTL_IB_DEATH_REFUSED,     /* its host says that nobody is there: btl_ib_failover.c, _probe.c */
     BTL_IB_DEATH_RESTARTED,   /* a new incarnation took its place (btl_ib_handshake.c) */
     BTL_IB_DEATH_DEVICE,      /* our device failed (btl_ib_rail.c) */
     /* it never answered, although it promised to, nor did its host (btl_ib_validation.c) */

@@ -49,9 +49,9 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
  * deferred. True: the connection goes on by another rail. */
 bool btl_ib_failover_on_silence(btl_ib_conn_t *conn);
 
-/* The present route is refused. The connection takes another one if there is one: at once if this
- * was never validated, else when refusals are believed. Only a peer that is refused by all routes
- * is dead. Refusals of an address that a router has for the peer change nothing: the router may
+/* Takes another route, if there is one, for a connection whose present route is refused: at once
+ * if that was never validated, else after refusals of BTL_IB_REFUSED_LONG. Only a peer that is
+ * refused by all routes is dead. Refusals of an address that a router has for the peer change nothing: the router may
  * have forgotten it. False if it is dead: the callback may have changed everything. */
 bool btl_ib_failover_on_refusal(btl_ib_conn_t *conn);
 

@@ -18,8 +18,8 @@
 
 #include "btl_ib_engine.h"
 
-/* us between two looks. In each of them one peer is asked that was not, and one that did not
- * answer; with some thousand peers more of both, so that all are asked in 16 pauses. */
+/* us between two looks. Each asks one silent peer for the first time, and one again that has not
+ * answered. With thousands of peers it asks more, so that 16 pauses reach all. */
 #define BTL_IB_KEEPALIVE_EACH 250000u
 
 /* Of a connection. */

@@ -62,8 +62,8 @@ typedef struct btl_ib_loss {
     bool acked_by_header;       /* the peer may have received more than it has reported */
     bool half_probed;           /* the next probe continues what the last one began */
     bool disconnected;          /* the transport's connection ended; the peer was not heard since */
-    bool path_response; /* one came: the peer has what was sent in this incarnation, and will look
-                         * at it later */
+    bool path_response;    /* the peer sent one: it keeps our first datagrams, and handles them once
+                         * it can accept us */
     btl_ib_list_t in_line; /* of engine->retries.waiting */
 } btl_ib_loss_t;
 

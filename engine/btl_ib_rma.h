@@ -41,7 +41,7 @@ typedef struct btl_ib_out {
     uint32_t pending; /* segments not yet acknowledged, if that matters: btl_ib_out_count() */
     btl_ib_out_kind_t kind;
 
-    /* btl_ib_sentmap.c */
+    /* btl_ib_completion.c */
     int status;    /* for on_done or op_done */
     bool sent_due; /* on_sent is to be called */
     bool done_due; /* on_done or op_done is to be called */

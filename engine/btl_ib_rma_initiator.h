@@ -32,7 +32,7 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
 
-/* Those of them that the device executes. */
+/* Operations of one connection that its device executes. */
 typedef struct btl_ib_offload {
     btl_ib_list_t waiting; /* not taken by the transport yet, in order */
     btl_ib_list_t running; /* in the device */

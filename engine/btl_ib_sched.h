@@ -20,9 +20,9 @@
 
 /* Turns ask for all of it at once. */
 typedef struct btl_ib_work {
-    /* False: nothing waits for the application's next turn but what transports have, timers and
-     * acknowledgements; there is one rail, which is usable and does not stand by, and no log of
-     * drops. */
+    /* The application's next turn must do more than poll its only rail, run timers and send
+     * acknowledgements. Invariant: it is set if there are several rails, the only one is not usable
+     * or stands by, or drops are logged. */
     bool waits;
 } btl_ib_work_t;
 

@@ -49,10 +49,10 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
  * deferred. True: the connection goes on by another rail. */
 bool btl_ib_failover_on_silence(btl_ib_conn_t *conn);
 
-/* Takes another route, if there is one, for a connection whose present route is refused: at once
- * if that was never validated, else after refusals of BTL_IB_REFUSED_LONG. Only a peer that is
- * refused by all routes is dead. Refusals of an address that a router has for the peer change nothing: the router may
- * have forgotten it. False if it is dead: the callback may have changed everything. */
+/* Takes another route, if there is one, for a connection whose present route is refused: at once if
+ * that was never validated, else after refusals of BTL_IB_REFUSED_LONG. Only a peer that is refused
+ * by all routes is dead. Refusals of an address that a router has for the peer change nothing: the
+ * router may have forgotten it. False if it is dead: the callback may have changed everything. */
 bool btl_ib_failover_on_refusal(btl_ib_conn_t *conn);
 
 /* Go by the two rails of a connection with the same process, and tell the peer. False if that is

@@ -67,9 +67,7 @@ static bool bulk_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t *t
 {
     const btl_ib_out_t *out = BTL_IB_LIST_FIRST(btl_ib_out_t, &tx->submit.pending, link);
 
-    return out != NULL
-           && (out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM
-               || out->size > btl_ib_conn_segment_max(conn));
+    return out != NULL && (btl_ib_out_is_memory(out) || out->size > btl_ib_conn_segment_max(conn));
 }
 
 /* What to packetize next of what waits in a channel. */
@@ -295,8 +293,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool b
         /* One-sided operations may be very long: the next one in the channel has its turn. The
          * chunks of a message stay together, because the receiver's reassembly needs that. */
         btl_ib_out_t *out = BTL_IB_LIST_FIRST(btl_ib_out_t, pending, link);
-        if (out != NULL && out->offset > 0
-            && (out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM)) {
+        if (out != NULL && out->offset > 0 && btl_ib_out_is_memory(out)) {
             btl_ib_list_remove(&out->link);
             btl_ib_list_push_tail(pending, &out->link);
         }

@@ -73,8 +73,8 @@ static void flow_try(btl_ib_conn_t *conn, uint32_t next, uint64_t doubt_at)
     conn->engine->count.flows_tried++;
 }
 
-/* The next one. Where the usual one was left, all by the lane that its checks went by is no other;
- * but without a spare flow there is nothing else to try. */
+/* Tries the next flow. If checks of the usual flow were lost the latency lane's is skipped, since
+ * they went by it; without a spare flow it is tried again, as there is nothing else. */
 static void flow_next(btl_ib_conn_t *conn, uint64_t doubt_at)
 {
     const btl_ib_flow_t *flow = &conn->flow;
@@ -123,7 +123,8 @@ void btl_ib_flow_asked(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-/* Else each flow of one would have to meet each of the other in time. */
+/* Takes the spare flow at once: if both sides went through all their flows in turn, a pair that
+ * works in both directions might never be in use at one time. */
 void btl_ib_flow_came_by_spare(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const uint64_t before = view->flags & BTL_IB_FLAG_ACK_NOW ? flow_question(conn, view) : 0;
@@ -144,7 +145,7 @@ bool btl_ib_flow_unanswered(const btl_ib_conn_t *conn, const btl_ib_view_t *view
 
 /* ---- one lane of two ---- */
 
-/* Does bulk go by a lane of its own, which nothing is known against? */
+/* True if bulk goes by a lane of its own, and nothing is known against either lane. */
 static bool flow_has_lanes(const btl_ib_conn_t *conn)
 {
     return conn->flow.now == 0 && conn->transmit.bulk_lane
@@ -168,8 +169,9 @@ void btl_ib_flow_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
     }
 }
 
-/* When was bulk sent that is not acknowledged yet, or was some acknowledged last? UINT64_MAX: none
- * is in flight. Copies that asked for it do not count. */
+/* Returns since when bulk in flight waits for its acknowledgement: the time it was sent, or that
+ * other bulk was acknowledged last; UINT64_MAX: none is in flight. Copies that ask for one do not
+ * count. */
 static uint64_t flow_bulk_awaited_since(const btl_ib_conn_t *conn)
 {
     const btl_ib_segment_t *oldest =
@@ -220,7 +222,7 @@ bool btl_ib_flow_misses_bulk(btl_ib_conn_t *conn)
     return true;
 }
 
-/* ---- does the flow that was left lead there? ---- */
+/* ---- checks of the flow that was left ---- */
 
 bool btl_ib_flow_is_check(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
@@ -238,7 +240,7 @@ void btl_ib_flow_check_left(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
     conn->flow.check_seq = segment->seq;
 }
 
-/* When did the check leave that is out? UINT64_MAX: it is acknowledged. */
+/* Returns when the check that is out was sent; UINT64_MAX: it is acknowledged. */
 static uint64_t flow_checked_at(const btl_ib_conn_t *conn)
 {
     const btl_ib_segment_t *check = btl_ib_tx_window_at(

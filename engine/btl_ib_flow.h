@@ -52,13 +52,13 @@ typedef struct btl_ib_flow {
     uint64_t question_at;  /* us: when a question of the peer came last; 0: none did */
 } btl_ib_flow_t;
 
-/* The route changed: nothing is known of its flows. */
+/* Begins anew with a changed route, of whose flows nothing is known. */
 static inline void btl_ib_flow_begin_route(btl_ib_flow_t *flow)
 {
     *flow = (btl_ib_flow_t){.now = 0};
 }
 
-/* Something that was sent is answered, by whatever flow. */
+/* Notes that something that was sent is answered, by whatever flow. */
 static inline void btl_ib_flow_answered(btl_ib_flow_t *flow)
 {
     flow->unanswered = false;
@@ -73,40 +73,42 @@ static inline uint8_t btl_ib_flow_lend(btl_ib_flow_t *flow, uint8_t to)
     return now;
 }
 
-/* A probe is due. After two that nothing answered it takes the next flow, and so does all else. */
+/* Called when a probe is due: after two that nothing answered it, and all else, takes the next
+ * flow. */
 void btl_ib_flow_probing(struct btl_ib_conn *conn);
 
-/* The peer asks with a datagram that it has sent before, or with an ACK: if it has not heard the
- * last answer the next flow is taken. */
+/* Called when the peer asks with a datagram that it has sent before, or with an ACK: takes the next
+ * flow if the peer has not heard the last answer. */
 void btl_ib_flow_asked(struct btl_ib_conn *conn, const struct btl_ib_view *view);
 
-/* A datagram came by the peer's spare flow. If it is a question whose sender has not heard the last
- * answer, all other flows may be dead here as well: our spare one is taken. */
+/* Called when a datagram came by the peer's spare flow: takes the own spare one if it is a question
+ * whose sender has not heard the last answer, as all other flows may be dead here as well. */
 void btl_ib_flow_came_by_spare(struct btl_ib_conn *conn, const struct btl_ib_view *view);
 
 /* True if every flow was tried since something was answered, and this datagram answers nothing. */
 bool btl_ib_flow_unanswered(const struct btl_ib_conn *conn, const struct btl_ib_view *view);
 
-/* A copy of a segment that is no bulk was lost, as later ones showed. If it is one of many, bulk
- * goes by its own lane, and that is what showed it, everything takes that lane. */
+/* Called when later segments show that a copy of a segment that is no bulk was lost: after a few in
+ * a row everything takes the lane of bulk, if there is one. */
 void btl_ib_flow_lost(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
 
-/* The loss timer went off. True if bulk in flight was not acknowledged for long, though what was
- * sent later is answered: then a copy of it is to ask, the third one by the other lane. */
+/* Called when the loss timer expires. Returns true if bulk in flight was not acknowledged for long
+ * though what was sent later is answered: the caller sends a copy of it that asks; before the third
+ * one everything takes the latency lane. */
 bool btl_ib_flow_misses_bulk(struct btl_ib_conn *conn);
 
-/* A flow is on trial, and a datagram with an echo of that stamp came. */
+/* Called for each datagram with an echo while a flow is on trial. */
 void btl_ib_flow_heard(struct btl_ib_conn *conn, uint32_t echo);
 
-/* A VOID that was sent once was acknowledged, or is about to be sent again: if it is the check,
- * flow 0 leads there, or does not. */
+/* Called when a VOID that was sent once is acknowledged, or is about to be sent again: if it is the
+ * check, it shows that flow 0 leads there, or does not. */
 void btl_ib_flow_arrived(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
 void btl_ib_flow_retransmitting(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
 
-/* Is it the check? What it is to show, copies by another flow would not. */
+/* True if it is the check, of which no copy may go by another flow: that would show nothing. */
 bool btl_ib_flow_is_check(const struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
 
-/* A check that was due leaves as `segment`, by flow `left`. */
+/* Notes that the check that was due is sent as `segment`, by flow `left`. */
 void btl_ib_flow_check_left(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
 
 /* Does what is due of a flow other than 0: checks flow 0 again, tells that it was left. */

@@ -387,12 +387,12 @@ static btl_ib_segment_t *make_replies(btl_ib_conn_t *conn, const btl_ib_out_t *o
 
 /* ---- all of them ---- */
 
-/* Is it split, even if into one piece only? A short message is if its order matters: only chunks
- * are delivered in the order of sending. */
+/* True if it is split, even if into one piece only. A short message is if its order matters: only
+ * chunks are delivered in the order of sending. */
 static bool is_in_pieces(const btl_ib_conn_t *conn, const btl_ib_out_t *out)
 {
     if (out->kind != BTL_IB_OUT_MESSAGE) {
-        return out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM;
+        return btl_ib_out_is_memory(out);
     }
     const btl_ib_msg_t *msg = BTL_IB_CONTAINER(out, const btl_ib_msg_t, out);
     return msg->ordered || msg->unit != 0 || msg->out.size > btl_ib_conn_segment_max(conn);

@@ -47,7 +47,13 @@ typedef struct btl_ib_out {
     bool done_due; /* on_done or op_done is to be called */
 } btl_ib_out_t;
 
-/* So many more of its segments are not acknowledged; negative: fewer. */
+/* True if it moves memory, whose segments carry their place and need no order. */
+static inline bool btl_ib_out_is_memory(const btl_ib_out_t *out)
+{
+    return out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM;
+}
+
+/* Counts `segments` more that are not acknowledged; negative: fewer. */
 static inline void btl_ib_out_count(btl_ib_out_t *out, int segments)
 {
     out->pending += (uint32_t) segments;

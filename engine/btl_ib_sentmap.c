@@ -174,18 +174,18 @@ void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
     }
 }
 
-/* The segment is not sent from a region any more. */
-static void return_region(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+/* Gives back the region that a segment, or a run of `count` that begins with it, is sent from. */
+static inline void return_region(btl_ib_conn_t *conn, btl_ib_segment_t *segment, int count)
 {
     if (segment->region != 0) {
-        btl_ib_regions_return(&conn->engine->regions, segment->region, 1);
+        btl_ib_regions_return(&conn->engine->regions, segment->region, (uint32_t) count);
         segment->region = 0;
     }
 }
 
 void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    return_region(conn, segment);
+    return_region(conn, segment, 1);
     count_unacked(conn, segment, -1, segment_bytes(segment), true);
     btl_ib_pacer_take_back(&conn->pacer, &conn->cc);
     btl_ib_tx_window_unpush(&conn->tx[segment->channel].sentmap.window);
@@ -260,7 +260,8 @@ void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment
     conn->count.retransmits++;
 }
 
-/* Before what does a segment go again? Those of the command channel go first, in their order. */
+/* Returns the link before which a lost segment enters `lost`: those of the command channel go
+ * first, in their order. */
 static btl_ib_list_t *before_which(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     btl_ib_list_t *lost = &conn->sentmap.lost;
@@ -327,10 +328,7 @@ end_segments(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *las
 
     count_unacked(conn, first, -count, (uint64_t) count * segment_bytes(first), !first->lost);
     conn->sentmap.deferred_count -= first->deferred;
-    if (first->region != 0) {
-        btl_ib_regions_return(&conn->engine->regions, first->region, (uint32_t) count);
-        first->region = 0;
-    }
+    return_region(conn, first, count);
     if (count == 1) {
         btl_ib_list_remove(&first->link);
         btl_ib_pool_put(first);
@@ -406,9 +404,9 @@ uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *
 
 void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    count_unacked(conn, segment, -1, segment_bytes(segment),
-                  false); /* what follows makes it shorter */
-    return_region(conn, segment);
+    /* Count anew, because a VOID has no bytes of a message. */
+    count_unacked(conn, segment, -1, segment_bytes(segment), false);
+    return_region(conn, segment, 1);
     btl_ib_packet_make_void(segment);
     count_unacked(conn, segment, +1, segment_bytes(segment), false);
 }

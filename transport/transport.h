@@ -64,7 +64,8 @@ typedef struct btl_ib_transport_attr {
     /* Ways to the same address that the network may treat unlike, by ports; flow 0 is the usual
      * one; 0 is 1; with a bulk lane BTL_IB_FLOWS_OF_LANES or 1. */
     uint8_t flows;
-    /* Flow number `flows` is another one: by a port that peers don't know, see ops->from_host(). */
+    /* There is a spare flow, whose number is `flows`: it leaves by a port that peers do not know,
+     * so they know what comes by it with ops->from_host(). */
     bool spare_flow;
     bool partial_poll; /* poll() may return fewer events than asked for while there are more */
     bool knows_source; /* received datagrams name a source that addr_add() returned */

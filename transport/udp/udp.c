@@ -750,7 +750,7 @@ static void init_parts(btl_ib_udp_t *udp)
                                                                          : largest);
     btl_ib_udp_poll_init(&udp->poll, &udp->sockets, &udp->rx, &udp->errors);
     udp->base.attr.bulk_lane = udp->sockets.shared > 1;
-    udp->base.attr.flows = udp->tx.spare_flow;
+    udp->base.attr.flows = udp->tx.spare_flow; /* it is numbered behind those of the lanes */
     udp->base.attr.spare_flow = true;
     udp->base.attr.gso_bytes = udp->tx.gso ? BTL_IB_UDP_GSO_BYTES : 0;
     udp->base.attr.rx_depth = rx_depth(&udp->base, udp->rx.max_datagram);

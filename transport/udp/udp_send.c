@@ -15,26 +15,47 @@ enum { TRIES_MAX = 8 }; /* of a call that fails with what earlier datagrams met 
 
 /* ---- making a call ---- */
 
-/* Does it go by the latency lane? Usually all but bulk does; by the other flows everything takes
- * one lane. */
-static bool is_latency(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
+/* The sockets that serve all peers, one for each lane. */
+typedef enum {
+    LANE_BULK,
+    LANE_LATENCY,
+    LANE_SPARE, /* from another port to where bulk goes */
+} lane_t;
+
+/* Returns the lane of a datagram. Usually all but bulk goes by the latency lane; by the other flows
+ * everything takes one lane. */
+static lane_t lane_of(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
 {
     const bool usual = datagram->flow == BTL_IB_FLOW_USUAL;
 
+    if (datagram->flow == tx->spare_flow) {
+        return LANE_SPARE;
+    }
     return tx->peers->peer[datagram->to].latency.any.sa_family != AF_UNSPEC
-           && (usual ? !datagram->bulk : datagram->flow == BTL_IB_FLOW_LATENCY);
+                   && (usual ? !datagram->bulk : datagram->flow == BTL_IB_FLOW_LATENCY)
+               ? LANE_LATENCY
+               : LANE_BULK;
 }
 
-/* True if it goes by the spare flow, from whose socket everything goes where bulk does. */
-static bool is_spare(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
+static const btl_ib_udp_socket_t *shared_socket(const btl_ib_udp_tx_t *tx, lane_t lane)
 {
-    return datagram->flow == tx->spare_flow;
+    return lane == LANE_SPARE ? btl_ib_udp_sockets_spare(tx->connected->sockets)
+                              : &tx->sockets->socket[lane == LANE_LATENCY];
 }
 
-/* Returns the socket that serves all peers by which it goes. */
-static const btl_ib_udp_socket_t *shared_socket(const btl_ib_udp_tx_t *tx, bool latency, bool spare)
+/* Returns the socket that is connected to a peer, or NULL if there is none of this lane. */
+static const btl_ib_udp_socket_t *connected_socket(const btl_ib_udp_tx_t *tx, lane_t lane,
+                                                   const btl_ib_udp_peer_t *peer)
 {
-    return spare ? btl_ib_udp_sockets_spare(tx->connected->sockets) : &tx->sockets->socket[latency];
+    const btl_ib_udp_socket_t *own = &tx->sockets->socket[peer->socket];
+
+    return peer->socket != 0 && lane != LANE_SPARE && own->latency == (lane == LANE_LATENCY) ? own
+                                                                                             : NULL;
+}
+
+static const btl_ib_udp_name_t *name_of(const btl_ib_udp_peer_t *peer, lane_t lane)
+{
+    return lane == LANE_LATENCY ? &peer->latency : &peer->name;
 }
 
 /* How many datagrams from the first on can be one message. A shorter last one counts as a full one,
@@ -110,55 +131,47 @@ static struct iovec *add_message(btl_ib_udp_call_t *call, const btl_ib_tx_t *fir
 static void make_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso,
                       btl_ib_udp_call_t *call)
 {
-    const bool latency = is_latency(tx, first);
-    const bool spare = is_spare(tx, first);
+    const lane_t lane = lane_of(tx, first);
     const btl_ib_udp_peer_t *peer = &tx->peers->peer[first->to];
-    const btl_ib_udp_socket_t *own = &tx->sockets->socket[peer->socket];
-    bool connected = peer->socket != 0 && own->latency == latency && !spare;
+    const btl_ib_udp_socket_t *connected = connected_socket(tx, lane, peer);
     struct iovec *iov = call->iov;
     int usable = 1;
 
     n = n < BTL_IB_UDP_SEND_BATCH ? n : BTL_IB_UDP_SEND_BATCH;
-    while (usable < n && is_latency(tx, &first[usable]) == latency
-           && is_spare(tx, &first[usable]) == spare) {
-        connected = connected && first[usable].to == first->to;
+    while (usable < n && lane_of(tx, &first[usable]) == lane) {
+        connected = first[usable].to == first->to ? connected : NULL;
         usable++;
     }
-    call->socket = connected ? own : shared_socket(tx, latency, spare);
+    call->socket = connected != NULL ? connected : shared_socket(tx, lane);
     call->count = 0;
     call->gathered = tx->gathered;
     for (int done = 0; done < usable && call->count < BTL_IB_UDP_SEND_MESSAGES;) {
         const int run = gso ? gso_run(first + done, usable - done) : 1;
         peer = &tx->peers->peer[first[done].to];
-        iov = add_message(call, first + done, run,
-                          connected ? NULL
-                          : latency ? &peer->latency
-                                    : &peer->name,
+        iov = add_message(call, first + done, run, connected != NULL ? NULL : name_of(peer, lane),
                           iov);
         done += run;
     }
 }
 
-/* The same of one datagram, as most short messages are: its pieces need not be copied. */
+/* Makes a call of one datagram, as most short messages are, without copying its pieces. */
 static void make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram,
                         btl_ib_udp_call_t *call)
 {
-    const bool latency = is_latency(tx, datagram);
-    const bool spare = is_spare(tx, datagram);
+    const lane_t lane = lane_of(tx, datagram);
     const btl_ib_udp_peer_t *peer = &tx->peers->peer[datagram->to];
 
-    if (latency || tx->sockets->shared == 1) {
+    if (lane == LANE_LATENCY || tx->sockets->shared == 1) {
         btl_ib_udp_connected_count(tx->connected, datagram->to);
     }
-    const btl_ib_udp_socket_t *own = &tx->sockets->socket[peer->socket];
-    const bool connected = peer->socket != 0 && own->latency == latency && !spare;
-    const btl_ib_udp_name_t *to = latency ? &peer->latency : &peer->name;
-    call->socket = connected ? own : shared_socket(tx, latency, spare);
+    const btl_ib_udp_socket_t *connected = connected_socket(tx, lane, peer);
+    const btl_ib_udp_name_t *to = name_of(peer, lane);
+    call->socket = connected != NULL ? connected : shared_socket(tx, lane);
     call->count = 1;
     call->datagrams[0] = 1;
     call->msg[0].msg_hdr = (struct msghdr){
-        .msg_name = connected ? NULL : (void *) (uintptr_t) to,
-        .msg_namelen = connected ? 0 : btl_ib_udp_name_len(to),
+        .msg_name = connected != NULL ? NULL : (void *) (uintptr_t) to,
+        .msg_namelen = connected != NULL ? 0 : btl_ib_udp_name_len(to),
         .msg_iov = (struct iovec *) (uintptr_t) datagram->iov,
         .msg_iovlen = datagram->niov,
     };

@@ -620,7 +620,7 @@ int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets)
     return rc;
 }
 
-/* ---- the spare one ---- */
+/* ---- the socket of the spare flow ---- */
 
 enum { SPARE_PAUSE = 1000000 }; /* us between two ports, at least */
 
@@ -638,7 +638,7 @@ static int bind_spare(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_name_t *
     return rc;
 }
 
-/* Opens it anew. Without a free port all stays as it is. */
+/* Opens it, or replaces it by one of another port. Without a free port all stays as it is. */
 static void open_spare(btl_ib_udp_sockets_t *sockets)
 {
     btl_ib_udp_spare_t *spare = &sockets->spare;
@@ -661,6 +661,7 @@ static void open_spare(btl_ib_udp_sockets_t *sockets)
         }
         return;
     }
+    /* Not dropped, datagrams would only fill its buffer. */
     (void) setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter));
     udp_socket_mark(sockets->log, 10, fd, family, sockets->traffic_class, sockets->priority);
     if (spare->socket.fd >= 0) {
@@ -668,13 +669,14 @@ static void open_spare(btl_ib_udp_sockets_t *sockets)
     }
     spare->socket.fd = fd;
     spare->name = name;
+    spare->failed = false;
     BTL_IB_UDP_LOG(sockets->log, 10, "nothing is answered: it sends from %s, too",
                    btl_ib_ip_port_text(&name.any, text, sizeof(text)));
 }
 
 const btl_ib_udp_socket_t *btl_ib_udp_sockets_spare(btl_ib_udp_sockets_t *sockets)
 {
-    if (sockets->spare.socket.fd < 0 && !sockets->spare.failed) {
+    if (sockets->spare.socket.fd < 0 && !sockets->spare.failed && sockets->count > 0) {
         open_spare(sockets);
     }
     return sockets->spare.socket.fd >= 0 ? &sockets->spare.socket : &sockets->socket[0];
@@ -682,8 +684,8 @@ const btl_ib_udp_socket_t *btl_ib_udp_sockets_spare(btl_ib_udp_sockets_t *socket
 
 void btl_ib_udp_sockets_renew_spare(btl_ib_udp_sockets_t *sockets, uint64_t now)
 {
-    if (now - sockets->spare.opened_at >= SPARE_PAUSE) {
-        sockets->spare.opened_at = now;
+    if (now - sockets->spare.renewed_at >= SPARE_PAUSE && sockets->count > 0) {
+        sockets->spare.renewed_at = now;
         open_spare(sockets);
     }
 }

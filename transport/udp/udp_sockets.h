@@ -109,15 +109,15 @@ typedef struct btl_ib_udp_socket {
 } btl_ib_udp_socket_t;
 
 /*
- * By which the spare flow leaves: bound to a port that nobody knows. Nobody polls it, which would
+ * The socket of the spare flow, bound to a port that no peer knows. It is not polled, which would
  * cost each message 0.16 us, so what comes to it is dropped; errors are read by the next send.
  */
 typedef struct btl_ib_udp_spare {
     btl_ib_udp_socket_t socket; /* fd -1: none */
     btl_ib_udp_name_t name;
-    uint32_t tries;     /* of ports of the range */
-    uint64_t opened_at; /* us: when the engine last wanted another port */
-    bool failed;        /* there was none to be had, which was told */
+    uint32_t tries;      /* of ports of the range */
+    uint64_t renewed_at; /* us: when the engine last wanted another port */
+    bool failed;         /* no port was free the last time, which was logged */
 } btl_ib_udp_spare_t;
 
 typedef struct btl_ib_udp_sockets {
@@ -161,8 +161,8 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
  * negative errno. */
 int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets);
 
-/* The socket of the spare flow, which is opened at the first call; without a port for it, the first
- * of all. */
+/* Returns the socket of the spare flow, which is opened at the first call; without a free port, or
+ * once the others are closed, the first of all. */
 const btl_ib_udp_socket_t *btl_ib_udp_sockets_spare(btl_ib_udp_sockets_t *sockets);
 
 /* See btl_ib_transport_ops_t. */

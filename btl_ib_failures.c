@@ -5,7 +5,8 @@
 
 /*
  * Peers and devices that fail: what becomes of endpoints, and what users are told (the texts:
- * mca/btl_ib_peer_report.c). The engine calls all of it with the lock held, as in btl_ib_recv.c.
+ * mca/btl_ib_peer_report.c). All of it runs with the lock held, as in btl_ib_recv.c: the engine
+ * calls it, or look_around() of the component.
  */
 
 #include "btl_ib.h"

@@ -68,8 +68,8 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_rx_channel_t *rx = &conn->rx[view->channel];
     const uint32_t count = btl_ib_burst_count(view);
     bool now = view->flags & BTL_IB_FLAG_ACK_NOW;
-    /* It extends the highest range: no ACK is needed at once. If it also fills the last gap, it is
-     * acknowledged like any other segment. */
+    /* What extends the highest range tells nothing new of a gap, so it needs no ACK at once; what
+     * fills the last gap is acknowledged like any other segment. */
     bool in_order = view->seq == rx->window.top;
 
     btl_ib_ack_tx_accepting(conn, view);
@@ -94,7 +94,7 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_credit_use(&rx->credit, &conn->rail->credit[view->channel],
                           &conn->rail->queues.q[view->channel], count, rx->window.above > 0);
     }
-    btl_ib_ack_tx_accepted(conn, view, now);
+    btl_ib_ack_tx_accepted(conn, view->channel, view->type, count, now);
 }
 
 void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)

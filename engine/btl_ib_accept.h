@@ -47,7 +47,7 @@ static inline void btl_ib_accept_next(btl_ib_conn_t *conn, uint32_t channel, uin
         btl_ib_credit_use(&rx->credit, &conn->rail->credit[channel], &conn->rail->queues.q[channel],
                           1, false);
     }
-    btl_ib_ack_tx_owe(conn, channel, btl_ib_ack_is_many(conn, channel, BTL_IB_TYPE_DATA));
+    btl_ib_ack_tx_accepted(conn, channel, BTL_IB_TYPE_DATA, 1, false);
 }
 
 #endif

@@ -126,6 +126,16 @@ bool btl_ib_ack_rx_is_new(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
                || btl_ib_ack_is_more_credit(conn, view->ack_channel, view->limit));
 }
 
+/* Takes in the limit that the peer gives on a channel. Returns whether it gives more credit. */
+static bool ack_take_limit(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
+{
+    if (!btl_ib_ack_is_more_credit(conn, channel, limit)) {
+        return false;
+    }
+    btl_ib_ack_raise_limit(conn, channel, limit);
+    return true;
+}
+
 void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const bool limited = btl_ib_ack_is_limited(conn);
@@ -138,7 +148,7 @@ void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (!is_ack) {
         const uint32_t first = conn->tx[view->ack_channel].sentmap.window.first;
         acked = range_arrived(conn, view->ack_channel, first, view->ack, view);
-        credit = btl_ib_ack_take_limit(conn, view->ack_channel, view->limit);
+        credit = ack_take_limit(conn, view->ack_channel, view->limit);
     }
     while (is_ack && btl_ib_wire_next_block(view, &offset, &block)) {
         const uint32_t channel = block.channel;
@@ -149,8 +159,8 @@ void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
             const uint32_t first = conn->tx[channel].sentmap.window.first;
             btl_ib_loss_duplicates(conn, channel, block.duplicates);
             acked += range_arrived(conn, channel, first, block.ack, view);
-            credit = btl_ib_ack_take_limit(conn, channel, block.limit) || credit;
-        } else if (block.duplicates > 0) {
+            credit = ack_take_limit(conn, channel, block.limit) || credit;
+        } else if (block.duplicates > 0) { /* more got RNR than are named */
             btl_ib_pmtud_unknown(conn);
         }
         for (uint32_t i = 0; i < block.ranges; i++) {

@@ -43,15 +43,11 @@ static inline bool btl_ib_ack_is_more_credit(const btl_ib_conn_t *conn, uint32_t
            && btl_ib_seq_before(conn->tx[channel].limit, limit);
 }
 
-/* Takes in a limit that the peer gives on a channel. Returns whether it gives more credit. */
-static inline bool btl_ib_ack_take_limit(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
+/* Raises the limit of a channel to one that gives more credit. */
+static inline void btl_ib_ack_raise_limit(btl_ib_conn_t *conn, uint32_t channel, uint32_t limit)
 {
-    if (!btl_ib_ack_is_more_credit(conn, channel, limit)) {
-        return false;
-    }
     conn->tx[channel].limit = limit;
     btl_ib_loss_unblocked(&conn->loss);
-    return true;
 }
 
 /* True if the window is what holds the sender back. */

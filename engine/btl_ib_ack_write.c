@@ -17,11 +17,14 @@ enum {
     /* Segments received, or two GSO bursts: acknowledge in this turn, the peer's window may be
      * small. Many that come at once are one turn, hence one acknowledgement. */
     ACK_EVERY = 16,
-    SOON_SHARE = 3, /* of the ACK delay, where none is expected */
+    SOON_SHARE =
+        3, /* the ACK delay is divided by it where no message is expected to carry the ACK */
     BLOCK_LEAST = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t), /* bytes */
 };
 
-bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, uint32_t channel, uint8_t type)
+/* True if so many segments are due that they are acknowledged in this turn; the last one is of
+ * `type`, in `channel`. */
+static inline bool ack_is_many(const btl_ib_conn_t *conn, uint32_t channel, uint8_t type)
 {
     /* Is a message likely to be answered at once, as the one before was? Then the answer carries
      * its acknowledgement. One of its own would only delay the answer: a datagram costs as much as
@@ -29,7 +32,7 @@ bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, uint32_t channel, uint8_t typ
     const bool answered =
         !conn->ack.unreplied
         && (type == BTL_IB_TYPE_CHUNK || type == BTL_IB_TYPE_DATA || type == BTL_IB_TYPE_BUNDLE);
-    const uint32_t count = conn->ack.count + 1;
+    const uint32_t count = conn->ack.count;
 
     if (count >= ACK_EVERY /* the fewest */
         && count >= (answered ? BTL_IB_ACK_EVERY_ANSWERED
@@ -65,14 +68,13 @@ const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine)
     return soon->ack.now || soon->ack.at <= later->ack.at ? soon : later;
 }
 
-void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool now)
+static inline void ack_owe(btl_ib_conn_t *conn, uint32_t channel, bool now)
 {
     btl_ib_engine_t *engine = conn->engine;
 
     conn->ack.due |= 1u << channel;
     conn->ack.channel = channel;
     conn->rx[channel].ack.untold = UINT32_MAX; /* all ranges may be new to it */
-    conn->ack.count++;
     if (btl_ib_list_empty(&conn->ack.link)) {
         ack_schedule(conn);
     }
@@ -83,11 +85,17 @@ void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool now)
     }
 }
 
-void btl_ib_ack_tx_accepted(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool now)
+void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool now)
 {
-    conn->ack.count += view->more.count;
-    btl_ib_ack_tx_owe(conn, view->channel,
-                      now || btl_ib_ack_is_many(conn, view->channel, view->type));
+    conn->ack.count++;
+    ack_owe(conn, channel, now);
+}
+
+void btl_ib_ack_tx_accepted(btl_ib_conn_t *conn, uint32_t channel, uint8_t type, uint32_t count,
+                            bool now)
+{
+    conn->ack.count += count;
+    ack_owe(conn, channel, now || ack_is_many(conn, channel, type));
 }
 
 /* An ACK segment being written. */
@@ -256,7 +264,7 @@ static void write_rnr(const btl_ib_conn_t *conn, writer_t *w)
         btl_ib_rx_channel_t rx = {.window.next = conn->rx[channel].window.next};
         ranges_t ranges = {.most = (uint32_t) ((w->room - w->used - sizeof(btl_ib_wire_ack_t))
                                                / sizeof(btl_ib_wire_range_t))};
-        rx.ack.duplicates = runs->more || first > 0;
+        rx.ack.duplicates = runs->more || first > 0; /* 1: there are more runs (btl_ib_wire.h) */
         for (; i < runs->count && runs->run[i].channel == channel; i++) {
             if (!put_range(&ranges, runs->run[i].from - rx.window.next,
                            runs->run[i].end - rx.window.next)) {

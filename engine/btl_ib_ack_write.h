@@ -38,7 +38,7 @@ typedef struct btl_ib_ack_tx {
     uint8_t repaired_channel[BTL_IB_REPAIRED_KEPT];
     uint8_t newest_channel[BTL_IB_NEWEST_KEPT];
     bool now; /* send one at once */
-    /* A message was delivered, and nothing was sent within the ACK delay after that. */
+    /* A message was delivered, and nothing has left yet within the ACK delay after the last one. */
     bool unreplied;
     bool echo_valid; /* `echo` is set */
     bool no_tag;     /* tell the peer that there is no receiver for a tag */
@@ -61,12 +61,10 @@ void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, uint32_t stamp);
 /* A new segment is about to be marked in its window: keep what ACKs have to tell of it. */
 void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* Notes that a new segment was marked in its window, and its burst with it. It is to be
- * acknowledged in this turn if `now`, or if so much is due. */
-void btl_ib_ack_tx_accepted(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool now);
-
-/* So many segments that they are to be acknowledged in this turn? */
-bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, uint32_t channel, uint8_t type);
+/* Notes that `count` new segments of `type` were marked in the window of a channel. They are to be
+ * acknowledged in this turn if `now`, or if many are due; else within the ACK delay. */
+void btl_ib_ack_tx_accepted(btl_ib_conn_t *conn, uint32_t channel, uint8_t type, uint32_t count,
+                            bool now);
 
 /* A copy of a segment that was accepted before arrived. */
 void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view);

@@ -495,7 +495,8 @@ void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now);
 /* True if CLOSEs are still to be sent. */
 bool btl_ib_engine_lingering(const btl_ib_engine_t *engine);
 
-/* The runtime or a device event says that the peer is gone: the connection is dead. */
+/* Ends a connection whose peer counts as dead, for that reason; calls `dead`. Does nothing if it
+ * has ended. */
 void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason);
 
 /* The peer's address and port on the connection's rail, as text. False if the transport has no text

@@ -172,7 +172,7 @@ static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
 }
 
 /* True if other segments may overtake this one. */
-static inline bool is_overtaken(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+static inline bool may_be_overtaken(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     return conn->route.via->transport->attr.bulk_lane && btl_ib_segment_is_bulk(segment);
 }
@@ -200,7 +200,7 @@ void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segmen
         && earlier_arrived(conn, segment, echo_valid, echo)) {
         return; /* which of the earlier copies it was is not known */
     }
-    if (segment->probe && is_overtaken(conn, segment)) {
+    if (segment->probe && may_be_overtaken(conn, segment)) {
         note_unprobed(loss, segment, &conn->engine->clock);
         return;
     }
@@ -236,7 +236,7 @@ void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
     if (conn->cc.ops != &btl_ib_cc_none) { /* which learns nothing */
         inform_cc(conn, count, limited);
     }
-    btl_ib_retry_budget_acked(&conn->engine->retries, count);
+    btl_ib_retry_budget_add(&conn->engine->retries, count, BTL_IB_RETRIES_SAVED);
     btl_ib_pacer_forgive(&conn->pacer, &conn->cc, &conn->engine->hotel, conn->engine->clock.now);
 }
 
@@ -271,7 +271,7 @@ static uint64_t wait_for_rest(const btl_ib_conn_t *conn)
  * compared with bulk only. */
 static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    return &conn->loss.rack[is_overtaken(conn, segment) ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
+    return &conn->loss.rack[may_be_overtaken(conn, segment) ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
 }
 
 /* The oldest segment in flight of a kind (BTL_IB_SENT_), if something overtook it, else NULL. Each

@@ -26,11 +26,13 @@ enum {
 
 /* The newest data known to have arrived, by which losses are found (RFC 8985, RACK). */
 typedef struct btl_ib_rack {
-    uint64_t xmit_ts;    /* us: when it was sent */
-    uint64_t order;      /* its place among all segments sent */
-    uint64_t at;         /* us: when its acknowledgement came */
-    uint64_t mark_order; /* `order` at mark_at */
-    uint64_t mark_at;    /* us */
+    uint64_t xmit_ts; /* us: when it was sent */
+    uint64_t order;   /* its place among all segments sent */
+    uint64_t at;      /* us: when its acknowledgement came */
+    uint64_t
+        mark_order; /* `order` when the mark was set (docs/architecture.md): what is older than this
+                          * is judged by `mark_at` */
+    uint64_t mark_at; /* us */
 } btl_ib_rack_t;
 
 /* Loss recovery: round trip times, losses, probes, silence. */

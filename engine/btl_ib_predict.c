@@ -19,6 +19,7 @@
 typedef struct predicted_ack {
     uint32_t channel;
     uint32_t limit;
+    bool more;                 /* the limit gives more credit */
     btl_ib_segment_t *segment; /* the only one that is acknowledged; NULL: none */
 } predicted_ack_t;
 
@@ -35,8 +36,8 @@ static inline bool predict_ack(const btl_ib_conn_t *conn, const btl_ib_wire_head
     }
     const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
     *out = (predicted_ack_t){.channel = channel, .limit = ack + BTL_IB_LE16(header->credits)};
-    if (btl_ib_ack_is_more_credit(conn, channel, out->limit)
-        && !btl_ib_ack_is_limit_possible(conn, channel, out->limit)) {
+    out->more = btl_ib_ack_is_more_credit(conn, channel, out->limit);
+    if (out->more && !btl_ib_ack_is_limit_possible(conn, channel, out->limit)) {
         return false;
     }
     if (ack == window->first) {
@@ -55,7 +56,9 @@ static inline void take_ack(btl_ib_conn_t *conn, const predicted_ack_t *ack)
 {
     const bool limited = btl_ib_ack_is_limited(conn);
 
-    if (!btl_ib_ack_take_limit(conn, ack->channel, ack->limit) && ack->segment == NULL) {
+    if (ack->more) {
+        btl_ib_ack_raise_limit(conn, ack->channel, ack->limit);
+    } else if (ack->segment == NULL) {
         return;
     }
     btl_ib_loss_restart_pto(&conn->loss);

@@ -26,8 +26,22 @@ typedef struct btl_ib_retry_budget {
 
 void btl_ib_retry_budget_init(btl_ib_retry_budget_t *budget);
 
-/* Adds the share of `segments` that were acknowledged. */
-void btl_ib_retry_budget_acked(btl_ib_retry_budget_t *budget, uint32_t segments);
+enum {
+    BTL_IB_RETRY_SHARE = 16,  /* acknowledged segments that earn one copy */
+    BTL_IB_RETRIES_SAVED = 16 /* copies, at most */
+};
+
+/* Adds shares of a copy, as long as they make at most `most` copies. */
+static inline void btl_ib_retry_budget_add(btl_ib_retry_budget_t *budget, uint64_t shares,
+                                           uint32_t most)
+{
+    const uint32_t full = most * BTL_IB_RETRY_SHARE;
+
+    if (budget->shares < full) {
+        const uint32_t room = full - budget->shares;
+        budget->shares += shares < room ? (uint32_t) shares : room;
+    }
+}
 
 /* Takes one copy at `now` (us). False: the budget is empty. */
 bool btl_ib_retry_budget_take(btl_ib_retry_budget_t *budget, uint64_t now);

@@ -43,13 +43,13 @@ static inline void btl_ib_op_slots_init(btl_ib_ops_t *ops)
     btl_ib_list_init(&ops->waiting);
 }
 
-/* An operation was admitted. It is on no list yet. */
+/* Begins an operation that was admitted; it is on no list. */
 void btl_ib_op_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);
 
-/* It goes as segments: it waits for a slot. It is on no list yet. */
+/* Puts an operation that goes as segments, and is on no list, behind those that wait for a slot. */
 void btl_ib_op_queue(btl_ib_conn_t *conn, btl_ib_op_t *op);
 
-/* Gives free slots to waiting operations, and queues their segments. */
+/* Gives free slots and ids to waiting operations, and puts them into their channels. */
 void btl_ib_op_run(btl_ib_conn_t *conn);
 
 /* The operation with this id if it has a slot, else NULL. The id may be any number. */

@@ -47,6 +47,11 @@ static void chain_to(btl_ib_conn_t *conn)
     conn->chains.next_to = NULL;
 }
 
+static void keep_invariant(btl_ib_conn_t *conn)
+{
+    conn->route.own = conn->route.via == conn->rail && conn->route.to == conn->route.address;
+}
+
 /* Sets a connection's own address, or none any more. */
 static void set_address(btl_ib_conn_t *conn, btl_ib_addr_t address)
 {
@@ -61,6 +66,7 @@ static void set_address(btl_ib_conn_t *conn, btl_ib_addr_t address)
         *at = conn->chains.next_own;
     }
     conn->route.address = address;
+    keep_invariant(conn);
     if (address != BTL_IB_ADDR_UNKNOWN) {
         chain_own(conn);
     }
@@ -81,6 +87,7 @@ static void set_to(btl_ib_conn_t *conn, btl_ib_rail_t *via, btl_ib_addr_t to)
     }
     conn->route.via = via;
     conn->route.to = to;
+    keep_invariant(conn);
     if (to != BTL_IB_ADDR_UNKNOWN) {
         chain_to(conn);
     }

@@ -25,13 +25,16 @@ enum {
     SILENCE_LEAST = 200000,
 };
 
-/* Counts `count` segments like `like` while they are in flight; negative: not any more. */
-static inline void count_in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *like, int count)
+static inline btl_ib_tx_channel_t *channel_of(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    if (like->type != BTL_IB_TYPE_SKIP) {
-        conn->sentmap.in_flight += (uint32_t) count;
-        conn->tx[like->channel].sentmap.in_flight += (uint32_t) count;
-    }
+    return &conn->tx[segment->channel];
+}
+
+/* Counts `count` segments of a channel that are in flight, but no SKIPs; negative: not any more. */
+static inline void count_in_flight(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx, int count)
+{
+    conn->sentmap.in_flight += (uint32_t) count;
+    tx->sentmap.in_flight += (uint32_t) count;
 }
 
 /*
@@ -41,8 +44,9 @@ static inline void count_in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *
  * `in_flight`: they are. SKIPs may rest for long: they hold nothing up and no limit bounds them, so
  * the pool gets one more for each.
  */
-static inline void count_unacked(btl_ib_conn_t *conn, const btl_ib_segment_t *like, int count,
-                                 uint64_t bytes, bool in_flight)
+static inline void count_unacked(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx,
+                                 const btl_ib_segment_t *like, int count, uint64_t bytes,
+                                 bool in_flight)
 {
     btl_ib_budget_t *budget = &conn->engine->budget;
 
@@ -58,7 +62,7 @@ static inline void count_unacked(btl_ib_conn_t *conn, const btl_ib_segment_t *li
     budget->apart += btl_ib_conn_depth_apart(conn) - before;
     budget->bytes_unacked += count > 0 ? bytes : -bytes;
     if (in_flight) {
-        count_in_flight(conn, like, count);
+        count_in_flight(conn, tx, count);
     }
 }
 
@@ -155,7 +159,7 @@ map_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count, uin
         unasked = ask_for_ack(segments[i], asking, before + (uint32_t) i, unasked);
     }
     conn->sentmap.unasked = unasked;
-    count_unacked(conn, segments[0], count, bytes, true);
+    count_unacked(conn, tx, segments[0], count, bytes, true);
 }
 
 __attribute__((noinline)) static void
@@ -185,11 +189,13 @@ static inline void return_region(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
 
 void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
+    btl_ib_tx_channel_t *tx = channel_of(conn, segment);
+
     return_region(conn, segment, 1);
-    count_unacked(conn, segment, -1, segment_bytes(segment), true);
+    count_unacked(conn, tx, segment, -1, segment_bytes(segment), true);
     btl_ib_pacer_take_back(&conn->pacer, &conn->cc);
-    btl_ib_tx_window_unpush(&conn->tx[segment->channel].sentmap.window);
-    conn->tx[segment->channel].sentmap.sent--;
+    btl_ib_tx_window_unpush(&tx->sentmap.window);
+    tx->sentmap.sent--;
     btl_ib_pool_put(segment);
 }
 
@@ -245,7 +251,9 @@ void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment
         segment->lost = false;
         conn->sentmap.deferred_count -= segment->deferred;
         segment->deferred = false;
-        count_in_flight(conn, segment, +1);
+        if (segment->type != BTL_IB_TYPE_SKIP) {
+            count_in_flight(conn, channel_of(conn, segment), +1);
+        }
     }
     if (probe && !segment->probe) {
         segment->unprobed_stamp = (uint32_t) segment->last_sent;
@@ -281,7 +289,9 @@ static btl_ib_list_t *before_which(btl_ib_conn_t *conn, const btl_ib_segment_t *
 void btl_ib_sentmap_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     if (!segment->lost) {
-        count_in_flight(conn, segment, -1);
+        if (segment->type != BTL_IB_TYPE_SKIP) {
+            count_in_flight(conn, channel_of(conn, segment), -1);
+        }
         segment->lost = true;
     }
     conn->sentmap.deferred_count -= segment->deferred;
@@ -321,12 +331,13 @@ bool btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32
 /* Removes `count` segments from all counts and frees them: `first`, and those that continue it up
  * to `last`, which are in flight. Returns what they are pieces of, if that is finished now. */
 __attribute__((always_inline)) static inline btl_ib_out_t *
-end_segments(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last, int count)
+end_segments(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx, btl_ib_segment_t *first,
+             btl_ib_segment_t *last, int count)
 {
     btl_ib_out_t *out = first->out;
     btl_ib_list_t segments;
 
-    count_unacked(conn, first, -count, (uint64_t) count * segment_bytes(first), !first->lost);
+    count_unacked(conn, tx, first, -count, (uint64_t) count * segment_bytes(first), !first->lost);
     conn->sentmap.deferred_count -= first->deferred;
     return_region(conn, first, count);
     if (count == 1) {
@@ -346,14 +357,16 @@ end_segments(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *las
 
 btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    return end_segments(conn, segment, segment, 1);
+    return end_segments(conn, channel_of(conn, segment), segment, segment, 1);
 }
 
 __attribute__((always_inline)) static inline void
 map_acked(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last, uint32_t count)
 {
-    btl_ib_tx_window_clear(&conn->tx[first->channel].sentmap.window, first->seq, count);
-    btl_ib_out_t *out = end_segments(conn, first, last, (int) count);
+    btl_ib_tx_channel_t *tx = channel_of(conn, first);
+
+    btl_ib_tx_window_clear(&tx->sentmap.window, first->seq, count);
+    btl_ib_out_t *out = end_segments(conn, tx, first, last, (int) count);
     if (out != NULL) {
         btl_ib_completion_add(out, 0);
     }
@@ -404,11 +417,13 @@ uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *
 
 void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
+    btl_ib_tx_channel_t *tx = channel_of(conn, segment);
+
     /* Count anew, because a VOID has no bytes of a message. */
-    count_unacked(conn, segment, -1, segment_bytes(segment), false);
+    count_unacked(conn, tx, segment, -1, segment_bytes(segment), false);
     return_region(conn, segment, 1);
     btl_ib_packet_make_void(segment);
-    count_unacked(conn, segment, +1, segment_bytes(segment), false);
+    count_unacked(conn, tx, segment, +1, segment_bytes(segment), false);
 }
 
 /* Makes void the segments that are pieces of `out`, or, if that is NULL, answers to operations. */

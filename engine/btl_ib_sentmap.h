@@ -28,7 +28,7 @@ typedef struct btl_ib_sentmap {
     uint32_t unasked; /* segments sent since one asked for its ACK, or nothing was in flight */
     uint64_t order;   /* of the newest segment sent */
     btl_ib_list_t sent[BTL_IB_SENT_LISTS]; /* in flight, by time of last sending */
-    btl_ib_list_t lost;                    /* to be retransmitted, in order of discovery */
+    btl_ib_list_t lost;                    /* to be sent again; of the command channel first */
     btl_ib_list_t deferred;                /* that got RNR, by the time the peer said so */
 } btl_ib_sentmap_t;
 

@@ -96,7 +96,7 @@ typedef struct btl_ib_rx_channel {
         uint64_t received;  /* segments, since the connection was made */
     } accept;
     struct {                 /* btl_ib_ack_write.c */
-        uint32_t run;        /* where there are gaps: the first sequence after the last */
+        uint32_t run;        /* where there are gaps: the first sequence of the highest range */
         uint32_t next_range; /* where the next ACK continues, if it has no room for all ranges */
         uint32_t untold;     /* segments in ranges not reported yet; UINT32_MAX: all */
         /* The same two once the ACK that was filled last has left. */
@@ -162,7 +162,7 @@ struct btl_ib_conn {
     btl_ib_sentmap_t sentmap;
     struct {                        /* btl_ib_transmit.c */
         bool bulk_lane;             /* bulk leaves by its own lane, until all of it has arrived */
-        uint8_t no_buffers_channel; /* the segment that got RNR for want of buffers, */
+        uint8_t no_buffers_channel; /* the segment that this host did not take (ENOBUFS), */
         uint32_t no_buffers_seq;
         uint64_t no_buffers_since; /* us: and when that began */
     } transmit;
@@ -299,7 +299,7 @@ struct btl_ib_engine {
     struct {             /* btl_ib_sched.c */
         uint32_t active; /* connections that are not idle: their idle timers run */
     } sched;
-    struct {               /* btl_ib_sentmap.c */
+    struct {               /* btl_ib_completion.c */
         uint32_t finished; /* messages and operations whose callbacks were called; wraps */
     } completion;
     struct {                /* btl_ib_zcopy.c */
@@ -335,7 +335,7 @@ struct btl_ib_engine {
         uint64_t at;   /* awake: when, */
         char from[64]; /* and from where; "": it cannot be told, or none did */
     } foreign;
-    struct {           /* btl_ib_failover.c */
+    struct {           /* btl_ib_goodput.c */
         uint32_t next; /* slot of `table` to be sampled next */
     } goodput;
     struct {            /* btl_ib_keepalive.c: slots of `table` to be looked at next */
@@ -412,7 +412,7 @@ static inline bool btl_ib_route_leads(const btl_ib_conn_t *conn)
 /* True if a connection's datagrams go by its own two rails. */
 static inline bool btl_ib_route_is_own(const btl_ib_conn_t *conn)
 {
-    return conn->route.via == conn->rail && conn->route.to == conn->route.address;
+    return conn->route.own;
 }
 
 /* True if `from` is the peer's address on our rail before a router's took its place. */

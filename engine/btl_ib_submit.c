@@ -422,7 +422,7 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
         } else if (coalesce_hold(conn, op->out.size)) {
             return 0;
         } else {
-            conn->coalesce.held++;
+            conn->coalesce.held++; /* it is too much to be held: it leaves now, with all that was */
         }
     }
     btl_ib_engine_enter(engine);

@@ -115,6 +115,8 @@ static const char *check_conn(const btl_ib_conn_t *conn, segments_t *sum)
     HOLDS(conn->coalesce.held == 0 || !btl_ib_list_empty(&conn->ready));
     HOLDS(!btl_ib_loss_waits(conn) || btl_ib_hotel_guest_is_in(&conn->loss.timer.guest));
     HOLDS(!conn->identity.peer_knows || conn->identity.bound);
+    HOLDS(conn->route.own
+          == (conn->route.via == conn->rail && conn->route.to == conn->route.address));
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
         const btl_ib_rx_window_t *window = &conn->rx[i].window;
         const btl_ib_credit_t *credit = &conn->rx[i].credit;

@@ -15,7 +15,7 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 
-/* Was all that is acknowledged sent? */
+/* True if all that is acknowledged was sent. */
 static bool check_sent(btl_ib_conn_t *conn, uint32_t channel, uint32_t ack, uint32_t highest)
 {
     btl_ib_counters_t *count = &conn->engine->count;

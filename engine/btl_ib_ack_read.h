@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What the peer acknowledges: is it possible, and what does it change? */
+/* Reads what the peer acknowledges: whether it is possible, and what it changes. */
 
 #ifndef BTL_IB_ACK_READ_H
 #define BTL_IB_ACK_READ_H

@@ -83,9 +83,9 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
 }
 
 /*
- * Is an acknowledgement better put off until the next turn? It is if bulk of ours waits for one of
- * the peer's, as long as there is something to receive: that may be among it, and the burst that it
- * lets go carries ours. An ACK costs both sides together a quarter of a burst. It is not if two
+ * True if an acknowledgement is better put off until the next turn: bulk of ours waits for one of
+ * the peer's, and there is something to receive. That may be among it, and the burst that it lets
+ * go carries ours. An ACK costs both sides together a quarter of a burst. It is not put off if two
  * bursts are unacknowledged, as the peer may have nothing else on its way, nor if something was
  * lost.
  */

@@ -26,9 +26,9 @@ enum {
  * `type`, in `channel`. */
 static inline bool ack_is_many(const btl_ib_conn_t *conn, uint32_t channel, uint8_t type)
 {
-    /* Is a message likely to be answered at once, as the one before was? Then the answer carries
-     * its acknowledgement. One of its own would only delay the answer: a datagram costs as much as
-     * a tenth of a message of 64 KiB. */
+    /* A message is likely to be answered at once if the one before was. Then the answer carries its
+     * acknowledgement. One of its own would only delay the answer: a datagram costs as much as a
+     * tenth of a message of 64 KiB. */
     const bool answered =
         !conn->ack.unreplied
         && (type == BTL_IB_TYPE_CHUNK || type == BTL_IB_TYPE_DATA || type == BTL_IB_TYPE_BUNDLE);

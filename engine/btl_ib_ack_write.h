@@ -118,8 +118,8 @@ static inline void btl_ib_ack_tx_settled(btl_ib_ack_tx_t *ack, uint32_t channels
  * peer does not know yet. */
 uint32_t btl_ib_ack_tx_channels_to_tell(btl_ib_conn_t *conn);
 
-/* Did segments get RNR, which ACKs must name? And has an ACK of `room` bytes room for a block of
- * that beside another? */
+/* True if segments got RNR, which ACKs must name; or if an ACK of `room` bytes has room for a block
+ * of them beside another. */
 bool btl_ib_ack_tx_has_rnr(const btl_ib_conn_t *conn);
 bool btl_ib_ack_tx_has_room_for_both(uint32_t room);
 

@@ -31,8 +31,8 @@ typedef struct btl_ib_admission {
  * connections already, and it does not take the place of a `known` peer. */
 bool btl_ib_admission_take_lookup(btl_ib_engine_t *engine, bool known);
 
-/* The same for another path to a known peer, by which a datagram of it came: a share of the lookups
- * is for that. */
+/* Counts a lookup of a further path to a known peer, by which a datagram of it came: a share of the
+ * lookups is for that. */
 bool btl_ib_admission_take_path_lookup(btl_ib_engine_t *engine);
 
 /* Takes one of the responses that are allowed now, by which an unknown sender is told that its

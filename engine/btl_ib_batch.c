@@ -279,8 +279,8 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool b
         }
         verdict = make_batch(conn, channel, &batch, full);
         (void) find_next_out(tx);
-        /* Does the next batch wait for the acknowledgement of this one, which is not to be expected
-         * soon? */
+        /* Asks for an ACK if the next batch waits for the acknowledgement of this one, which is not
+         * expected soon. */
         if (batch.count > 0
             && (conn->sentmap.unasked >= ack_every || conn->sentmap.in_flight < ack_every)
             && waits_for_room(conn, tx, channel)) {

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* So many segments may follow before the message or operation ends, each as long as the first. A
- * shorter one at the end does not count. */
+/* Returns how many segments, each as long as the first, may follow before the message or operation
+ * ends. A shorter one at the end does not count. */
 static uint32_t segments_left(const btl_ib_view_t *view)
 {
     uint64_t bytes;
@@ -41,8 +41,8 @@ static inline uint64_t word_at(const uint8_t *header, size_t offset)
     return BTL_IB_LE64(word);
 }
 
-/* Of `size` bytes of two headers: 0 if they are the same, but that the last 64 bits of the second
- * are `more` higher. */
+/* Compares `size` bytes of two headers. Returns 0 if they are equal, except that the last 64 bits
+ * of the second are `more` higher. */
 static inline uint64_t difference(const uint8_t *first, const uint8_t *other, size_t size,
                                   uint64_t more)
 {

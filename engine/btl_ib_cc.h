@@ -42,7 +42,7 @@ typedef struct btl_ib_cc_ack {
     bool paused;      /* a host paused, or the sender still receives what came while it did */
 } btl_ib_cc_ack_t;
 
-/* Of btl_ib_cc_swift.c. Windows here are in 1/256 segment. */
+/* State of btl_ib_cc_swift.c. Windows here are in 1/256 segment. */
 typedef struct btl_ib_cc_swift {
     uint32_t window;
     uint32_t slow_start; /* below it the window doubles each round trip; 0: nowhere */
@@ -65,7 +65,7 @@ typedef struct btl_ib_cc_swift {
     bool queued;         /* a queue was seen since losses were last judged */
 } btl_ib_cc_swift_t;
 
-/* Of btl_ib_cc_cubic.c. */
+/* State of btl_ib_cc_cubic.c. */
 typedef struct btl_ib_cc_cubic {
     uint32_t threshold; /* slow start below it, segments */
     uint32_t acked;     /* since the window last grew */

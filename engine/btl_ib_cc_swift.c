@@ -292,9 +292,9 @@ static void swift_undo(btl_ib_cc_t *cc)
 
 /* ---- rounds ---- */
 
-/* Was this round limited by the window? A sender of one message at a time never is. But a late
- * answer may be a busy host and not a queue, and small windows ask for immediate acknowledgements:
- * so any sender may grow back to its initial window. */
+/* True if this round was limited by the window. A sender of one message at a time never is. But a
+ * late answer may be a busy host and not a queue, and small windows ask for immediate
+ * acknowledgements: so any sender may grow back to its initial window. */
 static bool may_grow(const btl_ib_cc_t *cc)
 {
     return cc->swift.limited || cc->window < btl_ib_min_u32(BTL_IB_CC_INIT, cc->max);
@@ -331,9 +331,9 @@ static bool doubles(const btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
            || (ack->paused && cc->swift.window < cc->swift.overflow && !queueing(cc));
 }
 
-/* Is this a round of one acknowledgement that says nothing new, as of a sender of one message at a
- * time: no pause, no shorter base, no delay that the least allowance does not bear? Then nothing
- * follows from it. */
+/* True if a round has one acknowledgement that says nothing new, as of a sender of one message at a
+ * time: no pause, no shorter base, no delay that the least allowance does not bear. Nothing follows
+ * from it then. */
 static inline bool is_calm_round(const btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
 {
     const btl_ib_cc_swift_t *swift = &cc->swift;

@@ -96,8 +96,8 @@ static inline uint64_t btl_ib_clock_awake(const btl_ib_clock_t *clock)
  * echoed. */
 #define BTL_IB_STAMP_AGE (UINT64_C(1) << 30)
 
-/* When was the stamp written, here, that a datagram echoes now? So echoes are compared with times
- * of any age: a stamp itself tells the order only within half of its range, 35.8 minutes. */
+/* Returns when the stamp was written here that a datagram echoes now. So echoes are compared with
+ * times of any age: a stamp itself tells the order only within half of its range, 35.8 minutes. */
 static inline uint64_t btl_ib_clock_stamped_at(const btl_ib_clock_t *clock, uint32_t stamp)
 {
     const uint32_t age = (uint32_t) clock->now - stamp;

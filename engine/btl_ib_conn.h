@@ -16,7 +16,7 @@
 /* The life cycle of a connection: made, reset, drained, closed, dead. Writes those fields of struct
  * btl_ib_conn that are in no structure of their own. */
 
-/* As btl_ib_conn_create(), for a connection that the peer asked for. */
+/* Makes a connection as btl_ib_conn_create(), but one that the peer asked for. */
 int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
                      btl_ib_conn_t **conn);
 

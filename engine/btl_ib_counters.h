@@ -127,7 +127,7 @@ typedef struct btl_ib_counters {
 #undef BTL_IB_COUNTER_FIELD
 } btl_ib_counters_t;
 
-/* Those that are counted for each connection as well; the list above says what they are. */
+/* Lists the counters that each connection has as well; the list above says what they are. */
 #define BTL_IB_CONN_COUNTERS(X)                                                                    \
     X(sent_segments)                                                                               \
     X(sent_bytes)                                                                                  \
@@ -139,13 +139,13 @@ typedef struct btl_ib_counters {
     X(timeouts)                                                                                    \
     X(dropped_duplicate)
 
-/* Those of a rail: of its connections, and its own. */
+/* Counters of a rail: those of its connections, and its own. */
 #define BTL_IB_RAIL_COUNTERS(X)                                                                    \
     BTL_IB_CONN_COUNTERS(X)                                                                        \
     X(sent_datagrams)                                                                              \
     X(received_datagrams)
 
-/* Those of a channel of a rail. Sends that wait to be repeated are not in blocked_*. */
+/* Counters of a channel of a rail. Sends that wait to be repeated are not in blocked_*. */
 #define BTL_IB_CHANNEL_COUNTERS(X)                                                                 \
     X(sent_segments)                                                                               \
     X(received_segments)                                                                           \

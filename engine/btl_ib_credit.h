@@ -128,10 +128,10 @@ void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool
  * credits worth an update? */
 bool btl_ib_credit_enough(const btl_ib_credit_t *credit, uint32_t some, uint32_t banked);
 
-/* Is an explicit credit update due: is a batch complete and are `window` credits banked, or has the
- * peer no credit left? If the peer is likely to be told `soon` anyway only the latter counts. Less
- * than `some` credits, which it uses up in a call or two, are not worth an update while it has a
- * quarter of its grant left. */
+/* True if an explicit credit update is due: a batch is complete and `window` credits are banked, or
+ * the peer has no credit left. If the peer is likely to be told `soon` anyway only the latter
+ * counts. Less than `some` credits, which it uses up in a call or two, are not worth an update
+ * while it has a quarter of its grant left. */
 static inline bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t some, bool soon)
 {
     const uint32_t more = credit->over ? 0 : credit->used; /* what telling would free */

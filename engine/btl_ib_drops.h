@@ -17,7 +17,8 @@
 /* The log of an engine. */
 typedef struct btl_ib_drops btl_ib_drops_t;
 
-/* For engine->drops. NULL if config.log wants no details, or without memory: nothing is shown. */
+/* Makes engine->drops. Returns NULL if config.log wants no details, or without memory: nothing is
+ * shown. */
 btl_ib_drops_t *btl_ib_drops_new(const btl_ib_engine_t *engine);
 
 /* The rest may be called only where engine->drops is set. */
@@ -29,7 +30,7 @@ void btl_ib_drops_end(btl_ib_engine_t *engine);
  * 20 a second at most. Call it before the datagram's buffer is reposted. */
 void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
-/* In each turn of the application's own progress: print how many datagrams have no line. */
+/* Prints how many datagrams have no line; called in each turn of the application's own progress. */
 void btl_ib_drops_turn(btl_ib_engine_t *engine);
 
 #endif

@@ -156,8 +156,8 @@ typedef struct btl_ib_engine_ops {
      * adopted (btl_ib_conn_adopt), which is the only thing the callee may do. */
     void (*passive)(void *context, btl_ib_conn_t *conn);
 
-    /* Can a message with this tag be delivered now? If not, it is not acknowledged and comes
-     * again. */
+    /* True if a message with this tag can be delivered now. If not, it is not acknowledged and
+     * comes again. */
     bool (*deliverable)(void *context, const btl_ib_conn_t *conn, uint8_t tag);
 
     /* A whole message arrived. `data` is 4-byte aligned, writable, and valid during the call. */
@@ -344,10 +344,11 @@ void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail,
 int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
 
 /*
- * Did the last turn, of either kind, follow a pause of the caller (more than BTL_IB_PAUSE_MIN us
- * without a turn), and is there more to be done than one turn does? Then another one should follow
- * at once, with a new `now`, until this is false: at most for as long as the pause, and 20 ms. A
- * process that calls seldom would else receive one GSO burst, and send one window, in each call.
+ * True if the last turn, of either kind, followed a pause of the caller (more than BTL_IB_PAUSE_MIN
+ * us without a turn), and there is more to be done than one turn does. Then another one should
+ * follow at once, with a new `now`, until this is false: at most for as long as the pause, and 20
+ * ms. A process that calls seldom would else receive one GSO burst, and send one window, in each
+ * call.
  */
 bool btl_ib_engine_behind(const btl_ib_engine_t *engine);
 
@@ -368,12 +369,12 @@ uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine);
  * UINT64_MAX if nothing is due. Never too late; may be too early. */
 uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine);
 
-/* The same for progress by the thread. It does not count what only waits for callbacks, nor
- * connections that become idle (UINT64_MAX if only that is due). */
+/* Returns when the thread's progress has something to do. It does not count what only waits for
+ * callbacks, nor connections that become idle (UINT64_MAX if only that is due). */
 uint64_t btl_ib_engine_async_due(const btl_ib_engine_t *engine);
 
-/* Is anything in progress that turns have to carry on, besides connections becoming idle: data not
- * acknowledged, answers or acknowledgements due, messages that wait? */
+/* True if anything is in progress that turns have to carry on, besides connections becoming idle:
+ * data not acknowledged, answers or acknowledgements due, messages that wait. */
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine);
 
 /* True if first contacts are answered in progress by the thread, on every rail. */
@@ -437,8 +438,8 @@ btl_ib_conn_levels_info_t btl_ib_conn_levels(const btl_ib_conn_t *conn);
 int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
                        void *user, btl_ib_conn_t **conn);
 
-/* The same, of a pair of rails that only may lead to the peer, for another connection with it to go
- * by. It is passive: the engine's until adopted. */
+/* Makes a connection by a pair of rails that only may lead to the peer, for another connection with
+ * it to go by. It is passive: the engine's until adopted. */
 int btl_ib_conn_try(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info);
 
 /* The connection of our rail with a rail of the named process, or NULL. */
@@ -521,8 +522,8 @@ typedef struct btl_ib_diagnosis {
 
 btl_ib_diagnosis_t btl_ib_conn_diagnosis(const btl_ib_conn_t *conn);
 
-/* Does it have anything to do: something unacknowledged, queued, or an operation that is not over?
- */
+/* True if a connection has anything to do: something unacknowledged, queued, or an operation that
+ * is not over. */
 bool btl_ib_conn_is_busy(const btl_ib_conn_t *conn);
 
 /* One line about the state of a connection and what it waits for, for dumps. */
@@ -547,8 +548,8 @@ uint32_t btl_ib_conn_segment_max(const btl_ib_conn_t *conn);
 int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now);
 
 /*
- * The same for a message of a burst, without a clock reading: true if the message is kept and
- * leaves with others in the next turn. False: nothing was done, call btl_ib_engine_send().
+ * Sends a message of a burst, without a clock reading: true if the message is kept and leaves with
+ * others in the next turn. False: nothing was done, call btl_ib_engine_send().
  */
 bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg);
 

@@ -242,8 +242,8 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
     }
 }
 
-/* Only this datagram takes the connection's own route. If the peer gets it, it follows, and so do
- * we when it answers. */
+/* Sends one datagram by the connection's own route, which asks. If the peer gets it, it follows,
+ * and so do we when it answers. */
 static void ask_by_own(btl_ib_conn_t *conn)
 {
     const btl_ib_route_t before = conn->route;

@@ -23,8 +23,8 @@ enum {
     DOUBLED_MOST = 4,         /* and how often that is doubled */
 };
 
-/* Can what it carries by its own two rails be measured, and compared? The queue of a reliable
- * transport is not ours. */
+/* True if what a connection carries by its own two rails can be measured, and compared. The queue
+ * of a reliable transport is not ours. */
 static bool is_measured(const btl_ib_conn_t *conn)
 {
     return btl_ib_conn_alive(conn) && btl_ib_route_is_own(conn) && !conn->goodput.away
@@ -56,9 +56,10 @@ static bool is_under_way(const btl_ib_conn_t *conn, uint64_t since)
     return found;
 }
 
-/* For how many of the last samples did something wait for the network? Known when ACKs come: a peer
- * that computes sends none, and then acknowledges all that arrived. What waits to be sent may wait
- * for such a peer, for its memory or for its credits, so that counts once at most. */
+/* Returns for how many of the last samples something waited for the network. That is known when
+ * ACKs come: a peer that computes sends none, and then acknowledges all that arrived. What waits to
+ * be sent may wait for such a peer, for its memory or for its credits, so that counts once at
+ * most. */
 static uint32_t held_up(btl_ib_conn_t *conn)
 {
     btl_ib_goodput_t *goodput = &conn->goodput;

@@ -109,7 +109,7 @@ static bool open_connect(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
     return open_with(engine, arrival, &arrival->way, NULL);
 }
 
-/* The same, of a peer that we have a connection with. */
+/* Opens a protected first contact of a peer that this process has a connection with. */
 static bool open_connect_of_peer(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
 {
     return conn->identity.keys == NULL
@@ -166,7 +166,7 @@ static const btl_ib_sender_t *sender_of(const btl_ib_arrival_t *arrival)
     return arrival->event->buffer == NULL ? arrival->event->context : NULL;
 }
 
-/* Of a first contact: does its sender, whose secret is `secret`, prove that it knows our secret? */
+/* True if the sender of a first contact, whose secret is `secret`, proves that it knows ours. */
 static bool proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
                    const btl_ib_secret_t *secret)
 {
@@ -175,7 +175,8 @@ static bool proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
                            btl_ib_rails_of(view->connect.from_rail, view->connect.to_rail));
 }
 
-/* Did the incarnation end here that it says to belong to? It may be another process's. */
+/* True if the incarnation that a datagram says to belong to ended here. It may be another
+ * process's. */
 static bool has_ended(const btl_ib_engine_t *engine, const btl_ib_view_t *view)
 {
     const btl_ib_tombstone_t peer = {
@@ -203,22 +204,22 @@ static uint32_t floor_of(const btl_ib_engine_t *engine, const btl_ib_view_t *vie
     return btl_ib_tombstones_floor(&engine->tombstones, &peer);
 }
 
-/* Does it belong to an incarnation that has already ended here? */
+/* True if a datagram belongs to an incarnation that has already ended here. */
 static bool is_late(const btl_ib_view_t *view, uint32_t floor)
 {
     return floor != 0 && btl_ib_seq_before(view->connect.epoch, floor);
 }
 
-/* Does it claim the end of incarnations of ours that never began? Believing that would begin one
- * incarnation after the other. */
+/* True if a datagram claims the end of incarnations of ours that never began. Believing that would
+ * begin one incarnation after the other. */
 static bool is_impossible(const btl_ib_engine_t *engine, const btl_ib_view_t *view)
 {
     return view->connect.floor != 0
            && btl_ib_seq_before(engine->incarnations.newest + 1, view->connect.floor);
 }
 
-/* Do we know the sender already? A process that is known comes by another rail, and need not be
- * asked for in mid-job. */
+/* True if this process knows the sender already. A process that is known comes by another rail, and
+ * need not be asked for in mid-job. */
 static bool recall_sender(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
                           btl_ib_peer_info_t *info)
 {
@@ -319,7 +320,7 @@ static void send_response(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
     }
 }
 
-/* Does it come from the peer, and is it of this incarnation of the connection? */
+/* True if a datagram comes from the peer, and is of this incarnation of the connection. */
 static bool is_genuine(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     return view->token
@@ -336,7 +337,8 @@ static void let_wait(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
     }
 }
 
-/* Is a copy of it kept? Copies that are encrypted differ, so more than one of them is kept. */
+/* True if a copy of a first contact is kept. Copies that are encrypted differ, so more than one of
+ * them is kept. */
 static bool is_kept(const btl_ib_backlog_t *unidentified, const btl_ib_arrival_t *arrival)
 {
     const btl_ib_wire_header_t *header = (const btl_ib_wire_header_t *) (void *) arrival->data;
@@ -352,7 +354,7 @@ static bool is_kept(const btl_ib_backlog_t *unidentified, const btl_ib_arrival_t
     return false;
 }
 
-/* Is a first contact of the process of that name kept? */
+/* True if a first contact of the process of that name is kept. */
 static bool keeps_contact_of(const btl_ib_engine_t *engine, uint64_t name)
 {
     BTL_IB_LIST_FOREACH (const btl_ib_backlog_entry_t, stored, &engine->unidentified.messages,

@@ -14,8 +14,8 @@ enum { NEEDED = offsetof(btl_ib_wire_header_t, token) + sizeof(uint64_t) };
 
 static_assert(NEEDED <= BTL_IB_QUOTED_MAX, "a quotation may hold the token");
 
-/* Was the quoted datagram of its present incarnation? As long as it did not know the peer's id it
- * wrote 0. */
+/* True if the quoted datagram was of a connection's present incarnation. As long as that did not
+ * know the peer's id it wrote 0. */
 static bool is_quoted(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *header)
 {
     const uint32_t id = BTL_IB_LE32(header->connection);
@@ -26,8 +26,8 @@ static bool is_quoted(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *hea
            && (id == 0 || id == conn->identity.peer_id);
 }
 
-/* Did a connection send the quoted datagram there: one that goes to that address, one whose own it
- * is, or another one with the same process? */
+/* True if a connection sent the quoted datagram there: one that goes to that address, one whose own
+ * it is, or another one with the same process. */
 static bool was_sent(const btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     const btl_ib_conn_t *conn = NULL;

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Is what the network says of our datagrams to be believed? */
+/* Decides whether to believe what the network says of our datagrams. */
 
 #ifndef BTL_IB_ICMP_H
 #define BTL_IB_ICMP_H

@@ -252,7 +252,8 @@ static bool next_message(const btl_ib_view_t *view, uint32_t *offset, btl_ib_bun
     return true;
 }
 
-/* In asynchronous progress messages go to the backlog: all of a segment or none. */
+/* Keeps the messages of a segment in the backlog, all or none, as asynchronous progress runs no
+ * callbacks. */
 static bool keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;

@@ -24,8 +24,8 @@ typedef struct btl_ib_input {
  * protection is keyed, only what finds the key. False: to be dropped; counted. */
 bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
 
-/* Are channel, sequence, size and tag of a sequenced segment, which came in a datagram of
- * `datagram` bytes, allowed on this connection? If not, that is counted. */
+/* True if channel, sequence, size and tag of a sequenced segment, which came in a datagram of
+ * `datagram` bytes, are allowed on this connection. If not that is counted. */
 bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram);
 
 /* A sequenced segment passed btl_ib_input_check(), and `events` others lie behind its own: if

@@ -102,9 +102,9 @@ static bool ask_round(btl_ib_engine_t *engine, uint32_t *next, uint32_t slots, u
     return false;
 }
 
-/* Those that did not answer have a round of their own, which takes one pause: else a host that is
- * gone would be noticed only after as many rounds through all silent peers as there are
- * questions. */
+/* Asks in two rounds: peers that did not answer have one of their own, which takes one pause: else
+ * a host that is gone would be noticed only after as many rounds through all silent peers as there
+ * are questions. */
 void btl_ib_keepalive_look(btl_ib_engine_t *engine)
 {
     const btl_ib_table_t *table = &engine->table;

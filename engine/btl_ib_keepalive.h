@@ -22,7 +22,7 @@
  * answered. With thousands of peers it asks more, so that 16 pauses reach all. */
 #define BTL_IB_KEEPALIVE_EACH 250000u
 
-/* Of a connection. */
+/* Keepalive of one connection. */
 typedef struct btl_ib_keepalive {
     uint64_t asked_at; /* us */
     uint64_t awake;    /* the same by the engine's `awake` */

@@ -19,9 +19,9 @@ enum {
     LANE_WITHIN = 1000,  /* us since the last turn but one: bulk has its own lane */
 };
 
-/* Does the transport have a lane for bulk, have enough turns with short messages followed each
- * other, and were the last two within `time` us? A few short messages do not count: they announce
- * bulk, or say that it is complete. */
+/* True if the transport has a lane for bulk, enough turns with short messages followed each other,
+ * and the last two were within `time` us. A few short messages do not count: they announce bulk, or
+ * say that it is complete. */
 static bool short_turns_within(const btl_ib_conn_t *conn, uint64_t time)
 {
     const btl_ib_engine_t *engine = conn->engine;

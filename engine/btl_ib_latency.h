@@ -35,8 +35,8 @@ static inline void btl_ib_latency_offer_lane(btl_ib_latency_t *latency, bool lan
  * lane. */
 bool btl_ib_latency_wants_lane(const btl_ib_conn_t *conn);
 
-/* The same with a shorter time limit: short messages follow each other so soon that bulk is to
- * leave in short bursts, one in a turn. */
+/* True if short messages follow each other so soon, by a shorter limit than that of latency mode,
+ * that bulk is to leave in short bursts, one in a turn. */
 bool btl_ib_latency_wants_short_bursts(const btl_ib_conn_t *conn);
 
 /* True if bulk is to wait in this turn, so that the application has the short message that came

@@ -35,7 +35,7 @@ static inline void btl_ib_list_init(btl_ib_list_t *list)
     list->prev = list;
 }
 
-/* Of a head: are there no elements? Of an element: is it on no list? */
+/* True if a head has no elements, or an element is on no list. */
 static inline bool btl_ib_list_empty(const btl_ib_list_t *list)
 {
     return list->next == list;
@@ -151,7 +151,7 @@ static inline void btl_ib_list_splice_tail(btl_ib_list_t *to, btl_ib_list_t *fro
     }
 }
 
-/* The same before what is on `to`: its first element is as good a position as the head is. */
+/* Moves them before what is on `to`: its first element is as good a position as the head is. */
 static inline void btl_ib_list_splice_head(btl_ib_list_t *to, btl_ib_list_t *from)
 {
     btl_ib_list_splice_tail(to->next, from);

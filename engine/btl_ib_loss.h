@@ -252,9 +252,9 @@ void btl_ib_loss_detect(btl_ib_conn_t *conn);
 /* Sets the timer for what is in flight now. */
 void btl_ib_loss_set_timer(btl_ib_conn_t *conn);
 
-/* Is it set as early as the first probe may be due for a message that is alone in flight, by a
- * transport that is `reliable` or not? Mostly it was set for something sent earlier. `rto_max` is
- * the configuration's. */
+/* True if the loss timer is set as early as the first probe may be due for a message that is alone
+ * in flight, by a transport that is `reliable` or not. Mostly it was set for something sent
+ * earlier. `rto_max` is the configuration's. */
 static inline bool btl_ib_loss_timer_is_set(const btl_ib_loss_t *loss, bool reliable,
                                             uint32_t rto_max)
 {

@@ -12,7 +12,7 @@
 
 #include "btl_ib_state.h"
 
-/* Does a segment made now carry a CONNECT block? */
+/* True if a segment made now carries a CONNECT block. */
 static inline bool btl_ib_packet_says_connect(const btl_ib_conn_t *conn)
 {
     return !conn->identity.peer_knows || conn->identity.force_connect;

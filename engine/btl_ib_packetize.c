@@ -40,7 +40,7 @@ static void write_chunk(const btl_ib_msg_t *msg, uint64_t offset, uint8_t *to)
     memcpy(to, &chunk, sizeof(chunk));
 }
 
-/* Of a segment that begins at byte `offset` of the operation. */
+/* Writes the target of a segment that begins at byte `offset` of the operation. */
 static void write_target(const btl_ib_op_t *op, uint64_t offset, uint8_t *to)
 {
     const btl_ib_wire_target_t target = {
@@ -370,7 +370,7 @@ static btl_ib_segment_t *make_request(btl_ib_conn_t *conn, const btl_ib_op_t *op
     return segment;
 }
 
-/* As many replies as fit. */
+/* Writes as many replies as fit. */
 static btl_ib_segment_t *make_replies(btl_ib_conn_t *conn, const btl_ib_out_t *out,
                                       uint32_t channel)
 {

@@ -134,7 +134,8 @@ void btl_ib_pmtud_received(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 /* Bytes of the datagram of a first contact. */
 uint32_t btl_ib_pmtud_contact_size(const btl_ib_conn_t *conn);
 
-/* It is time for a probe of the search. Returns the size of its datagram; 0: send none. */
+/* Begins a probe of the search, for which it is time. Returns the size of its datagram; 0: send
+ * none. */
 uint32_t btl_ib_pmtud_next_probe(btl_ib_conn_t *conn);
 void btl_ib_pmtud_probe_left(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 

@@ -126,7 +126,7 @@ typedef struct btl_ib_pool {
 void btl_ib_pool_init(btl_ib_pool_t *pool, const btl_ib_mem_t *mem, btl_ib_transport_t *transport,
                       uint32_t limit);
 
-/* So many more, or (negative) fewer. Segments beyond the limit stay. */
+/* Changes the limit by `count`, which may be negative. Segments beyond the limit stay. */
 static inline void btl_ib_pool_change_limit(btl_ib_pool_t *pool, int count)
 {
     pool->limit += (uint32_t) count;
@@ -139,7 +139,7 @@ void btl_ib_pool_memory_estimate(const btl_ib_transport_attr_t *attr, uint32_t l
 /* Frees all slabs, whatever they hold. */
 void btl_ib_pool_fini(btl_ib_pool_t *pool);
 
-/* Of the smallest segments that hold `size` bytes. */
+/* Returns the kind of the smallest segments that hold `size` bytes. */
 static inline int btl_ib_pool_kind(const btl_ib_pool_t *pool, uint32_t size)
 {
     assert(size <= pool->kind[2].size);

@@ -317,7 +317,7 @@ void btl_ib_on_timeout(btl_ib_conn_t *conn)
     if (loss->blocked_since != 0 && !btl_ib_pending_any(conn) && !conn->pmtud.checking) {
         loss->blocked_since = 0; /* what was stopped, or seemed to be, is over */
     }
-    /* Is a probe due? The timer may have been set for something else, or for what is over. */
+    /* The timer may have been set for something else, or for what is over: then no probe is due. */
     if (!btl_ib_loss_waits(conn)) {
         return;
     }
@@ -329,7 +329,7 @@ void btl_ib_on_timeout(btl_ib_conn_t *conn)
         btl_ib_loss_set_timer(conn);
         return;
     }
-    /* Is the peer dead? Callbacks in these may end the connection. */
+    /* Give up a peer that is dead. Callbacks in what follows may end the connection. */
     if (probe_find_death(conn, &reason)) {
         btl_ib_conn_kill(conn, reason);
         return;

@@ -115,7 +115,7 @@ uint64_t btl_ib_token_of_response(const btl_ib_secret_t *of_sender, uint64_t tok
     return proof != 0 ? proof : 1;
 }
 
-/* Of another length, too. */
+/* Makes a token of its own kind, as the bytes it is made of have another length. */
 uint64_t btl_ib_token_of_challenge(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
                                    const btl_ib_secret_t *of_sender, uint64_t challenge,
                                    uint32_t id, uint8_t flags)

@@ -77,7 +77,7 @@ static inline void btl_ib_replay_init(btl_ib_replay_t *replay)
     *replay = (btl_ib_replay_t){.highest = 0};
 }
 
-/* Is this number new? Changes nothing: the datagram is not known to be genuine yet. */
+/* True if this number is new. Changes nothing: the datagram is not known to be genuine yet. */
 static inline bool btl_ib_replay_fresh(const btl_ib_replay_t *replay, uint64_t number)
 {
     if (number > replay->highest) {
@@ -189,7 +189,7 @@ typedef struct btl_ib_protection_ops {
     bool (*seal)(const btl_ib_protection_t *protection, const btl_ib_aead_key_t *key,
                  uint64_t number, const uint8_t *data, uint8_t *out, uint32_t size);
 
-    /* Is the trailer behind the `size` bytes at `data` correct? Decrypts in place; if not
+    /* True if the trailer behind the `size` bytes at `data` is correct. Decrypts in place; if not
      * correct, the bytes are undefined. */
     bool (*open)(const btl_ib_protection_t *protection, const btl_ib_aead_key_t *key,
                  uint64_t number, uint8_t *data, uint32_t size);

@@ -46,8 +46,8 @@ static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_list_t *after)
     return NULL;
 }
 
-/* The same of those that go to that address. One that is about to take another route loses its
- * place among them. */
+/* Returns the next living connection, behind `after`, that goes to an address. One that is about to
+ * take another route loses its place among them. */
 static btl_ib_conn_t *living_to(const btl_ib_rail_t *rail, btl_ib_addr_t to,
                                 const btl_ib_conn_t *after)
 {
@@ -59,7 +59,8 @@ static btl_ib_conn_t *living_to(const btl_ib_rail_t *rail, btl_ib_addr_t to,
     return conn;
 }
 
-/* The same of those that an event is about: all, if it does not know the address. */
+/* Returns the next living connection that an event is about: any, if it does not know the address.
+ * */
 static btl_ib_conn_t *concerned(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_ib_conn_t *after)
 {
     return from != BTL_IB_ADDR_UNKNOWN ? living_to(rail, from, after)

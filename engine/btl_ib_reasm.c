@@ -102,7 +102,8 @@ static bool has_own(const btl_ib_list_t *fragments)
     return false;
 }
 
-/* May this fragment have the peer's own buffer: is it free, and the fragment the oldest? */
+/* True if this fragment may have the peer's own buffer: that is free, and the fragment the
+ * oldest. */
 static bool may_have_own(const btl_ib_reasm_peer_t *peer, uint32_t fragment)
 {
     return fragment == peer->finished.next && !has_own(&peer->fragments)

@@ -116,7 +116,7 @@ void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm);
 /* An incarnation of the connection ended: give up what is not complete, and number from 0 again. */
 void btl_ib_reasm_end(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer);
 
-/* The same, and give up all else. */
+/* Ends an incarnation as btl_ib_reasm_end(), and also gives up what is complete. */
 void btl_ib_reasm_drop(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer);
 
 #endif

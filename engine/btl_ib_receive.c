@@ -23,8 +23,8 @@
 #include "btl_ib_trace.h"
 #include "btl_ib_validation.h"
 
-/* Is what a datagram says, and acknowledges if that is new (`acks`), possible on its connection? If
- * not that is counted. `size`: bytes of the whole datagram. */
+/* True if what a datagram says, and acknowledges if that is new (`acks`), is possible on its
+ * connection. If not that is counted. `size`: bytes of the whole datagram. */
 static bool receive_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool acks, uint32_t size)
 {
     if (acks && !btl_ib_ack_rx_check(conn, view)) {
@@ -130,7 +130,7 @@ static void note_failure(btl_ib_engine_t *engine)
     btl_ib_work_note(&engine->work);
 }
 
-/* For traces and filters of received datagrams. */
+/* Shows received datagrams to traces and to the list of drops. */
 __attribute__((noinline)) static void inspect(btl_ib_rail_t *rail, const btl_ib_event_t *events,
                                               int count)
 {

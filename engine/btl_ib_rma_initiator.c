@@ -28,12 +28,12 @@ static const btl_ib_rdma_ops_t *device_of(const btl_ib_conn_t *conn)
 
 /* ---- selection ---- */
 
-/* Can the device execute it? */
+/* True if the device can execute the operation. */
 static bool offload_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
 {
     const btl_ib_transport_attr_t *attr = &conn->rail->transport->attr;
 
-    /* Does the peer's device know the region, and does this connection lead to it? Data moved by
+    /* True if the peer's device knows the region, and this connection leads to it. Data moved by
      * devices have no protection trailer: with protection nothing is offloaded. */
     if (device_of(conn) == NULL || !op->place.known || op->place.rail != conn->identity.remote_rail
         || conn->engine->protection.kind != BTL_IB_PROTECTION_NONE) {
@@ -276,7 +276,7 @@ void btl_ib_offload_device_failed(btl_ib_conn_t *conn, int error)
 
 /* ---- start and end of what goes as segments ---- */
 
-/* Is offset + size at most 2^63 - 1? The offset may be before the region (negative). */
+/* True if offset + size is at most 2^63 - 1. The offset may be before the region (negative). */
 static bool has_end(uint64_t offset, uint64_t size)
 {
     return size <= (uint64_t) INT64_MAX - offset;
@@ -363,7 +363,7 @@ void btl_ib_op_recv_rejected(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_completion_add(&op->out, -EACCES);
 }
 
-/* Is it an answer that such an operation can get? A GET gets a reply only if it was rejected or
+/* True if such an operation can get this answer. A GET gets a reply only if it was rejected or
  * empty. */
 static bool is_answer(const btl_ib_op_t *op, const btl_ib_reply_t *reply)
 {

@@ -46,7 +46,8 @@ static inline void btl_ib_offload_init(btl_ib_offload_t *offload)
     btl_ib_list_init(&offload->running);
 }
 
-/* Is it to be offloaded: because the device can execute it, or because only the device may? */
+/* True if an operation is to be offloaded, because the device can execute it, or because only the
+ * device may. */
 bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op);
 
 /* Begins an operation that is wanted and possible. */
@@ -73,7 +74,8 @@ void btl_ib_offload_device_failed(btl_ib_conn_t *conn, int error);
  * its last segment; GET and ATOMIC are over with their answer.
  */
 
-/* May it be started? `offload`: by the device only. Returns 0 or -errno as btl_ib_op_start(). */
+/* Says whether an operation may be started. `offload`: by the device only. Returns 0 or -errno as
+ * btl_ib_op_start(). */
 int btl_ib_op_admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool offload);
 
 /* Ends the operations that wait for a slot, or for an answer, with `status`. */

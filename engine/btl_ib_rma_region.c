@@ -235,8 +235,8 @@ static uint64_t offset_in(const btl_ib_region_t *other, const btl_ib_region_t *n
     return (uintptr_t) named->base + offset - (uintptr_t) other->base;
 }
 
-/* Not by arithmetic on pointers, which is undefined where a region is near an end of the address
- * space. */
+/* Computes an address without arithmetic on pointers, which is undefined where a region is near an
+ * end of the address space. */
 static uint8_t *address_in(const btl_ib_region_t *region, uint64_t offset)
 {
     return (uint8_t *) ((uintptr_t) region->base + (uintptr_t) offset);

@@ -81,7 +81,7 @@ static inline void btl_ib_regions_fini(btl_ib_regions_t *regions)
     *regions = (btl_ib_regions_t){.mem = regions->mem};
 }
 
-/* As btl_ib_region_add() and btl_ib_region_remove(). */
+/* Adds and removes regions, as btl_ib_region_add() and btl_ib_region_remove() say. */
 int btl_ib_regions_add(btl_ib_regions_t *regions, void *base, uint64_t size, uint32_t access,
                        btl_ib_region_key_t *key);
 void btl_ib_regions_remove(btl_ib_regions_t *regions, const btl_ib_region_key_t *key);
@@ -94,15 +94,16 @@ void btl_ib_regions_return(btl_ib_regions_t *regions, uint64_t id, uint32_t coun
 bool btl_ib_regions_lent(const btl_ib_regions_t *regions, const btl_ib_region_key_t *key);
 
 /*
- * May a peer do `access` (one of BTL_IB_ACCESS_READ, _WRITE, _ATOMIC) to the `size` bytes at
- * `offset`, a number in two's complement? If BTL_IB_REGION_OK or _ELSEWHERE *memory is where they
- * are. All but `access` may be anything.
+ * Says whether a peer may do `access` (one of BTL_IB_ACCESS_READ, _WRITE, _ATOMIC) to the `size`
+ * bytes at `offset`, a number in two's complement. If BTL_IB_REGION_OK or _ELSEWHERE *memory is
+ * where they are. All but `access` may be anything.
  */
 btl_ib_region_result_t btl_ib_regions_check(const btl_ib_regions_t *regions,
                                             const btl_ib_region_key_t *key, uint64_t offset,
                                             uint64_t size, uint32_t access, uint8_t **memory);
 
-/* The same; and *key and *offset then name the region that holds the bytes. */
+/* Checks as btl_ib_regions_check(), and has *key and *offset name the region that holds the bytes.
+ * */
 btl_ib_region_result_t btl_ib_regions_resolve(const btl_ib_regions_t *regions,
                                               btl_ib_region_key_t *key, uint64_t *offset,
                                               uint64_t size, uint32_t access, uint8_t **memory);

@@ -51,8 +51,9 @@ void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag
     }
 }
 
-/* Only the outcome of this copy counts: if the peer were told that an earlier entry is over, and
- * this copy gets RNR for another reason, it would repeat the segment without end. */
+/* Removes an earlier entry of the segment, as only the outcome of this copy counts: if the peer
+ * were told that an earlier entry is over, and this copy gets RNR for another reason, it would
+ * repeat the segment without end. */
 void btl_ib_rnr_here(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (conn->rnr.runs != NULL) {

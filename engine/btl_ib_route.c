@@ -22,7 +22,8 @@ static struct btl_ib_conn **chain_of(const btl_ib_routes_t *routes, struct btl_i
     return &table[(hash >> 32) & (routes->size - 1)];
 }
 
-/* At the end of its chain: those of one address stay in the order in which they came. */
+/* Puts a connection at the end of the chain of its own address, so that those of one address stay
+ * in the order in which they came. */
 static void chain_own(btl_ib_conn_t *conn)
 {
     btl_ib_routes_t *routes = &conn->engine->routes;

@@ -11,8 +11,9 @@
 #include "btl_ib_engine.h"
 
 /*
- * By which rail and to which address a connection's datagrams go (conn->route), and which other
- * connections there are with the same process: one for each pair of rails that reach each other.
+ * Routes: by which rail and to which address a connection's datagrams go (conn->route), and which
+ * other connections there are with the same process: one for each pair of rails that reach each
+ * other.
  */
 
 /* The peer's address until a router's took its place, from which datagrams may come still. */
@@ -92,7 +93,8 @@ bool btl_ib_route_has_own(const btl_ib_conn_t *conn);
  * connection, or the connection's own again. False, and nothing changed, if that is impossible. */
 bool btl_ib_route_take(btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 
-/* For one datagram: switch to its own rails, and back to a copy of the route taken before. */
+/* Switch a connection to its own rails for one datagram, and back to a copy of the route taken
+ * before. */
 void btl_ib_route_by_own(btl_ib_conn_t *conn);
 void btl_ib_route_restore(btl_ib_conn_t *conn, const btl_ib_route_t *before);
 

@@ -103,10 +103,12 @@ static inline uint32_t btl_ib_pause_of(uint32_t away)
     return away > BTL_IB_PAUSE_MIN ? away : 0;
 }
 
-/* At `now` (us) the peer told that it had not polled for `away` us, more than BTL_IB_PAUSE_MIN. */
+/* Notes that the peer told at `now` (us) that it had not polled for `away` us, more than
+ * BTL_IB_PAUSE_MIN. */
 void btl_ib_pauses_add(btl_ib_pauses_t *pauses, uint32_t away, uint64_t now);
 
-/* The same for any `away`. */
+/* Notes that the peer told at `now` (us) that it had not polled for `away` us, if that is a pause.
+ * */
 static inline void btl_ib_pauses_note(btl_ib_pauses_t *pauses, uint32_t away, uint64_t now)
 {
     if (away > BTL_IB_PAUSE_MIN) {

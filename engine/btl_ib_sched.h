@@ -100,7 +100,7 @@ bool btl_ib_pending_any(const btl_ib_conn_t *conn);
 /* Acknowledgements or credits came: schedule the connection if something may be sendable now. */
 void btl_ib_pending_wake(btl_ib_conn_t *conn);
 
-/* Is there anything to send: never sent, lost, or an operation that waits for a slot? */
+/* True if there is anything to send: never sent, lost, or an operation that waits for a slot. */
 bool btl_ib_pending_work(const btl_ib_conn_t *conn);
 
 /* True if it is time to search for a larger path MTU. */

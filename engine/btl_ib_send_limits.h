@@ -11,7 +11,7 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
 
-/* May a new segment leave, and if not, why? */
+/* Says whether a new segment may leave, and if not, why. */
 typedef enum btl_ib_verdict {
     BTL_IB_GO,
     BTL_IB_NO_CREDIT,

@@ -69,7 +69,7 @@ int btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, 
 /* A later copy of a segment has left; `probe`: as a probe, not because it seemed lost. */
 void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe);
 
-/* Only the sequence of a segment still has to arrive: it becomes a VOID. */
+/* Makes a VOID of a segment of which only the sequence still has to arrive. */
 void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* Notes that the last copy of a segment got RNR, and defers it: then it is not in flight. Returns

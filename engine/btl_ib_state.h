@@ -364,7 +364,7 @@ struct btl_ib_engine {
         }                                                                                          \
     } while (0)
 
-/* At level BTL_IB_LOG_DETAILED. The arguments are not evaluated unless that is logged. */
+/* Logs at level BTL_IB_LOG_DETAILED. The arguments are not evaluated unless that is logged. */
 #define BTL_IB_LOG_DETAIL(engine, ...)                                                             \
     do {                                                                                           \
         if ((engine)->config.log.detailed) {                                                       \
@@ -375,7 +375,7 @@ struct btl_ib_engine {
 /* "job.rank" of a process name, for logs: two arguments for "%u.%u". */
 #define BTL_IB_NAME_ARGS(name) (unsigned) ((name) >> 32), (unsigned) ((name) &0xffffffffu)
 
-/* Do turns still catch up on what came during a pause of ours? */
+/* True if turns still catch up on what came during a pause of ours. */
 static inline bool btl_ib_is_behind(const btl_ib_engine_t *engine)
 {
     return engine->turn.behind_until != 0;
@@ -421,7 +421,7 @@ static inline bool btl_ib_route_is_inside(const btl_ib_conn_t *conn, btl_ib_addr
     return conn->route.inside != NULL && from == conn->route.inside->address;
 }
 
-/* Are `rail` and `from` (BTL_IB_ADDR_UNKNOWN: any address) its own two rails? */
+/* True if `rail` and `from` (BTL_IB_ADDR_UNKNOWN: any address) are a connection's own two rails. */
 static inline bool btl_ib_route_owns(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
                                      btl_ib_addr_t from)
 {

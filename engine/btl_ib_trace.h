@@ -13,7 +13,7 @@
 
 #include "btl_ib_state.h"
 
-/* For engine->trace. NULL if it is not wanted, or there is no memory for it. */
+/* Makes engine->trace. Returns NULL if it is not wanted, or there is no memory for it. */
 btl_ib_counters_t *btl_ib_trace_new(const btl_ib_engine_t *engine);
 
 void btl_ib_trace_record(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,

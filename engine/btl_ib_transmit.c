@@ -453,7 +453,7 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
 
 /* ---- refragmenting: segments that are too large for the path leave in parts ---- */
 
-/* Was it made when the path MTU was larger? */
+/* True if a segment was made when the path MTU was larger. */
 static bool is_too_large(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     return segment->size + segment->outside + conn->engine->protection.ops->trailer

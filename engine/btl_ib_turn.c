@@ -98,8 +98,9 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
 
 /* ---- progress ---- */
 
-/* Not inlined, and neither is do_deferred_work(): with all that they call in it, the compiler keeps
- * nothing of btl_ib_engine_progress() in registers, where every message passes. */
+/* Serves a guest that was evicted. Not inlined, and neither is do_deferred_work(): with all that
+ * they call in it, the compiler keeps nothing of btl_ib_engine_progress() in registers, where every
+ * message passes. */
 __attribute__((noinline)) static void evicted(btl_ib_hotel_guest_t *guest)
 {
     btl_ib_timer_t *timer = BTL_IB_CONTAINER(guest, btl_ib_timer_t, guest);
@@ -261,8 +262,8 @@ static bool work_waits(const btl_ib_engine_t *engine)
            || engine->rails[0]->use.stands_by || !btl_ib_rail_usable(engine->rails[0]);
 }
 
-/* Is an acknowledgement of a list due, of which the most urgent is the first, after so many calls
- * that received nothing? */
+/* True if an acknowledgement of a list, of which the most urgent is the first, is due after
+ * `idle_calls` calls that received nothing. */
 static inline bool has_ack_due(const btl_ib_list_t *acks, uint64_t now, uint32_t idle_calls)
 {
     return !btl_ib_list_empty(acks)

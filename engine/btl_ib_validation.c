@@ -13,8 +13,8 @@
 
 enum { SAID_LATELY = 2000000 }; /* us: what the network said before that may be over */
 
-/* Does `is_so` hold for `conn`, or for any connection with the same process whose rail is
- * usable? */
+/* True if `is_so` holds for `conn`, or for any connection with the same process whose rail is
+ * usable. */
 static bool any(const btl_ib_conn_t *conn, bool (*is_so)(const btl_ib_conn_t *))
 {
     const btl_ib_conn_t *other = NULL;

@@ -237,7 +237,7 @@ static btl_ib_wire_error_t parse_void(btl_ib_view_t *view)
     return BTL_IB_WIRE_OK;
 }
 
-/* Only types whose body may be long are sent in parts. */
+/* True if segments of a type may be sent in parts: those whose body may be long. */
 static bool has_parts(uint8_t type)
 {
     return type == BTL_IB_TYPE_DATA || type == BTL_IB_TYPE_CHUNK || type == BTL_IB_TYPE_PUT

@@ -285,7 +285,7 @@ typedef struct btl_ib_wire_ack {
     uint32_t limit;
 } btl_ib_wire_ack_t;
 
-/* In `channel` of an ACK block: its ranges got RNR. */
+/* A bit in `channel` of an ACK block: its ranges got RNR. */
 #define BTL_IB_CHANNEL_RNR 0x80u
 
 typedef struct btl_ib_wire_range {
@@ -444,8 +444,7 @@ static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl
 #define BTL_IB_LE64(x) ((uint64_t) (x))
 #endif
 
-/* A parsed datagram, in our byte order. Only fields that its type and flags call for are set. */
-/* Of the transport: btl_ib_event_t. */
+/* An event of the transport. */
 struct btl_ib_event;
 
 /* Segments that are taken in with another: btl_ib_burst.h. */
@@ -455,6 +454,7 @@ typedef struct btl_ib_burst {
     uint32_t head;                     /* bytes of headers in each */
 } btl_ib_burst_t;
 
+/* A parsed datagram, in our byte order. Only fields that its type and flags call for are set. */
 typedef struct btl_ib_view {
     uint8_t version;
     uint8_t type; /* btl_ib_type_t */
@@ -537,13 +537,13 @@ typedef enum btl_ib_wire_error {
  */
 btl_ib_wire_error_t btl_ib_wire_parse(uint8_t *data, uint32_t size, btl_ib_view_t *view);
 
-/* The same for the body of a segment of which all parts arrived. Type, tag, payload and size in
- * *view are those of the whole. */
+/* Parses the body of a segment of which all parts arrived. Type, tag, payload and size in *view are
+ * those of the whole. */
 btl_ib_wire_error_t btl_ib_wire_parse_whole(btl_ib_view_t *view);
 
 /*
- * Only what finds the connection: type, flags, connection, token and the CONNECT block. The rest
- * may still be encrypted. Checks and sets no more than that (and payload and size, behind the
+ * Parses only what finds the connection: type, flags, connection, token and the CONNECT block. The
+ * rest may still be encrypted. Checks and sets no more than that (and payload and size, behind the
  * block).
  */
 btl_ib_wire_error_t btl_ib_wire_peek(uint8_t *data, uint32_t size, btl_ib_view_t *view);

@@ -36,7 +36,7 @@ bool btl_ib_zcopy_left(btl_ib_conn_t *conn, btl_ib_msg_t *msg);
 /* Its sender's memory, which was in use, is free. */
 void btl_ib_zcopy_let_go(btl_ib_engine_t *engine, btl_ib_msg_t *msg);
 
-/* It is over. Returns whether its sender's memory was in use until now. */
+/* Ends it. Returns whether its sender's memory was in use until now. */
 static inline bool btl_ib_zcopy_end(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
 {
     const bool held = msg->zcopy.held;

@@ -25,9 +25,8 @@
 /* ---- devices ---- */
 
 /*
- * Which RDMA devices can be reached by rdma_cm. It alone knows which device an IP address belongs
- * to (IPoIB, RoCE and iWARP each find out in their own way), so it is asked about each address of
- * this host.
+ * RDMA devices are listed by asking rdma_cm about each address of this host: it alone knows which
+ * device an IP address belongs to (IPoIB, RoCE and iWARP each find out in their own way).
  */
 
 static void device_turn_down(const btl_ib_search_t *search, const char *name, const char *why)
@@ -44,8 +43,8 @@ static bool gids_are_addresses(const struct rdma_cm_id *id, const struct ibv_por
            && id->verbs->device->transport_type != IBV_TRANSPORT_IWARP;
 }
 
-/* Does the user want the GID that is this address? Where ports are on Ethernet their GIDs are the
- * addresses of interfaces. */
+/* Looks whether the user wants the GID that is this address. On Ethernet the GIDs of a port are the
+ * addresses of its interface. */
 static bool device_gid_wanted(const btl_ib_search_t *search, const struct ifaddrs *i,
                               const struct rdma_cm_id *id, const struct ibv_port_attr *port)
 {
@@ -60,7 +59,7 @@ static bool device_gid_wanted(const btl_ib_search_t *search, const struct ifaddr
     return wanted;
 }
 
-/* List the device that an address belongs to, if any. Returns 0 or -ENOMEM. */
+/* Lists the device that an address belongs to, if any. Returns 0 or -ENOMEM. */
 static int device_add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
                       const struct ifaddrs *i, const struct rdma_cm_id *id)
 {
@@ -109,7 +108,7 @@ static int device_add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
     return 0;
 }
 
-/* Asks about one address. Returns 0 or -ENOMEM. */
+/* Asks rdma_cm about one address. Returns 0 or -ENOMEM. */
 static int device_ask(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
                       struct rdma_event_channel *events, const struct ifaddrs *i)
 {
@@ -127,7 +126,7 @@ static int device_ask(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
     return rc;
 }
 
-/* Asks about all usable addresses of a family. Returns 0 or -ENOMEM. */
+/* Asks rdma_cm about all usable addresses of a family. Returns 0 or -ENOMEM. */
 static int devices_ask_family(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
                               struct rdma_event_channel *events, const struct ifaddrs *all,
                               sa_family_t family)
@@ -178,9 +177,9 @@ static int rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     return found.count;
 }
 
-/* ---- memory ---- */
+/* ---- memory forecast ---- */
 
-/* What each peer's connection for one queue takes. */
+/* Adds what the connections of all peers for one queue take. */
 static void estimate_own(const btl_ib_open_queue_t *queue, const btl_ib_rc_eagers_t *eagers,
                          uint32_t number, uint32_t depth, uint32_t peers,
                          btl_ib_memory_estimate_t *estimate)
@@ -198,7 +197,7 @@ static void estimate_own(const btl_ib_open_queue_t *queue, const btl_ib_rc_eager
                         "queue %u: queue pairs, completions", number + 1);
 }
 
-/* What a queue that all peers share takes. */
+/* Adds what a queue that all peers share takes. */
 static void estimate_shared(const btl_ib_open_queue_t *queue, uint32_t number,
                             btl_ib_memory_estimate_t *estimate)
 {
@@ -215,6 +214,7 @@ static void estimate_shared(const btl_ib_open_queue_t *queue, uint32_t number,
                         "queue %u: shared receive queue", number + 1);
 }
 
+/* memory_estimate() of btl_ib_transport_type_t. */
 static void rc_memory_estimate(const btl_ib_open_params_t *open,
                                const btl_ib_transport_attr_t *attr, uint32_t peers,
                                btl_ib_memory_estimate_t *estimate)
@@ -259,14 +259,13 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
 
 /* ---- sending ---- */
 
-/* Datagrams to work requests. All of one send() that go to one queue of one peer are posted by one
- * call. */
+/* All datagrams of one send() that go to one queue of one peer are posted by one call. */
 
-/* Makes requests of datagrams that there is room for, by eager RDMA where they fit the peer's ring.
- * Sets by_eager[] of those. Returns how many they are. */
-static uint32_t send_fill_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch,
-                                int n, bool *by_eager)
+/* Posts few datagrams, by eager RDMA where they fit the peer's ring, and returns as send_post(). */
+static int send_post_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
+                           int *error)
 {
+    bool by_eager[BTL_IB_RC_EAGER_BATCH];
     uint32_t eager = 0;
 
     for (int i = 0; i < n; i++) {
@@ -279,17 +278,7 @@ static uint32_t send_fill_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const b
             eager++;
         }
     }
-    return eager;
-}
-
-/* send_post() of few datagrams, where the peer has a ring. */
-static int send_post_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
-                           int *error)
-{
-    bool by_eager[BTL_IB_RC_EAGER_BATCH];
-    uint32_t eager = send_fill_eager(rc, conn, batch, n, by_eager);
     const int taken = btl_ib_rc_sq_post_batch(&conn->sq, batch, n, error);
-
     for (int i = taken; i < n; i++) {
         eager -= by_eager[i];
     }
@@ -314,8 +303,8 @@ static int send_post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t 
     return taken;
 }
 
-/* Sends what goes to one queue of one peer. Returns how many were taken; *error says why not
- * more. */
+/* Sends datagrams that go to one queue of one peer. Returns how many were taken; *error says why
+ * not more. */
 static int send_run(btl_ib_rc_t *rc, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_rc_conn_t *conn = btl_ib_rc_cm_conn(rc, batch->to, batch->channel, error);
@@ -364,9 +353,10 @@ static int rc_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
 
 /* ---- polling ---- */
 
-enum { FULL_POLLS = 64 }; /* that found something, between two looks at the connection manager */
+enum { FULL_POLLS = 64 }; /* with events, between two polls of the connection manager */
 
-/* All peers are short of shared buffers for good if that fails. */
+/* Posts idle buffers of a shared queue. If that fails so does the rail: all peers are short of
+ * buffers for good. */
 static void post_shared(btl_ib_rc_t *rc, const btl_ib_verbs_rx_pool_t *pool)
 {
     const int posted = btl_ib_rc_rxqs_post_shared(&rc->rxqs, pool);
@@ -377,8 +367,8 @@ static void post_shared(btl_ib_rc_t *rc, const btl_ib_verbs_rx_pool_t *pool)
     }
 }
 
-/* What messages took is replaced before they are handed up, so that no sender is refused (RNR)
- * because that takes long. */
+/* Posts idle buffers of all shared queues, before messages are handed up: that may take long, and
+ * meanwhile senders would meet RNR. */
 static void replace_shared(btl_ib_rc_t *rc)
 {
     for (uint32_t i = 0; i < rc->rxqs.count; i++) {
@@ -388,7 +378,8 @@ static void replace_shared(btl_ib_rc_t *rc)
     }
 }
 
-/* A connection's own wait until few are posted: its peer sends only what there are buffers for. */
+/* Posts a connection's own idle buffers if few are posted, and tells the peer. They may wait so
+ * long: the peer sends only what there are buffers for. */
 static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     const int posted = btl_ib_rc_rxqs_post_own(&rc->rxqs, conn->channel, &conn->rx);
@@ -401,8 +392,8 @@ static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     btl_ib_rc_credit_update(&conn->credit);
 }
 
-/* Posts them if few are posted, and tells the peer: with the next poll, as an answer to the message
- * goes first, unless the peer waits for it. */
+/* Has a connection's own buffers posted by the next poll, as an answer to the message goes first;
+ * at once if the peer waits for them. */
 static void post_own_soon(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     if (btl_ib_rc_credit_peer_is_out(&conn->credit)) {
@@ -443,6 +434,7 @@ static void repost_run(btl_ib_rc_t *rc, void *const *buffers, int n)
     }
 }
 
+/* repost() of btl_ib_transport_ops_t. */
 static void rc_repost(btl_ib_transport_t *t, void *const *buffers, int n)
 {
     for (int first = 0, next; first < n; first = next) {
@@ -456,7 +448,7 @@ static void rc_repost(btl_ib_transport_t *t, void *const *buffers, int n)
     }
 }
 
-/* The buffer that a completion is about; `conn` is not looked at if it is shared. */
+/* Returns the buffer that a completion is about; `conn` is not looked at if it is shared. */
 static btl_ib_verbs_rx_buffer_t *rc_buffer_of(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint64_t id)
 {
     const uint32_t number = (uint32_t) id & ~BTL_IB_RC_RECV;
@@ -468,7 +460,7 @@ static btl_ib_verbs_rx_buffer_t *rc_buffer_of(btl_ib_rc_t *rc, btl_ib_rc_conn_t 
                 .rx.buffer[number & ((1u << BTL_IB_RC_INDEX_BITS) - 1)];
 }
 
-/* A message came. Returns how many events that makes. */
+/* Takes the completion of a message that came. Returns how many events that makes. */
 static int rc_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc,
                        btl_ib_event_t *event)
 {
@@ -500,7 +492,7 @@ static int rc_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv
     return 1;
 }
 
-/* Send requests up to this one are over. */
+/* Takes the completion of a send request, and of all before it. */
 static void rc_sent(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc)
 {
     btl_ib_rc_conn_sent(conn, btl_ib_rc_sq_number(&conn->sq, wc->wr_id) + 1, 0);
@@ -514,7 +506,8 @@ static void rc_sent(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc
     }
 }
 
-/* A request failed, or its connection is closed (NULL). After one failure all that follow fail. */
+/* Takes the completion of a request that failed, or whose connection is closed (`conn` NULL). After
+ * one failure all requests that follow fail. */
 static void rc_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc)
 {
     const bool recv = btl_ib_rc_wr_id_is_recv(wc->wr_id);
@@ -532,7 +525,7 @@ static void rc_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_
     if (conn->rdma != NULL && !recv) {
         btl_ib_rc_rdma_failed(conn->rdma, btl_ib_rc_sq_number(&conn->sq, wc->wr_id), wc->status);
     }
-    /* So do soft-RoCE's sends fail just before their port is known to be down. */
+    /* Soft-RoCE's sends fail with this just before their port is known to be down. */
     if (wc->status == IBV_WC_LOC_QP_OP_ERR || conn->suspect_until != 0) {
         btl_ib_rc_conn_suspect(conn);
     } else {
@@ -552,9 +545,9 @@ static int rc_take_eager(btl_ib_rc_t *rc, btl_ib_rc_eager_t *eager, btl_ib_event
     return count;
 }
 
-/* Makes at most `max` events, of which there is room for one at least, of the completions in hand.
- * Returns how many. All are taken, unless datagrams in eager rings, which were sent before, left no
- * room among the events, or may be left because the engine has too many of them. */
+/* Makes at most `max` (1 or more) events of the completions in hand. Returns how many. Completions
+ * stay in hand if datagrams in eager rings, which were sent before them, took all of `max`, or wait
+ * there because the engine holds too many. */
 static int rc_take(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
     const struct ibv_wc *wc = &rc->cqs.wc[rc->cqs.wc_first];
@@ -630,6 +623,7 @@ static int poll_eager_off(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
     return count;
 }
 
+/* Polls the rings of peers that may write, and of those that may no longer, but may not know. */
 static int poll_eager(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
     int count = 0;
@@ -643,7 +637,7 @@ static int poll_eager(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
     return count;
 }
 
-/* poll(), repost() and wait_fd() of btl_ib_transport_ops_t. */
+/* poll() of btl_ib_transport_ops_t. */
 static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
@@ -669,8 +663,9 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     if (rc->eagers.count + rc->eagers.fading > 0 && !rc->state.down) {
         count += poll_eager(rc, events + count, max - count);
     }
-    /* What arrived before a connection ended goes up before that, unless there is always more; and
-     * a peer that waits for it is not kept waiting. */
+    /* The connection manager comes when nothing more arrives: so what arrived before a connection
+     * ended goes up before its end. Where there is always more it has its turn all the same, as
+     * peers may wait for an answer. */
     if (count == 0 || ++rc->traffic.full_polls >= FULL_POLLS) {
         rc->traffic.full_polls = 0;
         if (btl_ib_rc_cm_progress(rc) && rc->eagers.off != NULL) {
@@ -695,6 +690,7 @@ static int rc_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     return count;
 }
 
+/* wait_fd() of btl_ib_transport_ops_t. */
 static int rc_wait_fd(btl_ib_transport_t *t)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
@@ -709,19 +705,17 @@ static int rc_wait_fd(btl_ib_transport_t *t)
 /* ---- operations on memory ---- */
 
 enum {
-    ATOMIC = 8, /* bytes */
-    /* Bytes that Linux's soft-iWARP may copy into the packet's header, at most (32), and some more;
-     * its smallest page. */
-    SHORT_READ = 64,
-    PAGE = 4096,
+    ATOMIC = 8,      /* bytes */
+    SHORT_READ = 64, /* Linux's soft-iWARP copies 32 bytes at most into a packet's header */
+    PAGE = 4096,     /* the smallest */
 };
 
 static int rdma_expose(btl_ib_transport_t *t, void *base, size_t size, unsigned access,
                        void **handle, uint32_t *key)
 {
     const btl_ib_rc_port_t *port = &btl_ib_rc_of(t)->port;
-    /* Memory that the process itself may only read can be a source, and be read by peers. Rights of
-     * peers to change it demand that of the device (ibv_reg_mr(3)). */
+    /* Memory that this process may only read can be a source, and be read by peers. Where peers may
+     * change it the device has to be allowed to as well (ibv_reg_mr(3)). */
     const unsigned changes = BTL_IB_RDMA_READ_INTO | BTL_IB_RDMA_MAY_WRITE | BTL_IB_RDMA_MAY_ATOMIC;
     unsigned flags = access == 0 || (access & changes) != 0 ? IBV_ACCESS_LOCAL_WRITE : 0;
 
@@ -729,7 +723,7 @@ static int rdma_expose(btl_ib_transport_t *t, void *base, size_t size, unsigned 
         && t->attr.rdma_atomics == BTL_IB_RDMA_ATOMICS_NONE) {
         return -EOPNOTSUPP;
     }
-    /* What iWARP reads is written by the other side, as far as rights go (RFC 5040, 3.2). */
+    /* The peer's answer to a read over iWARP needs the right to write (RFC 5040, 3.2). */
     const bool sink = port->iwarp && (access == 0 || (access & BTL_IB_RDMA_READ_INTO) != 0);
     if ((access & BTL_IB_RDMA_MAY_WRITE) != 0 || sink) {
         flags |= IBV_ACCESS_REMOTE_WRITE;
@@ -770,6 +764,7 @@ static bool rdma_is_corrupted(const btl_ib_rc_port_t *port, const btl_ib_rdma_wo
            && work->remote % PAGE + work->size > PAGE;
 }
 
+/* Checks an operation against what the device does. Returns 0 or a negative errno. */
 static int rdma_check(const btl_ib_rc_port_t *port, const btl_ib_rdma_work_t *work)
 {
     const btl_ib_transport_attr_t *attr = &port->verbs.base.attr;
@@ -817,18 +812,6 @@ static const btl_ib_rdma_ops_t rdma_ops = {
     .cancel = rdma_cancel,
 };
 
-/* ---- the transport ---- */
-
-enum {
-    DATAGRAM_MAX = 1 << 20, /* queues may be as large; a message of RC may be of 2^31 bytes */
-    RNR_TIMER = 8,          /* 0.16 ms */
-    UNKNOWN_MAX = 1024,     /* peers */
-    DEFAULT_PKEY = 0xffff,  /* the partition that all ports are in, */
-    PKEY_NUMBER = 0x7fff,   /* and the bits that name one */
-    READS = 64,             /* of each peer served at once */
-    RDMA_MAX = 1 << 30,     /* bytes; devices have 2^31 or less */
-};
-
 /* ---- peers ---- */
 
 static int rc_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
@@ -873,7 +856,7 @@ static uint32_t rc_rx_depth(const btl_ib_transport_t *t, uint32_t size)
     return btl_ib_rc_rxqs_depth(&((const btl_ib_rc_t *) t)->rxqs, size);
 }
 
-/* ---- end ---- */
+/* ---- stopping and closing ---- */
 
 static void rc_stop(btl_ib_transport_t *t)
 {
@@ -931,6 +914,16 @@ static const btl_ib_transport_ops_t rc_ops = {
 };
 
 /* ---- opening ---- */
+
+enum {
+    DATAGRAM_MAX = 1 << 20, /* queues may be as large; a message of RC may be of 2^31 bytes */
+    RNR_TIMER = 8,          /* 0.16 ms */
+    UNKNOWN_MAX = 1024,     /* peers */
+    DEFAULT_PKEY = 0xffff,  /* the partition that all ports are in */
+    PKEY_NUMBER = 0x7fff,   /* the bits of a key that name a partition */
+    READS = 64,             /* of each peer served at once */
+    RDMA_MAX = 1 << 30,     /* bytes; devices have 2^31 or less */
+};
 
 static int rc_query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr)
 {
@@ -996,8 +989,8 @@ static int open_queues(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
     return 0;
 }
 
-/* With kernels before 5.12 children of fork() do not get registered pages, whatever else lies on
- * them. So they must not be the user's, whose child would crash. */
+/* Plans whether the user's memory may be registered. With kernels before 5.12 children of fork() do
+ * not get registered pages, whatever else lies on them, and would crash. */
 static bool plan_rdma_of_user_memory(const btl_ib_rc_t *rc)
 {
     if (ibv_is_fork_initialized() != IBV_FORK_ENABLED) {
@@ -1010,8 +1003,8 @@ static bool plan_rdma_of_user_memory(const btl_ib_rc_t *rc)
     return false;
 }
 
-/* What operations on memory the device does; of each peer `wanted` reads at once at most. iWARP has
- * no atomics that all devices have alike. */
+/* Plans which operations on memory the device does, with at most `wanted` reads at once of each
+ * peer. Atomics are not used over iWARP: devices differ in them. */
 static void plan_rdma(btl_ib_rc_t *rc, int wanted)
 {
     const struct ibv_device_attr *device = &rc->port.verbs.device;
@@ -1032,8 +1025,8 @@ static void plan_rdma(btl_ib_rc_t *rc, int wanted)
     }
 }
 
-/* The partition is that of the interface whose address is used: is it the one that was asked for?
- * Ethernet has only the default one, iWARP none. Returns 0 or a negative errno. */
+/* Checks that the partition, which is that of the interface whose address is used, is the one that
+ * was asked for. Ethernet has only the default one, iWARP none. Returns 0 or a negative errno. */
 static int check_partition(const btl_ib_rc_t *rc, uint16_t wanted)
 {
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
@@ -1053,7 +1046,8 @@ static int check_partition(const btl_ib_rc_t *rc, uint16_t wanted)
     return -ENOENT;
 }
 
-/* Who sets these meant something by it, be it only that jobs are kept apart. */
+/* Logs parameters that mean nothing over iWARP: who sets them may rely on them, as to keep jobs
+ * apart. */
 static void log_ignored(const btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
 {
     if (rc->port.iwarp && (params->pkey != 0 || params->service_level != 0 || params->mtu != 0)) {
@@ -1157,7 +1151,8 @@ const btl_ib_transport_type_t btl_ib_verbs_rc_type = {
     .name = "verbs",
     .wire = "rc",
     .default_queues = "P,256,128:P,8192,64:P,65536,16",
-    /* What is in flight to each peer is as much. Twenty busy ones fill them: more wait (RNR). */
+    /* As much is in flight to each peer as with the default queues. Twenty busy peers fill the
+     * shared ones: more wait (RNR). */
     .shared_queues = "P,256,128:S,8192,1024,512,64:S,65536,256,128,16",
     .devices = rc_devices,
     .devices_free = btl_ib_verbs_devices_free,

@@ -16,15 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the table ---- */
+/* ---- table of peers ---- */
 
-/* Cookies are random, and only those that name one of ours are looked up. */
+/* Returns the list that a cookie is in. Cookies are random, so they are their own hash. */
 static btl_ib_rc_peer_t **peer_bucket(const btl_ib_rc_peers_t *peers, uint64_t cookie)
 {
     return &peers->bucket[cookie & (peers->room - 1)];
 }
 
-/* The peer with that cookie, or NULL. */
+/* Returns the peer with that cookie, or NULL. */
 static btl_ib_rc_peer_t *peer_find(const btl_ib_rc_peers_t *peers, uint64_t cookie)
 {
     btl_ib_rc_peer_t *peer = peers->room == 0 ? NULL : *peer_bucket(peers, cookie);
@@ -62,7 +62,7 @@ static bool peers_grow(btl_ib_rc_peers_t *peers)
     return true;
 }
 
-/* The same, made if there is none. NULL: no memory. */
+/* Returns the peer with that cookie, made if there is none; NULL if memory is short. */
 static btl_ib_rc_peer_t *peer_get(btl_ib_rc_peers_t *peers, uint64_t cookie)
 {
     btl_ib_rc_peer_t *peer = peer_find(peers, cookie);
@@ -158,8 +158,8 @@ void btl_ib_rc_peers_free(btl_ib_rc_peers_t *peers)
 
 /* ---- connections ---- */
 
-/* A connection for a channel that has none. `id` is that of the peer's request, NULL: we ask. NULL
- * if memory is short. */
+/* Makes a connection for a channel that has none. `id` is that of the peer's request, NULL: we ask.
+ * Returns NULL if memory is short. */
 static btl_ib_rc_conn_t *peer_connect(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer,
                                       uint8_t channel, struct rdma_cm_id *id)
 {
@@ -241,8 +241,8 @@ enum {
     CROSSING_US = 100 * 1000,    /* the peer's request is on its way */
     WARN_AFTER = 2,              /* failures in a row */
     SHORT_LIFE_US = 1000 * 1000, /* a connection that breaks sooner is likely to break again */
-    /* What waits for longer may as well have been lost. The kernel repeats what the network loses
-     * of a request each 4.3 s, and many processes that share a processor are slow to answer. */
+    /* Sends that wait for longer are reported as lost. The kernel repeats what the network loses of
+     * a request each 4.3 s, and many processes that share a processor are slow to answer. */
     PATIENCE_US = 10 * 1000 * 1000,
     STALL_PAUSE_US = 60 * 1000 * 1000, /* after the second in a row, then twice as long */
     STALL_DOUBLINGS = 5,
@@ -251,8 +251,8 @@ enum {
     MTU_LEAST = IBV_MTU_1024,
 };
 
-/* Gives up what waits to be sent if it is as good as lost. Returns whether it is. The attempt under
- * way began at `begun_at`; 0: there is none. */
+/* Gives up what waits to be sent if connecting is hopeless. Returns whether it is. The attempt
+ * under way began at `begun_at`; 0: there is none. */
 static bool backoff_give_up(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t begun_at)
 {
     const bool hopeless =
@@ -264,7 +264,7 @@ static bool backoff_give_up(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t
     return hopeless;
 }
 
-/* An attempt failed; `passes`: that says nothing of the next one. */
+/* Notes that an attempt failed; `passes`: the next one may succeed. */
 static void backoff_failed(btl_ib_rc_backoff_t *backoff, uint64_t now, bool passes)
 {
     backoff->retry_at = now + ((uint64_t) RETRY_US << backoff->failures);
@@ -272,7 +272,7 @@ static void backoff_failed(btl_ib_rc_backoff_t *backoff, uint64_t now, bool pass
     backoff->hopeless = !passes;
 }
 
-/* A connection opened. Returns whether sends were given up as lost before that, and have to be
+/* Notes that a connection opened. Returns true if sends were given up before that, and have to be
  * repeated. */
 static bool backoff_opened(btl_ib_rc_backoff_t *backoff)
 {
@@ -285,7 +285,7 @@ static bool backoff_opened(btl_ib_rc_backoff_t *backoff)
 }
 
 /*
- * A connection that opened at `opened_at` (0: it never did) broke.
+ * Notes that a connection broke that opened at `opened_at` (0: it never did).
  *
  * The next connection comes at once, unless the last ones broke as soon as they were open:
  * connecting and sending all anew must not become a tight loop.
@@ -302,7 +302,7 @@ static void backoff_broke(btl_ib_rc_backoff_t *backoff, uint64_t now, uint64_t o
     backoff->short_lives += backoff->short_lives <= RETRY_DOUBLINGS;
 }
 
-/* One was given up that ended none of what it had under way, or some of it. */
+/* Notes that a connection was given up, which ended some or `none` of what it had under way. */
 static void backoff_stalled(btl_ib_rc_backoff_t *backoff, uint64_t now, bool none)
 {
     const uint32_t before = none ? backoff->stalls : 0;
@@ -337,9 +337,9 @@ void btl_ib_rc_events_leave(btl_ib_rc_t *rc)
     }
 }
 
-/* Looks whether the port has the address that peers know. Where the network is Ethernet its table
- * has all of the interface; on InfiniBand rdma_cm asks where an address is whenever it connects,
- * and iWARP leaves all that to TCP. */
+/* Looks whether the port has the address that peers know. On Ethernet its table has all addresses
+ * of the interface; on InfiniBand rdma_cm asks where an address is whenever it connects, and iWARP
+ * leaves all that to TCP. */
 static bool events_find_address(const btl_ib_rc_t *rc)
 {
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
@@ -357,10 +357,10 @@ static bool events_find_address(const btl_ib_rc_t *rc)
     return found || count < 0 || count == BTL_IB_VERBS_GIDS_MAX; /* or not known */
 }
 
-/* The errno that an event means for a transport, 0: it goes on. What happens to one queue pair
- * shows in its completions; to what many share, nowhere else. A changed LID, partition or subnet
- * manager rdma_cm learns when it connects again, as it does after a connection that broke because
- * of that. */
+/* Returns the errno that an event means for a transport, 0: it goes on. Failures of a queue pair
+ * show in its completions, those of a queue that many share only here. rdma_cm learns of a changed
+ * LID, partition or subnet manager when it connects again, after a connection that broke because of
+ * that. */
 static int events_error(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
@@ -381,7 +381,8 @@ static int events_error(const btl_ib_rc_t *rc, const struct ibv_async_event *eve
     }
 }
 
-/* Is it about this transport? Others on the device have ports and connections of their own. */
+/* True if an event is about this transport. Others on the device have ports and connections of
+ * their own. */
 static bool events_concern(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
 {
     if (event->event_type == IBV_EVENT_PATH_MIG || event->event_type == IBV_EVENT_PATH_MIG_ERR) {
@@ -415,10 +416,9 @@ static void events_handle(btl_ib_rc_t *rc, const struct ibv_async_event *event)
 }
 
 /*
- * Is the port down? What fails because of that may be seen before the event is: so the device is
- * asked, and the state set.
- *
- * A device that knows no port any more has not lost its link: it says so itself.
+ * Asks the device whether its port is down, sets the state if so, and returns it. A connection may
+ * be seen to fail before the event that says why. A device that knows no port any more has not lost
+ * its link: it says so itself.
  */
 static bool events_port_down(btl_ib_rc_t *rc)
 {
@@ -435,8 +435,8 @@ static bool events_port_down(btl_ib_rc_t *rc)
     return rc->state.down != 0;
 }
 
-/* Reads the events of the device, for all transports on it: their states are set. Returns whether
- * this one's port came back up: its connections have to be made anew. */
+/* Reads the events of the device, and sets the states of all transports on it. Returns true if this
+ * one's port came back up: its connections have to be made anew. */
 static bool events_read(btl_ib_rc_t *rc)
 {
     struct ibv_context *context = rc->port.verbs.context;
@@ -460,8 +460,9 @@ static bool events_read(btl_ib_rc_t *rc)
 
 /* ---- open, failed, broken ---- */
 
-static void log_at(int level, const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *peer, uint8_t channel,
-                   const char *what, const char *detail)
+/* Logs what happens to a channel; `detail` may be empty. */
+static void cm_log_at(int level, const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *peer,
+                      uint8_t channel, const char *what, const char *detail)
 {
     char text[BTL_IB_RC_ADDRESS_TEXT];
     char queue[16] = "RDMA";
@@ -474,11 +475,10 @@ static void log_at(int level, const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *pee
                      detail[0] != '\0' ? ": " : "", detail);
 }
 
-/* Logs what happens to a channel; `detail` may be empty. */
-static void rc_cm_log(const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *peer, uint8_t channel,
-                      const char *what, const char *detail)
+static void cm_log(const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *peer, uint8_t channel,
+                   const char *what, const char *detail)
 {
-    log_at(10, rc, peer, channel, what, detail);
+    cm_log_at(10, rc, peer, channel, what, detail);
 }
 
 /* Sets an option of a queue pair to come; 0, and a failure, leaves the default. The traffic class
@@ -489,11 +489,11 @@ static void set_option(const btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn, int 
 {
     if (value != 0
         && rdma_set_option(conn->id, RDMA_OPTION_ID, option, &value, sizeof(value)) != 0) {
-        rc_cm_log(rc, conn->peer, conn->channel, what, strerror(errno));
+        cm_log(rc, conn->peer, conn->channel, what, strerror(errno));
     }
 }
 
-/* iWARP has TCP's. */
+/* Sets the ACK timeout of a queue pair to come; iWARP has TCP's. */
 static void set_ack_timeout(const btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn)
 {
     set_option(rc, conn, RDMA_OPTION_ID_ACK_TIMEOUT, rc->port.iwarp ? 0 : rc->port.ack_timeout,
@@ -505,13 +505,13 @@ static btl_ib_rc_backoff_t *backoff_of(const btl_ib_rc_conn_t *conn)
     return &conn->peer->channel[conn->channel].backoff;
 }
 
-/* An attempt failed: it is closed. `refused`: because nobody is there. */
+/* Closes an attempt that failed. `refused`: because nobody is there. */
 static void rc_cm_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool refused, const char *what,
                          int error)
 {
     btl_ib_rc_peer_t *peer = conn->peer;
 
-    rc_cm_log(rc, peer, conn->channel, what, error != 0 ? strerror(error) : "");
+    cm_log(rc, peer, conn->channel, what, error != 0 ? strerror(error) : "");
     if (conn->initiator) {
         backoff_failed(backoff_of(conn), btl_ib_rc_now_us(),
                        !refused && (error == ETIMEDOUT || error == EAGAIN));
@@ -524,7 +524,7 @@ static void rc_cm_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool refused, 
     peer_free_unused(&rc->peers, peer);
 }
 
-/* What was sent over a connection may be lost: report it. */
+/* Reports that what was sent over a connection may be lost. */
 static void rc_cm_lost(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn)
 {
     if (conn->rdma == NULL) { /* operations on memory report their ends themselves */
@@ -540,7 +540,7 @@ void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why
     if (events_port_down(rc)) {
         return;
     }
-    rc_cm_log(rc, peer, conn->channel, "the connection broke", why);
+    cm_log(rc, peer, conn->channel, "the connection broke", why);
     backoff_broke(backoff_of(conn), btl_ib_rc_now_us(), conn->opened_at);
     rc_cm_lost(rc, conn);
     peer_close(conn);
@@ -552,7 +552,7 @@ void btl_ib_rc_cm_stalled(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *w
     const btl_ib_rc_peer_t *peer = conn->peer;
 
     if (!events_port_down(rc)) {
-        log_at(1, rc, peer, conn->channel, "the connection stands still and is given up", what);
+        cm_log_at(1, rc, peer, conn->channel, "the connection stands still and is given up", what);
         if (conn->rdma != NULL) { /* messages have no other way */
             backoff_stalled(backoff_of(conn), btl_ib_rc_now_us(), conn->sq.ring.completed == 0);
         }
@@ -560,7 +560,7 @@ void btl_ib_rc_cm_stalled(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *w
     }
 }
 
-/* The MTU that a peer told, or less where its path seems to carry less. 0: not known. */
+/* Returns the MTU that a peer told, or less where its path seems to carry less. 0: not known. */
 static uint8_t mtu_of(const btl_ib_rc_peer_t *peer, uint8_t told)
 {
     return peer->mtu_most != 0 && (told == 0 || peer->mtu_most < told) ? peer->mtu_most : told;
@@ -592,10 +592,10 @@ void btl_ib_rc_cm_unanswered(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn)
                      "ports' (btl_ib_mtu)?"
                    : "packets of %u bytes get lost, which any network carries",
              btl_ib_verbs_mtu_bytes(mtu_of(peer, mtu)));
-    log_at(1, rc, peer, conn->channel, "what is sent is not answered, again and again", text);
+    cm_log_at(1, rc, peer, conn->channel, "what is sent is not answered, again and again", text);
 }
 
-/* Those that were suspected for long enough are broken. */
+/* Ends connections that were suspected for long enough. */
 static void rc_cm_end_suspicions(btl_ib_rc_t *rc)
 {
     const uint64_t now = btl_ib_rc_now_us();
@@ -608,7 +608,7 @@ static void rc_cm_end_suspicions(btl_ib_rc_t *rc)
     }
 }
 
-/* The port was down: all connections are broken. Soft-RoCE's may stand still for ever after that,
+/* Ends all connections, as the port was down. Soft-RoCE's may stand still for ever after that,
  * without an error. */
 static void rc_cm_restart(btl_ib_rc_t *rc)
 {
@@ -627,7 +627,7 @@ void btl_ib_rc_cm_opened(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *ho
     btl_ib_rc_conn_open(conn);
     snprintf(after, sizeof(after), "after %" PRIu64 " ms",
              (uint64_t) (conn->opened_at - conn->begun_at) / 1000);
-    rc_cm_log(rc, conn->peer, conn->channel, how, after);
+    cm_log(rc, conn->peer, conn->channel, how, after);
     if (backoff_opened(backoff_of(conn))) {
         rc_cm_lost(rc, conn); /* what was given up as lost is sent again now */
     }
@@ -642,7 +642,7 @@ static void request_reject(struct rdma_cm_id *id, btl_ib_rc_reject_t reason)
     (void) rdma_reject(id, bytes, btl_ib_rc_reject_pack(reason, bytes));
 }
 
-/* Rejects a request that is no connection's yet. */
+/* Rejects a request for which no connection was made yet. */
 static void request_refuse(const btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_reject_t reason)
 {
     BTL_IB_VERBS_LOG(&rc->port.verbs, 10, "%s: a request was refused, reason %d",
@@ -664,22 +664,23 @@ static bool request_make_way(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer,
         if (rc->self.cookie < params->from) {
             return false;
         }
-        rc_cm_log(rc, peer, params->channel, "its request goes before our own", "");
+        cm_log(rc, peer, params->channel, "its request goes before our own", "");
     } else { /* it would not ask again if it had not lost the connection */
-        rc_cm_log(rc, peer, params->channel, "connects anew", "");
+        cm_log(rc, peer, params->channel, "connects anew", "");
         rc_cm_lost(rc, conn);
     }
     peer_close(conn);
     return true;
 }
 
-/* Does a request say that its sender would send larger packets than get there? It cannot be told
- * otherwise by an answer, but by a request of our own. */
+/* True if the sender of a request would send larger packets than get there. No answer can tell it
+ * otherwise, but a request of our own can. */
 static bool request_wants_larger(const btl_ib_rc_peer_t *peer, const btl_ib_rc_params_t *params)
 {
     return peer->mtu_most != 0 && (params->mtu == 0 || params->mtu > peer->mtu_most);
 }
 
+/* Asks for a connection in place of the one that a peer asked for. */
 static void request_ask_instead(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
 {
     btl_ib_rc_conn_t *conn = peer->channel[channel].conn;
@@ -691,7 +692,7 @@ static void request_ask_instead(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t
     (void) btl_ib_rc_cm_connect(rc, peer, channel);
 }
 
-/* Returns 0 or a negative errno. */
+/* Makes the queue pair for a peer's request, and accepts it. Returns 0 or a negative errno. */
 static int request_accept(const btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
                           const btl_ib_rc_params_t *params)
 {
@@ -729,9 +730,9 @@ static void request_take(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_
 }
 
 /*
- * Which peer asks? NULL if it may not. An unknown peer may, unless there are too many. So may we:
- * for operations on our own memory that have to be done by the device. The other end of that is a
- * peer whose cookie nobody has but by a chance of 2^-64.
+ * Returns the peer that asks, NULL if it may not. An unknown peer may, unless there are too many.
+ * So may this process: for operations on its own memory that have to be done by the device. The
+ * other end of those is a peer whose cookie nobody has but by a chance of 2^-64.
  */
 static btl_ib_rc_peer_t *request_find_asker(btl_ib_rc_t *rc, const btl_ib_rc_params_t *params)
 {
@@ -747,7 +748,7 @@ static btl_ib_rc_peer_t *request_find_asker(btl_ib_rc_t *rc, const btl_ib_rc_par
                : peer;
 }
 
-/* A peer asks for a connection; `bytes` is the private data. */
+/* Answers a peer's request for a connection; `bytes` is the private data. */
 static void rc_cm_requested(btl_ib_rc_t *rc, struct rdma_cm_id *id, const void *bytes, size_t len)
 {
     btl_ib_rc_params_t params;
@@ -783,15 +784,15 @@ enum {
     BY_CONSUMER = 28, /* IB_CM_REJ_CONSUMER_DEFINED */
 };
 
-/* The system knows no route to the peer. */
+/* Ends an attempt for which the system knows no route to the peer. */
 static void rc_cm_no_route(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what, int error)
 {
     const btl_ib_rc_peer_t *peer = conn->peer;
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
     char text[BTL_IB_RC_ADDRESS_TEXT];
 
-    /* Once, before the third failure in a row is counted: it may pass, as when the other host is
-     * still booting. */
+    /* Users are told once, at the third failure in a row: the first ones may pass, as when the
+     * other host is still booting. */
     if (backoff_of(conn)->failures == WARN_AFTER) {
         btl_ib_verbs_diag(&verbs->log, BTL_IB_DIAG_UNREACHABLE, verbs->base.name,
                           btl_ib_rc_address_format(&peer->addr, text, sizeof(text)));
@@ -833,8 +834,8 @@ int btl_ib_rc_cm_connect(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t number
     return backoff_give_up(&channel->backoff, now, begun_at) ? EHOSTUNREACH : EAGAIN;
 }
 
-/* What becomes of a request, step by step: its address and route are resolved, then it is accepted
- * or rejected. */
+/* A request goes on as rdma_cm's events say: its address and route are resolved, then the peer
+ * accepts or rejects it. */
 static void rc_cm_address_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     if (conn->id->verbs != rc->port.verbs.context) {
@@ -901,8 +902,8 @@ static void rc_cm_responded(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void 
     }
 }
 
-/* Does the status of a rejection say that no process of ours is there? */
-static bool nobody_there(int status)
+/* True if the status of a rejection says that no process of ours is there. */
+static bool reject_means_absent(int status)
 {
     return status == NO_LISTENER || status == BY_CONSUMER || status == -ECONNREFUSED
            || status == -ECONNRESET;
@@ -916,7 +917,7 @@ static void rc_cm_rejected(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, int status, 
     switch (btl_ib_rc_reject_unpack(bytes, len)) {
     case BTL_IB_RC_CROSSING:
         backoff->retry_at = btl_ib_rc_now_us() + CROSSING_US;
-        rc_cm_log(rc, conn->peer, conn->channel, "its own request goes first", "");
+        cm_log(rc, conn->peer, conn->channel, "its own request goes first", "");
         peer_close(conn); /* the peer was added, or we would not have asked: it stays */
         break;
     case BTL_IB_RC_NOT_OURS:
@@ -929,18 +930,18 @@ static void rc_cm_rejected(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, int status, 
         rc_cm_failed(rc, conn, false, "it is short of memory", 0);
         break;
     default:
-        rc_cm_failed(rc, conn, nobody_there(status), "refused", 0);
+        rc_cm_failed(rc, conn, reject_means_absent(status), "refused", 0);
         break;
     }
 }
 
-/* ---- the connection manager ---- */
+/* ---- events of rdma_cm ---- */
 
 enum {
     BACKLOG = 1024,
     EVENTS = 64,       /* in one go */
     POLLS = 64,        /* without a look at the connection manager */
-    POLLS_PENDING = 8, /* the same while a connection is being made */
+    POLLS_PENDING = 8, /* as POLLS, while a connection is being made */
 };
 
 /* An event that was read and acknowledged: nothing of it is the library's any more. */
@@ -952,8 +953,6 @@ typedef struct cm_event {
     size_t len;
 } cm_event_t;
 
-/* ---- events of rdma_cm ---- */
-
 static bool cm_is_answer(enum rdma_cm_event_type type)
 {
     return type == RDMA_CM_EVENT_ESTABLISHED || type == RDMA_CM_EVENT_REJECTED
@@ -961,7 +960,7 @@ static bool cm_is_answer(enum rdma_cm_event_type type)
            || type == RDMA_CM_EVENT_DISCONNECTED;
 }
 
-/* What an event means for the connection that it is about, which is not closed. */
+/* Handles an event of a connection that is not closed. */
 static void cm_handle_conn(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const cm_event_t *event)
 {
     const int error = event->status < 0 ? -event->status : 0;
@@ -1022,7 +1021,7 @@ static void cm_handle(btl_ib_rc_t *rc, const cm_event_t *event)
     }
 }
 
-/* Returns whether there was one. */
+/* Reads an event. Returns whether there was one. */
 static bool cm_read_event(btl_ib_rc_t *rc, cm_event_t *out)
 {
     struct rdma_cm_event *event;
@@ -1040,8 +1039,8 @@ static bool cm_read_event(btl_ib_rc_t *rc, cm_event_t *out)
     return true;
 }
 
-/* Counts a poll. A look is a system call, so not each poll has one; but a process that polls seldom
- * must not wait for that. Returns whether this one has. */
+/* Counts a poll. Returns true if this one reads events: that is a system call, so not each poll
+ * does; but a process that polls seldom must not wait for that. */
 static bool cm_count_poll(btl_ib_rc_t *rc)
 {
     struct timespec now;

@@ -4,7 +4,7 @@
  */
 
 /* Connections by rdma_cm: peers, requests of ours and of theirs, connections that open, fail and
- * break, and what the device reports of them. */
+ * break, and the device's events. */
 
 #ifndef BTL_IB_VERBS_RC_CM_H
 #define BTL_IB_VERBS_RC_CM_H
@@ -21,8 +21,8 @@
 /* ---- when to connect again ---- */
 
 /*
- * When a channel may try to connect again, and whether that is hopeless: the history of its
- * attempts and connections. Times are in us.
+ * The history of a channel's attempts and connections, from which follows when it may try to
+ * connect again, and whether that is hopeless. Times are in us.
  */
 
 typedef struct btl_ib_rc_backoff {
@@ -30,20 +30,20 @@ typedef struct btl_ib_rc_backoff {
     bool hopeless;        /* the last of them failed for a reason that does not just pass */
     uint64_t wanted_at;   /* since when there is something to send, 0: the last connection opened */
     uint32_t short_lives; /* connections that broke right after they had been opened, in a row */
-    uint64_t retry_at;    /* not before then */
+    uint64_t retry_at;    /* the next attempt is not made before */
     bool gave_up;         /* sends since the last connection were told that nobody can be reached */
-    uint32_t stalls; /* connections that were given up before anything of them ended, in a row */
+    uint32_t stalls; /* connections, in a row, that were given up before any request completed */
 } btl_ib_rc_backoff_t;
 
 /* ---- peers ---- */
 
 /*
- * Peers of an RC transport, by handle and by cookie, each with its channels; and what is to be
- * reported of them. A peer that connects before it is added is "unknown": it has no address, and no
+ * Peers of an RC transport, by handle and by cookie, each with its channels and the events that are
+ * to be reported. A peer that connects before it is added is "unknown": it has no address, and no
  * users.
  */
 
-/* One queue of one peer, for as long as the peer is known. */
+/* A queue of a peer, for as long as the peer is known. */
 typedef struct btl_ib_rc_channel {
     btl_ib_rc_conn_t *conn; /* NULL: not connected */
     uint32_t peer_attempt;  /* the peer's requests up to this one are void */
@@ -57,7 +57,7 @@ typedef struct btl_ib_rc_peer {
     uint32_t conns;              /* not closed */
     struct btl_ib_rc_peer *next; /* of the same bucket */
     struct btl_ib_rc_peer *next_pending;
-    bool pending;           /* events are to be made of: */
+    bool pending;           /* events are to be made of `broken` or `refused` */
     bool broken;            /* a connection was lost that had been open */
     int refused;            /* errno, 0: not */
     uint8_t mtu_most;       /* enum ibv_mtu: larger packets seem to get lost; 0: none do */
@@ -77,14 +77,14 @@ typedef struct btl_ib_rc_peers {
     btl_ib_rc_peer_t *pending;
 } btl_ib_rc_peers_t;
 
-/* A peer is added or removed; a removed one loses its connections, and goes if nobody else uses it.
- * Add returns NULL if memory is short. */
+/* Add and remove a user of a peer. A peer without users loses its connections, and goes. Add
+ * returns NULL if memory is short. */
 btl_ib_rc_peer_t *btl_ib_rc_peer_add(btl_ib_rc_peers_t *peers, const btl_ib_rc_address_t *addr);
 void btl_ib_rc_peer_remove(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer);
 
 void btl_ib_rc_peers_free(btl_ib_rc_peers_t *peers);
 
-/* The handle that received datagrams name. */
+/* Returns the handle that received datagrams name. */
 static inline btl_ib_addr_t btl_ib_rc_peer_handle(const btl_ib_rc_peer_t *peer)
 {
     return peer->users > 0 ? peer->index : BTL_IB_ADDR_UNKNOWN;
@@ -92,28 +92,28 @@ static inline btl_ib_addr_t btl_ib_rc_peer_handle(const btl_ib_rc_peer_t *peer)
 
 /* ---- connections ---- */
 
-/* Closes all; or only those of operations on memory, so that the end of each operation is
- * reported. */
+/* Closes all connections; or only those for operations on memory, so that the end of each operation
+ * is reported. */
 void btl_ib_rc_peers_close_all(btl_ib_rc_peers_t *peers, bool rdma_only);
 
-/* All operations with a peer are over, and make no events. */
+/* Ends all operations with a peer; they make no events. */
 void btl_ib_rc_peer_cancel_rdma(btl_ib_rc_peers_t *peers, const btl_ib_rc_peer_t *peer);
 
 /* ---- events ---- */
 
-/* Makes events of that. Returns how many. */
+/* Makes the events of pending peers. Returns how many. */
 int btl_ib_rc_peers_report(btl_ib_rc_peers_t *peers, btl_ib_event_t *events, int max);
 
 /* ---- the transport ---- */
 
 /* An RC transport as a whole: its parts, each of which is written by the file of that name only. */
 
-/* The connection manager's: verbs_rc_cm.c. */
+/* Owned by verbs_rc_cm.c. */
 typedef struct btl_ib_rc_cm {
     struct rdma_event_channel *events;
     struct rdma_cm_id *listener;
-    uint32_t polls;     /* without a look at its events, at most */
-    uint64_t last_tick; /* of a coarse clock, ns: they were read in it */
+    uint32_t polls;     /* left before its events are read */
+    uint64_t last_tick; /* ns of the coarse clock when they were read last */
 } btl_ib_rc_cm_t;
 
 /* Owned by verbs_rc_watch.c. */
@@ -127,8 +127,8 @@ enum { BTL_IB_RC_EAGER_BATCH = 4 };
 
 /* Owned by verbs_rc.c. */
 typedef struct btl_ib_rc_traffic {
-    uint32_t full_polls; /* with events, since the connection manager was polled */
-    /* What datagrams by eager RDMA write, until they are posted. */
+    uint32_t full_polls; /* polls with events, since the connection manager was polled */
+    /* Slots that datagrams by eager RDMA write, until they are posted. */
     uint64_t staged[BTL_IB_RC_EAGER_BATCH][BTL_IB_RC_EAGER_SLOT / sizeof(uint64_t)];
 } btl_ib_rc_traffic_t;
 
@@ -136,7 +136,7 @@ typedef struct btl_ib_rc {
     btl_ib_rc_port_t port;
     btl_ib_rc_address_t self;
     btl_ib_verbs_state_t state;
-    struct btl_ib_rc *next_rail; /* verbs_rc_cm.c: of the process */
+    struct btl_ib_rc *next_rail; /* in the list of verbs_rc_cm.c */
     btl_ib_rc_cm_t cm;
     btl_ib_rc_rxqs_t rxqs;
     btl_ib_rc_cqs_t cqs;
@@ -155,12 +155,13 @@ static inline btl_ib_rc_t *btl_ib_rc_of(btl_ib_transport_t *t)
 /* ---- events of the device ---- */
 
 /*
- * What a device reports without being asked, for RC. rdma_cm opens each device once for a process,
- * so all transports on one device have one stream of events, and the one that reads it hands each
- * event to all of them. (What another user of rdma_cm in the process reads is lost to us.)
+ * Asynchronous events of a device (ibv_get_async_event(3)). rdma_cm opens each device once for a
+ * process, so all transports on one device have one stream of events, and the one that reads it
+ * hands each event to all of them. (Events that another user of rdma_cm in the process reads are
+ * lost to us.)
  */
 
-/* A transport takes part until it leaves, which it may do without having joined. */
+/* Enter and remove a transport that gets events. One that did not join may leave. */
 void btl_ib_rc_events_join(btl_ib_rc_t *rc);
 void btl_ib_rc_events_leave(btl_ib_rc_t *rc);
 
@@ -186,22 +187,23 @@ void btl_ib_rc_events_leave(btl_ib_rc_t *rc);
  * sender's are void: one that was given up, and comes late, is told from the next one.
  */
 
-/* Listen at rc->self, whose port is set, by the device of that name. Returns 0 or a negative
+/* Listens at rc->self, whose port it sets, by the device of that name. Returns 0 or a negative
  * errno after logging why; close follows in either case. */
 int btl_ib_rc_cm_open(btl_ib_rc_t *rc, const char *device, const btl_ib_open_params_t *params);
 void btl_ib_rc_cm_close(btl_ib_rc_t *rc);
 
-/* Handles the events of rdma_cm and of the device, if it is time to look. Returns whether it did,
- * and the port is up. */
+/* Handles the events of rdma_cm and of the device, if it is time to. Returns true if it did, and
+ * the port is up. */
 bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc);
 
 /* ---- requests of ours ---- */
 
-/* A channel has no open connection: ask for one, unless it is too soon. Returns EAGAIN, or
- * EHOSTUNREACH if it is hopeless. */
+/* Asks for a connection of a channel that has no open one, unless it is too soon. Returns EAGAIN,
+ * or EHOSTUNREACH if it is hopeless. */
 int btl_ib_rc_cm_connect(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel);
 
-/* The open connection of a channel; NULL after asking for one, and *error is the answer. */
+/* Returns the open connection of a channel, or NULL after asking for one; *error says why not, as
+ * btl_ib_rc_cm_connect() does. */
 static inline btl_ib_rc_conn_t *btl_ib_rc_cm_conn(btl_ib_rc_t *rc, btl_ib_addr_t to,
                                                   uint8_t channel, int *error)
 {
@@ -218,28 +220,28 @@ static inline btl_ib_rc_conn_t *btl_ib_rc_cm_conn(btl_ib_rc_t *rc, btl_ib_addr_t
 
 /* ---- open, failed, broken ---- */
 
-/* A connection opened. */
+/* Opens a connection that both sides have accepted. */
 void btl_ib_rc_cm_opened(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *how);
 
 /*
- * A connection broke: it is closed, and what was sent is reported as perhaps lost. But if that is
- * because the port is down all that comes when it is up again: soft-RoCE's connection manager never
- * sends again after it had to disconnect while its interface was down.
+ * Closes a connection that broke, and reports what was sent as perhaps lost. While the port is down
+ * that waits until it is up again: soft-RoCE's connection manager never sends again after it had to
+ * disconnect while its interface was down.
  */
 void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why);
 
 /*
- * An open connection is about to break because the peer's device answered none of its
+ * Notes that an open connection is about to break because the peer's device answered none of its
  * retransmissions. If that happens again within a minute, though the peer can be connected to, the
  * path may carry packets of less than the ports' MTU (a switch): they are smaller from then on,
  * down to the 1024 bytes that fit any Ethernet.
  */
 void btl_ib_rc_cm_unanswered(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn);
 
-/* A connection does not end what it has under way (`what`): it is given up as if it had broken. If
+/* Gives up a connection that does not end what it has under way (`what`), as if it had broken. If
  * it was for operations on memory, the one before it was given up, too, and neither ended anything,
- * there is none for a minute; that time doubles. Meanwhile operations are told that the peer cannot
- * be reached. */
+ * the next one is made after a minute; that time doubles. Meanwhile operations are told that the
+ * peer cannot be reached. */
 void btl_ib_rc_cm_stalled(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 enum {
-    SLOTS_SHARE = 2, /* of slots of the ring that are free again: the peer is told */
+    SLOTS_SHARE = 2, /* the peer is told when this part (1/2) of the ring's slots is free again */
 };
 
 static_assert(sizeof(btl_ib_rc_credit_line_t) == BTL_IB_VERBS_LINE, "a cache line of its own");
@@ -42,11 +42,12 @@ uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit)
     }
     const uint32_t reposted = btl_ib_rc_credit_told(&credit->line->in.reposted);
     const uint32_t left = credit->peer_depth + reposted - credit->used;
-    /* More than it ever had: the word is nonsense. */
+    /* More buffers than the peer ever had: the word is nonsense. */
     return btl_ib_verbs_min(places, left <= credit->peer_depth ? left : 0);
 }
 
-static bool is_due(const btl_ib_rc_credit_t *credit)
+/* True if the peer waits for the word, or enough has changed. */
+static bool credit_is_due(const btl_ib_rc_credit_t *credit)
 {
     const uint32_t buffers = credit->reposted - credit->reposted_told;
     const uint32_t slots = credit->freed - credit->freed_told;
@@ -102,14 +103,14 @@ int btl_ib_rc_credit_tell(btl_ib_rc_credit_t *credit)
 
 void btl_ib_rc_credit_update(btl_ib_rc_credit_t *credit)
 {
-    if (credit->open && is_due(credit)) {
+    if (credit->open && credit_is_due(credit)) {
         (void) btl_ib_rc_credit_tell(credit);
     }
 }
 
 void btl_ib_rc_credit_set_eager(btl_ib_rc_credit_t *credit, uint32_t slots, uint32_t freed, bool on)
 {
-    if (credit->eager_on && !on) { /* if the peer was never told that it is on it knows */
+    if (credit->eager_on && !on) { /* a peer that was never told that it is on knows already */
         credit->eager_off_sent = credit->sq->ring.completed;
     }
     credit->slots = slots;

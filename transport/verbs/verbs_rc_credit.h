@@ -5,8 +5,8 @@
 
 /*
  * Credits of a connection: the "credit word". Each side writes by RDMA into the other's memory how
- * many receive buffers it has posted again, in all, and the same of the slots of its eager ring.
- * That costs the other side no receive buffer. All numbers only grow (modulo 2^32).
+ * many receive buffers it has posted again, in all, and how many slots of its eager ring it has
+ * freed. That costs the other side no receive buffer. All numbers only grow (modulo 2^32).
  */
 
 #ifndef BTL_IB_VERBS_RC_CREDIT_H
@@ -18,7 +18,7 @@
 
 #include "verbs_rc_work_queues.h"
 
-/* What one side tells the other, big-endian. */
+/* The word that one side writes into the other's memory, big-endian. */
 typedef struct btl_ib_rc_credit_word {
     uint32_t reposted;    /* receive buffers, in all */
     uint32_t eager_freed; /* slots of the eager ring, in all */
@@ -36,8 +36,7 @@ typedef struct btl_ib_rc_credit_line {
 
 enum {
     BTL_IB_RC_CREDIT_BYTES = 12, /* of a word that are written */
-    BTL_IB_RC_SEND_RESERVED =
-        4, /* places of a send queue kept for what the transport itself sends */
+    BTL_IB_RC_SEND_RESERVED = 4, /* places of a send queue kept for the transport's own requests */
 };
 
 typedef struct btl_ib_rc_credit {
@@ -63,26 +62,25 @@ typedef struct btl_ib_rc_credit {
     uint32_t freed_told;
     bool eager_on;
     bool eager_on_told;
-    uint32_t
-        eager_off_sent; /* the peer knows that it is off when our sends before this one are over */
+    uint32_t eager_off_sent; /* once our sends before this one are over the peer knows it is off */
 } btl_ib_rc_credit_t;
 
-/* `line` is registered as `lkey` for our own use. Returns 0 or a negative errno after logging
- * why. */
+/* Registers the word in `line` for the peer; the line is registered as `lkey` for our own use.
+ * Returns 0 or a negative errno after logging why. */
 int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
                           const btl_ib_verbs_t *verbs, void *line, uint32_t lkey, uint32_t depth,
                           uint32_t window, bool rdma);
 
-/* Datagrams that the send queue and the peer's buffers can take now. */
+/* Returns how many datagrams the send queue and the peer's buffers can take now. */
 uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit);
 
-/* Has the peer filled all buffers that it knows of? It can send nothing. */
+/* True if the peer has filled all buffers that it knows of: it can send nothing. */
 static inline bool btl_ib_rc_credit_peer_is_out(const btl_ib_rc_credit_t *credit)
 {
     return credit->filled == credit->depth + credit->reposted_told;
 }
 
-/* The state of our eager ring. */
+/* Sets the state of our eager ring, which the next word tells. */
 void btl_ib_rc_credit_set_eager(btl_ib_rc_credit_t *credit, uint32_t slots, uint32_t freed,
                                 bool on);
 
@@ -90,16 +88,17 @@ void btl_ib_rc_credit_set_eager(btl_ib_rc_credit_t *credit, uint32_t slots, uint
 void btl_ib_rc_credit_fill_write(btl_ib_rc_credit_t *credit, struct ibv_send_wr *wr,
                                  struct ibv_sge *sge);
 
-/* Tells the peer, if there is room. Returns 0 or an errno. */
+/* Writes our word into the peer's memory, if the send queue has room. Returns 0 or an errno. */
 int btl_ib_rc_credit_tell(btl_ib_rc_credit_t *credit);
 
-/* Tells the peer if there is enough to tell, and room. Comes again whenever there may be room. */
+/* Writes our word into the peer's memory if enough has changed and there is room. The caller comes
+ * again whenever there may be room. */
 void btl_ib_rc_credit_update(btl_ib_rc_credit_t *credit);
 
-/* Does the peer know for sure that it may not write to our ring any more? */
+/* True if the peer knows for sure that it may not write to our ring any more. */
 bool btl_ib_rc_credit_eager_off_known(const btl_ib_rc_credit_t *credit);
 
-/* What the peer told last. */
+/* Returns a number of the peer's word, which the peer may write at any time. */
 static inline uint32_t btl_ib_rc_credit_told(const uint32_t *word)
 {
     return be32toh(__atomic_load_n(word, __ATOMIC_RELAXED));

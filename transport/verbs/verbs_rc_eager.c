@@ -16,7 +16,7 @@ enum {
     QUIET_US = 2000, /* a write that is not lost is on its way for less */
 };
 
-/* What stands at the end of a slot, big-endian. */
+/* The end of a slot, big-endian. */
 typedef struct trailer {
     uint32_t sends;
     uint16_t size;
@@ -31,7 +31,9 @@ static uint32_t padded(uint32_t size)
     return (size + GRAIN - 1) / GRAIN * GRAIN;
 }
 
-/* ---- the check: a hash of a datagram that is padded with zeros, and its trailer ---- */
+/* ---- check ---- */
+
+/* The check is a hash of the datagram, padded with zeros, and its trailer. */
 
 static uint64_t check_begin(const trailer_t *trailer)
 {
@@ -46,7 +48,7 @@ static uint64_t check_add(uint64_t sum, uint64_t word)
 
 static uint64_t check_end(uint64_t sum)
 {
-    return sum | 1; /* never that of fresh memory */
+    return sum | 1; /* fresh memory is zero */
 }
 
 static uint16_t turn_of(uint32_t number, uint32_t slots)
@@ -56,7 +58,6 @@ static uint16_t turn_of(uint32_t number, uint32_t slots)
 
 /* ---- sizes ---- */
 
-/* A slot holds what the first queue does, as far as it goes inline. */
 void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *port,
                            const btl_ib_rc_rxq_t *first, const btl_ib_open_rc_t *wanted)
 {
@@ -84,8 +85,8 @@ void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *p
 
 /* ---- a ring's life ---- */
 
-/* False: memory is short. */
-static bool copies_make(btl_ib_rc_eagers_t *eagers)
+/* Makes the copies, once, and a ring of that memory. Returns 0 or an errno. */
+static int ring_make(btl_ib_rc_eager_t *eager, btl_ib_rc_eagers_t *eagers, uint8_t *memory)
 {
     if (eagers->copies == NULL) {
         eagers->copies = aligned_alloc(BTL_IB_VERBS_LINE, btl_ib_rc_eagers_copied(eagers));
@@ -93,19 +94,13 @@ static bool copies_make(btl_ib_rc_eagers_t *eagers)
             eagers->copy[i] = (uint8_t) i;
         }
     }
-    return eagers->copies != NULL;
-}
-
-/* Returns 0 or an errno. */
-static int ring_make(btl_ib_rc_eager_t *eager, btl_ib_rc_eagers_t *eagers, uint8_t *memory)
-{
     eager->slot = calloc(eagers->slots, sizeof(*eager->slot));
     eager->mr = ibv_reg_mr(eagers->port->verbs.pd, memory, btl_ib_rc_eager_bytes(eagers, 0),
                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (eager->mr == NULL) {
         return errno;
     }
-    if (eager->slot == NULL || !copies_make(eagers)) {
+    if (eager->slot == NULL || eagers->copies == NULL) {
         return ENOMEM;
     }
     return -btl_ib_rc_rx_make(&eager->rx, eager->conn, eagers->slots,
@@ -149,7 +144,7 @@ void btl_ib_rc_eager_free(btl_ib_rc_eager_t *eager)
     }
 }
 
-/* Tells the peer what has changed. */
+/* Tells the peer what has changed of a ring. */
 static void ring_update(btl_ib_rc_eager_t *eager)
 {
     btl_ib_rc_credit_set_eager(eager->credit, eager->rx.count, eager->freed, eager->on);
@@ -312,7 +307,7 @@ static void ring_leave_on(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
     eager->shorts = 0;
 }
 
-/* Takes it from the list of those that were on, if it is there. */
+/* Takes a ring from the list of those that were on, if it is there. */
 static void ring_leave_off(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
 {
     btl_ib_rc_eager_t **at = &eagers->off;
@@ -373,7 +368,7 @@ void btl_ib_rc_eager_fade(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, 
     if (now < eager->quiet_at || btl_ib_rc_eagers_full(eagers)) {
         return;
     }
-    /* what is there is left for the next poll */
+    /* a datagram that is there is left for the next poll */
     if (copy_next(eager, copy_at(eagers, eagers->copy[eagers->copies_used])) == 0) {
         eager->fading = false;
         eagers->fading--;

@@ -14,21 +14,10 @@
 
 /* ---- queue pairs ---- */
 
-/* It is connected: set the RNR timer, for which rdma_cm has no parameter and leaves 655 ms. Only a
- * queue pair with shared buffers can run out of them. */
-static void qp_set_rnr_timer(const btl_ib_rc_port_t *port, struct ibv_qp *qp)
-{
-    struct ibv_qp_attr attr = {.min_rnr_timer = port->rnr_timer};
-
-    if (!port->iwarp && ibv_modify_qp(qp, &attr, IBV_QP_MIN_RNR_TIMER) != 0) {
-        (void) btl_ib_verbs_failed(&port->verbs, "ibv_modify_qp", errno);
-    }
-}
-
-/* Of the masks of old kernels: attributes of RoCE, which are none of InfiniBand's. */
+/* Bits that old kernels set in masks of attributes; InfiniBand has no such attributes. */
 enum { ROCE_BITS = 0xe00000 };
 
-/* The largest MTU that both ends want. */
+/* Returns the largest MTU that both ends want (enum ibv_mtu). */
 static uint8_t qp_mtu_limit(const btl_ib_rc_port_t *port, uint8_t theirs)
 {
     const uint8_t ours = port->verbs.mtu;
@@ -36,7 +25,8 @@ static uint8_t qp_mtu_limit(const btl_ib_rc_port_t *port, uint8_t theirs)
     return theirs != 0 && theirs < ours ? theirs : ours;
 }
 
-/* rdma_cm takes the MTU of the route, as the side that asked has it. */
+/* True if the queue pair needs what rdma_cm cannot set: a service level, or another MTU than that
+ * of the asking side's route. */
 static bool qp_is_hidden(const btl_ib_rc_port_t *port, uint8_t theirs)
 {
     const uint8_t active = (uint8_t) port->verbs.port_attr.active_mtu;
@@ -45,7 +35,7 @@ static bool qp_is_hidden(const btl_ib_rc_port_t *port, uint8_t theirs)
            && (port->level != 0 || port->verbs.mtu != active || (theirs != 0 && theirs != active));
 }
 
-/* Hide id->qp from librdmacm, which then takes from `param` what it tells the peer of it. */
+/* Hides id->qp from librdmacm, which then takes from `param` what it tells the peer of it. */
 static struct ibv_qp *qp_hide(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
     struct ibv_qp *qp = id->qp;
@@ -56,9 +46,9 @@ static struct ibv_qp *qp_hide(struct rdma_cm_id *id, struct rdma_conn_param *par
     return qp;
 }
 
-/* What librdmacm would do, but for the service level and the MTU. The side that accepts says in
- * `param` how many reads there are; of the one that asked the kernel knows (NULL). Returns 0 or an
- * errno. */
+/* Moves a queue pair to a state as librdmacm would, but for the service level and the MTU. `param`
+ * says how many reads there are on the side that accepts; NULL: the side that asked, for which the
+ * kernel knows. Returns 0 or an errno. */
 static int qp_enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
                           enum ibv_qp_state state, uint8_t theirs,
                           const struct rdma_conn_param *param)
@@ -82,6 +72,7 @@ static int qp_enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, s
     return ibv_modify_qp(qp, &attr, mask);
 }
 
+/* Moves a queue pair through all states up to the one that sends. Returns 0 or an errno. */
 static int qp_make_ready(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
                          uint8_t theirs, const struct rdma_conn_param *param)
 {
@@ -129,13 +120,12 @@ int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, 
 enum {
     FIRST_SLOTS = 16,
     SLOTS_MAX = 1 << BTL_IB_RC_SLOT_BITS,
-    DRAIN_US = 200 * 1000, /* for devices that never say that they are done */
-    SUSPECT_US =
-        200 * 1000, /* from a failed send to the event that the port is down, on slow hosts */
+    DRAIN_US = 200 * 1000,   /* for devices that never say that they are done */
+    SUSPECT_US = 200 * 1000, /* from a failed send to the event that the port is down, at most */
     FIRST_ONLY = 8, /* bytes of a buffer where the peer only sends the message that opens */
 };
 
-/* ---- finding connections ---- */
+/* ---- connections by slot, and by queue pair ---- */
 
 static int slots_grow(btl_ib_rc_conns_t *conns)
 {
@@ -164,7 +154,8 @@ static void slot_free(btl_ib_rc_conn_t *conn)
     conn->all->free_slot = conn->slot + 1;
 }
 
-/* Completions of shared buffers name nothing but the queue pair. */
+/* Returns the list in which completions of shared buffers find their connection: they name nothing
+ * but the queue pair. */
 static btl_ib_rc_conn_t **qp_bucket(btl_ib_rc_conns_t *conns, uint32_t number)
 {
     return &conns->qp_bucket[number % BTL_IB_RC_QP_BUCKETS];
@@ -205,7 +196,7 @@ btl_ib_rc_conn_t *btl_ib_rc_conns_of(btl_ib_rc_conns_t *conns, const struct ibv_
     return conn;
 }
 
-/* ---- making one ---- */
+/* ---- making connections ---- */
 
 static void conn_free(btl_ib_rc_conn_t *conn)
 {
@@ -257,7 +248,7 @@ btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_
     return conn;
 }
 
-/* ---- what it takes ---- */
+/* ---- memory forecasts ---- */
 
 uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size)
 {
@@ -273,7 +264,7 @@ uint64_t btl_ib_rc_conns_slots(uint64_t connections)
     return btl_ib_estimate_doubled(FIRST_SLOTS, connections) * sizeof(btl_ib_rc_slot_t);
 }
 
-/* ---- its memory ---- */
+/* ---- memory and queue pair of a connection ---- */
 
 /* Maps and registers the memory of a connection, and makes its buffers. Returns 0 or a negative
  * errno. */
@@ -297,7 +288,7 @@ static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *p
     const size_t ring = btl_ib_rc_eager_bytes(conns->eagers, conn->channel);
     const size_t before = BTL_IB_VERBS_LINE + ring;
     const size_t buffers = btl_ib_rc_conn_mapped(conns->eagers, conn->channel, count, size);
-    /* What iWARP reads is written by the other side, as far as rights go (RFC 5040, 3.2). */
+    /* The peer's answer to a read over iWARP needs the right to write (RFC 5040, 3.2). */
     const unsigned access = rdma && conns->port->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0;
     const uint32_t bounce = rdma ? btl_ib_rc_rdma_bounce_bytes(conns->port->bounce_size) : 0;
     conn->memory_size = buffers + bounce;
@@ -326,8 +317,8 @@ static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *p
                                           key, btl_ib_rc_sq_id(&conn->sq, 0) | BTL_IB_RC_RECV);
 }
 
-/* Makes its queue pair, with receive buffers of its own or with shared ones. Returns 0 or a
- * negative errno after logging why. */
+/* Makes a connection's queue pair, with receive buffers of its own or with shared ones. Returns 0
+ * or a negative errno after logging why. */
 static int conn_make_qp(btl_ib_rc_conn_t *conn)
 {
     const btl_ib_verbs_t *verbs = &conn->all->port->verbs;
@@ -429,8 +420,14 @@ void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *param
 
 void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
 {
-    if (conn->rx.count == 0) {
-        qp_set_rnr_timer(conn->all->port, conn->qp);
+    const btl_ib_rc_port_t *port = conn->all->port;
+    struct ibv_qp_attr attr = {.min_rnr_timer = port->rnr_timer};
+
+    /* rdma_cm leaves the RNR timer at 655 ms, and has no parameter for it. Only shared buffers can
+     * run out. */
+    if (conn->rx.count == 0 && !port->iwarp
+        && ibv_modify_qp(conn->qp, &attr, IBV_QP_MIN_RNR_TIMER) != 0) {
+        (void) btl_ib_verbs_failed(&port->verbs, "ibv_modify_qp", errno);
     }
     conn->stage = BTL_IB_RC_OPEN;
     conn->waits = 0;
@@ -439,9 +436,9 @@ void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
     conn->credit.open = conn->rdma == NULL;
 }
 
-/* ---- closing one ---- */
+/* ---- closing connections ---- */
 
-/* Frees it if it is closed and nothing of it is in use any more. */
+/* Frees a connection if it is closed and nothing of it is in use any more. */
 static void conn_free_unused(btl_ib_rc_conn_t *conn)
 {
     btl_ib_rc_conn_t **at = &conn->all->closed;
@@ -462,7 +459,7 @@ static void deregister(struct ibv_mr **mr)
     *mr = NULL;
 }
 
-/* Gives back all that the device has of it. */
+/* Gives back all that the device has of a connection. */
 static void conn_release(btl_ib_rc_conn_t *conn)
 {
     conn->all->draining -= conn->draining;
@@ -488,9 +485,11 @@ static void conn_release(btl_ib_rc_conn_t *conn)
     btl_ib_rc_conn_sent(conn, conn->sq.ring.posted, EPIPE);
 }
 
-/* A queue pair that is destroyed takes along the shared buffers that it has and whose completions
- * were not read: all peers would be short of them for good. So it is made to fail first, and stays
- * until they have come back (IBTA 10.3.1, "Last WQE Reached"). Returns whether it has to stay. */
+/*
+ * Makes the queue pair fail if it takes shared buffers. Returns true if it has to stay until they
+ * have come back (IBTA 10.3.1, "Last WQE Reached"): a queue pair that is destroyed keeps those
+ * whose completions were not read, and all peers would be short of them for good.
+ */
 static bool conn_drain(btl_ib_rc_conn_t *conn)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -544,33 +543,6 @@ void btl_ib_rc_conn_suspect(btl_ib_rc_conn_t *conn)
         conn->suspect_until = btl_ib_rc_now_us() + SUSPECT_US;
         conn->all->suspected++;
     }
-}
-
-/* ---- what never ends ---- */
-
-static bool conn_is_waiting(const btl_ib_rc_conn_t *conn)
-{
-    if (conn->stage != BTL_IB_RC_OPEN) {
-        return conn->stage == BTL_IB_RC_ACCEPTED;
-    }
-    return (conn->initiator && !conn->roused)
-           || (conn->rdma != NULL && btl_ib_rc_rdma_under_way(conn->rdma).count > 0);
-}
-
-uint32_t btl_ib_rc_conn_look(btl_ib_rc_conn_t *conn)
-{
-    const uint32_t over = conn->sq.ring.completed;
-
-    conn->waits = !conn_is_waiting(conn) || over != conn->waits_from ? 0 : conn->waits + 1;
-    conn->waits_from = over;
-    return conn->waits;
-}
-
-int btl_ib_rc_conn_rouse(btl_ib_rc_conn_t *conn)
-{
-    conn->roused = true;
-    return conn->rdma != NULL ? btl_ib_rc_rdma_rouse(conn->rdma)
-                              : btl_ib_rc_credit_tell(&conn->credit);
 }
 
 void btl_ib_rc_conns_last_wqe(btl_ib_rc_conns_t *conns, const struct ibv_qp *qp)

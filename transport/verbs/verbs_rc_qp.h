@@ -21,9 +21,9 @@
 /* ---- queue pairs ---- */
 
 /*
- * rdma_connect() and rdma_accept(), and what is left to do when an event says that the peer has
- * accepted. rdma_cm knows no service level, and no MTU but the route's: where one is asked for, or
- * the peer's MTU (`theirs`, enum ibv_mtu, 0: not known) is not the port's, the queue pair is
+ * Connect, accept, and end a request of ours when an event says that the peer has accepted it
+ * (establish). rdma_cm knows no service level, and no MTU but the route's: where one is asked for,
+ * or the peer's MTU (`theirs`, enum ibv_mtu, 0: not known) is not the port's, the queue pair is
  * taken through its states here, and is hidden from librdmacm until it is connected (then that
  * event is RDMA_CM_EVENT_CONNECT_RESPONSE). Both ends come to one MTU. Return 0 or an errno.
  */
@@ -76,8 +76,9 @@ typedef struct btl_ib_rc_conn {
     uint64_t opened_at;
     uint64_t suspect_until; /* us; a send failed, perhaps because the port goes down; 0: none did */
 
-    uint32_t waits;      /* looks in a row that found it waiting for the same thing, */
-    uint32_t waits_from; /* requests were over at the last one, */
+    /* Owned by verbs_rc_watch.c: */
+    uint32_t waits;      /* looks in a row that found it waiting with no request completed */
+    uint32_t waits_from; /* requests that were completed at the last look */
     bool roused;         /* something was sent to make the peer's device look, ever */
 
     struct rdma_cm_id *id;
@@ -139,86 +140,70 @@ typedef struct btl_ib_rc_conns {
 
 /* ---- life ---- */
 
-/* A connection to be made; `id` is that of the peer's request, NULL: we ask. NULL if memory is
- * short. */
+/* Returns a connection to be made, NULL if memory is short. `id` is that of the peer's request,
+ * NULL: we ask. */
 btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_peer *peer,
                                      uint64_t peer_cookie, uint8_t channel, struct rdma_cm_id *id);
 
-/* Makes its queue pair and buffers, all of them posted, once conn->id has a device. `peer` is for
- * the log, and stays until it is closed. Returns 0 or a negative errno. */
+/* Makes a connection's queue pair and buffers, all of them posted, once conn->id has a device.
+ * `peer` is for the log, and stays until the connection is closed. Returns 0 or a negative
+ * errno. */
 int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer);
 
-/* Fills in what a request or reply to `to` carries; `bytes` has BTL_IB_RC_PRIVATE_MAX. `mtu_most`,
- * enum ibv_mtu: packets are no larger; 0: than those of the port. */
+/* Fills in what a request or reply to `to` carries; `bytes` has BTL_IB_RC_PRIVATE_MAX. Packets are
+ * no larger than `mtu_most` (enum ibv_mtu; 0: than the port's). */
 struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64_t to,
                                             uint8_t mtu_most, uint8_t *bytes);
 
-/* Takes over what the peer said. */
+/* Takes over what the peer's request or reply says of its side. */
 void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *params);
 
-/* It can be sent on. */
+/* Makes a connection one that can be sent on. */
 void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn);
 
 /*
- * Closes it: the queue pair goes at once, or when the shared buffers that it took have come back.
- * Then all sends are over; the memory stays while somebody holds a part of it. Only
+ * Closes a connection: the queue pair goes at once, or when the shared buffers that it took have
+ * come back. Then all sends are over; the memory stays while somebody holds a part of it. Only
  * verbs_rc_cm.c calls this, with the peer's channel freed.
  */
 void btl_ib_rc_conn_close(btl_ib_rc_conn_t *conn);
 
-/* The peer answered a request. A connection that was closed meanwhile goes now. */
+/* Notes that the peer answered a request. A connection that was closed meanwhile goes now. */
 void btl_ib_rc_conn_answered(btl_ib_rc_conn_t *conn);
 
-/* The device could not send for it. */
+/* Notes that the device could not send for a connection, perhaps because its port goes down: if
+ * that is not told within 0.2 s the connection is broken. */
 void btl_ib_rc_conn_suspect(btl_ib_rc_conn_t *conn);
 
-/* ---- what never ends ---- */
-
-/* Looks whether it still waits for what it waited for at the last look: operations on memory; the
- * message that opens it; as the side that asked, to be roused once. Returns at how many looks in a
- * row it did, 0: it waits for nothing, or for something new. */
-uint32_t btl_ib_rc_conn_look(btl_ib_rc_conn_t *conn);
-
-/* Bytes of operations on memory under way. */
-static inline uint64_t btl_ib_rc_conn_under_way(const btl_ib_rc_conn_t *conn)
-{
-    return conn->rdma != NULL ? btl_ib_rc_rdma_under_way(conn->rdma).bytes : 0;
-}
-
-/* Sends something that has no effect, so that the peer's device looks at what came before it.
- * Returns 0 or an errno. */
-int btl_ib_rc_conn_rouse(btl_ib_rc_conn_t *conn);
-
-/* The device takes no more shared buffers for a queue pair, which may be one of ours. */
+/* Notes that the device takes no more shared buffers for a queue pair, which may be one of ours. */
 void btl_ib_rc_conns_last_wqe(btl_ib_rc_conns_t *conns, const struct ibv_qp *qp);
 
-/* A completion queue was read until it was empty: queue pairs that waited for that go. */
+/* Destroys queue pairs that waited until their completion queue, read now, was empty. */
 void btl_ib_rc_conns_drained(btl_ib_rc_conns_t *conns, const btl_ib_rc_cq_t *cq);
 
-/* All are closed: the device touches no memory after release. Free frees all, also those of which
- * something holds a part. */
+/* Release: the device touches no memory of connections after that; all are closed. Free: their
+ * memory goes, also where somebody holds a part of it. */
 void btl_ib_rc_conns_release(btl_ib_rc_conns_t *conns);
 void btl_ib_rc_conns_free(btl_ib_rc_conns_t *conns);
 
 /* ---- traffic ---- */
 
-/* The connection that a completion is about, NULL if it is closed. */
+/* Returns the connection that a completion is about, NULL if it is closed. */
 btl_ib_rc_conn_t *btl_ib_rc_conns_of(btl_ib_rc_conns_t *conns, const struct ibv_wc *wc);
 
-/* Send requests before that number are over; operations on memory with `error`. */
+/* Completes send requests before number `completed`; operations on memory with `error`. */
 void btl_ib_rc_conn_sent(btl_ib_rc_conn_t *conn, uint32_t completed, int error);
 
 /* Makes events of sends and operations that are over. Returns how many. */
 int btl_ib_rc_conns_report(btl_ib_rc_conns_t *conns, btl_ib_event_t *events, int max);
 
-/* Buffers that were handed up are given back. Returns whether the connection is still there to post
+/* Takes back buffers that were handed up. Returns true if the connection is still there to post
  * them. */
 bool btl_ib_rc_conn_unhold(btl_ib_rc_conn_t *conn, int buffers);
 
 /* ---- memory ---- */
 
-/* Bytes that are mapped for a connection, its buffers among them; that it has besides; and that one
- * for operations on memory takes in all. */
+/* Returns the bytes that are mapped for a connection, its buffers among them. */
 static inline size_t btl_ib_rc_conn_mapped(const btl_ib_rc_eagers_t *eagers, uint8_t channel,
                                            uint32_t count, uint32_t size)
 {
@@ -226,15 +211,17 @@ static inline size_t btl_ib_rc_conn_mapped(const btl_ib_rc_eagers_t *eagers, uin
            + (size_t) count * btl_ib_rc_rx_stride(size);
 }
 
+/* Returns the bytes of the heap that a connection takes. */
 static inline uint64_t btl_ib_rc_conn_heap(uint32_t depth, uint32_t count)
 {
     return sizeof(btl_ib_rc_conn_t) + depth * sizeof(void *)
            + count * sizeof(btl_ib_verbs_rx_buffer_t);
 }
 
+/* Returns all bytes that a connection for operations on memory takes. */
 uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size);
 
-/* Bytes of the table by which so many are found. */
+/* Returns the bytes of the table of slots for that many connections. */
 uint64_t btl_ib_rc_conns_slots(uint64_t connections);
 
 #endif

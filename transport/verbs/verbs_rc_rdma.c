@@ -54,7 +54,7 @@ uint32_t btl_ib_rc_rdma_bounce_bytes(uint32_t size)
     return bytes;
 }
 
-/* ---- the end of operations ---- */
+/* ---- completion ---- */
 
 void btl_ib_rc_rdma_complete(btl_ib_rc_rdma_t *rdma, uint32_t completed, int error)
 {
@@ -71,9 +71,9 @@ void btl_ib_rc_rdma_complete(btl_ib_rc_rdma_t *rdma, uint32_t completed, int err
     }
 }
 
-/* The errno of an operation that failed by itself. IBV_WC_LOC_QP_OP_ERR says nothing about the
- * operation: devices report it when they cannot send, be it that the port is down or that iWARP's
- * other side has ended the connection. */
+/* Returns the errno of an operation that failed by itself. IBV_WC_LOC_QP_OP_ERR says nothing about
+ * the operation: devices report it when they cannot send, be it that the port is down or that
+ * iWARP's other side has ended the connection. */
 static int op_error(enum ibv_wc_status status)
 {
     switch (status) {
@@ -162,7 +162,7 @@ btl_ib_rc_under_way_t btl_ib_rc_rdma_under_way(const btl_ib_rc_rdma_t *rdma)
     return found;
 }
 
-/* It is not signaled: over iWARP it would complete before reads that were posted earlier. */
+/* The write is not signaled: over iWARP it would complete before reads that were posted earlier. */
 int btl_ib_rc_rdma_rouse(btl_ib_rc_rdma_t *rdma)
 {
     static const btl_ib_rc_op_t none = {.reads = false};
@@ -196,7 +196,7 @@ static bool work_is_inline(const btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_
     return work->kind == BTL_IB_RDMA_WRITE && work->size <= rdma->sq->inline_size;
 }
 
-/* Takes a bounce buffer: whole cache lines; atomics need them aligned to 8. Returns where it
+/* Takes a bounce buffer of whole cache lines (atomics need it aligned to 8). Returns where it
  * begins, -1 if there is no room. */
 static int64_t bounce_take(btl_ib_rc_rdma_t *rdma, uint32_t size)
 {
@@ -211,7 +211,8 @@ static int64_t bounce_take(btl_ib_rc_rdma_t *rdma, uint32_t size)
     return skipped > 0 ? 0 : at;
 }
 
-/* The local end: where the caller has it, or a bounce buffer. Returns whether there was room. */
+/* Fills in the local end: the caller's memory, or a bounce buffer. Returns false if there is no
+ * room. */
 static bool op_fill_local(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work,
                           btl_ib_rc_op_t *op, struct ibv_sge *sge)
 {

@@ -30,10 +30,10 @@ typedef struct btl_ib_rc_op {
     bool reads;    /* counts against what the peer serves at once */
     uint64_t size; /* bytes that it moves */
     int error;
-    uint32_t bounce;      /* its buffer: where it begins, */
-    uint32_t bounce_size; /* 0: none, */
-    uint32_t taken;       /* up to where the ring is free once it is over, */
-    void *sink;           /* where the bytes belong then, NULL: nowhere */
+    uint32_t bounce;      /* where its bounce buffer begins */
+    uint32_t bounce_size; /* 0: it has none */
+    uint32_t taken;       /* rdma->freed once the operation is over */
+    void *sink;           /* where to copy the bounce buffer then, NULL: nowhere */
 } btl_ib_rc_op_t;
 
 typedef struct btl_ib_rc_rdma {
@@ -48,27 +48,27 @@ typedef struct btl_ib_rc_rdma {
     uint32_t reads;     /* under way */
     uint32_t reads_max; /* 0: the peer serves none */
     bool flushes;       /* a write is done when a read after it is */
-    bool unflushed;     /* there are some that no read follows */
+    bool unflushed;     /* there are writes that no read follows */
 } btl_ib_rc_rdma_t;
 
-/* NULL if memory is short. */
+/* Returns the part of a connection that is for operations on memory, NULL if memory is short. */
 btl_ib_rc_rdma_t *btl_ib_rc_rdma_new(btl_ib_rc_sq_t *sq, btl_ib_rc_credit_t *credit,
                                      uint32_t depth);
 void btl_ib_rc_rdma_free(btl_ib_rc_rdma_t *rdma);
 
-/* Bytes of a connection's ring of bounce buffers, so that there is room for 16 of `size` at least,
- * and for atomics in any case. A power of two. */
+/* Returns the bytes of a connection's ring of bounce buffers, a power of two: room for 16 of `size`
+ * at least, and for atomics in any case. */
 uint32_t btl_ib_rc_rdma_bounce_bytes(uint32_t size);
 
 /*
  * Begins an operation. Returns 0, or a negative errno and nothing was begun: -EAGAIN (no room),
- * -EOPNOTSUPP (the peer serves no reads), -EIO. If *broken is not 0 the connection is of no use any
- * more: it is the errno.
+ * -EOPNOTSUPP (the peer serves no reads), -EIO. *broken is the errno with which the connection
+ * became useless, or 0.
  */
 int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, int *broken);
 
-/* Posts a flush if writes wait for one and it may be read. Returns 0, or an errno: the connection
- * is of no use any more. */
+/* Posts a flush if writes wait for one and the peer serves one more read. Returns 0, or an errno if
+ * the connection is of no use any more. */
 int btl_ib_rc_rdma_flush(btl_ib_rc_rdma_t *rdma);
 
 /* Operations that wait for the peer, flushes included, and the bytes that they move. */
@@ -83,10 +83,11 @@ btl_ib_rc_under_way_t btl_ib_rc_rdma_under_way(const btl_ib_rc_rdma_t *rdma);
  * something while others are under way. Returns 0 or an errno. */
 int btl_ib_rc_rdma_rouse(btl_ib_rc_rdma_t *rdma);
 
-/* Operations before that number are over, those that had not failed yet with `error` (0: done). */
+/* Ends operations before number `completed`, those that had not failed yet with `error` (0:
+ * done). */
 void btl_ib_rc_rdma_complete(btl_ib_rc_rdma_t *rdma, uint32_t completed, int error);
 
-/* That one failed by itself; the connection is about to be closed. */
+/* Notes that operation `number` failed by itself; the connection is about to be closed. */
 void btl_ib_rc_rdma_failed(btl_ib_rc_rdma_t *rdma, uint32_t number, enum ibv_wc_status status);
 
 #endif

@@ -15,8 +15,8 @@ enum {
     LEAST = 1000 * 1000 / LOOKS /* bytes that move from one look to the next */
 };
 
-/* Looks until the device itself reports that the peer does not answer: it may take four times what
- * it was told (IBTA 9.7.6.1.3). 0: never, where TCP does it. */
+/* Returns after how many looks the device itself reports that the peer does not answer: it may take
+ * four times what it was told (IBTA 9.7.6.1.3). 0: never, where TCP does it. */
 static uint64_t device_looks(const btl_ib_rc_port_t *port)
 {
     enum { USUAL = 18 }; /* 1 s: what connection managers take */
@@ -27,8 +27,35 @@ static uint64_t device_looks(const btl_ib_rc_port_t *port)
                : ((4096u * 4ull * (port->retry + 1u)) << timeout) / 1000 / BTL_IB_RC_LOOK_US;
 }
 
-/* `what` is text, and followed by for how long. */
-static void give_up(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what, uint32_t looks)
+/* Returns the bytes of operations on memory under way. */
+static uint64_t bytes_under_way(const btl_ib_rc_conn_t *conn)
+{
+    return conn->rdma != NULL ? btl_ib_rc_rdma_under_way(conn->rdma).bytes : 0;
+}
+
+/* True if a connection waits: for the message that opens it; for operations on memory; as the side
+ * that asked, to be roused once. */
+static bool conn_is_waiting(const btl_ib_rc_conn_t *conn)
+{
+    if (conn->stage != BTL_IB_RC_OPEN) {
+        return conn->stage == BTL_IB_RC_ACCEPTED;
+    }
+    return (conn->initiator && !conn->roused)
+           || (conn->rdma != NULL && btl_ib_rc_rdma_under_way(conn->rdma).count > 0);
+}
+
+/* Returns at how many looks in a row a connection waited and had completed nothing new. */
+static uint32_t conn_look(btl_ib_rc_conn_t *conn)
+{
+    const uint32_t over = conn->sq.ring.completed;
+
+    conn->waits = !conn_is_waiting(conn) || over != conn->waits_from ? 0 : conn->waits + 1;
+    conn->waits_from = over;
+    return conn->waits;
+}
+
+/* Gives a connection up; `what` is what it does not do, and is logged with for how long. */
+static void conn_give_up(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what, uint32_t looks)
 {
     char text[96];
 
@@ -36,37 +63,23 @@ static void give_up(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what, u
     btl_ib_rc_cm_stalled(rc, conn, text);
 }
 
-/* A side that accepted must not be the first to send (iWARP). */
-static void watch_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t looks)
-{
-    if (looks >= GIVEN_UP && conn->peer->channel[conn->channel].backoff.wanted_at != 0) {
-        give_up(rc, conn, "its first message did not come", looks);
-    }
-}
-
-static void rouse(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t looks)
+/* Sends something that has no effect, so that the peer's device looks at what came before it. */
+static void conn_rouse(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t looks)
 {
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
     char text[BTL_IB_RC_ADDRESS_TEXT];
 
-    if (btl_ib_rc_conn_under_way(conn) > 0) {
+    if (bytes_under_way(conn) > 0) {
         BTL_IB_VERBS_LOG(verbs, 10, "%s: peer %s, RDMA: no operation ended for %u s: it is roused",
                          verbs->base.name,
                          btl_ib_rc_address_format(&conn->peer->addr, text, sizeof(text)),
                          looks / LOOKS);
     }
-    const int error = btl_ib_rc_conn_rouse(conn);
+    conn->roused = true;
+    const int error = conn->rdma != NULL ? btl_ib_rc_rdma_rouse(conn->rdma)
+                                         : btl_ib_rc_credit_tell(&conn->credit);
     if (error != 0 && error != ENOMEM) { /* ENOMEM: the queue is full */
         btl_ib_rc_cm_broke(rc, conn, strerror(error));
-    }
-}
-
-static void watch_open(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t looks)
-{
-    if (looks >= GIVEN_UP + device_looks(&rc->port) + btl_ib_rc_conn_under_way(conn) / LEAST) {
-        give_up(rc, conn, "no operation ended", looks);
-    } else if (looks % LOOKS == 0) {
-        rouse(rc, conn, looks);
     }
 }
 
@@ -75,11 +88,19 @@ void btl_ib_rc_watch_look(btl_ib_rc_t *rc, uint64_t now)
     rc->watch.looked_at = now;
     for (uint32_t i = 0; i < rc->conns.slots && rc->state.error == 0 && !rc->state.down; i++) {
         btl_ib_rc_conn_t *conn = rc->conns.slot[i].conn;
-        const uint32_t looks = conn != NULL ? btl_ib_rc_conn_look(conn) : 0;
-        if (looks > 0 && conn->stage == BTL_IB_RC_ACCEPTED) {
-            watch_accepted(rc, conn, looks);
-        } else if (looks > 0) {
-            watch_open(rc, conn, looks);
+        const uint32_t looks = conn != NULL ? conn_look(conn) : 0;
+        if (looks == 0) {
+            continue;
+        }
+        if (conn->stage == BTL_IB_RC_ACCEPTED) {
+            /* A side that accepted must not be the first to send (iWARP). */
+            if (looks >= GIVEN_UP && conn->peer->channel[conn->channel].backoff.wanted_at != 0) {
+                conn_give_up(rc, conn, "its first message did not come", looks);
+            }
+        } else if (looks >= GIVEN_UP + device_looks(&rc->port) + bytes_under_way(conn) / LEAST) {
+            conn_give_up(rc, conn, "no operation ended", looks);
+        } else if (looks % LOOKS == 0) {
+            conn_rouse(rc, conn, looks);
         }
     }
 }

@@ -4,8 +4,8 @@
  */
 
 /*
- * Connections that are open and stand still: what they have under way never ends, and the device
- * reports no error.
+ * Finds connections that are open and stand still: what they have under way never ends, and the
+ * device reports no error.
  *
  * Linux's soft-iWARP was seen to do so (one job in twenty of those that connect all processes): the
  * side that accepts leaves in its socket what arrives while it changes the queue pair's state, the

@@ -34,6 +34,7 @@ void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs)
     btl_ib_verbs_comp_close(&cqs->comp);
 }
 
+/* Creates a queue with room for that many entries. Returns NULL after logging why. */
 static btl_ib_rc_cq_t *cq_create(btl_ib_rc_cqs_t *cqs, uint32_t entries)
 {
     const btl_ib_verbs_t *verbs = &cqs->port->verbs;
@@ -101,7 +102,7 @@ bool btl_ib_rc_cqs_has(const btl_ib_rc_cqs_t *cqs, const struct ibv_cq *cq)
 
 enum { EMPTY = 1 }; /* the limit of a queue that does not grow: fewer than this are none */
 
-/* All are idle at first. */
+/* Adds buffers in `memory`, idle at first. */
 static void rx_add_buffers(btl_ib_rc_rx_t *rx, uint32_t first, uint32_t count, uint8_t *memory,
                            uint32_t key, uint64_t id)
 {
@@ -136,7 +137,8 @@ int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t 
 
 /* ---- posting ---- */
 
-/* `queue` counts; NULL: it is none that was asked for. */
+/* Posts idle buffers if few are posted, and counts them in `queue` (NULL: nowhere). Returns how
+ * many, or a negative errno. */
 static int rx_post(btl_ib_rc_rxq_t *queue, btl_ib_rc_rx_t *rx)
 {
     const uint32_t idle = rx->pool.idle_count;
@@ -160,7 +162,7 @@ int btl_ib_rc_rxqs_post_own(btl_ib_rc_rxqs_t *rxqs, uint8_t channel, btl_ib_rc_r
     return rx_post(channel < rxqs->count ? &rxqs->queue[channel] : NULL, rx);
 }
 
-/* Have the device say when fewer than `limit` are posted, if it will not yet. A device that cannot
+/* Makes the device say when fewer than `limit` are posted, if it will not yet. A device that cannot
  * is not asked again. */
 static void rxq_arm(btl_ib_rc_rxq_t *queue)
 {
@@ -195,7 +197,8 @@ int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_poo
 /* ---- shared queues ---- */
 
 /* Makes `more` buffers and posts all that are idle. The low watermark grows along, but is no lower
- * than the limit: it is not reached because nobody posts. Returns 0 or a negative errno. */
+ * than the limit, which must not be reached only because nobody posts. Returns 0 or a negative
+ * errno. */
 static int rxq_grow(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *verbs,
                     uint32_t more)
 {
@@ -249,19 +252,6 @@ static int rxq_open_shared(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib
     return error;
 }
 
-/* All buffers are taken, and there will not be more. */
-static void rxq_note_empty(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *verbs)
-{
-    if (queue->emptied++ == 0) {
-        BTL_IB_VERBS_LOG(verbs, 1,
-                         "%s: queue %u, of all peers, had none of its %u buffers left: what comes "
-                         "then is refused (RNR) and sent again. More of them (num in "
-                         "btl_ib_receive_queues), or less on the way from each peer "
-                         "(max_pending_sends), would help",
-                         verbs->base.name, number + 1, queue->made);
-    }
-}
-
 uint32_t btl_ib_rc_rxqs_find(const btl_ib_rc_rxqs_t *rxqs, const struct ibv_srq *srq)
 {
     uint32_t i = 0;
@@ -282,8 +272,15 @@ int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
         return 0;
     }
     queue->armed = false;
-    if (queue->full) {
-        rxq_note_empty(queue, number, verbs);
+    if (queue->full) { /* fewer than EMPTY are left, and there will not be more */
+        if (queue->emptied++ == 0) {
+            BTL_IB_VERBS_LOG(verbs, 1,
+                             "%s: queue %u, of all peers, had none of its %u buffers left: what "
+                             "comes then is refused (RNR) and sent again. More of them (num in "
+                             "btl_ib_receive_queues), or less on the way from each peer "
+                             "(max_pending_sends), would help",
+                             verbs->base.name, number + 1, queue->made);
+        }
         return 0;
     }
     queue->doubled++;
@@ -296,16 +293,16 @@ int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
     return error;
 }
 
-/* ---- all of them ---- */
+/* ---- opening and closing receive queues ---- */
 
-/* Buffers of a shared queue at first. */
+/* Returns how many buffers a shared queue has at first. */
 static uint32_t rxq_begins_with(const btl_ib_open_queue_t *wanted)
 {
     return wanted->init > 0 && wanted->init < wanted->num && wanted->limit > 0 ? wanted->init
                                                                                : wanted->num;
 }
 
-/* Size one queue. Returns 0 or -EINVAL. */
+/* Chooses the numbers of one queue. Returns 0 or -EINVAL after logging why. */
 static int rxq_plan(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_rc_port_t *port,
                     const btl_ib_open_queue_t *wanted)
 {
@@ -428,7 +425,7 @@ void btl_ib_rc_rxqs_free(btl_ib_rc_rxqs_t *rxqs)
 
 enum {
     SIGNALS = 4,   /* in one round of a ring, at least */
-    HELD_MAX = 64, /* pieces of memory held by sends that no signaled one follows */
+    HELD_MAX = 64, /* sends of the engine's memory that no signaled send follows */
 };
 
 void btl_ib_rc_sq_close(btl_ib_rc_sq_t *sq)
@@ -484,7 +481,7 @@ struct ibv_send_wr *btl_ib_rc_sq_fill(btl_ib_rc_sq_t *sq, int i, const btl_ib_tx
     return wr;
 }
 
-/* Link the batch, and choose which requests are signaled. */
+/* Links the batch, and chooses which requests are signaled. */
 static void sq_finish_batch(btl_ib_rc_sq_t *sq, int n)
 {
     struct ibv_send_wr *wr = sq->all->wr;

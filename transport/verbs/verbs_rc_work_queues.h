@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The work queues of RC connections: send queues, receive queues, shared ones (SRQ) with their
+/* Work queues of RC connections: send queues, receive queues, shared ones (SRQ) with their
  * low-watermark event, and completion queues; and the port that they are on. */
 
 #ifndef BTL_IB_VERBS_RC_WORK_QUEUES_H
@@ -46,10 +46,10 @@ typedef struct btl_ib_rc_port {
     uint32_t unknown_max; /* peers that connect before they are added */
 } btl_ib_rc_port_t;
 
-/* Requests that a connection's send queue holds, of which a device takes at most `most`. */
+/* Returns how many requests a connection's send queue holds; the device takes at most `most`. */
 uint32_t btl_ib_rc_send_depth(const btl_ib_open_params_t *params, uint32_t most);
 
-/* Microseconds of a clock that never goes back. */
+/* Returns microseconds of a clock that never goes back. */
 static inline uint64_t btl_ib_rc_now_us(void)
 {
     struct timespec now;
@@ -63,8 +63,8 @@ static inline uint64_t btl_ib_rc_now_us(void)
 /*
  * Completion queues of an RC transport, and sleeping on them. A queue that overflows ends all
  * connections that use it, so each connection reserves as many entries as it can ever fill. Not all
- * devices can resize one (siw cannot): there are several, each twice as large as the one before, so
- * that thousands of peers need few to be polled.
+ * devices can resize a queue (siw cannot): there are several, each twice as large as the one
+ * before, so that thousands of peers need few to be polled.
  */
 
 enum { BTL_IB_RC_CQ_MAX = 24 };
@@ -72,7 +72,7 @@ enum { BTL_IB_RC_CQ_MAX = 24 };
 typedef struct btl_ib_rc_cq {
     struct ibv_cq *cq;
     uint32_t free;    /* entries that no connection can fill */
-    uint32_t leaving; /* of closed connections: free once all that is in it was read */
+    uint32_t leaving; /* entries of closed connections: free once the queue was read empty */
 } btl_ib_rc_cq_t;
 
 typedef struct btl_ib_rc_cqs {
@@ -80,8 +80,8 @@ typedef struct btl_ib_rc_cqs {
     btl_ib_verbs_comp_t comp;
     btl_ib_rc_cq_t cq[BTL_IB_RC_CQ_MAX];
     uint32_t count;
-    uint32_t shared_entries; /* that any queue may get for shared receive queues; set before any is
-                              * reserved */
+    uint32_t shared_entries; /* kept in each queue for shared receive queues; set before any other
+                              * entries are reserved */
     /* Completions that were read and not taken yet: they go before all that the queues have. */
     struct ibv_wc wc[BTL_IB_RC_BATCH];
     uint32_t wc_first;
@@ -93,8 +93,8 @@ void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs);
 /* Reserves entries of one queue. Returns NULL after logging why. */
 btl_ib_rc_cq_t *btl_ib_rc_cq_reserve(btl_ib_rc_cqs_t *cqs, uint32_t entries);
 
-/* Reads completions of one queue, while none are in hand. Returns how many; negative: that cannot
- * be done. */
+/* Reads completions of one queue, while none are in hand. Returns how many, or a negative number if
+ * the queue cannot be read. */
 static inline int btl_ib_rc_cqs_read(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_cq_t *cq)
 {
     const int n = ibv_poll_cq(cq->cq, BTL_IB_RC_BATCH, cqs->wc);
@@ -107,9 +107,10 @@ static inline int btl_ib_rc_cqs_read(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_cq_t 
 }
 
 /* Makes the descriptor readable with the next completion, and reads what came before that. Returns
- * it; -1 if that cannot be done, or some are in hand. */
+ * the descriptor; -1 if that cannot be done, or completions are in hand. */
 int btl_ib_rc_cqs_arm(btl_ib_rc_cqs_t *cqs);
 
+/* True if `cq` is one of the queues. */
 bool btl_ib_rc_cqs_has(const btl_ib_rc_cqs_t *cqs, const struct ibv_cq *cq);
 
 /* ---- receive queues ---- */
@@ -125,17 +126,18 @@ typedef struct btl_ib_rc_rx {
     uint32_t low;  /* while more than this are posted no others are */
 } btl_ib_rc_rx_t;
 
-/* A receive queue as it was asked for. Of a peer's own ones each connection has `num` buffers; of a
- * shared one there are `made`, which are doubled up to `num` when the device says that fewer than
- * `limit` are posted; once there are no more to come it says so when none is left. */
+/* A receive queue as it was asked for. If it is not shared each connection has `num` buffers of its
+ * own. A shared queue has `made`, which are doubled up to `num` when the device says that fewer
+ * than `limit` are posted; once there are no more to come it says so when none is left. */
 typedef struct btl_ib_rc_rxq {
     uint32_t size;
     uint32_t num;
     uint32_t low;
     uint32_t window; /* of a peer's own */
     bool shared;
-    btl_ib_rc_rx_t rx; /* the following are of a shared one */
-    uint32_t limit;    /* 0: the device does not say so */
+    /* A shared queue's: */
+    btl_ib_rc_rx_t rx;
+    uint32_t limit; /* 0: the device does not say so */
     uint32_t made;
     bool full;  /* there will not be more */
     bool armed; /* the device will say so */
@@ -143,8 +145,8 @@ typedef struct btl_ib_rc_rxq {
     struct ibv_mr *slab[BTL_IB_RC_SLABS_MAX];
     uint64_t refills;  /* how often buffers were posted again, */
     uint64_t refilled; /* and how many; of all connections */
-    uint32_t doubled;  /* how often, because of the limit */
-    uint64_t emptied;  /* how often none was left, as far as that was told: messages were refused */
+    uint32_t doubled;  /* how often `made` was, because of the limit */
+    uint64_t emptied;  /* how often no buffer was left, as far as told: messages were refused */
 } btl_ib_rc_rxq_t;
 
 typedef struct btl_ib_rc_rxqs {
@@ -153,14 +155,14 @@ typedef struct btl_ib_rc_rxqs {
     btl_ib_rc_rxq_t queue[BTL_IB_RC_QUEUES_MAX];
 } btl_ib_rc_rxqs_t;
 
-/* Bytes from one buffer to the next: whole cache lines. */
+/* Returns the bytes from one buffer to the next: whole cache lines. */
 static inline uint32_t btl_ib_rc_rx_stride(uint32_t size)
 {
     return (size + BTL_IB_VERBS_LINE - 1) / BTL_IB_VERBS_LINE * BTL_IB_VERBS_LINE;
 }
 
-/* Buffers of each connection for a queue that peers do not share: one more than they may fill, for
- * the message that opens a connection. */
+/* Returns how many buffers each connection has for a queue that peers do not share: one more than
+ * the peer may fill, for the message that opens a connection. */
 static inline uint64_t btl_ib_rc_rx_own(const btl_ib_open_queue_t *wanted)
 {
     return (uint64_t) wanted->num + wanted->reserve + 1;
@@ -176,37 +178,38 @@ int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t 
 int btl_ib_rc_rxqs_open(btl_ib_rc_rxqs_t *rxqs, const btl_ib_rc_port_t *port,
                         const btl_ib_open_params_t *params);
 
-/* Are so few posted that the idle ones are to be? */
+/* True if so few buffers are posted that the idle ones are to be. */
 static inline bool btl_ib_rc_rx_is_low(const btl_ib_rc_rx_t *rx)
 {
     return rx->pool.posted <= rx->low && rx->pool.idle_count > 0;
 }
 
 /* Posts the idle buffers of one connection, or of a shared queue, if few enough are posted. Returns
- * how many that were, or a negative errno. */
+ * how many it posted, or a negative errno. */
 int btl_ib_rc_rxqs_post_own(btl_ib_rc_rxqs_t *rxqs, uint8_t channel, btl_ib_rc_rx_t *rx);
 int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_pool_t *pool);
 
-/* The device says that a shared queue runs low: there are twice as many buffers, as far as there
- * may be. If there may not, none was left, which is counted and told once. Returns 0 or a negative
- * errno. */
+/* Doubles the buffers of a shared queue of which the device says that it runs low, up to what was
+ * asked for. Where there may be no more, no buffer was left: that is counted, and logged once.
+ * Returns 0 or a negative errno. */
 int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
                            const struct ibv_srq *srq);
 
-/* The device touches no buffer of a shared queue after stop, which logs what became of them all. */
+/* Stop: the device touches no buffer of a shared queue after that; how often buffers were posted is
+ * logged. */
 void btl_ib_rc_rxqs_stop(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs);
 void btl_ib_rc_rxqs_free(btl_ib_rc_rxqs_t *rxqs);
 
-/* How often a shared queue had no buffer left. */
+/* Returns how often a shared queue had no buffer left. */
 uint64_t btl_ib_rc_rxqs_emptied(const btl_ib_rc_rxqs_t *rxqs);
 
-/* Buffers of all shared queues. */
+/* Returns how many buffers all shared queues have. */
 uint32_t btl_ib_rc_rxqs_shared(const btl_ib_rc_rxqs_t *rxqs);
 
 /* rx_depth() of btl_ib_transport_ops_t. */
 uint32_t btl_ib_rc_rxqs_depth(const btl_ib_rc_rxqs_t *rxqs, uint32_t size);
 
-/* The number of the queue that `srq` is of; `count` of them: it is none of ours. */
+/* Returns the number of the queue that `srq` belongs to, rxqs->count if there is none. */
 uint32_t btl_ib_rc_rxqs_find(const btl_ib_rc_rxqs_t *rxqs, const struct ibv_srq *srq);
 
 /* ---- ids of work requests ---- */
@@ -231,12 +234,13 @@ enum {
 
 #define BTL_IB_RC_RECV (1u << 31)
 
-/* The upper half, common to all requests of a connection. */
+/* Returns the upper half, common to all requests of a connection. */
 static inline uint64_t btl_ib_rc_wr_id_base(uint32_t epoch, uint32_t slot)
 {
     return (uint64_t) epoch << 52 | (uint64_t) slot << 32;
 }
 
+/* Returns the id of the first buffer of a shared queue. */
 static inline uint64_t btl_ib_rc_wr_id_shared(uint32_t queue)
 {
     return btl_ib_rc_wr_id_base(BTL_IB_RC_SHARED_EPOCH, 0) | BTL_IB_RC_RECV
@@ -261,14 +265,14 @@ static inline bool btl_ib_rc_wr_id_is_shared(uint64_t id)
 /* ---- send queue ---- */
 
 /*
- * The send queue of a connection. Not each send asks for a completion: each fourth of the ring
- * does, so that places come free, and the last of a batch while sends whose end nobody would hear
- * of hold much memory of the engine's.
+ * The send queue of a connection. Not each send asks for a completion (is "signaled"): one in each
+ * fourth of the ring is, so that places come free, and the last of a batch is while unsignaled
+ * sends hold much memory of the engine's.
  */
 
-/* What all send queues of a transport have in common. */
+/* The common part of all send queues of a transport. */
 typedef struct btl_ib_rc_sqs {
-    uint32_t held; /* sends of the engine's memory that no signaled one follows */
+    uint32_t held; /* sends of the engine's memory that no signaled send follows */
     /* The batch that is being posted: */
     struct ibv_send_wr wr[BTL_IB_RC_BATCH];
     struct ibv_sge sge[BTL_IB_RC_BATCH];
@@ -278,18 +282,19 @@ typedef struct btl_ib_rc_sq {
     btl_ib_rc_sqs_t *all;
     btl_ib_verbs_send_ring_t ring;
     struct ibv_qp *qp;
-    uint64_t id;          /* upper half of the ids of its requests */
+    uint64_t id;          /* upper half of the ids of the queue's requests */
     uint32_t inline_size; /* bytes that a request can carry itself */
-    uint32_t held;        /* its share of all->held */
+    uint32_t held;        /* this queue's share of all->held */
 } btl_ib_rc_sq_t;
 
+/* Returns the id of the request with that number. */
 static inline uint64_t btl_ib_rc_sq_id(const btl_ib_rc_sq_t *sq, uint32_t number)
 {
     return sq->id | (number & ~BTL_IB_RC_RECV);
 }
 
-/* The number that a completion is about. Of that in the id the uppermost bit is gone; less than a
- * ring is under way. */
+/* Returns the number of the request that a completion is about. The id has all of it but the
+ * uppermost bit, which follows because less than a ring is under way. */
 static inline uint32_t btl_ib_rc_sq_number(const btl_ib_rc_sq_t *sq, uint64_t id)
 {
     const uint32_t completed = sq->ring.completed;
@@ -297,7 +302,7 @@ static inline uint32_t btl_ib_rc_sq_number(const btl_ib_rc_sq_t *sq, uint64_t id
     return completed + (((uint32_t) id - completed) & (BTL_IB_RC_RECV - 1));
 }
 
-/* Makes request `i` of a batch of the datagram. Returns it. */
+/* Makes the datagram request `i` of a batch. Returns the request. */
 struct ibv_send_wr *btl_ib_rc_sq_fill(btl_ib_rc_sq_t *sq, int i, const btl_ib_tx_t *tx);
 
 /* Posts the first `n` requests of the batch, made of `txs`. Returns how many were taken; *error is
@@ -307,7 +312,7 @@ int btl_ib_rc_sq_post_batch(btl_ib_rc_sq_t *sq, const btl_ib_tx_t *txs, int n, i
 /* Posts a request of the transport's own, which makes no event. Returns 0 or an errno. */
 int btl_ib_rc_sq_post_own(btl_ib_rc_sq_t *sq, struct ibv_send_wr *wr);
 
-/* The queue is not used any more. */
+/* Takes the queue out of all->held: it is not used any more. */
 void btl_ib_rc_sq_close(btl_ib_rc_sq_t *sq);
 
 #endif

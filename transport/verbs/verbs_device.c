@@ -50,15 +50,15 @@ static bool gid_is_link_local(const union ibv_gid *gid)
 }
 
 /*
- * How good an address is; 0 is the best. On Ethernet RoCE v2 comes before v1, then routable before
- * link-local, then IPv4 before IPv6. On InfiniBand all are equal.
+ * Returns how good an address is; 0 is the best. On Ethernet RoCE v2 comes before v1, then routable
+ * before link-local, then IPv4 before IPv6. On InfiniBand all are equal.
  */
 static unsigned gid_rank(const struct ibv_gid_entry *entry)
 {
     const unsigned local = gid_is_link_local(&entry->gid);
     const unsigned v6 = !btl_ib_verbs_gid_is_v4(&entry->gid);
 
-    if (entry->gid_type == IBV_GID_TYPE_IB) { /* one is as good as another: the first */
+    if (entry->gid_type == IBV_GID_TYPE_IB) {
         return 0;
     }
     return (entry->gid_type == IBV_GID_TYPE_ROCE_V2 ? 0u : 4u) + 2 * local + v6;
@@ -77,7 +77,8 @@ static void gid_set_ip(btl_ib_verbs_gid_t *gid)
     }
 }
 
-/* How long the prefix of an interface's address is; that of a host alone if no interface has it. */
+/* Returns the prefix length of an interface's address; that of a host alone if no interface has
+ * the address. */
 static uint8_t gid_prefix(const struct ifaddrs *all, const struct sockaddr *ip)
 {
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
@@ -88,8 +89,9 @@ static uint8_t gid_prefix(const struct ifaddrs *all, const struct sockaddr *ip)
     return ip->sa_family == AF_INET ? 32 : 128;
 }
 
-/* On InfiniBand the table names no interface. That of IPoIB has the port's GID in its hardware
- * address, of which getifaddrs() tells all bytes although struct sockaddr_ll has but 8. */
+/* Finds the interface of a GID on InfiniBand, where the port's table names none: IPoIB's has the
+ * GID in its hardware address, of which getifaddrs() tells all bytes although struct sockaddr_ll
+ * has but 8. */
 static void gid_set_ipoib(const struct ifaddrs *all, btl_ib_verbs_gid_t *gid)
 {
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
@@ -139,7 +141,7 @@ static int gid_by_rank(const void *a, const void *b)
     return x->gid_index < y->gid_index ? -1 : 1;
 }
 
-/* The addresses of all ports, all that the device has. Returns how many, or a negative errno. */
+/* Reads all addresses of a port. Returns how many, or a negative errno. */
 static int gids_read(struct ibv_context *context, uint8_t port, struct ibv_gid_entry **entries)
 {
     struct ibv_device_attr device;
@@ -170,7 +172,7 @@ static int gids_read(struct ibv_context *context, uint8_t port, struct ibv_gid_e
     return found < 0 ? (int) found : count;
 }
 
-/* Keeps those that are wanted and can be used, the best first. Returns how many. */
+/* Keeps addresses that are wanted and can be used, the best first. Returns how many. */
 static int gids_choose(struct ibv_gid_entry *entries, int count, int index)
 {
     int wanted = 0;
@@ -194,7 +196,7 @@ int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
 
     *list = NULL;
     if (count > 0) {
-        (void) btl_ib_net_addresses_get(&all, NULL); /* without it prefixes are those of hosts */
+        (void) btl_ib_net_addresses_get(&all, NULL); /* if it fails prefixes are those of hosts */
         count = gids_choose(entries, count, index);
         count = count < BTL_IB_VERBS_GIDS_MAX ? count : BTL_IB_VERBS_GIDS_MAX;
         *list = calloc(count > 0 ? (size_t) count : 1, sizeof(**list));
@@ -209,10 +211,10 @@ int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
 }
 
 /*
- * No packet has an IPv4 address on one end and IPv6 on the other. RoCE v2 goes wherever IP goes,
- * which ibv_create_ah(3) finds out. RoCE v1 stays on its link (IBA annex 16). On InfiniBand routers
- * join subnets, but none that has the default prefix (IBA 4.1.1, fe80::). A prefix of all bits
- * means that the netmask is not known.
+ * Rules: no packet has an IPv4 address at one end and IPv6 at the other. RoCE v2 goes wherever IP
+ * goes, which ibv_create_ah(3) finds out. RoCE v1 stays on its link (IBA annex 16). On InfiniBand
+ * routers join subnets, but none that has the default prefix (IBA 4.1.1, fe80::). A prefix of all
+ * bits means that the netmask is not known.
  */
 bool btl_ib_verbs_gid_reaches(const btl_ib_verbs_gid_t *own, const union ibv_gid *gid)
 {
@@ -241,7 +243,8 @@ const char *btl_ib_verbs_gid_format(const union ibv_gid *gid, char *out, size_t 
 
 /* ---- diagnostics ---- */
 
-/* Queues are locked memory as well, so any call may fail for the limit. */
+/* Shows the help text about locked memory if an error may be due to its limit: queues are locked
+ * memory, too, so any call may fail for that. */
 static void diag_memory_limit(const btl_ib_verbs_t *verbs, int error)
 {
     struct rlimit limit;
@@ -291,12 +294,9 @@ void btl_ib_verbs_check_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const c
     btl_ib_verbs_diag(&verbs->log, BTL_IB_DIAG_MTU, verbs->base.name, text);
 }
 
-/* ---- the list ---- */
+/* ---- list of devices ---- */
 
-/* Why there is nothing to list. */
-#define BTL_IB_VERBS_NO_DEVICE "no RDMA device is in /sys/class/infiniband"
-
-/* The entry of a table for a code with one bit set, 0 for others. */
+/* Returns the entry of a table for a code with one bit set, 0 for others. */
 static uint32_t code_value(uint8_t code, const uint32_t *table, int count)
 {
     const int bit = __builtin_ctz(code | 0x100u);
@@ -304,10 +304,11 @@ static uint32_t code_value(uint8_t code, const uint32_t *table, int count)
     return bit < count && code == 1u << bit ? table[bit] : 0;
 }
 
-/* The codes are those of InfiniBand's PortInfo (IBA volume 1, 14.2.5.6). */
+/* Returns the Mbps of a port. The codes are those of InfiniBand's PortInfo (IBA volume 1,
+ * 14.2.5.6). */
 static uint32_t port_bandwidth(const struct ibv_port_attr *attr)
 {
-    /* Of a lane: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR. */
+    /* Each lane's, for SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR. */
     static const uint32_t speed[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};
     static const uint32_t lanes[] = {1, 4, 8, 12, 2};
 
@@ -376,10 +377,11 @@ bool btl_ib_verbs_prepare(const btl_ib_search_t *search, bool cm)
     char why[BTL_IB_LIBRARY_WHY];
 
     if (search->provider != NULL && search->provider[0] != '\0') {
-        return false; /* of libfabric's one was asked for */
+        return false; /* libfabric's devices were asked for */
     }
     if (!btl_ib_rdma_present()) {
-        btl_ib_devices_turn_down(&search->log, "verbs", "", BTL_IB_VERBS_NO_DEVICE);
+        btl_ib_devices_turn_down(&search->log, "verbs", "",
+                                 "no RDMA device is in /sys/class/infiniband");
         return false;
     }
     if (!btl_ib_verbs_load(cm, why, sizeof(why))) {
@@ -468,13 +470,13 @@ void btl_ib_verbs_slab_free(struct ibv_mr *mr)
 /* ---- messages without a receive buffer ---- */
 
 /*
- * What a port counts of messages that found no receive buffer, in files of the system. A sender
- * whose requests are repeated without end (btl_ib_rnr_retry 7) sees nothing of that, and a receiver
- * only that its buffers are used up. Ports count for all processes that use them, and not all count
- * the same: of some it is RNR NAKs only, or nothing.
+ * Ports count messages that found no receive buffer, in files of the system. A sender whose
+ * requests are repeated without end (btl_ib_rnr_retry 7) sees nothing of that, and a receiver only
+ * that its buffers are used up. Ports count for all processes that use them, and some count only
+ * RNR NAKs, or nothing.
  */
 
-/* What drivers of Linux call them: mlx5, mlx4, bnxt_re, soft-RoCE. */
+/* Names of the counters with drivers of Linux: mlx5, mlx4, bnxt_re, soft-RoCE. */
 static const char *const refused_here[] = {
     "out_of_buffer",
     "rq_num_rnr",
@@ -504,7 +506,7 @@ static bool refusals_read_count(const btl_ib_verbs_t *verbs, const char *name, u
     return there;
 }
 
-/* The counts of now. The first of the names that the port has: no driver has two. */
+/* Reads the counts, by the first names that the port has: no driver has two. */
 static btl_ib_verbs_refusals_t refusals_read(const btl_ib_verbs_t *verbs)
 {
     btl_ib_verbs_refusals_t counts = {.known = false};
@@ -516,7 +518,7 @@ static btl_ib_verbs_refusals_t refusals_read(const btl_ib_verbs_t *verbs)
     return counts;
 }
 
-/* Logs what was added since the port was opened: at level 1 if anything was. */
+/* Logs what the port refused since it was opened: at level 1 if there was anything. */
 static void refusals_tell(const btl_ib_verbs_t *verbs)
 {
     if (!verbs->refusals.known) {
@@ -693,7 +695,7 @@ bool btl_ib_verbs_event_is_ours(const btl_ib_verbs_t *verbs, const struct ibv_as
     }
 }
 
-/* The help text that a user gets, BTL_IB_DIAGS if none. */
+/* Returns the help text that a user gets, BTL_IB_DIAGS if none. */
 static btl_ib_diagnostic_t event_diag(const struct ibv_async_event *event, int error)
 {
     if (event->event_type == IBV_EVENT_PATH_MIG || event->event_type == IBV_EVENT_PATH_MIG_ERR) {

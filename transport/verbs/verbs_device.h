@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* RDMA devices: the list of them and the addresses (GIDs) of their ports; an open one: its memory,
- * what it reports without being asked, sleeping until there is something to poll; what went wrong,
- * and what ports refused. */
+/* RDMA devices: the list of them and the addresses (GIDs) of their ports; an open port: its memory,
+ * asynchronous events, completion channel, send rings and receive buffers; diagnostics, and what
+ * ports refused. */
 
 #ifndef BTL_IB_VERBS_DEVICE_H
 #define BTL_IB_VERBS_DEVICE_H
@@ -32,8 +32,8 @@ enum {
 /* Messages for which there was no receive buffer, as the port counts them. */
 typedef struct btl_ib_verbs_refusals {
     bool known;
-    uint64_t here;  /* that came here */
-    uint64_t there; /* that this port sent */
+    uint64_t here;  /* received by this port */
+    uint64_t there; /* sent by this port */
 } btl_ib_verbs_refusals_t;
 
 /* The transports' own structures start with this. */
@@ -46,7 +46,7 @@ typedef struct btl_ib_verbs {
     struct ibv_port_attr port_attr;
     uint8_t port;
     uint8_t mtu;                      /* enum ibv_mtu: the port's, or less if the user wants that */
-    btl_ib_verbs_refusals_t refusals; /* when it was opened */
+    btl_ib_verbs_refusals_t refusals; /* when the port was opened */
 } btl_ib_verbs_t;
 
 #define BTL_IB_VERBS_LOG(verbs, level, ...)                                                        \
@@ -66,7 +66,7 @@ static inline uint32_t btl_ib_verbs_min(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* The largest power of two that is not above x. */
+/* Returns the largest power of two that is not above x. */
 static inline uint32_t btl_ib_verbs_power_below(uint32_t x)
 {
     uint32_t power = 1;
@@ -77,14 +77,14 @@ static inline uint32_t btl_ib_verbs_power_below(uint32_t x)
     return power;
 }
 
-/* The bytes of an enum ibv_mtu (IBV_MTU_256 is 1). */
+/* Returns the bytes of an enum ibv_mtu (IBV_MTU_256 is 1). */
 static inline uint32_t btl_ib_verbs_mtu_bytes(uint8_t mtu)
 {
     return 128u << mtu;
 }
 
-/* What is used of a port with `active` where the user wants at most `wanted` bytes (0: any). No MTU
- * is below 256 bytes. */
+/* Returns the MTU that is used of a port with `active`, where the user wants at most `wanted` bytes
+ * (0: any). No MTU is below 256 bytes. */
 static inline uint8_t btl_ib_verbs_mtu(enum ibv_mtu active, uint32_t wanted)
 {
     uint8_t mtu = (uint8_t) active;
@@ -95,7 +95,7 @@ static inline uint8_t btl_ib_verbs_mtu(enum ibv_mtu active, uint32_t wanted)
     return mtu;
 }
 
-/* Bytes that a device shall take out of a request itself, if it can. */
+/* Returns how many bytes a device shall take out of a request itself, if it can. */
 static inline uint32_t btl_ib_verbs_inline_wanted(const btl_ib_open_params_t *params)
 {
     return params->inline_max == 0  ? BTL_IB_VERBS_INLINE
@@ -106,41 +106,41 @@ static inline uint32_t btl_ib_verbs_inline_wanted(const btl_ib_open_params_t *pa
 /* ---- GIDs ---- */
 
 enum {
-    BTL_IB_VERBS_GIDS_MAX = 64, /* of one port that are looked at */
+    BTL_IB_VERBS_GIDS_MAX = 64, /* of a port, that are looked at */
     BTL_IB_VERBS_GID_IPV4 = 12, /* offset of the IPv4 address in a mapped GID */
 };
 
-/* One address of a port. */
+/* An address of a port. */
 typedef struct btl_ib_verbs_gid {
     union ibv_gid gid;
     uint32_t index; /* in the port's table */
     uint32_t type;  /* enum ibv_gid_type */
     char interface[32];
-    struct sockaddr_storage ip; /* the same as an IP address */
+    struct sockaddr_storage ip; /* the GID as an IP address */
     uint8_t prefix_bits;        /* of its subnet */
 } btl_ib_verbs_gid_t;
 
-/* Is it an IPv4 address (::ffff:a.b.c.d)? */
+/* True for an IPv4 address (::ffff:a.b.c.d). */
 bool btl_ib_verbs_gid_is_v4(const union ibv_gid *gid);
 
 /*
- * List the addresses of a port, the best first; on InfiniBand, where all lead to the same place,
- * only the best. With `index` >= 0 only the one at that place of the port's table. Places beyond
- * 255 cannot be used and are left out. Returns how many, at most BTL_IB_VERBS_GIDS_MAX, or a
- * negative errno; *list is to be freed in any case.
+ * Lists the addresses of a port, the best first; on InfiniBand, where all lead to the same place,
+ * only the best. With `index` >= 0 only the address at that place of the port's table is listed.
+ * Places beyond 255 cannot be used and are left out. Returns how many, at most
+ * BTL_IB_VERBS_GIDS_MAX, or a negative errno; *list is to be freed in any case.
  */
 int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
                       btl_ib_verbs_gid_t **list);
 
-/* Can packets from `own` get to `gid`, as far as addresses tell? */
+/* True if packets from `own` can get to `gid`, as far as addresses tell. */
 bool btl_ib_verbs_gid_reaches(const btl_ib_verbs_gid_t *own, const union ibv_gid *gid);
 
-/* An address as text; `len` is at least INET6_ADDRSTRLEN. Returns `out`. */
+/* Writes an address as text; `len` is at least INET6_ADDRSTRLEN. Returns `out`. */
 const char *btl_ib_verbs_gid_format(const union ibv_gid *gid, char *out, size_t len);
 
-/* ---- the list ---- */
+/* ---- list of devices ---- */
 
-/* The handle of a btl_ib_device_t of ours: what to open. */
+/* The handle of a btl_ib_device_t of this transport: the port to open. */
 typedef struct btl_ib_verbs_device {
     char name[64]; /* "mlx5_0", without the port */
     uint8_t port;
@@ -148,7 +148,7 @@ typedef struct btl_ib_verbs_device {
     enum ibv_mtu mtu;       /* of the port */
     uint32_t max_qp_wr;     /* requests of a queue pair */
     uint32_t max_qp;        /* queue pairs; RC only */
-    uint32_t max_srq_wr;    /* buffers of a shared receive queue, 0: it has none of use; RC only */
+    uint32_t max_srq_wr;    /* buffers of a shared receive queue, 0: none can be used; RC only */
     char firmware[64];
 } btl_ib_verbs_device_t;
 
@@ -166,14 +166,14 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
                                           const struct ibv_port_attr *port_attr,
                                           const btl_ib_verbs_gid_t *gid);
 
-/* The name that users see: with the port if the device has several. */
+/* Writes the name that users see: with the port if the device has several. */
 void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, char *out,
                               size_t len);
 
-/* Prepares to look for devices. Loads libibverbs, and for RC (`cm`) librdmacm. If not (a provider
- * of libfabric was asked for, there is no RDMA device, a library is missing) the log says why.
- * Without a device libibverbs is not to be called: with little locked memory allowed it warns on
- * stderr. */
+/* Prepares to look for devices: loads libibverbs, and for RC (`cm`) librdmacm. Returns false after
+ * logging why if a provider of libfabric was asked for, there is no RDMA device, or a library is
+ * missing. Without a device libibverbs is not to be called: with little locked memory allowed it
+ * warns on stderr. */
 bool btl_ib_verbs_prepare(const btl_ib_search_t *search, bool cm);
 
 /* devices_free() and facts() of btl_ib_transport_type_t. */
@@ -183,14 +183,14 @@ void btl_ib_verbs_facts(const btl_ib_device_t *device, struct btl_ib_facts *fact
 /* ---- memory ---- */
 
 /*
- * Calls this before any memory is registered. If it is wanted and the kernel needs it (before
- * 5.12), children of fork() no longer get registered pages: without that the first process to write
- * to such a page gets a copy, and the device keeps using the other one. So only whole pages may be
- * registered, with nothing else on them.
+ * Makes fork() safe, if the user wants it and the kernel needs it (before 5.12). To be called
+ * before any memory is registered. Children of fork() get no registered pages then: otherwise the
+ * first process to write to such a page would get a copy, and the device would keep using the
+ * other. So only whole pages may be registered, with nothing else on them.
  */
 void btl_ib_verbs_prepare_fork(const btl_ib_search_t *search);
 
-/* Bytes of a page. */
+/* Returns the bytes of a page. */
 static inline uint32_t btl_ib_verbs_page(void)
 {
     return (uint32_t) sysconf(_SC_PAGESIZE);
@@ -219,7 +219,8 @@ static inline void btl_ib_verbs_diag(const btl_ib_log_t *log, btl_ib_diagnostic_
     }
 }
 
-/* A device could not be opened by its file in /dev/infiniband ("uverbs0"). */
+/* Shows the help text for a device that could not be opened by its file in /dev/infiniband
+ * ("uverbs0"). */
 void btl_ib_verbs_diag_open(const btl_ib_log_t *log, const char *device, const char *file,
                             int error);
 
@@ -229,12 +230,12 @@ void btl_ib_verbs_check_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const c
 
 /* ---- opening ---- */
 
-/* Sets what needs no call that can fail; `name` is for people. */
+/* Sets all that needs no call that can fail; `name` is for people. */
 void btl_ib_verbs_init(btl_ib_verbs_t *verbs, const btl_ib_transport_ops_t *ops,
                        const btl_ib_log_t *log, const char *wire, const char *name);
 
-/* Query the port, make its events non-blocking, and allocate a protection domain. `mtu` is that of
- * the open parameters. Returns 0 or a negative errno after logging why; verbs->context is the
+/* Queries the port, makes its events non-blocking, and allocates a protection domain. `mtu` is that
+ * of the open parameters. Returns 0 or a negative errno after logging why; verbs->context is the
  * port's in either case. */
 int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_t port,
                       uint32_t mtu);
@@ -242,18 +243,17 @@ int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_
 /* Frees the protection domain; logs what the port refused meanwhile. */
 void btl_ib_verbs_close(btl_ib_verbs_t *verbs);
 
-/* Makes a queue pair of those attributes, with less inline data where the device refuses as much:
- * it is in attr->cap then. Returns NULL and errno if it refuses that without any. */
+/* Makes a queue pair of those attributes, with less inline data where the device refuses as much;
+ * attr->cap says how much it takes. Returns NULL, and errno, if it refuses even without any. */
 struct ibv_qp *btl_ib_verbs_create_qp(const btl_ib_verbs_t *verbs, struct ibv_qp_init_attr *attr);
 
 /* ---- asynchronous events ---- */
 
 /*
- * What a device reports without being asked (ibv_get_async_event(3)), and what becomes of the port
- * by it: up, down until it comes back, or failed for good.
+ * Asynchronous events of a device (ibv_get_async_event(3)), and the state of the port that follows
+ * from them: up, down until it comes back, or failed for good. poll() reports each change once.
  */
 
-/* Is the port of use? Both kinds of failure are reported by poll() once. */
 typedef struct btl_ib_verbs_state {
     int error; /* errno; not 0: the device has failed for good */
     bool error_reported;
@@ -261,13 +261,14 @@ typedef struct btl_ib_verbs_state {
     bool down_reported;
 } btl_ib_verbs_state_t;
 
-/* The device has failed with that errno. The first one counts. */
+/* Notes that the device has failed with that errno. The first errno counts. */
 static inline void btl_ib_verbs_state_fail(btl_ib_verbs_state_t *state, int error)
 {
     state->error = state->error != 0 ? state->error : error;
 }
 
-/* The port is of no use because of that errno, but may come back. The first reason counts. */
+/* Notes that the port is of no use because of that errno, but may come back. The first errno
+ * counts. */
 static inline void btl_ib_verbs_state_down(btl_ib_verbs_state_t *state, int error)
 {
     state->down = state->down != 0 ? state->down : error;
@@ -278,7 +279,7 @@ static inline void btl_ib_verbs_state_up(btl_ib_verbs_state_t *state)
     state->down = 0;
 }
 
-/* Is there an event to make? */
+/* True if there is an event to make. */
 static inline bool btl_ib_verbs_state_changed(const btl_ib_verbs_state_t *state)
 {
     return state->error != 0 ? !state->error_reported : (state->down != 0) != state->down_reported;
@@ -287,15 +288,15 @@ static inline bool btl_ib_verbs_state_changed(const btl_ib_verbs_state_t *state)
 /* Makes an event of what has changed, if there is room for one. Returns how many. */
 int btl_ib_verbs_state_report(btl_ib_verbs_state_t *state, btl_ib_event_t *events, int max);
 
-/* Is an event about our port? Only port events name one. */
+/* True if an event may be about our port: only port events name one. */
 bool btl_ib_verbs_event_is_ours(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event);
 
-/* Logs an event, and shows the help text for `error`, the errno that it means for this port (0: it
- * goes on). */
+/* Logs an event, and shows the help text for `error`, the errno that it means for this port (0: the
+ * port goes on). */
 void btl_ib_verbs_event_log(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event,
                             int error);
 
-/* Is the port active? */
+/* Asks the device whether the port is active. */
 static inline bool btl_ib_verbs_port_up(const btl_ib_verbs_t *verbs)
 {
     struct ibv_port_attr attr;
@@ -306,8 +307,8 @@ static inline bool btl_ib_verbs_port_up(const btl_ib_verbs_t *verbs)
 /* ---- completion channel ---- */
 
 /*
- * Sleeping until a completion queue has something: a completion channel, and one descriptor (epoll)
- * that becomes readable with it or with another descriptor of the transport.
+ * A completion channel, and one descriptor (epoll) to sleep on: it becomes readable with the
+ * channel, or with another descriptor of the transport.
  */
 
 typedef struct btl_ib_verbs_comp {
@@ -318,8 +319,8 @@ typedef struct btl_ib_verbs_comp {
 /* Makes a descriptor non-blocking. Returns 0 or a negative errno after logging why. */
 int btl_ib_verbs_nonblocking(const btl_ib_verbs_t *verbs, int fd);
 
-/* `other_fd` is a descriptor to sleep on as well. Returns 0 or a negative errno after logging why;
- * close follows in either case. */
+/* Makes the channel and the descriptor; `other_fd` is to wake a sleeper as well. Returns 0 or a
+ * negative errno after logging why; close follows in either case. */
 int btl_ib_verbs_comp_open(btl_ib_verbs_comp_t *comp, const btl_ib_verbs_t *verbs, int other_fd);
 void btl_ib_verbs_comp_close(btl_ib_verbs_comp_t *comp);
 
@@ -329,15 +330,16 @@ bool btl_ib_verbs_comp_read(const btl_ib_verbs_comp_t *comp);
 
 /* ---- send ring ---- */
 
-/* Does the errno of a post say that there is no room? Where the ring has some the device itself is
- * short, for now or, as of long requests, for good. */
+/* True if the errno of a post says that there is no room. Where the ring has room the device itself
+ * is short of it, for now or, as of long requests, for good. */
 static inline bool btl_ib_verbs_is_shortage(int error)
 {
     return error == ENOMEM || error == EAGAIN;
 }
 
 /*
- * The work requests of a send queue, in the order of posting. Numbers only grow (modulo 2^32):
+ * A ring of the work requests of a send queue, in the order of posting. Numbers only grow (modulo
+ * 2^32):
  *
  *      reported <= completed <= posted <= reported + depth
  *
@@ -354,7 +356,7 @@ typedef struct btl_ib_verbs_send_ring {
     uint32_t unsignaled; /* requests since the last one that makes a completion */
 } btl_ib_verbs_send_ring_t;
 
-/* `depth` is a power of two. Returns whether there was memory. */
+/* Makes a ring of `depth` places, a power of two. Returns false if memory is short. */
 static inline bool btl_ib_verbs_send_ring_init(btl_ib_verbs_send_ring_t *ring, uint32_t depth)
 {
     *ring = (btl_ib_verbs_send_ring_t){.depth = depth,
@@ -367,13 +369,13 @@ static inline void btl_ib_verbs_send_ring_free(btl_ib_verbs_send_ring_t *ring)
     free(ring->context);
 }
 
-/* How many requests can be posted? */
+/* Returns how many requests can be posted. */
 static inline uint32_t btl_ib_verbs_send_ring_room(const btl_ib_verbs_send_ring_t *ring)
 {
     return ring->depth - (ring->posted - ring->reported);
 }
 
-/* A request was posted. */
+/* Notes a request that was posted. */
 static inline void btl_ib_verbs_send_ring_post(btl_ib_verbs_send_ring_t *ring, void *context,
                                                bool signaled)
 {
@@ -381,7 +383,7 @@ static inline void btl_ib_verbs_send_ring_post(btl_ib_verbs_send_ring_t *ring, v
     ring->unsignaled = signaled ? 0 : ring->unsignaled + 1;
 }
 
-/* Skips requests that make no event. Returns whether one that does is next. */
+/* Skips requests that make no event. Returns whether one that makes an event is next. */
 static inline bool btl_ib_verbs_send_ring_skip(btl_ib_verbs_send_ring_t *ring)
 {
     while (ring->reported != ring->completed
@@ -391,7 +393,8 @@ static inline bool btl_ib_verbs_send_ring_skip(btl_ib_verbs_send_ring_t *ring)
     return ring->reported != ring->completed;
 }
 
-/* All requests before that number are over. Returns whether there are events to make. */
+/* Notes that all requests before number `completed` are over. Returns whether there are events to
+ * make. */
 static inline bool btl_ib_verbs_send_ring_complete(btl_ib_verbs_send_ring_t *ring,
                                                    uint32_t completed)
 {
@@ -399,7 +402,7 @@ static inline bool btl_ib_verbs_send_ring_complete(btl_ib_verbs_send_ring_t *rin
     return btl_ib_verbs_send_ring_skip(ring);
 }
 
-/* The context of the next event, NULL if there is none. */
+/* Takes the next event. Returns its context, NULL if there is none. */
 static inline void *btl_ib_verbs_send_ring_next(btl_ib_verbs_send_ring_t *ring)
 {
     if (!btl_ib_verbs_send_ring_skip(ring)) {
@@ -408,7 +411,7 @@ static inline void *btl_ib_verbs_send_ring_next(btl_ib_verbs_send_ring_t *ring)
     return ring->context[ring->reported++ & (ring->depth - 1)];
 }
 
-/* No request makes an event any more. */
+/* Drops the events of all requests. */
 static inline void btl_ib_verbs_send_ring_forget(btl_ib_verbs_send_ring_t *ring)
 {
     for (uint32_t i = ring->reported; i != ring->posted; i++) {
@@ -417,7 +420,7 @@ static inline void btl_ib_verbs_send_ring_forget(btl_ib_verbs_send_ring_t *ring)
     (void) btl_ib_verbs_send_ring_skip(ring);
 }
 
-/* The failed queue was made anew: nothing is unsignaled. */
+/* Notes that a queue that had failed was made anew: nothing is unsignaled. */
 static inline void btl_ib_verbs_send_ring_restart(btl_ib_verbs_send_ring_t *ring)
 {
     ring->unsignaled = 0;
@@ -426,8 +429,8 @@ static inline void btl_ib_verbs_send_ring_restart(btl_ib_verbs_send_ring_t *ring
 /* ---- receive buffers ---- */
 
 /*
- * Receive buffers of a queue pair or a shared receive queue. What posts a buffer is made once.
- * Buffers that were given back are collected ("idle") until it is worth a call to post them.
+ * Receive buffers of a queue pair or a shared receive queue, each with its work request. Buffers
+ * that were given back are collected ("idle") until it is worth a call to post them.
  */
 
 typedef struct btl_ib_verbs_rx_pool {
@@ -451,7 +454,7 @@ static inline void btl_ib_verbs_rx_pool_init(btl_ib_verbs_rx_pool_t *pool, void 
     *pool = (btl_ib_verbs_rx_pool_t){.owner = owner, .idle_last = &pool->idle};
 }
 
-/* Where its buffers are posted to: `srq` unless it is NULL. */
+/* Sets where buffers are posted to: `srq` unless it is NULL. */
 static inline void btl_ib_verbs_rx_pool_attach(btl_ib_verbs_rx_pool_t *pool, struct ibv_qp *qp,
                                                struct ibv_srq *srq)
 {
@@ -459,21 +462,21 @@ static inline void btl_ib_verbs_rx_pool_attach(btl_ib_verbs_rx_pool_t *pool, str
     pool->srq = srq;
 }
 
-/* Adds a buffer: it is idle. `id` is that of its work request. */
+/* Adds an idle buffer. `id` is that of its work request. */
 void btl_ib_verbs_rx_pool_add(btl_ib_verbs_rx_pool_t *pool, btl_ib_verbs_rx_buffer_t *buffer,
                               uint64_t id, void *data, uint32_t size, uint32_t key);
 
-/* Posts all that are idle by one call. Returns 0 or an errno; those that were not taken stay
+/* Posts all idle buffers by one call. Returns 0 or an errno; buffers that were not taken stay
  * idle. */
 int btl_ib_verbs_rx_pool_post(btl_ib_verbs_rx_pool_t *pool);
 
-/* The device has filled a posted buffer, or will not. */
+/* Notes that the device has filled a posted buffer, or will not. */
 static inline void btl_ib_verbs_rx_pool_taken(btl_ib_verbs_rx_pool_t *pool)
 {
     pool->posted--;
 }
 
-/* A buffer is free again. */
+/* Makes a buffer idle. */
 static inline void btl_ib_verbs_rx_pool_put(btl_ib_verbs_rx_buffer_t *buffer)
 {
     btl_ib_verbs_rx_pool_t *pool = buffer->pool;

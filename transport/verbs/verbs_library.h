@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* libibverbs and librdmacm, each loaded when it is needed. What sends and receives is inline in
- * libibverbs, through tables of its devices. */
+/* Calls of libibverbs and librdmacm, each loaded when it is needed. Functions that send and receive
+ * are inline in libibverbs, through tables of its devices. */
 
 #ifndef BTL_IB_VERBS_LIBRARY_H
 #define BTL_IB_VERBS_LIBRARY_H
@@ -125,7 +125,7 @@ BTL_IB_VERBS_CM_CALLS(BTL_IB_LIBRARY_RENAME)
 
 #include <rdma/rdma_cma.h>
 
-/* See btl_ib_library_load(). `cm`: librdmacm as well. */
+/* Loads libibverbs, and with `cm` librdmacm, as btl_ib_library_load() does. */
 bool btl_ib_verbs_load(bool cm, char *why, size_t len);
 
 #endif

@@ -20,7 +20,8 @@
 
 /* ---- the port ---- */
 
-static struct ibv_context *open_by_name(const char *name)
+/* Opens the device of that name. Returns NULL, and errno, if that fails. */
+static struct ibv_context *port_open_device(const char *name)
 {
     int count = 0;
     struct ibv_device **all = ibv_get_device_list(&count);
@@ -42,7 +43,7 @@ static struct ibv_context *open_by_name(const char *name)
 }
 
 /* Finds the place of a partition in the port's table. A full membership is preferred: limited
- * members reach only full ones. */
+ * members reach only full ones. Returns 0 or -ENOENT after telling the user. */
 static int port_find_pkey(btl_ib_ud_port_t *port, uint16_t wanted)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
@@ -80,7 +81,7 @@ static int port_open(btl_ib_ud_port_t *port, const btl_ib_device_t *device,
                      const btl_ib_open_params_t *params)
 {
     const btl_ib_verbs_device_t *handle = device->handle;
-    struct ibv_context *context = open_by_name(handle->name);
+    struct ibv_context *context = port_open_device(handle->name);
 
     if (context == NULL) {
         return btl_ib_verbs_failed(&port->verbs, "ibv_open_device", errno);
@@ -95,17 +96,9 @@ static int port_open(btl_ib_ud_port_t *port, const btl_ib_device_t *device,
     return port_find_pkey(port, params->pkey);
 }
 
-static void port_close(btl_ib_ud_port_t *port)
-{
-    btl_ib_verbs_close(&port->verbs);
-    if (port->verbs.context != NULL) {
-        (void) ibv_close_device(port->verbs.context);
-    }
-}
-
 /* ---- events of the port ---- */
 
-/* Is the address that peers know still ours? Returns 0 or an errno. */
+/* Checks that the address that peers know is still the port's. Returns 0 or an errno. */
 static int port_check_address(const btl_ib_ud_port_t *port)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
@@ -122,6 +115,7 @@ static int port_check_address(const btl_ib_ud_port_t *port)
     return same_lid ? 0 : EADDRNOTAVAIL;
 }
 
+/* Checks that the port is still in its partition. Returns 0 or an errno. */
 static int port_check_partition(const btl_ib_ud_port_t *port)
 {
     __be16 pkey;
@@ -132,8 +126,8 @@ static int port_check_partition(const btl_ib_ud_port_t *port)
                : EPERM;
 }
 
-/* The errno that an event means for the port, 0: it goes on. What happens to a queue pair because
- * of a peer shows in its completions. */
+/* Returns the errno that an event means for the port, 0: it goes on. Failures of a queue pair that
+ * a peer causes show in its completions. */
 static int port_error_of(const btl_ib_ud_port_t *port, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
@@ -155,7 +149,7 @@ static int port_error_of(const btl_ib_ud_port_t *port, const struct ibv_async_ev
     }
 }
 
-/* Returns the errno of the first event that has one; those behind it stay for the next time. */
+/* Reads and logs events up to the first that has an errno. Returns that errno, or 0. */
 static int port_read_events(const btl_ib_ud_port_t *port)
 {
     struct ibv_async_event event;
@@ -184,7 +178,7 @@ static void ud_fail(btl_ib_ud_t *ud, const char *what, int error)
 }
 
 /* Looks where in the table the address is: one that was lost comes back at another place while
- * something still uses the old one. */
+ * something still uses the old place. */
 static void port_find_address(btl_ib_ud_port_t *port)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
@@ -201,8 +195,8 @@ static void port_find_address(btl_ib_ud_port_t *port)
     free(list);
 }
 
-/* Looks whether a port that was down has all that peers know of it, at whatever index its address
- * is now. */
+/* Finds the address of a port that was down, at whatever index it is now. Returns true if the port
+ * has all that peers know of it. */
 static bool port_bring_back(btl_ib_ud_port_t *port)
 {
     if (!btl_ib_verbs_port_up(&port->verbs) || port_check_partition(port) != 0) {
@@ -214,9 +208,9 @@ static bool port_bring_back(btl_ib_ud_port_t *port)
     return port_check_address(port) == 0;
 }
 
-/* Reads and logs the events of the device, and update the state. A port that was down is used again
- * when it can be, perhaps by another place in the device's table of addresses. */
-static void read_device_events(btl_ib_ud_t *ud)
+/* Reads and logs the events of the device, and updates the state. A port that was down is used
+ * again when it can be, perhaps by another place in the device's table of addresses. */
+static void ud_read_events(btl_ib_ud_t *ud)
 {
     ud->polling.polls = 0;
     if (ud->state.error != 0) {
@@ -240,7 +234,7 @@ static void device_turn_down(const btl_ib_search_t *search, const char *name, co
     btl_ib_devices_turn_down(&search->log, "verbs", name, why);
 }
 
-/* List a port once for each of its addresses. Returns 0 or -ENOMEM. */
+/* Lists a port once for each of its addresses. Returns 0 or -ENOMEM. */
 static int device_add_port(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
                            struct ibv_context *context, const struct ibv_device_attr *attr,
                            uint8_t port)
@@ -279,6 +273,7 @@ static int device_add_port(btl_ib_verbs_list_t *list, const btl_ib_search_t *sea
     return rc;
 }
 
+/* Lists the ports of a device. Returns 0 or -ENOMEM. */
 static int device_add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
                       struct ibv_device *device)
 {
@@ -306,8 +301,8 @@ static int device_add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
     return rc;
 }
 
-/* devices() of btl_ib_transport_type_t: one for each active port and address, the best address of
- * each port first. iWARP devices, which have no UD, are left out. */
+/* devices() of btl_ib_transport_type_t: lists one for each active port and address, the best
+ * address of each port first. iWARP devices, which have no UD, are left out. */
 static int ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 {
     btl_ib_verbs_list_t found = {.count = 0};
@@ -320,7 +315,7 @@ static int ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     }
     struct ibv_device **all = ibv_get_device_list(&count);
     const int error = errno;
-    if (count == 0) { /* libibverbs lists none that is without its file in /dev/infiniband */
+    if (count == 0) { /* libibverbs lists no device without its file in /dev/infiniband */
         btl_ib_verbs_diag_open(&search->log, "all", "", ENOENT);
         device_turn_down(search, "", "/dev/infiniband lacks what is in /sys/class/infiniband");
     } else {
@@ -344,20 +339,21 @@ static int ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 /* ---- sending ---- */
 
 /*
- * Datagrams to work requests. Those of a batch that leave by one queue pair are posted as one list:
- * one doorbell. A request completes with all before it, so only each SIGNAL-th asks for a
- * completion, or the last of a list that leaves more than half as many without.
+ * Datagrams of a batch that leave by one queue pair are posted as one list: one doorbell. A request
+ * completes with all before it, so only each SIGNAL-th asks for a completion, or the last of a list
+ * that leaves more than half as many without.
  */
 enum { SIGNAL = 32 };
 
 static_assert((uint32_t) SIGNAL * 4 <= 128, "a fourth of the smallest send queue");
 
-static bool is_inline(const btl_ib_ud_t *ud, const btl_ib_tx_t *tx)
+/* True if the device takes a datagram out of its work request. */
+static bool send_is_inline(const btl_ib_ud_t *ud, const btl_ib_tx_t *tx)
 {
     return tx->size <= ud->port.verbs.base.attr.inline_size;
 }
 
-/* What all work requests have alike: each is followed by the next one. */
+/* Sets what is alike in all work requests: each is followed by the next. */
 static void send_init(btl_ib_ud_sending_t *sending)
 {
     for (int i = 0; i < BTL_IB_UD_BATCH; i++) {
@@ -383,13 +379,13 @@ static inline void send_fill(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t 
     wr->sg_list->length = tx->size;
     wr->sg_list->lkey = mr != NULL ? mr->lkey : 0;
     wr->wr_id = btl_ib_ud_qp_send_id(index, number);
-    wr->send_flags = flags | (is_inline(ud, tx) ? IBV_SEND_INLINE : 0u);
+    wr->send_flags = flags | (send_is_inline(ud, tx) ? IBV_SEND_INLINE : 0u);
     wr->wr.ud.ah = ud->peers.host[peer->host].ah;
     wr->wr.ud.remote_qpn = peer->qpn[btl_ib_ud_qp_of(tx->channel, peer->count)];
     wr->wr.ud.remote_qkey = peer->qkey;
 }
 
-/* Posts datagrams for one queue pair. Returns how many it took, and in *error why not more. */
+/* Posts datagrams for one queue pair. Returns how many it took; *error says why not more. */
 static int send_post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_ud_qp_t *qp = &ud->qps.qp[index];
@@ -419,13 +415,15 @@ static int send_post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, 
     for (int i = 0; i < taken; i++) {
         const btl_ib_ud_peer_t *peer = &ud->peers.peer[batch[i].to];
         ud->peers.host[peer->host].last[index] = qp->ring.posted;
-        btl_ib_verbs_send_ring_post(&qp->ring, is_inline(ud, &batch[i]) ? NULL : batch[i].context,
+        btl_ib_verbs_send_ring_post(&qp->ring,
+                                    send_is_inline(ud, &batch[i]) ? NULL : batch[i].context,
                                     (wr[i].send_flags & IBV_SEND_SIGNALED) != 0);
     }
     *error = rc == 0 ? EAGAIN : btl_ib_verbs_is_shortage(rc) ? ENOBUFS : rc;
     return taken;
 }
 
+/* send() of btl_ib_transport_ops_t. */
 static int ud_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_ud_t *ud = btl_ib_ud_of(t);
@@ -461,9 +459,7 @@ static int ud_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
 
 /* ---- polling ---- */
 
-/* Completions to events, buffers back to the device, and sleeping until there is something to
- * poll. */
-
+/* Posts buffers where enough lie idle. */
 static void post_idle(btl_ib_ud_t *ud)
 {
     const int error = btl_ib_ud_qps_post_idle(&ud->qps);
@@ -474,6 +470,7 @@ static void post_idle(btl_ib_ud_t *ud)
     ud->port.verbs.base.overflows = ud->qps.emptied;
 }
 
+/* repost() of btl_ib_transport_ops_t. */
 static void ud_repost(btl_ib_transport_t *t, void *const *buffers, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -482,15 +479,7 @@ static void ud_repost(btl_ib_transport_t *t, void *const *buffers, int n)
     post_idle(btl_ib_ud_of(t));
 }
 
-static void ud_drop(btl_ib_ud_t *ud, btl_ib_verbs_rx_buffer_t *buffer, const char *why)
-{
-    ud->polling.rx_dropped++;
-    BTL_IB_VERBS_LOG(&ud->port.verbs, 10, "%s: datagram dropped: %s (%llu so far)",
-                     ud->port.verbs.base.name, why, (unsigned long long) ud->polling.rx_dropped);
-    btl_ib_verbs_rx_pool_put(buffer);
-}
-
-/* A receive completed. Returns how many events that makes. */
+/* Takes the completion of a receive. Returns how many events that makes. */
 static int ud_received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t *event)
 {
     btl_ib_verbs_rx_buffer_t *buffer = (btl_ib_verbs_rx_buffer_t *) (uintptr_t) wc->wr_id;
@@ -502,8 +491,12 @@ static int ud_received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t 
         return 0;
     }
     if (wc->status != IBV_WC_SUCCESS || wc->byte_len <= BTL_IB_VERBS_GRH) {
-        ud_drop(ud, buffer,
-                wc->status != IBV_WC_SUCCESS ? ibv_wc_status_str(wc->status) : "nothing in it");
+        ud->polling.rx_dropped++;
+        BTL_IB_VERBS_LOG(
+            &ud->port.verbs, 10, "%s: datagram dropped: %s (%llu so far)", ud->port.verbs.base.name,
+            wc->status != IBV_WC_SUCCESS ? ibv_wc_status_str(wc->status) : "nothing in it",
+            (unsigned long long) ud->polling.rx_dropped);
+        btl_ib_verbs_rx_pool_put(buffer);
         return 0;
     }
     uint8_t *payload = btl_ib_verbs_rx_data(buffer) + BTL_IB_VERBS_GRH;
@@ -517,8 +510,7 @@ static int ud_received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t 
     return 1;
 }
 
-/* Polls for completions, unless some are at hand. Returns whether there are any: they are kept for
- * the next poll. */
+/* Reads completions, unless some are in hand. Returns whether some are in hand then. */
 static bool poll_completions(btl_ib_ud_t *ud)
 {
     btl_ib_ud_polling_t *polling = &ud->polling;
@@ -535,7 +527,7 @@ static bool poll_completions(btl_ib_ud_t *ud)
     return polling->wc_count > 0;
 }
 
-/* Returns how many events there are. */
+/* Makes at most `max` events of the completions in hand. Returns how many. */
 static int take_completions(btl_ib_ud_t *ud, btl_ib_event_t *events, int max)
 {
     btl_ib_ud_polling_t *polling = &ud->polling;
@@ -553,7 +545,8 @@ static int take_completions(btl_ib_ud_t *ud, btl_ib_event_t *events, int max)
     return n;
 }
 
-/* The descriptor does not stay readable for what was polled meanwhile. */
+/* Reads the completion channel, so that its descriptor does not stay readable for what was polled
+ * meanwhile. */
 static void ud_disarm(btl_ib_ud_t *ud)
 {
     if (btl_ib_verbs_comp_read(&ud->comp)) {
@@ -561,6 +554,7 @@ static void ud_disarm(btl_ib_ud_t *ud)
     }
 }
 
+/* poll() of btl_ib_transport_ops_t. */
 static int ud_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
     btl_ib_ud_t *ud = btl_ib_ud_of(t);
@@ -568,14 +562,14 @@ static int ud_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
 
     (void) now;
     if (++ud->polling.polls >= BTL_IB_UD_EVENTS_EVERY) {
-        read_device_events(ud);
+        ud_read_events(ud);
     }
     if (poll_completions(ud)) {
         if (ud->polling.armed) {
             ud_disarm(ud);
         }
         n = take_completions(ud, events, max);
-        post_idle(ud); /* of what was dropped */
+        post_idle(ud); /* buffers of what was dropped */
         btl_ib_ud_qps_grow_low(&ud->qps);
         if (ud->peers.leaving != 0) {
             btl_ib_ud_peers_clean(&ud->peers);
@@ -596,23 +590,24 @@ static int ud_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
     return n;
 }
 
+/* wait_fd() of btl_ib_transport_ops_t. */
 static int ud_wait_fd(btl_ib_transport_t *t)
 {
     btl_ib_ud_t *ud = btl_ib_ud_of(t);
 
     ud_disarm(ud);
-    read_device_events(ud);
+    ud_read_events(ud);
     if (!ud->polling.armed && ibv_req_notify_cq(ud->qps.cq, 0) != 0) {
         return -1;
     }
     ud->polling.armed = true;
-    /* What came before the queue was armed makes no event of the channel. */
+    /* Completions that came before the queue was armed make no event of the channel. */
     return ud->state.error != 0 || poll_completions(ud) ? -1 : ud->comp.fd;
 }
 
-/* ---- the transport ---- */
+/* ---- opening and closing ---- */
 
-/* The first bit of a Q_Key means "that of the queue pair, whatever was posted" (IBA 10.2.5). */
+/* The first bit of a Q_Key means "the queue pair's, whatever was posted" (IBA 10.2.5). */
 enum { QKEY_MASK = 0x7fffffff };
 
 static uint32_t ud_rx_depth(const btl_ib_transport_t *t, uint32_t size)
@@ -642,7 +637,10 @@ static void close_ud(btl_ib_transport_t *t)
     btl_ib_ud_qps_free(&ud->qps);
     btl_ib_verbs_comp_close(&ud->comp);
     btl_ib_ud_peers_free(&ud->peers);
-    port_close(&ud->port);
+    btl_ib_verbs_close(&ud->port.verbs);
+    if (ud->port.verbs.context != NULL) {
+        (void) ibv_close_device(ud->port.verbs.context);
+    }
     free(ud);
 }
 
@@ -700,7 +698,7 @@ static int ud_query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transpor
     return 0;
 }
 
-/* Writes down what is published, and the depths as they came out. */
+/* Fills in the published address, and the depths as they came out. */
 static void ud_publish(btl_ib_ud_t *ud)
 {
     btl_ib_transport_attr_t *attr = &ud->port.verbs.base.attr;
@@ -748,7 +746,7 @@ static void ud_memory_estimate(const btl_ib_open_params_t *open,
                                const btl_ib_transport_attr_t *attr, uint32_t peers,
                                btl_ib_memory_estimate_t *estimate)
 {
-    /* each on a host of its own */
+    /* Each peer is on a host of its own. */
     const uint64_t peer = sizeof(btl_ib_ud_peer_t) + BTL_IB_UD_QPS_MAX * sizeof(uint32_t)
                           + sizeof(btl_ib_ud_host_t) + sizeof(uint32_t);
 

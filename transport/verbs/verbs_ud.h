@@ -28,7 +28,7 @@ typedef struct btl_ib_ud_polling {
     bool armed;     /* the next completion makes comp.fd readable */
 } btl_ib_ud_polling_t;
 
-/* Owned by verbs_ud.c: the list in hand. It is not on the stack, of which threads may have
+/* Owned by verbs_ud.c: the list that is being posted, not on the stack, of which threads may have
  * 16 KiB. */
 typedef struct btl_ib_ud_sending {
     struct ibv_send_wr wr[BTL_IB_UD_BATCH];

@@ -16,19 +16,19 @@
 enum {
     HOP_LIMIT = 64,
     GRH_SOURCE = 8, /* offset of the source's GID in a GRH */
-    GRH_SOURCE_4 =
-        20 + 12, /* of the source's IPv4 address: the IP header is in the last 20 bytes */
+    /* offset of the source's IPv4 address: the IP header is in the last 20 bytes */
+    GRH_SOURCE_4 = 20 + 12,
 };
 
 /* ---- hosts ---- */
 
-/* A multiplication that spreads all bits upwards (Knuth's multiplicative hashing). */
+/* Spreads all bits upwards by a multiplication (Knuth's multiplicative hashing). */
 static uint32_t hash_mix(uint64_t x)
 {
     return (uint32_t) (x * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
-/* A host is found by its LID where datagrams come without a GRH, else by its GID. */
+/* Hashes a host by its LID where datagrams come without a GRH, else by its GID. */
 static uint32_t host_hash(const union ibv_gid *gid, uint16_t lid)
 {
     uint64_t half[2];
@@ -37,19 +37,19 @@ static uint32_t host_hash(const union ibv_gid *gid, uint16_t lid)
     return hash_mix(lid != 0 ? lid : half[0] ^ (half[1] << 1 | half[1] >> 63));
 }
 
-static bool same_host(const btl_ib_ud_host_t *host, const union ibv_gid *gid, uint16_t lid)
+static bool host_is_same(const btl_ib_ud_host_t *host, const union ibv_gid *gid, uint16_t lid)
 {
     return host->lid == lid && (lid != 0 || memcmp(&host->gid, gid, sizeof(*gid)) == 0);
 }
 
-/* Index + 1, 0 if there is none. */
+/* Returns index + 1 of a host, 0 if there is none. */
 static uint32_t host_find(const btl_ib_ud_peers_t *peers, const union ibv_gid *gid, uint16_t lid)
 {
     if (peers->host_room == 0) {
         return 0;
     }
     uint32_t i = peers->host_bucket[host_hash(gid, lid) & (peers->host_room - 1)];
-    while (i != 0 && !same_host(&peers->host[i - 1], gid, lid)) {
+    while (i != 0 && !host_is_same(&peers->host[i - 1], gid, lid)) {
         i = peers->host[i - 1].next;
     }
     return i;
@@ -84,7 +84,7 @@ static bool hosts_grow(btl_ib_ud_peers_t *peers)
     return true;
 }
 
-/* A GID cannot be reached: `what` says why. */
+/* Shows the help text for a GID that cannot be reached; `what` says why. */
 static void diagnose_gid(const btl_ib_verbs_t *verbs, btl_ib_diagnostic_t what,
                          const union ibv_gid *gid)
 {
@@ -94,6 +94,7 @@ static void diagnose_gid(const btl_ib_verbs_t *verbs, btl_ib_diagnostic_t what,
                       btl_ib_verbs_gid_format(gid, text, sizeof(text)));
 }
 
+/* Makes the address handle of a host. Returns 0, or a negative errno after telling why. */
 static int host_make_handle(const btl_ib_ud_port_t *port, btl_ib_ud_host_t *host)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
@@ -127,7 +128,7 @@ static int host_make_handle(const btl_ib_ud_port_t *port, btl_ib_ud_host_t *host
     return -EHOSTUNREACH;
 }
 
-/* Makes room for one host more, which may move all. False: no memory. */
+/* Makes room for one host more, which may move all. Returns false if memory is short. */
 static bool hosts_make_room(btl_ib_ud_peers_t *peers)
 {
     return peers->host_free != 0 || peers->hosts < peers->host_room || hosts_grow(peers);
@@ -145,7 +146,7 @@ static uint32_t host_place(btl_ib_ud_peers_t *peers, const btl_ib_ud_host_t *hos
     return index;
 }
 
-/* One user more of a host. Returns its index, or a negative errno. */
+/* Adds a user of a host. Returns the host's index, or a negative errno. */
 static int64_t host_get(btl_ib_ud_peers_t *peers, const union ibv_gid *gid, uint16_t lid)
 {
     uint32_t index = host_find(peers, gid, lid);
@@ -167,9 +168,9 @@ static int64_t host_get(btl_ib_ud_peers_t *peers, const union ibv_gid *gid, uint
     return index;
 }
 
-/* Is a send on its way that has this handle? Devices may look at it until the send is over, and
- * ibv_destroy_ah(3) waits for none. Numbers that are very old seem to be on their way again for a
- * while, which does no harm. */
+/* True if a send with this handle is on its way. Devices may look at a handle until the send is
+ * over, and ibv_destroy_ah(3) waits for none. Sends that are very old seem to be on their way again
+ * for a while (numbers are modulo 2^32), which does no harm. */
 static bool host_in_flight(const btl_ib_ud_qps_t *qps, const btl_ib_ud_host_t *host)
 {
     for (uint32_t i = 0; i < qps->count; i++) {
@@ -199,7 +200,8 @@ void btl_ib_ud_peers_clean(btl_ib_ud_peers_t *peers)
     }
 }
 
-/* The old handle leaves, in the name of a host without users. */
+/* Makes the handle of a host anew. The old handle leaves, in the name of a host without users.
+ * Returns false if that fails. */
 static bool host_renew(btl_ib_ud_peers_t *peers, uint32_t index)
 {
     if (!hosts_make_room(peers)) {
@@ -229,6 +231,7 @@ bool btl_ib_ud_peers_renew(btl_ib_ud_peers_t *peers)
     return all;
 }
 
+/* Removes a user of a host. */
 static void host_put(btl_ib_ud_peers_t *peers, uint32_t index)
 {
     btl_ib_ud_host_t *host = &peers->host[index];
@@ -254,7 +257,7 @@ static uint32_t *peer_bucket(const btl_ib_ud_peers_t *peers, uint32_t host, uint
                           & (peers->room * BTL_IB_UD_QPS_MAX - 1)];
 }
 
-/* A peer's place in a list is that of one of its queue pairs. */
+/* Returns where a list goes on behind `place`, which is that of a queue pair of a peer. */
 static uint32_t *peer_next(btl_ib_ud_peers_t *peers, uint32_t place)
 {
     return &peers->peer[(place - 1) / BTL_IB_UD_QPS_MAX].next[(place - 1) % BTL_IB_UD_QPS_MAX];
@@ -272,7 +275,7 @@ static btl_ib_addr_t peer_at(uint32_t place)
     return place == 0 ? BTL_IB_ADDR_UNKNOWN : (place - 1) / BTL_IB_UD_QPS_MAX;
 }
 
-/* Its place; 0: there is none. */
+/* Returns the place of a peer's queue pair; 0: there is none. */
 static uint32_t peer_find(const btl_ib_ud_peers_t *peers, uint32_t host, uint32_t qpn)
 {
     uint32_t place = peers->room == 0 ? 0 : *peer_bucket(peers, host, qpn);
@@ -348,14 +351,15 @@ static int peer_add(btl_ib_ud_peers_t *peers, uint32_t host, const btl_ib_ud_add
     return 0;
 }
 
-/* The same process: the same queue pairs, known by the same key. */
-static bool same_peer(const btl_ib_ud_peer_t *peer, const btl_ib_ud_address_t *address)
+/* True if a peer is the process at that address: its queue pairs and key are the same. */
+static bool peer_is_same(const btl_ib_ud_peer_t *peer, const btl_ib_ud_address_t *address)
 {
     return peer->qkey == address->qkey && peer->count == address->count
            && memcmp(peer->qpn, address->qpn, sizeof(peer->qpn)) == 0;
 }
 
-/* Within a subnet of InfiniBand the LID is enough, unless the port insists on a GRH. */
+/* Returns the LID to send to, 0 if a GRH is needed. Within a subnet of InfiniBand the LID is
+ * enough, unless the port insists on a GRH. */
 static uint16_t lid_for(const btl_ib_ud_port_t *port, const btl_ib_ud_address_t *address)
 {
     const bool near = address->gid.global.subnet_prefix == port->gid.gid.global.subnet_prefix;
@@ -367,21 +371,22 @@ static uint16_t lid_for(const btl_ib_ud_port_t *port, const btl_ib_ud_address_t 
     return address->lid;
 }
 
-/* The same number, and at least one of the two a full member. */
-static bool same_partition(uint16_t a, uint16_t b)
+/* True if ports with these P_Keys may talk: the number is the same, and at least one of the two is
+ * a full member. */
+static bool pkeys_match(uint16_t a, uint16_t b)
 {
     return (a & BTL_IB_UD_PKEY_NUMBER) == (b & BTL_IB_UD_PKEY_NUMBER)
            && ((a | b) & BTL_IB_UD_PKEY_FULL) != 0;
 }
 
-/* Returns 0, or -EHOSTUNREACH after telling the user why. */
+/* Checks that a peer can be reached. Returns 0, or -EHOSTUNREACH after telling the user why. */
 static int peer_check_reachable(const btl_ib_ud_port_t *port, const btl_ib_ud_address_t *address)
 {
     if (!btl_ib_verbs_gid_reaches(&port->gid, &address->gid)) {
         diagnose_gid(&port->verbs, BTL_IB_DIAG_SUBNET, &address->gid);
         return -EHOSTUNREACH;
     }
-    if (!same_partition(port->pkey, address->pkey)) {
+    if (!pkeys_match(port->pkey, address->pkey)) {
         BTL_IB_VERBS_LOG(&port->verbs, 1, "%s: a peer is in partition 0x%x, and we in 0x%x",
                          port->verbs.base.name, address->pkey, port->pkey);
         return -EHOSTUNREACH;
@@ -407,7 +412,7 @@ int btl_ib_ud_peers_add(btl_ib_ud_peers_t *peers, const void *bytes, size_t len,
     btl_ib_verbs_check_mtu(&peers->port->verbs, address.mtu,
                            btl_ib_verbs_gid_format(&address.gid, text, sizeof(text)));
     const btl_ib_addr_t known = peer_at(peer_find(peers, (uint32_t) host, address.qpn[0]));
-    if (known != BTL_IB_ADDR_UNKNOWN && same_peer(&peers->peer[known], &address)) {
+    if (known != BTL_IB_ADDR_UNKNOWN && peer_is_same(&peers->peer[known], &address)) {
         peers->peer[known].users++;
         host_put(peers, (uint32_t) host);
         *addr = known;
@@ -438,8 +443,9 @@ void btl_ib_ud_peers_remove(btl_ib_ud_peers_t *peers, btl_ib_addr_t addr)
     }
 }
 
-/* RoCE v2 over IPv4 puts the IP header into the last 20 bytes of the 40 (IBA annex 17, A17.4.5.1).
- * Which of the two came is known from our own address: both ends have the same. */
+/* Reads the source's GID before a payload. RoCE v2 over IPv4 puts the IP header into the last 20
+ * bytes of the 40 (IBA annex 17, A17.4.5.1); our own address tells whether it does: both ends have
+ * one family. */
 static void source_gid(const btl_ib_ud_port_t *port, const uint8_t *payload, union ibv_gid *gid)
 {
     const uint8_t *grh = payload - BTL_IB_VERBS_GRH;
@@ -464,9 +470,9 @@ btl_ib_addr_t btl_ib_ud_peers_source(btl_ib_ud_peers_t *peers, const struct ibv_
     } else if (wc->slid == 0) {
         return BTL_IB_ADDR_UNKNOWN;
     }
-    if (peers->recent != 0) { /* mostly it is the one before's */
+    if (peers->recent != 0) { /* mostly the source of the datagram before */
         const uint32_t host = peers->peer[peer_at(peers->recent)].host;
-        if (same_host(&peers->host[host], &gid, lid)
+        if (host_is_same(&peers->host[host], &gid, lid)
             && peer_fits(peers, peers->recent, host, wc->src_qp)) {
             return peer_at(peers->recent);
         }

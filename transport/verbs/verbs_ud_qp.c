@@ -17,7 +17,7 @@ enum {
     TX_DEPTH_MIN = 128,
     LAZY_MAX = 32,
     LAZY_SHARE = 8,   /* of a queue's depth that may lie idle */
-    HANDED_UP = 32,   /* buffers that handlers have at once: of one poll */
+    HANDED_UP = 32,   /* buffers that handlers have at once: those of one poll */
     GROWN_MAX = 4096, /* buffers of a queue that grows with the number of peers */
     RESTARTS_MAX = 64,
 };
@@ -31,6 +31,7 @@ typedef struct btl_ib_ud_slab {
 
 /* ---- sizes ---- */
 
+/* Chooses how many buffers a queue pair has, of which the device takes at most `most`. */
 static void qp_plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
 {
     qp->lazy = btl_ib_verbs_min(LAZY_MAX, 1 + qp->depth / LAZY_SHARE);
@@ -79,16 +80,16 @@ static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, u
     }
 }
 
-/* Buffers that a queue pair begins with. */
+/* Returns how many buffers a queue pair begins with. */
 static uint32_t qp_first_buffers(const btl_ib_ud_qp_t *qp)
 {
     return btl_ib_verbs_min(qp->first, qp->depth) + qp->spare;
 }
 
-/* One peer more. Returns how many buffers are to be made for it. */
+/* Counts a new peer. Returns how many buffers are to be made for it. */
 static uint32_t qp_expect_peer(btl_ib_ud_qp_t *qp)
 {
-    const uint32_t quarter = qp->made / 4; /* registering a piece costs more than memory */
+    const uint32_t quarter = qp->made / 4; /* a registration costs more than some memory */
 
     qp->depth += qp->per_peer;
     if (qp->per_peer == 0 || qp->depth + qp->spare <= qp->made) {
@@ -100,8 +101,8 @@ static uint32_t qp_expect_peer(btl_ib_ud_qp_t *qp)
 
 /* ---- receive buffers ---- */
 
-/* Bytes from one buffer to the next. The GRH of each ends where a cache line begins, so that
- * payloads are aligned. */
+/* Returns the bytes from one buffer to the next. The GRH of each ends where a cache line begins, so
+ * that payloads are aligned. */
 static size_t qp_stride(const btl_ib_ud_qp_t *qp)
 {
     const size_t line = BTL_IB_VERBS_LINE;
@@ -109,7 +110,7 @@ static size_t qp_stride(const btl_ib_ud_qp_t *qp)
     return line + (qp->size + line - 1) / line * line;
 }
 
-/* Makes and post buffers. Returns 0 or a negative errno. */
+/* Makes and posts buffers. Returns 0 or a negative errno. */
 static int qp_make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t count)
 {
     const size_t line = BTL_IB_VERBS_LINE;
@@ -157,8 +158,8 @@ void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps)
     }
 }
 
-/* All buffers of a queue pair are with us. What came meanwhile was dropped, so that is told once.
- */
+/* Counts that the device has no buffer of a queue pair, and logs it once: what came meanwhile was
+ * dropped. */
 __attribute__((noinline)) static void qp_note_empty(btl_ib_ud_qps_t *qps, const btl_ib_ud_qp_t *qp)
 {
     if (qps->emptied++ == 0) {
@@ -191,7 +192,7 @@ int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps)
         if (qp->rx.idle_count == 0) {
             continue;
         }
-        /* idle or handed up: the device has fewer than it was promised */
+        /* more are idle or handed up than planned: the device has fewer than `depth` */
         const bool few = qp->made - qp->rx.posted > qp->spare;
         if ((few || qp->rx.idle_count >= qp->lazy) && !qp->flushed) {
             if (qp->rx.posted == 0) {
@@ -365,7 +366,7 @@ void btl_ib_ud_qps_free(btl_ib_ud_qps_t *qps)
     }
 }
 
-/* ---- the end of sends ---- */
+/* ---- completion of sends ---- */
 
 bool btl_ib_ud_qps_sent(btl_ib_ud_qps_t *qps, const struct ibv_wc *wc)
 {
@@ -403,8 +404,8 @@ int btl_ib_ud_qps_report(btl_ib_ud_qps_t *qps, btl_ib_event_t *events, int max)
     return n;
 }
 
-/* The whole queue pair failed, and all its buffers are back: reset it, and post them again. What
- * was being sent is lost; its memory is free. */
+/* Resets a queue pair that failed as a whole, with all its buffers back, and posts them again.
+ * Datagrams that were being sent are lost; their memory is free. Returns 0 or a negative errno. */
 static int qp_restart(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 {
     const struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The queue pairs of a UD transport, and the port that they are on. */
+/* Queue pairs of a UD transport, and the port that they are on. */
 
 #ifndef BTL_IB_VERBS_UD_QP_H
 #define BTL_IB_VERBS_UD_QP_H
@@ -35,8 +35,8 @@ typedef struct btl_ib_ud_port {
  *
  * Each receive queue has a queue pair of its own with buffers of its size, so that a burst of long
  * datagrams leaves room for acknowledgements. A datagram for one of the peer's queues leaves by our
- * queue pair of the same number: the device serves queue pairs in turns, so an acknowledgement does
- * not wait for long datagrams that were posted before it. All share one completion queue.
+ * queue pair of that number: the device serves queue pairs in turns, so an acknowledgement does not
+ * wait for long datagrams that were posted before it. All share one completion queue.
  */
 
 enum { BTL_IB_VERBS_GRH = 40 }; /* bytes before the payload of each received datagram */
@@ -44,36 +44,35 @@ enum { BTL_IB_VERBS_GRH = 40 }; /* bytes before the payload of each received dat
 typedef struct btl_ib_ud_qp {
     struct ibv_qp *qp;
 
-    /* Receive buffers. `spare` of them are more than can be counted on. */
+    /* Receive buffers. */
     btl_ib_verbs_rx_pool_t rx;
-    uint32_t size; /* bytes of ours that a buffer holds */
-    uint32_t
-        depth; /* datagrams that are to arrive before anyone polls, once it has grown to that */
+    uint32_t size;      /* bytes that a buffer holds besides the GRH */
+    uint32_t depth;     /* buffers wanted for datagrams that arrive before anyone polls */
     uint32_t depth_max; /* buffers that the queue pair takes, spare ones included */
     uint32_t lazy;      /* buffers that may lie idle */
-    uint32_t spare;     /* that do, or that handlers have */
-    uint32_t first;     /* of `depth`, with which it begins */
+    uint32_t spare;     /* buffers beyond `depth`, as some lie idle or are with handlers */
+    uint32_t first;     /* buffers of `depth` that are made at first */
     uint32_t per_peer;  /* buffers that each peer adds to `depth` */
-    uint32_t low;       /* with fewer than this posted it grows; 0: it does not grow any more */
-    uint32_t made;      /* buffers */
+    uint32_t low;       /* if fewer are posted the queue pair grows; 0: it does not any more */
+    uint32_t made;      /* buffers that there are */
     struct btl_ib_ud_slab *slabs;
 
     uint32_t tx_depth; /* a power of two */
     btl_ib_verbs_send_ring_t ring;
     bool broken;       /* a send failed: nothing is posted until the queue pair is repaired */
     bool flushed;      /* the whole queue pair failed: receive buffers come back unused */
-    uint32_t restarts; /* how often it was reset after that */
+    uint32_t restarts; /* how often the queue pair was reset after that */
 } btl_ib_ud_qp_t;
 
 typedef struct btl_ib_ud_qps {
     const btl_ib_ud_port_t *port;
-    const btl_ib_verbs_t *verbs; /* its */
+    const btl_ib_verbs_t *verbs; /* the port's */
     const btl_ib_verbs_state_t *state;
     struct ibv_cq *cq;
     uint32_t qkey;
     uint32_t inline_size; /* that all queue pairs take */
     uint32_t count;
-    bool error_logged; /* a send failed; the first is logged */
+    bool error_logged; /* that a send failed: the first time only */
     bool broken;       /* some queue pair is */
     bool completed;    /* sends are over that may make events */
     uint64_t emptied;  /* how often a queue pair was found without a buffer: it drops what comes */
@@ -91,11 +90,11 @@ void btl_ib_ud_qps_memory_estimate(const btl_ib_open_params_t *params,
                                    const btl_ib_transport_attr_t *attr, uint32_t peers,
                                    btl_ib_memory_estimate_t *estimate);
 
-/* The device touches no memory after stop. */
+/* Stop: the device touches no memory after that. Free: the memory goes. */
 void btl_ib_ud_qps_stop(btl_ib_ud_qps_t *qps);
 void btl_ib_ud_qps_free(btl_ib_ud_qps_t *qps);
 
-/* Which queue pair of `count` serves a channel? */
+/* Returns the queue pair, of `count`, that serves a channel. */
 static inline uint32_t btl_ib_ud_qp_of(uint32_t channel, uint32_t count)
 {
     return channel < count ? channel : count - 1;
@@ -103,8 +102,8 @@ static inline uint32_t btl_ib_ud_qp_of(uint32_t channel, uint32_t count)
 
 /* ---- receiving ---- */
 
-/* Datagrams that can arrive before anyone polls: qp->depth, unless there will never be so many
- * buffers. */
+/* Returns how many datagrams can arrive before anyone polls: qp->depth, unless there will never be
+ * so many buffers. */
 static inline uint32_t btl_ib_ud_qp_rx_depth(const btl_ib_ud_qp_t *qp)
 {
     const uint32_t buffers = qp->low > 0 ? qp->depth_max : qp->made;
@@ -112,23 +111,22 @@ static inline uint32_t btl_ib_ud_qp_rx_depth(const btl_ib_ud_qp_t *qp)
     return btl_ib_verbs_min(qp->depth, buffers - qp->spare);
 }
 
-/* A peer came: it may send some datagrams before it is granted more, so there are buffers for
- * them. */
+/* Makes buffers for a new peer, which may send some datagrams before it is granted more. */
 void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps);
 
-/* Queues pairs that began small and ran low get twice as many buffers. */
+/* Doubles the buffers of queue pairs that began small and ran low. */
 void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps);
 
-/* Posts buffers where enough lie idle. Returns 0 or an errno. What a device does not take now it
- * takes with the next. */
+/* Posts buffers where enough lie idle. Returns 0 or an errno. Buffers that a device does not take
+ * now are posted with the next ones. */
 int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps);
 
-/* A buffer came back unused because the queue pair failed. */
+/* Takes a buffer back that was not used because the queue pair failed. */
 void btl_ib_ud_qp_flushed(btl_ib_ud_qps_t *qps, btl_ib_verbs_rx_buffer_t *buffer);
 
 /* ---- sending ---- */
 
-/* The id of a send request of queue pair `qp`; those of receives are pointers, hence even. */
+/* Returns the id of a send request of queue pair `qp`; ids of receives are pointers, hence even. */
 static inline uint64_t btl_ib_ud_qp_send_id(uint32_t qp, uint32_t number)
 {
     return (uint64_t) number << 32 | (uint64_t) qp << 1 | 1;
@@ -139,7 +137,7 @@ static inline bool btl_ib_ud_is_send(const struct ibv_wc *wc)
     return wc->wr_id & 1;
 }
 
-/* A completion of a send: that and all before it are over. Returns false if it failed. */
+/* Takes the completion of a send, and of all before it. Returns false if the send failed. */
 bool btl_ib_ud_qps_sent(btl_ib_ud_qps_t *qps, const struct ibv_wc *wc);
 
 /* Makes SENT events. Returns how many. */

@@ -76,7 +76,7 @@ uint32_t btl_ib_ud_address_pack(const btl_ib_ud_address_t *address, uint8_t *out
     return len;
 }
 
-static bool qpn_ok(uint32_t qpn)
+static bool qpn_is_usable(uint32_t qpn)
 {
     return qpn > 1 && qpn < QPN_MAX; /* 0 and 1 manage the subnet, the last means a group */
 }
@@ -107,7 +107,7 @@ int btl_ib_ud_address_unpack(const void *bytes, size_t len, btl_ib_ud_address_t 
                 && memcmp(wire.gid, none, sizeof(none)) != 0;
     for (uint32_t i = 0; i < wire.count; i++) {
         address->qpn[i] = be32toh(wire.qpn[i]);
-        good = good && qpn_ok(address->qpn[i]);
+        good = good && qpn_is_usable(address->qpn[i]);
     }
     return good ? 0 : -EINVAL;
 }
@@ -177,7 +177,7 @@ static bool usable_6(const struct sockaddr_in6 *v6)
            && !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) && v6->sin6_port != 0;
 }
 
-/* There is one way only to write an address: what is in no field is zero. */
+/* True if `bytes` are an address as it is written: what is in no field is zero. */
 static bool packs_to(const btl_ib_rc_address_t *addr, const uint8_t *bytes)
 {
     uint8_t again[BTL_IB_RC_ADDRESS_BYTES];
@@ -218,7 +218,7 @@ enum { PARAMS_VERSION = 2 };
 
 static const uint8_t magic[4] = {'b', 't', 'l', 'i'};
 
-/* The beginning of both kinds. */
+/* The beginning of requests, replies and rejections. */
 typedef struct head {
     uint8_t magic[4];
     uint8_t version;

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What travels outside of datagrams: the addresses that UD and RC transports publish, and what RC
- * connection requests carry. */
+/* Formats of verbs outside of datagrams: the addresses that UD and RC transports publish, and the
+ * private data of RC connection requests. */
 
 #ifndef BTL_IB_VERBS_WIRE_H
 #define BTL_IB_VERBS_WIRE_H
@@ -34,7 +34,7 @@ typedef struct btl_ib_ud_address {
 /* Writes an address to `out`, which has BTL_IB_ADDR_BYTES. Returns its length. */
 uint32_t btl_ib_ud_address_pack(const btl_ib_ud_address_t *address, uint8_t *out);
 
-/* Returns 0, or -EINVAL if it is no address that btl_ib_ud_address_pack() could have written. */
+/* Reads an address. Returns 0, or -EINVAL if btl_ib_ud_address_pack() cannot have written it. */
 int btl_ib_ud_address_unpack(const void *bytes, size_t len, btl_ib_ud_address_t *address);
 
 /* ---- address of an RC transport ---- */
@@ -57,13 +57,13 @@ typedef struct btl_ib_rc_addr {
         struct sockaddr_in v4;
         struct sockaddr_in6 v6;
     };
-    /* Random, new with every open(): identifies the transport; a process that knows it has read the
+    /* Identifies the transport: random, new with every open(). A process that knows it has read the
      * modex. */
     uint64_t cookie;
     uint8_t mtu; /* of the port: enum ibv_mtu; 0: not told */
 } btl_ib_rc_address_t;
 
-/* `port` is in network order. */
+/* Sets the port, in network order. */
 static inline void btl_ib_rc_address_set_port(btl_ib_rc_address_t *addr, uint16_t port)
 {
     if (addr->any.sa_family == AF_INET) {
@@ -73,12 +73,11 @@ static inline void btl_ib_rc_address_set_port(btl_ib_rc_address_t *addr, uint16_
     }
 }
 
-/* As text: "10.1.2.3:4567", "[fd00::1]:4567" or "unknown". Returns `out`. */
+/* Writes an address as text: "10.1.2.3:4567", "[fd00::1]:4567" or "unknown". Returns `out`. */
 const char *btl_ib_rc_address_format(const btl_ib_rc_address_t *addr, char *out, size_t len);
 
+/* Pack writes BTL_IB_RC_ADDRESS_BYTES; unpack returns 0 or -EINVAL. */
 void btl_ib_rc_address_pack(const btl_ib_rc_address_t *addr, uint8_t *out);
-
-/* Returns 0 or -EINVAL. */
 int btl_ib_rc_address_unpack(const void *bytes, size_t len, btl_ib_rc_address_t *addr);
 
 /* ---- connection parameters ---- */
@@ -99,18 +98,18 @@ int btl_ib_rc_address_unpack(const void *bytes, size_t len, btl_ib_rc_address_t 
 
 enum {
     BTL_IB_RC_QUEUES_MAX = 16,                     /* as many as the engine has */
-    BTL_IB_RC_RDMA_CHANNEL = BTL_IB_RC_QUEUES_MAX, /* that of operations on memory */
+    BTL_IB_RC_RDMA_CHANNEL = BTL_IB_RC_QUEUES_MAX, /* for operations on memory */
     BTL_IB_RC_CHANNELS = BTL_IB_RC_QUEUES_MAX + 1,
     BTL_IB_RC_EAGER_TRAILER = 16,    /* bytes at the end of a slot of an eager ring */
-    BTL_IB_RC_EAGER_SLOT = 512,      /* bytes of one, at most */
-    BTL_IB_RC_EAGER_SLOTS = 1 << 15, /* of a ring, at most */
+    BTL_IB_RC_EAGER_SLOT = 512,      /* bytes of a slot, at most */
+    BTL_IB_RC_EAGER_SLOTS = 1 << 15, /* slots of a ring, at most */
     BTL_IB_RC_PRIVATE_MAX = 56,      /* bytes of private data that every fabric lets through */
     BTL_IB_RC_PARAMS_BYTES = 56,
 };
 
 typedef struct btl_ib_rc_params {
     uint8_t channel;
-    uint64_t to;      /* cookie of the side that it is meant for */
+    uint64_t to;      /* cookie of the receiver */
     uint64_t from;    /* cookie of the sender */
     uint32_t attempt; /* how often the sender has asked anybody: its older requests are void */
     uint32_t depth;   /* receive buffers posted for the connection; 0: a pool that all share */
@@ -118,13 +117,13 @@ typedef struct btl_ib_rc_params {
     uint32_t word_key;
     uint8_t reads;        /* reads and atomics of the other side that are served at once */
     bool relaxed;         /* memory that the sender exposes is filled in any order */
-    uint8_t mtu;          /* that the sender wants at most: enum ibv_mtu */
+    uint8_t mtu;          /* the largest that the sender wants: enum ibv_mtu */
     uint32_t eager_key;   /* of a ring in the cache line behind the word */
     uint16_t eager_slots; /* a power of two; 0: there is none */
     uint16_t eager_slot;  /* bytes */
 } btl_ib_rc_params_t;
 
-/* Why a request was rejected. */
+/* Reasons of a rejection. */
 typedef enum btl_ib_rc_reject {
     BTL_IB_RC_CROSSING = 1, /* our own request is on its way, and goes before yours */
     BTL_IB_RC_STALE,        /* a newer request of yours came before it */
@@ -132,12 +131,13 @@ typedef enum btl_ib_rc_reject {
     BTL_IB_RC_SHORTAGE,     /* no memory, or too many unknown peers */
 } btl_ib_rc_reject_t;
 
-/* Both write and read BTL_IB_RC_PRIVATE_MAX bytes; what is read may be longer, as some fabrics fill
- * up. Unpack returns 0 or -EINVAL. */
+/* Pack writes BTL_IB_RC_PARAMS_BYTES. Unpack reads as many of `len`, which may be more, as some
+ * fabrics pad; it returns 0 or -EINVAL. */
 void btl_ib_rc_params_pack(const btl_ib_rc_params_t *params, uint8_t *out);
 int btl_ib_rc_params_unpack(const void *bytes, size_t len, btl_ib_rc_params_t *params);
 
-/* The private data of a rejection. Pack returns the length; unpack 0 if it is none of ours. */
+/* Write and read the private data of a rejection. Pack returns its length; unpack returns 0 if it
+ * is none of ours. */
 uint8_t btl_ib_rc_reject_pack(btl_ib_rc_reject_t reason, uint8_t *out);
 btl_ib_rc_reject_t btl_ib_rc_reject_unpack(const void *bytes, size_t len);
 

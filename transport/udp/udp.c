@@ -28,7 +28,8 @@ static uint32_t at_most(uint32_t size, uint32_t most)
     return size < most ? size : most;
 }
 
-/* The largest datagram that the device's interface carries without fragments, 0 if unknown. */
+/* Returns the largest datagram that the device's interface carries without fragments, 0 if
+ * unknown. */
 static uint32_t udp_device_datagram(const btl_ib_device_t *device)
 {
     struct ifreq request = {.ifr_mtu = 0};
@@ -48,8 +49,8 @@ typedef struct states {
     size_t count;
 } states_t;
 
-/* Of an address that is not there: it counts as good. */
-static uint32_t flags_of(const states_t *states, const struct sockaddr *address)
+/* Returns the flags of an address, 0 (good) if it is not in the list. */
+static uint32_t states_flags(const states_t *states, const struct sockaddr *address)
 {
     size_t len;
     const uint8_t *bytes = btl_ib_ip_bytes(address, &len);
@@ -62,22 +63,25 @@ static uint32_t flags_of(const states_t *states, const struct sockaddr *address)
     return 0;
 }
 
-/* True if an interface has an IP address other than link-local ones of IPv6, which each has. */
-static bool has_more_than_link_local(const struct ifaddrs *all, const char *name)
+/* True if an interface has an IP address. `local`: link-local ones of IPv6, which each interface
+ * has, count, too. */
+static bool interface_has_ip(const struct ifaddrs *all, const char *name, bool local)
 {
     size_t len;
     const struct ifaddrs *i = all;
 
     while (i != NULL
            && (i->ifa_addr == NULL || btl_ib_ip_bytes(i->ifa_addr, &len) == NULL
-               || btl_ib_ip_link_local(i->ifa_addr) || !btl_ib_interface_same(i->ifa_name, name))) {
+               || (!local && btl_ib_ip_link_local(i->ifa_addr))
+               || !btl_ib_interface_same(i->ifa_name, name))) {
         i = i->ifa_next;
     }
     return i != NULL;
 }
 
-/* Why an address is none to be used; NULL if it is. */
-static const char *why_not(const struct ifaddrs *all, const struct ifaddrs *i, uint32_t flags)
+/* Returns why an address is not used, NULL if it is. */
+static const char *address_why_not(const struct ifaddrs *all, const struct ifaddrs *i,
+                                   uint32_t flags)
 {
     if (btl_ib_interface_why_not(i->ifa_flags) != NULL) {
         return btl_ib_interface_why_not(i->ifa_flags);
@@ -85,7 +89,7 @@ static const char *why_not(const struct ifaddrs *all, const struct ifaddrs *i, u
     if (i->ifa_netmask == NULL) {
         return "its address is in no network";
     }
-    if (btl_ib_ip_link_local(i->ifa_addr) && has_more_than_link_local(all, i->ifa_name)) {
+    if (btl_ib_ip_link_local(i->ifa_addr) && interface_has_ip(all, i->ifa_name, false)) {
         return "its address is link-local, and it has others";
     }
     if (flags & IFA_F_DADFAILED) {
@@ -97,7 +101,7 @@ static const char *why_not(const struct ifaddrs *all, const struct ifaddrs *i, u
     return NULL;
 }
 
-static void describe(const struct ifaddrs *i, btl_ib_device_t *device)
+static void device_describe(const struct ifaddrs *i, btl_ib_device_t *device)
 {
     const bool v4 = i->ifa_addr->sa_family == AF_INET;
 
@@ -108,8 +112,8 @@ static void describe(const struct ifaddrs *i, btl_ib_device_t *device)
     memcpy(&device->ip, i->ifa_addr, v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
     device->plain = true;
     device->prefix_bits = btl_ib_ip_prefix(i->ifa_netmask);
-    /* Of a VPN, which most often goes by another interface of this host; or of a host that routers
-     * lead to by any of its links, which has it on "lo". */
+    /* The address of a VPN, which most often goes by another interface of this host; or that of a
+     * host which routers reach over any of its links, and which has it on "lo". */
     if (i->ifa_flags & (IFF_POINTOPOINT | IFF_LOOPBACK)) {
         device->rank = BTL_IB_RANK_LAST;
     }
@@ -118,17 +122,17 @@ static void describe(const struct ifaddrs *i, btl_ib_device_t *device)
 }
 
 /* Adds the addresses of one family, in the system's order. Returns how many there are then. */
-static int collect(const struct ifaddrs *all, sa_family_t family, const states_t *states,
-                   const btl_ib_log_t *log, btl_ib_device_t *list, int count)
+static int devices_collect(const struct ifaddrs *all, sa_family_t family, const states_t *states,
+                           const btl_ib_log_t *log, btl_ib_device_t *list, int count)
 {
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
         if (i->ifa_addr == NULL || i->ifa_addr->sa_family != family) {
             continue;
         }
-        const uint32_t flags = flags_of(states, i->ifa_addr);
-        const char *why = why_not(all, i, flags);
+        const uint32_t flags = states_flags(states, i->ifa_addr);
+        const char *why = address_why_not(all, i, flags);
         if (why == NULL) {
-            describe(i, &list[count]);
+            device_describe(i, &list[count]);
             /* The system gives both kinds up by and by (RFC 4862, 5.5.4; RFC 8981). */
             if (flags & (IFA_F_DEPRECATED | IFA_F_TEMPORARY)) {
                 list[count].rank = BTL_IB_RANK_LAST;
@@ -141,24 +145,12 @@ static int collect(const struct ifaddrs *all, sa_family_t family, const states_t
     return count;
 }
 
-static bool has_ip(const struct ifaddrs *all, const char *name)
-{
-    size_t len;
-    const struct ifaddrs *i = all;
-
-    while (i != NULL
-           && (i->ifa_addr == NULL || btl_ib_ip_bytes(i->ifa_addr, &len) == NULL
-               || !btl_ib_interface_same(i->ifa_name, name))) {
-        i = i->ifa_next;
-    }
-    return i != NULL;
-}
-
-/* Interfaces without an IP address, which are seen by their hardware address, or by none. */
-static void tell_without_ip(const struct ifaddrs *all, const btl_ib_log_t *log)
+/* Turns down interfaces without an IP address, which are seen by their hardware address, or by
+ * none. */
+static void turn_down_without_ip(const struct ifaddrs *all, const btl_ib_log_t *log)
 {
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
-        if (!has_ip(all, i->ifa_name)) {
+        if (!interface_has_ip(all, i->ifa_name, true)) {
             btl_ib_devices_turn_down(log, "udp", i->ifa_name,
                                      i->ifa_flags & IFF_UP ? "it has no IP address"
                                                            : "it is down and has no IP address");
@@ -177,8 +169,7 @@ static int udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     int count = 0;
 
     *list = NULL;
-    if (search->provider != NULL
-        && search->provider[0] != '\0') { /* of libfabric's was asked for one */
+    if (search->provider != NULL && search->provider[0] != '\0') { /* libfabric's were asked for */
         return 0;
     }
     const int rc = btl_ib_net_addresses_get(&all, &search->log);
@@ -195,10 +186,10 @@ static int udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     }
     states_t states;
     (void) btl_ib_net_inet6_get(&states.of, &states.count);
-    count = collect(all, AF_INET, &states, &search->log, *list, 0);
-    count = collect(all, AF_INET6, &states, &search->log, *list, count);
+    count = devices_collect(all, AF_INET, &states, &search->log, *list, 0);
+    count = devices_collect(all, AF_INET6, &states, &search->log, *list, count);
     free(states.of);
-    tell_without_ip(all, &search->log);
+    turn_down_without_ip(all, &search->log);
     free(all);
     return count;
 }
@@ -209,18 +200,17 @@ static void udp_devices_free(btl_ib_device_t *list, int count)
     free(list);
 }
 
-/* ---- an address that changes ---- */
-
-/* An interface that has another address than before: DHCP or an administrator gave it one. */
+/* ---- changes of an interface's address: by DHCP, or an administrator ---- */
 
 static const struct sockaddr *ip_of(const btl_ib_device_t *device)
 {
     return (const struct sockaddr *) (const void *) &device->ip;
 }
 
-/* bind(2) knows, of any family, and netlink need not be allowed. Errors to send do not tell: IPv6
- * goes out from an address that is gone. Where net.ipv4.ip_nonlocal_bind is set nothing does. */
-static bool check_gone(const btl_ib_device_t *device)
+/* Asks bind(2) whether the device's address is gone: that works for any family, and where netlink
+ * is denied. Errors to send do not tell: IPv6 goes out from an address that is gone. Where
+ * net.ipv4.ip_nonlocal_bind is set nothing does. */
+static bool address_check_gone(const btl_ib_device_t *device)
 {
     btl_ib_udp_name_t name;
     const int fd = socket(device->ip.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -236,7 +226,7 @@ static bool check_gone(const btl_ib_device_t *device)
     return gone;
 }
 
-static bool is_in_subnet(const btl_ib_device_t *device, const btl_ib_device_t *before)
+static bool address_in_subnet(const btl_ib_device_t *device, const btl_ib_device_t *before)
 {
     size_t len;
 
@@ -244,16 +234,16 @@ static bool is_in_subnet(const btl_ib_device_t *device, const btl_ib_device_t *b
                                btl_ib_ip_bytes(ip_of(before), &len), before->prefix_bits);
 }
 
-/* Has this host no longer the address that a device was opened with, and its interface another one
- * of that family? If so `device` has that. Takes three system calls while the address is there,
- * some dozens else. */
+/* Puts another address of the interface, of the same family, into `device` if this host no longer
+ * has the address there. Returns whether it did. Takes three system calls while the address is
+ * there, some dozens else. */
 __attribute__((noinline)) static bool udp_address_changed(btl_ib_device_t *device)
 {
     const btl_ib_search_t search = {.provider = NULL};
     btl_ib_device_t *list = NULL;
     const btl_ib_device_t *found = NULL;
 
-    if (!check_gone(device)) {
+    if (!address_check_gone(device)) {
         return false;
     }
     const int count = udp_devices(&search, &list);
@@ -262,7 +252,7 @@ __attribute__((noinline)) static bool udp_address_changed(btl_ib_device_t *devic
             && strcmp(list[i].interface, device->interface) == 0
             && !btl_ib_ip_same(ip_of(&list[i]), ip_of(device))
             && (found == NULL
-                || (!is_in_subnet(found, device) && is_in_subnet(&list[i], device)))) {
+                || (!address_in_subnet(found, device) && address_in_subnet(&list[i], device)))) {
             found = &list[i];
         }
     }
@@ -276,11 +266,11 @@ __attribute__((noinline)) static bool udp_address_changed(btl_ib_device_t *devic
     return found != NULL;
 }
 
-/* ---- memory ---- */
+/* ---- memory forecast ---- */
 
-/* What the kernel grants of a socket's buffer; `unknown` if it does not tell its limit. It counts
- * twice as much. */
-static uint64_t granted(const char *limit, uint32_t wanted)
+/* Returns the bytes of a socket's buffer that the kernel grants if it does not exceed the limit of
+ * that file, as it counts: twice what it is asked for. */
+static uint64_t buffer_granted(const char *limit, uint32_t wanted)
 {
     FILE *file = fopen(limit, "re");
     unsigned long long most = 0;
@@ -299,8 +289,8 @@ static void udp_memory_estimate(const btl_ib_open_params_t *open,
                                 btl_ib_memory_estimate_t *estimate)
 {
     const uint32_t wanted = btl_ib_udp_socket_wanted(open->socket_buffer);
-    const uint64_t socket = granted("/proc/sys/net/core/rmem_max", wanted)
-                            + granted("/proc/sys/net/core/wmem_max", wanted);
+    const uint64_t socket = buffer_granted("/proc/sys/net/core/rmem_max", wanted)
+                            + buffer_granted("/proc/sys/net/core/wmem_max", wanted);
     const uint64_t shared = open->bulk_lane ? 2 : 1;
     const uint64_t table =
         btl_ib_addr_table_places(peers) * (sizeof(btl_ib_udp_peer_t) + sizeof(uint32_t));
@@ -310,7 +300,7 @@ static void udp_memory_estimate(const btl_ib_open_params_t *open,
     connected = connected < BTL_IB_UDP_CONNECTED_MAX ? connected : BTL_IB_UDP_CONNECTED_MAX;
     connected = connected < peers ? connected : peers;
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, sizeof(btl_ib_udp_t), 0, "transport");
-    /* The socket's own buffer is what queues stand for; these only take what a call gets of it. */
+    /* Datagrams wait in the sockets' buffers, as forecast below; these take what one call reads. */
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
                         peers > 0 ? sizeof(btl_ib_udp_buffer_t) : 0,
                         (uint64_t) BTL_IB_UDP_BUFFERS_MAX * sizeof(btl_ib_udp_buffer_t),
@@ -320,11 +310,6 @@ static void udp_memory_estimate(const btl_ib_open_params_t *open,
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_KERNEL, shared * socket,
                         (shared + connected + spare) * socket, "buffers of sockets");
 }
-
-/* ---- the transport ---- */
-
-/* Nothing counts sends: what does not fit the socket's buffer is not taken. */
-enum { TX_DEPTH = 1024 };
 
 /* ---- sending and receiving ---- */
 
@@ -339,8 +324,10 @@ static int udp_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int 
     return sent;
 }
 
-/* Errors, if there are any, and what is pending behind them. Apart, as there seldom are. */
-__attribute__((noinline)) static int take_errors(btl_ib_udp_t *udp, btl_ib_event_t *events, int max)
+/* Makes events of errors, if there are any, and of datagrams pending behind them. Not inlined, as
+ * there seldom are. */
+__attribute__((noinline)) static int udp_take_errors(btl_ib_udp_t *udp, btl_ib_event_t *events,
+                                                     int max)
 {
     const int errors = btl_ib_udp_errors_take(&udp->errors, events, max);
 
@@ -355,7 +342,7 @@ static int udp_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events,
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
 
     if (btl_ib_udp_errors_any(&udp->errors)) {
-        const int taken = take_errors(udp, events, max);
+        const int taken = udp_take_errors(udp, events, max);
         if (taken > 0) {
             return taken;
         }
@@ -368,13 +355,13 @@ static int udp_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events,
     return btl_ib_udp_recv_events(&udp->rx, &udp->peers, events, max);
 }
 
-static void repost(btl_ib_transport_t *t, void *const *buffers, int n)
+static void udp_repost(btl_ib_transport_t *t, void *const *buffers, int n)
 {
     btl_ib_udp_recv_repost(&btl_ib_udp_of(t)->rx, buffers, n);
 }
 
-static uint32_t source(const btl_ib_transport_t *t, const btl_ib_event_t *event,
-                       uint8_t address[BTL_IB_ADDR_BYTES])
+static uint32_t udp_source(const btl_ib_transport_t *t, const btl_ib_event_t *event,
+                           uint8_t address[BTL_IB_ADDR_BYTES])
 {
     const btl_ib_udp_buffer_t *buffer = event->buffer;
 
@@ -382,9 +369,9 @@ static uint32_t source(const btl_ib_transport_t *t, const btl_ib_event_t *event,
     return btl_ib_udp_name_pack(&buffer->name, BTL_IB_UDP_INTERFACE_UNKNOWN, false, address);
 }
 
-static uint32_t rewritten(const btl_ib_transport_t *t, const btl_ib_event_t *event,
-                          const void *published, size_t len, uint8_t address[BTL_IB_ADDR_BYTES],
-                          uint8_t *flow)
+static uint32_t udp_rewritten(const btl_ib_transport_t *t, const btl_ib_event_t *event,
+                              const void *published, size_t len, uint8_t address[BTL_IB_ADDR_BYTES],
+                              uint8_t *flow)
 {
     const btl_ib_udp_buffer_t *buffer = event->buffer;
     btl_ib_udp_name_t name;
@@ -399,8 +386,8 @@ static uint32_t rewritten(const btl_ib_transport_t *t, const btl_ib_event_t *eve
                : 0;
 }
 
-static bool source_text(const btl_ib_transport_t *t, const btl_ib_event_t *event, char *out,
-                        size_t len)
+static bool udp_source_text(const btl_ib_transport_t *t, const btl_ib_event_t *event, char *out,
+                            size_t len)
 {
     const btl_ib_udp_buffer_t *buffer = event->buffer;
     const btl_ib_udp_name_t name = btl_ib_udp_name_shift(&buffer->name, buffer->latency ? 1 : 0);
@@ -410,7 +397,8 @@ static bool source_text(const btl_ib_transport_t *t, const btl_ib_event_t *event
     return true;
 }
 
-static bool from_host(const btl_ib_transport_t *t, const btl_ib_event_t *event, btl_ib_addr_t addr)
+static bool udp_from_host(const btl_ib_transport_t *t, const btl_ib_event_t *event,
+                          btl_ib_addr_t addr)
 {
     const btl_ib_udp_buffer_t *buffer = event->buffer;
 
@@ -418,12 +406,12 @@ static bool from_host(const btl_ib_transport_t *t, const btl_ib_event_t *event, 
                                      &((const btl_ib_udp_t *) t)->peers.peer[addr].name);
 }
 
-static void spare_flow_renew(btl_ib_transport_t *t, uint64_t now)
+static void udp_spare_flow_renew(btl_ib_transport_t *t, uint64_t now)
 {
     btl_ib_udp_sockets_renew_spare(&btl_ib_udp_of(t)->sockets, now);
 }
 
-static int wait_fd(btl_ib_transport_t *t)
+static int udp_wait_fd(btl_ib_transport_t *t)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
 
@@ -435,7 +423,7 @@ static int wait_fd(btl_ib_transport_t *t)
     return btl_ib_udp_sockets_epoll(&udp->sockets);
 }
 
-static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
+static uint32_t udp_rx_depth(const btl_ib_transport_t *t, uint32_t size)
 {
     const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
     uint32_t counted = BTL_IB_UDP_COUNTED_LEAST;
@@ -450,8 +438,8 @@ static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
 
 /* ---- addresses and memory ---- */
 
-/* Returns where a peer is for us: one that a router has the same address for as for us, at ports of
- * our range, is on this host, which the router need not lead back to. */
+/* Returns the address at which we reach a peer. A peer whose published address is also ours, at
+ * ports of our range, is on this host behind a router, which need not lead back to it. */
 static btl_ib_udp_name_t from_inside(const btl_ib_udp_t *udp, const btl_ib_udp_name_t *name)
 {
     btl_ib_udp_name_t published;
@@ -474,7 +462,7 @@ static btl_ib_udp_name_t from_inside(const btl_ib_udp_t *udp, const btl_ib_udp_n
     return inside;
 }
 
-static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
+static int udp_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
     const btl_ib_udp_name_t *own = &udp->sockets.own;
@@ -495,7 +483,7 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
                                interface, addr);
 }
 
-static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
+static void udp_addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
 
@@ -505,7 +493,7 @@ static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
     }
 }
 
-static bool address_text(const void *bytes, size_t len, char *out, size_t out_len)
+static bool udp_address_text(const void *bytes, size_t len, char *out, size_t out_len)
 {
     btl_ib_udp_name_t name;
     uint32_t interface;
@@ -518,7 +506,7 @@ static bool address_text(const void *bytes, size_t len, char *out, size_t out_le
     return true;
 }
 
-static void in_use_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len)
+static void udp_in_use_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len)
 {
     const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
     const btl_ib_udp_peer_t *peer = &udp->peers.peer[addr];
@@ -531,8 +519,8 @@ static void in_use_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *o
              peer->socket != 0 ? "" : "not ", udp->tx.gso ? "joined" : "single");
 }
 
-static bool flow_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, uint32_t flow, char *out,
-                      size_t len)
+static bool udp_flow_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, uint32_t flow, char *out,
+                          size_t len)
 {
     const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
     const btl_ib_udp_peer_t *peer = &udp->peers.peer[addr];
@@ -551,13 +539,14 @@ static bool flow_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, uint32_t 
     return true;
 }
 
-static bool offender_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len)
+static bool udp_offender_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out,
+                              size_t len)
 {
     return btl_ib_udp_errors_offender(&((const btl_ib_udp_t *) t)->errors, addr, out, len);
 }
 
-/* Eight system calls: once for each connection, not where an unknown sender is answered. */
-static uint32_t path_datagram(const btl_ib_transport_t *t, btl_ib_addr_t addr)
+/* Takes eight system calls: once for each connection, not where an unknown sender is answered. */
+static uint32_t udp_path_datagram(const btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
     const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
     const btl_ib_udp_peer_t *peer = &udp->peers.peer[addr];
@@ -566,7 +555,7 @@ static uint32_t path_datagram(const btl_ib_transport_t *t, btl_ib_addr_t addr)
                    t->attr.max_datagram);
 }
 
-static int mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle)
+static int udp_mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle)
 {
     (void) t;
     (void) base;
@@ -575,7 +564,7 @@ static int mem_register(btl_ib_transport_t *t, void *base, size_t size, void **h
     return 0;
 }
 
-static void mem_deregister(btl_ib_transport_t *t, void *handle)
+static void udp_mem_deregister(btl_ib_transport_t *t, void *handle)
 {
     (void) t;
     (void) handle;
@@ -583,7 +572,10 @@ static void mem_deregister(btl_ib_transport_t *t, void *handle)
 
 /* ---- opening and closing ---- */
 
-static void stop(btl_ib_transport_t *t)
+/* Nothing counts sends: datagrams that do not fit the socket's buffer are not taken. */
+enum { TX_DEPTH = 1024 };
+
+static void udp_stop(btl_ib_transport_t *t)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
 
@@ -597,13 +589,14 @@ static void udp_close(btl_ib_transport_t *t)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
 
-    stop(t);
+    udp_stop(t);
     btl_ib_udp_rx_free(&udp->rx);
     btl_ib_udp_peers_free(&udp->peers);
     free(udp);
 }
 
-/* What peers know our first socket by: a router may have another address and ports for it. */
+/* Returns the name by which peers know our first socket: a router may have another address and
+ * ports for it. */
 static btl_ib_udp_name_t public_name(const btl_ib_udp_t *udp)
 {
     const btl_ib_udp_name_t *own = &udp->sockets.own;
@@ -620,8 +613,8 @@ static btl_ib_udp_name_t public_name(const btl_ib_udp_t *udp)
     return name;
 }
 
-/* What is published of the sockets. */
-static void publish(btl_ib_udp_t *udp)
+/* Fills in the address that is published. */
+static void udp_publish(btl_ib_udp_t *udp)
 {
     const btl_ib_udp_name_t name = public_name(udp);
     char text[64];
@@ -634,9 +627,10 @@ static void publish(btl_ib_udp_t *udp)
                    btl_ib_ip_port_text(&udp->sockets.own.any, text, sizeof(text)));
 }
 
-/* Opens those of another address, as many as before: peers know of two lanes. False without any. */
-static bool open_as_many(const btl_ib_udp_t *udp, const btl_ib_device_t *device,
-                         const btl_ib_open_params_t *params, btl_ib_udp_sockets_t *sockets)
+/* Opens sockets at another address. Returns false without as many as before: peers know of two
+ * lanes. */
+static bool sockets_open_as_many(const btl_ib_udp_t *udp, const btl_ib_device_t *device,
+                                 const btl_ib_open_params_t *params, btl_ib_udp_sockets_t *sockets)
 {
     btl_ib_udp_sockets_init(sockets, &udp->log);
     if (btl_ib_udp_sockets_open(sockets, device, params) == 0
@@ -647,30 +641,31 @@ static bool open_as_many(const btl_ib_udp_t *udp, const btl_ib_device_t *device,
     return false;
 }
 
-/* The same at the ports as before, if they are free: other processes of this host, whose address
- * changes at the same moment, expect them there and could not be told. Not inlined, for the stack
- * of its caller. */
-__attribute__((noinline)) static bool
-open_changed(const btl_ib_udp_t *udp, const btl_ib_device_t *device, btl_ib_udp_sockets_t *sockets)
+/* Opens sockets at another address, at the ports as before if they are free: other processes of
+ * this host, whose address changes at the same moment, expect them there and could not be told. Not
+ * inlined, for the stack of its caller. */
+__attribute__((noinline)) static bool sockets_open_changed(const btl_ib_udp_t *udp,
+                                                           const btl_ib_device_t *device,
+                                                           btl_ib_udp_sockets_t *sockets)
 {
     btl_ib_open_params_t same = udp->params;
 
     same.port_min = ntohs(udp->sockets.own.v4.sin_port);
     same.port_count = udp->sockets.shared;
-    return open_as_many(udp, device, &same, sockets)
-           || open_as_many(udp, device, &udp->params, sockets);
+    return sockets_open_as_many(udp, device, &same, sockets)
+           || sockets_open_as_many(udp, device, &udp->params, sockets);
 }
 
-/* Sockets of the new address take the place of all others. What still lies in those came to an
- * address that peers are to forget, and comes again; what was read is handed up as ever. */
-static bool rebind(btl_ib_transport_t *t)
+/* Replaces all sockets by those of the new address. Datagrams that still lie in the old ones came
+ * to an address that peers are to forget, and come again; what was read is handed up as ever. */
+static bool udp_rebind(btl_ib_transport_t *t)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
     const btl_ib_udp_name_t before = udp->sockets.own;
     btl_ib_device_t device = udp->device;
     btl_ib_udp_sockets_t sockets;
 
-    if (!udp_address_changed(&device) || !open_changed(udp, &device, &sockets)) {
+    if (!udp_address_changed(&device) || !sockets_open_changed(udp, &device, &sockets)) {
         return false;
     }
     btl_ib_udp_sockets_replace(&udp->sockets, &sockets);
@@ -680,36 +675,36 @@ static bool rebind(btl_ib_transport_t *t)
     btl_ib_udp_peers_rebound(&udp->peers, &before, &udp->sockets.own);
     btl_ib_udp_connected_init(&udp->connected, &udp->sockets, &udp->peers,
                               udp->params.connected_max);
-    publish(udp);
+    udp_publish(udp);
     return true;
 }
 
 static const btl_ib_transport_ops_t udp_ops = {
     .send = udp_send,
     .poll = udp_poll,
-    .source = source,
-    .rewritten = rewritten,
-    .source_text = source_text,
-    .from_host = from_host,
-    .spare_flow_renew = spare_flow_renew,
-    .repost = repost,
-    .addr_add = addr_add,
-    .addr_remove = addr_remove,
-    .rebind = rebind,
-    .address_text = address_text,
-    .in_use_text = in_use_text,
-    .flow_text = flow_text,
-    .offender_text = offender_text,
-    .mem_register = mem_register,
-    .mem_deregister = mem_deregister,
-    .rx_depth = rx_depth,
-    .path_datagram = path_datagram,
-    .wait_fd = wait_fd,
-    .stop = stop,
+    .source = udp_source,
+    .rewritten = udp_rewritten,
+    .source_text = udp_source_text,
+    .from_host = udp_from_host,
+    .spare_flow_renew = udp_spare_flow_renew,
+    .repost = udp_repost,
+    .addr_add = udp_addr_add,
+    .addr_remove = udp_addr_remove,
+    .rebind = udp_rebind,
+    .address_text = udp_address_text,
+    .in_use_text = udp_in_use_text,
+    .flow_text = udp_flow_text,
+    .offender_text = udp_offender_text,
+    .mem_register = udp_mem_register,
+    .mem_deregister = udp_mem_deregister,
+    .rx_depth = udp_rx_depth,
+    .path_datagram = udp_path_datagram,
+    .wait_fd = udp_wait_fd,
+    .stop = udp_stop,
     .close = udp_close,
 };
 
-static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr)
+static int udp_query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr)
 {
     const sa_family_t family = device->ip.ss_family;
     const uint32_t most = mtu != 0 ? btl_ib_udp_mtu_datagram(family, mtu) : UINT32_MAX;
@@ -736,8 +731,8 @@ static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_a
     return 0;
 }
 
-/* The parts of a rail whose sockets are open. */
-static void init_parts(btl_ib_udp_t *udp)
+/* Initializes the parts of a rail whose sockets are open. */
+static void udp_init_parts(btl_ib_udp_t *udp)
 {
     const btl_ib_open_params_t *params = &udp->params;
     const uint32_t largest = udp->base.attr.max_datagram;
@@ -750,12 +745,12 @@ static void init_parts(btl_ib_udp_t *udp)
                                                                          : largest);
     btl_ib_udp_poll_init(&udp->poll, &udp->sockets, &udp->rx, &udp->errors);
     udp->base.attr.bulk_lane = udp->sockets.shared > 1;
-    udp->base.attr.flows = udp->tx.spare_flow; /* it is numbered behind those of the lanes */
+    udp->base.attr.flows = udp->tx.spare_flow; /* numbered behind the flows of the lanes */
     udp->base.attr.spare_flow = true;
     udp->base.attr.gso_bytes = udp->tx.gso ? BTL_IB_UDP_GSO_BYTES : 0;
-    udp->base.attr.rx_depth = rx_depth(&udp->base, udp->rx.max_datagram);
+    udp->base.attr.rx_depth = udp_rx_depth(&udp->base, udp->rx.max_datagram);
     udp->base.limit = udp->sockets.limit;
-    publish(udp);
+    udp_publish(udp);
 }
 
 static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
@@ -772,7 +767,7 @@ static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
     udp->device = *device;
     memcpy(&udp->params, params, sizeof(udp->params));
     btl_ib_udp_sockets_init(&udp->sockets, &udp->log);
-    int rc = query(device, params->mtu, &udp->base.attr);
+    int rc = udp_query(device, params->mtu, &udp->base.attr);
     if (rc == 0) {
         rc = btl_ib_udp_sockets_open(&udp->sockets, device, params);
     }
@@ -780,7 +775,7 @@ static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
         udp_close(&udp->base);
         return rc;
     }
-    init_parts(udp);
+    udp_init_parts(udp);
     *out = &udp->base;
     return 0;
 }
@@ -790,7 +785,7 @@ const btl_ib_transport_type_t btl_ib_udp_type = {
     .default_queues = "P,256,512,256,64:P,65536,4096,2048,64",
     .devices = udp_devices,
     .devices_free = udp_devices_free,
-    .query = query,
+    .query = udp_query,
     .open = udp_open,
     .memory_estimate = udp_memory_estimate,
     .facts = udp_facts,

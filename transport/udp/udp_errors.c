@@ -4,8 +4,8 @@
  */
 
 /*
- * Any call on a socket may fail with such an error, although it has nothing to do with it. So the
- * errno of a call is no evidence, only what the queue says, and which host says it. The kernel
+ * Any call on a socket may fail with the error of an earlier datagram. So the errno of a call is no
+ * evidence, but the error queue is: it tells which host reports what, of which datagram. The kernel
  * compares addresses and ports of ICMP messages only, which anybody can know: the events carry the
  * bytes of our datagram that they quote, for the engine to compare. Only "port unreachable" says
  * that nobody is there; EHOSTUNREACH, ENETUNREACH and EACCES may be over soon: people are told of
@@ -28,18 +28,18 @@
 enum {
     MTU_LEAST_4 = 552,  /* min_pmtu, ip(7) */
     MTU_LEAST_6 = 1280, /* RFC 8200, 5 */
-    ERRORS_MAX = 64,    /* in a call: anybody can make the network say something */
+    ERRORS_MAX = 64,    /* read at once: anybody can make the network say something */
 };
 
-/* An event gives way only to one with at least as much weight. */
-static uint32_t weight(const btl_ib_event_t *event)
+/* Returns the weight of an event, which gives way only to one with at least as much. */
+static uint32_t event_weight(const btl_ib_event_t *event)
 {
     return event->origin == BTL_IB_ORIGIN_LOCAL ? UINT32_MAX : event->quoted_size;
 }
 
-/* Keeps an event for the next poll(). One of a kind for each peer is enough, the newest of those
- * that can be checked best; what does not fit is said again with the next datagram. */
-static void keep(btl_ib_udp_errors_t *errors, const btl_ib_event_t *event)
+/* Keeps an event for the next poll(). One event of a kind for each peer is enough, the newest of
+ * those that can be checked best; what does not fit is said again with the next datagram. */
+static void event_keep(btl_ib_udp_errors_t *errors, const btl_ib_event_t *event)
 {
     uint32_t i = 0;
 
@@ -48,14 +48,15 @@ static void keep(btl_ib_udp_errors_t *errors, const btl_ib_event_t *event)
         i++;
     }
     if (i < BTL_IB_UDP_ERRORS_MAX
-        && (i == errors->count || weight(event) >= weight(&errors->event[i]))) {
+        && (i == errors->count || event_weight(event) >= event_weight(&errors->event[i]))) {
         errors->count += i == errors->count;
         errors->event[i] = *event;
     }
 }
 
-/* The place of a peer, or the one that has not been written for longest. */
-static void keep_offender(btl_ib_udp_errors_t *errors, btl_ib_addr_t peer,
+/* Keeps the host that said that nothing gets to a peer, at that peer's place or at the one that has
+ * not been written for longest. */
+static void offender_keep(btl_ib_udp_errors_t *errors, btl_ib_addr_t peer,
                           const btl_ib_udp_name_t *by)
 {
     uint32_t i = 0;
@@ -115,7 +116,7 @@ int btl_ib_udp_errors_take(btl_ib_udp_errors_t *errors, btl_ib_event_t *events, 
     return n;
 }
 
-static const struct sock_extended_err *find_error(struct msghdr *msg)
+static const struct sock_extended_err *error_find(struct msghdr *msg)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
         if ((c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR)
@@ -126,7 +127,7 @@ static const struct sock_extended_err *find_error(struct msghdr *msg)
     return NULL;
 }
 
-static bool is_icmp(const struct sock_extended_err *error)
+static bool error_is_icmp(const struct sock_extended_err *error)
 {
     return error->ee_origin == SO_EE_ORIGIN_ICMP || error->ee_origin == SO_EE_ORIGIN_ICMP6;
 }
@@ -136,19 +137,19 @@ static const btl_ib_udp_name_t *offender_of(const struct sock_extended_err *erro
     return (const btl_ib_udp_name_t *) (const void *) SO_EE_OFFENDER(error);
 }
 
-/* The host that sent the ICMP message, as it says. */
-static const char *format_offender(const struct sock_extended_err *error, char *out, size_t len)
+/* Writes the host that sent an ICMP message, as it says. Returns the text. */
+static const char *offender_format(const struct sock_extended_err *error, char *out, size_t len)
 {
     const btl_ib_udp_name_t *by = offender_of(error);
 
-    if (!is_icmp(error)) {
+    if (!error_is_icmp(error)) {
         return "this host";
     }
     return by->any.sa_family == AF_UNSPEC ? "an unknown host" : btl_ib_ip_text(&by->any, out, len);
 }
 
-/* Does a firewall say so? (RFC 1812, 5.2.7.1; RFC 4443, 3.1) */
-static bool is_prohibited(const struct sock_extended_err *error)
+/* True if a firewall says so (RFC 1812, 5.2.7.1; RFC 4443, 3.1). */
+static bool error_is_prohibited(const struct sock_extended_err *error)
 {
     if (error->ee_origin == SO_EE_ORIGIN_ICMP) {
         return error->ee_type == ICMP_DEST_UNREACH
@@ -158,10 +159,10 @@ static bool is_prohibited(const struct sock_extended_err *error)
     return error->ee_errno == EACCES;
 }
 
-/* What it says of the way to the peer, by the errno; 0: nothing that people are told. */
-static int unreachable_errno(const struct sock_extended_err *error)
+/* Returns the errno that people are told about the way to the peer; 0: none. */
+static int error_unreachable(const struct sock_extended_err *error)
 {
-    if (is_prohibited(error)) {
+    if (error_is_prohibited(error)) {
         return EACCES;
     }
     return error->ee_errno == EHOSTUNREACH || error->ee_errno == ENETUNREACH ? (int) error->ee_errno
@@ -169,9 +170,9 @@ static int unreachable_errno(const struct sock_extended_err *error)
 }
 
 /* Makes an event of an error about a datagram to `to`. `event` has what the error quotes of it. */
-static void handle(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socket,
-                   const btl_ib_udp_name_t *to, const struct sock_extended_err *error,
-                   btl_ib_event_t *event, btl_ib_addr_t sent)
+static void error_handle(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socket,
+                         const btl_ib_udp_name_t *to, const struct sock_extended_err *error,
+                         btl_ib_event_t *event, btl_ib_addr_t sent)
 {
     const bool v4 = to->any.sa_family == AF_INET;
     const btl_ib_udp_name_t known = btl_ib_udp_name_known(socket, to);
@@ -184,27 +185,27 @@ static void handle(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socke
     BTL_IB_UDP_LOG(errors->log, 10, "of a datagram to %s: %s, says %s, quoting %u bytes of it",
                    btl_ib_ip_port_text(&to->any, text, sizeof(text)),
                    strerror((int) error->ee_errno),
-                   format_offender(error, offender, sizeof(offender)), event->quoted_size);
-    if (event->from == BTL_IB_ADDR_UNKNOWN || (!local && !is_icmp(error))) {
+                   offender_format(error, offender, sizeof(offender)), event->quoted_size);
+    if (event->from == BTL_IB_ADDR_UNKNOWN || (!local && !error_is_icmp(error))) {
         return;
     }
     if (error->ee_errno == EMSGSIZE) {
-        /* What no path may carry, or none has carried for long, is not believed. */
+        /* An MTU below the least that paths may have is not believed. */
         const uint32_t least = v4 ? MTU_LEAST_4 : MTU_LEAST_6;
         const uint32_t mtu = error->ee_info > least ? error->ee_info : least;
         event->type = BTL_IB_EVENT_PATH_MTU;
         event->size = btl_ib_udp_mtu_datagram(to->any.sa_family, mtu);
         if (event->size > 0 && event->size < errors->max_datagram) {
-            keep(errors, event);
+            event_keep(errors, event);
         }
-    } else if (error->ee_errno == ECONNREFUSED || unreachable_errno(error) != 0) {
+    } else if (error->ee_errno == ECONNREFUSED || error_unreachable(error) != 0) {
         const bool refused = error->ee_errno == ECONNREFUSED;
         event->type = refused ? BTL_IB_EVENT_REFUSED : BTL_IB_EVENT_UNREACHABLE;
-        event->error = refused ? ECONNREFUSED : unreachable_errno(error);
+        event->error = refused ? ECONNREFUSED : error_unreachable(error);
         if (!local) {
-            keep_offender(errors, event->from, offender_of(error));
+            offender_keep(errors, event->from, offender_of(error));
         }
-        keep(errors, event);
+        event_keep(errors, event);
     }
 }
 
@@ -230,9 +231,9 @@ bool btl_ib_udp_errors_read(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket
             return i > 0;
         }
         event.quoted_size = (uint8_t) len; /* at most sizeof(event.quoted) */
-        const struct sock_extended_err *error = find_error(&msg);
+        const struct sock_extended_err *error = error_find(&msg);
         if (error != NULL && msg.msg_namelen > 0) {
-            handle(errors, socket, &to, error, &event, sent);
+            error_handle(errors, socket, &to, error, &event, sent);
         }
     }
     return true;

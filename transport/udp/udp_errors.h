@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What the network says of datagrams sent before: the sockets' error queues (IP_RECVERR, ip(7)). It
- * becomes events for poll(). */
+/* Error queues of the sockets (IP_RECVERR, ip(7)): the network's answers to datagrams sent before
+ * become events for poll(). */
 
 #ifndef BTL_IB_UDP_ERRORS_H
 #define BTL_IB_UDP_ERRORS_H
@@ -19,7 +19,7 @@ enum {
     BTL_IB_UDP_OFFENDERS_MAX = 8,
 };
 
-/* The host that said that nothing gets to a peer. */
+/* A host that said that nothing gets to a peer. */
 typedef struct btl_ib_udp_offender {
     btl_ib_addr_t peer;
     btl_ib_udp_name_t by; /* family AF_UNSPEC: nobody */
@@ -29,11 +29,11 @@ typedef struct btl_ib_udp_errors {
     const btl_ib_udp_log_t *log;
     btl_ib_udp_peers_t *peers;
     uint32_t max_datagram;                       /* of the rail */
-    btl_ib_event_t event[BTL_IB_UDP_ERRORS_MAX]; /* that nobody has yet */
+    btl_ib_event_t event[BTL_IB_UDP_ERRORS_MAX]; /* not handed up yet */
     uint32_t count;
     btl_ib_udp_offender_t offender[BTL_IB_UDP_OFFENDERS_MAX];
-    uint32_t next_offender; /* the place of the next peer's */
-    /* errno of a call: a descriptor of ours is closed, or somebody else's; 0: none is */
+    uint32_t next_offender; /* the place for the next peer's */
+    /* errno of a call on a descriptor of ours that is closed, or somebody else's by now; 0: none */
     int closed;
     bool closed_told; /* an event said so */
 } btl_ib_udp_errors_t;
@@ -44,8 +44,8 @@ static inline void btl_ib_udp_errors_init(btl_ib_udp_errors_t *errors, const btl
     *errors = (btl_ib_udp_errors_t){.log = log, .peers = peers, .max_datagram = max_datagram};
 }
 
-/* A call on one of our descriptors failed. If that says that this process has closed it, the device
- * is as good as gone, and no descriptor is certain to be ours. */
+/* Notes that a call on one of our descriptors failed. If the errno says that this process has
+ * closed it the device is as good as gone, and no descriptor is certain to be ours. */
 static inline void btl_ib_udp_errors_called(btl_ib_udp_errors_t *errors, int error)
 {
     if (error == EBADF || error == ENOTSOCK) {
@@ -59,20 +59,20 @@ static inline void btl_ib_udp_errors_called(btl_ib_udp_errors_t *errors, int err
 bool btl_ib_udp_errors_read(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socket,
                             btl_ib_addr_t sent);
 
-/* Are there events to hand up? */
+/* True if there are events to hand up. */
 static inline bool btl_ib_udp_errors_any(const btl_ib_udp_errors_t *errors)
 {
     return errors->count > 0 || errors->closed != 0;
 }
 
-/* Hands them up. Returns how many. */
+/* Hands events up. Returns how many. */
 int btl_ib_udp_errors_take(btl_ib_udp_errors_t *errors, btl_ib_event_t *events, int max);
 
-/* As in btl_ib_transport_ops_t. */
+/* offender_text() of btl_ib_transport_ops_t. */
 bool btl_ib_udp_errors_offender(const btl_ib_udp_errors_t *errors, btl_ib_addr_t peer, char *out,
                                 size_t len);
 
-/* A handle is gone and may soon be another peer's: forget what was kept of it. */
+/* Forgets a handle that is gone and may soon be another peer's. */
 void btl_ib_udp_errors_forget(btl_ib_udp_errors_t *errors, btl_ib_addr_t addr);
 
 #endif

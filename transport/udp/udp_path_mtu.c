@@ -24,8 +24,9 @@
 enum {
     IP4_HEADERS = 20 + 8,
     IP6_HEADERS = 40 + 8,
-    /* Within a host any size would do, and fewer are cheaper for both sides: this one fills what it
-     * takes of a socket buffer, which counts powers of two. Of 64 KiB a stock one holds six. */
+    /* Within a host any size would do, and fewer datagrams are cheaper for both sides: this size
+     * fills what it takes of a socket buffer, which counts powers of two. A stock buffer holds six
+     * of 64 KiB. */
     LARGEST_WITHIN_HOST = 16384 - BTL_IB_UDP_COUNTED_MORE,
 };
 
@@ -54,7 +55,7 @@ typedef struct route {
     bool expires;       /* its MTU was learned */
 } route_t;
 
-static void append_address(request_t *request, uint16_t type, const btl_ib_udp_name_t *name)
+static void request_append(request_t *request, uint16_t type, const btl_ib_udp_name_t *name)
 {
     const bool v4 = name->any.sa_family == AF_INET;
     const uint32_t size = v4 ? sizeof(name->v4.sin_addr) : sizeof(name->v6.sin6_addr);
@@ -68,7 +69,7 @@ static void append_address(request_t *request, uint16_t type, const btl_ib_udp_n
     request->head.nlmsg_len = (uint32_t) (NLMSG_ALIGN(request->head.nlmsg_len) + RTA_SPACE(size));
 }
 
-static route_t parse_route(struct nlmsghdr *head)
+static route_t route_parse(struct nlmsghdr *head)
 {
     const struct rtattr *attribute = RTM_RTA((struct rtmsg *) NLMSG_DATA(head));
     struct rta_cacheinfo cache;
@@ -91,8 +92,8 @@ static route_t parse_route(struct nlmsghdr *head)
     return route;
 }
 
-/* All 0 if the kernel does not answer. */
-static route_t get_route(const btl_ib_udp_name_t *from, const btl_ib_udp_name_t *to)
+/* Asks the kernel for a route. Returns all 0 if it does not answer. */
+static route_t route_get(const btl_ib_udp_name_t *from, const btl_ib_udp_name_t *to)
 {
     const uint8_t bits = to->any.sa_family == AF_INET ? 32 : 128;
     const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
@@ -111,24 +112,25 @@ static route_t get_route(const btl_ib_udp_name_t *from, const btl_ib_udp_name_t 
     if (fd < 0) {
         return route;
     }
-    append_address(&request, RTA_DST, to);
-    append_address(&request, RTA_SRC, from);
+    request_append(&request, RTA_DST, to);
+    request_append(&request, RTA_SRC, from);
     if (send(fd, &request, request.head.nlmsg_len, 0) == (ssize_t) request.head.nlmsg_len) {
         /* The kernel has answered within that call. */
         const ssize_t size = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
         if (size > 0 && NLMSG_OK(head, (uint32_t) size) && head->nlmsg_type == RTM_NEWROUTE) {
-            route = parse_route(head);
+            route = route_parse(head);
         }
     }
     (void) close(fd);
     return route;
 }
 
-/* The MTU of the interface that a route leaves by, if the route's own was learned; else 0. `fd`:
- * any socket. */
-static uint32_t unlearned_mtu(int fd, const btl_ib_udp_name_t *from, const btl_ib_udp_name_t *to)
+/* Returns the MTU of the interface that a route leaves by, if the route's own was learned; else 0.
+ * `fd` is any socket. */
+static uint32_t route_unlearned_mtu(int fd, const btl_ib_udp_name_t *from,
+                                    const btl_ib_udp_name_t *to)
 {
-    const route_t route = get_route(from, to);
+    const route_t route = route_get(from, to);
     struct ifreq request = {.ifr_mtu = 0};
 
     return route.expires && if_indextoname(route.interface, request.ifr_name) != NULL
@@ -150,7 +152,7 @@ static bool bind_address(int fd, const btl_ib_udp_name_t *name)
     return bind(fd, &any_port.any, btl_ib_udp_name_len(name)) == 0;
 }
 
-/* The MTU of the route to `to`, 0 if the kernel does not know one. */
+/* Returns the MTU of the route to `to`, 0 if the kernel does not know one. */
 static uint32_t route_mtu(int fd, const btl_ib_udp_name_t *to)
 {
     const bool v4 = to->any.sa_family == AF_INET;
@@ -180,7 +182,7 @@ uint32_t btl_ib_udp_path_datagram(const btl_ib_udp_name_t *own, const btl_ib_udp
         within_host ? LARGEST_WITHIN_HOST : at_most(interfaces, BTL_IB_UDP_DATAGRAM_MOST);
     uint32_t mtu = within_host || bind_address(fd, own) ? route_mtu(fd, to) : 0;
     if (mtu != 0 && btl_ib_udp_mtu_datagram(family, mtu) < most) {
-        const uint32_t unlearned = unlearned_mtu(fd, within_host ? to : own, to);
+        const uint32_t unlearned = route_unlearned_mtu(fd, within_host ? to : own, to);
         mtu = unlearned > mtu ? unlearned : mtu;
     }
     (void) close(fd);

@@ -15,8 +15,9 @@
 
 /* ---- peers ---- */
 
-/* FNV-1a, 32 bits. Only published addresses are in the table, so nobody can fill one bucket. */
-static uint32_t *bucket_of(const btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name)
+/* Returns the list that a name is in, by FNV-1a of 32 bits. Only published addresses are in the
+ * table, so nobody can fill one list. */
+static uint32_t *peer_bucket(const btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name)
 {
     uint8_t bytes[BTL_IB_UDP_NAME_BYTES];
     const uint32_t len = btl_ib_udp_name_pack(name, 0, false, bytes);
@@ -37,7 +38,7 @@ btl_ib_addr_t btl_ib_udp_peer_find(btl_ib_udp_peers_t *peers, const btl_ib_udp_n
     if (last->users > 0 && btl_ib_udp_name_same(&last->name, name)) {
         return peers->last;
     }
-    for (uint32_t i = *bucket_of(peers, name); i != 0; i = peers->peer[i - 1].next) {
+    for (uint32_t i = *peer_bucket(peers, name); i != 0; i = peers->peer[i - 1].next) {
         if (btl_ib_udp_name_same(&peers->peer[i - 1].name, name)) {
             peers->last = i - 1;
             return i - 1;
@@ -46,16 +47,16 @@ btl_ib_addr_t btl_ib_udp_peer_find(btl_ib_udp_peers_t *peers, const btl_ib_udp_n
     return BTL_IB_ADDR_UNKNOWN;
 }
 
-static void link_peer(btl_ib_udp_peers_t *peers, uint32_t index)
+static void peer_link(btl_ib_udp_peers_t *peers, uint32_t index)
 {
-    uint32_t *first = bucket_of(peers, &peers->peer[index].name);
+    uint32_t *first = peer_bucket(peers, &peers->peer[index].name);
 
     peers->peer[index].next = *first;
     *first = index + 1;
 }
 
-/* All places are in use: twice as many, and every peer in a new bucket. */
-static bool grow(btl_ib_udp_peers_t *peers)
+/* Doubles the table, of which all places are in use, and puts every peer in a new list. */
+static bool peers_grow(btl_ib_udp_peers_t *peers)
 {
     btl_ib_addr_table_t table = {
         .count = peers->size, .entry = peers->peer, .bucket = peers->bucket};
@@ -67,7 +68,7 @@ static bool grow(btl_ib_udp_peers_t *peers)
     peers->peer = table.entry;
     peers->bucket = table.bucket;
     for (uint32_t i = 0; i < peers->count; i++) {
-        link_peer(peers, i);
+        peer_link(peers, i);
     }
     return true;
 }
@@ -82,13 +83,13 @@ int btl_ib_udp_peer_add(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name
         if (peers->free != 0) {
             index = peers->free - 1;
             peers->free = peers->peer[index].next;
-        } else if (peers->count == peers->size && !grow(peers)) {
+        } else if (peers->count == peers->size && !peers_grow(peers)) {
             return -ENOMEM;
         } else {
             peers->count++;
         }
         peers->peer[index] = (btl_ib_udp_peer_t){.name = *name};
-        link_peer(peers, index);
+        peer_link(peers, index);
         *addr = index;
     }
     btl_ib_udp_peer_t *peer = &peers->peer[*addr];
@@ -103,9 +104,9 @@ int btl_ib_udp_peer_add(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name
     return 0;
 }
 
-static void unlink_peer(btl_ib_udp_peers_t *peers, uint32_t index)
+static void peer_unlink(btl_ib_udp_peers_t *peers, uint32_t index)
 {
-    uint32_t *link = bucket_of(peers, &peers->peer[index].name);
+    uint32_t *link = peer_bucket(peers, &peers->peer[index].name);
 
     while (*link != index + 1) {
         link = &peers->peer[*link - 1].next;
@@ -120,14 +121,14 @@ bool btl_ib_udp_peer_remove(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr)
     if (--peer->users > 0) {
         return false;
     }
-    unlink_peer(peers, (uint32_t) addr);
+    peer_unlink(peers, (uint32_t) addr);
     peer->next = peers->free;
     peers->free = (uint32_t) addr + 1;
     return true;
 }
 
-/* The same port of another host. */
-static btl_ib_udp_name_t at_host(const btl_ib_udp_name_t *name, const btl_ib_udp_name_t *host)
+/* Returns a name's port at another host. */
+static btl_ib_udp_name_t name_at_host(const btl_ib_udp_name_t *name, const btl_ib_udp_name_t *host)
 {
     btl_ib_udp_name_t moved = *host;
 
@@ -146,12 +147,12 @@ void btl_ib_udp_peers_rebound(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t
         if (peer->users == 0 || !btl_ib_udp_name_same_host(&peer->name, before)) {
             continue;
         }
-        unlink_peer(peers, i);
-        peer->name = at_host(&peer->name, now);
+        peer_unlink(peers, i);
+        peer->name = name_at_host(&peer->name, now);
         if (peer->latency.any.sa_family != AF_UNSPEC) {
-            peer->latency = at_host(&peer->latency, now);
+            peer->latency = name_at_host(&peer->latency, now);
         }
-        link_peer(peers, i);
+        peer_link(peers, i);
     }
 }
 
@@ -164,8 +165,9 @@ void btl_ib_udp_peers_free(btl_ib_udp_peers_t *peers)
 /* ---- connected sockets ---- */
 
 /*
- * A socket that lost its peer moves to another one by a second connect() (connect(2)). What it
- * still holds says where it is from. So none is closed before the end, and nothing is lost.
+ * A socket that lost its peer moves to another one by a second connect() (connect(2)). Datagrams
+ * that it still holds say where they are from. So no socket is closed before the end, and nothing
+ * is lost.
  */
 
 void btl_ib_udp_connected_init(btl_ib_udp_connected_t *connected, btl_ib_udp_sockets_t *sockets,

@@ -9,18 +9,18 @@
 
 enum {
     ROUND = 16,               /* looks, one of which goes round all sockets */
-    LATELY = 256,             /* looks: a socket is busy so long */
+    LATELY = 256,             /* looks for which a socket stays busy */
     LATENCY_QUIET = 64,       /* looks without anything in the latency lane */
     BULK_WAITS = 8,           /* looks that found something else, then the bulk lane has its turn */
-    SWEEP_WAIT = 2,           /* us between two sweeps, at least, */
-    SWEEP_WAIT_MAX = 16,      /* at most, */
-    SWEEP_SHARE = 8,          /* and so many times what one takes */
-    SWEEPS_IN_VAIN = 4,       /* in a row: epoll instead, */
-    LOOKS_BETWEEN_SWEEPS = 4, /* if there are no more looks between two of them */
+    SWEEP_WAIT = 2,           /* us between two sweeps, at least */
+    SWEEP_WAIT_MAX = 16,      /* us between two sweeps, at most */
+    SWEEP_SHARE = 8,          /* a sweep waits for this many times what the last one took */
+    SWEEPS_IN_VAIN = 4,       /* empty sweeps in a row: then epoll is asked */
+    LOOKS_BETWEEN_SWEEPS = 4, /* with more looks between two sweeps they are not in a row */
     FEW = 2,                  /* sockets: never worth asking epoll */
 };
 
-static inline bool look(btl_ib_udp_poll_t *poll, uint32_t index)
+static inline bool poll_look(btl_ib_udp_poll_t *poll, uint32_t index)
 {
     const bool found = btl_ib_udp_recv(poll->rx, poll->sockets, index, poll->errors);
 
@@ -32,39 +32,39 @@ static inline bool look(btl_ib_udp_poll_t *poll, uint32_t index)
     return found;
 }
 
-static bool is_busy(const btl_ib_udp_poll_t *poll, uint32_t index)
+static bool socket_is_busy(const btl_ib_udp_poll_t *poll, uint32_t index)
 {
     return poll->looks - poll->seen[index] < LATELY;
 }
 
-/* Counts one look. Returns whether it is the one that goes round. */
-static bool count_look(btl_ib_udp_poll_t *poll, uint32_t sockets)
+/* Counts a look. Returns true if it is the one that goes round all sockets. */
+static bool poll_count_look(btl_ib_udp_poll_t *poll, uint32_t sockets)
 {
     if (++poll->looks % ROUND != 0) {
         return false;
     }
     poll->busy = 0;
     for (uint32_t i = 0; i < sockets; i++) {
-        poll->busy += is_busy(poll, i);
+        poll->busy += socket_is_busy(poll, i);
     }
     return true;
 }
 
-/* The busy ones in turn, but for the bulk lane; now and then any, so that one that always has
- * something does not keep others from being looked at. */
-static uint32_t whose_turn(btl_ib_udp_poll_t *poll, const btl_ib_udp_sockets_t *sockets)
+/* Returns the socket whose turn it is: the busy ones in turn, but for the bulk lane; now and then
+ * any, so that a socket which always has something does not keep others from being looked at. */
+static uint32_t poll_whose_turn(btl_ib_udp_poll_t *poll, const btl_ib_udp_sockets_t *sockets)
 {
     const uint32_t first = sockets->shared - 1;
     const uint32_t count = sockets->count;
     uint32_t turn = poll->turn;
 
-    if (count_look(poll, count)) {
+    if (poll_count_look(poll, count)) {
         poll->round = poll->round + 1 < count ? poll->round + 1 : 0;
         return poll->round;
     }
     for (uint32_t left = count - first; left > 0; left--) {
         turn = turn + 1 < count ? turn + 1 : first;
-        if (is_busy(poll, turn)) {
+        if (socket_is_busy(poll, turn)) {
             break;
         }
     }
@@ -74,21 +74,21 @@ static uint32_t whose_turn(btl_ib_udp_poll_t *poll, const btl_ib_udp_sockets_t *
 
 /* ---- epoll ---- */
 
-static void ask_epoll(btl_ib_udp_poll_t *poll)
+static void poll_ask_epoll(btl_ib_udp_poll_t *poll)
 {
     uint32_t errors;
 
     poll->ready = btl_ib_udp_sockets_ready(poll->sockets, &errors);
-    for (; errors != 0; errors &= errors - 1) { /* a look does not always take them away */
+    for (; errors != 0; errors &= errors - 1) { /* a look does not always read them */
         const uint32_t index = (uint32_t) __builtin_ctz(errors);
         (void) btl_ib_udp_errors_read(poll->errors, &poll->sockets->socket[index],
                                       BTL_IB_ADDR_UNKNOWN);
     }
 }
 
-/* Looks at those that epoll named; if none is left ask again, once. Each has its turn before that,
- * the bulk lane is the last. */
-static bool look_at_named(btl_ib_udp_poll_t *poll)
+/* Looks at sockets that epoll named, the bulk lane last; if none is left asks again, once. Returns
+ * whether there was something. */
+static bool poll_named(btl_ib_udp_poll_t *poll)
 {
     const uint32_t bulk = poll->sockets->shared > 1;
     bool found = false;
@@ -96,14 +96,14 @@ static bool look_at_named(btl_ib_udp_poll_t *poll)
 
     while (!found && (poll->ready != 0 || !asked)) {
         if (poll->ready == 0) {
-            ask_epoll(poll);
+            poll_ask_epoll(poll);
             asked = true;
             continue;
         }
         const uint32_t others = poll->ready & ~bulk;
         const uint32_t index = (uint32_t) __builtin_ctz(others != 0 ? others : poll->ready);
         poll->ready &= ~(UINT32_C(1) << index);
-        found = look(poll, index);
+        found = poll_look(poll, index);
     }
     poll->in_vain = found ? 0 : poll->in_vain;
     return found;
@@ -111,15 +111,16 @@ static bool look_at_named(btl_ib_udp_poll_t *poll)
 
 /* ---- one after the other ---- */
 
-/* All but one that is known to be empty, until something is found; the next time goes on there. */
-static bool look_at_each(btl_ib_udp_poll_t *poll, uint32_t empty)
+/* Looks at all sockets but one that is known to be empty, until something is found; the next time
+ * goes on there. */
+static bool poll_each(btl_ib_udp_poll_t *poll, uint32_t empty)
 {
     const uint32_t count = poll->sockets->count;
     bool found = false;
 
     for (uint32_t i = 0; i < count && !found; i++) {
         poll->round = poll->round + 1 < count ? poll->round + 1 : 0;
-        found = poll->round != empty && look(poll, poll->round);
+        found = poll->round != empty && poll_look(poll, poll->round);
     }
     return found;
 }
@@ -132,14 +133,15 @@ static uint64_t now_ns(void)
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
-/* There was nothing in `empty` at `now`: look at all others. The wait until the next sweep
- * follows from what a sweep takes: what comes to the socket that is waited for is late by an eighth
- * of a sweep at most. Returns whether there was something. */
-__attribute__((noinline)) static bool sweep(btl_ib_udp_poll_t *poll, uint32_t empty, uint64_t now)
+/* Looks at all sockets but `empty`, which was empty at `now`. The wait until the next sweep follows
+ * from how long this one took, so that sweeps delay the socket that is waited for by an eighth at
+ * most. Returns whether there was something. */
+__attribute__((noinline)) static bool poll_sweep(btl_ib_udp_poll_t *poll, uint32_t empty,
+                                                 uint64_t now)
 {
     const bool epoll = poll->sockets->epoll_fd >= 0 && poll->sockets->count > FEW;
     const uint64_t begun = now_ns();
-    if (epoll ? look_at_named(poll) : look_at_each(poll, empty)) {
+    if (epoll ? poll_named(poll) : poll_each(poll, empty)) {
         poll->in_vain = 0;
         return true;
     }
@@ -153,34 +155,35 @@ __attribute__((noinline)) static bool sweep(btl_ib_udp_poll_t *poll, uint32_t em
     return false;
 }
 
-/* If something of bulk was just found, and nothing else for long, each second look only is at the
- * latency lane. Returns whether this one is at bulk. */
-static bool choose_bulk_first(btl_ib_udp_poll_t *poll)
+/* Chooses whether a look is at the bulk lane first: each second one is, if something was just found
+ * there, and nothing elsewhere for long. */
+static bool poll_choose_bulk_first(btl_ib_udp_poll_t *poll)
 {
     poll->bulk_first = !poll->bulk_first && poll->seen[0] == poll->looks
                        && poll->looks - poll->latency_seen > LATENCY_QUIET;
     return poll->bulk_first;
 }
 
-/* Looks at the one whose turn it is, and at a busy bulk lane if there is nothing. */
-static bool look_in_turn(btl_ib_udp_poll_t *poll, uint64_t now)
+/* Looks at the socket whose turn it is, and at a busy bulk lane if there is nothing. */
+static bool poll_in_turn(btl_ib_udp_poll_t *poll, uint64_t now)
 {
-    const bool bulk = poll->sockets->shared > 1 && is_busy(poll, 0);
-    const bool bulk_first = bulk && (poll->bulk_waits >= BULK_WAITS || choose_bulk_first(poll));
-    const uint32_t index = bulk_first ? 0 : whose_turn(poll, poll->sockets);
-    bool found = look(poll, index);
+    const bool bulk = poll->sockets->shared > 1 && socket_is_busy(poll, 0);
+    const bool bulk_first =
+        bulk && (poll->bulk_waits >= BULK_WAITS || poll_choose_bulk_first(poll));
+    const uint32_t index = bulk_first ? 0 : poll_whose_turn(poll, poll->sockets);
+    bool found = poll_look(poll, index);
 
     poll->bulk_waits++;
     if (bulk && (index == 0 || !found)) {
         poll->bulk_waits = 0;
-        found = found || (index != 0 && look(poll, 0));
+        found = found || (index != 0 && poll_look(poll, 0));
     }
-    return found || (now >= poll->sweep_due && sweep(poll, index, now));
+    return found || (now >= poll->sweep_due && poll_sweep(poll, index, now));
 }
 
-/* Polls one of many rails as the set of all rails says. False if that says nothing of it, or it is
- * to be polled as if there were no others: then `found` is not set. Apart, as rails seldom are so
- * many: a poll in vain of an only rail needs fewer instructions so. */
+/* Polls one of many rails as the epoll set of all rails says. Returns false, and leaves `found`
+ * alone, if the rail is to be polled as if there were no others. Not inlined, as rails seldom are
+ * so many: an empty poll of an only rail needs fewer instructions so. */
 __attribute__((noinline)) static bool poll_among_many(btl_ib_udp_poll_t *poll, uint64_t now,
                                                       bool *found)
 {
@@ -191,8 +194,8 @@ __attribute__((noinline)) static bool poll_among_many(btl_ib_udp_poll_t *poll, u
         return true;
     }
     if (state == BTL_IB_UDP_RAIL_READY && poll->sockets->count > FEW) {
-        (void) count_look(poll, poll->sockets->count);
-        *found = look_at_named(poll);
+        (void) poll_count_look(poll, poll->sockets->count);
+        *found = poll_named(poll);
         return true;
     }
     return false;
@@ -207,18 +210,18 @@ bool btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, uint64_t now)
         return found;
     }
     if (sockets->count <= 1) {
-        return sockets->count == 1 && look(poll, 0);
+        return sockets->count == 1 && poll_look(poll, 0);
     }
-    if (sockets->count > FEW) { /* is it worth asking which of them have something? */
+    if (sockets->count > FEW) {
         bool named = poll->ready != 0;
         if (!named && !poll->no_epoll && (poll->in_vain >= SWEEPS_IN_VAIN || poll->busy > FEW)) {
             poll->no_epoll = btl_ib_udp_sockets_epoll(sockets) < 0;
             named = !poll->no_epoll;
         }
         if (named) {
-            (void) count_look(poll, sockets->count);
-            return look_at_named(poll);
+            (void) poll_count_look(poll, sockets->count);
+            return poll_named(poll);
         }
     }
-    return look_in_turn(poll, now);
+    return poll_in_turn(poll, now);
 }

@@ -11,12 +11,12 @@
 #include <string.h>
 #include <time.h>
 
-/* Bytes in a buffer on average: with less in it another call costs more than cold memory. */
+/* Bytes: with less in a buffer, on average, another call costs more than cold memory. */
 enum { SHORT = 8192 };
 
 /* ---- buffers ---- */
 
-static btl_ib_udp_buffer_t *get_buffer(btl_ib_udp_rx_t *rx)
+static btl_ib_udp_buffer_t *buffer_get(btl_ib_udp_rx_t *rx)
 {
     btl_ib_udp_buffer_t *buffer = rx->free;
 
@@ -36,8 +36,8 @@ static btl_ib_udp_buffer_t *get_buffer(btl_ib_udp_rx_t *rx)
     return buffer;
 }
 
-/* The one used last is used next: it is in the cache. */
-static void put_buffer(btl_ib_udp_rx_t *rx, btl_ib_udp_buffer_t *buffer)
+/* Frees a buffer. The one freed last is used next: it is in the cache. */
+static void buffer_put(btl_ib_udp_rx_t *rx, btl_ib_udp_buffer_t *buffer)
 {
     buffer->next = rx->free;
     rx->free = buffer;
@@ -48,7 +48,7 @@ void btl_ib_udp_recv_repost(btl_ib_udp_rx_t *rx, void *const *buffers, int n)
     for (int i = 0; i < n; i++) {
         btl_ib_udp_buffer_t *buffer = buffers[i];
         if (--buffer->users == 0) {
-            put_buffer(rx, buffer);
+            buffer_put(rx, buffer);
         }
     }
 }
@@ -62,10 +62,10 @@ void btl_ib_udp_rx_free(btl_ib_udp_rx_t *rx)
     }
 }
 
-/* ---- what arrived ---- */
+/* ---- messages that arrived ---- */
 
 /* Moves datagrams that follow each other apart, so that each starts at a multiple of 8. */
-static uint32_t align(uint8_t *data, uint32_t size, uint32_t end)
+static uint32_t burst_align(uint8_t *data, uint32_t size, uint32_t end)
 {
     const uint32_t stride = (size + 7) & ~7u;
     const uint32_t count = (end + size - 1) / size;
@@ -79,18 +79,19 @@ static uint32_t align(uint8_t *data, uint32_t size, uint32_t end)
     return stride;
 }
 
-/* Is there room for that, where several were joined? By the kernel at most 64 datagrams, 128 in
- * newer ones, but what a guest or a tunnel claims to have joined may be anything. */
-static bool fits_apart(uint32_t size, uint32_t len)
+/* True if the datagrams of a joined message fit the buffer once they are moved apart. The kernel
+ * joins at most 64 datagrams, newer ones 128, but a guest or a tunnel may claim anything. */
+static bool burst_fits_apart(uint32_t size, uint32_t len)
 {
     const uint64_t stride = ((uint64_t) size + 7) & ~UINT64_C(7);
 
     return ((uint64_t) len + size - 1) / size * stride <= BTL_IB_UDP_BUFFER;
 }
 
-/* The receive buffer was full: told once, as all that was lost is sent again. */
-static void note_overflows(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
-                           uint32_t count)
+/* Counts datagrams for which the receive buffer had no room. Logged once, as all that was lost is
+ * sent again. */
+static void recv_note_overflows(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets,
+                                uint32_t index, uint32_t count)
 {
     const uint32_t more = count - rx->overflows_of[index];
 
@@ -105,8 +106,8 @@ static void note_overflows(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sock
     rx->overflows_of[index] = count;
 }
 
-/* Drops a burst of `len` bytes: told once, as what follows is most likely the same. */
-__attribute__((noinline)) static void drop_burst(btl_ib_udp_rx_t *rx, uint32_t size, uint32_t len)
+/* Counts a dropped burst of `len` bytes. Logged at level 1 once: more are likely to follow. */
+__attribute__((noinline)) static void burst_drop(btl_ib_udp_rx_t *rx, uint32_t size, uint32_t len)
 {
     rx->base->broken_bursts++;
     BTL_IB_UDP_LOG(rx->log, rx->base->broken_bursts == 1 ? 1 : 10,
@@ -116,14 +117,14 @@ __attribute__((noinline)) static void drop_burst(btl_ib_udp_rx_t *rx, uint32_t s
                    len, size, (unsigned long long) rx->base->broken_bursts);
 }
 
-/* What the kernel says of a message. */
+/* Control messages of the kernel about a message. */
 typedef struct notes {
-    uint32_t size; /* of each of the datagrams that were joined; 0: it is a single one */
+    uint32_t size; /* of each of the datagrams that were joined; 0: there is one only */
     uint32_t overflows;
     bool overflowed;
 } notes_t;
 
-static notes_t read_notes(struct msghdr *msg)
+static notes_t notes_read(struct msghdr *msg)
 {
     notes_t notes = {0};
 
@@ -140,22 +141,22 @@ static notes_t read_notes(struct msghdr *msg)
     return notes;
 }
 
-/* A message is in a buffer: it is to become events, or is dropped. */
-static void arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
-                    btl_ib_udp_buffer_t *buffer, struct mmsghdr *msg)
+/* Queues a message that is in a buffer, to become events, or drops it. */
+static void recv_arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
+                         btl_ib_udp_buffer_t *buffer, struct mmsghdr *msg)
 {
     const btl_ib_udp_socket_t *socket = &sockets->socket[index];
     const uint32_t len = msg->msg_len;
-    const notes_t notes = read_notes(&msg->msg_hdr);
+    const notes_t notes = notes_read(&msg->msg_hdr);
     const uint32_t size = notes.size == 0 || notes.size > len ? len : notes.size;
 
     if (notes.overflowed) {
-        note_overflows(rx, sockets, index, notes.overflows);
+        recv_note_overflows(rx, sockets, index, notes.overflows);
     }
     rx->base->received_bursts += size < len;
-    if (size < len && !fits_apart(size, len)) {
-        drop_burst(rx, size, len);
-        put_buffer(rx, buffer);
+    if (size < len && !burst_fits_apart(size, len)) {
+        burst_drop(rx, size, len);
+        buffer_put(rx, buffer);
         return;
     }
     if (len == 0 || size > rx->max_datagram || msg->msg_hdr.msg_flags & MSG_TRUNC) {
@@ -163,7 +164,7 @@ static void arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, ui
         BTL_IB_UDP_LOG(rx->log, 10,
                        "datagrams of %u bytes dropped: empty or too large (%llu so far)", size,
                        (unsigned long long) rx->dropped);
-        put_buffer(rx, buffer);
+        buffer_put(rx, buffer);
         return;
     }
     btl_ib_udp_pending_t *pending =
@@ -174,19 +175,19 @@ static void arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, ui
     *pending = (btl_ib_udp_pending_t){.buffer = buffer, .end = len, .size = size, .stride = size};
     if (size < len) {
         const uint32_t count = (len + size - 1) / size;
-        pending->stride = align(buffer->data, size, len);
+        pending->stride = burst_align(buffer->data, size, len);
         pending->end = len + (count - 1) * (pending->stride - size);
     }
 }
 
 /* ---- receiving ---- */
 
-/* A place in the call gets a buffer. Returns whether there was one: at least the first place
- * has one, if need be one that an earlier, larger call left at a place behind it. */
-static bool furnish(btl_ib_udp_rx_t *rx, uint32_t i)
+/* Gives a place in the call a buffer. Returns whether there was one: the first place always has
+ * one, if need be one that an earlier, larger call left at a place behind it. */
+static bool call_furnish(btl_ib_udp_rx_t *rx, uint32_t i)
 {
     btl_ib_udp_recv_call_t *call = &rx->call;
-    btl_ib_udp_buffer_t *buffer = get_buffer(rx);
+    btl_ib_udp_buffer_t *buffer = buffer_get(rx);
 
     for (uint32_t j = 1; i == 0 && j < BTL_IB_UDP_RECV_BATCH && buffer == NULL; j++) {
         buffer = call->buffer[j];
@@ -219,17 +220,17 @@ static uint64_t clock_ns(clockid_t clock)
 /* ---- messages that stay in the buffer ---- */
 
 enum {
-    KEPT_LONG = 32768,  /* bytes of a message: shorter ones share their memory with others */
-    KEPT_SHORT = 8,     /* calls that got none of these: nothing is kept any more */
-    KEPT_STEP = 4,      /* that one call takes out */
-    KEPT_IN_VAIN = 128, /* looks, some 40 us */
+    KEPT_LONG = 32768,  /* bytes: shorter messages share their memory with others */
+    KEPT_SHORT = 8,     /* calls without a long message: then nothing is kept any more */
+    KEPT_STEP = 4,      /* messages that one call takes out */
+    KEPT_IN_VAIN = 128, /* looks that found nothing, some 40 us: then nothing is kept */
     CROWD_EACH = 16,    /* long messages between two looks at the clock */
 };
 
 /* ns between two answers: several time slices of the scheduler */
 #define CROWD_NS UINT64_C(10000000)
 
-/* A long message came. */
+/* Counts a long message, and now and then looks whether the thread has its processor alone. */
 static void crowd_count(btl_ib_udp_crowd_t *crowd)
 {
     if (crowd->messages++ % CROWD_EACH != 0) {
@@ -247,9 +248,9 @@ static void crowd_count(btl_ib_udp_crowd_t *crowd)
     }
 }
 
-/* A call failed for another reason than that there was nothing. */
-__attribute__((noinline)) static void failed(const btl_ib_udp_socket_t *socket, int error,
-                                             btl_ib_udp_errors_t *errors)
+/* Handles the failure of a call for another reason than that there was nothing. */
+__attribute__((noinline)) static void recv_failed(const btl_ib_udp_socket_t *socket, int error,
+                                                  btl_ib_udp_errors_t *errors)
 {
     if (error != EINTR) {
         btl_ib_udp_errors_called(errors, error);
@@ -257,9 +258,10 @@ __attribute__((noinline)) static void failed(const btl_ib_udp_socket_t *socket, 
     }
 }
 
-/* Takes the oldest `n` out of a socket's buffer; fewer if it has an error to tell. */
-static void release(btl_ib_udp_kept_t *kept, const btl_ib_udp_socket_t *socket, uint32_t n,
-                    btl_ib_udp_errors_t *errors)
+/* Takes the oldest `n` messages out of a socket's buffer; fewer if the socket has an error to
+ * tell. */
+static void kept_release(btl_ib_udp_kept_t *kept, const btl_ib_udp_socket_t *socket, uint32_t n,
+                         btl_ib_udp_errors_t *errors)
 {
     struct mmsghdr none[KEPT_STEP] = {{.msg_len = 0}};
     int got = 1;
@@ -268,7 +270,7 @@ static void release(btl_ib_udp_kept_t *kept, const btl_ib_udp_socket_t *socket, 
         const uint32_t step = left < KEPT_STEP ? left : KEPT_STEP;
         got = recvmmsg(socket->fd, none, step, MSG_DONTWAIT | MSG_TRUNC, NULL);
         if (got < 0) {
-            failed(socket, errno, errors);
+            recv_failed(socket, errno, errors);
             break;
         }
         kept->count -= (uint32_t) got;
@@ -279,22 +281,22 @@ void btl_ib_udp_recv_release(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *so
                              btl_ib_udp_errors_t *errors)
 {
     for (uint32_t i = 0; i < sockets->count; i++) {
-        release(&rx->kept[i], &sockets->socket[i], rx->kept[i].count, errors);
+        kept_release(&rx->kept[i], &sockets->socket[i], rx->kept[i].count, errors);
     }
 }
 
-/* A look at a socket of which something is kept was in vain. */
+/* Counts a look that found nothing at a socket of which messages are kept. */
 __attribute__((noinline)) static void kept_in_vain(btl_ib_udp_kept_t *kept,
                                                    const btl_ib_udp_socket_t *socket,
                                                    btl_ib_udp_errors_t *errors)
 {
     if (++kept->in_vain >= KEPT_IN_VAIN) {
-        release(kept, socket, kept->count, errors);
+        kept_release(kept, socket, kept->count, errors);
     }
 }
 
-/* A call got `got` messages, and left them in the socket's buffer if they are to be kept. Choose
- * whether the next one does so: while anything is kept it reads behind that. */
+/* Chooses whether the next call leaves its messages in the socket's buffer, after a call that got
+ * `got`, and did so if they are to be kept. While anything is kept calls read behind that. */
 __attribute__((noinline)) static void kept_next(btl_ib_udp_rx_t *rx,
                                                 const btl_ib_udp_sockets_t *sockets, uint32_t index,
                                                 uint32_t got, btl_ib_udp_errors_t *errors)
@@ -314,29 +316,30 @@ __attribute__((noinline)) static void kept_next(btl_ib_udp_rx_t *rx,
     const uint32_t most = wanted ? sockets->keep_most : 0;
     if (kept->count > most) {
         const uint32_t over = kept->count - most;
-        release(kept, &sockets->socket[index], over > KEPT_STEP || most == 0 ? over : KEPT_STEP,
-                errors);
+        kept_release(kept, &sockets->socket[index],
+                     over > KEPT_STEP || most == 0 ? over : KEPT_STEP, errors);
     }
     kept->on = wanted || kept->count > 0;
 }
 
 /* ---- a call ---- */
 
-/* Buffers for a call, at most `wanted`. Returns how many there are. */
-__attribute__((noinline)) static uint32_t furnish_all(btl_ib_udp_rx_t *rx, uint32_t wanted)
+/* Gives a call buffers, at most `wanted`. Returns how many it has. */
+__attribute__((noinline)) static uint32_t call_furnish_all(btl_ib_udp_rx_t *rx, uint32_t wanted)
 {
     uint32_t batch = 0;
 
-    while (batch < wanted && (rx->call.buffer[batch] != NULL || furnish(rx, batch))) {
+    while (batch < wanted && (rx->call.buffer[batch] != NULL || call_furnish(rx, batch))) {
         batch++;
     }
     return batch;
 }
 
-/* A call with `batch` buffers filled `got` of them. Apart, as most calls find nothing. */
-__attribute__((noinline)) static void take_in(btl_ib_udp_rx_t *rx,
-                                              const btl_ib_udp_sockets_t *sockets, uint32_t index,
-                                              uint32_t batch, uint32_t got)
+/* Queues what a call with `batch` buffers got, in the first `got`. Not inlined, as most calls find
+ * nothing. */
+__attribute__((noinline)) static void recv_take(btl_ib_udp_rx_t *rx,
+                                                const btl_ib_udp_sockets_t *sockets, uint32_t index,
+                                                uint32_t batch, uint32_t got)
 {
     uint32_t bytes = 0;
 
@@ -344,9 +347,9 @@ __attribute__((noinline)) static void take_in(btl_ib_udp_rx_t *rx,
         btl_ib_udp_buffer_t *buffer = rx->call.buffer[i];
         rx->call.buffer[i] = NULL;
         bytes += rx->call.msg[i].msg_len;
-        arrived(rx, sockets, index, buffer, &rx->call.msg[i]);
+        recv_arrived(rx, sockets, index, buffer, &rx->call.msg[i]);
     }
-    /* Short messages that come faster than one a call: ask for more of them at a time. */
+    /* If short messages come faster than one a call the next asks for more at a time. */
     if (got < batch || bytes > batch * SHORT) {
         rx->batch[index] = 1;
     } else if (batch < BTL_IB_UDP_RECV_BATCH) {
@@ -354,20 +357,21 @@ __attribute__((noinline)) static void take_in(btl_ib_udp_rx_t *rx,
     }
 }
 
-/* Most calls find nothing, with a buffer ready that the last one left. */
+/* Most calls find nothing, and leave the buffer ready for the next. */
 bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
                      btl_ib_udp_errors_t *errors)
 {
     const btl_ib_udp_socket_t *socket = &sockets->socket[index];
     const uint32_t wanted = rx->batch[index] > 1 ? rx->batch[index] : 1;
-    const uint32_t batch = wanted == 1 && rx->call.buffer[0] != NULL ? 1 : furnish_all(rx, wanted);
+    const uint32_t batch =
+        wanted == 1 && rx->call.buffer[0] != NULL ? 1 : call_furnish_all(rx, wanted);
     btl_ib_udp_kept_t *kept = &rx->kept[index];
     const int flags = MSG_DONTWAIT | (kept->on ? MSG_PEEK : 0);
     int got = 0;
 
     if (batch > 1) {
         got = recvmmsg(socket->fd, rx->call.msg, batch, flags, NULL);
-    } else if (batch == 1) { /* cheaper so */
+    } else if (batch == 1) { /* cheaper than recvmmsg() */
         const ssize_t len = recvmsg(socket->fd, &rx->call.msg[0].msg_hdr, flags);
         got = len < 0 ? -1 : 1;
         if (len >= 0) {
@@ -377,7 +381,7 @@ bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, u
     if (got <= 0) {
         rx->batch[index] = 1;
         if (got < 0 && errno != EAGAIN) {
-            failed(socket, errno, errors);
+            recv_failed(socket, errno, errors);
         }
         if (kept->count > 0) {
             kept_in_vain(kept, socket, errors);
@@ -387,7 +391,7 @@ bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, u
     if (kept->on || rx->call.msg[got - 1].msg_len >= KEPT_LONG) {
         kept_next(rx, sockets, index, (uint32_t) got, errors);
     }
-    take_in(rx, sockets, index, batch, (uint32_t) got);
+    recv_take(rx, sockets, index, batch, (uint32_t) got);
     return true;
 }
 
@@ -401,7 +405,7 @@ int btl_ib_udp_recv_events(btl_ib_udp_rx_t *rx, btl_ib_udp_peers_t *peers, btl_i
     while (n < max && rx->pending_count > 0) {
         btl_ib_udp_pending_t *pending = &rx->pending[rx->pending_first];
         btl_ib_udp_buffer_t *buffer = pending->buffer;
-        /* Looked up now, not when it came: datagrams before it may have made the sender known. */
+        /* The sender is looked up now, as datagrams before this one may have made it known. */
         const btl_ib_addr_t from = btl_ib_udp_peer_find(peers, &buffer->name);
 
         while (n < max && pending->at < pending->end) {

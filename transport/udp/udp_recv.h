@@ -15,39 +15,39 @@
 #include "udp_peers.h"
 
 /*
- * System calls -> events. One call may fill several buffers (recvmmsg(2)), and one buffer may
- * hold many datagrams of one size from one peer, the last perhaps shorter (UDP_GRO, udp(7)). Each
- * event is one datagram; its buffer is free again when all of them were reposted.
+ * Receiving: system calls become events. One call may fill several buffers (recvmmsg(2)), and one
+ * buffer may hold many datagrams of one size from one peer, the last perhaps shorter (UDP_GRO,
+ * udp(7)). Each event is one datagram; its buffer is free again when all of them were reposted.
  */
 
 enum {
     BTL_IB_UDP_RECV_BATCH = 16,    /* buffers that one call fills at most */
     BTL_IB_UDP_BUFFERS_MAX = 1024, /* that hold what was received and is not given back */
     BTL_IB_UDP_RECV_BYTES = 65536, /* that one buffer is filled with at most */
-    BTL_IB_UDP_BUFFER = BTL_IB_UDP_RECV_BYTES + 1024, /* those, moved to multiples of 8 */
+    BTL_IB_UDP_BUFFER = BTL_IB_UDP_RECV_BYTES + 1024, /* datagrams are moved to multiples of 8 */
 };
 
-/* What one message of a receiving call filled. */
+/* A buffer that one message of a receiving call fills. */
 typedef struct btl_ib_udp_buffer {
-    struct btl_ib_udp_buffer *next;      /* of free ones */
-    struct btl_ib_udp_buffer *next_made; /* of all */
+    struct btl_ib_udp_buffer *next;      /* in the list of free buffers */
+    struct btl_ib_udp_buffer *next_made; /* in the list of all */
     uint32_t users; /* events handed up and not reposted, and one if there are more to come */
-    btl_ib_udp_name_t name; /* the sender of it all, as peers know it */
-    bool latency;           /* it came by the latency lane: the sender's port is the next one */
+    btl_ib_udp_name_t name; /* the sender, as peers know it */
+    bool latency;           /* received by the latency lane: the sender's port is the next one */
     _Alignas(64) uint8_t data[BTL_IB_UDP_BUFFER];
 } btl_ib_udp_buffer_t;
 
 /* Datagrams in a buffer that no event was made of yet. */
 typedef struct btl_ib_udp_pending {
     btl_ib_udp_buffer_t *buffer;
-    uint32_t at;     /* of the next */
-    uint32_t end;    /* behind the last */
-    uint32_t size;   /* of each but the last */
-    uint32_t stride; /* from one to the next */
+    uint32_t at;     /* offset of the next datagram */
+    uint32_t end;    /* offset behind the last */
+    uint32_t size;   /* bytes of each but the last */
+    uint32_t stride; /* bytes from one to the next */
 } btl_ib_udp_pending_t;
 
 /*
- * Long messages that were read and are still in a socket's buffer, where their sender is on this
+ * Long messages are kept in a socket's buffer after they were read, where their sender is on this
  * host (MSG_PEEK and SO_PEEK_OFF, socket(7)); the oldest are taken out once there are more than
  * sockets->keep_most, all of them when no long ones come any more.
  *
@@ -58,44 +58,45 @@ typedef struct btl_ib_udp_pending {
  * acknowledged: 186).
  */
 typedef struct btl_ib_udp_kept {
-    bool on; /* what comes next is to be kept */
-    uint32_t count;
-    uint32_t in_vain;     /* looks since the last one came */
-    uint32_t short_calls; /* in a row: calls that got short messages only */
+    bool on;              /* messages that come next are to be kept */
+    uint32_t count;       /* kept messages */
+    uint32_t in_vain;     /* looks that found nothing since the last message came */
+    uint32_t short_calls; /* calls in a row that got short messages only */
 } btl_ib_udp_kept_t;
 
 /*
- * Has this thread a processor of its own? If several take turns, one reads what another wrote out
- * of the same cache, and kept messages only make that overflow (alltoall of 256 KiB, four ranks on
- * two cores: 1.1 to 1.25 of the time). One that polls and is alone has its processor all the time.
+ * Finds out whether this thread has a processor of its own. If several take turns, one reads what
+ * another wrote out of the same cache, and kept messages only make that overflow (alltoall of 256
+ * KiB, four ranks on two cores: 1.1 to 1.25 of the time). A thread that polls and is alone has its
+ * processor all the time.
  */
 typedef struct btl_ib_udp_crowd {
-    uint32_t messages; /* long ones */
-    uint64_t at;       /* ns: when its time was read, */
-    uint64_t cpu;      /* ns: and how much of a processor's the thread had had */
-    pthread_t thread;  /* that looked then: times of different threads say nothing */
+    uint32_t messages; /* long messages that came */
+    uint64_t at;       /* ns: when `cpu` was read */
+    uint64_t cpu;      /* ns of a processor that the thread had had by then */
+    pthread_t thread;  /* that read it: times of different threads say nothing */
     bool alone;        /* the answer; false at first */
 } btl_ib_udp_crowd_t;
 
-/* What one receiving call needs; it stays ready for the next. */
+/* The arguments of a receiving call, which stay ready for the next. */
 typedef struct btl_ib_udp_recv_call {
     struct mmsghdr msg[BTL_IB_UDP_RECV_BATCH];
     struct iovec iov[BTL_IB_UDP_RECV_BATCH];
     btl_ib_udp_name_t name[BTL_IB_UDP_RECV_BATCH];
     btl_ib_udp_buffer_t *buffer[BTL_IB_UDP_RECV_BATCH]; /* NULL: the last call filled it */
-    /* the size of joined datagrams, and a count of overflows */
+    /* The size of joined datagrams, and a count of overflows. */
     _Alignas(struct cmsghdr) uint8_t control[BTL_IB_UDP_RECV_BATCH][2 * CMSG_SPACE(sizeof(int))];
 } btl_ib_udp_recv_call_t;
 
 typedef struct btl_ib_udp_rx {
     const btl_ib_udp_log_t *log;
-    uint32_t max_datagram;    /* larger datagrams are dropped, */
-    uint64_t dropped;         /* and empty ones */
-    btl_ib_transport_t *base; /* its overflows and bursts are counted here, for all sockets */
+    uint32_t max_datagram;                         /* larger datagrams are dropped */
+    uint64_t dropped;                              /* datagrams that were larger, or empty */
+    btl_ib_transport_t *base;                      /* counts overflows and bursts of all sockets */
     uint32_t overflows_of[BTL_IB_UDP_SOCKETS_MAX]; /* as the kernel counts; wraps */
     btl_ib_udp_buffer_t *free;
-    btl_ib_udp_buffer_t *made;              /* all that there are, free or handed up */
-    uint32_t buffers;                       /* how many */
+    btl_ib_udp_buffer_t *made;              /* all buffers, free or handed up */
+    uint32_t buffers;                       /* in `made` */
     uint32_t batch[BTL_IB_UDP_SOCKETS_MAX]; /* buffers of the next call, by socket; 0 is 1 */
     btl_ib_udp_kept_t kept[BTL_IB_UDP_SOCKETS_MAX];
     btl_ib_udp_crowd_t crowd;
@@ -105,7 +106,7 @@ typedef struct btl_ib_udp_rx {
     uint32_t pending_count;
 } btl_ib_udp_rx_t;
 
-/* `rx` is all zero. */
+/* Initializes `rx`, which is all zero. */
 static inline void btl_ib_udp_rx_init(btl_ib_udp_rx_t *rx, btl_ib_transport_t *base,
                                       const btl_ib_udp_log_t *log, uint32_t max_datagram)
 {
@@ -114,7 +115,7 @@ static inline void btl_ib_udp_rx_init(btl_ib_udp_rx_t *rx, btl_ib_transport_t *b
     rx->max_datagram = max_datagram;
 }
 
-/* There are other sockets: the kernel counts their overflows anew. */
+/* Forgets the sockets, as others took their place: the kernel counts overflows of those anew. */
 static inline void btl_ib_udp_rx_rebound(btl_ib_udp_rx_t *rx)
 {
     memset(rx->overflows_of, 0, sizeof(rx->overflows_of));
@@ -129,11 +130,11 @@ bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, u
 int btl_ib_udp_recv_events(btl_ib_udp_rx_t *rx, btl_ib_udp_peers_t *peers, btl_ib_event_t *events,
                            int max);
 
-/* Buffers of events are given back. */
+/* Takes buffers of events back. */
 void btl_ib_udp_recv_repost(btl_ib_udp_rx_t *rx, void *const *buffers, int n);
 void btl_ib_udp_rx_free(btl_ib_udp_rx_t *rx);
 
-/* Takes what is kept out of the sockets' buffers: a process is about to sleep until there is
+/* Takes kept messages out of the sockets' buffers: a process is about to sleep until there is
  * something in them. */
 void btl_ib_udp_recv_release(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets,
                              btl_ib_udp_errors_t *errors);

@@ -15,7 +15,7 @@ enum { TRIES_MAX = 8 }; /* of a call that fails with what earlier datagrams met 
 
 /* ---- making a call ---- */
 
-/* The sockets that serve all peers, one for each lane. */
+/* Lanes, each of which has a socket that serves all peers. */
 typedef enum {
     LANE_BULK,
     LANE_LATENCY,
@@ -37,7 +37,7 @@ static lane_t lane_of(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
                : LANE_BULK;
 }
 
-static const btl_ib_udp_socket_t *shared_socket(const btl_ib_udp_tx_t *tx, lane_t lane)
+static const btl_ib_udp_socket_t *lane_socket(const btl_ib_udp_tx_t *tx, lane_t lane)
 {
     return lane == LANE_SPARE ? btl_ib_udp_sockets_spare(tx->connected->sockets)
                               : &tx->sockets->socket[lane == LANE_LATENCY];
@@ -53,13 +53,13 @@ static const btl_ib_udp_socket_t *connected_socket(const btl_ib_udp_tx_t *tx, la
                                                                                              : NULL;
 }
 
-static const btl_ib_udp_name_t *name_of(const btl_ib_udp_peer_t *peer, lane_t lane)
+static const btl_ib_udp_name_t *lane_name(const btl_ib_udp_peer_t *peer, lane_t lane)
 {
     return lane == LANE_LATENCY ? &peer->latency : &peer->name;
 }
 
-/* How many datagrams from the first on can be one message. A shorter last one counts as a full one,
- * as it does at the receiver, which moves them apart (udp_recv.c). */
+/* Returns how many datagrams from the first on can be one message. A shorter last datagram counts
+ * as a full one, as it does at the receiver, which moves them apart (udp_recv.c). */
 static int gso_run(const btl_ib_tx_t *first, int n)
 {
     const int run = btl_ib_gso_run(first, n, BTL_IB_UDP_GSO_BYTES);
@@ -68,7 +68,7 @@ static int gso_run(const btl_ib_tx_t *first, int n)
     return run < fit ? run : fit > 0 ? fit : 1;
 }
 
-static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
+static void message_set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
 {
     const uint16_t value = (uint16_t) size;
 
@@ -83,7 +83,7 @@ static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
 }
 
 /* Copies the pieces of `run` datagrams to where the call gathers them. */
-static struct iovec gather(btl_ib_udp_call_t *call, const btl_ib_tx_t *first, int run)
+static struct iovec call_gather(btl_ib_udp_call_t *call, const btl_ib_tx_t *first, int run)
 {
     struct iovec all = {.iov_base = call->gathered};
 
@@ -97,10 +97,10 @@ static struct iovec gather(btl_ib_udp_call_t *call, const btl_ib_tx_t *first, in
     return all;
 }
 
-/* Adds a message of `run` datagrams to one peer, whose pieces go to `iov`. Returns what follows
+/* Adds a message of `run` datagrams to one peer, whose pieces go to `iov`. Returns the place behind
  * those. */
-static struct iovec *add_message(btl_ib_udp_call_t *call, const btl_ib_tx_t *first, int run,
-                                 const btl_ib_udp_name_t *to, struct iovec *iov)
+static struct iovec *call_add_message(btl_ib_udp_call_t *call, const btl_ib_tx_t *first, int run,
+                                      const btl_ib_udp_name_t *to, struct iovec *iov)
 {
     struct msghdr *msg = &call->msg[call->count].msg_hdr;
 
@@ -110,10 +110,10 @@ static struct iovec *add_message(btl_ib_udp_call_t *call, const btl_ib_tx_t *fir
         .msg_iov = iov,
     };
     if (run > 1) {
-        set_segment(msg, call->control[call->count], first[0].size);
+        message_set_segment(msg, call->control[call->count], first[0].size);
     }
     if (run > 1 && first->size <= BTL_IB_UDP_GATHER_MAX) {
-        *iov++ = gather(call, first, run);
+        *iov++ = call_gather(call, first, run);
     } else {
         for (int i = 0; i < run; i++) {
             for (uint32_t j = 0; j < first[i].niov; j++) {
@@ -126,9 +126,10 @@ static struct iovec *add_message(btl_ib_udp_call_t *call, const btl_ib_tx_t *fir
     return iov;
 }
 
-/* Makes messages of the first datagrams of a batch, those of one lane. A call to one peer goes by
- * the socket that is connected to it, without a name; one to several peers by a shared one. */
-static void make_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso,
+/* Makes messages of the first datagrams of a batch that go by one lane. A call to one peer goes by
+ * the socket that is connected to it, without a name; a call to several peers by a shared
+ * socket. */
+static void call_make(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso,
                       btl_ib_udp_call_t *call)
 {
     const lane_t lane = lane_of(tx, first);
@@ -142,21 +143,21 @@ static void make_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool
         connected = first[usable].to == first->to ? connected : NULL;
         usable++;
     }
-    call->socket = connected != NULL ? connected : shared_socket(tx, lane);
+    call->socket = connected != NULL ? connected : lane_socket(tx, lane);
     call->count = 0;
     call->gathered = tx->gathered;
     for (int done = 0; done < usable && call->count < BTL_IB_UDP_SEND_MESSAGES;) {
         const int run = gso ? gso_run(first + done, usable - done) : 1;
         peer = &tx->peers->peer[first[done].to];
-        iov = add_message(call, first + done, run, connected != NULL ? NULL : name_of(peer, lane),
-                          iov);
+        iov = call_add_message(call, first + done, run,
+                               connected != NULL ? NULL : lane_name(peer, lane), iov);
         done += run;
     }
 }
 
 /* Makes a call of one datagram, as most short messages are, without copying its pieces. */
-static void make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram,
-                        btl_ib_udp_call_t *call)
+static void call_make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram,
+                             btl_ib_udp_call_t *call)
 {
     const lane_t lane = lane_of(tx, datagram);
     const btl_ib_udp_peer_t *peer = &tx->peers->peer[datagram->to];
@@ -165,8 +166,8 @@ static void make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram,
         btl_ib_udp_connected_count(tx->connected, datagram->to);
     }
     const btl_ib_udp_socket_t *connected = connected_socket(tx, lane, peer);
-    const btl_ib_udp_name_t *to = name_of(peer, lane);
-    call->socket = connected != NULL ? connected : shared_socket(tx, lane);
+    const btl_ib_udp_name_t *to = lane_name(peer, lane);
+    call->socket = connected != NULL ? connected : lane_socket(tx, lane);
     call->count = 1;
     call->datagrams[0] = 1;
     call->msg[0].msg_hdr = (struct msghdr){
@@ -179,8 +180,8 @@ static void make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram,
 
 /* ---- sending ---- */
 
-/* Returns how many messages went, or -1 with errno. */
-static int submit(btl_ib_udp_call_t *call)
+/* Makes the system call. Returns how many messages went, or -1 with errno. */
+static int call_submit(btl_ib_udp_call_t *call)
 {
     int rc;
 
@@ -194,14 +195,14 @@ static int submit(btl_ib_udp_call_t *call)
     return rc;
 }
 
-static bool is_full(int error)
+static bool error_is_full(int error)
 {
     return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
 }
 
-/* A datagram was too large, or one before it was (the error does not say): send it again by itself.
- * Returns 0 or an errno: EMSGSIZE if it is this one, and then there is an event for poll(). */
-static int send_again(const btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
+/* Sends a datagram again by itself after EMSGSIZE, which may be due to an earlier datagram. Returns
+ * 0 or an errno: EMSGSIZE if this one is too large, and then there is an event for poll(). */
+static int call_again(const btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
                       const btl_ib_tx_t *datagram)
 {
     struct msghdr msg = call->msg[0].msg_hdr;
@@ -216,15 +217,15 @@ static int send_again(const btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
     return error;
 }
 
-/* The first message of a call was refused. Returns 0 if it is worth another try, with `*gso`
- * changed or because the error was of an earlier datagram; -1 if it has gone since; else the
- * errno. */
-static int handle_refusal(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
-                          const btl_ib_tx_t *first, bool *gso, int error)
+/* Handles the refusal of the first message of a call. Returns 0 if the message is worth another
+ * try, with `*gso` changed or because the error was due to an earlier datagram; -1 if the message
+ * has gone since; else the errno. */
+static int call_refused(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
+                        const btl_ib_tx_t *first, bool *gso, int error)
 {
     char text[64];
 
-    if (is_full(error)) {
+    if (error_is_full(error)) {
         return error;
     }
     btl_ib_udp_errors_called(tx->errors, error);
@@ -246,9 +247,9 @@ static int handle_refusal(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
         return 0;
     }
     if (error == EMSGSIZE && first->size <= tx->max_datagram) {
-        error = send_again(tx, call, first);
+        error = call_again(tx, call, first);
     }
-    if (error != 0 && !is_full(error) && !tx->told_error) {
+    if (error != 0 && !error_is_full(error) && !tx->told_error) {
         tx->told_error = true;
         BTL_IB_UDP_LOG(
             tx->log, 1, "cannot send %u bytes to %s: %s", first->size,
@@ -258,10 +259,10 @@ static int handle_refusal(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
     return error == 0 ? -1 : error;
 }
 
-/* ---- all of them ---- */
+/* ---- sending a batch ---- */
 
-/* Calls until all are sent or one is refused for good: a call is made of what is first, the kernel
- * takes some of its messages, and what it refuses is tried once more where that can help. */
+/* Makes calls until all datagrams are sent or one is refused for good: the kernel takes some of a
+ * call's messages, and what it refuses is tried once more where that can help. */
 int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_udp_call_t *call = &tx->call;
@@ -271,21 +272,22 @@ int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *e
 
     while (done < n) {
         if (n - done == 1) {
-            make_single(tx, batch + done, call);
+            call_make_single(tx, batch + done, call);
         } else {
-            make_call(tx, batch + done, n - done, gso, call);
+            call_make(tx, batch + done, n - done, gso, call);
         }
-        const int messages = submit(call);
+        const int messages = call_submit(call);
         for (int i = 0; i < messages; i++) {
             done += call->datagrams[i];
         }
         if (messages > 0) {
-            if (messages < (int) call->count) { /* the call took the next one's error with it */
+            if (messages
+                < (int) call->count) { /* the next message's error was lost with the call */
                 (void) btl_ib_udp_errors_read(tx->errors, call->socket, batch[done].to);
             }
             continue;
         }
-        const int refusal = handle_refusal(tx, call, &batch[done], &gso, errno);
+        const int refusal = call_refused(tx, call, &batch[done], &gso, errno);
         if (refusal < 0) {
             done++;
         } else if (refusal > 0 || ++tries == TRIES_MAX) {

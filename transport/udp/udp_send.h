@@ -4,9 +4,10 @@
  */
 
 /*
- * Datagrams -> system calls. The kernel's price is for each call and for each trip through its
- * stack. So neighbours of one size to one peer become one message that the device or the end of
- * the stack cuts (UDP_SEGMENT, udp(7)), and several messages go into one call (sendmmsg(2)).
+ * Sending: datagrams become system calls. The kernel's price is for each call and for each trip
+ * through its stack. So neighbours of one size to one peer become one message that the device or
+ * the end of the stack cuts (UDP_SEGMENT, udp(7)), and several messages go into one call
+ * (sendmmsg(2)).
  *
  * The datagrams of such a message are gathered in memory that stays in the cache. The kernel copies
  * piece by piece, and with each it begins anew to wait for its own memory, which the receiver has
@@ -24,12 +25,12 @@
 enum {
     BTL_IB_UDP_SEND_BATCH = 64, /* datagrams in one call: the kernel takes no more in a message */
     BTL_IB_UDP_SEND_MESSAGES = 16, /* in one call; more groups than that are rare */
-    BTL_IB_UDP_GSO_BYTES = 65487,  /* in one message: what IPv6 lets through, too */
+    BTL_IB_UDP_GSO_BYTES = 65487,  /* in one message: as many as IPv6 takes, too */
     BTL_IB_UDP_SEND_IOV = 3,       /* pieces of one datagram */
     BTL_IB_UDP_GATHER_MAX = 2048,  /* bytes of a datagram: pieces of larger ones are long enough */
 };
 
-/* One call in the making: messages, each of one or more datagrams. */
+/* A system call in the making: messages, each of one or more datagrams. */
 typedef struct btl_ib_udp_call {
     const btl_ib_udp_socket_t *socket;
     unsigned count;
@@ -49,15 +50,16 @@ typedef struct btl_ib_udp_tx {
     btl_ib_udp_errors_t *errors;
     uint32_t max_datagram;
     uint8_t spare_flow; /* its number */
-    bool gso;           /* until the device turns out to be unable to */
+    bool gso;           /* datagrams are joined, until the device turns out to be unable to cut */
     bool told_error;    /* a send failed for a reason that was logged */
-    btl_ib_udp_call_t
-        call; /* the one in hand: not on the stack, of which threads may have 16 KiB */
-    /* Its messages, each in one piece. */
+    /* The call in hand: not on the stack, of which threads may have 16 KiB. */
+    btl_ib_udp_call_t call;
+    /* Gathered messages of the call. */
     uint8_t gathered[BTL_IB_UDP_SEND_BATCH * BTL_IB_UDP_GATHER_MAX];
 } btl_ib_udp_tx_t;
 
-/* `tx` is zero. Not assigned as a whole: memory in which nothing is gathered is not touched. */
+/* Initializes `tx`, which is zero. It is not assigned as a whole: memory in which nothing is
+ * gathered is not touched. */
 static inline void btl_ib_udp_tx_init(btl_ib_udp_tx_t *tx, const btl_ib_udp_log_t *log,
                                       btl_ib_udp_connected_t *connected,
                                       btl_ib_udp_errors_t *errors, uint32_t max_datagram)
@@ -72,7 +74,7 @@ static inline void btl_ib_udp_tx_init(btl_ib_udp_tx_t *tx, const btl_ib_udp_log_
     tx->gso = connected->sockets->gso;
 }
 
-/* See btl_ib_transport_ops_t. */
+/* send() of btl_ib_transport_ops_t. */
 int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *error);
 
 #endif

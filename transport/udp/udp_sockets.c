@@ -28,7 +28,7 @@ enum {
     ADDRESS_AT = 6,
 };
 
-/* Both kinds of names have the port at the same place. */
+/* Returns the port, which both kinds of names have at the same place. */
 static uint16_t name_port(const btl_ib_udp_name_t *name)
 {
     return ntohs(name->v4.sin_port);
@@ -72,8 +72,8 @@ uint32_t btl_ib_udp_name_pack(const btl_ib_udp_name_t *name, uint32_t max_datagr
     return ADDRESS_AT + size;
 }
 
-/* True if it is one host that can be reached from another one. */
-static bool is_usable(const btl_ib_udp_name_t *name)
+/* True for the address of one host that others can reach. */
+static bool name_is_usable(const btl_ib_udp_name_t *name)
 {
     if (name->any.sa_family == AF_INET) {
         const uint32_t ip = ntohl(name->v4.sin_addr.s_addr);
@@ -108,20 +108,20 @@ int btl_ib_udp_name_unpack(const void *bytes, size_t len, btl_ib_udp_name_t *nam
     *max_datagram = ntohs(largest);
     *latency_lane = in[1] & LATENCY_LANE;
     const uint16_t port = name_port(name);
-    return port == 0 || (*latency_lane && port == UINT16_MAX) || !is_usable(name) ? -EINVAL : 0;
+    return port == 0 || (*latency_lane && port == UINT16_MAX) || !name_is_usable(name) ? -EINVAL
+                                                                                       : 0;
 }
 
-/* ---- one socket ---- */
+/* ---- options and buffers of a socket ---- */
 
 enum {
     ECN_OFF = 0xfc, /* nobody here reads what switches mark, so they are to drop instead */
     BUFFER_WANTED = 4 * 1024 * 1024,
-    BUFFER_NEEDED =
-        212992,       /* what a stock kernel grants; with less, bursts of a few peers overflow it */
-    BUSY_BUDGET = 64, /* datagrams that one poll takes from the card: as many as an interrupt */
-    KEEP_SHARE = 8,   /* of a buffer, at most, for messages that were read */
-    KEEP_MOST = 16,   /* messages: what a processor's own cache holds */
-    KEEP_LEAST = 8,   /* fewer are no use */
+    BUFFER_NEEDED = 212992, /* as stock kernels grant; in less, bursts of few peers find no room */
+    BUSY_BUDGET = 64,       /* datagrams that a read takes from the card: as many as an interrupt */
+    KEEP_SHARE = 8,         /* an eighth of a buffer, at most, for messages that were read */
+    KEEP_MOST = 16,         /* messages: what a processor's own cache holds */
+    KEEP_LEAST = 8,         /* fewer kept messages are no use */
 };
 
 /* Sets a socket option to a number. Returns 0, or -1 with errno. */
@@ -131,12 +131,12 @@ static int udp_set_option(int fd, int level, int option, int value)
 }
 
 /*
- * Errors of the path are to be told (IP_RECVERR), fragments never made. How much the path carries
- * is the engine's business, hence IP_PMTUDISC_PROBE: with IP_PMTUDISC_DO the kernel would refuse
- * what is larger than an ICMP message said, of which it compares addresses and ports only.
- * Returns NULL, or the option that failed, with errno.
+ * Sets options: errors of the path are to be told (IP_RECVERR), fragments never made. How much the
+ * path carries is the engine's business, hence IP_PMTUDISC_PROBE: with IP_PMTUDISC_DO the kernel
+ * would refuse what is larger than an ICMP message said, of which it compares addresses and ports
+ * only. Returns NULL, or the option that failed, with errno.
  */
-static const char *set_options(int fd, sa_family_t family)
+static const char *udp_set_options(int fd, sa_family_t family)
 {
     const bool v4 = family == AF_INET;
 
@@ -149,7 +149,7 @@ static const char *set_options(int fd, sa_family_t family)
     (void) udp_set_option(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
                           v4 ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE);
     (void) udp_set_option(fd, SOL_UDP, UDP_GRO, 1); /* Linux 5.0 and later */
-    /* What comes says how many others found no room, once some did (socket(7)). */
+    /* Each datagram tells how many others found no room, once some did (socket(7)). */
     (void) udp_set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
     /* Messages may be read where they lie, see udp_recv.h. */
     (void) udp_set_option(fd, SOL_SOCKET, SO_PEEK_OFF, 0);
@@ -161,14 +161,14 @@ uint32_t btl_ib_udp_socket_wanted(uint32_t buffer)
     return buffer != 0 ? buffer : BUFFER_WANTED;
 }
 
-/* A socket with our options, whose buffers have `buffer` bytes (0: what is good for us), or what
- * the system grants. Returns its descriptor, or a negative errno after saying why at `level`. */
+/* Makes a socket with our options, whose buffers have `buffer` bytes (0: the default), or what the
+ * system grants. Returns its descriptor, or a negative errno after saying why at `level`. */
 static int udp_socket_new(const btl_ib_udp_log_t *log, int level, sa_family_t family,
                           uint32_t buffer)
 {
     const int bytes = (int) btl_ib_udp_socket_wanted(buffer);
     const int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    const char *failed = fd < 0 ? "socket" : set_options(fd, family);
+    const char *failed = fd < 0 ? "socket" : udp_set_options(fd, family);
     const int error = errno;
 
     if (failed != NULL) {
@@ -183,10 +183,10 @@ static int udp_socket_new(const btl_ib_udp_log_t *log, int level, sa_family_t fa
     return fd;
 }
 
-/* Marks what it sends: `traffic_class` (four times the DSCP; the two bits for ECN are ignored) in
- * the IP header, and `priority` for queueing disciplines and VLANs of this host (socket(7),
- * SO_PRIORITY; above 6 it needs CAP_NET_ADMIN). 0: the default. If the system refuses the log says
- * so at `level`. */
+/* Marks datagrams that a socket sends: `traffic_class` (four times the DSCP; the two bits for ECN
+ * are ignored) in the IP header, and `priority` for queueing disciplines and VLANs of this host
+ * (socket(7), SO_PRIORITY; above 6 it needs CAP_NET_ADMIN). 0: the default. If the system refuses
+ * the log says so at `level`. */
 static void udp_socket_mark(const btl_ib_udp_log_t *log, int level, int fd, sa_family_t family,
                             uint8_t traffic_class, uint8_t priority)
 {
@@ -199,7 +199,7 @@ static void udp_socket_mark(const btl_ib_udp_log_t *log, int level, int fd, sa_f
         BTL_IB_UDP_LOG(log, level, "traffic class %u (btl_ib_traffic_class): %s", traffic_class,
                        strerror(errno));
     }
-    /* comes last: the kernel derives one from the traffic class */
+    /* The priority comes last: the kernel derives one from the traffic class. */
     if (priority != 0 && udp_set_option(fd, SOL_SOCKET, SO_PRIORITY, priority) != 0) {
         BTL_IB_UDP_LOG(log, level, "priority %u (btl_ib_service_level): %s", priority,
                        strerror(errno));
@@ -207,10 +207,10 @@ static void udp_socket_mark(const btl_ib_udp_log_t *log, int level, int fd, sa_f
 }
 
 /*
- * An empty read polls the card's queue itself, once with MSG_DONTWAIT, and waits for no interrupt
- * (socket(7), SO_BUSY_POLL). Above net.core.busy_read that needs CAP_NET_ADMIN, and so does a
- * preference over interrupts (Linux 5.11), which works where the interface defers them
- * (napi_defer_hard_irqs, gro_flush_timeout). What the system refuses the log says at `level`.
+ * Makes reads of an empty socket poll the card's queue, once with MSG_DONTWAIT, instead of waiting
+ * for an interrupt (socket(7), SO_BUSY_POLL). Above net.core.busy_read that needs CAP_NET_ADMIN,
+ * and so does a preference over interrupts (Linux 5.11), which works where the interface defers
+ * them (napi_defer_hard_irqs, gro_flush_timeout). The log says at `level` what the system refuses.
  */
 static void udp_socket_busy_poll(const btl_ib_udp_log_t *log, int level, int fd, uint32_t us)
 {
@@ -233,8 +233,8 @@ static void udp_socket_busy_poll(const btl_ib_udp_log_t *log, int level, int fd,
                    preferred ? "preferred to" : "beside");
 }
 
-/* Bytes of its SO_RCVBUF or SO_SNDBUF, as setsockopt() counts them: the kernel doubles what it asks
- * for. */
+/* Returns the bytes of a socket's SO_RCVBUF or SO_SNDBUF, as setsockopt() counts them: the kernel
+ * tells twice as much. */
 static uint32_t udp_socket_buffer(int fd, int option)
 {
     int value = 0;
@@ -244,8 +244,8 @@ static uint32_t udp_socket_buffer(int fd, int option)
     return value < 0 ? 0 : (uint32_t) value / 2;
 }
 
-/* Binds it to any port, if `first` is 0, or to the first free one from there to `last` in steps of
- * `step`. Returns 0 and the name that it has then, or a negative errno. */
+/* Binds a socket to any port, if `first` is 0, or to the first free one from there to `last` in
+ * steps of `step`. Returns 0 and its name, or a negative errno. */
 static int udp_socket_bind(int fd, btl_ib_udp_name_t *name, uint32_t first, uint32_t last,
                            uint32_t step)
 {
@@ -284,13 +284,13 @@ static btl_ib_limit_t udp_socket_limit(const btl_ib_udp_log_t *log, int fd, uint
     return limit;
 }
 
-/* ---- the sockets of a rail ---- */
+/* ---- sockets of a rail ---- */
 
 enum { PAIRS_MAX = 64 }; /* tries to find two ports in a row */
 
-/* A new socket that is not bound yet. Returns 0, or a negative errno after saying why at
+/* Adds a socket that is not bound yet. Returns 0, or a negative errno after saying why at
  * `level`. */
-static int open_one(btl_ib_udp_sockets_t *sockets, bool latency, int level)
+static int socket_open(btl_ib_udp_sockets_t *sockets, bool latency, int level)
 {
     const int fd =
         udp_socket_new(sockets->log, level, sockets->own.any.sa_family, sockets->buffer_wanted);
@@ -305,22 +305,22 @@ static int open_one(btl_ib_udp_sockets_t *sockets, bool latency, int level)
     return 0;
 }
 
-static void close_last(btl_ib_udp_sockets_t *sockets)
+static void socket_close_last(btl_ib_udp_sockets_t *sockets)
 {
     (void) close(sockets->socket[--sockets->count].fd);
 }
 
 /* ---- epoll sets ---- */
 
-/* Events of `fd` will carry `data`. */
-static int watch(int set, int fd, uint32_t data)
+/* Watches a descriptor, whose events will carry `data`. Returns 0, or -1 with errno. */
+static int epoll_watch(int set, int fd, uint32_t data)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = data};
 
     return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
 }
 
-static void close_set(int *set)
+static void epoll_close(int *set)
 {
     if (*set >= 0) {
         (void) close(*set);
@@ -335,61 +335,61 @@ enum { FEW_RAILS = 2 };
 bool btl_ib_udp_rails_many;
 
 static struct {
-    uint32_t open;    /* bits: those that are open */
-    int epoll_fd;     /* -1: there is no set */
-    uint32_t ready;   /* bits: rails that it named last, */
-    uint32_t told;    /* and those that were told since */
+    uint32_t open;    /* bits: rails that are open */
+    int epoll_fd;     /* of all rails; -1: there is no set */
+    uint32_t ready;   /* bits: rails that the set named last */
+    uint32_t told;    /* bits: rails that were told so since */
     uint64_t turn_at; /* us: when this turn began */
-    uint32_t polled;  /* bits: rails that were polled in it, */
-    bool asks;        /* and whether many were in the one before */
+    uint32_t polled;  /* bits: rails that were polled in this turn */
+    bool asks;        /* many rails were polled in the turn before: the set is asked */
 } rails = {.epoll_fd = -1};
 
-static void set_open(uint32_t open)
+static void rails_set_open(uint32_t open)
 {
     rails.open = open;
     btl_ib_udp_rails_many = __builtin_popcount(open) > FEW_RAILS;
 }
 
-static void enter_rails(btl_ib_udp_sockets_t *sockets)
+static void rails_enter(btl_ib_udp_sockets_t *sockets)
 {
     if (~rails.open != 0) {
         sockets->rail.bit = UINT32_C(1) << __builtin_ctz(~rails.open);
-        set_open(rails.open | sockets->rail.bit);
+        rails_set_open(rails.open | sockets->rail.bit);
     }
 }
 
-/* To close its own epoll set takes that out of the one of the rails, unless a child of fork() has
- * it as well. */
-static void leave_rails(btl_ib_udp_sockets_t *sockets)
+/* Takes a rail out of the set of all rails. Closing the rail's own set would do so, too, unless a
+ * child of fork() has it as well. */
+static void rails_leave(btl_ib_udp_sockets_t *sockets)
 {
     if (sockets->rail.watched && rails.epoll_fd >= 0) {
         (void) epoll_ctl(rails.epoll_fd, EPOLL_CTL_DEL, sockets->epoll_fd, NULL);
     }
-    set_open(rails.open & ~sockets->rail.bit);
+    rails_set_open(rails.open & ~sockets->rail.bit);
     sockets->rail.bit = 0;
     sockets->rail.watched = false;
     if (rails.open == 0) {
-        close_set(&rails.epoll_fd);
+        epoll_close(&rails.epoll_fd);
     }
 }
 
-/* Watch a rail with the others. False if that can't be. */
-static bool watch_rail(const btl_ib_udp_sockets_t *sockets, int own)
+/* Adds a rail, with its own epoll set, to the set of all. Returns false if that fails. */
+static bool rails_watch(const btl_ib_udp_sockets_t *sockets, int own)
 {
     if (rails.epoll_fd < 0) {
         rails.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     }
-    if (rails.epoll_fd < 0 || watch(rails.epoll_fd, own, sockets->rail.bit) != 0) {
+    if (rails.epoll_fd < 0 || epoll_watch(rails.epoll_fd, own, sockets->rail.bit) != 0) {
         BTL_IB_UDP_LOG(sockets->log, 10, "it is not watched with the other rails: %s",
                        strerror(errno));
         return false;
     }
-    rails.told |= sockets->rail.bit; /* the last answer did not count it */
+    rails.told |= sockets->rail.bit; /* the last answer did not count this rail: ask again */
     return true;
 }
 
-/* Which rails have something now? */
-static uint32_t find_ready(void)
+/* Asks the set which rails have something. Returns bits. */
+static uint32_t rails_find_ready(void)
 {
     struct epoll_event events[32];
     const int n = epoll_wait(rails.epoll_fd, events, 32, 0);
@@ -418,23 +418,23 @@ btl_ib_udp_rail_state_t btl_ib_udp_rails_ask(btl_ib_udp_sockets_t *sockets, uint
     if (!sockets->rail.watched) {
         const int own =
             bit != 0 && sockets->busy_poll == 0 ? btl_ib_udp_sockets_epoll(sockets) : -1;
-        sockets->rail.watched = own >= 0 && watch_rail(sockets, own);
+        sockets->rail.watched = own >= 0 && rails_watch(sockets, own);
         sockets->rail.apart = !sockets->rail.watched;
         if (sockets->rail.apart) {
             return BTL_IB_UDP_RAIL_UNKNOWN;
         }
     }
     if (new_turn || rails.told & bit) {
-        rails.ready = find_ready();
+        rails.ready = rails_find_ready();
         rails.told = 0;
     }
     rails.told |= bit;
     return rails.ready & bit ? BTL_IB_UDP_RAIL_READY : BTL_IB_UDP_RAIL_EMPTY;
 }
 
-/* ---- the shared ones ---- */
+/* ---- shared sockets ---- */
 
-/* The last port that may be used; 0: any may. */
+/* Returns the last port that may be used; 0: any may. */
 static uint32_t last_port(const btl_ib_open_params_t *params)
 {
     const uint32_t last = params->port_min == 0 ? 0 : params->port_min + params->port_count - 1;
@@ -442,20 +442,21 @@ static uint32_t last_port(const btl_ib_open_params_t *params)
     return last < UINT16_MAX ? last : UINT16_MAX;
 }
 
-/* A new one at the first free port from `first` to `last`, which becomes that of `name`. */
-static int open_bound(btl_ib_udp_sockets_t *sockets, btl_ib_udp_name_t *name, uint32_t first,
-                      uint32_t last, uint32_t step)
+/* Adds a socket at the first free port from `first` to `last`, which becomes that of `name`.
+ * Returns 0 or a negative errno. */
+static int socket_open_bound(btl_ib_udp_sockets_t *sockets, btl_ib_udp_name_t *name, uint32_t first,
+                             uint32_t last, uint32_t step)
 {
     const uint32_t index = sockets->count;
-    const int rc = open_one(sockets, index > 0, 1);
+    const int rc = socket_open(sockets, index > 0, 1);
 
     return rc != 0 ? rc : udp_socket_bind(sockets->socket[index].fd, name, first, last, step);
 }
 
-static int open_single(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t *params)
+static int sockets_open_single(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t *params)
 {
     const uint32_t last = last_port(params);
-    const int rc = open_bound(sockets, &sockets->own, params->port_min, last, 1);
+    const int rc = socket_open_bound(sockets, &sockets->own, params->port_min, last, 1);
     char ports[32] = "any port";
     char ip[INET6_ADDRSTRLEN];
 
@@ -469,22 +470,22 @@ static int open_single(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t
     return rc;
 }
 
-/* Two at ports in a row. Where ports are counted all rails take them two by two, so that none is
- * left between them. */
-static int open_pair(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t *params)
+/* Opens two sockets at ports in a row. From a range all rails take ports two by two, so that no
+ * single ones are left between them. Returns 0 or a negative errno. */
+static int sockets_open_pair(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t *params)
 {
     const uint32_t last = last_port(params);
     uint32_t first = params->port_min;
     int rc = 0;
 
     for (int i = 0; i < PAIRS_MAX; i++) {
-        rc = open_bound(sockets, &sockets->own, first, last > 0 ? last - 1 : 0, 2);
+        rc = socket_open_bound(sockets, &sockets->own, first, last > 0 ? last - 1 : 0, 2);
         if (rc != 0) {
             break;
         }
         btl_ib_udp_name_t next = btl_ib_udp_name_shift(&sockets->own, 1);
         const uint16_t port = name_port(&next);
-        rc = port == 0 ? -EADDRINUSE : open_bound(sockets, &next, port, port, 1);
+        rc = port == 0 ? -EADDRINUSE : socket_open_bound(sockets, &next, port, port, 1);
         if (rc == 0) {
             return 0;
         }
@@ -498,9 +499,9 @@ static int open_pair(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t *
     return rc;
 }
 
-/* How many messages may stay in a buffer after they were read, if the kernel can read behind them
- * (socket(7), SO_PEEK_OFF). */
-static uint32_t count_kept(const btl_ib_udp_sockets_t *sockets)
+/* Returns how many messages may stay in a buffer after they were read, if the kernel can read
+ * behind them (socket(7), SO_PEEK_OFF). */
+static uint32_t sockets_count_kept(const btl_ib_udp_sockets_t *sockets)
 {
     const uint32_t room = sockets->buffer_bytes / KEEP_SHARE / BTL_IB_UDP_COUNTED_JOINED;
 
@@ -511,19 +512,10 @@ static uint32_t count_kept(const btl_ib_udp_sockets_t *sockets)
     return room < KEEP_MOST ? room : KEEP_MOST;
 }
 
-/* Finds out whether the interface leads to this host only: the loopback one, or one to a
- * container. */
-static void find_within(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t *device)
-{
-    btl_ib_facts_t facts;
-
-    btl_ib_facts_interface_driver(device->interface, &facts);
-    sockets->within = device->loopback || strcmp(facts.driver, "veth") == 0;
-}
-
 int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t *device,
                             const btl_ib_open_params_t *params)
 {
+    btl_ib_facts_t facts;
     int rc = -ENOTSUP;
 
     memcpy(&sockets->own, &device->ip, sizeof(sockets->own));
@@ -534,7 +526,7 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
     sockets->port_min = params->port_min;
     sockets->port_last = last_port(params);
     if (params->bulk_lane) {
-        rc = open_pair(sockets, params);
+        rc = sockets_open_pair(sockets, params);
         if (rc != 0) {
             BTL_IB_UDP_LOG(sockets->log, 1,
                            "long messages share the socket of all else, and small ones wait behind "
@@ -544,7 +536,7 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
         }
     }
     if (rc != 0) {
-        rc = open_single(sockets, params);
+        rc = sockets_open_single(sockets, params);
     }
     if (rc != 0) {
         return rc;
@@ -553,9 +545,11 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
     sockets->shared = sockets->count;
     sockets->limit = udp_socket_limit(sockets->log, fd, params->socket_buffer);
     sockets->buffer_bytes = 2 * udp_socket_buffer(fd, SO_RCVBUF);
-    sockets->keep_most = count_kept(sockets);
-    find_within(sockets, device);
-    /* An option that is refused is one that the kernel does not know (it does from 4.18 on). */
+    sockets->keep_most = sockets_count_kept(sockets);
+    /* The loopback interface, or one to a container. */
+    btl_ib_facts_interface_driver(device->interface, &facts);
+    sockets->within = device->loopback || strcmp(facts.driver, "veth") == 0;
+    /* Kernels before 4.18 do not know the option, and refuse it. */
     sockets->gso = !params->no_gso && udp_set_option(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
     BTL_IB_UDP_LOG(sockets->log, 10,
                    "the kernel %s datagrams to send (UDP_SEGMENT), %s received ones (UDP_GRO)",
@@ -563,14 +557,14 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
                    : params->no_gso ? "is not asked (btl_ib_udp_gso) to join"
                                     : "does not join",
                    udp_set_option(fd, SOL_UDP, UDP_GRO, 1) == 0 ? "joins" : "does not join");
-    enter_rails(sockets);
+    rails_enter(sockets);
     return 0;
 }
 
-/* ---- those to be connected ---- */
+/* ---- sockets to be connected ---- */
 
-/* Lets others be bound to our ports, or not. */
-static int share_ports(const btl_ib_udp_sockets_t *sockets, int value)
+/* Lets other sockets be bound to our ports, or not. Returns 0, or -1 with errno. */
+static int sockets_share_ports(const btl_ib_udp_sockets_t *sockets, int value)
 {
     int rc = 0;
 
@@ -580,53 +574,55 @@ static int share_ports(const btl_ib_udp_sockets_t *sockets, int value)
     return rc;
 }
 
-/* Several sockets are to be bound to one address and port, and nobody else to it. So the port
- * is got without SO_REUSEPORT, which is set only while a bind() of ours takes, and even then
- * lets in nobody but this user (socket(7)); SO_REUSEADDR would let in anybody. */
-static int bind_to_shared_port(btl_ib_udp_sockets_t *sockets)
+/* Binds the newest socket to the port of the last shared one. Nobody else is to be bound to it, so
+ * the port was got without SO_REUSEPORT, which is set only while a bind() of ours takes, and even
+ * then lets in nobody but this user (socket(7)); SO_REUSEADDR would let in anybody. Returns 0 or a
+ * negative errno. */
+static int sockets_bind_shared(btl_ib_udp_sockets_t *sockets)
 {
     const int fd = sockets->socket[sockets->count - 1].fd;
     const btl_ib_udp_name_t name = btl_ib_udp_name_shift(&sockets->own, (int) sockets->shared - 1);
-    int rc = share_ports(sockets, 1);
+    int rc = sockets_share_ports(sockets, 1);
 
     if (rc == 0) {
         rc = bind(fd, &name.any, btl_ib_udp_name_len(&name));
     }
     const int error = rc == 0 ? 0 : errno;
-    (void) share_ports(sockets, 0);
+    (void) sockets_share_ports(sockets, 0);
     return -error;
 }
 
 int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets)
 {
     const uint32_t index = sockets->count;
-    int rc = open_one(sockets, sockets->shared > 1, 10);
+    int rc = socket_open(sockets, sockets->shared > 1, 10);
 
     if (rc != 0) {
         return rc;
     }
-    /* A smaller buffer would not hold what the peers were promised. */
+    /* A smaller buffer would not hold what peers were granted. */
     if (2 * udp_socket_buffer(sockets->socket[index].fd, SO_RCVBUF) < sockets->buffer_bytes) {
         rc = -ENOBUFS;
     } else if (sockets->epoll_fd >= 0
-               && watch(sockets->epoll_fd, sockets->socket[index].fd, index) != 0) {
+               && epoll_watch(sockets->epoll_fd, sockets->socket[index].fd, index) != 0) {
         rc = -errno;
     } else {
-        rc = bind_to_shared_port(sockets); /* comes last: from then on it may hold datagrams */
+        rc = sockets_bind_shared(sockets); /* comes last: from then on it may hold datagrams */
     }
     if (rc != 0) {
-        close_last(sockets);
+        socket_close_last(sockets);
     }
     return rc;
 }
 
-/* ---- the socket of the spare flow ---- */
+/* ---- socket of the spare flow ---- */
 
 enum { SPARE_PAUSE = 1000000 }; /* us between two ports, at least */
 
-/* Binds it to a port of the range from the last one down, as pairs are taken from the first one up;
- * those tried before come last. Returns 0, or a negative errno. */
-static int bind_spare(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_name_t *name)
+/* Binds the socket of the spare flow to a port of the range, from the last one down, as pairs are
+ * taken from the first one up; ports that were tried before come last. Returns 0 or a negative
+ * errno. */
+static int spare_bind(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_name_t *name)
 {
     const uint32_t count = sockets->port_last - sockets->port_min + 1;
     int rc = -EADDRINUSE;
@@ -638,8 +634,9 @@ static int bind_spare(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_name_t *
     return rc;
 }
 
-/* Opens it, or replaces it by one of another port. Without a free port all stays as it is. */
-static void open_spare(btl_ib_udp_sockets_t *sockets)
+/* Opens the socket of the spare flow, or replaces it by one of another port. Without a free port
+ * all stays as it is. */
+static void spare_open(btl_ib_udp_sockets_t *sockets)
 {
     btl_ib_udp_spare_t *spare = &sockets->spare;
     const sa_family_t family = sockets->own.any.sa_family;
@@ -648,7 +645,7 @@ static void open_spare(btl_ib_udp_sockets_t *sockets)
     btl_ib_udp_name_t name = sockets->own;
     char text[64];
     const int fd = udp_socket_new(sockets->log, 10, family, sockets->buffer_wanted);
-    const int rc = fd < 0 ? fd : bind_spare(sockets, fd, &name);
+    const int rc = fd < 0 ? fd : spare_bind(sockets, fd, &name);
 
     if (rc != 0) {
         BTL_IB_UDP_LOG(sockets->log, spare->failed ? 10 : 1,
@@ -661,7 +658,7 @@ static void open_spare(btl_ib_udp_sockets_t *sockets)
         }
         return;
     }
-    /* Not dropped, datagrams would only fill its buffer. */
+    /* Nobody reads the socket, so a filter drops what comes: its buffer stays empty. */
     (void) setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter));
     udp_socket_mark(sockets->log, 10, fd, family, sockets->traffic_class, sockets->priority);
     if (spare->socket.fd >= 0) {
@@ -677,7 +674,7 @@ static void open_spare(btl_ib_udp_sockets_t *sockets)
 const btl_ib_udp_socket_t *btl_ib_udp_sockets_spare(btl_ib_udp_sockets_t *sockets)
 {
     if (sockets->spare.socket.fd < 0 && !sockets->spare.failed && sockets->count > 0) {
-        open_spare(sockets);
+        spare_open(sockets);
     }
     return sockets->spare.socket.fd >= 0 ? &sockets->spare.socket : &sockets->socket[0];
 }
@@ -686,11 +683,11 @@ void btl_ib_udp_sockets_renew_spare(btl_ib_udp_sockets_t *sockets, uint64_t now)
 {
     if (now - sockets->spare.renewed_at >= SPARE_PAUSE && sockets->count > 0) {
         sockets->spare.renewed_at = now;
-        open_spare(sockets);
+        spare_open(sockets);
     }
 }
 
-/* ---- all of them ---- */
+/* ---- epoll set of a rail ---- */
 
 int btl_ib_udp_sockets_epoll(btl_ib_udp_sockets_t *sockets)
 {
@@ -702,11 +699,11 @@ int btl_ib_udp_sockets_epoll(btl_ib_udp_sockets_t *sockets)
     sockets->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     rc = sockets->epoll_fd < 0 ? -1 : 0;
     for (uint32_t i = 0; i < sockets->count && rc == 0; i++) {
-        rc = watch(sockets->epoll_fd, sockets->socket[i].fd, i);
+        rc = epoll_watch(sockets->epoll_fd, sockets->socket[i].fd, i);
     }
     if (rc != 0) {
         BTL_IB_UDP_LOG(sockets->log, 10, "no epoll set of its sockets: %s", strerror(errno));
-        close_set(&sockets->epoll_fd);
+        epoll_close(&sockets->epoll_fd);
     }
     return sockets->epoll_fd;
 }
@@ -718,7 +715,7 @@ uint32_t btl_ib_udp_sockets_ready(const btl_ib_udp_sockets_t *sockets, uint32_t 
     uint32_t ready = 0;
 
     *errors = 0;
-    if (n < 0) { /* closed by the application, as the sockets most likely are: they tell */
+    if (n < 0) { /* the application closed the set, and the sockets most likely, too: they tell */
         return (UINT32_C(1) << sockets->count) - 1;
     }
     for (int i = 0; i < n; i++) {
@@ -733,22 +730,22 @@ uint32_t btl_ib_udp_sockets_ready(const btl_ib_udp_sockets_t *sockets, uint32_t 
 
 void btl_ib_udp_sockets_close(btl_ib_udp_sockets_t *sockets)
 {
-    leave_rails(sockets);
+    rails_leave(sockets);
     while (sockets->count > 0) {
-        close_last(sockets);
+        socket_close_last(sockets);
     }
     sockets->shared = 0;
     if (sockets->spare.socket.fd >= 0) {
         (void) close(sockets->spare.socket.fd);
         sockets->spare.socket.fd = -1;
     }
-    close_set(&sockets->epoll_fd);
+    epoll_close(&sockets->epoll_fd);
 }
 
 void btl_ib_udp_sockets_forget(btl_ib_udp_sockets_t *sockets)
 {
     rails.epoll_fd = -1;
-    leave_rails(sockets);
+    rails_leave(sockets);
     sockets->count = 0;
     sockets->shared = 0;
     sockets->spare.socket.fd = -1;

@@ -34,7 +34,7 @@ static size_t leading_digits(const char *text)
     return strspn(text, "0123456789");
 }
 
-/* Go to the next name. A number alone is a further port of the device before: mlx5_0:1+2 stands
+/* Goes to the next name. A number alone is a further port of the device before: mlx5_0:1+2 stands
  * for mlx5_0:1+mlx5_0:2. Returns whether there is one. */
 static bool next_member(member_t *member)
 {
@@ -62,7 +62,7 @@ static bool next_member(member_t *member)
 
 /* ---- parsing ---- */
 
-static int refuse(btl_ib_devices_error_t *error, const char *problem, const char *expected)
+static int parse_refuse(btl_ib_devices_error_t *error, const char *problem, const char *expected)
 {
     error->problem = problem;
     snprintf(error->expected, sizeof(error->expected), "%s", expected);
@@ -75,7 +75,8 @@ static bool is_control(char c)
 }
 
 /* Shows an entry that may turn out to be wrong. */
-static void point_at(btl_ib_devices_error_t *error, uint32_t position, const char *text, size_t len)
+static void parse_point_at(btl_ib_devices_error_t *error, uint32_t position, const char *text,
+                           size_t len)
 {
     size_t shown = len < sizeof(error->entry) ? len : sizeof(error->entry) - 1;
 
@@ -102,20 +103,20 @@ static int parse_prefix(btl_ib_device_entry_t *entry, const char *prefix,
 
     snprintf(expected, sizeof(expected), "a number of bits from 0 to %u after the '/'", max);
     if (*prefix == '\0') {
-        return refuse(error, "no length of the prefix", expected);
+        return parse_refuse(error, "no length of the prefix", expected);
     }
     if (bits > max) {
-        return refuse(error, "the prefix is longer than the address", expected);
+        return parse_refuse(error, "the prefix is longer than the address", expected);
     }
     if (prefix[digits] != '\0') {
-        return refuse(error, "the length of the prefix is no number", expected);
+        return parse_refuse(error, "the length of the prefix is no number", expected);
     }
     entry->prefix_bits = (uint8_t) bits;
     return 0;
 }
 
-/* An address where a subnet should be, or something that was meant as one: no device and no
- * interface has such a name. */
+/* True for an address where a subnet should be, or something that was meant as one: no device and
+ * no interface has such a name. */
 static bool is_bare_address(const char *text)
 {
     btl_ib_device_entry_t scratch;
@@ -126,7 +127,7 @@ static bool is_bare_address(const char *text)
     return strchr(text, '.') != NULL && strlen(text) == strspn(text, "0123456789.");
 }
 
-/* Names joined by '+', if there are any. */
+/* Parses names joined by '+', if there are any. Returns 0 or -EINVAL. */
 static int parse_set(const char *text, btl_ib_devices_error_t *error)
 {
     static const char ports[] = "ports of one device as in mlx5_0:1+2, each from 1 to 255";
@@ -136,23 +137,23 @@ static int parse_set(const char *text, btl_ib_devices_error_t *error)
         return 0;
     }
     if (text[0] == '+' || text[strlen(text) - 1] == '+' || strstr(text, "++") != NULL) {
-        return refuse(error, "a name is missing beside a '+'",
-                      "names of devices that belong together, as in mlx5_0+mlx5_1:2");
+        return parse_refuse(error, "a name is missing beside a '+'",
+                            "names of devices that belong together, as in mlx5_0+mlx5_1:2");
     }
     while (next_member(&member)) {
         const char *port = member.name + member.stem + (member.stem > 0);
 
         if (member.port_alone && member.stem == 0) {
-            return refuse(error, "a number that follows no port of a device", ports);
+            return parse_refuse(error, "a number that follows no port of a device", ports);
         }
         if (member.port_alone && (*port == '0' || strlen(port) > 3 || atoi(port) > UINT8_MAX)) {
-            return refuse(error, "no number of a port", ports);
+            return parse_refuse(error, "no number of a port", ports);
         }
     }
     return 0;
 }
 
-/* The entry's text is there and neither empty nor too long. */
+/* Parses an entry, whose text is neither empty nor too long. Returns 0 or -EINVAL. */
 static int parse_entry(btl_ib_device_entry_t *entry, btl_ib_devices_error_t *error)
 {
     char address[sizeof(entry->text)];
@@ -160,8 +161,8 @@ static int parse_entry(btl_ib_device_entry_t *entry, btl_ib_devices_error_t *err
 
     for (const char *c = entry->text; *c != '\0'; c++) {
         if (*c == ' ' || is_control(*c)) {
-            return refuse(error, "a space or a control character in it",
-                          "names or subnets, separated by a comma and nothing else");
+            return parse_refuse(error, "a space or a control character in it",
+                                "names or subnets, separated by a comma and nothing else");
         }
     }
     memcpy(address, entry->text, sizeof(address));
@@ -170,13 +171,14 @@ static int parse_entry(btl_ib_device_entry_t *entry, btl_ib_devices_error_t *err
         if (!is_bare_address(entry->text)) {
             return parse_set(entry->text, error);
         }
-        return refuse(error, "an address without the length of its prefix",
-                      "a subnet as 10.77.0.0/24 or fd00::/64 (one address: 10.77.0.1/32)");
+        return parse_refuse(error, "an address without the length of its prefix",
+                            "a subnet as 10.77.0.0/24 or fd00::/64 (one address: 10.77.0.1/32)");
     }
     *slash = '\0';
     if (!parse_address(entry, address)) {
-        return refuse(error, "no IP address before the '/'",
-                      "four numbers from 0 to 255 as in 10.77.0.0/24, or IPv6 as in fd00::/64");
+        return parse_refuse(
+            error, "no IP address before the '/'",
+            "four numbers from 0 to 255 as in 10.77.0.0/24, or IPv6 as in fd00::/64");
     }
     return parse_prefix(entry, slash + 1, error);
 }
@@ -193,17 +195,17 @@ int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
         btl_ib_device_entry_t *entry;
         int rc;
 
-        point_at(error, list->count + 1, text, len);
+        parse_point_at(error, list->count + 1, text, len);
         if (len == 0) {
-            return refuse(error, "empty",
-                          "a name or a subnet before, between and after the commas");
+            return parse_refuse(error, "empty",
+                                "a name or a subnet before, between and after the commas");
         }
         if (list->count == BTL_IB_DEVICE_ENTRIES_MAX) {
-            return refuse(error, "one entry too many", "64 entries at most");
+            return parse_refuse(error, "one entry too many", "64 entries at most");
         }
         entry = &list->entry[list->count++];
         if (len >= sizeof(entry->text)) {
-            return refuse(error, "too long", "127 characters at most");
+            return parse_refuse(error, "too long", "127 characters at most");
         }
         memcpy(entry->text, text, len);
         rc = parse_entry(entry, error);
@@ -217,9 +219,10 @@ int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
     }
 }
 
-/* ---- what an entry means ---- */
+/* ---- matching ---- */
 
-/* "mlx5_0" and "mlx5_0:1" both mean port 1, whichever of them is the device's name. */
+/* True if a name is that of the device's port: "mlx5_0" and "mlx5_0:1" both mean port 1, whichever
+ * of them is the device's name. */
 static bool names_port(const char *text, const btl_ib_device_t *device)
 {
     char suffix[8];
@@ -249,7 +252,7 @@ static bool any_name_fits(const char *text, const btl_ib_device_t *device)
     return fits;
 }
 
-/* Is there a device for each of the names? */
+/* True if there is a device for each of the names. */
 static bool all_names_fit(const char *text, const btl_ib_device_t *list, int count)
 {
     member_t member = members(text);
@@ -279,7 +282,8 @@ static bool entry_fits(const btl_ib_device_entry_t *entry, const btl_ib_device_t
            && btl_ib_ip_same_bits(entry->ip, bytes, entry->prefix_bits);
 }
 
-/* Looks at all entries even after one fits: each is to know whether it was in vain. */
+/* Matches a device with all entries, even after one fits: each is to know whether it matched any.
+ * Returns whether one fits. */
 static bool match_list(btl_ib_device_list_t *list, const btl_ib_device_t *device)
 {
     bool fits = false;
@@ -317,10 +321,10 @@ typedef struct selection {
     char reason[96];
 } selection_t;
 
-/* Why a device is not wanted, NULL if it is. */
+/* Returns why a device is not wanted, NULL if it is. */
 typedef const char *(*why_not_fn_t)(selection_t *selection, const btl_ib_device_t *device);
 
-static const char *not_asked_for(selection_t *selection, const btl_ib_device_t *device)
+static const char *why_not_asked_for(selection_t *selection, const btl_ib_device_t *device)
 {
     btl_ib_device_filter_t *filter = selection->filter;
 
@@ -333,39 +337,34 @@ static const char *not_asked_for(selection_t *selection, const btl_ib_device_t *
     return match_list(&filter->exclude, device) ? "in btl_ib_if_exclude" : NULL;
 }
 
-static const char *loopback(selection_t *selection, const btl_ib_device_t *device)
+static const char *why_not_loopback(selection_t *selection, const btl_ib_device_t *device)
 {
     (void) selection;
     return device->loopback ? "it reaches this host only, and there are others" : NULL;
 }
 
-static const char *last_resort(selection_t *selection, const btl_ib_device_t *device)
+static const char *why_not_last_resort(selection_t *selection, const btl_ib_device_t *device)
 {
     (void) selection;
     return device->last_resort;
 }
 
-/* Are both addresses of one interface or port? */
+/* True if both are addresses of one interface or port. */
 static bool is_same_path(const btl_ib_device_t *a, const btl_ib_device_t *b)
 {
     return (a->interface[0] != '\0' && strcmp(a->interface, b->interface) == 0)
            || (a->port != 0 && a->port == b->port && strcmp(a->name, b->name) == 0);
 }
 
-/* Addresses of plain interfaces lead to different networks, and any may be the one that leads to a
+/* An interface or a port with several addresses is one path, not several: the first is enough. But
+ * addresses of plain interfaces lead to different networks, and any may be the one that leads to a
  * peer. */
-static bool is_alternative(const btl_ib_device_t *device)
+static const char *why_not_same_path(selection_t *selection, const btl_ib_device_t *device)
 {
-    return strcmp(device->transport, "udp") == 0 && !device->loopback;
-}
+    const bool alternative = strcmp(device->transport, "udp") == 0 && !device->loopback;
 
-/* An interface or a port with several addresses is one path, not several: the first is enough. */
-static const char *same_path(selection_t *selection, const btl_ib_device_t *device)
-{
-    for (int i = 0; i < selection->wanted; i++) {
-        const btl_ib_device_t *other = &selection->list[i];
-
-        if (!is_alternative(device) && is_same_path(device, other)) {
+    for (int i = 0; i < selection->wanted && !alternative; i++) {
+        if (is_same_path(device, &selection->list[i])) {
             snprintf(selection->reason, sizeof(selection->reason), "another address of %s is used",
                      device->interface[0] != '\0' ? device->interface : device->name);
             return selection->reason;
@@ -374,8 +373,8 @@ static const char *same_path(selection_t *selection, const btl_ib_device_t *devi
     return NULL;
 }
 
-/* Names in one line the interfaces that are left aside as they have link-local addresses only: of
- * these the kernel cannot tell a fast link between two hosts from what leads to a container. */
+/* Logs, in one line, interfaces that are left aside as they have link-local addresses only: the
+ * kernel cannot tell a fast link between two hosts from one that leads to a container. */
 static void tell_link_local(const selection_t *selection, const btl_ib_log_t *log)
 {
     char names[160] = "";
@@ -399,9 +398,9 @@ static void tell_link_local(const selection_t *selection, const btl_ib_log_t *lo
     }
 }
 
-/* Of the devices that are wanted so far keep those for which `why_not` has no answer; sort the
- * others behind them. */
-static void keep(selection_t *selection, why_not_fn_t why_not, const btl_ib_log_t *log)
+/* Keeps those of the wanted devices for which `why_not` has no answer, and moves the others behind
+ * them. */
+static void selection_keep(selection_t *selection, why_not_fn_t why_not, const btl_ib_log_t *log)
 {
     const int count = selection->wanted;
 
@@ -421,20 +420,26 @@ static void keep(selection_t *selection, why_not_fn_t why_not, const btl_ib_log_
     }
 }
 
-/* ---- ranks ---- */
+/* ---- order ---- */
 
-/* Sort by rank, those of one rank as they were. */
-static void sort_by_rank(btl_ib_device_t *list, int count)
+/* Sorts devices; those of which none comes before the other stay as they were. */
+static void devices_sort(btl_ib_device_t *list, int count,
+                         bool (*comes_before)(const btl_ib_device_t *, const btl_ib_device_t *))
 {
     for (int i = 1; i < count; i++) {
         const btl_ib_device_t device = list[i];
         int place = i;
 
-        for (; place > 0 && list[place - 1].rank > device.rank; place--) {
+        for (; place > 0 && comes_before(&device, &list[place - 1]); place--) {
             list[place] = list[place - 1];
         }
         list[place] = device;
     }
+}
+
+static bool comes_before_by_rank(const btl_ib_device_t *a, const btl_ib_device_t *b)
+{
+    return a->rank < b->rank;
 }
 
 static int family_place(const btl_ib_device_t *device)
@@ -442,7 +447,8 @@ static int family_place(const btl_ib_device_t *device)
     return device->ip.ss_family == AF_INET ? 0 : device->ip.ss_family == AF_INET6 ? 1 : 2;
 }
 
-/* Bytes of an address that is there, and of its network. */
+/* Reads a device's address and the network that it is in. Returns their bytes, 0 without an
+ * address. */
 static size_t network_of(const btl_ib_device_t *device, uint8_t address[16], uint8_t network[16])
 {
     size_t len = 0;
@@ -483,18 +489,10 @@ static bool comes_before(const btl_ib_device_t *a, const btl_ib_device_t *b)
 
 void btl_ib_devices_sort(btl_ib_device_t *list, int count)
 {
-    for (int i = 1; i < count; i++) {
-        const btl_ib_device_t device = list[i];
-        int place = i;
-
-        for (; place > 0 && comes_before(&device, &list[place - 1]); place--) {
-            list[place] = list[place - 1];
-        }
-        list[place] = device;
-    }
+    devices_sort(list, count, comes_before);
 }
 
-/* Is it the best address of its interface: the first of the lowest rank? */
+/* True for the best address of its interface: the first of the lowest rank. */
 static bool is_best(const btl_ib_device_t *list, int count, int i)
 {
     bool best = true;
@@ -506,10 +504,10 @@ static bool is_best(const btl_ib_device_t *list, int count, int i)
     return best;
 }
 
-/* The best address of each interface has a rail from the beginning, others stand by. What the
- * transport would rather not use is as good as others if it is named, or if there is nothing
- * else. */
-static void rank(btl_ib_device_t *list, int count, bool named)
+/* Ranks devices: the best address of each interface has a rail from the beginning, others stand by.
+ * A device that the transport would rather not use is as good as others if it is named, or if there
+ * is nothing else. */
+static void devices_rank(btl_ib_device_t *list, int count, bool named)
 {
     bool only_last = true;
 
@@ -524,7 +522,7 @@ static void rank(btl_ib_device_t *list, int count, bool named)
             list[i].rank = BTL_IB_RANK_FIRST;
         }
     }
-    sort_by_rank(list, count);
+    devices_sort(list, count, comes_before_by_rank);
 }
 
 int btl_ib_devices_first(const btl_ib_device_t *list, int count)
@@ -537,7 +535,8 @@ int btl_ib_devices_first(const btl_ib_device_t *list, int count)
     return first;
 }
 
-/* Devices that belong together are used together, or not at all. */
+/* Finds entries of which the list has only some devices: those that belong together are used
+ * together, or not at all. */
 static void find_torn(btl_ib_device_list_t *include, const btl_ib_device_t *list, int count)
 {
     for (uint32_t i = 0; i < include->count; i++) {
@@ -585,24 +584,24 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
 
     find_torn(&filter->include, list, count);
     tell_unmatched(&filter->include, list, count, log);
-    keep(&selection, not_asked_for, log);
+    selection_keep(&selection, why_not_asked_for, log);
     for (int i = 0; i < selection.wanted; i++) {
         others = others || !list[i].loopback;
         better = better || (!list[i].loopback && list[i].last_resort == NULL);
     }
     if (others && !named) {
-        keep(&selection, loopback, log);
+        selection_keep(&selection, why_not_loopback, log);
     }
     if (better && !named) {
         tell_link_local(&selection, log);
-        keep(&selection, last_resort, log);
+        selection_keep(&selection, why_not_last_resort, log);
     }
-    keep(&selection, same_path, &print_only); /* its interface is used */
-    rank(list, selection.wanted, named);
+    selection_keep(&selection, why_not_same_path, &print_only); /* its interface is used */
+    devices_rank(list, selection.wanted, named);
     return selection.wanted;
 }
 
-/* ---- the transports that there are ---- */
+/* ---- transports ---- */
 
 const btl_ib_transport_type_t *const btl_ib_transport_types[] = {
 #ifdef BTL_IB_HAVE_VERBS

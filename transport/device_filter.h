@@ -4,7 +4,7 @@
  */
 
 /*
- * Which devices a user wants: btl_ib_if_include and btl_ib_if_exclude.
+ * Filter of the devices that a user wants: btl_ib_if_include and btl_ib_if_exclude.
  *
  *   list  := [ entry { ',' entry } ]
  *   entry := name { '+' ( name | port ) } | address '/' prefix
@@ -12,8 +12,8 @@
  *
  * A subnet is IPv4 (10.77.0.0/24) or IPv6 (fd00::/64); bits after its prefix don't count. It
  * matches devices whose own address is in it. Names are compared exactly; no spaces anywhere.
- * What is joined by '+' belongs together: if one of it is missing, none of an include list is
- * used. A number there is a further port of the device before: mlx5_0:1+2+mlx5_1.
+ * Names joined by '+' belong together: if one is missing, none of them in an include list is used.
+ * A number there is a further port of the device before: mlx5_0:1+2+mlx5_1.
  */
 
 #ifndef BTL_IB_DEVICES_H
@@ -51,7 +51,7 @@ typedef struct btl_ib_device_filter {
     bool rdma_only; /* plain devices are not wanted */
 } btl_ib_device_filter_t;
 
-/* Why a list was refused. */
+/* The reason why a list was refused. */
 typedef struct btl_ib_devices_error {
     char entry[BTL_IB_DEVICE_ENTRY_SIZE]; /* as it stands in the list, cut to fit, controls shown
                                            * as '?' */
@@ -67,8 +67,8 @@ typedef struct btl_ib_devices_error {
 int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
                          btl_ib_devices_error_t *error);
 
-/* A device of `transport`, or the transport itself (""), is not used: tell it at level 10, and to
- * the collector of such devices if there is one. */
+/* Logs at level 10, and tells the collector of such devices if there is one, that a device of
+ * `transport`, or the transport itself (""), is not used. */
 void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, const char *device,
                               const char *reason);
 
@@ -86,13 +86,13 @@ void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, co
 int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter_t *filter,
                           const btl_ib_log_t *log);
 
-/* How many of the devices that are wanted, the first ones, do not only stand by? */
+/* Returns how many of the devices that are wanted, the first ones, do not only stand by. */
 int btl_ib_devices_first(const btl_ib_device_t *list, int count);
 
 /*
- * Not all devices of `list` will be used: sort them by rank, then by their networks (IPv4 first,
- * without an address last), then by their addresses. Hosts that are in the same networks so use the
- * same ones, in whatever order they list their interfaces.
+ * Sorts devices of which not all will be used, by rank, then by their networks (IPv4 first, without
+ * an address last), then by their addresses. So hosts that are in the same networks use the same
+ * ones, in whatever order they list their interfaces.
  */
 void btl_ib_devices_sort(btl_ib_device_t *list, int count);
 

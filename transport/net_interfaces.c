@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/ethtool.h>
 #include <linux/if_link.h>
 #include <linux/if_tun.h>
@@ -139,7 +140,7 @@ int btl_ib_interface_ask(const char *interface, unsigned long question, struct i
     return rc;
 }
 
-/* Those of linux/if.h, which cannot be included beside net/if.h. */
+/* Flags of linux/if.h, which cannot be included beside net/if.h. */
 enum { LOWER_UP = 1 << 16, DORMANT = 1 << 17 };
 
 const char *btl_ib_interface_why_not(unsigned flags)
@@ -152,8 +153,8 @@ const char *btl_ib_interface_why_not(unsigned flags)
                : "it has no carrier";
 }
 
-/* The first call tells how long its bitmaps are, the second
- * fills them in (ethtool's ETHTOOL_GLINKSETTINGS). */
+/* The first call tells how long the driver's bitmaps are, the second fills them in (ethtool's
+ * ETHTOOL_GLINKSETTINGS). */
 uint32_t btl_ib_interface_speed(const char *interface)
 {
     struct ethtool_link_settings *link =
@@ -181,13 +182,13 @@ uint32_t btl_ib_interface_speed(const char *interface)
     return speed;
 }
 
-/* ---- what the kernel says (rtnetlink(7)) ---- */
+/* ---- dumps of rtnetlink(7) ---- */
 
 enum {
     ANSWER = 32 * 1024, /* bytes of the kernel's longest datagram */
 };
 
-/* All objects of a kind. */
+/* A dump of all objects of a kind. */
 typedef struct dump {
     uint16_t ask;    /* RTM_GETLINK... */
     uint16_t answer; /* RTM_NEWLINK... */
@@ -197,8 +198,8 @@ typedef struct dump {
     void *to;
 } dump_t;
 
-/* An attribute of that type, NULL if there is none. The getters take that for 0 and "". */
-static const struct rtattr *find(const void *first, size_t len, int type)
+/* Returns an attribute of that type, NULL if there is none. The getters take that for 0 and "". */
+static const struct rtattr *attribute_find(const void *first, size_t len, int type)
 {
     const struct rtattr *a = first;
     int left = (int) len;
@@ -211,12 +212,12 @@ static const struct rtattr *find(const void *first, size_t len, int type)
     return RTA_OK(a, left) ? a : NULL;
 }
 
-static const struct rtattr *find_nested(const struct rtattr *nest, int type)
+static const struct rtattr *attribute_find_nested(const struct rtattr *nest, int type)
 {
-    return nest == NULL ? NULL : find(RTA_DATA(nest), RTA_PAYLOAD(nest), type);
+    return nest == NULL ? NULL : attribute_find(RTA_DATA(nest), RTA_PAYLOAD(nest), type);
 }
 
-static uint32_t get_u32(const struct rtattr *attribute)
+static uint32_t attribute_u32(const struct rtattr *attribute)
 {
     uint32_t value = 0;
 
@@ -226,14 +227,14 @@ static uint32_t get_u32(const struct rtattr *attribute)
     return value;
 }
 
-static uint8_t get_u8(const struct rtattr *attribute)
+static uint8_t attribute_u8(const struct rtattr *attribute)
 {
     return attribute != NULL && RTA_PAYLOAD(attribute) >= 1 ? *(const uint8_t *) RTA_DATA(attribute)
                                                             : 0;
 }
 
-/* `out` is all zero. */
-static void get_text(const struct rtattr *attribute, char *out, size_t size)
+/* Copies a text to `out`, which is all zero. */
+static void attribute_text(const struct rtattr *attribute, char *out, size_t size)
 {
     if (attribute != NULL) {
         const size_t len = strnlen(RTA_DATA(attribute), RTA_PAYLOAD(attribute));
@@ -241,21 +242,22 @@ static void get_text(const struct rtattr *attribute, char *out, size_t size)
     }
 }
 
-/* As NLMSG_OK(), which compares signed and unsigned numbers. */
-static bool is_whole(const struct nlmsghdr *m, int left)
+/* True if a message is whole: as NLMSG_OK(), which compares signed and unsigned numbers. */
+static bool message_is_whole(const struct nlmsghdr *m, int left)
 {
     return left >= (int) sizeof(*m) && m->nlmsg_len >= sizeof(*m)
            && m->nlmsg_len <= (uint32_t) left;
 }
 
-/* Of one datagram. Returns 1 if more follow, 0 after the last one, or a negative errno. */
-static int take_all(const dump_t *dump, const void *answer, size_t size)
+/* Takes the objects of a datagram. Returns 1 if more datagrams follow, 0 after the last one, or a
+ * negative errno. */
+static int dump_take(const dump_t *dump, const void *answer, size_t size)
 {
     const struct nlmsghdr *m = answer;
     int left = (int) size;
     int rc = 1;
 
-    while (is_whole(m, left) && rc == 1) {
+    while (message_is_whole(m, left) && rc == 1) {
         const int length = (int) NLMSG_ALIGN(m->nlmsg_len);
 
         if (m->nlmsg_type == NLMSG_DONE) {
@@ -276,7 +278,7 @@ static int take_all(const dump_t *dump, const void *answer, size_t size)
     return rc;
 }
 
-static int ask(int fd, const dump_t *dump)
+static int dump_ask(int fd, const dump_t *dump)
 {
     const struct {
         struct nlmsghdr head;
@@ -288,7 +290,7 @@ static int ask(int fd, const dump_t *dump)
         .head = {.nlmsg_len = (uint32_t) NLMSG_LENGTH(dump->head),
                  .nlmsg_type = dump->ask,
                  .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
-        .body = {.link = {.ifi_family = dump->family}}, /* each begins with it */
+        .body = {.link = {.ifi_family = dump->family}}, /* both begin with the family */
     };
 
     return send(fd, &request, request.head.nlmsg_len, 0) == (ssize_t) request.head.nlmsg_len
@@ -301,13 +303,13 @@ static int dump_read(const dump_t *dump)
 {
     const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     void *answer = malloc(ANSWER);
-    int rc = fd < 0 ? -errno : answer == NULL ? -ENOMEM : ask(fd, dump);
+    int rc = fd < 0 ? -errno : answer == NULL ? -ENOMEM : dump_ask(fd, dump);
 
     while (rc == 1) {
         const ssize_t size = recv(fd, answer, ANSWER, 0);
 
         if (size > 0) {
-            rc = take_all(dump, answer, (size_t) size);
+            rc = dump_take(dump, answer, (size_t) size);
         } else if (size == 0 || errno != EINTR) {
             rc = size == 0 ? -EPROTO : -errno;
         }
@@ -347,9 +349,9 @@ typedef struct list {
     size_t count;
 } list_t;
 
-/* Returns its flags as getifaddrs() has them: SIOCGIFFLAGS tells the low 16 bits, not LOWER_UP. An
- * interface that cannot be asked is gone meanwhile, and counts as down. */
-static unsigned ask_flags(const char *name)
+/* Returns an interface's flags as getifaddrs() has them: SIOCGIFFLAGS tells the low 16 bits, not
+ * LOWER_UP. An interface that cannot be asked is gone meanwhile, and counts as down. */
+static unsigned interface_flags(const char *name)
 {
     struct ethtool_value carrier = {.cmd = ETHTOOL_GLINK};
     struct ifreq request = {.ifr_flags = 0};
@@ -365,13 +367,13 @@ static unsigned ask_flags(const char *name)
                : flags;
 }
 
-static address_t copy_of(const struct sockaddr *from)
+static address_t address_copy(const struct sockaddr *from)
 {
     const sa_family_t family = from != NULL ? from->sa_family : AF_UNSPEC;
     address_t to = {.v6 = {.sin6_family = AF_UNSPEC}};
     size_t len = family == AF_INET ? sizeof(to.v4) : family == AF_INET6 ? sizeof(to.v6) : 0;
 
-    if (family == AF_PACKET) { /* may be longer than the structure (IPoIB) */
+    if (family == AF_PACKET) { /* IPoIB's is longer than the structure */
         len = ((const struct sockaddr_ll *) (const void *) from)->sll_halen;
         len = offsetof(struct sockaddr_ll, sll_addr) + (len < HARDWARE_MAX ? len : HARDWARE_MAX);
     }
@@ -381,8 +383,8 @@ static address_t copy_of(const struct sockaddr *from)
     return to;
 }
 
-static int append(list_t *list, const char *name, unsigned flags, const address_t *address,
-                  const address_t *mask)
+static int list_append(list_t *list, const char *name, unsigned flags, const address_t *address,
+                       const address_t *mask)
 {
     own_address_t *own = realloc(list->own, (list->count + 1) * sizeof(*own));
 
@@ -398,9 +400,9 @@ static int append(list_t *list, const char *name, unsigned flags, const address_
 
 /* ---- IPv4 ---- */
 
-/* An interface may have several addresses: its mask is asked for with the one in question, which
- * the kernel compares (devinet_ioctl). */
-static int append_v4(list_t *list, const struct ifreq *found)
+/* Appends an address of IPv4. An interface may have several: the mask is asked for with the address
+ * in question, which the kernel compares (devinet_ioctl). */
+static int list_append_v4(list_t *list, const struct ifreq *found)
 {
     struct ifreq request = *found;
     address_t address = {.v4 = {.sin_family = AF_UNSPEC}};
@@ -410,10 +412,10 @@ static int append_v4(list_t *list, const struct ifreq *found)
     if (btl_ib_interface_ask(found->ifr_name, SIOCGIFNETMASK, &request) == 0) {
         memcpy(&mask.v4, &request.ifr_netmask, sizeof(mask.v4));
     }
-    return append(list, found->ifr_name, ask_flags(found->ifr_name), &address, &mask);
+    return list_append(list, found->ifr_name, interface_flags(found->ifr_name), &address, &mask);
 }
 
-/* The first answer says how long the second is. */
+/* Lists the addresses of IPv4. The first answer says how long the second is. */
 static int list_v4(list_t *list)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -426,7 +428,7 @@ static int list_v4(list_t *list)
         rc = found == NULL ? -ENOMEM : ioctl(fd, SIOCGIFCONF, &answer) != 0 ? -errno : 0;
     }
     for (size_t i = 0; rc == 0 && i < (size_t) answer.ifc_len / sizeof(*found); i++) {
-        rc = append_v4(list, &found[i]);
+        rc = list_append_v4(list, &found[i]);
     }
     free(found);
     if (fd >= 0) {
@@ -437,9 +439,9 @@ static int list_v4(list_t *list)
 
 /* ---- IPv6 ---- */
 
-/* A line has, in hexadecimal digits, the address, the index of its interface, the bits of its
- * prefix, its scope and flags, then the interface's name. False if it is none. */
-static bool read_inet6(const char *line, btl_ib_inet6_t *inet6)
+/* Reads a line, which has, in hexadecimal digits, the address, the index of its interface, the bits
+ * of its prefix, its scope and flags, then the interface's name. Returns false if it has not. */
+static bool inet6_read(const char *line, btl_ib_inet6_t *inet6)
 {
     char digits[ADDRESS_DIGITS + 1];
 
@@ -455,7 +457,7 @@ static bool read_inet6(const char *line, btl_ib_inet6_t *inet6)
     return true;
 }
 
-/* "self": that of this process' own namespace. A kernel without IPv6 has no such file. */
+/* "self" is this process' own namespace. A kernel without IPv6 has no such file. */
 int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count)
 {
     FILE *file = fopen("/proc/self/net/if_inet6", "re");
@@ -468,7 +470,7 @@ int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count)
         btl_ib_inet6_t inet6;
         btl_ib_inet6_t *more;
 
-        if (!read_inet6(line, &inet6)) {
+        if (!inet6_read(line, &inet6)) {
             continue;
         }
         more = realloc(*list, (*count + 1) * sizeof(*more));
@@ -485,7 +487,7 @@ int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count)
     return rc;
 }
 
-static int append_v6(list_t *list, const btl_ib_inet6_t *inet6)
+static int list_append_v6(list_t *list, const btl_ib_inet6_t *inet6)
 {
     address_t address = {.v6 = {.sin6_family = AF_INET6, .sin6_addr = inet6->ip}};
     address_t mask = {.v6 = {.sin6_family = AF_INET6}};
@@ -496,7 +498,7 @@ static int append_v6(list_t *list, const btl_ib_inet6_t *inet6)
     if (btl_ib_ip_link_local(&address.any)) {
         address.v6.sin6_scope_id = inet6->index;
     }
-    return append(list, inet6->name, ask_flags(inet6->name), &address, &mask);
+    return list_append(list, inet6->name, interface_flags(inet6->name), &address, &mask);
 }
 
 static int list_v6(list_t *list)
@@ -506,7 +508,7 @@ static int list_v6(list_t *list)
     int rc = btl_ib_net_inet6_get(&found, &count);
 
     for (size_t i = 0; rc == 0 && i < count; i++) {
-        rc = append_v6(list, &found[i]);
+        rc = list_append_v6(list, &found[i]);
     }
     free(found);
     return rc;
@@ -520,20 +522,20 @@ typedef struct owner {
     unsigned index; /* of its interface, 0: nobody has it */
 } owner_t;
 
-static int take_owner(void *to, const struct nlmsghdr *message)
+static int owner_take(void *to, const struct nlmsghdr *message)
 {
     const struct ifaddrmsg *found = NLMSG_DATA(message);
-    const struct rtattr *local = find(IFA_RTA(found), IFA_PAYLOAD(message), IFA_LOCAL);
+    const struct rtattr *local = attribute_find(IFA_RTA(found), IFA_PAYLOAD(message), IFA_LOCAL);
     owner_t *owner = to;
 
-    if (local != NULL && get_u32(local) == owner->ip.s_addr) {
+    if (local != NULL && attribute_u32(local) == owner->ip.s_addr) {
         owner->index = found->ifa_index;
     }
     return 0;
 }
 
-/* Is it the name of an interface of the list, with something behind it or nothing? Entries that
- * are none of IPv4 have such names. */
+/* True if a label begins with the name of an interface of the list. Entries that are none of IPv4
+ * have such names. */
 static bool has_name_of_interface(const struct ifaddrs *all, const char *label)
 {
     const struct ifaddrs *i = all;
@@ -546,15 +548,16 @@ static bool has_name_of_interface(const struct ifaddrs *all, const char *label)
     return i != NULL;
 }
 
-/* Writes to `name` that of the interface of an address of IPv4, if that can be asked. */
-static void name_interface(const struct ifaddrs *i, char name[IF_NAMESIZE], const btl_ib_log_t *log)
+/* Writes the name of the interface of an address of IPv4 to `name`, if the kernel can be asked. */
+static void list_name_interface(const struct ifaddrs *i, char name[IF_NAMESIZE],
+                                const btl_ib_log_t *log)
 {
     owner_t owner = {.ip = ((const struct sockaddr_in *) (const void *) i->ifa_addr)->sin_addr};
     const dump_t dump = {.ask = RTM_GETADDR,
                          .family = AF_INET,
                          .answer = RTM_NEWADDR,
                          .head = sizeof(struct ifaddrmsg),
-                         .take = take_owner,
+                         .take = owner_take,
                          .to = &owner};
     char ip[INET6_ADDRSTRLEN];
 
@@ -565,7 +568,7 @@ static void name_interface(const struct ifaddrs *i, char name[IF_NAMESIZE], cons
     }
 }
 
-/* ---- both ---- */
+/* ---- lists of addresses ---- */
 
 static int list_by_netlink(list_t *list, const btl_ib_log_t *log)
 {
@@ -576,15 +579,15 @@ static int list_by_netlink(list_t *list, const btl_ib_log_t *log)
         return rc;
     }
     for (const struct ifaddrs *i = all; i != NULL && rc == 0; i = i->ifa_next) {
-        const address_t address = copy_of(i->ifa_addr);
-        const address_t mask = copy_of(i->ifa_netmask);
+        const address_t address = address_copy(i->ifa_addr);
+        const address_t mask = address_copy(i->ifa_netmask);
         char name[IF_NAMESIZE];
 
         snprintf(name, sizeof(name), "%s", i->ifa_name);
         if (address.any.sa_family == AF_INET && !has_name_of_interface(all, i->ifa_name)) {
-            name_interface(i, name, log);
+            list_name_interface(i, name, log);
         }
-        rc = append(list, name, i->ifa_flags, &address, &mask);
+        rc = list_append(list, name, i->ifa_flags, &address, &mask);
     }
     freeifaddrs(all);
     return rc;
@@ -626,12 +629,11 @@ int btl_ib_net_addresses_get(struct ifaddrs **all, const btl_ib_log_t *log)
 /* A network interface of this namespace. Indexes are those of the kernel; 0: none. */
 typedef struct link {
     uint32_t index;
-    uint32_t master; /* the bridge, bond... that it is a member of */
-    uint32_t lower;  /* of a veth the other end; of others what it is on (vlan, macvlan...) */
-    bool
-        lower_elsewhere; /* that is in another network namespace, so its index means nothing here */
-    bool tap;            /* kind "tun": Ethernet frames, not IP packets */
-    bool vnet_hdr;       /* kind "tun": with virtio's header, as virtual machines have it */
+    uint32_t master;      /* the bridge, bond... that it is a member of */
+    uint32_t lower;       /* the other end of a veth; the link that a vlan, macvlan... is on */
+    bool lower_elsewhere; /* in another network namespace: the index means nothing here */
+    bool tap;             /* kind "tun": Ethernet frames, not IP packets */
+    bool vnet_hdr;        /* kind "tun": with virtio's header, as virtual machines have it */
     char name[IF_NAMESIZE];
     char kind[16]; /* "bridge", "veth"...; "": hardware, mostly */
     bool seen;     /* visited by the search for a path off the host */
@@ -643,7 +645,7 @@ typedef struct links {
     size_t count;
 } links_t;
 
-static link_t *by_index(const links_t *links, uint32_t index)
+static link_t *links_find(const links_t *links, uint32_t index)
 {
     for (size_t i = 0; i < links->count; i++) {
         if (index != 0 && links->link[i].index == index) {
@@ -653,8 +655,8 @@ static link_t *by_index(const links_t *links, uint32_t index)
     return NULL;
 }
 
-/* `kinds` has a space before and after each kind. */
-static bool is_one_of(const link_t *link, const char *kinds)
+/* True if a link is of one of `kinds`, each with a space before and after it. */
+static bool link_is_one_of(const link_t *link, const char *kinds)
 {
     char kind[sizeof(link->kind) + 2];
 
@@ -662,49 +664,43 @@ static bool is_one_of(const link_t *link, const char *kinds)
     return link->kind[0] != '\0' && strstr(kinds, kind) != NULL;
 }
 
-static bool is_pair(const link_t *link)
+static bool link_is_pair(const link_t *link)
 {
-    return is_one_of(link, " veth netkit ");
+    return link_is_one_of(link, " veth netkit ");
 }
 
 static const char *why_host_only(const links_t *links, link_t *link);
 
-/* A pair with both ends here leads off the host if the other end is a member of a bridge that
- * does. */
+/* Returns why a veth cannot lead off the host, or NULL. A pair with both ends here does if the
+ * other end is a member of a bridge that does. */
 static const char *why_host_only_pair(const links_t *links, const link_t *link)
 {
-    const link_t *peer = link->lower_elsewhere ? NULL : by_index(links, link->lower);
-    link_t *master = peer == NULL ? NULL : by_index(links, peer->master);
+    const link_t *peer = link->lower_elsewhere ? NULL : links_find(links, link->lower);
+    link_t *master = peer == NULL ? NULL : links_find(links, peer->master);
 
     return peer == NULL || (master != NULL && why_host_only(links, master) == NULL)
                ? NULL
                : "both of its ends (veth) are on this host";
 }
 
-/* Follow a member of a bridge. True if it leads off this host. Taps, and veths with an end in
+/* Returns why a bridge cannot lead off the host: no member does. Taps, and veths with an end in
  * another namespace, belong to guests and containers. */
-static bool follow_member(const links_t *links, link_t *member)
-{
-    if (strcmp(member->kind, "tun") == 0 || (is_pair(member) && member->lower_elsewhere)) {
-        return false;
-    }
-    return why_host_only(links, member) == NULL;
-}
-
 static const char *why_host_only_bridge(const links_t *links, const link_t *bridge)
 {
     for (size_t i = 0; i < links->count; i++) {
         link_t *member = &links->link[i];
+        const bool guest =
+            strcmp(member->kind, "tun") == 0 || (link_is_pair(member) && member->lower_elsewhere);
 
-        if (member->master == bridge->index && follow_member(links, member)) {
+        if (member->master == bridge->index && !guest && why_host_only(links, member) == NULL) {
             return NULL;
         }
     }
     return "it is a bridge of containers or virtual machines: no member leads off this host";
 }
 
-/* Drivers of virtual machines whose interfaces have no kind, and always these names. */
-static bool is_vm_network(const link_t *link)
+/* True for an interface of drivers of virtual machines that has no kind, but always such a name. */
+static bool link_is_vm_network(const link_t *link)
 {
     return link->kind[0] == '\0'
            && (strncmp(link->name, "vboxnet", 7) == 0 || strncmp(link->name, "vmnet", 5) == 0);
@@ -719,27 +715,27 @@ static const char *why_host_only(const links_t *links, link_t *link)
     if (strcmp(link->kind, "bridge") == 0) {
         return why_host_only_bridge(links, link);
     }
-    if (is_pair(link)) {
+    if (link_is_pair(link)) {
         return why_host_only_pair(links, link);
     }
-    if (is_one_of(link, " dummy ifb ")) {
+    if (link_is_one_of(link, " dummy ifb ")) {
         return "it is a dummy interface";
     }
     /* Virtual machines have taps with virtio's header. VPNs have taps without it, or tuns with
      * it. */
-    if ((link->tap && link->vnet_hdr) || is_vm_network(link)) {
+    if ((link->tap && link->vnet_hdr) || link_is_vm_network(link)) {
         return "it is a network of virtual machines on this host";
     }
-    link_t *lower = link->lower_elsewhere ? NULL : by_index(links, link->lower);
-    return is_one_of(link, " vlan macvlan macvtap ipvlan ipvtap ") && lower != NULL
+    link_t *lower = link->lower_elsewhere ? NULL : links_find(links, link->lower);
+    return link_is_one_of(link, " vlan macvlan macvtap ipvlan ipvtap ") && lower != NULL
                    && why_host_only(links, lower) != NULL
                ? "it is on an interface that does not lead off this host"
                : NULL;
 }
 
 /*
- * Why the interface `name` cannot lead off this host, in words that end a sentence about it (a
- * literal); NULL if it may, as does every one that is not known.
+ * Returns why the interface `name` cannot lead off this host, in words that end a sentence about it
+ * (a literal); NULL if it may, or is not known.
  */
 static const char *links_host_only(const links_t *links, const char *name)
 {
@@ -754,25 +750,25 @@ static const char *links_host_only(const links_t *links, const char *name)
     return NULL;
 }
 
-/* ---- what the kernel says ---- */
+/* ---- links of this namespace ---- */
 
-static void parse_link(link_t *link, const void *first, size_t len)
+static void link_parse(link_t *link, const void *first, size_t len)
 {
-    const struct rtattr *info = find(first, len, IFLA_LINKINFO);
-    const struct rtattr *data = find_nested(info, IFLA_INFO_DATA);
+    const struct rtattr *info = attribute_find(first, len, IFLA_LINKINFO);
+    const struct rtattr *data = attribute_find_nested(info, IFLA_INFO_DATA);
 
-    get_text(find(first, len, IFLA_IFNAME), link->name, sizeof(link->name));
-    get_text(find_nested(info, IFLA_INFO_KIND), link->kind, sizeof(link->kind));
-    link->master = get_u32(find(first, len, IFLA_MASTER));
-    link->lower = get_u32(find(first, len, IFLA_LINK));
-    link->lower_elsewhere = find(first, len, IFLA_LINK_NETNSID) != NULL;
+    attribute_text(attribute_find(first, len, IFLA_IFNAME), link->name, sizeof(link->name));
+    attribute_text(attribute_find_nested(info, IFLA_INFO_KIND), link->kind, sizeof(link->kind));
+    link->master = attribute_u32(attribute_find(first, len, IFLA_MASTER));
+    link->lower = attribute_u32(attribute_find(first, len, IFLA_LINK));
+    link->lower_elsewhere = attribute_find(first, len, IFLA_LINK_NETNSID) != NULL;
     if (strcmp(link->kind, "tun") == 0) { /* what these types mean depends on the kind */
-        link->vnet_hdr = get_u8(find_nested(data, IFLA_TUN_VNET_HDR)) != 0;
-        link->tap = get_u8(find_nested(data, IFLA_TUN_TYPE)) == IFF_TAP;
+        link->vnet_hdr = attribute_u8(attribute_find_nested(data, IFLA_TUN_VNET_HDR)) != 0;
+        link->tap = attribute_u8(attribute_find_nested(data, IFLA_TUN_TYPE)) == IFF_TAP;
     }
 }
 
-static int append_link(void *to, const struct nlmsghdr *message)
+static int links_append(void *to, const struct nlmsghdr *message)
 {
     links_t *links = to;
     const struct ifinfomsg *info = NLMSG_DATA(message);
@@ -785,7 +781,7 @@ static int append_link(void *to, const struct nlmsghdr *message)
     link_t *link = &all[links->count++];
     memset(link, 0, sizeof(*link));
     link->index = (uint32_t) info->ifi_index;
-    parse_link(link, IFLA_RTA(info), IFLA_PAYLOAD(message));
+    link_parse(link, IFLA_RTA(info), IFLA_PAYLOAD(message));
     return 0;
 }
 
@@ -795,7 +791,7 @@ static void links_free(links_t *links)
     memset(links, 0, sizeof(*links));
 }
 
-/* Reads those of this process' namespace. Returns 0, or a negative errno and none. links_free()
+/* Reads the links of this process' namespace. Returns 0, or a negative errno and none. links_free()
  * follows. */
 static int links_read(links_t *links)
 {
@@ -803,7 +799,7 @@ static int links_read(links_t *links)
                          .family = AF_UNSPEC,
                          .answer = RTM_NEWLINK,
                          .head = sizeof(struct ifinfomsg),
-                         .take = append_link,
+                         .take = links_append,
                          .to = links};
 
     memset(links, 0, sizeof(*links));
@@ -825,7 +821,7 @@ static const char *links_why_not_link_local(const links_t *links, const char *na
             return "its address is link-local, and it is a member of a bridge or bond "
                    "(btl_ib_if_include takes it)";
         }
-        if (strcmp(link->name, name) == 0 && is_pair(link)) {
+        if (strcmp(link->name, name) == 0 && link_is_pair(link)) {
             return "its address is link-local, and it leads to a container (veth; "
                    "btl_ib_if_include takes it)";
         }
@@ -833,12 +829,10 @@ static const char *links_why_not_link_local(const links_t *links, const char *na
     return NULL;
 }
 
-/* ---- devices ---- */
-
 void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log)
 {
     links_t links = {.count = 0};
-    /* The kernel lists them under a lock of the whole host, where each of its processes asks. */
+    /* The kernel lists links under a lock of the whole host: processes ask only if they must. */
     const int rc = count > 0 ? links_read(&links) : 0;
 
     if (rc != 0 && log->print != NULL) {
@@ -861,12 +855,25 @@ void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_
     links_free(&links);
 }
 
+/* ---- files of /proc and /sys ---- */
+
+bool btl_ib_file_number(const char *path, uint64_t *number)
+{
+    FILE *file = fopen(path, "re");
+    const bool found = file != NULL && fscanf(file, "%" SCNu64, number) == 1;
+
+    if (file != NULL) {
+        (void) fclose(file);
+    }
+    return found;
+}
+
 /* ---- RDMA devices ---- */
 
 #define CLASS "/sys/class/infiniband"
 
-/* The next entry of a directory that is not hidden; NULL: there is none. */
-static const char *next_of(DIR *dir)
+/* Returns the next entry of a directory that is not hidden; NULL: there is none. */
+static const char *dir_next(DIR *dir)
 {
     const struct dirent *entry = NULL;
 
@@ -875,7 +882,7 @@ static const char *next_of(DIR *dir)
     return entry != NULL ? entry->d_name : NULL;
 }
 
-static void close_dir(DIR *dir)
+static void dir_close(DIR *dir)
 {
     if (dir != NULL) {
         (void) closedir(dir);
@@ -885,27 +892,20 @@ static void close_dir(DIR *dir)
 bool btl_ib_rdma_present(void)
 {
     DIR *dir = opendir(CLASS);
-    const bool present = next_of(dir) != NULL;
+    const bool present = dir_next(dir) != NULL;
 
-    close_dir(dir);
+    dir_close(dir);
     return present;
 }
 
-/* Does its file say "4: ACTIVE"? The numbers are those of enum ibv_port_state. */
+/* True if the port's file says "4: ACTIVE" (enum ibv_port_state). */
 static bool port_active(const char *device, const char *port)
 {
     char path[600];
-    int state = 0;
+    uint64_t state;
 
     snprintf(path, sizeof(path), CLASS "/%.255s/ports/%.255s/state", device, port);
-    FILE *file = fopen(path, "re");
-    if (file != NULL) {
-        if (fscanf(file, "%d", &state) != 1) {
-            state = 0;
-        }
-        (void) fclose(file);
-    }
-    return state == 4;
+    return btl_ib_file_number(path, &state) && state == 4;
 }
 
 static bool device_active(const char *device)
@@ -916,10 +916,10 @@ static bool device_active(const char *device)
 
     snprintf(path, sizeof(path), CLASS "/%.255s/ports", device);
     DIR *dir = opendir(path);
-    while (!active && (port = next_of(dir)) != NULL) {
+    while (!active && (port = dir_next(dir)) != NULL) {
         active = port_active(device, port);
     }
-    close_dir(dir);
+    dir_close(dir);
     return active;
 }
 
@@ -929,10 +929,10 @@ bool btl_ib_rdma_active(void)
     const char *device;
     bool active = false;
 
-    while (!active && (device = next_of(dir)) != NULL) {
+    while (!active && (device = dir_next(dir)) != NULL) {
         active = device_active(device);
     }
-    close_dir(dir);
+    dir_close(dir);
     return active;
 }
 
@@ -978,7 +978,7 @@ void btl_ib_facts_interface(const char *interface, btl_ib_facts_t *facts)
     }
 }
 
-static const char *shown(const char *text)
+static const char *fact_shown(const char *text)
 {
     return text[0] != '\0' && strcmp(text, "N/A") != 0 ? text : "unknown";
 }
@@ -994,6 +994,6 @@ void btl_ib_facts_format(const btl_ib_facts_t *facts, char *out, size_t len)
     if (facts->mtu > 0) {
         snprintf(mtu, sizeof(mtu), "%u", facts->mtu);
     }
-    snprintf(out, len, "driver %s, firmware %s, link %s, MTU %s", shown(facts->driver),
-             shown(facts->firmware), speed, mtu);
+    snprintf(out, len, "driver %s, firmware %s, link %s, MTU %s", fact_shown(facts->driver),
+             fact_shown(facts->firmware), speed, mtu);
 }

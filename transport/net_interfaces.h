@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* This host's network interfaces and RDMA devices, as its kernel tells: what they are, their
- * addresses, and which of them cannot lead off this host. */
+/* Network interfaces and RDMA devices of this host, as its kernel tells: their addresses, speed and
+ * drivers, and which of them cannot lead off this host. */
 
 #ifndef BTL_IB_INTERFACES_H
 #define BTL_IB_INTERFACES_H
@@ -23,26 +23,26 @@
 
 /* ---- interfaces ---- */
 
-/* The bytes of an IP address, in network order, and how many there are; NULL and 0 if it is
+/* Returns the bytes of an IP address, in network order, and how many there are; NULL and 0 if it is
  * none. */
 const uint8_t *btl_ib_ip_bytes(const struct sockaddr *address, size_t *len);
 
-/* Are they the same IP address, whatever their ports? */
+/* True if both are the same IP address, whatever their ports. */
 bool btl_ib_ip_same(const struct sockaddr *a, const struct sockaddr *b);
 
-/* Are the first `bits` of two addresses the same? */
+/* True if the first `bits` of two addresses are the same. */
 bool btl_ib_ip_same_bits(const uint8_t *a, const uint8_t *b, unsigned bits);
 
-/* It as text, as "10.1.2.3" or "fd00::1", "none" if it is none; and with its port, as
- * "10.1.2.3:4567" or "[fd00::1]:4567". Return `out`, which has INET6_ADDRSTRLEN bytes at least, and
- * 8 more for a port. */
+/* Write an IP address as text, as "10.1.2.3" or "fd00::1", "none" if it is none; and with its port,
+ * as "10.1.2.3:4567" or "[fd00::1]:4567". Return `out`, which has INET6_ADDRSTRLEN bytes at least,
+ * and 8 more for a port. */
 const char *btl_ib_ip_text(const struct sockaddr *address, char *out, size_t len);
 const char *btl_ib_ip_port_text(const struct sockaddr *address, char *out, size_t len);
 
-/* Bits of a network mask; 0 if it is none. */
+/* Returns the bits of a network mask; 0 if it is none. */
 uint8_t btl_ib_ip_prefix(const struct sockaddr *mask);
 
-/* An IPv6 address that means another interface on each host. */
+/* True for an IPv6 address that means another interface on each host. */
 static inline bool btl_ib_ip_link_local(const struct sockaddr *address)
 {
     return address->sa_family == AF_INET6
@@ -50,28 +50,28 @@ static inline bool btl_ib_ip_link_local(const struct sockaddr *address)
                &((const struct sockaddr_in6 *) (const void *) address)->sin6_addr);
 }
 
-/* The same of IPv4 (169.254.0.0/16). */
+/* True for a link-local address of IPv4 (169.254.0.0/16). */
 bool btl_ib_ip_link_local4(const struct sockaddr *address);
 
-/* One that reaches this host only, whatever interface has it: 127.0.0.0/8, ::1 (RFC 1122, 3.2.1.3;
- * RFC 4291, 2.5.3). */
+/* True for an address that reaches this host only, whatever interface has it: 127.0.0.0/8, ::1 (RFC
+ * 1122, 3.2.1.3; RFC 4291, 2.5.3). */
 bool btl_ib_ip_loopback(const struct sockaddr *address);
 
 /*
- * How long the interface's name is in ifa_name of struct ifaddrs. Of IPv4 that has the label of the
- * address: the interface's name with something behind it (ip-address(8)), as "eth0:1" or "eth0vip";
- * no interface has a colon. Asks the kernel.
+ * Returns how long the interface's name is in ifa_name of struct ifaddrs. For IPv4 that is the
+ * label of the address: the interface's name with something behind it (ip-address(8)), as "eth0:1"
+ * or "eth0vip"; no interface has a colon. Asks the kernel.
  */
 int btl_ib_interface_name_len(const char *label);
 
-/* The device's address is one of that interface. */
+/* Sets the interface of a device, whose address has that label. */
 static inline void btl_ib_device_set_interface(btl_ib_device_t *device, const char *label)
 {
     snprintf(device->interface, sizeof(device->interface), "%.*s", btl_ib_interface_name_len(label),
              label);
 }
 
-/* Is `label` equal to `name`, or that of an address of the interface `name`? */
+/* True if `label` is equal to `name`, or that of an address of the interface `name`. */
 static inline bool btl_ib_interface_same(const char *label, const char *name)
 {
     const size_t len = strlen(name);
@@ -92,25 +92,20 @@ int btl_ib_interface_ask(const char *interface, unsigned long question, struct i
  */
 const char *btl_ib_interface_why_not(unsigned flags);
 
-/* Mbit/s, 0 if the driver does not know. */
+/* Returns the speed in Mbit/s, 0 if the driver does not know. */
 uint32_t btl_ib_interface_speed(const char *interface);
 
 /* ---- addresses ---- */
 
 /*
- * The addresses of this host's network interfaces, also where netlink is denied: getifaddrs(3) has
- * no other source, and systemd's RestrictAddressFamilies= or a filter of system calls may leave a
- * service AF_INET and AF_INET6 only.
- */
-
-/*
- * List them as getifaddrs() does, or, if it fails, those of IPv4 by SIOCGIFCONF (netdevice(7)) and
- * those of IPv6 by /proc/self/net/if_inet6 (proc(5)); then interfaces without an IP address and
- * hardware addresses are missing, and those of IPv6 come in any order (docs/kept.md). An address of
- * IPv4 whose label does not begin with the name of an interface (rtnetlink takes any label) has the
- * name of its interface in place of the label. `log` (NULL: nobody) hears of both (level 10).
- * Returns 0 and *all, to be given to free(), or a negative errno and NULL: that of getifaddrs() if
- * the others fail as well.
+ * Lists the addresses of this host's interfaces as getifaddrs(3) does, or, if it fails, those of
+ * IPv4 by SIOCGIFCONF (netdevice(7)) and those of IPv6 by /proc/self/net/if_inet6 (proc(5)); then
+ * interfaces without an IP address and hardware addresses are missing, and those of IPv6 come in
+ * any order (docs/kept.md). getifaddrs() needs netlink, which systemd's RestrictAddressFamilies= or
+ * a filter of system calls may deny. An address of IPv4 whose label does not begin with the name of
+ * an interface (rtnetlink takes any label) has the name of its interface in place of the label.
+ * `log` (NULL: nobody) hears of both (level 10). Returns 0 and *all, to be given to free(), or a
+ * negative errno and NULL: that of getifaddrs() if the others fail as well.
  */
 int btl_ib_net_addresses_get(struct ifaddrs **all, const btl_ib_log_t *log);
 
@@ -124,17 +119,17 @@ typedef struct btl_ib_inet6 {
     char name[IF_NAMESIZE];
 } btl_ib_inet6_t;
 
-/* Those that /proc/self/net/if_inet6 has (proc(5)), in *list, to be freed; none without IPv6 or
- * that file. Returns 0 or -ENOMEM, with those that there was memory for. */
+/* Lists the IPv6 addresses that /proc/self/net/if_inet6 has (proc(5)), in *list, to be freed; none
+ * without IPv6 or that file. Returns 0, or -ENOMEM with those that there was memory for. */
 int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count);
 
 /* ---- interfaces that cannot lead off this host ---- */
 
 /*
- * Which network interfaces cannot lead off this host: bridges of containers and of virtual
- * machines, the latter's taps, veth pairs with both ends here, dummies. What they are is asked of
- * the kernel (rtnetlink(7)), not told from their names. Not of /sys either: that shows the
- * namespace it was mounted in, which need not be the process' own.
+ * Some network interfaces cannot lead off this host: bridges of containers and of virtual machines,
+ * the latter's taps, veth pairs with both ends here, dummies. The kernel is asked what they are
+ * (rtnetlink(7)): names do not tell, and /sys shows the namespace it was mounted in, which need not
+ * be the process' own.
  */
 
 /* Sets `last_resort` of devices on such interfaces, or with an IPv6 address that is link-local on
@@ -142,17 +137,22 @@ int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count);
  * nothing of interfaces `log` hears of it (level 10). */
 void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log);
 
+/* ---- files of /proc and /sys ---- */
+
+/* Reads the number that a file begins with. Returns false if there is none. */
+bool btl_ib_file_number(const char *path, uint64_t *number);
+
 /* ---- RDMA devices ---- */
 
-/* Has this host any RDMA device (InfiniBand, RoCE, iWARP, usNIC, EFA), and one with a port that is
- * active? Both ask the kernel (/sys/class/infiniband), before a library is loaded for it: libfabric
- * takes 0.2 s, and finds no datagrams on hardware but those of such devices. */
+/* True if this host has any RDMA device (InfiniBand, RoCE, iWARP, usNIC, EFA); one with a port that
+ * is active. Both ask the kernel (/sys/class/infiniband), before a library is loaded for it:
+ * libfabric takes 0.2 s, and finds no datagrams on hardware but those of such devices. */
 bool btl_ib_rdma_present(void);
 bool btl_ib_rdma_active(void);
 
-/* ---- as text for diagnosis ---- */
+/* ---- facts for diagnosis ---- */
 
-/* What is known of a device. Texts may be empty, numbers 0: unknown. */
+/* Facts about a device. Texts may be empty, numbers 0: unknown. */
 typedef struct btl_ib_facts {
     char driver[64];
     char firmware[64];
@@ -160,17 +160,17 @@ typedef struct btl_ib_facts {
     uint32_t mtu;   /* bytes */
 } btl_ib_facts_t;
 
-/* What the kernel knows of a network interface. */
+/* Tells what the kernel knows of a network interface. */
 void btl_ib_facts_interface(const char *interface, btl_ib_facts_t *facts);
 
-/* Of that only the driver and its firmware: one question instead of four. */
+/* Tells driver and firmware of a network interface only: one question instead of four. */
 void btl_ib_facts_interface_driver(const char *interface, btl_ib_facts_t *facts);
 
-/* The driver that the file system of devices names: of `name` in /sys/class/`class`. "" if
- * none does: it is no device of a bus (rxe, siw, veth). */
+/* Writes the driver of `name` in /sys/class/`class`; "" if it is no device of a bus (rxe, siw,
+ * veth). */
 void btl_ib_facts_driver(const char *class, const char *name, char *out, size_t len);
 
-/* "driver mlx5_core, firmware 16.35.2000, link 100000 Mbit/s, MTU 4096" */
+/* Writes facts as "driver mlx5_core, firmware 16.35.2000, link 100000 Mbit/s, MTU 4096". */
 void btl_ib_facts_format(const btl_ib_facts_t *facts, char *out, size_t len);
 
 #endif

@@ -19,7 +19,7 @@ typedef union published {
     struct sockaddr_in6 v6;
 } published_t;
 
-/* Parses "1234". False if it is no port. */
+/* Parses "1234". Returns false if it is no port. */
 static bool parse_port(const char *text, uint16_t *port)
 {
     char *end = NULL;
@@ -64,7 +64,7 @@ static const char *parse_address(char *text, published_t *name)
     return NULL;
 }
 
-/* Parses one entry, which begins at `text` and has `len` bytes. */
+/* Parses an entry, which begins at `text` and has `len` bytes. Returns NULL or what is wrong. */
 static const char *parse_entry(const char *text, size_t len, char interface[ENTRY_MAX],
                                published_t *name)
 {

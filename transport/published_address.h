@@ -13,7 +13,7 @@
 #include "transport.h"
 
 /*
- * Sets device->published to what `text` has for its interface, if anything:
+ * Sets device->published to the address that `text` has for its interface, if any:
  *
  *   text  := entry { ',' entry }
  *   entry := [ interface '=' ] address [ ':' port ]; an IPv6 address with a port is in brackets

@@ -4,9 +4,10 @@
  */
 
 /*
- * What the engine asks of whatever moves datagrams. A transport knows nothing of reliability,
- * connections or MPI. It may lose, repeat and reorder datagrams, and it never blocks. Everything is
- * done in batches: one call sends many, one call collects many, one call gives many buffers back.
+ * The interface between the engine and what moves datagrams. A transport knows nothing of
+ * reliability, connections or MPI. It may lose, repeat and reorder datagrams, and it never blocks.
+ * Everything is done in batches: one call sends many, one call collects many, one call gives many
+ * buffers back.
  *
  * The engine asks (`attr`), it never assumes. docs/transports.md says how each kind of fabric fits.
  */
@@ -31,7 +32,7 @@ typedef uint64_t btl_ib_addr_t;
 
 /* ---- attributes ---- */
 
-/* Which atomics a device has, on words of 8 bytes that are aligned to 8. */
+/* Atomics that a device has, on words of 8 bytes that are aligned to 8. */
 typedef enum btl_ib_rdma_atomics {
     BTL_IB_RDMA_ATOMICS_NONE,
     BTL_IB_RDMA_ATOMICS_DEVICE, /* atomic among those that this device executes (IBV_ATOMIC_HCA) */
@@ -73,11 +74,11 @@ typedef struct btl_ib_transport_attr {
     /* The next four are known once it is open. */
     uint64_t rdma_max;        /* the largest write or read */
     uint64_t rdma_region_max; /* the most bytes that expose() takes; 0: not known */
-    uint32_t rdma_copied;     /* the largest that needs no handle of the local memory */
+    uint32_t rdma_copied;     /* the largest operation that needs no handle of the local memory */
     btl_ib_rdma_atomics_t rdma_atomics;
     uint32_t connections_max; /* of the device, for all processes of the host; 0: peers need none */
-    uint32_t shared_max; /* buffers of a queue that all connections share; 0: there are none such */
-    uint32_t queue_max;  /* buffers of a queue, as far as the device tells; 0: not known */
+    uint32_t shared_max;      /* buffers of a queue that all connections share; 0: none can */
+    uint32_t queue_max;       /* buffers of a queue, as far as the device tells; 0: not known */
 } btl_ib_transport_attr_t;
 
 /* ---- sending and receiving ---- */
@@ -102,8 +103,8 @@ typedef struct btl_ib_tx {
     uint8_t channel;     /* the queue it is meant for, for transports with one queue per channel */
     bool bulk;           /* part of something long: takes the bulk lane (attr.bulk_lane) */
     uint8_t flow; /* 0: the usual one; less than attr.flows, or that if there is a spare one */
-    /* Bytes of a GSO burst that begins with it, at most; 1: it is joined with none; 0: as many as
-     * attr.gso_bytes */
+    /* Bytes of a GSO burst that begins with this datagram, at most; 1: it is joined with none; 0:
+     * as many as attr.gso_bytes. */
     uint32_t gso_most;
 } btl_ib_tx_t;
 
@@ -140,7 +141,7 @@ typedef enum btl_ib_event_type {
     BTL_IB_EVENT_UNREACHABLE,
 } btl_ib_event_type_t;
 
-/* What says so, of REFUSED, UNREACHABLE and PATH_MTU. */
+/* Origin of REFUSED, UNREACHABLE and PATH_MTU. */
 typedef enum btl_ib_origin {
     BTL_IB_ORIGIN_NETWORK, /* an ICMP message, which anybody can forge: to be believed only if what
                             * it quotes of our datagram proves it */
@@ -261,30 +262,31 @@ typedef struct btl_ib_transport_ops {
     /* Collect up to `max` events without waiting. Returns how many. `now`, us: what time it is. */
     int (*poll)(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max);
 
-    /* Where a received datagram came from, as its sender would publish it: into `address`. Valid
-     * until its buffer is reposted. Returns the length, 0: cannot be told. NULL: it never can. */
+    /* Write the source of a received datagram, as its sender would publish it, to `address`. Valid
+     * until the datagram's buffer is reposted. Returns the length, 0: cannot be told. NULL: it
+     * never can. */
     uint32_t (*source)(const btl_ib_transport_t *t, const btl_ib_event_t *event,
                        uint8_t address[BTL_IB_ADDR_BYTES]);
 
-    /* The same as text: the very address and port that it came from, whether anybody published it
-     * or not. False if that cannot be told. NULL: it never can. */
+    /* Write the very address and port that a received datagram came from as text, whether anybody
+     * published them or not. Returns false if that cannot be told. NULL: it never can. */
     bool (*source_text)(const btl_ib_transport_t *t, const btl_ib_event_t *event, char *out,
                         size_t len);
 
-    /* The address that a peer published, as a router has it: at the host and port that a datagram
-     * came from, all else as published. Into `address`; into *flow the one by which an answer goes
-     * to just there. Valid as that of source(). Returns the length, 0: cannot be told. NULL: no
-     * router rewrites addresses. */
+    /* Write the address that a peer published, as a router has it, to `address`: at the host and
+     * port that a datagram came from, all else as published; and to *flow the flow by which an
+     * answer goes to just there. Valid as that of source(). Returns the length, 0: cannot be told.
+     * NULL: no router rewrites addresses. */
     uint32_t (*rewritten)(const btl_ib_transport_t *t, const btl_ib_event_t *event,
                           const void *published, size_t len, uint8_t address[BTL_IB_ADDR_BYTES],
                           uint8_t *flow);
 
     /* True if a received datagram came from the host of an added address, by whatever port. Valid
-     * as source(). NULL: no peer has a spare flow. */
+     * as that of source(). NULL: no peer has a spare flow. */
     bool (*from_host)(const btl_ib_transport_t *t, const btl_ib_event_t *event, btl_ib_addr_t addr);
 
-    /* Nothing is answered that goes by the spare flow: it goes by another port from now on, unless
-     * this was called less than a second ago. `now`, us. NULL: there is no spare flow. */
+    /* Move the spare flow, by which nothing is answered, to another port, unless this was called
+     * less than a second ago. `now`, us. NULL: there is no spare flow. */
     void (*spare_flow_renew)(btl_ib_transport_t *t, uint64_t now);
 
     /* Give `n` buffers of received datagrams back. */
@@ -298,31 +300,31 @@ typedef struct btl_ib_transport_ops {
     void (*addr_remove)(btl_ib_transport_t *t, btl_ib_addr_t addr);
 
     /* If the device lost the address that `address` tells and has another one by now, take that:
-     * send and receive by it, and publish it in `address`. What was added and is registered stays.
-     * True if it did. Takes system calls: it is called four times a second at most, while nothing
-     * comes by the device. NULL: addresses do not change. */
+     * send and receive by it, and publish it in `address`. Added addresses and registered memory
+     * stay. Returns true if it did. Takes system calls: it is called four times a second at most,
+     * while nothing comes by the device. NULL: addresses do not change. */
     bool (*rebind)(btl_ib_transport_t *t);
 
-    /* A published address as text, with its port if it has one. False if it is no address. NULL:
-     * there is no such text. */
+    /* Write a published address as text, with its port if it has one. Returns false if it is no
+     * address. NULL: there is no such text. */
     bool (*address_text)(const void *bytes, size_t len, char *out, size_t out_len);
 
-    /* From where to where datagrams that are no bulk go by that flow, as text: addresses and ports.
-     * False if it cannot tell. NULL: it never can. */
+    /* Write the addresses and ports between which datagrams that are no bulk go by a flow, as text.
+     * Returns false if it cannot tell. NULL: it never can. */
     bool (*flow_text)(const btl_ib_transport_t *t, btl_ib_addr_t addr, uint32_t flow, char *out,
                       size_t len);
 
-    /* Which host said last that nothing gets to an added address (REFUSED, UNREACHABLE), as text:
-     * the address of a host, as an ICMP message claims. False if nobody did. NULL: it is not
+    /* Write the address of the host that said last that nothing gets to an added address (REFUSED,
+     * UNREACHABLE), as an ICMP message claims. Returns false if nobody did. NULL: it is not
      * known. */
     bool (*offender_text)(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len);
 
-    /* What is in use towards an added address (lanes, connected sockets, joined sends), as text for
-     * the log. NULL: there is nothing to tell. */
+    /* Write what is in use towards an added address (lanes, connected sockets, joined sends), as
+     * text for the log. NULL: there is nothing to tell. */
     void (*in_use_text)(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len);
 
-    /* The largest datagram to and from an added address, as far as is known now: at most
-     * attr.max_datagram. May take system calls. NULL: that. */
+    /* Return the largest datagram to and from an added address, as far as is known now: at most
+     * attr.max_datagram, which NULL stands for. May take system calls. */
     uint32_t (*path_datagram)(const btl_ib_transport_t *t, btl_ib_addr_t addr);
 
     /* Make memory fit to send from: whole pages of attr.registered_page bytes with nothing else on
@@ -331,12 +333,12 @@ typedef struct btl_ib_transport_ops {
     int (*mem_register)(btl_ib_transport_t *t, void *base, size_t size, void **handle);
     void (*mem_deregister)(btl_ib_transport_t *t, void *handle);
 
-    /* How many datagrams of `size` bytes can arrive before anyone polls, if all have that size.
-     * NULL: attr.rx_depth of any size. */
+    /* Return how many datagrams of `size` bytes can arrive before anyone polls, if all have that
+     * size. NULL: attr.rx_depth of any size. */
     uint32_t (*rx_depth)(const btl_ib_transport_t *t, uint32_t size);
 
-    /* A descriptor that is readable while poll() would find something, or -1. To be waited on only
-     * after a poll() that returned less than it was asked for. */
+    /* Return a descriptor that is readable while poll() would find something, or -1. To be waited
+     * on only after a poll() that returned less than it was asked for. */
     int (*wait_fd)(btl_ib_transport_t *t);
 
     /* End sending and receiving: none of our memory is touched from the return on. Only
@@ -349,18 +351,18 @@ typedef struct btl_ib_transport_ops {
     const btl_ib_rdma_ops_t *rdma; /* NULL without attr.rdma */
 } btl_ib_transport_ops_t;
 
-/* ---- what it tells people ---- */
+/* ---- log and diagnostics ---- */
 
 /* The detailed level: every dropped datagram, and what becomes of each connection. Level 1 is what
  * was chosen and why, 10 what was turned down. */
 #define BTL_IB_LOG_DETAILED 100
 
-/* One line for the log, without a newline at its end. */
+/* Prints a line of the log, given without a newline at its end. */
 typedef void (*btl_ib_log_fn_t)(void *context, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Why a device cannot be used, where an administrator or the user can help, and failures of devices
- * in use. The comment says what `detail` has. */
+/* Reasons why a device cannot be used, where an administrator or the user can help, and failures of
+ * devices in use. Each comment ends with what `detail` has. */
 typedef enum btl_ib_diagnostic {
     BTL_IB_DIAG_NO_LIBRARY,    /* a library that its transport needs cannot be loaded; why */
     BTL_IB_DIAG_NO_FILES,      /* its file in /dev/infiniband is missing; which */
@@ -378,12 +380,12 @@ typedef enum btl_ib_diagnostic {
     BTL_IB_DIAGS,
 } btl_ib_diagnostic_t;
 
-/* `device` and `detail` are text. */
+/* Shows a help text; `device` and `detail` are text. */
 typedef void (*btl_ib_diagnostic_fn_t)(void *context, btl_ib_diagnostic_t what, const char *device,
                                        const char *detail);
 
-/* A device of `transport`, or the transport itself (""), is not used. `reason` is text, valid
- * during the call. */
+/* Notes that a device of `transport`, or the transport itself (""), is not used. `reason` is text,
+ * valid during the call. */
 typedef void (*btl_ib_turned_down_fn_t)(void *context, const char *transport, const char *device,
                                         const char *reason);
 
@@ -398,12 +400,11 @@ typedef struct btl_ib_log {
 
 /* ---- devices ---- */
 
-/* When a rail of a device talks to a peer. Published: numbers stay what they are. */
+/* Ranks of devices, by which their rails talk to a peer. Published: numbers stay what they are. */
 typedef enum btl_ib_rank {
-    BTL_IB_RANK_FIRST = 0, /* from the beginning */
-    BTL_IB_RANK_ADDRESS =
-        1,                /* another address of an interface that has one: if no first pair does */
-    BTL_IB_RANK_LAST = 2, /* the same, after those: a tunnel, an address that expires... */
+    BTL_IB_RANK_FIRST = 0,   /* from the beginning */
+    BTL_IB_RANK_ADDRESS = 1, /* if no first pair answers: another address of an interface */
+    BTL_IB_RANK_LAST = 2,    /* if none of those does: a tunnel, an address that expires... */
     BTL_IB_RANKS,
 } btl_ib_rank_t;
 
@@ -420,16 +421,15 @@ typedef struct btl_ib_device {
     uint8_t port;  /* of an RDMA device; `name` ends with it (":1") if there are several. 0: none */
     bool loopback; /* reaches this host only */
     uint8_t rank;  /* btl_ib_rank_t */
-    const char
-        *last_resort;   /* why it is used only if no other is left (a literal); NULL: it is not */
-    bool plain;         /* no RDMA device: goes through the kernel's network stack */
-    uint32_t bandwidth; /* Mbit/s, 0: unknown */
-    uint32_t vendor_id; /* of RDMA devices, as ibv_query_device() tells it; 0: unknown, as a rule */
-    uint32_t part_id;   /* the vendor's number for the kind of device, the same */
-    void *handle;       /* the transport type's own */
+    const char *last_resort; /* NULL, or a literal: why it is used only if no other is left */
+    bool plain;              /* no RDMA device: goes through the kernel's network stack */
+    uint32_t bandwidth;      /* Mbit/s, 0: unknown */
+    uint32_t vendor_id;      /* of RDMA devices (ibv_query_device()); 0: unknown, as a rule */
+    uint32_t part_id;        /* the vendor's number for the kind of device; 0: unknown */
+    void *handle;            /* the transport type's own */
 } btl_ib_device_t;
 
-/* Which devices are looked for. */
+/* Devices that are looked for. */
 typedef struct btl_ib_search {
     const char *provider; /* of libfabric; NULL or "": any, and other transports as well */
     bool fork_safe;       /* children of fork() shall leave memory that devices use alone */
@@ -443,19 +443,20 @@ typedef struct btl_ib_search {
 
 /* A receive queue that a module wants, for transports that can keep them apart. */
 typedef struct btl_ib_open_queue {
-    uint32_t size;     /* bytes of ours that a buffer must hold */
-    uint32_t num;      /* buffers: for each peer, if the transport can; else for all */
-    uint32_t reserve;  /* further ones for each peer, for what needs no credit */
-    uint32_t per_peer; /* further ones for each peer where num is for all, if the transport can */
-    uint32_t init;     /* so many of num will do at first; 0: all */
-    uint32_t limit;    /* with fewer than this posted there will be twice as many; 0: never */
-    uint32_t low;      /* buffers are posted again with at most this many posted; 0: half of num */
-    uint32_t window;   /* a sender is told of so many that are posted again; 0: half of low */
-    bool shared;       /* one pool for all peers */
+    uint32_t size;    /* bytes of ours that a buffer must hold */
+    uint32_t num;     /* buffers: for each peer, if the transport can; else for all */
+    uint32_t reserve; /* further buffers for each peer, for what needs no credit */
+    uint32_t
+        per_peer;    /* further buffers for each peer where num is for all, if the transport can */
+    uint32_t init;   /* buffers of num that are made at first; 0: all */
+    uint32_t limit;  /* if fewer than this are posted the buffers are doubled; 0: never */
+    uint32_t low;    /* buffers are posted again if at most this many are posted; 0: half of num */
+    uint32_t window; /* a sender is told of this many that are posted again; 0: half of low */
+    bool shared;     /* one pool for all peers */
 } btl_ib_open_queue_t;
 
-/* What a user, or the table of devices, may ask for in btl_ib_open_params_t at most: bytes, peers,
- * operations; and the least of an MTU that is not 0. */
+/* Bounds of what a user, or the table of devices, may ask for in btl_ib_open_params_t: bytes,
+ * peers, operations; and the least of an MTU that is not 0. */
 #define BTL_IB_BOUNCE_MAX      65536u
 #define BTL_IB_INLINE_MAX      1024
 #define BTL_IB_MTU_LEAST       256
@@ -463,26 +464,26 @@ typedef struct btl_ib_open_queue {
 #define BTL_IB_EAGER_PEERS_MAX 64
 #define BTL_IB_READS_MAX       128
 
-/* Of connections (verbs RC). */
+/* Parameters of connections (verbs RC). */
 typedef struct btl_ib_open_rc {
     uint8_t timeout; /* for an acknowledgement: 4.096 us x 2^timeout, 1..31; 0: the device's own */
     uint8_t retry;   /* retransmissions, 0..7 */
-    uint8_t rnr_retry;    /* the same when no buffer was there; 7: without end */
+    uint8_t rnr_retry;    /* retransmissions when no buffer was there, 0..6; 7: without end */
     uint8_t rnr_timer;    /* how long a sender waits then, 1..31 as in IBTA 9.7.5.2.8; 0: 0.16 ms */
     uint8_t reads;        /* reads and atomics of a peer under way at once, if the device serves as
                            * many; 0: the default */
-    uint32_t bounce_size; /* operations up to so many bytes need no registered memory here: they are
-                           * copied; at most BTL_IB_BOUNCE_MAX, 0: none */
-    uint32_t eager_peers; /* eager RDMA from at most so many peers; 0: none */
+    uint32_t bounce_size; /* bytes of the largest operation that is copied, and needs no registered
+                           * memory here; at most BTL_IB_BOUNCE_MAX, 0: none */
+    uint32_t eager_peers; /* peers that may use eager RDMA, at most; 0: none */
     uint32_t eager_slots; /* datagrams of each under way by it; rounded down to a power of two, at
                            * most 32768; 0: none */
     uint32_t eager_size;  /* bytes of such a datagram at most; 0: as many as go inline */
-    bool
-        relaxed; /* devices may write exposed memory in any order: faster on some machines, and each
-                   * write is followed by a read before it is done */
+    /* Devices may write exposed memory in any order: faster on some machines, and each write is
+     * followed by a read before it is done. */
+    bool relaxed;
 } btl_ib_open_rc_t;
 
-/* What a module wants when it opens a device. */
+/* Parameters with which a module opens a device. */
 typedef struct btl_ib_open_params {
     uint32_t queue_count;                              /* 0: one, of rx_size and rx_depth */
     btl_ib_open_queue_t queue[BTL_IB_OPEN_QUEUES_MAX]; /* by channel: sizes ascend */
@@ -507,14 +508,14 @@ typedef struct btl_ib_open_params {
     btl_ib_log_t log;
 } btl_ib_open_params_t;
 
-/* ---- what memory it takes ---- */
+/* ---- memory forecast ---- */
 
-/* An estimate of the memory that something takes, part by part. What allocates adds it up, by the
- * sizes that it allocates by, so that it can be told before anything is allocated. */
+/* An estimate of the memory that something takes, part by part. The code that allocates adds it up,
+ * by the sizes that it allocates by, so that it can be told before anything is allocated. */
 
 #define BTL_IB_ESTIMATE_PARTS 40
 
-/* Whose memory. */
+/* Owners of memory. */
 typedef enum btl_ib_estimate_owner {
     BTL_IB_ESTIMATE_PROCESS, /* this process, by allocations of ours */
     BTL_IB_ESTIMATE_KERNEL,  /* the kernel: what sockets may hold */
@@ -522,7 +523,7 @@ typedef enum btl_ib_estimate_owner {
     BTL_IB_ESTIMATE_OWNERS,
 } btl_ib_estimate_owner_t;
 
-/* For people, by owner. */
+/* Names of owners, for people. */
 extern const char *const btl_ib_estimate_owners[BTL_IB_ESTIMATE_OWNERS];
 
 typedef struct btl_ib_estimate_bytes {
@@ -543,12 +544,14 @@ typedef struct btl_ib_memory_estimate {
     btl_ib_estimate_part_t part[BTL_IB_ESTIMATE_PARTS];
 } btl_ib_memory_estimate_t;
 
-/* Adds a part; what finds no place is added to the last one. `most` below `held` counts as that. */
+/* Adds a part; one that finds no place is added to the last part. `most` below `held` counts as
+ * `held`. */
 void btl_ib_estimate_add(btl_ib_memory_estimate_t *estimate, btl_ib_estimate_owner_t owner,
                          uint64_t held, uint64_t most, const char *what, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Places of a table that doubles from `first` on until `count` fit; 0 if none are needed. */
+/* Returns the places of a table that doubles from `first` on until `count` fit; 0 if none are
+ * needed. */
 static inline uint64_t btl_ib_estimate_doubled(uint64_t first, uint64_t count)
 {
     uint64_t places = count > 0 ? first : 0;
@@ -559,7 +562,7 @@ static inline uint64_t btl_ib_estimate_doubled(uint64_t first, uint64_t count)
     return places;
 }
 
-/* Bytes that are mapped: whole pages. */
+/* Returns the bytes that are mapped: whole pages. */
 static inline uint64_t btl_ib_estimate_pages(uint64_t bytes, uint64_t page)
 {
     return (bytes + page - 1) / page * page;
@@ -570,7 +573,7 @@ static inline uint64_t btl_ib_estimate_pages(uint64_t bytes, uint64_t page)
 /* Memory of a table of addresses: entries that are found by index, and by hash through the lists
  * that begin in its buckets. */
 
-/* Entries that there are at first. */
+/* Entries of a new table. */
 #define BTL_IB_ADDR_TABLE_FIRST 16u
 
 /* All zero: empty. */
@@ -581,13 +584,13 @@ typedef struct btl_ib_addr_table {
 } btl_ib_addr_table_t;
 
 /*
- * Makes it twice as large (or give it its first entries). Entries have `entry` bytes each, the new
- * ones are zero; buckets have `bucket` bytes for each entry, all of them are zero: the caller links
- * its entries anew. False if memory is short; then nothing has changed.
+ * Doubles a table, or gives it its first entries. Entries have `entry` bytes each, the new ones are
+ * zero; buckets have `bucket` bytes for each entry, all of them are zero: the caller links its
+ * entries anew. Returns false if memory is short; then nothing has changed.
  */
 bool btl_ib_addr_table_grow(btl_ib_addr_table_t *table, size_t entry, size_t bucket);
 
-/* Entries of a table that holds so many. */
+/* Returns the entries of a table that holds `count` of them. */
 static inline uint64_t btl_ib_addr_table_places(uint32_t count)
 {
     return btl_ib_estimate_doubled(BTL_IB_ADDR_TABLE_FIRST, count);
@@ -602,33 +605,33 @@ typedef struct btl_ib_transport_type {
     const char *name; /* the value of btl_ib_transport that selects it */
     const char *wire; /* the value of btl_ib_wire, of types that share a name; else NULL */
     const char *default_queues; /* its own default of btl_ib_receive_queues */
-    const char *shared_queues;  /* the same for many peers, of the same sizes; NULL: the same */
+    const char *shared_queues;  /* default for many peers, of the same sizes; NULL: as for few */
 
     /*
-     * List what it could be opened on, best first. Returns the number (0 is no error) and an array
-     * that devices_free() takes back, or a negative errno.
+     * List the devices that it could be opened on, best first. Returns the number (0 is no error)
+     * and an array that devices_free() takes back, or a negative errno.
      */
     int (*devices)(const btl_ib_search_t *search, btl_ib_device_t **list);
     void (*devices_free)(btl_ib_device_t *list, int count);
 
-    /* The attributes an open with `mtu`, as in its parameters, would have, without opening. Returns
-     * 0 or a negative errno. */
+    /* Tell the attributes that an open with `mtu`, as in its parameters, would have. Returns 0 or a
+     * negative errno. */
     int (*query)(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr);
 
     /* Open a device. Returns 0 and *out, or a negative errno after saying why in the log. */
     int (*open)(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
                 btl_ib_transport_t **out);
 
-    /* Add what memory an open with these parameters takes, on a device with attributes as query()
-     * tells them, with so many peers: see btl_ib_memory_estimate_t. */
+    /* Add the memory that an open with these parameters takes, on a device with attributes as
+     * query() tells them, with `peers` peers (btl_ib_memory_estimate_t). */
     void (*memory_estimate)(const btl_ib_open_params_t *open, const btl_ib_transport_attr_t *attr,
                             uint32_t peers, btl_ib_memory_estimate_t *estimate);
 
-    /* What is known of a device that devices() listed. */
+    /* Tell what is known of a device that devices() listed. */
     void (*facts)(const btl_ib_device_t *device, struct btl_ib_facts *facts);
 
-    /* As text: the library below, as built with, and as it runs, or why it does not: it is loaded
-     * by devices(), or here with `load`. NULL: only the C library. */
+    /* Write the versions of the library below as text: as built with, and as it runs, or why it
+     * does not. It is loaded by devices(), or here with `load`. NULL: only the C library. */
     void (*library)(bool load, char *out, size_t len);
 } btl_ib_transport_type_t;
 
@@ -664,10 +667,10 @@ struct btl_ib_transport {
     uint8_t address[BTL_IB_ADDR_BYTES]; /* what peers pass to addr_add() */
     uint32_t address_len;
     btl_ib_limit_t limit; /* found when it was opened */
-    /* What it counts of what it receives, as far as the system tells. */
+    /* Counters, as far as the system tells. */
     uint64_t overflows;       /* datagrams that found no room in a receive buffer */
     uint64_t received_bursts; /* several datagrams that the system had joined */
-    uint64_t broken_bursts;   /* of them, those dropped because they cannot be taken apart */
+    uint64_t broken_bursts;   /* bursts dropped because they cannot be taken apart */
 };
 
 #endif

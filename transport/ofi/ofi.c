@@ -18,7 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* libfabric, loaded when it is needed. All else in it is inline, through tables of its objects. */
+/* Calls of libfabric, which is loaded when it is needed. Its other functions are inline, through
+ * tables of its objects. */
 
 #define BTL_IB_OFI_CALLS(X)                                                                        \
     X(struct fi_info *, fi_dupinfo, (const struct fi_info *info), (info))                          \
@@ -58,7 +59,7 @@ static btl_ib_library_t library = {
 
 BTL_IB_OFI_CALLS(BTL_IB_LIBRARY_CALL)
 
-static void describe_library(bool load, char *out, size_t len)
+static void ofi_library(bool load, char *out, size_t len)
 {
     char running[192];
 
@@ -72,17 +73,18 @@ static void describe_library(bool load, char *out, size_t len)
 
 /* ---- devices ---- */
 
-/* The interface of libfabric that this was written to. */
+/* The version of libfabric's interface that this file uses. */
 #define BTL_IB_OFI_VERSION FI_VERSION(1, 9)
 
-/* Hardware first. Of several providers only the best is offered: they share the same wires. */
+/* Providers by preference, hardware first. Only devices of the best are offered: the others would
+ * use the same wires. */
 static const char *const preferred[] = {"usnic", "efa", "verbs", "udp"};
 enum {
     PREFERRED = sizeof(preferred) / sizeof(preferred[0]),
     PLAIN = 3, /* from here on they use the kernel's network stack */
 };
 
-static int rank_of(const char *provider)
+static int provider_rank(const char *provider)
 {
     int rank = 0;
 
@@ -92,20 +94,20 @@ static int rank_of(const char *provider)
     return rank;
 }
 
-/* What an address is worth to us: IPv4, then IPv6. */
+/* Returns the rank of an address: IPv4 comes before IPv6. */
 static int address_rank(const struct sockaddr *address)
 {
     return address == NULL || address->sa_family == AF_INET ? 0 : 1;
 }
 
-static const struct sockaddr *sockaddr_of(const struct fi_info *info)
+static const struct sockaddr *info_sockaddr(const struct fi_info *info)
 {
     bool is_ip = info->addr_format == FI_SOCKADDR || info->addr_format == FI_SOCKADDR_IN
                  || info->addr_format == FI_SOCKADDR_IN6;
     return is_ip ? info->src_addr : NULL;
 }
 
-/* The interface that has an address; NULL if none does. */
+/* Returns the interface that has an address; NULL if none does. */
 static const struct ifaddrs *interface_of(const struct ifaddrs *interfaces,
                                           const struct sockaddr *ip)
 {
@@ -118,8 +120,8 @@ static const struct ifaddrs *interface_of(const struct ifaddrs *interfaces,
     return i;
 }
 
-/* Name, subnet and speed of the interface that has the device's address. */
-static void describe_interface(btl_ib_device_t *device, const struct ifaddrs *interfaces)
+/* Fills in name, subnet and speed of the interface that has the device's address. */
+static void device_describe_interface(btl_ib_device_t *device, const struct ifaddrs *interfaces)
 {
     const struct ifaddrs *i = interface_of(interfaces, (const struct sockaddr *) &device->ip);
 
@@ -134,7 +136,8 @@ static void describe_interface(btl_ib_device_t *device, const struct ifaddrs *in
     }
 }
 
-/* As users know it: mlx5_0, where libfabric's domain may have another name (mlx5_0-dgram). */
+/* Returns the name that users know: mlx5_0, where libfabric's domain may have another (as
+ * mlx5_0-dgram). */
 static const char *device_name(const struct fi_info *info)
 {
     const struct fid_nic *nic = info->nic;
@@ -145,21 +148,21 @@ static const char *device_name(const struct fi_info *info)
     return info->domain_attr->name;
 }
 
-/* Of a text as "0x1d0f"; 0 if there is none. */
+/* Returns the number of a text as "0x1d0f"; 0 if there is none. */
 static uint32_t number_of(const char *text)
 {
     return text != NULL ? (uint32_t) strtoul(text, NULL, 0) : 0;
 }
 
-static void describe(btl_ib_device_t *device, const struct fi_info *info,
-                     const struct ifaddrs *interfaces)
+static void device_describe(btl_ib_device_t *device, const struct fi_info *info,
+                            const struct ifaddrs *interfaces)
 {
-    const struct sockaddr *address = sockaddr_of(info);
+    const struct sockaddr *address = info_sockaddr(info);
 
     memset(device, 0, sizeof(*device));
     snprintf(device->transport, sizeof(device->transport), "ofi");
     snprintf(device->provider, sizeof(device->provider), "%s", info->fabric_attr->prov_name);
-    device->plain = rank_of(device->provider) >= PLAIN;
+    device->plain = provider_rank(device->provider) >= PLAIN;
     snprintf(device->name, sizeof(device->name), "%s", device_name(info));
     device->ip.ss_family = AF_UNSPEC;
     if (info->nic != NULL && info->nic->device_attr != NULL) {
@@ -172,11 +175,11 @@ static void describe(btl_ib_device_t *device, const struct fi_info *info,
     if (address != NULL && info->src_addrlen <= sizeof(device->ip)) {
         memcpy(&device->ip, address, info->src_addrlen);
         device->loopback = btl_ib_ip_loopback(address);
-        describe_interface(device, interfaces);
+        device_describe_interface(device, interfaces);
     }
 }
 
-/* What we can work with, for fi_getinfo(); the caller frees it. NULL if memory is short. */
+/* Returns what we can work with, for fi_getinfo(); the caller frees it. NULL if memory is short. */
 static struct fi_info *ofi_hints(const char *provider)
 {
     struct fi_info *hints = fi_allocinfo();
@@ -188,8 +191,8 @@ static struct fi_info *ofi_hints(const char *provider)
     hints->caps = FI_MSG;
     /* RX_CQ_DATA says what remote completion data cost, which we never send. */
     hints->mode = FI_MSG_PREFIX | FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
-    /* All but LOCAL are about memory that others reach, or keep to what we do anyway: verbs
-     * wants them. */
+    /* All but LOCAL are about memory that peers reach, or keep to what we do anyway: verbs wants
+     * them. */
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
     hints->domain_attr->threading = FI_THREAD_DOMAIN; /* the engine's owner serialises */
     if (provider != NULL && provider[0] != '\0') {
@@ -199,13 +202,14 @@ static struct fi_info *ofi_hints(const char *provider)
 }
 
 /*
- * Why not to list it; NULL if it is worth it. Layers over another provider are reliable already, at
- * a price. A link-local address means another interface on each host. An interface without a
- * carrier (a bridge without members) leads nowhere, and often has one address on all hosts.
+ * Returns why a device is not listed, NULL if it is. Layers over another provider are reliable
+ * already, at a price. A link-local address means another interface on each host. An interface
+ * without a carrier (a bridge without members) leads nowhere, and often has one address on all
+ * hosts.
  */
-static const char *why_not(const struct fi_info *info, const struct ifaddrs *interfaces)
+static const char *info_why_not(const struct fi_info *info, const struct ifaddrs *interfaces)
 {
-    const struct sockaddr *address = sockaddr_of(info);
+    const struct sockaddr *address = info_sockaddr(info);
 
     if (strchr(info->fabric_attr->prov_name, ';') != NULL) {
         return "a layer over another provider";
@@ -220,8 +224,9 @@ static const char *why_not(const struct fi_info *info, const struct ifaddrs *int
     return interface != NULL ? btl_ib_interface_why_not(interface->ifa_flags) : NULL;
 }
 
-/* The entry of the same device found earlier, or the next free one. */
-static int place_of(const btl_ib_device_t *list, int count, const struct fi_info *info)
+/* Returns the place of a device that was found before with another address, or the next free
+ * place. */
+static int devices_place(const btl_ib_device_t *list, int count, const struct fi_info *info)
 {
     int i = 0;
 
@@ -233,72 +238,66 @@ static int place_of(const btl_ib_device_t *list, int count, const struct fi_info
     return i;
 }
 
-/* The rank of the best provider that has something to offer. */
-static int best_rank(const struct fi_info *all, const struct ifaddrs *interfaces)
+/* Returns the rank of the best provider that has something to offer. */
+static int provider_best_rank(const struct fi_info *all, const struct ifaddrs *interfaces)
 {
     int best = PREFERRED;
 
     for (const struct fi_info *info = all; info != NULL; info = info->next) {
-        int rank = rank_of(info->fabric_attr->prov_name);
-        best = rank < best && why_not(info, interfaces) == NULL ? rank : best;
+        int rank = provider_rank(info->fabric_attr->prov_name);
+        best = rank < best && info_why_not(info, interfaces) == NULL ? rank : best;
     }
     return best;
 }
 
-static void tell_turned_down(const struct fi_info *info, const char *why, const btl_ib_log_t *log)
-{
-    char name[160];
-
-    snprintf(name, sizeof(name), "%s:%s on %s", info->fabric_attr->prov_name, device_name(info),
-             info->fabric_attr->name);
-    btl_ib_devices_turn_down(log, "ofi", name, why);
-}
-
 /* Puts a device on the list unless it is there with an address as good. Returns the new count. */
-static int enter(struct fi_info *info, btl_ib_device_t *list, int count,
-                 const struct ifaddrs *interfaces)
+static int devices_enter(struct fi_info *info, btl_ib_device_t *list, int count,
+                         const struct ifaddrs *interfaces)
 {
-    int i = place_of(list, count, info);
+    int i = devices_place(list, count, info);
 
-    if (i < count && address_rank(sockaddr_of(list[i].handle)) <= address_rank(sockaddr_of(info))) {
+    if (i < count
+        && address_rank(info_sockaddr(list[i].handle)) <= address_rank(info_sockaddr(info))) {
         fi_freeinfo(info);
         return count;
     }
     if (i < count) {
         fi_freeinfo(list[i].handle);
     }
-    describe(&list[i], info, interfaces);
+    device_describe(&list[i], info, interfaces);
     list[i].handle = info;
     return i < count ? count : count + 1;
 }
 
-static int collect(struct fi_info *all, btl_ib_device_t *list, const struct ifaddrs *interfaces,
-                   const btl_ib_log_t *log)
+static int devices_collect(struct fi_info *all, btl_ib_device_t *list,
+                           const struct ifaddrs *interfaces, const btl_ib_log_t *log)
 {
-    int best = best_rank(all, interfaces);
+    int best = provider_best_rank(all, interfaces);
     int count = 0;
+    char name[160];
 
     for (struct fi_info *info = all; info != NULL; info = info->next) {
-        const char *why = why_not(info, interfaces);
-        if (why == NULL && rank_of(info->fabric_attr->prov_name) != best) {
+        const char *why = info_why_not(info, interfaces);
+        if (why == NULL && provider_rank(info->fabric_attr->prov_name) != best) {
             why = "there is a better provider";
         }
         if (why != NULL) {
-            tell_turned_down(info, why, log);
+            snprintf(name, sizeof(name), "%s:%s on %s", info->fabric_attr->prov_name,
+                     device_name(info), info->fabric_attr->name);
+            btl_ib_devices_turn_down(log, "ofi", name, why);
             continue;
         }
         struct fi_info *copy = fi_dupinfo(info);
         if (copy == NULL) {
             return count;
         }
-        count = enter(copy, list, count, interfaces);
+        count = devices_enter(copy, list, count, interfaces);
     }
     return count;
 }
 
-/* See btl_ib_transport_type_t. A device's handle is its struct fi_info. */
-
-/* Of hardware the provider knows, of other devices their network interface. */
+/* facts() of btl_ib_transport_type_t. The provider knows hardware; about other devices their
+ * network interface is asked. */
 static void ofi_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
 {
     const struct fi_info *info = device->handle;
@@ -319,6 +318,7 @@ static void ofi_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
     }
 }
 
+/* devices() of btl_ib_transport_type_t. A device's handle is its struct fi_info. */
 static int ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
 {
     const char *provider = search->provider;
@@ -354,8 +354,8 @@ static int ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
         fi_freeinfo(all);
         return -ENOMEM;
     }
-    (void) btl_ib_net_addresses_get(&interfaces, log); /* else they stay nameless */
-    int count = collect(all, *out, interfaces, log);
+    (void) btl_ib_net_addresses_get(&interfaces, log); /* if it fails they stay nameless */
+    int count = devices_collect(all, *out, interfaces, log);
     free(interfaces);
     fi_freeinfo(all);
     return count;
@@ -381,8 +381,8 @@ enum {
     ALIGN = 64,
 };
 
-/* What libfabric hands back with a completion. It may want the context for itself (FI_CONTEXT,
- * FI_CONTEXT2), so that comes first. */
+/* The operation that libfabric hands back with a completion. A provider may want `context` for
+ * itself (FI_CONTEXT, FI_CONTEXT2), so that comes first. */
 typedef struct ofi_op {
     struct fi_context2 context;
     bool is_recv;
@@ -404,18 +404,18 @@ typedef struct ofi {
     struct fid_ep *ep;
     struct fid_mr *rx_mr;
     size_t tx_prefix; /* bytes that the provider wants before each datagram sent */
-    size_t rx_prefix; /* and before each one received */
+    size_t rx_prefix; /* bytes that the provider wants before each datagram received */
     size_t rx_size;   /* bytes of ours that a receive buffer holds */
     uint64_t rx_dropped;
     uint64_t next_key; /* of registrations: some providers want them to differ */
-    int tx_error;      /* the last one that was logged */
+    int tx_error;      /* the last error that was logged */
     bool rx_busy;      /* the last poll() found something */
     uint8_t *rx_memory;
     ofi_op_t *rx_ops;
     ofi_op_t *rx_waiting;
     ofi_op_t *tx_ops;
     ofi_op_t *tx_free;
-    uint32_t tx_out; /* of tx_ops, that the provider has */
+    uint32_t tx_out; /* tx_ops that the provider has */
 } ofi_t;
 
 static ofi_t *ofi_of(btl_ib_transport_t *t)
@@ -423,8 +423,8 @@ static ofi_t *ofi_of(btl_ib_transport_t *t)
     return (ofi_t *) t;
 }
 
-/* Says what went wrong and translates it. libfabric's codes are errnos up to 255. */
-static int failed(const ofi_t *ofi, const char *call, int rc)
+/* Logs what went wrong. Returns a negative errno: libfabric's codes are errnos up to 255. */
+static int ofi_failed(const ofi_t *ofi, const char *call, int rc)
 {
     if (ofi->log.print != NULL) {
         ofi->log.print(ofi->log.context, 1, "%s: %s: %s", ofi->base.name, call, fi_strerror(-rc));
@@ -432,16 +432,16 @@ static int failed(const ofi_t *ofi, const char *call, int rc)
     return -rc < 256 ? rc : -EIO;
 }
 
-/* The same of a call that may have succeeded. */
-static int check(const ofi_t *ofi, const char *call, int rc)
+/* Returns 0 for a call that succeeded; else as ofi_failed(). */
+static int ofi_check(const ofi_t *ofi, const char *call, int rc)
 {
-    return rc == 0 ? 0 : failed(ofi, call, rc);
+    return rc == 0 ? 0 : ofi_failed(ofi, call, rc);
 }
 
 /* ---- sending ---- */
 
-/* libfabric's errno for one datagram, 0 if it is on its way. */
-static int send_one(ofi_t *ofi, const btl_ib_tx_t *tx)
+/* Sends a datagram. Returns libfabric's errno, 0 if it is on its way. */
+static int ofi_send_one(ofi_t *ofi, const btl_ib_tx_t *tx)
 {
     uint8_t *data = (uint8_t *) tx->iov[0].iov_base - ofi->tx_prefix;
     size_t size = tx->size + ofi->tx_prefix;
@@ -468,8 +468,8 @@ static int send_one(ofi_t *ofi, const btl_ib_tx_t *tx)
     return (int) -rc;
 }
 
-/* Full queues are normal, and a repeated error was logged already. */
-static void tell_send_error(ofi_t *ofi, const char *call, int error)
+/* Logs the error of a send; not full queues, which are normal, nor an error that is repeated. */
+static void ofi_log_send_error(ofi_t *ofi, const char *call, int error)
 {
     if (error == EAGAIN || error == ENOBUFS || error == ofi->tx_error || ofi->log.print == NULL) {
         return;
@@ -482,11 +482,11 @@ static void tell_send_error(ofi_t *ofi, const char *call, int error)
 static int ofi_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
 {
     for (int i = 0; i < n; i++) {
-        int rc = send_one(ofi_of(t), &batch[i]);
+        int rc = ofi_send_one(ofi_of(t), &batch[i]);
         if (rc != 0) {
-            tell_send_error(ofi_of(t),
-                            batch[i].size <= t->attr.inline_size ? "fi_inject" : "fi_send", rc);
-            /* Nothing that goes before has to be over first: it may never be taken. */
+            ofi_log_send_error(ofi_of(t),
+                               batch[i].size <= t->attr.inline_size ? "fi_inject" : "fi_send", rc);
+            /* With no send on its way it is not the queue that is full: it may never be taken. */
             const bool refused = (rc == EAGAIN || rc == ENOMEM) && ofi_of(t)->tx_out == 0;
             *error = refused ? ENOBUFS : rc < 256 ? rc : EIO;
             return i;
@@ -497,17 +497,18 @@ static int ofi_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int 
 
 /* ---- receiving ---- */
 
-/* One byte more than we take: the udp provider says nothing of a datagram that it had to cut. */
-static size_t posted_size(const ofi_t *ofi)
+/* Returns the bytes of a posted buffer: one more than we take, as the udp provider says nothing of
+ * a datagram that it had to cut. */
+static size_t rx_posted_size(const ofi_t *ofi)
 {
     return ofi->rx_prefix + ofi->rx_size + 1;
 }
 
-static int post(ofi_t *ofi, ofi_op_t *op, uint64_t flags)
+static int ofi_post(ofi_t *ofi, ofi_op_t *op, uint64_t flags)
 {
     struct iovec iov = {
         .iov_base = op->data - ofi->rx_prefix,
-        .iov_len = posted_size(ofi),
+        .iov_len = rx_posted_size(ofi),
     };
     void *desc = ofi->rx_mr != NULL ? fi_mr_desc(ofi->rx_mr) : NULL;
     struct fi_msg msg = {
@@ -520,10 +521,10 @@ static int post(ofi_t *ofi, ofi_op_t *op, uint64_t flags)
     return (int) fi_recvmsg(ofi->ep, &msg, flags);
 }
 
-/* Buffers that an earlier call could not post come first. */
-static void post_waiting(ofi_t *ofi)
+/* Posts buffers that an earlier call could not post. */
+static void ofi_post_waiting(ofi_t *ofi)
 {
-    while (ofi->rx_waiting != NULL && post(ofi, ofi->rx_waiting, 0) == 0) {
+    while (ofi->rx_waiting != NULL && ofi_post(ofi, ofi->rx_waiting, 0) == 0) {
         ofi->rx_waiting = ofi->rx_waiting->next;
     }
 }
@@ -532,21 +533,21 @@ static void ofi_repost(btl_ib_transport_t *t, void *const *buffers, int n)
 {
     ofi_t *ofi = ofi_of(t);
 
-    post_waiting(ofi);
+    ofi_post_waiting(ofi);
     for (int i = 0; i < n; i++) {
         ofi_op_t *op = buffers[i];
-        int rc = post(ofi, op, i + 1 < n ? FI_MORE : 0);
+        int rc = ofi_post(ofi, op, i + 1 < n ? FI_MORE : 0);
         if (rc != 0) { /* the next call tries again */
             op->next = ofi->rx_waiting;
             ofi->rx_waiting = op;
             if (rc != -FI_EAGAIN) {
-                failed(ofi, "fi_recvmsg", rc);
+                ofi_failed(ofi, "fi_recvmsg", rc);
             }
         }
     }
 }
 
-static void drop(ofi_t *ofi, ofi_op_t *op, const char *why)
+static void ofi_drop(ofi_t *ofi, ofi_op_t *op, const char *why)
 {
     void *buffer = op;
 
@@ -558,7 +559,7 @@ static void drop(ofi_t *ofi, ofi_op_t *op, const char *why)
     ofi_repost(&ofi->base, &buffer, 1);
 }
 
-static void sent(ofi_t *ofi, ofi_op_t *op, btl_ib_event_t *event)
+static void ofi_sent(ofi_t *ofi, ofi_op_t *op, btl_ib_event_t *event)
 {
     event->type = BTL_IB_EVENT_SENT;
     event->context = op->caller;
@@ -567,10 +568,10 @@ static void sent(ofi_t *ofi, ofi_op_t *op, btl_ib_event_t *event)
     ofi->tx_out--;
 }
 
-/* A completion with an error: of one datagram (it is lost, its memory is not) or of the device.
- * Without context it is of fi_inject(): all else has one, and usnic leaves the flags out. Returns
- * how many events that makes. */
-static int read_error(ofi_t *ofi, btl_ib_event_t *event)
+/* Handles a completion with an error: of a datagram, which is lost but its memory is not, or of the
+ * device. One without a context is that of fi_inject(): all others have one, and usnic leaves the
+ * flags out. Returns how many events that makes. */
+static int ofi_read_error(ofi_t *ofi, btl_ib_event_t *event)
 {
     struct fi_cq_err_entry entry = {0};
 
@@ -581,34 +582,34 @@ static int read_error(ofi_t *ofi, btl_ib_event_t *event)
     if (op != NULL && op->is_recv
         && (entry.err == FI_ETRUNC || entry.err == FI_EMSGSIZE || entry.err == FI_ECRC
             || entry.err == FI_EADDRNOTAVAIL)) {
-        drop(ofi, op, fi_strerror(entry.err));
+        ofi_drop(ofi, op, fi_strerror(entry.err));
         return 0;
     }
     if (op == NULL || !op->is_recv) {
-        tell_send_error(ofi, "fi_cq_readerr", entry.err);
+        ofi_log_send_error(ofi, "fi_cq_readerr", entry.err);
         if (op != NULL) {
-            sent(ofi, op, event);
+            ofi_sent(ofi, op, event);
         }
         return op != NULL;
     }
-    failed(ofi, "fi_cq_readerr", -entry.err);
+    ofi_failed(ofi, "fi_cq_readerr", -entry.err);
     event->type = BTL_IB_EVENT_FAILED;
     event->error = entry.err < 256 ? entry.err : EIO;
     return 1;
 }
 
-/* Turn a completion into an event. Returns how many that makes. */
-static int take(ofi_t *ofi, const struct fi_cq_msg_entry *entry, fi_addr_t from,
-                btl_ib_event_t *event)
+/* Makes an event of a completion. Returns how many that are. */
+static int ofi_take(ofi_t *ofi, const struct fi_cq_msg_entry *entry, fi_addr_t from,
+                    btl_ib_event_t *event)
 {
     ofi_op_t *op = entry->op_context;
 
     if (!op->is_recv) {
-        sent(ofi, op, event);
+        ofi_sent(ofi, op, event);
         return 1;
     }
     if (entry->len > ofi->rx_prefix + ofi->rx_size) {
-        drop(ofi, op, "too long");
+        ofi_drop(ofi, op, "too long");
         return 0;
     }
     event->type = BTL_IB_EVENT_RECV;
@@ -620,7 +621,7 @@ static int take(ofi_t *ofi, const struct fi_cq_msg_entry *entry, fi_addr_t from,
 }
 
 /* Reads completions once. Returns how many events they made; *more says whether to ask again. */
-static int read_some(ofi_t *ofi, btl_ib_event_t *events, int max, bool *more)
+static int ofi_read(ofi_t *ofi, btl_ib_event_t *events, int max, bool *more)
 {
     struct fi_cq_msg_entry entries[BATCH];
     fi_addr_t from[BATCH];
@@ -635,16 +636,16 @@ static int read_some(ofi_t *ofi, btl_ib_event_t *events, int max, bool *more)
         return 0;
     }
     if (n == -FI_EAVAIL) {
-        return read_error(ofi, events);
+        return ofi_read_error(ofi, events);
     }
     if (n < 0) {
-        failed(ofi, "fi_cq_read", (int) n);
+        ofi_failed(ofi, "fi_cq_read", (int) n);
         events[0].type = BTL_IB_EVENT_FAILED;
         events[0].error = -n < 256 ? (int) -n : EIO;
         return 1;
     }
     for (ssize_t i = 0; i < n; i++) {
-        count += take(ofi, &entries[i], knows ? from[i] : FI_ADDR_NOTAVAIL, &events[count]);
+        count += ofi_take(ofi, &entries[i], knows ? from[i] : FI_ADDR_NOTAVAIL, &events[count]);
     }
     return count;
 }
@@ -662,10 +663,10 @@ static int ofi_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events,
 
     (void) now;
     if (ofi->rx_waiting != NULL) {
-        post_waiting(ofi);
+        ofi_post_waiting(ofi);
     }
     for (int reads = 0; more && count < max && reads < max; reads++) {
-        count += read_some(ofi, events + count, max - count, &more);
+        count += ofi_read(ofi, events + count, max - count, &more);
         more = more && ofi->rx_busy;
     }
     ofi->rx_busy = count > 0;
@@ -680,7 +681,7 @@ static int ofi_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, bt
     const uint8_t *head = bytes;
     fi_addr_t found = FI_ADDR_NOTAVAIL;
 
-    /* Ours is of the same kind, so what differs in kind or length is none. */
+    /* Our own address is of the same kind, so what differs in kind or length is no address. */
     if (len != ofi->base.address_len || head[0] != ADDRESS_VERSION
         || memcmp(head, ofi->base.address, ADDRESS_HEAD) != 0) {
         return -EINVAL;
@@ -697,13 +698,14 @@ static int ofi_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, bt
     memcpy(copy, head + ADDRESS_HEAD, len - ADDRESS_HEAD);
     int rc = fi_av_insert(ofi->av, copy, 1, &found, 0, NULL);
     if (rc != 1 || found == FI_ADDR_NOTAVAIL) {
-        return rc < 0 ? failed(ofi, "fi_av_insert", rc) : -EHOSTUNREACH;
+        return rc < 0 ? ofi_failed(ofi, "fi_av_insert", rc) : -EHOSTUNREACH;
     }
     *addr = found;
     return 0;
 }
 
-/* Of other formats only the provider knows what they mean. */
+/* address_text() of btl_ib_transport_ops_t. Only the provider knows what other formats than IP
+ * mean. */
 static bool ofi_address_text(const void *bytes, size_t len, char *out, size_t out_len)
 {
     const uint8_t *head = bytes;
@@ -740,7 +742,7 @@ static int ofi_mem_register(btl_ib_transport_t *t, void *base, size_t size, void
     }
     int rc = fi_mr_reg(ofi->domain, base, size, FI_SEND, 0, ofi->next_key++, 0, &mr, NULL);
     if (rc != 0) {
-        return failed(ofi, "fi_mr_reg", rc);
+        return ofi_failed(ofi, "fi_mr_reg", rc);
     }
     *handle = mr;
     return 0;
@@ -809,16 +811,17 @@ static const btl_ib_transport_ops_t ofi_ops = {
     .close = ofi_close,
 };
 
-/* `mode` is that of the direction: verbs wants room before what it receives only. */
-static size_t prefix_of(const struct fi_info *info, uint64_t mode)
+/* Returns the bytes that the provider wants before a datagram. `mode` is that of the direction:
+ * verbs wants room before received ones only. */
+static size_t info_prefix(const struct fi_info *info, uint64_t mode)
 {
     return mode & FI_MSG_PREFIX ? info->ep_attr->msg_prefix_size : 0;
 }
 
-static int query_info(const struct fi_info *info, uint32_t mtu, btl_ib_transport_attr_t *attr)
+static int info_query(const struct fi_info *info, uint32_t mtu, btl_ib_transport_attr_t *attr)
 {
-    size_t prefix = prefix_of(info, info->tx_attr->mode);
-    size_t counted = info->ep_attr->msg_prefix_size; /* in max_msg_size: by some, not by all */
+    size_t prefix = info_prefix(info, info->tx_attr->mode);
+    size_t counted = info->ep_attr->msg_prefix_size; /* some providers count it in max_msg_size */
 
     if (info->ep_attr->max_msg_size <= counted) {
         return -EINVAL;
@@ -843,13 +846,13 @@ static int query_info(const struct fi_info *info, uint32_t mtu, btl_ib_transport
 
 static int ofi_query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr)
 {
-    int rc = query_info(device->handle, mtu, attr);
+    int rc = info_query(device->handle, mtu, attr);
     attr->bandwidth = rc == 0 ? device->bandwidth : 0;
     return rc;
 }
 
-/* The objects of libfabric, in the order in which they depend on each other. */
-static int open_objects(ofi_t *ofi)
+/* Opens libfabric's objects, in the order in which they depend on each other. */
+static int ofi_open_objects(ofi_t *ofi)
 {
     struct fi_av_attr av = {.type = ofi->info->domain_attr->av_type};
     struct fi_cq_attr cq = {
@@ -858,32 +861,33 @@ static int open_objects(ofi_t *ofi)
         .wait_obj = FI_WAIT_NONE,
     };
 
-    int rc = check(ofi, "fi_fabric", fi_fabric(ofi->info->fabric_attr, &ofi->fabric, NULL));
+    int rc = ofi_check(ofi, "fi_fabric", fi_fabric(ofi->info->fabric_attr, &ofi->fabric, NULL));
     if (rc == 0) {
-        rc = check(ofi, "fi_domain", fi_domain(ofi->fabric, ofi->info, &ofi->domain, NULL));
+        rc = ofi_check(ofi, "fi_domain", fi_domain(ofi->fabric, ofi->info, &ofi->domain, NULL));
     }
     if (rc == 0) {
-        rc = check(ofi, "fi_av_open", fi_av_open(ofi->domain, &av, &ofi->av, NULL));
+        rc = ofi_check(ofi, "fi_av_open", fi_av_open(ofi->domain, &av, &ofi->av, NULL));
     }
     if (rc == 0) {
-        rc = check(ofi, "fi_cq_open", fi_cq_open(ofi->domain, &cq, &ofi->cq, NULL));
+        rc = ofi_check(ofi, "fi_cq_open", fi_cq_open(ofi->domain, &cq, &ofi->cq, NULL));
     }
     if (rc == 0) {
-        rc = check(ofi, "fi_endpoint", fi_endpoint(ofi->domain, ofi->info, &ofi->ep, NULL));
+        rc = ofi_check(ofi, "fi_endpoint", fi_endpoint(ofi->domain, ofi->info, &ofi->ep, NULL));
     }
     if (rc == 0) {
-        rc = check(ofi, "fi_ep_bind", fi_ep_bind(ofi->ep, &ofi->av->fid, 0));
+        rc = ofi_check(ofi, "fi_ep_bind", fi_ep_bind(ofi->ep, &ofi->av->fid, 0));
     }
     if (rc == 0) {
-        rc = check(ofi, "fi_ep_bind", fi_ep_bind(ofi->ep, &ofi->cq->fid, FI_TRANSMIT | FI_RECV));
+        rc =
+            ofi_check(ofi, "fi_ep_bind", fi_ep_bind(ofi->ep, &ofi->cq->fid, FI_TRANSMIT | FI_RECV));
     }
-    return rc != 0 ? rc : check(ofi, "fi_enable", fi_enable(ofi->ep));
+    return rc != 0 ? rc : ofi_check(ofi, "fi_enable", fi_enable(ofi->ep));
 }
 
-/* Bytes from one receive buffer to the next. */
-static size_t stride_of(const ofi_t *ofi, size_t lead)
+/* Returns the bytes from one receive buffer to the next. */
+static size_t rx_stride(const ofi_t *ofi, size_t lead)
 {
-    return (lead - ofi->rx_prefix + posted_size(ofi) + ALIGN - 1) / ALIGN * ALIGN;
+    return (lead - ofi->rx_prefix + rx_posted_size(ofi) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 static uint32_t at_most(uint32_t wanted, uint32_t most)
@@ -902,17 +906,17 @@ static void ofi_memory_estimate(const btl_ib_open_params_t *open,
     (void) peers; /* the provider has their addresses */
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, sizeof(ofi), 0, "transport");
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
-                        rx_depth * (stride_of(&ofi, 0) + sizeof(ofi_op_t)), 0,
+                        rx_depth * (rx_stride(&ofi, 0) + sizeof(ofi_op_t)), 0,
                         "%u receive buffers of %zu bytes", (unsigned) rx_depth, ofi.rx_size);
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, tx_depth * sizeof(ofi_op_t), 0, "sends");
 }
 
-static int make_buffers(ofi_t *ofi)
+static int ofi_make_buffers(ofi_t *ofi)
 {
     uint32_t tx_depth = ofi->base.attr.tx_depth;
     uint32_t rx_depth = ofi->base.attr.rx_depth;
-    size_t lead = (ofi->rx_prefix + 7) / 8 * 8; /* so that what follows the prefix is aligned */
-    size_t stride = stride_of(ofi, lead);
+    size_t lead = (ofi->rx_prefix + 7) / 8 * 8; /* so that datagrams are aligned behind it */
+    size_t stride = rx_stride(ofi, lead);
     size_t unit = ofi->base.attr.registered_page > 0 ? ofi->base.attr.registered_page : ALIGN;
     size_t total = (stride * rx_depth + unit - 1) / unit * unit;
     int rc;
@@ -927,7 +931,7 @@ static int make_buffers(ofi_t *ofi)
         && (rc = fi_mr_reg(ofi->domain, ofi->rx_memory, total, FI_RECV, 0, ofi->next_key++, 0,
                            &ofi->rx_mr, NULL))
                != 0) {
-        return failed(ofi, "fi_mr_reg", rc);
+        return ofi_failed(ofi, "fi_mr_reg", rc);
     }
     for (uint32_t i = 0; i < tx_depth; i++) {
         ofi->tx_ops[i].next = ofi->tx_free;
@@ -936,21 +940,21 @@ static int make_buffers(ofi_t *ofi)
     for (uint32_t i = 0; i < rx_depth; i++) {
         ofi->rx_ops[i].is_recv = true;
         ofi->rx_ops[i].data = ofi->rx_memory + i * stride + lead;
-        if ((rc = post(ofi, &ofi->rx_ops[i], i + 1 < rx_depth ? FI_MORE : 0)) != 0) {
-            return failed(ofi, "fi_recvmsg", rc);
+        if ((rc = ofi_post(ofi, &ofi->rx_ops[i], i + 1 < rx_depth ? FI_MORE : 0)) != 0) {
+            return ofi_failed(ofi, "fi_recvmsg", rc);
         }
     }
     return 0;
 }
 
-static int publish(ofi_t *ofi)
+static int ofi_publish(ofi_t *ofi)
 {
     uint64_t name[BTL_IB_ADDR_BYTES / sizeof(uint64_t)];
     size_t len = sizeof(name) - ADDRESS_HEAD;
     int rc = fi_getname(&ofi->ep->fid, name, &len);
 
     if (rc != 0) {
-        return failed(ofi, "fi_getname", rc);
+        return ofi_failed(ofi, "fi_getname", rc);
     }
     ofi->base.address[0] = ADDRESS_VERSION;
     ofi->base.address[1] = (uint8_t) ofi->info->addr_format;
@@ -959,8 +963,8 @@ static int publish(ofi_t *ofi)
     return 0;
 }
 
-/* The device once more, with sources of datagrams if the provider tells them. */
-static struct fi_info *choose_info(const struct fi_info *device)
+/* Asks for the device once more, with sources of datagrams if the provider tells them. */
+static struct fi_info *info_choose(const struct fi_info *device)
 {
     struct fi_info *hints = fi_dupinfo(device);
     struct fi_info *info = NULL;
@@ -992,23 +996,23 @@ static int ofi_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
     ofi->log = params->log;
     snprintf(ofi->base.name, sizeof(ofi->base.name), "ofi/%.20s:%.38s", device->provider,
              device->name);
-    ofi->info = choose_info(device->handle);
-    rc = ofi->info == NULL ? -ENOMEM : query_info(ofi->info, params->mtu, &ofi->base.attr);
+    ofi->info = info_choose(device->handle);
+    rc = ofi->info == NULL ? -ENOMEM : info_query(ofi->info, params->mtu, &ofi->base.attr);
     if (rc == 0) {
         btl_ib_transport_attr_t *attr = &ofi->base.attr;
         ofi->base.attr.bandwidth = device->bandwidth;
-        ofi->tx_prefix = prefix_of(ofi->info, ofi->info->tx_attr->mode);
-        ofi->rx_prefix = prefix_of(ofi->info, ofi->info->rx_attr->mode);
+        ofi->tx_prefix = info_prefix(ofi->info, ofi->info->tx_attr->mode);
+        ofi->rx_prefix = info_prefix(ofi->info, ofi->info->rx_attr->mode);
         ofi->rx_size = at_most(params->rx_size, attr->max_datagram);
         attr->rx_depth = at_most(params->rx_depth, attr->rx_depth);
         attr->tx_depth = at_most(params->tx_depth, attr->tx_depth);
-        rc = open_objects(ofi);
+        rc = ofi_open_objects(ofi);
     }
     if (rc == 0) {
-        rc = make_buffers(ofi);
+        rc = ofi_make_buffers(ofi);
     }
     if (rc == 0) {
-        rc = publish(ofi);
+        rc = ofi_publish(ofi);
     }
     if (rc != 0) {
         ofi_close(&ofi->base);
@@ -1027,5 +1031,5 @@ const btl_ib_transport_type_t btl_ib_ofi_type = {
     .open = ofi_open,
     .memory_estimate = ofi_memory_estimate,
     .facts = ofi_facts,
-    .library = describe_library,
+    .library = ofi_library,
 };

@@ -272,16 +272,9 @@ __attribute__((noinline)) static bool udp_address_changed(btl_ib_device_t *devic
  * that file, as it counts: twice what it is asked for. */
 static uint64_t buffer_granted(const char *limit, uint32_t wanted)
 {
-    FILE *file = fopen(limit, "re");
-    unsigned long long most = 0;
+    uint64_t most;
 
-    if (file != NULL) {
-        if (fscanf(file, "%llu", &most) != 1) {
-            most = 0;
-        }
-        (void) fclose(file);
-    }
-    return 2 * (most > 0 && most < wanted ? most : wanted);
+    return 2 * (btl_ib_file_number(limit, &most) && most > 0 && most < wanted ? most : wanted);
 }
 
 static void udp_memory_estimate(const btl_ib_open_params_t *open,

@@ -498,12 +498,7 @@ static bool refusals_read_count(const btl_ib_verbs_t *verbs, const char *name, u
 
     snprintf(path, sizeof(path), "%s/ports/%u/hw_counters/%s", verbs->context->device->ibdev_path,
              verbs->port, name);
-    FILE *file = fopen(path, "re");
-    const bool there = file != NULL && fscanf(file, "%" SCNu64, count) == 1;
-    if (file != NULL) {
-        (void) fclose(file);
-    }
-    return there;
+    return btl_ib_file_number(path, count);
 }
 
 /* Reads the counts, by the first names that the port has: no driver has two. */

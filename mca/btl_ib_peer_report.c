@@ -24,7 +24,7 @@
     (ends)->our_rank, opal_process_info.nodename, (ends)->device, (ends)->our_address,             \
         (ends)->rank, (ends)->host, (ends)->address
 
-/* ---- what is known ---- */
+/* ---- diagnosis ---- */
 
 /* True if `ip` is the address in "10.1.2.3:4567" or "[fd00::1]:4567", or without a port. */
 static bool is_ip_of(const char *ip, const char *address)
@@ -37,8 +37,8 @@ static bool is_ip_of(const char *ip, const char *address)
                || (text[len] == ':' && strchr(ip, ':') == NULL));
 }
 
-/* Returns whose word it is, and so whose firewall, if it is one. */
-static const char *whose_word(const char *by, const char *ours, const char *theirs, int error)
+/* Returns where the host `by` is that said so, and so whose firewall it is, if it is one. */
+static const char *diagnosis_origin(const char *by, const char *ours, const char *theirs, int error)
 {
     if (is_ip_of(by, theirs)) {
         return error == EACCES ? ": a firewall of that host" : ", that host itself";
@@ -71,11 +71,11 @@ static void diagnosis_format(const btl_ib_diagnosis_t *diagnosis, const char *ou
         snprintf(out, size, "the network says: %s", what);
     } else {
         snprintf(out, size, "%s, says %s%s", what, diagnosis->by,
-                 whose_word(diagnosis->by, ours, theirs, diagnosis->said));
+                 diagnosis_origin(diagnosis->by, ours, theirs, diagnosis->said));
     }
 }
 
-/* Writes what was dropped because of where it came from. Returns whether anything was. */
+/* Writes how many datagrams were dropped because of their source. Returns whether any were. */
 static bool format_foreign(const btl_ib_diagnosis_t *diagnosis, const char *published, char *out,
                            size_t size)
 {
@@ -90,7 +90,7 @@ static bool format_foreign(const btl_ib_diagnosis_t *diagnosis, const char *publ
     return diagnosis->foreign > 0;
 }
 
-/* ---- what to do ---- */
+/* ---- advice ---- */
 
 /* Lines of a help text: what to do first, and what else it may be, for those who ask for more. */
 typedef struct advice {
@@ -126,7 +126,7 @@ static bool is_broadcast_of(const struct ifaddrs *i, const char *text)
     return is_ip_of(btl_ib_ip_text((const struct sockaddr *) &last, ip, sizeof(ip)), text);
 }
 
-/* Asks the system now. Returns whether there is such a network. */
+/* Asks the system whether the address in `text` is one of broadcasts in a network of this host. */
 static bool find_broadcast_here(const char *text)
 {
     struct ifaddrs *all = NULL;
@@ -174,9 +174,9 @@ static const char *unsent_step(int error, const char *address)
     }
 }
 
-/* What to do for a peer that never answered, with an errno that the network or this system says of
- * it (0: nothing): that step, and first, where addresses of this host are not used that may lead
- * there, to name one of these. */
+/* Writes what to do for a peer that never answered, with an errno that the network or this system
+ * says of it (0: nothing): `step`, and before that, where addresses of this host are not used that
+ * may lead there, to name one of these. */
 static void format_step(const btl_ib_peer_reports_t *reports, int error, const char *step,
                         char *out, size_t size)
 {
@@ -190,7 +190,7 @@ static void format_step(const btl_ib_peer_reports_t *reports, int error, const c
     }
 }
 
-/* For a peer whose datagrams come from an address that it did not publish. */
+/* Advice for a peer whose datagrams come from an address that it did not publish. */
 static const advice_t FOREIGN_ADVICE = {
     "let the router between the hosts leave addresses alone (ip route, no masquerade),\n"
     "or choose a network without it (btl_ib_if_include).",
@@ -221,8 +221,8 @@ static advice_t said_advice(int error)
 
 /* ---- the interface ---- */
 
-/* Returns its first address of that family other than one that means another interface on each
- * host; NULL: it has none. */
+/* Returns the first address of the device's interface, of its family, that is not link-local; NULL:
+ * it has none. */
 static const struct sockaddr *find_other(const struct ifaddrs *all, const btl_ib_device_t *device)
 {
     const struct ifaddrs *i = all;
@@ -246,7 +246,7 @@ static bool has_ip(const struct ifaddrs *all, const struct sockaddr *ip)
     return i != NULL;
 }
 
-/* Tells what became of a device's interface and address: asked of the system now. */
+/* Asks the system what became of a device's interface and address, and writes it. */
 static void diagnosed_interface(const btl_ib_device_t *device, char *out, size_t size)
 {
     const struct sockaddr *ip = (const struct sockaddr *) (const void *) &device->ip;
@@ -281,7 +281,7 @@ static void diagnosed_interface(const btl_ib_device_t *device, char *out, size_t
     free(all);
 }
 
-/* ---- both ends ---- */
+/* ---- failures ---- */
 
 void btl_ib_peer_reports_init(btl_ib_peer_reports_t *reports, uint32_t rank,
                               const btl_ib_params_t *params,
@@ -295,8 +295,6 @@ void btl_ib_peer_reports_init(btl_ib_peer_reports_t *reports, uint32_t rank,
         .self = self,
     };
 }
-
-/* ---- failures ---- */
 
 static const advice_t death_advice[] = {
     [BTL_IB_DEATH_REFUSED] = {ENDED_STEP,
@@ -333,7 +331,7 @@ static const advice_t death_advice[] = {
          "A box above names the device's error."},
 };
 
-/* True if datagrams did not get through, or it may be that. */
+/* True if datagrams did not get through, or may not have. */
 static bool is_of_network(btl_ib_death_t reason)
 {
     return reason == BTL_IB_DEATH_SILENCE || reason == BTL_IB_DEATH_NO_PROGRESS
@@ -341,8 +339,8 @@ static bool is_of_network(btl_ib_death_t reason)
            || reason == BTL_IB_DEATH_HOST_LOST;
 }
 
-/* Returns the name of another BTL that may carry what goes to other hosts, NULL if there is none.
- * Open MPI gave the peers to ib alone when it chose, so it does not take over by itself. */
+/* Returns the name of another BTL that may carry messages to other hosts, NULL if there is none.
+ * Open MPI gave the peers to ib alone when it chose, so the other does not take over by itself. */
 static const char *find_other_btl(void)
 {
     mca_btl_base_selected_module_t *each;
@@ -359,7 +357,7 @@ static const char *find_other_btl(void)
     return NULL;
 }
 
-/* Writes what to do besides, in a line of its own, "" if there is nothing. */
+/* Writes, in a line of its own, which BTL to use instead of ib, "" if there is none. */
 static void format_without_ib(char *out, size_t size)
 {
     const char *other = find_other_btl();
@@ -435,7 +433,8 @@ void btl_ib_report_descriptors_closed(const btl_ib_ends_t *ends, int error)
 
 /* ---- peers that do not answer ---- */
 
-/* Record a host that is reported now. False if it was before, or as many as may be were. */
+/* Records a host that is reported now. Returns false if it was before, or if as many as may be
+ * were. */
 static bool record_silent(btl_ib_peer_reports_t *reports, const char *host)
 {
     for (uint32_t i = 0; i < reports->silent_count; ++i) {
@@ -451,19 +450,7 @@ static bool record_silent(btl_ib_peer_reports_t *reports, const char *host)
     return true;
 }
 
-/* Writes what has come of a peer that does not answer: by what was accepted (`heard`), and by what
- * was not. */
-static void format_came(const btl_ib_diagnosis_t *diagnosis, bool heard, const char *published,
-                        char *out, size_t size)
-{
-    if (!format_foreign(diagnosis, published, out, size)) {
-        snprintf(out, size, "%s",
-                 heard ? "what it sends arrives here, but not what is sent from here"
-                       : "nothing that it sends has arrived here, either");
-    }
-}
-
-/* Returns advice by what is known of a peer that does not answer; `other` if that is nothing. */
+/* Returns advice by what is known of a peer that does not answer; `other` if nothing is. */
 static advice_t silent_advice(const btl_ib_diagnosis_t *diagnosis, bool reachable, advice_t other)
 {
     static const advice_t stopped = {
@@ -539,13 +526,17 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
     }
     format_end(params, answers, reachable, end, sizeof(end));
     format_without_ib(without_ib, sizeof(without_ib));
-    format_came(diagnosis, heard, ends->address, came, sizeof(came));
+    if (!format_foreign(diagnosis, ends->address, came, sizeof(came))) {
+        snprintf(came, sizeof(came), "%s",
+                 heard ? "what it sends arrives here, but not what is sent from here"
+                       : "nothing that it sends has arrived here, either");
+    }
     diagnosis_format(diagnosis, ends->our_address, ends->address, known, sizeof(known));
     btl_ib_show_help("never answered", came, ENDS(ends), advice.step, without_ib, end, advice.more,
                      known[0] != '\0' ? known : "none", ports);
 }
 
-/* Writes what of a silent peer was heard last. */
+/* Writes when a silent peer answered last, and when anything came from it. */
 static void format_heard(const btl_ib_silence_t *silence, const btl_ib_diagnosis_t *diagnosis,
                          const char *published, char *out, size_t size)
 {
@@ -560,7 +551,7 @@ static void format_heard(const btl_ib_silence_t *silence, const btl_ib_diagnosis
     }
 }
 
-/* For a peer whose other datagrams arrive, and for one of which nothing is known. */
+/* Advice for a peer whose other datagrams arrive, and for one of which nothing is known. */
 static const advice_t FORGOTTEN = {
     "look whether a firewall, a router or a NAT has forgotten these ports (conntrack -L).",
     "Its process runs, so what is sent from here gets lost, or what it answers."};
@@ -634,20 +625,14 @@ void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diag
     btl_ib_show_help("address changed", ENDS(ends), known[0] != '\0' ? known : "none");
 }
 
-/* Returns a rate in Mbit/s, at least 1; `time` is in us. */
-static unsigned rate_of(uint64_t bytes, uint64_t time)
-{
-    const uint64_t rate = bytes * 8 / time;
-
-    return rate > 0 ? (unsigned) rate : 1;
-}
-
 void btl_ib_report_slow_rail(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
                              uint32_t claimed, const char *better, const btl_ib_slow_rail_t *found)
 {
+    const uint64_t rate = found->bytes * 8 / found->time; /* Mbit/s */
+
     if (!reports->slow_found) {
         reports->slow_found = true;
-        BTL_IB_SHOW_HELP("slow device", ENDS(ends), claimed, rate_of(found->bytes, found->time),
+        BTL_IB_SHOW_HELP("slow device", ENDS(ends), claimed, rate > 0 ? (unsigned) rate : 1,
                          (unsigned) (found->bytes / 1024), better,
                          (unsigned) (found->better_bytes / 1024),
                          (unsigned) (found->left_for / 1000000));
@@ -717,7 +702,7 @@ void btl_ib_report_pending(btl_ib_peer_reports_t *reports)
 
 enum { LIMITS, PROTECTION, NETWORK, ATOMICS, TRIED, VERSIONS };
 
-/* Notes one of a kind, and makes texts of both ranks. Returns whether it is the first of its
+/* Notes a report of a kind, and makes texts of both ranks. Returns whether it is the first of its
  * kind. */
 static bool note_kind(btl_ib_peer_reports_t *reports, unsigned kind, uint32_t rank,
                       btl_ib_ends_t *ends)
@@ -730,7 +715,7 @@ static bool note_kind(btl_ib_peer_reports_t *reports, unsigned kind, uint32_t ra
     return first;
 }
 
-/* Writes which release a process runs, and what it understands. */
+/* Writes which release a process runs, and which versions it understands. */
 static void describe_versions(const btl_ib_modex_t *modex, bool ours, char *out, size_t size)
 {
     const unsigned version = ours ? BTL_IB_MODEX_VERSION : modex->version;
@@ -800,7 +785,8 @@ static void describe_rail(const btl_ib_modex_rail_t *rail, char *out, size_t siz
              rail->provider, btl_ib_modex_ip_text(rail, address, sizeof(address)));
 }
 
-/* Returns all rails of a process, malloced: the stack of a call is short. NULL without memory. */
+/* Returns all rails of a process as text, malloced, as the stack may be short; NULL without
+ * memory. */
 static char *describe_rails(const btl_ib_modex_t *modex)
 {
     const size_t size = 1536;
@@ -844,7 +830,7 @@ void btl_ib_report_tried(btl_ib_peer_reports_t *reports, uint32_t rank, const ch
     }
 }
 
-/* Returns what changes words, for people. */
+/* Returns what changes words of memory, for people. */
 static const char *atomics_string(btl_ib_atomics_t kind)
 {
     switch (kind) {

@@ -4,7 +4,7 @@
  */
 
 /*
- * What a user is told of peers: failures, peers that never answer, large datagrams that get lost,
+ * Reports to users about peers: failures, peers that never answer, large datagrams that get lost,
  * peers whose configuration differs, rejected operations. Each text names both ends by rank, host,
  * device, address and port, says what is known, and what to look at. Called with the lock held.
  */
@@ -26,15 +26,15 @@ typedef struct btl_ib_ends {
     char our_address[64];
     char rank[16];
     char host[64];
-    char address[160]; /* and the one that it published, where it told of another one since */
+    char address[160]; /* with the published one, if the peer told of another one since */
 } btl_ib_ends_t;
 
 /* Large datagrams to a peer get lost, and smaller ones do not. Sizes are bytes of datagrams. */
 typedef struct btl_ib_black_hole {
     btl_ib_ends_t ends;
-    uint32_t lost;    /* these get lost */
-    uint32_t most;    /* sent from now on */
-    uint32_t carries; /* that the rail carries */
+    uint32_t lost;    /* the size that gets lost */
+    uint32_t most;    /* the largest sent from now on */
+    uint32_t carries; /* the largest that the rail carries */
 } btl_ib_black_hole_t;
 
 /* GSO bursts to a peer get lost, or this host refuses them, and single datagrams pass. */
@@ -52,7 +52,7 @@ typedef struct btl_ib_gso_loss {
 
 struct mca_btl_base_module_t;
 
-/* What texts need of this process, and what was reported. */
+/* Facts about this process that texts need, and what was reported. */
 typedef struct btl_ib_peer_reports {
     uint32_t rank; /* ours */
     const btl_ib_params_t *params;
@@ -75,76 +75,79 @@ typedef struct btl_ib_peer_reports {
     btl_ib_gso_loss_t gso;
 } btl_ib_peer_reports_t;
 
-/* Nothing was reported yet. What the pointers name outlives it. */
+/* Initializes: nothing was reported yet. All that the pointers name outlives the reports. */
 void btl_ib_peer_reports_init(btl_ib_peer_reports_t *reports, uint32_t rank,
                               const btl_ib_params_t *params,
                               const struct mca_btl_base_module_t *limits,
                               const btl_ib_modex_t *self);
 
+/* Notes how many addresses of this host are not used, as there is no place. */
 static inline void btl_ib_peer_reports_note_left_aside(btl_ib_peer_reports_t *reports,
                                                        uint32_t count)
 {
     reports->left_aside = count;
 }
 
-/* A connection failed. Call it once for a peer. */
+/* Reports that a connection failed. To be called once for a peer. */
 void btl_ib_report_failure(const btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
                            btl_ib_death_t reason, const btl_ib_diagnosis_t *diagnosis);
 
-/* This host has refused for long all that is sent by `device` to that peer, which has `answered`
- * before or not. Reported once for each errno. */
+/* Reports that this host has refused for long all that is sent by `device` to a peer, which has
+ * `answered` before or not. Once for each errno. */
 void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, int error,
                           bool answered, const btl_ib_device_t *device);
 
-/* The address of our device changed, and that peer has not answered at the new one for long. */
+/* Reports that the address of our device changed, and a peer has not answered at the new one for
+ * long. */
 void btl_ib_report_moved_unanswered(const btl_ib_ends_t *ends, const btl_ib_diagnosis_t *diagnosis);
 
-/* Tells that by `ends`, whose device states `claimed` Mbit/s, far less got through than by the
- * device `better`. Reported once, by one process of a host. */
+/* Reports that far less got through between `ends`, whose device states `claimed` Mbit/s, than by
+ * the device `better`. Once, by one process of a host. */
 void btl_ib_report_slow_rail(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
                              uint32_t claimed, const char *better, const btl_ib_slow_rail_t *found);
 
 /*
- * Nothing shows that what we send to that peer arrives; `heard`: what it sends arrives here.
- * `answers`: its process answers also while it computes; `reachable`: other processes show that its
- * host can be reached. Reported once for a host.
+ * Reports that nothing shows that what we send to a peer arrives; `heard`: what it sends arrives
+ * here. `answers`: its process answers also while it computes; `reachable`: other processes show
+ * that its host can be reached. Once for a host.
  */
 void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, bool heard,
                               bool answers, bool reachable, const btl_ib_diagnosis_t *diagnosis);
 
 /*
- * A peer that has answered before does not any more; `ports`: from where to where it is asked. The
- * others as above. Nothing tells a peer that computes from one that is not reached unless it
- * `answers`: then it is reported, once for a host; else it is logged only.
+ * Reports that a peer which answered before does not any more; `ports`: from where to where it is
+ * asked; `answers` and `reachable` as for btl_ib_report_unanswered(). Nothing tells a peer that
+ * computes from one that is not reached unless it `answers`: then it is reported, once for a host;
+ * else it is logged only.
  */
 void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
                           const char *ports, const btl_ib_silence_t *silence, bool answers,
                           bool reachable, const btl_ib_diagnosis_t *diagnosis);
 
-/* The end: how many peers of further hosts did not answer. */
+/* Tells at the end how many peers of further hosts did not answer. */
 void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports);
 
-/* The engine found a black hole, or bursts that get lost (btl_ib_engine_ops_t), perhaps in the
- * progress thread. One of each for a process is kept, for btl_ib_report_pending(). */
+/* Keep, for btl_ib_report_pending(), that the engine found a black hole, or bursts that get lost
+ * (btl_ib_engine_ops_t), perhaps in the progress thread: one of each for a process. */
 void btl_ib_report_black_hole(btl_ib_peer_reports_t *reports, const btl_ib_black_hole_t *hole);
 void btl_ib_report_gso_lost(btl_ib_peer_reports_t *reports, const btl_ib_gso_loss_t *loss);
 void btl_ib_report_pending(btl_ib_peer_reports_t *reports);
 
-/* True if one of them is to be shown. */
+/* True if btl_ib_report_pending() has something to show. */
 static inline bool btl_ib_report_is_pending(const btl_ib_peer_reports_t *reports)
 {
     return reports->hole_pending || reports->gso_pending;
 }
 
-/* Tells that all addresses were tried that may lead to a peer which does not answer: `pairs`, a
+/* Reports that all addresses were tried that may lead to a peer which does not answer: `pairs`, a
  * line each. */
 void btl_ib_report_tried(btl_ib_peer_reports_t *reports, uint32_t rank, const char *host,
                          const char *pairs);
 
-/* `peer`, rank `rank`, understands no version of what we speak, has other limits of messages,
- * protects datagrams in another way, or shares no network with us; or it lets others change the
- * words of its memory, where our rail `rail` on `device` reaches its `remote_rail`. Each kind is
- * reported once. */
+/* Report, once for each kind, that `peer`, rank `rank`, understands no version of what we speak,
+ * has other limits of messages, protects datagrams in another way, or shares no network with us; or
+ * that words of its memory, where our rail `rail` on `device` reaches its `remote_rail`, are
+ * changed by processors and ours by devices, or the other way round. */
 void btl_ib_report_versions_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
                                    uint32_t rank);
 void btl_ib_report_limits_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
@@ -157,18 +160,21 @@ void btl_ib_report_atomics_differ(btl_ib_peer_reports_t *reports, const btl_ib_m
                                   uint32_t rank, uint32_t rail, const char *device,
                                   uint32_t remote_rail);
 
-/* The target rejected an operation of `size` bytes; `kind` is its name. */
+/* Reports that the target rejected an operation of `size` bytes; `kind` is its name. */
 void btl_ib_report_rejected(const btl_ib_ends_t *ends, const char *kind, size_t size,
                             int64_t offset);
 
-/* An atomic that a device was to execute is lost, with that errno; `region` and offset name the
- * word. */
+/* Reports that an atomic which a device was to execute is lost, with that errno; `region` and
+ * `offset` name the word. */
 void btl_ib_report_atomic_lost(const btl_ib_ends_t *ends, uint64_t region, int64_t offset,
                                int error);
 
-/* The device of a rail failed with that errno. So many connections moved to other rails, so many
- * end. */
+/* Reports that the application closed descriptors of ours, so that a call failed with that
+ * errno. */
 void btl_ib_report_descriptors_closed(const btl_ib_ends_t *ends, int error);
+
+/* Reports that the device of a rail failed with that errno. `moved` connections go on over other
+ * rails, `left` end. */
 void btl_ib_report_device_failed(const btl_ib_ends_t *ends, int error, uint32_t moved,
                                  uint32_t left);
 

@@ -64,7 +64,7 @@ const btl_ib_counter_info_t btl_ib_device_counter_infos[] = {
 /* Samples are thinned out when there are so many: a job of any length takes at most 0.8 MB. */
 #define SAMPLES_MAX 1000u
 
-/* Makes room for one more. Returns whether there is. */
+/* Makes room for a record more. Returns whether there is. */
 static bool records_make_room(btl_ib_stats_records_t *records)
 {
     const uint32_t room = records->peer_room == 0 ? 16 : 2 * records->peer_room;
@@ -139,7 +139,7 @@ static void stats_record_sample(btl_ib_stats_records_t *records, uint64_t at,
     }
 }
 
-/* ---- when ---- */
+/* ---- life ---- */
 
 void btl_ib_stats_begin(btl_ib_stats_t *stats, const btl_ib_stats_config_t *config)
 {
@@ -160,7 +160,7 @@ void btl_ib_stats_end(btl_ib_stats_t *stats)
     stats->config.file = NULL;
 }
 
-/* Reads what was counted; zeros after the end. */
+/* Reads the counters of a device; zeros after the end. */
 static void device_counters(const btl_ib_stats_t *stats, uint32_t rail,
                             btl_ib_device_counters_t *out)
 {
@@ -206,7 +206,7 @@ static void process_counters(const btl_ib_stats_t *stats, btl_ib_process_counter
     }
 }
 
-/* ---- who carried it ---- */
+/* ---- shares of devices ---- */
 
 /* Writes the devices and their shares of the payload bytes sent and received: "udp:eth0 97 %,
  * udp:eth1 3 %", or "none". What RDMA devices move by themselves is counted by operations only. */
@@ -327,7 +327,7 @@ void btl_ib_stats_last(const btl_ib_stats_t *stats)
 
 /* ---- the file ---- */
 
-/* To be raised when a name changes its meaning or goes. */
+/* The version of the file's format, to be raised when a name changes its meaning or goes. */
 #define SCHEMA_VERSION 1
 
 /* Writes "name": "text", with what JSON does not allow in texts escaped. */
@@ -405,7 +405,7 @@ static void put_devices(FILE *out, const btl_ib_stats_t *stats)
     fprintf(out, "],\n");
 }
 
-/* From the `first` on. */
+/* Writes the records of peers from the `first` on. */
 static void put_peers(FILE *out, const btl_ib_stats_records_t *records, uint32_t first)
 {
     fprintf(out, "  \"peers\": [");
@@ -450,7 +450,7 @@ static const char *put_course(FILE *out, const char *separator, const btl_ib_cou
     return separator;
 }
 
-/* From the `first` on. */
+/* Writes samples from the `first` on. */
 static void put_samples(FILE *out, const btl_ib_stats_records_t *records, uint32_t first)
 {
     const char *separator = "";
@@ -505,8 +505,8 @@ int btl_ib_stats_file_create(const char *name)
     return fd < 0 ? -fd : close(fd) != 0 ? errno : 0;
 }
 
-/* Returns 0 or an errno. */
-static int write_file(const btl_ib_stats_t *stats, uint64_t now, bool running)
+/* Writes the file beside the old one, which it then replaces. Returns 0 or an errno. */
+static int stats_file_write(const btl_ib_stats_t *stats, uint64_t now, bool running)
 {
     const char *name = stats->config.file;
     char *next = NULL;
@@ -533,12 +533,12 @@ static int write_file(const btl_ib_stats_t *stats, uint64_t now, bool running)
 
 int btl_ib_stats_file_last(const btl_ib_stats_t *stats, uint64_t now)
 {
-    return stats->config.file != NULL ? write_file(stats, now, false) : 0;
+    return stats->config.file != NULL ? stats_file_write(stats, now, false) : 0;
 }
 
 void btl_ib_stats_file_update(btl_ib_stats_t *stats, uint64_t now, uint32_t ended)
 {
-    if (write_file(stats, now, true) == 0) {
+    if (stats_file_write(stats, now, true) == 0) {
         stats->records.peers_written = ended;
     }
     stats->records.peer_count = ended;
@@ -548,10 +548,10 @@ void btl_ib_stats_file_update(btl_ib_stats_t *stats, uint64_t now, uint32_t ende
 
 static volatile sig_atomic_t dump_signal_came;
 
-/* 0: none is handled. */
-static int watched;
+/* The signal that is handled; 0: none is. */
+static int dump_signal;
 
-static void note_signal(int number)
+static void dump_signal_note(int number)
 {
     (void) number;
     dump_signal_came = 1;
@@ -567,7 +567,7 @@ bool btl_ib_dump_signal_take(void)
 
 const char *btl_ib_dump_signal_watch(int number)
 {
-    struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART}, before;
+    struct sigaction action = {.sa_handler = dump_signal_note, .sa_flags = SA_RESTART}, before;
 
     if (number != SIGUSR1 && number != SIGUSR2 && (number < SIGRTMIN || number > SIGRTMAX)) {
         return "neither SIGUSR1 (10 on most systems), SIGUSR2 (12) nor a real-time signal";
@@ -583,7 +583,7 @@ const char *btl_ib_dump_signal_watch(int number)
     if (sigaction(number, &action, NULL) != 0) {
         return strerror(errno);
     }
-    watched = number;
+    dump_signal = number;
     return NULL;
 }
 
@@ -591,11 +591,11 @@ void btl_ib_dump_signal_ignore(void)
 {
     struct sigaction now;
 
-    if (watched != 0 && sigaction(watched, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0
-        && now.sa_handler == note_signal) {
-        (void) signal(watched, SIG_IGN);
+    if (dump_signal != 0 && sigaction(dump_signal, NULL, &now) == 0
+        && (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == dump_signal_note) {
+        (void) signal(dump_signal, SIG_IGN);
     }
-    watched = 0;
+    dump_signal = 0;
 }
 
 /* ---- MPI_T: performance variables ---- */
@@ -609,7 +609,7 @@ typedef struct kind {
     const btl_ib_counter_info_t *tables[2];
     int class[2];
     uint32_t values; /* 0: one for each process of the job */
-    /* Read them, which are 0, of an entry of a table. The engine's lock is held. */
+    /* Read the values of an entry of a table to `out`, which is 0. The engine's lock is held. */
     void (*read)(const btl_ib_stats_t *stats, int table, const btl_ib_counter_info_t *info,
                  unsigned long long *out);
 } kind_t;
@@ -660,8 +660,8 @@ static void read_channels(const btl_ib_stats_t *stats, int table, const btl_ib_c
     }
 }
 
-/* Reads what peers counted. Of several rails to one process counters are added; of levels the
- * largest counts. */
+/* Reads the counters, or levels, of peers. Counters of several rails to one process are added; of
+ * levels the largest counts. */
 static void read_peers(const btl_ib_stats_t *stats, int table, const btl_ib_counter_info_t *info,
                        unsigned long long *out)
 {
@@ -673,7 +673,7 @@ static void read_peers(const btl_ib_stats_t *stats, int table, const btl_ib_coun
         const uint32_t rank = (uint32_t) name;
 
         if (name >> 32 != stats->config.name >> 32 || rank >= stats->config.processes) {
-            continue; /* of another job */
+            continue; /* the peer is of another job */
         }
         if (table == 0) {
             const btl_ib_conn_counters_t counters = btl_ib_conn_counters(conn);
@@ -690,7 +690,7 @@ static void read_peers(const btl_ib_stats_t *stats, int table, const btl_ib_coun
 
 static const btl_ib_counter_info_t none[] = {{NULL, 0, NULL}};
 
-/* The last one has those whose names begin with no other prefix. */
+/* The last kind has variables whose names begin with no other prefix. */
 static const kind_t kinds[] = {
     {
         .prefix = "device_",
@@ -743,8 +743,8 @@ static uint32_t values_of(const kind_t *kind, const btl_ib_stats_t *stats)
     return kind->values != 0 ? kind->values : stats->config.processes;
 }
 
-/* Finds the entry of its table, and which of the two of its kind that is; NULL: it is not of this
- * version of the component. */
+/* Finds the entry of a variable, and which of the two tables of its kind has it; NULL: this version
+ * of the component has no such variable. */
 static const btl_ib_counter_info_t *find_counter(const mca_base_pvar_t *pvar, const kind_t *kind,
                                                  int *table)
 {
@@ -780,8 +780,9 @@ static int get_values(const mca_base_pvar_t *pvar, void *value, void *object)
     return OPAL_SUCCESS;
 }
 
-/* ---- binding: how many values there are ---- */
+/* ---- binding ---- */
 
+/* Tells how many values a variable has. */
 static int bind_values(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object, int *count)
 {
     (void) object;
@@ -804,7 +805,7 @@ static void register_kind(const mca_base_component_t *component, const kind_t *k
         for (const btl_ib_counter_info_t *info = kind->tables[table]; info->name != NULL; ++info) {
             snprintf(name, sizeof(name), "%s%s", kind->prefix, info->name);
             snprintf(text, sizeof(text), "%s, %s", btl_ib_counter_text(info), kind->whose);
-            /* One that is refused is missing, no more. */
+            /* A variable that is refused is missing, no more. */
             (void) mca_base_component_pvar_register(
                 component, name, text, OPAL_INFO_LVL_5, kind->class[table],
                 MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,

@@ -20,11 +20,11 @@
 /* ---- values ---- */
 
 /*
- * What statistics show of devices and of a process, besides what the engine counts
- * (btl_ib_counters.h). Names and descriptions are in that header and this one, and nowhere else.
+ * Values of devices and of a process, besides those that the engine counts (btl_ib_counters.h).
+ * Names and descriptions are in that header and this one, and nowhere else.
  */
 
-/* Of a device, besides what the engine counts of its rail: X(field, "what it counts"). */
+/* Counters of a device, besides those of its rail in the engine: X(field, "what it counts"). */
 #define BTL_IB_DEVICE_COUNTERS(X)                                                                  \
     X(overflows, "datagrams that found no room in a receive buffer, as far as the system tells")   \
     X(received_bursts, "bursts received: several datagrams that the system joined (UDP_GRO)")      \
@@ -41,10 +41,10 @@ typedef struct btl_ib_device_counters {
 #undef BTL_IB_COUNTER_FIELD
 } btl_ib_device_counters_t;
 
-/* All of the struct, in its order; ends with a NULL name. */
+/* The fields of the struct, in its order; ends with a NULL name. */
 extern const btl_ib_counter_info_t btl_ib_device_counter_infos[];
 
-/* Of the process: `devices` is the sum over all. */
+/* Counters of the process: `devices` is the sum over all. */
 typedef struct btl_ib_process_counters {
     btl_ib_counters_t engine;
     btl_ib_device_counters_t devices;
@@ -53,8 +53,8 @@ typedef struct btl_ib_process_counters {
 /* ---- records ---- */
 
 /*
- * What is kept for the file of btl_ib_stats_file: what connections counted, which are no more when
- * it is written, and what the process had counted at intervals.
+ * Records for the file of btl_ib_stats_file: the counters of connections, which are no more when it
+ * is written, and those of the process at intervals.
  */
 
 /* A connection that has ended, with a peer that something was exchanged with. */
@@ -68,7 +68,7 @@ typedef struct btl_ib_peer_record_info {
     btl_ib_conn_levels_info_t levels;
 } btl_ib_peer_record_info_t;
 
-/* What was counted until `at`. */
+/* The counters of the process at a moment. */
 typedef struct btl_ib_sample_info {
     uint64_t at; /* us since the start */
     btl_ib_process_counters_t counters;
@@ -77,23 +77,23 @@ typedef struct btl_ib_sample_info {
 typedef struct btl_ib_stats_records {
     btl_ib_peer_record_info_t *peers;
     uint32_t peer_count, peer_room;
-    uint32_t peers_written; /* the first so many were in the file of an interval already */
+    uint32_t peers_written; /* the first ones, which were in the file of an interval already */
     btl_ib_sample_info_t *samples;
     uint32_t sample_count;
-    uint32_t every;   /* of so many intervals one is kept; doubled when there is no room left */
-    uint32_t skipped; /* since the last that was kept */
+    uint32_t every;   /* intervals of which one is kept; doubled when there is no room left */
+    uint32_t skipped; /* intervals since the last that was kept */
     bool incomplete;  /* memory was short */
 } btl_ib_stats_records_t;
 
-/* ---- when ---- */
+/* ---- life ---- */
 
 /*
- * What is counted, for users: the line of btl_ib_stats, the file of btl_ib_stats_file, and MPI_T.
- * Values are fetched when somebody asks, from where they are counted anyhow, so that nothing costs
+ * Statistics for users: the line of btl_ib_stats, the file of btl_ib_stats_file, and MPI_T. Values
+ * are fetched when somebody asks, from where they are counted anyhow, so that nothing costs
  * anything before.
  */
 
-/* What it looks at, all of which is there until btl_ib_stats_end(). */
+/* Things that statistics look at, all of which are there until btl_ib_stats_end(). */
 typedef struct btl_ib_stats_config {
     btl_ib_engine_t *engine;
     btl_ib_biased_lock_t *lock; /* guards the engine; taken by callers of the functions below */
@@ -111,7 +111,7 @@ typedef struct btl_ib_stats_config {
 typedef struct btl_ib_stats {
     btl_ib_stats_config_t config; /* engine NULL: before the beginning, or after the end */
     const btl_ib_registration_cache_t *caches[BTL_IB_RAILS_MAX]; /* NULL: not any more */
-    btl_ib_device_counters_t ended[BTL_IB_RAILS_MAX];            /* what those counted */
+    btl_ib_device_counters_t ended[BTL_IB_RAILS_MAX];            /* counters of those that ended */
     uint64_t due; /* us: when the interval ends; UINT64_MAX: never */
     btl_ib_stats_records_t records;
 } btl_ib_stats_t;
@@ -121,7 +121,7 @@ typedef struct btl_ib_stats {
 void btl_ib_stats_begin(btl_ib_stats_t *stats, const btl_ib_stats_config_t *config);
 void btl_ib_stats_end(btl_ib_stats_t *stats);
 
-/* Notes the registration cache of a rail; and keeps what it counted, as it is about to go. */
+/* Add notes the registration cache of a rail; remove keeps its counters, as it is about to go. */
 static inline void btl_ib_stats_add_device(btl_ib_stats_t *stats, uint32_t rail,
                                            const btl_ib_registration_cache_t *cache)
 {
@@ -130,8 +130,8 @@ static inline void btl_ib_stats_add_device(btl_ib_stats_t *stats, uint32_t rail,
 
 void btl_ib_stats_remove_device(btl_ib_stats_t *stats, uint32_t rail);
 
-/* Records what a connection counted that is about to end; or the file is about to be written while
- * it goes on. */
+/* Records the counters of a connection that is about to end, or that goes on while the file is
+ * written. */
 void btl_ib_stats_end_peer(btl_ib_stats_t *stats, const btl_ib_conn_t *conn, const char *host,
                            const char *address);
 
@@ -143,55 +143,56 @@ void btl_ib_stats_last(const btl_ib_stats_t *stats);
 
 /* ---- the file ---- */
 
-/* The file of btl_ib_stats_file: JSON, as docs/guide/counters.md says. */
+/* The file of btl_ib_stats_file is JSON, as docs/guide/counters.md says. */
 
 /* Creates the file, empty, to see whether that is possible. Returns 0 or an errno. */
 int btl_ib_stats_file_create(const char *name);
 
-/* Writes it, if one is wanted, as MPI ends at `now` (us). Who reads it sees the old one or the new
- * one, never a part. Returns 0 or an errno. */
+/* Writes the file, if one is wanted, as MPI ends at `now` (us). A reader sees the old file or the
+ * new one, never a part. Returns 0 or an errno. */
 int btl_ib_stats_file_last(const btl_ib_stats_t *stats, uint64_t now);
 
-/* Writes it at an interval, with the last two samples only, and without those peers that had ended
- * before the last one, or each would be written again and again. Forgets all records of peers but
- * the first `ended` then. An error is not told: if it stays, the last one tells it. */
+/* Writes the file at an interval, with the last two samples only, and without peers that had ended
+ * before the last interval, or each would be written again and again. Forgets all records of peers
+ * but the first `ended` then. An error is not told: if it stays, btl_ib_stats_file_last() tells
+ * it. */
 void btl_ib_stats_file_update(btl_ib_stats_t *stats, uint64_t now, uint32_t ended);
 
 /* ---- a signal that asks for what a process waits for ---- */
 
 /*
- * A signal of the user's choice by which a process is asked what it waits for. The handler only
+ * The user may choose a signal by which a process is asked what it waits for. The handler only
  * notes that: the next progress call of the application writes the answer. A signal that somebody
  * else handles stays theirs.
  */
 
-/* Handle `number`: SIGUSR1, SIGUSR2 or a real-time signal. Returns NULL, or why not. */
+/* Handles signal `number`: SIGUSR1, SIGUSR2 or a real-time signal. Returns NULL, or why not. */
 const char *btl_ib_dump_signal_watch(int number);
 
-/* Undo that, unless the application has its own handler by now. */
+/* Removes the handler, unless the application has its own by now. */
 void btl_ib_dump_signal_ignore(void);
 
-/* Returns whether it came since the last call. */
+/* Returns whether the signal came since the last call. */
 bool btl_ib_dump_signal_take(void);
 
 /* ---- MPI_T: performance variables ---- */
 
 /*
- * Performance variables of MPI_T: all that btl_ib_stats.h knows, while the job runs. All can be
- * read only, are continuous, bound to no object, and of type unsigned long long:
+ * Performance variables of MPI_T have all that btl_ib_stats.h knows, while the job runs. All are
+ * read-only, continuous, bound to no object, and of type unsigned long long:
  *
  *   btl_ib_<counter>         one value, of the process
  *   btl_ib_device_<counter>  BTL_IB_RAILS_MAX values, one for each device, by its rail
  *   btl_ib_channel_<counter> BTL_IB_QUEUES_MAX values, one for each channel, of all devices
  *   btl_ib_peer_<counter>    one value for each process of the job, by its rank in MPI_COMM_WORLD
- *   btl_ib_peer_<level>      the same
+ *   btl_ib_peer_<level>      one value for each process of the job
  *
  * Counters are of class COUNTER: a handle shows what was counted since it was made. Levels are of
  * class LEVEL. A BTL knows no communicator, so peers go by their ranks in the job, and handles of
  * theirs can be made once MPI is initialized.
  */
 
-/* Register all. `stats` is there as long as the component is. */
+/* Registers all variables. `stats` is there as long as the component is. */
 void btl_ib_pvars_register(const mca_base_component_t *component, btl_ib_stats_t *stats);
 
 #endif

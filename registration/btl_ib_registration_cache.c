@@ -44,15 +44,15 @@ static uint8_t region_plan(size_t size, uint64_t piece_max)
     return shift;
 }
 
-/* Returns into how many pieces that cuts it. */
+/* Returns into how many pieces a region is cut. */
 static uint8_t region_pieces(uintptr_t base, size_t size, uint8_t shift)
 {
     return shift == 0 ? 1
                       : (uint8_t) (btl_ib_device_region_piece(base, base + size - 1, shift) + 1);
 }
 
-/* Register all pieces, with `access` as of btl_ib_rdma_ops_t.expose(). Returns NULL and what the
- * device said, an errno, in *error. */
+/* Registers all pieces, with `access` as of btl_ib_rdma_ops_t.expose(). Returns NULL, and the
+ * device's errno in *error, if that fails. */
 static btl_ib_device_region_t *device_region_new(btl_ib_transport_t *transport, void *base,
                                                  size_t size, unsigned access, uint8_t shift,
                                                  int *error)
@@ -94,8 +94,8 @@ static btl_ib_device_region_t *device_region_new(btl_ib_transport_t *transport, 
  * after.
  */
 
-/* Bytes of the smallest piece that a region is cut into because the device refuses: it refuses less
- * for other reasons. */
+/* Bytes of the smallest piece that a region is cut into because the device refuses: smaller ones it
+ * refuses for other reasons. */
 static const uint64_t PIECE_MIN = 1 << 20;
 
 static_assert((int) MCA_BTL_REG_FLAG_LOCAL_WRITE == (int) MCA_RCACHE_ACCESS_LOCAL_WRITE
@@ -114,7 +114,7 @@ static void count_event(_Atomic uint64_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* Withdraw from the device what was evicted. Called with the lock held. */
+/* Withdraws evicted regions from the device. Called with the lock held. */
 static void withdraw_evicted(btl_ib_registration_cache_t *cache)
 {
     btl_ib_list_t *link;
@@ -131,7 +131,7 @@ static void withdraw_evicted(btl_ib_registration_cache_t *cache)
     } while (link != NULL);
 }
 
-/* ---- what the rcache calls ---- */
+/* ---- callbacks of the rcache ---- */
 
 static uint32_t access_of(int32_t flags)
 {
@@ -141,8 +141,8 @@ static uint32_t access_of(int32_t flags)
            | ((flags & MCA_RCACHE_ACCESS_LOCAL_WRITE) != 0 ? BTL_IB_RDMA_READ_INTO : 0);
 }
 
-/* Register with the device. Without the lock: gigabytes take seconds, in which peers want answers.
- * Returns NULL if that is not possible: what the device said is in cache->refused then. */
+/* Registers memory with the device, without the lock: gigabytes take seconds, in which peers want
+ * answers. Returns NULL if that fails; the device's errno is in cache->refused then. */
 static btl_ib_device_region_t *expose_region(btl_ib_registration_cache_t *cache, void *base,
                                              size_t size, int32_t flags)
 {
@@ -202,7 +202,7 @@ static int on_evict(void *context, mca_rcache_base_registration_t *registration)
     return OPAL_SUCCESS;
 }
 
-/* ---- the cache ---- */
+/* ---- life of a cache ---- */
 
 int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t rail,
                                    btl_ib_transport_t *transport, btl_ib_biased_lock_t *lock,
@@ -239,10 +239,13 @@ int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t 
     return OPAL_SUCCESS;
 }
 
-static void print_counts(const btl_ib_registration_cache_t *cache)
+void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache)
 {
     const btl_ib_registration_counts_t *counts = &cache->counts;
 
+    if (cache->rcache == NULL) {
+        return;
+    }
     BTL_IB_VERBOSE(10,
                    "%s: registration cache: %" PRIu64 " hits, %" PRIu64 " misses, %" PRIu64
                    " evicted to make room, %" PRIu64 " withdrawn as the memory changed, %" PRIu64
@@ -251,26 +254,20 @@ static void print_counts(const btl_ib_registration_cache_t *cache)
                    cache->transport->name, counts->hits, counts->misses, counts->evictions,
                    btl_ib_registration_unmapped(counts), counts->failures, cache->limit->regions,
                    cache->limit->bytes);
-}
-
-void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache)
-{
-    if (cache->rcache == NULL) {
-        return;
-    }
-    print_counts(cache);
     btl_ib_list_remove(&cache->sharing);
     mca_rcache_base_module_destroy(cache->rcache);
     cache->rcache = NULL;
-    btl_ib_list_splice_tail(&cache->evicted, &cache->registered); /* what was never given back */
+    btl_ib_list_splice_tail(&cache->evicted, &cache->registered); /* regions never given back */
     btl_ib_biased_lock_acquire(cache->lock);
     withdraw_evicted(cache);
     btl_ib_biased_lock_release(cache->lock);
     pthread_mutex_destroy(&cache->lists);
 }
 
-/* Tells that processors copy this memory, for the reason `why`. Told once for each reason at level
- * 1, later at 10. */
+/* ---- requests ---- */
+
+/* Logs that processors copy this memory, for the reason `why`: once for each reason at level 1,
+ * later at 10. Returns NULL, the answer to the request. */
 static btl_ib_registration_t *reject_request(btl_ib_registration_cache_t *cache, size_t size,
                                              btl_ib_rejection_t why)
 {
@@ -301,7 +298,7 @@ static btl_ib_registration_t *reject_request(btl_ib_registration_cache_t *cache,
     return NULL;
 }
 
-/* Cuts smaller, as the device refused so many bytes. Returns whether there are smaller pieces to be
+/* Chooses smaller pieces, as the device refused so many bytes. Returns whether there are any to be
  * tried. The device is asked for no larger ones any more, unless a region would have too many. */
 static bool cut_smaller(btl_ib_registration_cache_t *cache, size_t size)
 {
@@ -321,7 +318,7 @@ static bool cut_smaller(btl_ib_registration_cache_t *cache, size_t size)
     return true;
 }
 
-/* Evict what was not used for longest. Returns whether something was unused. */
+/* Evicts the registration that was not used for longest. Returns whether one was unused. */
 static bool evict_one(btl_ib_registration_cache_t *cache)
 {
     if (!cache->rcache->rcache_evict(cache->rcache)) {
@@ -334,8 +331,8 @@ static bool evict_one(btl_ib_registration_cache_t *cache)
     return true;
 }
 
-/* Makes room. The limits are for all devices together, each of which has a cache: this one evicts
- * first. Returns whether one did. Called without the lock. */
+/* Makes room. The limits are for all devices together, each of which has a cache: this cache evicts
+ * first, then another. Returns whether one did. Called without the lock. */
 static bool make_room(btl_ib_registration_cache_t *cache)
 {
     if (evict_one(cache)) {
@@ -465,7 +462,7 @@ static_assert(sizeof(btl_ib_memory_handle_t) == (HEAD_WORDS + 1 + KEY_WORDS) * s
 /* us for which a handle may be damaged: its owner may lose the processor while it changes it. */
 enum { HANDLE_PATIENCE = 1000 * 1000 };
 
-/* Each word has an odd factor of its own, so that halves of two handles do not match. */
+/* Adds words, each with an odd factor of its own, so that halves of two handles do not match. */
 static uint64_t add_words(uint64_t sum, uint64_t factor, const void *from, size_t count)
 {
     uint64_t words[HEAD_WORDS + KEY_WORDS];
@@ -500,7 +497,7 @@ int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memo
     }
     for (;;) {
         memcpy(copy, *handle, sizeof(*copy));
-        atomic_signal_fence(memory_order_seq_cst); /* what is checked is what is used */
+        atomic_signal_fence(memory_order_seq_cst); /* the copy that is checked is used */
         if (OPAL_LIKELY(check_of(copy) == copy->check)) {
             *handle = copy;
             return OPAL_SUCCESS;
@@ -516,7 +513,7 @@ int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memo
     }
 }
 
-/* True if it is about one piece, of those that the handle has a key for. */
+/* True if an operation is about one piece, for which the handle has a key. */
 static bool is_on_piece(const btl_ib_memory_handle_t *handle, const btl_ib_op_t *op)
 {
     const uintptr_t address = handle->base + op->offset;

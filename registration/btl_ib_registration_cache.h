@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Memory that is registered with devices, kept for the next use, and the handles by which peers use
- * it. */
+/* Registrations of memory with devices, kept for the next use, and the handles by which peers use
+ * registered memory. */
 
 #ifndef BTL_IB_REGISTRATION_CACHE_H
 #define BTL_IB_REGISTRATION_CACHE_H
@@ -48,13 +48,13 @@ typedef struct btl_ib_device_region {
     } piece[]; /* in the order of addresses */
 } btl_ib_device_region_t;
 
-/* Returns which piece an address lies on, counted from the one of `base`. */
+/* Returns which piece an address lies on, counted from the piece of `base`. */
 static inline size_t btl_ib_device_region_piece(uintptr_t base, uintptr_t address, uint8_t shift)
 {
     return (size_t) ((address >> shift) - (base >> shift));
 }
 
-/* True if bytes lie on one piece. There is at least one. */
+/* True if `size` bytes, at least one, lie on one piece. */
 static inline bool btl_ib_device_region_is_whole(uintptr_t address, uint64_t size, uint8_t shift)
 {
     return shift == 0 || address >> shift == (address + size - 1) >> shift;
@@ -71,20 +71,20 @@ static inline bool btl_ib_device_region_is_whole(uintptr_t address, uint64_t siz
 
 struct mca_rcache_base_module_t;
 
-/* What became of requests, counted by whatever thread made them. */
+/* Counters of requests, by whatever thread made them. */
 typedef struct btl_ib_registration_counts {
     _Atomic uint64_t hits;      /* the memory was registered already */
-    _Atomic uint64_t misses;    /* it was registered with the device */
+    _Atomic uint64_t misses;    /* the memory was registered with the device */
     _Atomic uint64_t evictions; /* registrations withdrawn to make room for others */
-    _Atomic uint64_t withdrawn; /* registrations, evictions included */
+    _Atomic uint64_t withdrawn; /* registrations withdrawn in all */
     _Atomic uint64_t failures;  /* requests that got nothing: processors copy */
 } btl_ib_registration_counts_t;
 
-/* Returns how many were withdrawn as the memory is gone, or needs other rights; and those whose
- * eviction is under way. */
+/* Returns how many registrations were withdrawn as the memory is gone, or needs other rights;
+ * evictions under way count, too. */
 static inline uint64_t btl_ib_registration_unmapped(const btl_ib_registration_counts_t *counts)
 {
-    const uint64_t evictions = counts->evictions; /* counted after it was withdrawn */
+    const uint64_t evictions = counts->evictions; /* each is counted after `withdrawn` */
 
     return counts->withdrawn - evictions;
 }
@@ -97,47 +97,47 @@ typedef struct btl_ib_registration_cache {
     btl_ib_registration_limit_t *limit; /* on all modules together */
     uint64_t region_max;                /* bytes of a region, as btl_ib_pin_max_region says */
     _Atomic uint64_t piece_max; /* bytes that the device registers at once, as far as known */
-    atomic_int refused;         /* what the device said last, 0: the limits were in the way */
-    btl_ib_list_t sharing;      /* among those that share the limit */
+    atomic_int refused;         /* errno of the device's last refusal, 0: the limits refused */
+    btl_ib_list_t sharing;      /* in limit->caches */
     pthread_mutex_t lists;      /* guards the next two, briefly; innermost */
-    btl_ib_list_t registered;   /* in the rcache */
-    btl_ib_list_t evicted;      /* by the rcache, and still known to the device */
+    btl_ib_list_t registered;   /* regions in the rcache */
+    btl_ib_list_t evicted;      /* regions that the rcache evicted, and the device still knows */
     btl_ib_registration_counts_t counts;
 } btl_ib_registration_cache_t;
 
 typedef struct btl_ib_registration btl_ib_registration_t;
 
 /*
- * Make the cache of rail `rail`, if the transport accesses memory. `cache` is all zero; `lock` and
+ * Makes the cache of rail `rail`, if the transport accesses memory. `cache` is all zero; `lock` and
  * `limit` outlive it. Returns an OPAL status.
  */
 int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t rail,
                                    btl_ib_transport_t *transport, btl_ib_biased_lock_t *lock,
                                    btl_ib_registration_limit_t *limit, uint64_t region_max);
 
-/* Ends it: nothing stays registered; tells what was counted, at level 10. Before the transport is
- * closed, without the lock. */
+/* Ends a cache: nothing stays registered; logs its counters, at level 10. Called before the
+ * transport is closed, without the lock. */
 void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache);
 
 /*
- * Let the device access these bytes, and peers as `flags` say (MCA_BTL_REG_FLAG_*). NULL if it
- * cannot: there is no cache, the region is or all together would be too large, or the device
+ * Lets the device access these bytes, and peers as `flags` say (MCA_BTL_REG_FLAG_*). Returns NULL
+ * if it cannot: there is no cache, the region is or all together would be too large, or the device
  * refuses, even in pieces; then processors copy. Called without the lock.
  */
 btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cache, void *base,
                                                size_t size, uint32_t flags);
 
-/* Gives back what is no longer needed; NULL is ignored. Called without the lock. */
+/* Gives a registration back that is no longer needed; NULL is ignored. Called without the lock. */
 void btl_ib_registration_put(btl_ib_registration_cache_t *cache,
                              btl_ib_registration_t *registration);
 
-/* Returns the transport's handle for `size` bytes of it as the local end of an operation. NULL if
- * there is no registration, or if they lie on two pieces. */
+/* Returns the transport's handle for `size` bytes of a registration as the local end of an
+ * operation. NULL if there is no registration, or if they lie on two pieces. */
 void *btl_ib_registration_mem(const btl_ib_registration_t *registration, const void *address,
                               uint64_t size);
 
-/* Lists the keys that peers' devices use for these bytes of it: of each piece. Returns where pieces
- * begin (btl_ib_device_region_t.shift), 0: there is one. */
+/* Lists the keys that peers' devices use for these bytes of a registration, one for each piece.
+ * Returns where pieces begin (btl_ib_device_region_t.shift), 0: there is one. */
 uint8_t btl_ib_registration_keys(const btl_ib_registration_t *registration, const void *address,
                                  uint64_t size, uint32_t keys[BTL_IB_PIECES_MAX]);
 
@@ -163,12 +163,12 @@ struct mca_btl_base_registration_handle_t {
 };
 typedef struct mca_btl_base_registration_handle_t btl_ib_memory_handle_t;
 
-/* Compute `check`, when all else is set. */
+/* Computes `check`, when all else is set. */
 void btl_ib_memory_handle_seal(btl_ib_memory_handle_t *handle);
 
 /*
- * Copy a handle (NULL stays NULL) as it was at one moment, and let *handle be the copy. Returns an
- * OPAL status: BAD_PARAM if it stays damaged.
+ * Copies a handle (NULL stays NULL) as it was at one moment, and lets *handle be the copy. Returns
+ * an OPAL status: BAD_PARAM if the handle stays damaged.
  *
  * osc/rdma keeps the handles of a dynamic window in memory that all processes of a host share, and
  * reads them there without a lock while their owner attaches and detaches memory. What is read may
@@ -177,12 +177,12 @@ void btl_ib_memory_handle_seal(btl_ib_memory_handle_t *handle);
  */
 int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memory_handle_t *copy);
 
-/* True if the owner's device may be asked for that operation. Not if it lies on two pieces. It
- * would not refuse what is beyond the region but in its last page, nor what the cache allowed
+/* True if the owner's device may be asked for an operation, which must not lie on two pieces. The
+ * device would not refuse bytes beyond the region but in its last page, nor what the cache allowed
  * somebody else; the owner's engine does. */
 bool btl_ib_memory_handle_allows(const btl_ib_memory_handle_t *handle, const btl_ib_op_t *op);
 
-/* Returns the key of the piece that the operation, which is allowed, is about. */
+/* Returns the key of the piece that an operation, which is allowed, is about. */
 static inline uint32_t btl_ib_memory_handle_key(const btl_ib_memory_handle_t *handle,
                                                 const btl_ib_op_t *op)
 {

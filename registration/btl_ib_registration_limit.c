@@ -88,11 +88,12 @@ bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint6
     return fits;
 }
 
-/* ---- what can be pinned ---- */
+/* ---- probe ---- */
 
 enum {
-    TRIES = 1024,        /* registrations of the first size at most, */
-    TRIES_MAX = 1 << 16, /* and in all: each size that is refused is followed by half of it */
+    TRIES = 1024, /* registrations of the first size, at most */
+    TRIES_MAX =
+        1 << 16, /* registrations in all: a size that is refused is followed by half of it */
     STEP_MIN = 16 << 20, /* bytes of the first size, at least */
 };
 
@@ -121,7 +122,8 @@ static uint64_t probe_device(btl_ib_transport_t *transport, uint64_t wanted, voi
     return found;
 }
 
-/* Returns how many bytes, up to `wanted`, rounded down to whole pages. Nothing stays registered. */
+/* Returns how many bytes can be registered, up to `wanted`, rounded down to whole pages. Nothing
+ * stays registered. */
 static uint64_t pin_probe(btl_ib_transport_t *transport, uint64_t wanted)
 {
     const uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE);
@@ -152,7 +154,7 @@ uint64_t btl_ib_pin_probe_once(btl_ib_transport_t *transport, uint64_t wanted, c
         found = pin_probe(transport, wanted);
         const int length = snprintf(text, sizeof(text), "%" PRIu64 "\n", found);
         if (pwrite(fd, text, (size_t) length, 0) != length && ftruncate(fd, 0) != 0) {
-            (void) unlink(path); /* the next one probes, too */
+            (void) unlink(path); /* the next process probes, too */
         }
     }
     if (fd >= 0) {

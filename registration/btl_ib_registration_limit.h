@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* How much memory a process may register: a limit for those of a host together, and how much the
- * kernel lets it pin. */
+/* Limits of the memory that a process may register with devices: its share of a limit for all
+ * processes of a host, and how much the kernel lets it pin. */
 
 #ifndef BTL_IB_REGISTRATION_LIMIT_H
 #define BTL_IB_REGISTRATION_LIMIT_H
@@ -18,22 +18,22 @@
 /* ---- limit ---- */
 
 /*
- * How much memory a process may keep registered with devices (btl_ib_max_pinned), in how many
- * regions (btl_ib_pin_max_regions), and how much it has. No OPAL in here, so that it can be tested
- * by itself. The functions that change the count are called with the component's lock held.
+ * The limit is on the memory that a process keeps registered with devices (btl_ib_max_pinned), and
+ * on the number of regions (btl_ib_pin_max_regions). No OPAL in here, so that it can be tested by
+ * itself. The functions that change the count are called with the component's lock held.
  */
 
-/* What there is to be shared. */
+/* The host's memory, and who shares it. */
 typedef struct btl_ib_registration_host {
     uint64_t memory;    /* bytes of the host */
     uint64_t lockable;  /* bytes that this process may lock, UINT64_MAX: any number */
     uint32_t processes; /* of the job on this host, at least 1 */
 } btl_ib_registration_host_t;
 
-/* Why some memory is not registered. */
+/* Reasons why memory is not registered. */
 typedef enum btl_ib_rejection {
     BTL_IB_REJECTED_REGION, /* its region is longer than btl_ib_pin_max_region */
-    BTL_IB_REJECTED_LIMIT,  /* the limits below */
+    BTL_IB_REJECTED_LIMIT,  /* btl_ib_max_pinned or btl_ib_pin_max_regions is reached */
     BTL_IB_REJECTED_DEVICE,
 } btl_ib_rejection_t;
 
@@ -45,8 +45,8 @@ typedef struct btl_ib_registration_limit {
     uint64_t regions_max; /* as btl_ib_pin_max_regions says */
     uint32_t processes;   /* of the job on this host */
     uint64_t lockable;    /* bytes that the system lets the process lock, as far as known */
-    uint32_t told;        /* bits: why memory was not registered, as it was told */
-    btl_ib_list_t caches; /* whose registrations these are, one of each module */
+    uint32_t told;        /* bits: btl_ib_rejection_t that were logged at level 1 */
+    btl_ib_list_t caches; /* of all modules */
 } btl_ib_registration_limit_t;
 
 /*
@@ -60,16 +60,16 @@ const char *btl_ib_registration_limit_parse(const char *text,
                                             const btl_ib_registration_host_t *host,
                                             uint64_t *bytes);
 
-/* Initializes it: nothing is registered; the limits are what `text` says, or 0 bytes if that is
- * wrong, in at most `regions_max` regions (0: any number). */
+/* Initializes the limit: nothing is registered; up to as many bytes may be as `text` says, or none
+ * if that is wrong, in at most `regions_max` regions (0: any number). */
 void btl_ib_registration_limit_init(btl_ib_registration_limit_t *limit, const char *text,
                                     const btl_ib_registration_host_t *host, uint64_t regions_max);
 
 /* Describes this host, as its system tells. */
 btl_ib_registration_host_t btl_ib_registration_host(uint32_t processes);
 
-/* Returns how much the probe below is to try: what all processes of the host may register together,
- * if one may lock as much. */
+/* Returns how many bytes btl_ib_pin_probe_once() is to try: as many as all processes of the host
+ * may register together, if one may lock as much. */
 static inline uint64_t btl_ib_registration_limit_wanted(const btl_ib_registration_limit_t *limit)
 {
     const uint64_t most = limit->lockable;
@@ -77,16 +77,16 @@ static inline uint64_t btl_ib_registration_limit_wanted(const btl_ib_registratio
     return limit->max > most / limit->processes ? most : limit->max * limit->processes;
 }
 
-/* Notes that it found so much. If that is less than all wanted together each has an equal share of
- * it. */
+/* Notes how many bytes the probe found. If that is less than all wanted together each has an equal
+ * share of it. */
 void btl_ib_registration_limit_found(btl_ib_registration_limit_t *limit, uint64_t found);
 
-/* Count so many bytes in so many regions more, if that is within the limits. Returns whether it
- * is. */
+/* Counts bytes and regions that are to be registered, if that is within the limits. Returns whether
+ * it is. */
 bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint64_t bytes,
                                        uint32_t regions);
 
-/* Notes that they are not registered any more. */
+/* Uncounts bytes and regions that are not registered any more. */
 static inline void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit,
                                                      uint64_t bytes, uint32_t regions)
 {
@@ -94,8 +94,8 @@ static inline void btl_ib_registration_limit_release(btl_ib_registration_limit_t
     limit->regions -= regions;
 }
 
-/* Notes that some memory was not registered. Returns whether that is to be told at level 1, as it
- * is the first time for each reason. */
+/* Notes that memory was not registered. Returns whether that is to be logged at level 1, as it is
+ * the first time for each reason. */
 static inline bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit,
                                                       btl_ib_rejection_t why)
 {
@@ -106,18 +106,15 @@ static inline bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_
     return first;
 }
 
-/* ---- what can be pinned ---- */
+/* ---- probe ---- */
 
 /*
- * How much memory can a device really register (btl_ib_pin_probe)? Found by trying: the same memory
- * is registered again and again, which counts each time against what the process may lock and
- * takes room in the device's tables, but none of the host's memory. No OPAL in here.
- */
-
-/*
- * Probes for all processes of a host that name the file `path`, and want as much: one of them
- * probes while the others wait, and leaves the result there. A process that cannot open the file
- * (NULL: there is none) probes by itself.
+ * Finds by trying how many bytes, up to `wanted`, a device can really register (btl_ib_pin_probe):
+ * the same memory is registered again and again, which counts each time against what the process
+ * may lock and takes room in the device's tables, but none of the host's memory. One of the
+ * processes of a host that name the file `path`, and want as much, probes while the others wait,
+ * and leaves the result there. A process that cannot open the file (NULL: there is none) probes by
+ * itself.
  */
 uint64_t btl_ib_pin_probe_once(btl_ib_transport_t *transport, uint64_t wanted, const char *path);
 

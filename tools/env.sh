@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Lets every mpirun of this shell find the component ib beside this file:
+# Lets every mpirun of this shell find the component ib beside this file, and the shell its programs
+# (ib_info ...):
 #   . build/env.sh
 #   mpirun --mca pml ob1 --mca btl "$BTL_IB_BTLS" ...
 # BTL_IB_BTLS are ib, the shared memory of this Open MPI for messages within a host, and self. An interactive shell is told.
@@ -29,6 +30,10 @@ if [ -f "$_btl_ib_dir/plugin/mca_btl_ib.so" ]; then
     *) BTL_IB_COMPONENT_PATH=$_btl_ib_dir/plugin:$BTL_IB_COMPONENT_PATH ;;
     esac
     export BTL_IB_COMPONENT_PATH
+    case :$PATH: in
+    *:"$_btl_ib_dir/bin":*) ;;
+    *) export PATH="$_btl_ib_dir/bin:$PATH" ;;
+    esac
     export BTL_IB_BTLS=ib,@SHARED_MEMORY@,self
     case $- in
     *i*) echo "For jobs:  mpirun --mca pml ob1 --mca btl $BTL_IB_BTLS ./program" ;;

@@ -242,9 +242,15 @@ component_path() {
     esac
 }
 
+# env.sh, and bin/, which that adds to PATH: programs for users, and nothing else of build/ (libtool).
 # What differs between versions of Open MPI: 5.0 calls the BTL of shared memory sm.
 make_env() {
-    local shared_memory=vader
+    local shared_memory=vader program
+    mkdir -p "$build/bin"
+    for program in ib_info "$root"/info/ib_*; do
+        program=${program##*/}
+        [[ $program == *.* ]] || ln -sfn "../$program" "$build/bin/$program"
+    done
     [[ $(openmpi_series) == 4.* ]] || shared_memory=sm
     sed "s/@SHARED_MEMORY@/$shared_memory/; s/BTL_IB_COMPONENT_PATH/$(component_path)/g" \
         "$root/tools/env.sh" >"$build/env.sh.new"

@@ -94,12 +94,10 @@ class Reader:
         self.run, self.place = run, place
         self.home, self.tree = place / "home", place / "home/btl_ib"
         place.chmod(0o755)
-        for directory in ("source", "home/btl_ib", "home/bin", "home/tmp", "root/tmp"):
+        for directory in ("source", "home/btl_ib", "home/tmp", "root/tmp"):
             (place / directory).mkdir(parents=True)
         for name in os.listdir(ROOT):
             (self.tree / name).symlink_to(place / "source" / name)
-        for name in ("ib_info", "ib_connectivity", "ib_doctor", "ib_site_report", "ib_stats", "ib_top", "ib_trace"):  # as if it were installed
-            (self.home / "bin" / name).symlink_to(place / "source/build" / name)
         (place / "passwd").write_text(
             f"{Path('/etc/passwd').read_text()}reader:x:{READER}:{READER}::{self.home}:/bin/bash\n")
         for directory in (self.home, *self.home.iterdir()):
@@ -111,7 +109,7 @@ class Reader:
         rights = () if as_root else ("setpriv", "--reuid", READER, "--regid", READER, "--clear-groups", "--inh-caps=-all")
         login = {"HOME": home, "USER": "root" if as_root else "reader", "SHELL": "/bin/bash", "LANG": "C.UTF-8",
                  "TERM": "dumb", "TMPDIR": home / "tmp", "BTL_IB_CHECK": self.run.mark,
-                 "PATH": f"{self.home}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **SHARE}  # fmt: skip
+                 "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **SHARE}  # fmt: skip
         kept = f'test ! -e {home}/variables || . {home}/variables; trap "export -p >{home}/variables" EXIT; cd {self.tree}'
         return self.run.output(
             *("unshare", "--net", "--uts", "--mount", "sh", "-c", HOST, "sh", ROOT, self.place, *rights, "env", "-i"),

@@ -250,7 +250,8 @@ def test_many_networks(run, mpi, hosts, two_hosts, tmp_path):
     links = [Link(0)]
     output = two_hosts(links, mpi.program("ring"), "laps=1",
                        before=lambda: replace_addresses(run, hosts, tmp_path, links, own))
-    assert "OK ring" in output and output.count("device x0 turned down: there are 32 rails") == 76
+    # Of the 76 lines mpirun may cut some, as both processes write at once.
+    assert "OK ring" in output and 70 <= output.count("device x0 turned down: there are 32 rails") <= 76
     pairs = joined(output)
     assert len(pairs) == 2 and len({address.rsplit(".", 1)[0] for _, address in pairs}) == 1, pairs
 

@@ -10,7 +10,7 @@
 #include "btl_ib_gso.h"
 #include "btl_ib_latency.h"
 #include "btl_ib_loss.h"
-#include "btl_ib_loss.h"
+#include "btl_ib_out_message.h"
 #include "btl_ib_pacing.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_packetize.h"
@@ -39,7 +39,7 @@ static void undo_last(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     btl_ib_segment_t *segment = batch->segments[--batch->count];
     btl_ib_out_t *out = segment->out;
 
-    btl_ib_packetize_unbundle(segment, &batch->bundled, pending);
+    btl_ib_message_unbundle(segment, &batch->bundled, pending);
     if (out != NULL) {
         btl_ib_packetize_undo(segment);
         if (btl_ib_list_empty(&out->link)) {
@@ -91,8 +91,8 @@ static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t channel, p
 
     plan->count = btl_ib_list_first(pending) == btl_ib_list_last(pending)
                       ? 1
-                      : btl_ib_packetize_bundle_count(pending, conn->pmtud.datagram_max - overhead,
-                                                      &plan->size);
+                      : btl_ib_message_bundle_count(pending, conn->pmtud.datagram_max - overhead,
+                                                    &plan->size);
     if (plan->count > 1) {
         plan->channel = btl_ib_queues_channel(conn->peer_queues, plan->size + overhead);
         const bool bulk = !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK])
@@ -102,7 +102,7 @@ static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t channel, p
             return verdict;
         }
         room = room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max;
-        plan->count = btl_ib_packetize_bundle_count(pending, room - overhead, &plan->size);
+        plan->count = btl_ib_message_bundle_count(pending, room - overhead, &plan->size);
     }
     plan->channel = channel;
     plan->room = btl_ib_send_limits_room(conn, channel, &verdict);
@@ -119,12 +119,12 @@ static bool make_segments(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx, btl_ib_o
 
     if (plan->count > 1) {
         most = 1;
-        segments[0] = btl_ib_packetize_bundle(conn, &tx->submit.pending, plan->count, plan->size,
-                                              plan->channel, &batch->bundled);
+        segments[0] = btl_ib_message_bundle(conn, &tx->submit.pending, plan->count, plan->size,
+                                            plan->channel, &batch->bundled);
         count = segments[0] != NULL;
     } else {
         most = (int) btl_ib_min_u32(plan->room, (uint32_t) (most - batch->count));
-        count = btl_ib_packetize(conn, out, plan->channel, segments, most);
+        count = btl_ib_out_segments(conn, out, plan->channel, segments, most);
     }
     if (count == 0) {
         return false;
@@ -216,7 +216,7 @@ static void run_left(btl_ib_conn_t *conn, batch_t *batch, int from, int count)
     btl_ib_out_t *out = segments[0]->out;
 
     if (segments[0]->bundled > 0) {
-        btl_ib_out_left_bundled(conn, &batch->bundled, segments[0]->bundled);
+        btl_ib_message_left_bundled(conn, &batch->bundled, segments[0]->bundled);
         return;
     }
     const bool waits = btl_ib_packetize_waits(segments[0]);

@@ -5,12 +5,35 @@
 
 #include "btl_ib_completion.h"
 
-#include "btl_ib_state.h"
+#include "btl_ib_out_message.h"
 #include "btl_ib_packet.h"
+#include "btl_ib_packetize.h"
 #include "btl_ib_rma_replies.h"
 #include "btl_ib_rma_requests.h"
-#include "btl_ib_trace.h"
-#include "btl_ib_zcopy.h"
+#include "btl_ib_state.h"
+
+/* A kind of what is sent in pieces. */
+typedef struct btl_ib_out_ops {
+    /* Makes segments of its next bytes, as btl_ib_out_segments(); there is a place for one. */
+    int (*next_segments)(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
+                         btl_ib_segment_t **segments, int most);
+    /* Notes that its last segment left, as btl_ib_out_left(). Returns whether it is over. NULL:
+     * nothing follows. */
+    bool (*left)(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied);
+    /* Notes that it is over with `status`, and on no list. Returns whether its user is told. */
+    bool (*ended)(btl_ib_out_t *out, int status);
+} btl_ib_out_ops_t;
+
+/* A message, a PUT and a request are over when they are acknowledged or answered, or failed; a
+ * stream when it has left, as its segments hold its region. */
+static const btl_ib_out_ops_t out_ops[] = {
+    [BTL_IB_OUT_MESSAGE] = {btl_ib_message_segments, btl_ib_message_left, btl_ib_message_ended},
+    [BTL_IB_OUT_PUT] = {btl_ib_put_segments, NULL, btl_ib_op_ended},
+    [BTL_IB_OUT_REQUEST] = {btl_ib_request_segments, btl_ib_request_left, btl_ib_op_ended},
+    [BTL_IB_OUT_OFFLOAD] = {NULL, NULL, btl_ib_op_ended},
+    [BTL_IB_OUT_STREAM] = {btl_ib_stream_segments, btl_ib_stream_left, btl_ib_stream_ended},
+    [BTL_IB_OUT_REPLIES] = {btl_ib_replies_segments, NULL, btl_ib_replies_ended},
+};
 
 static void queue_event(btl_ib_out_t *out)
 {
@@ -20,26 +43,25 @@ static void queue_event(btl_ib_out_t *out)
     }
 }
 
+int btl_ib_out_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
+                        btl_ib_segment_t **segments, int most)
+{
+    return btl_ib_packetize_reserve(conn, channel, 1)
+               ? out_ops[out->kind].next_segments(conn, out, channel, segments, most)
+               : 0;
+}
+
 void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied)
 {
-    switch (out->kind) {
-    case BTL_IB_OUT_MESSAGE:
-        conn->engine->count.sent_messages++;
-        if (copied) {
-            out->sent_due = true;
-            btl_ib_completion_add(out, 0);
-        } else if (!btl_ib_zcopy_left(conn, btl_ib_msg_of(out))) {
-            btl_ib_completion_sent(out);
-        }
-        break;
-    case BTL_IB_OUT_REQUEST:
-        btl_ib_op_asked(BTL_IB_CONTAINER(out, btl_ib_op_t, out));
-        break;
-    case BTL_IB_OUT_STREAM:
+    const btl_ib_out_ops_t *ops = &out_ops[out->kind];
+
+    if (ops->left == NULL) {
+        return;
+    }
+    if (ops->left(conn, out, copied)) {
         btl_ib_completion_add(out, 0);
-        break;
-    default:
-        break;
+    } else if (out->sent_due) {
+        queue_event(out);
     }
 }
 
@@ -49,48 +71,14 @@ void btl_ib_completion_sent(btl_ib_out_t *out)
     queue_event(out);
 }
 
-void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32_t count)
-{
-    btl_ib_engine_t *engine = conn->engine;
-
-    engine->count.sent_bundles++;
-    engine->count.sent_messages += count;
-    btl_ib_list_t *const first = btl_ib_list_first(bundled);
-    btl_ib_list_t *last = bundled;
-    for (; count > 0; count--) {
-        last = last->next;
-        btl_ib_out_t *out = BTL_IB_CONTAINER(last, btl_ib_out_t, link);
-        (void) btl_ib_zcopy_end(engine, btl_ib_msg_of(out));
-        out->sent_due = true;
-        out->done_due = true;
-        out->status = 0;
-    }
-    btl_ib_list_move_tail(&engine->events, first, last);
-    btl_ib_work_note(&engine->work);
-}
-
 void btl_ib_completion_add(btl_ib_out_t *out, int status)
 {
     btl_ib_list_remove(&out->link);
-    switch (out->kind) {
-    case BTL_IB_OUT_STREAM:
-    case BTL_IB_OUT_REPLIES:
-        btl_ib_replies_end(out);
-        return;
-    case BTL_IB_OUT_PUT:
-    case BTL_IB_OUT_REQUEST:
-    case BTL_IB_OUT_OFFLOAD:
-        btl_ib_op_leaves(BTL_IB_CONTAINER(out, btl_ib_op_t, out), status);
-        break;
-    case BTL_IB_OUT_MESSAGE:
-        if (btl_ib_zcopy_end(out->conn->engine, btl_ib_msg_of(out)) && status == 0) {
-            out->sent_due = true;
-        }
-        break;
+    if (out_ops[out->kind].ended(out, status)) {
+        out->status = status;
+        out->done_due = true;
+        queue_event(out);
     }
-    out->status = status;
-    out->done_due = true;
-    queue_event(out);
 }
 
 static void call_back(btl_ib_engine_t *engine, btl_ib_out_t *out)

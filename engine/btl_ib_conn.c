@@ -21,6 +21,7 @@
 #include "btl_ib_loss.h"
 #include "btl_ib_rma_initiator.h"
 #include "btl_ib_packet.h"
+#include "btl_ib_out_message.h"
 #include "btl_ib_packetize.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_rnr_receiver.h"
@@ -29,7 +30,6 @@
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
 #include "btl_ib_submit.h"
-#include "btl_ib_rma_target.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_validation.h"
@@ -101,7 +101,7 @@ static void begin_incarnation(btl_ib_conn_t *conn)
     begin_rx(conn);
     btl_ib_conn_begin_route(conn);
     btl_ib_coalesce_begin(&conn->coalesce);
-    btl_ib_packetize_begin(conn);
+    btl_ib_message_renumber(conn);
     btl_ib_pmtud_begin(conn);
     btl_ib_validation_begin(&conn->validation);
     btl_ib_identity_begin(conn);
@@ -112,7 +112,7 @@ static void end_rx(btl_ib_conn_t *conn)
 {
     btl_ib_accept_end(conn);
     btl_ib_input_end(conn);
-    btl_ib_target_drop(conn);
+    btl_ib_replies_drop(conn);
     btl_ib_rnr_forget(conn);
     btl_ib_ack_tx_end(conn);
     btl_ib_loss_end_peer(&conn->loss);

@@ -162,8 +162,8 @@ bool btl_ib_pool_grow(btl_ib_pool_t *pool, int kind)
     return pool->kind[kind].made < pool->limit && add_slab(pool, kind);
 }
 
-uint32_t btl_ib_pool_take(const btl_ib_segment_t *like, uint32_t size, btl_ib_segment_t **segments,
-                          uint32_t most)
+uint32_t btl_ib_pool_take(const btl_ib_segment_t *like, uint32_t size, uint32_t step,
+                          btl_ib_segment_t **segments, uint32_t most)
 {
     enum {
         FROM = offsetof(btl_ib_segment_t, iov),
@@ -172,6 +172,7 @@ uint32_t btl_ib_pool_take(const btl_ib_segment_t *like, uint32_t size, btl_ib_se
     btl_ib_list_t *free = &like->pool->kind[btl_ib_pool_kind(like->pool, size)].free;
     btl_ib_list_t *item = free->next;
     uint8_t same[TO - FROM]; /* here it stays in registers */
+    uint8_t *bytes = like->iov[0].iov_base;
     uint32_t count = 0;
 
     memcpy(same, (const uint8_t *) like + FROM, sizeof(same));
@@ -179,6 +180,9 @@ uint32_t btl_ib_pool_take(const btl_ib_segment_t *like, uint32_t size, btl_ib_se
         btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
         btl_ib_list_t *next = item->next;
         memcpy((uint8_t *) segment + FROM, same, sizeof(same));
+        bytes += step;
+        segment->iov[0].iov_base = bytes;
+        segment->continues = true;
         segments[count++] = segment;
         btl_ib_list_init(item);
         item = next;

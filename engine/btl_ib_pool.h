@@ -82,13 +82,13 @@ typedef struct btl_ib_segment {
     uint32_t parted;   /* bytes of parts of the last copy that were sent; 0: all or none */
     uint32_t in_parts; /* copies of which all parts were sent */
     uint32_t burst;   /* bytes of the GSO burst that the last copy was joined in; 0: it was alone */
-    uint32_t bundled; /* btl_ib_packetize.c: messages in a BUNDLE; of other types 0 */
+    uint32_t bundled; /* btl_ib_out_message.c: messages in a BUNDLE; of other types 0 */
     uint8_t type;
     uint8_t flags; /* header flags that all copies have */
     uint8_t tag;
     uint8_t channel;
     bool last; /* btl_ib_packetize.c: the message ends with it */
-    /* btl_ib_packet.h: first sent behind the one before, of whose bytes it has as many that follow;
+    /* btl_ib_pool.c: first sent behind the one before, of whose bytes it has as many that follow;
      * all else is the same, but the flags. */
     bool continues;
 
@@ -168,10 +168,11 @@ static inline btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t si
     return segment;
 }
 
-/* Segments of the pool of `like`, for `size` bytes, that hold the same as it; as many as there are
- * without new memory, at most `most`. Returns how many. */
-uint32_t btl_ib_pool_take(const btl_ib_segment_t *like, uint32_t size, btl_ib_segment_t **segments,
-                          uint32_t most);
+/* Takes segments of the pool of `like`, for `size` bytes, that hold the same as it, but that each
+ * continues the one before with the next `step` bytes of iov[0]; as many as there are without new
+ * memory, at most `most`. Returns how many. */
+uint32_t btl_ib_pool_take(const btl_ib_segment_t *like, uint32_t size, uint32_t step,
+                          btl_ib_segment_t **segments, uint32_t most);
 
 /* The two steps of giving a segment back: it belongs to nobody; it may be taken out again. The one
  * used last is first, as its memory is in the cache. */

@@ -24,6 +24,7 @@
 
 struct btl_ib_conn;
 
+/* What becomes of each kind: out_ops in btl_ib_completion.c. */
 typedef enum btl_ib_out_kind {
     BTL_IB_OUT_MESSAGE, /* btl_ib_msg_t */
     BTL_IB_OUT_PUT,     /* btl_ib_op_t: its bytes */

@@ -5,6 +5,8 @@
 
 #include "btl_ib_rma_replies.h"
 
+#include "btl_ib_packet.h"
+#include "btl_ib_packetize.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_state.h"
 
@@ -105,30 +107,125 @@ bool btl_ib_replies_find_or_reject(btl_ib_stream_t *stream)
     }
     const uint32_t id = stream->id;
     btl_ib_list_remove(&stream->out.link);
-    btl_ib_replies_end(&stream->out);
+    (void) btl_ib_stream_ended(&stream->out, 0);
     btl_ib_replies_add(conn, id, BTL_IB_REPLY_REJECTED, 0);
     return false;
 }
 
-void btl_ib_replies_write(const btl_ib_conn_t *conn, uint8_t *to, uint32_t size)
+/* ---- what leaves of them ---- */
+
+static inline btl_ib_stream_t *stream_of(btl_ib_out_t *out)
 {
-    const btl_ib_replies_t *replies = &conn->replies;
-    uint64_t at = replies->out.offset / REPLY_BYTES;
+    return BTL_IB_CONTAINER(out, btl_ib_stream_t, out);
+}
+
+static void write_got(const btl_ib_stream_t *stream, uint64_t offset, uint8_t *to)
+{
+    const btl_ib_wire_got_t got = {
+        .offset_low = BTL_IB_LE32(offset & UINT32_MAX),
+        .offset_high = BTL_IB_LE32(offset >> 32),
+        .operation = BTL_IB_LE32(stream->id),
+    };
+    memcpy(to, &got, sizeof(got));
+}
+
+int btl_ib_stream_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
+                           btl_ib_segment_t **segments, int most)
+{
+    const btl_ib_stream_t *stream = stream_of(out);
+    const struct iovec memory[2] = {{.iov_base = stream->memory, .iov_len = (size_t) out->size}};
+    btl_ib_series_t series = {
+        .piece = {.type = BTL_IB_TYPE_GOT,
+                  .head = sizeof(btl_ib_wire_got_t),
+                  .iov = memory,
+                  .region = stream->key.id},
+        .unit = btl_ib_packetize_room(conn, channel, sizeof(btl_ib_wire_got_t)),
+    };
+    uint64_t offset = out->offset;
+    const int count = btl_ib_packetize_series(conn, out, channel, &series, segments, most);
+
+    for (int i = 0; i < count; i++, offset += series.unit) {
+        write_got(stream, offset, btl_ib_packet_body(segments[i]));
+    }
+    return count;
+}
+
+/* The region is lent to its segments, which need the stream no more. */
+bool btl_ib_stream_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied)
+{
+    (void) conn;
+    (void) out;
+    (void) copied;
+    return true;
+}
+
+bool btl_ib_stream_ended(btl_ib_out_t *out, int status)
+{
+    btl_ib_conn_t *conn = out->conn;
+
+    (void) status;
+    conn->replies.streams--;
+    btl_ib_free(&conn->engine->mem, stream_of(out));
+    return false;
+}
+
+/* Copies the replies from `offset` of all that there ever were, `size` bytes, to `to`. */
+static void write_replies(const btl_ib_replies_t *replies, uint64_t offset, uint8_t *to,
+                          uint32_t size)
+{
+    uint64_t at = offset / REPLY_BYTES;
 
     for (uint32_t done = 0; done < size; done += REPLY_BYTES, at++) {
         memcpy(to + done, &replies->ring[at % BTL_IB_OPS_MAX], REPLY_BYTES);
     }
 }
 
-void btl_ib_replies_end(btl_ib_out_t *out)
+/* As many replies in each as fit. */
+int btl_ib_replies_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
+                            btl_ib_segment_t **segments, int most)
 {
-    btl_ib_conn_t *conn = out->conn;
+    const uint32_t room = btl_ib_packetize_room(conn, channel, 0);
+    int n = 0;
 
-    if (out->kind == BTL_IB_OUT_REPLIES) {
-        out->offset = out->size;
-    } else {
-        conn->replies.streams--;
-        btl_ib_free(&conn->engine->mem, BTL_IB_CONTAINER(out, btl_ib_stream_t, out));
+    do {
+        const uint64_t offset = out->offset;
+        const uint32_t fit = btl_ib_clip_u32(out->size - offset, room);
+        const uint32_t size = fit - fit % (uint32_t) REPLY_BYTES;
+
+        segments[n] = btl_ib_packetize_plain(conn, out, BTL_IB_TYPE_REPLY, size, false);
+        if (segments[n] == NULL) {
+            break;
+        }
+        write_replies(&conn->replies, offset, btl_ib_packet_body(segments[n]), size);
+        n++;
+    } while (n < most && !segments[n - 1]->last && btl_ib_packetize_reserve(conn, channel, n + 1));
+    return n;
+}
+
+/* None is due any more. */
+bool btl_ib_replies_ended(btl_ib_out_t *out, int status)
+{
+    (void) status;
+    out->offset = out->size;
+    return false;
+}
+
+void btl_ib_replies_drop(btl_ib_conn_t *conn)
+{
+    for (uint32_t channel = 0; channel < conn->peer_queues->count; channel++) {
+        btl_ib_list_t *pending = &conn->tx[channel].submit.pending;
+        btl_ib_list_t *next;
+        for (btl_ib_list_t *item = btl_ib_list_first(pending); item != NULL; item = next) {
+            btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
+            next = btl_ib_list_next(pending, item);
+            if (out->kind == BTL_IB_OUT_STREAM) {
+                btl_ib_list_remove(item);
+                (void) btl_ib_stream_ended(out, 0);
+            } else if (out->kind == BTL_IB_OUT_REPLIES) {
+                btl_ib_list_remove(item);
+                (void) btl_ib_replies_ended(out, 0);
+            }
+        }
     }
 }
 

@@ -55,11 +55,17 @@ void btl_ib_replies_begin(btl_ib_stream_t *stream);
  * freed, and a reply says so. */
 bool btl_ib_replies_find_or_reject(btl_ib_stream_t *stream);
 
-/* Copies the next `size` bytes of replies to `to`. */
-void btl_ib_replies_write(const btl_ib_conn_t *conn, uint8_t *to, uint32_t size);
+/* out_ops (btl_ib_completion.c) of streams and of replies. A stream that is over is freed. */
+int btl_ib_stream_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
+                           btl_ib_segment_t **segments, int most);
+bool btl_ib_stream_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied);
+bool btl_ib_stream_ended(btl_ib_out_t *out, int status);
+int btl_ib_replies_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
+                            btl_ib_segment_t **segments, int most);
+bool btl_ib_replies_ended(btl_ib_out_t *out, int status);
 
-/* A stream, or all replies, are over, sent or not. A stream is freed. `out` is on no list. */
-void btl_ib_replies_end(btl_ib_out_t *out);
+/* Drops what was not sent yet. */
+void btl_ib_replies_drop(btl_ib_conn_t *conn);
 
 /* Frees what idle connections do not need. */
 void btl_ib_replies_shrink(btl_ib_conn_t *conn);

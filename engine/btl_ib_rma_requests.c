@@ -5,11 +5,14 @@
 
 #include "btl_ib_rma_requests.h"
 
+#include "btl_ib_packet.h"
+#include "btl_ib_packetize.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_state.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 #define SLOT_BITS 8
 static_assert(1u << SLOT_BITS == BTL_IB_OPS_MAX, "an id names the slot of its operation");
@@ -98,11 +101,89 @@ void btl_ib_op_run(btl_ib_conn_t *conn)
             return;
         }
         btl_ib_op_t *op = BTL_IB_LIST_POP(btl_ib_op_t, &ops->waiting, out.link);
-        bool put = op->out.kind == BTL_IB_OUT_PUT;
         take_slot(conn, op);
-        btl_ib_pending_add(conn, &op->out, put ? sizeof(btl_ib_wire_target_t) : 0);
+        btl_ib_pending_add(conn, &op->out,
+                           op->kind == BTL_IB_OP_PUT ? sizeof(btl_ib_wire_target_t) : 0);
     }
 }
+
+/* ---- what leaves of an operation ---- */
+
+static inline btl_ib_op_t *op_of(btl_ib_out_t *out)
+{
+    return BTL_IB_CONTAINER(out, btl_ib_op_t, out);
+}
+
+/* Of a segment that begins at byte `offset` of the operation. */
+static void write_target(const btl_ib_op_t *op, uint64_t offset, uint8_t *to)
+{
+    const btl_ib_wire_target_t target = {
+        .region = BTL_IB_LE64(op->key.id),
+        .secret = BTL_IB_LE64(op->key.secret),
+        .offset = BTL_IB_LE64(op->offset + offset),
+        .end = BTL_IB_LE64(op->offset + op->size),
+        .operation = BTL_IB_LE32(op->id),
+    };
+    memcpy(to, &target, sizeof(target));
+}
+
+static void write_atomic(const btl_ib_op_t *op, uint8_t *to)
+{
+    const btl_ib_wire_atomic_t atomic = {
+        .region = BTL_IB_LE64(op->key.id),
+        .secret = BTL_IB_LE64(op->key.secret),
+        .offset = BTL_IB_LE64(op->offset),
+        .operand = BTL_IB_LE64(op->operand),
+        .compare = BTL_IB_LE64(op->compare),
+        .operation = BTL_IB_LE32(op->id),
+        .code = (uint8_t) op->code,
+        .type = (uint8_t) op->type,
+    };
+    memcpy(to, &atomic, sizeof(atomic));
+}
+
+/* The last segment asks for its acknowledgement, as only that says that the bytes are placed. */
+int btl_ib_put_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
+                        btl_ib_segment_t **segments, int most)
+{
+    const btl_ib_op_t *op = op_of(out);
+    const struct iovec memory[2] = {{.iov_base = op->local, .iov_len = (size_t) out->size}};
+    btl_ib_series_t series = {
+        .piece = {.type = BTL_IB_TYPE_PUT, .head = sizeof(btl_ib_wire_target_t), .iov = memory},
+        .unit = btl_ib_packetize_room(conn, channel, sizeof(btl_ib_wire_target_t)),
+        .ask_ack = true,
+    };
+    uint64_t offset = out->offset;
+    const int count = btl_ib_packetize_series(conn, out, channel, &series, segments, most);
+
+    for (int i = 0; i < count; i++, offset += series.unit) {
+        write_target(op, offset, btl_ib_packet_body(segments[i]));
+    }
+    return count;
+}
+
+int btl_ib_request_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
+                            btl_ib_segment_t **segments, int most)
+{
+    const btl_ib_op_t *op = op_of(out);
+    const bool get = op->kind == BTL_IB_OP_GET;
+
+    (void) channel;
+    (void) most;
+    segments[0] = btl_ib_packetize_plain(conn, out, get ? BTL_IB_TYPE_GET : BTL_IB_TYPE_ATOMIC,
+                                         (uint32_t) out->size, false);
+    if (segments[0] == NULL) {
+        return 0;
+    }
+    if (get) {
+        write_target(op, 0, btl_ib_packet_body(segments[0]));
+    } else {
+        write_atomic(op, btl_ib_packet_body(segments[0]));
+    }
+    return 1;
+}
+
+/* ---- what comes back: an acknowledgement, an answer, or neither ---- */
 
 void btl_ib_op_asked(btl_ib_op_t *op)
 {
@@ -114,15 +195,24 @@ void btl_ib_op_asked(btl_ib_op_t *op)
     }
 }
 
+bool btl_ib_request_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied)
+{
+    (void) conn;
+    (void) copied;
+    btl_ib_op_asked(op_of(out));
+    return false;
+}
+
 void btl_ib_op_not_asked(btl_ib_op_t *op)
 {
     op->out.conn->ops.answers -= op->asked;
     op->asked = false;
 }
 
-void btl_ib_op_leaves(btl_ib_op_t *op, int status)
+bool btl_ib_op_ended(btl_ib_out_t *out, int status)
 {
-    btl_ib_conn_t *conn = op->out.conn;
+    btl_ib_op_t *op = op_of(out);
+    btl_ib_conn_t *conn = out->conn;
     btl_ib_ops_t *ops = &conn->ops;
 
     conn->engine->count.failed_ops += status != 0;
@@ -138,6 +228,7 @@ void btl_ib_op_leaves(btl_ib_op_t *op, int status)
             btl_ib_conn_ready(conn);
         }
     }
+    return true;
 }
 
 void btl_ib_op_shrink(btl_ib_conn_t *conn)

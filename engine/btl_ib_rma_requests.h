@@ -62,8 +62,14 @@ void btl_ib_op_not_asked(btl_ib_op_t *op);
 /* The peer, or its device, works for us: it is not silent. The wait for answers starts again. */
 void btl_ib_op_answered(btl_ib_conn_t *conn);
 
-/* An operation is over: take it off all accounts. */
-void btl_ib_op_leaves(btl_ib_op_t *op, int status);
+/* out_ops (btl_ib_completion.c) of PUTs, of requests, and of these and offloaded operations: one
+ * that is over is taken off all accounts. */
+int btl_ib_put_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
+                        btl_ib_segment_t **segments, int most);
+int btl_ib_request_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
+                            btl_ib_segment_t **segments, int most);
+bool btl_ib_request_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied);
+bool btl_ib_op_ended(btl_ib_out_t *out, int status);
 
 /* Frees what idle connections do not need. */
 void btl_ib_op_shrink(btl_ib_conn_t *conn);

@@ -6,7 +6,6 @@
 #include "btl_ib_rma_target.h"
 
 #include "btl_ib_accept.h"
-#include "btl_ib_completion.h"
 #include "btl_ib_rma_replies.h"
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_reasm.h"
@@ -131,22 +130,7 @@ bool btl_ib_target_atomic(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return true;
 }
 
-/* ---- the end ---- */
-
-void btl_ib_target_drop(btl_ib_conn_t *conn)
-{
-    for (uint32_t channel = 0; channel < conn->peer_queues->count; channel++) {
-        btl_ib_list_t *pending = &conn->tx[channel].submit.pending;
-        btl_ib_list_t *next;
-        for (btl_ib_list_t *item = btl_ib_list_first(pending); item != NULL; item = next) {
-            btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
-            next = btl_ib_list_next(pending, item);
-            if (out->kind == BTL_IB_OUT_STREAM || out->kind == BTL_IB_OUT_REPLIES) {
-                btl_ib_completion_add(out, 0);
-            }
-        }
-    }
-}
+/* ---- regions ---- */
 
 int btl_ib_region_add(btl_ib_engine_t *engine, void *base, uint64_t size, uint32_t access,
                       btl_ib_region_key_t *key)

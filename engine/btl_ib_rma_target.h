@@ -38,7 +38,4 @@ bool btl_ib_target_put(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 bool btl_ib_target_get(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 bool btl_ib_target_atomic(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* Drops answers that were not sent yet. */
-void btl_ib_target_drop(btl_ib_conn_t *conn);
-
 #endif

@@ -118,20 +118,21 @@ static void put_all(uint32_t count)
 static void test_take(void **state)
 {
     btl_ib_segment_t *taken[MANY];
+    uint8_t bytes[5 * MANY + 5];
 
     (void) state;
     start(1472, 0, 0, 100);
     btl_ib_segment_t *like = btl_ib_pool_get(&pool, BTL_IB_SEGMENT_SMALL);
     like->tag = 3;
-    like->iov[0].iov_len = 5;
-    assert_int_equal(btl_ib_pool_take(like, 1472, taken, 10), 0);
+    like->iov[0] = (struct iovec){.iov_base = bytes, .iov_len = 5};
+    assert_int_equal(btl_ib_pool_take(like, 1472, 5, taken, 10), 0);
     got[0] = btl_ib_pool_get(&pool, 1472);
     const uint32_t there = pool.kind[1].made - 1;
     assert_true(there >= 20 && there < 99);
     got[0]->seq = 7;
     got[0]->order = 9;
     btl_ib_pool_put(got[0]);
-    assert_int_equal(btl_ib_pool_take(like, 1472, taken, 10), 10);
+    assert_int_equal(btl_ib_pool_take(like, 1472, 5, taken, 10), 10);
     assert_ptr_equal(taken[0], got[0]); /* what was used last */
     assert_int_equal(taken[0]->seq, 0);
     assert_int_equal(in_use(1), 10);
@@ -141,10 +142,13 @@ static void test_take(void **state)
         assert_int_equal(taken[i]->kind, 1);
         assert_int_equal(taken[i]->tag, 3);
         assert_int_equal(taken[i]->iov[0].iov_len, 5);
+        assert_ptr_equal(taken[i]->iov[0].iov_base,
+                         bytes + 5 * (i + 1)); /* the bytes that follow */
+        assert_true(taken[i]->continues);
     }
-    assert_int_equal(btl_ib_pool_take(like, 1472, taken + 10, MANY - 10), there + 1 - 10);
+    assert_int_equal(btl_ib_pool_take(like, 1472, 5, taken + 10, MANY - 10), there + 1 - 10);
     assert_int_equal(pool.kind[1].made, there + 1);
-    assert_int_equal(btl_ib_pool_take(like, 1472, taken, 1), 0);
+    assert_int_equal(btl_ib_pool_take(like, 1472, 5, taken, 1), 0);
     got[1] = btl_ib_pool_get(&pool, 1472); /* which finds memory */
     assert_non_null(got[1]);
     btl_ib_pool_put(got[1]);

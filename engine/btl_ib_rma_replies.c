@@ -180,7 +180,7 @@ static void write_replies(const btl_ib_replies_t *replies, uint64_t offset, uint
     }
 }
 
-/* As many replies in each as fit. */
+/* Makes the next REPLY segments, with as many replies in each as fit. */
 int btl_ib_replies_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
                             btl_ib_segment_t **segments, int most)
 {

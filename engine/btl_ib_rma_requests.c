@@ -114,7 +114,7 @@ static inline btl_ib_op_t *op_of(btl_ib_out_t *out)
     return BTL_IB_CONTAINER(out, btl_ib_op_t, out);
 }
 
-/* Of a segment that begins at byte `offset` of the operation. */
+/* Writes the target of a segment that begins at byte `offset` of the operation. */
 static void write_target(const btl_ib_op_t *op, uint64_t offset, uint8_t *to)
 {
     const btl_ib_wire_target_t target = {

@@ -317,16 +317,21 @@ struct btl_ib_engine {
     btl_ib_backlog_t backlog; /* messages received in asynchronous progress */
     /* First contacts received there: their senders cannot be looked up yet. `tag` is the rail. */
     btl_ib_backlog_t unidentified;
+    /* Connections by the link `all`, those that are freed soon apart: deferred_free.gone. */
     btl_ib_list_t conns;
-    btl_ib_list_t ready;   /* connections that may have something to send */
-    btl_ib_list_t starved; /* connections that wait for the limits in `budget` */
-    /* Connections that owe an acknowledgement, the most urgent first; apart those whose messages
-     * are answered, so that it may wait for longer. */
+    btl_ib_list_t closing;
+    /* What connections want of a turn, a list for each thing that they may have to wait for: a turn
+     * asks the lists, not the connections (docs/kept.md). In the order in which they are served: */
+    btl_ib_list_t whole; /* fragments are to be delivered: by the application's own turn */
+    /* retries.waiting: a probe is due, and waits for the budget of copies */
+    btl_ib_list_t starved; /* something to send waits for the limits in `budget` */
+    btl_ib_list_t ready;   /* there may be something to send: btl_ib_flush() says what */
+    btl_ib_list_t rnr;     /* the peer waits to hear that a cause of RNR is gone */
+    /* An acknowledgement is owed, the most urgent first; apart those whose messages are answered,
+     * so that it may wait for longer. */
     btl_ib_list_t acks;
     btl_ib_list_t acks_answered;
-    btl_ib_list_t whole; /* connections with fragments for the next progress call to deliver */
-    btl_ib_list_t rnr;   /* connections of whose segments some got RNR and may not come again yet */
-    btl_ib_list_t closing;
+
     btl_ib_list_t events; /* messages and operations whose callbacks are due */
     btl_ib_list_t tables; /* btl_ib_table_entry_t */
     btl_ib_routes_t routes;

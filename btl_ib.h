@@ -76,7 +76,7 @@ typedef struct btl_ib_rdma_lists {
     uint64_t started;     /* so many; the number of the newest */
 } btl_ib_rdma_lists_t;
 
-/* One device. */
+/* A device. */
 typedef struct btl_ib_module {
     mca_btl_base_module_t super; /* first: Open MPI casts */
     uint32_t rail;               /* its number in the engine */
@@ -170,7 +170,7 @@ static inline void btl_ib_unlock(void)
     btl_ib_biased_lock_release(&component->lock);
 }
 
-/* Let the engine work once, or after a pause until all is done that came meanwhile. Returns as
+/* Lets the engine work once, or after a pause until all is done that came meanwhile. Returns as
  * btl_ib_engine_progress(). */
 static inline int btl_ib_run_engine(uint64_t now)
 {
@@ -203,8 +203,8 @@ static inline int btl_ib_poll_engine(uint64_t now)
 /* Atomics that devices have, where they have any. */
 #define BTL_IB_ATOMIC_FLAGS_DEVICE (MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP)
 
-/* Construct a free list of elements of `class` with `size` bytes. Returns an OPAL status. It has no
- * upper bound: a fragment can be complete long before it is back, and ob1 tries again only when
+/* Constructs a free list of elements of `class` with `size` bytes. Returns an OPAL status. It has
+ * no upper bound: a fragment can be complete long before it is back, and ob1 tries again only when
  * something completes, so that a sender might wait for ever for one that comes back silently. */
 static inline int btl_ib_free_list_init(opal_free_list_t *list, size_t size, opal_class_t *class)
 {
@@ -216,21 +216,21 @@ static inline int btl_ib_free_list_init(opal_free_list_t *list, size_t size, opa
 
 /* ---- btl_ib_module.c ---- */
 
-/* Set all functions of a module, except finalize. */
+/* Sets all functions of a module, except finalize. */
 void btl_ib_module_functions(mca_btl_base_module_t *module);
 
-/* Make the module of a rail, on `transport`. Returns NULL if memory is short. */
+/* Makes the module of a rail, on `transport`. Returns NULL if memory is short. */
 btl_ib_module_t *btl_ib_module_create(uint32_t rail, btl_ib_transport_t *transport,
                                       uint32_t bandwidth);
 void btl_ib_module_destroy(btl_ib_module_t *module);
 
-/* Remove all endpoints without callbacks, and what is registered. Called without the lock. */
+/* Removes all endpoints without callbacks, and what is registered. Called without the lock. */
 void btl_ib_module_close(btl_ib_module_t *module);
 
-/* Poll until no CLOSE is due, within the bound of drains. Called with the lock held. */
+/* Polls until no CLOSE is due, within the bound of drains. Called with the lock held. */
 void btl_ib_module_linger(void);
 
-/* Tell what this process waits for: connections that have something to do, not too many of them,
+/* Tells what this process waits for: connections that have something to do, not too many of them,
  * and how many there are. Called with the lock held. */
 void btl_ib_module_dump_busy(void);
 
@@ -245,7 +245,7 @@ extern const btl_ib_engine_ops_t btl_ib_engine_ops;
 
 /* ---- btl_ib_failures.c ---- */
 
-/* What the engine says of peers and rails, as in btl_ib_engine_ops_t. */
+/* Callbacks of the engine about peers and rails, as in btl_ib_engine_ops_t. */
 void btl_ib_failures_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
 void btl_ib_failures_unanswered(void *context, btl_ib_conn_t *conn, bool heard);
 void btl_ib_failures_silent(void *context, btl_ib_conn_t *conn, const btl_ib_silence_t *silence);
@@ -288,11 +288,12 @@ void btl_ib_rdma_functions(mca_btl_base_module_t *module);
 /* Constructs the lists of a module. Returns an OPAL status. */
 int btl_ib_rdma_init(btl_ib_module_t *module);
 
-/* The engine finished an operation: status 0 or a negative errno. Called with the lock held. */
+/* Ends an operation that the engine finished, with status 0 or a negative errno. Called with the
+ * lock held. */
 void btl_ib_rdma_done(btl_ib_op_t *op, int status);
 
-/* The endpoint's connection is dead, and that was reported: complete the operations that died with
- * it, without their callbacks if `quiet`. Called with the lock held. */
+/* Completes the operations that died with the endpoint's connection, once that was reported,
+ * without their callbacks if `quiet`. Called with the lock held. */
 void btl_ib_rdma_fail_all(struct mca_btl_base_endpoint_t *endpoint, bool quiet);
 
 #endif

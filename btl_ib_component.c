@@ -205,7 +205,7 @@ static bool make_secrets(btl_ib_component_t *component)
     return random_bytes(&self->key, sizeof(self->key));
 }
 
-/* Fill in what the parameters and our own data say. */
+/* Fills in what the parameters and our own data say. */
 static void configure_engine(btl_ib_component_t *component, btl_ib_engine_config_t *config)
 {
     btl_ib_params_engine(&component->params, &component->limits, config);
@@ -313,7 +313,7 @@ static void report_libraries(void)
     }
 }
 
-/* Open the devices, and make modules of them. */
+/* Opens the devices, and makes modules of them. */
 static bool make_modules(btl_ib_component_t *component)
 {
     const uint32_t processes = component->processes;
@@ -512,7 +512,7 @@ static void in_exit(void)
     }
 }
 
-/* Has in_exit() called. If that fails nothing is told at such an exit. */
+/* Arranges that in_exit() is called. If that fails nothing is told at such an exit. */
 static void watch_exit(btl_ib_component_t *component)
 {
     component->exit.pid = getpid();
@@ -692,7 +692,7 @@ failed:
 /* us between two looks at what seldom waits, while turns of the engine find nothing */
 #define LOOK_EACH 20
 
-/* Do what seldom waits for a turn of the engine. */
+/* Does the work that seldom waits for a turn of the engine. */
 __attribute__((noinline)) static void look_around(btl_ib_component_t *component, uint64_t now)
 {
     component->look_at = now + LOOK_EACH;
@@ -716,7 +716,7 @@ __attribute__((noinline)) static void look_around(btl_ib_component_t *component,
     }
 }
 
-/* Does what follows each turn of the engine. Most found nothing. */
+/* Does the work that follows each turn of the engine, of which most found nothing. */
 static inline void finish_turn(btl_ib_component_t *component, uint64_t now, int events)
 {
     if (events > 0 || now >= component->look_at) {
@@ -777,7 +777,7 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
             wait_idle(component, now);
         }
     }
-    /* Of several threads that communicate one polls; another may be about to send, without a
+    /* One of several threads that communicate polls; another may be about to send, without a
      * processor of its own. */
     const bool yields = events == 0 && btl_ib_biased_lock_shared(&component->lock);
     btl_ib_unlock();

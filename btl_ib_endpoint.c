@@ -93,7 +93,7 @@ static void note_rails(btl_ib_endpoint_t *endpoint, const btl_ib_modex_t *peer,
 
 /* ---- hosts ---- */
 
-/* One that processes were added of; in the component's table `hosts`. */
+/* A host that processes were added of; in the component's table `hosts`. */
 typedef struct host {
     btl_ib_list_t endpoints;
 } host_t;
@@ -154,7 +154,7 @@ static void leave_host(btl_ib_endpoint_t *endpoint)
     }
 }
 
-/* That something was heard is not enough: a firewall may drop one direction only. */
+/* A datagram that was heard is not enough: a firewall may drop one direction only. */
 bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint)
 {
     const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
@@ -193,7 +193,7 @@ static btl_ib_endpoint_t *make_endpoint(btl_ib_module_t *module, struct opal_pro
     return endpoint;
 }
 
-/* Make the connection of a new endpoint, or adopt the one that the peer opened. */
+/* Makes the connection of a new endpoint, or adopts the one that the peer opened. */
 static int connect_endpoint(btl_ib_endpoint_t *endpoint, const btl_ib_modex_t *peer,
                             btl_ib_conn_t *conn)
 {
@@ -215,7 +215,7 @@ static int connect_endpoint(btl_ib_endpoint_t *endpoint, const btl_ib_modex_t *p
     return rc;
 }
 
-/* Keep what that process published where other pairs of rails may have to be tried in mid-job,
+/* Keeps what a process published where other pairs of rails may have to be tried in mid-job,
  * until it is removed. By one rail of each there is nothing else to be tried: what was kept of an
  * unknown process is not needed any more. */
 static void keep_known(uint64_t name, const btl_ib_modex_t *peer)
@@ -385,7 +385,7 @@ void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint)
         btl_ib_stats_end_peer(&mca_btl_ib_component.stats, conn, endpoint->host, endpoint->address);
         btl_ib_conn_destroy(conn, btl_ib_now());
     }
-    /* What walks the list looks at connections, perhaps while the lock is free for a callback. */
+    /* Walkers of the list look at connections, perhaps while the lock is free for a callback. */
     opal_list_remove_item(&endpoint->module->endpoints.all, &endpoint->super);
     btl_ib_list_remove(&endpoint->gone_link);
     leave_host(endpoint);

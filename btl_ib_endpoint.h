@@ -4,7 +4,7 @@
  */
 
 /*
- * One peer as seen by one module: the engine's connection between our rail and one of the peer's.
+ * A peer as seen by a module: the engine's connection between our rail and one of the peer's.
  * Only processes that were added have an endpoint; a connection that an unknown process opened is
  * the engine's alone until the process is added. All functions are called with the lock held.
  */
@@ -81,11 +81,11 @@ static inline bool btl_ib_endpoint_is_gone(const btl_ib_endpoint_t *endpoint)
            && btl_ib_conn_is_dead(endpoint->conn);
 }
 
-/* Close the endpoint's connections, without callbacks, unless that was done. What died with them is
- * not completed yet. */
+/* Closes the endpoint's connections, without callbacks, unless that was done. What died with them
+ * is not completed yet. */
 void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint);
 
-/* Forget the endpoint, when all is completed. */
+/* Forgets the endpoint, when all is completed. */
 void btl_ib_endpoint_remove(btl_ib_endpoint_t *endpoint);
 
 /* Returns the endpoint after `last` (NULL: the first) of all modules; NULL: there is no other. */
@@ -107,11 +107,11 @@ btl_ib_endpoint_t *btl_ib_endpoint_for_fragments(btl_ib_endpoint_t *endpoint);
  * of that host are walked. */
 bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint);
 
-/* Describe both ends; and ours alone, of rail `rail`. */
+/* Describes both ends; and ours alone, of rail `rail`. */
 void btl_ib_endpoint_describe(const btl_ib_endpoint_t *endpoint, btl_ib_ends_t *ends);
 void btl_ib_endpoint_describe_rail(uint32_t rail, btl_ib_ends_t *ends);
 
-/* Show diagnostics of engine and transports that are pending. `adding`: "rank N on host H" if that
+/* Shows diagnostics of engine and transports that are pending. `adding`: "rank N on host H" if that
  * is the peer that the engine was told of just now; else NULL. */
 void btl_ib_endpoint_show_diagnostics(const char *adding);
 

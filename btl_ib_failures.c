@@ -111,7 +111,7 @@ void btl_ib_failures_report(uint64_t now)
     }
 }
 
-/* Tell of all connections with a process, if there is more than one. The list is malloced, as the
+/* Tells of all connections with a process, if there is more than one. The list is malloced, as the
  * stack of a call is short. */
 static void report_tried(btl_ib_component_t *component, uint64_t name, const char *host)
 {

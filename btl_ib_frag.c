@@ -66,7 +66,7 @@ btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endp
     return frag;
 }
 
-/* Call the callback, if one is due. The fragment may be gone after it unless it is the BTL's. */
+/* Calls the callback, if one is due. The fragment may be gone after it unless it is the BTL's. */
 static void frag_complete(btl_ib_frag_t *frag, int status)
 {
     mca_btl_base_module_t *btl = &frag->endpoint->module->super;
@@ -119,7 +119,7 @@ void btl_ib_frag_left(btl_ib_frag_t *frag)
     }
 }
 
-/* Call the callback of one that the engine had, and then those that waited for that. */
+/* Calls the callback of one that the engine had, and then those that waited for that. */
 static void complete_sent(btl_ib_frag_t *frag, int status)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;

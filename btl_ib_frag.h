@@ -76,7 +76,7 @@ static inline bool btl_ib_frag_is_quiet(const btl_ib_frag_t *frag)
  * callback, which may be long, and the stack short. The caller has retained its endpoint. */
 void btl_ib_frag_left(btl_ib_frag_t *frag);
 
-/* Call the callbacks that wait for that. */
+/* Calls the callbacks of fragments that the engine is finished with. */
 void btl_ib_frag_complete_ready(void);
 
 /* The engine handed every byte to the transport; and: it needs the fragment no longer, with status
@@ -87,8 +87,8 @@ void btl_ib_frag_done(btl_ib_frag_t *frag, int status);
 /* The endpoint's connection is dead, and that will be reported: btl_ib_frag_fail_all() follows. */
 void btl_ib_frag_keep_failed(btl_ib_frag_t *frag);
 
-/* The endpoint's connection is dead, and that was reported: complete the fragments that died with
- * it, without their callbacks if `quiet`. */
+/* Completes the fragments that died with the endpoint's connection, once that was reported, without
+ * their callbacks if `quiet`. */
 void btl_ib_frag_fail_all(struct mca_btl_base_endpoint_t *endpoint, bool quiet);
 
 #endif

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* One module, which is one device: what it offers, and the processes that it reaches. */
+/* A module, which is a device: what it offers, and the processes that it reaches. */
 
 #include "btl_ib.h"
 
@@ -48,7 +48,7 @@ static void drain_end(void)
     mca_btl_ib_component.drain.ended = btl_ib_now();
 }
 
-/* Let the engine work once, and the processor rest if there was nothing to do. Returns whether
+/* Lets the engine work once, and the processor rest if there was nothing to do. Returns whether
  * there is time left. */
 static bool drain_poll(uint64_t deadline)
 {
@@ -251,7 +251,7 @@ static bool all_drained(struct mca_btl_base_endpoint_t *const *endpoints, size_t
     return true;
 }
 
-/* Destroy an endpoint and its connection, without a callback. */
+/* Destroys an endpoint and its connection, without a callback. */
 static void remove_endpoint(btl_ib_endpoint_t *endpoint)
 {
     btl_ib_endpoint_close(endpoint);
@@ -411,7 +411,7 @@ static uint64_t operation_max(const btl_ib_transport_attr_t *attr)
     return share > OPERATION_LEAST ? share : OPERATION_LEAST;
 }
 
-/* Lower the limit to what the device can register. */
+/* Lowers the limit to what the device can register. */
 static void probe_limit(const btl_ib_module_t *module, btl_ib_transport_t *transport)
 {
     btl_ib_registration_limit_t *limit = &mca_btl_ib_component.registered;
@@ -431,7 +431,7 @@ static void probe_limit(const btl_ib_module_t *module, btl_ib_transport_t *trans
         module->rail, module->name, found, wanted);
 }
 
-/* Let the device access memory by itself, if it can, and tell Open MPI what follows from that. */
+/* Lets the device access memory by itself, if it can, and tells Open MPI what follows from that. */
 static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;

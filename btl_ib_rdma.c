@@ -156,13 +156,14 @@ static void store_result(btl_ib_rdma_t *rdma)
     if (component->osc_locks.watched) {
         result = btl_ib_osc_locks_done(&component->osc_locks.words, &rdma->osc, result);
     }
-    /* Of a word of 32 bits the result has the value, not the first bytes. */
+    /* The result of a word of 32 bits has the value, not the first bytes. */
     half = (uint32_t) result;
     memcpy(rdma->local_address, sizeof(half) == size ? (const void *) &half : &result, size);
 }
 
-/* Tell the owner, then forget. It stays in the module's list until its callback has returned: an
- * owner that flush() told that all is done may free what the callback uses. */
+/* Tells the owner of an operation, then forgets it. It stays in the module's list until its
+ * callback has returned: an owner that flush() told that all is done may free what the callback
+ * uses. */
 static void rdma_complete(btl_ib_rdma_t *rdma, int status)
 {
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
@@ -269,7 +270,7 @@ static int rdma_prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, bt
     rdma->target = NULL;
     if (remote_handle != NULL) {
         rdma->op.key = remote_handle->key;
-        /* May be negative, or beyond the region: the target compares it with what it registered. */
+        /* The offset may be negative, or beyond the region: the target checks it. */
         rdma->op.offset = remote_address - remote_handle->base;
     } else {
         rdma->target = (void *) (uintptr_t) remote_address;
@@ -279,7 +280,7 @@ static int rdma_prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, bt
 }
 
 /*
- * Carry out an operation of this process on its own memory, by its processor: at `target`, or if
+ * Carries out an operation of this process on its own memory, by its processor: at `target`, or if
  * that is NULL where its key and offset say. (osc/rdma wants the module that it chose to reach all
  * processes of a window, the own one included.) Returns what another process would answer: 0 or a
  * negative errno. Completes nothing.
@@ -407,7 +408,7 @@ static int module_get(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, v
 
 /* ---- atomics ---- */
 
-/* What Open MPI calls an atomic, what we do, and the flag that offers it. */
+/* Open MPI's name of an atomic, ours, and the flag that offers it. */
 static const struct {
     mca_btl_base_atomic_op_t op;
     btl_ib_atomic_code_t code;
@@ -425,7 +426,7 @@ static const struct {
     {MCA_BTL_ATOMIC_MAX, BTL_IB_ATOMIC_MAX, MCA_BTL_ATOMIC_SUPPORTS_MAX},
 };
 
-/* What one of them needs beyond an endpoint and its callback. */
+/* Arguments of an atomic beyond an endpoint and its callback. */
 typedef struct atomic {
     btl_ib_atomic_code_t code;
     uint32_t supports; /* what must be offered */

@@ -70,7 +70,7 @@ static bool recall_peer(void *context, uint64_t name, uint32_t rail, uint32_t re
     return fits;
 }
 
-/* How many pairs of rails with one process are tried at once, at most. */
+/* Pairs of rails with one process that are tried at once, at most. */
 #define TRIES_MAX 64
 
 /* Not on the stack, which is short in a call that sends or receives. */

@@ -45,8 +45,8 @@ static uint32_t access_of(uint32_t flags)
            | ((flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) != 0 ? BTL_IB_ACCESS_ATOMIC : 0);
 }
 
-/* Register it with the device, if that can access it. This settles whether devices change its
- * words. */
+/* Registers a region with the device, if that can access it. This settles whether devices change
+ * its words. */
 static void register_with_device(btl_ib_module_t *module, btl_ib_memory_t *memory, char *from,
                                  size_t size, uint32_t flags)
 {
@@ -135,7 +135,7 @@ static bool is_for_one_get(const btl_ib_module_t *module, const btl_ib_endpoint_
            && (module->super.btl_flags & MCA_BTL_FLAGS_PUT) != 0;
 }
 
-/* Let the engine serve it to peers. Words that only devices change it does not change for
+/* Lets the engine serve a region to peers. Words that only devices change it does not change for
  * anybody. */
 static int add_region(const btl_ib_module_t *module, btl_ib_memory_t *memory, char *from,
                       size_t size, uint32_t access)

@@ -30,8 +30,8 @@ static int module_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *de
     return OPAL_SUCCESS;
 }
 
-/* Let the convertor write its next *size bytes to *data; or if that is NULL say where they are. It
- * moves on behind them. Returns whether it could. */
+/* Lets the convertor write its next *size bytes to *data; or if that is NULL tell where they are.
+ * It moves on behind them. Returns whether it could. */
 static bool convertor_pack(opal_convertor_t *convertor, void **data, size_t *size)
 {
     struct iovec iov = {.iov_base = *data, .iov_len = *size};
@@ -126,7 +126,7 @@ static mca_btl_base_descriptor_t *module_prepare_src(mca_btl_base_module_t *btl,
     return OPAL_LIKELY(frag != NULL) ? &frag->base : NULL;
 }
 
-/* Deliver a fragment to ourselves, as btl self does; only without that BTL messages come this
+/* Delivers a fragment to ourselves, as btl self does; only without that BTL messages come this
  * way. */
 static int send_to_self(btl_ib_frag_t *frag, mca_btl_base_tag_t tag)
 {
@@ -165,7 +165,7 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
         return send_to_self(frag, tag);
     }
     frag->msg.tag = tag;
-    /* What ob1 sends without PRIORITY are fragments of long messages. */
+    /* Fragments that ob1 sends without PRIORITY are those of long messages. */
     frag->msg.ordered = (des->des_flags & MCA_BTL_DES_FLAGS_PRIORITY) == 0;
     frag->msg.want_ack_now = frag->in_place || !owned;
     for (size_t i = 0; i < 2; ++i) {
@@ -208,7 +208,8 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
     return 1;
 }
 
-/* Send a header and data at once. On false nothing was sent and the convertor is where it was. */
+/* Sends a header and data at once. If it returns false nothing was sent, and the convertor is where
+ * it was. */
 static bool send_now(struct mca_btl_base_endpoint_t *endpoint, opal_convertor_t *convertor,
                      const void *header, size_t header_size, size_t payload_size, uint8_t tag)
 {

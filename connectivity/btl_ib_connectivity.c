@@ -27,7 +27,7 @@
 /* To be raised when a column changes its meaning or goes. */
 #define FORMAT_VERSION 1
 
-/* One word, a literal:
+/* Returns one word, a literal:
  *   ok          both found each other, and the largest datagrams get there
  *   mtu         smaller datagrams get there only
  *   one-way     the peer is heard, but what is sent from here does not get there
@@ -109,7 +109,7 @@ static void put_all(FILE *out, const btl_ib_connectivity_t *map, bool complete)
     }
 }
 
-/* Make the file anew. Returns 0 or an errno. */
+/* Makes the file anew. Returns 0 or an errno. */
 static int file_write(const btl_ib_connectivity_t *map, bool complete)
 {
     int error;
@@ -165,7 +165,7 @@ static btl_ib_conn_t *conn_of(const btl_ib_connectivity_t *map, const btl_ib_pai
                : btl_ib_conn_find(map->config.engine, pair->rail, pair->name, pair->remote_rail);
 }
 
-/* Take over what its connection knows, as long as there is one. */
+/* Takes over what a peer's connection knows, as long as there is one. */
 static void take_over(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
                       const btl_ib_conn_t *conn)
 {
@@ -212,7 +212,7 @@ static void describe_pair(const btl_ib_connectivity_t *map, btl_ib_pair_info_t *
     }
 }
 
-/* Make the connection if there is none, and have it checked. */
+/* Makes a peer's connection if there is none, and has it checked. */
 static void contact_pair(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
                          const btl_ib_modex_t *peer)
 {

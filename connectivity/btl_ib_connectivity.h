@@ -41,7 +41,7 @@ typedef struct btl_ib_pair_info {
  * adopts them; others are closed again.
  */
 
-/* What it needs, all of which is there until btl_ib_connectivity_end(). */
+/* Things that the map needs, all of which are there until btl_ib_connectivity_end(). */
 typedef struct btl_ib_connectivity_config {
     btl_ib_engine_t *engine;
     btl_ib_biased_lock_t *lock; /* guards the engine */
@@ -75,16 +75,16 @@ static inline bool btl_ib_connectivity_due(const btl_ib_connectivity_t *map)
     return map->config.file != NULL && !map->begun;
 }
 
-/* Contact all processes of the job, wait for what comes of it, and write the file. Called without
- * the lock; no callback runs meanwhile. */
+/* Contacts all processes of the job, waits for what comes of it, and writes the file. Called
+ * without the lock; no callback runs meanwhile. */
 void btl_ib_connectivity_run(btl_ib_connectivity_t *map);
 
 /* Returns the host of a process, as it published it; NULL: the map does not know it. With the lock
  * held. */
 const char *btl_ib_connectivity_host(const btl_ib_connectivity_t *map, uint64_t name);
 
-/* Note, with the lock held, that a connection is about to end; and that MPI ends: write the file
- * again if anything is different now. */
+/* Called with the lock held when a connection is about to end; and when MPI ends, which writes the
+ * file again if anything is different now. */
 void btl_ib_connectivity_note(btl_ib_connectivity_t *map, const btl_ib_conn_t *conn);
 void btl_ib_connectivity_end(btl_ib_connectivity_t *map);
 

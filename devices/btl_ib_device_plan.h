@@ -32,7 +32,7 @@
 
 #define BTL_IB_WIRE_TRIES 3
 
-/* One look at the devices. */
+/* A look at the devices. */
 typedef struct btl_ib_wire_try {
     const char *wire; /* "rc" or "ud" */
     bool sized;       /* only devices that have connections for all processes */
@@ -69,13 +69,13 @@ static inline bool btl_ib_wire_shares(uint32_t processes, uint32_t srq_min_peers
 
 /* ---- receive buffers ---- */
 
-/* Ask for as many as the queues say, or of each queue for its share of `rx_depth` if that is not 0.
- * Where a device has one pool for all peers, each adds to a queue of type P what a new one may
+/* Asks for as many as the queues say, or of each queue for its share of `rx_depth` if that is not
+ * 0. Where a device has one pool for all peers, each adds to a queue of type P what a new one may
  * send: `credit_init`, 0: the least that the engine grants; but no more than the queue's num. */
 void btl_ib_want_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth, uint32_t credit_init,
                          btl_ib_open_params_t *open);
 
-/* What the user wants of devices, as parameters say. */
+/* The user's wishes for devices, as parameters say. */
 typedef struct btl_ib_device_wishes {
     const btl_ib_params_t *params;
     uint32_t processes;               /* places of the runtime, 0: not known */
@@ -91,14 +91,14 @@ typedef struct btl_ib_device_plan {
     char why_not[192];         /* empty: it may be opened */
 } btl_ib_device_plan_t;
 
-/* Read what says which devices are wanted, and how. Returns false after a help text, which rank 0
+/* Reads what says which devices are wanted, and how. Returns false after a help text, which rank 0
  * of the job shows where all have it in common. */
 bool btl_ib_device_wishes_read(btl_ib_device_wishes_t *wishes, const btl_ib_params_t *params,
                                uint32_t processes, uint32_t rank);
 
 /*
- * Plan for a device that `type` listed. `sized`: it must have connections for so many processes, 0:
- * it need not. Returns whether it may be opened.
+ * Plans for a device that `type` listed. `sized`: it must have connections for so many processes,
+ * 0: it need not. Returns whether it may be opened.
  */
 bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,
                         const btl_ib_device_t *device, uint32_t sized, btl_ib_device_plan_t *plan);
@@ -108,7 +108,7 @@ bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
 void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_table_t *table,
                              btl_ib_open_params_t *open);
 
-/* Change a plan: these queues, clamped to its datagrams. */
+/* Gives a plan other queues, clamped to its datagrams. */
 static inline void btl_ib_device_plan_use(const btl_ib_params_t *params,
                                           const btl_ib_queue_table_t *queues,
                                           btl_ib_device_plan_t *plan)
@@ -118,7 +118,7 @@ static inline void btl_ib_device_plan_use(const btl_ib_params_t *params,
     btl_ib_device_plan_open(params, &plan->queues, &plan->open);
 }
 
-/* Plan for a device that is not there, with such attributes and queues, which are clamped to
+/* Plans for a device that is not there, with such attributes and queues, which are clamped to
  * its datagrams. */
 static inline void btl_ib_device_plan_for(const btl_ib_params_t *params,
                                           const btl_ib_transport_attr_t *attr,
@@ -138,15 +138,15 @@ static inline void btl_ib_device_plan_for(const btl_ib_params_t *params,
  * each time none is left. */
 #define BTL_IB_FRAGS_AT_ONCE 32
 
-/* What is alike for all devices of a process. */
+/* Facts that are alike for all devices of a process. */
 typedef struct btl_ib_process_sizes {
     const btl_ib_params_t *params;
     const mca_btl_base_module_t *limits;
     size_t fragment; /* bytes of a fragment without data, its room for headers included */
 } btl_ib_process_sizes_t;
 
-/* Add it, with so many peers. With several devices the engine's own part counts only once, as a
- * little too much. */
+/* Adds a device's memory, with so many peers. With several devices the engine's own part counts
+ * only once, as a little too much. */
 void btl_ib_device_memory_estimate(const btl_ib_process_sizes_t *sizes,
                                    const btl_ib_transport_type_t *type,
                                    const btl_ib_device_plan_t *plan, uint32_t peers,
@@ -159,7 +159,7 @@ void btl_ib_device_memory_estimate(const btl_ib_process_sizes_t *sizes,
  * grow with the job, shared ones do not: where the first would take too much the others take over.
  */
 
-/* What was found. */
+/* The result of btl_ib_memory_max_fit(). */
 typedef struct btl_ib_memory_max_info {
     uint64_t wanted;  /* bytes of this process with the queues that were planned; 0: none were */
     uint64_t taken;   /* with those that are chosen; more than the limit: none fit */
@@ -167,7 +167,7 @@ typedef struct btl_ib_memory_max_info {
 } btl_ib_memory_max_info_t;
 
 /*
- * Choose queues with which a device takes at most `bytes` of this process in a job with so many
+ * Chooses queues with which a device takes at most `bytes` of this process in a job with so many
  * peers, once shared queues are as large as they may grow. The first that fit are taken, of: those
  * planned, if there are any; the same, all but the smallest shared; those of the transport; a few
  * with ever fewer buffers. If none fit those that take least are. Changes plan->queues and

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* What the steps share. */
+/* Data that the steps share. */
 typedef struct choosing {
     const btl_ib_candidate_t *candidates;
     const btl_ib_locality_rule_t *rule;
@@ -28,7 +28,7 @@ static bool same_network(const choosing_t *all, uint32_t a, uint32_t b)
     return all->candidates[a].network == all->candidates[b].network;
 }
 
-/* Leave out what is farther than another device on its network that is no slower. */
+/* Leaves out devices that are farther than another one on their network that is no slower. */
 static void leave_out_farther(choosing_t *all)
 {
     for (uint32_t i = 0; i < all->count; ++i) {
@@ -121,7 +121,7 @@ static uint32_t place_of(const choosing_t *all, uint32_t device)
     return place;
 }
 
-/* Keep to the limit. */
+/* Keeps as many devices as btl_ib_max_btls allows. */
 static void leave_out_over_max(choosing_t *all)
 {
     for (uint32_t i = 0; i < all->count; ++i) {

@@ -45,7 +45,7 @@ typedef struct btl_ib_locality_choice {
 } btl_ib_locality_choice_t;
 
 /*
- * Choose among `count` candidates: `choices` has each once, those that are used first and in the
+ * Chooses among `count` candidates: `choices` has each once, those that are used first and in the
  * order in which they are to be, the others in the order in which they would be tried. Of devices
  * that are alike, as many as the limit leaves, processes of a host take different ones. Returns how
  * many are used: at least one, if there is any.
@@ -72,7 +72,7 @@ typedef struct btl_ib_topology {
     bool own;    /* the tree was loaded here */
 } btl_ib_topology_t;
 
-/* Where a device is. */
+/* The place of a device. */
 typedef struct btl_ib_device_place {
     int node;          /* the NUMA node, as the system numbers it; -1: unknown, or of several */
     uint32_t distance; /* of its NUMA node from the nearest of the process; 0: it is near, or

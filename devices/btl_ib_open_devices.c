@@ -84,7 +84,7 @@ static uint32_t max_of(const btl_ib_params_t *params)
     return params->max_btls != 0 ? (uint32_t) params->max_btls : BTL_IB_FIRST_RAILS_MAX;
 }
 
-/* Say what becomes of a device, and why. */
+/* Says what becomes of a device, and why. */
 static void tell_choice(const btl_ib_near_devices_t *near, const found_t *found,
                         const btl_ib_locality_choice_t *choice)
 {
@@ -156,7 +156,7 @@ static int choose_near(btl_ib_near_devices_t *near, btl_ib_device_t *list, uint3
     return (int) used;
 }
 
-/* Put those of `list` that are to be used to its front, in order, and the others behind them, as
+/* Puts those of `list` that are to be used to its front, in order, and the others behind them, as
  * btl_ib_locality and btl_ib_max_btls say. Returns how many are used. */
 static int near_devices_choose(btl_ib_near_devices_t *near, btl_ib_device_t *list, int count)
 {
@@ -339,7 +339,7 @@ static void report_ports_taken(const btl_ib_params_t *params, const btl_ib_devic
 /* Mbit/s of a device that does not say. */
 #define BANDWIDTH_UNKNOWN 1000
 
-/* What all steps share. Too large for a stack: that may have 64 KiB (ulimit -s). */
+/* Data that all steps share: too large for a stack, which may have 64 KiB (ulimit -s). */
 typedef struct search {
     const btl_ib_open_request_t *request;
     const btl_ib_params_t *params;
@@ -450,7 +450,7 @@ static void report_clamped(search_t *search, const btl_ib_device_t *device,
     }
 }
 
-/* Fit the queues of a device about to be opened into so many `bytes`. Where that changes anything,
+/* Fits the queues of a device about to be opened into so many `bytes`. Where that changes anything,
  * or nothing fits, it is told of `name` (NULL: it was told of another rail of the device). */
 static void apply_memory_max(const btl_ib_process_sizes_t *sizes,
                              const btl_ib_transport_type_t *type, const char *name, uint32_t peers,
@@ -519,7 +519,7 @@ static void tell_facts(const btl_ib_transport_type_t *type, const btl_ib_device_
                    opal_process_info.nodename, text, below);
 }
 
-/* Make a rail of an open device. Closes the device if it cannot. */
+/* Makes a rail of an open device. Closes the device if it cannot. */
 static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
                      const btl_ib_device_t *device, btl_ib_transport_t *transport,
                      const btl_ib_device_plan_t *plan)
@@ -575,7 +575,7 @@ static void report_memory(const search_t *search, const btl_ib_transport_type_t 
 {
     const bool parts = search->params->memory_report;
     const uint32_t peers = search->request->peers;
-    /* One process tells, as those of a host are alike. */
+    /* One process tells, as all of a host are alike. */
     const bool told = (parts || btl_ib_is_verbose(1)) && opal_process_info.my_local_rank == 0;
     btl_ib_memory_estimate_t *now = told ? calloc(2, sizeof(*now)) : NULL; /* not on a stack */
 
@@ -601,9 +601,9 @@ static void report_memory(const search_t *search, const btl_ib_transport_type_t 
 
 /* ---- which ones ---- */
 
-/* Open each of these devices, then once more those that could be, as often as there are to be rails
- * over each port: a second rail of one device comes after the first of all others, so that peers
- * with fewer for each are joined port by port. */
+/* Opens each of these devices, then once more those that could be, as often as there are to be
+ * rails over each port: a second rail of one device comes after the first of all others, so that
+ * peers with fewer for each are joined port by port. */
 static void open_all(search_t *search, const btl_ib_transport_type_t *type,
                      const btl_ib_device_t *list, int count)
 {
@@ -644,7 +644,7 @@ static bool may_stand_by(const search_t *search, const btl_ib_device_t *device)
     return found;
 }
 
-/* Open devices that stand by: each once, as long as there are places. */
+/* Opens devices that stand by: each once, as long as there are places. */
 static void open_standby(search_t *search, const btl_ib_transport_type_t *type,
                          btl_ib_device_t *list, int count)
 {
@@ -676,7 +676,7 @@ static bool goes_on(const search_t *search)
     return search->count == 0 && !search->ports_taken;
 }
 
-/* Open the devices of one type of transport that are wanted: if none of the near ones can be,
+/* Opens the devices of one type of transport that are wanted: if none of the near ones can be,
  * others. */
 static void open_type(search_t *search, const btl_ib_transport_type_t *type)
 {
@@ -717,7 +717,7 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
     if (goes_on(search)) {
         open_all(search, type, list + near, first - near);
     } else if (near == BTL_IB_FIRST_RAILS_MAX) {
-        /* Those beyond the most that are used from the beginning stand by, unless that is the
+        /* Devices beyond the most that are used from the beginning stand by, unless that is the
          * user's limit: perhaps only they lead to some peer. */
         for (int i = near; i < first && params->max_btls == 0; ++i) {
             list[i].rank = BTL_IB_RANK_ADDRESS;
@@ -728,7 +728,7 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
     type->devices_free(list, count);
 }
 
-/* Open a transport that has several wires. */
+/* Opens a transport that has several wires. */
 static void open_wires(search_t *search, const char *name)
 {
     const btl_ib_params_t *params = search->params;
@@ -764,7 +764,7 @@ static bool turn_down_second_best(search_t *search, const btl_ib_transport_type_
     return true;
 }
 
-/* Open transports of that name (NULL: any) until one has something to open. */
+/* Opens transports of that name (NULL: any) until one has something to open. */
 static void open_types(search_t *search, const char *name)
 {
     const char *last = "";
@@ -786,7 +786,7 @@ static void open_types(search_t *search, const char *name)
     }
 }
 
-/* Open the first transport that has something to open: RDMA devices before others. */
+/* Opens the first transport that has something to open: RDMA devices before others. */
 static void open_any(search_t *search)
 {
     for (int pass = btl_ib_rdma_active() ? 0 : 1; pass < 2; ++pass) {
@@ -799,7 +799,7 @@ static void open_any(search_t *search)
     }
 }
 
-/* Open what there is, and tell of the rest. */
+/* Opens the devices that there are, and tells of the rest. */
 static void open_wanted(search_t *search)
 {
     const btl_ib_open_request_t *request = search->request;

@@ -18,7 +18,7 @@
 
 /* ---- near devices ---- */
 
-/* So many devices have a rail from the beginning, at most: further places are for more devices, and
+/* Devices that have a rail from the beginning, at most: further places are for more devices, and
  * for other addresses, which stand by. */
 #define BTL_IB_FIRST_RAILS_MAX 16
 
@@ -46,7 +46,7 @@ int btl_ib_near_devices_node(btl_ib_near_devices_t *near, const btl_ib_device_t 
 
 /* ---- the request ---- */
 
-/* What is wanted, and what it takes. */
+/* A request to open devices. */
 typedef struct btl_ib_open_request {
     const btl_ib_params_t *params;
     uint32_t bandwidth; /* Mbit/s of each device, 0: what it says */
@@ -79,8 +79,8 @@ typedef struct btl_ib_opened_device {
  */
 
 /*
- * Open the devices that are wanted, and make rails of them. Returns how many. If there is none, or
- * a parameter is wrong, help texts or the verbose output say why, and 0 is returned; rails that
+ * Opens the devices that are wanted, and makes rails of them. Returns how many. If there is none,
+ * or a parameter is wrong, help texts or the verbose output say why, and 0 is returned; rails that
  * were added before end with the engine.
  */
 uint32_t btl_ib_open_devices(const btl_ib_open_request_t *request,

@@ -17,7 +17,7 @@ static bool same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t 
     return a->family == b->family && btl_ib_ip_same_bits(a->ip, b->ip, bits);
 }
 
-/* What two processes share. */
+/* Things that two processes have in common. */
 typedef struct shared {
     bool machine;
     bool network; /* namespace */
@@ -116,7 +116,7 @@ static bool is_better(const pair_t *a, const pair_t *b, bool ours_first)
 
 /* ---- matching ---- */
 
-/* What a pass joins. */
+/* A pass over the rails, and which pairs it joins. */
 typedef struct pass {
     uint8_t rank;     /* rails up to that */
     bool same_subnet; /* of one subnet only */
@@ -148,7 +148,7 @@ static bool may_join(const matching_t *m, const pass_t *pass, uint32_t i, uint32
            && are_compatible(a, b, &m->shared) && (!pass->same_subnet || same_subnet(a, b));
 }
 
-/* Join the next pair of a pass. Returns whether there was one. */
+/* Joins the next pair of a pass. Returns whether there was one. */
 static bool join_one(matching_t *m, const pass_t *pass)
 {
     const bool ours_first = m->ours->secret.k[0] < m->theirs->secret.k[0]; /* they differ */
@@ -201,7 +201,7 @@ void btl_ib_rails_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs
 
 /* ---- all that could be ---- */
 
-/* Insert a pair where it belongs in a list that is sorted, of at most `max`. */
+/* Inserts a pair where it belongs in a list that is sorted, of at most `max`. */
 static uint32_t insert_pair(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs,
                             btl_ib_rail_pair_t *pairs, uint32_t count, uint32_t max,
                             btl_ib_rail_pair_t new)

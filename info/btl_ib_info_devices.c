@@ -21,14 +21,15 @@
 #include <string.h>
 #include <inttypes.h>
 
-/* What a job would do, and what is looked at by the way. */
+/* The devices that a job would open, and what is looked at by the way. */
 typedef struct survey {
     btl_ib_info_out_t out;
     const btl_ib_params_t *params;
     btl_ib_opened_device_t opened[BTL_IB_RAILS_MAX]; /* without their transports */
     uint32_t count;                                  /* of them */
     btl_ib_rejected_devices_t rejected;              /* by the job */
-    /* Of one type of transport: what it could not list, and what was listed, but not selected. */
+    /* Results for one type of transport: what it could not list, and what was listed, but not
+     * selected. */
     btl_ib_rejected_devices_t unlisted;
     btl_ib_rejected_devices_t unselected;
     btl_ib_log_state_t log;
@@ -53,7 +54,7 @@ static void release(void *context, void *memory)
 /* Nobody connects, so nothing else is called. */
 static const btl_ib_engine_ops_t memory_only = {.zalloc = zalloc, .free = release};
 
-/* Open what a job would, and close it. */
+/* Opens the devices that a job would, and closes them. */
 static void open_as_a_job(survey_t *survey, const btl_ib_process_sizes_t *sizes, uint32_t processes)
 {
     btl_ib_engine_config_t config;
@@ -351,7 +352,7 @@ uint32_t btl_ib_info_devices(bool parsable, const btl_ib_process_sizes_t *sizes,
     btl_ib_log_init(&survey->log, &never, true);
     btl_ib_near_devices_init(&survey->near, survey->params, &survey->rejected);
     open_as_a_job(survey, sizes, processes);
-    /* What is wrong with parameters was told when devices were opened, or before. */
+    /* Wrong parameters were told when devices were opened, or before. */
     if (btl_ib_device_wishes_read(&survey->wishes, survey->params, processes, UINT32_MAX)) {
         for (size_t i = 0; btl_ib_transport_types[i] != NULL; ++i) {
             survey_type(survey, btl_ib_transport_types[i]);

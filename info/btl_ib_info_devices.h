@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What ib_info prints of this build and of devices. */
+/* Facts that ib_info prints of this build and of devices. */
 
 #ifndef BTL_IB_INFO_DEVICES_H
 #define BTL_IB_INFO_DEVICES_H

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a device of each transport is taken to be, as none need be there. */
+/* A typical device of each transport, as none need be there. */
 static const struct {
     const char *name; /* of its wire, or of the transport if that has only one */
     btl_ib_transport_attr_t attr;
@@ -32,13 +32,13 @@ static const struct {
 
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-/* What a process takes with some queues, over one transport. */
+/* The memory that a process takes with some queues, over one transport. */
 typedef struct cost {
     btl_ib_device_plan_t plan; /* without what only a device tells */
     btl_ib_memory_estimate_t estimate;
 } cost_t;
 
-/* What is asked, and what is found. */
+/* The question, and what is found. */
 typedef struct memory {
     const btl_ib_process_sizes_t *sizes;
     const btl_ib_info_args_t *args;
@@ -65,7 +65,7 @@ static const btl_ib_transport_type_t *type_of(const btl_ib_info_args_t *args, in
                : NULL;
 }
 
-/* Parse queues of the user's. Returns false after an error. */
+/* Parses queues of the user's. Returns false after an error. */
 static bool parse(const char *spec, btl_ib_queue_table_t *table)
 {
     btl_ib_queues_error_t error;

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What queues of receive buffers take of memory, as ib_info --queues prints it. */
+/* Memory that queues of receive buffers take, as ib_info --queues prints it. */
 
 #ifndef BTL_IB_INFO_MEMORY_H
 #define BTL_IB_INFO_MEMORY_H
@@ -31,8 +31,8 @@ static inline bool btl_ib_info_of_memory(const btl_ib_info_args_t *args)
     return args->queue_count > 0 || args->budget > 0;
 }
 
-/* Print it. Returns the exit status: 1 if queues are wrong or nothing fits the budget, which is
- * said on stderr. */
+/* Prints the memory that queues take. Returns the exit status: 1 if queues are wrong or nothing
+ * fits the budget, which is said on stderr. */
 int btl_ib_info_memory(const btl_ib_process_sizes_t *sizes, const btl_ib_info_args_t *args);
 
 #endif

@@ -152,7 +152,7 @@ static bool args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
  * called then.
  */
 
-/* Begin. Returns an OPAL status. */
+/* Opens what ib_info needs of Open MPI. Returns an OPAL status. */
 static int opal_begin(void)
 {
     char host[256] = "";

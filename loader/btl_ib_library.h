@@ -40,7 +40,7 @@
     }
 
 typedef struct btl_ib_library {
-    const char *file; /* as the dynamic linker looks for it: "libfabric.so.1" */
+    const char *file;    /* as the dynamic linker looks for it: "libfabric.so.1" */
     const char *package; /* what to install: "Debian: libfabric1, Fedora: libfabric" */
     const char *const *names;
     size_t count;
@@ -53,14 +53,14 @@ typedef struct btl_ib_library {
 #define BTL_IB_LIBRARY_WHY 192
 
 /*
- * Load it, unless that was done. It stays until the process ends. Returns whether its functions may
- * be called; if not, and `why` is not NULL, the reason is written there as text. One thread at a
- * time may load.
+ * Loads a library, unless that was done. It stays until the process ends. Returns whether its
+ * functions may be called; if not, and `why` is not NULL, the reason is written there as text. One
+ * thread at a time may load.
  */
 bool btl_ib_library_load(btl_ib_library_t *library, char *why, size_t len);
 
-/* Check that it is loaded; if `load`, load it. If it is not, `out` says so: "not loaded", or
- * "cannot be loaded: " and why. */
+/* Returns whether a library is loaded; if `load`, loads it. If it is not, `out` says so: "not
+ * loaded", or "cannot be loaded: " and why. */
 bool btl_ib_library_check(btl_ib_library_t *library, bool load, char *out, size_t len);
 
 /* Writes the name of the file that was loaded, symbolic links resolved: "libibverbs.so.1.14.44.0".

@@ -40,7 +40,7 @@ const char *btl_ib_file_name_problem(const char *pattern)
     return NULL;
 }
 
-/* Append what stands for %letter. Returns the length then, which may be beyond the end. */
+/* Appends the value of %letter. Returns the length then, which may be beyond the end. */
 static size_t append_field(char *out, size_t len, char letter, const btl_ib_file_name_info_t *info)
 {
     char *end = out + (len < BTL_IB_FILE_NAME_MAX ? len : BTL_IB_FILE_NAME_MAX - 1);

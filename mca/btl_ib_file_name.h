@@ -24,7 +24,7 @@
 /* Bytes of the longest, with its end. */
 #define BTL_IB_FILE_NAME_MAX 4096
 
-/* What a process fills in. */
+/* Values that a process fills in. */
 typedef struct btl_ib_file_name_info {
     const char *host;
     const char *suffix; /* of files in a directory, as ".json" */
@@ -41,7 +41,7 @@ const char *btl_ib_file_name_problem(const char *pattern);
 bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *info, char *out);
 
 /*
- * Make such a file, for this user only (mode 0600). One of an earlier run is replaced by a new one,
+ * Makes a file, for this user only (mode 0600). One of an earlier run is replaced by a new one,
  * not written over, if it is a regular file of this user; so nothing that others put there, as they
  * may in /tmp, is followed or truncated. Returns a descriptor to read and write, or a negative
  * errno: -ELOOP (a symbolic link is there), -EISDIR, -EEXIST (another kind of file, or another

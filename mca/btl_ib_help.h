@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What users are told: help texts, devices that were turned down, lines of the log. */
+/* Messages to users: help texts, devices that were turned down, lines of the log. */
 
 #ifndef BTL_IB_HELP_H
 #define BTL_IB_HELP_H
@@ -35,7 +35,7 @@ typedef struct btl_ib_rejected_devices {
 } btl_ib_rejected_devices_t;
 
 /*
- * Add a device of `transport`, or that itself (`device` NULL or ""), unless it is there with the
+ * Adds a device of `transport`, or that itself (`device` NULL or ""), unless it is there with the
  * same reason. What is too long is cut.
  */
 void btl_ib_rejected_devices_add(btl_ib_rejected_devices_t *rejected, const char *transport,
@@ -50,7 +50,7 @@ static inline void btl_ib_rejected_devices_name(const char *transport, const cha
     snprintf(out, size, "%s%s%s", transport, named ? "/" : "", named ? device : "");
 }
 
-/* Forget them: they are looked for again. */
+/* Forgets the devices that were turned down: they are looked for again. */
 static inline void btl_ib_rejected_devices_clear(btl_ib_rejected_devices_t *rejected)
 {
     rejected->count = 0;
@@ -89,7 +89,7 @@ typedef struct btl_ib_kept_lines {
  */
 
 /*
- * Print the help text `topic` with the arguments filled in, which must be those that the text has
+ * Prints the help text `topic` with the arguments filled in, which must be those that the text has
  * places for (tests/docs/check compares them). What is below @details is printed at verbose 1 and
  * more; else a line says where there is more.
  *
@@ -124,7 +124,7 @@ void btl_ib_help_cannot_start(const char *cause, int error, const char *step);
  * progress thread runs the engine, which may not print.
  */
 
-/* One that is to be shown. */
+/* A diagnostic that is to be shown. */
 typedef struct btl_ib_pending_diagnostic {
     btl_ib_diagnostic_t what;
     bool of_peer; /* `detail` begins with a peer's address */
@@ -150,7 +150,7 @@ static inline void btl_ib_log_init(btl_ib_log_state_t *state, const bool *async,
 /* Returns the table for engine and transports, which `state` has to outlive. */
 btl_ib_log_t btl_ib_log_table(btl_ib_log_state_t *state);
 
-/* Collect the devices that are turned down from now on; NULL: no longer. */
+/* Collects the devices that are turned down from now on; NULL: no longer. */
 static inline void btl_ib_log_collect(btl_ib_log_state_t *state,
                                       btl_ib_rejected_devices_t *rejected)
 {
@@ -162,18 +162,18 @@ static inline bool btl_ib_log_pending(const btl_ib_log_state_t *state)
     return state->pending != 0;
 }
 
-/* Print the lines that were kept, and name the next diagnostic that is to be shown. Returns whether
- * there is one. */
+/* Prints the lines that were kept, and names the next diagnostic that is to be shown. Returns
+ * whether there is one. */
 bool btl_ib_log_next(btl_ib_log_state_t *state, btl_ib_pending_diagnostic_t *diagnostic);
 
-/* Show it; `peer` says whose address it has, if it is about a peer. */
+/* Shows a diagnostic; `peer` says whose address it has, if it is about a peer. */
 void btl_ib_log_show(const btl_ib_pending_diagnostic_t *diagnostic, const char *peer);
 
 /* ---- verbose output ---- */
 
 /* Verbose output (--mca btl_base_verbose N): lines that begin with "btl:ib: ". */
 
-/* One fact: level 1 what was chosen and why, 10 what was rejected, 100 each datagram. The format
+/* Logs a fact: level 1 what was chosen and why, 10 what was rejected, 100 each datagram. The format
  * must be a literal. */
 #define BTL_IB_VERBOSE(level, ...)                                                                 \
     opal_output_verbose((level), opal_btl_base_framework.framework_output, "btl:ib: " __VA_ARGS__)

@@ -15,7 +15,7 @@
 #include "transport.h"
 
 /*
- * Describe rail `rail` of the engine, which is on `device`, and append it to `modex`.
+ * Describes rail `rail` of the engine, which is on `device`, and appends it to `modex`.
  */
 void btl_ib_modex_add_rail(btl_ib_modex_t *modex, const btl_ib_engine_t *engine, uint32_t rail,
                            const btl_ib_device_t *device, uint32_t bandwidth,
@@ -36,16 +36,16 @@ btl_ib_modex_t *btl_ib_modex_get(const opal_process_name_t *name, bool wait);
  * to packed bytes.
  */
 
-/* Keep it, unless something is kept of `name`. Of what no memory is left for nothing is kept. */
+/* Keeps what process `name` published, unless that is kept or memory is short. */
 void btl_ib_modex_keep(opal_hash_table_t *known, uint64_t name, const btl_ib_modex_t *modex);
 
 /* Returns what is kept of `name`, to be freed with free(); NULL: nothing. */
 btl_ib_modex_t *btl_ib_modex_recall(opal_hash_table_t *known, uint64_t name);
 
-/* Free what is kept of `name`, if anything. */
+/* Frees what is kept of `name`, if anything. */
 void btl_ib_modex_forget(opal_hash_table_t *known, uint64_t name);
 
-/* Free all of it. `known` stays usable. */
+/* Frees all that is kept. `known` stays usable. */
 void btl_ib_modex_forget_all(opal_hash_table_t *known);
 
 /* Describes rail `rail` of what `name` published, for the engine. */

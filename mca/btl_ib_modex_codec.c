@@ -56,7 +56,7 @@ static void put_block(writer_t *w, const void *bytes, size_t size)
     put_bytes(w, bytes, size);
 }
 
-/* Begin what has its length in front of it, in two bytes. Returns where that is. */
+/* Begins a part that has its length in front of it, in two bytes. Returns where that is. */
 static writer_t put_length(writer_t *w)
 {
     const writer_t length = *w;

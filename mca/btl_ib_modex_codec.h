@@ -66,7 +66,7 @@ btl_ib_host_t btl_ib_host(const char *boot_id, const char *network);
 /* The longest acknowledgement delay that a process may announce, us. */
 #define BTL_IB_MODEX_ACK_DELAY_MAX 1000000u
 
-/* What changes the words of a process' memory when peers ask for atomics by that rail. */
+/* Agents that change the words of a process' memory when peers ask for atomics by that rail. */
 typedef enum btl_ib_atomics {
     BTL_IB_ATOMICS_PROCESSOR = 0, /* its owner's processor */
     BTL_IB_ATOMICS_DEVICE = 1,    /* the device, and it alone */
@@ -75,7 +75,7 @@ typedef enum btl_ib_atomics {
 
 #define BTL_IB_ATOMICS_KINDS 3u
 
-/* One rail of a process, as its peers see it. */
+/* A rail of a process, as its peers see it. */
 typedef struct btl_ib_modex_rail {
     char transport[16];
     char provider[32];
@@ -109,7 +109,7 @@ typedef struct btl_ib_modex {
 } btl_ib_modex_t;
 
 /*
- * Write `modex` into `out`, at most `size` bytes. Returns the bytes written, or -EINVAL (it says
+ * Writes `modex` into `out`, at most `size` bytes. Returns the bytes written, or -EINVAL (it says
  * something that no reader would accept) or -ENOSPC.
  */
 int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size);
@@ -118,9 +118,10 @@ int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size);
 #define BTL_IB_MODEX_SIZE_MAX 32768u
 
 /*
- * Read. Returns 0, or -EBADMSG: anything that pack would not have written: lengths, counts, ranges,
- * texts, bytes left over of our own version; `modex` is undefined then. Of a version that does not
- * work together with ours no more is read than what names versions, and there are no rails.
+ * Reads a description. Returns 0, or -EBADMSG: anything that pack would not have written: lengths,
+ * counts, ranges, texts, bytes left over of our own version; `modex` is undefined then. Of a
+ * version that does not work together with ours no more is read than what names versions, and there
+ * are no rails.
  */
 int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size);
 

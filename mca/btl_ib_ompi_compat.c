@@ -269,7 +269,7 @@ int btl_ib_ompi_modex_recv(const opal_process_name_t *name, bool wait, void **da
 
 #if OPAL_MAJOR_VERSION >= 5
 
-/* What the runtime's thread recorded. */
+/* A failure that the runtime's thread recorded. */
 typedef struct failure {
     struct failure *next;
     pmix_proc_t proc;
@@ -278,7 +278,8 @@ typedef struct failure {
 
 static _Atomic(failure_t *) failures;
 
-/* Those that were told, for processes that are added later. Guarded by the component's lock. */
+/* Failed processes that were told, for processes that are added later. Guarded by the component's
+ * lock. */
 static failure_t *told;
 
 /* The runtime's name for our registration, while there is one. */

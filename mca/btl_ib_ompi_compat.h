@@ -90,7 +90,7 @@
 #endif
 
 /*
- * Check that the Open MPI that loaded us is the one that we were compiled for. If not, `why` says
+ * Checks that the Open MPI that loaded us is the one that we were compiled for. If not, `why` says
  * in a line what is wrong. Nothing else of ours may be called then.
  */
 bool btl_ib_ompi_check(char *why, size_t size);
@@ -102,7 +102,7 @@ bool btl_ib_ompi_check(char *why, size_t size);
 #define BTL_IB_SHARED_MEMORY           "sm" /* the BTL within a host */
 #define BTL_IB_CONVERTOR_ON_DEVICE     (CONVERTOR_ACCELERATOR | CONVERTOR_ACCELERATOR_UNIFIED)
 
-/* Hand a received message up, which lies in `count` segments. */
+/* Hands a received message up, which lies in `count` segments. */
 static inline void btl_ib_ompi_deliver(mca_btl_base_module_t *btl,
                                        struct mca_btl_base_endpoint_t *endpoint,
                                        mca_btl_base_tag_t tag, mca_btl_base_segment_t *segments,
@@ -128,7 +128,7 @@ static inline void btl_ib_ompi_deliver(mca_btl_base_module_t *btl,
 #define BTL_IB_CONVERTOR_ON_DEVICE     (CONVERTOR_CUDA | CONVERTOR_CUDA_UNIFIED)
 #define BTL_IB_HAVE_FT_EVENT           1
 
-/* Hand a received message up, which lies in `count` segments. */
+/* Hands a received message up, which lies in `count` segments. */
 static inline void btl_ib_ompi_deliver(mca_btl_base_module_t *btl,
                                        struct mca_btl_base_endpoint_t *endpoint,
                                        mca_btl_base_tag_t tag, mca_btl_base_segment_t *segments,

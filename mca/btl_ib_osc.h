@@ -65,7 +65,7 @@ typedef struct btl_ib_osc_locks {
     uint32_t next; /* to be forgotten if all places are taken */
 } btl_ib_osc_locks_t;
 
-/* What an atomic does with such a lock. */
+/* The effect of an atomic on a lock of a window. */
 typedef enum btl_ib_osc_step {
     BTL_IB_OSC_OTHER = 0,
     BTL_IB_OSC_ACQUIRES, /* takes it, if its result is 0 */

@@ -35,7 +35,7 @@ static const suffix_t times[] = {
     {"us", 1}, {"ms", 1000}, {"s", 1000000}, {"min", 60000000}, {NULL, 0},
 };
 
-/* What is to be known of each unit, by btl_ib_value_unit_t. */
+/* Facts about each unit, by btl_ib_value_unit_t. */
 static const struct {
     const char *word;
     const suffix_t *suffixes;

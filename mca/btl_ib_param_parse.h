@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a number without a unit means, and so which units may follow. */
+/* Meanings of a number without a unit, and so which units may follow. */
 typedef enum btl_ib_value_unit {
     BTL_IB_VALUE_COUNT, /* none may */
     BTL_IB_VALUE_BYTES,
@@ -72,7 +72,7 @@ const char *btl_ib_value_flags(const char *text, const btl_ib_value_flag_t *flag
 /* True if `word` is one of `list`, whose words are separated by commas. */
 bool btl_ib_value_lists(const char *list, const char *word);
 
-/* Copy what a user wrote, to be shown: controls become '?', and what does not fit is cut, which
+/* Copies what a user wrote, to be shown: controls become '?', and what does not fit is cut, which
  * "..." tells. `size` is at least 4. */
 void btl_ib_value_show(const char *text, char *out, size_t size);
 

@@ -579,7 +579,7 @@ const char *btl_ib_param_help(const btl_ib_param_t *param, char room[BTL_IB_PARA
 
 /* ---- values ---- */
 
-/* What Open MPI may use, and what a user may choose from by btl_ib_flags. */
+/* Flags that Open MPI may use, and from which a user may choose by btl_ib_flags. */
 #define FLAGS                                                                                      \
     (MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA                          \
      | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_RDMA_FLUSH)
@@ -611,7 +611,7 @@ btl_ib_protection_kind_t btl_ib_params_protection(const btl_ib_params_t *params)
     return kind;
 }
 
-/* What a text that is no string stands for. */
+/* Values of texts that are no strings. */
 typedef union meant {
     uint64_t number;
     bool truth;
@@ -677,8 +677,8 @@ static mca_base_var_enum_t *enum_of(const btl_ib_param_t *param, const char *con
     }
 }
 
-/* Register it in `storage`. Returns whether Open MPI took it: a value that it refuses itself leaves
- * the default, which is reported later. */
+/* Registers a parameter in `storage`. Returns whether Open MPI took it: a value that it refuses
+ * itself leaves the default, which is reported later. */
 static bool register_at(const mca_base_component_t *component, const btl_ib_param_t *param,
                         mca_base_var_enum_t *enumerator, void *storage)
 {
@@ -818,7 +818,7 @@ void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_modu
 
 /* ---- what the user gave ---- */
 
-/* Those of BTL_IB_FLAGS, as Open MPI calls them. */
+/* Open MPI's names of BTL_IB_FLAGS. */
 static const btl_ib_value_flag_t flag_names[] = {
     {"send", MCA_BTL_FLAGS_SEND},
     {"inplace", MCA_BTL_FLAGS_SEND_INPLACE},

@@ -154,7 +154,7 @@ typedef struct btl_ib_param {
 
 #define BTL_IB_WORDS_MAX 16
 
-/* All of them; ends with one whose name is NULL. */
+/* All parameters; ends with one whose name is NULL. */
 extern const btl_ib_param_t btl_ib_param_table[];
 
 /* Returns the parameter of this name, which there must be. */
@@ -166,7 +166,7 @@ void btl_ib_param_words(const btl_ib_param_t *param, const char *words[BTL_IB_WO
 /* ---- values ---- */
 
 /*
- * Register all parameters of `component`, those of a module's own fields included, whose defaults
+ * Registers all parameters of `component`, those of a module's own fields included, whose defaults
  * are set here; the functions of `limits` are set already, since Open MPI keeps flags only of
  * functions that are there. btl_ib_params_read() comes next.
  */
@@ -176,7 +176,7 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
 /* True if somebody set the parameter of this name (without btl_ib_); else it is the default. */
 bool btl_ib_params_by_user(const btl_ib_params_t *params, const char *name);
 
-/* What is to protect datagrams, as valid parameters say. */
+/* Returns what is to protect datagrams, as valid parameters say. */
 btl_ib_protection_kind_t btl_ib_params_protection(const btl_ib_params_t *params);
 
 /* ---- what the engine is told of them ---- */
@@ -204,9 +204,9 @@ const char *btl_ib_param_help(const btl_ib_param_t *param, char room[BTL_IB_PARA
 /* ---- what the user gave ---- */
 
 /*
- * Make values of the texts that the user gave, in place of those that Open MPI made of them. A text
- * that is wrong leaves the default of our own numbers, and btl_ib_params_check() will say so. To be
- * called when all are registered.
+ * Makes values of the texts that the user gave, in place of those that Open MPI made of them. A
+ * text that is wrong leaves the default of our own numbers, and btl_ib_params_check() will say so.
+ * To be called when all are registered.
  */
 void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits);
 

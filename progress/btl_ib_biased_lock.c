@@ -37,7 +37,7 @@ void btl_ib_biased_lock_register_process(void)
 #endif
 }
 
-/* Has all running threads of the process execute a full barrier now. Returns whether they did. */
+/* Makes all running threads of the process execute a full barrier now. Returns whether they did. */
 static bool run_barrier(void)
 {
 #ifdef SYS_membarrier
@@ -112,7 +112,7 @@ bool btl_ib_biased_lock_try_mutex(btl_ib_biased_lock_t *lock)
     return true;
 }
 
-/* Give the mutex back, and the bias with it. */
+/* Gives the mutex back, and the bias with it. */
 static void lock_give_back(btl_ib_biased_lock_t *lock)
 {
     if (lock->biased && !lock->in_shift) {

@@ -62,7 +62,7 @@ typedef struct btl_ib_biased_lock {
     }
 
 /*
- * Start anew, while no thread has it: biased to the calling thread if `biased` and the system
+ * Initializes a lock that no thread has: biased to the calling thread if `biased` and the system
  * allows it. Returns whether it is.
  */
 bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased);
@@ -99,7 +99,7 @@ static inline bool btl_ib_biased_lock_acquire_biased(btl_ib_biased_lock_t *lock)
     return false;
 }
 
-/* Acquire, waiting if need be. */
+/* Acquires the lock, waiting if need be. */
 static inline void btl_ib_biased_lock_acquire(btl_ib_biased_lock_t *lock)
 {
     if (!btl_ib_biased_lock_acquire_biased(lock)) {

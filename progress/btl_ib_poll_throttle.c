@@ -17,7 +17,7 @@ void btl_ib_poll_throttle_init(btl_ib_poll_throttle_t *throttle)
     };
 }
 
-/* Poll after so many calls, and read the clock on the way. */
+/* Sets how many calls go by before one polls; the last of them read the clock. */
 static void count_down(btl_ib_poll_throttle_t *throttle, int calls)
 {
     const int to_clock = calls < BTL_IB_POLL_CLOCK ? calls : BTL_IB_POLL_CLOCK;

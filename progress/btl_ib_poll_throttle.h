@@ -68,7 +68,7 @@ static inline bool btl_ib_poll_throttle_skip(btl_ib_poll_throttle_t *throttle)
     return left > 0;
 }
 
-/* Count a call that was not skipped. Returns whether it is to poll. */
+/* Counts a call that was not skipped. Returns whether it is to poll. */
 bool btl_ib_poll_throttle_count(btl_ib_poll_throttle_t *throttle, uint64_t now);
 
 /* Lets the next call poll, as something was sent. */
@@ -161,7 +161,7 @@ static inline bool btl_ib_poll_sleep_is_long(const btl_ib_poll_sleep_t *sleep, u
     return sleep->calls > 0 || now - sleep->since >= BTL_IB_POLL_SLEEP_HALF;
 }
 
-/* Count a call after btl_ib_poll_sleep_is_long(), with the thread's processor time, ns. Returns
+/* Counts a call after btl_ib_poll_sleep_is_long(), with the thread's processor time, ns. Returns
  * whether it may sleep. */
 bool btl_ib_poll_sleep_count(btl_ib_poll_sleep_t *sleep, uint64_t now, uint64_t cpu);
 

@@ -57,7 +57,7 @@
 /* A sleep that only a wake-up ends. */
 #define UNTIL_WOKEN UINT64_MAX
 
-/* What the thread remembers from one check to the next. */
+/* The thread's notes from one check to the next. */
 typedef struct watch {
     uint32_t calls;        /* of progress, as counted at the last check */
     uint64_t idle_since;   /* us: nothing was due since; 0: something was */
@@ -96,7 +96,7 @@ static bool note_calls(const btl_ib_progress_thread_t *self, watch_t *watch)
     return called;
 }
 
-/* ---- is the application away, or does it wait for a processor? ---- */
+/* ---- whether the application is away, or waits for a processor ---- */
 
 /*
  * A rank that shares its processor with a hundred others may wait a second for it. Then it does not
@@ -151,8 +151,8 @@ static void note_attended(watch_t *watch, uint64_t now, uint64_t cpu)
     watch->attended_cpu = cpu;
 }
 
-/* Note whether the application called progress. Returns how long to leave it alone because it waits
- * for a processor, us; 0: it does not. */
+/* Notes whether the application called progress. Returns how long to leave it alone because it
+ * waits for a processor, us; 0: it does not. */
 static uint64_t note_queued(const btl_ib_progress_thread_t *self, watch_t *watch, bool called)
 {
     const uint64_t now = btl_ib_now();
@@ -218,7 +218,7 @@ static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, u
     return now - watch->served_at < SERVED_LATELY ? RUN_PAUSE : pause_until_due(self, now, due);
 }
 
-/* Run the engine once. Returns how long to sleep. */
+/* Runs the engine once. Returns how long to sleep. */
 static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
 {
     int came;
@@ -390,7 +390,7 @@ static bool check_pml(btl_ib_progress_thread_t *self)
 
 /* ---- the thread ---- */
 
-/* Sleep for `us`, or until woken by the application or by a device. */
+/* Sleeps for `us`, or until woken by the application or by a device. */
 static void thread_sleep(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t us)
 {
     const struct timespec time = {
@@ -584,7 +584,7 @@ static void tell_refused(btl_ib_progress_thread_t *self, const char *what, int e
                    strerror(error), self->failures, (uint64_t) pause / 1000);
 }
 
-/* Start it, unless it is too soon after a failure. */
+/* Starts the thread, unless it is too soon after a failure. */
 static void start_if_due(btl_ib_progress_thread_t *self)
 {
     const char *what;

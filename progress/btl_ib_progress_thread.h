@@ -54,7 +54,7 @@
 /* A turn in the application's place, with the lock held. Returns how much was done. */
 typedef int (*btl_ib_progress_turn_fn_t)(void);
 
-/* What it works with, all of which outlives it. */
+/* Things that the thread works with, all of which outlive it. */
 typedef struct btl_ib_progress_thread_config {
     bool enabled;
     uint64_t period;                   /* us without progress after which it takes over */
@@ -98,15 +98,15 @@ void btl_ib_progress_thread_init(btl_ib_progress_thread_t *self,
                                  const btl_ib_progress_thread_config_t *config);
 
 /*
- * Serve that engine, all of whose devices are open; start at once if the engine can answer first
- * contacts (btl_ib_engine_answers()). Called with the lock held. Returns whether they are answered
- * whatever the application does: that may be published.
+ * Makes the thread serve an engine, all of whose devices are open; starts it at once if the engine
+ * can answer first contacts (btl_ib_engine_answers()). Called with the lock held. Returns whether
+ * they are answered whatever the application does: that may be published.
  */
 bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine_t *engine);
 
 /*
- * Wake it, or start it, if something is due. Called with the lock held, if it is asleep. If it
- * cannot be started the user is told once; it stays asleep, so that this is called again.
+ * Wakes the thread, or starts it, if something is due. Called with the lock held, if it is asleep.
+ * If it cannot be started the user is told once; it stays asleep, so that this is called again.
  */
 void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self);
 
@@ -117,7 +117,7 @@ void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self);
  */
 void btl_ib_progress_thread_procs_added(btl_ib_progress_thread_t *self);
 
-/* End it; returns when the thread is gone. Called with the lock held, or when the process ends;
+/* Ends the thread; returns when it is gone. Called with the lock held, or when the process ends;
  * without the lock if it delivers, as its callbacks take it. */
 void btl_ib_progress_thread_stop(btl_ib_progress_thread_t *self);
 

@@ -10,7 +10,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "btl_ib_biased_lock.h"
 #include "btl_ib_ompi_compat.h"

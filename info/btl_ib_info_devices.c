@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <inttypes.h>
 
 /* The devices that a job would open, and what is looked at by the way. */
 typedef struct survey {

@@ -8,7 +8,6 @@
 #include "btl_ib_ompi_compat.h"
 #include "btl_ib_param_parse.h"
 
-#include <string.h>
 
 bool btl_ib_osc_has_pt2pt(void)
 {

@@ -22,7 +22,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <limits.h>
 #include <dirent.h>
 #include <stddef.h>
 

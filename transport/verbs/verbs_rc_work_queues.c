@@ -7,7 +7,6 @@
 
 #include "verbs_device.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>

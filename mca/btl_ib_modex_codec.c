@@ -96,10 +96,10 @@ static uint64_t get_uint(reader_t *r, unsigned bytes)
     return value;
 }
 
-/* Reads a number that must be within bounds. */
-static uint32_t get_range(reader_t *r, unsigned bytes, uint32_t low, uint32_t high)
+/* Reads a byte that must be within bounds. */
+static uint32_t get_byte(reader_t *r, uint32_t low, uint32_t high)
 {
-    uint32_t value = (uint32_t) get_uint(r, bytes);
+    uint32_t value = (uint32_t) get_uint(r, 1);
 
     if (value < low || value > high) {
         r->bad = true;
@@ -107,7 +107,7 @@ static uint32_t get_range(reader_t *r, unsigned bytes, uint32_t low, uint32_t hi
     return value;
 }
 
-/* Takes what has its length in front of it, in two bytes, and is read by itself. */
+/* Takes a part that has its length in front of it, in two bytes, and is read by itself. */
 static reader_t get_part(reader_t *r)
 {
     const size_t length = (size_t) get_uint(r, 2);
@@ -143,7 +143,7 @@ static bool text_ok(const char *text, size_t len)
 /* Reads a text of at most size - 1 characters. */
 static void get_text(reader_t *r, char *text, size_t size)
 {
-    size_t len = get_range(r, 1, 0, (uint32_t) size - 1);
+    size_t len = get_byte(r, 0, (uint32_t) size - 1);
 
     if (len > size - 1) {
         len = 0;
@@ -200,8 +200,8 @@ static void get_queues(reader_t *r, btl_ib_queue_table_t *table, bool later)
     uint8_t more[UINT8_MAX];
     uint32_t bytes;
 
-    table->count = get_range(r, 1, 1, BTL_IB_QUEUES_MAX);
-    bytes = get_range(r, 1, QUEUE_BYTES, later ? UINT8_MAX : QUEUE_BYTES);
+    table->count = get_byte(r, 1, BTL_IB_QUEUES_MAX);
+    bytes = get_byte(r, QUEUE_BYTES, later ? UINT8_MAX : QUEUE_BYTES);
     for (uint32_t i = 0; i < table->count && !r->bad; ++i) {
         btl_ib_queue_t *q = &table->q[i];
         const uint32_t type = (uint32_t) get_uint(r, 1);
@@ -247,20 +247,20 @@ static void get_rail(reader_t *r, btl_ib_modex_rail_t *rail, bool later)
     memset(rail, 0, sizeof(*rail));
     get_text(r, rail->transport, sizeof(rail->transport));
     get_text(r, rail->provider, sizeof(rail->provider));
-    rail->address_len = get_range(r, 1, 1, BTL_IB_ADDR_BYTES);
+    rail->address_len = get_byte(r, 1, BTL_IB_ADDR_BYTES);
     if (r->bad) {
         return;
     }
     get_bytes(r, rail->address, rail->address_len);
     rail->family = (uint8_t) get_uint(r, 1);
     rail->prefix_bits = (uint8_t) get_uint(r, 1);
-    rail->loopback = get_range(r, 1, 0, 1) != 0;
-    rail->rank = (uint8_t) get_range(r, 1, 0, BTL_IB_RANKS - 1);
+    rail->loopback = get_byte(r, 0, 1) != 0;
+    rail->rank = (uint8_t) get_byte(r, 0, BTL_IB_RANKS - 1);
     get_bytes(r, rail->ip, ip_bytes(rail->family));
     rail->max_datagram = (uint32_t) get_uint(r, 4);
     rail->bandwidth = (uint32_t) get_uint(r, 4);
     rail->ack_delay = (uint32_t) get_uint(r, 4);
-    rail->atomics = (btl_ib_atomics_t) get_range(r, 1, 0, BTL_IB_ATOMICS_KINDS - 1);
+    rail->atomics = (btl_ib_atomics_t) get_byte(r, 0, BTL_IB_ATOMICS_KINDS - 1);
     get_queues(r, &rail->queues, later);
     if (!r->bad && !rail_ok(rail)) {
         r->bad = true;
@@ -271,7 +271,7 @@ static void get_protection(reader_t *r, btl_ib_modex_t *modex)
 {
     const btl_ib_protection_ops_t *ops;
 
-    modex->protection = (btl_ib_protection_kind_t) get_range(r, 1, 0, BTL_IB_PROTECTION_KINDS - 1);
+    modex->protection = (btl_ib_protection_kind_t) get_byte(r, 0, BTL_IB_PROTECTION_KINDS - 1);
     memset(&modex->key, 0, sizeof(modex->key));
     ops = btl_ib_protection_ops(modex->protection);
     if (ops != NULL && ops->keyed) {
@@ -320,7 +320,7 @@ static void get_process(reader_t *r, btl_ib_modex_t *modex)
     modex->secret.k[0] = get_uint(r, 8);
     modex->secret.k[1] = get_uint(r, 8);
     get_protection(r, modex);
-    modex->answers = get_range(r, 1, 0, 1) != 0;
+    modex->answers = get_byte(r, 0, 1) != 0;
     modex->message_max = (uint32_t) get_uint(r, 4);
     get_text(r, modex->host, sizeof(modex->host));
     modex->where.machine = get_uint(r, 8);
@@ -392,7 +392,7 @@ int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size)
     part = get_part(&r);
     get_process(&part, modex);
     end_part(&r, &part, later);
-    modex->rail_count = get_range(&r, 1, 1, BTL_IB_RAILS_MAX);
+    modex->rail_count = get_byte(&r, 1, BTL_IB_RAILS_MAX);
     for (uint32_t i = 0; i < modex->rail_count && !r.bad; ++i) {
         part = get_part(&r);
         get_rail(&part, &modex->rails[i], later);

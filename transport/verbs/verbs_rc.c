@@ -392,8 +392,8 @@ static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     btl_ib_rc_credit_update(&conn->credit);
 }
 
-/* Has a connection's own buffers posted by the next poll, as an answer to the message goes first;
- * at once if the peer waits for them. */
+/* Schedules a connection's own buffers for the next poll, as an answer to the message goes first;
+ * posts them at once if the peer waits for them. */
 static void post_own_soon(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     if (btl_ib_rc_credit_peer_is_out(&conn->credit)) {

@@ -204,6 +204,34 @@ def test_bad_datagrams(run, mpi, verbose, first):
         assert re.search(rf"btl:ib: peer \d+\.{rank}: closed here", output)
 
 
+# In the place of timeout, which starts NetPIPE: figures over ib, none in time over tcp, or over both.
+SLOW = """#!/bin/sh
+case $* in
+*" NPopenmpi "*) ;;
+*) exec /usr/bin/timeout "$@" ;;
+esac
+case $* in
+*" ib,self "*$SLOW*) exit 124 ;;
+*" ib,self "*) echo "btl_ib: rank 0 sent 7 segments"; echo 8 bytes; while [ "$1" != -o ]; do shift; done; echo 8 1 1e-5 >"$2" ;;
+*) exit 124 ;;
+esac
+"""
+
+
+@pytest.mark.called("quickstart/slow")
+def test_quickstart_slow(run, component, tmp_path):
+    """Where a job does not end in time tools/quickstart says so, of either BTL, and not that it failed."""
+    (tmp_path / "timeout").write_text(SLOW)
+    (tmp_path / "timeout").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    said = run.output(ROOT / "tools/quickstart", env={"PATH": path, "SLOW": "nowhere"})
+    late = r"the job over {} did not end within \d+ s: does other work take the processors \(\d+ here\)\? \("
+    assert re.search("nothing to compare with: " + late.format("tcp"), said)
+    assert "        8     10.00         - " in said and "ib carried 7 segments." in said
+    said = run.output(ROOT / "tools/quickstart", env={"PATH": path, "SLOW": ""}, ok=False)
+    assert re.search(late.format("ib") + r"all of it: ", said)
+
+
 def test_moved(run, mpi, tmp_path):
     """build/env.sh where the tree was moved to, by a shell that cannot tell its file name."""
     (tmp_path / "build").mkdir()

@@ -155,7 +155,7 @@ static void leave_host(btl_ib_endpoint_t *endpoint)
 }
 
 /* A datagram that was heard is not enough: a firewall may drop one direction only. */
-bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint)
+bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint, uint64_t within)
 {
     const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
     const host_t *host = find_host(&endpoint->where);
@@ -170,8 +170,9 @@ bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint)
         return false;
     }
     BTL_IB_LIST_FOREACH (const btl_ib_endpoint_t, other, &host->endpoints, host_link) {
-        if (other->conn != NULL && !btl_ib_conn_is_dead(other->conn)
-            && btl_ib_conn_diagnosis(other->conn).answered) {
+        if (other != endpoint && other->conn != NULL && !btl_ib_conn_is_dead(other->conn)
+            && btl_ib_conn_diagnosis(other->conn).answered
+            && (within == UINT64_MAX || btl_ib_conn_answered_ago(other->conn) < within)) {
             return true;
         }
     }

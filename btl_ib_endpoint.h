@@ -103,9 +103,9 @@ btl_ib_endpoint_t *btl_ib_endpoint_find(btl_ib_module_t *module, uint64_t name);
 btl_ib_endpoint_t *btl_ib_endpoint_for_fragments(btl_ib_endpoint_t *endpoint);
 
 /* True if the peer's host is known to be reachable: it is ours, or another process of it answered
- * by any rail. Not if the network, or this host, says that nothing gets to the peer. The endpoints
- * of that host are walked. */
-bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint);
+ * by any rail, less than `within` us ago (UINT64_MAX: ever). Not if the network, or this host, says
+ * that nothing gets to the peer. The endpoints of that host are walked. */
+bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint, uint64_t within);
 
 /* Describes both ends; and ours alone, of rail `rail`. */
 void btl_ib_endpoint_describe(const btl_ib_endpoint_t *endpoint, btl_ib_ends_t *ends);

@@ -156,7 +156,7 @@ void btl_ib_failures_unanswered(void *context, btl_ib_conn_t *conn, bool heard)
     if (endpoint != NULL && !endpoint->closing && diagnosis.unsent == 0) {
         btl_ib_endpoint_describe(endpoint, &ends);
         btl_ib_report_unanswered(&component->reports, &ends, heard, endpoint->answers,
-                                 btl_ib_endpoint_is_reachable(endpoint), &diagnosis);
+                                 btl_ib_endpoint_is_reachable(endpoint, UINT64_MAX), &diagnosis);
         report_tried(component, btl_ib_conn_name(conn), endpoint->host);
     }
 }
@@ -177,7 +177,7 @@ void btl_ib_failures_silent(void *context, btl_ib_conn_t *conn, const btl_ib_sil
         snprintf(ports, sizeof(ports), "%s to %s", ends.our_address, ends.address);
     }
     btl_ib_report_silent(&component->reports, &ends, ports, silence, endpoint->answers,
-                         btl_ib_endpoint_is_reachable(endpoint), &diagnosis);
+                         btl_ib_endpoint_is_reachable(endpoint, silence->asked_for), &diagnosis);
 }
 
 void btl_ib_failures_unsent(void *context, btl_ib_conn_t *conn, int error)

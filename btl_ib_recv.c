@@ -168,7 +168,7 @@ static bool is_reachable(void *context, const btl_ib_conn_t *conn)
     const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
 
     (void) context;
-    return endpoint != NULL && btl_ib_endpoint_is_reachable(endpoint);
+    return endpoint != NULL && btl_ib_endpoint_is_reachable(endpoint, UINT64_MAX);
 }
 
 /* ---- the trace ---- */

@@ -522,6 +522,10 @@ typedef struct btl_ib_diagnosis {
 
 btl_ib_diagnosis_t btl_ib_conn_diagnosis(const btl_ib_conn_t *conn);
 
+/* Returns how long ago the peer last answered something by this connection, in us; UINT64_MAX: it
+ * never did. */
+uint64_t btl_ib_conn_answered_ago(const btl_ib_conn_t *conn);
+
 /* True if a connection has anything to do: something unacknowledged, queued, or an operation that
  * is not over. */
 bool btl_ib_conn_is_busy(const btl_ib_conn_t *conn);

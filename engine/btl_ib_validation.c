@@ -171,6 +171,11 @@ btl_ib_diagnosis_t btl_ib_conn_diagnosis(const btl_ib_conn_t *conn)
     return diagnosis;
 }
 
+uint64_t btl_ib_conn_answered_ago(const btl_ib_conn_t *conn)
+{
+    return conn->loss.sample_at != 0 ? conn->engine->clock.now - conn->loss.sample_at : UINT64_MAX;
+}
+
 /* ---- answers ---- */
 
 /* A process that is stopped cannot keep its promise, and is no sign of a firewall. */

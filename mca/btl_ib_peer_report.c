@@ -555,8 +555,10 @@ static void format_heard(const btl_ib_silence_t *silence, const btl_ib_diagnosis
 static const advice_t FORGOTTEN = {
     "look whether a firewall, a router or a NAT has forgotten these ports (conntrack -L).",
     "Its process runs, so what is sent from here gets lost, or what it answers."};
-static const advice_t NO_HOST = {"look whether its host is up and can be reached (ping).",
-                                 "Its process may be stopped (debugger, SIGSTOP, frozen cgroup)."};
+static const advice_t NO_HOST = {
+    "look whether its host is up and can be reached (ping), and whether that process is\n"
+    "stopped (debugger, SIGSTOP, frozen cgroup).",
+    "A firewall may drop what goes between them, which it let pass before."};
 
 void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
                           const char *ports, const btl_ib_silence_t *silence, bool answers,

@@ -397,6 +397,24 @@ def test_own_firewall(run, mpi, hosts, two_hosts):
                      r" +From: .*\n +To: .*\n\nDo: allow it in the firewall of this host", output)
 
 
+@pytest.mark.full
+@pytest.mark.called("interfaces/firewall-begins")
+def test_firewall_begins(run, mpi, hosts, two_hosts):
+    """Firewalls that drop what comes from the middle of a job on: the text says no more than is known.
+    That the peer answered once is no sign that its host can be reached now."""
+    ends = []
+    begin = threading.Timer(4, lambda: ends.extend(
+        [filtered(run, f"{hosts}{host}", "input", "drop") for host in (1, 2)]))
+    end = threading.Timer(16, lambda: [take_away() for take_away in ends])
+    begin.start()
+    end.start()
+    output = two_hosts([Link(0)], mpi.program("stream"), "bytes=1000", "seconds=10")
+    end.join()
+    assert "OK stream" in output and "has not answered for 5" in output
+    assert "Do: look whether its host is up and can be reached (ping)" in output
+    assert "continue that process" not in output
+
+
 @pytest.mark.called("interfaces/broadcast")
 def test_broadcast(run, mpi, hosts, two_hosts):
     """An address of a network of 22 bits that ends with 255 is one of broadcasts for a host whose

@@ -106,7 +106,7 @@ def verdicts(lines):
     return {pair: words[5] for pair, words in lines.items()}
 
 
-def test_good(network):
+def test_connectivity_all_reach_all(network):
     """All reach each other; each side knows the same of both directions."""
     lines, said = network.job()
     for (rank, other), words in lines.items():
@@ -122,7 +122,7 @@ def test_good(network):
     assert not findings and "all 3 processes reach each other" in said
 
 
-def test_mtu(network):
+def test_connectivity_one_small_mtu(network):
     """One port of the switch carries less: what goes there and comes from there is smaller, and
     its host is named."""
     network.bad("offloads", "off")
@@ -142,7 +142,7 @@ def test_mtu(network):
     assert findings[0].startswith(f"{network.prefix}2 (udp/eth0, {NET}.2): large datagrams")
 
 
-def test_ends_of_a_cable(network):
+def test_connectivity_cable_ends_differ(network):
     """Large datagrams that an interface never takes are no queue that is full for now."""
     network.uneven(1300)
     try:
@@ -154,7 +154,7 @@ def test_ends_of_a_cable(network):
         assert words[5] == ("mtu" if 1 in pair else "ok"), words
 
 
-def test_one_way(network):
+def test_connectivity_one_way(network):
     """What one host sends vanishes: it hears the others, they hear nothing of it."""
     network.bad("block", "1")
     lines, _ = network.job()
@@ -168,7 +168,7 @@ def test_one_way(network):
     assert finding.startswith(f"{network.prefix}1 (udp/eth0, {NET}.1): what it sends gets no")
 
 
-def test_firewalls(network):
+def test_connectivity_firewalls(network):
     """Hosts refuse, or the network drops, all: that is not the same."""
     network.bad("reject", "eth0")
     lines, _ = network.job()
@@ -182,7 +182,7 @@ def test_firewalls(network):
     ]
 
 
-def test_dead_host(network):
+def test_connectivity_dead_host(network):
     """A host whose link is cut for UDP, both ways; a route that is missing on another."""
     network.inside("2", "nft", "add table ip cut; add chain ip cut in { type filter hook input "
                    "priority 0; }; add chain ip cut out { type filter hook output priority 0; }; "
@@ -200,7 +200,7 @@ def test_dead_host(network):
     assert "nothing gets there, and nothing comes from there" in finding
 
 
-def test_wrong_files(run, tmp_path):
+def test_connectivity_wrong_files(run, tmp_path):
     """The tool names what it cannot use."""
     for name, text, problem in (
         ("none", None, "No such file or directory"),

@@ -29,7 +29,7 @@ def interfaces():
     return os.listdir("/sys/class/net")
 
 
-def test_nothing_left(run, mpi):
+def test_no_device_left(run, mpi):
     """Who names ib and gets no device hears of each that there is, and why not; who only allows it
     hears nothing."""
     all_of_them = ",".join(interfaces())
@@ -79,7 +79,7 @@ def test_nothing_left(run, mpi):
     )
 
 
-@pytest.mark.called("nothing_left/down")
+@pytest.mark.called("no_device_left/down")
 def test_interface_down(run, mpi):
     """A host whose only interface is down; Open MPI itself needs lo."""
     if os.geteuid():
@@ -108,7 +108,7 @@ class Held:
         self.stack.close()
 
 
-def test_full_ports(run, mpi):
+def test_port_range_full(run, mpi):
     """A range of ports that is full is an error, not a reason to use others: no port, no other
     transport."""
     ports = {"port_min": 23000, "port_range": 8}
@@ -245,7 +245,7 @@ __attribute__((destructor)) static void tell(void)
         assert output.count(f" bytes a datagram, {bandwidth} Mbit/s") == 2 * rails
 
 
-def test_passed_over(run, mpi):
+def test_device_passed_over(run, mpi):
     """Without a wish for a transport, a device that cannot be opened is no reason to fail: others
     are used, which one process of a host tells. But if udp has none that opens, libfabric's udp,
     which no peer of another host uses, does not take its place in silence."""
@@ -304,7 +304,7 @@ def test_rejected_operation(run, mpi):
     )
 
 
-def test_lost_device(run, mpi):
+def test_device_lost_at_the_end(run, mpi):
     """A device that fails while MPI_Finalize takes leave is told as always."""
     output = mpi.alone(
         run, ("lost_device",), env={"OMPI_MCA_btl_base_verbose": "0"}, transport="udp"
@@ -315,7 +315,7 @@ def test_lost_device(run, mpi):
     )
 
 
-def test_cannot_start(run, mpi, tmp_path):
+def test_ib_cannot_start(run, mpi, tmp_path):
     """What keeps ib from starting at all is said with its cause, and with what to do about that."""
     output = mpi.alone(
         run,
@@ -361,7 +361,7 @@ ssize_t getrandom(void *out, size_t size, unsigned flags)
     ) or holds(f"does\nnot have:\n\n  Host:    {HOST}\n  Value:   encrypt\n", output)
 
 
-def test_values_and_devices(run, mpi):
+def test_parameters_contradict(run, mpi):
     """What contradicts, and what is named in vain, is told with what is there and with the
     defaults."""
     output = mpi.alone(run, rto_min="5ms", rto_max="1ms", rto_initial="1ms")

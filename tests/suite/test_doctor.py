@@ -80,7 +80,7 @@ def between(lines, check):
     return found
 
 
-def test_well(network):
+def test_doctor_nothing_wrong(network):
     """Two hosts that are well: nothing is BAD; each fact of each host is there."""
     other = f"{network.prefix}2"
     lines = network.check(other, ok=True)
@@ -101,7 +101,7 @@ def test_well(network):
             assert len(each) == 2 and all(status == "OK" and text in said for status, said in each)
 
 
-def test_narrow_hop(network):
+def test_doctor_narrow_hop(network):
     """A hop carries less than both ends: named, with its MTU; the other link is well, but that nobody joins anything."""
     network.tool("nsbad", "offloads", "off")
     network.narrow()
@@ -122,7 +122,7 @@ def test_narrow_hop(network):
         assert "fix: set the same MTU on each hop" in text and "mtu 1300" in text
 
 
-def test_joined(network):
+def test_doctor_joined_vanish(network):
     """Single datagrams pass and joined ones do not: refused by a host, or lost from a size on; one way, of one link."""
     drop = "table netdev doctor { chain c { type filter hook %s device %s priority 0; udp length > %d drop; }; }"
     network.inside(1, "nft", drop % ("egress", "eth0", 1600))
@@ -195,7 +195,7 @@ def test_joined_wrongly(told, wrong):
         assert said == [("OK", "n1 -> n2", "joined datagrams", "10 of 1472 bytes (UDP_SEGMENT) arrive", "")]
 
 
-def test_unequal_ends(network):
+def test_doctor_unequal_ends(network):
     """Interfaces of one network differ."""
     network.inside(2, "ip", "link", "set", "eth1", "mtu", "1400")
     lines = network.check(f"{network.prefix}2", ok=True)
@@ -203,7 +203,7 @@ def test_unequal_ends(network):
                for status, _, name, text in lines)  # fmt: skip
 
 
-def test_firewall(network):
+def test_doctor_firewall(network):
     """Ports of the range that a firewall closes are named with the range; so is a host whose
     datagrams vanish."""
     network.inside(2, "nft", "add table ip doctor; add chain ip doctor in { type filter hook input "
@@ -223,7 +223,7 @@ def test_firewall(network):
         assert f"nothing gets to {NET[:4]}" in text and "any port (btl_ib_port_min is not set)" in text
 
 
-def test_no_way(network):
+def test_doctor_no_route(network):
     """Without a route, and without ib: one line each."""
     network.inside(1, "ip", "route", "add", "blackhole", f"{NET}.2")
     try:
@@ -240,7 +240,7 @@ def test_no_way(network):
     assert len(bad) == 2 and all("reaches this host only" in text for text in bad)
 
 
-def test_json(network):
+def test_doctor_json(network):
     """The same lines for programs."""
     output = network.run.output(
         "ip", "netns", "exec", f"{network.prefix}1", DOCTOR, "--json", env=network.environment,
@@ -251,7 +251,7 @@ def test_json(network):
     assert {"device", "locked memory", "component"} <= {line["check"] for line in lines}
 
 
-def test_agents(run, component, tmp_path):
+def test_doctor_silent_hosts(run, component, tmp_path):
     """A host that does not answer, an agent that hangs, ends or is not there: a line, and soon."""
     agents = {
         "sleep 300": "no answer within 2 s",
@@ -324,7 +324,7 @@ def test_handed_on(run, mpi, tmp_path):
     assert re.search("^BAD +n7  device: ib would use none", said, re.M)
 
 
-def test_arguments(run, component):
+def test_doctor_arguments(run, component):
     assert "usage" in run.output(DOCTOR, "--tmeout", 3, ok=False)
     assert "1 to 3600 were right" in run.output(DOCTOR, "--timeout", 0, ok=False)
     assert "--check is to be the first word" in run.output(INFO, "--parsable", "--check", ok=False)

@@ -38,7 +38,7 @@ def test_valgrind(run, mpi, request, row):
 @pytest.mark.mpi
 @pytest.mark.alone
 @pytest.mark.limit(300)
-def test_budget(run, mpi):
+def test_message_budget(run, mpi):
     """What a message costs, against tests/mpi/budget.txt."""
     run(ROOT / "tests/mpi/budget", "--build", BUILD)
 
@@ -123,7 +123,7 @@ SOME = {
     "symbols": "",
     "unit/registration_cache": "full",
     "bad_values*": "full",
-    "unnamed": "full",
+    "ib_not_named": "full",
     "mpi/ring/4-ranks": "full",
     "mpi/randsize/2-ranks/2-hosts/loss1": "",
     "mpi/spawn/2-ranks": "full",

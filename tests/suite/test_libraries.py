@@ -23,7 +23,7 @@ def loaded(output):
 
 
 @pytest.mark.quick
-def test_needed(run, component):
+def test_libraries_linked(run, component):
     """The component is linked with Open MPI's library alone: PMIx is one of 5.0's, and an old C
     library has several parts."""
     plugin = BUILD / "plugin/mca_btl_ib.so"
@@ -33,7 +33,7 @@ def test_needed(run, component):
 
 
 @pytest.mark.quick
-def test_loaded(run, mpi):
+def test_libraries_loaded(run, mpi):
     """What nobody uses is not loaded."""
     debug = {"LD_DEBUG": "files"}
     output = mpi.alone(run, env=debug, transport="udp")

@@ -93,7 +93,8 @@ def test_locality_ignore(job):
     assert output.count(": not used, distance not asked for: btl_ib_max_btls is 1\n") == 2
 
 
-@pytest.mark.parametrize("bind, env", [("none", MACHINE), ("core", {})], ids=("unbound", "unknown"))
+@pytest.mark.parametrize("bind, env", [("none", MACHINE), ("core", {})],
+                         ids=("locality_unbound", "locality_unknown"))
 def test_locality_all_near(job, bind, env):
     """Who is bound nowhere, or has cards of which nobody knows where they are, uses all."""
     output = job(bind=bind, env=env)

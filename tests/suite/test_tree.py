@@ -71,7 +71,7 @@ def test_symbols(component):
 
 
 @pytest.mark.quick
-def test_scripts(run):
+def test_shell_scripts(run):
     """All that a shell runs, by its first line, and tools/lib.sh; tools/env.sh is read by any
     shell."""
     scripts = [
@@ -108,8 +108,8 @@ def test_docs(run):
 
 
 @pytest.mark.quick
-@pytest.mark.called("skips")
-def test_skips(run):
+@pytest.mark.called("skips_listed")
+def test_skips_listed(run):
     run(sys.executable, ROOT / "tests/tools/test_skips.py")
 
 

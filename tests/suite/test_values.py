@@ -148,7 +148,7 @@ def ompi_info(run, mpi, **parameters):
 
 @pytest.mark.quick
 @pytest.mark.limit(30)
-def test_parameters(run, mpi):
+def test_parameter_helps(run, mpi):
     lines = ompi_info(run, mpi)
     assert lines.count(":value:") >= 15
     version = run.output(BUILD / "ib_info", "--version").split()[1]
@@ -167,7 +167,7 @@ def test_parameters(run, mpi):
 
 
 @pytest.mark.limit(180)
-def test_limits(run, mpi, request):
+def test_parameter_limits(run, mpi, request):
     """Every number that a help text says is possible is taken; of every fourth parameter, where a
     sample has to do."""
     ranges = re.findall(
@@ -251,7 +251,7 @@ def test_several_bad_values(run, mpi):
     assert re.search('btl_ib_ack_delay.*"x".*btl_ib_cc.*"y"', output, re.S)
 
 
-def test_good_values(run, mpi):
+def test_parameter_units(run, mpi):
     """Numbers with units mean what they say: to the component, to ompi_info, and to tools that ask
     by MPI_T, which see the type and no enumeration with items. A value of 3000ms is 3000 MiB to
     Open MPI, too large for an int: it must not say so."""
@@ -278,7 +278,7 @@ CHOICES = [
 ]
 
 
-def test_choices(run, mpi):
+def test_parameter_choices(run, mpi):
     """ompi_info and MPI_T list what a choice may be, which is what a bad value is told; and show
     which word it is."""
     lines = ompi_info(run, mpi)
@@ -294,7 +294,7 @@ def test_choices(run, mpi):
         assert f"btl_ib_{name}:value:{word}\n" in ompi_info(run, mpi, **{name: word})
 
 
-def test_levels(run, mpi):
+def test_parameter_levels(run, mpi):
     """What a user needs is at levels 1 to 3, and no more than fits a screen; helps do not begin
     with what another one said, and tell when to touch a parameter."""
     lines = ompi_info(run, mpi)
@@ -313,7 +313,7 @@ def test_levels(run, mpi):
 
 
 @pytest.mark.limit(120)
-def test_bad_queues(run, mpi):
+def test_queues_bad(run, mpi):
     """A bad receive_queues: a help text that names what was wrong, and a job that goes on without
     ib."""
     for queues in (
@@ -356,7 +356,7 @@ def test_bad_queues(run, mpi):
         assert re.search(r"sent [1-9].* segments", output)
 
 
-def test_reduced_queues(run, mpi):
+def test_queues_reduced(run, mpi):
     """A number that contradicts another of its queue, but stops nothing: it is reduced, and a help
     text says so."""
     for queues, queue, field, found, used in (
@@ -372,7 +372,7 @@ def test_reduced_queues(run, mpi):
         assert "rail 0 is " in output
 
 
-def test_each_number(run, mpi):
+def test_queues_each_number(run, mpi):
     """What the numbers of a string govern over udp: segments wait for credits of the P queue and
     for max_pending_sends of the S queue, and all numbers are shown."""
     queues = "P,256,8,2,1,1:S,4096,64,16,4,8,2"
@@ -420,7 +420,7 @@ def disagreeing(run, mpi, first, second):
 
 
 @pytest.mark.limit(120)
-def test_protection(run, mpi):
+def test_protection_disagrees(run, mpi):
     """btl_ib_protection: what does not exist is refused, and what differs is named by both."""
     for value in ("md5", "CRC32C", "yes", "encrypted"):
         output = mpi.alone(run, protection=value)
@@ -436,7 +436,7 @@ def test_protection(run, mpi):
 
 
 @pytest.mark.limit(120)
-def test_disagreement(run, mpi):
+def test_parameters_disagree(run, mpi):
     """Processes that cannot use ib with each other say with which values, whose, and what the
     defaults are."""
     host = re.escape(os.uname().nodename)

@@ -20,7 +20,7 @@ HOST = os.uname().nodename
 
 
 @pytest.mark.quick
-def test_unnamed(run, mpi):
+def test_ib_not_named(run, mpi):
     """A component that nobody asked for says nothing and carries nothing. Without shared memory, so
     that there is something left for it to displace: tcp, which Open MPI 5.0 keeps from lo."""
     others = ["--mca", "btl", f"^{mpi.shared_memory}", "--mca", "btl_ib_stats", "1"]
@@ -34,7 +34,7 @@ def test_unnamed(run, mpi):
     assert re.search("sent [1-9].* segments", output), "btl_ib_auto: unused"
 
 
-def test_within_host(run, mpi):
+def test_ib_within_a_host(run, mpi):
     """Processes of one host that talk by ib although shared memory would do hear of it, once each,
     and others do not."""
     verbose, program = ["--mca", "btl_base_verbose", "1"], [mpi.program("alltoall"), "rounds=1"]
@@ -60,7 +60,7 @@ def test_descriptors_closed(run, mpi):
 
 
 @pytest.mark.alone
-def test_stopped(run, hosts):
+def test_stopped_rank(run, hosts):
     """A rank that was stopped before anybody sent to it is waited for beyond the connect timeout
     where its host is known to be reachable: it is our own, or another process of it answers. The
     texts name it, and no firewall."""
@@ -78,7 +78,7 @@ def test_stopped(run, hosts):
     assert "pass UDP" not in output
 
 
-def test_versions(run, mpi):
+def test_verbose_versions(run, mpi):
     """At verbose 1 one process of a host tells versions, what was built, and of each device what
     drives it."""
     with open("/sys/class/net/lo/mtu") as mtu:
@@ -232,7 +232,7 @@ def test_quickstart_slow(run, component, tmp_path):
     assert re.search(late.format("ib") + r"all of it: ", said)
 
 
-def test_moved(run, mpi, tmp_path):
+def test_env_of_moved_tree(run, mpi, tmp_path):
     """build/env.sh where the tree was moved to, by a shell that cannot tell its file name."""
     (tmp_path / "build").mkdir()
     for name in ("env.sh", "plugin"):
@@ -351,7 +351,7 @@ def test_terminated(run, mpi, request, number):
     script.wait(60)
 
 
-def test_no_locale():
+def test_numbers_without_locale():
     """No number in what ib says depends on the application's locale ("2,0 s" under de_DE). ib_info sets none."""
     depends = re.compile(r'"[^"\n]*%[-+#0-9.*]*l?[aefgAEFG][^"\n]*"|\bstrtod\(')
     sources = [*ROOT.glob("*.c")]

@@ -11,118 +11,45 @@ from runner.places import BUILD
 
 pytestmark = pytest.mark.mpi
 
-# Parameter, value, problem, and how what is expected begins.
+# Parameter, value, problem, and how what is expected begins: one of each form of value. Which texts
+# are which problem is tested in tests/unit/test_param_values.c.
+MICROSECONDS = "(microseconds, or with us, ms, s or min after it)"
+BYTES = "(bytes, or with k, M, G or KiB, MiB, GiB after it)"
+UNIT = "what follows the number is none of its units"
+NAME = "a name in which %h, %r, %j, %p"
 BAD = [
-    (
-        "ack_delay",
-        "abc",
-        "it is no number",
-        "0 to 10000 (microseconds, or with us, ms, s or min after it)",
-    ),
-    ("ack_delay", "", "it is empty", "0 to 10000 (microseconds"),
-    (
-        "ack_delay",
-        "50 us",
-        "what follows the number is none of its units",
-        "0 to 10000 (microseconds",
-    ),
-    ("ack_delay", "-1", "it is too small", "0 to 10000 (microseconds"),
-    ("ack_delay", "99999999999", "it is too large", "0 to 10000 (microseconds"),
-    (
-        "silence_limit",
-        "5m",
-        "what follows the number is none of its units",
-        "0 to 86400 (seconds, or with us, ms, s or min after it)",
-    ),
-    ("silence_limit", "500ms", "it is no whole number of seconds", "0 to 86400 (seconds"),
-    ("silence_limit", "25h", "what follows the number is none of its units", "0 to 86400 (seconds"),
-    ("rto_max", "20s", "it is too large", "1000 to 10000000 (microseconds"),
+    ("ack_delay", "abc", "it is no number", f"0 to 10000 {MICROSECONDS}"),
+    ("exclusivity", "", "it is empty", "0 to 65536 (rank)"),
+    ("silence_limit", "500ms", "it is no whole number of seconds", "0 to 86400 (seconds, or with"),
     ("depth_peer", "64k", "something follows the number", "2 to 65536 (segments)"),
-    ("depth_peer", "0", "it is too small", "2 to 65536 (segments)"),
     ("port_min", "08000", "it begins with 0, which may be meant as octal", "0 to 65535 (port)"),
     ("gid_index", "-2", "it is too small", "-1 to 255 (place)"),
-    ("eager_rdma_size", "497", "it is too large", "0 to 496 (bytes"),
-    ("rc_srq_min_peers", "16k", "something follows the number", "0 to 1048576 (processes)"),
-    (
-        "socket_buffer",
-        "4MB",
-        "what follows the number is none of its units",
-        "0 to 1073741824 (bytes, or with k, M, G or KiB, MiB, GiB after it)",
-    ),
-    ("socket_buffer", "2G", "it is too large", "0 to 1073741824 (bytes"),
-    ("copy_limit", "-1", "it is too small", "0 to 1073741824 (bytes"),
-    ("copy_limit", "18446744073709551617", "it is too large", "0 to 1073741824 (bytes"),
-    ("copy_limit", "lots", "it is no number", "0 to 1073741824 (bytes"),
-    (
-        "eager_limit",
-        "64kb",
-        "what follows the number is none of its units",
-        "256 to 1048576 (bytes",
-    ),
-    ("eager_limit", "100", "it is too small", "256 to 1048576 (bytes"),
+    ("socket_buffer", "4MB", UNIT, f"0 to 1073741824 {BYTES}"),
     ("get_limit", "0", "it is too small", "4096 to 18446744073709551615 (bytes"),
-    ("put_limit", "99999999999999999999", "it is too large", "4096 to 18446744073709551615 (bytes"),
     ("mtu", "255", "it is too small", "0, or 256 to 65535 (bytes"),
-    ("rdma_pipeline_frag_size", "17", "it is too small", "0, or 4096 to 1073741824 (bytes"),
-    ("min_rdma_pipeline_size", "2G", "it is too large", "0 to 1073741824 (bytes"),
-    ("latency", "fast", "it is no number", "1 to 1000000 (microseconds"),
-    ("bandwidth", "10Gbit", "something follows the number", "0 to 4000000 (Mbit/s)"),
-    ("exclusivity", "", "it is empty", "0 to 65536 (rank)"),
-    (
-        "stats",
-        "maybe",
-        "it is none of these",
-        "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled, or 2 to 86400 (seconds",
-    ),
-    ("stats", "100000", "it is too large", "0, f, false"),
-    ("stats_file", "a%d", "what follows a % is none of these", "a name in which %h, %r, %j, %p"),
-    ("trace", "a%", "what follows a % is none of these", "a name in which %h, %r, %j, %p"),
-    ("connectivity_map", "x%", "what follows a % is none of these", "a name in which %h, %r"),
+    ("stats", "maybe", "it is none of these",
+     "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled, or 2 to 86400 (seconds"),
+    ("stats_file", "a%d", "what follows a % is none of these", NAME),
+    ("trace", "a%", "what follows a % is none of these", NAME),
+    ("connectivity_map", "x%", "what follows a % is none of these", NAME),
     ("progress", "thread", "it is none of these", "one of serve, polling, deliver"),
-    ("progress_wakeups", "99", "it is too small", "100 to 1000000 (wake-ups a second)"),
     ("bulk_lane", "", "it is empty", "0, f, false"),
-    (
-        "flags",
-        "nosuch",
-        "an entry is none of these",
-        "send, and some of inplace, put, get, atomics, fetching-atomics, rdma-flush",
-    ),
-    ("flags", "send,in-place", "an entry is none of these", "send, and some of inplace"),
-    ("flags", "send,,put", "an entry is none of these", "send, and some of inplace"),
+    ("flags", "nosuch", "an entry is none of these",
+     "send, and some of inplace, put, get, atomics, fetching-atomics, rdma-flush"),
     ("flags", "put,get", "send is missing", "send, and some of inplace"),
-    ("flags", "", "it is empty", "send, and some of inplace"),
-    ("wire", "RC", "it is none of these", "one of auto, ud, rc"),
-    ("protection", "", "it is empty", "one of none, crc32c, integrity, encrypt"),
-    ("cc", "bbr", "it is none of these", "one of auto, none, swift, cubic"),
     ("transport", "tcp", "it is none of these", "one of auto,"),
-    ("atomics", "hca", "it is none of these", "one of auto, device, host"),
-    ("locality", "far", "it is none of these", "one of near, rank, ignore"),
-    ("max_btls", "17", "it is too large", "0 to 16 (devices)"),
-    ("memory_ordering", "none", "it is none of these", "one of strict, relaxed"),
-    (
-        "max_pinned",
-        "101%",
-        "it is too large",
-        "0 to 18446744073709551615 (bytes, or with k, M, G or KiB, MiB, GiB after it), "
-        "or 0% to 100%",
-    ),
+    ("max_pinned", "101%", "it is too large", f"0 to 18446744073709551615 {BYTES}, or 0% to 100%"),
     ("max_pinned", "half", "it is no number", "0 to 18446744073709551615 (bytes"),
     ("memory_max", "-1", "it is too small", "0 to 18446744073709551615 (bytes"),
 ]
 # Parameter, value, and what it means.
 GOOD = [
-    "ack_delay 3ms 3000",
     "rto_max 3000ms 3000000",
     "silence_limit 5min 300",
-    "silence_limit 900000ms 900",
     "progress_thread_ms 10s 10000",
     "latency 20us 20",
-    "socket_buffer 4MiB 4194304",
     "copy_limit 64KiB 65536",
-    "copy_limit 1g 1073741824",
     "depth_bytes 16G 17179869184",
-    "pin_max_region 64T 70368744177664",
-    "eager_limit 64k 65536",
     "get_limit 8GiB 8589934592",
     "pkey 0x8001 32769",
     "gid_index -1 -1",
@@ -209,7 +136,7 @@ def refused(output, name, value, where, problem, expected):
         pytest.param(
             *row,
             id=f"bad_values/{row[0]}={row[1]}".replace(" ", "_"),
-            marks=[pytest.mark.quick] * (number % 10 == 0) + [pytest.mark.full] * (number % 5 != 0),
+            marks=[pytest.mark.quick] * (number % 10 == 0) + [pytest.mark.full] * (number % 3 != 0),
         )
         for number, row in enumerate(BAD)
     ],
@@ -221,7 +148,7 @@ def test_bad_values(run, mpi, name, value, problem, expected):
 
 @pytest.mark.called("bad_values/in-a-file")
 def test_bad_values_in_a_file(run, mpi, tmp_path):
-    for row in BAD[4::5]:
+    for row in BAD[::4]:
         if row[1]:  # a file cannot say that there is nothing
             file = tmp_path / "parameters.conf"
             file.write_text(f"btl_ib_{row[0]} = {row[1]}\n")
@@ -316,19 +243,7 @@ def test_parameter_levels(run, mpi):
 def test_queues_bad(run, mpi):
     """A bad receive_queues: a help text that names what was wrong, and a job that goes on without
     ib."""
-    for queues in (
-        "P,12abc,256",
-        "P,-128,256",
-        "P,128",
-        "X,128,256",
-        "P,128,256:P,64,256",
-        "P,128,16,16",
-        "P,0,16",
-        "P,99999999999999999999,16",
-        "P,128,256,128,16:",
-        "P,16,256",
-        "P,104,256",
-    ):
+    for queues in ("P,12abc,256", "X,128,256", "P,128,256:P,64,256", "P,104,256"):
         output = mpi.alone(run, receive_queues=queues)
         assert "receive_queues" in output
         assert "couldn't open the help file" not in output
@@ -421,10 +336,7 @@ def disagreeing(run, mpi, first, second):
 
 @pytest.mark.limit(120)
 def test_protection_disagrees(run, mpi):
-    """btl_ib_protection: what does not exist is refused, and what differs is named by both."""
-    for value in ("md5", "CRC32C", "yes", "encrypted"):
-        output = mpi.alone(run, protection=value)
-        assert re.search(f'btl_ib_protection.*"{value}".*none', output, re.S)
+    """btl_ib_protection that differs is named by both."""
     host = re.escape(os.uname().nodename)
     none = f"rank [01] on host {host}: btl_ib_protection none\n"
     for value in ("crc32c", "integrity", "encrypt"):

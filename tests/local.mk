@@ -253,6 +253,7 @@ EXTRA_DIST += \
     tests/unit/ud_pair.h \
     tests/unit/udp_calls.h \
     tests/unit/udp_inside.h \
+    tests/unit/unit.h \
     tests/unit/wire_bytes.h \
     tests/unit/with_aead.h
 

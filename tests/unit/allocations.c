@@ -6,12 +6,9 @@
 #include "allocations.h"
 
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 /* Here malloc is __real_malloc, and so on: see local.mk. */
 #include <stdlib.h>

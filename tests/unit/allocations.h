@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+#include "unit.h"
+
 /* Bytes that are allocated and mapped now. */
 uint64_t allocated(void);
 

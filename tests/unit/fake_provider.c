@@ -7,10 +7,6 @@
  * registered memory, the context of an operation for itself. It runs out of room, and fails on
  * demand. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -20,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <cmocka.h>
 
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -30,6 +25,7 @@
 #include <rdma/fi_errno.h>
 
 #include "fake_provider.h"
+#include "unit.h"
 
 /* Found as functions of a preloaded library are (btl_ib_library.h). */
 #pragma GCC visibility push(default)
@@ -56,7 +52,6 @@ static int close_any(struct fid *fid)
 
 static int bind_any(struct fid *fid, struct fid *other, uint64_t flags)
 {
-    (void) flags;
     if (other->fclass == FI_CLASS_CQ) {
         other->context = fid;
     }
@@ -65,8 +60,6 @@ static int bind_any(struct fid *fid, struct fid *other, uint64_t flags)
 
 static int control_any(struct fid *fid, int command, void *argument)
 {
-    (void) fid;
-    (void) argument;
     return command == FI_ENABLE ? 0 : -FI_ENOSYS;
 }
 
@@ -160,7 +153,6 @@ static ssize_t recv_message(struct fid_ep *fid, const struct fi_msg *msg, uint64
     struct endpoint *ep = (struct endpoint *) (void *) fid;
     item_t *item;
 
-    (void) flags;
     if (fake.no_room > 0) {
         fake.no_room--;
         return -FI_EAGAIN;
@@ -286,7 +278,6 @@ static ssize_t read_error(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint
     struct endpoint *ep = cq->fid.context;
     const item_t *done = pop(&ep->done);
 
-    (void) flags;
     assert_int_not_equal(done->error, 0);
     entry->op_context = done->context;
     entry->flags = done->flags;

@@ -19,6 +19,8 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_endpoint.h>
 
+#include "unit.h"
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {

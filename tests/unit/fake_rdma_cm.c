@@ -6,14 +6,12 @@
 #include "fake_rdma_state.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 /* Found as functions of a preloaded library are (btl_ib_library.h). */
 #pragma GCC visibility push(default)
@@ -136,7 +134,6 @@ static fake_id_t *new_id(struct rdma_event_channel *channel, void *user)
 int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *user,
                    enum rdma_port_space space)
 {
-    (void) space;
     *id = &new_id(channel, user)->id;
     return 0;
 }
@@ -229,7 +226,6 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
 
 int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
-    (void) backlog;
     listeners[((fake_id_t *) id)->port] = (fake_id_t *) id;
     return 0;
 }
@@ -251,8 +247,6 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, siz
 
 int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to, int ms)
 {
-    (void) from;
-    (void) ms;
     id->verbs = fake.other_device ? &elsewhere : &fake_context;
     id->port_num = 1;
     memcpy(&id->route.addr.dst_storage, to, sizeof(struct sockaddr_in));
@@ -266,7 +260,6 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct socka
 
 int rdma_resolve_route(struct rdma_cm_id *id, int ms)
 {
-    (void) ms;
     (void) say((fake_id_t *) id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, 0);
     return 0;
 }
@@ -392,7 +385,6 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 
 int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
-    (void) id;
     attr->path_mtu = IBV_MTU_4096;
     *mask = IBV_QP_STATE | (attr->qp_state == IBV_QPS_RTR ? IBV_QP_AV : 0);
     return 0;

@@ -10,22 +10,17 @@
  * the test.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "fake_rdma_state.h"
+#include "unit.h"
 
 /* Found as functions of a preloaded library are (btl_ib_library.h). */
 #pragma GCC visibility push(default)
 
 enum {
-    WORD =
-        12, /* bytes: what transports poll is there some day, though no queue pair reads it */
+    WORD = 12, /* bytes: what transports poll is there some day, though no queue pair reads it */
 };
 
 static bool is_read(const struct ibv_send_wr *wr)

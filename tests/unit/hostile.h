@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "bench.h"
+#include "unit.h"
 
 enum { SECOND = 1000 * 1000 };
 

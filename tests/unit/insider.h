@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "hostile.h"
+#include "unit.h"
 
 /* Host 1 lies, host 0 is lied to. */
 static inline bench_forgery_t lie(bench_t *bench, btl_ib_type_t type)

@@ -6,18 +6,14 @@
 #include "rc_inside.h"
 
 #include <endian.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "transport.h"
 #include "verbs_device.h"
 #include "verbs_rc_cm.h"
+#include "unit.h"
 
 _Static_assert((int) RC_BATCH == BTL_IB_RC_BATCH, "as in verbs_rc_work_queues.h");
 _Static_assert((int) RC_LINE == BTL_IB_VERBS_LINE, "as in verbs_device.h");

@@ -6,17 +6,13 @@
 #include "rc_sides.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "said.h"
+#include "unit.h"
 
 side_t sides[SIDES];
 btl_ib_open_params_t params;
@@ -75,7 +71,6 @@ void forget(int i, int j)
 
 int set_up(void **state)
 {
-    (void) state;
     fake_rdma_reset();
     forget_said();
     look_at_most = 32;
@@ -94,7 +89,6 @@ int set_up(void **state)
 
 int tear_down(void **state)
 {
-    (void) state;
     for (int i = 0; i < SIDES; i++) {
         if (sides[i].t != NULL) {
             close_side(i);

@@ -4,16 +4,13 @@
  */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "rdma_sides.h"
+#include "unit.h"
 
 uint8_t *there, *here;
 void *handle_there, *handle_here;

@@ -5,13 +5,10 @@
 
 #include "said.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 char said[1024];
 
@@ -20,7 +17,6 @@ void listen_to(void *context, int level, const char *format, ...)
     va_list args;
     const size_t len = strlen(said);
 
-    (void) context;
     va_start(args, format);
     if (level == 1 && len + 1 < sizeof(said)) {
         vsnprintf(said + len, sizeof(said) - len, format, args);
@@ -34,7 +30,6 @@ char diagnostic_detail[64];
 void note_diagnostic(void *context, btl_ib_diagnostic_t what, const char *device,
                      const char *detail)
 {
-    (void) context;
     assert_true(device[0] != 0);
     diagnostics |= 1u << what;
     snprintf(diagnostic_detail, sizeof(diagnostic_detail), "%s", detail);

@@ -5,18 +5,13 @@
 
 /* When acknowledgements leave, and when they wait for what carries them. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 enum {
-    LONG = 40000,      /* bytes: more than 16 chunks, fewer than 64 */
+    LONG = 40000,       /* bytes: more than 16 chunks, fewer than 64 */
     LONGEST = 64 << 10, /* what an engine takes */
     MESSAGES = 12,      /* of bulk each way */
 };
@@ -94,7 +89,6 @@ static void one_way_at_once(void **state)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
 
-    (void) state;
     bench_run(bench, 1000);
     for (int i = 0; i < 20; i++) {
         assert_true(acks_for(bench, 0, 1, LONG) > 0);
@@ -110,7 +104,6 @@ static void one_for_two_bursts(void **state)
     for (uint32_t joins = 0; joins <= 65487; joins += 65487) {
         bench_t *bench = pair_that("P,256,256:P,1472,1024", joins, 1024);
 
-        (void) state;
         bench_run(bench, 1000);
         (void) acks_for(bench, 0, 1, 20);
         bench_run(bench, 1000); /* and it was not answered */
@@ -130,7 +123,6 @@ static void smaller_than_two_bursts(void **state)
     for (uint32_t halves = 2; halves <= 3; halves++) {
         bench_t *bench = pair_that("P,256,256:P,1472,1024", 65487, 1024);
 
-        (void) state;
         bench_run(bench, 1000);
         bench_set_window(bench, 0, 1, halves * bench_peer(bench, 0, 1).gso_segments / 2 - 1);
         const uint64_t acks = acks_for(bench, 0, 1, LONG);
@@ -145,7 +137,6 @@ static void answers_carry_them(void **state)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
 
-    (void) state;
     get_used_to_answers(bench);
     for (int i = 0; i < 20; i++) {
         assert_int_equal(acks_of_exchange(bench, LONG), 0);
@@ -161,7 +152,6 @@ static void no_answer(void **state)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
 
-    (void) state;
     get_used_to_answers(bench);
     assert_int_equal(acks_for(bench, 0, 1, LONG), 0);
     const uint64_t delay = bench->hosts[1].config.ack_delay;
@@ -184,7 +174,6 @@ static void soon_without_answers(void **state)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
 
-    (void) state;
     get_used_to_answers(bench);
     const uint64_t third = bench->hosts[1].config.ack_delay / 3;
     assert_int_equal(acks_for(bench, 0, 1, LONG), 0); /* 1 owes one to 0, and then to 2 */
@@ -205,7 +194,6 @@ static void several_messages(void **state)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
 
-    (void) state;
     get_used_to_answers(bench);
     assert_int_equal(acks_for(bench, 0, 1, LONG), 0);
     assert_true(acks_for(bench, 0, 1, LONG) > 0);
@@ -218,7 +206,6 @@ static void credits_do_not_wait(void **state)
 {
     bench_t *bench = pair("P,256,256:P,1472,16");
 
-    (void) state;
     for (int i = 0; i < 5; i++) {
         (void) acks_of_exchange(bench, 8000);
     }
@@ -235,7 +222,6 @@ static void bulk_carries_them(void **state)
     const uint32_t burst = bench_peer(bench, 0, 1).gso_segments;
     uint64_t acks = acks_of(bench, 0) + acks_of(bench, 1);
 
-    (void) state;
     bench->burst = (int) burst;
     bench_set_window(bench, 0, 1, 3 * burst);
     bench_set_window(bench, 1, 0, 3 * burst);

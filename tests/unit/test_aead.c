@@ -3,14 +3,10 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 #include "with_aead.h"
+#include "unit.h"
 
 /* D. McGrew and J. Viega, "The Galois/Counter Mode of Operation", test cases 13, 14 and 16. */
 static const struct {

@@ -7,15 +7,11 @@
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "btl_ib_rma.h"
+#include "unit.h"
 
 /* A word with neighbours, which nobody may touch. */
 static union {
@@ -95,7 +91,6 @@ static void test_integers(void **state)
     enum { VALUES = sizeof(values) / sizeof(values[0]) };
     uint64_t after;
 
-    (void) state;
     for (uint32_t code = BTL_IB_ATOMIC_ADD; code <= BTL_IB_ATOMIC_CSWAP; code++) {
         for (uint32_t i = 0; i < VALUES * VALUES * VALUES; i++) {
             int64_t a = values[i % VALUES], b = values[i / VALUES % VALUES];
@@ -155,7 +150,6 @@ static void test_floating(void **state)
     enum { VALUES = sizeof(values) / sizeof(values[0]) };
     uint64_t after;
 
-    (void) state;
     for (int k = 0; k < 5; k++) {
         for (uint32_t i = 0; i < VALUES * VALUES * VALUES; i++) {
             double a = values[i % VALUES], b = values[i / VALUES % VALUES];
@@ -185,7 +179,6 @@ static void test_refused(void **state)
 {
     uint64_t result = 77;
 
-    (void) state;
     memset(&row, 0x5a, sizeof(row));
     for (uint32_t code = 0; code < 300; code++) {
         for (uint32_t type = 0; type < 300; type++) {
@@ -280,7 +273,6 @@ static void test_threads(void **state)
     worker_t workers[THREADS] = {{0}};
     uint64_t swaps = 0;
 
-    (void) state;
     memset(&shared, 0, sizeof(shared));
     for (uint32_t i = 0; i < THREADS; i++) {
         workers[i].index = i;

@@ -3,15 +3,11 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "btl_ib_backlog.h"
 #include "support.h"
+#include "unit.h"
 
 enum { ROOM = 4000, EMPTY = sizeof(btl_ib_backlog_entry_t) };
 
@@ -24,7 +20,6 @@ static int places[2];
 
 static int setup(void **state)
 {
-    (void) state;
     test_memory_init(&memory);
     btl_ib_backlog_init(&store, &memory.mem, ROOM);
     return 0;
@@ -32,7 +27,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void) state;
     btl_ib_backlog_fini(&store);
     return memory.live == 0 && store.bytes == 0 ? 0 : -1;
 }
@@ -67,7 +61,6 @@ static void expect(uint8_t tag, uint32_t size)
 
 static void test_order(void **state)
 {
-    (void) state;
     assert_null(btl_ib_backlog_pop(&store));
     for (uint8_t i = 0; i < 10; i++) {
         assert_true(keep(i, i * 10u, i % 2));
@@ -88,7 +81,6 @@ static void test_bounded(void **state)
 {
     uint32_t rest = ROOM - 2 * EMPTY;
 
-    (void) state;
     assert_false(keep(0, ROOM, 0));
     assert_false(keep(0, UINT32_MAX - EMPTY, 0));
     assert_true(keep(1, rest, 0));
@@ -105,7 +97,6 @@ static void test_bounded(void **state)
 
 static void test_no_room_at_all(void **state)
 {
-    (void) state;
     btl_ib_backlog_init(&store, &memory.mem, 0);
     assert_false(keep(1, 0, 0));
     assert_null(btl_ib_backlog_get(&store, CONN(0), 1, 0));
@@ -113,7 +104,6 @@ static void test_no_room_at_all(void **state)
 
 static void test_no_memory(void **state)
 {
-    (void) state;
     assert_true(keep(1, 5, 0));
     memory.allowed = 0;
     assert_false(keep(2, 5, 0));
@@ -125,7 +115,6 @@ static void test_no_memory(void **state)
 
 static void test_drop(void **state)
 {
-    (void) state;
     for (uint8_t i = 0; i < 10; i++) {
         assert_true(keep(i, i, i % 3 == 0));
     }
@@ -145,7 +134,6 @@ static void test_given_back(void **state)
 {
     btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&store, CONN(0), 1, 100);
 
-    (void) state;
     assert_non_null(stored);
     btl_ib_backlog_put(&store, stored);
     assert_int_equal(store.bytes, 0);
@@ -155,7 +143,6 @@ static void test_given_back(void **state)
 /* Readers of a header may read on to the end of 16 bytes. */
 static void test_whole_pieces(void **state)
 {
-    (void) state;
     for (uint32_t size = 1; size < 40; size++) {
         btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&store, CONN(0), 1, size);
         assert_non_null(stored);

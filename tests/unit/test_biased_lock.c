@@ -6,15 +6,10 @@
 /* The component's lock. tools/check builds this program with thread sanitizer, too
  * (tsan/biased_lock). */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <sched.h>
 
 #include "btl_ib_biased_lock.h"
+#include "unit.h"
 
 enum {
     BORROWS = 200000, /* attempts: without the barrier one in some 10000 goes wrong */
@@ -35,7 +30,6 @@ static atomic_bool is_in; /* and it is */
 
 static int setup(void **state)
 {
-    (void) state;
     guarded = (guarded_t){0};
     atomic_store(&torn, 0);
     atomic_store(&over, false);
@@ -80,7 +74,6 @@ static bool elsewhere(void *(*function)(void *) )
 
 static void *borrow_once(void *unused)
 {
-    (void) unused;
     if (!btl_ib_biased_lock_borrow(&lock)) {
         return NULL;
     }
@@ -90,7 +83,6 @@ static void *borrow_once(void *unused)
 
 static void *acquire_once(void *unused)
 {
-    (void) unused;
     btl_ib_biased_lock_acquire(&lock);
     btl_ib_biased_lock_release(&lock);
     return &lock;
@@ -98,7 +90,6 @@ static void *acquire_once(void *unused)
 
 static void *try_once(void *unused)
 {
-    (void) unused;
     if (!btl_ib_biased_lock_try(&lock)) {
         return NULL;
     }
@@ -117,7 +108,6 @@ static void stay_until_told(void)
 
 static void *borrow_and_stay(void *unused)
 {
-    (void) unused;
     while (!btl_ib_biased_lock_borrow(&lock)) {
     }
     stay_until_told();
@@ -126,7 +116,6 @@ static void *borrow_and_stay(void *unused)
 
 static void *acquire_and_stay(void *unused)
 {
-    (void) unused;
     btl_ib_biased_lock_acquire(&lock);
     stay_until_told();
     return NULL;
@@ -143,7 +132,6 @@ static void wait_for(atomic_bool *what)
 
 static void test_owner_needs_no_mutex(void **state)
 {
-    (void) state;
     begin_biased();
     btl_ib_biased_lock_acquire(&lock);
     assert_false(lock.by_mutex);
@@ -157,7 +145,6 @@ static void test_owner_needs_no_mutex(void **state)
 
 static void test_a_borrower_keeps_the_owner_out(void **state)
 {
-    (void) state;
     begin_biased();
     pthread_t borrower = start(borrow_and_stay);
     wait_for(&is_in);
@@ -174,7 +161,6 @@ static void test_others_end_the_bias(void **state)
 {
     static void *(*const ways[])(void *) = {acquire_once, try_once};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         begin_biased();
         assert_true(elsewhere(borrow_once));
@@ -193,7 +179,6 @@ static void test_others_end_the_bias(void **state)
 
 static void *begin_shift(void *unused)
 {
-    (void) unused;
     if (!btl_ib_biased_lock_begin_shift(&lock)) {
         return NULL;
     }
@@ -208,7 +193,6 @@ static void *begin_shift(void *unused)
 
 static void *begin_shift_and_leave(void *unused)
 {
-    (void) unused;
     while (!btl_ib_biased_lock_begin_shift(&lock)) {
     }
     btl_ib_biased_lock_release(&lock);
@@ -224,7 +208,6 @@ static void *begin_shift_and_leave(void *unused)
 
 static void test_bias_is_back_after_a_shift(void **state)
 {
-    (void) state;
     begin_biased();
     btl_ib_biased_lock_acquire(&lock);
     assert_false(elsewhere(begin_shift)); /* the owner is in */
@@ -238,7 +221,6 @@ static void test_bias_is_back_after_a_shift(void **state)
 
 static void test_the_owner_enters_during_a_shift(void **state)
 {
-    (void) state;
     begin_biased();
     pthread_t helper = start(begin_shift_and_leave);
     wait_for(&is_in);
@@ -254,7 +236,6 @@ static void test_the_owner_enters_during_a_shift(void **state)
 
 static void test_without_bias_it_is_a_mutex(void **state)
 {
-    (void) state;
     assert_false(btl_ib_biased_lock_init(&lock, false));
     assert_true(elsewhere(borrow_once));
     btl_ib_biased_lock_acquire(&lock);
@@ -270,7 +251,6 @@ static void test_without_bias_it_is_a_mutex(void **state)
 /* A thread that waited must not be overtaken by one that polls. */
 static void test_waiting_threads_go_first(void **state)
 {
-    (void) state;
     assert_false(btl_ib_biased_lock_init(&lock, false));
     btl_ib_biased_lock_acquire(&lock);
     pthread_t sleeper = start(acquire_and_stay);
@@ -293,7 +273,6 @@ static void *borrow_often(void *unused)
 {
     uint64_t borrows = 0;
 
-    (void) unused;
     for (int i = 0; i < BORROWS; i++) {
         for (volatile int pause = i % PAUSE; pause > 0; pause--) {
         }
@@ -312,7 +291,6 @@ static void *help_often(void *unused)
 {
     uint64_t entered = 0;
 
-    (void) unused;
     for (int i = 0; i < BORROWS / 4; i++) {
         for (volatile int pause = i % PAUSE; pause > 0; pause--) {
         }
@@ -348,7 +326,6 @@ static void *acquire_often(void *unused)
 {
     uint64_t entered = 0;
 
-    (void) unused;
     for (uint64_t turn = 0; !atomic_load(&over); turn++) {
         entered += acquire_or_try(turn);
     }
@@ -380,14 +357,12 @@ static void expect_exclusion(void *(*borrowing)(void *), void *(*other)(void *) 
 
 static void test_owner_and_borrower_exclude_each_other(void **state)
 {
-    (void) state;
     begin_biased();
     expect_exclusion(borrow_often, NULL);
 }
 
 static void test_owner_and_helper_exclude_each_other(void **state)
 {
-    (void) state;
     begin_biased();
     expect_exclusion(help_often, NULL);
     btl_ib_biased_lock_acquire(&lock);
@@ -397,21 +372,18 @@ static void test_owner_and_helper_exclude_each_other(void **state)
 
 static void test_a_second_thread_joins_a_helper(void **state)
 {
-    (void) state;
     begin_biased();
     expect_exclusion(help_often, acquire_often);
 }
 
 static void test_a_second_thread_joins(void **state)
 {
-    (void) state;
     begin_biased();
     expect_exclusion(borrow_often, acquire_often);
 }
 
 static void test_exclusion_by_mutex_only(void **state)
 {
-    (void) state;
     assert_false(btl_ib_biased_lock_init(&lock, false));
     expect_exclusion(borrow_often, acquire_often);
 }

@@ -6,16 +6,11 @@
 /* Small messages that leave together, and how they arrive. */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 /* Two that know each other, in a turn of their own. */
 static bench_t *pair(void)
@@ -66,7 +61,6 @@ static void first_leave_at_once(void **state)
     bench_t *bench = pair();
     uint32_t first = bench->message_count;
 
-    (void) state;
     send_many(bench, 2, 8);
     assert_int_equal(bench->wire.count, 2);
     send_many(bench, 10, 8);
@@ -98,7 +92,6 @@ static void async_progress_lets_go(void **state)
 {
     bench_t *bench = pair();
 
-    (void) state;
     send_many(bench, 5, 8);
     assert_true(btl_ib_engine_async_due(bench->hosts[0].engine) <= bench->now + 10);
     btl_ib_engine_async_progress(bench->hosts[0].engine, bench->now, 16);
@@ -138,7 +131,6 @@ static void room_for_a_burst(void **state)
 {
     static const uint32_t credits[] = {46 + 14, 46 + 15};
 
-    (void) state;
     for (uint32_t i = 0; i < 2; i++) {
         bench_t *bench = pair_with_bursts(credits[i]);
         const btl_ib_counters_t *count = bench_counters(bench, 0);
@@ -158,7 +150,6 @@ static void room_for_a_burst(void **state)
 /* `max_pending_sends` is a hard cap, however long the path is. */
 static void room_on_a_long_path(void **state)
 {
-    (void) state;
     for (uint32_t rtt = 10; rtt <= 100000; rtt *= 100) {
         bench_t *bench = pair_that_joins("P,256,256:S,1472,1024,512,50", 256);
 
@@ -179,7 +170,6 @@ static void room_beside_other_channels(void **state)
 {
     bench_t *bench = pair_that_joins("P,256,256:P,800,512:P,1472,16", 256);
 
-    (void) state;
     for (int i = 0; i < 150; i++) {
         send_many(bench, 1, 700);
         bench_turn(bench, 0);
@@ -198,7 +188,6 @@ static void waiting_for_room_asks(void **state)
 {
     bench_t *bench = pair_with_bursts(1024);
 
-    (void) state;
     bench_set_window(bench, 0, 1, 0);
     send_many(bench, 2, 65250);
     assert_int_equal(bench->wire.count, 0);
@@ -220,7 +209,6 @@ static void bursts_leave_full(void **state)
     bench_t *bench = pair_with_bursts(1024);
     const uint32_t burst = bench_peer(bench, 0, 1).gso_segments;
 
-    (void) state;
     send_many(bench, 2, 65250);
     assert_int_equal(bench->wire.count, 2 * 46);
     for (uint32_t n = 1; n <= 5; n++) {
@@ -240,7 +228,6 @@ static void sendi_declines(void **state)
     bench_t *bench = pair();
     btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
 
-    (void) state;
     for (int i = 0; i < 4; i++) {
         void *out = btl_ib_sendi_begin(conn, 1, 8);
         assert_int_equal(out != NULL, i < 2);
@@ -262,7 +249,6 @@ static void lonely(void **state)
     bench_t *bench = pair();
     uint32_t at_once = 0, longest[6] = {0};
 
-    (void) state;
     for (uint32_t turns = 0; turns < 6;) {
         uint32_t id = bench_send(bench, 0, 1, 8, 1);
         at_once++;
@@ -294,7 +280,6 @@ static void one_that_computes_is_not_held_up(void **state)
 {
     static const uint64_t computes[] = {150, 170}; /* 20 us for each that waits */
 
-    (void) state;
     for (uint32_t k = 0; k < 2; k++) {
         bench_t *bench = pair();
         send_many(bench, 10, 8);
@@ -320,7 +305,6 @@ static void joins_without_a_clock(void **state)
     btl_ib_msg_t msg = {
         .iov = {{.iov_base = bytes, .iov_len = bench->hosts[0].config.eager_max + 1}}};
 
-    (void) state;
     assert_false(btl_ib_engine_join(conn, &msg)); /* it could leave at once */
     send_many(bench, 3, 8);
     assert_false(btl_ib_engine_join(conn, &msg)); /* too long */
@@ -341,7 +325,6 @@ static void leaves_before_others_are_taken_in(void **state)
 {
     bench_t *bench = pair();
 
-    (void) state;
     bench_send(bench, 1, 0, 8, 1);
     bench_push(&bench->hosts[0].rails[0].arrived, bench_pop(&bench->wire));
     send_many(bench, 5, 8);
@@ -364,7 +347,6 @@ static void operations_leave_together(void **state)
 {
     static const btl_ib_op_kind_t kinds[] = {BTL_IB_OP_PUT, BTL_IB_OP_GET, BTL_IB_OP_ATOMIC};
 
-    (void) state;
     for (uint32_t k = 0; k < 3; k++) {
         bench_t *bench = pair();
         const uint64_t calls = bench->hosts[0].calls;
@@ -390,7 +372,6 @@ static void long_operations_leave_at_once(void **state)
 {
     bench_t *bench = pair();
 
-    (void) state;
     for (uint32_t i = 0; i < 6; i++) {
         const uint32_t before = bench->wire.count;
         assert_int_not_equal(bench_op(bench, 0, 1, BTL_IB_OP_PUT, i < 3 ? 8 : 16384), UINT32_MAX);
@@ -407,7 +388,6 @@ static void not_too_many_wait(void **state)
 {
     static const uint32_t sizes[] = {8, 1000, 4000}, counts[] = {300, 30, 10};
 
-    (void) state;
     for (uint32_t k = 0; k < 3; k++) {
         bench_t *bench = pair();
         uint32_t waiting = 0, most = 0;
@@ -430,7 +410,6 @@ static void channels(void **state)
 {
     static const uint32_t counts[] = {5, 20, 20}, sizes[] = {8, 8, 40};
 
-    (void) state;
     for (uint32_t channel = 0; channel < 3; channel++) {
         bench_t *bench = pair();
         send_many(bench, 2, 8);
@@ -465,7 +444,6 @@ static void beside_bulk(void **state)
 {
     bench_t *bench = pair();
 
-    (void) state;
     bench_send(bench, 0, 1, 6000, 1); /* chunks on the last channel */
     const uint32_t bulk = bench->wire.count;
     assert_true(bulk > 1);
@@ -491,7 +469,6 @@ static void equal_sizes(void **state)
 {
     bench_t *bench = pair();
 
-    (void) state;
     send_many(bench, 2 + 31, 100);
     bench_turn(bench, 0);
     for (uint32_t i = 3; i < bench->wire.count - 1; i++) {
@@ -506,7 +483,6 @@ static void equal_sizes(void **state)
  * order. */
 static void refused_by_the_transport(void **state)
 {
-    (void) state;
     for (uint32_t busy = 1; busy < 6; busy++) {
         bench_t *bench = pair();
         uint32_t first = bench->message_count;
@@ -546,7 +522,6 @@ static void ordered_stay_apart(void **state)
     bench_t *bench = pair();
     uint32_t first = bench->message_count;
 
-    (void) state;
     send_many(bench, 2 + 4, 600); /* in the list of the channel that chunks use */
     for (uint32_t i = 2; i < 6; i++) {
         bench->messages[first + i].msg.ordered = i == 3;
@@ -579,7 +554,6 @@ static void one_without_receiver(void **state)
     bench_t *bench = pair();
     uint32_t first = bench->message_count;
 
-    (void) state;
     send_many(bench, 5, 8);
     bench_send(bench, 0, 1, 8, 200);
     send_many(bench, 3, 8);
@@ -601,7 +575,6 @@ static void kept_in_async(void **state)
 {
     uint32_t times[4] = {0}; /* that so many segments were kept */
 
-    (void) state;
     for (uint32_t room = 0; room <= 4096; room += 64) {
         bench_t *bench = new_bench();
         bench->hosts[1].config.backlog_max = room;
@@ -629,7 +602,6 @@ static void destroy_at_the_third(bench_t *bench, uint32_t message)
     if (++bench->scratch[0] == 3) {
         btl_ib_conn_destroy(bench_conn(bench, 1, 0), bench->now);
     }
-    (void) message;
 }
 
 static void kill_at_the_third(bench_t *bench, uint32_t message)
@@ -637,7 +609,6 @@ static void kill_at_the_third(bench_t *bench, uint32_t message)
     if (++bench->scratch[0] == 3) {
         btl_ib_conn_kill(bench_conn(bench, 1, 0), BTL_IB_DEATH_DEVICE);
     }
-    (void) message;
 }
 
 static void drain_at_the_third(bench_t *bench, uint32_t message)
@@ -645,7 +616,6 @@ static void drain_at_the_third(bench_t *bench, uint32_t message)
     if (++bench->scratch[0] == 3) {
         btl_ib_conn_drain(bench_conn(bench, 1, 0));
     }
-    (void) message;
 }
 
 /* A callback ends the connection: nothing more is delivered on it. */
@@ -654,7 +624,6 @@ static void ended_in_a_callback(void **state)
     static void (*const ends[])(bench_t * bench, uint32_t message) = {
         destroy_at_the_third, kill_at_the_third, drain_at_the_third};
 
-    (void) state;
     for (uint32_t k = 0; k < 3; k++) {
         bench_t *bench = pair();
         bench->on_deliver = ends[k];
@@ -679,7 +648,6 @@ static void closed_at_the_third(bench_t *bench, uint32_t message)
         bench_turn(bench, 1);
         assert_int_equal(bench_counters(bench, 1)->connections_closed, 1);
     }
-    (void) message;
 }
 
 /* The sender closes while a callback runs that takes the CLOSE in: what was acknowledged is still
@@ -688,7 +656,6 @@ static void closed_by_the_peer(void **state)
 {
     bench_t *bench = pair();
 
-    (void) state;
     bench->on_deliver = closed_at_the_third;
     burst_arrives(bench, 10);
     bench_turn(bench, 1);
@@ -700,7 +667,6 @@ static void closed_by_the_peer(void **state)
 /* Any allocation may fail, on both sides, and what waits gets through. */
 static void without_memory(void **state)
 {
-    (void) state;
     for (uint32_t host = 0; host < 2; host++) {
         for (uint32_t n = 1; n < 12; n++) {
             bench_t *bench = pair();
@@ -727,7 +693,6 @@ static void given_back(void **state)
     bench_t *bench = pair();
     uint32_t first = bench->message_count;
 
-    (void) state;
     send_many(bench, 7, 8);
     btl_ib_conn_destroy(bench_conn(bench, 0, 1), bench->now);
     for (uint32_t i = first; i < bench->message_count; i++) {

@@ -3,14 +3,10 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "btl_ib_burst.h"
+#include "unit.h"
 
 enum { COUNT = 10, BYTES = 96, HEADER = sizeof(btl_ib_wire_header_t), ROOM = 256 };
 
@@ -114,7 +110,6 @@ static const btl_ib_type_t types[] = {BTL_IB_TYPE_CHUNK, BTL_IB_TYPE_PUT, BTL_IB
 
 static void test_all_follow(void **state)
 {
-    (void) state;
     for (int t = 0; t < 3; t++) {
         make(types[t], 2, 100 * BYTES);
         assert_int_equal(found(COUNT - 1), COUNT - 1);
@@ -128,7 +123,6 @@ static void test_all_follow(void **state)
 /* Any other bit of the headers ends the burst before that segment. */
 static void test_each_bit_counts(void **state)
 {
-    (void) state;
     for (int t = 0; t < 3; t++) {
         make(types[t], 2, 100 * BYTES);
         for (uint32_t bit = 0; bit < 8 * (HEADER + burst.head); bit++) {
@@ -143,7 +137,6 @@ static void test_each_bit_counts(void **state)
 
 static void test_each_event_counts(void **state)
 {
-    (void) state;
     make(BTL_IB_TYPE_PUT, 0, 100 * BYTES);
     burst.events[7].size--;
     assert_int_equal(found(COUNT - 1), 6);
@@ -156,7 +149,6 @@ static void test_each_event_counts(void **state)
 /* What goes beyond the end, or is the shorter segment there, is looked at by itself. */
 static void test_ends(void **state)
 {
-    (void) state;
     for (int t = 0; t < 2; t++) {
         make(types[t], 0, 5 * BYTES);
         assert_int_equal(found(COUNT - 1), 4);
@@ -173,7 +165,6 @@ static void test_ends(void **state)
 
 static void test_others_are_alone(void **state)
 {
-    (void) state;
     make(BTL_IB_TYPE_GOT, 0, 100 * BYTES);
     burst.type = BTL_IB_TYPE_DATA;
     for (uint32_t i = 0; i < COUNT; i++) {
@@ -186,7 +177,6 @@ static void test_placed(void **state)
 {
     uint8_t to[COUNT * BYTES + 1];
 
-    (void) state;
     for (int t = 0; t < 3; t++) {
         make(types[t], 3, 100 * BYTES);
         assert_int_equal(found(COUNT - 1), COUNT - 1);

@@ -5,14 +5,9 @@
 
 /* What holds for every congestion control, and which one is chosen. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include "btl_ib_cc.h"
 #include "support.h"
+#include "unit.h"
 
 static const btl_ib_cc_ops_t *const all[] = {&btl_ib_cc_none, &btl_ib_cc_swift, &btl_ib_cc_cubic};
 #define ALL (sizeof(all) / sizeof(all[0]))
@@ -22,7 +17,6 @@ static void test_parse(void **state)
     static const char *const wrong[] = {"Swift", "swift ", " none", "cubi", "cubicc", "reno", "0"};
     btl_ib_cc_kind_t kind = BTL_IB_CC_CUBIC;
 
-    (void) state;
     assert_true(btl_ib_cc_parse(NULL, &kind));
     assert_int_equal(kind, BTL_IB_CC_AUTO);
     kind = BTL_IB_CC_CUBIC;
@@ -43,7 +37,6 @@ static void test_parse(void **state)
 
 static void test_choose(void **state)
 {
-    (void) state;
     for (int reliable = 0; reliable < 2; reliable++) {
         assert_ptr_equal(btl_ib_cc_choose(BTL_IB_CC_NONE, reliable), &btl_ib_cc_none);
         assert_ptr_equal(btl_ib_cc_choose(BTL_IB_CC_SWIFT, reliable), &btl_ib_cc_swift);
@@ -55,7 +48,6 @@ static void test_choose(void **state)
 
 static void test_names(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < ALL; i++) {
         btl_ib_cc_kind_t kind;
         assert_true(btl_ib_cc_parse(all[i]->name, &kind));
@@ -68,7 +60,6 @@ static void test_init(void **state)
     static const uint32_t maxes[] = {1, 2, 15, 63, 64, 65, 16384, 1u << 20};
     btl_ib_cc_t cc;
 
-    (void) state;
     for (size_t i = 0; i < sizeof(maxes) / sizeof(maxes[0]); i++) {
         for (size_t k = 0; k < ALL; k++) {
             btl_ib_cc_init(&cc, all[k], maxes[i], 1);
@@ -84,7 +75,6 @@ static void test_none(void **state)
 {
     btl_ib_cc_t cc;
 
-    (void) state;
     btl_ib_cc_init(&cc, &btl_ib_cc_none, 700, 1);
     for (uint64_t now = 1; now < 1000; now++) {
         btl_ib_cc_ack_t ack = {now, now - 1, 1, 100000, 100000, 100000, true, false};
@@ -103,7 +93,6 @@ static void test_bounds(void **state)
 {
     test_random_t r = TEST_RANDOM_SEED;
 
-    (void) state;
     for (int run = 0; run < 300; run++) {
         uint32_t max = 1 + test_random_below(&r, 1u << test_random_below(&r, 21));
         uint64_t now = 1;

@@ -5,15 +5,11 @@
 
 /* CUBIC: what RFC 9438 says of the window. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <math.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 #include "btl_ib_cc.h"
 #include "support.h"
+#include "unit.h"
 
 #define MAX 16384u
 
@@ -22,7 +18,6 @@ static uint64_t now;
 
 static int setup(void **state)
 {
-    (void) state;
     now = 1000000;
     btl_ib_cc_init(&cc, &btl_ib_cc_cubic, MAX, 1);
     return 0;
@@ -48,7 +43,6 @@ static void lose(void)
 
 static void test_slow_start(void **state)
 {
-    (void) state;
     for (uint32_t window = 64; window < MAX; window *= 2) {
         assert_int_equal(cc.window, window);
         round_trip(100);
@@ -59,7 +53,6 @@ static void test_slow_start(void **state)
 /* To 7/10, once for each round trip, never below two. */
 static void test_cut(void **state)
 {
-    (void) state;
     while (cc.window < 1024) {
         round_trip(100);
     }
@@ -81,7 +74,6 @@ static void test_cut(void **state)
 /* Long round trips: along C (t - K)^3 + W_max. */
 static void test_curve(void **state)
 {
-    (void) state;
     while (cc.window < 4096) {
         round_trip(100000);
     }
@@ -101,7 +93,6 @@ static void test_curve(void **state)
 /* Short round trips: at least what Reno would have: + 9/17 for each window. */
 static void test_friendly(void **state)
 {
-    (void) state;
     round_trip(100);
     lose();
     double wanted = cc.window;
@@ -115,7 +106,6 @@ static void test_friendly(void **state)
 /* A sender that had more before leaves room: W_max is a bit less than what was reached. */
 static void test_fast_convergence(void **state)
 {
-    (void) state;
     while (cc.window < 1024) {
         round_trip(100);
     }
@@ -127,7 +117,6 @@ static void test_fast_convergence(void **state)
 
 static void test_undo(void **state)
 {
-    (void) state;
     while (cc.window < 1024) {
         round_trip(100);
     }
@@ -143,7 +132,6 @@ static void test_undo(void **state)
 
 static void test_not_limited(void **state)
 {
-    (void) state;
     lose();
     uint32_t window = cc.window;
     for (int i = 0; i < 1000; i++) {
@@ -158,7 +146,6 @@ static void test_not_limited(void **state)
 
 static void test_restart(void **state)
 {
-    (void) state;
     while (cc.window < 1024) {
         round_trip(100);
     }

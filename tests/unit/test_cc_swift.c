@@ -6,14 +6,9 @@
 /* Congestion control by delay. A round trip of 100 us: what is longer than 120 us is a queue, if
  * more than four segments of it are ours. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include "btl_ib_cc.h"
 #include "support.h"
+#include "unit.h"
 
 #define BASE   100u
 #define MAX    4096u
@@ -24,7 +19,6 @@ static uint64_t now;
 
 static int setup(void **state)
 {
-    (void) state;
     now = 1000000;
     btl_ib_cc_init(&cc, &btl_ib_cc_swift, MAX, 1);
     return 0;
@@ -76,7 +70,6 @@ static void settle_at(uint32_t window)
 
 static void test_doubles_at_first(void **state)
 {
-    (void) state;
     full_round(BASE, 0, false);
     assert_int_equal(cc.window, 64);
     for (uint32_t window = 128; window <= MAX; window *= 2) {
@@ -90,7 +83,6 @@ static void test_doubles_at_first(void **state)
 /* A queue ends the doubling within the round that shows it. */
 static void test_doubling_ends(void **state)
 {
-    (void) state;
     full_round(BASE, 0, false);
     round_trip(BASE);
     assert_int_equal(cc.window, 128);
@@ -105,7 +97,6 @@ static void test_doubling_ends(void **state)
  * most half of the window. */
 static void test_cut(void **state)
 {
-    (void) state;
     settle_at(1000);
     cc.swift.cuts = 1;
     uint32_t window = cc.window;
@@ -129,7 +120,6 @@ static void test_cut(void **state)
 /* However many samples a round has, it is one cut, and the shortest delay decides. */
 static void test_shortest_counts(void **state)
 {
-    (void) state;
     settle_at(500);
     uint32_t window = cc.window;
     uint64_t sent_at = now;
@@ -157,7 +147,6 @@ static void busy_host(uint32_t rtt, int rounds)
 /* What a host may have caused is no reason to send less than keeps it busy, */
 static void test_hosts_do_not_count(void **state)
 {
-    (void) state;
     settle_at(120);
     uint32_t window = cc.window;
     busy_host(4000, 1);
@@ -169,7 +158,6 @@ static void test_hosts_do_not_count(void **state)
 /* but what lies there beyond that helps nobody, ... */
 static void test_backlog_of_a_host(void **state)
 {
-    (void) state;
     settle_at(1000);
     busy_host(4000, 50);
     assert_in_range(cc.window, 128, 200);
@@ -178,7 +166,6 @@ static void test_backlog_of_a_host(void **state)
 /* ... and a part of a long path is no backlog. */
 static void test_host_of_a_long_path(void **state)
 {
-    (void) state;
     settle_at(300);
     uint32_t window = cc.window;
     busy_host(BASE + BASE * 3 / 5, 3);
@@ -201,7 +188,6 @@ static void paused_round(uint32_t rtt, uint32_t delay, uint32_t awake)
  * is carried meanwhile. */
 static void test_pauses_double(void **state)
 {
-    (void) state;
     settle_at(200);
     round_trip(BASE);
     assert_in_range(cc.window, 200, 202);
@@ -217,7 +203,6 @@ static void test_pauses_double(void **state)
  * of it is a reason to reduce the window. */
 static void test_backlog_of_a_pause(void **state)
 {
-    (void) state;
     settle_at(1000);
     paused_round(12000, BASE, 3000);
     assert_true(cc.window >= 1000);
@@ -228,7 +213,6 @@ static void test_backlog_of_a_pause(void **state)
 /* A queue in the network counts all the same, but for what hosts take around a pause. */
 static void test_queue_beside_a_pause(void **state)
 {
-    (void) state;
     settle_at(1000);
     paused_round(12000, TARGET + 90, TARGET + 90);
     assert_true(cc.window >= 1000);
@@ -240,7 +224,6 @@ static void test_queue_beside_a_pause(void **state)
 /* Where segments go through hosts in bursts, four of them are no queue. */
 static void test_bursts(void **state)
 {
-    (void) state;
     cc.gso_segments = 44;
     settle_at(300);
     uint32_t window = cc.window;
@@ -257,7 +240,6 @@ static void test_bursts(void **state)
 /* There, six bursts keep both hosts at work. */
 static void test_backlog_of_bursts(void **state)
 {
-    (void) state;
     cc.gso_segments = 44;
     settle_at(1000);
     busy_host(4000, 50);
@@ -266,7 +248,6 @@ static void test_backlog_of_bursts(void **state)
 
 static void test_increase_grows(void **state)
 {
-    (void) state;
     settle_at(500);
     round_trip(TARGET + 5); /* calm begins anew */
     uint32_t window = cc.window;
@@ -293,7 +274,6 @@ static void test_increase_grows(void **state)
 /* A small window does not grow by a quarter of itself, but by an eighth. */
 static void test_small_increase(void **state)
 {
-    (void) state;
     settle_at(4);
     uint32_t before = cc.swift.window;
     round_trip(BASE);
@@ -302,7 +282,6 @@ static void test_small_increase(void **state)
 
 static void test_unlimited_learns_nothing(void **state)
 {
-    (void) state;
     settle_at(500);
     uint32_t window = cc.window;
     for (int i = 0; i < 100; i++) {
@@ -314,7 +293,6 @@ static void test_unlimited_learns_nothing(void **state)
 /* Delay alone leaves four segments, in which a segment's own time cannot be told from a queue. */
 static void test_floor(void **state)
 {
-    (void) state;
     settle_at(100);
     for (int i = 0; i < 100; i++) {
         round_trip(100 * TARGET);
@@ -326,7 +304,6 @@ static void test_floor(void **state)
 /* A sender with little of the path may stay in its queue, one with much gives way. */
 static void test_own_queue(void **state)
 {
-    (void) state;
     settle_at(7);
     uint32_t window = cc.window;
     round_trip(2 * BASE); /* three and a half of seven segments */
@@ -340,7 +317,6 @@ static void test_own_queue(void **state)
 /* 1 and 5 % of loss without delay change nothing; nor does a loss in a window of a few. */
 static void test_random_loss(void **state)
 {
-    (void) state;
     settle_at(1000);
     uint32_t window = cc.window;
     for (int i = 0; i < 20; i++) {
@@ -360,7 +336,6 @@ static void test_random_loss(void **state)
  * from it it wins back, but no more than it began with. */
 static void test_wins_back(void **state)
 {
-    (void) state;
     settle_at(100);
     for (int i = 0; i < 20; i++) {
         full_round(4 * BASE, 0, false);
@@ -377,7 +352,6 @@ static void test_overflow(void **state)
 {
     uint32_t sent = 0, lost = 0;
 
-    (void) state;
     settle_at(1000);
     for (int i = 0; i < 6; i++) {
         full_round(BASE, cc.window > 200 ? cc.window - 200 : 0, true);
@@ -399,7 +373,6 @@ static void test_overflow_beside_pauses(void **state)
 {
     uint32_t sent = 0, lost = 0;
 
-    (void) state;
     settle_at(200);
     for (int i = 0; i < 400; i++) {
         const uint32_t over = cc.window > 200 ? cc.window - 200 : 0;
@@ -427,7 +400,6 @@ static void test_overflow_beside_pauses(void **state)
  * that as well. */
 static void test_base_beside_pauses(void **state)
 {
-    (void) state;
     paused_round(12000, 0, 0);
     assert_int_equal(cc.swift.base, 12000);
     paused_round(1000, 0, 0);
@@ -439,7 +411,6 @@ static void test_base_beside_pauses(void **state)
 /* A fifth of everything is lost whatever the window: one cut shows that, and it grows again. */
 static void test_incurable_loss(void **state)
 {
-    (void) state;
     settle_at(1000);
     for (int i = 0; i < 60; i++) {
         full_round(BASE, cc.window / 5, true);
@@ -451,7 +422,6 @@ static void test_incurable_loss(void **state)
 /* Losses can take the window below one segment, which is then paced; it comes back. */
 static void test_below_one(void **state)
 {
-    (void) state;
     settle_at(10);
     for (int i = 0; i < 2000 && cc.burst > 1; i++) {
         full_round(BASE, 4 * cc.window, true);
@@ -470,7 +440,6 @@ static void test_below_one(void **state)
 
 static void test_undo(void **state)
 {
-    (void) state;
     settle_at(1000);
     uint32_t window = cc.window;
     full_round(BASE, window / 4, false);
@@ -491,7 +460,6 @@ static void test_undo(void **state)
 /* After a silence it begins with few again, and is soon where it was, and not beyond. */
 static void test_restart(void **state)
 {
-    (void) state;
     settle_at(1000);
     uint32_t window = cc.window;
     cc.ops->restart(&cc);
@@ -510,7 +478,6 @@ static void test_restart(void **state)
  * right. */
 static void test_pace_follows_the_base(void **state)
 {
-    (void) state;
     btl_ib_cc_ack_t late = {now, 0, 1, 20000000, 20000000, 20000000, false, false};
     btl_ib_cc_ack_t true_one = {now, 0, 1, 2000, 2000, 2000, false, false};
 
@@ -526,7 +493,6 @@ static void test_pace_is_bounded(void **state)
 {
     static const uint32_t rtts[] = {16000, 33000, 67200, 134400, 6000000, 400000000, UINT32_MAX};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(rtts) / sizeof(rtts[0]); i++) {
         uint32_t rtt = rtts[i];
         setup(NULL);
@@ -543,7 +509,6 @@ static void test_pace_is_bounded(void **state)
 /* The route changes to a longer one: the window is back within two periods of 5 s. */
 static void test_longer_route(void **state)
 {
-    (void) state;
     settle_at(500);
     uint64_t begun = now;
     while (now < begun + 11000000) {
@@ -558,7 +523,6 @@ static void test_longer_route(void **state)
  * losses are compared with, and a route that became a bit longer is learned from them. */
 static void test_calm_rounds(void **state)
 {
-    (void) state;
     settle_at(128);
     cc.swift.seen = 0;
     for (uint32_t i = 0; i < 40; i++) {

@@ -6,18 +6,13 @@
 /* Processes behind routers that rewrite sources, and somebody who would like to be taken for such a
  * router: who captures, replays and relays, but has no process' secret. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "btl_ib_challenge.h"
 #include "btl_ib_protection.h"
 #include "hostile.h"
+#include "unit.h"
 
 enum {
     MALLORY = 2 * BENCH_RAILS, /* address of a host that has no process */
@@ -72,7 +67,6 @@ static void both_behind_routers(void **state)
         }
         end(bench);
     }
-    (void) state;
 }
 
 static void one_behind_a_router(void **state)
@@ -84,7 +78,6 @@ static void one_behind_a_router(void **state)
         all_arrives(bench, routed ^ 3);
         end(bench);
     }
-    (void) state;
 }
 
 /* What is sent to published addresses gets nowhere: only what the router has leads there. */
@@ -102,7 +95,6 @@ static void only_the_router_leads_there(void **state)
     bench_start(bench, 1);
     all_arrives(bench, 2);
     end(bench);
-    (void) state;
 }
 
 /* In mid-job: after a short silence, as no datagram comes from where the peer was. It comes
@@ -121,7 +113,6 @@ static void a_router_comes_and_goes(void **state)
     }
     each_delivered_once(bench);
     end(bench);
-    (void) state;
 }
 
 /* 0.3.0, which drops what it does not know, is met neither better nor worse than before. */
@@ -138,7 +129,6 @@ static void a_peer_that_never_answers(void **state)
     still_works(bench);
     assert_int_equal(bench_counters(bench, 1)->rewritten, 0);
     end(bench);
-    (void) state;
 }
 
 /* ---- somebody else ---- */
@@ -215,7 +205,6 @@ static void wrong_answers(void **state)
     still_works(bench);
     assert_int_equal(bench_counters(bench, 1)->rewritten, 0);
     end(bench);
-    (void) state;
 }
 
 /* The right answer does not come from where the challenge went, or too late. */
@@ -237,7 +226,6 @@ static void answers_from_elsewhere(void **state)
     still_works(bench);
     assert_int_equal(bench_counters(bench, 1)->rewritten, 0);
     end(bench);
-    (void) state;
 }
 
 /* A relay is a router. But while the peer is heard from where it should be there is no challenge,
@@ -260,7 +248,6 @@ static void a_relay_beside_a_peer_that_is_heard(void **state)
     still_works(bench);
     assert_int_equal(bench_counters(bench, 1)->rewritten, 0);
     end(bench);
-    (void) state;
 }
 
 /* A captured datagram comes from everywhere, thousands of times: no memory, few challenges, none
@@ -286,7 +273,6 @@ static void a_flood_of_sources(void **state)
     still_works(bench);
     assert_int_equal(bench_counters(bench, 1)->rewritten, 0);
     end(bench);
-    (void) state;
 }
 
 /* What is told of foreign sources is over once the peer is heard from where it should be. */
@@ -301,7 +287,6 @@ static void a_diagnosis(void **state)
     still_works(bench);
     assert_int_equal(btl_ib_conn_diagnosis(bench_conn(bench, 1, 0)).foreign, 0);
     end(bench);
-    (void) state;
 }
 
 /* The same of challenges: nothing larger goes to anybody than came, and only to the peer. */
@@ -322,7 +307,6 @@ static void challenges_again(void **state)
     free(challenge);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 int main(void)

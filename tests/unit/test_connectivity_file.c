@@ -8,16 +8,12 @@
 #include "btl_ib_connectivity.c" /* what is static there */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 static btl_ib_pair_info_t good(void)
 {
@@ -47,7 +43,6 @@ static void verdicts(void **state)
 {
     btl_ib_pair_info_t pair = good();
 
-    (void) state;
     must_be(&pair, "ok");
     pair.path.sent = 1400;
     must_be(&pair, "mtu");
@@ -73,7 +68,6 @@ static void waits_for_peers(void **state)
     const btl_ib_connectivity_t map = {.pairs = &pair, .count = 1};
     uint64_t until = 0;
 
-    (void) state;
     pair.path.checking = true;
     pair.path.came = 0;
     assert_true(find_open(&map, 1000, &until));
@@ -115,7 +109,6 @@ static void file(void **state)
     static const char head[] = "# btl_ib connectivity map, version 1: job 000000ab, rank 1 of 4, "
                                "host node1, after 7.";
 
-    (void) state;
     pairs[1].path.answered = false;
     pairs[1].path.came = 0;
     pairs[2].path.own = false;

@@ -3,16 +3,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 #include "btl_ib_crc32c.h"
 #include "support.h"
+#include "unit.h"
 
 /* Bit by bit, straight from the definition: polynomial 0x1EDC6F41, reflected. */
 static uint32_t by_definition(uint32_t crc, const void *data, size_t len)
@@ -63,7 +59,6 @@ static void test_vectors(void **state)
         assert_int_equal(btl_ib_crc32c(i > 0, 0, "123456789", 9), 0xe3069283u);
         assert_int_equal(btl_ib_crc32c(i > 0, 0, NULL, 0), 0);
     }
-    (void) state;
 }
 
 static void fill(test_random_t *random, uint8_t *bytes, size_t size)
@@ -90,7 +85,6 @@ static void test_same_result(void **state)
             assert_int_equal(btl_ib_crc32c(i > 0, before, at, len), right);
         }
     }
-    (void) state;
 }
 
 /* In pieces it is the same as in one. */
@@ -108,7 +102,6 @@ static void test_continues(void **state)
                              whole);
         }
     }
-    (void) state;
 }
 
 int main(void)

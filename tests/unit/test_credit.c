@@ -3,15 +3,11 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <errno.h>
-#include <cmocka.h>
 
 #include "btl_ib_credit.h"
 #include "support.h"
+#include "unit.h"
 
 /* A receiver and what its sender knows and did. */
 typedef struct pair {
@@ -92,7 +88,6 @@ static void test_initial(void **state)
 {
     const uint32_t firsts[] = {0, 5, 0xfffffff0, 0xffffffff};
 
-    (void) state;
     for (int i = 0; i < 4; i++) {
         btl_ib_credit_pool_t pool = {.depth = 20};
         btl_ib_queue_t queue = make_queue(16, 8, 4);
@@ -123,7 +118,6 @@ static void test_initial(void **state)
 /* Credits come free in one batch, when `low` buffers are left. */
 static void test_batches(void **state)
 {
-    (void) state;
     for (uint32_t num = 2; num <= 40; num++) {
         for (uint32_t low = 1; low < num; low++) {
             btl_ib_credit_pool_t pool = {.depth = 0};
@@ -148,7 +142,6 @@ static void test_batches(void **state)
  * peer has a quarter left. */
 static void test_due(void **state)
 {
-    (void) state;
     for (uint32_t num = 2; num <= 40; num++) {
         for (uint32_t low = 1; low < num; low++) {
             uint32_t batch = num - low;
@@ -187,7 +180,6 @@ static void test_due_soon(void **state)
     btl_ib_queue_t queue = make_queue(16, 12, 4);
     pair_t p;
 
-    (void) state;
     pair_init(&p, &pool, &queue, 16, 7);
     for (int n = 1; n <= 16; n++) {
         receive(&p); /* reposted in batches of 4 */
@@ -203,7 +195,6 @@ static void test_piggybacked(void **state)
     btl_ib_queue_t queue = make_queue(16, 8, 8);
     pair_t p;
 
-    (void) state;
     pair_init(&p, &pool, &queue, 16, 0xfffffff8);
     for (int n = 0; n < 100; n++) {
         receive(&p);
@@ -220,7 +211,6 @@ static void test_growth(void **state)
     uint32_t grant = 3;
     pair_t p;
 
-    (void) state;
     pair_init(&p, &pool, &queue, 3, 0xfffffff0);
     while (grant < 100) {
         uint32_t low = 50 * grant / 100;
@@ -254,7 +244,6 @@ static void test_shares(void **state)
 {
     btl_ib_queue_t queue = make_queue(8, 4, 2);
 
-    (void) state;
     queue.init = 2;
     for (uint32_t depth = 8; depth <= 40; depth++) {
         btl_ib_credit_pool_t pool = {.depth = depth};
@@ -290,7 +279,6 @@ static void test_late(void **state)
     btl_ib_queue_t queue = make_queue(1024, 512, 64);
     pair_t early, late;
 
-    (void) state;
     queue.init = 16;
     pair_init(&early, &pool, &queue, queue.init, 0xffffff00);
     for (int n = 0; n < 1000; n++) {
@@ -334,7 +322,6 @@ static void test_late(void **state)
 
 static void test_give_back(void **state)
 {
-    (void) state;
     for (uint32_t low = 1; low < 16; low++) {
         btl_ib_credit_pool_t pool = {.depth = 16};
         btl_ib_queue_t queue = make_queue(16, low, 1);
@@ -403,7 +390,6 @@ static void test_one_way_never_stalls(void **state)
 {
     uint32_t runs = 0;
 
-    (void) state;
     for (uint32_t num = 2; num <= 40; num++) {
         for (uint32_t low = 1; low < num; low++) {
             btl_ib_queue_t queue = make_queue(num, low, 1);
@@ -491,7 +477,6 @@ static void test_bad_network(void **state)
 {
     test_random_t r = TEST_RANDOM_SEED;
 
-    (void) state;
     for (int run = 0; run < 100; run++) {
         uint32_t num = 2 + test_random_below(&r, 64);
         uint32_t low = 1 + test_random_below(&r, num - 1);
@@ -532,7 +517,6 @@ static void test_costs(void **state)
     btl_ib_credit_pool_t pool = {.depth = 200};
     btl_ib_credit_t credit[3];
 
-    (void) state;
     for (int i = 0; i < 3; i++) {
         btl_ib_credit_init(&credit[i], &pool, &queue, 4, 1, costs[i]);
     }
@@ -566,7 +550,6 @@ static void test_few_buffers(void **state)
     btl_ib_credit_pool_t pool = {.depth = 24};
     btl_ib_credit_t credit[8];
 
-    (void) state;
     queue.init = 16;
     for (int i = 0; i < 8; i++) {
         btl_ib_credit_init(&credit[i], &pool, &queue, 16, 1, 1);
@@ -588,7 +571,6 @@ static void test_bursts(void **state)
     btl_ib_credit_pool_t pools[2] = {{.depth = 300}, {.depth = 300}};
     btl_ib_credit_t credit[2];
 
-    (void) state;
     for (int i = 0; i < 2; i++) {
         btl_ib_credit_init(&credit[i], &pools[i], &queue, 8, 1, 2);
     }

@@ -7,16 +7,11 @@
  * what each does. */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 enum {
     WIDE = 7744,   /* what the path between hosts 0 and 1 carries */
@@ -76,7 +71,6 @@ static void each_path_is_used(void **state)
 {
     bench_t *bench = network();
 
-    (void) state;
     assert_in_range(largest(bench, 0, 1), WIDE - 500, WIDE);
     assert_in_range(largest(bench, 1, 0), WIDE - 500, WIDE);
     assert_in_range(largest(bench, 0, 2), NARROW - 100, NARROW);
@@ -90,7 +84,6 @@ static void each_path_is_used(void **state)
 /* No burst is longer than what one call sends, and where nothing is joined there are none. */
 static void bursts_have_bounds(void **state)
 {
-    (void) state;
     for (uint32_t joins = 0; joins < 2; joins++) {
         bench_t *bench = new_network();
 
@@ -110,7 +103,6 @@ static void a_path_that_is_none(void **state)
     bench_t *bench = new_network();
     btl_ib_conn_t *conn = NULL;
 
-    (void) state;
     bench->hosts[0].path[2] = 90;
     bench_start(bench, 0);
     bench_start(bench, 2);
@@ -130,7 +122,6 @@ static void want_of_buffers(void **state)
     bench_t *bench = network();
     const btl_ib_counters_t *count = bench_counters(bench, 0);
 
-    (void) state;
     bench->hosts[0].rails[0].no_buffers = 1300;
     bench_send(bench, 0, 1, 1400, 1);
     bench_run(bench, 15000);
@@ -165,7 +156,6 @@ static void credits_by_size(void **state)
 {
     bench_t *bench = network();
 
-    (void) state;
     const uint32_t wide = grant_after_stream(bench, 1);
     assert_in_range(wide, 16, HELD / (WIDE + 256));
     end(bench);
@@ -190,7 +180,6 @@ static void credits_are_limited(void **state)
 {
     bench_t *bench = new_network();
 
-    (void) state;
     bench->hosts[0].config.credit_pool = 40;
     for (uint32_t i = 0; i < 3; i++) {
         bench_start(bench, i);
@@ -244,7 +233,6 @@ static void bursts_follow_the_path(void **state)
 {
     bench_t *bench = two_rails(WIDE);
 
-    (void) state;
     assert_int_equal(bench_peer(bench, 0, 1).gso_segments, 65487 / WIDE);
     narrow(bench, 0, NARROW);
     assert_int_equal(bench_peer(bench, 0, 1).gso_segments, 65487 / NARROW);
@@ -270,7 +258,6 @@ static bool lose_large(bench_t *bench, const bench_datagram_t *datagram)
 {
     uint32_t i = 0;
 
-    (void) bench;
     if (datagram->size <= CARRIED || datagram->source != bench_address(0, 0)) {
         return false;
     }
@@ -288,7 +275,6 @@ static void each_size_is_tried_again(void **state)
 {
     bench_t *bench = network();
 
-    (void) state;
     memset(lost, 0, sizeof(lost));
     assert_in_range(largest(bench, 0, 1), WIDE - 500, WIDE);
     narrow(bench, 0, NARROW);
@@ -349,7 +335,6 @@ static void fail_over(bench_t *bench, bench_datagram_t *answer)
  * network between them does. */
 static void probes_count_for_their_way(void **state)
 {
-    (void) state;
     for (int narrow_rail = 0; narrow_rail < 2; narrow_rail++) {
         bench_t *bench = two_rails(narrow_rail == 1 ? NARROW : WIDE);
         if (narrow_rail == 0) {
@@ -367,7 +352,6 @@ static void probes_count_for_their_way(void **state)
  * they carry more, does not wait for 10 minutes to find that itself. */
 static void search_goes_on_by_other_rails(void **state)
 {
-    (void) state;
     for (uint32_t searches = 0; searches < 2; searches++) {
         bench_t *bench = two_rails(WIDE);
 
@@ -408,7 +392,6 @@ static bool is_chunk(const bench_datagram_t *d, uint32_t *channel)
  * their order would be lost. */
 static void a_smaller_rail(void **state)
 {
-    (void) state;
     for (int in_place = 0; in_place < 2; in_place++) {
         bench_t *bench = new_network();
         uint32_t channel, chunks = 0;

@@ -3,19 +3,15 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "device_filter.h"
+#include "unit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -95,7 +91,6 @@ static void test_good(void **state)
     char all[4096] = "";
     btl_ib_device_list_t list;
 
-    (void) state;
     for (size_t i = 0; i < COUNT(good); i++) {
         parse(good[i].text, &list);
         assert_int_equal(list.count, 1);
@@ -116,7 +111,6 @@ static void test_no_list(void **state)
 {
     btl_ib_device_list_t list;
 
-    (void) state;
     memset(&list, 0xa5, sizeof(list));
     parse("", &list);
     assert_int_equal(list.count, 0);
@@ -184,7 +178,6 @@ static void test_bad(void **state)
     btl_ib_device_list_t list;
     btl_ib_devices_error_t error;
 
-    (void) state;
     for (size_t i = 0; i < COUNT(bad); i++) {
         memset(&error, 0xa5, sizeof(error));
         if (-EINVAL != btl_ib_devices_parse(bad[i].text, &list, &error)) {
@@ -205,7 +198,6 @@ static void test_too_many(void **state)
     btl_ib_device_list_t list;
     btl_ib_devices_error_t error;
 
-    (void) state;
     for (size_t i = 0; i < BTL_IB_DEVICE_ENTRIES_MAX; i++) {
         strcat(text, i > 0 ? ",a" : "a");
     }
@@ -443,7 +435,6 @@ static void assert_choice(const choice_t *choice, bool rdma_only)
 
 static void test_select(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < COUNT(choices); i++) {
         assert_choice(&choices[i], false);
     }
@@ -471,7 +462,6 @@ static void test_ranks(void **state)
     };
     const btl_ib_log_t silent = {.print = NULL};
 
-    (void) state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         static btl_ib_device_filter_t filter;
         btl_ib_device_t list[COUNT(machine)];
@@ -520,7 +510,6 @@ static void test_sort(void **state)
     };
     enum { STEP = 5 }; /* prime to the count */
 
-    (void) state;
     for (size_t host = 0; host < 2; host++) {
         for (size_t begin = 0; begin < COUNT(sorted); begin++) {
             btl_ib_device_t list[COUNT(sorted)] = {{.port = 0}};
@@ -554,7 +543,6 @@ static void test_two_transports(void **state)
     const btl_ib_log_t silent = {.print = NULL};
     btl_ib_device_t device;
 
-    (void) state;
     parse("eth0,mlx5_0,eth9", &filter.include);
     add_device(&device, 1);
     assert_int_equal(btl_ib_devices_select(&device, 1, &filter, &silent), 1);
@@ -572,7 +560,6 @@ static void hear_first_level(void *context, int level, const char *format, ...)
 {
     va_list args;
 
-    (void) context;
     if (level == 1) {
         assert_string_equal(told, "");
         va_start(args, format);
@@ -592,7 +579,6 @@ static void test_link_local(void **state)
     static btl_ib_device_filter_t filter;
     const btl_ib_log_t log = {.print = hear_first_level};
 
-    (void) state;
     parse("", &filter.include);
     parse("", &filter.exclude);
     for (int first = 0; first < 2; first++) {

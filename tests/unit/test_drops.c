@@ -8,16 +8,11 @@
  * at lower levels.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 enum { LINES = 512, SHOWN = 20 };
 
@@ -106,7 +101,6 @@ static void a_line_for_each(void **state)
     assert_int_equal(line_count, 3);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 static void no_more_than_so_many(void **state)
@@ -123,7 +117,6 @@ static void no_more_than_so_many(void **state)
     assert_int_equal(count_of("dropped_token"), 2 * SHOWN);
     end(bench); /* what is left is said at the end */
     assert_int_equal(count_of("5 more datagrams were dropped than are shown"), 1);
-    (void) state;
 }
 
 static void nothing_without_a_listener(void **state)
@@ -136,7 +129,6 @@ static void nothing_without_a_listener(void **state)
     bench_run(bench, 2 * SECOND);
     end(bench);
     assert_int_equal(line_count, 0);
-    (void) state;
 }
 
 /* An asynchronous turn tells as well: a listener that may not print then keeps the lines. */
@@ -159,7 +151,6 @@ static void dropped_in_async(void **state)
     assert_int_equal(count_of("dropped_token"), SHOWN);
     assert_int_equal(count_of("7 more datagrams"), 1);
     end(bench);
-    (void) state;
 }
 
 static void what_becomes_of_a_connection(void **state)
@@ -195,7 +186,6 @@ static void what_becomes_of_a_connection(void **state)
     assert_int_equal(count_of("peer 7.0: closed here, drained"), 1);
     bench_run(bench, SECOND);
     end(bench);
-    (void) state;
 }
 
 int main(void)

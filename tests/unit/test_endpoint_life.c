@@ -7,17 +7,12 @@
  * module is finalized. A transport takes all and brings nothing. */
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "lone_component.h"
+#include "unit.h"
 
 enum { SELF = 0, PEER = 1, TAG = 77 };
 
@@ -46,7 +41,6 @@ static int set_up(void **state)
     btl_ib_queue_table_t queues;
     btl_ib_queues_error_t error;
 
-    (void) state;
     btl_ib_engine_config_default(&config);
     assert_true(begin_component(SELF, &config));
     assert_int_equal(btl_ib_queues_parse("P,256,256,128,32:S,1472,1024,512,64", &queues, &error),
@@ -80,7 +74,6 @@ static void added_twice(void **state)
 {
     btl_ib_endpoint_t *endpoint = add_process();
 
-    (void) state;
     assert_ptr_equal(add_process(), endpoint);
     delete_process(endpoint);
     assert_null(btl_ib_endpoint_next(NULL));
@@ -111,7 +104,6 @@ static void added_while_it_is_deleted(void **state)
     uint32_t header = 0;
     pthread_t thread;
 
-    (void) state;
     assert_int_equal(module->super.btl_sendi(&module->super, leaving, NULL, &header, sizeof(header),
                                              0, 0, 0, TAG, NULL),
                      OPAL_SUCCESS);
@@ -137,18 +129,12 @@ static void added_while_it_is_deleted(void **state)
 #if OPAL_MAJOR_VERSION >= 5
 static void receive(mca_btl_base_module_t *btl, const mca_btl_base_receive_descriptor_t *descriptor)
 {
-    (void) btl;
-    (void) descriptor;
     received++;
 }
 #else
 static void receive(mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
                     mca_btl_base_descriptor_t *descriptor, void *data)
 {
-    (void) btl;
-    (void) tag;
-    (void) descriptor;
-    (void) data;
     received++;
 }
 #endif
@@ -160,7 +146,6 @@ static void nobody_is_there(void **state)
     btl_ib_endpoint_t *endpoint = add_process();
     uint32_t data[4] = {0};
 
-    (void) state;
     btl_ib_lock();
     mca_btl_base_active_message_trigger[TAG].cbfunc = receive;
     btl_ib_engine_ops.deliver(component, endpoint->conn, TAG, data, sizeof(data));

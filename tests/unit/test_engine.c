@@ -6,17 +6,12 @@
 /* Whole engines in exact situations that a simulator hardly brings about by chance. */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 static void use_queues(bench_t *bench, const char *queues)
 {
@@ -38,7 +33,6 @@ static void turns_without_rails(void **state)
         assert_int_equal(btl_ib_engine_progress(bench->hosts[0].engine, now, 64), 0);
     }
     end(bench);
-    (void) state;
 }
 
 /* ---- credit ---- */
@@ -66,7 +60,6 @@ static void explicit_return_of_credit(void **state)
     assert_true(bench->now - begun < 40 * 2 * BENCH_DELAY);
     assert_int_equal(bench_counters(bench, 0)->sent_probes, probes);
     end(bench);
-    (void) state;
 }
 
 /* What is in flight to a peer is forgotten once the connection rests, of each channel. */
@@ -85,18 +78,15 @@ static void windows_of_idle_peers_are_freed(void **state)
     }
     assert_true(host->bytes < busy);
     end(bench);
-    (void) state;
 }
 
 static bool loses_all_from_1(bench_t *bench, const bench_datagram_t *datagram)
 {
-    (void) bench;
     return datagram->source == bench_address(1, 0);
 }
 
 static bool loses_all_to_0(bench_t *bench, const bench_datagram_t *datagram)
 {
-    (void) bench;
     return datagram->to / BENCH_RAILS == 0;
 }
 
@@ -127,7 +117,6 @@ static void a_probe_for_credit(void **state)
     assert_true(bench_settle(bench, bench->hosts[0].config.rto_max));
     each_delivered_once(bench);
     end(bench);
-    (void) state;
 }
 
 /* ---- pace ---- */
@@ -151,7 +140,6 @@ static void a_pace_of_long_ago(void **state)
     }
     assert_true(bench_settle(bench, SECOND / 2));
     end(bench);
-    (void) state;
 }
 
 /* ---- deaths ---- */
@@ -179,7 +167,6 @@ static void reasons_of_death(void **state)
         }
         end(bench);
     }
-    (void) state;
 }
 
 /* A message that the receiver finds too long is dropped chunk by chunk, and those in chunks
@@ -202,7 +189,6 @@ static void peers_with_other_limits(void **state)
     assert_false(bench->messages[too_long].done);
     assert_true(bench_counters(bench, 1)->dropped_chunk > 0);
     end(bench);
-    (void) state;
 }
 
 /* ---- fragments that wait for their turn ---- */
@@ -271,14 +257,12 @@ static void one_callback_after_the_other(void **state)
         bench->on_deliver = NULL;
         end(bench);
     }
-    (void) state;
 }
 
 static bool loses_fragment_0(bench_t *bench, const bench_datagram_t *datagram)
 {
     uint32_t fragment;
 
-    (void) bench;
     if ((datagram->data[0] & 0xf) != BTL_IB_TYPE_CHUNK) {
         return false;
     }
@@ -313,7 +297,6 @@ static void an_end_over_a_gap(void **state)
         bench_check_accounts(&bench->hosts[1]);
         end(bench);
     }
-    (void) state;
 }
 
 /* ---- ends ---- */
@@ -347,7 +330,6 @@ static void a_close_while_fragments_wait(void **state)
     bench_send(bench, 0, 1, 12000, 1); /* and there is a next life */
     assert_true(bench_settle(bench, SECOND));
     end(bench);
-    (void) state;
 }
 
 /* Both close at once, with data on the way; neither waits for the other, and both can begin
@@ -387,7 +369,6 @@ static void both_close_at_once(void **state)
         }
         end(bench);
     }
-    (void) state;
 }
 
 /* ---- rails ---- */
@@ -413,7 +394,6 @@ static void a_flooded_rail(void **state)
     assert_true(rails[0].arrived.count > 900);
     bench_flow(bench);
     end(bench);
-    (void) state;
 }
 
 /* ---- callers ---- */
@@ -455,7 +435,6 @@ static void calls_that_cannot_be(void **state)
     btl_ib_sendi_abort(conn);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* What is said of a connection is as of now, also where the process has not polled since. */
@@ -464,7 +443,6 @@ static void described_as_of_now(void **state)
     bench_t *bench = job();
     char text[512];
 
-    (void) state;
     bench_send(bench, 1, 0, 20, 1);
     bench_flow(bench); /* 0 has heard 1 */
     bench_send(bench, 0, 1, 20, 1);
@@ -530,7 +508,6 @@ static void losses_to_others(void **state)
     bench->loses = NULL;
     assert_true(bench_settle(bench, 60 * SECOND));
     end(bench);
-    (void) state;
 }
 
 /* What the limits on all connections leave of long messages to two peers, none of which answers. */
@@ -563,7 +540,6 @@ static void depth_in_segments(void **state)
     bench->loses = NULL;
     assert_true(bench_settle(bench, 10 * SECOND));
     end(bench);
-    (void) state;
 }
 
 /* The last may go beyond the limit in bytes, no other. */
@@ -577,7 +553,6 @@ static void depth_in_bytes(void **state)
     bench->loses = NULL;
     assert_true(bench_settle(bench, 10 * SECOND));
     end(bench);
-    (void) state;
 }
 
 /* Where datagrams of one size are joined all chunks are of one size, whatever the length of the
@@ -587,7 +562,6 @@ static void chunks_of_one_size(void **state)
     static const uint32_t sizes[] = {1500, 4110, 8200, 12288, 20000, 32782, 49166};
     bench_t *bench = new_bench();
 
-    (void) state;
     bench->hosts[0].attr.gso_bytes = 44 * bench->hosts[0].attr.max_datagram;
     bench_start(bench, 0);
     bench_start(bench, 1);
@@ -619,7 +593,6 @@ static void comes_again_for_the_rest(void **state)
     bench_t *bench = job();
     btl_ib_engine_t *engine = bench->hosts[1].engine;
 
-    (void) state;
     for (int i = 0; i < 2; i++) {
         bench_send(bench, 0, 1, 1000, 1);
         bench_turn(bench, 0);
@@ -651,7 +624,6 @@ static void refusals_in_a_row(void **state)
     bench_t *bench = job();
     const uint64_t *deaths = &bench->hosts[0].deaths[BTL_IB_DEATH_REFUSED];
 
-    (void) state;
     for (int i = 0; i < 5; i++) {
         refuse(bench);
         bench_run(bench, 15 * SECOND);
@@ -694,7 +666,6 @@ static void configurations(void **state)
     assert_string_equal(problem, "the engine has no cipher for protection encrypt");
     config.protection = BTL_IB_PROTECTION_KINDS;
     assert_false(btl_ib_engine_config_check(&config, problem, sizeof(problem)));
-    (void) state;
 }
 
 /* What a new peer holds: `credit_init`, or a part of its share of the buffers, but at least 16,
@@ -709,7 +680,6 @@ static void credits_of_a_new_peer(void **state)
         {0, 1000, 256, 4096, 16}, {0, 4, 8, 4096, 8},       {0, 4, 256, 320, 20},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         bench_t *bench = new_bench();
         btl_ib_peer_info_t info;
@@ -766,7 +736,6 @@ static void a_burst_a_turn_after_a_pause(void **state)
     assert_true(bench_peer(bench, 0, 1).in_flight > 200);
     assert_true(bench_settle(bench, SECOND));
     end(bench);
-    (void) state;
 }
 
 int main(void)

@@ -6,15 +6,10 @@
 /* What an engine does at events of its transports that are no datagrams. */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 /* The transport of host 0 says that of its way to host 1. */
 static void tell(bench_t *bench, btl_ib_event_type_t what, uint32_t size)
@@ -34,7 +29,6 @@ static void a_path_gets_narrower(void **state)
 {
     bench_t *bench = new_bench();
 
-    (void) state;
     acquaint(bench);
     const uint32_t before = bench_datagram_max(bench, 0, 1);
     tell(bench, BTL_IB_EVENT_PATH_MTU, before + 100);
@@ -64,7 +58,6 @@ static void a_connection_breaks(void **state)
 {
     bench_t *bench = new_bench();
 
-    (void) state;
     acquaint(bench);
     const btl_ib_counters_t *count = bench_counters(bench, 0);
     bench->loses = loses_data;
@@ -92,7 +85,6 @@ static void an_idle_connection_breaks(void **state)
 {
     bench_t *bench = new_bench();
 
-    (void) state;
     acquaint(bench);
     tell(bench, BTL_IB_EVENT_BROKEN, 0);
     bench_run(bench, 10 * SECOND);
@@ -112,7 +104,6 @@ static void a_failed_device_goes_down(void **state)
 {
     static const int errors[] = {ENETDOWN, EADDRNOTAVAIL};
 
-    (void) state;
     for (int i = 0; i < 2; i++) {
         bench_t *bench = new_bench();
         acquaint(bench);

@@ -8,16 +8,11 @@
  * each set of credits. No credit comes back by a timer.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 enum { MESSAGES = 100 };
 
@@ -75,7 +70,6 @@ static uint64_t timeouts(const bench_t *bench)
 
 static void test_as_fast_as_credits_let(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         bench_t *bench = job_with(CASES[i].queues);
         const uint32_t size = CASES[i].size;

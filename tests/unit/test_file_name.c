@@ -3,10 +3,6 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,9 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "btl_ib_file_name.h"
+#include "unit.h"
 
 static const btl_ib_file_name_info_t info = {
     .host = "node7",
@@ -37,7 +32,6 @@ static void makes(const char *pattern, const char *expected)
 
 static void names(void **state)
 {
-    (void) state;
     makes("stats.%r", "stats.12");
     makes("/scratch/%h/%j-%r-%p.json", "/scratch/node7/0000ab01-12-4711.json");
     makes("%p", "4711");
@@ -56,7 +50,6 @@ static void problems(void **state)
 {
     static char longest[BTL_IB_FILE_NAME_MAX];
 
-    (void) state;
     assert_string_equal(btl_ib_file_name_problem(""), "it is empty");
     assert_string_equal(btl_ib_file_name_problem("%"), "what follows a % is none of these");
     assert_string_equal(btl_ib_file_name_problem("a%%%"), "what follows a % is none of these");
@@ -74,7 +67,6 @@ static void lengths(void **state)
     char out[BTL_IB_FILE_NAME_MAX];
     btl_ib_file_name_info_t other = info;
 
-    (void) state;
     for (size_t i = 0; i + 2 < sizeof(pattern); i += 2) {
         memcpy(pattern + i, "%r", 3);
     }
@@ -121,7 +113,6 @@ static void creates(void **state)
 {
     char directory[] = "/tmp/btl_ib_file_XXXXXX";
 
-    (void) state;
     assert_non_null(mkdtemp(directory));
     assert_int_equal(chdir(directory), 0);
     make_file("file");

@@ -6,10 +6,6 @@
 /* What tells hosts apart: equal for processes that share a kernel and a network, and for no
  * others. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -17,9 +13,9 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "btl_ib_modex_codec.h"
+#include "unit.h"
 
 static btl_ib_host_t here(void)
 {
@@ -52,7 +48,6 @@ static void test_same(void **state)
     const btl_ib_host_t host = here();
     btl_ib_host_t other;
 
-    (void) state;
     assert_int_not_equal(host.machine, 0);
     assert_int_not_equal(host.network, 0);
     assert_int_not_equal(host.network, host.machine);
@@ -65,7 +60,6 @@ static void test_own_network(void **state)
     const btl_ib_host_t host = here();
     btl_ib_host_t other;
 
-    (void) state;
     if (!in_child(CLONE_NEWNET, &other)) {
         print_message("skipped: no network namespace of its own\n");
         skip();
@@ -82,7 +76,6 @@ static void test_other_machine(void **state)
                                       "11111111-2222-3333-4444-555555555556\n"};
     btl_ib_host_t hosts[2];
 
-    (void) state;
     for (int i = 0; i < 2; i++) {
         char name[] = "/tmp/btl_ib_host.XXXXXX";
         const int fd = mkstemp(name);
@@ -103,7 +96,6 @@ static void test_not_told(void **state)
 {
     btl_ib_host_t host = btl_ib_host("/nowhere", BTL_IB_HOST_NETWORK);
 
-    (void) state;
     assert_true(host.machine == 0 && host.network == 0);
     host = btl_ib_host("/dev/null", BTL_IB_HOST_NETWORK);
     assert_true(host.machine == 0 && host.network == 0);

@@ -8,10 +8,6 @@
 
 #include "net_interfaces.c" /* what is static there */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -22,9 +18,9 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "own_network.h"
+#include "unit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -153,7 +149,6 @@ static void assert_all(const expected_t *expected, size_t count)
 
 static void test_made_up(void **state)
 {
-    (void) state;
     assert_all(crowded, COUNT(crowded));
     assert_all(circles, COUNT(circles));
     assert_all(way_out, COUNT(way_out));
@@ -255,7 +250,6 @@ static void test_real(void **state)
     links_t links;
     int end;
 
-    (void) state;
     need_own_network();
     if (!make("docker0 type bridge")) {
         print_message("skipped: no ip command, or no bridges\n");
@@ -306,7 +300,6 @@ static void test_mark(void **state)
     const btl_ib_log_t silent = {.print = NULL};
     btl_ib_device_t devices[5];
 
-    (void) state;
     need_own_network();
     (void) make("docker1 type bridge");
     set_device(&devices[0], "docker1", "172.17.0.1");

@@ -9,17 +9,12 @@
  * the token see test_insider.c.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
 #include "support.h"
+#include "unit.h"
 
 enum {
     TOKEN_AT = offsetof(btl_ib_wire_header_t, token),
@@ -62,7 +57,6 @@ static void a_wrong_source(void **state)
     free(genuine);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 static void a_wrong_token(void **state)
@@ -80,7 +74,6 @@ static void a_wrong_token(void **state)
     free(genuine);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* A response to a first contact, by a sender that does not know what the real one would prove. */
@@ -108,7 +101,6 @@ static void a_forged_response(void **state)
     in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_unknown");
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* The token of one connection under the number of another, or of none. */
@@ -132,7 +124,6 @@ static void a_wrong_connection(void **state)
     free(genuine);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* Every type, with sequences around what is expected, but without the token. */
@@ -156,7 +147,6 @@ static void a_guessed_sequence(void **state)
     }
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 static void a_forged_close(void **state)
@@ -181,7 +171,6 @@ static void a_forged_close(void **state)
     in_vain(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* A first contact of nobody, and two that would close what it opens. All are kept until the turn
@@ -218,7 +207,6 @@ static void a_forged_contact_and_closes(void **state)
     free(datagram);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* First contacts of nobody, as many as a turn takes in: `token` counts them. */
@@ -272,7 +260,6 @@ static void a_flood_of_contacts(void **state)
     assert_in_range(bench->hosts[1].bytes - before, 0, 300 * 1000);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 static void garbage(void **state)
@@ -296,7 +283,6 @@ static void garbage(void **state)
     }
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* ---- replay ---- */
@@ -384,7 +370,6 @@ static void replay_of_an_earlier_job(void **state)
         still_works(bench);
         end(bench);
     }
-    (void) state;
 }
 
 /* One of two was restarted: the other must not take its earlier self for it. */
@@ -400,7 +385,6 @@ static void replay_after_one_restarted(void **state)
     replay(bench, 2, true, "dropped_");
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* Later in the same life: all of it is known already. */
@@ -417,7 +401,6 @@ static void replay_in_the_same_life(void **state)
         still_works(bench);
         end(bench);
     }
-    (void) state;
 }
 
 /* Closed and opened again, more often than the engine keeps memories of. */
@@ -439,7 +422,6 @@ static void replay_of_an_ended_life(void **state)
     each_delivered_once(bench);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* The peer closed, and so did hundreds of others since: a connection that is still there knows by
@@ -461,7 +443,6 @@ static void replay_of_a_life_before_many(void **state)
     }
     each_delivered_once(bench);
     end(bench);
-    (void) state;
 }
 
 /* ---- damage ---- */
@@ -498,7 +479,6 @@ static void cut_at_every_length(void **state)
     }
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* Cut, with a length field that agrees: the headers behind it say what is missing. */
@@ -523,7 +503,6 @@ static void cut_with_the_length_to_match(void **state)
     bench_run(bench, 3000);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 static void longer_than_it_says(void **state)
@@ -542,7 +521,6 @@ static void longer_than_it_says(void **state)
     }
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 static void flip_each_bit(bench_t *bench, const char *cause)
@@ -571,7 +549,6 @@ static void a_flipped_bit_under_a_checksum(void **state)
     flip_each_bit(bench, "dropped_checksum");
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* Under authentication nothing that was changed, or comes again, does so much as prolong a
@@ -603,13 +580,11 @@ static void authenticated(btl_ib_protection_kind_t kind)
 static void integrity(void **state)
 {
     authenticated(BTL_IB_PROTECTION_INTEGRITY);
-    (void) state;
 }
 
 static void encryption(void **state)
 {
     authenticated(BTL_IB_PROTECTION_ENCRYPT);
-    (void) state;
 }
 
 /* Without one the rest of the header is checked all the same: sums agree, whatever is believed. */
@@ -633,7 +608,6 @@ static void a_flipped_bit(void **state)
     }
     bench_run(bench, 3000);
     end(bench);
-    (void) state;
 }
 
 /* ---- floods ---- */
@@ -684,7 +658,6 @@ static void contacts_of_unknown_names(void **state)
     assert_true(bench_settle(bench, 3 * SECOND));
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* The name of a peer, but not its token: neither lookups without end nor the end of the peer. */
@@ -705,7 +678,6 @@ static void contacts_in_a_known_name(void **state)
     assert_true(host->lookups - before <= host->config.lookups_max);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 static void more_newcomers_than_allowed(void **state)
@@ -731,7 +703,6 @@ static void more_newcomers_than_allowed(void **state)
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
     end(bench);
-    (void) state;
 }
 
 int main(void)

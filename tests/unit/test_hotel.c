@@ -3,21 +3,17 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "btl_ib_hotel.h"
+#include "unit.h"
 
 /* Called with each guest that expires. */
 typedef void (*evicted_fn_t)(void *context, btl_ib_hotel_guest_t *guest);
 
 /* Take at most `budget` guests. Returns how many were. */
 static uint32_t evict(btl_ib_hotel_t *hotel, uint64_t now, uint32_t budget, evicted_fn_t taken,
-                       void *context)
+                      void *context)
 {
     btl_ib_hotel_guest_t *guest;
     uint32_t count = 0;
@@ -73,8 +69,6 @@ static void note(void *context, btl_ib_hotel_guest_t *guest)
 
 static void must_not_happen(void *context, btl_ib_hotel_guest_t *guest)
 {
-    (void) context;
-    (void) guest;
     fail_msg("somebody was evicted");
 }
 
@@ -83,7 +77,6 @@ static btl_ib_hotel_guest_t guests[LOG_MAX];
 
 static int setup(void **state)
 {
-    (void) state;
     random_state = 88172645463325252u;
     btl_ib_hotel_init(&hotel, 0);
     for (size_t i = 0; i < LOG_MAX; i++) {
@@ -94,7 +87,6 @@ static int setup(void **state)
 
 static void test_empty(void **state)
 {
-    (void) state;
     assert_int_equal(btl_ib_hotel_next_due(&hotel), UINT64_MAX);
     assert_int_equal(evict(&hotel, 5, NO_BUDGET, must_not_happen, NULL), 0);
     assert_int_equal(evict(&hotel, UINT64_MAX, NO_BUDGET, must_not_happen, NULL), 0);
@@ -111,7 +103,6 @@ static void test_exact(void **state)
     static const int64_t near[] = {-65, -64, -63, -2, -1, 0, 1, 2, 63, 64, 65};
     const size_t nears = sizeof near / sizeof near[0];
 
-    (void) state;
     for (unsigned bits = 7; bits < 64; bits++) {
         for (size_t i = 0; i < nears * nears; i++) {
             uint64_t start = (UINT64_C(1) << bits) + (uint64_t) near[i / nears];
@@ -143,7 +134,6 @@ static void test_sleeping(void **state)
     uint32_t steps = 0;
     evicted_t evicted = {.count = 0};
 
-    (void) state;
     for (size_t i = 0; i < LOG_MAX; i++) {
         btl_ib_hotel_checkin(&hotel, &guests[i], random64() >> random_below(60));
     }
@@ -167,7 +157,6 @@ static void test_idle_wheel(void **state)
 {
     evicted_t evicted = {.count = 0};
 
-    (void) state;
     btl_ib_hotel_checkin(&hotel, &guests[0], 100 * HOUR);
     for (uint64_t now = 1; now < HOUR; now += 12345678) {
         evict(&hotel, now, NO_BUDGET, must_not_happen, NULL);
@@ -186,7 +175,6 @@ static void test_jump(void **state)
 {
     evicted_t evicted = {.count = 0};
 
-    (void) state;
     for (size_t i = 0; i < LOG_MAX; i++) {
         btl_ib_hotel_checkin(&hotel, &guests[i], 1 + (random64() >> 1 >> random_below(60)));
     }
@@ -206,7 +194,6 @@ static void test_moving(void **state)
 {
     evicted_t evicted = {.count = 0};
 
-    (void) state;
     btl_ib_hotel_checkin(&hotel, &guests[0], 100);
     btl_ib_hotel_checkin(&hotel, &guests[0], 5000);
     evict(&hotel, 4999, NO_BUDGET, must_not_happen, NULL);
@@ -220,7 +207,6 @@ static void test_remove(void **state)
 {
     evicted_t evicted = {.count = 0};
 
-    (void) state;
     /* Two in one room: the one that is left must be found. */
     btl_ib_hotel_checkin(&hotel, &guests[0], 7777);
     btl_ib_hotel_checkin(&hotel, &guests[1], 7777);
@@ -249,7 +235,6 @@ static void test_past(void **state)
 {
     evicted_t evicted = {.count = 0};
 
-    (void) state;
     evict(&hotel, 1000, NO_BUDGET, must_not_happen, NULL);
     btl_ib_hotel_checkin(&hotel, &guests[0], 1000);
     btl_ib_hotel_checkin(&hotel, &guests[1], 3);
@@ -267,7 +252,6 @@ static void test_clock_goes_back(void **state)
 {
     evicted_t evicted = {.count = 0};
 
-    (void) state;
     btl_ib_hotel_checkin(&hotel, &guests[0], 5000);
     btl_ib_hotel_checkin(&hotel, &guests[1], 6000);
     assert_int_equal(evict(&hotel, 5500, NO_BUDGET, note, &evicted), 1);
@@ -287,7 +271,6 @@ static void test_budget(void **state)
 {
     evicted_t evicted = {.count = 0};
 
-    (void) state;
     for (size_t i = 0; i < 10; i++) {
         btl_ib_hotel_checkin(&hotel, &guests[i], 100 + 7 * i);
     }
@@ -311,7 +294,6 @@ static void test_no_longest_timer(void **state)
 {
     evicted_t evicted = {.count = 0};
 
-    (void) state;
     btl_ib_hotel_checkin(&hotel, &guests[0], UINT64_MAX);
     btl_ib_hotel_checkin(&hotel, &guests[1], UINT64_MAX - 1);
     evict(&hotel, UINT64_MAX - 2, NO_BUDGET, must_not_happen, NULL);
@@ -331,7 +313,6 @@ static void test_come_back_late(void **state)
     /* Before, at, and between the last time and this one: always one round a call. */
     uint64_t dues[] = {0, 2000, 1999, 1001};
 
-    (void) state;
     for (size_t i = 0; i < sizeof dues / sizeof dues[0]; i++) {
         btl_ib_hotel_init(&hotel, 1000);
         btl_ib_hotel_checkin(&hotel, &guests[0], 1500);
@@ -358,7 +339,6 @@ static void test_remove_another(void **state)
 {
     int count = 0;
 
-    (void) state;
     btl_ib_hotel_checkin(&hotel, &guests[0], 70);
     btl_ib_hotel_checkin(&hotel, &guests[1], 70);
     assert_int_equal(evict(&hotel, 100, NO_BUDGET, remove_neighbour, &count), 1);
@@ -369,13 +349,11 @@ static void test_remove_another(void **state)
 /* As an engine does: the guest is freed with its owner (the sanitizer watches). */
 static void free_owner(void *context, btl_ib_hotel_guest_t *guest)
 {
-    (void) context;
     free(guest);
 }
 
 static void test_owner_dies(void **state)
 {
-    (void) state;
     for (uint64_t i = 0; i < 100; i++) {
         btl_ib_hotel_guest_t *guest = malloc(sizeof *guest);
 
@@ -397,7 +375,6 @@ static void test_nested(void **state)
 {
     evicted_t evicted = {.count = 0};
 
-    (void) state;
     for (size_t i = 0; i < 100; i++) {
         btl_ib_hotel_checkin(&hotel, &guests[i], 10 * i + 1);
     }
@@ -512,7 +489,6 @@ static void test_model(void **state)
     static model_t m;
     uint64_t total = 0;
 
-    (void) state;
     for (size_t i = 0; i < MODEL_TIMERS; i++) {
         btl_ib_hotel_guest_init(&m.guest[i]);
     }

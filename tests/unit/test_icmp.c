@@ -10,17 +10,12 @@
  */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
 #include "support.h"
+#include "unit.h"
 
 enum {
     VERSION_AT = offsetof(btl_ib_wire_header_t, version_type),
@@ -105,7 +100,6 @@ static void believed(bench_t *bench, uint32_t about, uint32_t rail, const quote_
 /* With every protection: the token is in the clear. */
 static void genuine(void **state)
 {
-    (void) state;
     for (uint32_t protection = 0; protection < BTL_IB_PROTECTION_KINDS; protection++) {
         bench_t *bench = new_bench();
         if (!bench_protection(bench, (btl_ib_protection_kind_t) protection)) {
@@ -127,8 +121,6 @@ static void genuine(void **state)
 
 static bool loses_all(bench_t *bench, const bench_datagram_t *datagram)
 {
-    (void) bench;
-    (void) datagram;
     return true;
 }
 
@@ -137,7 +129,6 @@ static void first_contact(void **state)
 {
     bench_t *bench = new_bench();
 
-    (void) state;
     bench_start(bench, 0);
     bench_start(bench, 1);
     bench_send(bench, 0, 1, 100, 1);
@@ -175,7 +166,6 @@ static void by_another_rail(void **state)
 {
     bench_t *bench = joined_by_two_rails();
 
-    (void) state;
     bench->hosts[0].rails[0].failure = true;
     bench_turn(bench, 0);
     assert_true(bench_settle(bench, SECOND));
@@ -192,7 +182,6 @@ static void far_apart(void **state)
 {
     bench_t *bench = joined_by_two_rails();
 
-    (void) state;
     const quote_t q = sent_to(bench, 1);
     tell(bench, BTL_IB_EVENT_REFUSED, 1, 0, &q);
     bench_run(bench, FAR);
@@ -210,7 +199,6 @@ static void answered_between(void **state)
 {
     bench_t *bench = joined_by_two_rails();
 
-    (void) state;
     const quote_t q = sent_to(bench, 1);
     for (int i = 0; i < 5; i++) {
         tell(bench, BTL_IB_EVENT_REFUSED, 1, 0, &q);
@@ -234,7 +222,6 @@ static void of_nothing_that_was_sent(void **state)
     const quote_t right = sent_to(bench, 1);
     quote_t q = right;
 
-    (void) state;
     for (uint32_t bit = 0; bit < 64; bit++) {
         q.bytes[TOKEN_AT + bit / 8] ^= (uint8_t) (1u << bit % 8);
         in_vain(bench, 1, &q, "rejected_icmp");
@@ -261,7 +248,6 @@ static void too_short(void **state)
     bench_t *bench = job();
     quote_t q = sent_to(bench, 1);
 
-    (void) state;
     for (q.size = 0; q.size < TOKEN_AT + sizeof(uint64_t); q.size++) {
         in_vain(bench, 1, &q, "rejected_icmp_short");
     }
@@ -276,7 +262,6 @@ static void of_another_connection(void **state)
     const quote_t other = sent_to(bench, 2);
     const quote_t right = sent_to(bench, 1);
 
-    (void) state;
     in_vain(bench, 1, &other, "rejected_icmp");
     in_vain(bench, 2, &right, "rejected_icmp");
     still_works(bench);
@@ -290,7 +275,6 @@ static void of_an_earlier_life(void **state)
     bench_t *bench = job();
     const quote_t before = sent_to(bench, 1);
 
-    (void) state;
     btl_ib_conn_destroy(bench_conn(bench, 1, 0), bench->now);
     bench_run(bench, 5000);
     const quote_t right = sent_to(bench, 1);
@@ -306,7 +290,6 @@ static void of_nobody(void **state)
     const quote_t right = sent_to(bench, 1);
     bench_rail_t *rail = &bench->hosts[0].rails[0];
 
-    (void) state;
     for (int i = 0; i < 2; i++) {
         rail->by_icmp = true;
         memcpy(rail->quoted, right.bytes, right.size);
@@ -328,7 +311,6 @@ static void long_ago(void **state)
 {
     static const uint64_t days[] = {1, 20, 30, 45, 60};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(days) / sizeof(days[0]); i++) {
         bench_t *bench = new_bench();
         bench->hosts[0].config.keepalive = SECOND;

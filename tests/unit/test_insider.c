@@ -7,16 +7,11 @@
  * somebody that listens where nothing is authenticated. What cannot be is found out, dropped and
  * counted by cause; what could be costs no more than any peer may. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "insider.h"
+#include "unit.h"
 
 static void add_block(bench_forgery_t *forgery, uint32_t channel, uint32_t ack, uint32_t limit,
                       const uint16_t (*ranges)[2], uint32_t count)
@@ -68,7 +63,6 @@ static void acks_of_what_was_never_sent(void **state)
     }
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* Far behind is no lie: an acknowledgement that was long on its way. */
@@ -85,7 +79,6 @@ static void acks_of_long_ago(void **state)
     }
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* To refuse what was never sent, or together with credit, is impossible; what was sent may be
@@ -103,7 +96,6 @@ static void lies_of_refusals(void **state)
     ack_in_vain(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 0, first, 1, "received_acks");
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 static void absurd_ranges(void **state)
@@ -132,7 +124,6 @@ static void absurd_ranges(void **state)
     in_vain(bench, &forgery, "dropped_ack");
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* The work that one datagram can ask for is bounded by the windows: no space comes twice. */
@@ -166,7 +157,6 @@ static void floods_of_ranges(void **state)
         in_vain(bench, &forgery, "received_acks");
     }
     end(bench);
-    (void) state;
 }
 
 /* Each question gets one short answer: nobody is flooded through us. */
@@ -185,7 +175,6 @@ static void floods_of_questions(void **state)
     assert_true(host->bytes_sent - bytes <= 1000u * 128);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* ---- credit ---- */
@@ -211,7 +200,6 @@ static void limits_beyond_the_queue(void **state)
     ack_in_vain(bench, 0, tx.first, tx.limit - 1, NULL, 0, "received_acks"); /* late news */
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* The most that can be believed: what is sent on that false credit is dropped, and comes again. */
@@ -241,7 +229,6 @@ static void credit_that_was_never_granted(void **state)
     assert_true(bench_settle(bench, 10 * SECOND));
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 static void false_returns_of_credit(void **state)
@@ -283,7 +270,6 @@ static void false_returns_of_credit(void **state)
     }
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* ---- sequences, channels, tags ---- */
@@ -324,7 +310,6 @@ static void sequences_outside_the_window(void **state)
         still_works(bench);
         end(bench);
     }
-    (void) state;
 }
 
 static void channels_that_do_not_exist(void **state)
@@ -348,7 +333,6 @@ static void channels_that_do_not_exist(void **state)
     in_vain(bench, &forgery, "dropped_channel"); /* larger than the queue's buffers */
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* Blocks are read again after they were checked; should they differ, channels that are none are
@@ -359,7 +343,6 @@ static void unchecked_blocks(void **state)
     bench_t *bench = job_in_flight();
     const uint32_t first = channel_of(bench, 2).first;
 
-    (void) state;
     for (uint32_t channel = 3; channel < 256; channel++) {
         if ((channel & ~BTL_IB_CHANNEL_RNR) < 3) {
             continue;
@@ -405,7 +388,6 @@ static void headers_that_do_not_exist(void **state)
     in_vain(bench, &forgery, "dropped_length");
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* ---- fragments ---- */
@@ -474,7 +456,6 @@ static void fragments_that_disagree(void **state)
     assert_true(bench_settle(bench, SECOND));
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* Everything that can be begun is begun and nothing finished: memory is bounded, and others have
@@ -508,7 +489,6 @@ static void reassembly_exhausted(void **state)
     assert_int_equal(bench_totals(host).reassemblies, 0);
     assert_true(host->bytes - before <= 20 * each + 65536); /* a few are kept for the next */
     end(bench);
-    (void) state;
 }
 
 /* ---- bundles ---- */
@@ -556,7 +536,6 @@ static void bundles_that_lie(void **state)
     in_vain(bench, &forgery, "dropped_type");
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* A segment that is whole with its only part, and cannot be: it is no cause to answer at once. */
@@ -579,7 +558,6 @@ static void parts_of_nothing(void **state)
     assert_int_equal(bench_counters(bench, 0)->sent_datagrams, sent);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 int main(void)

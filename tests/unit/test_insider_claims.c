@@ -6,17 +6,12 @@
 /* A peer with the token claims what nobody can check at once: clocks, tags, lives, and any field at
  * random. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "insider.h"
 #include "support.h"
+#include "unit.h"
 
 static test_random_t numbers = TEST_RANDOM_SEED;
 
@@ -50,12 +45,10 @@ static void clocks_that_cannot_be(void **state)
     throw_echo(bench, 0, 0, "received_acks");                  /* of long ago */
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 static bool loses_one(bench_t *bench, const bench_datagram_t *datagram)
 {
-    (void) datagram;
     return bench->scratch[0] > 0 && bench->scratch[0]-- > 0;
 }
 
@@ -87,7 +80,6 @@ static void round_trips_that_never_were(void **state)
     assert_true(victim(bench).srtt < 1000);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* A stamp from far ahead hides the true ones: then there are no samples for a while, but no
@@ -103,7 +95,6 @@ static void a_stamp_from_the_future(void **state)
     still_works(bench);
     assert_int_equal(bench_peer(bench, 1, 0).srtt, srtt);
     end(bench);
-    (void) state;
 }
 
 /* ---- claims ---- */
@@ -123,7 +114,6 @@ static void a_tag_that_has_its_receiver(void **state)
     assert_false(victim(bench).no_tag);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* A CONNECT of host 1 for host 0 with the token that its epoch calls for. */
@@ -165,7 +155,6 @@ static void lives_that_never_were(void **state)
     in_vain(bench, &forgery, "dropped_stale");
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* The own name in a CONNECT, with a token that only we could have made. */
@@ -184,7 +173,6 @@ static void our_own_name(void **state)
     in_vain(bench, &forgery, "dropped_token"); /* made with the secret of another */
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* Random fields under a valid token: sums agree, nothing is delivered that was not sent but what
@@ -218,7 +206,6 @@ static void any_fields(void **state)
     assert_int_equal(bench->messages[bench->message_count - 2].delivered, 1);
     assert_int_equal(bench->messages[bench->message_count - 1].delivered, 1);
     end(bench);
-    (void) state;
 }
 
 int main(void)

@@ -6,16 +6,11 @@
 /* A peer with the token, but without the keys of regions: one-sided requests and answers that
  * cannot be. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "insider.h"
+#include "unit.h"
 
 /* A PUT (GET) of `size` bytes into host 0's memory at `offset`. */
 static bench_forgery_t one_sided(bench_t *bench, btl_ib_type_t type, const btl_ib_region_key_t *key,
@@ -80,7 +75,6 @@ static void puts_with_guessed_keys(void **state)
     put_in_vain(bench, &key, 0, &count->rejected_region);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 static void puts_beyond_a_region(void **state)
@@ -103,7 +97,6 @@ static void puts_beyond_a_region(void **state)
     put_in_vain(bench, &constant, 0, &count->rejected_right);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* A put was done, its region is taken back, and its datagrams come again: as duplicates, or as a
@@ -143,7 +136,6 @@ static void puts_after_deregistration(void **state)
     }
     bench_clear(&bench->wire);
     end(bench);
-    (void) state;
 }
 
 /* Reading is refused as well: what comes back says so, and carries no byte of memory. */
@@ -179,7 +171,6 @@ static void gets_that_are_refused(void **state)
         bench_check_accounts(host);
     }
     end(bench);
-    (void) state;
 }
 
 /* An ATOMIC on a word of host 0's memory. */
@@ -239,7 +230,6 @@ static void atomics_on_words_of_the_device(void **state)
     assert_memory_equal(before, host->memory, BENCH_MEMORY);
     free(before);
     end(bench);
-    (void) state;
 }
 
 /* Answers to what was never asked: counted, and nothing written. */
@@ -277,7 +267,6 @@ static void answers_to_nothing(void **state)
     assert_memory_equal(before, host->memory, BENCH_MEMORY);
     free(before);
     end(bench);
-    (void) state;
 }
 
 int main(void)

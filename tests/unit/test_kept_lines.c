@@ -14,14 +14,10 @@ static void note_line(int level, const char *format, ...) __attribute__((format(
 
 #include "btl_ib_help.c" /* what is static there */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 static btl_ib_log_state_t state_of_log;
 static uint32_t printed;
@@ -64,7 +60,6 @@ static void print_all(uint32_t expected)
 
 static void in_order(void **state)
 {
-    (void) state;
     printed = 0;
     print_all(0);
     for (uint32_t i = 0; i < 5 * BTL_IB_KEPT_LINES; i++) {
@@ -78,7 +73,6 @@ static void in_order(void **state)
 /* The oldest are kept: they say how it began. */
 static void full(void **state)
 {
-    (void) state;
     printed = 0;
     for (uint32_t i = 0; i < BTL_IB_KEPT_LINES; i++) {
         assert_true(add(i));

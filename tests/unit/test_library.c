@@ -5,15 +5,10 @@
 
 /* Libraries that are loaded when they are needed: by libm, which every system has. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "btl_ib_library.h"
+#include "unit.h"
 
 #define OURS 4711.0
 
@@ -51,7 +46,6 @@ static void test_load(void **state)
     btl_ib_library_t library = library_of("libm.so.6", names);
     char text[128] = "";
 
-    (void) state;
     assert_false(btl_ib_library_check(&library, false, text, sizeof(text)));
     assert_string_equal(text, "not loaded");
     btl_ib_library_file(&library, text, sizeof(text));
@@ -69,7 +63,6 @@ static void test_preload(void **state)
 {
     btl_ib_library_t library = library_of("libm.so.6", names);
 
-    (void) state;
     library.preload = true;
     assert_true(btl_ib_library_load(&library, NULL, 0));
     assert_true(calls.cbrt(27.0) == OURS);
@@ -81,7 +74,6 @@ static void test_missing(void **state)
     btl_ib_library_t library = library_of("libbtl_ib_none.so.1", names);
     char text[128] = "";
 
-    (void) state;
     assert_false(btl_ib_library_load(&library, text, sizeof(text)));
     assert_non_null(strstr(text, "libbtl_ib_none.so.1: ")); /* the loader's words */
     assert_non_null(strstr(text, " (Debian: none)"));

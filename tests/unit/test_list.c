@@ -3,15 +3,11 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "btl_ib_list.h"
 #include "support.h"
+#include "unit.h"
 
 #define ITEMS 40
 
@@ -26,7 +22,6 @@ static btl_ib_list_t list;
 
 static int setup(void **state)
 {
-    (void) state;
     btl_ib_list_init(&list);
     for (int i = 0; i < ITEMS; i++) {
         btl_ib_list_init(&items[i].link);
@@ -55,7 +50,6 @@ static void check(const btl_ib_list_t *head, const int *expected, int count)
 
 static void test_empty(void **state)
 {
-    (void) state;
     assert_true(btl_ib_list_empty(&list));
     assert_null(btl_ib_list_first(&list));
     assert_null(btl_ib_list_last(&list));
@@ -66,7 +60,6 @@ static void test_empty(void **state)
 
 static void test_ends(void **state)
 {
-    (void) state;
     btl_ib_list_push_tail(&list, &items[1].link);
     check(&list, (int[]){1}, 1);
     btl_ib_list_push_tail(&list, &items[2].link);
@@ -80,7 +73,6 @@ static void test_ends(void **state)
 
 static void test_remove(void **state)
 {
-    (void) state;
     for (int i = 0; i < 4; i++) {
         btl_ib_list_push_tail(&list, &items[i].link);
     }
@@ -98,7 +90,6 @@ static void test_remove(void **state)
 
 static void test_container(void **state)
 {
-    (void) state;
     btl_ib_list_push_tail(&list, &items[3].link);
     assert_ptr_equal(BTL_IB_CONTAINER(btl_ib_list_first(&list), item_t, link), &items[3]);
 }
@@ -107,7 +98,6 @@ static void test_splice(void **state)
 {
     btl_ib_list_t other;
 
-    (void) state;
     btl_ib_list_init(&other);
     btl_ib_list_splice_tail(&list, &other);
     check(&list, NULL, 0);
@@ -129,7 +119,6 @@ static void test_splice_head(void **state)
 {
     btl_ib_list_t other;
 
-    (void) state;
     btl_ib_list_init(&other);
     btl_ib_list_splice_head(&list, &other);
     check(&list, NULL, 0);
@@ -149,7 +138,6 @@ static void test_move_tail(void **state)
 {
     btl_ib_list_t other;
 
-    (void) state;
     btl_ib_list_init(&other);
     for (int i = 0; i < 6; i++) {
         btl_ib_list_push_tail(&list, &items[i].link);
@@ -248,7 +236,6 @@ static void test_model(void **state)
     model_t m = {.count = {0, 0}};
     btl_ib_list_t heads[2];
 
-    (void) state;
     btl_ib_list_init(&heads[0]);
     btl_ib_list_init(&heads[1]);
     for (int step = 0; step < 50000; step++) {

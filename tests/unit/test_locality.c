@@ -6,16 +6,11 @@
 /* Which devices a process uses, by their distances, networks and speeds, and by its place among the
  * processes of its host. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "btl_ib_locality.h"
+#include "unit.h"
 
 #define MAX 20
 
@@ -61,7 +56,6 @@ static void test_distance(void **state)
     const btl_ib_candidate_t list[] = {{21, 0, 100}, {0, 0, 100}, {31, 0, 100}, {0, 0, 100}};
     const btl_ib_candidate_t far[] = {{31, 0, 100}, {21, 0, 100}, {21, 0, 100}};
 
-    (void) state;
     EXPECT(list, near, "1 3 | 0<1 2<1");
     EXPECT(list, rank, "1 3 0 2");
     EXPECT(list, ignore, "0 1 2 3");
@@ -76,7 +70,6 @@ static void test_alone(void **state)
     const btl_ib_candidate_t networks[] = {{21, 0, 100}, {0, 1, 100}, {21, 1, 100}};
     const btl_ib_candidate_t speeds[] = {{0, 0, 10}, {21, 0, 100}, {21, 0, 10}, {31, 0, 100}};
 
-    (void) state;
     EXPECT(networks, near, "1 0 | 2<1");
     EXPECT(speeds, near, "0 1 | 2<0 3<1");
 }
@@ -87,7 +80,6 @@ static void test_limit(void **state)
     const btl_ib_candidate_t list[] = {
         {21, 0, 100}, {0, 0, 10}, {0, 0, 100}, {21, 3, 100}, {0, 3, 100}};
 
-    (void) state;
     EXPECT(list, at_most(rank, 1, 0), "2 | 1- 4- 0- 3-");
     EXPECT(list, at_most(rank, 2, 0), "2 4 | 1- 0- 3-");
     EXPECT(list, at_most(rank, 3, 0), "1 2 4 | 0- 3-");
@@ -104,7 +96,6 @@ static void test_spread(void **state)
     const btl_ib_candidate_t two[] = {{0, 0, 100}, {0, 0, 100}};
     const btl_ib_candidate_t four[] = {{0, 0, 1}, {0, 0, 1}, {0, 0, 1}, {0, 0, 1}};
 
-    (void) state;
     EXPECT(two, at_most(near, 1, 0), "0 | 1-");
     EXPECT(two, at_most(near, 1, 1), "1 | 0-");
     EXPECT(two, at_most(near, 2, 1), "0 1"); /* nothing to choose */
@@ -163,7 +154,6 @@ static void test_any(void **state)
 {
     uint32_t random = 1;
 
-    (void) state;
     for (int round = 0; round < 20000; ++round) {
         btl_ib_candidate_t list[MAX];
         btl_ib_locality_rule_t rule;

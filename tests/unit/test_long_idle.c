@@ -6,16 +6,11 @@
 /* Connections that were idle for so long that 32-bit stamps of microseconds went round: once in
  * 71.6 minutes, and half of that is as far as two of them tell which is older. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "btl_ib_clock.h"
 #include "hostile.h"
+#include "unit.h"
 
 #define MINUTE (UINT64_C(60) * SECOND)
 
@@ -41,7 +36,6 @@ static void stamps(void **state)
     const uint64_t range = UINT64_C(1) << 32;
     btl_ib_clock_t clock = {0};
 
-    (void) state;
     for (uint64_t now = 1; now < 10 * range; now += range / 7) {
         btl_ib_clock_set(&clock, now);
         for (uint64_t age = 0; age < range && age < now; age += range / 11) {
@@ -55,7 +49,6 @@ static void stamps(void **state)
  * there: then its messages go the short way again (header prediction). */
 static void refused_long_ago(void **state)
 {
-    (void) state;
     for (int i = 0; i < IDLE; i++) {
         bench_t *bench = new_bench();
         acquaint(bench);
@@ -93,7 +86,6 @@ static bool echoes_after(uint64_t us)
 
 static void old_stamps_are_not_echoed(void **state)
 {
-    (void) state;
     for (int i = 0; i < IDLE; i++) {
         assert_int_equal(echoes_after(idle[i]), idle[i] < 18 * MINUTE);
     }
@@ -103,7 +95,6 @@ static void old_stamps_are_not_echoed(void **state)
  * was sent after that was taken is not older than that. */
 static void flow_left_long_ago(void **state)
 {
-    (void) state;
     for (int i = 0; i < IDLE; i++) {
         bench_t *bench = new_bench();
         bench->hosts[0].attr.flows = 3;
@@ -137,7 +128,6 @@ static void round_while_nobody_answers(void **state)
 {
     bench_t *bench = new_bench();
 
-    (void) state;
     bench->now = 3 * (UINT64_C(1) << 32) - 10 * SECOND;
     bench->hosts[0].attr.bulk_lane = true;
     bench->hosts[0].config.silence_limit = 60 * SECOND;

@@ -5,17 +5,12 @@
 
 /* estimate(): parts and sums; of transports udp and ofi beside what is allocated. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "allocations.h"
 #include "transport.h"
 #include "transports.h"
+#include "unit.h"
 
 static const btl_ib_open_params_t params = {
     .queue_count = 2,
@@ -28,7 +23,6 @@ static void test_parts(void **state)
 {
     btl_ib_memory_estimate_t estimate = {.count = 0};
 
-    (void) state;
     btl_ib_estimate_add(&estimate, BTL_IB_ESTIMATE_PROCESS, 10, 30, "one of %d", 2);
     btl_ib_estimate_add(&estimate, BTL_IB_ESTIMATE_KERNEL, 100, 0, "kernel");
     for (uint32_t i = 2; i < BTL_IB_ESTIMATE_PARTS + 5; i++) {
@@ -82,13 +76,11 @@ static void check(const char *type, const char *provider)
 
 static void test_udp(void **state)
 {
-    (void) state;
     check("udp", "");
 }
 
 static void test_ofi(void **state)
 {
-    (void) state;
     check("ofi", "udp");
 }
 

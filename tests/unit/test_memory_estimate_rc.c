@@ -5,17 +5,12 @@
 
 /* memory_estimate() of transport verbs over RC, and what is allocated: within 5 percent. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "allocations.h"
 #include "transport.h"
 #include "rc_sides.h"
+#include "unit.h"
 
 static uint64_t told(uint32_t peers)
 {
@@ -66,7 +61,6 @@ static void test_own_queues(void **state)
         {.size = 65536, .num = 16, .reserve = 3, .low = 8, .window = 4},
     };
 
-    (void) state;
     check(queues, 3);
 }
 
@@ -77,7 +71,6 @@ static void test_shared_queue(void **state)
         {.size = 8192, .num = 512, .init = 128, .limit = 24, .low = 256, .shared = true},
     };
 
-    (void) state;
     check(queues, 2);
 }
 
@@ -89,7 +82,6 @@ static void test_rings(void **state)
         {.size = 4096, .num = 64, .shared = true},
     };
 
-    (void) state;
     params.rc.eager_peers = 4;
     params.rc.eager_slots = 64;
     check(queues, 2);

@@ -5,17 +5,12 @@
 
 /* memory_estimate() of transport verbs over UD, and what is allocated: within 5 percent. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "allocations.h"
 #include "transport.h"
 #include "ud_pair.h"
+#include "unit.h"
 
 enum { MANY = 60 };
 
@@ -41,7 +36,6 @@ static void test_queues(void **state)
     const uint64_t none = allocated();
     btl_ib_transport_t *t = open_one(params);
 
-    (void) state;
     assert_told(allocated() - none, told(&params, t, 0));
     for (int i = 0; i < MANY; i++) {
         others[i] = open_one(params);
@@ -73,7 +67,6 @@ static void test_many(void **state)
     btl_ib_ud_address_t address = ud_address(other);
     uint32_t peers = 0;
 
-    (void) state;
     for (uint32_t many = 10; many <= 10000; many *= 10) {
         for (; peers < many; peers++) {
             uint8_t bytes[BTL_IB_ADDR_BYTES];

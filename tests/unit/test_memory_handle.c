@@ -8,14 +8,10 @@
 
 #include "opal_config.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 
 #include "btl_ib_registration_cache.h"
+#include "unit.h"
 
 enum { PIECE = 1 << 20, SHIFT = 20 };
 
@@ -66,7 +62,6 @@ static void test_one_piece(void **state)
 {
     const btl_ib_memory_handle_t handle = make(0);
 
-    (void) state;
     assert_true(allows(&handle, 0, 2 * PIECE));
     assert_false(allows(&handle, 1, 2 * PIECE));
     assert_false(allows(&handle, 0, UINT64_MAX));
@@ -79,7 +74,6 @@ static void test_pieces(void **state)
     const btl_ib_memory_handle_t handle = make(SHIFT);
     const uint64_t second = PIECE - 4096, third = second + PIECE;
 
-    (void) state;
     assert_int_equal(key(&handle, 0), 100);
     assert_int_equal(key(&handle, second - 1), 100);
     assert_int_equal(key(&handle, second), 101);
@@ -95,7 +89,6 @@ static void test_pieces(void **state)
 /* Every bit that counts is covered. */
 static void test_damage(void **state)
 {
-    (void) state;
     for (int several = 0; several < 2; ++several) {
         const btl_ib_memory_handle_t handle = make(several ? SHIFT : 0);
         const size_t counts =
@@ -123,7 +116,6 @@ static void test_other_byte_order(void **state)
     btl_ib_memory_handle_t handle = make(SHIFT), copy;
     const btl_ib_memory_handle_t *given = &handle;
 
-    (void) state;
     handle.base = __builtin_bswap64(handle.base);
     handle.key.id = __builtin_bswap64(handle.key.id);
     handle.key.secret = __builtin_bswap64(handle.key.secret);
@@ -141,7 +133,6 @@ static void test_no_such_piece(void **state)
 {
     btl_ib_memory_handle_t handle = make(SHIFT);
 
-    (void) state;
     handle.size = 100 * PIECE;
     assert_true(allows(&handle, (BTL_IB_PIECES_MAX - 1) * PIECE, 1));
     assert_false(allows(&handle, BTL_IB_PIECES_MAX * PIECE, 1));

@@ -5,15 +5,10 @@
 
 /* Receive queues for a limit on memory: which ones take over, over which transport. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "btl_ib_device_plan.h"
+#include "unit.h"
 
 enum { PEERS = 511, MIB = 1 << 20 };
 
@@ -79,8 +74,6 @@ static uint64_t takes(const btl_ib_transport_type_t *type, const btl_ib_device_p
 static int query_too_small(const btl_ib_device_t *device, uint32_t mtu,
                            btl_ib_transport_attr_t *attr)
 {
-    (void) device;
-    (void) mtu;
     *attr = (btl_ib_transport_attr_t){.max_datagram = BTL_IB_QUEUE_SIZE_MIN - 1};
     return 0;
 }
@@ -89,8 +82,6 @@ static int query_too_small(const btl_ib_device_t *device, uint32_t mtu,
 static int query_too_small_outside(const btl_ib_device_t *device, uint32_t mtu,
                                    btl_ib_transport_attr_t *attr)
 {
-    (void) device;
-    (void) mtu;
     *attr = (btl_ib_transport_attr_t){.max_datagram = 15936, .max_off_host = 72};
     return 0;
 }
@@ -103,7 +94,6 @@ static void too_small(void **state)
     const btl_ib_device_t device = {.name = "eth0"};
     btl_ib_device_plan_t plan;
 
-    (void) state;
     assert_false(btl_ib_device_plan(&wishes, &type, &device, 0, &plan));
     assert_non_null(strstr(plan.why_not, "a datagram carries 103 bytes"));
     const btl_ib_transport_type_t outside = {.name = "udp", .query = query_too_small_outside};
@@ -119,7 +109,6 @@ static void connections(void **state)
     btl_ib_memory_max_info_t info;
     btl_ib_device_plan_t plan;
 
-    (void) state;
     plan_for("P,256,128:P,65536,64", &rc, &plan);
     const uint64_t wanted = takes(type, &plan);
     assert_true(wanted > UINT64_C(2000) * MIB);
@@ -141,7 +130,6 @@ static void enough(void **state)
     btl_ib_memory_max_info_t info;
     btl_ib_device_plan_t plan, before;
 
-    (void) state;
     plan_for("P,256,128:P,65536,64", &rc, &plan);
     before = plan;
     info = btl_ib_memory_max_fit(&sizes, type, PEERS, takes(type, &plan), &plan);
@@ -158,7 +146,6 @@ static void not_shared(void **state)
     btl_ib_memory_max_info_t info;
     btl_ib_device_plan_t plan;
 
-    (void) state;
     rc.shared_max = 0;
     plan_for("P,256,128:P,65536,64", &rc, &plan);
     info = btl_ib_memory_max_fit(&sizes, type, PEERS, MIB, &plan);
@@ -177,7 +164,6 @@ static void datagrams(void **state)
     btl_ib_memory_max_info_t info;
     btl_ib_device_plan_t plan;
 
-    (void) state;
     plan_for("P,256,512:P,4096,512", &ud, &plan);
     const uint64_t wanted = takes(type, &plan);
     info = btl_ib_memory_max_fit(&sizes, type, PEERS, wanted / 2, &plan);
@@ -192,7 +178,6 @@ static void sockets(void **state)
     btl_ib_memory_max_info_t info;
     btl_ib_device_plan_t plan;
 
-    (void) state;
     plan_for(type->default_queues, &udp, &plan);
     info = btl_ib_memory_max_fit(&sizes, type, PEERS, 1, &plan);
     assert_int_equal(info.taken, info.wanted);

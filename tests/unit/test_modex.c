@@ -9,20 +9,15 @@
 
 #include "btl_ib_rail_match.c" /* what is static there */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 
 #include "btl_ib_modex_codec.h"
+#include "unit.h"
 
 /* Where fields of the packed form are, for tests that spoil them: of make()'s, whose release has 5
  * bytes. */
@@ -110,7 +105,6 @@ static void test_round_trip(void **state)
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
     btl_ib_modex_t out;
 
-    (void) state;
     for (uint32_t rails = 1; rails <= BTL_IB_RAILS_MAX; ++rails) {
         btl_ib_modex_t *in = make(rails);
         const int size = pack(in, bytes);
@@ -129,7 +123,6 @@ static void test_every_field_full(void **state)
     btl_ib_modex_t out = {.rail_count = 0};
     int size;
 
-    (void) state;
     memset(in->release, 'r', sizeof(in->release) - 1);
     memset(in->host, 'h', sizeof(in->host) - 1);
     in->protection = BTL_IB_PROTECTION_ENCRYPT;
@@ -168,7 +161,6 @@ static void test_byte_order(void **state)
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
     const int size = pack(in, bytes);
 
-    (void) state;
     assert_memory_equal(head, bytes, sizeof(head));
     assert_int_equal(size, bytes[AT_SIZE] << 24 | bytes[AT_SIZE + 1] << 16 | bytes[AT_SIZE + 2] << 8
                                | bytes[AT_SIZE + 3]);
@@ -194,7 +186,6 @@ static void test_truncated_and_longer(void **state)
     btl_ib_modex_t out;
     const int size = pack(in, bytes);
 
-    (void) state;
     for (int cut = 0; cut < size; ++cut) {
         assert_int_equal(-EBADMSG, unpack_exact(&out, bytes, (size_t) cut));
     }
@@ -244,7 +235,6 @@ static void test_later_version(void **state)
     /* of the first rail: behind its two queues */
     const size_t queues = rail - 2 * 33 - 1;
 
-    (void) state;
     assert_int_equal(bytes[queues], 33);
     size = insert_bytes(bytes, size, size, 300); /* of the block */
     size = insert_bytes(bytes, size, rail, 7);   /* of the first rail */
@@ -282,7 +272,6 @@ static void test_versions_apart(void **state)
     btl_ib_modex_t out;
     const size_t size = (size_t) pack(in, bytes);
 
-    (void) state;
     bytes[AT_VERSION + 1] = BTL_IB_MODEX_VERSION + 2;
     bytes[AT_OLDEST + 1] = BTL_IB_MODEX_VERSION + 1;
     memset(bytes + AT_PROCESS, 0xee, size - AT_PROCESS);
@@ -321,7 +310,6 @@ static void test_every_byte(void **state)
     btl_ib_modex_t out;
     const int size = pack(in, bytes);
 
-    (void) state;
     for (int at = 0; at < size; ++at) {
         for (int bit = 0; bit < 8 && (at < AT_VERSION || at >= AT_SIZE); ++bit) {
             bytes[at] ^= (uint8_t) (1 << bit);
@@ -421,7 +409,6 @@ static void test_nonsense_is_not_packed(void **state)
     };
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
 
-    (void) state;
     for (size_t i = 0; i < sizeof(spoils) / sizeof(spoils[0]); ++i) {
         btl_ib_modex_t *in = make(1);
 
@@ -437,7 +424,6 @@ static void test_no_space(void **state)
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
     const int size = pack(in, bytes);
 
-    (void) state;
     assert_int_equal(size, btl_ib_modex_pack(in, bytes, (size_t) size));
     for (int room = 0; room < size; ++room) {
         assert_int_equal(-ENOSPC, btl_ib_modex_pack(in, bytes, (size_t) room));
@@ -450,7 +436,6 @@ static void test_same_subnet(void **state)
     btl_ib_modex_rail_t a;
     btl_ib_modex_rail_t b;
 
-    (void) state;
     set_rail(&a, "udp", 10, 1, 2, 3, 24);
     set_rail(&b, "udp", 10, 1, 2, 200, 24);
     assert_true(same_subnet(&a, &b));
@@ -503,7 +488,6 @@ static void test_match_subnets(void **state)
     btl_ib_modex_t *ours = make(2);
     btl_ib_modex_t *theirs = make_far(2);
 
-    (void) state;
     assert_choice(ours, theirs, false, 0, 1);
     theirs->rails[0].ip[1] = 1; /* listed the other way round */
     theirs->rails[1].ip[1] = 0;
@@ -530,7 +514,6 @@ static void test_match_same_subnet_twice(void **state)
     btl_ib_modex_t *ours = make(2);
     btl_ib_modex_t *theirs = make_far(2);
 
-    (void) state;
     ours->rails[1].ip[1] = 0;
     theirs->rails[1].ip[1] = 0;
     assert_choice(ours, theirs, false, 0, 1);
@@ -543,7 +526,6 @@ static void test_match_kinds(void **state)
     btl_ib_modex_t *ours = make(2);
     btl_ib_modex_t *theirs = make_far(2);
 
-    (void) state;
     set_rail(&theirs->rails[0], "verbs", 10, 0, 0, 9, 16);
     assert_choice(ours, theirs, false, -1, 1);
     snprintf(theirs->rails[1].transport, sizeof(theirs->rails[1].transport), "udp");
@@ -557,7 +539,6 @@ static void test_match_loopback(void **state)
     btl_ib_modex_t *ours = make(1);
     btl_ib_modex_t *theirs = make(1);
 
-    (void) state;
     set_rail(&ours->rails[0], "udp", 127, 0, 0, 1, 8);
     assert_choice(ours, theirs, true, -1, -1);
     set_rail(&theirs->rails[0], "udp", 127, 0, 0, 1, 8);
@@ -578,7 +559,6 @@ static void test_match_equal_addresses(void **state)
     btl_ib_modex_t *ours = make(2);
     btl_ib_modex_t *theirs = make(2);
 
-    (void) state;
     assert_choice(ours, theirs, false, 0, 1); /* two processes of one host */
     theirs->where.network++;
     theirs->rails[0].ip[3]++;
@@ -607,7 +587,6 @@ static void test_match_shared_port(void **state)
     btl_ib_modex_t *ours = make(1);
     btl_ib_modex_t *theirs = make(1);
 
-    (void) state;
     theirs->where.network++;
     for (int verbs = 0; verbs < 2; ++verbs) {
         const char *transport = verbs ? "verbs" : "udp";
@@ -629,7 +608,6 @@ static void test_match_link_local(void **state)
     btl_ib_modex_t *ours = make(2);
     btl_ib_modex_t *theirs = make_far(1);
 
-    (void) state;
     theirs->rails[0].family = 6;
     theirs->rails[0].prefix_bits = 64;
     theirs->rails[0].ip[0] = 0xfd; /* another subnet than ours */
@@ -652,7 +630,6 @@ static void test_match_no_address(void **state)
     btl_ib_modex_t *ours = make(1);
     btl_ib_modex_t *theirs = make_far(1);
 
-    (void) state;
     ours->rails[0].family = theirs->rails[0].family = 0;
     ours->rails[0].prefix_bits = theirs->rails[0].prefix_bits = 0;
     memset(ours->rails[0].ip, 0, sizeof(ours->rails[0].ip));
@@ -670,7 +647,6 @@ static void test_match_rails_of_ports(void **state)
     btl_ib_modex_t *theirs = make_far(4);
     int choice[BTL_IB_RAILS_MAX];
 
-    (void) state;
     for (int i = 0; i < 4; ++i) {
         ours->rails[i].ip[1] = theirs->rails[i].ip[1] = 0;
         ours->rails[i].ip[3] = (uint8_t) (1 + i % 2);
@@ -694,7 +670,6 @@ static void test_match_ranks(void **state)
     btl_ib_modex_t *theirs = make_far(3);
     btl_ib_rail_pair_t pairs[9];
 
-    (void) state;
     for (int i = 1; i < 3; ++i) {
         ours->rails[i].rank = theirs->rails[i].rank = BTL_IB_RANK_ADDRESS;
     }
@@ -728,7 +703,6 @@ static void test_rank_keeps_the_best(void **state)
     btl_ib_modex_t *ours = make(3);
     btl_ib_modex_t *theirs = make_far(3);
 
-    (void) state;
     ours->rails[1].rank = theirs->rails[1].rank = BTL_IB_RANK_ADDRESS;
     for (int i = 0; i < 3; ++i) {
         ours->rails[i].atomics = theirs->rails[i].atomics = ours->rails[0].atomics;
@@ -753,7 +727,6 @@ static void test_match_both_ways(void **state)
     btl_ib_modex_t *theirs = make(4);
     uint32_t seed = 7;
 
-    (void) state;
     theirs->where.network++;
     theirs->secret.k[0]++;
     for (int round = 0; round < 200000; ++round) {
@@ -803,7 +776,6 @@ static void test_corpus(void **state)
     const struct dirent *entry;
     size_t files = 0;
 
-    (void) state;
     assert_non_null(folder);
     while ((entry = readdir(folder)) != NULL) {
         files += entry->d_name[0] != '.';

@@ -5,15 +5,9 @@
 
 /* What statistics show of connections and rails. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "counted.h"
 #include "hostile.h"
+#include "unit.h"
 
 /* Is there a description of each, and no name twice? */
 static void described(const btl_ib_counter_info_t *table)
@@ -28,7 +22,6 @@ static void described(const btl_ib_counter_info_t *table)
 
 static void descriptions(void **state)
 {
-    (void) state;
     described(btl_ib_counter_infos);
     described(btl_ib_conn_counter_infos);
     described(btl_ib_rail_counter_infos);
@@ -40,7 +33,6 @@ static void descriptions(void **state)
 
 static bool loses_some(bench_t *bench, const bench_datagram_t *datagram)
 {
-    (void) datagram;
     return ++bench->scratch[0] % 7 == 0;
 }
 
@@ -48,7 +40,6 @@ static bool loses_some(bench_t *bench, const bench_datagram_t *datagram)
  * it. */
 static void sums(void **state)
 {
-    (void) state;
     bench_t *bench = new_bench();
 
     acquaint(bench);
@@ -83,7 +74,6 @@ static void copies(void **state)
 {
     bench_t *bench = new_bench();
 
-    (void) state;
     bench->hosts[0].attr.max_iov = 1;
     acquaint(bench);
     const uint64_t out = bench_counters(bench, 0)->copied_out;

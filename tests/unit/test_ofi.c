@@ -8,10 +8,6 @@
  * promises, on a fabric that doesn't lose as long as we poll.
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -19,7 +15,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #if defined(BTL_IB_OFI_FILE)
@@ -30,6 +25,7 @@
 #endif
 
 #include "transports.h"
+#include "unit.h"
 
 #define ADDRESS_HEAD 2 /* of an address of ofi: what is before the sockaddr */
 
@@ -70,7 +66,6 @@ __attribute__((visibility("default"))) int fi_getinfo(uint32_t version, const ch
 
 static int find_ofi(void **state)
 {
-    (void) state;
     find_device("ofi", "udp", AF_UNSPEC);
     return 0;
 }
@@ -102,7 +97,6 @@ static void test_attributes(void **state)
     btl_ib_transport_attr_t attr;
     btl_ib_transport_t *t;
 
-    (void) state;
     need_device();
     assert_string_equal(bed.device->transport, "ofi");
     assert_string_equal(bed.device->provider, "udp");
@@ -134,7 +128,6 @@ static void test_no_such_provider(void **state)
     const btl_ib_log_t log = {.print = NULL};
     btl_ib_device_t *list = NULL;
 
-    (void) state;
     need_device();
     assert_int_equal(
         bed.type->devices(&(btl_ib_search_t){.provider = "no_such_provider", .log = log}, &list),
@@ -147,7 +140,6 @@ static void test_every_size(void **state)
     pair_t pair;
     int width = 1;
 
-    (void) state;
     need_device();
     pair = open_pair((btl_ib_open_params_t){.rx_depth = BATCH_MAX * 2});
     for (uint32_t size = 1; size <= pair.a->attr.max_datagram;) {
@@ -179,7 +171,6 @@ static void test_address_text(void **state)
     char text[64];
     pair_t pair;
 
-    (void) state;
     need_device();
     pair = open_pair((btl_ib_open_params_t){.rx_depth = 8});
     memcpy(bytes + ADDRESS_HEAD, &v4, sizeof(v4));
@@ -203,7 +194,6 @@ static void test_garbage_address(void **state)
     btl_ib_addr_t addr;
     uint32_t len;
 
-    (void) state;
     need_device();
     pair = open_pair((btl_ib_open_params_t){.rx_depth = 8});
     len = pair.b->address_len;
@@ -240,7 +230,6 @@ static void test_oversize(void **state)
     btl_ib_event_t event;
     int error = 0;
 
-    (void) state;
     need_device();
     pair = open_pair((btl_ib_open_params_t){.rx_depth = 8});
     for (uint32_t i = 0; i < 3; i++) {
@@ -267,7 +256,6 @@ static void test_idle(void **state)
     pair_t pair;
     btl_ib_event_t events[BATCH_MAX];
 
-    (void) state;
     need_device();
     pair = open_pair((btl_ib_open_params_t){.rx_depth = 8});
     for (int i = 0; i < 1000; i++) {
@@ -282,7 +270,6 @@ static void test_duplicate_address(void **state)
     pair_t pair;
     btl_ib_addr_t again;
 
-    (void) state;
     need_device();
     pair = open_pair((btl_ib_open_params_t){.rx_depth = 8});
     again = add(pair.a, pair.b);
@@ -308,7 +295,6 @@ static void test_unknown_sender(void **state)
     btl_ib_event_t event;
     slots_t slots;
 
-    (void) state;
     need_device();
     pair = open_pair((btl_ib_open_params_t){.rx_depth = 8});
     unknown = open_with((btl_ib_open_params_t){.rx_depth = 8});
@@ -350,7 +336,6 @@ static void test_strange_sizes(void **state)
     pair_t pair;
     int fd;
 
-    (void) state;
     need_device();
     pair = open_pair((btl_ib_open_params_t){.rx_depth = 4, .rx_size = 300});
     fd = plain_socket(pair.b);
@@ -377,7 +362,6 @@ static void test_buffers_are_held(void **state)
     btl_ib_event_t held[DEPTH];
     btl_ib_tx_t batch[DEPTH];
 
-    (void) state;
     need_device();
     pair = open_pair((btl_ib_open_params_t){.rx_depth = DEPTH});
     assert_int_equal(pair.b->attr.rx_depth, DEPTH);
@@ -411,7 +395,6 @@ static void test_tx_depth(void **state)
     uint32_t size;
     int error = 0;
 
-    (void) state;
     need_device();
     if (!CAN_CUT_INLINE) {
         print_message("skipped: udp sends all inline, and no header of libfabric to change that\n");
@@ -445,7 +428,6 @@ static void test_close_under_way(void **state)
     btl_ib_tx_t batch[BATCH_MAX];
     int error = 0;
 
-    (void) state;
     need_device();
     for (uint32_t polled = 0; polled < 4; polled++) {
         pair_t pair = open_pair((btl_ib_open_params_t){.rx_depth = 16});

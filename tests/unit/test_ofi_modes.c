@@ -8,15 +8,10 @@
  * and verbs want, runs out of room, and fails on demand.
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include <rdma/fabric.h>
@@ -24,6 +19,7 @@
 
 #include "fake_provider.h"
 #include "transport.h"
+#include "unit.h"
 
 static const offer_t only_fake[] = {{"verbs", "fake0-dgram", "fake0", NULL}};
 
@@ -138,7 +134,6 @@ static void must_receive(pair_t *pair, uint32_t size)
 
 static int forget(void **state)
 {
-    (void) state;
     memset(&fake, 0, sizeof(fake));
     return 0;
 }
@@ -174,7 +169,6 @@ static void test_modes(void **state)
 {
     static const size_t prefixes[] = {8, 40, 64};
 
-    (void) state;
     for (unsigned bits = 0; bits < 32; bits++) {
         for (size_t i = 0; i < COUNT(prefixes); i++) {
             fake.tx_prefix = bits & 1;
@@ -195,7 +189,6 @@ static void test_keys(void **state)
     void *more[3];
     pair_t pair;
 
-    (void) state;
     fake.local = true;
     open_pair(&pair, 4, 0);
     for (int i = 0; i < 3; i++) {
@@ -214,7 +207,6 @@ static void test_batches(void **state)
     btl_ib_event_t events[16];
     pair_t pair;
 
-    (void) state;
     open_pair(&pair, 16, 0);
     for (int round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < 12; i++) {
@@ -239,7 +231,6 @@ static void test_no_room(void **state)
     btl_ib_event_t events[4];
     void *buffers[4];
 
-    (void) state;
     open_pair(&pair, 4, 0);
     for (int round = 0; round < 20; round++) {
         int got = 0;
@@ -269,7 +260,6 @@ static void test_too_long(void **state)
     btl_ib_event_t event;
     pair_t pair;
 
-    (void) state;
     for (int cuts = 0; cuts < 2; cuts++) {
         fake.cuts = cuts;
         open_pair(&pair, 2, 100);
@@ -295,7 +285,6 @@ static void test_errors(void **state)
     pair_t pair;
     int error = 0;
 
-    (void) state;
     open_pair(&pair, 4, 0);
     /* A send that failed later: lost, and its memory is free. */
     fake.send_error = FI_EHOSTUNREACH;
@@ -412,7 +401,6 @@ static void assert_choice(size_t which)
 
 static void test_choices(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < COUNT(choices); i++) {
         assert_choice(i);
     }
@@ -427,7 +415,6 @@ static void test_nic(void **state)
                                     {"usnic", "usnic_0", "usnic_0", "192.0.2.1"}};
     btl_ib_device_t *list;
 
-    (void) state;
     offers = usnic;
     offer_count = 3;
     assert_int_equal(list_devices(&list), 1);

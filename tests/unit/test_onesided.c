@@ -7,17 +7,12 @@
  * they want, and in what they answer), and sizes that 32 bits cannot hold. */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 enum { SIZE = 256 };
 
@@ -72,7 +67,6 @@ static void test_impossible_operations(void **state)
                 .offset = INT64_MAX - 6}},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(begin(bench, &bad[i]), -EINVAL);
         assert_int_equal(bad[i].done, false);
@@ -89,7 +83,6 @@ static void test_zero_bytes(void **state)
     const uint64_t gets = bench_counters(bench, 1)->started_gets;
     const uint64_t atomics = bench_counters(bench, 1)->started_atomics;
 
-    (void) state;
     for (uint32_t kind = BTL_IB_OP_PUT; kind <= BTL_IB_OP_GET; kind++) {
         for (uint64_t offset = SIZE - 1; offset <= SIZE + 1; offset++) {
             bench_op_t op = {.op = {.kind = kind, .key = key, .offset = offset}};
@@ -116,7 +109,6 @@ static void test_draining(void **state)
     bench_op_t op = {.op = {.kind = BTL_IB_OP_GET, .key = key, .local = local, .size = 8}};
     bench_op_t late = op;
 
-    (void) state;
     assert_int_equal(begin(bench, &op), 0);
     btl_ib_conn_drain(bench_conn(bench, 1, 0));
     btl_ib_conn_drain(bench_connect(bench, 0, 1)); /* serves nevertheless */
@@ -139,7 +131,6 @@ static void test_destroyed(void **state)
     bench_t *bench = registered();
     static uint8_t local[MANY];
 
-    (void) state;
     for (uint32_t i = 0; i < MANY; i++) {
         ops[i] = (bench_op_t){.op = {.kind = i % 2 ? BTL_IB_OP_GET : BTL_IB_OP_PUT,
                                      .key = key,
@@ -199,7 +190,6 @@ static void closed(bool heard, bool refused)
 
 static void test_closed(void **state)
 {
-    (void) state;
     closed(false, false);
     closed(true, true);
     closed(true, false);
@@ -249,7 +239,6 @@ static void test_lying_put(void **state)
     const btl_ib_counters_t *count = bench_counters(bench, 0);
     uint64_t zero = 0;
 
-    (void) state;
     for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
         bench_forgery_t forgery = request(bench, BTL_IB_TYPE_PUT, beyond[i].offset, beyond[i].end);
         bench_append(&forgery, &zero, sizeof(zero));
@@ -282,7 +271,6 @@ static void test_too_many_requests(void **state)
     uint32_t seq = bench_channel(bench, 0, 1, 1).expected;
     uint64_t before = bench_counters(bench, 0)->served_gets;
 
-    (void) state;
     bench->hosts[0].rails[0].busy = UINT32_MAX; /* no answer leaves */
     for (uint32_t i = 0; i < BTL_IB_OPS_MAX + 10; i++) {
         bench_forgery_t forgery = request(bench, BTL_IB_TYPE_GET, i % 8, SIZE);
@@ -303,7 +291,6 @@ static void test_no_memory_for_a_stream(void **state)
     bench_host_t *host = &bench->hosts[0];
     bench_forgery_t forgery;
 
-    (void) state;
     bench_run(bench, 5 * SECOND);
     assert_true(bench_peer(bench, 0, 1).shrunk);
     assert_false(bench_peer(bench, 0, 1).answers);
@@ -324,7 +311,6 @@ static bool lose_answers(bench_t *bench, const bench_datagram_t *datagram)
 {
     uint8_t type = datagram->data[0] & 0xf;
 
-    (void) bench;
     return type == BTL_IB_TYPE_GOT || type == BTL_IB_TYPE_REPLY;
 }
 
@@ -379,7 +365,6 @@ static void test_lying_answers(void **state)
     uint8_t local[192];
     bench_op_t op = {.op = {.kind = BTL_IB_OP_GET, .key = key, .local = local + 64, .size = 64}};
 
-    (void) state;
     memset(local, 0xa5, sizeof(local));
     bench->loses = lose_answers;
     assert_int_equal(begin(bench, &op), 0);
@@ -417,7 +402,6 @@ static void test_void_that_arrived(void **state)
     bench_op_t op = {.op = {.kind = BTL_IB_OP_PUT, .key = key, .local = local, .size = SIZE}};
     const uint32_t *undone = bench_count_undo(bench, 1, 0);
 
-    (void) state;
     assert_int_equal(begin(bench, &op), 0);
     to_host_0(bench);
     bench_queue_t late = bench->wire;
@@ -508,7 +492,6 @@ static void test_more_than_4_gib(void **state)
     uint8_t *a = unfold(bytes, "a"), *b = unfold(bytes, "b");
     bench_t *bench = new_bench();
 
-    (void) state;
     for (uint32_t i = 0; i < 2; i++) {
         static const char queues[] = "P,128,256,128,16:S,65536,1024,512,256";
         memcpy(bench->hosts[i].queues, queues, sizeof(queues));
@@ -537,7 +520,6 @@ static void test_removed_in_flight(void **state)
     uint8_t local[SIZE] = {0};
     bench_op_t get = {.op = {.kind = BTL_IB_OP_GET, .key = key, .local = local, .size = SIZE}};
 
-    (void) state;
     bench->loses = loses_got;
     bench->scratch[0] = 1;
     assert_int_equal(begin(bench, &get), 0);

@@ -8,15 +8,10 @@
  * other that waits in the same way.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "btl_ib_osc.h"
+#include "unit.h"
 
 #define EXCLUSIVE BTL_IB_OSC_LOCK_EXCLUSIVE
 #define TRIES     BTL_IB_OSC_LOCK_TRIES
@@ -29,7 +24,6 @@ static pthread_t threads[2];
 
 static int setup(void **state)
 {
-    (void) state;
     memset(&locks, 0, sizeof(locks));
     memset(values, 0, sizeof(values));
     threads[0] = pthread_self();
@@ -97,7 +91,6 @@ static uint32_t wait_shared(uint32_t thread, uint32_t index, uint32_t most)
 
 static void test_holder_gets_it(void **state)
 {
-    (void) state;
     for (uint32_t round = 0; round < 3 * BTL_IB_OSC_LOCKS_MAX; ++round) {
         const uint32_t index = round % WORDS;
 
@@ -113,7 +106,6 @@ static void test_holder_gets_it(void **state)
 
 static void test_others_wait(void **state)
 {
-    (void) state;
     /* Another thread has it, another process, or nobody any more. */
     acquire(0, 2);
     assert_int_equal(wait_shared(1, 2, 100), 0);
@@ -137,7 +129,6 @@ static void test_others_wait(void **state)
 /* A user's numbers: each addition goes by osc/rdma's lock of accumulates, or is no waiting. */
 static void test_users_are_told_the_truth(void **state)
 {
-    (void) state;
     acquire(0, 0);
     for (uint32_t i = 0; i < 100; ++i) {
         assert_int_equal(acquire(0, 1), 0);
@@ -160,7 +151,6 @@ static void test_users_are_told_the_truth(void **state)
 /* Several threads, each with a lock of its own, beside more than there are places for. */
 static void test_many(void **state)
 {
-    (void) state;
     for (uint32_t i = 2; i < 2 + 2 * BTL_IB_OSC_LOCKS_MAX; ++i) {
         acquire(0, i);
     }

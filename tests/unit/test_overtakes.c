@@ -5,16 +5,11 @@
 
 /* Engines over a transport that takes short messages past long ones (udp with two sockets). */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 /* Two that know each other; 0 has at most `window` segments on their way, in bursts of 44. */
 static bench_t *bursts_job(bool overtakes, uint32_t window)
@@ -80,7 +75,6 @@ static void exchange_short_ones(bench_t *bench, int times)
  * overtake. */
 static void overtaken_is_not_lost(void **state)
 {
-    (void) state;
     for (int overtakes = 0; overtakes < 2; overtakes++) {
         bench_t *bench = bursts_job(overtakes, 16384);
 
@@ -105,7 +99,6 @@ static void headers_leave_time_for_an_ack(void **state)
         {10, 100, 550, 800},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         bench_t *bench = bursts_job(false, 16384);
         uint64_t begun = 0;
@@ -135,7 +128,6 @@ static void lost_among_its_like(void **state)
     bench_t *bench = bursts_job(true, 16384);
     bench_queue_t gone = {.last = &gone.first};
 
-    (void) state;
     bench_send(bench, 0, 1, 20000, 1);
     bench_push(&gone, bench_pop(&bench->wire));
     bench_clear(&gone);
@@ -171,7 +163,6 @@ static void probes_are_not_the_newest(void **state)
 {
     bench_queue_t rest;
 
-    (void) state;
     for (uint32_t probes = 1; probes <= 3; probes++) {
         bench_t *bench = bursts_job(true, 16384);
 
@@ -211,7 +202,6 @@ static void probes_find_a_lost_burst(void **state)
 {
     bench_queue_t gone;
 
-    (void) state;
     for (int overtakes = 0; overtakes < 2; overtakes++) {
         bench_t *bench = bursts_job(overtakes, 16384);
         const uint64_t begun = bench->now;
@@ -238,7 +228,6 @@ static void lost_beside_bulk(void **state)
     bench_queue_t gone = {.last = &gone.first};
     bench_queue_t bulk = {.last = &bulk.first};
 
-    (void) state;
     bench_send(bench, 0, 1, 20000, 1);
     while (bench->wire.count > 0) {
         bench_push(&bulk, bench_pop(&bench->wire));
@@ -265,7 +254,6 @@ static void beside_a_full_window(void **state)
 {
     bench_t *bench = bursts_job(true, 80);
 
-    (void) state;
     bench_send(bench, 0, 1, 400000, 1);
     assert_int_equal(bench->wire.count, 80);
     for (uint32_t n = 1; n <= 12; n++) {
@@ -284,7 +272,6 @@ static void beside_full_send_queues(void **state)
 {
     bench_queue_t gone = {.last = &gone.first};
 
-    (void) state;
     for (uint32_t before = 0; before <= 20000; before += 20000) { /* on their way already */
         bench_t *bench = bursts_job(false, 16384);
         bench_rail_t *rail = &bench->hosts[0].rails[0];
@@ -363,7 +350,6 @@ static void short_ones_come(bench_t *bench)
  * came in none; else all that may. */
 static void bursts_make_way(void **state)
 {
-    (void) state;
     for (int overtakes = 0; overtakes < 2; overtakes++) {
         bench_t *bench = bursts_job(overtakes, 132);
 
@@ -395,7 +381,6 @@ static void alone_holds_nothing_up(void **state)
 {
     bench_t *bench = bursts_job(true, 132);
 
-    (void) state;
     bench_send(bench, 0, 1, 480000, 1);
     take_in(bench);
     bench_send(bench, 1, 0, 8, 1);
@@ -412,7 +397,6 @@ static void lost_ones_do_not_wait(void **state)
     bench_t *bench = bursts_job(true, 132);
     bench_queue_t gone = {.last = &gone.first};
 
-    (void) state;
     bench_send(bench, 0, 1, 480000, 1);
     bench_push(&gone, bench_pop(&bench->wire));
     bench_clear(&gone);
@@ -436,7 +420,6 @@ static void a_rest_does_not_wait(void **state)
 {
     bench_t *bench = bursts_job(true, 132);
 
-    (void) state;
     bench_send(bench, 0, 1, 200000, 1);
     assert_int_equal(bench->wire.count, 132);
     short_ones_come(bench);
@@ -455,7 +438,6 @@ static void bulk_alone_goes_with_all_else(void **state)
 {
     bench_t *bench = bursts_job(true, 132);
 
-    (void) state;
     some_short_ones_come(bench, 3);
     bench_send(bench, 0, 1, 480000, 1);
     assert_true(bench_settle(bench, SECOND));
@@ -469,7 +451,6 @@ static void bulk_makes_room_for_short_ones(void **state)
 {
     bench_t *bench = bursts_job(true, 132);
 
-    (void) state;
     bench_send(bench, 0, 1, 480000, 1);
     assert_int_equal(bench->hosts[0].apart, 0);
     short_ones_come(bench);
@@ -496,7 +477,6 @@ static void bulk_makes_room_for_short_ones(void **state)
  * that come later do.  */
 static void announcements_do_not_count(void **state)
 {
-    (void) state;
     for (int gets = 0; gets < 2; gets++) {
         bench_t *bench = bursts_job(true, 132);
 

@@ -5,15 +5,11 @@
 
 /* What the texts of parameters stand for, and which stand for nothing. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "btl_ib_param_parse.h"
+#include "unit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -74,7 +70,6 @@ static const struct {
 
 static void test_good_numbers(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < COUNT(good); ++i) {
         const btl_ib_value_range_t range = {good[i].unit, good[i].low, good[i].high};
         uint64_t value = 77;
@@ -150,7 +145,6 @@ static const struct {
 
 static void test_bad_numbers(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < COUNT(bad); ++i) {
         const btl_ib_value_range_t range = {bad[i].unit, bad[i].low, bad[i].high};
         uint64_t value = 77;
@@ -164,7 +158,6 @@ static void test_bad_numbers(void **state)
 
 static void test_units(void **state)
 {
-    (void) state;
     assert_int_equal(btl_ib_value_unit("bytes"), B);
     assert_int_equal(btl_ib_value_unit("microseconds"), US);
     assert_int_equal(btl_ib_value_unit("milliseconds"), MS);
@@ -182,7 +175,6 @@ static void test_bools(void **state)
     static const char *const yes[] = {"1", "t", "true", "y", "yes", "enabled"};
     static const char *const neither[] = {"", "2", "-1", "maybe", "TRUE", " 1", "1 ", "00", "on"};
 
-    (void) state;
     for (size_t i = 0; i < COUNT(no); ++i) {
         bool value = true;
 
@@ -205,7 +197,6 @@ static void test_truth_or_seconds(void **state)
     uint64_t seconds = 77;
     bool value = false;
 
-    (void) state;
     assert_null(btl_ib_value_truth_or_seconds("yes", &value, &seconds));
     assert_true(value && seconds == 0);
     assert_null(btl_ib_value_truth_or_seconds("0", &value, &seconds));
@@ -236,7 +227,6 @@ static void test_flags(void **state)
     };
     uint32_t value;
 
-    (void) state;
     assert_null(btl_ib_value_flags("send", flags, &value));
     assert_int_equal(value, 1);
     assert_null(btl_ib_value_flags("put,SEND,send", flags, &value));
@@ -259,7 +249,6 @@ static void test_show(void **state)
 {
     char out[8];
 
-    (void) state;
     btl_ib_value_show("", out, sizeof(out));
     assert_string_equal(out, "");
     btl_ib_value_show("a\nb\033\177", out, sizeof(out));
@@ -272,7 +261,6 @@ static void test_show(void **state)
 
 static void test_lists(void **state)
 {
-    (void) state;
     assert_true(btl_ib_value_lists("ib", "ib"));
     assert_true(btl_ib_value_lists("openib,ib,self", "ib"));
     assert_true(btl_ib_value_lists("self,ib", "ib"));

@@ -6,14 +6,8 @@
 /* The check of a path without messages: what it finds where all gets through, where large datagrams
  * are lost, and where only one direction works. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 enum {
     CONTACT = 64, /* bytes of a first contact: header and CONNECT */
@@ -55,7 +49,6 @@ static void all_is_well(void **state)
 {
     bench_t *bench = checked(0, UINT32_MAX);
 
-    (void) state;
     for (uint32_t i = 0; i < 2; i++) {
         const btl_ib_path_info_t info = path(bench, i);
 
@@ -78,7 +71,6 @@ static void a_hop_carries_less(void **state)
 {
     static const uint32_t sizes[] = {1400, 1300, 1150, 520};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         bench_t *bench = checked(0, sizes[i]);
         const btl_ib_path_info_t there = path(bench, 0);
@@ -102,7 +94,6 @@ static void next_to_nothing(void **state)
     bench_t *bench = checked(0, 200);
     const btl_ib_path_info_t there = path(bench, 0);
 
-    (void) state;
     assert_true(!there.checking && there.answered);
     assert_int_equal(there.sent, 0);
     end(bench);
@@ -114,7 +105,6 @@ static void one_way(void **state)
     const btl_ib_path_info_t there = path(bench, 0);
     const btl_ib_path_info_t back = path(bench, 1);
 
-    (void) state;
     assert_true(there.checking && there.heard && !there.answered);
     assert_true(back.checking && !back.heard && !back.answered);
     assert_int_equal(there.sent + there.came + back.sent + back.came, 0);
@@ -128,7 +118,6 @@ static void one_way(void **state)
 /* A few that are lost by chance say nothing of the size. */
 static bool loses_some(bench_t *bench, const bench_datagram_t *datagram)
 {
-    (void) datagram;
     return ++bench->scratch[2] % 7 == 0;
 }
 
@@ -136,7 +125,6 @@ static void losses_by_chance(void **state)
 {
     bench_t *bench = checked(0, 0);
 
-    (void) state;
     bench->loses = loses_some;
     bench_run(bench, SECOND);
     assert_int_equal(path(bench, 0).sent, MOST);
@@ -150,7 +138,6 @@ static void beside_messages(void **state)
 {
     bench_t *bench = checked(0, 1300);
 
-    (void) state;
     for (int i = 0; i < 4; i++) {
         btl_ib_conn_check_path(bench_conn(bench, 0, 1), bench->now);
         talk(bench, 2);
@@ -170,7 +157,6 @@ static bool loses_second_rail(bench_t *bench, const bench_datagram_t *datagram)
  * another pair leads there. If none comes the check ends: the connection goes by that one. */
 static void beside_another_pair(void **state)
 {
-    (void) state;
     for (uint64_t lost = 0; lost < 2; lost++) {
         bench_t *bench = new_bench();
         btl_ib_conn_t *conn;
@@ -196,7 +182,6 @@ static void beside_another_pair(void **state)
 /* Each allocation of a check fails once: it goes on later. */
 static void short_of_memory(void **state)
 {
-    (void) state;
     for (uint32_t fail_in = 1; fail_in <= 16; fail_in++) {
         bench_t *bench = new_bench();
         bench_start(bench, 0);

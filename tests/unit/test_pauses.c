@@ -3,22 +3,16 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include "btl_ib_rtt.h"
 #include "btl_ib_state.h"
 #include "btl_ib_loss.h"
 #include "hostile.h"
+#include "unit.h"
 
 static void test_nothing_known(void **state)
 {
     btl_ib_pauses_t pauses = {0};
 
-    (void) state;
     assert_int_equal(btl_ib_pauses_expected(&pauses, 0), 0);
     btl_ib_pauses_note(&pauses, BTL_IB_PAUSE_MIN, 0); /* not long enough */
     assert_int_equal(btl_ib_pauses_expected(&pauses, 1), 0);
@@ -28,7 +22,6 @@ static void test_longest(void **state)
 {
     btl_ib_pauses_t pauses = {0};
 
-    (void) state;
     btl_ib_pauses_note(&pauses, 3000, 100);
     btl_ib_pauses_note(&pauses, 2000, 200);
     assert_int_equal(btl_ib_pauses_expected(&pauses, 300), 3000);
@@ -42,7 +35,6 @@ static void test_forgotten(void **state)
 {
     btl_ib_pauses_t pauses = {0};
 
-    (void) state;
     btl_ib_pauses_note(&pauses, 3000, 100);
     assert_int_equal(btl_ib_pauses_expected(&pauses, 99 + SECOND), 3000);
     assert_int_equal(btl_ib_pauses_expected(&pauses, 100 + SECOND), 0);
@@ -56,7 +48,6 @@ static void test_lossy(void **state)
 {
     btl_ib_pauses_t pauses = {0};
 
-    (void) state;
     btl_ib_pauses_note(&pauses, 3000, 1);
     btl_ib_pauses_judge(&pauses, true); /* one may be wrong */
     assert_int_equal(btl_ib_pauses_expected(&pauses, 2), 3000);
@@ -101,7 +92,6 @@ static void test_busy_receiver(void **state)
     btl_ib_cc_ops_t ops = btl_ib_cc_swift;
     bench_t *bench = new_bench();
 
-    (void) state;
     acquaint(bench);
     btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
     ops.acked = note_ack;
@@ -118,7 +108,6 @@ static void test_first_question(void **state)
 {
     bench_t *bench = new_bench();
 
-    (void) state;
     bench_start(bench, 0);
     bench_start(bench, 1);
     btl_ib_conn_t *conn = bench_connect(bench, 0, 1);
@@ -136,7 +125,6 @@ static void test_path_lookups(void **state)
 {
     bench_t *bench = new_bench();
 
-    (void) state;
     bench_start(bench, 0);
     btl_ib_engine_t *engine = bench->hosts[0].engine;
     engine->config.lookups_max = 16;

@@ -6,13 +6,6 @@
 /* Situation and sentence: what a box says of a peer follows from what was counted and heard, each
  * of which is set here by itself. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +15,7 @@
 #include "btl_ib_peer_report.h"
 #include "opal/mca/btl/base/base.h"
 #include "opal/util/output.h"
+#include "unit.h"
 
 /* ---- what is printed ---- */
 
@@ -454,7 +448,6 @@ static void test_sentences(void **state)
     mca_btl_base_component_t tcp = {.btl_version = {.mca_component_name = "tcp"}};
     mca_btl_base_selected_module_t selected = {.btl_component = &tcp};
 
-    (void) state;
     OBJ_CONSTRUCT(&selected, mca_btl_base_selected_module_t);
     selected.btl_component = &tcp;
     for (size_t i = 0; i < sizeof(situations) / sizeof(situations[0]); i++) {
@@ -499,7 +492,6 @@ static void test_pending(void **state)
     const btl_ib_params_t params = {.silence_limit = 900};
     btl_ib_peer_reports_t reports, *const at = &reports;
 
-    (void) state;
     btl_ib_peer_reports_init(&reports, 0, &params, NULL, NULL);
     assert_false(btl_ib_report_is_pending(&reports));
     btl_ib_report_gso_lost(&reports, &loss);
@@ -516,7 +508,6 @@ static void test_pending(void **state)
 /* With all that is below @details. */
 static int show_details(void **state)
 {
-    (void) state;
     opal_process_info.nodename = strdup("here");
     OBJ_CONSTRUCT(&mca_btl_base_modules_initialized, opal_list_t);
     opal_btl_base_framework.framework_output = opal_output_open(NULL);

@@ -5,16 +5,10 @@
 
 /* On which channel waits what is to be sent. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "btl_ib_sched.h"
 #include "btl_ib_state.h"
 #include "hostile.h"
+#include "unit.h"
 
 /* What has no end goes on the channel of the largest segments, like what is merely long. */
 static void what_has_no_end(void **state)
@@ -23,7 +17,6 @@ static void what_has_no_end(void **state)
     btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
     uint32_t last = conn->peer_queues->count - 1;
 
-    (void) state;
     for (uint64_t i = 0; i < 200; i++) {
         btl_ib_out_t out = {.conn = conn, .size = UINT64_MAX - i, .kind = BTL_IB_OUT_STREAM};
         btl_ib_list_init(&out.link);

@@ -7,15 +7,11 @@
 
 #include "btl_ib_registration_limit.c" /* what is static there */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "rc_sides.h"
+#include "unit.h"
 
 enum { PAGE = 4096, MIB = 1 << 20 };
 
@@ -25,7 +21,6 @@ static void test_probe(void **state)
     const int mrs = fake.mrs;
     const size_t mr_bytes = fake.mr_bytes;
 
-    (void) state;
     assert_int_equal(pin_probe(t, 300 * MIB + 100), 300 * MIB);
     fake.mr_total = fake.mr_bytes + 100 * MIB + 5 * PAGE + 1;
     assert_int_equal(pin_probe(t, 1 << 30), 100 * MIB + 5 * PAGE);
@@ -47,7 +42,6 @@ static void test_probe_once(void **state)
     const int fd = mkstemp(path);
     uint32_t before;
 
-    (void) state;
     assert_true(fd >= 0);
     fake.mr_total = fake.mr_bytes + 40 * MIB;
     assert_int_equal(btl_ib_pin_probe_once(sides[0].t, 1 << 30, path), 40 * MIB);

@@ -3,13 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "btl_ib_poll_throttle.h"
+#include "unit.h"
 
 enum { POLL = 1 }; /* us that a call takes in which nothing came */
 
@@ -18,7 +13,6 @@ static uint64_t now, cpu; /* us, ns */
 
 static int setup(void **state)
 {
-    (void) state;
     now = 5000000;
     cpu = 700000000;
     idle = (btl_ib_poll_sleep_t){0};
@@ -53,7 +47,6 @@ static uint64_t until_sleep(uint64_t computed, uint64_t most)
 
 static void test_one_that_waits_sleeps(void **state)
 {
-    (void) state;
     assert_in_range(until_sleep(0, 100000), 2000, 2100); /* 1 ms of it asleep */
     for (int i = 0; i < 1000; i++) {
         assert_true(call(0));
@@ -62,7 +55,6 @@ static void test_one_that_waits_sleeps(void **state)
 
 static void test_what_comes_ends_it(void **state)
 {
-    (void) state;
     (void) until_sleep(0, 100000);
     btl_ib_poll_sleep_reset(&idle, now);
     assert_in_range(until_sleep(0, 100000), 2000, 2100);
@@ -70,7 +62,6 @@ static void test_what_comes_ends_it(void **state)
 
 static void test_one_that_computes_does_not_sleep(void **state)
 {
-    (void) state;
     assert_int_equal(until_sleep(BTL_IB_POLL_SLEEP_CPU / 1000, 1000000) / 1000000, 1);
     /* who computes once for long and waits then has not waited for long */
     (void) call(20000);

@@ -3,13 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "btl_ib_poll_throttle.h"
+#include "unit.h"
 
 static btl_ib_poll_throttle_t throttle;
 static uint64_t ns; /* the clock */
@@ -21,7 +16,6 @@ static uint64_t now(void)
 
 static int setup(void **state)
 {
-    (void) state;
     ns = 5000000;
     btl_ib_poll_throttle_init(&throttle);
     throttle.alone = false;
@@ -59,7 +53,6 @@ static void come(void)
 
 static void test_alone_each_call_polls(void **state)
 {
-    (void) state;
     throttle.alone = true;
     assert_int_equal(polls(5000, 10, false), 5000);
     assert_int_equal(polls(5000, 10, true), 5000);
@@ -67,7 +60,6 @@ static void test_alone_each_call_polls(void **state)
 
 static void test_polls_grow_rare(void **state)
 {
-    (void) state;
     come();
     /* 1, 2, 4... 128 calls apart at first */
     assert_int_equal(polls(255, 10, false), 8);
@@ -79,7 +71,6 @@ static void test_polls_grow_rare(void **state)
 
 static void test_busy_polls_are_frequent(void **state)
 {
-    (void) state;
     (void) polls(200000, 10, false);
     btl_ib_poll_throttle_reset(&throttle);
     assert_true(call(10, false, true));
@@ -94,7 +85,6 @@ static void test_busy_polls_are_frequent(void **state)
 /* Calls that are far apart poll each time, after 32 calls at most. */
 static void test_rare_calls_poll_each_time(void **state)
 {
-    (void) state;
     (void) polls(200000, 10, false);
     (void) polls(2 * BTL_IB_POLL_CLOCK, 20000, false);
     assert_int_equal(polls(100, 20000, false), 100);
@@ -103,7 +93,6 @@ static void test_rare_calls_poll_each_time(void **state)
 /* Calls of 100 ns each: 512 of them would be 51 us. */
 static void test_period(void **state)
 {
-    (void) state;
     uint64_t last;
     uint64_t longest = 0;
 

@@ -3,16 +3,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <errno.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "btl_ib_pool.h"
 #include "support.h"
+#include "unit.h"
 
 enum { REGIONS = 64, MANY = 1000 };
 
@@ -53,7 +49,6 @@ static void fake_deregister(btl_ib_transport_t *t, void *handle)
 {
     uint8_t *base = fake.region[fake.deregistered].base;
 
-    (void) t;
     assert_ptr_equal(handle, &fake.region[fake.deregistered]);
     fake.deregistered++;
     *base = 1; /* the memory is there until now, as the sanitizer knows */
@@ -120,7 +115,6 @@ static void test_take(void **state)
     btl_ib_segment_t *taken[MANY];
     uint8_t bytes[5 * MANY + 5];
 
-    (void) state;
     start(1472, 0, 0, 100);
     btl_ib_segment_t *like = btl_ib_pool_get(&pool, BTL_IB_SEGMENT_SMALL);
     like->tag = 3;
@@ -163,7 +157,6 @@ static void test_put_all(void **state)
 {
     btl_ib_list_t all;
 
-    (void) state;
     start(1472, 0, 0, 100);
     btl_ib_list_init(&all);
     btl_ib_pool_put_all(&all); /* none */
@@ -186,7 +179,6 @@ static void test_put_all(void **state)
 
 static void test_kinds(void **state)
 {
-    (void) state;
     start(7744, 0, 0, 10);
     static const uint32_t sizes[] = {0, 1, 255, 256, 257, 1472, 1536, 1537, 7744};
     for (int i = 0; i < 9; i++) {
@@ -212,7 +204,6 @@ static void test_limit(void **state)
 {
     static const uint32_t limits[] = {1, 3, 4, 5, 63, 64, 65, 200, 777};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         start(4096, 40, 0, limits[i]);
         assert_int_equal(take_all(4096), limits[i]);
@@ -236,7 +227,6 @@ static void test_buffers(void **state)
     static const uint32_t datagrams[] = {80, 255, 256, 257, 1471, 1472, 8973, 65507};
     static const uint32_t headrooms[] = {0, 1, 8, 40};
 
-    (void) state;
     for (int i = 0; i < 32; i++) {
         uint32_t size = datagrams[i / 4];
         uint32_t headroom = headrooms[i % 4];
@@ -291,7 +281,6 @@ static void registration(uint32_t page)
 
 static void test_registration(void **state)
 {
-    (void) state;
     registration(4096);
     registration(65536);
     /* Nobody asks where it is not wanted. */
@@ -305,7 +294,6 @@ static void test_registration(void **state)
 /* A slab that cannot be had or registered is no slab; what there is goes on working. */
 static void test_no_memory(void **state)
 {
-    (void) state;
     for (int registration = 0; registration < 2; registration++) {
         start(1472, 0, 4096, 200);
         if (registration) {
@@ -338,7 +326,6 @@ static void test_no_memory(void **state)
 /* What the transport still reads is not used for something else. */
 static void test_busy(void **state)
 {
-    (void) state;
     start(1472, 0, 0, 2);
     assert_int_equal(take_all(1472), 2);
     got[0]->busy = true;
@@ -364,7 +351,6 @@ static void test_cleared(void **state)
 {
     int something;
 
-    (void) state;
     start(1472, 0, 0, 1);
     btl_ib_segment_t *segment = btl_ib_pool_get(&pool, 1472);
     segment->conn = (struct btl_ib_conn *) (void *) &something;

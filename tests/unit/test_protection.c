@@ -3,17 +3,13 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 #include "btl_ib_protection.h"
 #include "btl_ib_wire.h"
 #include "support.h"
 #include "with_aead.h"
+#include "unit.h"
 
 enum { SIZE_MAX_HERE = 300 };
 
@@ -98,7 +94,6 @@ static void test_names(void **state)
     }
     assert_null(btl_ib_protection_ops(BTL_IB_PROTECTION_KINDS));
     assert_null(btl_ib_protection_ops(UINT32_MAX));
-    (void) state;
 }
 
 static void test_round_trip(void **state)

@@ -9,16 +9,12 @@
  * no engine of ours makes use of.
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "bench.h"
 #include "hostile.h"
+#include "unit.h"
 
 enum { LINE = 8 };
 
@@ -98,7 +94,6 @@ static void test_example(void **state)
 {
     bench_t *bench = new_bench();
 
-    (void) state;
     for (uint32_t i = 0; i < 2; i++) {
         bench->hosts[i].config.name = (UINT64_C(1) << 32) + i;
         strcpy(bench->hosts[i].queues, "P,256,8:S,1472,64");
@@ -112,7 +107,7 @@ static void test_example(void **state)
     bench->now += BENCH_DELAY;
     next_is_as_written(bench);
     bench_turn(bench, 1);
-    assert_int_equal(bench->wire.count, 0); /* the acknowledgement waits for company */
+    assert_int_equal(bench->wire.count, 0);             /* the acknowledgement waits for company */
     bench->now += bench->hosts[1].config.ack_delay / 3; /* no answer is expected */
     bench_turn(bench, 1);
     next_is_as_written(bench);
@@ -134,7 +129,6 @@ static void test_init_0_counts_as_1(void **state)
     bench_t *bench = new_bench();
     btl_ib_conn_t *conn;
 
-    (void) state;
     bench_start(bench, 0);
     bench_start(bench, 1);
     btl_ib_peer_info_t info = bench_info(bench, 1, 0);
@@ -153,7 +147,6 @@ static void test_init_0_counts_as_1(void **state)
 
 static bool loses_skips(bench_t *bench, const bench_datagram_t *datagram)
 {
-    (void) bench;
     return (datagram->data[0] & 0xf) == BTL_IB_TYPE_SKIP;
 }
 
@@ -163,7 +156,6 @@ static void test_skip_does_not_rest_in_the_way(void **state)
 {
     bench_t *bench = new_bench();
 
-    (void) state;
     bench->hosts[0].config.window_max = 2;
     bench_start(bench, 0);
     bench_start(bench, 1);

@@ -3,16 +3,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "btl_ib_receive_queues.h"
+#include "unit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -54,7 +50,6 @@ static void test_reduced(void **state)
         {"S,128,16,4,2,4,4", "S,128,16,4,2,4,4", 0, 0, NULL, "", ""},
     };
 
-    (void) state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         btl_ib_queue_table_t table;
         btl_ib_queues_error_t error;
@@ -123,7 +118,6 @@ static const struct {
 
 static void test_good(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < COUNT(good); i++) {
         btl_ib_queue_table_t table = parse(good[i].spec);
         btl_ib_queue_table_t again;
@@ -141,7 +135,6 @@ static void test_fields(void **state)
     const btl_ib_queue_t *p = &table.q[0];
     const btl_ib_queue_t *s = &table.q[1];
 
-    (void) state;
     assert_int_equal(table.count, 2);
     assert_int_equal(p->type, BTL_IB_QUEUE_PER_PEER);
     assert_int_equal(p->size, 111);
@@ -266,7 +259,6 @@ static const struct {
 
 static void test_bad(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < COUNT(bad); i++) {
         btl_ib_queue_table_t table;
         btl_ib_queues_error_t error;
@@ -327,7 +319,6 @@ static const struct {
 
 static void test_clamp(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < COUNT(clamps); i++) {
         btl_ib_queue_table_t table = parse(clamps[i].spec);
         btl_ib_queue_table_t expected = parse(clamps[i].result);
@@ -346,7 +337,6 @@ static void test_clamp_all(void **state)
 {
     btl_ib_queue_table_t table = {.count = BTL_IB_QUEUES_MAX};
 
-    (void) state;
     for (uint32_t i = 0; i < BTL_IB_QUEUES_MAX; i++) {
         table.q[i] = (btl_ib_queue_t){
             .type = i % 2 > 0 ? BTL_IB_QUEUE_SHARED : BTL_IB_QUEUE_PER_PEER,
@@ -373,7 +363,6 @@ static void test_channel(void **state)
 {
     btl_ib_queue_table_t table = parse("P,128,16:S,1024,16:S,4096,16");
 
-    (void) state;
     assert_int_equal(btl_ib_queues_channel(&table, 0), 0);
     assert_int_equal(btl_ib_queues_channel(&table, 128), 0);
     assert_int_equal(btl_ib_queues_channel(&table, 129), 1);
@@ -389,7 +378,6 @@ static void test_format_cut(void **state)
     const char *full = "P,128,16,4,2,15:S,1024,16,8,2,4,1";
     int needed = (int) strlen(full);
 
-    (void) state;
     assert_int_equal(btl_ib_queues_format(&table, NULL, 0), needed);
     for (size_t len = 1; len < strlen(full) + 3; len++) {
         char out[64];
@@ -439,7 +427,6 @@ static void test_check_fields(void **state)
     /* P: a window of 1 is possible with any num > low. */
     const btl_ib_queue_table_t origin = parse("P,110,16,4,1,15:S,1000,16,8,2,6,3");
 
-    (void) state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         btl_ib_queue_table_t table = origin;
         char *at = (char *) &table.q[cases[i].queue] + cases[i].offset;
@@ -470,7 +457,6 @@ static void test_check_garbage(void **state)
     } overlong;
     uint64_t random = 1;
 
-    (void) state;
     table.count = 0;
     assert_refused(&table, "no queue");
     for (uint32_t count = 3; count <= BTL_IB_QUEUES_MAX + 1; count++) {
@@ -513,7 +499,6 @@ static void test_holds(void **state)
     btl_ib_queue_table_t table;
     btl_ib_queues_error_t error;
 
-    (void) state;
     assert_int_equal(btl_ib_queues_parse(spec, &table, &error), 0);
     assert_int_equal(btl_ib_queues_holds(spec, &table, 110, &error), 0);
     assert_int_equal(btl_ib_queues_holds(spec, &table, 111, &error), -EINVAL);
@@ -530,10 +515,10 @@ static void test_holds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reduced),    cmocka_unit_test(test_good),
-        cmocka_unit_test(test_fields),     cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_clamp),      cmocka_unit_test(test_clamp_all),
-        cmocka_unit_test(test_channel),    cmocka_unit_test(test_format_cut),
+        cmocka_unit_test(test_reduced),      cmocka_unit_test(test_good),
+        cmocka_unit_test(test_fields),       cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_clamp),        cmocka_unit_test(test_clamp_all),
+        cmocka_unit_test(test_channel),      cmocka_unit_test(test_format_cut),
         cmocka_unit_test(test_check_fields), cmocka_unit_test(test_check_garbage),
         cmocka_unit_test(test_holds),
     };

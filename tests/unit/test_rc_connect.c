@@ -6,22 +6,16 @@
 /* Transport "verbs" over RC: who connects to whom, and how that ends. */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "rc_sides.h"
 #include "said.h"
+#include "unit.h"
 
 /* ---- connecting ---- */
 
 static void connects_when_something_is_sent(void **state)
 {
-    (void) state;
     assert_int_equal(fake.qps, 0);
     connect_sides(0, 1, 0);
     assert_int_equal(fake.qps, 2);
@@ -40,7 +34,6 @@ static void connects_when_something_is_sent(void **state)
  * it. */
 static void accepted_waits_for_first_message(void **state)
 {
-    (void) state;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     for (int i = 0; i < 100 && fake.accepts == 0; i++) {
         look(0);
@@ -96,7 +89,6 @@ static void cross_both_ways(void)
 
 static void both_at_once(void **state)
 {
-    (void) state;
     rc_set_cookie(sides[0].t, 1); /* published already: told again below */
     forget(1, 0);
     add(1, 0);
@@ -105,7 +97,6 @@ static void both_at_once(void **state)
 
 static void both_at_once_the_other_way(void **state)
 {
-    (void) state;
     rc_set_cookie(sides[1].t, 1);
     forget(0, 1);
     add(0, 1);
@@ -132,7 +123,6 @@ static void late_request_is_stale(void **state)
     btl_ib_rc_params_t theirs = {
         .to = rc_address(sides[1].t).cookie, .from = rc_address(sides[0].t).cookie, .attempt = 1};
 
-    (void) state;
     connect_sides(0, 1, 0);
     btl_ib_rc_params_pack(&theirs, bytes);
     struct rdma_cm_id *late = fake_rdma_intrude(
@@ -156,7 +146,6 @@ static void intruders_are_refused(void **state)
         .to = rc_address(sides[1].t).cookie + 1, .from = 4711, .attempt = 1};
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
 
-    (void) state;
     for (int i = 0; i < 4; i++) {
         btl_ib_rc_params_pack(&theirs, bytes);
         if (i == 1) { /* ourselves */
@@ -186,7 +175,6 @@ static void stale_intruders_leave_nothing(void **state)
     btl_ib_rc_params_t theirs = {.to = rc_address(sides[1].t).cookie, .attempt = 0};
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
 
-    (void) state;
     for (uint64_t i = 0; i < 3; i++) {
         theirs.from = 4711 + i;
         btl_ib_rc_params_pack(&theirs, bytes);
@@ -204,7 +192,6 @@ static void stale_intruders_leave_nothing(void **state)
 /* A process that we did not add may connect; its datagrams are nobody's until it is added. */
 static void unknown_until_added(void **state)
 {
-    (void) state;
     forget(1, 0);
     connect_sides(0, 1, 0);
     assert_int_equal(sides[1].from, BTL_IB_ADDR_UNKNOWN);
@@ -217,7 +204,6 @@ static void unknown_until_added(void **state)
 
 static void unknown_peers_are_limited(void **state)
 {
-    (void) state;
     forget(1, 0);
     rc_set_unknown_max(sides[1].t, 0);
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -250,13 +236,11 @@ static void connect_anew(bool heard)
 
 static void connects_anew(void **state)
 {
-    (void) state;
     connect_anew(true);
 }
 
 static void connects_anew_unheard(void **state)
 {
-    (void) state;
     connect_anew(false);
 }
 
@@ -266,7 +250,6 @@ static void refused_while_nobody_listens(void **state)
 {
     int attempts = 0;
 
-    (void) state;
     connect_sides(0, 1, 0);
     close_side(1);
     settle();
@@ -283,7 +266,6 @@ static void refused_while_nobody_listens(void **state)
 
 static void another_process_at_that_port(void **state)
 {
-    (void) state;
     const uint16_t port = ntohs(rc_address(sides[1].t).v4.sin_port);
     close_side(1);
     params.port_min = port;
@@ -298,7 +280,6 @@ static void another_process_at_that_port(void **state)
 /* A range of ports ends with the last one there is; what is above is no wish for any port. */
 static void last_ports(void **state)
 {
-    (void) state;
     close_side(0);
     close_side(1);
     params.port_min = 65534;
@@ -316,7 +297,6 @@ static void crossing_request_is_lost(void **state)
 {
     const int winner = rc_address(sides[0].t).cookie < rc_address(sides[1].t).cookie ? 0 : 1;
 
-    (void) state;
     fake.lose_requests = true;
     assert_int_equal(send_one(winner, 1 - winner, SMALL, 0), EAGAIN);
     settle();
@@ -340,7 +320,6 @@ static void crossing_request_is_lost(void **state)
 /* A request that came by another device than the rail's cannot be accepted. */
 static void arrives_by_another_device(void **state)
 {
-    (void) state;
     fake.arrives_elsewhere = true;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     settle();
@@ -387,7 +366,6 @@ static void connects_under_load(void **state)
 /* Soft iWARP tells so that nobody listens. */
 static void connection_refused(void **state)
 {
-    (void) state;
     fake.connect_error = ECONNREFUSED;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     settle();
@@ -404,7 +382,6 @@ static void connection_refused(void **state)
  * 10 ms. */
 static void patience_has_an_end(void **state)
 {
-    (void) state;
     fake.way_error = EHOSTUNREACH;
     for (uint32_t i = 1; i < 80; i++) {
         assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -434,7 +411,6 @@ static void replies_are_checked(void **state)
 {
     static const int places[] = {0, 4, 5, 6, 8, 15, 16, 23};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         fake.spoil_reply = places[i];
         assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -470,19 +446,16 @@ static void no_way_is_told(bool other_device)
 
 static void no_way(void **state)
 {
-    (void) state;
     no_way_is_told(false);
 }
 
 static void way_of_another_device(void **state)
 {
-    (void) state;
     no_way_is_told(true);
 }
 
 static void silence_is_no_refusal(void **state)
 {
-    (void) state;
     fake.lose_requests = true;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     settle();
@@ -497,7 +470,6 @@ static void silence_is_no_refusal(void **state)
  * another rail may carry it; when the conn opens at last the engine is told that it was. */
 static void long_wait_is_a_loss(void **state)
 {
-    (void) state;
     fake.hold_requests = true;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     settle();
@@ -521,7 +493,6 @@ static void long_wait_is_a_loss(void **state)
 /* Beginning to connect takes time, too. */
 static void first_attempt_is_waited_for(void **state)
 {
-    (void) state;
     fake.tick = 7;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     settle();
@@ -534,7 +505,6 @@ static void first_attempt_is_waited_for(void **state)
  * last. */
 static void timeouts_are_waited_for(void **state)
 {
-    (void) state;
     fake.way_error = ETIMEDOUT;
     for (int i = 0; i < 9; i++) {
         assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -551,7 +521,6 @@ static void timeouts_are_waited_for(void **state)
 
 static void timeouts_in_a_row_are_a_loss(void **state)
 {
-    (void) state;
     fake.way_error = ETIMEDOUT;
     (void) send_one(0, 1, SMALL, 0);
     settle();
@@ -571,7 +540,6 @@ static void broken_by_an_error(void **state)
 {
     int error;
 
-    (void) state;
     connect_sides(0, 1, 1);
     const uint32_t qp = qp_of(0, 1, 1);
     assert_int_equal(send_row(0, 1, LONG, 1, 5, &error), 5);
@@ -595,7 +563,6 @@ static void pause_after_short_lives(void **state)
 {
     uint32_t before;
 
-    (void) state;
     connect_sides(0, 1, 1);
     before = fake.requests;
     for (int i = 0; i < 20000; i++) { /* 200 ms */
@@ -622,7 +589,6 @@ static void pause_after_short_lives(void **state)
 /* What came before the end goes up before it is told of. */
 static void last_words_are_heard(void **state)
 {
-    (void) state;
     connect_sides(0, 1, 0);
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
     close_side(0);
@@ -636,7 +602,6 @@ static void buffers_held_over_the_end(void **state)
 {
     side_t *side = &sides[1];
 
-    (void) state;
     connect_sides(0, 1, 1);
     side->keeps = true;
     for (int i = 0; i < 5; i++) {
@@ -658,7 +623,6 @@ static void buffers_held_over_the_end(void **state)
 /* Completions of a queue pair that is gone are nobody's. */
 static void late_completions(void **state)
 {
-    (void) state;
     connect_sides(0, 1, 0);
     assert_int_equal(send_one(0, 1, SMALL, 0), 0); /* in the other's completion queue */
     forget(1, 0);
@@ -669,7 +633,6 @@ static void late_completions(void **state)
 /* They are nobody's, although his place is taken by then. */
 static void late_completions_of_another_life(void **state)
 {
-    (void) state;
     connect_sides(0, 1, 0);
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
     forget(1, 0);
@@ -689,7 +652,6 @@ static void addresses(void **state)
     btl_ib_transport_t *t = sides[0].t;
     const uint32_t len = sides[1].t->address_len;
 
-    (void) state;
     static const uint8_t places[] = {0, 1, 2, 3, 6, 7, 12, 23}; /* version, kind, family; zero */
     for (uint32_t i = 0; i < sizeof(places); i++) {
         memcpy(bytes, sides[1].t->address, len);

@@ -7,26 +7,20 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include <cmocka.h>
-
 #include "rc_sides.h"
 #include "said.h"
 #include "transport.h"
+#include "unit.h"
 
 /* ---- shortage ---- */
 
 static void shortage_of_queue_pairs(void **state)
 {
-    (void) state;
     for (int left = 0; left < 2; left++) { /* of the initiator, of the acceptor */
         fake.qps_left = left;
         assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -42,7 +36,6 @@ static void shortage_of_queue_pairs(void **state)
 
 static void shortage_of_registrations(void **state)
 {
-    (void) state;
     for (int left = 0; left < 4; left++) {
         fake.mrs_left = left;
         assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -60,7 +53,6 @@ static void limit_of_locked_memory(void **state)
 {
     struct rlimit limit;
 
-    (void) state;
     forget_said();
     for (int i = 0; i < 2; i++) {
         rc_set_log(sides[i].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic});
@@ -85,7 +77,6 @@ static void other_mtu(void **state)
     uint8_t bytes[BTL_IB_ADDR_BYTES];
     btl_ib_addr_t addr;
 
-    (void) state;
     rc_set_log(sides[0].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic});
     memcpy(bytes, sides[1].t->address, sides[1].t->address_len);
     for (int i = 0; i < 3; i++) {
@@ -187,7 +178,6 @@ static int wait_fd(int i)
 /* A sleeping process is woken by what comes, and does not sleep over what came before. */
 static void sleeping(void **state)
 {
-    (void) state;
     connect_sides(0, 1, 0);
     const int fd = wait_fd(1);
     assert_true(fd >= 0);
@@ -213,7 +203,6 @@ static void sleeping(void **state)
 
 static void device_fails(void **state)
 {
-    (void) state;
     connect_sides(0, 1, 0);
     device_says(IBV_EVENT_QP_FATAL, NULL); /* one conn's, which shows by itself */
     assert_int_equal(sides[0].failed, 0);
@@ -225,7 +214,6 @@ static void device_fails(void **state)
 
 static void device_is_removed(void **state)
 {
-    (void) state;
     connect_sides(0, 1, 0);
     fake_rdma_remove(rc_listener(sides[0].t));
     settle();
@@ -237,7 +225,6 @@ static void device_is_removed(void **state)
 /* While a port is down nothing is looked at; then connections are made anew. */
 static void port_comes_back(void **state)
 {
-    (void) state;
     connect_sides(0, 1, 0);
     fake.port_down = true;
     device_says(IBV_EVENT_PORT_ERR, NULL);
@@ -265,7 +252,6 @@ static void port_comes_back(void **state)
  * leave of then, but when it is up again. */
 static void error_before_the_port_s_event(void **state)
 {
-    (void) state;
     connect_sides(0, 1, 0);
     fake.port_down = true;
     fake_rdma_break(qp_of(0, 1, 0), IBV_WC_RETRY_EXC_ERR);
@@ -296,7 +282,6 @@ static void device_cannot_send(void)
  * a while. */
 static void error_before_the_port_s_state(void **state)
 {
-    (void) state;
     connect_sides(0, 1, 0);
     device_cannot_send();
     fake.now += 100000;
@@ -325,7 +310,6 @@ static void error_before_the_port_s_state(void **state)
 /* If the port does not go down then it was an end. */
 static void error_without_the_port(void **state)
 {
-    (void) state;
     connect_sides(0, 1, 0);
     device_cannot_send();
     fake.now += 100000;
@@ -344,7 +328,6 @@ static void error_without_the_port(void **state)
 /* A connection that we accepted, and whose first message never came. */
 static void accepted_while_the_port_goes_down(void **state)
 {
-    (void) state;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     for (int i = 0; i < 100 && fake.accepts == 0; i++) {
         look(0);
@@ -403,7 +386,6 @@ static void address_goes(void **state)
 /* With the port, and it comes back after it: the port is not up before that. */
 static void address_goes_with_the_port(void **state)
 {
-    (void) state;
     fake.ethernet = true;
     rc_set_link_layer(sides[0].t, IBV_LINK_LAYER_ETHERNET);
     connect_sides(0, 1, 0);
@@ -429,7 +411,6 @@ static void path_migrates(void **state)
                                                     IBV_EVENT_SM_CHANGE, IBV_EVENT_GID_CHANGE,
                                                     IBV_EVENT_CLIENT_REREGISTER};
 
-    (void) state;
     connect_sides(0, 1, 0);
     for (int i = 0; i < 2; i++) {
         rc_set_log(sides[i].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic});
@@ -453,7 +434,6 @@ static void path_migrates(void **state)
 /* What a user is told of what befalls a device. */
 static void told_what_happened(void **state)
 {
-    (void) state;
     forget_said();
     rc_set_log(sides[0].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic});
     fake.port_down = true;
@@ -469,7 +449,6 @@ static void told_what_happened(void **state)
  * concerns. */
 static void rails_share_events(void **state)
 {
-    (void) state;
     rc_set_port(sides[0].t, 2);
     device_says(IBV_EVENT_PORT_ACTIVE, NULL);
     device_says(IBV_EVENT_GID_CHANGE, NULL);
@@ -507,7 +486,6 @@ static void shared_buffers(void **state)
     btl_ib_transport_attr_t attr;
     btl_ib_device_t *list;
 
-    (void) state;
     for (int i = 0; i < 3; i++) {
         fake.srq_max = i == 1 ? 0 : 1;
         fake.iwarp = i == 2;
@@ -522,7 +500,6 @@ static void note_reason(void *context, const char *transport, const char *device
                         const char *reason)
 {
     assert_string_equal(transport, "verbs");
-    (void) device;
     snprintf(context, 128, "%s", reason);
 }
 
@@ -536,7 +513,6 @@ static void devices(void **state)
     btl_ib_transport_attr_t attr;
     btl_ib_device_t *list;
 
-    (void) state;
     said[0] = '\0';
     assert_int_equal(btl_ib_verbs_rc_type.devices(&search, &list), 1);
     assert_string_equal(list[0].name, "fake0");
@@ -701,7 +677,6 @@ static void path_mtu(void **state)
                  {{512, 1024}, 2, IBV_MTU_512},
                  {{256, 256}, 2, IBV_MTU_256}};
 
-    (void) state;
     for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
         const int told = cases[i / 2].told;
         (void) tear_down(state);
@@ -722,8 +697,8 @@ static void path_mtu(void **state)
     params.mtu = 0;
 }
 
-/* A port with a smaller MTU than the other one's: rdma_cm has what its route has, which is that of the
- * side that asks. Both come to the least, whichever side connects. */
+/* A port with a smaller MTU than the other one's: rdma_cm has what its route has, which is that of
+ * the side that asks. Both come to the least, whichever side connects. */
 static void port_mtu(void **state)
 {
     for (int i = 0; i < 2; i++) {
@@ -764,7 +739,6 @@ static void path_carries_less(void **state)
 {
     static const uint8_t sizes[] = {IBV_MTU_2048, IBV_MTU_1024, IBV_MTU_1024};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         forget_said();
         rc_set_log(sides[0].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic});

@@ -7,16 +7,12 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 /* Before the other, whose `params` a declaration would shadow. */
 #include "verbs_rc_eager.h"
+#include "unit.h"
 
 #include "rc_sides.h"
 
@@ -97,7 +93,6 @@ static void promote(int i, int j)
  * receive request. */
 static void busy_peers_write(void **state)
 {
-    (void) state;
     promote(0, 1);
     const uint32_t heard = conn_of(1, 0, 0).ring_sends;
     const uint32_t reposted = conn_of(1, 0, 0).reposted;
@@ -114,7 +109,6 @@ static void busy_peers_write(void **state)
 /* All sizes that fit, and that they come as they are. */
 static void sizes(void **state)
 {
-    (void) state;
     promote(0, 1);
     for (uint32_t size = 4; size <= 256; size++) {
         const int before = sides[1].received;
@@ -132,7 +126,6 @@ static void one_stream(void **state)
 {
     int sent = 0;
 
-    (void) state;
     promote(0, 1);
     const int before = sides[1].received;
     srand(3);
@@ -158,7 +151,6 @@ static void full_ring(void **state)
 {
     int taken = 0;
 
-    (void) state;
     promote(0, 1);
     const int before = sides[1].received;
     for (int i = 0; i < 100; i++) {
@@ -197,7 +189,6 @@ static void full_ring(void **state)
 /* What the engine holds stays when the connection ends. */
 static void held_over_the_end(void **state)
 {
-    (void) state;
     promote(0, 1);
     sides[1].keeps = true;
     send_slowly(0, 1, 1);
@@ -216,7 +207,6 @@ static void written_again(void **state)
 {
     uint8_t kept[SMALL];
 
-    (void) state;
     promote(0, 1);
     const rc_ring_t written = ring(0, 1);
     sides[1].keeps = true;
@@ -232,7 +222,6 @@ static void too_many_held(void **state)
 {
     enum { MORE = 8 };
 
-    (void) state;
     (void) tear_down(state);
     fake_rdma_reset();
     open_all_with(1, 1024);
@@ -262,7 +251,6 @@ static void rows_in_part(void **state)
     btl_ib_tx_t tx[2];
     int error;
 
-    (void) state;
     promote(0, 1);
     for (int i = 0; i < SLOTS - 1; i++) {
         assert_int_equal(send_one(0, 1, SMALL, 0), 0);
@@ -320,7 +308,6 @@ static void size_as_asked_for(void **state)
 {
     static const uint32_t sizes[][2] = {{1, 64}, {48, 64}, {49, 128}, {112, 128}, {496, 256}};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         (void) tear_down(state);
         fake_rdma_reset();
@@ -377,7 +364,6 @@ static void odd_rings(void **state)
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
     btl_ib_rc_params_t theirs = {.eager_slot = 64};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         theirs.eager_slots = odd[i];
         btl_ib_rc_params_pack(&theirs, bytes);
@@ -393,7 +379,6 @@ static void odd_rings(void **state)
 
 static void forged(void **state)
 {
-    (void) state;
     promote(0, 1);
     const int before = sides[1].received;
     forge(0, 248); /* longer than a slot holds */
@@ -410,7 +395,6 @@ static void forged(void **state)
 /* A slot is taken when all of it is there, whatever is written first. */
 static void torn_writes(void **state)
 {
-    (void) state;
     promote(0, 1);
     const rc_ring_t written = ring(0, 1);
     const int before = sides[1].received;
@@ -452,7 +436,6 @@ static void fall_asleep(int i)
 /* The first peer keeps the place, however little it sends, until its connection ends. */
 static void first_ones_write(void **state)
 {
-    (void) state;
     promote(0, 1);
     assert_int_equal(send_one(2, 1, SMALL, 0), EAGAIN);
     settle();
@@ -472,7 +455,6 @@ static void first_ones_write(void **state)
 /* A peer that learns late that it may no longer write is heard all the same. */
 static void late_ones_are_heard(void **state)
 {
-    (void) state;
     promote(0, 1);
     fall_asleep(1);
     const int before = sides[1].received;
@@ -488,7 +470,6 @@ static void late_ones_are_heard(void **state)
 /* What was written before the writer knew that he may not, nobody sleeps through. */
 static void late_writes_are_waited_for(void **state)
 {
-    (void) state;
     promote(0, 1);
     fake.hold_ops = true;
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
@@ -511,7 +492,6 @@ static void late_writes_are_waited_for(void **state)
 /* As long as the word is on its way nothing is known, however long that takes. */
 static void words_are_waited_for(void **state)
 {
-    (void) state;
     promote(0, 1);
     fake.hold_ops = true;
     assert_int_equal(wait_fd(1), -1);
@@ -533,7 +513,6 @@ static void words_are_waited_for(void **state)
 /* Only rings that were in use are looked at, and none of a connection that is gone. */
 static void off_and_on_again(void **state)
 {
-    (void) state;
     promote(0, 1);
     assert_false(rc_inside(sides[1].t).eagers_off);
     fall_asleep(1);
@@ -555,7 +534,6 @@ static void off_and_on_again(void **state)
 /* A sleeping process would not hear of what is written. */
 static void nobody_writes_to_one_that_sleeps(void **state)
 {
-    (void) state;
     promote(0, 1);
     fall_asleep(1);
     assert_false(may_write(0, 1));
@@ -568,7 +546,6 @@ static void rows_go_by_sends(void **state)
 {
     int error;
 
-    (void) state;
     promote(0, 1);
     const uint32_t filled = conn_of(0, 1, 0).eager_used;
     assert_int_equal(send_row(0, 1, SMALL, 0, 6, &error), 6);
@@ -581,7 +558,6 @@ static void rows_go_by_sends(void **state)
 
 static void broken_and_connected_anew(void **state)
 {
-    (void) state;
     promote(0, 1);
     fake_rdma_break(qp_of(0, 1, 0), IBV_WC_RETRY_EXC_ERR);
     settle();
@@ -612,7 +588,6 @@ static void without(void **state)
 /* Of memory of the device: three pieces for each end, of which the ring is the last. */
 static void shortage(void **state)
 {
-    (void) state;
     for (int left = 0; left < 5; left++) {
         fake.mrs_left = left;
         assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -627,7 +602,6 @@ static void shortage(void **state)
 /* A process without memory for a ring is connected without. */
 static void no_ring(void **state)
 {
-    (void) state;
     fake.mrs_left = 5;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     settle();

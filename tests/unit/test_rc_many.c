@@ -6,21 +6,17 @@
 /* Transport "verbs" over RC: one process, the hub, and thousands of peers. */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "allocations.h"
 #include "transport.h"
 #include "rc_sides.h"
 #include "said.h"
+#include "unit.h"
 
 enum {
     MANY = 4000,
@@ -274,7 +270,6 @@ static void each_to_each(uint32_t peers)
 
 static void each_to_each_at_once(void **state)
 {
-    (void) state;
     for (uint32_t peers = 10; peers < most; peers *= 10) {
         each_to_each(peers);
     }
@@ -284,7 +279,6 @@ static void each_to_each_at_once(void **state)
 /* The hub knows nobody before he speaks: it takes in some at a time, the others come again. */
 static void unknown_peers_all_at_once(void **state)
 {
-    (void) state;
     adds_unknown = true;
     begin(LEAST);
     const size_t before = fake.mr_bytes;
@@ -299,7 +293,6 @@ static void unknown_peers_all_at_once(void **state)
 /* A peer that goes leaves nothing behind, and its place is another's. */
 static void all_go_and_come_again(void **state)
 {
-    (void) state;
     adds_unknown = false;
     begin(LEAST);
     const size_t before = fake.mr_bytes;

@@ -6,20 +6,15 @@
 /* Transport "verbs" over RC: each number of a receive queue governs what is posted. Side 0 sends to
  * side 1 on channel 1. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "fake_rdma_state.h"
 #include "rc_sides.h"
+#include "unit.h"
 
 enum { MESSAGES = 200 };
 
@@ -95,7 +90,6 @@ static seen_t watch_messages(uint32_t (*posted)(void))
 /* P: `num` buffers, `reserve` more, and one for the message that opens a connection. */
 static void num_and_reserve(void **state)
 {
-    (void) state;
     for (uint32_t reserve = 0; reserve < 20; reserve += 9) {
         open_with_queue((btl_ib_open_queue_t){.num = 24, .reserve = reserve, .low = 23});
         connect_sides(0, 1, 1);
@@ -108,7 +102,6 @@ static void low_of_a_peer(void **state)
 {
     static const uint32_t lows[] = {1, 4, 15, 23};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(lows) / sizeof(lows[0]); i++) {
         open_with_queue(
             (btl_ib_open_queue_t){.num = 24, .reserve = 5, .low = lows[i], .window = 1});
@@ -125,7 +118,6 @@ static void low_of_a_peer(void **state)
 /* P: the sender is told when `window` are posted again. */
 static void window_of_a_peer(void **state)
 {
-    (void) state;
     for (uint32_t window = 1; window < 20; window += 6) {
         open_with_queue(
             (btl_ib_open_queue_t){.num = 24, .reserve = 5, .low = 23, .window = window});
@@ -139,7 +131,6 @@ static void window_of_a_peer(void **state)
  * again. */
 static void no_standstill(void **state)
 {
-    (void) state;
     srand(1);
     for (int round = 0; round < 60; round++) {
         side_t *side = &sides[1];
@@ -179,7 +170,6 @@ static void init_and_limit(void **state)
 {
     static const uint32_t made[] = {6, 12, 24, 40};
 
-    (void) state;
     open_with_queue(
         (btl_ib_open_queue_t){.num = 40, .shared = true, .low = 30, .init = 6, .limit = 3});
     assert_int_equal(posted_shared(), 6);
@@ -215,7 +205,6 @@ static void init_and_limit(void **state)
  * that they run low, which would mean that there are too few. */
 static void no_growth_at_leisure(void **state)
 {
-    (void) state;
     open_with_queue(
         (btl_ib_open_queue_t){.num = 40, .shared = true, .low = 1, .init = 8, .limit = 6});
     connect_sides(0, 1, 1);
@@ -228,7 +217,6 @@ static void no_growth_at_leisure(void **state)
 /* S: refilled in one batch at `low`. */
 static void low_of_all(void **state)
 {
-    (void) state;
     for (uint32_t low = 1; low < 40; low += 12) {
         open_with_queue((btl_ib_open_queue_t){.num = 40, .shared = true, .low = low});
         assert_int_equal(posted_shared(), 40);
@@ -247,7 +235,6 @@ static void no_way_to_grow(void **state)
 {
     const btl_ib_open_queue_t queue = {.num = 40, .shared = true, .low = 30, .init = 6, .limit = 3};
 
-    (void) state;
     open_with_queue(queue);
     close_side(1);
     fake.no_limit = true;
@@ -273,7 +260,6 @@ static void answer_goes_first(void **state)
 {
     const btl_ib_open_queue_t queue = {.num = 8, .low = 7, .window = 1};
 
-    (void) state;
     open_with_queue(queue);
     connect_sides(0, 1, 1);
     for (int i = 0; i < 20; i++) {
@@ -306,7 +292,6 @@ static void left_for_later(void **state)
 {
     const btl_ib_open_queue_t queue = {.num = 8, .low = 7, .window = 1};
 
-    (void) state;
     params.queue[0] = queue;
     params.queue[0].size = SIZE_0;
     open_with_queue(queue);
@@ -333,7 +318,6 @@ static void left_for_later(void **state)
  * long that takes, no fewer are posted than `low`. */
 static void replaced_before_the_handler(void **state)
 {
-    (void) state;
     open_with_queue((btl_ib_open_queue_t){.num = 40, .shared = true, .low = 30});
     connect_sides(0, 1, 1);
     while (posted_shared() > 31) {
@@ -362,7 +346,6 @@ static void send_messages(int count)
  * growing for that, is no such thing. */
 static void none_left(void **state)
 {
-    (void) state;
     told_empty = 0;
     open_with_queue((btl_ib_open_queue_t){.num = 8, .shared = true, .low = 7});
     connect_sides(0, 1, 1);
@@ -394,7 +377,6 @@ static void none_left(void **state)
 /* P: a peer that has used up its own buffers knows it, and was refused nothing. */
 static void none_left_of_a_peer(void **state)
 {
-    (void) state;
     told_empty = 0;
     open_with_queue((btl_ib_open_queue_t){.num = 4, .low = 1, .window = 1});
     connect_sides(0, 1, 1);
@@ -457,7 +439,6 @@ static void as_the_port_counts(void **state)
     };
     const btl_ib_open_queue_t queue = {.num = 8, .shared = true, .low = 2};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         (void) tear_down(NULL); /* it logs, too */
         fake_rdma_reset();
@@ -484,11 +465,20 @@ static void as_the_port_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RC_TEST(num_and_reserve), RC_TEST(low_of_a_peer),  RC_TEST(window_of_a_peer),
-        RC_TEST(no_standstill),   RC_TEST(init_and_limit), RC_TEST(no_growth_at_leisure),
-        RC_TEST(low_of_all),      RC_TEST(no_way_to_grow), RC_TEST(answer_goes_first),
-        RC_TEST(left_for_later),  RC_TEST(replaced_before_the_handler),
-        RC_TEST(none_left), RC_TEST(none_left_of_a_peer), RC_TEST(as_the_port_counts),
+        RC_TEST(num_and_reserve),
+        RC_TEST(low_of_a_peer),
+        RC_TEST(window_of_a_peer),
+        RC_TEST(no_standstill),
+        RC_TEST(init_and_limit),
+        RC_TEST(no_growth_at_leisure),
+        RC_TEST(low_of_all),
+        RC_TEST(no_way_to_grow),
+        RC_TEST(answer_goes_first),
+        RC_TEST(left_for_later),
+        RC_TEST(replaced_before_the_handler),
+        RC_TEST(none_left),
+        RC_TEST(none_left_of_a_peer),
+        RC_TEST(as_the_port_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,15 +7,11 @@
  * none. */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "rdma_sides.h"
+#include "unit.h"
 
 /* ---- the good case ---- */
 
@@ -25,7 +21,6 @@ static void writes_and_reads(void **state)
 {
     const uint32_t sizes[] = {1, 8, 200, 256, 257, 4000, COPIED, COPIED + 1, 60000};
 
-    (void) state;
     join();
     for (uint32_t i = 0; i < 9; i++) {
         const bool registered = sizes[i] > COPIED || i % 2 == 0;
@@ -50,7 +45,6 @@ static void writes_and_reads(void **state)
 /* What is written without registered memory may be changed as soon as start() returned. */
 static void copied_writes_are_free_at_once(void **state)
 {
-    (void) state;
     fake.hold_ops = true;
     join();
     fill(here, 4000, 1);
@@ -69,7 +63,6 @@ static void pieces_go_round(void **state)
     uint32_t size[64], at[64];
     int full = 0;
 
-    (void) state;
     fake.reads = 64;
     end_first(state);
     fake.reads = 64;
@@ -106,7 +99,6 @@ static void pieces_go_round(void **state)
 /* Messages and operations have nothing to do with each other, but the peer. */
 static void beside_messages(void **state)
 {
-    (void) state;
     join();
     connect_sides(0, 1, 1);
     assert_int_equal(fake.qps, 4);
@@ -122,7 +114,6 @@ static void beside_messages(void **state)
  * loss. */
 static void late_connection_is_no_loss(void **state)
 {
-    (void) state;
     fake.hold_requests = true;
     assert_int_equal(start_write(&ops[0], 0, 8), -EAGAIN);
     settle();
@@ -147,7 +138,6 @@ static void both_directions_use_one_connection(void **state)
                                .size = 100,
                                .context = &ops[1]};
 
-    (void) state;
     join();
     assert_int_equal(expose(0, here, BTL_IB_RDMA_MAY_WRITE, &handle, &its_key), 0);
     work.remote = (uintptr_t) here;
@@ -308,7 +298,6 @@ static void atomics(void **state)
 {
     uint64_t old = 0, word = 5;
 
-    (void) state;
     join();
     memcpy(there + 16, &word, sizeof(word));
     assert_int_equal(start(&ops[0], BTL_IB_RDMA_ADD, &old, false, 16, 8), 0);
@@ -373,7 +362,6 @@ static void no_short_reads_of_two_pages_over_iwarp(void **state)
 /* As many reads as the peer serves; writes are not bound by that. */
 static void reads_are_bounded(void **state)
 {
-    (void) state;
     fake.hold_ops = true;
     join();
     for (int i = 0; i < 4; i++) {
@@ -420,7 +408,6 @@ static void full_queue(void **state)
 {
     int begun = 0;
 
-    (void) state;
     fake.hold_ops = true;
     join();
     while (begun < OPS_MAX && start_write(&ops[begun], (uint64_t) begun, 1) == 0) {
@@ -456,7 +443,6 @@ static void write_is_placed(void)
 
 static void strict_writes_need_no_read(void **state)
 {
-    (void) state;
     write_is_placed();
     assert_int_equal(fake.read, 0);
 }
@@ -549,7 +535,6 @@ static int over(int begun)
  * may return. */
 static void set_aside_goes_first(void **state)
 {
-    (void) state;
     fake.hold_ops = true;
     for (look_at_most = 1; look_at_most <= 32; look_at_most++) {
         join();
@@ -572,7 +557,6 @@ static void set_aside_goes_first(void **state)
 /* The same of datagrams, which stand behind completions that make no event. */
 static void datagrams_set_aside_go_first(void **state)
 {
-    (void) state;
     fake.hold_ops = true;
     join();
     connect_sides(1, 0, 0);

@@ -7,16 +7,13 @@
  * device that is none. */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "rdma_sides.h"
+#include "unit.h"
 
 /* ---- rights ---- */
 
@@ -64,7 +61,6 @@ static void refused(btl_ib_rdma_kind_t kind, uint64_t offset)
  * nobody can. */
 static void only_changed_memory_is_writable(void **state)
 {
-    (void) state;
     for (unsigned access = 0; access < 16; access++) {
         void *handle;
         const bool changed = access != BTL_IB_RDMA_MAY_READ;
@@ -81,7 +77,6 @@ static void refusals(void **state)
     void *handle;
     const uint32_t good = key;
 
-    (void) state;
     join();
     refused(BTL_IB_RDMA_WRITE, MEMORY / 2 - 4); /* bounds */
     refused(BTL_IB_RDMA_READ, MEMORY / 2);
@@ -114,7 +109,6 @@ static void withdrawn_key(void **state)
     const uint32_t usual = key;
     void *handle;
 
-    (void) state;
     join();
     assert_int_equal(expose(1, there, BTL_IB_RDMA_MAY_READ | BTL_IB_RDMA_MAY_WRITE, &handle, &key),
                      0);
@@ -157,7 +151,6 @@ static void withdrawn_key(void **state)
 /* What is begun ends, once, however the connection does. */
 static void broken(void **state)
 {
-    (void) state;
     fake.hold_ops = true;
     join();
     for (int i = 0; i < 10; i++) {
@@ -242,7 +235,6 @@ static void remove_peer(void)
 
 static void removed(void **state)
 {
-    (void) state;
     end_with(remove_peer);
 }
 
@@ -253,7 +245,6 @@ static void cancel_all(void)
 
 static void cancelled(void **state)
 {
-    (void) state;
     end_with(cancel_all);
     fake.hold_ops = false;
     memset(here, 0, MEMORY);
@@ -265,7 +256,6 @@ static void cancelled_when_broken(void **state)
 {
     btl_ib_event_t event;
 
-    (void) state;
     fake.hold_ops = true;
     join();
     for (int i = 0; i < 3; i++) {
@@ -283,7 +273,6 @@ static void cancelled_when_broken(void **state)
 
 static void stopped(void **state)
 {
-    (void) state;
     fake.hold_ops = true;
     join();
     assert_int_equal(start(&ops[0], BTL_IB_RDMA_READ, here, false, 0, 4000), 0);
@@ -301,7 +290,6 @@ static void device_fails(void **state)
 {
     const struct ibv_async_event fatal = {.event_type = IBV_EVENT_DEVICE_FATAL};
 
-    (void) state;
     fake.hold_ops = true;
     join();
     for (int i = 0; i < 50; i++) {
@@ -322,7 +310,6 @@ static void device_fails(void **state)
 
 static void nobody_there(void **state)
 {
-    (void) state;
     sides[1].t->ops->stop(sides[1].t);
     withdraw(1, handle_there);
     handle_there = NULL;
@@ -340,7 +327,6 @@ static void shortage(void **state)
     void *handle;
     uint32_t its_key;
 
-    (void) state;
     join();
     fake.mrs_left = 0;
     assert_int_equal(expose(0, here, 0, &handle, &its_key), -ENOMEM);
@@ -358,7 +344,6 @@ static void shortage(void **state)
 
 static void refused_here(void **state)
 {
-    (void) state;
     fake.hold_ops = true;
     join();
     assert_int_equal(start_write(&ops[0], 0, 64), 0);

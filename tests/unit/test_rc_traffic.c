@@ -7,21 +7,15 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "rc_sides.h"
+#include "unit.h"
 
 /* ---- sending ---- */
 
 /* Only what is not inline makes SENT events, and each of it one. */
 static void sent_events(void **state)
 {
-    (void) state;
     connect_sides(0, 1, 1);
     for (int i = 0; i < 500; i++) {
         while (send_one(0, 1, i % 2 == 0 ? SMALL : LONG, 1) != 0) {
@@ -42,7 +36,6 @@ static void sent_events(void **state)
 /* Nor is it held for long if it is many connections' together. */
 static void much_is_asked_for(void **state)
 {
-    (void) state;
     open_side(2);
     add(0, 2);
     connect_sides(0, 1, 1);
@@ -58,7 +51,6 @@ static void much_is_asked_for(void **state)
 /* What the peer says that he took is beyond what he was sent: he is not believed. */
 static void word_of_nonsense(void **state)
 {
-    (void) state;
     connect_sides(0, 1, 0);
     uint32_t *word = conn_of(0, 1, 0).word;
     const uint32_t right = *word;
@@ -73,7 +65,6 @@ static void word_of_nonsense(void **state)
  * over. */
 static void silence_ends_with_the_connection(void **state)
 {
-    (void) state;
     for (int i = 0; i < 6; i++) {
         sides[1].received = 0;
         connect_sides(0, 1, 1);
@@ -99,7 +90,6 @@ static void rows(void **state)
 {
     int error;
 
-    (void) state;
     connect_sides(0, 1, 0);
     sides[1].received = 0;
     connect_sides(0, 1, 1);
@@ -119,7 +109,6 @@ static void partial_posts(void **state)
 {
     int error;
 
-    (void) state;
     connect_sides(0, 1, 1);
     fake.post_left = 3;
     fake.post_error = ENOMEM;
@@ -144,7 +133,6 @@ static void silent_post_took_nothing(void **state)
 {
     int error;
 
-    (void) state;
     connect_sides(0, 1, 1);
     fake.post_left = 0;
     fake.post_error = ENOMEM;
@@ -165,7 +153,6 @@ static void mixed_batches(void **state)
     btl_ib_tx_t tx[3];
     int error;
 
-    (void) state;
     connect_sides(0, 1, 0);
     for (int i = 0; i < 3; i++) {
         tx[i] = (btl_ib_tx_t){.to = side->to[1],
@@ -185,7 +172,6 @@ static void never_without_buffer(void **state)
 {
     int taken = 0;
 
-    (void) state;
     connect_sides(0, 1, 1);
     for (int i = 0; i < 1000; i++) {
         taken += send_one(0, 1, LONG, 1) == 0;

@@ -7,16 +7,13 @@
  * none. */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "rdma_sides.h"
 #include "said.h"
+#include "unit.h"
 
 enum {
     QUARTER = 250 * 1000, /* us */
@@ -89,7 +86,6 @@ static void write_is_roused(void **state)
  * for. */
 static void first_message_is_roused(void **state)
 {
-    (void) state;
     for (uint8_t channel = 0; channel < 2; channel++) {
         fake.unseen = 1;
         assert_int_equal(send_one(0, 1, SMALL, channel), EAGAIN);
@@ -228,7 +224,6 @@ static void device_goes_first(void **state)
 /* A pause of our own is none of the peer's. */
 static void paused(void **state)
 {
-    (void) state;
     join();
     listen_to_both();
     fake.hold_ops = true;
@@ -257,7 +252,6 @@ static void assert_not_opened(void)
  * business; then, after ten seconds, this side asks, however often that happened. */
 static void accepted_and_silent(void **state)
 {
-    (void) state;
     listen_to_both();
     fake.unseen = 100;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);

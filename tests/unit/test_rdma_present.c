@@ -8,19 +8,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "net_interfaces.h"
+#include "unit.h"
 
 #define CLASS "/sys/class/infiniband"
 
@@ -74,7 +69,6 @@ static void test_ports(void **state)
     char path[] = "/tmp/test_rdma_present.XXXXXX";
     char command[64];
 
-    (void) state;
     assert_false(btl_ib_rdma_present());
     assert_false(btl_ib_rdma_active());
     assert_non_null(mkdtemp(path));

@@ -3,16 +3,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "btl_ib_reasm.h"
 #include "transport.h"
 #include "support.h"
+#include "unit.h"
 
 enum { SIZE = 5003, PEERS = 4 };
 
@@ -39,13 +35,11 @@ static int setup_extra(uint32_t extra_max)
 
 static int setup(void **state)
 {
-    (void) state;
     return setup_extra(3);
 }
 
 static int teardown(void **state)
 {
-    (void) state;
     for (int i = 0; i < PEERS; i++) {
         btl_ib_reasm_drop(&pool, &peer[i]);
     }
@@ -151,7 +145,6 @@ static void test_any_order(void **state)
     uint32_t order[SIZE];
     uint32_t fragment = 0xffffff80;
 
-    (void) state;
     number_from(0, fragment);
     for (size_t n = 0; n < sizeof(totals) / sizeof(totals[0]) * sizeof(units) / sizeof(units[0]);
          n++) {
@@ -175,7 +168,6 @@ static void test_any_order(void **state)
 
 static void test_interleaved(void **state)
 {
-    (void) state;
     for (uint32_t i = 0; i < 49; i++) {
         assert_int_equal(add(0, 0, 500, 10, i), BTL_IB_REASM_STORED);
         assert_int_equal(add(0, 1, 400, 8, 49 - i), BTL_IB_REASM_STORED);
@@ -193,7 +185,6 @@ static void test_interleaved(void **state)
 /* While one is handed up no other one is, although it is complete and next. */
 static void test_busy(void **state)
 {
-    (void) state;
     assert_int_equal(add(0, 0, 100, 100, 0), BTL_IB_REASM_COMPLETE);
     check_whole(0, 100);
     peer[0].busy = true;
@@ -212,7 +203,6 @@ static void test_busy(void **state)
  * gaps. */
 static void test_end_of_life(void **state)
 {
-    (void) state;
     number_from(0, 0xffffffff);
     assert_int_equal(add(0, 3, 200, 100, 0), BTL_IB_REASM_STORED);
     assert_int_equal(add(0, 1, 100, 100, 0), BTL_IB_REASM_STORED); /* waits for two others */
@@ -236,7 +226,6 @@ static void test_end_of_life(void **state)
 
 static void test_wrong(void **state)
 {
-    (void) state;
     number_from(0, 0xffffffff);
     assert_int_equal(add(0, 0xffffffff, 300, 100, 1), BTL_IB_REASM_STORED);
     assert_int_equal(add(0, 0xffffffff, 300, 100, 1), BTL_IB_REASM_WRONG); /* twice */
@@ -265,7 +254,6 @@ static void test_wrong(void **state)
 /* No chunk of a fragment that is finished opens it again, however late it comes. */
 static void test_finished(void **state)
 {
-    (void) state;
     number_from(0, 0xfffffffe);
     assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
     assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_STORED); /* waits */
@@ -285,7 +273,6 @@ static void test_finished(void **state)
 /* One buffer for each peer and three more for all. */
 static void test_bounded(void **state)
 {
-    (void) state;
     for (int i = 0; i < PEERS; i++) {
         assert_int_equal(add(i, 0, 200, 100, 0), BTL_IB_REASM_STORED);
     }
@@ -324,7 +311,6 @@ static void test_bounded(void **state)
 /* A peer's own buffer is kept for its oldest fragment, whatever came first. */
 static void test_oldest_first(void **state)
 {
-    (void) state;
     number_from(0, 0xffffffff);
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(add(0, i, 200, 100, 0), BTL_IB_REASM_STORED);
@@ -349,7 +335,6 @@ static void test_oldest_first(void **state)
 
 static void test_none_extra(void **state)
 {
-    (void) state;
     btl_ib_reasm_pool_fini(&pool);
     setup_extra(0);
     for (uint32_t f = 0; f < 10; f += 2) {
@@ -368,7 +353,6 @@ static void test_none_extra(void **state)
 
 static void test_drop(void **state)
 {
-    (void) state;
     assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
     assert_int_equal(add(0, 1, 200, 100, 0), BTL_IB_REASM_STORED);
     assert_int_equal(add(0, 2000, 200, 100, 0), BTL_IB_REASM_STORED);
@@ -392,7 +376,6 @@ static void test_drop(void **state)
 
 static void test_no_memory(void **state)
 {
-    (void) state;
     memory.allowed = 0;
     assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_RNR);
     assert_true(btl_ib_list_empty(&peer[0].fragments));
@@ -414,7 +397,6 @@ static void test_no_memory(void **state)
 /* Many at once do not stay allocated for ever after. */
 static void test_idle_bounded(void **state)
 {
-    (void) state;
     btl_ib_reasm_pool_fini(&pool);
     setup_extra(99);
     for (uint32_t i = 0; i < 60; i++) {
@@ -554,7 +536,6 @@ static void test_short_ones_wait(void **state)
     enum { LONGEST = 262144, SHORT = 4096, UNIT = 2048, WINDOW = 64, ALL = 12 * WINDOW };
     uint64_t calls = 0;
 
-    (void) state;
     btl_ib_reasm_pool_fini(&pool);
     setup_sizes(LONGEST, WINDOW);
     for (uint32_t first = 0; first < ALL; first += WINDOW) {
@@ -583,7 +564,6 @@ static void test_model(void **state)
     static model_t m;
     test_random_t r = TEST_RANDOM_SEED;
 
-    (void) state;
     memset(&m, 0, sizeof(m));
     for (int step = 0; step < 100000; step++) {
         int p = (int) test_random_below(&r, PEERS);
@@ -613,7 +593,6 @@ static void test_burst(void **state)
     uint8_t bytes[CHUNKS][8 + UNIT];
     btl_ib_event_t events[CHUNKS];
 
-    (void) state;
     for (uint32_t i = 0; i < CHUNKS; i++) {
         for (uint32_t k = 0; k < UNIT; k++) {
             bytes[i][8 + k] = byte_of(0, i * UNIT + k);

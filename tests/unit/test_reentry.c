@@ -10,16 +10,11 @@
  */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 enum { DEEPEST = 3 };
 
@@ -57,8 +52,6 @@ static void meddle(bench_host_t *host)
 
 static bool loses_some(bench_t *bench, const bench_datagram_t *datagram)
 {
-    (void) bench;
-    (void) datagram;
     return some(20) == 0;
 }
 
@@ -87,7 +80,6 @@ static void test_traffic(void **state)
         BTL_IB_PROTECTION_NONE, BTL_IB_PROTECTION_CRC32C, BTL_IB_PROTECTION_INTEGRITY,
         BTL_IB_PROTECTION_ENCRYPT};
 
-    (void) state;
     for (uint64_t seed = 0; seed < 12; seed++) {
         bench_t *bench = new_bench();
         if (!bench_protection(bench, protections[seed % 4])) {
@@ -109,7 +101,6 @@ static void test_traffic(void **state)
  * restart. */
 static void test_lives(void **state)
 {
-    (void) state;
     for (uint64_t seed = 0; seed < 20; seed++) {
         bench_t *bench = new_bench();
         bench_start(bench, 0);
@@ -159,7 +150,6 @@ static void (*const interruptions[])(bench_host_t *host) = {async_turn, turn};
 /* What came in one batch with a first contact is let in, though its address was not known then. */
 static void test_first_batch(void **state)
 {
-    (void) state;
     for (uint32_t i = 0; i < 2; i++) {
         bench_t *bench = new_bench();
         bench_start(bench, 0);
@@ -182,7 +172,6 @@ static void test_away(void **state)
 {
     enum { PAUSE = 5000 };
 
-    (void) state;
     for (uint32_t i = 0; i < 2; i++) {
         bench_t *bench = job();
         bench->called = interruptions[i];
@@ -226,7 +215,6 @@ static void send_next(bench_host_t *host)
  * be long, and a stack short. */
 static void test_queue(void **state)
 {
-    (void) state;
     bench_t *bench = job();
     deepest = 0;
     random_state = 1;

@@ -5,23 +5,17 @@
 
 /* Segments that arrive in parts. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "btl_ib_refragment.h"
+#include "unit.h"
 
 static int allocations; /* that are not freed */
 static int fail_after;  /* so many more succeed; negative: all */
 
 static void *get_memory(void *context, size_t size)
 {
-    (void) context;
     if (fail_after == 0) {
         return NULL;
     }
@@ -32,7 +26,6 @@ static void *get_memory(void *context, size_t size)
 
 static void put_memory(void *context, void *memory)
 {
-    (void) context;
     allocations--;
     free(memory);
 }
@@ -44,7 +37,6 @@ static btl_ib_refragment_t *whole;
 
 static int setup(void **state)
 {
-    (void) state;
     btl_ib_list_init(&list);
     fail_after = -1;
     for (size_t i = 0; i < sizeof(body); i++) {
@@ -55,7 +47,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void) state;
     btl_ib_refragment_drop(&list, &memory);
     assert_int_equal(allocations, 0);
     return 0;
@@ -88,7 +79,6 @@ static void in_any_order(void **state)
 {
     static const uint32_t totals[] = {9, 16, 100, 1001, 8928, 65535};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(totals) / sizeof(totals[0]); i++) {
         const uint32_t total = totals[i], step = 8 * (1 + total / 40);
         const uint32_t last = (total - 1) / step * step;
@@ -105,7 +95,6 @@ static void in_any_order(void **state)
 /* A later copy is divided otherwise. */
 static void of_two_copies(void **state)
 {
-    (void) state;
     assert_int_equal(add(5, 0, 400, 1003), BTL_IB_PARTS_KEPT_IT);
     assert_int_equal(add(5, 800, 203, 1003), BTL_IB_PARTS_KEPT_IT);
     assert_int_equal(add(5, 304, 304, 1003), BTL_IB_PARTS_KEPT_IT);
@@ -116,7 +105,6 @@ static void of_two_copies(void **state)
 /* What is said last counts. */
 static void of_something_else(void **state)
 {
-    (void) state;
     assert_int_equal(add(5, 0, 400, 1000), BTL_IB_PARTS_KEPT_IT);
     assert_int_equal(add(5, 400, 100, 500), BTL_IB_PARTS_KEPT_IT);
     assert_int_equal(add(5, 0, 400, 500), BTL_IB_PARTS_COMPLETE);
@@ -128,7 +116,6 @@ static void old_ones_first(void **state)
 {
     const uint32_t first = UINT32_MAX - 3; /* across the wrap */
 
-    (void) state;
     for (uint32_t i = 0; i < BTL_IB_PARTS_KEPT; i++) {
         assert_int_equal(add(first + 1 + i, 0, 8, 16), BTL_IB_PARTS_KEPT_IT);
     }
@@ -147,7 +134,6 @@ static void old_ones_first(void **state)
 
 static void without_memory(void **state)
 {
-    (void) state;
     fail_after = 0;
     assert_int_equal(add(5, 0, 8, 16), BTL_IB_PARTS_RNR);
     fail_after = -1;

@@ -4,16 +4,12 @@
  */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "btl_ib_rma_region.h"
 #include "support.h"
+#include "unit.h"
 
 static const btl_ib_secret_t secret = {{1, 2}};
 static test_memory_t heap;
@@ -22,7 +18,6 @@ static uint8_t memory[1000];
 
 static int setup(void **state)
 {
-    (void) state;
     test_memory_init(&heap);
     btl_ib_regions_init(&regions, &heap.mem, &secret);
     return 0;
@@ -30,7 +25,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void) state;
     btl_ib_regions_fini(&regions);
     assert_int_equal(heap.live, 0);
     return 0;
@@ -74,7 +68,6 @@ static void test_bounds(void **state)
 {
     btl_ib_region_key_t key = add(memory, sizeof(memory), BTL_IB_ACCESS_ALL);
 
-    (void) state;
     assert_int_equal(check(key, 0, 1000, BTL_IB_ACCESS_READ), BTL_IB_REGION_OK);
     assert_int_equal(check(key, 999, 1, BTL_IB_ACCESS_WRITE), BTL_IB_REGION_OK);
     assert_int_equal(check(key, 1000, 0, BTL_IB_ACCESS_WRITE), BTL_IB_REGION_OK);
@@ -94,7 +87,6 @@ static void test_rights(void **state)
     static const uint32_t rights[] = {BTL_IB_ACCESS_READ, BTL_IB_ACCESS_WRITE,
                                       BTL_IB_ACCESS_ATOMIC};
 
-    (void) state;
     for (uint32_t access = 1; access <= BTL_IB_ACCESS_ALL; access++) {
         btl_ib_region_key_t key = add(memory, 8, access);
         for (int i = 0; i < 3; i++) {
@@ -109,7 +101,6 @@ static void test_keys(void **state)
 {
     btl_ib_region_key_t key = add(memory, 8, BTL_IB_ACCESS_ALL), other;
 
-    (void) state;
     for (int bit = 0; bit < 64; bit++) {
         other = key;
         other.secret ^= UINT64_C(1) << bit;
@@ -138,7 +129,6 @@ static void test_secret_of_another_process(void **state)
     btl_ib_region_key_t key = add(memory, 8, BTL_IB_ACCESS_ALL), theirs;
     btl_ib_regions_t second;
 
-    (void) state;
     btl_ib_regions_init(&second, &heap.mem, &others);
     assert_int_equal(btl_ib_regions_add(&second, memory, 8, BTL_IB_ACCESS_ALL, &theirs), 0);
     assert_true(theirs.id == key.id && theirs.secret != key.secret);
@@ -150,7 +140,6 @@ static void test_bad_regions(void **state)
     uint8_t *high = (uint8_t *) (UINTPTR_MAX - 10);
     btl_ib_region_key_t key;
 
-    (void) state;
     assert_int_equal(btl_ib_regions_add(&regions, memory, 8, 0, &key), -EINVAL);
     assert_int_equal(btl_ib_regions_add(&regions, memory, 8, BTL_IB_ACCESS_WINDOW, &key), -EINVAL);
     assert_int_equal(btl_ib_regions_add(&regions, memory, 8, 16, &key), -EINVAL);
@@ -166,7 +155,6 @@ static void test_many(void **state)
     enum { MANY = 3000 };
     static btl_ib_region_key_t keys[MANY];
 
-    (void) state;
     for (uint32_t round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < MANY; i++) {
             keys[i] = add(memory, 1 + i % 1000, BTL_IB_ACCESS_READ);
@@ -189,7 +177,6 @@ static void test_no_memory(void **state)
 {
     btl_ib_region_key_t keys[17];
 
-    (void) state;
     for (int i = 0; i < 16; i++) {
         keys[i] = add(memory, 8, BTL_IB_ACCESS_READ);
     }
@@ -248,7 +235,6 @@ static void test_other_window(void **state)
     btl_ib_region_key_t low = add(memory + 100, 100, WINDOW);
     btl_ib_region_key_t high = add(memory + 500, 100, WINDOW);
 
-    (void) state;
     asked(low, 0, 100, BTL_IB_ACCESS_READ, BTL_IB_REGION_OK, memory + 100);
     served(low, 400, 100, memory + 500);
     served(low, 499, 1, memory + 599);
@@ -271,7 +257,6 @@ static void test_seam(void **state)
     btl_ib_region_key_t low = add(memory, 100, WINDOW);
     btl_ib_region_key_t high = add(memory + 100, 100, WINDOW);
 
-    (void) state;
     refused(low, 96, 8, BTL_IB_ACCESS_READ);
     refused(high, (uint64_t) -4, 8, BTL_IB_ACCESS_READ);
     btl_ib_region_key_t both = add(memory + 50, 100, WINDOW);
@@ -291,7 +276,6 @@ static void test_ends_of_the_address_space(void **state)
     btl_ib_region_key_t key = add(memory, 8, WINDOW);
     const uint64_t base = (uintptr_t) memory;
 
-    (void) state;
     served(near, 100, 15, top);
     served(second, (uint64_t) -96, 4, (void *) (uintptr_t) 4);
     served(key, -base + 4, 4, (void *) (uintptr_t) 4);
@@ -322,7 +306,6 @@ static void test_not_a_window(void **state)
     btl_ib_region_key_t constant =
         add(memory + 400, 100, BTL_IB_ACCESS_READ | BTL_IB_ACCESS_WINDOW);
 
-    (void) state;
     refused(window, 200, 8, BTL_IB_ACCESS_READ);
     refused(message, (uint64_t) -200, 8, BTL_IB_ACCESS_READ);
     refused(message, 200, 8, BTL_IB_ACCESS_READ);
@@ -349,7 +332,6 @@ static void test_retired(void **state)
     btl_ib_region_key_t live = add(memory + 200, 100, WINDOW);
     btl_ib_region_key_t message = add(memory + 400, 100, BTL_IB_ACCESS_ALL);
 
-    (void) state;
     btl_ib_regions_remove(&regions, &gone);
     btl_ib_regions_remove(&regions, &gone);
     btl_ib_regions_remove(&regions, &message);
@@ -377,7 +359,6 @@ static void test_retired_without_memory(void **state)
 {
     btl_ib_region_key_t keys[16];
 
-    (void) state;
     for (int i = 0; i < 16; i++) {
         keys[i] = add(memory + 8 * i, 8, WINDOW);
     }
@@ -405,7 +386,6 @@ static void test_random_windows(void **state)
     } all[MOST] = {0};
     uint32_t dice = 12345, elsewhere = 0;
 
-    (void) state;
     for (int round = 0; round < 20000; round++) {
         dice = dice * 1664525 + 1013904223;
         const uint32_t one = dice >> 8, i = one % MOST, other = one / MOST % MOST;

@@ -10,16 +10,11 @@
  */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 enum {
     SEEDS = 24,
@@ -362,7 +357,6 @@ static void test_any_moment(void **state)
 {
     uint64_t in_callbacks = 0, rejected = 0, done = 0, broken = 0, elsewhere = 0;
 
-    (void) state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         begin(seed);
         for (int i = 0; i < STEPS; i++) {
@@ -393,7 +387,6 @@ static void test_second_region_goes(void **state)
     btl_ib_engine_t *target = bench->hosts[0].engine;
     btl_ib_region_key_t first, second;
 
-    (void) state;
     memset(memory, 1, sizeof(memory));
     assert_int_equal(btl_ib_region_add(target, memory, sizeof(memory), WINDOW, &first), 0);
     bench_op_t get = {

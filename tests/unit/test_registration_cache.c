@@ -12,11 +12,6 @@
 
 #include "opal_config.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 #include <errno.h>
 #include <sys/mman.h>
@@ -26,6 +21,7 @@
 #include "opal/mca/rcache/rcache.h"
 #include "opal/memoryhooks/memory.h"
 #include "opal/runtime/opal.h"
+#include "unit.h"
 
 #include "rc_sides.h"
 
@@ -185,7 +181,6 @@ static void test_hits_and_misses(void **state)
 {
     btl_ib_registration_t *first, *again, *within;
 
-    (void) state;
     begin("100%", 0);
     first = get(0, 0);
     assert_non_null(first);
@@ -207,7 +202,6 @@ static void test_hits_and_misses(void **state)
 /* Of no bytes there is nothing to register. */
 static void test_nothing(void **state)
 {
-    (void) state;
     begin("100%", 0);
     assert_null(ask(0, region(0), 0, LOCAL));
     compare(0, 0, 0, 0, 0);
@@ -216,7 +210,6 @@ static void test_nothing(void **state)
 /* What was not used for longest goes first, when there are too many. */
 static void test_regions_make_room(void **state)
 {
-    (void) state;
     begin("100%", 2);
     assert_true(use(0, 0));
     assert_true(use(0, 1));
@@ -232,7 +225,6 @@ static void test_regions_make_room(void **state)
 
 static void test_bytes_make_room(void **state)
 {
-    (void) state;
     begin("40000", 0); /* two regions, and some */
     assert_true(use(0, 0));
     assert_true(use(0, 1));
@@ -247,7 +239,6 @@ static void test_nothing_can_go(void **state)
 {
     btl_ib_registration_t *a, *b;
 
-    (void) state;
     begin("100%", 2);
     a = get(0, 0);
     b = get(0, 1);
@@ -264,7 +255,6 @@ static void test_other_devices_make_room(void **state)
 {
     btl_ib_registration_t *a;
 
-    (void) state;
     begin("100%", 2);
     a = get(0, 0);
     assert_true(use(0, 1));
@@ -278,7 +268,6 @@ static void test_other_devices_make_room(void **state)
 
 static void test_device_has_no_more(void **state)
 {
-    (void) state;
     begin("100%", 0);
     assert_true(use(0, 0));
     assert_true(use(1, 0));
@@ -292,7 +281,6 @@ static void test_device_has_no_more(void **state)
 
 static void test_memory_goes_away(void **state)
 {
-    (void) state;
     begin("100%", 0);
     assert_true(use(0, 0));
     (void) munmap(region(0), REGION);
@@ -303,7 +291,6 @@ static void test_memory_goes_away(void **state)
 /* It is registered anew with the rights of both. */
 static void test_other_rights(void **state)
 {
-    (void) state;
     begin("100%", 0);
     assert_true(use(0, 0));
     put(ask(0, region(0), REGION, MCA_BTL_REG_FLAG_REMOTE_READ));
@@ -347,7 +334,6 @@ static void test_pieces(void **state)
     uint32_t keys[BTL_IB_PIECES_MAX];
     btl_ib_registration_t *large;
 
-    (void) state;
     begin("100%", 0);
     fake.mr_max = 2 * MIB;
     large = ask(0, memory, LARGE, LOCAL);
@@ -373,7 +359,6 @@ static void test_pieces(void **state)
 /* What the device says beforehand. */
 static void test_pieces_as_device_says(void **state)
 {
-    (void) state;
     fake.mr_max = 2 * MIB - 1;
     sides[0].t->attr.rdma_region_max = fake.mr_max;
     begin("100%", 0);
@@ -386,7 +371,6 @@ static void test_pieces_are_large(void **state)
 {
     uint32_t keys[BTL_IB_PIECES_MAX];
 
-    (void) state;
     begin("100%", 0);
     fake.mr_max = 4 * MIB - 1;
     assert_int_equal(
@@ -398,7 +382,6 @@ static void test_pieces_are_large(void **state)
 /* Not even in pieces: nothing is left of the attempts, and the next may be larger again. */
 static void test_no_pieces(void **state)
 {
-    (void) state;
     begin("100%", 0);
     fake.mr_max = 64 * PAGE;
     assert_null(ask(0, memory, LARGE, LOCAL));
@@ -412,7 +395,6 @@ static void test_no_pieces(void **state)
 /* There is no room for the second piece. */
 static void test_pieces_without_room(void **state)
 {
-    (void) state;
     begin("100%", 0);
     assert_true(use(0, 0));
     fake.mr_max = 2 * MIB;
@@ -427,7 +409,6 @@ static void test_pieces_without_room(void **state)
 /* Pieces count as regions. */
 static void test_pieces_are_regions(void **state)
 {
-    (void) state;
     fake.mr_max = sides[0].t->attr.rdma_region_max = 2 * MIB;
     begin("100%", 4);
     assert_true(use(0, 0));
@@ -447,7 +428,6 @@ static void test_write_by_pieces(void **state)
     uint32_t keys[BTL_IB_PIECES_MAX];
     op_t op = {0};
 
-    (void) state;
     begin("100%", 0);
     fake.mr_max = 2 * MIB;
     here = ask(0, from, LARGE, LOCAL);
@@ -481,7 +461,6 @@ static void test_write_by_pieces(void **state)
 
 static void test_plan(void **state)
 {
-    (void) state;
     for (uint64_t size = PAGE; size < UINT64_C(1) << 40; size = size * 3 / 2 / PAGE * PAGE + PAGE) {
         for (uint64_t most = PAGE; most < UINT64_C(1) << 42; most *= 2) {
             const uint8_t shift = region_plan(size, most - 1);

@@ -5,13 +5,8 @@
 
 /* How much memory a process may pin, and in how many regions. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "btl_ib_registration_limit.h"
+#include "unit.h"
 
 static const btl_ib_registration_host_t large = {
     .memory = 400000, .lockable = UINT64_MAX, .processes = 4};
@@ -27,7 +22,6 @@ static uint64_t limit(const char *text, const btl_ib_registration_host_t *host)
 /* A number of bytes, as a part of the memory, is that of all processes together. */
 static void test_amounts(void **state)
 {
-    (void) state;
     assert_int_equal(0, limit("0", &large));
     assert_int_equal(1, limit("5", &large));
     assert_int_equal(250000, limit("1000000", &large));
@@ -49,7 +43,6 @@ static void test_what_may_be_locked_is_the_most(void **state)
 {
     const btl_ib_registration_host_t small = {.memory = 400000, .lockable = 30000, .processes = 4};
 
-    (void) state;
     assert_int_equal(30000, limit("50%", &small));
     assert_int_equal(30000, limit("120004", &small)); /* the limit is that of each process */
     assert_int_equal(29999, limit("119996", &small));
@@ -60,7 +53,6 @@ static void test_counts(void **state)
 {
     btl_ib_registration_limit_t of_bytes, of_regions;
 
-    (void) state;
     btl_ib_registration_limit_init(&of_bytes, "4000", &large, 0);
     assert_true(btl_ib_registration_limit_reserve(&of_bytes, 600, 1));
     assert_false(btl_ib_registration_limit_reserve(&of_bytes, 401, 1));
@@ -85,7 +77,6 @@ static void test_probe(void **state)
     btl_ib_registration_host_t host = large; /* four processes, each of which has 50000 */
     btl_ib_registration_limit_t limits;
 
-    (void) state;
     btl_ib_registration_limit_init(&limits, "50%", &host, 0);
     assert_int_equal(200000, btl_ib_registration_limit_wanted(&limits));
     btl_ib_registration_limit_found(&limits, 200000);
@@ -123,7 +114,6 @@ static void test_nonsense(void **state)
     };
     uint64_t bytes = 77;
 
-    (void) state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
         assert_non_null(btl_ib_registration_limit_parse(texts[i], &large, &bytes));
         assert_int_equal(77, bytes);
@@ -134,7 +124,6 @@ static void test_host_has_memory(void **state)
 {
     const btl_ib_registration_host_t host = btl_ib_registration_host(3);
 
-    (void) state;
     assert_true(host.memory > 1000000);
     assert_true(host.lockable > 0);
     assert_int_equal(3, host.processes);

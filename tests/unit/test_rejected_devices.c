@@ -5,15 +5,11 @@
 
 /* The list of devices that were turned down. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "btl_ib_help.h"
+#include "unit.h"
 
 static char out[16384];
 
@@ -29,7 +25,6 @@ static void test_lines(void **state)
 {
     btl_ib_rejected_devices_t rejected = {0};
 
-    (void) state;
     assert_string_equal(format(&rejected, sizeof(out)), "  (nothing)\n");
     btl_ib_rejected_devices_add(&rejected, "udp", "eth0", "it is down");
     btl_ib_rejected_devices_add(&rejected, "verbs", NULL, "no device");
@@ -43,7 +38,6 @@ static void test_once(void **state)
 {
     btl_ib_rejected_devices_t rejected = {0};
 
-    (void) state;
     for (int i = 0; i < 3; ++i) {
         btl_ib_rejected_devices_add(&rejected, "udp", "eth0", "it is down");
         btl_ib_rejected_devices_add(&rejected, "udp", "eth0", "its address is link-local");
@@ -58,7 +52,6 @@ static void test_many(void **state)
     btl_ib_rejected_devices_t rejected = {0};
     char name[16];
 
-    (void) state;
     for (int i = 0; i < BTL_IB_REJECTED_MAX + 5; ++i) {
         snprintf(name, sizeof(name), "veth%d", i);
         btl_ib_rejected_devices_add(&rejected, "udp", name, "it has no IP address");
@@ -73,7 +66,6 @@ static void test_bounds(void **state)
     btl_ib_rejected_devices_t rejected = {0};
     char text[1000];
 
-    (void) state;
     memset(text, 'a', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     btl_ib_rejected_devices_add(&rejected, "udp", "eth0", "down");

@@ -11,20 +11,15 @@
  * * test_release record FILE writes such a file, of this tree
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <dirent.h>
 #include <stdio.h>
 
 #include "bench.h"
 #include "btl_ib_modex_codec.h"
+#include "unit.h"
 
 enum { HERE, RELEASE, LINE = 4096 };
 
@@ -261,7 +256,6 @@ static void test_releases(void **state)
     char path[512];
     uint32_t count = 0;
 
-    (void) state;
     assert_non_null(directory);
     while ((entry = readdir(directory)) != NULL) {
         if (entry->d_name[0] == '.') {

@@ -5,16 +5,11 @@
 
 /* Engines over a transport that loses nothing while its connections last (verbs RC). */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 /* Two hosts that have nothing to do with each other yet. */
 static bench_t *unknown_peers(void)
@@ -42,7 +37,6 @@ static bench_t *reliable_job(void)
 
 static bool loses_from_0(bench_t *bench, const bench_datagram_t *datagram)
 {
-    (void) bench;
     return datagram->source == bench_address(0, 0);
 }
 
@@ -51,7 +45,6 @@ static bool loses_channel_1(bench_t *bench, const bench_datagram_t *datagram)
     const btl_ib_wire_header_t *header =
         (const btl_ib_wire_header_t *) (const void *) datagram->data;
 
-    (void) bench;
     return datagram->source == bench_address(0, 0) && (header->channels & 0xf) == 1
            && (header->version_type & 0xf) != BTL_IB_TYPE_ACK;
 }
@@ -72,7 +65,6 @@ static void patient(void **state)
     const uint64_t timeouts = bench_counters(bench, 0)->timeouts;
     const uint64_t longest = bench->hosts[0].config.rto_max;
 
-    (void) state;
     bench->loses = loses_from_0;
     bench_send(bench, 0, 1, 20, 1);
     bench_run(bench, longest - 1000);
@@ -97,7 +89,6 @@ static void patient_with_the_slow(void **state)
     bench_t *bench = reliable_job();
     const uint64_t longest = bench->hosts[0].config.rto_max;
 
-    (void) state;
     bench_set_srtt(bench, 0, 1, (uint32_t) (3 * longest));
     const uint64_t probes = bench_counters(bench, 0)->sent_probes;
     bench->loses = loses_from_0;
@@ -117,7 +108,6 @@ static void unknown_peers_ask_on(void **state)
     bench_t *bench = unknown_peers();
     const uint64_t longest = bench->hosts[0].config.rto_max;
 
-    (void) state;
     bench->loses = loses_from_0;
     bench_send(bench, 0, 1, 20, 1);
     bench_run(bench, 10 * longest + longest / 2);
@@ -133,7 +123,6 @@ static void channels_overtake(void **state)
 {
     bench_t *bench = reliable_job();
 
-    (void) state;
     bench->loses = loses_channel_1; /* it is only late */
     bench_send(bench, 0, 1, 600, 1);
     bench->loses = loses_channel_1;
@@ -155,7 +144,6 @@ static void broken_with_segments_in_flight(void **state)
 {
     bench_t *bench = reliable_job();
 
-    (void) state;
     bench->loses = loses_from_0;
     for (int i = 0; i < 5; i++) {
         bench_send(bench, 0, 1, 600, 1);
@@ -179,7 +167,6 @@ static void broken_while_waiting(void **state)
     bench_t *bench = reliable_job();
     const uint64_t probes = bench_counters(bench, 0)->sent_probes;
 
-    (void) state;
     break_connection(bench, 0, 1);
     assert_true(bench_peer(bench, 0, 1).disconnected);
     bench_run(bench, 20000);
@@ -194,7 +181,6 @@ static void broken_by_death(void **state)
     bench_t *bench = reliable_job();
     uint64_t probes = bench_counters(bench, 0)->sent_probes;
 
-    (void) state;
     bench->loses = loses_from_0;
     break_connection(bench, 0, 1);
     for (int i = 0; i < 1000 && bench->hosts[0].deaths[BTL_IB_DEATH_REFUSED] == 0; i++) {
@@ -214,7 +200,6 @@ static void broken_and_silent(void **state)
 {
     bench_t *bench = reliable_job();
 
-    (void) state;
     bench->loses = loses_from_0;
     break_connection(bench, 0, 1);
     bench_run(bench, 2 * SECOND);

@@ -3,15 +3,11 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 #include "btl_ib_protection.h"
 #include "support.h"
+#include "unit.h"
 
 static const uint64_t window = BTL_IB_REPLAY_WINDOW;
 
@@ -27,7 +23,6 @@ static void test_in_order(void **state)
         assert_false(btl_ib_replay_fresh(&replay, n));
         assert_false(btl_ib_replay_fresh(&replay, 1 + n / 2));
     }
-    (void) state;
 }
 
 /* The oldest number that can still be told from a repeated one, wherever the words begin. */
@@ -47,7 +42,6 @@ static void test_edges(void **state)
         assert_false(btl_ib_replay_fresh(&replay, at));
         assert_true(btl_ib_replay_fresh(&replay, at - 1));
     }
-    (void) state;
 }
 
 /* After a leap nothing of before is known, and nothing of before is taken. */
@@ -76,7 +70,6 @@ static void test_leap(void **state)
             assert_int_equal(btl_ib_replay_fresh(&replay, n), right);
         }
     }
-    (void) state;
 }
 
 static void test_highest_number(void **state)
@@ -88,7 +81,6 @@ static void test_highest_number(void **state)
     assert_false(btl_ib_replay_fresh(&replay, UINT64_MAX));
     assert_true(btl_ib_replay_fresh(&replay, UINT64_MAX - 1));
     assert_false(btl_ib_replay_fresh(&replay, 1));
-    (void) state;
 }
 
 /* Against a plain list of what came. */
@@ -112,7 +104,6 @@ static void test_random_order(void **state)
             highest = n > highest ? n : highest;
         }
     }
-    (void) state;
 }
 
 int main(void)

@@ -6,17 +6,12 @@
 /* Segments that are right, but cannot be taken in now: when their sender is told that they may come
  * again, and what comes of it. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 enum { DEAF = 200 }; /* the tag that host 1 does not listen to at first */
 
@@ -62,7 +57,6 @@ static void all_come_at_once(void **state)
     each_delivered_once(bench);
     still_works(bench);
     end(bench);
-    (void) state;
 }
 
 /* Host 0 asks host 1 for an ACK. */
@@ -103,14 +97,12 @@ static void told_until_it_is_there(void **state)
     assert_false(is_ready(bench->wire.first));
     each_delivered_once(bench);
     end(bench);
-    (void) state;
 }
 
 static bool loses_the_first_chunk(bench_t *bench, const bench_datagram_t *datagram)
 {
     btl_ib_wire_chunk_t chunk;
 
-    (void) bench;
     if ((datagram->data[0] & 0xf)
         == BTL_IB_TYPE_PART) { /* it is sent so when it is lost again and again */
         return true;
@@ -145,12 +137,10 @@ static void refused_for_two_reasons(void **state)
     assert_true(bench_settle(bench, 10 * SECOND));
     each_delivered_once(bench);
     end(bench);
-    (void) state;
 }
 
 static bool loses_large_parts(bench_t *bench, const bench_datagram_t *datagram)
 {
-    (void) bench;
     return (datagram->data[0] & 0xf) == BTL_IB_TYPE_PART && datagram->size > 500;
 }
 
@@ -176,13 +166,10 @@ static void comes_again_in_parts(void **state)
     assert_true(bench_settle(bench, 10 * SECOND));
     each_delivered_once(bench);
     end(bench);
-    (void) state;
 }
 
 static bool loses_all(bench_t *bench, const bench_datagram_t *datagram)
 {
-    (void) bench;
-    (void) datagram;
     return true;
 }
 
@@ -192,7 +179,6 @@ static void two_are_told_once_each(void **state)
 {
     bench_t *bench = new_bench();
 
-    (void) state;
     bench->hosts[1].config.backlog_max = 1;
     acquaint(bench);
     bench->hosts[1].deaf[DEAF] = true;
@@ -232,7 +218,6 @@ static void ends_with_its_life(void **state)
     bench_run(bench, SECOND);
     assert_int_equal(bench->messages[next].delivered, 1);
     end(bench);
-    (void) state;
 }
 
 /* What names what was never sent is no ACK at all; what names what is long there brings nothing. */
@@ -267,7 +252,6 @@ static void a_liar_names(void **state)
     bench->hosts[1].deaf[DEAF] = false;
     assert_true(bench_settle(bench, SECOND));
     end(bench);
-    (void) state;
 }
 
 /* All that was refused is told as long as it is missing, in runs, and is parked by its sender. */
@@ -289,7 +273,6 @@ static void all_are_parked(void **state)
     assert_int_equal(bench_peer(bench, 0, 1).deferred, 0);
     each_delivered_once(bench);
     end(bench);
-    (void) state;
 }
 
 /* An ACK has no room for all runs: it tells of what was refused last, and so in the end of each. */
@@ -309,7 +292,6 @@ static void all_are_told_in_time(void **state)
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
     end(bench);
-    (void) state;
 }
 
 /* Where an ACK has room for one block only, what was refused is told by ACKs of its own. */
@@ -338,7 +320,6 @@ static void told_in_small_buffers(void **state)
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
     end(bench);
-    (void) state;
 }
 
 /* What was refused fills the limit on all connections: others of its connection go beside it,
@@ -363,7 +344,6 @@ static void limits_hold_up_nobody(void **state)
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
     end(bench);
-    (void) state;
 }
 
 /* More than an ACK can tell, or be parked, are lost: none is forgotten. */
@@ -382,7 +362,6 @@ static void too_many_to_park(void **state)
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
     end(bench);
-    (void) state;
 }
 
 /* "No receiver for the tag" explains a death only if it was said lately. */
@@ -402,12 +381,10 @@ static void a_reason_of_long_ago(void **state)
     assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_SILENCE], 1);
     assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_NO_TAG], 0);
     end(bench);
-    (void) state;
 }
 
 static bool loses_skips(bench_t *bench, const bench_datagram_t *datagram)
 {
-    (void) bench;
     return (datagram->data[0] & 0xf) == BTL_IB_TYPE_SKIP;
 }
 
@@ -454,7 +431,6 @@ static void skips_take_no_buffers(void **state)
     assert_true(bench_settle(bench, 10 * SECOND));
     each_delivered_once(bench);
     end(bench);
-    (void) state;
 }
 
 int main(void)

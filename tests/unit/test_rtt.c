@@ -3,15 +3,11 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <math.h>
-#include <cmocka.h>
 
 #include "btl_ib_rtt.h"
 #include "support.h"
+#include "unit.h"
 
 #define INITIAL 12345u
 
@@ -56,7 +52,6 @@ static void test_before_first(void **state)
 {
     btl_ib_rtt_t rtt = {0};
 
-    (void) state;
     assert_int_equal(btl_ib_rtt_smoothed(&rtt, INITIAL), INITIAL);
     assert_int_equal(btl_ib_rtt_timeout(&rtt, INITIAL), INITIAL);
     assert_int_equal(btl_ib_rtt_timeout(&rtt, 0), 0);
@@ -65,7 +60,6 @@ static void test_before_first(void **state)
 /* SRTT = R, RTTVAR = R / 2, hence 3 R. */
 static void test_first(void **state)
 {
-    (void) state;
     for (uint32_t us = 1; us <= 60000000; us = us * 3 + 1) {
         btl_ib_rtt_t rtt = {0};
         btl_ib_rtt_sample(&rtt, us, UINT32_MAX);
@@ -81,7 +75,6 @@ static void test_second(void **state)
 {
     btl_ib_rtt_t rtt = {0};
 
-    (void) state;
     btl_ib_rtt_sample(&rtt, 800, UINT32_MAX);
     btl_ib_rtt_sample(&rtt, 1600, UINT32_MAX);
     assert_int_equal(btl_ib_rtt_smoothed(&rtt, INITIAL), 900);
@@ -94,7 +87,6 @@ static void test_second(void **state)
 
 static void test_steady(void **state)
 {
-    (void) state;
     for (uint32_t us = 1; us <= 60000000; us = us * 2 + 1) {
         btl_ib_rtt_t rtt = {0};
         for (int i = 0; i < 200; i++) {
@@ -112,7 +104,6 @@ static void test_converges(void **state)
     static const uint32_t levels[] = {1, 7, 50, 999, 20000, 60000000};
     const size_t count = sizeof(levels) / sizeof(levels[0]);
 
-    (void) state;
     for (size_t i = 0; i < count * count; i++) {
         btl_ib_rtt_t rtt = {0};
         exact_t exact = {0};
@@ -131,7 +122,6 @@ static void test_zero(void **state)
 {
     btl_ib_rtt_t rtt = {0};
 
-    (void) state;
     for (int i = 0; i < 100; i++) {
         btl_ib_rtt_sample(&rtt, 0, UINT32_MAX);
         /* Not taken for "no sample yet". */
@@ -153,7 +143,6 @@ static void test_huge(void **state)
 {
     btl_ib_rtt_t rtt = {0};
 
-    (void) state;
     for (int i = 0; i < 200; i++) {
         btl_ib_rtt_sample(&rtt, UINT32_MAX, UINT32_MAX);
         assert_int_equal(btl_ib_rtt_smoothed(&rtt, INITIAL), 60000000);
@@ -170,7 +159,6 @@ static void test_min(void **state)
 {
     btl_ib_rtt_t rtt = {0};
 
-    (void) state;
     btl_ib_rtt_sample(&rtt, 500, UINT32_MAX);
     assert_int_equal(rtt.min, 500);
     btl_ib_rtt_sample(&rtt, 501, UINT32_MAX);
@@ -187,7 +175,6 @@ static void test_random(void **state)
 {
     test_random_t r = TEST_RANDOM_SEED;
 
-    (void) state;
     for (int run = 0; run < 300; run++) {
         uint32_t scale = 1 + (60000000u >> test_random_below(&r, 24));
         btl_ib_rtt_t rtt = {0};
@@ -211,7 +198,6 @@ static void test_bound(void **state)
 {
     btl_ib_rtt_t rtt = {0};
 
-    (void) state;
     btl_ib_rtt_sample(&rtt, 10000, 2000);
     assert_int_equal(btl_ib_rtt_smoothed(&rtt, 0), 2000);
     assert_int_equal(rtt.min, 10000);
@@ -225,12 +211,11 @@ static void test_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_before_first), cmocka_unit_test(test_first),
-        cmocka_unit_test(test_second),       cmocka_unit_test(test_steady),
-        cmocka_unit_test(test_converges),    cmocka_unit_test(test_zero),
-        cmocka_unit_test(test_huge),         cmocka_unit_test(test_min),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_bound),  cmocka_unit_test(test_before_first),
+        cmocka_unit_test(test_first),  cmocka_unit_test(test_second),
+        cmocka_unit_test(test_steady), cmocka_unit_test(test_converges),
+        cmocka_unit_test(test_zero),   cmocka_unit_test(test_huge),
+        cmocka_unit_test(test_min),    cmocka_unit_test(test_random),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,17 +3,13 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <errno.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "btl_ib_seq_window.h"
 #include "btl_ib_wire.h"
 #include "support.h"
+#include "unit.h"
 
 #define LIMIT BTL_IB_WINDOW_LIMIT
 
@@ -30,20 +26,17 @@ static char segments[40000]; /* only their addresses are used */
 
 static int setup(void **state)
 {
-    (void) state;
     test_memory_init(&memory);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void) state;
     return memory.live == 0 ? 0 : -1;
 }
 
 static void test_before(void **state)
 {
-    (void) state;
     for (int i = 0; i < STARTS; i++) {
         uint32_t s = starts[i];
         assert_false(btl_ib_seq_before(s, s));
@@ -76,7 +69,6 @@ static void push(btl_ib_tx_window_t *window, void *segment)
 
 static void test_tx_in_order(void **state)
 {
-    (void) state;
     for (int i = 0; i < STARTS; i++) {
         btl_ib_tx_window_t window;
         btl_ib_tx_window_init(&window, starts[i]);
@@ -107,7 +99,6 @@ static void test_tx_memory_bounded(void **state)
 {
     btl_ib_tx_window_t window;
 
-    (void) state;
     btl_ib_tx_window_init(&window, 0xfffffff0);
     for (uint32_t n = 0; n < 10000; n++) {
         push(&window, &segments[n]);
@@ -123,7 +114,6 @@ static void test_tx_memory_bounded(void **state)
 /* The oldest one missing holds `first` back; with it all that were waiting go. */
 static void test_tx_out_of_order(void **state)
 {
-    (void) state;
     for (int i = 0; i < STARTS; i++) {
         btl_ib_tx_window_t window;
         btl_ib_tx_window_init(&window, starts[i]);
@@ -158,7 +148,6 @@ static void test_tx_out_of_order(void **state)
 
 static void test_tx_unpush(void **state)
 {
-    (void) state;
     for (int i = 0; i < STARTS; i++) {
         btl_ib_tx_window_t window;
         btl_ib_tx_window_init(&window, starts[i]);
@@ -188,7 +177,6 @@ static void test_tx_unpush(void **state)
 
 static void test_tx_jump(void **state)
 {
-    (void) state;
     for (int i = 0; i < STARTS; i++) {
         btl_ib_tx_window_t window;
         btl_ib_tx_window_init(&window, starts[i]);
@@ -211,7 +199,6 @@ static void test_tx_memory(void **state)
 {
     btl_ib_tx_window_t window;
 
-    (void) state;
     btl_ib_tx_window_init(&window, 0xfffffffc);
     memory.allowed = 0;
     assert_int_equal(btl_ib_tx_window_reserve(&window, 1, mem), -ENOMEM);
@@ -323,7 +310,6 @@ static void test_tx_model(void **state)
     test_random_t r = TEST_RANDOM_SEED;
     btl_ib_tx_window_t window;
 
-    (void) state;
     memset(&m, 0, sizeof(m));
     m.base = 0xffffffff - 10000;
     btl_ib_tx_window_init(&window, m.base);
@@ -356,7 +342,6 @@ static void receive(btl_ib_rx_window_t *window, uint32_t seq)
 
 static void test_rx_classify_edges(void **state)
 {
-    (void) state;
     for (int i = 0; i < STARTS; i++) {
         btl_ib_rx_window_t window;
         uint32_t s = starts[i];
@@ -379,7 +364,6 @@ static void test_rx_classify_edges(void **state)
 /* The farthest one that is accepted, then everything else backwards. */
 static void test_rx_farthest(void **state)
 {
-    (void) state;
     for (int i = 0; i < STARTS; i++) {
         btl_ib_rx_window_t window;
         uint32_t s = starts[i];
@@ -418,7 +402,6 @@ static void test_rx_farthest(void **state)
 /* 64 fit without memory; the 65th asks for some, and can be refused without harm. */
 static void test_rx_no_memory(void **state)
 {
-    (void) state;
     for (int i = 0; i < STARTS; i++) {
         btl_ib_rx_window_t window;
         uint32_t s = starts[i];
@@ -572,7 +555,6 @@ static void test_rx_model(void **state)
 {
     static rx_model_t m;
 
-    (void) state;
     rx_model_run(&m, 0xffffffff - 20000, 300, 300000);
     assert_true(m.next > 40000); /* it did go through the wrap */
     rx_model_run(&m, 0x7fffffff - 5000, 5000, 200000);

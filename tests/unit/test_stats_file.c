@@ -5,19 +5,14 @@
 
 /* Which peers the file of btl_ib_stats_file has, while a job runs and at its end. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "btl_ib_stats.h"
 #include "hostile.h"
+#include "unit.h"
 
 #define NAME "test_stats_file.json"
 
@@ -55,7 +50,6 @@ static void ended_once(void **state)
 {
     bench_t *bench = new_bench();
 
-    (void) state;
     acquaint(bench);
     const btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
     btl_ib_stats_begin(&stats, &(btl_ib_stats_config_t){.engine = bench->hosts[0].engine,

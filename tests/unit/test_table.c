@@ -3,16 +3,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <errno.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "btl_ib_table.h"
 #include "support.h"
+#include "unit.h"
 
 enum { CONNS = 5000 };
 
@@ -22,7 +18,6 @@ static char conns[CONNS]; /* only their addresses are used */
 
 static int setup(void **state)
 {
-    (void) state;
     test_memory_init(&memory);
     btl_ib_table_init(&table, &memory.mem);
     return 0;
@@ -30,7 +25,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void) state;
     btl_ib_table_fini(&table);
     return memory.live == 0 ? 0 : -1;
 }
@@ -53,7 +47,6 @@ static uint32_t add(uint32_t i, uint64_t name, uint32_t rail, uint32_t remote_ra
 
 static void test_empty(void **state)
 {
-    (void) state;
     assert_null(btl_ib_table_by_id(&table, 0));
     assert_null(btl_ib_table_by_id(&table, 1u << 20));
     assert_null(btl_ib_table_by_id(&table, UINT32_MAX));
@@ -65,7 +58,6 @@ static void test_empty(void **state)
 
 static void test_one(void **state)
 {
-    (void) state;
     uint32_t id = add(1, 0, 0, 0);
     for (int bit = 0; bit < 32; bit++) {
         assert_null(btl_ib_table_by_id(&table, id ^ (1u << bit)));
@@ -87,7 +79,6 @@ static void test_rails(void **state)
 {
     uint32_t id[16];
 
-    (void) state;
     for (uint32_t i = 0; i < 16; i++) {
         id[i] = add(i, 77, i / 4, i % 4);
     }
@@ -116,7 +107,6 @@ static void test_growth(void **state)
 {
     static uint32_t id[CONNS];
 
-    (void) state;
     for (uint32_t i = 0; i < CONNS; i++) {
         uint32_t size = table.size;
         id[i] = add(i, UINT64_C(0x100000000) * (i / 100) + i % 100, i % 3, 0);
@@ -140,7 +130,6 @@ static void test_growth(void **state)
 /* Under its name comes a new one; the old id still finds the old one. */
 static void test_unname(void **state)
 {
-    (void) state;
     uint32_t old = add(1, 5, 0, 1);
     uint32_t other = add(2, 5, 1, 0);
     btl_ib_table_unname(&table, old);
@@ -165,7 +154,6 @@ static void test_generations(void **state)
 {
     static uint32_t ids[12345];
 
-    (void) state;
     for (uint32_t others = 0; others < 3; others++) {
         for (uint32_t n = 0; n < 12345; n++) {
             ids[n] = add(0, n, 0, 0);
@@ -186,7 +174,6 @@ static void test_no_memory(void **state)
     uint32_t count = 0;
     uint32_t none = 4711;
 
-    (void) state;
     for (uint64_t allowed = 0; allowed < 2; allowed++) {
         memory.allowed = allowed;
         assert_int_equal(btl_ib_table_add(&table, conn(0), 1, 0, 0, &none), -ENOMEM);
@@ -295,7 +282,6 @@ static void test_model(void **state)
     static model_t m;
     test_random_t r = TEST_RANDOM_SEED;
 
-    (void) state;
     for (int run = 0; run < 10; run++) {
         memset(&m, 0, sizeof(m));
         for (uint32_t step = 0; step < 20000; step++) {

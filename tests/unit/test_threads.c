@@ -11,16 +11,11 @@
  */
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "hostile.h"
 #include "support.h"
+#include "unit.h"
 
 enum { THREADS = 3 }; /* number 0 is that of the test, which moves time and datagrams */
 
@@ -70,7 +65,6 @@ static void give_to(uint32_t other)
 /* The lock is free: somebody else has it for a while. */
 static void in_callback(bench_host_t *host)
 {
-    (void) host;
     if (!baton.calm && some(3) == 0) {
         give_to((self + 1 + some(THREADS - 1)) % THREADS);
     }
@@ -155,7 +149,6 @@ static void test_turns_overlap(void **state)
     uint32_t number[THREADS];
     pthread_t threads[THREADS];
 
-    (void) state;
     overlaps = 0;
     for (uint32_t seed = 1; seed <= 30; seed++) {
         numbers = (test_random_t) TEST_RANDOM_SEED;

@@ -4,21 +4,16 @@
  */
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 #include "btl_ib_tombstones.h"
 #include "support.h"
+#include "unit.h"
 
 static test_memory_t memory;
 static btl_ib_tombstones_t tombstones;
 
 static int setup(void **state)
 {
-    (void) state;
     test_memory_init(&memory);
     btl_ib_tombstones_init(&tombstones, &memory.mem);
     return 0;
@@ -26,7 +21,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void) state;
     btl_ib_tombstones_fini(&tombstones);
     return memory.live == 0 ? 0 : -1;
 }
@@ -50,7 +44,6 @@ static void bury(uint64_t name, uint32_t epoch)
 
 static void test_each_peer_has_its_own(void **state)
 {
-    (void) state;
     assert_int_equal(btl_ib_tombstones_prepare(&tombstones), 0);
     bury(5, 9);
     for (int field = 0; field < 4; field++) {
@@ -74,7 +67,6 @@ static void test_each_peer_has_its_own(void **state)
 
 static void test_floor_is_above_the_latest_life(void **state)
 {
-    (void) state;
     btl_ib_tombstone_t peer = tombstone_of(5, 0);
 
     assert_int_equal(btl_ib_tombstones_floor(&tombstones, &peer), 0);
@@ -91,7 +83,6 @@ static void test_floor_is_above_the_latest_life(void **state)
 
 static void test_epochs_wrap(void **state)
 {
-    (void) state;
     btl_ib_tombstone_t peer = tombstone_of(5, 0);
 
     assert_int_equal(btl_ib_tombstones_prepare(&tombstones), 0);
@@ -102,7 +93,6 @@ static void test_epochs_wrap(void **state)
 
 static void test_the_last_hundreds_are_kept(void **state)
 {
-    (void) state;
     btl_ib_tombstone_t frequent = tombstone_of(5, 0);
 
     assert_int_equal(btl_ib_tombstones_prepare(&tombstones), 0);
@@ -120,7 +110,6 @@ static void test_the_last_hundreds_are_kept(void **state)
 
 static void test_memory_is_had_before_it_is_needed(void **state)
 {
-    (void) state;
     memory.allowed = 0;
     assert_int_equal(btl_ib_tombstones_prepare(&tombstones), -ENOMEM);
     memory.allowed = 1;

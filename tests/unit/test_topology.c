@@ -5,17 +5,13 @@
 
 /* Where devices are, by the topologies in topology/. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
 #include <hwloc.h>
 
 #include "btl_ib_locality.h"
+#include "unit.h"
 
 /* Read a topology, as if this process were bound to some processors ("0-1"; NULL: to all, which is
  * what hwloc says of other machines; "": nobody knows). */
@@ -52,7 +48,6 @@ static void test_sockets(void **state)
 {
     btl_ib_topology_t topology = read_topology("two_sockets", "0-1");
 
-    (void) state;
     expect(&topology, "mlx5_0", "ens1", 0, 0);
     expect(&topology, "mlx5_1", "ens2", 1, 21);
     expect(&topology, "mlx5_1:2", "", 1, 21);    /* a port */
@@ -75,7 +70,6 @@ static void test_unbound(void **state)
 {
     static const char *const bounds[] = {"1-2", "0-3", "", NULL};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); ++i) {
         btl_ib_topology_t topology = read_topology("two_sockets", bounds[i]);
 
@@ -89,7 +83,6 @@ static void test_cards(void **state)
 {
     btl_ib_topology_t topology = read_topology("several_cards", "2");
 
-    (void) state;
     expect(&topology, "mlx5_0", "", 0, BTL_IB_DISTANCE_REMOTE);
     expect(&topology, "mlx5_1", "", 0, BTL_IB_DISTANCE_REMOTE);
     expect(&topology, "mlx5_2", "", 1, 0);
@@ -103,7 +96,6 @@ static void test_nothing_known(void **state)
 {
     btl_ib_topology_t topology = read_topology("no_pci", "2");
 
-    (void) state;
     expect(&topology, "mlx5_0", "ens1", -1, 0);
     btl_ib_topology_close(&topology);
     topology = (btl_ib_topology_t){.tree = NULL};
@@ -122,7 +114,6 @@ static void test_limited(void **state)
 {
     btl_ib_topology_t topology = read_topology("limited", "0-1");
 
-    (void) state;
     expect(&topology, "mlx5_0", "", 0, 0);
     expect(&topology, "mlx5_1", "", 1, 21);
     btl_ib_topology_close(&topology);
@@ -132,7 +123,6 @@ static void test_root(void **state)
 {
     btl_ib_topology_t topology = read_topology("root", "2");
 
-    (void) state;
     expect(&topology, "ens3", "ens3", -1, 0);
     expect(&topology, "veth0", "veth0", -1, 0);
     btl_ib_topology_close(&topology);
@@ -167,7 +157,6 @@ static void test_shared(void **state)
         {"limited", true, true},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         hwloc_topology_t tree = of_open_mpi(cases[i].file, cases[i].devices);
         btl_ib_topology_t topology;

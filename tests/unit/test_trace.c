@@ -5,15 +5,10 @@
 
 /* Events of a trace: as many of each kind as counters count. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hostile.h"
+#include "unit.h"
 
 enum { KINDS = BTL_IB_TRACE_dead + 1, CAUSES = 256 };
 
@@ -84,14 +79,12 @@ static void compare(bench_t *bench)
 
 static bool loses_some(bench_t *bench, const bench_datagram_t *datagram)
 {
-    (void) datagram;
     return ++bench->scratch[0] % 7 == 0;
 }
 
 /* With losses, and so with retransmissions, duplicates and ACKs in several blocks. */
 static void counts(void **state)
 {
-    (void) state;
     bench_t *bench = traced();
 
     bench->loses = loses_some;
@@ -118,7 +111,6 @@ static void counts(void **state)
 /* What an event says of a datagram, of its sender, and of the connection. */
 static void fields(void **state)
 {
-    (void) state;
     bench_t *bench = traced();
     const btl_ib_trace_event_t *sent = &last[BTL_IB_TRACE_sent];
 
@@ -149,7 +141,6 @@ static void fields(void **state)
 /* An unknown sender, and what no peer would send. */
 static void drops(void **state)
 {
-    (void) state;
     bench_t *bench = traced();
 
     bench_send(bench, 1, 0, 100, 1);
@@ -178,7 +169,6 @@ static void drops(void **state)
 /* Ends of connections, and why. */
 static void ends(void **state)
 {
-    (void) state;
     bench_t *bench = traced();
 
     btl_ib_conn_destroy(bench_conn(bench, 1, 0), bench->now);
@@ -194,7 +184,6 @@ static void ends(void **state)
 /* Off, it gives nothing. */
 static void off(void **state)
 {
-    (void) state;
     bench_t *bench = new_bench();
 
     memset(seen, 0, sizeof(seen));

@@ -6,21 +6,16 @@
 /* The file of btl_ib_trace: what is in it, also when it is full, not closed, or out of space. */
 
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "btl_ib_trace_file.h"
 #include "btl_ib_wire.h"
+#include "unit.h"
 
 enum { PER_WINDOW = BTL_IB_TRACE_WINDOW / sizeof(btl_ib_trace_event_t) };
 
@@ -86,7 +81,6 @@ static void add(btl_ib_trace_file_t *file, uint32_t first, uint32_t count)
 
 static void few(void **state)
 {
-    (void) state;
     btl_ib_trace_file_t *file = begin();
 
     add(file, 0, 3);
@@ -105,7 +99,6 @@ static void few(void **state)
 /* A number in an event is a place in a table, which has no gap. */
 static void tables(void **state)
 {
-    (void) state;
     unsigned types = 0;
 
     assert_int_equal(btl_ib_trace_file_close(begin()), 0);
@@ -123,7 +116,6 @@ static void tables(void **state)
 
 static void none(void **state)
 {
-    (void) state;
     assert_int_equal(btl_ib_trace_file_close(begin()), 0);
     look();
     assert_int_equal(size, BTL_IB_TRACE_HEADER);
@@ -133,7 +125,6 @@ static void none(void **state)
 /* The oldest go. */
 static void round_it_goes(void **state)
 {
-    (void) state;
     btl_ib_trace_file_t *file = begin();
 
     add(file, 0, 2 * PER_WINDOW + 5);
@@ -149,7 +140,6 @@ static void round_it_goes(void **state)
 /* What a process that was killed leaves. */
 static void not_closed(void **state)
 {
-    (void) state;
     btl_ib_trace_file_t *file = begin();
 
     add(file, 0, 10);
@@ -163,7 +153,6 @@ static void not_closed(void **state)
 
 static void no_place(void **state)
 {
-    (void) state;
     int error = 0;
 
     assert_null(btl_ib_trace_file_open("/proc/none/x", &info, &error));
@@ -173,7 +162,6 @@ static void no_place(void **state)
 /* Where space ends so does the trace, but not the process; what is missing is counted. */
 static void no_space(void **state)
 {
-    (void) state;
     btl_ib_trace_file_t *file = begin();
     struct rlimit limit, before;
 
@@ -195,13 +183,11 @@ static int make_place(void **state)
 {
     const int fd = mkstemp(path);
 
-    (void) state;
     return fd < 0 ? -1 : close(fd);
 }
 
 static int clear_place(void **state)
 {
-    (void) state;
     free(bytes);
     return unlink(path);
 }

@@ -12,21 +12,16 @@
 #include <net/if_arp.h>
 #include <netpacket/packet.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "device_filter.h"
 #include "net_interfaces.h"
 #include "said.h"
 #include "ud_pair.h"
+#include "unit.h"
 
 static void test_devices(void **state)
 {
@@ -36,7 +31,6 @@ static void test_devices(void **state)
     btl_ib_facts_t facts;
     char text[320];
 
-    (void) state;
     fake.devices = 2;
     fake.device[1].ports = 2;
     fake.device[1].port[1].attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
@@ -86,7 +80,6 @@ static void test_no_device(void **state)
     const btl_ib_search_t search = {.gid_index = -1, .log = log_all};
     btl_ib_device_t *list;
 
-    (void) state;
     fake_no_rdma = true;
     assert_int_equal(type->devices(&search, &list), 0);
     assert_int_equal(fake.lists, 0);
@@ -141,7 +134,6 @@ static void test_interfaces(void **state)
     static char others[] = "ib0", ours[] = "ib1", second[] = "ib1.8001", ethernet[] = "eth1";
     hardware_t host[4];
 
-    (void) state;
     fake.device[0].port[0].attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
     fake.device[0].port[0].gids = 0;
     fake_gid(&fake.device[0].port[0], "fe80::2:c903:0:1", IBV_GID_TYPE_IB);
@@ -173,7 +165,6 @@ static void test_fork(void **state)
     btl_ib_search_t search = {.gid_index = -1, .log = log_all};
     btl_ib_device_t *list;
 
-    (void) state;
     for (int wanted = 0; wanted < 3; wanted++) {
         search.fork_safe = wanted > 0;
         assert_int_equal(type->devices(&search, &list), 2);
@@ -194,7 +185,6 @@ static void test_gid_index(void **state)
     btl_ib_device_t *list;
     btl_ib_transport_t *t;
 
-    (void) state;
     assert_int_equal(type->devices(&search, &list), 0);
     type->devices_free(list, 0);
     assert_int_equal(try_open(usual, 0, &t), 0);
@@ -209,7 +199,6 @@ static void test_far_places(void **state)
     fake_port_t *port = &fake.device[0].port[0];
     btl_ib_device_t *list;
 
-    (void) state;
     port->gid[1].gid_index = 256;
     assert_int_equal(type->devices(&search, &list), 1);
     assert_int_equal(list[0].ip.ss_family, AF_INET6);
@@ -225,7 +214,6 @@ static void test_partition(void **state)
     btl_ib_transport_t *t = NULL;
     btl_ib_addr_t addr;
 
-    (void) state;
     fake.device[0].port[0].pkey[1] = 0x0005; /* limited */
     fake.device[0].port[0].pkey[2] = 0x8005;
     fake.device[0].port[0].pkey[3] = 0x0006;
@@ -259,7 +247,6 @@ static void test_limits_of_devices(void **state)
 {
     btl_ib_transport_t *t = NULL;
 
-    (void) state;
     fake.inline_max = 101;
     fake.max_qp_wr = 128;
     t = open_one(usual);
@@ -305,7 +292,6 @@ static void test_queue_pairs_as_asked_for(void **state)
     btl_ib_open_params_t params = usual;
     btl_ib_transport_t *t;
 
-    (void) state;
     params.tx_depth = 1000;
     params.inline_max = 96;
     t = open_one(params);
@@ -336,7 +322,6 @@ static void test_diagnostics(void **state)
     btl_ib_device_t *list;
     btl_ib_addr_t addr;
 
-    (void) state;
     fake.open_error = ENOENT;
     assert_int_equal(type->devices(&search, &list), 0);
     assert_int_equal(diagnostics, 1u << BTL_IB_DIAG_NO_FILES);
@@ -398,7 +383,6 @@ static void test_events(void **state)
     };
     btl_ib_event_t event;
 
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         btl_ib_transport_t *t = open_one(usual);
         forget_said();
@@ -414,10 +398,9 @@ static void test_events(void **state)
         assert_string_equal(diagnostic_detail,
                             diagnostics == 0 ? "" : ibv_event_type_str(cases[i].event));
         if (n > 0) {
-            assert_int_equal(event.type,
-                             cases[i].error == ENODEV || cases[i].error == EIO
-                                 ? BTL_IB_EVENT_FAILED
-                                 : BTL_IB_EVENT_DOWN);
+            assert_int_equal(event.type, cases[i].error == ENODEV || cases[i].error == EIO
+                                             ? BTL_IB_EVENT_FAILED
+                                             : BTL_IB_EVENT_DOWN);
             assert_int_equal(event.error, cases[i].error);
         }
         close_one(t);
@@ -436,7 +419,6 @@ static void test_port_comes_back(void **state)
     fake_port_t *port = &fake.device[0].port[0];
     btl_ib_event_t event;
 
-    (void) state;
     btl_ib_transport_t *t = open_one(usual);
     port->attr.state = IBV_PORT_DOWN;
     port->gid[1].gid.raw[15] = 9;
@@ -495,7 +477,6 @@ static void test_changes(void **state)
     fake_port_t *port = &fake.device[0].port[0];
     const uint16_t pkey = port->pkey[0], lid = port->attr.lid;
 
-    (void) state;
     btl_ib_transport_t *t = open_one(usual);
     port->gid[1].gid.raw[15] = 9;
     assert_missed(t, IBV_EVENT_GID_CHANGE, EADDRNOTAVAIL);
@@ -521,7 +502,6 @@ static void test_address_moves(void **state)
     fake_port_t *port = &fake.device[0].port[0];
     btl_ib_event_t event;
 
-    (void) state;
     pair_t pair = open_pair(usual);
     const int handles = fake.handles;
     fake.hold = true;
@@ -554,7 +534,6 @@ static bool rings(int fd)
 
 static void test_wait(void **state)
 {
-    (void) state;
     pair_t pair = open_pair(usual);
     int fd = pair.b->ops->wait_fd(pair.b);
     assert_true(fd >= 0);

@@ -6,17 +6,12 @@
 /* Transport verbs over UD: addresses of peers, and room for what they send. */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "said.h"
 #include "ud_pair.h"
+#include "unit.h"
 
 static void test_address(void **state)
 {
@@ -37,7 +32,6 @@ static void test_address(void **state)
         {4, 0xc0}, {12, 0xff}, {31, 0}, {31, 1}, {28, 1}, {32, 1},
     };
 
-    (void) state;
     assert_int_equal(len, 36);
     assert_int_equal(btl_ib_ud_address_unpack(bytes, len, &back), 0);
     assert_memory_equal(&back.gid, &good.gid, 16);
@@ -67,7 +61,6 @@ static void test_handles_are_shared(void **state)
     uint8_t other[BTL_IB_ADDR_BYTES];
     btl_ib_addr_t addr;
 
-    (void) state;
     params.service_level = 3;
     params.traffic_class = 106;
     btl_ib_transport_t *t = open_one(params);
@@ -112,7 +105,6 @@ static void test_same_peer(void **state)
     uint8_t other[BTL_IB_ADDR_BYTES];
     btl_ib_addr_t addr;
 
-    (void) state;
     btl_ib_transport_t *t = open_one(usual);
     btl_ib_transport_t *peer = open_one(usual);
     const btl_ib_addr_t first = add(t, peer);
@@ -136,7 +128,6 @@ static void test_same_peer(void **state)
 /* A peer leaves right after the last datagrams to it: its handle stays until they have gone. */
 static void test_handles_outlive_sends(void **state)
 {
-    (void) state;
     pair_t pair = open_pair(usual);
     btl_ib_transport_t *t = pair.a;
     send_all(&pair, 0, 32, 64, SMALL); /* the 32nd asks for a completion */
@@ -169,7 +160,6 @@ static void test_other_mtu(void **state)
     btl_ib_addr_t addr;
     uint8_t other[BTL_IB_ADDR_BYTES];
 
-    (void) state;
     btl_ib_transport_t *t = open_one(usual);
     memcpy(other, t->address, t->address_len);
     other[27] = 9; /* 10.0.0.9 */
@@ -193,7 +183,6 @@ static void test_wanted_mtu(void **state)
 {
     btl_ib_open_params_t params = usual;
 
-    (void) state;
     params.mtu = 511;
     btl_ib_transport_t *t = open_one(params);
     assert_int_equal(t->attr.max_datagram, 256);
@@ -213,7 +202,6 @@ static void test_address_text(void **state)
     char text[64];
     char expected[64];
 
-    (void) state;
     btl_ib_transport_t *t = open_one(usual);
     memcpy(other, t->address, t->address_len);
     other[27] = 9; /* 10.0.0.9 */
@@ -230,7 +218,6 @@ static void test_other_subnet(void **state)
     btl_ib_addr_t addr;
     uint8_t other[BTL_IB_ADDR_BYTES];
 
-    (void) state;
     btl_ib_transport_t *t = open_one(usual);
     ud_set_gid_type(t, IBV_GID_TYPE_ROCE_V1, 24);
     memcpy(other, t->address, t->address_len);
@@ -248,7 +235,6 @@ static void test_infiniband(void **state)
     fake_port_t *port = &fake.device[0].port[0];
     btl_ib_event_t event;
 
-    (void) state;
     port->attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
     port->gids = 0;
     fake_gid(port, "fe80::1", IBV_GID_TYPE_IB);
@@ -278,7 +264,6 @@ static void test_grows_with_peers(void **state)
 {
     btl_ib_transport_t *peers[30];
 
-    (void) state;
     btl_ib_transport_t *t = open_one(usual);
     for (int i = 0; i < 30; i++) {
         peers[i] = open_one(usual);
@@ -298,7 +283,6 @@ static void test_promises(void **state)
     uint8_t other[BTL_IB_ADDR_BYTES];
     btl_ib_addr_t addr;
 
-    (void) state;
     fake.max_qp_wr = 256;
     btl_ib_transport_t *t = open_one(usual);
     btl_ib_transport_t *peer = open_one(usual);

@@ -6,21 +6,15 @@
 /* Transport verbs over UD: datagrams, both ways. */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "said.h"
 #include "ud_pair.h"
+#include "unit.h"
 
 /* A batch is one call; which of it ask for a completion, and what is sent inline. */
 static void test_one_call_a_row(void **state)
 {
-    (void) state;
     pair_t pair = open_pair(usual);
     assert_int_equal(pair.a->attr.inline_size, 256);
     fake.posts = 0;
@@ -42,7 +36,6 @@ static void test_one_call_a_row(void **state)
 /* More than fit one call go in several. */
 static void test_long_row(void **state)
 {
-    (void) state;
     pair_t pair = open_pair(usual);
     send_all(&pair, 0, 2 * UD_BATCH + 1, SIZE, LARGE);
     assert_int_equal(fake.posts, 3);
@@ -57,7 +50,6 @@ static void test_sent_accounting(void **state)
     uint32_t next = 0;
     int n;
 
-    (void) state;
     pair_t pair = open_pair(usual);
     fake.hold = true;
     send_all(&pair, 0, 60, SIZE, LARGE);
@@ -78,7 +70,6 @@ static void test_full(void **state)
     int error;
     int sent = 0;
 
-    (void) state;
     pair_t pair = open_pair(usual);
     fake.hold = true;
     fake.lose = true;
@@ -105,7 +96,6 @@ static void test_full_of_news(void **state)
     btl_ib_event_t event;
     int error;
 
-    (void) state;
     pair_t pair = open_pair(usual);
     fake.hold = true;
     fake.lose = true;
@@ -130,7 +120,6 @@ static void test_partial_post(void **state)
     int sent = 0;
     int back = 0;
 
-    (void) state;
     pair_t pair = open_pair(usual);
     for (int take = 0; take < 40; take++) {
         fake.take = take;
@@ -155,7 +144,6 @@ static void test_too_long(void **state)
     btl_ib_tx_t tx[2] = {{.niov = 1, .size = SIZE}, {.niov = 1, .size = 1025}};
     int error;
 
-    (void) state;
     pair_t pair = open_pair(usual);
     for (int i = 0; i < 2; i++) {
         tx[i].to = pair.to_b;
@@ -174,7 +162,6 @@ static void test_failed_send(void **state)
 {
     int error;
 
-    (void) state;
     pair_t pair = open_pair(usual);
     fake.hold = true;
     fake.fail_at = 3;
@@ -209,7 +196,6 @@ static void test_failed_device(void **state)
 {
     btl_ib_event_t events[4];
 
-    (void) state;
     pair_t pair = open_pair(usual);
     fake.fail_at = 1;
     send_all(&pair, 0, 1, SIZE, LARGE);
@@ -224,7 +210,6 @@ static void test_cannot_be_mended(void **state)
     btl_ib_event_t events[4];
     int error;
 
-    (void) state;
     pair_t pair = open_pair(usual);
     fake.mend_error = EINVAL;
     fake.fail_at = 1;
@@ -256,7 +241,6 @@ static void test_revived(void **state)
     btl_ib_event_t events[8];
     void *held;
 
-    (void) state;
     pair_t pair = open_pair(usual);
     const uint32_t qpn = qpn_of(pair.b, LARGE);
     const uint32_t posted = fake_posted(qpn);
@@ -295,7 +279,6 @@ static void test_received(void **state)
 {
     btl_ib_event_t events[4];
 
-    (void) state;
     pair_t pair = open_pair(usual);
     const btl_ib_addr_t to_a = add(pair.b, pair.a);
     send_all(&pair, 5, 1, SIZE, LARGE);
@@ -323,7 +306,6 @@ static void test_received_from_each(void **state)
     btl_ib_open_params_t params = usual;
     btl_ib_event_t event;
 
-    (void) state;
     params.queue_count = BTL_IB_UD_QPS_MAX;
     for (uint32_t i = 0; i < BTL_IB_UD_QPS_MAX; i++) {
         params.queue[i] = params.queue[LARGE];
@@ -346,7 +328,6 @@ static void test_dropped(void **state)
     static const uint8_t data[1024];
     btl_ib_event_t event;
 
-    (void) state;
     pair_t pair = open_pair(usual);
     add(pair.b, pair.a);
     const uint32_t qpn = qpn_of(pair.b, LARGE);
@@ -374,7 +355,6 @@ static void test_dropped(void **state)
 /* Buffers go back in rows, and never fewer are posted than were promised. */
 static void test_repost(void **state)
 {
-    (void) state;
     pair_t pair = open_pair(usual);
     const uint32_t qpn = qpn_of(pair.b, LARGE);
     assert_in_range(pair.b->attr.rx_depth, NUM_SMALL + NUM_LARGE, SLOTS);
@@ -399,7 +379,6 @@ static void test_replaced_before_the_handler(void **state)
 {
     btl_ib_event_t events[16];
 
-    (void) state;
     pair_t pair = open_pair(usual);
     const uint32_t qpn = qpn_of(pair.b, LARGE);
     assert_int_equal(fake_posted(qpn), NUM_LARGE + 9 + 9);
@@ -424,7 +403,6 @@ static void test_partial_repost(void **state)
     btl_ib_event_t events[64];
     void *seen[64];
 
-    (void) state;
     pair_t pair = open_pair(usual);
     const uint32_t qpn = qpn_of(pair.b, LARGE);
     const uint32_t made = fake_posted(qpn);
@@ -460,7 +438,6 @@ static void test_receiving_ends(void **state)
     static const uint8_t data[100];
     btl_ib_event_t events[8];
 
-    (void) state;
     pair_t pair = open_pair(usual);
     fake.recv_take = 0;
     fake.recv_error = EINVAL;
@@ -503,7 +480,6 @@ static void test_grows_when_low(void **state)
     btl_ib_event_t events[64];
     int taken = 0;
 
-    (void) state;
     params.queue[LARGE].init = 16;
     params.queue[LARGE].limit = 12;
     pair_t pair = open_pair(params);
@@ -529,7 +505,6 @@ static void test_none_left(void **state)
     btl_ib_event_t events[64];
     void *buffers[64];
 
-    (void) state;
     params.queue[LARGE].num = params.queue[LARGE].init = 8;
     params.queue[LARGE].per_peer = 0;
     params.log = log_all;

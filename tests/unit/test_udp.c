@@ -10,21 +10,17 @@
  * sockets), test_udp_errors.c.
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_inside.h"
+#include "unit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -40,42 +36,36 @@ static kernel_t kernel;
 
 static int all_joins(void **state)
 {
-    (void) state;
     kernel = (kernel_t){.family = AF_INET};
     return 0;
 }
 
 static int no_gro(void **state)
 {
-    (void) state;
     kernel = (kernel_t){.family = AF_INET, .no_gro = true};
     return 0;
 }
 
 static int no_joins(void **state)
 {
-    (void) state;
     kernel = (kernel_t){.family = AF_INET, .no_gso = true, .no_gro = true};
     return 0;
 }
 
 static int ipv6(void **state)
 {
-    (void) state;
     kernel = (kernel_t){.family = AF_INET6};
     return 0;
 }
 
 static int connected(void **state)
 {
-    (void) state;
     kernel = (kernel_t){.family = AF_INET, .connected = true};
     return 0;
 }
 
 static int connected_ipv6(void **state)
 {
-    (void) state;
     kernel = (kernel_t){.family = AF_INET6, .connected = true};
     return 0;
 }
@@ -134,7 +124,6 @@ static void test_attributes(void **state)
     btl_ib_transport_attr_t attr;
     pair_t pair;
 
-    (void) state;
     need();
     assert_int_equal(bed.type->query(bed.device, 0, &attr), 0);
     pair = open_udp();
@@ -165,7 +154,6 @@ static void test_every_size(void **state)
     pair_t pair;
     int width = 1;
 
-    (void) state;
     need();
     pair = open_udp();
     for (uint32_t size = 1; size <= pair.a->attr.max_datagram;) {
@@ -203,7 +191,6 @@ static void test_one_size(void **state)
 {
     pair_t pair;
 
-    (void) state;
     need();
     pair = open_udp();
     for (size_t i = 0; i < COUNT(shapes); i++) {
@@ -246,7 +233,6 @@ static void test_mixed_sizes(void **state)
     btl_ib_tx_t batch[BATCH_MAX];
     pair_t pair;
 
-    (void) state;
     need();
     pair = open_udp();
     for (int n = 1; n <= BATCH_MAX; n++) {
@@ -275,7 +261,6 @@ static void test_two_peers(void **state)
     btl_ib_transport_t *c;
     pair_t pair;
 
-    (void) state;
     need();
     pair = open_udp();
     c = open_with(heard_params());
@@ -325,7 +310,6 @@ static void test_parts(void **state)
     btl_ib_event_t held[3 * BATCH_MAX];
     pair_t pair;
 
-    (void) state;
     need();
     pair = open_udp();
     for (int part = 1; part < BATCH_MAX; part += 1 + part / 2) {
@@ -370,7 +354,6 @@ static void test_buffers_are_held(void **state)
     btl_ib_event_t event;
     pair_t pair;
 
-    (void) state;
     need();
     pair = open_udp();
     for (size_t round = 0; round < COUNT(held); round++) {
@@ -398,7 +381,6 @@ static void test_many_a_call(void **state)
     btl_ib_event_t event;
     pair_t pair;
 
-    (void) state;
     need();
     pair = open_udp();
     calls.receives = 0;
@@ -424,7 +406,6 @@ static void test_becomes_known(void **state)
     btl_ib_event_t event;
     pair_t pair;
 
-    (void) state;
     need();
     pair = open_udp();
     pair.b->ops->addr_remove(pair.b, pair.a_at_b);
@@ -461,7 +442,6 @@ static void test_strange_sizes(void **state)
     pair_t pair;
     int got = 0;
 
-    (void) state;
     need();
     params.rx_size = 300;
     pair = open_pair(params);
@@ -496,7 +476,6 @@ static void test_all_held(void **state)
     btl_ib_event_t event;
     pair_t pair;
 
-    (void) state;
     need();
     pair = open_udp();
     for (size_t i = 0; i < COUNT(held); i++) {
@@ -525,7 +504,6 @@ static void test_all_held(void **state)
  * back. Valgrind and the sanitizers see whether anything is left. */
 static void test_close_under_way(void **state)
 {
-    (void) state;
     need();
     for (int polled = 0; polled < 3 * BATCH_MAX; polled += 37) {
         pair_t pair = open_udp();

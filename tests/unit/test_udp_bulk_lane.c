@@ -6,10 +6,6 @@
 /* The transport `udp`: bulk has a socket for itself, and what else there is does not wait
  * behind it. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -17,24 +13,22 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_inside.h"
+#include "unit.h"
 
 static sa_family_t family;
 
 static int ipv4(void **state)
 {
-    (void) state;
     family = AF_INET;
     return 0;
 }
 
 static int ipv6(void **state)
 {
-    (void) state;
     family = AF_INET6;
     return 0;
 }
@@ -80,7 +74,6 @@ static void test_lanes(void **state)
 {
     const pair_t pair = open_two_lanes(0);
 
-    (void) state;
     assert_true(pair.a->attr.bulk_lane);
     assert_int_equal(udp_inside(pair.b).shared, 2);
     send_one(&pair, 0, 100, true);
@@ -102,7 +95,6 @@ static void test_mixed_batch(void **state)
     btl_ib_tx_t batch[30];
     uint32_t seen = 0;
 
-    (void) state;
     for (uint32_t i = 0; i < 30; i++) {
         batch[i] = make_tx(pair.a, &pair.slots, i, pair.b_at_a, 200, 1);
         batch[i].bulk = i / 10 == 1;
@@ -122,7 +114,6 @@ static void test_overtakes(void **state)
 {
     const pair_t pair = open_two_lanes(0);
 
-    (void) state;
     for (uint32_t i = 0; i < 5; i++) {
         send_one(&pair, i, 1000, true);
     }
@@ -145,7 +136,6 @@ static void test_bulk_has_its_turn(void **state)
     const pair_t pair = open_two_lanes(0);
     uint32_t polls = 0, longest = 0;
 
-    (void) state;
     send_one(&pair, 0, 50, false);
     for (int i = 0; i < 50; i++) {
         send_one(&pair, 1, 1000, true);
@@ -173,7 +163,6 @@ static void test_bulk_alone(void **state)
 {
     const pair_t pair = open_two_lanes(0);
 
-    (void) state;
     calls.now = LATER; /* and stands still: no sweeps */
     poll_in_vain(&pair, 1000);
     for (int i = 0; i < 100; i++) {
@@ -195,7 +184,6 @@ static void test_idle_looks(void **state)
     const pair_t pair = open_two_lanes(0);
     btl_ib_event_t event;
 
-    (void) state;
     calls.now = LATER;
     poll_in_vain(&pair, 1000);
     poll_in_vain(&pair, 1000);
@@ -212,7 +200,6 @@ static void test_wait_fd(void **state)
     const pair_t pair = open_two_lanes(0);
     struct pollfd one = {.fd = pair.b->ops->wait_fd(pair.b), .events = POLLIN};
 
-    (void) state;
     for (uint32_t i = 0; i < 4; i++) {
         assert_int_equal(poll(&one, 1, 0), 0);
         send_one(&pair, i, 300, i % 2 == 0);
@@ -280,7 +267,6 @@ static void test_kept(void **state)
     const pair_t pair = open_keeping();
     const uint32_t most = udp_inside(pair.b).keep_most;
 
-    (void) state;
     for (uint32_t i = 1; i <= most; i++) {
         send_long(&pair);
         take_long(&pair);
@@ -313,7 +299,6 @@ static void test_kept_idle(void **state)
 {
     const pair_t pair = open_keeping();
 
-    (void) state;
     send_long(&pair);
     take_long(&pair);
     assert_true(has_some(pair.b, 0));
@@ -334,7 +319,6 @@ static void test_kept_error(void **state)
 {
     const pair_t pair = open_keeping();
 
-    (void) state;
     send_long(&pair);
     take_long(&pair);
     calls.recv_error = ECONNREFUSED;
@@ -353,7 +337,6 @@ static void test_kept_crowded(void **state)
 {
     const pair_t pair = open_keeping();
 
-    (void) state;
     take_many(&pair, 20000000);
     assert_true(has_some(pair.b, 0));
     take_many(&pair, 10000000);
@@ -376,7 +359,6 @@ static void test_kept_threads(void **state)
     pair_t pair = open_keeping();
     pthread_t thread;
 
-    (void) state;
     take_many(&pair, 20000000);
     assert_true(has_some(pair.b, 0));
     assert_int_equal(pthread_create(&thread, NULL, take_many_elsewhere, &pair), 0);
@@ -396,7 +378,6 @@ static void test_hot(void **state)
 {
     const pair_t pair = open_two_lanes(4);
 
-    (void) state;
     for (int i = 0; i < 2 * UDP_CONNECT_AFTER; i++) {
         send_one(&pair, 1, 100, true);
         assert_int_equal(take(&pair), 1);
@@ -422,7 +403,6 @@ static void test_hot(void **state)
 
 static void test_old_peer(void **state)
 {
-    (void) state;
     need_udp(family);
     for (int i = 0; i < 2; i++) {
         pair_t pair = {
@@ -445,7 +425,6 @@ static void test_old_peer(void **state)
 
 static void test_refused(void **state)
 {
-    (void) state;
     for (int bulk = 0; bulk < 2; bulk++) {
         pair_t pair = open_two_lanes(0);
         close_transport(pair.b);
@@ -471,7 +450,6 @@ static void test_ports(void **state)
     btl_ib_open_params_t params;
     btl_ib_transport_t *t[3], *none = NULL;
 
-    (void) state;
     need_udp(family);
     params = two_lanes(0);
     params.port_count = 5;
@@ -513,7 +491,6 @@ static void test_port_above_taken(void **state)
     btl_ib_open_params_t params;
     btl_ib_udp_name_t name;
 
-    (void) state;
     need_udp(family);
     params = two_lanes(0);
     btl_ib_transport_t *first = open_with(params);

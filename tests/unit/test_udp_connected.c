@@ -6,10 +6,6 @@
 /* The transport `udp`: which peers get sockets of their own, and what becomes of datagrams
  * meanwhile. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -17,11 +13,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_inside.h"
+#include "unit.h"
 
 /* One with two peers. */
 typedef struct trio {
@@ -94,7 +90,6 @@ static void assert_all_reach(void)
 
 static void test_promotion(void **state)
 {
-    (void) state;
     open_trio(4);
     send_b(UDP_CONNECT_AFTER - 1);
     send_c(1);
@@ -118,7 +113,6 @@ static void test_promotion(void **state)
 
 static void test_none_wanted(void **state)
 {
-    (void) state;
     open_trio(0);
     send_b(2 * UDP_CONNECT_AFTER);
     assert_int_equal(of_a().sockets, 1);
@@ -130,7 +124,6 @@ static void test_none_wanted(void **state)
 /* No more than the array has places for, whatever is asked for. */
 static void test_too_many_wanted(void **state)
 {
-    (void) state;
     open_trio(1000);
     assert_int_equal(of_a().vacant, UDP_CONNECTED_MAX);
     close_trio();
@@ -139,7 +132,6 @@ static void test_too_many_wanted(void **state)
 /* There is one socket: the first peer keeps it, however many messages others get. */
 static void test_first_keeps_it(void **state)
 {
-    (void) state;
     open_trio(1);
     send_c(UDP_CONNECT_AFTER - 1);
     send_b(UDP_CONNECT_AFTER);
@@ -156,7 +148,6 @@ static void test_removed(void **state)
 {
     const pair_t *pair = &trio.pair;
 
-    (void) state;
     open_trio(1);
     send_b(UDP_CONNECT_AFTER);
     const slots_t slots = make_slots(pair->b);
@@ -189,7 +180,6 @@ static void test_mixed_call(void **state)
 {
     btl_ib_tx_t batch[8];
 
-    (void) state;
     open_trio(2);
     send_b(UDP_CONNECT_AFTER);
     send_c(UDP_CONNECT_AFTER);
@@ -232,7 +222,6 @@ static void assert_port_is_ours(void)
 
 static void test_port(void **state)
 {
-    (void) state;
     open_trio(2);
     assert_port_is_ours();
     send_b(UDP_CONNECT_AFTER);
@@ -264,7 +253,6 @@ static void test_gap(void **state)
 {
     uint32_t seen = 0;
 
-    (void) state;
     open_trio(2);
     for (int who = 0; who < 2; who++) {
         calls.at_connect = send_in_the_gap;
@@ -299,7 +287,6 @@ static void test_fair(void **state)
     btl_ib_event_t event;
     int found = 0;
 
-    (void) state;
     open_trio(1);
     send_b(UDP_CONNECT_AFTER);
     const slots_t slots = make_slots(pair->b);
@@ -365,7 +352,6 @@ static void open_quiet_trio(int epoll_error)
 /* Idle, all sockets are looked at, but not often: each by itself, or by epoll. */
 static void test_idle_looks(void **state)
 {
-    (void) state;
     for (int epoll = 0; epoll < 2; epoll++) {
         open_quiet_trio(epoll ? 0 : ENOMEM);
         poll_in_vain(1000);
@@ -409,7 +395,6 @@ static void assert_all_found(void)
 /* A process that polls seldom asks which sockets have something by one call, until one has. */
 static void test_seldom(void **state)
 {
-    (void) state;
     open_quiet_trio(0);
     poll_seldom(10);
     poll_seldom(100);
@@ -432,7 +417,6 @@ static void test_seldom(void **state)
 /* One with several busy peers does so at each poll. */
 static void test_many_busy(void **state)
 {
-    (void) state;
     open_quiet_trio(0);
     btl_ib_transport_t *other = open_with(heard_params()); /* comes by the shared socket */
     const btl_ib_addr_t a_at_other = add(other, trio.pair.a);
@@ -455,7 +439,6 @@ static void test_many_busy(void **state)
 /* There can be no epoll set: that is tried once, and sockets are swept over. */
 static void test_seldom_without_epoll(void **state)
 {
-    (void) state;
     open_quiet_trio(ENOMEM);
     poll_seldom(10);
     calls.epoll_error = 0;
@@ -478,7 +461,6 @@ static void test_wait_fd(void **state)
 {
     btl_ib_event_t event;
 
-    (void) state;
     open_trio(2);
     send_c(UDP_CONNECT_AFTER);
     const int fd = trio.pair.a->ops->wait_fd(trio.pair.a);
@@ -522,7 +504,6 @@ static void test_refused(void **state)
 {
     btl_ib_event_t event;
 
-    (void) state;
     open_trio(2);
     send_b(UDP_CONNECT_AFTER);
     send_c(UDP_CONNECT_AFTER);
@@ -552,7 +533,6 @@ static void test_refused_asking(void **state)
     btl_ib_event_t event;
     int told = 0, error = 0;
 
-    (void) state;
     open_trio(2);
     send_b(UDP_CONNECT_AFTER);
     send_c(UDP_CONNECT_AFTER);
@@ -602,7 +582,6 @@ static void test_errors(void **state)
     int *const errors[] = {&calls.socket_error, &calls.option_error, &calls.reuse_error,
                            &calls.bind_error, &calls.epoll_error};
 
-    (void) state;
     for (int first = 0; first < 2; first++) { /* the first that there would be, or the second */
         for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
             open_trio(2);
@@ -630,7 +609,6 @@ static void test_errors(void **state)
 /* A buffer that is smaller than what the peers were promised. */
 static void test_small_buffer(void **state)
 {
-    (void) state;
     open_trio(2);
     calls.small_buffers = 10000;
     send_b(UDP_CONNECT_AFTER);
@@ -642,7 +620,6 @@ static void test_small_buffer(void **state)
 /* It is not connected: datagrams of all come to it, too, until it is. */
 static void test_connect_fails(void **state)
 {
-    (void) state;
     open_trio(1);
     calls.connect_error = ENETUNREACH;
     send_b(UDP_CONNECT_AFTER);
@@ -658,7 +635,6 @@ static void test_connect_fails(void **state)
 
 static void test_no_epoll(void **state)
 {
-    (void) state;
     open_trio(1);
     calls.epoll_error = ENOMEM;
     assert_int_equal(trio.pair.a->ops->wait_fd(trio.pair.a), -1);

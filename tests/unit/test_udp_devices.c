@@ -5,10 +5,6 @@
 
 /* The transport `udp`: which network interfaces it offers, those of this machine and others. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,13 +18,13 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "net_interfaces.h"
 #include "own_network.h"
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_sockets.h"
+#include "unit.h"
 
 /* ---- interfaces that there are ---- */
 
@@ -39,7 +35,6 @@ static void overhear(void *context, int level, const char *format, ...)
     const size_t used = strlen(turned_down);
     va_list args;
 
-    (void) context;
     assert_int_equal(level, 10);
     va_start(args, format);
     (void) vsnprintf(turned_down + used, sizeof(turned_down) - used, format, args);
@@ -74,7 +69,6 @@ static void test_devices(void **state)
     btl_ib_device_t *list = NULL;
     bool six = false;
 
-    (void) state;
     need_udp(AF_INET);
     const int n = bed.type->devices(&(btl_ib_search_t){.provider = "", .log = log}, &list);
     assert_in_range(n, 1, 10000);
@@ -98,7 +92,6 @@ static void test_provider(void **state)
     const btl_ib_log_t log = {.print = NULL};
     btl_ib_device_t *list = (btl_ib_device_t *) &log;
 
-    (void) state;
     need_udp(AF_INET);
     assert_int_equal(bed.type->devices(&(btl_ib_search_t){.provider = "verbs", .log = log}, &list),
                      0);
@@ -251,7 +244,6 @@ static void test_interfaces(void **state)
     btl_ib_udp_name_t ips[INTERFACES], masks[INTERFACES];
     btl_ib_device_t *got = NULL;
 
-    (void) state;
     need_udp(AF_INET);
     turned_down[0] = '\0';
     pretend(list, ips, masks);
@@ -284,7 +276,8 @@ static void test_interfaces(void **state)
         }
     }
     for (int i = 0; i < INTERFACES; i++) {
-        if (interfaces[i].ip == NULL && interfaces[i].turned_down != NULL) { /* those without an address come last */
+        if (interfaces[i].ip == NULL
+            && interfaces[i].turned_down != NULL) { /* those without an address come last */
             said = strstr(said, interfaces[i].name);
             assert_non_null(said);
             said = strstr(said, interfaces[i].turned_down);
@@ -302,7 +295,6 @@ static void test_strange_label(void **state)
     btl_ib_device_t *list = NULL;
     int found = 0;
 
-    (void) state;
     need_own_network();
     add_lo_address("strange", "10.9.0.77");
     turned_down[0] = '\0';
@@ -344,7 +336,6 @@ static void test_without_netlink(void **state)
     btl_ib_device_t *all = NULL;
     btl_ib_device_t *got = NULL;
 
-    (void) state;
     need_udp(AF_INET);
     const int n = bed.type->devices(&search, &all);
     turned_down[0] = '\0';
@@ -368,7 +359,6 @@ static void test_describe(void **state)
     btl_ib_facts_t facts;
     char text[320];
 
-    (void) state;
     pretended = &none; /* the drivers, too */
     bed.type->facts(&device, &facts);
     btl_ib_facts_format(&facts, text, sizeof(text));

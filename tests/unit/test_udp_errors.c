@@ -8,10 +8,6 @@
  * carries less than it did, for which the test takes a network of its own, if it may.
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -24,13 +20,13 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "own_network.h"
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_errors.h"
 #include "udp_inside.h"
+#include "unit.h"
 
 static pair_t open_udp(sa_family_t family)
 {
@@ -128,13 +124,11 @@ static void refused_by(sa_family_t family)
 
 static void test_refused(void **state)
 {
-    (void) state;
     refused_by(AF_INET);
 }
 
 static void test_refused_ipv6(void **state)
 {
-    (void) state;
     refused_by(AF_INET6);
 }
 
@@ -143,7 +137,6 @@ static void test_refused_between(void **state)
 {
     btl_ib_tx_t batch[6];
 
-    (void) state;
     pair_t pair = open_udp(AF_INET);
     const btl_ib_addr_t gone = add_gone(pair.a);
     make_row(&pair, batch, 6, 300);
@@ -172,7 +165,6 @@ static void test_many_refuse(void **state)
     btl_ib_event_t events[PEERS];
     int told = 0;
 
-    (void) state;
     pair_t pair = open_udp(AF_INET);
     for (int i = 0; i < PEERS; i++) {
         gone[i] = add_gone(pair.a);
@@ -198,7 +190,6 @@ static void test_many_refuse(void **state)
 /* Nobody is told what was meant for the one before with its handle, or for nobody. */
 static void test_refused_and_removed(void **state)
 {
-    (void) state;
     pair_t pair = open_udp(AF_INET);
     const btl_ib_addr_t first = add_gone(pair.a);
     const btl_ib_addr_t second = add_gone(pair.a);
@@ -225,7 +216,6 @@ static void test_no_checksums(void **state)
 {
     btl_ib_tx_t batch[BATCH_MAX];
 
-    (void) state;
     pair_t pair = open_udp(AF_INET);
     if (pair.a->attr.gso_bytes == 0) {
         print_message("skipped: the kernel joins nothing\n");
@@ -249,7 +239,6 @@ static void test_joined_refused(void **state)
 {
     btl_ib_tx_t batch[BATCH_MAX];
 
-    (void) state;
     pair_t pair = open_udp(AF_INET);
     const bool joins = pair.a->attr.gso_bytes != 0;
     calls.send_error = EINVAL;
@@ -276,7 +265,6 @@ static void test_send_errors(void **state)
     };
     btl_ib_tx_t batch[3];
 
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         pair_t pair = open_udp(AF_INET);
         int error = 0;
@@ -305,7 +293,6 @@ static void test_interrupted_and_oversize(void **state)
     btl_ib_event_t event;
     int error = 0;
 
-    (void) state;
     pair_t pair = open_udp(AF_INET);
     make_row(&pair, batch, 3, 500);
     calls.send_error = EINTR;
@@ -332,7 +319,6 @@ static void test_errors_without_end(void **state)
 {
     int error = 0;
 
-    (void) state;
     pair_t pair = open_udp(AF_INET);
     const btl_ib_addr_t gone = add_gone(pair.a);
     btl_ib_tx_t batch[40];
@@ -354,7 +340,6 @@ static void test_no_memory(void **state)
 {
     btl_ib_event_t event;
 
-    (void) state;
     pair_t pair = open_udp(AF_INET);
     calls.no_memory = true;
     send_to(&pair, pair.b_at_a, 3);
@@ -385,7 +370,6 @@ static void test_joined_beyond(void **state)
     btl_ib_tx_t batch[2];
     btl_ib_event_t event;
 
-    (void) state;
     pair_t pair = open_udp(AF_INET);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const int n = (int) cases[i].datagrams;
@@ -474,31 +458,26 @@ static void shrink(sa_family_t family, bool joined, bool connected)
 
 static void test_path(void **state)
 {
-    (void) state;
     shrink(AF_INET, false, false);
 }
 
 static void test_path_joined(void **state)
 {
-    (void) state;
     shrink(AF_INET, true, false);
 }
 
 static void test_path_ipv6(void **state)
 {
-    (void) state;
     shrink(AF_INET6, true, false);
 }
 
 static void test_path_connected(void **state)
 {
-    (void) state;
     shrink(AF_INET, false, true);
 }
 
 static void test_path_connected_ipv6(void **state)
 {
-    (void) state;
     shrink(AF_INET6, true, true);
 }
 
@@ -631,13 +610,11 @@ static void forged(bool connected)
 
 static void test_forged(void **state)
 {
-    (void) state;
     forged(false);
 }
 
 static void test_forged_connected(void **state)
 {
-    (void) state;
     forged(true);
 }
 
@@ -648,7 +625,6 @@ static void test_not_the_path(void **state)
     btl_ib_tx_t batch[1];
     int error = 0;
 
-    (void) state;
     pair_t pair = open_udp(AF_INET);
     make_row(&pair, batch, 1, 800);
     calls.send_error = EMSGSIZE;

@@ -5,21 +5,17 @@
 
 /* The transport `udp`: a process with many rails asks once for all of them which have something. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "own_network.h"
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_inside.h"
+#include "unit.h"
 
 enum {
     RAILS = 4, /* that receive; with the one that sends they are many */
@@ -119,7 +115,6 @@ static void assert_found(void)
 /* All are asked for at once, once a turn, and none is looked at in vain. */
 static void test_asks(void **state)
 {
-    (void) state;
     open_rails();
     (void) turns(2); /* makes the sets */
     assert_int_equal(turns(100), 0);
@@ -139,7 +134,6 @@ static void test_others_stand_by(void **state)
 {
     btl_ib_event_t event;
 
-    (void) state;
     open_rails();
     assert_found();
     calls.asks = 0;
@@ -163,7 +157,6 @@ static void test_others_stand_by(void **state)
 /* One that always has something keeps none from its turn. */
 static void test_fair(void **state)
 {
-    (void) state;
     open_rails();
     for (int n = 0; n < 50; n++) {
         send_to(2, true);
@@ -184,7 +177,6 @@ static void test_fair(void **state)
 /* Few are left: they are looked at one by one, until others open. */
 static void test_closed(void **state)
 {
-    (void) state;
     open_rails();
     assert_found();
     for (int i = 1; i < RAILS; i++) {
@@ -209,7 +201,6 @@ static void test_closed(void **state)
 /* A socket for one peer alone is watched as well. */
 static void test_connected(void **state)
 {
-    (void) state;
     open_rails();
     assert_found();
     btl_ib_transport_t *rail = process.rail[1];
@@ -224,7 +215,6 @@ static void test_connected(void **state)
 /* A rail that cannot be watched is looked at by itself. */
 static void test_apart(void **state)
 {
-    (void) state;
     open_rails();
     calls.epoll_error = ENOMEM;
     int found[RAILS] = {0};
@@ -241,7 +231,6 @@ static void test_busy_poll(void **state)
 {
     btl_ib_open_params_t params = two_lanes(2);
 
-    (void) state;
     open_rails();
     close_transport(process.rail[0]);
     params.busy_poll = 50;
@@ -259,7 +248,6 @@ static void test_descriptors_closed(void **state)
 {
     btl_ib_event_t event;
 
-    (void) state;
     open_rails();
     assert_found();
     const int first = udp_fd(process.rail[0], 0);
@@ -286,7 +274,6 @@ static void test_descriptors_closed(void **state)
 
 static int setup(void **state)
 {
-    (void) state;
     need_own_network();
     find_device("udp", "", AF_INET);
     return 0;
@@ -295,7 +282,6 @@ static int setup(void **state)
 /* The sockets of the new address are watched in place of the old ones. */
 static void test_rebind(void **state)
 {
-    (void) state;
     open_rails();
     assert_found();
     close_transport(process.rail[2]);

@@ -6,19 +6,15 @@
 /* The transport `udp`: what the way to each peer carries. In a network of its own, whose only
  * device is lo: routes through it lead to other hosts, as far as the kernel knows. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "own_network.h"
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_path_mtu.h"
+#include "unit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -26,7 +22,6 @@ enum { WITHIN = 15936 }; /* the largest within a host */
 
 static int setup(void **state)
 {
-    (void) state;
     need_own_network();
     add_route("10.8.0.0", 1300);
     add_route("10.9.0.0", 0);
@@ -35,7 +30,6 @@ static int setup(void **state)
 
 static int set_down(void **state)
 {
-    (void) state;
     set_lo_mtu(65536);
     return free_devices(state);
 }
@@ -83,7 +77,6 @@ static const struct {
 
 static void test_ways(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < COUNT(ways); i++) {
         const btl_ib_udp_name_t own = name_of(ways[i].own);
         const btl_ib_udp_name_t to = name_of(ways[i].to);
@@ -108,7 +101,6 @@ static uint32_t added(btl_ib_transport_t *t, const char *ip, uint32_t beyond)
 /* Each peer has its own, and one that comes again with another interface has another. */
 static void test_peers(void **state)
 {
-    (void) state;
     need_udp(AF_INET);
     const pair_t pair = open_pair(heard_params());
     assert_int_equal(pair.a->attr.max_datagram, WITHIN);
@@ -129,7 +121,6 @@ static void test_unasked(void **state)
     uint8_t bytes[BTL_IB_ADDR_BYTES];
     btl_ib_addr_t addr;
 
-    (void) state;
     need_udp(AF_INET);
     const uint32_t size = btl_ib_udp_name_pack(&name, 1472, false, bytes);
     btl_ib_transport_t *t = open_with(heard_params());
@@ -149,7 +140,6 @@ static void test_published(void **state)
     uint32_t carries = 0;
     bool quick;
 
-    (void) state;
     need_udp(AF_INET);
     set_lo_mtu(1500);
     btl_ib_transport_t *t = open_with(heard_params());
@@ -178,7 +168,6 @@ static void test_wanted(void **state)
     uint32_t carries = 0;
     bool quick;
 
-    (void) state;
     need_udp(AF_INET);
     assert_int_equal(bed.type->query(bed.device, 1000, &attr), 0);
     assert_int_equal(attr.max_datagram, 968);
@@ -199,7 +188,6 @@ static void test_wanted(void **state)
 /* What an interface of that MTU carries. */
 static void test_datagram(void **state)
 {
-    (void) state;
     assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 1500), 1472);
     assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET6, 1500), 1448);
     assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 9000), 8968);

@@ -5,20 +5,16 @@
 
 /* The transport `udp`: addresses of peers, as published and as handles. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "net_interfaces.h"
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_peers.h"
+#include "unit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -67,7 +63,6 @@ static const struct {
 
 static void test_names(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < COUNT(good); i++) {
         const btl_ib_udp_name_t name = name_of(good[i].ip, good[i].port);
         btl_ib_udp_name_t again;
@@ -102,8 +97,8 @@ static const struct {
     const char *ip;
     uint16_t port;
 } bad[] = {
-    {"10.1.2.3", 0},  {"0.0.0.0", 5}, {"255.255.255.255", 5}, {"224.0.0.1", 5}, {"239.1.2.3", 5},
-    {"fd00::1", 0},   {"::", 5},      {"ff02::1", 5},         {"ff0e::1", 5},
+    {"10.1.2.3", 0}, {"0.0.0.0", 5}, {"255.255.255.255", 5}, {"224.0.0.1", 5}, {"239.1.2.3", 5},
+    {"fd00::1", 0},  {"::", 5},      {"ff02::1", 5},         {"ff0e::1", 5},
 };
 
 static void assert_refused(btl_ib_transport_t *t, const void *bytes, size_t len)
@@ -119,7 +114,6 @@ static void test_refused(void **state)
     btl_ib_addr_t addr;
     pair_t pair;
 
-    (void) state;
     need_udp(AF_INET);
     pair = open_pair(heard_params());
     for (size_t i = 0; i < COUNT(bad); i++) {
@@ -162,7 +156,6 @@ static void test_other_family(void **state)
     uint8_t bytes[BTL_IB_ADDR_BYTES];
     btl_ib_addr_t addr;
 
-    (void) state;
     need_udp(AF_INET6);
     btl_ib_transport_t *t = open_with(heard_params());
     assert_int_equal(
@@ -177,7 +170,6 @@ static void test_twice(void **state)
 {
     pair_t pair;
 
-    (void) state;
     need_udp(AF_INET);
     pair = open_pair(heard_params());
     const btl_ib_addr_t again = add(pair.a, pair.b);
@@ -229,7 +221,6 @@ static void test_many(void **state)
     btl_ib_udp_peers_t peers = {.peer = NULL};
     btl_ib_udp_name_t name = name_number(0);
 
-    (void) state;
     assert_int_equal(btl_ib_udp_peer_find(&peers, &name), BTL_IB_ADDR_UNKNOWN);
     for (uint32_t i = 0; i < MANY; i++) {
         name = name_number(i);
@@ -265,7 +256,6 @@ static void test_last_found(void **state)
     const btl_ib_udp_name_t second = name_of("10.0.0.1", 2);
     btl_ib_addr_t addr, other;
 
-    (void) state;
     assert_int_equal(btl_ib_udp_peer_add(&peers, &first, false, 1472, &addr), 0);
     assert_int_equal(btl_ib_udp_peer_find(&peers, &first), addr);
     assert_true(btl_ib_udp_peer_remove(&peers, addr));
@@ -284,7 +274,6 @@ static void test_source_and_published(void **state)
     const btl_ib_udp_name_t name = name_of("10.0.0.1", 4000);
     btl_ib_addr_t addr, same;
 
-    (void) state;
     for (int source_first = 0; source_first < 2; source_first++) {
         btl_ib_udp_peers_t peers = {.peer = NULL};
         const uint32_t unknown = BTL_IB_UDP_INTERFACE_UNKNOWN;

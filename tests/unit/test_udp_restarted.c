@@ -6,22 +6,18 @@
 /* Engines over the transport `udp`: a process ends, and another one takes its name. The peer that
  * goes on has in use with that what it had with the first one. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <cmocka.h>
 
 #include "btl_ib_engine.h"
 #include "stand_ins.h"
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_inside.h"
+#include "unit.h"
 
 enum { STAYS = 1, RESTARTS = 2, TAG = 1, MESSAGES = UDP_CONNECT_AFTER + 50 };
 
@@ -70,16 +66,12 @@ static void on_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *da
 {
     process_t *process = context;
 
-    (void) data;
-    (void) size;
     assert_int_equal(tag, TAG);
     process->received += conn == process->conn;
 }
 
 static void on_done(void *context, btl_ib_msg_t *msg, int status)
 {
-    (void) context;
-    (void) msg;
     assert_int_equal(status, 0);
 }
 
@@ -117,7 +109,6 @@ hear(void *context, int level, const char *format, ...)
     char line[sizeof(process->in_use)];
     va_list args;
 
-    (void) level;
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
@@ -229,20 +220,17 @@ static void restart(bool keeps_none, bool same_ports)
 
 static void test_other_ports(void **state)
 {
-    (void) state;
     restart(true, false);
 }
 
 static void test_same_ports(void **state)
 {
-    (void) state;
     restart(true, true);
 }
 
 /* Whoever owns the connection with the process that ended closes it later. */
 static void test_closed_later(void **state)
 {
-    (void) state;
     restart(false, false);
     restart(false, true);
 }

@@ -5,10 +5,6 @@
 
 /* The transport `udp`: what opening one comes to: ports, buffers, and an address that changes. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -19,12 +15,12 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "own_network.h"
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_inside.h"
+#include "unit.h"
 
 /* ---- ports ---- */
 
@@ -70,7 +66,6 @@ static void test_ports(void **state)
     btl_ib_transport_t *none = NULL;
     char said[64];
 
-    (void) state;
     need_udp(AF_INET);
     params.port_min = free_ports(PORTS);
     params.port_count = PORTS;
@@ -101,7 +96,6 @@ static void test_last_port(void **state)
     btl_ib_transport_t *last = NULL;
     btl_ib_transport_t *none = NULL;
 
-    (void) state;
     need_udp(AF_INET);
     params.port_min = 65535;
     params.port_count = 1000;
@@ -117,7 +111,6 @@ static void test_last_port(void **state)
 
 static void test_any_port(void **state)
 {
-    (void) state;
     need_udp(AF_INET);
     pair_t pair = open_pair(heard_params());
     assert_int_not_equal(port_of(pair.a), port_of(pair.b));
@@ -133,7 +126,6 @@ static void test_no_device(void **state)
     btl_ib_transport_attr_t attr;
     btl_ib_transport_t *t = NULL;
 
-    (void) state;
     need_udp(AF_INET);
     btl_ib_device_t device = *bed.device;
     strcpy(device.interface, "gone0");
@@ -176,7 +168,6 @@ static void test_socket_buffer(void **state)
 {
     btl_ib_open_params_t params = heard_params();
 
-    (void) state;
     need_udp(AF_INET);
     const uint32_t rx = system_limit("/proc/sys/net/core/rmem_max");
     const uint32_t tx = system_limit("/proc/sys/net/core/wmem_max");
@@ -267,20 +258,17 @@ static void marked(sa_family_t family)
 
 static void test_marks(void **state)
 {
-    (void) state;
     marked(AF_INET);
 }
 
 static void test_marks_v6(void **state)
 {
-    (void) state;
     marked(AF_INET6);
 }
 
 /* A process that may not is told so once, and goes on. */
 static void test_busy_poll(void **state)
 {
-    (void) state;
     need_udp(AF_INET);
     btl_ib_open_params_t params = heard_params();
     params.bulk_lane = true;
@@ -304,7 +292,6 @@ static void test_rx_depth(void **state)
     const uint32_t buffer = 65536;
     btl_ib_open_params_t params = heard_params();
 
-    (void) state;
     need_udp(AF_INET);
     params.socket_buffer = buffer;
     calls.no_gso = calls.no_gro = true;
@@ -370,7 +357,6 @@ static void test_overflows(void **state)
     btl_ib_open_params_t params = heard_params();
     btl_ib_event_t event;
 
-    (void) state;
     need_udp(AF_INET);
     params.socket_buffer = 65536;
     pair_t pair = open_pair(params);
@@ -402,7 +388,6 @@ static void test_overflows(void **state)
 
 static int setup(void **state)
 {
-    (void) state;
     need_own_network();
     find_device("udp", "", AF_INET);
     return 0;
@@ -423,7 +408,6 @@ static const struct {
 /* Where the address is gone another one of the same interface and family takes its place. */
 static void test_address_changes(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         char text[64];
 
@@ -446,7 +430,6 @@ static void test_address_changes(void **state)
  * that is none of these. */
 static void test_both_change(void **state)
 {
-    (void) state;
     set_lo_address("lo", "10.9.0.1");
     btl_ib_transport_t *one = open_at("10.9.0.1", heard_params());
     btl_ib_transport_t *other = open_at("10.9.0.1", heard_params());
@@ -476,7 +459,6 @@ static void test_traffic_of_changed_address(void **state)
 {
     btl_ib_tx_t batch[3];
 
-    (void) state;
     set_lo_address("lo", "10.9.0.1");
     set_lo_address("lo:1", "10.9.0.2");
     btl_ib_transport_t *mover = open_at("10.9.0.1", heard_params());

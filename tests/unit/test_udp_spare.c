@@ -5,27 +5,22 @@
 
 /* The transport `udp`: the spare flow leaves from a port that the peer does not know. */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <cmocka.h>
 
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_inside.h"
+#include "unit.h"
 
 static sa_family_t family;
 static uint32_t lanes;
 
 static int ipv4(void **state)
 {
-    (void) state;
     family = AF_INET;
     lanes = 2;
     return 0;
@@ -33,7 +28,6 @@ static int ipv4(void **state)
 
 static int ipv6_one_lane(void **state)
 {
-    (void) state;
     family = AF_INET6;
     lanes = 1;
     return 0;
@@ -87,7 +81,6 @@ static void test_ports(void **state)
 {
     pair_t pair = open_pair(params_of_lanes());
 
-    (void) state;
     assert_int_equal(pair.a->attr.flows, lanes == 2 ? BTL_IB_FLOWS_OF_LANES : 1);
     assert_true(pair.a->attr.spare_flow);
     calls.named = 0;
@@ -115,7 +108,6 @@ static void test_batch(void **state)
     pair_t pair = open_pair(params_of_lanes());
     uint32_t spare = 0;
 
-    (void) state;
     if (lanes == 2) {
         make_connected(pair.a, pair.b_at_a, pair.b);
     }
@@ -139,7 +131,6 @@ static void test_deaf(void **state)
     pair_t pair = open_pair(params_of_lanes());
     btl_ib_udp_name_t name = udp_name(pair.a);
 
-    (void) state;
     btl_ib_udp_name_set_port(&name, (uint16_t) take_spare(&pair));
     for (int i = 0; i < 3; i++) {
         assert_true(sendto(udp_fd(pair.b, 0), "hello", 5, 0, &name.any, btl_ib_udp_name_len(&name))
@@ -157,7 +148,6 @@ static void test_refused(void **state)
     pair_t pair = open_pair(params_of_lanes());
     btl_ib_event_t event;
 
-    (void) state;
     (void) take_spare(&pair);
     pair.b->ops->stop(pair.b);
     send_some(&pair, 1, 1);
@@ -174,7 +164,6 @@ static void test_range(void **state)
 {
     btl_ib_open_params_t params = params_of_lanes();
 
-    (void) state;
     for (uint32_t room = 0; room < 3; room++) {
         btl_ib_transport_t *any = open_with(params);
         params.port_min = (uint16_t) port_of(any);
@@ -204,7 +193,6 @@ static void test_text(void **state)
     char text[128], ports[64];
     const uint32_t port = take_spare(&pair);
 
-    (void) state;
     assert_true(
         pair.a->ops->flow_text(pair.a, pair.b_at_a, pair.a->attr.flows, text, sizeof(text)));
     snprintf(ports, sizeof(ports), ":%u to ", port);

@@ -7,12 +7,7 @@
 
 #include "verbs_device.c" /* what is static there */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 /* Mbit/s of a lane by the code of its speed, and lanes by the code of the width
  * (ibv_query_port(3)). */
@@ -23,7 +18,6 @@ static void test_bandwidth(void **state)
     static const uint32_t widths[][2] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
     struct ibv_port_attr attr = {.active_speed = 32};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
         attr.active_width = (uint8_t) widths[i][0];
         assert_int_equal(port_bandwidth(&attr), 25000 * widths[i][1]);

@@ -7,14 +7,8 @@
 
 #include "verbs_device.c" /* what is static there */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fake_verbs.h"
+#include "unit.h"
 
 static unsigned rank_of(const char *ip, uint32_t gid_type)
 {
@@ -32,7 +26,6 @@ static void test_gid_rank(void **state)
         rank_of("2001:db8::1", IBV_GID_TYPE_ROCE_V1), rank_of("fe80::1", IBV_GID_TYPE_ROCE_V1),
     };
 
-    (void) state;
     for (size_t i = 1; i < sizeof(order) / sizeof(order[0]); i++) {
         assert_true(order[i - 1] < order[i]);
     }
@@ -64,7 +57,6 @@ static void test_subnets(void **state)
         {"fec0::1", "fec0:0:0:7::2", IBV_GID_TYPE_IB, 64, true}, /* by a router */
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fake_port_t port = {.gids = 0};
         fake_gid(&port, cases[i].own, cases[i].type);

@@ -8,18 +8,13 @@
  * and 2 (tests/local.mk), which differ in nothing else.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <errno.h>
 
 #include "bench.h"
+#include "unit.h"
 
 static const btl_ib_versions_t first = {1, 1}, both = {1, 2}, second = {2, 2};
 
@@ -28,7 +23,6 @@ static uint32_t seen[BENCH_HOSTS][16];
 
 static bool note_version(bench_t *bench, const bench_datagram_t *datagram)
 {
-    (void) bench;
     seen[datagram->source / BENCH_RAILS][datagram->data[0] >> 4]++;
     return false;
 }
@@ -49,7 +43,6 @@ static void test_common(void **state)
 {
     static const btl_ib_versions_t none = {0, 0}, later = {3, 4};
 
-    (void) state;
     assert_int_equal(btl_ib_versions_common(first, first), 1);
     assert_int_equal(btl_ib_versions_common(first, both), 1);
     assert_int_equal(btl_ib_versions_common(both, first), 1);
@@ -81,7 +74,6 @@ static void test_pair(btl_ib_versions_t a, btl_ib_versions_t b, uint32_t version
 
 static void test_pairs(void **state)
 {
-    (void) state;
     test_pair(first, first, 1);
     test_pair(first, both, 1);
     test_pair(both, first, 1);
@@ -94,7 +86,6 @@ static void test_none_in_common(void **state)
     bench_t bench;
     btl_ib_conn_t *conn;
 
-    (void) state;
     begin(&bench, first, second);
     const btl_ib_peer_info_t info = bench_info(&bench, 1, 0);
     assert_int_equal(btl_ib_conn_create(bench.hosts[0].engine, 0, &info, NULL, &conn), -EINVAL);
@@ -107,7 +98,6 @@ static void test_other_version(void **state)
 {
     bench_t bench;
 
-    (void) state;
     begin(&bench, first, both);
     bench.taping = true;
     assert_int_not_equal(bench_send(&bench, 0, 1, 16, 1), UINT32_MAX);

@@ -6,14 +6,8 @@
 /* The receive buffers that a transport is asked for: what btl_ib_receive_queues says of each queue,
  * and what each peer adds. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "btl_ib_device_plan.h"
+#include "unit.h"
 
 static btl_ib_open_params_t wanted(const char *string, uint32_t rx_depth, uint32_t credit_init)
 {
@@ -32,7 +26,6 @@ static void as_the_string_says(void **state)
     const btl_ib_open_params_t all = wanted("P,256,24,10,7,3:S,4096,64,16,4,8,2", 0, 0);
     const btl_ib_open_queue_t *p = &all.queue[0], *s = &all.queue[1];
 
-    (void) state;
     assert_int_equal(all.rx_depth, 88);
     assert_int_equal(p->size, 256);
     assert_int_equal(p->num, 24);
@@ -65,7 +58,6 @@ static void each_peer_adds(void **state)
         {"P,256,2", 0, 2},   {"P,256,64", 4, 4},  {"P,256,64", 300, 64},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const btl_ib_open_params_t all = wanted(cases[i].string, 0, cases[i].credit_init);
         assert_int_equal(all.queue[0].per_peer, cases[i].adds);
@@ -77,7 +69,6 @@ static void shares_of_a_depth(void **state)
 {
     const btl_ib_open_params_t all = wanted("P,256,300,200:P,1024,100:P,4096,2", 40, 0);
 
-    (void) state;
     assert_int_equal(all.rx_depth, 40);
     assert_int_equal(all.queue[0].num, 29);
     assert_int_equal(all.queue[0].low, 28);

@@ -10,15 +10,10 @@
  */
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "insider.h"
+#include "unit.h"
 
 /* Memory of host 0: parts that host 1 may use as `access` says, with gaps between them. */
 enum { BYTES = 16384 };
@@ -131,7 +126,6 @@ static void test_behind_and_before(void **state)
     bench_t *bench = windows();
     const btl_ib_counters_t *count = bench_counters(bench, 0);
 
-    (void) state;
     get(bench, LOW, 1024, 1024, 0);
     assert_int_equal(count->served_elsewhere, 0);
     get(bench, LOW, 4096, 16, 0);
@@ -160,7 +154,6 @@ static void test_across_the_beginning(void **state)
     bench_t *bench = windows();
     btl_ib_region_key_t both;
 
-    (void) state;
     get(bench, TOUCHING, 8000, 1000, -EACCES);
     put(bench, TOUCHING, 8000, 1000, -EACCES);
     assert_int_equal(btl_ib_region_add(bench->hosts[0].engine, memory + 6144, 3072,
@@ -196,7 +189,6 @@ static void test_not_served(void **state)
     bench_t *bench = windows();
     const btl_ib_counters_t *count = bench_counters(bench, 0);
 
-    (void) state;
     for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
         get(bench, tries[i].named, tries[i].at, tries[i].size, -EACCES);
         put(bench, tries[i].named, tries[i].at, tries[i].size, -EACCES);
@@ -255,7 +247,6 @@ static void removed_in_flight(int gone)
 
 static void test_removed_in_flight(void **state)
 {
-    (void) state;
     removed_in_flight(HIGH);
     removed_in_flight(LOW);
 }
@@ -268,7 +259,6 @@ static void test_removed_before(void **state)
     btl_ib_engine_t *target = bench->hosts[0].engine;
     const btl_ib_counters_t *count = bench_counters(bench, 0);
 
-    (void) state;
     btl_ib_region_remove(target, &keys[LOW]);
     btl_ib_region_remove(target, &keys[MESSAGE]);
     get(bench, LOW, 4096, 16, 0);
@@ -340,7 +330,6 @@ static void test_forged_offsets(void **state)
     bench_t *bench = windows();
     const btl_ib_counters_t *count = bench_counters(bench, 0);
 
-    (void) state;
     for (int type = BTL_IB_TYPE_PUT; type <= BTL_IB_TYPE_GET; type++) {
         for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
             forged(bench, type, bounds[i].offset, bounds[i].end, &count->rejected_bounds);

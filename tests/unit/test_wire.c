@@ -5,22 +5,16 @@
 
 /* What every datagram has, and those of messages: headers, CONNECT, chunks, SKIP, CLOSE, ACK. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "wire_bytes.h"
+#include "unit.h"
 
 /* ---- the header ---- */
 
 static void test_header(void **state)
 {
-    (void) state;
     begin(BTL_IB_TYPE_DATA, 0x3e);
     put(0x636261, 3);
     assert_int_equal(parse(), BTL_IB_WIRE_OK);
@@ -45,7 +39,6 @@ static void test_header(void **state)
  * looked at. */
 static void test_peek(void **state)
 {
-    (void) state;
     begin(BTL_IB_TYPE_DATA, BTL_IB_FLAG_CONNECT | BTL_IB_FLAG_ACK);
     put_connect();
     for (uint32_t at = 16; at < HEADER; at++) {
@@ -80,7 +73,6 @@ static void test_header_every_byte(void **state)
 {
     btl_ib_view_t before;
 
-    (void) state;
     begin(BTL_IB_TYPE_DATA, 0);
     put(0, 1);
     for (uint32_t i = 0; i < HEADER; i++) {
@@ -99,7 +91,6 @@ static void test_header_every_byte(void **state)
 
 static void test_short(void **state)
 {
-    (void) state;
     begin(BTL_IB_TYPE_CLOSE, 0);
     for (uint32_t size = 0; size < HEADER; size++) {
         assert_int_equal(parse_raw(size), BTL_IB_WIRE_SHORT);
@@ -109,7 +100,6 @@ static void test_short(void **state)
 
 static void test_version(void **state)
 {
-    (void) state;
     begin(BTL_IB_TYPE_DATA, 0);
     for (unsigned version = 0; version < 16; version++) {
         bytes[0] = (uint8_t) (version << 4 | BTL_IB_TYPE_DATA);
@@ -124,7 +114,6 @@ static void test_version(void **state)
 
 static void test_type(void **state)
 {
-    (void) state;
     begin(0, 0);
     assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
     for (uint8_t type = 1; type < 16; type++) {
@@ -141,7 +130,6 @@ static void test_type(void **state)
 /* It has a header, and nothing else. */
 static void test_path_response(void **state)
 {
-    (void) state;
     begin(BTL_IB_TYPE_PATH_RESPONSE, 0);
     bytes[3] = 0;
     assert_int_equal(parse(), BTL_IB_WIRE_OK);
@@ -169,7 +157,6 @@ static void test_path_response(void **state)
  * one. */
 static void test_path_flag_of_others(void **state)
 {
-    (void) state;
     for (uint32_t type = 0; type < 16; type++) {
         begin((btl_ib_type_t) type, BTL_IB_FLAG_PATH);
         bytes[3] = 0;
@@ -182,7 +169,6 @@ static void test_path_flag_of_others(void **state)
 
 static void test_flags_and_reserved(void **state)
 {
-    (void) state;
     for (int bit = 0; bit < 8; bit++) { /* 6, READY, is for an ACK only */
         begin(BTL_IB_TYPE_ACK, (uint8_t) (1 << bit));
         if (bit == 0) {
@@ -210,7 +196,6 @@ static void test_flags_and_reserved(void **state)
 
 static void test_length(void **state)
 {
-    (void) state;
     for (uint32_t size = 0; size < 200; size++) {
         begin(BTL_IB_TYPE_DATA, 0);
         used += size;
@@ -237,7 +222,6 @@ static void test_connect(void **state)
 {
     static const uint8_t types[] = {BTL_IB_TYPE_DATA, BTL_IB_TYPE_ACK, BTL_IB_TYPE_CLOSE};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(types); i++) {
         begin(types[i], BTL_IB_FLAG_CONNECT);
         put_connect();
@@ -264,7 +248,6 @@ static void test_connect(void **state)
 
 static void test_connect_wrong(void **state)
 {
-    (void) state;
     begin(BTL_IB_TYPE_DATA, BTL_IB_FLAG_CONNECT);
     put_connect();
     for (uint32_t i = HEADER + 18; i < HEADER + 20; i++) {
@@ -285,7 +268,6 @@ static void test_connect_wrong(void **state)
 
 static void test_chunk(void **state)
 {
-    (void) state;
     for (int connect = 0; connect < 2; connect++) {
         begin(BTL_IB_TYPE_CHUNK, connect ? BTL_IB_FLAG_CONNECT : 0);
         if (connect) {
@@ -358,7 +340,6 @@ static void test_chunk_arithmetic(void **state)
         {0xffffffff, 0xffff, 0xffff, 0xfff3, false},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         begin(BTL_IB_TYPE_CHUNK, 0);
         put_chunk(cases[i].total, cases[i].index, cases[i].unit);
@@ -376,7 +357,6 @@ static void test_chunk_arithmetic(void **state)
 
 static void test_skip(void **state)
 {
-    (void) state;
     for (int connect = 0; connect < 2; connect++) {
         begin(BTL_IB_TYPE_SKIP, connect ? BTL_IB_FLAG_CONNECT : 0);
         if (connect) {
@@ -425,7 +405,6 @@ static void test_part(void **state)
         {0, 100, 96, 0, 0, BTL_IB_WIRE_TYPE_UNKNOWN},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (uint32_t zero = 0; zero < 2; zero++) {
             begin(BTL_IB_TYPE_PART, 0);
@@ -456,7 +435,6 @@ static void test_part(void **state)
 /* A VOID may be as long as it likes, if there is nothing in it. */
 static void test_void(void **state)
 {
-    (void) state;
     begin(BTL_IB_TYPE_VOID, 0);
     bytes[3] = 0;
     assert_int_equal(parse(), BTL_IB_WIRE_OK);
@@ -472,7 +450,6 @@ static void test_void(void **state)
 
 static void test_close(void **state)
 {
-    (void) state;
     begin(BTL_IB_TYPE_CLOSE, 0);
     assert_int_equal(parse(), BTL_IB_WIRE_OK);
     assert_int_equal(view.type, BTL_IB_TYPE_CLOSE);
@@ -528,7 +505,6 @@ static void check_blocks(uint32_t body)
 
 static void test_ack(void **state)
 {
-    (void) state;
     for (int connect = 0; connect < 2; connect++) {
         begin(BTL_IB_TYPE_ACK, connect ? BTL_IB_FLAG_CONNECT : 0);
         if (connect) {
@@ -556,7 +532,6 @@ static void test_ack(void **state)
 
 static void test_ack_again(void **state)
 {
-    (void) state;
     for (int bit = 0; bit < 16; bit++) {
         btl_ib_ack_block_t block;
         uint32_t offset = 0;
@@ -578,7 +553,6 @@ static void test_ack_again(void **state)
  * windows. */
 static void test_ack_channels_ascend(void **state)
 {
-    (void) state;
     for (uint32_t a = 0; a < 16; a++) {
         for (uint32_t b = 0; b < 16; b++) {
             begin(BTL_IB_TYPE_ACK, 0);
@@ -606,7 +580,6 @@ static void test_ack_refused(void **state)
         {3, 0x80, 1, 0, 1, {{0, 1}}, true},          {3, 0x80, 1, 0, 2, {{0, 1}}, false},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         begin(BTL_IB_TYPE_ACK, 0);
         put_block(cases[i].first, cases[i].first >> 7, 70, 0);
@@ -662,7 +635,6 @@ static void test_ack_ranges(void **state)
         {{{2, 5}, {0, 1}}, 2, false},
     };
 
-    (void) state;
     for (size_t a = 0; a < sizeof(acks) / sizeof(acks[0]); a++) {
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
             begin(BTL_IB_TYPE_ACK, 0);
@@ -681,7 +653,6 @@ static void test_ack_most_ranges(void **state)
     btl_ib_ack_block_t block;
     uint32_t offset = 0;
 
-    (void) state;
     begin(BTL_IB_TYPE_ACK, 0);
     put_block(1, 255, 0xffffff80, 0);
     for (uint32_t i = 0; i < 255; i++) {

@@ -5,16 +5,11 @@
 
 /* Several messages in one datagram. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "wire_bytes.h"
+#include "unit.h"
 
 /* The header of one, and CONNECT or not. Returns where the body begins. */
 static uint32_t begin_bundle(bool connect)
@@ -41,7 +36,6 @@ static void put_message(uint32_t size, uint8_t tag)
 /* Messages of all lengths in a datagram, and what a walk over them finds. */
 static void test_bundle(void **state)
 {
-    (void) state;
     for (uint32_t count = 0; count < 12; count++) {
         begin_bundle(count % 2 != 0);
         for (uint32_t i = 0; i < count; i++) {
@@ -69,7 +63,6 @@ static void test_bundle(void **state)
 /* Cut off anywhere, longer by anything, a length that is not the message's, bits that must be 0. */
 static void test_bundle_wrong(void **state)
 {
-    (void) state;
     uint32_t body = begin_bundle(false);
     put_message(5, 1);
     put_message(0, 2);
@@ -104,7 +97,6 @@ static void test_entry(void **state)
 {
     uint8_t to[32];
 
-    (void) state;
     for (uint32_t size = 0; size < 12; size++) {
         memset(to, 0xee, sizeof(to));
         uint8_t *data = btl_ib_wire_put_entry(to, size, 77);

@@ -5,15 +5,10 @@
 
 /* Which wire is looked for: connections where there are enough of them, datagrams beyond. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "btl_ib_device_plan.h"
+#include "unit.h"
 
 /* The plan in one word: "rc+ ud rc", where + means that only devices with enough connections are
  * taken. */
@@ -34,7 +29,6 @@ static void expect(const char *wire, uint32_t processes, uint32_t most, const ch
 
 static void test_plan(void **state)
 {
-    (void) state;
     expect("rc", 1000000, 64, "rc"); /* one that is named is taken, or none */
     expect("ud", 2, 64, "ud");
     expect("auto", 2, 64, "rc+ ud rc");
@@ -47,7 +41,6 @@ static void test_plan(void **state)
 
 static void test_shares(void **state)
 {
-    (void) state;
     assert_false(btl_ib_wire_shares(15, 16));
     assert_true(btl_ib_wire_shares(16, 16));
     assert_true(btl_ib_wire_shares(1, 1));
@@ -57,7 +50,6 @@ static void test_shares(void **state)
 
 static void test_connections(void **state)
 {
-    (void) state;
     assert_true(btl_ib_wire_suffices(0, UINT32_MAX, 16, 1)); /* datagrams need none */
     assert_true(btl_ib_wire_suffices(16384, 64, 3, 1));
     assert_false(btl_ib_wire_suffices(16383, 64, 3, 1));

@@ -5,16 +5,11 @@
 
 /* Datagrams of one-sided operations. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "wire_bytes.h"
+#include "unit.h"
 
 /* The header of one, and CONNECT or not. Returns where the body begins. */
 static uint32_t begin_op(uint8_t type, bool connect)
@@ -49,7 +44,6 @@ static btl_ib_wire_error_t parse_put(uint64_t offset, uint64_t end, uint32_t siz
 
 static void test_put(void **state)
 {
-    (void) state;
     for (uint32_t size = 1; size < 20; size++) {
         assert_int_equal(parse_put(0x4142434445464748, 0x4142434445464800, size), BTL_IB_WIRE_OK);
         assert_int_equal(view.op.key.id, 0x1112131415161718);
@@ -70,7 +64,6 @@ static void test_put(void **state)
 /* What a segment brings is never more than the operation still has to bring; sums do not wrap. */
 static void test_put_arithmetic(void **state)
 {
-    (void) state;
     assert_int_equal(parse_put(5, 5, 0), BTL_IB_WIRE_OK);
     assert_int_equal(parse_put(UINT64_MAX, UINT64_MAX, 0), BTL_IB_WIRE_OK);
     assert_int_equal(parse_put(5, 6, 0), BTL_IB_WIRE_OP_WRONG);
@@ -94,7 +87,6 @@ static void test_put_arithmetic(void **state)
 
 static void test_get(void **state)
 {
-    (void) state;
     for (uint32_t size = 0; size < 50; size++) {
         uint32_t body = begin_op(BTL_IB_TYPE_GET, size % 2 != 0);
         put_target(0x100000005, 0x300000000, 0);
@@ -130,7 +122,6 @@ static btl_ib_wire_error_t parse_atomic_of(uint32_t code, uint32_t type, uint32_
 
 static void test_atomic(void **state)
 {
-    (void) state;
     for (uint32_t code = 0; code < 256; code++) {
         for (uint32_t type = 0; type < 256; type++) {
             assert_int_equal(parse_atomic_of(code, type, 0), btl_ib_atomic_supported(code, type)
@@ -156,7 +147,6 @@ static void test_atomic(void **state)
 
 static void test_got(void **state)
 {
-    (void) state;
     for (uint32_t size = 0; size < 30; size++) {
         uint32_t body = begin_op(BTL_IB_TYPE_GOT, size % 2 != 0);
         put(0x0102030405060708, 8);
@@ -178,7 +168,6 @@ static void test_got(void **state)
 
 static void test_reply(void **state)
 {
-    (void) state;
     for (uint32_t count = 0; count < 6; count++) {
         begin_op(BTL_IB_TYPE_REPLY, count % 2 != 0);
         for (uint32_t i = 0; i < count; i++) {
@@ -208,7 +197,6 @@ static void test_reply(void **state)
 
 static void test_void_and_refused(void **state)
 {
-    (void) state;
     for (uint32_t size = 0; size < 8; size++) {
         uint32_t body = begin_op(BTL_IB_TYPE_VOID, size % 2 != 0);
         put(0x31323334, 8);
@@ -226,7 +214,6 @@ static void test_void_and_refused(void **state)
 /* One-sided segments have no tag, and which segments are numbered is part of the protocol. */
 static void test_op_types(void **state)
 {
-    (void) state;
     for (uint8_t type = BTL_IB_TYPE_PUT; type <= BTL_IB_TYPE_BUNDLE; type++) {
         begin_op(type, false);
         bytes[3] = 1;

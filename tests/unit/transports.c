@@ -3,18 +3,14 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "transports.h"
+#include "unit.h"
 
 test_bed_t bed;
 
@@ -44,7 +40,6 @@ void find_device(const char *type, const char *provider, sa_family_t family)
 
 int free_devices(void **state)
 {
-    (void) state;
     if (bed.device_count >= 0 && bed.type != NULL) {
         bed.type->devices_free(bed.devices, bed.device_count);
     }

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "transport.h"
+#include "unit.h"
 
 #define PATIENCE_MS 5000
 #define BATCH_MAX   64

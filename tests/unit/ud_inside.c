@@ -5,15 +5,10 @@
 
 #include "ud_inside.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "verbs_ud.h"
+#include "unit.h"
 
 _Static_assert((int) UD_BATCH == BTL_IB_UD_BATCH, "as in verbs_ud.h");
 _Static_assert((int) UD_EVENTS_EVERY == BTL_IB_UD_EVENTS_EVERY, "as in verbs_ud.h");

@@ -5,18 +5,14 @@
 
 #include "ud_pair.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "said.h"
+#include "unit.h"
 
 const btl_ib_transport_type_t *type;
 uint8_t memory[SLOTS][SIZE];
@@ -25,7 +21,6 @@ const btl_ib_log_t log_all = {.print = listen_to, .diagnostic = note_diagnostic}
 
 int set_up(void **state)
 {
-    (void) state;
     fake_reset();
     forget_said();
     for (size_t i = 0; btl_ib_transport_types[i] != NULL; i++) {
@@ -42,7 +37,6 @@ int set_up(void **state)
 
 int tear_down(void **state)
 {
-    (void) state;
     assert_int_equal(fake_objects, 0);
     assert_int_equal(fake.pulled, 0);
     return 0;

@@ -14,6 +14,7 @@
 #include "fake_device.h"
 #include "fake_verbs.h"
 #include "ud_inside.h"
+#include "unit.h"
 
 enum {
     SIZE = 600,

@@ -3,10 +3,6 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/udp.h>
@@ -18,11 +14,11 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_inside.h"
+#include "unit.h"
 
 udp_calls_t calls;
 

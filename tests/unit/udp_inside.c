@@ -3,15 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "udp_inside.h"
 #include "udp.h"
+#include "unit.h"
 
 _Static_assert((int) UDP_CONNECT_AFTER == BTL_IB_UDP_CONNECT_AFTER, "as in udp_peers.h");
 _Static_assert((int) UDP_CONNECTED_MAX == BTL_IB_UDP_CONNECTED_MAX, "as in udp_sockets.h");

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "btl_ib_wire.h"
+#include "unit.h"
 
 enum { HEADER = 40, CONNECT = 24, CHUNK = 12, BLOCK = 12 };
 
@@ -23,7 +24,6 @@ static uint8_t *datagram; /* of the exact size, so that the address sanitizer se
 
 static inline int teardown(void **state)
 {
-    (void) state;
     free(datagram);
     datagram = NULL;
     return 0;

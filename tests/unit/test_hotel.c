@@ -152,23 +152,6 @@ static void test_sleeping(void **state)
     assert_true(steps <= LOG_MAX * BTL_IB_HOTEL_FLOORS);
 }
 
-/* Guests that come while the hotel lags far behind the clock, because nobody was due. */
-static void test_idle_wheel(void **state)
-{
-    evicted_t evicted = {.count = 0};
-
-    btl_ib_hotel_checkin(&hotel, &guests[0], 100 * HOUR);
-    for (uint64_t now = 1; now < HOUR; now += 12345678) {
-        evict(&hotel, now, NO_BUDGET, must_not_happen, NULL);
-        btl_ib_hotel_checkin(&hotel, &guests[1], now + 250);
-        assert_int_equal(btl_ib_hotel_next_due(&hotel), now + 250);
-        evict(&hotel, now + 249, NO_BUDGET, must_not_happen, NULL);
-        btl_ib_hotel_checkin(&hotel, &guests[1], now + 260);
-        evict(&hotel, now + 259, NO_BUDGET, must_not_happen, NULL);
-        assert_int_equal(evict(&hotel, now + 260, NO_BUDGET, note, &evicted), 1);
-    }
-}
-
 /* One jump over everything: all of it, the earliest first. A hotel that went through its ticks
  * would not come back. */
 static void test_jump(void **state)
@@ -188,19 +171,6 @@ static void test_jump(void **state)
         assert_int_equal(evict(&hotel, (UINT64_C(1) << 63) + i * HOUR, NO_BUDGET, note, &evicted),
                          1);
     }
-}
-
-static void test_moving(void **state)
-{
-    evicted_t evicted = {.count = 0};
-
-    btl_ib_hotel_checkin(&hotel, &guests[0], 100);
-    btl_ib_hotel_checkin(&hotel, &guests[0], 5000);
-    evict(&hotel, 4999, NO_BUDGET, must_not_happen, NULL);
-    btl_ib_hotel_checkin(&hotel, &guests[0], 9000);
-    btl_ib_hotel_checkin(&hotel, &guests[0], 5010);
-    assert_int_equal(evict(&hotel, 5010, NO_BUDGET, note, &evicted), 1);
-    evict(&hotel, 10000, NO_BUDGET, must_not_happen, NULL);
 }
 
 static void test_remove(void **state)
@@ -229,23 +199,6 @@ static void test_remove(void **state)
     btl_ib_hotel_checkout(&hotel, &guests[0]);
     evict(&hotel, 9100, NO_BUDGET, must_not_happen, NULL);
     assert_true(btl_ib_hotel_next_due(&hotel) > HOUR);
-}
-
-static void test_past(void **state)
-{
-    evicted_t evicted = {.count = 0};
-
-    evict(&hotel, 1000, NO_BUDGET, must_not_happen, NULL);
-    btl_ib_hotel_checkin(&hotel, &guests[0], 1000);
-    btl_ib_hotel_checkin(&hotel, &guests[1], 3);
-    btl_ib_hotel_checkin(&hotel, &guests[2], 1001);
-    assert_true(btl_ib_hotel_next_due(&hotel) <= 3);
-    assert_int_equal(evict(&hotel, 1000, NO_BUDGET, note, &evicted), 2);
-    assert_int_equal(guests[1].due, 3);
-    btl_ib_hotel_checkin(&hotel, &guests[1], 3);
-    btl_ib_hotel_checkout(&hotel, &guests[1]);
-    evict(&hotel, 1000, NO_BUDGET, must_not_happen, NULL);
-    assert_int_equal(btl_ib_hotel_next_due(&hotel), 1001);
 }
 
 static void test_clock_goes_back(void **state)
@@ -288,17 +241,6 @@ static void test_budget(void **state)
     }
     assert_true(btl_ib_hotel_guest_is_in(&guests[5]));
     assert_true(btl_ib_hotel_next_due(&hotel) > 200);
-}
-
-static void test_no_longest_timer(void **state)
-{
-    evicted_t evicted = {.count = 0};
-
-    btl_ib_hotel_checkin(&hotel, &guests[0], UINT64_MAX);
-    btl_ib_hotel_checkin(&hotel, &guests[1], UINT64_MAX - 1);
-    evict(&hotel, UINT64_MAX - 2, NO_BUDGET, must_not_happen, NULL);
-    assert_int_equal(evict(&hotel, UINT64_MAX - 1, NO_BUDGET, note, &evicted), 1);
-    assert_int_equal(evict(&hotel, UINT64_MAX, NO_BUDGET, note, &evicted), 1);
 }
 
 /* ---- callbacks that come back ---- */
@@ -525,14 +467,10 @@ int main(void)
         cmocka_unit_test_setup(test_empty, setup),
         cmocka_unit_test_setup(test_exact, setup),
         cmocka_unit_test_setup(test_sleeping, setup),
-        cmocka_unit_test_setup(test_idle_wheel, setup),
         cmocka_unit_test_setup(test_jump, setup),
-        cmocka_unit_test_setup(test_moving, setup),
         cmocka_unit_test_setup(test_remove, setup),
-        cmocka_unit_test_setup(test_past, setup),
         cmocka_unit_test_setup(test_clock_goes_back, setup),
         cmocka_unit_test_setup(test_budget, setup),
-        cmocka_unit_test_setup(test_no_longest_timer, setup),
         cmocka_unit_test_setup(test_come_back_late, setup),
         cmocka_unit_test_setup(test_remove_another, setup),
         cmocka_unit_test_setup(test_owner_dies, setup),

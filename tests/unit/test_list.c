@@ -48,73 +48,6 @@ static void check(const btl_ib_list_t *head, const int *expected, int count)
     assert_ptr_equal(btl_ib_list_last(head), count == 0 ? NULL : &items[expected[count - 1]].link);
 }
 
-static void test_empty(void **state)
-{
-    assert_true(btl_ib_list_empty(&list));
-    assert_null(btl_ib_list_first(&list));
-    assert_null(btl_ib_list_last(&list));
-    assert_null(btl_ib_list_pop(&list));
-    btl_ib_list_remove(&items[0].link);
-    assert_true(btl_ib_list_empty(&items[0].link));
-}
-
-static void test_ends(void **state)
-{
-    btl_ib_list_push_tail(&list, &items[1].link);
-    check(&list, (int[]){1}, 1);
-    btl_ib_list_push_tail(&list, &items[2].link);
-    btl_ib_list_push_head(&list, &items[0].link);
-    check(&list, (int[]){0, 1, 2}, 3);
-    btl_ib_list_insert_before(&items[2].link, &items[5].link);
-    btl_ib_list_insert_before(&items[0].link, &items[6].link);
-    btl_ib_list_insert_before(&list, &items[7].link);
-    check(&list, (int[]){6, 0, 1, 5, 2, 7}, 6);
-}
-
-static void test_remove(void **state)
-{
-    for (int i = 0; i < 4; i++) {
-        btl_ib_list_push_tail(&list, &items[i].link);
-    }
-    btl_ib_list_remove(&items[1].link);
-    assert_true(btl_ib_list_empty(&items[1].link));
-    btl_ib_list_remove(&items[1].link);
-    check(&list, (int[]){0, 2, 3}, 3);
-    btl_ib_list_remove(&items[0].link);
-    btl_ib_list_remove(&items[3].link);
-    check(&list, (int[]){2}, 1);
-    assert_ptr_equal(btl_ib_list_pop(&list), &items[2].link);
-    assert_true(btl_ib_list_empty(&items[2].link));
-    check(&list, NULL, 0);
-}
-
-static void test_container(void **state)
-{
-    btl_ib_list_push_tail(&list, &items[3].link);
-    assert_ptr_equal(BTL_IB_CONTAINER(btl_ib_list_first(&list), item_t, link), &items[3]);
-}
-
-static void test_splice(void **state)
-{
-    btl_ib_list_t other;
-
-    btl_ib_list_init(&other);
-    btl_ib_list_splice_tail(&list, &other);
-    check(&list, NULL, 0);
-    btl_ib_list_push_tail(&other, &items[0].link);
-    btl_ib_list_push_tail(&other, &items[1].link);
-    btl_ib_list_splice_tail(&list, &other); /* into an empty one */
-    check(&list, (int[]){0, 1}, 2);
-    check(&other, NULL, 0);
-    btl_ib_list_splice_tail(&list, &other); /* nothing behind something */
-    check(&list, (int[]){0, 1}, 2);
-    btl_ib_list_push_tail(&other, &items[2].link);
-    btl_ib_list_splice_tail(&list, &other);
-    check(&list, (int[]){0, 1, 2}, 3);
-    btl_ib_list_push_tail(&other, &items[9].link); /* the emptied one is of use again */
-    check(&other, (int[]){9}, 1);
-}
-
 static void test_splice_head(void **state)
 {
     btl_ib_list_t other;
@@ -248,11 +181,6 @@ static void test_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_empty, setup),
-        cmocka_unit_test_setup(test_ends, setup),
-        cmocka_unit_test_setup(test_remove, setup),
-        cmocka_unit_test_setup(test_container, setup),
-        cmocka_unit_test_setup(test_splice, setup),
         cmocka_unit_test_setup(test_splice_head, setup),
         cmocka_unit_test_setup(test_move_tail, setup),
         cmocka_unit_test_setup(test_model, setup),

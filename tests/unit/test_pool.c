@@ -102,13 +102,6 @@ static uint32_t take_all(uint32_t size)
     return count;
 }
 
-static void put_all(uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        btl_ib_pool_put(got[i]);
-    }
-}
-
 /* Several at once: as many as there are, and no new memory. */
 static void test_take(void **state)
 {
@@ -175,50 +168,6 @@ static void test_put_all(void **state)
     assert_ptr_equal(btl_ib_pool_get(&pool, 1472), got[0]);
     btl_ib_pool_put(got[0]);
     finish();
-}
-
-static void test_kinds(void **state)
-{
-    start(7744, 0, 0, 10);
-    static const uint32_t sizes[] = {0, 1, 255, 256, 257, 1472, 1536, 1537, 7744};
-    for (int i = 0; i < 9; i++) {
-        btl_ib_segment_t *segment = btl_ib_pool_get(&pool, sizes[i]);
-        assert_non_null(segment);
-        assert_int_equal(segment->kind, (sizes[i] > 256) + (sizes[i] > 1536));
-        assert_true(btl_ib_list_empty(&segment->link));
-        assert_int_equal(in_use(segment->kind), 1);
-        btl_ib_pool_put(segment);
-        assert_int_equal(in_use(segment->kind), 0);
-    }
-    finish();
-    /* Where the largest datagram is small, there is one kind. */
-    start(128, 0, 0, 10);
-    got[0] = btl_ib_pool_get(&pool, 128);
-    assert_int_equal(got[0]->kind, 0);
-    btl_ib_pool_put(got[0]);
-    finish();
-}
-
-/* Each kind has its own limit, and the last slab is no larger than what is left. */
-static void test_limit(void **state)
-{
-    static const uint32_t limits[] = {1, 3, 4, 5, 63, 64, 65, 200, 777};
-
-    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-        start(4096, 40, 0, limits[i]);
-        assert_int_equal(take_all(4096), limits[i]);
-        assert_int_equal(pool.kind[2].made, limits[i]);
-        assert_int_equal(in_use(2), limits[i]);
-        assert_null(btl_ib_pool_get(&pool, 1537));
-        put_all(limits[i]);
-        assert_int_equal(take_all(100), limits[i]);
-        btl_ib_pool_put(got[0]);
-        assert_ptr_equal(btl_ib_pool_get(&pool, 100), got[0]);
-        assert_null(btl_ib_pool_get(&pool, 100));
-        assert_int_equal(take_all(4096), limits[i]); /* those of before, without memory */
-        assert_int_equal(pool.kind[2].made, limits[i]);
-        finish(); /* whatever is in use */
-    }
 }
 
 /* Every byte of every buffer, and the headroom before it, is that buffer's alone. */
@@ -377,7 +326,6 @@ static void test_cleared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),     cmocka_unit_test(test_limit),
         cmocka_unit_test(test_buffers),   cmocka_unit_test(test_registration),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_busy),
         cmocka_unit_test(test_cleared),   cmocka_unit_test(test_take),

@@ -182,23 +182,6 @@ static void test_interleaved(void **state)
     assert_null(btl_ib_reasm_next(&peer[0]));
 }
 
-/* While one is handed up no other one is, although it is complete and next. */
-static void test_busy(void **state)
-{
-    assert_int_equal(add(0, 0, 100, 100, 0), BTL_IB_REASM_COMPLETE);
-    check_whole(0, 100);
-    peer[0].busy = true;
-    assert_int_equal(add(0, 1, 100, 100, 0), BTL_IB_REASM_COMPLETE);
-    assert_null(whole);
-    assert_int_equal(add(0, 1, 100, 100, 0), BTL_IB_REASM_WRONG);
-    peer[0].busy = false;
-    /* The end of another one does not bring it up: the chunk that completes a fragment hands up
-     * that one. */
-    assert_int_equal(add(0, 2, 100, 100, 0), BTL_IB_REASM_STORED);
-    check_next(0, 1, 100);
-    check_next(0, 2, 100);
-}
-
 /* What was complete when a life ended comes before anything of the next one, in order, over
  * gaps. */
 static void test_end_of_life(void **state)
@@ -331,47 +314,6 @@ static void test_oldest_first(void **state)
     }
     assert_int_equal(add(0, 3, 200, 100, 0), BTL_IB_REASM_STORED);
     assert_int_equal(pool.extra, 0);
-}
-
-static void test_none_extra(void **state)
-{
-    btl_ib_reasm_pool_fini(&pool);
-    setup_extra(0);
-    for (uint32_t f = 0; f < 10; f += 2) {
-        assert_int_equal(add(0, f + 1, 200, 100, 0), BTL_IB_REASM_RNR);
-        assert_int_equal(add(0, f, 200, 100, 0), BTL_IB_REASM_STORED);
-        assert_int_equal(add(0, f + 1, 200, 100, 0), BTL_IB_REASM_RNR);
-        assert_int_equal(add(1, 0, 200, 100, 0), BTL_IB_REASM_STORED);
-        assert_int_equal(add(0, f, 200, 100, 1), BTL_IB_REASM_COMPLETE);
-        check_whole(f, 200);
-        /* One chunk is a fragment as well. */
-        assert_int_equal(add(0, f + 1, 100, 100, 0), BTL_IB_REASM_COMPLETE);
-        check_whole(f + 1, 100);
-        btl_ib_reasm_drop(&pool, &peer[1]);
-    }
-}
-
-static void test_drop(void **state)
-{
-    assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
-    assert_int_equal(add(0, 1, 200, 100, 0), BTL_IB_REASM_STORED);
-    assert_int_equal(add(0, 2000, 200, 100, 0), BTL_IB_REASM_STORED);
-    assert_int_equal(add(0, 2, 100, 100, 0), BTL_IB_REASM_STORED);
-    assert_int_equal(add(1, 0, 200, 100, 0), BTL_IB_REASM_STORED);
-    btl_ib_reasm_drop(&pool, &peer[0]);
-    assert_true(btl_ib_list_empty(&peer[0].fragments));
-    assert_int_equal(pool.extra, 0);
-    assert_int_equal(memory.live, idle_count() + 1); /* and no map of what is finished */
-    btl_ib_reasm_drop(&pool, &peer[0]);
-    /* What was dropped is forgotten: the first chunk is new, the second not enough. */
-    assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
-    assert_int_equal(add(0, 1, 200, 100, 1), BTL_IB_REASM_STORED);
-    assert_int_equal(add(0, 2, 200, 100, 1), BTL_IB_REASM_STORED);
-    assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
-    check_whole(0, 200);
-    /* The other peer's is untouched. */
-    assert_int_equal(add(1, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
-    check_whole(0, 200);
 }
 
 static void test_no_memory(void **state)
@@ -625,14 +567,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_any_order, setup, teardown),
         cmocka_unit_test_setup_teardown(test_interleaved, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_busy, setup, teardown),
         cmocka_unit_test_setup_teardown(test_end_of_life, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong, setup, teardown),
         cmocka_unit_test_setup_teardown(test_finished, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_oldest_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_none_extra, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_drop, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_idle_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_short_ones_wait, setup, teardown),

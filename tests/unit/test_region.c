@@ -150,29 +150,6 @@ static void test_bad_regions(void **state)
     assert_int_equal(btl_ib_regions_add(&regions, NULL, 0, BTL_IB_ACCESS_READ, &key), 0);
 }
 
-static void test_many(void **state)
-{
-    enum { MANY = 3000 };
-    static btl_ib_region_key_t keys[MANY];
-
-    for (uint32_t round = 0; round < 3; round++) {
-        for (uint32_t i = 0; i < MANY; i++) {
-            keys[i] = add(memory, 1 + i % 1000, BTL_IB_ACCESS_READ);
-        }
-        assert_int_equal(registered(), MANY);
-        assert_int_equal(regions.count, 4096); /* slots are used again */
-        for (uint32_t i = 0; i < MANY; i++) {
-            assert_int_equal(check(keys[i], 0, 1 + i % 1000, BTL_IB_ACCESS_READ), BTL_IB_REGION_OK);
-            assert_int_equal(check(keys[i], 0, 2 + i % 1000, BTL_IB_ACCESS_READ),
-                             BTL_IB_REGION_BOUNDS);
-        }
-        for (uint32_t i = 0; i < MANY; i++) {
-            btl_ib_regions_remove(&regions, &keys[(i * 7) % MANY]);
-        }
-        assert_int_equal(registered(), 0);
-    }
-}
-
 static void test_no_memory(void **state)
 {
     btl_ib_region_key_t keys[17];
@@ -227,43 +204,6 @@ static void served(btl_ib_region_key_t key, uint64_t offset, uint64_t size, cons
     asked(key, offset, size, BTL_IB_ACCESS_READ, BTL_IB_REGION_ELSEWHERE, to);
     asked(key, offset, size, BTL_IB_ACCESS_WRITE, BTL_IB_REGION_ELSEWHERE, to);
     asked(key, offset, size, BTL_IB_ACCESS_ATOMIC, BTL_IB_REGION_ELSEWHERE, to);
-}
-
-/* Before and behind the named region, to the byte. */
-static void test_other_window(void **state)
-{
-    btl_ib_region_key_t low = add(memory + 100, 100, WINDOW);
-    btl_ib_region_key_t high = add(memory + 500, 100, WINDOW);
-
-    asked(low, 0, 100, BTL_IB_ACCESS_READ, BTL_IB_REGION_OK, memory + 100);
-    served(low, 400, 100, memory + 500);
-    served(low, 499, 1, memory + 599);
-    served(high, (uint64_t) -400, 100, memory + 100);
-    served(high, (uint64_t) -301, 1, memory + 199);
-    served(low, 500, 0, memory + 600);
-    refused(low, 399, 8, BTL_IB_ACCESS_READ);
-    refused(low, 493, 8, BTL_IB_ACCESS_WRITE);
-    refused(low, 400, 101, BTL_IB_ACCESS_WRITE);
-    refused(high, (uint64_t) -401, 8, BTL_IB_ACCESS_READ);
-    refused(high, (uint64_t) -307, 8, BTL_IB_ACCESS_ATOMIC);
-    refused(low, 200, 8, BTL_IB_ACCESS_READ);  /* between them */
-    refused(low, 0, 500, BTL_IB_ACCESS_READ);  /* both, and the gap */
-    refused(low, 50, 100, BTL_IB_ACCESS_READ); /* out of it into the gap */
-}
-
-/* Regions that touch are two regions; one that covers the seam has it all. */
-static void test_seam(void **state)
-{
-    btl_ib_region_key_t low = add(memory, 100, WINDOW);
-    btl_ib_region_key_t high = add(memory + 100, 100, WINDOW);
-
-    refused(low, 96, 8, BTL_IB_ACCESS_READ);
-    refused(high, (uint64_t) -4, 8, BTL_IB_ACCESS_READ);
-    btl_ib_region_key_t both = add(memory + 50, 100, WINDOW);
-    served(low, 96, 8, memory + 96);
-    served(high, (uint64_t) -4, 8, memory + 96); /* from before its beginning to behind it */
-    btl_ib_regions_remove(&regions, &both);
-    refused(high, (uint64_t) -4, 8, BTL_IB_ACCESS_READ);
 }
 
 static void test_ends_of_the_address_space(void **state)
@@ -425,10 +365,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_keys, setup, teardown),
         cmocka_unit_test_setup_teardown(test_secret_of_another_process, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_regions, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_many, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_other_window, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_seam, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ends_of_the_address_space, setup, teardown),
         cmocka_unit_test_setup_teardown(test_not_a_window, setup, teardown),
         cmocka_unit_test_setup_teardown(test_retired, setup, teardown),

@@ -56,53 +56,6 @@ static void test_empty(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-static void test_one(void **state)
-{
-    uint32_t id = add(1, 0, 0, 0);
-    for (int bit = 0; bit < 32; bit++) {
-        assert_null(btl_ib_table_by_id(&table, id ^ (1u << bit)));
-    }
-    assert_null(btl_ib_table_by_id(&table, 0));
-    for (int bit = 0; bit < 64; bit++) {
-        assert_null(btl_ib_table_by_name(&table, UINT64_C(1) << bit, 0, 0));
-    }
-    btl_ib_table_remove(&table, id ^ (1u << 20)); /* somebody else's */
-    assert_ptr_equal(btl_ib_table_by_id(&table, id), conn(1));
-    btl_ib_table_remove(&table, id);
-    assert_null(btl_ib_table_by_id(&table, id));
-    assert_null(btl_ib_table_by_name(&table, 0, 0, 0));
-    btl_ib_table_remove(&table, id);
-    btl_ib_table_unname(&table, id);
-}
-
-static void test_rails(void **state)
-{
-    uint32_t id[16];
-
-    for (uint32_t i = 0; i < 16; i++) {
-        id[i] = add(i, 77, i / 4, i % 4);
-    }
-    assert_null(btl_ib_table_by_name(&table, 77, 0, 4));
-    assert_null(btl_ib_table_by_name(&table, 77, 4, 0));
-    assert_null(btl_ib_table_by_name(&table, 78, 0, 0));
-    for (uint32_t gone = 0; gone < 16; gone++) {
-        btl_ib_table_remove(&table, id[(7 * gone) % 16]);
-        for (uint32_t i = 0; i <= gone; i++) {
-            uint32_t c = (7 * i) % 16;
-            assert_null(btl_ib_table_by_name(&table, 77, c / 4, c % 4));
-        }
-        for (uint32_t i = gone + 1; i < 16; i++) {
-            uint32_t c = (7 * i) % 16;
-            assert_ptr_equal(btl_ib_table_by_name(&table, 77, c / 4, c % 4), conn(c));
-        }
-    }
-    /* The highest rail number that travels. */
-    add(3, UINT64_MAX, 255, 255);
-    add(4, UINT64_MAX, 255, 0);
-    add(5, UINT64_MAX, 0, 255);
-    assert_ptr_equal(btl_ib_table_by_name(&table, UINT64_MAX, 255, 255), conn(3));
-}
-
 static void test_growth(void **state)
 {
     static uint32_t id[CONNS];
@@ -125,27 +78,6 @@ static void test_growth(void **state)
         btl_ib_table_remove(&table, id[i]);
         assert_null(btl_ib_table_by_id(&table, id[i]));
     }
-}
-
-/* Under its name comes a new one; the old id still finds the old one. */
-static void test_unname(void **state)
-{
-    uint32_t old = add(1, 5, 0, 1);
-    uint32_t other = add(2, 5, 1, 0);
-    btl_ib_table_unname(&table, old);
-    assert_null(btl_ib_table_by_name(&table, 5, 0, 1));
-    assert_ptr_equal(btl_ib_table_by_name(&table, 5, 1, 0), conn(2));
-    assert_ptr_equal(btl_ib_table_by_id(&table, old), conn(1));
-    btl_ib_table_unname(&table, old);
-    uint32_t new = add(3, 5, 0, 1);
-    assert_int_not_equal(new, old);
-    btl_ib_table_unname(&table, old); /* is no name of its any more */
-    assert_ptr_equal(btl_ib_table_by_name(&table, 5, 0, 1), conn(3));
-    assert_ptr_equal(btl_ib_table_by_id(&table, old), conn(1));
-    btl_ib_table_remove(&table, old);
-    assert_null(btl_ib_table_by_id(&table, old));
-    assert_ptr_equal(btl_ib_table_by_name(&table, 5, 0, 1), conn(3));
-    assert_ptr_equal(btl_ib_table_by_id(&table, other), conn(2));
 }
 
 /* More users of one slot than there are generations: an id is never 0, and never that of one of
@@ -298,10 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_empty, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_rails, setup, teardown),
         cmocka_unit_test_setup_teardown(test_growth, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_unname, setup, teardown),
         cmocka_unit_test_setup_teardown(test_generations, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_model, setup, teardown),

@@ -135,31 +135,6 @@ static void test_no_such_provider(void **state)
     bed.type->devices_free(list, 0);
 }
 
-static void test_every_size(void **state)
-{
-    pair_t pair;
-    int width = 1;
-
-    need_device();
-    pair = open_pair((btl_ib_open_params_t){.rx_depth = BATCH_MAX * 2});
-    for (uint32_t size = 1; size <= pair.a->attr.max_datagram;) {
-        btl_ib_tx_t batch[BATCH_MAX];
-        int n = 0;
-
-        for (; n < width && size <= pair.a->attr.max_datagram; n++, size++) {
-            uint32_t niov = 1 + size % pair.a->attr.max_iov;
-
-            niov = niov < size ? niov : size;
-            batch[n] = make_tx(pair.a, &pair.slots, (uint32_t) n, pair.b_at_a, size, niov);
-        }
-        exchange(&pair, batch, n, 1);
-        width = width % BATCH_MAX + 1;
-    }
-    assert_idle(pair.a);
-    assert_idle(pair.b);
-    close_pair(&pair);
-}
-
 /* With the port, as far as it is an address of IP; what it is else only the provider knows. */
 static void test_address_text(void **state)
 {
@@ -248,20 +223,6 @@ static void test_oversize(void **state)
     usleep(2000);
     assert_idle(pair.b);
     assert_reaches(pair.a, pair.b_at_a, pair.b, pair.a->attr.max_datagram);
-    close_pair(&pair);
-}
-
-static void test_idle(void **state)
-{
-    pair_t pair;
-    btl_ib_event_t events[BATCH_MAX];
-
-    need_device();
-    pair = open_pair((btl_ib_open_params_t){.rx_depth = 8});
-    for (int i = 0; i < 1000; i++) {
-        assert_int_equal(pair.a->ops->poll(pair.a, 0, events, BATCH_MAX), 0);
-        assert_int_equal(pair.b->ops->poll(pair.b, 0, events, 1), 0);
-    }
     close_pair(&pair);
 }
 
@@ -448,23 +409,16 @@ static void test_close_under_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attributes),
-        cmocka_unit_test(test_no_such_provider),
-        cmocka_unit_test(test_every_size),
-        cmocka_unit_test(test_address_text),
-        cmocka_unit_test(test_garbage_address),
-        cmocka_unit_test(test_oversize),
-        cmocka_unit_test(test_idle),
-        cmocka_unit_test(test_duplicate_address),
-        cmocka_unit_test(test_unknown_sender),
-        cmocka_unit_test(test_strange_sizes),
-        cmocka_unit_test(test_buffers_are_held),
-        cmocka_unit_test(test_close_under_way),
+        cmocka_unit_test(test_attributes),       cmocka_unit_test(test_no_such_provider),
+        cmocka_unit_test(test_address_text),     cmocka_unit_test(test_garbage_address),
+        cmocka_unit_test(test_oversize),         cmocka_unit_test(test_duplicate_address),
+        cmocka_unit_test(test_unknown_sender),   cmocka_unit_test(test_strange_sizes),
+        cmocka_unit_test(test_buffers_are_held), cmocka_unit_test(test_close_under_way),
     };
     const struct CMUnitTest few_inline[] = {
-        cmocka_unit_test(test_attributes), cmocka_unit_test(test_every_size),
-        cmocka_unit_test(test_oversize),   cmocka_unit_test(test_buffers_are_held),
-        cmocka_unit_test(test_tx_depth),   cmocka_unit_test(test_close_under_way),
+        cmocka_unit_test(test_attributes),       cmocka_unit_test(test_oversize),
+        cmocka_unit_test(test_buffers_are_held), cmocka_unit_test(test_tx_depth),
+        cmocka_unit_test(test_close_under_way),
     };
 
     return cmocka_run_group_tests(tests, find_ofi, free_devices)

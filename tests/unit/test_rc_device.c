@@ -558,43 +558,6 @@ static void connect_for_operations(void)
     settle();
 }
 
-/* What the user says of queue pairs reaches the device: of initiators and of acceptors. */
-static void queue_pairs_as_asked_for(void **state)
-{
-    (void) tear_down(state);
-    fake_rdma_reset();
-    fake.reads = 100;
-    params.rc = (btl_ib_open_rc_t){
-        .timeout = 11, .retry = 3, .rnr_retry = 5, .rnr_timer = 14, .reads = 9, .bounce_size = 8};
-    params.queue[1].shared = true;
-    params.tx_depth = 50;
-    params.inline_max = 96;
-    params.traffic_class = 0x68;
-    open_side(0);
-    open_side(1);
-    add(0, 1);
-    add(1, 0);
-    assert_int_equal(sides[0].t->attr.tx_depth, 32);
-    assert_int_equal(sides[0].t->attr.inline_size, 96);
-    connect_sides(0, 1, 1);
-    assert_int_equal(fake.cap.max_send_wr, 32);
-    assert_int_equal(fake.cap.max_inline_data, 96);
-    assert_int_equal(fake.rnr_timer, 14);
-    assert_int_equal(fake.asked_timeout, 11);
-    assert_int_equal(fake.accepted_timeout, 11);
-    assert_int_equal(fake.tos, 0x68);
-    assert_int_equal(fake.asked.retry_count, 3);
-    assert_int_equal(fake.accepted.retry_count, 3);
-    assert_int_equal(fake.asked.rnr_retry_count, 5);
-    assert_int_equal(fake.accepted.rnr_retry_count, 5);
-    assert_int_equal(fake.asked.initiator_depth + fake.asked.responder_resources, 0);
-    connect_for_operations();
-    assert_int_equal(fake.asked.initiator_depth, 9);
-    assert_int_equal(fake.asked.responder_resources, 9);
-    assert_int_equal(fake.accepted.initiator_depth, 9);
-    assert_int_equal(fake.accepted.responder_resources, 9);
-}
-
 /* A device that has less is asked for that. */
 static void queue_pairs_as_the_device_can(void **state)
 {
@@ -832,7 +795,6 @@ int main(void)
         RC_TEST(shared_things_fail),
         RC_TEST(devices),
         RC_TEST(shared_buffers),
-        RC_TEST(queue_pairs_as_asked_for),
         RC_TEST(queue_pairs_as_the_device_can),
         RC_TEST(service_level),
         RC_TEST(path_mtu),

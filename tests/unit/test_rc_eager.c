@@ -106,20 +106,6 @@ static void busy_peers_write(void **state)
     assert_int_equal(conn_of(0, 1, 0).eager_used, 100);
 }
 
-/* All sizes that fit, and that they come as they are. */
-static void sizes(void **state)
-{
-    promote(0, 1);
-    for (uint32_t size = 4; size <= 256; size++) {
-        const int before = sides[1].received;
-        assert_int_equal(send_one(0, 1, size, 0), 0);
-        settle();
-        assert_int_equal(sides[1].received, before + 1);
-    }
-    assert_int_equal(sides[1].disorder, 0);
-    assert_int_equal(conn_of(0, 1, 0).eager_used, 240 - 4 + 1);
-}
-
 /* Both ways are one stream: nothing passes anything else, however little room there is for
  * events. */
 static void one_stream(void **state)
@@ -301,22 +287,6 @@ static void smaller_slots(void **state)
     assert_int_equal(conn_of(0, 1, 0).eager_used, 1);
     settle();
     assert_int_equal(sides[1].disorder, 0);
-}
-
-/* The user's largest message: a slot is so large, rounded up to a cache line. */
-static void size_as_asked_for(void **state)
-{
-    static const uint32_t sizes[][2] = {{1, 64}, {48, 64}, {49, 128}, {112, 128}, {496, 256}};
-
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        (void) tear_down(state);
-        fake_rdma_reset();
-        params.rc.eager_size = sizes[i][0];
-        open_all(1);
-        promote(0, 1);
-        assert_int_equal(conn_of(0, 1, 0).eager_slot, sizes[i][1]);
-    }
-    params.rc.eager_size = 0;
 }
 
 /* Written into the ring of side 1 as a peer would that keeps to no rule. */
@@ -542,20 +512,6 @@ static void nobody_writes_to_one_that_sleeps(void **state)
     assert_int_equal(conn_of(0, 1, 0).eager_used, filled);
 }
 
-static void rows_go_by_sends(void **state)
-{
-    int error;
-
-    promote(0, 1);
-    const uint32_t filled = conn_of(0, 1, 0).eager_used;
-    assert_int_equal(send_row(0, 1, SMALL, 0, 6, &error), 6);
-    assert_int_equal(conn_of(0, 1, 0).eager_used, filled);
-    assert_int_equal(send_row(0, 1, SMALL, 0, 3, &error), 3);
-    assert_int_equal(conn_of(0, 1, 0).eager_used, filled + 3);
-    settle();
-    assert_int_equal(sides[1].disorder, 0);
-}
-
 static void broken_and_connected_anew(void **state)
 {
     promote(0, 1);
@@ -620,7 +576,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define EAGER_TEST(name) cmocka_unit_test_setup_teardown(name, begin_eager, end_eager)
         EAGER_TEST(busy_peers_write),
-        EAGER_TEST(sizes),
         EAGER_TEST(one_stream),
         EAGER_TEST(full_ring),
         EAGER_TEST(held_over_the_end),
@@ -628,7 +583,6 @@ int main(void)
         EAGER_TEST(too_many_held),
         EAGER_TEST(rows_in_part),
         EAGER_TEST(smaller_slots),
-        EAGER_TEST(size_as_asked_for),
         EAGER_TEST(numbers_wrap),
         EAGER_TEST(odd_rings),
         EAGER_TEST(forged),
@@ -639,7 +593,6 @@ int main(void)
         EAGER_TEST(late_writes_are_waited_for),
         EAGER_TEST(words_are_waited_for),
         EAGER_TEST(off_and_on_again),
-        EAGER_TEST(rows_go_by_sends),
         EAGER_TEST(broken_and_connected_anew),
         EAGER_TEST(without),
         EAGER_TEST(shortage),

@@ -234,48 +234,6 @@ static void check_memory(size_t registered_before)
     assert_true(inside.longest_chain <= CHAIN_MAX);
 }
 
-/* The hub gives back what estimate() says that it takes with so many peers, within 5 percent. All
- * used one queue, so that is all there is. */
-static void close_told(void)
-{
-    const uint64_t all = allocated();
-    btl_ib_open_params_t used = params;
-    btl_ib_memory_estimate_t estimate = {.count = 0};
-
-    used.queue_count = 1;
-    btl_ib_verbs_rc_type.memory_estimate(&used, &hub->attr, count, &estimate);
-    hub->ops->stop(hub);
-    hub->ops->close(hub);
-    assert_told(all - allocated(), estimate.all[BTL_IB_ESTIMATE_PROCESS].held);
-}
-
-/* All at once, each to each: one connection for each two, whichever asked first. */
-static void each_to_each(uint32_t peers)
-{
-    adds_unknown = false;
-    begin(peers);
-    const size_t before = fake.mr_bytes;
-    for (uint32_t i = 0; i < count; i++) {
-        hub_adds(&spokes[i]);
-    }
-    run(100);
-    assert_int_equal(fake.accepts, count);
-    assert_int_equal(fake.qps, 2 * count);
-    assert_true(fake.requests <= 2 * count);
-    assert_true(hub_looks <= LOOKS_OF_A_PEER * (count + 10));
-    check_memory(before);
-    close_told();
-    close_spokes();
-}
-
-static void each_to_each_at_once(void **state)
-{
-    for (uint32_t peers = 10; peers < most; peers *= 10) {
-        each_to_each(peers);
-    }
-    each_to_each(most);
-}
-
 /* The hub knows nobody before he speaks: it takes in some at a time, the others come again. */
 static void unknown_peers_all_at_once(void **state)
 {
@@ -322,7 +280,6 @@ static void all_go_and_come_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_to_each_at_once),
         cmocka_unit_test(unknown_peers_all_at_once),
         cmocka_unit_test(all_go_and_come_again),
     };

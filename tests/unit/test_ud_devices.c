@@ -286,31 +286,6 @@ static void test_limits_of_devices(void **state)
     close_one(t);
 }
 
-/* What the user says of queue pairs reaches the device. */
-static void test_queue_pairs_as_asked_for(void **state)
-{
-    btl_ib_open_params_t params = usual;
-    btl_ib_transport_t *t;
-
-    params.tx_depth = 1000;
-    params.inline_max = 96;
-    t = open_one(params);
-    assert_int_equal(fake.cap.max_send_wr, 512);
-    assert_int_equal(fake.cap.max_inline_data, 96);
-    assert_int_equal(ud_completions(t), ud_work_requests(t));
-    assert_int_equal(t->attr.inline_size, 96);
-    assert_int_equal(t->attr.tx_depth, 512 * CHANNELS);
-    close_one(t);
-    params.tx_depth = 1;
-    params.inline_max = -1;
-    t = open_one(params);
-    assert_int_equal(fake.cap.max_send_wr, 128);
-    assert_int_equal(fake.cap.max_inline_data, 0);
-    assert_int_equal(t->attr.inline_size, 0);
-    assert_int_equal(ud_completions(t), ud_work_requests(t));
-    close_one(t);
-}
-
 /* What an administrator can change is called by its name. */
 static void test_diagnostics(void **state)
 {
@@ -554,21 +529,13 @@ static void test_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        UD_TEST(test_devices),
-        UD_TEST(test_no_device),
-        UD_TEST(test_interfaces),
-        UD_TEST(test_fork),
-        UD_TEST(test_gid_index),
-        UD_TEST(test_far_places),
-        UD_TEST(test_partition),
-        UD_TEST(test_limits_of_devices),
-        UD_TEST(test_diagnostics),
-        UD_TEST(test_events),
-        UD_TEST(test_port_comes_back),
-        UD_TEST(test_changes),
-        UD_TEST(test_address_moves),
-        UD_TEST(test_wait),
-        UD_TEST(test_queue_pairs_as_asked_for),
+        UD_TEST(test_devices),         UD_TEST(test_no_device),
+        UD_TEST(test_interfaces),      UD_TEST(test_fork),
+        UD_TEST(test_gid_index),       UD_TEST(test_far_places),
+        UD_TEST(test_partition),       UD_TEST(test_limits_of_devices),
+        UD_TEST(test_diagnostics),     UD_TEST(test_events),
+        UD_TEST(test_port_comes_back), UD_TEST(test_changes),
+        UD_TEST(test_address_moves),   UD_TEST(test_wait),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

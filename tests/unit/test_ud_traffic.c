@@ -12,37 +12,6 @@
 #include "ud_pair.h"
 #include "unit.h"
 
-/* A batch is one call; which of it ask for a completion, and what is sent inline. */
-static void test_one_call_a_row(void **state)
-{
-    pair_t pair = open_pair(usual);
-    assert_int_equal(pair.a->attr.inline_size, 256);
-    fake.posts = 0;
-    send_all(&pair, 0, 40, SIZE, LARGE);
-    assert_int_equal(fake.posts, 1);
-    assert_int_equal(fake.requests, 40);
-    assert_int_equal(fake.signaled, 1); /* the 32nd */
-    assert_int_equal(fake.inlined, 0);
-    assert_int_equal(poll_all(pair.a, BTL_IB_EVENT_SENT), 32);
-    send_all(&pair, 40, 16, SIZE, LARGE); /* leaves 24 without: the last asks */
-    assert_int_equal(fake.signaled, 2);
-    assert_int_equal(poll_all(pair.a, BTL_IB_EVENT_SENT), 24);
-    send_all(&pair, 0, 17, 256, SMALL);
-    assert_int_equal(fake.inlined, 17);
-    assert_int_equal(poll_all(pair.a, BTL_IB_EVENT_SENT), 0);
-    close_pair(&pair);
-}
-
-/* More than fit one call go in several. */
-static void test_long_row(void **state)
-{
-    pair_t pair = open_pair(usual);
-    send_all(&pair, 0, 2 * UD_BATCH + 1, SIZE, LARGE);
-    assert_int_equal(fake.posts, 3);
-    assert_int_equal(fake.requests, 2 * UD_BATCH + 1);
-    close_pair(&pair);
-}
-
 /* Contexts come back once each, in order, as many as there is room for. */
 static void test_sent_accounting(void **state)
 {
@@ -275,53 +244,6 @@ static void test_revived(void **state)
     close_pair(&pair);
 }
 
-static void test_received(void **state)
-{
-    btl_ib_event_t events[4];
-
-    pair_t pair = open_pair(usual);
-    const btl_ib_addr_t to_a = add(pair.b, pair.a);
-    send_all(&pair, 5, 1, SIZE, LARGE);
-    send_all(&pair, 6, 1, 1, SMALL);
-    assert_int_equal(poll_for(pair.b, BTL_IB_EVENT_RECV, events, 4), 2);
-    assert_int_equal(events[0].size, SIZE);
-    assert_memory_equal(events[0].data, memory[5], SIZE);
-    assert_int_equal((uintptr_t) events[0].data % 64, 0);
-    assert_int_equal(events[0].from, to_a);
-    assert_int_equal(events[1].size, 1);
-    assert_int_equal(events[1].from, to_a); /* from the other queue pair */
-    void *const buffers[] = {events[0].buffer, events[1].buffer};
-    pair.b->ops->repost(pair.b, buffers, 2);
-    pair.b->ops->addr_remove(pair.b, to_a);
-    send_all(&pair, 5, 1, SIZE, LARGE);
-    assert_int_equal(poll_for(pair.b, BTL_IB_EVENT_RECV, events, 4), 1);
-    assert_int_equal(events[0].from, BTL_IB_ADDR_UNKNOWN);
-    close_pair(&pair);
-}
-
-/* Whichever queue pair of a peer sent it, it is from that peer. */
-static void test_received_from_each(void **state)
-{
-    static const uint8_t data[1024];
-    btl_ib_open_params_t params = usual;
-    btl_ib_event_t event;
-
-    params.queue_count = BTL_IB_UD_QPS_MAX;
-    for (uint32_t i = 0; i < BTL_IB_UD_QPS_MAX; i++) {
-        params.queue[i] = params.queue[LARGE];
-        params.queue[i].size = 128u << i;
-    }
-    pair_t pair = open_pair(params);
-    const btl_ib_addr_t to_a = add(pair.b, pair.a);
-    for (uint32_t i = 0; i < BTL_IB_UD_QPS_MAX; i++) {
-        fake_arrive(qpn_of(pair.b, LARGE), qpn_of(pair.a, i), "10.0.0.1", data, 100, 140,
-                    IBV_WC_SUCCESS);
-        assert_int_equal(poll_for(pair.b, BTL_IB_EVENT_RECV, &event, 1), 1);
-        assert_int_equal(event.from, to_a);
-    }
-    close_pair(&pair);
-}
-
 /* What is not to be handed up: its buffer is used again. */
 static void test_dropped(void **state)
 {
@@ -349,27 +271,6 @@ static void test_dropped(void **state)
     fake_arrive(qpn, from, "10.0.0.1", data, 100, 140, IBV_WC_SUCCESS);
     assert_int_equal(poll_for(pair.b, BTL_IB_EVENT_RECV, &event, 1), 1);
     assert_int_equal(event.from, 0);
-    close_pair(&pair);
-}
-
-/* Buffers go back in rows, and never fewer are posted than were promised. */
-static void test_repost(void **state)
-{
-    pair_t pair = open_pair(usual);
-    const uint32_t qpn = qpn_of(pair.b, LARGE);
-    assert_in_range(pair.b->attr.rx_depth, NUM_SMALL + NUM_LARGE, SLOTS);
-    assert_int_equal(pair.b->ops->rx_depth(pair.b, SIZE), NUM_LARGE);
-    assert_int_equal(pair.b->ops->rx_depth(pair.b, 128), NUM_SMALL);
-    assert_true(pair.b->attr.queue_buffers);
-    fake.recv_posts = 0;
-    for (uint32_t i = 0; i < 900; i++) {
-        send_all(&pair, i, 1, SIZE, LARGE);
-        assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 1);
-        assert_true(fake_posted(qpn) >= NUM_LARGE);
-        (void) poll_all(pair.a, BTL_IB_EVENT_SENT);
-    }
-    assert_int_equal(fake.recv_posts, 100); /* 9 at a time */
-    assert_int_equal(fake.dropped, 0);
     close_pair(&pair);
 }
 
@@ -533,9 +434,7 @@ static void test_none_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        UD_TEST(test_one_call_a_row),
         UD_TEST(test_sent_accounting),
-        UD_TEST(test_long_row),
         UD_TEST(test_full),
         UD_TEST(test_full_of_news),
         UD_TEST(test_partial_post),
@@ -544,10 +443,7 @@ int main(void)
         UD_TEST(test_failed_device),
         UD_TEST(test_cannot_be_mended),
         UD_TEST(test_revived),
-        UD_TEST(test_received),
-        UD_TEST(test_received_from_each),
         UD_TEST(test_dropped),
-        UD_TEST(test_repost),
         UD_TEST(test_replaced_before_the_handler),
         UD_TEST(test_partial_repost),
         UD_TEST(test_receiving_ends),

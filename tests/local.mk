@@ -460,6 +460,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/main.c \
     tests/sim/named.c \
     tests/sim/named.h \
+    tests/sim/named_list.h \
     tests/sim/named_command.c \
     tests/sim/named_contact.c \
     tests/sim/named_oversubscribed.c \

@@ -44,9 +44,7 @@ def job_of(run, mpi, request, row):
     """Runs one."""
     words, hosts = row
     if hosts > 1:
-        prefix = request.getfixturevalue("hosts")
-        if prefix:
-            run.environment["NSPFX"] = prefix
+        run.environment["NSPFX"] = request.getfixturevalue("hosts")
     run(ROOT / "tests/mpi/run", "--build", BUILD, *words)
 
 

@@ -46,8 +46,7 @@ void async_repairs(sim_t *sim)
 
         if (copies == 1) {
             with_threads(sim, 2, 0);
-            run_start(sim);
-            warm_up(sim, 0, 1);
+            start_warm(sim);
             first = sim->nmessages;
         }
         sim->scratch[0] = copies;
@@ -86,8 +85,7 @@ static void compute_unanswered(sim_t *sim, uint64_t time)
 /* The same from the start: p1 knows p0, and p2, which does not hear it. */
 static void start_unanswered(sim_t *sim, uint64_t time)
 {
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     warm_up(sim, 1, 2);
     compute_unanswered(sim, time);
 }
@@ -130,8 +128,7 @@ static void nap(sim_t *sim, uint32_t threads_from, uint32_t tag)
 {
     with_threads(sim, 3, threads_from);
     sim->procs[1].config.backlog_max = 100 * 1000;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     warm_up(sim, 1, 2);
     for (uint32_t seconds = 2; seconds <= 6; seconds += 2) {
         const uint64_t window = window_of(sim, 0, 1);
@@ -323,8 +320,7 @@ void async_refused(sim_t *sim)
 {
     with_threads(sim, 2, 0);
     sim->refuses = true;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     proc_stop(&sim->procs[1]);
     say(sim, 0, 1, 100, 1000);
     sim_run_until(sim, sim->now + SIM_US(2));
@@ -341,8 +337,7 @@ void async_restarted(sim_t *sim)
 {
     with_threads(sim, 2, 0);
     sim->down_time = SIM_MS(20);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     say(sim, 0, 1, 100, 1000);
     sim_run_until(sim, sim->now + SIM_US(2));
     proc_compute(&sim->procs[0], sim->now + SIM_S(1));
@@ -366,8 +361,7 @@ void async_no_memory(sim_t *sim)
     for (uint32_t ppm = 300000; ppm <= 1000000; ppm += 350000) {
         if (sim->nprocs == 0) {
             with_threads(sim, 3, 1);
-            run_start(sim);
-            warm_up(sim, 0, 1);
+            start_warm(sim);
             warm_up(sim, 1, 2);
         }
         compute_unanswered(sim, SIM_S(1));
@@ -424,8 +418,7 @@ static void cut_off(sim_t *sim, uint64_t time)
 static void cut_off_sender(sim_t *sim, uint64_t limit, uint64_t time)
 {
     sim->procs[0].config.silence_limit = limit;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     cut_off(sim, time);
     say(sim, 0, 1, 100, 1000);
     sim_run_until(sim, sim->now + SIM_US(2));

@@ -31,8 +31,7 @@ static void begin(sim_t *sim)
     for (int i = 0; i < 2; i++) {
         snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "P,256,256:P,65536,256");
     }
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
 }
 
 /* Bursts of short messages: alone they leave in few large datagrams; while a long message is on its
@@ -86,8 +85,7 @@ void command_beside_repeats(sim_t *sim)
         sim->procs[i].config.cc = BTL_IB_CC_NONE;
     }
     sim->procs[0].step = SIM_US(2);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     sim->drop = drop_bulk;
     for (uint32_t i = 0; i < 4; i++) {
         say(sim, 0, 1, 60000, SIM_US(1));

@@ -18,8 +18,7 @@ static bool drop_closes(sim_t *sim, const datagram_t *d)
 void closes_lost(sim_t *sim)
 {
     two(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     sim->drop = drop_closes;
     app_close(&sim->procs[1], 0, 0, false);
     sim_run_until(sim, sim->now + SIM_MS(10));
@@ -104,8 +103,7 @@ void restart(sim_t *sim)
         sim->procs[0].config.silence_limit = 5000000;
         sim->procs[1].config.silence_limit = 5000000;
         sim->down_time = SIM_MS(1);
-        run_start(sim);
-        warm_up(sim, 0, 1);
+        start_warm(sim);
         for (int i = 0; i < 20; i++) {
             say(sim, 0, 1, 3000, 1000);
         }
@@ -131,8 +129,7 @@ void refused(sim_t *sim)
     two(sim);
     sim->refuses = true;
     sim->down_time = SIM_S(5);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     uint64_t from = sim->now;
     proc_restart(&sim->procs[1], false);
     say(sim, 0, 1, 100, 1000);
@@ -169,8 +166,7 @@ void forged_refusals(sim_t *sim)
 
         sim_procs(sim, 3, 1);
         run_defaults(sim);
-        run_start(sim);
-        warm_up(sim, 0, 1);
+        start_warm(sim);
         warm_up(sim, 0, 2);
         warm_up(sim, 2, 1);
         proc_compute(&sim->procs[1], sim->now + SIM_S(2));
@@ -196,8 +192,7 @@ void late_refusals(sim_t *sim)
     const uint64_t told = 40;
 
     two(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     rail_t *rail = sim->procs[0].rails[0];
     const uint32_t address = rail_address(sim->procs[1].rails[0]);
     const quote_t before = rail_quote(rail, address);
@@ -220,8 +215,7 @@ void device_failure(sim_t *sim)
 {
     two(sim);
     sim->procs[1].config.silence_limit = 5000000;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     say(sim, 0, 1, 30000, 1000);
     sim_run_until(sim, sim->now + SIM_US(20));
     rail_fail_device(sim->procs[0].rails[0]);
@@ -238,8 +232,7 @@ void device_failure(sim_t *sim)
 void close_and_reopen(sim_t *sim)
 {
     two(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     for (uint32_t i = 0; i < 10; i++) {
         for (uint32_t n = 0; n < i; n++) {
             say(sim, 0, 1, 700 * n, 1000);

@@ -145,8 +145,7 @@ void direct_protected(sim_t *sim)
 void direct_peer_computes(sim_t *sim)
 {
     two_devices(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     arena_begin(&sim->procs[1]);
     proc_compute(&sim->procs[1], sim->now + SIM_S(1));
     for (uint32_t i = 0; i < 3; i++) {
@@ -169,8 +168,7 @@ void direct_full(sim_t *sim)
         sim->procs[i].attr.tx_depth = 4;
         sim->procs[i].config.ops_max = 3;
     }
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     fault_add(sim, F_RDMA_EAGAIN, 0, sim->now + SIM_MS(5), 1000000, 0);
     for (uint32_t i = 0; i < 10; i++) {
         one_of_each(sim);
@@ -190,8 +188,7 @@ void direct_full_beside_bursts(sim_t *sim)
         sim->procs[i].attr.gso_bytes = 4 * sim->procs[i].attr.max_datagram;
         sim->procs[i].attr.max_batch = 16;
     }
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     fault_add(sim, F_RDMA_EAGAIN, 0, sim->now + SIM_MS(50), 1000000, 0);
     work(sim, 0, BTL_IB_OP_ATOMIC, 8);
     for (uint32_t i = 0; i < 100; i++) {
@@ -211,8 +208,7 @@ void direct_full_beside_bursts(sim_t *sim)
 void direct_never_connected(sim_t *sim)
 {
     two_devices(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     const uint64_t end = sim->now + SIM_S(3);
     fault_add(sim, F_RDMA_EAGAIN, 0, end, 1000000, 0);
     one_of_each(sim);
@@ -231,8 +227,7 @@ void direct_never_connected(sim_t *sim)
 void direct_broken(sim_t *sim)
 {
     two_devices(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     fault_add(sim, F_RDMA_BROKEN, 0, sim->now + SIM_MS(20), 1000000, 0);
     for (uint32_t i = 0; i < 10; i++) {
         one_of_each(sim);
@@ -322,8 +317,7 @@ void direct_region_removed(sim_t *sim)
 {
     two_devices(sim);
     sim->delay = SIM_US(100);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     one_of_each(sim); /* so that they are connected */
     run_settle(sim, SIM_S(1));
     const uint32_t first = sim->nops;
@@ -348,8 +342,7 @@ void direct_cut_off(sim_t *sim)
         sim->delay = SIM_US(50);
         sim->procs[0].config.silence_limit = 2000000;
         sim->procs[1].config.silence_limit = 2000000;
-        run_start(sim);
-        warm_up(sim, 0, 1);
+        start_warm(sim);
         for (uint32_t i = 0; i < 300; i++) { /* more than may run */
             work(sim, 0, (btl_ib_op_kind_t) (i % 3), i % 3 == BTL_IB_OP_ATOMIC ? 8 : 200);
         }
@@ -437,8 +430,7 @@ void direct_last_device_fails(sim_t *sim)
     two_devices(sim);
     sim->death_ok = true;
     sim->delay = SIM_US(100);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     one_of_each(sim);
     run_settle(sim, SIM_S(1));
     const uint32_t first = sim->nops;
@@ -458,8 +450,7 @@ void direct_peer_gone(sim_t *sim)
     sim->death_ok = true;
     sim->delay = SIM_US(100);
     sim->procs[0].config.silence_limit = 2000000;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     one_of_each(sim);
     run_settle(sim, SIM_S(1));
     const uint32_t first = sim->nops;
@@ -484,8 +475,7 @@ void direct_in_async(sim_t *sim)
     two_devices(sim);
     sim->procs[0].thread_after = SIM_MS(1);
     sim->procs[0].attr.tx_depth = 4;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     for (uint32_t i = 0; i < 4; i++) {
         one_of_each(sim);
     }

@@ -494,8 +494,7 @@ void failover_nowhere(sim_t *sim)
     sim_procs(sim, 2, 2);
     run_defaults(sim);
     sim->procs[1].config.silence_limit = 5000000;
-    run_start(sim);
-    warm_up(sim, 0, 1); /* by some rail */
+    start_warm(sim); /* by some rail */
     for (uint32_t rail = 0; rail < 2; rail++) {
         rail_fail_device(sim->procs[0].rails[rail]);
     }
@@ -578,8 +577,7 @@ void port_stays_down(sim_t *sim)
     run_defaults(sim);
     sim->procs[0].config.down_limit = 30000000;
     sim->procs[1].config.silence_limit = 60000000;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     set_port(sim, 0, false);
     sim_run_until(sim, sim->now + SIM_S(29));
     must_be_within(sim, "connections that ended too soon", sim->applied[F_DEATH], 0);
@@ -665,8 +663,7 @@ static void down_while_computing(sim_t *sim, uint64_t down)
     sim->survives = true;
     sim->procs[0].thread_after = SIM_MS(10);
     sim->procs[0].config.down_limit = 5000000;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     say(sim, 0, 1, 60000, 1000);
     sim_run_until(sim, sim->now + SIM_US(2));
     proc_compute(&sim->procs[0], sim->now + SIM_S(60));

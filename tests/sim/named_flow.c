@@ -16,8 +16,7 @@ static void begin(sim_t *sim)
     for (uint32_t i = 0; i < 2; i++) {
         sim->procs[i].attr.flows = FLOWS;
     }
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
 }
 
 /* From now on flow `flow` of p`from` leads nowhere. */
@@ -216,8 +215,7 @@ void bulk_tail_lost(sim_t *sim)
         sim->procs[i].attr.flows = FLOWS;
         sim->procs[i].attr.bulk_lane = true;
     }
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     const uint32_t first = sim->nmessages;
     fault_t *fault =
         fault_add(sim, F_PAIR, sim->now + SIM_MS(5), sim->now + SIM_MS(6), 0, BULK_LANE);
@@ -245,8 +243,7 @@ static void pairs_die(sim_t *sim, uint32_t flows, bool both, bool stream, bool a
         sim->procs[i].attr.bulk_lane = flows > 1;
         sim->procs[i].attr.spare_flow = true;
     }
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     kill_pair(sim, LATENCY_LANE, both);
     if (!at_once) {
         talk(sim, SIM_S(1), SIM_MS(100));
@@ -307,8 +304,7 @@ void flow_spare_dies(sim_t *sim)
         sim->procs[i].attr.flows = FLOWS;
         sim->procs[i].attr.spare_flow = true;
     }
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     kill_pair(sim, LATENCY_LANE, true);
     kill_pair(sim, BULK_LANE, true);
     sim->drop = drop_first_ports;

@@ -94,8 +94,7 @@ static uint64_t spurious(const sim_t *sim)
 static void begin(sim_t *sim)
 {
     two(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
 }
 
 /* Lose this, and finish. */
@@ -142,8 +141,7 @@ void acks_of_many_gaps(sim_t *sim)
         proc->config.cc = BTL_IB_CC_NONE;
         proc->config.credit_init = 256;
     }
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     sim->drop = drop_every_second;
     fault_add(sim, F_TX_EAGAIN, 0, sim->now + SIM_MS(9), 600000, 0)->src = 1;
     for (uint32_t i = 0; i < 100; i++) {
@@ -340,8 +338,7 @@ static bool drop_tenth(sim_t *sim, const datagram_t *d)
 void loss_both_ways(sim_t *sim)
 {
     two(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     uint32_t first = sim->nmessages;
     sim->drop = drop_tenth;
     for (uint32_t i = 0; i < 40; i++) {
@@ -358,8 +355,7 @@ void pingpong_loss(sim_t *sim)
     uint64_t sum = 0, slow = 0, n = 0;
 
     two(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     uint32_t first = sim->nmessages;
     fault_add(sim, F_LOSS, 0, SIM_NEVER, 10000, 0);
     for (int i = 0; i < 100; i++) {

@@ -68,8 +68,7 @@ void ops_take_turns(sim_t *sim)
 {
     two(sim);
     sim->procs[0].config.depth_peer = 16;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     uint32_t first = sim->nmessages;
     for (int i = 0; i < 8; i++) {
         work(sim, 1, BTL_IB_OP_GET, 16000); /* what 0 has to send */
@@ -210,8 +209,7 @@ static bool drop_refused(sim_t *sim, const datagram_t *d)
 void ops_refusal_lost(sim_t *sim)
 {
     two(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     sim->scratch[0] = 3;
     sim->drop = drop_refused;
     onesided_t *op = work(sim, 0, BTL_IB_OP_PUT, 40000);
@@ -278,8 +276,7 @@ void ops_region_removed(sim_t *sim)
     for (uint32_t i = 0; i < 2; i++) {
         sim->procs[i].config.depth_peer = 2; /* some round trips for each */
     }
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     onesided_t *get = coming(sim, 0, BTL_IB_OP_GET, 12000);
     sim_at(sim, sim->now + SIM_US(600), swap_event, &sim->procs[1], 0);
     run_settle(sim, SIM_S(1));
@@ -314,8 +311,7 @@ void ops_cut_off(sim_t *sim)
         sim->delay = SIM_US(50);
         sim->procs[0].config.silence_limit = 2000000;
         sim->procs[1].config.silence_limit = 2000000;
-        run_start(sim);
-        warm_up(sim, 0, 1);
+        start_warm(sim);
         work_of_all_kinds(sim);
         end_connection(sim, 1, SIM_US(130), (ending_t) how);
         run_settle(sim, SIM_S(20));
@@ -371,8 +367,7 @@ void ops_answer_never(sim_t *sim)
     two(sim);
     sim->death_ok = true;
     sim->procs[0].config.silence_limit = 2000000;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     sim->scratch[0] = sim->now + SIM_MS(100);
     sim->drop = drop_answers;
     onesided_t *op = work(sim, 0, BTL_IB_OP_GET, 100);
@@ -387,8 +382,7 @@ void ops_answer_late(sim_t *sim)
 {
     two(sim);
     sim->procs[0].config.silence_limit = 2000000;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     sim->scratch[0] = SIM_NEVER;
     sim->drop = drop_answers;
     onesided_t *op = work(sim, 0, BTL_IB_OP_ATOMIC, 8);
@@ -406,8 +400,7 @@ void ops_no_memory(sim_t *sim)
     for (uint32_t k = 1; k <= 12; k++) {
         for (uint32_t who = 0; who < 2; who++) {
             two(sim);
-            run_start(sim);
-            warm_up(sim, 0, 1);
+            start_warm(sim);
             sim->procs[who].fail_at = k;
             work(sim, 0, BTL_IB_OP_PUT, 4000);
             work(sim, 0, BTL_IB_OP_PUT, 4000)->flaw = FLAW_BOUNDS;

@@ -39,8 +39,7 @@ static void must_use(sim_t *sim, uint32_t bytes)
 static void begin(sim_t *sim)
 {
     two(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
 }
 
 static void end(sim_t *sim)
@@ -320,8 +319,7 @@ void hole_little_queue(sim_t *sim)
         sim->procs[i].attr.inline_size = 0;
         snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "P,256,16:P,65000,16");
     }
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     make_hole(sim, 1000);
     uint32_t first = sim->nmessages;
     for (int i = 0; i < 4; i++) {
@@ -342,8 +340,7 @@ void hole_little_room(sim_t *sim)
         sim->procs[i].attr.rx_depth = 12;
         snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "P,256,4:P,9000,4");
     }
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     make_hole(sim, 600);
     uint32_t first = sim->nmessages;
     say(sim, 0, 1, 8900, 1000);

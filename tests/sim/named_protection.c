@@ -249,8 +249,7 @@ void forged(sim_t *sim)
             snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues),
                      "P,128,16,4:S,512,64:P,1472,16");
         }
-        run_start(sim);
-        warm_up(sim, 0, 1);
+        start_warm(sim);
         fault_add(sim, F_LOSS_ONE_WAY, 0, sim->now + SIM_MS(5), 300000, 0)->src = 0;
         fault_add(sim, F_CORRUPT, 0, sim->now + SIM_MS(5), 500000, which)->src = 1;
         for (uint32_t i = 0; i < 200; i++) {

@@ -29,8 +29,7 @@ static uint64_t begin(sim_t *sim, uint32_t reassembly_max)
 {
     two(sim);
     sim->procs[1].config.reassembly_max = reassembly_max;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     run_tag_from(sim, sim->now + SIM_S(3));
     return sim->procs[0].datagrams;
 }
@@ -84,8 +83,7 @@ static uint64_t begin_with_cubic(sim_t *sim)
 {
     two(sim);
     sim->procs[0].config.cc = BTL_IB_CC_CUBIC;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     return window_of(sim);
 }
 
@@ -276,8 +274,7 @@ static void lose_oldest(sim_t *sim, uint32_t oldest, bool (*drop)(sim_t *, const
 {
     two(sim);
     sim->procs[1].config.reassembly_max = 0;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     const uint32_t first = sim->nmessages;
     for (uint32_t i = 0; i < 40; i++) {
         say(sim, 0, 1, i == 1 ? oldest : 6000, 1000)->tag = i == 1 ? ALONE : 1;

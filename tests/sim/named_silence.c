@@ -13,8 +13,7 @@
 void computes(sim_t *sim)
 {
     two(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     uint64_t before = sim->procs[0].datagrams;
     proc_compute(&sim->procs[1], sim->now + SIM_S(60));
     for (int i = 0; i < 10; i++) {
@@ -34,8 +33,7 @@ void computes_often(sim_t *sim)
 {
     two(sim);
     snprintf(sim->procs[1].queues, sizeof(sim->procs[1].queues), "P,256,2");
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     for (uint64_t i = 0; i < 100; i++) {
         proc_compute(&sim->procs[1], sim->now + SIM_MS(4 - i % 4));
         say(sim, 0, 1, 20000, 1000);
@@ -83,8 +81,7 @@ static void call_seldom(sim_t *sim, uint64_t period)
     for (uint32_t i = 0; i < 2; i++) {
         snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "P,256,512:P,1472,1024");
     }
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     must_be_within(sim, "calls for the first MB", exchange_seldom(sim, period), 20);
     (void) exchange_seldom(sim, period);
     (void) exchange_seldom(sim, period);
@@ -204,8 +201,7 @@ void skips_lost(sim_t *sim)
 void partition(sim_t *sim)
 {
     two(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     fault_add(sim, F_PARTITION, 0, sim->now + SIM_S(10), 1000000, 0);
     for (uint32_t i = 0; i < 20; i++) {
         say(sim, i % 2, 1 - i % 2, i * 300, SIM_MS(400) * i);

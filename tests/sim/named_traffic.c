@@ -238,8 +238,7 @@ static void small_beside_large(sim_t *sim, uint32_t loss)
 {
     make(sim, 2, 10000, 1u << 20, BTL_IB_CC_AUTO);
     sim->delay = SIM_US(10);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     uint32_t first = sim->nmessages;
     small_ones(sim, 500);
     sim_run_until(sim, sim->now + SIM_MS(20));
@@ -295,8 +294,7 @@ static uint64_t in_turns(sim_t *sim, btl_ib_cc_kind_t cc, uint64_t slot)
     make_udp(sim, 2, cc, SIM_US(2));
     sim->procs[0].attr.partial_poll = sim->procs[1].attr.partial_poll = true;
     sim->delay = SIM_US(10);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     for (uint32_t i = 0; i < 8; i++) {
         stream_from(sim, 0, 1, 0);
     }
@@ -340,8 +338,7 @@ void burst_loss(sim_t *sim)
 {
     make_udp(sim, 2, BTL_IB_CC_AUTO, SIM_US(10));
     sim->delay = SIM_US(10);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     fault_add(sim, F_LOSS_GSO, 0, SIM_NEVER, 10000, 0);
     stream_from(sim, 0, 1, 0);
     sim_run_until(sim, sim->now + SIM_MS(2));
@@ -374,8 +371,7 @@ static void no_bursts(sim_t *sim, fault_kind_t kind, uint64_t bytes)
 {
     make_udp_of(sim, 2, 1000, BTL_IB_CC_NONE, SIM_US(20));
     sim->delay = SIM_US(10);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     stream_from(sim, 0, 1, 0);
     const uint64_t before = joined_in(sim, SIM_MS(20));
     fault_t *fault = fault_add(sim, kind, sim->now, sim->now + SIM_MS(300), 1000000, bytes);

@@ -18,8 +18,7 @@ static uint32_t say_with_spare(sim_t *sim, uint32_t count, uint64_t lost)
 {
     two(sim);
     sim->clean = lost == 0;
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    start_warm(sim);
     sim->drop = drop_chunks;
     sim->scratch[0] = lost;
     const uint32_t first = sim->nmessages;

@@ -89,4 +89,26 @@ static inline void still_works(bench_t *bench)
     each_delivered_once(bench);
 }
 
+/* How most tests end: the engines stop and give all memory back, after all that was sent has been
+ * delivered... */
+static inline void end_delivered(bench_t *bench)
+{
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* ...which takes at most `us`... */
+static inline void end_settled(bench_t *bench, uint64_t us)
+{
+    assert_true(bench_settle(bench, us));
+    end_delivered(bench);
+}
+
+/* ...or after it was seen that they still carry messages. */
+static inline void end_working(bench_t *bench)
+{
+    still_works(bench);
+    end(bench);
+}
+
 #endif

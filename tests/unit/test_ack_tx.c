@@ -93,8 +93,7 @@ static void one_way_at_once(void **state)
     for (int i = 0; i < 20; i++) {
         assert_true(acks_for(bench, 0, 1, LONG) > 0);
     }
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* What arrives in bursts needs no acknowledgement for each: one for two, of which one may be
@@ -111,8 +110,7 @@ static void one_for_two_bursts(void **state)
         assert_int_equal(acks_for(bench, 0, 1, LONG) > 0, joins == 0);
         assert_int_equal(acks_for(bench, 0, 1, LONG) > 0, joins == 0);
         assert_true(acks_for(bench, 0, 1, LONG) > 0);
-        each_delivered_once(bench);
-        end(bench);
+        end_delivered(bench);
     }
 }
 
@@ -127,8 +125,7 @@ static void smaller_than_two_bursts(void **state)
         bench_set_window(bench, 0, 1, halves * bench_peer(bench, 0, 1).gso_segments / 2 - 1);
         const uint64_t acks = acks_for(bench, 0, 1, LONG);
         assert_true(acks + acks_for(bench, 0, 1, LONG) > 0);
-        each_delivered_once(bench);
-        end(bench);
+        end_delivered(bench);
     }
 }
 
@@ -142,8 +139,7 @@ static void answers_carry_them(void **state)
         assert_int_equal(acks_of_exchange(bench, LONG), 0);
         assert_int_equal(bench_peer(bench, 0, 1).unacked, 0); /* the answer told */
     }
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* No answer comes: the acknowledgement is no later than any, and those after it are not held
@@ -164,8 +160,7 @@ static void no_answer(void **state)
     bench->now += 2 * delay;
     (void) acks_for(bench, 1, 0, 20);
     assert_true(acks_for(bench, 0, 1, LONG) > 0);
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* Where no answer is expected what is too little for an ACK at once waits for a third of the delay,
@@ -184,8 +179,7 @@ static void soon_without_answers(void **state)
     assert_int_equal(bench_peer(bench, 2, 1).unacked, 0);
     assert_true(bench_peer(bench, 0, 1).unacked > 0);
     assert_true(acked_after(bench, 2 * third));
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* More than one message is in need of it before the answer: what is much is acknowledged at
@@ -197,8 +191,7 @@ static void several_messages(void **state)
     get_used_to_answers(bench);
     assert_int_equal(acks_for(bench, 0, 1, LONG), 0);
     assert_true(acks_for(bench, 0, 1, LONG) > 0);
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* A sender that is out of credits is told of new ones, answer or not. */
@@ -210,8 +203,7 @@ static void credits_do_not_wait(void **state)
         (void) acks_of_exchange(bench, 8000);
     }
     assert_true(acks_for(bench, 0, 1, LONGEST) > 0);
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* Bulk both ways: a process that waits for an acknowledgement sends none of its own while there is
@@ -232,8 +224,7 @@ static void bulk_carries_them(void **state)
     bench_flow(bench);
     acks = acks_of(bench, 0) + acks_of(bench, 1) - acks;
     assert_in_range(acks, 1, MESSAGES); /* each is more than a burst */
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 int main(void)

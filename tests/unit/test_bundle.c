@@ -96,9 +96,7 @@ static void async_progress_lets_go(void **state)
     assert_true(btl_ib_engine_async_due(bench->hosts[0].engine) <= bench->now + 10);
     btl_ib_engine_async_progress(bench->hosts[0].engine, bench->now, 16);
     assert_int_equal(bench->wire.count, 3);
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* Two engines whose transports join datagrams. */
@@ -142,8 +140,7 @@ static void room_for_a_burst(void **state)
         assert_int_equal(count->blocked_window, i == 0);
         assert_true(bench_settle(bench, SECOND));
         assert_int_equal(count->sent_probes, 0); /* the acknowledgement of a burst came by itself */
-        each_delivered_once(bench);
-        end(bench);
+        end_delivered(bench);
     }
 }
 
@@ -158,9 +155,7 @@ static void room_on_a_long_path(void **state)
         assert_int_equal(bench->wire.count, 46);
         send_many(bench, 1, 65250);
         assert_int_equal(bench->wire.count, 46);
-        assert_true(bench_settle(bench, SECOND));
-        each_delivered_once(bench);
-        end(bench);
+        end_settled(bench, SECOND);
     }
 }
 
@@ -177,9 +172,7 @@ static void room_beside_other_channels(void **state)
     assert_int_equal(bench->wire.count, 150);
     send_many(bench, 1, 65250);
     assert_int_equal(bench->wire.count, 150 + 16);
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* The burst after which there is no room asks for its acknowledgement: a peer that expects to
@@ -197,9 +190,7 @@ static void waiting_for_room_asks(void **state)
     for (uint32_t i = 0; i < 44; i++) {
         assert_int_equal((on_wire(bench, i)->data[1] & BTL_IB_FLAG_ACK_NOW) != 0, i == 43);
     }
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* Where datagrams are joined long messages of a burst leave in full bursts, and what is left of
@@ -217,9 +208,7 @@ static void bursts_leave_full(void **state)
     }
     bench_turn(bench, 0);
     assert_int_equal(bench->wire.count, 7 * 46);
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* sendi sends now or declines. */
@@ -269,9 +258,7 @@ static void lonely(void **state)
     uint32_t before = bench->wire.count;
     send_many(bench, 5, 8);
     assert_int_equal(bench->wire.count, before + 1);
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* A process that computes before it comes back wants all of it to leave: each time that what waited
@@ -290,9 +277,7 @@ static void one_that_computes_is_not_held_up(void **state)
         bench_turn(bench, 0);
         send_many(bench, 10, 8);
         assert_int_equal(bench->wire.count, k == 0 ? 1 : 4);
-        assert_true(bench_settle(bench, SECOND));
-        each_delivered_once(bench);
-        end(bench);
+        end_settled(bench, SECOND);
     }
 }
 
@@ -315,9 +300,7 @@ static void joins_without_a_clock(void **state)
     bench_turn(bench, 0);
     assert_int_equal(bench->wire.count, 3);
     assert_int_equal(type_on_wire(bench, 2), BTL_IB_TYPE_BUNDLE);
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* What waits leaves before the turn takes in what came: its receiver may be idle. */
@@ -336,9 +319,7 @@ static void leaves_before_others_are_taken_in(void **state)
     memcpy(&header, on_wire(bench, 2)->data, sizeof(header));
     assert_int_equal(header.version_type & 0xf, BTL_IB_TYPE_BUNDLE);
     assert_int_equal(header.ack, before.ack);
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* Operations are held like messages: the first leave at once, the others in one call of the
@@ -399,9 +380,7 @@ static void not_too_many_wait(void **state)
         const uint32_t full = 16 * 1472 / sizes[k]; /* so many wait, and the next goes with them */
         assert_int_equal(most, full < 127 ? full : 127);
         assert_true(waiting < counts[k] - 2);
-        assert_true(bench_settle(bench, SECOND));
-        each_delivered_once(bench);
-        end(bench);
+        end_settled(bench, SECOND);
     }
 }
 
@@ -434,9 +413,7 @@ static void channels(void **state)
         assert_int_equal(type_on_wire(bench, i), BTL_IB_TYPE_BUNDLE);
         assert_true(channel_on_wire(bench, i) < 2); /* the last of them fit into channel 1 */
     }
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* Those that fit the command channel do not go behind bulk, though there is room. */
@@ -459,9 +436,7 @@ static void beside_bulk(void **state)
     send_many(bench, 2 + 20, 8);
     bench_turn(bench, 0);
     assert_int_equal(channel_on_wire(bench, bench->wire.count - 1), 1);
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* Segments of what is cut have one size but for the last, so that a transport can join them. */
@@ -510,9 +485,7 @@ static void refused_by_the_transport(void **state)
             free(datagram);
         }
         assert_int_equal(id, bench->message_count);
-        assert_true(bench_settle(bench, SECOND));
-        each_delivered_once(bench);
-        end(bench);
+        end_settled(bench, SECOND);
     }
 }
 
@@ -531,9 +504,7 @@ static void ordered_stay_apart(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(type_on_wire(bench, 2 + i), types[i]);
     }
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* ---- arriving ---- */
@@ -565,9 +536,7 @@ static void one_without_receiver(void **state)
     assert_true(bench_counters(bench, 1)->rnr_tag > 0);
     bench_check_counters(&bench->hosts[1]);
     bench->hosts[1].deaf[200] = false;
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* In an asynchronous turn all of a bundle is kept, or nothing. */
@@ -589,9 +558,7 @@ static void kept_in_async(void **state)
         bench_turn(bench, 1);
         assert_int_equal(bench_counters(bench, 1)->received_messages, kept == 3 ? 13 : 1 + kept);
         times[kept]++;
-        assert_true(bench_settle(bench, SECOND));
-        each_delivered_once(bench);
-        end(bench);
+        end_settled(bench, SECOND);
     }
     assert_true(times[2] > 5); /* there was room for a few of the bundle's ten */
     assert_true(times[3] > 0);
@@ -680,9 +647,7 @@ static void without_memory(void **state)
             bench_check_accounts(&bench->hosts[0]);
             bench_check_accounts(&bench->hosts[1]);
             bench->hosts[host].fail_in = 0;
-            assert_true(bench_settle(bench, 10 * SECOND));
-            each_delivered_once(bench);
-            end(bench);
+            end_settled(bench, 10 * SECOND);
         }
     }
 }

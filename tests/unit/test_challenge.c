@@ -111,8 +111,7 @@ static void a_router_comes_and_goes(void **state)
         talk(bench, 2);
         assert_int_equal(bench_counters(bench, 1)->rewritten, 1);
     }
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* 0.3.0, which drops what it does not know, is met neither better nor worse than before. */
@@ -305,8 +304,7 @@ static void challenges_again(void **state)
     bench_throw(bench, 0, bench_address(1, 0), challenge->data, challenge->size);
     assert_int_equal(bench->wire.count, 0);
     free(challenge);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 int main(void)

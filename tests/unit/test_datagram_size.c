@@ -77,8 +77,7 @@ static void each_path_is_used(void **state)
     assert_in_range(largest(bench, 2, 0), NARROW - 100, NARROW);
     assert_int_equal(bench_peer(bench, 0, 1).gso_segments, 65487 / WIDE);
     assert_int_equal(bench_peer(bench, 0, 2).gso_segments, 65487 / NARROW);
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* No burst is longer than what one call sends, and where nothing is joined there are none. */
@@ -343,8 +342,7 @@ static void probes_count_for_their_way(void **state)
         fail_over(bench, answer_to_probe(bench));
         assert_int_equal(bench_datagram_max(bench, 0, 1), NARROW);
         assert_in_range(largest(bench, 0, 1), NARROW - 100, NARROW);
-        each_delivered_once(bench);
-        end(bench);
+        end_delivered(bench);
     }
 }
 
@@ -422,8 +420,7 @@ static void a_smaller_rail(void **state)
             }
         }
         assert_in_range(chunks, 60000 / NARROW, 200);
-        each_delivered_once(bench);
-        end(bench);
+        end_delivered(bench);
     }
 }
 

@@ -99,8 +99,7 @@ static void a_line_for_each(void **state)
     bench_throw(bench, 1, BENCH_UNKNOWN, garbage, 0);
     assert_string_equal(lines[2], "dropped_short: bench: 0 bytes from unknown:");
     assert_int_equal(line_count, 3);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 static void no_more_than_so_many(void **state)

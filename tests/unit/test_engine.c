@@ -114,9 +114,7 @@ static void a_probe_for_credit(void **state)
     assert_int_equal(bench_channel(bench, 0, 1, 0).next, bench_channel(bench, 0, 1, 0).limit);
     assert_false(btl_ib_conn_drained(bench_conn(bench, 0, 1))); /* others wait to be sent */
     bench->loses = NULL;
-    assert_true(bench_settle(bench, bench->hosts[0].config.rto_max));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, bench->hosts[0].config.rto_max);
 }
 
 /* ---- pace ---- */
@@ -433,8 +431,7 @@ static void calls_that_cannot_be(void **state)
     assert_non_null(strstr(text, "open, connected"));
     assert_non_null(btl_ib_sendi_begin(conn, 1, 20));
     btl_ib_sendi_abort(conn);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* What is said of a connection is as of now, also where the process has not polled since. */

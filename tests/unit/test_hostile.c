@@ -55,8 +55,7 @@ static void a_wrong_source(void **state)
     in_vain(bench, 1, bench_address(2, 0), genuine->data, genuine->size, "dropped_source");
     in_vain(bench, 1, bench_address(0, 1), genuine->data, genuine->size, "dropped_source");
     free(genuine);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 static void a_wrong_token(void **state)
@@ -72,8 +71,7 @@ static void a_wrong_token(void **state)
     memset(genuine->data + TOKEN_AT, 0, 8);
     in_vain(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_token");
     free(genuine);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* A response to a first contact, by a sender that does not know what the real one would prove. */
@@ -99,8 +97,7 @@ static void a_forged_response(void **state)
     in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_stale");
     response.connection = BTL_IB_LE32(id ^ 0x40000000u); /* an earlier user of its place */
     in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_unknown");
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* The token of one connection under the number of another, or of none. */
@@ -122,8 +119,7 @@ static void a_wrong_connection(void **state)
     forgery.header.connection = BTL_IB_LE32(bench_peer(bench, 0, 2).id);
     in_vain(bench, 0, bench_address(1, 0), &forgery, forgery.size, "dropped_token");
     free(genuine);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* Every type, with sequences around what is expected, but without the token. */
@@ -145,8 +141,7 @@ static void a_guessed_sequence(void **state)
             in_vain(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
         }
     }
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 static void a_forged_close(void **state)
@@ -169,8 +164,7 @@ static void a_forged_close(void **state)
     in_vain(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
     forgery.header.connection = 0;
     in_vain(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* A first contact of nobody, and two that would close what it opens. All are kept until the turn
@@ -205,8 +199,7 @@ static void a_forged_contact_and_closes(void **state)
     assert_int_equal(count->dropped_unknown - unknown, 3);
     assert_int_equal(count->received_unidentified, 3);
     free(datagram);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* First contacts of nobody, as many as a turn takes in: `token` counts them. */
@@ -258,8 +251,7 @@ static void a_flood_of_contacts(void **state)
         bench_clear(&bench->wire);
     }
     assert_in_range(bench->hosts[1].bytes - before, 0, 300 * 1000);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 static void garbage(void **state)
@@ -281,8 +273,7 @@ static void garbage(void **state)
         }
         in_vain(bench, 0, bench_address(1, 0), data, size, "dropped_");
     }
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* ---- replay ---- */
@@ -367,8 +358,7 @@ static void replay_of_an_earlier_job(void **state)
                    1); /* with something in flight, to be acknowledged by no replay */
         bench_clear(&bench->wire);
         replay(bench, which, true, "dropped_");
-        still_works(bench);
-        end(bench);
+        end_working(bench);
     }
 }
 
@@ -383,8 +373,7 @@ static void replay_after_one_restarted(void **state)
     bench_run(bench, SECOND);
     assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_RESTARTED], 1);
     replay(bench, 2, true, "dropped_");
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* Later in the same life: all of it is known already. */
@@ -398,8 +387,7 @@ static void replay_in_the_same_life(void **state)
         bench_clear(&bench->wire);
         replay(bench, which, false, NULL);
         bench_run(bench, 3000);
-        still_works(bench);
-        end(bench);
+        end_working(bench);
     }
 }
 
@@ -420,8 +408,7 @@ static void replay_of_an_ended_life(void **state)
         assert_true(bench_settle(bench, SECOND));
     }
     each_delivered_once(bench);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* The peer closed, and so did hundreds of others since: a connection that is still there knows by
@@ -441,8 +428,7 @@ static void replay_of_a_life_before_many(void **state)
         bench->hosts[0].rails[0].refusal = true; /* that resets one that drains */
         bench_turn(bench, 0);
     }
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* ---- damage ---- */
@@ -477,8 +463,7 @@ static void cut_at_every_length(void **state)
                     size < sizeof(btl_ib_wire_header_t) ? "dropped_short" : "dropped_length");
         }
     }
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* Cut, with a length field that agrees: the headers behind it say what is missing. */
@@ -501,8 +486,7 @@ static void cut_with_the_length_to_match(void **state)
         free(d);
     }
     bench_run(bench, 3000);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 static void longer_than_it_says(void **state)
@@ -519,8 +503,7 @@ static void longer_than_it_says(void **state)
             in_vain(bench, d->to / BENCH_RAILS, d->source, data, size, "dropped_length");
         }
     }
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 static void flip_each_bit(bench_t *bench, const char *cause)
@@ -547,8 +530,7 @@ static void a_flipped_bit_under_a_checksum(void **state)
     assert_true(bench_protection(bench, BTL_IB_PROTECTION_CRC32C));
     tape(bench);
     flip_each_bit(bench, "dropped_checksum");
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* Under authentication nothing that was changed, or comes again, does so much as prolong a
@@ -573,8 +555,7 @@ static void authenticated(btl_ib_protection_kind_t kind)
         bench_throw_forgery(bench, 0, 1, &forgery);
         bench_unchanged(&watch, "dropped_", 1); /* forged, or too old to look */
     }
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 static void integrity(void **state)
@@ -656,8 +637,7 @@ static void contacts_of_unknown_names(void **state)
     bench_start(bench, 3);
     bench_send(bench, 3, 0, 100, 1);
     assert_true(bench_settle(bench, 3 * SECOND));
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* The name of a peer, but not its token: neither lookups without end nor the end of the peer. */
@@ -676,8 +656,7 @@ static void contacts_in_a_known_name(void **state)
     }
     bench_unchanged(&watch, "dropped_", 20000);
     assert_true(host->lookups - before <= host->config.lookups_max);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 static void more_newcomers_than_allowed(void **state)
@@ -700,9 +679,7 @@ static void more_newcomers_than_allowed(void **state)
     assert_true(bench_counters(bench, 0)->dropped_lookup > 0);
     assert_false(bench_settle(bench, 0));
     bench_connect(bench, 0, 1); /* adopted: there is room for another */
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 int main(void)

@@ -210,8 +210,7 @@ static void answered_between(void **state)
     }
     assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 0);
     assert_int_equal(bench_peer(bench, 0, 1).rail, 0);
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* ---- what is not ---- */
@@ -238,8 +237,7 @@ static void of_nothing_that_was_sent(void **state)
         }
         in_vain(bench, 1, &q, "rejected_icmp");
     }
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* RFC 792: nothing behind the header of UDP; and all else that does not hold the token. */
@@ -251,8 +249,7 @@ static void too_short(void **state)
     for (q.size = 0; q.size < TOKEN_AT + sizeof(uint64_t); q.size++) {
         in_vain(bench, 1, &q, "rejected_icmp_short");
     }
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* What was sent to one peer says that it is not there, not that another is not. */
@@ -301,8 +298,7 @@ static void of_nobody(void **state)
     }
     assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 2);
     assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_REFUSED], 0);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* What the network said once is over as soon as the peer is heard, and stays so, however long ago
@@ -330,8 +326,7 @@ static void long_ago(void **state)
             bench_clear(&bench->wire);
         }
         assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_HOST_LOST], 0);
-        still_works(bench);
-        end(bench);
+        end_working(bench);
     }
 }
 

@@ -61,8 +61,7 @@ static void acks_of_what_was_never_sent(void **state)
         uint16_t one_more[1][2] = {{1, (uint16_t) (tx.next == tx.first ? 1 : tx.next - tx.first)}};
         ack_in_vain(bench, channel, tx.first, tx.limit, one_more, 1, "dropped_ack");
     }
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* Far behind is no lie: an acknowledgement that was long on its way. */
@@ -77,8 +76,7 @@ static void acks_of_long_ago(void **state)
             ack_in_vain(bench, channel, tx.first - behind[i], tx.first, NULL, 0, "received_acks");
         }
     }
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* To refuse what was never sent, or together with credit, is impossible; what was sent may be
@@ -94,8 +92,7 @@ static void lies_of_refusals(void **state)
     ack_in_vain(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 0, NULL, 0, "dropped_ack");
     /* Without an echo nobody knows of which copy it speaks. */
     ack_in_vain(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 0, first, 1, "received_acks");
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 static void absurd_ranges(void **state)
@@ -122,8 +119,7 @@ static void absurd_ranges(void **state)
     forgery.size -= 4; /* the last range is missing */
     forgery.header.length = BTL_IB_LE16(forgery.size - sizeof(forgery.header));
     in_vain(bench, &forgery, "dropped_ack");
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* The work that one datagram can ask for is bounded by the windows: no space comes twice. */
@@ -173,8 +169,7 @@ static void floods_of_questions(void **state)
     }
     assert_true(host->datagrams - datagrams <= 1000);
     assert_true(host->bytes_sent - bytes <= 1000u * 128);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* ---- credit ---- */
@@ -198,8 +193,7 @@ static void limits_beyond_the_queue(void **state)
     forgery.header.credits = UINT16_MAX;
     in_vain(bench, &forgery, "dropped_credit");
     ack_in_vain(bench, 0, tx.first, tx.limit - 1, NULL, 0, "received_acks"); /* late news */
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* The most that can be believed: what is sent on that false credit is dropped, and comes again. */
@@ -227,8 +221,7 @@ static void credit_that_was_never_granted(void **state)
     bench_run(bench, 100);
     assert_true(bench_counters(bench, 1)->dropped_sequence > 0);
     assert_true(bench_settle(bench, 10 * SECOND));
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 static void false_returns_of_credit(void **state)
@@ -268,8 +261,7 @@ static void false_returns_of_credit(void **state)
             in_vain(bench, &forgery, "dropped_sequence");
         }
     }
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* ---- sequences, channels, tags ---- */
@@ -307,8 +299,7 @@ static void sequences_outside_the_window(void **state)
         bench_forgery_t forgery = data(bench, 8);
         forgery.header.seq = BTL_IB_LE32(channel_of(bench, 0).granted);
         in_vain(bench, &forgery, "dropped_sequence"); /* the first without a credit */
-        still_works(bench);
-        end(bench);
+        end_working(bench);
     }
 }
 
@@ -331,8 +322,7 @@ static void channels_that_do_not_exist(void **state)
     ack_in_vain(bench, 255, 1, 0, one, 1, "dropped_channel");
     bench_forgery_t forgery = data(bench, 128 - (uint32_t) sizeof(btl_ib_wire_header_t) + 1);
     in_vain(bench, &forgery, "dropped_channel"); /* larger than the queue's buffers */
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* Blocks are read again after they were checked; should they differ, channels that are none are
@@ -386,8 +376,7 @@ static void headers_that_do_not_exist(void **state)
     forgery = lie(bench, BTL_IB_TYPE_CLOSE);
     bench_append(&forgery, "1234", 4);
     in_vain(bench, &forgery, "dropped_length");
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* ---- fragments ---- */
@@ -454,8 +443,7 @@ static void fragments_that_disagree(void **state)
         in_vain(bench, &forgery, "dropped_chunk");
     }
     assert_true(bench_settle(bench, SECOND));
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* Everything that can be begun is begun and nothing finished: memory is bounded, and others have
@@ -534,8 +522,7 @@ static void bundles_that_lie(void **state)
     add_message(&forgery, 8, 8, 1, 0);
     forgery.header.tag = 1; /* it has none itself */
     in_vain(bench, &forgery, "dropped_type");
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* A segment that is whole with its only part, and cannot be: it is no cause to answer at once. */
@@ -556,8 +543,7 @@ static void parts_of_nothing(void **state)
     in_vain(bench, &forgery, "dropped_type");
     bench_turn(bench, 0);
     assert_int_equal(bench_counters(bench, 0)->sent_datagrams, sent);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 int main(void)

@@ -43,8 +43,7 @@ static void clocks_that_cannot_be(void **state)
     throw_echo(bench, now - 100, 101, "received_acks");        /* held for longer than it took */
     throw_echo(bench, now - 100, UINT16_MAX, "received_acks"); /* held for an unknown time */
     throw_echo(bench, 0, 0, "received_acks");                  /* of long ago */
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 static bool loses_one(bench_t *bench, const bench_datagram_t *datagram)
@@ -78,8 +77,7 @@ static void round_trips_that_never_were(void **state)
         bench_run(bench, 100);
     }
     assert_true(victim(bench).srtt < 1000);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* A stamp from far ahead hides the true ones: then there are no samples for a while, but no
@@ -112,8 +110,7 @@ static void a_tag_that_has_its_receiver(void **state)
     assert_true(victim(bench).no_tag);
     assert_true(bench_settle(bench, SECOND));
     assert_false(victim(bench).no_tag);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* A CONNECT of host 1 for host 0 with the token that its epoch calls for. */
@@ -153,8 +150,7 @@ static void lives_that_never_were(void **state)
     in_vain(bench, &forgery, "dropped_stale");
     forgery = contact(bench, epoch, ours + 2); /* of the present life the same is no better */
     in_vain(bench, &forgery, "dropped_stale");
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* The own name in a CONNECT, with a token that only we could have made. */
@@ -171,8 +167,7 @@ static void our_own_name(void **state)
 
     memcpy(forgery.body, &connect, sizeof(connect));
     in_vain(bench, &forgery, "dropped_token"); /* made with the secret of another */
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* Random fields under a valid token: sums agree, nothing is delivered that was not sent but what

@@ -73,8 +73,7 @@ static void puts_with_guessed_keys(void **state)
                 &count->rejected_region); /* a key of another process */
     key = (btl_ib_region_key_t){0};
     put_in_vain(bench, &key, 0, &count->rejected_region);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 static void puts_beyond_a_region(void **state)
@@ -95,8 +94,7 @@ static void puts_beyond_a_region(void **state)
                                        BTL_IB_ACCESS_READ | BTL_IB_ACCESS_ATOMIC, &constant),
                      0);
     put_in_vain(bench, &constant, 0, &count->rejected_right);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* A put was done, its region is taken back, and its datagrams come again: as duplicates, or as a

@@ -72,8 +72,7 @@ static void test_impossible_operations(void **state)
         assert_int_equal(bad[i].done, false);
     }
     assert_true(btl_ib_conn_drained(bench_conn(bench, 1, 0)));
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 static void test_zero_bytes(void **state)
@@ -260,8 +259,7 @@ static void test_lying_put(void **state)
     forgery = request(bench, BTL_IB_TYPE_PUT, 0, 8);
     bench_append(&forgery, &zero, sizeof(zero));
     refused(bench, &forgery, &count->rejected_region);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* Of a peer that asks for more at once than the protocol allows only so much is kept. */
@@ -300,8 +298,7 @@ static void test_no_memory_for_a_stream(void **state)
     bench_throw_forgery(bench, 0, 1, &forgery);
     assert_int_equal(bench_counters(bench, 0)->rnr_memory, 1);
     assert_int_equal(host->bytes, bytes);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* ---- what a peer may answer ---- */

@@ -82,9 +82,7 @@ static void overtaken_is_not_lost(void **state)
         assert_in_range(bench->wire.count, 15, 20);
         exchange_short_ones(bench, 20);
         assert_int_equal(bench_counters(bench, 0)->losses > 0, !overtakes);
-        assert_true(bench_settle(bench, SECOND));
-        each_delivered_once(bench);
-        end(bench);
+        end_settled(bench, SECOND);
     }
 }
 
@@ -116,9 +114,7 @@ static void headers_leave_time_for_an_ack(void **state)
             bench_flow(bench);
         }
         assert_in_range(bench->now - begun, cases[i][2], cases[i][3]);
-        assert_true(bench_settle(bench, SECOND));
-        each_delivered_once(bench);
-        end(bench);
+        end_settled(bench, SECOND);
     }
 }
 
@@ -137,8 +133,7 @@ static void lost_among_its_like(void **state)
     assert_int_equal(bench_counters(bench, 0)->losses, 1);
     assert_int_equal(bench_counters(bench, 0)->retransmits, 1);
     assert_true(bench->now - begun < 1000);
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* Those on the wire arrive in order, the first `most` of them; the others are kept in `rest`. */
@@ -191,8 +186,7 @@ static void probes_are_not_the_newest(void **state)
         assert_true(bench_settle(bench, SECOND));
         assert_int_equal(bench_counters(bench, 0)->losses, 0);
         assert_in_range(bench_counters(bench, 0)->retransmits, probes, probes + 1);
-        each_delivered_once(bench);
-        end(bench);
+        end_delivered(bench);
     }
 }
 
@@ -215,8 +209,7 @@ static void probes_find_a_lost_burst(void **state)
         assert_int_equal(bench_counters(bench, 0)->sent_probes, 1);
         assert_int_equal(bench_counters(bench, 0)->retransmits_spurious, 0);
         assert_true(bench->now - begun < 5000);
-        each_delivered_once(bench);
-        end(bench);
+        end_delivered(bench);
     }
 }
 
@@ -245,8 +238,7 @@ static void lost_beside_bulk(void **state)
     }
     assert_true(bench_settle(bench, SECOND));
     assert_int_equal(bench_counters(bench, 0)->losses, 1);
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* A window that long messages fill has room for an eighth more of short ones. */
@@ -261,9 +253,7 @@ static void beside_a_full_window(void **state)
         bench_send(bench, 0, 1, 8, 1);
         assert_int_equal(bench->wire.count, 80 + (n < 10 ? n : 10));
     }
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* Data channels whose send queues are full hold up nothing of the command channel: neither short
@@ -369,9 +359,7 @@ static void bursts_make_way(void **state)
             assert_int_equal(leave(bench), overtakes ? 22 : 0);
         }
         bench->now += 1000;
-        assert_true(bench_settle(bench, SECOND));
-        each_delivered_once(bench);
-        end(bench);
+        end_settled(bench, SECOND);
     }
 }
 
@@ -386,9 +374,7 @@ static void alone_holds_nothing_up(void **state)
     bench_send(bench, 1, 0, 8, 1);
     assert_true(let_in(bench, false) > 0);
     assert_in_range(leave(bench), 88, 132);
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* Where they are about bursts wait in the turn of a short one; what was lost goes again, */
@@ -410,9 +396,7 @@ static void lost_ones_do_not_wait(void **state)
     assert_int_equal(leave(bench), 1);
     assert_int_equal(bench_counters(bench, 0)->retransmits, 1);
     assert_int_equal(leave(bench), 22);
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* and what is less than a burst leaves. */
@@ -428,9 +412,7 @@ static void a_rest_does_not_wait(void **state)
     assert_true(let_in(bench, false) > 0);
     assert_in_range(leave(bench), 8, 21);
     assert_int_equal(leave(bench), 0);
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* Bulk goes the way of all else as long as nobody has short messages, or few, */
@@ -442,8 +424,7 @@ static void bulk_alone_goes_with_all_else(void **state)
     bench_send(bench, 0, 1, 480000, 1);
     assert_true(bench_settle(bench, SECOND));
     assert_int_equal(bench->hosts[0].apart, 0);
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* by itself once they have, and then until all of it has arrived, so that none passes another. */
@@ -469,8 +450,7 @@ static void bulk_makes_room_for_short_ones(void **state)
     bench_send(bench, 0, 1, 480000, 1);
     assert_true(bench_settle(bench, SECOND));
     assert_int_equal(bench->hosts[0].apart, apart);
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* Short messages that come with operations on memory, one with each, say nothing of others; those
@@ -495,9 +475,7 @@ static void announcements_do_not_count(void **state)
         short_ones_come(bench);
         bench_send(bench, 0, 1, 480000, 1);
         assert_true(bench->hosts[0].apart > 0);
-        assert_true(bench_settle(bench, SECOND));
-        each_delivered_once(bench);
-        end(bench);
+        end_settled(bench, SECOND);
     }
 }
 

@@ -144,8 +144,7 @@ static void beside_messages(void **state)
         bench_run(bench, SECOND);
         assert_in_range(path(bench, 0).sent, 1300 - STEP, 1300);
     }
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 static bool loses_second_rail(bench_t *bench, const bench_datagram_t *datagram)
@@ -174,8 +173,7 @@ static void beside_another_pair(void **state)
         assert_int_equal(found.own && found.heard && found.answered, !lost);
         assert_int_equal(found.sent, lost ? 0 : MOST);
         talk(bench, 2);
-        each_delivered_once(bench);
-        end(bench);
+        end_delivered(bench);
     }
 }
 

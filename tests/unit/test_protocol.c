@@ -141,8 +141,7 @@ static void test_init_0_counts_as_1(void **state)
     bench_run(bench, 3 * SECOND);
     assert_int_equal(bench_counters(bench, 1)->received_skips, 1);
     assert_int_equal(bench_counters(bench, 1)->dropped_sequence, 0);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 static bool loses_skips(bench_t *bench, const bench_datagram_t *datagram)
@@ -174,8 +173,7 @@ static void test_skip_does_not_rest_in_the_way(void **state)
     assert_false(bench_settle(bench, SECOND));
     bench->loses = NULL;
     assert_true(bench_settle(bench, SECOND));
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 int main(void)

@@ -223,8 +223,7 @@ static void test_queue(void **state)
     assert_true(bench_settle(bench, SECOND));
     assert_int_equal(bench->message_count, QUEUED);
     assert_int_equal(deepest, 1);
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 int main(void)

@@ -77,9 +77,7 @@ static void patient(void **state)
     bench_run(bench, 32 * longest); /* 31, 47 */
     assert_int_equal(bench_counters(bench, 0)->sent_probes - probes, 6);
     bench->loses = NULL;
-    assert_true(bench_settle(bench, 17 * longest));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, 17 * longest);
 }
 
 /* A peer that answered slowly before is given as much time again, then twice as much each time, but
@@ -113,9 +111,7 @@ static void unknown_peers_ask_on(void **state)
     bench_run(bench, 10 * longest + longest / 2);
     assert_int_equal(bench_counters(bench, 0)->sent_probes, 10);
     bench->loses = NULL;
-    assert_true(bench_settle(bench, 2 * longest));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, 2 * longest);
 }
 
 /* Channels overtake each other: what arrived of one says nothing of another. */
@@ -134,9 +130,7 @@ static void channels_overtake(void **state)
     assert_int_equal(bench_counters(bench, 0)->losses, 0);
     assert_int_equal(bench_counters(bench, 0)->retransmits, 0);
     bench->loses = NULL;
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* With its connection all in flight is lost, and sent again at once. */

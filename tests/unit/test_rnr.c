@@ -55,8 +55,7 @@ static void all_come_at_once(void **state)
     assert_int_equal(bench_counters(bench, 0)->received_ready,
                      bench_counters(bench, 1)->sent_ready);
     each_delivered_once(bench);
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* Host 0 asks host 1 for an ACK. */
@@ -95,8 +94,7 @@ static void told_until_it_is_there(void **state)
     ask(bench);
     assert_int_equal(bench->wire.count, 1);
     assert_false(is_ready(bench->wire.first));
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 static bool loses_the_first_chunk(bench_t *bench, const bench_datagram_t *datagram)
@@ -134,9 +132,7 @@ static void refused_for_two_reasons(void **state)
     assert_in_range(bench->hosts[0].datagrams - sent, 1,
                     400); /* each copy of a segment is many parts */
     bench->loses = NULL;
-    assert_true(bench_settle(bench, 10 * SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, 10 * SECOND);
 }
 
 static bool loses_large_parts(bench_t *bench, const bench_datagram_t *datagram)
@@ -163,9 +159,7 @@ static void comes_again_in_parts(void **state)
     assert_true(bench_counters(bench, 1)->received_parts > 0);
     assert_in_range(bench->hosts[0].datagrams - sent, 1, 100);
     bench->loses = NULL;
-    assert_true(bench_settle(bench, 10 * SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, 10 * SECOND);
 }
 
 static bool loses_all(bench_t *bench, const bench_datagram_t *datagram)
@@ -198,9 +192,7 @@ static void two_are_told_once_each(void **state)
     }
     assert_int_equal(bench_counters(bench, 1)->sent_ready, 2);
     bench->loses = NULL;
-    assert_true(bench_settle(bench, 10 * SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, 10 * SECOND);
 }
 
 /* A connection that ends with something refused leaves nothing behind; its next life is not told
@@ -271,8 +263,7 @@ static void all_are_parked(void **state)
     assert_true(bench_settle(bench, SECOND));
     assert_int_equal(bench_peer(bench, 1, 0).refused, 0);
     assert_int_equal(bench_peer(bench, 0, 1).deferred, 0);
-    each_delivered_once(bench);
-    end(bench);
+    end_delivered(bench);
 }
 
 /* An ACK has no room for all runs: it tells of what was refused last, and so in the end of each. */
@@ -289,9 +280,7 @@ static void all_are_told_in_time(void **state)
     assert_int_equal(bench_peer(bench, 0, 1).deferred, 30);
     assert_int_equal(bench_peer(bench, 0, 1).in_flight, 0);
     bench->hosts[1].deaf[DEAF] = false;
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* Where an ACK has room for one block only, what was refused is told by ACKs of its own. */
@@ -317,9 +306,7 @@ static void told_in_small_buffers(void **state)
     assert_int_equal(bench_peer(bench, 0, 1).deferred, 10);
     assert_int_equal(bench_peer(bench, 0, 1).in_flight, 0);
     bench->hosts[1].deaf[DEAF] = false;
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* What was refused fills the limit on all connections: others of its connection go beside it,
@@ -341,9 +328,7 @@ static void limits_hold_up_nobody(void **state)
     assert_int_equal(bench->messages[heard].delivered, 1);
     assert_int_equal(bench_peer(bench, 0, 1).deferred, 12);
     bench->hosts[1].deaf[DEAF] = false;
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* More than an ACK can tell, or be parked, are lost: none is forgotten. */
@@ -359,9 +344,7 @@ static void too_many_to_park(void **state)
     assert_in_range(bench_peer(bench, 1, 0).refused, 1, 32);
     assert_in_range(bench_peer(bench, 0, 1).deferred, 1, 256);
     bench->hosts[1].deaf[DEAF] = false;
-    assert_true(bench_settle(bench, SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, SECOND);
 }
 
 /* "No receiver for the tag" explains a death only if it was said lately. */
@@ -428,9 +411,7 @@ static void skips_take_no_buffers(void **state)
     assert_true(bench_peer(bench, 3, 0).unacked == 0 && bench->messages[message].delivered);
     bench->hosts[1].deaf[DEAF] = false;
     bench->loses = NULL;
-    assert_true(bench_settle(bench, 10 * SECOND));
-    each_delivered_once(bench);
-    end(bench);
+    end_settled(bench, 10 * SECOND);
 }
 
 int main(void)

@@ -144,8 +144,7 @@ static void test_behind_and_before(void **state)
     assert_true(count->served_elsewhere >= 7 + 2 + 2);
     assert_int_equal(count->rejected_bounds + count->rejected_right + count->rejected_region, 0);
     untouched();
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* From before the named region into it, in another one that has both. */
@@ -201,8 +200,7 @@ static void test_not_served(void **state)
     assert_int_equal(count->rejected_aligned, 1);
     assert_int_equal(count->rejected_region, 0);
     untouched();
-    still_works(bench);
-    end(bench);
+    end_working(bench);
 }
 
 /* ---- regions that go ---- */

@@ -114,7 +114,6 @@ static void host_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *
 
 static bool host_deliverable(void *context, const btl_ib_conn_t *conn, uint8_t tag)
 {
-    (void) conn;
     return !((bench_host_t *) context)->deaf[tag];
 }
 
@@ -215,7 +214,6 @@ static bool host_lookup(void *context, uint64_t name, uint32_t rail, uint32_t re
     bench_host_t *host = context;
     bench_t *bench = host->bench;
 
-    (void) rail;
     host->lookups++;
     for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
         if (bench->hosts[i].config.name == name && bench->hosts[i].engine != NULL
@@ -229,8 +227,6 @@ static bool host_lookup(void *context, uint64_t name, uint32_t rail, uint32_t re
 
 static void host_passive(void *context, btl_ib_conn_t *conn)
 {
-    (void) context;
-    (void) conn;
 }
 
 static void host_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)

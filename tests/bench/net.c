@@ -213,7 +213,6 @@ static int rail_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events
 {
     int n = 0;
 
-    (void) now;
     while (n < max && give_event((bench_rail_t *) t, &events[n])) {
         n++;
     }
@@ -227,7 +226,6 @@ static uint32_t rail_rewritten(const btl_ib_transport_t *t, const btl_ib_event_t
     const bench_datagram_t *datagram = event->buffer;
 
     BENCH_REQUIRE(len == sizeof(datagram->source));
-    (void) published;
     *flow = 0;
     memcpy(address, &datagram->source, sizeof(datagram->source));
     return ((const bench_rail_t *) t)->host->bench->rewrites ? sizeof(datagram->source) : 0;
@@ -271,22 +269,16 @@ static void rail_addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
 
 static int rail_mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle)
 {
-    (void) t;
-    (void) base;
-    (void) size;
     *handle = NULL;
     return 0;
 }
 
 static void rail_mem_deregister(btl_ib_transport_t *t, void *handle)
 {
-    (void) t;
-    (void) handle;
 }
 
 static int rail_wait_fd(btl_ib_transport_t *t)
 {
-    (void) t;
     return -1;
 }
 

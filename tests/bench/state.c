@@ -156,7 +156,6 @@ static uint32_t undone;
 
 static void count_undo(btl_ib_cc_t *cc)
 {
-    (void) cc;
     undone++;
 }
 

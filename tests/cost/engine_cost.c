@@ -54,33 +54,21 @@ static void fail(const char *what)
 static bool on_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
                       btl_ib_peer_info_t *info)
 {
-    (void) context;
-    (void) name;
-    (void) rail;
-    (void) remote_rail;
-    (void) info;
     return false;
 }
 
 static void on_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
 {
-    (void) conn;
-    (void) tag;
-    (void) data;
-    (void) size;
     ((side_t *) context)->delivered++;
 }
 
 static void on_done(void *context, btl_ib_msg_t *msg, int status)
 {
-    (void) msg;
     ((side_t *) context)->done += status == 0;
 }
 
 static void on_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
 {
-    (void) context;
-    (void) conn;
     fail(btl_ib_death_string(reason));
 }
 

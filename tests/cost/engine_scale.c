@@ -78,7 +78,6 @@ static int wire_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int
 {
     const station_t *from = (station_t *) (void *) t;
 
-    (void) error;
     for (int i = 0; i < n; i++) {
         station_t *to = &net.stations[batch[i].to];
         if (to->gone) {
@@ -112,7 +111,6 @@ static int wire_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events
     station_t *station = (station_t *) (void *) t;
     int n = 0;
 
-    (void) now;
     if (station->index == HUB && net.refusal) {
         net.refusal = false;
         events[n] = (btl_ib_event_t){.type = BTL_IB_EVENT_REFUSED,
@@ -137,7 +135,6 @@ static int wire_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events
 
 static void wire_repost(btl_ib_transport_t *t, void *const *buffers, int n)
 {
-    (void) t;
     for (int i = 0; i < n; i++) {
         datagram_t *datagram = buffers[i];
         datagram->next = net.free;
@@ -150,39 +147,26 @@ static void wire_repost(btl_ib_transport_t *t, void *const *buffers, int n)
 static bool on_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
                       btl_ib_peer_info_t *info)
 {
-    (void) context;
-    (void) rail;
-    (void) remote_rail;
     btl_ib_engine_rail_info(net.stations[name].engine, 0, info);
     return true;
 }
 
 static void on_passive(void *context, btl_ib_conn_t *conn)
 {
-    (void) context;
-    (void) conn;
 }
 
 static void on_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
 {
-    (void) conn;
-    (void) tag;
-    (void) data;
-    (void) size;
     ((station_t *) context)->delivered++;
 }
 
 static void on_done(void *context, btl_ib_msg_t *msg, int status)
 {
-    (void) context;
-    (void) status;
     free(msg);
 }
 
 static void on_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
 {
-    (void) context;
-    (void) reason;
     net.dead++;
     btl_ib_conn_destroy(conn, net.now);
 }
@@ -251,7 +235,6 @@ static void say(station_t *from, btl_ib_conn_t *conn, uint32_t size)
 {
     btl_ib_msg_t *msg = calloc(1, sizeof(*msg));
 
-    (void) from;
     if (msg == NULL) {
         fail("no memory");
     }
@@ -308,7 +291,6 @@ static void ping_pong(uint32_t peer)
 
 static void one(uint32_t round)
 {
-    (void) round;
     ping_pong(net.peers / 2);
 }
 
@@ -321,7 +303,6 @@ static void in_turn(uint32_t round)
 /* Progress that finds nothing, 250 ms apart: timers and what is done now and then are included. */
 static void idle(uint32_t round)
 {
-    (void) round;
     net.now += 250000;
     turn(&net.stations[HUB]);
 }

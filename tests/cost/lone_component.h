@@ -21,26 +21,16 @@
 
 static int wire_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
 {
-    (void) t;
-    (void) batch;
-    (void) error;
     return n;
 }
 
 static int wire_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {
-    (void) t;
-    (void) now;
-    (void) events;
-    (void) max;
     return 0;
 }
 
 static void wire_repost(btl_ib_transport_t *t, void *const *buffers, int n)
 {
-    (void) t;
-    (void) buffers;
-    (void) n;
 }
 
 static opal_process_name_t name_of(uint32_t index)

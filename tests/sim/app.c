@@ -202,7 +202,6 @@ void app_close(proc_t *proc, uint32_t peer, uint32_t rail, bool drain)
 
 static void wake_event(sim_t *sim, void *arg, uint64_t value)
 {
-    (void) value;
     proc_wake(arg, sim->now);
 }
 
@@ -352,7 +351,6 @@ void app_gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost, bool refuse
     proc_t *proc = context;
 
     (void) link_of(proc, conn);
-    (void) lost;
     proc->gso_told++;
     proc->gso_refused += refused;
 }
@@ -362,7 +360,6 @@ static void destroy_event(sim_t *sim, void *arg, uint64_t value)
     proc_t *proc = arg;
     link_t *link = &proc->links[value];
 
-    (void) sim;
     if (proc->up && link->passive_dead != NULL) {
         btl_ib_conn_destroy(link->passive_dead, proc_clock(proc));
         link->passive_dead = NULL;
@@ -406,7 +403,6 @@ void app_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
 
 static void try_event(sim_t *sim, void *arg, uint64_t id)
 {
-    (void) sim;
     app_try(arg, (uint32_t) id);
 }
 

@@ -353,8 +353,7 @@ static void must_not_insist(device_t *device)
     device->full_times = device->full_at == sim->now ? device->full_times + 1 : 1;
     device->full_at = sim->now;
     if (device->full_times == INSISTS) {
-        sim_fail(sim, "p%u asks a device that takes nothing again and again",
-                 device->proc->index);
+        sim_fail(sim, "p%u asks a device that takes nothing again and again", device->proc->index);
     }
 }
 

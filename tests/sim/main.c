@@ -24,7 +24,8 @@
 #define JOBS_MAX     64
 #define FAILURES_MAX 20 /* kept for the summary */
 #define DUMPS_MAX    3  /* failures shown with their trace */
-#define SEED_SECONDS 60 /* processor time, which a busy machine does not make longer: then a scenario hangs */
+#define SEED_SECONDS                                                                               \
+    60 /* processor time, which a busy machine does not make longer: then a scenario hangs */
 
 /* Shared by all workers. */
 typedef struct totals {
@@ -324,8 +325,7 @@ static bool replays(const options_t *options)
 static int run_many(const options_t *options)
 {
     size_t size = sizeof(totals_t) + (options->hashes ? items(options) * sizeof(uint64_t) : 0);
-    totals_t *totals =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    totals_t *totals = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct timespec from, to;
 
     if (totals == MAP_FAILED) {
@@ -357,22 +357,25 @@ static int run_many(const options_t *options)
 
 static int usage(int status)
 {
-    fputs("btl_ib_sim [--seeds N] [--first S] [--minutes M] [--jobs J] [--no-named]\n"
-          "           run the named scenarios, then N random ones (100) from seed S (1),\n"
-          "           or as many as M minutes allow\n"
-          "btl_ib_sim [--seeds N] ... --hashes [--sum]  print the hash of each, or one of all\n"
-          "btl_ib_sim [--seeds N] ... --both     run each also without header prediction: deliveries,\n"
-          "                                      the wire's bytes, times and counters are the same\n"
-          "btl_ib_sim --seed S [--trace] [--trace-file F]\n"
-          "                                      run one seed, here, and print its hash\n"
-          "btl_ib_sim --scenario NAME ...        run one named scenario, here\n"
-          "           --no-prediction: all messages go the engine's general way\n"
-          "           --trace prints what happens; --trace-file writes F.0, F.1, ... of each\n"
-          "           process, as btl_ib_trace does: for ib_trace\n"
-          "btl_ib_sim --list                     list the named scenarios\n"
-          "btl_ib_sim --grid [--quick] [--out F] goodput over loss, round trip and rate; a table for\n"
-          "                                      tests/sim/plot_grid\n",
-          status == 0 ? stdout : stderr);
+    fputs(
+        "btl_ib_sim [--seeds N] [--first S] [--minutes M] [--jobs J] [--no-named]\n"
+        "           run the named scenarios, then N random ones (100) from seed S (1),\n"
+        "           or as many as M minutes allow\n"
+        "btl_ib_sim [--seeds N] ... --hashes [--sum]  print the hash of each, or one of all\n"
+        "btl_ib_sim [--seeds N] ... --both     run each also without header prediction: "
+        "deliveries,\n"
+        "                                      the wire's bytes, times and counters are the same\n"
+        "btl_ib_sim --seed S [--trace] [--trace-file F]\n"
+        "                                      run one seed, here, and print its hash\n"
+        "btl_ib_sim --scenario NAME ...        run one named scenario, here\n"
+        "           --no-prediction: all messages go the engine's general way\n"
+        "           --trace prints what happens; --trace-file writes F.0, F.1, ... of each\n"
+        "           process, as btl_ib_trace does: for ib_trace\n"
+        "btl_ib_sim --list                     list the named scenarios\n"
+        "btl_ib_sim --grid [--quick] [--out F] goodput over loss, round trip and rate; a table "
+        "for\n"
+        "                                      tests/sim/plot_grid\n",
+        status == 0 ? stdout : stderr);
     return status;
 }
 
@@ -407,17 +410,25 @@ static int list(void)
 
 int main(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"seeds", required_argument, NULL, 'n'},    {"first", required_argument, NULL, 'f'},
-        {"seed", required_argument, NULL, 's'},     {"trace", no_argument, NULL, 't'},
-        {"scenario", required_argument, NULL, 'c'}, {"list", no_argument, NULL, 'l'},
-        {"minutes", required_argument, NULL, 'm'},  {"jobs", required_argument, NULL, 'j'},
-        {"no-named", no_argument, NULL, 'x'},       {"grid", no_argument, NULL, 'g'},
-        {"quick", no_argument, NULL, 'q'},          {"out", required_argument, NULL, 'o'},
-        {"hashes", no_argument, NULL, 'H'},         {"sum", no_argument, NULL, 'S'},
-        {"help", no_argument, NULL, 'h'},           {"trace-file", required_argument, NULL, 'T'},
-        {"both", no_argument, NULL, 'b'},           {"no-prediction", no_argument, NULL, 'p'},
-        {NULL, 0, NULL, 0}};
+    static const struct option longs[] = {{"seeds", required_argument, NULL, 'n'},
+                                          {"first", required_argument, NULL, 'f'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"trace", no_argument, NULL, 't'},
+                                          {"scenario", required_argument, NULL, 'c'},
+                                          {"list", no_argument, NULL, 'l'},
+                                          {"minutes", required_argument, NULL, 'm'},
+                                          {"jobs", required_argument, NULL, 'j'},
+                                          {"no-named", no_argument, NULL, 'x'},
+                                          {"grid", no_argument, NULL, 'g'},
+                                          {"quick", no_argument, NULL, 'q'},
+                                          {"out", required_argument, NULL, 'o'},
+                                          {"hashes", no_argument, NULL, 'H'},
+                                          {"sum", no_argument, NULL, 'S'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"trace-file", required_argument, NULL, 'T'},
+                                          {"both", no_argument, NULL, 'b'},
+                                          {"no-prediction", no_argument, NULL, 'p'},
+                                          {NULL, 0, NULL, 0}};
     options_t options = {.seeds = 100, .first = 1, .jobs = 1, .named = true};
     uint64_t seed = 1;
     const char *scenario = NULL;

@@ -105,7 +105,6 @@ static void end_event(sim_t *sim, void *arg, uint64_t how)
 {
     proc_t *proc = arg;
 
-    (void) sim;
     if (how == RESTARTED) {
         proc_restart(proc, false);
     } else {

@@ -99,7 +99,6 @@ void address_changes_unasked(sim_t *sim)
 
 static bool to_second(sim_t *sim, const datagram_t *d)
 {
-    (void) sim;
     return d->to == 1;
 }
 

@@ -68,7 +68,6 @@ void async_repairs(sim_t *sim)
 
 static bool drop_to_2(sim_t *sim, const datagram_t *d)
 {
-    (void) sim;
     return d->to == 2;
 }
 
@@ -381,8 +380,6 @@ void async_no_memory(sim_t *sim)
 
 static void fail_device(sim_t *sim, void *arg, uint64_t value)
 {
-    (void) sim;
-    (void) value;
     rail_fail_device(arg);
 }
 

@@ -9,7 +9,6 @@
 
 static bool drop_closes(sim_t *sim, const datagram_t *d)
 {
-    (void) sim;
     return type_of(d) == BTL_IB_TYPE_CLOSE;
 }
 
@@ -51,7 +50,6 @@ void both_at_once(sim_t *sim)
 
 static bool drop_first(sim_t *sim, const datagram_t *d)
 {
-    (void) d;
     return sim->scratch[0]++ == 0;
 }
 

@@ -307,8 +307,6 @@ void direct_refused(sim_t *sim)
 
 static void swap_event(sim_t *sim, void *arg, uint64_t value)
 {
-    (void) sim;
-    (void) value;
     arena_swap(arg);
 }
 
@@ -361,7 +359,6 @@ void direct_cut_off(sim_t *sim)
 
 static void device_event(sim_t *sim, void *arg, uint64_t rail)
 {
-    (void) sim;
     rail_fail_device(((proc_t *) arg)->rails[rail]);
 }
 
@@ -464,7 +461,6 @@ void direct_peer_gone(sim_t *sim)
 
 static void start_and_compute(sim_t *sim, void *arg, uint64_t until)
 {
-    (void) sim;
     proc_compute(arg, until);
 }
 

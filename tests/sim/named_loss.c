@@ -279,7 +279,6 @@ void spurious_count(sim_t *sim)
 
 static bool drop_nth(sim_t *sim, const datagram_t *d)
 {
-    (void) d;
     return sim->scratch[0]++ == sim->scratch[1];
 }
 

@@ -90,7 +90,6 @@ void ops_take_turns(sim_t *sim)
 
 static bool drop_nth(sim_t *sim, const datagram_t *d)
 {
-    (void) d;
     return sim->scratch[0]++ == sim->scratch[1];
 }
 
@@ -263,8 +262,6 @@ void ops_late_put(sim_t *sim)
 
 static void swap_event(sim_t *sim, void *arg, uint64_t value)
 {
-    (void) sim;
-    (void) value;
     arena_swap(arg);
 }
 

@@ -113,7 +113,6 @@ void oversubscribed_1000(sim_t *sim)
 
 static bool drop_some(sim_t *sim, const datagram_t *d)
 {
-    (void) d;
     return rng_chance(&sim->rng, 50000);
 }
 
@@ -140,8 +139,6 @@ void contacts_lost(sim_t *sim)
 
 static bool drop_all(sim_t *sim, const datagram_t *d)
 {
-    (void) sim;
-    (void) d;
     return true;
 }
 

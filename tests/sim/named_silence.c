@@ -350,13 +350,11 @@ static void asked(sim_t *sim, uint32_t nprocs)
 
 static bool to_second(sim_t *sim, const datagram_t *d)
 {
-    (void) sim;
     return d->to == 1;
 }
 
 static bool to_or_from_second(sim_t *sim, const datagram_t *d)
 {
-    (void) sim;
     return d->to == 1 || d->from == 1;
 }
 

@@ -22,8 +22,6 @@ static bool by_first_way(sim_t *sim, const datagram_t *d)
 
 static bool by_any_way(sim_t *sim, const datagram_t *d)
 {
-    (void) sim;
-    (void) d;
     return true;
 }
 
@@ -229,7 +227,6 @@ void job_has_left(sim_t *sim)
 
 static bool from_the_first(sim_t *sim, const datagram_t *d)
 {
-    (void) sim;
     return d->from == 0;
 }
 
@@ -356,7 +353,6 @@ void contact_while_it_computes_for_long(sim_t *sim)
 
 static bool to_the_second(sim_t *sim, const datagram_t *d)
 {
-    (void) sim;
     return d->from == 0;
 }
 

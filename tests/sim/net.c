@@ -302,7 +302,6 @@ static void arrive(sim_t *sim, void *arg, uint64_t value)
     const bool rejected = sim->reject != NULL && sim->reject(sim, d);
     rail_t *rail = d->dst < sim->addresses && !rejected ? sim->bound[d->dst] : NULL;
 
-    (void) value;
     sim->in_flight--;
     if (sim->out != NULL && lost(sim, d)) { /* behind the links, whose time it took */
         free(d);

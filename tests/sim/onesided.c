@@ -273,7 +273,6 @@ static void start_event(sim_t *sim, void *arg, uint64_t value)
     proc_t *proc = &sim->procs[op->src];
     proc_t *target = &sim->procs[op->dst];
 
-    (void) value;
     if (sim->stopping) {
         abandon(sim, op);
     } else if (!proc->up || !target->up || proc->busy_until > sim->now) {

@@ -576,7 +576,6 @@ void proc_stop(proc_t *proc)
 
 static void start_again(sim_t *sim, void *arg, uint64_t new_address)
 {
-    (void) sim;
     proc_start(arg, new_address != 0);
 }
 

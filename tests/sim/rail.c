@@ -151,7 +151,6 @@ static void rail_spare_flow_renew(btl_ib_transport_t *t, uint64_t now)
     sim_t *sim = rail->sim;
     const uint32_t own = rail->address;
 
-    (void) now;
     rail_bind(rail, sim->addresses + rail->proc->index * sim->nrails + rail->index);
     rail->spare = rail->address;
     sim->bound[rail->spare] = NULL;
@@ -515,7 +514,6 @@ static int rail_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events
     rail_t *rail = (rail_t *) t;
     int n = 0;
 
-    (void) now;
     while (n < max) {
         if (rail->failed && !rail->failure_told) {
             rail->failure_told = true;
@@ -661,7 +659,6 @@ static uint32_t rail_rewritten(const btl_ib_transport_t *t, const btl_ib_event_t
 {
     const datagram_t *d = event->buffer;
 
-    (void) published;
     *flow = t->attr.flows < 3 ? 0 : d->pair ? 1 : 2; /* as the udp transport does */
     return len == t->address_len ? rail_source(t, event, address) : 0;
 }
@@ -735,7 +732,6 @@ void rail_lose_address(rail_t *rail)
 
 static int rail_wait_fd(btl_ib_transport_t *t)
 {
-    (void) t;
     return -1;
 }
 

@@ -340,14 +340,11 @@ static void add_partition(sim_t *sim, plan_t *plan)
 
 static void garbage_event(sim_t *sim, void *arg, uint64_t value)
 {
-    (void) arg;
     net_garbage(sim, (uint32_t) value);
 }
 
 static void replay_event(sim_t *sim, void *arg, uint64_t value)
 {
-    (void) arg;
-    (void) value;
     net_replay(sim);
 }
 
@@ -356,7 +353,6 @@ static void forge_event(sim_t *sim, void *arg, uint64_t value)
 {
     rail_t *rail = sim->procs[value].rails[0];
 
-    (void) arg;
     if (rail != NULL && sim->procs[value].engine != NULL) {
         const uint32_t address = (uint32_t) rng_range(&sim->rng, 0, sim->addresses - 1);
         net_forge(sim, rail, address, (forgery_t) rng_range(&sim->rng, 0, FORGERIES - 1));
@@ -429,7 +425,6 @@ static void add_clock(sim_t *sim, plan_t *plan)
 
 static void restart_event(sim_t *sim, void *arg, uint64_t moved)
 {
-    (void) sim;
     proc_restart(arg, moved != 0);
 }
 
@@ -730,8 +725,6 @@ static void plan_operation(sim_t *sim, const plan_t *plan, uint32_t *budget, uin
 
 static void swap_event(sim_t *sim, void *arg, uint64_t value)
 {
-    (void) sim;
-    (void) value;
     arena_swap(arg);
 }
 
@@ -799,7 +792,6 @@ static void device_event(sim_t *sim, void *arg, uint64_t rail)
 {
     proc_t *proc = arg;
 
-    (void) sim;
     if (proc->up) {
         rail_fail_device(proc->rails[rail]);
     }
@@ -833,7 +825,6 @@ static void port_event(sim_t *sim, void *arg, uint64_t value)
 {
     proc_t *proc = arg;
 
-    (void) sim;
     if (proc->up) { /* a process that starts again has another rail, whose port is up */
         rail_set_port(proc->rails[value >> 1], value & 1);
     }

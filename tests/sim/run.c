@@ -48,8 +48,6 @@ void run_start(sim_t *sim)
 
 static void tag_event(sim_t *sim, void *arg, uint64_t value)
 {
-    (void) arg;
-    (void) value;
     for (uint32_t i = 0; i < sim->nprocs; i++) {
         proc_wake(&sim->procs[i], sim->now);
     }
@@ -308,8 +306,6 @@ static void leave_at_once(sim_t *sim, void *arg, uint64_t value)
 {
     proc_t *proc = arg;
 
-    (void) sim;
-    (void) value;
     if (proc->up) {
         proc_stop(proc);
     }

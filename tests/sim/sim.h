@@ -39,6 +39,9 @@
 #include "btl_ib_refragment.h"
 #include "btl_ib_wire.h"
 
+/* Callbacks are called with more than most of them use. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 enum { REGISTERED_PAGE = 4096 }; /* of rails where memory is registered */
 
 /* ---- time: nanoseconds of virtual time ---- */

@@ -215,13 +215,11 @@ static void note_messages(proc_t *proc, uint32_t peer, uint32_t rail, const btl_
 
 static void *get_memory(void *context, size_t size)
 {
-    (void) context;
     return calloc(1, size);
 }
 
 static void put_memory(void *context, void *memory)
 {
-    (void) context;
     free(memory);
 }
 

@@ -416,29 +416,6 @@ static void channels(void **state)
     end_settled(bench, SECOND);
 }
 
-/* Those that fit the command channel do not go behind bulk, though there is room. */
-static void beside_bulk(void **state)
-{
-    bench_t *bench = pair();
-
-    bench_send(bench, 0, 1, 6000, 1); /* chunks on the last channel */
-    const uint32_t bulk = bench->wire.count;
-    assert_true(bulk > 1);
-    send_many(bench, 1 + 20, 8);
-    bench_turn(bench, 0);
-    assert_true(bench->wire.count >= bulk + 3);
-    for (uint32_t i = bulk + 1; i < bench->wire.count; i++) {
-        assert_int_equal(type_on_wire(bench, i), BTL_IB_TYPE_BUNDLE);
-        assert_int_equal(channel_on_wire(bench, i), 0);
-    }
-    assert_true(bench_settle(bench, SECOND));
-    assert_int_equal(bench->wire.count, 0);
-    send_many(bench, 2 + 20, 8);
-    bench_turn(bench, 0);
-    assert_int_equal(channel_on_wire(bench, bench->wire.count - 1), 1);
-    end_settled(bench, SECOND);
-}
-
 /* Segments of what is cut have one size but for the last, so that a transport can join them. */
 static void equal_sizes(void **state)
 {
@@ -631,27 +608,6 @@ static void closed_by_the_peer(void **state)
     end(bench);
 }
 
-/* Any allocation may fail, on both sides, and what waits gets through. */
-static void without_memory(void **state)
-{
-    for (uint32_t host = 0; host < 2; host++) {
-        for (uint32_t n = 1; n < 12; n++) {
-            bench_t *bench = pair();
-            bench->hosts[host].fail_in = n;
-            send_many(bench, 400, 40);
-            bench_turn(bench, 0);
-            while (bench->wire.count > 0) {
-                bench_deliver(bench, bench_pop(&bench->wire));
-            }
-            btl_ib_engine_async_progress(bench->hosts[1].engine, bench->now, 64);
-            bench_check_accounts(&bench->hosts[0]);
-            bench_check_accounts(&bench->hosts[1]);
-            bench->hosts[host].fail_in = 0;
-            end_settled(bench, 10 * SECOND);
-        }
-    }
-}
-
 /* The connection ends while messages wait for company: they come back. */
 static void given_back(void **state)
 {
@@ -686,7 +642,6 @@ int main(void)
         cmocka_unit_test(bursts_leave_full),
         cmocka_unit_test(not_too_many_wait),
         cmocka_unit_test(channels),
-        cmocka_unit_test(beside_bulk),
         cmocka_unit_test(equal_sizes),
         cmocka_unit_test(refused_by_the_transport),
         cmocka_unit_test(ordered_stay_apart),
@@ -694,7 +649,6 @@ int main(void)
         cmocka_unit_test(kept_in_async),
         cmocka_unit_test(ended_in_a_callback),
         cmocka_unit_test(closed_by_the_peer),
-        cmocka_unit_test(without_memory),
         cmocka_unit_test(given_back),
     };
 

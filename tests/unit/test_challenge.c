@@ -32,69 +32,10 @@ static bench_t *begin(uint32_t routed)
 
 /* ---- routers ---- */
 
-/* Every kind of message in both directions, and that both know each other by an answered
- * challenge. */
-static void all_arrives(bench_t *bench, uint32_t rewritten)
-{
-    talk(bench, 3);
-    each_delivered_once(bench);
-    for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(bench_counters(bench, i)->rewritten, rewritten >> i & 1);
-        assert_true(bench_counters(bench, i)->sent_challenges
-                    >= bench_counters(bench, i)->rewritten);
-        bench_check_counters(&bench->hosts[i]);
-    }
-}
-
-static void both_behind_routers(void **state)
-{
-    static const btl_ib_protection_kind_t kinds[] = {
-        BTL_IB_PROTECTION_NONE, BTL_IB_PROTECTION_CRC32C, BTL_IB_PROTECTION_INTEGRITY,
-        BTL_IB_PROTECTION_ENCRYPT};
-
-    for (uint32_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        bench_t *bench = begin(3);
-        if (bench_protection(bench, kinds[i])) {
-            bench_start(bench, 0);
-            bench_start(bench, 1);
-            bench_send(bench, 0, 1, 100, 1);
-            assert_true(bench_settle(bench, SECOND));
-            talk(bench, 3);
-            each_delivered_once(bench);
-            /* one leads back what the other sends */
-            assert_int_equal(
-                bench_counters(bench, 0)->rewritten + bench_counters(bench, 1)->rewritten, 1);
-        }
-        end(bench);
-    }
-}
-
-static void one_behind_a_router(void **state)
-{
-    for (uint32_t routed = 1; routed <= 2; routed++) {
-        bench_t *bench = begin(routed);
-        bench_start(bench, 0);
-        bench_start(bench, 1);
-        all_arrives(bench, routed ^ 3);
-        end(bench);
-    }
-}
-
 /* What is sent to published addresses gets nowhere: only what the router has leads there. */
 static bool drops_published(bench_t *bench, const bench_datagram_t *datagram)
 {
     return datagram->to == bench_address(0, 0) && (bench->routed & 1) != 0;
-}
-
-static void only_the_router_leads_there(void **state)
-{
-    bench_t *bench = begin(1);
-
-    bench->loses = drops_published;
-    bench_start(bench, 0);
-    bench_start(bench, 1);
-    all_arrives(bench, 2);
-    end(bench);
 }
 
 /* In mid-job: after a short silence, as no datagram comes from where the peer was. It comes
@@ -310,9 +251,6 @@ static void challenges_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_behind_routers),
-        cmocka_unit_test(one_behind_a_router),
-        cmocka_unit_test(only_the_router_leads_there),
         cmocka_unit_test(a_router_comes_and_goes),
         cmocka_unit_test(a_peer_that_never_answers),
         cmocka_unit_test(wrong_answers),

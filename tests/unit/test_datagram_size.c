@@ -67,19 +67,6 @@ static uint32_t largest(bench_t *bench, uint32_t from, uint32_t to)
     return size;
 }
 
-static void each_path_is_used(void **state)
-{
-    bench_t *bench = network();
-
-    assert_in_range(largest(bench, 0, 1), WIDE - 500, WIDE);
-    assert_in_range(largest(bench, 1, 0), WIDE - 500, WIDE);
-    assert_in_range(largest(bench, 0, 2), NARROW - 100, NARROW);
-    assert_in_range(largest(bench, 2, 0), NARROW - 100, NARROW);
-    assert_int_equal(bench_peer(bench, 0, 1).gso_segments, 65487 / WIDE);
-    assert_int_equal(bench_peer(bench, 0, 2).gso_segments, 65487 / NARROW);
-    end_delivered(bench);
-}
-
 /* No burst is longer than what one call sends, and where nothing is joined there are none. */
 static void bursts_have_bounds(void **state)
 {
@@ -427,7 +414,6 @@ static void a_smaller_rail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_path_is_used),
         cmocka_unit_test(bursts_have_bounds),
         cmocka_unit_test(a_path_that_is_none),
         cmocka_unit_test(credits_by_size),

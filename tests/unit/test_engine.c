@@ -62,24 +62,6 @@ static void explicit_return_of_credit(void **state)
     end(bench);
 }
 
-/* What is in flight to a peer is forgotten once the connection rests, of each channel. */
-static void windows_of_idle_peers_are_freed(void **state)
-{
-    bench_t *bench = new_bench();
-    const bench_host_t *host = &bench->hosts[0];
-    size_t busy;
-
-    acquaint(bench);
-    for (int round = 0; round < 2; round++) { /* at first pools grow as well */
-        bench_send(bench, 0, 1, 1000, 1);     /* not by the first channel */
-        (void) bench_settle(bench, SECOND);
-        busy = host->bytes;
-        bench_run(bench, 3 * host->config.idle_after);
-    }
-    assert_true(host->bytes < busy);
-    end(bench);
-}
-
 static bool loses_all_from_1(bench_t *bench, const bench_datagram_t *datagram)
 {
     return datagram->source == bench_address(1, 0);
@@ -90,55 +72,7 @@ static bool loses_all_to_0(bench_t *bench, const bench_datagram_t *datagram)
     return datagram->to / BENCH_RAILS == 0;
 }
 
-/* All was acknowledged, all credit used, and the news of more lost: the sender has nothing in
- * flight that could be repeated, and asks. */
-static void a_probe_for_credit(void **state)
-{
-    bench_t *bench = new_bench();
-
-    use_queues(bench, "P,200,4,2,1");
-    acquaint(bench);
-    uint32_t limit = bench_channel(bench, 0, 1, 0).limit;
-    bench->loses = loses_all_from_1;
-    for (int i = 0; i < 20; i++) {
-        bench_send(bench, 0, 1, 20, 1);
-    }
-    bench_flow(bench);
-    bench_clear(&bench->wire);
-    bench_forgery_t ack = bench_forge(bench, 0, 1, BTL_IB_TYPE_ACK); /* with no news of credit */
-    btl_ib_wire_ack_t block = {.ack = BTL_IB_LE32(bench_channel(bench, 0, 1, 0).next),
-                               .limit = BTL_IB_LE32(limit)};
-    bench_append(&ack, &block, sizeof(block));
-    bench_throw_forgery(bench, 0, 1, &ack);
-    assert_int_equal(bench_peer(bench, 0, 1).unacked, 0);
-    assert_int_equal(bench_channel(bench, 0, 1, 0).next, bench_channel(bench, 0, 1, 0).limit);
-    assert_false(btl_ib_conn_drained(bench_conn(bench, 0, 1))); /* others wait to be sent */
-    bench->loses = NULL;
-    end_settled(bench, bench->hosts[0].config.rto_max);
-}
-
 /* ---- pace ---- */
-
-/* The first answer took 20 s, because somebody was away. The pace that follows from that must
- * not outlive the next answers. */
-static void a_pace_of_long_ago(void **state)
-{
-    bench_t *bench = new_bench();
-
-    bench->delay = 1000;
-    bench_start(bench, 0);
-    bench_start(bench, 1);
-    for (int i = 0; i < 100; i++) {
-        bench_send(bench, 0, 1, 1000, 1);
-    }
-    bench->now += 20 * SECOND;
-    bench_flow(bench);
-    for (int i = 0; i < 400; i++) {
-        bench_send(bench, 0, 1, 1000, 1);
-    }
-    assert_true(bench_settle(bench, SECOND / 2));
-    end(bench);
-}
 
 /* ---- deaths ---- */
 
@@ -740,8 +674,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(credits_of_a_new_peer),
         cmocka_unit_test(explicit_return_of_credit),
-        cmocka_unit_test(a_probe_for_credit),
-        cmocka_unit_test(a_pace_of_long_ago),
         cmocka_unit_test(reasons_of_death),
         cmocka_unit_test(peers_with_other_limits),
         cmocka_unit_test(one_callback_after_the_other),
@@ -758,7 +690,6 @@ int main(void)
         cmocka_unit_test(turns_without_rails),
         cmocka_unit_test(losses_to_others),
         cmocka_unit_test(a_burst_a_turn_after_a_pause),
-        cmocka_unit_test(windows_of_idle_peers_are_freed),
         cmocka_unit_test(depth_in_segments),
         cmocka_unit_test(depth_in_bytes),
     };

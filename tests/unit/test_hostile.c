@@ -254,28 +254,6 @@ static void a_flood_of_contacts(void **state)
     end_working(bench);
 }
 
-static void garbage(void **state)
-{
-    bench_t *bench = job();
-    uint64_t data[180];
-
-    for (int i = 0; i < 5000; i++) {
-        uint8_t *bytes = (uint8_t *) data;
-        uint32_t size = test_random_below(&numbers, i % 2 == 0 ? 100 : sizeof(data));
-        for (size_t k = 0; k < sizeof(data) / 8; k++) {
-            data[k] = test_random64(&numbers);
-        }
-        if (i % 3 == 0 && size >= sizeof(btl_ib_wire_header_t)) { /* gets past the first checks */
-            btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) data;
-            bytes[0] = (uint8_t) (BTL_IB_WIRE_VERSION << 4 | (1 + i % 6));
-            header->flags &= BTL_IB_FLAGS_ALL;
-            header->length = BTL_IB_LE16(size - sizeof(*header));
-        }
-        in_vain(bench, 0, bench_address(1, 0), data, size, "dropped_");
-    }
-    end_working(bench);
-}
-
 /* ---- replay ---- */
 
 /* A job whose datagrams are all written down. */
@@ -693,7 +671,6 @@ int main(void)
         cmocka_unit_test(a_forged_close),
         cmocka_unit_test(a_forged_contact_and_closes),
         cmocka_unit_test(a_flood_of_contacts),
-        cmocka_unit_test(garbage),
         cmocka_unit_test(replay_of_an_earlier_job),
         cmocka_unit_test(replay_after_one_restarted),
         cmocka_unit_test(replay_in_the_same_life),

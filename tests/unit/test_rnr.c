@@ -35,29 +35,6 @@ static bool is_ready(const bench_datagram_t *datagram)
     return datagram->data[1] & BTL_IB_FLAG_READY;
 }
 
-/* It is told in the first turn, names the first, and brings that and then all others. */
-static void all_come_at_once(void **state)
-{
-    bench_t *bench = refusing(50);
-    uint32_t seq = bench_channel(bench, 0, 1, 2).first;
-
-    bench->hosts[1].deaf[DEAF] = false;
-    bench_turn(bench, 1);
-    assert_int_equal(bench->wire.count, 1);
-    assert_true(is_ready(bench->wire.first));
-    btl_ib_wire_header_t header;
-    memcpy(&header, bench->wire.first->data, sizeof(header));
-    assert_int_equal(BTL_IB_LE32(header.seq), seq);
-    assert_int_equal(header.channels & 0xf, 2);
-    uint64_t begun = bench->now;
-    bench_flow(bench);
-    assert_true(bench->now - begun < 20 * BENCH_DELAY);
-    assert_int_equal(bench_counters(bench, 0)->received_ready,
-                     bench_counters(bench, 1)->sent_ready);
-    each_delivered_once(bench);
-    end_working(bench);
-}
-
 /* Host 0 asks host 1 for an ACK. */
 static void ask(bench_t *bench)
 {
@@ -417,19 +394,12 @@ static void skips_take_no_buffers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_come_at_once),
-        cmocka_unit_test(told_until_it_is_there),
-        cmocka_unit_test(two_are_told_once_each),
-        cmocka_unit_test(ends_with_its_life),
-        cmocka_unit_test(a_liar_names),
-        cmocka_unit_test(a_reason_of_long_ago),
-        cmocka_unit_test(refused_for_two_reasons),
-        cmocka_unit_test(comes_again_in_parts),
-        cmocka_unit_test(all_are_parked),
-        cmocka_unit_test(too_many_to_park),
-        cmocka_unit_test(all_are_told_in_time),
-        cmocka_unit_test(limits_hold_up_nobody),
-        cmocka_unit_test(told_in_small_buffers),
+        cmocka_unit_test(told_until_it_is_there), cmocka_unit_test(two_are_told_once_each),
+        cmocka_unit_test(ends_with_its_life),     cmocka_unit_test(a_liar_names),
+        cmocka_unit_test(a_reason_of_long_ago),   cmocka_unit_test(refused_for_two_reasons),
+        cmocka_unit_test(comes_again_in_parts),   cmocka_unit_test(all_are_parked),
+        cmocka_unit_test(too_many_to_park),       cmocka_unit_test(all_are_told_in_time),
+        cmocka_unit_test(limits_hold_up_nobody),  cmocka_unit_test(told_in_small_buffers),
         cmocka_unit_test(skips_take_no_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -261,7 +261,7 @@ void btl_ib_failures_rail_failed(void *context, uint32_t rail, int error, uint32
 
 /* Reports, in progress calls with the lock held, peers that failed, as their hosts or the runtime
  * said meanwhile. */
-void btl_ib_failures_report(uint64_t now);
+void btl_ib_failures_look(uint64_t now);
 
 /* ---- btl_ib_register_mem.c ---- */
 
@@ -278,8 +278,8 @@ static inline bool btl_ib_register_is_global(const btl_ib_module_t *module)
 
 /* Returns what the transport knows these bytes of registered memory by; NULL: processors move
  * them. */
-void *btl_ib_register_device_memory(const struct mca_btl_base_registration_handle_t *handle,
-                                    const void *address, uint64_t size);
+void *btl_ib_device_memory_of(const struct mca_btl_base_registration_handle_t *handle,
+                              const void *address, uint64_t size);
 
 /* ---- btl_ib_rdma.c ---- */
 

@@ -700,7 +700,7 @@ __attribute__((noinline)) static void look_around(btl_ib_component_t *component,
         btl_ib_frag_complete_ready();
     }
     if (!btl_ib_list_empty(&component->gone) || btl_ib_ompi_failures_any()) {
-        btl_ib_failures_report(now);
+        btl_ib_failures_look(now);
     }
     if (now >= component->stats.due) {
         stats_interval(component, now);

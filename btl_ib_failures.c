@@ -27,7 +27,7 @@
 #define TELL_AFTER 3000000
 
 /* A peer that was added is dead: report it, then complete what was on the way to it. */
-static void report_failure(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
+static void give_peer_up(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
 {
     mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
     const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
@@ -35,7 +35,7 @@ static void report_failure(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
 
     endpoint->dead = true;
     btl_ib_endpoint_describe(endpoint, &ends);
-    btl_ib_report_failure(&mca_btl_ib_component.reports, &ends, reason, &diagnosis);
+    btl_ib_report_peer_lost(&mca_btl_ib_component.reports, &ends, reason, &diagnosis);
     OBJ_RETAIN(endpoint); /* another thread may delete the process meanwhile */
     if (error_cb != NULL) {
         btl_ib_unlock();
@@ -60,7 +60,7 @@ void btl_ib_failures_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t rea
             endpoint->gone_at = btl_ib_now();
             btl_ib_list_push_tail(&component->gone, &endpoint->gone_link);
         } else {
-            report_failure(endpoint, reason);
+            give_peer_up(endpoint, reason);
         }
         return;
     }
@@ -80,7 +80,7 @@ void btl_ib_failures_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t rea
     }
 }
 
-void btl_ib_failures_report(uint64_t now)
+void btl_ib_failures_look(uint64_t now)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_endpoint_t *gone;
@@ -94,7 +94,7 @@ void btl_ib_failures_report(uint64_t now)
            && (gone = BTL_IB_LIST_FIRST(btl_ib_endpoint_t, &component->gone, gone_link)) != NULL
            && now >= gone->gone_at + TELL_AFTER) {
         btl_ib_list_remove(&gone->gone_link);
-        report_failure(gone, BTL_IB_DEATH_REFUSED);
+        give_peer_up(gone, BTL_IB_DEATH_REFUSED);
     }
     while (btl_ib_ompi_failures_next(component->name.jobid, &name)) {
         BTL_IB_VERBOSE(1, "the runtime says that %s failed",

@@ -215,11 +215,12 @@ void btl_ib_rdma_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
 /* ---- start ---- */
 
 /*
- * Names its target by a handle, once it is known what is wanted of it. NULL: it has an address of
- * ours. What is not within the region is for its owner's engine to refuse, atomics as well. For our
- * own words the processor is nearer than the device, if it may change them.
+ * Says where a device finds the target of an operation, and whether it may execute it. `handle`
+ * NULL: the target is an address of ours. What is not within the region is for its owner's engine
+ * to refuse, atomics as well. For our own words the processor is nearer than the device, if it may
+ * change them.
  */
-static void name_target(btl_ib_rdma_t *rdma, const btl_ib_memory_handle_t *handle)
+static void place_for_device(btl_ib_rdma_t *rdma, const btl_ib_memory_handle_t *handle)
 {
     const btl_ib_module_t *module = rdma->endpoint->module;
     const bool ours = rdma->endpoint == module->endpoints.self;
@@ -377,9 +378,9 @@ static int transfer(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, btl
     rdma->local_handle = local_handle;
     rdma->op.size = size;
     rdma->op.mem = NULL;
-    name_target(rdma, remote_handle);
+    place_for_device(rdma, remote_handle);
     if (local_handle != NULL) {
-        rdma->op.mem = btl_ib_register_device_memory(local_handle, local_address, size);
+        rdma->op.mem = btl_ib_device_memory_of(local_handle, local_address, size);
     }
     return rdma_start(rdma, cbfunc, cbcontext, cbdata);
 }
@@ -499,7 +500,7 @@ static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, vo
     rdma->op.type = type;
     rdma->op.operand = atomic->operand;
     rdma->op.compare = atomic->compare;
-    name_target(rdma, remote_handle);
+    place_for_device(rdma, remote_handle);
     return rdma_start(rdma, cbfunc, cbcontext, cbdata);
 }
 

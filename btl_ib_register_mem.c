@@ -212,8 +212,8 @@ static int module_deregister_mem(mca_btl_base_module_t *btl, btl_ib_memory_handl
     return OPAL_SUCCESS;
 }
 
-void *btl_ib_register_device_memory(const btl_ib_memory_handle_t *handle, const void *address,
-                                    uint64_t size)
+void *btl_ib_device_memory_of(const btl_ib_memory_handle_t *handle, const void *address,
+                              uint64_t size)
 {
     return btl_ib_registration_mem(BTL_IB_CONTAINER(handle, btl_ib_memory_t, handle)->registration,
                                    address, size);

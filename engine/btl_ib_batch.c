@@ -344,7 +344,7 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_se
     return BTL_IB_GO;
 }
 
-btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full)
+btl_ib_verdict_t btl_ib_batch_resend(btl_ib_conn_t *conn, bool command, bool *full)
 {
     btl_ib_segment_t *segments[BTL_IB_BATCH];
     btl_ib_verdict_t verdict = BTL_IB_GO;

@@ -18,7 +18,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool b
 
 /* Sends again what was lost on the command channel, or on the others, within the limits. It goes
  * before anything new of theirs. Returns as above. */
-btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full);
+btl_ib_verdict_t btl_ib_batch_resend(btl_ib_conn_t *conn, bool command, bool *full);
 
 /* Sends one sequenced segment again, with `flags` (BTL_IB_FLAG_) added. False if the transport
  * cannot take it now. */

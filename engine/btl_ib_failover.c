@@ -203,7 +203,7 @@ static void failover_try(btl_ib_conn_t *conn)
 }
 
 /* The present route is refused: take another that is not. False if there is none. */
-static bool failover_refused(btl_ib_conn_t *conn)
+static bool failover_leave_refused(btl_ib_conn_t *conn)
 {
     btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
 
@@ -292,7 +292,7 @@ static bool failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
 }
 
 /* True if the connection whose route `conn` uses is validated. */
-static bool is_by_valid(const btl_ib_conn_t *conn)
+static bool route_is_valid(const btl_ib_conn_t *conn)
 {
     const btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
 
@@ -316,7 +316,7 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
     if ((conn->loss.unanswered_probes >= ASK_SOON || put_off) && silence >= TRY_AFTER) {
         failover_try(conn);
     }
-    if (!is_by_valid(conn)) {
+    if (!route_is_valid(conn)) {
         /* A process that is not there yet answers by no rail, one that is by those that lead
          * there. */
         const bool closed = !btl_ib_route_is_own(conn) || conn->validation.questions > ASK_SOON;
@@ -358,10 +358,10 @@ bool btl_ib_failover_on_refusal(btl_ib_conn_t *conn)
     }
     const bool leaves = btl_ib_validation_refused_again(conn);
     const bool dead = btl_ib_loss_refused(&conn->loss, conn->engine->clock.now);
-    if (!leaves && is_by_valid(conn)) {
+    if (!leaves && route_is_valid(conn)) {
         return true;
     }
-    if (failover_refused(conn) || !dead || conn->engine->turn.async) {
+    if (failover_leave_refused(conn) || !dead || conn->engine->turn.async) {
         return true;
     }
     /* A process of another job that has nothing to wait for may leave when it likes: that is no

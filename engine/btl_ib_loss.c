@@ -354,14 +354,14 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_engine_t *engine = conn->engine;
 
     if (btl_ib_segment_got_rnr(segment)) {
-        btl_ib_sentmap_send_again(conn, segment);
+        btl_ib_sentmap_to_lost(conn, segment);
         return;
     }
     if (!btl_ib_segment_is_mtu_probe(segment)) { /* no sign of congestion */
         conn->cc.ops->lost(&conn->cc, segment->last_sent, engine->clock.now);
         segment->cc_lost_copy = segment->copies;
     }
-    btl_ib_sentmap_send_again(conn, segment);
+    btl_ib_sentmap_to_lost(conn, segment);
     engine->count.losses++;
     conn->count.losses++;
     btl_ib_trace(conn, BTL_IB_TRACE_lost, BTL_IB_CAUSE_none, segment, 1);

@@ -98,7 +98,7 @@ static void lose_large(btl_ib_conn_t *conn)
             item = btl_ib_list_next(sent, item);
             if (btl_ib_packet_datagram_size(conn, segment) > conn->pmtud.datagram_max
                 && !btl_ib_segment_is_mtu_probe(segment)) {
-                btl_ib_sentmap_send_again(conn, segment);
+                btl_ib_sentmap_to_lost(conn, segment);
             }
         }
     }

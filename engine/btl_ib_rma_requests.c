@@ -89,7 +89,7 @@ void btl_ib_op_queue(btl_ib_conn_t *conn, btl_ib_op_t *op)
     btl_ib_list_push_tail(&conn->ops.waiting, &op->out.link);
 }
 
-void btl_ib_op_run(btl_ib_conn_t *conn)
+void btl_ib_op_give_slots(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_ops_t *ops = &conn->ops;

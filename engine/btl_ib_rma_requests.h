@@ -50,7 +50,7 @@ void btl_ib_op_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);
 void btl_ib_op_queue(btl_ib_conn_t *conn, btl_ib_op_t *op);
 
 /* Gives free slots and ids to waiting operations, and puts them into their channels. */
-void btl_ib_op_run(btl_ib_conn_t *conn);
+void btl_ib_op_give_slots(btl_ib_conn_t *conn);
 
 /* The operation with this id if it has a slot, else NULL. The id may be any number. */
 btl_ib_op_t *btl_ib_op_find(const btl_ib_conn_t *conn, uint32_t id);

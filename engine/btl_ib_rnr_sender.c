@@ -56,7 +56,7 @@ static void send_all_again(btl_ib_conn_t *conn)
     btl_ib_segment_t *segment;
 
     while ((segment = BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.deferred, link)) != NULL) {
-        btl_ib_sentmap_send_again(conn, segment);
+        btl_ib_sentmap_to_lost(conn, segment);
     }
     conn->deferred.at = conn->engine->clock.now;
     btl_ib_conn_ready(conn);
@@ -93,7 +93,7 @@ void btl_ib_rnr_sender_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         conn->loss.probed++;
         btl_ib_loss_set_timer(conn);
     } else {
-        btl_ib_sentmap_send_again(conn, segment);
+        btl_ib_sentmap_to_lost(conn, segment);
         btl_ib_conn_ready(conn);
     }
 }

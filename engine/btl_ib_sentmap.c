@@ -286,7 +286,7 @@ static btl_ib_list_t *before_which(btl_ib_conn_t *conn, const btl_ib_segment_t *
     return &other->link;
 }
 
-void btl_ib_sentmap_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+void btl_ib_sentmap_to_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     if (!segment->lost) {
         if (segment->type != BTL_IB_TYPE_SKIP) {
@@ -307,7 +307,7 @@ uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn)
 
     for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
         while ((item = btl_ib_list_first(&conn->sentmap.sent[i])) != NULL) {
-            btl_ib_sentmap_send_again(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
+            btl_ib_sentmap_to_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
             lost++;
         }
     }
@@ -320,7 +320,7 @@ bool btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32
     if (conn->sentmap.deferred_count >= most) {
         return false;
     }
-    btl_ib_sentmap_send_again(conn, segment);
+    btl_ib_sentmap_to_lost(conn, segment);
     btl_ib_list_remove(&segment->link);
     btl_ib_list_push_tail(&conn->sentmap.deferred, &segment->link);
     conn->sentmap.deferred_count++;
@@ -437,7 +437,7 @@ static void void_some(btl_ib_conn_t *conn, btl_ib_list_t *segments, const btl_ib
         next = btl_ib_list_next(segments, item);
         if (out != NULL ? segment->out == out : answer) {
             if (!segment->lost || segment->deferred) {
-                btl_ib_sentmap_send_again(conn, segment);
+                btl_ib_sentmap_to_lost(conn, segment);
             }
             btl_ib_sentmap_cut_off(conn, segment);
             conn->engine->count.voided++;

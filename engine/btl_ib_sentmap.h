@@ -82,7 +82,7 @@ btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
 /* A segment waits to be sent again: it was lost, is deferred no more, or is too large for its path
  * now. */
-void btl_ib_sentmap_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+void btl_ib_sentmap_to_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* All segments in flight were lost. Returns how many. */
 uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn);

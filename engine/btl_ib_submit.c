@@ -52,7 +52,7 @@ static void flush_channels(btl_ib_conn_t *conn, bool bursts)
     const uint32_t steps = DATA + conn->peer_queues->count - 1;
     bool more = true;
 
-    btl_ib_op_run(conn);
+    btl_ib_op_give_slots(conn);
     for (uint32_t step = LOST_COMMANDS; step < steps && more; step++) {
         const bool again = step == LOST_COMMANDS || step == LOST_DATA;
         uint32_t channel = step < DATA ? 0 : step - DATA + 1;
@@ -62,7 +62,7 @@ static void flush_channels(btl_ib_conn_t *conn, bool bursts)
             continue;
         }
         if (again) {
-            verdict = btl_ib_batch_lost(conn, step == LOST_COMMANDS, &full);
+            verdict = btl_ib_batch_resend(conn, step == LOST_COMMANDS, &full);
             channel = step == LOST_COMMANDS ? 0 : BTL_IB_TRACE_NO_CHANNEL;
         } else {
             btl_ib_channel_counters_t *count = &conn->rail->channels[channel];

@@ -370,8 +370,8 @@ static void format_without_ib(char *out, size_t size)
     }
 }
 
-void btl_ib_report_failure(const btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
-                           btl_ib_death_t reason, const btl_ib_diagnosis_t *diagnosis)
+void btl_ib_report_peer_lost(const btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
+                             btl_ib_death_t reason, const btl_ib_diagnosis_t *diagnosis)
 {
     const char *why = btl_ib_death_string(reason);
     advice_t advice = death_advice[reason];

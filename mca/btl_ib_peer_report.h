@@ -89,8 +89,8 @@ static inline void btl_ib_peer_reports_note_left_aside(btl_ib_peer_reports_t *re
 }
 
 /* Reports that a connection failed. To be called once for a peer. */
-void btl_ib_report_failure(const btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
-                           btl_ib_death_t reason, const btl_ib_diagnosis_t *diagnosis);
+void btl_ib_report_peer_lost(const btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
+                             btl_ib_death_t reason, const btl_ib_diagnosis_t *diagnosis);
 
 /* Reports that this host has refused for long all that is sent by `device` to a peer, which has
  * `answered` before or not. Once for each errno. */

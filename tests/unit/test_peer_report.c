@@ -419,7 +419,7 @@ static void report(const void *given)
                              evidence->reachable, &evidence->diagnosis);
         break;
     case PEER_LOST:
-        btl_ib_report_failure(&reports, &ends, evidence->reason, &evidence->diagnosis);
+        btl_ib_report_peer_lost(&reports, &ends, evidence->reason, &evidence->diagnosis);
         break;
     case UNSENT:
         btl_ib_report_unsent(&reports, &ends, evidence->diagnosis.unsent,

@@ -155,7 +155,7 @@ static void find(void)
 /* A peer does not answer: does another process of its host? None does here. */
 static void reachable(void)
 {
-    if (btl_ib_endpoint_is_reachable(job.peers[0].endpoint[0])) {
+    if (btl_ib_endpoint_is_reachable(job.peers[0].endpoint[0], UINT64_MAX)) {
         fail("a host answered");
     }
 }

@@ -67,7 +67,7 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_rx_channel_t *rx = &conn->rx[view->channel];
     const uint32_t count = btl_ib_burst_count(view);
-    bool now = view->flags & BTL_IB_FLAG_ACK_NOW;
+    bool at_once = view->flags & BTL_IB_FLAG_ACK_NOW;
     /* What extends the highest range tells nothing new of a gap, so it needs no ACK at once; what
      * fills the last gap is acknowledged like any other segment. */
     bool in_order = view->seq == rx->window.top;
@@ -88,13 +88,13 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
     if (rx->window.above > 0) {
         engine->count.received_out_of_order++;
-        now = now || !in_order;
+        at_once = at_once || !in_order;
     }
     if (is_per_peer(conn, view->channel)) {
         btl_ib_credit_use(&rx->credit, &conn->rail->credit[view->channel],
                           &conn->rail->queues.q[view->channel], count, rx->window.above > 0);
     }
-    btl_ib_ack_tx_accepted(conn, view->channel, view->type, count, now);
+    btl_ib_ack_tx_accepted(conn, view->channel, view->type, count, at_once);
 }
 
 void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)

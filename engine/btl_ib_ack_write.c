@@ -65,10 +65,10 @@ const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine)
     if (soon == NULL || later == NULL) {
         return soon != NULL ? soon : later;
     }
-    return soon->ack.now || soon->ack.at <= later->ack.at ? soon : later;
+    return soon->ack.at_once || soon->ack.at <= later->ack.at ? soon : later;
 }
 
-static inline void ack_owe(btl_ib_conn_t *conn, uint32_t channel, bool now)
+static inline void ack_owe(btl_ib_conn_t *conn, uint32_t channel, bool at_once)
 {
     btl_ib_engine_t *engine = conn->engine;
 
@@ -78,24 +78,24 @@ static inline void ack_owe(btl_ib_conn_t *conn, uint32_t channel, bool now)
     if (btl_ib_list_empty(&conn->ack.link)) {
         ack_schedule(conn);
     }
-    if (now && !conn->ack.now) {
-        conn->ack.now = true;
+    if (at_once && !conn->ack.at_once) {
+        conn->ack.at_once = true;
         btl_ib_list_remove(&conn->ack.link);
         btl_ib_list_push_head(&engine->acks, &conn->ack.link);
     }
 }
 
-void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool now)
+void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool at_once)
 {
     conn->ack.count++;
-    ack_owe(conn, channel, now);
+    ack_owe(conn, channel, at_once);
 }
 
 void btl_ib_ack_tx_accepted(btl_ib_conn_t *conn, uint32_t channel, uint8_t type, uint32_t count,
-                            bool now)
+                            bool at_once)
 {
     conn->ack.count += count;
-    ack_owe(conn, channel, now || ack_is_many(conn, channel, type));
+    ack_owe(conn, channel, at_once || ack_is_many(conn, channel, type));
 }
 
 /* An ACK segment being written. */
@@ -338,7 +338,7 @@ void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled)
 void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn)
 {
     if (conn->ack.due != 0 && !btl_ib_list_empty(&conn->ack.link)) {
-        conn->ack.now = false;
+        conn->ack.at_once = false;
         btl_ib_list_remove(&conn->ack.link);
         ack_schedule(conn);
     }

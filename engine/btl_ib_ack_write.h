@@ -37,7 +37,7 @@ typedef struct btl_ib_ack_tx {
     uint32_t newest_seq[BTL_IB_NEWEST_KEPT];
     uint8_t repaired_channel[BTL_IB_REPAIRED_KEPT];
     uint8_t newest_channel[BTL_IB_NEWEST_KEPT];
-    bool now; /* send one at once */
+    bool at_once; /* send one at once */
     /* A message was delivered, and nothing has left yet within the ACK delay after the last one. */
     bool unreplied;
     bool echo_valid; /* `echo` is set */
@@ -62,9 +62,9 @@ void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, uint32_t stamp);
 void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* Notes that `count` new segments of `type` were marked in the window of a channel. They are to be
- * acknowledged in this turn if `now`, or if many are due; else within the ACK delay. */
+ * acknowledged in this turn if `at_once`, or if many are due; else within the ACK delay. */
 void btl_ib_ack_tx_accepted(btl_ib_conn_t *conn, uint32_t channel, uint8_t type, uint32_t count,
-                            bool now);
+                            bool at_once);
 
 /* A copy of a segment that was accepted before arrived. */
 void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view);
@@ -82,9 +82,9 @@ static inline void btl_ib_ack_tx_delivered(btl_ib_ack_tx_t *ack, uint64_t now)
     ack->delivered_at = now;
 }
 
-/* Something in `channel` is to be acknowledged: in this turn if `now`, else within the ACK
+/* Something in `channel` is to be acknowledged: in this turn if `at_once`, else within the ACK
  * delay. */
-void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool now);
+void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool at_once);
 
 /* Progress calls in a row that received nothing. After so many, no data segment is likely to come
  * soon that the acknowledgement could ride on. A smaller number costs throughput: a receiver that
@@ -96,7 +96,7 @@ enum { BTL_IB_ACK_IDLE_CALLS = 32 };
 static inline bool btl_ib_ack_tx_is_due(const btl_ib_ack_tx_t *ack, uint64_t now,
                                         uint32_t idle_calls)
 {
-    return ack->now || now >= ack->at || idle_calls >= BTL_IB_ACK_IDLE_CALLS;
+    return ack->at_once || now >= ack->at || idle_calls >= BTL_IB_ACK_IDLE_CALLS;
 }
 
 /* The connection whose acknowledgement is due first; NULL: none is. */
@@ -109,7 +109,7 @@ static inline void btl_ib_ack_tx_settled(btl_ib_ack_tx_t *ack, uint32_t channels
     ack->due &= ~channels;
     if (ack->due == 0) {
         ack->count = 0;
-        ack->now = false;
+        ack->at_once = false;
         btl_ib_list_remove(&ack->link);
     }
 }

@@ -326,17 +326,17 @@ static int send_datagrams(btl_ib_conn_t *conn, btl_ib_datagrams_t *batch,
     *taken = 0;
     while (done < batch->count) {
         int error = ENETDOWN;
-        int now = btl_ib_route_leads(conn) ? transport->ops->send(transport, batch->tx + done,
-                                                                  batch->count - done, &error)
-                                           : 0;
-        conn->engine->count.sent_datagrams += (uint64_t) now;
-        conn->route.via->count.sent_datagrams += (uint64_t) now;
-        btl_ib_trace_sent(conn, batch->common, segments + done, batch->tx + done, now);
-        *taken += now;
-        for (int i = 0; i < now && !batch->plain; i++) {
+        int sent = btl_ib_route_leads(conn) ? transport->ops->send(transport, batch->tx + done,
+                                                                   batch->count - done, &error)
+                                            : 0;
+        conn->engine->count.sent_datagrams += (uint64_t) sent;
+        conn->route.via->count.sent_datagrams += (uint64_t) sent;
+        btl_ib_trace_sent(conn, batch->common, segments + done, batch->tx + done, sent);
+        *taken += sent;
+        for (int i = 0; i < sent && !batch->plain; i++) {
             datagram_left(conn, batch, done + i, segments[done + i], true);
         }
-        done += now;
+        done += sent;
         if (done < batch->count && error == ENOBUFS
             && btl_ib_gso_refused(conn, batch->tx + done, batch->count - done)) {
             join_none(batch, done);

@@ -460,7 +460,7 @@ static uint64_t turn_due(const btl_ib_engine_t *engine)
     const btl_ib_conn_t *conn = btl_ib_ack_tx_first(engine);
 
     if (conn != NULL) {
-        uint64_t at = conn->ack.now ? engine->clock.now + RETRY_AFTER : conn->ack.at;
+        uint64_t at = conn->ack.at_once ? engine->clock.now + RETRY_AFTER : conn->ack.at;
         due = at < due ? at : due;
     }
     if ((!btl_ib_list_empty(&engine->ready) || starved_may_go(engine))

@@ -170,7 +170,7 @@ uint32_t btl_ib_message_bundle_count(const btl_ib_list_t *pending, uint32_t room
 btl_ib_segment_t *btl_ib_message_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending, uint32_t count,
                                         uint32_t size, uint32_t channel, btl_ib_list_t *bundled)
 {
-    if (btl_ib_tx_window_reserve(&conn->tx[channel].sentmap.window, 1, &conn->engine->mem) != 0) {
+    if (!btl_ib_packetize_reserve(conn, channel, 1)) {
         return NULL;
     }
     btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_BUNDLE, size);

@@ -48,7 +48,8 @@ static void chain_to(btl_ib_conn_t *conn)
     conn->chains.next_to = NULL;
 }
 
-static void keep_invariant(btl_ib_conn_t *conn)
+/* Notes whether a connection goes by its own two rails, after either end of its route was set. */
+static void note_own(btl_ib_conn_t *conn)
 {
     conn->route.own = conn->route.via == conn->rail && conn->route.to == conn->route.address;
 }
@@ -67,7 +68,7 @@ static void set_address(btl_ib_conn_t *conn, btl_ib_addr_t address)
         *at = conn->chains.next_own;
     }
     conn->route.address = address;
-    keep_invariant(conn);
+    note_own(conn);
     if (address != BTL_IB_ADDR_UNKNOWN) {
         chain_own(conn);
     }
@@ -88,7 +89,7 @@ static void set_to(btl_ib_conn_t *conn, btl_ib_rail_t *via, btl_ib_addr_t to)
     }
     conn->route.via = via;
     conn->route.to = to;
-    keep_invariant(conn);
+    note_own(conn);
     if (to != BTL_IB_ADDR_UNKNOWN) {
         chain_to(conn);
     }

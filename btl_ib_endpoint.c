@@ -170,8 +170,8 @@ bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint, uint64_t wi
         return false;
     }
     BTL_IB_LIST_FOREACH (const btl_ib_endpoint_t, other, &host->endpoints, host_link) {
-        if (other != endpoint && other->conn != NULL && !btl_ib_conn_is_dead(other->conn)
-            && btl_ib_conn_diagnosis(other->conn).answered
+        if (other->proc != endpoint->proc && other->conn != NULL
+            && !btl_ib_conn_is_dead(other->conn) && btl_ib_conn_diagnosis(other->conn).answered
             && (within == UINT64_MAX || btl_ib_conn_answered_ago(other->conn) < within)) {
             return true;
         }

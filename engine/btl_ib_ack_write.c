@@ -17,8 +17,8 @@ enum {
     /* Segments received, or two GSO bursts: acknowledge in this turn, the peer's window may be
      * small. Many that come at once are one turn, hence one acknowledgement. */
     ACK_EVERY = 16,
-    SOON_SHARE =
-        3, /* the ACK delay is divided by it where no message is expected to carry the ACK */
+    /* The ACK delay is divided by it where no message is expected to carry the ACK. */
+    SOON_SHARE = 3,
     BLOCK_LEAST = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t), /* bytes */
 };
 

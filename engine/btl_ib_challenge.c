@@ -196,7 +196,7 @@ static void challenge_answered(btl_ib_conn_t *conn, const uint8_t *address, uint
                "changed",
                BTL_IB_NAME_ARGS(conn->identity.name), transport->name, now, published);
     conn->validation.foreign = 0;
-    btl_ib_validation_answered(&conn->validation);
+    btl_ib_validation_answered(&conn->validation, engine->clock.now);
     btl_ib_loss_responded(&conn->loss, engine->clock.awake);
     if (btl_ib_route_is_own(conn)) { /* what is in flight went to where nobody may be */
         btl_ib_flow_begin_route(&conn->flow);

@@ -17,15 +17,15 @@ typedef struct btl_ib_out_ops {
     /* Makes segments of its next bytes, as btl_ib_out_segments(); there is a place for one. */
     int (*next_segments)(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
                          btl_ib_segment_t **segments, int most);
-    /* Notes that its last segment left, as btl_ib_out_left(). Returns whether it is over. NULL:
-     * nothing follows. */
+    /* Notes that its last segment left, as btl_ib_out_left(). Returns whether it is over; if not,
+     * sets sent_due once its memory is free. NULL: nothing follows. */
     bool (*left)(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied);
     /* Notes that it is over with `status`, and on no list. Returns whether its user is told. */
     bool (*ended)(btl_ib_out_t *out, int status);
 } btl_ib_out_ops_t;
 
-/* A message, a PUT and a request are over when they are acknowledged or answered, or failed; a
- * stream when it has left, as its segments hold its region. */
+/* A message that is a copy, and a stream, whose segments hold its region, are over when they have
+ * left. All others are over when they are acknowledged or answered. Each may fail before. */
 static const btl_ib_out_ops_t out_ops[] = {
     [BTL_IB_OUT_MESSAGE] = {btl_ib_message_segments, btl_ib_message_left, btl_ib_message_ended},
     [BTL_IB_OUT_PUT] = {btl_ib_put_segments, NULL, btl_ib_op_ended},

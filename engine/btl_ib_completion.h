@@ -27,8 +27,8 @@ void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied);
 /* The memory of a message that left before is free: on_sent is due. */
 void btl_ib_completion_sent(btl_ib_out_t *out);
 
-/* Ends what was sent in pieces with `status`: 0, it was acknowledged or answered, or -errno.
- * Callbacks come later; a stream is freed. */
+/* Ends what was sent in pieces with `status`: 0, it was acknowledged or answered, or has
+ * left as a copy; or -errno. Callbacks come later; a stream is freed. */
 void btl_ib_completion_add(btl_ib_out_t *out, int status);
 
 /* Calls the callbacks that are due. */

@@ -130,7 +130,7 @@ bool btl_ib_credit_enough(const btl_ib_credit_t *credit, uint32_t some, uint32_t
 
 /* True if an explicit credit update is due: a batch is complete and `window` credits are banked, or
  * the peer has no credit left. If the peer is likely to be told `soon` anyway only the latter
- * counts. Less than `some` credits, which it uses up in a call or two, are not worth an update
+ * counts. Fewer than `some` credits, which it uses up in a call or two, are not worth an update
  * while it has a quarter of its grant left. */
 static inline bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t some, bool soon)
 {

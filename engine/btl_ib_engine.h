@@ -92,7 +92,7 @@ const char *btl_ib_death_string(btl_ib_death_t reason);
 /* A peer that does not answer any more. Times in us. */
 typedef struct btl_ib_silence {
     uint64_t asked_for;    /* since it was asked first */
-    uint64_t answered_ago; /* since it last answered something; 0: it never did */
+    uint64_t answered_ago; /* since it last answered something, as it once did */
     uint64_t heard_ago;    /* since anything of its came here */
     uint32_t questions;    /* sent since then */
     bool others_tried;     /* some of them by other flows than the usual one */
@@ -438,8 +438,8 @@ btl_ib_conn_levels_info_t btl_ib_conn_levels(const btl_ib_conn_t *conn);
 int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
                        void *user, btl_ib_conn_t **conn);
 
-/* Makes a connection by a pair of rails that only may lead to the peer, for another connection with
- * it to go by. It is passive: the engine's until adopted. */
+/* Makes a connection by a pair of rails that may or may not lead to the peer, for another
+ * connection with it to go by. It is passive: the engine's until adopted. */
 int btl_ib_conn_try(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info);
 
 /* The connection of our rail with a rail of the named process, or NULL. */

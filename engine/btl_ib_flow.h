@@ -73,8 +73,8 @@ static inline uint8_t btl_ib_flow_lend(btl_ib_flow_t *flow, uint8_t to)
     return now;
 }
 
-/* Called when a probe is due: after two that nothing answered it, and all else, takes the next
- * flow. */
+/* Called when a probe is due. After two without an answer the probe takes the next flow, and so
+ * does all else. */
 void btl_ib_flow_probing(struct btl_ib_conn *conn);
 
 /* Called when the peer asks with a datagram that it has sent before, or with an ACK: takes the next

@@ -175,7 +175,7 @@ static bool proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
                            btl_ib_rails_of(view->connect.from_rail, view->connect.to_rail));
 }
 
-/* True if the incarnation that a datagram says to belong to ended here. It may be another
+/* True if the incarnation that a datagram says it belongs to ended here. It may be another
  * process's. */
 static bool has_ended(const btl_ib_engine_t *engine, const btl_ib_view_t *view)
 {
@@ -584,7 +584,7 @@ static void response(btl_ib_conn_t *conn, btl_ib_rail_t *rail, btl_ib_arrival_t 
         count->dropped_stale++;
     } else if (check_origin(conn, rail, arrival)) {
         count->received_responses++;
-        btl_ib_validation_answered(&conn->validation);
+        btl_ib_validation_answered(&conn->validation, conn->engine->clock.now);
         btl_ib_loss_responded(&conn->loss, conn->engine->clock.awake);
         if (btl_ib_route_owns(conn, rail, arrival->from)
             && btl_ib_validation_heard(&conn->validation)) {
@@ -721,7 +721,7 @@ btl_ib_conn_t *btl_ib_handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *ar
     }
     if (!conn->identity.peer_knows) {
         btl_ib_identity_known(&conn->identity);
-        btl_ib_validation_answered(&conn->validation);
+        btl_ib_validation_answered(&conn->validation, conn->engine->clock.now);
         btl_ib_trace(conn, BTL_IB_TRACE_known, BTL_IB_CAUSE_none, NULL, 1);
     }
     return conn;

@@ -29,9 +29,8 @@ typedef struct btl_ib_rack {
     uint64_t xmit_ts; /* us: when it was sent */
     uint64_t order;   /* its place among all segments sent */
     uint64_t at;      /* us: when its acknowledgement came */
-    uint64_t
-        mark_order; /* `order` when the mark was set (docs/architecture.md): what is older than this
-                          * is judged by `mark_at` */
+    /* `order` when the mark was set (docs/architecture.md): what is older `mark_at` judges. */
+    uint64_t mark_order;
     uint64_t mark_at; /* us */
 } btl_ib_rack_t;
 

@@ -12,8 +12,6 @@
 #include "btl_ib_state.h"
 #include "btl_ib_zcopy.h"
 
-#include <string.h>
-
 enum {
     MORE_CHUNKS = 16, /* of so many chunks there may be one more, if that makes all of one size */
 };

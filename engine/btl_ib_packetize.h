@@ -25,7 +25,7 @@ static inline bool btl_ib_packetize_reserve(btl_ib_conn_t *conn, uint32_t channe
 uint32_t btl_ib_packetize_room(const btl_ib_conn_t *conn, uint32_t channel, uint32_t head);
 
 /* Makes a segment of the next `size` bytes of `out`, which the caller writes to the segment's body.
- * `ask_ack`: the last one asks for its acknowledgement. NULL: no memory. */
+ * `ask_ack`: it asks for its acknowledgement if it is the last of `out`. NULL: no memory. */
 btl_ib_segment_t *btl_ib_packetize_plain(btl_ib_conn_t *conn, btl_ib_out_t *out, btl_ib_type_t type,
                                          uint32_t size, bool ask_ack);
 
@@ -35,7 +35,7 @@ typedef struct btl_ib_piece {
     btl_ib_type_t type;
     uint32_t head;           /* bytes of that header */
     const struct iovec *iov; /* two elements: where the bytes are */
-    /* Our region that the bytes are in, as long as which is registered they stay; 0: in none, they
+    /* The region of ours that the bytes are in: they stay while it is registered. 0: in none, they
      * stay until they are acknowledged. */
     uint64_t region;
 

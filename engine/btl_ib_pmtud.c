@@ -14,7 +14,6 @@
 #include "btl_ib_trace.h"
 
 #include <assert.h>
-#include <string.h>
 
 /* What size of datagrams the path carries: see btl_ib_pmtud.h. */
 

@@ -88,8 +88,8 @@ typedef struct btl_ib_segment {
     uint8_t tag;
     uint8_t channel;
     bool last; /* btl_ib_packetize.c: the message ends with it */
-    /* btl_ib_pool.c: first sent behind the one before, of whose bytes it has as many that follow;
-     * all else is the same, but the flags. */
+    /* btl_ib_pool.c: first sent behind the one before, with as many bytes, those that follow; all
+     * else is the same, but the flags. */
     bool continues;
 
     /* What became of its copies: btl_ib_sentmap.c. */

@@ -59,8 +59,7 @@ static btl_ib_conn_t *living_to(const btl_ib_rail_t *rail, btl_ib_addr_t to,
     return conn;
 }
 
-/* Returns the next living connection that an event is about: any, if it does not know the address.
- * */
+/* Returns the next living connection that an event is about: any, if the address is not known. */
 static btl_ib_conn_t *concerned(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_ib_conn_t *after)
 {
     return from != BTL_IB_ADDR_UNKNOWN ? living_to(rail, from, after)

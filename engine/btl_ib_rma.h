@@ -18,8 +18,7 @@
 
 /*
  * What is sent in pieces: a message, a one-sided operation, or an answer to one. Embedded in those.
- * All members are the engine's. It is made where the message, operation or answer begins; then each
- * group of members has one writer.
+ * All members are the engine's. It is made where the message, operation or answer begins.
  */
 
 struct btl_ib_conn;
@@ -38,11 +37,11 @@ typedef struct btl_ib_out {
     btl_ib_list_t link; /* waits in a channel, or for its callbacks */
     struct btl_ib_conn *conn;
     uint64_t size;    /* bytes; of BTL_IB_OUT_REPLIES it grows: btl_ib_rma_replies.c */
-    uint64_t offset;  /* bytes already packetized: btl_ib_packetize.c */
+    uint64_t offset;  /* bytes already in segments */
     uint32_t pending; /* segments not yet acknowledged, if that matters: btl_ib_out_count() */
     btl_ib_out_kind_t kind;
 
-    /* btl_ib_completion.c */
+    /* What is due: btl_ib_completion.c, and btl_ib_out_message.c for a message that left. */
     int status;    /* for on_done or op_done */
     bool sent_due; /* on_sent is to be called */
     bool done_due; /* on_done or op_done is to be called */

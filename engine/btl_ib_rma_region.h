@@ -102,8 +102,7 @@ btl_ib_region_result_t btl_ib_regions_check(const btl_ib_regions_t *regions,
                                             const btl_ib_region_key_t *key, uint64_t offset,
                                             uint64_t size, uint32_t access, uint8_t **memory);
 
-/* Checks as btl_ib_regions_check(), and has *key and *offset name the region that holds the bytes.
- * */
+/* Checks as btl_ib_regions_check(); sets *key and *offset to the region that holds the bytes. */
 btl_ib_region_result_t btl_ib_regions_resolve(const btl_ib_regions_t *regions,
                                               btl_ib_region_key_t *key, uint64_t *offset,
                                               uint64_t size, uint32_t access, uint8_t **memory);

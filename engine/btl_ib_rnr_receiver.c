@@ -8,8 +8,6 @@
 #include "btl_ib_ack_write.h"
 #include "btl_ib_state.h"
 
-#include <string.h>
-
 enum {
     CHECKS = 64, /* connections checked in one turn */
 };

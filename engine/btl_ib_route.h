@@ -31,7 +31,7 @@ typedef struct btl_ib_route {
     uint64_t moved_at;                  /* us: last change of route */
     /* The peer's address on conn->rail; BTL_IB_ADDR_UNKNOWN if the rail did not take it. */
     btl_ib_addr_t address;
-    bool own; /* Invariant: `via` is conn->rail, and `to` is `address` */
+    bool own; /* whether `via` is conn->rail and `to` is `address`, as note_own() keeps it */
     uint32_t published_len;
     uint8_t published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it, or as a router
                                            * has it */

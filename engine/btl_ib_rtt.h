@@ -107,8 +107,7 @@ static inline uint32_t btl_ib_pause_of(uint32_t away)
  * BTL_IB_PAUSE_MIN. */
 void btl_ib_pauses_add(btl_ib_pauses_t *pauses, uint32_t away, uint64_t now);
 
-/* Notes that the peer told at `now` (us) that it had not polled for `away` us, if that is a pause.
- * */
+/* Notes that the peer told at `now` (us) that it had not polled for `away` us, if it is a pause. */
 static inline void btl_ib_pauses_note(btl_ib_pauses_t *pauses, uint32_t away, uint64_t now)
 {
     if (away > BTL_IB_PAUSE_MIN) {

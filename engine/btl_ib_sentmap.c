@@ -30,7 +30,8 @@ static inline btl_ib_tx_channel_t *channel_of(btl_ib_conn_t *conn, const btl_ib_
     return &conn->tx[segment->channel];
 }
 
-/* Counts `count` segments of a channel that are in flight, but no SKIPs; negative: not any more. */
+/* Counts `count` segments of a channel that are in flight; negative: not any more. The caller
+ * leaves SKIPs out. */
 static inline void count_in_flight(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx, int count)
 {
     conn->sentmap.in_flight += (uint32_t) count;

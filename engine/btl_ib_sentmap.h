@@ -80,8 +80,8 @@ bool btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32
  * finished now. */
 btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
-/* A segment waits to be sent again: it was lost, is deferred no more, or is too large for its path
- * now. */
+/* A segment is no more in flight and waits to be sent again: it was lost, is deferred or no more
+ * so, is too large for its path now, or a SKIP takes its place. */
 void btl_ib_sentmap_to_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* All segments in flight were lost. Returns how many. */

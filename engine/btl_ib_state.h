@@ -140,7 +140,7 @@ struct btl_ib_conn {
     btl_ib_validation_t validation; /* do its own two rails reach the peer? */
     btl_ib_flow_t flow;             /* by which of the transport's flows */
     btl_ib_goodput_t goodput;       /* what they carry, beside others */
-    btl_ib_keepalive_t keepalive;   /* what asks while nothing is due */
+    btl_ib_keepalive_t keepalive;   /* asks a peer that is silent for long */
 
     /* What the user gave, until it is in segments. Invariant: whoever has something that may leave
      * is on engine->ready, or on ->starved while the limits on all connections stop it; messages

@@ -173,7 +173,11 @@ btl_ib_diagnosis_t btl_ib_conn_diagnosis(const btl_ib_conn_t *conn)
 
 uint64_t btl_ib_conn_answered_ago(const btl_ib_conn_t *conn)
 {
-    return conn->loss.sample_at != 0 ? conn->engine->clock.now - conn->loss.sample_at : UINT64_MAX;
+    const uint64_t sampled_at = conn->loss.sample_at;
+    const uint64_t answered_at = conn->validation.answered_at;
+    const uint64_t last = sampled_at > answered_at ? sampled_at : answered_at;
+
+    return last != 0 ? conn->engine->clock.now - last : UINT64_MAX;
 }
 
 /* ---- answers ---- */
@@ -240,7 +244,7 @@ void btl_ib_validation_check_silent(btl_ib_conn_t *conn)
     if (engine->ops->silent != NULL) {
         const btl_ib_silence_t silence = {
             .asked_for = clock->now - loss->asked_at,
-            .answered_ago = loss->sample_at != 0 ? clock->now - loss->sample_at : 0,
+            .answered_ago = btl_ib_conn_answered_ago(conn),
             .heard_ago = clock->awake - loss->heard_at,
             .questions = loss->unanswered_probes,
             .others_tried = conn->flow.since >= loss->asked_at && conn->flow.since != 0,

@@ -49,6 +49,7 @@ typedef struct btl_ib_validation {
     uint64_t refused_at;    /* us: when refusals by them were last believed */
     uint64_t asked_at;      /* ran: the first probe, if nothing had reached the peer */
     uint64_t silent_at;     /* ran: the first probe of those that are unanswered */
+    uint64_t answered_at;   /* us: the last answer that brought no RTT sample */
     uint64_t question_at;   /* us: the last question that was no probe */
     uint64_t route_refused; /* us: first refusal by the present route since something got through */
     uint64_t unsent_since;  /* awake: since then the transport took nothing for it; 0: it does */
@@ -96,9 +97,10 @@ static inline void btl_ib_validation_asked(btl_ib_validation_t *validation, uint
 bool btl_ib_validation_refuses(const btl_ib_conn_t *conn);
 
 /* An answer showed that what is sent gets there. */
-static inline void btl_ib_validation_answered(btl_ib_validation_t *validation)
+static inline void btl_ib_validation_answered(btl_ib_validation_t *validation, uint64_t now)
 {
     validation->answered = true;
+    validation->answered_at = now;
     validation->asked_at = 0;
 }
 

@@ -34,7 +34,7 @@ void btl_ib_info_begin(btl_ib_info_out_t *out, const char *subject, const char *
 /* Ends it. */
 void btl_ib_info_end(btl_ib_info_out_t *out);
 
-/* Prints a fact. A text of "" is not known. A number has its unit ("": none). */
+/* Prints a fact. A text of "" is printed as unknown. A number has its unit ("": none). */
 void btl_ib_info_text(const btl_ib_info_out_t *out, const char *name, const char *value);
 void btl_ib_info_number(const btl_ib_info_out_t *out, const char *name, uint64_t value,
                         const char *unit);

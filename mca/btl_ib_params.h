@@ -23,8 +23,8 @@
 
 /*
  * The table of MCA parameters: name, unit, range, default, level and help text of each. A new
- * parameter is a line here and a field of btl_ib_params_t. What ompi_info --param btl ib --level 9
- * prints comes from here.
+ * parameter is a row of btl_ib_param_table (btl_ib_params.c) and a field of btl_ib_params_t. What
+ * ompi_info --param btl ib --level 9 prints comes from there.
  */
 
 /* Bytes beyond the limits that the user sets, in fragments and in reassembly: a PML header and a

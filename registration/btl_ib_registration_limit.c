@@ -92,8 +92,8 @@ bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint6
 
 enum {
     TRIES = 1024, /* registrations of the first size, at most */
-    TRIES_MAX =
-        1 << 16, /* registrations in all: a size that is refused is followed by half of it */
+    /* Registrations in all: a size that is refused is followed by half of it. */
+    TRIES_MAX = 1 << 16,
     STEP_MIN = 16 << 20, /* bytes of the first size, at least */
 };
 

@@ -336,13 +336,13 @@ static const char *why_not_asked_for(selection_t *selection, const btl_ib_device
     return match_list(&filter->exclude, device) ? "in btl_ib_if_exclude" : NULL;
 }
 
-static const char *why_not_loopback(selection_t *selection, const btl_ib_device_t *device)
+static const char *why_not_as_loopback(selection_t *selection, const btl_ib_device_t *device)
 {
     (void) selection;
     return device->loopback ? "it reaches this host only, and there are others" : NULL;
 }
 
-static const char *why_not_last_resort(selection_t *selection, const btl_ib_device_t *device)
+static const char *why_not_as_last_resort(selection_t *selection, const btl_ib_device_t *device)
 {
     (void) selection;
     return device->last_resort;
@@ -358,7 +358,7 @@ static bool is_same_path(const btl_ib_device_t *a, const btl_ib_device_t *b)
 /* An interface or a port with several addresses is one path, not several: the first is enough. But
  * addresses of plain interfaces lead to different networks, and any may be the one that leads to a
  * peer. */
-static const char *why_not_same_path(selection_t *selection, const btl_ib_device_t *device)
+static const char *why_not_as_same_path(selection_t *selection, const btl_ib_device_t *device)
 {
     const bool alternative = strcmp(device->transport, "udp") == 0 && !device->loopback;
 
@@ -436,7 +436,7 @@ static void devices_sort(btl_ib_device_t *list, int count,
     }
 }
 
-static bool comes_before_by_rank(const btl_ib_device_t *a, const btl_ib_device_t *b)
+static bool rank_comes_before(const btl_ib_device_t *a, const btl_ib_device_t *b)
 {
     return a->rank < b->rank;
 }
@@ -521,7 +521,7 @@ static void devices_rank(btl_ib_device_t *list, int count, bool named)
             list[i].rank = BTL_IB_RANK_FIRST;
         }
     }
-    devices_sort(list, count, comes_before_by_rank);
+    devices_sort(list, count, rank_comes_before);
 }
 
 int btl_ib_devices_first(const btl_ib_device_t *list, int count)
@@ -589,13 +589,13 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
         better = better || (!list[i].loopback && list[i].last_resort == NULL);
     }
     if (others && !named) {
-        selection_keep(&selection, why_not_loopback, log);
+        selection_keep(&selection, why_not_as_loopback, log);
     }
     if (better && !named) {
         tell_link_local(&selection, log);
-        selection_keep(&selection, why_not_last_resort, log);
+        selection_keep(&selection, why_not_as_last_resort, log);
     }
-    selection_keep(&selection, why_not_same_path, &print_only); /* its interface is used */
+    selection_keep(&selection, why_not_as_same_path, &print_only); /* its interface is used */
     devices_rank(list, selection.wanted, named);
     return selection.wanted;
 }

@@ -548,8 +548,8 @@ static bool has_name_of_interface(const struct ifaddrs *all, const char *label)
 }
 
 /* Writes the name of the interface of an address of IPv4 to `name`, if the kernel can be asked. */
-static void list_name_interface(const struct ifaddrs *i, char name[IF_NAMESIZE],
-                                const btl_ib_log_t *log)
+static void address_interface(const struct ifaddrs *i, char name[IF_NAMESIZE],
+                              const btl_ib_log_t *log)
 {
     owner_t owner = {.ip = ((const struct sockaddr_in *) (const void *) i->ifa_addr)->sin_addr};
     const dump_t dump = {.ask = RTM_GETADDR,
@@ -584,7 +584,7 @@ static int list_by_netlink(list_t *list, const btl_ib_log_t *log)
 
         snprintf(name, sizeof(name), "%s", i->ifa_name);
         if (address.any.sa_family == AF_INET && !has_name_of_interface(all, i->ifa_name)) {
-            list_name_interface(i, name, log);
+            address_interface(i, name, log);
         }
         rc = list_append(list, name, i->ifa_flags, &address, &mask);
     }

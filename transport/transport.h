@@ -285,8 +285,8 @@ typedef struct btl_ib_transport_ops {
      * as that of source(). NULL: no peer has a spare flow. */
     bool (*from_host)(const btl_ib_transport_t *t, const btl_ib_event_t *event, btl_ib_addr_t addr);
 
-    /* Move the spare flow, by which nothing is answered, to another port, unless this was called
-     * less than a second ago. `now`, us. NULL: there is no spare flow. */
+    /* Move the spare flow, by which nothing is answered, to another port, unless it tried to
+     * move less than a second ago. `now`, us. NULL: there is no spare flow. */
     void (*spare_flow_renew)(btl_ib_transport_t *t, uint64_t now);
 
     /* Give `n` buffers of received datagrams back. */
@@ -446,8 +446,8 @@ typedef struct btl_ib_open_queue {
     uint32_t size;    /* bytes of ours that a buffer must hold */
     uint32_t num;     /* buffers: for each peer, if the transport can; else for all */
     uint32_t reserve; /* further buffers for each peer, for what needs no credit */
-    uint32_t
-        per_peer;    /* further buffers for each peer where num is for all, if the transport can */
+    /* Further buffers for each peer where num is for all, if the transport can. */
+    uint32_t per_peer;
     uint32_t init;   /* buffers of num that are made at first; 0: all */
     uint32_t limit;  /* if fewer than this are posted the buffers are doubled; 0: never */
     uint32_t low;    /* buffers are posted again if at most this many are posted; 0: half of num */

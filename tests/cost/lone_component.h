@@ -15,6 +15,7 @@
 
 #include "btl_ib_endpoint.h"
 #include "btl_ib_modex.h"
+#include "btl_ib_state.h"
 #include "memory_transport.h"
 
 #include "opal/mca/btl/base/base.h"
@@ -106,6 +107,18 @@ static btl_ib_module_t *begin_rail(btl_ib_transport_t *transport,
     OBJ_CONSTRUCT(&module->endpoints.all, opal_list_t);
     component->modules[component->module_count++] = module;
     return module;
+}
+
+/* The peer of a connection answers now. */
+static inline void peer_answers(btl_ib_conn_t *conn)
+{
+    btl_ib_validation_answered(&conn->validation, conn->engine->clock.now);
+}
+
+/* Time passes, in us, and nothing happens. */
+static inline void time_passes(uint64_t time)
+{
+    mca_btl_ib_component.engine->clock.now += time;
 }
 
 #endif

@@ -14,9 +14,11 @@
 #include "lone_component.h"
 #include "unit.h"
 
-enum { SELF = 0, PEER = 1, TAG = 77 };
+#define QUEUES "P,256,256,128,32:S,1472,1024,512,64"
 
-static btl_ib_transport_t transport;
+enum { SELF = 0, PEER = 1, NEIGHBOUR = 2, TAG = 77 };
+
+static btl_ib_transport_t transport, second_transport;
 static btl_ib_module_t *module;
 static btl_ib_modex_t *published; /* by the peer */
 static opal_proc_t *proc;
@@ -35,6 +37,14 @@ static btl_ib_modex_t *new_process(uint32_t index, const btl_ib_queue_table_t *q
     return modex;
 }
 
+/* Gives a process one more rail, in a network of its own. */
+static void add_second_rail(btl_ib_modex_t *modex)
+{
+    modex->rails[1] = modex->rails[0];
+    modex->rails[1].ip[0] = 11;
+    modex->rail_count = 2;
+}
+
 static int set_up(void **state)
 {
     btl_ib_engine_config_t config;
@@ -43,8 +53,7 @@ static int set_up(void **state)
 
     btl_ib_engine_config_default(&config);
     assert_true(begin_component(SELF, &config));
-    assert_int_equal(btl_ib_queues_parse("P,256,256,128,32:S,1472,1024,512,64", &queues, &error),
-                     0);
+    assert_int_equal(btl_ib_queues_parse(QUEUES, &queues, &error), 0);
     module = begin_rail(&transport, &queues);
     assert_non_null(module);
     mca_btl_ib_component.self = new_process(SELF, &queues);
@@ -161,12 +170,52 @@ static void nobody_is_there(void **state)
     delete_process(endpoint);
 }
 
+/* That the host of a silent process can be reached another process of it shows, and no other rail
+ * of the silent one. */
+static void host_can_be_reached(void **state)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    btl_ib_queue_table_t queues;
+    btl_ib_queues_error_t error;
+    btl_ib_modex_t *neighbour;
+    btl_ib_module_t *second;
+    opal_proc_t *other = OBJ_NEW(opal_proc_t);
+    btl_ib_endpoint_t *endpoint, *by_second = NULL, *next_door = NULL;
+
+    assert_int_equal(btl_ib_queues_parse(QUEUES, &queues, &error), 0);
+    neighbour = new_process(NEIGHBOUR, &queues);
+    second = begin_rail(&second_transport, &queues);
+    assert_non_null(second);
+    add_second_rail(component->self);
+    add_second_rail(published);
+    endpoint = add_process();
+    neighbour->where = published->where;
+    other->proc_name = name_of(NEIGHBOUR);
+    btl_ib_modex_keep(&component->known, btl_ib_name_pack(name_of(PEER)), published);
+    btl_ib_modex_keep(&component->known, btl_ib_name_pack(name_of(NEIGHBOUR)), neighbour);
+    second->super.btl_add_procs(&second->super, 1, &proc, &by_second, NULL);
+    module->super.btl_add_procs(&module->super, 1, &other, &next_door, NULL);
+    assert_non_null(by_second);
+    assert_non_null(next_door);
+    btl_ib_lock();
+    assert_false(btl_ib_endpoint_is_reachable(endpoint, UINT64_MAX));
+    peer_answers(by_second->conn);
+    assert_false(btl_ib_endpoint_is_reachable(endpoint, UINT64_MAX));
+    peer_answers(next_door->conn);
+    assert_true(btl_ib_endpoint_is_reachable(endpoint, UINT64_MAX));
+    assert_true(btl_ib_endpoint_is_reachable(endpoint, 1));
+    time_passes(10);
+    assert_false(btl_ib_endpoint_is_reachable(endpoint, 10));
+    btl_ib_unlock();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(added_twice),
         cmocka_unit_test(added_while_it_is_deleted),
         cmocka_unit_test(nobody_is_there),
+        cmocka_unit_test(host_can_be_reached),
     };
 
     return cmocka_run_group_tests(tests, set_up, NULL);

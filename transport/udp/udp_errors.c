@@ -160,7 +160,7 @@ static bool error_is_prohibited(const struct sock_extended_err *error)
 }
 
 /* Returns the errno that people are told about the way to the peer; 0: none. */
-static int error_unreachable(const struct sock_extended_err *error)
+static int error_unreachable_errno(const struct sock_extended_err *error)
 {
     if (error_is_prohibited(error)) {
         return EACCES;
@@ -198,10 +198,10 @@ static void error_handle(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t 
         if (event->size > 0 && event->size < errors->max_datagram) {
             event_keep(errors, event);
         }
-    } else if (error->ee_errno == ECONNREFUSED || error_unreachable(error) != 0) {
+    } else if (error->ee_errno == ECONNREFUSED || error_unreachable_errno(error) != 0) {
         const bool refused = error->ee_errno == ECONNREFUSED;
         event->type = refused ? BTL_IB_EVENT_REFUSED : BTL_IB_EVENT_UNREACHABLE;
-        event->error = refused ? ECONNREFUSED : error_unreachable(error);
+        event->error = refused ? ECONNREFUSED : error_unreachable_errno(error);
         if (!local) {
             offender_keep(errors, event->from, offender_of(error));
         }

@@ -34,7 +34,7 @@ typedef struct btl_ib_udp_peers {
     uint32_t count;   /* places of `peer` that were ever used */
     uint32_t size;    /* places of `peer` and of `bucket`, a power of two */
     uint32_t free;    /* index + 1 of the first free place, 0: none */
-    uint32_t last;    /* index of the peer found last: most traffic comes in rows */
+    uint32_t last;    /* index of the peer found last: most traffic comes in runs */
 } btl_ib_udp_peers_t;
 
 /* Stands for the largest datagram of an interface where the name is a source that was seen, which

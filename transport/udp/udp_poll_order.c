@@ -134,8 +134,8 @@ static uint64_t now_ns(void)
 }
 
 /* Looks at all sockets but `empty`, which was empty at `now`. The wait until the next sweep follows
- * from how long this one took, so that sweeps delay the socket that is waited for by an eighth at
- * most. Returns whether there was something. */
+ * from how long this one took, so that sweeps delay the socket that is waited for by an eighth,
+ * unless one takes over an eighth of SWEEP_WAIT_MAX. Returns whether there was something. */
 __attribute__((noinline)) static bool poll_sweep(btl_ib_udp_poll_t *poll, uint32_t empty,
                                                  uint64_t now)
 {

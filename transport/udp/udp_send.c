@@ -281,8 +281,7 @@ int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *e
             done += call->datagrams[i];
         }
         if (messages > 0) {
-            if (messages
-                < (int) call->count) { /* the next message's error was lost with the call */
+            if (messages < (int) call->count) { /* the next one's error was lost with the call */
                 (void) btl_ib_udp_errors_read(tx->errors, call->socket, batch[done].to);
             }
             continue;

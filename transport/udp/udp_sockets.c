@@ -136,7 +136,7 @@ static int udp_set_option(int fd, int level, int option, int value)
  * would refuse what is larger than an ICMP message said, of which it compares addresses and ports
  * only. Returns NULL, or the option that failed, with errno.
  */
-static const char *udp_set_options(int fd, sa_family_t family)
+static const char *udp_set_defaults(int fd, sa_family_t family)
 {
     const bool v4 = family == AF_INET;
 
@@ -168,7 +168,7 @@ static int udp_socket_new(const btl_ib_udp_log_t *log, int level, sa_family_t fa
 {
     const int bytes = (int) btl_ib_udp_socket_wanted(buffer);
     const int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    const char *failed = fd < 0 ? "socket" : udp_set_options(fd, family);
+    const char *failed = fd < 0 ? "socket" : udp_set_defaults(fd, family);
     const int error = errno;
 
     if (failed != NULL) {
@@ -501,7 +501,7 @@ static int sockets_open_pair(btl_ib_udp_sockets_t *sockets, const btl_ib_open_pa
 
 /* Returns how many messages may stay in a buffer after they were read, if the kernel can read
  * behind them (socket(7), SO_PEEK_OFF). */
-static uint32_t sockets_count_kept(const btl_ib_udp_sockets_t *sockets)
+static uint32_t sockets_allow_kept(const btl_ib_udp_sockets_t *sockets)
 {
     const uint32_t room = sockets->buffer_bytes / KEEP_SHARE / BTL_IB_UDP_COUNTED_JOINED;
 
@@ -545,7 +545,7 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
     sockets->shared = sockets->count;
     sockets->limit = udp_socket_limit(sockets->log, fd, params->socket_buffer);
     sockets->buffer_bytes = 2 * udp_socket_buffer(fd, SO_RCVBUF);
-    sockets->keep_most = sockets_count_kept(sockets);
+    sockets->keep_most = sockets_allow_kept(sockets);
     /* The loopback interface, or one to a container. */
     btl_ib_facts_interface_driver(device->interface, &facts);
     sockets->within = device->loopback || strcmp(facts.driver, "veth") == 0;

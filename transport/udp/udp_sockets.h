@@ -116,8 +116,8 @@ typedef struct btl_ib_udp_spare {
     btl_ib_udp_socket_t socket; /* fd -1: none */
     btl_ib_udp_name_t name;
     uint32_t tries;      /* ports of the range that were tried */
-    uint64_t renewed_at; /* us: when the engine last wanted another port */
-    bool failed;         /* no port was free the last time, which was logged */
+    uint64_t renewed_at; /* us: when another port was last tried */
+    bool failed;         /* the last try got no socket, which was logged */
 } btl_ib_udp_spare_t;
 
 typedef struct btl_ib_udp_sockets {

@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 uint32_t btl_ib_rc_send_depth(const btl_ib_open_params_t *params, uint32_t most)
 {

@@ -4,10 +4,10 @@
  */
 
 /*
- * What tools see of a parameter by MPI_T: "<name> <type> = <value>, <n> items", where n counts
+ * What tools see of parameters by MPI_T: "<name> <type> = <value>, <n> items", where n counts
  * those of its enumeration.
  *
- *   name=btl_ib_ack_delay    which
+ *   name=btl_ib_ack_delay    which, with commas
  */
 
 #include "common.h"
@@ -76,11 +76,17 @@ static void show(const char *wanted)
 
 int main(int argc, char **argv)
 {
+    char names[8192];
+    char *next = names;
+    char *name;
     int provided;
 
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
     begin(&argc, &argv, "cvars");
-    show(arg_text(argc, argv, "name", "btl_ib_ack_delay"));
+    snprintf(names, sizeof(names), "%s", arg_text(argc, argv, "name", "btl_ib_ack_delay"));
+    while ((name = strsep(&next, ",")) != NULL) {
+        show(name);
+    }
     MPI_T_finalize(); /* after MPI_Finalize() Open MPI 4.1 crashes in it, over any BTL */
     finish();
     return 0;

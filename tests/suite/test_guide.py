@@ -29,6 +29,8 @@ BLOCKS = re.compile(r"^```(.*)\n(?:.*\n)*?```$|^\n    (?! )(.*)", re.M)
 SAYS = re.compile(r"text|(sh|console) (run( as root)?|not run: \w.*|by (test_\w+\.py))")
 PAGES = {path: path.read_text() for path in (ROOT / "README.md", ROOT / "docs/hardware.md", *(ROOT / "docs/guide").glob("*.md"))}
 EXAMPLES = {path: examples for path, text in PAGES.items() if (examples := FENCED.findall(text))}
+MAPPING = PAGES[ROOT / "docs/guide/parameters-from-openib.md"]
+SECTIONS = {heading.split(":")[-1].split()[0]: text for heading, text in re.findall(r"^## (.*)\n((?:(?!## ).*\n)*)", MAPPING, re.M)}
 # Parameters that Open MPI adds to those of each BTL, from 5.0 on.
 OPEN_MPIS = re.compile("btl_ib_(accelerator_|(get|put)_alignment$)")
 # A host like those of the pages, which is this one but for its name and its network, and for a user
@@ -187,6 +189,58 @@ def test_parameters(run, mpi):
     if shutil.which("mandoc"):
         said = run.output("mandoc", "-T", "lint", "-W", "warning", PAGE, ok=None)
         assert not [line for line in said.splitlines() if "missing date" not in line]
+
+
+def in_code(cell):
+    """(name, value) of each setting in a cell, the value "" if it has none."""
+    return [(text.split(" ", 1) + [""])[:2] for text in re.findall(r"`([^`]*)`", cell)]
+
+
+def values_of(run, mpi, settings):
+    """What a job says and does with these settings, and {name: value} as MPI_T shows it at its end."""
+    said = mpi.alone(run, ("cvars", "name=" + ",".join(f"btl_ib_{name}" for name in settings)), ok=None, **settings)
+    return said, dict(re.findall(r"^btl_ib_(\w+) \w+ = (.*), \d+ items$", said, re.M))
+
+
+@pytest.mark.limit(180)
+@pytest.mark.parametrize("section", [pytest.param(name, id=f"guide/mapping/{name}") for name in SECTIONS])
+def test_mapping(run, mpi, section):
+    """Each line of the page that maps the parameters of openib, usnic and GASNet says the truth: what is to be written is
+    accepted; what was written before under the same name means the same, or is refused with what to write; and where
+    there is nothing, there is none of that name."""
+    known = {name[len("btl_ib_"):] for name in registered(run.output(
+        *("ompi_info", "--param", "btl", "ib", "--level", "9", "--parsable"), env=mpi.environment))}  # fmt: skip
+    rows = [line.split("|")[1:4] for line in re.findall(r"^\|[^-].*\|$", SECTIONS[section], re.M)]
+    rows = [(in_code(theirs), in_code(ours), ours) for theirs, ours, _ in rows if "`btl_ib_`" not in ours]
+    assert rows
+    accepted, before = [{}], []
+    for theirs, ours, cell in rows:
+        assert ours or cell.strip() == "-"
+        assert {name for name, _ in ours} <= known, f"{cell}: there is no such parameter"
+        for name, value in theirs:
+            assert ours or name not in known, f"btl_ib_{name} does exist"
+            now = dict(ours).get(name)
+            if value and now is not None and value != now:
+                before.append((name, value, now))
+        for name, value in ours:
+            if value:
+                if all(name in settings for settings in accepted):
+                    accepted.append({})
+                next(settings for settings in accepted if name not in settings)[name] = value
+    shown = {}
+    for settings in accepted:
+        said, values = values_of(run, mpi, settings)
+        assert "rail 0 is " in said
+        refused = re.findall(r"cannot be used|contradict|malformed|Problem:|Found:", said)
+        assert not refused, f"{settings} is not accepted as it is"
+        shown.update({(name, settings[name]): value for name, value in values.items()})
+    for name, value, now in before:
+        said, values = values_of(run, mpi, {name: value})
+        if "rail 0 is " in said:
+            assert now and values[name] == shown[name, now], f"{name} {value} means {values[name]}"
+        else:
+            text = said[said.index(f"btl_ib_{name}"):]
+            assert now in text and "Expected:" in text and f'"{value}"' in text
 
 
 @pytest.mark.parametrize("words", [

@@ -47,9 +47,6 @@
 #include "btl_ib_stats.h"
 #include "btl_ib_trace_file.h"
 
-/* datagrams that one turn of the engine receives at most, before other components are called */
-#define BTL_IB_POLL_BURST 64
-
 /* us that a shutdown waits for last acknowledgements at most */
 #define BTL_IB_DRAIN_MAX 1000000
 /* us between two drains that belong to one shutdown */
@@ -175,10 +172,11 @@ static inline void btl_ib_unlock(void)
 static inline int btl_ib_run_engine(uint64_t now)
 {
     btl_ib_engine_t *engine = mca_btl_ib_component.engine;
-    int events = btl_ib_engine_progress(engine, now, BTL_IB_POLL_BURST);
+    const int burst = mca_btl_ib_component.params.poll_burst;
+    int events = btl_ib_engine_progress(engine, now, burst);
 
     while (OPAL_UNLIKELY(btl_ib_engine_behind(engine))) {
-        events += btl_ib_engine_progress(engine, btl_ib_now(), BTL_IB_POLL_BURST);
+        events += btl_ib_engine_progress(engine, btl_ib_now(), burst);
     }
     return events;
 }

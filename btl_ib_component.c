@@ -412,7 +412,7 @@ static void begin_connectivity(btl_ib_component_t *component)
         .name = component->name,
         .processes = component->processes,
         .timeout = wait * 1000000,
-        .burst = BTL_IB_POLL_BURST,
+        .burst = component->params.poll_burst,
         .file = make_file(component, &file),
     };
 
@@ -580,7 +580,7 @@ static bool init_parts(btl_ib_component_t *component)
     const btl_ib_progress_thread_config_t thread = {
         .enabled = strcmp(params->progress, "polling") != 0,
         .period = (uint64_t) params->progress_thread_ms * 1000,
-        .burst = BTL_IB_POLL_BURST,
+        .burst = params->poll_burst,
         .deliver = delivers ? thread_turn : NULL,
         .wakeup_gap = 1000000 / (uint64_t) params->progress_wakeups,
         .rank = OPAL_PROC_MY_NAME.vpid,

@@ -263,6 +263,11 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "that 16 bytes more fill cache lines. Messages that do not go inline "
               "(btl_ib_max_inline_data) never go by eager RDMA; 0: all that go inline",
               "Lower it to save memory of many rings"),
+    INT_PARAM(poll_burst, 64, 1, 4096, "datagrams", 9,
+              "Receive at most this many datagrams in one turn, as one call of Open MPI's progress "
+              "makes, before queued messages are sent and other components are called",
+              "Lower it to share the processor more evenly with other components; raise it where "
+              "many peers send at once"),
     INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,
               "Let a thread make progress (btl_ib_progress) when the application has made none "
               "for this long, and something is unacknowledged or memory is registered for peers",

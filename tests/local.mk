@@ -183,6 +183,7 @@ unit_tests = \
     tests/unit/test_wire_ops
 if BTL_IB_HAVE_OPENMPI
 unit_tests += \
+    tests/unit/test_component_params \
     tests/unit/test_connectivity_file \
     tests/unit/test_endpoint_life \
     tests/unit/test_kept_lines \
@@ -379,6 +380,10 @@ tests_unit_test_memory_handle_LDADD = $(LDADD) $(BTL_IB_OPAL_LIBS) -lpthread
 opal_test_cppflags = $(component_cppflags) $(CMOCKA_CFLAGS) $(BTL_IB_OPAL_CPPFLAGS)
 opal_test_cflags = $(component_cflags) $(BTL_IB_OPAL_CFLAGS)
 opal_test_ldadd = $(component_libadd) $(CMOCKA_LIBS) $(BTL_IB_OPAL_LIBS) -lpthread
+tests_unit_test_component_params_SOURCES = tests/unit/test_component_params.c
+tests_unit_test_component_params_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
+tests_unit_test_component_params_CFLAGS = $(opal_test_cflags)
+tests_unit_test_component_params_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
 tests_unit_test_endpoint_life_SOURCES = tests/unit/test_endpoint_life.c
 tests_unit_test_endpoint_life_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_endpoint_life_CFLAGS = $(opal_test_cflags)

@@ -84,6 +84,7 @@ static bool begin_component(uint32_t self, btl_ib_engine_config_t *config)
     config->secret.k[0] = self + 1;
     component->name = name_of(self);
     component->osc.chosen = true;
+    component->params.poll_burst = 64;
     component->engine = btl_ib_engine_create(config, &btl_ib_engine_ops, component);
     (void) btl_ib_biased_lock_init(&component->lock, false);
     return component->engine != NULL && opal_hash_table_init(&component->known, 64) == OPAL_SUCCESS

@@ -1,0 +1,99 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Parameters that the component itself obeys, each by what it changes. There is no runtime, and a
+ * transport that takes all, and brings as much as a test wants. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lone_component.h"
+#include "unit.h"
+
+enum { SELF = 0, PEER = 1 };
+
+static btl_ib_transport_t transport;
+static btl_ib_transport_ops_t ops;
+static btl_ib_module_t *module;
+
+static struct {
+    int left;  /* datagrams that the network still has */
+    int calls; /* polls of the device */
+} network;
+
+/* Brings datagrams that are none of the protocol's. */
+static int poll_network(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
+{
+    static uint64_t nothing[16];
+    const int n = network.left < max ? network.left : max;
+
+    network.calls++;
+    for (int i = 0; i < n; i++) {
+        events[i] = (btl_ib_event_t){.type = BTL_IB_EVENT_RECV,
+                                     .size = sizeof(nothing),
+                                     .from = BTL_IB_ADDR_UNKNOWN,
+                                     .data = (uint8_t *) nothing,
+                                     .buffer = nothing};
+    }
+    network.left -= n;
+    return n;
+}
+
+static int set_up(void **state)
+{
+    btl_ib_engine_config_t config;
+    btl_ib_queue_table_t queues;
+    btl_ib_queues_error_t error;
+
+    btl_ib_engine_config_default(&config);
+    assert_true(begin_component(SELF, &config));
+    assert_int_equal(btl_ib_queues_parse("P,256,256,128,32:S,1472,1024,512,64", &queues, &error),
+                     0);
+    module = begin_rail(&transport, &queues);
+    assert_non_null(module);
+    mca_btl_ib_component.self = new_modex(1, &queues);
+    assert_non_null(mca_btl_ib_component.self);
+    ops = *transport.ops;
+    ops.poll = poll_network;
+    transport.ops = &ops;
+    return 0;
+}
+
+/* ---- poll_burst ---- */
+
+/* Makes one turn. All are made at the same time, so that none is followed by those that make up for
+ * a pause. */
+static void make_turn(uint64_t now)
+{
+    btl_ib_lock();
+    (void) btl_ib_run_engine(now);
+    btl_ib_unlock();
+}
+
+/* A turn takes poll_burst datagrams of a network that has more, and the rest waits. */
+static void turn_receives_poll_burst(void **state)
+{
+    static const int bursts[] = {1, 7, 64, 1000};
+    const uint64_t now = btl_ib_now();
+
+    make_turn(now);
+    for (size_t i = 0; i < sizeof(bursts) / sizeof(bursts[0]); i++) {
+        mca_btl_ib_component.params.poll_burst = bursts[i];
+        network.left = 5000;
+        make_turn(now);
+        assert_int_equal(5000 - network.left, bursts[i]);
+    }
+    network.left = 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(turn_receives_poll_burst),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

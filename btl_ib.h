@@ -47,8 +47,6 @@
 #include "btl_ib_stats.h"
 #include "btl_ib_trace_file.h"
 
-/* us that a shutdown waits for last acknowledgements at most */
-#define BTL_IB_DRAIN_MAX 1000000
 /* us between two drains that belong to one shutdown */
 #define BTL_IB_DRAIN_GAP 10000
 

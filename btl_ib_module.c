@@ -39,7 +39,7 @@ static uint64_t drain_begin(void)
     if (now - drain->ended > BTL_IB_DRAIN_GAP) {
         drain->started = now;
     }
-    return drain->started + BTL_IB_DRAIN_MAX;
+    return drain->started + (uint64_t) mca_btl_ib_component.params.drain_ms * 1000;
 }
 
 static void drain_end(void)

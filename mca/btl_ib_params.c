@@ -268,6 +268,12 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "makes, before queued messages are sent and other components are called",
               "Lower it to share the processor more evenly with other components; raise it where "
               "many peers send at once"),
+    INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 9,
+              "Wait at most this long for last acknowledgements when MPI ends, or processes are "
+              "disconnected; peers that are silent for longer have most likely left before. 0: not "
+              "at all",
+              "Raise it where the way to peers is so bad that last messages need longer; lower it "
+              "where an end must be quick"),
     INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,
               "Let a thread make progress (btl_ib_progress) when the application has made none "
               "for this long, and something is unacknowledged or memory is registered for peers",

@@ -66,6 +66,23 @@ static btl_ib_modex_t *new_modex(uint32_t rails, const btl_ib_queue_table_t *que
     return modex;
 }
 
+/* What a process with one rail publishes, on a host of its own. NULL without memory. */
+__attribute__((unused)) static btl_ib_modex_t *new_process(uint32_t index,
+                                                           const btl_ib_queue_table_t *queues)
+{
+    btl_ib_modex_t *modex = new_modex(1, queues);
+
+    if (modex == NULL) {
+        return NULL;
+    }
+    modex->secret.k[0] = index + 1;
+    modex->where = (btl_ib_host_t){.machine = 1 + index, .network = 1};
+    memcpy(modex->rails[0].address, &index, sizeof(index));
+    modex->rails[0].ip[0] = 10;
+    modex->rails[0].ip[3] = (uint8_t) index;
+    return modex;
+}
+
 /* Begin the component of that process; `config` says the rest of its engine. False: it cannot. */
 static bool begin_component(uint32_t self, btl_ib_engine_config_t *config)
 {
@@ -85,6 +102,7 @@ static bool begin_component(uint32_t self, btl_ib_engine_config_t *config)
     component->name = name_of(self);
     component->osc.chosen = true;
     component->params.poll_burst = 64;
+    component->params.drain_ms = 1000;
     component->engine = btl_ib_engine_create(config, &btl_ib_engine_ops, component);
     (void) btl_ib_biased_lock_init(&component->lock, false);
     return component->engine != NULL && opal_hash_table_init(&component->known, 64) == OPAL_SUCCESS

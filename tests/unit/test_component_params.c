@@ -13,11 +13,13 @@
 #include "lone_component.h"
 #include "unit.h"
 
-enum { SELF = 0, PEER = 1 };
+enum { SELF = 0, PEER = 1, TAG = 77 };
 
 static btl_ib_transport_t transport;
 static btl_ib_transport_ops_t ops;
 static btl_ib_module_t *module;
+static btl_ib_modex_t *published; /* by the peer */
+static opal_proc_t *proc;
 
 static struct {
     int left;  /* datagrams that the network still has */
@@ -54,8 +56,12 @@ static int set_up(void **state)
                      0);
     module = begin_rail(&transport, &queues);
     assert_non_null(module);
-    mca_btl_ib_component.self = new_modex(1, &queues);
+    mca_btl_ib_component.self = new_process(SELF, &queues);
+    published = new_process(PEER, &queues);
     assert_non_null(mca_btl_ib_component.self);
+    assert_non_null(published);
+    proc = OBJ_NEW(opal_proc_t);
+    proc->proc_name = name_of(PEER);
     ops = *transport.ops;
     ops.poll = poll_network;
     transport.ops = &ops;
@@ -89,10 +95,51 @@ static void turn_receives_poll_burst(void **state)
     network.left = 0;
 }
 
+/* ---- drain_ms ---- */
+
+/* Adds a process that never answers, and sends it a message. */
+static btl_ib_endpoint_t *add_silent_peer(void)
+{
+    mca_btl_base_module_t *btl = &module->super;
+    btl_ib_endpoint_t *endpoint = NULL;
+    uint32_t header = 0;
+
+    btl_ib_modex_keep(&mca_btl_ib_component.known, btl_ib_name_pack(name_of(PEER)), published);
+    btl->btl_add_procs(btl, 1, &proc, &endpoint, NULL);
+    assert_non_null(endpoint);
+    assert_int_equal(
+        btl->btl_sendi(btl, endpoint, NULL, &header, sizeof(header), 0, 0, 0, TAG, NULL),
+        OPAL_SUCCESS);
+    return endpoint;
+}
+
+/* Deletes the process, as no part of an earlier shutdown. Returns how long it took, us. */
+static uint64_t leave_silent_peer(btl_ib_endpoint_t *endpoint)
+{
+    const uint64_t began = btl_ib_now();
+
+    mca_btl_ib_component.drain.ended = 0;
+    network.calls = 0;
+    module->super.btl_del_procs(&module->super, 1, &proc, &endpoint);
+    assert_null(btl_ib_endpoint_next(NULL));
+    return btl_ib_now() - began;
+}
+
+static void leaving_waits_drain_ms(void **state)
+{
+    mca_btl_ib_component.params.drain_ms = 40;
+    assert_true(leave_silent_peer(add_silent_peer()) >= 40 * 1000);
+    assert_true(network.calls > 0);
+    mca_btl_ib_component.params.drain_ms = 0;
+    (void) leave_silent_peer(add_silent_peer());
+    assert_int_equal(network.calls, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turn_receives_poll_burst),
+        cmocka_unit_test(leaving_waits_drain_ms),
     };
 
     return cmocka_run_group_tests(tests, set_up, NULL);

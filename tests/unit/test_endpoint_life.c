@@ -24,19 +24,6 @@ static btl_ib_modex_t *published; /* by the peer */
 static opal_proc_t *proc;
 static int received;
 
-static btl_ib_modex_t *new_process(uint32_t index, const btl_ib_queue_table_t *queues)
-{
-    btl_ib_modex_t *modex = new_modex(1, queues);
-
-    assert_non_null(modex);
-    modex->secret.k[0] = index + 1;
-    modex->where = (btl_ib_host_t){.machine = 1 + index, .network = 1};
-    memcpy(modex->rails[0].address, &index, sizeof(index));
-    modex->rails[0].ip[0] = 10;
-    modex->rails[0].ip[3] = (uint8_t) index;
-    return modex;
-}
-
 /* Gives a process one more rail, in a network of its own. */
 static void add_second_rail(btl_ib_modex_t *modex)
 {

@@ -57,11 +57,16 @@ typedef struct btl_ib_endpoints {
     btl_ib_conn_t *loopback; /* to the own process by the device, for its atomics; made on demand */
 } btl_ib_endpoints_t;
 
-/* Free lists of fragments; btl_ib_frag.c. */
+/* A free list of fragments; btl_ib_frag.c. */
+typedef struct btl_ib_frag_list {
+    opal_free_list_t items;
+    uint32_t due; /* of these were sent and will call back; guarded by the lock */
+} btl_ib_frag_list_t;
+
 typedef struct btl_ib_frag_lists {
-    opal_free_list_t header; /* for a header; the data stay in the user's memory */
-    opal_free_list_t eager;  /* for eager_limit */
-    opal_free_list_t max;    /* for max_send_size */
+    btl_ib_frag_list_t header; /* for a header; the data stay in the user's memory */
+    btl_ib_frag_list_t eager;  /* for eager_limit */
+    btl_ib_frag_list_t max;    /* for max_send_size */
 } btl_ib_frag_lists_t;
 
 /* One-sided operations of a module; btl_ib_rdma.c. */
@@ -199,15 +204,17 @@ static inline int btl_ib_poll_engine(uint64_t now)
 /* Atomics that devices have, where they have any. */
 #define BTL_IB_ATOMIC_FLAGS_DEVICE (MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP)
 
-/* Constructs a free list of elements of `class` with `size` bytes. Returns an OPAL status. It has
- * no upper bound: a fragment can be complete long before it is back, and ob1 tries again only when
- * something completes, so that a sender might wait for ever for one that comes back silently. */
-static inline int btl_ib_free_list_init(opal_free_list_t *list, size_t size, opal_class_t *class)
+/* Constructs a free list of elements of `class` with `size` bytes, at most `most` of them, -1: any
+ * number. Returns an OPAL status. */
+static inline int btl_ib_free_list_init(opal_free_list_t *list, size_t size, opal_class_t *class,
+                                        int most)
 {
+    const btl_ib_params_t *params = &mca_btl_ib_component.params;
+    const int first = most < 0 || params->free_list_num < most ? params->free_list_num : most;
+
     OBJ_CONSTRUCT(list, opal_free_list_t);
-    return opal_free_list_init(list, size, (size_t) opal_cache_line_size, class, 0, 0,
-                               BTL_IB_FRAGS_AT_ONCE, -1, BTL_IB_FRAGS_AT_ONCE, NULL, 0, NULL, NULL,
-                               NULL);
+    return opal_free_list_init(list, size, (size_t) opal_cache_line_size, class, 0, 0, first, most,
+                               params->free_list_inc, NULL, 0, NULL, NULL, NULL);
 }
 
 /* ---- btl_ib_module.c ---- */

@@ -22,23 +22,50 @@ static void frag_constructor(btl_ib_frag_t *frag)
 
 OBJ_CLASS_INSTANCE(btl_ib_frag_t, mca_btl_base_descriptor_t, frag_constructor, NULL);
 
+/* Constructs a list of fragments with room for so many bytes beside a header. */
+static int list_init(btl_ib_frag_list_t *list, size_t size)
+{
+    const int most = mca_btl_ib_component.params.free_list_max;
+
+    list->due = 0;
+    return btl_ib_free_list_init(&list->items, BTL_IB_FRAG_BYTES + size, OBJ_CLASS(btl_ib_frag_t),
+                                 most > 0 ? most : -1);
+}
+
 int btl_ib_frag_lists_init(btl_ib_module_t *module)
 {
     btl_ib_frag_lists_t *lists = &module->frags;
-    const size_t size = BTL_IB_FRAG_BYTES;
-    const int rc = btl_ib_free_list_init(&lists->header, size, OBJ_CLASS(btl_ib_frag_t));
-    const int rc_eager = btl_ib_free_list_init(&lists->eager, size + module->super.btl_eager_limit,
-                                               OBJ_CLASS(btl_ib_frag_t));
-    const int rc_max = btl_ib_free_list_init(&lists->max, size + module->super.btl_max_send_size,
-                                             OBJ_CLASS(btl_ib_frag_t));
+    const int rc = list_init(&lists->header, 0);
+    const int rc_eager = list_init(&lists->eager, module->super.btl_eager_limit);
+    const int rc_max = list_init(&lists->max, module->super.btl_max_send_size);
 
     return rc != OPAL_SUCCESS ? rc : rc_eager != OPAL_SUCCESS ? rc_eager : rc_max;
+}
+
+/*
+ * Takes one more of a list of which btl_ib_free_list_max are made, if none of them will call back.
+ * A fragment can be complete long before it is back in its list, and ob1 tries again only when
+ * something completes: it might wait for ever for one that comes back silently. Returns NULL if
+ * one will, or memory is short.
+ */
+static opal_free_list_item_t *get_beyond_max(btl_ib_frag_list_t *list)
+{
+    opal_free_list_item_t *item = NULL;
+
+    btl_ib_lock();
+    if (list->due == 0 && list->items.fl_num_allocated >= list->items.fl_max_to_alloc) {
+        list->items.fl_max_to_alloc = list->items.fl_num_allocated + 1;
+        item = opal_free_list_get(&list->items);
+    }
+    btl_ib_unlock();
+    return item;
 }
 
 btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
                                size_t size, uint32_t flags)
 {
-    opal_free_list_t *list = &module->frags.header;
+    btl_ib_frag_list_t *list = &module->frags.header;
+    opal_free_list_item_t *item;
     btl_ib_frag_t *frag;
 
     if (size > module->super.btl_eager_limit + BTL_IB_HEADER_ROOM) {
@@ -49,13 +76,18 @@ btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endp
     } else if (size > BTL_IB_HEADER_ROOM) {
         list = &module->frags.eager;
     }
-    frag = (btl_ib_frag_t *) opal_free_list_get(list);
+    item = opal_free_list_get(&list->items);
+    if (OPAL_UNLIKELY(item == NULL)) {
+        item = get_beyond_max(list);
+    }
+    frag = (btl_ib_frag_t *) item;
     if (OPAL_LIKELY(frag != NULL)) {
         frag->home = list;
         frag->endpoint = endpoint;
         frag->in_place = false;
         frag->msg.spare = NULL;
         frag->told = false;
+        frag->due = false;
         frag->in_callback = false;
         frag->done = false;
         frag->base.des_flags = flags;
@@ -71,6 +103,7 @@ static void frag_complete(btl_ib_frag_t *frag, int status)
 {
     mca_btl_base_module_t *btl = &frag->endpoint->module->super;
 
+    btl_ib_frag_set_due(frag, false);
     if (frag->told) {
         return;
     }

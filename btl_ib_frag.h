@@ -23,9 +23,10 @@ typedef struct btl_ib_frag {
     mca_btl_base_segment_t segments[2];
     btl_ib_msg_t msg;
     struct mca_btl_base_endpoint_t *endpoint; /* it is retained while the engine has the fragment */
-    opal_free_list_t *home;
+    btl_ib_frag_list_t *home;
     bool in_place; /* segments[1] is the user's memory, and msg.spare is not there to replace it */
     bool told;     /* the callback was called, or none is due */
+    bool due;      /* it is one of home->due */
     bool in_callback;   /* it was sent, and the callback that says so has not returned */
     bool done;          /* the engine gave it back during that */
     btl_ib_list_t link; /* of those that died with their endpoint, or whose callback is due */
@@ -41,15 +42,15 @@ OBJ_CLASS_DECLARATION(btl_ib_frag_t);
 int btl_ib_frag_lists_init(btl_ib_module_t *module);
 
 /*
- * A fragment with one segment of `size` bytes of ours, its flags set. NULL if memory is short or
- * the size is beyond all limits.
+ * A fragment with one segment of `size` bytes of ours, its flags set. NULL if memory is short, the
+ * size is beyond all limits, or btl_ib_free_list_max are in use, of which one will call back.
  */
 btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
                                size_t size, uint32_t flags);
 
 static inline void btl_ib_frag_return(btl_ib_frag_t *frag)
 {
-    opal_free_list_return(frag->home, &frag->base.super);
+    opal_free_list_return(&frag->home->items, &frag->base.super);
 }
 
 static inline btl_ib_frag_t *btl_ib_frag_of(btl_ib_msg_t *msg)
@@ -67,6 +68,13 @@ static inline bool btl_ib_frag_is_quiet(const btl_ib_frag_t *frag)
 {
     return btl_ib_frag_is_owned(frag)
            && (frag->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) == 0;
+}
+
+/* Notes whether a fragment will call back. Called with the lock held. */
+static inline void btl_ib_frag_set_due(btl_ib_frag_t *frag, bool due)
+{
+    frag->home->due += (uint32_t) due - (uint32_t) frag->due;
+    frag->due = due;
 }
 
 /* The next five are called with the lock held, which is released during callbacks. */

@@ -532,9 +532,9 @@ void btl_ib_module_close(btl_ib_module_t *module)
 void btl_ib_module_destroy(btl_ib_module_t *module)
 {
     btl_ib_registration_cache_fini(&module->cache); /* unless it was closed */
-    OBJ_DESTRUCT(&module->frags.header);
-    OBJ_DESTRUCT(&module->frags.eager);
-    OBJ_DESTRUCT(&module->frags.max);
+    OBJ_DESTRUCT(&module->frags.header.items);
+    OBJ_DESTRUCT(&module->frags.eager.items);
+    OBJ_DESTRUCT(&module->frags.max.items);
     OBJ_DESTRUCT(&module->memory);
     OBJ_DESTRUCT(&module->rdma.ops);
     OBJ_DESTRUCT(&module->endpoints.all);

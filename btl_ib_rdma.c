@@ -56,8 +56,8 @@ int btl_ib_rdma_init(btl_ib_module_t *module)
 {
     mca_btl_ib_component.osc_locks.watched = btl_ib_ompi_osc_waits_for_itself();
     btl_ib_list_init(&module->rdma.active);
-    return btl_ib_free_list_init(&module->rdma.ops, sizeof(btl_ib_rdma_t),
-                                 OBJ_CLASS(btl_ib_rdma_t));
+    return btl_ib_free_list_init(&module->rdma.ops, sizeof(btl_ib_rdma_t), OBJ_CLASS(btl_ib_rdma_t),
+                                 -1);
 }
 
 /* ---- completion ---- */

@@ -35,7 +35,7 @@ OBJ_CLASS_INSTANCE(btl_ib_memory_t, opal_free_list_item_t, NULL, NULL);
 int btl_ib_register_init(btl_ib_module_t *module)
 {
     return btl_ib_free_list_init(&module->memory, sizeof(btl_ib_memory_t),
-                                 OBJ_CLASS(btl_ib_memory_t));
+                                 OBJ_CLASS(btl_ib_memory_t), -1);
 }
 
 static uint32_t access_of(uint32_t flags)

@@ -181,6 +181,7 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
         frag->endpoint = endpoint;
     }
     OBJ_RETAIN(endpoint); /* until the engine gives the fragment back */
+    btl_ib_frag_set_due(frag, des->des_cbfunc != NULL);
     if (OPAL_UNLIKELY(endpoint->closing)) {
         rc = -EPIPE;
     } else if (btl_ib_engine_join(endpoint->conn, &frag->msg)) {
@@ -197,6 +198,7 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
         btl_ib_frag_left(frag);
         rc = 0;
     } else if (rc != 0) {
+        btl_ib_frag_set_due(frag, false);
         OBJ_RELEASE(endpoint);
     }
     btl_ib_unlock();

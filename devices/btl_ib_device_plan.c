@@ -268,11 +268,12 @@ static uint64_t aligned(uint64_t size)
            * (uint64_t) opal_cache_line_size;
 }
 
-/* Adds the fragments that each list has from the start; it has no upper bound. */
+/* Adds the fragments that each list has from the start; its upper bound, if any, is not counted, as
+ * a list may go beyond it. */
 static void add_fragments(const btl_ib_process_sizes_t *sizes, const btl_ib_transport_attr_t *attr,
                           btl_ib_memory_estimate_t *estimate)
 {
-    const uint64_t count = BTL_IB_FRAGS_AT_ONCE;
+    const uint64_t count = (uint64_t) sizes->params->free_list_num;
     const uint64_t eager =
         btl_ib_params_eager_limit(sizes->params, sizes->limits, attr, attr->rdma);
 

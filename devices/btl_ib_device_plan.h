@@ -134,10 +134,6 @@ static inline void btl_ib_device_plan_for(const btl_ib_params_t *params,
 /* What memory a device takes, opened as planned: the transport, the engine and the component's free
  * lists. Both btl_ib_memory_report and ib_info tell what this computes. */
 
-/* Descriptors of each size of fragments, of operations and of registrations: so many at first, and
- * each time none is left. */
-#define BTL_IB_FRAGS_AT_ONCE 32
-
 /* Facts that are alike for all devices of a process. */
 typedef struct btl_ib_process_sizes {
     const btl_ib_params_t *params;

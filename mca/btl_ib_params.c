@@ -268,6 +268,18 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "makes, before queued messages are sent and other components are called",
               "Lower it to share the processor more evenly with other components; raise it where "
               "many peers send at once"),
+    INT_PARAM(free_list_num, 32, 0, 4096, "descriptors", 9,
+              "Make this many descriptors of each size of fragments, of operations and of "
+              "registrations at the start",
+              "Lower it to save memory; raise it where first messages must not wait for memory"),
+    INT_PARAM(free_list_inc, 32, 1, 4096, "descriptors", 9,
+              "Make this many more descriptors of a size when none is left",
+              "Lower it to save memory"),
+    INT_PARAM(free_list_max, -1, -1, 1048576, "descriptors", 9,
+              "Make at most this many descriptors of each size of fragments; Open MPI waits when "
+              "none is left. More are made where none of those that are used would let it go on. "
+              "-1 or 0: as many as are needed",
+              "Set it to bound the memory of a process that sends much at once"),
     INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 9,
               "Wait at most this long for last acknowledgements when MPI ends, or processes are "
               "disconnected; peers that are silent for longer have most likely left before. 0: not "

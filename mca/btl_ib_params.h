@@ -113,6 +113,9 @@ typedef struct btl_ib_params {
     size_t pin_max_region;      /* bytes of a region that devices move by themselves */
     int pin_max_regions;        /* of a process; 0: any number */
     int poll_burst;             /* datagrams of a turn */
+    int free_list_num;          /* descriptors made at first */
+    int free_list_inc;          /* and each time none is left */
+    int free_list_max;          /* of fragments of a size; -1 or 0: any number */
     int drain_ms;               /* ms that whoever leaves waits for last acknowledgements */
     int progress_thread_ms;     /* without progress before the thread takes over */
     int progress_wakeups;       /* of that thread in a second, if it delivers */

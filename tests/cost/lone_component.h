@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "btl_ib_endpoint.h"
+#include "btl_ib_frag.h"
 #include "btl_ib_modex.h"
 #include "btl_ib_state.h"
 #include "memory_transport.h"
@@ -103,6 +104,8 @@ static bool begin_component(uint32_t self, btl_ib_engine_config_t *config)
     component->osc.chosen = true;
     component->params.poll_burst = 64;
     component->params.drain_ms = 1000;
+    component->params.free_list_num = 32;
+    component->params.free_list_inc = 32;
     component->engine = btl_ib_engine_create(config, &btl_ib_engine_ops, component);
     (void) btl_ib_biased_lock_init(&component->lock, false);
     return component->engine != NULL && opal_hash_table_init(&component->known, 64) == OPAL_SUCCESS

@@ -198,6 +198,10 @@ DIRECT = [
     job("mpi", "stack seconds=0.3 limit=48"),
     job("mpi", "stack seconds=0.3", 4, 2, "loss1"),
     job("mpi,second", "stack", 2, 2, "cutlink", options="--links second", limit=90, marks="full"),
+    # Open MPI has to wait for a descriptor all the time, but never for ever.
+    job("mpi", "randsize", name="mpi/randsize,free_list_max=1/2-ranks", options="--flags send",
+        mpirun="--mca btl_ib_free_list_num 1 --mca btl_ib_free_list_inc 1"
+               " --mca btl_ib_free_list_max 1", limit=90, marks="full"),
     job("mpi", "sends", 1, marks="full"),
     job("mpi", "sends", 3, marks="quick"),
     job("mpi", "sends", 2, 2, "loss1"),

@@ -135,11 +135,118 @@ static void leaving_waits_drain_ms(void **state)
     assert_int_equal(network.calls, 0);
 }
 
+/* ---- free_list_num, free_list_inc, free_list_max ---- */
+
+enum { LONG = 32768 }; /* bytes: more than a datagram has */
+
+static int called_back;
+
+static void note_callback(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint,
+                          mca_btl_base_descriptor_t *des, int status)
+{
+    called_back++;
+}
+
+static void make_lists(int num, int inc, int max)
+{
+    mca_btl_ib_component.params.free_list_num = num;
+    mca_btl_ib_component.params.free_list_inc = inc;
+    mca_btl_ib_component.params.free_list_max = max;
+    module->super.btl_eager_limit = 4096;
+    module->super.btl_max_send_size = LONG;
+    assert_int_equal(btl_ib_frag_lists_init(module), OPAL_SUCCESS);
+}
+
+static void free_lists(void)
+{
+    OBJ_DESTRUCT(&module->frags.header.items);
+    OBJ_DESTRUCT(&module->frags.eager.items);
+    OBJ_DESTRUCT(&module->frags.max.items);
+}
+
+static mca_btl_base_descriptor_t *allocate(btl_ib_endpoint_t *endpoint)
+{
+    return module->super.btl_alloc(&module->super, endpoint, MCA_BTL_NO_ORDER, LONG,
+                                   MCA_BTL_DES_FLAGS_BTL_OWNERSHIP
+                                       | MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+}
+
+/* Number of descriptors for long fragments that were made. */
+static size_t made(void)
+{
+    return module->frags.max.items.fl_num_allocated;
+}
+
+static void lists_grow_as_told(void **state)
+{
+    mca_btl_base_descriptor_t *taken[4];
+
+    make_lists(3, 5, -1);
+    assert_int_equal(made(), 3);
+    for (int i = 0; i < 4; i++) {
+        taken[i] = allocate(NULL);
+        assert_non_null(taken[i]);
+    }
+    assert_int_equal(made(), 3 + 5);
+    for (int i = 0; i < 4; i++) {
+        module->super.btl_free(&module->super, taken[i]);
+    }
+    free_lists();
+}
+
+/* Once as many are made as may be the PML has to wait for a callback. */
+static void list_is_bounded(void **state)
+{
+    enum { MOST = 5 };
+    mca_btl_base_descriptor_t *taken[MOST];
+    int sent = 0;
+
+    mca_btl_ib_component.params.drain_ms = 0;
+    btl_ib_endpoint_t *endpoint = add_silent_peer();
+    make_lists(32, 32, MOST);
+    assert_int_equal(made(), MOST);
+    for (int i = 0; i < MOST; i++) {
+        taken[i] = allocate(endpoint);
+        assert_non_null(taken[i]);
+        taken[i]->des_cbfunc = note_callback;
+    }
+    while (called_back == sent) { /* until one has to wait for acknowledgements */
+        assert_true(sent < MOST);
+        assert_int_equal(module->super.btl_send(&module->super, endpoint, taken[sent++], TAG),
+                         OPAL_SUCCESS);
+    }
+    assert_null(allocate(endpoint));
+    assert_int_equal(made(), MOST);
+    (void) leave_silent_peer(endpoint); /* what was sent is back in its list */
+    while (sent < MOST) {
+        module->super.btl_free(&module->super, taken[sent++]);
+    }
+    free_lists();
+}
+
+/* If no fragment will call back nobody would tell the PML when to try again: there are more. */
+static void list_goes_beyond_its_bound(void **state)
+{
+    mca_btl_base_descriptor_t *taken[3];
+
+    make_lists(1, 32, 2);
+    for (int i = 0; i < 3; i++) {
+        taken[i] = allocate(NULL);
+        assert_non_null(taken[i]);
+    }
+    assert_int_equal(made(), 3);
+    for (int i = 0; i < 3; i++) {
+        module->super.btl_free(&module->super, taken[i]);
+    }
+    free_lists();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turn_receives_poll_burst),
-        cmocka_unit_test(leaving_waits_drain_ms),
+        cmocka_unit_test(turn_receives_poll_burst),   cmocka_unit_test(leaving_waits_drain_ms),
+        cmocka_unit_test(lists_grow_as_told),         cmocka_unit_test(list_is_bounded),
+        cmocka_unit_test(list_goes_beyond_its_bound),
     };
 
     return cmocka_run_group_tests(tests, set_up, NULL);

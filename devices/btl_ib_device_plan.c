@@ -197,6 +197,7 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_t
 {
     *open = (btl_ib_open_params_t){
         .tx_depth = (uint32_t) params->send_depth,
+        .cq_depth = (uint32_t) params->cq_depth,
         .inline_max = params->max_inline_data > 0 ? params->max_inline_data : -1,
         .socket_buffer = (uint32_t) params->socket_buffer,
         .connected_max = (uint32_t) params->connected_max,

@@ -233,6 +233,12 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "verbs rounded down to a power of two, at least 128 (ud) or 16 (rc). 0: 256 (ud, "
               "ofi), 128 (rc)",
               "Raise it if btl_ib_stats says that sends are blocked by the transport"),
+    INT_PARAM(cq_depth, 0, 0, 1048576, "completions", 9,
+              "Transport verbs: a completion queue has room for at least this many, if the device "
+              "can. 0: as many as can be under way (ud); 4096, and more queues as connections need "
+              "them (rc)",
+              "Raise it if a device reports overruns of completion queues; lower it to save memory "
+              "over rc"),
     INT_PARAM(max_inline_data, 256, 0, BTL_IB_INLINE_MAX, "bytes", 9,
               "Transport verbs: the processor hands messages up to this size to the device "
               "itself, which need not fetch them; the device's own limit may be lower",

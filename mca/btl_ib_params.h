@@ -109,6 +109,7 @@ typedef struct btl_ib_params {
     size_t rc_bounce_size;      /* bytes */
     int rc_reads;               /* and atomics under way with one peer */
     int send_depth;             /* sends, 0: the transport's own */
+    int cq_depth;               /* completions, 0: as many as are needed */
     int max_inline_data;        /* bytes */
     size_t pin_max_region;      /* bytes of a region that devices move by themselves */
     int pin_max_regions;        /* of a process; 0: any number */

@@ -490,6 +490,7 @@ typedef struct btl_ib_open_params {
     uint32_t rx_depth;      /* receive buffers wanted (the device's own limit may be lower) */
     uint32_t rx_size;       /* bytes of ours that each must hold; 0: the largest datagram */
     uint32_t tx_depth;      /* sends wanted at once; 0: the transport's default */
+    uint32_t cq_depth;      /* entries of a completion queue at least; 0: as many as are needed */
     int32_t inline_max;     /* bytes that a device takes out of a request itself at most; 0: the
                              * transport's default; -1: none */
     uint32_t socket_buffer; /* bytes of each of a socket's buffers; 0: the transport's default */

@@ -587,6 +587,32 @@ static void queue_pairs_as_the_device_can(void **state)
     assert_int_equal(sides[0].t->attr.tx_depth, 16);
 }
 
+/* The first completion queue: as large as asked for, as the device can, or by default. */
+static void completion_queue(void **state)
+{
+    static const struct {
+        uint32_t asked, most;
+        int made;
+    } cases[] = {{0, 1 << 20, 4096}, {7000, 1 << 20, 7000}, {7000, 5000, 5000}, {1, 1 << 20, 0}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        (void) tear_down(state);
+        fake_rdma_reset();
+        fake.cqe_max = cases[i].most;
+        params.cq_depth = cases[i].asked;
+        open_side(0);
+        open_side(1);
+        add(0, 1);
+        add(1, 0);
+        connect_sides(0, 1, 0);
+        if (cases[i].made != 0) {
+            assert_int_equal(fake_cqe, cases[i].made);
+        } else { /* at least what the connection needs */
+            assert_in_range(fake_cqe, sides[0].t->attr.tx_depth, 4095);
+        }
+    }
+}
+
 /* A service level, which rdma_cm does not know: both ends are taken through their states without
  * it. */
 static void service_level(void **state)
@@ -796,6 +822,7 @@ int main(void)
         RC_TEST(devices),
         RC_TEST(shared_buffers),
         RC_TEST(queue_pairs_as_the_device_can),
+        RC_TEST(completion_queue),
         RC_TEST(service_level),
         RC_TEST(path_mtu),
         RC_TEST(port_mtu),

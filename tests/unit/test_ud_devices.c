@@ -286,6 +286,25 @@ static void test_limits_of_devices(void **state)
     close_one(t);
 }
 
+/* The completion queue: room for all that can be under way, or for more. */
+static void test_completion_queue(void **state)
+{
+    btl_ib_open_params_t params = usual;
+    btl_ib_transport_t *t = open_one(params);
+
+    const uint32_t needed = ud_completions(t);
+    assert_int_equal(needed, ud_work_requests(t));
+    close_one(t);
+    params.cq_depth = 1;
+    t = open_one(params);
+    assert_int_equal(ud_completions(t), needed);
+    close_one(t);
+    params.cq_depth = needed + 1000;
+    t = open_one(params);
+    assert_int_equal(ud_completions(t), needed + 1000);
+    close_one(t);
+}
+
 /* What an administrator can change is called by its name. */
 static void test_diagnostics(void **state)
 {
@@ -529,13 +548,14 @@ static void test_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        UD_TEST(test_devices),         UD_TEST(test_no_device),
-        UD_TEST(test_interfaces),      UD_TEST(test_fork),
-        UD_TEST(test_gid_index),       UD_TEST(test_far_places),
-        UD_TEST(test_partition),       UD_TEST(test_limits_of_devices),
-        UD_TEST(test_diagnostics),     UD_TEST(test_events),
-        UD_TEST(test_port_comes_back), UD_TEST(test_changes),
-        UD_TEST(test_address_moves),   UD_TEST(test_wait),
+        UD_TEST(test_devices),          UD_TEST(test_no_device),
+        UD_TEST(test_interfaces),       UD_TEST(test_fork),
+        UD_TEST(test_gid_index),        UD_TEST(test_far_places),
+        UD_TEST(test_partition),        UD_TEST(test_limits_of_devices),
+        UD_TEST(test_diagnostics),      UD_TEST(test_events),
+        UD_TEST(test_port_comes_back),  UD_TEST(test_changes),
+        UD_TEST(test_address_moves),    UD_TEST(test_wait),
+        UD_TEST(test_completion_queue),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

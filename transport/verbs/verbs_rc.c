@@ -1103,6 +1103,7 @@ static void rc_init(btl_ib_rc_t *rc, const btl_ib_device_t *device,
 
     btl_ib_verbs_init(&port->verbs, &rc_ops, &params->log, "rc", device->name);
     port->unknown_max = UNKNOWN_MAX;
+    port->cq_depth = params->cq_depth != 0 ? params->cq_depth : (uint32_t) BTL_IB_RC_CQ_DEPTH;
     port->ack_timeout = params->rc.timeout;
     port->retry = params->rc.retry;
     port->rnr_retry = params->rc.rnr_retry;

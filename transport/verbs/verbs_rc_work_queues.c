@@ -22,8 +22,6 @@ uint32_t btl_ib_rc_send_depth(const btl_ib_open_params_t *params, uint32_t most)
 
 /* ---- completion queues ---- */
 
-enum { FIRST_ENTRIES = 4096 };
-
 void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs)
 {
     while (cqs->count > 0) {
@@ -37,7 +35,7 @@ static btl_ib_rc_cq_t *cq_create(btl_ib_rc_cqs_t *cqs, uint32_t entries)
 {
     const btl_ib_verbs_t *verbs = &cqs->port->verbs;
     const uint64_t most = (uint64_t) verbs->device.max_cqe;
-    uint64_t size = (uint64_t) FIRST_ENTRIES << cqs->count;
+    uint64_t size = (uint64_t) cqs->port->cq_depth << cqs->count;
     btl_ib_rc_cq_t *cq = &cqs->cq[cqs->count];
 
     entries += cqs->shared_entries;

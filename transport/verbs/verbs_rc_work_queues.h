@@ -28,12 +28,14 @@ enum {
     BTL_IB_RC_BATCH = 64,        /* work requests that one call posts */
     BTL_IB_RC_TX_DEPTH = 128,    /* requests that the send queue of a connection holds, */
     BTL_IB_RC_TX_DEPTH_MIN = 16, /* and at least: the transport itself needs a part of it */
+    BTL_IB_RC_CQ_DEPTH = 4096,   /* entries of the first completion queue, by default */
 };
 
 typedef struct btl_ib_rc_port {
     btl_ib_verbs_t verbs; /* its context is rdma_cm's */
     bool iwarp;
     uint32_t tx_depth;    /* of each connection */
+    uint32_t cq_depth;    /* entries of the first completion queue at least */
     uint8_t ack_timeout;  /* 4.096 us x 2^n; 0: what the connection manager takes */
     uint8_t retry;        /* 0..7 */
     uint8_t rnr_retry;    /* 0..7, 7: without end */

@@ -301,6 +301,7 @@ int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
     for (uint32_t i = 0; i < qps->count; i++) {
         entries += qps->qp[i].tx_depth + qps->qp[i].depth_max;
     }
+    entries = entries < params->cq_depth ? params->cq_depth : entries;
     entries = btl_ib_verbs_min(entries, (uint32_t) verbs->device.max_cqe);
     qps->cq = ibv_create_cq(verbs->context, (int) entries, NULL, channel, 0);
     if (qps->cq == NULL) {
@@ -333,8 +334,9 @@ void btl_ib_ud_qps_memory_estimate(const btl_ib_open_params_t *params,
                             "queue %u: sends", i + 1);
         requests += qp->tx_depth + qp->depth_max;
     }
-    /* A request, and its completion. */
-    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_DEVICE, 2 * BTL_IB_VERBS_LINE * requests, 0,
+    const uint64_t completions = requests < params->cq_depth ? params->cq_depth : requests;
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_DEVICE,
+                        BTL_IB_VERBS_LINE * (requests + completions), 0,
                         "queue pairs and completions");
 }
 

@@ -40,8 +40,7 @@ static inline bool ack_is_many(const btl_ib_conn_t *conn, uint32_t channel, uint
         return true;
     }
     return conn->rail->queues.q[channel].type == BTL_IB_QUEUE_PER_PEER
-           && btl_ib_credit_due(&conn->rx[channel].credit, btl_ib_cc_ack_every(&conn->cc),
-                                answered);
+           && btl_ib_credit_due(&conn->rx[channel].credit, answered);
 }
 
 /* The acknowledgement is due after the whole delay if the next message to the peer is expected to

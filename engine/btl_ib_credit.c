@@ -53,14 +53,18 @@ uint32_t btl_ib_credit_cost(const btl_ib_credit_pool_t *pool, const btl_ib_queue
     return most == 0 ? part : btl_ib_max_u32(part, (uint32_t) ((pool->depth + most - 1) / most));
 }
 
-/* The grant changed: if it is smaller than the queue, low watermark and window shrink in
- * proportion, the watermark below the grant. Computed here, not for each segment. */
+/* The grant changed: if it is smaller than the queue the low watermark shrinks in proportion, below
+ * the grant. `window` credits are banked before an explicit update, but a quarter of the grant is
+ * left to the peer, which goes on with it until the update is there. A peer that is to hold less
+ * gets credits back in batches only, so its window shrinks in proportion, too. Computed here, not
+ * for each segment. */
 static void proportion(btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
 {
     const uint64_t grant = credit->grant;
 
     credit->batch = (uint32_t) (grant - queue->low * grant / queue->num);
-    credit->bank = (uint32_t) (queue->window * grant / queue->num);
+    credit->bank = credit->over ? (uint32_t) (queue->window * grant / queue->num)
+                                : btl_ib_min_u32(queue->window, credit->grant - credit->grant / 4);
 }
 
 /* The credits that each busy peer may have of the pool. */
@@ -162,15 +166,4 @@ void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool
     if (credit->used >= credit->batch) {
         credit_repost(credit);
     }
-}
-
-bool btl_ib_credit_enough(const btl_ib_credit_t *credit, uint32_t some, uint32_t banked)
-{
-    uint32_t enough = credit->bank;
-
-    if (!credit->over) {
-        some = btl_ib_min_u32(some, credit->grant - credit->grant / 4);
-        enough = btl_ib_max_u32(enough, btl_ib_max_u32(credit->batch, some));
-    }
-    return banked > 0 && banked >= enough;
 }

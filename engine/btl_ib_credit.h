@@ -15,10 +15,12 @@
  *     grant = outstanding + used (received, but its buffer not yet reposted)
  *
  * Buffers are reposted in one batch when no more than `low` are left, or when the peer is told
- * something anyway: then their credits become free and the limit moves on. A new or idle peer has a
- * small grant. A peer that uses it up is busy, and gets twice as much, up to `num` and to an equal
- * share of the pool for each busy peer. A peer that holds more, because others were not busy then,
- * gets fewer credits back than it used: its limit only moves less far.
+ * something: then their credits become free and the limit moves on. Whatever is sent to the peer
+ * tells it. If nothing is, an explicit update is due after `window` buffers, also if that is less
+ * than a batch (in openib, where credits come free in batches only, the larger of both counts). A
+ * new or idle peer has a small grant. A peer that uses it up is busy, and gets twice as much, up to
+ * `num` and to an equal share of the pool for each busy peer. A peer that holds more, because
+ * others were not busy then, gets fewer credits back than it used: its limit only moves less far.
  */
 
 #ifndef BTL_IB_CREDIT_H
@@ -46,7 +48,7 @@ typedef struct btl_ib_credit {
     uint32_t told;  /* the limit that the peer was last told */
     uint32_t cost;  /* of the pool, for each of the grant */
     uint32_t batch; /* so many are reposted together: all of the grant above its low watermark */
-    uint32_t bank;  /* so many reposted ones are worth telling the peer */
+    uint32_t bank;  /* so many credits that it was not told of are worth an explicit update */
     bool busy;      /* counted in the pool */
     bool over;      /* at the last batch it had more than its share */
 } btl_ib_credit_t;
@@ -124,23 +126,16 @@ static inline void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_poo
 void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                              const btl_ib_queue_t *queue, uint32_t count);
 
-/* The part of btl_ib_credit_due() for peers that are not told soon anyway: are so many banked
- * credits worth an update? */
-bool btl_ib_credit_enough(const btl_ib_credit_t *credit, uint32_t some, uint32_t banked);
-
-/* True if an explicit credit update is due: a batch is complete and `window` credits are banked, or
- * the peer has no credit left. If the peer is likely to be told `soon` anyway only the latter
- * counts. Fewer than `some` credits, which it uses up in a call or two, are not worth an update
- * while it has a quarter of its grant left. */
-static inline bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t some, bool soon)
+/* True if an explicit credit update is due: so many credits are banked, or the peer has none left.
+ * If the peer is likely to be told `soon` anyway only the latter counts. */
+static inline bool btl_ib_credit_due(const btl_ib_credit_t *credit, bool soon)
 {
     const uint32_t more = credit->over ? 0 : credit->used; /* what telling would free */
     const uint32_t banked = credit->limit + more - credit->told;
     /* The peer has no credit left once all that it holds is what it was not told of. */
     const uint32_t outstanding = credit->grant - credit->used + more;
 
-    return (banked > 0 && banked >= outstanding)
-           || (!soon && btl_ib_credit_enough(credit, some, banked));
+    return banked > 0 && (banked >= outstanding || (!soon && banked >= credit->bank));
 }
 
 #endif

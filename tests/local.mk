@@ -110,6 +110,7 @@ unit_tests = \
     tests/unit/test_cc_cubic \
     tests/unit/test_cc_swift \
     tests/unit/test_credit \
+    tests/unit/test_credit_messages \
     tests/unit/test_datagram_size \
     tests/unit/test_device_filter \
     tests/unit/test_memory_estimate \

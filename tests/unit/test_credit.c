@@ -105,9 +105,9 @@ static void test_initial(void **state)
         pair_init(&c, &pool, &queue, 4, firsts[i]);
         assert_int_equal(pool.granted, 24);
         check(&c);
-        assert_false(btl_ib_credit_due(&c.credit, 1, false));
+        assert_false(btl_ib_credit_due(&c.credit, false));
         queue.window = 1; /* less than one of so small a grant: there must be something to return */
-        assert_false(btl_ib_credit_due(&c.credit, 1, false));
+        assert_false(btl_ib_credit_due(&c.credit, false));
         btl_ib_credit_fini(&a.credit, &pool);
         btl_ib_credit_fini(&b.credit, &pool);
         btl_ib_credit_fini(&c.credit, &pool);
@@ -137,9 +137,8 @@ static void test_batches(void **state)
     }
 }
 
-/* With the whole queue granted an explicit return is due when a batch and `window` credits are
- * banked, not one earlier, and not again before as many are; nor before a burst is, as long as the
- * peer has a quarter left. */
+/* With the whole queue granted an explicit return is due when `window` credits are banked, or all
+ * but a quarter, not one earlier, and not again before as many are. */
 static void test_due(void **state)
 {
     for (uint32_t num = 2; num <= 40; num++) {
@@ -150,22 +149,19 @@ static void test_due(void **state)
                 btl_ib_queue_t queue = make_queue(num, low, window);
                 pair_t p;
                 uint32_t banked = 0;
-                const uint32_t burst = window % 2 == 0 ? 1 : 20;
-                const uint32_t some = burst < num - num / 4 ? burst : num - num / 4;
-                uint32_t enough = window > batch ? window : batch;
-                enough = enough > some ? enough : some;
+                const uint32_t enough = window < num - num / 4 ? window : num - num / 4;
 
                 pair_init(&p, &pool, &queue, num, 7);
                 for (uint32_t n = 1; n <= 6 * num; n++) {
                     receive(&p);
                     banked++;
                     bool due = banked >= enough;
-                    assert_int_equal(btl_ib_credit_due(&p.credit, burst, false), due);
+                    assert_int_equal(btl_ib_credit_due(&p.credit, false), due);
                     if (due) {
                         tell(&p);
                         assert_int_equal(p.known - p.received, num);
                         banked = 0;
-                        assert_false(btl_ib_credit_due(&p.credit, burst, false));
+                        assert_false(btl_ib_credit_due(&p.credit, false));
                     }
                 }
             }
@@ -183,8 +179,8 @@ static void test_due_soon(void **state)
     pair_init(&p, &pool, &queue, 16, 7);
     for (int n = 1; n <= 16; n++) {
         receive(&p); /* reposted in batches of 4 */
-        assert_int_equal(btl_ib_credit_due(&p.credit, 1, false), n >= 4);
-        assert_int_equal(btl_ib_credit_due(&p.credit, 1, true), n == 16);
+        assert_int_equal(btl_ib_credit_due(&p.credit, false), n >= 4);
+        assert_int_equal(btl_ib_credit_due(&p.credit, true), n == 16);
     }
 }
 
@@ -199,7 +195,7 @@ static void test_piggybacked(void **state)
     for (int n = 0; n < 100; n++) {
         receive(&p);
         tell(&p);
-        assert_false(btl_ib_credit_due(&p.credit, 1, false));
+        assert_false(btl_ib_credit_due(&p.credit, false));
     }
 }
 
@@ -373,7 +369,7 @@ static void run_one_way(const btl_ib_queue_t *queue, uint32_t init, uint32_t dep
         }
         p.sent++;
         receive(&p);
-        if (btl_ib_credit_due(&p.credit, n % 50, false)) {
+        if (btl_ib_credit_due(&p.credit, false)) {
             btl_ib_credit_top_up(&p.credit);
             p.credit.told = p.credit.limit;
             news = p.credit.limit;
@@ -465,7 +461,7 @@ static void network_step(network_t *net, int i, test_random_t *r)
         if (p->sent != p->known) {
             p->sent++;
             receive(p);
-            if (btl_ib_credit_due(&p->credit, 1 + i * 20, false)) {
+            if (btl_ib_credit_due(&p->credit, false)) {
                 network_tell(net, i);
             }
         }

@@ -775,7 +775,8 @@ static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
 
 const btl_ib_transport_type_t btl_ib_udp_type = {
     .name = "udp",
-    .default_queues = "P,256,512,256,64:P,65536,4096,2048,64",
+    /* Windows of more than 3/2 GSO bursts, whose acknowledgement carries the credits. */
+    .default_queues = "P,256,512:P,65536,4096",
     .devices = udp_devices,
     .devices_free = udp_devices_free,
     .query = udp_query,

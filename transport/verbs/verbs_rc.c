@@ -1151,7 +1151,8 @@ static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
 const btl_ib_transport_type_t btl_ib_verbs_rc_type = {
     .name = "verbs",
     .wire = "rc",
-    .default_queues = "P,256,128:P,8192,64:P,65536,16",
+    /* Credits of the longest come back with the buffers, in batches. */
+    .default_queues = "P,256,128:P,8192,64:P,65536,16,8,8",
     /* As much is in flight to each peer as with the default queues. Twenty busy peers fill the
      * shared ones: more wait (RNR). */
     .shared_queues = "P,256,128:S,8192,1024,512,64:S,65536,256,128,16",

@@ -186,7 +186,7 @@ static bool plan_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
                  type->name);
         return false;
     }
-    plan->clamped = btl_ib_queues_clamp(&plan->queues, max_datagram) > 0 && params->queues_by_user;
+    plan->clamped = btl_ib_device_plan_fit(params, plan) > 0 && params->queues_by_user;
     return true;
 }
 

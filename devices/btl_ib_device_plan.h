@@ -108,18 +108,30 @@ bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
 void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_table_t *table,
                              btl_ib_open_params_t *open);
 
-/* Gives a plan other queues, clamped to its datagrams. */
+/* Fits the queues of a plan to its datagrams, and to btl_ib_am_credits_slack. Returns how many were
+ * too large. */
+static inline uint32_t btl_ib_device_plan_fit(const btl_ib_params_t *params,
+                                              btl_ib_device_plan_t *plan)
+{
+    const uint32_t clamped = btl_ib_queues_clamp(&plan->queues, plan->attr.max_datagram);
+
+    if (params->am_credits_slack >= 0) {
+        btl_ib_queues_set_slack(&plan->queues, (uint32_t) params->am_credits_slack);
+    }
+    return clamped;
+}
+
+/* Gives a plan other queues, fitted. */
 static inline void btl_ib_device_plan_use(const btl_ib_params_t *params,
                                           const btl_ib_queue_table_t *queues,
                                           btl_ib_device_plan_t *plan)
 {
     plan->queues = *queues;
-    (void) btl_ib_queues_clamp(&plan->queues, plan->attr.max_datagram);
+    (void) btl_ib_device_plan_fit(params, plan);
     btl_ib_device_plan_open(params, &plan->queues, &plan->open);
 }
 
-/* Plans for a device that is not there, with such attributes and queues, which are clamped to
- * its datagrams. */
+/* Plans for a device that is not there, with such attributes and queues, which are fitted to it. */
 static inline void btl_ib_device_plan_for(const btl_ib_params_t *params,
                                           const btl_ib_transport_attr_t *attr,
                                           const btl_ib_queue_table_t *queues,

@@ -388,6 +388,18 @@ uint32_t btl_ib_queues_clamp(btl_ib_queue_table_t *table, uint32_t max_datagram)
     return cut;
 }
 
+void btl_ib_queues_set_slack(btl_ib_queue_table_t *table, uint32_t slack)
+{
+    for (uint32_t i = 0; i < table->count; i++) {
+        btl_ib_queue_t *queue = &table->q[i];
+
+        if (queue->type == BTL_IB_QUEUE_PER_PEER) {
+            const uint32_t most = field_max(queue, FIELD_WINDOW);
+            queue->window = slack < most ? slack + 1 : most;
+        }
+    }
+}
+
 int btl_ib_queues_holds(const char *spec, const btl_ib_queue_table_t *table, uint32_t least,
                         btl_ib_queues_error_t *error)
 {

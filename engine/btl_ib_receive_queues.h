@@ -97,6 +97,10 @@ int btl_ib_queues_holds(const char *spec, const btl_ib_queue_table_t *table, uin
  */
 uint32_t btl_ib_queues_clamp(btl_ib_queue_table_t *table, uint32_t max_datagram);
 
+/* Sets the window of each P queue so that up to `slack` credits are banked before an explicit
+ * return, or as many as the grammar allows. */
+void btl_ib_queues_set_slack(btl_ib_queue_table_t *table, uint32_t slack);
+
 /* The channel for a segment of `size` bytes (header included): the smallest that holds it;
  * table->count if none does. */
 static inline uint32_t btl_ib_queues_channel(const btl_ib_queue_table_t *table, uint32_t size)

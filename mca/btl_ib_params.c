@@ -125,6 +125,13 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "Grant at most this many credits of one queue of type P to all peers together, and "
               "no more than the queue's share of the device's receive buffers. 0: that share",
               "Raise it if many peers send at once and buffers suffice"),
+    INT_PARAM(am_credits_slack, -1, -1, 1048576, "credits", 9,
+              "Bank up to this many credits of each queue of type P before a message that carries "
+              "nothing else returns them, instead of one less than its window "
+              "(btl_ib_receive_queues); at least a quarter is left to the peer. -1: as its window "
+              "says",
+              "Lower it if peers wait for credits and nothing is sent to them; raise it to have "
+              "fewer such messages"),
     INT_PARAM(rx_depth, 0, 0, 1048576, "buffers", 7,
               "Receive buffers posted on each device; the device's own limit may be lower. 0: "
               "the sum of the nums of btl_ib_receive_queues",

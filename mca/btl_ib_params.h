@@ -83,6 +83,7 @@ typedef struct btl_ib_params {
     int down_limit;         /* s, 0: none */
     int credit_init;        /* P: of a new peer; 0: by the number of processes */
     int credit_pool;        /* P: of one queue in all, 0: its share of buffers */
+    int am_credits_slack;   /* P: banked before an explicit return; -1: as receive_queues says */
     int rx_depth;           /* receive buffers of a device, 0: as receive_queues says */
     int socket_buffer;      /* bytes, 0: what the transport likes */
     int connected_max;      /* sockets of single peers */

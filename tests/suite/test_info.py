@@ -68,6 +68,9 @@ def test_info_parameters(run, host):
     """They count as in a job; what is wrong with them is told as there."""
     said = facts(run.output(*host, *LINES, env=parameters(receive_queues="P,4096,10")))
     assert said["udp", "fab0"]["queues"] == "P,4096,10,5,2,9"
+    said = facts(run.output(*host, *LINES, env=parameters(
+        receive_queues="P,4096,10", am_credits_slack=0)))
+    assert said["udp", "fab0"]["queues"] == "P,4096,10,5,1,9"
     # An empty text is the default, as if nothing were set.
     default = facts(run.output(*host, *LINES))["udp", "fab0"]["queues"]
     said = facts(run.output(*host, *LINES, env=parameters(receive_queues="")))

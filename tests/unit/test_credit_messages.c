@@ -120,11 +120,32 @@ static void carried_by_messages(void **state)
                      6); /* 8 of each 24 are carried */
 }
 
+/* btl_ib_am_credits_slack N: up to N are banked, whatever the window says. */
+static void after_slack(void **state)
+{
+    static const struct {
+        uint32_t slack;
+        uint64_t messages;
+    } cases[] = {{0, 144}, {1, 72}, {15, 9}, {47, 3}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        btl_ib_queue_table_t table;
+        btl_ib_queues_error_t error;
+        char queues[64];
+
+        assert_int_equal(btl_ib_queues_parse("P,128,256,128,24", &table, &error), 0);
+        btl_ib_queues_set_slack(&table, cases[i].slack);
+        btl_ib_queues_format(&table, queues, sizeof(queues));
+        assert_int_equal(acks_for(queues, SHORT, 144, 0), cases[i].messages);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(after_window_buffers),
         cmocka_unit_test(carried_by_messages),
+        cmocka_unit_test(after_slack),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,7 @@ static btl_ib_params_t params = {
     .depth_total = 24576,
     .depth_bytes = 32 << 20,
     .credit_pool = 4096,
+    .am_credits_slack = -1,
     .qps_per_port = 1,
 };
 static mca_btl_base_module_t limits = {

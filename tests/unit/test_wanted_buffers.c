@@ -77,12 +77,42 @@ static void shares_of_a_depth(void **state)
     assert_int_equal(all.queue[2].low, 0);
 }
 
+/* btl_ib_am_credits_slack: engine and transport are told that windows are one more than that, as
+ * far as the grammar allows. S has no window. */
+static void slack_in_place_of_windows(void **state)
+{
+    static const struct {
+        int slack;
+        uint32_t few, many; /* windows of the two queues */
+    } cases[] = {{-1, 7, 100}, {0, 1, 1}, {7, 8, 8}, {13, 14, 14}, {14, 14, 15}, {5000, 14, 200}};
+    const btl_ib_transport_attr_t attr = {.max_datagram = 9000};
+    btl_ib_queue_table_t table;
+    btl_ib_queues_error_t error;
+
+    assert_int_equal(
+        btl_ib_queues_parse("P,256,24,10,7:P,1024,200,100,100:S,4096,64", &table, &error), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const btl_ib_params_t params = {
+            .am_credits_slack = cases[i].slack, .udp_gso = "auto", .ordering = "strict"};
+        btl_ib_device_plan_t plan;
+
+        btl_ib_device_plan_for(&params, &attr, &table, &plan);
+        assert_int_equal(plan.queues.q[0].window, cases[i].few);
+        assert_int_equal(plan.queues.q[1].window, cases[i].many);
+        assert_int_equal(plan.queues.q[2].window, 0);
+        assert_int_equal(plan.open.queue[0].window, cases[i].few);
+        assert_int_equal(plan.open.queue[1].window, cases[i].many);
+        assert_int_equal(btl_ib_queues_check(&plan.queues), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_the_string_says),
         cmocka_unit_test(each_peer_adds),
         cmocka_unit_test(shares_of_a_depth),
+        cmocka_unit_test(slack_in_place_of_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

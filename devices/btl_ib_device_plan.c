@@ -75,7 +75,7 @@ void btl_ib_want_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth, u
             .per_peer = shared ? 0 : at_most(per_peer, q->num),
             .init = shared ? q->init : num,
             .limit = shared ? q->limit : 0,
-            .low = at_most(q->low, num - 1),
+            .low = at_most((uint32_t) ((uint64_t) q->low * num / q->num), num - 1),
             .window = shared ? 0 : q->window,
         };
     }

@@ -274,6 +274,48 @@ static void test_dropped(void **state)
     close_pair(&pair);
 }
 
+/* Buffers are posted again by one call when so many are left as `low` says: of P beside those that
+ * credits promise, of S of its num. A device with few buffers takes each at once. */
+static void test_low_watermark(void **state)
+{
+    static const struct {
+        uint32_t num, low;
+        bool shared;
+        uint32_t most;  /* buffers that the device takes */
+        uint32_t batch; /* posted by each call, or one less: that one is with a handler */
+        uint32_t left;  /* posted at least: 9 of them, as handlers may have as many */
+    } cases[] = {
+        {64, 55, false, 1024, 9, 73}, {64, 16, false, 1024, 48, 73}, {64, 63, false, 1024, 1, 73},
+        {64, 0, false, 1024, 32, 73}, {64, 55, true, 1024, 9, 64},   {64, 16, true, 1024, 48, 25},
+        {64, 0, true, 1024, 32, 41},  {64, 16, false, 70, 1, 64},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        btl_ib_open_params_t params = usual;
+        params.queue[LARGE].num = params.queue[LARGE].init = cases[i].num;
+        params.queue[LARGE].low = cases[i].low;
+        params.queue[LARGE].shared = cases[i].shared;
+        fake.max_qp_wr = (int) cases[i].most;
+        pair_t pair = open_pair(params);
+        const uint32_t qpn = qpn_of(pair.b, LARGE);
+        const int posts = fake.recv_posts, requests = fake.recv_requests;
+        uint32_t least = fake_posted(qpn);
+        for (uint32_t n = 0; n < 500; n++) {
+            send_all(&pair, n % SLOTS, 1, SIZE, LARGE);
+            least = fake_posted(qpn) < least ? fake_posted(qpn) : least;
+            assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 1);
+            (void) poll_all(pair.a, BTL_IB_EVENT_SENT);
+        }
+        const uint32_t calls = (uint32_t) (fake.recv_posts - posts);
+        assert_in_range(fake.recv_requests - requests, 500 - 64 - 9, 500);
+        assert_in_range(calls, 500 / cases[i].batch - 2,
+                        500 / (cases[i].batch - (cases[i].batch > 1)) + 1);
+        assert_in_range(least, cases[i].left, cases[i].left + 1);
+        assert_int_equal(fake.dropped, 0);
+        close_pair(&pair);
+    }
+}
+
 /* However long handlers take: what they have, and what waits to be posted again, is spare, and what
  * is more than that is replaced before they run. */
 static void test_replaced_before_the_handler(void **state)
@@ -294,7 +336,7 @@ static void test_replaced_before_the_handler(void **state)
     for (int i = 0; i < 16; i++) {
         pair.b->ops->repost(pair.b, &events[i].buffer, 1);
     }
-    assert_int_equal(fake_posted(qpn), NUM_LARGE + 9 + 2);
+    assert_int_equal(fake_posted(qpn), NUM_LARGE + 9 + 1);
     close_pair(&pair);
 }
 
@@ -445,6 +487,7 @@ int main(void)
         UD_TEST(test_revived),
         UD_TEST(test_dropped),
         UD_TEST(test_replaced_before_the_handler),
+        UD_TEST(test_low_watermark),
         UD_TEST(test_partial_repost),
         UD_TEST(test_receiving_ends),
         UD_TEST(test_grows_when_low),

@@ -64,14 +64,15 @@ static void each_peer_adds(void **state)
     }
 }
 
-/* btl_ib_rx_depth is divided in proportion; nobody goes without, and low stays below num. */
+/* btl_ib_rx_depth is divided in proportion, and low with it; nobody goes without, and low stays
+ * below num. */
 static void shares_of_a_depth(void **state)
 {
     const btl_ib_open_params_t all = wanted("P,256,300,200:P,1024,100:P,4096,2", 40, 0);
 
     assert_int_equal(all.rx_depth, 40);
     assert_int_equal(all.queue[0].num, 29);
-    assert_int_equal(all.queue[0].low, 28);
+    assert_int_equal(all.queue[0].low, 19);
     assert_int_equal(all.queue[1].num, 9);
     assert_int_equal(all.queue[2].num, 1);
     assert_int_equal(all.queue[2].low, 0);

@@ -44,8 +44,12 @@ int tear_down(void **state)
 
 const btl_ib_open_params_t usual = {
     .queue_count = CHANNELS,
-    .queue = {{.size = 128, .num = NUM_SMALL, .init = NUM_SMALL, .per_peer = 4},
-              {.size = 1024, .num = NUM_LARGE, .init = NUM_LARGE}},
+    .queue = {{.size = 128,
+               .num = NUM_SMALL,
+               .init = NUM_SMALL,
+               .per_peer = 4,
+               .low = NUM_SMALL - BATCH_SMALL},
+              {.size = 1024, .num = NUM_LARGE, .init = NUM_LARGE, .low = NUM_LARGE - BATCH_LARGE}},
     .log = {.print = listen_to, .diagnostic = note_diagnostic},
 };
 

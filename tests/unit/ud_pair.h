@@ -23,7 +23,9 @@ enum {
     SMALL = 0,
     LARGE = 1,
     NUM_SMALL = 32,
-    NUM_LARGE = 64
+    NUM_LARGE = 64,
+    BATCH_SMALL = 5, /* posted again by one call */
+    BATCH_LARGE = 9,
 };
 
 extern const btl_ib_transport_type_t *type;

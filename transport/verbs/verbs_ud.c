@@ -459,7 +459,7 @@ static int ud_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
 
 /* ---- polling ---- */
 
-/* Posts buffers where enough lie idle. */
+/* Posts idle buffers where few are posted. */
 static void post_idle(btl_ib_ud_t *ud)
 {
     const int error = btl_ib_ud_qps_post_idle(&ud->qps);
@@ -782,7 +782,7 @@ static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
 const btl_ib_transport_type_t btl_ib_verbs_ud_type = {
     .name = "verbs",
     .wire = "ud",
-    .default_queues = "P,256,256,128,32:S,65536,1024,512,64",
+    .default_queues = "P,256,256,128,32:S,65536,1024,992,64",
     .devices = ud_devices,
     .devices_free = btl_ib_verbs_devices_free,
     .query = ud_query,

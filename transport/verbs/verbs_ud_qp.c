@@ -14,10 +14,9 @@
 enum {
     TX_DEPTH = 256,
     TX_DEPTH_MIN = 128,
-    LAZY_MAX = 32,
-    LAZY_SHARE = 8,   /* of a queue's depth that may lie idle */
-    HANDED_UP = 32,   /* buffers that handlers have at once: those of one poll */
-    GROWN_MAX = 4096, /* buffers of a queue that grows with the number of peers */
+    HANDED_UP = 32,      /* buffers that handlers have at once: those of one poll, */
+    HANDED_UP_SHARE = 8, /* but of a queue's depth no more than this part (1/8), and one */
+    GROWN_MAX = 4096,    /* buffers of a queue that grows with the number of peers */
     RESTARTS_MAX = 64,
 };
 
@@ -33,19 +32,29 @@ typedef struct btl_ib_ud_slab {
 /* Chooses how many buffers a queue pair has, of which the device takes at most `most`. */
 static void qp_plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
 {
-    qp->lazy = btl_ib_verbs_min(LAZY_MAX, 1 + qp->depth / LAZY_SHARE);
-    qp->spare = qp->lazy + btl_ib_verbs_min(qp->lazy, HANDED_UP);
+    qp->spare += btl_ib_verbs_min(HANDED_UP, 1 + qp->depth / HANDED_UP_SHARE);
     qp->depth_max = qp->depth;
     if (qp->per_peer > 0 && qp->depth_max < GROWN_MAX) {
         qp->depth_max = GROWN_MAX;
     }
     qp->depth_max = btl_ib_verbs_min(qp->depth_max + qp->spare, most);
     if (qp->depth + qp->spare > qp->depth_max) {
-        qp->lazy = 1;
+        qp->batch = 1;
         qp->spare = 1;
         qp->depth = qp->depth_max > 1 ? qp->depth_max - 1 : 1;
     }
     btl_ib_verbs_rx_pool_init(&qp->rx, qp);
+}
+
+/* Adds what may lie idle of a queue until its low watermark is reached. A credit promises a buffer
+ * that is posted, so these buffers of P are spare ones; those of S are some of its num. */
+static void qp_plan_batch(btl_ib_ud_qp_t *qp, const btl_ib_open_queue_t *wanted)
+{
+    const uint32_t low = wanted->low > 0 ? wanted->low : wanted->num / 2;
+    const uint32_t batch = low < wanted->num ? wanted->num - low : 1;
+
+    qp->batch += batch;
+    qp->spare += wanted->shared ? 0 : batch;
 }
 
 /* Chooses which queue pair serves which receive queues, and its sizes. Queues beyond the last queue
@@ -63,6 +72,7 @@ static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, u
         qp->per_peer += wanted->per_peer;
         qp->first += wanted->init;
         qp->low += wanted->init < wanted->num ? wanted->limit : 0;
+        qp_plan_batch(qp, wanted);
     }
     qps->count = btl_ib_verbs_min(params->queue_count, BTL_IB_UD_QPS_MAX);
     if (qps->count == 0) {
@@ -71,6 +81,7 @@ static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, u
         qps->qp[0] = (btl_ib_ud_qp_t){.size = btl_ib_verbs_min(size, max_size),
                                       .depth = params->rx_depth,
                                       .first = params->rx_depth};
+        qp_plan_batch(&qps->qp[0], &(btl_ib_open_queue_t){.num = params->rx_depth});
     }
     for (uint32_t i = 0; i < qps->count; i++) {
         qps->qp[i].tx_depth = btl_ib_verbs_power_below(
@@ -109,6 +120,27 @@ static size_t qp_stride(const btl_ib_ud_qp_t *qp)
     return line + (qp->size + line - 1) / line * line;
 }
 
+/* Sets the low watermark: in proportion while not all buffers are made, but no lower than the
+ * limit, which must not be reached only because nobody posts. */
+static void qp_set_watermark(btl_ib_ud_qp_t *qp)
+{
+    const uint32_t all = qp->depth + qp->spare;
+    const uint32_t batch =
+        qp->made < all ? (uint32_t) ((uint64_t) qp->batch * qp->made / all) : qp->batch;
+    const uint32_t most = qp->made > qp->low ? qp->made - qp->low : 0;
+
+    qp->watermark = qp->made - btl_ib_verbs_min(batch > 0 ? batch : 1, most);
+}
+
+/* Returns the bytes that buffers take which are made together. */
+static uint64_t qp_slab_bytes(const btl_ib_ud_qp_t *qp, uint32_t count, uint32_t page)
+{
+    const uint64_t memory = qp_stride(qp) * count;
+
+    return (memory + page - 1) / page * page + sizeof(btl_ib_ud_slab_t)
+           + count * sizeof(btl_ib_verbs_rx_buffer_t);
+}
+
 /* Makes and posts buffers. Returns 0 or a negative errno. */
 static int qp_make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t count)
 {
@@ -127,6 +159,7 @@ static int qp_make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t co
     slab->next = qp->slabs;
     qp->slabs = slab;
     qp->made += count;
+    qp_set_watermark(qp);
     for (uint32_t i = 0; i < count; i++) {
         uint8_t *payload = (uint8_t *) slab->mr->addr + i * stride + line;
         btl_ib_verbs_rx_pool_add(&qp->rx, &slab->buffer[i], (uintptr_t) &slab->buffer[i],
@@ -188,12 +221,7 @@ int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps)
 {
     for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
         btl_ib_ud_qp_t *qp = &qps->qp[i];
-        if (qp->rx.idle_count == 0) {
-            continue;
-        }
-        /* more are idle or handed up than planned: the device has fewer than `depth` */
-        const bool few = qp->made - qp->rx.posted > qp->spare;
-        if ((few || qp->rx.idle_count >= qp->lazy) && !qp->flushed) {
+        if (qp->rx.posted <= qp->watermark && qp->rx.idle_count > 0 && !qp->flushed) {
             if (qp->rx.posted == 0) {
                 qp_note_empty(qps, qp);
             }
@@ -323,13 +351,17 @@ void btl_ib_ud_qps_memory_estimate(const btl_ib_open_params_t *params,
     qps_plan(&qps, params, attr->max_datagram, attr->queue_max > 0 ? attr->queue_max : INT32_MAX);
     for (uint32_t i = 0; i < qps.count; i++) {
         btl_ib_ud_qp_t *qp = &qps.qp[i];
-        const uint64_t each = qp_stride(qp) + sizeof(btl_ib_verbs_rx_buffer_t);
-        qp->made = qp_first_buffers(qp);
-        for (uint32_t n = 0; n < peers && qp->made < qp->depth_max; n++) {
-            qp->made += qp_expect_peer(qp);
+        uint64_t held = 0;
+        uint32_t more = qp_first_buffers(qp);
+        for (uint32_t n = 0; n <= peers; n++) {
+            held += more > 0 ? qp_slab_bytes(qp, more, attr->registered_page) : 0;
+            qp->made += more;
+            more = qp_expect_peer(qp);
         }
-        btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, qp->made * each,
-                            qp->depth_max * each, "queue %u: buffers of %u bytes", i + 1, qp->size);
+        const uint32_t rest = qp->depth_max - qp->made;
+        btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, held,
+                            held + qp_slab_bytes(qp, rest, attr->registered_page),
+                            "queue %u: buffers of %u bytes", i + 1, qp->size);
         btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, qp->tx_depth * sizeof(void *), 0,
                             "queue %u: sends", i + 1);
         requests += qp->tx_depth + qp->depth_max;

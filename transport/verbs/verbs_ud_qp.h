@@ -49,7 +49,8 @@ typedef struct btl_ib_ud_qp {
     uint32_t size;      /* bytes that a buffer holds besides the GRH */
     uint32_t depth;     /* buffers wanted for datagrams that arrive before anyone polls */
     uint32_t depth_max; /* buffers that the queue pair takes, spare ones included */
-    uint32_t lazy;      /* buffers that may lie idle */
+    uint32_t batch;     /* buffers that may lie idle: num less the low watermark */
+    uint32_t watermark; /* idle buffers are posted if at most this many are */
     uint32_t spare;     /* buffers beyond `depth`, as some lie idle or are with handlers */
     uint32_t first;     /* buffers of `depth` that are made at first */
     uint32_t per_peer;  /* buffers that each peer adds to `depth` */
@@ -117,8 +118,8 @@ void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps);
 /* Doubles the buffers of queue pairs that began small and ran low. */
 void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps);
 
-/* Posts buffers where enough lie idle. Returns 0 or an errno. Buffers that a device does not take
- * now are posted with the next ones. */
+/* Posts idle buffers where no more are posted than the low watermark. Returns 0 or an errno. Those
+ * that a device does not take now are posted with the next ones. */
 int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps);
 
 /* Takes a buffer back that was not used because the queue pair failed. */

@@ -55,10 +55,11 @@ void btl_ib_want_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth, u
     for (uint32_t i = 0; i < table->count; ++i) {
         sum += table->q[i].num;
     }
+    open->rx_depth = rx_depth;
     if (rx_depth == 0) {
         rx_depth = sum > BTL_IB_QUEUE_NUM_MAX ? BTL_IB_QUEUE_NUM_MAX : (uint32_t) sum;
+        open->rx_depth = rx_depth + table->q[0].reserve;
     }
-    open->rx_depth = rx_depth;
     open->rx_size = table->q[table->count - 1].size;
     open->queue_count = table->count;
     for (uint32_t i = 0; i < table->count; ++i) {
@@ -71,7 +72,7 @@ void btl_ib_want_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth, u
             .size = q->size,
             .num = num,
             .shared = shared,
-            .reserve = q->reserve,
+            .reserve = i == 0 ? q->reserve : 0, /* control traffic goes by the first queue */
             .per_peer = shared ? 0 : at_most(per_peer, q->num),
             .init = shared ? q->init : num,
             .limit = shared ? q->limit : 0,

@@ -17,6 +17,8 @@ enum {
     LEAST_PART = 3,
     /* and at least so many. */
     LEAST_FEW = 4,
+    /* Of buffers that all queues share no more than this part is kept for control traffic. */
+    RESERVE_PART = 4,
 };
 
 /* What one datagram of up to `size` bytes takes of a transport's receive buffers, in units of
@@ -30,9 +32,19 @@ static uint32_t part_of(const btl_ib_transport_t *transport, uint32_t size)
     return depth < WHOLE ? WHOLE / (depth > 0 ? depth : 1) : 1;
 }
 
+/* What is kept of buffers that all queues share for what needs no credit: `reserve` of the first
+ * queue, by which it travels. A transport with buffers for each queue has these apart. */
+static uint32_t reserve_of(const btl_ib_queue_table_t *queues, const btl_ib_transport_t *transport)
+{
+    const uint64_t wanted = (uint64_t) queues->q[0].reserve * part_of(transport, queues->q[0].size);
+
+    return transport->attr.queue_buffers ? 0 : btl_ib_clip_u32(wanted, WHOLE / RESERVE_PART);
+}
+
 void btl_ib_credit_share(btl_ib_credit_pool_t *pools, const btl_ib_queue_table_t *queues,
                          const btl_ib_transport_t *transport)
 {
+    const uint32_t shared = WHOLE - reserve_of(queues, transport);
     uint64_t each = 0; /* what one datagram of each queue takes */
 
     for (uint32_t i = 0; i < queues->count; i++) {
@@ -41,7 +53,7 @@ void btl_ib_credit_share(btl_ib_credit_pool_t *pools, const btl_ib_queue_table_t
     for (uint32_t i = 0; i < queues->count; i++) {
         const uint32_t part = part_of(transport, queues->q[i].size);
         const uint64_t all = transport->attr.queue_buffers ? part : each;
-        pools[i].depth = all < WHOLE ? WHOLE / all * part : part;
+        pools[i].depth = all < shared ? shared / all * part : part;
     }
 }
 

@@ -61,8 +61,8 @@ static inline uint32_t btl_ib_credit_initial(const btl_ib_queue_t *queue, uint32
 }
 
 /* Sets the depth of each queue's pool. A credit promises a buffer, so the depth is how many of the
- * largest datagrams the transport can hold if all queues are full; or, if the transport has buffers
- * for each queue, all that are that queue's own. */
+ * largest datagrams the transport can hold if all queues are full and `reserve` of the first is
+ * used; or, if the transport has buffers for each queue, all that are that queue's own. */
 void btl_ib_credit_share(btl_ib_credit_pool_t *pools, const btl_ib_queue_table_t *queues,
                          const btl_ib_transport_t *transport);
 

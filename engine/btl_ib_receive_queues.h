@@ -50,7 +50,7 @@ typedef struct btl_ib_queue {
     uint32_t num;     /* buffers: for each peer (P) or for all (S) */
     uint32_t low;     /* repost when at most this many buffers are posted */
     uint32_t window;  /* P: credits banked before an explicit return */
-    uint32_t reserve; /* P: further buffers, for explicit credit segments */
+    uint32_t reserve; /* P: further buffers, for what needs no credit; of the first queue only */
     uint32_t max_pending; /* S: segments that one sender may have in flight to us */
     uint32_t init;        /* S: buffers posted at start; P: credits of a peer that is new or idle,
                            * which is no field of the grammar: the engine's settings decide */

@@ -588,6 +588,43 @@ static void test_bursts(void **state)
     }
 }
 
+static uint32_t few_for_long(const btl_ib_transport_t *transport, uint32_t size)
+{
+    return size <= 256 ? 1024 : 256;
+}
+
+/* `reserve` of the first queue is no buffer that credits promise, but of buffers that all queues
+ * share no more than a quarter is kept. Where each queue has its own the transport keeps them. */
+static void test_reserve(void **state)
+{
+    static const btl_ib_transport_ops_t ops = {.rx_depth = few_for_long};
+    static const struct {
+        uint32_t reserve, other; /* of the first and the second queue */
+        bool own;                /* buffers of each queue */
+        uint64_t few, many;      /* datagrams of each that are promised at once */
+    } cases[] = {
+        {0, 0, false, 204, 204},   {0, 500, false, 204, 204},  {100, 0, false, 184, 184},
+        {256, 0, false, 153, 153}, {5000, 0, false, 153, 153}, {100, 9, true, 1024, 256},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const btl_ib_transport_t transport = {.ops = &ops, .attr.queue_buffers = cases[i].own};
+        btl_ib_queue_table_t queues = {.count = 2,
+                                       .q = {make_queue(64, 32, 16), make_queue(64, 32, 16)}};
+        btl_ib_credit_pool_t pools[2] = {{.depth = 0}, {.depth = 0}};
+
+        queues.q[0].size = 256;
+        queues.q[0].reserve = cases[i].reserve;
+        queues.q[1].size = 1024;
+        queues.q[1].reserve = cases[i].other;
+        btl_ib_credit_share(pools, &queues, &transport);
+        for (uint32_t q = 0; q < 2; q++) {
+            const uint32_t cost = btl_ib_credit_cost(&pools[q], &queues.q[q], &transport, 0, 1024);
+            assert_int_equal(pools[q].depth / cost, q == 0 ? cases[i].few : cases[i].many);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -598,6 +635,7 @@ int main(void)
         cmocka_unit_test(test_give_back),   cmocka_unit_test(test_one_way_never_stalls),
         cmocka_unit_test(test_bad_network), cmocka_unit_test(test_costs),
         cmocka_unit_test(test_few_buffers), cmocka_unit_test(test_bursts),
+        cmocka_unit_test(test_reserve),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

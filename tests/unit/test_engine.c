@@ -603,6 +603,7 @@ static void configurations(void **state)
  * and no more than num. */
 static void credits_of_a_new_peer(void **state)
 {
+    enum { RESERVE = 7 }; /* of all these queues: no buffers for credits */
     static const struct {
         uint32_t credit_init, peers, num, depth, holds;
     } cases[] = {
@@ -617,7 +618,7 @@ static void credits_of_a_new_peer(void **state)
         bench->hosts[0].config.credit_init = cases[i].credit_init;
         bench->hosts[0].config.peers = cases[i].peers;
         bench->hosts[0].config.credit_pool = 0;
-        bench->hosts[0].attr.rx_depth = cases[i].depth;
+        bench->hosts[0].attr.rx_depth = cases[i].depth + RESERVE;
         snprintf(bench->hosts[0].queues, sizeof(bench->hosts[0].queues), "P,1472,%u", cases[i].num);
         bench_start(bench, 0);
         btl_ib_engine_rail_info(bench->hosts[0].engine, 0, &info);

@@ -277,6 +277,21 @@ static void test_grows_with_peers(void **state)
     close_one(t);
 }
 
+/* What is kept for control traffic is posted, and not promised to anybody. */
+static void test_reserve(void **state)
+{
+    btl_ib_open_params_t params = usual;
+
+    btl_ib_transport_t *t = open_one(params);
+    const uint32_t posted = fake_posted(qpn_of(t, SMALL));
+    close_one(t);
+    params.queue[SMALL].reserve = 11;
+    t = open_one(params);
+    assert_int_equal(fake_posted(qpn_of(t, SMALL)), posted + 11);
+    assert_int_equal(t->ops->rx_depth(t, 128), NUM_SMALL);
+    close_one(t);
+}
+
 /* More is never promised than there are buffers, however many peers come. */
 static void test_promises(void **state)
 {
@@ -324,6 +339,7 @@ int main(void)
         UD_TEST(test_other_subnet),
         UD_TEST(test_address_text),
         UD_TEST(test_grows_with_peers),
+        UD_TEST(test_reserve),
         UD_TEST(test_promises),
     };
 

@@ -26,7 +26,7 @@ static void as_the_string_says(void **state)
     const btl_ib_open_params_t all = wanted("P,256,24,10,7,3:S,4096,64,16,4,8,2", 0, 0);
     const btl_ib_open_queue_t *p = &all.queue[0], *s = &all.queue[1];
 
-    assert_int_equal(all.rx_depth, 88);
+    assert_int_equal(all.rx_depth, 88 + 3); /* where all queues share one pool */
     assert_int_equal(p->size, 256);
     assert_int_equal(p->num, 24);
     assert_int_equal(p->low, 10);
@@ -43,6 +43,17 @@ static void as_the_string_says(void **state)
     assert_int_equal(s->limit, 2);
     assert_int_equal(s->per_peer, 0); /* it is for all */
     assert_true(s->shared);
+}
+
+/* Control traffic goes by the first queue: others keep nothing for it. */
+static void reserve_of_the_first(void **state)
+{
+    const btl_ib_open_params_t all = wanted("P,256,24,10,7,5:P,1024,24,10,7,9", 0, 0);
+
+    assert_int_equal(all.rx_depth, 48 + 5);
+    assert_int_equal(all.queue[0].reserve, 5);
+    assert_int_equal(all.queue[1].reserve, 0);
+    assert_int_equal(wanted("S,256,24:P,1024,24,10,7,9", 0, 0).rx_depth, 48);
 }
 
 /* What each peer adds to a queue of type P, where all share one pool: what a new peer may send
@@ -111,6 +122,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_the_string_says),
+        cmocka_unit_test(reserve_of_the_first),
         cmocka_unit_test(each_peer_adds),
         cmocka_unit_test(shares_of_a_depth),
         cmocka_unit_test(slack_in_place_of_windows),

@@ -47,14 +47,15 @@ static void qp_plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
 }
 
 /* Adds what may lie idle of a queue until its low watermark is reached. A credit promises a buffer
- * that is posted, so these buffers of P are spare ones; those of S are some of its num. */
+ * that is posted, so these buffers of P are spare ones, as those for what needs no credit are; of S
+ * they are some of its num. */
 static void qp_plan_batch(btl_ib_ud_qp_t *qp, const btl_ib_open_queue_t *wanted)
 {
     const uint32_t low = wanted->low > 0 ? wanted->low : wanted->num / 2;
     const uint32_t batch = low < wanted->num ? wanted->num - low : 1;
 
     qp->batch += batch;
-    qp->spare += wanted->shared ? 0 : batch;
+    qp->spare += wanted->shared ? 0 : batch + wanted->reserve;
 }
 
 /* Chooses which queue pair serves which receive queues, and its sizes. Queues beyond the last queue

@@ -82,6 +82,61 @@ void btl_ib_want_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth, u
     }
 }
 
+/* ---- numbers without effect ---- */
+
+/* True if a number that is written there governs nothing. What says how many segments of a sender
+ * may be on the way does by that, unless that is written, too. */
+static bool is_without_effect(const char *spec, const btl_ib_queue_table_t *table, uint32_t i,
+                              const char *field, unsigned unused)
+{
+    const bool shared = table->q[i].type == BTL_IB_QUEUE_SHARED;
+    const bool pending_written = btl_ib_queues_is_written(spec, i, "max_pending_sends");
+    unsigned bit = 0;
+
+    if (!btl_ib_queues_is_written(spec, i, field)) {
+        return false;
+    }
+    if (!shared) {
+        return i > 0 && strcmp(field, "reserve") == 0;
+    }
+    if (strcmp(field, "num") == 0) {
+        bit = pending_written ? BTL_IB_SHARED_NUM : 0u;
+    } else if (strcmp(field, "low_watermark") == 0) {
+        bit = pending_written ? BTL_IB_SHARED_LOW : 0u;
+    } else if (strcmp(field, "max_pending_sends") != 0) {
+        bit = BTL_IB_SHARED_GROWTH;
+    }
+    return (unused & bit) != 0;
+}
+
+uint32_t btl_ib_queues_without_effect(const char *spec, const btl_ib_queue_table_t *table,
+                                      const btl_ib_transport_type_t *type, char *out, size_t len)
+{
+    static const char *const names[] = {"num", "low_watermark", "reserve", "init", "limit"};
+    uint32_t count = 0;
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (uint32_t i = 0; i < table->count; ++i) {
+        uint32_t here = 0;
+
+        for (uint32_t n = 0; n < sizeof(names) / sizeof(names[0]); ++n) {
+            char head[32] = ", ";
+
+            if (!is_without_effect(spec, table, i, names[n], type->shared_unused)) {
+                continue;
+            }
+            if (here++ == 0) {
+                snprintf(head, sizeof(head), "%squeue %" PRIu32 ": ", count > 0 ? "; " : "", i + 1);
+            }
+            count++;
+            used +=
+                used < len ? (size_t) snprintf(out + used, len - used, "%s%s", head, names[n]) : 0;
+        }
+    }
+    return count;
+}
+
 /* ---- wishes ---- */
 
 static bool parse_queues(btl_ib_device_wishes_t *wishes, uint32_t rank)

@@ -351,6 +351,7 @@ typedef struct search {
     uint64_t memory;           /* bytes that each device may take; 0: no limit */
     uint32_t sized; /* devices must have connections for so many processes; 0: they need not */
     bool told_clamped;
+    bool told_without_effect;
     bool told_limit;
     bool ports_taken;                    /* of those that may be used: nothing else is tried */
     btl_ib_rejected_devices_t *rejected; /* the request's */
@@ -450,6 +451,22 @@ static void report_clamped(search_t *search, const btl_ib_device_t *device,
     }
 }
 
+/* Reports once, by rank 0, which numbers of the user's queues govern nothing over a transport. */
+static void report_without_effect(search_t *search, const btl_ib_transport_type_t *type,
+                                  const btl_ib_device_t *device)
+{
+    const char *spec = search->params->receive_queues;
+    char text[256];
+
+    if (search->params->queues_by_user && !search->told_without_effect && search->request->rank == 0
+        && btl_ib_queues_without_effect(spec, &search->wishes.user_queues, type, text, sizeof(text))
+               > 0) {
+        search->told_without_effect = true;
+        BTL_IB_SHOW_HELP("queues without effect", opal_process_info.nodename, device->name,
+                         type->wire != NULL ? type->wire : type->name, spec, text);
+    }
+}
+
 /* Fits the queues of a device about to be opened into so many `bytes`. Where that changes anything,
  * or nothing fits, it is told of `name` (NULL: it was told of another rail of the device). */
 static void apply_memory_max(const btl_ib_process_sizes_t *sizes,
@@ -485,6 +502,7 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
         return NULL;
     }
     report_clamped(search, device, plan);
+    report_without_effect(search, type, device);
     if (search->memory != 0) {
         apply_memory_max(search->request->sizes, type, tell ? device->name : NULL,
                          search->request->peers, search->memory, plan);

@@ -343,6 +343,23 @@ int btl_ib_queues_parse(const char *spec, btl_ib_queue_table_t *table, btl_ib_qu
     }
 }
 
+bool btl_ib_queues_is_written(const char *spec, uint32_t queue, const char *field)
+{
+    for (; queue > 0; queue--) {
+        spec = strchr(spec, ':') + 1;
+    }
+    const grammar_t *grammar = grammar_of((btl_ib_queue_type_t) *spec);
+    uint32_t i = 0;
+    for (spec += strcspn(spec, ",:"); *spec == ',' && i < grammar->count; i++) {
+        const size_t len = strcspn(spec + 1, ",:");
+        if (strcmp(fields[grammar->field[i]].name, field) == 0) {
+            return len > 0;
+        }
+        spec += 1 + len;
+    }
+    return false;
+}
+
 /* ---- tables ---- */
 
 /* `into` and `from` as one queue of the type of `into`. */

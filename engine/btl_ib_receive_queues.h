@@ -24,6 +24,7 @@
 #ifndef BTL_IB_RECEIVE_QUEUES_H
 #define BTL_IB_RECEIVE_QUEUES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -80,6 +81,10 @@ typedef struct btl_ib_queues_error {
  */
 int btl_ib_queues_parse(const char *spec, btl_ib_queue_table_t *table,
                         btl_ib_queues_error_t *error);
+
+/* True if a valid `spec` has something for that field of a queue, which is counted from 0 and named
+ * as in errors. */
+bool btl_ib_queues_is_written(const char *spec, uint32_t queue, const char *field);
 
 /*
  * True if the largest queue of the parsed `spec` has at least `least` bytes. What cannot be split

@@ -603,11 +603,19 @@ static inline uint64_t btl_ib_addr_table_places(uint32_t count)
 struct btl_ib_facts; /* net_interfaces.h */
 
 /* A kind of transport: how to find its devices and open one. */
+/* Numbers of a receive queue that all peers share, for which a transport may have no use. */
+enum {
+    BTL_IB_SHARED_NUM = 1,
+    BTL_IB_SHARED_LOW = 2,
+    BTL_IB_SHARED_GROWTH = 4, /* init and limit */
+};
+
 typedef struct btl_ib_transport_type {
     const char *name; /* the value of btl_ib_transport that selects it */
     const char *wire; /* the value of btl_ib_wire, of types that share a name; else NULL */
     const char *default_queues; /* its own default of btl_ib_receive_queues */
     const char *shared_queues;  /* default for many peers, of the same sizes; NULL: as for few */
+    unsigned shared_unused;     /* BTL_IB_SHARED_...: what governs nothing there */
 
     /*
      * List the devices that it could be opened on, best first. Returns the number (0 is no error)

@@ -272,6 +272,22 @@ def test_queues_reduced(run, mpi):
         assert "rail 0 is " in output
 
 
+def test_queues_without_effect(run, mpi):
+    """Numbers that have nothing to govern over the transport are told once, and nothing is said of
+    others."""
+    queues = "P,256,8:S,4096,64,16,4,8,2"
+    output = mpi.alone(run, receive_queues=queues, transport="udp")
+    assert re.search(
+        rf"Transport: udp\s+Value:     {queues}\s+"
+        r"No effect: queue 2: num, low_watermark, init, limit\n",
+        output,
+    )
+    assert output.count("have nothing to govern") == 1
+    output = mpi.alone(run, receive_queues="P,256,8,4,2,1:S,4096,64,16", transport="udp")
+    assert "have nothing to govern" not in output
+    assert "rail 0 is " in output
+
+
 def test_queues_each_number(run, mpi):
     """What the numbers of a string govern over udp: segments wait for credits of the P queue and
     for max_pending_sends of the S queue, and all numbers are shown."""

@@ -89,6 +89,46 @@ static void shares_of_a_depth(void **state)
     assert_int_equal(all.queue[2].low, 0);
 }
 
+/* Which numbers are told to govern nothing: those that were written, and that a transport has no use
+ * for. */
+static void told_without_effect(void **state)
+{
+    const btl_ib_transport_type_t all = {.name = "all"};
+    const btl_ib_transport_type_t ofi = {.shared_unused = BTL_IB_SHARED_LOW | BTL_IB_SHARED_GROWTH};
+    const btl_ib_transport_type_t udp = {.shared_unused = BTL_IB_SHARED_NUM | BTL_IB_SHARED_LOW
+                                                          | BTL_IB_SHARED_GROWTH};
+    const struct {
+        const char *spec;
+        const btl_ib_transport_type_t *type;
+        uint32_t count;
+        const char *text;
+    } cases[] = {
+        {"P,256,24,10,7,3:S,4096,64", &udp, 0, ""}, /* by the default of max_pending_sends */
+        {"P,256,24,10,7,3:S,4096,64,16", &udp, 0, ""},
+        {"P,256,24:S,4096,64,16,4", &udp, 2, "queue 2: num, low_watermark"},
+        {"P,256,24:S,4096,64,,4,,", &udp, 1, "queue 2: num"},
+        {"P,256,24:S,4096,64,,,8,2", &udp, 2, "queue 2: init, limit"},
+        {"P,256,24:S,4096,64,16,4,8,2", &ofi, 3, "queue 2: low_watermark, init, limit"},
+        {"P,256,24:S,4096,64,16,4,8,2", &all, 0, ""},
+        {"P,256,24,10,7,3:P,1024,24,10,7,3:S,4096,64,,,8", &ofi, 2,
+         "queue 2: reserve; queue 3: init"},
+        {"S,256,24:P,1024,24,10,7,3", &all, 1, "queue 2: reserve"},
+        {"S,256,24:P,1024,24,10,7,", &all, 0, ""},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        btl_ib_queue_table_t table;
+        btl_ib_queues_error_t error;
+        char text[128];
+
+        assert_int_equal(btl_ib_queues_parse(cases[i].spec, &table, &error), 0);
+        assert_int_equal(
+            btl_ib_queues_without_effect(cases[i].spec, &table, cases[i].type, text, sizeof(text)),
+            cases[i].count);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
 /* btl_ib_am_credits_slack: engine and transport are told that windows are one more than that, as
  * far as the grammar allows. S has no window. */
 static void slack_in_place_of_windows(void **state)
@@ -121,11 +161,9 @@ static void slack_in_place_of_windows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_the_string_says),
-        cmocka_unit_test(reserve_of_the_first),
-        cmocka_unit_test(each_peer_adds),
-        cmocka_unit_test(shares_of_a_depth),
-        cmocka_unit_test(slack_in_place_of_windows),
+        cmocka_unit_test(as_the_string_says),  cmocka_unit_test(reserve_of_the_first),
+        cmocka_unit_test(each_peer_adds),      cmocka_unit_test(shares_of_a_depth),
+        cmocka_unit_test(told_without_effect), cmocka_unit_test(slack_in_place_of_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1025,6 +1025,7 @@ static int ofi_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
 const btl_ib_transport_type_t btl_ib_ofi_type = {
     .name = "ofi",
     .default_queues = "P,256,256,128,32:S,65536,1024,512,64",
+    .shared_unused = BTL_IB_SHARED_LOW | BTL_IB_SHARED_GROWTH, /* all are posted, each at once */
     .devices = ofi_devices,
     .devices_free = ofi_devices_free,
     .query = ofi_query,

@@ -777,6 +777,7 @@ const btl_ib_transport_type_t btl_ib_udp_type = {
     .name = "udp",
     /* Windows of more than 3/2 GSO bursts, whose acknowledgement carries the credits. */
     .default_queues = "P,256,512:P,65536,4096",
+    .shared_unused = BTL_IB_SHARED_NUM | BTL_IB_SHARED_LOW | BTL_IB_SHARED_GROWTH, /* a socket */
     .devices = udp_devices,
     .devices_free = udp_devices_free,
     .query = udp_query,

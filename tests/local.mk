@@ -61,10 +61,13 @@ check_PROGRAMS += tests/cost/protection_cost
 tests_cost_protection_cost_LDADD = $(lower_layers)
 
 # What the engine costs, and what it costs with many peers: tests/cost/budget counts its instructions
-cost_programs = tests/cost/engine_cost tests/cost/engine_scale
+cost_programs = tests/cost/engine_cost tests/cost/engine_scale tests/cost/udp_cost
 tests_cost_engine_cost_SOURCES = tests/cost/engine_cost.c tests/cost/memory_wire.c \
     tests/cost/memory_transport.h tests/cost/stand_ins.h tests/cost/wire.h
 tests_cost_engine_cost_LDADD = $(lower_layers)
+tests_cost_udp_cost_SOURCES = tests/cost/engine_cost.c tests/cost/udp_wire.c tests/cost/stand_ins.h \
+    tests/cost/wire.h
+tests_cost_udp_cost_LDADD = $(lower_layers)
 tests_cost_engine_scale_SOURCES = tests/cost/engine_scale.c tests/cost/memory_transport.h \
     tests/cost/stand_ins.h
 tests_cost_engine_scale_LDADD = $(lower_layers)

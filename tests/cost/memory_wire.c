@@ -57,6 +57,9 @@ static int wire_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events
     end_t *end = (end_t *) (void *) t;
     int n = 0;
 
+    if (end->first != end->next) {
+        wire_received();
+    }
     for (uint32_t at = end->first; at != end->next && n < max; at++, n++) {
         slot_t *slot = &end->slots[at % SLOTS];
         events[n] = (btl_ib_event_t){

@@ -16,4 +16,7 @@ extern const char wire_queues[];
 /* The transport of the first engine, then that of the second. Ends the program if there is none. */
 btl_ib_transport_t *wire_open(void);
 
+/* A call of the system, or what stands for it, brought something. budget counts from here. */
+void wire_received(void);
+
 #endif

@@ -24,6 +24,7 @@
 #include "btl_ib_out_message.h"
 #include "btl_ib_packetize.h"
 #include "btl_ib_pmtud.h"
+#include "btl_ib_predict.h"
 #include "btl_ib_rnr_receiver.h"
 #include "btl_ib_route.h"
 #include "btl_ib_sched.h"
@@ -256,6 +257,7 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
 static int make_new(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
                     btl_ib_conn_t **conn)
 {
+    btl_ib_account(engine);
     if (rail >= engine->rail_count) {
         return -EINVAL;
     }
@@ -409,6 +411,7 @@ void btl_ib_conn_lose_peer(btl_ib_conn_t *conn)
 
 void btl_ib_conn_drain(btl_ib_conn_t *conn)
 {
+    btl_ib_account(conn->engine);
     if (!conn->draining) {
         BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: drains",
                           BTL_IB_NAME_ARGS(conn->identity.name));
@@ -453,6 +456,7 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
 {
     btl_ib_engine_t *engine = conn->engine;
 
+    btl_ib_account(engine);
     btl_ib_engine_enter(engine);
     btl_ib_input_stored(engine); /* what had come from it before, and was acknowledged */
     if (!btl_ib_conn_alive(conn)) {
@@ -519,6 +523,8 @@ static void log_in_use(const btl_ib_conn_t *conn)
 void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
 {
     btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_account(engine);
     bool tell = btl_ib_conn_alive(conn) && (conn->identity.bound || conn->identity.contacted)
                 && !conn->route.via->health.failed;
 

@@ -16,7 +16,9 @@
  *
  * Threads: the engine has none, and no lock. One caller at a time; callbacks may call the engine. A
  * caller with a lock may release it during deliver, on_sent, on_done and dead, so that other
- * threads may call meanwhile: the engine's state is consistent whenever it runs one of these.
+ * threads may call meanwhile: the engine's state is consistent whenever it runs one of these, but
+ * for a message that is delivered before its accounts: each call does these first (btl_ib_account()
+ * of btl_ib_predict.h).
  *
  * Progress: nothing moves without btl_ib_engine_progress() or btl_ib_engine_async_progress(),
  * called "progress by the thread" below.

@@ -15,18 +15,10 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 
-/* What a header acknowledges, and the credit that it gives. */
-typedef struct predicted_ack {
-    uint32_t channel;
-    uint32_t limit;
-    bool more;                 /* the limit gives more credit */
-    btl_ib_segment_t *segment; /* the only one that is acknowledged; NULL: none */
-} predicted_ack_t;
-
 /* True if a header says nothing new, gives credit, or acknowledges the oldest segment of a channel
  * alone: a message that was sent once, with nothing deferred or suspect. */
 static inline bool predict_ack(const btl_ib_conn_t *conn, const btl_ib_wire_header_at_t *header,
-                               predicted_ack_t *out)
+                               btl_ib_predicted_ack_t *out)
 {
     const uint32_t channel = header->channels >> 4;
     const uint32_t ack = BTL_IB_LE32(header->ack);
@@ -35,8 +27,10 @@ static inline bool predict_ack(const btl_ib_conn_t *conn, const btl_ib_wire_head
         return false;
     }
     const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
-    *out = (predicted_ack_t){.channel = channel, .limit = ack + BTL_IB_LE16(header->credits)};
+    out->channel = channel;
+    out->limit = ack + BTL_IB_LE16(header->credits);
     out->more = btl_ib_ack_is_more_credit(conn, channel, out->limit);
+    out->segment = NULL;
     if (out->more && !btl_ib_ack_is_limit_possible(conn, channel, out->limit)) {
         return false;
     }
@@ -52,7 +46,7 @@ static inline bool predict_ack(const btl_ib_conn_t *conn, const btl_ib_wire_head
 }
 
 /* Takes in what a header acknowledges: as btl_ib_ack_received(). */
-static inline void take_ack(btl_ib_conn_t *conn, const predicted_ack_t *ack)
+static inline void take_ack(btl_ib_conn_t *conn, const btl_ib_predicted_ack_t *ack)
 {
     const bool limited = btl_ib_ack_is_limited(conn);
 
@@ -107,17 +101,36 @@ static inline bool is_next(const btl_ib_conn_t *conn, uint32_t channel, uint32_t
                || btl_ib_seq_before(seq, rx->credit.limit));
 }
 
-bool btl_ib_predict(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+/* Asks nothing again: whatever could end the connection, or change what was asked before the
+ * delivery, has this done first. Calls nobody. */
+void btl_ib_predict_account(btl_ib_engine_t *engine)
+{
+    btl_ib_predicted_t *predicted = &engine->predicted;
+    btl_ib_conn_t *conn = predicted->conn;
+
+    predicted->conn = NULL;
+    btl_ib_ack_tx_heard(conn, predicted->stamp);
+    btl_ib_loss_datagram_received(conn, BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO, predicted->echo,
+                                  predicted->hold, predicted->away);
+    take_ack(conn, &predicted->ack);
+    engine->count.received_datagrams++;
+    conn->rail->count.received_datagrams++;
+    btl_ib_accept_next(conn, predicted->channel, predicted->size);
+    engine->count.received_messages++;
+    btl_ib_ack_tx_delivered(&conn->ack, engine->clock.now);
+}
+
+int btl_ib_predict(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     btl_ib_engine_t *engine = rail->engine;
+    btl_ib_predicted_t *predicted = &engine->predicted;
     const btl_ib_wire_header_at_t *header = (const void *) event->data;
-    predicted_ack_t ack;
 
     if (event->size < sizeof(*header) || (header->version_type & 0xf) != BTL_IB_TYPE_DATA
         || header->flags != (BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO)
         || BTL_IB_LE16(header->length) != event->size - sizeof(*header)
         || header->tag > BTL_IB_TAG_MAX) {
-        return false;
+        return 0;
     }
     btl_ib_conn_t *conn = btl_ib_table_by_id(&engine->table, BTL_IB_LE32(header->connection));
     const uint32_t channel = header->channels & 0xf;
@@ -126,20 +139,19 @@ bool btl_ib_predict(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         || !is_settled(conn, rail, event->from)
         || !is_next(conn, channel, BTL_IB_LE32(header->seq), event->size)
         || !engine->ops->deliverable(engine->ops_context, conn, header->tag)
-        || !predict_ack(conn, header, &ack)) {
-        return false;
+        || !predict_ack(conn, header, &predicted->ack)) {
+        return 0;
     }
-    btl_ib_ack_tx_heard(conn, BTL_IB_LE32(header->stamp));
-    btl_ib_loss_datagram_received(conn, header->flags, BTL_IB_LE32(header->echo),
-                                  BTL_IB_LE16(header->hold), BTL_IB_LE16(header->away));
-    take_ack(conn, &ack);
     const uint32_t size = event->size - (uint32_t) sizeof(*header);
-    engine->count.received_datagrams++;
-    rail->count.received_datagrams++;
-    btl_ib_accept_next(conn, channel, size);
-    engine->count.received_messages++;
-    btl_ib_ack_tx_delivered(&conn->ack, engine->clock.now);
+    predicted->conn = conn;
+    predicted->channel = channel;
+    predicted->size = size;
+    predicted->stamp = BTL_IB_LE32(header->stamp);
+    predicted->echo = BTL_IB_LE32(header->echo);
+    predicted->hold = BTL_IB_LE16(header->hold);
+    predicted->away = BTL_IB_LE16(header->away);
     engine->ops->deliver(engine->ops_context, conn, header->tag, event->data + sizeof(*header),
                          size);
-    return true;
+    btl_ib_account(engine);
+    return 1;
 }

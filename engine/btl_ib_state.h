@@ -281,6 +281,26 @@ typedef struct btl_ib_polled {
     void *buffers[BTL_IB_BATCH]; /* of some events, while they are given back */
 } btl_ib_polled_t;
 
+/* What a predicted header acknowledges, and the credit that it gives. */
+typedef struct btl_ib_predicted_ack {
+    uint32_t channel;
+    uint32_t limit;
+    bool more;                 /* the limit gives more credit */
+    btl_ib_segment_t *segment; /* the only one that is acknowledged; NULL: none */
+} btl_ib_predicted_ack_t;
+
+/* A predicted message that is being delivered, while nothing else was done of it: what its header
+ * says. Written by btl_ib_predict.c. Invariant: there is one only while its callback runs, and
+ * nothing was changed since it was predicted. */
+typedef struct btl_ib_predicted {
+    btl_ib_conn_t *conn; /* NULL: there is none */
+    btl_ib_predicted_ack_t ack;
+    uint32_t channel;
+    uint32_t size;
+    uint32_t stamp, echo;
+    uint16_t hold, away;
+} btl_ib_predicted_t;
+
 struct btl_ib_engine {
     btl_ib_engine_config_t config;
     const btl_ib_engine_ops_t *ops;
@@ -360,6 +380,7 @@ struct btl_ib_engine {
     /* Arrays of whole batches are not on the stack: threads may have 16 KiB of it. */
     btl_ib_datagrams_t datagrams;
     btl_ib_polled_t polled;
+    btl_ib_predicted_t predicted;
 };
 
 #define BTL_IB_LOG(engine, level, ...)                                                             \

@@ -13,6 +13,7 @@
 #include "btl_ib_send_limits.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
+#include "btl_ib_predict.h"
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_pmtud.h"
@@ -154,6 +155,7 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
 
 void btl_ib_conn_check_path(btl_ib_conn_t *conn, uint64_t now)
 {
+    btl_ib_account(conn->engine);
     btl_ib_clock_set(&conn->engine->clock, now);
     btl_ib_pmtud_check(conn);
     btl_ib_idle_active(&conn->idle, conn, conn->engine->clock.now);
@@ -215,6 +217,7 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t channel)
 __attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint8_t tag,
                                                        uint32_t size)
 {
+    btl_ib_account(conn->engine);
     const bool connects = btl_ib_packet_says_connect(conn);
     const uint32_t whole = btl_ib_packet_overhead(conn) + size;
 
@@ -338,7 +341,9 @@ bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
 {
     const size_t size = message_size(msg);
 
-    return btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)
+    /* send_accounted() for the first of a callback: here it would need a stack for all others */
+    return !btl_ib_has_unaccounted(conn->engine)
+           && btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)
            && btl_ib_conn_alive(conn) && !conn->draining && size <= conn->engine->config.eager_max
            && coalesce_message(conn, msg, size);
 }
@@ -388,11 +393,23 @@ __attribute__((noinline)) static int send_message(btl_ib_conn_t *conn, btl_ib_ms
     return 0;
 }
 
+/* Sends from within a callback. Not inlined: the call keeps its arguments on the stack, and what is
+ * held needs none. */
+__attribute__((noinline)) static int send_accounted(btl_ib_conn_t *conn, btl_ib_msg_t *msg,
+                                                    uint64_t now)
+{
+    btl_ib_account(conn->engine);
+    return btl_ib_engine_send(conn, msg, now);
+}
+
 int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
 {
     btl_ib_engine_t *engine = conn->engine;
     const size_t size = message_size(msg);
 
+    if (btl_ib_has_unaccounted(engine)) {
+        return send_accounted(conn, msg, now);
+    }
     if (!btl_ib_conn_alive(conn) || conn->draining) {
         return -EPIPE;
     }
@@ -407,6 +424,8 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
 int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
 {
     btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_account(engine);
     const bool offload = btl_ib_offload_wanted(conn, op);
     const int rc = btl_ib_op_admit(conn, op, offload);
 

@@ -342,8 +342,7 @@ __attribute__((noinline)) static int turn_predicted(btl_ib_engine_t *engine)
     const uint64_t messages = engine->count.received_messages;
     const uint64_t bytes = engine->count.received_bytes;
     btl_ib_rail_t *rail = engine->rails[0];
-    const btl_ib_event_t *event = &engine->polled.events[0];
-    void *buffer = event->buffer;
+    const btl_ib_event_t *event = &engine->polled.events[0]; /* which stays while in hand */
     const btl_ib_polled_batch_t batch = btl_ib_rail_begin_batch(rail);
     int done = 0;
 
@@ -351,10 +350,10 @@ __attribute__((noinline)) static int turn_predicted(btl_ib_engine_t *engine)
     engine->turn.away = batch.away;
     btl_ib_engine_enter(engine);
     engine->polled.in_hand = true;
-    const bool taken = event->type == BTL_IB_EVENT_RECV && btl_ib_predict(rail, event);
+    const bool taken = event->type == BTL_IB_EVENT_RECV && btl_ib_predict(rail, event) > 0;
     engine->polled.in_hand = false;
     if (taken) {
-        rail->transport->ops->repost(rail->transport, &buffer, 1);
+        rail->transport->ops->repost(rail->transport, &event->buffer, 1);
         if (!btl_ib_list_empty(&engine->events)) {
             btl_ib_completion_callbacks(engine);
         }
@@ -407,6 +406,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     int polled = 0;
     int done = 0;
 
+    btl_ib_account(engine);
     begin_turn(engine, now);
     if (burst > 0 && is_quiet(engine)) {
         btl_ib_rail_t *rail = engine->rails[0];
@@ -428,6 +428,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
 
 int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
 {
+    btl_ib_account(engine);
     begin_turn(engine, now);
     btl_ib_engine_enter(engine);
     engine->turn.async = true;
@@ -459,6 +460,9 @@ static uint64_t turn_due(const btl_ib_engine_t *engine)
     uint64_t due = btl_ib_hotel_next_due(&engine->hotel);
     const btl_ib_conn_t *conn = btl_ib_ack_tx_first(engine);
 
+    if (btl_ib_has_unaccounted(engine)) {
+        return engine->clock.now;
+    }
     if (conn != NULL) {
         uint64_t at = conn->ack.at_once ? engine->clock.now + RETRY_AFTER : conn->ack.at;
         due = at < due ? at : due;
@@ -493,7 +497,8 @@ uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine)
 {
     return btl_ib_hotel_guests(&engine->hotel) != engine->sched.active
-           || btl_ib_ack_tx_first(engine) != NULL || !btl_ib_list_empty(&engine->ready);
+           || btl_ib_ack_tx_first(engine) != NULL || !btl_ib_list_empty(&engine->ready)
+           || btl_ib_has_unaccounted(engine);
 }
 
 uint64_t btl_ib_engine_async_due(const btl_ib_engine_t *engine)

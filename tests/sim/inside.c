@@ -9,6 +9,7 @@
 #include "btl_ib_state.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_loss.h"
+#include "btl_ib_predict.h"
 #include "sim.h"
 
 uint32_t inside_rail(const btl_ib_conn_t *conn)
@@ -135,6 +136,7 @@ const char *inside_broken(const btl_ib_engine_t *engine)
     uint64_t granted[BTL_IB_RAILS_MAX][BTL_IB_QUEUES_MAX] = {{0}};
     segments_t all = {0};
 
+    HOLDS(!btl_ib_has_unaccounted(engine));
     BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &engine->conns, all) {
         segments_t sum = {0};
         const char *broken = check_conn(conn, &sum);

@@ -226,12 +226,74 @@ static void test_queue(void **state)
     end_delivered(bench);
 }
 
+/* ---- a message that takes the short way is delivered before anything else is done of it ---- */
+
+/* Host 0 is handed the datagram that host 1 has sent. */
+static void hand_over(bench_t *bench)
+{
+    assert_int_equal(bench->wire.count, 1);
+    bench_deliver(bench, bench_pop(&bench->wire));
+    bench_turn(bench, 0);
+}
+
+static void answer(bench_t *bench, uint32_t message)
+{
+    if (bench->messages[message].to == 0) {
+        (void) bench_send(bench, 0, 1, 20, 1);
+    }
+}
+
+/* What a callback sends acknowledges the message that it was called for. */
+static void test_answer(void **state)
+{
+    bench_t *bench = job();
+
+    bench->on_deliver = answer;
+    (void) bench_send(bench, 1, 0, 20, 1);
+    hand_over(bench);
+    assert_int_equal(bench->wire.count, 1);
+    bench_deliver(bench, bench_pop(&bench->wire));
+    bench_turn(bench, 1);
+    assert_int_equal(bench_peer(bench, 1, 0).unacked, 0);
+    assert_true(bench_settle(bench, SECOND));
+    end_delivered(bench);
+}
+
+/* The progress thread of host 0 meanwhile. */
+static void serve(bench_t *bench, uint32_t message)
+{
+    btl_ib_engine_t *engine = bench->hosts[0].engine;
+
+    assert_int_equal(btl_ib_engine_async_due(engine), bench->now);
+    assert_true(btl_ib_engine_busy(engine));
+    btl_ib_engine_async_progress(engine, bench->now, 16);
+    assert_int_equal(bench->wire.count, 0);
+    bench->now = btl_ib_engine_async_due(engine);
+    btl_ib_engine_async_progress(engine, bench->now, 16);
+    assert_int_equal(bench->wire.count, 1);
+}
+
+/* While a callback takes its time the message is acknowledged by the progress thread. */
+static void test_long_callback(void **state)
+{
+    bench_t *bench = job();
+
+    bench->on_deliver = serve;
+    (void) bench_send(bench, 1, 0, 20, 1);
+    hand_over(bench);
+    bench_deliver(bench, bench_pop(&bench->wire));
+    bench_turn(bench, 1);
+    assert_int_equal(bench_peer(bench, 1, 0).unacked, 0);
+    end_delivered(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_traffic),     cmocka_unit_test(test_lives),
-        cmocka_unit_test(test_first_batch), cmocka_unit_test(test_away),
-        cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_traffic),       cmocka_unit_test(test_lives),
+        cmocka_unit_test(test_first_batch),   cmocka_unit_test(test_away),
+        cmocka_unit_test(test_queue),         cmocka_unit_test(test_answer),
+        cmocka_unit_test(test_long_callback),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

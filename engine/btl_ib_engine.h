@@ -68,6 +68,7 @@ typedef struct btl_ib_peer_info {
     bool answers;          /* it answers first contacts also while its application computes */
     uint32_t max_datagram; /* the largest that the rail's transport takes */
     uint32_t address_len;
+    uint32_t address_base; /* of our own: as in btl_ib_transport_t */
     uint8_t address[BTL_IB_ADDR_BYTES]; /* for the transport's addr_add() */
     btl_ib_queue_table_t queues;        /* its receive queues: senders obey them */
 } btl_ib_peer_info_t;

@@ -265,6 +265,7 @@ void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail, btl_i
     info->ack_delay = engine->config.ack_delay;
     info->max_datagram = transport->attr.max_datagram;
     info->address_len = transport->address_len;
+    info->address_base = transport->address_base;
     memcpy(info->address, transport->address, transport->address_len);
     info->queues = engine->rails[rail]->queues;
 }

@@ -40,6 +40,7 @@ void btl_ib_modex_add_rail(btl_ib_modex_t *modex, const btl_ib_engine_t *engine,
     snprintf(out->transport, sizeof(out->transport), "%s", device->transport);
     snprintf(out->provider, sizeof(out->provider), "%s", device->provider);
     out->address_len = info.address_len;
+    out->address_base = info.address_base;
     memcpy(out->address, info.address, sizeof(out->address));
     set_ip(out, device);
     out->loopback = device->loopback;

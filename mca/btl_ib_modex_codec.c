@@ -165,7 +165,8 @@ static bool rail_ok(const btl_ib_modex_rail_t *rail)
     const size_t ip = ip_bytes(rail->family);
 
     return rail->transport[0] != '\0' && rail->address_len >= 1
-           && rail->address_len <= BTL_IB_ADDR_BYTES && (ip > 0 || rail->family == 0)
+           && rail->address_len <= BTL_IB_ADDR_BYTES && rail->address_base <= rail->address_len
+           && (ip > 0 || rail->family == 0)
            && rail->prefix_bits <= 8 * ip && rail->rank < BTL_IB_RANKS
            && rail->max_datagram >= BTL_IB_QUEUE_SIZE_MIN
            && rail->max_datagram <= BTL_IB_QUEUE_SIZE_MAX
@@ -225,10 +226,11 @@ static void get_queues(reader_t *r, btl_ib_queue_table_t *table, bool later)
 static void put_rail(writer_t *w, const btl_ib_modex_rail_t *rail)
 {
     writer_t length = put_length(w);
+    const uint32_t base = rail->address_base != 0 ? rail->address_base : rail->address_len;
 
     put_block(w, rail->transport, strnlen(rail->transport, sizeof(rail->transport) - 1));
     put_block(w, rail->provider, strnlen(rail->provider, sizeof(rail->provider) - 1));
-    put_block(w, rail->address, rail->address_len);
+    put_block(w, rail->address, base);
     put_uint(w, rail->family, 1);
     put_uint(w, rail->prefix_bits, 1);
     put_uint(w, rail->loopback, 1);
@@ -239,10 +241,24 @@ static void put_rail(writer_t *w, const btl_ib_modex_rail_t *rail)
     put_uint(w, rail->ack_delay, 4);
     put_uint(w, (uint64_t) rail->atomics, 1);
     put_queues(w, &rail->queues);
+    put_block(w, rail->address + base, rail->address_len - base);
     end_length(&length, w);
 }
 
-static void get_rail(reader_t *r, btl_ib_modex_rail_t *rail, bool later)
+/* Reads what follows the address that readers of version 5 see. */
+static void get_more_address(reader_t *r, btl_ib_modex_rail_t *rail)
+{
+    const uint32_t base = rail->address_len;
+    const uint32_t more = get_byte(r, 0, BTL_IB_ADDR_BYTES - base);
+
+    if (!r->bad) {
+        get_bytes(r, rail->address + base, more);
+        rail->address_base = more > 0 ? base : 0;
+        rail->address_len += more;
+    }
+}
+
+static void get_rail(reader_t *r, btl_ib_modex_rail_t *rail, uint16_t version)
 {
     memset(rail, 0, sizeof(*rail));
     get_text(r, rail->transport, sizeof(rail->transport));
@@ -261,7 +277,10 @@ static void get_rail(reader_t *r, btl_ib_modex_rail_t *rail, bool later)
     rail->bandwidth = (uint32_t) get_uint(r, 4);
     rail->ack_delay = (uint32_t) get_uint(r, 4);
     rail->atomics = (btl_ib_atomics_t) get_byte(r, 0, BTL_IB_ATOMICS_KINDS - 1);
-    get_queues(r, &rail->queues, later);
+    get_queues(r, &rail->queues, version > BTL_IB_MODEX_VERSION);
+    if (!r->bad && version >= 6) {
+        get_more_address(r, rail);
+    }
     if (!r->bad && !rail_ok(rail)) {
         r->bad = true;
     }
@@ -395,7 +414,7 @@ int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size)
     modex->rail_count = get_byte(&r, 1, BTL_IB_RAILS_MAX);
     for (uint32_t i = 0; i < modex->rail_count && !r.bad; ++i) {
         part = get_part(&r);
-        get_rail(&part, &modex->rails[i], later);
+        get_rail(&part, &modex->rails[i], modex->version);
         end_part(&r, &part, later);
     }
     end_part(&r, &r, later);

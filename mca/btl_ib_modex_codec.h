@@ -54,13 +54,14 @@ btl_ib_host_t btl_ib_host(const char *boot_id, const char *network);
  *     u32 max_datagram, u32 bandwidth, u32 ack_delay, u8 atomics
  *     u8 queues, u8 bytes of one, and for each: u8 type, u32 size, num, low, window, reserve,
  *       max_pending, init, limit
+ *     from version 6 on: u8 length, what follows the address (btl_ib_transport_t.address_base)
  *
  * A later version may have more behind what is known of the process, a rail, a queue and the block,
  * which is not read. Two processes can work together if neither's oldest is later than the other's
  * version.
  */
 
-#define BTL_IB_MODEX_VERSION 5u
+#define BTL_IB_MODEX_VERSION 6u
 /* The oldest version that this code reads, and whose readers understand what it writes. */
 #define BTL_IB_MODEX_OLDEST 5u
 /* The longest acknowledgement delay that a process may announce, us. */
@@ -80,6 +81,7 @@ typedef struct btl_ib_modex_rail {
     char transport[16];
     char provider[32];
     uint32_t address_len;
+    uint32_t address_base; /* bytes of it that readers of version 5 see; 0: all */
     uint8_t address[BTL_IB_ADDR_BYTES];
     uint8_t family; /* of the IP address: 4, 6, or 0 if it has none */
     uint8_t prefix_bits;

@@ -214,6 +214,7 @@ endif
 if BTL_IB_HAVE_OFI
 unit_tests += \
     tests/unit/test_ofi \
+    tests/unit/test_ofi_channels \
     tests/unit/test_ofi_modes
 endif
 if BTL_IB_HAVE_VERBS
@@ -424,6 +425,9 @@ tests_unit_test_memory_estimate_ud_SOURCES = tests/unit/test_memory_estimate_ud.
 tests_unit_test_memory_estimate_ud_CPPFLAGS = $(counted_cppflags)
 tests_unit_test_memory_estimate_ud_LDFLAGS = $(counted_ldflags)
 tests_unit_test_ofi_SOURCES = tests/unit/test_ofi.c tests/unit/transports.c
+tests_unit_test_ofi_channels_SOURCES = tests/unit/test_ofi_channels.c tests/unit/fake_provider.c \
+    tests/unit/fake_provider.h
+tests_unit_test_ofi_channels_LDADD = $(LDADD) $(BTL_IB_OFI_LIBS)
 tests_unit_test_ofi_modes_SOURCES = tests/unit/test_ofi_modes.c tests/unit/fake_provider.c \
     tests/unit/fake_provider.h
 tests_unit_test_ofi_modes_LDADD = $(LDADD) $(BTL_IB_OFI_LIBS)

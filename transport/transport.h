@@ -453,6 +453,7 @@ typedef struct btl_ib_open_queue {
     uint32_t limit;  /* if fewer than this are posted the buffers are doubled; 0: never */
     uint32_t low;    /* buffers are posted again if at most this many are posted; 0: half of num */
     uint32_t window; /* a sender is told of this many that are posted again; 0: half of low */
+    uint32_t tx_depth; /* sends of its channel wanted at once; 0: as of btl_ib_open_params_t */
     bool shared;     /* one pool for all peers */
 } btl_ib_open_queue_t;
 
@@ -484,14 +485,25 @@ typedef struct btl_ib_open_rc {
     bool relaxed;
 } btl_ib_open_rc_t;
 
+/* What each channel has to itself: an endpoint, a queue pair, a socket. */
+typedef enum btl_ib_open_channels {
+    BTL_IB_CHANNELS_AUTO,   /* as is best for the transport */
+    BTL_IB_CHANNELS_OWN,    /* its own, as far as the transport can */
+    BTL_IB_CHANNELS_SHARED, /* all share one */
+} btl_ib_open_channels_t;
+
 /* Parameters with which a module opens a device. */
 typedef struct btl_ib_open_params {
     uint32_t queue_count;                              /* 0: one, of rx_size and rx_depth */
     btl_ib_open_queue_t queue[BTL_IB_OPEN_QUEUES_MAX]; /* by channel: sizes ascend */
     uint32_t rx_depth;      /* receive buffers wanted (the device's own limit may be lower) */
     uint32_t rx_size;       /* bytes of ours that each must hold; 0: the largest datagram */
-    uint32_t tx_depth;      /* sends wanted at once; 0: the transport's default */
     uint32_t cq_depth;      /* entries of a completion queue at least; 0: as many as are needed */
+    uint32_t tx_depth;      /* sends wanted at once, of each queue; 0: the transport's default */
+    btl_ib_open_channels_t channels;
+    bool cq_own;            /* each endpoint or queue pair has a completion queue of its own */
+    uint32_t cq_num;        /* entries of each, fewer sends and buffers if that is less than they
+                             * need; 0: as many as they need */
     int32_t inline_max;     /* bytes that a device takes out of a request itself at most; 0: the
                              * transport's default; -1: none */
     uint32_t socket_buffer; /* bytes of each of a socket's buffers; 0: the transport's default */
@@ -676,6 +688,9 @@ struct btl_ib_transport {
     char name[64];                      /* "ofi/udp:eth0", for logs */
     uint8_t address[BTL_IB_ADDR_BYTES]; /* what peers pass to addr_add() */
     uint32_t address_len;
+    /* Bytes of it that releases up to 0.3.0 read, and with which they reach this transport; 0: they
+     * read all. */
+    uint32_t address_base;
     btl_ib_limit_t limit; /* found when it was opened */
     /* Counters, as far as the system tells. */
     uint64_t overflows;       /* datagrams that found no room in a receive buffer */

@@ -53,7 +53,7 @@ static int close_any(struct fid *fid)
 static int bind_any(struct fid *fid, struct fid *other, uint64_t flags)
 {
     if (other->fclass == FI_CLASS_CQ) {
-        other->context = fid;
+        ((struct endpoint *) (void *) fid)->cq = (const struct fid_cq *) (const void *) other;
     }
     return 0;
 }
@@ -85,7 +85,7 @@ typedef struct region {
     size_t size;
 } region_t;
 
-static region_t *regions[8];
+static region_t *regions[16];
 
 static int close_region(struct fid *fid)
 {
@@ -240,19 +240,36 @@ static void arrive(struct endpoint *ep)
     fake.recv_error = 0;
 }
 
+/* Returns an endpoint that has a completion for a queue, the last that was made first: bulk goes
+ * before commands here. NULL: none has. */
+static struct endpoint *find_done(const struct fid_cq *cq)
+{
+    struct endpoint *found = NULL;
+
+    for (size_t i = 0; i < ENDPOINTS; i++) {
+        struct endpoint *ep = &endpoints[i];
+
+        if (!ep->open || ep->cq != cq) {
+            continue;
+        }
+        if (is_empty(&ep->done) && !is_empty(&ep->wire) && !is_empty(&ep->posted)) {
+            arrive(ep);
+        }
+        found = is_empty(&ep->done) ? found : ep;
+    }
+    return found;
+}
+
 /* One completion a call. */
 static ssize_t read_from(struct fid_cq *cq, void *entries, size_t count, fi_addr_t *from)
 {
-    struct endpoint *ep = cq->fid.context;
+    struct endpoint *ep = find_done(cq);
     struct fi_cq_msg_entry *entry = entries;
     const item_t *done;
 
-    assert_true(ep->open);
+    fake.reads++;
     assert_in_range(count, 1, SIZE_MAX);
-    if (is_empty(&ep->done) && !is_empty(&ep->wire) && !is_empty(&ep->posted)) {
-        arrive(ep);
-    }
-    if (is_empty(&ep->done)) {
+    if (ep == NULL) {
         return -FI_EAGAIN;
     }
     if (ep->done.item[ep->done.head % QUEUE].error != 0) {
@@ -275,9 +292,11 @@ static ssize_t read_plain(struct fid_cq *cq, void *entries, size_t count)
 
 static ssize_t read_error(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags)
 {
-    struct endpoint *ep = cq->fid.context;
-    const item_t *done = pop(&ep->done);
+    struct endpoint *ep = find_done(cq);
+    const item_t *done;
 
+    assert_non_null(ep);
+    done = pop(&ep->done);
     assert_int_not_equal(done->error, 0);
     entry->op_context = done->context;
     entry->flags = done->flags;
@@ -298,6 +317,7 @@ static int insert_address(struct fid_av *av, const void *address, size_t count, 
     (void) av, (void) flags, (void) context;
     assert_int_equal(count, 1);
     memcpy(out, address, sizeof(*out));
+    *out &= 0xff;
     return *out < ENDPOINTS ? 1 : 0;
 }
 
@@ -313,10 +333,12 @@ static struct fi_ops_av av_ops = {
 static int get_name(fid_t fid, void *name, size_t *len)
 {
     const struct endpoint *ep = (const struct endpoint *) (const void *) fid;
+    const size_t size = fake.unlike ? 40 : sizeof(ep->index);
 
-    assert_in_range(*len, sizeof(ep->index), SIZE_MAX);
-    memcpy(name, &ep->index, sizeof(ep->index));
-    *len = sizeof(ep->index);
+    assert_in_range(*len, size, SIZE_MAX);
+    memset(name, fake.unlike ? (int) ep->index + 1 : 0, size);
+    memcpy(name, &ep->index, 1);
+    *len = size;
     return 0;
 }
 
@@ -336,6 +358,7 @@ static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fi
 {
     (void) domain, (void) context;
     assert_int_equal(attr->format, FI_CQ_FORMAT_MSG);
+    fake.cq_size = attr->size;
     *out = make(sizeof(**out), FI_CLASS_CQ);
     (*out)->ops = &cq_ops;
     return 0;
@@ -345,6 +368,9 @@ static int open_endpoint(struct fid_domain *domain, struct fi_info *info, struct
                          void *context)
 {
     (void) domain, (void) info, (void) context;
+    if (fake.no_endpoint > 0 && --fake.no_endpoint == 0) {
+        return -FI_ENOSPC;
+    }
     for (size_t i = 0; i < ENDPOINTS; i++) {
         if (!endpoints[i].open) {
             memset(&endpoints[i], 0, sizeof(endpoints[i]));

@@ -27,7 +27,7 @@ enum {
     LARGEST = 200, /* bytes of a datagram */
     INJECT = 64,
     QUEUE = 32, /* of everything; a power of two */
-    ENDPOINTS = 2,
+    ENDPOINTS = 10,
 };
 
 /* What the provider is like, and what it is to do next. */
@@ -39,6 +39,10 @@ typedef struct fake {
     int recv_error;   /* of the next receive */
     int send_error;   /* of the next send's completion */
     int refuse_error; /* of the next send itself */
+    int no_endpoint;  /* endpoints that are made before one fails; 0: none fails */
+    bool unlike;      /* names of endpoints differ in all their bytes */
+    size_t cq_size;   /* of the completion queue that was made last */
+    int reads;        /* of completion queues */
 } fake_t;
 
 extern fake_t fake;
@@ -88,10 +92,12 @@ static inline item_t *pop(queue_t *q)
     return &q->item[q->head++ % QUEUE];
 }
 
+/* By index. A datagram lies on the wire until the receiver reads its completion queue. */
 struct endpoint {
     struct fid_ep fid;
     bool open;
     fi_addr_t index;
+    const struct fid_cq *cq;
     queue_t posted, wire, done;
 };
 

@@ -156,7 +156,7 @@ static void test_every_field_full(void **state)
 /* The bytes are the same on every machine. */
 static void test_byte_order(void **state)
 {
-    static const uint8_t head[] = {'B', 't', 'I', 'b', 0, 5, 0, 5};
+    static const uint8_t head[] = {'B', 't', 'I', 'b', 0, 6, 0, 5};
     btl_ib_modex_t *in = make(1);
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
     const int size = pack(in, bytes);
@@ -232,15 +232,16 @@ static void test_later_version(void **state)
     const size_t rail_length = AT_RAILS(5) + 1;
     const size_t rail =
         rail_length + 2 + (size_t) (bytes[rail_length] << 8 | bytes[rail_length + 1]);
-    /* of the first rail: behind its two queues */
-    const size_t queues = rail - 2 * 33 - 1;
+    /* of the first rail: before its two queues, and behind them a length that is 0 */
+    const size_t behind_queues = rail - 1;
+    const size_t queues = behind_queues - 2 * 33 - 1;
 
     assert_int_equal(bytes[queues], 33);
     size = insert_bytes(bytes, size, size, 300); /* of the block */
     size = insert_bytes(bytes, size, rail, 7);   /* of the first rail */
     add_to(bytes + rail_length, 7);
-    size = insert_bytes(bytes, size, rail, 3); /* of its queues */
-    size = insert_bytes(bytes, size, rail - 33, 3);
+    size = insert_bytes(bytes, size, behind_queues, 3); /* of its queues */
+    size = insert_bytes(bytes, size, behind_queues - 33, 3);
     bytes[queues] += 3;
     add_to(bytes + rail_length, 6);
     size = insert_bytes(bytes, size, AT_RAILS(5), 5); /* of the process */
@@ -261,6 +262,53 @@ static void test_later_version(void **state)
         }
         assert_int_equal(cut < size - 300 ? -EBADMSG : 0, unpack_exact(&out, copy, cut));
     }
+    free(in);
+}
+
+/* What follows the base of an address is not where readers of version 5 look for it. */
+static void test_more_address(void **state)
+{
+    btl_ib_modex_t *in = make(1);
+    uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
+    btl_ib_modex_t out;
+    btl_ib_modex_rail_t *rail = &in->rails[0];
+    const size_t rail_length = AT_RAILS(5) + 1;
+    const size_t address = rail_length + 2 + 1 + strlen("ofi") + 1 + strlen(rail->provider);
+    size_t size = (size_t) pack(in, bytes);
+
+    /* one of version 5 */
+    size--;
+    add_to(bytes + rail_length, -1);
+    add_to(bytes + AT_SIZE + 2, -1);
+    bytes[AT_VERSION + 1] = 5;
+    assert_int_equal(unpack_exact(&out, bytes, size), 0);
+    in->version = 5;
+    assert_memory_equal(in, &out, sizeof(out));
+    in->version = BTL_IB_MODEX_VERSION;
+    for (uint32_t base = 1; base <= 16; base++) {
+        rail->address_base = base;
+        for (uint32_t i = 0; i < rail->address_len; i++) {
+            rail->address[i] = (uint8_t) (i + 1);
+        }
+        size = (size_t) pack(in, bytes);
+        assert_int_equal(bytes[address], base);
+        assert_memory_equal(bytes + address + 1, rail->address, base);
+        assert_int_equal(bytes[size - 1 - (16 - base)], 16 - base);
+        assert_int_equal(unpack_exact(&out, bytes, size), 0);
+        rail->address_base = base < 16 ? base : 0;
+        assert_memory_equal(in, &out, sizeof(out));
+    }
+    /* longer than any address */
+    rail->address_len = BTL_IB_ADDR_BYTES;
+    rail->address_base = BTL_IB_ADDR_BYTES - 1;
+    size = (size_t) pack(in, bytes);
+    assert_int_equal(unpack_exact(&out, bytes, size), 0);
+    size = insert_bytes(bytes, size, size, 1);
+    bytes[size - 3]++;
+    add_to(bytes + rail_length, 1);
+    assert_int_equal(unpack_exact(&out, bytes, size), -EBADMSG);
+    rail->address_base = BTL_IB_ADDR_BYTES + 1;
+    assert_int_equal(btl_ib_modex_pack(in, bytes, sizeof(bytes)), -EINVAL);
     free(in);
 }
 
@@ -764,8 +812,11 @@ static const struct seed {
 } seeds[] = {
     {"apart", 0, 0, false}, /* of versions that do not work together only names are read */
     {"later", 1, 4, false}, /* a version that has more to say */
-    {"loopback", 1, 4, true},  {"no_ip", 1, 0, false},
-    {"one_rail", 1, 4, false}, {"two_rails_v6", 2, 6, false},
+    {"loopback", 1, 4, true},
+    {"more_address", 1, 4, false}, /* behind the base of one */
+    {"no_ip", 1, 0, false},
+    {"one_rail", 1, 4, false},
+    {"two_rails_v6", 2, 6, false},
 };
 
 /* All are read as far as their names say: from one that is refused at once, a fuzzer finds no
@@ -811,6 +862,7 @@ int main(void)
         cmocka_unit_test(test_byte_order),
         cmocka_unit_test(test_truncated_and_longer),
         cmocka_unit_test(test_later_version),
+        cmocka_unit_test(test_more_address),
         cmocka_unit_test(test_versions_apart),
         cmocka_unit_test(test_every_byte),
         cmocka_unit_test(test_nonsense_is_not_packed),

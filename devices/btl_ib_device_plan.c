@@ -248,12 +248,23 @@ static bool plan_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
 
 /* ---- what a transport is asked for ---- */
 
+static btl_ib_open_channels_t channels_of(const char *word)
+{
+    return strcmp(word, "own") == 0      ? BTL_IB_CHANNELS_OWN
+           : strcmp(word, "shared") == 0 ? BTL_IB_CHANNELS_SHARED
+                                         : BTL_IB_CHANNELS_AUTO;
+}
+
 void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_table_t *table,
                              btl_ib_open_params_t *open)
 {
+    uint32_t depths[BTL_IB_QUEUES_MAX];
+
+    (void) btl_ib_params_send_depth(params, depths); /* it was checked */
     *open = (btl_ib_open_params_t){
-        .tx_depth = (uint32_t) params->send_depth,
-        .cq_depth = (uint32_t) params->cq_depth,
+        .channels = channels_of(params->channels),
+        .cq_own = strcmp(params->cq, "own") == 0,
+        .cq_num = (uint32_t) params->cq_num,
         .inline_max = params->max_inline_data > 0 ? params->max_inline_data : -1,
         .socket_buffer = (uint32_t) params->socket_buffer,
         .connected_max = (uint32_t) params->connected_max,
@@ -281,6 +292,9 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_t
             },
     };
     btl_ib_want_buffers(table, (uint32_t) params->rx_depth, (uint32_t) params->credit_init, open);
+    for (uint32_t i = 0; i < table->count; ++i) {
+        open->queue[i].tx_depth = depths[i];
+    }
 }
 
 bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,

@@ -20,7 +20,7 @@ static const struct {
 } kinds[] = {
     /* Ethernet with its usual MTU of 1500 */
     {"udp", {.max_datagram = 1472}},
-    {"ofi", {.max_datagram = 1472, .rx_depth = UINT32_MAX, .tx_depth = 256}},
+    {"ofi", {.max_datagram = 1472, .rx_depth = UINT32_MAX, .tx_depth = UINT32_MAX}},
     {"ud", {.max_datagram = 4096, .registered_page = 4096}},
     {"rc",
      {.max_datagram = 1 << 20,
@@ -122,6 +122,10 @@ static void print_cost(memory_t *memory, const btl_ib_transport_type_t *type, in
         btl_ib_info_text(out, "no effect", text);
     }
     btl_ib_info_number(out, "peers", memory->peers, "");
+    btl_ib_info_number(out, "endpoints", estimate->endpoints, "");
+    if (estimate->completion_queues > 0) {
+        btl_ib_info_number(out, "completion queues", estimate->completion_queues, "");
+    }
     for (int i = 0; i < BTL_IB_ESTIMATE_OWNERS; ++i) {
         const char *owner = btl_ib_estimate_owners[i];
 

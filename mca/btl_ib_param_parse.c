@@ -8,7 +8,10 @@
 #include <string.h>
 #include <strings.h>
 
-enum { SHARE_WHOLE = 1000000 };
+enum {
+    SHARE_WHOLE = 1000000,
+    LIST_MAX = 16, /* numbers of a list */
+};
 
 #define EMPTY     "it is empty"
 #define NO_NUMBER "it is no number"
@@ -178,6 +181,37 @@ const char *btl_ib_value_number(const char *text, const btl_ib_value_range_t *ra
     problem = misplaced(range, magnitude, negative);
     if (problem == NULL) {
         *value = negative ? -magnitude : magnitude;
+    }
+    return problem;
+}
+
+const char *btl_ib_value_list(const char *text, const btl_ib_value_range_t *range, size_t most,
+                              uint64_t *values, size_t *count)
+{
+    uint64_t read[LIST_MAX];
+    const char *problem = NULL;
+    size_t n = 0;
+    bool more = true;
+
+    while (problem == NULL && more) {
+        const size_t len = strcspn(text, ",");
+        char entry[32];
+
+        if (n == most || n == LIST_MAX) {
+            return "it has too many numbers";
+        }
+        if (len >= sizeof(entry)) {
+            return "an entry is too long for a number";
+        }
+        memcpy(entry, text, len);
+        entry[len] = '\0';
+        problem = btl_ib_value_number(entry, range, &read[n++]);
+        more = text[len] == ',';
+        text += len + more;
+    }
+    if (problem == NULL) {
+        memcpy(values, read, n * sizeof(read[0]));
+        *count = n;
     }
     return problem;
 }

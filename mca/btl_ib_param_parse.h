@@ -12,6 +12,7 @@
  *   time   := number with us, ms, s, min
  *   bool   := 0, f, false, n, no, disabled, 1, t, true, y, yes, enabled
  *   flags  := entry { ',' entry }; an entry is a name, in any case, or a number
+ *   list   := number { ',' number }
  *
  * No octal numbers, no fractions, no spaces anywhere.
  *
@@ -57,6 +58,10 @@ const char *btl_ib_value_unit_help(btl_ib_value_unit_t unit);
 /* Reads a number: *value is in the range's unit; a negative one is what (uint64_t) makes of it. */
 const char *btl_ib_value_number(const char *text, const btl_ib_value_range_t *range,
                                 uint64_t *value);
+
+/* Reads a list of at most `most` numbers, which are in the range; *count says how many. */
+const char *btl_ib_value_list(const char *text, const btl_ib_value_range_t *range, size_t most,
+                              uint64_t *values, size_t *count);
 
 /* Reads a number of bytes, 0 to 2^64 - 1; or a share, as "50%", 0 to 100, or as a fraction with a
  * point, "0.5", 0.0 to 1.0, of which *value is in millionths. */

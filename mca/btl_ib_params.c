@@ -28,6 +28,8 @@ static const char *const atomics[] = {"auto", "device", "host", NULL};
 static const char *const progresses[] = {"serve", "polling", "deliver", NULL};
 static const char *const gsos[] = {"auto", "0", NULL};
 static const char *const ccs[] = {"auto", "none", "swift", "cubic", NULL};
+static const char *const channels[] = {"auto", "own", "shared", NULL};
+static const char *const cqs[] = {"shared", "own", NULL};
 /* Each row of the table is made by one of these. */
 
 #define NUMBER(field, kind_, standard_, low_, high_, unit_, level_, help_, when_)                  \
@@ -235,17 +237,12 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "memory of its own (sixteen times as much for each peer), so that the application's "
                "memory need not be registered for it. 0: nothing",
                "Raise it if short puts and gets rarely use the same memory twice"),
-    INT_PARAM(send_depth, 0, 0, 16384, "sends", 9,
-              "Transports verbs and ofi: so many sends fit into a queue of the device, for "
-              "verbs rounded down to a power of two, at least 128 (ud) or 16 (rc). 0: 256 (ud, "
-              "ofi), 128 (rc)",
-              "Raise it if btl_ib_stats says that sends are blocked by the transport"),
-    INT_PARAM(cq_depth, 0, 0, 1048576, "completions", 9,
-              "Transport verbs: a completion queue has room for at least this many, if the device "
-              "can. 0: as many as can be under way (ud); 4096, and more queues as connections need "
-              "them (rc)",
-              "Raise it if a device reports overruns of completion queues; lower it to save memory "
-              "over rc"),
+    INT_PARAM(cq_num, 0, 0, 4194304, "completions", 9,
+              "Transports verbs and ofi: room of a completion queue of the device; over rc of the "
+              "first one, at least. If that is less than what may be under way so many sends and "
+              "buffers fewer are used (ud, ofi). 0: as much as is needed; over rc 4096, and more "
+              "queues as connections need them",
+              "Lower it if the device has few entries for all processes of a host"),
     INT_PARAM(max_inline_data, 256, 0, BTL_IB_INLINE_MAX, "bytes", 9,
               "Transport verbs: the processor hands messages up to this size to the device "
               "itself, which need not fetch them; the device's own limit may be lower",
@@ -395,6 +392,14 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "default: 50%). "
                "Lower it if other programs need memory that is not locked; raise it if the line "
                "of btl_ib_stats says not pinned"),
+    TEXT_PARAM(send_depth, "send_depth", "0", 9,
+               "Transports verbs and ofi: so many sends fit into a queue of the device, for verbs "
+               "rounded down to a power of two, at least 128 (ud) or 16 (rc) (text: one number for "
+               "all channels, or one for each queue of btl_ib_receive_queues in their order, "
+               "separated by commas, the last for all that follow; 0 to 16384 sends; 0 is 256 for "
+               "ud and ofi, 128 for rc; channels that share an endpoint have the largest; "
+               "default: 0). "
+               "Raise it if btl_ib_stats says that sends are blocked by the transport"),
     TEXT_PARAM(if_include, "if_include", NULL, 1,
                "Use only these devices (text: names of devices, also with a port as mlx5_0:1, "
                "names of network interfaces, or subnets as 10.0.0.0/8, separated by commas; "
@@ -472,6 +477,18 @@ const btl_ib_param_t btl_ib_param_table[] = {
                  "Congestion control (text: auto, none, swift or cubic; default: auto, none where "
                  "the transport loses nothing, else swift). "
                  "Set it to none on a network of your own without loss"),
+    CHOICE_PARAM(channels, "channels", channels, 9,
+                 "What the channels (queues of btl_ib_receive_queues) have of a device, over ofi "
+                 "and verbs ud (text: own, an endpoint or queue pair each, the fourth for all that "
+                 "follow; shared, one for all; auto, shared over ofi, own over ud; default: auto). "
+                 "Set it to own over ofi if short messages wait behind long ones in the device, to "
+                 "shared if the device has few queues"),
+    CHOICE_PARAM(cq, "cq", cqs, 9,
+                 "Completion queues of the channels that have an endpoint or queue pair of their "
+                 "own, over ofi and verbs ud (text: shared, one for all, which takes one look each "
+                 "time; own, one each, that of the first channel is looked at first; default: "
+                 "shared). "
+                 "Set it to own if completions of short messages wait behind those of long ones"),
     CHOICE_PARAM(protection, "protection", protections, 3,
                  "Protect each datagram, the same on all hosts (text: none; crc32c, a checksum "
                  "beyond what the network checks; integrity, a key that only the job knows, by "
@@ -1051,6 +1068,21 @@ static bool check_memory(const btl_ib_params_t *params, const char *name, const 
                        standard);
 }
 
+const char *btl_ib_params_send_depth(const btl_ib_params_t *params,
+                                     uint32_t depths[BTL_IB_QUEUES_MAX])
+{
+    static const btl_ib_value_range_t range = {BTL_IB_VALUE_COUNT, 0, 16384};
+    uint64_t values[BTL_IB_QUEUES_MAX] = {0};
+    size_t count = 1;
+    const char *text = params->send_depth != NULL ? params->send_depth : "";
+    const char *problem = btl_ib_value_list(text, &range, BTL_IB_QUEUES_MAX, values, &count);
+
+    for (size_t i = 0; i < BTL_IB_QUEUES_MAX; ++i) {
+        depths[i] = (uint32_t) values[i < count ? i : count - 1];
+    }
+    return problem;
+}
+
 /* True if it is empty, or a name that each process can make its own of. */
 static bool check_file(const btl_ib_params_t *params, const char *name, const char *file)
 {
@@ -1065,6 +1097,7 @@ static bool check_file(const btl_ib_params_t *params, const char *name, const ch
 static bool check_texts(const btl_ib_params_t *params)
 {
     btl_ib_device_t any = {.transport = ""};
+    uint32_t depths[BTL_IB_QUEUES_MAX];
     uint64_t seconds;
     bool truth;
     bool ok = check_value(params, "stats",
@@ -1073,6 +1106,9 @@ static bool check_texts(const btl_ib_params_t *params)
                           "86400 (seconds, or with ms, s or min after it from 1s on)",
                           "0");
 
+    ok = check_value(params, "send_depth", btl_ib_params_send_depth(params, depths),
+                     "0 to 16384 (sends), or up to 16 of these, separated by commas", "0")
+         && ok;
     ok = check_memory(params, "max_pinned", params->max_pinned, "50%") && ok;
     ok = check_memory(params, "memory_max", params->memory_max, "0") && ok;
     ok = check_value(

@@ -32,7 +32,7 @@
 #define BTL_IB_HEADER_ROOM (MCA_BTL_REG_HANDLE_MAX_SIZE + 256u)
 
 /* Parameters that are one of a few words. */
-#define BTL_IB_CHOICES 9
+#define BTL_IB_CHOICES 11
 
 /* Bytes up to which messages are eager, unless the user says how many: a rendezvous costs three
  * short datagrams, an eager message one copy more at the receiver, on both sides where the device
@@ -63,6 +63,8 @@ typedef struct btl_ib_params {
     const char *wire;       /* "auto", "ud" or "rc" */
     const char *locality;   /* "near", "rank" or "ignore" */
     const char *cc;         /* "auto" or a congestion control's name */
+    const char *channels;   /* "auto", "own" or "shared" */
+    const char *cq;         /* "shared" or "own" */
     char *receive_queues;   /* NULL or empty: the transport's own default */
     const char *ordering;   /* btl_ib_memory_ordering: "strict" or "relaxed" */
     const char *protection; /* "none", "crc32c", "integrity" or "encrypt" */
@@ -109,8 +111,8 @@ typedef struct btl_ib_params {
     int rnr_timer;              /* code of a time */
     size_t rc_bounce_size;      /* bytes */
     int rc_reads;               /* and atomics under way with one peer */
-    int send_depth;             /* sends, 0: the transport's own */
-    int cq_depth;               /* completions, 0: as many as are needed */
+    char *send_depth;           /* sends of each channel, as btl_ib_params_send_depth() reads it */
+    int cq_num;                 /* entries of a completion queue, 0: as many as are needed */
     int max_inline_data;        /* bytes */
     size_t pin_max_region;      /* bytes of a region that devices move by themselves */
     int pin_max_regions;        /* of a process; 0: any number */
@@ -191,6 +193,11 @@ btl_ib_protection_kind_t btl_ib_params_protection(const btl_ib_params_t *params)
 /* The longest message: what any limit lets through. ob1 sends no more than eager_limit with the
  * question about a longer one, whatever rndv_eager_limit says. */
 uint32_t btl_ib_params_message_max(const mca_btl_base_module_t *limits);
+
+/* Reads the sends of each channel; 0: the transport's default. Returns what is wrong with the text,
+ * as btl_ib_param_parse.h does; NULL: nothing. */
+const char *btl_ib_params_send_depth(const btl_ib_params_t *params,
+                                     uint32_t depths[BTL_IB_QUEUES_MAX]);
 
 /* The eager limit of a device with `attr`, which moves memory by itself or not. */
 size_t btl_ib_params_eager_limit(const btl_ib_params_t *params, const mca_btl_base_module_t *limits,

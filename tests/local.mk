@@ -231,6 +231,7 @@ unit_tests += \
     tests/unit/test_rc_rdma_ends \
     tests/unit/test_rc_traffic \
     tests/unit/test_rc_watch \
+    tests/unit/test_ud_channels \
     tests/unit/test_ud_devices \
     tests/unit/test_ud_peers \
     tests/unit/test_ud_traffic \
@@ -433,6 +434,8 @@ tests_unit_test_ofi_modes_SOURCES = tests/unit/test_ofi_modes.c tests/unit/fake_
 tests_unit_test_ofi_modes_LDADD = $(LDADD) $(BTL_IB_OFI_LIBS)
 ud_test_sources = tests/unit/fake_device.c tests/unit/fake_verbs.c tests/unit/said.c \
     tests/unit/ud_inside.c tests/unit/ud_pair.c
+tests_unit_test_ud_channels_SOURCES = tests/unit/test_ud_channels.c $(ud_test_sources)
+tests_unit_test_ud_channels_LDADD = $(LDADD) -libverbs
 tests_unit_test_ud_devices_SOURCES = tests/unit/test_ud_devices.c $(ud_test_sources)
 tests_unit_test_ud_devices_LDADD = $(LDADD) -libverbs
 tests_unit_test_ud_peers_SOURCES = tests/unit/test_ud_peers.c $(ud_test_sources)

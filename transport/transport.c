@@ -32,6 +32,13 @@ void btl_ib_estimate_add(btl_ib_memory_estimate_t *estimate, btl_ib_estimate_own
     estimate->all[owner].most += most;
 }
 
+void btl_ib_estimate_queues(btl_ib_memory_estimate_t *estimate, uint64_t endpoints,
+                            uint32_t completion_queues)
+{
+    estimate->endpoints = endpoints;
+    estimate->completion_queues = completion_queues;
+}
+
 /* ---- tables of addresses ---- */
 
 bool btl_ib_addr_table_grow(btl_ib_addr_table_t *table, size_t entry, size_t bucket)

@@ -454,7 +454,7 @@ typedef struct btl_ib_open_queue {
     uint32_t low;    /* buffers are posted again if at most this many are posted; 0: half of num */
     uint32_t window; /* a sender is told of this many that are posted again; 0: half of low */
     uint32_t tx_depth; /* sends of its channel wanted at once; 0: as of btl_ib_open_params_t */
-    bool shared;     /* one pool for all peers */
+    bool shared;       /* one pool for all peers */
 } btl_ib_open_queue_t;
 
 /* Bounds of what a user, or the table of devices, may ask for in btl_ib_open_params_t: bytes,
@@ -498,12 +498,7 @@ typedef struct btl_ib_open_params {
     btl_ib_open_queue_t queue[BTL_IB_OPEN_QUEUES_MAX]; /* by channel: sizes ascend */
     uint32_t rx_depth;      /* receive buffers wanted (the device's own limit may be lower) */
     uint32_t rx_size;       /* bytes of ours that each must hold; 0: the largest datagram */
-    uint32_t cq_depth;      /* entries of a completion queue at least; 0: as many as are needed */
     uint32_t tx_depth;      /* sends wanted at once, of each queue; 0: the transport's default */
-    btl_ib_open_channels_t channels;
-    bool cq_own;            /* each endpoint or queue pair has a completion queue of its own */
-    uint32_t cq_num;        /* entries of each, fewer sends and buffers if that is less than they
-                             * need; 0: as many as they need */
     int32_t inline_max;     /* bytes that a device takes out of a request itself at most; 0: the
                              * transport's default; -1: none */
     uint32_t socket_buffer; /* bytes of each of a socket's buffers; 0: the transport's default */
@@ -518,6 +513,10 @@ typedef struct btl_ib_open_params {
     uint8_t service_level;  /* of InfiniBand, and the priority on RoCE if the network uses it; of a
                              * socket its priority */
     uint8_t traffic_class;  /* in routing headers: of IP the DSCP and two bits for ECN */
+    btl_ib_open_channels_t channels;
+    bool cq_own;     /* each endpoint or queue pair has a completion queue of its own */
+    uint32_t cq_num; /* entries of each, fewer sends and buffers if that is less than they need; 0:
+                      * as many as they need */
     btl_ib_open_rc_t rc;
     btl_ib_log_t log;
 } btl_ib_open_params_t;
@@ -554,6 +553,8 @@ typedef struct btl_ib_estimate_part {
 /* All zero: nothing. */
 typedef struct btl_ib_memory_estimate {
     btl_ib_estimate_bytes_t all[BTL_IB_ESTIMATE_OWNERS]; /* the sums of the parts */
+    uint64_t endpoints;         /* with all peers: of libfabric, queue pairs, sockets */
+    uint32_t completion_queues; /* 0: none, or not known before peers connect */
     uint32_t count;
     btl_ib_estimate_part_t part[BTL_IB_ESTIMATE_PARTS];
 } btl_ib_memory_estimate_t;
@@ -563,6 +564,10 @@ typedef struct btl_ib_memory_estimate {
 void btl_ib_estimate_add(btl_ib_memory_estimate_t *estimate, btl_ib_estimate_owner_t owner,
                          uint64_t held, uint64_t most, const char *what, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* Notes how many endpoints and completion queues there are. */
+void btl_ib_estimate_queues(btl_ib_memory_estimate_t *estimate, uint64_t endpoints,
+                            uint32_t completion_queues);
 
 /* Returns the places of a table that doubles from `first` on until `count` fit; 0 if none are
  * needed. */

@@ -153,6 +153,26 @@ def test_info_memory(run, component):
     )
 
 
+def test_info_channels(run, component):
+    """Endpoints and completion queues as channels have them: their own, or all one."""
+    queues = "P,256,64:P,1024,64:S,4096,64"
+    for transport, settings, endpoints, completions in (
+        ("ofi", {}, 1, 1),
+        ("ofi", {"channels": "own"}, 3, 1),
+        ("ofi", {"channels": "own", "cq": "own"}, 3, 3),
+        ("ud", {}, 3, 1),
+        ("ud", {"cq": "own"}, 3, 3),
+        ("ud", {"channels": "shared", "cq": "own"}, 1, 1),
+    ):
+        said = cost(run, queues, transport, env=parameters(**settings))
+        assert (said["endpoints"], said["completion queues"]) == (endpoints, completions), transport
+    assert cost(run, queues, "rc", "--np", "11")["endpoints"] == 10 * (3 + 1)
+    # The sends of each channel: 16 bytes more of a queue pair for each, its completion included.
+    few, many = (cost(run, queues, "ud", env=parameters(send_depth=depths))["device"]
+                 for depths in ("128", "128,256"))
+    assert many - few == 2 * 64 * 2 * 128
+
+
 def test_info_memory_table(run, component):
     """The guide's table of memory against peers is what ib_info says."""
     page = (ROOT / "docs/guide/ib-info.md").read_text()
@@ -209,9 +229,9 @@ def test_info_queues(run, component):
         for name, sizes in rows.items():
             if name.startswith("part "):
                 assert sizes == [shown(alone[f"{name}: {word}"]) for word in ("held", "most")], name
-            elif name not in ("queues", "peers"):
+            elif name not in ("queues", "peers", "endpoints"):
                 assert sizes == [shown(alone[name]), shown(alone[f"{name} at most"])], name
-        assert len(rows) == 2 + (len(alone) - 1) / 2
+        assert len(rows) == 3 + (len(alone) - 2) / 2
     output = run.output(INFO, "--np", "100", "--transport", "rc", "--budget", "1G")
     said = run.output(*LINES, "--np", "100", "--transport", "rc", "--budget", "1G")
     queues, size = (re.search(rf"suggestion rc {fact}: (\S+)", said)[1] for fact in ("queues", "process"))

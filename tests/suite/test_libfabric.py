@@ -25,6 +25,11 @@ JOBS = [
       for program in ("datatypes", "spawn", "churn")),
     *(ofi(program, 4, 4, "all", limit=90, marks="full" * (program != "sends"))
       for program in ("alltoall", "anysource", "sends", "direct")),
+    # Each channel with an endpoint and a completion queue of its own, of few sends.
+    *(ofi(program, 2, 2, "loss1", name=f"ofi/channels/{program}",
+          mpirun="--mca btl_ib_channels own --mca btl_ib_cq own --mca btl_ib_send_depth 8,4",
+          limit=90, marks="full" * (program != "randsize"))
+      for program in ("randsize", "alltoall")),
     ofi("survive seconds=6 pause=2", 2, 2, "cut3", marks="full"),
     *(ofi(program, 3, 3, "loss1", options="--osc rdma", limit=90, marks="full" * (program == "atomics"))
       for program in ("onesided", "atomics")),

@@ -217,6 +217,26 @@ static void test_truth_or_seconds(void **state)
     }
 }
 
+static void test_list(void **state)
+{
+    static const btl_ib_value_range_t range = {BTL_IB_VALUE_COUNT, 0, 16384};
+    static const char *const nonsense[] = {
+        "",    ",",        "1,",        ",1",   "1,,2",
+        "abc", "64,16385", "1,2,3,4,5", "1, 2", "0000000000000000000000000000000000000001",
+    };
+    uint64_t values[4] = {7, 7, 7, 7};
+    size_t count = 7;
+
+    for (size_t i = 0; i < COUNT(nonsense); ++i) {
+        assert_non_null(btl_ib_value_list(nonsense[i], &range, 4, values, &count));
+        assert_true(count == 7 && values[0] == 7);
+    }
+    assert_null(btl_ib_value_list("512", &range, 4, values, &count));
+    assert_true(count == 1 && values[0] == 512 && values[1] == 7);
+    assert_null(btl_ib_value_list("0,0x10,16384,1", &range, 4, values, &count));
+    assert_true(count == 4 && values[0] == 0 && values[1] == 16 && values[2] == 16384);
+}
+
 static void test_flags(void **state)
 {
     static const btl_ib_value_flag_t flags[] = {{"send", 1}, {"put", 2}, {"rdma-flush", 8}, {0}};
@@ -271,10 +291,15 @@ static void test_lists(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),       cmocka_unit_test(test_good_numbers),
-        cmocka_unit_test(test_bad_numbers), cmocka_unit_test(test_units),
-        cmocka_unit_test(test_bools),       cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_show),        cmocka_unit_test(test_truth_or_seconds),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_good_numbers),
+        cmocka_unit_test(test_bad_numbers),
+        cmocka_unit_test(test_units),
+        cmocka_unit_test(test_bools),
+        cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_show),
+        cmocka_unit_test(test_truth_or_seconds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

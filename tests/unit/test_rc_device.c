@@ -599,7 +599,7 @@ static void completion_queue(void **state)
         (void) tear_down(state);
         fake_rdma_reset();
         fake.cqe_max = cases[i].most;
-        params.cq_depth = cases[i].asked;
+        params.cq_num = cases[i].asked;
         open_side(0);
         open_side(1);
         add(0, 1);
@@ -611,6 +611,28 @@ static void completion_queue(void **state)
             assert_in_range(fake_cqe, sides[0].t->attr.tx_depth, 4095);
         }
     }
+}
+
+/* Each channel's connections have as many sends as it was given, and those for operations on memory
+ * as many as the channel that has most. */
+static void send_depth_of_channels(void **state)
+{
+    (void) tear_down(state);
+    fake_rdma_reset();
+    params.queue[0].tx_depth = 32;
+    params.queue[1].tx_depth = 300;
+    open_side(0);
+    open_side(1);
+    add(0, 1);
+    add(1, 0);
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(fake.cap.max_send_wr, 32);
+    assert_int_equal(send_one(0, 1, SMALL, 1), EAGAIN);
+    settle();
+    assert_int_equal(fake.cap.max_send_wr, 256);
+    connect_for_operations();
+    assert_int_equal(fake.cap.max_send_wr, 256);
 }
 
 /* A service level, which rdma_cm does not know: both ends are taken through their states without
@@ -823,6 +845,7 @@ int main(void)
         RC_TEST(shared_buffers),
         RC_TEST(queue_pairs_as_the_device_can),
         RC_TEST(completion_queue),
+        RC_TEST(send_depth_of_channels),
         RC_TEST(service_level),
         RC_TEST(path_mtu),
         RC_TEST(port_mtu),

@@ -32,9 +32,14 @@ uint32_t ud_work_requests(const btl_ib_transport_t *t)
     return n;
 }
 
+uint32_t ud_completion_queues(const btl_ib_transport_t *t)
+{
+    return ((const btl_ib_ud_t *) t)->qps.cq_count;
+}
+
 uint32_t ud_completions(const btl_ib_transport_t *t)
 {
-    return (uint32_t) ((const btl_ib_ud_t *) t)->qps.cq->cqe;
+    return (uint32_t) ((const btl_ib_ud_t *) t)->qps.cq[0]->cqe;
 }
 
 void ud_set_gid_type(btl_ib_transport_t *t, uint32_t type, uint8_t prefix_bits)

@@ -21,8 +21,9 @@ enum {
 /* The address that a transport publishes. */
 btl_ib_ud_address_t ud_address(const btl_ib_transport_t *t);
 
-/* Work requests that all queue pairs have room for, and completions that their queue has. */
+/* Work requests that all queue pairs have room for, completion queues, and entries of the first. */
 uint32_t ud_work_requests(const btl_ib_transport_t *t);
+uint32_t ud_completion_queues(const btl_ib_transport_t *t);
 uint32_t ud_completions(const btl_ib_transport_t *t);
 
 /* The port's address is of that kind, in such a subnet; and has a byte that is another. */

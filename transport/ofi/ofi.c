@@ -559,11 +559,12 @@ static uint32_t at_most(uint32_t wanted, uint32_t most)
     return wanted != 0 && wanted < most ? wanted : most;
 }
 
-/* Returns the sends wanted at once of what `wanted` is, 0: the default. */
-static uint32_t tx_wanted(const btl_ib_open_params_t *params, uint32_t wanted)
+/* Returns the sends wanted at once of a channel. */
+static uint32_t tx_wanted(const btl_ib_open_params_t *params, uint32_t channel)
 {
-    wanted = wanted != 0 ? wanted : params->tx_depth;
-    return wanted != 0 ? wanted : TX_DEPTH;
+    const uint32_t wanted = params->queue[channel].tx_depth;
+
+    return wanted != 0 ? wanted : params->tx_depth != 0 ? params->tx_depth : (uint32_t) TX_DEPTH;
 }
 
 /* Returns what may be under way at once of the endpoints that have completion queue `queue`. */
@@ -604,10 +605,10 @@ static void channels_plan(ofi_t *ofi, const btl_ib_open_params_t *params,
     ofi->cq_count = params->cq_own ? ofi->count : 1;
     ofi->cq_entries = params->cq_num;
     memset(ofi->endpoint, 0, sizeof(ofi->endpoint));
-    for (uint32_t i = 0; ofi->count > 1 && i < params->queue_count; i++) {
+    for (uint32_t i = 0; i == 0 || i < params->queue_count; i++) {
         const btl_ib_open_queue_t *queue = &params->queue[i];
         ofi_endpoint_t *endpoint = &ofi->endpoint[btl_ib_ofi_endpoint_of(i, ofi->count)];
-        const uint32_t sends = tx_wanted(params, queue->tx_depth);
+        const uint32_t sends = tx_wanted(params, i);
         endpoint->rx_size = at_most(queue->size, attr->max_datagram);
         endpoint->rx_depth += queue->num;
         endpoint->tx_depth = sends > endpoint->tx_depth ? sends : endpoint->tx_depth;
@@ -615,7 +616,6 @@ static void channels_plan(ofi_t *ofi, const btl_ib_open_params_t *params,
     if (ofi->count == 1) {
         ofi->endpoint[0].rx_size = at_most(params->rx_size, attr->max_datagram);
         ofi->endpoint[0].rx_depth = params->rx_depth;
-        ofi->endpoint[0].tx_depth = tx_wanted(params, 0);
     }
     for (uint32_t i = 0; i < ofi->count; i++) {
         ofi_endpoint_t *endpoint = &ofi->endpoint[i];
@@ -771,8 +771,8 @@ static void ofi_memory_estimate(const btl_ib_open_params_t *open,
 {
     ofi_t ofi = {.rx_prefix = 0};
 
-    /* Without a device it is not known whether that would have several by itself. */
     channels_plan(&ofi, open, attr, open->channels == BTL_IB_CHANNELS_OWN);
+    btl_ib_estimate_queues(estimate, ofi.count, ofi.cq_count);
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, sizeof(ofi), 0, "transport");
     for (uint32_t i = 0; i < ofi.count; i++) {
         const ofi_endpoint_t *endpoint = &ofi.endpoint[i];

@@ -292,6 +292,7 @@ static void udp_memory_estimate(const btl_ib_open_params_t *open,
     (void) attr;
     connected = connected < BTL_IB_UDP_CONNECTED_MAX ? connected : BTL_IB_UDP_CONNECTED_MAX;
     connected = connected < peers ? connected : peers;
+    btl_ib_estimate_queues(estimate, shared, 0);
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, sizeof(btl_ib_udp_t), 0, "transport");
     /* Datagrams wait in the sockets' buffers, as forecast below; these take what one call reads. */
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,

@@ -230,8 +230,9 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
         return;
     }
     rc->port.verbs.base.attr.inline_size = btl_ib_verbs_inline_wanted(open);
-    rc->port.tx_depth =
-        btl_ib_rc_send_depth(open, attr->queue_max > 0 ? attr->queue_max : INT32_MAX);
+    btl_ib_rc_plan_send_depths(&rc->port, open,
+                               attr->queue_max > 0 ? attr->queue_max : (uint32_t) INT32_MAX);
+    btl_ib_estimate_queues(estimate, channels + (attr->rdma ? peers : 0), 0);
     btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &first, &open->rc);
     const bool copies = peers > 0 && rc->eagers.peers > 0;
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
@@ -241,7 +242,8 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
         if (open->queue[i].shared) {
             estimate_shared(&open->queue[i], i, estimate);
         }
-        estimate_own(&open->queue[i], &rc->eagers, i, rc->port.tx_depth, peers, estimate);
+        estimate_own(&open->queue[i], &rc->eagers, i, rc->port.channel_tx_depth[i], peers,
+                     estimate);
     }
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
                         peers * sizeof(btl_ib_rc_peer_t)
@@ -1084,7 +1086,7 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
     if (error != 0) {
         return error;
     }
-    rc->port.tx_depth = btl_ib_rc_send_depth(params, (uint32_t) verbs->device.max_qp_wr);
+    btl_ib_rc_plan_send_depths(&rc->port, params, (uint32_t) verbs->device.max_qp_wr);
     verbs->base.attr.tx_depth = rc->port.tx_depth;
     error = check_partition(rc, params->pkey);
     if (error != 0) {
@@ -1103,7 +1105,7 @@ static void rc_init(btl_ib_rc_t *rc, const btl_ib_device_t *device,
 
     btl_ib_verbs_init(&port->verbs, &rc_ops, &params->log, "rc", device->name);
     port->unknown_max = UNKNOWN_MAX;
-    port->cq_depth = params->cq_depth != 0 ? params->cq_depth : (uint32_t) BTL_IB_RC_CQ_DEPTH;
+    port->cq_num = params->cq_num != 0 ? params->cq_num : (uint32_t) BTL_IB_RC_CQ_DEPTH;
     port->ack_timeout = params->rc.timeout;
     port->retry = params->rc.retry;
     port->rnr_retry = params->rc.rnr_retry;

@@ -213,7 +213,8 @@ static void conn_free(btl_ib_rc_conn_t *conn)
 btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_peer *peer,
                                      uint64_t peer_cookie, uint8_t channel, struct rdma_cm_id *id)
 {
-    const uint32_t depth = conns->port->tx_depth;
+    const uint32_t depth = channel < BTL_IB_RC_QUEUES_MAX ? conns->port->channel_tx_depth[channel]
+                                                          : conns->port->tx_depth;
     btl_ib_rc_conn_t *conn = calloc(1, sizeof(*conn));
 
     if (conn == NULL || (conns->free_slot == 0 && slots_grow(conns) != 0)) {

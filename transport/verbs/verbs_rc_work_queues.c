@@ -12,12 +12,20 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-uint32_t btl_ib_rc_send_depth(const btl_ib_open_params_t *params, uint32_t most)
+void btl_ib_rc_plan_send_depths(btl_ib_rc_port_t *port, const btl_ib_open_params_t *params,
+                                uint32_t most)
 {
-    const uint32_t wanted = params->tx_depth != 0 ? params->tx_depth : BTL_IB_RC_TX_DEPTH;
+    const uint32_t usual = params->tx_depth != 0 ? params->tx_depth : BTL_IB_RC_TX_DEPTH;
 
-    return btl_ib_verbs_power_below(btl_ib_verbs_min(
-        most, wanted < BTL_IB_RC_TX_DEPTH_MIN ? (uint32_t) BTL_IB_RC_TX_DEPTH_MIN : wanted));
+    port->tx_depth = 0;
+    for (uint32_t i = 0; i < BTL_IB_RC_QUEUES_MAX && (i == 0 || i < params->queue_count); i++) {
+        const uint32_t own = params->queue[i].tx_depth;
+        const uint32_t wanted = own != 0 ? own : usual;
+        const uint32_t depth = btl_ib_verbs_power_below(btl_ib_verbs_min(
+            most, wanted < BTL_IB_RC_TX_DEPTH_MIN ? (uint32_t) BTL_IB_RC_TX_DEPTH_MIN : wanted));
+        port->channel_tx_depth[i] = depth;
+        port->tx_depth = depth > port->tx_depth ? depth : port->tx_depth;
+    }
 }
 
 /* ---- completion queues ---- */
@@ -35,7 +43,7 @@ static btl_ib_rc_cq_t *cq_create(btl_ib_rc_cqs_t *cqs, uint32_t entries)
 {
     const btl_ib_verbs_t *verbs = &cqs->port->verbs;
     const uint64_t most = (uint64_t) verbs->device.max_cqe;
-    uint64_t size = (uint64_t) cqs->port->cq_depth << cqs->count;
+    uint64_t size = (uint64_t) cqs->port->cq_num << cqs->count;
     btl_ib_rc_cq_t *cq = &cqs->cq[cqs->count];
 
     entries += cqs->shared_entries;

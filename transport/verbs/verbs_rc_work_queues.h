@@ -34,8 +34,9 @@ enum {
 typedef struct btl_ib_rc_port {
     btl_ib_verbs_t verbs; /* its context is rdma_cm's */
     bool iwarp;
-    uint32_t tx_depth;    /* of each connection */
-    uint32_t cq_depth;    /* entries of the first completion queue at least */
+    uint32_t cq_num;      /* entries of the first completion queue at least */
+    uint32_t tx_depth; /* of a connection for operations on memory: the largest of these */
+    uint32_t channel_tx_depth[BTL_IB_RC_QUEUES_MAX]; /* of a connection of the channel */
     uint8_t ack_timeout;  /* 4.096 us x 2^n; 0: what the connection manager takes */
     uint8_t retry;        /* 0..7 */
     uint8_t rnr_retry;    /* 0..7, 7: without end */
@@ -48,8 +49,9 @@ typedef struct btl_ib_rc_port {
     uint32_t unknown_max; /* peers that connect before they are added */
 } btl_ib_rc_port_t;
 
-/* Returns how many requests a connection's send queue holds; the device takes at most `most`. */
-uint32_t btl_ib_rc_send_depth(const btl_ib_open_params_t *params, uint32_t most);
+/* Chooses how many requests the send queues of connections hold; the device takes `most`. */
+void btl_ib_rc_plan_send_depths(btl_ib_rc_port_t *port, const btl_ib_open_params_t *params,
+                                uint32_t most);
 
 /* Returns microseconds of a clock that never goes back. */
 static inline uint64_t btl_ib_rc_now_us(void)

@@ -510,21 +510,38 @@ static int ud_received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t 
     return 1;
 }
 
-/* Reads completions, unless some are in hand. Returns whether some are in hand then. */
+/* Reads completions, unless some are in hand. Returns whether some are in hand then. The queue of
+ * commands is read first, but not twice before the others. */
 static bool poll_completions(btl_ib_ud_t *ud)
 {
     btl_ib_ud_polling_t *polling = &ud->polling;
+    int n = polling->wc_count > 0 ? 1 : 0;
 
-    if (polling->wc_count > 0) {
-        return true;
+    for (uint32_t i = 0; i < ud->qps.cq_count && n == 0; i++) {
+        const uint32_t queue = polling->cq_next;
+        n = ibv_poll_cq(ud->qps.cq[queue], BTL_IB_UD_POLL, polling->wc);
+        if (n < 0) {
+            ud_fail(ud, "ibv_poll_cq", EIO);
+        }
+        polling->wc_first = 0;
+        polling->wc_count = n > 0 ? (uint32_t) n : 0;
+        polling->cq_next = queue + 1 < ud->qps.cq_count ? queue + 1 : 0;
     }
-    const int n = ibv_poll_cq(ud->qps.cq, BTL_IB_UD_POLL, polling->wc);
-    if (n < 0) {
-        ud_fail(ud, "ibv_poll_cq", EIO);
+    if (n == 0) {
+        polling->cq_next = 0;
     }
-    polling->wc_first = 0;
-    polling->wc_count = n > 0 ? (uint32_t) n : 0;
     return polling->wc_count > 0;
+}
+
+/* Has the next completion of each queue make comp.fd readable. Returns false if that fails. */
+static bool arm_completions(btl_ib_ud_t *ud)
+{
+    for (uint32_t i = 0; i < ud->qps.cq_count; i++) {
+        if (ibv_req_notify_cq(ud->qps.cq[i], 0) != 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Makes at most `max` events of the completions in hand. Returns how many. */
@@ -597,7 +614,7 @@ static int ud_wait_fd(btl_ib_transport_t *t)
 
     ud_disarm(ud);
     ud_read_events(ud);
-    if (!ud->polling.armed && ibv_req_notify_cq(ud->qps.cq, 0) != 0) {
+    if (!ud->polling.armed && !arm_completions(ud)) {
         return -1;
     }
     ud->polling.armed = true;
@@ -773,7 +790,7 @@ static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
         close_ud(&ud->port.verbs.base);
         return rc;
     }
-    ud->port.verbs.base.attr.queue_buffers = params->queue_count <= BTL_IB_UD_QPS_MAX;
+    ud->port.verbs.base.attr.queue_buffers = params->queue_count <= ud->qps.count;
     ud_publish(ud);
     *out = &ud->port.verbs.base;
     return 0;

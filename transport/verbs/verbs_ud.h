@@ -23,6 +23,7 @@ typedef struct btl_ib_ud_polling {
     struct ibv_wc wc[BTL_IB_UD_POLL]; /* completions read and not yet taken */
     uint32_t wc_first;
     uint32_t wc_count;
+    uint32_t cq_next; /* the completion queue that is read first */
     uint64_t rx_dropped;
     uint32_t polls; /* since the events of the device were read */
     bool armed;     /* the next completion makes comp.fd readable */

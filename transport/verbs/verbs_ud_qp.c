@@ -58,16 +58,44 @@ static void qp_plan_batch(btl_ib_ud_qp_t *qp, const btl_ib_open_queue_t *wanted)
     qp->spare += wanted->shared ? 0 : batch + wanted->reserve;
 }
 
+/* Returns the sends wanted at once of a channel. */
+static uint32_t tx_wanted(const btl_ib_open_params_t *params, uint32_t channel)
+{
+    const uint32_t wanted = params->queue[channel].tx_depth;
+
+    return wanted != 0 ? wanted : params->tx_depth != 0 ? params->tx_depth : (uint32_t) TX_DEPTH;
+}
+
+/* Chooses the sizes of a queue pair's send and receive queue, of which the device takes at most
+ * `most`; `room`: entries that it has of a completion queue, 0: as many as it needs. */
+static void qp_plan_depths(btl_ib_ud_qp_t *qp, uint32_t most, uint32_t room)
+{
+    uint32_t sends = qp->tx_depth < TX_DEPTH_MIN ? (uint32_t) TX_DEPTH_MIN : qp->tx_depth;
+
+    if (room != 0 && sends > room / 2) {
+        sends = room / 2 < TX_DEPTH_MIN ? (uint32_t) TX_DEPTH_MIN : room / 2;
+    }
+    qp->tx_depth = btl_ib_verbs_power_below(btl_ib_verbs_min(most, sends));
+    if (room != 0) {
+        most = btl_ib_verbs_min(most, room > qp->tx_depth + 2 ? room - qp->tx_depth : 2);
+    }
+    qp_plan_depth(qp, most);
+}
+
 /* Chooses which queue pair serves which receive queues, and its sizes. Queues beyond the last queue
  * pair share it, and its buffers fit the largest of them. */
 static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint32_t max_size,
                      uint32_t most)
 {
-    const uint32_t sends = params->tx_depth != 0 ? params->tx_depth : TX_DEPTH;
+    const uint32_t count_max =
+        params->channels == BTL_IB_CHANNELS_SHARED ? 1 : (uint32_t) BTL_IB_UD_QPS_MAX;
 
+    qps->count = btl_ib_verbs_min(params->queue_count, count_max);
     for (uint32_t i = 0; i < params->queue_count; i++) {
         const btl_ib_open_queue_t *wanted = &params->queue[i];
-        btl_ib_ud_qp_t *qp = &qps->qp[btl_ib_ud_qp_of(i, BTL_IB_UD_QPS_MAX)];
+        const uint32_t sends = tx_wanted(params, i);
+        btl_ib_ud_qp_t *qp = &qps->qp[btl_ib_ud_qp_of(i, qps->count)];
+        qp->tx_depth = sends > qp->tx_depth ? sends : qp->tx_depth;
         qp->size = btl_ib_verbs_min(wanted->size, max_size);
         qp->depth += wanted->num;
         qp->per_peer += wanted->per_peer;
@@ -75,19 +103,18 @@ static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, u
         qp->low += wanted->init < wanted->num ? wanted->limit : 0;
         qp_plan_batch(qp, wanted);
     }
-    qps->count = btl_ib_verbs_min(params->queue_count, BTL_IB_UD_QPS_MAX);
     if (qps->count == 0) {
         const uint32_t size = params->rx_size != 0 ? params->rx_size : max_size;
         qps->count = 1;
         qps->qp[0] = (btl_ib_ud_qp_t){.size = btl_ib_verbs_min(size, max_size),
+                                      .tx_depth = tx_wanted(params, 0),
                                       .depth = params->rx_depth,
                                       .first = params->rx_depth};
         qp_plan_batch(&qps->qp[0], &(btl_ib_open_queue_t){.num = params->rx_depth});
     }
+    qps->cq_count = params->cq_own ? qps->count : 1;
     for (uint32_t i = 0; i < qps->count; i++) {
-        qps->qp[i].tx_depth = btl_ib_verbs_power_below(
-            btl_ib_verbs_min(most, sends < TX_DEPTH_MIN ? TX_DEPTH_MIN : sends));
-        qp_plan_depth(&qps->qp[i], most);
+        qp_plan_depths(&qps->qp[i], most, params->cq_num * qps->cq_count / qps->count);
     }
 }
 
@@ -283,8 +310,8 @@ static int qp_to_rts(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 static int qp_create(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wanted)
 {
     struct ibv_qp_init_attr init = {
-        .send_cq = qps->cq,
-        .recv_cq = qps->cq,
+        .send_cq = qp->cq,
+        .recv_cq = qp->cq,
         .cap = {.max_send_wr = qp->tx_depth,
                 .max_recv_wr = qp->depth_max,
                 .max_send_sge = 1,
@@ -315,26 +342,45 @@ static int qp_open(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wan
     return rc != 0 ? rc : qp_to_rts(qps, qp);
 }
 
+/* Opens a completion queue for its queue pairs, or for all, with at least `least` entries if the
+ * device has so many. */
+static int cq_open(btl_ib_ud_qps_t *qps, uint32_t index, uint32_t least,
+                   struct ibv_comp_channel *channel)
+{
+    const btl_ib_verbs_t *verbs = qps->verbs;
+    uint32_t entries = 0;
+
+    for (uint32_t i = 0; i < qps->count; i++) {
+        if (qps->cq_count == 1 || i == index) {
+            entries += qps->qp[i].tx_depth + qps->qp[i].depth_max;
+        }
+    }
+    entries = btl_ib_verbs_min(entries < least ? least : entries, (uint32_t) verbs->device.max_cqe);
+    qps->cq[index] = ibv_create_cq(verbs->context, (int) entries, NULL, channel, 0);
+    if (qps->cq[index] == NULL) {
+        return btl_ib_verbs_failed(verbs, "ibv_create_cq", errno);
+    }
+    for (uint32_t i = 0; i < qps->count; i++) {
+        if (qps->cq_count == 1 || i == index) {
+            qps->qp[i].cq = qps->cq[index];
+        }
+    }
+    return 0;
+}
+
 int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
                        const btl_ib_verbs_state_t *state, const btl_ib_open_params_t *params,
                        uint32_t qkey, struct ibv_comp_channel *channel)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
     const uint32_t inline_wanted = btl_ib_verbs_inline_wanted(params);
-    uint32_t entries = 0;
     int rc = 0;
 
     *qps = (btl_ib_ud_qps_t){
         .port = port, .verbs = verbs, .state = state, .qkey = qkey, .inline_size = inline_wanted};
     qps_plan(qps, params, verbs->base.attr.max_datagram, (uint32_t) verbs->device.max_qp_wr);
-    for (uint32_t i = 0; i < qps->count; i++) {
-        entries += qps->qp[i].tx_depth + qps->qp[i].depth_max;
-    }
-    entries = entries < params->cq_depth ? params->cq_depth : entries;
-    entries = btl_ib_verbs_min(entries, (uint32_t) verbs->device.max_cqe);
-    qps->cq = ibv_create_cq(verbs->context, (int) entries, NULL, channel, 0);
-    if (qps->cq == NULL) {
-        return btl_ib_verbs_failed(verbs, "ibv_create_cq", errno);
+    for (uint32_t i = 0; i < qps->cq_count && rc == 0; i++) {
+        rc = cq_open(qps, i, params->cq_num, channel);
     }
     for (uint32_t i = 0; i < qps->count && rc == 0; i++) {
         rc = qp_open(qps, &qps->qp[i], inline_wanted);
@@ -350,6 +396,7 @@ void btl_ib_ud_qps_memory_estimate(const btl_ib_open_params_t *params,
     uint64_t requests = 0;
 
     qps_plan(&qps, params, attr->max_datagram, attr->queue_max > 0 ? attr->queue_max : INT32_MAX);
+    btl_ib_estimate_queues(estimate, qps.count, qps.cq_count);
     for (uint32_t i = 0; i < qps.count; i++) {
         btl_ib_ud_qp_t *qp = &qps.qp[i];
         uint64_t held = 0;
@@ -367,7 +414,7 @@ void btl_ib_ud_qps_memory_estimate(const btl_ib_open_params_t *params,
                             "queue %u: sends", i + 1);
         requests += qp->tx_depth + qp->depth_max;
     }
-    const uint64_t completions = requests < params->cq_depth ? params->cq_depth : requests;
+    const uint64_t completions = requests < params->cq_num ? params->cq_num : requests;
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_DEVICE,
                         BTL_IB_VERBS_LINE * (requests + completions), 0,
                         "queue pairs and completions");
@@ -395,8 +442,10 @@ void btl_ib_ud_qps_free(btl_ib_ud_qps_t *qps)
         }
         btl_ib_verbs_send_ring_free(&qp->ring);
     }
-    if (qps->cq != NULL) {
-        (void) ibv_destroy_cq(qps->cq);
+    for (uint32_t i = 0; i < qps->cq_count; i++) {
+        if (qps->cq[i] != NULL) {
+            (void) ibv_destroy_cq(qps->cq[i]);
+        }
     }
 }
 

@@ -36,13 +36,16 @@ typedef struct btl_ib_ud_port {
  * Each receive queue has a queue pair of its own with buffers of its size, so that a burst of long
  * datagrams leaves room for acknowledgements. A datagram for one of the peer's queues leaves by our
  * queue pair of that number: the device serves queue pairs in turns, so an acknowledgement does not
- * wait for long datagrams that were posted before it. All share one completion queue.
+ * wait for long datagrams that were posted before it. Where channels are to share one queue pair
+ * there is one, with buffers that fit the largest queue. All queue pairs have one completion queue,
+ * or each its own.
  */
 
 enum { BTL_IB_VERBS_GRH = 40 }; /* bytes before the payload of each received datagram */
 
 typedef struct btl_ib_ud_qp {
     struct ibv_qp *qp;
+    struct ibv_cq *cq; /* for both sends and receives */
 
     /* Receive buffers. */
     btl_ib_verbs_rx_pool_t rx;
@@ -69,7 +72,8 @@ typedef struct btl_ib_ud_qps {
     const btl_ib_ud_port_t *port;
     const btl_ib_verbs_t *verbs; /* the port's */
     const btl_ib_verbs_state_t *state;
-    struct ibv_cq *cq;
+    struct ibv_cq *cq[BTL_IB_UD_QPS_MAX]; /* by queue pair, or one of all */
+    uint32_t cq_count;
     uint32_t qkey;
     uint32_t inline_size; /* that all queue pairs take */
     uint32_t count;

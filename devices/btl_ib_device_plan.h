@@ -136,14 +136,16 @@ static inline void btl_ib_device_plan_use(const btl_ib_params_t *params,
     btl_ib_device_plan_open(params, &plan->queues, &plan->open);
 }
 
-/* Plans for a device that is not there, with such attributes and queues, which are fitted to it. */
+/* Plans for a device that is not there, with such attributes and queues, which are fitted to it. A
+ * process talks to `busy` peers at a time (0: to all). */
 static inline void btl_ib_device_plan_for(const btl_ib_params_t *params,
                                           const btl_ib_transport_attr_t *attr,
-                                          const btl_ib_queue_table_t *queues,
+                                          const btl_ib_queue_table_t *queues, uint32_t busy,
                                           btl_ib_device_plan_t *plan)
 {
     *plan = (btl_ib_device_plan_t){.attr = *attr};
     btl_ib_device_plan_use(params, queues, plan);
+    plan->open.rc.busy = busy;
 }
 
 /* ---- what devices take ---- */

@@ -104,13 +104,15 @@ static void print_cost(memory_t *memory, const btl_ib_transport_type_t *type, in
                        const btl_ib_queue_table_t *queues, const char *spec)
 {
     const uint64_t per_node = memory->args->per_node;
+    const uint32_t busy = (uint32_t) memory->args->busy;
     btl_ib_memory_estimate_t *estimate = &memory->cost.estimate;
     btl_ib_info_out_t *out = &memory->out;
     btl_ib_estimate_bytes_t node;
     char subject[512], text[512], most[512];
 
     memset(&memory->cost, 0, sizeof(memory->cost));
-    btl_ib_device_plan_for(memory->sizes->params, &kinds[kind].attr, queues, &memory->cost.plan);
+    btl_ib_device_plan_for(memory->sizes->params, &kinds[kind].attr, queues, busy,
+                           &memory->cost.plan);
     btl_ib_device_memory_estimate(memory->sizes, type, &memory->cost.plan, memory->peers, estimate);
     snprintf(subject, sizeof(subject), "memory %s %s", kinds[kind].name, spec);
     snprintf(text, sizeof(text), "%-*.*s%13s %11s", NAME_WIDTH, SPEC_MAX,
@@ -122,6 +124,9 @@ static void print_cost(memory_t *memory, const btl_ib_transport_type_t *type, in
         btl_ib_info_text(out, "no effect", text);
     }
     btl_ib_info_number(out, "peers", memory->peers, "");
+    if (busy > 0) {
+        btl_ib_info_number(out, "busy", busy, "");
+    }
     btl_ib_info_number(out, "endpoints", estimate->endpoints, "");
     if (estimate->completion_queues > 0) {
         btl_ib_info_number(out, "completion queues", estimate->completion_queues, "");
@@ -164,7 +169,8 @@ static bool suggest(memory_t *memory, const btl_ib_transport_type_t *type, int k
     if (!parse(type->default_queues, &table)) {
         return false;
     }
-    btl_ib_device_plan_for(memory->sizes->params, &kinds[kind].attr, &table, plan);
+    btl_ib_device_plan_for(memory->sizes->params, &kinds[kind].attr, &table,
+                           (uint32_t) memory->args->busy, plan);
     plan->queues.count = 0; /* nobody asked for them: the first that fit */
     best = btl_ib_memory_max_fit(memory->sizes, type, memory->peers, budget, plan);
     if (best.taken > budget) {

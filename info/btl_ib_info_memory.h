@@ -19,6 +19,7 @@ typedef struct btl_ib_info_args {
     bool parsable;
     uint64_t processes; /* of a job; 0: not said */
     uint64_t per_node;  /* of them on one host */
+    uint64_t busy;      /* peers that a process talks to at a time; 0: all */
     const char *queues[BTL_IB_INFO_QUEUES_MAX];
     uint32_t queue_count;
     const char *transport; /* udp, ud, rc, ofi or verbs; NULL: all */

@@ -93,6 +93,8 @@ static bool take_option(btl_ib_info_args_t *args, int option)
         return read_number("np", optarg, &processes, &args->processes);
     case 'p':
         return read_number("ppn", optarg, &processes, &args->per_node);
+    case 'B':
+        return read_number("busy", optarg, &processes, &args->busy);
     case 'q':
         return add_queues(args, optarg);
     case 't':
@@ -111,11 +113,17 @@ static bool take_option(btl_ib_info_args_t *args, int option)
 static bool args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
 {
     static const struct option options[] = {
-        {"check", no_argument, NULL, 'c'},           {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},         {"np", required_argument, NULL, 'n'},
-        {"ppn", required_argument, NULL, 'p'},       {"queues", required_argument, NULL, 'q'},
-        {"transport", required_argument, NULL, 't'}, {"budget", required_argument, NULL, 'b'},
-        {"parsable", no_argument, NULL, 'l'},        {NULL, 0, NULL, 0},
+        {"check", no_argument, NULL, 'c'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {"np", required_argument, NULL, 'n'},
+        {"ppn", required_argument, NULL, 'p'},
+        {"busy", required_argument, NULL, 'B'},
+        {"queues", required_argument, NULL, 'q'},
+        {"transport", required_argument, NULL, 't'},
+        {"budget", required_argument, NULL, 'b'},
+        {"parsable", no_argument, NULL, 'l'},
+        {NULL, 0, NULL, 0},
     };
     bool ok = true;
     int option;
@@ -132,8 +140,9 @@ static bool args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
         fprintf(stderr, "ib_info: %s: this is no option\n", shown);
         ok = false;
     }
-    if (ok && !btl_ib_info_of_memory(args) && (args->transport != NULL || args->per_node != 1)) {
-        fputs("ib_info: --transport and --ppn go with --queues or --budget; of devices"
+    if (ok && !btl_ib_info_of_memory(args)
+        && (args->transport != NULL || args->per_node != 1 || args->busy != 0)) {
+        fputs("ib_info: --transport, --ppn and --busy go with --queues or --budget; of devices"
               " btl_ib_transport chooses\n",
               stderr);
         ok = false;

@@ -225,6 +225,7 @@ unit_tests += \
     tests/unit/test_rc_connect \
     tests/unit/test_rc_device \
     tests/unit/test_rc_eager \
+    tests/unit/test_rc_idle \
     tests/unit/test_rc_many \
     tests/unit/test_rc_queues \
     tests/unit/test_rc_rdma \
@@ -368,6 +369,7 @@ tests_unit_test_rc_connect_SOURCES = tests/unit/test_rc_connect.c $(rc_test_sour
 tests_unit_test_rc_device_SOURCES = tests/unit/test_rc_device.c $(rc_test_sources)
 tests_unit_test_rc_device_LDADD = $(LDADD) -libverbs
 tests_unit_test_rc_eager_SOURCES = tests/unit/test_rc_eager.c $(rc_test_sources)
+tests_unit_test_rc_idle_SOURCES = tests/unit/test_rc_idle.c tests/unit/rdma_sides.c $(rc_test_sources)
 tests_unit_test_rc_many_SOURCES = tests/unit/test_rc_many.c tests/unit/allocations.c $(rc_test_sources)
 tests_unit_test_rc_many_CPPFLAGS = $(counted_cppflags)
 tests_unit_test_rc_many_LDFLAGS = $(counted_ldflags)

@@ -5,7 +5,8 @@
 
 /* Passes messages of all sizes around a ring; each rank adds to the first word on the way.
  * laps=N (10): how often each size goes around; max=BYTES (1000003): sizes up to that;
- * pause=S (0): seconds until rank 0 sends the first message */
+ * pause=S (0): seconds until rank 0 sends the first message; silence=S (0): seconds after each size
+ * in which all ranks only look for messages */
 
 #include "common.h"
 
@@ -38,12 +39,23 @@ static void one_lap(unsigned char *buffer, size_t bytes, uint64_t seed)
     pattern_check(buffer, bytes, seed, "ring");
 }
 
+static void be_silent(double seconds)
+{
+    const double end = MPI_Wtime() + seconds;
+    int there;
+
+    while (MPI_Wtime() < end) {
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
+    }
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv, "ring");
     need_ranks(2);
     int laps = (int) arg(argc, argv, "laps", 10);
     size_t max = (size_t) arg(argc, argv, "max", 1000003);
+    const double silence = arg(argc, argv, "silence", 0);
     static const size_t sizes[] = {8,    9,    64,   100,   128,   1000,  1400,   1472,   1500,
                                    4000, 4096, 8192, 65535, 65536, 65537, 262144, 1000003};
     unsigned char *buffer = get_memory(1000003);
@@ -55,6 +67,10 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && sizes[i] <= max; i++) {
         for (int lap = 0; lap < laps; lap++) {
             one_lap(buffer, sizes[i], (uint64_t) (i * 1000) + (uint64_t) lap);
+        }
+        if (silence > 0) { /* by the clock of each: those that were late end it late */
+            MPI_Barrier(MPI_COMM_WORLD);
+            be_silent(silence);
         }
     }
     free(buffer);

@@ -98,7 +98,9 @@ def test_info_arguments(run, component):
         ("--np 5x", "--np 5x: something follows the number"),
         ("--np", "--np"),
         ("--transport tcp", "--transport tcp: udp, ofi, ud, rc or verbs were right"),
-        ("--ppn 4", "--ppn go with --queues"),
+        ("--ppn 4", "--ppn and --busy go with --queues"),
+        ("--busy 4", "--ppn and --busy go with --queues"),
+        ("--busy 0", "--busy 0: it is too small; 1 to"),
         ("--budget 0", "--budget 0: it is too small"),
         ("--budget 5q", "what follows the number is none of its units"),
         (9 * "--queues P,256,16 ", "these are more than 8"),
@@ -171,6 +173,35 @@ def test_info_channels(run, component):
     few, many = (cost(run, queues, "ud", env=parameters(send_depth=depths))["device"]
                  for depths in ("128", "128,256"))
     assert many - few == 2 * 64 * 2 * 128
+
+
+def test_info_busy(run, component):
+    """Over rc connections of peers that a process does not talk to cost nothing, but by the first
+    queue; unless they are never closed."""
+    queues, few = "P,256,128:P,8192,64", ("--np", "512", "--busy", "16")
+    taken = {
+        (busy, idle, keepalive): cost(
+            run,
+            queues,
+            "rc",
+            *(few if busy else few[:2]),
+            env=parameters(rc_idle=idle, keepalive=keepalive),
+        )
+        for busy, idle, keepalive in ((0, 300, 30), (1, 300, 30), (1, 300, 0), (1, 0, 30))
+    }
+    part = [
+        {
+            number: next(
+                size for name, size in sizes.items() if f", queue {number}: connections, " in name
+            )
+            for number in (1, 2)
+        }
+        for sizes in taken.values()
+    ]
+    for number, shares in ((1, (1, 1, 16 / 511, 1)), (2, (1, 16 / 511, 16 / 511, 1))):
+        for sizes, share in zip(part, shares):
+            assert sizes[number] == pytest.approx(share * part[0][number], rel=0.01)
+    assert "busy" in run.output(INFO, *few, "--transport", "rc", "--queues", queues)
 
 
 def test_info_memory_table(run, component):

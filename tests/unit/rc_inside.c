@@ -92,6 +92,7 @@ rc_conn_t rc_conn(const btl_ib_transport_t *t, btl_ib_addr_t to, uint8_t channel
     rc_conn_t seen = {
         .open = conn->stage == BTL_IB_RC_OPEN,
         .accepted = conn->stage == BTL_IB_RC_ACCEPTED,
+        .agreed = conn->stage == BTL_IB_RC_AGREED,
         .qp = conn->qp,
         .word = (uint32_t *) (void *) conn->memory,
         .reposted = conn->credit.reposted,

@@ -53,6 +53,7 @@ btl_ib_rc_address_t rc_address(const btl_ib_transport_t *t);
 /* A connection. */
 typedef struct rc_conn {
     bool open, accepted;
+    bool agreed;          /* nothing is sent any more: the peer may close it */
     struct ibv_qp *qp;    /* NULL: there is no connection */
     uint32_t *word;       /* that its peer writes */
     uint32_t reposted;    /* receive buffers */

@@ -63,7 +63,7 @@ static void plan_for(const char *spec, const btl_ib_transport_attr_t *attr,
     btl_ib_queue_table_t table;
 
     assert_int_equal(btl_ib_queues_parse(spec, &table, &error), 0);
-    btl_ib_device_plan_for(&params, attr, &table, plan);
+    btl_ib_device_plan_for(&params, attr, &table, 0, plan);
 }
 
 static uint64_t takes(const btl_ib_transport_type_t *type, const btl_ib_device_plan_t *plan)

@@ -12,6 +12,7 @@
 #include "verbs_library.h"
 #include "verbs_device.h"
 #include "verbs_rc_cm.h"
+#include "verbs_rc_idle.h"
 #include "verbs_rc_watch.h"
 
 #include <endian.h>
@@ -179,7 +180,7 @@ static int rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 
 /* ---- memory forecast ---- */
 
-/* Adds what the connections of all peers for one queue take. */
+/* Adds what the connections of so many peers for one queue take. */
 static void estimate_own(const btl_ib_open_queue_t *queue, const btl_ib_rc_eagers_t *eagers,
                          uint32_t number, uint32_t depth, uint32_t peers,
                          btl_ib_memory_estimate_t *estimate)
@@ -224,7 +225,8 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
         btl_ib_rc_eagers_t eagers;
     } *rc = calloc(1, sizeof(*rc)); /* not on a stack that may be short */
     const btl_ib_rc_rxq_t first = {.size = open->queue[0].size, .shared = open->queue[0].shared};
-    const uint64_t channels = (uint64_t) peers * open->queue_count;
+    const uint32_t rdma_peers = btl_ib_rc_conns_at_once(&open->rc, BTL_IB_RC_RDMA_CHANNEL, peers);
+    uint64_t channels = 0;
 
     if (rc == NULL) {
         return;
@@ -232,7 +234,6 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
     rc->port.verbs.base.attr.inline_size = btl_ib_verbs_inline_wanted(open);
     btl_ib_rc_plan_send_depths(&rc->port, open,
                                attr->queue_max > 0 ? attr->queue_max : (uint32_t) INT32_MAX);
-    btl_ib_estimate_queues(estimate, channels + (attr->rdma ? peers : 0), 0);
     btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &first, &open->rc);
     const bool copies = peers > 0 && rc->eagers.peers > 0;
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
@@ -242,9 +243,12 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
         if (open->queue[i].shared) {
             estimate_shared(&open->queue[i], i, estimate);
         }
-        estimate_own(&open->queue[i], &rc->eagers, i, rc->port.channel_tx_depth[i], peers,
+        const uint32_t connected = btl_ib_rc_conns_at_once(&open->rc, i, peers);
+        estimate_own(&open->queue[i], &rc->eagers, i, rc->port.channel_tx_depth[i], connected,
                      estimate);
+        channels += connected;
     }
+    btl_ib_estimate_queues(estimate, (uint32_t) channels + (attr->rdma ? rdma_peers : 0), 0);
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
                         peers * sizeof(btl_ib_rc_peer_t)
                             + btl_ib_addr_table_places(peers) * 2 * sizeof(void *)
@@ -253,7 +257,7 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
     if (attr->rdma) {
         btl_ib_estimate_add(
             estimate, BTL_IB_ESTIMATE_PROCESS, 0,
-            peers * btl_ib_rc_conn_rdma_bytes(rc->port.tx_depth, open->rc.bounce_size),
+            rdma_peers * btl_ib_rc_conn_rdma_bytes(rc->port.tx_depth, open->rc.bounce_size),
             "connections for operations on memory");
     }
     free(rc);
@@ -462,6 +466,21 @@ static btl_ib_verbs_rx_buffer_t *rc_buffer_of(btl_ib_rc_t *rc, btl_ib_rc_conn_t 
                 .rx.buffer[number & ((1u << BTL_IB_RC_INDEX_BITS) - 1)];
 }
 
+/* Takes a message of the transport's own: one of verbs_rc_idle.h, or the empty one that opens a
+ * connection. */
+static void received_control(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
+                             btl_ib_verbs_rx_buffer_t *buffer, uint32_t size)
+{
+    uint8_t bytes[BTL_IB_RC_CONTROL_BYTES];
+    void *unused = buffer;
+
+    memcpy(bytes, btl_ib_verbs_rx_data(buffer), sizeof(bytes));
+    repost_run(rc, &unused, 1);
+    if (size > 0) {
+        btl_ib_rc_idle_received(rc, conn, bytes);
+    }
+}
+
 /* Takes the completion of a message that came. Returns how many events that makes. */
 static int rc_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc *wc,
                        btl_ib_event_t *event)
@@ -476,13 +495,17 @@ static int rc_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv
         conn->credit.filled++;
         conn->held++;
     }
+    const bool datagram = wc->byte_len > 0 && wc->byte_len != BTL_IB_RC_CONTROL_BYTES;
     if (conn->eager != NULL) {
-        btl_ib_rc_eager_received(&rc->eagers, conn->eager, wc->byte_len > 0);
+        btl_ib_rc_eager_received(&rc->eagers, conn->eager, datagram);
     }
-    if (wc->byte_len == 0) { /* the one that opens the connection */
-        void *empty = buffer;
-        repost_run(rc, &empty, 1);
+    if (!datagram) {
+        received_control(rc, conn, buffer, wc->byte_len);
         return 0;
+    }
+    conn->received++;
+    if (conn->stage == BTL_IB_RC_AGREED) {
+        btl_ib_rc_cm_resume(conn);
     }
     *event = (btl_ib_event_t){
         .type = BTL_IB_EVENT_RECV,
@@ -531,7 +554,7 @@ static void rc_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_
     if (wc->status == IBV_WC_LOC_QP_OP_ERR || conn->suspect_until != 0) {
         btl_ib_rc_conn_suspect(conn);
     } else {
-        if (wc->status == IBV_WC_RETRY_EXC_ERR) {
+        if (wc->status == IBV_WC_RETRY_EXC_ERR && conn->stage != BTL_IB_RC_AGREED) {
             btl_ib_rc_cm_unanswered(rc, conn);
         }
         btl_ib_rc_cm_broke(rc, conn, ibv_wc_status_str(wc->status));
@@ -544,6 +567,9 @@ static int rc_take_eager(btl_ib_rc_t *rc, btl_ib_rc_eager_t *eager, btl_ib_event
     const int count = btl_ib_rc_eager_take(&rc->eagers, eager, from, events, max);
 
     eager->conn->held += (uint32_t) count;
+    if (count > 0 && eager->conn->stage == BTL_IB_RC_AGREED) {
+        btl_ib_rc_cm_resume(eager->conn);
+    }
     return count;
 }
 
@@ -1113,6 +1139,8 @@ static void rc_init(btl_ib_rc_t *rc, const btl_ib_device_t *device,
     port->tos = params->traffic_class;
     port->level = params->service_level;
     port->relaxed = params->rc.relaxed;
+    port->idle = params->rc.idle;
+    port->idle_first = params->rc.idle_first;
     port->bounce_size = btl_ib_verbs_min(params->rc.bounce_size, BTL_IB_BOUNCE_MAX);
     rc->conns.port = port;
     rc->conns.state = &rc->state;

@@ -527,7 +527,8 @@ static void rc_cm_failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool refused, 
 /* Reports that what was sent over a connection may be lost. */
 static void rc_cm_lost(btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn)
 {
-    if (conn->rdma == NULL) { /* operations on memory report their ends themselves */
+    /* Operations on memory report their ends themselves; of what agreed nothing is under way. */
+    if (conn->rdma == NULL && conn->stage != BTL_IB_RC_AGREED) {
         conn->peer->broken = true;
         peer_add_pending(&rc->peers, conn->peer);
     }
@@ -540,11 +541,30 @@ void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why
     if (events_port_down(rc)) {
         return;
     }
+    if (conn->stage == BTL_IB_RC_AGREED) {
+        btl_ib_rc_cm_close_idle(rc, conn);
+        return;
+    }
     cm_log(rc, peer, conn->channel, "the connection broke", why);
     backoff_broke(backoff_of(conn), btl_ib_rc_now_us(), conn->opened_at);
     rc_cm_lost(rc, conn);
     peer_close(conn);
     peer_free_unused(&rc->peers, peer);
+}
+
+void btl_ib_rc_cm_close_idle(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
+{
+    btl_ib_rc_peer_t *peer = conn->peer;
+
+    cm_log(rc, peer, conn->channel, "closed, as nobody used it", "");
+    peer_close(conn);
+    peer_free_unused(&rc->peers, peer);
+}
+
+void btl_ib_rc_cm_resume(btl_ib_rc_conn_t *conn)
+{
+    backoff_of(conn)->wanted_at = 0;
+    btl_ib_rc_conn_resume(conn);
 }
 
 void btl_ib_rc_cm_stalled(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what)
@@ -831,6 +851,9 @@ int btl_ib_rc_cm_connect(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t number
         conn_begin(rc, peer, number);
     }
     const uint64_t begun_at = channel->conn != NULL ? channel->conn->begun_at : 0;
+    if (channel->conn != NULL && channel->conn->stage == BTL_IB_RC_AGREED) {
+        return EAGAIN; /* until the peer closes it */
+    }
     return backoff_give_up(&channel->backoff, now, begun_at) ? EHOSTUNREACH : EAGAIN;
 }
 

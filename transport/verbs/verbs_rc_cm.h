@@ -210,7 +210,7 @@ static inline btl_ib_rc_conn_t *btl_ib_rc_cm_conn(btl_ib_rc_t *rc, btl_ib_addr_t
     btl_ib_rc_peer_t *peer = rc->peers.peer[to];
     btl_ib_rc_conn_t *conn = peer->channel[channel].conn;
 
-    if (conn != NULL && conn->stage == BTL_IB_RC_OPEN) {
+    if (conn != NULL && conn->stage == BTL_IB_RC_OPEN) { /* not AGREED */
         *error = EAGAIN;
         return conn->suspect_until == 0 ? conn : NULL;
     }
@@ -229,6 +229,12 @@ void btl_ib_rc_cm_opened(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *ho
  * disconnect while its interface was down.
  */
 void btl_ib_rc_cm_broke(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *why);
+
+/* Closes a connection that nobody uses, as both sides have agreed (verbs_rc_idle.h). */
+void btl_ib_rc_cm_close_idle(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn);
+
+/* Opens a connection again that this side had agreed to have closed. */
+void btl_ib_rc_cm_resume(btl_ib_rc_conn_t *conn);
 
 /*
  * Notes that an open connection is about to break because the peer's device answered none of its

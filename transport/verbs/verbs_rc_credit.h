@@ -30,12 +30,14 @@ typedef struct btl_ib_rc_credit_word {
 typedef struct btl_ib_rc_credit_line {
     btl_ib_rc_credit_word_t in;  /* the peer writes here, */
     btl_ib_rc_credit_word_t out; /* and we what goes to the peer */
+    uint32_t control[2][2];      /* control messages that are on their way (verbs_rc_idle.h) */
     uint32_t flush;              /* the peer's word is read to here to flush writes */
-    uint8_t rest[BTL_IB_VERBS_LINE - 36];
+    uint8_t rest[BTL_IB_VERBS_LINE - 52];
 } btl_ib_rc_credit_line_t;
 
 enum {
     BTL_IB_RC_CREDIT_BYTES = 12, /* of a word that are written */
+    BTL_IB_RC_CONTROL_BYTES = 8, /* of a control message; no datagram of the engine is as short */
     BTL_IB_RC_SEND_RESERVED = 4, /* places of a send queue kept for the transport's own requests */
 };
 

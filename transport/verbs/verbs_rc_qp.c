@@ -122,7 +122,9 @@ enum {
     SLOTS_MAX = 1 << BTL_IB_RC_SLOT_BITS,
     DRAIN_US = 200 * 1000,   /* for devices that never say that they are done */
     SUSPECT_US = 200 * 1000, /* from a failed send to the event that the port is down, at most */
-    FIRST_ONLY = 8, /* bytes of a buffer where the peer only sends the message that opens */
+    /* Where the peer sends no datagrams: for the message that opens, and three of verbs_rc_idle.h
+     * that may come before this process looks. */
+    CONTROL_BUFFERS = 4,
 };
 
 /* ---- connections by slot, and by queue pair ---- */
@@ -253,11 +255,20 @@ btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_
 
 uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size)
 {
-    const size_t mapped = BTL_IB_VERBS_LINE + btl_ib_rc_rx_stride(FIRST_ONLY)
+    const size_t mapped = BTL_IB_VERBS_LINE
+                          + CONTROL_BUFFERS * btl_ib_rc_rx_stride(BTL_IB_RC_CONTROL_BYTES)
                           + btl_ib_rc_rdma_bounce_bytes(bounce_size);
 
-    return btl_ib_estimate_pages(mapped, btl_ib_verbs_page()) + btl_ib_rc_conn_heap(depth, 1)
-           + sizeof(btl_ib_rc_rdma_t) + depth * sizeof(btl_ib_rc_op_t);
+    return btl_ib_estimate_pages(mapped, btl_ib_verbs_page())
+           + btl_ib_rc_conn_heap(depth, CONTROL_BUFFERS) + sizeof(btl_ib_rc_rdma_t)
+           + depth * sizeof(btl_ib_rc_op_t);
+}
+
+uint32_t btl_ib_rc_conns_at_once(const btl_ib_open_rc_t *open, uint32_t channel, uint32_t peers)
+{
+    const bool stays = open->idle == 0 || (channel == 0 && !open->idle_first);
+
+    return stays || open->busy == 0 ? peers : btl_ib_verbs_min(open->busy, peers);
 }
 
 uint64_t btl_ib_rc_conns_slots(uint64_t connections)
@@ -274,9 +285,9 @@ static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *p
     const btl_ib_rc_conns_t *conns = conn->all;
     const btl_ib_verbs_t *verbs = &conns->port->verbs;
     const bool rdma = conn->rdma != NULL;
-    uint32_t count = 1;
-    uint32_t size = FIRST_ONLY;
-    uint32_t low = 0;
+    uint32_t count = CONTROL_BUFFERS;
+    uint32_t size = BTL_IB_RC_CONTROL_BYTES;
+    uint32_t low = CONTROL_BUFFERS - 1;
     uint32_t window = 1;
 
     if (conn->channel < conns->rxqs->count) { /* else the peer has more queues than we */
@@ -437,6 +448,18 @@ void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
     conn->credit.open = conn->rdma == NULL;
 }
 
+void btl_ib_rc_conn_agree(btl_ib_rc_conn_t *conn)
+{
+    conn->stage = BTL_IB_RC_AGREED;
+    conn->credit.open = false;
+}
+
+void btl_ib_rc_conn_resume(btl_ib_rc_conn_t *conn)
+{
+    conn->stage = BTL_IB_RC_OPEN;
+    conn->credit.open = conn->rdma == NULL;
+}
+
 /* ---- closing connections ---- */
 
 /* Frees a connection if it is closed and nothing of it is in use any more. */
@@ -517,7 +540,7 @@ void btl_ib_rc_conn_close(btl_ib_rc_conn_t *conn)
     btl_ib_rc_eager_close(conns->eagers, conn->eager);
     conn->credit.open = false;
     btl_ib_rc_sq_close(&conn->sq);
-    conns->pending -= conn->stage != BTL_IB_RC_OPEN;
+    conns->pending -= conn->stage < BTL_IB_RC_OPEN;
     conns->suspected -= conn->suspect_until != 0;
     slot_free(conn);
     conn->stage = BTL_IB_RC_CLOSED;

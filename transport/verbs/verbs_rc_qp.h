@@ -62,8 +62,17 @@ typedef enum btl_ib_rc_stage {
     BTL_IB_RC_ASKING,    /* our request is on its way */
     BTL_IB_RC_ACCEPTED,  /* the peer's is; its first message opens the connection */
     BTL_IB_RC_OPEN,
+    BTL_IB_RC_AGREED, /* as OPEN, but nothing is sent: the peer may close it (verbs_rc_idle.h) */
     BTL_IB_RC_CLOSED, /* the queue pair is gone or going; what it held is being given back */
 } btl_ib_rc_stage_t;
+
+/* The silence of a connection (verbs_rc_idle.h). */
+typedef struct btl_ib_rc_idle {
+    uint32_t from;  /* what had been sent and received at the last look */
+    uint32_t looks; /* in a row that found nothing new */
+    uint32_t questions;
+    uint32_t asked; /* number of the question that is not answered yet; 0: none */
+} btl_ib_rc_idle_t;
 
 typedef struct btl_ib_rc_conn {
     struct btl_ib_rc_conns *all;
@@ -75,6 +84,8 @@ typedef struct btl_ib_rc_conn {
     uint64_t begun_at; /* us */
     uint64_t opened_at;
     uint64_t suspect_until; /* us; a send failed, perhaps because the port goes down; 0: none did */
+
+    btl_ib_rc_idle_t idle; /* owned by verbs_rc_idle.c */
 
     /* Owned by verbs_rc_watch.c: */
     uint32_t waits;      /* looks in a row that found it waiting with no request completed */
@@ -96,6 +107,7 @@ typedef struct btl_ib_rc_conn {
     btl_ib_rc_eager_tx_t eager_tx;
     btl_ib_rc_eager_t *eager; /* NULL: there is no ring */
     btl_ib_rc_rdma_t *rdma;   /* NULL: it carries messages */
+    uint32_t received;        /* datagrams that came by sends, in all */
     uint32_t held;            /* buffers handed up, not given back */
     bool reporting;           /* in all->reporting */
 
@@ -161,6 +173,11 @@ void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *param
 /* Makes a connection one that can be sent on. */
 void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn);
 
+/* Agree: nothing is sent any more on an open connection, which the peer may close. Resume: the peer
+ * does not. */
+void btl_ib_rc_conn_agree(btl_ib_rc_conn_t *conn);
+void btl_ib_rc_conn_resume(btl_ib_rc_conn_t *conn);
+
 /*
  * Closes a connection: the queue pair goes at once, or when the shared buffers that it took have
  * come back. Then all sends are over; the memory stays while somebody holds a part of it. Only
@@ -220,6 +237,10 @@ static inline uint64_t btl_ib_rc_conn_heap(uint32_t depth, uint32_t count)
 
 /* Returns all bytes that a connection for operations on memory takes. */
 uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size);
+
+/* Returns to how many of `peers` there are connections of a channel at once: the others' are closed
+ * (verbs_rc_idle.h). */
+uint32_t btl_ib_rc_conns_at_once(const btl_ib_open_rc_t *open, uint32_t channel, uint32_t peers);
 
 /* Returns the bytes of the table of slots for that many connections. */
 uint64_t btl_ib_rc_conns_slots(uint64_t connections);

@@ -162,23 +162,41 @@ btl_ib_rc_under_way_t btl_ib_rc_rdma_under_way(const btl_ib_rc_rdma_t *rdma)
     return found;
 }
 
+/* Posts a request that is no operation. Returns 0 or an errno. */
+static int post_none(btl_ib_rc_rdma_t *rdma, struct ibv_send_wr *wr)
+{
+    static const btl_ib_rc_op_t none = {.reads = false};
+    struct ibv_send_wr *bad;
+
+    wr->wr_id = btl_ib_rc_sq_id(rdma->sq, rdma->sq->ring.posted);
+    const int error = ibv_post_send(rdma->sq->qp, wr, &bad);
+    if (error == 0) {
+        op_note(rdma, &none, false, (wr->send_flags & IBV_SEND_SIGNALED) != 0);
+    }
+    return error;
+}
+
 /* The write is not signaled: over iWARP it would complete before reads that were posted earlier. */
 int btl_ib_rc_rdma_rouse(btl_ib_rc_rdma_t *rdma)
 {
-    static const btl_ib_rc_op_t none = {.reads = false};
-    struct ibv_send_wr wr, *bad;
+    struct ibv_send_wr wr;
     struct ibv_sge sge;
 
     if (btl_ib_verbs_send_ring_room(&rdma->sq->ring) == 0) {
         return 0;
     }
     btl_ib_rc_credit_fill_write(rdma->credit, &wr, &sge);
-    wr.wr_id = btl_ib_rc_sq_id(rdma->sq, rdma->sq->ring.posted);
-    const int error = ibv_post_send(rdma->sq->qp, &wr, &bad);
-    if (error == 0) {
-        op_note(rdma, &none, false, false);
+    return post_none(rdma, &wr);
+}
+
+/* Signaled only if no read is under way, as above. */
+int btl_ib_rc_rdma_post_control(btl_ib_rc_rdma_t *rdma, struct ibv_send_wr *wr)
+{
+    if (btl_ib_verbs_send_ring_room(&rdma->sq->ring) == 0) {
+        return ENOMEM;
     }
-    return error;
+    wr->send_flags |= btl_ib_rc_rdma_under_way(rdma).count == 0 ? IBV_SEND_SIGNALED : 0u;
+    return post_none(rdma, wr);
 }
 
 static bool work_is_read(const btl_ib_rdma_work_t *work)

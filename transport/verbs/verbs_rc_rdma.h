@@ -83,6 +83,9 @@ btl_ib_rc_under_way_t btl_ib_rc_rdma_under_way(const btl_ib_rc_rdma_t *rdma);
  * something while others are under way. Returns 0 or an errno. */
 int btl_ib_rc_rdma_rouse(btl_ib_rc_rdma_t *rdma);
 
+/* Posts a message between the operations, if there is room. Returns 0 or an errno. */
+int btl_ib_rc_rdma_post_control(btl_ib_rc_rdma_t *rdma, struct ibv_send_wr *wr);
+
 /* Ends operations before number `completed`, those that had not failed yet with `error` (0:
  * done). */
 void btl_ib_rc_rdma_complete(btl_ib_rc_rdma_t *rdma, uint32_t completed, int error);

@@ -5,6 +5,8 @@
 
 #include "verbs_rc_watch.h"
 
+#include "verbs_rc_idle.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,12 +35,19 @@ static uint64_t bytes_under_way(const btl_ib_rc_conn_t *conn)
     return conn->rdma != NULL ? btl_ib_rc_rdma_under_way(conn->rdma).bytes : 0;
 }
 
-/* True if a connection waits: for the message that opens it; for operations on memory; as the side
- * that asked, to be roused once. */
+/* True if there was something to send that had no open connection. */
+static bool conn_is_wanted(const btl_ib_rc_conn_t *conn)
+{
+    return conn->peer->channel[conn->channel].backoff.wanted_at != 0;
+}
+
+/* True if a connection waits: for the message that opens it; to be closed by the peer, before
+ * something can be sent; for operations on memory; as the side that asked, to be roused once. */
 static bool conn_is_waiting(const btl_ib_rc_conn_t *conn)
 {
     if (conn->stage != BTL_IB_RC_OPEN) {
-        return conn->stage == BTL_IB_RC_ACCEPTED;
+        return conn->stage == BTL_IB_RC_ACCEPTED
+               || (conn->stage == BTL_IB_RC_AGREED && conn_is_wanted(conn));
     }
     return (conn->initiator && !conn->roused)
            || (conn->rdma != NULL && btl_ib_rc_rdma_under_way(conn->rdma).count > 0);
@@ -90,12 +99,19 @@ void btl_ib_rc_watch_look(btl_ib_rc_t *rc, uint64_t now)
         btl_ib_rc_conn_t *conn = rc->conns.slot[i].conn;
         const uint32_t looks = conn != NULL ? conn_look(conn) : 0;
         if (looks == 0) {
+            if (conn != NULL && conn->stage == BTL_IB_RC_OPEN) {
+                btl_ib_rc_idle_look(rc, conn, rc->port.idle * LOOKS);
+            }
             continue;
         }
         if (conn->stage == BTL_IB_RC_ACCEPTED) {
             /* A side that accepted must not be the first to send (iWARP). */
-            if (looks >= GIVEN_UP && conn->peer->channel[conn->channel].backoff.wanted_at != 0) {
+            if (looks >= GIVEN_UP && conn_is_wanted(conn)) {
                 conn_give_up(rc, conn, "its first message did not come", looks);
+            }
+        } else if (conn->stage == BTL_IB_RC_AGREED) {
+            if (looks >= GIVEN_UP) {
+                btl_ib_rc_cm_close_idle(rc, conn);
             }
         } else if (looks >= GIVEN_UP + device_looks(&rc->port) + bytes_under_way(conn) / LEAST) {
             conn_give_up(rc, conn, "no operation ended", looks);

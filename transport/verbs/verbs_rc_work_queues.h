@@ -47,6 +47,8 @@ typedef struct btl_ib_rc_port {
     bool relaxed;         /* exposed memory may be written in any order */
     uint32_t bounce_size; /* bytes of the largest operation that is copied */
     uint32_t unknown_max; /* peers that connect before they are added */
+    uint32_t idle;        /* seconds of silence after which a connection is closed; 0: never */
+    bool idle_first;      /* also that of the first channel */
 } btl_ib_rc_port_t;
 
 /* Chooses how many requests the send queues of connections hold; the device takes `most`. */

@@ -1,0 +1,140 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "verbs_rc_idle.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <string.h>
+
+enum {
+    ASK = 1,
+    AGREE,
+    DECLINE,
+    RESUME,
+};
+
+/* A control message as it travels. */
+typedef struct control {
+    uint8_t what;
+    uint8_t zero[3];
+    uint32_t number;
+} control_t;
+
+static_assert(sizeof(control_t) == BTL_IB_RC_CONTROL_BYTES, "as drawn");
+
+/* Returns a number that changes with each datagram and operation, sent or received. */
+static uint32_t conn_traffic(const btl_ib_rc_conn_t *conn)
+{
+    return conn->credit.used + conn->eager_tx.used + conn->received
+           + (conn->eager != NULL ? conn->eager->taken : 0)
+           + (conn->rdma != NULL ? conn->sq.ring.posted : 0);
+}
+
+/* True if nothing went by a connection since the last look, and nothing of it is in use. */
+static bool conn_is_quiet(const btl_ib_rc_conn_t *conn)
+{
+    return conn_traffic(conn) == conn->idle.from && conn->held == 0
+           && (conn->rdma == NULL || btl_ib_rc_rdma_under_way(conn->rdma).count == 0);
+}
+
+/* Sends a control message. Questions, and answers, have a place each to be sent from: of neither
+ * are two on their way. What it adds to the traffic is none. */
+static bool control_send(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint8_t what, uint32_t number)
+{
+    void *at = conn->credit.line->control[what == AGREE || what == DECLINE];
+    const control_t control = {.what = what, .number = htobe32(number)};
+    struct ibv_sge sge = {
+        .addr = (uintptr_t) at, .length = sizeof(control), .lkey = conn->credit.lkey};
+    struct ibv_send_wr wr = {
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = IBV_WR_SEND,
+        .send_flags = conn->sq.inline_size >= sizeof(control) ? IBV_SEND_INLINE : 0u,
+    };
+    const uint32_t before = conn_traffic(conn);
+
+    /* Beside operations on memory buffers are not counted: there are enough (CONTROL_BUFFERS). */
+    if (conn->rdma == NULL && btl_ib_rc_credit_available(&conn->credit) == 0) {
+        return false;
+    }
+    memcpy(at, &control, sizeof(control));
+    const int error = conn->rdma != NULL ? btl_ib_rc_rdma_post_control(conn->rdma, &wr)
+                                         : btl_ib_rc_sq_post_own(&conn->sq, &wr);
+    if (error != 0) {
+        if (!btl_ib_verbs_is_shortage(error)) {
+            btl_ib_rc_cm_broke(rc, conn, strerror(error));
+        }
+        return false;
+    }
+    conn->credit.used++;
+    conn->idle.from += conn_traffic(conn) - before;
+    return true;
+}
+
+void btl_ib_rc_idle_look(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t after)
+{
+    btl_ib_rc_idle_t *idle = &conn->idle;
+
+    if (!conn_is_quiet(conn)) {
+        idle->from = conn_traffic(conn);
+        idle->looks = 0;
+        idle->asked = 0;
+        return;
+    }
+    idle->looks++;
+    if (after == 0 || idle->asked != 0 || idle->looks < after
+        || (conn->channel == 0 && !rc->port.idle_first)) {
+        return;
+    }
+    idle->looks = 0;
+    idle->questions += idle->questions == UINT32_MAX ? 2 : 1; /* 0 is none */
+    if (control_send(rc, conn, ASK, idle->questions)) {
+        idle->asked = idle->questions;
+    }
+}
+
+/* Answers a question of the peer. */
+static void conn_asked(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t number)
+{
+    const bool ready = conn_is_quiet(conn);
+
+    if (control_send(rc, conn, ready ? AGREE : DECLINE, number) && ready) {
+        btl_ib_rc_conn_agree(conn);
+    }
+}
+
+/* Takes the peer's consent to question `number`: it sends nothing more. */
+static void conn_agreed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t number)
+{
+    const bool close = conn->idle.asked == number && number != 0 && conn_is_quiet(conn);
+
+    conn->idle.asked = 0;
+    if (close) {
+        btl_ib_rc_cm_close_idle(rc, conn);
+    } else {
+        (void) control_send(rc, conn, RESUME, number);
+    }
+}
+
+void btl_ib_rc_idle_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes)
+{
+    control_t control;
+
+    memcpy(&control, bytes, sizeof(control));
+    const uint32_t number = be32toh(control.number);
+    if (control.what == AGREE) {
+        conn_agreed(rc, conn, number);
+        return;
+    }
+    if (conn->stage == BTL_IB_RC_AGREED) {
+        btl_ib_rc_cm_resume(conn);
+    }
+    if (control.what == ASK) {
+        conn_asked(rc, conn, number);
+    } else if (control.what == DECLINE) {
+        conn->idle.asked = 0;
+    }
+}

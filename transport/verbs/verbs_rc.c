@@ -248,7 +248,7 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
                      estimate);
         channels += connected;
     }
-    btl_ib_estimate_queues(estimate, (uint32_t) channels + (attr->rdma ? rdma_peers : 0), 0);
+    btl_ib_estimate_queues(estimate, channels + (attr->rdma ? rdma_peers : 0), 0);
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
                         peers * sizeof(btl_ib_rc_peer_t)
                             + btl_ib_addr_table_places(peers) * 2 * sizeof(void *)

@@ -148,7 +148,7 @@ static void slack_in_place_of_windows(void **state)
             .am_credits_slack = cases[i].slack, .udp_gso = "auto", .ordering = "strict"};
         btl_ib_device_plan_t plan;
 
-        btl_ib_device_plan_for(&params, &attr, &table, &plan);
+        btl_ib_device_plan_for(&params, &attr, &table, 0, &plan);
         assert_int_equal(plan.queues.q[0].window, cases[i].few);
         assert_int_equal(plan.queues.q[1].window, cases[i].many);
         assert_int_equal(plan.queues.q[2].window, 0);

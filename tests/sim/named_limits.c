@@ -87,6 +87,52 @@ void small_queues(sim_t *sim)
     finish(sim);
 }
 
+/* A stream that nothing answers, and whose messages come one by one: its receiver sends a credit
+ * message for each `window` buffers, whatever the low watermark is. */
+void one_way_windows(sim_t *sim)
+{
+    enum { MESSAGES = 480 };
+    static const struct {
+        const char *queues;
+        uint32_t window;
+    } pairs[] = {
+        {"P,256,256,128,4", 4},   {"P,256,256,128,12", 12}, {"P,256,256,250,6", 6},
+        {"P,256,256,250,12", 12}, {"P,256,32,1,10", 10},
+    };
+    const uint32_t count = sizeof(pairs) / sizeof(pairs[0]);
+    uint64_t acks[sizeof(pairs) / sizeof(pairs[0])];
+
+    sim_procs(sim, 2 * count, 1);
+    run_defaults(sim);
+    for (uint32_t i = 0; i < 2 * count; i++) {
+        snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "%s", pairs[i / 2].queues);
+        sim->procs[i].config.credit_init = 256;
+        sim->procs[i].config.ack_delay = 2000; /* they are not told of messages before */
+    }
+    sim->clean = true;
+    run_start(sim);
+    for (uint32_t i = 0; i < count; i++) {
+        say(sim, 2 * i, 2 * i + 1, 20, 1000);
+    }
+    run_settle(sim, SIM_S(5));
+    for (uint32_t i = 0; i < count; i++) {
+        acks[i] = sim_counters(sim, 2 * i + 1)->sent_acks;
+    }
+    for (uint32_t n = 0; n < MESSAGES; n++) {
+        for (uint32_t i = 0; i < count; i++) {
+            say(sim, 2 * i, 2 * i + 1, 20, 1000);
+        }
+        sim_run_until(sim, sim->now + SIM_US(20));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t sent = sim_counters(sim, 2 * i + 1)->sent_acks - acks[i];
+        must_be_within(sim, pairs[i].queues, sent, MESSAGES / pairs[i].window);
+        must_be_at_least(sim, pairs[i].queues, sent, MESSAGES / pairs[i].window);
+    }
+    run_settle(sim, SIM_S(5));
+    finish(sim);
+}
+
 /* Nothing stands still with them among 16 processes that lose 1 %, either. */
 void small_queues_many(sim_t *sim)
 {

@@ -6,21 +6,8 @@
 #include "btl_ib_table.h"
 
 #include <errno.h>
-#include <stdbool.h>
 
-enum {
-    SLOT_BITS = 20, /* a million connections; 12 bits of generation */
-    SLOTS_FIRST = 16,
-};
-
-typedef struct btl_ib_table_slot {
-    struct btl_ib_conn *conn; /* NULL: free */
-    uint64_t name;
-    uint32_t rails;
-    uint32_t id;   /* of the present or last user */
-    uint32_t next; /* in the hash chain, or the list of free slots */
-    bool named;
-} slot_t;
+enum { SLOTS_FIRST = 16 };
 
 void btl_ib_table_fini(btl_ib_table_t *table)
 {
@@ -40,7 +27,7 @@ static uint32_t *bucket_of(const btl_ib_table_t *table, uint64_t name, uint32_t 
 
 static void chain(btl_ib_table_t *table, uint32_t index)
 {
-    slot_t *slot = &table->slots[index];
+    btl_ib_table_slot_t *slot = &table->slots[index];
     uint32_t *bucket = bucket_of(table, slot->name, slot->rails);
 
     slot->next = *bucket;
@@ -52,17 +39,17 @@ static int grow_table(btl_ib_table_t *table)
 {
     uint32_t size = table->size == 0 ? SLOTS_FIRST : table->size * 2;
 
-    if (size > 1u << SLOT_BITS) {
+    if (size > 1u << BTL_IB_SLOT_BITS) {
         return -ENOMEM;
     }
-    slot_t *slots = btl_ib_zalloc(table->mem, size * sizeof(*slots));
+    btl_ib_table_slot_t *slots = btl_ib_zalloc(table->mem, size * sizeof(*slots));
     uint32_t *buckets = btl_ib_zalloc(table->mem, size * sizeof(*buckets));
     if (slots == NULL || buckets == NULL) {
         btl_ib_free(table->mem, slots);
         btl_ib_free(table->mem, buckets);
         return -ENOMEM;
     }
-    slot_t *old = table->slots;
+    btl_ib_table_slot_t *old = table->slots;
     uint32_t old_size = table->size;
     btl_ib_free(table->mem, table->buckets);
     table->slots = slots;
@@ -85,7 +72,8 @@ static int grow_table(btl_ib_table_t *table)
 
 uint64_t btl_ib_table_bytes(uint32_t connections)
 {
-    return btl_ib_estimate_doubled(SLOTS_FIRST, connections) * (sizeof(slot_t) + sizeof(uint32_t));
+    return btl_ib_estimate_doubled(SLOTS_FIRST, connections)
+           * (sizeof(btl_ib_table_slot_t) + sizeof(uint32_t));
 }
 
 int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t name, uint32_t rail,
@@ -98,34 +86,32 @@ int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t n
         }
     }
     uint32_t index = table->free;
-    slot_t *slot = &table->slots[index];
+    btl_ib_table_slot_t *slot = &table->slots[index];
     table->free = slot->next;
     slot->conn = conn;
     slot->name = name;
     slot->rails = btl_ib_rails_of(rail, remote_rail);
-    uint32_t generation = (slot->id >> SLOT_BITS) + 1;
-    slot->id = generation << SLOT_BITS | index;
+    uint32_t generation = (slot->id >> BTL_IB_SLOT_BITS) + 1;
+    slot->id = generation << BTL_IB_SLOT_BITS | index;
     if (slot->id == 0) { /* slot 0 after 4096 users */
-        slot->id = 1u << SLOT_BITS;
+        slot->id = 1u << BTL_IB_SLOT_BITS;
     }
     chain(table, index);
     *id = slot->id;
     return 0;
 }
 
-static slot_t *slot_of(const btl_ib_table_t *table, uint32_t id)
+/* The slot of a connection in the table; NULL: there is none of that id. */
+static btl_ib_table_slot_t *slot_of(const btl_ib_table_t *table, uint32_t id)
 {
-    uint32_t index = id & ((1u << SLOT_BITS) - 1);
-
-    if (index >= table->size || table->slots[index].id != id || table->slots[index].conn == NULL) {
-        return NULL;
-    }
-    return &table->slots[index];
+    return btl_ib_table_by_id(table, id) == NULL
+               ? NULL
+               : &table->slots[id & ((1u << BTL_IB_SLOT_BITS) - 1)];
 }
 
 void btl_ib_table_unname(btl_ib_table_t *table, uint32_t id)
 {
-    slot_t *slot = slot_of(table, id);
+    btl_ib_table_slot_t *slot = slot_of(table, id);
 
     if (slot == NULL || !slot->named) {
         return;
@@ -141,7 +127,7 @@ void btl_ib_table_unname(btl_ib_table_t *table, uint32_t id)
 
 void btl_ib_table_remove(btl_ib_table_t *table, uint32_t id)
 {
-    slot_t *slot = slot_of(table, id);
+    btl_ib_table_slot_t *slot = slot_of(table, id);
 
     if (slot == NULL) {
         return;
@@ -155,12 +141,6 @@ void btl_ib_table_remove(btl_ib_table_t *table, uint32_t id)
 struct btl_ib_conn *btl_ib_table_at(const btl_ib_table_t *table, uint32_t index)
 {
     return table->slots[index].conn;
-}
-
-struct btl_ib_conn *btl_ib_table_by_id(const btl_ib_table_t *table, uint32_t id)
-{
-    slot_t *slot = slot_of(table, id);
-    return slot == NULL ? NULL : slot->conn;
 }
 
 struct btl_ib_conn *btl_ib_table_by_name(const btl_ib_table_t *table, uint64_t name, uint32_t rail,

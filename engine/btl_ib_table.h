@@ -12,6 +12,7 @@
 #ifndef BTL_IB_TABLE_H
 #define BTL_IB_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "btl_ib_pool.h"
@@ -24,11 +25,23 @@ static inline uint32_t btl_ib_rails_of(uint32_t rail, uint32_t other)
     return rail << 8 | other;
 }
 
+/* A million connections; the other 12 bits of an id are its generation. */
+enum { BTL_IB_SLOT_BITS = 20 };
+
+typedef struct btl_ib_table_slot {
+    struct btl_ib_conn *conn; /* NULL: free */
+    uint64_t name;
+    uint32_t rails;
+    uint32_t id;   /* of the present or last user */
+    uint32_t next; /* in the hash chain, or the list of free slots */
+    bool named;
+} btl_ib_table_slot_t;
+
 typedef struct btl_ib_table {
     const btl_ib_mem_t *mem;
     uint32_t size; /* slots, 0 or a power of two */
     uint32_t free; /* first free slot, or size */
-    struct btl_ib_table_slot *slots;
+    btl_ib_table_slot_t *slots;
     uint32_t *buckets; /* size of them: the first slot of each hash chain, or size */
 } btl_ib_table_t;
 
@@ -56,7 +69,14 @@ void btl_ib_table_remove(btl_ib_table_t *table, uint32_t id);
  * removed. */
 struct btl_ib_conn *btl_ib_table_at(const btl_ib_table_t *table, uint32_t index);
 
-struct btl_ib_conn *btl_ib_table_by_id(const btl_ib_table_t *table, uint32_t id);
+/* Inline, as each datagram is looked up. */
+static inline struct btl_ib_conn *btl_ib_table_by_id(const btl_ib_table_t *table, uint32_t id)
+{
+    const uint32_t index = id & ((1u << BTL_IB_SLOT_BITS) - 1);
+
+    return index < table->size && table->slots[index].id == id ? table->slots[index].conn : NULL;
+}
+
 struct btl_ib_conn *btl_ib_table_by_name(const btl_ib_table_t *table, uint64_t name, uint32_t rail,
                                          uint32_t remote_rail);
 

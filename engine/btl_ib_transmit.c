@@ -388,8 +388,9 @@ static inline bool is_simple(const btl_ib_conn_t *conn, const btl_ib_segment_t *
 static inline bool transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool is_ack)
 {
     btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;
+    btl_ib_engine_t *engine = conn->engine;
     btl_ib_transport_t *transport = conn->route.via->transport;
-    btl_ib_tx_t *tx = &conn->engine->datagrams.tx[0];
+    btl_ib_tx_t *tx = &engine->datagrams.tx[0];
     int error = ENETDOWN;
 
     common_header(conn, is_ack, header);
@@ -403,17 +404,17 @@ static inline bool transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segmen
     tx->channel = is_ack ? 0 : segment->channel;
     tx->bulk = false;
     tx->flow = conn->flow.now;
-    const bool taken = transport->ops->send(transport, tx, 1, &error) > 0;
-    if (!taken && !lose_untaken(conn, tx, segment, error)) {
+    if (transport->ops->send(transport, tx, 1, &error) > 0) {
+        engine->count.sent_datagrams++;
+        conn->route.via->count.sent_datagrams++;
+        btl_ib_pool_given(segment, tx->size > transport->attr.inline_size);
+        header_left(conn, header);
+    } else if (lose_untaken(conn, tx, segment, error)) {
+        btl_ib_pool_given(segment, false);
+    } else {
         return false;
     }
-    conn->engine->count.sent_datagrams += taken;
-    conn->route.via->count.sent_datagrams += taken;
-    btl_ib_pool_given(segment, taken && tx->size > transport->attr.inline_size);
     btl_ib_identity_contacted(&conn->identity);
-    if (taken) {
-        header_left(conn, header);
-    }
     return true;
 }
 

@@ -273,12 +273,14 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "Transport verbs, rc: each ring of eager RDMA (btl_ib_max_eager_rdma) has room for "
               "this many messages, rounded down to a power of two",
               "Raise it if bursts of short messages are longer"),
-    INT_PARAM(eager_rdma_size, 0, 0, 496, "bytes", 9,
+    INT_PARAM(eager_rdma_size, 0, 0, 4080, "bytes", 9,
               "Transport verbs, rc: send messages of at most this many bytes, ib's and Open MPI's "
               "headers included, by eager RDMA (btl_ib_max_eager_rdma); the size is rounded up so "
-              "that 16 bytes more fill cache lines. Messages that do not go inline "
-              "(btl_ib_max_inline_data) never go by eager RDMA; 0: all that go inline",
-              "Lower it to save memory of many rings"),
+              "that 16 bytes more fill cache lines, and each queue whose messages may be as short "
+              "has rings. 0: all that go inline (btl_ib_max_inline_data), of the "
+              "first queue only",
+              "Raise it to 1280 or so if messages of a kilobyte are to go by rings, and measure; "
+              "lower it to save memory of many rings"),
     INT_PARAM(poll_burst, 64, 1, 4096, "datagrams", 9,
               "Receive at most this many datagrams in one turn, as one call of Open MPI's progress "
               "makes, before queued messages are sent and other components are called",

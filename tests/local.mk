@@ -74,11 +74,13 @@ tests_cost_engine_scale_LDADD = $(lower_layers)
 # The same over transport verbs, on devices that are not there
 if BTL_IB_HAVE_VERBS
 if BTL_IB_HAVE_CMOCKA
-cost_programs += tests/cost/rc_cost tests/cost/ud_cost
+cost_programs += tests/cost/rc_cost tests/cost/rc_ring_cost tests/cost/ud_cost
 endif
 endif
 tests_cost_rc_cost_SOURCES = tests/cost/engine_cost.c tests/cost/rc_wire.c $(rc_device_sources)
-tests_cost_rc_cost_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+tests_cost_rc_cost_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit -DRINGS=0
+tests_cost_rc_ring_cost_SOURCES = $(tests_cost_rc_cost_SOURCES)
+tests_cost_rc_ring_cost_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit -DRINGS=1
 tests_cost_ud_cost_SOURCES = tests/cost/engine_cost.c tests/cost/ud_wire.c $(ud_test_sources)
 tests_cost_ud_cost_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 if BTL_IB_HAVE_OPENMPI

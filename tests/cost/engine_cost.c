@@ -6,7 +6,7 @@
 /*
  * What the engine costs, from send to acknowledged, both sides together: two engines with memory
  * between them (engine_cost), transport udp (udp_cost), or transport verbs over devices that are
- * not there (ud_cost, rc_cost): wire.h.
+ * not there (ud_cost, rc_cost, rc_ring_cost): wire.h.
  *
  *   engine_cost             a table: ns for each way, the best of many rounds
  *   engine_cost WAY COUNT   that one only, COUNT rounds: for a tool that counts instructions
@@ -24,6 +24,7 @@
 enum {
     BURST = 64,
     SMALL = 8,
+    KILOBYTE = 1024,
     LARGE = 65536,
     IDLE = 16,
     ROUNDS = 200,
@@ -141,7 +142,7 @@ static void turn(side_t *side)
 /* A message of `size` bytes, by sendi if the engine lets it leave at once. */
 static void say(side_t *side, uint32_t i, uint32_t size)
 {
-    void *out = size <= SMALL ? btl_ib_sendi_begin(side->conn, 1, size) : NULL;
+    void *out = size <= KILOBYTE ? btl_ib_sendi_begin(side->conn, 1, size) : NULL;
 
     if (out != NULL) {
         memcpy(out, bytes, size);
@@ -152,7 +153,7 @@ static void say(side_t *side, uint32_t i, uint32_t size)
     }
     btl_ib_msg_t *msg = &side->messages[i];
     *msg = (btl_ib_msg_t){
-        .iov[0] = {.iov_base = bytes, .iov_len = size}, .tag = 1, .want_ack_now = size > SMALL};
+        .iov[0] = {.iov_base = bytes, .iov_len = size}, .tag = 1, .want_ack_now = size > KILOBYTE};
     side->done += btl_ib_engine_send(side->conn, msg, side->now) == 1;
 }
 
@@ -185,6 +186,15 @@ static void callback(side_t *side)
     marks = true;
     ping_pong(side);
     marks = false;
+}
+
+/* The same with messages that go into no request itself, as headers and payload are copied. */
+static void kilobyte(side_t *side)
+{
+    say(side, 0, KILOBYTE);
+    turn(side->other);
+    say(side->other, 0, KILOBYTE);
+    turn(side);
 }
 
 /* What an application sends before it waits for an answer. */
@@ -223,6 +233,7 @@ static const struct {
 } ways[] = {
     {"ping-pong", ping_pong, 2, "an 8-byte message, one after the other"},
     {"callback", callback, 2, "an 8-byte message, one after the other, with marks"},
+    {"kilobyte", kilobyte, 2, "a message of 1 KiB, one after the other"},
     {"burst", burst, BURST, "an 8-byte message, in bursts of 64"},
     {"large", large, 47, "a segment of 64 KiB messages"},
     {"idle", idle, IDLE, "a progress call that finds nothing"},

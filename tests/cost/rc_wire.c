@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Transport verbs over RC, on a device that is not there (tests/unit/fake_rdma.h). */
+/* Transport verbs over RC, on a device that is not there (tests/unit/fake_rdma.h). With RINGS 1
+ * short messages go by eager RDMA. */
 
 #include "fake_rdma.h"
 #include "rc_inside.h"
@@ -21,7 +22,13 @@ btl_ib_transport_t *wire_open(void)
         .queue_count = 2,
         .queue = {{.size = 256, .num = 128, .reserve = 7, .low = 64, .window = 32},
                   {.size = 8192, .num = 64, .reserve = 7, .low = 32, .window = 16}},
-        .rc = {.timeout = 14, .retry = 7, .rnr_retry = 7, .bounce_size = 8192},
+        .rc = {.timeout = 14,
+               .retry = 7,
+               .rnr_retry = 7,
+               .bounce_size = 8192,
+               .eager_peers = RINGS,
+               .eager_slots = 16,
+               .eager_size = RINGS * 2032},
     };
 
     if (!begun) {

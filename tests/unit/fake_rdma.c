@@ -17,6 +17,7 @@
 enum {
     WR_MAX = 65536, /* of a queue pair */
     MR_BUCKETS = 4096,
+    GATHERED = 8192, /* bytes of a request of several pieces */
 };
 
 typedef struct fake_srq {
@@ -246,6 +247,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
                              .srq = attr->srq,
                              .qp_num = ++numbers};
     qp->room = attr->cap.max_send_wr;
+    qp->pieces = attr->cap.max_send_sge;
     qp->next = qps;
     qp->at = &qps;
     if (qps != NULL) {
@@ -423,8 +425,37 @@ void fake_rdma_execute(fake_qp_t *qp, const struct ibv_send_wr *wr, uint32_t num
     }
 }
 
+/* The pieces of a request as one. */
+static void send_gathered(fake_qp_t *qp, const struct ibv_send_wr *wr)
+{
+    uint8_t bytes[GATHERED];
+    struct ibv_sge sge = {.addr = (uintptr_t) bytes};
+    struct ibv_send_wr one = *wr;
+
+    assert_int_equal(wr->send_flags & IBV_SEND_INLINE, 0);
+    for (int i = 0; i < wr->num_sge; i++) {
+        const struct ibv_sge *piece = &wr->sg_list[i];
+        assert_true(sge.length + piece->length <= GATHERED);
+        fake_rdma_check_memory(piece->lkey, piece->addr, piece->length, 0);
+        memcpy(bytes + sge.length, (void *) (uintptr_t) piece->addr, piece->length);
+        sge.length += piece->length;
+    }
+    one.sg_list = &sge;
+    one.num_sge = 1;
+    qp->last_id = wr->wr_id;
+    assert_true(qp->sent - qp->over < qp->room);
+    if (!fake_rdma_hold(qp, &one, qp->sent++)) {
+        fake_rdma_execute(qp, &one, qp->sent - 1);
+    }
+}
+
 static void send_one(fake_qp_t *qp, const struct ibv_send_wr *wr)
 {
+    assert_true(wr->num_sge <= (int) qp->pieces);
+    if (wr->num_sge > 1) {
+        send_gathered(qp, wr);
+        return;
+    }
     const bool writes = wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_RDMA_WRITE;
     const int sink =
         writes ? 0 : IBV_ACCESS_LOCAL_WRITE | (fake.iwarp ? IBV_ACCESS_REMOTE_WRITE : 0);

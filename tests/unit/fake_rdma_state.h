@@ -43,9 +43,10 @@ typedef struct fake_qp {
     struct fake_qp **at; /* what points to it */
     struct fake_qp *peer;
     recv_queue_t posted;
-    uint32_t room; /* of the send queue */
-    uint32_t sent; /* in all, */
-    uint32_t over; /* of them, as far as a completion said so */
+    uint32_t room;   /* of the send queue */
+    uint32_t pieces; /* of a send request */
+    uint32_t sent;   /* in all, */
+    uint32_t over;   /* of them, as far as a completion said so */
     uint64_t last_id;
     fake_op_t *held;     /* in order */
     fake_op_t *unplaced; /* writes whose bytes are still on their way */

@@ -182,13 +182,13 @@ void rc_set_link_layer(btl_ib_transport_t *t, uint8_t link_layer)
 
 void rc_allow_writes(const rc_ring_t *ring)
 {
-    conn_of(ring->from, ring->to_at, 0)->credit.line->in.eager_on = 1;
+    conn_of(ring->from, ring->to_at, ring->channel)->credit.line->in.eager_on = 1;
 }
 
 void rc_eager_count_from(const rc_ring_t *ring, uint32_t number)
 {
-    btl_ib_rc_conn_t *writer = conn_of(ring->from, ring->to_at, 0);
-    btl_ib_rc_eager_t *eager = conn_of(ring->to, ring->from_at, 0)->eager;
+    btl_ib_rc_conn_t *writer = conn_of(ring->from, ring->to_at, ring->channel);
+    btl_ib_rc_eager_t *eager = conn_of(ring->to, ring->from_at, ring->channel)->eager;
 
     eager->taken = number;
     eager->freed = number;
@@ -200,16 +200,16 @@ void rc_eager_count_from(const rc_ring_t *ring, uint32_t number)
 
 void rc_eager_forge(const rc_ring_t *ring, uint32_t number, uint32_t size)
 {
-    const btl_ib_rc_eager_t *eager = conn_of(ring->to, ring->from_at, 0)->eager;
+    const btl_ib_rc_eager_t *eager = conn_of(ring->to, ring->from_at, ring->channel)->eager;
     const btl_ib_rc_rx_t *store = &eager->rx;
     uint64_t staged[BTL_IB_RC_EAGER_SLOT / sizeof(uint64_t)];
     uint8_t datagram[BTL_IB_RC_EAGER_SLOT] = {0};
     struct ibv_sge sge;
-    struct ibv_send_wr wr = {.sg_list = &sge};
+    struct ibv_send_wr wr = {.sg_list = &sge, .send_flags = IBV_SEND_INLINE};
     const btl_ib_tx_t tx = {.size = size, .iov = {{datagram, size}}};
 
-    btl_ib_rc_eager_fill(&conn_of(ring->from, ring->to_at, 0)->eager_tx, &tx, number, eager->sends,
-                         staged, &wr);
+    btl_ib_rc_eager_fill(&conn_of(ring->from, ring->to_at, ring->channel)->eager_tx, &tx, number,
+                         eager->sends, staged, 1, &wr);
     uint8_t *end = btl_ib_verbs_rx_data(&store->buffer[0])
                    + (size_t) (number % store->count + 1) * (store->size + BTL_IB_RC_EAGER_TRAILER);
     memcpy(end - sge.length, staged, sge.length);
@@ -217,7 +217,7 @@ void rc_eager_forge(const rc_ring_t *ring, uint32_t number, uint32_t size)
 
 uint8_t *rc_eager_first(const rc_ring_t *ring, uint32_t size)
 {
-    const btl_ib_rc_rx_t *store = &conn_of(ring->to, ring->from_at, 0)->eager->rx;
+    const btl_ib_rc_rx_t *store = &conn_of(ring->to, ring->from_at, ring->channel)->eager->rx;
 
     return btl_ib_verbs_rx_data(&store->buffer[0]) + store->size - size;
 }

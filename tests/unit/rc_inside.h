@@ -89,10 +89,11 @@ void rc_set_port(btl_ib_transport_t *t, uint8_t port);
 void rc_set_iwarp(btl_ib_transport_t *t, bool iwarp);
 void rc_set_link_layer(btl_ib_transport_t *t, uint8_t link_layer);
 
-/* The ring that `from` writes to, of channel 0, and at which addresses the two have each other. */
+/* The ring that `from` writes to, of a channel, and at which addresses the two have each other. */
 typedef struct rc_ring {
     btl_ib_transport_t *from, *to;
     btl_ib_addr_t from_at, to_at;
+    uint8_t channel;
 } rc_ring_t;
 
 /* The writer may write, whatever it was told. */

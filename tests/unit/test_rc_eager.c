@@ -54,6 +54,7 @@ static int begin_eager(void **state)
 
 static int end_eager(void **state)
 {
+    params.rc.eager_size = 0;
     look_at_most = 32;
     return tear_down(state);
 }
@@ -289,6 +290,130 @@ static void smaller_slots(void **state)
     assert_int_equal(sides[1].disorder, 0);
 }
 
+/* Longer ones than go inline: the device fetches them, and they go by the ring of the queue that
+ * carries them. What goes inline, but not with its trailer, is sent. */
+static void long_slots(void **state)
+{
+    enum { TOP = 4080, INLINE = 256 };
+
+    (void) tear_down(state);
+    fake_rdma_reset();
+    params.rc.eager_size = TOP;
+    open_all(1);
+    for (uint32_t size = INLINE + 1; size <= TOP + 1; size = size < 300 ? size + 1 : size + 757) {
+        const uint32_t last = size > TOP ? TOP : size;
+        (void) send_one(0, 1, last, 1);
+        settle();
+    }
+    look(0);
+    assert_true(conn_of(0, 1, 1).may_write);
+    assert_false(conn_of(0, 1, 0).ring && conn_of(0, 1, 0).may_write);
+    const int before = sides[1].received;
+    uint32_t used = conn_of(0, 1, 1).eager_used;
+    const uint32_t reposted = conn_of(1, 0, 1).reposted;
+    int sent = 0;
+    for (uint32_t size = INLINE + 1; size < TOP; size += size < 300 ? 1 : 97) {
+        assert_int_equal(send_one(0, 1, size, 1), 0);
+        settle();
+        sent++;
+    }
+    assert_int_equal(send_one(0, 1, TOP, 1), 0);
+    settle();
+    assert_int_equal(sides[1].received, before + sent + 1);
+    assert_int_equal(conn_of(0, 1, 1).eager_used, used + (uint32_t) sent + 1);
+    assert_int_equal(conn_of(1, 0, 1).reposted, reposted);
+    used = conn_of(0, 1, 1).eager_used;
+    assert_int_equal(send_one(0, 1, TOP + 1, 1), 0);
+    assert_int_equal(send_one(0, 1, INLINE, 1), 0);
+    assert_int_equal(send_one(0, 1, INLINE - 16, 1), 0);
+    assert_int_equal(conn_of(0, 1, 1).eager_used, used + 1);
+    settle();
+    assert_int_equal(sides[1].disorder, 0);
+}
+
+/* A long slot is taken when all of it is there, too: no byte may be missing, nor the sign of several
+ * words, which is all that tells one number from another. */
+static void torn_long_writes(void **state)
+{
+    static const uint32_t words[][2] = {{0, 2}, {1, 3}, {0, 1}, {2, 100}, {3, 124}, {123, 124}};
+    uint8_t kept[LONG];
+
+    (void) tear_down(state);
+    fake_rdma_reset();
+    params.rc.eager_size = 2000;
+    open_all(1);
+    (void) send_one(0, 1, LONG, 1);
+    settle();
+    for (int i = 0; i < THRESHOLD; i++) {
+        assert_int_equal(send_one(0, 1, LONG, 1), 0);
+        settle();
+    }
+    look(0);
+    assert_true(conn_of(0, 1, 1).may_write);
+    rc_ring_t written = ring(0, 1);
+    written.channel = 1;
+    const int before = sides[1].received;
+    assert_int_equal(send_one(0, 1, LONG, 1), 0);
+    uint8_t *data = rc_eager_first(&written, LONG);
+    memcpy(kept, data, LONG);
+    for (uint32_t i = 0; i < LONG; i++) {
+        data[i] ^= 1;
+        look(1);
+        data[i] = kept[i];
+    }
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        data[8 * words[i][0] + 7] ^= 0x80;
+        data[8 * words[i][1] + 7] ^= 0x80;
+        look(1);
+        memcpy(data, kept, LONG);
+    }
+    assert_int_equal(sides[1].received, before);
+    settle();
+    assert_int_equal(sides[1].received, before + 1);
+    assert_int_equal(sides[1].disorder, 0);
+}
+
+/* The two ways are one stream there, too; and what was sent is the engine's again only when the
+ * device has fetched it. */
+static void long_slots_in_one_stream(void **state)
+{
+    int sent = 0, fetched = 0;
+
+    (void) tear_down(state);
+    fake_rdma_reset();
+    params.rc.eager_size = 2000;
+    open_all(1);
+    (void) send_one(0, 1, LONG, 1);
+    settle();
+    for (int i = 0; i < THRESHOLD; i++) {
+        assert_int_equal(send_one(0, 1, LONG, 1), 0);
+        settle();
+    }
+    look(0);
+    assert_true(conn_of(0, 1, 1).may_write);
+    const int before = sides[1].received;
+    const int given_back = sides[0].sent;
+    srand(5);
+    for (int i = 0; i < 3000; i++) {
+        look_at_most = 1 + rand() % 6;
+        if (rand() % 3 != 0) {
+            const uint32_t size = rand() % 3 == 0 ? 3000 : 257 + (uint32_t) (rand() % 1700);
+            const bool taken = send_one(0, 1, size, 1) == 0;
+            sent += taken;
+            fetched += taken;
+        } else {
+            look(rand() % 2);
+        }
+    }
+    look_at_most = 32;
+    settle();
+    assert_int_equal(sides[1].received, before + sent);
+    assert_int_equal(sides[1].disorder, 0);
+    assert_true(conn_of(0, 1, 1).eager_used > 300);
+    assert_true(conn_of(1, 0, 1).ring_sends > 300);
+    assert_in_range(sides[0].sent - given_back, fetched - 64, fetched + 64);
+}
+
 /* Written into the ring of side 1 as a peer would that keeps to no rule. */
 static void forge(uint32_t number, uint32_t size)
 {
@@ -340,10 +465,16 @@ static void odd_rings(void **state)
         assert_int_equal(btl_ib_rc_params_unpack(bytes, sizeof(bytes), &theirs), -EINVAL);
     }
     for (uint32_t slots = 1; slots <= BTL_IB_RC_EAGER_SLOTS; slots *= 2) {
-        theirs.eager_slots = (uint16_t) slots;
-        btl_ib_rc_params_pack(&theirs, bytes);
-        assert_int_equal(btl_ib_rc_params_unpack(bytes, sizeof(bytes), &theirs), 0);
-        assert_int_equal(theirs.eager_slots, slots);
+        for (uint16_t slot = 64; slot <= 4160; slot += 64) { /* as long as BTL_IB_RC_EAGER_LONG */
+            theirs = (btl_ib_rc_params_t){.eager_slots = (uint16_t) slots, .eager_slot = slot};
+            btl_ib_rc_params_pack(&theirs, bytes);
+            assert_int_equal(btl_ib_rc_params_unpack(bytes, sizeof(bytes), &theirs),
+                             slot <= BTL_IB_RC_EAGER_LONG ? 0 : -EINVAL);
+            assert_int_equal(theirs.eager_slots, slots);
+            assert_int_equal(theirs.eager_slot, slot);
+            /* the release before finds no ring of long slots: it has no room for them */
+            assert_int_equal(bytes[52] == 0 && bytes[53] == 0, slot > BTL_IB_RC_EAGER_SLOT);
+        }
     }
 }
 
@@ -583,6 +714,9 @@ int main(void)
         EAGER_TEST(too_many_held),
         EAGER_TEST(rows_in_part),
         EAGER_TEST(smaller_slots),
+        EAGER_TEST(long_slots),
+        EAGER_TEST(long_slots_in_one_stream),
+        EAGER_TEST(torn_long_writes),
         EAGER_TEST(numbers_wrap),
         EAGER_TEST(odd_rings),
         EAGER_TEST(forged),

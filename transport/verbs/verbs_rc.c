@@ -223,8 +223,8 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
     struct {
         btl_ib_rc_port_t port;
         btl_ib_rc_eagers_t eagers;
+        btl_ib_rc_rxqs_t rxqs;
     } *rc = calloc(1, sizeof(*rc)); /* not on a stack that may be short */
-    const btl_ib_rc_rxq_t first = {.size = open->queue[0].size, .shared = open->queue[0].shared};
     const uint32_t rdma_peers = btl_ib_rc_conns_at_once(&open->rc, BTL_IB_RC_RDMA_CHANNEL, peers);
     uint64_t channels = 0;
 
@@ -234,7 +234,12 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
     rc->port.verbs.base.attr.inline_size = btl_ib_verbs_inline_wanted(open);
     btl_ib_rc_plan_send_depths(&rc->port, open,
                                attr->queue_max > 0 ? attr->queue_max : (uint32_t) INT32_MAX);
-    btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &first, &open->rc);
+    rc->rxqs.count = open->queue_count;
+    for (uint32_t i = 0; i < open->queue_count; i++) {
+        rc->rxqs.queue[i].size = open->queue[i].size;
+        rc->rxqs.queue[i].shared = open->queue[i].shared;
+    }
+    btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &rc->rxqs, &open->rc);
     const bool copies = peers > 0 && rc->eagers.peers > 0;
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,
                         sizeof(btl_ib_rc_t) + (copies ? btl_ib_rc_eagers_copied(&rc->eagers) : 0),
@@ -278,9 +283,11 @@ static int send_post_eager(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib
         struct ibv_send_wr *wr = btl_ib_rc_sq_fill(&conn->sq, i, &batch[i]);
         by_eager[i] = btl_ib_rc_eager_fits(&conn->eager_tx, &conn->credit, batch[i].size, eager);
         if (by_eager[i]) {
+            rc->traffic.pieces[i][0] = *wr->sg_list;
+            wr->sg_list = rc->traffic.pieces[i];
             btl_ib_rc_eager_fill(&conn->eager_tx, &batch[i], conn->eager_tx.used + eager,
                                  conn->credit.used + (uint32_t) i - eager, rc->traffic.staged[i],
-                                 wr);
+                                 conn->sq.ring.depth, wr);
             eager++;
         }
     }
@@ -497,7 +504,7 @@ static int rc_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv
     }
     const bool datagram = wc->byte_len > 0 && wc->byte_len != BTL_IB_RC_CONTROL_BYTES;
     if (conn->eager != NULL) {
-        btl_ib_rc_eager_received(&rc->eagers, conn->eager, datagram);
+        btl_ib_rc_eager_received(&rc->eagers, conn->eager, datagram ? wc->byte_len : 0);
     }
     if (!datagram) {
         received_control(rc, conn, buffer, wc->byte_len);
@@ -1169,7 +1176,7 @@ static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
         return error;
     }
     plan_rdma(rc, params->rc.reads != 0 ? params->rc.reads : READS);
-    btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &rc->rxqs.queue[0], &params->rc);
+    btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &rc->rxqs, &params->rc);
     log_ignored(rc, params);
     rc->self.mtu = verbs->mtu;
     btl_ib_rc_address_pack(&rc->self, verbs->base.address);

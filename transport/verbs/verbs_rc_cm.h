@@ -130,6 +130,7 @@ typedef struct btl_ib_rc_traffic {
     uint32_t full_polls; /* polls with events, since the connection manager was polled */
     /* Slots that datagrams by eager RDMA write, until they are posted. */
     uint64_t staged[BTL_IB_RC_EAGER_BATCH][BTL_IB_RC_EAGER_SLOT / sizeof(uint64_t)];
+    struct ibv_sge pieces[BTL_IB_RC_EAGER_BATCH][2]; /* of those that the device fetches */
 } btl_ib_rc_traffic_t;
 
 typedef struct btl_ib_rc {

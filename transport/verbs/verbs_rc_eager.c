@@ -33,7 +33,12 @@ static uint32_t padded(uint32_t size)
 
 /* ---- check ---- */
 
-/* The check is a hash of the datagram, padded with zeros, and its trailer. */
+/*
+ * The check is a hash of the datagram, padded with zeros, and its trailer: of slots of up to
+ * BTL_IB_RC_EAGER_SLOT bytes word by word; of long ones in two sums, of each second word, so that a
+ * processor multiplies two at once, and with fewer instructions. A rotation brings the upper bits,
+ * which a product leaves where they are, to where the next product spreads them.
+ */
 
 static uint64_t check_begin(const trailer_t *trailer)
 {
@@ -44,6 +49,41 @@ static uint64_t check_add(uint64_t sum, uint64_t word)
 {
     sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
     return sum ^ sum >> 29;
+}
+
+static uint64_t rotated_product(uint64_t word)
+{
+    const uint64_t product = word * UINT64_C(0x9e3779b97f4a7c15);
+
+    return product >> 29 | product << 35;
+}
+
+static uint64_t word_at(const uint8_t *bytes)
+{
+    uint64_t word;
+
+    memcpy(&word, bytes, sizeof(word));
+    return word;
+}
+
+/* Returns the hash of a long slot's datagram: of its `size` bytes, padded. */
+static uint64_t check_long(uint64_t begun, const uint8_t *bytes, uint32_t size)
+{
+    const uint8_t *pairs_end = bytes + size / (2 * GRAIN) * (2 * GRAIN);
+    uint64_t even = begun, odd = ~begun, last = 0;
+    uint32_t left = size % (2 * GRAIN);
+
+    for (; bytes != pairs_end; bytes += 2 * GRAIN) {
+        even = rotated_product(even ^ word_at(bytes));
+        odd = rotated_product(odd ^ word_at(bytes + GRAIN));
+    }
+    if (left >= GRAIN) {
+        even = rotated_product(even ^ word_at(bytes));
+        bytes += GRAIN;
+        left -= GRAIN;
+    }
+    memcpy(&last, bytes, left);
+    return rotated_product(rotated_product(even ^ last) + odd);
 }
 
 static uint64_t check_end(uint64_t sum)
@@ -58,17 +98,26 @@ static uint16_t turn_of(uint32_t number, uint32_t slots)
 
 /* ---- sizes ---- */
 
-void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *port,
-                           const btl_ib_rc_rxq_t *first, const btl_ib_open_rc_t *wanted)
+/* Returns the bytes of a slot for a queue of such buffers: `inlined`, what is written inline, or
+ * more if the user wants `size` bytes (0: as many as go inline) and a buffer has as many. */
+static uint32_t slot_bytes(const btl_ib_rc_rxq_t *queue, uint32_t size, uint32_t inlined)
 {
-    uint32_t bytes = btl_ib_verbs_min(first->size + BTL_IB_RC_EAGER_TRAILER, BTL_IB_RC_EAGER_SLOT);
+    const uint32_t most =
+        size == 0 ? inlined
+                  : btl_ib_verbs_min(btl_ib_rc_rx_stride(size + BTL_IB_RC_EAGER_TRAILER),
+                                     BTL_IB_RC_EAGER_LONG);
+
+    return btl_ib_verbs_min(queue->size + BTL_IB_RC_EAGER_TRAILER, most) / BTL_IB_VERBS_LINE
+           * BTL_IB_VERBS_LINE;
+}
+
+void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *port,
+                           const btl_ib_rc_rxqs_t *rxqs, const btl_ib_open_rc_t *wanted)
+{
+    const uint32_t inlined =
+        btl_ib_verbs_min(port->verbs.base.attr.inline_size, BTL_IB_RC_EAGER_SLOT);
     uint32_t slots = BTL_IB_RC_EAGER_SLOTS;
 
-    if (wanted->eager_size != 0) {
-        bytes = btl_ib_verbs_min(bytes,
-                                 btl_ib_rc_rx_stride(wanted->eager_size + BTL_IB_RC_EAGER_TRAILER));
-    }
-    bytes = btl_ib_verbs_min(bytes, port->verbs.base.attr.inline_size);
     while (slots > wanted->eager_slots) {
         slots /= 2;
     }
@@ -76,10 +125,16 @@ void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *p
         .port = port,
         .peers = btl_ib_verbs_min(wanted->eager_peers, BTL_IB_RC_EAGER_PEERS),
         .slots = slots,
-        .slot = bytes / BTL_IB_VERBS_LINE * BTL_IB_VERBS_LINE,
     };
-    if (port->iwarp || first->shared || eagers->slot == 0) {
+    if (port->iwarp || inlined == 0) {
         eagers->peers = 0;
+    }
+    for (uint32_t i = 0; i < rxqs->count && eagers->peers > 0; i++) {
+        const btl_ib_rc_rxq_t *queue = &rxqs->queue[i];
+        const bool used = i == 0 || rxqs->queue[i - 1].size < wanted->eager_size;
+        eagers->slot[i] =
+            used && !queue->shared ? slot_bytes(queue, wanted->eager_size, inlined) : 0;
+        eagers->longest = eagers->slot[i] > eagers->longest ? eagers->slot[i] : eagers->longest;
     }
 }
 
@@ -95,8 +150,9 @@ static int ring_make(btl_ib_rc_eager_t *eager, btl_ib_rc_eagers_t *eagers, uint8
         }
     }
     eager->slot = calloc(eagers->slots, sizeof(*eager->slot));
-    eager->mr = ibv_reg_mr(eagers->port->verbs.pd, memory, btl_ib_rc_eager_bytes(eagers, 0),
-                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    eager->mr =
+        ibv_reg_mr(eagers->port->verbs.pd, memory, btl_ib_rc_eager_bytes(eagers, eager->channel),
+                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (eager->mr == NULL) {
         return errno;
     }
@@ -104,13 +160,13 @@ static int ring_make(btl_ib_rc_eager_t *eager, btl_ib_rc_eagers_t *eagers, uint8
         return ENOMEM;
     }
     return -btl_ib_rc_rx_make(&eager->rx, eager->conn, eagers->slots,
-                              eagers->slot - BTL_IB_RC_EAGER_TRAILER, 0, memory, eager->mr->lkey,
-                              0);
+                              eagers->slot[eager->channel] - BTL_IB_RC_EAGER_TRAILER, 0, memory,
+                              eager->mr->lkey, 0);
 }
 
 btl_ib_rc_eager_t *btl_ib_rc_eager_new(btl_ib_rc_eagers_t *eagers, struct btl_ib_rc_conn *conn,
-                                       btl_ib_rc_credit_t *credit, const btl_ib_rc_address_t *peer,
-                                       uint8_t *memory)
+                                       uint8_t channel, btl_ib_rc_credit_t *credit,
+                                       const btl_ib_rc_address_t *peer, uint8_t *memory)
 {
     const btl_ib_verbs_t *verbs = &eagers->port->verbs;
     btl_ib_rc_eager_t *eager = calloc(1, sizeof(*eager));
@@ -118,6 +174,7 @@ btl_ib_rc_eager_t *btl_ib_rc_eager_new(btl_ib_rc_eagers_t *eagers, struct btl_ib
 
     if (eager != NULL) {
         eager->conn = conn;
+        eager->channel = channel;
         eager->credit = credit;
         eager->peer = peer;
         error = ring_make(eager, eagers, memory);
@@ -127,7 +184,7 @@ btl_ib_rc_eager_t *btl_ib_rc_eager_new(btl_ib_rc_eagers_t *eagers, struct btl_ib
         return eager;
     }
     BTL_IB_VERBS_LOG(verbs, 10, "%s: no ring for eager RDMA of %zu bytes: %s", verbs->base.name,
-                     btl_ib_rc_eager_bytes(eagers, 0), strerror(error));
+                     btl_ib_rc_eager_bytes(eagers, channel), strerror(error));
     if (eager != NULL) {
         btl_ib_verbs_mem_deregister(NULL, eager->mr);
     }
@@ -153,6 +210,30 @@ static void ring_update(btl_ib_rc_eager_t *eager)
 
 /* ---- sending ---- */
 
+/* Returns the hash of a datagram for a slot of so many bytes. */
+static uint64_t check_slot(uint32_t slot, const trailer_t *trailer, const uint8_t *bytes,
+                           uint32_t size)
+{
+    uint64_t sum = check_begin(trailer);
+    uint64_t last = 0;
+    uint32_t at = 0;
+
+    if (slot > BTL_IB_RC_EAGER_SLOT) {
+        return check_long(sum, bytes, size);
+    }
+    for (; at + GRAIN <= size; at += GRAIN) {
+        sum = check_add(sum, word_at(bytes + at));
+    }
+    memcpy(&last, bytes + at, size - at);
+    return at < size ? check_add(sum, last) : sum;
+}
+
+/* True if a write of so many bytes goes inline. */
+static bool is_inline(const btl_ib_rc_credit_t *credit, uint32_t bytes)
+{
+    return bytes <= btl_ib_verbs_min(credit->sq->inline_size, BTL_IB_RC_EAGER_SLOT);
+}
+
 bool btl_ib_rc_eager_fits(const btl_ib_rc_eager_tx_t *tx, const btl_ib_rc_credit_t *credit,
                           uint32_t size, uint32_t more)
 {
@@ -163,46 +244,74 @@ bool btl_ib_rc_eager_fits(const btl_ib_rc_eager_tx_t *tx, const btl_ib_rc_credit
         return false;
     }
     const uint32_t used = tx->used + more - btl_ib_rc_credit_told(&word->eager_freed);
-    return used < tx->slots && bytes <= tx->slot && bytes <= credit->sq->inline_size;
+    return used < tx->slots && bytes <= tx->slot
+           && (is_inline(credit, bytes)
+               /* its sender may use what goes inline again at once */
+               || (tx->tails != NULL && size > credit->sq->inline_size));
+}
+
+/* Fills in the trailer of a datagram, at its end. */
+static void fill_trailer(uint8_t *at, const trailer_t *begun, uint64_t sum)
+{
+    trailer_t trailer = *begun;
+
+    trailer.check = check_end(sum);
+    memcpy(at, &trailer, sizeof(trailer));
+}
+
+/* Makes a write of a datagram that the device fetches, and of its tail. */
+static void fill_long(const btl_ib_rc_eager_tx_t *tx, const btl_ib_tx_t *datagram,
+                      const trailer_t *trailer, uint32_t depth, struct ibv_send_wr *wr)
+{
+    const uint32_t size = datagram->size;
+    uint8_t *tail = tx->tails + (size_t) ((uint32_t) wr->wr_id % depth) * BTL_IB_RC_EAGER_TAIL;
+
+    memset(tail, 0, GRAIN);
+    fill_trailer(tail + padded(size) - size, trailer,
+                 check_slot(tx->slot, trailer, datagram->iov[0].iov_base, size));
+    wr->sg_list[1] = (struct ibv_sge){.addr = (uintptr_t) tail,
+                                      .length = padded(size) - size + BTL_IB_RC_EAGER_TRAILER,
+                                      .lkey = tx->tail_key};
+    wr->num_sge = 2;
 }
 
 void btl_ib_rc_eager_fill(const btl_ib_rc_eager_tx_t *tx, const btl_ib_tx_t *datagram,
-                          uint32_t number, uint32_t sends, uint64_t *staged, struct ibv_send_wr *wr)
+                          uint32_t number, uint32_t sends, uint64_t *staged, uint32_t depth,
+                          struct ibv_send_wr *wr)
 {
     const uint32_t size = datagram->size;
+    const uint32_t bytes = padded(size) + BTL_IB_RC_EAGER_TRAILER;
     const uint32_t slot = number % tx->slots;
     uint8_t *end = (uint8_t *) staged + padded(size);
-    trailer_t trailer = {.sends = htobe32(sends),
-                         .size = htobe16((uint16_t) size),
-                         .turn = turn_of(number, tx->slots)};
+    const trailer_t trailer = {.sends = htobe32(sends),
+                               .size = htobe16((uint16_t) size),
+                               .turn = turn_of(number, tx->slots)};
 
+    wr->opcode = IBV_WR_RDMA_WRITE;
+    wr->wr.rdma.remote_addr = tx->remote + (uint64_t) (slot + 1) * tx->slot - bytes;
+    wr->wr.rdma.rkey = tx->key;
+    if ((wr->send_flags & IBV_SEND_INLINE) == 0) {
+        fill_long(tx, datagram, &trailer, depth, wr);
+        return;
+    }
     memset(end - (size > 0 ? GRAIN : 0), 0, GRAIN);
     memcpy(staged, datagram->iov[0].iov_base, size);
-    uint64_t sum = check_begin(&trailer);
-    for (uint32_t i = 0; i < padded(size) / GRAIN; i++) {
-        sum = check_add(sum, staged[i]);
-    }
-    trailer.check = check_end(sum);
-    memcpy(end, &trailer, sizeof(trailer));
+    fill_trailer(end, &trailer, check_slot(tx->slot, &trailer, (uint8_t *) staged, size));
     wr->sg_list->addr = (uintptr_t) staged;
-    wr->sg_list->length = padded(size) + BTL_IB_RC_EAGER_TRAILER;
-    wr->opcode = IBV_WR_RDMA_WRITE;
-    wr->send_flags |= IBV_SEND_INLINE;
-    wr->wr.rdma.remote_addr = tx->remote + (uint64_t) (slot + 1) * tx->slot - wr->sg_list->length;
-    wr->wr.rdma.rkey = tx->key;
+    wr->sg_list->length = bytes;
 }
 
 /* ---- receiving ---- */
 
 /*
- * The peer may write to a ring at any time, also to slots that it should leave alone. So each word
- * is read once, into memory that is ours, and only what is there is looked at: what was checked is
- * what is parsed.
+ * The peer may write to a ring at any time, also to slots that it should leave alone. So all of a
+ * datagram is read once, into memory that is ours, and only what is there is looked at: what was
+ * checked is what is parsed. The padding, which is zero, is not looked at.
  */
 
 static uint64_t *copy_at(const btl_ib_rc_eagers_t *eagers, uint32_t number)
 {
-    return (uint64_t *) (void *) (eagers->copies + (size_t) number * eagers->slot);
+    return (uint64_t *) (void *) (eagers->copies + (size_t) number * eagers->longest);
 }
 
 /* Copies the next datagram in a ring to `to` if all of it is there and nothing goes before it.
@@ -224,13 +333,10 @@ static uint32_t copy_next(const btl_ib_rc_eager_t *eager, uint64_t *to)
     if (size == 0 || size > eager->rx.size || be32toh(trailer.sends) != eager->sends) {
         return 0;
     }
-    const uint32_t words = padded(size) / GRAIN;
-    const volatile uint64_t *from = end - words;
-    uint64_t sum = check_begin(&trailer);
-    for (uint32_t i = 0; i < words; i++) {
-        to[i] = from[i];
-        sum = check_add(sum, to[i]);
-    }
+    memcpy(to, slot + eager->rx.size - padded(size), size);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* no compiler reads it from the slot again */
+    const uint64_t sum =
+        check_slot(eager->rx.size + BTL_IB_RC_EAGER_TRAILER, &trailer, (const uint8_t *) to, size);
     return end[1] == check_end(sum) ? size : 0;
 }
 
@@ -303,6 +409,7 @@ static void ring_leave_on(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
         i++;
     }
     eagers->on[i] = eagers->on[--eagers->count];
+    eagers->writers[eager->channel]--;
     eager->on = false;
     eager->shorts = 0;
 }
@@ -330,16 +437,20 @@ void btl_ib_rc_eager_close(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
     }
 }
 
-void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, bool counts)
+void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, uint32_t size)
 {
+    const bool counts = size > 0 && size <= eager->rx.size;
+
     eager->sends++;
     if (!counts || eager->on || !eager->credit->open || ++eager->shorts < BTL_IB_RC_EAGER_THRESHOLD
-        || eager->fading || eagers->count == eagers->peers) {
+        || eager->fading || eagers->writers[eager->channel] == eagers->peers
+        || eagers->count == BTL_IB_RC_EAGER_RINGS) {
         return;
     }
     ring_leave_off(eagers, eager);
     eager->on = true;
     eagers->on[eagers->count++] = eager;
+    eagers->writers[eager->channel]++;
     eagers->begun++;
     ring_log(eagers, eager, "begins");
     ring_update(eager);

@@ -6,8 +6,10 @@
 /*
  * Eager RDMA: short datagrams of a few peers come by a write into a ring that poll() looks at,
  * which costs the receiver neither a completion nor a receive request. That is done on the first
- * channel only, with what goes inline only, and not over iWARP, where a write may be placed in any
- * order and nobody is told when it is.
+ * channel, and if the user wants longer ones (`eager_size`) on each that carries datagrams of such
+ * sizes; not over iWARP, where a write may be placed in any order and nobody is told when it is.
+ * What goes inline is staged with its trailer; of a longer one the device fetches the datagram from
+ * where the engine has it, and the trailer from memory of the connection ("tail").
  *
  *      A slot is `slot` bytes long. What is written is its end, from where the datagram begins:
  *
@@ -38,7 +40,9 @@
 
 enum {
     BTL_IB_RC_EAGER_PEERS = 64,
+    BTL_IB_RC_EAGER_RINGS = 4 * BTL_IB_RC_EAGER_PEERS, /* that peers may write to at once */
     BTL_IB_RC_EAGER_THRESHOLD = 16, /* short datagrams after which a peer may write */
+    BTL_IB_RC_EAGER_TAIL = 32,      /* bytes from one tail to the next: padding and trailer */
     /* Datagrams of all rings that the engine may hold at once: a batch of events, and a few for
      * each call within a callback. */
     BTL_IB_RC_EAGER_COPIES = 128,
@@ -57,7 +61,8 @@ typedef struct btl_ib_rc_eager {
     struct btl_ib_rc_conn *conn;
     btl_ib_rc_credit_t *credit;
     const btl_ib_rc_address_t *peer; /* for the log */
-    btl_ib_rc_rx_t rx;               /* its slots */
+    uint8_t channel;
+    btl_ib_rc_rx_t rx; /* its slots */
     struct ibv_mr *mr;
     btl_ib_rc_eager_slot_t *slot;
     uint32_t taken;  /* in all */
@@ -73,10 +78,14 @@ typedef struct btl_ib_rc_eager {
 /* All rings of a transport. */
 typedef struct btl_ib_rc_eagers {
     const btl_ib_rc_port_t *port;
-    uint32_t peers; /* that may write, at most; 0: none */
+    uint32_t peers; /* that may write by each channel, at most; 0: none */
     uint32_t slots; /* of each ring: a power of two */
-    uint32_t slot;  /* bytes of each, the trailer included */
-    btl_ib_rc_eager_t *on[BTL_IB_RC_EAGER_PEERS];
+    /* By channel: bytes of a slot, the trailer included, 0: it has no rings; and peers that may
+     * write. */
+    uint32_t slot[BTL_IB_RC_QUEUES_MAX];
+    uint32_t writers[BTL_IB_RC_QUEUES_MAX];
+    uint32_t longest; /* slot */
+    btl_ib_rc_eager_t *on[BTL_IB_RC_EAGER_RINGS];
     uint32_t count;         /* in on[] */
     btl_ib_rc_eager_t *off; /* a list of rings that were on */
     uint32_t fading;        /* rings of that list that are */
@@ -97,17 +106,20 @@ typedef struct btl_ib_rc_eager_tx {
     uint32_t slots; /* 0: it has none */
     uint32_t slot;  /* bytes */
     uint32_t used;  /* in all */
+    uint8_t
+        *tails; /* one for each place of the send queue; NULL: only what goes inline is written */
+    uint32_t tail_key;
 } btl_ib_rc_eager_tx_t;
 
 /* Chooses how many peers may write, and the slots of their rings: a slot holds what a buffer of the
- * first channel's queue (`first`) does, as far as it goes inline. */
+ * channel's queue does, as far as it goes inline, or as the user wants. */
 void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *port,
-                           const btl_ib_rc_rxq_t *first, const btl_ib_open_rc_t *wanted);
+                           const btl_ib_rc_rxqs_t *rxqs, const btl_ib_open_rc_t *wanted);
 
 /* Returns the bytes of all copies. */
 static inline size_t btl_ib_rc_eagers_copied(const btl_ib_rc_eagers_t *eagers)
 {
-    return (size_t) BTL_IB_RC_EAGER_COPIES * eagers->slot;
+    return (size_t) BTL_IB_RC_EAGER_COPIES * eagers->longest;
 }
 
 /* True if all copies are in use. */
@@ -121,14 +133,23 @@ static inline bool btl_ib_rc_eagers_full(const btl_ib_rc_eagers_t *eagers)
 /* Returns the bytes of a connection's ring, a multiple of a cache line; 0: it has none. */
 static inline size_t btl_ib_rc_eager_bytes(const btl_ib_rc_eagers_t *eagers, uint8_t channel)
 {
-    return channel == 0 && eagers->peers > 0 ? (size_t) eagers->slots * eagers->slot : 0;
+    return channel < BTL_IB_RC_QUEUES_MAX ? (size_t) eagers->slots * eagers->slot[channel] : 0;
+}
+
+/* Returns the bytes of a connection's tails; 0: its datagrams of the ring's sizes all go inline. */
+static inline size_t btl_ib_rc_eager_tails(const btl_ib_rc_eagers_t *eagers, uint8_t channel)
+{
+    return channel < BTL_IB_RC_QUEUES_MAX
+                   && eagers->slot[channel] > eagers->port->verbs.base.attr.inline_size
+               ? (size_t) eagers->port->tx_depth * BTL_IB_RC_EAGER_TAIL
+               : 0;
 }
 
 /* Makes a ring of that memory. Returns NULL if that fails, which is logged only: sends do as
  * well. */
 btl_ib_rc_eager_t *btl_ib_rc_eager_new(btl_ib_rc_eagers_t *eagers, struct btl_ib_rc_conn *conn,
-                                       btl_ib_rc_credit_t *credit, const btl_ib_rc_address_t *peer,
-                                       uint8_t *memory);
+                                       uint8_t channel, btl_ib_rc_credit_t *credit,
+                                       const btl_ib_rc_address_t *peer, uint8_t *memory);
 
 /* Close: the ring is polled no more. Free, when nobody holds a slot and the queue pair is gone: its
  * memory goes. */
@@ -142,9 +163,10 @@ bool btl_ib_rc_eager_fits(const btl_ib_rc_eager_tx_t *tx, const btl_ib_rc_credit
                           uint32_t size, uint32_t more);
 
 /* Turns a request into a write to the peer's ring: datagram `number` of all that went by it, after
- * `sends` messages that went by sends. `staged` has room for a slot. */
+ * `sends` messages that went by sends. `staged` has room for what goes inline, the request for two
+ * pieces; `depth`, of its send queue. */
 void btl_ib_rc_eager_fill(const btl_ib_rc_eager_tx_t *tx, const btl_ib_tx_t *datagram,
-                          uint32_t number, uint32_t sends, uint64_t *staged,
+                          uint32_t number, uint32_t sends, uint64_t *staged, uint32_t depth,
                           struct ibv_send_wr *wr);
 
 /* ---- receiving ---- */
@@ -159,8 +181,9 @@ void btl_ib_rc_eager_release_copies(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_
                                     void *const *buffers, int n);
 void btl_ib_rc_eager_repost(btl_ib_rc_eager_t *eager, void *const *buffers, int n);
 
-/* Notes that a message came by a send; `counts`: after some of them the peer may write. */
-void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, bool counts);
+/* Notes that a message came by a send. After some datagrams (`size` is not 0) that a slot holds the
+ * peer may write. */
+void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, uint32_t size);
 
 /* Ends the fading of a ring, which was polled just now, if its peer is known to have stopped
  * writing. `now`, us. */

@@ -298,7 +298,8 @@ static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *p
         window = queue->window;
     }
     const size_t ring = btl_ib_rc_eager_bytes(conns->eagers, conn->channel);
-    const size_t before = BTL_IB_VERBS_LINE + ring;
+    const size_t before =
+        BTL_IB_VERBS_LINE + ring + btl_ib_rc_eager_tails(conns->eagers, conn->channel);
     const size_t buffers = btl_ib_rc_conn_mapped(conns->eagers, conn->channel, count, size);
     /* The peer's answer to a read over iWARP needs the right to write (RFC 5040, 3.2). */
     const unsigned access = rdma && conns->port->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0;
@@ -321,7 +322,7 @@ static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *p
         return error;
     }
     if (ring > 0) {
-        conn->eager = btl_ib_rc_eager_new(conns->eagers, conn, &conn->credit, peer,
+        conn->eager = btl_ib_rc_eager_new(conns->eagers, conn, conn->channel, &conn->credit, peer,
                                           conn->memory + BTL_IB_VERBS_LINE);
     }
     return count == 0 ? 0
@@ -344,7 +345,7 @@ static int conn_make_qp(btl_ib_rc_conn_t *conn)
             {
                 .max_send_wr = conn->sq.ring.depth,
                 .max_recv_wr = conn->rx.count,
-                .max_send_sge = 1,
+                .max_send_sge = btl_ib_rc_eager_tails(conn->all->eagers, conn->channel) > 0 ? 2 : 1,
                 .max_recv_sge = !shared,
                 .max_inline_data = verbs->base.attr.inline_size,
             },
@@ -400,7 +401,7 @@ struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64
     if (conn->eager != NULL) {
         params.eager_key = conn->eager->mr->rkey;
         params.eager_slots = (uint16_t) conn->all->eagers->slots;
-        params.eager_slot = (uint16_t) conn->all->eagers->slot;
+        params.eager_slot = (uint16_t) conn->all->eagers->slot[conn->channel];
     }
     btl_ib_rc_params_pack(&params, bytes);
     return (struct rdma_conn_param){
@@ -424,6 +425,11 @@ void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *param
                                             .key = params->eager_key,
                                             .slots = params->eager_slots,
                                             .slot = params->eager_slot};
+    if (btl_ib_rc_eager_tails(conn->all->eagers, conn->channel) > 0) {
+        conn->eager_tx.tails = conn->memory + BTL_IB_VERBS_LINE
+                               + btl_ib_rc_eager_bytes(conn->all->eagers, conn->channel);
+        conn->eager_tx.tail_key = conn->mr->lkey;
+    }
     if (conn->rdma != NULL) {
         conn->rdma->reads_max = btl_ib_verbs_min(params->reads, port->reads);
         conn->rdma->flushes = port->iwarp || params->relaxed;

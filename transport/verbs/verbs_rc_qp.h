@@ -47,7 +47,7 @@ int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, 
  *           +-- channel[1]     (not connected)
  *           +-- channel[BTL_IB_RC_RDMA_CHANNEL]   operations on memory, in both directions
  *
- *      memory of a connection:  credit line | eager ring | receive buffers | bounce buffers
+ *      memory of a connection:  credit line | eager ring | tails | receive buffers | bounce buffers
  *
  * Stages, and what moves a connection from one to the next: verbs_rc_cm.h.
  */
@@ -225,7 +225,7 @@ static inline size_t btl_ib_rc_conn_mapped(const btl_ib_rc_eagers_t *eagers, uin
                                            uint32_t count, uint32_t size)
 {
     return BTL_IB_VERBS_LINE + btl_ib_rc_eager_bytes(eagers, channel)
-           + (size_t) count * btl_ib_rc_rx_stride(size);
+           + btl_ib_rc_eager_tails(eagers, channel) + (size_t) count * btl_ib_rc_rx_stride(size);
 }
 
 /* Returns the bytes of the heap that a connection takes. */

@@ -214,7 +214,10 @@ int btl_ib_rc_address_unpack(const void *bytes, size_t len, btl_ib_rc_address_t 
 
 /* ---- connection parameters ---- */
 
-enum { PARAMS_VERSION = 2 };
+enum {
+    PARAMS_VERSION = 2,
+    LINE = 64, /* bytes: what long slots are told in */
+};
 
 static const uint8_t magic[4] = {'b', 't', 'l', 'i'};
 
@@ -263,8 +266,37 @@ static bool is_head(const head_t *head)
     return memcmp(head->magic, magic, sizeof(magic)) == 0 && head->version == PARAMS_VERSION;
 }
 
+/* Returns the ring of a peer's parameters with its slots as they are. */
+static void ring_unpack(btl_ib_rc_params_t *params)
+{
+    const uint16_t both = params->eager_slot;
+
+    if (params->eager_slots == 0 && both != 0) {
+        params->eager_slots = (uint16_t) (1u << (both >> 8 & 15));
+        params->eager_slot = (uint16_t) ((both & 255) * LINE);
+    }
+}
+
+/* True if slots of so many bytes need the form of long ones. */
+static bool ring_is_long(const btl_ib_rc_params_t *params)
+{
+    return params->eager_slots != 0 && params->eager_slot > BTL_IB_RC_EAGER_SLOT;
+}
+
+/* Returns the last field for slots that are long. */
+static uint16_t ring_pack_long(const btl_ib_rc_params_t *params)
+{
+    uint16_t log2 = 0;
+
+    while (1u << log2 < params->eager_slots) {
+        log2++;
+    }
+    return (uint16_t) (log2 << 8 | params->eager_slot / LINE);
+}
+
 void btl_ib_rc_params_pack(const btl_ib_rc_params_t *params, uint8_t *out)
 {
+    const bool is_long = ring_is_long(params);
     const params_wire_t params_wire = {
         .head = head_of(params->channel),
         .to = htobe64(params->to),
@@ -277,8 +309,8 @@ void btl_ib_rc_params_pack(const btl_ib_rc_params_t *params, uint8_t *out)
         .relaxed = params->relaxed,
         .mtu = params->mtu,
         .eager_key = htobe32(params->eager_key),
-        .eager_slots = htobe16(params->eager_slots),
-        .eager_slot = htobe16(params->eager_slot),
+        .eager_slots = htobe16(is_long ? 0 : params->eager_slots),
+        .eager_slot = htobe16(is_long ? ring_pack_long(params) : params->eager_slot),
     };
 
     memcpy(out, &params_wire, sizeof(params_wire));
@@ -307,10 +339,13 @@ int btl_ib_rc_params_unpack(const void *bytes, size_t len, btl_ib_rc_params_t *p
         .eager_slots = be16toh(params_wire.eager_slots),
         .eager_slot = be16toh(params_wire.eager_slot),
     };
+    const bool is_long = params->eager_slots == 0 && params->eager_slot != 0;
+    ring_unpack(params);
     const uint16_t slots = params->eager_slots;
     const uint16_t slot = params->eager_slot;
-    const bool ring = (slots & (slots - 1)) == 0 && slot > BTL_IB_RC_EAGER_TRAILER
-                      && slot <= BTL_IB_RC_EAGER_SLOT && slot % 8 == 0;
+    const uint16_t most = is_long ? BTL_IB_RC_EAGER_LONG : BTL_IB_RC_EAGER_SLOT;
+    const bool ring = (slots & (slots - 1)) == 0 && slot > BTL_IB_RC_EAGER_TRAILER && slot <= most
+                      && slot % 8 == 0;
     return is_head(&params_wire.head) && params->channel < BTL_IB_RC_CHANNELS
                    && params_wire.relaxed <= 1 && (params_wire.zero | params_wire.zero_too) == 0
                    && (slots == 0 || ring)

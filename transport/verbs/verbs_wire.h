@@ -92,6 +92,9 @@ int btl_ib_rc_address_unpack(const void *bytes, size_t len, btl_ib_rc_address_t 
  *      44      45        46     48          52            54           56
  *      | reads | relaxed | MTU, zero | eager key | eager slots | bytes of one |
  *
+ * A ring of longer slots, which the release before would take for nonsense, has 0 eager slots for
+ * it, and in the last field the slots' log2 and the cache lines of one, 8 bits each.
+ *
  *      0       4         5        6
  *      | magic | version | reason |      of a rejection
  */
@@ -101,7 +104,8 @@ enum {
     BTL_IB_RC_RDMA_CHANNEL = BTL_IB_RC_QUEUES_MAX, /* for operations on memory */
     BTL_IB_RC_CHANNELS = BTL_IB_RC_QUEUES_MAX + 1,
     BTL_IB_RC_EAGER_TRAILER = 16,    /* bytes at the end of a slot of an eager ring */
-    BTL_IB_RC_EAGER_SLOT = 512,      /* bytes of a slot, at most */
+    BTL_IB_RC_EAGER_SLOT = 512,      /* bytes of a slot, at most, unless it is */
+    BTL_IB_RC_EAGER_LONG = 4096,     /* a long one: it has whole cache lines */
     BTL_IB_RC_EAGER_SLOTS = 1 << 15, /* slots of a ring, at most */
     BTL_IB_RC_PRIVATE_MAX = 56,      /* bytes of private data that every fabric lets through */
     BTL_IB_RC_PARAMS_BYTES = 56,

@@ -288,6 +288,8 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_t
                 .eager_peers = (uint32_t) params->max_eager_rdma,
                 .eager_slots = (uint32_t) params->eager_rdma_num,
                 .eager_size = (uint32_t) params->eager_rdma_size,
+                .eager_threshold = (uint32_t) params->eager_rdma_threshold,
+                .eager_period = (uint32_t) params->eager_rdma_period,
                 .idle = (uint32_t) params->rc_idle,
                 .idle_first = params->keepalive == 0, /* whose questions go by the first queue */
                 .relaxed = strcmp(params->ordering, "relaxed") == 0,

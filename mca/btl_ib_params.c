@@ -264,9 +264,10 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "devices take",
               "Set it if a device slows down with many regions"),
     INT_PARAM(max_eager_rdma, 0, 0, BTL_IB_EAGER_PEERS_MAX, "processes", 5,
-              "Transport verbs, rc: let at most this many peers, the first that send 16 short "
-              "messages, write more of them into rings of this process (eager RDMA). This saves "
-              "completions and receive requests; not over iWARP. 0: no peer",
+              "Transport verbs, rc: let at most this many peers, the first that send some short "
+              "messages (btl_ib_eager_rdma_threshold), write more of them into rings of this "
+              "process (eager RDMA). This saves completions and receive requests; not over iWARP. "
+              "0: no peer",
               "Raise it to 8 or so if the application is bound by the latency of short messages, "
               "and measure"),
     INT_PARAM(eager_rdma_num, 16, 1, 1024, "messages", 6,
@@ -304,6 +305,15 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "at all",
               "Raise it where the way to peers is so bad that last messages need longer; lower it "
               "where an end must be quick"),
+    INT_PARAM(eager_rdma_threshold, 16, 1, 1000000, "messages", 9,
+              "Transport verbs, rc: let a peer write into rings (btl_ib_max_eager_rdma) after this "
+              "many short messages",
+              "Raise it if peers that send a few messages take the places of others"),
+    INT_PARAM(eager_rdma_period, 1, 0, 86400, "seconds", 9,
+              "Transport verbs, rc: look each time so long has passed which peers sent fewer short "
+              "messages than btl_ib_eager_rdma_threshold into their rings; where others wait, they "
+              "have those places. 0: a peer keeps its place until its connection ends",
+              "Raise it, or set it to 0, if peers take turns and each comes back"),
     INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,
               "Let a thread make progress (btl_ib_progress) when the application has made none "
               "for this long, and something is unacknowledged or memory is registered for peers",

@@ -103,6 +103,8 @@ typedef struct btl_ib_params {
     int max_eager_rdma;         /* peers; 0: none */
     int eager_rdma_num;         /* slots of a ring */
     int eager_rdma_size;        /* bytes of a message, 0: inline size */
+    int eager_rdma_threshold;   /* messages */
+    int eager_rdma_period;      /* seconds, 0: none */
     int rc_idle;                /* seconds, 0: never */
     int rc_max_peers;           /* wire auto: rc up to so many */
     int rc_srq_min_peers;       /* rc: shared default queues from so many on; 0: never */

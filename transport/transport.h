@@ -480,10 +480,13 @@ typedef struct btl_ib_open_rc {
     uint32_t eager_slots; /* datagrams of each under way by it; rounded down to a power of two, at
                            * most 32768; 0: none */
     uint32_t eager_size;  /* bytes of such a datagram at most; 0: as many as go inline */
-    uint32_t idle;        /* seconds after which a connection by which nothing goes is closed, until
+    uint32_t eager_threshold; /* short datagrams after which a peer may; 0: the default */
+    uint32_t eager_period; /* seconds after which a peer that sent fewer may no longer, if another
+                            * one waits; 0: it may until its connection ends */
+    uint32_t idle;   /* seconds after which a connection by which nothing goes is closed, until
                            * something has to; 0: never */
-    bool idle_first;      /* so is that of the first queue */
-    uint32_t busy;        /* for memory_estimate(): peers that are not idle, at most; 0: all */
+    bool idle_first; /* so is that of the first queue */
+    uint32_t busy;   /* for memory_estimate(): peers that are not idle, at most; 0: all */
     /* Devices may write exposed memory in any order: faster on some machines, and each write is
      * followed by a read before it is done. */
     bool relaxed;

@@ -54,7 +54,6 @@ static int begin_eager(void **state)
 
 static int end_eager(void **state)
 {
-    params.rc.eager_size = 0;
     look_at_most = 32;
     return tear_down(state);
 }
@@ -534,6 +533,53 @@ static void fall_asleep(int i)
     assert_true(wait_fd(i) >= 0);
 }
 
+/* Where peers are reviewed one that sends little loses its place to one that waits; but only then,
+ * and one that sends as much keeps it. */
+static void busy_ones_take_places(void **state)
+{
+    enum { SECOND = 1000 * 1000, FEW = 5 };
+
+    (void) tear_down(state);
+    fake_rdma_reset();
+    params.rc.eager_period = 1;
+    params.rc.eager_threshold = 2 * THRESHOLD;
+    open_all(1);
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    send_slowly(0, 1, 2 * THRESHOLD - 1);
+    look(0);
+    assert_false(may_write(0, 1));
+    send_slowly(0, 1, 1);
+    look(0);
+    assert_true(may_write(0, 1));
+    for (int i = 0; i < FEW; i++) { /* nobody waits */
+        fake.now += SECOND;
+        settle();
+        assert_true(may_write(0, 1));
+    }
+    assert_int_equal(send_one(2, 1, SMALL, 0), EAGAIN);
+    settle();
+    for (int i = 0; i < FEW; i++) { /* both send as much */
+        send_slowly(0, 1, 2 * THRESHOLD);
+        send_slowly(2, 1, 2 * THRESHOLD);
+        fake.now += SECOND;
+        settle();
+        assert_true(may_write(0, 1));
+        assert_false(may_write(2, 1));
+    }
+    send_slowly(0, 1, FEW);
+    send_slowly(2, 1, 2 * THRESHOLD);
+    fake.now += SECOND;
+    settle();
+    assert_false(may_write(0, 1));
+    send_slowly(2, 1, 1);
+    look(2);
+    assert_true(may_write(2, 1));
+    send_slowly(0, 1, 2 * THRESHOLD);
+    assert_int_equal(rc_inside(sides[1].t).eagers, 1);
+    assert_int_equal(sides[1].broken, 0);
+}
+
 /* The first peer keeps the place, however little it sends, until its connection ends. */
 static void first_ones_write(void **state)
 {
@@ -721,6 +767,7 @@ int main(void)
         EAGER_TEST(odd_rings),
         EAGER_TEST(forged),
         EAGER_TEST(torn_writes),
+        EAGER_TEST(busy_ones_take_places),
         EAGER_TEST(first_ones_write),
         EAGER_TEST(late_ones_are_heard),
         EAGER_TEST(nobody_writes_to_one_that_sleeps),

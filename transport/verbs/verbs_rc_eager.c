@@ -125,6 +125,9 @@ void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *p
         .port = port,
         .peers = btl_ib_verbs_min(wanted->eager_peers, BTL_IB_RC_EAGER_PEERS),
         .slots = slots,
+        .threshold =
+            wanted->eager_threshold != 0 ? wanted->eager_threshold : BTL_IB_RC_EAGER_THRESHOLD,
+        .period = (uint64_t) wanted->eager_period * 1000 * 1000,
     };
     if (port->iwarp || inlined == 0) {
         eagers->peers = 0;
@@ -442,11 +445,16 @@ void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eag
     const bool counts = size > 0 && size <= eager->rx.size;
 
     eager->sends++;
-    if (!counts || eager->on || !eager->credit->open || ++eager->shorts < BTL_IB_RC_EAGER_THRESHOLD
-        || eager->fading || eagers->writers[eager->channel] == eagers->peers
-        || eagers->count == BTL_IB_RC_EAGER_RINGS) {
+    if (!counts || eager->on || !eager->credit->open || ++eager->shorts < eagers->threshold
+        || eager->fading) {
         return;
     }
+    if (eagers->writers[eager->channel] == eagers->peers
+        || eagers->count == BTL_IB_RC_EAGER_RINGS) {
+        eagers->waited[eager->channel] = true;
+        return;
+    }
+    eager->reviewed = eager->taken;
     ring_leave_off(eagers, eager);
     eager->on = true;
     eagers->on[eagers->count++] = eager;
@@ -467,6 +475,23 @@ static void ring_turn_off(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
     eagers->ended++;
     ring_log(eagers, eager, "ends");
     ring_update(eager);
+}
+
+void btl_ib_rc_eagers_review(btl_ib_rc_eagers_t *eagers, uint64_t now)
+{
+    if (eagers->period == 0 || eagers->count == 0 || now - eagers->reviewed_at < eagers->period) {
+        return;
+    }
+    eagers->reviewed_at = now;
+    for (uint32_t i = eagers->count; i-- > 0;) { /* the last takes the place of one that goes */
+        btl_ib_rc_eager_t *eager = eagers->on[i];
+        const uint32_t sent = eager->taken - eager->reviewed;
+        eager->reviewed = eager->taken;
+        if (sent < eagers->threshold && eagers->waited[eager->channel]) {
+            ring_turn_off(eagers, eager);
+        }
+    }
+    memset(eagers->waited, 0, sizeof(eagers->waited));
 }
 
 void btl_ib_rc_eager_fade(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, uint64_t now)

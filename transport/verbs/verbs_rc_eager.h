@@ -24,11 +24,12 @@
  * two ways are one stream, in which nothing passes anything else.
  *
  * The receiver decides which peers may write, and says so in the credit word, with how many slots
- * are free again. They are the first that sent some short datagrams, and keep that until their
- * connection ends or the receiver sleeps. A sender that reads the word late may still write. So a
- * ring that was switched off is polled as before until the word is known to have been written, and
- * QUIET_US longer ("fading"): so long nobody sleeps. After that it is polled seldom: what the
- * network lost, and the device sends again later than that, is found there.
+ * are free again. They are the first that sent some short datagrams (`threshold`). They keep that
+ * until their connection ends or the receiver sleeps; or until a review, each `period`, finds that
+ * they sent fewer since the last one, while others wait for a place. A sender that reads the word
+ * late may still write. So a ring that was switched off is polled as before until the word is known
+ * to have been written, and QUIET_US longer ("fading"): so long nobody sleeps. After that it is
+ * polled seldom: what the network lost, and the device sends again later than that, is found there.
  */
 
 #ifndef BTL_IB_VERBS_RC_EAGER_H
@@ -41,7 +42,7 @@
 enum {
     BTL_IB_RC_EAGER_PEERS = 64,
     BTL_IB_RC_EAGER_RINGS = 4 * BTL_IB_RC_EAGER_PEERS, /* that peers may write to at once */
-    BTL_IB_RC_EAGER_THRESHOLD = 16, /* short datagrams after which a peer may write */
+    BTL_IB_RC_EAGER_THRESHOLD = 16, /* short datagrams after which a peer may write, by default */
     BTL_IB_RC_EAGER_TAIL = 32,      /* bytes from one tail to the next: padding and trailer */
     /* Datagrams of all rings that the engine may hold at once: a batch of events, and a few for
      * each call within a callback. */
@@ -65,11 +66,12 @@ typedef struct btl_ib_rc_eager {
     btl_ib_rc_rx_t rx; /* its slots */
     struct ibv_mr *mr;
     btl_ib_rc_eager_slot_t *slot;
-    uint32_t taken;  /* in all */
-    uint32_t freed;  /* in all, in order */
-    uint32_t sends;  /* messages that came by sends */
-    uint32_t shorts; /* short datagrams that came by sends since it was on last */
-    bool on;         /* the peer may write */
+    uint32_t taken;    /* in all */
+    uint32_t freed;    /* in all, in order */
+    uint32_t reviewed; /* taken, at the last review */
+    uint32_t sends;    /* messages that came by sends */
+    uint32_t shorts;   /* short datagrams that came by sends since it was on last */
+    bool on;           /* the peer may write */
     struct btl_ib_rc_eager *next_off;
     bool fading;       /* the peer may no longer, but may not know */
     uint64_t quiet_at; /* us; fading ends then; 0: not known yet */
@@ -84,7 +86,11 @@ typedef struct btl_ib_rc_eagers {
      * write. */
     uint32_t slot[BTL_IB_RC_QUEUES_MAX];
     uint32_t writers[BTL_IB_RC_QUEUES_MAX];
-    uint32_t longest; /* slot */
+    bool waited[BTL_IB_RC_QUEUES_MAX]; /* somebody sent enough, and found no place */
+    uint32_t longest;                  /* slot */
+    uint32_t threshold;
+    uint64_t period; /* us between two reviews; 0: there are none */
+    uint64_t reviewed_at;
     btl_ib_rc_eager_t *on[BTL_IB_RC_EAGER_RINGS];
     uint32_t count;         /* in on[] */
     btl_ib_rc_eager_t *off; /* a list of rings that were on */
@@ -184,6 +190,10 @@ void btl_ib_rc_eager_repost(btl_ib_rc_eager_t *eager, void *const *buffers, int 
 /* Notes that a message came by a send. After some datagrams (`size` is not 0) that a slot holds the
  * peer may write. */
 void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, uint32_t size);
+
+/* Takes the places of peers that sent little since the last review, where others wait. `now`,
+ * us. */
+void btl_ib_rc_eagers_review(btl_ib_rc_eagers_t *eagers, uint64_t now);
 
 /* Ends the fading of a ring, which was polled just now, if its peer is known to have stopped
  * writing. `now`, us. */

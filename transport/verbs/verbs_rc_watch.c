@@ -95,6 +95,7 @@ static void conn_rouse(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t looks)
 void btl_ib_rc_watch_look(btl_ib_rc_t *rc, uint64_t now)
 {
     rc->watch.looked_at = now;
+    btl_ib_rc_eagers_review(&rc->eagers, now);
     for (uint32_t i = 0; i < rc->conns.slots && rc->state.error == 0 && !rc->state.down; i++) {
         btl_ib_rc_conn_t *conn = rc->conns.slot[i].conn;
         const uint32_t looks = conn != NULL ? conn_look(conn) : 0;

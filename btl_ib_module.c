@@ -401,11 +401,11 @@ static size_t least(size_t a, uint64_t b)
 
 /* Returns the largest operation that the device is to be asked for. Where it registers large
  * regions in pieces (btl_ib_registration_cache.h) few operations are to lie on two of them. */
-static uint64_t operation_max(const btl_ib_transport_attr_t *attr)
+static uint64_t operation_max(const btl_ib_transport_attr_t *attr, uint64_t piece_max)
 {
-    const uint64_t share = attr->rdma_region_max / PIECE_SHARE;
+    const uint64_t share = piece_max / PIECE_SHARE;
 
-    if (attr->rdma_region_max == 0 || share > attr->rdma_max) {
+    if (piece_max == 0 || share > attr->rdma_max) {
         return attr->rdma_max;
     }
     return share > OPERATION_LEAST ? share : OPERATION_LEAST;
@@ -462,8 +462,10 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
     if (params->pin_probe) {
         probe_limit(module, transport);
     }
-    super->btl_get_limit = least(super->btl_get_limit, operation_max(attr));
-    super->btl_put_limit = least(super->btl_put_limit, operation_max(attr));
+    super->btl_get_limit =
+        least(super->btl_get_limit, operation_max(attr, module->cache.piece_max));
+    super->btl_put_limit =
+        least(super->btl_put_limit, operation_max(attr, module->cache.piece_max));
     super->btl_get_local_registration_threshold = (size_t) attr->rdma_copied;
     super->btl_put_local_registration_threshold = (size_t) attr->rdma_copied;
     module->device_atomics = device_atomics(params, attr);

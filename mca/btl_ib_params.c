@@ -254,10 +254,12 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "itself, which need not fetch them; the device's own limit may be lower",
               "Lower it if the device is slower with long ones, which a ping-pong shows"),
     SIZE_PARAM(pin_max_region, INT64_C(1) << 46, 0, INT64_C(1) << 46, "bytes", 5,
-               "Let RDMA devices move memory by themselves only in regions of at most this "
-               "length; processors move the data of longer regions. 0: no region; the default, "
-               "2^46: any region",
-               "Set it to 0 where devices must not reach the application's memory"),
+               "Register at most this much memory with RDMA devices at once, rounded down to a "
+               "power of two; longer regions are registered in eight such pieces at most, and "
+               "processors move the data of what is longer yet. 0: devices move no memory by "
+               "themselves; the default, 2^46: any region at once",
+               "Set it to 0 where devices must not reach the application's memory, and lower it "
+               "where they register no long regions"),
     INT_PARAM(pin_max_regions, 0, 0, INT_MAX, "regions", 9,
               "Keep at most this many regions of memory registered with RDMA devices, in use or "
               "cached; cached regions that were unused for longest go first. 0: as many as the "

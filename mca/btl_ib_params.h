@@ -117,7 +117,7 @@ typedef struct btl_ib_params {
     char *send_depth;           /* sends of each channel, as btl_ib_params_send_depth() reads it */
     int cq_num;                 /* entries of a completion queue, 0: as many as are needed */
     int max_inline_data;        /* bytes */
-    size_t pin_max_region;      /* bytes of a region that devices move by themselves */
+    size_t pin_max_region;      /* bytes that devices register at once */
     int pin_max_regions;        /* of a process; 0: any number */
     int poll_burst;             /* datagrams of a turn */
     int free_list_num;          /* descriptors made at first */

@@ -224,8 +224,10 @@ int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t 
     cache->lock = lock;
     cache->limit = limit;
     cache->region_max = region_max;
-    cache->piece_max =
-        transport->attr.rdma_region_max != 0 ? transport->attr.rdma_region_max : UINT64_MAX;
+    cache->piece_max = region_max;
+    if (transport->attr.rdma_region_max != 0 && transport->attr.rdma_region_max < region_max) {
+        cache->piece_max = transport->attr.rdma_region_max;
+    }
     pthread_mutex_init(&cache->lists, NULL);
     btl_ib_list_init(&cache->registered);
     btl_ib_list_init(&cache->evicted);
@@ -279,7 +281,8 @@ static btl_ib_registration_t *reject_request(btl_ib_registration_cache_t *cache,
     btl_ib_biased_lock_acquire(cache->lock);
     first = btl_ib_registration_limit_rejected(limit, why);
     if (why == BTL_IB_REJECTED_REGION) {
-        snprintf(cause, sizeof(cause), "btl_ib_pin_max_region is %" PRIu64, cache->region_max);
+        snprintf(cause, sizeof(cause), "btl_ib_pin_max_region is %" PRIu64 ", in %d pieces",
+                 cache->region_max, BTL_IB_PIECES_MAX - 1);
     } else if (why == BTL_IB_REJECTED_LIMIT) {
         snprintf(cause, sizeof(cause),
                  "btl_ib_max_pinned leaves %" PRIu64 " bytes to this process, in %" PRIu64
@@ -316,6 +319,14 @@ static bool cut_smaller(btl_ib_registration_cache_t *cache, size_t size)
                    cache->transport->name, size, strerror(cache->refused), piece);
     cache->piece_max = piece;
     return true;
+}
+
+/* True if btl_ib_pin_max_region allows a region, whole or in pieces. */
+static bool region_allowed(const btl_ib_registration_cache_t *cache, size_t size)
+{
+    const uint8_t shift = region_plan(size, cache->piece_max);
+
+    return cache->region_max > 0 && (shift == 0 || UINT64_C(1) << shift <= cache->region_max);
 }
 
 /* Evicts the registration that was not used for longest. Returns whether one was unused. */
@@ -357,7 +368,7 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
     if (cache->rcache == NULL || size == 0) {
         return NULL;
     }
-    if (size > cache->region_max) {
+    if (!region_allowed(cache, size)) {
         return reject_request(cache, size, BTL_IB_REJECTED_REGION);
     }
     if (size > cache->limit->max) { /* make_room() would evict everything for nothing */

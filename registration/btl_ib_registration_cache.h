@@ -26,8 +26,8 @@
 
 /*
  * Memory that a device may access. Devices have limits on what they register at once, in some
- * cases of 2 GiB, and the system may find no room for the tables of a large region. So what is too
- * large is registered in pieces, each with keys of its own, that begin at multiples of a power of
+ * cases of 2 GiB, and the system may find no room for the tables of a large region; a user may set
+ * a limit, too (btl_ib_pin_max_region). So what is too large is registered in pieces, each with keys of its own, that begin at multiples of a power of
  * two of the process's addresses: from an address and that power anybody can tell the piece. An
  * operation that lies on two pieces is for processors.
  */
@@ -95,7 +95,7 @@ typedef struct btl_ib_registration_cache {
     btl_ib_transport_t *transport;
     btl_ib_biased_lock_t *lock;         /* guards the transport and `limit` */
     btl_ib_registration_limit_t *limit; /* on all modules together */
-    uint64_t region_max;                /* bytes of a region, as btl_ib_pin_max_region says */
+    uint64_t region_max;                /* bytes of a piece, as btl_ib_pin_max_region says */
     _Atomic uint64_t piece_max; /* bytes that the device registers at once, as far as known */
     atomic_int refused;         /* errno of the device's last refusal, 0: the limits refused */
     btl_ib_list_t sharing;      /* in limit->caches */
@@ -121,8 +121,8 @@ void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache);
 
 /*
  * Lets the device access these bytes, and peers as `flags` say (MCA_BTL_REG_FLAG_*). Returns NULL
- * if it cannot: there is no cache, the region is or all together would be too large, or the device
- * refuses, even in pieces; then processors copy. Called without the lock.
+ * if it cannot: there is no cache, the region is too large even in pieces, all together would be,
+ * or the device refuses; then processors copy. Called without the lock.
  */
 btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cache, void *base,
                                                size_t size, uint32_t flags);

@@ -32,7 +32,7 @@ typedef struct btl_ib_registration_host {
 
 /* Reasons why memory is not registered. */
 typedef enum btl_ib_rejection {
-    BTL_IB_REJECTED_REGION, /* its region is longer than btl_ib_pin_max_region */
+    BTL_IB_REJECTED_REGION, /* btl_ib_pin_max_region does not allow its region */
     BTL_IB_REJECTED_LIMIT,  /* btl_ib_max_pinned or btl_ib_pin_max_regions is reached */
     BTL_IB_REJECTED_DEVICE,
 } btl_ib_rejection_t;

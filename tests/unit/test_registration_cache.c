@@ -127,8 +127,9 @@ static void compare(uint64_t hits, uint64_t misses, uint64_t evictions, uint64_t
     assert_int_equal(limit.bytes, fake.mr_bytes - mr_bytes);
 }
 
-/* So much may be registered: `text` as btl_ib_max_pinned, `regions` as btl_ib_pin_max_regions. */
-static void begin(const char *text, uint64_t regions)
+/* So much may be registered: `text` as btl_ib_max_pinned, `regions` as btl_ib_pin_max_regions,
+ * `at_once` as btl_ib_pin_max_region. */
+static void begin_at_once(const char *text, uint64_t regions, uint64_t at_once)
 {
     const btl_ib_registration_host_t host = {
         .memory = 1u << 30, .lockable = UINT64_MAX, .processes = 1};
@@ -136,8 +137,7 @@ static void begin(const char *text, uint64_t regions)
     btl_ib_registration_limit_init(&limit, text, &host, regions);
     for (uint32_t i = 0; i < CACHES; ++i) {
         memset(&caches[i], 0, sizeof(caches[i]));
-        if (btl_ib_registration_cache_init(&caches[i], i, sides[i].t, &lock, &limit,
-                                           UINT64_C(1) << 46)
+        if (btl_ib_registration_cache_init(&caches[i], i, sides[i].t, &lock, &limit, at_once)
             != OPAL_SUCCESS) {
             skip(); /* Open MPI is not installed: this is in its source tree */
         }
@@ -151,6 +151,11 @@ static void begin(const char *text, uint64_t regions)
     deregs = fake.deregs;
     mrs = fake.mrs;
     mr_bytes = fake.mr_bytes;
+}
+
+static void begin(const char *text, uint64_t regions)
+{
+    begin_at_once(text, regions, UINT64_C(1) << 46);
 }
 
 static int begin_all(void **state)
@@ -366,6 +371,27 @@ static void test_pieces_as_device_says(void **state)
     assert_int_equal(fake.reg_failures, 0);
 }
 
+/* What the user says is a limit of pieces: a longer region is registered in several, at most as
+ * many as a handle has keys for. */
+static void test_pieces_as_user_says(void **state)
+{
+    begin_at_once("100%", 0, 2 * MIB - 1);
+    check_pieces(ask(0, memory, LARGE, LOCAL), memory, LARGE, MIB, 7);
+    assert_int_equal(fake.mrs - mrs, 7);
+    assert_non_null(ask(0, memory + 10 * MIB, 8 * MIB, LOCAL));
+    assert_null(ask(0, memory + 10 * MIB, 8 * MIB + 1, LOCAL));
+    assert_int_equal(caches[0].counts.failures, 1);
+    assert_int_equal(limit.told, 1u << BTL_IB_REJECTED_REGION);
+    assert_int_equal(fake.reg_failures, 0);
+}
+
+static void test_user_allows_no_region(void **state)
+{
+    begin_at_once("100%", 0, 0);
+    assert_null(ask(0, region(0), 1, LOCAL));
+    compare(0, 0, 0, 0, 1);
+}
+
 /* After a refusal pieces are as large as two of them fit, whatever the device would take. */
 static void test_pieces_are_large(void **state)
 {
@@ -500,6 +526,8 @@ int main(int argc, char **argv)
         TEST(test_other_rights),
         TEST(test_pieces),
         TEST(test_pieces_as_device_says),
+        TEST(test_pieces_as_user_says),
+        TEST(test_user_allows_no_region),
         TEST(test_pieces_are_large),
         TEST(test_no_pieces),
         TEST(test_pieces_without_room),

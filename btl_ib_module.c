@@ -450,7 +450,8 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
         return;
     }
     if (btl_ib_registration_cache_init(&module->cache, module->rail, transport, &component->lock,
-                                       &component->registered, params->pin_max_region)
+                                       &component->registered, params->pin_max_region,
+                                       params->registration_cache)
         != OPAL_SUCCESS) {
         BTL_IB_VERBOSE(
             1, "rail %u (%s): no registration cache (rcache grdma), so processors move memory",

@@ -347,6 +347,13 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "application by themselves",
                NULL,
                "Set it to 0 with an old kernel, if nothing forks"),
+    BOOL_PARAM(registration_cache, "registration_cache", true, 9,
+               "Keep memory registered with RDMA devices when nobody uses it any more, for the "
+               "next use. Without this each use registers it, which takes longer than copying what "
+               "is short",
+               NULL,
+               "Set it to 0 to find out whether a wrong result comes from memory that was unmapped "
+               "without Open MPI's notice"),
     BOOL_PARAM(pin_probe, "pin_probe", false, 9,
                "Find out at the start how much memory RDMA devices really register, and lower "
                "btl_ib_max_pinned to that; one process of each host does it, and takes a second "

@@ -50,6 +50,7 @@ typedef struct btl_ib_params {
     char *trace;                           /* a file of events */
     char *connectivity_map;                /* a file of what each process reaches */
     bool memory_report;                    /* tell at the start what memory devices take */
+    bool registration_cache;               /* keep registrations that nobody uses */
     bool fork_safe;         /* children of fork() leave memory that RDMA devices use alone */
     bool pin_probe;         /* find out what devices can register */
     bool bulk_lane;         /* udp: bulk has a socket of its own */

@@ -206,7 +206,8 @@ static int on_evict(void *context, mca_rcache_base_registration_t *registration)
 
 int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t rail,
                                    btl_ib_transport_t *transport, btl_ib_biased_lock_t *lock,
-                                   btl_ib_registration_limit_t *limit, uint64_t region_max)
+                                   btl_ib_registration_limit_t *limit, uint64_t region_max,
+                                   bool keeps)
 {
     char name[32];
     mca_rcache_base_resources_t resources = {
@@ -224,6 +225,7 @@ int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t 
     cache->lock = lock;
     cache->limit = limit;
     cache->region_max = region_max;
+    cache->keeps = keeps;
     cache->piece_max = region_max;
     if (transport->attr.rdma_region_max != 0 && transport->attr.rdma_region_max < region_max) {
         cache->piece_max = transport->attr.rdma_region_max;
@@ -361,6 +363,7 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
                                                size_t size, uint32_t flags)
 {
     const uint64_t piece_max = cache->piece_max;
+    const uint32_t how = cache->keeps ? 0 : MCA_RCACHE_FLAGS_CACHE_BYPASS;
     mca_rcache_base_registration_t *super = NULL;
     btl_ib_registration_t *registration;
     int rc;
@@ -376,7 +379,7 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
     }
     cache->refused = 0;
     do {
-        rc = cache->rcache->rcache_register(cache->rcache, base, size, 0,
+        rc = cache->rcache->rcache_register(cache->rcache, base, size, how,
                                             (int32_t) flags & MCA_RCACHE_ACCESS_ANY, &super);
     } while (
         rc != OPAL_SUCCESS

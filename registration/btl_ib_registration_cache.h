@@ -96,6 +96,7 @@ typedef struct btl_ib_registration_cache {
     btl_ib_biased_lock_t *lock;         /* guards the transport and `limit` */
     btl_ib_registration_limit_t *limit; /* on all modules together */
     uint64_t region_max;                /* bytes of a piece, as btl_ib_pin_max_region says */
+    bool keeps;                         /* registrations that nobody uses (registration_cache) */
     _Atomic uint64_t piece_max; /* bytes that the device registers at once, as far as known */
     atomic_int refused;         /* errno of the device's last refusal, 0: the limits refused */
     btl_ib_list_t sharing;      /* in limit->caches */
@@ -109,11 +110,13 @@ typedef struct btl_ib_registration btl_ib_registration_t;
 
 /*
  * Makes the cache of rail `rail`, if the transport accesses memory. `cache` is all zero; `lock` and
- * `limit` outlive it. Returns an OPAL status.
+ * `limit` outlive it. If it does not keep registrations each request registers memory anew, and
+ * what is given back is withdrawn at once. Returns an OPAL status.
  */
 int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t rail,
                                    btl_ib_transport_t *transport, btl_ib_biased_lock_t *lock,
-                                   btl_ib_registration_limit_t *limit, uint64_t region_max);
+                                   btl_ib_registration_limit_t *limit, uint64_t region_max,
+                                   bool keeps);
 
 /* Ends a cache: nothing stays registered; logs its counters, at level 10. Called before the
  * transport is closed, without the lock. */

@@ -128,8 +128,8 @@ static void compare(uint64_t hits, uint64_t misses, uint64_t evictions, uint64_t
 }
 
 /* So much may be registered: `text` as btl_ib_max_pinned, `regions` as btl_ib_pin_max_regions,
- * `at_once` as btl_ib_pin_max_region. */
-static void begin_at_once(const char *text, uint64_t regions, uint64_t at_once)
+ * `at_once` as btl_ib_pin_max_region; `keeps` as btl_ib_registration_cache. */
+static void begin_with(const char *text, uint64_t regions, uint64_t at_once, bool keeps)
 {
     const btl_ib_registration_host_t host = {
         .memory = 1u << 30, .lockable = UINT64_MAX, .processes = 1};
@@ -137,7 +137,7 @@ static void begin_at_once(const char *text, uint64_t regions, uint64_t at_once)
     btl_ib_registration_limit_init(&limit, text, &host, regions);
     for (uint32_t i = 0; i < CACHES; ++i) {
         memset(&caches[i], 0, sizeof(caches[i]));
-        if (btl_ib_registration_cache_init(&caches[i], i, sides[i].t, &lock, &limit, at_once)
+        if (btl_ib_registration_cache_init(&caches[i], i, sides[i].t, &lock, &limit, at_once, keeps)
             != OPAL_SUCCESS) {
             skip(); /* Open MPI is not installed: this is in its source tree */
         }
@@ -155,7 +155,7 @@ static void begin_at_once(const char *text, uint64_t regions, uint64_t at_once)
 
 static void begin(const char *text, uint64_t regions)
 {
-    begin_at_once(text, regions, UINT64_C(1) << 46);
+    begin_with(text, regions, UINT64_C(1) << 46, true);
 }
 
 static int begin_all(void **state)
@@ -304,6 +304,27 @@ static void test_other_rights(void **state)
     compare(1, 2, 0, 1, 0);
 }
 
+/* Each request registers, also what another has registered, and nothing stays. */
+static void test_nothing_is_kept(void **state)
+{
+    btl_ib_registration_t *first, *again;
+
+    begin_with("100%", 0, UINT64_C(1) << 46, false);
+    first = get(0, 0);
+    again = get(0, 0);
+    assert_non_null(first);
+    assert_non_null(again);
+    assert_ptr_not_equal(first, again);
+    compare(0, 2, 0, 0, 0);
+    put(first);
+    compare(0, 2, 0, 1, 0);
+    put(again);
+    compare(0, 2, 0, 2, 0);
+    assert_int_equal(limit.regions, 0);
+    assert_true(use(0, 0));
+    compare(0, 3, 0, 3, 0);
+}
+
 /* ---- in pieces ---- */
 
 /* Each end of each piece, and where two meet. */
@@ -375,7 +396,7 @@ static void test_pieces_as_device_says(void **state)
  * many as a handle has keys for. */
 static void test_pieces_as_user_says(void **state)
 {
-    begin_at_once("100%", 0, 2 * MIB - 1);
+    begin_with("100%", 0, 2 * MIB - 1, true);
     check_pieces(ask(0, memory, LARGE, LOCAL), memory, LARGE, MIB, 7);
     assert_int_equal(fake.mrs - mrs, 7);
     assert_non_null(ask(0, memory + 10 * MIB, 8 * MIB, LOCAL));
@@ -387,7 +408,7 @@ static void test_pieces_as_user_says(void **state)
 
 static void test_user_allows_no_region(void **state)
 {
-    begin_at_once("100%", 0, 0);
+    begin_with("100%", 0, 0, true);
     assert_null(ask(0, region(0), 1, LOCAL));
     compare(0, 0, 0, 0, 1);
 }
@@ -524,6 +545,7 @@ int main(int argc, char **argv)
         TEST(test_device_has_no_more),
         TEST(test_memory_goes_away),
         TEST(test_other_rights),
+        TEST(test_nothing_is_kept),
         TEST(test_pieces),
         TEST(test_pieces_as_device_says),
         TEST(test_pieces_as_user_says),

@@ -136,7 +136,7 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "fewer such messages"),
     INT_PARAM(rx_depth, 0, 0, 1048576, "buffers", 7,
               "Receive buffers posted on each device; the device's own limit may be lower. 0: "
-              "the sum of the nums of btl_ib_receive_queues",
+              "the sum of the nums of btl_ib_receive_queues and the reserve of the first",
               "Raise it if btl_ib_stats counts overflows"),
     INT_PARAM(socket_buffer, 0, 0, 1073741824, "bytes", 6,
               "Transport udp: ask for this much in each of a socket's two buffers; the system "

@@ -459,10 +459,10 @@ static int ud_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
 
 /* ---- polling ---- */
 
-/* Posts idle buffers where few are posted. */
-static void post_idle(btl_ib_ud_t *ud)
+/* Posts idle buffers where few are posted; `handlers` are about to get some. */
+static void post_idle(btl_ib_ud_t *ud, bool handlers)
 {
-    const int error = btl_ib_ud_qps_post_idle(&ud->qps);
+    const int error = btl_ib_ud_qps_post_idle(&ud->qps, handlers);
 
     if (error != 0) {
         ud_fail(ud, "receive buffers cannot be posted", error);
@@ -476,7 +476,7 @@ static void ud_repost(btl_ib_transport_t *t, void *const *buffers, int n)
     for (int i = 0; i < n; i++) {
         btl_ib_verbs_rx_pool_put(buffers[i]);
     }
-    post_idle(btl_ib_ud_of(t));
+    post_idle(btl_ib_ud_of(t), false);
 }
 
 /* Takes the completion of a receive. Returns how many events that makes. */
@@ -586,7 +586,7 @@ static int ud_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
             ud_disarm(ud);
         }
         n = take_completions(ud, events, max);
-        post_idle(ud); /* buffers of what was dropped */
+        post_idle(ud, true); /* buffers of what was dropped, and for what handlers get */
         btl_ib_ud_qps_grow_low(&ud->qps);
         if (ud->peers.leaving != 0) {
             btl_ib_ud_peers_clean(&ud->peers);

@@ -32,7 +32,8 @@ typedef struct btl_ib_ud_slab {
 /* Chooses how many buffers a queue pair has, of which the device takes at most `most`. */
 static void qp_plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
 {
-    qp->spare += btl_ib_verbs_min(HANDED_UP, 1 + qp->depth / HANDED_UP_SHARE);
+    qp->handed_up = btl_ib_verbs_min(HANDED_UP, 1 + qp->depth / HANDED_UP_SHARE);
+    qp->spare += qp->handed_up;
     qp->depth_max = qp->depth;
     if (qp->per_peer > 0 && qp->depth_max < GROWN_MAX) {
         qp->depth_max = GROWN_MAX;
@@ -40,6 +41,7 @@ static void qp_plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
     qp->depth_max = btl_ib_verbs_min(qp->depth_max + qp->spare, most);
     if (qp->depth + qp->spare > qp->depth_max) {
         qp->batch = 1;
+        qp->handed_up = 0;
         qp->spare = 1;
         qp->depth = qp->depth_max > 1 ? qp->depth_max - 1 : 1;
     }
@@ -158,6 +160,7 @@ static void qp_set_watermark(btl_ib_ud_qp_t *qp)
     const uint32_t most = qp->made > qp->low ? qp->made - qp->low : 0;
 
     qp->watermark = qp->made - btl_ib_verbs_min(batch > 0 ? batch : 1, most);
+    qp->urgent = qp->watermark - btl_ib_verbs_min(qp->handed_up, qp->watermark);
 }
 
 /* Returns the bytes that buffers take which are made together. */
@@ -205,6 +208,7 @@ static void qp_grow(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t more)
     more = btl_ib_verbs_min(more, qp->depth_max - qp->made);
     if (more == 0 || qp_make_buffers(qps, qp, more) != 0 || qp->made == qp->depth_max) {
         qp->low = 0;
+        qp_set_watermark(qp);
     }
 }
 
@@ -245,11 +249,12 @@ void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps)
     }
 }
 
-int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps)
+int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps, bool handlers)
 {
     for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
         btl_ib_ud_qp_t *qp = &qps->qp[i];
-        if (qp->rx.posted <= qp->watermark && qp->rx.idle_count > 0 && !qp->flushed) {
+        const uint32_t few = handlers ? qp->urgent : qp->watermark;
+        if (qp->rx.posted <= few && qp->rx.idle_count > 0 && !qp->flushed) {
             if (qp->rx.posted == 0) {
                 qp_note_empty(qps, qp);
             }

@@ -53,7 +53,9 @@ typedef struct btl_ib_ud_qp {
     uint32_t depth;     /* buffers wanted for datagrams that arrive before anyone polls */
     uint32_t depth_max; /* buffers that the queue pair takes, spare ones included */
     uint32_t batch;     /* buffers that may lie idle: num less the low watermark */
-    uint32_t watermark; /* idle buffers are posted if at most this many are */
+    uint32_t handed_up; /* spare buffers because handlers have some */
+    uint32_t watermark; /* idle buffers are posted if at most this many are, */
+    uint32_t urgent;    /* or before handlers give back what they get if at most this many are */
     uint32_t spare;     /* buffers beyond `depth`, as some lie idle or are with handlers */
     uint32_t first;     /* buffers of `depth` that are made at first */
     uint32_t per_peer;  /* buffers that each peer adds to `depth` */
@@ -122,9 +124,10 @@ void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps);
 /* Doubles the buffers of queue pairs that began small and ran low. */
 void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps);
 
-/* Posts idle buffers where no more are posted than the low watermark. Returns 0 or an errno. Those
- * that a device does not take now are posted with the next ones. */
-int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps);
+/* Posts idle buffers where no more are posted than the low watermark; if `handlers` are about to
+ * get some, only where these are more than spare ones. Returns 0 or an errno. Those that a device
+ * does not take now are posted with the next ones. */
+int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps, bool handlers);
 
 /* Takes a buffer back that was not used because the queue pair failed. */
 void btl_ib_ud_qp_flushed(btl_ib_ud_qps_t *qps, btl_ib_verbs_rx_buffer_t *buffer);

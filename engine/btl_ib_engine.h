@@ -279,6 +279,8 @@ typedef struct btl_ib_engine_config {
     uint32_t lookups_max; /* lookups of unknown senders in a second (2000) */
     /* our one-sided operations that run with one peer, up to BTL_IB_OPS_MAX (128) */
     uint32_t ops_max;
+    /* the same with all peers together, beside one for each peer; 0: any number (0) */
+    uint32_t ops_total;
     uint32_t reassembly_max; /* reassembly buffers in all beyond one for each peer (512) */
     /* bytes: messages of one segment that progress by the thread keeps (4 MiB) */
     uint64_t backlog_max;

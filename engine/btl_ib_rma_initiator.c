@@ -155,12 +155,17 @@ static void fall_back_waiting(btl_ib_conn_t *conn)
 
 void btl_ib_offload_push(btl_ib_conn_t *conn)
 {
+    btl_ib_engine_t *engine = conn->engine;
     btl_ib_op_t *op;
     int rc = 0;
 
     while (rc == 0
            && (op = BTL_IB_LIST_FIRST(btl_ib_op_t, &conn->offload.waiting, out.link)) != NULL
-           && conn->offload.count < conn->engine->config.ops_max) {
+           && conn->offload.count < engine->config.ops_max) {
+        if (!btl_ib_op_may_run(engine, conn->offload.count)) {
+            btl_ib_conn_ready(conn); /* another peer's operation may end first */
+            break;
+        }
         rc = hand_over(conn, op);
         if (comes_again(conn, op, rc)) {
             expect_answer(conn, op);
@@ -170,6 +175,7 @@ void btl_ib_offload_push(btl_ib_conn_t *conn)
         if (rc == 0) {
             btl_ib_list_push_tail(&conn->offload.running, &op->out.link);
             conn->offload.count++;
+            engine->op_ids.running++;
             conn->offload.moved_at = btl_ib_clock_awake(&conn->engine->clock);
             expect_answer(conn, op);
         } else {
@@ -211,6 +217,7 @@ static void leave_device(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     btl_ib_list_remove(&op->out.link);
     conn->offload.count--;
+    conn->engine->op_ids.running--;
     btl_ib_op_not_asked(op);
 }
 

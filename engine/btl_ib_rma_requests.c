@@ -67,6 +67,7 @@ static void take_slot(btl_ib_conn_t *conn, btl_ib_op_t *op)
     ops->free = ops->slots[slot].next_free;
     ops->slots[slot].op = op;
     ops->running++;
+    ids->running++;
     if (++ids->generation >> (32 - SLOT_BITS) != 0) {
         ids->generation = 1; /* no id is 0 */
     }
@@ -89,12 +90,23 @@ void btl_ib_op_queue(btl_ib_conn_t *conn, btl_ib_op_t *op)
     btl_ib_list_push_tail(&conn->ops.waiting, &op->out.link);
 }
 
+bool btl_ib_op_may_run(const btl_ib_engine_t *engine, uint32_t running)
+{
+    const uint32_t total = engine->config.ops_total;
+
+    return total == 0 || running == 0 || engine->op_ids.running < total;
+}
+
 void btl_ib_op_give_slots(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_ops_t *ops = &conn->ops;
 
     while (!btl_ib_list_empty(&ops->waiting) && ops->running < engine->config.ops_max) {
+        if (!btl_ib_op_may_run(engine, ops->running)) {
+            btl_ib_conn_ready(conn); /* another peer's operation may end first */
+            return;
+        }
         if (ops->slots == NULL && make_slots(conn) != 0) {
             engine->count.blocked_memory++;
             btl_ib_conn_ready(conn);
@@ -223,6 +235,7 @@ bool btl_ib_op_ended(btl_ib_out_t *out, int status)
         ops->slots[slot] = (btl_ib_op_slot_t){.next_free = ops->free};
         ops->free = slot;
         ops->running--;
+        conn->engine->op_ids.running--;
         op->id = 0;
         if (!btl_ib_list_empty(&ops->waiting)) {
             btl_ib_conn_ready(conn);

@@ -6,7 +6,7 @@
 /*
  * Our one-sided operations that are outstanding with one peer (conn->ops): their slots and ids. An
  * operation is counted from start to end. One that goes as segments waits until one of
- * config.ops_max slots is free. The slot is part of the id by which the peer names the operation in
+ * config.ops_max slots is free, and until config.ops_total allows one more. The slot is part of the id by which the peer names the operation in
  * its reply.
  */
 
@@ -36,6 +36,7 @@ typedef struct btl_ib_ops {
  * not fit an operation of the next one with the same peer. */
 typedef struct btl_ib_op_ids {
     uint32_t generation; /* of the newest */
+    uint32_t running;    /* operations that have a slot, or that a device executes */
 } btl_ib_op_ids_t;
 
 static inline void btl_ib_op_slots_init(btl_ib_ops_t *ops)
@@ -48,6 +49,10 @@ void btl_ib_op_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);
 
 /* Puts an operation that goes as segments, and is on no list, behind those that wait for a slot. */
 void btl_ib_op_queue(btl_ib_conn_t *conn, btl_ib_op_t *op);
+
+/* True if config.ops_total allows a peer that has `running` operations one more. The first of each
+ * peer it always allows: a peer that does not answer delays no other. */
+bool btl_ib_op_may_run(const btl_ib_engine_t *engine, uint32_t running);
 
 /* Gives free slots and ids to waiting operations, and puts them into their channels. */
 void btl_ib_op_give_slots(btl_ib_conn_t *conn);

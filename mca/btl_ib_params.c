@@ -79,6 +79,13 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "Keep at most this many bytes to all peers together that are not acknowledged",
                "Lower it where long messages of many peers swamp one; raise it where "
                "btl_ib_stats says blocked and the way is long and fast"),
+    INT_PARAM(long_depth, 128, 1, BTL_IB_OPS_MAX, "operations", 9,
+              "Keep at most this many puts, gets and atomics in flight to one peer; others wait",
+              "Lower it where gets of many peers swamp one"),
+    INT_PARAM(long_depth_total, 0, 0, INT_MAX, "operations", 9,
+              "Keep at most this many puts, gets and atomics in flight to all peers together, "
+              "beside one for each peer. 0: any number",
+              "Lower it where the answers to a process's gets swamp it"),
     INT_PARAM(ack_delay, 150, 0, 10000, "microseconds", 6,
               "Delay an acknowledgement at most this long, so that it can travel with data; a "
               "third of this time if the application did not answer the last message. Peers learn "
@@ -891,6 +898,8 @@ void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_modu
     config->depth_peer = (uint32_t) params->depth_peer;
     config->depth_total = (uint32_t) params->depth_total;
     config->depth_bytes = params->depth_bytes;
+    config->ops_max = (uint32_t) params->long_depth;
+    config->ops_total = (uint32_t) params->long_depth_total;
     config->credit_init = (uint32_t) params->credit_init;
     config->credit_pool = (uint32_t) params->credit_pool;
     (void) btl_ib_cc_parse(params->cc, &config->cc); /* it was checked */

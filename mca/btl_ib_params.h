@@ -75,6 +75,8 @@ typedef struct btl_ib_params {
     int depth_peer;         /* segments in flight to one peer */
     int depth_total;        /* segments in flight in all */
     size_t depth_bytes;     /* bytes in flight in all */
+    int long_depth;         /* one-sided operations in flight to one peer */
+    int long_depth_total;   /* the same in all, 0: any number */
     int ack_delay;          /* us */
     int rto_min;            /* us */
     int rto_max;            /* us */

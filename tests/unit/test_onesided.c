@@ -311,6 +311,76 @@ static void test_lying_answers(void **state)
     end(bench);
 }
 
+/* ---- how many run at once ---- */
+
+enum { BOUND_PEERS = 3, BOUND_OPS = 8 };
+
+/* Host 0 gets BOUND_OPS times from each of three others, while all that they answer is lost.
+ * Returns how many of its requests arrived; all are done when the answers get through. */
+static uint64_t bounded_gets(uint32_t ops_max, uint32_t ops_total)
+{
+    static bench_op_t gets[BOUND_PEERS][BOUND_OPS];
+    static uint8_t local[BOUND_PEERS][BOUND_OPS][8];
+    btl_ib_region_key_t keys[BOUND_PEERS];
+    bench_t *bench = new_bench();
+    uint64_t served = 0;
+
+    bench->hosts[0].config.ops_max = ops_max;
+    bench->hosts[0].config.ops_total = ops_total;
+    for (uint32_t i = 0; i <= BOUND_PEERS; i++) {
+        bench_start(bench, i);
+    }
+    for (uint32_t i = 1; i <= BOUND_PEERS; i++) {
+        bench_send(bench, 0, i, 20, 1);
+        bench_send(bench, i, 0, 20, 1);
+    }
+    assert_true(bench_settle(bench, SECOND));
+    memset(around, 0x5a, sizeof(around));
+    memset(local, 0, sizeof(local));
+    bench->loses = lose_answers;
+    for (uint32_t peer = 0; peer < BOUND_PEERS; peer++) {
+        assert_int_equal(btl_ib_region_add(bench->hosts[peer + 1].engine, memory, SIZE,
+                                           BTL_IB_ACCESS_ALL, &keys[peer]),
+                         0);
+        for (uint32_t i = 0; i < BOUND_OPS; i++) {
+            gets[peer][i] = (bench_op_t){
+                .kept = true,
+                .op = {
+                    .kind = BTL_IB_OP_GET, .key = keys[peer], .local = local[peer][i], .size = 8}};
+            assert_int_equal(
+                btl_ib_op_start(bench_connect(bench, 0, peer + 1), &gets[peer][i].op, bench->now),
+                0);
+        }
+    }
+    bench_run(bench, 1000);
+    for (uint32_t peer = 0; peer < BOUND_PEERS; peer++) {
+        served += bench_counters(bench, peer + 1)->served_gets;
+    }
+    bench->loses = NULL;
+    bench_run(bench, 5 * SECOND);
+    for (uint32_t peer = 0; peer < BOUND_PEERS; peer++) {
+        for (uint32_t i = 0; i < BOUND_OPS; i++) {
+            assert_true(gets[peer][i].done);
+            assert_int_equal(local[peer][i][7], 0x5a);
+        }
+    }
+    end(bench);
+    return served;
+}
+
+static void test_operations_in_flight(void **state)
+{
+    assert_int_equal(bounded_gets(128, 0), BOUND_PEERS * BOUND_OPS);
+    assert_int_equal(bounded_gets(3, 0), BOUND_PEERS * 3);
+}
+
+/* The limit on all together lets each peer have one, and no peer wait for ever. */
+static void test_operations_in_flight_in_all(void **state)
+{
+    assert_in_range(bounded_gets(128, 10), 10, 10 + BOUND_PEERS - 1);
+    assert_int_equal(bounded_gets(128, 1), BOUND_PEERS);
+}
+
 /* ---- refused half way ---- */
 
 /* A refusal overtakes the acknowledgement of what was placed before the region went. So a
@@ -436,6 +506,8 @@ int main(void)
         cmocka_unit_test(test_draining),
         cmocka_unit_test(test_lying_put),
         cmocka_unit_test(test_too_many_requests),
+        cmocka_unit_test(test_operations_in_flight),
+        cmocka_unit_test(test_operations_in_flight_in_all),
         cmocka_unit_test(test_lying_answers),
         cmocka_unit_test(test_void_that_arrived),
     };

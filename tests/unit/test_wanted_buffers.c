@@ -144,8 +144,11 @@ static void slack_in_place_of_windows(void **state)
     assert_int_equal(
         btl_ib_queues_parse("P,256,24,10,7:P,1024,200,100,100:S,4096,64", &table, &error), 0);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const btl_ib_params_t params = {
-            .am_credits_slack = cases[i].slack, .udp_gso = "auto", .ordering = "strict"};
+        const btl_ib_params_t params = {.am_credits_slack = cases[i].slack,
+                                        .udp_gso = "auto",
+                                        .ordering = "strict",
+                                        .channels = "auto",
+                                        .cq = "shared"};
         btl_ib_device_plan_t plan;
 
         btl_ib_device_plan_for(&params, &attr, &table, 0, &plan);

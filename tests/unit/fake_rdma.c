@@ -187,6 +187,10 @@ static void empty(recv_queue_t *queue)
 
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
+    if (fake.recv_error != 0) {
+        *bad = wr;
+        return fake.recv_error;
+    }
     return post_to(&((fake_qp_t *) qp)->posted, wr, bad);
 }
 

@@ -29,6 +29,7 @@ typedef struct fake_rdma {
     int post_left;       /* sends until one post fails with post_error; -1: none does */
     int post_error;
     bool post_silent;       /* that post does not say how far it came */
+    int recv_error;         /* with which receive buffers are refused; 0: they are not */
     int qps_left;           /* queue pairs until making one fails; -1: never */
     int mrs_left;           /* the same of registrations */
     size_t mr_max;          /* bytes of a registration; more is refused. 0: any number */

@@ -335,6 +335,26 @@ static void operations_begin_again(void **state)
     assert_nothing_lost();
 }
 
+/* A question takes the last buffer, and none can be posted again: there is no connection left to
+ * answer by. */
+static void question_ends_it(void **state)
+{
+    begin_idle(state, false);
+    join();
+    make_agreed(RDMA_CHANNEL); /* opened, and asked */
+    assert_int_equal(start_read(&ops[0], 0, 64), 0);
+    settle(); /* it stays, says side 0 */
+    assert_true(conn_of(1, 0, RDMA_CHANNEL).open);
+    pass(3);
+    pass_alone(0, QUARTERS);
+    fake.recv_error = ENOMEM;
+    look(1);
+    assert_null(conn_of(1, 0, RDMA_CHANNEL).qp);
+    fake.recv_error = 0;
+    settle();
+    assert_false(connected(RDMA_CHANNEL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +371,7 @@ int main(void)
         RDMA_TEST(other_devices),
         RDMA_TEST(operations_keep_it),
         RDMA_TEST(operations_begin_again),
+        RDMA_TEST(question_ends_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -475,15 +475,16 @@ static btl_ib_verbs_rx_buffer_t *rc_buffer_of(btl_ib_rc_t *rc, btl_ib_rc_conn_t 
 
 /* Takes a message of the transport's own: one of verbs_rc_idle.h, or the empty one that opens a
  * connection. */
-static void received_control(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
-                             btl_ib_verbs_rx_buffer_t *buffer, uint32_t size)
+static void received_control(btl_ib_rc_t *rc, const struct ibv_wc *wc,
+                             btl_ib_verbs_rx_buffer_t *buffer)
 {
     uint8_t bytes[BTL_IB_RC_CONTROL_BYTES];
     void *unused = buffer;
 
     memcpy(bytes, btl_ib_verbs_rx_data(buffer), sizeof(bytes));
     repost_run(rc, &unused, 1);
-    if (size > 0) {
+    btl_ib_rc_conn_t *conn = btl_ib_rc_conns_of(&rc->conns, wc);
+    if (wc->byte_len > 0 && conn != NULL) { /* NULL: no buffer could be posted again */
         btl_ib_rc_idle_received(rc, conn, bytes);
     }
 }
@@ -507,7 +508,7 @@ static int rc_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv
         btl_ib_rc_eager_received(&rc->eagers, conn->eager, datagram ? wc->byte_len : 0);
     }
     if (!datagram) {
-        received_control(rc, conn, buffer, wc->byte_len);
+        received_control(rc, wc, buffer);
         return 0;
     }
     conn->received++;

@@ -425,17 +425,3 @@ void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     btl_ib_ack_tx_owe(conn, view->channel, true); /* perhaps our acknowledgement was lost */
 }
-
-void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, uint32_t stamp)
-{
-    const btl_ib_engine_t *engine = conn->engine;
-    btl_ib_ack_tx_t *ack = &conn->ack;
-
-    if (!ack->echo_valid || btl_ib_seq_before(ack->echo, stamp)
-        || engine->clock.now - ack->echo_at > BTL_IB_STAMP_AGE) {
-        ack->echo_valid = engine->turn.away != BTL_IB_AWAY_UNKNOWN;
-        ack->echo = stamp;
-        ack->echo_at = engine->clock.now;
-        ack->echo_away = engine->turn.away;
-    }
-}

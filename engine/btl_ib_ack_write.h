@@ -8,9 +8,11 @@
 #ifndef BTL_IB_ACK_WRITE_H
 #define BTL_IB_ACK_WRITE_H
 
+#include "btl_ib_clock.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_list.h"
 #include "btl_ib_pool.h"
+#include "btl_ib_seq_window.h"
 
 /* How many segments are remembered that were accepted from a retransmission. If the first copy
  * comes after all, the retransmission was spurious. */
@@ -55,8 +57,19 @@ static inline void btl_ib_ack_tx_init(btl_ib_ack_tx_t *ack)
 void btl_ib_ack_tx_begin(btl_ib_conn_t *conn);
 void btl_ib_ack_tx_end(btl_ib_conn_t *conn);
 
-/* Keeps the stamp of this datagram for echoing, if it is the peer's newest. */
-void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, uint32_t stamp);
+/* Keeps the stamp of a datagram for echoing, if it is the peer's newest. `away` is that of its
+ * turn. */
+static inline void btl_ib_ack_tx_heard(btl_ib_ack_tx_t *ack, uint32_t stamp, uint64_t now,
+                                       uint32_t away)
+{
+    if (!ack->echo_valid || btl_ib_seq_before(ack->echo, stamp)
+        || now - ack->echo_at > BTL_IB_STAMP_AGE) {
+        ack->echo_valid = away != BTL_IB_AWAY_UNKNOWN;
+        ack->echo = stamp;
+        ack->echo_at = now;
+        ack->echo_away = away;
+    }
+}
 
 /* A new segment is about to be marked in its window: keep what ACKs have to tell of it. */
 void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view);

@@ -467,10 +467,12 @@ bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
 
 bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
 {
+    const btl_ib_engine_t *engine = conn->engine;
+
     if (conn->validation.route_refused != 0 || conn->validation.refused_at != 0) {
         btl_ib_validation_echoed(conn, view);
     }
-    btl_ib_ack_tx_heard(conn, view->stamp);
+    btl_ib_ack_tx_heard(&conn->ack, view->stamp, engine->clock.now, engine->turn.away);
     btl_ib_loss_datagram_received(conn, view->flags, view->echo, view->hold, view->away);
     if (new_acks) {
         btl_ib_ack_received(conn, view);

@@ -53,16 +53,15 @@ enum {
 static inline void take_sample(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo, uint32_t hold,
                                uint32_t away)
 {
-    conn->loss.sample = 0;
-    conn->loss.sample_hosts = 0;
-    conn->loss.sample_pauses = 0;
+    const uint32_t elapsed = (uint32_t) conn->engine->clock.now - echo;
+
     if (!(flags & BTL_IB_FLAG_ECHO) || hold == BTL_IB_HOLD_UNKNOWN
         || (conn->loss.rtt.srtt8 != 0 && !btl_ib_seq_before(conn->loss.sample_echo, echo)
-            && conn->engine->clock.now - conn->loss.sample_at <= BTL_IB_STAMP_AGE)) {
-        return;
-    }
-    uint32_t elapsed = (uint32_t) conn->engine->clock.now - echo;
-    if (elapsed < hold || elapsed > INT32_MAX) {
+            && conn->engine->clock.now - conn->loss.sample_at <= BTL_IB_STAMP_AGE)
+        || elapsed < hold || elapsed > INT32_MAX) {
+        conn->loss.sample = 0;
+        conn->loss.sample_hosts = 0;
+        conn->loss.sample_pauses = 0;
         return;
     }
     /* One answer that is very late says that the peer's process was away, not that the network is

@@ -79,7 +79,7 @@ static inline bool is_settled(const btl_ib_conn_t *conn, const btl_ib_rail_t *ra
 {
     const btl_ib_validation_t *validation = &conn->validation;
 
-    return btl_ib_conn_alive(conn) && conn->identity.bound && conn->identity.peer_knows
+    return btl_ib_conn_alive(conn) && conn->identity.peer_knows /* so it is bound, too */
            && rail == conn->rail && btl_ib_route_is_own(conn)
            && (from == conn->route.to
                || (from == BTL_IB_ADDR_UNKNOWN ? !rail->transport->attr.knows_source
@@ -109,7 +109,7 @@ void btl_ib_predict_account(btl_ib_engine_t *engine)
     btl_ib_conn_t *conn = predicted->conn;
 
     predicted->conn = NULL;
-    btl_ib_ack_tx_heard(conn, predicted->stamp);
+    btl_ib_ack_tx_heard(&conn->ack, predicted->stamp, engine->clock.now, engine->turn.away);
     btl_ib_loss_datagram_received(conn, BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO, predicted->echo,
                                   predicted->hold, predicted->away);
     take_ack(conn, &predicted->ack);

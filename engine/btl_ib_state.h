@@ -59,9 +59,6 @@
 #include "btl_ib_validation.h"
 #include "btl_ib_wire.h"
 
-/* turn.away: it is unknown how long a datagram waited at this host. Its stamp is not echoed. */
-#define BTL_IB_AWAY_UNKNOWN UINT32_MAX
-
 /* So many unacknowledged segments each connection may have beside what the limits on all
  * connections count: peers that are silent for long and hold all that these allow hold no other
  * up. */

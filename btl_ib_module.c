@@ -467,8 +467,10 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
         least(super->btl_get_limit, operation_max(attr, module->cache.piece_max));
     super->btl_put_limit =
         least(super->btl_put_limit, operation_max(attr, module->cache.piece_max));
-    super->btl_get_local_registration_threshold = (size_t) attr->rdma_copied;
-    super->btl_put_local_registration_threshold = (size_t) attr->rdma_copied;
+    super->btl_get_local_registration_threshold =
+        least(params->get_bounce_cutover, attr->rdma_copied);
+    super->btl_put_local_registration_threshold =
+        least(params->put_bounce_cutover, attr->rdma_copied);
     module->device_atomics = device_atomics(params, attr);
     if (module->device_atomics) {
         super->btl_atomic_flags = BTL_IB_ATOMIC_FLAGS_DEVICE;

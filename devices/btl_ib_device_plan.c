@@ -285,6 +285,8 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_t
                 .rnr_timer = (uint8_t) params->rnr_timer,
                 .reads = (uint8_t) params->rc_reads,
                 .bounce_size = (uint32_t) params->rc_bounce_size,
+                .bounce_num = (uint32_t) params->bounce_num,
+                .bounce_total = params->bounce_size,
                 .eager_peers = (uint32_t) params->max_eager_rdma,
                 .eager_slots = (uint32_t) params->eager_rdma_num,
                 .eager_size = (uint32_t) params->eager_rdma_size,

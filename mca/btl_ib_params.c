@@ -247,9 +247,27 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "to 0 if peers that were silent for long must be reached at once"),
     SIZE_PARAM(rc_bounce_size, 8192, 0, BTL_IB_BOUNCE_MAX, "bytes", 9,
                "Transport verbs, rc: copy what a device puts or gets of at most this size through "
-               "memory of its own (sixteen times as much for each peer), so that the application's "
-               "memory need not be registered for it. 0: nothing",
+               "memory of its own (btl_ib_bounce_num times as much for each peer), so that the "
+               "application's memory need not be registered for it. 0: nothing",
                "Raise it if short puts and gets rarely use the same memory twice"),
+    SIZE_PARAM(put_bounce_cutover, BTL_IB_BOUNCE_MAX, 0, BTL_IB_BOUNCE_MAX, "bytes", 9,
+               "Transport verbs, rc: register the application's memory for what is put and longer "
+               "than this, or than btl_ib_rc_bounce_size",
+               "Lower it if long puts use the same memory again and again"),
+    SIZE_PARAM(get_bounce_cutover, BTL_IB_BOUNCE_MAX, 0, BTL_IB_BOUNCE_MAX, "bytes", 9,
+               "Transport verbs, rc: register the application's memory for what is got and longer "
+               "than this, or than btl_ib_rc_bounce_size",
+               "Lower it if long gets use the same memory again and again"),
+    INT_PARAM(bounce_num, 16, 2, 1024, "buffers", 9,
+              "Transport verbs, rc: make room for this many puts and gets of a peer that are "
+              "copied (btl_ib_rc_bounce_size)",
+              "Raise it if many puts of this size follow each other"),
+    SIZE_PARAM(bounce_size, 0, 0, INT64_C(1) << 40, "bytes", 9,
+               "Transport verbs, rc: let the buffers of puts and gets that are copied take at most "
+               "this much memory for each device, beside 4096 for each peer; the first peers get "
+               "theirs, and processors move what does not fit in those of later ones. 0: any "
+               "number",
+               "Set it where many peers put and get, and memory is short"),
     INT_PARAM(cq_num, 0, 0, 4194304, "completions", 9,
               "Transports verbs and ofi: room of a completion queue of the device; over rc of the "
               "first one, at least. If that is less than what may be under way so many sends and "

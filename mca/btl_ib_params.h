@@ -116,6 +116,10 @@ typedef struct btl_ib_params {
     int rnr_retry;              /* times, 7: without end */
     int rnr_timer;              /* code of a time */
     size_t rc_bounce_size;      /* bytes */
+    size_t put_bounce_cutover;  /* bytes of a put that is copied, within that */
+    size_t get_bounce_cutover;  /* of a get */
+    int bounce_num;             /* buffers of such operations of a peer */
+    size_t bounce_size;         /* bytes of all peers' buffers, 0: any number */
     int rc_reads;               /* and atomics under way with one peer */
     char *send_depth;           /* sends of each channel, as btl_ib_params_send_depth() reads it */
     int cq_num;                 /* entries of a completion queue, 0: as many as are needed */

@@ -476,10 +476,12 @@ typedef struct btl_ib_open_rc {
                            * many; 0: the default */
     uint32_t bounce_size; /* bytes of the largest operation that is copied, and needs no registered
                            * memory here; at most BTL_IB_BOUNCE_MAX, 0: none */
-    uint32_t eager_peers; /* peers that may use eager RDMA, at most; 0: none */
-    uint32_t eager_slots; /* datagrams of each under way by it; rounded down to a power of two, at
+    uint32_t bounce_num;  /* such buffers of each peer; 0: 16 */
+    uint64_t bounce_total; /* bytes of all peers' buffers; 0: any number */
+    uint32_t eager_peers;  /* peers that may use eager RDMA, at most; 0: none */
+    uint32_t eager_slots;  /* datagrams of each under way by it; rounded down to a power of two, at
                            * most 32768; 0: none */
-    uint32_t eager_size;  /* bytes of such a datagram at most; 0: as many as go inline */
+    uint32_t eager_size;   /* bytes of such a datagram at most; 0: as many as go inline */
     uint32_t eager_threshold; /* short datagrams after which a peer may; 0: the default */
     uint32_t eager_period; /* seconds after which a peer that sent fewer may no longer, if another
                             * one waits; 0: it may until its connection ends */

@@ -237,6 +237,64 @@ static void copied_by_the_least_memory(void **state)
     assert_int_equal(start(&ops[0], BTL_IB_RDMA_WRITE, here, false, 0, 2), -EINVAL);
 }
 
+/* Begins again with these limits of bounce buffers. Returns the bytes of a connection's ring. */
+static size_t bounce_ring(void **state, uint32_t size, uint32_t num, uint64_t total)
+{
+    size_t least;
+
+    end_first(state);
+    params.rc.bounce_size = 0;
+    params.rc.bounce_num = 0;
+    params.rc.bounce_total = 0;
+    begin_again();
+    least = fake.mr_bytes;
+    join();
+    least = fake.mr_bytes - least;
+    end_first(state);
+    params.rc.bounce_size = size;
+    params.rc.bounce_num = num;
+    params.rc.bounce_total = total;
+    begin_again();
+    const size_t before = fake.mr_bytes;
+    join();
+    return (fake.mr_bytes - before - least) / 2 + 4096; /* both ends have one */
+}
+
+/* As many buffers as are asked for, of the size that is. */
+static void number_of_bounce_buffers(void **state)
+{
+    assert_int_equal(bounce_ring(state, 8192, 0, 0), 16 * 8192);
+    assert_int_equal(bounce_ring(state, 8192, 2, 0), 2 * 8192);
+    assert_int_equal(bounce_ring(state, 8192, 64, 0), 64 * 8192);
+}
+
+/* Within a bound on all: what the ring that is left cannot hold is for processors, also when a
+ * connection has come and gone. */
+static void bytes_of_bounce_buffers(void **state)
+{
+    assert_int_equal(bounce_ring(state, 8192, 16, 8192), 8192);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(start(&ops[0], BTL_IB_RDMA_READ, here, false, 0, 4097), -EOPNOTSUPP);
+        assert_int_equal(start(&ops[0], BTL_IB_RDMA_WRITE, here, false, 0, 8192), -EOPNOTSUPP);
+        fill(there, 4096, (uint32_t) i);
+        assert_int_equal(start(&ops[0], BTL_IB_RDMA_READ, here, false, 0, 4096), 0);
+        settle();
+        assert_memory_equal(here, there, 4096);
+        fake_rdma_break(rc_conn(sides[0].t, sides[0].to[1], BTL_IB_RC_RDMA_CHANNEL).qp->qp_num,
+                        IBV_WC_RETRY_EXC_ERR);
+        settle();
+        for (int n = 0; n < 100 && start_write(&ops[1], 0, 8) == -EAGAIN; n++) {
+            fake.now += 100 * 1000;
+            settle();
+        }
+        settle();
+        assert_int_equal(ops[1].events, i + 1);
+        assert_int_equal(ops[1].error, 0);
+    }
+    assert_int_equal(ops[0].events, 3);
+    assert_int_equal(ops[0].error, 0);
+}
+
 /* ---- atomics ---- */
 
 static void no_atomics_where_the_device_has_none(void **state)
@@ -503,6 +561,8 @@ int main(void)
         RDMA_TEST(attributes),
         RDMA_TEST(copied),
         RDMA_TEST(copied_by_the_least_memory),
+        RDMA_TEST(number_of_bounce_buffers),
+        RDMA_TEST(bytes_of_bounce_buffers),
         RDMA_TEST(no_atomics_where_the_device_has_none),
         RDMA_TEST(no_short_reads_of_two_pages_over_iwarp),
         RDMA_TEST(reads_are_bounded),

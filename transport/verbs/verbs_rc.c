@@ -232,6 +232,7 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
         return;
     }
     rc->port.verbs.base.attr.inline_size = btl_ib_verbs_inline_wanted(open);
+    btl_ib_rc_plan_bounces(&rc->port, &open->rc);
     btl_ib_rc_plan_send_depths(&rc->port, open,
                                attr->queue_max > 0 ? attr->queue_max : (uint32_t) INT32_MAX);
     rc->rxqs.count = open->queue_count;
@@ -260,10 +261,9 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
                             + btl_ib_rc_conns_slots(channels),
                         0, "peers");
     if (attr->rdma) {
-        btl_ib_estimate_add(
-            estimate, BTL_IB_ESTIMATE_PROCESS, 0,
-            rdma_peers * btl_ib_rc_conn_rdma_bytes(rc->port.tx_depth, open->rc.bounce_size),
-            "connections for operations on memory");
+        btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, 0,
+                            btl_ib_rc_conns_rdma_bytes(&rc->port, rdma_peers),
+                            "connections for operations on memory");
     }
     free(rc);
 }
@@ -1149,7 +1149,7 @@ static void rc_init(btl_ib_rc_t *rc, const btl_ib_device_t *device,
     port->relaxed = params->rc.relaxed;
     port->idle = params->rc.idle;
     port->idle_first = params->rc.idle_first;
-    port->bounce_size = btl_ib_verbs_min(params->rc.bounce_size, BTL_IB_BOUNCE_MAX);
+    btl_ib_rc_plan_bounces(port, &params->rc);
     rc->conns.port = port;
     rc->conns.state = &rc->state;
     rc->conns.self = &rc->self;

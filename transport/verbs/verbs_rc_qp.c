@@ -202,6 +202,9 @@ btl_ib_rc_conn_t *btl_ib_rc_conns_of(btl_ib_rc_conns_t *conns, const struct ibv_
 
 static void conn_free(btl_ib_rc_conn_t *conn)
 {
+    if (conn->rdma != NULL && conn->rdma->bounce_bytes > 0) {
+        conn->all->bounce_bytes -= conn->rdma->bounce_bytes;
+    }
     btl_ib_rc_rdma_free(conn->rdma);
     btl_ib_rc_eager_free(conn->eager);
     free(conn->rx.buffer);
@@ -253,15 +256,22 @@ btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_
 
 /* ---- memory forecasts ---- */
 
-uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size)
+uint64_t btl_ib_rc_conns_rdma_bytes(const btl_ib_rc_port_t *port, uint64_t connections)
 {
+    const uint32_t depth = port->tx_depth;
+    const uint64_t least = btl_ib_rc_rdma_bounce_bytes(port->bounce_size, port->bounce_num, 0);
+    const uint64_t ring =
+        btl_ib_rc_rdma_bounce_bytes(port->bounce_size, port->bounce_num, UINT64_MAX);
+    const bool bounded = port->bounce_total > 0 && port->bounce_total < connections * ring;
     const size_t mapped = BTL_IB_VERBS_LINE
                           + CONTROL_BUFFERS * btl_ib_rc_rx_stride(BTL_IB_RC_CONTROL_BYTES)
-                          + btl_ib_rc_rdma_bounce_bytes(bounce_size);
+                          + (bounded ? least : ring);
 
-    return btl_ib_estimate_pages(mapped, btl_ib_verbs_page())
-           + btl_ib_rc_conn_heap(depth, CONTROL_BUFFERS) + sizeof(btl_ib_rc_rdma_t)
-           + depth * sizeof(btl_ib_rc_op_t);
+    return connections
+               * (btl_ib_estimate_pages(mapped, btl_ib_verbs_page())
+                  + btl_ib_rc_conn_heap(depth, CONTROL_BUFFERS) + sizeof(btl_ib_rc_rdma_t)
+                  + depth * sizeof(btl_ib_rc_op_t))
+           + (bounded ? port->bounce_total : 0);
 }
 
 uint32_t btl_ib_rc_conns_at_once(const btl_ib_open_rc_t *open, uint32_t channel, uint32_t peers)
@@ -278,11 +288,24 @@ uint64_t btl_ib_rc_conns_slots(uint64_t connections)
 
 /* ---- memory and queue pair of a connection ---- */
 
+/* Returns the bytes of a further connection's bounce buffers, within the bound on all. */
+static uint32_t bounce_share(const btl_ib_rc_conns_t *conns)
+{
+    const btl_ib_rc_port_t *port = conns->port;
+    uint64_t left = UINT64_MAX;
+
+    if (port->bounce_total > 0) {
+        left =
+            port->bounce_total > conns->bounce_bytes ? port->bounce_total - conns->bounce_bytes : 0;
+    }
+    return btl_ib_rc_rdma_bounce_bytes(port->bounce_size, port->bounce_num, left);
+}
+
 /* Maps and registers the memory of a connection, and makes its buffers. Returns 0 or a negative
  * errno. */
 static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
 {
-    const btl_ib_rc_conns_t *conns = conn->all;
+    btl_ib_rc_conns_t *conns = conn->all;
     const btl_ib_verbs_t *verbs = &conns->port->verbs;
     const bool rdma = conn->rdma != NULL;
     uint32_t count = CONTROL_BUFFERS;
@@ -303,7 +326,7 @@ static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *p
     const size_t buffers = btl_ib_rc_conn_mapped(conns->eagers, conn->channel, count, size);
     /* The peer's answer to a read over iWARP needs the right to write (RFC 5040, 3.2). */
     const unsigned access = rdma && conns->port->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0;
-    const uint32_t bounce = rdma ? btl_ib_rc_rdma_bounce_bytes(conns->port->bounce_size) : 0;
+    const uint32_t bounce = rdma ? bounce_share(conns) : 0;
     conn->memory_size = buffers + bounce;
     conn->mr = btl_ib_verbs_slab_alloc(verbs, conn->memory_size, access);
     if (conn->mr == NULL) {
@@ -314,6 +337,7 @@ static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *p
     if (rdma) {
         conn->rdma->bounce = conn->memory + buffers;
         conn->rdma->bounce_bytes = bounce;
+        conns->bounce_bytes += bounce;
         conn->rdma->lkey = key;
     }
     const int error = btl_ib_rc_credit_init(&conn->credit, &conn->sq, verbs, conn->memory, key,

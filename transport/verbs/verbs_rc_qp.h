@@ -144,6 +144,7 @@ typedef struct btl_ib_rc_conns {
     btl_ib_rc_conn_t *reporting;                       /* sends are over that make events */
     btl_ib_rc_conn_t *owing;  /* its buffers are to be posted again with the next poll */
     btl_ib_rc_conn_t *closed; /* somebody still holds a part of them, or there are events to make */
+    uint64_t bounce_bytes;    /* of all rings of bounce buffers */
     uint32_t attempts;        /* to connect */
     uint32_t pending;         /* connections that are neither open nor closed */
     uint32_t draining;
@@ -235,8 +236,8 @@ static inline uint64_t btl_ib_rc_conn_heap(uint32_t depth, uint32_t count)
            + count * sizeof(btl_ib_verbs_rx_buffer_t);
 }
 
-/* Returns all bytes that a connection for operations on memory takes. */
-uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size);
+/* Returns all bytes that so many connections for operations on memory take. */
+uint64_t btl_ib_rc_conns_rdma_bytes(const btl_ib_rc_port_t *port, uint64_t connections);
 
 /* Returns to how many of `peers` there are connections of a channel at once: the others' are closed
  * (verbs_rc_idle.h). */

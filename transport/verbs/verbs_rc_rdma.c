@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum {
-    BOUNCES = 16,
     BOUNCE_LEAST = 64 * BTL_IB_VERBS_LINE, /* atomics */
 };
 
@@ -44,11 +43,11 @@ static btl_ib_rc_op_t *op_at(const btl_ib_rc_rdma_t *rdma, uint32_t number)
     return &rdma->op[number & (rdma->sq->ring.depth - 1)];
 }
 
-uint32_t btl_ib_rc_rdma_bounce_bytes(uint32_t size)
+uint32_t btl_ib_rc_rdma_bounce_bytes(uint32_t size, uint32_t num, uint64_t left)
 {
     uint32_t bytes = BOUNCE_LEAST;
 
-    while (bytes < BOUNCES * size) {
+    while (bytes < num * size && bytes * UINT64_C(2) <= left) {
         bytes *= 2;
     }
     return bytes;
@@ -296,7 +295,9 @@ int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, 
     struct ibv_sge sge[2];
 
     *broken = 0;
-    if (rdma->reads_max == 0 && (reads || flush)) {
+    if ((rdma->reads_max == 0 && (reads || flush))
+        || (work->mem == NULL && work->size > rdma->bounce_bytes / 2
+            && !work_is_inline(rdma, work))) {
         return -EOPNOTSUPP;
     }
     if (btl_ib_verbs_send_ring_room(&rdma->sq->ring) < BTL_IB_RC_SEND_RESERVED

@@ -15,7 +15,9 @@
  * flush comes as soon as another read is over, for all writes until then.
  *
  * Short operations need no registered memory: they are copied through a ring of bounce buffers,
- * which is free again in the order of posting.
+ * which is free again in the order of posting. None takes more than half of the ring: where it
+ * begins is then no matter. All rings of a device together have a bound (btl_ib_bounce_size): a
+ * connection that would exceed it has the least, and processors move what does not fit there.
  */
 
 #ifndef BTL_IB_VERBS_RC_RDMA_H
@@ -56,13 +58,14 @@ btl_ib_rc_rdma_t *btl_ib_rc_rdma_new(btl_ib_rc_sq_t *sq, btl_ib_rc_credit_t *cre
                                      uint32_t depth);
 void btl_ib_rc_rdma_free(btl_ib_rc_rdma_t *rdma);
 
-/* Returns the bytes of a connection's ring of bounce buffers, a power of two: room for 16 of `size`
- * at least, and for atomics in any case. */
-uint32_t btl_ib_rc_rdma_bounce_bytes(uint32_t size);
+/* Returns the bytes of a connection's ring of bounce buffers, a power of two: room for `num` of
+ * `size` at least, or as much of that as `left` bytes hold; room for atomics in any case. */
+uint32_t btl_ib_rc_rdma_bounce_bytes(uint32_t size, uint32_t num, uint64_t left);
 
 /*
  * Begins an operation. Returns 0, or a negative errno and nothing was begun: -EAGAIN (no room),
- * -EOPNOTSUPP (the peer serves no reads), -EIO. *broken is the errno with which the connection
+ * -EOPNOTSUPP (the peer serves no reads, or it would have to be copied and is longer than half
+ * of the connection's ring), -EIO. *broken is the errno with which the connection
  * became useless, or 0.
  */
 int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, int *broken);

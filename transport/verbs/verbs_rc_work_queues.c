@@ -28,6 +28,15 @@ void btl_ib_rc_plan_send_depths(btl_ib_rc_port_t *port, const btl_ib_open_params
     }
 }
 
+void btl_ib_rc_plan_bounces(btl_ib_rc_port_t *port, const btl_ib_open_rc_t *open)
+{
+    enum { BOUNCE_NUM = 16 };
+
+    port->bounce_size = btl_ib_verbs_min(open->bounce_size, BTL_IB_BOUNCE_MAX);
+    port->bounce_num = open->bounce_num != 0 ? open->bounce_num : BOUNCE_NUM;
+    port->bounce_total = open->bounce_total;
+}
+
 /* ---- completion queues ---- */
 
 void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs)

@@ -34,26 +34,31 @@ enum {
 typedef struct btl_ib_rc_port {
     btl_ib_verbs_t verbs; /* its context is rdma_cm's */
     bool iwarp;
-    uint32_t cq_num;      /* entries of the first completion queue at least */
+    uint32_t cq_num;   /* entries of the first completion queue at least */
     uint32_t tx_depth; /* of a connection for operations on memory: the largest of these */
     uint32_t channel_tx_depth[BTL_IB_RC_QUEUES_MAX]; /* of a connection of the channel */
-    uint8_t ack_timeout;  /* 4.096 us x 2^n; 0: what the connection manager takes */
-    uint8_t retry;        /* 0..7 */
-    uint8_t rnr_retry;    /* 0..7, 7: without end */
-    uint8_t rnr_timer;    /* code of a time (IBTA 9.7.5.2.8) */
-    uint8_t tos;          /* traffic class; 0: the default */
-    uint8_t level;        /* service level; 0: the route's */
-    uint8_t reads;        /* served at once for each peer, and asked of it at once at most */
-    bool relaxed;         /* exposed memory may be written in any order */
-    uint32_t bounce_size; /* bytes of the largest operation that is copied */
-    uint32_t unknown_max; /* peers that connect before they are added */
-    uint32_t idle;        /* seconds of silence after which a connection is closed; 0: never */
-    bool idle_first;      /* also that of the first channel */
+    uint8_t ack_timeout;   /* 4.096 us x 2^n; 0: what the connection manager takes */
+    uint8_t retry;         /* 0..7 */
+    uint8_t rnr_retry;     /* 0..7, 7: without end */
+    uint8_t rnr_timer;     /* code of a time (IBTA 9.7.5.2.8) */
+    uint8_t tos;           /* traffic class; 0: the default */
+    uint8_t level;         /* service level; 0: the route's */
+    uint8_t reads;         /* served at once for each peer, and asked of it at once at most */
+    bool relaxed;          /* exposed memory may be written in any order */
+    uint32_t bounce_size;  /* bytes of the largest operation that is copied */
+    uint32_t bounce_num;   /* of such buffers of each connection for operations */
+    uint64_t bounce_total; /* bytes of all of them; 0: any number */
+    uint32_t unknown_max;  /* peers that connect before they are added */
+    uint32_t idle;         /* seconds of silence after which a connection is closed; 0: never */
+    bool idle_first;       /* also that of the first channel */
 } btl_ib_rc_port_t;
 
 /* Chooses how many requests the send queues of connections hold; the device takes `most`. */
 void btl_ib_rc_plan_send_depths(btl_ib_rc_port_t *port, const btl_ib_open_params_t *params,
                                 uint32_t most);
+
+/* Chooses the buffers of operations on memory that are copied. */
+void btl_ib_rc_plan_bounces(btl_ib_rc_port_t *port, const btl_ib_open_rc_t *open);
 
 /* Returns microseconds of a clock that never goes back. */
 static inline uint64_t btl_ib_rc_now_us(void)

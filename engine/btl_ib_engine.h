@@ -68,7 +68,7 @@ typedef struct btl_ib_peer_info {
     bool answers;          /* it answers first contacts also while its application computes */
     uint32_t max_datagram; /* the largest that the rail's transport takes */
     uint32_t address_len;
-    uint32_t address_base; /* of our own: as in btl_ib_transport_t */
+    uint32_t address_base;              /* of our own: as in btl_ib_transport_t */
     uint8_t address[BTL_IB_ADDR_BYTES]; /* for the transport's addr_add() */
     btl_ib_queue_table_t queues;        /* its receive queues: senders obey them */
 } btl_ib_peer_info_t;
@@ -281,7 +281,8 @@ typedef struct btl_ib_engine_config {
     uint32_t ops_max;
     /* the same with all peers together, beside one for each peer; 0: any number (0) */
     uint32_t ops_total;
-    uint32_t reassembly_max; /* reassembly buffers in all beyond one for each peer (512) */
+    uint32_t reassembly_max;  /* reassembly buffers in all beyond one for each peer (512), */
+    uint32_t reassembly_peer; /* and of them for one peer at most; 0: all (0) */
     /* bytes: messages of one segment that progress by the thread keeps (4 MiB) */
     uint64_t backlog_max;
     /* P: credits that a new or idle peer holds; 0: a quarter of an equal share of the receive

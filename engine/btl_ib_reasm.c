@@ -110,10 +110,29 @@ static bool may_have_own(const btl_ib_reasm_peer_t *peer, uint32_t fragment)
            && !has_own(&peer->of_ended);
 }
 
+static uint32_t count_extra(const btl_ib_list_t *fragments)
+{
+    uint32_t extra = 0;
+
+    BTL_IB_LIST_FOREACH (const btl_ib_reasm_t, reasm, fragments, link) {
+        extra += reasm->extra;
+    }
+    return extra;
+}
+
+/* True if a fragment of this peer may have one of the buffers that all share. What is being handed
+ * up is not counted any more. */
+static bool may_have_extra(const btl_ib_reasm_pool_t *pool, const btl_ib_reasm_peer_t *peer)
+{
+    return pool->extra < pool->extra_max
+           && (pool->peer_max == 0
+               || count_extra(&peer->fragments) + count_extra(&peer->of_ended) < pool->peer_max);
+}
+
 bool btl_ib_reasm_room(const btl_ib_reasm_pool_t *pool, const btl_ib_reasm_peer_t *peer,
                        uint32_t fragment)
 {
-    return pool->extra < pool->extra_max || may_have_own(peer, fragment)
+    return may_have_extra(pool, peer) || may_have_own(peer, fragment)
            || find_fragment(&peer->fragments, fragment) != NULL;
 }
 
@@ -123,7 +142,7 @@ static btl_ib_reasm_t *begin_fragment(btl_ib_reasm_pool_t *pool, btl_ib_reasm_pe
     bool own = may_have_own(peer, view->chunk.fragment);
     btl_ib_reasm_t *reasm;
 
-    if ((!own && pool->extra >= pool->extra_max)
+    if ((!own && !may_have_extra(pool, peer))
         || btl_ib_rx_window_reserve(&peer->finished, view->chunk.fragment, pool->mem) != 0
         || (reasm = take_buffer(pool, view->chunk.total)) == NULL) {
         return NULL;

@@ -8,8 +8,9 @@
  *
  * Chunks come in any order. A buffer for the whole fragment is taken with its first chunk, so that
  * a fragment that was begun can be finished. Memory is bounded: each peer has one buffer of its
- * own, and all peers share a number of further ones. Behind a lost segment all that follow wait, so
- * that a window of short messages takes many buffers at once: these are no larger than needed.
+ * own, and all peers share a number of further ones, of which one peer may be given only a part.
+ * Behind a lost segment all that follow wait, so that a window of short messages takes many buffers
+ * at once: these are no larger than needed.
  *
  * The peer's own buffer is reserved for the oldest of its fragments. If a younger one got it the
  * older one's chunks could fill the window, with RNR again and again, and the rest of the younger
@@ -40,7 +41,8 @@ enum { BTL_IB_REASM_KINDS = 6 }; /* sizes of buffers; the last one holds the lon
 typedef struct btl_ib_reasm_pool {
     const btl_ib_mem_t *mem;
     uint32_t size;       /* bytes of the longest message */
-    uint32_t extra_max;  /* buffers beyond the one of each peer */
+    uint32_t extra_max;  /* buffers beyond the one of each peer, */
+    uint32_t peer_max;   /* of them for one peer; 0: all */
     uint32_t extra;      /* of them in use */
     uint64_t idle_bytes; /* kept for the next fragments */
     btl_ib_list_t idle[BTL_IB_REASM_KINDS];
@@ -75,9 +77,10 @@ typedef enum btl_ib_reasm_result {
 } btl_ib_reasm_result_t;
 
 static inline void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_ib_mem_t *mem,
-                                          uint32_t size, uint32_t extra_max)
+                                          uint32_t size, uint32_t extra_max, uint32_t peer_max)
 {
-    *pool = (btl_ib_reasm_pool_t){.mem = mem, .size = size, .extra_max = extra_max};
+    *pool = (btl_ib_reasm_pool_t){
+        .mem = mem, .size = size, .extra_max = extra_max, .peer_max = peer_max};
     for (int kind = 0; kind < BTL_IB_REASM_KINDS; kind++) {
         btl_ib_list_init(&pool->idle[kind]);
     }

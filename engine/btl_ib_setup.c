@@ -112,7 +112,8 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_protection_init(&engine->protection, config->protection, config->aead, &engine->count);
     btl_ib_hotel_init(&engine->hotel, 0);
     btl_ib_table_init(&engine->table, &engine->mem);
-    btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max);
+    btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max,
+                           config->reassembly_peer);
     btl_ib_backlog_init(&engine->backlog, &engine->mem, config->backlog_max);
     btl_ib_backlog_init(&engine->unidentified, &engine->mem, UNIDENTIFIED_MAX);
     btl_ib_tombstones_init(&engine->tombstones, &engine->mem);
@@ -366,10 +367,13 @@ void btl_ib_engine_memory_estimate(const btl_ib_engine_config_t *config,
                         (uint64_t) peers * queues->count * TX_RING, windows, "windows");
     btl_ib_pool_memory_estimate(attr, btl_ib_rail_segments(config, attr, peers), peers > 0,
                                 estimate);
+    const uint64_t of_peers = (uint64_t) peers * config->reassembly_peer;
+    const uint64_t extra = config->reassembly_peer == 0 || of_peers > config->reassembly_max
+                               ? config->reassembly_max
+                               : of_peers;
     /* One buffer for a short message is kept for the next. */
     const uint64_t kept = peers > 0 ? btl_ib_reasm_bytes_least(config->eager_max) : 0;
-    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, kept,
-                        ((uint64_t) peers + config->reassembly_max) * reassembled,
+    btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, kept, (peers + extra) * reassembled,
                         "reassembly, %llu bytes each", (unsigned long long) reassembled);
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS, 0, config->backlog_max,
                         "backlog of the progress thread");

@@ -125,6 +125,15 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "Wait this long for a port that went down to come back; then its device counts as "
               "failed, and connections without another device end. 0: for ever",
               "Raise it if switches take longer to restart"),
+    INT_PARAM(reassembly_buffers, 512, 0, 65536, "buffers", 9,
+              "Keep at most this many messages that arrive in several datagrams and are not "
+              "complete, beside one of each peer; each takes as much memory as it is long, up to "
+              "btl_ib_eager_limit or btl_ib_max_send_size. What finds no buffer is sent again",
+              "Lower it to save memory where many peers send at once; raise it if "
+              "btl_ib_rnr_reassembly counts"),
+    INT_PARAM(reassembly_buffers_peer, 0, 0, 65536, "buffers", 9,
+              "Of btl_ib_reassembly_buffers give at most this many to one peer. 0: all",
+              "Set it where one peer that sends much must not keep buffers from others"),
     INT_PARAM(credit_init, 0, 0, 65536, "credits", 7,
               "Credits that a new or idle peer has for each queue of type P before it is granted "
               "more. 0: a quarter of an equal share of the receive buffers for each process of "
@@ -918,6 +927,8 @@ void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_modu
     config->depth_bytes = params->depth_bytes;
     config->ops_max = (uint32_t) params->long_depth;
     config->ops_total = (uint32_t) params->long_depth_total;
+    config->reassembly_max = (uint32_t) params->reassembly_buffers;
+    config->reassembly_peer = (uint32_t) params->reassembly_buffers_peer;
     config->credit_init = (uint32_t) params->credit_init;
     config->credit_pool = (uint32_t) params->credit_pool;
     (void) btl_ib_cc_parse(params->cc, &config->cc); /* it was checked */

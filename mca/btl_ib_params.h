@@ -51,56 +51,58 @@ typedef struct btl_ib_params {
     char *connectivity_map;                /* a file of what each process reaches */
     bool memory_report;                    /* tell at the start what memory devices take */
     bool registration_cache;               /* keep registrations that nobody uses */
-    bool fork_safe;         /* children of fork() leave memory that RDMA devices use alone */
-    bool pin_probe;         /* find out what devices can register */
-    bool bulk_lane;         /* udp: bulk has a socket of its own */
-    bool atomics_all;       /* those that osc/rdma takes for something else, too */
-    const char *progress;   /* "serve", "polling" or "deliver" */
-    const char *transport;  /* "auto" or a transport's name */
-    char *if_include;       /* NULL or empty: all */
-    char *if_exclude;       /* NULL or empty: none */
-    char *ofi_provider;     /* NULL or empty: any */
-    const char *udp_gso;    /* "auto" or "0" */
-    const char *wire;       /* "auto", "ud" or "rc" */
-    const char *locality;   /* "near", "rank" or "ignore" */
-    const char *cc;         /* "auto" or a congestion control's name */
-    const char *channels;   /* "auto", "own" or "shared" */
-    const char *cq;         /* "shared" or "own" */
-    char *receive_queues;   /* NULL or empty: the transport's own default */
-    const char *ordering;   /* btl_ib_memory_ordering: "strict" or "relaxed" */
-    const char *protection; /* "none", "crc32c", "integrity" or "encrypt" */
-    char *memory_max;       /* the same that ib takes by itself; "0": no limit */
-    char *max_pinned;       /* of a host: bytes, or with a % that part of its memory */
-    const char *atomics;    /* "auto", "device" or "host" */
-    int depth_peer;         /* segments in flight to one peer */
-    int depth_total;        /* segments in flight in all */
-    size_t depth_bytes;     /* bytes in flight in all */
-    int long_depth;         /* one-sided operations in flight to one peer */
-    int long_depth_total;   /* the same in all, 0: any number */
-    int ack_delay;          /* us */
-    int rto_min;            /* us */
-    int rto_max;            /* us */
-    int rto_initial;        /* us */
-    int silence_limit;      /* s, 0: none */
-    int connect_timeout;    /* s, 0: none */
-    int keepalive;          /* s, 0: never */
-    int dump_signal;        /* number, 0: none */
-    int down_limit;         /* s, 0: none */
-    int credit_init;        /* P: of a new peer; 0: by the number of processes */
-    int credit_pool;        /* P: of one queue in all, 0: its share of buffers */
-    int am_credits_slack;   /* P: banked before an explicit return; -1: as receive_queues says */
-    int rx_depth;           /* receive buffers of a device, 0: as receive_queues says */
-    int socket_buffer;      /* bytes, 0: what the transport likes */
-    int connected_max;      /* sockets of single peers */
-    int udp_busy_poll;      /* us, 0: as the system does */
-    char *udp_address;      /* what routers have for our addresses; NULL: the same */
-    int port_min;           /* 0: any */
-    int port_range;         /* ports from there on */
-    int qps_per_port;       /* rails */
-    int max_btls;           /* devices, 0: any number */
-    int gid_index;          /* -1: the best */
-    int pkey;               /* 0: the first */
-    int mtu;                /* bytes, 0: what the network carries */
+    bool fork_safe;              /* children of fork() leave memory that RDMA devices use alone */
+    bool pin_probe;              /* find out what devices can register */
+    bool bulk_lane;              /* udp: bulk has a socket of its own */
+    bool atomics_all;            /* those that osc/rdma takes for something else, too */
+    const char *progress;        /* "serve", "polling" or "deliver" */
+    const char *transport;       /* "auto" or a transport's name */
+    char *if_include;            /* NULL or empty: all */
+    char *if_exclude;            /* NULL or empty: none */
+    char *ofi_provider;          /* NULL or empty: any */
+    const char *udp_gso;         /* "auto" or "0" */
+    const char *wire;            /* "auto", "ud" or "rc" */
+    const char *locality;        /* "near", "rank" or "ignore" */
+    const char *cc;              /* "auto" or a congestion control's name */
+    const char *channels;        /* "auto", "own" or "shared" */
+    const char *cq;              /* "shared" or "own" */
+    char *receive_queues;        /* NULL or empty: the transport's own default */
+    const char *ordering;        /* btl_ib_memory_ordering: "strict" or "relaxed" */
+    const char *protection;      /* "none", "crc32c", "integrity" or "encrypt" */
+    char *memory_max;            /* the same that ib takes by itself; "0": no limit */
+    char *max_pinned;            /* of a host: bytes, or with a % that part of its memory */
+    const char *atomics;         /* "auto", "device" or "host" */
+    int depth_peer;              /* segments in flight to one peer */
+    int depth_total;             /* segments in flight in all */
+    size_t depth_bytes;          /* bytes in flight in all */
+    int long_depth;              /* one-sided operations in flight to one peer */
+    int long_depth_total;        /* the same in all, 0: any number */
+    int reassembly_buffers;      /* beyond one of each peer */
+    int reassembly_buffers_peer; /* of them for one peer; 0: all */
+    int ack_delay;               /* us */
+    int rto_min;                 /* us */
+    int rto_max;                 /* us */
+    int rto_initial;             /* us */
+    int silence_limit;           /* s, 0: none */
+    int connect_timeout;         /* s, 0: none */
+    int keepalive;               /* s, 0: never */
+    int dump_signal;             /* number, 0: none */
+    int down_limit;              /* s, 0: none */
+    int credit_init;             /* P: of a new peer; 0: by the number of processes */
+    int credit_pool;             /* P: of one queue in all, 0: its share of buffers */
+    int am_credits_slack; /* P: banked before an explicit return; -1: as receive_queues says */
+    int rx_depth;         /* receive buffers of a device, 0: as receive_queues says */
+    int socket_buffer;    /* bytes, 0: what the transport likes */
+    int connected_max;    /* sockets of single peers */
+    int udp_busy_poll;    /* us, 0: as the system does */
+    char *udp_address;    /* what routers have for our addresses; NULL: the same */
+    int port_min;         /* 0: any */
+    int port_range;       /* ports from there on */
+    int qps_per_port;     /* rails */
+    int max_btls;         /* devices, 0: any number */
+    int gid_index;        /* -1: the best */
+    int pkey;             /* 0: the first */
+    int mtu;              /* bytes, 0: what the network carries */
     int service_level;
     int traffic_class;
     int max_eager_rdma;         /* peers; 0: none */

@@ -57,10 +57,8 @@ static inline void talk(bench_t *bench, int rounds)
     bench_run(bench, 3000);
 }
 
-static inline bench_t *job(void)
+static inline bench_t *job_of(bench_t *bench)
 {
-    bench_t *bench = new_bench();
-
     for (uint32_t i = 0; i < 3; i++) {
         bench_start(bench, i);
     }
@@ -69,6 +67,11 @@ static inline bench_t *job(void)
     assert_true(bench_settle(bench, SECOND));
     bench_run(bench, 3000);
     return bench;
+}
+
+static inline bench_t *job(void)
+{
+    return job_of(new_bench());
 }
 
 static inline void each_delivered_once(bench_t *bench)

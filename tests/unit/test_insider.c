@@ -446,11 +446,10 @@ static void fragments_that_disagree(void **state)
     end_working(bench);
 }
 
-/* Everything that can be begun is begun and nothing finished: memory is bounded, and others have
- * theirs. */
-static void reassembly_exhausted(void **state)
+/* Begins everything that can be begun and finishes nothing: memory is bounded, by `most` buffers,
+ * and others have theirs. Ends the job. */
+static void exhaust_reassembly(bench_t *bench, uint32_t most)
 {
-    bench_t *bench = job();
     bench_host_t *host = &bench->hosts[0];
     btl_ib_wire_chunk_t fields = {
         .fragment = victim(bench).fragment, .total = host->config.eager_max, .unit = 1000};
@@ -463,10 +462,9 @@ static void reassembly_exhausted(void **state)
         bench_throw_forgery(bench, 0, 1, &forgery);
         bench_check_accounts(host);
     }
-    assert_int_equal(btl_ib_engine_counters(host->engine)->rnr_reassembly,
-                     1000 - 1 - host->config.reassembly_max);
-    assert_int_equal(bench_totals(host).reassemblies, host->config.reassembly_max);
-    assert_true(host->bytes - before <= (host->config.reassembly_max + 1) * each + 65536);
+    assert_int_equal(btl_ib_engine_counters(host->engine)->rnr_reassembly, 1000 - 1 - most);
+    assert_int_equal(bench_totals(host).reassemblies, most);
+    assert_true(host->bytes - before <= (most + 1) * each + 65536);
 
     for (int i = 0; i < 3; i++) { /* a peer that has nothing to do with it is not held up */
         bench_send(bench, 2, 0, 30000, 1);
@@ -477,6 +475,21 @@ static void reassembly_exhausted(void **state)
     assert_int_equal(bench_totals(host).reassemblies, 0);
     assert_true(host->bytes - before <= 20 * each + 65536); /* a few are kept for the next */
     end(bench);
+}
+
+static void reassembly_exhausted(void **state)
+{
+    bench_t *bench = job();
+
+    exhaust_reassembly(bench, bench->hosts[0].config.reassembly_max);
+}
+
+static void share_of_reassembly_exhausted(void **state)
+{
+    bench_t *bench = new_bench();
+
+    bench->hosts[0].config.reassembly_peer = 3;
+    exhaust_reassembly(job_of(bench), 3);
 }
 
 /* ---- bundles ---- */
@@ -564,6 +577,7 @@ int main(void)
         cmocka_unit_test(headers_that_do_not_exist),
         cmocka_unit_test(fragments_that_disagree),
         cmocka_unit_test(reassembly_exhausted),
+        cmocka_unit_test(share_of_reassembly_exhausted),
         cmocka_unit_test(bundles_that_lie),
         cmocka_unit_test(parts_of_nothing),
     };

@@ -20,7 +20,7 @@ static btl_ib_reasm_t *whole;
 static int setup_sizes(uint32_t size, uint32_t extra_max)
 {
     test_memory_init(&memory);
-    btl_ib_reasm_pool_init(&pool, &memory.mem, size, extra_max);
+    btl_ib_reasm_pool_init(&pool, &memory.mem, size, extra_max, 0);
     for (int i = 0; i < PEERS; i++) {
         btl_ib_reasm_peer_init(&peer[i]);
     }
@@ -251,6 +251,28 @@ static void test_finished(void **state)
         assert_int_equal(add(0, fragment, 200, 100, 0), BTL_IB_REASM_WRONG);
     }
     assert_int_equal(add(0, 1, 200, 100, 0), BTL_IB_REASM_STORED);
+}
+
+/* One buffer for each peer and three more, of which no peer gets more than two. */
+static void test_bounded_for_one_peer(void **state)
+{
+    pool.peer_max = 2;
+    assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 1, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 2, 200, 100, 1), BTL_IB_REASM_STORED);
+    assert_false(btl_ib_reasm_room(&pool, &peer[0], 3));
+    assert_int_equal(add(0, 3, 200, 100, 0), BTL_IB_REASM_RNR);
+    assert_true(btl_ib_reasm_room(&pool, &peer[1], 3));
+    assert_int_equal(add(1, 3, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(pool.extra, 3);
+    /* What is complete and waits for its turn counts, as does what outlived its incarnation. */
+    assert_int_equal(add(0, 2, 200, 100, 0), BTL_IB_REASM_STORED);
+    btl_ib_reasm_end(&pool, &peer[1]);
+    assert_int_equal(add(0, 3, 200, 100, 0), BTL_IB_REASM_RNR);
+    btl_ib_reasm_end(&pool, &peer[0]);
+    assert_int_equal(pool.extra, 1);
+    assert_int_equal(add(0, 1, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 2, 200, 100, 0), BTL_IB_REASM_RNR);
 }
 
 /* One buffer for each peer and three more for all. */
@@ -571,6 +593,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_wrong, setup, teardown),
         cmocka_unit_test_setup_teardown(test_finished, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_bounded_for_one_peer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_oldest_first, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_idle_bounded, setup, teardown),

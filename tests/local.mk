@@ -193,6 +193,7 @@ unit_tests += \
     tests/unit/test_connectivity_file \
     tests/unit/test_endpoint_life \
     tests/unit/test_kept_lines \
+    tests/unit/test_leaving \
     tests/unit/test_memory_handle \
     tests/unit/test_osc_lock \
     tests/unit/test_peer_report \
@@ -394,6 +395,10 @@ tests_unit_test_component_params_SOURCES = tests/unit/test_component_params.c
 tests_unit_test_component_params_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_component_params_CFLAGS = $(opal_test_cflags)
 tests_unit_test_component_params_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
+tests_unit_test_leaving_SOURCES = tests/unit/test_leaving.c
+tests_unit_test_leaving_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
+tests_unit_test_leaving_CFLAGS = $(opal_test_cflags)
+tests_unit_test_leaving_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
 tests_unit_test_endpoint_life_SOURCES = tests/unit/test_endpoint_life.c
 tests_unit_test_endpoint_life_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_endpoint_life_CFLAGS = $(opal_test_cflags)

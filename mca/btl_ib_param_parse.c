@@ -238,6 +238,24 @@ static const char *fraction(const char *text, uint64_t *value)
     return NULL;
 }
 
+/* Reads "2/3", of numbers up to a million, in millionths. */
+static const char *quotient(const char *text, uint64_t *value)
+{
+    uint64_t part;
+    uint64_t whole = 0;
+    bool overflow;
+    const char *problem = digits(&text, &part, &overflow);
+
+    if (problem == NULL && *text++ == '/') {
+        problem = digits(&text, &whole, &overflow);
+    }
+    if (problem != NULL || *text != '\0' || whole == 0 || part > whole || whole > SHARE_WHOLE) {
+        return problem != NULL ? problem : "it is no fraction from 0/1 to 1/1";
+    }
+    *value = part * SHARE_WHOLE / whole;
+    return NULL;
+}
+
 const char *btl_ib_value_bytes_or_share(const char *text, uint64_t *value, bool *is_share)
 {
     static const btl_ib_value_range_t any = {BTL_IB_VALUE_BYTES, 0, UINT64_MAX};
@@ -247,9 +265,12 @@ const char *btl_ib_value_bytes_or_share(const char *text, uint64_t *value, bool 
     const char *problem;
     char number[32];
 
-    *is_share = is_percent || strchr(text, '.') != NULL;
+    *is_share = is_percent || strpbrk(text, "./") != NULL;
     if (!*is_share) {
         return btl_ib_value_number(text, &any, value);
+    }
+    if (!is_percent && strchr(text, '/') != NULL) {
+        return quotient(text, value);
     }
     if (!is_percent) {
         return fraction(text, value);

@@ -63,8 +63,8 @@ const char *btl_ib_value_number(const char *text, const btl_ib_value_range_t *ra
 const char *btl_ib_value_list(const char *text, const btl_ib_value_range_t *range, size_t most,
                               uint64_t *values, size_t *count);
 
-/* Reads a number of bytes, 0 to 2^64 - 1; or a share, as "50%", 0 to 100, or as a fraction with a
- * point, "0.5", 0.0 to 1.0, of which *value is in millionths. */
+/* Reads a number of bytes, 0 to 2^64 - 1; or a share, as "50%", 0 to 100, or as a fraction, "0.5",
+ * 0.0 to 1.0, or "2/3", of which *value is in millionths. */
 const char *btl_ib_value_bytes_or_share(const char *text, uint64_t *value, bool *is_share);
 
 const char *btl_ib_value_bool(const char *text, bool *value);

@@ -8,6 +8,7 @@
 #include "btl_ib_ompi_compat.h"
 #include "btl_ib_file_name.h"
 #include "btl_ib_help.h"
+#include "btl_ib_old_values.h"
 #include "btl_ib_param_parse.h"
 #include "published_address.h"
 #include "transport.h"
@@ -749,7 +750,7 @@ static void store_value(const btl_ib_param_t *param, const meant_t *meant, void 
         *(bool *) field = meant->truth;
         break;
     case BTL_IB_PARAM_FLAGS:
-        *(uint32_t *) field = meant->flags;
+        *(uint32_t *) field = meant->flags & FLAGS;
         break;
     default:
         break;
@@ -880,7 +881,8 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
     ok = register_all(params, limits);
     limits->btl_atomic_flags = ATOMIC_FLAGS | (params->atomics_all ? ATOMIC_FLAGS_ALL : 0);
     params->queues_by_user = params->receive_queues != NULL && params->receive_queues[0] != '\0';
-    params->eager_by_user = btl_ib_params_by_user(params, "eager_limit");
+    params->eager_by_user =
+        btl_ib_params_by_user(params, "eager_limit") && limits->btl_eager_limit != 0;
     params->registered = mca_btl_base_param_register(component, limits) == OPAL_SUCCESS && ok;
     /* Open MPI registers these as well, but any address will do. */
     limits->btl_get_alignment = 0;
@@ -936,7 +938,8 @@ void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_modu
 
 /* ---- what the user gave ---- */
 
-/* Open MPI's names of BTL_IB_FLAGS. */
+/* Open MPI's names of BTL_IB_FLAGS; and behind them those of openib's own flags, which PMLs other
+ * than ob1 asked for, and which change nothing. */
 static const btl_ib_value_flag_t flag_names[] = {
     {"send", MCA_BTL_FLAGS_SEND},
     {"inplace", MCA_BTL_FLAGS_SEND_INPLACE},
@@ -945,10 +948,14 @@ static const btl_ib_value_flag_t flag_names[] = {
     {"atomics", MCA_BTL_FLAGS_ATOMIC_OPS},
     {"fetching-atomics", MCA_BTL_FLAGS_ATOMIC_FOPS},
     {"rdma-flush", MCA_BTL_FLAGS_RDMA_FLUSH},
+    {"need-ack", MCA_BTL_FLAGS_NEED_ACK},
+    {"need-csum", MCA_BTL_FLAGS_NEED_CSUM},
+    {"hetero-rdma", MCA_BTL_FLAGS_HETEROGENEOUS_RDMA},
+    {"failover", MCA_BTL_FLAGS_FAILOVER_SUPPORT},
     {NULL, 0},
 };
 
-#define FLAG_NAMES (sizeof(flag_names) / sizeof(flag_names[0]) - 1)
+#define FLAG_NAMES 7 /* of ib */
 static_assert(FLAG_NAMES <= BTL_IB_WORDS_MAX, "describe_values() has room for all of them");
 
 static const char *text_of(const char *value)
@@ -976,6 +983,16 @@ static const char *read_value(const btl_ib_param_t *param, const char *text, mea
     }
 }
 
+/* Returns what the user gave for a parameter, by the meaning that its value has here; NULL:
+ * nothing. */
+static const char *text_given(const btl_ib_params_t *params, const btl_ib_param_t *param)
+{
+    char where[256];
+    const char *text = btl_ib_ompi_param_text(params->component, param->name, where, sizeof(where));
+
+    return text != NULL ? btl_ib_old_value(param->name, text) : NULL;
+}
+
 /* Returns the one of a parameter's words that `text` is; NULL: none. */
 static const char *find_word(const btl_ib_param_t *param, const char *text)
 {
@@ -991,11 +1008,8 @@ static const char *find_word(const btl_ib_param_t *param, const char *text)
 
 void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
 {
-    char where[256];
-
     for (const btl_ib_param_t *param = btl_ib_param_table; param->name != NULL; ++param) {
-        const char *text =
-            btl_ib_ompi_param_text(params->component, param->name, where, sizeof(where));
+        const char *text = text_given(params, param);
         void *field = (param->of_limits ? (char *) limits : (char *) params) + param->offset;
         meant_t meant;
 
@@ -1098,12 +1112,10 @@ static const char *word_problem(const btl_ib_param_t *param, const char *text)
 /* Checks all, and tells what is wrong with each, so that one attempt is enough to mend them. */
 static bool check_table(const btl_ib_params_t *params)
 {
-    char where[256];
     bool ok = true;
 
     for (const btl_ib_param_t *param = btl_ib_param_table; param->name != NULL; ++param) {
-        const char *text =
-            btl_ib_ompi_param_text(params->component, param->name, where, sizeof(where));
+        const char *text = text_given(params, param);
         const char *problem = NULL;
         meant_t meant;
 

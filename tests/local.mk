@@ -350,7 +350,8 @@ tests_unit_test_osc_lock_SOURCES = tests/unit/test_osc_lock.c
 tests_unit_test_osc_lock_CPPFLAGS = $(opal_test_cppflags)
 tests_unit_test_osc_lock_CFLAGS = $(opal_test_cflags)
 tests_unit_test_osc_lock_LDADD = $(opal_test_ldadd)
-tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_param_parse.c
+tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_old_values.c \
+    mca/btl_ib_param_parse.c
 tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_wanted_buffers_SOURCES = tests/unit/test_wanted_buffers.c
 tests_unit_test_wanted_buffers_CPPFLAGS = $(opal_test_cppflags)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "btl_ib_old_values.h"
 #include "btl_ib_param_parse.h"
 #include "unit.h"
 
@@ -265,6 +266,47 @@ static void test_flags(void **state)
     }
 }
 
+static void test_shares(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t millionths;
+    } shares[] = {
+        {"50%", 500000}, {"0.25", 250000}, {"2/3", 666666},
+        {"5/8", 625000}, {"0/1", 0},       {"1/1", 1000000},
+    };
+    static const char *const nonsense[] = {
+        "/",    "2/",   "/3",    "3/2",  "0/0",
+        "2/3x", "2x/3", "2/3/4", "-2/3", "1/99999999999999999999",
+        "2/3%", "0.5/1"};
+    uint64_t value;
+    bool is_share;
+
+    for (size_t i = 0; i < COUNT(shares); ++i) {
+        assert_null(btl_ib_value_bytes_or_share(shares[i].text, &value, &is_share));
+        assert_true(is_share && value == shares[i].millionths);
+    }
+    assert_null(btl_ib_value_bytes_or_share("8G", &value, &is_share));
+    assert_true(!is_share && value == UINT64_C(8) << 30);
+    for (size_t i = 0; i < COUNT(nonsense); ++i) {
+        value = 77;
+        assert_non_null(btl_ib_value_bytes_or_share(nonsense[i], &value, &is_share));
+        assert_int_equal(value, 77);
+    }
+}
+
+/* A setting of openib, usnic or GASNet means what it meant, and nothing else is touched. */
+static void test_old_values(void **state)
+{
+    assert_string_equal(btl_ib_old_value("mtu", "4"), "2048");
+    assert_string_equal(btl_ib_old_value("mtu", "5"), "4096");
+    assert_string_equal(btl_ib_old_value("mtu", "2048"), "2048");
+    assert_string_equal(btl_ib_old_value("mtu", "6"), "6");
+    assert_string_equal(btl_ib_old_value("max_btls", "-1"), "0");
+    assert_string_equal(btl_ib_old_value("gid_index", "-1"), "-1");
+    assert_string_equal(btl_ib_old_value("flags", "310"), "send,put,get");
+}
+
 static void test_show(void **state)
 {
     char out[8];
@@ -300,6 +342,8 @@ int main(void)
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_show),
         cmocka_unit_test(test_truth_or_seconds),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_old_values),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

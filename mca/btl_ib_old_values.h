@@ -1,0 +1,19 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Values that openib, usnic and GASNet accepted, and that mean something else here or nothing:
+ * whoever keeps a setting and only changes its name gets what it meant. The page
+ * docs/guide/parameters-from-openib.md has a line for each.
+ */
+
+#ifndef BTL_IB_OLD_VALUES_H
+#define BTL_IB_OLD_VALUES_H
+
+/* Returns the value of the parameter `name` (without btl_ib_) that means here what `text` meant
+ * there; `text` itself if it means the same or nothing. */
+const char *btl_ib_old_value(const char *name, const char *text);
+
+#endif

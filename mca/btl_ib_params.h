@@ -23,7 +23,7 @@
 
 /*
  * The table of MCA parameters: name, unit, range, default, level and help text of each. A new
- * parameter is a row of btl_ib_param_table (btl_ib_params.c) and a field of btl_ib_params_t. What
+ * parameter is a row of btl_ib_param_table (btl_ib_param_table.c) and a field of btl_ib_params_t. What
  * ompi_info --param btl ib --level 9 prints comes from there.
  */
 

@@ -6,8 +6,8 @@
 /*
  * Our one-sided operations that are outstanding with one peer (conn->ops): their slots and ids. An
  * operation is counted from start to end. One that goes as segments waits until one of
- * config.ops_max slots is free, and until config.ops_total allows one more. The slot is part of the id by which the peer names the operation in
- * its reply.
+ * config.ops_max slots is free, and until config.ops_total allows one more. The slot is part of the
+ * id by which the peer names the operation in its reply.
  */
 
 #ifndef BTL_IB_RMA_REQUESTS_H

@@ -3,10 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The table of MCA parameters: btl_ib_params.h says what a row has. */
+#include "btl_ib_param_table.h"
 
-#include "btl_ib_params.h"
-
+#include "btl_ib_engine.h"
 #include "btl_ib_help.h"
 #include "btl_ib_param_parse.h"
 #include "transport.h"

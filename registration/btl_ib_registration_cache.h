@@ -27,9 +27,10 @@
 /*
  * Memory that a device may access. Devices have limits on what they register at once, in some
  * cases of 2 GiB, and the system may find no room for the tables of a large region; a user may set
- * a limit, too (btl_ib_pin_max_region). So what is too large is registered in pieces, each with keys of its own, that begin at multiples of a power of
- * two of the process's addresses: from an address and that power anybody can tell the piece. An
- * operation that lies on two pieces is for processors.
+ * a limit, too (btl_ib_pin_max_region). So what is too large is registered in pieces, each with
+ * keys of its own, that begin at multiples of a power of two of the process's addresses: from an
+ * address and that power anybody can tell the piece. An operation that lies on two pieces is for
+ * processors.
  */
 
 /* Pieces of a region at most: of an eighth of it, where both ends may lie within one. */

@@ -445,7 +445,7 @@ typedef struct btl_ib_search {
 typedef struct btl_ib_open_queue {
     uint32_t size; /* bytes of ours that a buffer must hold */
     uint32_t num;  /* buffers: for each peer, if the transport can; else for all */
-    /* Further buffers for what needs no credit: for each peer if the transport can, else for all. */
+    /* Further buffers for what needs no credit: for each peer if the transport can; else for all */
     uint32_t reserve;
     /* Further buffers for each peer where num is for all, if the transport can. */
     uint32_t per_peer;

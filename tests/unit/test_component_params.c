@@ -247,7 +247,11 @@ static void list_goes_beyond_its_bound(void **state)
  * rc_rdma/writes_to_relaxed_memory_are_confirmed and rc_eager. */
 static void transports_are_asked(void **state)
 {
-    btl_ib_params_t params = {.udp_gso = "auto", .ordering = "strict", .rx_depth = 64};
+    btl_ib_params_t params = {.udp_gso = "auto",
+                              .ordering = "strict",
+                              .channels = "auto",
+                              .cq = "shared",
+                              .rx_depth = 64};
     btl_ib_queue_table_t queues;
     btl_ib_queues_error_t error;
     btl_ib_open_params_t open;
@@ -255,16 +259,16 @@ static void transports_are_asked(void **state)
     assert_int_equal(btl_ib_queues_parse("S,1472,1024", &queues, &error), 0);
     btl_ib_device_plan_open(&params, &queues, &open);
     assert_int_equal(open.busy_poll, 0);
-    assert_int_equal(open.cq_depth, 0);
+    assert_int_equal(open.cq_num, 0);
     assert_int_equal(open.rc.eager_slots, 0);
     assert_false(open.rc.relaxed);
     params.udp_busy_poll = 50;
-    params.cq_depth = 7000;
+    params.cq_num = 7000;
     params.eager_rdma_num = 32;
     params.ordering = "relaxed";
     btl_ib_device_plan_open(&params, &queues, &open);
     assert_int_equal(open.busy_poll, 50);
-    assert_int_equal(open.cq_depth, 7000);
+    assert_int_equal(open.cq_num, 7000);
     assert_int_equal(open.rc.eager_slots, 32);
     assert_true(open.rc.relaxed);
 }

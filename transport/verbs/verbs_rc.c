@@ -235,11 +235,7 @@ static void rc_memory_estimate(const btl_ib_open_params_t *open,
     btl_ib_rc_plan_bounces(&rc->port, &open->rc);
     btl_ib_rc_plan_send_depths(&rc->port, open,
                                attr->queue_max > 0 ? attr->queue_max : (uint32_t) INT32_MAX);
-    rc->rxqs.count = open->queue_count;
-    for (uint32_t i = 0; i < open->queue_count; i++) {
-        rc->rxqs.queue[i].size = open->queue[i].size;
-        rc->rxqs.queue[i].shared = open->queue[i].shared;
-    }
+    btl_ib_rc_plan_rxqs(&rc->rxqs, open);
     btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &rc->rxqs, &open->rc);
     const bool copies = peers > 0 && rc->eagers.peers > 0;
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_PROCESS,

@@ -265,6 +265,15 @@ static int rxq_open_shared(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib
     return error;
 }
 
+void btl_ib_rc_plan_rxqs(btl_ib_rc_rxqs_t *rxqs, const btl_ib_open_params_t *open)
+{
+    rxqs->count = open->queue_count;
+    for (uint32_t i = 0; i < open->queue_count; i++) {
+        rxqs->queue[i].size = open->queue[i].size;
+        rxqs->queue[i].shared = open->queue[i].shared;
+    }
+}
+
 uint32_t btl_ib_rc_rxqs_find(const btl_ib_rc_rxqs_t *rxqs, const struct ibv_srq *srq)
 {
     uint32_t i = 0;

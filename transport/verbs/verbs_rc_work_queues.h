@@ -220,6 +220,9 @@ uint32_t btl_ib_rc_rxqs_shared(const btl_ib_rc_rxqs_t *rxqs);
 /* rx_depth() of btl_ib_transport_ops_t. */
 uint32_t btl_ib_rc_rxqs_depth(const btl_ib_rc_rxqs_t *rxqs, uint32_t size);
 
+/* Takes sizes and kinds of the queues, for a forecast. */
+void btl_ib_rc_plan_rxqs(btl_ib_rc_rxqs_t *rxqs, const btl_ib_open_params_t *open);
+
 /* Returns the number of the queue that `srq` belongs to, rxqs->count if there is none. */
 uint32_t btl_ib_rc_rxqs_find(const btl_ib_rc_rxqs_t *rxqs, const struct ibv_srq *srq);
 

@@ -68,13 +68,15 @@ btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endp
     opal_free_list_item_t *item;
     btl_ib_frag_t *frag;
 
-    if (size > module->super.btl_eager_limit + BTL_IB_HEADER_ROOM) {
-        if (size > module->super.btl_max_send_size + BTL_IB_HEADER_ROOM) {
+    if (size > BTL_IB_HEADER_ROOM) {
+        const size_t eager = module->super.btl_eager_limit + BTL_IB_HEADER_ROOM;
+        const size_t max = module->super.btl_max_send_size + BTL_IB_HEADER_ROOM;
+        if (size > eager && size > max) {
             return NULL;
         }
-        list = &module->frags.max;
-    } else if (size > BTL_IB_HEADER_ROOM) {
-        list = &module->frags.eager;
+        /* Takes the smaller buffer that holds it: either limit may be the larger one. */
+        list = size <= eager && (eager <= max || size > max) ? &module->frags.eager
+                                                             : &module->frags.max;
     }
     item = opal_free_list_get(&list->items);
     if (OPAL_UNLIKELY(item == NULL)) {

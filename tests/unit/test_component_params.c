@@ -241,6 +241,26 @@ static void list_goes_beyond_its_bound(void **state)
     free_lists();
 }
 
+/* A fragment takes the smaller buffer that holds it, also where the eager limit is the larger one,
+ * as over udp. */
+static void fragments_take_the_smaller_buffer(void **state)
+{
+    mca_btl_base_descriptor_t *taken;
+
+    for (int eager_larger = 0; eager_larger <= 1; eager_larger++) {
+        make_lists(0, 1, -1);
+        if (eager_larger) {
+            module->super.btl_eager_limit = 4 * LONG;
+        }
+        taken = allocate(NULL);
+        assert_non_null(taken);
+        assert_int_equal(made(), 1);
+        assert_int_equal(module->frags.eager.items.fl_num_allocated, 0);
+        module->super.btl_free(&module->super, taken);
+        free_lists();
+    }
+}
+
 /* ---- what transports are asked for ---- */
 
 /* What each transport then does is shown by udp_socket/test_busy_poll, rc_device/completion_queue,
@@ -276,9 +296,13 @@ static void transports_are_asked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turn_receives_poll_burst),   cmocka_unit_test(leaving_waits_drain_ms),
-        cmocka_unit_test(lists_grow_as_told),         cmocka_unit_test(list_is_bounded),
-        cmocka_unit_test(list_goes_beyond_its_bound), cmocka_unit_test(transports_are_asked),
+        cmocka_unit_test(turn_receives_poll_burst),
+        cmocka_unit_test(leaving_waits_drain_ms),
+        cmocka_unit_test(lists_grow_as_told),
+        cmocka_unit_test(list_is_bounded),
+        cmocka_unit_test(list_goes_beyond_its_bound),
+        cmocka_unit_test(fragments_take_the_smaller_buffer),
+        cmocka_unit_test(transports_are_asked),
     };
 
     return cmocka_run_group_tests(tests, set_up, NULL);

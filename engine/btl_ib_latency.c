@@ -32,7 +32,7 @@ static bool short_turns_within(const btl_ib_conn_t *conn, uint64_t time)
 
 bool btl_ib_latency_wants_lane(const btl_ib_conn_t *conn)
 {
-    return short_turns_within(conn, LANE_WITHIN);
+    return conn->route.via->transport->attr.bulk_apart || short_turns_within(conn, LANE_WITHIN);
 }
 
 bool btl_ib_latency_wants_short_bursts(const btl_ib_conn_t *conn)

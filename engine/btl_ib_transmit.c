@@ -425,9 +425,9 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
     int taken;
 
     common_header(conn, segments[0]->type == BTL_IB_TYPE_ACK, &common);
-    /* Bulk leaves by its own lane only in latency mode: without it the common lane is faster,
-     * because it is polled anyway. It changes back when all bulk has arrived, so that none
-     * overtakes what was sent before it. */
+    /* Bulk leaves by its own lane only in latency mode, unless it is to be apart: without that mode
+     * the common lane is faster, because it is polled anyway. It changes back when all bulk has
+     * arrived, so that none overtakes what was sent before it. */
     if (count > 1 || btl_ib_segment_is_bulk(segments[0])) {
         const bool on_its_way = !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK]);
         conn->transmit.bulk_lane =

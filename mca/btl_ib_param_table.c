@@ -537,11 +537,13 @@ const btl_ib_param_t btl_ib_param_table[] = {
                  "the transport loses nothing, else swift). "
                  "Set it to none on a network of your own without loss"),
     CHOICE_PARAM(channels, "channels", channels, 9,
-                 "What the channels (queues of btl_ib_receive_queues) have of a device, over ofi "
-                 "and verbs ud (text: own, an endpoint or queue pair each, the fourth for all that "
-                 "follow; shared, one for all; auto, shared over ofi, own over ud; default: auto). "
-                 "Set it to own over ofi if short messages wait behind long ones in the device, to "
-                 "shared if the device has few queues"),
+                 "What the channels (queues of btl_ib_receive_queues) have of a device (text: own, "
+                 "an endpoint or queue pair each, the fourth for all that follow, over udp a "
+                 "socket for bulk and one for all else; shared, one for all; auto, own over ud, "
+                 "shared over ofi, over udp see btl_ib_bulk_lane; default: auto). Over rc each has "
+                 "connections. "
+                 "Set it to own over ofi or udp if short messages wait behind long ones, to shared "
+                 "if the device has few queues"),
     CHOICE_PARAM(cq, "cq", cqs, 9,
                  "Completion queues of the channels that have an endpoint or queue pair of their "
                  "own, over ofi and verbs ud (text: shared, one for all, which takes one look each "

@@ -57,6 +57,8 @@ LINKS = [row for program in ("ring", "randsize") for row in (
             marks="full" * (links == "dockers")),
         job(f"mpi,{links},named", "randsize", 4, 2, options=f"--links {links}",
             mpirun="--mca btl_ib_if_include eth0,docker0", marks="full" * (links == "docker0")))] + [
+    job("mpi", "randsize", 2, 2, "loss1", name="mpi/channels/randsize",
+        mpirun="--mca btl_ib_channels own", limit=90, marks="full"),
     *(job("mpi,rails2", program, 3, 3, "loss1", mpirun="--mca btl_ib_qps_per_port 2", limit=90,
           marks="full" * (program == "onesided"))
       for program in ("randsize", "onesided")),

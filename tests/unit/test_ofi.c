@@ -382,6 +382,49 @@ static void test_tx_depth(void **state)
     close_pair(&pair);
 }
 
+/* Returns how many datagrams `b` is handed before a command that came after BULK long ones. */
+static uint32_t place_of_command(btl_ib_open_channels_t channels, bool cq_own)
+{
+    enum { BULK = 40 };
+    const btl_ib_open_params_t params = {
+        .queue_count = 2,
+        .queue = {{.size = 256, .num = 2 * BULK}, {.size = 1400, .num = 2 * BULK}},
+        .rx_depth = 4 * BULK,
+        .channels = channels,
+        .cq_own = cq_own,
+    };
+    pair_t pair = open_pair(params);
+    btl_ib_tx_t batch[BULK + 1];
+    uint32_t before = 0;
+
+    for (uint32_t i = 0; i <= BULK; i++) {
+        batch[i] = make_tx(pair.a, &pair.slots, i, pair.b_at_a, i < BULK ? 1200 : 50, 1);
+        batch[i].channel = i < BULK ? 1 : 0;
+    }
+    (void) send_all(pair.a, batch, BULK + 1);
+    usleep(2000);
+    for (uint32_t i = 0; i <= BULK; i++) {
+        const btl_ib_event_t event = wait_recv(pair.b);
+
+        assert_int_equal(event.from, pair.a_at_b);
+        before += event.size == 1200 && before == i;
+        assert_int_equal(assert_intact(&event) == BULK, event.size == 50);
+        repost(pair.b, &event);
+    }
+    close_pair(&pair);
+    return before;
+}
+
+/* A command waits for all bulk that came before it where they share an endpoint, and for next to
+ * none where it has its own; for none if that has a completion queue of its own. */
+static void test_command_and_bulk(void **state)
+{
+    need_device();
+    assert_int_equal(place_of_command(BTL_IB_CHANNELS_SHARED, false), 40);
+    assert_in_range(place_of_command(BTL_IB_CHANNELS_OWN, false), 0, 2);
+    assert_int_equal(place_of_command(BTL_IB_CHANNELS_OWN, true), 0);
+}
+
 /* Stop and close with everything under way: sends not collected, datagrams not polled, buffers not
  * given back. The memory of the sends goes between the two. */
 static void test_close_under_way(void **state)
@@ -414,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_oversize),         cmocka_unit_test(test_duplicate_address),
         cmocka_unit_test(test_unknown_sender),   cmocka_unit_test(test_strange_sizes),
         cmocka_unit_test(test_buffers_are_held), cmocka_unit_test(test_close_under_way),
+        cmocka_unit_test(test_command_and_bulk),
     };
     const struct CMUnitTest few_inline[] = {
         cmocka_unit_test(test_attributes),       cmocka_unit_test(test_oversize),

@@ -86,6 +86,27 @@ static void overtaken_is_not_lost(void **state)
     }
 }
 
+/* Bulk takes its lane from the first on where it is to be apart, else in latency mode only. */
+static void bulk_apart(void **state)
+{
+    for (int apart = 0; apart < 2; apart++) {
+        bench_t *bench = new_bench();
+
+        bench->hosts[0].attr.bulk_lane = true;
+        bench->hosts[0].attr.bulk_apart = apart;
+        acquaint(bench);
+        bench_send(bench, 0, 1, 20, 1);
+        bench_send(bench, 0, 1, 20000, 1);
+        assert_true(bench_settle(bench, SECOND));
+        if (apart) {
+            assert_in_range(bench->hosts[0].apart, 14, 20); /* and not what is short */
+        } else {
+            assert_int_equal(bench->hosts[0].apart, 0);
+        }
+        end(bench);
+    }
+}
+
 /* Headers that acknowledge short ones say nothing of another channel: a message there is lost once
  * an ACK would have told of it, after the reordering window (20 us here), the delay of ACKs (150),
  * and four deviations of the round trip. */
@@ -486,6 +507,7 @@ int main(void)
         cmocka_unit_test(bulk_makes_room_for_short_ones),
         cmocka_unit_test(announcements_do_not_count),
         cmocka_unit_test(overtaken_is_not_lost),
+        cmocka_unit_test(bulk_apart),
         cmocka_unit_test(headers_leave_time_for_an_ack),
         cmocka_unit_test(lost_among_its_like),
         cmocka_unit_test(probes_are_not_the_newest),

@@ -88,6 +88,32 @@ static void test_lanes(void **state)
     close_pair((pair_t *) &pair);
 }
 
+/* Channels may have bulk's socket whatever btl_ib_bulk_lane says, for all bulk; or share one. */
+static void test_channels(void **state)
+{
+    static const struct {
+        btl_ib_open_channels_t channels;
+        bool asked, lane, apart;
+    } cases[] = {
+        {BTL_IB_CHANNELS_AUTO, true, true, false},    {BTL_IB_CHANNELS_AUTO, false, false, false},
+        {BTL_IB_CHANNELS_OWN, false, true, true},     {BTL_IB_CHANNELS_OWN, true, true, true},
+        {BTL_IB_CHANNELS_SHARED, true, false, false},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        btl_ib_open_params_t params = two_lanes(0);
+
+        need_udp(family);
+        params.channels = cases[i].channels;
+        params.bulk_lane = cases[i].asked;
+        btl_ib_transport_t *t = open_with(params);
+        assert_int_equal(t->attr.bulk_lane, cases[i].lane);
+        assert_int_equal(t->attr.bulk_apart, cases[i].apart);
+        assert_int_equal(udp_inside(t).shared, cases[i].lane ? 2 : 1);
+        close_transport(t);
+    }
+}
+
 /* All of one batch, in calls of one lane. */
 static void test_mixed_batch(void **state)
 {
@@ -518,15 +544,15 @@ static void test_port_above_taken(void **state)
 int main(void)
 {
 #define TESTS                                                                                      \
-    cmocka_unit_test(test_lanes), cmocka_unit_test(test_mixed_batch),                              \
-        cmocka_unit_test(test_overtakes), cmocka_unit_test(test_bulk_alone),                       \
-        cmocka_unit_test(test_bulk_has_its_turn), cmocka_unit_test(test_idle_looks),               \
-        cmocka_unit_test(test_wait_fd), cmocka_unit_test(test_kept),                               \
-        cmocka_unit_test(test_kept_idle), cmocka_unit_test(test_kept_error),                       \
-        cmocka_unit_test(test_kept_crowded), cmocka_unit_test(test_kept_threads),                  \
-        cmocka_unit_test(test_hot), cmocka_unit_test(test_old_peer),                               \
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_ports),                              \
-        cmocka_unit_test(test_port_above_taken)
+    cmocka_unit_test(test_lanes), cmocka_unit_test(test_channels),                                 \
+        cmocka_unit_test(test_mixed_batch), cmocka_unit_test(test_overtakes),                      \
+        cmocka_unit_test(test_bulk_alone), cmocka_unit_test(test_bulk_has_its_turn),               \
+        cmocka_unit_test(test_idle_looks), cmocka_unit_test(test_wait_fd),                         \
+        cmocka_unit_test(test_kept), cmocka_unit_test(test_kept_idle),                             \
+        cmocka_unit_test(test_kept_error), cmocka_unit_test(test_kept_crowded),                    \
+        cmocka_unit_test(test_kept_threads), cmocka_unit_test(test_hot),                           \
+        cmocka_unit_test(test_old_peer), cmocka_unit_test(test_refused),                           \
+        cmocka_unit_test(test_ports), cmocka_unit_test(test_port_above_taken)
     const struct CMUnitTest with_ipv4[] = {TESTS};
     const struct CMUnitTest with_ipv6[] = {TESTS};
 

@@ -284,7 +284,7 @@ static void udp_memory_estimate(const btl_ib_open_params_t *open,
     const uint32_t wanted = btl_ib_udp_socket_wanted(open->socket_buffer);
     const uint64_t socket = buffer_granted("/proc/sys/net/core/rmem_max", wanted)
                             + buffer_granted("/proc/sys/net/core/wmem_max", wanted);
-    const uint64_t shared = open->bulk_lane ? 2 : 1;
+    const uint64_t shared = btl_ib_udp_wants_lane(open) ? 2 : 1;
     const uint64_t table =
         btl_ib_addr_table_places(peers) * (sizeof(btl_ib_udp_peer_t) + sizeof(uint32_t));
     uint64_t connected = open->connected_max;
@@ -739,6 +739,7 @@ static void udp_init_parts(btl_ib_udp_t *udp)
                                                                          : largest);
     btl_ib_udp_poll_init(&udp->poll, &udp->sockets, &udp->rx, &udp->errors);
     udp->base.attr.bulk_lane = udp->sockets.shared > 1;
+    udp->base.attr.bulk_apart = udp->base.attr.bulk_lane && params->channels == BTL_IB_CHANNELS_OWN;
     udp->base.attr.flows = udp->tx.spare_flow; /* numbered behind the flows of the lanes */
     udp->base.attr.spare_flow = true;
     udp->base.attr.gso_bytes = udp->tx.gso ? BTL_IB_UDP_GSO_BYTES : 0;

@@ -525,7 +525,7 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
     sockets->busy_poll = params->busy_poll;
     sockets->port_min = params->port_min;
     sockets->port_last = last_port(params);
-    if (params->bulk_lane) {
+    if (btl_ib_udp_wants_lane(params)) {
         rc = sockets_open_pair(sockets, params);
         if (rc != 0) {
             BTL_IB_UDP_LOG(sockets->log, 1,

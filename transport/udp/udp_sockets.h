@@ -152,6 +152,13 @@ static inline void btl_ib_udp_sockets_init(btl_ib_udp_sockets_t *sockets,
     *sockets = (btl_ib_udp_sockets_t){.log = log, .epoll_fd = -1, .spare = {.socket.fd = -1}};
 }
 
+/* True if bulk is to have a socket of its own. */
+static inline bool btl_ib_udp_wants_lane(const btl_ib_open_params_t *params)
+{
+    return params->channels == BTL_IB_CHANNELS_OWN
+           || (params->channels == BTL_IB_CHANNELS_AUTO && params->bulk_lane);
+}
+
 /* Opens the shared sockets at the device's address. Without two free ports in a row there is one
  * lane only. Returns 0, or a negative errno after saying why. */
 int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t *device,

@@ -510,27 +510,44 @@ static int ud_received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t 
     return 1;
 }
 
-/* Reads completions, unless some are in hand. Returns whether some are in hand then. The queue of
- * commands is read first, but not twice before the others. */
-static bool poll_completions(btl_ib_ud_t *ud)
+/* Reads completions of a queue. Returns whether there are some. */
+static inline bool read_completions(btl_ib_ud_t *ud, uint32_t queue)
 {
     btl_ib_ud_polling_t *polling = &ud->polling;
-    int n = polling->wc_count > 0 ? 1 : 0;
+    const int n = ibv_poll_cq(ud->qps.cq[queue], BTL_IB_UD_POLL, polling->wc);
 
-    for (uint32_t i = 0; i < ud->qps.cq_count && n == 0; i++) {
+    polling->wc_first = 0;
+    polling->wc_count = n > 0 ? (uint32_t) n : 0;
+    if (n < 0) {
+        ud_fail(ud, "ibv_poll_cq", EIO);
+    }
+    return n > 0;
+}
+
+/* Reads completions of several queues, until some are there. The queue of commands is read first,
+ * but not twice before the others. Returns whether there are some. */
+__attribute__((noinline)) static bool read_queues(btl_ib_ud_t *ud)
+{
+    btl_ib_ud_polling_t *polling = &ud->polling;
+
+    for (uint32_t i = 0; i < ud->qps.cq_count; i++) {
         const uint32_t queue = polling->cq_next;
-        n = ibv_poll_cq(ud->qps.cq[queue], BTL_IB_UD_POLL, polling->wc);
-        if (n < 0) {
-            ud_fail(ud, "ibv_poll_cq", EIO);
-        }
-        polling->wc_first = 0;
-        polling->wc_count = n > 0 ? (uint32_t) n : 0;
         polling->cq_next = queue + 1 < ud->qps.cq_count ? queue + 1 : 0;
+        if (read_completions(ud, queue)) {
+            return true;
+        }
     }
-    if (n == 0) {
-        polling->cq_next = 0;
+    polling->cq_next = 0;
+    return false;
+}
+
+/* Reads completions, unless some are in hand. Returns whether some are in hand then. */
+static inline bool poll_completions(btl_ib_ud_t *ud)
+{
+    if (ud->polling.wc_count > 0) {
+        return true;
     }
-    return polling->wc_count > 0;
+    return ud->qps.cq_count == 1 ? read_completions(ud, 0) : read_queues(ud);
 }
 
 /* Has the next completion of each queue make comp.fd readable. Returns false if that fails. */

@@ -194,6 +194,7 @@ static void host_can_be_reached(void **state)
     time_passes(10);
     assert_false(btl_ib_endpoint_is_reachable(endpoint, 10));
     btl_ib_unlock();
+    free(neighbour);
 }
 
 int main(void)

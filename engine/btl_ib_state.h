@@ -146,10 +146,10 @@ struct btl_ib_conn {
     struct {             /* btl_ib_sched.c */
         bool starved;    /* on engine->starved, or it was in this turn */
     } sched;
-    btl_ib_coalesce_t coalesce;
     struct {                    /* btl_ib_out_message.c */
         uint32_t next_fragment; /* number of the next message that is split; wraps */
     } message;
+    btl_ib_coalesce_t coalesce;
     btl_ib_pmtud_t pmtud; /* how large a datagram may be */
     btl_ib_gso_t gso;     /* how many may leave joined */
 

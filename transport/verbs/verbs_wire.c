@@ -344,8 +344,11 @@ int btl_ib_rc_params_unpack(const void *bytes, size_t len, btl_ib_rc_params_t *p
     const uint16_t slots = params->eager_slots;
     const uint16_t slot = params->eager_slot;
     const uint16_t most = is_long ? BTL_IB_RC_EAGER_LONG : BTL_IB_RC_EAGER_SLOT;
+    const bool one_form =
+        !is_long
+        || (ring_is_long(params) && ring_pack_long(params) == be16toh(params_wire.eager_slot));
     const bool ring = (slots & (slots - 1)) == 0 && slot > BTL_IB_RC_EAGER_TRAILER && slot <= most
-                      && slot % 8 == 0;
+                      && slot % 8 == 0 && one_form;
     return is_head(&params_wire.head) && params->channel < BTL_IB_RC_CHANNELS
                    && params_wire.relaxed <= 1 && (params_wire.zero | params_wire.zero_too) == 0
                    && (slots == 0 || ring)

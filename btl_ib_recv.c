@@ -129,13 +129,17 @@ static void deliver_message(void *context, btl_ib_conn_t *conn, uint8_t tag, voi
     btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
 
     /* Without threads nobody can delete the process meanwhile but the callback itself. */
-    const bool keep = endpoint != NULL && opal_using_threads();
+    const bool threads = opal_using_threads();
+    const bool keep = endpoint != NULL && threads;
 
     if (OPAL_UNLIKELY(module == NULL || mca_btl_base_active_message_trigger[tag].cbfunc == NULL)) {
         return;
     }
     if (keep) {
         OBJ_RETAIN(endpoint);
+    }
+    if (threads) { /* that deliver as well: their calls may go on before this one's */
+        btl_ib_engine_account(component->engine);
     }
     btl_ib_unlock();
     btl_ib_ompi_deliver(&module->super, endpoint, tag, &segment, 1);

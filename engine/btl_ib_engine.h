@@ -18,7 +18,8 @@
  * caller with a lock may release it during deliver, on_sent, on_done and dead, so that other
  * threads may call meanwhile: the engine's state is consistent whenever it runs one of these, but
  * for a message that is delivered before its accounts: each call does these first (btl_ib_account()
- * of btl_ib_predict.h).
+ * of btl_ib_predict.h). Where other threads may be in callbacks, too, `deliver` does them before it
+ * releases the lock (btl_ib_engine_account()), as a call of theirs goes on without asking.
  *
  * Progress: nothing moves without btl_ib_engine_progress() or btl_ib_engine_async_progress(),
  * called "progress by the thread" below.
@@ -367,6 +368,10 @@ bool btl_ib_engine_behind(const btl_ib_engine_t *engine);
  * datagrams are kept, 1 MiB of them. Returns the number of datagrams received.
  */
 int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
+
+/* Does what waits until the message is delivered that is being delivered: its acknowledgement, its
+ * credit, its counters. */
+void btl_ib_engine_account(btl_ib_engine_t *engine);
 
 /* When the last turn of either kind was; 0: never. */
 uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine);

@@ -120,6 +120,11 @@ void btl_ib_predict_account(btl_ib_engine_t *engine)
     btl_ib_ack_tx_delivered(&conn->ack, engine->clock.now);
 }
 
+void btl_ib_engine_account(btl_ib_engine_t *engine)
+{
+    btl_ib_account(engine);
+}
+
 int btl_ib_predict(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     btl_ib_engine_t *engine = rail->engine;

@@ -28,6 +28,7 @@ static const char *const gsos[] = {"auto", "0", NULL};
 static const char *const ccs[] = {"auto", "none", "swift", "cubic", NULL};
 static const char *const channels[] = {"auto", "own", "shared", NULL};
 static const char *const cqs[] = {"shared", "own", NULL};
+
 /* Each row of the table is made by one of these. */
 
 #define NUMBER(field, kind_, standard_, low_, high_, unit_, level_, help_, when_)                  \

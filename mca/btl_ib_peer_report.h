@@ -117,9 +117,8 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
 /*
  * Reports that a peer which answered before does not any more; `ports`: from where to where it is
  * asked; `answers` as for btl_ib_report_unanswered(); `reachable`: its host could be reached since
- * it was asked. Nothing tells a peer that
- * computes from one that is not reached unless it `answers`: then it is reported, once for a host;
- * else it is logged only.
+ * it was asked. Nothing tells a peer that computes from one that is not reached unless it
+ * `answers`: then it is reported, once for a host; else it is logged only.
  */
 void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends,
                           const char *ports, const btl_ib_silence_t *silence, bool answers,

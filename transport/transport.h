@@ -629,7 +629,6 @@ static inline uint64_t btl_ib_addr_table_places(uint32_t count)
 
 struct btl_ib_facts; /* net_interfaces.h */
 
-/* A kind of transport: how to find its devices and open one. */
 /* Numbers of a receive queue that all peers share, for which a transport may have no use. */
 enum {
     BTL_IB_SHARED_NUM = 1,
@@ -637,6 +636,7 @@ enum {
     BTL_IB_SHARED_GROWTH = 4, /* init and limit */
 };
 
+/* A kind of transport: how to find its devices and open one. */
 typedef struct btl_ib_transport_type {
     const char *name; /* the value of btl_ib_transport that selects it */
     const char *wire; /* the value of btl_ib_wire, of types that share a name; else NULL */

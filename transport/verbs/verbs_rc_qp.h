@@ -42,8 +42,8 @@ int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, 
  * nothing of the last.
  *
  *      peer --- channel[0] --- connection  QP  <----------------------------->  QP
- *           |                  send queue, receive buffers, credit word; on the first channel
- *           |                  perhaps an eager ring
+ *           |                  send queue, receive buffers, credit word; perhaps
+ *           |                  an eager ring
  *           +-- channel[1]     (not connected)
  *           +-- channel[BTL_IB_RC_RDMA_CHANNEL]   operations on memory, in both directions
  *

@@ -125,7 +125,7 @@ void btl_ib_engine_account(btl_ib_engine_t *engine)
     btl_ib_account(engine);
 }
 
-int btl_ib_predict(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+bool btl_ib_predict(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     btl_ib_engine_t *engine = rail->engine;
     btl_ib_predicted_t *predicted = &engine->predicted;
@@ -135,7 +135,7 @@ int btl_ib_predict(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         || header->flags != (BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO)
         || BTL_IB_LE16(header->length) != event->size - sizeof(*header)
         || header->tag > BTL_IB_TAG_MAX) {
-        return 0;
+        return false;
     }
     btl_ib_conn_t *conn = btl_ib_table_by_id(&engine->table, BTL_IB_LE32(header->connection));
     const uint32_t channel = header->channels & 0xf;
@@ -145,7 +145,7 @@ int btl_ib_predict(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         || !is_next(conn, channel, BTL_IB_LE32(header->seq), event->size)
         || !engine->ops->deliverable(engine->ops_context, conn, header->tag)
         || !predict_ack(conn, header, &predicted->ack)) {
-        return 0;
+        return false;
     }
     const uint32_t size = event->size - (uint32_t) sizeof(*header);
     predicted->conn = conn;
@@ -158,5 +158,5 @@ int btl_ib_predict(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     engine->ops->deliver(engine->ops_context, conn, header->tag, event->data + sizeof(*header),
                          size);
     btl_ib_account(engine);
-    return 1;
+    return true;
 }

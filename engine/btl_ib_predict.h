@@ -20,9 +20,9 @@
 #include "btl_ib_state.h"
 
 /* A datagram that is the next message of a settled connection, as most short ones are, is delivered
- * at once, and then taken in. Returns how many events were handled: 1; 0: it is something else, and
- * nothing was done. Only where engine->predicts, and not in asynchronous progress. */
-int btl_ib_predict(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+ * at once, and then taken in. Returns false if it is something else, and nothing was done. Only
+ * where engine->predicts, and not in asynchronous progress. */
+bool btl_ib_predict(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
 /* True if a message is being delivered, and nothing else was done of it. */
 static inline bool btl_ib_has_unaccounted(const btl_ib_engine_t *engine)

@@ -156,7 +156,7 @@ static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *even
         handled = 1;
         switch (events[i].type) {
         case BTL_IB_EVENT_RECV:
-            if (predicts && btl_ib_predict(rail, &events[i]) > 0) {
+            if (predicts && btl_ib_predict(rail, &events[i])) {
                 break;
             }
             handled = receive(rail, &events[i], count - i);

@@ -350,7 +350,7 @@ __attribute__((noinline)) static int turn_predicted(btl_ib_engine_t *engine)
     engine->turn.away = batch.away;
     btl_ib_engine_enter(engine);
     engine->polled.in_hand = true;
-    const bool taken = event->type == BTL_IB_EVENT_RECV && btl_ib_predict(rail, event) > 0;
+    const bool taken = event->type == BTL_IB_EVENT_RECV && btl_ib_predict(rail, event);
     engine->polled.in_hand = false;
     if (taken) {
         rail->transport->ops->repost(rail->transport, &event->buffer, 1);

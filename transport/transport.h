@@ -531,6 +531,15 @@ typedef struct btl_ib_open_params {
     btl_ib_log_t log;
 } btl_ib_open_params_t;
 
+/* Returns how many sends at once are wanted of a channel; `usual`: the transport's default. */
+static inline uint32_t btl_ib_open_tx_depth(const btl_ib_open_params_t *params, uint32_t channel,
+                                            uint32_t usual)
+{
+    const uint32_t wanted = params->queue[channel].tx_depth;
+
+    return wanted != 0 ? wanted : params->tx_depth != 0 ? params->tx_depth : usual;
+}
+
 /* ---- memory forecast ---- */
 
 /* An estimate of the memory that something takes, part by part. The code that allocates adds it up,

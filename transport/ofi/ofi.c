@@ -559,14 +559,6 @@ static uint32_t at_most(uint32_t wanted, uint32_t most)
     return wanted != 0 && wanted < most ? wanted : most;
 }
 
-/* Returns the sends wanted at once of a channel. */
-static uint32_t tx_wanted(const btl_ib_open_params_t *params, uint32_t channel)
-{
-    const uint32_t wanted = params->queue[channel].tx_depth;
-
-    return wanted != 0 ? wanted : params->tx_depth != 0 ? params->tx_depth : (uint32_t) TX_DEPTH;
-}
-
 /* Returns what may be under way at once of the endpoints that have completion queue `queue`. */
 static uint64_t cq_needs(const ofi_t *ofi, uint32_t queue)
 {
@@ -608,7 +600,7 @@ static void channels_plan(ofi_t *ofi, const btl_ib_open_params_t *params,
     for (uint32_t i = 0; i == 0 || i < params->queue_count; i++) {
         const btl_ib_open_queue_t *queue = &params->queue[i];
         ofi_endpoint_t *endpoint = &ofi->endpoint[btl_ib_ofi_endpoint_of(i, ofi->count)];
-        const uint32_t sends = tx_wanted(params, i);
+        const uint32_t sends = btl_ib_open_tx_depth(params, i, TX_DEPTH);
         endpoint->rx_size = at_most(queue->size, attr->max_datagram);
         endpoint->rx_depth += queue->num;
         endpoint->tx_depth = sends > endpoint->tx_depth ? sends : endpoint->tx_depth;

@@ -15,13 +15,10 @@
 void btl_ib_rc_plan_send_depths(btl_ib_rc_port_t *port, const btl_ib_open_params_t *params,
                                 uint32_t most)
 {
-    const uint32_t usual = params->tx_depth != 0 ? params->tx_depth : BTL_IB_RC_TX_DEPTH;
-
     port->tx_depth = 0;
-    /* Of all channels, as a peer may have more than we. */
+    /* Of all channels, as a peer may have more than we, of which nothing is said. */
     for (uint32_t i = 0; i < BTL_IB_RC_QUEUES_MAX; i++) {
-        const uint32_t own = i == 0 || i < params->queue_count ? params->queue[i].tx_depth : 0;
-        const uint32_t wanted = own != 0 ? own : usual;
+        const uint32_t wanted = btl_ib_open_tx_depth(params, i, BTL_IB_RC_TX_DEPTH);
         const uint32_t depth = btl_ib_verbs_power_below(btl_ib_verbs_min(
             most, wanted < BTL_IB_RC_TX_DEPTH_MIN ? (uint32_t) BTL_IB_RC_TX_DEPTH_MIN : wanted));
         port->channel_tx_depth[i] = depth;

@@ -60,14 +60,6 @@ static void qp_plan_batch(btl_ib_ud_qp_t *qp, const btl_ib_open_queue_t *wanted)
     qp->spare += wanted->shared ? 0 : batch + wanted->reserve;
 }
 
-/* Returns the sends wanted at once of a channel. */
-static uint32_t tx_wanted(const btl_ib_open_params_t *params, uint32_t channel)
-{
-    const uint32_t wanted = params->queue[channel].tx_depth;
-
-    return wanted != 0 ? wanted : params->tx_depth != 0 ? params->tx_depth : (uint32_t) TX_DEPTH;
-}
-
 /* Chooses the sizes of a queue pair's send and receive queue, of which the device takes at most
  * `most`; `room`: entries that it has of a completion queue, 0: as many as it needs. */
 static void qp_plan_depths(btl_ib_ud_qp_t *qp, uint32_t most, uint32_t room)
@@ -95,7 +87,7 @@ static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, u
     qps->count = btl_ib_verbs_min(params->queue_count, count_max);
     for (uint32_t i = 0; i < params->queue_count; i++) {
         const btl_ib_open_queue_t *wanted = &params->queue[i];
-        const uint32_t sends = tx_wanted(params, i);
+        const uint32_t sends = btl_ib_open_tx_depth(params, i, TX_DEPTH);
         btl_ib_ud_qp_t *qp = &qps->qp[btl_ib_ud_qp_of(i, qps->count)];
         qp->tx_depth = sends > qp->tx_depth ? sends : qp->tx_depth;
         qp->size = btl_ib_verbs_min(wanted->size, max_size);
@@ -109,7 +101,7 @@ static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, u
         const uint32_t size = params->rx_size != 0 ? params->rx_size : max_size;
         qps->count = 1;
         qps->qp[0] = (btl_ib_ud_qp_t){.size = btl_ib_verbs_min(size, max_size),
-                                      .tx_depth = tx_wanted(params, 0),
+                                      .tx_depth = btl_ib_open_tx_depth(params, 0, TX_DEPTH),
                                       .depth = params->rx_depth,
                                       .first = params->rx_depth};
         qp_plan_batch(&qps->qp[0], &(btl_ib_open_queue_t){.num = params->rx_depth});

@@ -7,6 +7,7 @@
 
 #include "btl_ib_accept.h"
 #include "btl_ib_ack_write.h"
+#include "btl_ib_incast.h"
 #include "btl_ib_rnr_sender.h"
 #include "btl_ib_state.h"
 #include "btl_ib_gso.h"
@@ -149,6 +150,9 @@ void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         const uint32_t first = conn->tx[view->ack_channel].sentmap.window.first;
         acked = range_arrived(conn, view->ack_channel, first, view->ack, view);
         credit = ack_take_limit(conn, view->ack_channel, view->limit);
+    }
+    if (is_ack) {
+        btl_ib_incast_received(conn, view->tag);
     }
     while (is_ack && btl_ib_wire_next_block(view, &offset, &block)) {
         const uint32_t channel = block.channel;

@@ -8,6 +8,7 @@
 #include "btl_ib_ack_write.h"
 #include "btl_ib_state.h"
 #include "btl_ib_flow.h"
+#include "btl_ib_incast.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_rnr_receiver.h"
@@ -32,12 +33,14 @@ static bool ack_segment_send(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, 
     }
     btl_ib_rnr_entry_t *entry = conn->rnr.any ? btl_ib_rnr_pick(conn) : NULL;
     segment->flags |= flags;
+    segment->tag = btl_ib_incast_share(conn);
     if (entry != NULL) {
         segment->flags |= BTL_IB_FLAG_READY;
         segment->channel = entry->channel;
         segment->seq = entry->seq;
     }
     const btl_ib_ack_filled_t filled = btl_ib_ack_tx_fill(conn, segment, room, *channels);
+    const uint8_t share = segment->tag;
     bool taken = btl_ib_transmit_one(conn, segment);
     btl_ib_pool_put(segment);
     if (!taken) {
@@ -48,6 +51,7 @@ static bool ack_segment_send(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, 
     }
     conn->engine->count.sent_acks++;
     btl_ib_ack_tx_told(conn, &filled);
+    btl_ib_incast_told(conn, share);
     *channels &= ~filled.told;
     *all = filled.all;
     return true;

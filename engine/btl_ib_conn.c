@@ -84,6 +84,7 @@ void btl_ib_conn_begin_route(btl_ib_conn_t *conn)
     btl_ib_cc_init(&conn->cc, conn->route.via->cc, conn->engine->config.depth_peer,
                    btl_ib_gso_segments(conn));
     btl_ib_pacer_begin(&conn->pacer);
+    btl_ib_incast_begin(&conn->incast);
     btl_ib_loss_begin_route(&conn->loss);
     btl_ib_flow_begin_route(&conn->flow);
 }

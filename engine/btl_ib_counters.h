@@ -33,6 +33,7 @@
     X(retransmits_spurious, "segments retransmitted although the first copy arrived")              \
     X(losses, "segments found lost by acknowledgements of later ones")                             \
     X(timeouts, "retransmission timeouts")                                                         \
+    X(incasts, "times that many to one was bounded: of what several peers sent a part was lost")   \
     X(flows_tried, "times that another flow was tried, as nothing was answered")                   \
     X(flows_left, "of them, those where the usual flow was left: only another one was answered")   \
     X(black_holes,                                                                                 \

@@ -24,7 +24,10 @@ static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t channel)
 {
     const uint32_t window = conn->cc.window;
 
-    return channel == 0 && conn->peer_queues->count > 1 ? window + window / COMMAND_SHARE : window;
+    if (channel > 0) {
+        return btl_ib_min_u32(window, conn->incast.segments);
+    }
+    return conn->peer_queues->count > 1 ? window + window / COMMAND_SHARE : window;
 }
 
 /* Segments of all connections that the limits count. */

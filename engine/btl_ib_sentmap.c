@@ -101,7 +101,7 @@ static asking_t asking_of(const btl_ib_conn_t *conn, uint32_t channel)
     const btl_ib_queue_t *queue = &conn->peer_queues->q[channel];
     const uint32_t burst = btl_ib_max_u32(WINDOW_SMALL, conn->cc.gso_segments);
     const uint32_t small = btl_ib_max_u32(WINDOW_SMALL, btl_ib_cc_ack_every(&conn->cc));
-    uint32_t window = conn->cc.window;
+    uint32_t window = btl_ib_min_u32(conn->cc.window, conn->incast.segments);
 
     if (queue->type == BTL_IB_QUEUE_SHARED && queue->max_pending < small) {
         window = btl_ib_min_u32(window, queue->max_pending);

@@ -30,6 +30,7 @@
 #include "btl_ib_gso.h"
 #include "btl_ib_hotel.h"
 #include "btl_ib_identity.h"
+#include "btl_ib_incast.h"
 #include "btl_ib_input.h"
 #include "btl_ib_keepalive.h"
 #include "btl_ib_latency.h"
@@ -172,6 +173,7 @@ struct btl_ib_conn {
     btl_ib_loss_t loss;
     btl_ib_cc_t cc;
     btl_ib_pacer_t pacer;
+    btl_ib_incast_share_t incast; /* of what many may send to one */
 
     /* What the peer sent. Invariant: `ack` is on engine->acks or ->acks_answered exactly while
      * ack.due names a channel; what was accepted is acknowledged, and was delivered or is kept in
@@ -209,6 +211,7 @@ struct btl_ib_rail {
         uint32_t pause;
         uint64_t pause_until; /* us: by then it is all received */
     } polled;
+    btl_ib_incast_t incast; /* what all peers may have in flight */
     btl_ib_rail_health_t health;
     btl_ib_rail_moves_t moves;
     /* Of datagrams all, of connections those that are no more: btl_ib_conn.c. */

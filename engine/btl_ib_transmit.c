@@ -8,6 +8,7 @@
 #include "btl_ib_ack_write.h"
 #include "btl_ib_gso.h"
 #include "btl_ib_identity.h"
+#include "btl_ib_incast.h"
 #include "btl_ib_latency.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_list.h"
@@ -366,8 +367,9 @@ static inline void header_left(btl_ib_conn_t *conn, const btl_ib_wire_header_t *
         conn->ack.unreplied = false;
     }
     btl_ib_credit_told(&rx->credit, rx->window.next + BTL_IB_LE16(header->credits)); /* P queues */
-    /* Ranges and counts of duplicates travel in ACKs only. */
-    if (rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told) {
+    /* Ranges, counts of duplicates and shares of many to one travel in ACKs only. */
+    if (rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told
+        && (channel == 0 || !btl_ib_incast_is_due(conn))) {
         btl_ib_ack_tx_settled(&conn->ack, 1u << channel);
     }
 }

@@ -66,6 +66,14 @@
  *   |  offset     |   count     |  received: ack + offset ... ack + offset + count - 1
  *   +------+------+------+------+  duplicates: retransmissions that were, since the
  *                                  connection began, modulo 65536
+ * `tag` of an ACK is the share of many to one (btl_ib_incast.h): segments of channels above 0 that
+ * may be in flight, 0 for any number; a number of 3 bits and an exponent.
+ *
+ *      7    6    5    4    3    2    1    0
+ *   +----+----+----+----+----+----+----+----+
+ *   |       exponent e       |   number m   |  m if e is 0, else (8 + m) << (e - 1)
+ *   +----+----+----+----+----+----+----+----+
+ *
  * With 0x80 in `chan` the segments in the ranges arrived and got RNR: neither accepted nor
  * lost. duplicates: 1 if there are more than are named (else 0); limit is 0.
  *

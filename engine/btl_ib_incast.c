@@ -1,0 +1,199 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_incast.h"
+
+#include "btl_ib_list.h"
+#include "btl_ib_state.h"
+
+enum {
+    PERIOD = 1000,        /* us at least, */
+    PERIOD_SEGMENTS = 64, /* and segments: what a share of losses is taken of */
+    PERIOD_MAX = 250000,  /* us: what is longer had a pause in it, and says nothing */
+    BEST_KEPT = 1000000,  /* us */
+
+    MISSING_PART = 64, /* that part of the segments may be missing, */
+    MISSING_MOST = 4,  /* and that part where the bound, and not the path, may cost rate */
+    RATE_PERIODS = 8,
+    FULL_PERCENT = 92, /* of the best rate: it is full */
+    QUEUE_LEAST = 50,  /* us above 3/2 of the shortest round trip: there is a queue */
+
+    /* In flight as many times what arrives in a round trip, the bound bounds nothing. */
+    USELESS = 64,
+
+    TOLD_DOUBLE = 8, /* steps of a share on the wire */
+};
+
+/* ---- on the wire: a number of 3 bits and an exponent, as the picture in btl_ib_wire.h ---- */
+
+static uint8_t encode(uint32_t segments)
+{
+    uint32_t exponent = 0;
+
+    while (segments > 15) {
+        segments /= 2;
+        exponent++;
+    }
+    return (uint8_t) (segments < 8 ? segments : (exponent + 1) * 8 + segments - 8);
+}
+
+static uint32_t decode(uint8_t share)
+{
+    const uint32_t number = share % 8;
+
+    return share < 8 ? number
+                     : btl_ib_clip_u32((uint64_t) (8 + number) << (share / 8 - 1), UINT32_MAX);
+}
+
+/* ---- the receiver ---- */
+
+/* Peers that send at present. */
+static uint32_t senders_of(const btl_ib_incast_t *incast)
+{
+    return btl_ib_max_u32(incast->senders, incast->before);
+}
+
+/* Adds a period to what arrives in the long run, as single ones look far better or worse where a
+ * host is busy. Returns whether the rate of the last 8 to 16 is about the best of late. */
+static bool note_rate(btl_ib_incast_rate_t *rate, uint32_t segments, uint64_t time, uint64_t now)
+{
+    rate->segments[0] += segments;
+    rate->time[0] += time;
+    const uint64_t sum = (uint64_t) rate->segments[0] + rate->segments[1];
+    const uint32_t recent =
+        btl_ib_clip_u32(sum * 1000000 / (rate->time[0] + rate->time[1]), UINT32_MAX);
+    const uint32_t best = btl_ib_max_u32(rate->best[0], rate->best[1]);
+
+    if (++rate->periods == RATE_PERIODS) {
+        if (now - rate->renewed_at > BEST_KEPT) {
+            rate->best[1] = now - rate->renewed_at > 2 * BEST_KEPT ? 0 : rate->best[0];
+            rate->best[0] = 0;
+            rate->renewed_at = now;
+        }
+        rate->best[0] = btl_ib_max_u32(rate->best[0], recent);
+        rate->segments[1] = rate->segments[0];
+        rate->time[1] = rate->time[0];
+        rate->segments[0] = 0;
+        rate->time[0] = 0;
+        rate->periods = 0;
+    }
+    return (uint64_t) recent * 100 >= (uint64_t) best * FULL_PERCENT;
+}
+
+/* Judges a period of `time` us that ends `now`: sets the bound. `rtt`: of one of the senders. */
+static void judge(btl_ib_incast_t *incast, const btl_ib_rtt_t *rtt, uint64_t time, uint64_t now)
+{
+    const uint32_t all = incast->received + incast->missing;
+    const uint32_t senders = senders_of(incast);
+    const uint32_t trip = btl_ib_rtt_smoothed(rtt, PERIOD);
+    const bool full = note_rate(&incast->rate, incast->received, time, now);
+    const bool queued = trip > rtt->min + rtt->min / 2 + QUEUE_LEAST;
+    /* Losses without a queue are not the senders'. */
+    const bool overflows = incast->missing > all / MISSING_PART && queued;
+    const bool collapses = incast->missing > all / MISSING_MOST;
+    /* Segments in flight that arrived (J. Little). */
+    const uint32_t flight =
+        btl_ib_clip_u32((uint64_t) incast->received * trip / time + 1, UINT32_MAX / USELESS);
+    uint32_t bound = incast->bound;
+
+    if (senders < 2 || (bound == 0 && !overflows && !collapses)) {
+        return;
+    }
+    if (bound == 0) {
+        bound = flight - flight / 8;
+    } else if (collapses || (overflows && full)) {
+        bound = btl_ib_min_u32(bound, flight);
+        bound -= bound / 8;
+    } else if (!full) {
+        bound += bound / (overflows ? 64 : 8) + 1;
+    } else if (queued) {
+        bound -= bound / 16;
+    } else {
+        bound += bound / 64 + 1;
+    }
+    incast->bound = bound > flight * USELESS ? 0 : btl_ib_max_u32(bound, senders);
+}
+
+/* The period ends with datagrams of this connection. */
+static void end_period(btl_ib_conn_t *conn, uint64_t now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_incast_t *incast = &conn->rail->incast;
+    const uint32_t before = incast->bound;
+
+    if (now - incast->from <= PERIOD_MAX) {
+        judge(incast, &conn->loss.rtt, now - incast->from, now);
+    }
+    if (before == 0 && incast->bound != 0) {
+        engine->count.incasts++;
+        BTL_IB_LOG_DETAIL(
+            engine,
+            "rail %u: %u peers send, and %u of %u segments are missing: together they "
+            "may have %u in flight",
+            conn->rail->index, senders_of(incast), incast->missing,
+            incast->missing + incast->received, incast->bound);
+    }
+    incast->before = incast->senders;
+    incast->senders = 0;
+    incast->received = 0;
+    incast->missing = 0;
+    incast->from = now;
+    incast->period++;
+}
+
+void btl_ib_incast_arriving(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t count)
+{
+    btl_ib_incast_t *incast = &conn->rail->incast;
+    const uint32_t top = conn->rx[view->channel].window.top;
+    const uint64_t now = conn->engine->clock.now;
+
+    if (now - incast->from >= PERIOD && incast->received + incast->missing >= PERIOD_SEGMENTS) {
+        end_period(conn, now);
+    }
+    if (conn->incast.period != incast->period) {
+        conn->incast.period = incast->period;
+        incast->senders++;
+    }
+    incast->received += count;
+    if (btl_ib_seq_before(top, view->seq)) {
+        /* A SKIP that comes late passes over many, which nobody sent. */
+        incast->missing += btl_ib_min_u32(view->seq - top, PERIOD_SEGMENTS);
+    } else if (view->seq != top && !(view->flags & BTL_IB_FLAG_RETRANSMISSION)) {
+        incast->missing -= btl_ib_min_u32(incast->missing, count); /* it was overtaken */
+    }
+}
+
+uint8_t btl_ib_incast_share(const btl_ib_conn_t *conn)
+{
+    const btl_ib_incast_t *incast = &conn->rail->incast;
+    const uint32_t senders = senders_of(incast);
+
+    return incast->bound == 0 || senders < 2 ? 0
+                                             : encode(btl_ib_max_u32(incast->bound / senders, 1));
+}
+
+void btl_ib_incast_told(btl_ib_conn_t *conn, uint8_t share)
+{
+    conn->incast.told = share;
+}
+
+bool btl_ib_incast_is_due(const btl_ib_conn_t *conn)
+{
+    const uint8_t told = conn->incast.told;
+
+    if (told == 0 && conn->rail->incast.bound == 0) {
+        return false;
+    }
+    const uint8_t share = btl_ib_incast_share(conn);
+    return (share == 0) != (told == 0) || share >= told + TOLD_DOUBLE
+           || told >= share + TOLD_DOUBLE;
+}
+
+/* ---- the sender ---- */
+
+void btl_ib_incast_received(btl_ib_conn_t *conn, uint8_t share)
+{
+    conn->incast.segments = share == 0 ? UINT32_MAX : decode(share);
+}

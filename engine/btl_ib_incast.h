@@ -1,0 +1,92 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Many to one: what all peers of a rail together may have in flight.
+ *
+ * Each sender knows its own losses and delays only, and begins with a window that suits a path of
+ * its own. Fifteen of them overflow the queue before a receiver's port, in each gather anew. Their
+ * receiver sees them all. Once a part of what several peers send is missing, it bounds what they
+ * have in flight together, and each ACK tells its peer a share of that bound, which limits the
+ * peer's window beside its congestion control. So receivers govern many to one, as by Homa's grants
+ * (B. Montazeri et al., SIGCOMM 2018) and RCCC of Ultra Ethernet. But a share permits nothing: one
+ * that is lost holds nobody up, and small messages, on the first channel, need none.
+ *
+ * The bound follows what arrives, in periods of a millisecond or longer:
+ *
+ *   a quarter missing, or a part     7/8 of what was in flight and arrived: rate times round trip
+ *   with a queue and at full rate
+ *   less than full rate              1/8 more: the bound, or something else, costs rate;
+ *                                    1/64 if a part is missing and there is a queue
+ *   full rate, a queue               1/16 less: a smaller bound may carry as much
+ *   full rate, no queue              1/64 more: the path may hold more again
+ *
+ * "Full" is the best rate of the last seconds, about, so the bound never costs rate for long;
+ * losses without a queue come from elsewhere, and bound nobody.
+ *
+ * A single sender gets no share: its own congestion control suffices.
+ */
+
+#ifndef BTL_IB_INCAST_H
+#define BTL_IB_INCAST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct btl_ib_conn;
+struct btl_ib_view;
+
+/* What arrives in the long run. */
+typedef struct btl_ib_incast_rate {
+    uint64_t time[2];     /* us: of the last periods, and of the 8 before */
+    uint64_t renewed_at;  /* us: when best[0] began */
+    uint32_t segments[2]; /* that came in that time */
+    uint32_t best[2];     /* segments a second: the most of late, and in the second before */
+    uint32_t periods;     /* in time[0] */
+} btl_ib_incast_rate_t;
+
+/* The receiver's side, of one rail. Segments are those of data channels. */
+typedef struct btl_ib_incast {
+    uint64_t from;     /* us: when the period began */
+    uint16_t period;   /* its number; wraps */
+    uint32_t received; /* segments in the period, */
+    uint32_t missing;  /* and those that were passed over and did not come late */
+    uint32_t senders;  /* peers that sent some of them, */
+    uint32_t before;   /* and in the period before */
+    btl_ib_incast_rate_t rate;
+    uint32_t bound; /* segments that all may have in flight; 0: no bound */
+} btl_ib_incast_t;
+
+/* Both sides, of one connection. */
+typedef struct btl_ib_incast_share {
+    uint32_t segments; /* sender: of data channels that may be in flight; UINT32_MAX: no bound */
+    uint16_t period;   /* receiver: the last one in which the peer sent */
+    uint8_t told;      /* receiver: what the last ACK told, as on the wire */
+} btl_ib_incast_share_t;
+
+/* An incarnation of a connection begins: there is no bound. */
+static inline void btl_ib_incast_begin(btl_ib_incast_share_t *share)
+{
+    *share = (btl_ib_incast_share_t){.segments = UINT32_MAX};
+}
+
+/* Notes that segments of a data channel arrive: `count` from view->seq on, not marked yet in the
+ * window of their channel. */
+void btl_ib_incast_arriving(struct btl_ib_conn *conn, const struct btl_ib_view *view,
+                            uint32_t count);
+
+/* Returns the share of a peer as an ACK tells it (btl_ib_wire.h); 0: there is no bound. */
+uint8_t btl_ib_incast_share(const struct btl_ib_conn *conn);
+
+/* Notes that an ACK told that share. */
+void btl_ib_incast_told(struct btl_ib_conn *conn, uint8_t share);
+
+/* True if the peer was told far more or less than its share: an ACK is to be sent. */
+bool btl_ib_incast_is_due(const struct btl_ib_conn *conn);
+
+/* Notes the share that an ACK of the peer tells. It holds until the next ACK. */
+void btl_ib_incast_received(struct btl_ib_conn *conn, uint8_t share);
+
+#endif

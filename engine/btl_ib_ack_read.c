@@ -8,6 +8,7 @@
 #include "btl_ib_accept.h"
 #include "btl_ib_ack_write.h"
 #include "btl_ib_incast.h"
+#include "btl_ib_ecn.h"
 #include "btl_ib_rnr_sender.h"
 #include "btl_ib_state.h"
 #include "btl_ib_gso.h"
@@ -58,6 +59,9 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     uint32_t offset = 0;
     while (btl_ib_wire_next_block(view, &offset, &block)) {
         uint32_t from, to = block.ack;
+        if (block.channel == BTL_IB_CHANNEL_ECN && conn->ecn.agreed) {
+            continue;
+        }
         if (block.ranges > 0) { /* ranges ascend: the last is the highest */
             btl_ib_wire_range(&block, block.ranges - 1, &from, &to);
         }
@@ -156,6 +160,9 @@ void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     while (is_ack && btl_ib_wire_next_block(view, &offset, &block)) {
         const uint32_t channel = block.channel;
+        if (channel == BTL_IB_CHANNEL_ECN) {
+            btl_ib_ecn_told(conn, block.ack, block.limit);
+        }
         if (channel >= conn->peer_queues->count) { /* it was checked, but is read anew */
             continue;
         }

@@ -20,6 +20,7 @@ enum {
     /* The ACK delay is divided by it where no message is expected to carry the ACK. */
     SOON_SHARE = 3,
     BLOCK_LEAST = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t), /* bytes */
+    ECN_ROOM_LEAST = 5 * BLOCK_LEAST, /* where what was received is more than a number or two */
 };
 
 /* True if so many segments are due that they are acknowledged in this turn; the last one is of
@@ -275,6 +276,18 @@ static void write_rnr(const btl_ib_conn_t *conn, writer_t *w)
     }
 }
 
+static void write_ecn(const btl_ib_ecn_t *ecn, writer_t *w)
+{
+    const btl_ib_wire_ecn_t block = {
+        .channel = BTL_IB_CHANNEL_ECN,
+        .ect0 = BTL_IB_LE32(ecn->ect),
+        .ce = BTL_IB_LE32(ecn->ce),
+    };
+
+    memcpy(w->body + w->used, &block, sizeof(block));
+    w->used += (uint32_t) sizeof(block);
+}
+
 /* True if an ACK segment holds a block of what got RNR beside another block. */
 bool btl_ib_ack_tx_has_room_for_both(uint32_t room)
 {
@@ -284,10 +297,12 @@ bool btl_ib_ack_tx_has_room_for_both(uint32_t room)
 btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
                                        uint32_t room, uint32_t channels)
 {
-    /* Some of its room is kept for what got RNR. */
+    /* Some of its room is kept for what got RNR, and for counts of ECN. */
     const uint32_t kept =
         btl_ib_ack_tx_has_rnr(conn) && btl_ib_ack_tx_has_room_for_both(room) ? BLOCK_LEAST : 0;
-    writer_t w = {.body = btl_ib_packet_body(segment), .room = room - kept};
+    const bool ecn = conn->ecn.agreed && room >= ECN_ROOM_LEAST;
+    const uint32_t of_ecn = ecn ? (uint32_t) sizeof(btl_ib_wire_ecn_t) : 0;
+    writer_t w = {.body = btl_ib_packet_body(segment), .room = room - kept - of_ecn};
     btl_ib_ack_filled_t filled = {0};
     bool whole = true;
 
@@ -300,6 +315,9 @@ btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *se
         filled.told |= whole ? 1u << channel : 0;
     }
     filled.all = channels == 0 || !whole;
+    if (ecn) {
+        write_ecn(&conn->ecn, &w);
+    }
     w.room = room;
     write_rnr(conn, &w);
     segment->size -= room - w.used;

@@ -124,7 +124,8 @@ void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_
     while (n < most) {
         const btl_ib_event_t *next = first + n + 1;
         if (next->type != BTL_IB_EVENT_RECV || next->size != first->size
-            || next->from != first->from || !continues(first->data, next->data, n + 1)
+            || next->from != first->from || next->codepoint != first->codepoint
+            || !continues(first->data, next->data, n + 1)
             || !body_continues(view, first->data + header, next->data + header, n + 1)) {
             break;
         }

@@ -69,6 +69,13 @@ static void none_lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)
     (void) now;
 }
 
+static bool none_marked(btl_ib_cc_t *cc, const btl_ib_cc_marks_t *marks)
+{
+    (void) cc;
+    (void) marks;
+    return false;
+}
+
 static void none_nothing(btl_ib_cc_t *cc)
 {
     (void) cc;
@@ -79,6 +86,7 @@ const btl_ib_cc_ops_t btl_ib_cc_none = {
     .init = none_init,
     .acked = none_acked,
     .lost = none_lost,
+    .marked = none_marked,
     .undo = none_nothing,
     .restart = none_nothing,
 };

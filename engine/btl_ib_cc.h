@@ -42,6 +42,14 @@ typedef struct btl_ib_cc_ack {
     bool paused;      /* a host paused, or the sender still receives what came while it did */
 } btl_ib_cc_ack_t;
 
+/* What was told of datagrams that left with ECT(0) (btl_ib_ecn.h). Times in us. */
+typedef struct btl_ib_cc_marks {
+    uint64_t now;
+    uint64_t sent_at; /* as in btl_ib_cc_ack_t */
+    uint32_t count;   /* datagrams that arrived with ECT(0) or CE, at least 1 */
+    uint32_t ce;      /* of them those with CE */
+} btl_ib_cc_marks_t;
+
 /* State of btl_ib_cc_swift.c. Windows here are in 1/256 segment. */
 typedef struct btl_ib_cc_swift {
     uint32_t window;
@@ -60,6 +68,11 @@ typedef struct btl_ib_cc_swift {
     uint32_t bearable;   /* share that cutting did not cure, 1/256 */
     uint32_t undo;       /* the window before it was last reduced for losses; 0: none */
     uint32_t overflow;   /* what that reduced it to: pauses double it up to there */
+    uint32_t marked;     /* datagrams that arrived with CE in this round of marks, */
+    uint32_t markable;   /* and with ECT(0) or CE */
+    uint32_t alpha;      /* smoothed share of those with CE, 1/65536 */
+    uint64_t marks_at;   /* us: that round ends when something sent since then arrives */
+    bool answered;       /* the window was reduced for marks of it */
     bool limited;        /* in this round */
     bool paused;         /* some host, in this round */
     bool queued;         /* a queue was seen since losses were last judged */
@@ -105,6 +118,10 @@ typedef struct btl_ib_cc_ops {
 
     /* A segment last sent at `sent_at` (us) was found lost at `now`. */
     void (*lost)(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now);
+
+    /* Datagrams arrived, and it is told with which codepoint. Comes before acked() of the same
+     * acknowledgement. Returns whether the window was reduced. */
+    bool (*marked)(btl_ib_cc_t *cc, const btl_ib_cc_marks_t *marks);
 
     /* A segment that was found lost was not. */
     void (*undo)(btl_ib_cc_t *cc);

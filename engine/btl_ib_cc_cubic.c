@@ -125,23 +125,43 @@ static void cubic_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     }
 }
 
+/* Reduces the window to that share of it, in 1/20. */
+static void reduce(btl_ib_cc_t *cc, uint32_t share, uint64_t now)
+{
+    btl_ib_cc_cubic_t *cubic = &cc->cubic;
+
+    cubic->recovery = now;
+    /* Fast convergence (4.7): a sender that had more before leaves room for others. */
+    cubic->top = cc->window < cubic->top ? cc->window * 17 / 20 : cc->window;
+    set_window(cc, cc->window * share / 20);
+    cubic->threshold = cc->window;
+    cubic->epoch = 0;
+    cubic->acked = 0;
+}
+
 static void cubic_lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)
 {
     btl_ib_cc_cubic_t *cubic = &cc->cubic;
 
-    if (sent_at < cubic->recovery) {
-        return;
+    if (sent_at >= cubic->recovery) {
+        cubic->undo = cc->window;
+        cubic->undo_threshold = cubic->threshold;
+        cubic->undo_top = cubic->top;
+        reduce(cc, 14, now);
     }
-    cubic->recovery = now;
-    cubic->undo = cc->window;
-    cubic->undo_threshold = cubic->threshold;
-    cubic->undo_top = cubic->top;
-    /* Fast convergence (4.7): a sender that had more before leaves room for others. */
-    cubic->top = cc->window < cubic->top ? cc->window * 17 / 20 : cc->window;
-    set_window(cc, cc->window * 7 / 10);
-    cubic->threshold = cc->window;
-    cubic->epoch = 0;
-    cubic->acked = 0;
+}
+
+/* Queues that mark are shorter than those that drop, so marks reduce it by less (RFC 8511). */
+static bool cubic_marked(btl_ib_cc_t *cc, const btl_ib_cc_marks_t *marks)
+{
+    btl_ib_cc_cubic_t *cubic = &cc->cubic;
+
+    if (marks->ce == 0 || marks->sent_at < cubic->recovery) {
+        return false;
+    }
+    cubic->undo = 0;
+    reduce(cc, 17, marks->now);
+    return true;
 }
 
 static void cubic_undo(btl_ib_cc_t *cc)
@@ -173,6 +193,7 @@ const btl_ib_cc_ops_t btl_ib_cc_cubic = {
     .init = cubic_init,
     .acked = cubic_acked,
     .lost = cubic_lost,
+    .marked = cubic_marked,
     .undo = cubic_undo,
     .restart = cubic_restart,
 };

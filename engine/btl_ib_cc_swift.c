@@ -33,6 +33,9 @@
  *   cuts the window by that share, to what evidently got through. If such a cut does not lower the
  *   share and no queue shows, the losses do not come from us: half as much again, up to 3/8, is
  *   borne from then on.
+ * - Marks (CE) tell of a queue that is too short for its delay to be seen. They are answered as in
+ *   DCTCP (RFC 8257), by their share: half of it, smoothed, so that a queue which is always there
+ *   takes little at a time. If no delay shows, half of that: the marks may be another path's.
  * - Delay alone takes the window to four segments, not below: on a slow link the time that segments
  *   themselves take would look like a queue, and a loss is found by what was sent after it. Losses
  *   take it lower.
@@ -69,6 +72,9 @@ enum {
     JUDGE_LOSSES = 64, /* segments that a share of losses is taken of */
     LOSS_BORNE = SEGMENT / 8,
     LOSS_BORNE_MAX = SEGMENT * 3 / 8,
+
+    ALPHA_SHARE = 16, /* of marks of the last round: that part of the smoothed share of marks */
+    ALPHA_ALL = 65536,
 
     PACE_RTT = 50, /* us: shorter paths are paced enough by their acknowledgements */
     PACE_BURST = 16,
@@ -114,6 +120,7 @@ static void swift_init(btl_ib_cc_t *cc)
     cc->swift.whole = UINT32_MAX;
     cc->swift.slow_start = UINT32_MAX;
     cc->swift.overflow = UINT32_MAX;
+    cc->swift.alpha = ALPHA_ALL; /* the first mark halves the window */
     set_window(cc, (uint64_t) BTL_IB_CC_INIT * SEGMENT);
 }
 
@@ -184,6 +191,16 @@ static void cut_for_delay(btl_ib_cc_t *cc)
     }
     window = btl_ib_max_u32(btl_ib_max_u32(window, swift->window / CUT_MOST), DELAY_FLOOR);
     set_window(cc, btl_ib_min_u32(window, swift->window));
+}
+
+static void begin_round(btl_ib_cc_swift_t *swift, uint64_t now)
+{
+    swift->round_at = now;
+    swift->delay = UINT32_MAX;
+    swift->whole = UINT32_MAX;
+    swift->samples = 0;
+    swift->limited = false;
+    swift->paused = false;
 }
 
 /* Segments that may always be in flight, in units of windows. */
@@ -290,6 +307,54 @@ static void swift_undo(btl_ib_cc_t *cc)
     }
 }
 
+/* ---- marks ---- */
+
+/* Reduces the window by half of the smoothed share of marks, or by half of that if no queue delays
+ * anything here: then it is short, or on another path than this one. The answer to the delay of a
+ * queue may be the greater one. What comes of this round says nothing new. */
+static void cut_for_marks(btl_ib_cc_t *cc, uint64_t now)
+{
+    btl_ib_cc_swift_t *swift = &cc->swift;
+    const bool queue = delayed(swift, allowance(swift) / 2);
+    const uint64_t off = ((uint64_t) swift->window * swift->alpha >> 17) / (queue ? 1 : 2);
+    const uint32_t window =
+        btl_ib_max_u32(swift->window - (uint32_t) off, btl_ib_min_u32(DELAY_FLOOR, swift->window));
+
+    if (queueing(cc)) {
+        cut_for_delay(cc);
+    }
+    swift->calm = 0;
+    swift->slow_start = 0;
+    set_window(cc, btl_ib_min_u32(window, swift->window));
+    swift->overflow = swift->window;
+    begin_round(swift, now);
+}
+
+/* As DCTCP does (RFC 8257, 3.3): the share of marks is smoothed over rounds, and answered at most
+ * once in each. */
+static bool swift_marked(btl_ib_cc_t *cc, const btl_ib_cc_marks_t *marks)
+{
+    btl_ib_cc_swift_t *swift = &cc->swift;
+
+    swift->marked += marks->ce;
+    swift->markable += marks->count;
+    if (marks->sent_at >= swift->marks_at) {
+        const uint32_t share = (uint32_t) (((uint64_t) swift->marked << 16) / swift->markable);
+        swift->alpha += share / ALPHA_SHARE - swift->alpha / ALPHA_SHARE;
+        swift->marked = 0;
+        swift->markable = 0;
+        swift->marks_at = marks->now;
+        swift->answered = false;
+    }
+    if (marks->ce == 0 || swift->answered) {
+        return false;
+    }
+    swift->marks_at = marks->now; /* what is on its way was sent with the window as it was */
+    swift->answered = true;
+    cut_for_marks(cc, marks->now);
+    return true;
+}
+
 /* ---- rounds ---- */
 
 /* True if this round was limited by the window. A sender of one message at a time never is. But a
@@ -317,12 +382,7 @@ static void end_round(btl_ib_cc_t *cc, uint64_t now)
     if (swift->seen >= JUDGE_LOSSES) {
         judge_losses(cc);
     }
-    swift->round_at = now;
-    swift->delay = UINT32_MAX;
-    swift->whole = UINT32_MAX;
-    swift->samples = 0;
-    swift->limited = false;
-    swift->paused = false;
+    begin_round(swift, now);
 }
 
 static bool doubles(const btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
@@ -395,6 +455,7 @@ const btl_ib_cc_ops_t btl_ib_cc_swift = {
     .init = swift_init,
     .acked = swift_acked,
     .lost = swift_lost,
+    .marked = swift_marked,
     .undo = swift_undo,
     .restart = swift_restart,
 };

@@ -73,6 +73,7 @@ static void begin_rx(btl_ib_conn_t *conn)
 {
     btl_ib_accept_begin(conn);
     btl_ib_ack_tx_begin(conn);
+    btl_ib_ecn_begin_peer(conn);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         btl_ib_loss_begin_channel(&conn->tx[i]);
     }
@@ -87,6 +88,7 @@ void btl_ib_conn_begin_route(btl_ib_conn_t *conn)
     btl_ib_incast_begin(&conn->incast);
     btl_ib_loss_begin_route(&conn->loss);
     btl_ib_flow_begin_route(&conn->flow);
+    btl_ib_ecn_begin_route(conn);
 }
 
 /* All that a new incarnation of the connection starts with. */
@@ -183,6 +185,7 @@ static btl_ib_conn_t *allocate_conn(btl_ib_rail_t *rail, const btl_ib_peer_info_
         btl_ib_identity_init(conn, info,
                              keys == 0 ? NULL : (void *) (conn->rx + rail->queues.count));
         btl_ib_validation_init(&conn->validation, info->answers);
+        btl_ib_ecn_init(&conn->ecn, info->ecn && rail->transport->attr.ecn);
         btl_ib_list_init(&conn->all);
         btl_ib_sched_init(conn);
         btl_ib_ack_tx_init(&conn->ack);

@@ -40,6 +40,12 @@
       "times that large datagrams were found not to get through, without an ICMP message")         \
     X(short_bursts,                                                                                \
       "times that GSO bursts were found not to get through while single datagrams did")            \
+    X(ecn_sent, "datagrams sent with ECT(0): the network may mark them (CE), not only drop them")  \
+    X(ecn_ce_received, "datagrams received with CE: the network marked them")                      \
+    X(ecn_ce_told, "datagrams sent that arrived with CE, as peers told")                           \
+    X(ecn_cuts, "times that a window was reduced for that")                                        \
+    X(ecn_paths, "paths found to carry ECT(0)")                                                    \
+    X(ecn_paths_off, "paths found to clear it, to drop what has it, or to mark all")               \
     X(blocked_transport, "sends put off because the transport was full")                           \
     X(blocked_credit, "sends put off for want of credit")                                          \
     X(blocked_window, "sends put off by the window or a depth limit")                              \

@@ -67,6 +67,7 @@ typedef struct btl_ib_peer_info {
     uint32_t rail;                       /* which of its rails, < BTL_IB_RAILS_MAX */
     uint32_t ack_delay;                  /* us: how long it may delay an acknowledgement */
     bool answers;          /* it answers first contacts also while its application computes */
+    bool ecn;              /* it counts what comes by that rail with ECT(0) and CE, and tells */
     uint32_t max_datagram; /* the largest that the rail's transport takes */
     uint32_t address_len;
     uint32_t address_base;              /* of our own: as in btl_ib_transport_t */

@@ -11,6 +11,7 @@
 #include "btl_ib_conn.h"
 #include "btl_ib_drops.h"
 #include "btl_ib_state.h"
+#include "btl_ib_ecn.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_flow.h"
 #include "btl_ib_handshake.h"
@@ -112,6 +113,9 @@ static int receive(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
     }
 
     receive_follow(conn, rail, &arrival);
+    if (event->codepoint != BTL_IB_CODEPOINT_NOT_ECT && btl_ib_type_is_sequenced(view->type)) {
+        btl_ib_ecn_arrived(conn, view->channel, event->codepoint, 1 + view->more.count);
+    }
 
     /* Take it in: what it acknowledges, then what it brings. */
     if (btl_ib_input_take(conn, view, acks)) {

@@ -264,6 +264,7 @@ void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail, btl_i
     info->key = engine->config.key;
     info->rail = rail;
     info->ack_delay = engine->config.ack_delay;
+    info->ecn = transport->attr.ecn;
     info->max_datagram = transport->attr.max_datagram;
     info->address_len = transport->address_len;
     info->address_base = transport->address_base;

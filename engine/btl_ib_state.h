@@ -24,6 +24,7 @@
 #include "btl_ib_conn.h"
 #include "btl_ib_credit.h"
 #include "btl_ib_drops.h"
+#include "btl_ib_ecn.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_flow.h"
 #include "btl_ib_goodput.h"
@@ -174,6 +175,7 @@ struct btl_ib_conn {
     btl_ib_cc_t cc;
     btl_ib_pacer_t pacer;
     btl_ib_incast_share_t incast; /* of what many may send to one */
+    btl_ib_ecn_t ecn;
 
     /* What the peer sent. Invariant: `ack` is on engine->acks or ->acks_answered exactly while
      * ack.due names a channel; what was accepted is acknowledged, and was delivered or is kept in

@@ -6,6 +6,7 @@
 #include "btl_ib_transmit.h"
 
 #include "btl_ib_ack_write.h"
+#include "btl_ib_ecn.h"
 #include "btl_ib_gso.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_incast.h"
@@ -149,6 +150,8 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
     tx->context = wire;
     tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->channel;
     tx->bulk = conn->transmit.bulk_lane && btl_ib_segment_is_bulk(segment);
+    tx->ect = conn->ecn.marking && btl_ib_segment_is_bulk(segment)
+              && !(segment->flags & BTL_IB_FLAG_RETRANSMISSION);
     tx->gso_most = btl_ib_gso_most(&conn->gso, segment);
     tx->flow = conn->flow.now;
     if (!btl_ib_route_is_own(conn)) {
@@ -405,6 +408,7 @@ static inline bool transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segmen
     tx->context = segment;
     tx->channel = is_ack ? 0 : segment->channel;
     tx->bulk = false;
+    tx->ect = false;
     tx->flow = conn->flow.now;
     if (transport->ops->send(transport, tx, 1, &error) > 0) {
         engine->count.sent_datagrams++;
@@ -441,6 +445,9 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
         if (batch->wire[i] != segments[i]) {
             btl_ib_pool_put(batch->wire[i]);
         }
+    }
+    if (conn->ecn.marking && done > 0) {
+        btl_ib_ecn_left(conn, batch->tx, done);
     }
     if (done > 1 && conn->cc.gso_segments > 1) {
         btl_ib_gso_left(conn, batch->tx, segments, done);

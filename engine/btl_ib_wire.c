@@ -96,7 +96,8 @@ static btl_ib_wire_error_t parse_ack(const btl_ib_view_t *view)
     while (btl_ib_wire_next_block(view, &offset, &block)) {
         uint32_t name = block.channel | (block.rnr ? BTL_IB_CHANNEL_RNR : 0);
         if (name < channel || !are_ranges(&block)
-            || (block.rnr && (block.ranges == 0 || block.duplicates > 1 || block.limit != 0))) {
+            || (block.rnr && (block.ranges == 0 || block.duplicates > 1 || block.limit != 0))
+            || (name == BTL_IB_CHANNEL_ECN && (block.ranges != 0 || block.duplicates != 0))) {
             return BTL_IB_WIRE_ACK_WRONG;
         }
         channel = name + 1; /* each channel once: that bounds the work for a datagram */

@@ -77,6 +77,12 @@
  * With 0x80 in `chan` the segments in the ranges arrived and got RNR: neither accepted nor
  * lost. duplicates: 1 if there are more than are named (else 0); limit is 0.
  *
+ * ECN block, between the two kinds: how many datagrams with a sequence came with which codepoint
+ * of ECN, since the connection began, modulo 2^32. Only if both sides published that they count
+ *   +------+------+------+------+------+------+------+------+------+------+------+------+
+ *   | 0x40 |        zero        |           ect0            |            ce             |
+ *   +------+------+------+------+------+------+------+------+------+------+------+------+
+ *
  * target (PUT, GET): names memory by key and offset. `end` is where the whole operation ends, so
  * that none of a PUT that goes beyond all regions is placed. Both are in two's complement
  *   +------+------+------+------+------+------+------+------+
@@ -296,6 +302,17 @@ typedef struct btl_ib_wire_ack {
 /* A bit in `channel` of an ACK block: its ranges got RNR. */
 #define BTL_IB_CHANNEL_RNR 0x80u
 
+/* `channel` of an ECN block. */
+#define BTL_IB_CHANNEL_ECN 0x40u
+
+typedef struct btl_ib_wire_ecn {
+    uint8_t channel;
+    uint8_t zero;
+    uint16_t zero_too;
+    uint32_t ect0;
+    uint32_t ce;
+} btl_ib_wire_ecn_t;
+
 typedef struct btl_ib_wire_range {
     uint16_t offset;
     uint16_t count;
@@ -387,6 +404,11 @@ BTL_IB_WIRE_AT(btl_ib_wire_chunk_t, total, 4);
 BTL_IB_WIRE_AT(btl_ib_wire_chunk_t, index, 8);
 BTL_IB_WIRE_AT(btl_ib_wire_ack_t, ack, 4);
 BTL_IB_WIRE_AT(btl_ib_wire_ack_t, limit, 8);
+BTL_IB_WIRE_AT(btl_ib_wire_ecn_t, zero, offsetof(btl_ib_wire_ack_t, ranges));
+BTL_IB_WIRE_AT(btl_ib_wire_ecn_t, zero_too, offsetof(btl_ib_wire_ack_t, duplicates));
+BTL_IB_WIRE_AT(btl_ib_wire_ecn_t, ect0, offsetof(btl_ib_wire_ack_t, ack));
+BTL_IB_WIRE_AT(btl_ib_wire_ecn_t, ce, offsetof(btl_ib_wire_ack_t, limit));
+static_assert(sizeof(btl_ib_wire_ecn_t) == sizeof(btl_ib_wire_ack_t), "it is among ACK blocks");
 static_assert(sizeof(btl_ib_wire_header_t) == 40, "header");
 static_assert(sizeof(btl_ib_wire_connect_t) == 24, "CONNECT block");
 static_assert(sizeof(btl_ib_wire_chunk_t) == 12, "chunk header");
@@ -558,10 +580,10 @@ btl_ib_wire_error_t btl_ib_wire_peek(uint8_t *data, uint32_t size, btl_ib_view_t
 
 /* One block of an ACK. */
 typedef struct btl_ib_ack_block {
-    uint32_t channel;
-    bool rnr; /* the ranges got RNR; duplicates and limit are not valid */
-    uint32_t ack;
-    uint32_t limit;
+    uint32_t channel; /* BTL_IB_CHANNEL_ECN: counts, without a channel */
+    bool rnr;         /* the ranges got RNR; duplicates and limit are not valid */
+    uint32_t ack;     /* of an ECN block `ect0`, */
+    uint32_t limit;   /* and `ce` */
     uint16_t duplicates;
     uint32_t ranges;
     const uint8_t *range; /* for btl_ib_wire_range() */

@@ -49,6 +49,7 @@ void btl_ib_modex_add_rail(btl_ib_modex_t *modex, const btl_ib_engine_t *engine,
     out->bandwidth = bandwidth;
     out->ack_delay = info.ack_delay;
     out->atomics = atomics;
+    out->ecn = info.ecn;
     out->queues = info.queues;
 }
 
@@ -185,6 +186,7 @@ void btl_ib_modex_peer_info(const btl_ib_modex_t *modex, const opal_process_name
     info->rail = rail;
     info->ack_delay = in->ack_delay;
     info->answers = modex->answers;
+    info->ecn = in->ecn;
     info->max_datagram = in->max_datagram;
     info->address_len = in->address_len;
     memcpy(info->address, in->address, sizeof(info->address));

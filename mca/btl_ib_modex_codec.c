@@ -242,6 +242,7 @@ static void put_rail(writer_t *w, const btl_ib_modex_rail_t *rail)
     put_uint(w, (uint64_t) rail->atomics, 1);
     put_queues(w, &rail->queues);
     put_block(w, rail->address + base, rail->address_len - base);
+    put_uint(w, rail->ecn, 1);
     end_length(&length, w);
 }
 
@@ -280,6 +281,7 @@ static void get_rail(reader_t *r, btl_ib_modex_rail_t *rail, uint16_t version)
     get_queues(r, &rail->queues, version > BTL_IB_MODEX_VERSION);
     if (!r->bad && version >= 6) {
         get_more_address(r, rail);
+        rail->ecn = get_byte(r, 0, 1) != 0;
     }
     if (!r->bad && !rail_ok(rail)) {
         r->bad = true;

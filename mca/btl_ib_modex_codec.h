@@ -54,7 +54,8 @@ btl_ib_host_t btl_ib_host(const char *boot_id, const char *network);
  *     u32 max_datagram, u32 bandwidth, u32 ack_delay, u8 atomics
  *     u8 queues, u8 bytes of one, and for each: u8 type, u32 size, num, low, window, reserve,
  *       max_pending, init, limit
- *     from version 6 on: u8 length, what follows the address (btl_ib_transport_t.address_base)
+ *     from version 6 on: u8 length, what follows the address (btl_ib_transport_t.address_base);
+ *       u8 ecn (0 or 1)
  *
  * A later version may have more behind what is known of the process, a rail, a queue and the block,
  * which is not read. Two processes can work together if neither's oldest is later than the other's
@@ -92,6 +93,7 @@ typedef struct btl_ib_modex_rail {
     uint32_t bandwidth;    /* Mbit/s, 0: unknown */
     uint32_t ack_delay;    /* us */
     btl_ib_atomics_t atomics;
+    bool ecn; /* it counts what comes with ECT(0) and CE, and tells (btl_ib_ecn.h) */
     btl_ib_queue_table_t queues;
 } btl_ib_modex_rail_t;
 

@@ -71,6 +71,7 @@ typedef struct btl_ib_transport_attr {
     bool spare_flow;
     bool partial_poll; /* poll() may return fewer events than asked for while there are more */
     bool knows_source; /* received datagrams name a source that addr_add() returned */
+    bool ecn;          /* btl_ib_tx_t.ect has an effect, and events tell codepoints */
     bool rdma;         /* moves memory by itself: ops->rdma */
     /* The next four are known once it is open. */
     uint64_t rdma_max;        /* the largest write or read */
@@ -93,6 +94,14 @@ enum {
     BTL_IB_FLOWS_OF_LANES,
 };
 
+/* Codepoints of ECN in an IP header (RFC 3168, 5). */
+typedef enum btl_ib_codepoint {
+    BTL_IB_CODEPOINT_NOT_ECT,
+    BTL_IB_CODEPOINT_ECT1,
+    BTL_IB_CODEPOINT_ECT0,
+    BTL_IB_CODEPOINT_CE,
+} btl_ib_codepoint_t;
+
 /* One datagram to send. */
 typedef struct btl_ib_tx {
     btl_ib_addr_t to;
@@ -103,6 +112,7 @@ typedef struct btl_ib_tx {
     void *context;       /* comes back in BTL_IB_EVENT_SENT unless size <= inline_size */
     uint8_t channel;     /* the queue it is meant for, for transports with one queue per channel */
     bool bulk;           /* part of something long: takes the bulk lane (attr.bulk_lane) */
+    bool ect;            /* leaves with ECT(0) (attr.ecn), else with "not ECT" */
     uint8_t flow; /* 0: the usual one; less than attr.flows, or that if there is a spare one */
     /* Bytes of a GSO burst that begins with this datagram, at most; 1: it is joined with none; 0:
      * as many as attr.gso_bytes. */
@@ -110,7 +120,8 @@ typedef struct btl_ib_tx {
 } btl_ib_tx_t;
 
 /* Returns how many datagrams from the first on may leave as one GSO burst of up to `gso_bytes`: to
- * one peer, and of one size, the last of them perhaps smaller. A transport may join fewer. */
+ * one peer, with one codepoint, and of one size, the last of them perhaps smaller. A transport may
+ * join fewer. */
 static inline int btl_ib_gso_run(const btl_ib_tx_t *first, int n, uint32_t gso_bytes)
 {
     const uint32_t most =
@@ -119,7 +130,8 @@ static inline int btl_ib_gso_run(const btl_ib_tx_t *first, int n, uint32_t gso_b
     int run = 1;
 
     while (run < n && first[run].to == first[0].to && first[run - 1].size == first[0].size
-           && first[run].size <= first[0].size && bytes + first[run].size <= most) {
+           && first[run].size <= first[0].size && bytes + first[run].size <= most
+           && first[run].ect == first[0].ect) {
         bytes += first[run++].size;
     }
     return run;
@@ -158,6 +170,7 @@ typedef struct btl_ib_event {
     uint32_t size;
     uint8_t origin;      /* btl_ib_origin_t */
     uint8_t quoted_size; /* bytes of `quoted`, 0..BTL_IB_QUOTED_MAX */
+    uint8_t codepoint;   /* RECV: btl_ib_codepoint_t with which it came; without attr.ecn 0 */
     btl_ib_addr_t from;  /* BTL_IB_ADDR_UNKNOWN if it cannot tell */
 
     union {

@@ -27,8 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     const bool ours = modex.version == BTL_IB_MODEX_VERSION && modex.oldest == BTL_IB_MODEX_OLDEST;
-    /* version 5 has no length behind the queues of a rail */
-    const int more = modex.version < 6 ? (int) modex.rail_count : 0;
+    /* version 5 has no length, nor ecn, behind the queues of a rail */
+    const int more = modex.version < 6 ? 2 * (int) modex.rail_count : 0;
     const int packed = btl_ib_modex_pack(&modex, again, sizeof(again));
     if (packed <= 0 || packed > (int) size + more
         || (ours && (packed != (int) size || memcmp(data, again, size) != 0))) {

@@ -57,8 +57,9 @@ static wire_t *wire_of(sim_t *sim, const datagram_t *d, stage_t stage)
 }
 
 /* When the datagram has left this link; SIM_NEVER if its queue is full. */
-static uint64_t pass(const sim_t *sim, wire_t *wire, uint32_t size)
+static uint64_t pass(sim_t *sim, wire_t *wire, datagram_t *d)
 {
+    const uint32_t size = d->size;
     uint64_t start = wire->free_at > sim->now ? wire->free_at : sim->now;
     uint64_t waiting = (start - sim->now) * wire->rate / 8000;
 
@@ -66,6 +67,12 @@ static uint64_t pass(const sim_t *sim, wire_t *wire, uint32_t size)
         wire->dropped++;
         return SIM_NEVER;
     }
+    if (wire->mark != 0 && waiting > wire->mark && d->codepoint == BTL_IB_CODEPOINT_ECT0) {
+        d->codepoint = BTL_IB_CODEPOINT_CE;
+        wire->marked++;
+        fault_applied(sim, F_MARK);
+    }
+    wire->waited_most = waiting > wire->waited_most ? waiting : wire->waited_most;
     wire->carried += size;
     wire->free_at = start + size * 8000ull / wire->rate;
     return wire->free_at;
@@ -79,7 +86,7 @@ static void go_on(sim_t *sim, datagram_t *d, stage_t stage)
     for (; stage < STAGE_END; stage++) {
         wire_t *wire = wire_of(sim, d, stage);
         if (wire->rate != 0) {
-            uint64_t at = pass(sim, wire, d->size);
+            uint64_t at = pass(sim, wire, d);
             if (at == SIM_NEVER) {
                 fault_applied(sim, F_BOTTLENECK);
                 sim->in_flight--;

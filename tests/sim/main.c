@@ -42,6 +42,7 @@ typedef struct options {
     uint64_t until; /* real seconds, 0: as many seeds as asked for */
     uint32_t jobs;
     bool named;
+    bool ecn;    /* seeds have ECN */
     bool both;   /* run each item with and without header prediction: the same must happen */
     bool hashes; /* print what happened as a hash for each item, and the summary to stderr */
     bool sum;    /* as one hash for all of them */
@@ -73,6 +74,7 @@ static void limit_time(int seconds)
 /* How a scenario runs, and what is shown of one that runs by itself. */
 typedef struct shown {
     bool general;      /* without header prediction */
+    bool ecn;          /* of seeds: with ECN */
     bool events;       /* as text */
     const char *trace; /* files of what the engines trace begin with this; NULL: none */
 } shown_t;
@@ -91,6 +93,7 @@ static happened_t run_one(uint64_t seed, const named_scenario_t *named, const sh
 
     sim_init(sim, seed, named == NULL ? "random" : named->name);
     sim->general = shown->general;
+    sim->ecn = shown->ecn;
     sim->verbose = shown->events;
     sim->trace_files = shown->trace;
     sim->terse = totals != NULL && __atomic_load_n(&totals->failed, __ATOMIC_RELAXED) >= DUMPS_MAX;
@@ -114,8 +117,8 @@ static happened_t run_one(uint64_t seed, const named_scenario_t *named, const sh
 static happened_t run_item(uint64_t seed, const named_scenario_t *named, const options_t *options,
                            totals_t *totals)
 {
-    const shown_t short_ways = {0};
-    const shown_t general = {.general = true};
+    const shown_t short_ways = {.ecn = options->ecn};
+    const shown_t general = {.general = true, .ecn = options->ecn};
     const happened_t happened = run_one(seed, named, &short_ways, totals);
 
     if (options->both) {
@@ -292,7 +295,7 @@ static void print_hashes(const totals_t *totals, const options_t *options)
 /* A seed that does not replay to the same events is no use: run a few twice. */
 static bool replays(const options_t *options)
 {
-    const shown_t nothing = {0};
+    const shown_t nothing = {.ecn = options->ecn};
 
     for (uint64_t seed = options->first; seed < options->first + 5; seed++) {
         int fds[2];
@@ -365,6 +368,8 @@ static int usage(int status)
         "btl_ib_sim [--seeds N] ... --both     run each also without header prediction: "
         "deliveries,\n"
         "                                      the wire's bytes, times and counters are the same\n"
+        "btl_ib_sim [--seeds N] ... --ecn      seeds have ECN, and networks that mark, or spoil "
+        "it\n"
         "btl_ib_sim --seed S [--trace] [--trace-file F]\n"
         "                                      run one seed, here, and print its hash\n"
         "btl_ib_sim --scenario NAME ...        run one named scenario, here\n"
@@ -428,6 +433,7 @@ int main(int argc, char **argv)
                                           {"trace-file", required_argument, NULL, 'T'},
                                           {"both", no_argument, NULL, 'b'},
                                           {"no-prediction", no_argument, NULL, 'p'},
+                                          {"ecn", no_argument, NULL, 'e'},
                                           {NULL, 0, NULL, 0}};
     options_t options = {.seeds = 100, .first = 1, .jobs = 1, .named = true};
     uint64_t seed = 1;
@@ -457,6 +463,10 @@ int main(int argc, char **argv)
             break;
         case 'p':
             shown.general = true;
+            break;
+        case 'e':
+            options.ecn = true;
+            shown.ecn = true;
             break;
         case 'T':
             shown.trace = optarg;

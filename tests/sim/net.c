@@ -112,6 +112,8 @@ static bool loses(sim_t *sim, fault_t *fault, const datagram_t *d)
         return d->flow == fault->value;
     case F_PAIR:
         return d->pair == fault->value;
+    case F_ECT_DROPPED:
+        return d->codepoint == BTL_IB_CODEPOINT_ECT0;
     default:
         return false;
     }
@@ -296,12 +298,33 @@ static void flip(sim_t *sim, datagram_t *d)
     }
 }
 
+/* What a router that does not know ECN, or misuses its bits, makes of them. */
+static void change_codepoint(sim_t *sim, datagram_t *d)
+{
+    static const struct {
+        fault_kind_t kind;
+        btl_ib_codepoint_t to;
+    } changes[] = {
+        {F_MARK_ALL, BTL_IB_CODEPOINT_CE},
+        {F_ECT_CHANGED, BTL_IB_CODEPOINT_ECT1},
+        {F_ECT_CLEARED, BTL_IB_CODEPOINT_NOT_ECT},
+    };
+
+    for (size_t i = 0; i < 3 && d->codepoint != BTL_IB_CODEPOINT_NOT_ECT; i++) {
+        if (fault_active(sim, changes[i].kind, d->from, d->to) != NULL) {
+            fault_applied(sim, changes[i].kind);
+            d->codepoint = changes[i].to;
+        }
+    }
+}
+
 static void arrive(sim_t *sim, void *arg, uint64_t value)
 {
     datagram_t *d = arg;
     const bool rejected = sim->reject != NULL && sim->reject(sim, d);
     rail_t *rail = d->dst < sim->addresses && !rejected ? sim->bound[d->dst] : NULL;
 
+    change_codepoint(sim, d);
     sim->in_flight--;
     if (sim->out != NULL && lost(sim, d)) { /* behind the links, whose time it took */
         free(d);
@@ -330,8 +353,10 @@ static void schedule(sim_t *sim, datagram_t *d, uint64_t delay)
     }
 }
 
+enum { MARK_ABOVE = SIM_US(100) }; /* of queue of a bottleneck */
+
 /* Queue before the receiver's link: value is its rate in Mbit/s; a tenth of a second at most. */
-static bool bottleneck(sim_t *sim, const fault_t *fault, const datagram_t *d, uint64_t *delay)
+static bool bottleneck(sim_t *sim, const fault_t *fault, datagram_t *d, uint64_t *delay)
 {
     uint64_t *free_at = &sim->link_free[d->to];
     uint64_t start = *free_at > sim->now ? *free_at : sim->now;
@@ -339,13 +364,17 @@ static bool bottleneck(sim_t *sim, const fault_t *fault, const datagram_t *d, ui
     if (start - sim->now > SIM_MS(2)) {
         return false;
     }
+    if (start - sim->now > MARK_ABOVE && d->codepoint == BTL_IB_CODEPOINT_ECT0) {
+        fault_applied(sim, F_MARK);
+        d->codepoint = BTL_IB_CODEPOINT_CE;
+    }
     *free_at = start + (d->size + 60u) * 8000u / fault->value;
     *delay += *free_at - sim->now;
     return true;
 }
 
 /* The way there: false if the datagram is lost, else how long it takes. */
-static bool way(sim_t *sim, const datagram_t *d, uint64_t *delay)
+static bool way(sim_t *sim, datagram_t *d, uint64_t *delay)
 {
     fault_t *fault;
 

@@ -105,6 +105,17 @@ uint32_t rail_address_of(rail_t *rail, btl_ib_addr_t to)
     return address;
 }
 
+/* Bulk, and no copy of it: the rest must get through wherever ECT(0) does not. */
+static bool may_have_ect(const btl_ib_tx_t *tx)
+{
+    const uint8_t *header = tx->iov[0].iov_base;
+    const uint8_t type = header[0] & 0xf;
+
+    return !(header[1] & BTL_IB_FLAG_RETRANSMISSION)
+           && (type == BTL_IB_TYPE_CHUNK || type == BTL_IB_TYPE_PUT || type == BTL_IB_TYPE_GOT
+               || type == BTL_IB_TYPE_PART);
+}
+
 static void check_tx(rail_t *rail, const btl_ib_tx_t *tx)
 {
     const btl_ib_transport_attr_t *attr = &rail->base.attr;
@@ -132,6 +143,10 @@ static void check_tx(rail_t *rail, const btl_ib_tx_t *tx)
                  rail->proc->index, (unsigned long long) size, tx->size, largest);
     }
     (void) rail_address_of(rail, tx->to);
+    if (tx->ect && (!attr->ecn || !may_have_ect(tx))) {
+        sim_fail(rail->sim, "p%u sends type %u with ECT(0)", rail->proc->index,
+                 *(const uint8_t *) tx->iov[0].iov_base & 0xf);
+    }
 }
 
 /* What goes to where a router leads back is an answer: its source is not rewritten. */
@@ -181,6 +196,7 @@ static datagram_t *gather(rail_t *rail, const btl_ib_tx_t *tx)
     d->src_life = rail->proc->life;
     d->flow = tx->flow;
     d->pair = is_spare(rail, tx) ? 2 : tx->flow == 0 ? tx->bulk : tx->flow == 1; /* as udp's */
+    d->codepoint = tx->ect ? BTL_IB_CODEPOINT_ECT0 : BTL_IB_CODEPOINT_NOT_ECT;
     d->genuine = true;
     d->sent_at = rail->sim->now;
     d->burst = rail->sim->bursts;
@@ -475,6 +491,7 @@ static void give_datagram(rail_t *rail, btl_ib_event_t *event)
         .type = BTL_IB_EVENT_RECV,
         .size = d->size,
         .from = from,
+        .codepoint = rail->base.attr.ecn ? d->codepoint : BTL_IB_CODEPOINT_NOT_ECT,
         .data = d->data,
         .buffer = d,
     };
@@ -850,11 +867,11 @@ void rail_print(FILE *out, const rail_t *rail)
     (void) btl_ib_queues_format(&rail->proc->published[rail->index].queues, queues, sizeof(queues));
     fprintf(out,
             "  rail    p%u rail %u: datagrams of %u, inline %u, pieces %u, batch %u, gso %u, "
-            "depth %u, headroom %u, page %u%s%s%s, queues %s\n",
+            "depth %u, headroom %u, page %u%s%s%s%s, queues %s\n",
             rail->proc->index, rail->index, attr->max_datagram, attr->inline_size, attr->max_iov,
             attr->max_batch, attr->gso_bytes, attr->tx_depth, attr->headroom, attr->registered_page,
             attr->bulk_lane ? ", bulk lane" : "", attr->knows_source ? ", sources" : "",
-            attr->rdma ? ", rdma" : "", queues);
+            attr->rdma ? ", rdma" : "", attr->ecn ? ", ecn" : "", queues);
 }
 
 btl_ib_transport_t *rail_transport(rail_t *rail)

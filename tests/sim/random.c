@@ -850,6 +850,31 @@ static void flap_ports(sim_t *sim, plan_t *plan)
     }
 }
 
+/* ECN, on the way of most processes, and what routers make of it: drawn apart, so that a seed
+ * without is the same as ever. */
+static void choose_ecn(sim_t *sim, const plan_t *plan)
+{
+    static const fault_kind_t kinds[] = {F_MARK_ALL, F_ECT_CLEARED, F_ECT_CHANGED, F_ECT_DROPPED};
+    rng_t rng;
+
+    rng_seed(&rng, mix64(sim->seed ^ 0xec0));
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        proc_t *proc = &sim->procs[i];
+        proc->attr.ecn = rng_chance(&rng, 900000);
+        for (uint32_t j = 0; j < sim->nrails && proc->shapes != NULL; j++) {
+            proc->shapes[j].attr.ecn = proc->attr.ecn;
+        }
+    }
+    for (uint32_t i = 0; i < ARRAY(kinds) && !sim->clean && sim->nfaults < SIM_FAULTS_MAX; i++) {
+        if (rng_chance(&rng, 200000)) {
+            const uint64_t from = sim->now + rng_range(&rng, 0, plan->active);
+            fault_t *fault =
+                fault_add(sim, kinds[i], from, from + rng_log(&rng, 1000, SIM_S(1)), 0, 0);
+            fault->src = rng_chance(&rng, 500000) ? (int) rng_range(&rng, 0, sim->nprocs - 1) : -1;
+        }
+    }
+}
+
 void scenario_random(sim_t *sim)
 {
     static const uint32_t counts[] = {2, 2, 2, 2, 2, 3, 3, 4, 5, 8, 16};
@@ -873,6 +898,9 @@ void scenario_random(sim_t *sim)
     }
     choose_faults(sim, &plan);
     vary_rails(sim);
+    if (sim->ecn) {
+        choose_ecn(sim, &plan);
+    }
     run_start(sim);
     fail_devices(sim, &plan);
 

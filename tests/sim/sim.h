@@ -136,7 +136,12 @@ uint64_t mix64(uint64_t x);
     X(GSO_HOLE, "datagrams lost in long GSO bursts")                                               \
     X(GSO_ENOBUFS, "long GSO bursts refused, ENOBUFS")                                             \
     X(FLOW, "datagrams lost to a flow that leads nowhere")                                         \
-    X(PAIR, "datagrams lost to a pair of ports that leads nowhere")
+    X(PAIR, "datagrams lost to a pair of ports that leads nowhere")                                \
+    X(MARK, "datagrams marked (CE) by a queue")                                                    \
+    X(MARK_ALL, "datagrams with ECT(0) marked, whatever the queue")                                \
+    X(ECT_CLEARED, "codepoints of ECN cleared")                                                    \
+    X(ECT_CHANGED, "codepoints of ECN changed to ECT(1)")                                          \
+    X(ECT_DROPPED, "datagrams lost because they had ECT(0)")
 
 typedef enum fault_kind {
 #define SIM_FAULT_ENUM(name, text) F_##name,
@@ -441,6 +446,7 @@ typedef struct datagram {
     uint32_t from, to; /* processes; from: UINT32_MAX for garbage */
     uint32_t rail;     /* of its connection, which may go by another */
     uint8_t flow;
+    uint8_t codepoint; /* btl_ib_codepoint_t */
     uint8_t pair; /* of ports, where there are two lanes: 1: that of bulk; 2: of the spare flow */
     uint32_t src_life, dst_life;
     uint64_t closings; /* of the sender's link, when it was sent */
@@ -470,8 +476,11 @@ typedef struct quote {
 typedef struct wire {
     uint64_t rate;  /* Mbit/s, of whole datagrams without what UDP, IP and Ethernet add; 0: none */
     uint64_t queue; /* bytes, 0: no limit */
+    uint64_t mark;  /* bytes of queue above which it marks what has ECT(0); 0: never */
     uint64_t free_at; /* ns */
     uint64_t carried, dropped;
+    uint64_t marked;
+    uint64_t waited_most; /* the most bytes that something carried found in the queue */
 } wire_t;
 
 /* What was promised and used on one direction of a connection, seen on the wire. */
@@ -491,6 +500,7 @@ struct sim {
     uint64_t now;
     uint64_t hash;
     uint64_t counted; /* hash of the counters of all engines, at their ends */
+    bool ecn;         /* a random scenario: its transports have ECN, its network marks */
     bool general;     /* engines predict no headers: all messages go the general way */
     bool verbose;
     bool terse;              /* a failure is one line */

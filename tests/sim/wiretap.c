@@ -79,6 +79,14 @@ static void note_limit(proc_t *granter, uint32_t rail, promise_t *promise, uint3
     }
 }
 
+/* Only who published that it counts understands an ECN block. */
+static void check_ecn(const proc_t *proc, const proc_t *peer, uint32_t rail)
+{
+    if (!proc->published[rail].ecn || !peer->published[rail].ecn) {
+        sim_fail(proc->sim, "p%u sends p%u an ECN block", proc->index, peer->index);
+    }
+}
+
 static void note_grants(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_view_t *view)
 {
     promise_t *promise = current_promise(proc->sim, peer, proc, rail);
@@ -93,7 +101,9 @@ static void note_grants(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_
         btl_ib_ack_block_t block;
         uint32_t offset = 0;
         while (btl_ib_wire_next_block(view, &offset, &block)) {
-            if (!block.rnr) {
+            if (block.channel == BTL_IB_CHANNEL_ECN) {
+                check_ecn(proc, peer, rail);
+            } else if (!block.rnr) {
                 note_limit(proc, rail, promise, block.channel, block.ack, block.limit);
             }
         }
@@ -413,7 +423,7 @@ static bool one_ack_tells_all(const proc_t *proc, const proc_t *peer, uint32_t r
 
     room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
     uint32_t needed = sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
-                      + proc->sim->protection.ops->trailer
+                      + proc->sim->protection.ops->trailer + (uint32_t) sizeof(btl_ib_wire_ecn_t)
                       + table_of(peer, rail)->count * (uint32_t) sizeof(btl_ib_wire_ack_t);
 
     return needed <= room;

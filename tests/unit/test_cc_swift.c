@@ -545,6 +545,62 @@ static void test_calm_rounds(void **state)
     assert_int_equal(cc.window, 128);
 }
 
+/* A round trip of `count` datagrams with ECT(0), `ce` of which were marked. Returns whether that was
+ * answered. */
+static bool marked_round(uint32_t delay, uint32_t count, uint32_t ce)
+{
+    const btl_ib_cc_marks_t marks = {.now = now + delay, .sent_at = now, .count = count, .ce = ce};
+    const bool cut = cc.ops->marked(&cc, &marks);
+
+    full_round(delay, 0, true);
+    return cut;
+}
+
+/* The first mark halves the window, but for a path without a queue that of half of it. */
+static void test_first_mark(void **state)
+{
+    settle_at(1000);
+    const uint32_t window = cc.window;
+    round_trip(BASE);
+    assert_true(marked_round(BASE, 100, 1));
+    assert_in_range(cc.window, window * 3 / 4 - 32, window * 3 / 4 + 32);
+}
+
+/* A share that stays is answered by half of it; that of a round at most once in it. */
+static void test_share_of_marks(void **state)
+{
+    settle_at(1000);
+    for (int i = 0; i < 200; i++) {
+        (void) marked_round(BASE, 1000, 0);
+        assert_true(cc.swift.alpha < 65536);
+    }
+    assert_int_equal(cc.window, MAX);
+    for (int i = 0; i < 100; i++) {
+        (void) marked_round(BASE, 10, 1);
+    }
+    assert_in_range(cc.swift.alpha, 65536 / 10 - 200, 65536 / 10 + 200);
+    const uint32_t window = cc.window;
+    const btl_ib_cc_marks_t marks = {.now = now + BASE, .sent_at = now, .count = 10, .ce = 1};
+    assert_true(cc.ops->marked(&cc, &marks));
+    assert_in_range(cc.window, window - window / 40 - 2, window - window / 40 + 2);
+    const uint32_t cut = cc.window;
+    for (int i = 0; i < 10; i++) {
+        assert_false(cc.ops->marked(&cc, &marks));
+    }
+    assert_int_equal(cc.window, cut);
+}
+
+/* All is marked for ever: a few segments remain. */
+static void test_all_marked(void **state)
+{
+    settle_at(1000);
+    for (int i = 0; i < 200; i++) {
+        (void) marked_round(BASE, 100, 100);
+        assert_true(cc.window >= 4);
+    }
+    assert_in_range(cc.window, 4, 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -578,6 +634,9 @@ int main(void)
         cmocka_unit_test_setup(test_pace_is_bounded, setup),
         cmocka_unit_test_setup(test_longer_route, setup),
         cmocka_unit_test_setup(test_calm_rounds, setup),
+        cmocka_unit_test_setup(test_first_mark, setup),
+        cmocka_unit_test_setup(test_share_of_marks, setup),
+        cmocka_unit_test_setup(test_all_marked, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,7 @@ static void set_rail(btl_ib_modex_rail_t *rail, const char *provider, uint8_t a,
     rail->bandwidth = 10000;
     rail->ack_delay = 25;
     rail->atomics = (btl_ib_atomics_t) (b % BTL_IB_ATOMICS_KINDS);
+    rail->ecn = d % 2 != 0;
     assert_int_equal(
         0, btl_ib_queues_parse("P,128,256,128,16:S,1472,256,128,32", &rail->queues, &error));
 }
@@ -232,8 +233,8 @@ static void test_later_version(void **state)
     const size_t rail_length = AT_RAILS(5) + 1;
     const size_t rail =
         rail_length + 2 + (size_t) (bytes[rail_length] << 8 | bytes[rail_length + 1]);
-    /* of the first rail: before its two queues, and behind them a length that is 0 */
-    const size_t behind_queues = rail - 1;
+    /* of the first rail: before its two queues, and behind them a length that is 0, and ecn */
+    const size_t behind_queues = rail - 2;
     const size_t queues = behind_queues - 2 * 33 - 1;
 
     assert_int_equal(bytes[queues], 33);
@@ -277,13 +278,16 @@ static void test_more_address(void **state)
     size_t size = (size_t) pack(in, bytes);
 
     /* one of version 5 */
-    size--;
-    add_to(bytes + rail_length, -1);
-    add_to(bytes + AT_SIZE + 2, -1);
+    const bool ecn = rail->ecn;
+    size -= 2;
+    add_to(bytes + rail_length, -2);
+    add_to(bytes + AT_SIZE + 2, -2);
     bytes[AT_VERSION + 1] = 5;
     assert_int_equal(unpack_exact(&out, bytes, size), 0);
     in->version = 5;
+    rail->ecn = false;
     assert_memory_equal(in, &out, sizeof(out));
+    rail->ecn = ecn;
     in->version = BTL_IB_MODEX_VERSION;
     for (uint32_t base = 1; base <= 16; base++) {
         rail->address_base = base;
@@ -293,7 +297,7 @@ static void test_more_address(void **state)
         size = (size_t) pack(in, bytes);
         assert_int_equal(bytes[address], base);
         assert_memory_equal(bytes + address + 1, rail->address, base);
-        assert_int_equal(bytes[size - 1 - (16 - base)], 16 - base);
+        assert_int_equal(bytes[size - 2 - (16 - base)], 16 - base);
         assert_int_equal(unpack_exact(&out, bytes, size), 0);
         rail->address_base = base < 16 ? base : 0;
         assert_memory_equal(in, &out, sizeof(out));
@@ -304,7 +308,7 @@ static void test_more_address(void **state)
     size = (size_t) pack(in, bytes);
     assert_int_equal(unpack_exact(&out, bytes, size), 0);
     size = insert_bytes(bytes, size, size, 1);
-    bytes[size - 3]++;
+    bytes[size - 4]++;
     add_to(bytes + rail_length, 1);
     assert_int_equal(unpack_exact(&out, bytes, size), -EBADMSG);
     rail->address_base = BTL_IB_ADDR_BYTES + 1;

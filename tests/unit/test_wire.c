@@ -605,6 +605,48 @@ static void test_ack_refused(void **state)
     check_range(&block, 0, 9, 11);
 }
 
+/* Counts of ECN stand between both kinds, once, without ranges or anything in the unused bytes. */
+static void test_ack_ecn(void **state)
+{
+    for (uint32_t before = 0; before < 256; before++) {
+        for (uint32_t after = 0; after < 256; after++) {
+            const bool first_rnr = before >> 7, second_rnr = after >> 7;
+
+            begin(BTL_IB_TYPE_ACK, 0);
+            put_block((uint8_t) before, first_rnr, 5, 0);
+            if (first_rnr) {
+                put_range(0, 1);
+            }
+            put_block(BTL_IB_CHANNEL_ECN, 0, 0xffffffff, 0x80000001);
+            put_block((uint8_t) after, second_rnr, 5, 0);
+            if (second_rnr) {
+                put_range(0, 1);
+            }
+            const bool right = before < BTL_IB_CHANNEL_ECN && after > BTL_IB_CHANNEL_ECN;
+            assert_int_equal(parse(), right ? BTL_IB_WIRE_OK : BTL_IB_WIRE_ACK_WRONG);
+        }
+    }
+    for (uint32_t at = 1; at < offsetof(btl_ib_wire_ecn_t, ect0); at++) {
+        begin(BTL_IB_TYPE_ACK, 0);
+        const uint32_t block = used;
+        put_block(BTL_IB_CHANNEL_ECN, 0, 1, 2);
+        assert_int_equal(parse(), BTL_IB_WIRE_OK);
+        bytes[block + at] = 1;
+        put_range(1, 1); /* as the first of these bytes asks for elsewhere */
+        assert_int_equal(parse(), BTL_IB_WIRE_ACK_WRONG);
+    }
+    btl_ib_ack_block_t block;
+    uint32_t offset = 0;
+    begin(BTL_IB_TYPE_ACK, 0);
+    put_block(BTL_IB_CHANNEL_ECN, 0, 0xffffffff, 0x80000001);
+    assert_int_equal(parse(), BTL_IB_WIRE_OK);
+    assert_true(btl_ib_wire_next_block(&view, &offset, &block));
+    assert_int_equal(block.channel, BTL_IB_CHANNEL_ECN);
+    assert_int_equal(block.ack, 0xffffffff);
+    assert_int_equal(block.limit, 0x80000001);
+    assert_false(btl_ib_wire_next_block(&view, &offset, &block));
+}
+
 static void test_ack_ranges(void **state)
 {
     static const uint32_t acks[] = {0, 1, 0x7ffffffe, 0xffffc000, 0xfffffffe, 0xffffffff};
@@ -696,6 +738,7 @@ int main(void)
         cmocka_unit_test_teardown(test_ack_again, teardown),
         cmocka_unit_test_teardown(test_ack_channels_ascend, teardown),
         cmocka_unit_test_teardown(test_ack_refused, teardown),
+        cmocka_unit_test_teardown(test_ack_ecn, teardown),
         cmocka_unit_test_teardown(test_ack_ranges, teardown),
         cmocka_unit_test_teardown(test_ack_most_ranges, teardown),
     };

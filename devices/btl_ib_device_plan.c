@@ -183,6 +183,7 @@ bool btl_ib_device_wishes_read(btl_ib_device_wishes_t *wishes, const btl_ib_para
                                uint32_t processes, uint32_t rank)
 {
     *wishes = (btl_ib_device_wishes_t){.params = params, .processes = processes};
+    btl_ib_kernel_read(&wishes->kernel);
     return parse_queues(wishes, rank)
            && parse_list("if_include", params->if_include, &wishes->filter.include)
            && parse_list("if_exclude", params->if_exclude, &wishes->filter.exclude);
@@ -335,6 +336,27 @@ bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
     }
     btl_ib_device_plan_open(params, &plan->queues, &plan->open);
     return true;
+}
+
+void btl_ib_device_plan_avoid_faults(const btl_ib_device_wishes_t *wishes,
+                                     const btl_ib_transport_type_t *type,
+                                     btl_ib_device_plan_t *plan)
+{
+    btl_ib_known_faults_avoid(&wishes->kernel, type->name,
+                              strcmp(wishes->params->udp_gso, "auto") == 0, &plan->open);
+}
+
+void btl_ib_device_fault_query(const btl_ib_device_wishes_t *wishes, const btl_ib_device_t *device,
+                               const btl_ib_facts_t *facts, btl_ib_fault_query_t *query)
+{
+    *query = (btl_ib_fault_query_t){
+        .kernel = &wishes->kernel,
+        .transport = device->transport,
+        .driver = facts->driver,
+        .firmware = facts->firmware,
+        .vendor = device->vendor_id,
+        .part = device->part_id,
+    };
 }
 
 /* ---- what devices take ---- */

@@ -14,9 +14,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "btl_ib_known_faults.h"
 #include "btl_ib_params.h"
 #include "btl_ib_receive_queues.h"
 #include "device_filter.h"
+#include "net_interfaces.h"
 #include "transport.h"
 
 /* ---- wire ---- */
@@ -84,6 +86,7 @@ uint32_t btl_ib_queues_without_effect(const char *spec, const btl_ib_queue_table
 typedef struct btl_ib_device_wishes {
     const btl_ib_params_t *params;
     uint32_t processes;               /* places of the runtime, 0: not known */
+    btl_ib_kernel_t kernel;           /* of this host, some of whose faults are avoided */
     btl_ib_queue_table_t user_queues; /* if params->queues_by_user */
     btl_ib_device_filter_t filter;
 } btl_ib_device_wishes_t;
@@ -107,6 +110,16 @@ bool btl_ib_device_wishes_read(btl_ib_device_wishes_t *wishes, const btl_ib_para
  */
 bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,
                         const btl_ib_device_t *device, uint32_t sized, btl_ib_device_plan_t *plan);
+
+/* Changes the plan, as the last thing before the device is opened, so that known faults of the
+ * kernel do no harm. */
+void btl_ib_device_plan_avoid_faults(const btl_ib_device_wishes_t *wishes,
+                                     const btl_ib_transport_type_t *type,
+                                     btl_ib_device_plan_t *plan);
+
+/* Writes what the table of known faults is asked about a device. The answer refers to all of it. */
+void btl_ib_device_fault_query(const btl_ib_device_wishes_t *wishes, const btl_ib_device_t *device,
+                               const btl_ib_facts_t *facts, btl_ib_fault_query_t *query);
 
 /* Fills in what a transport is asked for, to have these queues: as many buffers as they say, or
  * each its share of btl_ib_rx_depth; and what parameters say. Without `log`. */

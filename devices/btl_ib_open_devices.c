@@ -353,6 +353,7 @@ typedef struct search {
     bool told_clamped;
     bool told_without_effect;
     bool told_limit;
+    uint32_t told_faults;                /* bits: entries of the table of known faults */
     bool ports_taken;                    /* of those that may be used: nothing else is tried */
     btl_ib_rejected_devices_t *rejected; /* the request's */
     btl_ib_rejected_devices_t failed;    /* those that could not be opened */
@@ -507,6 +508,7 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
         apply_memory_max(search->request->sizes, type, tell ? device->name : NULL,
                          search->request->peers, search->memory, plan);
     }
+    btl_ib_device_plan_avoid_faults(&search->wishes, type, plan);
     open = plan->open;
     open.log = btl_ib_log_table(search->request->log);
     rc = type->open(device, &open, &transport);
@@ -535,6 +537,37 @@ static void tell_facts(const btl_ib_transport_type_t *type, const btl_ib_device_
     }
     BTL_IB_VERBOSE(1, "rail %d: device %s on host %s: %s%s", rail, device->name,
                    opal_process_info.nodename, text, below);
+}
+
+/* Reports known faults of the kernel, or of the device's firmware: all in the log, and once in a
+ * help text, by rank 0, what costs something and is not the user's wish. */
+static void report_known_faults(search_t *search, const btl_ib_transport_type_t *type,
+                                const btl_ib_device_t *device)
+{
+    const bool gso_auto = strcmp(search->params->udp_gso, "auto") == 0;
+    const btl_ib_known_fault_t *fault = NULL;
+    btl_ib_fault_query_t query;
+    btl_ib_facts_t facts;
+
+    type->facts(device, &facts);
+    btl_ib_device_fault_query(&search->wishes, device, &facts, &query);
+    while ((fault = btl_ib_known_fault_next(&query, fault)) != NULL) {
+        const uint32_t bit = UINT32_C(1) << (fault - btl_ib_known_faults);
+        char version[160];
+
+        if ((search->told_faults & bit) != 0) {
+            continue;
+        }
+        search->told_faults |= bit;
+        btl_ib_known_fault_version(fault, &query, version, sizeof(version));
+        BTL_IB_VERBOSE(1, "%s: %s: known to be bad: %s: %s (%s)", device->name, version, fault->bad,
+                       fault->effect, fault->source);
+        if (search->request->rank == 0 && search->params->warn_known_faults && !fault->log_only
+            && (gso_auto || !fault->of_gso)) {
+            BTL_IB_SHOW_HELP("known fault", opal_process_info.nodename, device->name, version,
+                             fault->bad, fault->effect, fault->source, fault->remedy);
+        }
+    }
 }
 
 /* Makes a rail of an open device. Closes the device if it cannot. */
@@ -574,6 +607,10 @@ static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
                    device->rank != BTL_IB_RANK_FIRST ? ", stands by" : "", text);
     if (btl_ib_is_verbose(1) && opal_process_info.my_local_rank == 0) {
         tell_facts(type, device, rail);
+    }
+    if (search->request->rank == 0
+        || (btl_ib_is_verbose(1) && opal_process_info.my_local_rank == 0)) {
+        report_known_faults(search, type, device);
     }
 }
 

@@ -191,6 +191,39 @@ static void print_facts(survey_t *survey, const btl_ib_transport_type_t *type,
     }
 }
 
+/* Prints what is known to be bad of the kernel and the firmware that a device is used with, and
+ * whether ib sends joined datagrams by it. */
+static void print_faults(survey_t *survey, const btl_ib_transport_type_t *type,
+                         const btl_ib_device_t *device, const btl_ib_open_params_t *open)
+{
+    const btl_ib_known_fault_t *fault = NULL;
+    btl_ib_fault_query_t query;
+    btl_ib_facts_t facts;
+    char found[1024] = "";
+    char remedy[512] = "";
+
+    type->facts(device, &facts);
+    btl_ib_device_fault_query(&survey->wishes, device, &facts, &query);
+    while ((fault = btl_ib_known_fault_next(&query, fault)) != NULL) {
+        const size_t len = strlen(found);
+        const size_t remedy_len = strlen(remedy);
+        char version[160];
+
+        btl_ib_known_fault_version(fault, &query, version, sizeof(version));
+        snprintf(found + len, sizeof(found) - len, "%s%s: known to be bad: %s: %s (%s)",
+                 len > 0 ? "; " : "", version, fault->bad, fault->effect, fault->source);
+        snprintf(remedy + remedy_len, sizeof(remedy) - remedy_len, "%s%s",
+                 remedy_len > 0 ? "; " : "", fault->remedy);
+    }
+    if (open->no_gso && strcmp(type->name, "udp") == 0) {
+        btl_ib_info_text(&survey->out, "gso", "no");
+    }
+    if (found[0] != '\0') {
+        btl_ib_info_text(&survey->out, "fault", found);
+        btl_ib_info_text(&survey->out, "remedy", remedy);
+    }
+}
+
 /* Begins the block of a device, or of a transport (`name` ""). `why_not`: "" if it is used, as rail
  * `rail`. */
 static void begin_device(btl_ib_info_out_t *out, const btl_ib_transport_type_t *type,
@@ -252,6 +285,8 @@ static void print_device(survey_t *survey, const btl_ib_transport_type_t *type,
         btl_ib_queues_format(&plan.queues, queues, sizeof(queues));
         btl_ib_info_number(out, "datagram", plan.attr.max_datagram, "bytes");
         btl_ib_info_text(out, "queues", queues);
+        btl_ib_device_plan_avoid_faults(&survey->wishes, type, &plan);
+        print_faults(survey, type, device, &plan.open);
     }
     end_device(out, why_not, rail);
 }

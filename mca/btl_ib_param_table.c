@@ -24,7 +24,7 @@ static const char *const orderings[] = {"strict", "relaxed", NULL};
 static const char *const protections[] = {"none", "crc32c", "integrity", "encrypt", NULL};
 static const char *const atomics[] = {"auto", "device", "host", NULL};
 static const char *const progresses[] = {"serve", "polling", "deliver", NULL};
-static const char *const gsos[] = {"auto", "0", NULL};
+static const char *const gsos[] = {"auto", "0", "1", NULL};
 static const char *const ccs[] = {"auto", "none", "swift", "cubic", NULL};
 static const char *const channels[] = {"auto", "own", "shared", NULL};
 static const char *const cqs[] = {"shared", "own", NULL};
@@ -393,6 +393,11 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "for each few gigabytes",
                NULL,
                "Set it if registrations fail long before btl_ib_max_pinned"),
+    BOOL_PARAM(warn_known_faults, "warn_known_faults", true, 9,
+               "Show a help text, once for each job, where the kernel of the first process' host "
+               "or the firmware of its devices is known to be bad",
+               NULL,
+               "Set it to 0 in a site's openmpi-mca-params.conf if its distribution has mended it"),
     BOOL_PARAM(bulk_lane, "bulk_lane", true, 6,
                "Transport udp: give long messages a socket of their own while there are short "
                "ones, so that short ones do not wait behind long ones; this takes two ports side "
@@ -511,9 +516,11 @@ const btl_ib_param_t btl_ib_param_table[] = {
                  "Set it to compare, or where the transport that auto takes makes trouble"),
     CHOICE_PARAM(udp_gso, "udp_gso", gsos, 5,
                  "Transport udp: join datagrams of one size for one peer, which the device or the "
-                 "kernel segments (UDP_SEGMENT; text: auto, as long as they get through so; or 0, "
-                 "never; default: auto). "
-                 "Set it to 0 if a driver or a tunnel drops what is joined"),
+                 "kernel segments (UDP_SEGMENT; text: auto, but not with kernels that are known to "
+                 "lose them; 0, never; or 1, with all kernels; with auto and 1 as long as they get "
+                 "through so; default: auto). "
+                 "Set it to 0 if a driver or a tunnel drops what is joined, to 1 if the kernel is "
+                 "well though auto takes it for a bad one"),
     CHOICE_PARAM(wire, "wire", wires, 3,
                  "How transport verbs uses a device (text: ud, datagrams; rc, connections made on "
                  "demand, which iWARP needs; or auto, see btl_ib_rc_max_peers; the same on all "

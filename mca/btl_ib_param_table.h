@@ -46,6 +46,7 @@ typedef struct btl_ib_params {
     bool registration_cache;               /* keep registrations that nobody uses */
     bool fork_safe;              /* children of fork() leave memory that RDMA devices use alone */
     bool pin_probe;              /* find out what devices can register */
+    bool warn_known_faults;      /* show a help text about kernels and firmware */
     bool bulk_lane;              /* udp: bulk has a socket of its own */
     bool atomics_all;            /* those that osc/rdma takes for something else, too */
     const char *progress;        /* "serve", "polling" or "deliver" */
@@ -53,7 +54,7 @@ typedef struct btl_ib_params {
     char *if_include;            /* NULL or empty: all */
     char *if_exclude;            /* NULL or empty: none */
     char *ofi_provider;          /* NULL or empty: any */
-    const char *udp_gso;         /* "auto" or "0" */
+    const char *udp_gso;         /* "auto", "0" or "1" */
     const char *wire;            /* "auto", "ud" or "rc" */
     const char *locality;        /* "near", "rank" or "ignore" */
     const char *cc;              /* "auto" or a congestion control's name */

@@ -180,6 +180,7 @@ unit_tests = \
     tests/unit/test_udp_peers \
     tests/unit/test_udp_restarted \
     tests/unit/test_udp_socket \
+    tests/unit/test_known_faults \
     tests/unit/test_param_values \
     tests/unit/test_versions \
     tests/unit/test_seq_window \
@@ -350,6 +351,8 @@ tests_unit_test_osc_lock_SOURCES = tests/unit/test_osc_lock.c
 tests_unit_test_osc_lock_CPPFLAGS = $(opal_test_cppflags)
 tests_unit_test_osc_lock_CFLAGS = $(opal_test_cflags)
 tests_unit_test_osc_lock_LDADD = $(opal_test_ldadd)
+tests_unit_test_known_faults_SOURCES = tests/unit/test_known_faults.c devices/btl_ib_known_faults.c
+tests_unit_test_known_faults_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_old_values.c \
     mca/btl_ib_param_parse.c
 tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)

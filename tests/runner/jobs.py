@@ -127,6 +127,31 @@ def preloaded(run, name, code):
     return {"LD_PRELOAD": str(library)}
 
 
+def with_kernel(run, release):
+    """A library with which the kernel says that it is another release of Linux."""
+    return preloaded(
+        run,
+        f"kernel_{release}",
+        f"""
+#define _GNU_SOURCE
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+int uname(struct utsname *name)
+{{
+    const int result = (int) syscall(SYS_uname, name);
+
+    if (0 == result) {{
+        strcpy(name->release, "{release}");
+    }}
+    return result;
+}}
+""",
+    )
+
+
 @functools.cache
 def library(function, *words):
     """What a function of tools/lib.sh prints."""

@@ -12,10 +12,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from runner.jobs import preloaded
+from runner.jobs import preloaded, with_kernel
 from runner.places import BUILD
 
 pytestmark = pytest.mark.mpi
+INFO = BUILD / "ib_info"
 HOST = os.uname().nodename
 NOT_BUILT = "is none of these"
 
@@ -279,6 +280,40 @@ int bind(int fd, const struct sockaddr *address, socklen_t size)
     if mpi.has("OFI"):
         output = mpi.alone(run, env=preload, if_include="127.0.0.0/8")
         assert "  ofi: it does not reach peers that use udp (btl_ib_transport ofi)\n" in output
+
+
+def test_known_fault(run, mpi):
+    """A kernel that is known to be bad is told once, though it is so for each device, with what to do; nowhere if ib is
+    not used, the site says that it is mended, or the user decided about joined datagrams. The log has it nevertheless."""
+    for release, settings, told in (
+        ("7.0.2-6-pve", {}, 1),
+        ("7.0.2-6-pve", {"warn_known_faults": 0}, 0),
+        ("7.0.2-6-pve", {"udp_gso": 1}, 0),
+        ("5.0.7", {"udp_gso": 1}, 1),
+    ):
+        output = mpi.alone(run, env=with_kernel(run, release), **settings)
+        assert output.count("that the ib BTL uses is known to be bad:") == told
+        assert output.count(f"Linux {release}: known to be bad: Linux ") == 1
+        if told:
+            assert holds(f"  Version:  Linux {re.escape(release)}\n  Bad:      Linux .*\n  Effect: .*\n.*Do: take a later ", output)
+    assert "known to be bad" not in mpi.alone(run, env=with_kernel(run, "7.1.5"))
+    output = mpi.alone(run, env={**with_kernel(run, "7.0.2"), "OMPI_MCA_btl": "self"})
+    assert "known to be bad" not in output
+
+
+def test_known_fault_of_device(run, mpi):
+    """ib_info says of each device what is known to be bad of its kernel, and that it joins no datagrams for that."""
+    def facts(release, **settings):
+        parameters = {f"OMPI_MCA_btl_ib_{name}": str(value) for name, value in settings.items()}
+        said = run.output(INFO, "--parsable", env={**mpi.environment, **with_kernel(run, release), **parameters})
+        return dict(re.findall(r"^device udp lo (gso|fault|remedy): (.*)$", said, re.M))
+
+    bad = facts("7.0.2-6-pve")
+    assert bad["gso"] == "no" and bad["fault"].startswith("Linux 7.0.2-6-pve: known to be bad: Linux 7.0 to 7.1.4: ")
+    assert "tailscale/tailscale#19777" in bad["fault"] and "btl_ib_udp_gso is 1" in bad["remedy"]
+    assert facts("7.0.2-6-pve", udp_gso=1).keys() == {"fault", "remedy"}
+    assert not facts("7.1.5")
+    assert facts("7.1.5", udp_gso=0) == {"gso": "no"}
 
 
 def test_rejected_operation(run, mpi):

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from runner.jobs import with_kernel
 from runner.places import BUILD, NET, ROOT, SECOND_NET
 
 pytestmark = [pytest.mark.mpi, pytest.mark.limit(60)]
@@ -47,13 +48,13 @@ class Network:
         self.inside("br", "ip", "link", "set", "p2", "master", "br0")
         self.inside("br", "sh", "-c", "ip link del br1 && ip link del up0")
 
-    def check(self, *words, ok, **parameters):
+    def check(self, *words, ok, env=None, **parameters):
         """[(status, where, check, rest)] of what it says, from the first host."""
         settings = {f"OMPI_MCA_btl_ib_{name}": str(value) for name, value in parameters.items()}
         said = self.run.output(
             "ip", "netns", "exec", f"{self.prefix}1", INFO, "--check", "--agent",
             f"{ROOT}/tools/nshosts rsh", *words, ok=ok,
-            env={**self.environment, "OMPI_MCA_btl_ib_transport": "udp", **settings},
+            env={**self.environment, "OMPI_MCA_btl_ib_transport": "udp", **settings, **(env or {})},
         )  # fmt: skip
         return re.findall(r"^(OK|WARN|BAD) +(.+?)  ([\w /]+): (.*)$", said, re.M)
 
@@ -143,6 +144,20 @@ def test_doctor_joined_vanish(network):
         assert back == ("OK", "44 of 1472 bytes (UDP_SEGMENT) arrive")
     found = between(network.check(f"{network.prefix}2", ok=True, udp_gso=0), "joined datagrams")
     assert {line for each in found.values() for line in each} == {("OK", "ib sends none: btl_ib_udp_gso is 0")}
+
+
+def test_doctor_known_fault(run, network):
+    """The kernel of both hosts is known to be bad: a warning each, with what to do, and why ib joins nothing there."""
+    lines = network.check(f"{network.prefix}2", ok=True, env=with_kernel(run, "7.0.2-6-pve"))
+    told = {where: (status, text) for status, where, name, text in lines if name == "known faults"}
+    assert told.keys() == {os.uname().nodename, f"{network.prefix}2"}
+    for status, text in told.values():
+        assert status == "WARN" and "; fix: take a later kernel; " in text
+        assert text.startswith("udp eth0, udp eth1: Linux 7.0.2-6-pve: known to be bad: Linux 7.0 to 7.1.4: ")
+    found = between(lines, "joined datagrams")
+    assert {line for each in found.values() for line in each} == {
+        ("OK", "ib sends none: btl_ib_udp_gso is auto, and its kernel is known to be bad")
+    }
 
 
 class Joining:

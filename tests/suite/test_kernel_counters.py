@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from runner.jobs import with_kernel
 from runner.places import BUILD, NET, ROOT
 
 pytestmark = pytest.mark.mpi
@@ -175,23 +176,36 @@ class LargePackets:
         return int(re.search(r"counter packets (\d+)", rules)[1])
 
 
-@pytest.mark.parametrize("gso", [pytest.param(gso, id=f"kernel_counters/joined/{gso}") for gso in ("auto", "0")])
-def test_joined(run, mpi, hosts, tmp_path, gso):
+BAD_KERNEL, GOOD_KERNEL = "7.0.2-6-pve", "7.1.5"
+
+
+@pytest.mark.parametrize(("gso", "kernel", "joined"), [
+    pytest.param("auto", None, True, id="kernel_counters/joined/auto"),
+    pytest.param("0", None, False, id="kernel_counters/joined/0"),
+    pytest.param("auto", BAD_KERNEL, False, id="kernel_counters/joined/bad_kernel"),
+    pytest.param("1", BAD_KERNEL, True, id="kernel_counters/joined/forced"),
+    pytest.param("auto", GOOD_KERNEL, True, id="kernel_counters/joined/good_kernel"),
+])  # fmt: skip
+def test_joined(run, mpi, hosts, tmp_path, gso, kernel, joined):
     """Datagrams leave both hosts joined (UDP_SEGMENT), and come joined (UDP_GRO), which their devices count; with
-    btl_ib_udp_gso 0 none leaves so, and all messages arrive as well."""
+    btl_ib_udp_gso 0, or auto and a kernel that is known to mangle them, none leaves so, and all messages arrive as
+    well."""
+    options = ("--", "-x", f"LD_PRELOAD={with_kernel(run, kernel)['LD_PRELOAD']}") if kernel else ()
     large = [LargePackets(run, f"{hosts}{number}") for number in (1, 2)]
     try:
         output = run.output(
             ROOT / "tests/mpi/run", *("--build", BUILD, "--np", 2, "--hosts", 2, "--offloads", "on"), "randsize", "rounds=3",
+            *options,
             env={"NSPFX": hosts, "OMPI_MCA_btl_ib_udp_gso": gso, "OMPI_MCA_btl_ib_stats_file": f"{tmp_path}/"},
         )  # fmt: skip
     finally:
         packets = [each.end() for each in large]
     assert "OK randsize" in output
+    assert output.count("is known to be bad:") == (gso == "auto" and kernel == BAD_KERNEL)
     files = [json.loads(path.read_text()) for path in tmp_path.iterdir()]
     bursts = [sum(device["counters"]["received_bursts"] for device in file["devices"]) for file in files]
     assert len(bursts) == 2 and not any(file["counters"]["broken_bursts"] for file in files)
-    if gso == "0":
-        assert packets == [0, 0]
-    else:
+    if joined:
         assert all(packets) and all(bursts)
+    else:
+        assert packets == [0, 0]

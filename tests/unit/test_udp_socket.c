@@ -284,6 +284,35 @@ static void test_busy_poll(void **state)
     assert_non_null(strstr(calls.heard, "sysctl -w net.core.busy_read=30"));
 }
 
+/* A kernel that joins wrongly what is received is not asked to join it, and datagrams arrive as
+ * single datagrams. */
+static void test_no_gro(void **state)
+{
+    for (int no_gro = 0; no_gro < 2; no_gro++) {
+        btl_ib_open_params_t params = heard_params();
+        uint32_t got = 0;
+
+        need_udp(AF_INET);
+        params.no_gro = no_gro != 0;
+        calls.joins = false;
+        pair_t pair = open_pair(params);
+        const btl_ib_tx_t tx = make_tx(pair.a, &pair.slots, 0, pair.b_at_a, 1000, 1);
+
+        assert_int_equal(calls.joins, no_gro == 0);
+        assert_true((strstr(calls.heard, "is not asked to join") != NULL) == (no_gro != 0));
+        for (; got < 8; got++) {
+            assert_int_equal(send_all(pair.a, &tx, 1), 0);
+        }
+        for (; got > 0; got--) {
+            const btl_ib_event_t event = wait_recv(pair.b);
+
+            assert_int_equal(event.size, 1000);
+            repost(pair.b, &event);
+        }
+        close_pair(&pair);
+    }
+}
+
 /* How many datagrams of a size the buffer holds is what the kernel takes. */
 static void test_rx_depth(void **state)
 {
@@ -497,7 +526,8 @@ int main(void)
         cmocka_unit_test(test_busy_poll), cmocka_unit_test(test_ports),
         cmocka_unit_test(test_last_port), cmocka_unit_test(test_any_port),
         cmocka_unit_test(test_no_device), cmocka_unit_test(test_socket_buffer),
-        cmocka_unit_test(test_rx_depth),  cmocka_unit_test(test_overflows),
+        cmocka_unit_test(test_no_gro),    cmocka_unit_test(test_rx_depth),
+        cmocka_unit_test(test_overflows),
     };
 
     const struct CMUnitTest changing[] = {

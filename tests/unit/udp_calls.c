@@ -63,6 +63,7 @@ int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
         errno = ENOPROTOOPT;
         return -1;
     }
+    calls.joins = calls.joins || (level == SOL_UDP && option == UDP_GRO);
     return (int) syscall(SYS_setsockopt, fd, level, option, value, len);
 }
 

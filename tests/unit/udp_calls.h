@@ -37,6 +37,7 @@ typedef struct udp_calls {
     uint64_t now;             /* ns: what the clock says; 0: the time */
     uint64_t cpu;             /* ns: that this thread has had of a processor, unless that is 0 */
     /* What they did. */
+    bool joins;        /* a socket has asked for UDP_GRO */
     uint32_t sends;    /* calls that sent something */
     uint32_t messages; /* in them */
     uint32_t named;    /* of those, the ones with a destination address */

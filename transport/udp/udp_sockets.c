@@ -148,7 +148,6 @@ static const char *udp_set_defaults(int fd, sa_family_t family)
     }
     (void) udp_set_option(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
                           v4 ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE);
-    (void) udp_set_option(fd, SOL_UDP, UDP_GRO, 1); /* Linux 5.0 and later */
     /* Each datagram tells how many others found no room, once some did (socket(7)). */
     (void) udp_set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
     /* Messages may be read where they lie, see udp_recv.h. */
@@ -298,6 +297,7 @@ static int socket_open(btl_ib_udp_sockets_t *sockets, bool latency, int level)
     if (fd < 0) {
         return fd;
     }
+    sockets->gro = !sockets->no_gro && udp_set_option(fd, SOL_UDP, UDP_GRO, 1) == 0;
     udp_socket_mark(sockets->log, sockets->count == 0 ? 1 : 10, fd, sockets->own.any.sa_family,
                     sockets->traffic_class, sockets->priority);
     udp_socket_busy_poll(sockets->log, sockets->count == 0 ? 1 : 10, fd, sockets->busy_poll);
@@ -523,6 +523,7 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
     sockets->traffic_class = params->traffic_class;
     sockets->priority = params->service_level;
     sockets->busy_poll = params->busy_poll;
+    sockets->no_gro = params->no_gro;
     sockets->port_min = params->port_min;
     sockets->port_last = last_port(params);
     if (btl_ib_udp_wants_lane(params)) {
@@ -556,7 +557,9 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
                    sockets->gso     ? "joins"
                    : params->no_gso ? "is not asked (btl_ib_udp_gso) to join"
                                     : "does not join",
-                   udp_set_option(fd, SOL_UDP, UDP_GRO, 1) == 0 ? "joins" : "does not join");
+                   sockets->gro     ? "joins"
+                   : params->no_gro ? "is not asked to join"
+                                    : "does not join");
     rails_enter(sockets);
     return 0;
 }

@@ -137,6 +137,8 @@ typedef struct btl_ib_udp_sockets {
     bool within;          /* all that comes by this interface was sent on this host */
     btl_ib_limit_t limit; /* the system's, which keep the buffers small */
     bool gso;             /* the kernel cuts datagrams to be sent out of one buffer (UDP_SEGMENT) */
+    bool gro;             /* it joins received ones (UDP_GRO, Linux 5.0 and later) */
+    bool no_gro;          /* it is not asked to */
     int epoll_fd;         /* readable when a socket is; -1: there is no such set */
     struct {              /* private to "many rails" */
         uint32_t bit;     /* names the rail among those of this process; 0: no bit was left */

@@ -178,6 +178,46 @@ static void test_own_endpoints(void **state)
     assert_int_equal(live, 0);
 }
 
+/* What the first queue keeps for what needs no credit is posted beside its num, and no credit
+ * promises it: where the queue has its endpoint the transport leaves it out, where queues share one
+ * the engine does (test_reserve of test_credit). */
+static void test_reserve(void **state)
+{
+    enum { RESERVE = 2, QUEUES = 5 };
+    btl_ib_open_params_t params = two_channels;
+
+    params.queue[COMMANDS].reserve = RESERVE;
+    btl_ib_transport_t *t = open_with(params);
+    assert_true(t->attr.queue_buffers);
+    assert_int_equal(waiting(&endpoints[0].posted), COMMAND_NUM + RESERVE);
+    assert_int_equal(waiting(&endpoints[1].posted), DATA_NUM);
+    assert_int_equal(t->ops->rx_depth(t, SHORT), COMMAND_NUM);
+    assert_int_equal(t->ops->rx_depth(t, LARGEST), DATA_NUM);
+    assert_int_equal(t->attr.rx_depth, COMMAND_NUM + DATA_NUM);
+    close_one(t);
+    /* It is a quarter at most of what a small completion queue leaves. */
+    params.queue[COMMANDS].reserve = 3 * COMMAND_NUM;
+    params.cq_own = true;
+    params.cq_num = 2 * COMMAND_NUM;
+    t = open_with(params);
+    const uint32_t posted = waiting(&endpoints[0].posted);
+    assert_in_range(posted, COMMAND_NUM, 2 * COMMAND_NUM);
+    assert_int_equal(t->ops->rx_depth(t, SHORT), posted - posted / 4);
+    close_one(t);
+    params = two_channels;
+    params.queue_count = QUEUES;
+    for (uint32_t i = 0; i < QUEUES; i++) {
+        params.queue[i] = (btl_ib_open_queue_t){.size = SHORT + i, .num = COMMAND_NUM};
+    }
+    params.queue[COMMANDS].reserve = RESERVE;
+    t = open_with(params);
+    assert_false(t->attr.queue_buffers);
+    assert_int_equal(waiting(&endpoints[0].posted), COMMAND_NUM + RESERVE);
+    assert_int_equal(t->ops->rx_depth(t, SHORT), COMMAND_NUM + RESERVE);
+    close_one(t);
+    assert_int_equal(live, 0);
+}
+
 /* Bulk that fills the data channel's sends leaves those of the command channel alone. */
 static void test_depth_of_channels(void **state)
 {
@@ -390,6 +430,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_own_endpoints, forget),
+        cmocka_unit_test_setup(test_reserve, forget),
         cmocka_unit_test_setup(test_depth_of_channels, forget),
         cmocka_unit_test_setup(test_shared_endpoint, forget),
         cmocka_unit_test_setup(test_old_peer, forget),

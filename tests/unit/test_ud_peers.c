@@ -277,7 +277,9 @@ static void test_grows_with_peers(void **state)
     close_one(t);
 }
 
-/* What is kept for control traffic is posted, and not promised to anybody. */
+/* What is kept for control traffic is posted, and not promised to anybody: by the transport where
+ * each queue has its queue pair, else by the engine, which is told of it then (test_reserve of
+ * test_credit). */
 static void test_reserve(void **state)
 {
     btl_ib_open_params_t params = usual;
@@ -289,6 +291,19 @@ static void test_reserve(void **state)
     t = open_one(params);
     assert_int_equal(fake_posted(qpn_of(t, SMALL)), posted + 11);
     assert_int_equal(t->ops->rx_depth(t, 128), NUM_SMALL);
+    close_one(t);
+    params.channels = BTL_IB_CHANNELS_SHARED;
+    t = open_one(params);
+    assert_false(t->attr.queue_buffers);
+    assert_int_equal(t->ops->rx_depth(t, 128), NUM_SMALL + NUM_LARGE + 11);
+    assert_in_range(fake_posted(qpn_of(t, SMALL)), NUM_SMALL + NUM_LARGE + 11, UINT32_MAX);
+    close_one(t);
+    /* Of the few buffers that a device takes a quarter at most is kept. */
+    params.channels = BTL_IB_CHANNELS_OWN;
+    fake.max_qp_wr = NUM_SMALL;
+    t = open_one(params);
+    assert_int_equal(fake_posted(qpn_of(t, SMALL)), NUM_SMALL);
+    assert_int_equal(t->ops->rx_depth(t, 128), NUM_SMALL - NUM_SMALL / 4 - 1);
     close_one(t);
 }
 

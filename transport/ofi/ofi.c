@@ -22,7 +22,8 @@ enum {
     BATCH = 16,
     TX_DEPTH = 256,
     CQ_SPARE = 16,
-    LARGEST = 65536, /* nobody asks for more in one datagram, and buffers have this size */
+    RESERVE_PART = 4, /* of an endpoint's buffers no more than this part (1/4) is its reserve */
+    LARGEST = 65536,  /* nobody asks for more in one datagram, and buffers have this size */
     ALIGN = 64,
 };
 
@@ -47,6 +48,7 @@ struct ofi_endpoint {
     struct fid_mr *rx_mr;
     size_t rx_size; /* bytes of ours that a receive buffer holds */
     uint32_t rx_depth, tx_depth;
+    uint32_t rx_reserve; /* of rx_depth: for what needs no credit; 0 where all queues share it */
     uint8_t *rx_memory;
     ofi_op_t *rx_ops;
     ofi_op_t *rx_waiting;
@@ -430,6 +432,12 @@ static void ofi_mem_deregister(btl_ib_transport_t *t, void *handle)
     }
 }
 
+/* Returns how many datagrams an endpoint has buffers for that credits may promise. */
+static uint32_t rx_promised(const ofi_endpoint_t *endpoint)
+{
+    return endpoint->rx_depth - endpoint->rx_reserve;
+}
+
 /* rx_depth() of btl_ib_transport_ops_t. */
 static uint32_t ofi_rx_depth(const btl_ib_transport_t *t, uint32_t size)
 {
@@ -439,7 +447,7 @@ static uint32_t ofi_rx_depth(const btl_ib_transport_t *t, uint32_t size)
     while (i + 1 < ofi->count && ofi->endpoint[i].rx_size < size) {
         i++;
     }
-    return ofi->endpoint[i].rx_depth;
+    return rx_promised(&ofi->endpoint[i]);
 }
 
 static int ofi_wait_fd(btl_ib_transport_t *t)
@@ -588,6 +596,24 @@ static void cq_fit(ofi_t *ofi, uint32_t queue)
     }
 }
 
+/* True if each queue has an endpoint, with its buffers. */
+static bool queues_apart(const ofi_t *ofi, const btl_ib_open_params_t *params)
+{
+    return ofi->count > 1 && ofi->count == params->queue_count;
+}
+
+/* Sets what credits may not promise of the buffers of each endpoint. The engine keeps the reserve
+ * of buffers that queues share. */
+static void reserve_plan(ofi_t *ofi, const btl_ib_open_params_t *params)
+{
+    for (uint32_t i = 0; i < ofi->count && queues_apart(ofi, params); i++) {
+        ofi_endpoint_t *endpoint = &ofi->endpoint[i];
+        const uint32_t most = endpoint->rx_depth / RESERVE_PART;
+        const uint32_t wanted = params->queue[i].reserve;
+        endpoint->rx_reserve = wanted < most ? wanted : most;
+    }
+}
+
 /* Chooses how many endpoints there are, and their sizes. A device of the kernel's network stack has
  * one unless more are asked for: each costs a system call a poll. */
 static void channels_plan(ofi_t *ofi, const btl_ib_open_params_t *params,
@@ -602,7 +628,7 @@ static void channels_plan(ofi_t *ofi, const btl_ib_open_params_t *params,
         ofi_endpoint_t *endpoint = &ofi->endpoint[btl_ib_ofi_endpoint_of(i, ofi->count)];
         const uint32_t sends = btl_ib_open_tx_depth(params, i, TX_DEPTH);
         endpoint->rx_size = at_most(queue->size, attr->max_datagram);
-        endpoint->rx_depth += queue->num;
+        endpoint->rx_depth += queue->num + queue->reserve;
         endpoint->tx_depth = sends > endpoint->tx_depth ? sends : endpoint->tx_depth;
     }
     if (ofi->count == 1) {
@@ -617,6 +643,7 @@ static void channels_plan(ofi_t *ofi, const btl_ib_open_params_t *params,
     for (uint32_t i = 0; i < ofi->cq_count; i++) {
         cq_fit(ofi, i);
     }
+    reserve_plan(ofi, params);
 }
 
 /* Returns the bytes from one receive buffer to the next. */
@@ -745,10 +772,10 @@ static int ofi_open_channels(ofi_t *ofi, const btl_ib_open_params_t *params,
     rc = rc != 0 ? rc : ofi_publish(ofi);
     ofi->base.attr.rx_depth = 0;
     ofi->base.attr.tx_depth = 0;
-    ofi->base.attr.queue_buffers = ofi->count > 1 && ofi->count == params->queue_count;
+    ofi->base.attr.queue_buffers = queues_apart(ofi, params);
     for (uint32_t i = 0; i < ofi->count && rc == 0; i++) {
         rc = endpoint_make_buffers(ofi, &ofi->endpoint[i]);
-        ofi->base.attr.rx_depth += ofi->endpoint[i].rx_depth;
+        ofi->base.attr.rx_depth += rx_promised(&ofi->endpoint[i]);
         ofi->base.attr.tx_depth += ofi->endpoint[i].tx_depth;
     }
     if (rc != 0) {

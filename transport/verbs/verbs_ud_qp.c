@@ -17,6 +17,7 @@ enum {
     HANDED_UP = 32,      /* buffers that handlers have at once: those of one poll, */
     HANDED_UP_SHARE = 8, /* but of a queue's depth no more than this part (1/8), and one */
     GROWN_MAX = 4096,    /* buffers of a queue that grows with the number of peers */
+    RESERVE_PART = 4,    /* of few buffers no more than this part (1/4) is kept in reserve */
     RESTARTS_MAX = 64,
 };
 
@@ -29,11 +30,12 @@ typedef struct btl_ib_ud_slab {
 
 /* ---- sizes ---- */
 
-/* Chooses how many buffers a queue pair has, of which the device takes at most `most`. */
-static void qp_plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
+/* Chooses how many buffers a queue pair has, of which the device takes at most `most`; `reserve` of
+ * them are for what needs no credit. */
+static void qp_plan_depth(btl_ib_ud_qp_t *qp, uint32_t reserve, uint32_t most)
 {
     qp->handed_up = btl_ib_verbs_min(HANDED_UP, 1 + qp->depth / HANDED_UP_SHARE);
-    qp->spare += qp->handed_up;
+    qp->spare += qp->handed_up + reserve;
     qp->depth_max = qp->depth;
     if (qp->per_peer > 0 && qp->depth_max < GROWN_MAX) {
         qp->depth_max = GROWN_MAX;
@@ -42,27 +44,27 @@ static void qp_plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
     if (qp->depth + qp->spare > qp->depth_max) {
         qp->batch = 1;
         qp->handed_up = 0;
-        qp->spare = 1;
-        qp->depth = qp->depth_max > 1 ? qp->depth_max - 1 : 1;
+        qp->spare = 1 + btl_ib_verbs_min(reserve, qp->depth_max / RESERVE_PART);
+        qp->depth = qp->depth_max > qp->spare ? qp->depth_max - qp->spare : 1;
     }
     btl_ib_verbs_rx_pool_init(&qp->rx, qp);
 }
 
 /* Adds what may lie idle of a queue until its low watermark is reached. A credit promises a buffer
- * that is posted, so these buffers of P are spare ones, as those for what needs no credit are; of S
- * they are some of its num. */
+ * that is posted, so these buffers of P are spare ones; of S they are some of its num. */
 static void qp_plan_batch(btl_ib_ud_qp_t *qp, const btl_ib_open_queue_t *wanted)
 {
     const uint32_t low = wanted->low > 0 ? wanted->low : wanted->num / 2;
     const uint32_t batch = low < wanted->num ? wanted->num - low : 1;
 
     qp->batch += batch;
-    qp->spare += wanted->shared ? 0 : batch + wanted->reserve;
+    qp->spare += wanted->shared ? 0 : batch;
 }
 
 /* Chooses the sizes of a queue pair's send and receive queue, of which the device takes at most
- * `most`; `room`: entries that it has of a completion queue, 0: as many as it needs. */
-static void qp_plan_depths(btl_ib_ud_qp_t *qp, uint32_t most, uint32_t room)
+ * `most`; `room`: entries that it has of a completion queue, 0: as many as it needs; `reserve`:
+ * buffers for what needs no credit. */
+static void qp_plan_depths(btl_ib_ud_qp_t *qp, uint32_t reserve, uint32_t most, uint32_t room)
 {
     uint32_t sends = qp->tx_depth < TX_DEPTH_MIN ? (uint32_t) TX_DEPTH_MIN : qp->tx_depth;
 
@@ -73,11 +75,12 @@ static void qp_plan_depths(btl_ib_ud_qp_t *qp, uint32_t most, uint32_t room)
     if (room != 0) {
         most = btl_ib_verbs_min(most, room > qp->tx_depth + 2 ? room - qp->tx_depth : 2);
     }
-    qp_plan_depth(qp, most);
+    qp_plan_depth(qp, reserve, most);
 }
 
 /* Chooses which queue pair serves which receive queues, and its sizes. Queues beyond the last queue
- * pair share it, and its buffers fit the largest of them. */
+ * pair share it, and its buffers fit the largest of them; the engine keeps the reserve then, of all
+ * buffers that it is told of. */
 static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint32_t max_size,
                      uint32_t most)
 {
@@ -85,15 +88,16 @@ static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, u
         params->channels == BTL_IB_CHANNELS_SHARED ? 1 : (uint32_t) BTL_IB_UD_QPS_MAX;
 
     qps->count = btl_ib_verbs_min(params->queue_count, count_max);
+    const bool apart = params->queue_count <= qps->count;
     for (uint32_t i = 0; i < params->queue_count; i++) {
         const btl_ib_open_queue_t *wanted = &params->queue[i];
         const uint32_t sends = btl_ib_open_tx_depth(params, i, TX_DEPTH);
         btl_ib_ud_qp_t *qp = &qps->qp[btl_ib_ud_qp_of(i, qps->count)];
         qp->tx_depth = sends > qp->tx_depth ? sends : qp->tx_depth;
         qp->size = btl_ib_verbs_min(wanted->size, max_size);
-        qp->depth += wanted->num;
+        qp->depth += wanted->num + (apart ? 0 : wanted->reserve);
         qp->per_peer += wanted->per_peer;
-        qp->first += wanted->init;
+        qp->first += wanted->init + (apart ? 0 : wanted->reserve);
         qp->low += wanted->init < wanted->num ? wanted->limit : 0;
         qp_plan_batch(qp, wanted);
     }
@@ -108,7 +112,8 @@ static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, u
     }
     qps->cq_count = params->cq_own ? qps->count : 1;
     for (uint32_t i = 0; i < qps->count; i++) {
-        qp_plan_depths(&qps->qp[i], most, params->cq_num * qps->cq_count / qps->count);
+        qp_plan_depths(&qps->qp[i], apart ? params->queue[i].reserve : 0, most,
+                       params->cq_num * qps->cq_count / qps->count);
     }
 }
 

@@ -279,8 +279,8 @@ const btl_ib_param_t btl_ib_param_table[] = {
     INT_PARAM(cq_num, 0, 0, 4194304, "completions", 9,
               "Transports verbs and ofi: room of a completion queue of the device; over rc of the "
               "first one, at least. If that is less than what may be under way so many sends and "
-              "buffers fewer are used (ud, ofi). 0: as much as is needed; over rc 4096, and more "
-              "queues as connections need them",
+              "buffers fewer are used (ud, of each queue pair 256 at least; ofi). 0: as much as is "
+              "needed; over rc 4096, and more queues as connections need them",
               "Lower it if the device has few entries for all processes of a host"),
     INT_PARAM(max_inline_data, 256, 0, BTL_IB_INLINE_MAX, "bytes", 9,
               "Transport verbs: the processor hands messages up to this size to the device "

@@ -52,6 +52,33 @@ static void test_queues(void **state)
     assert_int_equal(allocated(), none);
 }
 
+static uint64_t told_of_device(const btl_ib_open_params_t *params, const btl_ib_transport_t *t)
+{
+    btl_ib_memory_estimate_t estimate = {.count = 0};
+
+    type->memory_estimate(params, &t->attr, 0, &estimate);
+    return estimate.all[BTL_IB_ESTIMATE_DEVICE].held;
+}
+
+/* Each completion queue has cq_num entries: two queues have twice as many as one for both. */
+static void test_completion_queues(void **state)
+{
+    enum { ENTRIES = 4000, LINE = 64 };
+    btl_ib_open_params_t params = usual;
+
+    params.queue[SMALL].per_peer = 0; /* else it grows into what entries there are */
+    params.cq_num = ENTRIES;
+    btl_ib_transport_t *t = open_one(params);
+    const uint64_t shared = told_of_device(&params, t);
+    close_one(t);
+    params.cq_own = true;
+    t = open_one(params);
+    assert_int_equal(ud_completion_queues(t), CHANNELS);
+    assert_int_equal(ud_completions(t), ENTRIES);
+    assert_int_equal(told_of_device(&params, t), shared + ENTRIES * LINE);
+    close_one(t);
+}
+
 /* The same of 10, 100, 1,000 and 10,000 peers, which are addresses only. */
 static void test_many(void **state)
 {
@@ -88,6 +115,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         UD_TEST(test_queues),
+        UD_TEST(test_completion_queues),
         UD_TEST(test_many),
     };
 

@@ -136,6 +136,14 @@ static void test_cq_num(void **state)
     assert_int_equal(ud_completions(t), 512);
     assert_int_equal(t->attr.tx_depth, 2 * 256);
     close_one(t);
+    params.cq_own = false;
+    params.cq_num = 1; /* what the fewest sends need, and as many buffers, comes first */
+    t = open_one(params);
+    assert_int_equal(t->attr.tx_depth, 2 * 128);
+    assert_int_equal(t->ops->rx_depth(t, 128), NUM_SMALL);
+    assert_int_equal(t->ops->rx_depth(t, SIZE), NUM_LARGE);
+    assert_int_equal(ud_completions(t), ud_work_requests(t));
+    close_one(t);
 }
 
 int main(void)

@@ -374,6 +374,35 @@ static void test_partial_repost(void **state)
     close_pair(&pair);
 }
 
+/* Where the device took none of the buffers for long, and all that were posted were used, no
+ * completion comes that would have others posted: a poll that finds nothing tries again. */
+static void test_repost_without_traffic(void **state)
+{
+    pair_t pair = open_pair(usual);
+    const uint32_t qpn = qpn_of(pair.b, LARGE);
+    const uint32_t made = fake_posted(qpn);
+
+    fake.recv_take = 0;
+    send_all(&pair, 0, (int) made, SIZE, LARGE);
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), made);
+    assert_int_equal(fake_posted(qpn), 0);
+    const uint64_t overflows = pair.b->overflows;
+    assert_true(overflows > 0);
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 0);
+    assert_int_equal(pair.b->overflows, overflows);
+    assert_int_equal(pair.b->ops->wait_fd(pair.b), -1);
+    fake.recv_take = -1;
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 0);
+    assert_int_equal(fake_posted(qpn), made);
+    const int posts = fake.recv_posts; /* once */
+    assert_int_not_equal(pair.b->ops->wait_fd(pair.b), -1);
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 0);
+    assert_int_equal(fake.recv_posts, posts);
+    send_all(&pair, 0, 1, SIZE, LARGE);
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 1);
+    close_pair(&pair);
+}
+
 /* What ends a receiving queue. A failure is told once, and only where there is room for it. */
 static void test_receiving_ends(void **state)
 {
@@ -488,6 +517,7 @@ int main(void)
         UD_TEST(test_replaced_before_the_handler),
         UD_TEST(test_low_watermark),
         UD_TEST(test_partial_repost),
+        UD_TEST(test_repost_without_traffic),
         UD_TEST(test_receiving_ends),
         UD_TEST(test_grows_when_low),
         UD_TEST(test_none_left),

@@ -608,6 +608,8 @@ static int ud_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, 
         if (ud->peers.leaving != 0) {
             btl_ib_ud_peers_clean(&ud->peers);
         }
+    } else if (ud->qps.unposted) { /* where no buffer is posted no completion will come */
+        post_idle(ud, false);
     }
     if (ud->qps.completed) {
         n += btl_ib_ud_qps_report(&ud->qps, events + n, max - n);
@@ -636,7 +638,7 @@ static int ud_wait_fd(btl_ib_transport_t *t)
     }
     ud->polling.armed = true;
     /* Completions that came before the queue was armed make no event of the channel. */
-    return ud->state.error != 0 || poll_completions(ud) ? -1 : ud->comp.fd;
+    return ud->state.error != 0 || ud->qps.unposted || poll_completions(ud) ? -1 : ud->comp.fd;
 }
 
 /* ---- opening and closing ---- */

@@ -14,10 +14,11 @@
 enum {
     TX_DEPTH = 256,
     TX_DEPTH_MIN = 128,
-    HANDED_UP = 32,      /* buffers that handlers have at once: those of one poll, */
-    HANDED_UP_SHARE = 8, /* but of a queue's depth no more than this part (1/8), and one */
-    GROWN_MAX = 4096,    /* buffers of a queue that grows with the number of peers */
-    RESERVE_PART = 4,    /* of few buffers no more than this part (1/4) is kept in reserve */
+    ROOM_MIN = 2 * TX_DEPTH_MIN, /* of a completion queue: for the fewest sends, and buffers */
+    HANDED_UP = 32,              /* buffers that handlers have at once: those of one poll, */
+    HANDED_UP_SHARE = 8,         /* but of a queue's depth no more than this part (1/8), and one */
+    GROWN_MAX = 4096,            /* buffers of a queue that grows with the number of peers */
+    RESERVE_PART = 4, /* of few buffers no more than this part (1/4) is kept in reserve */
     RESTARTS_MAX = 64,
 };
 
@@ -62,18 +63,18 @@ static void qp_plan_batch(btl_ib_ud_qp_t *qp, const btl_ib_open_queue_t *wanted)
 }
 
 /* Chooses the sizes of a queue pair's send and receive queue, of which the device takes at most
- * `most`; `room`: entries that it has of a completion queue, 0: as many as it needs; `reserve`:
- * buffers for what needs no credit. */
+ * `most`; `room`: entries that it has of a completion queue, ROOM_MIN at least, 0: as many as it
+ * needs; `reserve`: buffers for what needs no credit. */
 static void qp_plan_depths(btl_ib_ud_qp_t *qp, uint32_t reserve, uint32_t most, uint32_t room)
 {
     uint32_t sends = qp->tx_depth < TX_DEPTH_MIN ? (uint32_t) TX_DEPTH_MIN : qp->tx_depth;
 
-    if (room != 0 && sends > room / 2) {
-        sends = room / 2 < TX_DEPTH_MIN ? (uint32_t) TX_DEPTH_MIN : room / 2;
+    if (room != 0) {
+        sends = btl_ib_verbs_min(sends, room / 2);
     }
     qp->tx_depth = btl_ib_verbs_power_below(btl_ib_verbs_min(most, sends));
     if (room != 0) {
-        most = btl_ib_verbs_min(most, room > qp->tx_depth + 2 ? room - qp->tx_depth : 2);
+        most = btl_ib_verbs_min(most, room - qp->tx_depth);
     }
     qp_plan_depth(qp, reserve, most);
 }
@@ -111,9 +112,10 @@ static void qps_plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, u
         qp_plan_batch(&qps->qp[0], &(btl_ib_open_queue_t){.num = params->rx_depth});
     }
     qps->cq_count = params->cq_own ? qps->count : 1;
+    const uint32_t part = params->cq_num * qps->cq_count / qps->count;
+    const uint32_t room = params->cq_num == 0 ? 0 : part < ROOM_MIN ? (uint32_t) ROOM_MIN : part;
     for (uint32_t i = 0; i < qps->count; i++) {
-        qp_plan_depths(&qps->qp[i], apart ? params->queue[i].reserve : 0, most,
-                       params->cq_num * qps->cq_count / qps->count);
+        qp_plan_depths(&qps->qp[i], apart ? params->queue[i].reserve : 0, most, room);
     }
 }
 
@@ -169,6 +171,15 @@ static uint64_t qp_slab_bytes(const btl_ib_ud_qp_t *qp, uint32_t count, uint32_t
            + count * sizeof(btl_ib_verbs_rx_buffer_t);
 }
 
+/* Posts idle buffers. Returns 0 or an errno; then some may be posted nevertheless. */
+static int qp_post(btl_ib_ud_qp_t *qp)
+{
+    const int error = btl_ib_verbs_rx_pool_post(&qp->rx);
+
+    qp->empty = qp->empty && qp->rx.posted == 0;
+    return error;
+}
+
 /* Makes and posts buffers. Returns 0 or a negative errno. */
 static int qp_make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t count)
 {
@@ -194,7 +205,7 @@ static int qp_make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t co
                                  payload - BTL_IB_VERBS_GRH, qp->size + BTL_IB_VERBS_GRH,
                                  slab->mr->lkey);
     }
-    const int error = btl_ib_verbs_rx_pool_post(&qp->rx);
+    const int error = qp_post(qp);
     return error == 0 ? 0 : btl_ib_verbs_failed(qps->verbs, "ibv_post_recv", error);
 }
 
@@ -221,9 +232,12 @@ void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps)
 
 /* Counts that the device has no buffer of a queue pair, and logs it once: what came meanwhile was
  * dropped. */
-__attribute__((noinline)) static void qp_note_empty(btl_ib_ud_qps_t *qps, const btl_ib_ud_qp_t *qp)
+__attribute__((noinline)) static void qp_note_empty(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 {
-    if (qps->emptied++ == 0) {
+    const bool counted = qp->empty;
+
+    qp->empty = true;
+    if (!counted && qps->emptied++ == 0) {
         BTL_IB_VERBS_LOG(qps->verbs, 1,
                          "%s: queue %u had none of its %u buffers left: what comes then is dropped "
                          "and sent again. More of them (num in btl_ib_receive_queues), or less on "
@@ -248,6 +262,7 @@ void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps)
 
 int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps, bool handlers)
 {
+    qps->unposted = false;
     for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
         btl_ib_ud_qp_t *qp = &qps->qp[i];
         const uint32_t few = handlers ? qp->urgent : qp->watermark;
@@ -255,10 +270,11 @@ int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps, bool handlers)
             if (qp->rx.posted == 0) {
                 qp_note_empty(qps, qp);
             }
-            const int error = btl_ib_verbs_rx_pool_post(&qp->rx);
+            const int error = qp_post(qp);
             if (error != 0 && error != ENOMEM) {
                 return error;
             }
+            qps->unposted |= error != 0;
         }
     }
     return 0;
@@ -344,12 +360,10 @@ static int qp_open(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wan
     return rc != 0 ? rc : qp_to_rts(qps, qp);
 }
 
-/* Opens a completion queue for its queue pairs, or for all, with at least `least` entries if the
- * device has so many. */
-static int cq_open(btl_ib_ud_qps_t *qps, uint32_t index, uint32_t least,
-                   struct ibv_comp_channel *channel)
+/* Returns the entries that a completion queue is to have: as many as its queue pair, or all, can
+ * fill, and at least `least`. */
+static uint32_t cq_entries(const btl_ib_ud_qps_t *qps, uint32_t index, uint32_t least)
 {
-    const btl_ib_verbs_t *verbs = qps->verbs;
     uint32_t entries = 0;
 
     for (uint32_t i = 0; i < qps->count; i++) {
@@ -357,7 +371,18 @@ static int cq_open(btl_ib_ud_qps_t *qps, uint32_t index, uint32_t least,
             entries += qps->qp[i].tx_depth + qps->qp[i].depth_max;
         }
     }
-    entries = btl_ib_verbs_min(entries < least ? least : entries, (uint32_t) verbs->device.max_cqe);
+    return entries < least ? least : entries;
+}
+
+/* Opens a completion queue for its queue pairs, or for all, with at least `least` entries if the
+ * device has so many. */
+static int cq_open(btl_ib_ud_qps_t *qps, uint32_t index, uint32_t least,
+                   struct ibv_comp_channel *channel)
+{
+    const btl_ib_verbs_t *verbs = qps->verbs;
+    const uint32_t entries =
+        btl_ib_verbs_min(cq_entries(qps, index, least), (uint32_t) verbs->device.max_cqe);
+
     qps->cq[index] = ibv_create_cq(verbs->context, (int) entries, NULL, channel, 0);
     if (qps->cq[index] == NULL) {
         return btl_ib_verbs_failed(verbs, "ibv_create_cq", errno);
@@ -395,7 +420,7 @@ void btl_ib_ud_qps_memory_estimate(const btl_ib_open_params_t *params,
                                    btl_ib_memory_estimate_t *estimate)
 {
     btl_ib_ud_qps_t qps = {.count = 0};
-    uint64_t requests = 0;
+    uint64_t requests = 0, completions = 0;
 
     qps_plan(&qps, params, attr->max_datagram, attr->queue_max > 0 ? attr->queue_max : INT32_MAX);
     btl_ib_estimate_queues(estimate, qps.count, qps.cq_count);
@@ -416,7 +441,9 @@ void btl_ib_ud_qps_memory_estimate(const btl_ib_open_params_t *params,
                             "queue %u: sends", i + 1);
         requests += qp->tx_depth + qp->depth_max;
     }
-    const uint64_t completions = requests < params->cq_num ? params->cq_num : requests;
+    for (uint32_t i = 0; i < qps.cq_count; i++) {
+        completions += cq_entries(&qps, i, params->cq_num);
+    }
     btl_ib_estimate_add(estimate, BTL_IB_ESTIMATE_DEVICE,
                         BTL_IB_VERBS_LINE * (requests + completions), 0,
                         "queue pairs and completions");
@@ -501,7 +528,7 @@ static int qp_restart(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
         return rc;
     }
     qps->completed |= btl_ib_verbs_send_ring_complete(&qp->ring, qp->ring.posted);
-    rc = -btl_ib_verbs_rx_pool_post(&qp->rx);
+    rc = -qp_post(qp);
     rc = rc != 0 ? rc : qp_to_rts(qps, qp);
     if (rc == 0) {
         qp->flushed = false;

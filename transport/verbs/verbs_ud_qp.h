@@ -61,6 +61,7 @@ typedef struct btl_ib_ud_qp {
     uint32_t per_peer;  /* buffers that each peer adds to `depth` */
     uint32_t low;       /* if fewer are posted the queue pair grows; 0: it does not any more */
     uint32_t made;      /* buffers that there are */
+    bool empty;         /* it was found without a posted one, and counted, and has none yet */
     struct btl_ib_ud_slab *slabs;
 
     uint32_t tx_depth; /* a power of two */
@@ -82,6 +83,7 @@ typedef struct btl_ib_ud_qps {
     bool error_logged; /* that a send failed: the first time only */
     bool broken;       /* some queue pair is */
     bool completed;    /* sends are over that may make events */
+    bool unposted;     /* the device did not take all buffers that were to be posted */
     uint64_t emptied;  /* how often a queue pair was found without a buffer: it drops what comes */
     btl_ib_ud_qp_t qp[BTL_IB_UD_QPS_MAX];
 } btl_ib_ud_qps_t;
@@ -125,8 +127,8 @@ void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps);
 void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps);
 
 /* Posts idle buffers where no more are posted than the low watermark; if `handlers` are about to
- * get some, only where these are more than spare ones. Returns 0 or an errno. Those that a device
- * does not take now are posted with the next ones. */
+ * get some, only where these are more than spare ones. Returns 0 or an errno. If a device does not
+ * take all now `unposted` is set. */
 int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps, bool handlers);
 
 /* Takes a buffer back that was not used because the queue pair failed. */

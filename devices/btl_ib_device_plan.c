@@ -85,9 +85,10 @@ void btl_ib_want_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth, u
 /* ---- numbers without effect ---- */
 
 /* True if a number that is written there governs nothing. What says how many segments of a sender
- * may be on the way does by that, unless that is written, too. */
+ * may be on the way does by that, unless that is written, too. `slack`: something else says what
+ * windows are. */
 static bool is_without_effect(const char *spec, const btl_ib_queue_table_t *table, uint32_t i,
-                              const char *field, unsigned unused)
+                              const char *field, unsigned unused, bool slack)
 {
     const bool shared = table->q[i].type == BTL_IB_QUEUE_SHARED;
     const bool pending_written = btl_ib_queues_is_written(spec, i, "max_pending_sends");
@@ -97,7 +98,7 @@ static bool is_without_effect(const char *spec, const btl_ib_queue_table_t *tabl
         return false;
     }
     if (!shared) {
-        return i > 0 && strcmp(field, "reserve") == 0;
+        return strcmp(field, "window") == 0 ? slack : i > 0 && strcmp(field, "reserve") == 0;
     }
     if (strcmp(field, "num") == 0) {
         bit = pending_written ? BTL_IB_SHARED_NUM : 0u;
@@ -110,9 +111,12 @@ static bool is_without_effect(const char *spec, const btl_ib_queue_table_t *tabl
 }
 
 uint32_t btl_ib_queues_without_effect(const char *spec, const btl_ib_queue_table_t *table,
-                                      const btl_ib_transport_type_t *type, char *out, size_t len)
+                                      const btl_ib_transport_type_t *type,
+                                      const btl_ib_params_t *params, char *out, size_t len)
 {
-    static const char *const names[] = {"num", "low_watermark", "reserve", "init", "limit"};
+    static const char *const names[] = {"num",     "low_watermark", "window",
+                                        "reserve", "init",          "limit"};
+    const bool slack = params->am_credits_slack >= 0;
     uint32_t count = 0;
     size_t used = 0;
 
@@ -123,7 +127,7 @@ uint32_t btl_ib_queues_without_effect(const char *spec, const btl_ib_queue_table
         for (uint32_t n = 0; n < sizeof(names) / sizeof(names[0]); ++n) {
             char head[32] = ", ";
 
-            if (!is_without_effect(spec, table, i, names[n], type->shared_unused)) {
+            if (!is_without_effect(spec, table, i, names[n], type->shared_unused, slack)) {
                 continue;
             }
             if (here++ == 0) {

@@ -77,10 +77,12 @@ static inline bool btl_ib_wire_shares(uint32_t processes, uint32_t srq_min_peers
 void btl_ib_want_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth, uint32_t credit_init,
                          btl_ib_open_params_t *open);
 
-/* Writes, as "queue 2: init, limit; queue 3: ...", which numbers govern nothing over a transport of
- * those that are written in a valid `spec`, parsed as `table`. Returns how many there are. */
+/* Writes, as "queue 2: init, limit; queue 3: ...", which numbers govern nothing over a transport,
+ * and beside such parameters, of those that are written in a valid `spec`, parsed as `table`.
+ * Returns how many there are. */
 uint32_t btl_ib_queues_without_effect(const char *spec, const btl_ib_queue_table_t *table,
-                                      const btl_ib_transport_type_t *type, char *out, size_t len);
+                                      const btl_ib_transport_type_t *type,
+                                      const btl_ib_params_t *params, char *out, size_t len);
 
 /* The user's wishes for devices, as parameters say. */
 typedef struct btl_ib_device_wishes {

@@ -460,7 +460,8 @@ static void report_without_effect(search_t *search, const btl_ib_transport_type_
     char text[256];
 
     if (search->params->queues_by_user && !search->told_without_effect && search->request->rank == 0
-        && btl_ib_queues_without_effect(spec, &search->wishes.user_queues, type, text, sizeof(text))
+        && btl_ib_queues_without_effect(spec, &search->wishes.user_queues, type, search->params,
+                                        text, sizeof(text))
                > 0) {
         search->told_without_effect = true;
         BTL_IB_SHOW_HELP("queues without effect", opal_process_info.nodename, device->name,

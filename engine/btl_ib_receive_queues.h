@@ -16,9 +16,10 @@
  * reserve = (2*num - 1)/window; max_pending_sends = low/4; init = num/4; limit = 3/16 of init.
  *
  * Every number is at least 1, and: sizes ascend from BTL_IB_QUEUE_SIZE_MIN; low < num; window is at
- * most floor(num/(num - low))*(num - low), because credits come free in batches of num - low and a
- * larger window would wait for a batch that never fills. A larger init than num, or limit than
- * init, is harmless, and reduced to that.
+ * most floor(num/(num - low))*(num - low). A window counts buffers that were used, whatever the
+ * batches of num - low (btl_ib_credit.h); the bound is openib's, whose credits come free in whole
+ * batches, and peers refuse a table that exceeds it. A larger init than num, or limit than init, is
+ * harmless, and reduced to that.
  */
 
 #ifndef BTL_IB_RECEIVE_QUEUES_H

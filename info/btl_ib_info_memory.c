@@ -120,7 +120,8 @@ static void print_cost(memory_t *memory, const btl_ib_transport_type_t *type, in
     btl_ib_info_begin(out, subject, text, NAME_WIDTH);
     btl_ib_queues_format(&memory->cost.plan.queues, text, sizeof(text));
     btl_ib_info_text(out, "queues", text);
-    if (btl_ib_queues_without_effect(spec, queues, type, text, sizeof(text)) > 0) {
+    if (btl_ib_queues_without_effect(spec, queues, type, memory->sizes->params, text, sizeof(text))
+        > 0) {
         btl_ib_info_text(out, "no effect", text);
     }
     btl_ib_info_number(out, "peers", memory->peers, "");

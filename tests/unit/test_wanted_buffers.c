@@ -119,14 +119,35 @@ static void told_without_effect(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         btl_ib_queue_table_t table;
         btl_ib_queues_error_t error;
+        const btl_ib_params_t params = {.am_credits_slack = -1};
         char text[128];
 
         assert_int_equal(btl_ib_queues_parse(cases[i].spec, &table, &error), 0);
-        assert_int_equal(
-            btl_ib_queues_without_effect(cases[i].spec, &table, cases[i].type, text, sizeof(text)),
-            cases[i].count);
+        assert_int_equal(btl_ib_queues_without_effect(cases[i].spec, &table, cases[i].type, &params,
+                                                      text, sizeof(text)),
+                         cases[i].count);
         assert_string_equal(text, cases[i].text);
     }
+}
+
+/* A window governs nothing beside btl_ib_am_credits_slack. */
+static void told_of_windows(void **state)
+{
+    static const char spec[] = "P,256,24,10,7,3:P,1024,24,10:P,4096,24,10,,3:P,8192,24,,5";
+    const btl_ib_transport_type_t type = {.name = "all"};
+    btl_ib_params_t params = {.am_credits_slack = -1};
+    btl_ib_queue_table_t table;
+    btl_ib_queues_error_t error;
+    char text[128];
+
+    assert_int_equal(btl_ib_queues_parse(spec, &table, &error), 0);
+    assert_int_equal(btl_ib_queues_without_effect(spec, &table, &type, &params, text, sizeof(text)),
+                     1);
+    assert_string_equal(text, "queue 3: reserve");
+    params.am_credits_slack = 0;
+    assert_int_equal(btl_ib_queues_without_effect(spec, &table, &type, &params, text, sizeof(text)),
+                     3);
+    assert_string_equal(text, "queue 1: window; queue 3: reserve; queue 4: window");
 }
 
 /* btl_ib_am_credits_slack: engine and transport are told that windows are one more than that, as
@@ -164,9 +185,13 @@ static void slack_in_place_of_windows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_the_string_says),  cmocka_unit_test(reserve_of_the_first),
-        cmocka_unit_test(each_peer_adds),      cmocka_unit_test(shares_of_a_depth),
-        cmocka_unit_test(told_without_effect), cmocka_unit_test(slack_in_place_of_windows),
+        cmocka_unit_test(as_the_string_says),
+        cmocka_unit_test(reserve_of_the_first),
+        cmocka_unit_test(each_peer_adds),
+        cmocka_unit_test(shares_of_a_depth),
+        cmocka_unit_test(told_without_effect),
+        cmocka_unit_test(told_of_windows),
+        cmocka_unit_test(slack_in_place_of_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

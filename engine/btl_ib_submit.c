@@ -44,8 +44,9 @@ static void trace_stop(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_verdi
 /*
  * Sends what the limits allow of all that waits in a connection. The command channel goes before
  * all others, because what repeats bulk must not delay it: first what it lost, then what it has
- * new, then what the data channels lost, then what each of them has new. `bursts`: of what was
- * never sent only whole GSO bursts.
+ * new, then what the data channels lost, then what each of them has new. A full transport ends it,
+ * unless each channel has a send queue: that of one may stay full for as long as there is more for
+ * it, and those behind it would never send. `bursts`: of what was never sent only whole GSO bursts.
  */
 static void flush_channels(btl_ib_conn_t *conn, bool bursts)
 {
@@ -75,7 +76,8 @@ static void flush_channels(btl_ib_conn_t *conn, bool bursts)
             trace_stop(conn, channel, verdict);
             btl_ib_send_limits_wait(conn, verdict, full);
         }
-        more = !full && verdict != BTL_IB_TOO_SOON;
+        more =
+            verdict != BTL_IB_TOO_SOON && (!full || conn->route.via->transport->attr.send_queues);
     }
     btl_ib_loss_set_timer(conn);
 }

@@ -63,8 +63,9 @@ typedef struct btl_ib_transport_attr {
     /* Each queue of the open parameters has its own buffers, and rx_depth leaves its reserve out;
      * else rx_depth counts that of the first one. */
     bool queue_buffers;
-    bool bulk_lane;  /* other datagrams do not wait behind bulk that was sent before them */
-    bool bulk_apart; /* bulk takes its lane always; else in latency mode only */
+    bool send_queues; /* what each channel sends takes no room from others */
+    bool bulk_lane;   /* other datagrams do not wait behind bulk that was sent before them */
+    bool bulk_apart;  /* bulk takes its lane always; else in latency mode only */
     /* Ways to the same address that the network may treat unlike, by ports; flow 0 is the usual
      * one; 0 is 1; with a bulk lane BTL_IB_FLOWS_OF_LANES or 1. */
     uint8_t flows;

@@ -95,7 +95,7 @@ typedef struct bench_rail {
     bench_reading_t *reading;
     uint32_t held;       /* receive buffers not reposted */
     uint32_t busy;       /* refuse this many sends */
-    bool data_full;      /* the send queues of all channels but the first are full */
+    uint32_t full;       /* a bit for each channel whose send queue is full */
     uint32_t no_buffers; /* for larger datagrams there are none; 0: there are */
     uint32_t dead_flows; /* a bit for each flow that leads nowhere */
     bool refusal;        /* a REFUSED event waits */

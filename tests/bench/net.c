@@ -129,7 +129,7 @@ static int rail_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int
     BENCH_REQUIRE(!rail->stopped && n >= 1);
     rail->host->calls++;
     for (int i = 0; i < n; i++) {
-        const bool full = rail->data_full && batch[i].channel > 0;
+        const bool full = (rail->full >> batch[i].channel & 1) != 0;
         if (rail->busy > 0 || full) {
             rail->busy -= !full;
             *error = EAGAIN;

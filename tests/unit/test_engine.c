@@ -638,11 +638,11 @@ static uint64_t left_after(bench_t *bench, uint32_t away)
     assert_true(bench_settle(bench, SECOND));
     bench_run(bench, 1000);
     bench_set_window(bench, 0, 1, 1000);
-    bench->hosts[0].rails[0].data_full = true;
+    bench->hosts[0].rails[0].full = ~1u;
     for (int i = 0; i < 5; i++) {
         bench_send(bench, 0, 1, 60000, 1);
     }
-    bench->hosts[0].rails[0].data_full = false;
+    bench->hosts[0].rails[0].full = 0;
     const uint64_t before = bench->hosts[0].datagrams;
     bench->now += away;
     bench_turn(bench, 0);

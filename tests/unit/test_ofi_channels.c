@@ -150,6 +150,7 @@ static void test_own_endpoints(void **state)
     const btl_ib_addr_t a_at_b = add(b, a, a->address_len);
 
     assert_true(a->attr.queue_buffers);
+    assert_true(a->attr.send_queues);
     assert_int_equal(a->attr.rx_depth, COMMAND_NUM + DATA_NUM);
     assert_int_equal(a->attr.tx_depth, COMMAND_SENDS + DATA_SENDS);
     assert_int_equal(a->ops->rx_depth(a, SHORT), COMMAND_NUM);
@@ -255,6 +256,7 @@ static void test_shared_endpoint(void **state)
 
     assert_int_equal(a->address_len, a->address_base);
     assert_false(a->attr.queue_buffers);
+    assert_false(a->attr.send_queues);
     assert_int_equal(a->ops->rx_depth(a, SHORT), COMMAND_NUM + DATA_NUM);
     for (int i = 0; i < COMMAND_SENDS; i++) { /* the most of any channel */
         must_send(a, b_at_a, DATA, LONG);

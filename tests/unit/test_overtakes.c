@@ -290,7 +290,7 @@ static void beside_full_send_queues(void **state)
             bench_send(bench, 0, 1, before, 1);
             (void) let_in(bench, true);
         }
-        rail->data_full = true;
+        rail->full = ~1u;
         bench_send(bench, 0, 1, 400000, 1);
         bench_flow(bench);
         const uint64_t blocked = bench_counters(bench, 0)->blocked_transport;
@@ -313,11 +313,50 @@ static void beside_full_send_queues(void **state)
         assert_int_equal(bench_counters(bench, 1)->retransmits, 0);
         assert_int_equal(bench_counters(bench, 0)->retransmits, 4);
         assert_true(bench_counters(bench, 0)->blocked_transport > blocked);
-        rail->data_full = false;
+        rail->full = 0;
         assert_true(bench_settle(bench, SECOND));
         each_delivered_once(bench);
         bench_clear(&gone);
         end(bench);
+    }
+}
+
+/* How many of three messages that wait, one for each queue, arrive while the send queue of one is
+ * full. */
+static uint64_t arrive_beside(uint32_t full, bool own)
+{
+    static const uint32_t sizes[] = {8, 600, 3000};
+    bench_t *bench = new_bench();
+    bench_rail_t *rail = &bench->hosts[0].rails[0];
+
+    for (uint32_t i = 0; i < 2; i++) {
+        strcpy(bench->hosts[i].queues, "P,256,64:P,1024,64:P,4096,64");
+        bench->hosts[i].attr.max_datagram = 4096;
+        bench->hosts[i].attr.send_queues = own;
+    }
+    acquaint(bench);
+    const uint64_t before = bench_counters(bench, 1)->received_messages;
+    rail->full = ~0u;
+    for (uint32_t i = 0; i < 3; i++) {
+        bench_send(bench, 0, 1, sizes[i], 1);
+    }
+    rail->full = 1u << full;
+    bench_flow(bench);
+    bench_run(bench, 200);
+    const uint64_t arrived = bench_counters(bench, 1)->received_messages - before;
+    rail->full = 0;
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+    return arrived;
+}
+
+/* A full send queue stops one channel where each has its own, else all behind it. */
+static void beside_own_send_queues(void **state)
+{
+    for (uint32_t full = 0; full < 3; full++) {
+        assert_int_equal(arrive_beside(full, true), 2);
+        assert_int_equal(arrive_beside(full, false), full);
     }
 }
 
@@ -515,6 +554,7 @@ int main(void)
         cmocka_unit_test(lost_beside_bulk),
         cmocka_unit_test(beside_a_full_window),
         cmocka_unit_test(beside_full_send_queues),
+        cmocka_unit_test(beside_own_send_queues),
         cmocka_unit_test(bursts_make_way),
         cmocka_unit_test(alone_holds_nothing_up),
         cmocka_unit_test(lost_ones_do_not_wait),

@@ -38,6 +38,7 @@ static void test_depth_of_channels(void **state)
     params.queue[LARGE].tx_depth = 600;
     pair_t pair = open_pair(params);
     assert_int_equal(pair.a->attr.tx_depth, 128 + 512);
+    assert_true(pair.a->attr.send_queues);
     assert_int_equal(fill(&pair, LARGE), 512);
     assert_int_equal(fill(&pair, SMALL), 128);
     fake_release();
@@ -57,6 +58,7 @@ static void test_shared_queue_pair(void **state)
     pair_t pair = open_pair(params);
     assert_int_equal(ud_address(pair.a).count, 1);
     assert_false(pair.a->attr.queue_buffers);
+    assert_false(pair.a->attr.send_queues);
     assert_int_equal(pair.a->attr.rx_depth, NUM_SMALL + NUM_LARGE);
     send_all(&pair, 0, 5, SIZE, SMALL); /* any datagram fits */
     send_all(&pair, 0, 5, SIZE, LARGE);

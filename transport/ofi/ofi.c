@@ -773,6 +773,7 @@ static int ofi_open_channels(ofi_t *ofi, const btl_ib_open_params_t *params,
     ofi->base.attr.rx_depth = 0;
     ofi->base.attr.tx_depth = 0;
     ofi->base.attr.queue_buffers = queues_apart(ofi, params);
+    ofi->base.attr.send_queues = queues_apart(ofi, params);
     for (uint32_t i = 0; i < ofi->count && rc == 0; i++) {
         rc = endpoint_make_buffers(ofi, &ofi->endpoint[i]);
         ofi->base.attr.rx_depth += rx_promised(&ofi->endpoint[i]);

@@ -469,8 +469,7 @@ static btl_ib_verbs_rx_buffer_t *rc_buffer_of(btl_ib_rc_t *rc, btl_ib_rc_conn_t 
                 .rx.buffer[number & ((1u << BTL_IB_RC_INDEX_BITS) - 1)];
 }
 
-/* Takes a message of the transport's own: one of verbs_rc_idle.h, or the empty one that opens a
- * connection. */
+/* Takes one of the transport's own messages: of verbs_rc_idle.h, or the empty one that connects. */
 static void received_control(btl_ib_rc_t *rc, const struct ibv_wc *wc,
                              btl_ib_verbs_rx_buffer_t *buffer)
 {
@@ -970,6 +969,7 @@ static int rc_query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transpor
         .bandwidth = device->bandwidth,
         .registered_page = btl_ib_verbs_page(),
         .reliable = true,
+        .send_queues = true, /* a connection each, which may be there or not */
         .knows_source = true,
         .rdma = true,
         .connections_max = handle->max_qp,

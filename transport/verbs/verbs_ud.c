@@ -810,6 +810,7 @@ static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
         return rc;
     }
     ud->port.verbs.base.attr.queue_buffers = params->queue_count <= ud->qps.count;
+    ud->port.verbs.base.attr.send_queues = params->queue_count <= ud->qps.count;
     ud_publish(ud);
     *out = &ud->port.verbs.base;
     return 0;

@@ -557,6 +557,14 @@ static inline uint32_t btl_ib_open_tx_depth(const btl_ib_open_params_t *params, 
     return wanted != 0 ? wanted : params->tx_depth != 0 ? params->tx_depth : usual;
 }
 
+/* Returns how many buffers of a queue may wait to be posted again: those above the watermark. */
+static inline uint32_t btl_ib_open_batch(const btl_ib_open_queue_t *queue)
+{
+    const uint32_t low = queue->low > 0 ? queue->low : queue->num / 2;
+
+    return low < queue->num ? queue->num - low : 1;
+}
+
 /* ---- memory forecast ---- */
 
 /* An estimate of the memory that something takes, part by part. The code that allocates adds it up,

@@ -219,6 +219,42 @@ static void test_reserve(void **state)
     assert_int_equal(live, 0);
 }
 
+/* Buffers of a queue that all peers share are posted again in batches, when no more than its low
+ * watermark are posted; what credits promise is posted at least. */
+static void test_low_watermark(void **state)
+{
+    enum { NUM = 12, LOW = 8, BATCH = NUM - LOW };
+
+    for (int own = 0; own < 2; own++) {
+        btl_ib_open_params_t params = two_channels;
+        const uint32_t all = own ? NUM : NUM + COMMAND_NUM;
+
+        params.channels = own ? BTL_IB_CHANNELS_OWN : BTL_IB_CHANNELS_SHARED;
+        params.queue[DATA] =
+            (btl_ib_open_queue_t){.size = LARGEST, .num = NUM, .low = LOW, .shared = true};
+        params.rx_depth = NUM + COMMAND_NUM;
+        btl_ib_transport_t *a = open_with(params);
+        btl_ib_transport_t *b = open_with(params);
+        const btl_ib_addr_t b_at_a = add(a, b, b->address_len);
+        const btl_ib_addr_t a_at_b = add(b, a, a->address_len);
+        const queue_t *posted = &endpoints[own ? 3 : 1].posted;
+        assert_int_equal(b->ops->rx_depth(b, LARGEST), all - BATCH);
+        assert_int_equal(b->ops->rx_depth(b, SHORT), own ? COMMAND_NUM : all - BATCH);
+        for (uint32_t n = 1; n <= 5 * BATCH; n++) {
+            must_send(a, b_at_a, DATA, 20);
+            must_receive(b, a_at_b, 20);
+            assert_int_equal(waiting(posted), all - n % BATCH);
+        }
+        /* Others are posted at once. */
+        must_send(a, b_at_a, COMMANDS, 20);
+        must_receive(b, a_at_b, 20);
+        assert_int_equal(waiting(&endpoints[own ? 2 : 1].posted), own ? COMMAND_NUM : all - 1);
+        close_one(a);
+        close_one(b);
+        assert_int_equal(live, 0);
+    }
+}
+
 /* Bulk that fills the data channel's sends leaves those of the command channel alone. */
 static void test_depth_of_channels(void **state)
 {
@@ -433,6 +469,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_own_endpoints, forget),
         cmocka_unit_test_setup(test_reserve, forget),
+        cmocka_unit_test_setup(test_low_watermark, forget),
         cmocka_unit_test_setup(test_depth_of_channels, forget),
         cmocka_unit_test_setup(test_shared_endpoint, forget),
         cmocka_unit_test_setup(test_old_peer, forget),

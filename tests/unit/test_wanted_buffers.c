@@ -94,7 +94,7 @@ static void shares_of_a_depth(void **state)
 static void told_without_effect(void **state)
 {
     const btl_ib_transport_type_t all = {.name = "all"};
-    const btl_ib_transport_type_t ofi = {.shared_unused = BTL_IB_SHARED_LOW | BTL_IB_SHARED_GROWTH};
+    const btl_ib_transport_type_t ofi = {.shared_unused = BTL_IB_SHARED_GROWTH};
     const btl_ib_transport_type_t udp = {.shared_unused = BTL_IB_SHARED_NUM | BTL_IB_SHARED_LOW
                                                           | BTL_IB_SHARED_GROWTH};
     const struct {
@@ -108,7 +108,7 @@ static void told_without_effect(void **state)
         {"P,256,24:S,4096,64,16,4", &udp, 2, "queue 2: num, low_watermark"},
         {"P,256,24:S,4096,64,,4,,", &udp, 1, "queue 2: num"},
         {"P,256,24:S,4096,64,,,8,2", &udp, 2, "queue 2: init, limit"},
-        {"P,256,24:S,4096,64,16,4,8,2", &ofi, 3, "queue 2: low_watermark, init, limit"},
+        {"P,256,24:S,4096,64,16,4,8,2", &ofi, 2, "queue 2: init, limit"},
         {"P,256,24:S,4096,64,16,4,8,2", &all, 0, ""},
         {"P,256,24,10,7,3:P,1024,24,10,7,3:S,4096,64,,,8", &ofi, 2,
          "queue 2: reserve; queue 3: init"},

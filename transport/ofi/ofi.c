@@ -39,7 +39,7 @@ typedef struct ofi_op {
         uint8_t *data; /* of a receive: where its datagram is */
         void *caller;  /* of a send: its caller's context */
     };
-    struct ofi_op *next; /* of sends: free ones; of receives: those that could not be posted */
+    struct ofi_op *next; /* of sends: free ones; of receives: those that wait to be posted */
 } ofi_op_t;
 
 /* The endpoint of a channel, or of all. */
@@ -49,6 +49,8 @@ struct ofi_endpoint {
     size_t rx_size; /* bytes of ours that a receive buffer holds */
     uint32_t rx_depth, tx_depth;
     uint32_t rx_reserve; /* of rx_depth: for what needs no credit; 0 where all queues share it */
+    uint32_t rx_posted;
+    uint32_t rx_watermark; /* buffers that wait are posted if at most this many are */
     uint8_t *rx_memory;
     ofi_op_t *rx_ops;
     ofi_op_t *rx_waiting;
@@ -197,34 +199,51 @@ static int ofi_post(const ofi_t *ofi, ofi_op_t *op, uint64_t flags)
     return (int) fi_recvmsg(endpoint->ep, &msg, flags);
 }
 
-/* Posts buffers that an earlier call could not post. */
-static void ofi_post_waiting(ofi_t *ofi)
+/* Posts the buffers of an endpoint that wait. Returns 0 or libfabric's error; then the next call
+ * tries again. */
+static int endpoint_post_waiting(const ofi_t *ofi, ofi_endpoint_t *endpoint)
 {
+    int rc = 0;
+
+    while (endpoint->rx_waiting != NULL) {
+        ofi_op_t *op = endpoint->rx_waiting;
+        rc = ofi_post(ofi, op, op->next != NULL ? FI_MORE : 0);
+        if (rc != 0) {
+            break;
+        }
+        endpoint->rx_waiting = op->next;
+        endpoint->rx_posted++;
+    }
+    return rc;
+}
+
+/* Posts the buffers that wait of endpoints of which few are posted. Returns 0 or an error. */
+static int ofi_post_waiting(ofi_t *ofi)
+{
+    int rc = 0;
+
     for (uint32_t i = 0; i < ofi->count; i++) {
         ofi_endpoint_t *endpoint = &ofi->endpoint[i];
-        while (endpoint->rx_waiting != NULL && ofi_post(ofi, endpoint->rx_waiting, 0) == 0) {
-            endpoint->rx_waiting = endpoint->rx_waiting->next;
+        if (endpoint->rx_waiting != NULL && endpoint->rx_posted <= endpoint->rx_watermark) {
+            const int error = endpoint_post_waiting(ofi, endpoint);
+            rc = error != 0 ? error : rc;
         }
     }
+    return rc;
 }
 
 static void ofi_repost(btl_ib_transport_t *t, void *const *buffers, int n)
 {
     ofi_t *ofi = ofi_of(t);
 
-    ofi_post_waiting(ofi);
     for (int i = 0; i < n; i++) {
         ofi_op_t *op = buffers[i];
-        ofi_endpoint_t *endpoint = op->endpoint;
-        const bool more = i + 1 < n && ((ofi_op_t *) buffers[i + 1])->endpoint == endpoint;
-        int rc = ofi_post(ofi, op, more ? FI_MORE : 0);
-        if (rc != 0) { /* the next call tries again */
-            op->next = endpoint->rx_waiting;
-            endpoint->rx_waiting = op;
-            if (rc != -FI_EAGAIN) {
-                ofi_failed(ofi, "fi_recvmsg", rc);
-            }
-        }
+        op->next = op->endpoint->rx_waiting;
+        op->endpoint->rx_waiting = op;
+    }
+    const int rc = ofi_post_waiting(ofi);
+    if (rc != 0 && rc != -FI_EAGAIN) {
+        ofi_failed(ofi, "fi_recvmsg", rc);
     }
 }
 
@@ -262,6 +281,9 @@ static int ofi_read_error(ofi_t *ofi, struct fid_cq *cq, btl_ib_event_t *event)
         return 0;
     }
     ofi_op_t *op = entry.op_context;
+    if (op != NULL && op->is_recv) {
+        op->endpoint->rx_posted--;
+    }
     if (op != NULL && op->is_recv
         && (entry.err == FI_ETRUNC || entry.err == FI_EMSGSIZE || entry.err == FI_ECRC
             || entry.err == FI_EADDRNOTAVAIL)) {
@@ -291,6 +313,7 @@ static int ofi_take(ofi_t *ofi, const struct fi_cq_msg_entry *entry, fi_addr_t f
         ofi_sent(op, event);
         return 1;
     }
+    op->endpoint->rx_posted--;
     if (entry->len > ofi->rx_prefix + op->endpoint->rx_size) {
         ofi_drop(ofi, op, "too long");
         return 0;
@@ -345,7 +368,7 @@ static int ofi_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events,
     int count = 0;
 
     (void) now;
-    ofi_post_waiting(ofi);
+    (void) ofi_post_waiting(ofi);
     ofi->cq_first = 0;
     for (uint32_t i = 0; i < ofi->cq_count && (count == 0 || ofi->rx_busy); i++) {
         const uint32_t queue = (first + i) % ofi->cq_count;
@@ -432,10 +455,11 @@ static void ofi_mem_deregister(btl_ib_transport_t *t, void *handle)
     }
 }
 
-/* Returns how many datagrams an endpoint has buffers for that credits may promise. */
+/* Returns how many datagrams an endpoint has buffers for that credits may promise: those above the
+ * watermark may wait to be posted. */
 static uint32_t rx_promised(const ofi_endpoint_t *endpoint)
 {
-    return endpoint->rx_depth - endpoint->rx_reserve;
+    return endpoint->rx_watermark - endpoint->rx_reserve;
 }
 
 /* rx_depth() of btl_ib_transport_ops_t. */
@@ -614,6 +638,15 @@ static void reserve_plan(ofi_t *ofi, const btl_ib_open_params_t *params)
     }
 }
 
+/* Sets the watermark of an endpoint, of which `waiting` of `all` buffers that were planned may wait
+ * to be posted again; of fewer so many fewer. */
+static void watermark_plan(ofi_endpoint_t *endpoint, uint32_t waiting, uint32_t all)
+{
+    const uint64_t part = all > 0 ? (uint64_t) waiting * endpoint->rx_depth / all : 0;
+
+    endpoint->rx_watermark = part < endpoint->rx_depth ? endpoint->rx_depth - (uint32_t) part : 1;
+}
+
 /* Chooses how many endpoints there are, and their sizes. A device of the kernel's network stack has
  * one unless more are asked for: each costs a system call a poll. */
 static void channels_plan(ofi_t *ofi, const btl_ib_open_params_t *params,
@@ -623,12 +656,16 @@ static void channels_plan(ofi_t *ofi, const btl_ib_open_params_t *params,
     ofi->cq_count = params->cq_own ? ofi->count : 1;
     ofi->cq_entries = params->cq_num;
     memset(ofi->endpoint, 0, sizeof(ofi->endpoint));
+    uint32_t waiting[BTL_IB_OFI_ENDPOINTS_MAX] = {0};
+    uint32_t all[BTL_IB_OFI_ENDPOINTS_MAX];
     for (uint32_t i = 0; i == 0 || i < params->queue_count; i++) {
         const btl_ib_open_queue_t *queue = &params->queue[i];
-        ofi_endpoint_t *endpoint = &ofi->endpoint[btl_ib_ofi_endpoint_of(i, ofi->count)];
+        const uint32_t index = btl_ib_ofi_endpoint_of(i, ofi->count);
+        ofi_endpoint_t *endpoint = &ofi->endpoint[index];
         const uint32_t sends = btl_ib_open_tx_depth(params, i, TX_DEPTH);
         endpoint->rx_size = at_most(queue->size, attr->max_datagram);
         endpoint->rx_depth += queue->num + queue->reserve;
+        waiting[index] += queue->shared ? btl_ib_open_batch(queue) : 0;
         endpoint->tx_depth = sends > endpoint->tx_depth ? sends : endpoint->tx_depth;
     }
     if (ofi->count == 1) {
@@ -637,11 +674,15 @@ static void channels_plan(ofi_t *ofi, const btl_ib_open_params_t *params,
     }
     for (uint32_t i = 0; i < ofi->count; i++) {
         ofi_endpoint_t *endpoint = &ofi->endpoint[i];
+        all[i] = endpoint->rx_depth;
         endpoint->rx_depth = at_most(endpoint->rx_depth, attr->rx_depth);
         endpoint->tx_depth = at_most(endpoint->tx_depth, attr->tx_depth);
     }
     for (uint32_t i = 0; i < ofi->cq_count; i++) {
         cq_fit(ofi, i);
+    }
+    for (uint32_t i = 0; i < ofi->count; i++) {
+        watermark_plan(&ofi->endpoint[i], waiting[i], all[i]);
     }
     reserve_plan(ofi, params);
 }
@@ -730,6 +771,7 @@ static int endpoint_make_buffers(ofi_t *ofi, ofi_endpoint_t *endpoint)
         if ((rc = ofi_post(ofi, op, i + 1 < rx_depth ? FI_MORE : 0)) != 0) {
             return ofi_failed(ofi, "fi_recvmsg", rc);
         }
+        endpoint->rx_posted++;
     }
     return 0;
 }
@@ -882,8 +924,8 @@ static int ofi_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
 
 const btl_ib_transport_type_t btl_ib_ofi_type = {
     .name = "ofi",
-    .default_queues = "P,256,256,128,32:S,65536,1024,512,64",
-    .shared_unused = BTL_IB_SHARED_LOW | BTL_IB_SHARED_GROWTH, /* all are posted, each at once */
+    .default_queues = "P,256,256,128,32:S,65536,1024,992,64",
+    .shared_unused = BTL_IB_SHARED_GROWTH, /* all are there from the first */
     .devices = btl_ib_ofi_devices,
     .devices_free = btl_ib_ofi_devices_free,
     .query = ofi_query,

@@ -55,8 +55,7 @@ static void qp_plan_depth(btl_ib_ud_qp_t *qp, uint32_t reserve, uint32_t most)
  * that is posted, so these buffers of P are spare ones; of S they are some of its num. */
 static void qp_plan_batch(btl_ib_ud_qp_t *qp, const btl_ib_open_queue_t *wanted)
 {
-    const uint32_t low = wanted->low > 0 ? wanted->low : wanted->num / 2;
-    const uint32_t batch = low < wanted->num ? wanted->num - low : 1;
+    const uint32_t batch = btl_ib_open_batch(wanted);
 
     qp->batch += batch;
     qp->spare += wanted->shared ? 0 : batch;

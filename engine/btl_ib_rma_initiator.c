@@ -162,8 +162,7 @@ void btl_ib_offload_push(btl_ib_conn_t *conn)
     while (rc == 0
            && (op = BTL_IB_LIST_FIRST(btl_ib_op_t, &conn->offload.waiting, out.link)) != NULL
            && conn->offload.count < engine->config.ops_max) {
-        if (!btl_ib_op_may_run(engine, conn->offload.count)) {
-            btl_ib_conn_ready(conn); /* another peer's operation may end first */
+        if (!btl_ib_op_may_run(conn, conn->offload.count)) {
             break;
         }
         rc = hand_over(conn, op);
@@ -190,6 +189,7 @@ void btl_ib_offload_push(btl_ib_conn_t *conn)
         }
         btl_ib_conn_ready(conn);
     }
+    btl_ib_op_next_peer(engine);
 }
 
 void btl_ib_offload_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
@@ -218,6 +218,7 @@ static void leave_device(btl_ib_conn_t *conn, btl_ib_op_t *op)
     btl_ib_list_remove(&op->out.link);
     conn->offload.count--;
     conn->engine->op_ids.running--;
+    btl_ib_op_next_peer(conn->engine);
     btl_ib_op_not_asked(op);
 }
 

@@ -90,11 +90,37 @@ void btl_ib_op_queue(btl_ib_conn_t *conn, btl_ib_op_t *op)
     btl_ib_list_push_tail(&conn->ops.waiting, &op->out.link);
 }
 
-bool btl_ib_op_may_run(const btl_ib_engine_t *engine, uint32_t running)
+static bool has_room(const btl_ib_engine_t *engine)
 {
     const uint32_t total = engine->config.ops_total;
 
-    return total == 0 || running == 0 || engine->op_ids.running < total;
+    return total == 0 || engine->op_ids.running < total;
+}
+
+bool btl_ib_op_may_run(btl_ib_conn_t *conn, uint32_t running)
+{
+    if (running == 0 || has_room(conn->engine)) {
+        return true;
+    }
+    if (btl_ib_list_empty(&conn->ops.turn)) {
+        btl_ib_list_push_tail(&conn->engine->op_ids.peers, &conn->ops.turn);
+    }
+    return false;
+}
+
+/* Each that is made ready calls it again, when it has what it wants: so all come to use the room,
+ * and one operation that ends wakes one connection, not all. */
+void btl_ib_op_next_peer(btl_ib_engine_t *engine)
+{
+    btl_ib_conn_t *conn;
+
+    while (has_room(engine)
+           && (conn = BTL_IB_LIST_POP(btl_ib_conn_t, &engine->op_ids.peers, ops.turn)) != NULL) {
+        btl_ib_conn_ready(conn);
+        if (!conn->sched.starved) { /* else it is served later, with all that starve */
+            break;
+        }
+    }
 }
 
 void btl_ib_op_give_slots(btl_ib_conn_t *conn)
@@ -102,9 +128,11 @@ void btl_ib_op_give_slots(btl_ib_conn_t *conn)
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_ops_t *ops = &conn->ops;
 
+    if (btl_ib_list_empty(&ops->waiting)) { /* as it mostly is */
+        return;
+    }
     while (!btl_ib_list_empty(&ops->waiting) && ops->running < engine->config.ops_max) {
-        if (!btl_ib_op_may_run(engine, ops->running)) {
-            btl_ib_conn_ready(conn); /* another peer's operation may end first */
+        if (!btl_ib_op_may_run(conn, ops->running)) {
             return;
         }
         if (ops->slots == NULL && make_slots(conn) != 0) {
@@ -117,6 +145,7 @@ void btl_ib_op_give_slots(btl_ib_conn_t *conn)
         btl_ib_pending_add(conn, &op->out,
                            op->kind == BTL_IB_OP_PUT ? sizeof(btl_ib_wire_target_t) : 0);
     }
+    btl_ib_op_next_peer(engine);
 }
 
 /* ---- what leaves of an operation ---- */
@@ -237,6 +266,7 @@ bool btl_ib_op_ended(btl_ib_out_t *out, int status)
         ops->running--;
         conn->engine->op_ids.running--;
         op->id = 0;
+        btl_ib_op_next_peer(conn->engine);
         if (!btl_ib_list_empty(&ops->waiting)) {
             btl_ib_conn_ready(conn);
         }

@@ -30,6 +30,7 @@ typedef struct btl_ib_ops {
     uint32_t running;        /* of them, those that have a slot */
     uint32_t answers;        /* operations that wait for an answer of the peer or its device */
     uint64_t answer_since;   /* awake: the last answer, or when the first began to wait for one */
+    btl_ib_list_t turn;      /* in engine->op_ids.peers */
 } btl_ib_ops_t;
 
 /* Ids of the operations of all connections. An answer to a connection that was destroyed must
@@ -37,11 +38,18 @@ typedef struct btl_ib_ops {
 typedef struct btl_ib_op_ids {
     uint32_t generation; /* of the newest */
     uint32_t running;    /* operations that have a slot, or that a device executes */
+    btl_ib_list_t peers; /* connections that wait until config.ops_total allows them one more */
 } btl_ib_op_ids_t;
 
 static inline void btl_ib_op_slots_init(btl_ib_ops_t *ops)
 {
     btl_ib_list_init(&ops->waiting);
+    btl_ib_list_init(&ops->turn);
+}
+
+static inline void btl_ib_op_ids_init(btl_ib_op_ids_t *ids)
+{
+    btl_ib_list_init(&ids->peers);
 }
 
 /* Begins an operation that was admitted; it is on no list. */
@@ -50,9 +58,14 @@ void btl_ib_op_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);
 /* Puts an operation that goes as segments, and is on no list, behind those that wait for a slot. */
 void btl_ib_op_queue(btl_ib_conn_t *conn, btl_ib_op_t *op);
 
-/* True if config.ops_total allows a peer that has `running` operations one more. The first of each
- * peer it always allows: a peer that does not answer delays no other. */
-bool btl_ib_op_may_run(const btl_ib_engine_t *engine, uint32_t running);
+/* True if config.ops_total allows a connection that has `running` operations one more. The first of
+ * each it always allows: a peer that does not answer delays no other. False: the connection waits,
+ * and is ready when it is its turn. */
+bool btl_ib_op_may_run(btl_ib_conn_t *conn, uint32_t running);
+
+/* An operation is over, or a connection leaves room that others may use: whoever has waited longest
+ * is ready. */
+void btl_ib_op_next_peer(btl_ib_engine_t *engine);
 
 /* Gives free slots and ids to waiting operations, and puts them into their channels. */
 void btl_ib_op_give_slots(btl_ib_conn_t *conn);

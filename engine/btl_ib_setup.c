@@ -130,6 +130,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_list_init(&engine->events);
     btl_ib_list_init(&engine->zcopy.sent);
     btl_ib_list_init(&engine->tables);
+    btl_ib_op_ids_init(&engine->op_ids);
     btl_ib_retry_budget_init(&engine->retries);
     engine->drops = btl_ib_drops_new(engine);
     engine->trace = btl_ib_trace_new(engine);

@@ -475,6 +475,7 @@ void btl_ib_send_give_back(btl_ib_conn_t *conn, int left_status, int status)
 {
     btl_ib_out_t *out;
 
+    btl_ib_list_remove(&conn->ops.turn); /* places that become free are for others */
     btl_ib_offload_give_up(conn, status);
     /* first: else they would take the places that become free */
     btl_ib_op_give_up(conn, status);

@@ -299,4 +299,8 @@ void btl_ib_rdma_done(btl_ib_op_t *op, int status);
  * without their callbacks if `quiet`. Called with the lock held. */
 void btl_ib_rdma_fail_all(struct mca_btl_base_endpoint_t *endpoint, bool quiet);
 
+/* Forgets operations of an endpoint that was closed of which other rails still carry parts. Called
+ * with the lock held. */
+void btl_ib_rdma_abandon(struct mca_btl_base_endpoint_t *endpoint);
+
 #endif

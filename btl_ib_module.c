@@ -258,6 +258,7 @@ static void remove_endpoint(btl_ib_endpoint_t *endpoint)
     btl_ib_frag_complete_ready();
     btl_ib_frag_fail_all(endpoint, true);
     btl_ib_rdma_fail_all(endpoint, true);
+    btl_ib_rdma_abandon(endpoint);
     btl_ib_endpoint_remove(endpoint);
 }
 

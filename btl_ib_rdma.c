@@ -11,6 +11,10 @@
  * never after del_procs; for the own process before the call returns. The functions never return 1,
  * "complete and no callback": ob1 and osc/rdma of Open MPI 4.1 take that for an error of put and
  * get.
+ *
+ * A long one that processors carry out is divided among the rails to the peer: osc/rdma uses one
+ * module for all of a window, and ob1 one for a get. One that devices carry out is not: a handle
+ * has the keys of one device.
  */
 
 #include "btl_ib.h"
@@ -22,7 +26,11 @@
 #include "btl_ib_endpoint.h"
 #include "btl_ib_registration_cache.h"
 
-/* An operation under way. */
+/* bytes: a rail gets no less of one that is divided. Each part costs a request and its answers, or
+ * acknowledgements of its own. */
+enum { PART_MIN = 128 * 1024, PART_UNIT = 4096 };
+
+/* An operation under way, or a part of one that another rail carries. */
 typedef struct btl_ib_rdma {
     opal_free_list_item_t super; /* first: Open MPI casts */
     btl_ib_op_t op;
@@ -41,6 +49,11 @@ typedef struct btl_ib_rdma {
     btl_ib_list_t link;        /* in the module's list, in the order of the numbers */
     btl_ib_list_t failed_link; /* in its endpoint's list of what died with it */
     int status;                /* of one in that list */
+    struct btl_ib_rdma *whole; /* that this is a part of; NULL: it is the whole */
+    uint32_t parts;            /* of the whole, that are not over; what it carries itself is one */
+    int failed;                /* status of the first of them that failed; 0: none did */
+    bool divides;              /* its bytes may go by several rails */
+    bool over;                 /* what it carries itself is */
 } btl_ib_rdma_t;
 
 static void rdma_constructor(btl_ib_rdma_t *rdma)
@@ -101,7 +114,7 @@ static void report_status(const btl_ib_rdma_t *rdma, int status)
 {
     const btl_ib_op_t *op = &rdma->op;
     const size_t size = (size_t) btl_ib_memory_size_of(op);
-    btl_ib_endpoint_t *endpoint = rdma->endpoint;
+    btl_ib_endpoint_t *endpoint = rdma->whole != NULL ? rdma->whole->endpoint : rdma->endpoint;
     btl_ib_ends_t ends;
 
     if (-EACCES == status && !endpoint->told_rejected) {
@@ -161,6 +174,23 @@ static void store_result(btl_ib_rdma_t *rdma)
     memcpy(rdma->local_address, sizeof(half) == size ? (const void *) &half : &result, size);
 }
 
+/* A part is over, or what the whole carries itself. Returns the whole if that was the last; else
+ * NULL. */
+static btl_ib_rdma_t *part_over(btl_ib_rdma_t *rdma, int status)
+{
+    btl_ib_rdma_t *whole = rdma->whole != NULL ? rdma->whole : rdma;
+
+    if (whole->failed == 0) {
+        whole->failed = status;
+    }
+    if (rdma == whole) {
+        whole->over = true;
+    } else {
+        rdma_forget(rdma);
+    }
+    return --whole->parts == 0 ? whole : NULL;
+}
+
 /* Tells the owner of an operation, then forgets it. It stays in the module's list until its
  * callback has returned: an owner that flush() told that all is done may free what the callback
  * uses. */
@@ -171,6 +201,12 @@ static void rdma_complete(btl_ib_rdma_t *rdma, int status)
     if (OPAL_UNLIKELY(status != 0 && !endpoint->closing)) {
         report_status(rdma, status);
     }
+    rdma = part_over(rdma, status);
+    if (rdma == NULL) {
+        return;
+    }
+    endpoint = rdma->endpoint;
+    status = rdma->failed;
     if (status == 0 && rdma->op.kind == BTL_IB_OP_ATOMIC && rdma->local_address != NULL) {
         store_result(rdma);
     }
@@ -206,9 +242,44 @@ void btl_ib_rdma_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
 
     while ((rdma = BTL_IB_LIST_POP(btl_ib_rdma_t, &endpoint->failed_ops, failed_link)) != NULL) {
         if (quiet) {
-            rdma->cbfunc = NULL;
+            (rdma->whole != NULL ? rdma->whole : rdma)->cbfunc = NULL;
         }
         rdma_complete(rdma, rdma->status);
+    }
+}
+
+/* A part whose whole is forgotten ends by itself, and tells nobody. */
+static void leave_parts(const btl_ib_rdma_t *whole)
+{
+    const btl_ib_component_t *component = &mca_btl_ib_component;
+
+    for (uint32_t i = 0; i < component->module_count; ++i) {
+        if (component->modules[i] == NULL) {
+            continue;
+        }
+        BTL_IB_LIST_FOREACH (btl_ib_rdma_t, rdma, &component->modules[i]->rdma.active, link) {
+            if (rdma->whole == whole) {
+                rdma->whole = NULL;
+                rdma->cbfunc = NULL;
+                rdma->parts = 1;
+                rdma->failed = 0;
+            }
+        }
+    }
+}
+
+void btl_ib_rdma_abandon(btl_ib_endpoint_t *endpoint)
+{
+    btl_ib_list_t *const active = &endpoint->module->rdma.active;
+    btl_ib_list_t *item = btl_ib_list_first(active);
+
+    while (item != NULL) {
+        btl_ib_rdma_t *rdma = BTL_IB_CONTAINER(item, btl_ib_rdma_t, link);
+        item = btl_ib_list_next(active, item);
+        if (rdma->endpoint == endpoint && rdma->over && !rdma->in_callback) {
+            leave_parts(rdma);
+            rdma_forget(rdma);
+        }
     }
 }
 
@@ -266,6 +337,11 @@ static int rdma_prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, bt
     rdma->local_address = local_address;
     rdma->remote_address = remote_address;
     rdma->in_callback = false;
+    rdma->whole = NULL;
+    rdma->parts = 1;
+    rdma->failed = 0;
+    rdma->divides = false;
+    rdma->over = false;
     rdma->op.kind = kind;
     rdma->op.local = local_address;
     rdma->target = NULL;
@@ -310,6 +386,115 @@ static int execute_loopback(btl_ib_engine_t *engine, btl_ib_op_t *op, void *targ
     return 0;
 }
 
+/* Puts an operation, or a part of one, into its module's list, where flush() finds it. */
+static void rdma_enter(btl_ib_rdma_t *rdma)
+{
+    btl_ib_module_t *module = rdma->endpoint->module;
+
+    rdma->number = ++module->rdma.started;
+    btl_ib_list_push_tail(&module->rdma.active, &rdma->link);
+    OBJ_RETAIN(rdma->endpoint); /* until rdma_forget() */
+}
+
+/* ---- the parts of one that is divided ---- */
+
+/*
+ * True if the bytes of an operation may go by several rails. ob1 divides its puts itself, among all
+ * rails. One that is not within its region stays whole: its owner rejects it, and nothing of it is
+ * placed, or finds it in another region of a window.
+ */
+static bool may_be_divided(const btl_ib_rdma_t *rdma, const btl_ib_memory_handle_t *handle)
+{
+    const btl_ib_op_t *op = &rdma->op;
+
+    return op->size >= 2 * PART_MIN && rdma->endpoint->rails > 1 && handle != NULL
+           && !op->place.known && op->offset <= handle->size
+           && op->size <= handle->size - op->offset
+           && (op->kind == BTL_IB_OP_GET || (handle->pinned & BTL_IB_ACCESS_WINDOW) != 0);
+}
+
+/* Lets an endpoint carry `size` bytes from byte `offset` of an operation on. False: it does not. */
+static bool start_part(btl_ib_rdma_t *whole, btl_ib_endpoint_t *endpoint, uint64_t offset,
+                       uint64_t size)
+{
+    const btl_ib_op_t *op = &whole->op;
+    btl_ib_rdma_t *part;
+
+    if (endpoint->closing) {
+        return false;
+    }
+    part = (btl_ib_rdma_t *) opal_free_list_get(&endpoint->module->rdma.ops);
+    if (part == NULL) {
+        return false;
+    }
+    part->endpoint = endpoint;
+    part->whole = whole;
+    part->in_callback = false;
+    part->over = false;
+    part->op = (btl_ib_op_t){
+        .kind = op->kind,
+        .key = op->key,
+        .offset = op->offset + offset,
+        .size = size,
+        .local = (char *) op->local + offset,
+    };
+    rdma_enter(part);
+    ++whole->parts;
+    if (btl_ib_op_start(endpoint->conn, &part->op, btl_ib_now()) != 0) {
+        --whole->parts;
+        rdma_forget(part);
+        return false;
+    }
+    return true;
+}
+
+/* Adds up the bandwidths of all rails that carry a part; `rails` gets the endpoints of the others,
+ * retained. A connection that goes by another one's rails takes no part. Returns how many. */
+static uint32_t choose_rails(const btl_ib_endpoint_t *own, btl_ib_endpoint_t **rails,
+                             uint64_t *bandwidth)
+{
+    const btl_ib_component_t *component = &mca_btl_ib_component;
+    const uint64_t name = btl_ib_conn_name(own->conn);
+    uint32_t count = 0;
+
+    *bandwidth = own->module->super.btl_bandwidth;
+    for (uint32_t i = 0; i < component->module_count; ++i) {
+        btl_ib_module_t *module = component->modules[i];
+        btl_ib_endpoint_t *endpoint =
+            module == NULL || module == own->module ? NULL : btl_ib_endpoint_find(module, name);
+
+        if (endpoint != NULL && btl_ib_conn_path(endpoint->conn).own) {
+            OBJ_RETAIN(endpoint);
+            rails[count++] = endpoint;
+            *bandwidth += module->super.btl_bandwidth;
+        }
+    }
+    return count;
+}
+
+/* Divides an operation among rails, by their bandwidths: what others do not carry is left to it.
+ * Their parts are from its end, so that what one does not take joins what is left. */
+static void divide(btl_ib_rdma_t *rdma)
+{
+    btl_ib_endpoint_t *rails[BTL_IB_RAILS_MAX];
+    const uint64_t size = rdma->op.size;
+    uint64_t bandwidth;
+    const uint32_t count = choose_rails(rdma->endpoint, rails, &bandwidth);
+
+    for (uint32_t i = 0; i < count; ++i) {
+        const uint64_t units = size / PART_UNIT * rails[i]->module->super.btl_bandwidth / bandwidth;
+        const uint64_t share = units * PART_UNIT;
+
+        if (share >= PART_MIN && rdma->op.size - share >= PART_MIN
+            && start_part(rdma, rails[i], rdma->op.size - share, share)) {
+            rdma->op.size -= share;
+        }
+        OBJ_RELEASE(rails[i]);
+    }
+}
+
+/* ---- start of the whole ---- */
+
 /* Starts it. Returns what the BTL function returns; unless OPAL_SUCCESS there is no callback. */
 static int rdma_start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc,
                       void *cbcontext, void *cbdata)
@@ -324,14 +509,15 @@ static int rdma_start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbf
     rdma->cbcontext = cbcontext;
     rdma->cbdata = cbdata;
     btl_ib_lock();
-    rdma->number = ++module->rdma.started;
-    btl_ib_list_push_tail(&module->rdma.active, &rdma->link);
-    OBJ_RETAIN(endpoint); /* until rdma_forget() */
+    rdma_enter(rdma);
     if (rdma->op.kind == BTL_IB_OP_ATOMIC && component->osc_locks.watched) {
         note_atomic_start(rdma);
     }
     if (rdma->op.by_device && conn == NULL) {
         conn = btl_ib_endpoint_loopback(module);
+    }
+    if (rdma->divides && !endpoint->closing) {
+        divide(rdma);
     }
     if (OPAL_LIKELY(!endpoint->closing && conn != NULL)) {
         rc = btl_ib_op_start(conn, &rdma->op, btl_ib_now());
@@ -342,6 +528,9 @@ static int rdma_start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbf
     }
     if (OPAL_UNLIKELY(rc == -EPIPE) && btl_ib_endpoint_is_gone(endpoint)) {
         btl_ib_rdma_done(&rdma->op, rc); /* it fails when that is reported */
+        rc = 0;
+    } else if (OPAL_UNLIKELY(rc != 0 && rdma->parts > 1)) {
+        rdma_complete(rdma, rc); /* the callback comes when its other parts are over */
         rc = 0;
     } else if (OPAL_UNLIKELY(rc != 0)) {
         end_job_if_lost(rdma, rc);
@@ -379,6 +568,7 @@ static int transfer(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, btl
     rdma->op.size = size;
     rdma->op.mem = NULL;
     place_for_device(rdma, remote_handle);
+    rdma->divides = may_be_divided(rdma, remote_handle);
     if (local_handle != NULL) {
         rdma->op.mem = btl_ib_device_memory_of(local_handle, local_address, size);
     }

@@ -62,8 +62,7 @@ static void register_with_device(btl_ib_module_t *module, btl_ib_memory_t *memor
         handle->device_key = keys[0];
         memcpy(handle->more_keys, &keys[1], sizeof(handle->more_keys));
         handle->rail = (uint8_t) module->rail;
-        handle->size = size;
-        handle->pinned = (uint8_t) access_of(flags);
+        handle->pinned |= (uint8_t) access_of(flags);
         handle->device_atomic = (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) != 0;
     }
 }
@@ -182,6 +181,8 @@ static btl_ib_memory_handle_t *module_register_mem(mca_btl_base_module_t *btl,
     memory->remote = (flags & REMOTE_ACCESS) != 0;
     memset(&memory->handle, 0, sizeof(memory->handle));
     memory->handle.base = (uint64_t) (uintptr_t) from;
+    memory->handle.size = size;
+    memory->handle.pinned = window ? BTL_IB_ACCESS_WINDOW : 0;
     register_with_device(module, memory, from, size, flags);
     if (memory->remote) {
         rc = add_region(module, memory, from, size,

@@ -160,7 +160,8 @@ struct mca_btl_base_registration_handle_t {
     uint32_t device_key;   /* for peers' devices; of the first piece, if there are several */
     uint8_t rail;          /* of the owner, for that key */
     uint8_t piece_shift;   /* of btl_ib_device_region_t; 0: there is one piece */
-    uint8_t pinned;        /* BTL_IB_ACCESS_* that its device allows; 0: processors copy */
+    uint8_t pinned;        /* BTL_IB_ACCESS_* that its device allows: processors do the others.
+                            * BTL_IB_ACCESS_WINDOW: it is one of a window */
     uint8_t device_atomic; /* its words are changed by devices only; else by processors only */
     uint64_t check;        /* of all else: osc/rdma reads handles that their owner changes */
     uint32_t more_keys[BTL_IB_PIECES_MAX - 1]; /* of the other pieces, in order */

@@ -589,6 +589,7 @@ mpi_programs = \
     tests/mpi/cvars \
     tests/mpi/datatypes \
     tests/mpi/direct \
+    tests/mpi/divided \
     tests/mpi/dynamic \
     tests/mpi/early_finalize \
     tests/mpi/exits \

@@ -196,6 +196,49 @@ def test_in_use_failed_over(run, mpi, hosts, two_hosts):
                                     r"\..*", output)), 4)
 
 
+OSC = ("--mca", "osc", "rdma")
+
+
+def bytes_sent(run, host, links):
+    """By each link of a host: [bytes]."""
+    end = int(host[-1]) - 1
+    return [int(run.output("ip", "netns", "exec", host, "cat",
+                           f"/sys/class/net/{link.names[end]}/statistics/tx_bytes"))
+            for link in links]
+
+
+@pytest.mark.parametrize(("what", "end"), [
+    pytest.param("put", 0, id="interfaces/divided/put"),
+    pytest.param("get", 1, id="interfaces/divided/get"),
+    pytest.param("message", 1, id="interfaces/divided/message")])
+def test_divided(run, mpi, hosts, two_hosts, what, end):
+    """osc/rdma uses one module for all of a window: long puts and gets go by both rails all the same,
+    as long messages do, each by a third of the bytes at least."""
+    links = [Link(1), Link(2)]
+    output = two_hosts(links, *OSC, mpi.program("divided"), f"what={what}")
+    assert "OK divided" in output
+    by_link = bytes_sent(run, f"{hosts}{end + 1}", links)
+    assert min(by_link) > sum(by_link) / 3 and sum(by_link) > 40_000_000, by_link
+
+
+@pytest.mark.called("interfaces/divided/dead-link")
+def test_divided_dead_link(run, mpi, hosts, two_hosts):
+    """The same while a link goes down, and comes back: no byte is lost, nothing is told of an error."""
+
+    def down_and_up():
+        for state in "down", "up":
+            time.sleep(2)
+            run.output("ip", "-n", f"{hosts}2", "link", "set", "x2", state)
+
+    thread = threading.Thread(target=down_and_up)
+    links = [Link(1), Link(2)]
+    output = two_hosts(links, *OSC, "--mca", "btl_ib_stats", "1", mpi.program("divided"), "seconds=7",
+                       before=thread.start)
+    thread.join()
+    assert "OK divided" in output and re.search("failovers [1-9]", output), output
+    assert min(bytes_sent(run, f"{hosts}1", links)) > 2_000_000
+
+
 @pytest.mark.called("interfaces/many")
 def test_many(mpi, two_hosts):
     """Of 24 networks that both hosts have one leads to the other host, neither of the first sixteen

@@ -122,14 +122,16 @@ static void expect_job(void)
 }
 
 /*
- * True if ob1 wants to offer a message to be fetched. It would be by one GET, over one rail: that
- * of the highest bandwidth. If ob1 cannot register the message its receiver asks for it by PUTs,
- * which ob1 divides among all rails, by their bandwidths.
+ * True if ob1 wants to offer a message to be fetched, by devices. It would be by one GET, over one
+ * rail: that of the highest bandwidth. If ob1 cannot register the message its receiver asks for it
+ * by PUTs, which ob1 divides among all rails, by their bandwidths. One that processors fetch is
+ * divided (divide() of btl_ib_rdma.c), and its sender may compute meanwhile.
  */
 static bool is_for_one_get(const btl_ib_module_t *module, const btl_ib_endpoint_t *endpoint,
                            uint32_t flags)
 {
     return endpoint != NULL && endpoint != MCA_BTL_ENDPOINT_ANY && endpoint->rails > 1
+           && module->cache.rcache != NULL
            && (flags & REMOTE_ACCESS) == MCA_BTL_REG_FLAG_REMOTE_READ
            && (module->super.btl_flags & MCA_BTL_FLAGS_PUT) != 0;
 }

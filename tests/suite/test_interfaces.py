@@ -221,6 +221,16 @@ def test_divided(run, mpi, hosts, two_hosts, what, end):
     assert min(by_link) > sum(by_link) / 3 and sum(by_link) > 40_000_000, by_link
 
 
+@pytest.mark.called("interfaces/divided/sender-away")
+def test_divided_sender_away(mpi, two_hosts):
+    """A message is fetched by both rails from a sender that computes."""
+    output = two_hosts([Link(1), Link(2)], "--mca", "btl_ib_stats", "1", mpi.program("divided"),
+                       "what=message", "away=1", "rounds=2", progress="serve")
+    assert "OK divided" in output
+    rails = re.findall(r"rank 1 .* carried by udp/x1 (\d+) %, udp/x2 (\d+) %", output)
+    assert rails and min(int(rail) for rail in rails[0]) >= 33, output
+
+
 @pytest.mark.called("interfaces/divided/dead-link")
 def test_divided_dead_link(run, mpi, hosts, two_hosts):
     """The same while a link goes down, and comes back: no byte is lost, nothing is told of an error."""

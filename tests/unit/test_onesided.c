@@ -311,6 +311,44 @@ static void test_lying_answers(void **state)
     end(bench);
 }
 
+/* ---- what leaves together ---- */
+
+enum { SMALL = 64, BESIDE = 8 };
+
+/* Short puts to memory that no device knows: nothing is asked for before, a put is one datagram,
+ * and those of a turn leave with the messages of that turn in few calls of the transport. */
+static void test_small_puts_leave_together(void **state)
+{
+    static uint8_t local[SMALL][8];
+    static bench_op_t puts[SMALL];
+    bench_t *bench = registered();
+
+    bench_run(bench, SECOND);
+    bench_turn(bench, 1);
+    const bench_host_t ours = bench->hosts[1], theirs = bench->hosts[0];
+    for (uint32_t i = 0; i < SMALL; i++) {
+        memset(local[i], (int) i, 8);
+        puts[i] = (bench_op_t){.op = {.kind = BTL_IB_OP_PUT,
+                                      .key = key,
+                                      .local = local[i],
+                                      .offset = i % 32 * 8,
+                                      .size = 8}};
+        assert_int_equal(begin(bench, &puts[i]), 0);
+        if (i % (SMALL / BESIDE) == 0) {
+            bench_send(bench, 1, 0, 8, 1);
+        }
+    }
+    bench_run(bench, 5000);
+    for (uint32_t i = 0; i < SMALL; i++) {
+        assert_true(puts[i].done);
+    }
+    /* The messages are bundled: two datagrams. */
+    assert_in_range(bench->hosts[1].datagrams - ours.datagrams, SMALL, SMALL + 4);
+    assert_in_range(bench->hosts[1].calls - ours.calls, 1, 16);
+    assert_in_range(bench->hosts[0].datagrams - theirs.datagrams, 1, SMALL / 4);
+    end(bench);
+}
+
 /* ---- how many run at once ---- */
 
 enum { BOUND_PEERS = 3, BOUND_OPS = 8, TIMES = 100 };
@@ -513,6 +551,7 @@ int main(void)
         cmocka_unit_test(test_draining),
         cmocka_unit_test(test_lying_put),
         cmocka_unit_test(test_too_many_requests),
+        cmocka_unit_test(test_small_puts_leave_together),
         cmocka_unit_test(test_operations_in_flight),
         cmocka_unit_test(test_operations_in_flight_in_all),
         cmocka_unit_test(test_lying_answers),

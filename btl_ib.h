@@ -28,11 +28,15 @@
 #ifndef BTL_IB_H
 #define BTL_IB_H
 
+#include <signal.h>
+#include <string.h>
+
 #include "btl_ib_ompi_compat.h"
 
 #include "btl_ib_biased_lock.h"
 #include "btl_ib_connectivity.h"
 #include "btl_ib_engine.h"
+#include "btl_ib_exit_timeout.h"
 #include "btl_ib_peer_report.h"
 #include "btl_ib_help.h"
 #include "btl_ib_device_plan.h"
@@ -145,6 +149,7 @@ typedef struct btl_ib_component {
     btl_ib_opened_device_t *opened; /* of each rail, as it was opened */
     btl_ib_connectivity_t connectivity;
     btl_ib_drain_t drain;
+    btl_ib_exit_timeout_t exit_timeout;
     struct {                 /* btl_ib_frag.c */
         uint32_t calling;    /* callbacks of fragments that have not returned */
         btl_ib_list_t ready; /* fragments that were sent meanwhile: theirs are to be called */
@@ -194,6 +199,18 @@ static inline int btl_ib_poll_engine(uint64_t now)
     btl_ib_poll_throttle_polled(&component->throttle, now, events > 0,
                                 counts && btl_ib_engine_busy(component->engine));
     return events;
+}
+
+/* Begins a stage of an exit (btl_ib_exit_timeout.h) that may take `bound` us, which
+ * btl_ib_exit_timeout_end() ends. */
+static inline void btl_ib_exit_stage(const char *stage, uint64_t bound)
+{
+    const int rc =
+        btl_ib_exit_timeout_begin(&mca_btl_ib_component.exit_timeout, stage, SIGTERM, bound);
+
+    if (rc != 0) {
+        BTL_IB_VERBOSE(1, "btl_ib_exit_timeout watches nothing: no thread: %s", strerror(rc));
+    }
 }
 
 /* Our version; configure.ac reads it here. A test may define another one. */

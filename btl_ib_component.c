@@ -485,6 +485,8 @@ __attribute__((noinline)) static void stats_interval(btl_ib_component_t *compone
 
 /* times, each a millisecond later, that the lock is tried */
 #define EXIT_TRIES 100
+/* the same before a process that hangs is ended */
+#define HANGS_TRIES 500
 
 /*
  * The process ends without MPI_Finalize: by MPI_Abort, exit() or an error of ours. Tell what that
@@ -512,13 +514,19 @@ static void in_exit(void)
     }
 }
 
+/* The library is about to be unloaded, perhaps: no thread may be left in it. */
+static void stop_exit_timeout(void)
+{
+    btl_ib_exit_timeout_fini(&mca_btl_ib_component.exit_timeout);
+}
+
 /* Arranges that in_exit() is called. If that fails nothing is told at such an exit. */
 static void watch_exit(btl_ib_component_t *component)
 {
     component->exit.pid = getpid();
     btl_ib_ompi_abort_watch(in_exit);
     if (!component->exit.watched) {
-        component->exit.watched = atexit(in_exit) == 0;
+        component->exit.watched = atexit(stop_exit_timeout) == 0 && atexit(in_exit) == 0;
     }
 }
 
@@ -530,6 +538,42 @@ static void watch_dump_signal(const btl_ib_component_t *component)
     if (why != NULL && opal_process_info.my_local_rank == 0) {
         opal_output(0, "btl:ib: btl_ib_dump_signal %d on host %s is not used: %s", number,
                     opal_process_info.nodename, why);
+    }
+}
+
+/* Tells where this process hangs, which a signal is about to end. */
+static void tell_hang(const char *stage, int number)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    const char *does = "nothing is known of what ib waits for: one of its calls has not come back.";
+
+    for (int i = 0; i < HANGS_TRIES; ++i) {
+        if (btl_ib_biased_lock_borrow(&component->lock)) {
+            if (component->engine != NULL) {
+                btl_ib_module_dump_busy();
+                does = "see above what ib waits for, and which peers.";
+            }
+            btl_ib_biased_lock_release(&component->lock);
+            break;
+        }
+        usleep(1000);
+    }
+    btl_ib_show_help("does not end", component->name.vpid, opal_process_info.nodename,
+                     (long) getpid(), stage, component->params.exit_timeout, number, does);
+}
+
+/* If it cannot be had nothing ends a process that hangs. */
+static void init_exit_timeout(btl_ib_component_t *component)
+{
+    const btl_ib_exit_timeout_config_t config = {
+        .timeout = (uint64_t) component->params.exit_timeout * 1000000,
+        .debugged = btl_ib_params_by_user(&component->params, "exit_timeout"),
+        .tell = tell_hang,
+    };
+    const int rc = btl_ib_exit_timeout_init(&component->exit_timeout, &config);
+
+    if (rc != 0) {
+        BTL_IB_VERBOSE(1, "no btl_ib_exit_timeout: %s", strerror(rc));
     }
 }
 
@@ -609,6 +653,7 @@ static bool init_parts(btl_ib_component_t *component)
     }
     component->name = OPAL_PROC_MY_NAME;
     component->processes = btl_ib_ompi_job_size();
+    init_exit_timeout(component);
     btl_ib_list_init(&component->gone);
     btl_ib_list_init(&component->callbacks.ready);
     btl_ib_poll_throttle_init(&component->throttle);
@@ -836,6 +881,7 @@ static int module_finalize(mca_btl_base_module_t *btl)
     btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_module_t *module = (btl_ib_module_t *) btl;
 
+    btl_ib_exit_stage("closing devices, in MPI_Finalize", 0);
     if (component->progress_thread.config.deliver != NULL) { /* no callback any more */
         btl_ib_progress_thread_stop(&component->progress_thread);
     }
@@ -848,6 +894,10 @@ static int module_finalize(mca_btl_base_module_t *btl)
     }
     btl_ib_unlock();
     btl_ib_module_destroy(module);
+    btl_ib_exit_timeout_end(&component->exit_timeout);
+    if (component->modules_in_use == 0) {
+        stop_exit_timeout();
+    }
     return OPAL_SUCCESS;
 }
 

@@ -526,3 +526,24 @@ void btl_ib_endpoint_show_diagnostics(const char *adding)
         btl_ib_log_show(&diagnostic, peer);
     }
 }
+
+void btl_ib_endpoint_tell_lost(const btl_ib_endpoint_t *endpoint, const char *what)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    btl_ib_module_t *module = endpoint->module;
+    mca_btl_base_module_error_cb_fn_t error_cb = module->error_cb;
+    const bool watched = !btl_ib_ompi_abort_waits();
+
+    if (error_cb == NULL) {
+        return;
+    }
+    if (watched) {
+        btl_ib_exit_stage("the abort of the job by Open MPI, as a process is lost", 0);
+    }
+    btl_ib_unlock();
+    error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, (char *) what);
+    btl_ib_lock();
+    if (watched) { /* the job goes on */
+        btl_ib_exit_timeout_end(&component->exit_timeout);
+    }
+}

@@ -107,6 +107,10 @@ btl_ib_endpoint_t *btl_ib_endpoint_for_fragments(btl_ib_endpoint_t *endpoint);
  * that nothing gets to the peer. The endpoints of that host are walked. */
 bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint, uint64_t within);
 
+/* Tells the PML that the process of an endpoint is lost. That ends the job, and then never returns,
+ * unless the job is to survive it (ULFM). Called with the lock held, which is free meanwhile. */
+void btl_ib_endpoint_tell_lost(const btl_ib_endpoint_t *endpoint, const char *what);
+
 /* Describes both ends; and ours alone, of rail `rail`. */
 void btl_ib_endpoint_describe(const btl_ib_endpoint_t *endpoint, btl_ib_ends_t *ends);
 void btl_ib_endpoint_describe_rail(uint32_t rail, btl_ib_ends_t *ends);

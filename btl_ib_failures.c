@@ -29,7 +29,6 @@
 /* A peer that was added is dead: report it, then complete what was on the way to it. */
 static void give_peer_up(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
 {
-    mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
     const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
     btl_ib_ends_t ends;
 
@@ -37,12 +36,7 @@ static void give_peer_up(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
     btl_ib_endpoint_describe(endpoint, &ends);
     btl_ib_report_peer_lost(&mca_btl_ib_component.reports, &ends, reason, &diagnosis);
     OBJ_RETAIN(endpoint); /* another thread may delete the process meanwhile */
-    if (error_cb != NULL) {
-        btl_ib_unlock();
-        error_cb(&endpoint->module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc,
-                 (char *) "btl ib lost a peer");
-        btl_ib_lock();
-    }
+    btl_ib_endpoint_tell_lost(endpoint, "btl ib lost a peer");
     btl_ib_frag_fail_all(endpoint, false);
     btl_ib_rdma_fail_all(endpoint, false);
     OBJ_RELEASE(endpoint);

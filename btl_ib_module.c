@@ -34,16 +34,19 @@ static uint64_t drain_begin(void)
 {
     btl_ib_drain_t *drain = &mca_btl_ib_component.drain;
     const uint64_t now = btl_ib_now();
+    const uint64_t most = (uint64_t) mca_btl_ib_component.params.drain_ms * 1000;
 
     ++drain->active;
+    btl_ib_exit_stage("taking leave of other processes, as long as btl_ib_drain_ms says", most);
     if (now - drain->ended > BTL_IB_DRAIN_GAP) {
         drain->started = now;
     }
-    return drain->started + (uint64_t) mca_btl_ib_component.params.drain_ms * 1000;
+    return drain->started + most;
 }
 
 static void drain_end(void)
 {
+    btl_ib_exit_timeout_end(&mca_btl_ib_component.exit_timeout);
     --mca_btl_ib_component.drain.active;
     mca_btl_ib_component.drain.ended = btl_ib_now();
 }

@@ -90,7 +90,6 @@ static const char *const kind_names[] = {
 static void end_job_if_lost(const btl_ib_rdma_t *rdma, int status)
 {
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
-    mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
     btl_ib_ends_t ends;
 
     if (-EACCES == status || !rdma->op.by_device || endpoint->closing || endpoint->dead
@@ -100,12 +99,7 @@ static void end_job_if_lost(const btl_ib_rdma_t *rdma, int status)
     endpoint->told_lost = true;
     btl_ib_endpoint_describe(endpoint, &ends);
     btl_ib_report_atomic_lost(&ends, rdma->op.key.id, (int64_t) rdma->op.offset, -status);
-    if (error_cb != NULL) {
-        btl_ib_unlock();
-        error_cb(&endpoint->module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc,
-                 (char *) "btl ib lost an atomic operation");
-        btl_ib_lock();
-    }
+    btl_ib_endpoint_tell_lost(endpoint, "btl ib lost an atomic operation");
 }
 
 /* osc/rdma drops the status of what it did not wait for, so that wrong results may be all that a

@@ -470,6 +470,15 @@ void btl_ib_ompi_failures_added(uint64_t name)
 
 /* ---- an abort ---- */
 
+bool btl_ib_ompi_abort_waits(void)
+{
+    const int index = mca_base_var_find("opal", "opal", NULL, "abort_delay");
+    const int *seconds = NULL;
+
+    return index >= 0 && mca_base_var_get_value(index, &seconds, NULL, NULL) == OPAL_SUCCESS
+           && seconds != NULL && *seconds != 0;
+}
+
 #if OPAL_MAJOR_VERSION >= 5
 
 void btl_ib_ompi_abort_watch(btl_ib_ompi_abort_fn_t tell)

@@ -220,6 +220,9 @@ typedef void (*btl_ib_ompi_abort_fn_t)(void);
 void btl_ib_ompi_abort_watch(btl_ib_ompi_abort_fn_t tell);
 void btl_ib_ompi_abort_ignore(void);
 
+/* True if whoever aborts a job waits before, for somebody with a debugger (mpi_abort_delay). */
+bool btl_ib_ompi_abort_waits(void);
+
 /*
  * Processes that failed, as the runtime tells: mpirun of 5.0 and later notifies the other processes
  * of the job if they are to go on (--with-ft ulfm, or --runtime-options recoverable,notifyerrors).

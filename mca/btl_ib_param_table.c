@@ -340,6 +340,13 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "at all",
               "Raise it where the way to peers is so bad that last messages need longer; lower it "
               "where an end must be quick"),
+    INT_PARAM(exit_timeout, 300, 0, 86400, "seconds", 9,
+              "End this process, by SIGTERM, after it said where it hangs, if the abort of a job "
+              "that lost a process does not come about in this time, or what ib does in "
+              "MPI_Finalize, or to disconnect, takes so much longer than btl_ib_drain_ms. How long "
+              "peers compute is nothing to it. Inside a debugger only if it is set. 0: never",
+              "Raise it where devices take long to close; lower it to be rid of processes that "
+              "hang sooner"),
     INT_PARAM(eager_rdma_threshold, 16, 1, 1000000, "messages", 9,
               "Transport verbs, rc: let a peer write into rings (btl_ib_max_eager_rdma) after this "
               "many short messages",

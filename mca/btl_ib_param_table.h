@@ -127,6 +127,7 @@ typedef struct btl_ib_params {
     int free_list_inc;          /* and each time none is left */
     int free_list_max;          /* of fragments of a size; -1 or 0: any number */
     int drain_ms;               /* ms that whoever leaves waits for last acknowledgements */
+    int exit_timeout;           /* s that an end may take beyond what it waits for, 0: any */
     int progress_thread_ms;     /* without progress before the thread takes over */
     int progress_wakeups;       /* of that thread in a second, if it delivers */
     size_t copy_limit;          /* bytes: what is longer is sent from where it is */

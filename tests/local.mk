@@ -122,6 +122,7 @@ unit_tests = \
     tests/unit/test_drops \
     tests/unit/test_engine \
     tests/unit/test_few_credits \
+    tests/unit/test_exit_timeout \
     tests/unit/test_file_name \
     tests/unit/test_events \
     tests/unit/test_biased_lock \
@@ -325,6 +326,9 @@ tests_unit_test_trace_file_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_host_id_SOURCES = tests/unit/test_host_id.c mca/btl_ib_modex_codec.c
 tests_unit_test_host_id_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_host_only_interfaces_SOURCES = tests/unit/test_host_only_interfaces.c tests/unit/own_network.c
+tests_unit_test_exit_timeout_SOURCES = tests/unit/test_exit_timeout.c progress/btl_ib_exit_timeout.c
+tests_unit_test_exit_timeout_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_exit_timeout_LDADD = $(LDADD) -lpthread
 tests_unit_test_biased_lock_SOURCES = tests/unit/test_biased_lock.c progress/btl_ib_biased_lock.c
 tests_unit_test_biased_lock_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_poll_sleep_SOURCES = tests/unit/test_poll_sleep.c progress/btl_ib_poll_throttle.c

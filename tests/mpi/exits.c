@@ -7,21 +7,26 @@
  * A job that ends in one of many ways, as GASNet's tests of exits do. All ranks talk to each other
  * first, and rank 0 prints "exits: going". It never prints OK: tests/suite/test_exits.py looks at
  * exit codes, at what is left, and at what btl tcp does.
- * way=WORD: what rank 1 does, or all; pause=S (0): before that. Words:
+ * way=WORD: what rank 1 does, or all; pause=S (0): before that; late=S (1): how late. Words:
  *   return      all return 0 after MPI_Finalize     all7        all exit with code 7 after it
  *   unfinished  all return 0 without MPI_Finalize   one5        exits with code 5 while all wait
- *   abort       MPI_Abort with code 6               late        finalizes a second after the others
+ *   abort       MPI_Abort with code 6               late        finalizes later than the others
  *   segv, quit, kill_talk, kill_wait, kill_finalize   a signal, while others talk to it, wait for
  *               it, or are in MPI_Finalize
  *   pending     exits with code 5 while its sends are pending
  *   thread5, thread_abort       the same as one5 and abort, from another thread
  *   callback5, callback_abort   the same, from a function that MPI calls
  *   child       a child of fork() exits; then all return
+ *   stuck_leave   a system call of ib never comes back, while it takes leave in MPI_Finalize
+ *   stuck_abort   kills itself while all wait for it, and from their abort none of them comes back
  *   talk, wait  all talk, or wait for rank 1, for ever: to be ended from outside
  */
 
+#define _GNU_SOURCE /* RTLD_NEXT, dladdr() */
+
 #include "common.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -42,6 +47,44 @@ static void nap(double seconds)
                                    (long) (1e9 * (seconds - (double) (time_t) seconds))};
 
     nanosleep(&pause, NULL);
+}
+
+/* ---- calls that never come back ---- */
+
+static volatile int stuck; /* they do not from now on */
+
+__attribute__((noreturn)) static void hang(void)
+{
+    fprintf(stderr, "exits: rank %d hangs\n", rank);
+    for (;;) {
+        pause();
+    }
+}
+
+/* The system's, from which ib does not come back. */
+int usleep(useconds_t us)
+{
+    Dl_info info;
+
+    if (stuck && is("stuck_leave") && dladdr(__builtin_return_address(0), &info) != 0
+        && strstr(info.dli_fname, "mca_btl_ib") != NULL) {
+        hang();
+    }
+    nap(1e-6 * (double) us);
+    return 0;
+}
+
+/* By this Open MPI leaves at an abort. */
+void _exit(int code)
+{
+    void (*system_exit)(int);
+
+    if (stuck && is("stuck_abort")) {
+        hang();
+    }
+    *(void **) (void *) &system_exit = dlsym(RTLD_NEXT, "_exit");
+    system_exit(code);
+    abort();
 }
 
 /* Each to each, so that all are connected. */
@@ -127,7 +170,7 @@ static void leave_pending(void)
 }
 
 /* What rank 1 does; it does not come back from most. */
-static void be_rank_1(void)
+static void be_rank_1(double late)
 {
     pthread_t thread;
 
@@ -136,7 +179,7 @@ static void be_rank_1(void)
     } else if (is("quit")) {
         signal(SIGQUIT, SIG_DFL); /* shells let jobs in the background ignore it */
         raise(SIGQUIT);
-    } else if (strncmp(way, "kill_", 5) == 0) {
+    } else if (strncmp(way, "kill_", 5) == 0 || is("stuck_abort")) {
         nap(0.2);
         raise(SIGKILL);
     } else if (is("one5") || is("abort")) {
@@ -144,7 +187,7 @@ static void be_rank_1(void)
     } else if (is("pending")) {
         leave_pending();
     } else if (is("late")) {
-        nap(1);
+        nap(late);
     } else if (strncmp(way, "thread", 6) == 0) {
         pthread_create(&thread, NULL, in_thread, NULL);
         wait_for(0);
@@ -181,8 +224,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "exits: going\n");
     }
     nap(arg(argc, argv, "pause", 0));
+    stuck = rank == 1 || is("stuck_abort");
     if (rank == 1) {
-        be_rank_1();
+        be_rank_1(arg(argc, argv, "late", 1));
     }
     if (is("child")) {
         fork_child();
@@ -192,7 +236,8 @@ int main(int argc, char **argv)
         reduce_with_callback();
     } else if (is("talk") || is("kill_talk")) {
         talk();
-    } else if (!is("return") && !is("all7") && !is("late") && !is("kill_finalize")) {
+    } else if (!is("return") && !is("all7") && !is("late") && !is("kill_finalize")
+               && !is("stuck_leave")) {
         wait_for(1);
     }
     MPI_Finalize();

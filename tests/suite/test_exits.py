@@ -210,3 +210,57 @@ def test_dump(run, mpi, hosts):
         assert f"btl:ib: rank {rank} on host " in said
     assert "segments in flight" in said or said.count(": 0 connections have") == 4
     assert "lost the connection" not in said
+
+
+SECONDS = 3  # btl_ib_exit_timeout
+
+
+def timed(run, mpi, hosts, tmp_path, *words):
+    """Exit code of a job with a short exit timeout, and what it said."""
+    said = tmp_path / "said.txt"
+    options = (
+        "--mca", "btl", "ib,self", "--mca", "btl_ib_exit_timeout", SECONDS, "--mca",
+        "btl_ib_keepalive", 1, *words[:-1], mpi.program("exits"), *words[-1].split(),
+    )  # fmt: skip
+    try:
+        with started(run, mpi, hosts, said, *options) as job:
+            code = job.wait(MOST)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"the job has not ended after {MOST} s") from None
+    finally:
+        run.log.write_text(said.read_text(errors="replace"))
+    return code, said.read_text(errors="replace")
+
+
+@pytest.mark.called("exits/stuck_leave")
+def test_stuck_leave(run, mpi, hosts, tmp_path):
+    """A call of ib does not come back in MPI_Finalize: its rank says where, and ends by SIGTERM."""
+    code, said = timed(run, mpi, hosts, tmp_path, "way=stuck_leave")
+    assert said.count("This process should have ended, hangs") == 1
+    assert re.search(r"Process: rank 1 on host \S+2 \(pid \d+\)", said)
+    assert "taking leave of other processes" in said
+    assert "btl:ib: rank 1 on host" in said and "connections have something to do" in said
+    assert code == 128 + signal.SIGTERM
+
+
+@pytest.mark.called("exits/stuck_abort")
+@pytest.mark.full
+def test_stuck_abort(run, mpi, hosts, tmp_path):
+    """A process is lost, and the others do not come back from Open MPI's abort."""
+    code, said = timed(run, mpi, hosts, tmp_path, "--enable-recovery", "way=stuck_abort")
+    assert "lost the connection with a process" in said
+    hung = set(re.findall(r"exits: rank (\d) hangs", said))
+    assert hung and "1" not in hung
+    for rank in hung:
+        assert re.search(rf"Process: rank {rank} on host .*\n  In: +the abort of the job", said)
+    assert code == 0  # of mpirun, where a job is to survive
+
+
+@pytest.mark.called("exits/slow_leave")
+@pytest.mark.full
+def test_slow_leave(run, mpi, hosts, tmp_path):
+    """Those that wait in MPI_Finalize for one that computes are no trouble, however long it is."""
+    code, said = timed(run, mpi, hosts, tmp_path, "--mca", "btl_ib_drain_ms", 0,
+                       f"way=late late={4 * SECONDS}")  # fmt: skip
+    assert code == 0
+    assert "should have ended" not in said and "lost the conn" not in said

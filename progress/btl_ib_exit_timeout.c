@@ -1,0 +1,245 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* pthread_setname_np */
+#endif
+
+#include "btl_ib_exit_timeout.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* us between two looks at the clock, at most, and how many of them a timeout has at least: so much
+ * of a pause in which the process was stopped may count. */
+#define SLICE_MAX 1000000
+#define SLICES    8
+/* us that telling may take: the output may be what hangs. */
+#define TELL_MAX 3000000
+/* Bytes of stack of the clock, which only tells the time. */
+#define STACK_SIZE (128 * 1024)
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000u + (uint64_t) now.tv_nsec / 1000u;
+}
+
+/* Waits until something changed, for `us` at most. Called with the mutex held. Returns how long it
+ * took. */
+static uint64_t wait_for_change(btl_ib_exit_timeout_t *self, uint64_t us)
+{
+    const uint64_t began = now_us();
+    const uint64_t until = began + us;
+    const struct timespec time = {.tv_sec = (time_t) (until / 1000000u),
+                                  .tv_nsec = (long) (until % 1000000u) * 1000};
+
+    (void) pthread_cond_timedwait(&self->changed, &self->mutex, &time);
+    return now_us() - began;
+}
+
+/* True if a debugger is attached (proc_pid_status(5): TracerPid); strace counts as one. */
+static bool is_traced(void)
+{
+    static const char key[] = "TracerPid:";
+    FILE *status = fopen("/proc/self/status", "re");
+    char line[256];
+    long tracer = 0;
+
+    while (status != NULL && fgets(line, sizeof(line), status) != NULL) {
+        if (strncmp(line, key, sizeof(key) - 1) == 0) {
+            tracer = strtol(line + sizeof(key) - 1, NULL, 10);
+            break;
+        }
+    }
+    if (status != NULL) {
+        fclose(status);
+    }
+    return tracer != 0;
+}
+
+/* ---- the end of the process ---- */
+
+static void *tell_run(void *arg)
+{
+    btl_ib_exit_timeout_t *self = arg;
+
+    self->config.tell(self->stage, self->number);
+    pthread_mutex_lock(&self->mutex);
+    self->told = true;
+    pthread_cond_broadcast(&self->changed);
+    pthread_mutex_unlock(&self->mutex);
+    return NULL;
+}
+
+/* Has another thread tell, as whatever that calls may be what hangs. Called with the mutex held. */
+static void tell(btl_ib_exit_timeout_t *self)
+{
+    pthread_t teller;
+    uint64_t waited = 0;
+
+    if (pthread_create(&teller, NULL, tell_run, self) != 0) {
+        return;
+    }
+    (void) pthread_detach(teller);
+    while (!self->told && waited < TELL_MAX) {
+        waited += wait_for_change(self, TELL_MAX - waited);
+    }
+}
+
+/* Ends the process as the signal does that nobody handles. */
+static void end_process(int number)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    sigset_t set;
+
+    sigemptyset(&action.sa_mask);
+    (void) sigaction(number, &action, NULL);
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    (void) pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    (void) raise(number);
+    _exit(128 + number); /* the first process of a container, to which signals do nothing */
+}
+
+/* ---- the thread ---- */
+
+/* Lets a slice of time pass. Returns whether the time of the stages is up. */
+static bool pass_slice(btl_ib_exit_timeout_t *self)
+{
+    const uint64_t share = self->config.timeout / SLICES;
+    const uint64_t slice = share < SLICE_MAX ? share : SLICE_MAX;
+    const uint64_t waited = wait_for_change(self, slice < self->left ? slice : self->left);
+
+    if (self->stages == 0 || self->leave || (!self->config.debugged && is_traced())) {
+        return false;
+    }
+    const uint64_t counts = waited < 2 * slice ? waited : 2 * slice;
+    self->left -= counts < self->left ? counts : self->left;
+    return self->left == 0;
+}
+
+static void *clock_run(void *arg)
+{
+    btl_ib_exit_timeout_t *self = arg;
+
+    (void) pthread_setname_np(pthread_self(), "btl_ib exit");
+    pthread_mutex_lock(&self->mutex);
+    while (!self->leave) {
+        if (self->stages == 0) {
+            self->waits = true;
+            pthread_cond_wait(&self->changed, &self->mutex);
+            self->waits = false;
+        } else if (pass_slice(self)) {
+            tell(self);
+            end_process(self->number);
+        }
+    }
+    pthread_mutex_unlock(&self->mutex);
+    return NULL;
+}
+
+/* Creates the thread, unless there is one, with all signals blocked: they are for the application's
+ * threads. Called with the mutex held. Returns 0 or an errno. */
+static int start_thread(btl_ib_exit_timeout_t *self)
+{
+    const long least = sysconf(_SC_THREAD_STACK_MIN);
+    pthread_attr_t attr;
+    sigset_t all;
+    sigset_t before;
+    int rc;
+
+    if (self->started) {
+        return 0;
+    }
+    rc = pthread_attr_init(&attr);
+    if (rc != 0) {
+        return rc;
+    }
+    pthread_attr_setstacksize(&attr, (size_t) (least > STACK_SIZE ? least : STACK_SIZE));
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&self->thread, &attr, clock_run, self);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    self->started = rc == 0;
+    self->pid = getpid();
+    return rc;
+}
+
+int btl_ib_exit_timeout_init(btl_ib_exit_timeout_t *self,
+                             const btl_ib_exit_timeout_config_t *config)
+{
+    pthread_condattr_t attr;
+    int rc;
+
+    *self = (btl_ib_exit_timeout_t){.mutex = PTHREAD_MUTEX_INITIALIZER};
+    rc = pthread_condattr_init(&attr);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    if (rc == 0) {
+        rc = pthread_cond_init(&self->changed, &attr);
+    }
+    pthread_condattr_destroy(&attr);
+    if (rc == 0) {
+        self->config = *config;
+    }
+    return rc;
+}
+
+int btl_ib_exit_timeout_begin(btl_ib_exit_timeout_t *self, const char *stage, int number,
+                              uint64_t bound)
+{
+    int rc;
+
+    if (self->config.timeout == 0) {
+        return 0;
+    }
+    pthread_mutex_lock(&self->mutex);
+    ++self->stages;
+    self->stage = stage;
+    self->number = number;
+    self->left = bound + self->config.timeout;
+    rc = start_thread(self);
+    if (self->waits) {
+        pthread_cond_signal(&self->changed);
+    }
+    pthread_mutex_unlock(&self->mutex);
+    return rc;
+}
+
+void btl_ib_exit_timeout_end(btl_ib_exit_timeout_t *self)
+{
+    if (self->config.timeout == 0) {
+        return;
+    }
+    pthread_mutex_lock(&self->mutex);
+    --self->stages;
+    pthread_mutex_unlock(&self->mutex);
+}
+
+void btl_ib_exit_timeout_fini(btl_ib_exit_timeout_t *self)
+{
+    const bool started = self->started && self->pid == getpid();
+
+    if (started) {
+        pthread_mutex_lock(&self->mutex);
+        self->leave = true;
+        pthread_cond_signal(&self->changed);
+        pthread_mutex_unlock(&self->mutex);
+        pthread_join(self->thread, NULL);
+    }
+    self->started = false;
+    self->config.timeout = 0;
+}

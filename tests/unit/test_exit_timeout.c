@@ -1,0 +1,339 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Processes that are about to end, and do not: each case is a child of its own. */
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "btl_ib_exit_timeout.h"
+#include "unit.h"
+
+enum { TIMEOUT = 400, LONG = 60000 }; /* ms; nothing takes so long here */
+
+static btl_ib_exit_timeout_t watch;
+static int said[2]; /* a pipe: what a child told */
+
+static void nap(int ms)
+{
+    struct timespec left = {ms / 1000, (long) (ms % 1000) * 1000000};
+
+    while (nanosleep(&left, &left) != 0) {
+        continue;
+    }
+}
+
+static void tell(const char *stage, int number)
+{
+    (void) !write(said[1], stage, strlen(stage));
+}
+
+static void begin(const char *stage, int bound_ms)
+{
+    if (btl_ib_exit_timeout_begin(&watch, stage, SIGTERM, (uint64_t) bound_ms * 1000) != 0) {
+        _exit(100);
+    }
+}
+
+static void end(void)
+{
+    btl_ib_exit_timeout_end(&watch);
+}
+
+static void watch_with(int timeout_ms, bool debugged, btl_ib_exit_tell_fn_t how)
+{
+    const btl_ib_exit_timeout_config_t config = {
+        .timeout = (uint64_t) timeout_ms * 1000, .debugged = debugged, .tell = how};
+
+    if (btl_ib_exit_timeout_init(&watch, &config) != 0) {
+        _exit(101);
+    }
+}
+
+static pid_t start(void (*life)(void))
+{
+    assert_int_equal(pipe(said), 0);
+    const pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        life();
+        _exit(0);
+    }
+    close(said[1]);
+    return child;
+}
+
+/* Returns how the child ended, as waitpid() says; `text` is what it told. */
+static int wait_for(pid_t child, char *text, size_t size)
+{
+    int status = 0;
+    ssize_t got;
+
+    assert_int_equal(waitpid(child, &status, 0), child);
+    got = read(said[0], text, size - 1);
+    text[got > 0 ? got : 0] = '\0';
+    close(said[0]);
+    return status;
+}
+
+static void must_end_by(pid_t child, int number, const char *told)
+{
+    char text[100];
+    const int status = wait_for(child, text, sizeof(text));
+
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), number);
+    assert_string_equal(text, told);
+}
+
+static void must_end_well(pid_t child)
+{
+    char text[100];
+
+    assert_int_equal(wait_for(child, text, sizeof(text)), 0);
+    assert_string_equal(text, "");
+}
+
+/* ---- who hangs is ended ---- */
+
+static void hang(void)
+{
+    watch_with(TIMEOUT, false, tell);
+    begin("a stage", 0);
+    nap(LONG);
+}
+
+static void hanging_process_is_ended(void **state)
+{
+    must_end_by(start(hang), SIGTERM, "a stage");
+}
+
+static void handle(int number)
+{
+}
+
+/* A program that handles the signal, and a thread that blocks it, do not keep it. */
+static void hang_with_handler(void)
+{
+    sigset_t set;
+
+    signal(SIGTERM, handle);
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    hang();
+}
+
+static void handled_signal_ends_it(void **state)
+{
+    must_end_by(start(hang_with_handler), SIGTERM, "a stage");
+}
+
+static void tell_for_ever(const char *stage, int number)
+{
+    tell("begun", number);
+    nap(LONG);
+}
+
+static void hang_in_telling(void)
+{
+    watch_with(TIMEOUT, false, tell_for_ever);
+    begin("a stage", 0);
+    nap(LONG);
+}
+
+static void telling_may_hang(void **state)
+{
+    must_end_by(start(hang_in_telling), SIGTERM, "begun");
+}
+
+/* ---- who does not hang is left alone ---- */
+
+/* Each stage has its own time, and between stages there is none. */
+static void go_on(void)
+{
+    struct sigaction now;
+
+    signal(SIGTERM, handle);
+    watch_with(TIMEOUT, false, tell);
+    for (int i = 0; i < 8; i++) {
+        begin("short", 0);
+        begin("within", 0);
+        nap(TIMEOUT / 4);
+        end();
+        end();
+    }
+    nap(3 * TIMEOUT);
+    begin("with a bound", 4 * TIMEOUT);
+    nap(3 * TIMEOUT);
+    end();
+    if (sigaction(SIGTERM, NULL, &now) != 0 || now.sa_handler != handle) {
+        _exit(102);
+    }
+    begin("not ended", 0);
+    btl_ib_exit_timeout_fini(&watch);
+    btl_ib_exit_timeout_fini(&watch);
+    begin("watched by nobody", 0);
+    nap(3 * TIMEOUT);
+}
+
+static void stages_have_their_time(void **state)
+{
+    must_end_well(start(go_on));
+}
+
+static void hang_unwatched(void)
+{
+    watch_with(0, false, tell);
+    begin("a stage", 0);
+    nap(3 * TIMEOUT);
+}
+
+static void no_timeout_ends_nobody(void **state)
+{
+    must_end_well(start(hang_unwatched));
+}
+
+/* Nobody has a thread before something is to be watched. */
+static void count_threads(void)
+{
+    watch_with(TIMEOUT, false, tell);
+    if (watch.started) {
+        _exit(103);
+    }
+    begin("a stage", 0);
+    end();
+    if (!watch.started) {
+        _exit(104);
+    }
+    btl_ib_exit_timeout_fini(&watch);
+    if (watch.started) {
+        _exit(105);
+    }
+}
+
+static void thread_is_made_for_stages(void **state)
+{
+    must_end_well(start(count_threads));
+}
+
+static void fork_within(void)
+{
+    int status = 0;
+
+    watch_with(LONG, false, tell);
+    begin("a stage", 0);
+    const pid_t child = fork();
+    if (child == 0) { /* as a handler of exit() does */
+        btl_ib_exit_timeout_fini(&watch);
+        _exit(0);
+    }
+    if (waitpid(child, &status, 0) != child || status != 0) {
+        _exit(106);
+    }
+}
+
+static void child_has_no_thread(void **state)
+{
+    must_end_well(start(fork_within));
+}
+
+static void take_long(void)
+{
+    watch_with(TIMEOUT, false, tell);
+    begin("a stage", 2 * TIMEOUT);
+    nap(10);
+    raise(SIGSTOP); /* the parent continues it much later */
+    nap(10);
+    end();
+}
+
+/* The time in which a process was stopped does not count. */
+static void stopped_process_is_not_ended(void **state)
+{
+    const pid_t child = start(take_long);
+    int status;
+
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+    nap(5 * TIMEOUT);
+    kill(child, SIGCONT);
+    must_end_well(child);
+}
+
+/* ---- debuggers ---- */
+
+static void hang_debugged(void)
+{
+    watch_with(TIMEOUT, true, tell);
+    begin("a stage", 0);
+    nap(LONG);
+}
+
+/* Attaches as a debugger does. Returns whether that is allowed here. */
+static bool attach(pid_t child)
+{
+    return ptrace(PTRACE_SEIZE, child, NULL, NULL) == 0;
+}
+
+static void debugger_stops_the_clock(void **state)
+{
+    const pid_t child = start(hang);
+    int status;
+
+    if (!attach(child)) {
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+        skip();
+    }
+    nap(4 * TIMEOUT);
+    assert_int_equal(waitpid(child, &status, WNOHANG), 0);
+    assert_int_equal(ptrace(PTRACE_INTERRUPT, child, NULL, NULL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(ptrace(PTRACE_DETACH, child, NULL, NULL), 0);
+    must_end_by(child, SIGTERM, "a stage");
+}
+
+static void clock_goes_on_if_wanted(void **state)
+{
+    const pid_t child = start(hang_debugged);
+    char text[100] = "";
+    int status;
+
+    if (!attach(child)) {
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+        skip();
+    }
+    assert_true(read(said[0], text, sizeof(text) - 1) > 0);
+    assert_string_equal(text, "a stage");
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    close(said[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hanging_process_is_ended), cmocka_unit_test(handled_signal_ends_it),
+        cmocka_unit_test(telling_may_hang),         cmocka_unit_test(stages_have_their_time),
+        cmocka_unit_test(no_timeout_ends_nobody),   cmocka_unit_test(thread_is_made_for_stages),
+        cmocka_unit_test(child_has_no_thread),      cmocka_unit_test(stopped_process_is_not_ended),
+        cmocka_unit_test(debugger_stops_the_clock), cmocka_unit_test(clock_goes_on_if_wanted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

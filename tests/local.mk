@@ -255,6 +255,7 @@ EXTRA_DIST += \
     tests/unit/fake_verbs.h \
     tests/unit/hostile.h \
     tests/unit/insider.h \
+    tests/unit/lone_peer.h \
     tests/unit/own_network.h \
     tests/unit/rc_inside.h \
     tests/unit/rc_sides.h \

@@ -10,16 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lone_component.h"
-#include "unit.h"
+#include "lone_peer.h"
 
-enum { SELF = 0, PEER = 1, TAG = 77 };
-
-static btl_ib_transport_t transport;
 static btl_ib_transport_ops_t ops;
-static btl_ib_module_t *module;
-static btl_ib_modex_t *published; /* by the peer */
-static opal_proc_t *proc;
 
 static struct {
     int left;  /* datagrams that the network still has */
@@ -46,22 +39,7 @@ static int poll_network(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *eve
 
 static int set_up(void **state)
 {
-    btl_ib_engine_config_t config;
-    btl_ib_queue_table_t queues;
-    btl_ib_queues_error_t error;
-
-    btl_ib_engine_config_default(&config);
-    assert_true(begin_component(SELF, &config));
-    assert_int_equal(btl_ib_queues_parse("P,256,256,128,32:S,1472,1024,512,64", &queues, &error),
-                     0);
-    module = begin_rail(&transport, &queues);
-    assert_non_null(module);
-    mca_btl_ib_component.self = new_process(SELF, &queues);
-    published = new_process(PEER, &queues);
-    assert_non_null(mca_btl_ib_component.self);
-    assert_non_null(published);
-    proc = OBJ_NEW(opal_proc_t);
-    proc->proc_name = name_of(PEER);
+    begin_lone_component();
     ops = *transport.ops;
     ops.poll = poll_network;
     transport.ops = &ops;
@@ -100,16 +78,9 @@ static void turn_receives_poll_burst(void **state)
 /* Adds a process that never answers, and sends it a message. */
 static btl_ib_endpoint_t *add_silent_peer(void)
 {
-    mca_btl_base_module_t *btl = &module->super;
-    btl_ib_endpoint_t *endpoint = NULL;
-    uint32_t header = 0;
+    btl_ib_endpoint_t *endpoint = add_peer();
 
-    btl_ib_modex_keep(&mca_btl_ib_component.known, btl_ib_name_pack(name_of(PEER)), published);
-    btl->btl_add_procs(btl, 1, &proc, &endpoint, NULL);
-    assert_non_null(endpoint);
-    assert_int_equal(
-        btl->btl_sendi(btl, endpoint, NULL, &header, sizeof(header), 0, 0, 0, TAG, NULL),
-        OPAL_SUCCESS);
+    send_short(endpoint);
     return endpoint;
 }
 
@@ -120,7 +91,7 @@ static uint64_t leave_silent_peer(btl_ib_endpoint_t *endpoint)
 
     mca_btl_ib_component.drain.ended = 0;
     network.calls = 0;
-    module->super.btl_del_procs(&module->super, 1, &proc, &endpoint);
+    delete_peer(endpoint);
     assert_null(btl_ib_endpoint_next(NULL));
     return btl_ib_now() - began;
 }
@@ -272,12 +243,12 @@ static void transports_are_asked(void **state)
                               .channels = "auto",
                               .cq = "shared",
                               .rx_depth = 64};
-    btl_ib_queue_table_t queues;
+    btl_ib_queue_table_t shared;
     btl_ib_queues_error_t error;
     btl_ib_open_params_t open;
 
-    assert_int_equal(btl_ib_queues_parse("S,1472,1024", &queues, &error), 0);
-    btl_ib_device_plan_open(&params, &queues, &open);
+    assert_int_equal(btl_ib_queues_parse("S,1472,1024", &shared, &error), 0);
+    btl_ib_device_plan_open(&params, &shared, &open);
     assert_int_equal(open.busy_poll, 0);
     assert_int_equal(open.cq_num, 0);
     assert_int_equal(open.rc.eager_slots, 0);
@@ -286,7 +257,7 @@ static void transports_are_asked(void **state)
     params.cq_num = 7000;
     params.eager_rdma_num = 32;
     params.ordering = "relaxed";
-    btl_ib_device_plan_open(&params, &queues, &open);
+    btl_ib_device_plan_open(&params, &shared, &open);
     assert_int_equal(open.busy_poll, 50);
     assert_int_equal(open.cq_num, 7000);
     assert_int_equal(open.rc.eager_slots, 32);

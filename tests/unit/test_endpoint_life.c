@@ -11,17 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lone_component.h"
-#include "unit.h"
+#include "lone_peer.h"
 
-#define QUEUES "P,256,256,128,32:S,1472,1024,512,64"
+enum { NEIGHBOUR = 2 };
 
-enum { SELF = 0, PEER = 1, NEIGHBOUR = 2, TAG = 77 };
-
-static btl_ib_transport_t transport, second_transport;
-static btl_ib_module_t *module;
-static btl_ib_modex_t *published; /* by the peer */
-static opal_proc_t *proc;
+static btl_ib_transport_t second_transport;
 static int received;
 
 /* Gives a process one more rail, in a network of its own. */
@@ -34,50 +28,22 @@ static void add_second_rail(btl_ib_modex_t *modex)
 
 static int set_up(void **state)
 {
-    btl_ib_engine_config_t config;
-    btl_ib_queue_table_t queues;
-    btl_ib_queues_error_t error;
-
-    btl_ib_engine_config_default(&config);
-    assert_true(begin_component(SELF, &config));
-    assert_int_equal(btl_ib_queues_parse(QUEUES, &queues, &error), 0);
-    module = begin_rail(&transport, &queues);
-    assert_non_null(module);
-    mca_btl_ib_component.self = new_process(SELF, &queues);
-    published = new_process(PEER, &queues);
-    proc = OBJ_NEW(opal_proc_t);
-    proc->proc_name = name_of(PEER);
+    begin_lone_component();
     return 0;
-}
-
-/* As Open MPI does; what the process published is known, as if the runtime had been asked. */
-static btl_ib_endpoint_t *add_process(void)
-{
-    btl_ib_endpoint_t *endpoint = NULL;
-
-    btl_ib_modex_keep(&mca_btl_ib_component.known, btl_ib_name_pack(name_of(PEER)), published);
-    module->super.btl_add_procs(&module->super, 1, &proc, &endpoint, NULL);
-    assert_non_null(endpoint);
-    return endpoint;
-}
-
-static void delete_process(btl_ib_endpoint_t *endpoint)
-{
-    module->super.btl_del_procs(&module->super, 1, &proc, &endpoint);
 }
 
 static void added_twice(void **state)
 {
-    btl_ib_endpoint_t *endpoint = add_process();
+    btl_ib_endpoint_t *endpoint = add_peer();
 
-    assert_ptr_equal(add_process(), endpoint);
-    delete_process(endpoint);
+    assert_ptr_equal(add_peer(), endpoint);
+    delete_peer(endpoint);
     assert_null(btl_ib_endpoint_next(NULL));
 }
 
 static void *delete_in_thread(void *endpoint)
 {
-    delete_process(endpoint);
+    delete_peer(endpoint);
     return NULL;
 }
 
@@ -96,17 +62,14 @@ static void wait_for_drain(const btl_ib_endpoint_t *endpoint)
 static void added_while_it_is_deleted(void **state)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
-    btl_ib_endpoint_t *leaving = add_process();
-    uint32_t header = 0;
+    btl_ib_endpoint_t *leaving = add_peer();
     pthread_t thread;
 
-    assert_int_equal(module->super.btl_sendi(&module->super, leaving, NULL, &header, sizeof(header),
-                                             0, 0, 0, TAG, NULL),
-                     OPAL_SUCCESS);
+    send_short(leaving);
     OBJ_RETAIN(leaving); /* to look at it */
     assert_int_equal(pthread_create(&thread, NULL, delete_in_thread, leaving), 0);
     wait_for_drain(leaving);
-    btl_ib_endpoint_t *endpoint = add_process();
+    btl_ib_endpoint_t *endpoint = add_peer();
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_ptr_not_equal(endpoint, leaving);
     assert_true(leaving->closed);
@@ -115,8 +78,8 @@ static void added_while_it_is_deleted(void **state)
     assert_ptr_equal(btl_ib_endpoint_find(module, btl_ib_name_pack(name_of(PEER))), endpoint);
     assert_ptr_equal(btl_ib_conn_user(endpoint->conn), endpoint);
     btl_ib_unlock();
-    assert_ptr_equal(add_process(), endpoint);
-    delete_process(endpoint);
+    assert_ptr_equal(add_peer(), endpoint);
+    delete_peer(endpoint);
     assert_null(btl_ib_endpoint_next(NULL));
     assert_int_equal(opal_hash_table_get_size(&component->hosts), 0);
     assert_int_equal(opal_hash_table_get_size(&component->known), 0);
@@ -139,7 +102,7 @@ static void receive(mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
 static void nobody_is_there(void **state)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
-    btl_ib_endpoint_t *endpoint = add_process();
+    btl_ib_endpoint_t *endpoint = add_peer();
     uint32_t data[4] = {0};
 
     btl_ib_lock();
@@ -154,7 +117,7 @@ static void nobody_is_there(void **state)
     assert_int_equal(received, 1);
     component->modules[0] = module;
     btl_ib_unlock();
-    delete_process(endpoint);
+    delete_peer(endpoint);
 }
 
 /* That the host of a silent process can be reached another process of it shows, and no other rail
@@ -162,20 +125,17 @@ static void nobody_is_there(void **state)
 static void host_can_be_reached(void **state)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
-    btl_ib_queue_table_t queues;
-    btl_ib_queues_error_t error;
     btl_ib_modex_t *neighbour;
     btl_ib_module_t *second;
     opal_proc_t *other = OBJ_NEW(opal_proc_t);
     btl_ib_endpoint_t *endpoint, *by_second = NULL, *next_door = NULL;
 
-    assert_int_equal(btl_ib_queues_parse(QUEUES, &queues, &error), 0);
     neighbour = new_process(NEIGHBOUR, &queues);
     second = begin_rail(&second_transport, &queues);
     assert_non_null(second);
     add_second_rail(component->self);
     add_second_rail(published);
-    endpoint = add_process();
+    endpoint = add_peer();
     neighbour->where = published->where;
     other->proc_name = name_of(NEIGHBOUR);
     btl_ib_modex_keep(&component->known, btl_ib_name_pack(name_of(PEER)), published);

@@ -196,6 +196,7 @@ unit_tests += \
     tests/unit/test_endpoint_life \
     tests/unit/test_kept_lines \
     tests/unit/test_leaving \
+    tests/unit/test_two_receivers \
     tests/unit/test_memory_handle \
     tests/unit/test_osc_lock \
     tests/unit/test_peer_report \
@@ -412,6 +413,10 @@ tests_unit_test_endpoint_life_SOURCES = tests/unit/test_endpoint_life.c
 tests_unit_test_endpoint_life_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_endpoint_life_CFLAGS = $(opal_test_cflags)
 tests_unit_test_endpoint_life_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
+tests_unit_test_two_receivers_SOURCES = tests/unit/test_two_receivers.c
+tests_unit_test_two_receivers_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
+tests_unit_test_two_receivers_CFLAGS = $(opal_test_cflags)
+tests_unit_test_two_receivers_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
 tests_unit_test_peer_report_SOURCES = tests/unit/test_peer_report.c
 tests_unit_test_peer_report_CPPFLAGS = $(opal_test_cppflags)
 tests_unit_test_peer_report_CFLAGS = $(opal_test_cflags)

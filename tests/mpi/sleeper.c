@@ -11,7 +11,9 @@
  * seldom; without one it sleeps again; exit=1: a process that ends without MPI_Finalize ends its
  * progress thread first (each rank says so; mpirun takes that for an error of the job); refused=0:
  * the system refuses the thread so often before there is one, and it is asked again, later each
- * time; waits=1: only that who waits in MPI uses little of its processor (mpi_yield_when_idle)
+ * time; wakes_most=N, wakes_least=N: only that the thread of a rank that computes, to which another
+ * sends 2000 messages in a second, wakes up at most, or at least, so often in a second (with
+ * btl_ib_progress deliver); waits=1: only that who waits in MPI uses little of its processor (mpi_yield_when_idle)
  */
 
 #define _GNU_SOURCE /* RTLD_NEXT, dladdr() */
@@ -200,6 +202,36 @@ static void must_sleep(const char *thread)
     }
 }
 
+/* The last rank computes while the first sends to it: devices wake the thread of the last. */
+static void must_wake(const char *thread, double most, double least)
+{
+    enum { MESSAGES = 3000 };
+    const struct timespec pause = {0, 500000};
+    char byte = 0;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        for (int i = 0; i < MESSAGES; i++) {
+            MPI_Send(&byte, 1, MPI_BYTE, size - 1, 0, MPI_COMM_WORLD);
+            nanosleep(&pause, NULL);
+        }
+    }
+    if (rank < size - 1) {
+        return;
+    }
+    compute_for(0.2);
+    const double began = seconds_now();
+    const long before = wakeups(thread);
+    compute_for(1);
+    const double woken = (double) (wakeups(thread) - before) / (seconds_now() - began);
+    for (int i = 0; i < MESSAGES; i++) {
+        MPI_Recv(&byte, 1, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    if ((most > 0 && woken > most) || woken < least) {
+        fail("the progress thread woke up %.0f times in a second", woken);
+    }
+}
+
 /* The last rank waits for a message while the others sleep for a second. It sleeps as well, 1 ms at
  * a time, unless others leave it so little of the processor that it need not. Where a look is dear
  * it may use much between two sleeps. */
@@ -274,6 +306,13 @@ int main(int argc, char **argv)
     }
     if (just_exit) {
         exit(0);
+    }
+    const double most = arg(argc, argv, "wakes_most", 0);
+    const double least = arg(argc, argv, "wakes_least", 0);
+    if (most > 0 || least > 0) {
+        must_wake(thread, most, least);
+        finish();
+        return 0;
     }
     if (wanted) {
         must_block_signals(thread);

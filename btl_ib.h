@@ -136,6 +136,7 @@ typedef struct btl_ib_component {
     btl_ib_progress_thread_t progress_thread;
     btl_ib_poll_throttle_t throttle;
     btl_ib_poll_sleep_t poll_sleep;
+    btl_ib_poll_yield_t poll_yield;
     uint64_t look_at; /* us: what seldom waits is looked for, even if a turn found nothing */
     btl_ib_log_state_t log;
     btl_ib_peer_reports_t reports;

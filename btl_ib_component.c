@@ -630,6 +630,7 @@ static bool init_parts(btl_ib_component_t *component)
         .rank = OPAL_PROC_MY_NAME.vpid,
         .lock = &component->lock,
         .throttle = &component->throttle,
+        .yield = &component->poll_yield,
     };
     const btl_ib_registration_host_t host = btl_ib_registration_host(btl_ib_ompi_local_processes());
     /* Ports without a cable are many machines' normal state: they are shown if a device was named,
@@ -778,20 +779,28 @@ static uint64_t thread_cpu(void)
     return (uint64_t) time.tv_sec * 1000000000u + (uint64_t) time.tv_nsec;
 }
 
+/* Returns how many descriptors tell that something came, and fills them in. */
+static uint32_t watch_devices(const btl_ib_component_t *component, struct pollfd *devices)
+{
+    int fd[BTL_IB_RAILS_MAX];
+    const uint32_t count = btl_ib_engine_wait_fds(component->engine, fd);
+
+    for (uint32_t i = 0; i < count; ++i) {
+        devices[i] = (struct pollfd){.fd = fd[i], .events = POLLIN};
+    }
+    return count;
+}
+
 /* Sleeps, as nothing came for long, until something does, if the application only waits and nothing
  * is due before. The lock is free meanwhile. */
 __attribute__((noinline)) static void wait_idle(btl_ib_component_t *component, uint64_t now)
 {
     struct pollfd devices[BTL_IB_RAILS_MAX];
-    int fd[BTL_IB_RAILS_MAX];
     uint32_t count = 0;
 
     if (btl_ib_poll_sleep_count(&component->poll_sleep, now, thread_cpu())
         && btl_ib_engine_next_due(component->engine) >= now + BTL_IB_POLL_SLEEP_MAX * 1000) {
-        count = btl_ib_engine_wait_fds(component->engine, fd);
-    }
-    for (uint32_t i = 0; i < count; ++i) {
-        devices[i] = (struct pollfd){.fd = fd[i], .events = POLLIN};
+        count = watch_devices(component, devices);
     }
     if (count > 0) {
         btl_ib_unlock();
@@ -801,14 +810,48 @@ __attribute__((noinline)) static void wait_idle(btl_ib_component_t *component, u
     btl_ib_poll_sleep_end(&component->poll_sleep, thread_cpu());
 }
 
+/* Leaves the processor to another thread, and notes whether one wanted it. Called without the
+ * lock. */
+static void yield(btl_ib_component_t *component)
+{
+    const uint64_t begun = btl_ib_now();
+
+    (void) sched_yield();
+    btl_ib_poll_yield_took(&component->poll_yield, begun, btl_ib_now());
+}
+
+/* Releases the lock after a poll in vain, and leaves the processor to another of several threads
+ * that communicate: it may be about to send, without a processor of its own. */
+__attribute__((noinline)) static void release_and_give_way(btl_ib_component_t *component,
+                                                           uint64_t now)
+{
+    const struct timespec most = {.tv_nsec = BTL_IB_POLL_YIELD_SLEEP};
+    const bool sleeps = btl_ib_poll_yield_is_crowded(&component->poll_yield, now);
+    struct pollfd devices[BTL_IB_RAILS_MAX];
+    const uint32_t count = sleeps ? watch_devices(component, devices) : 0;
+
+    btl_ib_unlock();
+    if (sleeps) {
+        (void) ppoll(devices, count, &most, NULL);
+    } else {
+        yield(component);
+    }
+}
+
 /* Not inlined: then progress calls that are skipped need no stack. */
 __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
 {
     const uint64_t now = btl_ib_now();
+    bool gives_way = false;
     int events = 0;
 
-    if (!btl_ib_poll_throttle_count(&component->throttle, now)
-        || !btl_ib_biased_lock_try(&component->lock)) {
+    if (!btl_ib_poll_throttle_count(&component->throttle, now)) {
+        return 0;
+    }
+    if (OPAL_UNLIKELY(!btl_ib_biased_lock_try(&component->lock))) {
+        if (component->mpi_threads) {
+            yield(component); /* who has the lock, or is to get it, may wait for this processor */
+        }
         return 0;
     }
     if (OPAL_LIKELY(component->engine != NULL)) {
@@ -821,13 +864,12 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
                                  && btl_ib_poll_sleep_is_long(&component->poll_sleep, now))) {
             wait_idle(component, now);
         }
+        gives_way = events == 0 && btl_ib_biased_lock_shared(&component->lock);
     }
-    /* One of several threads that communicate polls; another may be about to send, without a
-     * processor of its own. */
-    const bool yields = events == 0 && btl_ib_biased_lock_shared(&component->lock);
-    btl_ib_unlock();
-    if (OPAL_UNLIKELY(yields)) {
-        (void) sched_yield();
+    if (OPAL_UNLIKELY(gives_way)) {
+        release_and_give_way(component, now);
+    } else {
+        btl_ib_unlock();
     }
     return events;
 }

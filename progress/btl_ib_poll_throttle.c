@@ -75,3 +75,19 @@ bool btl_ib_poll_sleep_count(btl_ib_poll_sleep_t *sleep, uint64_t now, uint64_t 
     }
     return sleep->calls == BTL_IB_POLL_SLEEP_CALLS && now - sleep->since >= BTL_IB_POLL_SLEEP_HALF;
 }
+
+/* ---- when several threads leave the processor to each other ---- */
+
+void btl_ib_poll_yield_took(btl_ib_poll_yield_t *yield, uint64_t begun, uint64_t ended)
+{
+    const uint64_t last = atomic_load_explicit(&yield->long_at, memory_order_relaxed);
+
+    if (ended - begun < BTL_IB_POLL_YIELD_LONG) {
+        return;
+    }
+    if (last != 0 && begun - last <= BTL_IB_POLL_YIELD_AGAIN) {
+        atomic_store_explicit(&yield->crowded_until, ended + BTL_IB_POLL_YIELD_CROWDED,
+                              memory_order_relaxed);
+    }
+    atomic_store_explicit(&yield->long_at, ended, memory_order_relaxed);
+}

@@ -171,4 +171,47 @@ static inline void btl_ib_poll_sleep_end(btl_ib_poll_sleep_t *sleep, uint64_t cp
     sleep->cpu = cpu;
 }
 
+/* ---- when several threads leave the processor to each other ---- */
+
+/*
+ * What a thread does after a poll in vain if several communicate: another one may be about to send,
+ * without a processor of its own. It yields; where it finds that others use its processor it sleeps
+ * instead, until a device has something.
+ *
+ * Yields alone do harm there. Of several threads that wait in MPI one calls progress, and wakes the
+ * others by conditions. The thread that was woken spins until the one that woke it goes on
+ * (WAIT_SYNC_RELEASE of Open MPI). Linux gives it the processor at once if the other one has used
+ * up its share, which a yield gives away, and then for a time slice, of ms. A thread that slept
+ * keeps the processor more often. The progress thread ends the slices of those that spin.
+ *
+ * A yield that takes long has let another thread run. Two within 10 ms are no accident.
+ * Knows nothing of Open MPI.
+ */
+
+/* us that a yield takes at least if another thread ran, not just an interrupt */
+#define BTL_IB_POLL_YIELD_LONG 20
+/* us from one of these to the next, at most */
+#define BTL_IB_POLL_YIELD_AGAIN 10000
+/* us for which they count */
+#define BTL_IB_POLL_YIELD_CROWDED 100000
+/* ns that a thread then sleeps instead, at most; Linux adds 50 us */
+#define BTL_IB_POLL_YIELD_SLEEP 20000
+/* us between two wake-ups of the progress thread meanwhile */
+#define BTL_IB_POLL_YIELD_TICK 250
+
+/* Zeroed at first. Of all threads together. */
+typedef struct btl_ib_poll_yield {
+    atomic_uint_least64_t long_at;       /* us: when the last long one ended */
+    atomic_uint_least64_t crowded_until; /* us */
+} btl_ib_poll_yield_t;
+
+/* True if others use the processor: a thread is to sleep. */
+static inline bool btl_ib_poll_yield_is_crowded(const btl_ib_poll_yield_t *yield, uint64_t now)
+{
+    return now < atomic_load_explicit(&yield->crowded_until, memory_order_relaxed);
+}
+
+/* Notes how long a yield took. */
+void btl_ib_poll_yield_took(btl_ib_poll_yield_t *yield, uint64_t begun, uint64_t ended);
+
 #endif

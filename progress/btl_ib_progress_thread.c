@@ -392,18 +392,26 @@ static bool check_pml(btl_ib_progress_thread_t *self)
 /* Sleeps for `us`, or until woken by the application or by a device. */
 static void thread_sleep(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t us)
 {
-    const struct timespec time = {
-        .tv_sec = (time_t) (us / 1000000),
-        .tv_nsec = (long) (us % 1000000) * 1000,
-    };
     struct pollfd wake[1 + BTL_IB_RAILS_MAX] = {{.fd = self->wake_fd, .events = POLLIN}};
+    uint64_t left = us;
     uint64_t count;
     int ready;
 
     for (uint32_t i = 0; i < watch->fds; ++i) {
         wake[1 + i] = (struct pollfd){.fd = watch->fd[i], .events = POLLIN};
     }
-    ready = ppoll(wake, 1 + watch->fds, us == UNTIL_WOKEN ? NULL : &time, NULL);
+    do {
+        const bool ticks = left > BTL_IB_POLL_YIELD_TICK
+                           && btl_ib_poll_yield_is_crowded(self->config.yield, btl_ib_now());
+        const uint64_t step = ticks ? BTL_IB_POLL_YIELD_TICK : left;
+        const struct timespec time = {
+            .tv_sec = (time_t) (step / 1000000),
+            .tv_nsec = (long) (step % 1000000) * 1000,
+        };
+
+        ready = ppoll(wake, 1 + watch->fds, step == UNTIL_WOKEN ? NULL : &time, NULL);
+        left -= us == UNTIL_WOKEN ? 0 : step;
+    } while (ready == 0 && left > 0);
     watch->by_device = ready > 0 && wake[0].revents == 0;
     watch->by_caller = ready > 0 && !watch->by_device;
     if (watch->by_caller) {

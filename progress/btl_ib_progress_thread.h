@@ -34,6 +34,11 @@
  * for 20 us, twice as long each time, up to 250 us, in which devices do not wake it. It begins when
  * the PML is known to be ready (btl_ib_progress_thread_procs_added()).
  *
+ * While several threads of the application share a processor (btl_ib_poll_yield_t) it wakes up each
+ * BTL_IB_POLL_YIELD_TICK, and does nothing else: the system then chooses anew which thread runs. A
+ * thread that spins until another one goes on, on the same processor, would keep that for a time
+ * slice, of ms.
+ *
  * A system that refuses the thread (a limit on threads or files) may allow it later: it is tried
  * again while something is due, after 0.1 s, 0.2 s and so on, finally each minute.
  */
@@ -64,6 +69,7 @@ typedef struct btl_ib_progress_thread_config {
     uint32_t rank;                     /* of this process, for messages */
     btl_ib_biased_lock_t *lock;        /* guards the engine */
     btl_ib_poll_throttle_t *throttle;  /* knows whether progress was called */
+    const btl_ib_poll_yield_t *yield;  /* knows whether threads share a processor */
 } btl_ib_progress_thread_config_t;
 
 /* All but `leave` is guarded by the lock. */

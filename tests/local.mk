@@ -200,6 +200,7 @@ unit_tests += \
     tests/unit/test_memory_handle \
     tests/unit/test_osc_lock \
     tests/unit/test_peer_report \
+    tests/unit/test_poll_yield \
     tests/unit/test_rejected_devices \
     tests/unit/test_stats_file \
     tests/unit/test_wanted_buffers \
@@ -409,6 +410,10 @@ tests_unit_test_leaving_SOURCES = tests/unit/test_leaving.c
 tests_unit_test_leaving_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_leaving_CFLAGS = $(opal_test_cflags)
 tests_unit_test_leaving_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
+tests_unit_test_poll_yield_SOURCES = tests/unit/test_poll_yield.c
+tests_unit_test_poll_yield_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
+tests_unit_test_poll_yield_CFLAGS = $(opal_test_cflags)
+tests_unit_test_poll_yield_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
 tests_unit_test_endpoint_life_SOURCES = tests/unit/test_endpoint_life.c
 tests_unit_test_endpoint_life_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_endpoint_life_CFLAGS = $(opal_test_cflags)

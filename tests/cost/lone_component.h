@@ -95,9 +95,10 @@ static bool begin_component(uint32_t self, btl_ib_engine_config_t *config)
     btl_ib_list_init(&component->gone);
     btl_ib_list_init(&component->callbacks.ready);
     btl_ib_poll_throttle_init(&component->throttle);
-    btl_ib_progress_thread_init(&component->progress_thread,
-                                &(btl_ib_progress_thread_config_t){
-                                    .lock = &component->lock, .throttle = &component->throttle});
+    btl_ib_progress_thread_init(&component->progress_thread, &(btl_ib_progress_thread_config_t){
+                                                                 .lock = &component->lock,
+                                                                 .throttle = &component->throttle,
+                                                                 .yield = &component->poll_yield});
     config->name = btl_ib_name_pack(name_of(self));
     config->secret.k[0] = self + 1;
     component->name = name_of(self);

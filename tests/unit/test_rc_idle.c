@@ -11,6 +11,7 @@
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "rdma_sides.h"
+#include "support.h"
 #include "unit.h"
 
 enum {
@@ -29,40 +30,54 @@ static void pass(int quarters)
     }
 }
 
+static void look_alone(int i)
+{
+    for (int k = 0; k < 100; k++) {
+        look(i);
+    }
+}
+
 /* Only one does. */
 static void pass_alone(int i, int quarters)
 {
     while (quarters-- > 0) {
         fake.now += QUARTER;
-        for (int k = 0; k < 100; k++) {
-            look(i);
-        }
+        look_alone(i);
     }
 }
 
-/* Both sides anew; side 0 closes what is idle, side 1 only if `both`. */
-static void begin_idle(void **state, bool both)
+/* Both sides anew; each closes what is idle after that many seconds, 0: never. */
+static void begin_with(void **state, uint32_t idle_0, uint32_t idle_1)
 {
     end_first(state);
-    params.rc.idle = IDLE;
+    params.rc.idle = idle_0;
     open_side(0);
-    params.rc.idle = both ? IDLE : 0;
+    params.rc.idle = idle_1;
     open_side(1);
     add(0, 1);
     add(1, 0);
     expose_both();
 }
 
-/* Side 0 has asked, side 1 has agreed, and side 0 has yet to look. */
-static void make_agreed(uint8_t channel)
+/* Side 0 closes what is idle, side 1 only if `both`. */
+static void begin_idle(void **state, bool both)
+{
+    begin_with(state, IDLE, both ? IDLE : 0);
+}
+
+/* `asker` has asked, the other side has agreed, and the asker has yet to look. */
+static void make_agreed_with(int asker, uint8_t channel)
 {
     pass(3);
-    pass_alone(0, QUARTERS);
-    for (int k = 0; k < 100; k++) {
-        look(1);
-    }
-    assert_true(conn_of(0, 1, channel).open);
-    assert_true(conn_of(1, 0, channel).agreed);
+    pass_alone(asker, QUARTERS);
+    look_alone(1 - asker);
+    assert_true(conn_of(asker, 1 - asker, channel).open);
+    assert_true(conn_of(1 - asker, asker, channel).agreed);
+}
+
+static void make_agreed(uint8_t channel)
+{
+    make_agreed_with(0, channel);
 }
 
 static bool connected(uint8_t channel)
@@ -288,6 +303,122 @@ static void other_devices(void **state)
     }
 }
 
+/* ---- what is short, and what is late ---- */
+
+/* A side that agreed switches its rings off before it sleeps. */
+static void one_that_agreed_may_sleep(void **state)
+{
+    params.rc.eager_peers = 2;
+    params.rc.eager_slots = 8;
+    params.rc.idle_first = true;
+    begin_idle(state, false);
+    connect_sides(0, 1, 0);
+    for (int i = 0; i < 40; i++) {
+        assert_int_equal(send_one(i % 2, (i + 1) % 2, SMALL, 0), 0);
+        settle();
+    }
+    make_agreed(0);
+    assert_int_equal(rc_inside(sides[1].t).eagers, 1);
+    assert_int_equal(sides[1].t->ops->wait_fd(sides[1].t), -1); /* side 0 is told first */
+    pass_alone(1, 3);
+    assert_true(conn_of(1, 0, 0).agreed);
+    assert_true(sides[1].t->ops->wait_fd(sides[1].t) >= 0);
+    settle();
+    assert_false(connected(0));
+    assert_nothing_lost();
+}
+
+/* Its patience with the next connection is that of any: it begins when that is wanted. */
+static void patience_begins_anew(void **state)
+{
+    begin_idle(state, false);
+    connect_sides(0, 1, 1);
+    make_agreed(1);
+    for (int i = 0; i < 44 && conn_of(1, 0, 1).qp != NULL; i++) {
+        (void) send_one(1, 0, LONG, 1);
+        pass_alone(1, 1);
+    }
+    assert_null(conn_of(1, 0, 1).qp);
+    fake.connect_error = ETIMEDOUT;
+    for (int i = 0; i < 38; i++) {
+        assert_int_equal(send_one(1, 0, LONG, 1), EAGAIN);
+        look_alone(1); /* the attempt fails */
+        assert_int_equal(send_one(1, 0, LONG, 1), EAGAIN);
+        fake.now += QUARTER;
+    }
+    fake.now += 4 * QUARTER;
+    (void) send_one(1, 0, LONG, 1);
+    look_alone(1);
+    assert_int_equal(send_one(1, 0, LONG, 1), EHOSTUNREACH);
+    fake.connect_error = 0;
+}
+
+/* An answer for which there was no room comes with a later look; so does the message that the
+ * connection stays. */
+static void answers_are_made_up_for(void **state)
+{
+    for (uint8_t channel = 1; channel <= RDMA_CHANNEL; channel += RDMA_CHANNEL - 1) {
+        begin_idle(state, false);
+        if (channel == RDMA_CHANNEL) {
+            join();
+        } else {
+            connect_sides(0, 1, channel);
+        }
+        pass(3);
+        pass_alone(0, QUARTERS);
+        fake.post_left = 0;
+        fake.post_error = ENOMEM;
+        look_alone(1);
+        assert_int_equal(fake.post_left, -1);
+        assert_true(conn_of(1, 0, channel).agreed);
+        if (channel == RDMA_CHANNEL) {
+            assert_int_equal(start_read(&ops[0], 0, 64), 0);
+        } else {
+            assert_int_equal(send_one(0, 1, LONG, channel), 0);
+        }
+        fake.post_left = 0;
+        look_alone(0);
+        assert_int_equal(fake.post_left, -1);
+        assert_true(conn_of(0, 1, channel).open);
+        pass_alone(0, 2);
+        look_alone(1);
+        assert_true(conn_of(1, 0, channel).open);
+        pass(2 * QUARTERS);
+        assert_false(connected(channel));
+        assert_nothing_lost();
+    }
+}
+
+/* As many as are closed at once must not take the time of others. */
+static void few_are_closed_at_a_time(void **state)
+{
+    enum { CHANNELS = 12 };
+
+    params.queue_count = CHANNELS;
+    for (int i = 0; i < CHANNELS; i++) {
+        params.queue[i] = (btl_ib_open_queue_t){.size = SIZE_0 + 64u * (uint32_t) i, .num = 4};
+    }
+    params.rc.idle_first = true;
+    begin_idle(state, false);
+    for (uint8_t i = 0; i < CHANNELS; i++) {
+        assert_int_equal(send_one(0, 1, SMALL, i), EAGAIN);
+    }
+    settle();
+    pass(4 * IDLE);
+    int open = CHANNELS, before = CHANNELS;
+    for (int i = 0; i < QUARTERS; i++) {
+        pass(1);
+        open = 0;
+        for (uint8_t k = 0; k < CHANNELS; k++) {
+            open += connected(k);
+        }
+        assert_in_range(before - open, 0, 8);
+        before = open;
+    }
+    assert_int_equal(open, 0);
+    assert_nothing_lost();
+}
+
 /* ---- operations on memory ---- */
 
 /* Their queue pair is closed, too; not while any is under way. */
@@ -335,6 +466,92 @@ static void operations_begin_again(void **state)
     assert_nothing_lost();
 }
 
+/* A process that computes is asked once, however often the connection is used and silent again
+ * meanwhile: it has few buffers for that. */
+static void one_that_does_not_look_is_asked_once(void **state)
+{
+    begin_idle(state, false);
+    join();
+    pass(3);
+    for (int i = 0; i < 8; i++) {
+        pass_alone(0, QUARTERS);
+        assert_in_range(fake_rdma_posted_own(conn_of(1, 0, RDMA_CHANNEL).qp), 2, 4);
+        assert_int_equal(start_read(&ops[i], 0, 64), 0);
+    }
+    pass_alone(0, 2); /* silent again, and longer than the peer takes to answer */
+    settle();
+    assert_true(conn_of(0, 1, RDMA_CHANNEL).open && conn_of(1, 0, RDMA_CHANNEL).open);
+    pass(2 * QUARTERS);
+    assert_false(connected(RDMA_CHANNEL));
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(ops[i].events, 1);
+        assert_int_equal(ops[i].error, 0);
+    }
+    assert_nothing_lost();
+}
+
+/* What a question took is posted again before the answer leaves: this process may compute next. */
+static void buffer_of_a_question_comes_back(void **state)
+{
+    begin_idle(state, false);
+    join();
+    pass(3);
+    pass_alone(0, QUARTERS);
+    assert_int_equal(fake_rdma_posted_own(conn_of(1, 0, RDMA_CHANNEL).qp), 3);
+    while (!conn_of(1, 0, RDMA_CHANNEL).agreed) {
+        assert_int_equal(fake_rdma_posted_own(conn_of(1, 0, RDMA_CHANNEL).qp), 3);
+        look(1);
+    }
+    assert_int_equal(fake_rdma_posted_own(conn_of(1, 0, RDMA_CHANNEL).qp), 4);
+}
+
+/* A side that agreed, and has operations, waits for as long as the other one computes: that might
+ * begin some itself, of which nobody would know whether they were done. */
+static void operations_wait_for_the_asker(void **state)
+{
+    begin_with(state, 0, IDLE);
+    join();
+    make_agreed_with(1, RDMA_CHANNEL);
+    for (int i = 0; i < 4 * 60; i++) {
+        assert_int_equal(start_read(&ops[0], 0, 64), -EAGAIN);
+        pass_alone(0, 1);
+        assert_true(conn_of(0, 1, RDMA_CHANNEL).agreed);
+    }
+    settle();
+    assert_false(connected(RDMA_CHANNEL));
+    join();
+    assert_nothing_lost();
+}
+
+/* Operations that are over, but not reported, when a side agrees make no events once the peer is
+ * given up. */
+static void cancelled_after_it_agreed(void **state)
+{
+    begin_with(state, 0, IDLE);
+    join();
+    fake.hold_ops = true;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(start_read(&ops[i], 0, 64), 0);
+    }
+    pass_alone(0, 2);
+    while (ops[0].events == 0 && fake_rdma_work(1) > 0) { /* or it was one that rouses */
+        look(0);
+    }
+    pass_alone(0, 1);
+    fake.hold_ops = false;
+    while (fake_rdma_work(100) > 0) {
+    }
+    pass_alone(1, QUARTERS + 3);
+    look_at_most = 1;
+    look(0);
+    assert_int_equal(ops[1].events + ops[2].events, 1);
+    assert_true(conn_of(0, 1, RDMA_CHANNEL).agreed);
+    sides[0].t->ops->rdma->cancel(sides[0].t, sides[0].to[1]);
+    settle();
+    assert_int_equal(ops[1].events + ops[2].events, 1);
+    assert_false(connected(RDMA_CHANNEL));
+}
+
 /* A question takes the last buffer, and none can be posted again: there is no connection left to
  * answer by. */
 static void question_ends_it(void **state)
@@ -355,6 +572,102 @@ static void question_ends_it(void **state)
     assert_false(connected(RDMA_CHANNEL));
 }
 
+/* ---- all of it ---- */
+
+/* Operations of the random test that are over are counted, and may begin again. */
+static int count_ended(void)
+{
+    int ended = 0;
+
+    for (int i = 0; i < OPS_MAX; i++) {
+        if (ops[i].events > 0) {
+            assert_int_equal(ops[i].events, 1);
+            assert_int_equal(ops[i].error, 0);
+            ops[i] = (op_t){.events = 0};
+            ended++;
+        }
+    }
+    return ended;
+}
+
+/* A quarter of a second, in which sides may look. What is held for long is done. */
+static void pass_quarter(const bool looks[2])
+{
+    static int held;
+
+    held = fake.hold_ops ? held + 1 : 0;
+    if (held == 20) {
+        fake.hold_ops = false;
+        (void) fake_rdma_work(ALL);
+    }
+    fake.now += QUARTER;
+    for (int i = 0; i < 2; i++) {
+        if (looks[i]) {
+            look(i);
+            look(i);
+        }
+    }
+}
+
+/* Messages both ways, operations, a side that computes, and requests that find no room, in any
+ * order; both sides close after a second. Nothing is lost or comes twice, and no message meets a
+ * connection without a buffer, which the device would not forgive. */
+static void go_on_in_any_order(void **state, uint64_t seed)
+{
+    enum { STEPS = 40000, MOST_AWAY = 36 };
+    test_random_t r = {.state = seed};
+    int away = 0, quarters = 0; /* a side that computes, for how long */
+    int started = 0, ended = 0;
+
+    begin_with(state, 1, 1);
+    for (int step = 0; step < STEPS; step++) {
+        const int i = quarters > 0 ? 1 - away : (int) test_random_below(&r, 2);
+        const uint32_t what = test_random_below(&r, 100);
+        op_t *op = &ops[test_random_below(&r, OPS_MAX)];
+        if (what < 4) {
+            (void) send_one(i, 1 - i, test_random_below(&r, 2) == 0 ? SMALL : LONG, 1);
+        } else if (what < 12 && op->error == 0 && (quarters == 0 || away == 1)) {
+            op->error = start_read(op, 0, 64) == 0 ? EINPROGRESS : 0;
+            started += op->error != 0;
+        } else if (what < 16) {
+            fake.hold_ops = what == 12;
+            (void) fake_rdma_work(ALL);
+        } else if (what < 18) {
+            /* not the message that opens one */
+            fake.post_left = rc_inside(sides[i].t).pending == 0 ? 0 : -1;
+            fake.post_error = ENOMEM;
+            look(i);
+            fake.post_left = -1;
+        } else if (what < 19 && quarters == 0) {
+            away = i;
+            quarters = (int) test_random_below(&r, MOST_AWAY);
+        } else if (what < 50) {
+            look(i);
+        } else {
+            quarters -= quarters > 0;
+            pass_quarter((bool[2]){quarters == 0 || away != 0, quarters == 0 || away != 1});
+        }
+        ended += count_ended();
+    }
+    fake.hold_ops = false;
+    (void) fake_rdma_work(ALL);
+    settle();
+    assert_int_equal(ended + count_ended(), started);
+    for (int i = 0; i < 2; i++) {
+        assert_in_range(sides[i].next, 100, STEPS);
+        assert_int_equal(sides[1 - i].received, sides[i].next);
+    }
+    assert_in_range(fake.requests, 100, STEPS);
+    assert_nothing_lost();
+}
+
+/* Seeds with which operations and buffers were lost. */
+static void in_any_order(void **state)
+{
+    go_on_in_any_order(state, 2);
+    go_on_in_any_order(state, 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,9 +682,18 @@ int main(void)
         RDMA_TEST(shared_buffers_come_back),
         RDMA_TEST(with_rings),
         RDMA_TEST(other_devices),
+        RDMA_TEST(one_that_agreed_may_sleep),
+        RDMA_TEST(patience_begins_anew),
+        RDMA_TEST(answers_are_made_up_for),
+        RDMA_TEST(few_are_closed_at_a_time),
         RDMA_TEST(operations_keep_it),
         RDMA_TEST(operations_begin_again),
+        RDMA_TEST(one_that_does_not_look_is_asked_once),
+        RDMA_TEST(buffer_of_a_question_comes_back),
+        RDMA_TEST(operations_wait_for_the_asker),
+        RDMA_TEST(cancelled_after_it_agreed),
         RDMA_TEST(question_ends_it),
+        RDMA_TEST(in_any_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -394,6 +394,11 @@ static void received_control(btl_ib_rc_t *rc, const struct ibv_wc *wc,
     memcpy(bytes, btl_ib_verbs_rx_data(buffer), sizeof(bytes));
     repost_run(rc, &unused, 1);
     btl_ib_rc_conn_t *conn = btl_ib_rc_conns_of(&rc->conns, wc);
+    if (conn != NULL && conn == rc->conns.owing && conn->rdma != NULL) { /* it has few */
+        rc->conns.owing = NULL;
+        post_own(rc, conn);
+        conn = btl_ib_rc_conns_of(&rc->conns, wc);
+    }
     if (wc->byte_len > 0 && conn != NULL) { /* NULL: no buffer could be posted again */
         btl_ib_rc_idle_received(rc, conn, bytes);
     }

@@ -186,7 +186,7 @@ void btl_ib_rc_peer_cancel_rdma(btl_ib_rc_peers_t *peers, const btl_ib_rc_peer_t
 {
     btl_ib_rc_conn_t *conn = peer->channel[BTL_IB_RC_RDMA_CHANNEL].conn;
 
-    if (conn != NULL && conn->stage == BTL_IB_RC_OPEN) {
+    if (conn != NULL && conn->stage >= BTL_IB_RC_OPEN) {
         peer_close(conn);
     }
     for (conn = peers->conns->closed; conn != NULL; conn = conn->next_closed) {
@@ -557,6 +557,7 @@ void btl_ib_rc_cm_close_idle(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     btl_ib_rc_peer_t *peer = conn->peer;
 
     cm_log(rc, peer, conn->channel, "closed, as nobody used it", "");
+    backoff_of(conn)->wanted_at = 0; /* the next one has all the patience that there is */
     peer_close(conn);
     peer_free_unused(&rc->peers, peer);
 }

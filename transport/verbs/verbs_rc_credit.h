@@ -30,9 +30,9 @@ typedef struct btl_ib_rc_credit_word {
 typedef struct btl_ib_rc_credit_line {
     btl_ib_rc_credit_word_t in;  /* the peer writes here, */
     btl_ib_rc_credit_word_t out; /* and we what goes to the peer */
-    uint32_t control[2][2];      /* control messages that are on their way (verbs_rc_idle.h) */
+    uint32_t control[3][2];      /* control messages that are on their way (verbs_rc_idle.h) */
     uint32_t flush;              /* the peer's word is read to here to flush writes */
-    uint8_t rest[BTL_IB_VERBS_LINE - 52];
+    uint8_t rest[BTL_IB_VERBS_LINE - 60];
 } btl_ib_rc_credit_line_t;
 
 enum {

@@ -40,11 +40,19 @@ static bool conn_is_quiet(const btl_ib_rc_conn_t *conn)
            && (conn->rdma == NULL || btl_ib_rc_rdma_under_way(conn->rdma).count == 0);
 }
 
-/* Sends a control message. Questions, and answers, have a place each to be sent from: of neither
- * are two on their way. What it adds to the traffic is none. */
+/* Returns where a control message is sent from: no two of a place are on their way. */
+static void *control_place(const btl_ib_rc_conn_t *conn, uint8_t what)
+{
+    enum { QUESTION, ANSWER, REPLY };
+
+    return conn->credit.line->control[what == ASK ? QUESTION : what == RESUME ? REPLY : ANSWER];
+}
+
+/* Sends a control message. What it adds to the traffic is none. Returns whether it was sent; if not
+ * the connection may be gone. */
 static bool control_send(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint8_t what, uint32_t number)
 {
-    void *at = conn->credit.line->control[what == AGREE || what == DECLINE];
+    void *at = control_place(conn, what);
     const control_t control = {.what = what, .number = htobe32(number)};
     struct ibv_sge sge = {
         .addr = (uintptr_t) at, .length = sizeof(control), .lkey = conn->credit.lkey};
@@ -74,49 +82,72 @@ static bool control_send(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint8_t what, 
     return true;
 }
 
-void btl_ib_rc_idle_look(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t after)
+/* Answers the peer's question. Returns whether the connection is as it was. */
+static bool conn_answer(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
+{
+    const bool ready = conn_is_quiet(conn);
+
+    if (!control_send(rc, conn, ready ? AGREE : DECLINE, conn->idle.owed)) {
+        return false;
+    }
+    conn->idle.owed = 0;
+    if (ready) {
+        btl_ib_rc_conn_agree(conn);
+    }
+    return !ready;
+}
+
+/* Turns down what the peer has agreed to. Returns whether there was room for that. */
+static bool conn_turn_down(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
+{
+    if (!control_send(rc, conn, RESUME, conn->idle.unwanted)) {
+        return false;
+    }
+    conn->idle.unwanted = 0;
+    return true;
+}
+
+uint32_t btl_ib_rc_idle_look(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t after)
 {
     btl_ib_rc_idle_t *idle = &conn->idle;
 
+    if ((idle->unwanted != 0 && !conn_turn_down(rc, conn))
+        || (idle->owed != 0 && !conn_answer(rc, conn))) {
+        return 0;
+    }
     if (!conn_is_quiet(conn)) {
         idle->from = conn_traffic(conn);
         idle->looks = 0;
-        idle->asked = 0;
-        return;
+        idle->spoilt = true;
+        return 0;
     }
     idle->looks++;
     if (after == 0 || idle->asked != 0 || idle->looks < after
         || (conn->channel == 0 && !rc->port.idle_first)) {
-        return;
+        return 0;
     }
     idle->looks = 0;
     idle->questions += idle->questions == UINT32_MAX ? 2 : 1; /* 0 is none */
-    if (control_send(rc, conn, ASK, idle->questions)) {
-        idle->asked = idle->questions;
+    if (!control_send(rc, conn, ASK, idle->questions)) {
+        return 0;
     }
+    idle->asked = idle->questions;
+    idle->spoilt = false;
+    return 1;
 }
 
-/* Answers a question of the peer. */
-static void conn_asked(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t number)
-{
-    const bool ready = conn_is_quiet(conn);
-
-    if (control_send(rc, conn, ready ? AGREE : DECLINE, number) && ready) {
-        btl_ib_rc_conn_agree(conn);
-    }
-}
-
-/* Takes the peer's consent to question `number`: it sends nothing more. */
+/* Takes the peer's consent to question `number`: it sends no more data. */
 static void conn_agreed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t number)
 {
-    const bool close = conn->idle.asked == number && number != 0 && conn_is_quiet(conn);
+    const bool ours = conn->idle.asked == number && number != 0;
 
-    conn->idle.asked = 0;
-    if (close) {
+    if (ours && !conn->idle.spoilt && conn_is_quiet(conn)) {
         btl_ib_rc_cm_close_idle(rc, conn);
-    } else {
-        (void) control_send(rc, conn, RESUME, number);
+        return;
     }
+    conn->idle.asked = ours ? 0 : conn->idle.asked;
+    conn->idle.unwanted = number;
+    (void) conn_turn_down(rc, conn);
 }
 
 void btl_ib_rc_idle_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes)
@@ -133,8 +164,9 @@ void btl_ib_rc_idle_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void
         btl_ib_rc_cm_resume(conn);
     }
     if (control.what == ASK) {
-        conn_asked(rc, conn, number);
-    } else if (control.what == DECLINE) {
+        conn->idle.owed = number;
+        (void) conn_answer(rc, conn);
+    } else if (control.what == DECLINE && conn->idle.asked == number) {
         conn->idle.asked = 0;
     }
 }

@@ -12,17 +12,23 @@
  *      OPEN
  *      ASK number ------------------------->    nothing new since its last look, nothing held or
  *                                               under way?
- *           <-------------------- AGREE number  AGREED: it sends nothing more
+ *           <-------------------- AGREE number  AGREED: it sends no more data
  *      closes it, if nothing was sent since
  *      disconnects ------------------------>    closes it, and reports nothing
  *
  * These messages are sends of the same queue pair, in order with all datagrams: so with AGREE all
- * that went before has come. If the answer is DECLINE, or the first side has sent something
- * meanwhile (then it answers AGREE with RESUME), the connection stays, and it asks again after as
- * long a silence. Whatever comes ends AGREED. Both may ask at once: each agrees, and both close.
+ * that went before has come. If the answer is DECLINE, or something went meanwhile (then the first
+ * side answers AGREE with RESUME), the connection stays, and it asks again after as long a silence.
+ * Whatever comes ends AGREED. Both may ask at once: each agrees, and both close.
  *
- * A side that agreed, and has something to send, waits for the end, and then connects; if the other
- * side stays silent for ten seconds it ends the connection itself.
+ * A question is under way until it is answered, however long the other side computes and whatever
+ * goes meanwhile: there is one at most. So no more than three messages of a side are ever unread,
+ * RESUME, ASK and an answer, for which a connection without datagrams has buffers. A message for
+ * which there is no room comes with a later look.
+ *
+ * A side that agreed, and has messages to send, waits for the end, and then connects; if the other
+ * side stays silent for ten seconds it ends the connection itself. Operations on memory wait for
+ * the other side in any case (the engine moves by messages what it can).
  *
  *      0      1      4        8
  *      | what | zero | number |      a control message, big-endian
@@ -39,8 +45,9 @@
 #include "verbs_rc_cm.h"
 
 /* Looks at an open connection, as verbs_rc_watch.h does. Asks the peer if `after` looks in a row
- * found nothing; 0: never. */
-void btl_ib_rc_idle_look(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t after);
+ * found nothing; 0: not now. Returns how many questions that made. The connection may be gone
+ * after that. */
+uint32_t btl_ib_rc_idle_look(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t after);
 
 /* Takes a control message, of BTL_IB_RC_CONTROL_BYTES. The connection may be gone after that. */
 void btl_ib_rc_idle_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes);

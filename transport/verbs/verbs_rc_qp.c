@@ -122,8 +122,8 @@ enum {
     SLOTS_MAX = 1 << BTL_IB_RC_SLOT_BITS,
     DRAIN_US = 200 * 1000,   /* for devices that never say that they are done */
     SUSPECT_US = 200 * 1000, /* from a failed send to the event that the port is down, at most */
-    /* Where the peer sends no datagrams: for the message that opens, and three of verbs_rc_idle.h
-     * that may come before this process looks. */
+    /* Where the peer sends no datagrams: the three messages of verbs_rc_idle.h that may come before
+     * this process looks, and one that it has just taken. */
     CONTROL_BUFFERS = 4,
 };
 
@@ -481,13 +481,11 @@ void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
 void btl_ib_rc_conn_agree(btl_ib_rc_conn_t *conn)
 {
     conn->stage = BTL_IB_RC_AGREED;
-    conn->credit.open = false;
 }
 
 void btl_ib_rc_conn_resume(btl_ib_rc_conn_t *conn)
 {
     conn->stage = BTL_IB_RC_OPEN;
-    conn->credit.open = conn->rdma == NULL;
 }
 
 /* ---- closing connections ---- */

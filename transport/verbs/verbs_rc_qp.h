@@ -62,7 +62,7 @@ typedef enum btl_ib_rc_stage {
     BTL_IB_RC_ASKING,    /* our request is on its way */
     BTL_IB_RC_ACCEPTED,  /* the peer's is; its first message opens the connection */
     BTL_IB_RC_OPEN,
-    BTL_IB_RC_AGREED, /* as OPEN, but nothing is sent: the peer may close it (verbs_rc_idle.h) */
+    BTL_IB_RC_AGREED, /* as OPEN, but no data is sent: the peer may close it (verbs_rc_idle.h) */
     BTL_IB_RC_CLOSED, /* the queue pair is gone or going; what it held is being given back */
 } btl_ib_rc_stage_t;
 
@@ -71,7 +71,10 @@ typedef struct btl_ib_rc_idle {
     uint32_t from;  /* what had been sent and received at the last look */
     uint32_t looks; /* in a row that found nothing new */
     uint32_t questions;
-    uint32_t asked; /* number of the question that is not answered yet; 0: none */
+    uint32_t asked;    /* number of the question that is not answered yet; 0: none */
+    bool spoilt;       /* something went by it since: the answer closes nothing */
+    uint32_t owed;     /* the peer's question that there was no room to answer; 0: none */
+    uint32_t unwanted; /* the peer's consent that there was no room to turn down; 0: none */
 } btl_ib_rc_idle_t;
 
 typedef struct btl_ib_rc_conn {
@@ -174,7 +177,7 @@ void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *param
 /* Makes a connection one that can be sent on. */
 void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn);
 
-/* Agree: nothing is sent any more on an open connection, which the peer may close. Resume: the peer
+/* Agree: no data is sent any more on an open connection, which the peer may close. Resume: the peer
  * does not. */
 void btl_ib_rc_conn_agree(btl_ib_rc_conn_t *conn);
 void btl_ib_rc_conn_resume(btl_ib_rc_conn_t *conn);

@@ -12,9 +12,10 @@
 #include <string.h>
 
 enum {
-    LOOKS = 4,                  /* a second */
-    GIVEN_UP = 10 * LOOKS,      /* what waits for longer */
-    LEAST = 1000 * 1000 / LOOKS /* bytes that move from one look to the next */
+    LOOKS = 4,                   /* a second */
+    GIVEN_UP = 10 * LOOKS,       /* what waits for longer */
+    LEAST = 1000 * 1000 / LOOKS, /* bytes that move from one look to the next */
+    QUESTIONS = 8, /* of one look: to close thousands of connections at once takes long */
 };
 
 /* Returns after how many looks the device itself reports that the peer does not answer: it may take
@@ -42,12 +43,14 @@ static bool conn_is_wanted(const btl_ib_rc_conn_t *conn)
 }
 
 /* True if a connection waits: for the message that opens it; to be closed by the peer, before
- * something can be sent; for operations on memory; as the side that asked, to be roused once. */
+ * messages can be sent; for operations on memory; as the side that asked, to be roused once. (What
+ * is to go by a connection for operations waits for the peer, however long it computes: it may
+ * begin some itself, and of one whose connection breaks nobody knows whether it was done.) */
 static bool conn_is_waiting(const btl_ib_rc_conn_t *conn)
 {
     if (conn->stage != BTL_IB_RC_OPEN) {
         return conn->stage == BTL_IB_RC_ACCEPTED
-               || (conn->stage == BTL_IB_RC_AGREED && conn_is_wanted(conn));
+               || (conn->stage == BTL_IB_RC_AGREED && conn->rdma == NULL && conn_is_wanted(conn));
     }
     return (conn->initiator && !conn->roused)
            || (conn->rdma != NULL && btl_ib_rc_rdma_under_way(conn->rdma).count > 0);
@@ -94,6 +97,8 @@ static void conn_rouse(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t looks)
 
 void btl_ib_rc_watch_look(btl_ib_rc_t *rc, uint64_t now)
 {
+    uint32_t asked = 0;
+
     rc->watch.looked_at = now;
     btl_ib_rc_eagers_review(&rc->eagers, now);
     for (uint32_t i = 0; i < rc->conns.slots && rc->state.error == 0 && !rc->state.down; i++) {
@@ -101,7 +106,8 @@ void btl_ib_rc_watch_look(btl_ib_rc_t *rc, uint64_t now)
         const uint32_t looks = conn != NULL ? conn_look(conn) : 0;
         if (looks == 0) {
             if (conn != NULL && conn->stage == BTL_IB_RC_OPEN) {
-                btl_ib_rc_idle_look(rc, conn, rc->port.idle * LOOKS);
+                asked +=
+                    btl_ib_rc_idle_look(rc, conn, asked < QUESTIONS ? rc->port.idle * LOOKS : 0);
             }
             continue;
         }

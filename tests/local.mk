@@ -625,6 +625,7 @@ mpi_programs = \
     tests/mpi/overlap \
     tests/mpi/parting \
     tests/mpi/passive \
+    tests/mpi/pauses \
     tests/mpi/peers \
     tests/mpi/pingpong \
     tests/mpi/port_back \

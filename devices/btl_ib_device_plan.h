@@ -141,14 +141,17 @@ static inline uint32_t btl_ib_device_plan_fit(const btl_ib_params_t *params,
     return clamped;
 }
 
-/* Gives a plan other queues, fitted. */
+/* Gives a plan other queues, fitted. A process talks to as many peers at a time as before. */
 static inline void btl_ib_device_plan_use(const btl_ib_params_t *params,
                                           const btl_ib_queue_table_t *queues,
                                           btl_ib_device_plan_t *plan)
 {
+    const uint32_t busy = plan->open.rc.busy;
+
     plan->queues = *queues;
     (void) btl_ib_device_plan_fit(params, plan);
     btl_ib_device_plan_open(params, &plan->queues, &plan->open);
+    plan->open.rc.busy = busy;
 }
 
 /* Plans for a device that is not there, with such attributes and queues, which are fitted to it. A
@@ -158,9 +161,8 @@ static inline void btl_ib_device_plan_for(const btl_ib_params_t *params,
                                           const btl_ib_queue_table_t *queues, uint32_t busy,
                                           btl_ib_device_plan_t *plan)
 {
-    *plan = (btl_ib_device_plan_t){.attr = *attr};
+    *plan = (btl_ib_device_plan_t){.attr = *attr, .open.rc.busy = busy};
     btl_ib_device_plan_use(params, queues, plan);
-    plan->open.rc.busy = busy;
 }
 
 /* ---- what devices take ---- */

@@ -83,7 +83,8 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "Lower it where gets of many peers swamp one"),
     INT_PARAM(long_depth_total, 0, 0, INT_MAX, "operations", 9,
               "Keep at most this many puts, gets and atomics in flight to all peers together, "
-              "beside one for each peer. 0: any number",
+              "beside the first that a device does for each peer of a rail, and the first that goes "
+              "as messages. 0: any number",
               "Lower it where the answers to a process's gets swamp it"),
     INT_PARAM(ack_delay, 150, 0, 10000, "microseconds", 6,
               "Delay an acknowledgement at most this long, so that it can travel with data; a "

@@ -280,6 +280,11 @@ def test_info_budget(run, component):
         assert taken[-1] <= int(budget[:-1]) << {"M": 20, "G": 30}[budget[-1]]
         assert taken[-1] >= cost(run, queues, "rc", "--np", "512")["process"]
     assert taken == sorted(set(taken), reverse=True)
+    # Of a process that talks to few of its peers at a time, as --busy says, as much as --queues tells.
+    few, idle = ("--np", "512", "--busy", "16"), parameters(rc_idle=300)
+    output = run.output(*LINES, "--budget", "4G", *few, "--transport", "rc", env=idle)
+    queues, size = (re.search(rf"suggestion rc {fact}: (\S+)", output)[1] for fact in ("queues", "process"))
+    assert int(size) == cost(run, queues, "rc", *few, env=idle)["process"] < taken[0] / 10
     output = run.output(INFO, "--budget", "1M", "--np", "512", "--transport", "rc", ok=False)
     assert re.search(r"no queues fit into 1048576 bytes of a process; the least takes \d{7,}", output)
 

@@ -29,26 +29,27 @@ static void device_region_free(btl_ib_transport_t *transport, btl_ib_device_regi
 /* Whole pages are registered; the smallest there are. */
 enum { PAGE_SHIFT = 12 };
 
+/* Returns into how many pieces a region is cut. */
+static size_t region_pieces(uintptr_t base, size_t size, uint8_t shift)
+{
+    return shift == 0 ? 1 : btl_ib_device_region_piece(base, base + size - 1, shift) + 1;
+}
+
 /* Plans how to cut a region of `size` bytes, so that no piece has more than `piece_max` if so many
- * pieces are enough; else with more. Returns 0 (not at all), or the power of two. */
-static uint8_t region_plan(size_t size, uint64_t piece_max)
+ * pieces are enough; else with more. It is the same for whole pages. Returns 0 (not at all), or the
+ * power of two. */
+static uint8_t region_plan(uintptr_t base, size_t size, uint64_t piece_max)
 {
     uint8_t shift = PAGE_SHIFT;
 
     if (size <= piece_max) {
         return 0;
     }
-    while (UINT64_C(2) << shift <= piece_max || size > (BTL_IB_PIECES_MAX - UINT64_C(1)) << shift) {
+    while (UINT64_C(2) << shift <= piece_max
+           || region_pieces(base, size, shift) > BTL_IB_PIECES_MAX) {
         ++shift;
     }
     return shift;
-}
-
-/* Returns into how many pieces a region is cut. */
-static uint8_t region_pieces(uintptr_t base, size_t size, uint8_t shift)
-{
-    return shift == 0 ? 1
-                      : (uint8_t) (btl_ib_device_region_piece(base, base + size - 1, shift) + 1);
 }
 
 /* Registers all pieces, with `access` as of btl_ib_rdma_ops_t.expose(). Returns NULL, and the
@@ -57,7 +58,7 @@ static btl_ib_device_region_t *device_region_new(btl_ib_transport_t *transport, 
                                                  size_t size, unsigned access, uint8_t shift,
                                                  int *error)
 {
-    const uint8_t count = region_pieces((uintptr_t) base, size, shift);
+    const uint8_t count = (uint8_t) region_pieces((uintptr_t) base, size, shift);
     const uintptr_t end = (uintptr_t) base + size;
     btl_ib_device_region_t *region = malloc(sizeof(*region) + count * sizeof(region->piece[0]));
     uintptr_t from = (uintptr_t) base;
@@ -146,8 +147,8 @@ static uint32_t access_of(int32_t flags)
 static btl_ib_device_region_t *expose_region(btl_ib_registration_cache_t *cache, void *base,
                                              size_t size, int32_t flags)
 {
-    const uint8_t shift = region_plan(size, cache->piece_max);
-    const uint8_t pieces = region_pieces((uintptr_t) base, size, shift);
+    const uint8_t shift = region_plan((uintptr_t) base, size, cache->piece_max);
+    const uint8_t pieces = (uint8_t) region_pieces((uintptr_t) base, size, shift);
     btl_ib_device_region_t *region = NULL;
     int error = 0;
     bool fits;
@@ -305,9 +306,9 @@ static btl_ib_registration_t *reject_request(btl_ib_registration_cache_t *cache,
 
 /* Chooses smaller pieces, as the device refused so many bytes. Returns whether there are any to be
  * tried. The device is asked for no larger ones any more, unless a region would have too many. */
-static bool cut_smaller(btl_ib_registration_cache_t *cache, size_t size)
+static bool cut_smaller(btl_ib_registration_cache_t *cache, const void *base, size_t size)
 {
-    const uint8_t shift = region_plan(size, cache->piece_max);
+    const uint8_t shift = region_plan((uintptr_t) base, size, cache->piece_max);
     uint64_t piece = shift != 0 ? UINT64_C(1) << (shift - 1) : PIECE_MIN;
 
     while (shift == 0 && piece * 4 <= size) { /* the largest that fits twice */
@@ -323,12 +324,17 @@ static bool cut_smaller(btl_ib_registration_cache_t *cache, size_t size)
     return true;
 }
 
-/* True if btl_ib_pin_max_region allows a region, whole or in pieces. */
+/* True if btl_ib_pin_max_region allows a region, whole or in pieces, wherever it begins. */
 static bool region_allowed(const btl_ib_registration_cache_t *cache, size_t size)
 {
-    const uint8_t shift = region_plan(size, cache->piece_max);
+    const uint64_t most = cache->region_max;
+    uint8_t shift = PAGE_SHIFT;
 
-    return cache->region_max > 0 && (shift == 0 || UINT64_C(1) << shift <= cache->region_max);
+    while (UINT64_C(2) << shift <= most) {
+        ++shift;
+    }
+    return size <= most
+           || (UINT64_C(1) << shift <= most && size <= (BTL_IB_PIECES_MAX - UINT64_C(1)) << shift);
 }
 
 /* Evicts the registration that was not used for longest. Returns whether one was unused. */
@@ -381,9 +387,9 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
     do {
         rc = cache->rcache->rcache_register(cache->rcache, base, size, how,
                                             (int32_t) flags & MCA_RCACHE_ACCESS_ANY, &super);
-    } while (
-        rc != OPAL_SUCCESS
-        && ((rc == OPAL_ERR_TEMP_OUT_OF_RESOURCE && make_room(cache)) || cut_smaller(cache, size)));
+    } while (rc != OPAL_SUCCESS
+             && ((rc == OPAL_ERR_TEMP_OUT_OF_RESOURCE && make_room(cache))
+                 || cut_smaller(cache, base, size)));
     if (rc != OPAL_SUCCESS) {
         cache->piece_max = piece_max;
         return reject_request(cache, size,

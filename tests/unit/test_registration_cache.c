@@ -398,9 +398,14 @@ static void test_pieces_as_user_says(void **state)
 {
     begin_with("100%", 0, 2 * MIB - 1, true);
     check_pieces(ask(0, memory, LARGE, LOCAL), memory, LARGE, MIB, 7);
+    uint32_t keys[BTL_IB_PIECES_MAX];
+
     assert_int_equal(fake.mrs - mrs, 7);
     assert_non_null(ask(0, memory + 10 * MIB, 8 * MIB, LOCAL));
     assert_null(ask(0, memory + 10 * MIB, 8 * MIB + 1, LOCAL));
+    /* The pages that it lies on may be more, and the pieces are no longer for that. */
+    uint8_t *at = memory + 20 * MIB + 100;
+    assert_int_equal(btl_ib_registration_keys(ask(0, at, 8 * MIB, LOCAL), at, 8 * MIB, keys), 20);
     assert_int_equal(caches[0].counts.failures, 1);
     assert_int_equal(limit.told, 1u << BTL_IB_REJECTED_REGION);
     assert_int_equal(fake.reg_failures, 0);
@@ -510,7 +515,8 @@ static void test_plan(void **state)
 {
     for (uint64_t size = PAGE; size < UINT64_C(1) << 40; size = size * 3 / 2 / PAGE * PAGE + PAGE) {
         for (uint64_t most = PAGE; most < UINT64_C(1) << 42; most *= 2) {
-            const uint8_t shift = region_plan(size, most - 1);
+            const uintptr_t base = most - PAGE; /* a piece begins soon after it */
+            const uint8_t shift = region_plan(base, size, most - 1);
 
             if (size <= most - 1) {
                 assert_int_equal(shift, 0);
@@ -519,8 +525,8 @@ static void test_plan(void **state)
             assert_true(shift >= 12);
             assert_true(UINT64_C(1) << shift < most || size > UINT64_C(4) << shift || shift == 12);
             /* pieces are as large as they may be */
-            assert_true(UINT64_C(2) << region_plan(2 * size, size) > size);
-            assert_in_range(region_pieces(most - PAGE, size, shift), 1, BTL_IB_PIECES_MAX);
+            assert_true(UINT64_C(2) << region_plan(base, 2 * size, size) > size);
+            assert_in_range(region_pieces(base, size, shift), 1, BTL_IB_PIECES_MAX);
         }
     }
 }

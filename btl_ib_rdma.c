@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "btl_ib_endpoint.h"
-#include "btl_ib_registration_cache.h"
+#include "btl_ib_memory_handle.h"
 
 /* bytes: a rail gets no less of one that is divided. Each part costs a request and its answers, or
  * acknowledgements of its own. */

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "btl_ib_endpoint.h"
-#include "btl_ib_registration_cache.h"
+#include "btl_ib_memory_handle.h"
 #include "btl_ib_modex.h"
 #include "btl_ib_osc.h"
 

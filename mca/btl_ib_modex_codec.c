@@ -6,12 +6,7 @@
 #include "btl_ib_modex_codec.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-/* ---- what processes publish ---- */
 
 #define BTL_IB_MODEX_MAGIC 0x42744962u
 
@@ -421,41 +416,4 @@ int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size)
     }
     end_part(&r, &r, later);
     return r.bad || !modex_ok(modex) ? -EBADMSG : 0;
-}
-
-/* ---- hosts ---- */
-
-/* FNV-1a. Never 0, which is no answer. */
-static uint64_t fnv_hash(uint64_t seed, const void *bytes, size_t size)
-{
-    const uint8_t *at = bytes;
-    uint64_t sum = seed ^ UINT64_C(0xcbf29ce484222325);
-
-    for (size_t i = 0; i < size; ++i) {
-        sum = (sum ^ at[i]) * UINT64_C(0x100000001b3);
-    }
-    return sum != 0 ? sum : 1;
-}
-
-btl_ib_host_t btl_ib_host(const char *boot_id, const char *network)
-{
-    btl_ib_host_t host = {.machine = 0, .network = 0};
-    struct stat namespace;
-    char text[64];
-    const int fd = open(boot_id, O_RDONLY | O_CLOEXEC);
-    const ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text));
-
-    if (fd >= 0) {
-        (void) close(fd);
-    }
-    if (size <= 0) {
-        return host;
-    }
-    host.machine = fnv_hash(0, text, (size_t) size);
-    if (stat(network, &namespace) == 0) {
-        const uint64_t number[] = {namespace.st_dev, namespace.st_ino};
-
-        host.network = fnv_hash(host.machine, number, sizeof(number));
-    }
-    return host;
 }

@@ -326,7 +326,7 @@ tests_unit_test_file_name_SOURCES = tests/unit/test_file_name.c mca/btl_ib_file_
 tests_unit_test_file_name_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_trace_file_SOURCES = tests/unit/test_trace_file.c stats/btl_ib_trace_file.c mca/btl_ib_file_name.c
 tests_unit_test_trace_file_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-tests_unit_test_host_id_SOURCES = tests/unit/test_host_id.c mca/btl_ib_modex_codec.c
+tests_unit_test_host_id_SOURCES = tests/unit/test_host_id.c mca/btl_ib_host_id.c
 tests_unit_test_host_id_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_host_only_interfaces_SOURCES = tests/unit/test_host_only_interfaces.c tests/unit/own_network.c
 tests_unit_test_exit_timeout_SOURCES = tests/unit/test_exit_timeout.c progress/btl_ib_exit_timeout.c
@@ -394,8 +394,7 @@ tests_unit_test_rc_traffic_SOURCES = tests/unit/test_rc_traffic.c $(rc_test_sour
 tests_unit_test_rc_watch_SOURCES = tests/unit/test_rc_watch.c tests/unit/rdma_sides.c $(rc_test_sources)
 # With Open MPI's headers and library.
 tests_unit_test_memory_handle_SOURCES = tests/unit/test_memory_handle.c \
-    mca/btl_ib_param_parse.c progress/btl_ib_biased_lock.c registration/btl_ib_registration_cache.c \
-    registration/btl_ib_registration_limit.c
+    registration/btl_ib_memory_handle.c
 tests_unit_test_memory_handle_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_OPAL_CPPFLAGS)
 tests_unit_test_memory_handle_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
 tests_unit_test_memory_handle_LDADD = $(LDADD) $(BTL_IB_OPAL_LIBS) -lpthread

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "btl_ib_modex_codec.h"
+#include "btl_ib_host_id.h"
 #include "unit.h"
 
 static btl_ib_host_t here(void)

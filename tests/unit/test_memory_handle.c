@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "btl_ib_registration_cache.h"
+#include "btl_ib_memory_handle.h"
 #include "unit.h"
 
 enum { PIECE = 1 << 20, SHIFT = 20 };

@@ -19,7 +19,7 @@
 #include "btl_ib_deferred_free.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
-#include "btl_ib_rma_initiator.h"
+#include "btl_ib_rma_offload.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_out_message.h"
 #include "btl_ib_packetize.h"

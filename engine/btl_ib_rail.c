@@ -13,7 +13,7 @@
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_pmtud.h"
-#include "btl_ib_rma_initiator.h"
+#include "btl_ib_rma_offload.h"
 #include "btl_ib_route.h"
 #include "btl_ib_validation.h"
 

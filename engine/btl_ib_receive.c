@@ -19,7 +19,7 @@
 #include "btl_ib_list.h"
 #include "btl_ib_predict.h"
 #include "btl_ib_rail.h"
-#include "btl_ib_rma_initiator.h"
+#include "btl_ib_rma_offload.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_validation.h"

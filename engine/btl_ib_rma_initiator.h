@@ -4,86 +4,21 @@
  */
 
 /*
- * One-sided operations, the initiator's side: by the device, or as segments.
+ * One-sided operations, at the process that asks: their start (btl_ib_op_start(), btl_ib_rma.h) and
+ * the peer's answers.
  *
- * One-sided operations executed by the device of a connection's own rail (RDMA): it moves the bytes
- * or changes the word, and no segment is sent. An operation waits until the transport takes it, and
- * is in the device until the transport reports its end. Then it is over, or it is emulated (below):
- *
- *      begin --> waiting --start()--> in the device --event 0, EACCES--> over
- *                   |                      |
- *      impossible,  |                      |  connection broken, device failed: outcome unknown
- *      or too slow  |                      |
- *                   +----------------------+--> PUT, GET: emulated as a whole. Its end was not
- *                                          |    reported, so placing bytes twice does no harm.
- *                                          +--> ATOMIC: -EPIPE. Whether it was executed is unknown,
- *                                               and words of a region are changed either by devices
- *                                               or by processors: the two are not atomic for each
- *                                               other.
- *
- * Repeating a PUT assumes that nothing of a connection which one end reports as broken arrives
- * after what is sent then. That is nearly always true, but not guaranteed (docs/architecture.md,
- * chapter 8).
+ * A device executes an operation (btl_ib_rma_offload.h), or it goes as segments: then it waits for
+ * a slot (btl_ib_rma_requests.h), and its bytes or its request are sent like a message. A PUT is
+ * over with the acknowledgement of its last segment; GET and ATOMIC are over with their answer.
  */
 
 #ifndef BTL_IB_RMA_INITIATOR_H
 #define BTL_IB_RMA_INITIATOR_H
 
 #include "btl_ib_engine.h"
-#include "btl_ib_pool.h"
 
-/* Operations of one connection that its device executes. */
-typedef struct btl_ib_offload {
-    btl_ib_list_t waiting; /* not taken by the transport yet, in order */
-    btl_ib_list_t running; /* in the device */
-    uint32_t count;        /* length of `running` */
-    uint64_t moved_at;     /* awake: last start or end of one, or when the first began to wait */
-} btl_ib_offload_t;
-
-static inline void btl_ib_offload_init(btl_ib_offload_t *offload)
-{
-    btl_ib_list_init(&offload->waiting);
-    btl_ib_list_init(&offload->running);
-}
-
-/* True if an operation is to be offloaded, because the device can execute it, or because only the
- * device may. */
-bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op);
-
-/* Begins an operation that is wanted and possible. */
-void btl_ib_offload_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);
-
-/* Hands waiting operations over, as far as the transport takes them. */
-void btl_ib_offload_push(btl_ib_conn_t *conn);
-
-/* The transport reports the end of one. Calls no callback, and ends no connection. */
-void btl_ib_offload_event(const btl_ib_event_t *event);
-
-/* Ends all with `status`. Their memory is no longer in use. */
-void btl_ib_offload_give_up(btl_ib_conn_t *conn, int status);
-
-/* The device at either end of the connection's own rails failed with that errno: emulate what can
- * be emulated. */
-void btl_ib_offload_device_failed(btl_ib_conn_t *conn, int error);
-
-/* ---- the initiator's side of what goes as segments ---- */
-
-/*
- * An operation waits for a slot (btl_ib_rma_requests.h), then its bytes or its request are sent
- * like a message, unless the device executes it (above). A PUT is over with the acknowledgement of
- * its last segment; GET and ATOMIC are over with their answer.
- */
-
-/* Says whether an operation may be started. `offload`: by the device only. Returns 0 or -errno as
- * btl_ib_op_start(). */
-int btl_ib_op_admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool offload);
-
-/* Ends the operations that wait for a slot, or for an answer, with `status`. */
-void btl_ib_op_give_up(btl_ib_conn_t *conn, int status);
-void btl_ib_op_give_up_answers(btl_ib_conn_t *conn, int status);
-
-/* Answers of the peer: pieces of what a GET asked for, a rejected PUT, results of GETs and
- * ATOMICs. */
+/* Receive answers of the peer: a piece of what a GET asked for, the rejection of a PUT, results of
+ * GETs and ATOMICs. */
 void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 void btl_ib_op_recv_rejected(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 void btl_ib_op_recv_replies(btl_ib_conn_t *conn, const btl_ib_view_t *view);

@@ -42,7 +42,7 @@
 #include "btl_ib_rail.h"
 #include "btl_ib_reasm.h"
 #include "btl_ib_refragment.h"
-#include "btl_ib_rma_initiator.h"
+#include "btl_ib_rma_offload.h"
 #include "btl_ib_rma_region.h"
 #include "btl_ib_rma_replies.h"
 #include "btl_ib_rma_requests.h"

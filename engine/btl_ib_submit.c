@@ -8,7 +8,7 @@
 #include "btl_ib_ack_send.h"
 #include "btl_ib_coalesce.h"
 #include "btl_ib_completion.h"
-#include "btl_ib_rma_initiator.h"
+#include "btl_ib_rma_offload.h"
 #include "btl_ib_deferred_free.h"
 #include "btl_ib_send_limits.h"
 #include "btl_ib_list.h"
@@ -339,6 +339,21 @@ static inline bool coalesce_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg, size
     return true;
 }
 
+bool btl_ib_submit_hold(btl_ib_conn_t *conn, uint64_t size)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    if (!btl_ib_coalesce_waits(&conn->coalesce, engine->clock.turns)) {
+        btl_ib_coalesce_at_once(&conn->coalesce, engine->clock.turns, engine->clock.now);
+        return false;
+    }
+    if (!coalesce_hold(conn, size)) {
+        conn->coalesce.held++; /* it is too much to be held: it leaves now, with all that was */
+        return false;
+    }
+    return true;
+}
+
 bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
 {
     const size_t size = message_size(msg);
@@ -350,9 +365,7 @@ bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
            && coalesce_message(conn, msg, size);
 }
 
-/* A call that sends ends. Within a callback the call further out calls those that are due: if each
- * sends the next of a long queue, the stack must not grow with all of them. */
-static void end_call(btl_ib_engine_t *engine)
+void btl_ib_submit_end(btl_ib_engine_t *engine)
 {
     if (engine->deferred_free.depth == 1) {
         btl_ib_completion_callbacks(engine);
@@ -391,7 +404,7 @@ __attribute__((noinline)) static int send_message(btl_ib_conn_t *conn, btl_ib_ms
     } else {
         btl_ib_flush(conn);
     }
-    end_call(engine);
+    btl_ib_submit_end(engine);
     return 0;
 }
 
@@ -423,39 +436,6 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     return held && coalesce_message(conn, msg, size) ? 0 : send_message(conn, msg, size, held);
 }
 
-int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
-{
-    btl_ib_engine_t *engine = conn->engine;
-
-    btl_ib_account(engine);
-    const bool offload = btl_ib_offload_wanted(conn, op);
-    const int rc = btl_ib_op_admit(conn, op, offload);
-
-    if (rc != 0) {
-        return rc;
-    }
-    btl_ib_clock_set(&engine->clock, now);
-    btl_ib_op_begin(conn, op);
-    if (!offload) {
-        btl_ib_op_queue(conn, op);
-        if (!btl_ib_coalesce_waits(&conn->coalesce, engine->clock.turns)) {
-            btl_ib_coalesce_at_once(&conn->coalesce, engine->clock.turns, engine->clock.now);
-        } else if (coalesce_hold(conn, op->out.size)) {
-            return 0;
-        } else {
-            conn->coalesce.held++; /* it is too much to be held: it leaves now, with all that was */
-        }
-    }
-    btl_ib_engine_enter(engine);
-    if (offload) {
-        btl_ib_offload_begin(conn, op);
-    } else {
-        btl_ib_flush(conn);
-    }
-    end_call(engine);
-    return 0;
-}
-
 /* A message that left may count as sent. Of a PUT only an acknowledgement says that it is
  * placed. */
 static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int left_status,
@@ -478,7 +458,9 @@ void btl_ib_send_give_back(btl_ib_conn_t *conn, int left_status, int status)
     btl_ib_list_remove(&conn->ops.turn); /* places that become free are for others */
     btl_ib_offload_give_up(conn, status);
     /* first: else they would take the places that become free */
-    btl_ib_op_give_up(conn, status);
+    while ((out = BTL_IB_LIST_FIRST(btl_ib_out_t, &conn->ops.waiting, link)) != NULL) {
+        btl_ib_completion_add(out, status);
+    }
     for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
         give_back_segments(conn, &conn->sentmap.sent[i], left_status, status);
     }
@@ -490,7 +472,12 @@ void btl_ib_send_give_back(btl_ib_conn_t *conn, int left_status, int status)
             btl_ib_completion_add(out, status);
         }
     }
-    btl_ib_op_give_up_answers(conn, status);
+    for (uint32_t i = 0; conn->ops.answers > 0 && i < conn->engine->config.ops_max; i++) {
+        btl_ib_op_t *op = conn->ops.slots[i].op;
+        if (op != NULL && op->asked) {
+            btl_ib_completion_add(&op->out, status);
+        }
+    }
 }
 
 void btl_ib_submit_init(btl_ib_conn_t *conn)

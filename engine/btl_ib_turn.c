@@ -27,7 +27,6 @@
 #include "btl_ib_send_limits.h"
 #include "btl_ib_deferred_free.h"
 #include "btl_ib_list.h"
-#include "btl_ib_rma_initiator.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_rnr_receiver.h"
 #include "btl_ib_state.h"

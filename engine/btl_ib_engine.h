@@ -84,7 +84,8 @@ typedef enum btl_ib_death {
     BTL_IB_DEATH_REFUSED,     /* its host says that nobody is there: btl_ib_failover.c, _probe.c */
     BTL_IB_DEATH_RESTARTED,   /* a new incarnation took its place (btl_ib_handshake.c) */
     BTL_IB_DEATH_DEVICE,      /* our device failed (btl_ib_rail.c) */
-    /* it never answered, although it promised to, nor did its host (btl_ib_validation.c) */
+    /* it never answered, although it promised to, nor did its host: btl_ib_validation.c finds it,
+     * and btl_ib_on_timeout() gives it up */
     BTL_IB_DEATH_UNANSWERED,
     BTL_IB_DEATH_ENDED, /* the runtime says that it failed (btl_ib_failures.c) */
     /* asked in vain, and the network says that its host is unreachable (btl_ib_keepalive.c) */

@@ -58,32 +58,6 @@ static bool first_room(const btl_ib_hotel_t *hotel, uint32_t *floor, uint32_t *r
     return true;
 }
 
-/* Turns the wheel to `now`: guests due by then go to the end of `leaving`, in order of time. */
-static void turn_wheel(btl_ib_hotel_t *hotel, uint64_t now)
-{
-    uint32_t floor;
-    uint32_t room;
-    uint64_t begin;
-
-    while (first_room(hotel, &floor, &room, &begin) && begin <= now) {
-        btl_ib_list_t moving;
-        btl_ib_list_t *link;
-
-        hotel->turned = begin;
-        mark_empty(hotel, floor, room);
-        if (floor == 0) {
-            btl_ib_list_splice_tail(&hotel->leaving, &hotel->rooms[0][room]);
-            continue;
-        }
-        btl_ib_list_init(&moving);
-        btl_ib_list_splice_tail(&moving, &hotel->rooms[floor][room]);
-        while ((link = btl_ib_list_pop(&moving)) != NULL) {
-            give_room(hotel, BTL_IB_CONTAINER(link, btl_ib_hotel_guest_t, link));
-        }
-    }
-    hotel->turned = now;
-}
-
 void btl_ib_hotel_init(btl_ib_hotel_t *hotel, uint64_t now)
 {
     hotel->now = now;
@@ -139,11 +113,31 @@ void btl_ib_hotel_checkout(btl_ib_hotel_t *hotel, btl_ib_hotel_guest_t *guest)
 
 void btl_ib_hotel_advance(btl_ib_hotel_t *hotel, uint64_t now)
 {
+    uint32_t floor;
+    uint32_t room;
+    uint64_t begin;
+
     btl_ib_list_splice_tail(&hotel->leaving, &hotel->late);
     if (now > hotel->now) {
         hotel->now = now;
     }
-    turn_wheel(hotel, hotel->now);
+    while (first_room(hotel, &floor, &room, &begin) && begin <= hotel->now) {
+        btl_ib_list_t moving;
+        btl_ib_list_t *link;
+
+        hotel->turned = begin;
+        mark_empty(hotel, floor, room);
+        if (floor == 0) {
+            btl_ib_list_splice_tail(&hotel->leaving, &hotel->rooms[0][room]);
+            continue;
+        }
+        btl_ib_list_init(&moving);
+        btl_ib_list_splice_tail(&moving, &hotel->rooms[floor][room]);
+        while ((link = btl_ib_list_pop(&moving)) != NULL) {
+            give_room(hotel, BTL_IB_CONTAINER(link, btl_ib_hotel_guest_t, link));
+        }
+    }
+    hotel->turned = hotel->now;
 }
 
 btl_ib_hotel_guest_t *btl_ib_hotel_evict(btl_ib_hotel_t *hotel)

@@ -80,24 +80,18 @@ bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t
     return true;
 }
 
-/* What was retransmitted, has a CONNECT block or asks for an acknowledgement is looked at by
- * itself. So is everything where a gap is open, a datagram has a trailer, or segments got RNR
- * or came in parts. */
-static bool may_join_run(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    const uint8_t unusual = BTL_IB_FLAG_CONNECT | BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_RETRANSMISSION;
-    const btl_ib_rx_window_t *window = &conn->rx[view->channel].window;
-
-    return (view->flags & unusual) == 0 && window->above == 0 && view->seq == window->next
-           && conn->engine->protection.ops->trailer == 0 && !conn->rnr.any
-           && btl_ib_list_empty(&conn->input.parts);
-}
-
 void btl_ib_input_burst(const btl_ib_conn_t *conn, btl_ib_arrival_t *arrival, uint32_t events)
 {
+    const uint8_t unusual = BTL_IB_FLAG_CONNECT | BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_RETRANSMISSION;
     const btl_ib_view_t *view = &arrival->view;
+    const btl_ib_rx_window_t *window = &conn->rx[view->channel].window;
 
-    if (!may_join_run(conn, view)) {
+    /* What was retransmitted, has a CONNECT block or asks for an acknowledgement is looked at by
+     * itself. So is everything where a gap is open, a datagram has a trailer, or segments got RNR
+     * or came in parts. */
+    if ((view->flags & unusual) != 0 || window->above > 0 || view->seq != window->next
+        || conn->engine->protection.ops->trailer > 0 || conn->rnr.any
+        || !btl_ib_list_empty(&conn->input.parts)) {
         return;
     }
     if (conn->rail->queues.q[view->channel].type == BTL_IB_QUEUE_PER_PEER) {

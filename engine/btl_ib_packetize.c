@@ -100,16 +100,6 @@ bool btl_ib_packetize_can_refer(const btl_ib_conn_t *conn, uint32_t size)
            && conn->engine->protection.ops->trailer == 0;
 }
 
-/* Decides how the pieces of a series leave by the present rail. */
-static void begin_series(const btl_ib_conn_t *conn, btl_ib_series_t *series)
-{
-    const uint32_t size = btl_ib_packet_overhead(conn) + series->piece.head + series->unit;
-
-    series->beyond_rail = size > conn->route.via->transport->attr.max_datagram;
-    series->piece.refers = series->beyond_rail || btl_ib_packetize_can_refer(conn, size);
-    series->refers = series->piece.refers;
-}
-
 /* The next piece. NULL: no memory. */
 static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, btl_ib_series_t *series)
 {
@@ -160,9 +150,12 @@ int btl_ib_packetize_series(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t cha
                             btl_ib_series_t *series, btl_ib_segment_t **segments, int most)
 {
     const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
+    const uint32_t size = btl_ib_packet_overhead(conn) + series->piece.head + series->unit;
     int n = 0;
 
-    begin_series(conn, series);
+    series->beyond_rail = size > conn->route.via->transport->attr.max_datagram;
+    series->piece.refers = series->beyond_rail || btl_ib_packetize_can_refer(conn, size);
+    series->refers = series->piece.refers;
     do {
         segments[n] = make_piece(conn, out, series);
         if (segments[n] == NULL) {

@@ -24,16 +24,6 @@
 #include "btl_ib_trace.h"
 #include "btl_ib_validation.h"
 
-/* True if what a datagram says, and acknowledges if that is new (`acks`), is possible on its
- * connection. If not that is counted. `size`: bytes of the whole datagram. */
-static bool receive_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool acks, uint32_t size)
-{
-    if (acks && !btl_ib_ack_rx_check(conn, view)) {
-        return false;
-    }
-    return !btl_ib_type_is_sequenced(view->type) || btl_ib_input_check(conn, view, size);
-}
-
 /* Follows the peer to where its datagrams come from, and notes that its path is one that works. */
 static void receive_follow(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
                            const btl_ib_arrival_t *arrival)
@@ -103,12 +93,15 @@ static int receive(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
         return 1;
     }
 
-    /* Check it against what this side knows. */
+    /* Check it against what this side knows: what it acknowledges, if that is new, and what it
+     * brings. */
     const bool acks = btl_ib_ack_rx_is_new(conn, view);
-    if (!receive_check(conn, view, acks, event->size)) {
+    const bool sequenced = btl_ib_type_is_sequenced(view->type);
+    if ((acks && !btl_ib_ack_rx_check(conn, view))
+        || (sequenced && !btl_ib_input_check(conn, view, event->size))) {
         return 1;
     }
-    if (count > 1 && btl_ib_type_is_sequenced(view->type)) {
+    if (count > 1 && sequenced) {
         btl_ib_input_burst(conn, &arrival, (uint32_t) count - 1);
     }
 

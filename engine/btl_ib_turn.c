@@ -201,15 +201,6 @@ __attribute__((noinline)) static uint32_t do_deferred_work(btl_ib_engine_t *engi
     return count;
 }
 
-static void release_senders(btl_ib_engine_t *engine)
-{
-    btl_ib_msg_t *msg;
-
-    while ((msg = btl_ib_zcopy_release(engine)) != NULL) {
-        btl_ib_completion_sent(&msg->out);
-    }
-}
-
 /* ---- pauses of our own ---- */
 
 /* A turn begins. Does it follow a pause, during which more may have come than one turn receives? */
@@ -288,11 +279,15 @@ static inline bool is_quiet(const btl_ib_engine_t *engine)
 /* What waits for a turn, in one that received so many datagrams, but for timers. */
 __attribute__((noinline)) static void do_work(btl_ib_engine_t *engine, int received)
 {
+    btl_ib_msg_t *msg;
+
     if (!has_more_to_receive(engine, received)) {
         btl_ib_probe_retry(engine);
     }
     push_all(engine);
-    release_senders(engine);
+    while ((msg = btl_ib_zcopy_release(engine)) != NULL) { /* its sender may go on */
+        btl_ib_completion_sent(&msg->out);
+    }
     btl_ib_completion_callbacks(engine);
     if (!btl_ib_list_empty(&engine->rnr)) {
         btl_ib_rnr_turn(engine);

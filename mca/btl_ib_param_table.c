@@ -454,15 +454,15 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "shares. If the receive queues would take more in a job of this size ib uses shared "
                "ones and fewer buffers, and a line says so; see ib_info --budget (text: a number "
                "of bytes, 0 to 18446744073709551615, also with k, M, G, or a part of the host's "
-               "memory, 0% to 100% or 0.0 to 1.0; default: 0, no limit). "
+               "memory, 0% to 100%, 0.0 to 1.0, or as 2/3; default: 0, no limit). "
                "Set it where ib's buffers take memory that applications need"),
     TEXT_PARAM(max_pinned, "max_pinned", "50%", 3,
                "Keep at most this much memory registered with RDMA devices, in use or cached, in "
                "all processes of the job on a host together, in equal shares; processors move the "
                "rest "
                "(text: a number of bytes, 0 to 18446744073709551615, also with k, M, G, or a part "
-               "of the host's memory, 0% to 100% or 0.0 to 1.0; no process more than it may lock; "
-               "default: 50%). "
+               "of the host's memory, 0% to 100%, 0.0 to 1.0, or as 2/3; no process more than it "
+               "may lock; default: 50%). "
                "Lower it if other programs need memory that is not locked; raise it if the line "
                "of btl_ib_stats says not pinned"),
     TEXT_PARAM(send_depth, "send_depth", "0", 9,

@@ -468,7 +468,7 @@ static bool check_memory(const btl_ib_params_t *params, const char *name, const 
 
     return check_value(params, name, btl_ib_value_bytes_or_share(text_of(text), &value, &is_share),
                        "0 to 18446744073709551615 (bytes, or with k, M, G or KiB, MiB, GiB after "
-                       "it), or 0% to 100%, or 0.0 to 1.0",
+                       "it), or 0% to 100%, or 0.0 to 1.0, or a fraction as 2/3",
                        standard);
 }
 

@@ -40,7 +40,8 @@ BAD = [
     ("transport", "tcp", "it is none of these", "one of auto,"),
     ("send_depth", "64,16385", "it is too large", "0 to 16384 (sends), or up to 16 of these"),
     ("channels", "two", "it is none of these", "one of auto, own, shared"),
-    ("max_pinned", "101%", "it is too large", f"0 to 18446744073709551615 {BYTES}, or 0% to 100%"),
+    ("max_pinned", "101%", "it is too large",
+     f"0 to 18446744073709551615 {BYTES}, or 0% to 100%, or 0.0 to 1.0, or a fraction as 2/3"),
     ("max_pinned", "half", "it is no number", "0 to 18446744073709551615 (bytes"),
     ("memory_max", "-1", "it is too small", "0 to 18446744073709551615 (bytes"),
 ]

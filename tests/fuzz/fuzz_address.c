@@ -17,7 +17,7 @@
 #include "transport.h"
 #include "udp_sockets.h"
 #ifdef BTL_IB_HAVE_VERBS
-#include "verbs_wire.h"
+#include "verbs_formats.h"
 #endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

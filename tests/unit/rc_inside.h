@@ -16,7 +16,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "transport.h"
-#include "verbs_wire.h"
+#include "verbs_formats.h"
 
 /* Limits of the transport; rc_inside.c demands that they are its own. */
 enum {

@@ -10,7 +10,7 @@
 #define BTL_IB_TEST_UD_INSIDE_H
 
 #include "transport.h"
-#include "verbs_wire.h"
+#include "verbs_formats.h"
 
 /* Limits of the transport; ud_inside.c demands that they are its own. */
 enum {

@@ -16,7 +16,7 @@
 #include "verbs_device.h"
 #include "verbs_rc_qp.h"
 #include "verbs_rc_work_queues.h"
-#include "verbs_wire.h"
+#include "verbs_formats.h"
 
 /* ---- when to connect again ---- */
 

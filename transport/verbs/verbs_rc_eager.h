@@ -35,7 +35,7 @@
 #ifndef BTL_IB_VERBS_RC_EAGER_H
 #define BTL_IB_VERBS_RC_EAGER_H
 
-#include "verbs_wire.h"
+#include "verbs_formats.h"
 #include "verbs_rc_credit.h"
 #include "verbs_rc_work_queues.h"
 

@@ -12,7 +12,7 @@
 
 #include "verbs_device.h"
 #include "verbs_library.h"
-#include "verbs_wire.h"
+#include "verbs_formats.h"
 #include "verbs_rc_credit.h"
 #include "verbs_rc_work_queues.h"
 #include "verbs_rc_eager.h"

@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "verbs_device.h"
-#include "verbs_wire.h"
+#include "verbs_formats.h"
 
 /* ---- the port ---- */
 

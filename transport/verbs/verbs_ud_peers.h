@@ -11,7 +11,7 @@
 #ifndef BTL_IB_VERBS_UD_PEERS_H
 #define BTL_IB_VERBS_UD_PEERS_H
 
-#include "verbs_wire.h"
+#include "verbs_formats.h"
 #include "verbs_ud_qp.h"
 
 /* A port that peers are behind. */

@@ -10,7 +10,7 @@
 
 #include "transport.h"
 #include "verbs_device.h"
-#include "verbs_wire.h"
+#include "verbs_formats.h"
 
 /* ---- the port ---- */
 

@@ -6,8 +6,8 @@
 /* Formats of verbs outside of datagrams: the addresses that UD and RC transports publish, and the
  * private data of RC connection requests. */
 
-#ifndef BTL_IB_VERBS_WIRE_H
-#define BTL_IB_VERBS_WIRE_H
+#ifndef BTL_IB_VERBS_FORMATS_H
+#define BTL_IB_VERBS_FORMATS_H
 
 #include <netinet/in.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "verbs_wire.h"
+#include "verbs_formats.h"
 
 #include "net_interfaces.h"
 #include "transport.h"

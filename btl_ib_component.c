@@ -5,6 +5,8 @@
 
 /* The component: register, open, init, progress, finalize of its modules, close. */
 
+#define _GNU_SOURCE /* ppoll */
+
 #include "btl_ib.h"
 
 #include <poll.h>

@@ -447,7 +447,7 @@ uint8_t btl_ib_registration_keys(const btl_ib_registration_t *registration, cons
     const uintptr_t at = (uintptr_t) address;
     const size_t first =
         region->shift == 0 ? 0 : btl_ib_device_region_piece(region->base, at, region->shift);
-    const uint8_t pieces = region_pieces(at, size, region->shift);
+    const uint8_t pieces = (uint8_t) region_pieces(at, size, region->shift);
 
     for (uint8_t i = 0; i < pieces; ++i) {
         keys[i] = region->piece[first + i].key;

@@ -4,10 +4,10 @@
  */
 
 /*
- * Each rank computes, or waits in MPI, for up to longest=S (2.5) seconds, adds to counters of others
- * by MPI_Fetch_and_op, puts and gets, and exchanges messages of all sizes with its neighbours: again
- * and again, for rounds=N (20). So what closes connections by which nothing went does that at any
- * moment. seed=N (1).
+ * Each rank computes, or waits in MPI, for up to longest=S (2.5) seconds, adds to counters of
+ * others by MPI_Fetch_and_op, puts and gets, and exchanges messages of all sizes with its
+ * neighbours: again and again, for rounds=N (20). So what closes connections by which nothing went
+ * does that at any moment. seed=N (1).
  */
 
 #include "common.h"

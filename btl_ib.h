@@ -146,6 +146,7 @@ typedef struct btl_ib_component {
     struct {                    /* btl_ib_component.c */
         bool watched;           /* an exit without MPI_Finalize is noticed */
         pid_t pid;              /* whose exit; 0: all was told */
+        bool abort_waits;       /* for a debugger, as btl_ib_ompi_abort_waits() said */
     } exit;
     btl_ib_opened_device_t *opened; /* of each rail, as it was opened */
     btl_ib_connectivity_t connectivity;

@@ -574,6 +574,7 @@ static void init_exit_timeout(btl_ib_component_t *component)
     };
     const int rc = btl_ib_exit_timeout_init(&component->exit_timeout, &config);
 
+    component->exit.abort_waits = btl_ib_ompi_abort_waits();
     if (rc != 0) {
         BTL_IB_VERBOSE(1, "no btl_ib_exit_timeout: %s", strerror(rc));
     }

@@ -532,7 +532,7 @@ void btl_ib_endpoint_tell_lost(const btl_ib_endpoint_t *endpoint, const char *wh
     btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_module_t *module = endpoint->module;
     mca_btl_base_module_error_cb_fn_t error_cb = module->error_cb;
-    const bool watched = !btl_ib_ompi_abort_waits();
+    const bool watched = !component->exit.abort_waits;
 
     if (error_cb == NULL) {
         return;

@@ -220,7 +220,8 @@ typedef void (*btl_ib_ompi_abort_fn_t)(void);
 void btl_ib_ompi_abort_watch(btl_ib_ompi_abort_fn_t tell);
 void btl_ib_ompi_abort_ignore(void);
 
-/* True if whoever aborts a job waits before, for somebody with a debugger (mpi_abort_delay). */
+/* True if whoever aborts a job waits before, for somebody with a debugger (mpi_abort_delay). For
+ * MPI_Init: later Open MPI may have forgotten its parameters. */
 bool btl_ib_ompi_abort_waits(void);
 
 /*

@@ -23,8 +23,8 @@
 #define SLICES    8
 /* us that telling may take: the output may be what hangs. */
 #define TELL_MAX 3000000
-/* Bytes of stack of the clock, which only tells the time. */
-#define STACK_SIZE (128 * 1024)
+/* Bytes of stack of the clock: what all libraries keep per thread comes out of it. */
+#define STACK_SIZE (256 * 1024)
 
 static uint64_t now_us(void)
 {

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lone_peer.h"
 
@@ -120,6 +121,42 @@ static void nobody_is_there(void **state)
     delete_peer(endpoint);
 }
 
+/* ---- a lost process ---- */
+
+static uint32_t told, watched;
+
+static void survive(mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *lost, char *what)
+{
+    told++;
+    watched = mca_btl_ib_component.exit_timeout.stages;
+}
+
+static void tell_nobody(const char *stage, int number)
+{
+}
+
+/* The PML comes back from what it is told, as with ULFM: then nothing is to end this process. */
+static void survivor_is_not_ended(void **state)
+{
+    const btl_ib_exit_timeout_config_t config = {.timeout = 100 * 1000, .tell = tell_nobody};
+    btl_ib_exit_timeout_t *timeout = &mca_btl_ib_component.exit_timeout;
+    btl_ib_endpoint_t *endpoint = add_peer();
+
+    assert_int_equal(btl_ib_exit_timeout_init(timeout, &config), 0);
+    module->super.btl_register_error(&module->super, survive);
+    btl_ib_lock();
+    btl_ib_endpoint_tell_lost(endpoint, "a test loses it");
+    btl_ib_unlock();
+    assert_int_equal(told, 1);
+    assert_int_equal(watched, 1);
+    assert_int_equal(timeout->stages, 0);
+    usleep(5 * 100 * 1000);
+    delete_peer(endpoint);
+    assert_int_equal(timeout->stages, 0);
+    btl_ib_exit_timeout_fini(timeout);
+    module->super.btl_register_error(&module->super, NULL);
+}
+
 /* That the host of a silent process can be reached another process of it shows, and no other rail
  * of the silent one. */
 static void host_can_be_reached(void **state)
@@ -160,9 +197,8 @@ static void host_can_be_reached(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(added_twice),
-        cmocka_unit_test(added_while_it_is_deleted),
-        cmocka_unit_test(nobody_is_there),
+        cmocka_unit_test(added_twice),         cmocka_unit_test(added_while_it_is_deleted),
+        cmocka_unit_test(nobody_is_there),     cmocka_unit_test(survivor_is_not_ended),
         cmocka_unit_test(host_can_be_reached),
     };
 

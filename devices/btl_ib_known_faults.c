@@ -224,6 +224,16 @@ const btl_ib_known_fault_t btl_ib_known_faults[] = {
 
 /* ---- asking it ---- */
 
+bool btl_ib_known_faults_name(const char *driver)
+{
+    const btl_ib_known_fault_t *fault = btl_ib_known_faults;
+
+    while (fault->bad != NULL && (fault->driver == NULL || strcmp(fault->driver, driver) != 0)) {
+        ++fault;
+    }
+    return fault->bad != NULL;
+}
+
 /* The vendors that devices of software name. Soft-RoCE named none before Linux 5.11. */
 enum { VENDOR_RXE = 0xffffff, VENDOR_SIW = 0x626d74 };
 

@@ -99,6 +99,9 @@ typedef struct btl_ib_known_fault {
 /* Ends with an entry whose `bad` is NULL; it has at most 32. */
 extern const btl_ib_known_fault_t btl_ib_known_faults[];
 
+/* True if an entry names that driver. */
+bool btl_ib_known_faults_name(const char *driver);
+
 /* A device, for which the table is asked. */
 typedef struct btl_ib_fault_query {
     const btl_ib_kernel_t *kernel;

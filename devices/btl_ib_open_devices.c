@@ -540,6 +540,20 @@ static void tell_facts(const btl_ib_transport_type_t *type, const btl_ib_device_
                    opal_process_info.nodename, text, below);
 }
 
+/* Gets the facts of a device that the table of known faults may ask for. Of a network interface it
+ * takes sockets to ask for more than its driver, so that has to be in the table. */
+static void get_facts_of_faults(const btl_ib_transport_type_t *type, const btl_ib_device_t *device,
+                                btl_ib_facts_t *facts)
+{
+    *facts = (btl_ib_facts_t){.speed = 0};
+    if (device->plain) {
+        btl_ib_facts_driver("net", device->interface, facts->driver, sizeof(facts->driver));
+    }
+    if (!device->plain || btl_ib_known_faults_name(facts->driver)) {
+        type->facts(device, facts);
+    }
+}
+
 /* Reports known faults of the kernel, or of the device's firmware: all in the log, and once in a
  * help text, by rank 0, what costs something and is not the user's wish. */
 static void report_known_faults(search_t *search, const btl_ib_transport_type_t *type,
@@ -550,7 +564,7 @@ static void report_known_faults(search_t *search, const btl_ib_transport_type_t 
     btl_ib_fault_query_t query;
     btl_ib_facts_t facts;
 
-    type->facts(device, &facts);
+    get_facts_of_faults(type, device, &facts);
     btl_ib_device_fault_query(&search->wishes, device, &facts, &query);
     while ((fault = btl_ib_known_fault_next(&query, fault)) != NULL) {
         const uint32_t bit = UINT32_C(1) << (fault - btl_ib_known_faults);

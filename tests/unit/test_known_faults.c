@@ -286,6 +286,8 @@ static void test_texts(void **state)
         assert_string_equal(version,
                             fault->of_firmware ? "firmware 4.7.0 (ib_mthca)" : "Linux 7.0.2-6-pve");
     }
+    assert_true(btl_ib_known_faults_name("bnxt_en") && btl_ib_known_faults_name("ib_mthca"));
+    assert_false(btl_ib_known_faults_name("virtio_net") || btl_ib_known_faults_name(""));
     assert_in_range(fault - btl_ib_known_faults, 5, 32); /* each is a bit of what was told */
 }
 

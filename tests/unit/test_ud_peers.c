@@ -298,6 +298,11 @@ static void test_reserve(void **state)
     assert_int_equal(t->ops->rx_depth(t, 128), NUM_SMALL + NUM_LARGE + 11);
     assert_in_range(fake_posted(qpn_of(t, SMALL)), NUM_SMALL + NUM_LARGE + 11, UINT32_MAX);
     close_one(t);
+    /* What waits to be posted of a queue that all peers share is not promised, either. */
+    params.queue[LARGE].shared = true;
+    t = open_one(params);
+    assert_int_equal(t->ops->rx_depth(t, 128), NUM_SMALL + NUM_LARGE - BATCH_LARGE + 11);
+    close_one(t);
     /* Of the few buffers that a device takes a quarter at most is kept. */
     params.channels = BTL_IB_CHANNELS_OWN;
     fake.max_qp_wr = NUM_SMALL;

@@ -44,6 +44,7 @@ static void qp_plan_depth(btl_ib_ud_qp_t *qp, uint32_t reserve, uint32_t most)
     qp->depth_max = btl_ib_verbs_min(qp->depth_max + qp->spare, most);
     if (qp->depth + qp->spare > qp->depth_max) {
         qp->batch = 1;
+        qp->unspared = 0;
         qp->handed_up = 0;
         qp->spare = 1 + btl_ib_verbs_min(reserve, qp->depth_max / RESERVE_PART);
         qp->depth = qp->depth_max > qp->spare ? qp->depth_max - qp->spare : 1;
@@ -59,6 +60,7 @@ static void qp_plan_batch(btl_ib_ud_qp_t *qp, const btl_ib_open_queue_t *wanted)
 
     qp->batch += batch;
     qp->spare += wanted->shared ? 0 : batch;
+    qp->unspared += wanted->shared ? batch : 0;
 }
 
 /* Chooses the sizes of a queue pair's send and receive queue, of which the device takes at most

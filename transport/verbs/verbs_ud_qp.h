@@ -53,6 +53,7 @@ typedef struct btl_ib_ud_qp {
     uint32_t depth;     /* buffers wanted for datagrams that arrive before anyone polls */
     uint32_t depth_max; /* buffers that the queue pair takes, spare ones included */
     uint32_t batch;     /* buffers that may lie idle: num less the low watermark */
+    uint32_t unspared;  /* of these, those that are no spare ones: of S */
     uint32_t handed_up; /* spare buffers because handlers have some */
     uint32_t watermark; /* idle buffers are posted if at most this many are, */
     uint32_t urgent;    /* or before handlers give back what they get if at most this many are */
@@ -112,12 +113,14 @@ static inline uint32_t btl_ib_ud_qp_of(uint32_t channel, uint32_t count)
 /* ---- receiving ---- */
 
 /* Returns how many datagrams can arrive before anyone polls: qp->depth, unless there will never be
- * so many buffers. */
+ * so many buffers, less those that may lie idle then. */
 static inline uint32_t btl_ib_ud_qp_rx_depth(const btl_ib_ud_qp_t *qp)
 {
     const uint32_t buffers = qp->low > 0 ? qp->depth_max : qp->made;
+    const uint32_t most = btl_ib_verbs_min(qp->depth, buffers - qp->spare);
 
-    return btl_ib_verbs_min(qp->depth, buffers - qp->spare);
+    return qp->unspared == 0 ? most
+                             : most - (uint32_t) ((uint64_t) qp->unspared * most / qp->depth);
 }
 
 /* Makes buffers for a new peer, which may send some datagrams before it is granted more. */

@@ -276,6 +276,7 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_t
         .busy_poll = (uint32_t) params->udp_busy_poll,
         .bulk_lane = params->bulk_lane,
         .no_gso = strcmp(params->udp_gso, "0") == 0,
+        .ecn = params->ecn,
         .port_min = (uint16_t) params->port_min,
         .port_count = (uint32_t) params->port_range,
         .pkey = (uint16_t) params->pkey,

@@ -408,7 +408,6 @@ static inline bool transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segmen
     tx->context = segment;
     tx->channel = is_ack ? 0 : segment->channel;
     tx->bulk = false;
-    tx->ect = false;
     tx->flow = conn->flow.now;
     if (transport->ops->send(transport, tx, 1, &error) > 0) {
         engine->count.sent_datagrams++;
@@ -446,8 +445,9 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
             btl_ib_pool_put(batch->wire[i]);
         }
     }
-    if (conn->ecn.marking && done > 0) {
+    if (conn->ecn.marking) {
         btl_ib_ecn_left(conn, batch->tx, done);
+        batch->tx[0].ect = false; /* as it is there for transmit_simple() */
     }
     if (done > 1 && conn->cc.gso_segments > 1) {
         btl_ib_gso_left(conn, batch->tx, segments, done);

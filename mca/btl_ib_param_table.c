@@ -211,7 +211,8 @@ const btl_ib_param_t btl_ib_param_table[] = {
     INT_PARAM(traffic_class, 0, 0, 255, "class", 5,
               "Transports verbs and udp: traffic class of packets that are routed; of RoCE v2 and "
               "IP four times the DSCP; of RoCE v2 plus 2 if switches may mark congestion (ECN), "
-              "which udp ignores. Losing packets is repaired, so a lossless class is not needed",
+              "for which udp has btl_ib_ecn. What is lost is repaired, so a lossless class is not "
+              "needed",
               "Set it as the network's administrator says"),
     INT_PARAM(rc_max_peers, 64, 0, 1048576, "processes", 4,
               "Transport verbs, btl_ib_wire auto: use connections (rc) if the runtime has room "
@@ -407,6 +408,13 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "or the firmware of its devices is known to be bad",
                NULL,
                "Set it to 0 in a site's openmpi-mca-params.conf if its distribution has mended it"),
+    BOOL_PARAM(ecn, "ecn", true, 9,
+               "Transport udp: send long messages so that a network with ECN marks them where a "
+               "queue grows, and send less once it does (ECT(0) and CE in the IP header), with "
+               "peers that do so, too. ib notices networks that drop or spoil what may be marked, "
+               "and goes on without. Not with btl_ib_service_level",
+               NULL,
+               "Set it to 0 to compare, or where a network marks what it should not"),
     BOOL_PARAM(bulk_lane, "bulk_lane", true, 6,
                "Transport udp: give long messages a socket of their own while there are short "
                "ones, so that short ones do not wait behind long ones; this takes two ports side "

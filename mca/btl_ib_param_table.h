@@ -48,6 +48,7 @@ typedef struct btl_ib_params {
     bool pin_probe;              /* find out what devices can register */
     bool warn_known_faults;      /* show a help text about kernels and firmware */
     bool bulk_lane;              /* udp: bulk has a socket of its own */
+    bool ecn;                    /* udp: bulk leaves with ECT(0) */
     bool atomics_all;            /* those that osc/rdma takes for something else, too */
     const char *progress;        /* "serve", "polling" or "deliver" */
     const char *transport;       /* "auto" or a transport's name */

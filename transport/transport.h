@@ -533,6 +533,7 @@ typedef struct btl_ib_open_params {
     bool bulk_lane;         /* bulk has a socket of its own */
     bool no_gso;            /* a socket is given single datagrams only */
     bool no_gro;            /* the system does not join what a socket receives */
+    bool ecn;               /* datagrams may leave with ECT(0), where the transport can */
     uint16_t port_min;      /* the first port that may be bound to; 0: any */
     uint32_t port_count;    /* how many from there on, if it is not */
     uint16_t pkey;          /* partition of an RDMA port; 0: the first one that the port is in */

@@ -3,6 +3,7 @@
 """Networks as users reported them, each with what docs/guide/networks.md says of it: routers that
 translate addresses, tunnels. Link-local ones are scenes of test_interfaces.py."""
 
+import json
 import re
 
 import pytest
@@ -122,3 +123,66 @@ def test_vxlan(network):
     output = network.job(network.mpi.program("randsize"), "rounds=1", if_include="vx0")
     assert "OK randsize" in output and "Large datagrams" not in output
     assert re.search(r"rail 0 is udp/vx0: \d+ bytes a datagram", output)
+
+
+# What the second host's system does with datagrams that have ECT(0) as they come in; "step": those
+# beyond a rate, as a switch marks what finds a queue.
+MARKS = {
+    "step": "limit rate over 4 mbytes/second burst 100 kbytes ip ecn set ce",
+    "all": "ip ecn set ce",
+    "cleared": "ip ecn set not-ect",
+    "dropped": "counter drop",
+}
+
+
+def ecn_job(network, files, **settings):
+    """Streams from the first host to the second; returns what was said, and what the first one's
+    engine counted."""
+    files.mkdir(exist_ok=True)
+    output = network.job(network.mpi.program("stream"), "seconds=1", stats_file=f"{files}/",
+                         if_include="eth0", **settings)
+    assert "OK stream" in output
+    counters, = (data["counters"] for data in map(json.loads, (path.read_text() for path in files.iterdir()))
+                 if data["rank"] == 0)
+    return output, counters
+
+
+@pytest.mark.parametrize("marks", [pytest.param(name, id=f"networks/ecn-{name}") for name in MARKS])
+def test_ecn(network, tmp_path, marks):
+    """A network that marks is answered; one that clears ECT(0), drops what has it or marks
+    everything is found out, and the job goes on without."""
+    host = network.hosts[1]
+    network.inside(host, "nft", f"""table ip marks {{
+        chain in {{ type filter hook prerouting priority -150; meta l4proto udp ip ecn ect0 {MARKS[marks]}
+        }}
+    }}""")
+    try:
+        output, counters = ecn_job(network, tmp_path / "marked")
+    finally:
+        network.inside(host, "nft", "delete table ip marks")
+    if marks in ("step", "all"):
+        assert counters["ecn_ce_told"] > 0 and counters["ecn_cuts"] > 0
+    else:
+        assert counters["ecn_ce_told"] == 0 and counters["ecn_sent"] < 1000
+    assert counters["ecn_paths"] == (marks in ("step", "all"))
+    assert counters["ecn_paths_off"] == (marks != "step")
+    assert ("no ECN by udp/eth0" in output) == (marks != "step")
+    said = {"cleared": "clears the codepoint", "dropped": "drops what has it", "all": "arrives with CE"}
+    assert said.get(marks, "") in output
+
+
+@pytest.mark.called("networks/ecn-off")
+def test_ecn_off(network, tmp_path):
+    """One side without it is enough: nothing is sent that may be marked."""
+    host = network.hosts[1]
+    network.inside(host, "nft", """table ip marks {
+        chain in { type filter hook prerouting priority -150; meta l4proto udp ip ecn ect0 counter drop
+        }
+    }""")
+    try:
+        _, counters = ecn_job(network, tmp_path / "off", ecn=0)
+        rules = network.inside(host, "nft", "list table ip marks")
+    finally:
+        network.inside(host, "nft", "delete table ip marks")
+    assert counters["ecn_sent"] == counters["ecn_paths"] == counters["ecn_paths_off"] == 0
+    assert "counter packets 0 bytes 0" in rules

@@ -253,6 +253,52 @@ static void test_mixed_sizes(void **state)
     close_pair(&pair);
 }
 
+/* Sends a batch of `n` datagrams, and demands that each arrives with the codepoint of its
+ * tx->ect. */
+static void codepoints(const pair_t *pair, const btl_ib_tx_t *batch, int n)
+{
+    assert_int_equal(send_all(pair->a, batch, n), 0);
+    for (int i = 0; i < n; i++) {
+        const btl_ib_event_t event = wait_recv(pair->b);
+        const uint32_t slot = assert_intact(&event);
+        assert_int_equal(event.codepoint,
+                         batch[slot].ect ? BTL_IB_CODEPOINT_ECT0 : BTL_IB_CODEPOINT_NOT_ECT);
+        repost(pair->b, &event);
+    }
+}
+
+/* Alone, joined, and beside others of the same size; to a peer with a socket of its own as well. */
+static void test_codepoints(void **state)
+{
+    for (int ecn = 0; ecn < 2; ecn++) {
+        btl_ib_open_params_t params = heard_params();
+        uint32_t sizes[16];
+        btl_ib_tx_t batch[16];
+
+        need();
+        params.ecn = ecn;
+        params.connected_max = kernel.connected;
+        pair_t pair = open_pair(params);
+        assert_int_equal(pair.a->attr.ecn, ecn);
+        if (kernel.connected) {
+            make_connected(pair.a, pair.b_at_a, pair.b);
+        }
+        for (int n = 1; n <= 16 && ecn; n++) {
+            for (int shift = 0; shift < 5; shift++) {
+                for (int i = 0; i < n; i++) {
+                    sizes[i] = 500;
+                }
+                make_batch(&pair, batch, sizes, n, 1 + (uint32_t) n % 3);
+                for (int i = 0; i < n; i++) {
+                    batch[i].ect = (i + shift) / 3 % 2 != 0;
+                }
+                codepoints(&pair, batch, n);
+            }
+        }
+        close_pair(&pair);
+    }
+}
+
 /* Datagrams of one size to two peers in turn are not taken for a row. */
 static void test_two_peers(void **state)
 {
@@ -534,9 +580,10 @@ static void test_close_under_way(void **state)
     cmocka_unit_test(test_attributes), cmocka_unit_test(test_every_size),                          \
         cmocka_unit_test(test_one_size), cmocka_unit_test(test_mixed_sizes),                       \
         cmocka_unit_test(test_two_peers), cmocka_unit_test(test_parts),                            \
-        cmocka_unit_test(test_buffers_are_held), cmocka_unit_test(test_many_a_call),               \
-        cmocka_unit_test(test_becomes_known), cmocka_unit_test(test_strange_sizes),                \
-        cmocka_unit_test(test_all_held), cmocka_unit_test(test_close_under_way)
+        cmocka_unit_test(test_codepoints), cmocka_unit_test(test_buffers_are_held),                \
+        cmocka_unit_test(test_many_a_call), cmocka_unit_test(test_becomes_known),                  \
+        cmocka_unit_test(test_strange_sizes), cmocka_unit_test(test_all_held),                     \
+        cmocka_unit_test(test_close_under_way)
 
 int main(void)
 {

@@ -254,6 +254,19 @@ static void marked(sa_family_t family)
     assert_int_equal(send_all(pair.a, &tx, 1), 0);
     assert_int_equal(traffic_class_of_next(fd, v4), 0x2c);
     close_pair((pair_t *) &pair);
+    /* With ECT(0), which a priority of one's own would get lost by. */
+    params.ecn = true;
+    const pair_t without = open_pair(params);
+    assert_false(without.a->attr.ecn);
+    close_pair((pair_t *) &without);
+    params.service_level = 0;
+    const pair_t ecn = open_pair(params);
+    assert_true(ecn.a->attr.ecn);
+    btl_ib_tx_t ect = make_tx(ecn.a, &ecn.slots, 0, ecn.b_at_a, 100, 1);
+    ect.ect = true;
+    assert_int_equal(send_all(ecn.a, &ect, 1), 0);
+    assert_int_equal(traffic_class_of_next(udp_fd(ecn.b, 1), v4), 0x2e);
+    close_pair((pair_t *) &ecn);
 }
 
 static void test_marks(void **state)

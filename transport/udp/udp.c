@@ -742,6 +742,7 @@ static void udp_init_parts(btl_ib_udp_t *udp)
     udp->base.attr.bulk_apart = udp->base.attr.bulk_lane && params->channels == BTL_IB_CHANNELS_OWN;
     udp->base.attr.flows = udp->tx.spare_flow; /* numbered behind the flows of the lanes */
     udp->base.attr.spare_flow = true;
+    udp->base.attr.ecn = udp->sockets.ecn;
     udp->base.attr.gso_bytes = udp->tx.gso ? BTL_IB_UDP_GSO_BYTES : 0;
     udp->base.attr.rx_depth = udp_rx_depth(&udp->base, udp->rx.max_datagram);
     udp->base.limit = udp->sockets.limit;

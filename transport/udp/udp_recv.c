@@ -122,6 +122,7 @@ typedef struct notes {
     uint32_t size; /* of each of the datagrams that were joined; 0: there is one only */
     uint32_t overflows;
     bool overflowed;
+    uint8_t codepoint; /* of ECN; datagrams with unlike ones are not joined */
 } notes_t;
 
 static notes_t notes_read(struct msghdr *msg)
@@ -136,6 +137,14 @@ static notes_t notes_read(struct msghdr *msg)
         } else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
             memcpy(&notes.overflows, CMSG_DATA(c), sizeof(notes.overflows));
             notes.overflowed = true;
+        } else if ((c->cmsg_level == SOL_IP && c->cmsg_type == IP_TOS)
+                   || (c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_TCLASS)) {
+            /* A byte of IPv4, a number of IPv6. */
+            int value = *CMSG_DATA(c);
+            if (c->cmsg_len >= CMSG_LEN(sizeof(value))) {
+                memcpy(&value, CMSG_DATA(c), sizeof(value));
+            }
+            notes.codepoint = value & BTL_IB_CODEPOINT_CE;
         }
     }
     return notes;
@@ -172,6 +181,7 @@ static void recv_arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *socket
     buffer->users = 1;
     buffer->name = btl_ib_udp_name_known(socket, msg->msg_hdr.msg_name);
     buffer->latency = socket->latency;
+    buffer->codepoint = notes.codepoint;
     *pending = (btl_ib_udp_pending_t){.buffer = buffer, .end = len, .size = size, .stride = size};
     if (size < len) {
         const uint32_t count = (len + size - 1) / size;
@@ -413,6 +423,7 @@ int btl_ib_udp_recv_events(btl_ib_udp_rx_t *rx, btl_ib_udp_peers_t *peers, btl_i
             events[n++] = (btl_ib_event_t){
                 .type = BTL_IB_EVENT_RECV,
                 .size = left < pending->size ? left : pending->size,
+                .codepoint = buffer->codepoint,
                 .from = from,
                 .data = buffer->data + pending->at,
                 .buffer = buffer,

@@ -33,6 +33,7 @@ typedef struct btl_ib_udp_buffer {
     struct btl_ib_udp_buffer *next_made; /* in the list of all */
     uint32_t users; /* events handed up and not reposted, and one if there are more to come */
     btl_ib_udp_name_t name; /* the sender, as peers know it */
+    uint8_t codepoint;      /* btl_ib_codepoint_t of all datagrams in it */
     bool latency;           /* received by the latency lane: the sender's port is the next one */
     _Alignas(64) uint8_t data[BTL_IB_UDP_BUFFER];
 } btl_ib_udp_buffer_t;
@@ -84,8 +85,8 @@ typedef struct btl_ib_udp_recv_call {
     struct iovec iov[BTL_IB_UDP_RECV_BATCH];
     btl_ib_udp_name_t name[BTL_IB_UDP_RECV_BATCH];
     btl_ib_udp_buffer_t *buffer[BTL_IB_UDP_RECV_BATCH]; /* NULL: the last call filled it */
-    /* The size of joined datagrams, and a count of overflows. */
-    _Alignas(struct cmsghdr) uint8_t control[BTL_IB_UDP_RECV_BATCH][2 * CMSG_SPACE(sizeof(int))];
+    /* The size of joined datagrams, a count of overflows, and a traffic class. */
+    _Alignas(struct cmsghdr) uint8_t control[BTL_IB_UDP_RECV_BATCH][3 * CMSG_SPACE(sizeof(int))];
 } btl_ib_udp_recv_call_t;
 
 typedef struct btl_ib_udp_rx {

@@ -68,18 +68,39 @@ static int gso_run(const btl_ib_tx_t *first, int n)
     return run < fit ? run : fit > 0 ? fit : 1;
 }
 
+/* Adds a control message behind those that a message has. */
+static void message_add_control(struct msghdr *msg, int level, int type, const void *value,
+                                size_t size)
+{
+    struct cmsghdr *c = (void *) ((uint8_t *) msg->msg_control + msg->msg_controllen);
+
+    memset(c, 0, CMSG_SPACE(size)); /* the padding goes to the kernel, too */
+    c->cmsg_level = level;
+    c->cmsg_type = type;
+    c->cmsg_len = CMSG_LEN(size);
+    memcpy(CMSG_DATA(c), value, size);
+    msg->msg_controllen += CMSG_SPACE(size);
+}
+
+/* Has the kernel cut a message into datagrams of `size` bytes. */
 static void message_set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
 {
     const uint16_t value = (uint16_t) size;
 
-    memset(control, 0, CMSG_SPACE(sizeof(value))); /* the padding goes to the kernel, too */
     msg->msg_control = control;
-    msg->msg_controllen = CMSG_SPACE(sizeof(value));
-    struct cmsghdr *c = CMSG_FIRSTHDR(msg);
-    c->cmsg_level = SOL_UDP;
-    c->cmsg_type = UDP_SEGMENT;
-    c->cmsg_len = CMSG_LEN(sizeof(value));
-    memcpy(CMSG_DATA(c), &value, sizeof(value));
+    message_add_control(msg, SOL_UDP, UDP_SEGMENT, &value, sizeof(value));
+}
+
+/* Has a message leave with ECT(0), and the traffic class of all. */
+__attribute__((noinline)) static void message_set_ect(const btl_ib_udp_tx_t *tx, struct msghdr *msg,
+                                                      uint8_t *control)
+{
+    const bool v4 = tx->sockets->own.any.sa_family == AF_INET;
+    const int value = (tx->sockets->traffic_class & ~BTL_IB_CODEPOINT_CE) | BTL_IB_CODEPOINT_ECT0;
+
+    msg->msg_control = control;
+    message_add_control(msg, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_TOS : IPV6_TCLASS, &value,
+                        sizeof(value));
 }
 
 /* Copies the pieces of `run` datagrams to where the call gathers them. */
@@ -99,7 +120,8 @@ static struct iovec call_gather(btl_ib_udp_call_t *call, const btl_ib_tx_t *firs
 
 /* Adds a message of `run` datagrams to one peer, whose pieces go to `iov`. Returns the place behind
  * those. */
-static struct iovec *call_add_message(btl_ib_udp_call_t *call, const btl_ib_tx_t *first, int run,
+static struct iovec *call_add_message(const btl_ib_udp_tx_t *tx, btl_ib_udp_call_t *call,
+                                      const btl_ib_tx_t *first, int run,
                                       const btl_ib_udp_name_t *to, struct iovec *iov)
 {
     struct msghdr *msg = &call->msg[call->count].msg_hdr;
@@ -111,6 +133,9 @@ static struct iovec *call_add_message(btl_ib_udp_call_t *call, const btl_ib_tx_t
     };
     if (run > 1) {
         message_set_segment(msg, call->control[call->count], first[0].size);
+    }
+    if (first->ect) {
+        message_set_ect(tx, msg, call->control[call->count]);
     }
     if (run > 1 && first->size <= BTL_IB_UDP_GATHER_MAX) {
         *iov++ = call_gather(call, first, run);
@@ -149,7 +174,7 @@ static void call_make(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool
     for (int done = 0; done < usable && call->count < BTL_IB_UDP_SEND_MESSAGES;) {
         const int run = gso ? gso_run(first + done, usable - done) : 1;
         peer = &tx->peers->peer[first[done].to];
-        iov = call_add_message(call, first + done, run,
+        iov = call_add_message(tx, call, first + done, run,
                                connected != NULL ? NULL : lane_name(peer, lane), iov);
         done += run;
     }
@@ -176,6 +201,9 @@ static void call_make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datag
         .msg_iov = (struct iovec *) (uintptr_t) datagram->iov,
         .msg_iovlen = datagram->niov,
     };
+    if (datagram->ect) {
+        message_set_ect(tx, &call->msg[0].msg_hdr, call->control[0]);
+    }
 }
 
 /* ---- sending ---- */

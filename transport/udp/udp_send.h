@@ -13,6 +13,10 @@
  * piece by piece, and with each it begins anew to wait for its own memory, which the receiver has
  * just read: 44 datagrams of 1.4 KB, headers and payload apart, took 17 us, in one piece 9 (in a
  * fast phase 8.7 and 6.5); gathering them took 1.3, or 3.5 if the payload was in no cache.
+ *
+ * A message with ECT(0) has a traffic class of its own (IP_TOS, IPV6_TCLASS): sockets serve peers
+ * with whom that is agreed, and others. For such a message the kernel looks up a route, also by a
+ * connected socket; only bulk has ECT(0), of which a message is long.
  */
 
 #ifndef BTL_IB_UDP_SEND_H
@@ -30,6 +34,9 @@ enum {
     BTL_IB_UDP_GATHER_MAX = 2048,  /* bytes of a datagram: pieces of larger ones are long enough */
 };
 
+/* Bytes of control messages: the size of joined datagrams, and a traffic class. */
+#define BTL_IB_UDP_SEND_CONTROL (CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(int)))
+
 /* A system call in the making: messages, each of one or more datagrams. */
 typedef struct btl_ib_udp_call {
     const btl_ib_udp_socket_t *socket;
@@ -38,8 +45,7 @@ typedef struct btl_ib_udp_call {
     uint8_t *gathered; /* behind what was gathered so far */
     struct mmsghdr msg[BTL_IB_UDP_SEND_MESSAGES];
     struct iovec iov[BTL_IB_UDP_SEND_BATCH * BTL_IB_UDP_SEND_IOV];
-    _Alignas(
-        struct cmsghdr) uint8_t control[BTL_IB_UDP_SEND_MESSAGES][CMSG_SPACE(sizeof(uint16_t))];
+    _Alignas(struct cmsghdr) uint8_t control[BTL_IB_UDP_SEND_MESSAGES][BTL_IB_UDP_SEND_CONTROL];
 } btl_ib_udp_call_t;
 
 typedef struct btl_ib_udp_tx {

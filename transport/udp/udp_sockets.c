@@ -115,7 +115,7 @@ int btl_ib_udp_name_unpack(const void *bytes, size_t len, btl_ib_udp_name_t *nam
 /* ---- options and buffers of a socket ---- */
 
 enum {
-    ECN_OFF = 0xfc, /* nobody here reads what switches mark, so they are to drop instead */
+    ECN_OFF = 0xfc, /* what is sent by the way has no codepoint of ECN: see udp_send.h */
     BUFFER_WANTED = 4 * 1024 * 1024,
     BUFFER_NEEDED = 212992, /* as stock kernels grant; in less, bursts of few peers find no room */
     BUSY_BUDGET = 64,       /* datagrams that a read takes from the card: as many as an interrupt */
@@ -203,6 +203,19 @@ static void udp_socket_mark(const btl_ib_udp_log_t *log, int level, int fd, sa_f
         BTL_IB_UDP_LOG(log, level, "priority %u (btl_ib_service_level): %s", priority,
                        strerror(errno));
     }
+}
+
+/* Has the system tell with which codepoint of ECN datagrams came. Returns whether it does. */
+static bool udp_socket_tell_ecn(const btl_ib_udp_log_t *log, int level, int fd, sa_family_t family)
+{
+    const bool v4 = family == AF_INET;
+    const bool tells =
+        udp_set_option(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, 1) == 0;
+
+    if (!tells) {
+        BTL_IB_UDP_LOG(log, level, "no ECN (btl_ib_ecn): %s", strerror(errno));
+    }
+    return tells;
 }
 
 /*
@@ -301,6 +314,9 @@ static int socket_open(btl_ib_udp_sockets_t *sockets, bool latency, int level)
     udp_socket_mark(sockets->log, sockets->count == 0 ? 1 : 10, fd, sockets->own.any.sa_family,
                     sockets->traffic_class, sockets->priority);
     udp_socket_busy_poll(sockets->log, sockets->count == 0 ? 1 : 10, fd, sockets->busy_poll);
+    sockets->ecn = sockets->ecn
+                   && udp_socket_tell_ecn(sockets->log, sockets->count == 0 ? 1 : 10, fd,
+                                          sockets->own.any.sa_family);
     sockets->socket[sockets->count++] = (btl_ib_udp_socket_t){.fd = fd, .latency = latency};
     return 0;
 }
@@ -522,6 +538,8 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
     sockets->buffer_wanted = params->socket_buffer;
     sockets->traffic_class = params->traffic_class;
     sockets->priority = params->service_level;
+    /* A datagram with a traffic class of its own has the priority that follows from that. */
+    sockets->ecn = params->ecn && params->service_level == 0;
     sockets->busy_poll = params->busy_poll;
     sockets->no_gro = params->no_gro;
     sockets->port_min = params->port_min;

@@ -131,6 +131,7 @@ typedef struct btl_ib_udp_sockets {
     uint32_t buffer_wanted;       /* bytes of each socket's buffers; 0: the default */
     uint8_t traffic_class;        /* of datagrams sent; 0: the default */
     uint8_t priority;             /* of datagrams sent, in this host; 0: the default */
+    bool ecn;                     /* datagrams may leave with ECT(0); codepoints are told */
     uint32_t busy_poll;           /* us; 0: as the system does */
     uint32_t buffer_bytes;        /* of each receive buffer, as the kernel counts */
     uint32_t keep_most;   /* messages that stay in a buffer once read (udp_recv.h); 0: none */

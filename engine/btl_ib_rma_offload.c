@@ -158,7 +158,7 @@ void btl_ib_offload_push(btl_ib_conn_t *conn)
     while (rc == 0
            && (op = BTL_IB_LIST_FIRST(btl_ib_op_t, &conn->offload.waiting, out.link)) != NULL
            && conn->offload.count < engine->config.ops_max) {
-        if (!btl_ib_op_may_run(conn, conn->offload.count)) {
+        if (!btl_ib_op_run_or_wait(conn, conn->offload.count)) {
             break;
         }
         rc = hand_over(conn, op);

@@ -97,7 +97,7 @@ static bool has_room(const btl_ib_engine_t *engine)
     return total == 0 || engine->op_ids.running < total;
 }
 
-bool btl_ib_op_may_run(btl_ib_conn_t *conn, uint32_t running)
+bool btl_ib_op_run_or_wait(btl_ib_conn_t *conn, uint32_t running)
 {
     if (running == 0 || has_room(conn->engine)) {
         return true;
@@ -132,7 +132,7 @@ void btl_ib_op_give_slots(btl_ib_conn_t *conn)
         return;
     }
     while (!btl_ib_list_empty(&ops->waiting) && ops->running < engine->config.ops_max) {
-        if (!btl_ib_op_may_run(conn, ops->running)) {
+        if (!btl_ib_op_run_or_wait(conn, ops->running)) {
             return;
         }
         if (ops->slots == NULL && make_slots(conn) != 0) {

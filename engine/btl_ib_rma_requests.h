@@ -58,10 +58,10 @@ void btl_ib_op_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);
 /* Puts an operation that goes as segments, and is on no list, behind those that wait for a slot. */
 void btl_ib_op_queue(btl_ib_conn_t *conn, btl_ib_op_t *op);
 
-/* True if config.ops_total allows a connection that has `running` operations one more. The first of
- * each it always allows: a peer that does not answer delays no other. False: the connection waits,
- * and is ready when it is its turn. */
-bool btl_ib_op_may_run(btl_ib_conn_t *conn, uint32_t running);
+/* Asks to run one more operation of a connection that has `running`. True if config.ops_total
+ * allows it; of each connection it always allows the first: a peer that does not answer delays
+ * no other. False: the connection waits, and is ready when it is its turn. */
+bool btl_ib_op_run_or_wait(btl_ib_conn_t *conn, uint32_t running);
 
 /* An operation is over, or a connection leaves room that others may use: whoever has waited longest
  * is ready. */

@@ -182,7 +182,8 @@ static void must_be_calm_with_a_window(const char *thread)
     compute_for(1);
     long woken = wakeups(thread) - before;
     if (woken > 120) {
-        fail("the progress thread woke up %ld times in a second for a window that nobody used", woken);
+        fail("the progress thread woke up %ld times in a second for a window that nobody used",
+             woken);
     }
     MPI_Win_free(&win);
 }
@@ -256,8 +257,8 @@ static void must_use_little(void)
     MPI_Recv(&byte, 1, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
     const long slept = wakeups(thread) - slept_before;
-    const double used = (double) (after.tv_sec - before.tv_sec)
-                        + 1e-9 * (double) (after.tv_nsec - before.tv_nsec);
+    const double used =
+        (double) (after.tv_sec - before.tv_sec) + 1e-9 * (double) (after.tv_nsec - before.tv_nsec);
     if (used > 0.5 && slept < 50) {
         fail("used %.3f s of its processor while it waited for one, and slept %ld times", used,
              slept);
@@ -326,7 +327,8 @@ int main(int argc, char **argv)
     }
     finish();
     if (find_thread(thread, sizeof(thread))) {
-        fprintf(stderr, "FAIL sleeper: rank %d: there is a progress thread after MPI_Finalize\n", rank);
+        fprintf(stderr, "FAIL sleeper: rank %d: there is a progress thread after MPI_Finalize\n",
+                rank);
         return 1;
     }
     return 0;

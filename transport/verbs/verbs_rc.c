@@ -18,7 +18,6 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -731,17 +730,6 @@ static int rdma_check(const btl_ib_rc_port_t *port, const btl_ib_rdma_work_t *wo
     return work->size > 0 && work->size <= most ? 0 : -EINVAL;
 }
 
-static void count_operation(btl_ib_rc_traffic_t *traffic, const btl_ib_rdma_work_t *work)
-{
-    const bool write = work->kind == BTL_IB_RDMA_WRITE;
-    const bool read = work->kind == BTL_IB_RDMA_READ;
-
-    traffic->writes += write && work->mem != NULL;
-    traffic->writes_copied += write && work->mem == NULL;
-    traffic->reads += read && work->mem != NULL;
-    traffic->reads_copied += read && work->mem == NULL;
-}
-
 static int rdma_start(btl_ib_transport_t *t, const btl_ib_rdma_work_t *work)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
@@ -763,7 +751,7 @@ static int rdma_start(btl_ib_transport_t *t, const btl_ib_rdma_work_t *work)
     }
     error = btl_ib_rc_rdma_post(conn->rdma, work, &broken);
     if (error == 0) {
-        count_operation(&rc->traffic, work);
+        btl_ib_rc_rdma_count(&rc->traffic.moved, work);
     }
     if (broken != 0) {
         btl_ib_rc_cm_broke(rc, conn, strerror(broken));
@@ -824,18 +812,6 @@ static uint32_t rc_rx_depth(const btl_ib_transport_t *t, uint32_t size)
 
 /* ---- stopping and closing ---- */
 
-/* What those look for who set the limits of copying. */
-static void log_operations(const btl_ib_rc_t *rc)
-{
-    const btl_ib_rc_traffic_t *traffic = &rc->traffic;
-
-    BTL_IB_VERBS_LOG(&rc->port.verbs, 10,
-                     "%s: operations by the device: puts: %" PRIu64 " in place, %" PRIu64
-                     " copied; gets: %" PRIu64 " in place, %" PRIu64 " copied",
-                     rc->port.verbs.base.name, traffic->writes, traffic->writes_copied,
-                     traffic->reads, traffic->reads_copied);
-}
-
 static void rc_stop(btl_ib_transport_t *t)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
@@ -844,7 +820,7 @@ static void rc_stop(btl_ib_transport_t *t)
     btl_ib_rc_peers_close_all(&rc->peers, false);
     btl_ib_rc_conns_release(&rc->conns);
     btl_ib_rc_rxqs_stop(&rc->rxqs, &rc->port.verbs);
-    log_operations(rc);
+    btl_ib_rc_rdma_log(&rc->traffic.moved, &rc->port.verbs);
     btl_ib_rc_eagers_stop(&rc->eagers);
 }
 

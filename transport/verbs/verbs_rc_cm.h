@@ -131,8 +131,7 @@ typedef struct btl_ib_rc_traffic {
     /* Slots that datagrams by eager RDMA write, until they are posted. */
     uint64_t staged[BTL_IB_RC_EAGER_BATCH][BTL_IB_RC_EAGER_SLOT / sizeof(uint64_t)];
     struct ibv_sge pieces[BTL_IB_RC_EAGER_BATCH][2]; /* of those that the device fetches */
-    /* Operations on memory that the device took, but for atomics: in registered memory, copied. */
-    uint64_t writes, writes_copied, reads, reads_copied;
+    btl_ib_rc_moved_t moved;
 } btl_ib_rc_traffic_t;
 
 typedef struct btl_ib_rc {

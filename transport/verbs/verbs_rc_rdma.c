@@ -6,6 +6,7 @@
 #include "verbs_rc_rdma.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -323,4 +324,24 @@ int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, 
     }
     *broken = error;
     return 0;
+}
+
+void btl_ib_rc_rdma_count(btl_ib_rc_moved_t *moved, const btl_ib_rdma_work_t *work)
+{
+    const bool write = work->kind == BTL_IB_RDMA_WRITE;
+    const bool read = work->kind == BTL_IB_RDMA_READ;
+
+    moved->writes += write && work->mem != NULL;
+    moved->writes_copied += write && work->mem == NULL;
+    moved->reads += read && work->mem != NULL;
+    moved->reads_copied += read && work->mem == NULL;
+}
+
+void btl_ib_rc_rdma_log(const btl_ib_rc_moved_t *moved, const btl_ib_verbs_t *verbs)
+{
+    BTL_IB_VERBS_LOG(verbs, 10,
+                     "%s: operations by the device: puts: %" PRIu64 " in place, %" PRIu64
+                     " copied; gets: %" PRIu64 " in place, %" PRIu64 " copied",
+                     verbs->base.name, moved->writes, moved->writes_copied, moved->reads,
+                     moved->reads_copied);
 }

@@ -70,6 +70,15 @@ uint32_t btl_ib_rc_rdma_bounce_bytes(uint32_t size, uint32_t num, uint64_t left)
  */
 int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, int *broken);
 
+/* Operations that devices took, but for atomics: in registered memory, or copied. */
+typedef struct btl_ib_rc_moved {
+    uint64_t writes, writes_copied, reads, reads_copied;
+} btl_ib_rc_moved_t;
+
+/* Counts one that was begun; and logs all, at level 10: for those who set the limits of copying. */
+void btl_ib_rc_rdma_count(btl_ib_rc_moved_t *moved, const btl_ib_rdma_work_t *work);
+void btl_ib_rc_rdma_log(const btl_ib_rc_moved_t *moved, const btl_ib_verbs_t *verbs);
+
 /* Posts a flush if writes wait for one and the peer serves one more read. Returns 0, or an errno if
  * the connection is of no use any more. */
 int btl_ib_rc_rdma_flush(btl_ib_rc_rdma_t *rdma);

@@ -99,6 +99,21 @@ test_sim.table = lambda option: [
 
 
 @pytest.mark.sim
+def test_sim_ecn(run, sim_programs, case):
+    """Networks that mark, and those that spoil ECN."""
+    simulator(run, sim_programs, "--no-named", "--seeds", case, "--first", 30000, "--ecn")
+
+
+test_sim_ecn.table = lambda option: [
+    pytest.param(
+        option.seeds // 4,
+        id=f"sim/ecn-{option.seeds // 4}-seeds",
+        marks=[pytest.mark.limit(60 + option.seeds // 10)],
+    )
+]
+
+
+@pytest.mark.sim
 def test_sim_asan(run, asan, case):
     simulator(run, asan, "--seeds", case)
 

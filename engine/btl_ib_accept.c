@@ -7,7 +7,6 @@
 
 #include "btl_ib_ack_write.h"
 #include "btl_ib_burst.h"
-#include "btl_ib_incast.h"
 #include "btl_ib_state.h"
 #include "btl_ib_refragment.h"
 #include "btl_ib_sched.h"
@@ -75,7 +74,8 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
     btl_ib_ack_tx_accepting(conn, view);
     if (view->channel > 0) {
-        btl_ib_incast_arriving(conn, view, count);
+        btl_ib_incast_arriving(conn, view->channel, view->seq, count,
+                               view->flags & BTL_IB_FLAG_RETRANSMISSION);
     }
     if (!btl_ib_list_empty(&conn->input.parts)) {
         btl_ib_refragment_forget(&conn->input.parts, &engine->mem, view->channel, view->seq);

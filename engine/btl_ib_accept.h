@@ -12,6 +12,7 @@
 #define BTL_IB_ACCEPT_H
 
 #include "btl_ib_ack_write.h"
+#include "btl_ib_incast.h"
 #include "btl_ib_state.h"
 #include "btl_ib_sched.h"
 
@@ -37,6 +38,9 @@ static inline void btl_ib_accept_next(btl_ib_conn_t *conn, uint32_t channel, uin
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_rx_channel_t *rx = &conn->rx[channel];
 
+    if (channel > 0) {
+        btl_ib_incast_arriving(conn, channel, rx->window.top, 1, false);
+    }
     btl_ib_rx_window_advance(&rx->window, 1);
     engine->count.received_segments++;
     engine->count.received_bytes += size;

@@ -143,10 +143,11 @@ static void end_period(btl_ib_conn_t *conn, uint64_t now)
     incast->period++;
 }
 
-void btl_ib_incast_arriving(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t count)
+void btl_ib_incast_arriving(btl_ib_conn_t *conn, uint32_t channel, uint32_t seq, uint32_t count,
+                            bool again)
 {
     btl_ib_incast_t *incast = &conn->rail->incast;
-    const uint32_t top = conn->rx[view->channel].window.top;
+    const uint32_t top = conn->rx[channel].window.top;
     const uint64_t now = conn->engine->clock.now;
 
     if (now - incast->from >= PERIOD && incast->received + incast->missing >= PERIOD_SEGMENTS) {
@@ -157,10 +158,10 @@ void btl_ib_incast_arriving(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint
         incast->senders++;
     }
     incast->received += count;
-    if (btl_ib_seq_before(top, view->seq)) {
+    if (btl_ib_seq_before(top, seq)) {
         /* A SKIP that comes late passes over many, which nobody sent. */
-        incast->missing += btl_ib_min_u32(view->seq - top, PERIOD_SEGMENTS);
-    } else if (view->seq != top && !(view->flags & BTL_IB_FLAG_RETRANSMISSION)) {
+        incast->missing += btl_ib_min_u32(seq - top, PERIOD_SEGMENTS);
+    } else if (seq != top && !again) {
         incast->missing -= btl_ib_min_u32(incast->missing, count); /* it was overtaken */
     }
 }

@@ -36,7 +36,6 @@
 #include <stdint.h>
 
 struct btl_ib_conn;
-struct btl_ib_view;
 
 /* What arrives in the long run. */
 typedef struct btl_ib_incast_rate {
@@ -72,10 +71,10 @@ static inline void btl_ib_incast_begin(btl_ib_incast_share_t *share)
     *share = (btl_ib_incast_share_t){.segments = UINT32_MAX};
 }
 
-/* Notes that segments of a data channel arrive: `count` from view->seq on, not marked yet in the
- * window of their channel. */
-void btl_ib_incast_arriving(struct btl_ib_conn *conn, const struct btl_ib_view *view,
-                            uint32_t count);
+/* Notes that segments of a data channel arrive: `count` from `seq` on, not marked yet in the window
+ * of their channel; `again`: retransmitted. */
+void btl_ib_incast_arriving(struct btl_ib_conn *conn, uint32_t channel, uint32_t seq,
+                            uint32_t count, bool again);
 
 /* Returns the share of a peer as an ACK tells it (btl_ib_wire.h); 0: there is no bound. */
 uint8_t btl_ib_incast_share(const struct btl_ib_conn *conn);

@@ -829,7 +829,9 @@ __attribute__((noinline)) static void release_and_give_way(btl_ib_component_t *c
                                                            uint64_t now)
 {
     const struct timespec most = {.tv_nsec = BTL_IB_POLL_YIELD_SLEEP};
-    const bool sleeps = btl_ib_poll_yield_is_crowded(&component->poll_yield, now);
+    /* Nothing that comes by another BTL would end the sleep. */
+    const bool sleeps =
+        component->throttle.alone && btl_ib_poll_yield_is_crowded(&component->poll_yield, now);
     struct pollfd devices[BTL_IB_RAILS_MAX];
     const uint32_t count = sleeps ? watch_devices(component, devices) : 0;
 

@@ -157,6 +157,8 @@ void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     if (is_ack) {
         btl_ib_incast_received(conn, view->tag);
+    } else if (conn->incast.segments != UINT32_MAX) {
+        btl_ib_incast_expire(conn);
     }
     while (is_ack && btl_ib_wire_next_block(view, &offset, &block)) {
         const uint32_t channel = block.channel;

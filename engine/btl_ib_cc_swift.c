@@ -327,6 +327,10 @@ static void cut_for_marks(btl_ib_cc_t *cc, uint64_t now)
     swift->slow_start = 0;
     set_window(cc, btl_ib_min_u32(window, swift->window));
     swift->overflow = swift->window;
+    swift->queued = true;
+    if (swift->seen >= JUDGE_LOSSES) { /* marks in each round would put it off for ever */
+        judge_losses(cc);
+    }
     begin_round(swift, now);
 }
 
@@ -336,8 +340,9 @@ static bool swift_marked(btl_ib_cc_t *cc, const btl_ib_cc_marks_t *marks)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
 
-    swift->marked += marks->ce;
-    swift->markable += marks->count;
+    /* Clipped: a peer may tell whatever it likes. */
+    swift->marked = btl_ib_clip_u32((uint64_t) swift->marked + marks->ce, UINT32_MAX);
+    swift->markable = btl_ib_clip_u32((uint64_t) swift->markable + marks->count, UINT32_MAX);
     if (marks->sent_at >= swift->marks_at) {
         const uint32_t share = (uint32_t) (((uint64_t) swift->marked << 16) / swift->markable);
         swift->alpha += share / ALPHA_SHARE - swift->alpha / ALPHA_SHARE;

@@ -9,10 +9,12 @@
 #include "btl_ib_state.h"
 
 enum {
-    PERIOD = 1000,        /* us at least, */
-    PERIOD_SEGMENTS = 64, /* and segments: what a share of losses is taken of */
-    PERIOD_MAX = 250000,  /* us: what is longer had a pause in it, and says nothing */
-    BEST_KEPT = 1000000,  /* us */
+    PERIOD = 1000,         /* us at least, */
+    PERIOD_SEGMENTS = 64,  /* and segments: what a share of losses is taken of */
+    PERIOD_MAX = 250000,   /* us: what is longer had a pause in it, and says nothing */
+    BEST_KEPT = 1000000,   /* us */
+    SHARE_KEPT = 1000000,  /* us */
+    CROWD_KEPT = 10000000, /* us without several senders, after which the bound is forgotten */
 
     MISSING_PART = 64, /* that part of the segments may be missing, */
     MISSING_MOST = 4,  /* and that part where the bound, and not the path, may cost rate */
@@ -82,23 +84,28 @@ static bool note_rate(btl_ib_incast_rate_t *rate, uint32_t segments, uint64_t ti
     return (uint64_t) recent * 100 >= (uint64_t) best * FULL_PERCENT;
 }
 
-/* Judges a period of `time` us that ends `now`: sets the bound. `rtt`: of one of the senders. */
-static void judge(btl_ib_incast_t *incast, const btl_ib_rtt_t *rtt, uint64_t time, uint64_t now)
+/* Judges a period of `time` us that ends `now`: sets the bound. */
+static void judge(btl_ib_incast_t *incast, uint64_t time, uint64_t now)
 {
     const uint32_t all = incast->received + incast->missing;
     const uint32_t senders = senders_of(incast);
-    const uint32_t trip = btl_ib_rtt_smoothed(rtt, PERIOD);
+    const uint32_t trip = incast->trip;
     const bool full = note_rate(&incast->rate, incast->received, time, now);
-    const bool queued = trip > rtt->min + rtt->min / 2 + QUEUE_LEAST;
+    const bool queued = trip > incast->trip_least + incast->trip_least / 2 + QUEUE_LEAST;
     /* Losses without a queue are not the senders'. */
     const bool overflows = incast->missing > all / MISSING_PART && queued;
-    const bool collapses = incast->missing > all / MISSING_MOST;
+    const bool collapses = incast->missing > all / MISSING_MOST && queued;
     /* Segments in flight that arrived (J. Little). */
     const uint32_t flight =
         btl_ib_clip_u32((uint64_t) incast->received * trip / time + 1, UINT32_MAX / USELESS);
     uint32_t bound = incast->bound;
 
-    if (senders < 2 || (bound == 0 && !overflows && !collapses)) {
+    if (senders >= 2) {
+        incast->crowd_at = now;
+    } else if (now - incast->crowd_at > CROWD_KEPT) {
+        incast->bound = 0;
+    }
+    if (senders < 2 || trip == 0 || (bound == 0 && !overflows && !collapses)) {
         return;
     }
     if (bound == 0) {
@@ -123,24 +130,40 @@ static void end_period(btl_ib_conn_t *conn, uint64_t now)
     btl_ib_incast_t *incast = &conn->rail->incast;
     const uint32_t before = incast->bound;
 
-    if (now - incast->from <= PERIOD_MAX) {
-        judge(incast, &conn->loss.rtt, now - incast->from, now);
-    }
+    judge(incast, now - incast->from, now);
     if (before == 0 && incast->bound != 0) {
         engine->count.incasts++;
-        BTL_IB_LOG_DETAIL(
-            engine,
-            "rail %u: %u peers send, and %u of %u segments are missing: together they "
-            "may have %u in flight",
-            conn->rail->index, senders_of(incast), incast->missing,
-            incast->missing + incast->received, incast->bound);
+        BTL_IB_LOG_DETAIL(engine,
+                          "rail %u: %u peers send, and %u of %u segments are missing: "
+                          "together they may have %u in flight",
+                          conn->rail->index, senders_of(incast), incast->missing,
+                          incast->missing + incast->received, incast->bound);
     }
-    incast->before = incast->senders;
+}
+
+static void begin_period(btl_ib_incast_t *incast, uint32_t before, uint64_t now)
+{
+    incast->before = before;
     incast->senders = 0;
     incast->received = 0;
     incast->missing = 0;
+    incast->trip = 0;
     incast->from = now;
     incast->period++;
+}
+
+/* Counts a peer that sends in the period. A path that is longer than the others' decides. */
+static void add_sender(btl_ib_conn_t *conn)
+{
+    btl_ib_incast_t *incast = &conn->rail->incast;
+    const uint32_t trip = btl_ib_rtt_smoothed(&conn->loss.rtt, 0);
+
+    conn->incast.period = incast->period;
+    incast->senders++;
+    if (trip > incast->trip) {
+        incast->trip = trip;
+        incast->trip_least = conn->loss.rtt.min;
+    }
 }
 
 void btl_ib_incast_arriving(btl_ib_conn_t *conn, uint32_t channel, uint32_t seq, uint32_t count,
@@ -149,13 +172,16 @@ void btl_ib_incast_arriving(btl_ib_conn_t *conn, uint32_t channel, uint32_t seq,
     btl_ib_incast_t *incast = &conn->rail->incast;
     const uint32_t top = conn->rx[channel].window.top;
     const uint64_t now = conn->engine->clock.now;
+    const uint64_t time = now - incast->from;
 
-    if (now - incast->from >= PERIOD && incast->received + incast->missing >= PERIOD_SEGMENTS) {
+    if (time > PERIOD_MAX) { /* it says nothing, and who sent may be done */
+        begin_period(incast, 0, now);
+    } else if (time >= PERIOD && incast->received + incast->missing >= PERIOD_SEGMENTS) {
         end_period(conn, now);
+        begin_period(incast, incast->senders, now);
     }
     if (conn->incast.period != incast->period) {
-        conn->incast.period = incast->period;
-        incast->senders++;
+        add_sender(conn);
     }
     incast->received += count;
     if (btl_ib_seq_before(top, seq)) {
@@ -197,4 +223,12 @@ bool btl_ib_incast_is_due(const btl_ib_conn_t *conn)
 void btl_ib_incast_received(btl_ib_conn_t *conn, uint8_t share)
 {
     conn->incast.segments = share == 0 ? UINT32_MAX : decode(share);
+    conn->incast.received_at = conn->engine->clock.now;
+}
+
+void btl_ib_incast_expire(btl_ib_conn_t *conn)
+{
+    if (conn->engine->clock.now - conn->incast.received_at > SHARE_KEPT) {
+        conn->incast.segments = UINT32_MAX;
+    }
 }

@@ -12,7 +12,7 @@
  * have in flight together, and each ACK tells its peer a share of that bound, which limits the
  * peer's window beside its congestion control. So receivers govern many to one, as by Homa's grants
  * (B. Montazeri et al., SIGCOMM 2018) and RCCC of Ultra Ethernet. But a share permits nothing: one
- * that is lost holds nobody up, and small messages, on the first channel, need none.
+ * that is lost or old holds nobody up, and small messages, on the first channel, need none.
  *
  * The bound follows what arrives, in periods of a millisecond or longer:
  *
@@ -55,14 +55,18 @@ typedef struct btl_ib_incast {
     uint32_t senders;  /* peers that sent some of them, */
     uint32_t before;   /* and in the period before */
     btl_ib_incast_rate_t rate;
-    uint32_t bound; /* segments that all may have in flight; 0: no bound */
+    uint32_t trip;       /* us: the longest smoothed round trip of them; 0: none is known, */
+    uint32_t trip_least; /* and the shortest that one was */
+    uint64_t crowd_at;   /* us: when several last sent */
+    uint32_t bound;      /* segments that all may have in flight; 0: no bound */
 } btl_ib_incast_t;
 
 /* Both sides, of one connection. */
 typedef struct btl_ib_incast_share {
-    uint32_t segments; /* sender: of data channels that may be in flight; UINT32_MAX: no bound */
-    uint16_t period;   /* receiver: the last one in which the peer sent */
-    uint8_t told;      /* receiver: what the last ACK told, as on the wire */
+    uint64_t received_at; /* sender: us: when `segments` was received */
+    uint32_t segments;    /* sender: of data channels that may be in flight; UINT32_MAX: no bound */
+    uint16_t period;      /* receiver: the last one in which the peer sent */
+    uint8_t told;         /* receiver: what the last ACK told, as on the wire */
 } btl_ib_incast_share_t;
 
 /* An incarnation of a connection begins: there is no bound. */
@@ -85,7 +89,11 @@ void btl_ib_incast_told(struct btl_ib_conn *conn, uint8_t share);
 /* True if the peer was told far more or less than its share: an ACK is to be sent. */
 bool btl_ib_incast_is_due(const struct btl_ib_conn *conn);
 
-/* Notes the share that an ACK of the peer tells. It holds until the next ACK. */
+/* Notes the share that an ACK of the peer tells. It holds until the next ACK, or for a second: an
+ * ACK that takes it back may be lost. */
 void btl_ib_incast_received(struct btl_ib_conn *conn, uint8_t share);
+
+/* Forgets the share if it is too old. */
+void btl_ib_incast_expire(struct btl_ib_conn *conn);
 
 #endif

@@ -114,8 +114,9 @@ static inline bool is_clear(const btl_ib_conn_t *conn, uint32_t channel)
 
     return conn->validation.valid && room_there(conn, channel) > 0
            && window->next - window->first < engine->config.window_max
-           && conn->sentmap.in_flight < conn->cc.window && conn->cc.pace == 0
-           && btl_ib_list_empty(&engine->starved) && !btl_ib_send_limits_full(engine);
+           && conn->sentmap.in_flight < btl_ib_min_u32(conn->cc.window, window_of(conn, channel))
+           && conn->cc.pace == 0 && btl_ib_list_empty(&engine->starved)
+           && !btl_ib_send_limits_full(engine);
 }
 
 btl_ib_verdict_t btl_ib_send_limits_check(const btl_ib_conn_t *conn, uint32_t channel)
@@ -160,7 +161,8 @@ uint32_t btl_ib_send_limits_room(const btl_ib_conn_t *conn, uint32_t channel,
 bool btl_ib_send_limits_may_retransmit(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count)
 {
     const uint32_t in_flight = conn->sentmap.in_flight + count;
-    const uint32_t share = btl_ib_max_u32(conn->cc.window / COMMAND_SHARE, 1);
+    const uint32_t share =
+        btl_ib_min_u32(btl_ib_max_u32(conn->cc.window / COMMAND_SHARE, 1), conn->incast.segments);
 
     return in_flight < window_of(conn, channel)
            || (channel != 0 && in_flight - conn->tx[0].sentmap.in_flight < share);

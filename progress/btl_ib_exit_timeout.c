@@ -141,7 +141,9 @@ static void *clock_run(void *arg)
             self->waits = false;
         } else if (pass_slice(self)) {
             tell(self);
-            end_process(self->number);
+            if (self->stages > 0 && !self->leave) {
+                end_process(self->number);
+            }
         }
     }
     pthread_mutex_unlock(&self->mutex);
@@ -210,7 +212,9 @@ int btl_ib_exit_timeout_begin(btl_ib_exit_timeout_t *self, const char *stage, in
     ++self->stages;
     self->stage = stage;
     self->number = number;
-    self->left = bound + self->config.timeout;
+    if (self->stages == 1 || bound + self->config.timeout > self->left) { /* of an outer stage */
+        self->left = bound + self->config.timeout;
+    }
     rc = start_thread(self);
     if (self->waits) {
         pthread_cond_signal(&self->changed);

@@ -85,7 +85,8 @@ void btl_ib_poll_yield_took(btl_ib_poll_yield_t *yield, uint64_t begun, uint64_t
     if (ended - begun < BTL_IB_POLL_YIELD_LONG) {
         return;
     }
-    if (last != 0 && begun - last <= BTL_IB_POLL_YIELD_AGAIN) {
+    /* Yields of two threads may overlap. */
+    if (last != 0 && (begun <= last || begun - last <= BTL_IB_POLL_YIELD_AGAIN)) {
         atomic_store_explicit(&yield->crowded_until, ended + BTL_IB_POLL_YIELD_CROWDED,
                               memory_order_relaxed);
     }

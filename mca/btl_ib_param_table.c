@@ -249,13 +249,12 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "Transport verbs, rc: at most this many reads and atomics of one peer are under "
               "way at once, in each direction; the device's own limit may be lower",
               "Lower it if the device, or a long way, does worse with many"),
-    INT_PARAM(rc_idle, 300, 0, 86400, "seconds", 9,
+    INT_PARAM(rc_idle, 0, 0, 86400, "seconds", 9,
               "Transport verbs, rc: close a connection by which nothing went for this long, with "
               "its queue pair and buffers; the next message connects again, which takes some "
-              "milliseconds, and the peer to call MPI. The first queue's stay open unless "
-              "btl_ib_keepalive is 0. 0: never",
-              "Lower it if memory is short; set it to 0 if processes talk to thousands of peers "
-              "after long pauses, or one-sided operations must not wait for a peer that computes"),
+              "milliseconds. The first queue's stay open unless btl_ib_keepalive is 0. 0: never",
+              "Set it to 300 or so if each process talks to few peers at a time and memory is "
+              "short"),
     SIZE_PARAM(rc_bounce_size, 8192, 0, BTL_IB_BOUNCE_MAX, "bytes", 9,
                "Transport verbs, rc: copy what a device puts or gets of at most this size through "
                "memory of its own (btl_ib_bounce_num times as much for each peer), so that the "

@@ -128,7 +128,7 @@ def test_vxlan(network):
 # What the second host's system does with datagrams that have ECT(0) as they come in; "step": those
 # beyond a rate, as a switch marks what finds a queue.
 MARKS = {
-    "step": "limit rate over 4 mbytes/second burst 100 kbytes ip ecn set ce",
+    "step": "limit rate over 250 mbytes/second burst 60 kbytes ip ecn set ce",
     "all": "ip ecn set ce",
     "cleared": "ip ecn set not-ect",
     "dropped": "counter drop",

@@ -128,7 +128,7 @@ def test_vxlan(network):
 # What the second host's system does with datagrams that have ECT(0) as they come in; "step": those
 # beyond a rate, as a switch marks what finds a queue.
 MARKS = {
-    "step": "limit rate over 250 mbytes/second burst 60 kbytes ip ecn set ce",
+    "step": "limit rate over 100 mbytes/second burst 60 kbytes ip ecn set ce",
     "all": "ip ecn set ce",
     "cleared": "ip ecn set not-ect",
     "dropped": "counter drop",
@@ -140,7 +140,7 @@ def ecn_job(network, files, **settings):
     engine counted."""
     files.mkdir(exist_ok=True)
     output = network.job(network.mpi.program("stream"), "seconds=1", stats_file=f"{files}/",
-                         if_include="eth0", **settings)
+                         if_include="eth0", **{"ecn": 1, **settings})
     assert "OK stream" in output
     counters, = (data["counters"] for data in map(json.loads, (path.read_text() for path in files.iterdir()))
                  if data["rank"] == 0)

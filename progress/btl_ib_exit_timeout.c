@@ -17,14 +17,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "btl_ib_thread.h"
+
 /* us between two looks at the clock, at most, and how many of them a timeout has at least: so much
  * of a pause in which the process was stopped may count. */
 #define SLICE_MAX 1000000
 #define SLICES    8
 /* us that telling may take: the output may be what hangs. */
 #define TELL_MAX 3000000
-/* Bytes of stack of the clock: what all libraries keep per thread comes out of it. */
-#define STACK_SIZE (256 * 1024)
 
 static uint64_t now_us(void)
 {
@@ -87,7 +87,8 @@ static void tell(btl_ib_exit_timeout_t *self)
     pthread_t teller;
     uint64_t waited = 0;
 
-    if (pthread_create(&teller, NULL, tell_run, self) != 0) {
+    self->told = pthread_create(&teller, NULL, tell_run, self) != 0;
+    if (self->told) { /* nobody will */
         return;
     }
     (void) pthread_detach(teller);
@@ -144,35 +145,30 @@ static void *clock_run(void *arg)
             if (self->stages > 0 && !self->leave) {
                 end_process(self->number);
             }
+            while (!self->told) { /* what hung has ended, so the teller will, too */
+                (void) wait_for_change(self, TELL_MAX);
+            }
         }
     }
     pthread_mutex_unlock(&self->mutex);
     return NULL;
 }
 
-/* Creates the thread, unless there is one, with all signals blocked: they are for the application's
- * threads. Called with the mutex held. Returns 0 or an errno. */
+/* Creates the thread, unless there is one. Called with the mutex held. Returns 0 or an errno. */
 static int start_thread(btl_ib_exit_timeout_t *self)
 {
-    const long least = sysconf(_SC_THREAD_STACK_MIN);
-    pthread_attr_t attr;
-    sigset_t all;
-    sigset_t before;
+    btl_ib_thread_setup_t setup;
     int rc;
 
     if (self->started) {
         return 0;
     }
-    rc = pthread_attr_init(&attr);
+    rc = btl_ib_thread_prepare(&setup, true);
     if (rc != 0) {
         return rc;
     }
-    pthread_attr_setstacksize(&attr, (size_t) (least > STACK_SIZE ? least : STACK_SIZE));
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&self->thread, &attr, clock_run, self);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
+    rc = pthread_create(&self->thread, &setup.attr, clock_run, self);
+    btl_ib_thread_created(&setup);
     self->started = rc == 0;
     self->pid = getpid();
     return rc;

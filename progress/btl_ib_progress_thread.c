@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 #include <unistd.h>
 
 #include "btl_ib_help.h"
+#include "btl_ib_thread.h"
 
 /* us between two runs of the engine, at least: a lost segment does not wait long, and the
  * application keeps its processor. */
@@ -51,8 +51,6 @@
 /* us after which a refused thread is tried again; doubled each time, up to RETRY_MAX. */
 #define RETRY_PAUSE 100000
 #define RETRY_MAX   60000000
-/* Bytes of stack: ours takes a few kB, but what all libraries keep per thread comes out of it. */
-#define STACK_SIZE (256 * 1024)
 /* A sleep that only a wake-up ends. */
 #define UNTIL_WOKEN UINT64_MAX
 
@@ -491,30 +489,6 @@ static int register_handlers(btl_ib_progress_thread_t *self, const char **what)
     return rc;
 }
 
-/* Creates the thread with all signals blocked: they are for the application's threads. Returns 0 or
- * an errno. */
-static int create_thread(btl_ib_progress_thread_t *self)
-{
-    const long least = sysconf(_SC_THREAD_STACK_MIN);
-    pthread_attr_t attr;
-    sigset_t all;
-    sigset_t before;
-    int rc = pthread_attr_init(&attr);
-
-    if (rc != 0) {
-        return rc;
-    }
-    if (self->config.deliver == NULL) { /* else the PML's functions run there as well */
-        pthread_attr_setstacksize(&attr, (size_t) (least > STACK_SIZE ? least : STACK_SIZE));
-    }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&self->thread, &attr, thread_run, self);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return rc;
-}
-
 static void close_files(const btl_ib_progress_thread_t *self)
 {
     close(self->wake_fd);
@@ -527,6 +501,7 @@ static void close_files(const btl_ib_progress_thread_t *self)
 static int thread_start(btl_ib_progress_thread_t *self, const char **what)
 {
     int rc = register_handlers(self, what);
+    btl_ib_thread_setup_t setup;
     char path[64];
 
     if (rc != 0) {
@@ -541,7 +516,12 @@ static int thread_start(btl_ib_progress_thread_t *self, const char **what)
     (void) snprintf(path, sizeof(path), "/proc/self/task/%ld/stat", self->app.id);
     self->app.stat_fd = open(path, O_RDONLY | O_CLOEXEC);
     *what = "pthread_create";
-    rc = create_thread(self);
+    /* With `deliver` the PML's functions run there as well. */
+    rc = btl_ib_thread_prepare(&setup, self->config.deliver == NULL);
+    if (rc == 0) {
+        rc = pthread_create(&self->thread, &setup.attr, thread_run, self);
+        btl_ib_thread_created(&setup);
+    }
     if (rc != 0) {
         close_files(self);
     }

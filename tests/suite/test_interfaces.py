@@ -175,17 +175,23 @@ def test_in_use_spawned(run, mpi, hosts):
     assert not [each for each in lanes if each[0] == "none" or each[2:] != ("joined", "in place")], lanes
 
 
+def down_and_up(run, host, link, pause):
+    """A thread that takes a link of a host down after so many seconds, and up after as many more."""
+
+    def change():
+        for state in "down", "up":
+            time.sleep(pause)
+            run.output("ip", "-n", host, "link", "set", link, state)
+
+    return threading.Thread(target=change)
+
+
 @pytest.mark.full
 @pytest.mark.called("interfaces/in-use/failed-over")
 def test_in_use_failed_over(run, mpi, hosts, two_hosts):
     """The same of two rails, of which one was down for a while."""
 
-    def down_and_up():
-        for state in "down", "up":
-            time.sleep(3)
-            run.output("ip", "-n", f"{hosts}1", "link", "set", "x1", state)
-
-    thread = threading.Thread(target=down_and_up)
+    thread = down_and_up(run, f"{hosts}1", "x1", 3)
     thread.start()
     output = two_hosts([Link(1), Link(2)], mpi.program("stream"), "bytes=8,300000", "seconds=5",
                        verbose=100)
@@ -235,12 +241,7 @@ def test_divided_sender_away(mpi, two_hosts):
 def test_divided_dead_link(run, mpi, hosts, two_hosts):
     """The same while a link goes down, and comes back: no byte is lost, nothing is told of an error."""
 
-    def down_and_up():
-        for state in "down", "up":
-            time.sleep(2)
-            run.output("ip", "-n", f"{hosts}2", "link", "set", "x2", state)
-
-    thread = threading.Thread(target=down_and_up)
+    thread = down_and_up(run, f"{hosts}2", "x2", 2)
     links = [Link(1), Link(2)]
     output = two_hosts(links, *OSC, "--mca", "btl_ib_stats", "1", mpi.program("divided"), "seconds=7",
                        before=thread.start)

@@ -32,15 +32,15 @@ static bool ack_segment_send(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, 
         return false;
     }
     btl_ib_rnr_entry_t *entry = conn->rnr.any ? btl_ib_rnr_pick(conn) : NULL;
+    const uint8_t share = btl_ib_incast_share(conn);
     segment->flags |= flags;
-    segment->tag = btl_ib_incast_share(conn);
+    segment->tag = share;
     if (entry != NULL) {
         segment->flags |= BTL_IB_FLAG_READY;
         segment->channel = entry->channel;
         segment->seq = entry->seq;
     }
     const btl_ib_ack_filled_t filled = btl_ib_ack_tx_fill(conn, segment, room, *channels);
-    const uint8_t share = segment->tag;
     bool taken = btl_ib_transmit_one(conn, segment);
     btl_ib_pool_put(segment);
     if (!taken) {

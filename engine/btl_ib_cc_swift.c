@@ -120,7 +120,7 @@ static void swift_init(btl_ib_cc_t *cc)
     cc->swift.whole = UINT32_MAX;
     cc->swift.slow_start = UINT32_MAX;
     cc->swift.overflow = UINT32_MAX;
-    cc->swift.alpha = ALPHA_ALL; /* the first mark halves the window */
+    cc->swift.alpha = ALPHA_ALL; /* a first mark, where a queue delays, halves the window */
     set_window(cc, (uint64_t) BTL_IB_CC_INIT * SEGMENT);
 }
 

@@ -17,7 +17,7 @@ enum {
     CROWD_KEPT = 10000000, /* us without several senders, after which the bound is forgotten */
 
     MISSING_PART = 64, /* that part of the segments may be missing, */
-    MISSING_MOST = 4,  /* and that part where the bound, and not the path, may cost rate */
+    MISSING_MOST = 4,  /* and that part where the losses themselves may cost the rate */
     RATE_PERIODS = 8,
     FULL_PERCENT = 92, /* of the best rate: it is full */
     QUEUE_LEAST = 50,  /* us above 3/2 of the shortest round trip: there is a queue */

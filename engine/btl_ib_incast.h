@@ -16,8 +16,8 @@
  *
  * The bound follows what arrives, in periods of a millisecond or longer:
  *
- *   a quarter missing, or a part     7/8 of what was in flight and arrived: rate times round trip
- *   with a queue and at full rate
+ *   a queue, and a quarter missing,  7/8 of what was in flight and arrived: rate times round trip
+ *   or a part at full rate
  *   less than full rate              1/8 more: the bound, or something else, costs rate;
  *                                    1/64 if a part is missing and there is a queue
  *   full rate, a queue               1/16 less: a smaller bound may carry as much

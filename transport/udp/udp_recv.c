@@ -122,7 +122,7 @@ typedef struct notes {
     uint32_t size; /* of each of the datagrams that were joined; 0: there is one only */
     uint32_t overflows;
     bool overflowed;
-    uint8_t codepoint; /* of ECN; datagrams with unlike ones are not joined */
+    uint8_t codepoint; /* of ECN, of the first: Linux before 5babae777c61 joins unlike ones, too */
 } notes_t;
 
 static notes_t notes_read(struct msghdr *msg)

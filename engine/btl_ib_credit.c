@@ -113,6 +113,7 @@ void btl_ib_credit_fini(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool)
     btl_ib_credit_rest(credit, pool);
     pool->granted -= (uint64_t) credit->grant * credit->cost;
     credit->grant = 0;
+    credit->used = 0;
 }
 
 static void credit_repost(btl_ib_credit_t *credit)

@@ -255,7 +255,9 @@ static void test_shares(void **state)
         for (int i = 0; i < 4; i++) {
             assert_int_equal(p[i].credit.grant, part(depth, 4, &queue));
         }
+        receive(&p[0]);
         btl_ib_credit_fini(&p[0].credit, &pool);
+        assert_int_equal(p[0].credit.used, 0); /* a dead connection holds no buffers */
         for (int n = 0; n < 400; n++) {
             receive(&p[1 + n % 3]);
             assert_true(pool.granted <= depth);

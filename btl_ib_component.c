@@ -491,10 +491,10 @@ __attribute__((noinline)) static void stats_interval(btl_ib_component_t *compone
 #define HANGS_TRIES 500
 
 /*
- * The process ends without MPI_Finalize: by MPI_Abort, exit() or an error of ours. Tell what that
- * would have told; the trace needs nothing. Perhaps this is another thread than MPI's, or a signal
- * handler that came while the engine was in the middle of something: then nothing is told. A child
- * of fork() has nothing to tell.
+ * Tells, where the process ends without MPI_Finalize (by MPI_Abort, exit() or an error of ours),
+ * what that would have told; the trace needs nothing. Tells nothing in another thread than MPI's,
+ * in a signal handler that came while the engine was in the middle of something, and in a child of
+ * fork().
  */
 static void in_exit(void)
 {
@@ -516,7 +516,7 @@ static void in_exit(void)
     }
 }
 
-/* The library is about to be unloaded, perhaps: no thread may be left in it. */
+/* Ends the thread of exit_timeout: the library may be about to be unloaded. */
 static void stop_exit_timeout(void)
 {
     btl_ib_exit_timeout_fini(&mca_btl_ib_component.exit_timeout);
@@ -564,7 +564,7 @@ static void tell_hang(const char *stage, int number)
                      (long) getpid(), stage, component->params.exit_timeout, number, does);
 }
 
-/* If it cannot be had nothing ends a process that hangs. */
+/* Prepares exit_timeout. If that fails nothing ends a process that hangs. */
 static void init_exit_timeout(btl_ib_component_t *component)
 {
     const btl_ib_exit_timeout_config_t config = {
@@ -843,7 +843,7 @@ __attribute__((noinline)) static void release_and_give_way(btl_ib_component_t *c
     }
 }
 
-/* Not inlined: then progress calls that are skipped need no stack. */
+/* Polls if that is due. Not inlined: then progress calls that are skipped need no stack. */
 __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
 {
     const uint64_t now = btl_ib_now();

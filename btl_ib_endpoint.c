@@ -154,7 +154,8 @@ static void leave_host(btl_ib_endpoint_t *endpoint)
     }
 }
 
-/* A datagram that was heard is not enough: a firewall may drop one direction only. */
+/* True if the peer answered. A datagram that was heard is not enough: a firewall may drop one
+ * direction only. */
 bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint, uint64_t within)
 {
     const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
@@ -230,7 +231,8 @@ static void keep_known(uint64_t name, const btl_ib_modex_t *peer)
     }
 }
 
-/* Not a part of its caller's frame, which asks the runtime for `peer`: that needs 6 KiB itself. */
+/* Adds an endpoint. Kept out of the frame of its caller, which asks the runtime for `peer`: that
+ * needs 6 KiB itself. */
 __attribute__((noinline)) btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module,
                                                                  struct opal_proc_t *proc,
                                                                  const btl_ib_modex_t *peer,

@@ -26,7 +26,7 @@
  * death. */
 #define TELL_AFTER 3000000
 
-/* A peer that was added is dead: report it, then complete what was on the way to it. */
+/* Reports that a peer that was added is dead, then completes what was on the way to it. */
 static void give_peer_up(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
 {
     const btl_ib_diagnosis_t diagnosis = btl_ib_conn_diagnosis(endpoint->conn);
@@ -201,8 +201,8 @@ void btl_ib_failures_moved_unanswered(void *context, btl_ib_conn_t *conn)
     }
 }
 
-/* A rail that carries what it claims, or half of it, is no fault: ob1 sends short messages by all
- * rails in turn, the slower ones as well. */
+/* Reports a slow rail. One that carries what it claims, or half of it, is no fault: ob1 sends short
+ * messages by all rails in turn, the slower ones as well. */
 void btl_ib_failures_slow_rail(void *context, const btl_ib_conn_t *conn,
                                const btl_ib_conn_t *better, const btl_ib_slow_rail_t *found)
 {
@@ -238,7 +238,8 @@ static void describe_path(btl_ib_component_t *component, btl_ib_conn_t *conn, bt
     }
 }
 
-/* Perhaps in the progress thread, which must not show it: progress does. */
+/* Keeps the fact for progress to report: this may be the progress thread, which must not show
+ * it. */
 void btl_ib_failures_black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
                                 uint32_t carries)
 {
@@ -249,7 +250,7 @@ void btl_ib_failures_black_hole(void *context, btl_ib_conn_t *conn, uint32_t los
     btl_ib_report_black_hole(&component->reports, &hole);
 }
 
-/* Perhaps in the progress thread, too. */
+/* Keeps the fact for progress to report, as this may be the progress thread. */
 void btl_ib_failures_gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost, bool refused)
 {
     btl_ib_component_t *component = context;
@@ -259,7 +260,7 @@ void btl_ib_failures_gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost,
     btl_ib_report_gso_lost(&component->reports, &loss);
 }
 
-/* The device of a rail is gone: say so, whether or not any peer is lost with it. During
+/* Reports that the device of a rail is gone, whether or not any peer is lost with it. During
  * MPI_Finalize the rail may have no module any more. */
 void btl_ib_failures_rail_failed(void *context, uint32_t rail, int error, uint32_t moved,
                                  uint32_t left)

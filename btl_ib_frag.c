@@ -117,8 +117,8 @@ static void frag_complete(btl_ib_frag_t *frag, int status)
     }
 }
 
-/* The engine is finished with a fragment, and so are we. What is not the BTL's may be gone by now,
- * or on its way to another peer; so endpoint and ownership are those it was sent with. */
+/* Frees a fragment that the engine is finished with. What is not the BTL's may be gone by now, or
+ * on its way to another peer; so endpoint and ownership are those it was sent with. */
 static void frag_give_back(btl_ib_frag_t *frag, btl_ib_endpoint_t *endpoint, bool owned)
 {
     if (owned) {

@@ -42,8 +42,9 @@ OBJ_CLASS_DECLARATION(btl_ib_frag_t);
 int btl_ib_frag_lists_init(btl_ib_module_t *module);
 
 /*
- * A fragment with one segment of `size` bytes of ours, its flags set. NULL if memory is short, the
- * size is beyond all limits, or btl_ib_free_list_max are in use, of which one will call back.
+ * Returns a fragment with one segment of `size` bytes of ours, its flags set. NULL if memory is
+ * short, the size is beyond all limits, or btl_ib_free_list_max are in use, of which one will call
+ * back.
  */
 btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
                                size_t size, uint32_t flags);
@@ -87,12 +88,13 @@ void btl_ib_frag_left(btl_ib_frag_t *frag);
 /* Calls the callbacks of fragments that the engine is finished with. */
 void btl_ib_frag_complete_ready(void);
 
-/* The engine handed every byte to the transport; and: it needs the fragment no longer, with status
- * 0 or a negative errno. */
+/* Notes that the engine handed every byte to the transport (sent), or that it needs the fragment no
+ * longer (done), with status 0 or a negative errno. */
 void btl_ib_frag_sent(btl_ib_frag_t *frag);
 void btl_ib_frag_done(btl_ib_frag_t *frag, int status);
 
-/* The endpoint's connection is dead, and that will be reported: btl_ib_frag_fail_all() follows. */
+/* Keeps a fragment whose connection is dead until that is reported: btl_ib_frag_fail_all()
+ * follows. */
 void btl_ib_frag_keep_failed(btl_ib_frag_t *frag);
 
 /* Completes the fragments that died with the endpoint's connection, once that was reported, without

@@ -102,8 +102,8 @@ static void end_job_if_lost(const btl_ib_rdma_t *rdma, int status)
     btl_ib_endpoint_tell_lost(endpoint, "btl ib lost an atomic operation");
 }
 
-/* osc/rdma drops the status of what it did not wait for, so that wrong results may be all that a
- * user sees: a refusal is shown to everybody, once for each target. */
+/* Shows a refusal to everybody, once for each target: osc/rdma drops the status of what it did not
+ * wait for, so that wrong results may be all that a user sees. */
 static void report_status(const btl_ib_rdma_t *rdma, int status)
 {
     const btl_ib_op_t *op = &rdma->op;
@@ -168,7 +168,7 @@ static void store_result(btl_ib_rdma_t *rdma)
     memcpy(rdma->local_address, sizeof(half) == size ? (const void *) &half : &result, size);
 }
 
-/* A part is over, or what the whole carries itself. Returns the whole if that was the last; else
+/* Ends a part, or what the whole carries itself. Returns the whole if that was the last; else
  * NULL. */
 static btl_ib_rdma_t *part_over(btl_ib_rdma_t *rdma, int status)
 {
@@ -242,7 +242,7 @@ void btl_ib_rdma_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
     }
 }
 
-/* A part whose whole is forgotten ends by itself, and tells nobody. */
+/* Separates the parts of a whole that is forgotten: each ends by itself, and tells nobody. */
 static void leave_parts(const btl_ib_rdma_t *whole)
 {
     const btl_ib_component_t *component = &mca_btl_ib_component;

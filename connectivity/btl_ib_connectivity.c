@@ -88,7 +88,7 @@ static void put_pair(FILE *out, const btl_ib_pair_info_t *pair)
             verdict_of(pair), sent, came, most, rtt, note[0] != '\0' ? "  " : "", note);
 }
 
-/* `complete`: nothing more is to be found. */
+/* Writes the map. `complete`: nothing more is to be found. */
 static void put_all(FILE *out, const btl_ib_connectivity_t *map, bool complete)
 {
     const btl_ib_connectivity_config_t *config = &map->config;

@@ -80,8 +80,8 @@ typedef struct btl_ib_device_place {
 } btl_ib_device_place_t;
 
 /*
- * `shared`: a topology that another library loaded and keeps (hwloc_topology_t; NULL: none). It is
- * used if it has devices, and all processors: what is not allowed to this process is
+ * Opens the topology. `shared`: one that another library loaded and keeps (hwloc_topology_t; NULL:
+ * none). It is used if it has devices, and all processors: what is not allowed to this process is
  * needed, too, to tell what is far. Else one is loaded, which takes some milliseconds. Returns why
  * there is none (a literal), or NULL.
  */

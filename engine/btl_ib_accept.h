@@ -16,7 +16,8 @@
 #include "btl_ib_state.h"
 #include "btl_ib_sched.h"
 
-/* The receiving side of an incarnation begins or ends; or the connection becomes idle. */
+/* Begins or ends the receiving side of an incarnation; or notes that the connection becomes
+ * idle. */
 void btl_ib_accept_begin(btl_ib_conn_t *conn);
 void btl_ib_accept_end(btl_ib_conn_t *conn);
 void btl_ib_accept_rest(btl_ib_conn_t *conn);

@@ -81,8 +81,8 @@ static bool is_newer(const btl_ib_segment_t *next, const btl_ib_segment_t *segme
            && segment->copies == 1 && !segment->lost && next->copies == 1 && !next->lost;
 }
 
-/* Sequences [from, to) of a channel arrived. Returns how many of them are acknowledged for the
- * first time. */
+/* Takes in that sequences [from, to) of a channel arrived. Returns how many of them are
+ * acknowledged for the first time. */
 static uint32_t range_arrived(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
                               const btl_ib_view_t *view)
 {

@@ -11,7 +11,7 @@
 #include "btl_ib_state.h"
 #include "btl_ib_loss.h"
 
-/* A new incarnation: the peer's initial credits of a channel end at `limit`. */
+/* Begins a channel of a new incarnation: the peer's initial credits of it end at `limit`. */
 void btl_ib_ack_rx_begin_channel(btl_ib_tx_channel_t *channel, uint32_t limit);
 
 /* True if a datagram acknowledges anything, or gives credit, beyond what is known. If not, it is

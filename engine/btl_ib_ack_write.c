@@ -44,9 +44,9 @@ static inline bool ack_is_many(const btl_ib_conn_t *conn, uint32_t channel, uint
            && btl_ib_credit_due(&conn->rx[channel].credit, answered);
 }
 
-/* The acknowledgement is due after the whole delay if the next message to the peer is expected to
- * carry it: one of its own costs both processes as much as a message of some KiB. Else soon, as the
- * peer may wait for it. */
+/* Schedules the acknowledgement: after the whole delay if the next message to the peer is expected
+ * to carry it, as one of its own costs both processes as much as a message of some KiB. Else soon,
+ * as the peer may wait for it. */
 static void ack_schedule(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -385,8 +385,8 @@ static void keep_newest_range(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-/* A copy of this segment was accepted before: did the sender retransmit it, or did the network
- * duplicate it? Only the former is counted. */
+/* True if the sender retransmitted a segment of which a copy was accepted before; false if the
+ * network duplicated it, which is not counted. */
 static bool was_retransmitted(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     uint32_t kept = conn->ack.repaired_next < BTL_IB_REPAIRED_KEPT ? conn->ack.repaired_next

@@ -46,14 +46,14 @@ typedef struct btl_ib_ack_tx {
     bool no_tag;     /* tell the peer that there is no receiver for a tag */
 } btl_ib_ack_tx_t;
 
-/* Nothing is due, and nothing is known, on a new connection. */
+/* Begins a new connection: nothing is due, and nothing is known. */
 static inline void btl_ib_ack_tx_init(btl_ib_ack_tx_t *ack)
 {
     *ack = (btl_ib_ack_tx_t){0};
     btl_ib_list_init(&ack->link);
 }
 
-/* The receiving side of an incarnation of the connection begins, or ends. */
+/* Begins, or ends, the receiving side of an incarnation of the connection. */
 void btl_ib_ack_tx_begin(btl_ib_conn_t *conn);
 void btl_ib_ack_tx_end(btl_ib_conn_t *conn);
 
@@ -71,7 +71,7 @@ static inline void btl_ib_ack_tx_heard(btl_ib_ack_tx_t *ack, uint32_t stamp, uin
     }
 }
 
-/* A new segment is about to be marked in its window: keep what ACKs have to tell of it. */
+/* Keeps what ACKs have to tell of a new segment, which is about to be marked in its window. */
 void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* Notes that `count` new segments of `type` were marked in the window of a channel. They are to be
@@ -79,24 +79,23 @@ void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 void btl_ib_ack_tx_accepted(btl_ib_conn_t *conn, uint32_t channel, uint8_t type, uint32_t count,
                             bool at_once);
 
-/* A copy of a segment that was accepted before arrived. */
+/* Notes a copy of a segment that was accepted before. */
 void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* A message got RNR because there is no receiver for its tag: the next datagram says so. */
+/* Has the next datagram say that a message got RNR because there is no receiver for its tag. */
 static inline void btl_ib_ack_tx_no_tag(btl_ib_ack_tx_t *ack)
 {
     ack->no_tag = true;
 }
 
-/* A message was delivered. */
+/* Notes that a message was delivered. */
 static inline void btl_ib_ack_tx_delivered(btl_ib_ack_tx_t *ack, uint64_t now)
 {
     ack->unreplied = true;
     ack->delivered_at = now;
 }
 
-/* Something in `channel` is to be acknowledged: in this turn if `at_once`, else within the ACK
- * delay. */
+/* Has something in `channel` acknowledged: in this turn if `at_once`, else within the ACK delay. */
 void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool at_once);
 
 /* Progress calls in a row that received nothing. After so many, no data segment is likely to come
@@ -112,7 +111,7 @@ static inline bool btl_ib_ack_tx_is_due(const btl_ib_ack_tx_t *ack, uint64_t now
     return ack->at_once || now >= ack->at || idle_calls >= BTL_IB_ACK_IDLE_CALLS;
 }
 
-/* The connection whose acknowledgement is due first; NULL: none is. */
+/* Returns the connection whose acknowledgement is due first; NULL: none is. */
 const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine);
 
 /* Notes that all that was due of `channels` is acknowledged. If nothing else is due the connection
@@ -127,8 +126,8 @@ static inline void btl_ib_ack_tx_settled(btl_ib_ack_tx_t *ack, uint32_t channels
     }
 }
 
-/* The channels that an explicit ACK covers: those that are due, and those whose credit limit the
- * peer does not know yet. */
+/* Returns the channels that an explicit ACK covers: those that are due, and those whose credit
+ * limit the peer does not know yet. */
 uint32_t btl_ib_ack_tx_channels_to_tell(btl_ib_conn_t *conn);
 
 /* True if segments got RNR, which ACKs must name; or if an ACK of `room` bytes has room for a block
@@ -151,7 +150,7 @@ btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *se
 /* Notes that an ACK segment has left that told `filled`. */
 void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled);
 
-/* What is still due after a batch of segments waits for the next ACK: other connections have to
+/* Leaves what is still due after a batch of segments to the next ACK: other connections have to
  * send too. */
 void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn);
 

@@ -39,13 +39,13 @@ bool btl_ib_admission_take_path_lookup(btl_ib_engine_t *engine);
  * datagram got here. False: none is left. */
 bool btl_ib_admission_take_response(btl_ib_engine_t *engine);
 
-/* From now on no unknown sender gets a connection. */
+/* Refuses connections to unknown senders from now on. */
 static inline void btl_ib_admission_close(btl_ib_admission_t *admission)
 {
     admission->closed = true;
 }
 
-/* There is one connection more, or less, that the component has not adopted. */
+/* Counts one connection more, or less, that the component has not adopted. */
 static inline void btl_ib_admission_passive(btl_ib_admission_t *admission, int32_t more)
 {
     admission->passive += (uint32_t) more;

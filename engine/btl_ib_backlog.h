@@ -48,9 +48,9 @@ static inline void btl_ib_backlog_init(btl_ib_backlog_t *backlog, const btl_ib_m
 void btl_ib_backlog_fini(btl_ib_backlog_t *backlog);
 
 /*
- * An entry for a message of `size` bytes from `conn`; the caller copies it to `data`. NULL if there
- * is no room or no memory: then the message must be sent again. It becomes part of the backlog by
- * btl_ib_backlog_add().
+ * Returns an entry for a message of `size` bytes from `conn`; the caller copies it to `data`. NULL
+ * if there is no room or no memory: then the message must be sent again. It becomes part of the
+ * backlog by btl_ib_backlog_add().
  */
 btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *backlog, struct btl_ib_conn *conn,
                                            uint8_t tag, uint32_t size);

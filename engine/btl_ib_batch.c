@@ -33,7 +33,7 @@ typedef struct batch {
     btl_ib_list_t bundled; /* the messages in those that are BUNDLEs */
 } batch_t;
 
-/* The last segment of a batch could not leave: undo what made it. */
+/* Undoes what made the last segment of a batch, which could not leave. */
 static void undo_last(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending)
 {
     btl_ib_segment_t *segment = batch->segments[--batch->count];
@@ -79,9 +79,9 @@ typedef struct plan {
     uint32_t room;
 } plan_t;
 
-/* Short messages are bundled on the smallest channel that holds all of them. If that is blocked, or
- * bulk uses it, as many are bundled as their own channel holds: what fits the command channel does
- * not go behind bulk. */
+/* Plans what leaves next. Short messages are bundled on the smallest channel that holds all of
+ * them. If that is blocked, or bulk uses it, as many are bundled as their own channel holds: what
+ * fits the command channel does not go behind bulk. */
 static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t channel, plan_t *plan)
 {
     const btl_ib_list_t *pending = &conn->tx[channel].submit.pending;
@@ -208,7 +208,8 @@ static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_channel_t 
     return burst_is_next(conn, tx);
 }
 
-/* `count` segments of a batch left, from `from` on; all but the first of them continue it. */
+/* Notes that `count` segments of a batch left, from `from` on; all but the first of them continue
+ * it. */
 static void run_left(btl_ib_conn_t *conn, batch_t *batch, int from, int count)
 {
     btl_ib_segment_t *const *segments = &batch->segments[from];
@@ -312,8 +313,8 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool b
 
 /* ---- what leaves again: btl_ib_loss.c says which ---- */
 
-/* The next batch of what was lost, as far as the limits allow. Returns what stopped it. What the
- * command channel lost is first in the list. */
+/* Gathers the next batch of what was lost, as far as the limits allow. Returns what stopped it.
+ * What the command channel lost is first in the list. */
 static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_segment_t **segments,
                                     int *count)
 {

@@ -32,7 +32,7 @@ static uint32_t segments_left(const btl_ib_view_t *view)
                : btl_ib_clip_u32(bytes / view->size - 1, UINT32_MAX);
 }
 
-/* The 64 bits there, as a number. */
+/* Returns the 64 bits there, as a number. */
 static inline uint64_t word_at(const uint8_t *header, size_t offset)
 {
     uint64_t word;
@@ -55,7 +55,7 @@ static inline uint64_t difference(const uint8_t *first, const uint8_t *other, si
     return all;
 }
 
-/* Everything in the header is the same, but the sequence, which is `n` higher. */
+/* True if everything in the header is the same, but the sequence, which is `n` higher. */
 static inline bool continues(const uint8_t *first, const uint8_t *other, uint32_t n)
 {
     const size_t end = offsetof(btl_ib_wire_header_t, seq) + sizeof(uint32_t);
@@ -65,7 +65,8 @@ static inline bool continues(const uint8_t *first, const uint8_t *other, uint32_
            == 0;
 }
 
-/* The index is the lower part of the upper half. */
+/* True if the chunk is the `n`-th after the first: the index is the lower part of the upper
+ * half. */
 static inline bool chunk_continues(const uint8_t *first, const uint8_t *other, uint32_t n)
 {
     return difference(first, other, sizeof(btl_ib_wire_chunk_t), (uint64_t) n << 32) == 0;

@@ -17,17 +17,17 @@
 #include "btl_ib_wire.h"
 #include "transport.h"
 
-/* A segment is alone, until more is known. */
+/* Makes a burst of one segment, until more is known. */
 static inline void btl_ib_burst_none(btl_ib_burst_t *burst)
 {
     burst->count = 0;
 }
 
-/* `view` is the segment in the datagram of `first`. Sets view->more: of the `most` events behind
- * that one as many as continue it without an exception. */
+/* Finds the burst that begins with `view`, the segment in the datagram of `first`. Sets view->more:
+ * of the `most` events behind that one as many as continue it without an exception. */
 void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_t most);
 
-/* Segments of a burst, at least 1, and bytes in all of them. */
+/* Returns the segments of a burst, at least 1, and the bytes in all of them. */
 static inline uint32_t btl_ib_burst_count(const btl_ib_view_t *view)
 {
     return 1 + view->more.count;

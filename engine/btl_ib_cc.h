@@ -135,11 +135,11 @@ extern const btl_ib_cc_ops_t btl_ib_cc_none;
 extern const btl_ib_cc_ops_t btl_ib_cc_swift;
 extern const btl_ib_cc_ops_t btl_ib_cc_cubic;
 
-/* The algorithm of that name: auto, none, swift or cubic (NULL or empty: auto). False if there is
- * none. */
+/* Finds the algorithm of that name: auto, none, swift or cubic (NULL or empty: auto). Returns false
+ * if there is none. */
 bool btl_ib_cc_parse(const char *name, btl_ib_cc_kind_t *kind);
 
-/* The algorithm for a rail whose transport is `reliable` or not. */
+/* Returns the algorithm for a rail whose transport is `reliable` or not. */
 const btl_ib_cc_ops_t *btl_ib_cc_choose(btl_ib_cc_kind_t kind, bool reliable);
 
 /* Begins, with windows of up to `max` segments, of which up to `gso_segments` form one burst of the
@@ -151,8 +151,8 @@ static inline void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, u
     ops->init(cc);
 }
 
-/* Segments of bulk after which one acknowledgement is due: two bursts, where there are any, the
- * second of which may be short. */
+/* Returns the segments of bulk after which one acknowledgement is due: two bursts, where there are
+ * any, the second of which may be short. */
 static inline uint32_t btl_ib_cc_ack_every(const btl_ib_cc_t *cc)
 {
     return 3 * cc->gso_segments / 2;
@@ -162,7 +162,7 @@ static inline uint32_t btl_ib_cc_ack_every(const btl_ib_cc_t *cc)
  * expected to carry it. */
 enum { BTL_IB_ACK_EVERY_ANSWERED = 64 };
 
-/* From now on up to so many segments form one burst: their size changed. */
+/* Sets how many segments form one burst from now on, as their size changed. */
 static inline void btl_ib_cc_set_gso(btl_ib_cc_t *cc, uint32_t gso_segments)
 {
     cc->gso_segments = gso_segments;

@@ -18,7 +18,7 @@ enum {
     CURVE_TIME = 1000000, /* us: the unit of time of the curve */
 };
 
-/* Rounded down. */
+/* Returns the cube root, rounded down. */
 static uint64_t cube_root(uint64_t x)
 {
     uint64_t result = 0;
@@ -43,7 +43,8 @@ static void cubic_init(btl_ib_cc_t *cc)
     set_window(cc, BTL_IB_CC_INIT);
 }
 
-/* The first growth after a loss: K = cbrt((W_max - cwnd) / C), C = 0.4 (figure 2 and 4.2). */
+/* Begins the first growth after a loss: K = cbrt((W_max - cwnd) / C), C = 0.4 (figure 2 and
+ * 4.2). */
 static void begin_epoch(btl_ib_cc_t *cc, uint64_t now)
 {
     btl_ib_cc_cubic_t *cubic = &cc->cubic;
@@ -56,7 +57,7 @@ static void begin_epoch(btl_ib_cc_t *cc, uint64_t now)
     cubic->k = cube_root((uint64_t) (cubic->top - cc->window) * 2500000000u) * 1000;
 }
 
-/* W_cubic(t) = C (t - K)^3 + W_max (4.2). */
+/* Computes W_cubic(t) = C (t - K)^3 + W_max (4.2). */
 static uint32_t curve(const btl_ib_cc_cubic_t *cubic, uint64_t t)
 {
     bool below = t < cubic->k;
@@ -70,8 +71,8 @@ static uint32_t curve(const btl_ib_cc_cubic_t *cubic, uint64_t t)
     return cubic->top + (uint32_t) (gap < INT32_MAX ? gap : INT32_MAX);
 }
 
-/* The window of a Reno sender in our place: + 3 (1 - beta) / (1 + beta) = 9/17 for each window
- * acknowledged until it is back at W_max, then + 1 (4.3). */
+/* Computes the window of a Reno sender in our place: + 3 (1 - beta) / (1 + beta) = 9/17 for each
+ * window acknowledged until it is back at W_max, then + 1 (4.3). */
 static void reno_friendly(btl_ib_cc_t *cc, uint32_t count)
 {
     btl_ib_cc_cubic_t *cubic = &cc->cubic;
@@ -151,7 +152,8 @@ static void cubic_lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)
     }
 }
 
-/* Queues that mark are shorter than those that drop, so marks reduce it by less (RFC 8511). */
+/* Reduces the window by less than a loss does, as queues that mark are shorter than those that drop
+ * (RFC 8511). */
 static bool cubic_marked(btl_ib_cc_t *cc, const btl_ib_cc_marks_t *marks)
 {
     btl_ib_cc_cubic_t *cubic = &cc->cubic;

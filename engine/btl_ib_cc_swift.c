@@ -83,9 +83,9 @@ enum {
 
 /* ---- window and pace ---- */
 
-/* ns between segments: twice the rate of the window while it doubles, else 5/4 of it; exactly its
- * rate below one segment. Clipped in 64 bits: a long path with a small window needs more than
- * 32. */
+/* Returns the ns between segments: twice the rate of the window while it doubles, else 5/4 of it;
+ * exactly its rate below one segment. Clipped in 64 bits: a long path with a small window needs
+ * more than 32. */
 static uint32_t pace_of(const btl_ib_cc_swift_t *swift)
 {
     uint64_t pace = (uint64_t) swift->base * 1000 * SEGMENT / swift->window;
@@ -154,7 +154,7 @@ static uint32_t allowance(const btl_ib_cc_swift_t *swift)
            + (swift->paused ? PAUSE_ALLOWANCE : 0);
 }
 
-/* Were all delays of this round longer than the base by more than `by` us? */
+/* True if all delays of this round were longer than the base by more than `by` us. */
 static bool delayed(const btl_ib_cc_swift_t *swift, uint32_t by)
 {
     return swift->delay != UINT32_MAX && swift->delay > swift->base + by;
@@ -173,10 +173,10 @@ static inline bool queueing(const btl_ib_cc_t *cc)
 }
 
 /*
- * A queue: halve our part of it, and with each DRAIN_CUTS-th cut remove all of it and a bit more.
- * If all senders do so the queue is empty for a moment, and all measure the true base. Until then a
- * sender that began when the queue was there takes it for a part of the path, and has more than its
- * share.
+ * Reduces the window for a queue: halves our part of it, and with each DRAIN_CUTS-th cut removes
+ * all of it and a bit more. If all senders do so the queue is empty for a moment, and all measure
+ * the true base. Until then a sender that began when the queue was there takes it for a part of the
+ * path, and has more than its share.
  */
 static void cut_for_delay(btl_ib_cc_t *cc)
 {
@@ -203,7 +203,7 @@ static void begin_round(btl_ib_cc_swift_t *swift, uint64_t now)
     swift->paused = false;
 }
 
-/* Segments that may always be in flight, in units of windows. */
+/* Returns the segments that may always be in flight, in units of windows. */
 static uint32_t host_least(const btl_ib_cc_t *cc)
 {
     return btl_ib_max_u32(HOST_LEAST, HOST_BURSTS * cc->gso_segments) * SEGMENT;
@@ -221,8 +221,8 @@ static bool lies_at_host(const btl_ib_cc_t *cc)
     return (uint64_t) swift->window * (swift->whole - swift->base) / swift->whole > host_least(cc);
 }
 
-/* Swift has a second window for that. Here it is a bound: more segments at the host make nothing
- * faster, but small messages wait behind them. */
+/* Bounds the window for a host that is slow. Swift has a second window for that. Here it is a
+ * bound: more segments at the host make nothing faster, but small messages wait behind them. */
 static void cut_for_host(btl_ib_cc_t *cc)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
@@ -253,7 +253,8 @@ static uint32_t borne(const btl_ib_cc_swift_t *swift)
     return btl_ib_max_u32(LOSS_BORNE, swift->bearable);
 }
 
-/* Would the window be reduced if losses were judged now? Then it must not grow until they are. */
+/* True if the window would be reduced if losses were judged now: then it must not grow until they
+ * are. */
 static bool losing(const btl_ib_cc_swift_t *swift)
 {
     return (uint64_t) swift->lost * SEGMENT > (uint64_t) swift->seen * borne(swift);
@@ -334,8 +335,8 @@ static void cut_for_marks(btl_ib_cc_t *cc, uint64_t now)
     begin_round(swift, now);
 }
 
-/* As DCTCP does (RFC 8257, 3.3): the share of marks is smoothed over rounds, and answered at most
- * once in each. */
+/* Answers marks as DCTCP does (RFC 8257, 3.3): their share is smoothed over rounds, and answered at
+ * most once in each. */
 static bool swift_marked(btl_ib_cc_t *cc, const btl_ib_cc_marks_t *marks)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;

@@ -88,8 +88,8 @@ static uint32_t challenge_address(const btl_ib_conn_t *conn, const btl_ib_rail_t
                : 0;
 }
 
-/* The challenge to an address, in that period of time. Of another length than what is hashed for
- * keys of regions. */
+/* Computes the challenge to an address, in that period of time. What is hashed has another length
+ * than what is hashed for keys of regions. */
 static uint64_t challenge_of(const btl_ib_conn_t *conn, const uint8_t *address, uint32_t len,
                              uint64_t period)
 {
@@ -174,7 +174,7 @@ static void challenge_answer(const btl_ib_conn_t *conn, uint64_t challenge, uint
     (void) challenge_transmit(conn, conn->route.address, ANSWER, challenge, id, 0);
 }
 
-/* The peer answered at an address that a router has for it: what is for it goes there. */
+/* Sends what is for the peer to an address that a router has for it, as the peer answered there. */
 static void challenge_answered(btl_ib_conn_t *conn, const uint8_t *address, uint32_t len)
 {
     btl_ib_engine_t *engine = conn->engine;

@@ -46,18 +46,18 @@
 /* us for which an answer is good, at least; at most twice as long. */
 #define BTL_IB_CHALLENGE_VALID (UINT64_C(1) << 20)
 
-/* A datagram with the token of `conn` came by `rail` from an address that is none of its peer's:
- * challenge that. */
+/* Challenges an address that is none of the peer's, from which a datagram with the token of `conn`
+ * came by `rail`. */
 void btl_ib_challenge_send(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
                            const btl_ib_arrival_t *arrival);
 
-/* A challenge, or the answer to one, arrived, that names `conn`; NULL: no connection of ours. */
+/* Takes in a challenge, or the answer to one, that names `conn`; NULL: no connection of ours. */
 void btl_ib_challenge_received(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
                                const btl_ib_arrival_t *arrival);
 
-/* A datagram that passed all checks came from where the peer was before a router had it elsewhere.
- * If nothing is answered that goes to the router's address, that router may be gone: what is for
- * the peer goes to where it was. */
+/* Notes that a datagram that passed all checks came from where the peer was before a router had it
+ * elsewhere. If nothing is answered that goes to the router's address, that router may be gone:
+ * what is for the peer goes to where it was. */
 void btl_ib_challenge_inside(btl_ib_conn_t *conn);
 
 /* Sends a datagram of a header alone to an address of that rail, by that flow. What its header says

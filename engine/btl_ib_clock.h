@@ -36,7 +36,7 @@ typedef struct btl_ib_clock {
  * often, unless others have the processor. */
 #define BTL_IB_CLOCK_SLICE 50000u
 
-/* Nothing has happened yet; all is zero. */
+/* Begins with all zero: nothing has happened yet. */
 static inline void btl_ib_clock_init(btl_ib_clock_t *clock)
 {
     clock->awake = 1;
@@ -51,7 +51,7 @@ static inline void btl_ib_clock_set(btl_ib_clock_t *clock, uint64_t now)
     }
 }
 
-/* `awake` as it will be if a turn comes at `now`. */
+/* Returns `awake` as it will be if a turn comes at `now`. */
 static inline uint64_t btl_ib_clock_awake_at(const btl_ib_clock_t *clock, uint64_t now)
 {
     const uint64_t away = now > clock->turned_at ? now - clock->turned_at : 0;
@@ -62,7 +62,7 @@ static inline uint64_t btl_ib_clock_awake_at(const btl_ib_clock_t *clock, uint64
     return clock->awake + (away < BTL_IB_CLOCK_LONG_PAUSE ? away : BTL_IB_CLOCK_LONG_PAUSE);
 }
 
-/* A turn begins at `now`. */
+/* Notes that a turn begins at `now`. */
 static inline void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now)
 {
     const uint64_t away = now > clock->turned_at ? now - clock->turned_at : 0;
@@ -85,8 +85,8 @@ static inline void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now)
     btl_ib_clock_set(clock, now);
 }
 
-/* `awake` as it will be if a turn comes now. What begins to wait between two turns does so after
- * the pause, not before it. */
+/* Returns `awake` as it will be if a turn comes now. What begins to wait between two turns does so
+ * after the pause, not before it. */
 static inline uint64_t btl_ib_clock_awake(const btl_ib_clock_t *clock)
 {
     return clock->now == clock->turned_at ? clock->awake : btl_ib_clock_awake_at(clock, clock->now);

@@ -47,14 +47,14 @@ typedef struct btl_ib_coalesce {
     uint64_t last_at; /* us: when the last left at once */
 } btl_ib_coalesce_t;
 
-/* The peer's incarnation ended: nothing is held any more. */
+/* Forgets what is held, as the peer's incarnation ended. */
 static inline void btl_ib_coalesce_forget(btl_ib_coalesce_t *coalesce)
 {
     coalesce->held = 0;
     coalesce->held_bytes = 0;
 }
 
-/* An incarnation of the connection begins. */
+/* Begins an incarnation of the connection. */
 static inline void btl_ib_coalesce_begin(btl_ib_coalesce_t *coalesce)
 {
     coalesce->at_once_max = BTL_IB_AT_ONCE_FIRST;
@@ -67,7 +67,7 @@ static inline bool btl_ib_coalesce_waits(const btl_ib_coalesce_t *coalesce, uint
     return coalesce->at_once >= coalesce->at_once_max && coalesce->turn == turn;
 }
 
-/* Something leaves at once. */
+/* Notes that something leaves at once. */
 static inline void btl_ib_coalesce_at_once(btl_ib_coalesce_t *coalesce, uint32_t turn, uint64_t now)
 {
     coalesce->at_once = coalesce->turn == turn ? coalesce->at_once + 1 : 1;
@@ -95,7 +95,7 @@ bool btl_ib_coalesce_fills_burst(const btl_ib_conn_t *conn, uint64_t size);
  * with the next turn. */
 void btl_ib_coalesce_bursts_left(btl_ib_conn_t *conn, uint64_t size, uint64_t left);
 
-/* All that is held leaves now. */
+/* Notes that all that is held leaves now. */
 void btl_ib_coalesce_release(btl_ib_coalesce_t *coalesce, uint64_t now);
 
 #endif

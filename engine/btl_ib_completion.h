@@ -24,7 +24,7 @@ int btl_ib_out_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel
  * else it waits for acknowledgements. */
 void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied);
 
-/* The memory of a message that left before is free: on_sent is due. */
+/* Makes on_sent due for a message that left before, and whose memory is free. */
 void btl_ib_completion_sent(btl_ib_out_t *out);
 
 /* Ends what was sent in pieces with `status`: 0, it was acknowledged or answered, or has

@@ -46,7 +46,7 @@ enum {
 
 /* ---- making ---- */
 
-/* The peer's queue table, shared by all peers that have the same one. */
+/* Returns the peer's queue table, shared by all peers that have the same one. */
 static const btl_ib_queue_table_t *intern_queues(btl_ib_engine_t *engine,
                                                  const btl_ib_queue_table_t *table)
 {
@@ -68,7 +68,7 @@ static const btl_ib_queue_table_t *intern_queues(btl_ib_engine_t *engine,
     return &entry->table;
 }
 
-/* The receiving part of a new incarnation. */
+/* Begins the receiving part of a new incarnation. */
 static void begin_rx(btl_ib_conn_t *conn)
 {
     btl_ib_accept_begin(conn);
@@ -91,7 +91,7 @@ void btl_ib_conn_begin_route(btl_ib_conn_t *conn)
     btl_ib_ecn_begin_route(conn);
 }
 
-/* All that a new incarnation of the connection starts with. */
+/* Begins a new incarnation of the connection. */
 static void begin_incarnation(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
@@ -111,7 +111,7 @@ static void begin_incarnation(btl_ib_conn_t *conn)
     btl_ib_identity_begin(conn);
 }
 
-/* The end of the receiving part of an incarnation. */
+/* Ends the receiving part of an incarnation. */
 static void end_rx(btl_ib_conn_t *conn)
 {
     btl_ib_accept_end(conn);
@@ -124,7 +124,7 @@ static void end_rx(btl_ib_conn_t *conn)
     btl_ib_identity_unbind(&conn->identity);
 }
 
-/* The end of an incarnation: memory and credits go back. Nothing is in flight any more. */
+/* Ends an incarnation: memory and credits go back. Nothing is in flight any more. */
 static void end_incarnation(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -139,7 +139,8 @@ static void end_incarnation(btl_ib_conn_t *conn)
     btl_ib_loss_end(&conn->loss);
 }
 
-/* What one datagram to and from a peer can carry, as far as both rails and the path are known. */
+/* Returns what one datagram to and from a peer can carry, as far as both rails and the path are
+ * known. */
 static uint32_t largest_datagram(const btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
     const btl_ib_transport_t *transport = conn->rail->transport;
@@ -257,7 +258,7 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
     return 0;
 }
 
-/* One that nobody has adopted, and that no peer asked for. */
+/* Makes a connection that nobody has adopted, and that no peer asked for. */
 static int make_new(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
                     btl_ib_conn_t **conn)
 {

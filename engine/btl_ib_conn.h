@@ -20,23 +20,24 @@
 int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
                      btl_ib_conn_t **conn);
 
-/* The peer closed the connection or began a new incarnation. Messages that left count as
- * acknowledged; what was not sent yet, and operations, fail. The connection is as if just made. */
+/* Resets a connection, as the peer closed it or began a new incarnation. Messages that left count
+ * as acknowledged; what was not sent yet, and operations, fail. The connection is as if just
+ * made. */
 void btl_ib_conn_reset(btl_ib_conn_t *conn);
 
-/* The peer's incarnation ended: forget what came from it. What goes to it stays, because the peer's
- * next incarnation may have it if the last one saw nothing of it. */
+/* Forgets what came from the peer, as its incarnation ended. What goes to it stays, because the
+ * peer's next incarnation may have it if the last one saw nothing of it. */
 void btl_ib_conn_lose_peer(btl_ib_conn_t *conn);
 
 /* True if nothing is due to the peer, and nothing that came from it is incomplete. */
 bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn);
 
-/* The idle timer expired: release memory. False if the connection is not idle; then the timer was
- * set again. */
+/* Releases memory when the idle timer expired. Returns false if the connection is not idle; then
+ * the timer was set again. */
 bool btl_ib_conn_shrink(btl_ib_conn_t *conn);
 
-/* The connection takes a route of which nothing is known: congestion control, pacing and the
- * estimates of loss begin anew. */
+/* Begins a route of which nothing is known: congestion control, pacing and the estimates of loss
+ * begin anew. */
 void btl_ib_conn_begin_route(btl_ib_conn_t *conn);
 
 /* Sends the next CLOSE of a connection that is closing; after the last one it ends. */

@@ -131,7 +131,7 @@ btl_ib_path_info_t btl_ib_conn_path(const btl_ib_conn_t *conn)
 
 /* ---- text ---- */
 
-/* What stops the first channel that has something queued; "" if none has. */
+/* Returns what stops the first channel that has something queued; "" if none has. */
 static const char *stopped_by(const btl_ib_conn_t *conn)
 {
     static const char *const causes[] = {
@@ -151,7 +151,7 @@ static const char *stopped_by(const btl_ib_conn_t *conn)
     return "";
 }
 
-/* us since the oldest segment in flight was first sent; 0: there is none. */
+/* Returns the us since the oldest segment in flight was first sent; 0: there is none. */
 static uint64_t oldest_age(const btl_ib_conn_t *conn)
 {
     uint64_t since = UINT64_MAX;

@@ -199,16 +199,16 @@ extern const btl_ib_counter_info_t btl_ib_rail_counter_infos[];    /* btl_ib_rai
 extern const btl_ib_counter_info_t btl_ib_channel_counter_infos[]; /* btl_ib_channel_counters_t */
 extern const btl_ib_counter_info_t btl_ib_conn_level_infos[];      /* btl_ib_conn_levels_info_t */
 
-/* What a counter counts. */
+/* Returns what a counter counts. */
 const char *btl_ib_counter_text(const btl_ib_counter_info_t *info);
 
-/* The counter of dropped datagrams after `info` (NULL: the first) of which `before` and `after`
- * differ; NULL: none. */
+/* Returns the counter of dropped datagrams after `info` (NULL: the first) of which `before` and
+ * `after` differ; NULL: none. */
 const btl_ib_counter_info_t *btl_ib_counter_next_drop(const btl_ib_counter_info_t *info,
                                                       const btl_ib_counters_t *before,
                                                       const btl_ib_counters_t *after);
 
-/* The value in `counters`, a struct that the counter belongs to. */
+/* Returns the value in `counters`, a struct that the counter belongs to. */
 static inline uint64_t btl_ib_counter_value(const btl_ib_counter_info_t *info, const void *counters)
 {
     return *(const uint64_t *) (const void *) ((const char *) counters + info->offset);

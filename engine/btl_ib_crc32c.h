@@ -18,8 +18,8 @@
 /* Does the processor have an instruction for it (SSE 4.2, ARMv8 CRC)? */
 bool btl_ib_crc32c_has_instruction(void);
 
-/* The checksum of `len` bytes that follow others with checksum `crc` (0: none). `data` may have
- * any alignment, and be NULL if `len` is 0. `instruction`: use the processor's instruction,
+/* Computes the checksum of `len` bytes that follow others with checksum `crc` (0: none). `data` may
+ * have any alignment, and be NULL if `len` is 0. `instruction`: use the processor's instruction,
  * which must exist; else tables, eight bytes at a time. */
 uint32_t btl_ib_crc32c(bool instruction, uint32_t crc, const void *data, size_t len);
 

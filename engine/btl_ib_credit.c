@@ -21,8 +21,8 @@ enum {
     RESERVE_PART = 4,
 };
 
-/* What one datagram of up to `size` bytes takes of a transport's receive buffers, in units of
- * 1/WHOLE. */
+/* Returns what one datagram of up to `size` bytes takes of a transport's receive buffers, in units
+ * of 1/WHOLE. */
 static uint32_t part_of(const btl_ib_transport_t *transport, uint32_t size)
 {
     const uint32_t depth = transport->ops->rx_depth != NULL
@@ -32,8 +32,8 @@ static uint32_t part_of(const btl_ib_transport_t *transport, uint32_t size)
     return depth < WHOLE ? WHOLE / (depth > 0 ? depth : 1) : 1;
 }
 
-/* What is kept of buffers that all queues share for what needs no credit: `reserve` of the first
- * queue, by which it travels. A transport with buffers for each queue has these apart. */
+/* Returns what is kept of buffers that all queues share for what needs no credit: `reserve` of the
+ * first queue, by which it travels. A transport with buffers for each queue has these apart. */
 static uint32_t reserve_of(const btl_ib_queue_table_t *queues, const btl_ib_transport_t *transport)
 {
     const uint64_t wanted = (uint64_t) queues->q[0].reserve * part_of(transport, queues->q[0].size);
@@ -65,11 +65,11 @@ uint32_t btl_ib_credit_cost(const btl_ib_credit_pool_t *pool, const btl_ib_queue
     return most == 0 ? part : btl_ib_max_u32(part, (uint32_t) ((pool->depth + most - 1) / most));
 }
 
-/* The grant changed: if it is smaller than the queue the low watermark shrinks in proportion, below
- * the grant. `window` credits are banked before an explicit update, but a quarter of the grant is
- * left to the peer, which goes on with it until the update is there. A peer that is to hold less
- * gets credits back in batches only, so its window shrinks in proportion, too. Computed here, not
- * for each segment. */
+/* Fits batch and bank to a grant that changed: if it is smaller than the queue the low watermark
+ * shrinks in proportion, below the grant. `window` credits are banked before an explicit update,
+ * but a quarter of the grant is left to the peer, which goes on with it until the update is there.
+ * A peer that is to hold less gets credits back in batches only, so its window shrinks in
+ * proportion, too. Computed here, not for each segment. */
 static void proportion(btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
 {
     const uint64_t grant = credit->grant;
@@ -79,7 +79,7 @@ static void proportion(btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
                                 : btl_ib_min_u32(queue->window, credit->grant - credit->grant / 4);
 }
 
-/* The credits that each busy peer may have of the pool. */
+/* Returns the credits that each busy peer may have of the pool. */
 static uint32_t share_of(const btl_ib_credit_t *credit, const btl_ib_credit_pool_t *pool,
                          const btl_ib_queue_t *queue)
 {
@@ -122,7 +122,7 @@ static void credit_repost(btl_ib_credit_t *credit)
     credit->used = 0;
 }
 
-/* A batch of buffers was used: repost it, and let the grant follow the peer's share. */
+/* Reposts a batch of buffers that was used, and lets the grant follow the peer's share. */
 static void credit_review(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                           const btl_ib_queue_t *queue, bool gap)
 {

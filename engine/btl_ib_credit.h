@@ -53,7 +53,7 @@ typedef struct btl_ib_credit {
     bool over;      /* at the last batch it had more than its share */
 } btl_ib_credit_t;
 
-/* The initial grant of a peer that was never heard of: both ends compute it alike. */
+/* Returns the initial grant of a peer that was never heard of: both ends compute it alike. */
 static inline uint32_t btl_ib_credit_initial(const btl_ib_queue_t *queue, uint32_t init)
 {
     uint32_t most = queue->num < init ? queue->num : init;
@@ -66,8 +66,8 @@ static inline uint32_t btl_ib_credit_initial(const btl_ib_queue_t *queue, uint32
 void btl_ib_credit_share(btl_ib_credit_pool_t *pools, const btl_ib_queue_table_t *queues,
                          const btl_ib_transport_t *transport);
 
-/* The cost of one credit of a queue in its pool, with datagrams of up to `largest` bytes, such that
- * no more than `most` (0: any number) are granted in all. */
+/* Returns the cost of one credit of a queue in its pool, with datagrams of up to `largest` bytes,
+ * such that no more than `most` (0: any number) are granted in all. */
 uint32_t btl_ib_credit_cost(const btl_ib_credit_pool_t *pool, const btl_ib_queue_t *queue,
                             const btl_ib_transport_t *transport, uint32_t most, uint32_t largest);
 
@@ -80,13 +80,13 @@ void btl_ib_credit_init(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
 /* Gives everything back to the pool: the connection ends. */
 void btl_ib_credit_fini(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 
-/* The part of btl_ib_credit_use() for one batch or several. */
+/* Does the part of btl_ib_credit_use() for one batch or several. */
 void btl_ib_credit_use_batch(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                              const btl_ib_queue_t *queue, uint32_t count, bool gap);
 
-/* `count` buffers were used: so many new sequences arrived. `gap`: one before them is missing. That
- * may be a SKIP, which gives credits of the present grant back, so the grant must not shrink
- * meanwhile. */
+/* Notes that `count` buffers were used: so many new sequences arrived. `gap`: one before them is
+ * missing. That may be a SKIP, which gives credits of the present grant back, so the grant must not
+ * shrink meanwhile. */
 static inline void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                                      const btl_ib_queue_t *queue, uint32_t count, bool gap)
 {
@@ -98,7 +98,7 @@ static inline void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool
     }
 }
 
-/* The peer is about to be told the limit: raise it as far as possible, unless the peer is to hold
+/* Raises the limit as far as possible before the peer is told it, unless the peer is to hold
  * less. */
 static inline void btl_ib_credit_top_up(btl_ib_credit_t *credit)
 {
@@ -108,21 +108,21 @@ static inline void btl_ib_credit_top_up(btl_ib_credit_t *credit)
     }
 }
 
-/* The peer was told that limit. */
+/* Notes that the peer was told that limit. */
 static inline void btl_ib_credit_told(btl_ib_credit_t *credit, uint32_t limit)
 {
     credit->told = limit;
 }
 
-/* The peer is idle: its share goes to the others. It may keep the credits that it holds, or give
- * them back. */
+/* Gives an idle peer's share to the others. It may keep the credits that it holds, or give them
+ * back. */
 static inline void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool)
 {
     pool->busy -= credit->busy;
     credit->busy = false;
 }
 
-/* The peer gave `count` outstanding credits back. */
+/* Takes `count` outstanding credits back from the peer. */
 void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                              const btl_ib_queue_t *queue, uint32_t count);
 

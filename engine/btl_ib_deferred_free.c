@@ -8,7 +8,7 @@
 #include "btl_ib_identity.h"
 #include "btl_ib_route.h"
 
-/* `count` connections more, or (-1) one less. */
+/* Counts `count` connections more, or (-1) one less. */
 static void count_conns(btl_ib_engine_t *engine, int count)
 {
     engine->deferred_free.conns += (uint32_t) count;

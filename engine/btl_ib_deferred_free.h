@@ -11,13 +11,13 @@
 
 #include "btl_ib_state.h"
 
-/* A call begins that may run callbacks. */
+/* Begins a call that may run callbacks. */
 static inline void btl_ib_engine_enter(btl_ib_engine_t *engine)
 {
     engine->deferred_free.depth++;
 }
 
-/* A connection was made: rails may have more segments. */
+/* Notes that a connection was made: rails may have more segments. */
 void btl_ib_conn_allocated(btl_ib_engine_t *engine);
 
 /* Frees all connections of a list. They hold no segments, operations or buffers any more. */

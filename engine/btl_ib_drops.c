@@ -56,7 +56,7 @@ void btl_ib_drops_turn(btl_ib_engine_t *engine)
     }
 }
 
-/* The source of a datagram where the transport cannot tell: the peer with that address. */
+/* Finds the source of a datagram where the transport cannot tell: the peer with that address. */
 static void source_by_peer(const btl_ib_rail_t *rail, btl_ib_addr_t from, char *out, size_t size)
 {
     const btl_ib_conn_t *conn = NULL;

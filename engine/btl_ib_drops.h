@@ -26,8 +26,8 @@ btl_ib_drops_t *btl_ib_drops_new(const btl_ib_engine_t *engine);
 /* Prints how many datagrams have no line, and frees engine->drops. */
 void btl_ib_drops_end(btl_ib_engine_t *engine);
 
-/* A datagram was taken in or dropped. Each drop counter that grew since the last call gets a line,
- * 20 a second at most. Call it before the datagram's buffer is reposted. */
+/* Notes a datagram that was taken in or dropped. Each drop counter that grew since the last call
+ * gets a line, 20 a second at most. Call it before the datagram's buffer is reposted. */
 void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
 /* Prints how many datagrams have no line; called in each turn of the application's own progress. */

@@ -97,8 +97,8 @@ static void turn_off(btl_ib_conn_t *conn, const char *why)
                conn->route.via->transport->name, why);
 }
 
-/* Something that was sent no earlier than the end of the test has arrived: judges the test, of
- * which `grown` datagrams came with ECT(0) or CE. */
+/* Judges the test, of which `grown` datagrams came with ECT(0) or CE, as something that was sent no
+ * earlier than its end has arrived. */
 static void test_end(btl_ib_conn_t *conn, uint32_t grown, bool all_ce)
 {
     btl_ib_ecn_t *ecn = &conn->ecn;

@@ -59,17 +59,17 @@ static inline void btl_ib_ecn_init(btl_ib_ecn_t *ecn, bool agreed)
     ecn->agreed = agreed;
 }
 
-/* An incarnation of the peer begins, which counts anew. */
+/* Begins an incarnation of the peer, which counts anew. */
 void btl_ib_ecn_begin_peer(btl_ib_conn_t *conn);
 
-/* Nothing is known of the connection's route, which is new: it is tested. */
+/* Begins a test of the connection's route, of which nothing is known. */
 void btl_ib_ecn_begin_route(btl_ib_conn_t *conn);
 
-/* Datagrams, some of them with ECT(0), were handed to the transport; the segments that they are of
- * get their order next. */
+/* Notes that datagrams, some of them with ECT(0), were handed to the transport; the segments that
+ * they are of get their order next. */
 void btl_ib_ecn_left(btl_ib_conn_t *conn, const btl_ib_tx_t *tx, int count);
 
-/* `count` segments of a channel came with a codepoint other than "not ECT". */
+/* Counts `count` segments of a channel that came with a codepoint other than "not ECT". */
 void btl_ib_ecn_arrived(btl_ib_conn_t *conn, uint32_t channel, btl_ib_codepoint_t codepoint,
                         uint32_t count);
 

@@ -92,7 +92,7 @@ typedef enum btl_ib_death {
     BTL_IB_DEATH_HOST_LOST,
 } btl_ib_death_t;
 
-/* One line that says what `reason` means, without a newline. */
+/* Returns one line that says what `reason` means, without a newline. */
 const char *btl_ib_death_string(btl_ib_death_t reason);
 
 /* A peer that does not answer any more. Times in us. */
@@ -331,24 +331,25 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine);
 int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transport,
                            const btl_ib_queue_table_t *queues);
 
-/* A rail stands by: until a connection goes by it, it is polled every 50 ms only. */
+/* Has a rail stand by: until a connection goes by it, it is polled every 50 ms only. */
 void btl_ib_engine_rail_stands_by(btl_ib_engine_t *engine, uint32_t rail);
 
-/* The address and port of our rail, as text. False if the transport has no text for it. */
+/* Writes the address and port of our rail, as text. Returns false if the transport has no text for
+ * it. */
 bool btl_ib_engine_address_text(const btl_ib_engine_t *engine, uint32_t rail, char *out,
                                 size_t len);
 
-/* The name of the transport of a rail, as long as there is the engine. */
+/* Returns the name of the transport of a rail, as long as there is the engine. */
 const char *btl_ib_engine_rail_name(const btl_ib_engine_t *engine, uint32_t rail);
 
-/* What to publish of our rail. */
+/* Returns what to publish of our rail. */
 void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail,
                              btl_ib_peer_info_t *info);
 
 /*
- * One turn: deliver what progress by the thread received, receive at most `burst` datagrams, then
- * run timers that are due, send what is queued and acknowledgements that are due. Returns the
- * number of datagrams received plus messages completed or delivered late (0: idle).
+ * Makes one turn: delivers what progress by the thread received, receives at most `burst`
+ * datagrams, then runs timers that are due, sends what is queued and acknowledgements that are due.
+ * Returns the number of datagrams received plus messages completed or delivered late (0: idle).
  */
 int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
 
@@ -362,7 +363,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
 bool btl_ib_engine_behind(const btl_ib_engine_t *engine);
 
 /*
- * One turn of the progress thread, while the application does something else. It receives,
+ * Makes one turn of the progress thread, while the application does something else. It receives,
  * acknowledges, sends again and sends what waits, but runs no callback except deliverable,
  * black_hole, zalloc and free. Messages that arrive are kept for the next progress call: those of
  * one segment in at most backlog_max bytes, those in chunks in their reassembly buffers; more than
@@ -375,10 +376,10 @@ int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burs
  * credit, its counters. */
 void btl_ib_engine_account(btl_ib_engine_t *engine);
 
-/* When the last turn of either kind was; 0: never. */
+/* Returns when the last turn of either kind was; 0: never. */
 uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine);
 
-/* When progress must be called again if nothing arrives before: a time on the `now` clock,
+/* Returns when progress must be called again if nothing arrives before: a time on the `now` clock,
  * UINT64_MAX if nothing is due. Never too late; may be too early. */
 uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine);
 
@@ -401,8 +402,8 @@ bool btl_ib_engine_serves(const btl_ib_engine_t *engine);
  * has room for BTL_IB_RAILS_MAX. Returns how many, 0 if some rail has none. */
 uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds);
 
-/* We are about to leave: refuse unknown peers from now on, and destroy the connections that have no
- * user. */
+/* Refuses unknown peers from now on, as we are about to leave, and destroys the connections that
+ * have no user. */
 void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now);
 
 /*
@@ -416,36 +417,37 @@ void btl_ib_engine_memory_estimate(const btl_ib_engine_config_t *config,
 
 const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine);
 
-/* How many rails it has. */
+/* Returns how many rails it has. */
 uint32_t btl_ib_engine_rails(const btl_ib_engine_t *engine);
 
-/* What the connections of a rail counted, those that are no more included, and its datagrams. */
+/* Adds up what the connections of a rail counted, those that are no more included, and its
+ * datagrams. */
 void btl_ib_engine_rail_counters(const btl_ib_engine_t *engine, uint32_t rail,
                                  btl_ib_rail_counters_t *out);
 
-/* What was counted on a channel (< BTL_IB_QUEUES_MAX) of a rail: sent ones by the peer's channel,
- * received ones by ours. */
+/* Adds up what was counted on a channel (< BTL_IB_QUEUES_MAX) of a rail: sent ones by the peer's
+ * channel, received ones by ours. */
 btl_ib_channel_counters_t btl_ib_engine_channel_counters(const btl_ib_engine_t *engine,
                                                          uint32_t rail, uint32_t channel);
 
-/* The rail's transport, which counts, too. */
+/* Returns the rail's transport, which counts, too. */
 const btl_ib_transport_t *btl_ib_engine_rail_transport(const btl_ib_engine_t *engine,
                                                        uint32_t rail);
 
-/* The connection after `conn`, or the first after NULL; NULL: there is none. Those that were
- * destroyed are left out. */
+/* Returns the connection after `conn`, or the first after NULL; NULL: there is none. Those that
+ * were destroyed are left out. */
 const btl_ib_conn_t *btl_ib_engine_next_conn(const btl_ib_engine_t *engine,
                                              const btl_ib_conn_t *conn);
 
-/* What it counted since it was made, and what it is at now. */
+/* Returns what it counted since it was made, and what it is at now. */
 btl_ib_conn_counters_t btl_ib_conn_counters(const btl_ib_conn_t *conn);
 btl_ib_conn_levels_info_t btl_ib_conn_levels(const btl_ib_conn_t *conn);
 
 /* ---- connections ---- */
 
 /*
- * A connection from our `rail` to the peer's rail in `info`. Nothing is sent. Returns 0 and *conn,
- * or a negative errno: -ENOMEM, -EINVAL (the peer's table or limits make no sense), -EEXIST
+ * Makes a connection from our `rail` to the peer's rail in `info`. Sends nothing. Returns 0 and
+ * *conn, or a negative errno: -ENOMEM, -EINVAL (the peer's table or limits make no sense), -EEXIST
  * (there is one: see btl_ib_conn_find), or what the transport said of the address.
  */
 int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
@@ -455,7 +457,7 @@ int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer
  * connection with it to go by. It is passive: the engine's until adopted. */
 int btl_ib_conn_try(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info);
 
-/* The connection of our rail with a rail of the named process, or NULL. */
+/* Returns the connection of our rail with a rail of the named process, or NULL. */
 btl_ib_conn_t *btl_ib_conn_find(btl_ib_engine_t *engine, uint32_t rail, uint64_t name,
                                 uint32_t remote_rail);
 
@@ -496,7 +498,7 @@ btl_ib_path_info_t btl_ib_conn_path(const btl_ib_conn_t *conn);
  */
 void btl_ib_conn_drain(btl_ib_conn_t *conn);
 
-/* All that we sent was acknowledged and nothing is queued (or the connection is dead). */
+/* True if all that we sent was acknowledged and nothing is queued (or the connection is dead). */
 bool btl_ib_conn_drained(const btl_ib_conn_t *conn);
 
 /*
@@ -513,12 +515,13 @@ bool btl_ib_engine_lingering(const btl_ib_engine_t *engine);
  * has ended. */
 void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason);
 
-/* The peer's address and port on the connection's rail, as text. False if the transport has no text
- * for it. */
+/* Writes the peer's address and port on the connection's rail, as text. Returns false if the
+ * transport has no text for it. */
 bool btl_ib_conn_address_text(const btl_ib_conn_t *conn, char *out, size_t len);
 
-/* From where to where short datagrams to a peer go now (`usual` false), or go as a rule: addresses
- * and ports, "10.0.0.1:4001 to 10.0.0.2:5001". False if the transport has no text for it. */
+/* Writes from where to where short datagrams to a peer go now (`usual` false), or go as a rule:
+ * addresses and ports, "10.0.0.1:4001 to 10.0.0.2:5001". Returns false if the transport has no text
+ * for it. */
 bool btl_ib_conn_flow_text(const btl_ib_conn_t *conn, bool usual, char *out, size_t len);
 
 /* What is known of why datagrams may not get to a peer, for people; also of a dead connection. */
@@ -543,12 +546,12 @@ uint64_t btl_ib_conn_answered_ago(const btl_ib_conn_t *conn);
  * is not over. */
 bool btl_ib_conn_is_busy(const btl_ib_conn_t *conn);
 
-/* One line about the state of a connection and what it waits for, for dumps. */
+/* Writes one line about the state of a connection and what it waits for, for dumps. */
 int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_t len);
 
 /* ---- sending ---- */
 
-/* The longest message that travels as one segment, now. */
+/* Returns the longest message that travels as one segment, now. */
 uint32_t btl_ib_conn_segment_max(const btl_ib_conn_t *conn);
 
 /*
@@ -580,7 +583,7 @@ bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg);
  */
 void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size);
 int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now);
-/* Instead of commit: nothing is sent. */
+/* Sends nothing: called instead of commit. */
 void btl_ib_sendi_abort(btl_ib_conn_t *conn);
 
 #endif

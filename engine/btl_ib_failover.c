@@ -189,8 +189,8 @@ void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib
     }
 }
 
-/* The peer does not answer, or is refused: let the user make connections by other pairs of rails
- * that may lead to it, once, unless this is progress by the thread. */
+/* Lets the user make connections by other pairs of rails that may lead to a peer that does not
+ * answer, or is refused: once, unless this is progress by the thread. */
 static void failover_try(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
@@ -202,7 +202,8 @@ static void failover_try(btl_ib_conn_t *conn)
     }
 }
 
-/* The present route is refused: take another that is not. False if there is none. */
+/* Leaves the present route, which is refused, for another that is not. Returns false if there is
+ * none. */
 static bool failover_leave_refused(btl_ib_conn_t *conn)
 {
     btl_ib_conn_t *carries = btl_ib_route_carrier(conn);

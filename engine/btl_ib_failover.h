@@ -18,35 +18,35 @@
  * route.
  */
 
-/* Something came from the peer by the connection's own two rails for the first time. What waited
- * for that may leave. Pairs of rails to the same peer that are not validated are probed again, with
- * short intervals. */
+/* Notes that something came from the peer by the connection's own two rails for the first time.
+ * What waited for that may leave. Pairs of rails to the same peer that are not validated are probed
+ * again, with short intervals. */
 void btl_ib_failover_validated(btl_ib_conn_t *conn);
 
-/* If its datagrams go by the rails of another connection, and the peer may not know that connection
- * yet: send a CONNECT by that. */
+/* Sends a CONNECT by the rails of another connection, if its datagrams go by these and the peer may
+ * not know the connection yet. */
 void btl_ib_failover_send_connect(const btl_ib_conn_t *conn);
 
-/* Go on by another rail by which there is a connection with the same process, and tell the peer.
- * False if none carries what is in flight. Runs no callback. */
+/* Goes on by another rail by which there is a connection with the same process, and tells the peer.
+ * Returns false if none carries what is in flight. Runs no callback. */
 bool btl_ib_failover(btl_ib_conn_t *conn);
 
-/* A peer made this connection, for a rail that cannot be used here, by a datagram from `from` that
- * came by `rail`: it goes by that one. */
+/* Notes that a peer made this connection, for a rail that cannot be used here, by a datagram from
+ * `from` that came by `rail`: it goes by that one. */
 void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from);
 
-/* Probe the connection's own route, if it uses another: does it work again? */
+/* Probes the connection's own route, if it uses another: it may work again. */
 void btl_ib_failover_home(btl_ib_conn_t *conn);
 
-/* A valid datagram with time stamp `stamp` came by another route than the one in use. If it is not
- * late, the peer's route is ours from now on. */
+/* Takes the peer's route, by which a valid datagram with time stamp `stamp` came, if it is another
+ * than the one in use and the datagram is not late. */
 void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from,
                             uint32_t stamp);
 
-/* The peer is silent, and is to be probed. Silence alone is no reason to move: it may compute.
- * But if its process answers by another rail, this route is broken. A peer that answers by this
- * route needs no other as a rule: what does not get through is too large (btl_ib_pmtud.h), or was
- * deferred. True: the connection goes on by another rail. */
+/* Looks for another route before a silent peer is probed. Silence alone is no reason to move: it
+ * may compute. But if its process answers by another rail, this route is broken. A peer that
+ * answers by this route needs no other as a rule: what does not get through is too large
+ * (btl_ib_pmtud.h), or was deferred. Returns true if the connection goes on by another rail. */
 bool btl_ib_failover_on_silence(btl_ib_conn_t *conn);
 
 /* Takes another route, if there is one, for a connection whose present route is refused: at once if
@@ -55,8 +55,8 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn);
  * router may have forgotten it. False if it is dead: the callback may have changed everything. */
 bool btl_ib_failover_on_refusal(btl_ib_conn_t *conn);
 
-/* Go by the two rails of a connection with the same process, and tell the peer. False if that is
- * impossible. Runs no callback. */
+/* Goes by the two rails of a connection with the same process, and tells the peer. Returns false if
+ * that is impossible. Runs no callback. */
 bool btl_ib_failover_to(btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 
 #endif

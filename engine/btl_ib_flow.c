@@ -36,7 +36,7 @@ static void flow_take(btl_ib_conn_t *conn, uint32_t flow)
     conn->flow.checking = false;
 }
 
-/* The spare flow's number; 0: there is none. */
+/* Returns the spare flow's number; 0: there is none. */
 static uint32_t flow_spare(const btl_ib_conn_t *conn)
 {
     const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;

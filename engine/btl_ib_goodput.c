@@ -32,7 +32,7 @@ static bool is_measured(const btl_ib_conn_t *conn)
            && conn->identity.name != conn->engine->config.name;
 }
 
-/* Segments that are acknowledged; wraps. */
+/* Returns the segments that are acknowledged; wraps. */
 static uint32_t acked_segments(const btl_ib_conn_t *conn)
 {
     uint64_t sent = 0;
@@ -94,9 +94,9 @@ static uint64_t bytes_waiting(const btl_ib_conn_t *conn)
     return conn->count.sent_bytes - conn->goodput.bytes;
 }
 
-/* Would the other have carried the bytes of both in a fraction of the time in which this one was
- * busy? Then a message that waits for both waits for this one. Two that are as fast as they claim,
- * and share the load by that, are busy equally long. */
+/* True if the other would have carried the bytes of both in a fraction of the time in which this
+ * one was busy: then a message that waits for both waits for this one. Two that are as fast as they
+ * claim, and share the load by that, are busy equally long. */
 static bool is_far_better(const btl_ib_conn_t *other, const btl_ib_conn_t *conn)
 {
     const uint64_t bytes = bytes_waiting(conn);
@@ -107,7 +107,7 @@ static bool is_far_better(const btl_ib_conn_t *other, const btl_ib_conn_t *conn)
                   <= conn->goodput.busy * carried;
 }
 
-/* The best of them, or NULL. *compared: another had enough to carry to be compared. */
+/* Returns the best of them, or NULL. *compared: another had enough to carry to be compared. */
 static btl_ib_conn_t *find_better(const btl_ib_conn_t *conn, bool *compared)
 {
     btl_ib_conn_t *best = NULL;
@@ -130,7 +130,7 @@ static btl_ib_conn_t *find_better(const btl_ib_conn_t *conn, bool *compared)
     return best;
 }
 
-/* All connections with that process. */
+/* Begins a period for all connections with that process. */
 static void begin_period(btl_ib_conn_t *conn)
 {
     for (btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {

@@ -40,45 +40,46 @@ typedef struct btl_ib_gso {
 /* From so many bursts lost in a row on what is retransmitted goes alone. */
 enum { BTL_IB_GSO_DOUBTS = 2 };
 
-/* Nothing is known of the route. */
+/* Begins a route of which nothing is known. */
 static inline void btl_ib_gso_begin(btl_ib_gso_t *gso)
 {
     *gso = (btl_ib_gso_t){0};
 }
 
-/* Segments of the present size that one burst carries, at least 1. */
+/* Returns the segments of the present size that one burst carries, at least 1. */
 uint32_t btl_ib_gso_segments(const btl_ib_conn_t *conn);
 
-/* Datagrams have another size from now on: what was lost of the old one says nothing. */
+/* Forgets what was lost, as datagrams have another size from now on. */
 void btl_ib_gso_resized(btl_ib_conn_t *conn);
 
-/* Bytes of a burst that a copy of `segment` may be joined in now; 0: as many as the transport
- * joins. */
+/* Returns the bytes of a burst that a copy of `segment` may be joined in now; 0: as many as the
+ * transport joins. */
 static inline uint32_t btl_ib_gso_most(const btl_ib_gso_t *gso, const btl_ib_segment_t *segment)
 {
     return gso->losses >= BTL_IB_GSO_DOUBTS && segment->copies > 0 ? 1 : gso->most;
 }
 
-/* `count` datagrams left in one call, at least 2: note of each segment with which others it was
- * joined. */
+/* Notes of each of `count` segments, at least 2, whose datagrams left in one call, with which
+ * others it was joined. */
 void btl_ib_gso_left(const btl_ib_conn_t *conn, const btl_ib_tx_t *tx,
                      btl_ib_segment_t *const *segments, int count);
 
-/* A segment is about to be sent again, alone unless btl_ib_gso_left() says otherwise. */
+/* Notes that a segment is about to be sent again, alone unless btl_ib_gso_left() says otherwise. */
 static inline void btl_ib_gso_retransmitting(btl_ib_segment_t *segment)
 {
     segment->burst = 0;
 }
 
-/* The host refused the first of `count` datagrams for want of buffers. True if it was joined with
- * those behind it, which counts as a loss: then they are worth a try as single ones. */
+/* Notes that the host refused the first of `count` datagrams for want of buffers. Returns true if
+ * it was joined with those behind it, which counts as a loss: then they are worth a try as single
+ * ones. */
 bool btl_ib_gso_refused(btl_ib_conn_t *conn, const btl_ib_tx_t *tx, int count);
 
-/* The last copy of a segment was lost. True if it was joined with others: then the loss says
- * nothing of the size of datagrams. */
+/* Notes that the last copy of a segment was lost. Returns true if it was joined with others: then
+ * the loss says nothing of the size of datagrams. */
 bool btl_ib_gso_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
-/* The last copy of a segment got through, while conn->gso.watched. */
+/* Notes that the last copy of a segment got through, while conn->gso.watched. */
 void btl_ib_gso_watched_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
 #endif

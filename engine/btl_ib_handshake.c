@@ -116,8 +116,8 @@ static bool open_connect_of_peer(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
            || open_connect(conn->engine, arrival, &conn->identity.keys->peer);
 }
 
-/* From now on the peer is known by its id and token. If an earlier incarnation of the peer saw
- * something of our present one, ours ends as well. */
+/* Binds the peer, which is known by its id and token from now on. If an earlier incarnation of the
+ * peer saw something of our present one, ours ends as well. */
 static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
 {
     const btl_ib_view_t *view = &arrival->view;
@@ -160,7 +160,8 @@ void btl_ib_handshake_look_up(btl_ib_engine_t *engine, const btl_ib_first_contac
                                     contact->from_rail, &sender->info);
 }
 
-/* What was found out of the sender before this datagram was handled again. NULL: it just came. */
+/* Returns what was found out of the sender before this datagram was handled again. NULL: it just
+ * came. */
 static const btl_ib_sender_t *sender_of(const btl_ib_arrival_t *arrival)
 {
     return arrival->event->buffer == NULL ? arrival->event->context : NULL;
@@ -189,8 +190,8 @@ static bool has_ended(const btl_ib_engine_t *engine, const btl_ib_view_t *view)
     return btl_ib_tombstones_ended(&engine->tombstones, &peer);
 }
 
-/* The lowest epoch that is valid for a sender with that secret, to which there is no connection;
- * 0: any. */
+/* Returns the lowest epoch that is valid for a sender with that secret, to which there is no
+ * connection; 0: any. */
 static uint32_t floor_of(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
                          const btl_ib_secret_t *secret)
 {
@@ -403,8 +404,8 @@ static bool keep_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
     return true;
 }
 
-/* The sender is looked up when this turn ends; or if the progress thread makes it, which cannot ask
- * the runtime, in the application's next one, and until then the sender is to wait. */
+/* Has the sender looked up when this turn ends; or if the progress thread makes it, which cannot
+ * ask the runtime, in the application's next one, and until then the sender is to wait. */
 static void look_up_later(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
     if (keep_contact(rail, arrival) ? rail->engine->turn.async
@@ -413,7 +414,8 @@ static void look_up_later(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
     }
 }
 
-/* A connection that nobody here asked for, with the process of `info`. NULL: impossible. */
+/* Makes a connection that nobody here asked for, with the process of `info`. Returns NULL if that
+ * is impossible. */
 static btl_ib_conn_t *make_passive(btl_ib_rail_t *home, const btl_ib_peer_info_t *info)
 {
     btl_ib_engine_t *engine = home->engine;
@@ -429,9 +431,9 @@ static btl_ib_conn_t *make_passive(btl_ib_rail_t *home, const btl_ib_peer_info_t
     return conn;
 }
 
-/* A datagram with a peer's token came by rails by which there is no connection with that process:
- * perhaps one that was given up here, which the peer does not know. All addresses that a process
- * published are sources, and the answer must go by these rails as well: make such connections anew.
+/* Makes connections by the rails by which a datagram with a peer's token came, and by which there
+ * is none with that process: perhaps it was given up here, which the peer does not know. All
+ * addresses that a process published are sources, and the answer must go by these rails as well.
  * The datagram is dropped, as its source was not known yet; it comes again. */
 static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
 {
@@ -532,8 +534,8 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     return conn;
 }
 
-/* The peer is heard for the first time; or its incarnation ended without our being told, and it
- * begins a new one. */
+/* Begins anew with a peer that is heard for the first time, or whose incarnation ended without our
+ * being told, and that begins a new one. */
 static btl_ib_conn_t *begin_anew(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
 {
     if (conn->identity.bound) {
@@ -547,8 +549,9 @@ static btl_ib_conn_t *begin_anew(btl_ib_conn_t *conn, const btl_ib_arrival_t *ar
     return bind_peer(conn, arrival);
 }
 
-/* Its sender has not heard of this incarnation of ours. What it acknowledges, and the stamp that it
- * echoes, are of an earlier one, if any. Returns the connection if the datagram has more in it. */
+/* Removes from a datagram whose sender has not heard of this incarnation of ours what it
+ * acknowledges, and the stamp that it echoes: these are of an earlier one, if any. Returns the
+ * connection if the datagram has more in it. */
 static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
                                       btl_ib_arrival_t *arrival)
 {
@@ -568,8 +571,8 @@ static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
     return NULL;
 }
 
-/* A PATH_RESPONSE: a datagram of this connection got to the peer, which cannot find out now
- * which process sent it. */
+/* Takes in a PATH_RESPONSE: a datagram of this connection got to the peer, which cannot find out
+ * now which process sent it. */
 static void response(btl_ib_conn_t *conn, btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
     btl_ib_counters_t *count = &rail->engine->count;

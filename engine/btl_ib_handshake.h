@@ -38,10 +38,10 @@ typedef struct btl_ib_sender {
 void btl_ib_handshake_look_up(btl_ib_engine_t *engine, const btl_ib_first_contact_t *contact,
                               btl_ib_sender_t *sender);
 
-/* The connection of a datagram. NULL (and counted) if it has none that we know, its token is wrong
- * or its key does not open it. A valid first contact makes a passive connection. With a keyed
- * protection the view has only what btl_ib_wire_peek() read, and is complete on return. What the
- * datagram says of an earlier incarnation of ours is removed from the view. */
+/* Finds the connection of a datagram. Returns NULL (and counts it) if it has none that we know, its
+ * token is wrong or its key does not open it. A valid first contact makes a passive connection.
+ * With a keyed protection the view has only what btl_ib_wire_peek() read, and is complete on
+ * return. What the datagram says of an earlier incarnation of ours is removed from the view. */
 btl_ib_conn_t *btl_ib_handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival);
 
 #endif

@@ -43,12 +43,12 @@ typedef struct btl_ib_identity {
     bool force_connect; /* write CONNECT blocks although peer_knows */
 } btl_ib_identity_t;
 
-/* A connection with the process that published `info`. `keys`: memory for its keys; NULL if the
- * protection is not keyed. */
+/* Begins the identity of a connection with the process that published `info`. `keys`: memory for
+ * its keys; NULL if the protection is not keyed. */
 void btl_ib_identity_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info,
                           btl_ib_protection_keys_t *keys);
 
-/* The connection is about to be freed: its id and keys are no more. */
+/* Ends the id and keys of a connection that is about to be freed. */
 void btl_ib_identity_fini(btl_ib_conn_t *conn);
 
 /* Gives it an id by which the peer names it. Returns 0 or -errno; cannot fail after
@@ -59,11 +59,12 @@ int btl_ib_identity_register(btl_ib_conn_t *conn);
  * the peer. */
 void btl_ib_identity_begin(btl_ib_conn_t *conn);
 
-/* A CONNECT of the peer, already checked, gave its id, epoch and token. */
+/* Takes the id, epoch and token that a CONNECT of the peer, already checked, gave. */
 void btl_ib_identity_bind(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival);
 
-/* The peer's incarnation ended. Leave a tombstone, by which late copies of its first datagrams
- * are recognised (they must not create the connection again), and forget the peer's id. */
+/* Leaves a tombstone of the peer's incarnation, which ended, by which late copies of its first
+ * datagrams are recognised (they must not create the connection again), and forgets the peer's
+ * id. */
 void btl_ib_identity_add_tombstone(const btl_ib_conn_t *conn);
 static inline void btl_ib_identity_unbind(btl_ib_identity_t *identity)
 {
@@ -72,13 +73,13 @@ static inline void btl_ib_identity_unbind(btl_ib_identity_t *identity)
     identity->peer_id = 0;
 }
 
-/* The peer used our id: CONNECT blocks are not needed any more. */
+/* Notes that the peer used our id: CONNECT blocks are not needed any more. */
 static inline void btl_ib_identity_known(btl_ib_identity_t *identity)
 {
     identity->peer_knows = true;
 }
 
-/* Something was sent to it in this incarnation. */
+/* Notes that something was sent to the peer in this incarnation. */
 static inline void btl_ib_identity_contacted(btl_ib_identity_t *identity)
 {
     identity->contacted = true;

@@ -51,7 +51,7 @@ static uint32_t decode(uint8_t share)
 
 /* ---- the receiver ---- */
 
-/* Peers that send at present. */
+/* Returns the peers that send at present. */
 static uint32_t senders_of(const btl_ib_incast_t *incast)
 {
     return btl_ib_max_u32(incast->senders, incast->before);
@@ -123,7 +123,7 @@ static void judge(btl_ib_incast_t *incast, uint64_t time, uint64_t now)
     incast->bound = bound > flight * USELESS ? 0 : btl_ib_max_u32(bound, senders);
 }
 
-/* The period ends with datagrams of this connection. */
+/* Ends the period, with datagrams of this connection. */
 static void end_period(btl_ib_conn_t *conn, uint64_t now)
 {
     btl_ib_engine_t *engine = conn->engine;

@@ -69,7 +69,7 @@ typedef struct btl_ib_incast_share {
     uint8_t told;         /* receiver: what the last ACK told, as on the wire */
 } btl_ib_incast_share_t;
 
-/* An incarnation of a connection begins: there is no bound. */
+/* Begins an incarnation of a connection: there is no bound. */
 static inline void btl_ib_incast_begin(btl_ib_incast_share_t *share)
 {
     *share = (btl_ib_incast_share_t){.segments = UINT32_MAX};

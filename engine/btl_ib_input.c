@@ -130,7 +130,7 @@ static uint32_t deliver_fragments(btl_ib_conn_t *conn)
     return count;
 }
 
-/* The next progress call is to deliver its complete fragments. */
+/* Has the next progress call deliver the connection's complete fragments. */
 static void deliver_later(btl_ib_conn_t *conn)
 {
     if (btl_ib_list_empty(&conn->input.whole)) {
@@ -232,7 +232,7 @@ static bool check_receivers(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 /* ---- one function for each kind of segment. False: it got RNR, and comes again ---- */
 
-/* The only message of DATA, or the next of a BUNDLE. False at the end. */
+/* Finds the only message of DATA, or the next of a BUNDLE. Returns false at the end. */
 static bool next_message(const btl_ib_view_t *view, uint32_t *offset, btl_ib_bundled_t *message)
 {
     if (view->type == BTL_IB_TYPE_BUNDLE) {
@@ -273,8 +273,9 @@ static bool keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return true;
 }
 
-/* DATA or a BUNDLE. All messages were checked. A callback may end the connection: then the rest is
- * dropped. A CLOSE taken in by a callback ends only the incarnation that promised it. */
+/* Delivers the messages of DATA or a BUNDLE, which were all checked. A callback may end the
+ * connection: then the rest is dropped. A CLOSE taken in by a callback ends only the incarnation
+ * that promised it. */
 static bool recv_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_bundled_t message;
@@ -325,7 +326,7 @@ static bool recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view);
 
-/* All parts of a segment arrived; the last was `part`. Process its body. */
+/* Processes the body of a segment of which all parts arrived; the last was `part`. */
 static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *part, btl_ib_refragment_t *whole)
 {
     btl_ib_counters_t *count = &conn->engine->count;
@@ -345,7 +346,8 @@ static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *part, btl_ib_re
     }
 }
 
-/* What is left to come counts as RNR: a peer that asks must learn that we live. */
+/* Stores a part of a segment. What is left to come counts as RNR: a peer that asks must learn that
+ * we live. */
 static bool recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const btl_ib_mem_t *mem = &conn->engine->mem;
@@ -376,7 +378,7 @@ static bool recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return false;
 }
 
-/* A segment of a type that needs memory or a receiver here. */
+/* Takes in a segment of a type that needs memory or a receiver here. */
 static bool recv_body(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (conn->rnr.any) {

@@ -28,8 +28,9 @@ bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
  * `datagram` bytes, are allowed on this connection. If not that is counted. */
 bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram);
 
-/* A sequenced segment passed btl_ib_input_check(), and `events` others lie behind its own: if
- * nothing about it is unusual, those that continue it become a burst with it (btl_ib_burst.h). */
+/* Finds the burst of a sequenced segment that passed btl_ib_input_check(), behind which `events`
+ * others lie: if nothing about it is unusual, those that continue it become a burst with it
+ * (btl_ib_burst.h). */
 void btl_ib_input_burst(const btl_ib_conn_t *conn, btl_ib_arrival_t *arrival, uint32_t events);
 
 /* Processes a datagram that is genuine and valid, and its burst, which is none any more if it got
@@ -42,11 +43,11 @@ bool btl_ib_input_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
 
 void btl_ib_input_init(btl_ib_conn_t *conn);
 
-/* An incarnation of the connection ended: incomplete fragments and segments are dropped. The
- * next progress call delivers what is complete. */
+/* Drops the incomplete fragments and segments of an incarnation that ended. The next progress call
+ * delivers what is complete. */
 void btl_ib_input_end(btl_ib_conn_t *conn);
 
-/* The connection ended: nothing of it is delivered any more. */
+/* Delivers nothing of a connection that ended any more. */
 void btl_ib_input_drop(btl_ib_conn_t *conn);
 
 /* Frees what idle connections do not need. */

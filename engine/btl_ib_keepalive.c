@@ -21,14 +21,16 @@ static uint64_t silence_of(const btl_ib_conn_t *conn)
     return conn->engine->clock.awake - conn->loss.heard_at;
 }
 
-/* Connections that go by another's rails are asked for by that one. */
+/* True if the connection is asked for: one that goes by another's rails is asked for by that
+ * one. */
 static bool is_watched(const btl_ib_conn_t *conn)
 {
     return btl_ib_conn_alive(conn) && !conn->draining && conn->identity.bound
            && btl_ib_route_is_own(conn) && btl_ib_rail_usable(conn->rail);
 }
 
-/* What the network said before the last question may be over: that has to be answered so, too. */
+/* True if the question was lost. What the network said before the last question may be over: that
+ * has to be answered so, too. */
 static bool is_lost(const btl_ib_conn_t *conn)
 {
     const int said = btl_ib_conn_diagnosis(conn).said;
@@ -39,7 +41,8 @@ static bool is_lost(const btl_ib_conn_t *conn)
            && conn->validation.net_error_at >= conn->keepalive.awake;
 }
 
-/* While something is unacknowledged probes ask; but seldom, or no more, for credits given back. */
+/* Asks the peer. While something is unacknowledged probes ask; but seldom, or no more, for credits
+ * given back. */
 static void ask(btl_ib_conn_t *conn)
 {
     conn->keepalive.asked_at = conn->engine->clock.now;
@@ -73,7 +76,7 @@ static bool is_question_due(const btl_ib_conn_t *conn, bool again)
     return conn->keepalive.asked == 0 && silence_of(conn) >= keepalive;
 }
 
-/* Go on through the table from `*next`, for at most so many slots, until `most` were asked or one
+/* Goes on through the table from `*next`, for at most so many slots, until `most` were asked or one
  * was given up. Returns whether one was. */
 static bool ask_round(btl_ib_engine_t *engine, uint32_t *next, uint32_t slots, uint32_t most,
                       bool again)

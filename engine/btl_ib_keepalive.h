@@ -29,7 +29,7 @@ typedef struct btl_ib_keepalive {
     uint32_t asked;    /* questions since it was heard; more are not counted */
 } btl_ib_keepalive_t;
 
-/* A look is due; not in progress by the thread. May end a connection. */
+/* Looks at connections, when that is due; not in progress by the thread. May end a connection. */
 void btl_ib_keepalive_look(btl_ib_engine_t *engine);
 
 #endif

@@ -54,7 +54,7 @@ static uint64_t counted_for(btl_ib_engine_t *engine, uint64_t messages)
     return messages - now;
 }
 
-/* If this turn received only short messages, bulk waits for the next turn: the application has the
+/* Has bulk wait for the next turn if this one received only short messages: the application has the
  * messages first, because a burst of bulk takes as long as a short message's whole way. Bulk does
  * not wait two turns in succession. btl_ib_batch.c says what waits. */
 void btl_ib_latency_turn(btl_ib_engine_t *engine, uint64_t messages, uint64_t bytes)

@@ -25,7 +25,7 @@ typedef struct btl_ib_latency {
     uint64_t excused; /* of these messages, those that may still come */
 } btl_ib_latency_t;
 
-/* A transport is used, which has a `lane` for bulk or not. */
+/* Notes a transport that is used, and has a `lane` for bulk or not. */
 static inline void btl_ib_latency_offer_lane(btl_ib_latency_t *latency, bool lane)
 {
     latency->lane = latency->lane || lane;
@@ -43,11 +43,11 @@ bool btl_ib_latency_wants_short_bursts(const btl_ib_conn_t *conn);
  * before bulk leaves. */
 bool btl_ib_latency_holds_bulk(const btl_ib_conn_t *conn);
 
-/* A turn has received, where there is a lane. `messages` and `bytes` are what the engine's counters
- * received_messages and received_bytes were before it. */
+/* Notes what a turn has received, where there is a lane. `messages` and `bytes` are what the
+ * engine's counters received_messages and received_bytes were before it. */
 void btl_ib_latency_turn(btl_ib_engine_t *engine, uint64_t messages, uint64_t bytes);
 
-/* Bulk need not wait: this is a turn of the progress thread, or no message came. */
+/* Lets bulk go: this is a turn of the progress thread, or no message came. */
 static inline void btl_ib_latency_release_bulk(btl_ib_latency_t *latency)
 {
     latency->hold_bulk = false;

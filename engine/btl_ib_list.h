@@ -69,26 +69,26 @@ static inline void btl_ib_list_remove(btl_ib_list_t *element)
     btl_ib_list_init(element);
 }
 
-/* The first element, or NULL if there is none. It stays on the list. */
+/* Returns the first element, or NULL if there is none. It stays on the list. */
 static inline btl_ib_list_t *btl_ib_list_first(const btl_ib_list_t *list)
 {
     return btl_ib_list_empty(list) ? NULL : list->next;
 }
 
-/* The last element, or NULL if there is none. It stays on the list. */
+/* Returns the last element, or NULL if there is none. It stays on the list. */
 static inline btl_ib_list_t *btl_ib_list_last(const btl_ib_list_t *list)
 {
     return btl_ib_list_empty(list) ? NULL : list->prev;
 }
 
-/* The element after `element`, or NULL if that was the last. */
+/* Returns the element after `element`, or NULL if that was the last. */
 static inline btl_ib_list_t *btl_ib_list_next(const btl_ib_list_t *list,
                                               const btl_ib_list_t *element)
 {
     return element->next == list ? NULL : element->next;
 }
 
-/* The struct whose member at `offset` is `element`, or NULL for NULL. */
+/* Returns the struct whose member at `offset` is `element`, or NULL for NULL. */
 static inline void *btl_ib_list_entry(const btl_ib_list_t *element, size_t offset)
 {
     return element == NULL ? NULL : (char *) (uintptr_t) element - offset;
@@ -166,7 +166,7 @@ static inline uint32_t btl_ib_min_u32(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* min(value, most) of a 64-bit value. */
+/* Returns min(value, most) of a 64-bit value. */
 static inline uint32_t btl_ib_clip_u32(uint64_t value, uint32_t most)
 {
     return value < most ? (uint32_t) value : most;

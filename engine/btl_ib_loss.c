@@ -107,8 +107,8 @@ void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t
     }
 }
 
-/* Reordering, or a late acknowledgement, looked like a loss: allow more time for it. But grow that
- * time only once in a round trip, because all segments of one may have been late for one reason
+/* Allows more time for reordering, or a late acknowledgement, that looked like a loss. That time
+ * grows only once in a round trip, because all segments of one may have been late for one reason
  * (RFC 8985, 6.2). */
 static void allow_more_time(btl_ib_conn_t *conn)
 {
@@ -145,10 +145,10 @@ void btl_ib_loss_duplicates(btl_ib_conn_t *conn, uint32_t channel, uint16_t dupl
     }
 }
 
-/* A segment that was sent again, or is about to be, was acknowledged. Did an earlier copy arrive?
- * The echo shows it, or the last copy had no time to get there and be acknowledged (RFC 8985, 6.2,
- * step 2). If the segment was wrongly found lost that is undone. Others wait for retransmission or
- * were sent again, too: they got RNR, became void, or were probes. */
+/* True if an earlier copy of an acknowledged segment that was sent again, or is about to be,
+ * arrived: the echo shows it, or the last copy had no time to get there and be acknowledged (RFC
+ * 8985, 6.2, step 2). If the segment was wrongly found lost that is undone. Others wait for
+ * retransmission or were sent again, too: they got RNR, became void, or were probes. */
 static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                             uint32_t echo)
 {
@@ -257,26 +257,26 @@ static uint64_t reorder_window(const btl_ib_conn_t *conn)
 }
 
 /*
- * How long a peer that has acknowledged only a part may take to acknowledge the rest of what was
- * overtaken. Its ACK is on its way, or its process waits for a processor: that shows in the
- * variance.
+ * Returns how long a peer that has acknowledged only a part may take to acknowledge the rest of
+ * what was overtaken. Its ACK is on its way, or its process waits for a processor: that shows in
+ * the variance.
  */
 static uint64_t wait_for_rest(const btl_ib_conn_t *conn)
 {
     return reorder_window(conn) + conn->identity.peer_ack_delay + conn->loss.rtt.rttvar4;
 }
 
-/* What arrived that a segment in flight is compared with: where others overtake bulk, bulk is
- * compared with bulk only. */
+/* Returns what arrived that a segment in flight is compared with: where others overtake bulk, bulk
+ * is compared with bulk only. */
 static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     return &conn->loss.rack[may_be_overtaken(conn, segment) ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
 }
 
-/* The oldest segment in flight of a kind (BTL_IB_SENT_), if something overtook it, else NULL. Each
- * kind has its own list, so bulk that waits in a queue does not hide a lost short segment. On a
- * reliable transport what later segments of the same channel passed got RNR; channels may
- * overtake each other. */
+/* Returns the oldest segment in flight of a kind (BTL_IB_SENT_), if something overtook it, else
+ * NULL. Each kind has its own list, so bulk that waits in a queue does not hide a lost short
+ * segment. On a reliable transport what later segments of the same channel passed got RNR; channels
+ * may overtake each other. */
 static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn, int kind)
 {
     const btl_ib_segment_t *segment =
@@ -290,8 +290,8 @@ static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn, int k
     return segment->order < newest ? segment : NULL;
 }
 
-/* When the oldest segment of a kind in flight is to be taken for lost (us), given what arrived;
- * UINT64_MAX: never for this reason. */
+/* Returns when the oldest segment of a kind in flight is to be taken for lost (us), given what
+ * arrived; UINT64_MAX: never for this reason. */
 static uint64_t lost_at(const btl_ib_conn_t *conn, int kind)
 {
     const btl_ib_segment_t *segment = oldest_overtaken(conn, kind);
@@ -327,8 +327,8 @@ uint64_t btl_ib_loss_check_at(const btl_ib_conn_t *conn)
     return soonest;
 }
 
-/* If the peer lives its acknowledgements say what became of the segments in flight; if it does not,
- * the probe gets RNR. */
+/* Asks by a probe what became of the segments in flight: if the peer lives its acknowledgements say
+ * it; if it does not, the probe gets RNR. */
 void btl_ib_loss_disconnected(btl_ib_conn_t *conn)
 {
     const uint32_t lost = btl_ib_sentmap_lose_all(conn);
@@ -408,10 +408,10 @@ bool btl_ib_loss_only_answers(const btl_ib_conn_t *conn)
     return btl_ib_conn_only_skips(conn) && conn->loss.blocked_since == 0 && conn->ops.answers > 0;
 }
 
-/* The probe timeout on a reliable transport. A peer that does not answer there computes or waits
- * for a processor, maybe for long, and each probe is a copy that it polls in vain. A peer that
- * does not know us yet may have had no room for an unknown sender, and have said nothing: it is
- * asked at a fixed interval. */
+/* Returns the probe timeout on a reliable transport. A peer that does not answer there computes or
+ * waits for a processor, maybe for long, and each probe is a copy that it polls for nothing. A peer
+ * that does not know us yet may have had no room for an unknown sender, and have said nothing: it
+ * is asked at a fixed interval. */
 static uint64_t reliable_probe_timeout(const btl_ib_conn_t *conn, uint64_t timeout)
 {
     const uint64_t least = conn->engine->config.rto_max;
@@ -425,8 +425,8 @@ static uint64_t reliable_probe_timeout(const btl_ib_conn_t *conn, uint64_t timeo
     return wait < most ? wait : most;
 }
 
-/* The probe timeout on a lossy transport: a tail loss probe after two round trips, then timeouts
- * that double, and are no shorter than the peer's own pauses. */
+/* Returns the probe timeout on a lossy transport: a tail loss probe after two round trips, then
+ * timeouts that double, and are no shorter than the peer's own pauses. */
 static uint64_t lossy_probe_timeout(const btl_ib_conn_t *conn, uint64_t timeout)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;

@@ -70,8 +70,8 @@ typedef struct btl_ib_loss {
 
 /* ---- a connection, its route and its peer begin and end ---- */
 
-/* Something new was learned of what was sent, or a new incarnation begins: the next probe is the
- * first of a series (RFC 9002: pto_count = 0). */
+/* Makes the next probe the first of a series (RFC 9002: pto_count = 0): something new was learned
+ * of what was sent, or a new incarnation begins. */
 static inline void btl_ib_loss_restart_pto(btl_ib_loss_t *loss)
 {
     loss->probes = 0;
@@ -79,7 +79,7 @@ static inline void btl_ib_loss_restart_pto(btl_ib_loss_t *loss)
     loss->half_probed = false;
 }
 
-/* An incarnation of the connection ended: nothing is in flight, nor stopped. */
+/* Ends an incarnation of the connection: nothing is in flight, nor stopped. */
 static inline void btl_ib_loss_end(btl_ib_loss_t *loss)
 {
     loss->blocked_since = 0;
@@ -89,10 +89,10 @@ static inline void btl_ib_loss_end(btl_ib_loss_t *loss)
     btl_ib_loss_restart_pto(loss);
 }
 
-/* A new one begins, with this channel: the peer's count of duplicates restarts at 0. */
+/* Begins a channel of a new incarnation: the peer's count of duplicates restarts at 0. */
 void btl_ib_loss_begin_channel(btl_ib_tx_channel_t *channel);
 
-/* Nothing is known of the present route: neither its length nor whether it reorders. */
+/* Forgets the route, of which nothing is known: neither its length nor whether it reorders. */
 static inline void btl_ib_loss_begin_route(btl_ib_loss_t *loss)
 {
     loss->reo_wnd_mult = 0;
@@ -100,7 +100,7 @@ static inline void btl_ib_loss_begin_route(btl_ib_loss_t *loss)
     loss->reorder_at = 0;
 }
 
-/* The route changed: the round-trip times of the old one say nothing of the new one. */
+/* Forgets the round-trip times of the old route: they say nothing of the new one. */
 static inline void btl_ib_loss_moved(btl_ib_loss_t *loss, uint64_t now)
 {
     btl_ib_rtt_reset(&loss->rtt);
@@ -109,7 +109,7 @@ static inline void btl_ib_loss_moved(btl_ib_loss_t *loss, uint64_t now)
     btl_ib_loss_restart_pto(loss);
 }
 
-/* The peer's incarnation ended: what it said no longer holds. */
+/* Forgets what the peer said, as its incarnation ended. */
 static inline void btl_ib_loss_end_peer(btl_ib_loss_t *loss)
 {
     loss->no_tag_at = 0;
@@ -119,24 +119,24 @@ static inline void btl_ib_loss_end_peer(btl_ib_loss_t *loss)
 
 /* ---- what was sent ---- */
 
-/* New segments, the first of which is `first`, are about to enter the sent map. If nothing but
- * SKIPs waited for an acknowledgement the next probe is the first of a series. */
+/* Notes new segments, the first of which is `first`, that are about to enter the sent map. If
+ * nothing but SKIPs waited for an acknowledgement the next probe is the first of a series. */
 void btl_ib_loss_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first);
 
-/* Segments have left again: the next probe is timed from now on. */
+/* Times the next probe from now on, as segments have left again. */
 static inline void btl_ib_loss_retransmitted(btl_ib_loss_t *loss, uint64_t now)
 {
     loss->probe_base = now;
 }
 
-/* New segments have left. */
+/* Notes that new segments have left. */
 static inline void btl_ib_loss_sent(btl_ib_loss_t *loss, uint64_t now)
 {
     btl_ib_loss_retransmitted(loss, now);
     loss->blocked_since = 0;
 }
 
-/* Segments are stopped by credit, window or validation, with nothing in flight whose
+/* Notes that segments are stopped by credit, window or validation, with nothing in flight whose
  * acknowledgement would change that: probes ask, the first one timed from `base` (us) on. */
 static inline void btl_ib_loss_blocked(btl_ib_loss_t *loss, uint64_t awake, uint64_t base)
 {
@@ -144,7 +144,7 @@ static inline void btl_ib_loss_blocked(btl_ib_loss_t *loss, uint64_t awake, uint
     loss->probe_base = base;
 }
 
-/* What was stopped may go now, is given up, or waits for something else from now on. */
+/* Notes that what was stopped may go now, is given up, or waits for something else from now on. */
 static inline void btl_ib_loss_unblocked(btl_ib_loss_t *loss)
 {
     loss->blocked_since = 0;
@@ -152,8 +152,9 @@ static inline void btl_ib_loss_unblocked(btl_ib_loss_t *loss)
 
 /* ---- what the peer and its host say ---- */
 
-/* The peer's host refuses our datagrams. Refusals within BTL_IB_REFUSED_GAP of each other belong
- * together. True if they have lasted for BTL_IB_REFUSED_LONG with nothing heard from the peer. */
+/* Notes that the peer's host refuses our datagrams. Refusals within BTL_IB_REFUSED_GAP of each
+ * other belong together. Returns true if they have lasted for BTL_IB_REFUSED_LONG with nothing
+ * heard from the peer. */
 static inline bool btl_ib_loss_refused(btl_ib_loss_t *loss, uint64_t now)
 {
     if (loss->refused_since == 0 || now - loss->refused_at > BTL_IB_REFUSED_GAP) {
@@ -163,14 +164,14 @@ static inline bool btl_ib_loss_refused(btl_ib_loss_t *loss, uint64_t now)
     return now - loss->refused_since >= BTL_IB_REFUSED_LONG;
 }
 
-/* The refusals ended: the route changed. */
+/* Forgets the refusals, as the route changed. */
 static inline void btl_ib_loss_refusals_over(btl_ib_loss_t *loss)
 {
     loss->refused_since = 0;
 }
 
-/* The peer says that our datagrams arrive, but that it cannot accept the connection now. It keeps
- * the first of them, as far as it has room: the next probe is a late one. */
+/* Makes the next probe a late one: the peer says that our datagrams arrive, but that it cannot
+ * accept the connection now. It keeps the first of them, as far as it has room. */
 static inline void btl_ib_loss_responded(btl_ib_loss_t *loss, uint64_t awake)
 {
     loss->heard_at = awake;
@@ -182,28 +183,28 @@ static inline void btl_ib_loss_responded(btl_ib_loss_t *loss, uint64_t awake)
     }
 }
 
-/* The peer has a receiver for the tag for which it gave RNR. */
+/* Notes that the peer has a receiver for the tag for which it gave RNR. */
 static inline void btl_ib_loss_ready(btl_ib_loss_t *loss)
 {
     loss->no_tag_at = 0;
 }
 
-/* Acknowledgements were taken in. `by_header`: a header brought them, which acknowledges only what
- * is below the first gap of one channel, so more may have arrived than it says. */
+/* Notes that acknowledgements were taken in. `by_header`: a header brought them, which acknowledges
+ * only what is below the first gap of one channel, so more may have arrived than it says. */
 static inline void btl_ib_loss_acked_by_header(btl_ib_loss_t *loss, bool by_header)
 {
     loss->acked_by_header = by_header;
 }
 
-/* The peer works on our operations. If nothing else waits for an acknowledgement that is progress,
- * and the next probe is timed from now on. */
+/* Notes that the peer works on our operations. If nothing else waits for an acknowledgement that is
+ * progress, and the next probe is timed from now on. */
 void btl_ib_loss_answered(btl_ib_conn_t *conn);
 
-/* The timer of a new connection. */
+/* Prepares the timer of a new connection. */
 void btl_ib_loss_init(btl_ib_conn_t *conn);
 
-/* A datagram of the connection arrived, so the peer is there. If it echoes a stamp of ours that is
- * an answer, and a round-trip sample. `flags` and the others are of its header. */
+/* Notes a datagram of the connection, which shows that the peer is there. If it echoes a stamp of
+ * ours that is an answer, and a round-trip sample. `flags` and the others are of its header. */
 void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo,
                                    uint32_t hold, uint32_t away);
 
@@ -218,8 +219,8 @@ static inline void btl_ib_rack_note(btl_ib_rack_t *rack, uint64_t order, uint64_
     }
 }
 
-/* The part of btl_ib_loss_update_rack() that is all of it for what is no bulk and was sent once.
- * `newest`: of its channel. */
+/* Does the part of btl_ib_loss_update_rack() that is all of it for what is no bulk and was sent
+ * once. `newest`: of its channel. */
 static inline void btl_ib_loss_arrived(btl_ib_loss_t *loss, uint64_t *newest,
                                        const btl_ib_segment_t *segment, uint64_t now)
 {
@@ -229,23 +230,24 @@ static inline void btl_ib_loss_arrived(btl_ib_loss_t *loss, uint64_t *newest,
     btl_ib_rack_note(&loss->rack[BTL_IB_RACK_ALL], segment->order, segment->last_sent, now);
 }
 
-/* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */
+/* Notes that a segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */
 void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                              uint32_t echo);
 
-/* The peer has counted `duplicates` retransmissions that came twice in a channel so far. */
+/* Notes that the peer has counted `duplicates` retransmissions that came twice in a channel so
+ * far. */
 void btl_ib_loss_duplicates(btl_ib_conn_t *conn, uint32_t channel, uint16_t duplicates);
 
-/* A datagram acknowledged `count` segments; `limited`: the window was what held the sender back.
- * Informs the congestion control. */
+/* Tells the congestion control that a datagram acknowledged `count` segments; `limited`: the window
+ * was what held the sender back. */
 void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited);
 
-/* The transport's connection ended: all segments in flight may be lost, and the peer may be
- * gone. */
+/* Notes that the transport's connection ended: all segments in flight may be lost, and the peer may
+ * be gone. */
 void btl_ib_loss_disconnected(btl_ib_conn_t *conn);
 
-/* After acknowledgements were taken in, or when the timer is due: find what is lost, set the
- * timer. */
+/* Finds what is lost, and sets the timer: after acknowledgements were taken in, or when the timer
+ * is due. */
 void btl_ib_loss_detect(btl_ib_conn_t *conn);
 
 /* Sets the timer for what is in flight now. */
@@ -268,11 +270,11 @@ enum {
     BTL_IB_ASK_PROBES = 10,   /* probes without an answer until the peer is asked by other rails */
 };
 
-/* When to check for losses again (us): at lost_at(), or when a new mark is to be set for what
- * arrived after the last one. */
+/* Returns when to check for losses again (us): at lost_at(), or when a new mark is to be set for
+ * what arrived after the last one. */
 uint64_t btl_ib_loss_check_at(const btl_ib_conn_t *conn);
 
-/* How long to wait for an answer before the next probe (us). */
+/* Returns how long to wait for an answer before the next probe (us). */
 uint64_t btl_ib_loss_probe_timeout(const btl_ib_conn_t *conn);
 
 /* True if anything waits for an answer. Probes for SKIPs that are not acknowledged stop after a
@@ -283,8 +285,8 @@ bool btl_ib_loss_waits(const btl_ib_conn_t *conn);
  * awaited. */
 bool btl_ib_loss_only_answers(const btl_ib_conn_t *conn);
 
-/* When the oldest thing that still waits was first sent, or began to wait for credit (us, of the
- * awake clock); UINT64_MAX: nothing waits. */
+/* Returns when the oldest thing that still waits was first sent, or began to wait for credit (us,
+ * of the awake clock); UINT64_MAX: nothing waits. */
 uint64_t btl_ib_loss_waiting_since(const btl_ib_conn_t *conn);
 
 #endif

@@ -19,11 +19,11 @@ enum {
 /* ---- a message that is split ---- */
 
 /*
- * Bytes of each chunk of a message of `size` bytes. Where the network segments bursts of datagrams
- * of one size (GSO), chunks of one size are worth more than few that are full: then all chunks of
- * several messages leave in one burst. Segments are a multiple of 8 bytes, so that those in a burst
- * are aligned. What that adds up to must fit into the padding of the last one, else there are
- * a few more chunks, if any such number will do.
+ * Returns the bytes of each chunk of a message of `size` bytes. Where the network segments bursts
+ * of datagrams of one size (GSO), chunks of one size are worth more than few that are full: then
+ * all chunks of several messages leave in one burst. Segments are a multiple of 8 bytes, so that
+ * those in a burst are aligned. What that adds up to must fit into the padding of the last one,
+ * else there are a few more chunks, if any such number will do.
  */
 static uint32_t unit_of(const btl_ib_conn_t *conn, uint64_t size)
 {
@@ -110,8 +110,8 @@ static int make_data(btl_ib_conn_t *conn, btl_ib_msg_t *msg, btl_ib_segment_t **
     return 1;
 }
 
-/* A short message is split, into one chunk, if its order matters: only chunks are delivered in the
- * order of sending. */
+/* Makes the next segments of a message. A short message is split, into one chunk, if its order
+ * matters: only chunks are delivered in the order of sending. */
 int btl_ib_message_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
                             btl_ib_segment_t **segments, int most)
 {

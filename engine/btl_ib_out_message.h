@@ -11,24 +11,24 @@
 
 #include "btl_ib_state.h"
 
-/* A new incarnation of the connection: fragments are numbered anew. */
+/* Numbers fragments anew, in a new incarnation of the connection. */
 static inline void btl_ib_message_renumber(btl_ib_conn_t *conn)
 {
     conn->message.next_fragment = 0;
 }
 
-/* out_ops (btl_ib_completion.c) of messages. */
+/* Implements out_ops (btl_ib_completion.c) for messages. */
 int btl_ib_message_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
                             btl_ib_segment_t **segments, int most);
 bool btl_ib_message_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied);
 bool btl_ib_message_ended(btl_ib_out_t *out, int status);
 
-/* How many messages at the head of `pending` fit together into `room` bytes, and in *size how many
- * bytes they take there. 0 or 1: there is nothing to bundle. */
+/* Returns how many messages at the head of `pending` fit together into `room` bytes, and in *size
+ * how many bytes they take there. 0 or 1: there is nothing to bundle. */
 uint32_t btl_ib_message_bundle_count(const btl_ib_list_t *pending, uint32_t room, uint32_t *size);
 
-/* A BUNDLE of the first `count` of them, which take `size` bytes, for channel `channel`. They
- * move to the end of `bundled`. NULL: no buffer, or no place in the window. */
+/* Makes a BUNDLE of the first `count` of them, which take `size` bytes, for channel `channel`. They
+ * move to the end of `bundled`. Returns NULL without a buffer, or a place in the window. */
 btl_ib_segment_t *btl_ib_message_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending, uint32_t count,
                                         uint32_t size, uint32_t channel, btl_ib_list_t *bundled);
 
@@ -37,8 +37,8 @@ btl_ib_segment_t *btl_ib_message_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pend
 void btl_ib_message_unbundle(const btl_ib_segment_t *segment, btl_ib_list_t *bundled,
                              btl_ib_list_t *pending);
 
-/* The first `count` messages of the list were sent in a BUNDLE, which is a copy of them: they are
- * over. Takes them off the list. */
+/* Ends the first `count` messages of the list, which were sent in a BUNDLE, a copy of them. Takes
+ * them off the list. */
 void btl_ib_message_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32_t count);
 
 #endif

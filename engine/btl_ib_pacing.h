@@ -18,19 +18,19 @@ typedef struct btl_ib_pacer {
     uint64_t at;          /* ns: when the next segment would leave without bursts */
 } btl_ib_pacer_t;
 
-/* The timer of a new connection. */
+/* Prepares the timer of a new connection. */
 static inline void btl_ib_pacer_init(btl_ib_pacer_t *pacer, struct btl_ib_conn *conn)
 {
     btl_ib_timer_init(&pacer->timer, BTL_IB_TIMER_PACE, conn);
 }
 
-/* A new route: nothing was sent by it yet. */
+/* Begins a new route: nothing was sent by it yet. */
 static inline void btl_ib_pacer_begin(btl_ib_pacer_t *pacer)
 {
     pacer->at = 0;
 }
 
-/* `count` segments leave; or: the last one did not. `now` in us. */
+/* Notes that `count` segments leave; or that the last one did not. `now` in us. */
 static inline void btl_ib_pacer_spend(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now,
                                       int count)
 {
@@ -45,8 +45,8 @@ static inline void btl_ib_pacer_take_back(btl_ib_pacer_t *pacer, const btl_ib_cc
     pacer->at -= cc->pace;
 }
 
-/* How many segments may leave now. `behind`: our process was away and may be again at once, so that
- * nothing would leave later. Then only windows of less than one segment are paced. */
+/* Returns how many segments may leave now. `behind`: our process was away and may be again at once,
+ * so that nothing would leave later. Then only windows of less than one segment are paced. */
 static inline uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc,
                                          uint64_t now, bool behind)
 {
@@ -64,7 +64,7 @@ static inline void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hote
     btl_ib_hotel_checkin(hotel, &pacer->timer.guest, pacer->at / 1000 + 1);
 }
 
-/* The pace may have become faster: what waits by a slower one leaves at the present one. */
+/* Lets what waits by a slower pace leave at the present one, which may have become faster. */
 static inline void btl_ib_pacer_forgive(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc,
                                         btl_ib_hotel_t *hotel, uint64_t now)
 {

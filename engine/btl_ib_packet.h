@@ -18,28 +18,30 @@ static inline bool btl_ib_packet_says_connect(const btl_ib_conn_t *conn)
     return !conn->identity.peer_knows || conn->identity.force_connect;
 }
 
-/* Bytes of a datagram besides its body: header, CONNECT block if needed, protection's trailer. */
+/* Returns the bytes of a datagram besides its body: header, CONNECT block if needed, protection's
+ * trailer. */
 static inline uint32_t btl_ib_packet_overhead(const btl_ib_conn_t *conn)
 {
     return (uint32_t) sizeof(btl_ib_wire_header_t) + conn->engine->protection.ops->trailer
            + (btl_ib_packet_says_connect(conn) ? (uint32_t) sizeof(btl_ib_wire_connect_t) : 0);
 }
 
-/* Bytes of the datagram that a segment leaves in, if it leaves as a whole. */
+/* Returns the bytes of the datagram that a segment leaves in, if it leaves as a whole. */
 static inline uint32_t btl_ib_packet_datagram_size(const btl_ib_conn_t *conn,
                                                    const btl_ib_segment_t *segment)
 {
     return segment->size + segment->outside + conn->engine->protection.ops->trailer;
 }
 
-/* Where the body of a prepared segment goes. */
+/* Returns where the body of a prepared segment goes. */
 static inline uint8_t *btl_ib_packet_body(const btl_ib_segment_t *segment)
 {
     return segment->wire + sizeof(btl_ib_wire_header_t)
            + (segment->flags & BTL_IB_FLAG_CONNECT ? sizeof(btl_ib_wire_connect_t) : 0);
 }
 
-/* A segment of `type` for a datagram of `whole` bytes, without a CONNECT block, or NULL. */
+/* Makes a segment of `type` for a datagram of `whole` bytes, without a CONNECT block; or returns
+ * NULL. */
 static inline btl_ib_segment_t *btl_ib_packet_make_whole(btl_ib_conn_t *conn, btl_ib_type_t type,
                                                          uint32_t whole)
 {
@@ -53,11 +55,12 @@ static inline btl_ib_segment_t *btl_ib_packet_make_whole(btl_ib_conn_t *conn, bt
     return segment;
 }
 
-/* A segment of `type` with headers begun, for `size` bytes of body (chunk header included), or
- * NULL. */
+/* Makes a segment of `type` with headers begun, for `size` bytes of body (chunk header included);
+ * or returns NULL. */
 btl_ib_segment_t *btl_ib_packet_make(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size);
 
-/* Bulk: a piece of something long, or a part of a segment that was too large for the path. */
+/* True if it is bulk: a piece of something long, or a part of a segment that was too large for the
+ * path. */
 static inline bool btl_ib_segment_is_bulk(const btl_ib_segment_t *segment)
 {
     const uint32_t bulk = 1u << BTL_IB_TYPE_CHUNK | 1u << BTL_IB_TYPE_PUT | 1u << BTL_IB_TYPE_GOT
@@ -79,15 +82,15 @@ static inline bool btl_ib_segment_got_rnr(const btl_ib_segment_t *segment)
     return segment->rnr_copy == segment->copies;
 }
 
-/* The part of the *size bytes from *offset of several pieces of memory that lies in this one. It
- * is subtracted from both. */
+/* Returns the part of the *size bytes from *offset of several pieces of memory that lies in this
+ * one. It is subtracted from both. */
 struct iovec btl_ib_packet_part(const struct iovec *iov, uint64_t *offset, uint32_t *size);
 
 /* Copies `size` bytes from `offset` of `count` pieces of memory to `to`. */
 void btl_ib_packet_copy(const struct iovec *iov, int count, uint64_t offset, uint32_t size,
                         uint8_t *to);
 
-/* The message of an `out` of that kind (BTL_IB_OUT_MESSAGE). */
+/* Returns the message of an `out` of that kind (BTL_IB_OUT_MESSAGE). */
 static inline btl_ib_msg_t *btl_ib_msg_of(btl_ib_out_t *out)
 {
     return BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
@@ -106,10 +109,11 @@ static inline void btl_ib_packet_copy_message(const btl_ib_msg_t *msg, uint8_t *
 
 /* ---- what a segment holds ---- */
 
-/* What it held is not sent any more: a VOID keeps its sequence. */
+/* Makes a VOID of a segment, which keeps its sequence: what it held is not sent any more. */
 void btl_ib_packet_make_void(btl_ib_segment_t *segment);
 
-/* A copy of it for the present rail, all in one piece. NULL: memory is short. */
+/* Makes a copy of a segment for the present rail, all in one piece. Returns NULL if memory is
+ * short. */
 btl_ib_segment_t *btl_ib_packet_duplicate(const btl_ib_conn_t *conn,
                                           const btl_ib_segment_t *segment);
 

@@ -39,8 +39,9 @@ btl_ib_segment_t *btl_ib_packetize_plain(btl_ib_conn_t *conn, btl_ib_out_t *out,
 
 /* ---- bytes of a caller's memory: copied behind the headers, or sent from where they are ---- */
 
-/* A segment with room for its headers, and its bytes in it or referred to. Bytes of a region are
- * referred to, but there is room to copy them in case the region is removed. NULL: no memory. */
+/* Makes a segment with room for its headers, and its bytes in it or referred to. Bytes of a region
+ * are referred to, but there is room to copy them in case the region is removed. Returns NULL
+ * without memory. */
 static btl_ib_segment_t *make_segment(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
 {
     static const uint8_t zeros[BTL_IB_PAD_MAX];
@@ -91,8 +92,8 @@ uint32_t btl_ib_packetize_room(const btl_ib_conn_t *conn, uint32_t channel, uint
 
 /* ---- what is split: long messages, PUTs, what a GET asked for ---- */
 
-/* Memory that the transport would read after send() returned must be ours, and protection needs all
- * of a datagram in one piece. */
+/* True if a segment may refer to its bytes. Memory that the transport would read after send()
+ * returned must be ours, and protection needs all of a datagram in one piece. */
 bool btl_ib_packetize_can_refer(const btl_ib_conn_t *conn, uint32_t size)
 {
     const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
@@ -100,7 +101,7 @@ bool btl_ib_packetize_can_refer(const btl_ib_conn_t *conn, uint32_t size)
            && conn->engine->protection.ops->trailer == 0;
 }
 
-/* The next piece. NULL: no memory. */
+/* Makes the next piece. Returns NULL without memory. */
 static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, btl_ib_series_t *series)
 {
     const uint64_t rest = out->size - out->offset;

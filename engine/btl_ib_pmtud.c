@@ -30,7 +30,7 @@ enum {
     SEARCH_LATER = 600000000, /* us: paths change (RFC 8899, 5.1.1: PMTU_RAISE_TIMER) */
 };
 
-/* Bytes of the largest datagram that a segment travels in. */
+/* Returns the bytes of the largest datagram that a segment travels in. */
 static uint32_t on_wire(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     return btl_ib_min_u32(btl_ib_packet_datagram_size(conn, segment), conn->pmtud.datagram_max);
@@ -51,7 +51,7 @@ static void end_rows(btl_ib_pmtud_t *sizes)
     }
 }
 
-/* Datagrams are no larger than `size` from now on. */
+/* Sets the size of datagrams: they are no larger than `size` from now on. */
 static void resize(btl_ib_conn_t *conn, uint32_t size)
 {
     if (size != conn->pmtud.datagram_max) {
@@ -86,7 +86,7 @@ void btl_ib_pmtud_begin(btl_ib_conn_t *conn)
 
 /* ---- smaller ---- */
 
-/* Segments in flight that are too large are sent again, in parts, before they are found lost. */
+/* Sends segments in flight that are too large again, in parts, before they are found lost. */
 static void lose_large(btl_ib_conn_t *conn)
 {
     for (int kind = 0; kind < BTL_IB_SENT_LISTS; kind++) {
@@ -104,7 +104,7 @@ static void lose_large(btl_ib_conn_t *conn)
     btl_ib_conn_ready(conn);
 }
 
-/* Packetize for datagrams of `size` bytes from now on, and begin to search at `search_at`. */
+/* Packetizes for datagrams of `size` bytes from now on, and begins to search at `search_at`. */
 static void shrink(btl_ib_conn_t *conn, uint32_t size, uint64_t search_at)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
@@ -174,7 +174,7 @@ static void found_hole(btl_ib_conn_t *conn, uint32_t suspect, uint32_t carried)
     shrink(conn, size, conn->engine->clock.now + SEARCH_SOON);
 }
 
-/* Could the path MTU be the reason that a segment of that size was lost? */
+/* True if the path MTU could be the reason that a segment of that size was lost. */
 static bool is_suspect(const btl_ib_conn_t *conn, uint32_t size)
 {
     return size > LEAST && !conn->route.via->transport->attr.reliable
@@ -182,8 +182,8 @@ static bool is_suspect(const btl_ib_conn_t *conn, uint32_t size)
                   > btl_ib_protection_datagram_min(conn->engine->protection.kind);
 }
 
-/* The streak in which a loss of that size counts: the first one in which nothing as large got
- * through, or else the last one, which begins anew. */
+/* Returns the streak in which a loss of that size counts: the first one in which nothing as large
+ * got through, or else the last one, which begins anew. */
 static btl_ib_size_losses_t *losses_of_size(btl_ib_pmtud_t *sizes, uint32_t size)
 {
     btl_ib_size_losses_t *streak = sizes->streaks;
@@ -240,8 +240,8 @@ void btl_ib_pmtud_unknown(btl_ib_conn_t *conn)
     }
 }
 
-/* A copy that got RNR got through, so the next one asks nothing; those behind it do: the path
- * may carry less since. */
+/* Asks whether the path drops large datagrams. A copy that got RNR got through, so the next one
+ * asks nothing; those behind it do: the path may carry less since. */
 bool btl_ib_pmtud_ask(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
@@ -279,14 +279,14 @@ bool btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 /* ---- larger again ---- */
 
-/* There is nothing more to find for now. */
+/* Ends the search, as there is nothing more to find for now. */
 static void end_search(btl_ib_pmtud_t *sizes, uint64_t next_at)
 {
     sizes->checking = false;
     sizes->search_at = next_at;
 }
 
-/* The next probe of a check that is to prove the present size. Returns its size; 0: none now. */
+/* Returns the size of the next probe of a check that is to prove the present size; 0: none now. */
 static uint32_t next_to_prove(btl_ib_conn_t *conn)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
@@ -391,7 +391,7 @@ void btl_ib_pmtud_retransmitting(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
 }
 
-/* The probe that the search waits for arrived. */
+/* Grows datagrams to the size of the probe that the search waits for, which arrived. */
 static void grow_datagram(btl_ib_conn_t *conn, uint32_t size)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;

@@ -86,52 +86,52 @@ static inline bool btl_ib_pmtud_has_losses(const btl_ib_pmtud_t *sizes)
     return false;
 }
 
-/* A connection is made; its rails carry datagrams of `carries` bytes, and the peer's queues take
- * datagrams of `most` bytes. */
+/* Prepares a connection that is made; its rails carry datagrams of `carries` bytes, and the peer's
+ * queues take datagrams of `most` bytes. */
 void btl_ib_pmtud_init(btl_ib_conn_t *conn, uint32_t carries, uint32_t most);
 
-/* A new incarnation: nothing is in flight. What is known of the path stays. */
+/* Begins a new incarnation: nothing is in flight. What is known of the path stays. */
 void btl_ib_pmtud_begin(btl_ib_conn_t *conn);
 
-/* The connection takes the route of `other`, or its own again. */
+/* Takes over the route of `other`, or the connection's own again. */
 void btl_ib_pmtud_moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 
-/* The network says that the path carries datagrams of at most `size` bytes. */
+/* Notes that the network says that the path carries datagrams of at most `size` bytes. */
 void btl_ib_pmtud_narrowed(btl_ib_conn_t *conn, uint32_t size);
 
-/* The last copy of a segment was lost. True if that shows a black hole: what is sent from now on is
- * smaller, and may well be answered. */
+/* Notes that the last copy of a segment was lost. Returns true if that shows a black hole: what is
+ * sent from now on is smaller, and may well be answered. */
 bool btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
-/* The last copy of a segment got through: it was acknowledged. */
+/* Notes that the last copy of a segment got through: it was acknowledged. */
 void btl_ib_pmtud_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
-/* The recovery timer has sent a copy of this segment as a probe. True if it is so large that a
- * small question is to be sent too, whose answer shows whether the path drops large ones; it is
- * noted as asked. */
+/* Notes that the recovery timer has sent a copy of this segment as a probe. Returns true if it is
+ * so large that a small question is to be sent too, whose answer shows whether the path drops large
+ * ones; it is noted as asked. */
 bool btl_ib_pmtud_ask(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
-/* An ACK was taken in: if it answers that question it may show a loss. Returns the same as
- * btl_ib_pmtud_lost(). */
+/* Notes that an ACK was taken in: if it answers that question it may show a loss. Returns the same
+ * as btl_ib_pmtud_lost(). */
 bool btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* Some of the segments that are not acknowledged arrived and got RNR, so it is not known which
- * are lost. */
+/* Notes that some of the segments that are not acknowledged arrived and got RNR, so it is not known
+ * which are lost. */
 void btl_ib_pmtud_unknown(btl_ib_conn_t *conn);
 
-/* A segment is about to be sent again. Of a probe of the search only the sequence still has to
- * arrive. */
+/* Notes that a segment is about to be sent again. Of a probe of the search only the sequence still
+ * has to arrive. */
 void btl_ib_pmtud_retransmitting(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
-/* From now on find out which size the path carries, without waiting for losses: first contact, if
+/* Finds out from now on which size the path carries, without waiting for losses: first contact, if
  * there was none, by a VOID without zeros; then datagrams of the present size are proven, and the
  * search begins if they are lost. */
 void btl_ib_pmtud_check(btl_ib_conn_t *conn);
 
-/* A VOID arrived from the peer, perhaps one of its probes. */
+/* Takes in a VOID from the peer, perhaps one of its probes. */
 void btl_ib_pmtud_received(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* Bytes of the datagram of a first contact. */
+/* Returns the bytes of the datagram of a first contact. */
 uint32_t btl_ib_pmtud_contact_size(const btl_ib_conn_t *conn);
 
 /* Begins a probe of the search, for which it is time. Returns the size of its datagram; 0: send

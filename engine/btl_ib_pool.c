@@ -27,7 +27,7 @@ typedef struct slab {
     btl_ib_segment_t segments[];
 } slab_t;
 
-/* Bytes of a buffer. */
+/* Returns the bytes of a buffer. */
 static uint32_t buffer_size(const btl_ib_transport_attr_t *attr, int kind)
 {
     static const uint32_t sizes[BTL_IB_SEGMENT_KINDS] = {BTL_IB_SEGMENT_SMALL,
@@ -64,7 +64,8 @@ static size_t round_up(size_t bytes, size_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* The buffers of a slab, behind its segments. If they are registered, they begin on a page. */
+/* Returns the buffers of a slab, behind its segments. If they are registered, they begin on a
+ * page. */
 static uint8_t *slab_buffers(slab_t *slab, uint32_t count, uint32_t page)
 {
     uintptr_t end = (uintptr_t) &slab->segments[count];
@@ -77,13 +78,13 @@ static uint32_t headroom_of(const btl_ib_transport_attr_t *attr)
     return (uint32_t) round_up(attr->headroom, ALIGN);
 }
 
-/* Bytes from one buffer to the next. */
+/* Returns the bytes from one buffer to the next. */
 static uint32_t stride_of(const btl_ib_transport_attr_t *attr, uint32_t size)
 {
     return headroom_of(attr) + (uint32_t) round_up(size, ALIGN);
 }
 
-/* Segments of a slab, if no more than `left` may be made. */
+/* Returns the segments of a slab, if no more than `left` may be made. */
 static uint32_t slab_count(uint32_t stride, uint32_t left)
 {
     const uint32_t count = SLAB_BYTES / stride;
@@ -91,7 +92,7 @@ static uint32_t slab_count(uint32_t stride, uint32_t left)
     return btl_ib_min_u32(count < SLAB_MIN ? SLAB_MIN : count > SLAB_MAX ? SLAB_MAX : count, left);
 }
 
-/* Bytes of its buffers, and of all of it. */
+/* Returns the bytes of a slab's buffers, and of all of it. */
 static size_t buffer_bytes(uint32_t count, uint32_t stride, uint32_t page)
 {
     return round_up((size_t) count * stride, page > 0 ? page : 1);

@@ -146,11 +146,11 @@ static inline int btl_ib_pool_kind(const btl_ib_pool_t *pool, uint32_t size)
     return size <= pool->kind[0].size ? 0 : size <= pool->kind[1].size ? 1 : 2;
 }
 
-/* The part of btl_ib_pool_get() that needs memory. False: there is none, or the limit is
- * reached. */
+/* Does the part of btl_ib_pool_get() that needs memory. Returns false if there is none, or the
+ * limit is reached. */
 bool btl_ib_pool_grow(btl_ib_pool_t *pool, int kind);
 
-/* A cleared segment for `size` bytes, or NULL: no memory, or the limit is reached. */
+/* Returns a cleared segment for `size` bytes, or NULL: no memory, or the limit is reached. */
 static inline btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
 {
     const int kind = btl_ib_pool_kind(pool, size);
@@ -174,8 +174,8 @@ static inline btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t si
 uint32_t btl_ib_pool_take(const btl_ib_segment_t *like, uint32_t size, uint32_t step,
                           btl_ib_segment_t **segments, uint32_t most);
 
-/* The two steps of giving a segment back: it belongs to nobody; it may be taken out again. The one
- * used last is first, as its memory is in the cache. */
+/* Gives a segment back in two steps: it belongs to nobody; it may be taken out again. The one used
+ * last is first, as its memory is in the cache. */
 static inline void btl_ib_pool_forget(btl_ib_segment_t *segment)
 {
     assert(!segment->done);
@@ -211,7 +211,7 @@ static inline void btl_ib_pool_given(btl_ib_segment_t *segment, bool busy)
     segment->busy = busy;
 }
 
-/* The transport is done with the segment. */
+/* Notes that the transport is done with the segment. */
 void btl_ib_pool_sent(btl_ib_segment_t *segment);
 
 #endif

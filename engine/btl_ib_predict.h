@@ -19,8 +19,8 @@
 
 #include "btl_ib_state.h"
 
-/* A datagram that is the next message of a settled connection, as most short ones are, is delivered
- * at once, and then taken in. Returns false if it is something else, and nothing was done. Only
+/* Delivers a datagram that is the next message of a settled connection, as most short ones are, at
+ * once, and then takes it in. Returns false if it is something else, and nothing was done. Only
  * where engine->predicts, and not in asynchronous progress. */
 bool btl_ib_predict(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
@@ -30,7 +30,7 @@ static inline bool btl_ib_has_unaccounted(const btl_ib_engine_t *engine)
     return engine->predicted.conn != NULL;
 }
 
-/* The part of btl_ib_account() for a message that waits for it. */
+/* Does the part of btl_ib_account() for a message that waits for it. */
 void btl_ib_predict_account(btl_ib_engine_t *engine);
 
 /* Does what waits until a message is delivered. Whatever is called within a callback, or by another

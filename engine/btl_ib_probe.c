@@ -72,7 +72,7 @@ static bool probe_find_death(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
 
 /* ---- what to probe with ---- */
 
-/* The newest or the oldest segment in flight; NULL: there is none. */
+/* Returns the newest or the oldest segment in flight; NULL: there is none. */
 static btl_ib_segment_t *find_in_flight(const btl_ib_conn_t *conn, bool newest)
 {
     btl_ib_segment_t *found = NULL;
@@ -89,9 +89,9 @@ static btl_ib_segment_t *find_in_flight(const btl_ib_conn_t *conn, bool newest)
     return found;
 }
 
-/* The lowest segment of a channel that is not deferred, of each channel in turn; NULL: there is
- * none. Of segments that travel in parts the peer has room for the lowest sequences only, so
- * that probes with others could get RNR for ever. */
+/* Returns the lowest segment of a channel that is not deferred, of each channel in turn; NULL:
+ * there is none. Of segments that travel in parts the peer has room for the lowest sequences only,
+ * so that probes with others could get RNR for ever. */
 static btl_ib_segment_t *lowest_in_flight(const btl_ib_conn_t *conn)
 {
     const uint32_t channels = conn->peer_queues->count;
@@ -107,8 +107,8 @@ static btl_ib_segment_t *lowest_in_flight(const btl_ib_conn_t *conn)
     return NULL;
 }
 
-/* The oldest chunk that is not acknowledged; NULL: there is none. All chunks go in one channel, in
- * the order of their fragments. */
+/* Returns the oldest chunk that is not acknowledged; NULL: there is none. All chunks go in one
+ * channel, in the order of their fragments. */
 static btl_ib_segment_t *oldest_chunk(const btl_ib_conn_t *conn)
 {
     for (uint32_t channel = 0; channel < conn->peer_queues->count; channel++) {
@@ -123,9 +123,10 @@ static btl_ib_segment_t *oldest_chunk(const btl_ib_conn_t *conn)
     return NULL;
 }
 
-/* First the newest segment in flight: its acknowledgement covers all before it. Then the oldest
- * that waits, again and again, also if it is lost and cannot leave for want of window. A deferred
- * one has its turn too, because the READY that names it may have been lost.
+/* Chooses the segment of the next probe. First the newest in flight: its acknowledgement covers all
+ * before it. Then the oldest that waits, again and again, also if it is lost and cannot leave for
+ * want of window. A deferred one has its turn too, because the READY that names it may have been
+ * lost.
  *
  * The oldest chunk has a turn because a peer without free buffers accepts no other: it keeps one
  * for the oldest fragment. Nothing else would bring that chunk soon. A copy of it may have been

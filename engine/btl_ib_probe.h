@@ -11,7 +11,8 @@
 
 #include "btl_ib_engine.h"
 
-/* The loss timer of a connection expired: probes, or gives the peer up. May end the connection. */
+/* Probes, or gives the peer up, as the loss timer of a connection expired. May end the
+ * connection. */
 void btl_ib_on_timeout(btl_ib_conn_t *conn);
 
 /* Probes for connections that waited for the budget of copies, as far as it reaches now. */

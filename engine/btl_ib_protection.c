@@ -22,7 +22,7 @@ static uint64_t rotl(uint64_t value, unsigned bits)
     return value << bits | value >> (64 - bits);
 }
 
-/* Section 2.1 of the paper, figure 2. */
+/* Does the rounds of section 2.1 of the paper, figure 2. */
 static void sip_rounds(sip_state_t *s, unsigned rounds)
 {
     while (rounds-- > 0) {
@@ -46,7 +46,7 @@ static void sip_compress(sip_state_t *s, uint64_t word)
     s->v0 ^= word;
 }
 
-/* Little-endian word of the first `len` <= 8 bytes. */
+/* Returns the little-endian word of the first `len` <= 8 bytes. */
 static uint64_t load(const uint8_t *bytes, size_t len)
 {
     uint64_t word = 0;
@@ -104,7 +104,8 @@ uint64_t btl_ib_token(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
     return token != 0 ? token : 1;
 }
 
-/* Its input has another length than that of btl_ib_token(): the two cannot be confused. */
+/* Computes the proof in a PATH_RESPONSE. Its input has another length than that of btl_ib_token():
+ * the two cannot be confused. */
 uint64_t btl_ib_token_of_response(const btl_ib_secret_t *of_sender, uint64_t token, uint32_t id)
 {
     uint8_t bytes[12];
@@ -174,7 +175,7 @@ static bool open_integrity(const btl_ib_protection_t *protection, const btl_ib_a
 
 /* ---- authentication with encryption (GCM) ---- */
 
-/* Bytes at the beginning that stay in the clear: what finds the sender's key. */
+/* Returns the bytes at the beginning that stay in the clear: what finds the sender's key. */
 static uint32_t clear_bytes(const uint8_t *data, uint32_t size)
 {
     uint8_t flags = data[offsetof(btl_ib_wire_header_t, flags)];
@@ -273,7 +274,7 @@ static void add_number(info_t *info, uint64_t value, unsigned bytes)
     }
 }
 
-/* Key number `generation` of the series. */
+/* Makes key number `generation` of the series. */
 static bool make_key(const btl_ib_protection_t *protection, const btl_ib_protection_way_t *way,
                      uint64_t generation, btl_ib_aead_key_t *key)
 {

@@ -30,26 +30,27 @@ typedef struct btl_ib_secret {
 } btl_ib_secret_t;
 
 /*
- * SipHash-2-4 with 64 bits of result: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast
+ * Computes SipHash-2-4 with 64 bits of result: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast
  * short-input PRF", INDOCRYPT 2012. key->k[0] and k[1] are the paper's k0 and k1. `data` may be
  * NULL if `len` is 0.
  */
 uint64_t btl_ib_siphash(const btl_ib_secret_t *key, const void *data, size_t len);
 
 /*
- * The token of what the sender sends to the receiver in one incarnation of their connection:
- * `epoch` is the sender's, `rails` both ends' (btl_ib_rails_of()). Equal on machines of either byte
- * order, and never 0.
+ * Computes the token of what the sender sends to the receiver in one incarnation of their
+ * connection: `epoch` is the sender's, `rails` both ends' (btl_ib_rails_of()). Equal on machines of
+ * either byte order, and never 0.
  */
 uint64_t btl_ib_token(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
                       const btl_ib_secret_t *of_sender, uint32_t epoch, uint32_t rails);
 
-/* The proof in a PATH_RESPONSE. Its sender, whose secret is `of_sender`, received a datagram
- * with `token` in which the other end named its connection `id`. Never 0. */
+/* Computes the proof in a PATH_RESPONSE. Its sender, whose secret is `of_sender`, received a
+ * datagram with `token` in which the other end named its connection `id`. Never 0. */
 uint64_t btl_ib_token_of_response(const btl_ib_secret_t *of_sender, uint64_t token, uint32_t id);
 
-/* The token of a challenge, or of its answer (btl_ib_wire_path_t), from the process of that name
- * and secret: `id` is the receiver's connection, `flags` those of the datagram. Never 0. */
+/* Computes the token of a challenge, or of its answer (btl_ib_wire_path_t), from the process of
+ * that name and secret: `id` is the receiver's connection, `flags` those of the datagram. Never
+ * 0. */
 uint64_t btl_ib_token_of_challenge(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
                                    const btl_ib_secret_t *of_sender, uint64_t challenge,
                                    uint32_t id, uint8_t flags);
@@ -87,7 +88,7 @@ static inline bool btl_ib_replay_fresh(const btl_ib_replay_t *replay, uint64_t n
            && !(replay->bits[number / 64 % BTL_IB_REPLAY_WORDS] >> number % 64 & 1);
 }
 
-/* A new, genuine datagram arrived. */
+/* Marks the number of a new, genuine datagram that arrived. */
 static inline void btl_ib_replay_mark(btl_ib_replay_t *replay, uint64_t number)
 {
     if (number > replay->highest) {
@@ -203,33 +204,32 @@ struct btl_ib_protection {
     btl_ib_counters_t *count;
 };
 
-/* The ops of a kind; NULL if there is no such kind. */
+/* Returns the ops of a kind; NULL if there is no such kind. */
 const btl_ib_protection_ops_t *btl_ib_protection_ops(uint32_t kind);
 
 /*
- * `kind` must be known to btl_ib_protection_ops(). `aead` may be NULL if it is not keyed. Drops are
- * counted in *count.
+ * Begins protection of that kind, which must be known to btl_ib_protection_ops(). `aead` may be
+ * NULL if it is not keyed. Drops are counted in *count.
  */
 void btl_ib_protection_init(btl_ib_protection_t *protection, btl_ib_protection_kind_t kind,
                             btl_ib_aead_t *aead, btl_ib_counters_t *count);
 
-/* The peer published `peer`; all else is zero. */
+/* Begins the keys for a peer that published `peer`; all else is zero. */
 static inline void btl_ib_protection_keys_init(btl_ib_protection_keys_t *keys,
                                                const btl_ib_auth_key_t *peer)
 {
     keys->peer = *peer;
 }
 
-/* Another incarnation begins: it gets a new key for sending, so its numbers may start again, at the
- * one after `number`. */
+/* Begins another incarnation, which gets a new key for sending, so its numbers may start again, at
+ * the one after `number`. */
 static inline void btl_ib_protection_renew(btl_ib_protection_keys_t *keys, uint64_t number)
 {
     keys->tx.begun = false;
     keys->number = number;
 }
 
-/* An incarnation of the peer was accepted: its first datagram was opened by `way`, and has
- * `number`. */
+/* Accepts an incarnation of the peer: its first datagram was opened by `way`, and has `number`. */
 static inline void btl_ib_protection_accept(btl_ib_protection_keys_t *keys,
                                             const btl_ib_protection_way_t *way, uint64_t number)
 {
@@ -242,8 +242,9 @@ static inline void btl_ib_protection_accept(btl_ib_protection_keys_t *keys,
 bool btl_ib_protection_begin(const btl_ib_protection_t *protection, btl_ib_protection_way_t *way,
                              const btl_ib_protection_path_t *path);
 
-/* Seal the `size` bytes at `data` to `out` (see the ops). `keys` is NULL if the protection is not
- * keyed, else keys->tx must have begun. False: no memory; the number is used up nevertheless. */
+/* Seals the `size` bytes at `data` to `out` (see the ops). `keys` is NULL if the protection is not
+ * keyed, else keys->tx must have begun. Returns false without memory; the number is used up
+ * nevertheless. */
 bool btl_ib_protection_seal(const btl_ib_protection_t *protection, btl_ib_protection_keys_t *keys,
                             const uint8_t *data, uint8_t *out, uint32_t size);
 
@@ -256,10 +257,11 @@ bool btl_ib_protection_seal(const btl_ib_protection_t *protection, btl_ib_protec
 bool btl_ib_protection_open(const btl_ib_protection_t *protection, btl_ib_protection_way_t *way,
                             btl_ib_replay_t *replay, uint8_t *data, uint32_t size);
 
-/* The number in the trailer behind `size` bytes. Valid only after open(). */
+/* Returns the number in the trailer behind `size` bytes. Valid only after open(). */
 uint64_t btl_ib_protection_number(const uint8_t *data, uint32_t size);
 
-/* The smallest datagram that holds everything that cannot be split, trailer included. */
+/* Returns the size of the smallest datagram that holds everything that cannot be split, trailer
+ * included. */
 uint32_t btl_ib_protection_datagram_min(btl_ib_protection_kind_t protection);
 
 #endif

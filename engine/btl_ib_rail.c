@@ -29,8 +29,8 @@ enum {
     ASKS = 16,                  /* two minutes */
 };
 
-/* The next connection after `after` that is open and goes by a rail. After one was killed the
- * search must begin from the start: the callback may have changed everything. */
+/* Returns the next connection after `after` that is open and goes by a rail. After one was killed
+ * the search must begin from the start: the callback may have changed everything. */
 static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_list_t *after)
 {
     const btl_ib_list_t *conns = &rail->engine->conns;
@@ -66,7 +66,7 @@ static btl_ib_conn_t *concerned(const btl_ib_rail_t *rail, btl_ib_addr_t from, b
                                        : living(rail, after != NULL ? &after->all : NULL);
 }
 
-/* Connections that left this route because of refusals, and have probed it again. */
+/* Returns the connections that left this route because of refusals, and have probed it again. */
 static void refused_still(const btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
     btl_ib_conn_t *conn = NULL;
@@ -78,8 +78,9 @@ static void refused_still(const btl_ib_rail_t *rail, btl_ib_addr_t from)
     }
 }
 
-/* The host at `from` says that nobody is there. That is not believed for a while after the own
- * address changed: the host may be this one, whose other processes bind anew at their own time. */
+/* Handles a refusal: the host at `from` says that nobody is there. That is not believed for a while
+ * after the own address changed: the host may be this one, whose other processes bind anew at their
+ * own time. */
 static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
     const uint64_t changed_at = rail->moves.changed_at;
@@ -125,8 +126,9 @@ static void withdraw_operations(const btl_ib_rail_t *rail, bool down)
     }
 }
 
-/* The device cannot be used: move its connections to others. Returns how many moved, in *left how
- * many cannot. Connections with the own process are bound to this device and lead to no peer. */
+/* Moves the connections of a device that cannot be used to others. Returns how many moved, in *left
+ * how many cannot. Connections with the own process are bound to this device and lead to no
+ * peer. */
 static uint32_t evacuate(const btl_ib_rail_t *rail, uint32_t *left)
 {
     uint32_t moved = 0;
@@ -160,7 +162,8 @@ void btl_ib_rail_report_failure(btl_ib_rail_t *rail)
     }
 }
 
-/* The device failed; it may come back if `returns`. Returns as btl_ib_rail_event(). */
+/* Handles the failure of the device, which may come back if `returns`. Returns as
+ * btl_ib_rail_event(). */
 static bool failed(btl_ib_rail_t *rail, int error, bool returns)
 {
     const uint32_t before = rail->health.down ? rail->health.moved : 0;
@@ -184,9 +187,9 @@ static bool failed(btl_ib_rail_t *rail, int error, bool returns)
 
 /* ---- ports ---- */
 
-/* If some connections have to wait, perhaps for long, the log says so at level 0. They wait for a
- * link only: a rail that lost its address may never have it again. Returns as btl_ib_rail_event()
- * does. */
+/* Handles a port that went down. If some connections have to wait, perhaps for long, the log says
+ * so at level 0. They wait for a link only: a rail that lost its address may never have it again.
+ * Returns as btl_ib_rail_event() does. */
 static bool went_down(btl_ib_rail_t *rail, int error)
 {
     if (rail->health.down || rail->health.failed) { /* what failed may not come back */
@@ -207,8 +210,8 @@ static bool went_down(btl_ib_rail_t *rail, int error)
     return false;
 }
 
-/* Connections that still go by it have lost what they sent since it went down; those whose present
- * rail is not usable may go by it; those whose own rail it is probe it. */
+/* Uses a rail again: connections that still go by it have lost what they sent since it went down;
+ * those whose present rail is not usable may go by it; those whose own rail it is probe it. */
 static void use_again(btl_ib_rail_t *rail)
 {
     rail->health = (btl_ib_rail_health_t){0};
@@ -226,7 +229,7 @@ static void use_again(btl_ib_rail_t *rail)
     }
 }
 
-/* The port is up again. */
+/* Handles a port that is up again. */
 static void came_up(btl_ib_rail_t *rail)
 {
     if (!rail->health.down) {
@@ -239,8 +242,9 @@ static void came_up(btl_ib_rail_t *rail)
 
 /* ---- another address ---- */
 
-/* Its transport has another address. What is in flight cannot be answered; what peers sent is
- * lost, and they come to know where to send to by what they get from there (btl_ib_challenge.h). */
+/* Handles another address of the transport. What is in flight cannot be answered; what peers sent
+ * is lost, and they come to know where to send to by what they get from there
+ * (btl_ib_challenge.h). */
 static void rebound(btl_ib_rail_t *rail)
 {
     btl_ib_engine_t *engine = rail->engine;

@@ -47,16 +47,16 @@ typedef struct btl_ib_rail_moves {
  * the thread. */
 bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
-/* A part of a second has passed: has its device another address now? Peers are asked until they
- * answer there. */
+/* Looks whether the rail's device has another address now; called each part of a second. Peers are
+ * asked until they answer there. */
 void btl_ib_rail_look(btl_ib_rail_t *rail);
 
 /* Looks whether a port has been down for too long. Then the device counts as failed. Returns as
  * above. */
 bool btl_ib_rail_check_down(btl_ib_rail_t *rail);
 
-/* A device failed: report it, and end the connections that could not go on. Not in progress by the
- * thread. */
+/* Reports that a device failed, and ends the connections that could not go on. Not in progress by
+ * the thread. */
 void btl_ib_rail_report_failure(btl_ib_rail_t *rail);
 
 #endif

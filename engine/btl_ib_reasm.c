@@ -17,7 +17,7 @@ enum {
     UNIT_MIN = 4,    /* bytes of the smallest chunk that the smallest queue makes */
 };
 
-/* Bytes of the bitmap behind the data of a buffer. */
+/* Returns the bytes of the bitmap behind the data of a buffer. */
 static uint32_t map_bytes(uint32_t total, uint32_t unit)
 {
     return (total / unit + 64) / 64 * 8;
@@ -33,7 +33,7 @@ uint64_t btl_ib_reasm_bytes(uint32_t size)
     return sizeof(btl_ib_reasm_t) + data_bytes(size) + map_bytes(size, UNIT_MIN);
 }
 
-/* Bytes that a buffer of `kind` holds, where `longest` is the longest message. */
+/* Returns the bytes that a buffer of `kind` holds, where `longest` is the longest message. */
 static uint32_t capacity(uint32_t longest, uint32_t kind)
 {
     return kind == BTL_IB_REASM_KINDS - 1 ? longest
@@ -178,7 +178,7 @@ btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer)
 
 /* ---- the bitmap of chunks that are there ---- */
 
-/* The bits of a word of it that are of chunks `first` to `last`. */
+/* Returns the bits of a word of the bitmap that are of chunks `first` to `last`. */
 static uint64_t bits_of(uint32_t word, uint32_t first, uint32_t last)
 {
     const uint64_t above = word == first / 64 ? UINT64_MAX << (first % 64) : UINT64_MAX;
@@ -251,7 +251,7 @@ void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer)
     peer->busy = false;
 }
 
-/* The oldest fragment; NULL if there is none. */
+/* Returns the oldest fragment; NULL if there is none. */
 static btl_ib_reasm_t *oldest(const btl_ib_list_t *fragments)
 {
     btl_ib_reasm_t *first = NULL;
@@ -264,7 +264,8 @@ static btl_ib_reasm_t *oldest(const btl_ib_list_t *fragments)
     return first;
 }
 
-/* `busy` stays: the fragment that is being delivered was not returned yet. */
+/* Gives up what is not complete. `busy` stays: the fragment that is being delivered was not
+ * returned yet. */
 void btl_ib_reasm_end(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer)
 {
     btl_ib_reasm_t *reasm;

@@ -86,7 +86,8 @@ static inline void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_i
     }
 }
 
-/* Bytes of a buffer that holds `size`; and of the smallest, if messages have `longest` at most. */
+/* Returns the bytes of a buffer that holds `size`; and of the smallest, if messages have `longest`
+ * at most. */
 uint64_t btl_ib_reasm_bytes(uint32_t size);
 uint64_t btl_ib_reasm_bytes_least(uint32_t longest);
 
@@ -103,8 +104,8 @@ bool btl_ib_reasm_room(const btl_ib_reasm_pool_t *pool, const btl_ib_reasm_peer_
 btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
                                        const btl_ib_view_t *view);
 
-/* The fragment whose turn it is, if it is complete and none is being delivered, removed from its
- * list (btl_ib_reasm_put() when it is no longer needed); else NULL. */
+/* Returns the fragment whose turn it is, if it is complete and none is being delivered, removed
+ * from its list (btl_ib_reasm_put() when it is no longer needed); else NULL. */
 btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer);
 
 /* Notes whether a fragment of the peer is being handed up. No other of this peer is meanwhile. */
@@ -116,7 +117,8 @@ static inline void btl_ib_reasm_set_busy(btl_ib_reasm_peer_t *peer, bool busy)
 /* Gives a buffer back to the pool. */
 void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm);
 
-/* An incarnation of the connection ended: give up what is not complete, and number from 0 again. */
+/* Ends an incarnation of the connection: gives up what is not complete, and numbers from 0
+ * again. */
 void btl_ib_reasm_end(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer);
 
 /* Ends an incarnation as btl_ib_reasm_end(), and also gives up what is complete. */

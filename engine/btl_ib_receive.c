@@ -120,7 +120,7 @@ static int receive(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
 
 /* ---- events of the transports ---- */
 
-/* A device failed: its connections are told by the application's own progress. */
+/* Notes that a device failed: its connections are told by the application's own progress. */
 static void note_failure(btl_ib_engine_t *engine)
 {
     engine->turn.failure_pending = true;
@@ -219,8 +219,8 @@ __attribute__((noinline)) static int handle_batch(btl_ib_rail_t *rail, const btl
     return received;
 }
 
-/* A first contact that was kept, whose sender is known by now. Its address holds while
- * it is handled: that is known, or becomes known, if there is a connection. */
+/* Receives a first contact that was kept, whose sender is known by now. Its address holds while it
+ * is handled: that is known, or becomes known, if there is a connection. */
 static void receive_kept(btl_ib_rail_t *rail, btl_ib_backlog_entry_t *stored,
                          btl_ib_sender_t *sender, uint32_t batch)
 {

@@ -24,7 +24,7 @@ static inline int btl_ib_rail_poll_transport(const btl_ib_engine_t *engine,
     return transport->ops->poll(transport, engine->clock.now, events, max);
 }
 
-/* How many events a batch may have, if `left` datagrams may still be received. */
+/* Returns how many events a batch may have, if `left` datagrams may still be received. */
 static inline int btl_ib_rail_batch_max(const btl_ib_engine_t *engine, int left)
 {
     const int most = engine->polled.in_hand ? BTL_IB_FEW_EVENTS : BTL_IB_BATCH;
@@ -32,7 +32,7 @@ static inline int btl_ib_rail_batch_max(const btl_ib_engine_t *engine, int left)
     return left < most ? left : most;
 }
 
-/* A rail was found empty: what came during any pause but the last is all received. */
+/* Notes that a rail was found empty: what came during any pause but the last is all received. */
 static inline void btl_ib_rail_note_empty(btl_ib_rail_t *rail, const btl_ib_clock_t *clock)
 {
     rail->polled.empty_at = clock->now;
@@ -78,8 +78,8 @@ static inline btl_ib_polled_batch_t btl_ib_rail_begin_batch(btl_ib_rail_t *rail)
  * datagrams there were. */
 int btl_ib_rail_poll(btl_ib_rail_t *rail, int left, int polled);
 
-/* First contacts that were kept, `most` of them: here the runtime can be asked, as little of the
- * stack is used. */
+/* Receives first contacts that were kept, `most` of them: here the runtime can be asked, as little
+ * of the stack is used. */
 void btl_ib_receive_unidentified(btl_ib_engine_t *engine, int most);
 
 #endif

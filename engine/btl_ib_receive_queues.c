@@ -85,7 +85,7 @@ static void set(btl_ib_queue_t *queue, field_t field, uint32_t value)
     memcpy((char *) queue + fields[field].offset, &value, sizeof value);
 }
 
-/* The bounds of a field. The fields to its left must be in bounds. */
+/* Returns the bounds of a field. The fields to its left must be in bounds. */
 static uint32_t field_min(field_t field, uint32_t size_before)
 {
     switch (field) {
@@ -362,7 +362,7 @@ bool btl_ib_queues_is_written(const char *spec, uint32_t queue, const char *fiel
 
 /* ---- tables ---- */
 
-/* `into` and `from` as one queue of the type of `into`. */
+/* Joins `into` and `from` to one queue of the type of `into`. */
 static void join_queues(btl_ib_queue_t *into, const btl_ib_queue_t *from)
 {
     const grammar_t *grammar = grammar_of(into->type);

@@ -95,7 +95,7 @@ int btl_ib_queues_holds(const char *spec, const btl_ib_queue_table_t *table, uin
                         btl_ib_queues_error_t *error);
 
 /*
- * Fit a valid table to a transport. Queues larger than `max_datagram` bytes are clamped to it.
+ * Fits a valid table to a transport. Queues larger than `max_datagram` bytes are clamped to it.
  * Queues of equal size are then joined into one of the first one's type: a queue of the other type
  * gets the defaults of that type, then all numbers but the size are added and limited to the
  * grammar's bounds. Returns how many queues were too large (0: the table is unchanged). A
@@ -107,7 +107,7 @@ uint32_t btl_ib_queues_clamp(btl_ib_queue_table_t *table, uint32_t max_datagram)
  * return, or as many as the grammar allows. */
 void btl_ib_queues_set_slack(btl_ib_queue_table_t *table, uint32_t slack);
 
-/* The channel for a segment of `size` bytes (header included): the smallest that holds it;
+/* Returns the channel for a segment of `size` bytes (header included): the smallest that holds it;
  * table->count if none does. */
 static inline uint32_t btl_ib_queues_channel(const btl_ib_queue_table_t *table, uint32_t size)
 {

@@ -47,7 +47,7 @@ btl_ib_refragment_result_t btl_ib_refragment_add(btl_ib_list_t *list, const btl_
                                                  const btl_ib_view_t *part,
                                                  btl_ib_refragment_t **whole);
 
-/* A segment was accepted otherwise, or is given up: drop its parts. */
+/* Drops the parts of a segment that was accepted otherwise, or is given up. */
 void btl_ib_refragment_forget(btl_ib_list_t *list, const btl_ib_mem_t *mem, uint32_t channel,
                               uint32_t seq);
 

@@ -89,17 +89,17 @@ typedef enum btl_ib_atomic_type {
     BTL_IB_ATOMIC_DOUBLE = 4, /* the same */
 } btl_ib_atomic_type_t;
 
-/* Bytes of a word of this type: 4, 8, or 0 if there is no such type. */
+/* Returns the bytes of a word of this type: 4, 8, or 0 if there is no such type. */
 uint32_t btl_ib_atomic_size(uint32_t type);
 
 /* True if this is a valid operation on a valid type. Both may be any number. */
 bool btl_ib_atomic_supported(uint32_t code, uint32_t type);
 
 /*
- * Execute an operation on the word at `word`, sequentially consistent. Operand, compare and *result
- * (the old word) are in the low bytes of 64 bits. The bits above are ignored, and 0 in *result.
- * `result` must not be NULL. Returns 0, or -EINVAL if the operation is not supported or the word is
- * not aligned to its size; then nothing was changed.
+ * Executes an operation on the word at `word`, sequentially consistent. Operand, compare and
+ * *result (the old word) are in the low bytes of 64 bits. The bits above are ignored, and 0 in
+ * *result. `result` must not be NULL. Returns 0, or -EINVAL if the operation is not supported or
+ * the word is not aligned to its size; then nothing was changed.
  */
 int btl_ib_atomic_execute(void *word, uint32_t code, uint32_t type, uint64_t operand,
                           uint64_t compare, uint64_t *result);
@@ -148,13 +148,13 @@ typedef struct btl_ib_region_key {
 int btl_ib_region_add(btl_ib_engine_t *engine, void *base, uint64_t size, uint32_t access,
                       btl_ib_region_key_t *key);
 
-/* After it returns no peer reads or writes the region, whatever is on its way. Unknown keys are
- * ignored. */
+/* Removes a region: after it returns no peer reads or writes the region, whatever is on its way.
+ * Unknown keys are ignored. */
 void btl_ib_region_remove(btl_ib_engine_t *engine, const btl_ib_region_key_t *key);
 
-/* The address of `offset` in one of our own regions, for a user that accesses it directly. NULL
- * if a peer would be refused `access` (one of BTL_IB_ACCESS_READ, _WRITE, _ATOMIC) to the `size`
- * bytes there. */
+/* Returns the address of `offset` in one of our own regions, for a user that accesses it directly.
+ * NULL if a peer would be refused `access` (one of BTL_IB_ACCESS_READ, _WRITE, _ATOMIC) to the
+ * `size` bytes there. */
 void *btl_ib_region_find(btl_ib_engine_t *engine, const btl_ib_region_key_t *key, uint64_t offset,
                          uint64_t size, uint32_t access);
 

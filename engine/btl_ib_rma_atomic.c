@@ -90,7 +90,7 @@ static uint64_t apply_double(uint32_t code, uint64_t old_bits, uint64_t operand_
     return apply_integer(code, old_bits, operand_bits, operand < old);
 }
 
-/* The new value. Of a 32-bit word only the low half is valid. */
+/* Computes the new value. Of a 32-bit word only the low half is valid. */
 static uint64_t apply(uint32_t code, uint32_t type, uint64_t old, uint64_t operand)
 {
     switch (type) {

@@ -17,7 +17,7 @@
 
 #include "btl_ib_engine.h"
 
-/* Receive answers of the peer: a piece of what a GET asked for, the rejection of a PUT, results of
+/* Takes in answers of the peer: a piece of what a GET asked for, the rejection of a PUT, results of
  * GETs and ATOMICs. */
 void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 void btl_ib_op_recv_rejected(btl_ib_conn_t *conn, const btl_ib_view_t *view);

@@ -83,7 +83,7 @@ static int hand_over(const btl_ib_conn_t *conn, btl_ib_op_t *op)
     return device_of(conn)->start(conn->rail->transport, &work);
 }
 
-/* The operation counts as asked: from now on the peer's silence is noticed. */
+/* Counts the operation as asked: from now on the peer's silence is noticed. */
 static void expect_answer(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     if (op->asked || conn->identity.name == conn->engine->config.name) {
@@ -96,7 +96,8 @@ static void expect_answer(btl_ib_conn_t *conn, btl_ib_op_t *op)
     btl_ib_loss_set_timer(conn);
 }
 
-/* The device does not execute it, for the reason `error`. It is on no list. */
+/* Emulates an operation, which is on no list, as the device does not execute it, for the reason
+ * `error`. */
 static void fall_back(btl_ib_conn_t *conn, btl_ib_op_t *op, int error)
 {
     btl_ib_op_not_asked(op);
@@ -132,7 +133,7 @@ static bool comes_again(const btl_ib_conn_t *conn, const btl_ib_op_t *op, int rc
            && (limit == 0 || !is_late(conn, limit));
 }
 
-/* The transport takes nothing: emulate what can be emulated. */
+/* Emulates what can be emulated, as the transport takes nothing. */
 static void fall_back_waiting(btl_ib_conn_t *conn)
 {
     btl_ib_list_t waiting;
@@ -242,7 +243,7 @@ void btl_ib_offload_event(const btl_ib_event_t *event)
     }
 }
 
-/* From now on the device uses no memory of our operations and reports nothing of them. */
+/* Has the device use no memory of our operations, and report nothing of them, from now on. */
 static void revoke_from_device(const btl_ib_conn_t *conn)
 {
     if (conn->offload.count > 0) {

@@ -57,14 +57,15 @@ void btl_ib_offload_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);
 /* Hands waiting operations over, as far as the transport takes them. */
 void btl_ib_offload_push(btl_ib_conn_t *conn);
 
-/* The transport reports the end of one. Calls no callback, and ends no connection. */
+/* Handles the end of an operation, which the transport reports. Calls no callback, and ends no
+ * connection. */
 void btl_ib_offload_event(const btl_ib_event_t *event);
 
 /* Ends all with `status`. Their memory is no longer in use. */
 void btl_ib_offload_give_up(btl_ib_conn_t *conn, int status);
 
-/* The device at either end of the connection's own rails failed with that errno: emulate what can
- * be emulated. */
+/* Emulates what can be emulated: the device at either end of the connection's own rails failed with
+ * that errno. */
 void btl_ib_offload_device_failed(btl_ib_conn_t *conn, int error);
 
 #endif

@@ -10,7 +10,7 @@
 
 enum { SLOTS_FIRST = 16, SLOTS_MAX = 1 << BTL_IB_REGION_SLOT_BITS };
 
-/* Twice as many slots. */
+/* Allocates twice as many slots. */
 static int grow_slots(btl_ib_regions_t *regions)
 {
     uint32_t count = regions->count == 0 ? SLOTS_FIRST : 2 * regions->count;
@@ -203,8 +203,8 @@ static bool allows(const btl_ib_region_t *region, uint64_t offset, uint64_t size
 }
 
 /*
- * The bytes are not all in `named`. If that is, or was, a region of a window: the region of a
- * window that holds them all and allows `access`; else NULL.
+ * Returns, if `named` does not hold all the bytes and is, or was, a region of a window, the region
+ * of a window that holds them all and allows `access`; else NULL.
  */
 static const btl_ib_region_t *find_other(const btl_ib_regions_t *regions,
                                          const btl_ib_region_t *named, uint64_t offset,
@@ -228,7 +228,7 @@ static const btl_ib_region_t *find_other(const btl_ib_regions_t *regions,
     return NULL;
 }
 
-/* The offset of the same bytes in the other region. */
+/* Returns the offset of the same bytes in the other region. */
 static uint64_t offset_in(const btl_ib_region_t *other, const btl_ib_region_t *named,
                           uint64_t offset)
 {
@@ -242,8 +242,8 @@ static uint8_t *address_in(const btl_ib_region_t *region, uint64_t offset)
     return (uint8_t *) ((uintptr_t) region->base + (uintptr_t) offset);
 }
 
-/* `named` does not allow the access. Rare, and kept out of the way of requests that name the right
- * region. */
+/* Looks for a region in place of `named`, which does not allow the access. Rare, and kept out of
+ * the way of requests that name the right region. */
 static __attribute__((noinline)) btl_ib_region_result_t
 look_elsewhere(const btl_ib_regions_t *regions, const btl_ib_region_t *named, uint64_t offset,
                uint64_t size, uint32_t access, uint8_t **memory)

@@ -86,7 +86,7 @@ int btl_ib_regions_add(btl_ib_regions_t *regions, void *base, uint64_t size, uin
                        btl_ib_region_key_t *key);
 void btl_ib_regions_remove(btl_ib_regions_t *regions, const btl_ib_region_key_t *key);
 
-/* `count` segments are sent from a region (which exists), or are not any more. */
+/* Counts `count` segments that are sent from a region (which exists), or are not any more. */
 void btl_ib_regions_lend(btl_ib_regions_t *regions, uint64_t id, uint32_t count);
 void btl_ib_regions_return(btl_ib_regions_t *regions, uint64_t id, uint32_t count);
 

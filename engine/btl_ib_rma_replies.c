@@ -150,7 +150,8 @@ int btl_ib_stream_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t chan
     return count;
 }
 
-/* The region is lent to its segments, which need the stream no more. */
+/* Notes that segments of a stream left. The region is lent to its segments, which need the stream
+ * no more. */
 bool btl_ib_stream_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied)
 {
     (void) conn;
@@ -202,7 +203,7 @@ int btl_ib_replies_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t cha
     return n;
 }
 
-/* None is due any more. */
+/* Ends the replies of a connection: none is due any more. */
 bool btl_ib_replies_ended(btl_ib_out_t *out, int status)
 {
     (void) status;

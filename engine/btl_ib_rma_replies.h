@@ -55,7 +55,7 @@ void btl_ib_replies_begin(btl_ib_stream_t *stream);
  * freed, and a reply says so. */
 bool btl_ib_replies_find_or_reject(btl_ib_stream_t *stream);
 
-/* out_ops (btl_ib_completion.c) of streams and of replies. A stream that is over is freed. */
+/* Implements out_ops (btl_ib_completion.c) for streams and replies. Frees a stream that is over. */
 int btl_ib_stream_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
                            btl_ib_segment_t **segments, int most);
 bool btl_ib_stream_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied);

@@ -108,8 +108,9 @@ bool btl_ib_op_run_or_wait(btl_ib_conn_t *conn, uint32_t running)
     return false;
 }
 
-/* Each that is made ready calls it again, when it has what it wants: so all come to use the room,
- * and one operation that ends wakes one connection, not all. */
+/* Makes the connection ready that has waited longest. Each that is made ready calls it again, when
+ * it has what it wants: so all come to use the room, and one operation that ends wakes one
+ * connection, not all. */
 void btl_ib_op_next_peer(btl_ib_engine_t *engine)
 {
     btl_ib_conn_t *conn;
@@ -183,7 +184,8 @@ static void write_atomic(const btl_ib_op_t *op, uint8_t *to)
     memcpy(to, &atomic, sizeof(atomic));
 }
 
-/* The last segment asks for its acknowledgement, as only that says that the bytes are placed. */
+/* Makes the next segments of a PUT. The last one asks for its acknowledgement, as only that says
+ * that the bytes are placed. */
 int btl_ib_put_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
                         btl_ib_segment_t **segments, int most)
 {

@@ -63,25 +63,27 @@ void btl_ib_op_queue(btl_ib_conn_t *conn, btl_ib_op_t *op);
  * no other. False: the connection waits, and is ready when it is its turn. */
 bool btl_ib_op_run_or_wait(btl_ib_conn_t *conn, uint32_t running);
 
-/* An operation is over, or a connection leaves room that others may use: whoever has waited longest
- * is ready. */
+/* Makes the connection ready that has waited longest, as an operation is over, or a connection
+ * leaves room that others may use. */
 void btl_ib_op_next_peer(btl_ib_engine_t *engine);
 
 /* Gives free slots and ids to waiting operations, and puts them into their channels. */
 void btl_ib_op_give_slots(btl_ib_conn_t *conn);
 
-/* The operation with this id if it has a slot, else NULL. The id may be any number. */
+/* Returns the operation with this id if it has a slot, else NULL. The id may be any number. */
 btl_ib_op_t *btl_ib_op_find(const btl_ib_conn_t *conn, uint32_t id);
 
-/* The request was sent, or the device took it; or it came back without an answer. */
+/* Notes that the request was sent, or the device took it; or that it came back without an
+ * answer. */
 void btl_ib_op_asked(btl_ib_op_t *op);
 void btl_ib_op_not_asked(btl_ib_op_t *op);
 
-/* The peer, or its device, works for us: it is not silent. The wait for answers starts again. */
+/* Notes that the peer, or its device, works for us: it is not silent. The wait for answers starts
+ * again. */
 void btl_ib_op_answered(btl_ib_conn_t *conn);
 
-/* out_ops (btl_ib_completion.c) of PUTs, of requests, and of these and offloaded operations: one
- * that is over is taken off all accounts. */
+/* Implements out_ops (btl_ib_completion.c) for PUTs, for requests, and for these and offloaded
+ * operations: one that is over is taken off all accounts. */
 int btl_ib_put_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
                         btl_ib_segment_t **segments, int most);
 int btl_ib_request_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,

@@ -65,7 +65,7 @@ void btl_ib_rnr_here(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-/* Could a segment that got RNR for `cause` be accepted now? */
+/* True if a segment that got RNR for `cause` could be accepted now. */
 static bool is_over(const btl_ib_conn_t *conn, btl_ib_rnr_cause_t cause)
 {
     const btl_ib_engine_t *engine = conn->engine;
@@ -81,7 +81,7 @@ static bool is_over(const btl_ib_conn_t *conn, btl_ib_rnr_cause_t cause)
     }
 }
 
-/* A entry that the peer was not told of comes first, or two of them could keep each other from
+/* Picks an entry that the peer was not told of first, or two of them could keep each other from
  * being told. */
 btl_ib_rnr_entry_t *btl_ib_rnr_pick(btl_ib_conn_t *conn)
 {

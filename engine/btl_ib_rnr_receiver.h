@@ -53,25 +53,25 @@ static inline void btl_ib_rnr_init(btl_ib_rnr_t *rnr)
     btl_ib_list_init(&rnr->link);
 }
 
-/* A segment got RNR, for a message with that tag: the sender is to be told when the cause is
- * gone. */
+/* Notes that a segment got RNR, for a message with that tag: the sender is to be told when the
+ * cause is gone. */
 void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag,
                      btl_ib_rnr_cause_t cause);
 
-/* A copy of a segment that is still missing arrived, and is about to be accepted, dropped, or to
- * get RNR. */
+/* Notes that a copy of a segment that is still missing arrived, and is about to be accepted,
+ * dropped, or to get RNR. */
 void btl_ib_rnr_here(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* The entry that the acknowledgement now leaving is to name as READY, or NULL. If it leaves
+/* Returns the entry that the acknowledgement now leaving is to name as READY, or NULL. If it leaves
  * btl_ib_rnr_told() is called. */
 btl_ib_rnr_entry_t *btl_ib_rnr_pick(btl_ib_conn_t *conn);
 
 void btl_ib_rnr_told(btl_ib_conn_t *conn, btl_ib_rnr_entry_t *entry);
 
-/* Once a turn: acknowledge at once where a cause is gone. Bounded work a turn. */
+/* Acknowledges at once where a cause is gone. Once a turn, with bounded work. */
 void btl_ib_rnr_turn(btl_ib_engine_t *engine);
 
-/* The peer's incarnation ended. */
+/* Forgets all entries, as the peer's incarnation ended. */
 void btl_ib_rnr_forget(btl_ib_conn_t *conn);
 
 /* Frees the memory that an idle connection does not need. */

@@ -17,7 +17,7 @@ enum {
     DEFERRED_MAX = 256, /* segments: they count in the limits on all connections */
 };
 
-/* The echoed stamp shows which copy got RNR, as for READY. */
+/* Defers those in flight. The echoed stamp shows which copy got RNR, as for READY. */
 void btl_ib_rnr_sender_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
                            const btl_ib_view_t *view)
 {

@@ -19,20 +19,21 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
 
-/* The sequences [from, to) of a channel arrived and got RNR, as an ACK says: those in
- * flight are deferred. */
+/* Defers those in flight of the sequences [from, to) of a channel, which arrived and got RNR, as an
+ * ACK says. */
 void btl_ib_rnr_sender_add(btl_ib_conn_t *conn, uint32_t channel, uint32_t from, uint32_t to,
                            const btl_ib_view_t *view);
 
-/* A segment was acknowledged. If it had got RNR the cause is gone, perhaps that of others
- * too. */
+/* Notes that a segment was acknowledged. If it had got RNR the cause is gone, perhaps that of
+ * others too. */
 void btl_ib_rnr_sender_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
-/* Acknowledgements were taken in: send the deferred segments again if they have waited long
- * enough. */
+/* Sends the deferred segments again if they have waited long enough; called after acknowledgements
+ * were taken in. */
 void btl_ib_rnr_sender_retry(btl_ib_conn_t *conn);
 
-/* READY: the peer can accept a segment that got RNR. Retransmit it, unless that was done since. */
+/* Retransmits a segment that got RNR and which the peer can accept now (READY), unless that was
+ * done since. */
 void btl_ib_rnr_sender_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 #endif

@@ -95,7 +95,7 @@ static void set_to(btl_ib_conn_t *conn, btl_ib_rail_t *via, btl_ib_addr_t to)
     }
 }
 
-/* Room for one more. Without memory chains become longer. */
+/* Makes room for one more. Without memory chains become longer. */
 static int grow_chains(btl_ib_engine_t *engine)
 {
     btl_ib_routes_t *routes = &engine->routes;
@@ -219,8 +219,7 @@ void btl_ib_route_fini(btl_ib_conn_t *conn)
     }
 }
 
-/* The address on the own rail that was published. Returns 0 or what the transport
- * says. */
+/* Adds the address on the own rail that was published. Returns 0 or what the transport says. */
 static int add_own(btl_ib_conn_t *conn)
 {
     btl_ib_transport_t *transport = conn->rail->transport;
@@ -272,7 +271,7 @@ void btl_ib_route_retry(btl_ib_conn_t *conn)
     }
 }
 
-/* The address of `other` and the connection's own change places. */
+/* Exchanges the address of `other` and the connection's own. */
 static void swap_inside(btl_ib_conn_t *conn, btl_ib_inside_t *other)
 {
     btl_ib_route_t *route = &conn->route;

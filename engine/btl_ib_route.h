@@ -53,7 +53,7 @@ typedef struct btl_ib_routes {
     struct btl_ib_conn **own, **to; /* the first of each chain */
 } btl_ib_routes_t;
 
-/* A new connection goes by its own rail, to the address that the peer published. Returns 0, or
+/* Begins with the connection's own rail, and the address that the peer published. Returns 0, or
  * -errno of the transport. A failed device may not be able to add an address: then 0, and
  * connections go by other rails only. */
 int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info);
@@ -61,29 +61,30 @@ int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info);
 /* Releases all addresses. */
 void btl_ib_route_fini(btl_ib_conn_t *conn);
 
-/* A router has that address for the peer, and the peer has answered there: it is the peer's from
- * now on. False if the transport does not take it: nothing changed. */
+/* Takes an address that a router has for the peer, where it has answered, as the peer's from now
+ * on. Returns false if the transport does not take it: nothing changed. */
 bool btl_ib_route_rewritten(btl_ib_conn_t *conn, const uint8_t *address, uint32_t len);
 
-/* Nothing gets to the router's address: that and the one before change places.
- * False: there is none. */
+/* Goes back to the address before the router's, to which nothing gets: the two change places.
+ * Returns false if there is none. */
 bool btl_ib_route_return(btl_ib_conn_t *conn);
 
-/* If its rail did not take the peer's address, for want of memory perhaps: try again. */
+/* Tries again to add the peer's address, if its rail did not take it, for want of memory
+ * perhaps. */
 void btl_ib_route_retry(btl_ib_conn_t *conn);
 
-/* The tables of an engine without connections; and bytes of those of so many. */
+/* Frees the tables of an engine without connections; and returns the bytes of those of so many. */
 void btl_ib_routes_fini(btl_ib_engine_t *engine);
 uint64_t btl_ib_routes_bytes(uint32_t connections);
 
-/* The first connection that goes by `rail` to that address, or, for the second, whose own rail and
- * address these are; after `after` if that is not NULL. In any state. */
+/* Returns the first connection that goes by `rail` to that address, or, for the second, whose own
+ * rail and address these are; after `after` if that is not NULL. In any state. */
 btl_ib_conn_t *btl_ib_route_to(const btl_ib_rail_t *rail, btl_ib_addr_t to,
                                const btl_ib_conn_t *after);
 btl_ib_conn_t *btl_ib_route_of(const btl_ib_rail_t *rail, btl_ib_addr_t address,
                                const btl_ib_conn_t *after);
 
-/* Something is sent by this connection, which goes by its own rail. */
+/* Notes that something is sent by this connection, which goes by its own rail. */
 void btl_ib_route_used(btl_ib_conn_t *conn);
 
 /* True if a connection's own two rails can carry it. */
@@ -93,17 +94,17 @@ bool btl_ib_route_has_own(const btl_ib_conn_t *conn);
  * connection, or the connection's own again. False, and nothing changed, if that is impossible. */
 bool btl_ib_route_take(btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 
-/* Switch a connection to its own rails for one datagram, and back to a copy of the route taken
+/* Switches a connection to its own rails for one datagram, and back to a copy of the route taken
  * before. */
 void btl_ib_route_by_own(btl_ib_conn_t *conn);
 void btl_ib_route_restore(btl_ib_conn_t *conn, const btl_ib_route_t *before);
 
-/* An open connection with process `name` by our rail `rail`, if that is usable, to address
+/* Returns an open connection with process `name` by our rail `rail`, if that is usable, to address
  * `from` (BTL_IB_ADDR_UNKNOWN: any). NULL: none. */
 btl_ib_conn_t *btl_ib_route_by_rail(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from);
 
-/* The open connection with the same process after `other`, whose rail is usable; NULL: the first,
- * which may be `conn` itself. NULL if there is none. */
+/* Returns the open connection with the same process after `other`, whose rail is usable; NULL: the
+ * first, which may be `conn` itself. NULL if there is none. */
 btl_ib_conn_t *btl_ib_route_next(const btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 
 /* True if a connection's datagrams may come from `from` by that rail. BTL_IB_ADDR_UNKNOWN: any
@@ -111,14 +112,14 @@ btl_ib_conn_t *btl_ib_route_next(const btl_ib_conn_t *conn, const btl_ib_conn_t 
 bool btl_ib_route_is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
                             btl_ib_addr_t from);
 
-/* The peer's address on `rail` at whose host a datagram of an unknown source began: it came by the
- * peer's spare flow then. BTL_IB_ADDR_UNKNOWN: there is none by which the peer was heard before, or
- * that a router has for it. */
+/* Returns the peer's address on `rail` at whose host a datagram of an unknown source began: it came
+ * by the peer's spare flow then. BTL_IB_ADDR_UNKNOWN: there is none by which the peer was heard
+ * before, or that a router has for it. */
 btl_ib_addr_t btl_ib_route_at_host(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
                                    const btl_ib_event_t *event);
 
-/* The connection whose own two rails carry this one now: itself, unless it was rerouted. NULL:
- * that connection is gone. */
+/* Returns the connection whose own two rails carry this one now: itself, unless it was rerouted.
+ * NULL: that connection is gone. */
 btl_ib_conn_t *btl_ib_route_carrier(const btl_ib_conn_t *conn);
 
 #endif

@@ -61,13 +61,14 @@ static inline void btl_ib_rtt_sample(btl_ib_rtt_t *rtt, uint32_t us, uint32_t bo
     }
 }
 
-/* SRTT in us, or `initial` before the first sample. */
+/* Returns SRTT in us, or `initial` before the first sample. */
 static inline uint32_t btl_ib_rtt_smoothed(const btl_ib_rtt_t *rtt, uint32_t initial)
 {
     return rtt->srtt8 == 0 ? initial : rtt->srtt8 / 8;
 }
 
-/* SRTT + max(4 * RTTVAR, tick) in us (RFC 6298, 2.3), or `initial` before the first sample. */
+/* Returns SRTT + max(4 * RTTVAR, tick) in us (RFC 6298, 2.3), or `initial` before the first
+ * sample. */
 static inline uint32_t btl_ib_rtt_timeout(const btl_ib_rtt_t *rtt, uint32_t initial)
 {
     if (rtt->srtt8 == 0) {
@@ -97,7 +98,7 @@ typedef struct btl_ib_pauses {
     uint32_t lossy;   /* grows with series of probes that repaired a loss, shrinks with others */
 } btl_ib_pauses_t;
 
-/* `away` us, if that is a pause; else 0. */
+/* Returns `away` us, if that is a pause; else 0. */
 static inline uint32_t btl_ib_pause_of(uint32_t away)
 {
     return away > BTL_IB_PAUSE_MIN ? away : 0;
@@ -115,10 +116,11 @@ static inline void btl_ib_pauses_note(btl_ib_pauses_t *pauses, uint32_t away, ui
     }
 }
 
-/* A series of probes is over; `repaired`: the peer did not have all that they carried. */
+/* Judges a series of probes that is over; `repaired`: the peer did not have all that they
+ * carried. */
 void btl_ib_pauses_judge(btl_ib_pauses_t *pauses, bool repaired);
 
-/* How long the peer may be silent at `now` without a loss, us; 0: nothing is known. */
+/* Returns how long the peer may be silent at `now` without a loss, us; 0: nothing is known. */
 uint32_t btl_ib_pauses_expected(const btl_ib_pauses_t *pauses, uint64_t now);
 
 #endif

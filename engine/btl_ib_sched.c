@@ -100,8 +100,8 @@ void btl_ib_conn_unschedule(btl_ib_conn_t *conn)
 
 /* ---- what waits in a connection ---- */
 
-/* The channel of what fills more than one datagram: always the same, whatever the path carries now,
- * because its pieces must stay in order. */
+/* Returns the channel of what fills more than one datagram: always the same, whatever the path
+ * carries now, because its pieces must stay in order. */
 static uint32_t home_channel(const btl_ib_conn_t *conn)
 {
     return btl_ib_queues_channel(conn->peer_queues, conn->pmtud.home);

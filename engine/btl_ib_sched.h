@@ -26,13 +26,13 @@ typedef struct btl_ib_work {
     bool waits;
 } btl_ib_work_t;
 
-/* Something joins what waits. */
+/* Notes that something joins what waits. */
 static inline void btl_ib_work_note(btl_ib_work_t *work)
 {
     work->waits = true;
 }
 
-/* A turn ended. `waits`: something was left for the next one. */
+/* Notes that a turn ended. `waits`: something was left for the next one. */
 static inline void btl_ib_work_left(btl_ib_work_t *work, bool waits)
 {
     work->waits = waits;
@@ -50,7 +50,7 @@ typedef struct btl_ib_idle {
 /* Which connections may have something to send (engine->ready), and which have been idle for
  * long. */
 
-/* A new connection: nothing to send, and idle. */
+/* Begins a new connection: nothing to send, and idle. */
 void btl_ib_sched_init(btl_ib_conn_t *conn);
 
 /* Notes that `conn` may have something to send. */
@@ -63,13 +63,13 @@ void btl_ib_conn_starve(btl_ib_conn_t *conn);
 /* Ends a connection's wait for these limits: btl_ib_conn_ready() makes it ready. */
 void btl_ib_conn_fed(btl_ib_conn_t *conn);
 
-/* The next of a list of ready connections; NULL: there is none. */
+/* Takes the next of a list of ready connections; NULL: there is none. */
 btl_ib_conn_t *btl_ib_sched_pop(btl_ib_list_t *turn);
 
-/* A connection that was idle is not any more: its timer starts. */
+/* Starts the timer of a connection that was idle and is not any more. */
 void btl_ib_idle_end(btl_ib_conn_t *conn);
 
-/* A sequenced segment was sent or received: the idle timer starts again. */
+/* Starts the idle timer again: a sequenced segment was sent or received. */
 static inline void btl_ib_idle_active(btl_ib_idle_t *idle, btl_ib_conn_t *conn, uint64_t now)
 {
     idle->active_at = now;
@@ -78,11 +78,12 @@ static inline void btl_ib_idle_active(btl_ib_idle_t *idle, btl_ib_conn_t *conn, 
     }
 }
 
-/* The idle timer expired. True: nothing happened for config.idle_after and `drained` says that
- * nothing is left to do, so the connection is idle now. False: the timer was set again. */
+/* Handles the idle timer, which expired. Returns true if nothing happened for config.idle_after and
+ * `drained` says that nothing is left to do, so the connection is idle now; false: the timer was
+ * set again. */
 bool btl_ib_conn_rest(btl_ib_conn_t *conn, bool drained);
 
-/* An incarnation of the connection ends: nothing to send, and no timer runs. */
+/* Ends an incarnation of the connection: nothing to send, and no timer runs. */
 void btl_ib_conn_unschedule(btl_ib_conn_t *conn);
 
 /* ---- what waits in a connection ---- */
@@ -91,13 +92,14 @@ void btl_ib_conn_unschedule(btl_ib_conn_t *conn);
  * else on the channel of the largest datagram. */
 void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
 
-/* Datagrams are smaller from now on: messages that must be split now move to that channel, too. */
+/* Moves messages that must be split now, as datagrams are smaller from now on, to the channel of
+ * the largest datagram. */
 void btl_ib_pending_shrunk(btl_ib_conn_t *conn);
 
 /* True if something waits that was never sent, for whatever reason. */
 bool btl_ib_pending_any(const btl_ib_conn_t *conn);
 
-/* Acknowledgements or credits came: schedule the connection if something may be sendable now. */
+/* Schedules the connection if something may be sendable now: acknowledgements or credits came. */
 void btl_ib_pending_wake(btl_ib_conn_t *conn);
 
 /* True if there is anything to send: never sent, lost, or an operation that waits for a slot. */

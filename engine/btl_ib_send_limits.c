@@ -18,8 +18,8 @@ enum {
     SEGMENT_MOST = 65536, /* bytes */
 };
 
-/* The command channel may exceed the window, even if long messages fill it: it is little, and
- * somebody waits for it. */
+/* Returns the window. The command channel may exceed it, even if long messages fill it: it is
+ * little, and somebody waits for it. */
 static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t channel)
 {
     const uint32_t window = conn->cc.window;
@@ -30,7 +30,7 @@ static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t channel)
     return conn->peer_queues->count > 1 ? window + window / COMMAND_SHARE : window;
 }
 
-/* Segments of all connections that the limits count. */
+/* Returns the segments of all connections that the limits count. */
 static inline uint32_t counted_segments(const btl_ib_engine_t *engine)
 {
     return engine->budget.unacked - engine->budget.apart;
@@ -42,8 +42,8 @@ bool btl_ib_send_limits_full(const btl_ib_engine_t *engine)
            || engine->budget.bytes_unacked >= engine->config.depth_bytes;
 }
 
-/* All segments of the connection that are not acknowledged got RNR. What is still to be sent
- * may be what the peer needs to accept them, so it does not wait for room that only their
+/* True if all segments of the connection that are not acknowledged got RNR. What is still to be
+ * sent may be what the peer needs to accept them, so it does not wait for room that only their
  * acknowledgement would free. */
 static bool may_exceed_depth(const btl_ib_conn_t *conn)
 {
@@ -56,7 +56,7 @@ static inline uint32_t rest(uint32_t most, uint32_t used)
     return most > used ? most - used : 0;
 }
 
-/* How many segments the peer's buffers for a channel allow. */
+/* Returns how many segments the peer's buffers for a channel allow. */
 static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t channel)
 {
     const btl_ib_tx_channel_t *tx = &conn->tx[channel];
@@ -70,8 +70,8 @@ static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t channel)
     return rest(queue->max_pending, tx->sentmap.in_flight);
 }
 
-/* How many segments the windows allow. A SKIP may stay in the ring for long and does not count;
- * there is one at most. */
+/* Returns how many segments the windows allow. A SKIP may stay in the ring for long and does not
+ * count; there is one at most. */
 static inline uint32_t room_in_windows(const btl_ib_conn_t *conn, uint32_t channel)
 {
     const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
@@ -88,9 +88,9 @@ uint32_t btl_ib_send_limits_way(const btl_ib_conn_t *conn, uint32_t channel)
     return there == 0 ? 0 : btl_ib_min_u32(there, room_in_windows(conn, channel));
 }
 
-/* How many segments the limits on all connections allow. Their sizes are not known yet: each counts
- * as the largest possible one, and the last may exceed the limit. Connections that wait for these
- * limits go before any other, in their order. */
+/* Returns how many segments the limits on all connections allow. Their sizes are not known yet:
+ * each counts as the largest possible one, and the last may exceed the limit. Connections that wait
+ * for these limits go before any other, in their order. */
 static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
@@ -156,8 +156,9 @@ uint32_t btl_ib_send_limits_room(const btl_ib_conn_t *conn, uint32_t channel,
     return btl_ib_min_u32(btl_ib_min_u32(depth, paced), btl_ib_min_u32(there, windows));
 }
 
-/* New segments of the command channel go before what repeats those of data channels, and may keep
- * the window full for long: then that has a share of its own. */
+/* True if `count` segments may be sent again. New segments of the command channel go before what
+ * repeats those of data channels, and may keep the window full for long: then that has a share of
+ * its own. */
 bool btl_ib_send_limits_may_retransmit(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count)
 {
     const uint32_t in_flight = conn->sentmap.in_flight + count;
@@ -168,8 +169,8 @@ bool btl_ib_send_limits_may_retransmit(const btl_ib_conn_t *conn, uint32_t chann
            || (channel != 0 && in_flight - conn->tx[0].sentmap.in_flight < share);
 }
 
-/* Nothing is in flight whose acknowledgement would free the connection: there is no credit; or a
- * SKIP that is not acknowledged fills the window, and must not rest then; or all waits for
+/* True if nothing is in flight whose acknowledgement would free the connection: there is no credit;
+ * or a SKIP that is not acknowledged fills the window, and must not rest then; or all waits for
  * validation. */
 static bool is_stuck(const btl_ib_conn_t *conn, btl_ib_verdict_t verdict)
 {

@@ -21,10 +21,10 @@ typedef enum btl_ib_verdict {
     BTL_IB_NO_ANSWER, /* the route is not validated yet, but another one is */
 } btl_ib_verdict_t;
 
-/* How many new segments the windows and the peer's buffers for a channel allow. */
+/* Returns how many new segments the windows and the peer's buffers for a channel allow. */
 uint32_t btl_ib_send_limits_way(const btl_ib_conn_t *conn, uint32_t channel);
 
-/* How many new segments may leave on a channel. It may be fewer than the limits allow, so
+/* Returns how many new segments may leave on a channel. It may be fewer than the limits allow, so
  * the caller asks again when they have left. 0: none may, and *verdict says why. */
 uint32_t btl_ib_send_limits_room(const btl_ib_conn_t *conn, uint32_t channel,
                                  btl_ib_verdict_t *verdict);

@@ -76,7 +76,7 @@ static inline uint64_t segment_bytes(const btl_ib_segment_t *segment)
  * remains then. */
 _Static_assert(BTL_IB_BATCH <= BTL_IB_CC_INIT, "a batch is longer than the window after a silence");
 
-/* After a silence longer than a timeout what is known of the path is out of date. */
+/* Forgets what is known of the path: after a silence longer than a timeout it is out of date. */
 __attribute__((noinline, cold)) static void end_silence(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
@@ -94,8 +94,8 @@ typedef struct asking {
     uint32_t every;  /* and each so many */
 } asking_t;
 
-/* Where the window is so small that a delayed acknowledgement would leave it empty: once in each
- * quarter, or in each burst where it holds one. */
+/* Says when segments ask for an acknowledgement: where the window is so small that a delayed one
+ * would leave it empty, once in each quarter, or in each burst where it holds one. */
 static asking_t asking_of(const btl_ib_conn_t *conn, uint32_t channel)
 {
     const btl_ib_queue_t *queue = &conn->peer_queues->q[channel];
@@ -112,8 +112,8 @@ static asking_t asking_of(const btl_ib_conn_t *conn, uint32_t channel)
     return (asking_t){.window = window, .every = window < burst ? (window + 3) / 4 : burst};
 }
 
-/* `in_flight` segments are when this one has left, `unasked` were sent since one asked. Returns how
- * many were then. */
+/* Has a segment ask for an acknowledgement if one is due: `in_flight` segments are when this one
+ * has left, `unasked` were sent since one asked. Returns how many were then. */
 static inline uint32_t ask_for_ack(btl_ib_segment_t *segment, asking_t asking, uint32_t in_flight,
                                    uint32_t unasked)
 {

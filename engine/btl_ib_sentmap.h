@@ -43,7 +43,7 @@ typedef struct btl_ib_budget {
  * counts of them. Owns struct btl_ib_sentmap, and the engine's budget of unacknowledged
  * segments. */
 
-/* A new connection has sent nothing. */
+/* Begins a new connection, which has sent nothing. */
 static inline void btl_ib_sentmap_init(btl_ib_sentmap_t *sentmap)
 {
     for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
@@ -58,15 +58,16 @@ static inline void btl_ib_sentmap_init(btl_ib_sentmap_t *sentmap)
 void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
                           uint32_t channel);
 
-/* A segment cannot leave: undo its entry and free it. The last that entered must be withdrawn
- * first. */
+/* Undoes the entry of a segment that cannot leave, and frees it. The last that entered must be
+ * withdrawn first. */
 void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
-/* New segments have left, in this order: the first of at most `most`, and those that continue it.
- * Returns how many those are. */
+/* Enters new segments that have left, in this order: the first of at most `most`, and those that
+ * continue it. Returns how many those are. */
 int btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int most);
 
-/* A later copy of a segment has left; `probe`: as a probe, not because it seemed lost. */
+/* Notes that a later copy of a segment has left; `probe`: as a probe, not because it seemed
+ * lost. */
 void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe);
 
 /* Makes a VOID of a segment of which only the sequence still has to arrive. */
@@ -80,11 +81,11 @@ bool btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32
  * finished now. */
 btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
-/* A segment is no more in flight and waits to be sent again: it was lost, is deferred or no more
- * so, is too large for its path now, or a SKIP takes its place. */
+/* Has a segment that is no more in flight wait to be sent again: it was lost, is deferred or no
+ * more so, is too large for its path now, or a SKIP takes its place. */
 void btl_ib_sentmap_to_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
-/* All segments in flight were lost. Returns how many. */
+/* Notes that all segments in flight were lost. Returns how many. */
 uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn);
 
 /* True if a segment is the copy of a message, sent once, so that nothing waits for its
@@ -95,8 +96,9 @@ static inline bool btl_ib_sentmap_is_message(const btl_ib_segment_t *segment)
            && !segment->lost && segment->rnr_copy == 0 && !segment->busy;
 }
 
-/* How many segments from `first` on, at most `most`, continue it and are in flight since they were
- * first sent: one acknowledgement serves all. `*last` is the last of them, perhaps `first`. */
+/* Returns how many segments from `first` on, at most `most`, continue it and are in flight since
+ * they were first sent: one acknowledgement serves all. `*last` is the last of them, perhaps
+ * `first`. */
 uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *first,
                             uint32_t most, btl_ib_segment_t **last);
 
@@ -105,11 +107,11 @@ uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *
 void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last,
                           uint32_t count);
 
-/* The unacknowledged segments of `out`, or if it is NULL all answers to operations of the peer,
- * carry no contents from now on. */
+/* Takes the contents from the unacknowledged segments of `out`, or if it is NULL from all answers
+ * to operations of the peer. */
 void btl_ib_sentmap_void(btl_ib_conn_t *conn, const btl_ib_out_t *out);
 
-/* A region is about to be removed: unacknowledged segments that are sent from it get a copy of
+/* Gives unacknowledged segments that are sent from a region which is about to be removed a copy of
  * their bytes. */
 void btl_ib_sentmap_own(btl_ib_engine_t *engine, uint64_t region);
 

@@ -125,7 +125,7 @@ void btl_ib_rx_window_mark(btl_ib_rx_window_t *window, uint32_t seq)
     }
 }
 
-/* The first sequence in [seq, top) whose bit is `value`, or top. */
+/* Returns the first sequence in [seq, top) whose bit is `value`, or top. */
 static uint32_t find_bit(const btl_ib_rx_window_t *window, uint32_t seq, bool value)
 {
     const uint64_t *map = window->map != NULL ? window->map : &window->small;
@@ -170,7 +170,7 @@ void btl_ib_rx_window_drop(btl_ib_rx_window_t *window, const btl_ib_mem_t *mem)
 
 /* ---- runs of RNR ---- */
 
-/* The first run of a channel that ends at `seq` or after it; `count` if there is none. */
+/* Returns the first run of a channel that ends at `seq` or after it; `count` if there is none. */
 static uint32_t find_run(const btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t seq)
 {
     uint32_t at = 0;
@@ -242,7 +242,8 @@ void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t se
     }
 }
 
-/* The sender waits to be told of the segment that got RNR last: it may have been a probe. */
+/* Begins with the run of the segment that got RNR last: its sender waits to be told of it, as it
+ * may have been a probe. */
 uint32_t btl_ib_rnr_runs_first(const btl_ib_rnr_runs_t *runs, uint32_t room)
 {
     uint32_t need = 0;

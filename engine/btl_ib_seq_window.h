@@ -42,7 +42,7 @@ static inline void btl_ib_tx_window_init(btl_ib_tx_window_t *window, uint32_t fi
     *window = (btl_ib_tx_window_t){.first = first, .next = first};
 }
 
-/* The part of btl_ib_tx_window_reserve() that needs memory. */
+/* Does the part of btl_ib_tx_window_reserve() that needs memory. */
 int btl_ib_tx_window_grow(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
 
 /* Reserves places for the next `count` sequences, all but the last of which have one already.
@@ -55,7 +55,7 @@ static inline int btl_ib_tx_window_reserve(btl_ib_tx_window_t *window, uint32_t 
                : btl_ib_tx_window_grow(window, mem);
 }
 
-/* Sequences for which there are places. */
+/* Returns the number of sequences for which there are places. */
 static inline uint32_t btl_ib_tx_window_room(const btl_ib_tx_window_t *window)
 {
     return window->size - (window->next - window->first);
@@ -79,7 +79,7 @@ static inline void btl_ib_tx_window_put(const btl_ib_tx_window_t *window, uint32
     window->ring[seq & (window->size - 1)] = segment;
 }
 
-/* What is there. */
+/* Returns what is at that sequence. */
 static inline void *btl_ib_tx_window_get(const btl_ib_tx_window_t *window, uint32_t seq)
 {
     return window->ring[seq & (window->size - 1)];
@@ -101,7 +101,7 @@ static inline void btl_ib_tx_window_jump(btl_ib_tx_window_t *window, int32_t cou
     window->next += (uint32_t) count;
 }
 
-/* The segment that is in flight under `seq`, or NULL (acknowledged, or never sent). */
+/* Returns the segment that is in flight under `seq`, or NULL (acknowledged, or never sent). */
 static inline void *btl_ib_tx_window_at(const btl_ib_tx_window_t *window, uint32_t seq)
 {
     return seq - window->first < window->next - window->first ? btl_ib_tx_window_get(window, seq)
@@ -161,7 +161,8 @@ int btl_ib_rx_window_reserve(btl_ib_rx_window_t *window, uint32_t seq, const btl
 /* Marks a NEW `seq`, for which a place was reserved, as received. */
 void btl_ib_rx_window_mark(btl_ib_rx_window_t *window, uint32_t seq);
 
-/* The next `count` sequences, too, were received. If there are any, nothing is ahead of a gap. */
+/* Notes that the next `count` sequences, too, were received. If there are any, nothing is ahead of
+ * a gap. */
 static inline void btl_ib_rx_window_advance(btl_ib_rx_window_t *window, uint32_t count)
 {
     assert(count == 0 || window->above == 0);
@@ -172,8 +173,8 @@ static inline void btl_ib_rx_window_advance(btl_ib_rx_window_t *window, uint32_t
 }
 
 /*
- * The first run of received sequences [*from, *to) that starts at or after `*from`, which must not
- * be before window->next. False if there is none.
+ * Finds the first run of received sequences [*from, *to) that starts at or after `*from`, which
+ * must not be before window->next. Returns false if there is none.
  */
 bool btl_ib_rx_window_range(const btl_ib_rx_window_t *window, uint32_t *from, uint32_t *to);
 
@@ -205,13 +206,14 @@ typedef struct btl_ib_rnr_runs {
     btl_ib_rnr_run_t run[BTL_IB_RNR_RUNS];
 } btl_ib_rnr_runs_t;
 
-/* A sequence that is in no run got RNR. */
+/* Adds a sequence that is in no run and got RNR. */
 void btl_ib_rnr_runs_add(btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t seq);
 
-/* A sequence that may be in a run is not missing any more. */
+/* Removes a sequence that may be in a run and is not missing any more. */
 void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t seq);
 
-/* The run that an ACK with `room` bytes for runs begins with; runs->count if there is none. */
+/* Returns the run that an ACK with `room` bytes for runs begins with; runs->count if there is
+ * none. */
 uint32_t btl_ib_rnr_runs_first(const btl_ib_rnr_runs_t *runs, uint32_t room);
 
 #endif

@@ -178,7 +178,7 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
     engine->ops->free(engine->ops_context, engine);
 }
 
-/* Datagrams of a queue that the receive buffers hold, of all peers. */
+/* Returns the datagrams of a queue that the receive buffers hold, of all peers. */
 static uint64_t queue_buffers(const btl_ib_rail_t *rail, uint32_t i)
 {
     const btl_ib_transport_t *transport = rail->transport;
@@ -188,8 +188,8 @@ static uint64_t queue_buffers(const btl_ib_rail_t *rail, uint32_t i)
                                 rail->engine->config.credit_pool, transport->attr.max_datagram);
 }
 
-/* The credits of a queue that a new peer holds, were `num` without end: of an equal share for each
- * peer that is expected a part, so that the rest is there for those that are busy. */
+/* Returns the credits of a queue that a new peer holds, were `num` without end: of an equal share
+ * for each peer that is expected a part, so that the rest is there for those that are busy. */
 static uint32_t first_credits(const btl_ib_rail_t *rail, uint32_t i)
 {
     const btl_ib_engine_config_t *config = &rail->engine->config;

@@ -464,9 +464,9 @@ static inline bool btl_ib_conn_is_slow(const btl_ib_conn_t *conn)
     return conn->goodput.slow_until > conn->engine->clock.now;
 }
 
-/* Segments of each kind that a rail may have, with so many connections: those not acknowledged;
- * ACKs and CLOSEs, which are not counted in flight; sealed copies that the transport still reads.
- */
+/* Returns the segments of each kind that a rail may have, with so many connections: those not
+ * acknowledged; ACKs and CLOSEs, which are not counted in flight; sealed copies that the transport
+ * still reads. */
 static inline uint32_t btl_ib_rail_segments(const btl_ib_engine_config_t *config,
                                             const btl_ib_transport_attr_t *attr, uint32_t conns)
 {

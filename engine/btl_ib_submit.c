@@ -214,8 +214,8 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t channel)
     btl_ib_loss_set_timer(conn);
 }
 
-/* Where to write the payload of a message that leaves at once, or NULL if it cannot. Not inlined:
- * what declines a message at once needs no stack. */
+/* Returns where to write the payload of a message that leaves at once, or NULL if it cannot. Not
+ * inlined: what declines a message at once needs no stack. */
 __attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint8_t tag,
                                                        uint32_t size)
 {
@@ -436,8 +436,8 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     return held && coalesce_message(conn, msg, size) ? 0 : send_message(conn, msg, size, held);
 }
 
-/* A message that left may count as sent. Of a PUT only an acknowledgement says that it is
- * placed. */
+/* Gives back what segments carried. A message that left may count as sent. Of a PUT only an
+ * acknowledgement says that it is placed. */
 static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int left_status,
                                int status)
 {

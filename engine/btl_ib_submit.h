@@ -12,11 +12,11 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
 
-/* Nothing waits in any channel of a new connection. */
+/* Begins a new connection: nothing waits in any channel. */
 void btl_ib_submit_init(btl_ib_conn_t *conn);
 
-/* All messages and operations of the connection complete with `status`, messages that left entirely
- * with `left_status`. */
+/* Completes all messages and operations of the connection with `status`, messages that left
+ * entirely with `left_status`. */
 void btl_ib_send_give_back(btl_ib_conn_t *conn, int left_status, int status);
 
 /* Sends what the limits allow. */

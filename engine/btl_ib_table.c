@@ -18,7 +18,7 @@ void btl_ib_table_fini(btl_ib_table_t *table)
     table->size = 0;
 }
 
-/* Names come from the runtime, not from an attacker: mixing is enough. */
+/* Returns the bucket. Names come from the runtime, not from an attacker: mixing is enough. */
 static uint32_t *bucket_of(const btl_ib_table_t *table, uint64_t name, uint32_t rails)
 {
     uint64_t hash = (name ^ ((uint64_t) rails << 48)) * UINT64_C(0x9e3779b97f4a7c15);
@@ -101,7 +101,7 @@ int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t n
     return 0;
 }
 
-/* The slot of a connection in the table; NULL: there is none of that id. */
+/* Returns the slot of a connection in the table; NULL: there is none of that id. */
 static btl_ib_table_slot_t *slot_of(const btl_ib_table_t *table, uint32_t id)
 {
     return btl_ib_table_by_id(table, id) == NULL

@@ -19,7 +19,7 @@
 
 struct btl_ib_conn;
 
-/* Both rails of a connection in one number. */
+/* Returns both rails of a connection in one number. */
 static inline uint32_t btl_ib_rails_of(uint32_t rail, uint32_t other)
 {
     return rail << 8 | other;
@@ -56,7 +56,7 @@ void btl_ib_table_fini(btl_ib_table_t *table);
 int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t name, uint32_t rail,
                      uint32_t remote_rail, uint32_t *id);
 
-/* Bytes of one with so many connections. */
+/* Returns the bytes of a table with so many connections. */
 uint64_t btl_ib_table_bytes(uint32_t connections);
 
 /* Removes a connection from those found by name; its id stays valid. */
@@ -65,11 +65,11 @@ void btl_ib_table_unname(btl_ib_table_t *table, uint32_t id);
 /* Removes it. */
 void btl_ib_table_remove(btl_ib_table_t *table, uint32_t id);
 
-/* The connection in slot `index`, below `size`; NULL: none. Both change whenever one is added or
- * removed. */
+/* Returns the connection in slot `index`, below `size`; NULL: none. Both change whenever one is
+ * added or removed. */
 struct btl_ib_conn *btl_ib_table_at(const btl_ib_table_t *table, uint32_t index);
 
-/* Inline, as each datagram is looked up. */
+/* Returns the connection with that id, or NULL. Inline, as each datagram is looked up. */
 static inline struct btl_ib_conn *btl_ib_table_by_id(const btl_ib_table_t *table, uint32_t id)
 {
     const uint32_t index = id & ((1u << BTL_IB_SLOT_BITS) - 1);

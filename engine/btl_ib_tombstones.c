@@ -34,7 +34,7 @@ static btl_ib_tombstone_t *find_tombstone(const btl_ib_tombstones_t *tombstones,
     return NULL;
 }
 
-/* A free place, or that of the peer whose last connection ended longest ago. */
+/* Returns a free place, or that of the peer whose last connection ended longest ago. */
 static btl_ib_tombstone_t *tombstone_place(btl_ib_tombstones_t *tombstones)
 {
     btl_ib_tombstone_t *oldest = &tombstones->list[0];

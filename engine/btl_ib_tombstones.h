@@ -50,14 +50,14 @@ static inline void btl_ib_tombstones_fini(btl_ib_tombstones_t *tombstones)
     btl_ib_tombstones_init(tombstones, tombstones->mem);
 }
 
-/* Allocate the memory. Returns 0 or -ENOMEM. Called before the first connection is made: no
+/* Allocates the memory. Returns 0 or -ENOMEM. Called before the first connection is made: no
  * tombstone may be lost for want of memory later. */
 int btl_ib_tombstones_prepare(btl_ib_tombstones_t *tombstones);
 
 /* Adds a tombstone. */
 void btl_ib_tombstones_add(btl_ib_tombstones_t *tombstones, const btl_ib_tombstone_t *tombstone);
 
-/* The lowest epoch that is valid for that peer (name, rails, secret); 0: any. */
+/* Returns the lowest epoch that is valid for that peer (name, rails, secret); 0: any. */
 uint32_t btl_ib_tombstones_floor(const btl_ib_tombstones_t *tombstones,
                                  const btl_ib_tombstone_t *peer);
 

@@ -44,7 +44,7 @@ static void record(const btl_ib_engine_t *engine, const btl_ib_trace_event_t *ev
     engine->ops->trace(engine->ops_context, event);
 }
 
-/* What all events have, and those that a connection (else NULL) is known of. */
+/* Makes an event of what all have, and of what a connection (else NULL) is known of. */
 static btl_ib_trace_event_t event_of(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
                                      btl_ib_trace_cause_t cause)
 {
@@ -89,7 +89,7 @@ void btl_ib_trace_record(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
     record(conn->engine, &event);
 }
 
-/* Each channel that an ACK speaks of; `event` is what they have in common. */
+/* Records each channel that an ACK speaks of; `event` is what they have in common. */
 static void record_blocks(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
                           btl_ib_trace_kind_t kind, btl_ib_trace_event_t event)
 {
@@ -157,7 +157,7 @@ void btl_ib_trace_response(const btl_ib_rail_t *rail, uint64_t peer, uint32_t si
     }
 }
 
-/* The connection that a datagram named; NULL: it is none, or none any more. */
+/* Returns the connection that a datagram named; NULL: it is none, or none any more. */
 static const btl_ib_conn_t *named_by(const btl_ib_engine_t *engine, const btl_ib_view_t *view)
 {
     const btl_ib_conn_t *conn =
@@ -194,7 +194,7 @@ static btl_ib_trace_event_t arrival_event(const btl_ib_rail_t *rail, const btl_i
     return event;
 }
 
-/* Why the last datagram was not used, if it was not: a drop counter has grown. */
+/* Records why the last datagram was not used, if it was not: a drop counter has grown. */
 static void record_drops(btl_ib_engine_t *engine, btl_ib_trace_event_t event)
 {
     btl_ib_counters_t *seen = engine->trace;

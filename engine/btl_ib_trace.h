@@ -22,8 +22,8 @@ void btl_ib_trace_record(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
 void btl_ib_trace_record_sent(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *common,
                               btl_ib_segment_t *const *segments, const btl_ib_tx_t *tx, int count);
 
-/* Something happened to a segment; or (NULL) to the connection, `number` times. `number` of what is
- * blocked is the channel (BTL_IB_TRACE_NO_CHANNEL: what is to be sent again, on any). */
+/* Records what happened to a segment; or (NULL) to the connection, `number` times. `number` of what
+ * is blocked is the channel (BTL_IB_TRACE_NO_CHANNEL: what is to be sent again, on any). */
 static inline void btl_ib_trace(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
                                 btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment,
                                 uint32_t number)
@@ -33,8 +33,8 @@ static inline void btl_ib_trace(const btl_ib_conn_t *conn, btl_ib_trace_kind_t k
     }
 }
 
-/* The transport took `count` datagrams, made of these segments; `common` is what their headers have
- * in common. */
+/* Records `count` datagrams that the transport took, made of these segments; `common` is what their
+ * headers have in common. */
 static inline void btl_ib_trace_sent(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *common,
                                      btl_ib_segment_t *const *segments, const btl_ib_tx_t *tx,
                                      int count)
@@ -44,10 +44,11 @@ static inline void btl_ib_trace_sent(const btl_ib_conn_t *conn, const btl_ib_wir
     }
 }
 
-/* A datagram of `size` bytes that belongs to no connection was sent. */
+/* Records that a datagram of `size` bytes that belongs to no connection was sent. */
 void btl_ib_trace_response(const btl_ib_rail_t *rail, uint64_t peer, uint32_t size);
 
-/* `count` datagrams were taken in or dropped. Call it before their buffers are reposted. */
+/* Records `count` datagrams that were taken in or dropped. Call it before their buffers are
+ * reposted. */
 void btl_ib_trace_received(const btl_ib_rail_t *rail, const btl_ib_event_t *events, int count);
 
 #endif

@@ -246,7 +246,8 @@ static void make_datagrams(btl_ib_conn_t *conn, btl_ib_segment_t *const *segment
     }
 }
 
-/* Datagram `i` has left: the transport took it (`taken`), or failed to, which counts as a loss. */
+/* Notes that datagram `i` has left: the transport took it (`taken`), or failed to, which counts as
+ * a loss. */
 static void datagram_left(const btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch, int i,
                           btl_ib_segment_t *segment, bool taken)
 {
@@ -277,7 +278,8 @@ static bool is_for_now(const btl_ib_conn_t *conn, const btl_ib_segment_t *segmen
            || ago < NO_BUFFERS_LONG;
 }
 
-/* ENOBUFS says "not now" of a segment. Remember it, unless that was said of another one lately. */
+/* Remembers the segment of which ENOBUFS says "not now", unless that was said of another one
+ * lately. */
 static void note_no_buffers(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     const uint64_t now = conn->engine->clock.now;
@@ -289,9 +291,9 @@ static void note_no_buffers(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
     }
 }
 
-/* The transport did not take a datagram. Returns whether that counts as a loss: if the error does
- * not say "not now". The segment is sent again then, and if that never helps, the silence limit
- * applies. */
+/* Handles a datagram that the transport did not take. Returns whether that counts as a loss: if the
+ * error does not say "not now". The segment is sent again then, and if that never helps, the
+ * silence limit applies. */
 __attribute__((noinline)) static bool lose_untaken(btl_ib_conn_t *conn, const btl_ib_tx_t *tx,
                                                    const btl_ib_segment_t *segment, int error)
 {
@@ -355,7 +357,8 @@ static int send_datagrams(btl_ib_conn_t *conn, btl_ib_datagrams_t *batch,
     return done;
 }
 
-/* Datagrams left whose header has that in common, and the transport took some of them. */
+/* Notes that datagrams left whose header has that in common, and the transport took some of
+ * them. */
 static inline void header_left(btl_ib_conn_t *conn, const btl_ib_wire_header_t *header)
 {
     btl_ib_validation_sent(&conn->validation);
@@ -471,9 +474,9 @@ static bool is_too_large(const btl_ib_conn_t *conn, const btl_ib_segment_t *segm
            && !btl_ib_segment_is_mtu_probe(segment);
 }
 
-/* The next part of a segment whose body has `total` bytes, `unit` of them in a part. Each copy
- * begins at another part: if only so many parts arrive as the peer has room for at a time, they
- * must not always be the same ones. NULL: no memory. */
+/* Makes the next part of a segment whose body has `total` bytes, `unit` of them in a part. Each
+ * copy begins at another part: if only so many parts arrive as the peer has room for at a time,
+ * they must not always be the same ones. Returns NULL without memory. */
 static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
                                    uint32_t total, uint32_t unit)
 {

@@ -29,7 +29,7 @@ typedef struct btl_ib_datagrams {
 /* Sends one. Most go a short way. False: it did not leave. */
 bool btl_ib_transmit_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
-/* Segments worth handing to the transport in one call: a multiple of a GSO burst. */
+/* Returns the segments worth handing to the transport in one call: a multiple of a GSO burst. */
 int btl_ib_transmit_max(const btl_ib_conn_t *conn);
 
 /* Sends `count` segments: sequenced ones (new or again), or a single one that has no sequence.

@@ -43,7 +43,7 @@ enum {
     STANDBY_EACH = 50000,  /* us between polls of rails that stand by: first contacts come */
 };
 
-/* What is done only now and then. Returns whether rails that stand by are polled. */
+/* Does what is done only now and then. Returns whether rails that stand by are polled. */
 __attribute__((noinline)) static bool tick(btl_ib_engine_t *engine)
 {
     btl_ib_turn_t *turn = &engine->turn;
@@ -203,7 +203,8 @@ __attribute__((noinline)) static uint32_t do_deferred_work(btl_ib_engine_t *engi
 
 /* ---- pauses of our own ---- */
 
-/* A turn begins. Does it follow a pause, during which more may have come than one turn receives? */
+/* Begins a turn. After a pause, during which more may have come than one turn receives, the engine
+ * is behind for a while. */
 static inline void begin_turn(btl_ib_engine_t *engine, uint64_t now)
 {
     btl_ib_clock_turn(&engine->clock, now);
@@ -214,13 +215,14 @@ static inline void begin_turn(btl_ib_engine_t *engine, uint64_t now)
     }
 }
 
-/* Acknowledgements may be among what is still to be received: timers that wait for them wait. */
+/* True if acknowledgements may be among what is still to be received: timers that wait for them
+ * wait. */
 static bool has_more_to_receive(const btl_ib_engine_t *engine, int received)
 {
     return received > 0 && engine->clock.now < engine->turn.behind_until;
 }
 
-/* A turn after a pause ends. If nothing is left to be done, or no time, the next pause may begin at
+/* Ends a turn after a pause. If nothing is left to be done, or no time, the next pause may begin at
  * once: so what waits to be coalesced leaves now. */
 __attribute__((noinline)) static void catch_up(btl_ib_engine_t *engine, int received)
 {
@@ -240,7 +242,7 @@ bool btl_ib_engine_behind(const btl_ib_engine_t *engine)
 
 /* ---- turns ---- */
 
-/* What engine->work says, by all that it stands for. */
+/* True if anything waits that engine->work stands for. */
 static bool work_waits(const btl_ib_engine_t *engine)
 {
     return !btl_ib_list_empty(&engine->ready) || !btl_ib_list_empty(&engine->events)
@@ -276,7 +278,7 @@ static inline bool is_quiet(const btl_ib_engine_t *engine)
            && engine->clock.now < btl_ib_hotel_next_due(&engine->hotel) && !engine->polled.in_hand;
 }
 
-/* What waits for a turn, in one that received so many datagrams, but for timers. */
+/* Does what waits for a turn, in one that received so many datagrams, but for timers. */
 __attribute__((noinline)) static void do_work(btl_ib_engine_t *engine, int received)
 {
     btl_ib_msg_t *msg;
@@ -294,7 +296,7 @@ __attribute__((noinline)) static void do_work(btl_ib_engine_t *engine, int recei
     }
 }
 
-/* A turn in which work waited ends. */
+/* Ends a turn in which work waited. */
 __attribute__((noinline)) static void end_work(btl_ib_engine_t *engine, int received)
 {
     if (btl_ib_is_behind(engine)) {
@@ -306,7 +308,7 @@ __attribute__((noinline)) static void end_work(btl_ib_engine_t *engine, int rece
     btl_ib_work_left(&engine->work, work_waits(engine));
 }
 
-/* What follows in a turn that received so many datagrams. */
+/* Does what follows in a turn that received so many datagrams. */
 static inline void finish_turn(btl_ib_engine_t *engine, int received)
 {
     engine->turn.idle_calls = received > 0 ? 0 : engine->turn.idle_calls + 1;
@@ -327,9 +329,9 @@ static inline void finish_turn(btl_ib_engine_t *engine, int received)
     }
 }
 
-/* A turn that had nothing to do but to receive from the only rail, and found one event: the message
- * that comes next, as it mostly is. Returns what that counts for; 0: it is something else, and
- * nothing was done. */
+/* Takes the one event of a turn that had nothing to do but to receive from the only rail: the
+ * message that comes next, as it mostly is. Returns what that counts for; 0: it is something else,
+ * and nothing was done. */
 __attribute__((noinline)) static int turn_predicted(btl_ib_engine_t *engine)
 {
     const uint32_t finished = engine->completion.finished;
@@ -361,8 +363,8 @@ __attribute__((noinline)) static int turn_predicted(btl_ib_engine_t *engine)
     return done;
 }
 
-/* A turn of the application's own. If it had nothing to do but to receive, `polled` events of the
- * only rail are in hand already; else 0. */
+/* Makes a turn of the application's own. If it had nothing to do but to receive, `polled` events of
+ * the only rail are in hand already; else 0. */
 __attribute__((noinline)) static int turn(btl_ib_engine_t *engine, int burst, int polled)
 {
     const uint32_t finished = engine->completion.finished;
@@ -394,7 +396,7 @@ __attribute__((noinline)) static int turn(btl_ib_engine_t *engine, int burst, in
     return received + (int) late;
 }
 
-/* Most turns find nothing and have nothing to do: these end here. */
+/* Makes one turn. Most turns find nothing and have nothing to do: these end here. */
 int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
 {
     int polled = 0;
@@ -448,7 +450,7 @@ uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine)
     return engine->clock.turned_at;
 }
 
-/* When a turn of either kind has something to do. */
+/* Returns when a turn of either kind has something to do. */
 static uint64_t turn_due(const btl_ib_engine_t *engine)
 {
     uint64_t due = btl_ib_hotel_next_due(&engine->hotel);

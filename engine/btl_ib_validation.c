@@ -54,9 +54,10 @@ void btl_ib_validation_probed(btl_ib_conn_t *conn)
     }
 }
 
-/* What arrives says nothing about the way out. An answer does: while the connection uses its own
- * rails, to anything that was sent after they were refused; while it uses others, only to the
- * question that its own rails carry now and then. */
+/* True if a datagram shows that something gets there. What arrives says nothing about the way out.
+ * An answer does: while the connection uses its own rails, to anything that was sent after they
+ * were refused; while it uses others, only to the question that its own rails carry now and
+ * then. */
 void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_validation_t *validation = &conn->validation;
@@ -182,7 +183,8 @@ uint64_t btl_ib_conn_answered_ago(const btl_ib_conn_t *conn)
 
 /* ---- answers ---- */
 
-/* A process that is stopped cannot keep its promise, and is no sign of a firewall. */
+/* True if the peer's process is stopped: it cannot keep its promise, and is no sign of a
+ * firewall. */
 static bool is_stopped(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;

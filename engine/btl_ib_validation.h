@@ -55,22 +55,22 @@ typedef struct btl_ib_validation {
     uint64_t unsent_since;  /* awake: since then the transport took nothing for it; 0: it does */
 } btl_ib_validation_t;
 
-/* A connection is made; `promised`: the peer answers a first contact even while its application
- * computes. */
+/* Begins for a connection that is made; `promised`: the peer answers a first contact even while its
+ * application computes. */
 static inline void btl_ib_validation_init(btl_ib_validation_t *validation, bool promised)
 {
     validation->promised = promised;
 }
 
-/* A new incarnation of the connection. What is known of its rails stays. */
+/* Begins a new incarnation of the connection. What is known of its rails stays. */
 static inline void btl_ib_validation_begin(btl_ib_validation_t *validation)
 {
     validation->asked_at = 0;
     validation->route_refused = 0;
 }
 
-/* Something from the peer arrived by the connection's own two rails. That datagrams get there by
- * them it proves only if it is an answer. True if it is the first time. */
+/* Notes that something from the peer arrived by the connection's own two rails. That datagrams get
+ * there by them it proves only if it is an answer. Returns true if it is the first time. */
 static inline bool btl_ib_validation_heard(btl_ib_validation_t *validation)
 {
     const bool first = !validation->valid;
@@ -79,14 +79,14 @@ static inline bool btl_ib_validation_heard(btl_ib_validation_t *validation)
     return first;
 }
 
-/* After refusals: does this datagram show that something gets there by the present route? */
+/* True if this datagram shows, after refusals, that something gets there by the present route. */
 void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* The present route was refused once more. True if the connection should leave it, because nothing
- * got there for BTL_IB_REFUSED_LONG. */
+/* Notes that the present route was refused once more. Returns true if the connection should leave
+ * it, because nothing got there for BTL_IB_REFUSED_LONG. */
 bool btl_ib_validation_refused_again(btl_ib_conn_t *conn);
 
-/* A question is sent by its own two rails. */
+/* Notes that a question is sent by its own two rails. */
 static inline void btl_ib_validation_asked(btl_ib_validation_t *validation, uint64_t now)
 {
     validation->question_at = now;
@@ -96,7 +96,7 @@ static inline void btl_ib_validation_asked(btl_ib_validation_t *validation, uint
  * since. */
 bool btl_ib_validation_refuses(const btl_ib_conn_t *conn);
 
-/* An answer showed that what is sent gets there. */
+/* Notes that an answer showed that what is sent gets there. */
 static inline void btl_ib_validation_answered(btl_ib_validation_t *validation, uint64_t now)
 {
     validation->answered = true;
@@ -104,17 +104,17 @@ static inline void btl_ib_validation_answered(btl_ib_validation_t *validation, u
     validation->asked_at = 0;
 }
 
-/* A probe is due, in a call that may run callbacks. The wait for an answer begins with the first
- * one; if the peer has not answered for long that is reported. True if the connection is to be
- * given up. */
+/* Looks, when a probe is due, in a call that may run callbacks, whether the peer answers. The wait
+ * for an answer begins with the first one; if the peer has not answered for long that is reported.
+ * Returns true if the connection is to be given up. */
 bool btl_ib_validation_expire(btl_ib_conn_t *conn);
 
-/* A probe is due, in a call that may run callbacks: if a peer that has answered before has not for
- * long that is reported. */
+/* Reports that a peer that has answered before has not for long; called when a probe is due, in a
+ * call that may run callbacks. */
 void btl_ib_validation_check_silent(btl_ib_conn_t *conn);
 
-/* The transport took a datagram for it; and: it refused one with that errno, which does not say
- * "not now". */
+/* Notes that the transport took a datagram for it; and: that it refused one with that errno, which
+ * does not say "not now". */
 static inline void btl_ib_validation_sent(btl_ib_validation_t *validation)
 {
     if (validation->unsent_since != 0) {
@@ -132,22 +132,23 @@ static inline void btl_ib_validation_unsent(btl_ib_validation_t *validation, int
     validation->unsent_error = (uint8_t) error; /* Linux has none above 133 */
 }
 
-/* A probe is due, in a call that may run callbacks: if the transport has refused everything for
- * long that is reported. */
+/* Reports that the transport has refused everything for long; called when a probe is due, in a call
+ * that may run callbacks. */
 void btl_ib_validation_check_unsent(btl_ib_conn_t *conn);
 
-/* A datagram with the peer's token came by `rail` from an address that the peer did not publish. */
+/* Notes that a datagram with the peer's token came by `rail` from an address that the peer did not
+ * publish. */
 void btl_ib_validation_foreign(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
                                const btl_ib_event_t *event);
 
-/* Something would be sent by its own two rails if they were validated. May a question be sent for
- * that now? Questions are at least BTL_IB_ASK_PAUSE apart. */
+/* True if a question may be sent now for what would be sent by its own two rails if they were
+ * validated. Questions are at least BTL_IB_ASK_PAUSE apart. */
 static inline bool btl_ib_validation_may_ask(const btl_ib_validation_t *validation, uint64_t now)
 {
     return validation->question_at == 0 || now - validation->question_at >= BTL_IB_ASK_PAUSE;
 }
 
-/* A probe was sent by its own two rails, which are not validated. */
+/* Notes that a probe was sent by its own two rails, which are not validated. */
 void btl_ib_validation_probed(btl_ib_conn_t *conn);
 
 /* True if data must wait until the peer has answered by the connection's own two rails. Only if

@@ -20,7 +20,7 @@ static inline bool take(btl_ib_view_t *view, void *to, size_t size)
     return true;
 }
 
-/* A chunk's offset and size follow from its index: all else is wrong. */
+/* Parses a chunk, whose offset and size follow from its index: all else is wrong. */
 static btl_ib_wire_error_t parse_chunk(btl_ib_view_t *view)
 {
     btl_ib_wire_chunk_t chunk;
@@ -48,7 +48,7 @@ static btl_ib_wire_error_t parse_chunk(btl_ib_view_t *view)
     return BTL_IB_WIRE_OK;
 }
 
-/* A body of one 32-bit number. */
+/* Parses a body of one 32-bit number. */
 static btl_ib_wire_error_t parse_u32(btl_ib_view_t *view, uint32_t *number)
 {
     uint32_t wire;
@@ -105,7 +105,7 @@ static btl_ib_wire_error_t parse_ack(const btl_ib_view_t *view)
     return offset == view->size ? BTL_IB_WIRE_OK : BTL_IB_WIRE_ACK_WRONG;
 }
 
-/* a < b, of offsets into regions, which are in two's complement. */
+/* True if a < b, of offsets into regions, which are in two's complement. */
 static bool is_before(uint64_t a, uint64_t b)
 {
     const uint64_t sign = UINT64_C(1) << 63;
@@ -113,7 +113,7 @@ static bool is_before(uint64_t a, uint64_t b)
     return (a ^ sign) < (b ^ sign);
 }
 
-/* The bytes of a segment of a PUT lie within the whole of it, which ends at `end`. */
+/* Parses where the bytes of a segment of a PUT lie: within the whole of it, which ends at `end`. */
 static btl_ib_wire_error_t parse_target(btl_ib_view_t *view)
 {
     btl_ib_wire_target_t target;
@@ -201,7 +201,7 @@ static bool is_padding(const uint8_t *from, const uint8_t *end)
     return from == end;
 }
 
-/* All messages are checked first: nothing of a malformed datagram is delivered. */
+/* Parses a BUNDLE. All messages are checked first: nothing of a malformed datagram is delivered. */
 static btl_ib_wire_error_t parse_bundle(btl_ib_view_t *view)
 {
     uint32_t offset = 0, before = 0, bytes = 0;
@@ -225,7 +225,7 @@ static btl_ib_wire_error_t parse_bundle(btl_ib_view_t *view)
     return offset == view->size && offset > 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH;
 }
 
-/* A probe of the path MTU search carries zeros. */
+/* Parses a VOID. A probe of the path MTU search carries zeros. */
 static btl_ib_wire_error_t parse_void(btl_ib_view_t *view)
 {
     for (uint32_t i = 0; i < view->size; i++) {
@@ -328,7 +328,7 @@ static btl_ib_wire_error_t parse_body(btl_ib_view_t *view)
     }
 }
 
-/* The part of a header that is never encrypted. */
+/* Parses the part of a header that is never encrypted. */
 static inline btl_ib_wire_error_t parse_clear(uint8_t *data, uint32_t size,
                                               btl_ib_wire_header_t *header, btl_ib_view_t *view)
 {

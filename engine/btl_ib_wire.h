@@ -189,7 +189,7 @@ static inline btl_ib_versions_t btl_ib_versions_here(void)
     return (btl_ib_versions_t){BTL_IB_WIRE_VERSION_OLDEST, BTL_IB_WIRE_VERSION};
 }
 
-/* The newest that both have; 0: none. */
+/* Returns the newest version that both have; 0: none. */
 static inline uint8_t btl_ib_versions_common(btl_ib_versions_t a, btl_ib_versions_t b)
 {
     const uint8_t newest = a.newest < b.newest ? a.newest : b.newest;
@@ -268,7 +268,7 @@ typedef struct btl_ib_wire_path {
     uint64_t zero_times;
 } btl_ib_wire_path_t;
 
-/* One where it was received: at any address. */
+/* Reads one where it was received: at any address. */
 typedef btl_ib_wire_header_t btl_ib_wire_header_at_t __attribute__((aligned(1)));
 
 typedef struct btl_ib_wire_connect {
@@ -589,7 +589,7 @@ typedef struct btl_ib_ack_block {
     const uint8_t *range; /* for btl_ib_wire_range() */
 } btl_ib_ack_block_t;
 
-/* Step through the blocks of a parsed ACK: *offset starts with 0. False at the end. */
+/* Steps through the blocks of a parsed ACK: *offset starts with 0. Returns false at the end. */
 bool btl_ib_wire_next_block(const btl_ib_view_t *view, uint32_t *offset, btl_ib_ack_block_t *block);
 
 /* One reply of a REPLY. */
@@ -599,7 +599,7 @@ typedef struct btl_ib_reply {
     uint32_t status; /* BTL_IB_REPLY_* */
 } btl_ib_reply_t;
 
-/* Step through the replies of a parsed REPLY: *offset starts with 0. False at the end. */
+/* Steps through the replies of a parsed REPLY: *offset starts with 0. Returns false at the end. */
 bool btl_ib_wire_next_reply(const btl_ib_view_t *view, uint32_t *offset, btl_ib_reply_t *reply);
 
 /* One message of a BUNDLE. */
@@ -609,13 +609,14 @@ typedef struct btl_ib_bundled {
     uint8_t tag;
 } btl_ib_bundled_t;
 
-/* Bytes that a message of `size` bytes takes in a BUNDLE. */
+/* Returns the bytes that a message of `size` bytes takes in a BUNDLE. */
 static inline uint64_t btl_ib_wire_bundled_size(uint64_t size)
 {
     return sizeof(btl_ib_wire_entry_t) + (size + 3) / 4 * 4;
 }
 
-/* Step through the messages of a parsed BUNDLE: *offset starts with 0. False at the end. */
+/* Steps through the messages of a parsed BUNDLE: *offset starts with 0. Returns false at the
+ * end. */
 static inline bool btl_ib_wire_next_message(const btl_ib_view_t *view, uint32_t *offset,
                                             btl_ib_bundled_t *message)
 {
@@ -656,7 +657,7 @@ static inline bool btl_ib_type_is_sequenced(uint32_t type)
            && type != BTL_IB_TYPE_PATH_RESPONSE;
 }
 
-/* Range `i` of a block: sequences [*from, *to). */
+/* Reads range `i` of a block: sequences [*from, *to). */
 void btl_ib_wire_range(const btl_ib_ack_block_t *block, uint32_t i, uint32_t *from, uint32_t *to);
 
 #endif

@@ -21,7 +21,7 @@
 
 #include "btl_ib_state.h"
 
-/* A message was submitted. */
+/* Notes that a message was submitted. */
 static inline void btl_ib_zcopy_begin(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
 {
     btl_ib_list_init(&msg->zcopy.link);
@@ -33,7 +33,7 @@ static inline void btl_ib_zcopy_begin(btl_ib_engine_t *engine, btl_ib_msg_t *msg
  * use. */
 bool btl_ib_zcopy_left(btl_ib_conn_t *conn, btl_ib_msg_t *msg);
 
-/* Its sender's memory, which was in use, is free. */
+/* Notes that its sender's memory, which was in use, is free. */
 void btl_ib_zcopy_let_go(btl_ib_engine_t *engine, btl_ib_msg_t *msg);
 
 /* Ends it. Returns whether its sender's memory was in use until now. */
@@ -47,10 +47,11 @@ static inline bool btl_ib_zcopy_end(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
     return held;
 }
 
-/* A message that waits no longer: its bytes were copied, and its sender may be told. Or NULL. */
+/* Takes a message that waits no longer: its bytes were copied, and its sender may be told. Or
+ * returns NULL. */
 btl_ib_msg_t *btl_ib_zcopy_release(btl_ib_engine_t *engine);
 
-/* When that has something to do: a time, or UINT64_MAX. */
+/* Returns when that has something to do: a time, or UINT64_MAX. */
 uint64_t btl_ib_zcopy_due(const btl_ib_engine_t *engine);
 
 #endif

@@ -185,7 +185,8 @@ static int opal_begin(void)
 
 /* ---- parameters ---- */
 
-/* `params` and `limits` outlive the framework: its variables refer to them until it is closed. */
+/* Shows all. `params` and `limits` outlive the framework: its variables refer to them until it is
+ * closed. */
 static int show_all(const btl_ib_info_args_t *args, btl_ib_params_t *params,
                     mca_btl_base_module_t *limits)
 {

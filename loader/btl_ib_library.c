@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The address of a function. An old library may lack one; of versions of a symbol this finds the
- * default, which is that of the library's own headers. */
+/* Returns the address of a function. An old library may lack one; of versions of a symbol this
+ * finds the default, which is that of the library's own headers. */
 static void *find(const btl_ib_library_t *library, void *handle, const char *name)
 {
     void *found = library->preload ? dlsym(RTLD_DEFAULT, name) : NULL;

@@ -49,7 +49,7 @@ bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *i
  */
 int btl_ib_file_create(const char *name);
 
-/* Make such a file as a stream to be written (NULL: *error is the errno), and close it: that
+/* Makes such a file as a stream to be written (NULL: *error is the errno), and closes it: that
  * returns 0, or the errno of what went wrong since; call nothing that sets errno in between but to
  * write. */
 FILE *btl_ib_file_open(const char *name, int *error);

@@ -210,7 +210,8 @@ uint32_t btl_ib_ompi_local_processes(void)
 
 #if OPAL_MAJOR_VERSION >= 5
 
-/* Its servers exchange everything at start-up or on demand, and answer at once in both cases. */
+/* Receives what a process published, at once: the servers of the runtime exchange everything at
+ * start-up or on demand, and answer at once in both cases. */
 static int recv_immediate(const opal_process_name_t *name, void **data, size_t *size)
 {
     int rc;

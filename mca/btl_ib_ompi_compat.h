@@ -171,7 +171,7 @@ static inline int btl_ib_opal_status(int error)
     }
 }
 
-/* Names of processes as the engine knows them. */
+/* Packs and unpacks names of processes as the engine knows them. */
 static inline uint64_t btl_ib_name_pack(opal_process_name_t name)
 {
     return (uint64_t) name.jobid << 32 | name.vpid;
@@ -214,7 +214,7 @@ uint32_t btl_ib_ompi_local_processes(void);
  * (hwloc_topology_t); NULL if it has none, or an hwloc of its own. */
 void *btl_ib_ompi_topology(void);
 
-/* Call `tell` before MPI_Abort ends this process, where Open MPI has a place for that: 4.1, which
+/* Calls `tell` before MPI_Abort ends this process, where Open MPI has a place for that: 4.1, which
  * leaves by _exit(); and not any more. */
 typedef void (*btl_ib_ompi_abort_fn_t)(void);
 void btl_ib_ompi_abort_watch(btl_ib_ompi_abort_fn_t tell);

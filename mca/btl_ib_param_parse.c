@@ -77,7 +77,7 @@ const char *btl_ib_value_unit_help(btl_ib_value_unit_t unit)
 
 /* ---- numbers ---- */
 
-/* Not isdigit(), which asks the locale. */
+/* Returns the value of a digit. Not isdigit(), which asks the locale. */
 static unsigned digit_of(char c)
 {
     if (c >= '0' && c <= '9') {

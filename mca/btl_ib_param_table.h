@@ -184,8 +184,8 @@ void btl_ib_param_words(const btl_ib_param_t *param, const char *words[BTL_IB_WO
 
 #define BTL_IB_PARAM_HELP_MAX 768 /* bytes, with the end of the string */
 
-/* The whole help text of a parameter, for ompi_info and the manual page: its own, or what is
- * composed in `room` of the sentence, unit, range, default, and when to change it. */
+/* Returns the whole help text of a parameter, for ompi_info and the manual page: its own, or what
+ * is composed in `room` of the sentence, unit, range, default, and when to change it. */
 const char *btl_ib_param_help(const btl_ib_param_t *param, char room[BTL_IB_PARAM_HELP_MAX]);
 
 #endif

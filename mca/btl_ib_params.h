@@ -38,8 +38,8 @@ btl_ib_protection_kind_t btl_ib_params_protection(const btl_ib_params_t *params)
 
 /* ---- what the engine is told of them ---- */
 
-/* The longest message: what any limit lets through. ob1 sends no more than eager_limit with the
- * question about a longer one, whatever rndv_eager_limit says. */
+/* Returns the longest message: what any limit lets through. ob1 sends no more than eager_limit with
+ * the question about a longer one, whatever rndv_eager_limit says. */
 uint32_t btl_ib_params_message_max(const mca_btl_base_module_t *limits);
 
 /* Reads the sends of each channel; 0: the transport's default. Returns what is wrong with the text,
@@ -47,7 +47,7 @@ uint32_t btl_ib_params_message_max(const mca_btl_base_module_t *limits);
 const char *btl_ib_params_send_depth(const btl_ib_params_t *params,
                                      uint32_t depths[BTL_IB_QUEUES_MAX]);
 
-/* The eager limit of a device with `attr`, which moves memory by itself or not. */
+/* Returns the eager limit of a device with `attr`, which moves memory by itself or not. */
 size_t btl_ib_params_eager_limit(const btl_ib_params_t *params, const mca_btl_base_module_t *limits,
                                  const btl_ib_transport_attr_t *attr, bool by_device);
 

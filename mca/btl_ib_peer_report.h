@@ -127,7 +127,7 @@ void btl_ib_report_silent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
 /* Tells at the end how many peers of further hosts did not answer. */
 void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports);
 
-/* Keep, for btl_ib_report_pending(), that the engine found a black hole, or bursts that get lost
+/* Keeps, for btl_ib_report_pending(), that the engine found a black hole, or bursts that get lost
  * (btl_ib_engine_ops_t), perhaps in the progress thread: one of each for a process. */
 void btl_ib_report_black_hole(btl_ib_peer_reports_t *reports, const btl_ib_black_hole_t *hole);
 void btl_ib_report_gso_lost(btl_ib_peer_reports_t *reports, const btl_ib_gso_loss_t *loss);
@@ -144,7 +144,7 @@ static inline bool btl_ib_report_is_pending(const btl_ib_peer_reports_t *reports
 void btl_ib_report_tried(btl_ib_peer_reports_t *reports, uint32_t rank, const char *host,
                          const char *pairs);
 
-/* Report, once for each kind, that `peer`, rank `rank`, understands no version of what we speak,
+/* Reports, once for each kind, that `peer`, rank `rank`, understands no version of what we speak,
  * has other limits of messages, protects datagrams in another way, or shares no network with us; or
  * that words of its memory, where our rail `rail` on `device` reaches its `remote_rail`, are
  * changed by processors and ours by devices, or the other way round. */

@@ -78,12 +78,12 @@ static inline void btl_ib_biased_lock_end_shift(btl_ib_biased_lock_t *lock)
     lock->in_shift = false;
 }
 
-/* The slow paths of acquire, try and release. */
+/* Takes the slow paths of acquire, try and release. */
 void btl_ib_biased_lock_acquire_mutex(btl_ib_biased_lock_t *lock);
 bool btl_ib_biased_lock_try_mutex(btl_ib_biased_lock_t *lock);
 void btl_ib_biased_lock_release_mutex(btl_ib_biased_lock_t *lock);
 
-/* The fast path: returns whether the caller is the owner and has the lock now. */
+/* Takes the fast path: returns whether the caller is the owner and has the lock now. */
 static inline bool btl_ib_biased_lock_acquire_biased(btl_ib_biased_lock_t *lock)
 {
     if (atomic_load_explicit(&lock->revoked, memory_order_relaxed)

@@ -56,7 +56,7 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_poll_throttle.h"
 
-/* A turn in the application's place, with the lock held. Returns how much was done. */
+/* Makes a turn in the application's place, with the lock held. Returns how much was done. */
 typedef int (*btl_ib_progress_turn_fn_t)(void);
 
 /* Things that the thread works with, all of which outlive it. */

@@ -121,7 +121,7 @@ typedef struct btl_ib_stats {
 void btl_ib_stats_begin(btl_ib_stats_t *stats, const btl_ib_stats_config_t *config);
 void btl_ib_stats_end(btl_ib_stats_t *stats);
 
-/* Add notes the registration cache of a rail; remove keeps its counters, as it is about to go. */
+/* Adds the registration cache of a rail; remove keeps its counters, as it is about to go. */
 static inline void btl_ib_stats_add_device(btl_ib_stats_t *stats, uint32_t rail,
                                            const btl_ib_registration_cache_t *cache)
 {

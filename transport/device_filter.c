@@ -355,9 +355,9 @@ static bool is_same_path(const btl_ib_device_t *a, const btl_ib_device_t *b)
            || (a->port != 0 && a->port == b->port && strcmp(a->name, b->name) == 0);
 }
 
-/* An interface or a port with several addresses is one path, not several: the first is enough. But
- * addresses of plain interfaces lead to different networks, and any may be the one that leads to a
- * peer. */
+/* Says why a path is left out. An interface or a port with several addresses is one path, not
+ * several: the first is enough. But addresses of plain interfaces lead to different networks, and
+ * any may be the one that leads to a peer. */
 static const char *why_not_as_same_path(selection_t *selection, const btl_ib_device_t *device)
 {
     const bool alternative = strcmp(device->transport, "udp") == 0 && !device->loopback;

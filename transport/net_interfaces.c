@@ -152,8 +152,8 @@ const char *btl_ib_interface_why_not(unsigned flags)
                : "it has no carrier";
 }
 
-/* The first call tells how long the driver's bitmaps are, the second fills them in (ethtool's
- * ETHTOOL_GLINKSETTINGS). */
+/* Returns the speed. The first call tells how long the driver's bitmaps are, the second fills them
+ * in (ethtool's ETHTOOL_GLINKSETTINGS). */
 uint32_t btl_ib_interface_speed(const char *interface)
 {
     struct ethtool_link_settings *link =
@@ -456,7 +456,8 @@ static bool inet6_read(const char *line, btl_ib_inet6_t *inet6)
     return true;
 }
 
-/* "self" is this process' own namespace. A kernel without IPv6 has no such file. */
+/* Reads the IPv6 addresses of this process' own network namespace ("self"). A kernel without IPv6
+ * has no such file. */
 int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count)
 {
     FILE *file = fopen("/proc/self/net/if_inet6", "re");

@@ -33,9 +33,9 @@ bool btl_ib_ip_same(const struct sockaddr *a, const struct sockaddr *b);
 /* True if the first `bits` of two addresses are the same. */
 bool btl_ib_ip_same_bits(const uint8_t *a, const uint8_t *b, unsigned bits);
 
-/* Write an IP address as text, as "10.1.2.3" or "fd00::1", "none" if it is none; and with its port,
- * as "10.1.2.3:4567" or "[fd00::1]:4567". Return `out`, which has INET6_ADDRSTRLEN bytes at least,
- * and 8 more for a port. */
+/* Writes an IP address as text, as "10.1.2.3" or "fd00::1", "none" if it is none; and with its
+ * port, as "10.1.2.3:4567" or "[fd00::1]:4567". Returns `out`, which has INET6_ADDRSTRLEN bytes at
+ * least, and 8 more for a port. */
 const char *btl_ib_ip_text(const struct sockaddr *address, char *out, size_t len);
 const char *btl_ib_ip_port_text(const struct sockaddr *address, char *out, size_t len);
 

@@ -232,6 +232,11 @@ class Rules(unittest.TestCase):
                     "glue.c")
         self.expect(changed("glue.c", ("int glue(void);", f"int glue(void); /* {'x' * 90} */")),
                     "columns", "glue.c:2")
+        for comment, right in (("Returns what an engine does.", True), ("send() of the ops.", True),
+                               ("True if there is one.", True), ("The engine's.", False),
+                               ("Bytes of it.", False), ("What it is.", False)):
+            files = changed("glue.c", ("int glue(void)\n{", f"/* {comment} */\nint glue(void)\n{{"))
+            self.assertEqual(findings(files).get("comments", []) == [], right, comment)
 
     def test_owners(self):
         self.expect(changed("engine/conn/conn.c",

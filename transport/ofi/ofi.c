@@ -356,10 +356,10 @@ static int ofi_read(ofi_t *ofi, struct fid_cq *cq, btl_ib_event_t *events, int m
 }
 
 /*
- * A provider may make one completion a call (udp: one system call, one datagram), so a batch takes
- * several calls. But the first datagram after a silence is handed up at once: a process that waits
- * for an answer gains nothing by another call. Completion queues are read by channel, so that of
- * commands first, and the next poll() begins where a full batch ended.
+ * Polls the endpoints. A provider may make one completion a call (udp: one system call, one
+ * datagram), so a batch takes several calls. But the first datagram after a silence is handed up at
+ * once: a process that waits for an answer gains nothing by another call. Completion queues are
+ * read by channel, so that of commands first, and the next poll() begins where a full batch ended.
  */
 static int ofi_poll(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
 {

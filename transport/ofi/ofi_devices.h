@@ -16,8 +16,8 @@
 
 struct btl_ib_facts; /* net_interfaces.h */
 
-/* devices(), devices_free() and facts() of btl_ib_transport_type_t. A device's handle is its struct
- * fi_info. */
+/* Does devices(), devices_free() and facts() of btl_ib_transport_type_t. A device's handle is its
+ * struct fi_info. */
 int btl_ib_ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out);
 void btl_ib_ofi_devices_free(btl_ib_device_t *list, int count);
 void btl_ib_ofi_facts(const btl_ib_device_t *device, struct btl_ib_facts *facts);

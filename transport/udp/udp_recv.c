@@ -367,7 +367,7 @@ __attribute__((noinline)) static void recv_take(btl_ib_udp_rx_t *rx,
     }
 }
 
-/* Most calls find nothing, and leave the buffer ready for the next. */
+/* Receives from a socket. Most calls find nothing, and leave the buffer ready for the next. */
 bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
                      btl_ib_udp_errors_t *errors)
 {

@@ -76,7 +76,7 @@ static inline void btl_ib_rc_address_set_port(btl_ib_rc_address_t *addr, uint16_
 /* Writes an address as text: "10.1.2.3:4567", "[fd00::1]:4567" or "unknown". Returns `out`. */
 const char *btl_ib_rc_address_format(const btl_ib_rc_address_t *addr, char *out, size_t len);
 
-/* Pack writes BTL_IB_RC_ADDRESS_BYTES; unpack returns 0 or -EINVAL. */
+/* Packs BTL_IB_RC_ADDRESS_BYTES; unpack returns 0 or -EINVAL. */
 void btl_ib_rc_address_pack(const btl_ib_rc_address_t *addr, uint8_t *out);
 int btl_ib_rc_address_unpack(const void *bytes, size_t len, btl_ib_rc_address_t *addr);
 
@@ -135,12 +135,12 @@ typedef enum btl_ib_rc_reject {
     BTL_IB_RC_SHORTAGE,     /* no memory, or too many unknown peers */
 } btl_ib_rc_reject_t;
 
-/* Pack writes BTL_IB_RC_PARAMS_BYTES. Unpack reads as many of `len`, which may be more, as some
- * fabrics pad; it returns 0 or -EINVAL. */
+/* Packs BTL_IB_RC_PARAMS_BYTES. Unpack reads as many of `len`, which may be more, as some fabrics
+ * pad; it returns 0 or -EINVAL. */
 void btl_ib_rc_params_pack(const btl_ib_rc_params_t *params, uint8_t *out);
 int btl_ib_rc_params_unpack(const void *bytes, size_t len, btl_ib_rc_params_t *params);
 
-/* Write and read the private data of a rejection. Pack returns its length; unpack returns 0 if it
+/* Writes and reads the private data of a rejection. Pack returns its length; unpack returns 0 if it
  * is none of ours. */
 uint8_t btl_ib_rc_reject_pack(btl_ib_rc_reject_t reason, uint8_t *out);
 btl_ib_rc_reject_t btl_ib_rc_reject_unpack(const void *bytes, size_t len);

@@ -706,9 +706,9 @@ static void rdma_cancel(btl_ib_transport_t *t, btl_ib_addr_t to)
     btl_ib_rc_peer_cancel_rdma(peers, peers->peer[to]);
 }
 
-/* Soft-iWARP answers a short read of what lies on two pages with wrong bytes: its siw_try_1seg()
- * takes what lies on the second for the length of what lies on the first (Linux 6.1). Few reads are
- * such, so no other iWARP device is told from it. */
+/* True if soft-iWARP would answer that read, a short one of what lies on two pages, with wrong
+ * bytes: its siw_try_1seg() takes what lies on the second for the length of what lies on the first
+ * (Linux 6.1). Few reads are such, so no other iWARP device is told from it. */
 static bool rdma_is_corrupted(const btl_ib_rc_port_t *port, const btl_ib_rdma_work_t *work)
 {
     return port->iwarp && work->kind == BTL_IB_RDMA_READ && work->size <= SHORT_READ

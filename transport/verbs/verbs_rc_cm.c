@@ -858,7 +858,7 @@ int btl_ib_rc_cm_connect(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t number
     return backoff_give_up(&channel->backoff, now, begun_at) ? EHOSTUNREACH : EAGAIN;
 }
 
-/* A request goes on as rdma_cm's events say: its address and route are resolved, then the peer
+/* Goes on with a request as rdma_cm's events say: its address and route are resolved, then the peer
  * accepts or rejects it. */
 static void rc_cm_address_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {

@@ -77,7 +77,7 @@ typedef struct btl_ib_rc_peers {
     btl_ib_rc_peer_t *pending;
 } btl_ib_rc_peers_t;
 
-/* Add and remove a user of a peer. A peer without users loses its connections, and goes. Add
+/* Adds and removes a user of a peer. A peer without users loses its connections, and goes. Add
  * returns NULL if memory is short. */
 btl_ib_rc_peer_t *btl_ib_rc_peer_add(btl_ib_rc_peers_t *peers, const btl_ib_rc_address_t *addr);
 void btl_ib_rc_peer_remove(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer);
@@ -163,7 +163,7 @@ static inline btl_ib_rc_t *btl_ib_rc_of(btl_ib_transport_t *t)
  * lost to us.)
  */
 
-/* Enter and remove a transport that gets events. One that did not join may leave. */
+/* Enters and removes a transport that gets events. One that did not join may leave. */
 void btl_ib_rc_events_join(btl_ib_rc_t *rc);
 void btl_ib_rc_events_leave(btl_ib_rc_t *rc);
 

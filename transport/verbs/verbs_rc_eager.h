@@ -157,8 +157,8 @@ btl_ib_rc_eager_t *btl_ib_rc_eager_new(btl_ib_rc_eagers_t *eagers, struct btl_ib
                                        uint8_t channel, btl_ib_rc_credit_t *credit,
                                        const btl_ib_rc_address_t *peer, uint8_t *memory);
 
-/* Close: the ring is polled no more. Free, when nobody holds a slot and the queue pair is gone: its
- * memory goes. */
+/* Closes a ring, which is polled no more. Free, when nobody holds a slot and the queue pair is
+ * gone: its memory goes. */
 void btl_ib_rc_eager_close(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager);
 void btl_ib_rc_eager_free(btl_ib_rc_eager_t *eager);
 
@@ -181,7 +181,7 @@ void btl_ib_rc_eager_fill(const btl_ib_rc_eager_tx_t *tx, const btl_ib_tx_t *dat
 int btl_ib_rc_eager_take(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, btl_ib_addr_t from,
                          btl_ib_event_t *events, int max);
 
-/* Take back buffers that the engine had of a ring: their copies are free again; then, if the
+/* Takes back buffers that the engine had of a ring: their copies are free again; then, if the
  * connection is still there, their slots. */
 void btl_ib_rc_eager_release_copies(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_eager_t *eager,
                                     void *const *buffers, int n);

@@ -21,7 +21,7 @@
 /* ---- queue pairs ---- */
 
 /*
- * Connect, accept, and end a request of ours when an event says that the peer has accepted it
+ * Connects, accepts, and ends a request of ours when an event says that the peer has accepted it
  * (establish). rdma_cm knows no service level, and no MTU but the route's: where one is asked for,
  * or the peer's MTU (`theirs`, enum ibv_mtu, 0: not known) is not the port's, the queue pair is
  * taken through its states here, and is hidden from librdmacm until it is connected (then that
@@ -177,7 +177,7 @@ void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *param
 /* Makes a connection one that can be sent on. */
 void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn);
 
-/* Agree: no data is sent any more on an open connection, which the peer may close. Resume: the peer
+/* Agrees that the peer closes an open connection: no data is sent on it any more. Resume: the peer
  * does not. */
 void btl_ib_rc_conn_agree(btl_ib_rc_conn_t *conn);
 void btl_ib_rc_conn_resume(btl_ib_rc_conn_t *conn);
@@ -202,8 +202,8 @@ void btl_ib_rc_conns_last_wqe(btl_ib_rc_conns_t *conns, const struct ibv_qp *qp)
 /* Destroys queue pairs that waited until their completion queue, read now, was empty. */
 void btl_ib_rc_conns_drained(btl_ib_rc_conns_t *conns, const btl_ib_rc_cq_t *cq);
 
-/* Release: the device touches no memory of connections after that; all are closed. Free: their
- * memory goes, also where somebody holds a part of it. */
+/* Has the device touch no memory of connections any more; all are closed. Free: their memory goes,
+ * also where somebody holds a part of it. */
 void btl_ib_rc_conns_release(btl_ib_rc_conns_t *conns);
 void btl_ib_rc_conns_free(btl_ib_rc_conns_t *conns);
 

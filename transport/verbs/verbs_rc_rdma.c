@@ -176,7 +176,8 @@ static int post_none(btl_ib_rc_rdma_t *rdma, struct ibv_send_wr *wr)
     return error;
 }
 
-/* The write is not signaled: over iWARP it would complete before reads that were posted earlier. */
+/* Posts a write that is not signaled: over iWARP it would complete before reads that were posted
+ * earlier. */
 int btl_ib_rc_rdma_rouse(btl_ib_rc_rdma_t *rdma)
 {
     struct ibv_send_wr wr;
@@ -189,7 +190,8 @@ int btl_ib_rc_rdma_rouse(btl_ib_rc_rdma_t *rdma)
     return post_none(rdma, &wr);
 }
 
-/* Signaled only if no read is under way, as above. */
+/* Posts a control message. Signaled only if no read is under way, as over iWARP it would complete
+ * before reads that were posted earlier. */
 int btl_ib_rc_rdma_post_control(btl_ib_rc_rdma_t *rdma, struct ibv_send_wr *wr)
 {
     if (btl_ib_verbs_send_ring_room(&rdma->sq->ring) == 0) {

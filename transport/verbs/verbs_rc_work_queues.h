@@ -206,7 +206,7 @@ int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_poo
 int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
                            const struct ibv_srq *srq);
 
-/* Stop: the device touches no buffer of a shared queue after that; how often buffers were posted is
+/* Stops the device from touching buffers of shared queues; how often buffers were posted is
  * logged. */
 void btl_ib_rc_rxqs_stop(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs);
 void btl_ib_rc_rxqs_free(btl_ib_rc_rxqs_t *rxqs);

@@ -100,7 +100,7 @@ void btl_ib_ud_qps_memory_estimate(const btl_ib_open_params_t *params,
                                    const btl_ib_transport_attr_t *attr, uint32_t peers,
                                    btl_ib_memory_estimate_t *estimate);
 
-/* Stop: the device touches no memory after that. Free: the memory goes. */
+/* Stops the device from touching memory. Free: the memory goes. */
 void btl_ib_ud_qps_stop(btl_ib_ud_qps_t *qps);
 void btl_ib_ud_qps_free(btl_ib_ud_qps_t *qps);
 

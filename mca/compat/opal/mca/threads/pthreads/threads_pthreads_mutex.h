@@ -61,7 +61,7 @@ static inline int opal_thread_internal_mutex_init(opal_thread_internal_mutex_t *
     return 0 == rc ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
-/* opal/mca/threads/threads.h declares it. */
+/* Declares what opal/mca/threads/threads.h does. */
 static inline void opal_thread_yield(void)
 {
     sched_yield();

@@ -376,6 +376,9 @@ static int usage(int status)
         "           --no-prediction: all messages go the engine's general way\n"
         "           --trace prints what happens; --trace-file writes F.0, F.1, ... of each\n"
         "           process, as btl_ib_trace does: for ib_trace\n"
+        "btl_ib_sim --small N [--scenario NAME[:FATES] [--trace]]\n"
+        "                                      every treatment of the first N datagrams of short\n"
+        "                                      situations; or of one, or one run of it\n"
         "btl_ib_sim --list                     list the named scenarios\n"
         "btl_ib_sim --grid [--quick] [--out F] goodput over loss, round trip and rate; a table "
         "for\n"
@@ -434,6 +437,7 @@ int main(int argc, char **argv)
                                           {"both", no_argument, NULL, 'b'},
                                           {"no-prediction", no_argument, NULL, 'p'},
                                           {"ecn", no_argument, NULL, 'e'},
+                                          {"small", required_argument, NULL, 'y'},
                                           {NULL, 0, NULL, 0}};
     options_t options = {.seeds = 100, .first = 1, .jobs = 1, .named = true};
     uint64_t seed = 1;
@@ -441,6 +445,7 @@ int main(int argc, char **argv)
     const char *out = NULL;
     shown_t shown = {0};
     bool here = false, grid = false, quick = false;
+    uint32_t small = 0;
 
     for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
         uint64_t number = optarg == NULL ? 0 : strtoull(optarg, NULL, 10);
@@ -493,6 +498,9 @@ int main(int argc, char **argv)
         case 'o':
             out = optarg;
             break;
+        case 'y':
+            small = (uint32_t) number;
+            break;
         case 'H':
             options.hashes = true;
             break;
@@ -509,6 +517,9 @@ int main(int argc, char **argv)
     }
     if (grid) {
         return grid_run(quick, out);
+    }
+    if (small > 0) {
+        return small_run(scenario, small, shown.events);
     }
     return here ? run_here(seed, scenario, &shown) : run_many(&options);
 }

@@ -409,10 +409,36 @@ static void remember(sim_t *sim, const datagram_t *d)
     }
 }
 
+/* Sends a datagram of a scenario that decides about each. */
+static void send_by_fate(sim_t *sim, datagram_t *d)
+{
+    uint64_t copy;
+    const uint64_t delay = small_fate(sim, d, &copy);
+
+    if (copy != SIM_NEVER) {
+        fault_applied(sim, F_DUPLICATE);
+        schedule(sim, datagram_copy(d, d->size), copy);
+    }
+    if (delay == SIM_NEVER) {
+        fault_applied(sim, F_LOSS);
+        trace_drop(sim, d, F_LOSS);
+        free(d);
+        return;
+    }
+    if (delay != sim->delay) {
+        fault_applied(sim, F_REORDER);
+    }
+    schedule(sim, d, delay);
+}
+
 void net_send(sim_t *sim, datagram_t *d)
 {
     uint64_t delay;
 
+    if (sim->by_fate) {
+        send_by_fate(sim, d);
+        return;
+    }
     remember(sim, d);
     fault_t *fault = fault_active(sim, F_DUPLICATE, d->from, d->to);
     if (fault != NULL && rng_chance(&sim->rng, fault->ppm) && !swallowed(sim, d)) {

@@ -10,6 +10,7 @@
  *
  *   main.c      command line, workers, totals
  *   random.c    the scenario that a seed stands for
+ *   small.c     all of the small: every treatment of the first datagrams of short situations
  *   named.c     the list of scenarios for exact situations, which are in named_*.c by subject
  *   run.c       what all scenarios go through: faults, settling, rest, farewell
  *   proc.c      a process: one engine, its callbacks, its clock, when it is polled
@@ -528,6 +529,7 @@ struct sim {
     bool (*drop)(sim_t *sim, const datagram_t *d); /* a named scenario's own */
     bool (*reject)(sim_t *sim,
                    const datagram_t *d); /* a firewall that says so: its sender is told */
+    bool by_fate; /* small.c decides what becomes of each datagram */
     bool unreachable;                    /* what is told then is that the host cannot be reached */
     void (*on_deliver)(sim_t *sim, const message_t *m);
     uint64_t scratch[8]; /* the same */
@@ -824,6 +826,12 @@ const char *inside_broken(const btl_ib_engine_t *engine);
 /* All cells, or those that are quick enough for every check. Writes *.csv and *.svg beside `path`
  * (NULL: none). Returns an exit status. */
 int grid_run(bool quick, const char *path);
+
+/* small.c: what the network does with a datagram, and all runs of a situation or, if `what` is NULL,
+ * of all, with every treatment of their first `datagrams` datagrams; or the one run "name:fates".
+ * Returns an exit status. */
+uint64_t small_fate(sim_t *sim, const datagram_t *d, uint64_t *copy);
+int small_run(const char *what, uint32_t datagrams, bool verbose);
 
 /* random.c, named.c */
 void scenario_random(sim_t *sim);

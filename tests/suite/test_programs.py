@@ -114,6 +114,16 @@ test_sim_ecn.table = lambda option: [
 
 
 @pytest.mark.sim
+@pytest.mark.parametrize("datagrams", [
+    pytest.param(4, id="sim/small-4", marks=pytest.mark.limit(120)),
+    pytest.param(6, id="sim/small-6", marks=[pytest.mark.long, pytest.mark.limit(1800)]),
+])
+def test_sim_small(run, sim_programs, datagrams):
+    """Every treatment of the first datagrams of short situations, with a restart at each place."""
+    simulator(run, sim_programs, "--small", datagrams)
+
+
+@pytest.mark.sim
 def test_sim_asan(run, asan, case):
     simulator(run, asan, "--seeds", case)
 

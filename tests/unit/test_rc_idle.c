@@ -247,7 +247,7 @@ static void shared_buffers_come_back(void **state)
     begin_idle(state, true);
     connect_sides(0, 1, 1);
     for (int i = 0; i < 80; i++) {
-        pass(QUARTERS);
+        pass(2 * QUARTERS); /* the side that connected is not silent for its first second */
         assert_false(connected(1));
         assert_int_equal(send_one(i % 2, (i + 1) % 2, SMALL, 1), EAGAIN);
         settle();
@@ -439,6 +439,48 @@ static void operations_keep_it(void **state)
     pass(2 * QUARTERS);
     assert_false(connected(RDMA_CHANNEL));
     join();
+    assert_nothing_lost();
+}
+
+/* A target gets no completions, and asks in the midst of a peer's operations: the peer agrees only
+ * once it began none for half of the time. */
+static void operations_of_a_peer_keep_it(void **state)
+{
+    begin_idle(state, true);
+    join();
+    const uint32_t requests = fake.requests;
+    for (int i = 0; i < 40; i++) {
+        assert_int_equal(start_read(&ops[0], 0, 64), 0);
+        settle();
+        assert_int_equal(ops[0].error, 0);
+        pass(4 * IDLE / 2 - 1);
+        assert_true(conn_of(0, 1, RDMA_CHANNEL).open);
+        assert_true(conn_of(1, 0, RDMA_CHANNEL).open);
+    }
+    assert_int_equal(ops[0].events, 40);
+    assert_int_equal(fake.requests, requests);
+    pass(2 * QUARTERS); /* it asks again, and the peer has been silent meanwhile */
+    assert_false(connected(RDMA_CHANNEL));
+    assert_nothing_lost();
+}
+
+/* The same while the initiator is silent for more than half of the time, but less than all of it:
+ * it agrees, and connects anew for what comes next. */
+static void rare_operations_connect_anew(void **state)
+{
+    begin_idle(state, true);
+    join();
+    const uint32_t requests = fake.requests;
+    for (int i = 0; i < 8; i++) {
+        pass(4 * IDLE - 1);
+        while (start_read(&ops[0], 0, 64) != 0) {
+            settle();
+        }
+        settle();
+        assert_int_equal(ops[0].error, 0);
+    }
+    assert_int_equal(ops[0].events, 8);
+    assert_in_range(fake.requests, requests + 1, requests + 8);
     assert_nothing_lost();
 }
 
@@ -685,6 +727,8 @@ int main(void)
         RDMA_TEST(answers_are_made_up_for),
         RDMA_TEST(few_are_closed_at_a_time),
         RDMA_TEST(operations_keep_it),
+        RDMA_TEST(operations_of_a_peer_keep_it),
+        RDMA_TEST(rare_operations_connect_anew),
         RDMA_TEST(operations_begin_again),
         RDMA_TEST(one_that_does_not_look_is_asked_once),
         RDMA_TEST(buffer_of_a_question_comes_back),

@@ -16,6 +16,10 @@ enum {
     RESUME,
 };
 
+enum {
+    AGREES_PART = 2, /* a side agrees once it was silent for this part (1/2) of the time */
+};
+
 /* A control message as it travels. */
 typedef struct control {
     uint8_t what;
@@ -82,10 +86,13 @@ static bool control_send(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint8_t what, 
     return true;
 }
 
-/* Answers the peer's question. Returns whether the connection is as it was. */
+/* Answers the peer's question. Returns whether the connection is as it was. A target of operations
+ * on memory sees nothing of them, and asks though this side is at work: so a moment's silence is no
+ * reason to agree. */
 static bool conn_answer(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
-    const bool ready = conn_is_quiet(conn);
+    const uint32_t least = rc->port.idle * BTL_IB_RC_LOOKS / AGREES_PART;
+    const bool ready = conn->idle.looks >= least && conn_is_quiet(conn);
 
     if (!control_send(rc, conn, ready ? AGREE : DECLINE, conn->idle.owed)) {
         return false;
@@ -107,8 +114,9 @@ static bool conn_turn_down(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     return true;
 }
 
-uint32_t btl_ib_rc_idle_look(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t after)
+uint32_t btl_ib_rc_idle_look(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool may_ask)
 {
+    const uint32_t after = rc->port.idle * BTL_IB_RC_LOOKS;
     btl_ib_rc_idle_t *idle = &conn->idle;
 
     if ((idle->unwanted != 0 && !conn_turn_down(rc, conn))
@@ -118,15 +126,16 @@ uint32_t btl_ib_rc_idle_look(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t a
     if (!conn_is_quiet(conn)) {
         idle->from = conn_traffic(conn);
         idle->looks = 0;
+        idle->asked_at = 0;
         idle->spoilt = true;
         return 0;
     }
     idle->looks++;
-    if (after == 0 || idle->asked != 0 || idle->looks < after
+    if (!may_ask || after == 0 || idle->asked != 0 || idle->looks - idle->asked_at < after
         || (conn->channel == 0 && !rc->port.idle_first)) {
         return 0;
     }
-    idle->looks = 0;
+    idle->asked_at = idle->looks;
     idle->questions += idle->questions == UINT32_MAX ? 2 : 1; /* 0 is none */
     if (!control_send(rc, conn, ASK, idle->questions)) {
         return 0;

@@ -19,7 +19,9 @@
  * These messages are sends of the same queue pair, in order with all datagrams: so with AGREE all
  * that went before has come. If the answer is DECLINE, or something went meanwhile (then the first
  * side answers AGREE with RESUME), the connection stays, and it asks again after as long a silence.
- * Whatever comes ends AGREED. Both may ask at once: each agrees, and both close.
+ * Whatever comes ends AGREED. Both may ask at once: each agrees, and both close. A side agrees only
+ * if it was silent for half of its own time itself: a device executes a peer's operations on memory
+ * without a completion, so their target asks in the midst of them.
  *
  * A question is under way until it is answered, however long the other side computes and whatever
  * goes meanwhile: there is one at most. So no more than three messages of a side are ever unread,
@@ -44,10 +46,12 @@
 
 #include "verbs_rc_cm.h"
 
-/* Looks at an open connection, as verbs_rc_watch.h does. Asks the peer if `after` looks in a row
- * found nothing; 0: not now. Returns how many questions that made. The connection may be gone
- * after that. */
-uint32_t btl_ib_rc_idle_look(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint32_t after);
+enum { BTL_IB_RC_LOOKS = 4 }; /* a second */
+
+/* Looks at an open connection, as verbs_rc_watch.h does. Asks the peer if looks in a row, for as
+ * long as connections may be silent, found nothing and it `may_ask`. Returns how many questions
+ * that made. The connection may be gone after that. */
+uint32_t btl_ib_rc_idle_look(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, bool may_ask);
 
 /* Takes a control message, of BTL_IB_RC_CONTROL_BYTES. The connection may be gone after that. */
 void btl_ib_rc_idle_received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    LOOKS = 4,                   /* a second */
+    LOOKS = BTL_IB_RC_LOOKS,
     GIVEN_UP = 10 * LOOKS,       /* what waits for longer */
     LEAST = 1000 * 1000 / LOOKS, /* bytes that move from one look to the next */
     QUESTIONS = 8, /* of one look: to close thousands of connections at once takes long */
@@ -106,8 +106,7 @@ void btl_ib_rc_watch_look(btl_ib_rc_t *rc, uint64_t now)
         const uint32_t looks = conn != NULL ? conn_look(conn) : 0;
         if (looks == 0) {
             if (conn != NULL && conn->stage == BTL_IB_RC_OPEN) {
-                asked +=
-                    btl_ib_rc_idle_look(rc, conn, asked < QUESTIONS ? rc->port.idle * LOOKS : 0);
+                asked += btl_ib_rc_idle_look(rc, conn, asked < QUESTIONS);
             }
             continue;
         }

@@ -499,7 +499,7 @@ void btl_ib_conn_linger(btl_ib_conn_t *conn)
     btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_CLOSE, 0);
 
     if (segment != NULL) {
-        (void) btl_ib_transmit_one(conn, segment);
+        (void) btl_ib_transmit_segments(conn, &segment, 1);
         btl_ib_pool_put(segment);
     }
     if (++conn->closes < CLOSES) {

@@ -34,7 +34,7 @@ static void reject_put(btl_ib_conn_t *conn, uint32_t id)
         return;
     }
     memcpy(btl_ib_packet_body(segment), &wire, sizeof(wire));
-    if (btl_ib_transmit_one(conn, segment)) {
+    if (btl_ib_transmit_segments(conn, &segment, 1) == 1) {
         target->rejected = id;
         target->rejected_in = conn->engine->turn.batch;
         conn->engine->count.sent_rejections++;

@@ -154,6 +154,7 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
               && !(segment->flags & BTL_IB_FLAG_RETRANSMISSION);
     tx->gso_most = btl_ib_gso_most(&conn->gso, segment);
     tx->flow = conn->flow.now;
+    tx->spare = btl_ib_type_is_sequenced(segment->type) ? conn->route.queues->q[0].reserve : 0;
     if (!btl_ib_route_is_own(conn)) {
         tx->channel = (uint8_t) btl_ib_queues_channel(conn->route.queues, tx->size);
     }
@@ -380,9 +381,9 @@ static inline void header_left(btl_ib_conn_t *conn, const btl_ib_wire_header_t *
     }
 }
 
-/* True if a datagram leaves as it is and from where it is: no protection adds to it, it was made
- * for the rail by which it goes, is no first contact, no transport reads it, and it is no bulk, for
- * which there are lanes. */
+/* True if a datagram, with data or an ACK, leaves as it is and from where it is: no protection adds
+ * to it, it was made for the rail by which it goes, is no first contact, no transport reads it, and
+ * it is no bulk, for which there are lanes. */
 static inline bool is_simple(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     return conn->engine->predicts && segment->pool == &conn->route.via->pool && !conn->pmtud.parts
@@ -412,6 +413,7 @@ static inline bool transmit_simple(btl_ib_conn_t *conn, btl_ib_segment_t *segmen
     tx->channel = is_ack ? 0 : segment->channel;
     tx->bulk = false;
     tx->flow = conn->flow.now;
+    tx->spare = is_ack ? 0 : conn->route.queues->q[0].reserve;
     if (transport->ops->send(transport, tx, 1, &error) > 0) {
         engine->count.sent_datagrams++;
         conn->route.via->count.sent_datagrams++;

@@ -26,7 +26,7 @@ typedef struct btl_ib_datagrams {
 /* Makes datagrams of segments and hands them to the transport. Headers are written, and datagrams
  * protected, anew for each copy. Writes conn->transmit. */
 
-/* Sends one. Most go a short way. False: it did not leave. */
+/* Sends one that has data, or is an ACK. Most go a short way. False: it did not leave. */
 bool btl_ib_transmit_one(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* Returns the segments worth handing to the transport in one call: a multiple of a GSO burst. */

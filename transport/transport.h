@@ -120,6 +120,9 @@ typedef struct btl_ib_tx {
     /* Bytes of a GSO burst that begins with this datagram, at most; 1: it is joined with none; 0:
      * as many as attr.gso_bytes. */
     uint32_t gso_most;
+    /* Buffers of the peer's first queue that it leaves to control traffic (`reserve` of
+     * receive_queues); of that itself 0. For transports with buffers of each peer. */
+    uint32_t spare;
 } btl_ib_tx_t;
 
 /* Returns how many datagrams from the first on may leave as one GSO burst of up to `gso_bytes`: to

@@ -116,6 +116,19 @@ static bool may_have_ect(const btl_ib_tx_t *tx)
                || type == BTL_IB_TYPE_PART);
 }
 
+/* What data leave to control traffic: the reserve of the first queue of whoever is there. */
+static void check_spare(const rail_t *rail, const btl_ib_tx_t *tx)
+{
+    const rail_t *to = rail->sim->bound[ADDRESS(tx->to)];
+    const uint8_t type = *(const uint8_t *) tx->iov[0].iov_base & 0xf;
+    const uint32_t reserve = to != NULL ? to->proc->published[to->index].queues.q[0].reserve : 0;
+
+    if (to != NULL && tx->spare != (btl_ib_type_is_sequenced(type) ? reserve : 0)) {
+        sim_fail(rail->sim, "p%u sends type %u and leaves %u buffers to others, the reserve is %u",
+                 rail->proc->index, type, tx->spare, reserve);
+    }
+}
+
 static void check_tx(rail_t *rail, const btl_ib_tx_t *tx)
 {
     const btl_ib_transport_attr_t *attr = &rail->base.attr;
@@ -143,6 +156,7 @@ static void check_tx(rail_t *rail, const btl_ib_tx_t *tx)
                  rail->proc->index, (unsigned long long) size, tx->size, largest);
     }
     (void) rail_address_of(rail, tx->to);
+    check_spare(rail, tx);
     if (tx->ect && (!attr->ecn || !may_have_ect(tx))) {
         sim_fail(rail->sim, "p%u sends type %u with ECT(0)", rail->proc->index,
                  *(const uint8_t *) tx->iov[0].iov_base & 0xf);

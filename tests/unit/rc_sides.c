@@ -202,7 +202,8 @@ int send_row(int i, int j, uint32_t size, uint8_t channel, int n, int *error)
                               .iov = {{at, size}},
                               .mem = side->mem,
                               .context = at,
-                              .channel = channel};
+                              .channel = channel,
+                              .spare = side->spare};
     }
     *error = 0;
     const int taken = side->t->ops->send(side->t, tx, n, error);

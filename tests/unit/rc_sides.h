@@ -40,8 +40,9 @@ typedef struct side {
     uint8_t *memory;
     void *mem;
     btl_ib_addr_t to[SIDES];
-    uint32_t next; /* number of the next datagram */
-    bool keeps;    /* buffers are not given back */
+    uint32_t next;  /* number of the next datagram, */
+    uint32_t spare; /* which leaves so many buffers to control traffic */
+    bool keeps;     /* buffers are not given back */
     void *held[HELD_MAX];
     const uint8_t *held_data;
     int held_count;

@@ -100,6 +100,54 @@ static void num_and_reserve(void **state)
     }
 }
 
+/* Sends until nothing more goes. Returns how many went. */
+static uint32_t send_all(uint8_t channel, uint32_t spare)
+{
+    uint32_t n = 0;
+
+    sides[0].spare = spare;
+    while (send_one(0, 1, SMALL, channel) == 0) {
+        n++;
+    }
+    return n;
+}
+
+/* P: data leave the reserve of the first queue to control traffic, which goes by that. A peer that
+ * has filled the rest is told at once what is posted again, though less than a batch is. */
+static void data_leave_the_reserve(void **state)
+{
+    enum { FEW = 8, KEPT = 5 };
+
+    params.queue[0] =
+        (btl_ib_open_queue_t){.size = SIZE_0, .num = FEW, .reserve = KEPT, .low = 7, .window = 6};
+    open_with_queue((btl_ib_open_queue_t){.num = FEW, .low = 7, .window = 6});
+    connect_sides(0, 1, 0);
+    (void) send_one(0, 1, SMALL, 1);
+    settle();
+    for (int i = 0; i < 20; i++) {
+        assert_in_range(send_all(0, KEPT), 1, FEW + 1);
+        assert_int_equal(send_all(0, KEPT), 0);
+        assert_int_equal(send_all(0, 0), KEPT); /* what needs no credit */
+        settle();
+        assert_in_range(send_all(0, KEPT), FEW - 1, FEW + 1);
+        settle();
+    }
+    assert_in_range(send_all(1, KEPT), FEW - 1, FEW + 1); /* no other queue has a reserve */
+    assert_int_equal(send_all(1, 0), 0);
+    settle();
+    assert_int_equal(sides[1].disorder, 0);
+    assert_int_equal(sides[1].received, sides[0].next);
+    params.queue[0].window = FEW + KEPT;
+    open_with_queue((btl_ib_open_queue_t){.num = FEW});
+    connect_sides(0, 1, 0);
+    for (int i = 0; i < 20; i++) { /* there is no control traffic that would use it up */
+        assert_in_range(send_all(0, KEPT), 1, FEW + 1);
+        settle();
+    }
+    assert_int_equal(sides[1].received, sides[0].next);
+    assert_int_equal(sides[0].broken + sides[1].broken, 0);
+}
+
 /* P: posted again in one batch when `low` of `num` are left; the reserve is no part of these. */
 static void low_of_a_peer(void **state)
 {
@@ -469,6 +517,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RC_TEST(num_and_reserve),
+        RC_TEST(data_leave_the_reserve),
         RC_TEST(low_of_a_peer),
         RC_TEST(window_of_a_peer),
         RC_TEST(no_standstill),

@@ -227,8 +227,8 @@ static int send_post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t 
     return taken;
 }
 
-/* Sends datagrams that go to one queue of one peer. Returns how many were taken; *error says why
- * not more. */
+/* Sends datagrams that go to one queue of one peer, and are all data or all control traffic. Returns
+ * how many were taken; *error says why not more. */
 static int send_run(btl_ib_rc_t *rc, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_rc_conn_t *conn = btl_ib_rc_cm_conn(rc, batch->to, batch->channel, error);
@@ -236,8 +236,9 @@ static int send_run(btl_ib_rc_t *rc, const btl_ib_tx_t *batch, int n, int *error
     if (conn == NULL) {
         return 0;
     }
+    const uint32_t spare = batch->channel == 0 ? batch->spare : 0;
     const uint32_t most =
-        btl_ib_verbs_min(btl_ib_rc_credit_available(&conn->credit), BTL_IB_RC_BATCH);
+        btl_ib_verbs_min(btl_ib_rc_credit_available(&conn->credit, spare), BTL_IB_RC_BATCH);
     const int wanted = (int) btl_ib_verbs_min(most, (uint32_t) n);
     int failed = 0;
     const int taken = wanted > 0 ? send_post(rc, conn, batch, wanted, &failed) : 0;
@@ -262,8 +263,8 @@ static int rc_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
     while (done < n) {
         const btl_ib_tx_t *first = &batch[done];
         int run = 1;
-        while (done + run < n && first[run].to == first->to
-               && first[run].channel == first->channel) {
+        while (done + run < n && first[run].to == first->to && first[run].channel == first->channel
+               && first[run].spare == first->spare) {
             run++;
         }
         const int taken = send_run(rc, first, run, error);

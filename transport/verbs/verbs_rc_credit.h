@@ -53,7 +53,7 @@ typedef struct btl_ib_rc_credit {
     uint32_t peer_depth; /* 0: they are not counted */
     uint32_t used;       /* by us, in all */
     /* Ours: */
-    uint32_t depth;
+    uint32_t depth;  /* buffers that the peer may fill with data */
     uint32_t window; /* the peer is told of so many that are posted again, */
     uint32_t filled; /* or of any when it has filled all that it knows of: this many, in all */
     uint32_t reposted;
@@ -73,13 +73,15 @@ int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
                           const btl_ib_verbs_t *verbs, void *line, uint32_t lkey, uint32_t depth,
                           uint32_t window, bool rdma);
 
-/* Returns how many datagrams the send queue and the peer's buffers can take now. */
-uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit);
+/* Returns how many datagrams the send queue and the peer's buffers can take now, of which `spare`
+ * are left to others. */
+uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit, uint32_t spare);
 
-/* True if the peer has filled all buffers that it knows of: it can send nothing. */
+/* True if the peer has filled all buffers that it knows of, but for the reserve: it can send no
+ * data. */
 static inline bool btl_ib_rc_credit_peer_is_out(const btl_ib_rc_credit_t *credit)
 {
-    return credit->filled == credit->depth + credit->reposted_told;
+    return (int32_t) (credit->filled - credit->depth - credit->reposted_told) >= 0;
 }
 
 /* Sets the state of our eager ring, which the next word tells. */

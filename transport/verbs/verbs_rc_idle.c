@@ -69,7 +69,7 @@ static bool control_send(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, uint8_t what, 
     const uint32_t before = conn_traffic(conn);
 
     /* Beside operations on memory buffers are not counted: there are enough (CONTROL_BUFFERS). */
-    if (conn->rdma == NULL && btl_ib_rc_credit_available(&conn->credit) == 0) {
+    if (conn->rdma == NULL && btl_ib_rc_credit_available(&conn->credit, 0) == 0) {
         return false;
     }
     memcpy(at, &control, sizeof(control));

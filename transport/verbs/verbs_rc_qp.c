@@ -312,6 +312,7 @@ static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *p
     uint32_t size = BTL_IB_RC_CONTROL_BYTES;
     uint32_t low = CONTROL_BUFFERS - 1;
     uint32_t window = 1;
+    uint32_t reserve = 0;
 
     if (conn->channel < conns->rxqs->count) { /* else the peer has more queues than we */
         const btl_ib_rc_rxq_t *queue = &conns->rxqs->queue[conn->channel];
@@ -319,6 +320,7 @@ static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *p
         size = queue->shared ? 0 : queue->size;
         low = queue->low;
         window = queue->window;
+        reserve = queue->reserve;
     }
     const size_t ring = btl_ib_rc_eager_bytes(conns->eagers, conn->channel);
     const size_t before =
@@ -341,7 +343,7 @@ static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *p
         conn->rdma->lkey = key;
     }
     const int error = btl_ib_rc_credit_init(&conn->credit, &conn->sq, verbs, conn->memory, key,
-                                            count, window, rdma);
+                                            count - reserve, window, rdma);
     if (error != 0) {
         return error;
     }

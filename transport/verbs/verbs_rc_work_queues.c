@@ -350,6 +350,7 @@ static int rxq_plan(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_rc_por
         .num = (uint32_t) num,
         .low = (uint32_t) (btl_ib_verbs_min(low, wanted->num - 1) + more),
         .window = wanted->window > 0 ? wanted->window : low / 2,
+        .reserve = wanted->shared ? 0 : wanted->reserve,
         .shared = wanted->shared,
         .limit = rxq_begins_with(wanted) < wanted->num ? wanted->limit : EMPTY,
     };

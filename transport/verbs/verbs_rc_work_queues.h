@@ -144,7 +144,8 @@ typedef struct btl_ib_rc_rxq {
     uint32_t size;
     uint32_t num;
     uint32_t low;
-    uint32_t window; /* of a peer's own */
+    uint32_t window;  /* of a peer's own */
+    uint32_t reserve; /* of these `num`: for control traffic */
     bool shared;
     /* A shared queue's: */
     btl_ib_rc_rx_t rx;

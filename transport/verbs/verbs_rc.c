@@ -227,8 +227,8 @@ static int send_post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t 
     return taken;
 }
 
-/* Sends datagrams that go to one queue of one peer, and are all data or all control traffic. Returns
- * how many were taken; *error says why not more. */
+/* Sends datagrams that go to one queue of one peer, and are all data or all control traffic.
+ * Returns how many were taken; *error says why not more. */
 static int send_run(btl_ib_rc_t *rc, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_rc_conn_t *conn = btl_ib_rc_cm_conn(rc, batch->to, batch->channel, error);

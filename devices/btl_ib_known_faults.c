@@ -302,13 +302,25 @@ const btl_ib_known_fault_t *btl_ib_known_fault_next(const btl_ib_fault_query_t *
     return fault->bad != NULL ? fault : NULL;
 }
 
+/* True if a release names a distribution that keeps one version of Linux for years and brings
+ * drivers of later ones into it: Red Hat and what is built from it (".el9"), SUSE ("-default"). */
+static bool is_of_years(const char *release)
+{
+    const char *el = strstr(release, ".el");
+
+    return (el != NULL && is_digit(el[strlen(".el")])) || strstr(release, "-default") != NULL;
+}
+
 void btl_ib_known_fault_version(const btl_ib_known_fault_t *fault,
                                 const btl_ib_fault_query_t *query, char *out, size_t len)
 {
     if (fault->of_firmware) {
         snprintf(out, len, "firmware %s (%s)", query->firmware, query->driver);
     } else {
-        snprintf(out, len, "Linux %s", query->kernel->release);
+        snprintf(out, len, "Linux %s%s", query->kernel->release,
+                 is_of_years(query->kernel->release)
+                     ? ", perhaps mended: its distribution takes over later drivers"
+                     : "");
     }
 }
 

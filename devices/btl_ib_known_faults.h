@@ -117,7 +117,8 @@ const btl_ib_known_fault_t *btl_ib_known_fault_next(const btl_ib_fault_query_t *
                                                     const btl_ib_known_fault_t *previous);
 
 /* Writes which version a device has, of those that `fault` is about: "Linux 7.0.2-6-pve" or
- * "firmware 4.7.0 (ib_mthca)". */
+ * "firmware 4.7.0 (ib_mthca)". Of a distribution whose kernels keep their number, and have drivers
+ * of later ones, it says that the number may mislead. */
 void btl_ib_known_fault_version(const btl_ib_known_fault_t *fault,
                                 const btl_ib_fault_query_t *query, char *out, size_t len);
 

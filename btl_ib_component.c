@@ -824,9 +824,11 @@ static void yield(btl_ib_component_t *component)
 }
 
 /* Releases the lock after a poll in vain, and leaves the processor to another of several threads
- * that communicate: it may be about to send, without a processor of its own. */
-__attribute__((noinline)) static void release_and_give_way(btl_ib_component_t *component,
-                                                           uint64_t now)
+ * that communicate: it may be about to send, without a processor of its own. Returns how many
+ * events came meanwhile: a device that has something since the poll gives no descriptor, so it is
+ * polled again before a sleep that nothing would end. */
+__attribute__((noinline)) static int release_and_give_way(btl_ib_component_t *component,
+                                                          uint64_t now)
 {
     const struct timespec most = {.tv_nsec = BTL_IB_POLL_YIELD_SLEEP};
     /* Nothing that comes by another BTL would end the sleep. */
@@ -834,13 +836,19 @@ __attribute__((noinline)) static void release_and_give_way(btl_ib_component_t *c
         component->throttle.alone && btl_ib_poll_yield_is_crowded(&component->poll_yield, now);
     struct pollfd devices[BTL_IB_RAILS_MAX];
     const uint32_t count = sleeps ? watch_devices(component, devices) : 0;
+    int events = 0;
 
-    btl_ib_unlock();
-    if (sleeps) {
-        (void) ppoll(devices, count, &most, NULL);
-    } else {
-        yield(component);
+    if (sleeps && count == 0) {
+        events = btl_ib_poll_engine(now);
+        finish_turn(component, now, events);
     }
+    btl_ib_unlock();
+    if (!sleeps) {
+        yield(component);
+    } else if (events == 0) {
+        (void) ppoll(devices, count, &most, NULL);
+    }
+    return events;
 }
 
 /* Polls if that is due. Not inlined: then progress calls that are skipped need no stack. */
@@ -872,7 +880,7 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
         gives_way = events == 0 && btl_ib_biased_lock_shared(&component->lock);
     }
     if (OPAL_UNLIKELY(gives_way)) {
-        release_and_give_way(component, now);
+        events = release_and_give_way(component, now);
     } else {
         btl_ib_unlock();
     }

@@ -6,7 +6,9 @@
 /* The component without a runtime: endpoints that are deleted and added again, and messages whose
  * module is finalized. A transport takes all and brings nothing. */
 
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,12 +196,80 @@ static void host_can_be_reached(void **state)
     free(neighbour);
 }
 
+/* ---- several threads on one processor ---- */
+
+static int sleeps, polls;
+static bool has_data, has_fd;
+static uint8_t junk[8] __attribute__((aligned(8)));
+
+/* In place of the system's, which threads call that leave their processor to others. */
+int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask);
+int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+{
+    assert_int_equal(count > 0, has_fd);
+    sleeps++;
+    return 0;
+}
+
+/* A device that gets something between a poll and the look for its descriptor. */
+static int poll_late(btl_ib_transport_t *t, uint64_t now, btl_ib_event_t *events, int max)
+{
+    if (++polls != 2 || !has_data) {
+        return 0;
+    }
+    events[0] = (btl_ib_event_t){.type = BTL_IB_EVENT_RECV,
+                                 .data = junk,
+                                 .size = sizeof(junk),
+                                 .from = BTL_IB_ADDR_UNKNOWN,
+                                 .buffer = junk};
+    return 1;
+}
+
+static int wait_fd(btl_ib_transport_t *t)
+{
+    return has_fd ? 0 : -1;
+}
+
+/* A thread whose processor others use sleeps after a poll in vain; not where a device has no
+ * descriptor because something has come since. */
+static void crowd_takes_what_came(void **state)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    const btl_ib_transport_ops_t *const before = transport.ops;
+    btl_ib_transport_ops_t ops = *before, second = *before;
+    static const struct {
+        bool data, fd;
+        int events, sleeps, polls;
+    } cases[] = {{true, false, 1, 0, 2}, {false, false, 0, 1, 2}, {false, true, 0, 1, 1}};
+
+    ops.poll = poll_late;
+    ops.wait_fd = wait_fd;
+    second.wait_fd = wait_fd;
+    transport.ops = &ops;
+    second_transport.ops = &second;
+    component->lock.shared = true;
+    component->stats.due = UINT64_MAX;
+    atomic_store(&component->poll_yield.crowded_until, UINT64_MAX);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        sleeps = polls = 0;
+        has_data = cases[i].data;
+        has_fd = cases[i].fd;
+        btl_ib_poll_throttle_reset(&component->throttle);
+        assert_int_equal(component->super.btl_progress(), cases[i].events);
+        assert_int_equal(sleeps, cases[i].sleeps);
+        assert_int_equal(polls, cases[i].polls);
+    }
+    atomic_store(&component->poll_yield.crowded_until, 0);
+    component->lock.shared = false;
+    transport.ops = second_transport.ops = before;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(added_twice),         cmocka_unit_test(added_while_it_is_deleted),
         cmocka_unit_test(nobody_is_there),     cmocka_unit_test(survivor_is_not_ended),
-        cmocka_unit_test(host_can_be_reached),
+        cmocka_unit_test(host_can_be_reached), cmocka_unit_test(crowd_takes_what_came),
     };
 
     return cmocka_run_group_tests(tests, set_up, NULL);

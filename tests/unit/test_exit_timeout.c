@@ -34,6 +34,15 @@ static void nap(int ms)
     }
 }
 
+/* In place of the C library's, which waits for whoever hangs in memory or stdio: who calls it in a
+ * child has told too much. */
+FILE *fopen(const char *name, const char *mode)
+{
+    (void) !write(said[1], name, strlen(name));
+    errno = EPERM;
+    return NULL;
+}
+
 static void tell(const char *stage, int number)
 {
     (void) !write(said[1], stage, strlen(stage));

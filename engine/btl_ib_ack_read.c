@@ -156,9 +156,7 @@ void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         credit = ack_take_limit(conn, view->ack_channel, view->limit);
     }
     if (is_ack) {
-        btl_ib_incast_received(conn, view->tag);
-    } else if (conn->incast.segments != UINT32_MAX) {
-        btl_ib_incast_expire(conn);
+        btl_ib_incast_received(conn, view->tag, view->stamp);
     }
     while (is_ack && btl_ib_wire_next_block(view, &offset, &block)) {
         const uint32_t channel = block.channel;

@@ -165,7 +165,8 @@ typedef struct btl_ib_counters {
     X(window, "congestion window, in segments")                                                    \
     X(srtt, "smoothed round-trip time, in microseconds; 0: not measured yet")                      \
     X(rto, "retransmission timeout before it is doubled, in microseconds")                         \
-    X(datagram_max, "largest datagram that the path carries, as far as is known, in bytes")
+    X(datagram_max, "largest datagram that the path carries, as far as is known, in bytes")        \
+    X(share, "segments in flight that the peer, as many send to it, allows; 0: as many as fit")
 
 #define BTL_IB_COUNTER_FIELD(field, ...) uint64_t field;
 typedef struct btl_ib_conn_counters {

@@ -16,16 +16,17 @@ enum {
     SHARE_KEPT = 1000000,  /* us */
     CROWD_KEPT = 10000000, /* us without several senders, after which the bound is forgotten */
 
-    MISSING_PART = 64, /* that part of the segments may be missing, */
-    MISSING_MOST = 4,  /* and that part where the losses themselves may cost the rate */
+    MISSING = 256 / 64,     /* 1/256 of the segments that may be missing, */
+    MISSING_MOST = 256 / 4, /* and where the losses themselves may cost the rate */
+    COSTLY = 1024,          /* segments that losses while a bound costs rate are judged by */
+    BORNE_MOST = 256 / 5,   /* of them: more is worth the bound */
+    BORNE_KEPT = 10000000,  /* us */
     RATE_PERIODS = 8,
     FULL_PERCENT = 92, /* of the best rate: it is full */
     QUEUE_LEAST = 50,  /* us above 3/2 of the shortest round trip: there is a queue */
 
     /* In flight as many times what arrives in a round trip, the bound bounds nothing. */
     USELESS = 64,
-
-    TOLD_DOUBLE = 8, /* steps of a share on the wire */
 };
 
 /* ---- on the wire: a number of 3 bits and an exponent, as the picture in btl_ib_wire.h ---- */
@@ -51,10 +52,21 @@ static uint32_t decode(uint8_t share)
 
 /* ---- the receiver ---- */
 
+/* Peers that sent in this period: as many as would, if each sent as much. */
+static uint32_t senders_now(const btl_ib_incast_t *incast)
+{
+    const uint64_t received = incast->received;
+
+    return incast->squares == 0
+               ? 0
+               : btl_ib_clip_u32((received * received + incast->squares / 2) / incast->squares,
+                                 UINT32_MAX);
+}
+
 /* Returns the peers that send at present. */
 static uint32_t senders_of(const btl_ib_incast_t *incast)
 {
-    return btl_ib_max_u32(incast->senders, incast->before);
+    return btl_ib_max_u32(senders_now(incast), incast->before);
 }
 
 /* Adds a period to what arrives in the long run, as single ones look far better or worse where a
@@ -84,27 +96,61 @@ static bool note_rate(btl_ib_incast_rate_t *rate, uint32_t segments, uint64_t ti
     return (uint64_t) recent * 100 >= (uint64_t) best * FULL_PERCENT;
 }
 
+/* True if more than 1/256 * `part` of the segments of a period are missing. With `chance`: so many
+ * more that it is none (three standard deviations). */
+static bool is_missing(const btl_ib_incast_t *incast, uint32_t part, bool chance)
+{
+    const uint64_t usual = ((uint64_t) incast->received + incast->missing) * part;
+    const uint64_t missing = (uint64_t) incast->missing * 256;
+
+    return missing > usual && (!chance || (missing - usual) * (missing - usual) > 9 * 256 * usual);
+}
+
+/* Segments are missing although the bound costs rate, so there is hardly a queue that it could
+ * shorten: after a while as many are borne, without a bound. */
+static void bear(btl_ib_incast_t *incast, bool full, uint64_t now)
+{
+    if (full || incast->bound == 0) {
+        return;
+    }
+    incast->costly.received += incast->received;
+    incast->costly.missing += incast->missing;
+    const uint64_t all = (uint64_t) incast->costly.received + incast->costly.missing;
+    if (all < COSTLY) {
+        return;
+    }
+    const uint32_t part = (uint32_t) ((uint64_t) incast->costly.missing * 256 / all);
+    if (part >= MISSING && part <= BORNE_MOST) {
+        incast->borne = part + part / 2;
+        incast->borne_until = now + BORNE_KEPT;
+        incast->bound = 0;
+    }
+    incast->costly.received = 0;
+    incast->costly.missing = 0;
+}
+
 /* Judges a period of `time` us that ends `now`: sets the bound. */
 static void judge(btl_ib_incast_t *incast, uint64_t time, uint64_t now)
 {
-    const uint32_t all = incast->received + incast->missing;
     const uint32_t senders = senders_of(incast);
-    const uint32_t trip = incast->trip;
+    const uint32_t trip = btl_ib_clip_u32(incast->trips / incast->received, UINT32_MAX);
+    const uint32_t least = btl_ib_clip_u32(incast->trips_least / incast->received, UINT32_MAX / 2);
     const bool full = note_rate(&incast->rate, incast->received, time, now);
-    const bool queued = trip > incast->trip_least + incast->trip_least / 2 + QUEUE_LEAST;
+    const bool bears = now < incast->borne_until;
+    const bool queued = trip > least + least / 2 + QUEUE_LEAST;
     /* Losses without a queue are not the senders'. */
-    const bool overflows = incast->missing > all / MISSING_PART && queued;
-    const bool collapses = incast->missing > all / MISSING_MOST && queued;
+    const bool overflows = queued && is_missing(incast, bears ? incast->borne : MISSING, bears);
+    const bool collapses = queued && is_missing(incast, MISSING_MOST, false);
     /* Segments in flight that arrived (J. Little). */
-    const uint32_t flight =
-        btl_ib_clip_u32((uint64_t) incast->received * trip / time + 1, UINT32_MAX / USELESS);
-    uint32_t bound = incast->bound;
+    const uint32_t flight = btl_ib_clip_u32(incast->trips / time + 1, UINT32_MAX / USELESS);
 
     if (senders >= 2) {
         incast->crowd_at = now;
     } else if (now - incast->crowd_at > CROWD_KEPT) {
         incast->bound = 0;
     }
+    bear(incast, full, now);
+    uint32_t bound = incast->bound;
     if (senders < 2 || trip == 0 || (bound == 0 && !overflows && !collapses)) {
         return;
     }
@@ -144,26 +190,40 @@ static void end_period(btl_ib_conn_t *conn, uint64_t now)
 static void begin_period(btl_ib_incast_t *incast, uint32_t before, uint64_t now)
 {
     incast->before = before;
-    incast->senders = 0;
     incast->received = 0;
     incast->missing = 0;
-    incast->trip = 0;
+    incast->squares = 0;
+    incast->trips = 0;
+    incast->trips_least = 0;
     incast->from = now;
     incast->period++;
 }
 
-/* Counts a peer that sends in the period. A path that is longer than the others' decides. */
-static void add_sender(btl_ib_conn_t *conn)
+/* Counts what a peer sends in the period. */
+static void add(btl_ib_conn_t *conn, uint32_t count)
 {
     btl_ib_incast_t *incast = &conn->rail->incast;
-    const uint32_t trip = btl_ib_rtt_smoothed(&conn->loss.rtt, 0);
+    btl_ib_incast_share_t *share = &conn->incast;
 
-    conn->incast.period = incast->period;
-    incast->senders++;
-    if (trip > incast->trip) {
-        incast->trip = trip;
-        incast->trip_least = conn->loss.rtt.min;
+    if (share->period != incast->period) {
+        share->period = incast->period;
+        share->sent = 0;
     }
+    incast->received += count;
+    incast->squares += (2 * (uint64_t) share->sent + count) * count; /* (sent + count)^2 - sent^2 */
+    share->sent += count;
+    incast->trips += (uint64_t) count * btl_ib_rtt_smoothed(&conn->loss.rtt, 0);
+    incast->trips_least += (uint64_t) count * conn->loss.rtt.min;
+}
+
+/* What is passed over from `top` to `seq`, and did not get RNR. */
+static uint32_t passed_over(const btl_ib_conn_t *conn, uint32_t channel, uint32_t top, uint32_t seq)
+{
+    const uint32_t rnr =
+        conn->rnr.runs == NULL ? 0 : btl_ib_rnr_runs_within(conn->rnr.runs, channel, top, seq);
+
+    /* A SKIP that comes late passes over many, which nobody sent. */
+    return btl_ib_min_u32(seq - top - rnr, PERIOD_SEGMENTS);
 }
 
 void btl_ib_incast_arriving(btl_ib_conn_t *conn, uint32_t channel, uint32_t seq, uint32_t count,
@@ -178,15 +238,11 @@ void btl_ib_incast_arriving(btl_ib_conn_t *conn, uint32_t channel, uint32_t seq,
         begin_period(incast, 0, now);
     } else if (time >= PERIOD && incast->received + incast->missing >= PERIOD_SEGMENTS) {
         end_period(conn, now);
-        begin_period(incast, incast->senders, now);
+        begin_period(incast, senders_now(incast), now);
     }
-    if (conn->incast.period != incast->period) {
-        add_sender(conn);
-    }
-    incast->received += count;
+    add(conn, count);
     if (btl_ib_seq_before(top, seq)) {
-        /* A SKIP that comes late passes over many, which nobody sent. */
-        incast->missing += btl_ib_min_u32(seq - top, PERIOD_SEGMENTS);
+        incast->missing += passed_over(conn, channel, top, seq);
     } else if (seq != top && !again) {
         incast->missing -= btl_ib_min_u32(incast->missing, count); /* it was overtaken */
     }
@@ -213,22 +269,31 @@ bool btl_ib_incast_is_due(const btl_ib_conn_t *conn)
     if (told == 0 && conn->rail->incast.bound == 0) {
         return false;
     }
-    const uint8_t share = btl_ib_incast_share(conn);
-    return (share == 0) != (told == 0) || share >= told + TOLD_DOUBLE
-           || told >= share + TOLD_DOUBLE;
+    const uint32_t share = decode(btl_ib_incast_share(conn));
+    const uint64_t before = decode(told);
+    return (share == 0) != (before == 0) || share >= 2 * before || before >= 2 * (uint64_t) share;
 }
 
 /* ---- the sender ---- */
 
-void btl_ib_incast_received(btl_ib_conn_t *conn, uint8_t share)
+static bool is_expired(const btl_ib_conn_t *conn)
 {
+    return conn->engine->clock.now - conn->incast.received_at > SHARE_KEPT;
+}
+
+void btl_ib_incast_received(btl_ib_conn_t *conn, uint8_t share, uint32_t stamp)
+{
+    if (btl_ib_seq_before(stamp, conn->incast.stamp) && !is_expired(conn)) {
+        return;
+    }
     conn->incast.segments = share == 0 ? UINT32_MAX : decode(share);
     conn->incast.received_at = conn->engine->clock.now;
+    conn->incast.stamp = stamp;
 }
 
 void btl_ib_incast_expire(btl_ib_conn_t *conn)
 {
-    if (conn->engine->clock.now - conn->incast.received_at > SHARE_KEPT) {
+    if (is_expired(conn)) {
         conn->incast.segments = UINT32_MAX;
     }
 }

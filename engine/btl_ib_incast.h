@@ -23,8 +23,15 @@
  *   full rate, a queue               1/16 less: a smaller bound may carry as much
  *   full rate, no queue              1/64 more: the path may hold more again
  *
- * "Full" is the best rate of the last seconds, about, so the bound never costs rate for long;
- * losses without a queue come from elsewhere, and bound nobody.
+ * "Full" is the best rate of the last seconds, about, so the bound never costs rate for long.
+ * Losses without a queue come from elsewhere, and bound nobody. Where delays vary there may seem to
+ * be one: so what is missing while the rate is less than full, and the bound therefore fills no
+ * queue, is borne for some seconds, and half as much again. What got RNR is not missing.
+ *
+ * Round trips are those of the segments that came, in the mean: one sender that is far away makes
+ * no queue, and the bound of the others no larger. How many send is counted as by E. Simpson
+ * ("Measurement of Diversity", Nature 1949), sum squared by sum of squares: of two that send much
+ * and many that send little the two have shares as if they were alone.
  *
  * A single sender gets no share: its own congestion control suffices.
  */
@@ -52,20 +59,27 @@ typedef struct btl_ib_incast {
     uint16_t period;   /* its number; wraps */
     uint32_t received; /* segments in the period, */
     uint32_t missing;  /* and those that were passed over and did not come late */
-    uint32_t senders;  /* peers that sent some of them, */
-    uint32_t before;   /* and in the period before */
+    uint64_t squares;  /* of what each peer sent of them: their sum */
+    uint32_t before;   /* peers that sent in the period before */
     btl_ib_incast_rate_t rate;
-    uint32_t trip;       /* us: the longest smoothed round trip of them; 0: none is known, */
-    uint32_t trip_least; /* and the shortest that one was */
-    uint64_t crowd_at;   /* us: when several last sent */
-    uint32_t bound;      /* segments that all may have in flight; 0: no bound */
+    uint64_t trips;       /* us: smoothed round trips of the segments: their sum, */
+    uint64_t trips_least; /* and that of the shortest ones of the same peers */
+    uint64_t crowd_at;    /* us: when several last sent */
+    uint32_t bound;       /* segments that all may have in flight; 0: no bound */
+    struct {              /* while the bound costs rate: */
+        uint32_t received, missing;
+    } costly;
+    uint32_t borne;       /* 1/256 of the segments that may be missing: no bound cures that, */
+    uint64_t borne_until; /* us: until then */
 } btl_ib_incast_t;
 
 /* Both sides, of one connection. */
 typedef struct btl_ib_incast_share {
-    uint64_t received_at; /* sender: us: when `segments` was received */
+    uint64_t received_at; /* sender: us: when `segments` was received, */
+    uint32_t stamp;       /* and the peer's time of that ACK: an older one may come later */
     uint32_t segments;    /* sender: of data channels that may be in flight; UINT32_MAX: no bound */
-    uint16_t period;      /* receiver: the last one in which the peer sent */
+    uint32_t sent;        /* receiver: segments that the peer sent in the period, */
+    uint16_t period;      /* the last one in which it did */
     uint8_t told;         /* receiver: what the last ACK told, as on the wire */
 } btl_ib_incast_share_t;
 
@@ -89,11 +103,11 @@ void btl_ib_incast_told(struct btl_ib_conn *conn, uint8_t share);
 /* True if the peer was told far more or less than its share: an ACK is to be sent. */
 bool btl_ib_incast_is_due(const struct btl_ib_conn *conn);
 
-/* Notes the share that an ACK of the peer tells. It holds until the next ACK, or for a second: an
- * ACK that takes it back may be lost. */
-void btl_ib_incast_received(struct btl_ib_conn *conn, uint8_t share);
+/* Notes the share that an ACK of the peer tells, which it sent at `stamp` (its time, us). It holds
+ * until a newer ACK comes, or for a second: an ACK that takes it back may be lost. */
+void btl_ib_incast_received(struct btl_ib_conn *conn, uint8_t share, uint32_t stamp);
 
-/* Forgets the share if it is too old. */
+/* Forgets the share if it is too old: segments wait for a window. */
 void btl_ib_incast_expire(struct btl_ib_conn *conn);
 
 #endif

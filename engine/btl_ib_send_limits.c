@@ -5,6 +5,7 @@
 
 #include "btl_ib_send_limits.h"
 
+#include "btl_ib_incast.h"
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_pacing.h"
@@ -24,10 +25,13 @@ static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t channel)
 {
     const uint32_t window = conn->cc.window;
 
-    if (channel > 0) {
-        return btl_ib_min_u32(window, conn->incast.segments);
-    }
-    return conn->peer_queues->count > 1 ? window + window / COMMAND_SHARE : window;
+    return channel == 0 && conn->peer_queues->count > 1 ? window + window / COMMAND_SHARE : window;
+}
+
+/* Segments of data channels in flight, which the share of many to one counts. */
+static inline uint32_t data_in_flight(const btl_ib_conn_t *conn)
+{
+    return conn->sentmap.in_flight - conn->tx[0].sentmap.in_flight;
 }
 
 /* Returns the segments of all connections that the limits count. */
@@ -75,10 +79,13 @@ static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t channel)
 static inline uint32_t room_in_windows(const btl_ib_conn_t *conn, uint32_t channel)
 {
     const btl_ib_tx_window_t *window = &conn->tx[channel].sentmap.window;
+    const uint32_t room =
+        btl_ib_min_u32(rest(conn->engine->config.window_max + (conn->sentmap.skips > 0),
+                            window->next - window->first),
+                       rest(window_of(conn, channel), conn->sentmap.in_flight));
 
-    return btl_ib_min_u32(rest(conn->engine->config.window_max + (conn->sentmap.skips > 0),
-                               window->next - window->first),
-                          rest(window_of(conn, channel), conn->sentmap.in_flight));
+    return channel == 0 ? room
+                        : btl_ib_min_u32(room, rest(conn->incast.segments, data_in_flight(conn)));
 }
 
 uint32_t btl_ib_send_limits_way(const btl_ib_conn_t *conn, uint32_t channel)
@@ -114,9 +121,9 @@ static inline bool is_clear(const btl_ib_conn_t *conn, uint32_t channel)
 
     return conn->validation.valid && room_there(conn, channel) > 0
            && window->next - window->first < engine->config.window_max
-           && conn->sentmap.in_flight < btl_ib_min_u32(conn->cc.window, window_of(conn, channel))
-           && conn->cc.pace == 0 && btl_ib_list_empty(&engine->starved)
-           && !btl_ib_send_limits_full(engine);
+           && conn->sentmap.in_flight < conn->cc.window
+           && (channel == 0 || data_in_flight(conn) < conn->incast.segments) && conn->cc.pace == 0
+           && btl_ib_list_empty(&engine->starved) && !btl_ib_send_limits_full(engine);
 }
 
 btl_ib_verdict_t btl_ib_send_limits_check(const btl_ib_conn_t *conn, uint32_t channel)
@@ -162,11 +169,14 @@ uint32_t btl_ib_send_limits_room(const btl_ib_conn_t *conn, uint32_t channel,
 bool btl_ib_send_limits_may_retransmit(const btl_ib_conn_t *conn, uint32_t channel, uint32_t count)
 {
     const uint32_t in_flight = conn->sentmap.in_flight + count;
-    const uint32_t share =
-        btl_ib_min_u32(btl_ib_max_u32(conn->cc.window / COMMAND_SHARE, 1), conn->incast.segments);
 
-    return in_flight < window_of(conn, channel)
-           || (channel != 0 && in_flight - conn->tx[0].sentmap.in_flight < share);
+    if (channel == 0) {
+        return in_flight < window_of(conn, channel);
+    }
+    const uint32_t data = data_in_flight(conn) + count;
+    return data < conn->incast.segments
+           && (in_flight < conn->cc.window
+               || data < btl_ib_max_u32(conn->cc.window / COMMAND_SHARE, 1));
 }
 
 /* True if nothing is in flight whose acknowledgement would free the connection: there is no credit;
@@ -186,6 +196,9 @@ void btl_ib_send_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool
     engine->count.blocked_credit += verdict == BTL_IB_NO_CREDIT;
     engine->count.blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
     engine->count.blocked_pace += verdict == BTL_IB_TOO_SOON;
+    if (verdict == BTL_IB_NO_WINDOW) { /* what is in flight, as there is something, goes on */
+        btl_ib_incast_expire(conn);
+    }
     if (full) {
         btl_ib_conn_ready(conn);
     } else if (verdict == BTL_IB_NO_DEPTH) {

@@ -242,6 +242,26 @@ void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t se
     }
 }
 
+uint32_t btl_ib_rnr_runs_within(const btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t from,
+                                uint32_t to)
+{
+    uint32_t count = 0;
+
+    if (runs->more) {
+        return to - from;
+    }
+    for (uint32_t i = find_run(runs, channel, from); i < runs->count; i++) {
+        const btl_ib_rnr_run_t *run = &runs->run[i];
+        const uint32_t begin = btl_ib_seq_before(run->from, from) ? from : run->from;
+        const uint32_t end = btl_ib_seq_before(run->end, to) ? run->end : to;
+        if (run->channel != channel || !btl_ib_seq_before(begin, end)) {
+            break;
+        }
+        count += end - begin;
+    }
+    return count;
+}
+
 /* Begins with the run of the segment that got RNR last: its sender waits to be told of it, as it
  * may have been a probe. */
 uint32_t btl_ib_rnr_runs_first(const btl_ib_rnr_runs_t *runs, uint32_t room)

@@ -212,6 +212,11 @@ void btl_ib_rnr_runs_add(btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t seq
 /* Removes a sequence that may be in a run and is not missing any more. */
 void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t seq);
 
+/* Returns how many sequences of a channel from `from` on and before `to` got RNR; all, if some were
+ * not kept. */
+uint32_t btl_ib_rnr_runs_within(const btl_ib_rnr_runs_t *runs, uint32_t channel, uint32_t from,
+                                uint32_t to);
+
 /* Returns the run that an ACK with `room` bytes for runs begins with; runs->count if there is
  * none. */
 uint32_t btl_ib_rnr_runs_first(const btl_ib_rnr_runs_t *runs, uint32_t room);

@@ -517,6 +517,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/named_slow.c \
     tests/sim/named_ecn.c \
     tests/sim/named_flow.c \
+    tests/sim/named_incast.c \
     tests/sim/named_loss.c \
     tests/sim/named_limits.c \
     tests/sim/named_onesided.c \

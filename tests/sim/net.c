@@ -439,6 +439,9 @@ void net_send(sim_t *sim, datagram_t *d)
         send_by_fate(sim, d);
         return;
     }
+    if (sim->tells_share && (d->data[0] & 0xf) == BTL_IB_TYPE_ACK) {
+        d->data[offsetof(btl_ib_wire_header_t, tag)] = sim->share;
+    }
     remember(sim, d);
     fault_t *fault = fault_active(sim, F_DUPLICATE, d->from, d->to);
     if (fault != NULL && rng_chance(&sim->rng, fault->ppm) && !swallowed(sim, d)) {

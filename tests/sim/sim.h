@@ -563,6 +563,8 @@ struct sim {
     bool stopping;       /* no new message is to be begun */
     bool one_host;       /* what routers have for a process differs in the port only */
     bool no_addresses;   /* transports take no more addresses */
+    bool tells_share;    /* ACKs tell `share` of many to one instead of their sender's own */
+    uint8_t share;
 
     message_t *messages;
     uint32_t nmessages, messages_cap;

@@ -17,6 +17,8 @@ enum {
     ALL_CE_MOST = 16,
     /* if all of that time a queue delays, it is more likely that it belongs to others. */
     ALL_CE_QUEUED_MOST = 128,
+    /* us: then marks are tried again, as what marked everything may have been a queue of others. */
+    RETRY_AFTER = 30000000,
 };
 
 static uint32_t told(const btl_ib_ecn_t *ecn)
@@ -50,6 +52,7 @@ void btl_ib_ecn_begin_route(btl_ib_conn_t *conn)
     ecn->state = can ? BTL_IB_ECN_TESTING : BTL_IB_ECN_OFF;
     ecn->in_vain = 0;
     ecn->all_ce = 0;
+    ecn->retry_at = 0;
     test_begin(ecn);
 }
 
@@ -114,6 +117,7 @@ static void test_end(btl_ib_conn_t *conn, uint32_t grown, bool all_ce)
     }
     if (ecn->all_ce >= (queued ? ALL_CE_QUEUED_MOST : ALL_CE_MOST)) {
         turn_off(conn, "all that has the codepoint ECT(0) arrives with CE, whatever is sent");
+        ecn->retry_at = conn->engine->clock.now + RETRY_AFTER;
         return;
     }
     if (grown == 0) {
@@ -135,6 +139,11 @@ void btl_ib_ecn_told(btl_ib_conn_t *conn, uint32_t ect, uint32_t ce)
     const btl_ib_rack_t *rack = &conn->loss.rack[BTL_IB_RACK_ALL];
 
     if (ecn->state == BTL_IB_ECN_OFF) {
+        if (ecn->retry_at != 0 && conn->engine->clock.now >= ecn->retry_at) {
+            ecn->told_ect = ect;
+            ecn->told_ce = ce;
+            btl_ib_ecn_begin_route(conn);
+        }
         return;
     }
     if (more != 0 && more <= UINT32_MAX / 2 && more_ce <= more) { /* else it is late, or wrong */

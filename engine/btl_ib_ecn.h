@@ -18,7 +18,8 @@
  * (RFC 9000, 13.4.2): once TEST datagrams have left with ECT(0), and something sent no earlier has
  * arrived, the counts must have grown. On a path where they have not yet no more than TEST leave
  * so. Two tests in a row without any turn ECN off for that path; so do many in a row in which all
- * came with CE, as that tells nothing any more. What a receiver counts besides, as a network may
+ * came with CE, as that tells nothing any more, but for half a minute only: a switch whose queue is
+ * another's may mark all for long. What a receiver counts besides, as a network may
  * set the codepoint of datagrams that left without, is of no harm.
  */
 
@@ -39,6 +40,7 @@ typedef enum btl_ib_ecn_state {
 
 /* Invariant: `marking` only in TESTING, while `test_order` is 0, and in CAPABLE. */
 typedef struct btl_ib_ecn {
+    uint64_t retry_at;   /* us: when a path is tested again on which all came with CE; 0: never */
     uint64_t test_order; /* segment->order of the last segment of the present test; 0: not sent */
     uint32_t sent;       /* datagrams of the present test that left with ECT(0) */
     uint32_t tested;     /* the sum of `told_ect` and `told_ce` when that began, */

@@ -185,6 +185,31 @@ void ecn_all_marked(sim_t *sim)
     stop(sim);
 }
 
+/* A switch marks all for a while, as a queue of others is there: half a minute later ECN is used
+ * again, once. */
+void ecn_all_marked_once(sim_t *sim)
+{
+    begin_pairs(sim, 1, BTL_IB_CC_SWIFT, true, RATE);
+    fault_add(sim, F_MARK_ALL, 0, SIM_NEVER, 0, 0)->src = 0;
+    (void) stream_for(sim, SIM_MS(100));
+    must_be_at_least(sim, "paths without ECN", sim_counters(sim, 0)->ecn_paths_off, 1);
+    sim->stopping = true;
+    run_settle(sim, SIM_S(5));
+    run_heal(sim);
+    sim->stopping = false;
+    const uint64_t before = sim_counters(sim, 0)->ecn_sent;
+    (void) stream_for(sim, SIM_MS(10));
+    must_be_within(sim, "datagrams with ECT(0)", sim_counters(sim, 0)->ecn_sent, before);
+    sim->stopping = true;
+    run_settle(sim, SIM_S(5));
+    sim->stopping = false;
+    sim_run_until(sim, sim->now + SIM_S(30));
+    (void) stream_for(sim, SIM_MS(10));
+    must_be_at_least(sim, "datagrams with ECT(0)", sim_counters(sim, 0)->ecn_sent, before + 100);
+    must_be_within(sim, "paths without ECN", paths_off(sim), 1);
+    stop(sim);
+}
+
 void ecn_dropped(sim_t *sim)
 {
     spoiled_by(sim, F_ECT_DROPPED);

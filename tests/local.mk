@@ -99,6 +99,13 @@ tests_cost_component_scale_LDADD = $(component_test_ldadd)
 endif
 check_PROGRAMS += $(cost_programs)
 
+# An engine over transport udp without Open MPI, for another implementation of the protocol: tests/second/run
+second_programs = tests/second/engine_side
+check_PROGRAMS += $(second_programs)
+tests_second_engine_side_SOURCES = tests/second/engine_side.c mca/btl_ib_modex_codec.c
+tests_second_engine_side_CPPFLAGS = $(lower_cppflags) $(component_units)
+tests_second_engine_side_LDADD = $(lower_layers)
+
 #
 # Unit tests: tests/unit/test_NAME.c, one program each. Only those that need more than the layers below the
 # component and the bench have lines of their own.
@@ -289,13 +296,14 @@ sim-programs: tests/sim/btl_ib_sim
 cost-programs: $(BUILT_SOURCES)
 	@$(MAKE) $(AM_MAKEFLAGS) $(cost_programs)
 fuzz-programs: $(fuzz_targets)
+second-programs: $(second_programs)
 tsan-programs: tests/unit/tsan_biased_lock
 if BTL_IB_HAVE_VERBS
 rdma-programs: tests/rdma/rdma_ops tests/rdma/verbs_attr.la tests/rdma/verbs_count.la
 else
 rdma-programs:
 endif
-.PHONY: unit-programs sim-programs cost-programs fuzz-programs tsan-programs rdma-programs mpi-programs
+.PHONY: unit-programs sim-programs cost-programs second-programs fuzz-programs tsan-programs rdma-programs mpi-programs
 
 # The component's lock is the one place where threads meet; it knows nothing of Open MPI, whose own
 # locks thread sanitizer takes for errors.

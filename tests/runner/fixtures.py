@@ -36,8 +36,8 @@ def _programs(what):
     )
 
 
-unit_programs, sim_programs, cost_programs, tsan_programs = map(
-    _programs, ("unit", "sim", "cost", "tsan")
+unit_programs, sim_programs, cost_programs, tsan_programs, second_programs = map(
+    _programs, ("unit", "sim", "cost", "tsan", "second")
 )
 mpi_programs, rdma_programs = map(_programs, ("mpi", "rdma"))
 

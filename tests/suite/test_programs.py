@@ -214,6 +214,30 @@ test_model.table = lambda option: names(
 )
 
 
+@pytest.mark.protocol
+def test_second(run, second_programs, case):
+    """Another implementation of the protocol talks to the engine, under loss."""
+    run(
+        ROOT / "tests/second/run",
+        "--program",
+        second_programs / "tests/second/engine_side",
+        "--seeds",
+        case,
+    )
+
+
+def second_seeds(option):
+    seeds = {"quick": 5, "default": 15, "stage": 100, "nightly": 2000}[option.level]
+    return [
+        pytest.param(
+            seeds, id=f"second/{seeds}-seeds", marks=[pytest.mark.quick, pytest.mark.limit(60 + 4 * seeds)]
+        )
+    ]
+
+
+test_second.table = second_seeds
+
+
 @pytest.mark.fuzz
 @pytest.mark.limit(300)
 @pytest.mark.called("fuzz/build")

@@ -12,7 +12,8 @@ from collections import Counter, deque
 
 from wire import (ATOMIC, BLOCK, CHUNK, CONNECT, ENTRY, F_ACK, F_ACK_NOW, F_CONNECT, F_ECHO,
                   F_PATH, F_READY, F_RETRANSMISSION, GOT, HEADER, MASK, PAD_MAX, PART, PARTED,
-                  RANGE, REPLY, SEQUENCED, T, TARGET, TYPES, WINDOW, before, crc32c, demand, siphash)
+                  RANGE, REPLY, SEQUENCED, T, TARGET, TYPES, WINDOW, before, crc32c, demand,
+                  siphash)
 
 
 class Segment:
@@ -302,18 +303,19 @@ class Peer:
         return [make("ATOMIC", ATOMIC.pack(region, secret, offset, data, 0, name, 1, 2, 0))]
 
     def bundle(self, tag, data, largest, make):
-        body = b""
-        while True:
-            body += ENTRY.pack(len(data), tag, 0) + data + bytes(-len(data) % 4)
-            if not self.waiting or self.waiting[0][0] != "message":
+        """Returns a BUNDLE of that message and those that follow, or DATA if none fits with it."""
+        body, count = self.entry(tag, data), 1
+        while self.waiting and self.waiting[0][0] == "message":
+            more = self.entry(*self.waiting[0][1:])
+            if len(body) + len(more) > largest:
                 break
-            _, tag, data = self.waiting[0]
-            if len(body) + ENTRY.size + len(data) + 3 > largest:
-                break
+            body, count = body + more, count + 1
             self.waiting.popleft()
-        if len(body) > largest:
-            return make("DATA", data, tag)
-        return make("BUNDLE", body)
+        return make("BUNDLE", body) if count > 1 else make("DATA", data, tag)
+
+    @staticmethod
+    def entry(tag, data):
+        return ENTRY.pack(len(data), tag, 0) + data + bytes(-len(data) % 4)
 
     def pending(self):
         return [s for out in self.out for s in out.kept.values()]
@@ -468,13 +470,15 @@ class Peer:
         if before(out.limit, limit):
             out.limit = limit
 
-    def read_ack(self, body, now, echo):
+    def read_ack(self, body, size, now, echo):
+        demand(size <= self.ours.queues[0].size, "an ACK longer than the first queue's buffers")
         at, last, seen = 0, -1, []
         while at < len(body):
             demand(len(body) - at >= BLOCK.size, "dropped_ack: cut")
             channel, ranges, duplicates, ack, limit = BLOCK.unpack_from(body, at)
             at += BLOCK.size
             demand(channel > last, "dropped_ack: blocks do not ascend")
+            # protocol: R17
             demand(channel != 0x40, "dropped_channel: an ECN block, though ecn was not published")
             last, number, rnr, runs = channel, channel & 0x7f, channel & 0x80, []
             demand(number < len(self.out), "dropped_channel: acknowledged")
@@ -526,6 +530,7 @@ class Peer:
         demand(header[0] >> 4 == 1, "dropped_version")
         demand(not flags & F_PATH, "a challenge, though the source is the published one")
         demand(length == len(body), "dropped_length")
+        # protocol: R9
         demand(flags & F_ECHO or not (echo or hold or was_away), "echo, hold, away must be 0")
         demand(flags & F_ACK or not (ack or credits or channels >> 4), "ack, credits must be 0")
         demand(kind in SEQUENCED or flags & F_READY or not seq, "seq must be 0")
@@ -546,12 +551,14 @@ class Peer:
         if to == self.id:
             self.peer_knows = True
             if kind in SEQUENCED or kind == T["REJECTED"]:
+                # protocol: R41
                 demand(flags & F_ACK, "a segment to a bound peer without flag ACK")
         elif kind == T["ACK"]:
             self.answer_now = self.answer_now or bool(flags & F_ACK_NOW)
             return self.drop("stale")
         else:
             flags &= ~(F_ACK | F_ECHO)
+        # protocol: R11
         demand(connect or self.its_id_told, "no CONNECT before it can know that we have its id")
         self.take_header(kind, flags, channels, seq, ack, credits, stamp, echo, hold, now, away)
         echoed = echo if flags & F_ECHO else None
@@ -560,7 +567,7 @@ class Peer:
             self.closed += 1
             self.reset()
         elif kind == T["ACK"]:
-            self.read_ack(body, now, echoed)
+            self.read_ack(body, len(data) + self.trailer, now, echoed)
             if flags & F_READY:
                 self.take_ready(channels & 15, seq, echoed, now)
             if flags & F_ACK_NOW:
@@ -644,16 +651,26 @@ class Peer:
                 if segment.kind == T["PUT"] and TARGET.unpack_from(segment.body)[4] == name:
                     segment.kind, segment.body, segment.state = T["VOID"], b"", "lost"
 
+    def check_channel(self, kind, number, size, connect):
+        """A channel may have been chosen when a CONNECT block counted (10.1)."""
+        most = size if connect else size + CONNECT.size
+        # protocol: R55
+        smaller = [q for q in self.ours.queues[:number] if q.size >= most]
+        demand(kind != T["DATA"] or not smaller, "DATA on another channel than the first that fits")
+
     def take_segment(self, kind, flags, number, tag, seq, connect, body):
         demand(number < len(self.spaces), "dropped_channel: not ours")
         space = self.spaces[number]
         size = HEADER.size + self.trailer + len(body) + (CONNECT.size if connect else 0)
         demand(size <= space.queue.size, "dropped_channel: longer than its queue's buffers")
+        self.check_channel(kind, number, size, connect)
         demand(tag < 255, "dropped_type: tag")
+        # protocol: R37
         demand(not space.credited or before(seq, space.told), "dropped_sequence: no credit")
         place = space.place(seq)
         demand(place != "outside", "dropped_sequence: outside the window")
         if kind not in (T["VOID"], T["PART"]):
+            # protocol: R8
             same = space.seen.setdefault(seq, (kind, tag, body, connect))
             demand(same == (kind, tag, body, connect), "copies of a segment differ")
         if flags & F_ACK_NOW:

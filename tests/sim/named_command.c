@@ -35,7 +35,7 @@ static void begin(sim_t *sim)
 }
 
 /* Bursts of short messages: alone they leave in few large datagrams; while a long message is on its
- * way by the data channel they take the command channel, which each of them fits. */
+ * way by the data channel they take the command channel, which each of them fits. protocol: R56 */
 void command_beside_bulk(sim_t *sim)
 {
     begin(sim);
@@ -73,7 +73,7 @@ static bool drop_bulk(sim_t *sim, const datagram_t *d)
 }
 
 /* So much is lost at once that repeating it takes the transport many turns, as it takes few at a
- * time. Short messages leave in the first of them. */
+ * time. Short messages leave in the first of them. protocol: R34 */
 void command_beside_repeats(sim_t *sim)
 {
     two(sim);

@@ -236,7 +236,8 @@ void loss_of_acks(sim_t *sim)
     begin_and_lose(sim, &(loss_t){drop_acks, 0, 4, 0, 20, 20000, SIM_US(500), 6});
 }
 
-/* Segments are overtaken and none is lost: at first some are sent again, after a while none. */
+/* Segments are overtaken and none is lost: at first some are sent again, after a while none.
+ * protocol: R35 */
 void reorder_only(sim_t *sim)
 {
     begin(sim);
@@ -256,7 +257,7 @@ void reorder_only(sim_t *sim)
     finish(sim);
 }
 
-/* What the sender calls spurious is what the receiver saw twice, to the last one. */
+/* What the sender calls spurious is what the receiver saw twice, to the last one. protocol: R19 */
 void spurious_count(sim_t *sim)
 {
     begin(sim);
@@ -306,7 +307,7 @@ void each_lost(sim_t *sim)
     }
 }
 
-/* Single messages, and some that travel together. */
+/* Single messages, and some that travel together. protocol: R36 */
 void each_duplicated(sim_t *sim)
 {
     two(sim);

@@ -53,6 +53,7 @@ static void must_come_soon(sim_t *sim, uint64_t before, uint64_t first_copies, u
     finish(sim);
 }
 
+/* protocol: R32 */
 void ready_tag(sim_t *sim)
 {
     uint64_t before = begin(sim, 512);

@@ -105,6 +105,7 @@ void calls_each_5_ms(sim_t *sim)
     call_seldom(sim, SIM_MS(5));
 }
 
+/* protocol: R57 */
 void sends_then_computes(sim_t *sim)
 {
     two(sim);
@@ -515,6 +516,7 @@ void keepalive_many(sim_t *sim)
     go_on(sim);
 }
 
+/* protocol: R29, R48 */
 void no_tag(sim_t *sim)
 {
     two_with_limit(sim, 3000000);

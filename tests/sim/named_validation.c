@@ -98,6 +98,7 @@ static bool nothing_but_questions(sim_t *sim, const datagram_t *d)
     return way_of(sim, d) == 0;
 }
 
+/* protocol: R28 */
 void way_without_answer(sim_t *sim)
 {
     two_ways(sim);
@@ -292,6 +293,7 @@ static void must_be_told(sim_t *sim, uint32_t proc, uint32_t times, uint32_t hea
     }
 }
 
+/* protocol: R26 */
 void contact_while_it_computes(sim_t *sim)
 {
     for (uint32_t kind = 0; kind < protection_kinds(); kind++) {

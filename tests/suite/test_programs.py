@@ -238,6 +238,23 @@ def second_seeds(option):
 test_second.table = second_seeds
 
 
+@pytest.mark.protocol
+@pytest.mark.quick
+@pytest.mark.called("requirements")
+def test_requirements(run):
+    """Each requirement of docs/protocol.md has a number, and a test that names it."""
+    run(ROOT / "tests/docs/requirements")
+
+
+@pytest.mark.protocol
+@pytest.mark.long
+@pytest.mark.limit(7200)
+@pytest.mark.called("requirements/violated")
+def test_requirements_violated(run, component):
+    """That test fails when the code violates the requirement."""
+    run(ROOT / "tests/docs/requirements", "--prove")
+
+
 @pytest.mark.fuzz
 @pytest.mark.limit(300)
 @pytest.mark.called("fuzz/build")

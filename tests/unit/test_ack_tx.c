@@ -84,7 +84,7 @@ static void get_used_to_answers(bench_t *bench)
     }
 }
 
-/* A receiver that has nothing to send acknowledges messages at once. */
+/* A receiver that has nothing to send acknowledges messages at once. protocol: R46 */
 static void one_way_at_once(void **state)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
@@ -164,7 +164,7 @@ static void no_answer(void **state)
 }
 
 /* Where no answer is expected what is too little for an ACK at once waits for a third of the delay,
- * and is not held up by what waits for an answer. */
+ * and is not held up by what waits for an answer. protocol: R45 */
 static void soon_without_answers(void **state)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");

@@ -77,6 +77,7 @@ static void test_order(void **state)
     assert_int_equal(memory.live, 0);
 }
 
+/* protocol: R40 */
 static void test_bounded(void **state)
 {
     uint32_t rest = ROOM - 2 * EMPTY;

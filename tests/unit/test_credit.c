@@ -235,7 +235,8 @@ static uint32_t part(uint32_t depth, uint32_t peers, const btl_ib_queue_t *queue
     return share < queue->num ? share : queue->num;
 }
 
-/* What others hold is not granted twice: all get the same, and what one leaves is the others'. */
+/* What others hold is not granted twice: all get the same, and what one leaves is the others'.
+ * protocol: R49 */
 static void test_shares(void **state)
 {
     btl_ib_queue_t queue = make_queue(8, 4, 2);
@@ -318,6 +319,7 @@ static void test_late(void **state)
     assert_int_equal(pool.busy, 0);
 }
 
+/* protocol: R50, R51 */
 static void test_give_back(void **state)
 {
     for (uint32_t low = 1; low < 16; low++) {

@@ -123,6 +123,25 @@ static void peers_with_other_limits(void **state)
     end(bench);
 }
 
+/* The longest message must fit in as many chunks as an index can count, or there is no connection.
+ * protocol: R6 */
+static void more_chunks_than_can_be(void **state)
+{
+    bench_t *bench = new_bench();
+    btl_ib_conn_t *conn = NULL;
+
+    bench->hosts[0].config.eager_max = 4000000;
+    acquaint(bench);
+    btl_ib_peer_info_t info = bench_info(bench, 1, 0);
+    info.name++;
+    info.max_datagram = BTL_IB_DATAGRAM_MIN;
+    assert_int_equal(btl_ib_conn_create(bench->hosts[0].engine, 0, &info, NULL, &conn), -EINVAL);
+    info.max_datagram = 2 * BTL_IB_DATAGRAM_MIN;
+    assert_int_equal(btl_ib_conn_create(bench->hosts[0].engine, 0, &info, NULL, &conn), 0);
+    btl_ib_conn_destroy(conn, bench->now);
+    end(bench);
+}
+
 /* ---- fragments that wait for their turn ---- */
 
 enum { IN_CALLBACK, NEXT, CLOSES };
@@ -330,7 +349,7 @@ static void a_flooded_rail(void **state)
 
 /* ---- callers ---- */
 
-/* What cannot be is refused with a reason, and changes nothing. */
+/* What cannot be is refused with a reason, and changes nothing. protocol: R5 */
 static void calls_that_cannot_be(void **state)
 {
     bench_t *bench = new_bench();
@@ -677,6 +696,7 @@ int main(void)
         cmocka_unit_test(explicit_return_of_credit),
         cmocka_unit_test(reasons_of_death),
         cmocka_unit_test(peers_with_other_limits),
+        cmocka_unit_test(more_chunks_than_can_be),
         cmocka_unit_test(one_callback_after_the_other),
         cmocka_unit_test(an_end_over_a_gap),
         cmocka_unit_test(a_close_while_fragments_wait),

@@ -353,7 +353,7 @@ static void test_versions_apart(void **state)
     free(in);
 }
 
-/* Whatever one byte is changed to, the result is refused or makes sense. */
+/* Whatever one byte is changed to, the result is refused or makes sense. protocol: R1 */
 static void test_every_byte(void **state)
 {
     btl_ib_modex_t *in = make(1);

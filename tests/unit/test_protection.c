@@ -96,6 +96,7 @@ static void test_names(void **state)
     assert_null(btl_ib_protection_ops(UINT32_MAX));
 }
 
+/* protocol: R21 */
 static void test_round_trip(void **state)
 {
     for (uint32_t kind = 0; kind < kinds(state); kind++) {

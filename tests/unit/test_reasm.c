@@ -183,7 +183,7 @@ static void test_interleaved(void **state)
 }
 
 /* What was complete when a life ended comes before anything of the next one, in order, over
- * gaps. */
+ * gaps. protocol: R58 */
 static void test_end_of_life(void **state)
 {
     number_from(0, 0xffffffff);
@@ -313,7 +313,7 @@ static void test_bounded(void **state)
     assert_int_equal(memory.live, PEERS + 3); /* nothing was allocated since */
 }
 
-/* A peer's own buffer is kept for its oldest fragment, whatever came first. */
+/* A peer's own buffer is kept for its oldest fragment, whatever came first. protocol: R60 */
 static void test_oldest_first(void **state)
 {
     number_from(0, 0xffffffff);
@@ -338,6 +338,7 @@ static void test_oldest_first(void **state)
     assert_int_equal(pool.extra, 0);
 }
 
+/* protocol: R59 */
 static void test_no_memory(void **state)
 {
     memory.allowed = 0;

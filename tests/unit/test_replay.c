@@ -11,6 +11,7 @@
 
 static const uint64_t window = BTL_IB_REPLAY_WINDOW;
 
+/* protocol: R22 */
 static void test_in_order(void **state)
 {
     btl_ib_replay_t replay;
@@ -25,7 +26,8 @@ static void test_in_order(void **state)
     }
 }
 
-/* The oldest number that can still be told from a repeated one, wherever the words begin. */
+/* The oldest number that can still be told from a repeated one, wherever the words begin.
+ * protocol: R23 */
 static void test_edges(void **state)
 {
     for (uint64_t at = window + 1; at < window + 200; at++) {

@@ -145,7 +145,7 @@ static bool loses_all(bench_t *bench, const bench_datagram_t *datagram)
 }
 
 /* Two whose causes are gone are told once each while nobody answers, and not one of them in
- * every turn. */
+ * every turn. protocol: R31 */
 static void two_are_told_once_each(void **state)
 {
     bench_t *bench = new_bench();
@@ -243,7 +243,8 @@ static void all_are_parked(void **state)
     end_delivered(bench);
 }
 
-/* An ACK has no room for all runs: it tells of what was refused last, and so in the end of each. */
+/* An ACK has no room for all runs: it tells of what was refused last, and so in the end of each.
+ * protocol: R16 */
 static void all_are_told_in_time(void **state)
 {
     bench_t *bench = job();
@@ -287,7 +288,7 @@ static void told_in_small_buffers(void **state)
 }
 
 /* What was refused fills the limit on all connections: others of its connection go beside it,
- * one at a time. */
+ * one at a time. protocol: R39 */
 static void limits_hold_up_nobody(void **state)
 {
     bench_t *bench = new_bench();

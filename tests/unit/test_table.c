@@ -81,7 +81,7 @@ static void test_growth(void **state)
 }
 
 /* More users of one slot than there are generations: an id is never 0, and never that of one of
- * the last 4000 before. */
+ * the last 4000 before. protocol: R24 */
 static void test_generations(void **state)
 {
     static uint32_t ids[12345];

@@ -42,6 +42,7 @@ static void bury(uint64_t name, uint32_t epoch)
     btl_ib_tombstones_add(&tombstones, &it);
 }
 
+/* protocol: R25 */
 static void test_each_peer_has_its_own(void **state)
 {
     assert_int_equal(btl_ib_tombstones_prepare(&tombstones), 0);

@@ -68,8 +68,7 @@ static uint32_t take(const pair_t *pair)
     return slot;
 }
 
-/* ---- two lanes ---- */
-
+/* ---- two lanes ---- * protocol: R2, R3 */
 static void test_lanes(void **state)
 {
     const pair_t pair = open_two_lanes(0);

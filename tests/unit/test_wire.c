@@ -294,6 +294,7 @@ static void test_chunk(void **state)
     }
 }
 
+/* protocol: R12 */
 static void test_chunk_arithmetic(void **state)
 {
     static const struct {
@@ -550,7 +551,7 @@ static void test_ack_again(void **state)
 }
 
 /* Each channel at most once, in order: so the ranges of a datagram never add up to more than the
- * windows. */
+ * windows. protocol: R13 */
 static void test_ack_channels_ascend(void **state)
 {
     for (uint32_t a = 0; a < 16; a++) {
@@ -563,7 +564,8 @@ static void test_ack_channels_ascend(void **state)
     }
 }
 
-/* Blocks of refused ones stand behind all others, and say nothing but their ranges. */
+/* Blocks of refused ones stand behind all others, and say nothing but their ranges.
+ * protocol: R14, R15 */
 static void test_ack_refused(void **state)
 {
     static const struct {

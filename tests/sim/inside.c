@@ -163,3 +163,102 @@ const char *inside_broken(const btl_ib_engine_t *engine)
     }
     return NULL;
 }
+
+/* ---- rest: nothing is under way, nothing is owed ---- */
+
+/* Buffers for fragments that a connection's incomplete messages have beside its own. */
+static uint32_t extra_buffers(const btl_ib_conn_t *conn)
+{
+    const btl_ib_list_t *lists[] = {&conn->input.fragments.fragments,
+                                    &conn->input.fragments.of_ended};
+    uint32_t extra = 0;
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        BTL_IB_LIST_FOREACH (const btl_ib_reasm_t, reasm, lists[i], link) {
+            extra += reasm->extra;
+        }
+    }
+    return extra;
+}
+
+const char *inside_unfinished(const btl_ib_engine_t *engine)
+{
+    uint32_t extra = 0;
+
+    HOLDS(btl_ib_list_empty(&engine->closing));
+    HOLDS(btl_ib_list_empty(&engine->deferred_free.gone));
+    HOLDS(btl_ib_list_empty(&engine->whole));
+    HOLDS(btl_ib_list_empty(&engine->starved));
+    HOLDS(btl_ib_list_empty(&engine->ready));
+    HOLDS(btl_ib_list_empty(&engine->acks) && btl_ib_list_empty(&engine->acks_answered));
+    HOLDS(btl_ib_list_empty(&engine->events));
+    HOLDS(engine->backlog.bytes == 0 && btl_ib_list_empty(&engine->backlog.messages));
+    HOLDS(engine->unidentified.bytes == 0);
+    HOLDS(engine->zcopy.count == 0 && btl_ib_list_empty(&engine->zcopy.sent));
+    HOLDS(engine->reserved.segment == NULL);
+    HOLDS(engine->budget.unacked == 0 && engine->budget.bytes_unacked == 0);
+    HOLDS(engine->op_ids.running == 0 && btl_ib_list_empty(&engine->op_ids.peers));
+    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &engine->conns, all) {
+        extra += extra_buffers(conn);
+    }
+    HOLDS(engine->reasm.extra == extra);
+    return NULL;
+}
+
+static const char *sender_unfinished(const btl_ib_conn_t *conn)
+{
+    HOLDS(conn->sentmap.unacked == 0 && conn->sentmap.deferred_count == 0);
+    HOLDS(conn->coalesce.held == 0);
+    HOLDS(conn->ops.count == 0 && conn->ops.answers == 0 && conn->replies.streams == 0);
+    HOLDS(!btl_ib_loss_waits(conn));
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        const btl_ib_tx_channel_t *tx = &conn->tx[i];
+        HOLDS(btl_ib_list_empty(&tx->submit.pending));
+        HOLDS(tx->sentmap.window.first == tx->sentmap.window.next);
+    }
+    return NULL;
+}
+
+static const char *receiver_unfinished(const btl_ib_conn_t *conn)
+{
+    HOLDS(conn->ack.due == 0);
+    HOLDS(btl_ib_list_empty(&conn->input.fragments.fragments));
+    HOLDS(btl_ib_list_empty(&conn->input.fragments.of_ended));
+    HOLDS(btl_ib_list_empty(&conn->input.parts));
+    HOLDS(btl_ib_list_empty(&conn->rnr.link));
+    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
+        HOLDS(conn->rx[i].window.above == 0);
+        HOLDS(conn->rail->queues.q[i].type != BTL_IB_QUEUE_PER_PEER
+              || !btl_ib_credit_due(&conn->rx[i].credit, false));
+    }
+    return NULL;
+}
+
+const char *inside_ends_differ(const btl_ib_conn_t *sender, const btl_ib_conn_t *receiver,
+                               bool lossless)
+{
+    /* Credits that were given back: nobody asks for ever, the next traffic tells it. */
+    if (!lossless && sender->sentmap.skips > 0) {
+        return NULL;
+    }
+    const char *what = sender_unfinished(sender);
+
+    what = what == NULL ? receiver_unfinished(receiver) : what;
+    if (what != NULL) {
+        return what;
+    }
+    for (uint32_t i = 0; i < sender->peer_queues->count; i++) {
+        const btl_ib_tx_channel_t *tx = &sender->tx[i];
+        const btl_ib_credit_t *credit = &receiver->rx[i].credit;
+        HOLDS(tx->sentmap.window.next == receiver->rx[i].window.next);
+        if (sender->peer_queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            const uint32_t untold = credit->limit - credit->told;
+            HOLDS(!btl_ib_seq_before(credit->told, tx->limit));
+            HOLDS(!lossless
+                  || (tx->limit == credit->told
+                      && tx->limit - tx->sentmap.window.next
+                             == credit->grant - credit->used - untold));
+        }
+    }
+    return NULL;
+}

@@ -194,6 +194,31 @@ static void check_counters(sim_t *sim, const proc_t *proc)
     }
 }
 
+/* Nothing is under way in an engine that has nothing to do, and both ends of a connection know the
+ * same of windows and credits. */
+static void check_whole(sim_t *sim, proc_t *proc)
+{
+    const char *what = inside_unfinished(proc->engine);
+
+    if (what != NULL) {
+        sim_fail(sim, "p%u is at rest, but not all is over: %s", proc->index, what);
+    }
+    for (uint32_t i = 0; i < sim->nprocs * sim->nrails; i++) {
+        proc_t *peer = &sim->procs[i / sim->nrails];
+        const uint32_t rail = i % sim->nrails;
+        if (peer == proc || !run_steady(sim, proc, peer, rail)) {
+            continue;
+        }
+        const link_t *there = proc_link(peer, proc->index, rail);
+        what = inside_ends_differ(proc_link(proc, peer->index, rail)->conn,
+                                  there->conn != NULL ? there->conn : there->passive, sim->resting);
+        if (what != NULL) {
+            sim_fail(sim, "p%u > p%u at rest, but not all is over: %s", proc->index, peer->index,
+                     what);
+        }
+    }
+}
+
 /* All is done: no engine may have anything to do any more, and nothing may move. */
 void run_quiet(sim_t *sim, uint64_t limit)
 {
@@ -225,6 +250,7 @@ void run_quiet(sim_t *sim, uint64_t limit)
         }
         check_idle_memory(sim, &sim->procs[i]);
         check_counters(sim, &sim->procs[i]);
+        check_whole(sim, &sim->procs[i]);
         if (btl_ib_engine_async_due(sim->procs[i].engine) != UINT64_MAX) {
             sim_fail(sim, "p%u is idle, but wants asynchronous progress", i);
         }

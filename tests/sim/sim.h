@@ -823,6 +823,13 @@ uint64_t inside_token(const btl_ib_conn_t *conn);
 /* The first invariant of btl_ib_state.h that does not hold between two calls of an engine, as text;
  * NULL: all hold. It walks all connections and segments. */
 const char *inside_broken(const btl_ib_engine_t *engine);
+/* What of an engine that is at rest is still under way, owed or kept, as text; NULL: nothing. */
+const char *inside_unfinished(const btl_ib_engine_t *engine);
+/* What of a connection's two ends at rest is still under way, or what they know of windows and
+ * credits that is not the same; NULL: nothing. Unless `lossless` the last that was told of
+ * credits may have been lost. */
+const char *inside_ends_differ(const btl_ib_conn_t *sender, const btl_ib_conn_t *receiver,
+                               bool lossless);
 
 /* grid.c */
 /* All cells, or those that are quick enough for every check. Writes *.csv and *.svg beside `path`

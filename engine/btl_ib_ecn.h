@@ -17,7 +17,7 @@
  * Networks clear codepoints, change them, or drop what has them. So they are tested for ever
  * (RFC 9000, 13.4.2): once TEST datagrams have left with ECT(0), and something sent no earlier has
  * arrived, the counts must have grown. On a path where they have not yet no more than TEST leave
- * so. Two tests in a row without any turn ECN off for that path; so do many in a row in which all
+ * so. Three tests in a row without any turn ECN off for that path; so do many in a row in which all
  * came with CE, as that tells nothing any more, but for half a minute only: a switch whose queue is
  * another's may mark all for long. What a receiver counts besides, as a network may
  * set the codepoint of datagrams that left without, is of no harm.

@@ -161,6 +161,7 @@ struct btl_ib_conn {
     btl_ib_sentmap_t sentmap;
     struct {                        /* btl_ib_transmit.c */
         bool bulk_lane;             /* bulk leaves by its own lane, until all of it has arrived */
+        bool ect;                   /* first copies of bulk in this batch leave with ECT(0) */
         uint8_t no_buffers_channel; /* the segment that this host did not take (ENOBUFS), */
         uint32_t no_buffers_seq;
         uint64_t no_buffers_since; /* us: and when that began */

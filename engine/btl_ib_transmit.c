@@ -150,7 +150,7 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
     tx->context = wire;
     tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->channel;
     tx->bulk = conn->transmit.bulk_lane && btl_ib_segment_is_bulk(segment);
-    tx->ect = conn->ecn.marking && btl_ib_segment_is_bulk(segment)
+    tx->ect = conn->transmit.ect && btl_ib_segment_is_bulk(segment)
               && !(segment->flags & BTL_IB_FLAG_RETRANSMISSION);
     tx->gso_most = btl_ib_gso_most(&conn->gso, segment);
     tx->flow = conn->flow.now;
@@ -442,6 +442,8 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
         const bool on_its_way = !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK]);
         conn->transmit.bulk_lane =
             (conn->transmit.bulk_lane && on_its_way) || btl_ib_latency_wants_lane(conn);
+        conn->transmit.ect =
+            conn->ecn.marking && segments[0]->size + segments[0]->outside >= BTL_IB_ECT_LEAST;
     }
     make_datagrams(conn, segments, count, &common, batch);
     int done = send_datagrams(conn, batch, segments, &taken);
@@ -450,7 +452,7 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
             btl_ib_pool_put(batch->wire[i]);
         }
     }
-    if (conn->ecn.marking) {
+    if (conn->transmit.ect) {
         btl_ib_ecn_left(conn, batch->tx, done);
         batch->tx[0].ect = false; /* as it is there for transmit_simple() */
     }

@@ -413,8 +413,8 @@ const btl_ib_param_t btl_ib_param_table[] = {
                "peers that do so, too. ib notices networks that drop or spoil what may be marked, "
                "and goes on without. Not with btl_ib_service_level",
                NULL,
-               "Set it to 1 where switches mark instead of dropping; reading marks costs each "
-               "message some 0.3 us"),
+               "Set it to 1 where switches mark instead of dropping; elsewhere long messages take "
+               "1 to 3 % longer, and short ones as long as without"),
     BOOL_PARAM(bulk_lane, "bulk_lane", true, 6,
                "Transport udp: give long messages a socket of their own while there are short "
                "ones, so that short ones do not wait behind long ones; this takes two ports side "

@@ -105,6 +105,11 @@ typedef enum btl_ib_codepoint {
     BTL_IB_CODEPOINT_CE,
 } btl_ib_codepoint_t;
 
+/* A batch whose first datagram has fewer bytes has none with ECT(0). So who gets short datagrams
+ * alone need not ask the system for codepoints: udp begins when the first of this size has come,
+ * which it tells to be "not ECT". */
+#define BTL_IB_ECT_LEAST 512u
+
 /* One datagram to send. */
 typedef struct btl_ib_tx {
     btl_ib_addr_t to;

@@ -160,8 +160,8 @@ static void spoiled_by(sim_t *sim, fault_kind_t kind)
     must_be_within(sim, "paths without ECN", paths_off(sim), 1);
 }
 
-/* Two tests, each of which ends with the batch that it is full in. */
-#define TESTED 64
+/* Three tests, each of which ends with the batch that it is full in. */
+#define TESTED 96
 
 void ecn_cleared(sim_t *sim)
 {
@@ -228,6 +228,22 @@ void ecn_dropped_later(sim_t *sim)
     must_be_at_least(sim, "paths without ECN", sim_counters(sim, 0)->ecn_paths_off, 1);
     stop(sim);
     must_be_within(sim, "ns of the slowest message", slowest(sim, 0), SIM_MS(10));
+}
+
+/* A receiver that got short datagrams alone does not read codepoints (BTL_IB_ECT_LEAST). That must
+ * not look like a network that clears them. */
+void ecn_short_puts(sim_t *sim)
+{
+    begin_pairs(sim, 1, BTL_IB_CC_SWIFT, true, RATE);
+    for (uint32_t i = 0; i < 500; i++) {
+        (void) op_plan(sim, 0, 1, BTL_IB_OP_PUT, 8, sim->now + SIM_US(20) * i);
+    }
+    sim_run_until(sim, sim->now + SIM_MS(20));
+    must_be_within(sim, "datagrams with ECT(0)", sim_counters(sim, 0)->ecn_sent, 0);
+    (void) stream_for(sim, SIM_MS(10));
+    must_be_at_least(sim, "paths with ECN", sim_counters(sim, 0)->ecn_paths, 1);
+    must_be_within(sim, "paths without ECN", paths_off(sim), 0);
+    stop(sim);
 }
 
 /* The wiretap looks that p0 tells no counts. */

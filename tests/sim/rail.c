@@ -60,6 +60,7 @@ struct rail {
     region_t *regions;
     refusal_t *refusals;
     bool failed, failure_told, stopped;
+    bool tells_codepoints; /* a datagram came that might have had ECT(0) (BTL_IB_ECT_LEAST) */
     bool down, down_told; /* the port */
     uint64_t down_at;     /* ns: since when, or since when it was last */
     bool given_up;        /* it was down for longer than anybody waits */
@@ -505,10 +506,12 @@ static void give_datagram(rail_t *rail, btl_ib_event_t *event)
         .type = BTL_IB_EVENT_RECV,
         .size = d->size,
         .from = from,
-        .codepoint = rail->base.attr.ecn ? d->codepoint : BTL_IB_CODEPOINT_NOT_ECT,
+        .codepoint = rail->tells_codepoints ? d->codepoint : BTL_IB_CODEPOINT_NOT_ECT,
         .data = d->data,
         .buffer = d,
     };
+    rail->tells_codepoints =
+        rail->tells_codepoints || (rail->base.attr.ecn && d->size >= BTL_IB_ECT_LEAST);
     rail->proc->received_in_progress++;
 }
 

@@ -253,17 +253,47 @@ static void test_mixed_sizes(void **state)
     close_pair(&pair);
 }
 
-/* Sends a batch of `n` datagrams, and demands that each arrives with the codepoint of its
- * tx->ect. */
-static void codepoints(const pair_t *pair, const btl_ib_tx_t *batch, int n)
+/* Sends a batch of `n` datagrams, and demands that each arrives with the codepoint of its tx->ect,
+ * if that is told (`told`). */
+static void codepoints(const pair_t *pair, const btl_ib_tx_t *batch, int n, bool told)
 {
     assert_int_equal(send_all(pair->a, batch, n), 0);
     for (int i = 0; i < n; i++) {
         const btl_ib_event_t event = wait_recv(pair->b);
         const uint32_t slot = assert_intact(&event);
-        assert_int_equal(event.codepoint,
-                         batch[slot].ect ? BTL_IB_CODEPOINT_ECT0 : BTL_IB_CODEPOINT_NOT_ECT);
+        assert_int_equal(event.codepoint, told && batch[slot].ect ? BTL_IB_CODEPOINT_ECT0
+                                                                  : BTL_IB_CODEPOINT_NOT_ECT);
         repost(pair->b, &event);
+    }
+}
+
+/* The system is asked for codepoints once a datagram came that is long enough to have one. */
+static void codepoints_are_asked_for(const pair_t *pair)
+{
+    static const uint32_t sizes[] = {BTL_IB_ECT_LEAST - 1, BTL_IB_ECT_LEAST, BTL_IB_ECT_LEAST - 1,
+                                     BTL_IB_ECT_LEAST - 1};
+
+    for (int i = 0; i < (int) COUNT(sizes); i++) {
+        btl_ib_tx_t tx;
+        make_batch(pair, &tx, &sizes[i], 1, 1);
+        tx.ect = i % 2 == 0;
+        codepoints(pair, &tx, 1, i > 0);
+    }
+}
+
+/* A socket takes to the codepoint of what it sends: only the first have one of their own. */
+static void codepoint_becomes_usual(const pair_t *pair)
+{
+    btl_ib_tx_t tx;
+
+    for (int ect = 1; ect >= 0; ect--) {
+        calls.joined = 0; /* that is: messages with anything beside their bytes */
+        for (int i = 0; i < 20; i++) {
+            make_batch(pair, &tx, &(uint32_t){600}, 1, 1);
+            tx.ect = ect;
+            codepoints(pair, &tx, 1, true);
+        }
+        assert_int_equal(calls.joined, 3);
     }
 }
 
@@ -283,16 +313,20 @@ static void test_codepoints(void **state)
         if (kernel.connected) {
             make_connected(pair.a, pair.b_at_a, pair.b);
         }
+        if (ecn) {
+            codepoints_are_asked_for(&pair);
+            codepoint_becomes_usual(&pair);
+        }
         for (int n = 1; n <= 16 && ecn; n++) {
             for (int shift = 0; shift < 5; shift++) {
                 for (int i = 0; i < n; i++) {
-                    sizes[i] = 500;
+                    sizes[i] = 600;
                 }
                 make_batch(&pair, batch, sizes, n, 1 + (uint32_t) n % 3);
                 for (int i = 0; i < n; i++) {
                     batch[i].ect = (i + shift) / 3 % 2 != 0;
                 }
-                codepoints(&pair, batch, n);
+                codepoints(&pair, batch, n, true);
             }
         }
         close_pair(&pair);

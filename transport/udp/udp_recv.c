@@ -151,7 +151,7 @@ static notes_t notes_read(struct msghdr *msg)
 }
 
 /* Queues a message that is in a buffer, to become events, or drops it. */
-static void recv_arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
+static void recv_arrived(btl_ib_udp_rx_t *rx, btl_ib_udp_sockets_t *sockets, uint32_t index,
                          btl_ib_udp_buffer_t *buffer, struct mmsghdr *msg)
 {
     const btl_ib_udp_socket_t *socket = &sockets->socket[index];
@@ -161,6 +161,9 @@ static void recv_arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *socket
 
     if (notes.overflowed) {
         recv_note_overflows(rx, sockets, index, notes.overflows);
+    }
+    if (len >= BTL_IB_ECT_LEAST && sockets->tells_codepoints != sockets->ecn) {
+        btl_ib_udp_sockets_tell_codepoints(sockets);
     }
     rx->base->received_bursts += size < len;
     if (size < len && !burst_fits_apart(size, len)) {
@@ -347,9 +350,8 @@ __attribute__((noinline)) static uint32_t call_furnish_all(btl_ib_udp_rx_t *rx, 
 
 /* Queues what a call with `batch` buffers got, in the first `got`. Not inlined, as most calls find
  * nothing. */
-__attribute__((noinline)) static void recv_take(btl_ib_udp_rx_t *rx,
-                                                const btl_ib_udp_sockets_t *sockets, uint32_t index,
-                                                uint32_t batch, uint32_t got)
+__attribute__((noinline)) static void recv_take(btl_ib_udp_rx_t *rx, btl_ib_udp_sockets_t *sockets,
+                                                uint32_t index, uint32_t batch, uint32_t got)
 {
     uint32_t bytes = 0;
 
@@ -368,7 +370,7 @@ __attribute__((noinline)) static void recv_take(btl_ib_udp_rx_t *rx,
 }
 
 /* Receives from a socket. Most calls find nothing, and leave the buffer ready for the next. */
-bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
+bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, btl_ib_udp_sockets_t *sockets, uint32_t index,
                      btl_ib_udp_errors_t *errors)
 {
     const btl_ib_udp_socket_t *socket = &sockets->socket[index];

@@ -124,7 +124,7 @@ static inline void btl_ib_udp_rx_rebound(btl_ib_udp_rx_t *rx)
 }
 
 /* Receives once from socket `index`, while nothing is pending. Returns whether anything came. */
-bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
+bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, btl_ib_udp_sockets_t *sockets, uint32_t index,
                      btl_ib_udp_errors_t *errors);
 
 /* Makes events of what was received. Returns how many. */

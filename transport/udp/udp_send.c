@@ -37,17 +37,17 @@ static lane_t lane_of(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
                : LANE_BULK;
 }
 
-static const btl_ib_udp_socket_t *lane_socket(const btl_ib_udp_tx_t *tx, lane_t lane)
+static btl_ib_udp_socket_t *lane_socket(const btl_ib_udp_tx_t *tx, lane_t lane)
 {
     return lane == LANE_SPARE ? btl_ib_udp_sockets_spare(tx->connected->sockets)
                               : &tx->sockets->socket[lane == LANE_LATENCY];
 }
 
 /* Returns the socket that is connected to a peer, or NULL if there is none of this lane. */
-static const btl_ib_udp_socket_t *connected_socket(const btl_ib_udp_tx_t *tx, lane_t lane,
-                                                   const btl_ib_udp_peer_t *peer)
+static btl_ib_udp_socket_t *connected_socket(const btl_ib_udp_tx_t *tx, lane_t lane,
+                                             const btl_ib_udp_peer_t *peer)
 {
-    const btl_ib_udp_socket_t *own = &tx->sockets->socket[peer->socket];
+    btl_ib_udp_socket_t *own = &tx->sockets->socket[peer->socket];
 
     return peer->socket != 0 && lane != LANE_SPARE && own->latency == (lane == LANE_LATENCY) ? own
                                                                                              : NULL;
@@ -91,12 +91,13 @@ static void message_set_segment(struct msghdr *msg, uint8_t *control, uint32_t s
     message_add_control(msg, SOL_UDP, UDP_SEGMENT, &value, sizeof(value));
 }
 
-/* Has a message leave with ECT(0), and the traffic class of all. */
+/* Has a message leave with ECT(0) or without, and with the traffic class of all. */
 __attribute__((noinline)) static void message_set_ect(const btl_ib_udp_tx_t *tx, struct msghdr *msg,
-                                                      uint8_t *control)
+                                                      uint8_t *control, bool ect)
 {
     const bool v4 = tx->sockets->own.any.sa_family == AF_INET;
-    const int value = (tx->sockets->traffic_class & ~BTL_IB_CODEPOINT_CE) | BTL_IB_CODEPOINT_ECT0;
+    const int value = (tx->sockets->traffic_class & ~BTL_IB_CODEPOINT_CE)
+                      | (ect ? BTL_IB_CODEPOINT_ECT0 : BTL_IB_CODEPOINT_NOT_ECT);
 
     msg->msg_control = control;
     message_add_control(msg, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_TOS : IPV6_TCLASS, &value,
@@ -134,8 +135,8 @@ static struct iovec *call_add_message(const btl_ib_udp_tx_t *tx, btl_ib_udp_call
     if (run > 1) {
         message_set_segment(msg, call->control[call->count], first[0].size);
     }
-    if (first->ect) {
-        message_set_ect(tx, msg, call->control[call->count]);
+    if (first->ect != call->socket->ect) {
+        message_set_ect(tx, msg, call->control[call->count], first->ect);
     }
     if (run > 1 && first->size <= BTL_IB_UDP_GATHER_MAX) {
         *iov++ = call_gather(call, first, run);
@@ -151,6 +152,16 @@ static struct iovec *call_add_message(const btl_ib_udp_tx_t *tx, btl_ib_udp_call
     return iov;
 }
 
+/* Has a call, whose first datagram leaves with ECT(0) (`ect`) or without, go by a socket. */
+static void call_choose_socket(const btl_ib_udp_tx_t *tx, btl_ib_udp_socket_t *socket, bool ect,
+                               btl_ib_udp_call_t *call)
+{
+    call->socket = socket;
+    if (ect != socket->ect || socket->unlike > 0) {
+        btl_ib_udp_sockets_count_ect(tx->sockets, socket, ect);
+    }
+}
+
 /* Makes messages of the first datagrams of a batch that go by one lane. A call to one peer goes by
  * the socket that is connected to it, without a name; a call to several peers by a shared
  * socket. */
@@ -159,7 +170,7 @@ static void call_make(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool
 {
     const lane_t lane = lane_of(tx, first);
     const btl_ib_udp_peer_t *peer = &tx->peers->peer[first->to];
-    const btl_ib_udp_socket_t *connected = connected_socket(tx, lane, peer);
+    btl_ib_udp_socket_t *connected = connected_socket(tx, lane, peer);
     struct iovec *iov = call->iov;
     int usable = 1;
 
@@ -168,7 +179,7 @@ static void call_make(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool
         connected = first[usable].to == first->to ? connected : NULL;
         usable++;
     }
-    call->socket = connected != NULL ? connected : lane_socket(tx, lane);
+    call_choose_socket(tx, connected != NULL ? connected : lane_socket(tx, lane), first->ect, call);
     call->count = 0;
     call->gathered = tx->gathered;
     for (int done = 0; done < usable && call->count < BTL_IB_UDP_SEND_MESSAGES;) {
@@ -190,9 +201,10 @@ static void call_make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datag
     if (lane == LANE_LATENCY || tx->sockets->shared == 1) {
         btl_ib_udp_connected_count(tx->connected, datagram->to);
     }
-    const btl_ib_udp_socket_t *connected = connected_socket(tx, lane, peer);
+    btl_ib_udp_socket_t *connected = connected_socket(tx, lane, peer);
     const btl_ib_udp_name_t *to = lane_name(peer, lane);
-    call->socket = connected != NULL ? connected : lane_socket(tx, lane);
+    call_choose_socket(tx, connected != NULL ? connected : lane_socket(tx, lane), datagram->ect,
+                       call);
     call->count = 1;
     call->datagrams[0] = 1;
     call->msg[0].msg_hdr = (struct msghdr){
@@ -201,8 +213,8 @@ static void call_make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datag
         .msg_iov = (struct iovec *) (uintptr_t) datagram->iov,
         .msg_iovlen = datagram->niov,
     };
-    if (datagram->ect) {
-        message_set_ect(tx, &call->msg[0].msg_hdr, call->control[0]);
+    if (datagram->ect != call->socket->ect) {
+        message_set_ect(tx, &call->msg[0].msg_hdr, call->control[0], datagram->ect);
     }
 }
 

@@ -115,7 +115,8 @@ int btl_ib_udp_name_unpack(const void *bytes, size_t len, btl_ib_udp_name_t *nam
 /* ---- options and buffers of a socket ---- */
 
 enum {
-    ECN_OFF = 0xfc, /* what is sent by the way has no codepoint of ECN: see udp_send.h */
+    ECN_OFF = 0xfc,  /* a traffic class without the codepoint of ECN */
+    UNLIKE_MOST = 4, /* more calls that want the other codepoint: then the socket changes */
     BUFFER_WANTED = 4 * 1024 * 1024,
     BUFFER_NEEDED = 212992, /* as stock kernels grant; in less, bursts of few peers find no room */
     BUSY_BUDGET = 64,       /* datagrams that a read takes from the card: as many as an interrupt */
@@ -205,17 +206,19 @@ static void udp_socket_mark(const btl_ib_udp_log_t *log, int level, int fd, sa_f
     }
 }
 
-/* Has the system tell with which codepoint of ECN datagrams came. Returns whether it does. */
-static bool udp_socket_tell_ecn(const btl_ib_udp_log_t *log, int level, int fd, sa_family_t family)
+/* Has the system tell with which codepoint of ECN datagrams came (`tells`), or not. Returns whether
+ * it can. */
+static bool udp_socket_tell_ecn(const btl_ib_udp_log_t *log, int level, int fd, sa_family_t family,
+                                bool tells)
 {
     const bool v4 = family == AF_INET;
-    const bool tells =
-        udp_set_option(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, 1) == 0;
+    const bool can =
+        udp_set_option(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, tells) == 0;
 
-    if (!tells) {
+    if (!can) {
         BTL_IB_UDP_LOG(log, level, "no ECN (btl_ib_ecn): %s", strerror(errno));
     }
-    return tells;
+    return can;
 }
 
 /*
@@ -316,7 +319,7 @@ static int socket_open(btl_ib_udp_sockets_t *sockets, bool latency, int level)
     udp_socket_busy_poll(sockets->log, sockets->count == 0 ? 1 : 10, fd, sockets->busy_poll);
     sockets->ecn = sockets->ecn
                    && udp_socket_tell_ecn(sockets->log, sockets->count == 0 ? 1 : 10, fd,
-                                          sockets->own.any.sa_family);
+                                          sockets->own.any.sa_family, sockets->tells_codepoints);
     sockets->socket[sockets->count++] = (btl_ib_udp_socket_t){.fd = fd, .latency = latency};
     return 0;
 }
@@ -324,6 +327,37 @@ static int socket_open(btl_ib_udp_sockets_t *sockets, bool latency, int level)
 static void socket_close_last(btl_ib_udp_sockets_t *sockets)
 {
     (void) close(sockets->socket[--sockets->count].fd);
+}
+
+/* ---- codepoints of ECN ---- */
+
+/* Each message that comes with its codepoint takes 80 ns more. */
+void btl_ib_udp_sockets_tell_codepoints(btl_ib_udp_sockets_t *sockets)
+{
+    sockets->tells_codepoints = true;
+    for (uint32_t i = 0; i < sockets->count; i++) {
+        (void) udp_socket_tell_ecn(sockets->log, 10, sockets->socket[i].fd,
+                                   sockets->own.any.sa_family, true);
+    }
+}
+
+void btl_ib_udp_sockets_count_ect(const btl_ib_udp_sockets_t *sockets, btl_ib_udp_socket_t *socket,
+                                  bool ect)
+{
+    const bool v4 = sockets->own.any.sa_family == AF_INET;
+    const uint8_t codepoint = ect ? BTL_IB_CODEPOINT_ECT0 : BTL_IB_CODEPOINT_NOT_ECT;
+
+    if (ect == socket->ect) {
+        socket->unlike--;
+        return;
+    }
+    if (++socket->unlike >= UNLIKE_MOST
+        && udp_set_option(socket->fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_TOS : IPV6_TCLASS,
+                          (sockets->traffic_class & ECN_OFF) | codepoint)
+               == 0) {
+        socket->ect = ect;
+        socket->unlike = 0;
+    }
 }
 
 /* ---- epoll sets ---- */
@@ -685,14 +719,14 @@ static void spare_open(btl_ib_udp_sockets_t *sockets)
     if (spare->socket.fd >= 0) {
         (void) close(spare->socket.fd);
     }
-    spare->socket.fd = fd;
+    spare->socket = (btl_ib_udp_socket_t){.fd = fd};
     spare->name = name;
     spare->failed = false;
     BTL_IB_UDP_LOG(sockets->log, 10, "nothing is answered: it sends from %s, too",
                    btl_ib_ip_port_text(&name.any, text, sizeof(text)));
 }
 
-const btl_ib_udp_socket_t *btl_ib_udp_sockets_spare(btl_ib_udp_sockets_t *sockets)
+btl_ib_udp_socket_t *btl_ib_udp_sockets_spare(btl_ib_udp_sockets_t *sockets)
 {
     if (sockets->spare.socket.fd < 0 && !sockets->spare.failed && sockets->count > 0) {
         spare_open(sockets);

@@ -106,6 +106,8 @@ enum {
 typedef struct btl_ib_udp_socket {
     int fd;
     bool latency; /* in the latency lane: its port, and those that it sends to, are one further */
+    bool ect;     /* what leaves without a traffic class of its own has ECT(0) */
+    uint8_t unlike; /* calls whose first datagram was to leave otherwise, less the others; 0.. */
 } btl_ib_udp_socket_t;
 
 /*
@@ -131,7 +133,8 @@ typedef struct btl_ib_udp_sockets {
     uint32_t buffer_wanted;       /* bytes of each socket's buffers; 0: the default */
     uint8_t traffic_class;        /* of datagrams sent; 0: the default */
     uint8_t priority;             /* of datagrams sent, in this host; 0: the default */
-    bool ecn;                     /* datagrams may leave with ECT(0); codepoints are told */
+    bool ecn;                     /* datagrams may leave with ECT(0); codepoints can be told */
+    bool tells_codepoints;        /* they are: one came that may have had ECT(0) */
     uint32_t busy_poll;           /* us; 0: as the system does */
     uint32_t buffer_bytes;        /* of each receive buffer, as the kernel counts */
     uint32_t keep_most;   /* messages that stay in a buffer once read (udp_recv.h); 0: none */
@@ -173,7 +176,16 @@ int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets);
 
 /* Returns the socket of the spare flow, which is opened at the first call; the first shared socket
  * if no port is free, or all sockets were closed. */
-const btl_ib_udp_socket_t *btl_ib_udp_sockets_spare(btl_ib_udp_sockets_t *sockets);
+btl_ib_udp_socket_t *btl_ib_udp_sockets_spare(btl_ib_udp_sockets_t *sockets);
+
+/* Counts a call whose first datagram is to leave with ECT(0) (`ect`) or without: unlike what leaves
+ * by the socket otherwise, or while such calls are counted. Once they are the majority everything
+ * leaves as they do. */
+void btl_ib_udp_sockets_count_ect(const btl_ib_udp_sockets_t *sockets, btl_ib_udp_socket_t *socket,
+                                  bool ect);
+
+/* Has all sockets, later ones included, tell codepoints. */
+void btl_ib_udp_sockets_tell_codepoints(btl_ib_udp_sockets_t *sockets);
 
 /* spare_flow_renew() of btl_ib_transport_ops_t. */
 void btl_ib_udp_sockets_renew_spare(btl_ib_udp_sockets_t *sockets, uint64_t now);

@@ -298,6 +298,7 @@ void btl_ib_probe_retry(btl_ib_engine_t *engine)
         }
         btl_ib_list_remove(first);
         if (due) {
+            btl_ib_flow_probing(conn);
             probe(conn);
         }
     }

@@ -118,6 +118,28 @@ void flow_never_led(sim_t *sim)
     end(sim);
 }
 
+/* First contacts with several peers at once: probes that had to wait for the budget of copies take
+ * another flow as well. */
+void flow_never_led_to_many(sim_t *sim)
+{
+    enum { PEERS = 5 };
+
+    sim_procs(sim, PEERS + 1, 1);
+    run_defaults(sim);
+    sim->delay = SIM_US(10);
+    for (uint32_t i = 0; i <= PEERS; i++) {
+        sim->procs[i].attr.flows = FLOWS;
+    }
+    run_start(sim);
+    (void) kill_flow(sim, 0, 0);
+    for (uint32_t i = 1; i <= PEERS; i++) {
+        say(sim, 0, i, 100, 1000);
+    }
+    run_settle(sim, SIM_S(5));
+    must_be_within(sim, "the first messages took ns", slowest(sim, 0), SIM_MS(1000));
+    end(sim);
+}
+
 /* A peer that computes leaves each flow unanswered alike: no flow is left for it. */
 void flow_to_peer_that_computes(sim_t *sim)
 {

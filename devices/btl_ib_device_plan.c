@@ -273,6 +273,7 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_queue_t
         .inline_max = params->max_inline_data > 0 ? params->max_inline_data : -1,
         .socket_buffer = (uint32_t) params->socket_buffer,
         .connected_max = (uint32_t) params->connected_max,
+        .udp_flows = (uint32_t) params->udp_flows,
         .busy_poll = (uint32_t) params->udp_busy_poll,
         .bulk_lane = params->bulk_lane,
         .no_gso = strcmp(params->udp_gso, "0") == 0,

@@ -13,6 +13,7 @@
 #include "btl_ib_state.h"
 #include "btl_ib_gso.h"
 #include "btl_ib_loss.h"
+#include "btl_ib_path_health.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
@@ -78,7 +79,8 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 static bool is_newer(const btl_ib_segment_t *next, const btl_ib_segment_t *segment)
 {
     return next != NULL && next->type == segment->type && next->order > segment->order
-           && segment->copies == 1 && !segment->lost && next->copies == 1 && !next->lost;
+           && segment->copies == 1 && !segment->lost && next->copies == 1 && !next->lost
+           && next->path == segment->path;
 }
 
 /* Takes in that sequences [from, to) of a channel arrived. Returns how many of them are
@@ -200,6 +202,9 @@ void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_loss_acked(conn, acked, limited);
         btl_ib_rnr_sender_retry(conn);
         btl_ib_loss_detect(conn);
+        if (conn->capped.watched) {
+            btl_ib_path_health_look(conn);
+        }
     }
 }
 

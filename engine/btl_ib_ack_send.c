@@ -99,9 +99,9 @@ static bool may_ride_on_bulk(const btl_ib_conn_t *conn)
     const btl_ib_rx_channel_t *rx = &conn->rx[conn->ack.channel];
 
     return engine->turn.idle_calls == 0 && engine->clock.now < conn->ack.at
-           && conn->ack.count < 2 * conn->cc.gso_segments
-           && !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK]) && btl_ib_pending_any(conn)
-           && rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told;
+           && conn->ack.count < 2 * conn->cc.gso_segments && btl_ib_bulk_in_flight(conn)
+           && btl_ib_pending_any(conn) && rx->window.above == 0
+           && rx->ack.duplicates == rx->ack.duplicates_told;
 }
 
 /* Sends the acknowledgements of a list that are due, or all if `all`. *full has a bit for each rail

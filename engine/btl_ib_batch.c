@@ -14,6 +14,7 @@
 #include "btl_ib_pacing.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_packetize.h"
+#include "btl_ib_paths.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_rma_replies.h"
 #include "btl_ib_sched.h"
@@ -95,8 +96,8 @@ static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t channel, p
                                                     &plan->size);
     if (plan->count > 1) {
         plan->channel = btl_ib_queues_channel(conn->peer_queues, plan->size + overhead);
-        const bool bulk = !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK])
-                          || bulk_is_next(conn, &conn->tx[plan->channel]);
+        const bool bulk =
+            btl_ib_bulk_in_flight(conn) || bulk_is_next(conn, &conn->tx[plan->channel]);
         verdict = btl_ib_send_limits_check(conn, plan->channel);
         if (plan->channel == channel || (!bulk && verdict == BTL_IB_GO)) {
             return verdict;
@@ -139,12 +140,13 @@ static bool make_segments(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx, btl_ib_o
     return count == most;
 }
 
-/* Makes a batch of what waits in a channel. Returns what stopped it; *full: memory did. */
-static btl_ib_verdict_t make_batch(btl_ib_conn_t *conn, uint32_t channel, batch_t *batch,
-                                   bool *full)
+/* Makes a batch, of `room` segments at most, of what waits in a channel. Returns what stopped it;
+ * *full: memory did. */
+static btl_ib_verdict_t make_batch(btl_ib_conn_t *conn, uint32_t channel, uint32_t room,
+                                   batch_t *batch, bool *full)
 {
     btl_ib_tx_channel_t *tx = &conn->tx[channel];
-    const int largest = btl_ib_transmit_max(conn);
+    const int largest = (int) btl_ib_min_u32((uint32_t) btl_ib_transmit_max(conn), room);
     const int most = btl_ib_latency_wants_short_bursts(conn)
                          ? (largest + SHORT_BURSTS - 1) / SHORT_BURSTS
                          : largest;
@@ -246,6 +248,9 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     uint64_t bytes = 0;
     for (int i = 0, run; i < sent; i += run) {
         run = btl_ib_sentmap_left(conn, &batch->segments[i], sent - i);
+        if (conn->capped.paths != NULL) {
+            btl_ib_paths_left(conn, batch->segments[i], (uint32_t) run);
+        }
         bytes += (uint64_t) run * batch->segments[i]->payload;
         run_left(conn, batch, i, run);
     }
@@ -275,10 +280,12 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool b
     btl_ib_list_init(&batch.bundled);
     while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(pending)
            && (!bursts || fills_burst(conn, tx))) {
-        if (waits_for_room(conn, tx, channel)) {
+        const bool by_path = conn->capped.paths != NULL && bulk_is_next(conn, tx);
+        const uint32_t room = by_path ? btl_ib_paths_choose(conn) : UINT32_MAX;
+        if (room == 0 || (!by_path && waits_for_room(conn, tx, channel))) {
             return BTL_IB_NO_WINDOW;
         }
-        verdict = make_batch(conn, channel, &batch, full);
+        verdict = make_batch(conn, channel, room, &batch, full);
         (void) find_next_out(tx);
         /* Asks for an ACK if the next batch waits for the acknowledgement of this one, which is not
          * expected soon. */
@@ -287,7 +294,11 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool b
             && waits_for_room(conn, tx, channel)) {
             batch.segments[batch.count - 1]->flags |= BTL_IB_FLAG_ACK_NOW;
         }
-        if (send_batch(conn, &batch, pending, full) == 0) {
+        const int sent = send_batch(conn, &batch, pending, full);
+        if (by_path) {
+            btl_ib_paths_choose_usual(conn);
+        }
+        if (sent == 0) {
             continue;
         }
         btl_ib_idle_active(&conn->idle, conn, engine->clock.now);
@@ -313,10 +324,10 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool b
 
 /* ---- what leaves again: btl_ib_loss.c says which ---- */
 
-/* Gathers the next batch of what was lost, as far as the limits allow. Returns what stopped it.
- * What the command channel lost is first in the list. */
-static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_segment_t **segments,
-                                    int *count)
+/* Gathers the next batch of what was lost, as far as the limits and the `room` of a path allow.
+ * Returns what stopped it. What the command channel lost is first in the list. */
+static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, uint32_t room,
+                                    btl_ib_segment_t **segments, int *count)
 {
     btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.lost);
     const uint32_t paced = btl_ib_pacer_room(&conn->pacer, &conn->cc, conn->engine->clock.now,
@@ -331,7 +342,8 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_se
             }
             continue;
         }
-        if (!btl_ib_send_limits_may_retransmit(conn, segment->channel, (uint32_t) *count)) {
+        if (!btl_ib_send_limits_may_retransmit(conn, segment->channel, (uint32_t) *count)
+            || (uint32_t) *count >= room) {
             return BTL_IB_NO_WINDOW;
         }
         if ((uint32_t) *count >= paced) {
@@ -353,11 +365,19 @@ btl_ib_verdict_t btl_ib_batch_resend(btl_ib_conn_t *conn, bool command, bool *fu
 
     while (verdict == BTL_IB_GO && !*full && count > 0) {
         count = 0;
-        verdict = gather_lost(conn, command, segments, &count);
+        const bool by_path = conn->capped.paths != NULL && !command;
+        const uint32_t room = by_path ? btl_ib_paths_choose(conn) : UINT32_MAX;
+        verdict = gather_lost(conn, command, room, segments, &count);
         int taken = count == 0 ? 0 : btl_ib_transmit_segments(conn, segments, count);
         for (int i = 0; i < taken; i++) {
             btl_ib_sentmap_retransmitted(conn, segments[i], false);
             btl_ib_loss_retransmitted(&conn->loss, conn->engine->clock.now);
+            if (by_path) {
+                btl_ib_paths_left(conn, segments[i], 1);
+            }
+        }
+        if (by_path) {
+            btl_ib_paths_choose_usual(conn);
         }
         *full = taken < count;
     }

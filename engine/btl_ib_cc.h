@@ -151,6 +151,27 @@ static inline void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, u
     ops->init(cc);
 }
 
+/* Has a sum of several stand for one: `ops` tells each of them, and btl_ib_cc_set_sum() says what
+ * all allow together. */
+static inline void btl_ib_cc_begin_sum(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops)
+{
+    cc->ops = ops;
+}
+
+static inline void btl_ib_cc_set_sum(btl_ib_cc_t *cc, uint32_t window, uint32_t burst,
+                                     uint32_t pace)
+{
+    cc->window = window;
+    cc->burst = burst;
+    cc->pace = pace;
+}
+
+/* Goes on as another one, with all that is known. */
+static inline void btl_ib_cc_move(btl_ib_cc_t *cc, const btl_ib_cc_t *from)
+{
+    *cc = *from;
+}
+
 /* Returns the segments of bulk after which one acknowledgement is due: two bursts, where there are
  * any, the second of which may be short. */
 static inline uint32_t btl_ib_cc_ack_every(const btl_ib_cc_t *cc)

@@ -81,6 +81,7 @@ static void begin_rx(btl_ib_conn_t *conn)
 
 void btl_ib_conn_begin_route(btl_ib_conn_t *conn)
 {
+    btl_ib_paths_end(conn);
     btl_ib_gso_begin(&conn->gso);
     btl_ib_cc_init(&conn->cc, conn->route.via->cc, conn->engine->config.depth_peer,
                    btl_ib_gso_segments(conn));

@@ -157,9 +157,9 @@ static uint64_t oldest_age(const btl_ib_conn_t *conn)
 {
     uint64_t since = UINT64_MAX;
 
-    for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
+    for (int i = 0; i < btl_ib_sent_lists(conn); i++) {
         const btl_ib_segment_t *segment =
-            BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[i], link);
+            BTL_IB_LIST_FIRST(btl_ib_segment_t, btl_ib_sent_list(conn, i), link);
         if (segment != NULL && segment->first_sent < since) {
             since = segment->first_sent;
         }

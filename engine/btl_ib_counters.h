@@ -34,6 +34,9 @@
     X(losses, "segments found lost by acknowledgements of later ones")                             \
     X(timeouts, "retransmission timeouts")                                                         \
     X(incasts, "times that many to one was bounded: of what several peers sent a part was lost")   \
+    X(paths_tried, "times that bulk left by one more flow at once, as it seemed to be capped")     \
+    X(paths_kept, "of these, those that carried more")                                             \
+    X(paths_renewed, "dead or slow flows of bulk that got another port")                           \
     X(flows_tried, "times that another flow was tried, as nothing was answered")                   \
     X(flows_left, "of them, those where the usual flow was left: only another one was answered")   \
     X(black_holes,                                                                                 \

@@ -65,7 +65,7 @@ static void flow_try(btl_ib_conn_t *conn, uint32_t next, uint64_t doubt_at)
         if (flow->now == flow->worked) { /* perhaps the answer is late only */
             flow->worked = 0;
         } else if (flow->now == spare) {
-            transport->ops->spare_flow_renew(transport, conn->engine->clock.now);
+            transport->ops->flow_renew(transport, spare, conn->engine->clock.now);
         }
     }
     flow->unanswered |= next == flows;
@@ -127,7 +127,10 @@ void btl_ib_flow_asked(btl_ib_conn_t *conn, const btl_ib_view_t *view)
  * works in both directions might never be in use at one time. */
 void btl_ib_flow_came_by_spare(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    const uint64_t before = view->flags & BTL_IB_FLAG_ACK_NOW ? flow_question(conn, view) : 0;
+    const bool asks =
+        view->flags & BTL_IB_FLAG_ACK_NOW
+        && (view->type == BTL_IB_TYPE_ACK || view->flags & BTL_IB_FLAG_RETRANSMISSION);
+    const uint64_t before = asks ? flow_question(conn, view) : 0;
     const uint32_t spare = flow_spare(conn);
 
     if (before != 0) {
@@ -159,6 +162,11 @@ static void flow_take_lane(btl_ib_conn_t *conn, uint32_t lane, uint32_t left)
     conn->flow.left = (uint8_t) left;
     conn->flow.doubt = 0;
     conn->engine->count.flows_tried++;
+}
+
+void btl_ib_flow_leave_for(btl_ib_conn_t *conn, uint8_t to)
+{
+    flow_take_lane(conn, to, BTL_IB_FLOW_USUAL);
 }
 
 void btl_ib_flow_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)

@@ -73,6 +73,10 @@ static inline uint8_t btl_ib_flow_lend(btl_ib_flow_t *flow, uint8_t to)
     return now;
 }
 
+/* Sends all but bulk of other paths by flow `to`, as what goes by the usual one gets lost: checks
+ * ask for the way back. */
+void btl_ib_flow_leave_for(struct btl_ib_conn *conn, uint8_t to);
+
 /* Called when a probe is due. After two without an answer the probe takes the next flow, and so
  * does all else. */
 void btl_ib_flow_probing(struct btl_ib_conn *conn);

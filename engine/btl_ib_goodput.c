@@ -48,9 +48,9 @@ static bool is_under_way(const btl_ib_conn_t *conn, uint64_t since)
 {
     bool found = false;
 
-    for (int i = 0; !found && i < BTL_IB_SENT_LISTS; i++) {
+    for (int i = 0; !found && i < btl_ib_sent_lists(conn); i++) {
         const btl_ib_segment_t *oldest =
-            BTL_IB_LIST_FIRST(const btl_ib_segment_t, &conn->sentmap.sent[i], link);
+            BTL_IB_LIST_FIRST(const btl_ib_segment_t, btl_ib_sent_list(conn, i), link);
         found = oldest != NULL && oldest->last_sent <= since;
     }
     return found;

@@ -52,7 +52,7 @@ static uint32_t decode(uint8_t share)
 
 /* ---- the receiver ---- */
 
-/* Peers that sent in this period: as many as would, if each sent as much. */
+/* Returns the peers that sent in this period: as many as would, if each sent as much. */
 static uint32_t senders_now(const btl_ib_incast_t *incast)
 {
     const uint64_t received = incast->received;
@@ -106,8 +106,8 @@ static bool is_missing(const btl_ib_incast_t *incast, uint32_t part, bool chance
     return missing > usual && (!chance || (missing - usual) * (missing - usual) > 9 * 256 * usual);
 }
 
-/* Segments are missing although the bound costs rate, so there is hardly a queue that it could
- * shorten: after a while as many are borne, without a bound. */
+/* Bears, after a while, as many missing segments without a bound: they are missing although the
+ * bound costs rate, so there is hardly a queue that it could shorten. */
 static void bear(btl_ib_incast_t *incast, bool full, uint64_t now)
 {
     if (full || incast->bound == 0) {
@@ -216,7 +216,7 @@ static void add(btl_ib_conn_t *conn, uint32_t count)
     incast->trips_least += (uint64_t) count * conn->loss.rtt.min;
 }
 
-/* What is passed over from `top` to `seq`, and did not get RNR. */
+/* Returns how many segments are passed over from `top` to `seq`, and did not get RNR. */
 static uint32_t passed_over(const btl_ib_conn_t *conn, uint32_t channel, uint32_t top, uint32_t seq)
 {
     const uint32_t rnr =

@@ -10,6 +10,7 @@
 #include "btl_ib_list.h"
 #include "btl_ib_pacing.h"
 #include "btl_ib_packet.h"
+#include "btl_ib_paths.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
@@ -199,6 +200,10 @@ void btl_ib_loss_update_rack(btl_ib_conn_t *conn, const btl_ib_segment_t *segmen
         && earlier_arrived(conn, segment, echo_valid, echo)) {
         return; /* which of the earlier copies it was is not known */
     }
+    if (segment->path != 0) {
+        btl_ib_paths_arrived(conn, segment);
+        return;
+    }
     if (segment->probe && may_be_overtaken(conn, segment)) {
         note_unprobed(loss, segment, &conn->engine->clock);
         return;
@@ -267,9 +272,12 @@ static uint64_t wait_for_rest(const btl_ib_conn_t *conn)
 }
 
 /* Returns what arrived that a segment in flight is compared with: where others overtake bulk, bulk
- * is compared with bulk only. */
+ * is compared with bulk only; what left by a path of its own with what did, too. */
 static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
+    if (segment->path != 0) {
+        return &conn->capped.paths->path[segment->path].rack;
+    }
     return &conn->loss.rack[may_be_overtaken(conn, segment) ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
 }
 
@@ -280,7 +288,7 @@ static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_seg
 static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn, int kind)
 {
     const btl_ib_segment_t *segment =
-        BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[kind], link);
+        BTL_IB_LIST_FIRST(btl_ib_segment_t, btl_ib_sent_list(conn, kind), link);
 
     if (segment == NULL) {
         return NULL;
@@ -313,9 +321,9 @@ uint64_t btl_ib_loss_check_at(const btl_ib_conn_t *conn)
 {
     uint64_t soonest = UINT64_MAX;
 
-    for (int kind = 0; kind < BTL_IB_SENT_LISTS; kind++) {
+    for (int kind = 0; kind < btl_ib_sent_lists(conn); kind++) {
         const btl_ib_segment_t *segment =
-            btl_ib_list_empty(&conn->sentmap.sent[kind]) ? NULL : oldest_overtaken(conn, kind);
+            btl_ib_list_empty(btl_ib_sent_list(conn, kind)) ? NULL : oldest_overtaken(conn, kind);
         if (segment == NULL) {
             continue;
         }
@@ -358,6 +366,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
     if (!btl_ib_segment_is_mtu_probe(segment)) { /* no sign of congestion */
         conn->cc.ops->lost(&conn->cc, segment->last_sent, engine->clock.now);
+        btl_ib_paths_lost(conn, segment);
         segment->cc_lost_copy = segment->copies;
     }
     btl_ib_sentmap_to_lost(conn, segment);
@@ -379,23 +388,25 @@ void btl_ib_loss_detect(btl_ib_conn_t *conn)
     /* If nothing is in flight nothing can be lost that is not known to be. */
     if (btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_OTHERS])
         && btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK])
-        && btl_ib_list_empty(&conn->sentmap.lost)) {
+        && btl_ib_list_empty(&conn->sentmap.lost) && conn->capped.paths == NULL) {
         btl_ib_loss_set_timer(conn);
         return;
     }
-    for (int kind = 0; kind < BTL_IB_SENT_LISTS; kind++) {
-        while (!btl_ib_list_empty(&conn->sentmap.sent[kind])
+    for (int kind = 0; kind < btl_ib_sent_lists(conn); kind++) {
+        while (!btl_ib_list_empty(btl_ib_sent_list(conn, kind))
                && lost_at(conn, kind) <= conn->engine->clock.now) {
-            mark_lost(conn, BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[kind], link));
+            mark_lost(conn,
+                      BTL_IB_LIST_FIRST(btl_ib_segment_t, btl_ib_sent_list(conn, kind), link));
         }
     }
     const uint64_t rest = conn->loss.acked_by_header ? wait_for_rest(conn) : 0;
     for (int i = 0; conn->loss.acked_by_header && i < BTL_IB_RACKS; i++) {
-        btl_ib_rack_t *rack = &conn->loss.rack[i];
-        if (conn->engine->clock.now >= rack->mark_at + rest) {
-            rack->mark_order = rack->order;
-            rack->mark_at = conn->engine->clock.now;
-        }
+        btl_ib_rack_mark(&conn->loss.rack[i], conn->engine->clock.now, rest);
+    }
+    for (uint32_t i = 1;
+         conn->capped.paths != NULL && conn->loss.acked_by_header && i < conn->capped.paths->count;
+         i++) {
+        btl_ib_rack_mark(&conn->capped.paths->path[i].rack, conn->engine->clock.now, rest);
     }
     if (!btl_ib_list_empty(&conn->sentmap.lost)) {
         btl_ib_conn_ready(conn);
@@ -525,8 +536,8 @@ uint64_t btl_ib_loss_waiting_since(const btl_ib_conn_t *conn)
                                                                        : conn->loss.heard_at;
         since = answer < since ? answer : since;
     }
-    for (int kind = 0; kind < BTL_IB_SENT_LISTS; kind++) {
-        since = loss_oldest_sent(&conn->sentmap.sent[kind], since);
+    for (int kind = 0; kind < btl_ib_sent_lists(conn); kind++) {
+        since = loss_oldest_sent(btl_ib_sent_list(conn, kind), since);
     }
     since = loss_oldest_sent(&conn->sentmap.deferred, since);
     return loss_oldest_sent(&conn->sentmap.lost, since);

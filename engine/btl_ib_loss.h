@@ -12,6 +12,7 @@
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
+#include "btl_ib_rack.h"
 #include "btl_ib_retry_budget.h"
 #include "btl_ib_rtt.h"
 #include "btl_ib_sentmap.h"
@@ -23,16 +24,6 @@ enum {
     BTL_IB_RACK_BULK,
     BTL_IB_RACKS,
 };
-
-/* The newest data known to have arrived, by which losses are found (RFC 8985, RACK). */
-typedef struct btl_ib_rack {
-    uint64_t xmit_ts; /* us: when it was sent */
-    uint64_t order;   /* its place among all segments sent */
-    uint64_t at;      /* us: when its acknowledgement came */
-    /* `order` when the mark was set (docs/architecture.md): what is older `mark_at` judges. */
-    uint64_t mark_order;
-    uint64_t mark_at; /* us */
-} btl_ib_rack_t;
 
 /* Loss recovery: round trip times, losses, probes, silence. */
 typedef struct btl_ib_loss {
@@ -207,17 +198,6 @@ void btl_ib_loss_init(btl_ib_conn_t *conn);
  * ours that is an answer, and a round-trip sample. `flags` and the others are of its header. */
 void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo,
                                    uint32_t hold, uint32_t away);
-
-/* Notes at `now` that a copy of a segment, with that place and time of sending, has arrived. */
-static inline void btl_ib_rack_note(btl_ib_rack_t *rack, uint64_t order, uint64_t sent_at,
-                                    uint64_t now)
-{
-    if (order > rack->order) {
-        rack->order = order;
-        rack->xmit_ts = sent_at;
-        rack->at = now;
-    }
-}
 
 /* Does the part of btl_ib_loss_update_rack() that is all of it for what is no bulk and was sent
  * once. `newest`: of its channel. */

@@ -89,8 +89,8 @@ void btl_ib_pmtud_begin(btl_ib_conn_t *conn)
 /* Sends segments in flight that are too large again, in parts, before they are found lost. */
 static void lose_large(btl_ib_conn_t *conn)
 {
-    for (int kind = 0; kind < BTL_IB_SENT_LISTS; kind++) {
-        const btl_ib_list_t *sent = &conn->sentmap.sent[kind];
+    for (int kind = 0; kind < btl_ib_sent_lists(conn); kind++) {
+        const btl_ib_list_t *sent = btl_ib_sent_list(conn, kind);
         btl_ib_list_t *item = btl_ib_list_first(sent);
         while (item != NULL) {
             btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);

@@ -98,6 +98,7 @@ typedef struct btl_ib_segment {
     bool probe;    /* the last copy asks for an answer: it is a probe, or sent for a READY */
     bool busy;     /* the pool's: the transport still reads it */
     bool done;     /* the pool's: to be freed once it is not busy */
+    uint8_t path;  /* btl_ib_paths.c: that it is in flight by; 0: the usual one, or none */
     /* btl_ib_loss.c: the copy that was found lost last, as congestion control was told; 0: none */
     uint32_t cc_lost_copy;
     uint32_t copies; /* how often it was sent */

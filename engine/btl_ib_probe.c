@@ -77,8 +77,8 @@ static btl_ib_segment_t *find_in_flight(const btl_ib_conn_t *conn, bool newest)
 {
     btl_ib_segment_t *found = NULL;
 
-    for (int kind = 0; kind < BTL_IB_SENT_LISTS; kind++) {
-        const btl_ib_list_t *sent = &conn->sentmap.sent[kind];
+    for (int kind = 0; kind < btl_ib_sent_lists(conn); kind++) {
+        const btl_ib_list_t *sent = btl_ib_sent_list(conn, kind);
         btl_ib_segment_t *segment =
             btl_ib_list_entry(newest ? btl_ib_list_last(sent) : btl_ib_list_first(sent),
                               offsetof(btl_ib_segment_t, link));

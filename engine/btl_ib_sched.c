@@ -81,6 +81,7 @@ bool btl_ib_conn_rest(btl_ib_conn_t *conn, bool drained)
     }
     conn->idle.shrunk = true;
     engine->sched.active--;
+    btl_ib_paths_idle(conn);
     return true;
 }
 

@@ -28,7 +28,7 @@ static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t channel)
     return channel == 0 && conn->peer_queues->count > 1 ? window + window / COMMAND_SHARE : window;
 }
 
-/* Segments of data channels in flight, which the share of many to one counts. */
+/* Returns the segments of data channels in flight, which the share of many to one counts. */
 static inline uint32_t data_in_flight(const btl_ib_conn_t *conn)
 {
     return conn->sentmap.in_flight - conn->tx[0].sentmap.in_flight;

@@ -240,6 +240,7 @@ int btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, 
 void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)
 {
     btl_ib_engine_t *engine = conn->engine;
+    const bool by_path = segment->path != 0;
 
     btl_ib_trace(conn, BTL_IB_TRACE_retransmitted,
                  segment->rnr_copy == segment->copies ? BTL_IB_CAUSE_rnr
@@ -248,6 +249,9 @@ void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment
                  segment, 1);
     btl_ib_list_remove(&segment->link);
     btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
+    if (by_path) { /* a probe leaves by the usual one */
+        btl_ib_paths_end_flight(conn, segment);
+    }
     if (segment->lost) {
         segment->lost = false;
         conn->sentmap.deferred_count -= segment->deferred;
@@ -258,7 +262,7 @@ void btl_ib_sentmap_retransmitted(btl_ib_conn_t *conn, btl_ib_segment_t *segment
     }
     if (probe && !segment->probe) {
         segment->unprobed_stamp = (uint32_t) segment->last_sent;
-        segment->unprobed_order = segment->order;
+        segment->unprobed_order = by_path ? 0 : segment->order; /* says nothing of the usual path */
     }
     segment->last_sent = engine->clock.now;
     segment->order = ++conn->sentmap.order;
@@ -289,6 +293,9 @@ static btl_ib_list_t *before_which(btl_ib_conn_t *conn, const btl_ib_segment_t *
 
 void btl_ib_sentmap_to_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
+    if (segment->path != 0) {
+        btl_ib_paths_end_flight(conn, segment);
+    }
     if (!segment->lost) {
         if (segment->type != BTL_IB_TYPE_SKIP) {
             count_in_flight(conn, channel_of(conn, segment), -1);
@@ -306,8 +313,8 @@ uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn)
     btl_ib_list_t *item;
     uint32_t lost = 0;
 
-    for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
-        while ((item = btl_ib_list_first(&conn->sentmap.sent[i])) != NULL) {
+    for (int i = 0; i < btl_ib_sent_lists(conn); i++) {
+        while ((item = btl_ib_list_first(btl_ib_sent_list(conn, i))) != NULL) {
             btl_ib_sentmap_to_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
             lost++;
         }
@@ -340,6 +347,9 @@ end_segments(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx, btl_ib_segment_t *fir
 
     count_unacked(conn, tx, first, -count, (uint64_t) count * segment_bytes(first), !first->lost);
     conn->sentmap.deferred_count -= first->deferred;
+    if (first->path != 0) {
+        btl_ib_paths_acked(conn, last, (uint32_t) count);
+    }
     return_region(conn, first, count);
     if (count == 1) {
         btl_ib_list_remove(&first->link);
@@ -449,8 +459,8 @@ static void void_some(btl_ib_conn_t *conn, btl_ib_list_t *segments, const btl_ib
 void btl_ib_sentmap_void(btl_ib_conn_t *conn, const btl_ib_out_t *out)
 {
     void_some(conn, &conn->sentmap.lost, out);
-    for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
-        void_some(conn, &conn->sentmap.sent[i], out);
+    for (int i = 0; i < btl_ib_sent_lists(conn); i++) {
+        void_some(conn, btl_ib_sent_list(conn, i), out);
     }
     void_some(conn, &conn->sentmap.deferred, out);
     btl_ib_conn_ready(conn);
@@ -473,8 +483,8 @@ void btl_ib_sentmap_own(btl_ib_engine_t *engine, uint64_t region)
     for (btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
          item = btl_ib_list_next(&engine->conns, item)) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
-        for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
-            copy_bytes_of(engine, &conn->sentmap.sent[i], region);
+        for (int i = 0; i < btl_ib_sent_lists(conn); i++) {
+            copy_bytes_of(engine, btl_ib_sent_list(conn, i), region);
         }
         copy_bytes_of(engine, &conn->sentmap.lost, region);
         copy_bytes_of(engine, &conn->sentmap.deferred, region);

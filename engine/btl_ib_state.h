@@ -37,8 +37,10 @@
 #include "btl_ib_latency.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_pacing.h"
+#include "btl_ib_paths.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_pool.h"
+#include "btl_ib_rack.h"
 #include "btl_ib_rail.h"
 #include "btl_ib_reasm.h"
 #include "btl_ib_refragment.h"
@@ -138,6 +140,7 @@ struct btl_ib_conn {
     btl_ib_route_chains_t chains;
     btl_ib_validation_t validation; /* do its own two rails reach the peer? */
     btl_ib_flow_t flow;             /* by which of the transport's flows */
+    btl_ib_capped_t capped;         /* by which ones bulk leaves at once */
     btl_ib_goodput_t goodput;       /* what they carry, beside others */
     btl_ib_keepalive_t keepalive;   /* asks a peer that is silent for long */
 
@@ -194,6 +197,31 @@ struct btl_ib_conn {
     btl_ib_idle_t idle;           /* memory that is freed while it is not used */
     btl_ib_conn_counters_t count; /* since it was made; segments are counted by `tx` and `rx` */
 };
+
+/* Returns how many lists there are of segments in flight, and one of them: those of sentmap.sent,
+ * and of each path but the usual one. */
+static inline int btl_ib_sent_lists(const btl_ib_conn_t *conn)
+{
+    return BTL_IB_SENT_LISTS
+           + (conn->capped.paths == NULL ? 0 : (int) conn->capped.paths->count - 1);
+}
+
+static inline btl_ib_list_t *btl_ib_sent_list(const btl_ib_conn_t *conn, int i)
+{
+    return i < BTL_IB_SENT_LISTS ? (btl_ib_list_t *) (uintptr_t) &conn->sentmap.sent[i]
+                                 : &conn->capped.paths->path[i + 1 - BTL_IB_SENT_LISTS].sent;
+}
+
+/* True if bulk is in flight. */
+static inline bool btl_ib_bulk_in_flight(const btl_ib_conn_t *conn)
+{
+    bool found = false;
+
+    for (int i = BTL_IB_SENT_BULK; i < btl_ib_sent_lists(conn) && !found; i++) {
+        found = !btl_ib_list_empty(btl_ib_sent_list(conn, i));
+    }
+    return found;
+}
 
 /* One of this process's devices. Invariant: the credits granted on a P channel to all connections
  * of a rail are no more than the buffers that it has. */

@@ -461,8 +461,8 @@ void btl_ib_send_give_back(btl_ib_conn_t *conn, int left_status, int status)
     while ((out = BTL_IB_LIST_FIRST(btl_ib_out_t, &conn->ops.waiting, link)) != NULL) {
         btl_ib_completion_add(out, status);
     }
-    for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
-        give_back_segments(conn, &conn->sentmap.sent[i], left_status, status);
+    for (int i = 0; i < btl_ib_sent_lists(conn); i++) {
+        give_back_segments(conn, btl_ib_sent_list(conn, i), left_status, status);
     }
     give_back_segments(conn, &conn->sentmap.lost, left_status, status);
     give_back_segments(conn, &conn->sentmap.deferred, left_status, status);

@@ -14,6 +14,7 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
+#include "btl_ib_paths.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
 #include "btl_ib_trace.h"
@@ -153,7 +154,9 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
     tx->ect = conn->transmit.ect && btl_ib_segment_is_bulk(segment)
               && !(segment->flags & BTL_IB_FLAG_RETRANSMISSION);
     tx->gso_most = btl_ib_gso_most(&conn->gso, segment);
-    tx->flow = conn->flow.now;
+    tx->flow = conn->capped.paths != NULL && btl_ib_segment_is_bulk(segment)
+                   ? btl_ib_paths_flow(conn)
+                   : conn->flow.now;
     tx->spare = btl_ib_type_is_sequenced(segment->type) ? conn->route.queues->q[0].reserve : 0;
     if (!btl_ib_route_is_own(conn)) {
         tx->channel = (uint8_t) btl_ib_queues_channel(conn->route.queues, tx->size);
@@ -439,7 +442,7 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
      * the common lane is faster, because it is polled anyway. It changes back when all bulk has
      * arrived, so that none overtakes what was sent before it. */
     if (count > 1 || btl_ib_segment_is_bulk(segments[0])) {
-        const bool on_its_way = !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_SENT_BULK]);
+        const bool on_its_way = btl_ib_bulk_in_flight(conn);
         conn->transmit.bulk_lane =
             (conn->transmit.bulk_lane && on_its_way) || btl_ib_latency_wants_lane(conn);
         conn->transmit.ect =

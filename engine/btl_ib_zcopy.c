@@ -76,7 +76,10 @@ btl_ib_msg_t *btl_ib_zcopy_release(btl_ib_engine_t *engine)
     }
     btl_ib_msg_t *msg = BTL_IB_CONTAINER(first, btl_ib_msg_t, zcopy.link);
     const btl_ib_sentmap_t *sentmap = &msg->out.conn->sentmap;
-    uint32_t missing = copy_segments(&sentmap->sent[BTL_IB_SENT_BULK], msg, msg->out.pending);
+    uint32_t missing = msg->out.pending;
+    for (int i = BTL_IB_SENT_BULK; i < btl_ib_sent_lists(msg->out.conn); i++) {
+        missing = copy_segments(btl_ib_sent_list(msg->out.conn, i), msg, missing);
+    }
     missing = copy_segments(&sentmap->lost, msg, missing);
     missing = copy_segments(&sentmap->deferred, msg, missing);
     assert(missing == 0);

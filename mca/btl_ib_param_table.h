@@ -89,6 +89,7 @@ typedef struct btl_ib_params {
     int rx_depth;         /* receive buffers of a device, 0: as receive_queues says */
     int socket_buffer;    /* bytes, 0: what the transport likes */
     int connected_max;    /* sockets of single peers */
+    int udp_flows;        /* that bulk to one peer leaves by at once */
     int udp_busy_poll;    /* us, 0: as the system does */
     char *udp_address;    /* what routers have for our addresses; NULL: the same */
     int port_min;         /* 0: any */

@@ -531,6 +531,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/named_onesided.c \
     tests/sim/named_refused.c \
     tests/sim/named_path.c \
+    tests/sim/named_paths.c \
     tests/sim/named_silence.c \
     tests/sim/named_traffic.c \
     tests/sim/net.c \

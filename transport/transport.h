@@ -72,6 +72,9 @@ typedef struct btl_ib_transport_attr {
     /* There is a spare flow, whose number is `flows`: it leaves by a port that peers do not know,
      * so they know what comes by it with ops->from_host(). */
     bool spare_flow;
+    /* Further flows by which bulk may leave at once, numbered from `flows` + 1 on. Each leaves by a
+     * port of its own that peers do not know, as the spare flow does. */
+    uint8_t paths;
     bool partial_poll; /* poll() may return fewer events than asked for while there are more */
     bool knows_source; /* received datagrams name a source that addr_add() returned */
     bool ecn;          /* btl_ib_tx_t.ect has an effect, and events tell codepoints */
@@ -121,7 +124,9 @@ typedef struct btl_ib_tx {
     uint8_t channel;     /* the queue it is meant for, for transports with one queue per channel */
     bool bulk;           /* part of something long: takes the bulk lane (attr.bulk_lane) */
     bool ect;            /* leaves with ECT(0) (attr.ecn), else with "not ECT" */
-    uint8_t flow; /* 0: the usual one; less than attr.flows, or that if there is a spare one */
+    /* 0: the usual one; less than attr.flows, or that if there is a spare one; of bulk, beyond that
+     * as attr.paths says */
+    uint8_t flow;
     /* Bytes of a GSO burst that begins with this datagram, at most; 1: it is joined with none; 0:
      * as many as attr.gso_bytes. */
     uint32_t gso_most;
@@ -140,9 +145,9 @@ static inline int btl_ib_gso_run(const btl_ib_tx_t *first, int n, uint32_t gso_b
     uint32_t bytes = first->size;
     int run = 1;
 
-    while (run < n && first[run].to == first[0].to && first[run - 1].size == first[0].size
-           && first[run].size <= first[0].size && bytes + first[run].size <= most
-           && first[run].ect == first[0].ect) {
+    while (run < n && first[run].to == first[0].to && first[run].flow == first[0].flow
+           && first[run - 1].size == first[0].size && first[run].size <= first[0].size
+           && bytes + first[run].size <= most && first[run].ect == first[0].ect) {
         bytes += first[run++].size;
     }
     return run;
@@ -310,9 +315,9 @@ typedef struct btl_ib_transport_ops {
      * as that of source(). NULL: no peer has a spare flow. */
     bool (*from_host)(const btl_ib_transport_t *t, const btl_ib_event_t *event, btl_ib_addr_t addr);
 
-    /* Move the spare flow, by which nothing is answered, to another port, unless it tried to
-     * move less than a second ago. `now`, us. NULL: there is no spare flow. */
-    void (*spare_flow_renew)(btl_ib_transport_t *t, uint64_t now);
+    /* Move a flow whose port peers do not know, and by which nothing is answered, to another port,
+     * unless it tried to move less than a second ago. `now`, us. NULL: there is no such flow. */
+    void (*flow_renew)(btl_ib_transport_t *t, uint32_t flow, uint64_t now);
 
     /* Give `n` buffers of received datagrams back. */
     void (*repost)(btl_ib_transport_t *t, void *const *buffers, int n);
@@ -540,6 +545,7 @@ typedef struct btl_ib_open_params {
     uint32_t busy_poll;     /* us that a read polls the network card for; 0: as the system does */
     bool bulk_lane;         /* bulk has a socket of its own */
     bool no_gso;            /* a socket is given single datagrams only */
+    uint32_t udp_flows;     /* by which bulk may leave at once, at most; 0 is 1 */
     bool no_gro;            /* the system does not join what a socket receives */
     bool ecn;               /* datagrams may leave with ECT(0), where the transport can */
     uint16_t port_min;      /* the first port that may be bound to; 0: any */

@@ -223,8 +223,8 @@ static uint32_t sent(const btl_ib_conn_t *conn)
 {
     uint32_t n = 0;
 
-    for (int i = 0; i < BTL_IB_SENT_LISTS; i++) {
-        n += length(&conn->sentmap.sent[i]);
+    for (int i = 0; i < btl_ib_sent_lists(conn); i++) {
+        n += length(btl_ib_sent_list(conn, i));
     }
     return n;
 }

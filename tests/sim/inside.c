@@ -83,8 +83,14 @@ static const char *check_sentmap(const btl_ib_conn_t *conn, segments_t *sum)
     const btl_ib_sentmap_t *map = &conn->sentmap;
     const char *broken = NULL;
 
-    for (int i = 0; i < BTL_IB_SENT_LISTS && broken == NULL; i++) {
-        broken = check_list(conn, &map->sent[i], false, false, sum);
+    for (int i = 0; i < btl_ib_sent_lists(conn) && broken == NULL; i++) {
+        const int path = i < BTL_IB_SENT_LISTS ? 0 : i + 1 - BTL_IB_SENT_LISTS;
+        const uint32_t earlier = sum->in_flight;
+        broken = check_list(conn, btl_ib_sent_list(conn, i), false, false, sum);
+        BTL_IB_LIST_FOREACH (const btl_ib_segment_t, segment, btl_ib_sent_list(conn, i), link) {
+            HOLDS(segment->path == path);
+        }
+        HOLDS(path == 0 || conn->capped.paths->path[path].in_flight == sum->in_flight - earlier);
     }
     broken = broken == NULL ? check_list(conn, &map->lost, true, false, sum) : broken;
     const uint32_t before = sum->count;

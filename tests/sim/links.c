@@ -8,6 +8,9 @@
  *
  *   process --out--> [ core ] --in--> process
  *            (its card)  (a bottleneck that all share, if it has a rate)  (the switch's port to it)
+ *
+ * Instead of the core there may be a spine of two links, of which each flow takes one; before
+ * either there may be a policer for each flow.
  */
 
 #include <stdlib.h>
@@ -42,6 +45,53 @@ void links_rail(sim_t *sim, uint32_t rail, uint64_t rate)
     }
 }
 
+/* What stands for the addresses and ports of a datagram. */
+static uint64_t flow_of(const datagram_t *d)
+{
+    return (uint64_t) d->src << 40 | (uint64_t) d->dst << 16 | d->pair;
+}
+
+uint32_t links_spine(const sim_t *sim, const datagram_t *d)
+{
+    return (uint32_t) (mix64(flow_of(d) ^ sim->seed) & 1);
+}
+
+/* Is there no token left for the datagram in the bucket of its flow? */
+static bool links_police(sim_t *sim, const datagram_t *d)
+{
+    cap_t *cap = &sim->cap;
+    const uint64_t flow = flow_of(d);
+    const uint64_t bits = d->size * 8ull;
+    uint32_t i = 0;
+
+    if (cap->rate == 0) {
+        return false;
+    }
+    while (i < cap->buckets && cap->bucket[i].flow != flow) {
+        i++;
+    }
+    if (i == cap->buckets) {
+        if (i == sizeof(cap->bucket) / sizeof(cap->bucket[0])) {
+            sim_fail(sim, "too many flows for the policer");
+        }
+        cap->bucket[i].flow = flow;
+        cap->bucket[i].tokens = cap->bytes * 8;
+        cap->bucket[i].at = sim->now;
+        cap->buckets++;
+    }
+    const uint64_t more = (sim->now - cap->bucket[i].at) * cap->rate / 1000;
+    const uint64_t tokens = cap->bucket[i].tokens + more;
+    cap->bucket[i].at += more * 1000 / cap->rate;
+    cap->bucket[i].tokens = tokens < cap->bytes * 8 ? tokens : cap->bytes * 8;
+    if (cap->bucket[i].tokens < bits) {
+        cap->dropped++;
+        fault_applied(sim, F_CAPPED);
+        return true;
+    }
+    cap->bucket[i].tokens -= bits;
+    return false;
+}
+
 static wire_t *wire_of(sim_t *sim, const datagram_t *d, stage_t stage)
 {
     uint32_t rail = d->src % sim->nrails; /* which it really goes by, see rail_open() */
@@ -50,7 +100,7 @@ static wire_t *wire_of(sim_t *sim, const datagram_t *d, stage_t stage)
     case STAGE_OUT:
         return &sim->out[d->from * sim->nrails + rail];
     case STAGE_CORE:
-        return &sim->core;
+        return sim->spine[0].rate != 0 ? &sim->spine[links_spine(sim, d)] : &sim->core;
     default:
         return &sim->in[d->to * sim->nrails + rail];
     }
@@ -78,6 +128,14 @@ static uint64_t pass(sim_t *sim, wire_t *wire, datagram_t *d)
     return wire->free_at;
 }
 
+/* Is it lost because of its flow? */
+static bool loses_flow(sim_t *sim, const datagram_t *d)
+{
+    const bool dead = sim->spine[0].rate != 0 && (int) links_spine(sim, d) == sim->spine_dead;
+
+    return dead || links_police(sim, d);
+}
+
 static void arrive_at(sim_t *sim, void *arg, uint64_t value);
 
 /* On to the next link that exists. The sum of the delays comes before the last. */
@@ -85,8 +143,10 @@ static void go_on(sim_t *sim, datagram_t *d, stage_t stage)
 {
     for (; stage < STAGE_END; stage++) {
         wire_t *wire = wire_of(sim, d, stage);
-        if (wire->rate != 0) {
-            uint64_t at = pass(sim, wire, d);
+        if (wire->rate != 0 || (stage == STAGE_CORE && sim->cap.rate != 0)) {
+            uint64_t at = stage == STAGE_CORE && loses_flow(sim, d) ? SIM_NEVER
+                          : wire->rate == 0                         ? sim->now
+                                                                    : pass(sim, wire, d);
             if (at == SIM_NEVER) {
                 fault_applied(sim, F_BOTTLENECK);
                 sim->in_flight--;

@@ -61,13 +61,14 @@ struct rail {
     refusal_t *refusals;
     bool failed, failure_told, stopped;
     bool tells_codepoints; /* a datagram came that might have had ECT(0) (BTL_IB_ECT_LEAST) */
-    bool down, down_told; /* the port */
-    uint64_t down_at;     /* ns: since when, or since when it was last */
-    bool given_up;        /* it was down for longer than anybody waits */
-    bool moves;           /* it is to get another address */
-    bool routed;          /* what it sends comes from another address: */
-    uint32_t outside;     /* that a router has for it, and leads to it */
-    uint32_t spare;       /* by which its spare flow leaves, and nothing gets in; 0: none yet */
+    bool down, down_told;  /* the port */
+    uint64_t down_at;      /* ns: since when, or since when it was last */
+    bool given_up;         /* it was down for longer than anybody waits */
+    bool moves;            /* it is to get another address */
+    bool routed;           /* what it sends comes from another address: */
+    uint32_t outside;      /* that a router has for it, and leads to it */
+    /* By which its spare flow leaves, and the paths behind it, and nothing gets in; 0: none yet. */
+    uint32_t ports[1 + SIM_PATHS];
 };
 
 #define HANDLE(address) (((btl_ib_addr_t) (address) << 8) + 0x5a)
@@ -175,22 +176,27 @@ static uint32_t rail_source_to(const rail_t *rail, uint32_t dst)
 
 static void rail_bind(rail_t *rail, uint32_t address);
 
-static void rail_spare_flow_renew(btl_ib_transport_t *t, uint64_t now)
+static void rail_flow_renew(btl_ib_transport_t *t, uint32_t flow, uint64_t now)
 {
     rail_t *rail = (rail_t *) t;
+    uint32_t *port = &rail->ports[flow - t->attr.flows];
     sim_t *sim = rail->sim;
     const uint32_t own = rail->address;
 
     rail_bind(rail, sim->addresses + rail->proc->index * sim->nrails + rail->index);
-    rail->spare = rail->address;
-    sim->bound[rail->spare] = NULL;
+    *port = rail->address;
+    sim->bound[*port] = NULL;
     rail->address = own;
     memcpy(rail->base.address, &own, sizeof(own));
 }
 
+/* By a port that peers do not know. */
 static bool is_spare(const rail_t *rail, const btl_ib_tx_t *tx)
 {
-    return rail->base.attr.spare_flow && tx->flow == rail->base.attr.flows;
+    const btl_ib_transport_attr_t *attr = &rail->base.attr;
+
+    return (attr->spare_flow && tx->flow == attr->flows)
+           || (tx->flow > attr->flows && tx->flow <= attr->flows + attr->paths);
 }
 
 static datagram_t *gather(rail_t *rail, const btl_ib_tx_t *tx)
@@ -202,15 +208,18 @@ static datagram_t *gather(rail_t *rail, const btl_ib_tx_t *tx)
     d->dst = ADDRESS(tx->to);
     d->src = rail_source_to(rail, d->dst);
     if (is_spare(rail, tx)) {
-        if (rail->spare == 0) {
-            rail_spare_flow_renew(&rail->base, 0);
+        const uint32_t port = tx->flow - rail->base.attr.flows;
+        if (rail->ports[port] == 0) {
+            rail_flow_renew(&rail->base, tx->flow, 0);
         }
-        d->src = rail->spare;
+        d->src = rail->ports[port];
     }
     d->from = rail->proc->index;
     d->src_life = rail->proc->life;
     d->flow = tx->flow;
-    d->pair = is_spare(rail, tx) ? 2 : tx->flow == 0 ? tx->bulk : tx->flow == 1; /* as udp's */
+    d->pair = is_spare(rail, tx) ? 2 + tx->flow - rail->base.attr.flows
+              : tx->flow == 0    ? tx->bulk
+                                 : tx->flow == 1; /* as udp's */
     d->codepoint = tx->ect ? BTL_IB_CODEPOINT_ECT0 : BTL_IB_CODEPOINT_NOT_ECT;
     d->genuine = true;
     d->sent_at = rail->sim->now;
@@ -704,9 +713,12 @@ static bool rail_from_host(const btl_ib_transport_t *t, const btl_ib_event_t *ev
     const rail_t *peer = sim->bound[ADDRESS(addr)];
     const uint32_t src = ((const datagram_t *) event->buffer)->src;
 
-    return peer != NULL
-           && ((peer->spare != 0 && src == peer->spare)
-               || (sim->one_host && peer->routed && src == peer->outside));
+    bool sends = false;
+
+    for (uint32_t i = 0; peer != NULL && i <= SIM_PATHS; i++) {
+        sends = sends || (peer->ports[i] != 0 && src == peer->ports[i]);
+    }
+    return peer != NULL && (sends || (sim->one_host && peer->routed && src == peer->outside));
 }
 
 static void rail_bind(rail_t *rail, uint32_t address)
@@ -826,7 +838,7 @@ static void rail_close(btl_ib_transport_t *t)
 static const btl_ib_transport_ops_t rail_ops = {
     .send = rail_send,
     .from_host = rail_from_host,
-    .spare_flow_renew = rail_spare_flow_renew,
+    .flow_renew = rail_flow_renew,
     .poll = rail_poll,
     .repost = rail_repost,
     .addr_add = rail_addr_add,

@@ -142,7 +142,8 @@ uint64_t mix64(uint64_t x);
     X(MARK_ALL, "datagrams with ECT(0) marked, whatever the queue")                                \
     X(ECT_CLEARED, "codepoints of ECN cleared")                                                    \
     X(ECT_CHANGED, "codepoints of ECN changed to ECT(1)")                                          \
-    X(ECT_DROPPED, "datagrams lost because they had ECT(0)")
+    X(ECT_DROPPED, "datagrams lost because they had ECT(0)")                                       \
+    X(CAPPED, "datagrams lost to a policer of their flow")
 
 typedef enum fault_kind {
 #define SIM_FAULT_ENUM(name, text) F_##name,
@@ -167,6 +168,7 @@ typedef struct fault {
     uint32_t left;  /* state of a burst */
 } fault_t;
 
+#define SIM_PATHS       7 /* further ones of a rail, at most */
 #define SIM_FAULTS_MAX  32
 #define SIM_CORRUPTIONS 15 /* value of F_CORRUPT: 1 to this for one of them, 0 for any */
 
@@ -472,6 +474,20 @@ typedef struct quote {
 #define SIM_REPLAYS      32
 #define SIM_DATAGRAM_MAX 66000
 
+/* A policer: each flow (addresses, and ports) passes at a rate, and what finds its bucket empty is
+ * dropped. */
+typedef struct cap {
+    uint64_t rate;  /* Mbit/s, 0: there is none */
+    uint64_t bytes; /* of a bucket */
+    uint64_t dropped;
+    struct {
+        uint64_t flow;   /* see links.c */
+        uint64_t tokens; /* bits */
+        uint64_t at;     /* ns: when it had so many */
+    } bucket[64];
+    uint32_t buckets;
+} cap_t;
+
 /* A link that datagrams leave one after the other; what finds the queue before it full is
  * dropped. */
 typedef struct wire {
@@ -553,11 +569,14 @@ struct sim {
     uint64_t down_time; /* ns between two lives */
     uint64_t
         slice; /* ns that a process has the one processor for in its turn; 0: each has its own */
-    uint64_t shared_at;  /* ns: since then */
-    uint32_t stride;     /* between two processes that have it one after the other */
-    uint64_t healed_at;  /* ns: no fault any more since; 0: not yet */
-    wire_t *out, *in;    /* of each rail of each process, or NULL: no such links */
-    wire_t core;         /* between all of them, if it has a rate */
+    uint64_t shared_at; /* ns: since then */
+    uint32_t stride;    /* between two processes that have it one after the other */
+    uint64_t healed_at; /* ns: no fault any more since; 0: not yet */
+    wire_t *out, *in;   /* of each rail of each process, or NULL: no such links */
+    wire_t core;        /* between all of them, if it has a rate */
+    wire_t spine[2];    /* instead of it, if they have a rate: each flow takes one of them (ECMP) */
+    int spine_dead;     /* that loses everything; -1: none */
+    cap_t cap;          /* before these */
     uint64_t *link_free; /* of the bottleneck in front of each process */
     bool death_ok;       /* a death without progress is to be expected */
     bool stopping;       /* no new message is to be begun */
@@ -645,7 +664,11 @@ void net_release(sim_t *sim);
  * of queue. */
 void links_make(sim_t *sim, uint64_t out, uint64_t in, uint64_t queue);
 /* Another rate for one of the rails. */
+/* Of the two links of the spine, the one that the flow of a datagram takes. */
+uint32_t links_spine(const sim_t *sim, const datagram_t *d);
 void links_rail(sim_t *sim, uint32_t rail, uint64_t rate);
+/* Of the two links of the spine, the one that the flow of a datagram takes. */
+uint32_t links_spine(const sim_t *sim, const datagram_t *d);
 /* `d` takes `delay` and its way over the links, and is then given to `arrive`. */
 void links_send(sim_t *sim, datagram_t *d, uint64_t delay, event_fn_t arrive);
 bool links_is_event(event_fn_t fn);
@@ -836,9 +859,9 @@ const char *inside_ends_differ(const btl_ib_conn_t *sender, const btl_ib_conn_t 
  * (NULL: none). Returns an exit status. */
 int grid_run(bool quick, const char *path);
 
-/* small.c: what the network does with a datagram, and all runs of a situation or, if `what` is NULL,
- * of all, with every treatment of their first `datagrams` datagrams; or the one run "name:fates".
- * Returns an exit status. */
+/* small.c: what the network does with a datagram, and all runs of a situation or, if `what` is
+ * NULL, of all, with every treatment of their first `datagrams` datagrams; or the one run
+ * "name:fates". Returns an exit status. */
 uint64_t small_fate(sim_t *sim, const datagram_t *d, uint64_t *copy);
 int small_run(const char *what, uint32_t datagrams, bool verbose);
 

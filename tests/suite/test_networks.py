@@ -135,11 +135,11 @@ MARKS = {
 }
 
 
-def ecn_job(network, files, **settings):
+def ecn_job(network, files, arguments=("seconds=1",), **settings):
     """Streams from the first host to the second; returns what was said, and what the first one's
     engine counted."""
     files.mkdir(exist_ok=True)
-    output = network.job(network.mpi.program("stream"), "seconds=1", stats_file=f"{files}/",
+    output = network.job(network.mpi.program("stream"), *arguments, stats_file=f"{files}/",
                          if_include="eth0", **{"ecn": 1, **settings})
     assert "OK stream" in output
     counters, = (data["counters"] for data in map(json.loads, (path.read_text() for path in files.iterdir()))
@@ -169,6 +169,23 @@ def test_ecn(network, tmp_path, marks):
     assert ("no ECN by udp/eth0" in output) == (marks != "step")
     said = {"cleared": "clears the codepoint", "dropped": "drops what has it", "all": "arrives with CE"}
     assert said.get(marks, "") in output
+
+
+@pytest.mark.called("networks/capped")
+def test_capped(network, tmp_path):
+    """Where each flow (addresses, ports) is limited, long messages leave from several ports at once."""
+    host = network.hosts[1]
+    network.inside(host, "nft", """table ip caps {
+        set flows { type ipv4_addr . inet_service . inet_service; size 4096; flags dynamic,timeout; timeout 1m; }
+        chain in { type filter hook prerouting priority -150; meta l4proto udp update @flows {
+            ip saddr . udp sport . udp dport limit rate over 10 mbytes/second burst 256 kbytes } drop
+        }
+    }""")
+    try:
+        _, counters = ecn_job(network, tmp_path / "capped", ecn=0, arguments=("bytes=1048576", "seconds=10"))
+    finally:
+        network.inside(host, "nft", "delete table ip caps")
+    assert counters["paths_kept"] >= 2
 
 
 @pytest.mark.called("networks/ecn-off")

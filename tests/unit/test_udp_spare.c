@@ -88,12 +88,12 @@ static void test_ports(void **state)
     assert_int_equal(calls.named, 1);
     assert_true(first != port_of(pair.a) && first != port_of(pair.a) + lanes - 1);
     assert_int_equal(take_spare(&pair), first);
-    pair.a->ops->spare_flow_renew(pair.a, 5000000);
+    pair.a->ops->flow_renew(pair.a, pair.a->attr.flows, 5000000);
     const uint32_t second = take_spare(&pair);
     assert_int_not_equal(second, first);
-    pair.a->ops->spare_flow_renew(pair.a, 5999999);
+    pair.a->ops->flow_renew(pair.a, pair.a->attr.flows, 5999999);
     assert_int_equal(take_spare(&pair), second);
-    pair.a->ops->spare_flow_renew(pair.a, 6000000);
+    pair.a->ops->flow_renew(pair.a, pair.a->attr.flows, 6000000);
     assert_int_not_equal(take_spare(&pair), second);
     send_some(&pair, 1, 0);
     (void) take(&pair, false);
@@ -174,7 +174,7 @@ static void test_range(void **state)
         const uint32_t last = params.port_min + params.port_count - 1;
         send_some(&pair, 1, 1);
         assert_int_equal(take(&pair, room > 0), room > 0 ? last : port_of(pair.a));
-        pair.a->ops->spare_flow_renew(pair.a, 5000000);
+        pair.a->ops->flow_renew(pair.a, pair.a->attr.flows, 5000000);
         send_some(&pair, 1, 1);
         assert_int_equal(take(&pair, room > 0), room == 2   ? last - 1
                                                 : room == 1 ? last

@@ -400,9 +400,11 @@ static bool udp_from_host(const btl_ib_transport_t *t, const btl_ib_event_t *eve
                                      &((const btl_ib_udp_t *) t)->peers.peer[addr].name);
 }
 
-static void udp_spare_flow_renew(btl_ib_transport_t *t, uint64_t now)
+static void udp_flow_renew(btl_ib_transport_t *t, uint32_t flow, uint64_t now)
 {
-    btl_ib_udp_sockets_renew_spare(&btl_ib_udp_of(t)->sockets, now);
+    btl_ib_udp_t *udp = btl_ib_udp_of(t);
+
+    btl_ib_udp_sockets_renew_sender(&udp->sockets, flow - udp->tx.spare_flow, now);
 }
 
 static int udp_wait_fd(btl_ib_transport_t *t)
@@ -518,11 +520,12 @@ static bool udp_flow_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, uint3
 {
     const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
     const btl_ib_udp_peer_t *peer = &udp->peers.peer[addr];
-    const bool spare = flow == udp->tx.spare_flow;
+    const bool other = flow >= udp->tx.spare_flow;
+    const btl_ib_udp_sender_t *sender = &udp->sockets.sender[other ? flow - udp->tx.spare_flow : 0];
     const bool latency =
-        peer->latency.any.sa_family != AF_UNSPEC && flow != BTL_IB_FLOW_BULK && !spare;
-    const btl_ib_udp_name_t own = spare && udp->sockets.spare.socket.fd >= 0
-                                      ? udp->sockets.spare.name
+        peer->latency.any.sa_family != AF_UNSPEC && flow != BTL_IB_FLOW_BULK && !other;
+    const btl_ib_udp_name_t own = other && sender->socket.fd >= 0
+                                      ? sender->name
                                       : btl_ib_udp_name_shift(&udp->sockets.own, latency ? 1 : 0);
     char ours[64];
     char theirs[64];
@@ -680,7 +683,7 @@ static const btl_ib_transport_ops_t udp_ops = {
     .rewritten = udp_rewritten,
     .source_text = udp_source_text,
     .from_host = udp_from_host,
-    .spare_flow_renew = udp_spare_flow_renew,
+    .flow_renew = udp_flow_renew,
     .repost = udp_repost,
     .addr_add = udp_addr_add,
     .addr_remove = udp_addr_remove,
@@ -742,6 +745,7 @@ static void udp_init_parts(btl_ib_udp_t *udp)
     udp->base.attr.bulk_apart = udp->base.attr.bulk_lane && params->channels == BTL_IB_CHANNELS_OWN;
     udp->base.attr.flows = udp->tx.spare_flow; /* numbered behind the flows of the lanes */
     udp->base.attr.spare_flow = true;
+    udp->base.attr.paths = (uint8_t) (params->udp_flows > 1 ? params->udp_flows - 1 : 0);
     udp->base.attr.ecn = udp->sockets.ecn;
     udp->base.attr.gso_bytes = udp->tx.gso ? BTL_IB_UDP_GSO_BYTES : 0;
     udp->base.attr.rx_depth = udp_rx_depth(&udp->base, udp->rx.max_datagram);

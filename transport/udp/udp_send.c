@@ -19,7 +19,7 @@ enum { TRIES_MAX = 8 }; /* of a call that fails with what earlier datagrams met 
 typedef enum {
     LANE_BULK,
     LANE_LATENCY,
-    LANE_SPARE, /* from another port to where bulk goes */
+    LANE_OTHER, /* from another port to where bulk goes: of the spare flow and those behind it */
 } lane_t;
 
 /* Returns the lane of a datagram. Usually all but bulk goes by the latency lane; by the other flows
@@ -28,8 +28,8 @@ static lane_t lane_of(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
 {
     const bool usual = datagram->flow == BTL_IB_FLOW_USUAL;
 
-    if (datagram->flow == tx->spare_flow) {
-        return LANE_SPARE;
+    if (datagram->flow >= tx->spare_flow) {
+        return LANE_OTHER + (datagram->flow - tx->spare_flow);
     }
     return tx->peers->peer[datagram->to].latency.any.sa_family != AF_UNSPEC
                    && (usual ? !datagram->bulk : datagram->flow == BTL_IB_FLOW_LATENCY)
@@ -39,7 +39,7 @@ static lane_t lane_of(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
 
 static btl_ib_udp_socket_t *lane_socket(const btl_ib_udp_tx_t *tx, lane_t lane)
 {
-    return lane == LANE_SPARE ? btl_ib_udp_sockets_spare(tx->connected->sockets)
+    return lane >= LANE_OTHER ? btl_ib_udp_sockets_sender(tx->connected->sockets, lane - LANE_OTHER)
                               : &tx->sockets->socket[lane == LANE_LATENCY];
 }
 
@@ -49,8 +49,8 @@ static btl_ib_udp_socket_t *connected_socket(const btl_ib_udp_tx_t *tx, lane_t l
 {
     btl_ib_udp_socket_t *own = &tx->sockets->socket[peer->socket];
 
-    return peer->socket != 0 && lane != LANE_SPARE && own->latency == (lane == LANE_LATENCY) ? own
-                                                                                             : NULL;
+    return peer->socket != 0 && lane < LANE_OTHER && own->latency == (lane == LANE_LATENCY) ? own
+                                                                                            : NULL;
 }
 
 static const btl_ib_udp_name_t *lane_name(const btl_ib_udp_peer_t *peer, lane_t lane)

@@ -331,7 +331,7 @@ static void socket_close_last(btl_ib_udp_sockets_t *sockets)
 
 /* ---- codepoints of ECN ---- */
 
-/* Each message that comes with its codepoint takes 80 ns more. */
+/* Has sockets tell codepoints. Each message that comes with one takes 80 ns more. */
 void btl_ib_udp_sockets_tell_codepoints(btl_ib_udp_sockets_t *sockets)
 {
     sockets->tells_codepoints = true;
@@ -670,44 +670,43 @@ int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets)
     return rc;
 }
 
-/* ---- socket of the spare flow ---- */
+/* ---- sockets that only send ---- */
 
-enum { SPARE_PAUSE = 1000000 }; /* us between two ports, at least */
+enum { SENDER_PAUSE = 1000000 }; /* us between two ports of one, at least */
 
-/* Binds the socket of the spare flow to a port of the range, from the last one down, as pairs are
- * taken from the first one up; ports that were tried before come last. Returns 0 or a negative
- * errno. */
-static int spare_bind(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_name_t *name)
+/* Binds such a socket to a port of the range, from the last one down, as pairs are taken from the
+ * first one up; ports that were tried before come last. Returns 0 or a negative errno. */
+static int sender_bind(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_name_t *name)
 {
     const uint32_t count = sockets->port_last - sockets->port_min + 1;
     int rc = -EADDRINUSE;
 
     for (uint32_t i = 0; i < count && rc == -EADDRINUSE; i++) {
-        const uint32_t port = sockets->port_last - sockets->spare.tries++ % count;
+        const uint32_t port = sockets->port_last - sockets->sender_tries++ % count;
         rc = udp_socket_bind(fd, name, port, port, 1);
     }
     return rc;
 }
 
-/* Opens the socket of the spare flow, or replaces it by one of another port. Without a free port
- * all stays as it is. */
-static void spare_open(btl_ib_udp_sockets_t *sockets)
+/* Opens the socket, or replaces it by one of another port. Without a free port all stays as it
+ * is. */
+static void sender_open(btl_ib_udp_sockets_t *sockets, uint32_t i)
 {
-    btl_ib_udp_spare_t *spare = &sockets->spare;
+    btl_ib_udp_sender_t *sender = &sockets->sender[i];
     const sa_family_t family = sockets->own.any.sa_family;
+    const char *why = i == 0 ? "nothing is answered" : "bulk is capped";
     struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
     const struct sock_fprog filter = {.len = 1, .filter = &drop};
     btl_ib_udp_name_t name = sockets->own;
     char text[64];
     const int fd = udp_socket_new(sockets->log, 10, family, sockets->buffer_wanted);
-    const int rc = fd < 0 ? fd : spare_bind(sockets, fd, &name);
+    const int rc = fd < 0 ? fd : sender_bind(sockets, fd, &name);
 
     if (rc != 0) {
-        BTL_IB_UDP_LOG(sockets->log, spare->failed ? 10 : 1,
-                       "no further port to send by, though nothing is answered by others "
-                       "(btl_ib_port_min %u): %s",
+        BTL_IB_UDP_LOG(sockets->log, sender->failed ? 10 : 1,
+                       "no further port to send by, though %s (btl_ib_port_min %u): %s", why,
                        sockets->port_min, strerror(-rc));
-        spare->failed = true;
+        sender->failed = true;
         if (fd >= 0) {
             (void) close(fd);
         }
@@ -716,29 +715,31 @@ static void spare_open(btl_ib_udp_sockets_t *sockets)
     /* Nobody reads the socket, so a filter drops what comes: its buffer stays empty. */
     (void) setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter));
     udp_socket_mark(sockets->log, 10, fd, family, sockets->traffic_class, sockets->priority);
-    if (spare->socket.fd >= 0) {
-        (void) close(spare->socket.fd);
+    if (sender->socket.fd >= 0) {
+        (void) close(sender->socket.fd);
     }
-    spare->socket = (btl_ib_udp_socket_t){.fd = fd};
-    spare->name = name;
-    spare->failed = false;
-    BTL_IB_UDP_LOG(sockets->log, 10, "nothing is answered: it sends from %s, too",
+    sender->socket = (btl_ib_udp_socket_t){.fd = fd};
+    sender->name = name;
+    sender->failed = false;
+    BTL_IB_UDP_LOG(sockets->log, 10, "%s: it sends from %s, too", why,
                    btl_ib_ip_port_text(&name.any, text, sizeof(text)));
 }
 
-btl_ib_udp_socket_t *btl_ib_udp_sockets_spare(btl_ib_udp_sockets_t *sockets)
+btl_ib_udp_socket_t *btl_ib_udp_sockets_sender(btl_ib_udp_sockets_t *sockets, uint32_t i)
 {
-    if (sockets->spare.socket.fd < 0 && !sockets->spare.failed && sockets->count > 0) {
-        spare_open(sockets);
+    btl_ib_udp_sender_t *sender = &sockets->sender[i];
+
+    if (sender->socket.fd < 0 && !sender->failed && sockets->count > 0) {
+        sender_open(sockets, i);
     }
-    return sockets->spare.socket.fd >= 0 ? &sockets->spare.socket : &sockets->socket[0];
+    return sender->socket.fd >= 0 ? &sender->socket : &sockets->socket[0];
 }
 
-void btl_ib_udp_sockets_renew_spare(btl_ib_udp_sockets_t *sockets, uint64_t now)
+void btl_ib_udp_sockets_renew_sender(btl_ib_udp_sockets_t *sockets, uint32_t i, uint64_t now)
 {
-    if (now - sockets->spare.renewed_at >= SPARE_PAUSE && sockets->count > 0) {
-        sockets->spare.renewed_at = now;
-        spare_open(sockets);
+    if (now - sockets->sender[i].renewed_at >= SENDER_PAUSE && sockets->count > 0) {
+        sockets->sender[i].renewed_at = now;
+        sender_open(sockets, i);
     }
 }
 
@@ -790,9 +791,11 @@ void btl_ib_udp_sockets_close(btl_ib_udp_sockets_t *sockets)
         socket_close_last(sockets);
     }
     sockets->shared = 0;
-    if (sockets->spare.socket.fd >= 0) {
-        (void) close(sockets->spare.socket.fd);
-        sockets->spare.socket.fd = -1;
+    for (uint32_t i = 0; i < BTL_IB_UDP_SENDERS_MAX; i++) {
+        if (sockets->sender[i].socket.fd >= 0) {
+            (void) close(sockets->sender[i].socket.fd);
+            sockets->sender[i].socket.fd = -1;
+        }
     }
     epoll_close(&sockets->epoll_fd);
 }
@@ -803,6 +806,8 @@ void btl_ib_udp_sockets_forget(btl_ib_udp_sockets_t *sockets)
     rails_leave(sockets);
     sockets->count = 0;
     sockets->shared = 0;
-    sockets->spare.socket.fd = -1;
+    for (uint32_t i = 0; i < BTL_IB_UDP_SENDERS_MAX; i++) {
+        sockets->sender[i].socket.fd = -1;
+    }
     sockets->epoll_fd = -1;
 }

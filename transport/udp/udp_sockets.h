@@ -111,16 +111,21 @@ typedef struct btl_ib_udp_socket {
 } btl_ib_udp_socket_t;
 
 /*
- * The socket of the spare flow, bound to a port that no peer knows. It is not polled, which would
- * cost each message 0.16 us, so what comes to it is dropped; errors are read by the next send.
+ * A socket that only sends, bound to a port that no peer knows: of the spare flow, or of one of the
+ * paths by which bulk leaves at once. It is not polled, which would cost each message 0.16 us, so
+ * what comes to it is dropped; errors are read by the next send.
  */
-typedef struct btl_ib_udp_spare {
+typedef struct btl_ib_udp_sender {
     btl_ib_udp_socket_t socket; /* fd -1: none */
     btl_ib_udp_name_t name;
-    uint32_t tries;      /* ports of the range that were tried */
     uint64_t renewed_at; /* us: when another port was last tried */
     bool failed;         /* the last try got no socket, which was logged */
-} btl_ib_udp_spare_t;
+} btl_ib_udp_sender_t;
+
+enum {
+    BTL_IB_UDP_FLOWS_MAX = 8,                      /* of bulk at once, with the usual one */
+    BTL_IB_UDP_SENDERS_MAX = BTL_IB_UDP_FLOWS_MAX, /* the first is the spare flow's */
+};
 
 typedef struct btl_ib_udp_sockets {
     const btl_ib_udp_log_t *log;
@@ -128,7 +133,8 @@ typedef struct btl_ib_udp_sockets {
     uint32_t count;        /* open sockets */
     uint32_t shared;       /* the first of them, which serve all peers: 1, or 2 with two lanes */
     btl_ib_udp_name_t own; /* the name of the first */
-    btl_ib_udp_spare_t spare;
+    btl_ib_udp_sender_t sender[BTL_IB_UDP_SENDERS_MAX];
+    uint32_t sender_tries;        /* ports of the range that were tried for them */
     uint32_t port_min, port_last; /* that may be used; 0: any */
     uint32_t buffer_wanted;       /* bytes of each socket's buffers; 0: the default */
     uint8_t traffic_class;        /* of datagrams sent; 0: the default */
@@ -155,7 +161,10 @@ typedef struct btl_ib_udp_sockets {
 static inline void btl_ib_udp_sockets_init(btl_ib_udp_sockets_t *sockets,
                                            const btl_ib_udp_log_t *log)
 {
-    *sockets = (btl_ib_udp_sockets_t){.log = log, .epoll_fd = -1, .spare = {.socket.fd = -1}};
+    *sockets = (btl_ib_udp_sockets_t){.log = log, .epoll_fd = -1};
+    for (uint32_t i = 0; i < BTL_IB_UDP_SENDERS_MAX; i++) {
+        sockets->sender[i].socket.fd = -1;
+    }
 }
 
 /* True if bulk is to have a socket of its own. */
@@ -174,9 +183,9 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
  * or a negative errno. */
 int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets);
 
-/* Returns the socket of the spare flow, which is opened at the first call; the first shared socket
- * if no port is free, or all sockets were closed. */
-btl_ib_udp_socket_t *btl_ib_udp_sockets_spare(btl_ib_udp_sockets_t *sockets);
+/* Returns a socket that only sends, which is opened at the first call; the first shared socket if
+ * no port is free, or all sockets were closed. */
+btl_ib_udp_socket_t *btl_ib_udp_sockets_sender(btl_ib_udp_sockets_t *sockets, uint32_t i);
 
 /* Counts a call whose first datagram is to leave with ECT(0) (`ect`) or without: unlike what leaves
  * by the socket otherwise, or while such calls are counted. Once they are the majority everything
@@ -187,8 +196,8 @@ void btl_ib_udp_sockets_count_ect(const btl_ib_udp_sockets_t *sockets, btl_ib_ud
 /* Has all sockets, later ones included, tell codepoints. */
 void btl_ib_udp_sockets_tell_codepoints(btl_ib_udp_sockets_t *sockets);
 
-/* spare_flow_renew() of btl_ib_transport_ops_t. */
-void btl_ib_udp_sockets_renew_spare(btl_ib_udp_sockets_t *sockets, uint64_t now);
+/* flow_renew() of btl_ib_transport_ops_t, of the flow that leaves by that one. */
+void btl_ib_udp_sockets_renew_sender(btl_ib_udp_sockets_t *sockets, uint32_t i, uint64_t now);
 
 /* Returns the epoll set of all sockets, later ones included, which is made at the first call; -1 if
  * that fails, or there is no socket. */

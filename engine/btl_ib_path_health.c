@@ -1,0 +1,287 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_path_health.h"
+
+#include "btl_ib_flow.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_state.h"
+
+enum {
+    PERIOD = 20000, /* us, or so many round trips: losses are judged after it */
+    PERIOD_RTTS = 8,
+    PERIOD_MOST = 200000, /* us, on a short path: hosts that are busy */
+    LOSSES = 32,          /* one segment of so many is lost where a flow is capped, at least */
+    SEGMENTS = 256,       /* acknowledged in a period, at least: less is not worth a path */
+    QUEUE = 500,          /* us of queue, or so many round trips, that a policer may seem to have */
+    QUEUE_RTTS = 4,
+    PERIODS = 2,           /* in a row, until a path is tried */
+    MEASURED = 3,          /* periods of a trial: one to begin with, and two that count */
+    PAUSE = 1000000,       /* us after a trial that failed, */
+    DOUBLINGS_MAX = 6,     /* and how often that is doubled */
+    LOOK_EACH = 1000,      /* us */
+    LATE = 4000,           /* us, at least, until what is in flight is missed */
+    MISSED_MOST = 3,       /* times in a row, until a path is dead */
+    COMPARE_EACH = 500000, /* us */
+    SLOW = 4,              /* so many times more does the best carry */
+    SLOW_PAUSE = 4000000,  /* us until a path may be found slow again, the first time */
+};
+
+/* ---- is it capped? ---- */
+
+/* Returns the segments that are acknowledged; wraps. */
+static uint32_t segments_acked(const btl_ib_conn_t *conn)
+{
+    uint64_t sent = 0;
+
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        sent += conn->tx[i].sentmap.sent;
+    }
+    return (uint32_t) sent - conn->sentmap.unacked;
+}
+
+static uint64_t period_of(const btl_ib_conn_t *conn)
+{
+    const uint64_t shortest = (uint64_t) PERIOD_RTTS * conn->loss.rtt.min;
+    const uint64_t smoothed = (uint64_t) PERIOD_RTTS * btl_ib_rtt_smoothed(&conn->loss.rtt, 0);
+
+    return btl_ib_max_u64(btl_ib_max_u64(shortest, PERIOD),
+                          smoothed < PERIOD_MOST ? smoothed : PERIOD_MOST);
+}
+
+/* True if losses of the period may be those of a queue. */
+static bool has_queue(const btl_ib_conn_t *conn)
+{
+    return conn->capped.delay > (uint64_t) QUEUE_RTTS * conn->loss.rtt.min + QUEUE;
+}
+
+/* Tries one more path, if the transport has one. `rate`: segments in a second by the present
+ * ones. */
+static void try_path(btl_ib_conn_t *conn, uint64_t rate)
+{
+    btl_ib_transport_t *transport = conn->route.via->transport;
+    const uint32_t count = conn->capped.paths == NULL ? 1 : conn->capped.paths->count;
+    const bool may = conn->capped.paths == NULL
+                     || (!conn->capped.paths->leaving && conn->capped.paths->trial_at == 0);
+
+    if (!may || count > transport->attr.paths || count >= BTL_IB_PATHS_MAX) {
+        return;
+    }
+    if (conn->capped.failed > 0) { /* the port that failed may lead to a slow link */
+        transport->ops->flow_renew(transport, transport->attr.flows + count,
+                                   conn->engine->clock.now);
+    }
+    if (!btl_ib_paths_add(conn)) {
+        return;
+    }
+    conn->capped.paths->before = rate;
+    conn->capped.paths->trial_at = conn->engine->clock.now;
+    conn->capped.paths->trial_acked = UINT64_MAX;
+    conn->engine->count.paths_tried++;
+    btl_ib_conn_ready(conn);
+}
+
+/* Judges the period that ends, if one does. */
+static void judge_period(btl_ib_conn_t *conn)
+{
+    btl_ib_capped_t *capped = &conn->capped;
+    const uint64_t now = conn->engine->clock.now;
+    const uint64_t time = now - capped->since;
+    const uint64_t period = period_of(conn);
+
+    if (time < period) {
+        return;
+    }
+    const uint32_t acked = segments_acked(conn) - capped->acked;
+    const bool is_capped = time < 4 * period && acked >= SEGMENTS
+                           && (uint64_t) capped->lost * LOSSES >= acked && !has_queue(conn);
+    capped->periods = is_capped ? (uint8_t) btl_ib_min_u32(capped->periods + 1u, PERIODS) : 0;
+    capped->since = now;
+    capped->acked += acked;
+    capped->watched = conn->capped.paths != NULL || capped->lost > 0;
+    capped->lost = 0;
+    if (capped->periods == PERIODS && now >= capped->next_at) {
+        capped->periods = 0;
+        try_path(conn, acked * UINT64_C(1000000) / time);
+    }
+}
+
+/* Judges the last path, which was measured, by whether the rate of all rose. */
+static void judge_trial(btl_ib_conn_t *conn)
+{
+    btl_ib_paths_t *paths = conn->capped.paths;
+    btl_ib_capped_t *capped = &conn->capped;
+    const uint64_t now = conn->engine->clock.now;
+    const uint64_t time = now - paths->trial_at;
+    const uint64_t period = period_of(conn);
+
+    if (paths->trial_acked == UINT64_MAX && time >= period) { /* it has begun */
+        paths->trial_at = now;
+        paths->trial_acked = paths->acked;
+        return;
+    }
+    if (paths->trial_acked == UINT64_MAX || time < (MEASURED - 1) * period) {
+        return;
+    }
+    const uint64_t rate = (paths->acked - paths->trial_acked) * UINT64_C(1000000) / time;
+    paths->trial_at = 0;
+    capped->periods = 0;
+    if (rate * 2 * (paths->count - 1) >= paths->before * (2 * (paths->count - 1) + 1)) {
+        capped->failed = 0;
+        conn->engine->count.paths_kept++;
+        BTL_IB_LOG(conn->engine, 10,
+                   "peer %u.%u: path %u is used, too: %llu segments/s, before %llu",
+                   BTL_IB_NAME_ARGS(conn->identity.name), paths->count, (unsigned long long) rate,
+                   (unsigned long long) paths->before);
+        return;
+    }
+    capped->next_at = now + ((uint64_t) PAUSE << capped->failed);
+    capped->failed = (uint8_t) btl_ib_min_u32(capped->failed + 1u, DOUBLINGS_MAX);
+    paths->leaving = true;
+}
+
+/* ---- dead and slow ones ---- */
+
+static btl_ib_segment_t *path_oldest(const btl_ib_conn_t *conn, uint32_t i)
+{
+    return BTL_IB_LIST_FIRST(
+        btl_ib_segment_t,
+        i > 0 ? &conn->capped.paths->path[i].sent : &conn->sentmap.sent[BTL_IB_SENT_BULK], link);
+}
+
+/* True if what is in flight by a path is not acknowledged in time, though what was sent later is
+ * answered. */
+static bool path_misses(const btl_ib_conn_t *conn, uint32_t i)
+{
+    const btl_ib_clock_t *clock = &conn->engine->clock;
+    const btl_ib_segment_t *oldest = path_oldest(conn, i);
+    const uint32_t late = btl_ib_max_u32(
+        LATE, 2 * btl_ib_rtt_timeout(&conn->loss.rtt, conn->engine->config.rto_initial)
+                  + conn->identity.peer_ack_delay);
+
+    if (oldest == NULL) {
+        return false;
+    }
+    const uint64_t since = btl_ib_max_u64(oldest->last_sent, conn->capped.paths->path[i].rack.at);
+    return clock->now >= since + late && conn->loss.sample_at >= clock->now - late / 2
+           && btl_ib_clock_stamped_at(clock, conn->loss.sample_echo) >= clock->now - late / 2;
+}
+
+static void lose_list(btl_ib_conn_t *conn, btl_ib_list_t *sent)
+{
+    btl_ib_list_t *item;
+
+    while ((item = btl_ib_list_first(sent)) != NULL) {
+        btl_ib_sentmap_to_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
+    }
+}
+
+/* Gives the flow of a path another port. */
+static void path_renew(btl_ib_conn_t *conn, uint32_t i)
+{
+    btl_ib_transport_t *transport = conn->route.via->transport;
+
+    transport->ops->flow_renew(transport, conn->capped.paths->path[i].flow,
+                               conn->engine->clock.now);
+    btl_ib_path_begin(conn, i);
+    conn->engine->count.paths_renewed++;
+}
+
+/* Finds the best path beside the usual one; 0: none is used. */
+static uint32_t best_other(const btl_ib_conn_t *conn)
+{
+    uint32_t best = 0;
+
+    for (uint32_t i = 1; i < conn->capped.paths->count; i++) {
+        if (btl_ib_path_is_used(conn, i) && conn->capped.paths->path[i].missed == 0
+            && (best == 0
+                || conn->capped.paths->path[i].cc.window
+                       > conn->capped.paths->path[best].cc.window)) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Sends what is in flight by a path again, by any; no congestion control is told, as that is no
+ * sign of a queue. */
+static void path_missed(btl_ib_conn_t *conn, uint32_t i)
+{
+    btl_ib_path_t *path = &conn->capped.paths->path[i];
+    const uint64_t now = conn->engine->clock.now;
+
+    lose_list(conn, i > 0 ? &path->sent : &conn->sentmap.sent[BTL_IB_SENT_BULK]);
+    if (i == 0) {
+        lose_list(conn, &conn->sentmap.sent[BTL_IB_SENT_OTHERS]);
+    }
+    btl_ib_rack_begin(&path->rack, now);
+    btl_ib_conn_ready(conn);
+    if (++path->missed < MISSED_MOST) {
+        return;
+    }
+    if (i == 0) {
+        const uint32_t best = best_other(conn);
+        path->missed = 0;
+        if (best > 0) {
+            btl_ib_flow_leave_for(conn, conn->capped.paths->path[best].flow);
+        }
+        return;
+    }
+    path_renew(conn, i);
+    path->off_until = path->deaths == 0 ? 0 : now + ((uint64_t) PAUSE << path->deaths);
+    path->deaths = (uint8_t) btl_ib_min_u32(path->deaths + 1u, DOUBLINGS_MAX);
+}
+
+/* Paths that carry far less than the best get other ports. */
+static void paths_compare(btl_ib_conn_t *conn)
+{
+    btl_ib_paths_t *paths = conn->capped.paths;
+    const uint64_t now = conn->engine->clock.now;
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < paths->count; i++) {
+        most = btl_ib_max_u32(most, paths->path[i].acked);
+    }
+    for (uint32_t i = 0; i < paths->count; i++) {
+        btl_ib_path_t *path = &paths->path[i];
+        const bool slow = path->acked < most / SLOW && most >= SEGMENTS;
+        path->deaths = path->acked > 0 ? 0 : path->deaths;
+        path->acked = 0;
+        if (i > 0 && slow && btl_ib_path_is_used(conn, i) && now >= path->renew_at) {
+            path_renew(conn, i);
+            path->renew_at = now + ((uint64_t) SLOW_PAUSE << path->slow);
+            path->slow = (uint8_t) btl_ib_min_u32(path->slow + 1u, DOUBLINGS_MAX);
+        }
+    }
+    paths->compared_at = now;
+}
+
+void btl_ib_path_health_look(btl_ib_conn_t *conn)
+{
+    const uint64_t now = conn->engine->clock.now;
+
+    judge_period(conn);
+    btl_ib_paths_t *paths = conn->capped.paths;
+    if (paths == NULL || now - paths->looked_at < LOOK_EACH) {
+        return;
+    }
+    paths->looked_at = now;
+    for (uint32_t i = 0; i < paths->count; i++) {
+        if ((i > 0 || conn->flow.now == BTL_IB_FLOW_USUAL) && path_misses(conn, i)) {
+            path_missed(conn, i);
+        }
+    }
+    if (paths->trial_at != 0) {
+        judge_trial(conn);
+    } else if (now - paths->compared_at >= COMPARE_EACH) {
+        paths_compare(conn);
+    }
+    if (paths->leaving && paths->path[paths->count - 1].in_flight == 0) {
+        btl_ib_paths_remove_last(conn);
+    } else {
+        btl_ib_paths_sum(conn);
+    }
+}

@@ -1,0 +1,17 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Which paths a connection has: one more where it is capped, another port for one that is dead or
+ * slow (btl_ib_paths.h says when). */
+
+#ifndef BTL_IB_PATH_HEALTH_H
+#define BTL_IB_PATH_HEALTH_H
+
+struct btl_ib_conn;
+
+/* Called after acknowledgements were taken in, while conn->capped.watched. */
+void btl_ib_path_health_look(struct btl_ib_conn *conn);
+
+#endif

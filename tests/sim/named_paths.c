@@ -1,0 +1,180 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Scenarios of bulk that may leave by several flows (5-tuples) at once. */
+
+#include <stdio.h>
+
+#include "named.h"
+
+enum {
+    PATHS = 4,
+    LINK = 10000, /* Mbit/s */
+    CAP = 400,    /* Mbit/s, of each flow */
+    BUCKET = 256 << 10,
+    LARGE = 65536,
+};
+
+static void begin(sim_t *sim, uint32_t paths)
+{
+    sim_procs(sim, 2, 1);
+    run_defaults(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        proc_t *proc = &sim->procs[i];
+        snprintf(proc->queues, sizeof(proc->queues), "P,256,256,128,32:S,65536,4096,2048,2048");
+        proc->attr.flows = 1;
+        proc->attr.spare_flow = true;
+        proc->attr.paths = (uint8_t) (paths - 1);
+    }
+    sim->delay = SIM_US(50);
+    sim->spine_dead = -1;
+    sim->events_max = UINT64_MAX;
+    links_make(sim, LINK, LINK, 4 << 20);
+    start_warm(sim);
+}
+
+static void stream_bulk(sim_t *sim)
+{
+    for (uint32_t i = 0; i < 16; i++) {
+        say(sim, 0, 1, LARGE, 1000)->chain = UINT32_MAX;
+    }
+}
+
+/* Streams for `time` more; returns how many Mbit/s arrived. */
+static uint64_t rate_of(sim_t *sim, uint64_t time)
+{
+    const uint64_t before = sim_counters(sim, 1)->received_bytes;
+
+    sim_run_until(sim, sim->now + time);
+    return (sim_counters(sim, 1)->received_bytes - before) * 8000 / time;
+}
+
+/* The longest that a message took, or has taken so far, of those from number `from` on. */
+static uint64_t longest(const sim_t *sim, uint32_t from)
+{
+    uint64_t worst = 0;
+
+    for (uint32_t i = from; i < sim->nmessages; i++) {
+        const message_t *m = &sim->messages[i];
+        const uint64_t end = m->delivered_at != 0 ? m->delivered_at : sim->now;
+        const uint64_t time = m->accepted_at != 0 ? end - m->accepted_at : 0;
+        worst = time > worst ? time : worst;
+    }
+    return worst;
+}
+
+static void stop(sim_t *sim)
+{
+    sim->stopping = true;
+    sim->cap.rate = 0;
+    run_heal(sim);
+    finish(sim);
+}
+
+static uint64_t rate_with(sim_t *sim, uint32_t paths)
+{
+    begin(sim, paths);
+    sim->cap = (cap_t){.rate = CAP, .bytes = BUCKET};
+    stream_bulk(sim);
+    sim_run_until(sim, sim->now + SIM_MS(500));
+    const uint64_t rate = rate_of(sim, SIM_MS(500));
+    must_be_within(sim, "paths kept", sim_counters(sim, 0)->paths_kept, paths - 1);
+    must_be_at_least(sim, "paths kept", sim_counters(sim, 0)->paths_kept, paths - 1);
+    stop(sim);
+    return rate;
+}
+
+void paths_capped(sim_t *sim)
+{
+    const uint64_t one = rate_with(sim, 1);
+
+    again(sim, 1);
+    must_be_at_least(sim, "Mbit/s", rate_with(sim, PATHS), one * 7 / 2);
+}
+
+/* Bulk goes by one flow most of the time: a link that loses at random, and one with a short queue,
+ * carry no more by several. */
+void paths_not_capped(sim_t *sim)
+{
+    for (uint32_t how = 0; how < 3; how++) {
+        if (how > 0) {
+            again(sim, how);
+        }
+        begin(sim, PATHS);
+        if (how == 1) {
+            fault_add(sim, F_LOSS, 0, SIM_NEVER, 50000, 0);
+        } else if (how == 2) {
+            sim->core = (wire_t){.rate = LINK / 10, .queue = 64 << 10};
+        }
+        stream_bulk(sim);
+        (void) rate_of(sim, SIM_S(4));
+        must_be_within(sim, "paths kept", sim_counters(sim, 0)->paths_kept, 0);
+        must_be_within(sim, "paths tried", sim_counters(sim, 0)->paths_tried, how == 0 ? 0 : 3);
+        stop(sim);
+    }
+}
+
+/* Loses what leaves from the address that path 1 had first, and, after that, by the usual flow. */
+static bool drop_path(sim_t *sim, const datagram_t *d)
+{
+    if (d->from != 0) {
+        return false;
+    }
+    if (d->pair == 3 && sim->scratch[0] == 0) {
+        sim->scratch[0] = d->src;
+    }
+    return (sim->scratch[1] >= 1 && d->pair == 3 && d->src == sim->scratch[0])
+           || (sim->scratch[1] >= 2 && d->pair < 2);
+}
+
+void path_dies(sim_t *sim)
+{
+    begin(sim, PATHS);
+    sim->cap = (cap_t){.rate = CAP, .bytes = BUCKET};
+    sim->drop = drop_path;
+    stream_bulk(sim);
+    sim_run_until(sim, sim->now + SIM_MS(500));
+    const uint64_t all = rate_of(sim, SIM_MS(500));
+    uint32_t first = sim->nmessages;
+    sim->scratch[1] = 1;
+    (void) rate_of(sim, SIM_MS(500));
+    must_be_within(sim, "a message took ns", longest(sim, first), SIM_MS(100));
+    must_be_at_least(sim, "paths renewed", sim_counters(sim, 0)->paths_renewed, 1);
+    must_be_at_least(sim, "Mbit/s by another port", rate_of(sim, SIM_MS(500)), all * 9 / 10);
+    first = sim->nmessages;
+    sim->scratch[1] = 2;
+    for (uint64_t at = 0; at < SIM_MS(500); at += SIM_MS(1)) {
+        say(sim, 0, 1, 100, at);
+    }
+    (void) rate_of(sim, SIM_MS(500));
+    must_be_within(sim, "a message took ns", longest(sim, first), SIM_MS(200));
+    must_be_at_least(sim, "Mbit/s without the usual one", rate_of(sim, SIM_MS(500)), all * 7 / 10);
+    sim->drop = NULL;
+    stop(sim);
+}
+
+/* Each flow takes one of two links. The usual one takes the fast link; a path that takes the slow
+ * one is no use, and gets another port. */
+void paths_of_spine(sim_t *sim)
+{
+    begin(sim, PATHS);
+    const datagram_t usual = {
+        .src = rail_address(sim->procs[0].rails[0]),
+        .dst = rail_address(sim->procs[1].rails[0]),
+    };
+    const uint32_t fast = links_spine(sim, &usual);
+    sim->cap = (cap_t){.rate = CAP, .bytes = BUCKET};
+    sim->spine[fast] = (wire_t){.rate = LINK, .queue = 256 << 10};
+    sim->spine[1 - fast] = (wire_t){.rate = CAP / 10, .queue = 256 << 10};
+    stream_bulk(sim);
+    sim_run_until(sim, sim->now + SIM_S(8));
+    must_be_at_least(sim, "Mbit/s beside a slow link", rate_of(sim, SIM_MS(500)), 2 * CAP);
+    const uint32_t first = sim->nmessages;
+    sim->spine_dead = (int) (1 - fast);
+    must_be_at_least(sim, "Mbit/s beside a dead link", rate_of(sim, SIM_MS(500)), 2 * CAP);
+    must_be_within(sim, "a message took ns", longest(sim, first), SIM_MS(200));
+    sim->spine_dead = -1;
+    stop(sim);
+}

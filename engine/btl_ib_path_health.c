@@ -15,7 +15,8 @@ enum {
     PERIOD_RTTS = 8,
     PERIOD_MOST = 200000, /* us, on a short path: hosts that are busy */
     LOSSES = 32,          /* one segment of so many is lost where a flow is capped, at least */
-    SEGMENTS = 256,       /* acknowledged in a period, at least: less is not worth a path */
+    SEGMENTS = 256,       /* acknowledged in a period, which lasts up to four times as long for
+                             that: less is not worth a path */
     QUEUE = 500,          /* us of queue, or so many round trips, that a policer may seem to have */
     QUEUE_RTTS = 4,
     PERIODS = 2,           /* in a row, until a path is tried */
@@ -91,12 +92,12 @@ static void judge_period(btl_ib_conn_t *conn)
     const uint64_t now = conn->engine->clock.now;
     const uint64_t time = now - capped->since;
     const uint64_t period = period_of(conn);
+    const uint32_t acked = segments_acked(conn) - capped->acked;
 
-    if (time < period) {
+    if (time < period || (acked < SEGMENTS && time < 4 * period)) {
         return;
     }
-    const uint32_t acked = segments_acked(conn) - capped->acked;
-    const bool is_capped = time < 4 * period && acked >= SEGMENTS
+    const bool is_capped = time < 5 * period && acked >= SEGMENTS
                            && (uint64_t) capped->lost * LOSSES >= acked && !has_queue(conn);
     capped->periods = is_capped ? (uint8_t) btl_ib_min_u32(capped->periods + 1u, PERIODS) : 0;
     capped->since = now;

@@ -173,16 +173,19 @@ def test_ecn(network, tmp_path, marks):
 
 @pytest.mark.called("networks/capped")
 def test_capped(network, tmp_path):
-    """Where each flow (addresses, ports) is limited, long messages leave from several ports at once."""
+    """Where each flow (addresses, ports) is limited, long messages leave from several at once."""
     host = network.hosts[1]
     network.inside(host, "nft", """table ip caps {
-        set flows { type ipv4_addr . inet_service . inet_service; size 4096; flags dynamic,timeout; timeout 1m; }
-        chain in { type filter hook prerouting priority -150; meta l4proto udp update @flows {
-            ip saddr . udp sport . udp dport limit rate over 10 mbytes/second burst 256 kbytes } drop
+        set flows { type ipv4_addr . inet_service . inet_service; size 4096;
+            flags dynamic,timeout; timeout 1m; }
+        chain in { type filter hook prerouting priority -150; meta l4proto udp \
+            update @flows { ip saddr . udp sport . udp dport \
+            limit rate over 10 mbytes/second burst 256 kbytes } drop
         }
     }""")
     try:
-        _, counters = ecn_job(network, tmp_path / "capped", ecn=0, arguments=("bytes=1048576", "seconds=10"))
+        _, counters = ecn_job(network, tmp_path / "capped", ecn=0,
+                              arguments=("bytes=1048576", "seconds=10"))
     finally:
         network.inside(host, "nft", "delete table ip caps")
     assert counters["paths_kept"] >= 2

@@ -238,6 +238,17 @@ def second_seeds(option):
 test_second.table = second_seeds
 
 
+@pytest.mark.proof
+def test_proof(run, case):
+    run(ROOT / "tests/proof/run", *case)
+
+
+test_proof.table = lambda option: [
+    pytest.param(words, id=f"proof/{name}", marks=pytest.mark.limit(1000))
+    for name, words in (("all", ()), ("faults", ("--faults",)))
+]
+
+
 @pytest.mark.protocol
 @pytest.mark.quick
 @pytest.mark.called("requirements")

@@ -556,7 +556,8 @@ static bool marked_round(uint32_t delay, uint32_t count, uint32_t ce)
     return cut;
 }
 
-/* The first mark halves the window, but for a path without a queue that of half of it. */
+/* The first mark halves the window, but for a path without a queue that of half of it.
+ * protocol: R69 */
 static void test_first_mark(void **state)
 {
     settle_at(1000);

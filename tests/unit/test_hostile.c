@@ -58,6 +58,7 @@ static void a_wrong_source(void **state)
     end_working(bench);
 }
 
+/* protocol: R78 */
 static void a_wrong_token(void **state)
 {
     bench_t *bench = job();

@@ -213,7 +213,9 @@ static void answered_between(void **state)
     end_delivered(bench);
 }
 
-/* ---- what is not ---- * protocol: R64 */
+/* ---- what is not ---- */
+
+/* protocol: R64 */
 static void of_nothing_that_was_sent(void **state)
 {
     bench_t *bench = job();

@@ -204,7 +204,8 @@ static void test_lying_put(void **state)
     end_working(bench);
 }
 
-/* Of a peer that asks for more at once than the protocol allows only so much is kept. */
+/* Of a peer that asks for more at once than the protocol allows only so much is kept.
+ * protocol: R73 */
 static void test_too_many_requests(void **state)
 {
     bench_t *bench = registered();
@@ -276,6 +277,7 @@ static void thrown(bench_t *bench, bench_forgery_t forgery, const uint64_t *what
     assert_int_equal(*what, before + 1);
 }
 
+/* protocol: R71 */
 static void test_lying_answers(void **state)
 {
     static const uint64_t beyond[][2] = {

@@ -82,6 +82,7 @@ static void test_bounds(void **state)
     assert_int_equal(check(key, UINT64_MAX - 4, 5, BTL_IB_ACCESS_READ), BTL_IB_REGION_BOUNDS);
 }
 
+/* protocol: R70 */
 static void test_rights(void **state)
 {
     static const uint32_t rights[] = {BTL_IB_ACCESS_READ, BTL_IB_ACCESS_WRITE,

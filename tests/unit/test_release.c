@@ -249,6 +249,7 @@ static void check_conversation(void)
     bench_fini(&bench);
 }
 
+/* protocol: R79 */
 static void test_releases(void **state)
 {
     DIR *directory = opendir(BTL_IB_RELEASES);

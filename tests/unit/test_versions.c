@@ -39,6 +39,7 @@ static void begin(bench_t *bench, btl_ib_versions_t a, btl_ib_versions_t b)
     bench_start(bench, 1);
 }
 
+/* protocol: R75 */
 static void test_common(void **state)
 {
     static const btl_ib_versions_t none = {0, 0}, later = {3, 4};

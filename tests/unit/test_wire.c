@@ -246,6 +246,7 @@ static void test_connect(void **state)
     assert_int_equal(view.payload[1], 'b');
 }
 
+/* protocol: R76 */
 static void test_connect_wrong(void **state)
 {
     begin(BTL_IB_TYPE_DATA, BTL_IB_FLAG_CONNECT);

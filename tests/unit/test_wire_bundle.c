@@ -60,7 +60,8 @@ static void test_bundle(void **state)
     }
 }
 
-/* Cut off anywhere, longer by anything, a length that is not the message's, bits that must be 0. */
+/* Cut off anywhere, longer by anything, a length that is not the message's, bits that must be 0.
+ * protocol: R77 */
 static void test_bundle_wrong(void **state)
 {
     uint32_t body = begin_bundle(false);

@@ -823,7 +823,7 @@ static void yield(btl_ib_component_t *component)
     btl_ib_poll_yield_took(&component->poll_yield, begun, btl_ib_now());
 }
 
-/* Releases the lock after a poll in vain, and leaves the processor to another of several threads
+/* Releases the lock after an empty poll, and leaves the processor to another of several threads
  * that communicate: it may be about to send, without a processor of its own. Returns how many
  * events came meanwhile: a device that has something since the poll gives no descriptor, so it is
  * polled again before a sleep that nothing would end. */

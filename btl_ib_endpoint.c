@@ -218,7 +218,7 @@ static int connect_endpoint(btl_ib_endpoint_t *endpoint, const btl_ib_modex_t *p
 }
 
 /* Keeps what a process published where other pairs of rails may have to be tried in mid-job,
- * until it is removed. By one rail of each there is nothing else to be tried: what was kept of an
+ * until it is removed. Over one rail of each there is nothing else to be tried: what was kept of an
  * unknown process is not needed any more. */
 static void keep_known(uint64_t name, const btl_ib_modex_t *peer)
 {

@@ -103,8 +103,8 @@ btl_ib_endpoint_t *btl_ib_endpoint_find(btl_ib_module_t *module, uint64_t name);
 btl_ib_endpoint_t *btl_ib_endpoint_for_fragments(btl_ib_endpoint_t *endpoint);
 
 /* True if the peer's host is known to be reachable: it is ours, or another process of it answered
- * by any rail, less than `within` us ago (UINT64_MAX: ever). Not if the network, or this host, says
- * that nothing gets to the peer. The endpoints of that host are walked. */
+ * over any rail, less than `within` us ago (UINT64_MAX: ever). Not if the network, or this host,
+ * says that nothing gets to the peer. The endpoints of that host are walked. */
 bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint, uint64_t within);
 
 /* Tells the PML that the process of an endpoint is lost. That ends the job, and then never returns,

@@ -202,7 +202,7 @@ void btl_ib_failures_moved_unanswered(void *context, btl_ib_conn_t *conn)
 }
 
 /* Reports a slow rail. One that carries what it claims, or half of it, is no fault: ob1 sends short
- * messages by all rails in turn, the slower ones as well. */
+ * messages over all rails in turn, the slower ones as well. */
 void btl_ib_failures_slow_rail(void *context, const btl_ib_conn_t *conn,
                                const btl_ib_conn_t *better, const btl_ib_slow_rail_t *found)
 {

@@ -52,7 +52,7 @@ typedef struct btl_ib_rdma {
     struct btl_ib_rdma *whole; /* that this is a part of; NULL: it is the whole */
     uint32_t parts;            /* of the whole, that are not over; what it carries itself is one */
     int failed;                /* status of the first of them that failed; 0: none did */
-    bool divides;              /* its bytes may go by several rails */
+    bool divides;              /* its bytes may go over several rails */
     bool over;                 /* what it carries itself is */
 } btl_ib_rdma_t;
 
@@ -393,9 +393,9 @@ static void rdma_enter(btl_ib_rdma_t *rdma)
 /* ---- the parts of one that is divided ---- */
 
 /*
- * True if the bytes of an operation may go by several rails. ob1 divides its puts itself, among all
- * rails. One that is not within its region stays whole: its owner rejects it, and nothing of it is
- * placed, or finds it in another region of a window.
+ * True if the bytes of an operation may go over several rails. ob1 divides its puts itself, among
+ * all rails. One that is not within its region stays whole: its owner rejects it, and nothing of it
+ * is placed, or finds it in another region of a window.
  */
 static bool may_be_divided(const btl_ib_rdma_t *rdma, const btl_ib_memory_handle_t *handle)
 {

@@ -79,7 +79,7 @@ typedef struct tries {
     btl_ib_peer_info_t info;
 } tries_t;
 
-/* Tries, as nothing comes by the rails that were chosen, what else may lead there. */
+/* Tries, as nothing comes over the rails that were chosen, what else may lead there. */
 static void try_alternatives(void *context, btl_ib_conn_t *conn)
 {
     btl_ib_component_t *component = context;

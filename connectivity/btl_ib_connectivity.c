@@ -69,7 +69,7 @@ static void put_pair(FILE *out, const btl_ib_pair_info_t *pair)
     const btl_ib_path_info_t *path = &pair->path;
     const char *note = pair->why[0] != '\0' ? pair->why
                        : path->own          ? ""
-                                            : "messages go by other rails";
+                                            : "messages go over other rails";
     char sent[32];
     char came[32];
     char most[16] = "-";
@@ -234,7 +234,7 @@ static void contact_pair(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
     }
 }
 
-/* Contacts a process by all pairs of rails. Returns false if memory is short. */
+/* Contacts a process over all pairs of rails. Returns false if memory is short. */
 static bool contact_peer(btl_ib_connectivity_t *map, uint32_t rank)
 {
     const btl_ib_connectivity_config_t *config = &map->config;

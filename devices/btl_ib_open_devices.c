@@ -312,8 +312,8 @@ static void report_unused(const btl_ib_open_request_t *request,
     btl_ib_rejected_devices_format(rejected, list, LIST_SIZE);
     for (uint32_t i = 0; i < include->count; ++i) {
         if (!include->entry[i].matched) {
-            BTL_IB_SHOW_HELP("include in vain", opal_process_info.nodename, include->entry[i].text,
-                             request->params->if_include, used, list);
+            BTL_IB_SHOW_HELP("include without effect", opal_process_info.nodename,
+                             include->entry[i].text, request->params->if_include, used, list);
         }
     }
     free(list);

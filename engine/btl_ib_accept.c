@@ -122,5 +122,5 @@ void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     conn->engine->count.received_skips++;
     btl_ib_credit_give_back(&rx->credit, &conn->rail->credit[view->channel],
                             &conn->rail->queues.q[view->channel], view->skip);
-    btl_ib_ack_tx_owe(conn, view->channel, true);
+    btl_ib_ack_tx_set_pending(conn, view->channel, true);
 }

@@ -101,7 +101,7 @@ static bool may_ride_on_bulk(const btl_ib_conn_t *conn)
     return engine->turn.idle_calls == 0 && engine->clock.now < conn->ack.at
            && conn->ack.count < 2 * conn->cc.gso_segments && btl_ib_bulk_in_flight(conn)
            && btl_ib_pending_any(conn) && rx->window.above == 0
-           && rx->ack.duplicates == rx->ack.duplicates_told;
+           && rx->ack.duplicates == rx->ack.duplicates_reported;
 }
 
 /* Sends the acknowledgements of a list that are due, or all if `all`. *full has a bit for each rail

@@ -69,13 +69,13 @@ const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine)
 }
 
 /* Owes an acknowledgement of a channel, whose new segments ack.count has already. */
-static inline void ack_owe(btl_ib_conn_t *conn, uint32_t channel, bool at_once)
+static inline void ack_set_pending(btl_ib_conn_t *conn, uint32_t channel, bool at_once)
 {
     btl_ib_engine_t *engine = conn->engine;
 
     conn->ack.due |= 1u << channel;
     conn->ack.channel = channel;
-    conn->rx[channel].ack.untold = UINT32_MAX; /* all ranges may be new to it */
+    conn->rx[channel].ack.unreported = UINT32_MAX; /* all ranges may be new to it */
     if (btl_ib_list_empty(&conn->ack.link)) {
         ack_schedule(conn);
     }
@@ -86,17 +86,17 @@ static inline void ack_owe(btl_ib_conn_t *conn, uint32_t channel, bool at_once)
     }
 }
 
-void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool at_once)
+void btl_ib_ack_tx_set_pending(btl_ib_conn_t *conn, uint32_t channel, bool at_once)
 {
     conn->ack.count++;
-    ack_owe(conn, channel, at_once);
+    ack_set_pending(conn, channel, at_once);
 }
 
 void btl_ib_ack_tx_accepted(btl_ib_conn_t *conn, uint32_t channel, uint8_t type, uint32_t count,
                             bool at_once)
 {
     conn->ack.count += count;
-    ack_owe(conn, channel, at_once || ack_is_many(conn, channel, type));
+    ack_set_pending(conn, channel, at_once || ack_is_many(conn, channel, type));
 }
 
 /* An ACK segment being written. */
@@ -178,18 +178,18 @@ static void put_in_turn(ranges_t *ranges, btl_ib_rx_channel_t *rx)
 {
     const btl_ib_rx_window_t *window = &rx->window;
     uint32_t from = rx->ack.next_range, end;
-    uint32_t untold = btl_ib_min_u32(rx->ack.untold, window->above);
+    uint32_t unreported = btl_ib_min_u32(rx->ack.unreported, window->above);
 
     if (from - window->next >= window->top - window->next) {
         from = window->next;
     }
     while (btl_ib_rx_window_range(window, &from, &end)
            && put_range(ranges, from - window->next, end - window->next)) {
-        untold -= btl_ib_min_u32(end - from, untold);
+        unreported -= btl_ib_min_u32(end - from, unreported);
         from = end;
     }
     rx->ack.filled_range = from;
-    rx->ack.filled_untold = untold;
+    rx->ack.filled_unreported = unreported;
 }
 
 static void write_block(writer_t *w, const btl_ib_rx_channel_t *rx, uint32_t channel,
@@ -236,12 +236,12 @@ static bool write_channel(btl_ib_conn_t *conn, uint32_t channel, writer_t *w, bo
     *whole = put_all(&ranges, &rx->window);
     if (*whole) {
         rx->ack.filled_range = rx->ack.next_range;
-        rx->ack.filled_untold = 0;
+        rx->ack.filled_unreported = 0;
     } else {
         ranges.count = 0;
         put_newest(&ranges, conn, channel);
         put_in_turn(&ranges, rx);
-        *whole = rx->ack.filled_untold == 0;
+        *whole = rx->ack.filled_unreported == 0;
     }
     write_block(w, rx, channel, &ranges);
     return true;
@@ -344,10 +344,10 @@ void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled)
         const uint32_t channel = (uint32_t) __builtin_ctz(rest);
         btl_ib_rx_channel_t *rx = &conn->rx[channel];
         rx->ack.next_range = rx->ack.filled_range;
-        rx->ack.untold = rx->ack.filled_untold;
+        rx->ack.unreported = rx->ack.filled_unreported;
         if (filled->told >> channel & 1) {
             btl_ib_credit_told(&rx->credit, rx->credit.limit);
-            rx->ack.duplicates_told = rx->ack.duplicates;
+            rx->ack.duplicates_reported = rx->ack.duplicates;
         }
     }
     btl_ib_ack_tx_settled(&conn->ack, filled->told);
@@ -441,5 +441,5 @@ void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         && was_retransmitted(conn, view)) {
         conn->rx[view->channel].ack.duplicates++;
     }
-    btl_ib_ack_tx_owe(conn, view->channel, true); /* perhaps our acknowledgement was lost */
+    btl_ib_ack_tx_set_pending(conn, view->channel, true); /* perhaps our acknowledgement was lost */
 }

@@ -29,7 +29,7 @@ typedef struct btl_ib_ack_tx {
     uint64_t delivered_at;  /* us: when a message was last delivered */
     uint64_t echo_at;       /* us: when `echo` arrived */
     uint32_t echo;          /* the peer's newest stamp */
-    uint32_t echo_away;     /* us: how long it may have waited at this host before it was read */
+    uint32_t echo_poll_gap; /* us: how long it may have waited at this host before it was read */
     uint32_t due;           /* one bit for each channel with something to acknowledge */
     uint32_t count;         /* segments received since the last acknowledgement */
     uint32_t channel;       /* the channel to acknowledge by piggyback */
@@ -57,17 +57,17 @@ static inline void btl_ib_ack_tx_init(btl_ib_ack_tx_t *ack)
 void btl_ib_ack_tx_begin(btl_ib_conn_t *conn);
 void btl_ib_ack_tx_end(btl_ib_conn_t *conn);
 
-/* Keeps the stamp of a datagram for echoing, if it is the peer's newest. `away` is that of its
+/* Keeps the stamp of a datagram for echoing, if it is the peer's newest. `poll_gap` is that of its
  * turn. */
 static inline void btl_ib_ack_tx_heard(btl_ib_ack_tx_t *ack, uint32_t stamp, uint64_t now,
-                                       uint32_t away)
+                                       uint32_t poll_gap)
 {
     if (!ack->echo_valid || btl_ib_seq_before(ack->echo, stamp)
         || now - ack->echo_at > BTL_IB_STAMP_AGE) {
-        ack->echo_valid = away != BTL_IB_AWAY_UNKNOWN;
+        ack->echo_valid = poll_gap != BTL_IB_POLL_GAP_UNKNOWN;
         ack->echo = stamp;
         ack->echo_at = now;
-        ack->echo_away = away;
+        ack->echo_poll_gap = poll_gap;
     }
 }
 
@@ -96,7 +96,7 @@ static inline void btl_ib_ack_tx_delivered(btl_ib_ack_tx_t *ack, uint64_t now)
 }
 
 /* Has something in `channel` acknowledged: in this turn if `at_once`, else within the ACK delay. */
-void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t channel, bool at_once);
+void btl_ib_ack_tx_set_pending(btl_ib_conn_t *conn, uint32_t channel, bool at_once);
 
 /* Progress calls in a row that received nothing. After so many, no data segment is likely to come
  * soon that the acknowledgement could ride on. A smaller number costs throughput: a receiver that

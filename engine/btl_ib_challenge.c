@@ -65,8 +65,8 @@ bool btl_ib_header_send(btl_ib_rail_t *rail, btl_ib_addr_t to, const btl_ib_wire
     return sent;
 }
 
-/* Returns whether the peer is heard from where it should be: by its own two rails, lately. While it
- * answers nothing that may have been a router's new port for it, and no spare flow. */
+/* Returns whether the peer is heard from where it should be: over its own two rails, lately. While
+ * it answers nothing that may have been a router's new port for it, and no spare flow. */
 static bool challenge_is_needless(const btl_ib_conn_t *conn)
 {
     return conn->validation.valid && btl_ib_route_is_own(conn) && !conn->flow.unanswered

@@ -96,8 +96,8 @@ static inline uint64_t btl_ib_clock_awake(const btl_ib_clock_t *clock)
  * echoed. */
 #define BTL_IB_STAMP_AGE (UINT64_C(1) << 30)
 
-/* turn.away: it is unknown how long a datagram waited at this host. Its stamp is not echoed. */
-#define BTL_IB_AWAY_UNKNOWN UINT32_MAX
+/* turn.poll_gap: it is unknown how long a datagram waited at this host. Its stamp is not echoed. */
+#define BTL_IB_POLL_GAP_UNKNOWN UINT32_MAX
 
 /* Returns when the stamp was written here that a datagram echoes now. So echoes are compared with
  * times of any age: a stamp itself tells the order only within half of its range, 35.8 minutes. */

@@ -123,7 +123,7 @@
     X(dropped_lookup, "CONNECTs from unknown senders in asynchronous progress, or above a limit")  \
     X(async_turns, "turns of the thread, while the application did not call progress")             \
     X(rekeys, "keys changed because enough was sent with the one before")                          \
-    X(failovers, "times that a connection went on by another rail")                                \
+    X(failovers, "times that a connection went on over another rail")                              \
     X(slow_rails, "of them, those from a rail that carried far less than another to that peer")    \
     X(rebound, "addresses of devices that changed")                                                \
     X(connections, "connections made")                                                             \

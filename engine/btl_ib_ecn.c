@@ -14,7 +14,7 @@ enum {
     /* Tests in a row: the first datagrams may come to a receiver that does not read codepoints yet
      * (BTL_IB_ECT_LEAST), and acknowledgements may overtake each other, and their counts with
      * them; */
-    IN_VAIN_MOST = 3,
+    UNMARKED_MOST = 3,
     /* by then the window is at its least; */
     ALL_CE_MOST = 16,
     /* if all of that time a queue delays, it is more likely that it belongs to others. */
@@ -52,7 +52,7 @@ void btl_ib_ecn_begin_route(btl_ib_conn_t *conn)
     const bool can = ecn->agreed && conn->route.via->transport->attr.ecn;
 
     ecn->state = can ? BTL_IB_ECN_TESTING : BTL_IB_ECN_OFF;
-    ecn->in_vain = 0;
+    ecn->unmarked_tests = 0;
     ecn->all_ce = 0;
     ecn->retry_at = 0;
     test_begin(ecn);
@@ -85,8 +85,8 @@ void btl_ib_ecn_arrived(btl_ib_conn_t *conn, uint32_t channel, btl_ib_codepoint_
     if (codepoint == BTL_IB_CODEPOINT_CE) {
         ecn->ce += count;
         conn->engine->count.ecn_ce_received += count;
-        btl_ib_ack_tx_owe(conn, channel, true);      /* the queue is there now */
-    } else if (codepoint == BTL_IB_CODEPOINT_ECT0) { /* nobody here sends ECT(1) */
+        btl_ib_ack_tx_set_pending(conn, channel, true); /* the queue is there now */
+    } else if (codepoint == BTL_IB_CODEPOINT_ECT0) {    /* nobody here sends ECT(1) */
         ecn->ect += count;
     }
 }
@@ -111,9 +111,9 @@ static void test_end(btl_ib_conn_t *conn, uint32_t grown, bool all_ce)
     const uint32_t rtt = btl_ib_rtt_smoothed(&conn->loss.rtt, 0);
     const bool queued = rtt > conn->loss.rtt.min + conn->loss.rtt.min / 2;
 
-    ecn->in_vain = grown == 0 ? ecn->in_vain + 1 : 0;
+    ecn->unmarked_tests = grown == 0 ? ecn->unmarked_tests + 1 : 0;
     ecn->all_ce = all_ce ? ecn->all_ce + 1 : 0;
-    if (ecn->in_vain >= IN_VAIN_MOST) {
+    if (ecn->unmarked_tests >= UNMARKED_MOST) {
         turn_off(conn, "the network clears the codepoint ECT(0), or drops what has it");
         return;
     }

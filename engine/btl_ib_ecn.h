@@ -48,11 +48,11 @@ typedef struct btl_ib_ecn {
     uint32_t ect, ce;    /* segments that came with each, in this incarnation of the peer; wrap */
     uint32_t told_ect;   /* the same of ours, as the peer told last */
     uint32_t told_ce;
-    uint8_t state;   /* btl_ib_ecn_state_t */
-    uint8_t in_vain; /* tests in a row in which nothing came with ECT(0) or CE */
-    uint8_t all_ce;  /* tests in a row in which all came with CE */
-    bool agreed;     /* both sides count and tell what comes */
-    bool marking;    /* bulk leaves with ECT(0) now */
+    uint8_t state;          /* btl_ib_ecn_state_t */
+    uint8_t unmarked_tests; /* tests in a row in which nothing came with ECT(0) or CE */
+    uint8_t all_ce;         /* tests in a row in which all came with CE */
+    bool agreed;            /* both sides count and tell what comes */
+    bool marking;           /* bulk leaves with ECT(0) now */
 } btl_ib_ecn_t;
 
 /* Notes whether both sides' own rails count and tell what comes. */

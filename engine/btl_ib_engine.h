@@ -67,7 +67,7 @@ typedef struct btl_ib_peer_info {
     uint32_t rail;                       /* which of its rails, < BTL_IB_RAILS_MAX */
     uint32_t ack_delay;                  /* us: how long it may delay an acknowledgement */
     bool answers;          /* it answers first contacts also while its application computes */
-    bool ecn;              /* it counts what comes by that rail with ECT(0) and CE, and tells */
+    bool ecn;              /* it counts what comes over that rail with ECT(0) and CE, and tells */
     uint32_t max_datagram; /* the largest that the rail's transport takes */
     uint32_t address_len;
     uint32_t address_base;              /* of our own: as in btl_ib_transport_t */
@@ -88,7 +88,7 @@ typedef enum btl_ib_death {
      * and btl_ib_on_timeout() gives it up */
     BTL_IB_DEATH_UNANSWERED,
     BTL_IB_DEATH_ENDED, /* the runtime says that it failed (btl_ib_failures.c) */
-    /* asked in vain, and the network says that its host is unreachable (btl_ib_keepalive.c) */
+    /* asked for nothing, and the network says that its host is unreachable (btl_ib_keepalive.c) */
     BTL_IB_DEATH_HOST_LOST,
 } btl_ib_death_t;
 
@@ -186,12 +186,12 @@ typedef struct btl_ib_engine_ops {
      * valid until btl_ib_conn_destroy(), which the callee must call also if it was passive. */
     void (*dead)(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
 
-    /* That peer does not answer, or is refused, by the rails that are tried: what other pairs of
+    /* That peer does not answer, or is refused, over the rails that are tried: what other pairs of
      * rails may lead to it? The callee makes connections of them (btl_ib_conn_try()), which are
      * asked then. Called when that may help, seldom; not in progress by the thread. May be NULL. */
     void (*alternatives)(void *context, btl_ib_conn_t *conn);
 
-    /* Something was sent to that peer, by any rail, and nothing has shown for
+    /* Something was sent to that peer, over any rail, and nothing has shown for
      * config.unanswered_after that it got there. Probes go on. `heard`: what the peer sends does
      * get here. Called once for each connection. May be NULL. */
     void (*unanswered)(void *context, btl_ib_conn_t *conn, bool heard);
@@ -215,26 +215,26 @@ typedef struct btl_ib_engine_ops {
      * new one for config.unanswered_after. Once for each change. NULL: nobody cares. */
     void (*moved_unanswered)(void *context, btl_ib_conn_t *conn);
 
-    /* By the two rails of `conn` came far less than by those of `better`, to the same process, so
+    /* Over the two rails of `conn` came far less than by those of `better`, to the same process, so
      * what is sent by it takes those for a while. Called each time that is found. May be NULL. */
     void (*slow_rail)(void *context, const btl_ib_conn_t *conn, const btl_ib_conn_t *better,
                       const btl_ib_slow_rail_t *found);
 
-    /* Datagrams of `lost` bytes do not get through to that peer by its rail, smaller ones do, and
+    /* Datagrams of `lost` bytes do not get through to that peer over its rail, smaller ones do, and
      * nobody on the path says so (RFC 8899). Those sent from now on have at most `most` bytes,
      * where the rail carries `carries`. Called each time that is found, in progress by the thread
      * as well. May be NULL. */
     void (*black_hole)(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
                        uint32_t carries);
 
-    /* Datagrams that were joined to bursts of `lost` bytes do not get to that peer by its rail, or
-     * are `refused` by this host, while single ones pass: from now on bursts are shorter. Called
+    /* Datagrams that were joined to bursts of `lost` bytes do not get to that peer over its rail,
+     * or are `refused` by this host, while single ones pass: from now on bursts are shorter. Called
      * each time that is found, in progress by the thread as well. May be NULL. */
     void (*gso_lost)(void *context, btl_ib_conn_t *conn, uint32_t lost, bool refused);
 
-    /* Our rail's device failed with errno `error`: `moved` connections go on by other rails, `left`
-     * are about to be reported dead. If progress by the thread found it, the next progress call
-     * reports it. May be NULL. */
+    /* Our rail's device failed with errno `error`: `moved` connections go on over other rails,
+     * `left` are about to be reported dead. If progress by the thread found it, the next progress
+     * call reports it. May be NULL. */
     void (*rail_failed)(void *context, uint32_t rail, int error, uint32_t moved, uint32_t left);
 
     /* An event for a trace (config.trace), in turns of either kind and in calls of the caller;
@@ -453,7 +453,7 @@ btl_ib_conn_levels_info_t btl_ib_conn_levels(const btl_ib_conn_t *conn);
 int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
                        void *user, btl_ib_conn_t **conn);
 
-/* Makes a connection by a pair of rails that may or may not lead to the peer, for another
+/* Makes a connection over a pair of rails that may or may not lead to the peer, for another
  * connection with it to go by. It is passive: the engine's until adopted. */
 int btl_ib_conn_try(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info);
 
@@ -478,11 +478,11 @@ void btl_ib_conn_check_path(btl_ib_conn_t *conn, uint64_t now);
 
 /* What such a check found so far. Sizes are bytes of datagrams; 0: none got through. */
 typedef struct btl_ib_path_info {
-    bool checking;    /* it goes on */
-    bool own;         /* datagrams go by its own two rails, not by others that were found to work */
-    bool heard;       /* something of the peer came by them */
-    bool answered;    /* what is sent gets there, by any rails */
-    bool refused;     /* its host says that nobody is there; nothing was heard since */
+    bool checking; /* it goes on */
+    bool own;      /* datagrams go over its own two rails, not by others that were found to work */
+    bool heard;    /* something of the peer came by them */
+    bool answered; /* what is sent gets there, over any rails */
+    bool refused;  /* its host says that nobody is there; nothing was heard since */
     uint32_t contact; /* the smallest: that of a first contact */
     uint32_t sent;    /* the largest probe that got there */
     uint32_t came;    /* the largest probe of the peer that came here */

@@ -24,7 +24,7 @@
 enum {
     DECIDED = 1000000,    /* us: two processes that chose different routes at the same time agree
                          * within that time */
-    ASK_EACH = 5,         /* the peer is asked by other rails at every fifth probe, */
+    ASK_EACH = 5,         /* the peer is asked over other rails at every fifth probe, */
     ASK_AFTER = 250000,   /* us of silence until it is asked although they were fewer */
     ASK_SOON = 2,         /* on a route that was never validated after so many, and then at each */
     STUCK_PROBES = 40,    /* probes, answered or not, that brought no progress */
@@ -104,7 +104,7 @@ static bool take_route(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
     return true;
 }
 
-/* True if a connection goes by the two rails of `other`. */
+/* True if a connection goes over the two rails of `other`. */
 static bool goes_by(const btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
     return other->rail == conn->route.via && other->route.address == conn->route.to;
@@ -189,7 +189,7 @@ void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib
     }
 }
 
-/* Lets the user make connections by other pairs of rails that may lead to a peer that does not
+/* Lets the user make connections over other pairs of rails that may lead to a peer that does not
  * answer, or is refused: once, unless this is progress by the thread. */
 static void failover_try(btl_ib_conn_t *conn)
 {
@@ -236,7 +236,7 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
     if (own && keeps_off(conn)) { /* the peer does not know, and asks by them now and then */
         return;
     }
-    /* What we send by that rail may be refused although the peer's datagrams come by it. */
+    /* What we send over that rail may be refused although the peer's datagrams come by it. */
     const btl_ib_conn_t *pair = own ? conn : btl_ib_route_by_rail(rail, conn->identity.name, from);
     if (pair != NULL && !goes_by(conn, pair) && !btl_ib_validation_refuses(pair)) {
         take_route(conn, pair);
@@ -255,7 +255,7 @@ static void ask_by_own(btl_ib_conn_t *conn)
     btl_ib_route_restore(conn, &before);
 }
 
-void btl_ib_failover_home(btl_ib_conn_t *conn)
+void btl_ib_failover_probe_own(btl_ib_conn_t *conn)
 {
     btl_ib_route_retry(conn);
     if (btl_ib_route_is_own(conn) || !btl_ib_route_has_own(conn) || keeps_off(conn)) {
@@ -264,7 +264,7 @@ void btl_ib_failover_home(btl_ib_conn_t *conn)
     ask_by_own(conn);
 }
 
-/* Asks the same process for a sign of life by all other rails. */
+/* Asks the same process for a sign of life over all other rails. */
 static void failover_ask(btl_ib_conn_t *conn)
 {
     for (btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
@@ -318,7 +318,7 @@ bool btl_ib_failover_on_silence(btl_ib_conn_t *conn)
         failover_try(conn);
     }
     if (!route_is_valid(conn)) {
-        /* A process that is not there yet answers by no rail, one that is by those that lead
+        /* A process that is not there yet answers over no rail, one that is by those that lead
          * there. */
         const bool closed = !btl_ib_route_is_own(conn) || conn->validation.questions > ASK_SOON;
         if (asked >= ASK_SOON) {

@@ -29,7 +29,7 @@ static void flow_take(btl_ib_conn_t *conn, uint32_t flow)
     conn->flow.now = (uint8_t) flow;
     conn->flow.left = 0;
     conn->flow.since = conn->engine->clock.now;
-    conn->flow.home_at = conn->engine->clock.now + TRIAL_MOST;
+    conn->flow.usual_at = conn->engine->clock.now + TRIAL_MOST;
     conn->flow.on_trial = flow != 0;
     conn->flow.answered = false;
     conn->flow.to_check = false;
@@ -272,10 +272,10 @@ static void flow_tell(btl_ib_conn_t *conn)
     char usual[128] = "the usual ports";
     char now[128] = "other ports";
 
-    if (!conn->flow.untold || conn->engine->turn.async) {
+    if (!conn->flow.unreported || conn->engine->turn.async) {
         return;
     }
-    conn->flow.untold = false;
+    conn->flow.unreported = false;
     conn->flow.spare_told |= conn->flow.now == flow_spare(conn);
     (void) btl_ib_conn_flow_text(conn, true, usual, sizeof(usual));
     (void) btl_ib_conn_flow_text(conn, false, now, sizeof(now));
@@ -297,10 +297,10 @@ static void flow_check_lost(btl_ib_conn_t *conn)
     }
     const uint32_t doublings = btl_ib_min_u32(flow->lost - CHECKS, DOUBLINGS_MAX);
     flow->on_trial = false;
-    flow->home_at = conn->engine->clock.now + ((uint64_t) RETRY_AFTER << doublings);
+    flow->usual_at = conn->engine->clock.now + ((uint64_t) RETRY_AFTER << doublings);
     if (flow->lost == CHECKS) {
         conn->engine->count.flows_left++;
-        flow->untold = true;
+        flow->unreported = true;
     }
     flow_tell(conn);
 }
@@ -322,8 +322,9 @@ void btl_ib_flow_heard(btl_ib_conn_t *conn, uint32_t echo)
     if (!flow->answered) {
         flow->answered = true;
         /* The usual one was left for another before, which is no use now either. */
-        flow->untold |= flow->lost >= CHECKS && flow->now == flow_spare(conn) && !flow->spare_told;
-        flow->home_at = conn->engine->clock.now + RETRY_AFTER;
+        flow->unreported |=
+            flow->lost >= CHECKS && flow->now == flow_spare(conn) && !flow->spare_told;
+        flow->usual_at = conn->engine->clock.now + RETRY_AFTER;
     }
     /* What was sent a timeout later was answered, so the check should have been acknowledged. */
     const uint64_t late = conn->identity.peer_ack_delay
@@ -365,12 +366,12 @@ void btl_ib_flow_expire(btl_ib_conn_t *conn)
         return;
     }
     flow_tell(conn);
-    if (conn->engine->clock.now < flow->home_at) {
+    if (conn->engine->clock.now < flow->usual_at) {
         return;
     }
     if (flow->answered) {
         flow->on_trial = true; /* the next echo sends a check */
-        flow->home_at = conn->engine->clock.now + RETRY_AFTER;
+        flow->usual_at = conn->engine->clock.now + RETRY_AFTER;
     } else {
         flow_take(conn, 0);
     }

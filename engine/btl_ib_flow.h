@@ -41,14 +41,14 @@ typedef struct btl_ib_flow {
     bool answered : 1;     /* something that went by `now` was answered */
     bool to_check : 1;     /* a check is to be sent */
     bool checking : 1;     /* a check is out */
-    bool doubted : 1;      /* something sent by this route was not answered in time */
-    bool untold : 1;       /* it is to be logged that a flow was left */
+    bool doubted : 1;      /* something sent over this route was not answered in time */
+    bool unreported : 1;   /* it is to be logged that a flow was left */
     bool spare_told : 1;   /* it was logged that the spare one is used */
     bool unanswered : 1;   /* all were tried since something was answered */
     uint32_t check_seq;    /* ...and its sequence */
     uint32_t doubt;        /* us before `since`: when what was in doubt was sent, or later */
     uint64_t since;        /* us: when `now` was taken */
-    uint64_t home_at;      /* us: when flow 0 is tried again, if `now` is another one */
+    uint64_t usual_at;     /* us: when flow 0 is tried again, if `now` is another one */
     uint64_t question_at;  /* us: when a question of the peer came last; 0: none did */
 } btl_ib_flow_t;
 

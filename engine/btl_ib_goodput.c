@@ -23,11 +23,11 @@ enum {
     DOUBLED_MOST = 4,         /* and how often that is doubled */
 };
 
-/* True if what a connection carries by its own two rails can be measured, and compared. The queue
+/* True if what a connection carries over its own two rails can be measured, and compared. The queue
  * of a reliable transport is not ours. */
 static bool is_measured(const btl_ib_conn_t *conn)
 {
-    return btl_ib_conn_alive(conn) && btl_ib_route_is_own(conn) && !conn->goodput.away
+    return btl_ib_conn_alive(conn) && btl_ib_route_is_own(conn) && !conn->goodput.rerouted
            && !conn->rail->transport->attr.reliable
            && conn->identity.name != conn->engine->config.name;
 }
@@ -191,10 +191,11 @@ static void judge(btl_ib_conn_t *conn)
 
 static void sample(btl_ib_conn_t *conn)
 {
-    const bool away = !btl_ib_route_is_own(conn);
+    const bool rerouted = !btl_ib_route_is_own(conn);
 
-    if (conn->goodput.away != away) { /* its bytes, or a part of them, went by others' rails */
-        conn->goodput.away = away;
+    if (conn->goodput.rerouted
+        != rerouted) { /* its bytes, or a part of them, went by others' rails */
+        conn->goodput.rerouted = rerouted;
         begin_period(conn);
     }
     const uint32_t count = held_up(conn);

@@ -19,7 +19,7 @@
 /* us between two samples. */
 #define BTL_IB_GOODPUT_EACH 2000u
 
-/* What a connection carries by its own two rails, in a period common to all connections with the
+/* What a connection carries over its own two rails, in a period common to all connections with the
  * same process. */
 typedef struct btl_ib_goodput {
     uint64_t bytes;      /* count.sent_bytes when the period began */
@@ -29,10 +29,10 @@ typedef struct btl_ib_goodput {
     uint16_t busy;       /* samples in the period in which something waited for the network */
     uint8_t waited;      /* samples in which something waited, since ACKs came; 0: nothing waits */
     uint8_t times_left : 7; /* times in a row that it was found slow, as far as that counts */
-    bool away : 1;          /* it went by others at the last sample */
+    bool rerouted : 1;      /* it went by others at the last sample */
 } btl_ib_goodput_t;
 
-/* Samples connections, at most 64 in a call. One that is found slow goes by the rails of a better
+/* Samples connections, at most 64 in a call. One that is found slow goes over the rails of a better
  * one, for 10 s, and twice as long each time that it is found slow again. May call up. */
 void btl_ib_goodput_sample(btl_ib_engine_t *engine);
 

@@ -219,8 +219,8 @@ static bool is_impossible(const btl_ib_engine_t *engine, const btl_ib_view_t *vi
            && btl_ib_seq_before(engine->incarnations.newest + 1, view->connect.floor);
 }
 
-/* True if this process knows the sender already. A process that is known comes by another rail, and
- * need not be asked for in mid-job. */
+/* True if this process knows the sender already. A process that is known comes over another rail,
+ * and need not be asked for in mid-job. */
 static bool recall_sender(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
                           btl_ib_peer_info_t *info)
 {
@@ -274,8 +274,8 @@ static bool check_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
            && open_connect(engine, arrival, &info->key);
 }
 
-/* Checks that it may come by this rail; else it is counted. If it names another one, only a sender
- * that has a connection with us by this rail may. */
+/* Checks that it may come over this rail; else it is counted. If it names another one, only a
+ * sender that has a connection with us over this rail may. */
 static bool check_rail(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
     if (arrival->view.connect.to_rail == rail->index
@@ -392,7 +392,7 @@ static bool keep_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
     contact->to_rail = arrival->view.connect.to_rail;
     contact->from_rail = arrival->view.connect.from_rail;
     contact->batch = engine->turn.async ? 0 : engine->turn.batch;
-    contact->away = engine->turn.async ? BTL_IB_AWAY_UNKNOWN : engine->turn.away;
+    contact->poll_gap = engine->turn.async ? BTL_IB_POLL_GAP_UNKNOWN : engine->turn.poll_gap;
     contact->source_len = transport->ops->source != NULL && arrival->event->buffer != NULL
                               ? transport->ops->source(transport, arrival->event, contact->source)
                               : 0;
@@ -431,9 +431,9 @@ static btl_ib_conn_t *make_passive(btl_ib_rail_t *home, const btl_ib_peer_info_t
     return conn;
 }
 
-/* Makes connections by the rails by which a datagram with a peer's token came, and by which there
+/* Makes connections over the rails by which a datagram with a peer's token came, and by which there
  * is none with that process: perhaps it was given up here, which the peer does not know. All
- * addresses that a process published are sources, and the answer must go by these rails as well.
+ * addresses that a process published are sources, and the answer must go over these rails as well.
  * The datagram is dropped, as its source was not known yet; it comes again. */
 static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
 {
@@ -562,7 +562,7 @@ static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
         return conn;
     }
     conn->engine->count.dropped_stale++; /* its CONNECT was used, though */
-    btl_ib_loss_datagram_received(conn, view->flags, view->echo, view->hold, view->away);
+    btl_ib_loss_datagram_received(conn, view->flags, view->echo, view->hold, view->poll_gap);
     if (view->flags & BTL_IB_FLAG_ACK_NOW) { /* it asks whether we are there */
         btl_ib_flow_asked(conn, view);
         btl_ib_failover_follow(conn, rail, arrival->from, view->stamp);

@@ -18,7 +18,7 @@ typedef struct btl_ib_first_contact {
     uint32_t to_rail;
     uint32_t from_rail;
     uint32_t batch;      /* turn.batch when it came; 0: in a turn of the progress thread */
-    uint32_t away;       /* us, as turn.away */
+    uint32_t poll_gap;   /* us, as turn.poll_gap */
     uint32_t source_len; /* 0: the transport cannot tell */
     uint8_t source[BTL_IB_ADDR_BYTES];
     uint8_t datagram[] __attribute__((aligned(8)));

@@ -438,7 +438,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view)
         btl_ib_burst_none(&view->more);
     }
     if (!accepted && (view->flags & BTL_IB_FLAG_ACK_NOW)) {
-        btl_ib_ack_tx_owe(conn, view->channel, true);
+        btl_ib_ack_tx_set_pending(conn, view->channel, true);
     }
 }
 
@@ -468,8 +468,8 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
     if (conn->validation.route_refused != 0 || conn->validation.refused_at != 0) {
         btl_ib_validation_echoed(conn, view);
     }
-    btl_ib_ack_tx_heard(&conn->ack, view->stamp, engine->clock.now, engine->turn.away);
-    btl_ib_loss_datagram_received(conn, view->flags, view->echo, view->hold, view->away);
+    btl_ib_ack_tx_heard(&conn->ack, view->stamp, engine->clock.now, engine->turn.poll_gap);
+    btl_ib_loss_datagram_received(conn, view->flags, view->echo, view->hold, view->poll_gap);
     if (new_acks) {
         btl_ib_ack_received(conn, view);
         if (view->flags & BTL_IB_FLAG_READY) {
@@ -482,7 +482,7 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
         if (view->flags & BTL_IB_FLAG_ACK_NOW) {
             btl_ib_flow_asked(conn, view);
             for (uint32_t channel = 0; channel < conn->rail->queues.count; channel++) {
-                btl_ib_ack_tx_owe(conn, channel, true);
+                btl_ib_ack_tx_set_pending(conn, channel, true);
             }
         }
         break;

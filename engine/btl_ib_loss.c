@@ -52,7 +52,7 @@ enum {
 };
 
 static inline void take_sample(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo, uint32_t hold,
-                               uint32_t away)
+                               uint32_t poll_gap)
 {
     const uint32_t elapsed = (uint32_t) conn->engine->clock.now - echo;
 
@@ -76,18 +76,18 @@ static inline void take_sample(btl_ib_conn_t *conn, uint32_t flags, uint32_t ech
     conn->loss.sample = sample == 0 ? 1 : sample;
     /* How long a datagram waited at a host before it was polled is not known, but it was at most
      * the time since the poll before. */
-    uint64_t hosts = (uint64_t) conn->engine->turn.away + away;
+    uint64_t hosts = (uint64_t) conn->engine->turn.poll_gap + poll_gap;
     conn->loss.sample_hosts = btl_ib_clip_u32(hosts, sample);
     /* What waited for a host that was away is no standing queue, which a smaller window would make
      * shorter. */
     const uint64_t pauses =
-        (uint64_t) btl_ib_pause_of(conn->engine->turn.away) + btl_ib_pause_of(away);
+        (uint64_t) btl_ib_pause_of(conn->engine->turn.poll_gap) + btl_ib_pause_of(poll_gap);
     conn->loss.sample_pauses = btl_ib_clip_u32(pauses, sample);
-    btl_ib_pauses_note(&conn->loss.pauses, away, conn->engine->clock.now);
+    btl_ib_pauses_note(&conn->loss.pauses, poll_gap, conn->engine->clock.now);
 }
 
 void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo,
-                                   uint32_t hold, uint32_t away)
+                                   uint32_t hold, uint32_t poll_gap)
 {
     btl_ib_loss_t *loss = &conn->loss;
 
@@ -102,7 +102,7 @@ void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t
         loss->unanswered_probes = 0;
         btl_ib_flow_answered(&conn->flow);
     }
-    take_sample(conn, flags, echo, hold, away);
+    take_sample(conn, flags, echo, hold, poll_gap);
     if (conn->flow.on_trial && (flags & BTL_IB_FLAG_ECHO)) {
         btl_ib_flow_heard(conn, echo);
     }

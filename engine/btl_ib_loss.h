@@ -197,7 +197,7 @@ void btl_ib_loss_init(btl_ib_conn_t *conn);
 /* Notes a datagram of the connection, which shows that the peer is there. If it echoes a stamp of
  * ours that is an answer, and a round-trip sample. `flags` and the others are of its header. */
 void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo,
-                                   uint32_t hold, uint32_t away);
+                                   uint32_t hold, uint32_t poll_gap);
 
 /* Does the part of btl_ib_loss_update_rack() that is all of it for what is no bulk and was sent
  * once. `newest`: of its channel. */
@@ -247,7 +247,7 @@ static inline bool btl_ib_loss_timer_is_set(const btl_ib_loss_t *loss, bool reli
 
 enum {
     BTL_IB_SILENT_PROBES = 4, /* probes until silence is believed */
-    BTL_IB_ASK_PROBES = 10,   /* probes without an answer until the peer is asked by other rails */
+    BTL_IB_ASK_PROBES = 10, /* probes without an answer until the peer is asked over other rails */
 };
 
 /* Returns when to check for losses again (us): at lost_at(), or when a new mark is to be set for

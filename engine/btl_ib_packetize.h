@@ -59,7 +59,7 @@ typedef struct btl_ib_series {
     uint64_t ahead; /* bytes that follow the last one made without a gap in memory */
     /* Chunks that were begun on a rail with larger datagrams: the present rail carries no full one
      * whole, nor has it buffers for them. They leave in parts, which are copies, so they refer to
-     * their bytes whatever the rail can refer to; by another rail they leave as copies, too. */
+     * their bytes whatever the rail can refer to; over another rail they leave as copies, too. */
     bool beyond_rail;
 } btl_ib_series_t;
 

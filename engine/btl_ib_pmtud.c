@@ -36,7 +36,7 @@ static uint32_t on_wire(const btl_ib_conn_t *conn, const btl_ib_segment_t *segme
     return btl_ib_min_u32(btl_ib_packet_datagram_size(conn, segment), conn->pmtud.datagram_max);
 }
 
-/* True if a segment is the probe that the search waits for. Others were sent by another route, or
+/* True if a segment is the probe that the search waits for. Others were sent over another route, or
  * before the sizes were reset: what becomes of them says nothing. */
 static bool is_awaited(const btl_ib_pmtud_t *sizes, const btl_ib_segment_t *segment)
 {

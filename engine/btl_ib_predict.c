@@ -109,9 +109,9 @@ void btl_ib_predict_account(btl_ib_engine_t *engine)
     btl_ib_conn_t *conn = predicted->conn;
 
     predicted->conn = NULL;
-    btl_ib_ack_tx_heard(&conn->ack, predicted->stamp, engine->clock.now, engine->turn.away);
+    btl_ib_ack_tx_heard(&conn->ack, predicted->stamp, engine->clock.now, engine->turn.poll_gap);
     btl_ib_loss_datagram_received(conn, BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO, predicted->echo,
-                                  predicted->hold, predicted->away);
+                                  predicted->hold, predicted->poll_gap);
     take_ack(conn, &predicted->ack);
     engine->count.received_datagrams++;
     conn->rail->count.received_datagrams++;
@@ -154,7 +154,7 @@ bool btl_ib_predict(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     predicted->stamp = BTL_IB_LE32(header->stamp);
     predicted->echo = BTL_IB_LE32(header->echo);
     predicted->hold = BTL_IB_LE16(header->hold);
-    predicted->away = BTL_IB_LE16(header->away);
+    predicted->poll_gap = BTL_IB_LE16(header->poll_gap);
     engine->ops->deliver(engine->ops_context, conn, header->tag, event->data + sizeof(*header),
                          size);
     btl_ib_account(engine);

@@ -29,7 +29,7 @@ enum {
     ASKS = 16,                  /* two minutes */
 };
 
-/* Returns the next connection after `after` that is open and goes by a rail. After one was killed
+/* Returns the next connection after `after` that is open and goes over a rail. After one was killed
  * the search must begin from the start: the callback may have changed everything. */
 static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_list_t *after)
 {
@@ -114,7 +114,7 @@ static bool has_atomics(const btl_ib_conn_t *conn)
 }
 
 /* Gives up the one-sided operations of the device, of whatever connection. If the device may come
- * back (`down`) only those of connections that go by other rails, and not if there are atomics
+ * back (`down`) only those of connections that go over other rails, and not if there are atomics
  * among them: they would fail, because it would be unknown whether they were executed. */
 static void withdraw_operations(const btl_ib_rail_t *rail, bool down)
 {
@@ -224,7 +224,7 @@ static void use_again(btl_ib_rail_t *rail)
         } else if (!btl_ib_rail_usable(conn->route.via)) {
             (void) btl_ib_failover(conn);
         } else if (conn->rail == rail) {
-            btl_ib_failover_home(conn);
+            btl_ib_failover_probe_own(conn);
         }
     }
 }
@@ -305,7 +305,7 @@ static void ask_all(btl_ib_rail_t *rail)
         }
         more = true;
         if (!btl_ib_route_is_own(conn)) {
-            btl_ib_failover_home(conn);
+            btl_ib_failover_probe_own(conn);
         } else if (btl_ib_route_has_own(conn)) {
             btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
         }

@@ -14,7 +14,7 @@
  * What transports say of peers and of themselves, besides datagrams.
  *
  * A device that failed is gone until the user puts another transport in its place. A port that is
- * down may come up again: its connections go on by other rails or, where there is none, wait, as
+ * down may come up again: its connections go on over other rails or, where there is none, wait, as
  * behind a network that loses everything. When it is up they go back. A port that stays down for
  * `down_limit`, or lacks more than its link, counts as failed: nothing waits for it any more. But
  * its transport is still asked, and when it is back it is used again as after any other time down.
@@ -24,7 +24,7 @@
 typedef struct btl_ib_rail_health {
     uint64_t down_since; /* awake */
     int error;           /* errno of the failure, or of the port's going down */
-    uint32_t moved;      /* connections that went on by other rails */
+    uint32_t moved;      /* connections that went on over other rails */
     uint32_t not_moved;  /* connections that could not */
     bool failed;         /* nothing waits for it any more */
     bool reported;       /* the user was told */

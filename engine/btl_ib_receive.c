@@ -149,7 +149,7 @@ static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *even
     for (int i = 0, handled; i < count; i += handled) {
         /* each time: a callback, or another thread in it, may have polled */
         engine->turn.batch = polled->number;
-        engine->turn.away = polled->away;
+        engine->turn.poll_gap = polled->poll_gap;
         handled = 1;
         switch (events[i].type) {
         case BTL_IB_EVENT_RECV:
@@ -228,7 +228,7 @@ static void receive_kept(btl_ib_rail_t *rail, btl_ib_backlog_entry_t *stored,
     btl_ib_first_contact_t *contact = (void *) stored->data;
     const btl_ib_polled_batch_t polled = {
         .number = contact->batch != 0 ? contact->batch : batch,
-        .away = contact->away,
+        .poll_gap = contact->poll_gap,
     };
     btl_ib_event_t event = {
         .type = BTL_IB_EVENT_RECV,

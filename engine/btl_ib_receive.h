@@ -40,10 +40,10 @@ static inline void btl_ib_rail_note_empty(btl_ib_rail_t *rail, const btl_ib_cloc
     rail->polled.pause_until = clock->now + clock->gap;
 }
 
-/* Events polled in one batch, which may have waited for `away` us. */
+/* Events polled in one batch, which may have waited for `poll_gap` us. */
 typedef struct btl_ib_polled_batch {
     uint32_t number;
-    uint32_t away;
+    uint32_t poll_gap;
 } btl_ib_polled_batch_t;
 
 /*
@@ -57,7 +57,7 @@ typedef struct btl_ib_polled_batch {
 static inline btl_ib_polled_batch_t btl_ib_rail_begin_batch(btl_ib_rail_t *rail)
 {
     const btl_ib_clock_t *clock = &rail->engine->clock;
-    btl_ib_polled_batch_t polled = {.number = ++rail->engine->turn.batches, .away = clock->gap};
+    btl_ib_polled_batch_t polled = {.number = ++rail->engine->turn.batches, .poll_gap = clock->gap};
 
     if (clock->now > rail->polled.pause_until) {
         rail->polled.pause = 0;
@@ -69,7 +69,7 @@ static inline btl_ib_polled_batch_t btl_ib_rail_begin_batch(btl_ib_rail_t *rail)
     if (rail->transport->attr.partial_poll) {
         const uint32_t queued = btl_ib_clip_u32(clock->now - rail->polled.empty_at,
                                                 BTL_IB_QUEUE_BORNE + rail->polled.pause);
-        polled.away = btl_ib_max_u32(clock->gap, queued);
+        polled.poll_gap = btl_ib_max_u32(clock->gap, queued);
     }
     return polled;
 }

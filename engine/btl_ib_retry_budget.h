@@ -5,9 +5,9 @@
 
 /*
  * What all connections together may ask peers again that have never answered. Each of them alone
- * cannot know that it asks in vain; but where many are silent their hosts are busy, and copies make
- * them busier. So there is one budget, as RPC systems have: a share of what is acknowledged, and a
- * few copies a second. Connections that find it empty wait in line.
+ * cannot know that it asks for nothing; but where many are silent their hosts are busy, and copies
+ * make them busier. So there is one budget, as RPC systems have: a share of what is acknowledged,
+ * and a few copies a second. Connections that find it empty wait in line.
  */
 
 #ifndef BTL_IB_RETRY_BUDGET_H

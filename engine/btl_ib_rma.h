@@ -132,7 +132,7 @@ enum {
     BTL_IB_ACCESS_WINDOW = 8,
 };
 
-/* What a peer needs to use a region, by any rail. Only the process that registered it
+/* What a peer needs to use a region, over any rail. Only the process that registered it
  * understands it. It never names another region, whatever is registered later. */
 typedef struct btl_ib_region_key {
     uint64_t id;

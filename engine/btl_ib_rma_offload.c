@@ -121,7 +121,7 @@ static bool is_late(const btl_ib_conn_t *conn, uint64_t patience)
 
 /* True if an operation that was not taken, for the reason `rc`, is to be tried again. A peer
  * that computes is slow to connect. An ATOMIC has no alternative: it waits as long as for an
- * answer, unless the peer is known to be reachable by another rail only. */
+ * answer, unless the peer is known to be reachable over another rail only. */
 static bool comes_again(const btl_ib_conn_t *conn, const btl_ib_op_t *op, int rc)
 {
     const uint64_t limit = conn->engine->config.silence_limit;

@@ -29,7 +29,7 @@ void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag
     if (conn->rnr.runs != NULL) {
         btl_ib_rnr_runs_add(conn->rnr.runs, view->channel, view->seq);
         /* The sender may wait for its place in the window. */
-        btl_ib_ack_tx_owe(conn, view->channel, false);
+        btl_ib_ack_tx_set_pending(conn, view->channel, false);
     }
     if (entry->kept && entry->channel == view->channel && btl_ib_seq_before(entry->seq, view->seq)
         && is_missing(conn, entry)) {
@@ -116,7 +116,7 @@ static bool check(btl_ib_conn_t *conn)
         }
         waits = true;
         if (is_over(conn, (btl_ib_rnr_cause_t) cause)) {
-            btl_ib_ack_tx_owe(conn, entry->channel, true);
+            btl_ib_ack_tx_set_pending(conn, entry->channel, true);
         }
     }
     return waits;

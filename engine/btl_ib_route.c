@@ -48,7 +48,7 @@ static void chain_to(btl_ib_conn_t *conn)
     conn->chains.next_to = NULL;
 }
 
-/* Notes whether a connection goes by its own two rails, after either end of its route was set. */
+/* Notes whether a connection goes over its own two rails, after either end of its route was set. */
 static void note_own(btl_ib_conn_t *conn)
 {
     conn->route.own = conn->route.via == conn->rail && conn->route.to == conn->route.address;

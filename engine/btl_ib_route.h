@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The route of a connection: by which rail and to which address its datagrams go. */
+/* The route of a connection: over which rail and to which address its datagrams go. */
 
 #ifndef BTL_IB_ROUTE_H
 #define BTL_IB_ROUTE_H
@@ -11,7 +11,7 @@
 #include "btl_ib_engine.h"
 
 /*
- * Routes: by which rail and to which address a connection's datagrams go (conn->route), and which
+ * Routes: over which rail and to which address a connection's datagrams go (conn->route), and which
  * other connections there are with the same process: one for each pair of rails that reach each
  * other.
  */
@@ -23,7 +23,7 @@ typedef struct btl_ib_inside {
     uint8_t published[BTL_IB_ADDR_BYTES]; /* `address` as the peer, or a router, had it */
 } btl_ib_inside_t;
 
-/* By which rail and to which address datagrams go. */
+/* Over which rail and to which address datagrams go. */
 typedef struct btl_ib_route {
     struct btl_ib_rail *via;            /* sends its datagrams: conn->rail, unless that failed */
     btl_ib_addr_t to;                   /* the peer's address on `via` */
@@ -55,7 +55,7 @@ typedef struct btl_ib_routes {
 
 /* Begins with the connection's own rail, and the address that the peer published. Returns 0, or
  * -errno of the transport. A failed device may not be able to add an address: then 0, and
- * connections go by other rails only. */
+ * connections go over other rails only. */
 int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info);
 
 /* Releases all addresses. */
@@ -84,7 +84,7 @@ btl_ib_conn_t *btl_ib_route_to(const btl_ib_rail_t *rail, btl_ib_addr_t to,
 btl_ib_conn_t *btl_ib_route_of(const btl_ib_rail_t *rail, btl_ib_addr_t address,
                                const btl_ib_conn_t *after);
 
-/* Notes that something is sent by this connection, which goes by its own rail. */
+/* Notes that something is sent by this connection, which goes over its own rail. */
 void btl_ib_route_used(btl_ib_conn_t *conn);
 
 /* True if a connection's own two rails can carry it. */
@@ -99,15 +99,15 @@ bool btl_ib_route_take(btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 void btl_ib_route_by_own(btl_ib_conn_t *conn);
 void btl_ib_route_restore(btl_ib_conn_t *conn, const btl_ib_route_t *before);
 
-/* Returns an open connection with process `name` by our rail `rail`, if that is usable, to address
- * `from` (BTL_IB_ADDR_UNKNOWN: any). NULL: none. */
+/* Returns an open connection with process `name` over our rail `rail`, if that is usable, to
+ * address `from` (BTL_IB_ADDR_UNKNOWN: any). NULL: none. */
 btl_ib_conn_t *btl_ib_route_by_rail(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from);
 
 /* Returns the open connection with the same process after `other`, whose rail is usable; NULL: the
  * first, which may be `conn` itself. NULL if there is none. */
 btl_ib_conn_t *btl_ib_route_next(const btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 
-/* True if a connection's datagrams may come from `from` by that rail. BTL_IB_ADDR_UNKNOWN: any
+/* True if a connection's datagrams may come from `from` over that rail. BTL_IB_ADDR_UNKNOWN: any
  * address. */
 bool btl_ib_route_is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
                             btl_ib_addr_t from);

@@ -18,9 +18,9 @@ enum {
     LOSSY_MAX = 4 * REPAIRED,
 };
 
-void btl_ib_pauses_add(btl_ib_pauses_t *pauses, uint32_t away, uint64_t now)
+void btl_ib_pauses_add(btl_ib_pauses_t *pauses, uint32_t poll_gap, uint64_t now)
 {
-    const uint32_t pause = away < LONGEST ? away : LONGEST;
+    const uint32_t pause = poll_gap < LONGEST ? poll_gap : LONGEST;
 
     if (pause >= pauses->longest || now >= pauses->until) {
         pauses->longest = pause;

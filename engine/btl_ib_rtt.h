@@ -98,21 +98,22 @@ typedef struct btl_ib_pauses {
     uint32_t lossy;   /* grows with series of probes that repaired a loss, shrinks with others */
 } btl_ib_pauses_t;
 
-/* Returns `away` us, if that is a pause; else 0. */
-static inline uint32_t btl_ib_pause_of(uint32_t away)
+/* Returns `poll_gap` us, if that is a pause; else 0. */
+static inline uint32_t btl_ib_pause_of(uint32_t poll_gap)
 {
-    return away > BTL_IB_PAUSE_MIN ? away : 0;
+    return poll_gap > BTL_IB_PAUSE_MIN ? poll_gap : 0;
 }
 
-/* Notes that the peer told at `now` (us) that it had not polled for `away` us, more than
+/* Notes that the peer told at `now` (us) that it had not polled for `poll_gap` us, more than
  * BTL_IB_PAUSE_MIN. */
-void btl_ib_pauses_add(btl_ib_pauses_t *pauses, uint32_t away, uint64_t now);
+void btl_ib_pauses_add(btl_ib_pauses_t *pauses, uint32_t poll_gap, uint64_t now);
 
-/* Notes that the peer told at `now` (us) that it had not polled for `away` us, if it is a pause. */
-static inline void btl_ib_pauses_note(btl_ib_pauses_t *pauses, uint32_t away, uint64_t now)
+/* Notes that the peer told at `now` (us) that it had not polled for `poll_gap` us, if it is a
+ * pause. */
+static inline void btl_ib_pauses_note(btl_ib_pauses_t *pauses, uint32_t poll_gap, uint64_t now)
 {
-    if (away > BTL_IB_PAUSE_MIN) {
-        btl_ib_pauses_add(pauses, away, now);
+    if (poll_gap > BTL_IB_PAUSE_MIN) {
+        btl_ib_pauses_add(pauses, poll_gap, now);
     }
 }
 

@@ -99,12 +99,12 @@ typedef struct btl_ib_rx_channel {
     struct {                 /* btl_ib_ack_write.c */
         uint32_t run;        /* where there are gaps: the first sequence of the highest range */
         uint32_t next_range; /* where the next ACK continues, if it has no room for all ranges */
-        uint32_t untold;     /* segments in ranges not reported yet; UINT32_MAX: all */
+        uint32_t unreported; /* segments in ranges not reported yet; UINT32_MAX: all */
         /* The same two once the ACK that was filled last has left. */
         uint32_t filled_range;
-        uint32_t filled_untold;
-        uint16_t duplicates;      /* retransmissions that arrived here in duplicate; wraps */
-        uint16_t duplicates_told; /* value of `duplicates` that was last reported */
+        uint32_t filled_unreported;
+        uint16_t duplicates;          /* retransmissions that arrived here in duplicate; wraps */
+        uint16_t duplicates_reported; /* value of `duplicates` that was last reported */
     } ack;
 } btl_ib_rx_channel_t;
 
@@ -115,7 +115,7 @@ typedef enum btl_ib_conn_state {
     BTL_IB_CONN_GONE,    /* to be freed as soon as no call on the stack uses it */
 } btl_ib_conn_state_t;
 
-/* A connection with a peer process by one pair of rails, in the order of its life. */
+/* A connection with a peer process over one pair of rails, in the order of its life. */
 struct btl_ib_conn {
     btl_ib_engine_t *engine;
     struct btl_ib_rail *rail;                /* its own: queues, credits, names */
@@ -134,7 +134,7 @@ struct btl_ib_conn {
      * while `bound`; an incarnation of the peer never comes back (peer_floor, tombstones). */
     btl_ib_identity_t identity;
 
-    /* By which rails its datagrams go. Invariant: `via` and `to` are its own rail and address, or
+    /* Over which rails its datagrams go. Invariant: `via` and `to` are its own rail and address, or
      * those of another connection with the same process; what has an address is in its chain. */
     btl_ib_route_t route;
     btl_ib_route_chains_t chains;
@@ -292,8 +292,8 @@ typedef struct btl_ib_turn {
     uint32_t batches;    /* of events taken from transports; wraps */
     uint32_t batch;      /* number of the batch in hand, or of the last one */
     uint32_t idle_calls; /* consecutive progress calls that received nothing */
-    /* us: longest that the batch in hand may have waited here; BTL_IB_AWAY_UNKNOWN */
-    uint32_t away;
+    /* us: longest that the batch in hand may have waited here; BTL_IB_POLL_GAP_UNKNOWN */
+    uint32_t poll_gap;
     uint32_t first_rail; /* polled first in this turn */
     uint64_t tick_at;    /* us: when the next of the three is due: */
     uint64_t standby_at; /* rails that stand by are polled, */
@@ -329,7 +329,7 @@ typedef struct btl_ib_predicted {
     uint32_t channel;
     uint32_t size;
     uint32_t stamp, echo;
-    uint16_t hold, away;
+    uint16_t hold, poll_gap;
 } btl_ib_predicted_t;
 
 struct btl_ib_engine {
@@ -466,7 +466,7 @@ static inline bool btl_ib_route_leads(const btl_ib_conn_t *conn)
     return !conn->route.via->health.failed && conn->route.to != BTL_IB_ADDR_UNKNOWN;
 }
 
-/* True if a connection's datagrams go by its own two rails. */
+/* True if a connection's datagrams go over its own two rails. */
 static inline bool btl_ib_route_is_own(const btl_ib_conn_t *conn)
 {
     return conn->route.own;

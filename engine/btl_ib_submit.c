@@ -229,7 +229,7 @@ __attribute__((noinline)) static void *reserve_segment(btl_ib_conn_t *conn, uint
     const uint32_t channel = btl_ib_queues_channel(conn->peer_queues, whole);
     btl_ib_tx_channel_t *tx = &conn->tx[channel];
     if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
-        /* A message that is declined goes by another rail; nothing may ever be queued here that
+        /* A message that is declined goes over another rail; nothing may ever be queued here that
          * would ask the peer. */
         if (btl_ib_validation_may_ask(&conn->validation, conn->engine->clock.now)) {
             btl_ib_validation_asked(&conn->validation, conn->engine->clock.now);

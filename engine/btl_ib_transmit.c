@@ -79,8 +79,8 @@ static inline void common_header(btl_ib_conn_t *conn, bool is_ack, btl_ib_wire_h
         header.flags |= BTL_IB_FLAG_ECHO;
         header.echo = BTL_IB_LE32(conn->ack.echo);
         header.hold = BTL_IB_LE16(hold < BTL_IB_HOLD_UNKNOWN ? hold : BTL_IB_HOLD_UNKNOWN);
-        header.away =
-            BTL_IB_LE16(conn->ack.echo_away < UINT16_MAX ? conn->ack.echo_away : UINT16_MAX);
+        header.poll_gap = BTL_IB_LE16(conn->ack.echo_poll_gap < UINT16_MAX ? conn->ack.echo_poll_gap
+                                                                           : UINT16_MAX);
     }
     *to = header;
 }
@@ -378,7 +378,7 @@ static inline void header_left(btl_ib_conn_t *conn, const btl_ib_wire_header_t *
     }
     btl_ib_credit_told(&rx->credit, rx->window.next + BTL_IB_LE16(header->credits)); /* P queues */
     /* Ranges, counts of duplicates and shares of many to one travel in ACKs only. */
-    if (rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told
+    if (rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_reported
         && (channel == 0 || !btl_ib_incast_is_due(conn))) {
         btl_ib_ack_tx_settled(&conn->ack, 1u << channel);
     }

@@ -107,7 +107,7 @@ __attribute__((noinline)) static void evicted(btl_ib_hotel_guest_t *guest)
 
     if (timer->kind == BTL_IB_TIMER_IDLE) {
         if (!btl_ib_conn_shrink(conn)) {
-            btl_ib_failover_home(conn);
+            btl_ib_failover_probe_own(conn);
         }
     } else if (timer->kind == BTL_IB_TIMER_PACE) {
         btl_ib_conn_ready(conn);
@@ -343,7 +343,7 @@ __attribute__((noinline)) static int turn_predicted(btl_ib_engine_t *engine)
     int done = 0;
 
     engine->turn.batch = batch.number;
-    engine->turn.away = batch.away;
+    engine->turn.poll_gap = batch.poll_gap;
     btl_ib_engine_enter(engine);
     engine->polled.in_hand = true;
     const bool taken = event->type == BTL_IB_EVENT_RECV && btl_ib_predict(rail, event);

@@ -27,14 +27,14 @@
  * still be about to open. */
 #define BTL_IB_REFUSED_LONG 100000u
 
-/* us between two questions by the own two rails of a connection that goes by others. */
+/* us between two questions over the own two rails of a connection that goes by others. */
 #define BTL_IB_ASK_PAUSE 100000u
 
 /* Do the connection's own two rails reach the peer (path validation, RFC 9000, 8.2), and what does
  * the network report about them? */
 typedef struct btl_ib_validation {
     bool valid : 1;         /* a datagram of the peer with its token came by them */
-    bool answered : 1;      /* something of ours reached the peer, by any route */
+    bool answered : 1;      /* something of ours reached the peer, over any route */
     bool promised : 1;      /* the peer answers a first contact even if its application computes */
     bool told : 1;          /* it was reported that the peer does not answer */
     bool silent_told : 1;   /* the same of one that had answered, since it last did */
@@ -86,7 +86,7 @@ void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view);
  * it, because nothing got there for BTL_IB_REFUSED_LONG. */
 bool btl_ib_validation_refused_again(btl_ib_conn_t *conn);
 
-/* Notes that a question is sent by its own two rails. */
+/* Notes that a question is sent over its own two rails. */
 static inline void btl_ib_validation_asked(btl_ib_validation_t *validation, uint64_t now)
 {
     validation->question_at = now;
@@ -141,14 +141,14 @@ void btl_ib_validation_check_unsent(btl_ib_conn_t *conn);
 void btl_ib_validation_foreign(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
                                const btl_ib_event_t *event);
 
-/* True if a question may be sent now for what would be sent by its own two rails if they were
+/* True if a question may be sent now for what would be sent over its own two rails if they were
  * validated. Questions are at least BTL_IB_ASK_PAUSE apart. */
 static inline bool btl_ib_validation_may_ask(const btl_ib_validation_t *validation, uint64_t now)
 {
     return validation->question_at == 0 || now - validation->question_at >= BTL_IB_ASK_PAUSE;
 }
 
-/* Notes that a probe was sent by its own two rails, which are not validated. */
+/* Notes that a probe was sent over its own two rails, which are not validated. */
 void btl_ib_validation_probed(btl_ib_conn_t *conn);
 
 /* True if data must wait until the peer has answered by the connection's own two rails. Only if

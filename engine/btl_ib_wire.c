@@ -358,7 +358,7 @@ static inline btl_ib_wire_error_t parse_rest_of_header(const btl_ib_wire_header_
     if (BTL_IB_LE16(header->length) != view->size) {
         return BTL_IB_WIRE_LENGTH;
     }
-    if (header->away != 0 && !(header->flags & BTL_IB_FLAG_ECHO)) {
+    if (header->poll_gap != 0 && !(header->flags & BTL_IB_FLAG_ECHO)) {
         return BTL_IB_WIRE_TYPE_UNKNOWN;
     }
     view->channel = header->channels & 0xf;
@@ -370,7 +370,7 @@ static inline btl_ib_wire_error_t parse_rest_of_header(const btl_ib_wire_header_
     view->stamp = BTL_IB_LE32(header->stamp);
     view->echo = BTL_IB_LE32(header->echo);
     view->hold = BTL_IB_LE16(header->hold);
-    view->away = BTL_IB_LE16(header->away);
+    view->poll_gap = BTL_IB_LE16(header->poll_gap);
     if ((view->tag != 0 && view->type >= BTL_IB_TYPE_PUT)
         || ((view->flags & BTL_IB_FLAG_READY) && view->type != BTL_IB_TYPE_ACK)) {
         return BTL_IB_WIRE_TYPE_UNKNOWN;

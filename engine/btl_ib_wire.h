@@ -42,7 +42,7 @@
  *   +------+------+------+------+------+------+------+------+
  * 24|  credits    |   length    |          stamp            |  credits: limit of `ac` minus ack
  *   +------+------+------+------+------+------+------+------+  length: bytes after this header
- * 32|          echo             |    hold     |    away     |  us: stamp, echo, hold, away
+ * 32|          echo             |    hold     |  poll_gap   |  us: stamp, echo, hold, poll_gap
  *   +------+------+------+------+------+------+------+------+
  *
  * CONNECT block (flag CONNECT), directly after the header:
@@ -251,7 +251,7 @@ typedef struct btl_ib_wire_header {
     uint32_t stamp;
     uint32_t echo;
     uint16_t hold;
-    uint16_t away;
+    uint16_t poll_gap;
 } btl_ib_wire_header_t;
 
 /* The header of a challenge, or of its answer. Little-endian but for `challenge`, which only its
@@ -386,7 +386,7 @@ BTL_IB_WIRE_AT(btl_ib_wire_header_t, length, 26);
 BTL_IB_WIRE_AT(btl_ib_wire_header_t, stamp, 28);
 BTL_IB_WIRE_AT(btl_ib_wire_header_t, echo, 32);
 BTL_IB_WIRE_AT(btl_ib_wire_header_t, hold, 36);
-BTL_IB_WIRE_AT(btl_ib_wire_header_t, away, 38);
+BTL_IB_WIRE_AT(btl_ib_wire_header_t, poll_gap, 38);
 BTL_IB_WIRE_AT(btl_ib_wire_path_t, flags, offsetof(btl_ib_wire_header_t, flags));
 BTL_IB_WIRE_AT(btl_ib_wire_path_t, connection, offsetof(btl_ib_wire_header_t, connection));
 BTL_IB_WIRE_AT(btl_ib_wire_path_t, token, offsetof(btl_ib_wire_header_t, token));
@@ -456,7 +456,7 @@ static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl
 /* The length field has 16 bits. */
 #define BTL_IB_DATAGRAM_MAX (sizeof(btl_ib_wire_header_t) + UINT16_MAX)
 /* `hold`: the sender held the echoed stamp for longer than the field can say: do not use it.
- * `away`: for how long that process had not polled when it read the echoed datagram, at most
+ * `poll_gap`: for how long that process had not polled when it read the echoed datagram, at most
  * UINT16_MAX. The datagram may have waited there for as long. */
 #define BTL_IB_HOLD_UNKNOWN UINT16_MAX
 /* How far ahead of the oldest missing sequence a receiver accepts: part of the protocol. */
@@ -494,7 +494,7 @@ typedef struct btl_ib_view {
     uint8_t tag;    /* BUNDLE: the highest of its messages, */
     uint8_t lowest; /* and the lowest */
     uint16_t hold;
-    uint16_t away;
+    uint16_t poll_gap;
     uint32_t connection;
     uint64_t token;
     uint32_t seq;

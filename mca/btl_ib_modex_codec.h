@@ -45,7 +45,7 @@
 /* The longest acknowledgement delay that a process may announce, us. */
 #define BTL_IB_MODEX_ACK_DELAY_MAX 1000000u
 
-/* What changes the words of a process' memory when peers ask for atomics by that rail. */
+/* What changes the words of a process' memory when peers ask for atomics over that rail. */
 typedef enum btl_ib_atomics {
     BTL_IB_ATOMICS_PROCESSOR = 0, /* its owner's processor */
     BTL_IB_ATOMICS_DEVICE = 1,    /* the device, and it alone */

@@ -38,7 +38,7 @@ bool btl_ib_poll_throttle_count(btl_ib_poll_throttle_t *throttle, uint64_t now)
     return false;
 }
 
-void btl_ib_poll_throttle_in_vain(btl_ib_poll_throttle_t *throttle, uint64_t now, bool busy)
+void btl_ib_poll_throttle_empty(btl_ib_poll_throttle_t *throttle, uint64_t now, bool busy)
 {
     const int early = LOAD(after_clock) > 0 ? LOAD(after_clock) : 0; /* calls not made */
     const uint32_t calls =

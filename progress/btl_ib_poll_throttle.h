@@ -98,7 +98,7 @@ static inline uint64_t btl_ib_poll_throttle_polled_at(btl_ib_poll_throttle_t *th
 }
 
 /* Notes that a call has polled for nothing beside other BTLs, and whether anything is under way. */
-void btl_ib_poll_throttle_in_vain(btl_ib_poll_throttle_t *throttle, uint64_t now, bool busy);
+void btl_ib_poll_throttle_empty(btl_ib_poll_throttle_t *throttle, uint64_t now, bool busy);
 
 /* Notes that a call has polled, and whether something arrived and anything is under way. (Nobody
  * asks the latter if something did, or no other BTL polls.) */
@@ -112,7 +112,7 @@ static inline void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle,
         atomic_store_explicit(&throttle->polled_at, now, memory_order_relaxed);
         btl_ib_poll_throttle_reset(throttle);
     } else {
-        btl_ib_poll_throttle_in_vain(throttle, now, busy);
+        btl_ib_poll_throttle_empty(throttle, now, busy);
     }
 }
 
@@ -174,7 +174,7 @@ static inline void btl_ib_poll_sleep_end(btl_ib_poll_sleep_t *sleep, uint64_t cp
 /* ---- when several threads leave the processor to each other ---- */
 
 /*
- * What a thread does after a poll in vain if several communicate: another one may be about to send,
+ * What a thread does after an empty poll if several communicate: another one may be about to send,
  * without a processor of its own. It yields; where it finds that others use its processor it sleeps
  * instead, until a device has something.
  *

@@ -182,7 +182,7 @@ bool btl_ib_dump_signal_take(void);
  * read-only, continuous, bound to no object, and of type unsigned long long:
  *
  *   btl_ib_<counter>         one value, of the process
- *   btl_ib_device_<counter>  BTL_IB_RAILS_MAX values, one for each device, by its rail
+ *   btl_ib_device_<counter>  BTL_IB_RAILS_MAX values, one for each device, over its rail
  *   btl_ib_channel_<counter> BTL_IB_QUEUES_MAX values, one for each channel, of all devices
  *   btl_ib_peer_<counter>    one value for each process of the job, by its rank in MPI_COMM_WORLD
  *   btl_ib_peer_<level>      one value for each process of the job

@@ -80,8 +80,9 @@ void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, co
  * Returns how many are wanted, 0..count (count is at least 0).
  *
  * Sets `matched` of each entry that fits a device and never clears it: after all transports had
- * their turn, an include entry without it was in vain, which the user has to be told. `log` hears
- * of devices turned down (level 10) and of include entries without a device in this list (level 1).
+ * their turn, an include entry without it was for nothing, which the user has to be told. `log`
+ * hears of devices turned down (level 10) and of include entries without a device in this list
+ * (level 1).
  */
 int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter_t *filter,
                           const btl_ib_log_t *log);

@@ -277,7 +277,7 @@ typedef struct bench_peer {
     uint32_t gso_segments;       /* datagrams that are joined for one call, at most */
     uint32_t srtt;               /* us */
     uint32_t reo_wnd_mult;       /* of the reordering window */
-    uint32_t away;               /* us that the newest datagram may have waited here */
+    uint32_t poll_gap;           /* us that the newest datagram may have waited here */
     bool answers;                /* ...and there is room for replies */
     bool no_tag;                 /* the peer lately had no receiver for a tag */
     bool disconnected;           /* the transport said that it is broken */

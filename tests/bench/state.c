@@ -64,7 +64,7 @@ bench_peer_t bench_peer(bench_t *bench, uint32_t i, uint32_t peer)
         .gso_segments = conn->cc.gso_segments,
         .srtt = btl_ib_rtt_smoothed(&conn->loss.rtt, 0),
         .reo_wnd_mult = conn->loss.reo_wnd_mult,
-        .away = conn->ack.echo_away,
+        .poll_gap = conn->ack.echo_poll_gap,
         .answers = conn->replies.ring != NULL,
         .no_tag = conn->loss.no_tag_at != 0,
         .disconnected = conn->loss.disconnected,

@@ -5,7 +5,7 @@
 
 /*
  * The port of a second rail is down for longer than btl_ib_down_limit (to be set to 1) on rank 0,
- * and comes back: the job goes on by the other rail, and then by both, without a new connection.
+ * and comes back: the job goes on over the other rail, and then by both, without a new connection.
  * Sockets know no ports, so what the transport says of its port or device is said here in its
  * stead; while it is down nothing goes out or comes in. Looks into the component, which is built of
  * the same headers.

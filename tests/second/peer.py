@@ -47,7 +47,7 @@ class Incoming:
         self.ahead = set()
         self.newest = 0
         self.due = False
-        self.duplicates = self.duplicates_told = 0
+        self.duplicates = self.duplicates_reported = 0
         self.retransmitted = deque(maxlen=8)
         self.rnr = {}  # sequence -> cause, while it is missing
         self.rnr_last = 0
@@ -171,7 +171,7 @@ class Peer:
         self.rejected = []
         self.its_id_told = False
         self.answer_now = False
-        self.away = 0
+        self.poll_gap = 0
 
     def lose_peer(self):
         """Ends the receiving half; the epoch gets its tombstone (5.1)."""
@@ -203,11 +203,11 @@ class Peer:
             ack = space.next
             if space.credited:
                 credits = min(65535, (space.tell_limit() - ack) & MASK)
-            if not space.ahead and space.duplicates == space.duplicates_told:
+            if not space.ahead and space.duplicates == space.duplicates_reported:
                 space.due = False
         if not bare and self.stamp is not None:
             flags |= F_ECHO
-            echo, hold, away = self.stamp, min(65535, now - self.stamp_came), self.away
+            echo, hold, away = self.stamp, min(65535, now - self.stamp_came), self.poll_gap
         to = 0 if bare else self.peer_id
         head = HEADER.pack(0x10 | kind, flags, channel, tag, to, self.tx_token, seq, ack, credits,
                            len(body), (now + self.clock) & MASK, echo, hold, away)
@@ -418,7 +418,7 @@ class Peer:
             if len(runs) + len(rnr) > fits:
                 rnr, runs = space.newest_first(rnr, space.rnr_last, 1), space.newest_first(
                     runs, space.newest, fits - 1)
-            space.duplicates_told = space.duplicates
+            space.duplicates_reported = space.duplicates
             limit = space.tell_limit() if space.credited else 0
             blocks += BLOCK.pack(number, len(runs), space.duplicates & 0xffff, space.next, limit)
             blocks += b"".join(RANGE.pack(*run) for run in runs)
@@ -615,7 +615,7 @@ class Peer:
 
     def take_header(self, kind, flags, channels, seq, ack, credits, stamp, echo, hold, now, away):
         if self.stamp is None or before(self.stamp, stamp):
-            self.stamp, self.stamp_came, self.away = stamp, now, min(65535, away)
+            self.stamp, self.stamp_came, self.poll_gap = stamp, now, min(65535, away)
         if flags & F_ECHO and hold < 65535 and (self.last_echo is None
                                                 or before(self.last_echo, echo)):
             self.last_echo = echo

@@ -246,7 +246,7 @@ static bool lets_wait(const proc_t *peer, uint64_t now, uint64_t limit, uint64_t
            && proc_refused(peer) > peer->refused_then;
 }
 
-/* By any rail: then the peer is there, whatever became of the others. */
+/* Over any rail: then the peer is there, whatever became of the others. */
 static bool any_answered(const proc_t *proc, uint32_t peer)
 {
     bool answered = false;

@@ -258,12 +258,12 @@ const char *inside_ends_differ(const btl_ib_conn_t *sender, const btl_ib_conn_t 
         const btl_ib_credit_t *credit = &receiver->rx[i].credit;
         HOLDS(tx->sentmap.window.next == receiver->rx[i].window.next);
         if (sender->peer_queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
-            const uint32_t untold = credit->limit - credit->told;
+            const uint32_t unreported = credit->limit - credit->told;
             HOLDS(!btl_ib_seq_before(credit->told, tx->limit));
             HOLDS(!lossless
                   || (tx->limit == credit->told
                       && tx->limit - tx->sentmap.window.next
-                             == credit->grant - credit->used - untold));
+                             == credit->grant - credit->used - unreported));
         }
     }
     return NULL;

@@ -53,9 +53,9 @@ uint64_t slowest(const sim_t *sim, uint32_t from);
 void must_be_within(sim_t *sim, const char *what, uint64_t value, uint64_t bound);
 void must_be_at_least(sim_t *sim, const char *what, uint64_t value, uint64_t bound);
 
-/* named_failover.c. Everybody knows everybody by each rail. */
+/* named_failover.c. Everybody knows everybody over each rail. */
 void rails_acquainted(sim_t *sim, uint32_t procs, uint32_t rails);
-/* Messages of all sizes both ways, by each rail, for some milliseconds; and: we are in the middle
+/* Messages of all sizes both ways, over each rail, for some milliseconds; and: we are in the middle
  * of it. */
 void rails_traffic(sim_t *sim);
 void rails_in_traffic(sim_t *sim);

@@ -26,7 +26,7 @@ static uint64_t failovers(sim_t *sim)
     return sum;
 }
 
-/* They start, and then everybody knows everybody by each rail. */
+/* They start, and then everybody knows everybody over each rail. */
 static void rails_meet(sim_t *sim)
 {
     const uint32_t procs = sim->nprocs;
@@ -43,7 +43,7 @@ static void rails_meet(sim_t *sim)
     sim_run_until(sim, sim->now + SIM_MS(1));
 }
 
-/* Everybody knows everybody by each rail. A port may be down for `down_limit` us. */
+/* Everybody knows everybody over each rail. A port may be down for `down_limit` us. */
 static void acquainted_for(sim_t *sim, uint32_t procs, uint32_t rails, uint64_t down_limit)
 {
     sim_procs(sim, procs, rails);
@@ -60,7 +60,7 @@ void rails_acquainted(sim_t *sim, uint32_t procs, uint32_t rails)
     acquainted_for(sim, procs, rails, UINT64_C(180) * 1000 * 1000);
 }
 
-/* Messages of all sizes both ways, by each rail, for some milliseconds. */
+/* Messages of all sizes both ways, over each rail, for some milliseconds. */
 void rails_traffic(sim_t *sim)
 {
     static const uint32_t sizes[] = {8, 60000, 1000, 300, 20000};
@@ -97,7 +97,7 @@ void rails_survive(sim_t *sim, uint64_t time)
     run_settle(sim, time);
     must_be_within(sim, "connections lost with a device", sim->applied[F_DEATH], 0);
     if (failovers(sim) == 0) {
-        sim_fail(sim, "nothing went by another rail");
+        sim_fail(sim, "nothing went over another rail");
     }
     finish(sim);
 }
@@ -188,7 +188,7 @@ void failover_striped(sim_t *sim)
     put_striped(sim);
     sim_run_until(sim, sim->now + SIM_US(100));
     if (sim->ops[sim->nops - 1]->done) {
-        sim_fail(sim, "nothing is under way by the faster rail any more");
+        sim_fail(sim, "nothing is under way over the faster rail any more");
     }
     rail_fail_device(sim->procs[0].rails[1]);
     run_settle(sim, SIM_MS(200));
@@ -278,7 +278,7 @@ static bool drop_first_way(sim_t *sim, const datagram_t *d)
     return way_of(sim, d) == 0;
 }
 
-/* No device says anything, but nothing gets through any more by one rail. */
+/* No device says anything, but nothing gets through any more over one rail. */
 void failover_broken_way(sim_t *sim)
 {
     rails_acquainted(sim, 2, 2);
@@ -439,7 +439,7 @@ void failover_disagree(sim_t *sim)
     rails_survive(sim, SIM_S(1));
 }
 
-/* A peer that computes is silent by all rails: that moves nothing. */
+/* A peer that computes is silent over all rails: that moves nothing. */
 void failover_not_for_silence(sim_t *sim)
 {
     rails_acquainted(sim, 2, 2);
@@ -488,13 +488,13 @@ void failover_first_contact(sim_t *sim)
     rails_survive(sim, SIM_S(5));
 }
 
-/* Nobody else is known by another rail: then the connection dies, as it would with one rail. */
+/* Nobody else is known over another rail: then the connection dies, as it would with one rail. */
 void failover_nowhere(sim_t *sim)
 {
     sim_procs(sim, 2, 2);
     run_defaults(sim);
     sim->procs[1].config.silence_limit = 5000000;
-    start_warm(sim); /* by some rail */
+    start_warm(sim); /* over some rail */
     for (uint32_t rail = 0; rail < 2; rail++) {
         rail_fail_device(sim->procs[0].rails[rail]);
     }

@@ -4,7 +4,7 @@
  */
 
 /* Scenarios of a host that has far more processes than processors: a process that waits for one is
- * neither gone nor behind a firewall, and copies are sent to it in vain. */
+ * neither gone nor behind a firewall, and copies are sent to it for nothing. */
 
 #include "named.h"
 

@@ -231,8 +231,8 @@ void partition_too_long(sim_t *sim)
 }
 
 /* p1 gives up one of two connections for its silence. The other one is idle there; at p0 its own
- * rail fails, so it goes by the rails of the one that is no more. p1 must not be deaf to it, nor be
- * given up. */
+ * rail fails, so it goes over the rails of the one that is no more. p1 must not be deaf to it, nor
+ * be given up. */
 void one_of_two_given_up(sim_t *sim)
 {
     sim_procs(sim, 2, 2);
@@ -297,10 +297,10 @@ void silent_peers_fill_depth(sim_t *sim)
     }
 }
 
-/* What the first sends is lost, from its first datagram on. It hears the second, which by that rail
- * only asks whether it is there, so it must not say that nothing was heard when it gives it up. And
- * then it must not keep it waiting either: the second finds that out by silence, though the first
- * cannot look up all that it asks. */
+/* What the first sends is lost, from its first datagram on. It hears the second, which over that
+ * rail only asks whether it is there, so it must not say that nothing was heard when it gives it
+ * up. And then it must not keep it waiting either: the second finds that out by silence, though the
+ * first cannot look up all that it asks. */
 void partition_one_way(sim_t *sim)
 {
     sim_procs(sim, 2, 2);

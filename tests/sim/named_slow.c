@@ -29,7 +29,7 @@ static void with_links(sim_t *sim, uint64_t rate)
     links_rail(sim, 1, rate);
 }
 
-/* One message by each rail, and the sender waits for both, as often as said. Returns ns. */
+/* One message over each rail, and the sender waits for both, as often as said. Returns ns. */
 static uint64_t rounds(sim_t *sim, uint32_t count)
 {
     const uint64_t begun = sim->now;
@@ -181,7 +181,7 @@ static void say_by(sim_t *sim, uint32_t rail, uint32_t count, uint32_t size)
     }
 }
 
-/* The peer takes messages by the first rail and then computes, so that the ACKs of those by the
+/* The peer takes messages over the first rail and then computes, so that the ACKs of those by the
  * second rail come late, always. */
 static void computing(sim_t *sim, uint32_t rounds, uint32_t count, uint32_t size, uint64_t time)
 {

@@ -37,7 +37,7 @@ static void two_ways(sim_t *sim)
     sim->survives = true;
 }
 
-/* Messages of all sizes both ways, by each rail, for some milliseconds. */
+/* Messages of all sizes both ways, over each rail, for some milliseconds. */
 static void traffic(sim_t *sim)
 {
     static const uint32_t sizes[] = {8, 60000, 1000, 300, 20000};
@@ -49,7 +49,7 @@ static void traffic(sim_t *sim)
     }
 }
 
-/* A message each way by each rail. */
+/* A message each way over each rail. */
 static void greet(sim_t *sim)
 {
     for (uint32_t i = 0; i < 4; i++) {
@@ -321,7 +321,8 @@ void contact_while_it_computes(sim_t *sim)
     }
 }
 
-/* p0 sends, drains in vain, and closes while p1 computes: its connection must not stay there. */
+/* p0 sends, drains for nothing, and closes while p1 computes: its connection must not stay there.
+ * */
 void contact_and_close(sim_t *sim)
 {
     two(sim);
@@ -508,7 +509,7 @@ static uint64_t failovers_of(sim_t *sim)
     return sim_counters(sim, 0)->failovers + sim_counters(sim, 1)->failovers;
 }
 
-/* A stream of single messages each way for 20 s, by the first rails. */
+/* A stream of single messages each way for 20 s, over the first rails. */
 static void murmur(sim_t *sim, uint32_t rails)
 {
     for (uint32_t i = 0; i < 2000; i++) {

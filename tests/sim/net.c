@@ -233,11 +233,11 @@ static void corrupt_field(sim_t *sim, datagram_t *d, uint32_t which)
         break;
     default:                                    /* a time away of what is not echoed */
         if (!(d->data[1] & BTL_IB_FLAG_ECHO)) { /* encrypted it may be anything already */
-            d->data[offsetof(btl_ib_wire_header_t, away) + bits % 2] ^= 1;
+            d->data[offsetof(btl_ib_wire_header_t, poll_gap) + bits % 2] ^= 1;
             break;
         }
         d->data[1] &= (uint8_t) ~BTL_IB_FLAG_ECHO;
-        d->data[offsetof(btl_ib_wire_header_t, away) + bits % 2] |=
+        d->data[offsetof(btl_ib_wire_header_t, poll_gap) + bits % 2] |=
             (uint8_t) (1u << (bits >> 8) % 8);
         break;
     }
@@ -490,7 +490,7 @@ void net_garbage(sim_t *sim, uint32_t to)
         d->data[1] &= BTL_IB_FLAGS_ALL;
         put32(d, offsetof(btl_ib_wire_header_t, connection), (uint32_t) rng_range(&sim->rng, 0, 3));
         memcpy(d->data + offsetof(btl_ib_wire_header_t, length), &length, sizeof(length));
-        memset(d->data + offsetof(btl_ib_wire_header_t, away), 0, 2);
+        memset(d->data + offsetof(btl_ib_wire_header_t, poll_gap), 0, 2);
     }
     fault_applied(sim, F_GARBAGE);
     schedule(sim, d, sim->delay);

@@ -797,8 +797,8 @@ static void device_event(sim_t *sim, void *arg, uint64_t rail)
     }
 }
 
-/* Everybody knows everybody by both rails, and then devices of one of them fail: no connection dies
- * of it. */
+/* Everybody knows everybody over both rails, and then devices of one of them fail: no connection
+ * dies of it. */
 static void fail_devices(sim_t *sim, const plan_t *plan)
 {
     uint64_t rail = rng_range(&sim->rng, 0, 1);

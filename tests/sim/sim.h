@@ -545,7 +545,7 @@ struct sim {
     bool (*drop)(sim_t *sim, const datagram_t *d); /* a named scenario's own */
     bool (*reject)(sim_t *sim,
                    const datagram_t *d); /* a firewall that says so: its sender is told */
-    bool by_fate; /* small.c decides what becomes of each datagram */
+    bool by_fate;                        /* small.c decides what becomes of each datagram */
     bool unreachable;                    /* what is told then is that the host cannot be reached */
     void (*on_deliver)(sim_t *sim, const message_t *m);
     uint64_t scratch[8]; /* the same */
@@ -837,7 +837,7 @@ void run_heal(sim_t *sim);
 uint32_t inside_rail(const btl_ib_conn_t *conn);
 bool inside_by_its_own(const btl_ib_conn_t *conn);
 bool inside_own_is_valid(const btl_ib_conn_t *conn);
-/* Go by another rail now. False: there is none. */
+/* Go over another rail now. False: there is none. */
 bool inside_fail_over(btl_ib_conn_t *conn);
 /* Bytes of the largest datagram on its path; us of its shortest round trip, UINT32_MAX: not known;
  * the token of what it sends. */

@@ -124,7 +124,7 @@ static void check_credit(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib
         sim_fail(proc->sim, "p%u sends sequence %u of channel %u, but p%u granted up to %u",
                  proc->index, view->seq, view->channel, peer->index, promise->limit[view->channel]);
     }
-    /* Nothing is lost, nor known by SACK. By another rail than its own a connection may meet a
+    /* Nothing is lost, nor known by SACK. Over another rail than its own a connection may meet a
      * peer that does not know it there yet. */
     bool strict = proc->sim->clean
                   || (proc->sim->resting && proc->sim->hole == 0
@@ -409,7 +409,7 @@ static void check_unused(const proc_t *proc, const uint8_t *plain, const btl_ib_
     memcpy(&header, plain, sizeof(header));
     if ((!numbered && (header.seq != 0 || (header.channels & 0xf) != 0))
         || (!acks && (header.ack != 0 || header.credits != 0 || header.channels >> 4 != 0))
-        || (!echoes && (header.echo != 0 || header.hold != 0 || header.away != 0))) {
+        || (!echoes && (header.echo != 0 || header.hold != 0 || header.poll_gap != 0))) {
         sim_fail(proc->sim, "p%u sends type %u, flags %02x with fields that it has not",
                  proc->index, view->type, view->flags);
     }

@@ -387,7 +387,7 @@ ssize_t getrandom(void *out, size_t size, unsigned flags)
 
 
 def test_parameters_contradict(run, mpi):
-    """What contradicts, and what is named in vain, is told with what is there and with the
+    """What contradicts, and what is named for nothing, is told with what is there and with the
     defaults."""
     output = mpi.alone(run, rto_min="5ms", rto_max="1ms", rto_initial="1ms")
     assert (

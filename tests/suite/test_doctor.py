@@ -183,7 +183,7 @@ class Joining:
 
 @pytest.mark.parametrize(("told", "wrong"), [
     pytest.param(1400, "14720 bytes came as if of 1400 each, but 1472 were sent", id="doctor/joined/shorter"),
-    pytest.param(0, "14720 bytes came as if of 14720 each, but 1472 were sent", id="doctor/joined/untold"),
+    pytest.param(0, "14720 bytes came as if of 14720 each, but 1472 were sent", id="doctor/joined/unreported"),
     pytest.param(1472, "", id="doctor/joined/rightly"),
 ])  # fmt: skip
 def test_joined_wrongly(told, wrong):

@@ -19,7 +19,7 @@ static inline bench_forgery_t lie(bench_t *bench, btl_ib_type_t type)
     return bench_forge(bench, 0, 1, type);
 }
 
-static inline void in_vain(bench_t *bench, const bench_forgery_t *forgery, const char *cause)
+static inline void without_effect(bench_t *bench, const bench_forgery_t *forgery, const char *cause)
 {
     bench_watch_t watch;
 

@@ -39,7 +39,7 @@ static void write_header(uint32_t i)
         .stamp = BTL_IB_LE32(1000),
         .echo = BTL_IB_LE32(900),
         .hold = BTL_IB_LE16(5),
-        .away = BTL_IB_LE16(6),
+        .poll_gap = BTL_IB_LE16(6),
     };
     memcpy(datagram(i), &header, sizeof(header));
 }

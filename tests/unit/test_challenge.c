@@ -102,8 +102,8 @@ static bench_t *quiet(void)
 }
 
 /* The same for an answer: it is dropped for that cause, nothing is sent and nobody moves. */
-static void answer_in_vain(bench_t *bench, uint32_t from, const void *data, uint32_t size,
-                           const char *cause)
+static void answer_without_effect(bench_t *bench, uint32_t from, const void *data, uint32_t size,
+                                  const char *cause)
 {
     bench_watch_t watch;
 
@@ -131,13 +131,13 @@ static void wrong_answers(void **state)
     bench_datagram_t *challenge = provoke(bench, MALLORY);
     bench_datagram_t *answer = answer_of(bench, challenge);
 
-    answer_in_vain(bench, MALLORY, challenge->data, challenge->size, "dropped_token");
+    answer_without_effect(bench, MALLORY, challenge->data, challenge->size, "dropped_token");
     challenge->data[1] = BTL_IB_FLAG_PATH;
     memcpy(challenge->data + 4, challenge->data + 28, 4); /* named as the answer names it */
-    answer_in_vain(bench, MALLORY, challenge->data, challenge->size, "dropped_token");
+    answer_without_effect(bench, MALLORY, challenge->data, challenge->size, "dropped_token");
     for (uint32_t bit = 8 * 8; bit < 24 * 8; bit++) { /* of the token, and of the challenge */
         answer->data[bit / 8] ^= (uint8_t) (1u << bit % 8);
-        answer_in_vain(bench, MALLORY, answer->data, answer->size, "dropped_token");
+        answer_without_effect(bench, MALLORY, answer->data, answer->size, "dropped_token");
         answer->data[bit / 8] ^= (uint8_t) (1u << bit % 8);
     }
     free(challenge);
@@ -156,11 +156,11 @@ static void answers_from_elsewhere(void **state)
 
     /* to where host 1 is, not to where the challenge came from */
     assert_int_equal(answer->to, bench_address(1, 0));
-    answer_in_vain(bench, MALLORY + 1, answer->data, answer->size, "dropped_source");
-    answer_in_vain(bench, BENCH_UNKNOWN, answer->data, answer->size, "dropped_source");
-    answer_in_vain(bench, bench_address(0, 0), answer->data, answer->size, "dropped_stale");
+    answer_without_effect(bench, MALLORY + 1, answer->data, answer->size, "dropped_source");
+    answer_without_effect(bench, BENCH_UNKNOWN, answer->data, answer->size, "dropped_source");
+    answer_without_effect(bench, bench_address(0, 0), answer->data, answer->size, "dropped_stale");
     bench->now += 2 * BTL_IB_CHALLENGE_VALID;
-    answer_in_vain(bench, MALLORY, answer->data, answer->size, "dropped_source");
+    answer_without_effect(bench, MALLORY, answer->data, answer->size, "dropped_source");
     free(challenge);
     free(answer);
     still_works(bench);
@@ -180,7 +180,7 @@ static void a_relay_beside_a_peer_that_is_heard(void **state)
     bench_send(bench, 0, 1, 100, 1);
     assert_true(bench_settle(bench, SECOND));
     bench_run(bench, 3000);
-    answer_in_vain(bench, MALLORY, answer->data, answer->size, "dropped_stale");
+    answer_without_effect(bench, MALLORY, answer->data, answer->size, "dropped_stale");
     bench_throw(bench, 1, MALLORY, &captured, captured.size);
     assert_int_equal(bench->wire.count, 0);
     free(challenge);

@@ -48,7 +48,7 @@ static void verdicts(void **state)
     must_be(&pair, "mtu");
     pair.path.checking = true;
     must_be(&pair, "unfinished");
-    pair.path.own = false; /* it was answered by other rails */
+    pair.path.own = false; /* it was answered over other rails */
     must_be(&pair, "one-way");
     pair.path.own = true;
     pair.path.answered = false;
@@ -123,7 +123,7 @@ static void file(void **state)
     assert_non_null(strstr(line_of(name, 4), "one-way     -           64-64        1472      30"));
     assert_non_null(
         strstr(line_of(name, 5),
-               "no-answer   -           -            1472       -  messages go by other rails"));
+               "no-answer   -           -            1472       -  messages go over other rails"));
     unlink(name);
     map.config.file = nowhere;
     assert_int_equal(file_write(&map, true), ENOENT);

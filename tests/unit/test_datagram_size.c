@@ -176,7 +176,8 @@ static void credits_are_limited(void **state)
 
 /* ---- another rail in the middle of a search ---- */
 
-/* Hosts 0 and 1 are connected by each of two rails, the second of which carries `second` bytes. */
+/* Hosts 0 and 1 are connected over each of two rails, the second of which carries `second` bytes.
+ * */
 static void start_two_rails(bench_t *bench, uint32_t second)
 {
     btl_ib_conn_t *beside;
@@ -281,7 +282,7 @@ static void each_size_is_tried_again(void **state)
 }
 
 /* Host 0 tries whether its first rail carries WIDE bytes again. Returns the acknowledgement of
- * that, which host 0 has not got yet: as one that comes by the second rail. */
+ * that, which host 0 has not got yet: as one that comes over the second rail. */
 static bench_datagram_t *answer_to_probe(bench_t *bench)
 {
     narrow(bench, 0, NARROW);
@@ -333,7 +334,7 @@ static void probes_count_for_their_way(void **state)
     }
 }
 
-/* A connection that goes on by the rails of another one, of which a search was about to find that
+/* A connection that goes on over the rails of another one, of which a search was about to find that
  * they carry more, does not wait for 10 minutes to find that itself. */
 static void search_goes_on_by_other_rails(void **state)
 {

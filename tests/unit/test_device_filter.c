@@ -243,7 +243,7 @@ static const char letters[] = "LEM6UVOPlABRSDW";
 
 typedef struct choice {
     const char *there, *include, *exclude, *chosen;
-    uint32_t in_vain; /* bits: entries of the include list */
+    uint32_t without_effect; /* bits: entries of the include list */
 } choice_t;
 
 static const choice_t choices[] = {
@@ -345,7 +345,7 @@ static const choice_t rdma_choices[] = {
 };
 
 static char turned_down[16];
-static uint32_t told_in_vain;
+static uint32_t told_unmatched;
 static bool told_of_transport;
 
 /* Which device or entry a line of the log is about. */
@@ -363,7 +363,7 @@ static void overhear(void *context, int level, const char *format, ...)
     if (sscanf(line, "btl_ib_if_include: entry %u, ", &entry) == 1) {
         assert_int_equal(level, strstr(line, "lacks a device") != NULL ? 1 : 10);
         assert_int_equal(told_of_transport, strstr(line, " of transport test") != NULL);
-        told_in_vain |= 1u << (entry - 1);
+        told_unmatched |= 1u << (entry - 1);
         return;
     }
     assert_int_equal(level, 10);
@@ -408,7 +408,7 @@ static void assert_choice(const choice_t *choice, bool rdma_only)
     parse(choice->exclude, &filter.exclude);
     filter.rdma_only = rdma_only;
     turned_down[0] = '\0';
-    told_in_vain = 0;
+    told_unmatched = 0;
     told_of_transport = count > 0;
     chosen = btl_ib_devices_select(list, count, &filter, &log);
     for (int i = 0; i < count; i++) {
@@ -428,9 +428,9 @@ static void assert_choice(const choice_t *choice, bool rdma_only)
     assert_int_equal(strlen(got) + strlen(rest), strlen(choice->there));
     assert_int_equal(strcspn(rest, got), strlen(rest));
     for (uint32_t i = 0; i < filter.include.count; i++) {
-        assert_int_equal(!filter.include.entry[i].matched, choice->in_vain >> i & 1);
+        assert_int_equal(!filter.include.entry[i].matched, choice->without_effect >> i & 1);
     }
-    assert_int_equal(told_in_vain, choice->in_vain);
+    assert_int_equal(told_unmatched, choice->without_effect);
 }
 
 static void test_select(void **state)

@@ -230,7 +230,7 @@ static int wait_fd(btl_ib_transport_t *t)
     return has_fd ? 0 : -1;
 }
 
-/* A thread whose processor others use sleeps after a poll in vain; not where a device has no
+/* A thread whose processor others use sleeps after an empty poll; not where a device has no
  * descriptor because something has come since. */
 static void crowd_takes_what_came(void **state)
 {

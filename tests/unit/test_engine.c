@@ -646,9 +646,9 @@ static void credits_of_a_new_peer(void **state)
     }
 }
 
-/* Datagrams that leave in the first turn of a process that was away for `away` us, of 215 that
+/* Datagrams that leave in the first turn of a process that was away for `poll_gap` us, of 215 that
  * waited for the transport. */
-static uint64_t left_after(bench_t *bench, uint32_t away)
+static uint64_t left_after(bench_t *bench, uint32_t poll_gap)
 {
     use_queues(bench, "P,256,256:S,1472,1024,512,500");
     bench_start(bench, 0);
@@ -663,7 +663,7 @@ static uint64_t left_after(bench_t *bench, uint32_t away)
     }
     bench->hosts[0].rails[0].full = 0;
     const uint64_t before = bench->hosts[0].datagrams;
-    bench->now += away;
+    bench->now += poll_gap;
     bench_turn(bench, 0);
     return bench->hosts[0].datagrams - before;
 }

@@ -24,8 +24,8 @@ enum {
 static test_random_t numbers = TEST_RANDOM_SEED;
 
 /* Throw one datagram: nothing changes but the counter of its cause. */
-static void in_vain(bench_t *bench, uint32_t to, uint32_t source, const void *data, uint32_t size,
-                    const char *cause)
+static void without_effect(bench_t *bench, uint32_t to, uint32_t source, const void *data,
+                           uint32_t size, const char *cause)
 {
     bench_watch_t watch;
     uint64_t sent = bench->hosts[to].datagrams;
@@ -51,9 +51,9 @@ static void a_wrong_source(void **state)
     bench_t *bench = job();
     bench_datagram_t *genuine = intercept(bench, 100);
 
-    in_vain(bench, 1, BENCH_UNKNOWN, genuine->data, genuine->size, "dropped_source");
-    in_vain(bench, 1, bench_address(2, 0), genuine->data, genuine->size, "dropped_source");
-    in_vain(bench, 1, bench_address(0, 1), genuine->data, genuine->size, "dropped_source");
+    without_effect(bench, 1, BENCH_UNKNOWN, genuine->data, genuine->size, "dropped_source");
+    without_effect(bench, 1, bench_address(2, 0), genuine->data, genuine->size, "dropped_source");
+    without_effect(bench, 1, bench_address(0, 1), genuine->data, genuine->size, "dropped_source");
     free(genuine);
     end_working(bench);
 }
@@ -66,11 +66,11 @@ static void a_wrong_token(void **state)
 
     for (uint32_t bit = 0; bit < 64; bit++) {
         genuine->data[TOKEN_AT + bit / 8] ^= (uint8_t) (1u << bit % 8);
-        in_vain(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_token");
+        without_effect(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_token");
         genuine->data[TOKEN_AT + bit / 8] ^= (uint8_t) (1u << bit % 8);
     }
     memset(genuine->data + TOKEN_AT, 0, 8);
-    in_vain(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_token");
+    without_effect(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_token");
     free(genuine);
     end_working(bench);
 }
@@ -90,14 +90,14 @@ static void a_forged_response(void **state)
 
     for (uint32_t bit = 0; bit < 64; bit++) {
         response.token = BTL_IB_LE64(right ^ UINT64_C(1) << bit);
-        in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_token");
+        without_effect(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_token");
     }
     response.token = BTL_IB_LE64(token);
-    in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_token");
+    without_effect(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_token");
     response.token = BTL_IB_LE64(right);
-    in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_stale");
+    without_effect(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_stale");
     response.connection = BTL_IB_LE32(id ^ 0x40000000u); /* an earlier user of its place */
-    in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_unknown");
+    without_effect(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_unknown");
     end_working(bench);
 }
 
@@ -111,14 +111,14 @@ static void a_wrong_connection(void **state)
     for (uint32_t bit = 0; bit < 32; bit++) {
         uint32_t wrong = BTL_IB_LE32(id ^ 1u << bit);
         memcpy(genuine->data + CONNECTION_AT, &wrong, sizeof(wrong));
-        in_vain(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_unknown");
+        without_effect(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_unknown");
     }
     memset(genuine->data + CONNECTION_AT, 0, sizeof(id));
-    in_vain(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_unknown");
+    without_effect(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_unknown");
     /* Host 0 has two connections; what is right for one is wrong for the other. */
     bench_forgery_t forgery = bench_forge(bench, 0, 1, BTL_IB_TYPE_ACK);
     forgery.header.connection = BTL_IB_LE32(bench_peer(bench, 0, 2).id);
-    in_vain(bench, 0, bench_address(1, 0), &forgery, forgery.size, "dropped_token");
+    without_effect(bench, 0, bench_address(1, 0), &forgery, forgery.size, "dropped_token");
     free(genuine);
     end_working(bench);
 }
@@ -139,7 +139,7 @@ static void a_guessed_sequence(void **state)
             if (type == BTL_IB_TYPE_CHUNK) {
                 bench_append(&forgery, body, 4);
             }
-            in_vain(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
+            without_effect(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
         }
     }
     end_working(bench);
@@ -157,14 +157,14 @@ static void a_forged_close(void **state)
     };
 
     bench_send(bench, 1, 0, 5000, 1); /* something that it would lose */
-    in_vain(bench, 1, BENCH_UNKNOWN, &forgery, forgery.size, "dropped_source");
+    without_effect(bench, 1, BENCH_UNKNOWN, &forgery, forgery.size, "dropped_source");
     forgery.header.token ^= 1;
-    in_vain(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
+    without_effect(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
     forgery.header.flags = BTL_IB_FLAG_CONNECT;
     bench_append(&forgery, &connect, sizeof(connect));
-    in_vain(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
+    without_effect(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
     forgery.header.connection = 0;
-    in_vain(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
+    without_effect(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
     end_working(bench);
 }
 
@@ -438,8 +438,9 @@ static void cut_at_every_length(void **state)
     for (uint32_t i = 0; i < n; i++) {
         const bench_datagram_t *d = found[i];
         for (uint32_t size = 0; size < d->size; size++) {
-            in_vain(bench, d->to / BENCH_RAILS, d->source, d->data, size,
-                    size < sizeof(btl_ib_wire_header_t) ? "dropped_short" : "dropped_length");
+            without_effect(bench, d->to / BENCH_RAILS, d->source, d->data, size,
+                           size < sizeof(btl_ib_wire_header_t) ? "dropped_short"
+                                                               : "dropped_length");
         }
     }
     end_working(bench);
@@ -479,7 +480,7 @@ static void longer_than_it_says(void **state)
         const bench_datagram_t *d = found[i];
         memcpy(data, d->data, d->size);
         for (uint32_t size = d->size + 1; size < d->size + 40 && size <= 1472; size++) {
-            in_vain(bench, d->to / BENCH_RAILS, d->source, data, size, "dropped_length");
+            without_effect(bench, d->to / BENCH_RAILS, d->source, data, size, "dropped_length");
         }
     }
     end_working(bench);
@@ -494,7 +495,7 @@ static void flip_each_bit(bench_t *bench, const char *cause)
         bench_datagram_t *d = bench_copy(found[i]);
         for (uint32_t bit = 0; bit < d->size * 8; bit++) {
             d->data[bit / 8] ^= (uint8_t) (1u << bit % 8);
-            in_vain(bench, d->to / BENCH_RAILS, d->source, d->data, d->size, cause);
+            without_effect(bench, d->to / BENCH_RAILS, d->source, d->data, d->size, cause);
             d->data[bit / 8] ^= (uint8_t) (1u << bit % 8);
         }
         free(d);
@@ -606,8 +607,8 @@ static void contacts_of_unknown_names(void **state)
     for (int i = 0; i < 20000; i++) {
         bench_forgery_t forgery = forged_contact(test_random64(&numbers));
         bool may_ask = asked < host->config.lookups_max;
-        in_vain(bench, 0, BENCH_UNKNOWN, &forgery, forgery.size,
-                may_ask ? "dropped_unknown" : "dropped_lookup");
+        without_effect(bench, 0, BENCH_UNKNOWN, &forgery, forgery.size,
+                       may_ask ? "dropped_unknown" : "dropped_lookup");
         asked += may_ask;
     }
     assert_int_equal(host->lookups - before, asked);

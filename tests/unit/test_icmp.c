@@ -53,7 +53,7 @@ static quote_t sent_to(bench_t *bench, uint32_t to)
     return q;
 }
 
-/* An ICMP message about what host 0 sent to another by its rail `rail`. */
+/* An ICMP message about what host 0 sent to another over its rail `rail`. */
 static void tell(bench_t *bench, btl_ib_event_type_t what, uint32_t about, uint32_t rail_index,
                  const quote_t *q)
 {
@@ -70,7 +70,7 @@ static void tell(bench_t *bench, btl_ib_event_type_t what, uint32_t about, uint3
 }
 
 /* It changes nothing but the counter of its cause, the second time as little as the first. */
-static void in_vain(bench_t *bench, uint32_t about, const quote_t *q, const char *cause)
+static void without_effect(bench_t *bench, uint32_t about, const quote_t *q, const char *cause)
 {
     static const btl_ib_event_type_t events[] = {BTL_IB_EVENT_REFUSED, BTL_IB_EVENT_PATH_MTU};
 
@@ -111,7 +111,7 @@ static void genuine(void **state)
         tell(bench, BTL_IB_EVENT_PATH_MTU, 1, 0, &q);
         assert_int_equal(bench_datagram_max(bench, 0, 1), NARROW);
         q.bytes[TOKEN_AT] ^= 1;
-        in_vain(bench, 1, &q, "rejected_icmp");
+        without_effect(bench, 1, &q, "rejected_icmp");
         q.bytes[TOKEN_AT] ^= 1;
         believed(bench, 1, 0, &q);
         assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 4);
@@ -161,7 +161,7 @@ static bench_t *joined_by_two_rails(void)
     return bench;
 }
 
-/* What went by another rail, because its own failed. */
+/* What went over another rail, because its own failed. */
 static void by_another_rail(void **state)
 {
     bench_t *bench = joined_by_two_rails();
@@ -224,19 +224,19 @@ static void of_nothing_that_was_sent(void **state)
 
     for (uint32_t bit = 0; bit < 64; bit++) {
         q.bytes[TOKEN_AT + bit / 8] ^= (uint8_t) (1u << bit % 8);
-        in_vain(bench, 1, &q, "rejected_icmp");
+        without_effect(bench, 1, &q, "rejected_icmp");
         q = right;
     }
     q.bytes[VERSION_AT] ^= 0x10;
-    in_vain(bench, 1, &q, "rejected_icmp");
+    without_effect(bench, 1, &q, "rejected_icmp");
     q = right;
     q.bytes[CONNECTION_AT] ^= 1;
-    in_vain(bench, 1, &q, "rejected_icmp");
+    without_effect(bench, 1, &q, "rejected_icmp");
     for (int i = 0; i < 100; i++) {
         for (uint32_t k = 0; k < q.size; k++) {
             q.bytes[k] = (uint8_t) test_random64(&numbers);
         }
-        in_vain(bench, 1, &q, "rejected_icmp");
+        without_effect(bench, 1, &q, "rejected_icmp");
     }
     end_working(bench);
 }
@@ -248,7 +248,7 @@ static void too_short(void **state)
     quote_t q = sent_to(bench, 1);
 
     for (q.size = 0; q.size < TOKEN_AT + sizeof(uint64_t); q.size++) {
-        in_vain(bench, 1, &q, "rejected_icmp_short");
+        without_effect(bench, 1, &q, "rejected_icmp_short");
     }
     end_working(bench);
 }
@@ -260,8 +260,8 @@ static void of_another_connection(void **state)
     const quote_t other = sent_to(bench, 2);
     const quote_t right = sent_to(bench, 1);
 
-    in_vain(bench, 1, &other, "rejected_icmp");
-    in_vain(bench, 2, &right, "rejected_icmp");
+    without_effect(bench, 1, &other, "rejected_icmp");
+    without_effect(bench, 2, &right, "rejected_icmp");
     still_works(bench);
     believed(bench, 2, 0, &other);
     end(bench);
@@ -276,7 +276,7 @@ static void of_an_earlier_life(void **state)
     btl_ib_conn_destroy(bench_conn(bench, 1, 0), bench->now);
     bench_run(bench, 5000);
     const quote_t right = sent_to(bench, 1);
-    in_vain(bench, 1, &before, "rejected_icmp");
+    without_effect(bench, 1, &before, "rejected_icmp");
     believed(bench, 1, 0, &right);
     end(bench);
 }

@@ -31,13 +31,13 @@ static void add_block(bench_forgery_t *forgery, uint32_t channel, uint32_t ack, 
     }
 }
 
-static void ack_in_vain(bench_t *bench, uint32_t channel, uint32_t ack, uint32_t limit,
-                        const uint16_t (*ranges)[2], uint32_t count, const char *cause)
+static void ack_without_effect(bench_t *bench, uint32_t channel, uint32_t ack, uint32_t limit,
+                               const uint16_t (*ranges)[2], uint32_t count, const char *cause)
 {
     bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
 
     add_block(&forgery, channel, ack, limit, ranges, count);
-    in_vain(bench, &forgery, cause);
+    without_effect(bench, &forgery, cause);
 }
 
 /* ---- acknowledgements ---- */
@@ -51,15 +51,15 @@ static void acks_of_what_was_never_sent(void **state)
         const bench_channel_t tx = channel_of(bench, channel);
         for (size_t i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
             uint32_t ack = tx.next + ahead[i];
-            ack_in_vain(bench, channel, ack, tx.limit, NULL, 0, "dropped_ack");
+            ack_without_effect(bench, channel, ack, tx.limit, NULL, 0, "dropped_ack");
             bench_forgery_t forgery = data(bench, 8); /* its message is not taken either */
             forgery.header.flags = BTL_IB_FLAG_ACK;
             forgery.header.channels = (uint8_t) (channel << 4);
             forgery.header.ack = BTL_IB_LE32(ack);
-            in_vain(bench, &forgery, "dropped_ack");
+            without_effect(bench, &forgery, "dropped_ack");
         }
         uint16_t one_more[1][2] = {{1, (uint16_t) (tx.next == tx.first ? 1 : tx.next - tx.first)}};
-        ack_in_vain(bench, channel, tx.first, tx.limit, one_more, 1, "dropped_ack");
+        ack_without_effect(bench, channel, tx.first, tx.limit, one_more, 1, "dropped_ack");
     }
     end_working(bench);
 }
@@ -73,7 +73,8 @@ static void acks_of_long_ago(void **state)
     for (uint32_t channel = 0; channel < 3; channel++) {
         const bench_channel_t tx = channel_of(bench, channel);
         for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++) {
-            ack_in_vain(bench, channel, tx.first - behind[i], tx.first, NULL, 0, "received_acks");
+            ack_without_effect(bench, channel, tx.first - behind[i], tx.first, NULL, 0,
+                               "received_acks");
         }
     }
     end_working(bench);
@@ -87,11 +88,11 @@ static void lies_of_refusals(void **state)
     bench_t *bench = job_in_flight();
     const bench_channel_t tx = channel_of(bench, 2);
 
-    ack_in_vain(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 0, beyond, 1, "dropped_ack");
-    ack_in_vain(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 1, first, 1, "dropped_ack");
-    ack_in_vain(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 0, NULL, 0, "dropped_ack");
+    ack_without_effect(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 0, beyond, 1, "dropped_ack");
+    ack_without_effect(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 1, first, 1, "dropped_ack");
+    ack_without_effect(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 0, NULL, 0, "dropped_ack");
     /* Without an echo nobody knows of which copy it speaks. */
-    ack_in_vain(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 0, first, 1, "received_acks");
+    ack_without_effect(bench, 2 | BTL_IB_CHANNEL_RNR, tx.first, 0, first, 1, "received_acks");
     end_working(bench);
 }
 
@@ -112,13 +113,13 @@ static void absurd_ranges(void **state)
     const bench_channel_t tx = channel_of(bench, 2);
 
     for (size_t i = 0; i < sizeof(absurd) / sizeof(absurd[0]); i++) {
-        ack_in_vain(bench, 2, tx.first, tx.limit, absurd[i], 3, "dropped_ack");
+        ack_without_effect(bench, 2, tx.first, tx.limit, absurd[i], 3, "dropped_ack");
     }
     bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
     add_block(&forgery, 2, tx.first, tx.limit, absurd[4], 3);
     forgery.size -= 4; /* the last range is missing */
     forgery.header.length = BTL_IB_LE16(forgery.size - sizeof(forgery.header));
-    in_vain(bench, &forgery, "dropped_ack");
+    without_effect(bench, &forgery, "dropped_ack");
     end_working(bench);
 }
 
@@ -133,11 +134,11 @@ static void floods_of_ranges(void **state)
     for (int i = 0; i < 80; i++) {
         add_block(&forgery, 2, tx.first, tx.limit, all, 1);
     }
-    in_vain(bench, &forgery, "dropped_ack");
+    without_effect(bench, &forgery, "dropped_ack");
     forgery = lie(bench, BTL_IB_TYPE_ACK);
     add_block(&forgery, 2, tx.first, tx.limit, all, 1);
     add_block(&forgery, 1, channel_of(bench, 1).first, 0, NULL, 0);
-    in_vain(bench, &forgery, "dropped_ack");
+    without_effect(bench, &forgery, "dropped_ack");
 
     /* The lawful most: what it says is believed once, and is no news after that. */
     uint16_t odd[9][2];
@@ -150,7 +151,7 @@ static void floods_of_ranges(void **state)
     bench_throw_forgery(bench, 0, 1, &forgery);
     assert_int_equal(victim(bench).unacked, 11);
     for (int i = 0; i < 1000; i++) {
-        in_vain(bench, &forgery, "received_acks");
+        without_effect(bench, &forgery, "received_acks");
     }
     end(bench);
 }
@@ -183,16 +184,16 @@ static void limits_beyond_the_queue(void **state)
     static const uint32_t beyond[] = {1, 2, 100000, (1u << 31) - 300};
 
     for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
-        ack_in_vain(bench, 0, tx.first, most + beyond[i], NULL, 0, "dropped_credit");
+        ack_without_effect(bench, 0, tx.first, most + beyond[i], NULL, 0, "dropped_credit");
     }
     bench_forgery_t forgery = data(bench, 8);
     forgery.header.flags = BTL_IB_FLAG_ACK;
     forgery.header.ack = BTL_IB_LE32(tx.first);
     forgery.header.credits = BTL_IB_LE16(most + 1 - tx.first);
-    in_vain(bench, &forgery, "dropped_credit");
+    without_effect(bench, &forgery, "dropped_credit");
     forgery.header.credits = UINT16_MAX;
-    in_vain(bench, &forgery, "dropped_credit");
-    ack_in_vain(bench, 0, tx.first, tx.limit - 1, NULL, 0, "received_acks"); /* late news */
+    without_effect(bench, &forgery, "dropped_credit");
+    ack_without_effect(bench, 0, tx.first, tx.limit - 1, NULL, 0, "received_acks"); /* late news */
     end_working(bench);
 }
 
@@ -250,7 +251,7 @@ static void false_returns_of_credit(void **state)
         forgery.header.channels = (uint8_t) lies[i].channel;
         forgery.header.seq = BTL_IB_LE32(next + lies[i].count - 1 + (uint32_t) lies[i].seq);
         bench_append(&forgery, &count, sizeof(count));
-        in_vain(bench, &forgery, lies[i].cause);
+        without_effect(bench, &forgery, lies[i].cause);
     }
     for (uint32_t count = grant; count <= grant + 1; count++) { /* all of them, and one more */
         bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_SKIP);
@@ -258,7 +259,7 @@ static void false_returns_of_credit(void **state)
         forgery.header.seq = BTL_IB_LE32(rx.expected + count - 1);
         bench_append(&forgery, &wire, sizeof(wire));
         if (rx.used == 0 || count > grant) {
-            in_vain(bench, &forgery, "dropped_sequence");
+            without_effect(bench, &forgery, "dropped_sequence");
         }
     }
     end_working(bench);
@@ -294,11 +295,11 @@ static void sequences_outside_the_window(void **state)
             bench_forgery_t forgery = data(bench, 8);
             forgery.header.channels = 1;
             forgery.header.seq = BTL_IB_LE32(tries[k].seq);
-            in_vain(bench, &forgery, tries[k].cause);
+            without_effect(bench, &forgery, tries[k].cause);
         }
         bench_forgery_t forgery = data(bench, 8);
         forgery.header.seq = BTL_IB_LE32(channel_of(bench, 0).granted);
-        in_vain(bench, &forgery, "dropped_sequence"); /* the first without a credit */
+        without_effect(bench, &forgery, "dropped_sequence"); /* the first without a credit */
         end_working(bench);
     }
 }
@@ -311,17 +312,17 @@ static void channels_that_do_not_exist(void **state)
     for (uint32_t channel = 3; channel < 16; channel++) {
         bench_forgery_t forgery = data(bench, 8);
         forgery.header.channels = (uint8_t) channel;
-        in_vain(bench, &forgery, "dropped_channel");
+        without_effect(bench, &forgery, "dropped_channel");
         forgery = data(bench, 8);
         forgery.header.channels = (uint8_t) (channel << 4);
         forgery.header.flags = BTL_IB_FLAG_ACK;
-        in_vain(bench, &forgery, "dropped_channel");
-        ack_in_vain(bench, channel, 1, 1, NULL, 0, "dropped_channel");
+        without_effect(bench, &forgery, "dropped_channel");
+        ack_without_effect(bench, channel, 1, 1, NULL, 0, "dropped_channel");
     }
-    ack_in_vain(bench, 127, 1, 1, NULL, 0, "dropped_channel");
-    ack_in_vain(bench, 255, 1, 0, one, 1, "dropped_channel");
+    ack_without_effect(bench, 127, 1, 1, NULL, 0, "dropped_channel");
+    ack_without_effect(bench, 255, 1, 0, one, 1, "dropped_channel");
     bench_forgery_t forgery = data(bench, 128 - (uint32_t) sizeof(btl_ib_wire_header_t) + 1);
-    in_vain(bench, &forgery, "dropped_channel"); /* larger than the queue's buffers */
+    without_effect(bench, &forgery, "dropped_channel"); /* larger than the queue's buffers */
     end_working(bench);
 }
 
@@ -355,27 +356,27 @@ static void headers_that_do_not_exist(void **state)
         bench_forgery_t forgery = data(bench, 8);
         forgery.header.version_type = (uint8_t) (version << 4 | BTL_IB_TYPE_DATA);
         if (version != BTL_IB_WIRE_VERSION) {
-            in_vain(bench, &forgery, "dropped_version");
+            without_effect(bench, &forgery, "dropped_version");
         }
     }
     for (uint32_t bit = 1; bit < 0x100; bit <<= 1) {
         bench_forgery_t forgery = data(bench, 8);
         forgery.header.flags = (uint8_t) bit;
         if ((bit & BTL_IB_FLAGS_ALL) == 0) {
-            in_vain(bench, &forgery, "dropped_type");
+            without_effect(bench, &forgery, "dropped_type");
         }
     }
     bench_forgery_t forgery = data(bench, 8);
     forgery.header.version_type = BTL_IB_WIRE_VERSION << 4; /* the only type there is none of */
-    in_vain(bench, &forgery, "dropped_type");
+    without_effect(bench, &forgery, "dropped_type");
     forgery.header.version_type = BTL_IB_WIRE_VERSION << 4 | BTL_IB_TYPE_PATH_RESPONSE;
-    in_vain(bench, &forgery, "dropped_length");
+    without_effect(bench, &forgery, "dropped_length");
     forgery = data(bench, 8);
     forgery.header.tag = BTL_IB_TAG_MAX + 1;
-    in_vain(bench, &forgery, "dropped_type");
+    without_effect(bench, &forgery, "dropped_type");
     forgery = lie(bench, BTL_IB_TYPE_CLOSE);
     bench_append(&forgery, "1234", 4);
-    in_vain(bench, &forgery, "dropped_length");
+    without_effect(bench, &forgery, "dropped_length");
     end_working(bench);
 }
 
@@ -440,7 +441,7 @@ static void fragments_that_disagree(void **state)
                                       .index = (uint16_t) lies[i].index,
                                       .unit = (uint16_t) lies[i].unit};
         bench_forgery_t forgery = chunk(bench, seq, &fields, lies[i].size);
-        in_vain(bench, &forgery, "dropped_chunk");
+        without_effect(bench, &forgery, "dropped_chunk");
     }
     assert_true(bench_settle(bench, SECOND));
     end_working(bench);
@@ -528,13 +529,13 @@ static void bundles_that_lie(void **state)
         add_message(&forgery, 8, 8, 1, 0);
         add_message(&forgery, 0, 0, 254, 0);
         add_message(&forgery, lies[i].says, lies[i].has, lies[i].tag, lies[i].zero);
-        in_vain(bench, &forgery, lies[i].cause);
+        without_effect(bench, &forgery, lies[i].cause);
     }
     bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_BUNDLE);
-    in_vain(bench, &forgery, "dropped_length"); /* of nothing */
+    without_effect(bench, &forgery, "dropped_length"); /* of nothing */
     add_message(&forgery, 8, 8, 1, 0);
     forgery.header.tag = 1; /* it has none itself */
-    in_vain(bench, &forgery, "dropped_type");
+    without_effect(bench, &forgery, "dropped_type");
     end_working(bench);
 }
 
@@ -553,7 +554,7 @@ static void parts_of_nothing(void **state)
     bench_append(&forgery, &part, sizeof(part));
     bench_append(&forgery, zeros, sizeof(zeros));
     const uint64_t sent = bench_counters(bench, 0)->sent_datagrams;
-    in_vain(bench, &forgery, "dropped_type");
+    without_effect(bench, &forgery, "dropped_type");
     bench_turn(bench, 0);
     assert_int_equal(bench_counters(bench, 0)->sent_datagrams, sent);
     end_working(bench);

@@ -25,7 +25,7 @@ static void throw_echo(bench_t *bench, uint32_t echo, uint16_t hold, const char 
     forgery.header.echo = BTL_IB_LE32(echo);
     forgery.header.hold = BTL_IB_LE16(hold);
     if (cause != NULL) {
-        in_vain(bench, &forgery, cause);
+        without_effect(bench, &forgery, cause);
     } else {
         bench_throw_forgery(bench, 0, 1, &forgery);
     }
@@ -105,7 +105,7 @@ static void a_tag_that_has_its_receiver(void **state)
 
     forgery.header.flags = BTL_IB_FLAG_NO_TAG;
     for (int i = 0; i < 100; i++) {
-        in_vain(bench, &forgery, "received_acks");
+        without_effect(bench, &forgery, "received_acks");
     }
     assert_true(victim(bench).no_tag);
     assert_true(bench_settle(bench, SECOND));
@@ -141,15 +141,15 @@ static void lives_that_never_were(void **state)
     bench_forgery_t forgery;
 
     forgery = contact(bench, epoch - 1, 0); /* older than the present */
-    in_vain(bench, &forgery, "dropped_stale");
+    without_effect(bench, &forgery, "dropped_stale");
     forgery = contact(bench, epoch - (1u << 30), 0);
-    in_vain(bench, &forgery, "dropped_stale");
+    without_effect(bench, &forgery, "dropped_stale");
     forgery = contact(bench, epoch + 1, ours + 2); /* lives of ours that never began have ended */
-    in_vain(bench, &forgery, "dropped_stale");
+    without_effect(bench, &forgery, "dropped_stale");
     forgery = contact(bench, epoch + 1, ours + (1u << 30));
-    in_vain(bench, &forgery, "dropped_stale");
+    without_effect(bench, &forgery, "dropped_stale");
     forgery = contact(bench, epoch, ours + 2); /* of the present life the same is no better */
-    in_vain(bench, &forgery, "dropped_stale");
+    without_effect(bench, &forgery, "dropped_stale");
     end_working(bench);
 }
 
@@ -166,7 +166,7 @@ static void our_own_name(void **state)
     };
 
     memcpy(forgery.body, &connect, sizeof(connect));
-    in_vain(bench, &forgery, "dropped_token"); /* made with the secret of another */
+    without_effect(bench, &forgery, "dropped_token"); /* made with the secret of another */
     end_working(bench);
 }
 

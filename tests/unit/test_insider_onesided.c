@@ -34,8 +34,8 @@ static bench_forgery_t one_sided(bench_t *bench, btl_ib_type_t type, const btl_i
 }
 
 /* Everything in host 0's memory stays as it is, and the cause is counted. */
-static void put_in_vain(bench_t *bench, const btl_ib_region_key_t *key, uint64_t offset,
-                        const uint64_t *cause)
+static void put_without_effect(bench_t *bench, const btl_ib_region_key_t *key, uint64_t offset,
+                               const uint64_t *cause)
 {
     bench_host_t *host = &bench->hosts[0];
     uint8_t *before = malloc(BENCH_MEMORY);
@@ -63,16 +63,16 @@ static void puts_with_guessed_keys(void **state)
 
     for (uint32_t bit = 0; bit < 64; bit++) {
         key.secret ^= UINT64_C(1) << bit;
-        put_in_vain(bench, &key, 0, &count->rejected_region);
+        put_without_effect(bench, &key, 0, &count->rejected_region);
         key.secret ^= UINT64_C(1) << bit;
         key.id ^= UINT64_C(1) << bit;
-        put_in_vain(bench, &key, 0, &count->rejected_region);
+        put_without_effect(bench, &key, 0, &count->rejected_region);
         key.id ^= UINT64_C(1) << bit;
     }
-    put_in_vain(bench, &bench->hosts[1].key, 0,
-                &count->rejected_region); /* a key of another process */
+    put_without_effect(bench, &bench->hosts[1].key, 0,
+                       &count->rejected_region); /* a key of another process */
     key = (btl_ib_region_key_t){0};
-    put_in_vain(bench, &key, 0, &count->rejected_region);
+    put_without_effect(bench, &key, 0, &count->rejected_region);
     end_working(bench);
 }
 
@@ -88,12 +88,12 @@ static void puts_beyond_a_region(void **state)
     btl_ib_region_key_t constant;
 
     for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
-        put_in_vain(bench, &host->key, offsets[i], &count->rejected_bounds);
+        put_without_effect(bench, &host->key, offsets[i], &count->rejected_bounds);
     }
     assert_int_equal(btl_ib_region_add(host->engine, host->memory, BENCH_MEMORY,
                                        BTL_IB_ACCESS_READ | BTL_IB_ACCESS_ATOMIC, &constant),
                      0);
-    put_in_vain(bench, &constant, 0, &count->rejected_right);
+    put_without_effect(bench, &constant, 0, &count->rejected_right);
     end_working(bench);
 }
 
@@ -123,11 +123,11 @@ static void puts_after_deregistration(void **state)
             bench_unchanged(&watch, "dropped_duplicate", 1);
         }
     }
-    put_in_vain(bench, &stale, 0, &count->rejected_region);
+    put_without_effect(bench, &stale, 0, &count->rejected_region);
     /* Something else is registered where it was, perhaps at the same place in the table. */
     assert_int_equal(
         btl_ib_region_add(host->engine, host->memory, BENCH_MEMORY, BTL_IB_ACCESS_ALL, &fresh), 0);
-    put_in_vain(bench, &stale, 0, &count->rejected_region);
+    put_without_effect(bench, &stale, 0, &count->rejected_region);
     assert_int_equal(count->placed_puts, placed);
     for (uint32_t i = 0; i < BENCH_MEMORY; i++) {
         assert_int_equal(host->memory[i], 0x5a);

@@ -354,8 +354,8 @@ static void connection_refused(void **state)
     assert_int_equal(fake.requests, 2);
 }
 
-/* However often it was asked in vain, it is asked again after 1.28 s; and once it was there, after
- * 10 ms. */
+/* However often it was asked for nothing, it is asked again after 1.28 s; and once it was there,
+ * after 10 ms. */
 static void patience_has_an_end(void **state)
 {
     fake.way_error = EHOSTUNREACH;
@@ -399,7 +399,8 @@ static void replies_are_checked(void **state)
     connect_sides(0, 1, 0);
 }
 
-/* Asked in vain for the third time: then it is told, as it may have been the other host's start. */
+/* Asked for nothing for the third time: then it is told, as it may have been the other host's
+ * start. */
 static void no_way_is_told(bool other_device)
 {
     params.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic};

@@ -167,7 +167,7 @@ static void look_hub(void)
         if (events[k].type == BTL_IB_EVENT_RECV) {
             hub_received(&events[k]);
         } else {
-            assert_int_equal(events[k].type, BTL_IB_EVENT_BROKEN); /* what was sent in vain */
+            assert_int_equal(events[k].type, BTL_IB_EVENT_BROKEN); /* what was sent for nothing */
         }
     }
     hub_looks++;

@@ -184,7 +184,7 @@ static void test_away(void **state)
         }
         bench->now += PAUSE;
         bench_turn(bench, 0);
-        assert_in_range(bench_peer(bench, 0, 1).away, PAUSE, PAUSE + 3000);
+        assert_in_range(bench_peer(bench, 0, 1).poll_gap, PAUSE, PAUSE + 3000);
         assert_true(bench_settle(bench, SECOND));
         end(bench);
     }

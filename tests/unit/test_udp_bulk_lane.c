@@ -173,7 +173,7 @@ static void test_bulk_has_its_turn(void **state)
     close_pair((pair_t *) &pair);
 }
 
-static void poll_in_vain(const pair_t *pair, int polls)
+static void poll_empty(const pair_t *pair, int polls)
 {
     btl_ib_event_t event;
 
@@ -189,7 +189,7 @@ static void test_bulk_alone(void **state)
     const pair_t pair = open_two_lanes(0);
 
     calls.now = LATER; /* and stands still: no sweeps */
-    poll_in_vain(&pair, 1000);
+    poll_empty(&pair, 1000);
     for (int i = 0; i < 100; i++) {
         send_one(&pair, 1, 1000, true);
         if (i == 0) { /* it is not looked at often, idle */
@@ -210,8 +210,8 @@ static void test_idle_looks(void **state)
     btl_ib_event_t event;
 
     calls.now = LATER;
-    poll_in_vain(&pair, 1000);
-    poll_in_vain(&pair, 1000);
+    poll_empty(&pair, 1000);
+    poll_empty(&pair, 1000);
     assert_int_equal(calls.receives, 1000);
     calls.now += 20000;
     send_one(&pair, 3, 1000, true);
@@ -281,7 +281,7 @@ static pair_t open_keeping(void)
     assert_int_equal(udp_inside(pair.b).kept, 0); /* it is not known yet */
     take_many(&pair, 20000000);
     assert_true(has_some(pair.b, 0));
-    poll_in_vain(&pair, 2000);
+    poll_empty(&pair, 2000);
     assert_int_equal(udp_inside(pair.b).kept, 0);
     return pair;
 }
@@ -332,7 +332,7 @@ static void test_kept_idle(void **state)
     send_long(&pair);
     take_long(&pair);
     assert_true(has_some(pair.b, 0));
-    poll_in_vain(&pair, 2000);
+    poll_empty(&pair, 2000);
     assert_false(has_some(pair.b, 0));
     send_long(&pair);
     take_long(&pair);

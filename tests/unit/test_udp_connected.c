@@ -310,7 +310,7 @@ static void test_fair(void **state)
 }
 
 /* Nothing comes. */
-static void poll_in_vain(int polls)
+static void poll_empty(int polls)
 {
     btl_ib_event_t event;
 
@@ -320,7 +320,7 @@ static void poll_in_vain(int polls)
     }
 }
 
-/* A poll in vain sweeps over all sockets if this passes before each. */
+/* An empty poll sweeps over all sockets if this passes before each. */
 enum { LONG = 20000 }; /* ns */
 
 /* Each of these polls comes so long after the one before. */
@@ -330,7 +330,7 @@ static void poll_seldom(int polls)
 
     for (int i = 0; i < polls; i++) {
         calls.now += LONG;
-        poll_in_vain(1);
+        poll_empty(1);
         receives += calls.receives;
         asks += calls.asks;
     }
@@ -346,7 +346,7 @@ static void open_quiet_trio(int epoll_error)
     send_c(UDP_CONNECT_AFTER);
     calls.epoll_error = epoll_error;
     calls.now = LATER;
-    poll_in_vain(1000);
+    poll_empty(1000);
 }
 
 /* Idle, all sockets are looked at, but not often: each by itself, or by epoll. */
@@ -354,10 +354,10 @@ static void test_idle_looks(void **state)
 {
     for (int epoll = 0; epoll < 2; epoll++) {
         open_quiet_trio(epoll ? 0 : ENOMEM);
-        poll_in_vain(1000);
+        poll_empty(1000);
         assert_int_equal(calls.receives, 1000);
         calls.now += LONG;
-        poll_in_vain(1);
+        poll_empty(1);
         assert_int_equal(calls.receives, epoll ? 1 : 3);
         assert_int_equal(calls.asks, epoll);
         if (!epoll) {
@@ -406,8 +406,8 @@ static void test_seldom(void **state)
     assert_int_equal(poll_now(trio.pair.a, &event, 1), 1); /* at once */
     repost(trio.pair.a, &event);
     assert_int_equal(calls.receives, 1);
-    poll_in_vain(1); /* sweeps */
-    poll_in_vain(1);
+    poll_empty(1); /* sweeps */
+    poll_empty(1);
     assert_int_equal(calls.receives, 1); /* as before */
     assert_int_equal(calls.asks, 0);
     assert_all_found();
@@ -426,10 +426,10 @@ static void test_many_busy(void **state)
         assert_all_found();
     }
     (void) assert_reaches(other, a_at_other, trio.pair.a, 64);
-    poll_in_vain(10);
+    poll_empty(10);
     assert_int_equal(calls.receives, 0);
     assert_int_equal(calls.asks, 10);
-    poll_in_vain(1000); /* then none is busy any more */
+    poll_empty(1000); /* then none is busy any more */
     assert_in_range(calls.asks, 100, 300);
     assert_all_found();
     close_transport(other);
@@ -537,7 +537,7 @@ static void test_refused_asking(void **state)
     send_b(UDP_CONNECT_AFTER);
     send_c(UDP_CONNECT_AFTER);
     assert_in_range(trio.pair.a->ops->wait_fd(trio.pair.a), 0, INT32_MAX); /* epoll from now on */
-    poll_in_vain(10);
+    poll_empty(10);
     close_transport(trio.c);
     const btl_ib_tx_t to_c = make_tx(trio.pair.a, &trio.pair.slots, 0, trio.c_at_a, 200, 1);
     assert_int_equal(send_all(trio.pair.a, &to_c, 1), 0);

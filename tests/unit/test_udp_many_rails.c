@@ -112,7 +112,7 @@ static void assert_found(void)
     }
 }
 
-/* All are asked for at once, once a turn, and none is looked at in vain. */
+/* All are asked for at once, once a turn, and none is looked at for nothing. */
 static void test_asks(void **state)
 {
     open_rails();

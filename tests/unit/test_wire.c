@@ -190,7 +190,7 @@ static void test_flags_and_reserved(void **state)
         begin(BTL_IB_TYPE_DATA, BTL_IB_FLAG_ECHO);
         poke16(38, 1u << bit);
         assert_int_equal(parse(), BTL_IB_WIRE_OK);
-        assert_int_equal(view.away, 1u << bit);
+        assert_int_equal(view.poll_gap, 1u << bit);
     }
 }
 

@@ -15,7 +15,7 @@ enum {
     SWEEP_WAIT = 2,           /* us between two sweeps, at least */
     SWEEP_WAIT_MAX = 16,      /* us between two sweeps, at most */
     SWEEP_SHARE = 8,          /* a sweep waits for this many times what the last one took */
-    SWEEPS_IN_VAIN = 4,       /* empty sweeps in a row: then epoll is asked */
+    EMPTY_SWEEPS = 4,         /* empty sweeps in a row: then epoll is asked */
     LOOKS_BETWEEN_SWEEPS = 4, /* with more looks between two sweeps they are not in a row */
     FEW = 2,                  /* sockets: never worth asking epoll */
 };
@@ -105,7 +105,7 @@ static bool poll_named(btl_ib_udp_poll_t *poll)
         poll->ready &= ~(UINT32_C(1) << index);
         found = poll_look(poll, index);
     }
-    poll->in_vain = found ? 0 : poll->in_vain;
+    poll->empty_sweeps = found ? 0 : poll->empty_sweeps;
     return found;
 }
 
@@ -142,11 +142,12 @@ __attribute__((noinline)) static bool poll_sweep(btl_ib_udp_poll_t *poll, uint32
     const bool epoll = poll->sockets->epoll_fd >= 0 && poll->sockets->count > FEW;
     const uint64_t begun = now_ns();
     if (epoll ? poll_named(poll) : poll_each(poll, empty)) {
-        poll->in_vain = 0;
+        poll->empty_sweeps = 0;
         return true;
     }
     const uint64_t wait = SWEEP_SHARE * (now_ns() - begun) / 1000;
-    poll->in_vain = poll->looks - poll->swept_look <= LOOKS_BETWEEN_SWEEPS ? poll->in_vain + 1 : 0;
+    poll->empty_sweeps =
+        poll->looks - poll->swept_look <= LOOKS_BETWEEN_SWEEPS ? poll->empty_sweeps + 1 : 0;
     poll->swept_look = poll->looks;
     poll->sweep_due = now
                       + (wait < SWEEP_WAIT       ? SWEEP_WAIT
@@ -214,7 +215,7 @@ bool btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, uint64_t now)
     }
     if (sockets->count > FEW) {
         bool named = poll->ready != 0;
-        if (!named && !poll->no_epoll && (poll->in_vain >= SWEEPS_IN_VAIN || poll->busy > FEW)) {
+        if (!named && !poll->no_epoll && (poll->empty_sweeps >= EMPTY_SWEEPS || poll->busy > FEW)) {
             poll->no_epoll = btl_ib_udp_sockets_epoll(sockets) < 0;
             named = !poll->no_epoll;
         }

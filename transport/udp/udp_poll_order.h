@@ -37,16 +37,16 @@ typedef struct btl_ib_udp_poll {
     uint32_t looks;                        /* at any socket: the clock of all that follows */
     uint32_t seen[BTL_IB_UDP_SOCKETS_MAX]; /* `looks` when something came there last */
     uint32_t latency_seen;                 /* `looks` when something came to the latency lane */
-    uint32_t busy;       /* sockets that something came to lately, when they were last counted */
-    uint32_t turn;       /* the busy socket that was looked at last */
-    uint32_t round;      /* the socket of all, busy or not, that was looked at last */
-    uint32_t ready;      /* bits: sockets that epoll named and that were not looked at since */
-    uint32_t bulk_waits; /* looks since the bulk lane had its turn */
-    bool bulk_first;     /* the look before was at the bulk lane first */
-    bool no_epoll;       /* an epoll set cannot be had */
-    uint32_t in_vain;    /* sweeps in a row that found nothing, with few looks between */
-    uint32_t swept_look; /* `looks` at the last sweep */
-    uint64_t sweep_due;  /* us: when the next sweep is due */
+    uint32_t busy;         /* sockets that something came to lately, when they were last counted */
+    uint32_t turn;         /* the busy socket that was looked at last */
+    uint32_t round;        /* the socket of all, busy or not, that was looked at last */
+    uint32_t ready;        /* bits: sockets that epoll named and that were not looked at since */
+    uint32_t bulk_waits;   /* looks since the bulk lane had its turn */
+    bool bulk_first;       /* the look before was at the bulk lane first */
+    bool no_epoll;         /* an epoll set cannot be had */
+    uint32_t empty_sweeps; /* sweeps in a row that found nothing, with few looks between */
+    uint32_t swept_look;   /* `looks` at the last sweep */
+    uint64_t sweep_due;    /* us: when the next sweep is due */
 } btl_ib_udp_poll_t;
 
 static inline void btl_ib_udp_poll_init(btl_ib_udp_poll_t *poll, btl_ib_udp_sockets_t *sockets,

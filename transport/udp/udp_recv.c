@@ -233,11 +233,11 @@ static uint64_t clock_ns(clockid_t clock)
 /* ---- messages that stay in the buffer ---- */
 
 enum {
-    KEPT_LONG = 32768,  /* bytes: shorter messages share their memory with others */
-    KEPT_SHORT = 8,     /* calls without a long message: then nothing is kept any more */
-    KEPT_STEP = 4,      /* messages that one call takes out */
-    KEPT_IN_VAIN = 128, /* looks that found nothing, some 40 us: then nothing is kept */
-    CROWD_EACH = 16,    /* long messages between two looks at the clock */
+    KEPT_LONG = 32768, /* bytes: shorter messages share their memory with others */
+    KEPT_SHORT = 8,    /* calls without a long message: then nothing is kept any more */
+    KEPT_STEP = 4,     /* messages that one call takes out */
+    EMPTY_LOOKS = 128, /* looks that found nothing, some 40 us: then nothing is kept */
+    CROWD_EACH = 16,   /* long messages between two looks at the clock */
 };
 
 /* ns between two answers: several time slices of the scheduler */
@@ -299,11 +299,11 @@ void btl_ib_udp_recv_release(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *so
 }
 
 /* Counts a look that found nothing at a socket of which messages are kept. */
-__attribute__((noinline)) static void kept_in_vain(btl_ib_udp_kept_t *kept,
-                                                   const btl_ib_udp_socket_t *socket,
-                                                   btl_ib_udp_errors_t *errors)
+__attribute__((noinline)) static void kept_count_empty(btl_ib_udp_kept_t *kept,
+                                                       const btl_ib_udp_socket_t *socket,
+                                                       btl_ib_udp_errors_t *errors)
 {
-    if (++kept->in_vain >= KEPT_IN_VAIN) {
+    if (++kept->empty_looks >= EMPTY_LOOKS) {
         kept_release(kept, socket, kept->count, errors);
     }
 }
@@ -321,7 +321,7 @@ __attribute__((noinline)) static void kept_next(btl_ib_udp_rx_t *rx,
         crowd_count(&rx->crowd);
     }
     kept->count += kept->on ? got : 0;
-    kept->in_vain = 0;
+    kept->empty_looks = 0;
     kept->short_calls = len >= KEPT_LONG ? 0 : kept->short_calls + 1;
     const bool wanted =
         sockets->keep_most > 0 && kept->short_calls < KEPT_SHORT && rx->crowd.alone
@@ -396,7 +396,7 @@ bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, btl_ib_udp_sockets_t *sockets, uint32_
             recv_failed(socket, errno, errors);
         }
         if (kept->count > 0) {
-            kept_in_vain(kept, socket, errors);
+            kept_count_empty(kept, socket, errors);
         }
         return false;
     }

@@ -61,7 +61,7 @@ typedef struct btl_ib_udp_pending {
 typedef struct btl_ib_udp_kept {
     bool on;              /* messages that come next are to be kept */
     uint32_t count;       /* kept messages */
-    uint32_t in_vain;     /* looks that found nothing since the last message came */
+    uint32_t empty_looks; /* looks that found nothing since the last message came */
     uint32_t short_calls; /* calls in a row that got short messages only */
 } btl_ib_udp_kept_t;
 

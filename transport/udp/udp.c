@@ -660,12 +660,19 @@ static bool udp_rebind(btl_ib_transport_t *t)
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
     const btl_ib_udp_name_t before = udp->sockets.own;
     btl_ib_device_t device = udp->device;
-    btl_ib_udp_sockets_t sockets;
 
-    if (!udp_address_changed(&device) || !sockets_open_changed(udp, &device, &sockets)) {
+    if (!udp_address_changed(&device)) {
         return false;
     }
-    btl_ib_udp_sockets_replace(&udp->sockets, &sockets);
+    btl_ib_udp_sockets_t *sockets = malloc(sizeof(*sockets)); /* much for the stack */
+    const bool opened = sockets != NULL && sockets_open_changed(udp, &device, sockets);
+    if (opened) {
+        btl_ib_udp_sockets_replace(&udp->sockets, sockets);
+    }
+    free(sockets);
+    if (!opened) { /* it is tried again */
+        return false;
+    }
     udp->device = device;
     btl_ib_udp_poll_rebound(&udp->poll);
     btl_ib_udp_rx_rebound(&udp->rx);

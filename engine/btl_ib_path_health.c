@@ -236,7 +236,7 @@ static void path_missed(btl_ib_conn_t *conn, uint32_t i)
     path->deaths = (uint8_t) btl_ib_min_u32(path->deaths + 1u, DOUBLINGS_MAX);
 }
 
-/* Paths that carry far less than the best get other ports. */
+/* Gives paths that carry far less than the best other ports. */
 static void paths_compare(btl_ib_conn_t *conn)
 {
     btl_ib_paths_t *paths = conn->capped.paths;

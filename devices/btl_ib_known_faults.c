@@ -304,7 +304,7 @@ const btl_ib_known_fault_t *btl_ib_known_fault_next(const btl_ib_fault_query_t *
 
 /* True if a release names a distribution that keeps one version of Linux for years and brings
  * drivers of later ones into it: Red Hat and what is built from it (".el9"), SUSE ("-default"). */
-static bool is_of_years(const char *release)
+static bool has_backports(const char *release)
 {
     const char *el = strstr(release, ".el");
 
@@ -318,7 +318,7 @@ void btl_ib_known_fault_version(const btl_ib_known_fault_t *fault,
         snprintf(out, len, "firmware %s (%s)", query->firmware, query->driver);
     } else {
         snprintf(out, len, "Linux %s%s", query->kernel->release,
-                 is_of_years(query->kernel->release)
+                 has_backports(query->kernel->release)
                      ? ", perhaps mended: its distribution takes over later drivers"
                      : "");
     }

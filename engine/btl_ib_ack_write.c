@@ -68,7 +68,7 @@ const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine)
     return soon->ack.at_once || soon->ack.at <= later->ack.at ? soon : later;
 }
 
-/* Owes an acknowledgement of a channel, whose new segments ack.count has already. */
+/* Sets an acknowledgement of a channel pending, whose new segments ack.count has already. */
 static inline void ack_set_pending(btl_ib_conn_t *conn, uint32_t channel, bool at_once)
 {
     btl_ib_engine_t *engine = conn->engine;

@@ -103,8 +103,8 @@ void btl_ib_ack_tx_set_pending(btl_ib_conn_t *conn, uint32_t channel, bool at_on
  * is faster than its sender is idle between any two segments (after 2 calls, a tenth of it). */
 enum { BTL_IB_ACK_IDLE_CALLS = 32 };
 
-/* True if the acknowledgement that a connection owes is due, after `idle_calls` progress calls that
- * received nothing. */
+/* True if the pending acknowledgement of a connection is due, after `idle_calls` progress calls
+ * that received nothing. */
 static inline bool btl_ib_ack_tx_is_due(const btl_ib_ack_tx_t *ack, uint64_t now,
                                         uint32_t idle_calls)
 {

@@ -193,8 +193,8 @@ static void sample(btl_ib_conn_t *conn)
 {
     const bool rerouted = !btl_ib_route_is_own(conn);
 
-    if (conn->goodput.rerouted
-        != rerouted) { /* its bytes, or a part of them, went by others' rails */
+    /* Its bytes, or a part of them, went over others' rails. */
+    if (conn->goodput.rerouted != rerouted) {
         conn->goodput.rerouted = rerouted;
         begin_period(conn);
     }

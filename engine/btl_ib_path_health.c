@@ -68,7 +68,7 @@ static void try_path(btl_ib_conn_t *conn, uint64_t rate)
     const bool may = conn->capped.paths == NULL
                      || (!conn->capped.paths->leaving && conn->capped.paths->trial_at == 0);
 
-    if (!may || count > transport->attr.paths || count >= BTL_IB_PATHS_MAX) {
+    if (!may || count > transport->attr.paths) {
         return;
     }
     if (conn->capped.failed > 0) { /* the port that failed may lead to a slow link */

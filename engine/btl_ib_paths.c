@@ -148,7 +148,8 @@ static void several_restart(btl_ib_cc_t *cc)
     btl_ib_conn_t *conn = conn_of(cc);
 
     for (uint32_t i = 0; i < conn->capped.paths->count; i++) {
-        conn->capped.paths->path[i].cc.ops->restart(&conn->capped.paths->path[i].cc);
+        btl_ib_cc_t *own = &conn->capped.paths->path[i].cc;
+        own->ops->restart(own);
     }
     btl_ib_paths_sum(conn);
 }
@@ -176,8 +177,7 @@ void btl_ib_path_begin(btl_ib_conn_t *conn, uint32_t i)
 /* Makes the memory for paths. Returns false if there is none. */
 static bool paths_begin(btl_ib_conn_t *conn)
 {
-    const uint32_t most =
-        btl_ib_min_u32(conn->route.via->transport->attr.paths + 1u, BTL_IB_PATHS_MAX);
+    const uint32_t most = conn->route.via->transport->attr.paths + 1u;
     btl_ib_paths_t *paths =
         btl_ib_zalloc(&conn->engine->mem, sizeof(*paths) + most * sizeof(paths->path[0]));
 
@@ -185,7 +185,6 @@ static bool paths_begin(btl_ib_conn_t *conn)
         return false;
     }
     paths->count = 1;
-    paths->most = most;
     paths->compared_at = conn->engine->clock.now;
     btl_ib_cc_move(&paths->path[0].cc, &conn->cc);
     btl_ib_rack_begin(&paths->path[0].rack, conn->engine->clock.now);

@@ -41,8 +41,6 @@ struct btl_ib_segment;
  * that path's list; all others are in sentmap.sent.
  */
 
-enum { BTL_IB_PATHS_MAX = 8 }; /* with the usual one */
-
 typedef struct btl_ib_path {
     btl_ib_list_t sent; /* in flight by it, by time of last sending; of the usual one: unused */
     btl_ib_rack_t rack; /* what arrived by it; of the usual one: at */
@@ -60,7 +58,6 @@ typedef struct btl_ib_path {
 
 typedef struct btl_ib_paths {
     uint32_t count;       /* the usual one is path[0] */
-    uint32_t most;        /* elements of path[] */
     uint32_t now;         /* that a batch of bulk leaves by; 0: also while none does */
     uint32_t sampled;     /* that the round trip of the acknowledgement in hand is of; 0: usual */
     bool leaving;         /* the last one is not used any more */
@@ -70,7 +67,7 @@ typedef struct btl_ib_paths {
     uint64_t trial_at;    /* us: when the last one began to be measured; 0: it is no trial */
     uint64_t trial_acked; /* `acked` then */
     uint64_t before;      /* segments in a second, without it */
-    btl_ib_path_t path[];
+    btl_ib_path_t path[]; /* attr.paths + 1 of them */
 } btl_ib_paths_t;
 
 /* Of any connection: its paths, and whether they seem to be capped. */

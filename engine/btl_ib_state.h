@@ -378,8 +378,8 @@ struct btl_ib_engine {
     btl_ib_list_t starved; /* something to send waits for the limits in `budget` */
     btl_ib_list_t ready;   /* there may be something to send: btl_ib_flush() says what */
     btl_ib_list_t rnr;     /* the peer waits to hear that a cause of RNR is gone */
-    /* An acknowledgement is owed, the most urgent first; apart those whose messages are answered,
-     * so that it may wait for longer. */
+    /* An acknowledgement is pending, the most urgent first; apart those whose messages are
+     * answered, so that it may wait for longer. */
     btl_ib_list_t acks;
     btl_ib_list_t acks_answered;
 

@@ -163,7 +163,7 @@ const btl_ib_param_t btl_ib_param_table[] = {
               "Transport udp: give at most this many peers of each device a connected socket, "
               "which sends faster: the first peers to which 512 short messages were sent",
               "Raise it for programs that send short messages to a few more peers"),
-    INT_PARAM(udp_flows, 4, 1, 8, "flows", 5,
+    INT_PARAM(udp_flows, 4, 1, BTL_IB_FLOWS_MAX, "flows", 5,
               "Transport udp: let bulk to one peer leave from so many ports at once, where one "
               "seems to be capped: a cloud limits each flow. Others are opened only then. 1: "
               "from one",

@@ -39,6 +39,9 @@ typedef enum btl_ib_rdma_atomics {
     BTL_IB_RDMA_ATOMICS_GLOBAL, /* also among processors and other devices (IBV_ATOMIC_GLOB) */
 } btl_ib_rdma_atomics_t;
 
+/* Flows by which bulk to one peer leaves at once, with the usual one. */
+enum { BTL_IB_FLOWS_MAX = 8 };
+
 /* Sizes are in bytes. */
 typedef struct btl_ib_transport_attr {
     /* The largest on the path that carries most, without the transport's own prefixes. */
@@ -72,8 +75,9 @@ typedef struct btl_ib_transport_attr {
     /* There is a spare flow, whose number is `flows`: it leaves by a port that peers do not know,
      * so they know what comes by it with ops->from_host(). */
     bool spare_flow;
-    /* Further flows by which bulk may leave at once, numbered from `flows` + 1 on. Each leaves by a
-     * port of its own that peers do not know, as the spare flow does. */
+    /* Further flows by which bulk may leave at once, fewer than BTL_IB_FLOWS_MAX, numbered from
+     * `flows` + 1 on. Each leaves by a port of its own that peers do not know, as the spare flow
+     * does. */
     uint8_t paths;
     bool partial_poll; /* poll() may return fewer events than asked for while there are more */
     bool knows_source; /* received datagrams name a source that addr_add() returned */

@@ -47,7 +47,6 @@ static struct {
     fate_t fates[FATES_MAX];
     uint32_t count; /* fates */
     uint32_t met;   /* datagrams that met one, or passed after all had */
-    bool by_fate;   /* until what the situation does is done */
 } now;
 
 /* The run without a restart that took longest until all was delivered and done. */
@@ -213,9 +212,9 @@ static void restart_event(sim_t *sim, void *arg, uint64_t value)
  * same of a copy. */
 uint64_t small_fate(sim_t *sim, const datagram_t *d, uint64_t *copy)
 {
-    const fate_t fate = now.by_fate && now.met < now.count ? now.fates[now.met] : PASSES;
+    const fate_t fate = now.met < now.count ? now.fates[now.met] : PASSES;
 
-    now.met += now.by_fate;
+    now.met++;
     *copy = fate == TWICE ? sim->delay + 2 * OVERTAKEN : SIM_NEVER;
     if (fate == SENDER_RESTARTS || fate == RECEIVER_RESTARTS) {
         const uint32_t who = fate == SENDER_RESTARTS ? d->from : d->to;
@@ -251,9 +250,7 @@ static uint64_t run_once(const struct situation *situation, bool verbose)
     sim_init(sim, 1, name);
     sim->verbose = verbose;
     now.met = 0;
-    now.by_fate = false;
     situation->begin(sim);
-    now.by_fate = true;
     sim->by_fate = true;
     const uint64_t begun = sim->now;
     situation->traffic(sim);
@@ -263,7 +260,7 @@ static uint64_t run_once(const struct situation *situation, bool verbose)
         memcpy(slowest_run.fates, text, sizeof(text));
     }
     sim_run_until(sim, sim->now + SIM_S(1)); /* acknowledgements and credits */
-    now.by_fate = false;
+    sim->by_fate = false;
     if (has_restart()) { /* nothing else tells a peer whose connection was idle */
         for (uint32_t i = 0; i < 2 * sim->nrails; i++) {
             say(sim, i % 2, 1 - i % 2, 8, 1000)->rail = i / 2;

@@ -105,8 +105,8 @@ enum {
 
 typedef struct btl_ib_udp_socket {
     int fd;
-    bool latency; /* in the latency lane: its port, and those that it sends to, are one further */
-    bool ect;     /* what leaves without a traffic class of its own has ECT(0) */
+    bool latency;   /* in the latency lane: its port, and those that it sends to, are one further */
+    bool ect;       /* what leaves without a traffic class of its own has ECT(0) */
     uint8_t unlike; /* calls whose first datagram was to leave otherwise, less the others; 0.. */
 } btl_ib_udp_socket_t;
 
@@ -122,10 +122,8 @@ typedef struct btl_ib_udp_sender {
     bool failed;         /* the last try got no socket, which was logged */
 } btl_ib_udp_sender_t;
 
-enum {
-    BTL_IB_UDP_FLOWS_MAX = 8,                      /* of bulk at once, with the usual one */
-    BTL_IB_UDP_SENDERS_MAX = BTL_IB_UDP_FLOWS_MAX, /* the first is the spare flow's */
-};
+/* The spare flow's, and those of paths: of the flows at once all but the usual one. */
+enum { BTL_IB_UDP_SENDERS_MAX = BTL_IB_FLOWS_MAX };
 
 typedef struct btl_ib_udp_sockets {
     const btl_ib_udp_log_t *log;

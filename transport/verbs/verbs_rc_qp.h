@@ -70,8 +70,8 @@ typedef enum btl_ib_rc_stage {
 typedef struct btl_ib_rc_idle {
     uint32_t from;  /* what had been sent and received at the last look */
     uint32_t looks; /* in a row that found nothing new */
-    uint32_t
-        asked_at; /* how many there were when the peer was asked last; 0: not since they began */
+    /* How many there were when the peer was asked last; 0: not since they began. */
+    uint32_t asked_at;
     uint32_t questions;
     uint32_t asked;    /* number of the question that is not answered yet; 0: none */
     bool spoilt;       /* something went by it since: the answer closes nothing */

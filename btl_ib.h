@@ -177,6 +177,14 @@ static inline void btl_ib_unlock(void)
     btl_ib_biased_lock_release(&component->lock);
 }
 
+/* Tells the engine when a call ended that sent much. */
+static inline void btl_ib_end_call(btl_ib_engine_t *engine)
+{
+    if (OPAL_UNLIKELY(btl_ib_engine_has_sent_much(engine))) {
+        btl_ib_engine_call_ended(engine, btl_ib_now());
+    }
+}
+
 /* Lets the engine work once, or after a pause until all is done that came meanwhile. Returns as
  * btl_ib_engine_progress(). */
 static inline int btl_ib_run_engine(uint64_t now)
@@ -188,6 +196,7 @@ static inline int btl_ib_run_engine(uint64_t now)
     while (OPAL_UNLIKELY(btl_ib_engine_behind(engine))) {
         events += btl_ib_engine_progress(engine, btl_ib_now(), burst);
     }
+    btl_ib_end_call(engine);
     return events;
 }
 

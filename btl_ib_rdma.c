@@ -439,6 +439,7 @@ static bool start_part(btl_ib_rdma_t *whole, btl_ib_endpoint_t *endpoint, uint64
         rdma_forget(part);
         return false;
     }
+    btl_ib_end_call(mca_btl_ib_component.engine);
     return true;
 }
 
@@ -515,6 +516,7 @@ static int rdma_start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbf
     }
     if (OPAL_LIKELY(!endpoint->closing && conn != NULL)) {
         rc = btl_ib_op_start(conn, &rdma->op, btl_ib_now());
+        btl_ib_end_call(component->engine);
         btl_ib_poll_throttle_reset(&component->throttle);
     } else if (!endpoint->closing && !rdma->op.by_device) {
         rdma_complete(rdma, execute_loopback(component->engine, &rdma->op, rdma->target));

@@ -188,6 +188,7 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
         rc = 0;
     } else {
         rc = btl_ib_engine_send(endpoint->conn, &frag->msg, btl_ib_now());
+        btl_ib_end_call(mca_btl_ib_component.engine);
     }
     btl_ib_poll_throttle_reset(&mca_btl_ib_component.throttle);
     if (OPAL_UNLIKELY(rc == -EPIPE) && btl_ib_endpoint_is_gone(endpoint)) {

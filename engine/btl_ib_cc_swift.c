@@ -57,7 +57,7 @@ enum {
     PAUSE_ALLOWANCE = 100,   /* us more where a host paused, which was busy around that as well */
     HOST_ALLOWANCE = 50,     /* us that data may lie at their receiver, */
     HOST_LEAST = 128,      /* and segments that may always be in flight: enough for a short path, */
-    HOST_BURSTS = 6,       /* or so many bursts: one in each call and in between, two without ACK */
+    HOST_BURSTS = 9,       /* or so many bursts: one in each call and in between, two without ACK */
     SAMPLES_START = 8,     /* that end the doubling within a round (RFC 9406) */
     BASE_PERIOD = 5000000, /* us */
 

@@ -27,6 +27,9 @@ typedef struct btl_ib_clock {
     uint64_t ran;   /* the same, but for a pause of any length at most BTL_IB_CLOCK_SLICE */
     uint32_t turns; /* number of these calls; wraps */
     uint32_t gap;   /* us between this turn and the one before */
+    uint32_t away;  /* us of it without any call, at a stretch: a process that sends one message
+                     * after the other polls late, but is not away */
+    uint32_t away_next; /* the same since this turn */
 } btl_ib_clock_t;
 
 /* us: the longest part of a pause between two turns that counts in `awake`. */
@@ -47,6 +50,19 @@ static inline void btl_ib_clock_init(btl_ib_clock_t *clock)
 static inline void btl_ib_clock_set(btl_ib_clock_t *clock, uint64_t now)
 {
     if (now > clock->now) {
+        const uint64_t away = now - clock->now;
+        if (away > clock->away_next) {
+            clock->away_next = away < UINT32_MAX ? (uint32_t) away : UINT32_MAX;
+        }
+        clock->now = now;
+    }
+}
+
+/* Notes that a call ended at `now`: the time since it began, when the clock was last set, is not
+ * spent away. */
+static inline void btl_ib_clock_call_ended(btl_ib_clock_t *clock, uint64_t now)
+{
+    if (now > clock->now) {
         clock->now = now;
     }
 }
@@ -62,6 +78,14 @@ static inline uint64_t btl_ib_clock_awake_at(const btl_ib_clock_t *clock, uint64
     return clock->awake + (away < BTL_IB_CLOCK_LONG_PAUSE ? away : BTL_IB_CLOCK_LONG_PAUSE);
 }
 
+/* Notes how long this process was away before a turn at `now`, as it called since the last one. */
+static inline void btl_ib_clock_end_away(btl_ib_clock_t *clock, uint64_t now)
+{
+    btl_ib_clock_set(clock, now);
+    clock->away = clock->away_next;
+    clock->away_next = 0;
+}
+
 /* Notes that a turn begins at `now`. */
 static inline void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now)
 {
@@ -72,8 +96,12 @@ static inline void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now)
         clock->ran += away;
         clock->awake += away;
         clock->gap = (uint32_t) away;
+        clock->away = (uint32_t) away;
+        if (clock->now != clock->turned_at) {
+            btl_ib_clock_end_away(clock, now);
+        }
         clock->turned_at += away;
-        btl_ib_clock_set(clock, now);
+        clock->now = clock->turned_at;
         return;
     }
     if (clock->turned_at != 0) {
@@ -81,6 +109,10 @@ static inline void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now)
     }
     clock->awake = btl_ib_clock_awake_at(clock, now);
     clock->gap = away < UINT32_MAX ? (uint32_t) away : UINT32_MAX;
+    clock->away = clock->gap;
+    if (clock->now != clock->turned_at) {
+        btl_ib_clock_end_away(clock, now);
+    }
     clock->turned_at += away;
     btl_ib_clock_set(clock, now);
 }

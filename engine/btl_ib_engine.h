@@ -363,6 +363,17 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
 bool btl_ib_engine_behind(const btl_ib_engine_t *engine);
 
 /*
+ * True if calls have sent so much, since btl_ib_engine_call_ended(), that one may have taken longer
+ * than a pause. Then the caller reads the clock again. Else the next turn would take the time of
+ * the call for a pause of the application: windows double after pauses, and the next call would
+ * take twice as long.
+ */
+bool btl_ib_engine_has_sent_much(const btl_ib_engine_t *engine);
+
+/* Notes that a call ended at `now`. */
+void btl_ib_engine_call_ended(btl_ib_engine_t *engine, uint64_t now);
+
+/*
  * Makes one turn of the progress thread, while the application does something else. It receives,
  * acknowledges, sends again and sends what waits, but runs no callback except deliverable,
  * black_hole, zalloc and free. Messages that arrive are kept for the next progress call: those of

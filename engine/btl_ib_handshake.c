@@ -562,7 +562,8 @@ static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
         return conn;
     }
     conn->engine->count.dropped_stale++; /* its CONNECT was used, though */
-    btl_ib_loss_datagram_received(conn, view->flags, view->echo, view->hold, view->poll_gap);
+    btl_ib_loss_datagram_received(conn, view->flags, view->stamp, view->echo, view->hold,
+                                  view->poll_gap);
     if (view->flags & BTL_IB_FLAG_ACK_NOW) { /* it asks whether we are there */
         btl_ib_flow_asked(conn, view);
         btl_ib_failover_follow(conn, rail, arrival->from, view->stamp);

@@ -468,8 +468,9 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
     if (conn->validation.route_refused != 0 || conn->validation.refused_at != 0) {
         btl_ib_validation_echoed(conn, view);
     }
+    btl_ib_loss_datagram_received(conn, view->flags, view->stamp, view->echo, view->hold,
+                                  view->poll_gap);
     btl_ib_ack_tx_heard(&conn->ack, view->stamp, engine->clock.now, engine->turn.poll_gap);
-    btl_ib_loss_datagram_received(conn, view->flags, view->echo, view->hold, view->poll_gap);
     if (new_acks) {
         btl_ib_ack_received(conn, view);
         if (view->flags & BTL_IB_FLAG_READY) {

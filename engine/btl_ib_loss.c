@@ -51,8 +51,22 @@ enum {
     DOUBLINGS_MAX = 20,       /* of a timeout elsewhere: more exceed rto_max anyway */
 };
 
-static inline void take_sample(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo, uint32_t hold,
-                               uint32_t poll_gap)
+/* Returns for how long of the `poll_gap` us before it read what it echoes the peer was away: not
+ * while it sent, as a process does that hands over one message after the other. `stamp` is that of
+ * its datagram, which left `hold` us after it read. */
+static inline uint32_t pause_of_peer(const btl_ib_conn_t *conn, uint32_t stamp, uint32_t hold,
+                                     uint32_t poll_gap)
+{
+    const int32_t silent = (int32_t) (stamp - hold - conn->ack.echo); /* since it last sent */
+
+    if (btl_ib_pause_of(poll_gap) == 0 || !conn->ack.echo_valid) {
+        return btl_ib_pause_of(poll_gap);
+    }
+    return silent <= 0 ? 0 : btl_ib_pause_of(btl_ib_min_u32((uint32_t) silent, poll_gap));
+}
+
+static inline void take_sample(btl_ib_conn_t *conn, uint32_t flags, uint32_t stamp, uint32_t echo,
+                               uint32_t hold, uint32_t poll_gap)
 {
     const uint32_t elapsed = (uint32_t) conn->engine->clock.now - echo;
 
@@ -81,13 +95,13 @@ static inline void take_sample(btl_ib_conn_t *conn, uint32_t flags, uint32_t ech
     /* What waited for a host that was away is no standing queue, which a smaller window would make
      * shorter. */
     const uint64_t pauses =
-        (uint64_t) btl_ib_pause_of(conn->engine->turn.poll_gap) + btl_ib_pause_of(poll_gap);
+        (uint64_t) conn->engine->turn.pause + pause_of_peer(conn, stamp, hold, poll_gap);
     conn->loss.sample_pauses = btl_ib_clip_u32(pauses, sample);
     btl_ib_pauses_note(&conn->loss.pauses, poll_gap, conn->engine->clock.now);
 }
 
-void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo,
-                                   uint32_t hold, uint32_t poll_gap)
+void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t stamp,
+                                   uint32_t echo, uint32_t hold, uint32_t poll_gap)
 {
     btl_ib_loss_t *loss = &conn->loss;
 
@@ -102,7 +116,7 @@ void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t
         loss->unanswered_probes = 0;
         btl_ib_flow_answered(&conn->flow);
     }
-    take_sample(conn, flags, echo, hold, poll_gap);
+    take_sample(conn, flags, stamp, echo, hold, poll_gap);
     if (conn->flow.on_trial && (flags & BTL_IB_FLAG_ECHO)) {
         btl_ib_flow_heard(conn, echo);
     }

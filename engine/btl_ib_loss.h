@@ -196,8 +196,8 @@ void btl_ib_loss_init(btl_ib_conn_t *conn);
 
 /* Notes a datagram of the connection, which shows that the peer is there. If it echoes a stamp of
  * ours that is an answer, and a round-trip sample. `flags` and the others are of its header. */
-void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t echo,
-                                   uint32_t hold, uint32_t poll_gap);
+void btl_ib_loss_datagram_received(btl_ib_conn_t *conn, uint32_t flags, uint32_t stamp,
+                                   uint32_t echo, uint32_t hold, uint32_t poll_gap);
 
 /* Does the part of btl_ib_loss_update_rack() that is all of it for what is no bulk and was sent
  * once. `newest`: of its channel. */

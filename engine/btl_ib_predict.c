@@ -109,9 +109,9 @@ void btl_ib_predict_account(btl_ib_engine_t *engine)
     btl_ib_conn_t *conn = predicted->conn;
 
     predicted->conn = NULL;
+    btl_ib_loss_datagram_received(conn, BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO, predicted->stamp,
+                                  predicted->echo, predicted->hold, predicted->poll_gap);
     btl_ib_ack_tx_heard(&conn->ack, predicted->stamp, engine->clock.now, engine->turn.poll_gap);
-    btl_ib_loss_datagram_received(conn, BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO, predicted->echo,
-                                  predicted->hold, predicted->poll_gap);
     take_ack(conn, &predicted->ack);
     engine->count.received_datagrams++;
     conn->rail->count.received_datagrams++;

@@ -150,6 +150,7 @@ static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *even
         /* each time: a callback, or another thread in it, may have polled */
         engine->turn.batch = polled->number;
         engine->turn.poll_gap = polled->poll_gap;
+        engine->turn.pause = polled->pause;
         handled = 1;
         switch (events[i].type) {
         case BTL_IB_EVENT_RECV:

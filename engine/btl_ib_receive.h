@@ -36,14 +36,16 @@ static inline int btl_ib_rail_batch_max(const btl_ib_engine_t *engine, int left)
 static inline void btl_ib_rail_note_empty(btl_ib_rail_t *rail, const btl_ib_clock_t *clock)
 {
     rail->polled.empty_at = clock->now;
-    rail->polled.pause = clock->gap;
-    rail->polled.pause_until = clock->now + clock->gap;
+    rail->polled.pause = clock->away;
+    rail->polled.pause_until = clock->now + clock->away;
 }
 
-/* Events polled in one batch, which may have waited for `poll_gap` us. */
+/* Events polled in one batch, which may have waited for `poll_gap` us: because this process paused,
+ * for `pause` us. */
 typedef struct btl_ib_polled_batch {
     uint32_t number;
     uint32_t poll_gap;
+    uint32_t pause;
 } btl_ib_polled_batch_t;
 
 /*
@@ -62,15 +64,16 @@ static inline btl_ib_polled_batch_t btl_ib_rail_begin_batch(btl_ib_rail_t *rail)
     if (clock->now > rail->polled.pause_until) {
         rail->polled.pause = 0;
     }
-    if (clock->gap > rail->polled.pause) {
-        rail->polled.pause = clock->gap;
-        rail->polled.pause_until = clock->now + clock->gap;
+    if (clock->away > rail->polled.pause) {
+        rail->polled.pause = clock->away;
+        rail->polled.pause_until = clock->now + clock->away;
     }
     if (rail->transport->attr.partial_poll) {
         const uint32_t queued = btl_ib_clip_u32(clock->now - rail->polled.empty_at,
                                                 BTL_IB_QUEUE_BORNE + rail->polled.pause);
         polled.poll_gap = btl_ib_max_u32(clock->gap, queued);
     }
+    polled.pause = btl_ib_pause_of(rail->polled.pause) > 0 ? btl_ib_pause_of(polled.poll_gap) : 0;
     return polled;
 }
 

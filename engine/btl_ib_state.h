@@ -294,7 +294,9 @@ typedef struct btl_ib_turn {
     uint32_t idle_calls; /* consecutive progress calls that received nothing */
     /* us: longest that the batch in hand may have waited here; BTL_IB_POLL_GAP_UNKNOWN */
     uint32_t poll_gap;
+    uint32_t pause;      /* us: of it what a pause of this process explains; 0: none */
     uint32_t first_rail; /* polled first in this turn */
+    uint64_t sent_told;  /* datagrams sent when the end of a call was last told */
     uint64_t tick_at;    /* us: when the next of the three is due: */
     uint64_t standby_at; /* rails that stand by are polled, */
     uint64_t sample_at;  /* what rails carry is sampled, */

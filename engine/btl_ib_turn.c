@@ -40,6 +40,7 @@ enum {
     EVICTIONS = 64,        /* timers that expire in one turn, at most */
     RETRY_AFTER = 10,      /* us after which a full transport is tried again */
     CATCH_UP_MOST = 20000, /* us of turns after a pause; less after a shorter one */
+    SENT_MUCH = 128,       /* datagrams, which may take longer than BTL_IB_PAUSE_MIN */
     STANDBY_EACH = 50000,  /* us between polls of rails that stand by: first contacts come */
 };
 
@@ -208,9 +209,9 @@ __attribute__((noinline)) static uint32_t do_deferred_work(btl_ib_engine_t *engi
 static inline void begin_turn(btl_ib_engine_t *engine, uint64_t now)
 {
     btl_ib_clock_turn(&engine->clock, now);
-    if (btl_ib_pause_of(engine->clock.gap) > 0 && !btl_ib_is_behind(engine)) {
+    if (btl_ib_pause_of(engine->clock.away) > 0 && !btl_ib_is_behind(engine)) {
         engine->turn.behind_until =
-            engine->clock.now + btl_ib_min_u32(engine->clock.gap, CATCH_UP_MOST);
+            engine->clock.now + btl_ib_min_u32(engine->clock.away, CATCH_UP_MOST);
         btl_ib_work_note(&engine->work);
     }
 }
@@ -344,6 +345,7 @@ __attribute__((noinline)) static int turn_predicted(btl_ib_engine_t *engine)
 
     engine->turn.batch = batch.number;
     engine->turn.poll_gap = batch.poll_gap;
+    engine->turn.pause = batch.pause;
     btl_ib_engine_enter(engine);
     engine->polled.in_hand = true;
     const bool taken = event->type == BTL_IB_EVENT_RECV && btl_ib_predict(rail, event);
@@ -448,6 +450,17 @@ int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burs
 uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine)
 {
     return engine->clock.turned_at;
+}
+
+bool btl_ib_engine_has_sent_much(const btl_ib_engine_t *engine)
+{
+    return engine->count.sent_datagrams - engine->turn.sent_told > SENT_MUCH;
+}
+
+void btl_ib_engine_call_ended(btl_ib_engine_t *engine, uint64_t now)
+{
+    engine->turn.sent_told = engine->count.sent_datagrams;
+    btl_ib_clock_call_ended(&engine->clock, now);
 }
 
 /* Returns when a turn of either kind has something to do. */

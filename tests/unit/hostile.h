@@ -9,6 +9,7 @@
 #define BTL_IB_TEST_HOSTILE_H
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench.h"
 #include "unit.h"
@@ -28,6 +29,14 @@ static inline void end(bench_t *bench)
 {
     bench_fini(bench);
     free(bench);
+}
+
+/* Has all hosts receive into these queues. */
+static inline void use_queues(bench_t *bench, const char *queues)
+{
+    for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
+        strcpy(bench->hosts[i].queues, queues);
+    }
 }
 
 /* Hosts 0 and 1 from now on: they know each other, and have nothing under way. */

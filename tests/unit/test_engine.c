@@ -13,13 +13,6 @@
 #include "hostile.h"
 #include "unit.h"
 
-static void use_queues(bench_t *bench, const char *queues)
-{
-    for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
-        strcpy(bench->hosts[i].queues, queues);
-    }
-}
-
 /* ---- devices ---- */
 
 /* While no device is open turns find nothing. */

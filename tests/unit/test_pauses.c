@@ -103,6 +103,97 @@ static void test_busy_receiver(void **state)
     end(bench);
 }
 
+/* Sends 40 messages, one each `us` us, and makes a turn at the end. Returns whether the engine
+ * takes that for a pause. */
+static bool turn_after_sends(bench_t *bench, uint64_t us)
+{
+    for (int i = 0; i < 40; i++) {
+        bench->now += us;
+        bench_send(bench, 0, 1, 100, 1);
+    }
+    bench->now += us;
+    bench_turn(bench, 0);
+    const bool paused = btl_ib_pause_of(bench->hosts[0].engine->clock.away) > 0;
+    assert_true(bench_settle(bench, SECOND));
+    bench_run(bench, 5000);
+    return paused;
+}
+
+/* A process that hands over one message after the other polls late, but was not away. */
+static void test_sends_are_no_pause(void **state)
+{
+    bench_t *bench = new_bench();
+
+    acquaint(bench);
+    assert_false(turn_after_sends(bench, BTL_IB_PAUSE_MIN / 2));
+    assert_true(turn_after_sends(bench, 2 * BTL_IB_PAUSE_MIN));
+    end(bench);
+}
+
+/* Has host 0 send more than SENT_MUCH datagrams in one call, which takes 2 ms, and tells the engine
+ * so if `tells`. Returns whether the next turn takes the call for a pause. */
+static bool turn_after_long_call(bool tells)
+{
+    bench_t *bench = new_bench();
+
+    use_queues(bench, "P,256,256:S,1472,1024,512,500");
+    acquaint(bench);
+    btl_ib_engine_t *engine = bench->hosts[0].engine;
+    bench_set_window(bench, 0, 1, 1000);
+    assert_false(btl_ib_engine_has_sent_much(engine));
+    for (int i = 0; i < 5; i++) {
+        bench_send(bench, 0, 1, 60000, 1);
+    }
+    assert_true(btl_ib_engine_has_sent_much(engine));
+    bench->now += 2000;
+    if (tells) {
+        btl_ib_engine_call_ended(engine, bench->now);
+        assert_false(btl_ib_engine_has_sent_much(engine));
+    }
+    bench_turn(bench, 0);
+    const bool paused = btl_ib_pause_of(engine->clock.away) > 0;
+    assert_true(bench_settle(bench, SECOND));
+    end(bench);
+    return paused;
+}
+
+static void test_long_call_is_no_pause(void **state)
+{
+    assert_true(turn_after_long_call(false));
+    assert_false(turn_after_long_call(true));
+}
+
+/* What the peer did before it read what it echoes, and answered 10 us later. */
+static void test_pause_of_peer(void **state)
+{
+    static const struct {
+        uint32_t silent; /* us since it sent, when it read */
+        uint32_t poll_gap, pause;
+    } cases[] = {
+        {5000, 3000, 3000},          /* it was away */
+        {700, 3000, 700},            /* for that long: before that it sent */
+        {BTL_IB_PAUSE_MIN, 3000, 0}, /* it sent all the time */
+        {UINT32_MAX - 3, 3000, 0},   /* also between reading and answering */
+        {5000, BTL_IB_PAUSE_MIN, 0}, /* it polled all the time */
+    };
+    bench_t *bench = new_bench();
+
+    acquaint(bench);
+    btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const uint32_t sent = (uint32_t) bench->now;
+
+        bench->now += 20000;
+        bench_turn(bench, 0);
+        const uint32_t stamp = (uint32_t) bench->now;
+        conn->engine->turn.pause = 0;
+        conn->ack.echo = stamp - 10 - cases[i].silent;
+        btl_ib_loss_datagram_received(conn, BTL_IB_FLAG_ECHO, stamp, sent, 10, cases[i].poll_gap);
+        assert_int_equal(conn->loss.sample_pauses, cases[i].pause);
+    }
+    end(bench);
+}
+
 /* A peer has so long to answer from the first question on, however old our process is by then. */
 static void test_first_question(void **state)
 {
@@ -139,10 +230,16 @@ static void test_path_lookups(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_known), cmocka_unit_test(test_longest),
-        cmocka_unit_test(test_forgotten),     cmocka_unit_test(test_lossy),
-        cmocka_unit_test(test_busy_receiver), cmocka_unit_test(test_first_question),
+        cmocka_unit_test(test_nothing_known),
+        cmocka_unit_test(test_longest),
+        cmocka_unit_test(test_forgotten),
+        cmocka_unit_test(test_lossy),
+        cmocka_unit_test(test_busy_receiver),
+        cmocka_unit_test(test_first_question),
         cmocka_unit_test(test_path_lookups),
+        cmocka_unit_test(test_sends_are_no_pause),
+        cmocka_unit_test(test_long_call_is_no_pause),
+        cmocka_unit_test(test_pause_of_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

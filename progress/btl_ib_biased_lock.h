@@ -31,8 +31,9 @@
  * (MPI_THREAD_MULTIPLE) it is an ordinary mutex. It also is one where the system refuses
  * membarrier.
  *
- * The lock is handed over by release and acquire of `owner_inside` and `revoked`, so thread
- * sanitizers understand it. It is not recursive and knows nothing of Open MPI.
+ * Spin verified it, with the stores that a processor keeps back (engine/model/biased_lock.pml). The
+ * lock is handed over by release and acquire of `owner_inside` and `revoked`, so thread sanitizers
+ * understand it. It is not recursive and knows nothing of Open MPI.
  */
 
 #ifndef BTL_IB_BIASED_LOCK_H

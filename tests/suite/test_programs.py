@@ -198,7 +198,7 @@ def test_component_scale(run, cost_programs):
 
 
 # The other one takes a minute.
-MODEL_SAMPLE = ("contact", "onesided")
+MODEL_SAMPLE = ("biased_lock", "contact", "onesided")
 
 
 @pytest.mark.model

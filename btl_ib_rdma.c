@@ -73,6 +73,64 @@ int btl_ib_rdma_init(btl_ib_module_t *module)
                                  -1);
 }
 
+/* ---- under way ---- */
+
+/* Puts an operation, or a part of one, into its module's list, where flush() finds it. */
+static void rdma_enter(btl_ib_rdma_t *rdma)
+{
+    btl_ib_module_t *module = rdma->endpoint->module;
+
+    rdma->number = ++module->rdma.started;
+    btl_ib_list_push_tail(&module->rdma.active, &rdma->link);
+    OBJ_RETAIN(rdma->endpoint); /* until rdma_forget() */
+}
+
+/* Forgets an operation that is no longer under way. */
+static void rdma_forget(btl_ib_rdma_t *rdma)
+{
+    btl_ib_endpoint_t *endpoint = rdma->endpoint;
+
+    btl_ib_list_remove(&rdma->link);
+    opal_free_list_return(&endpoint->module->rdma.ops, &rdma->super);
+    OBJ_RELEASE(endpoint); /* retained by rdma_start() */
+}
+
+/* Lets an endpoint carry `size` bytes from byte `offset` of an operation on. False: it does not. */
+static bool start_part(btl_ib_rdma_t *whole, btl_ib_endpoint_t *endpoint, uint64_t offset,
+                       uint64_t size)
+{
+    const btl_ib_op_t *op = &whole->op;
+    btl_ib_rdma_t *part;
+
+    if (endpoint->closing) {
+        return false;
+    }
+    part = (btl_ib_rdma_t *) opal_free_list_get(&endpoint->module->rdma.ops);
+    if (part == NULL) {
+        return false;
+    }
+    part->endpoint = endpoint;
+    part->whole = whole;
+    part->in_callback = false;
+    part->over = false;
+    part->op = (btl_ib_op_t){
+        .kind = op->kind,
+        .key = op->key,
+        .offset = op->offset + offset,
+        .size = size,
+        .local = (char *) op->local + offset,
+    };
+    rdma_enter(part);
+    ++whole->parts;
+    if (btl_ib_op_start(endpoint->conn, &part->op, btl_ib_now()) != 0) {
+        --whole->parts;
+        rdma_forget(part);
+        return false;
+    }
+    btl_ib_end_call(mca_btl_ib_component.engine);
+    return true;
+}
+
 /* ---- completion ---- */
 
 static const char *const kind_names[] = {
@@ -121,16 +179,6 @@ static void report_status(const btl_ib_rdma_t *rdma, int status)
                    opal_process_name_print(endpoint->proc->proc_name), endpoint->host,
                    strerror(-status));
     end_job_if_lost(rdma, status);
-}
-
-/* Forgets an operation that is no longer under way. */
-static void rdma_forget(btl_ib_rdma_t *rdma)
-{
-    btl_ib_endpoint_t *endpoint = rdma->endpoint;
-
-    btl_ib_list_remove(&rdma->link);
-    opal_free_list_return(&endpoint->module->rdma.ops, &rdma->super);
-    OBJ_RELEASE(endpoint); /* retained by rdma_start() */
 }
 
 /*
@@ -185,6 +233,16 @@ static btl_ib_rdma_t *part_over(btl_ib_rdma_t *rdma, int status)
     return --whole->parts == 0 ? whole : NULL;
 }
 
+/* Starts a part, whose endpoint is deleted, over the endpoint of the whole: the caller named that,
+ * and need not hear of another. False: it does not start. */
+static bool start_again(const btl_ib_rdma_t *part)
+{
+    btl_ib_rdma_t *whole = part->whole;
+
+    return whole != NULL
+           && start_part(whole, whole->endpoint, part->op.offset - whole->op.offset, part->op.size);
+}
+
 /* Tells the owner of an operation, then forgets it. It stays in the module's list until its
  * callback has returned: an owner that flush() told that all is done may free what the callback
  * uses. */
@@ -192,8 +250,12 @@ static void rdma_complete(btl_ib_rdma_t *rdma, int status)
 {
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
 
-    if (OPAL_UNLIKELY(status != 0 && !endpoint->closing)) {
-        report_status(rdma, status);
+    if (OPAL_UNLIKELY(status != 0)) {
+        if (!endpoint->closing) {
+            report_status(rdma, status);
+        } else if (start_again(rdma)) {
+            status = 0;
+        }
     }
     rdma = part_over(rdma, status);
     if (rdma == NULL) {
@@ -235,8 +297,8 @@ void btl_ib_rdma_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
     btl_ib_rdma_t *rdma;
 
     while ((rdma = BTL_IB_LIST_POP(btl_ib_rdma_t, &endpoint->failed_ops, failed_link)) != NULL) {
-        if (quiet) {
-            (rdma->whole != NULL ? rdma->whole : rdma)->cbfunc = NULL;
+        if (quiet) { /* a part has none */
+            rdma->cbfunc = NULL;
         }
         rdma_complete(rdma, rdma->status);
     }
@@ -380,16 +442,6 @@ static int execute_loopback(btl_ib_engine_t *engine, btl_ib_op_t *op, void *targ
     return 0;
 }
 
-/* Puts an operation, or a part of one, into its module's list, where flush() finds it. */
-static void rdma_enter(btl_ib_rdma_t *rdma)
-{
-    btl_ib_module_t *module = rdma->endpoint->module;
-
-    rdma->number = ++module->rdma.started;
-    btl_ib_list_push_tail(&module->rdma.active, &rdma->link);
-    OBJ_RETAIN(rdma->endpoint); /* until rdma_forget() */
-}
-
 /* ---- the parts of one that is divided ---- */
 
 /*
@@ -405,42 +457,6 @@ static bool may_be_divided(const btl_ib_rdma_t *rdma, const btl_ib_memory_handle
            && !op->place.known && op->offset <= handle->size
            && op->size <= handle->size - op->offset
            && (op->kind == BTL_IB_OP_GET || (handle->pinned & BTL_IB_ACCESS_WINDOW) != 0);
-}
-
-/* Lets an endpoint carry `size` bytes from byte `offset` of an operation on. False: it does not. */
-static bool start_part(btl_ib_rdma_t *whole, btl_ib_endpoint_t *endpoint, uint64_t offset,
-                       uint64_t size)
-{
-    const btl_ib_op_t *op = &whole->op;
-    btl_ib_rdma_t *part;
-
-    if (endpoint->closing) {
-        return false;
-    }
-    part = (btl_ib_rdma_t *) opal_free_list_get(&endpoint->module->rdma.ops);
-    if (part == NULL) {
-        return false;
-    }
-    part->endpoint = endpoint;
-    part->whole = whole;
-    part->in_callback = false;
-    part->over = false;
-    part->op = (btl_ib_op_t){
-        .kind = op->kind,
-        .key = op->key,
-        .offset = op->offset + offset,
-        .size = size,
-        .local = (char *) op->local + offset,
-    };
-    rdma_enter(part);
-    ++whole->parts;
-    if (btl_ib_op_start(endpoint->conn, &part->op, btl_ib_now()) != 0) {
-        --whole->parts;
-        rdma_forget(part);
-        return false;
-    }
-    btl_ib_end_call(mca_btl_ib_component.engine);
-    return true;
 }
 
 /* Adds up the bandwidths of all rails that carry a part; `rails` gets the endpoints of the others,

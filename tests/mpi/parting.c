@@ -14,6 +14,8 @@
  *   operations fail.
  * delete=told: the error callback deletes the dead peer, and what was to come back does not
  * delete=next: the dead peer is deleted next, as by MPI_Finalize, and nothing is told (delete=never)
+ * delete=rail: of two rails (--mca btl_ib_qps_per_port 2) only the second is deleted, which carries a
+ * part of a long get from a peer that stands still: the first one carries that part then
  */
 
 #include "opal_config.h"
@@ -27,21 +29,23 @@
 #include <unistd.h>
 
 #define WORDS    64
-#define PATIENCE 20.0 /* seconds */
-#define TURN     7    /* tag */
+#define LONG     (4u << 20) /* bytes of a get that is divided */
+#define PATIENCE 20.0       /* seconds */
+#define TURN     7          /* tag */
 
 enum { OURS, STANDS, DIES, RANKS };
 
 typedef mca_btl_base_registration_handle_t handle_t;
 
 static struct {
-    uint64_t address;
+    uint64_t address, long_address;
     pid_t pid;
-    unsigned char handle[MCA_BTL_REG_HANDLE_MAX_SIZE];
+    unsigned char handle[MCA_BTL_REG_HANDLE_MAX_SIZE], long_handle[MCA_BTL_REG_HANDLE_MAX_SIZE];
 } offers[RANKS];
 
 static uint64_t memory[WORDS];
-static handle_t *handle;
+static unsigned char long_memory[LONG];
+static handle_t *handle, *long_handle;
 
 /* One put to each. */
 typedef struct outcome {
@@ -219,6 +223,53 @@ static void take_leave(void)
     signal_to(STANDS, SIGCONT);
 }
 
+/* ---- one rail of two ---- */
+
+static mca_btl_base_module_t *second_rail(void)
+{
+    mca_btl_base_selected_module_t *item;
+
+    OPAL_LIST_FOREACH(item, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        if (item->btl_module != btl && item->btl_module->btl_component == btl->btl_component) {
+            return item->btl_module;
+        }
+    }
+    fail("there is no second rail");
+    return NULL;
+}
+
+static void delete_rail(void)
+{
+    mca_btl_base_module_t *const second = second_rail();
+    outcome_t *outcome = &outcomes[STANDS];
+    const double begun = seconds_now();
+    peer_t *peer = NULL;
+    int rc;
+
+    second->btl_add_procs(second, 1, &procs[STANDS], &peer, NULL);
+    put(STANDS);
+    flush_in_time(NULL);
+    stop(STANDS);
+    *outcome = (outcome_t){0};
+    rc = btl->btl_get(btl, peers[STANDS], long_memory, offers[STANDS].long_address, NULL,
+                      (handle_t *) (void *) offers[STANDS].long_handle, LONG, 0, MCA_BTL_NO_ORDER,
+                      done, outcome, NULL);
+    if (peer == NULL || rc != OPAL_SUCCESS) {
+        fail("no second endpoint, or get: %d", rc);
+    }
+    second->btl_del_procs(second, 1, &procs[STANDS], &peer);
+    must_be("while one of two rails is deleted", STANDS, 0, 0);
+    signal_to(STANDS, SIGCONT);
+    while (outcome->calls == 0 && seconds_now() < begun + PATIENCE) {
+        opal_progress();
+    }
+    must_be("one of two rails was deleted", STANDS, 1, OPAL_SUCCESS);
+    pattern_check(long_memory, LONG, STANDS, "get");
+}
+
+/* ---- the ranks' frame ---- */
+
 /* Whatever is sent to our UDP ports is refused from now on. */
 static void close_ports(void)
 {
@@ -243,12 +294,16 @@ static void exchange_offers(void)
 {
     handle =
         btl->btl_register_mem(btl, NULL, memory, sizeof(memory), MCA_BTL_REG_FLAG_REMOTE_WRITE);
-    if (handle == NULL) {
+    pattern_fill(long_memory, LONG, (uint64_t) rank);
+    long_handle = btl->btl_register_mem(btl, NULL, long_memory, LONG, MCA_BTL_REG_FLAG_REMOTE_READ);
+    if (handle == NULL || long_handle == NULL) {
         fail("no registration");
     }
     offers[rank].address = (uintptr_t) memory;
+    offers[rank].long_address = (uintptr_t) long_memory;
     offers[rank].pid = getpid();
     memcpy(offers[rank].handle, handle, btl->btl_registration_handle_size);
+    memcpy(offers[rank].long_handle, long_handle, btl->btl_registration_handle_size);
     MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, offers, sizeof(offers[0]), MPI_BYTE,
                   MPI_COMM_WORLD);
 }
@@ -269,7 +324,11 @@ int main(int argc, char **argv)
     find_peers();
     exchange_offers();
 
-    if (rank == OURS) {
+    if (is_deleted("rail")) {
+        if (rank == OURS) {
+            delete_rail();
+        }
+    } else if (rank == OURS) {
         flush();
         take_leave();
     } else if (rank == DIES) {
@@ -286,6 +345,7 @@ int main(int argc, char **argv)
         }
     }
     btl->btl_deregister_mem(btl, handle);
+    btl->btl_deregister_mem(btl, long_handle);
     free(procs);
     free(peers);
     finish();

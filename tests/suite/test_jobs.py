@@ -215,7 +215,10 @@ DIRECT = [
     *(job("mpi", f"parting delete={when}", 3, name=f"mpi/parting,delete={when}/3-ranks",
           options="--btl ib,tcp --flags send,put --transport udp",
           mpirun="--mca btl_ib_exclusivity 50", marks="full" * (when != "told"))
-      for when in ("never", "told", "next"))]
+      for when in ("never", "told", "next")),
+    job("mpi", "parting delete=rail", 3, options="--btl ib,tcp --transport udp",
+        mpirun="--mca btl_ib_exclusivity 50 --mca btl_ib_flags send,put"
+               " --mca btl_ib_qps_per_port 2")]
 
 # Memory that devices may use by themselves; datagrams that are protected.
 PROTECTED = [job("mpi", "pages rounds=3"),

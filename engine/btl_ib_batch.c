@@ -324,9 +324,10 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t channel, bool b
 
 /* ---- what leaves again: btl_ib_loss.c says which ---- */
 
-/* Gathers the next batch of what was lost, as far as the limits and the `room` of a path allow.
- * Returns what stopped it. What the command channel lost is first in the list. */
-static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, uint32_t room,
+/* Gathers the next batch of what was lost, as far as the limits and the `room` of a path allow, and
+ * nothing of `full` channels, a bit for each. Returns what stopped it. What the command channel
+ * lost is first in the list. */
+static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, uint32_t full, uint32_t room,
                                     btl_ib_segment_t **segments, int *count)
 {
     btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.lost);
@@ -340,6 +341,9 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, uint32_t 
             if (command) {
                 break;
             }
+            continue;
+        }
+        if ((full >> segment->channel & 1) != 0) {
             continue;
         }
         if (!btl_ib_send_limits_may_retransmit(conn, segment->channel, (uint32_t) *count)
@@ -359,15 +363,17 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, uint32_t 
 
 btl_ib_verdict_t btl_ib_batch_resend(btl_ib_conn_t *conn, bool command, bool *full)
 {
+    const bool apart = conn->route.via->transport->attr.send_queues;
     btl_ib_segment_t *segments[BTL_IB_BATCH];
     btl_ib_verdict_t verdict = BTL_IB_GO;
+    uint32_t full_channels = 0;
     int count = 1;
 
-    while (verdict == BTL_IB_GO && !*full && count > 0) {
+    while (verdict == BTL_IB_GO && (!*full || apart) && count > 0) {
         count = 0;
         const bool by_path = conn->capped.paths != NULL && !command;
         const uint32_t room = by_path ? btl_ib_paths_choose(conn) : UINT32_MAX;
-        verdict = gather_lost(conn, command, room, segments, &count);
+        verdict = gather_lost(conn, command, full_channels, room, segments, &count);
         int taken = count == 0 ? 0 : btl_ib_transmit_segments(conn, segments, count);
         for (int i = 0; i < taken; i++) {
             btl_ib_sentmap_retransmitted(conn, segments[i], false);
@@ -379,7 +385,10 @@ btl_ib_verdict_t btl_ib_batch_resend(btl_ib_conn_t *conn, bool command, bool *fu
         if (by_path) {
             btl_ib_paths_choose_usual(conn);
         }
-        *full = taken < count;
+        if (taken < count) {
+            *full = true;
+            full_channels |= 1u << segments[taken]->channel;
+        }
     }
     return verdict;
 }

@@ -321,13 +321,10 @@ static void beside_full_send_queues(void **state)
     }
 }
 
-/* How many of three messages that wait, one for each queue, arrive while the send queue of one is
- * full. */
-static uint64_t arrive_beside(uint32_t full, bool own)
+/* Two that know each other, and have three queues; each has a send queue if `own`. */
+static bench_t *three_queues(bool own)
 {
-    static const uint32_t sizes[] = {8, 600, 3000};
     bench_t *bench = new_bench();
-    bench_rail_t *rail = &bench->hosts[0].rails[0];
 
     for (uint32_t i = 0; i < 2; i++) {
         strcpy(bench->hosts[i].queues, "P,256,64:P,1024,64:P,4096,64");
@@ -335,6 +332,17 @@ static uint64_t arrive_beside(uint32_t full, bool own)
         bench->hosts[i].attr.send_queues = own;
     }
     acquaint(bench);
+    return bench;
+}
+
+/* How many of three messages that wait, one for each queue, arrive while the send queue of one is
+ * full. */
+static uint64_t arrive_beside(uint32_t full, bool own)
+{
+    static const uint32_t sizes[] = {8, 600, 3000};
+    bench_t *bench = three_queues(own);
+    bench_rail_t *rail = &bench->hosts[0].rails[0];
+
     const uint64_t before = bench_counters(bench, 1)->received_messages;
     rail->full = ~0u;
     for (uint32_t i = 0; i < 3; i++) {
@@ -358,6 +366,40 @@ static void beside_own_send_queues(void **state)
         assert_int_equal(arrive_beside(full, true), 2);
         assert_int_equal(arrive_beside(full, false), full);
     }
+}
+
+/* Whether what the last queue lost leaves again while the send queue of the one before it, which
+ * lost something earlier, is full. */
+static bool leaves_again_beside(bool own)
+{
+    bench_t *bench = three_queues(own);
+    bench_queue_t gone = {.last = &gone.first};
+
+    for (uint32_t i = 0; i < 4; i++) {
+        bench_turn(bench, 0); /* each leaves by itself */
+        bench_send(bench, 0, 1, i % 2 == 0 ? 600 : 3000, 1);
+        assert_int_equal(bench->wire.count, i < 2 ? 1 : i - 1);
+        if (i < 2) {
+            bench_push(&gone, bench_pop(&bench->wire));
+        }
+    }
+    bench->hosts[0].rails[0].full = 1u << 1;
+    bench_flow(bench);
+    bench_run(bench, 1000);
+    assert_int_equal(bench_counters(bench, 0)->losses, 2);
+    const bool left = bench_counters(bench, 0)->retransmits > 0;
+    bench->hosts[0].rails[0].full = 0;
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    bench_clear(&gone);
+    end(bench);
+    return left;
+}
+
+static void lost_beside_own_send_queues(void **state)
+{
+    assert_true(leaves_again_beside(true));
+    assert_false(leaves_again_beside(false));
 }
 
 /* Chunks that leave in the next turn of 0. */
@@ -555,6 +597,7 @@ int main(void)
         cmocka_unit_test(beside_a_full_window),
         cmocka_unit_test(beside_full_send_queues),
         cmocka_unit_test(beside_own_send_queues),
+        cmocka_unit_test(lost_beside_own_send_queues),
         cmocka_unit_test(bursts_make_way),
         cmocka_unit_test(alone_holds_nothing_up),
         cmocka_unit_test(lost_ones_do_not_wait),

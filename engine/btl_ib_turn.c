@@ -58,7 +58,8 @@ __attribute__((noinline)) static bool tick(btl_ib_engine_t *engine)
         }
     }
     /* What is found calls up. After a pause of ours there are ACKs to be received first. */
-    if (now >= turn->sample_at && !turn->async && engine->clock.gap < BTL_IB_GOODPUT_EACH) {
+    if (now >= turn->sample_at && !turn->async && engine->clock.gap < BTL_IB_GOODPUT_EACH
+        && !btl_ib_is_behind(engine)) {
         turn->sample_at = now + BTL_IB_GOODPUT_EACH;
         if (engine->rail_count > 1) {
             btl_ib_goodput_sample(engine);

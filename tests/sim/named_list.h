@@ -150,6 +150,8 @@ SCENARIO(slow_rail_is_left_alone, "the fast one of them breaks, then the slow on
 SCENARIO(slow_rail_as_claimed, "PUTs divided as rates are, 1 to 10: both rails stay in use")
 SCENARIO(slow_rail_for_a_moment, "a rail is slow for 0.2 s: it stays in use")
 SCENARIO(slow_rail_compared_with_little, "a rail is slow where hardly anything goes by the other")
+SCENARIO(slow_rail_of_windows,
+         "one of two rails has short operations for a busy host, too: it stays in use")
 SCENARIO(slow_rail_loses, "one of two rails loses 1 %: it stays in use")
 SCENARIO(slow_peer, "a peer computes while it owes ACKs over one of two rails: that stays in use")
 SCENARIO(flow_dies, "one flow (5-tuple) leads nowhere from now on, another does")

@@ -203,3 +203,25 @@ void slow_peer(sim_t *sim)
     computing(sim, 500, 1, 8000, SIM_MS(4));
     must_stay(sim);
 }
+
+/* Operations of a window go by one rail, and what is long is divided among both. The two processes
+ * share a processor: what one sent before its slice ended is acknowledged when it comes back, and
+ * taken in bit by bit. */
+void slow_rail_of_windows(sim_t *sim)
+{
+    with_links(sim, FAST);
+    proc_share(sim, SIM_MS(4));
+    for (uint32_t i = 0; i < 300; i++) {
+        for (uint32_t n = 0; n < 100; n++) {
+            op_plan(sim, 0, 1, (btl_ib_op_kind_t) (n % 3), 500, sim->now + SIM_US(100) * n)->rail =
+                0;
+        }
+        sim_run_until(sim, sim->now + SIM_MS(10));
+        for (uint32_t n = 0; n < 16; n++) {
+            op_plan(sim, 0, 1, BTL_IB_OP_PUT, 12000, sim->now + 1000)->rail = n % 2;
+        }
+        run_settle(sim, SIM_S(2));
+    }
+    sim->slice = 0;
+    must_stay(sim);
+}

@@ -157,8 +157,8 @@ void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         acked = range_arrived(conn, view->ack_channel, first, view->ack, view);
         credit = ack_take_limit(conn, view->ack_channel, view->limit);
     }
-    if (is_ack) {
-        btl_ib_incast_received(conn, view->tag, view->stamp);
+    if (is_ack && btl_ib_incast_received(conn, view->tag, view->stamp)) {
+        credit = true;
     }
     while (is_ack && btl_ib_wire_next_block(view, &offset, &block)) {
         const uint32_t channel = block.channel;

@@ -32,6 +32,7 @@ static bool ack_segment_send(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, 
         return false;
     }
     btl_ib_rnr_entry_t *entry = conn->rnr.any ? btl_ib_rnr_pick(conn) : NULL;
+    btl_ib_incast_pass_turns(conn);
     const uint8_t share = btl_ib_incast_share(conn);
     segment->flags |= flags;
     segment->tag = share;

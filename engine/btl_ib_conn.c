@@ -116,6 +116,7 @@ static void begin_incarnation(btl_ib_conn_t *conn)
 static void end_rx(btl_ib_conn_t *conn)
 {
     btl_ib_accept_end(conn);
+    btl_ib_incast_end(conn);
     btl_ib_input_end(conn);
     btl_ib_replies_drop(conn);
     btl_ib_rnr_forget(conn);
@@ -189,6 +190,7 @@ static btl_ib_conn_t *allocate_conn(btl_ib_rail_t *rail, const btl_ib_peer_info_
         btl_ib_validation_init(&conn->validation, info->answers);
         btl_ib_ecn_init(&conn->ecn, info->ecn && rail->transport->attr.ecn);
         btl_ib_list_init(&conn->all);
+        btl_ib_list_init(&conn->incast.link);
         btl_ib_sched_init(conn);
         btl_ib_ack_tx_init(&conn->ack);
         btl_ib_rnr_init(&conn->rnr);

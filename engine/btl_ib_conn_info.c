@@ -107,7 +107,7 @@ btl_ib_conn_levels_info_t btl_ib_conn_levels(const btl_ib_conn_t *conn)
     return (btl_ib_conn_levels_info_t){
         .in_flight = conn->sentmap.in_flight,
         .window = conn->cc.window,
-        .share = conn->incast.segments == UINT32_MAX ? 0 : conn->incast.segments,
+        .share = conn->incast.segments == UINT32_MAX ? 0 : btl_ib_max_u32(conn->incast.segments, 1),
         .srtt = btl_ib_rtt_smoothed(&conn->loss.rtt, 0),
         .rto = rto > config->rto_min ? rto : config->rto_min,
         .datagram_max = conn->pmtud.datagram_max,

@@ -5,6 +5,7 @@
 
 #include "btl_ib_incast.h"
 
+#include "btl_ib_ack_write.h"
 #include "btl_ib_list.h"
 #include "btl_ib_state.h"
 
@@ -23,7 +24,15 @@ enum {
     BORNE_KEPT = 10000000,  /* us */
     RATE_PERIODS = 8,
     FULL_PERCENT = 92, /* of the best rate: it is full */
-    QUEUE_LEAST = 50,  /* us above 3/2 of the shortest round trip: there is a queue */
+
+    QUEUE_LEAST = 20, /* us above 3/2 of the shortest round trip: there is a queue */
+    QUEUED_LEAST = 3, /* segments beyond what the path holds: less would cost rate */
+
+    HOLD = 0xff,        /* told to a peer that has to wait for its turn */
+    TURN = 32,          /* segments */
+    TURN_FREE = 2,      /* segments in a row of a peer that needs no turn: it sends little */
+    UNUSED = 50,        /* us, and two round trips, after which a silent peer's turn ends, */
+    PAUSE = PERIOD / 3, /* and, with four, in which a peer that sends little begins anew */
 
     /* In flight as many times what arrives in a round trip, the bound bounds nothing. */
     USELESS = 64,
@@ -63,10 +72,11 @@ static uint32_t senders_now(const btl_ib_incast_t *incast)
                                  UINT32_MAX);
 }
 
-/* Returns the peers that send at present. */
+/* Returns the peers that send at present; while some wait for a turn those whose turn it is. */
 static uint32_t senders_of(const btl_ib_incast_t *incast)
 {
-    return btl_ib_max_u32(senders_now(incast), incast->before);
+    return !btl_ib_list_empty(&incast->held) ? btl_ib_max_u32(incast->grants, 2)
+                                             : btl_ib_max_u32(senders_now(incast), incast->before);
 }
 
 /* Adds a period to what arrives in the long run, as single ones look far better or worse where a
@@ -135,7 +145,6 @@ static void judge(btl_ib_incast_t *incast, uint64_t time, uint64_t now)
     const uint32_t senders = senders_of(incast);
     const uint32_t trip = btl_ib_clip_u32(incast->trips / incast->received, UINT32_MAX);
     const uint32_t least = btl_ib_clip_u32(incast->trips_least / incast->received, UINT32_MAX / 2);
-    const bool full = note_rate(&incast->rate, incast->received, time, now);
     const bool bears = now < incast->borne_until;
     const bool queued = trip > least + least / 2 + QUEUE_LEAST;
     /* Losses without a queue are not the senders'. */
@@ -143,7 +152,10 @@ static void judge(btl_ib_incast_t *incast, uint64_t time, uint64_t now)
     const bool collapses = queued && is_missing(incast, MISSING_MOST, false);
     /* Segments in flight that arrived (J. Little). */
     const uint32_t flight = btl_ib_clip_u32(incast->trips / time + 1, UINT32_MAX / USELESS);
+    const uint32_t path = btl_ib_clip_u32(incast->trips_least / time, UINT32_MAX / USELESS);
+    const bool full = note_rate(&incast->rate, incast->received, time, now);
 
+    incast->trip = trip;
     if (senders >= 2) {
         incast->crowd_at = now;
     } else if (now - incast->crowd_at > CROWD_KEPT) {
@@ -162,11 +174,11 @@ static void judge(btl_ib_incast_t *incast, uint64_t time, uint64_t now)
     } else if (!full) {
         bound += bound / (overflows ? 64 : 8) + 1;
     } else if (queued) {
-        bound -= bound / 16;
+        bound -= (bound + 15) / 16;
     } else {
         bound += bound / 64 + 1;
     }
-    incast->bound = bound > flight * USELESS ? 0 : btl_ib_max_u32(bound, senders);
+    incast->bound = bound > flight * USELESS ? 0 : btl_ib_max_u32(bound, path + QUEUED_LEAST);
 }
 
 /* Ends the period, with datagrams of this connection. */
@@ -197,6 +209,92 @@ static void begin_period(btl_ib_incast_t *incast, uint32_t before, uint64_t now)
     incast->trips_least = 0;
     incast->from = now;
     incast->period++;
+}
+
+/* ---- turns ---- */
+
+/* Takes a peer off both lists. */
+static void unlist(btl_ib_incast_t *incast, btl_ib_incast_share_t *share)
+{
+    if (!btl_ib_list_empty(&share->link)) {
+        btl_ib_list_remove(&share->link);
+        incast->grants -= !share->held;
+        share->held = false;
+    }
+}
+
+/* Begins the turn of a peer. */
+static void grant(btl_ib_conn_t *conn, uint64_t now)
+{
+    btl_ib_incast_t *incast = &conn->rail->incast;
+
+    unlist(incast, &conn->incast);
+    conn->incast.turn = 0;
+    conn->incast.heard_at = now;
+    btl_ib_list_push_tail(&incast->granted, &conn->incast.link);
+    incast->grants++;
+}
+
+/* Has a peer wait for its next turn, and be told so at once. */
+static void hold(btl_ib_conn_t *conn)
+{
+    btl_ib_incast_t *incast = &conn->rail->incast;
+
+    unlist(incast, &conn->incast);
+    conn->incast.held = true;
+    btl_ib_list_push_tail(&incast->held, &conn->incast.link);
+    btl_ib_ack_tx_set_pending(conn, 1, true);
+}
+
+void btl_ib_incast_pass_turns(btl_ib_conn_t *conn)
+{
+    btl_ib_incast_t *incast = &conn->rail->incast;
+    const uint64_t now = conn->engine->clock.now;
+    btl_ib_conn_t *first = BTL_IB_LIST_FIRST(btl_ib_conn_t, &incast->granted, incast.link);
+
+    if (first != NULL && now > first->incast.heard_at + 2 * (uint64_t) incast->trip + UNUSED) {
+        unlist(incast, &first->incast);
+    }
+    while ((first = BTL_IB_LIST_FIRST(btl_ib_conn_t, &incast->held, incast.link)) != NULL
+           && (incast->bound == 0 || incast->grants < incast->bound)) {
+        grant(first, now);
+        btl_ib_ack_tx_set_pending(first, 1, true);
+    }
+}
+
+/* Counts segments of a peer for its turn: one that sends more than a few in a row takes turns, if
+ * there are more such peers than segments that may be in flight. */
+static void take_turn(btl_ib_conn_t *conn, uint32_t count, uint64_t now)
+{
+    btl_ib_incast_t *incast = &conn->rail->incast;
+    btl_ib_incast_share_t *share = &conn->incast;
+    const bool listed = !btl_ib_list_empty(&share->link);
+
+    if (!listed && now > share->heard_at + 4 * (uint64_t) incast->trip + PAUSE) {
+        share->turn = 0;
+    }
+    share->turn = (uint16_t) btl_ib_min_u32(share->turn + count, UINT16_MAX);
+    share->heard_at = now;
+    if (!listed && share->turn > TURN_FREE) {
+        if (incast->grants < incast->bound) {
+            grant(conn, now);
+        } else {
+            hold(conn);
+        }
+    } else if (listed && !share->held) {
+        btl_ib_list_remove(&share->link);
+        btl_ib_list_push_tail(&incast->granted, &share->link);
+        if (share->turn >= TURN
+            && (!btl_ib_list_empty(&incast->held) || incast->grants > incast->bound)) {
+            hold(conn);
+        }
+    }
+    btl_ib_incast_pass_turns(conn);
+}
+
+void btl_ib_incast_end(btl_ib_conn_t *conn)
+{
+    unlist(&conn->rail->incast, &conn->incast);
 }
 
 /* Counts what a peer sends in the period. */
@@ -241,6 +339,9 @@ void btl_ib_incast_arriving(btl_ib_conn_t *conn, uint32_t channel, uint32_t seq,
         begin_period(incast, senders_now(incast), now);
     }
     add(conn, count);
+    if (incast->bound != 0 || !btl_ib_list_empty(&incast->held)) {
+        take_turn(conn, count, now);
+    }
     if (btl_ib_seq_before(top, seq)) {
         incast->missing += passed_over(conn, channel, top, seq);
     } else if (seq != top && !again) {
@@ -253,8 +354,16 @@ uint8_t btl_ib_incast_share(const btl_ib_conn_t *conn)
     const btl_ib_incast_t *incast = &conn->rail->incast;
     const uint32_t senders = senders_of(incast);
 
-    return incast->bound == 0 || senders < 2 ? 0
-                                             : encode(btl_ib_max_u32(incast->bound / senders, 1));
+    if (conn->incast.held) {
+        return HOLD;
+    }
+    if (incast->bound == 0 || senders < 2) {
+        return 0;
+    }
+    const uint32_t sharing = btl_ib_list_empty(&conn->incast.link)
+                                 ? btl_ib_max_u32(senders, incast->grants)
+                                 : incast->grants;
+    return encode(btl_ib_max_u32(incast->bound / sharing, 1));
 }
 
 void btl_ib_incast_told(btl_ib_conn_t *conn, uint8_t share)
@@ -269,7 +378,11 @@ bool btl_ib_incast_is_due(const btl_ib_conn_t *conn)
     if (told == 0 && conn->rail->incast.bound == 0) {
         return false;
     }
-    const uint32_t share = decode(btl_ib_incast_share(conn));
+    const uint8_t now = btl_ib_incast_share(conn);
+    if (told == HOLD || now == HOLD) {
+        return told != now;
+    }
+    const uint32_t share = decode(now);
     const uint64_t before = decode(told);
     return (share == 0) != (before == 0) || share >= 2 * before || before >= 2 * (uint64_t) share;
 }
@@ -281,14 +394,17 @@ static bool is_expired(const btl_ib_conn_t *conn)
     return conn->engine->clock.now - conn->incast.received_at > SHARE_KEPT;
 }
 
-void btl_ib_incast_received(btl_ib_conn_t *conn, uint8_t share, uint32_t stamp)
+bool btl_ib_incast_received(btl_ib_conn_t *conn, uint8_t share, uint32_t stamp)
 {
+    const bool held = conn->incast.segments == 0;
+
     if (btl_ib_seq_before(stamp, conn->incast.stamp) && !is_expired(conn)) {
-        return;
+        return false;
     }
-    conn->incast.segments = share == 0 ? UINT32_MAX : decode(share);
+    conn->incast.segments = share == 0 ? UINT32_MAX : share == HOLD ? 0 : decode(share);
     conn->incast.received_at = conn->engine->clock.now;
     conn->incast.stamp = stamp;
+    return held && share != HOLD;
 }
 
 void btl_ib_incast_expire(btl_ib_conn_t *conn)

@@ -23,6 +23,8 @@
  *   full rate, a queue               1/16 less: a smaller bound may carry as much
  *   full rate, no queue              1/64 more: the path may hold more again
  *
+ * It is never less than what the path holds without a queue, and three segments.
+ *
  * "Full" is the best rate of the last seconds, about, so the bound never costs rate for long.
  * Losses without a queue come from elsewhere, and bound nobody. Where delays vary there may seem to
  * be one: so what is missing while the rate is less than full, and the bound therefore fills no
@@ -33,6 +35,13 @@
  * ("Measurement of Diversity", Nature 1949), sum squared by sum of squares: of two that send much
  * and many that send little the two have shares as if they were alone.
  *
+ * Where the bound is smaller than the number of senders they take turns, as with Homa's
+ * overcommitment: as many as it has segments may send, one each or more; the others may have
+ * nothing in flight on data channels until an ACK begins their turn. One segment of each of fifteen
+ * would be a queue that small messages wait behind. A turn ends after some segments, or when
+ * nothing comes. If the ACK that begins one is lost it ends unused; the peer's probe is answered
+ * with what holds now. Peers that send a few segments at a time need no turn.
+ *
  * A single sender gets no share: its own congestion control suffices.
  */
 
@@ -41,6 +50,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "btl_ib_list.h"
 
 struct btl_ib_conn;
 
@@ -69,6 +80,11 @@ typedef struct btl_ib_incast {
     struct {              /* while the bound costs rate: */
         uint32_t received, missing;
     } costly;
+    uint32_t trip; /* us: in the mean of the last period */
+    btl_ib_list_t
+        granted;          /* peers whose turn it is; that which is silent for longest comes first */
+    btl_ib_list_t held;   /* peers that wait for theirs, in their order */
+    uint32_t grants;      /* peers on the first list */
     uint32_t borne;       /* 1/256 of the segments that may be missing: no bound cures that, */
     uint64_t borne_until; /* us: until then */
 } btl_ib_incast_t;
@@ -77,16 +93,24 @@ typedef struct btl_ib_incast {
 typedef struct btl_ib_incast_share {
     uint64_t received_at; /* sender: us: when `segments` was received, */
     uint32_t stamp;       /* and the peer's time of that ACK: an older one may come later */
-    uint32_t segments;    /* sender: of data channels that may be in flight; UINT32_MAX: no bound */
+    uint32_t segments;    /* sender: of data channels that may be in flight; UINT32_MAX: no bound;
+                           * 0: it is not our turn */
     uint32_t sent;        /* receiver: segments that the peer sent in the period, */
     uint16_t period;      /* the last one in which it did */
+    uint16_t turn;        /* receiver: segments of its turn, or in a row without one, */
+    uint64_t heard_at;    /* us: and when the last one came */
+    btl_ib_list_t link;   /* receiver: on `granted` or `held`, or on neither */
+    bool held;            /* receiver: on `held` */
     uint8_t told;         /* receiver: what the last ACK told, as on the wire */
 } btl_ib_incast_share_t;
 
-/* Begins an incarnation of a connection: there is no bound. */
+/* Begins a route of a connection: nothing was told of it. */
 static inline void btl_ib_incast_begin(btl_ib_incast_share_t *share)
 {
-    *share = (btl_ib_incast_share_t){.segments = UINT32_MAX};
+    share->segments = UINT32_MAX;
+    share->received_at = 0;
+    share->stamp = 0;
+    share->told = 0;
 }
 
 /* Notes that segments of a data channel arrive: `count` from `seq` on, not marked yet in the window
@@ -104,8 +128,15 @@ void btl_ib_incast_told(struct btl_ib_conn *conn, uint8_t share);
 bool btl_ib_incast_is_due(const struct btl_ib_conn *conn);
 
 /* Notes the share that an ACK of the peer tells, which it sent at `stamp` (its time, us). It holds
- * until a newer ACK comes, or for a second: an ACK that takes it back may be lost. */
-void btl_ib_incast_received(struct btl_ib_conn *conn, uint8_t share, uint32_t stamp);
+ * until a newer ACK comes, or for a second: an ACK that takes it back may be lost. Returns whether
+ * the turn of a peer that waited for it begins. */
+bool btl_ib_incast_received(struct btl_ib_conn *conn, uint8_t share, uint32_t stamp);
+
+/* Ends the turn of a peer that does not use it, and begins those for which there is room. */
+void btl_ib_incast_pass_turns(struct btl_ib_conn *conn);
+
+/* Forgets the turn of a peer whose incarnation ends. */
+void btl_ib_incast_end(struct btl_ib_conn *conn);
 
 /* Forgets the share if it is too old: segments wait for a window. */
 void btl_ib_incast_expire(struct btl_ib_conn *conn);

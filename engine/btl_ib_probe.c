@@ -217,13 +217,13 @@ static bool probe_ask(btl_ib_conn_t *conn)
 
 /* Notes that a probe has left. From the second one in a row on that is a timeout, which congestion
  * control is told, unless the peer's process pauses now and then: then one says that it may have
- * paused again. */
+ * paused again. One that asks only whether it is our turn is none. */
 static void probe_left(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_loss_t *loss = &conn->loss;
 
-    if (loss->probes > 0 && !btl_ib_loss_only_answers(conn)) {
+    if (loss->probes > 0 && !btl_ib_loss_only_answers(conn) && conn->incast.segments > 0) {
         engine->count.timeouts++;
         conn->count.timeouts++;
         if (loss->probes > 1 || btl_ib_pauses_expected(&loss->pauses, engine->clock.now) == 0) {

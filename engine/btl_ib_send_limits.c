@@ -174,7 +174,7 @@ bool btl_ib_send_limits_may_retransmit(const btl_ib_conn_t *conn, uint32_t chann
         return in_flight < window_of(conn, channel);
     }
     const uint32_t data = data_in_flight(conn) + count;
-    return data < conn->incast.segments
+    return data < btl_ib_max_u32(conn->incast.segments, 1)
            && (in_flight < conn->cc.window
                || data < btl_ib_max_u32(conn->cc.window / COMMAND_SHARE, 1));
 }
@@ -186,7 +186,8 @@ static bool is_stuck(const btl_ib_conn_t *conn, btl_ib_verdict_t verdict)
 {
     return conn->sentmap.in_flight == 0
            && (verdict == BTL_IB_NO_CREDIT || verdict == BTL_IB_NO_ANSWER
-               || (verdict == BTL_IB_NO_WINDOW && btl_ib_conn_only_skips(conn)));
+               || (verdict == BTL_IB_NO_WINDOW
+                   && (conn->incast.segments == 0 || btl_ib_conn_only_skips(conn))));
 }
 
 void btl_ib_send_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full)

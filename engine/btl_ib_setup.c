@@ -227,6 +227,8 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
     rail->transport = transport;
     rail->index = engine->rail_count;
     rail->queues = *queues;
+    btl_ib_list_init(&rail->incast.granted);
+    btl_ib_list_init(&rail->incast.held);
     rail->cc = btl_ib_cc_choose(engine->config.cc, transport->attr.reliable);
     btl_ib_credit_share(rail->credit, &rail->queues, transport);
     for (uint32_t i = 0; i < queues->count; i++) {

@@ -67,7 +67,8 @@
  *   +------+------+------+------+  duplicates: retransmissions that were, since the
  *                                  connection began, modulo 65536
  * `tag` of an ACK is the share of many to one (btl_ib_incast.h): segments of channels above 0 that
- * may be in flight, 0 for any number; a number of 3 bits and an exponent.
+ * may be in flight, 0 for any number; a number of 3 bits and an exponent. All ones: none, until
+ * another ACK tells that it is the peer's turn; what does not know that takes it for any number.
  *
  *      7    6    5    4    3    2    1    0
  *   +----+----+----+----+----+----+----+----+

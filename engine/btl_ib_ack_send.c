@@ -32,7 +32,9 @@ static bool ack_segment_send(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, 
         return false;
     }
     btl_ib_rnr_entry_t *entry = conn->rnr.any ? btl_ib_rnr_pick(conn) : NULL;
-    btl_ib_incast_pass_turns(conn);
+    if (!btl_ib_list_empty(&conn->incast.link)) { /* it may have asked whether it is its turn */
+        btl_ib_incast_pass_turns(conn);
+    }
     const uint8_t share = btl_ib_incast_share(conn);
     segment->flags |= flags;
     segment->tag = share;

@@ -339,7 +339,7 @@ void btl_ib_incast_arriving(btl_ib_conn_t *conn, uint32_t channel, uint32_t seq,
         begin_period(incast, senders_now(incast), now);
     }
     add(conn, count);
-    if (incast->bound != 0 || !btl_ib_list_empty(&incast->held)) {
+    if (incast->bound != 0 || conn->incast.held) {
         take_turn(conn, count, now);
     }
     if (btl_ib_seq_before(top, seq)) {
@@ -352,12 +352,15 @@ void btl_ib_incast_arriving(btl_ib_conn_t *conn, uint32_t channel, uint32_t seq,
 uint8_t btl_ib_incast_share(const btl_ib_conn_t *conn)
 {
     const btl_ib_incast_t *incast = &conn->rail->incast;
-    const uint32_t senders = senders_of(incast);
 
     if (conn->incast.held) {
         return HOLD;
     }
-    if (incast->bound == 0 || senders < 2) {
+    if (incast->bound == 0) {
+        return 0;
+    }
+    const uint32_t senders = senders_of(incast);
+    if (senders < 2) {
         return 0;
     }
     const uint32_t sharing = btl_ib_list_empty(&conn->incast.link)

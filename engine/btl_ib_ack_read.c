@@ -202,8 +202,8 @@ void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_loss_acked(conn, acked, limited);
         btl_ib_rnr_sender_retry(conn);
         btl_ib_loss_detect(conn);
-        if (conn->capped.watched) {
-            btl_ib_path_health_look(conn);
+        if (conn->capped.watched || limited) {
+            btl_ib_path_health_look(conn, limited);
         }
     }
 }

@@ -131,6 +131,7 @@ static void end_incarnation(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
+    btl_ib_paths_end(conn);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         btl_ib_tx_window_drop(&conn->tx[i].sentmap.window, &engine->mem);
     }

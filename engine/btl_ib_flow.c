@@ -203,9 +203,8 @@ bool btl_ib_flow_misses_bulk(btl_ib_conn_t *conn)
         return false;
     }
     const uint64_t since = flow_bulk_awaited_since(conn);
-    const uint64_t late = btl_ib_max_u32(
-        BULK_LATE, 2 * btl_ib_rtt_timeout(&conn->loss.rtt, conn->engine->config.rto_initial)
-                       + conn->identity.peer_ack_delay);
+    const uint64_t late =
+        btl_ib_max_u32(BULK_LATE, 2 * btl_ib_path_timeout(conn, 0) + conn->identity.peer_ack_delay);
     if (since == UINT64_MAX || clock->now < since + late) {
         flow->bulk_asked = 0;
         return false;

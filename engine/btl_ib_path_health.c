@@ -9,6 +9,7 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
+#include "btl_ib_trace.h"
 
 enum {
     PERIOD = 20000, /* us, or so many round trips: losses are judged after it */
@@ -27,7 +28,9 @@ enum {
     LATE = 4000,           /* us, at least, until what is in flight is missed */
     MISSED_MOST = 3,       /* times in a row, until a path is dead */
     COMPARE_EACH = 500000, /* us */
-    SLOW = 4,              /* so many times more does the best carry */
+    SLOW = 4,              /* so many times more does the best carry, or less does it delay */
+    FASTER = 2,            /* so many times less does one delay that is worth being kept for that */
+    SLOW_WAIT = 500000,    /* us of a queue, until another path is tried for that */
     SLOW_PAUSE = 4000000,  /* us until a path may be found slow again, the first time */
 };
 
@@ -59,9 +62,24 @@ static bool has_queue(const btl_ib_conn_t *conn)
     return conn->capped.delay > (uint64_t) QUEUE_RTTS * conn->loss.rtt.min + QUEUE;
 }
 
-/* Tries one more path, if the transport has one. `rate`: segments in a second by the present
- * ones. */
-static void try_path(btl_ib_conn_t *conn, uint64_t rate)
+/* True if all that was sent in the period met a queue in the network. */
+static bool met_queue(const btl_ib_conn_t *conn)
+{
+    return conn->capped.shortest != UINT32_MAX
+           && conn->capped.shortest > (uint64_t) QUEUE_RTTS * conn->loss.rtt.min + QUEUE;
+}
+
+/* True if the shortest of a path's round trips, which a standing queue makes longer, is beyond so
+ * many times that of another one in the same time: two flows in one queue meet the same delay. */
+static bool is_beyond(uint32_t shortest, uint32_t other, uint32_t times)
+{
+    return shortest != UINT32_MAX && other != UINT32_MAX
+           && shortest > (uint64_t) times * other + QUEUE;
+}
+
+/* Tries one more path, if the transport has one. It stays if all together carry `needed` segments
+ * in a second; 0: if it delays far less than the usual one. */
+static void try_path(btl_ib_conn_t *conn, uint64_t needed, btl_ib_trace_cause_t cause)
 {
     btl_ib_transport_t *transport = conn->route.via->transport;
     const uint32_t count = conn->capped.paths == NULL ? 1 : conn->capped.paths->count;
@@ -78,11 +96,31 @@ static void try_path(btl_ib_conn_t *conn, uint64_t rate)
     if (!btl_ib_paths_add(conn)) {
         return;
     }
-    conn->capped.paths->before = rate;
+    conn->capped.paths->needed = needed;
     conn->capped.paths->trial_at = conn->engine->clock.now;
     conn->capped.paths->trial_acked = UINT64_MAX;
     conn->engine->count.paths_tried++;
+    btl_ib_trace(conn, BTL_IB_TRACE_path_tried, cause, NULL, count);
     btl_ib_conn_ready(conn);
+}
+
+/* Tries a path where a period shows, as those before did, that the network limits bulk: by losses
+ * without a queue, or by a queue that the only path always has. `rate`: segments in a second. */
+static void try_if_limited(btl_ib_conn_t *conn, uint64_t rate)
+{
+    btl_ib_capped_t *capped = &conn->capped;
+    const uint64_t now = conn->engine->clock.now;
+    const uint32_t count = capped->paths == NULL ? 1 : capped->paths->count;
+
+    if (now < capped->next_at) {
+        return;
+    }
+    if (capped->periods == PERIODS) {
+        capped->periods = 0;
+        try_path(conn, rate + rate / (2 * count), BTL_IB_CAUSE_capped);
+    } else if (count == 1 && capped->queued_at != 0 && now >= capped->queued_at + SLOW_WAIT) {
+        try_path(conn, 0, BTL_IB_CAUSE_slow);
+    }
 }
 
 /* Judges the period that ends, if one does. */
@@ -97,20 +135,29 @@ static void judge_period(btl_ib_conn_t *conn)
     if (time < period || (acked < SEGMENTS && time < 4 * period)) {
         return;
     }
-    const bool is_capped = time < 5 * period && acked >= SEGMENTS
-                           && (uint64_t) capped->lost * LOSSES >= acked && !has_queue(conn);
+    const bool is_bulk = time < 5 * period && acked >= SEGMENTS;
+    const bool is_capped = is_bulk && (uint64_t) capped->lost * LOSSES >= acked && !has_queue(conn);
+    const bool is_queued = is_bulk && capped->limited && met_queue(conn);
     capped->periods = is_capped ? (uint8_t) btl_ib_min_u32(capped->periods + 1u, PERIODS) : 0;
+    capped->queued_at = !is_queued ? 0 : capped->queued_at == 0 ? now : capped->queued_at;
     capped->since = now;
     capped->acked += acked;
-    capped->watched = conn->capped.paths != NULL || capped->lost > 0;
+    capped->watched = capped->paths != NULL || capped->lost > 0 || capped->limited;
     capped->lost = 0;
-    if (capped->periods == PERIODS && now >= capped->next_at) {
-        capped->periods = 0;
-        try_path(conn, acked * UINT64_C(1000000) / time);
+    capped->limited = false;
+    capped->shortest = UINT32_MAX;
+    try_if_limited(conn, acked * UINT64_C(1000000) / time);
+}
+
+/* Notes that the round trips of all paths are measured from now on. */
+static void begin_shortest(btl_ib_paths_t *paths)
+{
+    for (uint32_t i = 0; i < paths->count; i++) {
+        paths->path[i].shortest = UINT32_MAX;
     }
 }
 
-/* Judges the last path, which was measured, by whether the rate of all rose. */
+/* Judges the last path, which was measured: did the rate of all rise; or does it delay far less? */
 static void judge_trial(btl_ib_conn_t *conn)
 {
     btl_ib_paths_t *paths = conn->capped.paths;
@@ -122,6 +169,7 @@ static void judge_trial(btl_ib_conn_t *conn)
     if (paths->trial_acked == UINT64_MAX && time >= period) { /* it has begun */
         paths->trial_at = now;
         paths->trial_acked = paths->acked;
+        begin_shortest(paths);
         return;
     }
     if (paths->trial_acked == UINT64_MAX || time < (MEASURED - 1) * period) {
@@ -130,18 +178,24 @@ static void judge_trial(btl_ib_conn_t *conn)
     const uint64_t rate = (paths->acked - paths->trial_acked) * UINT64_C(1000000) / time;
     paths->trial_at = 0;
     capped->periods = 0;
-    if (rate * 2 * (paths->count - 1) >= paths->before * (2 * (paths->count - 1) + 1)) {
+    if (paths->needed != 0
+            ? rate >= paths->needed
+            : is_beyond(paths->path[0].shortest, paths->path[paths->count - 1].shortest, FASTER)) {
         capped->failed = 0;
         conn->engine->count.paths_kept++;
+        btl_ib_trace(conn, BTL_IB_TRACE_path_kept, BTL_IB_CAUSE_none, NULL, paths->count - 1);
         BTL_IB_LOG(conn->engine, 10,
-                   "peer %u.%u: path %u is used, too: %llu segments/s, before %llu",
+                   "peer %u.%u: path %u is used, too: %llu segments/s, at least %llu were needed; "
+                   "shortest round trip %u us, the usual one's %u",
                    BTL_IB_NAME_ARGS(conn->identity.name), paths->count, (unsigned long long) rate,
-                   (unsigned long long) paths->before);
+                   (unsigned long long) paths->needed, paths->path[paths->count - 1].shortest,
+                   paths->path[0].shortest);
         return;
     }
     capped->next_at = now + ((uint64_t) PAUSE << capped->failed);
     capped->failed = (uint8_t) btl_ib_min_u32(capped->failed + 1u, DOUBLINGS_MAX);
     paths->leaving = true;
+    btl_ib_trace(conn, BTL_IB_TRACE_path_left, BTL_IB_CAUSE_no_gain, NULL, paths->count - 1);
 }
 
 /* ---- dead and slow ones ---- */
@@ -159,9 +213,8 @@ static bool path_misses(const btl_ib_conn_t *conn, uint32_t i)
 {
     const btl_ib_clock_t *clock = &conn->engine->clock;
     const btl_ib_segment_t *oldest = path_oldest(conn, i);
-    const uint32_t late = btl_ib_max_u32(
-        LATE, 2 * btl_ib_rtt_timeout(&conn->loss.rtt, conn->engine->config.rto_initial)
-                  + conn->identity.peer_ack_delay);
+    const uint32_t late =
+        btl_ib_max_u32(LATE, 2 * btl_ib_path_timeout(conn, i) + conn->identity.peer_ack_delay);
 
     if (oldest == NULL) {
         return false;
@@ -181,7 +234,7 @@ static void lose_list(btl_ib_conn_t *conn, btl_ib_list_t *sent)
 }
 
 /* Gives the flow of a path another port. */
-static void path_renew(btl_ib_conn_t *conn, uint32_t i)
+static void path_renew(btl_ib_conn_t *conn, uint32_t i, btl_ib_trace_cause_t cause)
 {
     btl_ib_transport_t *transport = conn->route.via->transport;
 
@@ -189,6 +242,7 @@ static void path_renew(btl_ib_conn_t *conn, uint32_t i)
                                conn->engine->clock.now);
     btl_ib_path_begin(conn, i);
     conn->engine->count.paths_renewed++;
+    btl_ib_trace(conn, BTL_IB_TRACE_path_renewed, cause, NULL, i);
 }
 
 /* Finds the best path beside the usual one; 0: none is used. */
@@ -228,42 +282,78 @@ static void path_missed(btl_ib_conn_t *conn, uint32_t i)
         path->missed = 0;
         if (best > 0) {
             btl_ib_flow_leave_for(conn, conn->capped.paths->path[best].flow);
+            btl_ib_trace(conn, BTL_IB_TRACE_path_left, BTL_IB_CAUSE_missed, NULL, 0);
         }
         return;
     }
-    path_renew(conn, i);
+    path_renew(conn, i, BTL_IB_CAUSE_missed);
     path->off_until = path->deaths == 0 ? 0 : now + ((uint64_t) PAUSE << path->deaths);
     path->deaths = (uint8_t) btl_ib_min_u32(path->deaths + 1u, DOUBLINGS_MAX);
 }
 
-/* Gives paths that carry far less than the best other ports. */
+/* Has a path that carries far less than the best take another port; bulk leaves the usual one,
+ * which has none, for a while. */
+static void path_slow(btl_ib_conn_t *conn, uint32_t i)
+{
+    btl_ib_path_t *path = &conn->capped.paths->path[i];
+
+    path->renew_at = conn->engine->clock.now + ((uint64_t) SLOW_PAUSE << path->slow);
+    path->slow = (uint8_t) btl_ib_min_u32(path->slow + 1u, DOUBLINGS_MAX);
+    if (i > 0) {
+        path_renew(conn, i, BTL_IB_CAUSE_slow);
+        return;
+    }
+    path->off_until = path->renew_at;
+    btl_ib_trace(conn, BTL_IB_TRACE_path_left, BTL_IB_CAUSE_slow, NULL, 0);
+}
+
+/* Looks for paths that carry far less than the best, or delay far more. */
 static void paths_compare(btl_ib_conn_t *conn)
 {
     btl_ib_paths_t *paths = conn->capped.paths;
     const uint64_t now = conn->engine->clock.now;
-    uint32_t most = 0;
+    uint32_t most = 0, shortest = UINT32_MAX;
 
     for (uint32_t i = 0; i < paths->count; i++) {
         most = btl_ib_max_u32(most, paths->path[i].acked);
+        shortest = btl_ib_min_u32(shortest, paths->path[i].shortest);
     }
     for (uint32_t i = 0; i < paths->count; i++) {
         btl_ib_path_t *path = &paths->path[i];
-        const bool slow = path->acked < most / SLOW && most >= SEGMENTS;
+        const bool slow =
+            most >= SEGMENTS
+            && (path->acked < most / SLOW || is_beyond(path->shortest, shortest, SLOW));
         path->deaths = path->acked > 0 ? 0 : path->deaths;
         path->acked = 0;
-        if (i > 0 && slow && btl_ib_path_is_used(conn, i) && now >= path->renew_at) {
-            path_renew(conn, i);
-            path->renew_at = now + ((uint64_t) SLOW_PAUSE << path->slow);
-            path->slow = (uint8_t) btl_ib_min_u32(path->slow + 1u, DOUBLINGS_MAX);
+        if (slow && btl_ib_path_is_used(conn, i) && now >= path->renew_at) {
+            path_slow(conn, i);
         }
     }
+    begin_shortest(paths);
     paths->compared_at = now;
 }
 
-void btl_ib_path_health_look(btl_ib_conn_t *conn)
+/* Notes what an acknowledgement shows of a queue. */
+static void note_queue(btl_ib_conn_t *conn, bool limited)
+{
+    btl_ib_capped_t *capped = &conn->capped;
+
+    capped->watched = true;
+    capped->limited = capped->limited || limited;
+    if (conn->loss.sample != 0) {
+        capped->shortest =
+            btl_ib_min_u32(capped->shortest, conn->loss.sample - conn->loss.sample_hosts);
+    }
+}
+
+void btl_ib_path_health_look(btl_ib_conn_t *conn, bool limited)
 {
     const uint64_t now = conn->engine->clock.now;
 
+    if (conn->route.via->transport->attr.paths == 0) {
+        return;
+    }
+    note_queue(conn, limited);
     judge_period(conn);
     btl_ib_paths_t *paths = conn->capped.paths;
     if (paths == NULL || now - paths->looked_at < LOOK_EACH) {

@@ -36,6 +36,15 @@ bool btl_ib_path_is_used(const btl_ib_conn_t *conn, uint32_t i)
            && (i > 0 || conn->flow.now == BTL_IB_FLOW_USUAL);
 }
 
+uint32_t btl_ib_path_timeout(const btl_ib_conn_t *conn, uint32_t i)
+{
+    const uint32_t all = btl_ib_rtt_timeout(&conn->loss.rtt, conn->engine->config.rto_initial);
+
+    return conn->capped.paths == NULL
+               ? all
+               : btl_ib_max_u32(all, btl_ib_rtt_timeout(&conn->capped.paths->path[i].rtt, 0));
+}
+
 /* Sums up windows and paces: choosing a path by its room keeps each to its own window. */
 void btl_ib_paths_sum(btl_ib_conn_t *conn)
 {
@@ -111,7 +120,7 @@ static void several_acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
         paths->path[0].missed = 0;
         path_acked(conn, 0, rest, ack);
     }
-    paths->sampled = 0;
+    paths->sampled = UINT32_MAX;
     paths->acked += ack->count;
     btl_ib_paths_sum(conn);
 }
@@ -171,6 +180,8 @@ void btl_ib_path_begin(btl_ib_conn_t *conn, uint32_t i)
 
     btl_ib_cc_init(&path->cc, conn->route.via->cc, conn->cc.max, conn->cc.gso_segments);
     btl_ib_rack_begin(&path->rack, conn->engine->clock.now);
+    btl_ib_rtt_reset(&path->rtt);
+    path->shortest = UINT32_MAX;
     path->missed = 0;
 }
 
@@ -185,8 +196,11 @@ static bool paths_begin(btl_ib_conn_t *conn)
         return false;
     }
     paths->count = 1;
+    paths->sampled = UINT32_MAX;
     paths->compared_at = conn->engine->clock.now;
     btl_ib_cc_move(&paths->path[0].cc, &conn->cc);
+    btl_ib_rtt_reset(&paths->path[0].rtt);
+    paths->path[0].shortest = UINT32_MAX;
     btl_ib_rack_begin(&paths->path[0].rack, conn->engine->clock.now);
     conn->capped.paths = paths;
     btl_ib_cc_begin_sum(&conn->cc, &cc_of_several);
@@ -359,8 +373,17 @@ void btl_ib_paths_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *last, uint3
 {
     btl_ib_path_t *path = &conn->capped.paths->path[last->path];
 
-    path->in_flight -= count;
-    path->newly += count;
+    if (last->path != 0) {
+        path->in_flight -= count;
+        path->newly += count;
+    }
+    /* Only the newest datagram that came by any path is echoed; a slow one's hardly ever. */
+    if (last->copies == 1) {
+        const uint32_t age =
+            btl_ib_clip_u32(conn->engine->clock.now - last->last_sent, BTL_IB_RTT_SAMPLE_MAX);
+        btl_ib_rtt_sample(&path->rtt, age, BTL_IB_RTT_SAMPLE_MAX);
+        path->shortest = btl_ib_min_u32(path->shortest, age);
+    }
     if (conn->loss.sample != 0 && (uint32_t) last->last_sent == conn->loss.sample_echo) {
         conn->capped.paths->sampled = last->path;
     }

@@ -14,6 +14,7 @@
 #include "btl_ib_cc.h"
 #include "btl_ib_list.h"
 #include "btl_ib_rack.h"
+#include "btl_ib_rtt.h"
 
 struct btl_ib_conn;
 struct btl_ib_segment;
@@ -34,7 +35,12 @@ struct btl_ib_segment;
  *   what is in flight by it leaves again by others, and its flow takes another port. If that was
  *   the usual flow everything else takes a path's flow (btl_ib_flow.h), and asks for the way
  *   back.
- * - One that carries less than a quarter of the best has a slow link: it gets another port, too.
+ * - One that carries less than a quarter of the best has a slow link: it gets another port, too; if
+ *   it is the usual one, which has none, bulk does without it for 4 s, and then for longer.
+ * - Delay alone is no sign of a slow link: several flows take more of a queue that others share.
+ *   But where bulk of the only path met a queue for half a second a path is tried, and stays if its
+ *   shortest round trip is less than half of the usual one's in the same time: two flows in one
+ *   queue have the same. Paths that delay four times as much as the best are slow, too.
  *
  * The connection has memory for paths only while it has more than one. Its own congestion control
  * (conn->cc) is the sum of theirs then. Invariant: a segment in flight whose `path` is not 0 is in
@@ -45,6 +51,8 @@ typedef struct btl_ib_path {
     btl_ib_list_t sent; /* in flight by it, by time of last sending; of the usual one: unused */
     btl_ib_rack_t rack; /* what arrived by it; of the usual one: at */
     btl_ib_cc_t cc;
+    btl_ib_rtt_t rtt;   /* until what went by it was acknowledged */
+    uint32_t shortest;  /* us: its shortest since paths were compared; UINT32_MAX: none */
     uint64_t off_until; /* us: it died again and again, and is not used until then */
     uint64_t renew_at;  /* us: when it may be found slow again */
     uint32_t in_flight; /* of the usual one: unused */
@@ -59,28 +67,33 @@ typedef struct btl_ib_path {
 typedef struct btl_ib_paths {
     uint32_t count;       /* the usual one is path[0] */
     uint32_t now;         /* that a batch of bulk leaves by; 0: also while none does */
-    uint32_t sampled;     /* that the round trip of the acknowledgement in hand is of; 0: usual */
+    uint32_t sampled;     /* that the round trip of the acknowledgement in hand is of; UINT32_MAX:
+                             none that is known */
     bool leaving;         /* the last one is not used any more */
     uint64_t looked_at;   /* us: when paths were last looked at, */
     uint64_t compared_at; /* us: and compared */
     uint64_t acked;       /* segments, by all */
     uint64_t trial_at;    /* us: when the last one began to be measured; 0: it is no trial */
     uint64_t trial_acked; /* `acked` then */
-    uint64_t before;      /* segments in a second, without it */
+    uint64_t needed;      /* segments in a second, for it to stay; 0: its delay decides */
     btl_ib_path_t path[]; /* attr.paths + 1 of them */
 } btl_ib_paths_t;
 
-/* Of any connection: its paths, and whether they seem to be capped. */
+/* Of any connection: its paths, and whether they seem to be capped, or slow. */
 typedef struct btl_ib_capped {
     btl_ib_paths_t *paths; /* by which bulk leaves at once; NULL: by one */
     uint64_t since;        /* us: when the present period began */
     uint64_t next_at;      /* us: no path is tried before */
     uint32_t acked;        /* segments by then; wraps */
     uint32_t lost;         /* in the period */
-    uint32_t delay;  /* us: the shortest that certainly the network took when some was found */
-    uint8_t periods; /* in a row in which it seemed so */
-    uint8_t failed;  /* trials in a row */
-    bool watched;    /* there are losses to be judged, or several paths */
+    uint32_t delay;     /* us: the shortest that certainly the network took when some was found */
+    uint32_t shortest;  /* us: the same of all acknowledgements of the period; UINT32_MAX: none */
+    uint64_t queued_at; /* us: since then all periods met a queue in the network; 0: the last did
+                           not */
+    uint8_t periods;    /* in a row in which it seemed so */
+    uint8_t failed;     /* trials in a row */
+    bool watched;       /* there is something to be judged, or several paths */
+    bool limited;       /* the window held the sender back in the period */
 } btl_ib_capped_t;
 
 /* ---- what there is: btl_ib_path_health.c decides ---- */
@@ -97,6 +110,10 @@ void btl_ib_path_begin(struct btl_ib_conn *conn, uint32_t i);
 
 /* True if bulk may leave by a path. */
 bool btl_ib_path_is_used(const struct btl_ib_conn *conn, uint32_t i);
+
+/* Returns how long an answer to what is in flight by a path may take, us: of the usual one also if
+ * there is no other. */
+uint32_t btl_ib_path_timeout(const struct btl_ib_conn *conn, uint32_t i);
 
 /* Sets the window, pace and burst of the connection: what all paths together allow. */
 void btl_ib_paths_sum(struct btl_ib_conn *conn);

@@ -29,6 +29,10 @@
     X(deferred, "a segment got RNR: the peer cannot accept it for now")                            \
     X(blocked, "what waits cannot be sent now")                                                    \
     X(path_mtu, "the largest datagram is of size bytes from now on")                               \
+    X(path_tried, "bulk leaves by a further flow, number count, to see what that carries")         \
+    X(path_kept, "with it more was carried: it stays")                                             \
+    X(path_left, "bulk leaves by it no more")                                                      \
+    X(path_renewed, "it takes another port")                                                       \
     X(made, "a connection was made; nothing is sent by that")                                      \
     X(bound, "the peer was heard: its id and token are known")                                     \
     X(known, "the peer knows ours: handshake complete")                                            \
@@ -51,6 +55,10 @@
     X(pace, "pacing of congestion control")                                                        \
     X(full, "the transport is full, or memory short")                                              \
     X(answer, "by these rails the peer has not answered yet, and others are known to work")        \
+    X(capped, "losses without a queue, as where each flow is limited")                             \
+    X(slow, "a queue all the time; or it carried far less than another one")                       \
+    X(no_gain, "all together carried little more")                                                 \
+    X(missed, "what left by it was not acknowledged, and what left later was")                     \
     X(silence, "nothing was heard for the silence limit")                                          \
     X(no_progress, "it answers, but some data were never acknowledged")                            \
     X(no_tag, "it has no receiver for a tag")                                                      \

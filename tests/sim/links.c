@@ -56,29 +56,40 @@ uint32_t links_spine(const sim_t *sim, const datagram_t *d)
     return (uint32_t) (mix64(flow_of(d) ^ sim->seed) & 1);
 }
 
+/* Finds the bucket of a flow, or fills one for it: that of the flow that was silent for longest, if
+ * all are taken. */
+static uint32_t bucket_of(sim_t *sim, uint64_t flow)
+{
+    cap_t *cap = &sim->cap;
+    uint32_t i = 0, oldest = 0;
+
+    for (; i < cap->buckets && cap->bucket[i].flow != flow; i++) {
+        oldest = cap->bucket[i].at < cap->bucket[oldest].at ? i : oldest;
+    }
+    if (i < cap->buckets) {
+        return i;
+    }
+    if (i == sizeof(cap->bucket) / sizeof(cap->bucket[0])) {
+        i = oldest;
+    } else {
+        cap->buckets++;
+    }
+    cap->bucket[i].flow = flow;
+    cap->bucket[i].tokens = cap->bytes * 8;
+    cap->bucket[i].at = sim->now;
+    return i;
+}
+
 /* Is there no token left for the datagram in the bucket of its flow? */
 static bool links_police(sim_t *sim, const datagram_t *d)
 {
     cap_t *cap = &sim->cap;
-    const uint64_t flow = flow_of(d);
     const uint64_t bits = d->size * 8ull;
-    uint32_t i = 0;
 
     if (cap->rate == 0) {
         return false;
     }
-    while (i < cap->buckets && cap->bucket[i].flow != flow) {
-        i++;
-    }
-    if (i == cap->buckets) {
-        if (i == sizeof(cap->bucket) / sizeof(cap->bucket[0])) {
-            sim_fail(sim, "too many flows for the policer");
-        }
-        cap->bucket[i].flow = flow;
-        cap->bucket[i].tokens = cap->bytes * 8;
-        cap->bucket[i].at = sim->now;
-        cap->buckets++;
-    }
+    const uint32_t i = bucket_of(sim, flow_of(d));
     const uint64_t more = (sim->now - cap->bucket[i].at) * cap->rate / 1000;
     const uint64_t tokens = cap->bucket[i].tokens + more;
     cap->bucket[i].at += more * 1000 / cap->rate;

@@ -15,9 +15,10 @@ enum {
     CAP = 400,    /* Mbit/s, of each flow */
     BUCKET = 256 << 10,
     LARGE = 65536,
+    SLOW = 100, /* Mbit/s, of a link that loses nothing */
 };
 
-static void begin(sim_t *sim, uint32_t paths)
+static void begin_joined(sim_t *sim, uint32_t paths, uint32_t joined)
 {
     sim_procs(sim, 2, 1);
     run_defaults(sim);
@@ -27,12 +28,19 @@ static void begin(sim_t *sim, uint32_t paths)
         proc->attr.flows = 1;
         proc->attr.spare_flow = true;
         proc->attr.paths = (uint8_t) (paths - 1);
+        proc->attr.gso_bytes = joined;
+        proc->attr.max_batch = 64;
     }
     sim->delay = SIM_US(50);
     sim->spine_dead = -1;
     sim->events_max = UINT64_MAX;
     links_make(sim, LINK, LINK, 4 << 20);
     start_warm(sim);
+}
+
+static void begin(sim_t *sim, uint32_t paths)
+{
+    begin_joined(sim, paths, 0);
 }
 
 static void stream_bulk(sim_t *sim)
@@ -94,13 +102,13 @@ void paths_capped(sim_t *sim)
     must_be_at_least(sim, "Mbit/s", rate_with(sim, PATHS), one * 7 / 2);
 }
 
-/* Bulk goes by one flow most of the time: a link that loses at random, and one with a short queue,
- * carry no more by several. */
+/* Bulk goes by one flow most of the time: a link that loses at random, one with a short queue, and
+ * one that is slow for all carry no more by several. */
 void paths_not_capped(sim_t *sim)
 {
-    static const uint64_t times[] = {SIM_MS(300), SIM_S(1), SIM_S(2)};
+    static const uint64_t times[] = {SIM_MS(300), SIM_S(1), SIM_S(2), SIM_S(2)};
 
-    for (uint32_t how = 0; how < 3; how++) {
+    for (uint32_t how = 0; how < 4; how++) {
         if (how > 0) {
             again(sim, how);
         }
@@ -109,13 +117,29 @@ void paths_not_capped(sim_t *sim)
             fault_add(sim, F_LOSS, 0, SIM_NEVER, 50000, 0);
         } else if (how == 2) {
             sim->core = (wire_t){.rate = LINK / 10, .queue = 64 << 10};
+        } else if (how == 3) {
+            sim->core = (wire_t){.rate = SLOW};
         }
         stream_bulk(sim);
         (void) rate_of(sim, times[how]);
         must_be_within(sim, "paths kept", sim_counters(sim, 0)->paths_kept, 0);
-        must_be_within(sim, "paths tried", sim_counters(sim, 0)->paths_tried, how);
+        must_be_within(sim, "paths tried", sim_counters(sim, 0)->paths_tried, how < 3 ? how : 2);
         stop(sim);
     }
+}
+
+/* A connection ends while it has several paths: nothing of them is left. */
+void paths_end(sim_t *sim)
+{
+    begin(sim, PATHS);
+    sim->cap = (cap_t){.rate = CAP, .bytes = BUCKET};
+    stream_bulk(sim);
+    sim_run_until(sim, sim->now + SIM_MS(300));
+    must_be_at_least(sim, "paths kept", sim_counters(sim, 0)->paths_kept, 1);
+    sim->stopping = true;
+    end_connection(sim, 0, 1000, DESTROYED);
+    sim_run_until(sim, sim->now + SIM_MS(50));
+    stop(sim);
 }
 
 /* Loses what leaves from the address that path 1 had first, and, after that, by the usual flow. */
@@ -178,5 +202,54 @@ void paths_of_spine(sim_t *sim)
     must_be_at_least(sim, "Mbit/s beside a dead link", rate_of(sim, SIM_MS(500)), 2 * CAP);
     must_be_within(sim, "a message took ns", longest(sim, first), SIM_MS(200));
     sim->spine_dead = -1;
+    stop(sim);
+}
+
+/* The usual flow takes the slow one of two links, which loses nothing: bulk leaves it for another
+ * one. Where each port leads, and so how many are tried, is the seed's choice. */
+void paths_of_slow_spine(sim_t *sim)
+{
+    for (uint64_t seed = 3; seed <= 6; seed++) {
+        again(sim, seed);
+        begin_joined(sim, PATHS, 65487);
+        const datagram_t usual = {
+            .src = rail_address(sim->procs[0].rails[0]),
+            .dst = rail_address(sim->procs[1].rails[0]),
+        };
+        const uint32_t slow = links_spine(sim, &usual);
+        sim->spine[slow] = (wire_t){.rate = SLOW};
+        sim->spine[1 - slow] = (wire_t){.rate = 10 * SLOW, .queue = 1 << 20};
+        stream_bulk(sim);
+        sim_run_until(sim, sim->now + SIM_MS(300));
+        must_be_within(sim, "Mbit/s by a slow link", rate_of(sim, SIM_MS(100)), SLOW);
+        sim_run_until(sim, sim->now + SIM_S(4));
+        const uint32_t first = sim->nmessages;
+        must_be_at_least(sim, "Mbit/s by the other link", rate_of(sim, SIM_MS(500)), 8 * SLOW);
+        must_be_within(sim, "a message took ns", longest(sim, first), SIM_MS(100));
+        must_be_at_least(sim, "paths kept", sim_counters(sim, 0)->paths_kept, 1);
+        stop(sim);
+    }
+}
+
+/* A peer of a release before paths drops what comes from ports that nobody published. */
+static bool drop_unknown_ports(sim_t *sim, const datagram_t *d)
+{
+    return d->from == 0 && d->pair >= 2;
+}
+
+void paths_to_older_peer(sim_t *sim)
+{
+    begin(sim, PATHS);
+    sim->cap = (cap_t){.rate = CAP, .bytes = BUCKET};
+    sim->drop = drop_unknown_ports;
+    stream_bulk(sim);
+    sim_run_until(sim, sim->now + SIM_S(1));
+    const uint32_t first = sim->nmessages;
+    must_be_at_least(sim, "Mbit/s", rate_of(sim, SIM_S(2)), CAP * 8 / 10);
+    must_be_within(sim, "a message took ns", longest(sim, first), SIM_MS(200));
+    must_be_at_least(sim, "paths tried", sim_counters(sim, 0)->paths_tried, 1);
+    must_be_within(sim, "paths tried", sim_counters(sim, 0)->paths_tried, 3);
+    must_be_within(sim, "paths kept", sim_counters(sim, 0)->paths_kept, 0);
+    must_be_within(sim, "flows left", sim_counters(sim, 0)->flows_left, 0);
     stop(sim);
 }

@@ -875,6 +875,91 @@ static void choose_ecn(sim_t *sim, const plan_t *plan)
     }
 }
 
+/* ---- several paths ---- */
+
+enum {
+    PATHS_EACH = 8,        /* in one seed of so many processes have several paths, */
+    PATHS_LINK = 10000,    /* Mbit/s, */
+    PATHS_TIME = 300,      /* ms of bulk between two of them */
+    PATHS_BYTES = 6 << 20, /* and at most so much of it */
+};
+
+static bool has_paths(const sim_t *sim)
+{
+    return mix64(sim->seed ^ 0x7061746873) % PATHS_EACH == 0 && !sim->clean;
+}
+
+static void spine_event(sim_t *sim, void *arg, uint64_t value)
+{
+    sim->spine_dead = -1;
+}
+
+/* What an ECMP spine, or a policer of each flow, makes of what goes by them, and flows that lead
+ * nowhere for a while. */
+static void choose_flow_faults(sim_t *sim, rng_t *rng, plan_t *plan)
+{
+    static const uint64_t caps[] = {50, 100, 400};
+    static const uint64_t slow[] = {20, 100, 1000};
+
+    sim->spine_dead = -1;
+    links_make(sim, PATHS_LINK, PATHS_LINK, 4 << 20);
+    if (rng_chance(rng, 600000)) {
+        sim->cap.rate = caps[rng_range(rng, 0, ARRAY(caps) - 1)];
+        sim->cap.bytes = rng_chance(rng, 500000) ? 256 << 10 : 70 << 10;
+    }
+    if (rng_chance(rng, 600000)) {
+        const uint64_t queue = rng_chance(rng, 500000) ? 0 : 256 << 10;
+        sim->spine[0] = (wire_t){.rate = PATHS_LINK, .queue = queue};
+        sim->spine[1] = (wire_t){.rate = slow[rng_range(rng, 0, ARRAY(slow) - 1)], .queue = queue};
+        sim->spine_dead = rng_chance(rng, 200000) ? (int) rng_range(rng, 0, 1) : -1;
+        sim_at(sim, sim->now + SIM_MS(PATHS_TIME), spine_event, NULL, 0);
+    }
+    for (uint64_t n = rng_range(rng, 0, 2); n > 0 && sim->nfaults < SIM_FAULTS_MAX; n--) {
+        const uint64_t from = sim->now + SIM_MS(rng_range(rng, 0, PATHS_TIME));
+        const uint64_t to = from + SIM_MS(rng_log(rng, 1, PATHS_TIME));
+        fault_t *fault = fault_add(sim, F_PAIR, from, to, 0, rng_range(rng, 0, 5));
+        fault->src = (int) rng_range(rng, 0, sim->nprocs - 1);
+        plan->end = to > plan->end ? to : plan->end;
+    }
+}
+
+/* Some seeds: drawn apart, so that all others are what they would be without. */
+static void choose_paths(sim_t *sim, plan_t *plan)
+{
+    rng_t rng;
+
+    if (!has_paths(sim)) {
+        return;
+    }
+    rng_seed(&rng, mix64(sim->seed ^ 0x666c6f7773));
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        proc_t *proc = &sim->procs[i];
+        proc->attr.spare_flow = true;
+        proc->attr.paths = (uint8_t) rng_range(&rng, 0, 3);
+        for (uint32_t j = 0; j < sim->nrails && proc->shapes != NULL; j++) {
+            proc->shapes[j].attr.spare_flow = true;
+            proc->shapes[j].attr.paths = proc->attr.paths;
+        }
+    }
+    choose_flow_faults(sim, &rng, plan);
+    const uint64_t end = sim->now + SIM_MS(PATHS_TIME);
+    plan->end = end > plan->end ? end : plan->end;
+}
+
+/* Bulk from one process to the next, long enough for paths to be tried. */
+static void plan_bulk(sim_t *sim)
+{
+    if (!has_paths(sim)) {
+        return;
+    }
+    const uint32_t from = (uint32_t) (mix64(sim->seed ^ 0x62756c6b) % sim->nprocs);
+    const uint32_t size = sim->procs[from].config.eager_max;
+    for (uint32_t i = 0; i < 8; i++) {
+        message_t *m = app_plan(&sim->procs[from], (from + 1) % sim->nprocs, size, sim->now + 1000);
+        m->chain = PATHS_BYTES / 8 / size;
+    }
+}
+
 void scenario_random(sim_t *sim)
 {
     static const uint32_t counts[] = {2, 2, 2, 2, 2, 3, 3, 4, 5, 8, 16};
@@ -901,6 +986,7 @@ void scenario_random(sim_t *sim)
     if (sim->ecn) {
         choose_ecn(sim, &plan);
     }
+    choose_paths(sim, &plan);
     run_start(sim);
     fail_devices(sim, &plan);
 
@@ -913,9 +999,11 @@ void scenario_random(sim_t *sim)
     if (rng_chance(&sim->rng, 600000)) {
         plan_operations(sim, &plan, (uint32_t) rng_log(&sim->rng, 20, 1500), unit);
     }
+    plan_bulk(sim);
     flap_ports(sim, &plan);
     uint64_t until = plan.end > sim->now + plan.active ? plan.end : sim->now + plan.active;
     sim_run_until(sim, until);
+    sim->stopping = has_paths(sim); /* its bulk would go on for long */
     run_heal(sim);
     uint64_t patience = plan.ends_lives ? 2 * run_longest_silence(sim) : 0;
     run_settle(sim, SIM_S(30) + patience);

@@ -270,6 +270,8 @@ void run_heal(sim_t *sim)
     }
     sim->healed_at = sim->now;
     sim->drop = NULL;
+    sim->cap.rate = 0;
+    sim->spine[0].rate = 0;
     for (uint32_t i = 0; i < sim->nprocs; i++) {
         proc_wake(&sim->procs[i], sim->now);
     }

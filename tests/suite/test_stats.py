@@ -239,7 +239,8 @@ def test_top(run, tmp_path):
                 retransmits=20 * rank, blocked_window=rank, received_bytes=1500, sent_messages=30)
     output = run.output(TOP, "-1", tmp_path)
     assert "job 00000001: 3 of 4 ranks on 3 hosts, 3 run, 10 s, ib 0.1.0, Open MPI 4.1.4\n" in output
-    assert "all: out 6.0MB/s, in 4.5kB/s, 90 msgs/s," in output and "marked" not in output
+    assert "all: out 6.0MB/s, in 4.5kB/s, 90 msgs/s," in output
+    assert not re.search("marked|paths|bounded", output)
     rows = [line.split() for line in output.splitlines() if re.match(r" +\d+ h\d +\d", line)]
     assert [row[:-1] for row in rows] == [
         ["0", "h0", "2.0M", "1.5k", "30", "0", "0", "0"],
@@ -250,6 +251,14 @@ def test_top(run, tmp_path):
     running(tmp_path / "2.json", 2, 10, sent_bytes=2 * 10**6 + 2, sent_segments=1000, retransmits=40, blocked_window=2,
             received_bytes=1500, sent_messages=30, ecn_sent=800, ecn_ce_told=40)
     assert re.search(r"^all: .*, marked 5%", run.output(TOP, "-1", tmp_path), re.M)
+    data = json.loads((tmp_path / "2.json").read_text())
+    data["counters"].update(paths_tried=5, paths_kept=3)
+    data["peers"][0]["levels"]["share"] = 12
+    (tmp_path / "2.json").write_text(json.dumps(data))
+    assert ", paths 3 of 5 kept, 1 bounded by their receivers\n" in run.output(TOP, "-1", tmp_path)
+    data["counters"].update(paths_renewed=2)
+    (tmp_path / "2.json").write_text(json.dumps(data))
+    assert ", paths 3 of 5 kept, 2 renewed, 1 bounded" in run.output(TOP, "-1", tmp_path)
     output = run.output(TOP, "--once", "--sort", "stalls", tmp_path)
     assert re.findall(r"^ +(\d) h\d", output, re.M) == ["2", "1", "0"]
     made_up(tmp_path / "3.json", 3, seconds=4.0, sent_bytes=4000, sent_segments=1, retransmits=12)

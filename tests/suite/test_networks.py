@@ -3,8 +3,10 @@
 """Networks as users reported them, each with what docs/guide/networks.md says of it: routers that
 translate addresses, tunnels. Link-local ones are scenes of test_interfaces.py."""
 
+import concurrent.futures
 import json
 import re
+import time
 
 import pytest
 
@@ -58,6 +60,48 @@ class Network:
             }}
         }}""")
 
+    def join_twice(self, rates):
+        """Two links between both hosts, of so many Mbit/s; pairs of ports are spread over them, as
+        routers of a fabric do. The addresses of any0 are reached by both."""
+        for link in 0, 1:
+            self.ip(self.hosts[0], f"link add ecmp{link} type veth peer name ecmp{link} netns {self.hosts[1]}")
+        for end, host in enumerate(self.hosts, 1):
+            for link, rate in enumerate(rates):
+                self.ip(host, f"address add 10.94.{link}.{end}/24 dev ecmp{link}")
+                self.ip(host, f"link set ecmp{link} up")
+                self.run.output("tc", "-n", host, "qdisc", "add", "dev", f"ecmp{link}", "root", "tbf", "rate",
+                                f"{rate}mbit", "burst", "128kb", "limit", "1mb")
+            self.ip(host, "link add any0 type veth peer name any1")
+            self.ip(host, "link set any1 up")
+            self.ip(host, f"address add 10.94.9.{end}/24 dev any0")
+            self.ip(host, "link set any0 mtu 1500 up")
+            self.inside(host, "sysctl", "-q", "net.ipv4.fib_multipath_hash_policy=1")
+        for end, host in enumerate(self.hosts, 1):
+            self.ip(host, f"route add 10.94.9.{3 - end}/32 src 10.94.9.{end} "
+                    + " ".join(f"nexthop via 10.94.{link}.{3 - end} dev ecmp{link}" for link in (0, 1)))
+
+    def ports_by(self, link):
+        """The first of 32 ports of which the lanes of the first host take that link."""
+        for first in range(20000, 30000, 32):
+            ways = [self.inside(self.hosts[0], "ip", "route", "get", "10.94.9.2", "from", "10.94.9.1", "ipproto",
+                                "udp", "sport", str(port), "dport", str(port)) for port in (first, first + 1)]
+            if all(f"dev ecmp{link}" in way for way in ways):
+                return first
+        raise AssertionError(f"no ports lead to ecmp{link}: {ways}")
+
+    def drop(self, host, what):
+        """Drops that from now on. Returns what says how much it was, and ends it."""
+        self.inside(host, "nft", f"""table ip dead {{
+            chain in {{ type filter hook prerouting priority -200; {what} counter drop
+            }}
+        }}""")
+
+        def end():
+            rules = self.inside(host, "nft", "list table ip dead")
+            self.inside(host, "nft", "delete table ip dead")
+            return int(re.search(r"counter packets (\d+)", rules).group(1))
+        return end
+
     def job(self, *words, ranks=2, ok=True, **settings):
         options = {"transport": "udp", "silence_limit": 20, **settings}
         return self.run.output(
@@ -72,7 +116,8 @@ class Network:
     def remove(self):
         for host, (name, *_) in zip(self.hosts, SIDES):
             self.ip(host, f"link delete {name}", ok=None)
-            self.ip(host, "link delete vx0", ok=None)
+            for made in "vx0", "ecmp0", "ecmp1", "any0":
+                self.ip(host, f"link delete {made}", ok=None)
         self.run.output("ip", "netns", "delete", self.router, ok=None)
 
 
@@ -140,7 +185,7 @@ def ecn_job(network, files, arguments=("seconds=1",), **settings):
     engine counted."""
     files.mkdir(exist_ok=True)
     output = network.job(network.mpi.program("stream"), *arguments, stats_file=f"{files}/",
-                         if_include="eth0", **{"ecn": 1, **settings})
+                         **{"if_include": "eth0", "ecn": 1, **settings})
     assert "OK stream" in output
     counters, = (data["counters"] for data in map(json.loads, (path.read_text() for path in files.iterdir()))
                  if data["rank"] == 0)
@@ -171,24 +216,99 @@ def test_ecn(network, tmp_path, marks):
     assert said.get(marks, "") in output
 
 
-@pytest.mark.called("networks/capped")
-def test_capped(network, tmp_path):
-    """Where each flow (addresses, ports) is limited, long messages leave from several at once."""
-    host = network.hosts[1]
-    network.inside(host, "nft", """table ip caps {
+CAPS = """table ip caps {
         set flows { type ipv4_addr . inet_service . inet_service; size 4096;
             flags dynamic,timeout; timeout 1m; }
         chain in { type filter hook prerouting priority -150; meta l4proto udp \
             update @flows { ip saddr . udp sport . udp dport \
             limit rate over 10 mbytes/second burst 256 kbytes } drop
         }
-    }""")
-    try:
-        _, counters = ecn_job(network, tmp_path / "capped", ecn=0,
-                              arguments=("bytes=1048576", "seconds=10"))
-    finally:
-        network.inside(host, "nft", "delete table ip caps")
+    }"""
+
+
+@pytest.fixture
+def capped(network):
+    """The second host lets each flow (addresses, ports) have 10 MB/s."""
+    network.inside(network.hosts[1], "nft", CAPS)
+    yield network
+    network.inside(network.hosts[1], "nft", "delete table ip caps")
+
+
+@pytest.mark.called("networks/capped")
+def test_capped(capped, tmp_path):
+    """Where each flow is limited, long messages leave from several at once."""
+    _, counters = ecn_job(capped, tmp_path / "capped", ecn=0, arguments=("bytes=1048576", "seconds=10"))
     assert counters["paths_kept"] >= 2
+
+
+def figures_of_mixed(output):
+    """The 99 % of short messages while nothing went beside (us), the rate of long ones (GB/s), and the
+    longest time in which none of these was complete (ms)."""
+    return map(float, re.search(r"idle_p99=([\d.]+) .* bulk GB/s=([\d.]+) gap=([\d.]+) ms", output).groups())
+
+
+def most_of_gap(late):
+    """ms; on a busy machine each answer is late."""
+    return 1000 + 0.05 * late
+
+
+def in_mid_job(job, change):
+    """Does a job, and changes something in a thread meanwhile, which waits for what it needs. Returns
+    what the job said, and what the change returned."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        changed = pool.submit(change)
+        output = job()
+        return output, changed.result(timeout=30)
+
+
+@pytest.mark.parametrize("number", [
+    pytest.param(0, id="networks/capped-dead-usual"),
+    pytest.param(1, id="networks/capped-dead-path"),
+    pytest.param(2, id="networks/capped-dead-later")])
+def test_capped_dead_pair(capped, number):
+    """Of several pairs of ports that long messages leave by one leads nowhere any more, for ever: the
+    usual one, the first that was added, or a later one."""
+    first = 30000
+
+    def paths():
+        """Ports of the first host, beside the usual ones, that have carried more than a trial may."""
+        found = capped.inside(capped.hosts[1], "nft", "list set ip caps flows")
+        return [int(port) for port in re.findall(rf"(\d+) \. {first} limit", found)
+                if int(port) not in (first, first + 1)]
+
+    def kill():
+        deadline = time.monotonic() + 60
+        while len(paths()) < 2:
+            assert time.monotonic() < deadline, "no paths were tried"
+            time.sleep(0.2)
+        time.sleep(2)
+        port = ([first] + sorted(paths()))[number]
+        return port, capped.drop(capped.hosts[1], f"udp sport {port} udp dport {first}")
+
+    output, (port, end) = in_mid_job(lambda: capped.job(
+        capped.mpi.program("mixed"), "bulk=65536", "depth=8", "seconds=12", if_include="eth0",
+        port_min=first, port_range=32), kill)
+    dropped = end()
+    late, rate, gap = figures_of_mixed(output)
+    print(f"port {port}: {dropped} datagrams dropped, {1e3 * rate:.1f} MB/s, longest pause {gap} ms")
+    assert "OK mixed" in output and dropped > 0
+    assert gap < most_of_gap(late), output
+
+
+@pytest.mark.called("networks/ecmp-slow")
+def test_ecmp_slow(network, tmp_path):
+    """The link that the usual ports take by ECMP is ten times slower than the other one, and loses
+    nothing: long messages leave it."""
+    network.join_twice((300, 30))
+    rates = {}
+    for flows in 1, 4:
+        output, counters = ecn_job(
+            network, tmp_path / f"flows{flows}", arguments=("bytes=1048576", "seconds=8", "warmup=4"), ecn=0,
+            if_include="any0", port_min=network.ports_by(1), port_range=32, udp_flows=flows)
+        rates[flows] = 1e3 * float(re.search(r"GB/s=([\d.]+)", output).group(1))
+        print(f"udp_flows {flows}: {rates[flows]:.1f} MB/s, "
+              + ", ".join(f"{name} {counters[name]}" for name in ("paths_tried", "paths_kept", "paths_renewed")))
+    assert counters["paths_kept"] >= 1 and rates[4] > 2 * rates[1]
 
 
 @pytest.mark.called("networks/ecn-off")

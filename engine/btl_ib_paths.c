@@ -373,6 +373,9 @@ void btl_ib_paths_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *last, uint3
 {
     btl_ib_path_t *path = &conn->capped.paths->path[last->path];
 
+    if (last->lost) { /* by which path it arrived is not known any more */
+        return;
+    }
     if (last->path != 0) {
         path->in_flight -= count;
         path->newly += count;

@@ -149,7 +149,7 @@ void btl_ib_paths_left(struct btl_ib_conn *conn, struct btl_ib_segment *first, u
  * one. */
 void btl_ib_paths_end_flight(struct btl_ib_conn *conn, struct btl_ib_segment *segment);
 
-/* Notes that segments in flight by a path, `last` the last of them, are acknowledged. */
+/* Notes that segments, `last` the last of them, are acknowledged. */
 void btl_ib_paths_acked(struct btl_ib_conn *conn, const struct btl_ib_segment *last,
                         uint32_t count);
 

@@ -347,7 +347,7 @@ end_segments(btl_ib_conn_t *conn, btl_ib_tx_channel_t *tx, btl_ib_segment_t *fir
 
     count_unacked(conn, tx, first, -count, (uint64_t) count * segment_bytes(first), !first->lost);
     conn->sentmap.deferred_count -= first->deferred;
-    if (conn->capped.paths != NULL && !first->lost) {
+    if (conn->capped.paths != NULL) {
         btl_ib_paths_acked(conn, last, (uint32_t) count);
     }
     return_region(conn, first, count);

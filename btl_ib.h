@@ -287,8 +287,8 @@ void btl_ib_failures_slow_rail(void *context, const btl_ib_conn_t *conn,
 void btl_ib_failures_black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
                                 uint32_t carries);
 void btl_ib_failures_gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost, bool refused);
-void btl_ib_failures_rail_failed(void *context, uint32_t rail, int error, uint32_t moved,
-                                 uint32_t left);
+void btl_ib_failures_rail_failed(void *context, uint32_t rail, const char *refused, int error,
+                                 uint32_t moved, uint32_t left);
 
 /* Reports, in progress calls with the lock held, peers that failed, as their hosts or the runtime
  * said meanwhile. */

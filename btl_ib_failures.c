@@ -262,8 +262,8 @@ void btl_ib_failures_gso_lost(void *context, btl_ib_conn_t *conn, uint32_t lost,
 
 /* Reports that the device of a rail is gone, whether or not any peer is lost with it. During
  * MPI_Finalize the rail may have no module any more. */
-void btl_ib_failures_rail_failed(void *context, uint32_t rail, int error, uint32_t moved,
-                                 uint32_t left)
+void btl_ib_failures_rail_failed(void *context, uint32_t rail, const char *refused, int error,
+                                 uint32_t moved, uint32_t left)
 {
     btl_ib_ends_t ends;
 
@@ -275,5 +275,9 @@ void btl_ib_failures_rail_failed(void *context, uint32_t rail, int error, uint32
         _exit(EXIT_FAILURE);
     }
     btl_ib_endpoint_describe_rail(rail, &ends);
-    btl_ib_report_device_failed(&ends, error, moved, left);
+    if (refused != NULL) {
+        btl_ib_report_call_refused(&ends, refused, error, moved, left);
+    } else {
+        btl_ib_report_device_failed(&ends, error, moved, left);
+    }
 }

@@ -319,7 +319,9 @@ bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
     memset(plan, 0, sizeof(*plan));
     rc = type->query(device, (uint32_t) params->mtu, &plan->attr);
     if (rc != 0) {
-        snprintf(plan->why_not, sizeof(plan->why_not), "it cannot be asked: %s", strerror(-rc));
+        snprintf(plan->why_not, sizeof(plan->why_not), "it cannot be asked: %s%s%s",
+                 plan->attr.refused != NULL ? plan->attr.refused : "",
+                 plan->attr.refused != NULL ? ": " : "", strerror(-rc));
         return false;
     }
     /* libfabric's devices on the kernel's network stack take any port. */

@@ -375,9 +375,10 @@ turn_down(search_t *search, const btl_ib_device_t *device, const char *format, .
 
 /* ---- one device ---- */
 
-/* Notes that a device that ought to work does not. */
+/* Notes that a device that ought to work does not; `refused`: the system call that failed, or
+ * NULL. */
 static void open_failed(search_t *search, const btl_ib_device_t *device, const char *wire,
-                        int error)
+                        const char *refused, int error)
 {
     char reason[128];
 
@@ -389,7 +390,8 @@ static void open_failed(search_t *search, const btl_ib_device_t *device, const c
         report_ports_taken(search->params, device, error);
         return;
     }
-    snprintf(reason, sizeof(reason), "%s%s%s", wire != NULL ? wire : "", wire != NULL ? ": " : "",
+    snprintf(reason, sizeof(reason), "%s%s%s%s%s", wire != NULL ? wire : "",
+             wire != NULL ? ": " : "", refused != NULL ? refused : "", refused != NULL ? ": " : "",
              strerror(error));
     if (device->rank == BTL_IB_RANK_FIRST) { /* else nobody may ever need it */
         btl_ib_rejected_devices_add(&search->failed, device->transport, device->name, reason);
@@ -496,6 +498,7 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
 {
     const bool tell = !is_opened(search, device);
     btl_ib_transport_t *transport = NULL;
+    const char *refused = NULL;
     btl_ib_open_params_t open;
     int rc;
 
@@ -512,9 +515,10 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
     btl_ib_device_plan_avoid_faults(&search->wishes, type, plan);
     open = plan->open;
     open.log = btl_ib_log_table(search->request->log);
+    open.refused = &refused;
     rc = type->open(device, &open, &transport);
     if (rc != 0) {
-        open_failed(search, device, type->wire, -rc);
+        open_failed(search, device, type->wire, refused, -rc);
         return NULL;
     }
     report_system_limit(search, transport);
@@ -595,7 +599,7 @@ static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
     char text[512];
 
     if (rail != (int) search->count) {
-        open_failed(search, device, NULL, rail < 0 ? -rail : EINVAL);
+        open_failed(search, device, NULL, NULL, rail < 0 ? -rail : EINVAL);
         transport->ops->close(transport);
         return;
     }

@@ -232,10 +232,11 @@ typedef struct btl_ib_engine_ops {
      * each time that is found, in progress by the thread as well. May be NULL. */
     void (*gso_lost)(void *context, btl_ib_conn_t *conn, uint32_t lost, bool refused);
 
-    /* Our rail's device failed with errno `error`: `moved` connections go on over other rails,
-     * `left` are about to be reported dead. If progress by the thread found it, the next progress
-     * call reports it. May be NULL. */
-    void (*rail_failed)(void *context, uint32_t rail, int error, uint32_t moved, uint32_t left);
+    /* Our rail's device failed with errno `error`, that of the system call `refused` if that is not
+     * NULL: `moved` connections go on over other rails, `left` are about to be reported dead. If
+     * progress by the thread found it, the next progress call reports it. May be NULL. */
+    void (*rail_failed)(void *context, uint32_t rail, const char *refused, int error,
+                        uint32_t moved, uint32_t left);
 
     /* An event for a trace (config.trace), in turns of either kind and in calls of the caller;
      * `time` is left open. No call of the engine in it. May be NULL. */

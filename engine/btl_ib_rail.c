@@ -154,8 +154,8 @@ void btl_ib_rail_report_failure(btl_ib_rail_t *rail)
 
     rail->health.reported = true;
     if (engine->ops->rail_failed != NULL) {
-        engine->ops->rail_failed(engine->ops_context, rail->index, rail->health.error,
-                                 rail->health.moved, rail->health.not_moved);
+        engine->ops->rail_failed(engine->ops_context, rail->index, rail->transport->refused,
+                                 rail->health.error, rail->health.moved, rail->health.not_moved);
     }
     while ((conn = living(rail, NULL)) != NULL) {
         btl_ib_conn_kill(conn, BTL_IB_DEATH_DEVICE);

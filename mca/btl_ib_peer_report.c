@@ -155,7 +155,10 @@ static const char *unsent_step(int error, const char *address)
         __attribute__((fallthrough));
     case EPERM:
         return "allow it in the firewall of this host, or take the route that prohibits it\n"
-               "away (nft list ruleset, iptables -S OUTPUT, ip route get <address>).";
+               "away (nft list ruleset, iptables -S OUTPUT, ip route get <address>); a filter of\n"
+               "system calls has to allow sendmsg.";
+    case ENOSYS:
+        return "allow sendmsg in the filter of system calls (seccomp, a container's profile).";
     case ENETUNREACH:
     case EHOSTUNREACH:
     case EADDRNOTAVAIL:
@@ -256,7 +259,7 @@ static void diagnosed_interface(const btl_ib_device_t *device, char *out, size_t
     char before[INET6_ADDRSTRLEN];
 
     if (device->interface[0] == '\0'
-        || btl_ib_interface_ask(device->interface, SIOCGIFFLAGS, &request) != 0) {
+        || btl_ib_interface_ask(device->interface, SIOCGIFFLAGS, &request) != NULL) {
         snprintf(out, size, "there is no interface %s any more",
                  device->interface[0] != '\0' ? device->interface : "of that device");
         return;
@@ -423,6 +426,13 @@ void btl_ib_report_device_failed(const btl_ib_ends_t *ends, int error, uint32_t 
 {
     btl_ib_show_help("device failed", ends->our_rank, opal_process_info.nodename, ends->device,
                      ends->our_address, strerror(error), moved, left);
+}
+
+void btl_ib_report_call_refused(const btl_ib_ends_t *ends, const char *call, int error,
+                                uint32_t moved, uint32_t left)
+{
+    btl_ib_show_help("call refused", ends->our_rank, opal_process_info.nodename, ends->device, call,
+                     strerror(error), moved, left);
 }
 
 void btl_ib_report_descriptors_closed(const btl_ib_ends_t *ends, int error)

@@ -178,4 +178,8 @@ void btl_ib_report_descriptors_closed(const btl_ib_ends_t *ends, int error);
 void btl_ib_report_device_failed(const btl_ib_ends_t *ends, int error, uint32_t moved,
                                  uint32_t left);
 
+/* Reports that the system refuses a call with that errno, without which a rail is of no use. */
+void btl_ib_report_call_refused(const btl_ib_ends_t *ends, const char *call, int error,
+                                uint32_t moved, uint32_t left);
+
 #endif

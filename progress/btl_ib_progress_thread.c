@@ -408,6 +408,9 @@ static void thread_sleep(const btl_ib_progress_thread_t *self, watch_t *watch, u
         };
 
         ready = ppoll(wake, 1 + watch->fds, step == UNTIL_WOKEN ? NULL : &time, NULL);
+        if (ready < 0 && errno != EINTR) {
+            (void) usleep(RUN_PAUSE); /* a filter refuses it: do not take the processor */
+        }
         left -= us == UNTIL_WOKEN ? 0 : step;
     } while (ready == 0 && left > 0);
     watch->by_device = ready > 0 && wake[0].revents == 0;

@@ -127,16 +127,19 @@ int btl_ib_interface_name_len(const char *label)
     return len > 0 ? len : most;
 }
 
-int btl_ib_interface_ask(const char *interface, unsigned long question, struct ifreq *request)
+const char *btl_ib_interface_ask(const char *interface, unsigned long question,
+                                 struct ifreq *request)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-    snprintf(request->ifr_name, sizeof(request->ifr_name), "%.*s", IFNAMSIZ - 1, interface);
-    const int rc = fd < 0 ? -1 : ioctl(fd, question, request);
-    if (fd >= 0) {
-        (void) close(fd);
+    if (fd < 0) {
+        return "socket";
     }
-    return rc;
+    snprintf(request->ifr_name, sizeof(request->ifr_name), "%.*s", IFNAMSIZ - 1, interface);
+    const int error = ioctl(fd, question, request) == 0 ? 0 : errno;
+    (void) close(fd);
+    errno = error;
+    return error != 0 ? "ioctl" : NULL;
 }
 
 /* Flags of linux/if.h, which cannot be included beside net/if.h. */
@@ -165,14 +168,14 @@ uint32_t btl_ib_interface_speed(const char *interface)
         return 0;
     }
     link->cmd = ETHTOOL_GLINKSETTINGS;
-    if (btl_ib_interface_ask(interface, SIOCETHTOOL, &request) == 0
+    if (btl_ib_interface_ask(interface, SIOCETHTOOL, &request) == NULL
         && link->link_mode_masks_nwords < 0) {
         const int words = -link->link_mode_masks_nwords;
         *link = (struct ethtool_link_settings){
             .cmd = ETHTOOL_GLINKSETTINGS,
             .link_mode_masks_nwords = (int8_t) words,
         };
-        if (btl_ib_interface_ask(interface, SIOCETHTOOL, &request) == 0
+        if (btl_ib_interface_ask(interface, SIOCETHTOOL, &request) == NULL
             && link->speed != (uint32_t) SPEED_UNKNOWN) {
             speed = link->speed;
         }
@@ -355,12 +358,12 @@ static unsigned interface_flags(const char *name)
     struct ethtool_value carrier = {.cmd = ETHTOOL_GLINK};
     struct ifreq request = {.ifr_flags = 0};
 
-    if (btl_ib_interface_ask(name, SIOCGIFFLAGS, &request) != 0) {
+    if (btl_ib_interface_ask(name, SIOCGIFFLAGS, &request) != NULL) {
         return 0;
     }
     const unsigned flags = (unsigned short) request.ifr_flags;
     request = (struct ifreq){.ifr_data = (char *) &carrier};
-    return !(flags & IFF_RUNNING) && btl_ib_interface_ask(name, SIOCETHTOOL, &request) == 0
+    return !(flags & IFF_RUNNING) && btl_ib_interface_ask(name, SIOCETHTOOL, &request) == NULL
                    && carrier.data != 0
                ? flags | LOWER_UP
                : flags;
@@ -408,7 +411,7 @@ static int list_append_v4(list_t *list, const struct ifreq *found)
     address_t mask = {.v4 = {.sin_family = AF_INET}};
 
     memcpy(&address.v4, &found->ifr_addr, sizeof(address.v4));
-    if (btl_ib_interface_ask(found->ifr_name, SIOCGIFNETMASK, &request) == 0) {
+    if (btl_ib_interface_ask(found->ifr_name, SIOCGIFNETMASK, &request) == NULL) {
         memcpy(&mask.v4, &request.ifr_netmask, sizeof(mask.v4));
     }
     return list_append(list, found->ifr_name, interface_flags(found->ifr_name), &address, &mask);
@@ -957,7 +960,7 @@ void btl_ib_facts_interface_driver(const char *interface, btl_ib_facts_t *facts)
     struct ifreq request = {.ifr_data = (char *) &driver};
 
     memset(facts, 0, sizeof(*facts));
-    if (btl_ib_interface_ask(interface, SIOCETHTOOL, &request) == 0) {
+    if (btl_ib_interface_ask(interface, SIOCETHTOOL, &request) == NULL) {
         snprintf(facts->driver, sizeof(facts->driver), "%.*s", (int) sizeof(driver.driver),
                  driver.driver);
         snprintf(facts->firmware, sizeof(facts->firmware), "%.*s", (int) sizeof(driver.fw_version),
@@ -973,7 +976,7 @@ void btl_ib_facts_interface(const char *interface, btl_ib_facts_t *facts)
 
     btl_ib_facts_interface_driver(interface, facts);
     facts->speed = btl_ib_interface_speed(interface);
-    if (btl_ib_interface_ask(interface, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0) {
+    if (btl_ib_interface_ask(interface, SIOCGIFMTU, &request) == NULL && request.ifr_mtu > 0) {
         facts->mtu = (uint32_t) request.ifr_mtu;
     }
 }

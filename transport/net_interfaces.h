@@ -80,9 +80,10 @@ static inline bool btl_ib_interface_same(const char *label, const char *name)
            && (label[len] == '\0' || (size_t) btl_ib_interface_name_len(label) == len);
 }
 
-/* Asks an interface's driver (netdevice(7)); `request` but for the name is the caller's. Returns 0
- * or -1, as ioctl(2) does. */
-int btl_ib_interface_ask(const char *interface, unsigned long question, struct ifreq *request);
+/* Asks an interface's driver (netdevice(7)); `request` but for the name is the caller's. Returns
+ * NULL, or the system call that failed, with errno. */
+const char *btl_ib_interface_ask(const char *interface, unsigned long question,
+                                 struct ifreq *request);
 
 /*
  * Returns why an interface in the state `flags` (ifa_flags of struct ifaddrs) carries nothing:

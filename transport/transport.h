@@ -44,6 +44,7 @@ enum { BTL_IB_FLOWS_MAX = 8 };
 
 /* Sizes are in bytes. */
 typedef struct btl_ib_transport_attr {
+    const char *refused; /* the system call (a literal) for which query() failed; NULL: none */
     /* The largest on the path that carries most, without the transport's own prefixes. */
     uint32_t max_datagram;
     uint32_t max_off_host; /* the largest that leaves this host, if that is smaller; else 0 */
@@ -565,6 +566,8 @@ typedef struct btl_ib_open_params {
                       * as many as they need */
     btl_ib_open_rc_t rc;
     btl_ib_log_t log;
+    const char **refused; /* becomes the system call (a literal) for which an open failed, or NULL
+                           * if it was none; may be NULL */
 } btl_ib_open_params_t;
 
 /* Returns how many sends at once are wanted of a channel; `usual`: the transport's default. */
@@ -704,8 +707,8 @@ typedef struct btl_ib_transport_type {
     int (*devices)(const btl_ib_search_t *search, btl_ib_device_t **list);
     void (*devices_free)(btl_ib_device_t *list, int count);
 
-    /* Tell the attributes that an open with `mtu`, as in its parameters, would have. Returns 0 or a
-     * negative errno. */
+    /* Tell the attributes that an open with `mtu`, as in its parameters, would have. Returns 0, or
+     * a negative errno and nothing but attr->refused. */
     int (*query)(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr);
 
     /* Open a device. Returns 0 and *out, or a negative errno after saying why in the log. */
@@ -760,6 +763,8 @@ struct btl_ib_transport {
      * read all. */
     uint32_t address_base;
     btl_ib_limit_t limit; /* found when it was opened */
+    const char
+        *refused; /* the system call (a literal) for which it failed; NULL: none, if it did */
     /* Counters, as far as the system tells. */
     uint64_t overflows;       /* datagrams that found no room in a receive buffer */
     uint64_t received_bursts; /* several datagrams that the system had joined */

@@ -28,6 +28,8 @@
 #include "udp_inside.h"
 #include "unit.h"
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 static pair_t open_udp(sa_family_t family)
 {
     need_udp(family);
@@ -312,6 +314,71 @@ static void test_interrupted_and_oversize(void **state)
     repost(pair.b, &event);
     assert_idle(pair.b);
     close_pair(&pair);
+}
+
+/* A system that refuses to receive at all fails the rail, once, and names the call. One refusal may
+ * be chance, and what networks say of datagrams is no refusal however often it comes. */
+static void test_receive_refused(void **state)
+{
+    static const struct {
+        int error;
+        bool fails;
+    } cases[] = {
+        {EPERM, true},     {ENOSYS, true},        {EINVAL, true},        {EACCES, false},
+        {ENOMEM, false},   {ECONNREFUSED, false}, {EHOSTUNREACH, false}, {ENETUNREACH, false},
+        {EMSGSIZE, false}, {ENOPROTOOPT, false},  {EPROTO, false},       {EOPNOTSUPP, false},
+    };
+    btl_ib_tx_t batch[1];
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        pair_t pair = open_udp(AF_INET);
+        btl_ib_event_t event;
+        int failures = 0;
+
+        make_row(&pair, batch, 1, 500);
+        assert_int_equal(send_all(pair.a, batch, 1), 0);
+        for (int again = 0; again < 3; again++) {
+            calls.recv_error = cases[i].error;
+            event = wait_recv(pair.b);
+            repost(pair.b, &event);
+            assert_int_equal(send_all(pair.a, batch, 1), 0);
+        }
+        calls.recv_refused = cases[i].error;
+        for (int poll = 0; poll < 4000; poll++) {
+            if (poll_now(pair.b, &event, 1) > 0) {
+                assert_int_equal(event.type, BTL_IB_EVENT_FAILED);
+                assert_int_equal(event.error, cases[i].error);
+                assert_string_equal(pair.b->refused, "recvmsg");
+                failures++;
+            }
+        }
+        assert_int_equal(failures, cases[i].fails);
+        calls.recv_refused = 0;
+        event = wait_recv(pair.b); /* nothing was closed */
+        repost(pair.b, &event);
+        close_pair(&pair);
+    }
+}
+
+/* Without calls of several messages all goes one by one. */
+static void test_single_messages(void **state)
+{
+    static const int errors[] = {ENOSYS, EPERM, EINVAL};
+    btl_ib_tx_t batch[40];
+
+    for (size_t i = 0; i < COUNT(errors); i++) {
+        pair_t pair = open_udp(AF_INET);
+
+        calls.mmsg_refused = errors[i];
+        for (int round = 0; round < 4; round++) { /* as one in a call they would come faster */
+            for (uint32_t j = 0; j < 40; j++) {
+                batch[j] = make_tx(pair.a, &pair.slots, j, pair.b_at_a, 100 + 2 * j, 1);
+            }
+            exchange(&pair, batch, 40, 40);
+        }
+        assert_idle(pair.b);
+        close_pair(&pair);
+    }
 }
 
 /* Old errors without an end: it gives up for now. */
@@ -649,6 +716,8 @@ int main(void)
         cmocka_unit_test(test_joined_refused),
         cmocka_unit_test(test_send_errors),
         cmocka_unit_test(test_interrupted_and_oversize),
+        cmocka_unit_test(test_receive_refused),
+        cmocka_unit_test(test_single_messages),
         cmocka_unit_test(test_errors_without_end),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_joined_beyond),

@@ -141,7 +141,9 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 
 int sendmmsg(int fd, struct mmsghdr *msg, unsigned n, mmsg_flags_t flags)
 {
-    const int rc = spoilt(&msg[0].msg_hdr) ? -1 : (int) syscall(SYS_sendmmsg, fd, msg, n, flags);
+    const int rc = fails(calls.mmsg_refused) || spoilt(&msg[0].msg_hdr)
+                       ? -1
+                       : (int) syscall(SYS_sendmmsg, fd, msg, n, flags);
 
     calls.sends += rc > 0;
     for (int i = 0; i < rc; i++) {
@@ -156,6 +158,9 @@ static bool spoilt_recv(int flags)
         return false;
     }
     calls.receives++;
+    if (fails(calls.recv_refused)) {
+        return true;
+    }
     if (calls.recv_error == 0) {
         return false;
     }
@@ -193,7 +198,9 @@ ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 
 int recvmmsg(int fd, struct mmsghdr *msg, unsigned n, mmsg_flags_t flags, struct timespec *timeout)
 {
-    return spoilt_recv((int) flags) ? -1 : (int) syscall(SYS_recvmmsg, fd, msg, n, flags, timeout);
+    return fails(calls.mmsg_refused) || spoilt_recv((int) flags)
+               ? -1
+               : (int) syscall(SYS_recvmmsg, fd, msg, n, flags, timeout);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *out)

@@ -28,6 +28,8 @@ typedef struct udp_calls {
     int send_failures;
     bool joined_only; /* only those with joined datagrams do */
     int recv_error;   /* the next call ends with it */
+    int recv_refused; /* each call that receives a message ends with it */
+    int mmsg_refused; /* sendmmsg() and recvmmsg() end with it */
     int joined_as;    /* the next call's datagrams came joined from such; 0: as they did */
     bool no_memory;   /* there is none for another buffer */
     int socket_error, option_error, reuse_error, bind_error, connect_error,

@@ -28,18 +28,18 @@ static uint32_t at_most(uint32_t size, uint32_t most)
     return size < most ? size : most;
 }
 
-/* Returns the largest datagram that the device's interface carries without fragments, 0 if
- * unknown. */
-static uint32_t udp_device_datagram(const btl_ib_device_t *device)
+/* Asks for the largest datagram that the device's interface carries without fragments, which
+ * `*most` becomes, 0 if it is unknown. Returns NULL, or the system call that failed, with errno. */
+static const char *udp_ask_datagram(const btl_ib_device_t *device, uint32_t *most)
 {
     struct ifreq request = {.ifr_mtu = 0};
+    const char *failed = btl_ib_interface_ask(device->interface, SIOCGIFMTU, &request);
 
-    if (btl_ib_interface_ask(device->interface, SIOCGIFMTU, &request) != 0
-        || request.ifr_mtu <= 0) {
-        return 0;
-    }
-    return at_most(btl_ib_udp_mtu_datagram(device->ip.ss_family, (uint32_t) request.ifr_mtu),
-                   BTL_IB_UDP_DATAGRAM_MOST);
+    *most = failed == NULL && request.ifr_mtu > 0
+                ? at_most(btl_ib_udp_mtu_datagram(device->ip.ss_family, (uint32_t) request.ifr_mtu),
+                          BTL_IB_UDP_DATAGRAM_MOST)
+                : 0;
+    return failed;
 }
 
 /* ---- states of IPv6 addresses ---- */
@@ -325,6 +325,7 @@ __attribute__((noinline)) static int udp_take_errors(btl_ib_udp_t *udp, btl_ib_e
 {
     const int errors = btl_ib_udp_errors_take(&udp->errors, events, max);
 
+    udp->base.refused = udp->errors.refused;
     return errors == 0
                ? 0
                : errors
@@ -576,7 +577,7 @@ static void udp_stop(btl_ib_transport_t *t)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
 
-    if (udp->errors.closed != 0) {
+    if (udp->errors.failed != 0 && udp->errors.refused == NULL) {
         btl_ib_udp_sockets_forget(&udp->sockets);
     }
     btl_ib_udp_sockets_close(&udp->sockets);
@@ -614,12 +615,14 @@ static btl_ib_udp_name_t public_name(const btl_ib_udp_t *udp)
 static void udp_publish(btl_ib_udp_t *udp)
 {
     const btl_ib_udp_name_t name = public_name(udp);
+    uint32_t interface;
     char text[64];
 
+    (void) udp_ask_datagram(&udp->device, &interface); /* peers know what 0 means */
     memset(udp->base.address, 0, sizeof(udp->base.address));
-    udp->base.address_len = btl_ib_udp_name_pack(
-        &name, at_most(udp_device_datagram(&udp->device), udp->base.attr.max_datagram),
-        udp->sockets.shared > 1, udp->base.address);
+    udp->base.address_len =
+        btl_ib_udp_name_pack(&name, at_most(interface, udp->base.attr.max_datagram),
+                             udp->sockets.shared > 1, udp->base.address);
     BTL_IB_UDP_LOG(&udp->log, 10, "bound to %s",
                    btl_ib_ip_port_text(&udp->sockets.own.any, text, sizeof(text)));
 }
@@ -712,9 +715,15 @@ static int udp_query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transpo
 {
     const sa_family_t family = device->ip.ss_family;
     const uint32_t most = mtu != 0 ? btl_ib_udp_mtu_datagram(family, mtu) : UINT32_MAX;
-    const uint32_t interface = at_most(udp_device_datagram(device), most);
+    uint32_t interface;
     btl_ib_udp_name_t own;
+    const char *failed = udp_ask_datagram(device, &interface);
 
+    if (failed != NULL) {
+        *attr = (btl_ib_transport_attr_t){.refused = failed};
+        return -errno;
+    }
+    interface = at_most(interface, most);
     if (interface == 0) {
         return -ENODEV;
     }
@@ -774,11 +783,17 @@ static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
     udp->device = *device;
     memcpy(&udp->params, params, sizeof(udp->params));
     btl_ib_udp_sockets_init(&udp->sockets, &udp->log);
+    udp->params.refused = NULL; /* the caller's own */
     int rc = udp_query(device, params->mtu, &udp->base.attr);
+    const char *refused = udp->base.attr.refused;
     if (rc == 0) {
         rc = btl_ib_udp_sockets_open(&udp->sockets, device, params);
+        refused = udp->sockets.refused;
     }
     if (rc != 0) {
+        if (params->refused != NULL) {
+            *params->refused = refused;
+        }
         udp_close(&udp->base);
         return rc;
     }

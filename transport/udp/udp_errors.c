@@ -102,13 +102,21 @@ void btl_ib_udp_errors_forget(btl_ib_udp_errors_t *errors, btl_ib_addr_t addr)
     errors->count = left;
 }
 
+void btl_ib_udp_errors_count_refusal(btl_ib_udp_errors_t *errors, const char *call, int error)
+{
+    if (++errors->refusals >= BTL_IB_UDP_REFUSALS_MAX && errors->failed == 0) {
+        errors->failed = error;
+        errors->refused = call;
+    }
+}
+
 int btl_ib_udp_errors_take(btl_ib_udp_errors_t *errors, btl_ib_event_t *events, int max)
 {
     int n = 0;
 
-    if (errors->closed != 0 && !errors->closed_told && max > 0) {
-        errors->closed_told = true;
-        events[n++] = (btl_ib_event_t){.type = BTL_IB_EVENT_FAILED, .error = errors->closed};
+    if (errors->failed != 0 && !errors->failed_told && max > 0) {
+        errors->failed_told = true;
+        events[n++] = (btl_ib_event_t){.type = BTL_IB_EVENT_FAILED, .error = errors->failed};
     }
     while (n < max && errors->count > 0) {
         events[n++] = errors->event[--errors->count];

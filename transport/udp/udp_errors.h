@@ -17,6 +17,7 @@
 enum {
     BTL_IB_UDP_ERRORS_MAX = 16,
     BTL_IB_UDP_OFFENDERS_MAX = 8,
+    BTL_IB_UDP_REFUSALS_MAX = 256, /* in all: one may be chance, and none is to be expected */
 };
 
 /* A host that said that nothing gets to a peer. */
@@ -33,9 +34,12 @@ typedef struct btl_ib_udp_errors {
     uint32_t count;
     btl_ib_udp_offender_t offender[BTL_IB_UDP_OFFENDERS_MAX];
     uint32_t next_offender; /* the place for the next peer's */
-    /* errno of a call on a descriptor of ours that is closed, or somebody else's by now; 0: none */
-    int closed;
-    bool closed_told; /* an event said so */
+    uint32_t refusals;      /* of calls that receive, by the system itself */
+    int failed;             /* errno for which the rail is of no use any more; 0: it is */
+    /* The system call that is refused with it; NULL: a descriptor of ours is closed, or somebody
+     * else's by now. */
+    const char *refused;
+    bool failed_told; /* an event said so */
 } btl_ib_udp_errors_t;
 
 static inline void btl_ib_udp_errors_init(btl_ib_udp_errors_t *errors, const btl_ib_udp_log_t *log,
@@ -49,9 +53,21 @@ static inline void btl_ib_udp_errors_init(btl_ib_udp_errors_t *errors, const btl
 static inline void btl_ib_udp_errors_called(btl_ib_udp_errors_t *errors, int error)
 {
     if (error == EBADF || error == ENOTSOCK) {
-        errors->closed = error;
+        errors->failed = error;
+        errors->refused = NULL;
     }
 }
+
+/* True if no datagram that was sent before, and no answer of a network to it, makes a call fail
+ * with that errno: a filter of system calls does, or a kernel that lacks the call. (EACCES may be
+ * an answer of a router, over IPv6.) */
+static inline bool btl_ib_udp_is_refusal(int error)
+{
+    return error == EPERM || error == ENOSYS || error == EINVAL;
+}
+
+/* Counts a refusal of a call without which nothing is received. After many the rail has failed. */
+void btl_ib_udp_errors_count_refusal(btl_ib_udp_errors_t *errors, const char *call, int error);
 
 /* Reads the error queue of a socket. `sent`: the peer of a call that has just failed (for what this
  * host refuses the kernel does not tell the port), or BTL_IB_ADDR_UNKNOWN. Returns whether there
@@ -62,7 +78,7 @@ bool btl_ib_udp_errors_read(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket
 /* True if there are events to hand up. */
 static inline bool btl_ib_udp_errors_any(const btl_ib_udp_errors_t *errors)
 {
-    return errors->count > 0 || errors->closed != 0;
+    return errors->count > 0 || errors->failed != 0;
 }
 
 /* Hands events up. Returns how many. */

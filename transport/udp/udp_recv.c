@@ -271,17 +271,29 @@ __attribute__((noinline)) static void recv_failed(const btl_ib_udp_socket_t *soc
     }
 }
 
+/* Takes at most `most` messages out of a socket's buffer, one where the system refuses to take
+ * several. Returns how many, or -1 with errno. */
+static int kept_take_out(const btl_ib_udp_socket_t *socket, uint32_t most)
+{
+    struct mmsghdr none[KEPT_STEP] = {{.msg_len = 0}};
+    const int flags = MSG_DONTWAIT | MSG_TRUNC;
+    const int got = recvmmsg(socket->fd, none, most, flags, NULL);
+
+    if (got < 0 && btl_ib_udp_is_refusal(errno)) {
+        return recvmsg(socket->fd, &none[0].msg_hdr, flags) < 0 ? -1 : 1;
+    }
+    return got;
+}
+
 /* Takes the oldest `n` messages out of a socket's buffer; fewer if the socket has an error to
  * tell. */
 static void kept_release(btl_ib_udp_kept_t *kept, const btl_ib_udp_socket_t *socket, uint32_t n,
                          btl_ib_udp_errors_t *errors)
 {
-    struct mmsghdr none[KEPT_STEP] = {{.msg_len = 0}};
     int got = 1;
 
     for (uint32_t left = n; left > 0 && got > 0; left -= (uint32_t) got) {
-        const uint32_t step = left < KEPT_STEP ? left : KEPT_STEP;
-        got = recvmmsg(socket->fd, none, step, MSG_DONTWAIT | MSG_TRUNC, NULL);
+        got = kept_take_out(socket, left < KEPT_STEP ? left : KEPT_STEP);
         if (got < 0) {
             recv_failed(socket, errno, errors);
             break;
@@ -393,7 +405,11 @@ bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, btl_ib_udp_sockets_t *sockets, uint32_
     if (got <= 0) {
         rx->batch[index] = 1;
         if (got < 0 && errno != EAGAIN) {
-            recv_failed(socket, errno, errors);
+            const int error = errno;
+            recv_failed(socket, error, errors);
+            if (batch == 1 && btl_ib_udp_is_refusal(error)) { /* there is no other call to try */
+                btl_ib_udp_errors_count_refusal(errors, "recvmsg", error);
+            }
         }
         if (kept->count > 0) {
             kept_count_empty(kept, socket, errors);

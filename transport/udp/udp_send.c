@@ -162,12 +162,20 @@ static void call_choose_socket(const btl_ib_udp_tx_t *tx, btl_ib_udp_socket_t *s
     }
 }
 
+/* What is tried otherwise once the system has refused a call of a batch. */
+typedef struct attempt {
+    bool gso;    /* datagrams are joined */
+    bool single; /* each call has one message */
+    int tries;
+} attempt_t;
+
 /* Makes messages of the first datagrams of a batch that go by one lane. A call to one peer goes by
  * the socket that is connected to it, without a name; a call to several peers by a shared
  * socket. */
-static void call_make(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso,
-                      btl_ib_udp_call_t *call)
+static void call_make(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n,
+                      const attempt_t *attempt, btl_ib_udp_call_t *call)
 {
+    const uint32_t most = attempt->single ? 1 : BTL_IB_UDP_SEND_MESSAGES;
     const lane_t lane = lane_of(tx, first);
     const btl_ib_udp_peer_t *peer = &tx->peers->peer[first->to];
     btl_ib_udp_socket_t *connected = connected_socket(tx, lane, peer);
@@ -182,8 +190,8 @@ static void call_make(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool
     call_choose_socket(tx, connected != NULL ? connected : lane_socket(tx, lane), first->ect, call);
     call->count = 0;
     call->gathered = tx->gathered;
-    for (int done = 0; done < usable && call->count < BTL_IB_UDP_SEND_MESSAGES;) {
-        const int run = gso ? gso_run(first + done, usable - done) : 1;
+    for (int done = 0; done < usable && call->count < most;) {
+        const int run = attempt->gso ? gso_run(first + done, usable - done) : 1;
         peer = &tx->peers->peer[first[done].to];
         iov = call_add_message(tx, call, first + done, run,
                                connected != NULL ? NULL : lane_name(peer, lane), iov);
@@ -258,10 +266,10 @@ static int call_again(const btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
 }
 
 /* Handles the refusal of the first message of a call. Returns 0 if the message is worth another
- * try, with `*gso` changed or because the error was due to an earlier datagram; -1 if the message
- * has gone since; else the errno. */
+ * try, with `attempt` changed or because the error was due to an earlier datagram; -1 if the
+ * message has gone since; else the errno. */
 static int call_refused(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
-                        const btl_ib_tx_t *first, bool *gso, int error)
+                        const btl_ib_tx_t *first, attempt_t *attempt, int error)
 {
     char text[64];
 
@@ -273,10 +281,14 @@ static int call_refused(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
         && btl_ib_udp_errors_read(tx->errors, call->socket, BTL_IB_ADDR_UNKNOWN)) {
         return 0;
     }
+    if (call->count > 1 && btl_ib_udp_is_refusal(error)) { /* perhaps sendmmsg() is, alone */
+        attempt->single = true;
+        return 0;
+    }
     if (call->datagrams[0] > 1) {
         /* Send them one by one. A device that makes no checksums cannot cut (EIO), and older
          * kernels say EINVAL where the path carries less than they thought. */
-        *gso = false;
+        attempt->gso = false;
         if (error == EMSGSIZE) {
             (void) btl_ib_udp_errors_read(tx->errors, call->socket, first->to);
         } else if (error == EIO) {
@@ -306,15 +318,14 @@ static int call_refused(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
 int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *error)
 {
     btl_ib_udp_call_t *call = &tx->call;
-    bool gso = tx->gso;
+    attempt_t attempt = {.gso = tx->gso};
     int done = 0;
-    int tries = 0;
 
     while (done < n) {
         if (n - done == 1) {
             call_make_single(tx, batch + done, call);
         } else {
-            call_make(tx, batch + done, n - done, gso, call);
+            call_make(tx, batch + done, n - done, &attempt, call);
         }
         const int messages = call_submit(call);
         for (int i = 0; i < messages; i++) {
@@ -326,10 +337,10 @@ int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *e
             }
             continue;
         }
-        const int refusal = call_refused(tx, call, &batch[done], &gso, errno);
+        const int refusal = call_refused(tx, call, &batch[done], &attempt, errno);
         if (refusal < 0) {
             done++;
-        } else if (refusal > 0 || ++tries == TRIES_MAX) {
+        } else if (refusal > 0 || ++attempt.tries == TRIES_MAX) {
             *error = refusal > 0 ? refusal : EAGAIN;
             break;
         }

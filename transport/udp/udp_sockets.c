@@ -161,18 +161,19 @@ uint32_t btl_ib_udp_socket_wanted(uint32_t buffer)
     return buffer != 0 ? buffer : BUFFER_WANTED;
 }
 
-/* Makes a socket with our options, whose buffers have `buffer` bytes (0: the default), or what the
+/* Makes a socket with our options, whose buffers have as many bytes as were wanted, or what the
  * system grants. Returns its descriptor, or a negative errno after saying why at `level`. */
-static int udp_socket_new(const btl_ib_udp_log_t *log, int level, sa_family_t family,
-                          uint32_t buffer)
+static int udp_socket_new(btl_ib_udp_sockets_t *sockets, int level)
 {
-    const int bytes = (int) btl_ib_udp_socket_wanted(buffer);
+    const sa_family_t family = sockets->own.any.sa_family;
+    const int bytes = (int) btl_ib_udp_socket_wanted(sockets->buffer_wanted);
     const int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     const char *failed = fd < 0 ? "socket" : udp_set_defaults(fd, family);
     const int error = errno;
 
     if (failed != NULL) {
-        BTL_IB_UDP_LOG(log, level, "%s: %s", failed, strerror(error));
+        sockets->refused = failed;
+        BTL_IB_UDP_LOG(sockets->log, level, "%s: %s", failed, strerror(error));
         if (fd >= 0) {
             (void) close(fd);
         }
@@ -261,13 +262,15 @@ static uint32_t udp_socket_buffer(int fd, int option)
 
 /* Binds a socket to any port, if `first` is 0, or to the first free one from there to `last` in
  * steps of `step`. Returns 0 and its name, or a negative errno. */
-static int udp_socket_bind(int fd, btl_ib_udp_name_t *name, uint32_t first, uint32_t last,
-                           uint32_t step)
+static int udp_socket_bind(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_name_t *name,
+                           uint32_t first, uint32_t last, uint32_t step)
 {
+    sockets->refused = "bind"; /* unless it succeeds */
     for (uint32_t port = first; port <= last; port += step) {
         btl_ib_udp_name_set_port(name, (uint16_t) port);
         if (bind(fd, &name->any, btl_ib_udp_name_len(name)) == 0) {
             socklen_t len = sizeof(*name);
+            sockets->refused = "getsockname";
             return getsockname(fd, &name->any, &len) == 0 ? 0 : -errno;
         }
         if (errno != EADDRINUSE) {
@@ -307,8 +310,7 @@ enum { PAIRS_MAX = 64 }; /* tries to find two ports in a row */
  * `level`. */
 static int socket_open(btl_ib_udp_sockets_t *sockets, bool latency, int level)
 {
-    const int fd =
-        udp_socket_new(sockets->log, level, sockets->own.any.sa_family, sockets->buffer_wanted);
+    const int fd = udp_socket_new(sockets, level);
 
     if (fd < 0) {
         return fd;
@@ -500,7 +502,8 @@ static int socket_open_bound(btl_ib_udp_sockets_t *sockets, btl_ib_udp_name_t *n
     const uint32_t index = sockets->count;
     const int rc = socket_open(sockets, index > 0, 1);
 
-    return rc != 0 ? rc : udp_socket_bind(sockets->socket[index].fd, name, first, last, step);
+    return rc != 0 ? rc
+                   : udp_socket_bind(sockets, sockets->socket[index].fd, name, first, last, step);
 }
 
 static int sockets_open_single(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t *params)
@@ -683,7 +686,7 @@ static int sender_bind(btl_ib_udp_sockets_t *sockets, int fd, btl_ib_udp_name_t 
 
     for (uint32_t i = 0; i < count && rc == -EADDRINUSE; i++) {
         const uint32_t port = sockets->port_last - sockets->sender_tries++ % count;
-        rc = udp_socket_bind(fd, name, port, port, 1);
+        rc = udp_socket_bind(sockets, fd, name, port, port, 1);
     }
     return rc;
 }
@@ -699,7 +702,7 @@ static void sender_open(btl_ib_udp_sockets_t *sockets, uint32_t i)
     const struct sock_fprog filter = {.len = 1, .filter = &drop};
     btl_ib_udp_name_t name = sockets->own;
     char text[64];
-    const int fd = udp_socket_new(sockets->log, 10, family, sockets->buffer_wanted);
+    const int fd = udp_socket_new(sockets, 10);
     const int rc = fd < 0 ? fd : sender_bind(sockets, fd, &name);
 
     if (rc != 0) {

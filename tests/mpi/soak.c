@@ -5,12 +5,14 @@
 
 /*
  * All that a job may do, in an order of the seed's, for long: messages of all sizes between all,
- * windows by fences and by locks, collectives, spawned processes, halves that connect by a port.
- * All data are checked. Rank 0 prints "soak: going" when it begins: tests/suite/test_soak.py does
- * things to hosts and processes from then on. At the end each tells what it held after a tenth of
- * the time and holds now: descriptors and memory.
- * seconds=S (20); seed=N (1); spawns=S (10): seconds between two times that processes come and go,
- * by a spawn and by a port in turn, 0: never
+ * bursts, windows by fences and by locks, collectives, spawned processes, halves that connect by a
+ * port. All data are checked. Rank 0 prints "soak: going" when it begins: tests/suite/test_soak.py
+ * and tests/soak/run do things to hosts and processes from then on. At the end each tells what it
+ * held after a tenth of the time and holds now: descriptors and memory; and rank 0 a digest of all
+ * that arrived anywhere: with `rounds` it is the same whatever carries messages.
+ * seconds=S (20), or rounds=N, and what follows from the seed alone; seed=N (1); spawns=S (10):
+ * seconds, or rounds, between two times that processes come and go, by a spawn and by a port in
+ * turn, 0: never
  */
 
 #include "processes.h"
@@ -24,9 +26,26 @@ enum {
     WORDS = 4096,
     OPERATIONS = 24, /* of a rank on a random window */
     SUMS = 8,        /* words of a window to which all add */
+    BURST = 32,      /* messages to each at once */
+    BURST_MAX = 60000,
+    BURST_TAG = 5000,
 };
 
 static uint64_t seed;
+static uint64_t digest; /* of all that arrived here */
+
+static uint64_t hash(uint64_t so_far, const void *data, size_t count)
+{
+    const unsigned char *bytes = data;
+
+    for (size_t i = 0; i < count; i += 8) {
+        uint64_t word = count - i;
+        memcpy(&word, bytes + i, count - i < 8 ? count - i : 8);
+        so_far = (so_far ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        so_far ^= so_far >> 29;
+    }
+    return so_far;
+}
 
 static uint64_t seed_of(int from, int to, int round)
 {
@@ -64,10 +83,79 @@ static void messages(MPI_Comm with, int self, int others, int round)
             fail("round %d: %d bytes of %d instead of %zu", round, count, i, bytes);
         }
         pattern_check(in[i], bytes, seed_of(i, self, round), "message");
+        digest = hash(digest, in[i], bytes);
         MPI_Wait(&requests[2 * i + 1], MPI_STATUS_IGNORE);
         free(out[i]);
         free(in[i]);
     }
+}
+
+/* What a message of a burst begins with. */
+typedef struct head {
+    uint64_t number; /* of those from there to here in this round */
+    uint64_t hash;   /* of what follows */
+} head_t;
+
+static void *burst_message(uint64_t *state, uint64_t number, size_t *bytes)
+{
+    *bytes = sizeof(head_t) + random_size(state, BURST_MAX);
+    unsigned char *message = get_memory(*bytes);
+    head_t *head = (head_t *) (void *) message;
+
+    pattern_fill(message + sizeof(*head), *bytes - sizeof(*head), random_next(state));
+    head->number = number;
+    head->hash = hash(number, head + 1, *bytes - sizeof(*head));
+    return message;
+}
+
+/* Receives the next message of a burst, whoever sent it. `seen`: how many of each came, `hashes`:
+ * what they were. */
+static void burst_receive(uint64_t *seen, uint64_t *hashes, int round)
+{
+    static unsigned char in[sizeof(head_t) + BURST_MAX];
+    const head_t *head = (const head_t *) (void *) in;
+    MPI_Status status;
+    int bytes;
+
+    MPI_Recv(in, (int) sizeof(in), MPI_BYTE, MPI_ANY_SOURCE, BURST_TAG, MPI_COMM_WORLD, &status);
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    const int from = status.MPI_SOURCE;
+    if (bytes < (int) sizeof(*head) || head->number != seen[from]) {
+        fail("round %d: message %llu of rank %d (%d bytes) instead of %llu", round,
+             (unsigned long long) head->number, from, bytes, (unsigned long long) seen[from]);
+    }
+    if (head->hash != hash(head->number, head + 1, (size_t) bytes - sizeof(*head))) {
+        fail("round %d: message %llu of rank %d is damaged", round,
+             (unsigned long long) head->number, from);
+    }
+    hashes[from] = hash(hashes[from], in, (size_t) bytes);
+    seen[from]++;
+}
+
+/* Each sends many messages to each other at once, which arrive in their order. */
+static void bursts(int round)
+{
+    const int count = BURST * (size - 1);
+    MPI_Request requests[BURST * RANKS_MAX];
+    void *out[BURST * RANKS_MAX];
+    uint64_t seen[RANKS_MAX] = {0}, hashes[RANKS_MAX] = {0};
+
+    for (int i = 0; i < count; i++) {
+        const int to = (rank + 1 + i % (size - 1)) % size, number = i / (size - 1);
+        uint64_t state = seed_of(rank, to, round) + (uint64_t) number;
+        size_t bytes;
+        out[i] = burst_message(&state, (uint64_t) number, &bytes);
+        MPI_Isend(out[i], (int) bytes, MPI_BYTE, to, BURST_TAG, MPI_COMM_WORLD, &requests[i]);
+    }
+    for (int i = 0; i < count; i++) {
+        burst_receive(seen, hashes, round);
+    }
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+    digest = hash(digest, hashes, sizeof(hashes));
+    for (int i = 0; i < count; i++) {
+        free(out[i]);
+    }
+    MPI_Barrier(MPI_COMM_WORLD); /* all of a round came before any of the next */
 }
 
 /* Each puts into its neighbour's part, reads what another one got, and counts at rank 0. */
@@ -95,6 +183,7 @@ static void windows(int round)
     if (memcmp(seen, mine, sizeof(mine)) != 0) {
         fail("round %d: what was read is not what was put", round);
     }
+    digest = hash(hash(digest, base, WORDS * sizeof(*base)), seen, sizeof(seen));
     for (int i = 0; i < 4; i++) {
         MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window);
         MPI_Fetch_and_op(&one, &counted, MPI_UINT64_T, 0, WORDS, MPI_SUM, window);
@@ -184,6 +273,7 @@ static void check_window(const random_window_t *self, int round)
             fail("round %d: sum %d is wrong", round, i);
         }
     }
+    digest = hash(digest, self->base, ((size_t) size * WORDS + SUMS) * 8);
     free(wanted);
 }
 
@@ -234,6 +324,7 @@ static void collectives(int round)
             fail("round %d: sum %d is wrong", round, i);
         }
     }
+    digest = hash(digest, out, sizeof(out));
 }
 
 static void spawn(char **argv, int round)
@@ -279,14 +370,15 @@ static int be_a_child(MPI_Comm parent)
     return 0;
 }
 
-enum { END, MESSAGES, WINDOWS, RANDOM_WINDOWS, COLLECTIVES, SPAWN, CONNECT, KINDS };
+enum { END, MESSAGES, BURSTS, WINDOWS, RANDOM_WINDOWS, COLLECTIVES, SPAWN, CONNECT, KINDS };
 
 /* What all ranks do next: as rank 0 says. */
 static int choose(uint64_t *state)
 {
     const uint64_t choice = random_below(state, 16);
 
-    return choice < 8    ? MESSAGES
+    return choice < 5    ? MESSAGES
+           : choice < 8  ? BURSTS
            : choice < 10 ? WINDOWS
            : choice < 13 ? RANDOM_WINDOWS
                          : COLLECTIVES;
@@ -297,6 +389,9 @@ static void act(int kind, char **argv, MPI_Comm half, int round)
     switch (kind) {
     case MESSAGES:
         messages(MPI_COMM_WORLD, rank, size, round);
+        break;
+    case BURSTS:
+        bursts(round);
         break;
     case WINDOWS:
         windows(round);
@@ -318,13 +413,30 @@ static void act(int kind, char **argv, MPI_Comm half, int round)
     }
 }
 
+/* Rank 0 tells what was done, and the digest of all ranks. */
+static void tell(const long *count)
+{
+    uint64_t all[RANKS_MAX] = {0};
+
+    MPI_Gather(&digest, 1, MPI_UINT64_T, all, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("soak: rounds: messages %ld, bursts %ld, windows %ld and %ld, collectives %ld, "
+               "spawns %ld, connects %ld\n",
+               count[MESSAGES], count[BURSTS], count[WINDOWS], count[RANDOM_WINDOWS],
+               count[COLLECTIVES], count[SPAWN], count[CONNECT]);
+        printf("soak: digest %016llx\n", (unsigned long long) hash(0, all, sizeof(all)));
+    }
+}
+
 int main(int argc, char **argv)
 {
     static long count[KINDS];
     MPI_Comm parent, half;
 
     begin(&argc, &argv, "soak");
-    const double seconds = arg(argc, argv, "seconds", 20), each = arg(argc, argv, "spawns", 10);
+    const double rounds = arg(argc, argv, "rounds", 0);
+    const double most = rounds > 0 ? rounds : arg(argc, argv, "seconds", 20);
+    const double each = arg(argc, argv, "spawns", 10);
     seed = (uint64_t) arg(argc, argv, "seed", 1) << 48;
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL) {
@@ -340,16 +452,16 @@ int main(int argc, char **argv)
     }
     MPI_Comm_split(MPI_COMM_WORLD, rank < size / 2, rank, &half);
     const double begun = seconds_now();
-    double changed = begun;
+    double changed = 0;
     uint64_t state = seed + 1;
     held_t then = {0};
     for (int round = 0, kind = MESSAGES; kind != END; round++) {
-        const double now = seconds_now();
+        const double now = rounds > 0 ? round : seconds_now() - begun;
         kind = choose(&state);
-        if (then.kib == 0 && now - begun >= seconds / 10) {
+        if (then.kib == 0 && now >= most / 10) {
             then = look();
         }
-        if (now - begun >= seconds) {
+        if (now >= most) {
             kind = END;
         } else if (each > 0 && now - changed >= each) {
             kind = count[SPAWN] <= count[CONNECT] ? SPAWN : CONNECT;
@@ -360,12 +472,7 @@ int main(int argc, char **argv)
         act(kind, argv, half, round);
     }
     const held_t held = look();
-    if (rank == 0) {
-        printf("soak: rounds: messages %ld, windows %ld and %ld, collectives %ld, spawns %ld, "
-               "connects %ld\n",
-               count[MESSAGES], count[WINDOWS], count[RANDOM_WINDOWS], count[COLLECTIVES],
-               count[SPAWN], count[CONNECT]);
-    }
+    tell(count);
     printf("soak: rank %d: descriptors %ld, then %ld; KiB %ld, then %ld\n", rank, then.descriptors,
            held.descriptors, then.kib, held.kib);
     MPI_Comm_free(&half);

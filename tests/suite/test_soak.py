@@ -5,121 +5,17 @@ its end what was sent is what was received."""
 
 import json
 import os
-import random
 import re
-import signal
-import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
 from runner.places import ROOT
+from soak.trouble import Trouble
 from test_exits import started
 
 pytestmark = [pytest.mark.mpi, pytest.mark.limit(4500)]
 MOST = 120  # s beyond its time until the job has ended
-
-
-def pids(host):
-    """Ranks of the job on a host."""
-    found = subprocess.run(["ip", "netns", "pids", host], capture_output=True, text=True, check=True)
-    for pid in map(int, found.stdout.split()):
-        try:
-            if Path(f"/proc/{pid}/comm").read_text().strip() == "soak":
-                yield pid
-        except OSError:
-            pass
-
-
-def send(pid, number):
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        pass
-
-
-class Trouble:
-    """What happens to two hosts. Each is over when it returns, but for the state of the links."""
-
-    def __init__(self, hosts, seed, log):
-        self.hosts = hosts
-        self.random = random.Random(seed)
-        self.log = log
-        self.happened = set()
-
-    def tell(self, text):
-        self.log.write(f"{time.strftime('%T')} {text}\n")
-        self.log.flush()
-
-    def links(self, *words):
-        self.tell(f"links {' '.join(words)}")
-        subprocess.run(
-            [ROOT / "tools/nsbad", *words], env={**os.environ, "NSPFX": self.hosts}, check=True,
-            stdout=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    def rest(self, least, most):
-        time.sleep(self.random.uniform(least, most))
-
-    def bad(self):
-        words = [str(self.random.choice((0, 50, 100, 500))) for _ in range(2)]
-        self.links("udp", *words, str(self.random.choice((0, 100))))
-
-    def slow(self):
-        self.links("rate", str(self.random.choice((100, 1000))))
-
-    def hole(self):
-        """Large datagrams vanish, which only single ones can."""
-        self.links("offloads", "off")
-        self.links("hole", str(self.random.choice((700, 1300))))
-
-    def offloads(self):
-        """With them a loss takes all that travels as one."""
-        self.links("offloads", self.random.choice(("on", "off", "nogso")))
-
-    def good(self):
-        self.links("off")
-
-    def partition(self, most=6):
-        self.links("block", *self.random.choice(([], ["1"], ["2"])))
-        self.rest(0.5, most)
-        self.links("off")
-
-    def long_partition(self):
-        self.partition(30)
-
-    def long_stop(self):
-        self.stop(40)
-
-    def stop(self, most=5):
-        """Up to two of the ranks stand still."""
-        found = [pid for host in "12" for pid in pids(f"{self.hosts}{host}")]
-        chosen = self.random.sample(found, min(len(found), self.random.randint(1, 2)))
-        self.tell(f"stop {chosen}")
-        try:
-            for pid in chosen:
-                send(pid, signal.SIGSTOP)
-            self.rest(0.2, most)
-        finally:
-            for pid in chosen:
-                send(pid, signal.SIGCONT)
-
-    def go_on(self, job, seconds):
-        often = (self.bad, self.slow, self.hole, self.offloads, self.good, self.partition,
-                 self.stop)  # fmt: skip
-        seldom = (self.long_partition, self.long_stop) if seconds >= 300 else ()
-        until = time.monotonic() + seconds
-        try:
-            while time.monotonic() < until and job.poll() is None:
-                happens = self.random.choice(3 * often + 2 * (self.bad, self.stop) + seldom)
-                self.happened.add(happens.__name__)
-                happens()
-                self.rest(0.5, 4)
-        finally:
-            self.links("off")
-            self.links("offloads", "on")
-        return {one.__name__ for one in often + seldom} - self.happened
 
 
 def check_balance(folder, seconds):
@@ -190,3 +86,13 @@ def test_soak(run, mpi, hosts, tmp_path, request, kind):
     check_balance(folder, seconds)
     check_flat(said)
     assert kind == "short" or not never
+
+
+@pytest.mark.long
+@pytest.mark.called("soak/seeds")
+def test_seeds(run, mpi):
+    """Jobs of a seed each, whose digests are those over btl tcp; some with two releases."""
+    if os.geteuid():
+        pytest.skip("several hosts need root")
+    today = int(time.time()) // 86400
+    run(ROOT / "tests/soak/run", "--minutes", 60, "--seed", 1000 * today)

@@ -540,6 +540,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/rail.c \
     tests/sim/random.c \
     tests/sim/run.c \
+    tests/sim/self_test.c \
     tests/sim/small.c \
     tests/sim/sim.h \
     tests/sim/trace_files.c \

@@ -766,6 +766,13 @@ void app_on_done(void *context, btl_ib_msg_t *msg, int status)
         sim_fail(sim, "p%u: message %u is done, but %s", proc->index, m->id,
                  m->sent ? "was not delivered" : "on_sent was not called");
     }
+    const btl_ib_conn_t *conn = am->link->conn;
+    if (status < 0 && conn != NULL && !btl_ib_conn_is_dead(conn) && !ledger_excused(sim, m)) {
+        sim_fail(sim,
+                 "p%u: message %u is said to have failed (%d), but nothing happened to its "
+                 "connection",
+                 proc->index, m->id, status);
+    }
     m->done = true;
     m->status = status;
     sim->undone--;

@@ -6,6 +6,8 @@
 /* What the simulator sees that is private in an engine: no other file of it includes those
  * headers. */
 
+#include <string.h>
+
 #include "btl_ib_state.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_loss.h"
@@ -40,6 +42,23 @@ uint32_t inside_datagram_max(const btl_ib_conn_t *conn)
 uint64_t inside_token(const btl_ib_conn_t *conn)
 {
     return conn->identity.tx_token;
+}
+
+void inside_spoil(btl_ib_conn_t *conn, const char *error)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (strcmp(error, "BUDGET") == 0) {
+        engine->budget.unacked++;
+    } else if (strcmp(error, "GRANTED") == 0) {
+        engine->rails[0]->credit[0].granted++;
+    } else if (strcmp(error, "IN_FLIGHT") == 0) {
+        conn->sentmap.in_flight++;
+    } else if (strcmp(error, "CREDIT_MADE") == 0) {
+        conn->tx[0].limit += 1000;
+    } else {
+        conn->tx[0].limit--;
+    }
 }
 
 /* ---- the invariants that btl_ib_state.h states ---- */

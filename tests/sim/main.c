@@ -379,6 +379,7 @@ static int usage(int status)
         "btl_ib_sim --small N [--scenario NAME[:FATES] [--trace]]\n"
         "                                      every treatment of the first N datagrams of short\n"
         "                                      situations; or of one, or one run of it\n"
+        "btl_ib_sim --self-test                does it notice the errors of self_test.c?\n"
         "btl_ib_sim --list                     list the named scenarios\n"
         "btl_ib_sim --grid [--quick] [--out F] goodput over loss, round trip and rate; a table "
         "for\n"
@@ -438,6 +439,7 @@ int main(int argc, char **argv)
                                           {"no-prediction", no_argument, NULL, 'p'},
                                           {"ecn", no_argument, NULL, 'e'},
                                           {"small", required_argument, NULL, 'y'},
+                                          {"self-test", no_argument, NULL, 'z'},
                                           {NULL, 0, NULL, 0}};
     options_t options = {.seeds = 100, .first = 1, .jobs = 1, .named = true};
     uint64_t seed = 1;
@@ -501,6 +503,8 @@ int main(int argc, char **argv)
         case 'y':
             small = (uint32_t) number;
             break;
+        case 'z':
+            return self_test_run();
         case 'H':
             options.hashes = true;
             break;

@@ -531,7 +531,8 @@ void proc_start(proc_t *proc, bool new_address)
     proc->clock_max = 0;
     proc->async_received = false;
     proc->idle_left = proc->idle_polls;
-    btl_ib_engine_t *engine = btl_ib_engine_create(&proc->config, &proc_ops, proc);
+    const btl_ib_engine_ops_t *ops = sim->self_test ? self_test_ops() : &proc_ops;
+    btl_ib_engine_t *engine = btl_ib_engine_create(&proc->config, ops, proc);
     if (engine == NULL) {
         sim_fail(sim, "p%u: no engine", proc->index);
     }

@@ -372,6 +372,9 @@ static void send_one(rail_t *rail, const btl_ib_tx_t *tx, int error)
     datagram_t *d = gather(rail, tx);
 
     d->to = d->dst / sim->nrails % sim->nprocs; /* see rail_open() */
+    if (sim->self_test) {
+        self_test_wire(d->data, d->size);
+    }
     d->rail = wiretap(rail->proc, rail->index, d->to, tx->channel, d->data, d->size);
     d->dst_life = proc_link(rail->proc, d->to, d->rail)->peer_life;
     link_t *link = proc_link(rail->proc, d->to, d->rail);

@@ -10,6 +10,7 @@
  *
  *   main.c      command line, workers, totals
  *   random.c    the scenario that a seed stands for
+ *   self_test.c does the simulator notice errors?
  *   small.c     all of the small: every treatment of the first datagrams of short situations
  *   named.c     the list of scenarios for exact situations, which are in named_*.c by subject
  *   run.c       what all scenarios go through: faults, settling, rest, farewell
@@ -521,6 +522,7 @@ struct sim {
     bool general;     /* engines predict no headers: all messages go the general way */
     bool verbose;
     bool terse;              /* a failure is one line */
+    bool self_test;          /* self_test.c makes an error */
     const char *trace_files; /* of the processes begin with this; NULL: none */
 
     event_t *heap;
@@ -853,6 +855,15 @@ const char *inside_unfinished(const btl_ib_engine_t *engine);
  * credits may have been lost. */
 const char *inside_ends_differ(const btl_ib_conn_t *sender, const btl_ib_conn_t *receiver,
                                bool lossless);
+
+/* Makes an error in an engine, by its name in self_test.c. */
+void inside_spoil(btl_ib_conn_t *conn, const char *error);
+
+/* self_test.c: what an engine calls, and what sees its datagrams before anybody else does, if an
+ * error is to be made. Runs all: returns an exit status. */
+const btl_ib_engine_ops_t *self_test_ops(void);
+void self_test_wire(uint8_t *data, uint32_t size);
+int self_test_run(void);
 
 /* grid.c */
 /* All cells, or those that are quick enough for every check. Writes *.csv and *.svg beside `path`

@@ -114,6 +114,14 @@ test_sim_ecn.table = lambda option: [
 
 
 @pytest.mark.sim
+@pytest.mark.quick
+@pytest.mark.called("sim/self-test")
+def test_sim_self(run, sim_programs):
+    """Errors that are made on purpose are noticed, each by the check that is for it."""
+    simulator(run, sim_programs, "--self-test")
+
+
+@pytest.mark.sim
 @pytest.mark.parametrize("datagrams", [
     pytest.param(4, id="sim/small-4", marks=pytest.mark.limit(120)),
     pytest.param(6, id="sim/small-6", marks=[pytest.mark.long, pytest.mark.limit(1800)]),

@@ -112,6 +112,8 @@ static bool loses(sim_t *sim, fault_t *fault, const datagram_t *d)
         return d->flow == fault->value;
     case F_PAIR:
         return d->pair == fault->value;
+    case F_RAIL:
+        return d->src % sim->nrails == fault->value; /* which it really goes by, see rail_open() */
     case F_ECT_DROPPED:
         return d->codepoint == BTL_IB_CODEPOINT_ECT0;
     default:

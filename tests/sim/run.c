@@ -261,10 +261,18 @@ void run_quiet(sim_t *sim, uint64_t limit)
     }
 }
 
+void run_heal_rest(sim_t *sim)
+{
+    for (uint32_t i = 0; i < sim->nfaults; i++) {
+        sim->faults[i].lasts = false;
+    }
+    run_heal(sim);
+}
+
 void run_heal(sim_t *sim)
 {
     for (uint32_t i = 0; i < sim->nfaults; i++) {
-        if (sim->faults[i].to > sim->now) {
+        if (sim->faults[i].to > sim->now && !sim->faults[i].lasts) {
             sim->faults[i].to = sim->now;
         }
     }

@@ -139,6 +139,7 @@ uint64_t mix64(uint64_t x);
     X(GSO_ENOBUFS, "long GSO bursts refused, ENOBUFS")                                             \
     X(FLOW, "datagrams lost to a flow that leads nowhere")                                         \
     X(PAIR, "datagrams lost to a pair of ports that leads nowhere")                                \
+    X(RAIL, "datagrams lost to a rail that leads nowhere")                                         \
     X(MARK, "datagrams marked (CE) by a queue")                                                    \
     X(MARK_ALL, "datagrams with ECT(0) marked, whatever the queue")                                \
     X(ECT_CLEARED, "codepoints of ECN cleared")                                                    \
@@ -164,6 +165,7 @@ typedef struct fault {
     int src;       /* process, -1: any */
     int dst;       /* process, -1: any */
     bool both;     /* the other direction as well */
+    bool lasts;    /* when all others end: until all is settled */
     uint32_t ppm;
     uint64_t value; /* bytes, ns or Mbit/s, by kind */
     uint32_t left;  /* state of a burst */
@@ -832,7 +834,9 @@ uint64_t run_longest_silence(const sim_t *sim);
 bool run_steady(sim_t *sim, proc_t *a, proc_t *b, uint32_t rail);
 void run_rest_burst(sim_t *sim);
 void run_farewell(sim_t *sim);
+/* All faults end but those that last; and these, too. */
 void run_heal(sim_t *sim);
+void run_heal_rest(sim_t *sim);
 
 /* inside.c: what is private in an engine. By which of our rails does a connection go, is it the
  * connection's own, and is that known to work? */

@@ -123,10 +123,13 @@ static bool loses(sim_t *sim, fault_t *fault, const datagram_t *d)
 
 static void trace_drop(sim_t *sim, const datagram_t *d, uint64_t why)
 {
-    uint32_t head, seq;
+    const size_t at = offsetof(btl_ib_wire_header_t, seq);
+    uint32_t head = 0, seq = 0;
 
-    memcpy(&head, d->data, sizeof(head));
-    memcpy(&seq, d->data + offsetof(btl_ib_wire_header_t, seq), sizeof(seq));
+    memcpy(&head, d->data, d->size < sizeof(head) ? d->size : sizeof(head));
+    if (d->size >= at + sizeof(seq)) { /* it may be garbage */
+        memcpy(&seq, d->data + at, sizeof(seq));
+    }
     sim_trace(sim, T_DROP, d->from, d->to, why, BTL_IB_LE32(seq), d->size,
               __builtin_bswap32(BTL_IB_LE32(head)));
 }

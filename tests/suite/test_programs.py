@@ -122,6 +122,15 @@ def test_sim_self(run, sim_programs):
 
 
 @pytest.mark.sim
+@pytest.mark.long
+@pytest.mark.limit(1800)
+@pytest.mark.called("sim/planted")
+def test_sim_planted(run, sim_programs, tmp_path):
+    """Seeds find hangs that were planted in the engine, the self-test blind spots of the checks."""
+    run(TESTS / "mutate/planted", "--build", sim_programs, "--work", tmp_path)
+
+
+@pytest.mark.sim
 @pytest.mark.parametrize("datagrams", [
     pytest.param(4, id="sim/small-4", marks=pytest.mark.limit(120)),
     pytest.param(6, id="sim/small-6", marks=[pytest.mark.long, pytest.mark.limit(1800)]),

@@ -48,8 +48,8 @@ bool btl_ib_dotted_version_read(const char *text, btl_ib_dotted_version_t *versi
     return true;
 }
 
-int btl_ib_dotted_version_compare(const btl_ib_dotted_version_t *a,
-                                  const btl_ib_dotted_version_t *b)
+/* Returns less than, equal to, or more than 0 as `a` is before, at, or after `b`. */
+static int compare_versions(const btl_ib_dotted_version_t *a, const btl_ib_dotted_version_t *b)
 {
     int i = 0;
 
@@ -63,7 +63,7 @@ static bool is_known(const btl_ib_dotted_version_t *version)
 {
     static const btl_ib_dotted_version_t unknown;
 
-    return btl_ib_dotted_version_compare(version, &unknown) != 0;
+    return compare_versions(version, &unknown) != 0;
 }
 
 /* ---- the kernel of this host ---- */
@@ -269,8 +269,8 @@ static bool is_bad_version(const btl_ib_known_fault_t *fault,
 
     for (int i = 0; i < BTL_IB_BAD_RANGES && is_known(&fault->range[i].before); ++i) {
         bad = bad
-              || (btl_ib_dotted_version_compare(version, &fault->range[i].from) >= 0
-                  && btl_ib_dotted_version_compare(version, &fault->range[i].before) < 0);
+              || (compare_versions(version, &fault->range[i].from) >= 0
+                  && compare_versions(version, &fault->range[i].before) < 0);
     }
     return bad && is_known(version);
 }

@@ -39,10 +39,6 @@ typedef struct btl_ib_dotted_version {
  */
 bool btl_ib_dotted_version_read(const char *text, btl_ib_dotted_version_t *version);
 
-/* Returns less than, equal to, or more than 0 as `a` is before, at, or after `b`. */
-int btl_ib_dotted_version_compare(const btl_ib_dotted_version_t *a,
-                                  const btl_ib_dotted_version_t *b);
-
 /* ---- the kernel of this host ---- */
 
 typedef struct btl_ib_kernel {

@@ -207,8 +207,3 @@ void btl_ib_ack_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         }
     }
 }
-
-void btl_ib_ack_rx_begin_channel(btl_ib_tx_channel_t *channel, uint32_t limit)
-{
-    channel->limit = limit;
-}

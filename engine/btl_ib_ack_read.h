@@ -11,9 +11,6 @@
 #include "btl_ib_state.h"
 #include "btl_ib_loss.h"
 
-/* Begins a channel of a new incarnation: the peer's initial credits of it end at `limit`. */
-void btl_ib_ack_rx_begin_channel(btl_ib_tx_channel_t *channel, uint32_t limit);
-
 /* True if a datagram acknowledges anything, or gives credit, beyond what is known. If not, it is
  * valid and needs no processing: so are most datagrams of a one-way stream. */
 bool btl_ib_ack_rx_is_new(const btl_ib_conn_t *conn, const btl_ib_view_t *view);

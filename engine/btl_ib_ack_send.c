@@ -60,12 +60,28 @@ static bool ack_segment_send(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, 
     return true;
 }
 
+/* Returns the channels that an explicit ACK covers: those that are due, and those whose credit
+ * limit the peer does not know yet. */
+static uint32_t channels_to_tell(btl_ib_conn_t *conn)
+{
+    uint32_t channels = conn->ack.due;
+
+    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
+        btl_ib_credit_t *credit = &conn->rx[i].credit;
+        if (conn->rail->queues.q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            btl_ib_credit_top_up(credit);
+            channels |= (uint32_t) (credit->limit != credit->told) << i;
+        }
+    }
+    return channels;
+}
+
 bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
 {
     uint32_t headers = (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t))
                        + conn->engine->protection.ops->trailer;
     uint32_t room = conn->peer_queues->q[0].size;
-    uint32_t channels = btl_ib_ack_tx_channels_to_tell(conn);
+    uint32_t channels = channels_to_tell(conn);
     bool all = false;
     int sent = 0;
 

@@ -324,20 +324,6 @@ btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *se
     return filled;
 }
 
-uint32_t btl_ib_ack_tx_channels_to_tell(btl_ib_conn_t *conn)
-{
-    uint32_t channels = conn->ack.due;
-
-    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
-        btl_ib_credit_t *credit = &conn->rx[i].credit;
-        if (conn->rail->queues.q[i].type == BTL_IB_QUEUE_PER_PEER) {
-            btl_ib_credit_top_up(credit);
-            channels |= (uint32_t) (credit->limit != credit->told) << i;
-        }
-    }
-    return channels;
-}
-
 void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled)
 {
     for (uint32_t rest = filled->channels; rest != 0; rest &= rest - 1) {
@@ -415,12 +401,6 @@ void btl_ib_ack_tx_begin(btl_ib_conn_t *conn)
         rx->ack.next_range = first;
     }
     conn->ack.unreplied = true;
-}
-
-void btl_ib_ack_tx_end(btl_ib_conn_t *conn)
-{
-    btl_ib_list_remove(&conn->ack.link);
-    btl_ib_ack_tx_init(&conn->ack);
 }
 
 void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view)

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Acknowledgements that are due to the peer: for what, when, and how an ACK says it. */
+/* Acknowledgements that are due to the peer: for what, when (the ACK delay), and how an ACK says
+ * it. btl_ib_ack_send.c sends it. */
 
 #ifndef BTL_IB_ACK_WRITE_H
 #define BTL_IB_ACK_WRITE_H
@@ -53,9 +54,8 @@ static inline void btl_ib_ack_tx_init(btl_ib_ack_tx_t *ack)
     btl_ib_list_init(&ack->link);
 }
 
-/* Begins, or ends, the receiving side of an incarnation of the connection. */
+/* Begins the receiving side of an incarnation of the connection. */
 void btl_ib_ack_tx_begin(btl_ib_conn_t *conn);
-void btl_ib_ack_tx_end(btl_ib_conn_t *conn);
 
 /* Keeps the stamp of a datagram for echoing, if it is the peer's newest. `poll_gap` is that of its
  * turn. */
@@ -125,10 +125,6 @@ static inline void btl_ib_ack_tx_settled(btl_ib_ack_tx_t *ack, uint32_t channels
         btl_ib_list_remove(&ack->link);
     }
 }
-
-/* Returns the channels that an explicit ACK covers: those that are due, and those whose credit
- * limit the peer does not know yet. */
-uint32_t btl_ib_ack_tx_channels_to_tell(btl_ib_conn_t *conn);
 
 /* True if segments got RNR, which ACKs must name; or if an ACK of `room` bytes has room for a block
  * of them beside another. */

@@ -14,7 +14,6 @@
 #include "btl_ib_protection.h"
 #include "btl_ib_route.h"
 #include "btl_ib_trace.h"
-#include "btl_ib_transmit.h"
 #include "btl_ib_validation.h"
 
 #include <stdio.h>

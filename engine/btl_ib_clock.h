@@ -39,13 +39,6 @@ typedef struct btl_ib_clock {
  * often, unless others have the processor. */
 #define BTL_IB_CLOCK_SLICE 50000u
 
-/* Begins with all zero: nothing has happened yet. */
-static inline void btl_ib_clock_init(btl_ib_clock_t *clock)
-{
-    clock->awake = 1;
-    clock->ran = 1;
-}
-
 /* Takes `now` from a caller. Time never goes back. */
 static inline void btl_ib_clock_set(btl_ib_clock_t *clock, uint64_t now)
 {

@@ -54,13 +54,6 @@ static inline void btl_ib_coalesce_forget(btl_ib_coalesce_t *coalesce)
     coalesce->held_bytes = 0;
 }
 
-/* Begins an incarnation of the connection. */
-static inline void btl_ib_coalesce_begin(btl_ib_coalesce_t *coalesce)
-{
-    coalesce->at_once_max = BTL_IB_AT_ONCE_FIRST;
-    btl_ib_coalesce_forget(coalesce);
-}
-
 /* True if something that is submitted now is to be held until the next turn. */
 static inline bool btl_ib_coalesce_waits(const btl_ib_coalesce_t *coalesce, uint32_t turn)
 {

@@ -10,7 +10,6 @@
 #define BTL_IB_COMPLETION_H
 
 #include "btl_ib_engine.h"
-#include "btl_ib_list.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_rma.h"
 

@@ -75,17 +75,17 @@ static void begin_rx(btl_ib_conn_t *conn)
     btl_ib_ack_tx_begin(conn);
     btl_ib_ecn_begin_peer(conn);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        btl_ib_loss_begin_channel(&conn->tx[i]);
+        conn->tx[i].loss.duplicates = 0; /* the peer counts anew */
     }
 }
 
 void btl_ib_conn_begin_route(btl_ib_conn_t *conn)
 {
     btl_ib_paths_end(conn);
-    btl_ib_gso_begin(&conn->gso);
+    conn->gso = (btl_ib_gso_t){0};
     btl_ib_cc_init(&conn->cc, conn->route.via->cc, conn->engine->config.depth_peer,
                    btl_ib_gso_segments(conn));
-    btl_ib_pacer_begin(&conn->pacer);
+    conn->pacer.at = 0;
     btl_ib_incast_begin(&conn->incast);
     btl_ib_loss_begin_route(&conn->loss);
     btl_ib_flow_begin_route(&conn->flow);
@@ -100,15 +100,15 @@ static void begin_incarnation(btl_ib_conn_t *conn)
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         const btl_ib_queue_t *queue = &conn->peer_queues->q[i];
         btl_ib_tx_window_init(&conn->tx[i].sentmap.window, config->first_seq);
-        btl_ib_ack_rx_begin_channel(&conn->tx[i],
-                                    config->first_seq + btl_ib_credit_initial(queue, queue->init));
+        conn->tx[i].limit = config->first_seq + btl_ib_credit_initial(queue, queue->init);
     }
     begin_rx(conn);
     btl_ib_conn_begin_route(conn);
-    btl_ib_coalesce_begin(&conn->coalesce);
-    btl_ib_message_renumber(conn);
+    conn->coalesce.at_once_max = BTL_IB_AT_ONCE_FIRST;
+    conn->message.next_fragment = 0;
     btl_ib_pmtud_begin(conn);
-    btl_ib_validation_begin(&conn->validation);
+    conn->validation.asked_at = 0; /* what is known of its rails stays */
+    conn->validation.route_refused = 0;
     btl_ib_identity_begin(conn);
 }
 
@@ -120,7 +120,8 @@ static void end_rx(btl_ib_conn_t *conn)
     btl_ib_input_end(conn);
     btl_ib_replies_drop(conn);
     btl_ib_rnr_forget(conn);
-    btl_ib_ack_tx_end(conn);
+    btl_ib_list_remove(&conn->ack.link);
+    btl_ib_ack_tx_init(&conn->ack);
     btl_ib_loss_end_peer(&conn->loss);
     btl_ib_coalesce_forget(&conn->coalesce);
     btl_ib_identity_unbind(&conn->identity);
@@ -188,20 +189,22 @@ static btl_ib_conn_t *allocate_conn(btl_ib_rail_t *rail, const btl_ib_peer_info_
         conn->rx = (btl_ib_rx_channel_t *) (void *) (conn->tx + peer_queues->count);
         btl_ib_identity_init(conn, info,
                              keys == 0 ? NULL : (void *) (conn->rx + rail->queues.count));
-        btl_ib_validation_init(&conn->validation, info->answers);
-        btl_ib_ecn_init(&conn->ecn, info->ecn && rail->transport->attr.ecn);
+        conn->validation.promised = info->answers;
+        conn->ecn.agreed = info->ecn && rail->transport->attr.ecn;
         btl_ib_list_init(&conn->all);
         btl_ib_list_init(&conn->incast.link);
         btl_ib_sched_init(conn);
         btl_ib_ack_tx_init(&conn->ack);
-        btl_ib_rnr_init(&conn->rnr);
+        btl_ib_list_init(&conn->rnr.link);
         btl_ib_input_init(conn);
         btl_ib_sentmap_init(&conn->sentmap);
-        btl_ib_op_slots_init(&conn->ops);
-        btl_ib_offload_init(&conn->offload);
+        btl_ib_list_init(&conn->ops.waiting);
+        btl_ib_list_init(&conn->ops.turn);
+        btl_ib_list_init(&conn->offload.waiting);
+        btl_ib_list_init(&conn->offload.running);
         btl_ib_replies_init(conn);
         btl_ib_loss_init(conn);
-        btl_ib_pacer_init(&conn->pacer, conn);
+        btl_ib_timer_init(&conn->pacer.timer, BTL_IB_TIMER_PACE, conn);
         btl_ib_submit_init(conn);
     }
     return conn;

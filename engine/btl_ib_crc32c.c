@@ -83,7 +83,7 @@ static uint32_t by_tables(uint32_t crc, const void *data, size_t len)
 
 #define HARDWARE __attribute__((target("sse4.2")))
 
-static bool has_instruction(void)
+bool btl_ib_crc32c_has_instruction(void)
 {
     __builtin_cpu_init();
     return __builtin_cpu_supports("sse4.2");
@@ -107,7 +107,7 @@ HARDWARE static inline uint32_t step8(uint32_t crc, uint8_t byte)
 
 #define HARDWARE __attribute__((target("+crc")))
 
-static bool has_instruction(void)
+bool btl_ib_crc32c_has_instruction(void)
 {
     return getauxval(AT_HWCAP) & HWCAP_CRC32; /* read from memory: no system call */
 }
@@ -178,11 +178,6 @@ HARDWARE static uint32_t by_instruction(uint32_t crc, const void *data, size_t l
         crc = step8(crc, *at);
     }
     return ~crc;
-}
-
-bool btl_ib_crc32c_has_instruction(void)
-{
-    return has_instruction();
 }
 
 uint32_t btl_ib_crc32c(bool instruction, uint32_t crc, const void *data, size_t len)

@@ -55,12 +55,6 @@ typedef struct btl_ib_ecn {
     bool marking;           /* bulk leaves with ECT(0) now */
 } btl_ib_ecn_t;
 
-/* Notes whether both sides' own rails count and tell what comes. */
-static inline void btl_ib_ecn_init(btl_ib_ecn_t *ecn, bool agreed)
-{
-    ecn->agreed = agreed;
-}
-
 /* Begins an incarnation of the peer, which counts anew. */
 void btl_ib_ecn_begin_peer(btl_ib_conn_t *conn);
 

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Flows: by which of the transport's flows (5-tuples of udp) datagrams go between two addresses. */
+/* Flows: by which of the transport's flows (5-tuples: UDP ports) datagrams go between two
+ * addresses, and by which other one if that is dead. Several at once: btl_ib_paths.h. */
 
 #ifndef BTL_IB_FLOW_H
 #define BTL_IB_FLOW_H

@@ -32,17 +32,6 @@ static bool is_measured(const btl_ib_conn_t *conn)
            && conn->identity.name != conn->engine->config.name;
 }
 
-/* Returns the segments that are acknowledged; wraps. */
-static uint32_t acked_segments(const btl_ib_conn_t *conn)
-{
-    uint64_t sent = 0;
-
-    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        sent += conn->tx[i].sentmap.sent;
-    }
-    return (uint32_t) sent - conn->sentmap.unacked;
-}
-
 /* True if something was sent at `since` or before, and is not acknowledged yet. */
 static bool is_under_way(const btl_ib_conn_t *conn, uint64_t since)
 {
@@ -70,7 +59,7 @@ static uint32_t held_up(btl_ib_conn_t *conn)
     const uint64_t since = goodput->sampled_at;
 
     goodput->sampled_at = conn->engine->clock.now;
-    goodput->acked = acked_segments(conn);
+    goodput->acked = btl_ib_sentmap_segments_acked(conn);
     if (conn->sentmap.in_flight == 0 && !pending) {
         goodput->waited = 0;
         return 0;

@@ -40,12 +40,6 @@ typedef struct btl_ib_gso {
 /* From so many bursts lost in a row on what is retransmitted goes alone. */
 enum { BTL_IB_GSO_DOUBTS = 2 };
 
-/* Begins a route of which nothing is known. */
-static inline void btl_ib_gso_begin(btl_ib_gso_t *gso)
-{
-    *gso = (btl_ib_gso_t){0};
-}
-
 /* Returns the segments of the present size that one burst carries, at least 1. */
 uint32_t btl_ib_gso_segments(const btl_ib_conn_t *conn);
 

@@ -9,7 +9,6 @@
 #include "btl_ib_challenge.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_route.h"
-#include "btl_ib_transmit.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_flow.h"
 #include "btl_ib_identity.h"

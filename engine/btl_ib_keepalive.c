@@ -55,12 +55,6 @@ static void ask(btl_ib_conn_t *conn)
     }
 }
 
-/* True if the peer was heard since it was asked last. */
-static bool has_answered(const btl_ib_conn_t *conn)
-{
-    return conn->loss.heard_at >= conn->keepalive.awake;
-}
-
 /* True if a question to the peer is due. Of those asked before if `again`, else of the others. */
 static bool is_question_due(const btl_ib_conn_t *conn, bool again)
 {
@@ -91,7 +85,7 @@ static bool ask_round(btl_ib_engine_t *engine, uint32_t *next, uint32_t slots, u
         if (conn == NULL || !is_watched(conn)) {
             continue;
         }
-        if (has_answered(conn)) {
+        if (conn->loss.heard_at >= conn->keepalive.awake) { /* since it was asked last */
             conn->keepalive.asked = 0;
         } else if (again && is_lost(conn)) {
             btl_ib_conn_kill(conn, BTL_IB_DEATH_HOST_LOST);

@@ -25,12 +25,6 @@ typedef struct btl_ib_latency {
     uint64_t excused; /* of these messages, those that may still come */
 } btl_ib_latency_t;
 
-/* Notes a transport that is used, and has a `lane` for bulk or not. */
-static inline void btl_ib_latency_offer_lane(btl_ib_latency_t *latency, bool lane)
-{
-    latency->lane = latency->lane || lane;
-}
-
 /* True if latency mode is on, and the transport has a lane for bulk. Then bulk leaves by that
  * lane. */
 bool btl_ib_latency_wants_lane(const btl_ib_conn_t *conn);

@@ -392,7 +392,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         conn->loss.reo_wnd_mult = 0;
     }
     btl_ib_flow_lost(conn, segment);
-    if (!btl_ib_gso_lost(conn, segment) && btl_ib_pmtud_lost(conn, segment)) {
+    if (!btl_ib_gso_lost(conn, segment) && btl_ib_pmtud_lost(conn, segment, false)) {
         btl_ib_loss_restart_pto(&conn->loss); /* smaller datagrams may well be answered */
     }
 }
@@ -555,11 +555,6 @@ uint64_t btl_ib_loss_waiting_since(const btl_ib_conn_t *conn)
     }
     since = loss_oldest_sent(&conn->sentmap.deferred, since);
     return loss_oldest_sent(&conn->sentmap.lost, since);
-}
-
-void btl_ib_loss_begin_channel(btl_ib_tx_channel_t *channel)
-{
-    channel->loss.duplicates = 0;
 }
 
 void btl_ib_loss_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first)

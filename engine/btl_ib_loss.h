@@ -9,13 +9,11 @@
 #define BTL_IB_LOSS_H
 
 #include "btl_ib_clock.h"
-#include "btl_ib_rma_requests.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_rack.h"
 #include "btl_ib_retry_budget.h"
 #include "btl_ib_rtt.h"
-#include "btl_ib_sentmap.h"
 #include "btl_ib_validation.h"
 
 /* What arrived is noted of all segments, and of bulk apart, as others may overtake that. */
@@ -80,9 +78,6 @@ static inline void btl_ib_loss_end(btl_ib_loss_t *loss)
     btl_ib_loss_restart_pto(loss);
 }
 
-/* Begins a channel of a new incarnation: the peer's count of duplicates restarts at 0. */
-void btl_ib_loss_begin_channel(btl_ib_tx_channel_t *channel);
-
 /* Forgets the route, of which nothing is known: neither its length nor whether it reorders. */
 static inline void btl_ib_loss_begin_route(btl_ib_loss_t *loss)
 {
@@ -94,7 +89,7 @@ static inline void btl_ib_loss_begin_route(btl_ib_loss_t *loss)
 /* Forgets the round-trip times of the old route: they say nothing of the new one. */
 static inline void btl_ib_loss_moved(btl_ib_loss_t *loss, uint64_t now)
 {
-    btl_ib_rtt_reset(&loss->rtt);
+    loss->rtt = (btl_ib_rtt_t){0};
     loss->path_response = false;
     loss->probe_base = now;
     btl_ib_loss_restart_pto(loss);
@@ -172,12 +167,6 @@ static inline void btl_ib_loss_responded(btl_ib_loss_t *loss, uint64_t awake)
         loss->path_response = true;
         loss->probes = 0;
     }
-}
-
-/* Notes that the peer has a receiver for the tag for which it gave RNR. */
-static inline void btl_ib_loss_ready(btl_ib_loss_t *loss)
-{
-    loss->no_tag_at = 0;
 }
 
 /* Notes that acknowledgements were taken in. `by_header`: a header brought them, which acknowledges

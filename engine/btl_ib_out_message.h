@@ -11,12 +11,6 @@
 
 #include "btl_ib_state.h"
 
-/* Numbers fragments anew, in a new incarnation of the connection. */
-static inline void btl_ib_message_renumber(btl_ib_conn_t *conn)
-{
-    conn->message.next_fragment = 0;
-}
-
 /* Implements out_ops (btl_ib_completion.c) for messages. */
 int btl_ib_message_segments(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t channel,
                             btl_ib_segment_t **segments, int most);

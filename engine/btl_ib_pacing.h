@@ -18,18 +18,6 @@ typedef struct btl_ib_pacer {
     uint64_t at;          /* ns: when the next segment would leave without bursts */
 } btl_ib_pacer_t;
 
-/* Prepares the timer of a new connection. */
-static inline void btl_ib_pacer_init(btl_ib_pacer_t *pacer, struct btl_ib_conn *conn)
-{
-    btl_ib_timer_init(&pacer->timer, BTL_IB_TIMER_PACE, conn);
-}
-
-/* Begins a new route: nothing was sent by it yet. */
-static inline void btl_ib_pacer_begin(btl_ib_pacer_t *pacer)
-{
-    pacer->at = 0;
-}
-
 /* Notes that `count` segments leave; or that the last one did not. `now` in us. */
 static inline void btl_ib_pacer_spend(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now,
                                       int count)

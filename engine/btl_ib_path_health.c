@@ -36,17 +36,6 @@ enum {
 
 /* ---- is it capped? ---- */
 
-/* Returns the segments that are acknowledged; wraps. */
-static uint32_t segments_acked(const btl_ib_conn_t *conn)
-{
-    uint64_t sent = 0;
-
-    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        sent += conn->tx[i].sentmap.sent;
-    }
-    return (uint32_t) sent - conn->sentmap.unacked;
-}
-
 static uint64_t period_of(const btl_ib_conn_t *conn)
 {
     const uint64_t shortest = (uint64_t) PERIOD_RTTS * conn->loss.rtt.min;
@@ -130,7 +119,7 @@ static void judge_period(btl_ib_conn_t *conn)
     const uint64_t now = conn->engine->clock.now;
     const uint64_t time = now - capped->since;
     const uint64_t period = period_of(conn);
-    const uint32_t acked = segments_acked(conn) - capped->acked;
+    const uint32_t acked = btl_ib_sentmap_segments_acked(conn) - capped->acked;
 
     if (time < period || (acked < SEGMENTS && time < 4 * period)) {
         return;

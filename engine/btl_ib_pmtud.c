@@ -195,8 +195,7 @@ static btl_ib_size_losses_t *losses_of_size(btl_ib_pmtud_t *sizes, uint32_t size
     return streak;
 }
 
-/* Counts a loss; `shown` by the answer to a question. Returns the same as btl_ib_pmtud_lost(). */
-static bool count_loss(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool shown)
+bool btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool shown)
 {
     const uint64_t now = conn->engine->clock.now;
     const uint32_t size = on_wire(conn, segment);
@@ -222,11 +221,6 @@ static bool count_loss(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, boo
     }
     found_hole(conn, streak->suspect, streak->carried);
     return true;
-}
-
-bool btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
-{
-    return count_loss(conn, segment, false);
 }
 
 /* Losses that answers to questions showed stay valid, and what this answer shows stays valid: the
@@ -274,7 +268,7 @@ bool btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (segment == NULL || segment->deferred || segment->last_sent != sizes->asked_at) {
         return false;
     }
-    return count_loss(conn, segment, true);
+    return btl_ib_pmtud_lost(conn, segment, true);
 }
 
 /* ---- larger again ---- */

@@ -99,9 +99,10 @@ void btl_ib_pmtud_moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 /* Notes that the network says that the path carries datagrams of at most `size` bytes. */
 void btl_ib_pmtud_narrowed(btl_ib_conn_t *conn, uint32_t size);
 
-/* Notes that the last copy of a segment was lost. Returns true if that shows a black hole: what is
- * sent from now on is smaller, and may well be answered. */
-bool btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
+/* Notes that the last copy of a segment was lost, as what came shows; `shown`: as the answer to a
+ * question does. Returns true if that shows a black hole: what is sent from now on is smaller, and
+ * may well be answered. */
+bool btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool shown);
 
 /* Notes that the last copy of a segment got through: it was acknowledged. */
 void btl_ib_pmtud_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);

@@ -6,7 +6,6 @@
 #include "btl_ib_rail.h"
 
 #include "btl_ib_ack_send.h"
-#include "btl_ib_conn.h"
 #include "btl_ib_state.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_icmp.h"
@@ -66,7 +65,8 @@ static btl_ib_conn_t *concerned(const btl_ib_rail_t *rail, btl_ib_addr_t from, b
                                        : living(rail, after != NULL ? &after->all : NULL);
 }
 
-/* Returns the connections that left this route because of refusals, and have probed it again. */
+/* Notes the refusal for connections that left this route because of one, and have probed it
+ * again. */
 static void refused_still(const btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
     btl_ib_conn_t *conn = NULL;
@@ -210,10 +210,16 @@ static bool went_down(btl_ib_rail_t *rail, int error)
     return false;
 }
 
-/* Uses a rail again: connections that still go by it have lost what they sent since it went down;
- * those whose present rail is not usable may go by it; those whose own rail it is probe it. */
-static void use_again(btl_ib_rail_t *rail)
+/* Handles a port that is up again: connections that still go by it have lost what they sent since
+ * it went down; those whose present rail is not usable may go by it; those whose own rail it is
+ * probe it. */
+static void came_up(btl_ib_rail_t *rail)
 {
+    if (!rail->health.down) {
+        return;
+    }
+    BTL_IB_LOG(rail->engine, rail->health.not_moved > 0 || rail->health.failed ? 0 : 1,
+               "%s: the port is up again", rail->transport->name);
     rail->health = (btl_ib_rail_health_t){0};
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
         if (!btl_ib_conn_alive(conn)) {
@@ -227,17 +233,6 @@ static void use_again(btl_ib_rail_t *rail)
             btl_ib_failover_probe_own(conn);
         }
     }
-}
-
-/* Handles a port that is up again. */
-static void came_up(btl_ib_rail_t *rail)
-{
-    if (!rail->health.down) {
-        return;
-    }
-    BTL_IB_LOG(rail->engine, rail->health.not_moved > 0 || rail->health.failed ? 0 : 1,
-               "%s: the port is up again", rail->transport->name);
-    use_again(rail);
 }
 
 /* ---- another address ---- */

@@ -33,7 +33,6 @@
 #include "btl_ib_pool.h"
 #include "btl_ib_seq_window.h"
 #include "btl_ib_wire.h"
-#include "btl_ib_burst.h"
 
 enum { BTL_IB_REASM_KINDS = 6 }; /* sizes of buffers; the last one holds the longest message */
 

@@ -6,6 +6,7 @@
 #include "btl_ib_receive.h"
 
 #include "btl_ib_ack_read.h"
+#include "btl_ib_burst.h"
 #include "btl_ib_challenge.h"
 #include "btl_ib_completion.h"
 #include "btl_ib_conn.h"

@@ -6,11 +6,11 @@
 #include "btl_ib_rma_initiator.h"
 
 #include "btl_ib_accept.h"
+#include "btl_ib_burst.h"
 #include "btl_ib_completion.h"
 #include "btl_ib_deferred_free.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_predict.h"
-#include "btl_ib_reasm.h"
 #include "btl_ib_rma_offload.h"
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_sentmap.h"
@@ -54,7 +54,12 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
         return -EOPNOTSUPP;
     }
     btl_ib_clock_set(&engine->clock, now);
-    btl_ib_op_begin(conn, op);
+    op->id = 0;
+    op->asked = false;
+    conn->ops.count++;
+    engine->count.started_puts += op->kind == BTL_IB_OP_PUT;
+    engine->count.started_gets += op->kind == BTL_IB_OP_GET;
+    engine->count.started_atomics += op->kind == BTL_IB_OP_ATOMIC;
     if (!offload) {
         btl_ib_op_queue(conn, op);
         if (btl_ib_submit_hold(conn, op->out.size)) {

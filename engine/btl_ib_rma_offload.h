@@ -38,12 +38,6 @@ typedef struct btl_ib_offload {
     uint64_t moved_at;     /* awake: last start or end of one, or when the first began to wait */
 } btl_ib_offload_t;
 
-static inline void btl_ib_offload_init(btl_ib_offload_t *offload)
-{
-    btl_ib_list_init(&offload->waiting);
-    btl_ib_list_init(&offload->running);
-}
-
 /* True if an operation is to be offloaded, because the device can execute it, or because only the
  * device may. */
 bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op);

@@ -17,18 +17,6 @@
 #define SLOT_BITS 8
 static_assert(1u << SLOT_BITS == BTL_IB_OPS_MAX, "an id names the slot of its operation");
 
-void btl_ib_op_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
-{
-    btl_ib_counters_t *count = &conn->engine->count;
-
-    op->id = 0;
-    op->asked = false;
-    conn->ops.count++;
-    count->started_puts += op->kind == BTL_IB_OP_PUT;
-    count->started_gets += op->kind == BTL_IB_OP_GET;
-    count->started_atomics += op->kind == BTL_IB_OP_ATOMIC;
-}
-
 static int make_slots(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;

@@ -41,20 +41,6 @@ typedef struct btl_ib_op_ids {
     btl_ib_list_t peers; /* connections that wait until config.ops_total allows them one more */
 } btl_ib_op_ids_t;
 
-static inline void btl_ib_op_slots_init(btl_ib_ops_t *ops)
-{
-    btl_ib_list_init(&ops->waiting);
-    btl_ib_list_init(&ops->turn);
-}
-
-static inline void btl_ib_op_ids_init(btl_ib_op_ids_t *ids)
-{
-    btl_ib_list_init(&ids->peers);
-}
-
-/* Begins an operation that was admitted; it is on no list. */
-void btl_ib_op_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);
-
 /* Puts an operation that goes as segments, and is on no list, behind those that wait for a slot. */
 void btl_ib_op_queue(btl_ib_conn_t *conn, btl_ib_op_t *op);
 

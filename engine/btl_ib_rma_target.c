@@ -6,9 +6,8 @@
 #include "btl_ib_rma_target.h"
 
 #include "btl_ib_accept.h"
+#include "btl_ib_burst.h"
 #include "btl_ib_rma_replies.h"
-#include "btl_ib_rma_requests.h"
-#include "btl_ib_reasm.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_rma.h"
 #include "btl_ib_sentmap.h"

@@ -25,7 +25,6 @@
 #define BTL_IB_RMA_TARGET_H
 
 #include "btl_ib_engine.h"
-#include "btl_ib_pool.h"
 
 /* The peer's one-sided operations on our memory. */
 typedef struct btl_ib_target {

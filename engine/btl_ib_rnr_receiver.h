@@ -48,11 +48,6 @@ typedef struct btl_ib_rnr {
     btl_ib_rnr_entry_t entries[BTL_IB_RNR_CAUSES];
 } btl_ib_rnr_t;
 
-static inline void btl_ib_rnr_init(btl_ib_rnr_t *rnr)
-{
-    btl_ib_list_init(&rnr->link);
-}
-
 /* Notes that a segment got RNR, for a message with that tag: the sender is to be told when the
  * cause is gone. */
 void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag,

@@ -83,7 +83,7 @@ void btl_ib_rnr_sender_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_tx_window_at(&conn->tx[view->channel].sentmap.window, view->seq);
 
     conn->engine->count.received_ready++;
-    btl_ib_loss_ready(&conn->loss);
+    conn->loss.no_tag_at = 0;
     /* The echoed stamp shows which copy got RNR; a later copy is still on its way. */
     if (segment == NULL || !(view->flags & BTL_IB_FLAG_ECHO)
         || btl_ib_clock_stamped_at(&conn->engine->clock, view->echo) < segment->last_sent) {

@@ -120,12 +120,6 @@ void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
     btl_ib_list_push_tail(&conn->tx[channel].submit.pending, &out->link);
 }
 
-/* True if `out` is a message that was to leave as a whole, and is too long for that now. */
-static bool outgrows(const btl_ib_conn_t *conn, const btl_ib_out_t *out)
-{
-    return out->kind == BTL_IB_OUT_MESSAGE && out->size > btl_ib_conn_segment_max(conn);
-}
-
 void btl_ib_pending_shrunk(btl_ib_conn_t *conn)
 {
     const uint32_t home = home_channel(conn);
@@ -136,7 +130,8 @@ void btl_ib_pending_shrunk(btl_ib_conn_t *conn)
         while (item != NULL) {
             btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
             item = btl_ib_list_next(pending, item);
-            if (outgrows(conn, out)) {
+            /* a message that was to leave as a whole, and is too long for that now */
+            if (out->kind == BTL_IB_OUT_MESSAGE && out->size > btl_ib_conn_segment_max(conn)) {
                 btl_ib_list_remove(&out->link);
                 btl_ib_list_push_tail(&conn->tx[home].submit.pending, &out->link);
             }

@@ -7,7 +7,6 @@
 
 #include "btl_ib_completion.h"
 #include "btl_ib_pacing.h"
-#include "btl_ib_rma_replies.h"
 #include "btl_ib_rma_requests.h"
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
@@ -306,6 +305,16 @@ void btl_ib_sentmap_to_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     segment->deferred = false;
     btl_ib_list_remove(&segment->link);
     btl_ib_list_insert_before(before_which(conn, segment), &segment->link);
+}
+
+uint32_t btl_ib_sentmap_segments_acked(const btl_ib_conn_t *conn)
+{
+    uint64_t sent = 0;
+
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        sent += conn->tx[i].sentmap.sent;
+    }
+    return (uint32_t) sent - conn->sentmap.unacked;
 }
 
 uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn)

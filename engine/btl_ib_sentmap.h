@@ -85,6 +85,9 @@ btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
  * more so, is too large for its path now, or a SKIP takes its place. */
 void btl_ib_sentmap_to_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
+/* Returns how many segments of the connection were acknowledged; wraps. */
+uint32_t btl_ib_sentmap_segments_acked(const btl_ib_conn_t *conn);
+
 /* Notes that all segments in flight were lost. Returns how many. */
 uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn);
 

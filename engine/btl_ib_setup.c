@@ -107,7 +107,8 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     engine->config = *config;
     engine->ops = ops;
     engine->ops_context = ops_context;
-    btl_ib_clock_init(&engine->clock);
+    engine->clock.awake = 1; /* 0 means "never" */
+    engine->clock.ran = 1;
     engine->mem = (btl_ib_mem_t){ops->zalloc, ops->free, ops_context};
     btl_ib_protection_init(&engine->protection, config->protection, config->aead, &engine->count);
     btl_ib_hotel_init(&engine->hotel, 0);
@@ -130,7 +131,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_list_init(&engine->events);
     btl_ib_list_init(&engine->zcopy.sent);
     btl_ib_list_init(&engine->tables);
-    btl_ib_op_ids_init(&engine->op_ids);
+    btl_ib_list_init(&engine->op_ids.peers);
     btl_ib_retry_budget_init(&engine->retries);
     engine->drops = btl_ib_drops_new(engine);
     engine->trace = btl_ib_trace_new(engine);
@@ -244,7 +245,7 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
     btl_ib_pool_init(
         &rail->pool, &engine->mem, transport,
         btl_ib_rail_segments(&engine->config, &transport->attr, engine->deferred_free.conns));
-    btl_ib_latency_offer_lane(&engine->latency, transport->attr.bulk_lane);
+    engine->latency.lane |= transport->attr.bulk_lane;
     engine->rails[engine->rail_count] = rail;
     btl_ib_work_note(&engine->work);
     return (int) engine->rail_count++;

@@ -6,7 +6,8 @@
 /*
  * The state of an engine, of its rails and of its connections: it embeds the structures that
  * subjects own, which are in their headers. Private to the engine. A structure, or a part of one,
- * that names a file is written by that file alone; all others read it or call its functions.
+ * that names a file is written by that file alone; all others read it or call its functions. First
+ * values come from what makes an engine (btl_ib_setup.c) and begins a connection (btl_ib_conn.c).
  *
  * Times are microseconds of engine->clock: `now` unless a comment says "awake" (the time in which
  * this process listened, see btl_ib_clock.h). Unless noted, 0 means "never" or "not now".
@@ -21,7 +22,6 @@
 #include "btl_ib_cc.h"
 #include "btl_ib_clock.h"
 #include "btl_ib_coalesce.h"
-#include "btl_ib_conn.h"
 #include "btl_ib_credit.h"
 #include "btl_ib_drops.h"
 #include "btl_ib_ecn.h"
@@ -43,7 +43,6 @@
 #include "btl_ib_rack.h"
 #include "btl_ib_rail.h"
 #include "btl_ib_reasm.h"
-#include "btl_ib_refragment.h"
 #include "btl_ib_rma_offload.h"
 #include "btl_ib_rma_region.h"
 #include "btl_ib_rma_replies.h"
@@ -53,10 +52,8 @@
 #include "btl_ib_route.h"
 #include "btl_ib_rtt.h"
 #include "btl_ib_sched.h"
-#include "btl_ib_send_limits.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_seq_window.h"
-#include "btl_ib_submit.h"
 #include "btl_ib_table.h"
 #include "btl_ib_tombstones.h"
 #include "btl_ib_transmit.h"

@@ -8,8 +8,6 @@
 #ifndef BTL_IB_TRANSMIT_H
 #define BTL_IB_TRANSMIT_H
 
-#include "btl_ib_send_limits.h"
-#include "btl_ib_list.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_pool.h"
 

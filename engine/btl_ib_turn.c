@@ -131,6 +131,9 @@ static void push_ready(btl_ib_engine_t *engine)
     btl_ib_list_t turn;
     btl_ib_conn_t *conn;
 
+    if (btl_ib_list_empty(&engine->ready) && btl_ib_list_empty(&engine->starved)) {
+        return;
+    }
     if (starved_may_go(engine)) {
         btl_ib_list_splice_head(&engine->ready, &engine->starved);
     }
@@ -157,13 +160,6 @@ static inline void evict_guests(btl_ib_engine_t *engine)
 {
     if (btl_ib_hotel_evictions_begin(&engine->hotel, engine->clock.now)) {
         evict_due(engine);
-    }
-}
-
-static void push_all(btl_ib_engine_t *engine)
-{
-    if (!btl_ib_list_empty(&engine->ready) || !btl_ib_list_empty(&engine->starved)) {
-        push_ready(engine);
     }
 }
 
@@ -288,7 +284,7 @@ __attribute__((noinline)) static void do_work(btl_ib_engine_t *engine, int recei
     if (!has_more_to_receive(engine, received)) {
         btl_ib_probe_retry(engine);
     }
-    push_all(engine);
+    push_ready(engine);
     while ((msg = btl_ib_zcopy_release(engine)) != NULL) { /* its sender may go on */
         btl_ib_completion_sent(&msg->out);
     }
@@ -438,7 +434,7 @@ int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burs
         evict_guests(engine);
         btl_ib_probe_retry(engine);
     }
-    push_all(engine);
+    push_ready(engine);
     btl_ib_ack_turn(engine, false);
     if (btl_ib_is_behind(engine)) {
         catch_up(engine, received);

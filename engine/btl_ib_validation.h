@@ -55,20 +55,6 @@ typedef struct btl_ib_validation {
     uint64_t unsent_since;  /* awake: since then the transport took nothing for it; 0: it does */
 } btl_ib_validation_t;
 
-/* Begins for a connection that is made; `promised`: the peer answers a first contact even while its
- * application computes. */
-static inline void btl_ib_validation_init(btl_ib_validation_t *validation, bool promised)
-{
-    validation->promised = promised;
-}
-
-/* Begins a new incarnation of the connection. What is known of its rails stays. */
-static inline void btl_ib_validation_begin(btl_ib_validation_t *validation)
-{
-    validation->asked_at = 0;
-    validation->route_refused = 0;
-}
-
 /* Notes that something from the peer arrived by the connection's own two rails. That datagrams get
  * there by them it proves only if it is an answer. Returns true if it is the first time. */
 static inline bool btl_ib_validation_heard(btl_ib_validation_t *validation)

@@ -254,6 +254,10 @@ class Rules(unittest.TestCase):
                                                    "    memset(&c->window, 0, sizeof(c->window));"),
                             ('#include "conn.h"', '#include "conn.h"\n#include <string.h>')),
                     "owners", "conn: all of it (conn_new)")
+        # What begins a connection gives first values.
+        first = changed("engine/conn/conn.c", ("c->id = 1;", "c->id = 1;\n    c->window.size = 3;"))
+        self.assertNotIn("owners", findings({path: text.replace("conn_new", "allocate_conn")
+                                             for path, text in first.items()}))
         # On the stack it is a value.
         self.assertNotIn("owners", findings(changed("engine/conn/conn.c", (
             "c->id = 1;",

@@ -677,7 +677,7 @@ static bool udp_rebind(btl_ib_transport_t *t)
         return false;
     }
     udp->device = device;
-    btl_ib_udp_poll_rebound(&udp->poll);
+    btl_ib_udp_poll_init(&udp->poll, &udp->sockets, &udp->rx, &udp->errors);
     btl_ib_udp_rx_rebound(&udp->rx);
     btl_ib_udp_peers_rebound(&udp->peers, &before, &udp->sockets.own);
     btl_ib_udp_connected_init(&udp->connected, &udp->sockets, &udp->peers,

@@ -55,12 +55,6 @@ static inline void btl_ib_udp_poll_init(btl_ib_udp_poll_t *poll, btl_ib_udp_sock
     *poll = (btl_ib_udp_poll_t){.sockets = sockets, .rx = rx, .errors = errors};
 }
 
-/* Begins anew, as other sockets took the place of all. */
-static inline void btl_ib_udp_poll_rebound(btl_ib_udp_poll_t *poll)
-{
-    btl_ib_udp_poll_init(poll, poll->sockets, poll->rx, poll->errors);
-}
-
 /* Looks at sockets, at `now` (us), until one has something. Returns whether rx got anything. */
 bool btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, uint64_t now);
 

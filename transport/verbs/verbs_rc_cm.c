@@ -565,7 +565,7 @@ void btl_ib_rc_cm_close_idle(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 void btl_ib_rc_cm_resume(btl_ib_rc_conn_t *conn)
 {
     backoff_of(conn)->wanted_at = 0;
-    btl_ib_rc_conn_resume(conn);
+    conn->stage = BTL_IB_RC_OPEN;
 }
 
 void btl_ib_rc_cm_stalled(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what)

@@ -99,7 +99,7 @@ static bool conn_answer(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     }
     conn->idle.owed = 0;
     if (ready) {
-        btl_ib_rc_conn_agree(conn);
+        conn->stage = BTL_IB_RC_AGREED; /* no data is sent on it any more */
     }
     return !ready;
 }

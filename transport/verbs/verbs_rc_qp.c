@@ -480,16 +480,6 @@ void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
     conn->credit.open = conn->rdma == NULL;
 }
 
-void btl_ib_rc_conn_agree(btl_ib_rc_conn_t *conn)
-{
-    conn->stage = BTL_IB_RC_AGREED;
-}
-
-void btl_ib_rc_conn_resume(btl_ib_rc_conn_t *conn)
-{
-    conn->stage = BTL_IB_RC_OPEN;
-}
-
 /* ---- closing connections ---- */
 
 /* Frees a connection if it is closed and nothing of it is in use any more. */

@@ -179,11 +179,6 @@ void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *param
 /* Makes a connection one that can be sent on. */
 void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn);
 
-/* Agrees that the peer closes an open connection: no data is sent on it any more. Resume: the peer
- * does not. */
-void btl_ib_rc_conn_agree(btl_ib_rc_conn_t *conn);
-void btl_ib_rc_conn_resume(btl_ib_rc_conn_t *conn);
-
 /*
  * Closes a connection: the queue pair goes at once, or when the shared buffers that it took have
  * come back. Then all sends are over; the memory stays while somebody holds a part of it. Only

@@ -7,7 +7,7 @@
  * Congestion control by delay, after Swift (G. Kumar et al., "Swift: Delay is Simple and Effective
  * for Congestion Control in the Datacenter", SIGCOMM 2020): additive increase while the delay is
  * below a target, a decrease by the excess above it, once a round trip; windows below one segment,
- * which are paced. What differs, and why:
+ * which are paced. Marks are answered as by DCTCP. What differs, and why:
  *
  * - Fabrics here are not known: round trips are from 10 us to many ms. The target is the shortest
  *   round trip seen lately plus an allowance for the queue, not a constant. The shortest is

@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Which paths a connection has: one more where it is capped or slow, another port for a path that
- * is dead or slow (btl_ib_paths.h says when). */
+/* Health of paths: one more where a connection is capped or slow, another port for one that is dead
+ * or slow (btl_ib_paths.h says when). Of a flow: btl_ib_flow.h; of rails: btl_ib_rail.h,
+ * btl_ib_goodput.h. */
 
 #ifndef BTL_IB_PATH_HEALTH_H
 #define BTL_IB_PATH_HEALTH_H

@@ -92,6 +92,6 @@ int send_one(int i, int j, uint32_t size, uint8_t channel);
 /* Connected by `i`; one datagram got through. */
 void connect_sides(int i, int j, uint8_t channel);
 
-#define RC_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define RC_TEST(name) TEST_WITH(name, set_up, tear_down)
 
 #endif

@@ -58,6 +58,6 @@ void join(void);
 
 void fill(uint8_t *at, uint32_t size, uint32_t seed);
 
-#define RDMA_TEST(name) cmocka_unit_test_setup_teardown(name, begin_all, end_all)
+#define RDMA_TEST(name) TEST_WITH(name, begin_all, end_all)
 
 #endif

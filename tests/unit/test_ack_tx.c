@@ -85,7 +85,7 @@ static void get_used_to_answers(bench_t *bench)
 }
 
 /* A receiver that has nothing to send acknowledges messages at once. protocol: R46 */
-static void one_way_at_once(void **state)
+TEST(one_way_at_once)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
 
@@ -98,7 +98,7 @@ static void one_way_at_once(void **state)
 
 /* What arrives in bursts needs no acknowledgement for each: one for two, of which one may be
  * short. */
-static void one_for_two_bursts(void **state)
+TEST(one_for_two_bursts)
 {
     for (uint32_t joins = 0; joins <= 65487; joins += 65487) {
         bench_t *bench = pair_that("P,256,256:P,1472,1024", joins, 1024);
@@ -116,7 +116,7 @@ static void one_for_two_bursts(void **state)
 
 /* A window that is smaller than that would wait for it to no end but that of the delay: its sender
  * asks. */
-static void smaller_than_two_bursts(void **state)
+TEST(smaller_than_two_bursts)
 {
     for (uint32_t halves = 2; halves <= 3; halves++) {
         bench_t *bench = pair_that("P,256,256:P,1472,1024", 65487, 1024);
@@ -130,7 +130,7 @@ static void smaller_than_two_bursts(void **state)
 }
 
 /* Where messages are answered at once the answer acknowledges them. */
-static void answers_carry_them(void **state)
+TEST(answers_carry_them)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
 
@@ -144,7 +144,7 @@ static void answers_carry_them(void **state)
 
 /* No answer comes: the acknowledgement is no later than any, and those after it are not held
  * back. */
-static void no_answer(void **state)
+TEST(no_answer)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
 
@@ -165,7 +165,7 @@ static void no_answer(void **state)
 
 /* Where no answer is expected what is too little for an ACK at once waits for a third of the delay,
  * and is not held up by what waits for an answer. protocol: R45 */
-static void soon_without_answers(void **state)
+TEST(soon_without_answers)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
 
@@ -184,7 +184,7 @@ static void soon_without_answers(void **state)
 
 /* More than one message is in need of it before the answer: what is much is acknowledged at
  * once. */
-static void several_messages(void **state)
+TEST(several_messages)
 {
     bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
 
@@ -195,7 +195,7 @@ static void several_messages(void **state)
 }
 
 /* A sender that is out of credits is told of new ones, answer or not. */
-static void credits_do_not_wait(void **state)
+TEST(credits_do_not_wait)
 {
     bench_t *bench = pair("P,256,256:P,1472,16");
 
@@ -208,7 +208,7 @@ static void credits_do_not_wait(void **state)
 
 /* Bulk both ways: a process that waits for an acknowledgement sends none of its own while there is
  * more to receive, because the burst that it lets go carries one. */
-static void bulk_carries_them(void **state)
+TEST(bulk_carries_them)
 {
     bench_t *bench = pair_that("P,256,256:P,1472,1024", 65487, 1024);
     const uint32_t burst = bench_peer(bench, 0, 1).gso_segments;
@@ -227,19 +227,4 @@ static void bulk_carries_them(void **state)
     end_delivered(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_way_at_once),
-        cmocka_unit_test(one_for_two_bursts),
-        cmocka_unit_test(smaller_than_two_bursts),
-        cmocka_unit_test(answers_carry_them),
-        cmocka_unit_test(no_answer),
-        cmocka_unit_test(soon_without_answers),
-        cmocka_unit_test(several_messages),
-        cmocka_unit_test(credits_do_not_wait),
-        cmocka_unit_test(bulk_carries_them),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

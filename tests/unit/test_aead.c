@@ -68,7 +68,7 @@ static btl_ib_aead_t *needed(void **state)
     return *state;
 }
 
-static void test_gcm(void **state)
+TEST(test_gcm)
 {
     btl_ib_aead_t *aead = needed(state);
 
@@ -88,7 +88,7 @@ static void test_gcm(void **state)
 }
 
 /* In place is the same. */
-static void test_in_place(void **state)
+TEST(test_in_place)
 {
     btl_ib_aead_t *aead = needed(state);
     uint8_t tag[BTL_IB_AEAD_TAG_BYTES];
@@ -103,7 +103,7 @@ static void test_in_place(void **state)
 
 /* The nonce is iv XOR number, big-endian: taking the number out of the iv gives the vector
  * again. */
-static void test_number(void **state)
+TEST(test_number)
 {
     btl_ib_aead_t *aead = needed(state);
     const uint64_t number = UINT64_C(0x0123456789abcdef);
@@ -124,7 +124,7 @@ static void test_number(void **state)
 }
 
 /* More keys than are kept prepared, in both directions, in turn: none is taken for another. */
-static void test_many_keys(void **state)
+TEST(test_many_keys)
 {
     btl_ib_aead_t *aead = needed(state);
     static uint8_t tags[300][BTL_IB_AEAD_TAG_BYTES];
@@ -150,7 +150,7 @@ static void test_many_keys(void **state)
 }
 
 /* RFC 5869, A.3: no salt and no info. */
-static void test_hkdf(void **state)
+TEST(test_hkdf)
 {
     static const uint8_t right[42] = {
         0x8d, 0xa4, 0xe7, 0x75, 0xa5, 0x63, 0xc1, 0x8f, 0x71, 0x5f, 0x80, 0x2a, 0x06, 0x3c,
@@ -167,12 +167,4 @@ static void test_hkdf(void **state)
     assert_memory_not_equal(out, right, sizeof(out));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gcm),    cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_number), cmocka_unit_test(test_many_keys),
-        cmocka_unit_test(test_hkdf),
-    };
-    return cmocka_run_group_tests(tests, open_aead, close_aead);
-}
+UNIT_MAIN(open_aead, close_aead)

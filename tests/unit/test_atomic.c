@@ -84,7 +84,7 @@ static int64_t wanted(uint32_t code, int64_t a, int64_t b, int64_t compare)
     }
 }
 
-static void test_integers(void **state)
+TEST(test_integers)
 {
     static const int64_t values[] = {0,         1,         -1,        2,         7,
                                      INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 0x100000000};
@@ -142,7 +142,7 @@ static double wanted_double(uint32_t code, double a, double b, double compare)
     }
 }
 
-static void test_floating(void **state)
+TEST(test_floating)
 {
     static const uint32_t codes[] = {BTL_IB_ATOMIC_ADD, BTL_IB_ATOMIC_SWAP, BTL_IB_ATOMIC_MIN,
                                      BTL_IB_ATOMIC_MAX, BTL_IB_ATOMIC_CSWAP};
@@ -175,7 +175,7 @@ static void test_floating(void **state)
 
 /* ---- what is refused ---- */
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     uint64_t result = 77;
 
@@ -267,7 +267,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
     pthread_t threads[THREADS];
     worker_t workers[THREADS] = {{0}};
@@ -291,14 +291,4 @@ static void test_threads(void **state)
     assert_int_equal(shared.counted, THREADS * TIMES);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_floating),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_threads),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -59,7 +59,7 @@ static void expect(uint8_t tag, uint32_t size)
     btl_ib_backlog_put(&store, stored);
 }
 
-static void test_order(void **state)
+TEST_WITH(test_order, setup, teardown)
 {
     assert_null(btl_ib_backlog_pop(&store));
     for (uint8_t i = 0; i < 10; i++) {
@@ -78,7 +78,7 @@ static void test_order(void **state)
 }
 
 /* protocol: R40 */
-static void test_bounded(void **state)
+TEST_WITH(test_bounded, setup, teardown)
 {
     uint32_t rest = ROOM - 2 * EMPTY;
 
@@ -96,14 +96,14 @@ static void test_bounded(void **state)
     assert_int_equal(store.bytes, 0);
 }
 
-static void test_no_room_at_all(void **state)
+TEST_WITH(test_no_room_at_all, setup, teardown)
 {
     btl_ib_backlog_init(&store, &memory.mem, 0);
     assert_false(keep(1, 0, 0));
     assert_null(btl_ib_backlog_get(&store, CONN(0), 1, 0));
 }
 
-static void test_no_memory(void **state)
+TEST_WITH(test_no_memory, setup, teardown)
 {
     assert_true(keep(1, 5, 0));
     memory.allowed = 0;
@@ -114,7 +114,7 @@ static void test_no_memory(void **state)
     expect(3, 5);
 }
 
-static void test_drop(void **state)
+TEST_WITH(test_drop, setup, teardown)
 {
     for (uint8_t i = 0; i < 10; i++) {
         assert_true(keep(i, i, i % 3 == 0));
@@ -131,7 +131,7 @@ static void test_drop(void **state)
 }
 
 /* A place that was not needed after all. */
-static void test_given_back(void **state)
+TEST_WITH(test_given_back, setup, teardown)
 {
     btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&store, CONN(0), 1, 100);
 
@@ -142,7 +142,7 @@ static void test_given_back(void **state)
 }
 
 /* Readers of a header may read on to the end of 16 bytes. */
-static void test_whole_pieces(void **state)
+TEST_WITH(test_whole_pieces, setup, teardown)
 {
     for (uint32_t size = 1; size < 40; size++) {
         btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&store, CONN(0), 1, size);
@@ -154,17 +154,4 @@ static void test_whole_pieces(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bounded, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_room_at_all, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_drop, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_given_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_whole_pieces, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -130,7 +130,7 @@ static void wait_for(atomic_bool *what)
 
 /* ---- one after the other ---- */
 
-static void test_owner_needs_no_mutex(void **state)
+TEST_WITH(test_owner_needs_no_mutex, setup, NULL)
 {
     begin_biased();
     btl_ib_biased_lock_acquire(&lock);
@@ -143,7 +143,7 @@ static void test_owner_needs_no_mutex(void **state)
     btl_ib_biased_lock_release(&lock);
 }
 
-static void test_a_borrower_keeps_the_owner_out(void **state)
+TEST_WITH(test_a_borrower_keeps_the_owner_out, setup, NULL)
 {
     begin_biased();
     pthread_t borrower = start(borrow_and_stay);
@@ -157,7 +157,7 @@ static void test_a_borrower_keeps_the_owner_out(void **state)
     btl_ib_biased_lock_release(&lock);
 }
 
-static void test_others_end_the_bias(void **state)
+TEST_WITH(test_others_end_the_bias, setup, NULL)
 {
     static void *(*const ways[])(void *) = {acquire_once, try_once};
 
@@ -206,7 +206,7 @@ static void *begin_shift_and_leave(void *unused)
     return NULL;
 }
 
-static void test_bias_is_back_after_a_shift(void **state)
+TEST_WITH(test_bias_is_back_after_a_shift, setup, NULL)
 {
     begin_biased();
     btl_ib_biased_lock_acquire(&lock);
@@ -219,7 +219,7 @@ static void test_bias_is_back_after_a_shift(void **state)
     btl_ib_biased_lock_release(&lock);
 }
 
-static void test_the_owner_enters_during_a_shift(void **state)
+TEST_WITH(test_the_owner_enters_during_a_shift, setup, NULL)
 {
     begin_biased();
     pthread_t helper = start(begin_shift_and_leave);
@@ -234,7 +234,7 @@ static void test_the_owner_enters_during_a_shift(void **state)
     btl_ib_biased_lock_release(&lock);
 }
 
-static void test_without_bias_it_is_a_mutex(void **state)
+TEST_WITH(test_without_bias_it_is_a_mutex, setup, NULL)
 {
     assert_false(btl_ib_biased_lock_init(&lock, false));
     assert_true(elsewhere(borrow_once));
@@ -249,7 +249,7 @@ static void test_without_bias_it_is_a_mutex(void **state)
 }
 
 /* A thread that waited must not be overtaken by one that polls. */
-static void test_waiting_threads_go_first(void **state)
+TEST_WITH(test_waiting_threads_go_first, setup, NULL)
 {
     assert_false(btl_ib_biased_lock_init(&lock, false));
     btl_ib_biased_lock_acquire(&lock);
@@ -355,13 +355,13 @@ static void expect_exclusion(void *(*borrowing)(void *), void *(*other)(void *) 
     assert_int_equal(guarded.second, guarded.first);
 }
 
-static void test_owner_and_borrower_exclude_each_other(void **state)
+TEST_WITH(test_owner_and_borrower_exclude_each_other, setup, NULL)
 {
     begin_biased();
     expect_exclusion(borrow_often, NULL);
 }
 
-static void test_owner_and_helper_exclude_each_other(void **state)
+TEST_WITH(test_owner_and_helper_exclude_each_other, setup, NULL)
 {
     begin_biased();
     expect_exclusion(help_often, NULL);
@@ -370,39 +370,22 @@ static void test_owner_and_helper_exclude_each_other(void **state)
     btl_ib_biased_lock_release(&lock);
 }
 
-static void test_a_second_thread_joins_a_helper(void **state)
+TEST_WITH(test_a_second_thread_joins_a_helper, setup, NULL)
 {
     begin_biased();
     expect_exclusion(help_often, acquire_often);
 }
 
-static void test_a_second_thread_joins(void **state)
+TEST_WITH(test_a_second_thread_joins, setup, NULL)
 {
     begin_biased();
     expect_exclusion(borrow_often, acquire_often);
 }
 
-static void test_exclusion_by_mutex_only(void **state)
+TEST_WITH(test_exclusion_by_mutex_only, setup, NULL)
 {
     assert_false(btl_ib_biased_lock_init(&lock, false));
     expect_exclusion(borrow_often, acquire_often);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_owner_needs_no_mutex, setup),
-        cmocka_unit_test_setup(test_a_borrower_keeps_the_owner_out, setup),
-        cmocka_unit_test_setup(test_others_end_the_bias, setup),
-        cmocka_unit_test_setup(test_bias_is_back_after_a_shift, setup),
-        cmocka_unit_test_setup(test_the_owner_enters_during_a_shift, setup),
-        cmocka_unit_test_setup(test_without_bias_it_is_a_mutex, setup),
-        cmocka_unit_test_setup(test_waiting_threads_go_first, setup),
-        cmocka_unit_test_setup(test_owner_and_borrower_exclude_each_other, setup),
-        cmocka_unit_test_setup(test_owner_and_helper_exclude_each_other, setup),
-        cmocka_unit_test_setup(test_a_second_thread_joins, setup),
-        cmocka_unit_test_setup(test_a_second_thread_joins_a_helper, setup),
-        cmocka_unit_test_setup(test_exclusion_by_mutex_only, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -56,7 +56,7 @@ static uint32_t channel_on_wire(const bench_t *bench, uint32_t n)
 
 /* Two leave at once, whatever their sender does next; what follows leaves in one datagram with
  * the next turn, and is complete then and not before. */
-static void first_leave_at_once(void **state)
+TEST(first_leave_at_once)
 {
     bench_t *bench = pair();
     uint32_t first = bench->message_count;
@@ -88,7 +88,7 @@ static void first_leave_at_once(void **state)
 }
 
 /* An asynchronous turn sends them as well. */
-static void async_progress_lets_go(void **state)
+TEST(async_progress_lets_go)
 {
     bench_t *bench = pair();
 
@@ -125,7 +125,7 @@ static bench_t *pair_with_bursts(uint32_t credits)
 
 /* What is left of a window waits for the rest of a burst, if it is less than a third of what is
  * under way. */
-static void room_for_a_burst(void **state)
+TEST(room_for_a_burst)
 {
     static const uint32_t credits[] = {46 + 14, 46 + 15};
 
@@ -145,7 +145,7 @@ static void room_for_a_burst(void **state)
 }
 
 /* `max_pending_sends` is a hard cap, however long the path is. */
-static void room_on_a_long_path(void **state)
+TEST(room_on_a_long_path)
 {
     for (uint32_t rtt = 10; rtt <= 100000; rtt *= 100) {
         bench_t *bench = pair_that_joins("P,256,256:S,1472,1024,512,50", 256);
@@ -161,7 +161,7 @@ static void room_on_a_long_path(void **state)
 
 /* What waits for more room waits for acknowledgements of its own channel: others may never have
  * less under way. */
-static void room_beside_other_channels(void **state)
+TEST(room_beside_other_channels)
 {
     bench_t *bench = pair_that_joins("P,256,256:P,800,512:P,1472,16", 256);
 
@@ -177,7 +177,7 @@ static void room_beside_other_channels(void **state)
 
 /* The burst after which there is no room asks for its acknowledgement: a peer that expects to
  * answer would hold it back. */
-static void waiting_for_room_asks(void **state)
+TEST(waiting_for_room_asks)
 {
     bench_t *bench = pair_with_bursts(1024);
 
@@ -195,7 +195,7 @@ static void waiting_for_room_asks(void **state)
 
 /* Where datagrams are joined long messages of a burst leave in full bursts, and what is left of
  * one goes with the next, or in the next turn. The first of a turn leave whole. */
-static void bursts_leave_full(void **state)
+TEST(bursts_leave_full)
 {
     bench_t *bench = pair_with_bursts(1024);
     const uint32_t burst = bench_peer(bench, 0, 1).gso_segments;
@@ -212,7 +212,7 @@ static void bursts_leave_full(void **state)
 }
 
 /* sendi sends now or declines. */
-static void sendi_declines(void **state)
+TEST(sendi_declines)
 {
     bench_t *bench = pair();
     btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
@@ -233,7 +233,7 @@ static void sendi_declines(void **state)
 
 /* A sender that waits for each message gains nothing by coalescing: more and more
  * leave at once, up to 16 in a turn; a burst puts an end to that. */
-static void lonely(void **state)
+TEST(lonely)
 {
     bench_t *bench = pair();
     uint32_t at_once = 0, longest[6] = {0};
@@ -263,7 +263,7 @@ static void lonely(void **state)
 
 /* A process that computes before it comes back wants all of it to leave: each time that what waited
  * had to wait for long twice as many leave at once. */
-static void one_that_computes_is_not_held_up(void **state)
+TEST(one_that_computes_is_not_held_up)
 {
     static const uint64_t computes[] = {150, 170}; /* 20 us for each that waits */
 
@@ -282,7 +282,7 @@ static void one_that_computes_is_not_held_up(void **state)
 }
 
 /* Without a clock a message only ever waits with others. */
-static void joins_without_a_clock(void **state)
+TEST(joins_without_a_clock)
 {
     bench_t *bench = pair();
     btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
@@ -304,7 +304,7 @@ static void joins_without_a_clock(void **state)
 }
 
 /* What waits leaves before the turn takes in what came: its receiver may be idle. */
-static void leaves_before_others_are_taken_in(void **state)
+TEST(leaves_before_others_are_taken_in)
 {
     bench_t *bench = pair();
 
@@ -324,7 +324,7 @@ static void leaves_before_others_are_taken_in(void **state)
 
 /* Operations are held like messages: the first leave at once, the others in one call of the
  * transport. */
-static void operations_leave_together(void **state)
+TEST(operations_leave_together)
 {
     static const btl_ib_op_kind_t kinds[] = {BTL_IB_OP_PUT, BTL_IB_OP_GET, BTL_IB_OP_ATOMIC};
 
@@ -349,7 +349,7 @@ static void operations_leave_together(void **state)
 }
 
 /* Bytes of an operation that are many do not wait. */
-static void long_operations_leave_at_once(void **state)
+TEST(long_operations_leave_at_once)
 {
     bench_t *bench = pair();
 
@@ -365,7 +365,7 @@ static void long_operations_leave_at_once(void **state)
 
 /* A process that never calls progress does not hold back more than 128 messages, or 16 full
  * datagrams. */
-static void not_too_many_wait(void **state)
+TEST(not_too_many_wait)
 {
     static const uint32_t sizes[] = {8, 1000, 4000}, counts[] = {300, 30, 10};
 
@@ -385,7 +385,7 @@ static void not_too_many_wait(void **state)
 }
 
 /* The smallest channel that holds them; if that is blocked as many as their own holds. */
-static void channels(void **state)
+TEST(channels)
 {
     static const uint32_t counts[] = {5, 20, 20}, sizes[] = {8, 8, 40};
 
@@ -417,7 +417,7 @@ static void channels(void **state)
 }
 
 /* Segments of what is cut have one size but for the last, so that a transport can join them. */
-static void equal_sizes(void **state)
+TEST(equal_sizes)
 {
     bench_t *bench = pair();
 
@@ -433,7 +433,7 @@ static void equal_sizes(void **state)
 
 /* Where messages were before the transport took them they are again if it does not, and in
  * order. */
-static void refused_by_the_transport(void **state)
+TEST(refused_by_the_transport)
 {
     for (uint32_t busy = 1; busy < 6; busy++) {
         bench_t *bench = pair();
@@ -467,7 +467,7 @@ static void refused_by_the_transport(void **state)
 }
 
 /* An ordered message is a chunk, and no part of a bundle. */
-static void ordered_stay_apart(void **state)
+TEST(ordered_stay_apart)
 {
     bench_t *bench = pair();
     uint32_t first = bench->message_count;
@@ -497,7 +497,7 @@ static void burst_arrives(bench_t *bench, uint32_t count)
 }
 
 /* One message that nobody can take yet holds up all of its bundle, which comes again. */
-static void one_without_receiver(void **state)
+TEST(one_without_receiver)
 {
     bench_t *bench = pair();
     uint32_t first = bench->message_count;
@@ -517,7 +517,7 @@ static void one_without_receiver(void **state)
 }
 
 /* In an asynchronous turn all of a bundle is kept, or nothing. */
-static void kept_in_async(void **state)
+TEST(kept_in_async)
 {
     uint32_t times[4] = {0}; /* that so many segments were kept */
 
@@ -563,7 +563,7 @@ static void drain_at_the_third(bench_t *bench, uint32_t message)
 }
 
 /* A callback ends the connection: nothing more is delivered on it. */
-static void ended_in_a_callback(void **state)
+TEST(ended_in_a_callback)
 {
     static void (*const ends[])(bench_t * bench, uint32_t message) = {
         destroy_at_the_third, kill_at_the_third, drain_at_the_third};
@@ -596,7 +596,7 @@ static void closed_at_the_third(bench_t *bench, uint32_t message)
 
 /* The sender closes while a callback runs that takes the CLOSE in: what was acknowledged is still
  * delivered. */
-static void closed_by_the_peer(void **state)
+TEST(closed_by_the_peer)
 {
     bench_t *bench = pair();
 
@@ -609,7 +609,7 @@ static void closed_by_the_peer(void **state)
 }
 
 /* The connection ends while messages wait for company: they come back. */
-static void given_back(void **state)
+TEST(given_back)
 {
     bench_t *bench = pair();
     uint32_t first = bench->message_count;
@@ -623,34 +623,4 @@ static void given_back(void **state)
     end(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_leave_at_once),
-        cmocka_unit_test(async_progress_lets_go),
-        cmocka_unit_test(sendi_declines),
-        cmocka_unit_test(lonely),
-        cmocka_unit_test(one_that_computes_is_not_held_up),
-        cmocka_unit_test(joins_without_a_clock),
-        cmocka_unit_test(leaves_before_others_are_taken_in),
-        cmocka_unit_test(operations_leave_together),
-        cmocka_unit_test(long_operations_leave_at_once),
-        cmocka_unit_test(room_for_a_burst),
-        cmocka_unit_test(room_on_a_long_path),
-        cmocka_unit_test(room_beside_other_channels),
-        cmocka_unit_test(waiting_for_room_asks),
-        cmocka_unit_test(bursts_leave_full),
-        cmocka_unit_test(not_too_many_wait),
-        cmocka_unit_test(channels),
-        cmocka_unit_test(equal_sizes),
-        cmocka_unit_test(refused_by_the_transport),
-        cmocka_unit_test(ordered_stay_apart),
-        cmocka_unit_test(one_without_receiver),
-        cmocka_unit_test(kept_in_async),
-        cmocka_unit_test(ended_in_a_callback),
-        cmocka_unit_test(closed_by_the_peer),
-        cmocka_unit_test(given_back),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

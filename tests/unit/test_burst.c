@@ -108,7 +108,7 @@ static uint32_t found(uint32_t most)
 
 static const btl_ib_type_t types[] = {BTL_IB_TYPE_CHUNK, BTL_IB_TYPE_PUT, BTL_IB_TYPE_GOT};
 
-static void test_all_follow(void **state)
+TEST(test_all_follow)
 {
     for (int t = 0; t < 3; t++) {
         make(types[t], 2, 100 * BYTES);
@@ -121,7 +121,7 @@ static void test_all_follow(void **state)
 }
 
 /* Any other bit of the headers ends the burst before that segment. */
-static void test_each_bit_counts(void **state)
+TEST(test_each_bit_counts)
 {
     for (int t = 0; t < 3; t++) {
         make(types[t], 2, 100 * BYTES);
@@ -135,7 +135,7 @@ static void test_each_bit_counts(void **state)
     }
 }
 
-static void test_each_event_counts(void **state)
+TEST(test_each_event_counts)
 {
     make(BTL_IB_TYPE_PUT, 0, 100 * BYTES);
     burst.events[7].size--;
@@ -147,7 +147,7 @@ static void test_each_event_counts(void **state)
 }
 
 /* What goes beyond the end, or is the shorter segment there, is looked at by itself. */
-static void test_ends(void **state)
+TEST(test_ends)
 {
     for (int t = 0; t < 2; t++) {
         make(types[t], 0, 5 * BYTES);
@@ -163,7 +163,7 @@ static void test_ends(void **state)
     assert_int_equal(found(COUNT - 1), 0);
 }
 
-static void test_others_are_alone(void **state)
+TEST(test_others_are_alone)
 {
     make(BTL_IB_TYPE_GOT, 0, 100 * BYTES);
     burst.type = BTL_IB_TYPE_DATA;
@@ -173,7 +173,7 @@ static void test_others_are_alone(void **state)
     assert_int_equal(found(COUNT - 1), 0);
 }
 
-static void test_placed(void **state)
+TEST(test_placed)
 {
     uint8_t to[COUNT * BYTES + 1];
 
@@ -189,13 +189,4 @@ static void test_placed(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_follow),        cmocka_unit_test(test_each_bit_counts),
-        cmocka_unit_test(test_each_event_counts), cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_others_are_alone),  cmocka_unit_test(test_placed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -12,7 +12,7 @@
 static const btl_ib_cc_ops_t *const all[] = {&btl_ib_cc_none, &btl_ib_cc_swift, &btl_ib_cc_cubic};
 #define ALL (sizeof(all) / sizeof(all[0]))
 
-static void test_parse(void **state)
+TEST(test_parse)
 {
     static const char *const wrong[] = {"Swift", "swift ", " none", "cubi", "cubicc", "reno", "0"};
     btl_ib_cc_kind_t kind = BTL_IB_CC_CUBIC;
@@ -35,7 +35,7 @@ static void test_parse(void **state)
     }
 }
 
-static void test_choose(void **state)
+TEST(test_choose)
 {
     for (int reliable = 0; reliable < 2; reliable++) {
         assert_ptr_equal(btl_ib_cc_choose(BTL_IB_CC_NONE, reliable), &btl_ib_cc_none);
@@ -46,7 +46,7 @@ static void test_choose(void **state)
     assert_ptr_equal(btl_ib_cc_choose(BTL_IB_CC_AUTO, false), &btl_ib_cc_swift);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
     for (size_t i = 0; i < ALL; i++) {
         btl_ib_cc_kind_t kind;
@@ -55,7 +55,7 @@ static void test_names(void **state)
     }
 }
 
-static void test_init(void **state)
+TEST(test_init)
 {
     static const uint32_t maxes[] = {1, 2, 15, 63, 64, 65, 16384, 1u << 20};
     btl_ib_cc_t cc;
@@ -71,7 +71,7 @@ static void test_init(void **state)
 }
 
 /* The window of a lossless fabric is always open. */
-static void test_none(void **state)
+TEST(test_none)
 {
     btl_ib_cc_t cc;
 
@@ -89,7 +89,7 @@ static void test_none(void **state)
 
 /* Whatever happens in whatever order: the window is at least one segment and at most the maximum,
  * and a pause between two segments ends. */
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
     test_random_t r = TEST_RANDOM_SEED;
 
@@ -137,12 +137,4 @@ static void test_bounds(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse), cmocka_unit_test(test_choose), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_init),  cmocka_unit_test(test_none),   cmocka_unit_test(test_bounds),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

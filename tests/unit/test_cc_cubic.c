@@ -41,7 +41,7 @@ static void lose(void)
     now++;
 }
 
-static void test_slow_start(void **state)
+TEST_WITH(test_slow_start, setup, NULL)
 {
     for (uint32_t window = 64; window < MAX; window *= 2) {
         assert_int_equal(cc.window, window);
@@ -51,7 +51,7 @@ static void test_slow_start(void **state)
 }
 
 /* To 7/10, once for each round trip, never below two. */
-static void test_cut(void **state)
+TEST_WITH(test_cut, setup, NULL)
 {
     while (cc.window < 1024) {
         round_trip(100);
@@ -72,7 +72,7 @@ static void test_cut(void **state)
 }
 
 /* Long round trips: along C (t - K)^3 + W_max. */
-static void test_curve(void **state)
+TEST_WITH(test_curve, setup, NULL)
 {
     while (cc.window < 4096) {
         round_trip(100000);
@@ -91,7 +91,7 @@ static void test_curve(void **state)
 }
 
 /* Short round trips: at least what Reno would have: + 9/17 for each window. */
-static void test_friendly(void **state)
+TEST_WITH(test_friendly, setup, NULL)
 {
     round_trip(100);
     lose();
@@ -104,7 +104,7 @@ static void test_friendly(void **state)
 }
 
 /* A sender that had more before leaves room: W_max is a bit less than what was reached. */
-static void test_fast_convergence(void **state)
+TEST_WITH(test_fast_convergence, setup, NULL)
 {
     while (cc.window < 1024) {
         round_trip(100);
@@ -115,7 +115,7 @@ static void test_fast_convergence(void **state)
     assert_int_equal(cc.cubic.top, 716 * 17 / 20);
 }
 
-static void test_undo(void **state)
+TEST_WITH(test_undo, setup, NULL)
 {
     while (cc.window < 1024) {
         round_trip(100);
@@ -130,7 +130,7 @@ static void test_undo(void **state)
     assert_int_equal(cc.window, 2048);
 }
 
-static void test_not_limited(void **state)
+TEST_WITH(test_not_limited, setup, NULL)
 {
     lose();
     uint32_t window = cc.window;
@@ -144,7 +144,7 @@ static void test_not_limited(void **state)
     assert_in_range(cc.window, window, window + 2);
 }
 
-static void test_restart(void **state)
+TEST_WITH(test_restart, setup, NULL)
 {
     while (cc.window < 1024) {
         round_trip(100);
@@ -159,18 +159,4 @@ static void test_restart(void **state)
     assert_in_range(cc.window, window, window + 64);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_slow_start, setup),
-        cmocka_unit_test_setup(test_cut, setup),
-        cmocka_unit_test_setup(test_curve, setup),
-        cmocka_unit_test_setup(test_friendly, setup),
-        cmocka_unit_test_setup(test_fast_convergence, setup),
-        cmocka_unit_test_setup(test_undo, setup),
-        cmocka_unit_test_setup(test_not_limited, setup),
-        cmocka_unit_test_setup(test_restart, setup),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

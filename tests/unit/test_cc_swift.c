@@ -68,7 +68,7 @@ static void settle_at(uint32_t window)
     }
 }
 
-static void test_doubles_at_first(void **state)
+TEST_WITH(test_doubles_at_first, setup, NULL)
 {
     full_round(BASE, 0, false);
     assert_int_equal(cc.window, 64);
@@ -81,7 +81,7 @@ static void test_doubles_at_first(void **state)
 }
 
 /* A queue ends the doubling within the round that shows it. */
-static void test_doubling_ends(void **state)
+TEST_WITH(test_doubling_ends, setup, NULL)
 {
     full_round(BASE, 0, false);
     round_trip(BASE);
@@ -95,7 +95,7 @@ static void test_doubling_ends(void **state)
 
 /* Half of our part of the queue goes, with each fourth cut all of it and sixteen segments more; at
  * most half of the window. */
-static void test_cut(void **state)
+TEST_WITH(test_cut, setup, NULL)
 {
     settle_at(1000);
     cc.swift.cuts = 1;
@@ -118,7 +118,7 @@ static void test_cut(void **state)
 }
 
 /* However many samples a round has, it is one cut, and the shortest delay decides. */
-static void test_shortest_counts(void **state)
+TEST_WITH(test_shortest_counts, setup, NULL)
 {
     settle_at(500);
     uint32_t window = cc.window;
@@ -145,7 +145,7 @@ static void busy_host(uint32_t rtt, int rounds)
 }
 
 /* What a host may have caused is no reason to send less than keeps it busy, */
-static void test_hosts_do_not_count(void **state)
+TEST_WITH(test_hosts_do_not_count, setup, NULL)
 {
     settle_at(120);
     uint32_t window = cc.window;
@@ -156,7 +156,7 @@ static void test_hosts_do_not_count(void **state)
 }
 
 /* but what lies there beyond that helps nobody, ... */
-static void test_backlog_of_a_host(void **state)
+TEST_WITH(test_backlog_of_a_host, setup, NULL)
 {
     settle_at(1000);
     busy_host(4000, 50);
@@ -164,7 +164,7 @@ static void test_backlog_of_a_host(void **state)
 }
 
 /* ... and a part of a long path is no backlog. */
-static void test_host_of_a_long_path(void **state)
+TEST_WITH(test_host_of_a_long_path, setup, NULL)
 {
     settle_at(300);
     uint32_t window = cc.window;
@@ -186,7 +186,7 @@ static void paused_round(uint32_t rtt, uint32_t delay, uint32_t awake)
 
 /* A process that computes between its calls sends a window in each: it doubles until it holds what
  * is carried meanwhile. */
-static void test_pauses_double(void **state)
+TEST_WITH(test_pauses_double, setup, NULL)
 {
     settle_at(200);
     round_trip(BASE);
@@ -201,7 +201,7 @@ static void test_pauses_double(void **state)
 
 /* What lies at a receiver that paused is carried in its next turn; when it pauses no more, too much
  * of it is a reason to reduce the window. */
-static void test_backlog_of_a_pause(void **state)
+TEST_WITH(test_backlog_of_a_pause, setup, NULL)
 {
     settle_at(1000);
     paused_round(12000, BASE, 3000);
@@ -211,7 +211,7 @@ static void test_backlog_of_a_pause(void **state)
 }
 
 /* A queue in the network counts all the same, but for what hosts take around a pause. */
-static void test_queue_beside_a_pause(void **state)
+TEST_WITH(test_queue_beside_a_pause, setup, NULL)
 {
     settle_at(1000);
     paused_round(12000, TARGET + 90, TARGET + 90);
@@ -222,7 +222,7 @@ static void test_queue_beside_a_pause(void **state)
 }
 
 /* Where segments go through hosts in bursts, four of them are no queue. */
-static void test_bursts(void **state)
+TEST_WITH(test_bursts, setup, NULL)
 {
     cc.gso_segments = 44;
     settle_at(300);
@@ -238,7 +238,7 @@ static void test_bursts(void **state)
 }
 
 /* There, nine bursts keep both hosts at work. */
-static void test_backlog_of_bursts(void **state)
+TEST_WITH(test_backlog_of_bursts, setup, NULL)
 {
     cc.gso_segments = 44;
     settle_at(1000);
@@ -246,7 +246,7 @@ static void test_backlog_of_bursts(void **state)
     assert_in_range(cc.window, 396, 470);
 }
 
-static void test_increase_grows(void **state)
+TEST_WITH(test_increase_grows, setup, NULL)
 {
     settle_at(500);
     round_trip(TARGET + 5); /* calm begins anew */
@@ -272,7 +272,7 @@ static void test_increase_grows(void **state)
 }
 
 /* A small window does not grow by a quarter of itself, but by an eighth. */
-static void test_small_increase(void **state)
+TEST_WITH(test_small_increase, setup, NULL)
 {
     settle_at(4);
     uint32_t before = cc.swift.window;
@@ -280,7 +280,7 @@ static void test_small_increase(void **state)
     assert_int_equal(cc.swift.window, before + before / 8);
 }
 
-static void test_unlimited_learns_nothing(void **state)
+TEST_WITH(test_unlimited_learns_nothing, setup, NULL)
 {
     settle_at(500);
     uint32_t window = cc.window;
@@ -291,7 +291,7 @@ static void test_unlimited_learns_nothing(void **state)
 }
 
 /* Delay alone leaves four segments, in which a segment's own time cannot be told from a queue. */
-static void test_floor(void **state)
+TEST_WITH(test_floor, setup, NULL)
 {
     settle_at(100);
     for (int i = 0; i < 100; i++) {
@@ -302,7 +302,7 @@ static void test_floor(void **state)
 }
 
 /* A sender with little of the path may stay in its queue, one with much gives way. */
-static void test_own_queue(void **state)
+TEST_WITH(test_own_queue, setup, NULL)
 {
     settle_at(7);
     uint32_t window = cc.window;
@@ -315,7 +315,7 @@ static void test_own_queue(void **state)
 }
 
 /* 1 and 5 % of loss without delay change nothing; nor does a loss in a window of a few. */
-static void test_random_loss(void **state)
+TEST_WITH(test_random_loss, setup, NULL)
 {
     settle_at(1000);
     uint32_t window = cc.window;
@@ -334,7 +334,7 @@ static void test_random_loss(void **state)
 
 /* A sender of one message at a time never fills a window. What late answers of a busy host took
  * from it it wins back, but no more than it began with. */
-static void test_wins_back(void **state)
+TEST_WITH(test_wins_back, setup, NULL)
 {
     settle_at(100);
     for (int i = 0; i < 20; i++) {
@@ -348,7 +348,7 @@ static void test_wins_back(void **state)
 }
 
 /* A queue of 200 overflows without a delay: the window comes down to it within few round trips. */
-static void test_overflow(void **state)
+TEST_WITH(test_overflow, setup, NULL)
 {
     uint32_t sent = 0, lost = 0;
 
@@ -369,7 +369,7 @@ static void test_overflow(void **state)
 
 /* Hosts that pause in each round hide the queue, not its losses: the window does not double into
  * them again and again. */
-static void test_overflow_beside_pauses(void **state)
+TEST_WITH(test_overflow_beside_pauses, setup, NULL)
 {
     uint32_t sent = 0, lost = 0;
 
@@ -398,7 +398,7 @@ static void test_overflow_beside_pauses(void **state)
 
 /* The first round trips were those of a host that paused: a shorter one counts, if it paused in
  * that as well. */
-static void test_base_beside_pauses(void **state)
+TEST_WITH(test_base_beside_pauses, setup, NULL)
 {
     paused_round(12000, 0, 0);
     assert_int_equal(cc.swift.base, 12000);
@@ -409,7 +409,7 @@ static void test_base_beside_pauses(void **state)
 }
 
 /* A fifth of everything is lost whatever the window: one cut shows that, and it grows again. */
-static void test_incurable_loss(void **state)
+TEST_WITH(test_incurable_loss, setup, NULL)
 {
     settle_at(1000);
     for (int i = 0; i < 60; i++) {
@@ -420,7 +420,7 @@ static void test_incurable_loss(void **state)
 }
 
 /* Losses can take the window below one segment, which is then paced; it comes back. */
-static void test_below_one(void **state)
+TEST_WITH(test_below_one, setup, NULL)
 {
     settle_at(10);
     for (int i = 0; i < 2000 && cc.burst > 1; i++) {
@@ -438,7 +438,7 @@ static void test_below_one(void **state)
     assert_true(cc.burst > 1);
 }
 
-static void test_undo(void **state)
+TEST_WITH(test_undo, setup, NULL)
 {
     settle_at(1000);
     uint32_t window = cc.window;
@@ -458,7 +458,7 @@ static void test_undo(void **state)
 }
 
 /* After a silence it begins with few again, and is soon where it was, and not beyond. */
-static void test_restart(void **state)
+TEST_WITH(test_restart, setup, NULL)
 {
     settle_at(1000);
     uint32_t window = cc.window;
@@ -476,7 +476,7 @@ static void test_restart(void **state)
 
 /* The first round trip included a process that was away for 20 s: the next one sets the pace
  * right. */
-static void test_pace_follows_the_base(void **state)
+TEST_WITH(test_pace_follows_the_base, setup, NULL)
 {
     btl_ib_cc_ack_t late = {now, 0, 1, 20000000, 20000000, 20000000, false, false};
     btl_ib_cc_ack_t true_one = {now, 0, 1, 2000, 2000, 2000, false, false};
@@ -489,7 +489,7 @@ static void test_pace_follows_the_base(void **state)
 
 /* The longer the path and the smaller the window, the slower, up to a bound, whatever 32 bits
  * hold. */
-static void test_pace_is_bounded(void **state)
+TEST_WITH(test_pace_is_bounded, setup, NULL)
 {
     static const uint32_t rtts[] = {16000, 33000, 67200, 134400, 6000000, 400000000, UINT32_MAX};
 
@@ -507,7 +507,7 @@ static void test_pace_is_bounded(void **state)
 }
 
 /* The route changes to a longer one: the window is back within two periods of 5 s. */
-static void test_longer_route(void **state)
+TEST_WITH(test_longer_route, setup, NULL)
 {
     settle_at(500);
     uint64_t begun = now;
@@ -521,7 +521,7 @@ static void test_longer_route(void **state)
 
 /* One message at a time, mostly without a sign of anything: such rounds count among those that
  * losses are compared with, and a route that became a bit longer is learned from them. */
-static void test_calm_rounds(void **state)
+TEST_WITH(test_calm_rounds, setup, NULL)
 {
     settle_at(128);
     cc.swift.seen = 0;
@@ -558,7 +558,7 @@ static bool marked_round(uint32_t delay, uint32_t count, uint32_t ce)
 
 /* The first mark halves the window, but for a path without a queue that of half of it.
  * protocol: R69 */
-static void test_first_mark(void **state)
+TEST_WITH(test_first_mark, setup, NULL)
 {
     settle_at(1000);
     const uint32_t window = cc.window;
@@ -568,7 +568,7 @@ static void test_first_mark(void **state)
 }
 
 /* A share that stays is answered by half of it; that of a round at most once in it. */
-static void test_share_of_marks(void **state)
+TEST_WITH(test_share_of_marks, setup, NULL)
 {
     settle_at(1000);
     for (int i = 0; i < 200; i++) {
@@ -592,7 +592,7 @@ static void test_share_of_marks(void **state)
 }
 
 /* All is marked for ever: a few segments remain. */
-static void test_all_marked(void **state)
+TEST_WITH(test_all_marked, setup, NULL)
 {
     settle_at(1000);
     for (int i = 0; i < 200; i++) {
@@ -602,43 +602,4 @@ static void test_all_marked(void **state)
     assert_in_range(cc.window, 4, 8);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_doubles_at_first, setup),
-        cmocka_unit_test_setup(test_doubling_ends, setup),
-        cmocka_unit_test_setup(test_cut, setup),
-        cmocka_unit_test_setup(test_shortest_counts, setup),
-        cmocka_unit_test_setup(test_hosts_do_not_count, setup),
-        cmocka_unit_test_setup(test_backlog_of_a_host, setup),
-        cmocka_unit_test_setup(test_host_of_a_long_path, setup),
-        cmocka_unit_test_setup(test_pauses_double, setup),
-        cmocka_unit_test_setup(test_backlog_of_a_pause, setup),
-        cmocka_unit_test_setup(test_queue_beside_a_pause, setup),
-        cmocka_unit_test_setup(test_bursts, setup),
-        cmocka_unit_test_setup(test_backlog_of_bursts, setup),
-        cmocka_unit_test_setup(test_increase_grows, setup),
-        cmocka_unit_test_setup(test_unlimited_learns_nothing, setup),
-        cmocka_unit_test_setup(test_floor, setup),
-        cmocka_unit_test_setup(test_own_queue, setup),
-        cmocka_unit_test_setup(test_small_increase, setup),
-        cmocka_unit_test_setup(test_wins_back, setup),
-        cmocka_unit_test_setup(test_random_loss, setup),
-        cmocka_unit_test_setup(test_overflow, setup),
-        cmocka_unit_test_setup(test_overflow_beside_pauses, setup),
-        cmocka_unit_test_setup(test_base_beside_pauses, setup),
-        cmocka_unit_test_setup(test_incurable_loss, setup),
-        cmocka_unit_test_setup(test_below_one, setup),
-        cmocka_unit_test_setup(test_undo, setup),
-        cmocka_unit_test_setup(test_restart, setup),
-        cmocka_unit_test_setup(test_pace_follows_the_base, setup),
-        cmocka_unit_test_setup(test_pace_is_bounded, setup),
-        cmocka_unit_test_setup(test_longer_route, setup),
-        cmocka_unit_test_setup(test_calm_rounds, setup),
-        cmocka_unit_test_setup(test_first_mark, setup),
-        cmocka_unit_test_setup(test_share_of_marks, setup),
-        cmocka_unit_test_setup(test_all_marked, setup),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -40,7 +40,7 @@ static bool drops_published(bench_t *bench, const bench_datagram_t *datagram)
 
 /* In mid-job: after a short silence, as no datagram comes from where the peer was. It comes
  * back to an address that has answered before. */
-static void a_router_comes_and_goes(void **state)
+TEST(a_router_comes_and_goes)
 {
     bench_t *bench = begin(0);
 
@@ -56,7 +56,7 @@ static void a_router_comes_and_goes(void **state)
 }
 
 /* 0.3.0, which drops what it does not know, is met neither better nor worse than before. */
-static void a_peer_that_never_answers(void **state)
+TEST(a_peer_that_never_answers)
 {
     bench_t *bench = begin(0);
 
@@ -125,7 +125,7 @@ static bench_datagram_t *answer_of(bench_t *bench, const bench_datagram_t *chall
 
 /* Without secrets: what was captured, the challenge itself, and each bit of the right answer
  * wrong. */
-static void wrong_answers(void **state)
+TEST(wrong_answers)
 {
     bench_t *bench = quiet();
     bench_datagram_t *challenge = provoke(bench, MALLORY);
@@ -148,7 +148,7 @@ static void wrong_answers(void **state)
 }
 
 /* The right answer does not come from where the challenge went, or too late. */
-static void answers_from_elsewhere(void **state)
+TEST(answers_from_elsewhere)
 {
     bench_t *bench = quiet();
     bench_datagram_t *challenge = provoke(bench, MALLORY);
@@ -170,7 +170,7 @@ static void answers_from_elsewhere(void **state)
 
 /* A relay is a router. But while the peer is heard from where it should be there is no challenge,
  * and an answer is not believed. */
-static void a_relay_beside_a_peer_that_is_heard(void **state)
+TEST(a_relay_beside_a_peer_that_is_heard)
 {
     bench_t *bench = quiet();
     bench_datagram_t *challenge = provoke(bench, MALLORY);
@@ -192,7 +192,7 @@ static void a_relay_beside_a_peer_that_is_heard(void **state)
 
 /* A captured datagram comes from everywhere, thousands of times: no memory, few challenges, none
  * larger than what it is for. */
-static void a_flood_of_sources(void **state)
+TEST(a_flood_of_sources)
 {
     enum { TIMES = 5000, APART = 100 };
     bench_t *bench = quiet();
@@ -216,7 +216,7 @@ static void a_flood_of_sources(void **state)
 }
 
 /* What is told of foreign sources is over once the peer is heard from where it should be. */
-static void a_diagnosis(void **state)
+TEST(a_diagnosis)
 {
     bench_t *bench = quiet();
 
@@ -230,7 +230,7 @@ static void a_diagnosis(void **state)
 }
 
 /* The same of challenges: nothing larger goes to anybody than came, and only to the peer. */
-static void challenges_again(void **state)
+TEST(challenges_again)
 {
     bench_t *bench = quiet();
     bench_datagram_t *challenge = provoke(bench, MALLORY);
@@ -248,17 +248,4 @@ static void challenges_again(void **state)
     end_working(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_router_comes_and_goes),
-        cmocka_unit_test(a_peer_that_never_answers),
-        cmocka_unit_test(wrong_answers),
-        cmocka_unit_test(answers_from_elsewhere),
-        cmocka_unit_test(a_relay_beside_a_peer_that_is_heard),
-        cmocka_unit_test(a_flood_of_sources),
-        cmocka_unit_test(challenges_again),
-        cmocka_unit_test(a_diagnosis),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

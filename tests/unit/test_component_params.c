@@ -58,7 +58,7 @@ static void make_turn(uint64_t now)
 }
 
 /* A turn takes poll_burst datagrams of a network that has more, and the rest waits. */
-static void turn_receives_poll_burst(void **state)
+TEST(turn_receives_poll_burst)
 {
     static const int bursts[] = {1, 7, 64, 1000};
     const uint64_t now = btl_ib_now();
@@ -96,7 +96,7 @@ static uint64_t leave_silent_peer(btl_ib_endpoint_t *endpoint)
     return btl_ib_now() - began;
 }
 
-static void leaving_waits_drain_ms(void **state)
+TEST(leaving_waits_drain_ms)
 {
     mca_btl_ib_component.params.drain_ms = 40;
     assert_true(leave_silent_peer(add_silent_peer()) >= 40 * 1000);
@@ -148,7 +148,7 @@ static size_t made(void)
     return module->frags.max.items.fl_num_allocated;
 }
 
-static void lists_grow_as_told(void **state)
+TEST(lists_grow_as_told)
 {
     mca_btl_base_descriptor_t *taken[4];
 
@@ -166,7 +166,7 @@ static void lists_grow_as_told(void **state)
 }
 
 /* Once as many are made as may be the PML has to wait for a callback. */
-static void list_is_bounded(void **state)
+TEST(list_is_bounded)
 {
     enum { MOST = 5 };
     mca_btl_base_descriptor_t *taken[MOST];
@@ -196,7 +196,7 @@ static void list_is_bounded(void **state)
 }
 
 /* If no fragment will call back nobody would tell the PML when to try again: there are more. */
-static void list_goes_beyond_its_bound(void **state)
+TEST(list_goes_beyond_its_bound)
 {
     mca_btl_base_descriptor_t *taken[3];
 
@@ -214,7 +214,7 @@ static void list_goes_beyond_its_bound(void **state)
 
 /* A fragment takes the smaller buffer that holds it, also where the eager limit is the larger one,
  * as over udp. */
-static void fragments_take_the_smaller_buffer(void **state)
+TEST(fragments_take_the_smaller_buffer)
 {
     mca_btl_base_descriptor_t *taken;
 
@@ -236,7 +236,7 @@ static void fragments_take_the_smaller_buffer(void **state)
 
 /* What each transport then does is shown by udp_socket/test_busy_poll, rc_device/completion_queue,
  * rc_rdma/writes_to_relaxed_memory_are_confirmed and rc_eager. */
-static void transports_are_asked(void **state)
+TEST(transports_are_asked)
 {
     btl_ib_params_t params = {.udp_gso = "auto",
                               .ordering = "strict",
@@ -264,17 +264,4 @@ static void transports_are_asked(void **state)
     assert_true(open.rc.relaxed);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turn_receives_poll_burst),
-        cmocka_unit_test(leaving_waits_drain_ms),
-        cmocka_unit_test(lists_grow_as_told),
-        cmocka_unit_test(list_is_bounded),
-        cmocka_unit_test(list_goes_beyond_its_bound),
-        cmocka_unit_test(fragments_take_the_smaller_buffer),
-        cmocka_unit_test(transports_are_asked),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+UNIT_MAIN(set_up, NULL)

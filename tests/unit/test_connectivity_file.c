@@ -39,7 +39,7 @@ static void must_be(const btl_ib_pair_info_t *pair, const char *verdict)
     assert_string_equal(verdict_of(pair), verdict);
 }
 
-static void verdicts(void **state)
+TEST(verdicts)
 {
     btl_ib_pair_info_t pair = good();
 
@@ -62,7 +62,7 @@ static void verdicts(void **state)
 }
 
 /* After the last answer the map waits for peers' probes a little longer. */
-static void waits_for_peers(void **state)
+TEST(waits_for_peers)
 {
     btl_ib_pair_info_t pair = good();
     const btl_ib_connectivity_t map = {.pairs = &pair, .count = 1};
@@ -94,7 +94,7 @@ static char *line_of(const char *name, int n)
     return line;
 }
 
-static void file(void **state)
+TEST(file)
 {
     char name[] = "/tmp/btl_ib_map.XXXXXX";
     btl_ib_pair_info_t pairs[] = {good(), good(), good()};
@@ -129,10 +129,4 @@ static void file(void **state)
     assert_int_equal(file_write(&map, true), ENOENT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(verdicts),
-                                       cmocka_unit_test(waits_for_peers), cmocka_unit_test(file)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

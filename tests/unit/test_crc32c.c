@@ -36,7 +36,7 @@ static int ways(void)
 }
 
 /* RFC 3720, B.4, and the check value of the CRC catalogues. */
-static void test_vectors(void **state)
+TEST(test_vectors)
 {
     static const uint8_t command[48] = {
         0x01,        0xc0,        0x00,        0x00,        [16] = 0x14,
@@ -68,7 +68,7 @@ static void fill(test_random_t *random, uint8_t *bytes, size_t size)
     }
 }
 
-static void test_same_result(void **state)
+TEST(test_same_result)
 {
     test_random_t random = TEST_RANDOM_SEED;
     static uint8_t bytes[70000];
@@ -88,7 +88,7 @@ static void test_same_result(void **state)
 }
 
 /* In pieces it is the same as in one. */
-static void test_continues(void **state)
+TEST(test_continues)
 {
     test_random_t random = TEST_RANDOM_SEED;
     uint8_t bytes[3000];
@@ -104,12 +104,4 @@ static void test_continues(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_same_result),
-        cmocka_unit_test(test_continues),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -84,7 +84,7 @@ static void tell(pair_t *p)
     p->known = p->credit.limit;
 }
 
-static void test_initial(void **state)
+TEST(test_initial)
 {
     const uint32_t firsts[] = {0, 5, 0xfffffff0, 0xffffffff};
 
@@ -116,7 +116,7 @@ static void test_initial(void **state)
 }
 
 /* Credits come free in one batch, when `low` buffers are left. */
-static void test_batches(void **state)
+TEST(test_batches)
 {
     for (uint32_t num = 2; num <= 40; num++) {
         for (uint32_t low = 1; low < num; low++) {
@@ -139,7 +139,7 @@ static void test_batches(void **state)
 
 /* With the whole queue granted an explicit return is due when `window` credits are banked, or all
  * but a quarter, not one earlier, and not again before as many are. */
-static void test_due(void **state)
+TEST(test_due)
 {
     for (uint32_t num = 2; num <= 40; num++) {
         for (uint32_t low = 1; low < num; low++) {
@@ -170,7 +170,7 @@ static void test_due(void **state)
 }
 
 /* What will be told soon anyway is due only when the peer is out of credits. */
-static void test_due_soon(void **state)
+TEST(test_due_soon)
 {
     btl_ib_credit_pool_t pool = {.depth = 0};
     btl_ib_queue_t queue = make_queue(16, 12, 4);
@@ -185,7 +185,7 @@ static void test_due_soon(void **state)
 }
 
 /* A limit that went along with something else is no longer due. */
-static void test_piggybacked(void **state)
+TEST(test_piggybacked)
 {
     btl_ib_credit_pool_t pool = {.depth = 0};
     btl_ib_queue_t queue = make_queue(16, 8, 8);
@@ -200,7 +200,7 @@ static void test_piggybacked(void **state)
 }
 
 /* A peer that uses its grant up gets twice as much, up to num. */
-static void test_growth(void **state)
+TEST(test_growth)
 {
     btl_ib_credit_pool_t pool = {.depth = 1000};
     btl_ib_queue_t queue = make_queue(100, 50, 25);
@@ -237,7 +237,7 @@ static uint32_t part(uint32_t depth, uint32_t peers, const btl_ib_queue_t *queue
 
 /* What others hold is not granted twice: all get the same, and what one leaves is the others'.
  * protocol: R49 */
-static void test_shares(void **state)
+TEST(test_shares)
 {
     btl_ib_queue_t queue = make_queue(8, 4, 2);
 
@@ -272,7 +272,7 @@ static void test_shares(void **state)
 
 /* A peer that was alone had all. One that comes late gets its share as soon as the other has used
  * as much, and one that rests leaves its share to those that do not. */
-static void test_late(void **state)
+TEST(test_late)
 {
     btl_ib_credit_pool_t pool = {.depth = 118};
     btl_ib_queue_t queue = make_queue(1024, 512, 64);
@@ -320,7 +320,7 @@ static void test_late(void **state)
 }
 
 /* protocol: R50, R51 */
-static void test_give_back(void **state)
+TEST(test_give_back)
 {
     for (uint32_t low = 1; low < 16; low++) {
         btl_ib_credit_pool_t pool = {.depth = 16};
@@ -386,7 +386,7 @@ static void run_one_way(const btl_ib_queue_t *queue, uint32_t init, uint32_t dep
 }
 
 /* Every legal queue, and that the grammar's bound is the one that matters. */
-static void test_one_way_never_stalls(void **state)
+TEST(test_one_way_never_stalls)
 {
     uint32_t runs = 0;
 
@@ -473,7 +473,7 @@ static void network_step(network_t *net, int i, test_random_t *r)
     }
 }
 
-static void test_bad_network(void **state)
+TEST(test_bad_network)
 {
     test_random_t r = TEST_RANDOM_SEED;
 
@@ -510,7 +510,7 @@ static void test_bad_network(void **state)
 }
 
 /* Peers whose credits stand for more or less share what there is, and give back what they took. */
-static void test_costs(void **state)
+TEST(test_costs)
 {
     static const uint32_t costs[] = {1, 3, 10};
     const btl_ib_queue_t queue = make_queue(64, 32, 16);
@@ -544,7 +544,7 @@ static void test_costs(void **state)
 }
 
 /* Of a pool that holds few datagrams busy peers keep a third each, not 16. */
-static void test_few_buffers(void **state)
+TEST(test_few_buffers)
 {
     btl_ib_queue_t queue = make_queue(64, 32, 16);
     btl_ib_credit_pool_t pool = {.depth = 24};
@@ -564,7 +564,7 @@ static void test_few_buffers(void **state)
 }
 
 /* A burst uses credits as its segments would, one after the other. */
-static void test_bursts(void **state)
+TEST(test_bursts)
 {
     const btl_ib_queue_t queue = make_queue(256, 128, 64);
     test_random_t r = {.state = 11};
@@ -599,7 +599,7 @@ static uint32_t few_for_long(const btl_ib_transport_t *transport, uint32_t size)
 
 /* `reserve` of the first queue is no buffer that credits promise, but of buffers that all queues
  * share no more than a quarter is kept. Where each queue has its own the transport keeps them. */
-static void test_reserve(void **state)
+TEST(test_reserve)
 {
     static const btl_ib_transport_ops_t ops = {.rx_depth = few_for_long};
     static const struct {
@@ -629,18 +629,4 @@ static void test_reserve(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_initial),     cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_due),         cmocka_unit_test(test_due_soon),
-        cmocka_unit_test(test_piggybacked), cmocka_unit_test(test_growth),
-        cmocka_unit_test(test_shares),      cmocka_unit_test(test_late),
-        cmocka_unit_test(test_give_back),   cmocka_unit_test(test_one_way_never_stalls),
-        cmocka_unit_test(test_bad_network), cmocka_unit_test(test_costs),
-        cmocka_unit_test(test_few_buffers), cmocka_unit_test(test_bursts),
-        cmocka_unit_test(test_reserve),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

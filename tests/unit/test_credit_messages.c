@@ -99,7 +99,7 @@ static const struct {
     {"S,128,256,128,256", SHORT, 192, 2},
 };
 
-static void after_window_buffers(void **state)
+TEST(after_window_buffers)
 {
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         const uint64_t sent = acks_for(CASES[i].queues, CASES[i].size, CASES[i].received, 0);
@@ -112,7 +112,7 @@ static void after_window_buffers(void **state)
 }
 
 /* Messages to the peer carry credits: it needs no others. */
-static void carried_by_messages(void **state)
+TEST(carried_by_messages)
 {
     assert_int_equal(acks_for("P,128,256,128,16", SHORT, 160, 15), 0);
     assert_int_equal(acks_for("P,128,256,128,16", SHORT, 160, 1), 0);
@@ -121,7 +121,7 @@ static void carried_by_messages(void **state)
 }
 
 /* btl_ib_am_credits_slack N: up to N are banked, whatever the window says. */
-static void after_slack(void **state)
+TEST(after_slack)
 {
     static const struct {
         uint32_t slack;
@@ -140,13 +140,4 @@ static void after_slack(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(after_window_buffers),
-        cmocka_unit_test(carried_by_messages),
-        cmocka_unit_test(after_slack),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -68,7 +68,7 @@ static uint32_t largest(bench_t *bench, uint32_t from, uint32_t to)
 }
 
 /* No burst is longer than what one call sends, and where nothing is joined there are none. */
-static void bursts_have_bounds(void **state)
+TEST(bursts_have_bounds)
 {
     for (uint32_t joins = 0; joins < 2; joins++) {
         bench_t *bench = new_network();
@@ -84,7 +84,7 @@ static void bursts_have_bounds(void **state)
 }
 
 /* What its path carries is too little for any talk: no connection, and nothing is left of it. */
-static void a_path_that_is_none(void **state)
+TEST(a_path_that_is_none)
 {
     bench_t *bench = new_network();
     btl_ib_conn_t *conn = NULL;
@@ -103,7 +103,7 @@ static void a_path_that_is_none(void **state)
 
 /* An interface without buffers is waited for, unless it never takes what is larger than something:
  * then that is what the path carries. */
-static void want_of_buffers(void **state)
+TEST(want_of_buffers)
 {
     bench_t *bench = network();
     const btl_ib_counters_t *count = bench_counters(bench, 0);
@@ -138,7 +138,7 @@ static uint32_t grant_after_stream(bench_t *bench, uint32_t from)
 
 /* A peer whose datagrams are small gets as many credits as the receiver has room for those, and
  * not for the largest. */
-static void credits_by_size(void **state)
+TEST(credits_by_size)
 {
     bench_t *bench = network();
 
@@ -162,7 +162,7 @@ static void credits_by_size(void **state)
 }
 
 /* No more credits than the configuration allows, however small the datagrams. */
-static void credits_are_limited(void **state)
+TEST(credits_are_limited)
 {
     bench_t *bench = new_network();
 
@@ -216,7 +216,7 @@ static void narrow(bench_t *bench, uint32_t rail, uint32_t size)
 
 /* As many segments go as one as have room in what is joined, also when they become smaller or
  * larger. */
-static void bursts_follow_the_path(void **state)
+TEST(bursts_follow_the_path)
 {
     bench_t *bench = two_rails(WIDE);
 
@@ -258,7 +258,7 @@ static bool lose_large(bench_t *bench, const bench_datagram_t *datagram)
 }
 
 /* One lost probe says little, whichever sizes were lost before. */
-static void each_size_is_tried_again(void **state)
+TEST(each_size_is_tried_again)
 {
     bench_t *bench = network();
 
@@ -320,7 +320,7 @@ static void fail_over(bench_t *bench, bench_datagram_t *answer)
 
 /* What a probe showed of a way says nothing of the next one, whether its rails carry less or the
  * network between them does. */
-static void probes_count_for_their_way(void **state)
+TEST(probes_count_for_their_way)
 {
     for (int narrow_rail = 0; narrow_rail < 2; narrow_rail++) {
         bench_t *bench = two_rails(narrow_rail == 1 ? NARROW : WIDE);
@@ -336,7 +336,7 @@ static void probes_count_for_their_way(void **state)
 
 /* A connection that goes on over the rails of another one, of which a search was about to find that
  * they carry more, does not wait for 10 minutes to find that itself. */
-static void search_goes_on_by_other_rails(void **state)
+TEST(search_goes_on_by_other_rails)
 {
     for (uint32_t searches = 0; searches < 2; searches++) {
         bench_t *bench = two_rails(WIDE);
@@ -376,7 +376,7 @@ static bool is_chunk(const bench_datagram_t *d, uint32_t *channel)
  * others wait: its chunks are of the size of then, whether they are copies or sent in place. What
  * was to leave as a whole leaves in chunks. All chunks use the channel that they used before, or
  * their order would be lost. */
-static void a_smaller_rail(void **state)
+TEST(a_smaller_rail)
 {
     for (int in_place = 0; in_place < 2; in_place++) {
         bench_t *bench = new_network();
@@ -412,20 +412,4 @@ static void a_smaller_rail(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bursts_have_bounds),
-        cmocka_unit_test(a_path_that_is_none),
-        cmocka_unit_test(credits_by_size),
-        cmocka_unit_test(credits_are_limited),
-        cmocka_unit_test(probes_count_for_their_way),
-        cmocka_unit_test(bursts_follow_the_path),
-        cmocka_unit_test(each_size_is_tried_again),
-        cmocka_unit_test(want_of_buffers),
-        cmocka_unit_test(a_smaller_rail),
-        cmocka_unit_test(search_goes_on_by_other_rails),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

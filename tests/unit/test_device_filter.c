@@ -86,7 +86,7 @@ static void assert_entry(const btl_ib_device_entry_t *entry, size_t i)
     assert_memory_equal(entry->ip, ip, sizeof(ip));
 }
 
-static void test_good(void **state)
+TEST(test_good)
 {
     char all[4096] = "";
     btl_ib_device_list_t list;
@@ -107,7 +107,7 @@ static void test_good(void **state)
     }
 }
 
-static void test_no_list(void **state)
+TEST(test_no_list)
 {
     btl_ib_device_list_t list;
 
@@ -173,7 +173,7 @@ static const struct {
     {"a," LONG127 LONG127 ",b", 2, LONG127, "too long", "127"},
 };
 
-static void test_bad(void **state)
+TEST(test_bad)
 {
     btl_ib_device_list_t list;
     btl_ib_devices_error_t error;
@@ -192,7 +192,7 @@ static void test_bad(void **state)
     }
 }
 
-static void test_too_many(void **state)
+TEST(test_too_many)
 {
     char text[BTL_IB_DEVICE_ENTRIES_MAX * 2 + 8] = "";
     btl_ib_device_list_t list;
@@ -433,7 +433,7 @@ static void assert_choice(const choice_t *choice, bool rdma_only)
     assert_int_equal(told_unmatched, choice->without_effect);
 }
 
-static void test_select(void **state)
+TEST(test_select)
 {
     for (size_t i = 0; i < COUNT(choices); i++) {
         assert_choice(&choices[i], false);
@@ -446,7 +446,7 @@ static void test_select(void **state)
 /* Addresses of one plain interface are alternatives: the first good one of each interface comes
  * first, then others, then what the transport would rather not use, unless there is nothing else or
  * it is named. */
-static void test_ranks(void **state)
+TEST(test_ranks)
 {
     static const struct {
         const char *there; /* see `letters`; '!' behind one: the transport's rank is LAST */
@@ -490,7 +490,7 @@ static void test_ranks(void **state)
 
 /* In whatever order a host lists what is in these networks, and whatever its own addresses are
  * there, they are sorted alike. */
-static void test_sort(void **state)
+TEST(test_sort)
 {
     static const struct {
         const char *name, *ip, *of_another_host;
@@ -537,7 +537,7 @@ static void test_sort(void **state)
 }
 
 /* A second transport's devices don't undo what the first one's matched; nobody has to listen. */
-static void test_two_transports(void **state)
+TEST(test_two_transports)
 {
     static btl_ib_device_filter_t filter;
     const btl_ib_log_t silent = {.print = NULL};
@@ -570,7 +570,7 @@ static void hear_first_level(void *context, int level, const char *format, ...)
 
 /* Interfaces with link-local addresses only that are left aside are told in a line, at level 1; if
  * there is nothing better they are used, and nothing is said. */
-static void test_link_local(void **state)
+TEST(test_link_local)
 {
     static const struct {
         const char *name, *ip;
@@ -599,15 +599,4 @@ static void test_link_local(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),       cmocka_unit_test(test_no_list),
-        cmocka_unit_test(test_bad),        cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_select),     cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_sort),       cmocka_unit_test(test_two_transports),
-        cmocka_unit_test(test_link_local),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

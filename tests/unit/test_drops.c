@@ -82,7 +82,7 @@ static void disconnect(bench_t *bench, uint32_t i, uint32_t peer)
     btl_ib_conn_destroy(bench_conn(bench, i, peer), bench->now);
 }
 
-static void a_line_for_each(void **state)
+TEST(a_line_for_each)
 {
     static const uint8_t garbage[] = {0x1f, 0xab, 0x00};
     bench_t *bench = listened(true);
@@ -102,7 +102,7 @@ static void a_line_for_each(void **state)
     end_working(bench);
 }
 
-static void no_more_than_so_many(void **state)
+TEST(no_more_than_so_many)
 {
     bench_t *bench = listened(true);
 
@@ -118,7 +118,7 @@ static void no_more_than_so_many(void **state)
     assert_int_equal(count_of("5 more datagrams were dropped than are shown"), 1);
 }
 
-static void nothing_without_a_listener(void **state)
+TEST(nothing_without_a_listener)
 {
     bench_t *bench = listened(false);
 
@@ -131,7 +131,7 @@ static void nothing_without_a_listener(void **state)
 }
 
 /* An asynchronous turn tells as well: a listener that may not print then keeps the lines. */
-static void dropped_in_async(void **state)
+TEST(dropped_in_async)
 {
     bench_t *bench = listened(true);
     bench_host_t *host = &bench->hosts[1];
@@ -152,7 +152,7 @@ static void dropped_in_async(void **state)
     end(bench);
 }
 
-static void what_becomes_of_a_connection(void **state)
+TEST(what_becomes_of_a_connection)
 {
     bench_t *bench = new_bench();
 
@@ -187,14 +187,4 @@ static void what_becomes_of_a_connection(void **state)
     end(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_for_each),
-        cmocka_unit_test(no_more_than_so_many),
-        cmocka_unit_test(nothing_without_a_listener),
-        cmocka_unit_test(dropped_in_async),
-        cmocka_unit_test(what_becomes_of_a_connection),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -35,7 +35,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static void added_twice(void **state)
+TEST(added_twice)
 {
     btl_ib_endpoint_t *endpoint = add_peer();
 
@@ -62,7 +62,7 @@ static void wait_for_drain(const btl_ib_endpoint_t *endpoint)
 /* del_procs drains the connection, which takes all of its time as nobody acknowledges, and gives up
  * the lock meanwhile. Who adds the process then gets another endpoint, which stays when the first
  * one is gone. */
-static void added_while_it_is_deleted(void **state)
+TEST(added_while_it_is_deleted)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_endpoint_t *leaving = add_peer();
@@ -102,7 +102,7 @@ static void receive(mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
 #endif
 
 /* A message that was kept is delivered when its receiver is gone: to nobody. */
-static void nobody_is_there(void **state)
+TEST(nobody_is_there)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_endpoint_t *endpoint = add_peer();
@@ -138,7 +138,7 @@ static void tell_nobody(const char *stage, int number)
 }
 
 /* The PML comes back from what it is told, as with ULFM: then nothing is to end this process. */
-static void survivor_is_not_ended(void **state)
+TEST(survivor_is_not_ended)
 {
     const btl_ib_exit_timeout_config_t config = {.timeout = 100 * 1000, .tell = tell_nobody};
     btl_ib_exit_timeout_t *timeout = &mca_btl_ib_component.exit_timeout;
@@ -161,7 +161,7 @@ static void survivor_is_not_ended(void **state)
 
 /* That the host of a silent process can be reached another process of it shows, and no other rail
  * of the silent one. */
-static void host_can_be_reached(void **state)
+TEST(host_can_be_reached)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_modex_t *neighbour;
@@ -232,7 +232,7 @@ static int wait_fd(btl_ib_transport_t *t)
 
 /* A thread whose processor others use sleeps after an empty poll; not where a device has no
  * descriptor because something has come since. */
-static void crowd_takes_what_came(void **state)
+TEST(crowd_takes_what_came)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     const btl_ib_transport_ops_t *const before = transport.ops;
@@ -264,13 +264,4 @@ static void crowd_takes_what_came(void **state)
     transport.ops = second_transport.ops = before;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(added_twice),         cmocka_unit_test(added_while_it_is_deleted),
-        cmocka_unit_test(nobody_is_there),     cmocka_unit_test(survivor_is_not_ended),
-        cmocka_unit_test(host_can_be_reached), cmocka_unit_test(crowd_takes_what_came),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+UNIT_MAIN(set_up, NULL)

@@ -16,7 +16,7 @@
 /* ---- devices ---- */
 
 /* While no device is open turns find nothing. */
-static void turns_without_rails(void **state)
+TEST(turns_without_rails)
 {
     bench_t *bench = new_bench();
 
@@ -32,7 +32,7 @@ static void turns_without_rails(void **state)
 
 /* One-way traffic beyond the credits there are: they come back by themselves, although no
  * acknowledgement would be due for long, and before the sender asks. */
-static void explicit_return_of_credit(void **state)
+TEST(explicit_return_of_credit)
 {
     bench_t *bench = new_bench();
 
@@ -70,7 +70,7 @@ static bool loses_all_to_0(bench_t *bench, const bench_datagram_t *datagram)
 /* ---- deaths ---- */
 
 /* Why host 0 gives host 1 up: each reason has its own situation. */
-static void reasons_of_death(void **state)
+TEST(reasons_of_death)
 {
     for (int reason = 0; reason < 3; reason++) {
         static const btl_ib_death_t expected[] = {BTL_IB_DEATH_NO_TAG, BTL_IB_DEATH_NO_PROGRESS,
@@ -96,7 +96,7 @@ static void reasons_of_death(void **state)
 
 /* A message that the receiver finds too long is dropped chunk by chunk, and those in chunks
  * behind it wait; shorter ones, and the other way, get through. */
-static void peers_with_other_limits(void **state)
+TEST(peers_with_other_limits)
 {
     bench_t *bench = new_bench();
 
@@ -118,7 +118,7 @@ static void peers_with_other_limits(void **state)
 
 /* The longest message must fit in as many chunks as an index can count, or there is no connection.
  * protocol: R6 */
-static void more_chunks_than_can_be(void **state)
+TEST(more_chunks_than_can_be)
 {
     bench_t *bench = new_bench();
     btl_ib_conn_t *conn = NULL;
@@ -181,7 +181,7 @@ static void async_1(bench_t *bench)
 
 /* Fragments are handed up one after the other, whatever comes while one is in its callback, and
  * what was acknowledged outlives its connection. */
-static void one_callback_after_the_other(void **state)
+TEST(one_callback_after_the_other)
 {
     for (uint64_t way = 0; way < 4; way++) {
         bench_t *bench = new_bench();
@@ -217,7 +217,7 @@ static bool loses_fragment_0(bench_t *bench, const bench_datagram_t *datagram)
 /* The first of three never comes. When the peer closes the others are handed up: it was told
  * that they are there. When the connection dies they are not: nobody is there who was told, and
  * a message of which a piece is missing had better not go on before the death is known. */
-static void an_end_over_a_gap(void **state)
+TEST(an_end_over_a_gap)
 {
     for (int dies = 0; dies < 2; dies++) {
         bench_t *bench = new_bench();
@@ -246,7 +246,7 @@ static void an_end_over_a_gap(void **state)
 /* ---- ends ---- */
 
 /* The peer closes while fragments wait, some of them partly sent: each comes back once. */
-static void a_close_while_fragments_wait(void **state)
+TEST(a_close_while_fragments_wait)
 {
     bench_t *bench = new_bench();
 
@@ -278,7 +278,7 @@ static void a_close_while_fragments_wait(void **state)
 
 /* Both close at once, with data on the way; neither waits for the other, and both can begin
  * anew. */
-static void both_close_at_once(void **state)
+TEST(both_close_at_once)
 {
     for (int again = 0; again < 2; again++) {
         bench_t *bench = new_bench();
@@ -318,7 +318,7 @@ static void both_close_at_once(void **state)
 /* ---- rails ---- */
 
 /* A rail that is flooded does not keep the other from being looked at. */
-static void a_flooded_rail(void **state)
+TEST(a_flooded_rail)
 {
     bench_t *bench = new_bench();
 
@@ -343,7 +343,7 @@ static void a_flooded_rail(void **state)
 /* ---- callers ---- */
 
 /* What cannot be is refused with a reason, and changes nothing. protocol: R5 */
-static void calls_that_cannot_be(void **state)
+TEST(calls_that_cannot_be)
 {
     bench_t *bench = new_bench();
     acquaint(bench);
@@ -381,7 +381,7 @@ static void calls_that_cannot_be(void **state)
 }
 
 /* What is said of a connection is as of now, also where the process has not polled since. */
-static void described_as_of_now(void **state)
+TEST(described_as_of_now)
 {
     bench_t *bench = job();
     char text[512];
@@ -413,7 +413,7 @@ static bool loses_most(bench_t *bench, const bench_datagram_t *datagram)
 }
 
 /* What is lost to some peers, and waits to go again, leaves room for acknowledgements to others. */
-static void losses_to_others(void **state)
+TEST(losses_to_others)
 {
     bench_t *bench = new_bench();
 
@@ -475,7 +475,7 @@ static bench_totals_t fill_depth(bench_t *bench, uint32_t segments, uint64_t byt
 
 /* Rows of segments are cut no longer than the limits on all connections let go. One segment of each
  * connection is not counted. */
-static void depth_in_segments(void **state)
+TEST(depth_in_segments)
 {
     bench_t *bench = new_bench();
 
@@ -486,7 +486,7 @@ static void depth_in_segments(void **state)
 }
 
 /* The last may go beyond the limit in bytes, no other. */
-static void depth_in_bytes(void **state)
+TEST(depth_in_bytes)
 {
     bench_t *bench = new_bench();
     const bench_totals_t totals = fill_depth(bench, 1000, 4000);
@@ -500,7 +500,7 @@ static void depth_in_bytes(void **state)
 
 /* Where datagrams of one size are joined all chunks are of one size, whatever the length of the
  * message, and what is behind the last one is not delivered. */
-static void chunks_of_one_size(void **state)
+TEST(chunks_of_one_size)
 {
     static const uint32_t sizes[] = {1500, 4110, 8200, 12288, 20000, 32782, 49166};
     bench_t *bench = new_bench();
@@ -531,7 +531,7 @@ static void chunks_of_one_size(void **state)
 
 /* A process that took in as much as it was to, and no more, has to come again at once: what is left
  * rings for nobody. */
-static void comes_again_for_the_rest(void **state)
+TEST(comes_again_for_the_rest)
 {
     bench_t *bench = job();
     btl_ib_engine_t *engine = bench->hosts[1].engine;
@@ -562,7 +562,7 @@ static void refuse(bench_t *bench)
 
 /* One refusal now and one much later are two strays (anybody can send them), a row of them is
  * evidence. */
-static void refusals_in_a_row(void **state)
+TEST(refusals_in_a_row)
 {
     bench_t *bench = job();
     const uint64_t *deaths = &bench->hosts[0].deaths[BTL_IB_DEATH_REFUSED];
@@ -583,7 +583,7 @@ static void refusals_in_a_row(void **state)
 }
 
 /* What is wrong with a configuration is said with its name, the value and what is allowed. */
-static void configurations(void **state)
+TEST(configurations)
 {
     btl_ib_engine_config_t config;
     char problem[128];
@@ -613,7 +613,7 @@ static void configurations(void **state)
 
 /* What a new peer holds: `credit_init`, or a part of its share of the buffers, but at least 16,
  * and no more than num. */
-static void credits_of_a_new_peer(void **state)
+TEST(credits_of_a_new_peer)
 {
     enum { RESERVE = 7 }; /* of all these queues: no buffers for credits */
     static const struct {
@@ -663,7 +663,7 @@ static uint64_t left_after(bench_t *bench, uint32_t poll_gap)
 
 /* After a pause a turn sends one burst of bulk, and another turn follows, so that what comes
  * meanwhile is received and each burst has a stamp of its own. Else one sends what it may. */
-static void a_burst_a_turn_after_a_pause(void **state)
+TEST(a_burst_a_turn_after_a_pause)
 {
     bench_t *bench = new_bench();
 
@@ -682,30 +682,4 @@ static void a_burst_a_turn_after_a_pause(void **state)
     end(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(credits_of_a_new_peer),
-        cmocka_unit_test(explicit_return_of_credit),
-        cmocka_unit_test(reasons_of_death),
-        cmocka_unit_test(peers_with_other_limits),
-        cmocka_unit_test(more_chunks_than_can_be),
-        cmocka_unit_test(one_callback_after_the_other),
-        cmocka_unit_test(an_end_over_a_gap),
-        cmocka_unit_test(a_close_while_fragments_wait),
-        cmocka_unit_test(both_close_at_once),
-        cmocka_unit_test(a_flooded_rail),
-        cmocka_unit_test(calls_that_cannot_be),
-        cmocka_unit_test(described_as_of_now),
-        cmocka_unit_test(configurations),
-        cmocka_unit_test(chunks_of_one_size),
-        cmocka_unit_test(comes_again_for_the_rest),
-        cmocka_unit_test(refusals_in_a_row),
-        cmocka_unit_test(turns_without_rails),
-        cmocka_unit_test(losses_to_others),
-        cmocka_unit_test(a_burst_a_turn_after_a_pause),
-        cmocka_unit_test(depth_in_segments),
-        cmocka_unit_test(depth_in_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -25,7 +25,7 @@ static void tell(bench_t *bench, btl_ib_event_type_t what, uint32_t size)
 
 /* ---- PATH ---- */
 
-static void a_path_gets_narrower(void **state)
+TEST(a_path_gets_narrower)
 {
     bench_t *bench = new_bench();
 
@@ -54,7 +54,7 @@ static bool loses_data(bench_t *bench, const bench_datagram_t *datagram)
 }
 
 /* What was on its way goes again at once, not when it is taken for lost. */
-static void a_connection_breaks(void **state)
+TEST(a_connection_breaks)
 {
     bench_t *bench = new_bench();
 
@@ -81,7 +81,7 @@ static void a_connection_breaks(void **state)
 }
 
 /* Nothing was on its way: nothing is sent for it, and nobody dies. */
-static void an_idle_connection_breaks(void **state)
+TEST(an_idle_connection_breaks)
 {
     bench_t *bench = new_bench();
 
@@ -100,7 +100,7 @@ static void an_idle_connection_breaks(void **state)
 
 /* A device that is gone does not come back, whatever else it says before it is polled for the last
  * time: nothing waits for it, and its peers were reported. */
-static void a_failed_device_goes_down(void **state)
+TEST(a_failed_device_goes_down)
 {
     static const int errors[] = {ENETDOWN, EADDRNOTAVAIL};
 
@@ -122,13 +122,4 @@ static void a_failed_device_goes_down(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_path_gets_narrower),
-        cmocka_unit_test(a_connection_breaks),
-        cmocka_unit_test(an_idle_connection_breaks),
-        cmocka_unit_test(a_failed_device_goes_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -125,7 +125,7 @@ static void hang(void)
     nap(LONG);
 }
 
-static void hanging_process_is_ended(void **state)
+TEST(hanging_process_is_ended)
 {
     must_end_by(start(hang), SIGTERM, "a stage");
 }
@@ -146,7 +146,7 @@ static void hang_with_handler(void)
     hang();
 }
 
-static void handled_signal_ends_it(void **state)
+TEST(handled_signal_ends_it)
 {
     must_end_by(start(hang_with_handler), SIGTERM, "a stage");
 }
@@ -164,7 +164,7 @@ static void hang_in_telling(void)
     nap(LONG);
 }
 
-static void telling_may_hang(void **state)
+TEST(telling_may_hang)
 {
     must_end_by(start(hang_in_telling), SIGTERM, "begun");
 }
@@ -199,7 +199,7 @@ static void go_on(void)
     nap(3 * TIMEOUT);
 }
 
-static void stages_have_their_time(void **state)
+TEST(stages_have_their_time)
 {
     must_end_well(start(go_on));
 }
@@ -211,7 +211,7 @@ static void hang_unwatched(void)
     nap(3 * TIMEOUT);
 }
 
-static void no_timeout_ends_nobody(void **state)
+TEST(no_timeout_ends_nobody)
 {
     must_end_well(start(hang_unwatched));
 }
@@ -234,7 +234,7 @@ static void count_threads(void)
     }
 }
 
-static void thread_is_made_for_stages(void **state)
+TEST(thread_is_made_for_stages)
 {
     must_end_well(start(count_threads));
 }
@@ -255,7 +255,7 @@ static void fork_within(void)
     }
 }
 
-static void child_has_no_thread(void **state)
+TEST(child_has_no_thread)
 {
     must_end_well(start(fork_within));
 }
@@ -271,7 +271,7 @@ static void take_long(void)
 }
 
 /* The time in which a process was stopped does not count. */
-static void stopped_process_is_not_ended(void **state)
+TEST(stopped_process_is_not_ended)
 {
     const pid_t child = start(take_long);
     int status;
@@ -298,7 +298,7 @@ static bool attach(pid_t child)
     return ptrace(PTRACE_SEIZE, child, NULL, NULL) == 0;
 }
 
-static void debugger_stops_the_clock(void **state)
+TEST(debugger_stops_the_clock)
 {
     const pid_t child = start(hang);
     int status;
@@ -316,7 +316,7 @@ static void debugger_stops_the_clock(void **state)
     must_end_by(child, SIGTERM, "a stage");
 }
 
-static void clock_goes_on_if_wanted(void **state)
+TEST(clock_goes_on_if_wanted)
 {
     const pid_t child = start(hang_debugged);
     char text[100] = "";
@@ -334,15 +334,4 @@ static void clock_goes_on_if_wanted(void **state)
     close(said[0]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hanging_process_is_ended), cmocka_unit_test(handled_signal_ends_it),
-        cmocka_unit_test(telling_may_hang),         cmocka_unit_test(stages_have_their_time),
-        cmocka_unit_test(no_timeout_ends_nobody),   cmocka_unit_test(thread_is_made_for_stages),
-        cmocka_unit_test(child_has_no_thread),      cmocka_unit_test(stopped_process_is_not_ended),
-        cmocka_unit_test(debugger_stops_the_clock), cmocka_unit_test(clock_goes_on_if_wanted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -68,7 +68,7 @@ static uint64_t timeouts(const bench_t *bench)
     return bench_counters(bench, 0)->timeouts + bench_counters(bench, 1)->timeouts;
 }
 
-static void test_as_fast_as_credits_let(void **state)
+TEST(test_as_fast_as_credits_let)
 {
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         bench_t *bench = job_with(CASES[i].queues);
@@ -104,8 +104,4 @@ static void test_as_fast_as_credits_let(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_fast_as_credits_let)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -30,7 +30,7 @@ static void makes(const char *pattern, const char *expected)
     assert_string_equal(out, expected);
 }
 
-static void names(void **state)
+TEST(names)
 {
     makes("stats.%r", "stats.12");
     makes("/scratch/%h/%j-%r-%p.json", "/scratch/node7/0000ab01-12-4711.json");
@@ -46,7 +46,7 @@ static void names(void **state)
     makes("%h/", "node7/btl_ib-0000ab01-12.json");
 }
 
-static void problems(void **state)
+TEST(problems)
 {
     static char longest[BTL_IB_FILE_NAME_MAX];
 
@@ -60,7 +60,7 @@ static void problems(void **state)
 }
 
 /* The longest that is allowed fits, unless what is filled in makes it too long. */
-static void lengths(void **state)
+TEST(lengths)
 {
     char pattern[BTL_IB_FILE_NAME_MAX / 4 + 1] = "";
     char host[64];
@@ -109,7 +109,7 @@ static void assert_content(const char *name, const char *expected)
 
 /* A second run replaces the file of the first. What others may have put there is neither followed
  * nor written over. */
-static void creates(void **state)
+TEST(creates)
 {
     char directory[] = "/tmp/btl_ib_file_XXXXXX";
 
@@ -144,14 +144,4 @@ static void creates(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),
-        cmocka_unit_test(problems),
-        cmocka_unit_test(lengths),
-        cmocka_unit_test(creates),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

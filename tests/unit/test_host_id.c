@@ -43,7 +43,7 @@ static int in_child(int flags, btl_ib_host_t *found)
     return sizeof(*found) == size;
 }
 
-static void test_same(void **state)
+TEST(test_same)
 {
     const btl_ib_host_t host = here();
     btl_ib_host_t other;
@@ -55,7 +55,7 @@ static void test_same(void **state)
     assert_memory_equal(&host, &other, sizeof(host));
 }
 
-static void test_own_network(void **state)
+TEST(test_own_network)
 {
     const btl_ib_host_t host = here();
     btl_ib_host_t other;
@@ -70,7 +70,7 @@ static void test_own_network(void **state)
 }
 
 /* Another kernel; also where it numbers its namespaces alike. */
-static void test_other_machine(void **state)
+TEST(test_other_machine)
 {
     static const char *const ids[] = {"11111111-2222-3333-4444-555555555555\n",
                                       "11111111-2222-3333-4444-555555555556\n"};
@@ -92,7 +92,7 @@ static void test_other_machine(void **state)
     assert_true(hosts[0].network != hosts[1].network);
 }
 
-static void test_not_told(void **state)
+TEST(test_not_told)
 {
     btl_ib_host_t host = btl_ib_host("/nowhere", BTL_IB_HOST_NETWORK);
 
@@ -103,14 +103,4 @@ static void test_not_told(void **state)
     assert_true(here().machine == host.machine && host.network == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same),
-        cmocka_unit_test(test_own_network),
-        cmocka_unit_test(test_other_machine),
-        cmocka_unit_test(test_not_told),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

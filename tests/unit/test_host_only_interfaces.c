@@ -147,7 +147,7 @@ static void assert_all(const expected_t *expected, size_t count)
     assert_why(&links, "docker0", NULL);
 }
 
-static void test_made_up(void **state)
+TEST(test_made_up)
 {
     assert_all(crowded, COUNT(crowded));
     assert_all(circles, COUNT(circles));
@@ -245,7 +245,7 @@ static void make_host(pid_t container)
     run("ip tuntap add tun7 mode tun vnet_hdr");
 }
 
-static void test_real(void **state)
+TEST(test_real)
 {
     links_t links;
     int end;
@@ -295,7 +295,7 @@ static void set_device(btl_ib_device_t *device, const char *interface, const cha
     }
 }
 
-static void test_mark(void **state)
+TEST(test_mark)
 {
     const btl_ib_log_t silent = {.print = NULL};
     btl_ib_device_t devices[5];
@@ -316,13 +316,4 @@ static void test_mark(void **state)
     assert_string_equal(devices[4].last_resort, "before");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_made_up),
-        cmocka_unit_test(test_real),
-        cmocka_unit_test(test_mark),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -46,7 +46,7 @@ static bench_datagram_t *intercept(bench_t *bench, uint32_t size)
 
 /* ---- forgery ---- */
 
-static void a_wrong_source(void **state)
+TEST(a_wrong_source)
 {
     bench_t *bench = job();
     bench_datagram_t *genuine = intercept(bench, 100);
@@ -59,7 +59,7 @@ static void a_wrong_source(void **state)
 }
 
 /* protocol: R78 */
-static void a_wrong_token(void **state)
+TEST(a_wrong_token)
 {
     bench_t *bench = job();
     bench_datagram_t *genuine = intercept(bench, 100);
@@ -76,7 +76,7 @@ static void a_wrong_token(void **state)
 }
 
 /* A response to a first contact, by a sender that does not know what the real one would prove. */
-static void a_forged_response(void **state)
+TEST(a_forged_response)
 {
     bench_t *bench = job();
     bench_send(bench, 0, 1, 100, 1); /* on the wire, and not answered */
@@ -102,7 +102,7 @@ static void a_forged_response(void **state)
 }
 
 /* The token of one connection under the number of another, or of none. */
-static void a_wrong_connection(void **state)
+TEST(a_wrong_connection)
 {
     bench_t *bench = job();
     bench_datagram_t *genuine = intercept(bench, 100);
@@ -124,7 +124,7 @@ static void a_wrong_connection(void **state)
 }
 
 /* Every type, with sequences around what is expected, but without the token. */
-static void a_guessed_sequence(void **state)
+TEST(a_guessed_sequence)
 {
     bench_t *bench = job();
 
@@ -145,7 +145,7 @@ static void a_guessed_sequence(void **state)
     end_working(bench);
 }
 
-static void a_forged_close(void **state)
+TEST(a_forged_close)
 {
     bench_t *bench = job();
     bench_forgery_t forgery = bench_forge(bench, 1, 0, BTL_IB_TYPE_CLOSE);
@@ -170,7 +170,7 @@ static void a_forged_close(void **state)
 
 /* A first contact of nobody, and two that would close what it opens. All are kept until the turn
  * ends; then each of the two finds the other kept still. */
-static void a_forged_contact_and_closes(void **state)
+TEST(a_forged_contact_and_closes)
 {
     bench_t *bench = job();
     bench_datagram_t *datagram = intercept(bench, 100);
@@ -232,7 +232,7 @@ static void flood(bench_t *bench, uint64_t *token)
 /* While the application is away first contacts are kept, up to 1 MiB of them, and each that comes
  * is compared with all. Once it is back it looks up more than come, so that a quarter is left
  * whatever comes. */
-static void a_flood_of_contacts(void **state)
+TEST(a_flood_of_contacts)
 {
     bench_t *bench = job();
     const btl_ib_counters_t *count = btl_ib_engine_counters(bench->hosts[1].engine);
@@ -322,7 +322,7 @@ static void replay(bench_t *bench, int which, bool clocks, const char *cause)
 }
 
 /* Into a new incarnation of the same processes, before and after they know each other. */
-static void replay_of_an_earlier_job(void **state)
+TEST(replay_of_an_earlier_job)
 {
     for (int which = 0; which < 3; which++) {
         bench_t *bench = taped_job();
@@ -342,7 +342,7 @@ static void replay_of_an_earlier_job(void **state)
 }
 
 /* One of two was restarted: the other must not take its earlier self for it. */
-static void replay_after_one_restarted(void **state)
+TEST(replay_after_one_restarted)
 {
     bench_t *bench = taped_job();
 
@@ -356,7 +356,7 @@ static void replay_after_one_restarted(void **state)
 }
 
 /* Later in the same life: all of it is known already. */
-static void replay_in_the_same_life(void **state)
+TEST(replay_in_the_same_life)
 {
     for (int which = 0; which < 3; which++) {
         bench_t *bench = taped_job();
@@ -371,7 +371,7 @@ static void replay_in_the_same_life(void **state)
 }
 
 /* Closed and opened again, more often than the engine keeps memories of. */
-static void replay_of_an_ended_life(void **state)
+TEST(replay_of_an_ended_life)
 {
     bench_t *bench = taped_job();
 
@@ -392,7 +392,7 @@ static void replay_of_an_ended_life(void **state)
 
 /* The peer closed, and so did hundreds of others since: a connection that is still there knows by
  * itself what ended, also after it was reset once more. */
-static void replay_of_a_life_before_many(void **state)
+TEST(replay_of_a_life_before_many)
 {
     bench_t *bench = taped_job();
 
@@ -428,7 +428,7 @@ static uint32_t kinds(const bench_t *bench, const bench_datagram_t *found[32])
     return n;
 }
 
-static void cut_at_every_length(void **state)
+TEST(cut_at_every_length)
 {
     const bench_datagram_t *found[32];
     bench_t *bench = taped_job();
@@ -447,7 +447,7 @@ static void cut_at_every_length(void **state)
 }
 
 /* Cut, with a length field that agrees: the headers behind it say what is missing. */
-static void cut_with_the_length_to_match(void **state)
+TEST(cut_with_the_length_to_match)
 {
     const bench_datagram_t *found[32];
     bench_t *bench = taped_job();
@@ -469,7 +469,7 @@ static void cut_with_the_length_to_match(void **state)
     end_working(bench);
 }
 
-static void longer_than_it_says(void **state)
+TEST(longer_than_it_says)
 {
     const bench_datagram_t *found[32];
     bench_t *bench = taped_job();
@@ -503,7 +503,7 @@ static void flip_each_bit(bench_t *bench, const char *cause)
 }
 
 /* With a checksum every damaged bit is found, wherever it is, and however far the datagram got. */
-static void a_flipped_bit_under_a_checksum(void **state)
+TEST(a_flipped_bit_under_a_checksum)
 {
     bench_t *bench = new_bench();
 
@@ -538,18 +538,18 @@ static void authenticated(btl_ib_protection_kind_t kind)
     end_working(bench);
 }
 
-static void integrity(void **state)
+TEST(integrity)
 {
     authenticated(BTL_IB_PROTECTION_INTEGRITY);
 }
 
-static void encryption(void **state)
+TEST(encryption)
 {
     authenticated(BTL_IB_PROTECTION_ENCRYPT);
 }
 
 /* Without one the rest of the header is checked all the same: sums agree, whatever is believed. */
-static void a_flipped_bit(void **state)
+TEST(a_flipped_bit)
 {
     const bench_datagram_t *found[32];
     bench_t *bench = taped_job();
@@ -596,7 +596,7 @@ static bench_forgery_t forged_contact(uint64_t name)
     return forgery;
 }
 
-static void contacts_of_unknown_names(void **state)
+TEST(contacts_of_unknown_names)
 {
     bench_t *bench = job();
     bench_host_t *host = &bench->hosts[0];
@@ -621,7 +621,7 @@ static void contacts_of_unknown_names(void **state)
 }
 
 /* The name of a peer, but not its token: neither lookups without end nor the end of the peer. */
-static void contacts_in_a_known_name(void **state)
+TEST(contacts_in_a_known_name)
 {
     bench_t *bench = job();
     bench_host_t *host = &bench->hosts[0];
@@ -639,7 +639,7 @@ static void contacts_in_a_known_name(void **state)
     end_working(bench);
 }
 
-static void more_newcomers_than_allowed(void **state)
+TEST(more_newcomers_than_allowed)
 {
     bench_t *bench = new_bench();
 
@@ -662,32 +662,4 @@ static void more_newcomers_than_allowed(void **state)
     end_settled(bench, SECOND);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wrong_source),
-        cmocka_unit_test(a_wrong_token),
-        cmocka_unit_test(a_forged_response),
-        cmocka_unit_test(a_wrong_connection),
-        cmocka_unit_test(a_guessed_sequence),
-        cmocka_unit_test(a_forged_close),
-        cmocka_unit_test(a_forged_contact_and_closes),
-        cmocka_unit_test(a_flood_of_contacts),
-        cmocka_unit_test(replay_of_an_earlier_job),
-        cmocka_unit_test(replay_after_one_restarted),
-        cmocka_unit_test(replay_in_the_same_life),
-        cmocka_unit_test(replay_of_an_ended_life),
-        cmocka_unit_test(replay_of_a_life_before_many),
-        cmocka_unit_test(cut_at_every_length),
-        cmocka_unit_test(cut_with_the_length_to_match),
-        cmocka_unit_test(longer_than_it_says),
-        cmocka_unit_test(a_flipped_bit_under_a_checksum),
-        cmocka_unit_test(a_flipped_bit),
-        cmocka_unit_test(integrity),
-        cmocka_unit_test(encryption),
-        cmocka_unit_test(contacts_of_unknown_names),
-        cmocka_unit_test(contacts_in_a_known_name),
-        cmocka_unit_test(more_newcomers_than_allowed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

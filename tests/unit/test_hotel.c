@@ -85,7 +85,7 @@ static int setup(void **state)
     return 0;
 }
 
-static void test_empty(void **state)
+TEST_WITH(test_empty, setup, NULL)
 {
     assert_int_equal(btl_ib_hotel_next_due(&hotel), UINT64_MAX);
     assert_int_equal(evict(&hotel, 5, NO_BUDGET, must_not_happen, NULL), 0);
@@ -98,7 +98,7 @@ static void test_empty(void **state)
 
 /* Around every digit boundary of the hotel, from starts on either side of it: not one microsecond
  * early, not one late, wherever the clock stopped on its way. */
-static void test_exact(void **state)
+TEST_WITH(test_exact, setup, NULL)
 {
     static const int64_t near[] = {-65, -64, -63, -2, -1, 0, 1, 2, 63, 64, 65};
     const size_t nears = sizeof near / sizeof near[0];
@@ -128,7 +128,7 @@ static void test_exact(void **state)
 }
 
 /* A caller that sleeps until next_due() gets to every guest, on time and in few steps. */
-static void test_sleeping(void **state)
+TEST_WITH(test_sleeping, setup, NULL)
 {
     uint64_t now = 0;
     uint32_t steps = 0;
@@ -154,7 +154,7 @@ static void test_sleeping(void **state)
 
 /* One jump over everything: all of it, the earliest first. A hotel that went through its ticks
  * would not come back. */
-static void test_jump(void **state)
+TEST_WITH(test_jump, setup, NULL)
 {
     evicted_t evicted = {.count = 0};
 
@@ -173,7 +173,7 @@ static void test_jump(void **state)
     }
 }
 
-static void test_remove(void **state)
+TEST_WITH(test_remove, setup, NULL)
 {
     evicted_t evicted = {.count = 0};
 
@@ -201,7 +201,7 @@ static void test_remove(void **state)
     assert_true(btl_ib_hotel_next_due(&hotel) > HOUR);
 }
 
-static void test_clock_goes_back(void **state)
+TEST_WITH(test_clock_goes_back, setup, NULL)
 {
     evicted_t evicted = {.count = 0};
 
@@ -220,7 +220,7 @@ static void test_clock_goes_back(void **state)
     assert_int_equal(evict(&hotel, 6500, NO_BUDGET, note, &evicted), 1);
 }
 
-static void test_budget(void **state)
+TEST_WITH(test_budget, setup, NULL)
 {
     evicted_t evicted = {.count = 0};
 
@@ -250,7 +250,7 @@ static void come_back(void *context, btl_ib_hotel_guest_t *guest)
     btl_ib_hotel_checkin(&hotel, guest, *(uint64_t *) context);
 }
 
-static void test_come_back_late(void **state)
+TEST_WITH(test_come_back_late, setup, NULL)
 {
     /* Before, at, and between the last time and this one: always one round a call. */
     uint64_t dues[] = {0, 2000, 1999, 1001};
@@ -277,7 +277,7 @@ static void remove_neighbour(void *context, btl_ib_hotel_guest_t *guest)
     btl_ib_hotel_checkout(&hotel, neighbour);
 }
 
-static void test_remove_another(void **state)
+TEST_WITH(test_remove_another, setup, NULL)
 {
     int count = 0;
 
@@ -294,7 +294,7 @@ static void free_owner(void *context, btl_ib_hotel_guest_t *guest)
     free(guest);
 }
 
-static void test_owner_dies(void **state)
+TEST_WITH(test_owner_dies, setup, NULL)
 {
     for (uint64_t i = 0; i < 100; i++) {
         btl_ib_hotel_guest_t *guest = malloc(sizeof *guest);
@@ -313,7 +313,7 @@ static void expire_more(void *context, btl_ib_hotel_guest_t *guest)
     evict(&hotel, guest->due + 50, 2, expire_more, context);
 }
 
-static void test_nested(void **state)
+TEST_WITH(test_nested, setup, NULL)
 {
     evicted_t evicted = {.count = 0};
 
@@ -426,7 +426,7 @@ static void model_check_next(const model_t *m)
     assert_true(any || next == UINT64_MAX);
 }
 
-static void test_model(void **state)
+TEST_WITH(test_model, setup, NULL)
 {
     static model_t m;
     uint64_t total = 0;
@@ -461,22 +461,4 @@ static void test_model(void **state)
     assert_true(total > 100000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_empty, setup),
-        cmocka_unit_test_setup(test_exact, setup),
-        cmocka_unit_test_setup(test_sleeping, setup),
-        cmocka_unit_test_setup(test_jump, setup),
-        cmocka_unit_test_setup(test_remove, setup),
-        cmocka_unit_test_setup(test_clock_goes_back, setup),
-        cmocka_unit_test_setup(test_budget, setup),
-        cmocka_unit_test_setup(test_come_back_late, setup),
-        cmocka_unit_test_setup(test_remove_another, setup),
-        cmocka_unit_test_setup(test_owner_dies, setup),
-        cmocka_unit_test_setup(test_nested, setup),
-        cmocka_unit_test_setup(test_model, setup),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

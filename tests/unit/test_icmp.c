@@ -98,7 +98,7 @@ static void believed(bench_t *bench, uint32_t about, uint32_t rail, const quote_
 /* ---- what is ours ---- */
 
 /* With every protection: the token is in the clear. */
-static void genuine(void **state)
+TEST(genuine)
 {
     for (uint32_t protection = 0; protection < BTL_IB_PROTECTION_KINDS; protection++) {
         bench_t *bench = new_bench();
@@ -125,7 +125,7 @@ static bool loses_all(bench_t *bench, const bench_datagram_t *datagram)
 }
 
 /* A first contact names no connection of the peer's yet: nobody was ever there. */
-static void first_contact(void **state)
+TEST(first_contact)
 {
     bench_t *bench = new_bench();
 
@@ -162,7 +162,7 @@ static bench_t *joined_by_two_rails(void)
 }
 
 /* What went over another rail, because its own failed. */
-static void by_another_rail(void **state)
+TEST(by_another_rail)
 {
     bench_t *bench = joined_by_two_rails();
 
@@ -178,7 +178,7 @@ static void by_another_rail(void **state)
 }
 
 /* Refusals that are far apart are no row, however long ago the first one was. */
-static void far_apart(void **state)
+TEST(far_apart)
 {
     bench_t *bench = joined_by_two_rails();
 
@@ -195,7 +195,7 @@ static void far_apart(void **state)
 }
 
 /* Nor are those between which the peer answers. */
-static void answered_between(void **state)
+TEST(answered_between)
 {
     bench_t *bench = joined_by_two_rails();
 
@@ -216,7 +216,7 @@ static void answered_between(void **state)
 /* ---- what is not ---- */
 
 /* protocol: R64 */
-static void of_nothing_that_was_sent(void **state)
+TEST(of_nothing_that_was_sent)
 {
     bench_t *bench = job();
     const quote_t right = sent_to(bench, 1);
@@ -242,7 +242,7 @@ static void of_nothing_that_was_sent(void **state)
 }
 
 /* RFC 792: nothing behind the header of UDP; and all else that does not hold the token. */
-static void too_short(void **state)
+TEST(too_short)
 {
     bench_t *bench = job();
     quote_t q = sent_to(bench, 1);
@@ -254,7 +254,7 @@ static void too_short(void **state)
 }
 
 /* What was sent to one peer says that it is not there, not that another is not. */
-static void of_another_connection(void **state)
+TEST(of_another_connection)
 {
     bench_t *bench = job();
     const quote_t other = sent_to(bench, 2);
@@ -268,7 +268,7 @@ static void of_another_connection(void **state)
 }
 
 /* The peer closed: what the life before sent proves nothing of this one. */
-static void of_an_earlier_life(void **state)
+TEST(of_an_earlier_life)
 {
     bench_t *bench = job();
     const quote_t before = sent_to(bench, 1);
@@ -282,7 +282,7 @@ static void of_an_earlier_life(void **state)
 }
 
 /* An address that nobody has any more. */
-static void of_nobody(void **state)
+TEST(of_nobody)
 {
     bench_t *bench = job();
     const quote_t right = sent_to(bench, 1);
@@ -304,7 +304,7 @@ static void of_nobody(void **state)
 
 /* What the network said once is over as soon as the peer is heard, and stays so, however long ago
  * that is: a peer that is silent a month later is not lost for it. */
-static void long_ago(void **state)
+TEST(long_ago)
 {
     static const uint64_t days[] = {1, 20, 30, 45, 60};
 
@@ -331,20 +331,4 @@ static void long_ago(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(genuine),
-        cmocka_unit_test(first_contact),
-        cmocka_unit_test(by_another_rail),
-        cmocka_unit_test(far_apart),
-        cmocka_unit_test(answered_between),
-        cmocka_unit_test(of_nothing_that_was_sent),
-        cmocka_unit_test(too_short),
-        cmocka_unit_test(of_another_connection),
-        cmocka_unit_test(of_an_earlier_life),
-        cmocka_unit_test(of_nobody),
-        cmocka_unit_test(long_ago),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -42,7 +42,7 @@ static void ack_without_effect(bench_t *bench, uint32_t channel, uint32_t ack, u
 
 /* ---- acknowledgements ---- */
 
-static void acks_of_what_was_never_sent(void **state)
+TEST(acks_of_what_was_never_sent)
 {
     static const uint32_t ahead[] = {1, 2, 1000, 70000, 1u << 30, (1u << 31) - 1};
     bench_t *bench = job_in_flight();
@@ -65,7 +65,7 @@ static void acks_of_what_was_never_sent(void **state)
 }
 
 /* Far behind is no lie: an acknowledgement that was long on its way. */
-static void acks_of_long_ago(void **state)
+TEST(acks_of_long_ago)
 {
     static const uint32_t behind[] = {0, 1, 5, 70000, 1u << 30};
     bench_t *bench = job_in_flight();
@@ -82,7 +82,7 @@ static void acks_of_long_ago(void **state)
 
 /* To refuse what was never sent, or together with credit, is impossible; what was sent may be
  * refused. */
-static void lies_of_refusals(void **state)
+TEST(lies_of_refusals)
 {
     static const uint16_t first[1][2] = {{0, 1}}, beyond[1][2] = {{0, 100}};
     bench_t *bench = job_in_flight();
@@ -96,7 +96,7 @@ static void lies_of_refusals(void **state)
     end_working(bench);
 }
 
-static void absurd_ranges(void **state)
+TEST(absurd_ranges)
 {
     static const uint16_t absurd[][3][2] = {
         {{0, 1}, {4, 1}, {8, 1}},         /* begins where the acknowledged ends: would be one */
@@ -124,7 +124,7 @@ static void absurd_ranges(void **state)
 }
 
 /* The work that one datagram can ask for is bounded by the windows: no space comes twice. */
-static void floods_of_ranges(void **state)
+TEST(floods_of_ranges)
 {
     static const uint16_t all[1][2] = {{1, 19}};
     bench_t *bench = job_in_flight();
@@ -157,7 +157,7 @@ static void floods_of_ranges(void **state)
 }
 
 /* Each question gets one short answer: nobody is flooded through us. */
-static void floods_of_questions(void **state)
+TEST(floods_of_questions)
 {
     bench_t *bench = job();
     bench_host_t *host = &bench->hosts[0];
@@ -176,7 +176,7 @@ static void floods_of_questions(void **state)
 /* ---- credit ---- */
 
 /* At most all that was sent may have arrived, and the queue has `num` buffers beyond that. */
-static void limits_beyond_the_queue(void **state)
+TEST(limits_beyond_the_queue)
 {
     bench_t *bench = job();
     const bench_channel_t tx = channel_of(bench, 0);
@@ -198,7 +198,7 @@ static void limits_beyond_the_queue(void **state)
 }
 
 /* The most that can be believed: what is sent on that false credit is dropped, and comes again. */
-static void credit_that_was_never_granted(void **state)
+TEST(credit_that_was_never_granted)
 {
     bench_t *bench = job();
     const bench_channel_t tx = channel_of(bench, 0);
@@ -225,7 +225,7 @@ static void credit_that_was_never_granted(void **state)
     end_working(bench);
 }
 
-static void false_returns_of_credit(void **state)
+TEST(false_returns_of_credit)
 {
     bench_t *bench = job();
     const bench_channel_t rx = channel_of(bench, 0);
@@ -267,7 +267,7 @@ static void false_returns_of_credit(void **state)
 
 /* ---- sequences, channels, tags ---- */
 
-static void sequences_outside_the_window(void **state)
+TEST(sequences_outside_the_window)
 {
     static const uint32_t begins[] = {1, UINT32_MAX - 30, UINT32_MAX, 0x7ffffff0};
 
@@ -304,7 +304,7 @@ static void sequences_outside_the_window(void **state)
     }
 }
 
-static void channels_that_do_not_exist(void **state)
+TEST(channels_that_do_not_exist)
 {
     static const uint16_t one[1][2] = {{1, 1}};
     bench_t *bench = job();
@@ -328,7 +328,7 @@ static void channels_that_do_not_exist(void **state)
 
 /* Blocks are read again after they were checked; should they differ, channels that are none are
  * still none. */
-static void unchecked_blocks(void **state)
+TEST(unchecked_blocks)
 {
     static const uint16_t one[1][2] = {{1, 1}};
     bench_t *bench = job_in_flight();
@@ -348,7 +348,7 @@ static void unchecked_blocks(void **state)
     end(bench);
 }
 
-static void headers_that_do_not_exist(void **state)
+TEST(headers_that_do_not_exist)
 {
     bench_t *bench = job();
 
@@ -402,7 +402,7 @@ static bench_forgery_t chunk(bench_t *bench, uint32_t seq, const btl_ib_wire_chu
 }
 
 /* A message of which one chunk has come is contradicted in every way, and then goes on. */
-static void fragments_that_disagree(void **state)
+TEST(fragments_that_disagree)
 {
     bench_t *bench = job();
     btl_ib_wire_chunk_t first;
@@ -478,14 +478,14 @@ static void exhaust_reassembly(bench_t *bench, uint32_t most)
     end(bench);
 }
 
-static void reassembly_exhausted(void **state)
+TEST(reassembly_exhausted)
 {
     bench_t *bench = job();
 
     exhaust_reassembly(bench, bench->hosts[0].config.reassembly_max);
 }
 
-static void share_of_reassembly_exhausted(void **state)
+TEST(share_of_reassembly_exhausted)
 {
     bench_t *bench = new_bench();
 
@@ -507,7 +507,7 @@ static void add_message(bench_forgery_t *forgery, uint32_t says, uint32_t has, u
 
 /* The first messages are as they should be. Nothing is delivered of a bundle that is wrong
  * anywhere. */
-static void bundles_that_lie(void **state)
+TEST(bundles_that_lie)
 {
     static const struct {
         uint32_t says, has; /* bytes of the third message */
@@ -540,7 +540,7 @@ static void bundles_that_lie(void **state)
 }
 
 /* A segment that is whole with its only part, and cannot be: it is no cause to answer at once. */
-static void parts_of_nothing(void **state)
+TEST(parts_of_nothing)
 {
     static const uint8_t zeros[64];
     const btl_ib_wire_part_t part = {
@@ -560,27 +560,4 @@ static void parts_of_nothing(void **state)
     end_working(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(acks_of_what_was_never_sent),
-        cmocka_unit_test(acks_of_long_ago),
-        cmocka_unit_test(lies_of_refusals),
-        cmocka_unit_test(absurd_ranges),
-        cmocka_unit_test(floods_of_ranges),
-        cmocka_unit_test(floods_of_questions),
-        cmocka_unit_test(limits_beyond_the_queue),
-        cmocka_unit_test(credit_that_was_never_granted),
-        cmocka_unit_test(false_returns_of_credit),
-        cmocka_unit_test(sequences_outside_the_window),
-        cmocka_unit_test(channels_that_do_not_exist),
-        cmocka_unit_test(unchecked_blocks),
-        cmocka_unit_test(headers_that_do_not_exist),
-        cmocka_unit_test(fragments_that_disagree),
-        cmocka_unit_test(reassembly_exhausted),
-        cmocka_unit_test(share_of_reassembly_exhausted),
-        cmocka_unit_test(bundles_that_lie),
-        cmocka_unit_test(parts_of_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -31,7 +31,7 @@ static void throw_echo(bench_t *bench, uint32_t echo, uint16_t hold, const char 
     }
 }
 
-static void clocks_that_cannot_be(void **state)
+TEST(clocks_that_cannot_be)
 {
     bench_t *bench = job();
 
@@ -53,7 +53,7 @@ static bool loses_one(bench_t *bench, const bench_datagram_t *datagram)
 
 /* Round trips of any length are claimed: the timeout stays within its bounds, and the truth
  * returns. */
-static void round_trips_that_never_were(void **state)
+TEST(round_trips_that_never_were)
 {
     bench_t *bench = job();
 
@@ -82,7 +82,7 @@ static void round_trips_that_never_were(void **state)
 
 /* A stamp from far ahead hides the true ones: then there are no samples for a while, but no
  * harm. */
-static void a_stamp_from_the_future(void **state)
+TEST(a_stamp_from_the_future)
 {
     bench_t *bench = job();
     bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
@@ -98,7 +98,7 @@ static void a_stamp_from_the_future(void **state)
 /* ---- claims ---- */
 
 /* "Nobody listens to that tag" explains a death; it brings none about, and news takes it back. */
-static void a_tag_that_has_its_receiver(void **state)
+TEST(a_tag_that_has_its_receiver)
 {
     bench_t *bench = job_in_flight();
     bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
@@ -133,7 +133,7 @@ static bench_forgery_t contact(bench_t *bench, uint32_t epoch, uint32_t floor)
     return forgery;
 }
 
-static void lives_that_never_were(void **state)
+TEST(lives_that_never_were)
 {
     bench_t *bench = job_in_flight();
     uint32_t epoch = victim(bench).peer_epoch;
@@ -154,7 +154,7 @@ static void lives_that_never_were(void **state)
 }
 
 /* The own name in a CONNECT, with a token that only we could have made. */
-static void our_own_name(void **state)
+TEST(our_own_name)
 {
     bench_t *bench = job();
     const bench_host_t *host = &bench->hosts[0];
@@ -172,7 +172,7 @@ static void our_own_name(void **state)
 
 /* Random fields under a valid token: sums agree, nothing is delivered that was not sent but what
  * the liar could have sent himself, and the others do not notice. */
-static void any_fields(void **state)
+TEST(any_fields)
 {
     bench_t *bench = job();
     bench_host_t *host = &bench->hosts[0];
@@ -203,16 +203,4 @@ static void any_fields(void **state)
     end(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clocks_that_cannot_be),
-        cmocka_unit_test(round_trips_that_never_were),
-        cmocka_unit_test(a_stamp_from_the_future),
-        cmocka_unit_test(a_tag_that_has_its_receiver),
-        cmocka_unit_test(lives_that_never_were),
-        cmocka_unit_test(our_own_name),
-        cmocka_unit_test(any_fields),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

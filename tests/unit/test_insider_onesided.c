@@ -54,7 +54,7 @@ static void put_without_effect(bench_t *bench, const btl_ib_region_key_t *key, u
     free(before);
 }
 
-static void puts_with_guessed_keys(void **state)
+TEST(puts_with_guessed_keys)
 {
     bench_t *bench = job();
     const bench_host_t *host = &bench->hosts[0];
@@ -76,7 +76,7 @@ static void puts_with_guessed_keys(void **state)
     end_working(bench);
 }
 
-static void puts_beyond_a_region(void **state)
+TEST(puts_beyond_a_region)
 {
     static const uint64_t offsets[] = {
         BENCH_MEMORY - 999, BENCH_MEMORY,      BENCH_MEMORY + 1,
@@ -99,7 +99,7 @@ static void puts_beyond_a_region(void **state)
 
 /* A put was done, its region is taken back, and its datagrams come again: as duplicates, or as a
  * new segment under the stale key. */
-static void puts_after_deregistration(void **state)
+TEST(puts_after_deregistration)
 {
     bench_t *bench = job();
     bench_host_t *host = &bench->hosts[0];
@@ -137,7 +137,7 @@ static void puts_after_deregistration(void **state)
 }
 
 /* Reading is refused as well: what comes back says so, and carries no byte of memory. */
-static void gets_that_are_refused(void **state)
+TEST(gets_that_are_refused)
 {
     bench_t *bench = job();
     bench_host_t *host = &bench->hosts[0];
@@ -194,7 +194,7 @@ static bench_forgery_t atomic(bench_t *bench, const btl_ib_region_key_t *key, ui
 
 /* Words that the device alone may change are registered without that right; a peer with the key
  * asks for it nevertheless, of each kind of word, and when the region is gone. */
-static void atomics_on_words_of_the_device(void **state)
+TEST(atomics_on_words_of_the_device)
 {
     bench_t *bench = job();
     bench_host_t *host = &bench->hosts[0];
@@ -231,7 +231,7 @@ static void atomics_on_words_of_the_device(void **state)
 }
 
 /* Answers to what was never asked: counted, and nothing written. */
-static void answers_to_nothing(void **state)
+TEST(answers_to_nothing)
 {
     bench_t *bench = job();
     bench_host_t *host = &bench->hosts[0];
@@ -267,12 +267,4 @@ static void answers_to_nothing(void **state)
     end(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(puts_with_guessed_keys),         cmocka_unit_test(puts_beyond_a_region),
-        cmocka_unit_test(puts_after_deregistration),      cmocka_unit_test(gets_that_are_refused),
-        cmocka_unit_test(atomics_on_words_of_the_device), cmocka_unit_test(answers_to_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

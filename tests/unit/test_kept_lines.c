@@ -58,7 +58,7 @@ static void print_all(uint32_t expected)
     assert_false(btl_ib_log_pending(&state_of_log));
 }
 
-static void in_order(void **state)
+TEST(in_order)
 {
     printed = 0;
     print_all(0);
@@ -71,7 +71,7 @@ static void in_order(void **state)
 }
 
 /* The oldest are kept: they say how it began. */
-static void full(void **state)
+TEST(full)
 {
     printed = 0;
     for (uint32_t i = 0; i < BTL_IB_KEPT_LINES; i++) {
@@ -86,11 +86,4 @@ static void full(void **state)
     assert_string_equal(last, "line 32");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_order),
-        cmocka_unit_test(full),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -31,7 +31,7 @@ static void reads(const char *text, const char *expected)
     assert_string_equal(read, expected);
 }
 
-static void test_versions(void **state)
+TEST(test_versions)
 {
     reads("7.0.3-rc2", "7.0.3.0");
     reads("7.1-rc5", "7.1.0.0");
@@ -58,7 +58,7 @@ static void test_versions(void **state)
 }
 
 /* Whatever comes is read without harm: what it says is part of the text, or nothing. */
-static void test_any_text(void **state)
+TEST(test_any_text)
 {
     static const char letters[] = "0123456789.....-rcv /+\t\xff";
     unsigned seed = 4711;
@@ -102,7 +102,7 @@ static void kernel_is(const char *release, const char *build, const char *signat
 }
 
 /* Debian and Ubuntu say elsewhere which stable release theirs is. */
-static void test_distributions(void **state)
+TEST(test_distributions)
 {
     static const char debian[] = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.106-3 (2024-08-26)";
 
@@ -121,7 +121,7 @@ static void test_distributions(void **state)
 }
 
 /* The system is asked: it is some Linux, as this test runs. */
-static void test_own_kernel(void **state)
+TEST(test_own_kernel)
 {
     btl_ib_kernel_t kernel;
 
@@ -164,7 +164,7 @@ static const btl_ib_fault_query_t udp = {
     .firmware = "",
 };
 
-static void test_kernels(void **state)
+TEST(test_kernels)
 {
     const btl_ib_fault_query_t veth = {.transport = "udp", .driver = "", .firmware = "N/A"};
 
@@ -189,7 +189,7 @@ static void test_kernels(void **state)
 }
 
 /* What is wrong with sockets is nothing for RDMA devices, nor the reverse. */
-static void test_soft_devices(void **state)
+TEST(test_soft_devices)
 {
     const btl_ib_fault_query_t rxe = {
         .transport = "verbs", .driver = "virtio_net", .firmware = "0.0.0", .vendor = 0xffffff};
@@ -244,7 +244,7 @@ static void firmware_has(const char *transport, const char *driver, uint32_t par
     }
 }
 
-static void test_firmware(void **state)
+TEST(test_firmware)
 {
     static const struct {
         uint32_t part;
@@ -268,7 +268,7 @@ static void test_firmware(void **state)
     firmware_has("verbs", "bnxt_en", 0, "236.1.167.0", NULL);
 }
 
-static void test_texts(void **state)
+TEST(test_texts)
 {
     const btl_ib_known_fault_t *fault = btl_ib_known_faults;
     const btl_ib_kernel_t kernel = {.release = "7.0.2-6-pve"};
@@ -293,7 +293,7 @@ static void test_texts(void **state)
 
 /* The number of a kernel that is kept for years says little of its drivers: who reads the text is
  * told. */
-static void perhaps_mended(void **state)
+TEST(perhaps_mended)
 {
     static const struct {
         const char *release;
@@ -339,7 +339,7 @@ static void avoids(const char *release, const char *transport, bool gso_auto, bo
     assert_int_equal(open.no_gro, no_gro);
 }
 
-static void test_workarounds(void **state)
+TEST(test_workarounds)
 {
     btl_ib_open_params_t open = {.no_gso = true};
     btl_ib_kernel_t kernel;
@@ -358,15 +358,4 @@ static void test_workarounds(void **state)
     assert_true(open.no_gso); /* btl_ib_udp_gso 0 stays so */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions),      cmocka_unit_test(test_any_text),
-        cmocka_unit_test(test_distributions), cmocka_unit_test(test_own_kernel),
-        cmocka_unit_test(test_kernels),       cmocka_unit_test(test_soft_devices),
-        cmocka_unit_test(test_firmware),      cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_workarounds),   cmocka_unit_test(perhaps_mended),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -65,7 +65,7 @@ static int set_up(void **state)
 
 /* One process after the other is deleted, as bml r2 does, and then what is said several times is
  * said. */
-static void datagrams_to_connected_peers_only(void **state)
+TEST(datagrams_to_connected_peers_only)
 {
     mca_btl_base_module_t *btl = &module->super;
     uint32_t header = 0;
@@ -92,11 +92,4 @@ static void datagrams_to_connected_peers_only(void **state)
     assert_null(btl_ib_endpoint_next(NULL));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(datagrams_to_connected_peers_only),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+UNIT_MAIN(set_up, NULL)

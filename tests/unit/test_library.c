@@ -41,7 +41,7 @@ static btl_ib_library_t library_of(const char *file, const char *const *function
         .file = file, .package = "Debian: none", .names = functions, .count = 2, .calls = &calls};
 }
 
-static void test_load(void **state)
+TEST(test_load)
 {
     btl_ib_library_t library = library_of("libm.so.6", names);
     char text[128] = "";
@@ -59,7 +59,7 @@ static void test_load(void **state)
     assert_memory_equal(text, MATHS, 4);
 }
 
-static void test_preload(void **state)
+TEST(test_preload)
 {
     btl_ib_library_t library = library_of("libm.so.6", names);
 
@@ -69,7 +69,7 @@ static void test_preload(void **state)
     assert_true(calls.ldexp(3.0, 2) == 12.0);
 }
 
-static void test_missing(void **state)
+TEST(test_missing)
 {
     btl_ib_library_t library = library_of("libbtl_ib_none.so.1", names);
     char text[128] = "";
@@ -88,12 +88,4 @@ static void test_missing(void **state)
     assert_null(library.handle);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_load),
-        cmocka_unit_test(test_preload),
-        cmocka_unit_test(test_missing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

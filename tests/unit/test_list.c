@@ -48,7 +48,7 @@ static void check(const btl_ib_list_t *head, const int *expected, int count)
     assert_ptr_equal(btl_ib_list_last(head), count == 0 ? NULL : &items[expected[count - 1]].link);
 }
 
-static void test_splice_head(void **state)
+TEST_WITH(test_splice_head, setup, NULL)
 {
     btl_ib_list_t other;
 
@@ -67,7 +67,7 @@ static void test_splice_head(void **state)
     check(&other, NULL, 0);
 }
 
-static void test_move_tail(void **state)
+TEST_WITH(test_move_tail, setup, NULL)
 {
     btl_ib_list_t other;
 
@@ -163,7 +163,7 @@ static void model_step(model_t *m, btl_ib_list_t heads[2], test_random_t *r)
     model_insert(m, which, position, item);
 }
 
-static void test_model(void **state)
+TEST_WITH(test_model, setup, NULL)
 {
     test_random_t r = TEST_RANDOM_SEED;
     model_t m = {.count = {0, 0}};
@@ -178,13 +178,4 @@ static void test_model(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_splice_head, setup),
-        cmocka_unit_test_setup(test_move_tail, setup),
-        cmocka_unit_test_setup(test_model, setup),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

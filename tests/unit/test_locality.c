@@ -51,7 +51,7 @@ static void expect(const btl_ib_candidate_t *candidates, uint32_t count,
 #define EXPECT(list, rule, expected) expect(list, sizeof(list) / sizeof((list)[0]), rule, expected)
 
 /* Near ones alone, near ones first, or as they are found. */
-static void test_distance(void **state)
+TEST(test_distance)
 {
     const btl_ib_candidate_t list[] = {{21, 0, 100}, {0, 0, 100}, {31, 0, 100}, {0, 0, 100}};
     const btl_ib_candidate_t far[] = {{31, 0, 100}, {21, 0, 100}, {21, 0, 100}};
@@ -65,7 +65,7 @@ static void test_distance(void **state)
 }
 
 /* A device that alone leads somewhere stays, as does one that is faster. */
-static void test_alone(void **state)
+TEST(test_alone)
 {
     const btl_ib_candidate_t networks[] = {{21, 0, 100}, {0, 1, 100}, {21, 1, 100}};
     const btl_ib_candidate_t speeds[] = {{0, 0, 10}, {21, 0, 100}, {21, 0, 10}, {31, 0, 100}};
@@ -75,7 +75,7 @@ static void test_alone(void **state)
 }
 
 /* A limit is spent on each network in turn, and there on the nearest, then on the fastest. */
-static void test_limit(void **state)
+TEST(test_limit)
 {
     const btl_ib_candidate_t list[] = {
         {21, 0, 100}, {0, 0, 10}, {0, 0, 100}, {21, 3, 100}, {0, 3, 100}};
@@ -91,7 +91,7 @@ static void test_limit(void **state)
 
 /* Where devices are alike each process of a host begins at another: also where every second or
  * fourth process is on the same socket. */
-static void test_spread(void **state)
+TEST(test_spread)
 {
     const btl_ib_candidate_t two[] = {{0, 0, 100}, {0, 0, 100}};
     const btl_ib_candidate_t four[] = {{0, 0, 1}, {0, 0, 1}, {0, 0, 1}, {0, 0, 1}};
@@ -150,7 +150,7 @@ static void check_any(const btl_ib_candidate_t *list, uint32_t count, btl_ib_loc
     assert_true(rule.max != 0 || reached == networks);
 }
 
-static void test_any(void **state)
+TEST(test_any)
 {
     uint32_t random = 1;
 
@@ -172,12 +172,4 @@ static void test_any(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distance), cmocka_unit_test(test_alone), cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_spread),   cmocka_unit_test(test_any),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -31,7 +31,7 @@ static void nothing_happens(bench_t *bench, uint64_t us)
 }
 
 /* The time of a stamp, however old, and that of one in the future, which is none of ours. */
-static void stamps(void **state)
+TEST(stamps)
 {
     const uint64_t range = UINT64_C(1) << 32;
     btl_ib_clock_t clock = {0};
@@ -47,7 +47,7 @@ static void stamps(void **state)
 
 /* A route was refused, and then nothing was sent for long. The first answer shows that it leads
  * there: then its messages go the short way again (header prediction). */
-static void refused_long_ago(void **state)
+TEST(refused_long_ago)
 {
     for (int i = 0; i < IDLE; i++) {
         bench_t *bench = new_bench();
@@ -84,7 +84,7 @@ static bool echoes_after(uint64_t us)
     return echoes;
 }
 
-static void old_stamps_are_not_echoed(void **state)
+TEST(old_stamps_are_not_echoed)
 {
     for (int i = 0; i < IDLE; i++) {
         assert_int_equal(echoes_after(idle[i]), idle[i] < 18 * MINUTE);
@@ -93,7 +93,7 @@ static void old_stamps_are_not_echoed(void **state)
 
 /* A flow was left long ago. When it is checked again, answers prove the other one as before: what
  * was sent after that was taken is not older than that. */
-static void flow_left_long_ago(void **state)
+TEST(flow_left_long_ago)
 {
     for (int i = 0; i < IDLE; i++) {
         bench_t *bench = new_bench();
@@ -124,7 +124,7 @@ static void flow_left_long_ago(void **state)
 
 /* Stamps go round while bulk waits for a peer that was never heard of: no stamp is taken for an
  * answer, and the peer is found to be dead. */
-static void round_while_nobody_answers(void **state)
+TEST(round_while_nobody_answers)
 {
     bench_t *bench = new_bench();
 
@@ -142,15 +142,4 @@ static void round_while_nobody_answers(void **state)
     end(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stamps),
-        cmocka_unit_test(refused_long_ago),
-        cmocka_unit_test(old_stamps_are_not_echoed),
-        cmocka_unit_test(flow_left_long_ago),
-        cmocka_unit_test(round_while_nobody_answers),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -19,7 +19,7 @@ static const btl_ib_open_params_t params = {
     .rx_size = 1472,
 };
 
-static void test_parts(void **state)
+TEST(test_parts)
 {
     btl_ib_memory_estimate_t estimate = {.count = 0};
 
@@ -74,23 +74,14 @@ static void check(const char *type, const char *provider)
     assert_int_equal(allocated(), none);
 }
 
-static void test_udp(void **state)
+TEST_WITH(test_udp, NULL, free_devices)
 {
     check("udp", "");
 }
 
-static void test_ofi(void **state)
+TEST_WITH(test_ofi, NULL, free_devices)
 {
     check("ofi", "udp");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test_teardown(test_udp, free_devices),
-        cmocka_unit_test_teardown(test_ofi, free_devices),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

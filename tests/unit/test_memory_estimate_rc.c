@@ -53,7 +53,7 @@ static void check(const btl_ib_open_queue_t *queues, uint32_t count)
     assert_told(allocated() - none, told(2) + 2 * told(1));
 }
 
-static void test_own_queues(void **state)
+RC_TEST(test_own_queues)
 {
     const btl_ib_open_queue_t queues[] = {
         {.size = 256, .num = 128, .reserve = 15, .low = 64, .window = 32},
@@ -64,7 +64,7 @@ static void test_own_queues(void **state)
     check(queues, 3);
 }
 
-static void test_shared_queue(void **state)
+RC_TEST(test_shared_queue)
 {
     const btl_ib_open_queue_t queues[] = {
         {.size = 256, .num = 128, .reserve = 15, .low = 64, .window = 32},
@@ -75,7 +75,7 @@ static void test_shared_queue(void **state)
 }
 
 /* All of its buffers at once, and a ring for each peer's short messages. */
-static void test_rings(void **state)
+RC_TEST(test_rings)
 {
     const btl_ib_open_queue_t queues[] = {
         {.size = 512, .num = 64, .reserve = 15, .low = 32, .window = 16},
@@ -87,13 +87,4 @@ static void test_rings(void **state)
     check(queues, 2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RC_TEST(test_own_queues),
-        RC_TEST(test_shared_queue),
-        RC_TEST(test_rings),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

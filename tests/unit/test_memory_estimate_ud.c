@@ -24,7 +24,7 @@ static uint64_t told(const btl_ib_open_params_t *params, const btl_ib_transport_
 }
 
 /* Buffers of a queue of type P grow with peers, those of type S do not. */
-static void test_queues(void **state)
+UD_TEST(test_queues)
 {
     const btl_ib_open_params_t params = {
         .queue_count = 2,
@@ -61,7 +61,7 @@ static uint64_t told_of_device(const btl_ib_open_params_t *params, const btl_ib_
 }
 
 /* Each completion queue has cq_num entries: two queues have twice as many as one for both. */
-static void test_completion_queues(void **state)
+UD_TEST(test_completion_queues)
 {
     enum { ENTRIES = 4000, LINE = 64 };
     btl_ib_open_params_t params = usual;
@@ -80,7 +80,7 @@ static void test_completion_queues(void **state)
 }
 
 /* The same of 10, 100, 1,000 and 10,000 peers, which are addresses only. */
-static void test_many(void **state)
+UD_TEST(test_many)
 {
     const btl_ib_open_params_t params = {
         .queue_count = 2,
@@ -111,13 +111,4 @@ static void test_many(void **state)
     close_one(other);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        UD_TEST(test_queues),
-        UD_TEST(test_completion_queues),
-        UD_TEST(test_many),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -58,7 +58,7 @@ static uint32_t key(const btl_ib_memory_handle_t *handle, uint64_t offset)
     return btl_ib_memory_handle_key(handle, &op);
 }
 
-static void test_one_piece(void **state)
+TEST(test_one_piece)
 {
     const btl_ib_memory_handle_t handle = make(0);
 
@@ -69,7 +69,7 @@ static void test_one_piece(void **state)
     assert_int_equal(key(&handle, 2 * PIECE - 1), 100);
 }
 
-static void test_pieces(void **state)
+TEST(test_pieces)
 {
     const btl_ib_memory_handle_t handle = make(SHIFT);
     const uint64_t second = PIECE - 4096, third = second + PIECE;
@@ -87,7 +87,7 @@ static void test_pieces(void **state)
 }
 
 /* Every bit that counts is covered. */
-static void test_damage(void **state)
+TEST(test_damage)
 {
     for (int several = 0; several < 2; ++several) {
         const btl_ib_memory_handle_t handle = make(several ? SHIFT : 0);
@@ -111,7 +111,7 @@ static void test_damage(void **state)
 
 /* bml r2 offers no RDMA between processes of different byte orders. Were it otherwise, a handle of
  * the other order would name no memory. */
-static void test_other_byte_order(void **state)
+TEST(test_other_byte_order)
 {
     btl_ib_memory_handle_t handle = make(SHIFT), copy;
     const btl_ib_memory_handle_t *given = &handle;
@@ -129,7 +129,7 @@ static void test_other_byte_order(void **state)
 }
 
 /* Pieces for which there is no key: only a hostile peer sends this. */
-static void test_no_such_piece(void **state)
+TEST(test_no_such_piece)
 {
     btl_ib_memory_handle_t handle = make(SHIFT);
 
@@ -150,12 +150,4 @@ static void test_no_such_piece(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_piece),     cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_damage),        cmocka_unit_test(test_other_byte_order),
-        cmocka_unit_test(test_no_such_piece),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

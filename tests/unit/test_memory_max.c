@@ -90,7 +90,7 @@ static int query_too_small_outside(const btl_ib_device_t *device, uint32_t mtu,
 }
 
 /* A device without room for any queue is not opened, and it is said why. */
-static void too_small(void **state)
+TEST(too_small)
 {
     const btl_ib_transport_type_t type = {.name = "udp", .query = query_too_small};
     const btl_ib_device_wishes_t wishes = {.params = &params};
@@ -106,7 +106,7 @@ static void too_small(void **state)
 
 /* Over connections each peer has queues of its own, which shared ones replace; what the user wrote
  * is kept in size and number. */
-static void connections(void **state)
+TEST(connections)
 {
     const btl_ib_transport_type_t *type = type_of("verbs", "rc");
     btl_ib_memory_max_info_t info;
@@ -127,7 +127,7 @@ static void connections(void **state)
 }
 
 /* What fits stays as it is. */
-static void enough(void **state)
+TEST(enough)
 {
     const btl_ib_transport_type_t *type = type_of("verbs", "rc");
     btl_ib_memory_max_info_t info;
@@ -143,7 +143,7 @@ static void enough(void **state)
 
 /* A device without shared queues (iWARP) has fewer buffers at most, and the least of all if none
  * fit. */
-static void not_shared(void **state)
+TEST(not_shared)
 {
     const btl_ib_transport_type_t *type = type_of("verbs", "rc");
     btl_ib_memory_max_info_t info;
@@ -161,7 +161,7 @@ static void not_shared(void **state)
 }
 
 /* Over datagrams one pool serves all: what each peer adds to it goes. */
-static void datagrams(void **state)
+TEST(datagrams)
 {
     const btl_ib_transport_type_t *type = type_of("verbs", "ud");
     btl_ib_memory_max_info_t info;
@@ -175,7 +175,7 @@ static void datagrams(void **state)
 }
 
 /* Over udp receive buffers are the kernel's: no queues take less of the process. */
-static void sockets(void **state)
+TEST(sockets)
 {
     const btl_ib_transport_type_t *type = type_of("udp", NULL);
     btl_ib_memory_max_info_t info;
@@ -188,12 +188,4 @@ static void sockets(void **state)
     assert_int_equal(plan.queues.q[1].type, BTL_IB_QUEUE_PER_PEER);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(too_small),  cmocka_unit_test(connections), cmocka_unit_test(enough),
-        cmocka_unit_test(not_shared), cmocka_unit_test(datagrams),   cmocka_unit_test(sockets),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -101,7 +101,7 @@ static int unpack_exact(btl_ib_modex_t *modex, const uint8_t *bytes, size_t size
     return rc;
 }
 
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
     btl_ib_modex_t out;
@@ -117,7 +117,7 @@ static void test_round_trip(void **state)
     }
 }
 
-static void test_every_field_full(void **state)
+TEST(test_every_field_full)
 {
     btl_ib_modex_t *in = make(BTL_IB_RAILS_MAX);
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
@@ -155,7 +155,7 @@ static void test_every_field_full(void **state)
 }
 
 /* The bytes are the same on every machine. */
-static void test_byte_order(void **state)
+TEST(test_byte_order)
 {
     static const uint8_t head[] = {'B', 't', 'I', 'b', 0, 6, 0, 5};
     btl_ib_modex_t *in = make(1);
@@ -180,7 +180,7 @@ static void test_byte_order(void **state)
     free(in);
 }
 
-static void test_truncated_and_longer(void **state)
+TEST(test_truncated_and_longer)
 {
     btl_ib_modex_t *in = make(2);
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX] = {0};
@@ -224,7 +224,7 @@ static size_t insert_bytes(uint8_t *bytes, size_t size, size_t at, size_t more)
 }
 
 /* A later version may have more at the end of each part, which is not read; ours may not. */
-static void test_later_version(void **state)
+TEST(test_later_version)
 {
     btl_ib_modex_t *in = make(2);
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
@@ -267,7 +267,7 @@ static void test_later_version(void **state)
 }
 
 /* What follows the base of an address is not where readers of version 5 look for it. */
-static void test_more_address(void **state)
+TEST(test_more_address)
 {
     btl_ib_modex_t *in = make(1);
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
@@ -317,7 +317,7 @@ static void test_more_address(void **state)
 }
 
 /* Of versions that do not work together only their names are known. */
-static void test_versions_apart(void **state)
+TEST(test_versions_apart)
 {
     btl_ib_modex_t *in = make(1);
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
@@ -354,7 +354,7 @@ static void test_versions_apart(void **state)
 }
 
 /* Whatever one byte is changed to, the result is refused or makes sense. protocol: R1 */
-static void test_every_byte(void **state)
+TEST(test_every_byte)
 {
     btl_ib_modex_t *in = make(1);
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
@@ -452,7 +452,7 @@ static void spoil_queue(btl_ib_modex_t *modex)
     modex->rails[0].queues.q[0].num = 0;
 }
 
-static void test_nonsense_is_not_packed(void **state)
+TEST(test_nonsense_is_not_packed)
 {
     static const spoil_t spoils[] = {
         spoil_no_rail,   spoil_many_rails, spoil_message_max,  spoil_protection, spoil_host,
@@ -470,7 +470,7 @@ static void test_nonsense_is_not_packed(void **state)
     }
 }
 
-static void test_no_space(void **state)
+TEST(test_no_space)
 {
     btl_ib_modex_t *in = make(3);
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
@@ -483,7 +483,7 @@ static void test_no_space(void **state)
     free(in);
 }
 
-static void test_same_subnet(void **state)
+TEST(test_same_subnet)
 {
     btl_ib_modex_rail_t a;
     btl_ib_modex_rail_t b;
@@ -535,7 +535,7 @@ static void assert_choice(const btl_ib_modex_t *ours, const btl_ib_modex_t *thei
     }
 }
 
-static void test_match_subnets(void **state)
+TEST(test_match_subnets)
 {
     btl_ib_modex_t *ours = make(2);
     btl_ib_modex_t *theirs = make_far(2);
@@ -561,7 +561,7 @@ static void test_match_subnets(void **state)
     free(theirs);
 }
 
-static void test_match_same_subnet_twice(void **state)
+TEST(test_match_same_subnet_twice)
 {
     btl_ib_modex_t *ours = make(2);
     btl_ib_modex_t *theirs = make_far(2);
@@ -573,7 +573,7 @@ static void test_match_same_subnet_twice(void **state)
     free(theirs);
 }
 
-static void test_match_kinds(void **state)
+TEST(test_match_kinds)
 {
     btl_ib_modex_t *ours = make(2);
     btl_ib_modex_t *theirs = make_far(2);
@@ -586,7 +586,7 @@ static void test_match_kinds(void **state)
     free(theirs);
 }
 
-static void test_match_loopback(void **state)
+TEST(test_match_loopback)
 {
     btl_ib_modex_t *ours = make(1);
     btl_ib_modex_t *theirs = make(1);
@@ -606,7 +606,7 @@ static void test_match_loopback(void **state)
 }
 
 /* docker0 has one address everywhere. */
-static void test_match_equal_addresses(void **state)
+TEST(test_match_equal_addresses)
 {
     btl_ib_modex_t *ours = make(2);
     btl_ib_modex_t *theirs = make(2);
@@ -634,7 +634,7 @@ static void test_match_equal_addresses(void **state)
 }
 
 /* A port of InfiniBand has one name, also for containers of its machine, and it reaches itself. */
-static void test_match_shared_port(void **state)
+TEST(test_match_shared_port)
 {
     btl_ib_modex_t *ours = make(1);
     btl_ib_modex_t *theirs = make(1);
@@ -654,7 +654,7 @@ static void test_match_shared_port(void **state)
 }
 
 /* A link-local address of IPv6 is heard by no other one: it is joined with such a one only. */
-static void test_match_link_local(void **state)
+TEST(test_match_link_local)
 {
     static const uint8_t prefix[] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0};
     btl_ib_modex_t *ours = make(2);
@@ -677,7 +677,7 @@ static void test_match_link_local(void **state)
 }
 
 /* Rails without an IP address have none that could be equal. */
-static void test_match_no_address(void **state)
+TEST(test_match_no_address)
 {
     btl_ib_modex_t *ours = make(1);
     btl_ib_modex_t *theirs = make_far(1);
@@ -693,7 +693,7 @@ static void test_match_no_address(void **state)
 
 /* Two rails over each of two ports in one subnet, the second ones behind the first: a process with
  * only one over each is joined with one over each. */
-static void test_match_rails_of_ports(void **state)
+TEST(test_match_rails_of_ports)
 {
     btl_ib_modex_t *ours = make(4);
     btl_ib_modex_t *theirs = make_far(4);
@@ -716,7 +716,7 @@ static void test_match_rails_of_ports(void **state)
 }
 
 /* A rail that stands by is joined only if no other can be, and then one pair alone. */
-static void test_match_ranks(void **state)
+TEST(test_match_ranks)
 {
     btl_ib_modex_t *ours = make(3);
     btl_ib_modex_t *theirs = make_far(3);
@@ -744,7 +744,7 @@ static void test_match_ranks(void **state)
 }
 
 /* Of more pairs than are asked for the best are named, in order, whichever was found first. */
-static void test_rank_keeps_the_best(void **state)
+TEST(test_rank_keeps_the_best)
 {
     static const btl_ib_rail_pair_t order[9] = {
         {0, 0}, {2, 2}, {1, 1},         /* in one subnet, by rank, then by address */
@@ -773,7 +773,7 @@ static void test_rank_keeps_the_best(void **state)
 }
 
 /* Four rails, two subnets, few addresses: whatever they are, both sides join the same rails. */
-static void test_match_both_ways(void **state)
+TEST(test_match_both_ways)
 {
     btl_ib_modex_t *ours = make(4);
     btl_ib_modex_t *theirs = make(4);
@@ -816,16 +816,13 @@ static const struct seed {
 } seeds[] = {
     {"apart", 0, 0, false}, /* of versions that do not work together only names are read */
     {"later", 1, 4, false}, /* a version that has more to say */
-    {"loopback", 1, 4, true},
-    {"more_address", 1, 4, false}, /* behind the base of one */
-    {"no_ip", 1, 0, false},
-    {"one_rail", 1, 4, false},
-    {"two_rails_v6", 2, 6, false},
+    {"loopback", 1, 4, true}, {"more_address", 1, 4, false}, /* behind the base of one */
+    {"no_ip", 1, 0, false},   {"one_rail", 1, 4, false},     {"two_rails_v6", 2, 6, false},
 };
 
 /* All are read as far as their names say: from one that is refused at once, a fuzzer finds no
  * other. A new file is to be in the list. */
-static void test_corpus(void **state)
+TEST(test_corpus)
 {
     DIR *folder = opendir(BTL_IB_CORPUS);
     const struct dirent *entry;
@@ -858,34 +855,4 @@ static void test_corpus(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_every_field_full),
-        cmocka_unit_test(test_byte_order),
-        cmocka_unit_test(test_truncated_and_longer),
-        cmocka_unit_test(test_later_version),
-        cmocka_unit_test(test_more_address),
-        cmocka_unit_test(test_versions_apart),
-        cmocka_unit_test(test_every_byte),
-        cmocka_unit_test(test_nonsense_is_not_packed),
-        cmocka_unit_test(test_no_space),
-        cmocka_unit_test(test_same_subnet),
-        cmocka_unit_test(test_match_subnets),
-        cmocka_unit_test(test_match_same_subnet_twice),
-        cmocka_unit_test(test_match_kinds),
-        cmocka_unit_test(test_match_loopback),
-        cmocka_unit_test(test_match_equal_addresses),
-        cmocka_unit_test(test_match_shared_port),
-        cmocka_unit_test(test_match_link_local),
-        cmocka_unit_test(test_match_no_address),
-        cmocka_unit_test(test_match_rails_of_ports),
-        cmocka_unit_test(test_match_ranks),
-        cmocka_unit_test(test_rank_keeps_the_best),
-        cmocka_unit_test(test_match_both_ways),
-        cmocka_unit_test(test_corpus),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

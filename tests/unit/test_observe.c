@@ -20,7 +20,7 @@ static void described(const btl_ib_counter_info_t *table)
     }
 }
 
-static void descriptions(void **state)
+TEST(descriptions)
 {
     described(btl_ib_counter_infos);
     described(btl_ib_conn_counter_infos);
@@ -38,7 +38,7 @@ static bool loses_some(bench_t *bench, const bench_datagram_t *datagram)
 
 /* With losses, what peers and rails count adds up; when a connection has ended its rail keeps
  * it. */
-static void sums(void **state)
+TEST(sums)
 {
     bench_t *bench = new_bench();
 
@@ -70,7 +70,7 @@ static void sums(void **state)
 }
 
 /* Where a transport takes a datagram from one place only, each byte is copied once by each side. */
-static void copies(void **state)
+TEST(copies)
 {
     bench_t *bench = new_bench();
 
@@ -85,13 +85,4 @@ static void copies(void **state)
     end(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(descriptions),
-        cmocka_unit_test(sums),
-        cmocka_unit_test(copies),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -142,7 +142,7 @@ static int forget(void **state)
 /* ---- tests ---- */
 
 /* Each channel has its endpoint, with its buffers, and both are known as one peer's. */
-static void test_own_endpoints(void **state)
+TEST_WITH(test_own_endpoints, forget, NULL)
 {
     btl_ib_transport_t *a = open_with(two_channels); /* endpoints 0 and 1 */
     btl_ib_transport_t *b = open_with(two_channels); /* 2 and 3 */
@@ -182,7 +182,7 @@ static void test_own_endpoints(void **state)
 /* What the first queue keeps for what needs no credit is posted beside its num, and no credit
  * promises it: where the queue has its endpoint the transport leaves it out, where queues share one
  * the engine does (test_reserve of test_credit). */
-static void test_reserve(void **state)
+TEST_WITH(test_reserve, forget, NULL)
 {
     enum { RESERVE = 2, QUEUES = 5 };
     btl_ib_open_params_t params = two_channels;
@@ -221,7 +221,7 @@ static void test_reserve(void **state)
 
 /* Buffers of a queue that all peers share are posted again in batches, when no more than its low
  * watermark are posted; what credits promise is posted at least. */
-static void test_low_watermark(void **state)
+TEST_WITH(test_low_watermark, forget, NULL)
 {
     enum { NUM = 12, LOW = 8, BATCH = NUM - LOW };
 
@@ -256,7 +256,7 @@ static void test_low_watermark(void **state)
 }
 
 /* Bulk that fills the data channel's sends leaves those of the command channel alone. */
-static void test_depth_of_channels(void **state)
+TEST_WITH(test_depth_of_channels, forget, NULL)
 {
     btl_ib_transport_t *a = open_with(two_channels);
     btl_ib_transport_t *b = open_with(two_channels);
@@ -279,7 +279,7 @@ static void test_depth_of_channels(void **state)
 }
 
 /* Where all channels share one endpoint bulk is in the way. */
-static void test_shared_endpoint(void **state)
+TEST_WITH(test_shared_endpoint, forget, NULL)
 {
     btl_ib_open_params_t params = two_channels;
     int error = 0;
@@ -308,7 +308,7 @@ static void test_shared_endpoint(void **state)
 
 /* A release up to 0.3.0 reads the base of an address. It has one endpoint and knows one of ours,
  * which is all that travels between the two. */
-static void test_old_peer(void **state)
+TEST_WITH(test_old_peer, forget, NULL)
 {
     btl_ib_open_params_t params = two_channels;
 
@@ -338,7 +338,7 @@ static void test_old_peer(void **state)
 }
 
 /* No bytes but those that another transport publishes are an address. */
-static void test_addresses(void **state)
+TEST_WITH(test_addresses, forget, NULL)
 {
     btl_ib_transport_t *a = open_with(two_channels);
     btl_ib_transport_t *b = open_with(two_channels);
@@ -385,7 +385,7 @@ static void test_addresses(void **state)
 
 /* A shared completion queue costs a poll one read however many endpoints there are, and tells of
  * commands when its turn comes; queues of their own cost one each, and commands come first. */
-static void test_completion_queues(void **state)
+TEST_WITH(test_completion_queues, forget, NULL)
 {
     for (int own = 0; own < 2; own++) {
         btl_ib_open_params_t params = two_channels;
@@ -420,7 +420,7 @@ static void test_completion_queues(void **state)
 }
 
 /* cq_num is the size of each queue; what may be under way fits it. */
-static void test_cq_num(void **state)
+TEST_WITH(test_cq_num, forget, NULL)
 {
     btl_ib_open_params_t params = two_channels;
     btl_ib_transport_t *t = open_with(params);
@@ -449,7 +449,7 @@ static void test_cq_num(void **state)
 }
 
 /* Where a provider has no second endpoint, or none whose address can be told, all share one. */
-static void test_no_own_endpoints(void **state)
+TEST_WITH(test_no_own_endpoints, forget, NULL)
 {
     for (int unlike = 0; unlike < 2; unlike++) {
         fake.no_endpoint = unlike ? 0 : 2;
@@ -464,20 +464,4 @@ static void test_no_own_endpoints(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_own_endpoints, forget),
-        cmocka_unit_test_setup(test_reserve, forget),
-        cmocka_unit_test_setup(test_low_watermark, forget),
-        cmocka_unit_test_setup(test_depth_of_channels, forget),
-        cmocka_unit_test_setup(test_shared_endpoint, forget),
-        cmocka_unit_test_setup(test_old_peer, forget),
-        cmocka_unit_test_setup(test_addresses, forget),
-        cmocka_unit_test_setup(test_completion_queues, forget),
-        cmocka_unit_test_setup(test_cq_num, forget),
-        cmocka_unit_test_setup(test_no_own_endpoints, forget),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

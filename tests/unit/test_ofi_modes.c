@@ -165,7 +165,7 @@ static void exchange_all(void)
     close_pair(&pair);
 }
 
-static void test_modes(void **state)
+TEST_WITH(test_modes, forget, NULL)
 {
     static const size_t prefixes[] = {8, 40, 64};
 
@@ -183,7 +183,7 @@ static void test_modes(void **state)
 }
 
 /* All memory that may be registered at once has keys of its own. */
-static void test_keys(void **state)
+TEST_WITH(test_keys, forget, NULL)
 {
     static uint8_t memory[64];
     void *more[3];
@@ -202,7 +202,7 @@ static void test_keys(void **state)
 }
 
 /* The first after a silence at once, then all that there is, though it comes one a call. */
-static void test_batches(void **state)
+TEST_WITH(test_batches, forget, NULL)
 {
     btl_ib_event_t events[16];
     pair_t pair;
@@ -225,7 +225,7 @@ static void test_batches(void **state)
 }
 
 /* Buffers that could not be posted are posted later, by whichever call comes first. */
-static void test_no_room(void **state)
+TEST_WITH(test_no_room, forget, NULL)
 {
     pair_t pair;
     btl_ib_event_t events[4];
@@ -255,7 +255,7 @@ static void test_no_room(void **state)
 }
 
 /* A datagram that is too long costs nothing but itself, whether the provider says so or cuts it. */
-static void test_too_long(void **state)
+TEST_WITH(test_too_long, forget, NULL)
 {
     btl_ib_event_t event;
     pair_t pair;
@@ -279,7 +279,7 @@ static void test_too_long(void **state)
     }
 }
 
-static void test_errors(void **state)
+TEST_WITH(test_errors, forget, NULL)
 {
     btl_ib_event_t event;
     pair_t pair;
@@ -399,7 +399,7 @@ static void assert_choice(size_t which)
     btl_ib_ofi_type.devices_free(list, count);
 }
 
-static void test_choices(void **state)
+TEST_WITH(test_choices, forget, NULL)
 {
     for (size_t i = 0; i < COUNT(choices); i++) {
         assert_choice(i);
@@ -408,7 +408,7 @@ static void test_choices(void **state)
 
 /* A device is as fast as its NIC says, whatever the interface with its address is. Of one that is
  * offered more than once nothing is kept of the other offers. */
-static void test_nic(void **state)
+TEST_WITH(test_nic, forget, NULL)
 {
     static const offer_t usnic[] = {{"usnic", "usnic_0", "usnic_0", "fd00::1"},
                                     {"usnic", "usnic_0", "usnic_0", "198.51.100.1"},
@@ -424,14 +424,4 @@ static void test_nic(void **state)
     assert_int_equal(live, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_modes, forget),    cmocka_unit_test_setup(test_keys, forget),
-        cmocka_unit_test_setup(test_batches, forget),  cmocka_unit_test_setup(test_no_room, forget),
-        cmocka_unit_test_setup(test_too_long, forget), cmocka_unit_test_setup(test_errors, forget),
-        cmocka_unit_test_setup(test_choices, forget),  cmocka_unit_test_setup(test_nic, forget),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

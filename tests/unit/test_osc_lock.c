@@ -89,7 +89,7 @@ static uint32_t wait_shared(uint32_t thread, uint32_t index, uint32_t most)
     return 0;
 }
 
-static void test_holder_gets_it(void **state)
+TEST_WITH(test_holder_gets_it, setup, NULL)
 {
     for (uint32_t round = 0; round < 3 * BTL_IB_OSC_LOCKS_MAX; ++round) {
         const uint32_t index = round % WORDS;
@@ -104,7 +104,7 @@ static void test_holder_gets_it(void **state)
     }
 }
 
-static void test_others_wait(void **state)
+TEST_WITH(test_others_wait, setup, NULL)
 {
     /* Another thread has it, another process, or nobody any more. */
     acquire(0, 2);
@@ -127,7 +127,7 @@ static void test_others_wait(void **state)
 }
 
 /* A user's numbers: each addition goes by osc/rdma's lock of accumulates, or is no waiting. */
-static void test_users_are_told_the_truth(void **state)
+TEST_WITH(test_users_are_told_the_truth, setup, NULL)
 {
     acquire(0, 0);
     for (uint32_t i = 0; i < 100; ++i) {
@@ -149,7 +149,7 @@ static void test_users_are_told_the_truth(void **state)
 }
 
 /* Several threads, each with a lock of its own, beside more than there are places for. */
-static void test_many(void **state)
+TEST_WITH(test_many, setup, NULL)
 {
     for (uint32_t i = 2; i < 2 + 2 * BTL_IB_OSC_LOCKS_MAX; ++i) {
         acquire(0, i);
@@ -166,14 +166,4 @@ static void test_many(void **state)
     assert_int_equal(add(1, 1, 1), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_holder_gets_it, setup),
-        cmocka_unit_test_setup(test_others_wait, setup),
-        cmocka_unit_test_setup(test_users_are_told_the_truth, setup),
-        cmocka_unit_test_setup(test_many, setup),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -73,7 +73,7 @@ static void exchange_short_ones(bench_t *bench, int times)
 
 /* What arrived of short ones says nothing of a long one that was sent before; only where they do
  * overtake. */
-static void overtaken_is_not_lost(void **state)
+TEST(overtaken_is_not_lost)
 {
     for (int overtakes = 0; overtakes < 2; overtakes++) {
         bench_t *bench = bursts_job(overtakes, 16384);
@@ -87,7 +87,7 @@ static void overtaken_is_not_lost(void **state)
 }
 
 /* Bulk takes its lane from the first on where it is to be apart, else in latency mode only. */
-static void bulk_apart(void **state)
+TEST(bulk_apart)
 {
     for (int apart = 0; apart < 2; apart++) {
         bench_t *bench = new_bench();
@@ -110,7 +110,7 @@ static void bulk_apart(void **state)
 /* Headers that acknowledge short ones say nothing of another channel: a message there is lost once
  * an ACK would have told of it, after the reordering window (20 us here), the delay of ACKs (150),
  * and four deviations of the round trip. */
-static void headers_leave_time_for_an_ack(void **state)
+TEST(headers_leave_time_for_an_ack)
 {
     static const uint32_t cases[][4] = {
         /* us that datagrams take, in turn; it is lost after so many us: least, most */
@@ -140,7 +140,7 @@ static void headers_leave_time_for_an_ack(void **state)
 }
 
 /* But what arrived of what was sent after it, and is long as well, does. */
-static void lost_among_its_like(void **state)
+TEST(lost_among_its_like)
 {
     bench_t *bench = bursts_job(true, 16384);
     bench_queue_t gone = {.last = &gone.first};
@@ -175,7 +175,7 @@ static void let_in_first(bench_t *bench, uint32_t most, bench_queue_t *rest)
 /* Which copy of a long one arrived no echo tells, as it may be of a short one that overtook it. So
  * where probes have repeated the newest and the oldest, and the oldest arrives, nothing that was
  * sent between its copies is lost. */
-static void probes_are_not_the_newest(void **state)
+TEST(probes_are_not_the_newest)
 {
     bench_queue_t rest;
 
@@ -213,7 +213,7 @@ static void probes_are_not_the_newest(void **state)
 
 /* Of a burst that was lost but for its end the rest is found lost by the first probe, which repeats
  * that end. */
-static void probes_find_a_lost_burst(void **state)
+TEST(probes_find_a_lost_burst)
 {
     bench_queue_t gone;
 
@@ -236,7 +236,7 @@ static void probes_find_a_lost_burst(void **state)
 
 /* A short one that is lost is found so by the next short ones, whatever is before it in the queue
  * of long ones. */
-static void lost_beside_bulk(void **state)
+TEST(lost_beside_bulk)
 {
     bench_t *bench = bursts_job(true, 16384);
     bench_queue_t gone = {.last = &gone.first};
@@ -263,7 +263,7 @@ static void lost_beside_bulk(void **state)
 }
 
 /* A window that long messages fill has room for an eighth more of short ones. */
-static void beside_a_full_window(void **state)
+TEST(beside_a_full_window)
 {
     bench_t *bench = bursts_job(true, 80);
 
@@ -279,7 +279,7 @@ static void beside_a_full_window(void **state)
 
 /* Data channels whose send queues are full hold up nothing of the command channel: neither short
  * messages and acknowledgements, nor what repeats them. */
-static void beside_full_send_queues(void **state)
+TEST(beside_full_send_queues)
 {
     bench_queue_t gone = {.last = &gone.first};
 
@@ -360,7 +360,7 @@ static uint64_t arrive_beside(uint32_t full, bool own)
 }
 
 /* A full send queue stops one channel where each has its own, else all behind it. */
-static void beside_own_send_queues(void **state)
+TEST(beside_own_send_queues)
 {
     for (uint32_t full = 0; full < 3; full++) {
         assert_int_equal(arrive_beside(full, true), 2);
@@ -396,7 +396,7 @@ static bool leaves_again_beside(bool own)
     return left;
 }
 
-static void lost_beside_own_send_queues(void **state)
+TEST(lost_beside_own_send_queues)
 {
     assert_true(leaves_again_beside(true));
     assert_false(leaves_again_beside(false));
@@ -440,7 +440,7 @@ static void short_ones_come(bench_t *bench)
 
 /* While short ones are about a turn sends one burst of half the size, and the turn that a short one
  * came in none; else all that may. */
-static void bursts_make_way(void **state)
+TEST(bursts_make_way)
 {
     for (int overtakes = 0; overtakes < 2; overtakes++) {
         bench_t *bench = bursts_job(overtakes, 132);
@@ -467,7 +467,7 @@ static void bursts_make_way(void **state)
 
 /* A process that gets one short message may compute then: all that may leave does so in the same
  * turn. */
-static void alone_holds_nothing_up(void **state)
+TEST(alone_holds_nothing_up)
 {
     bench_t *bench = bursts_job(true, 132);
 
@@ -480,7 +480,7 @@ static void alone_holds_nothing_up(void **state)
 }
 
 /* Where they are about bursts wait in the turn of a short one; what was lost goes again, */
-static void lost_ones_do_not_wait(void **state)
+TEST(lost_ones_do_not_wait)
 {
     bench_t *bench = bursts_job(true, 132);
     bench_queue_t gone = {.last = &gone.first};
@@ -502,7 +502,7 @@ static void lost_ones_do_not_wait(void **state)
 }
 
 /* and what is less than a burst leaves. */
-static void a_rest_does_not_wait(void **state)
+TEST(a_rest_does_not_wait)
 {
     bench_t *bench = bursts_job(true, 132);
 
@@ -518,7 +518,7 @@ static void a_rest_does_not_wait(void **state)
 }
 
 /* Bulk goes the way of all else as long as nobody has short messages, or few, */
-static void bulk_alone_goes_with_all_else(void **state)
+TEST(bulk_alone_goes_with_all_else)
 {
     bench_t *bench = bursts_job(true, 132);
 
@@ -530,7 +530,7 @@ static void bulk_alone_goes_with_all_else(void **state)
 }
 
 /* by itself once they have, and then until all of it has arrived, so that none passes another. */
-static void bulk_makes_room_for_short_ones(void **state)
+TEST(bulk_makes_room_for_short_ones)
 {
     bench_t *bench = bursts_job(true, 132);
 
@@ -557,7 +557,7 @@ static void bulk_makes_room_for_short_ones(void **state)
 
 /* Short messages that come with operations on memory, one with each, say nothing of others; those
  * that come later do.  */
-static void announcements_do_not_count(void **state)
+TEST(announcements_do_not_count)
 {
     for (int gets = 0; gets < 2; gets++) {
         bench_t *bench = bursts_job(true, 132);
@@ -581,28 +581,4 @@ static void announcements_do_not_count(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bulk_alone_goes_with_all_else),
-        cmocka_unit_test(bulk_makes_room_for_short_ones),
-        cmocka_unit_test(announcements_do_not_count),
-        cmocka_unit_test(overtaken_is_not_lost),
-        cmocka_unit_test(bulk_apart),
-        cmocka_unit_test(headers_leave_time_for_an_ack),
-        cmocka_unit_test(lost_among_its_like),
-        cmocka_unit_test(probes_are_not_the_newest),
-        cmocka_unit_test(probes_find_a_lost_burst),
-        cmocka_unit_test(lost_beside_bulk),
-        cmocka_unit_test(beside_a_full_window),
-        cmocka_unit_test(beside_full_send_queues),
-        cmocka_unit_test(beside_own_send_queues),
-        cmocka_unit_test(lost_beside_own_send_queues),
-        cmocka_unit_test(bursts_make_way),
-        cmocka_unit_test(alone_holds_nothing_up),
-        cmocka_unit_test(lost_ones_do_not_wait),
-        cmocka_unit_test(a_rest_does_not_wait),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -69,7 +69,7 @@ static const struct {
     {"0min", S, 0, 86400, 0},
 };
 
-static void test_good_numbers(void **state)
+TEST(test_good_numbers)
 {
     for (size_t i = 0; i < COUNT(good); ++i) {
         const btl_ib_value_range_t range = {good[i].unit, good[i].low, good[i].high};
@@ -144,7 +144,7 @@ static const struct {
     {"1min", S, 0, 59, "it is too large"},
 };
 
-static void test_bad_numbers(void **state)
+TEST(test_bad_numbers)
 {
     for (size_t i = 0; i < COUNT(bad); ++i) {
         const btl_ib_value_range_t range = {bad[i].unit, bad[i].low, bad[i].high};
@@ -157,7 +157,7 @@ static void test_bad_numbers(void **state)
     }
 }
 
-static void test_units(void **state)
+TEST(test_units)
 {
     assert_int_equal(btl_ib_value_unit("bytes"), B);
     assert_int_equal(btl_ib_value_unit("microseconds"), US);
@@ -170,7 +170,7 @@ static void test_units(void **state)
     assert_non_null(strstr(btl_ib_value_unit_help(S), "min"));
 }
 
-static void test_bools(void **state)
+TEST(test_bools)
 {
     static const char *const no[] = {"0", "f", "false", "n", "no", "disabled"};
     static const char *const yes[] = {"1", "t", "true", "y", "yes", "enabled"};
@@ -192,7 +192,7 @@ static void test_bools(void **state)
     }
 }
 
-static void test_truth_or_seconds(void **state)
+TEST(test_truth_or_seconds)
 {
     static const char *const nonsense[] = {"", "maybe", "0s", "-1", "86401", "500ms", "1.5", "2x"};
     uint64_t seconds = 77;
@@ -218,7 +218,7 @@ static void test_truth_or_seconds(void **state)
     }
 }
 
-static void test_list(void **state)
+TEST(test_list)
 {
     static const btl_ib_value_range_t range = {BTL_IB_VALUE_COUNT, 0, 16384};
     static const char *const nonsense[] = {
@@ -238,7 +238,7 @@ static void test_list(void **state)
     assert_true(count == 4 && values[0] == 0 && values[1] == 16 && values[2] == 16384);
 }
 
-static void test_flags(void **state)
+TEST(test_flags)
 {
     static const btl_ib_value_flag_t flags[] = {{"send", 1}, {"put", 2}, {"rdma-flush", 8}, {0}};
     static const char *const nonsense[] = {
@@ -266,7 +266,7 @@ static void test_flags(void **state)
     }
 }
 
-static void test_shares(void **state)
+TEST(test_shares)
 {
     static const struct {
         const char *text;
@@ -296,7 +296,7 @@ static void test_shares(void **state)
 }
 
 /* A setting of openib, usnic or GASNet means what it meant, and nothing else is touched. */
-static void test_old_values(void **state)
+TEST(test_old_values)
 {
     assert_string_equal(btl_ib_old_value("mtu", "4"), "2048");
     assert_string_equal(btl_ib_old_value("mtu", "5"), "4096");
@@ -307,7 +307,7 @@ static void test_old_values(void **state)
     assert_string_equal(btl_ib_old_value("flags", "310"), "send,put,get");
 }
 
-static void test_show(void **state)
+TEST(test_show)
 {
     char out[8];
 
@@ -321,7 +321,7 @@ static void test_show(void **state)
     assert_string_equal(out, "1234...");
 }
 
-static void test_lists(void **state)
+TEST(test_lists)
 {
     assert_true(btl_ib_value_lists("ib", "ib"));
     assert_true(btl_ib_value_lists("openib,ib,self", "ib"));
@@ -330,21 +330,4 @@ static void test_lists(void **state)
     assert_false(btl_ib_value_lists("openib,ibx,i,,b", "ib"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_good_numbers),
-        cmocka_unit_test(test_bad_numbers),
-        cmocka_unit_test(test_units),
-        cmocka_unit_test(test_bools),
-        cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_list),
-        cmocka_unit_test(test_show),
-        cmocka_unit_test(test_truth_or_seconds),
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_old_values),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -45,7 +45,7 @@ static btl_ib_path_info_t path(bench_t *bench, uint32_t from)
     return btl_ib_conn_path(bench_conn(bench, from, 1 - from));
 }
 
-static void all_is_well(void **state)
+TEST(all_is_well)
 {
     bench_t *bench = checked(0, UINT32_MAX);
 
@@ -67,7 +67,7 @@ static void all_is_well(void **state)
 }
 
 /* What is lost in one direction says nothing of the other. */
-static void a_hop_carries_less(void **state)
+TEST(a_hop_carries_less)
 {
     static const uint32_t sizes[] = {1400, 1300, 1150, 520};
 
@@ -89,7 +89,7 @@ static void a_hop_carries_less(void **state)
 }
 
 /* Less than any network carries: the check ends, and says that no large datagram gets there. */
-static void next_to_nothing(void **state)
+TEST(next_to_nothing)
 {
     bench_t *bench = checked(0, 200);
     const btl_ib_path_info_t there = path(bench, 0);
@@ -99,7 +99,7 @@ static void next_to_nothing(void **state)
     end(bench);
 }
 
-static void one_way(void **state)
+TEST(one_way)
 {
     bench_t *bench = checked(0, 0);
     const btl_ib_path_info_t there = path(bench, 0);
@@ -121,7 +121,7 @@ static bool loses_some(bench_t *bench, const bench_datagram_t *datagram)
     return ++bench->scratch[2] % 7 == 0;
 }
 
-static void losses_by_chance(void **state)
+TEST(losses_by_chance)
 {
     bench_t *bench = checked(0, 0);
 
@@ -134,7 +134,7 @@ static void losses_by_chance(void **state)
 }
 
 /* Messages that go at the same time arrive, whatever the check finds. */
-static void beside_messages(void **state)
+TEST(beside_messages)
 {
     bench_t *bench = checked(0, 1300);
 
@@ -154,7 +154,7 @@ static bool loses_second_rail(bench_t *bench, const bench_datagram_t *datagram)
 
 /* A pair of rails of which nothing was heard yet is asked, although data would wait for the answer:
  * another pair leads there. If none comes the check ends: the connection goes by that one. */
-static void beside_another_pair(void **state)
+TEST(beside_another_pair)
 {
     for (uint64_t lost = 0; lost < 2; lost++) {
         bench_t *bench = new_bench();
@@ -178,7 +178,7 @@ static void beside_another_pair(void **state)
 }
 
 /* Each allocation of a check fails once: it goes on later. */
-static void short_of_memory(void **state)
+TEST(short_of_memory)
 {
     for (uint32_t fail_in = 1; fail_in <= 16; fail_in++) {
         bench_t *bench = new_bench();
@@ -193,14 +193,4 @@ static void short_of_memory(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_is_well),         cmocka_unit_test(a_hop_carries_less),
-        cmocka_unit_test(next_to_nothing),     cmocka_unit_test(one_way),
-        cmocka_unit_test(losses_by_chance),    cmocka_unit_test(beside_messages),
-        cmocka_unit_test(beside_another_pair), cmocka_unit_test(short_of_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -9,7 +9,7 @@
 #include "hostile.h"
 #include "unit.h"
 
-static void test_nothing_known(void **state)
+TEST(test_nothing_known)
 {
     btl_ib_pauses_t pauses = {0};
 
@@ -18,7 +18,7 @@ static void test_nothing_known(void **state)
     assert_int_equal(btl_ib_pauses_expected(&pauses, 1), 0);
 }
 
-static void test_longest(void **state)
+TEST(test_longest)
 {
     btl_ib_pauses_t pauses = {0};
 
@@ -31,7 +31,7 @@ static void test_longest(void **state)
     assert_int_equal(btl_ib_pauses_expected(&pauses, 700), 10000);
 }
 
-static void test_forgotten(void **state)
+TEST(test_forgotten)
 {
     btl_ib_pauses_t pauses = {0};
 
@@ -44,7 +44,7 @@ static void test_forgotten(void **state)
     assert_int_equal(btl_ib_pauses_expected(&pauses, 101 + 2 * SECOND), 1000);
 }
 
-static void test_lossy(void **state)
+TEST(test_lossy)
 {
     btl_ib_pauses_t pauses = {0};
 
@@ -87,7 +87,7 @@ static bool is_told_paused(btl_ib_conn_t *conn, uint32_t pauses)
 
 /* A receiver that polls all the time, and never finds its socket empty, says that datagrams waited
  * for QUEUE_BORNE: that is no pause, in which windows double. */
-static void test_busy_receiver(void **state)
+TEST(test_busy_receiver)
 {
     btl_ib_cc_ops_t ops = btl_ib_cc_swift;
     bench_t *bench = new_bench();
@@ -120,7 +120,7 @@ static bool turn_after_sends(bench_t *bench, uint64_t us)
 }
 
 /* A process that hands over one message after the other polls late, but was not away. */
-static void test_sends_are_no_pause(void **state)
+TEST(test_sends_are_no_pause)
 {
     bench_t *bench = new_bench();
 
@@ -157,14 +157,14 @@ static bool turn_after_long_call(bool tells)
     return paused;
 }
 
-static void test_long_call_is_no_pause(void **state)
+TEST(test_long_call_is_no_pause)
 {
     assert_true(turn_after_long_call(false));
     assert_false(turn_after_long_call(true));
 }
 
 /* What the peer did before it read what it echoes, and answered 10 us later. */
-static void test_pause_of_peer(void **state)
+TEST(test_pause_of_peer)
 {
     static const struct {
         uint32_t silent; /* us since it sent, when it read */
@@ -195,7 +195,7 @@ static void test_pause_of_peer(void **state)
 }
 
 /* A peer has so long to answer from the first question on, however old our process is by then. */
-static void test_first_question(void **state)
+TEST(test_first_question)
 {
     bench_t *bench = new_bench();
 
@@ -212,7 +212,7 @@ static void test_first_question(void **state)
 }
 
 /* Lookups of other paths are counted for each second. */
-static void test_path_lookups(void **state)
+TEST(test_path_lookups)
 {
     bench_t *bench = new_bench();
 
@@ -227,19 +227,4 @@ static void test_path_lookups(void **state)
     end(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_known),
-        cmocka_unit_test(test_longest),
-        cmocka_unit_test(test_forgotten),
-        cmocka_unit_test(test_lossy),
-        cmocka_unit_test(test_busy_receiver),
-        cmocka_unit_test(test_first_question),
-        cmocka_unit_test(test_path_lookups),
-        cmocka_unit_test(test_sends_are_no_pause),
-        cmocka_unit_test(test_long_call_is_no_pause),
-        cmocka_unit_test(test_pause_of_peer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

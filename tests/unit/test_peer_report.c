@@ -443,7 +443,7 @@ static void without_double_spaces(char *text)
     *to = '\0';
 }
 
-static void test_sentences(void **state)
+TEST(test_sentences)
 {
     mca_btl_base_component_t tcp = {.btl_version = {.mca_component_name = "tcp"}};
     mca_btl_base_selected_module_t selected = {.btl_component = &tcp};
@@ -485,7 +485,7 @@ static void show_pending(const void *given)
 }
 
 /* What large datagrams met is to be shown by the next progress call, each by itself and once. */
-static void test_pending(void **state)
+TEST(test_pending)
 {
     static const btl_ib_black_hole_t hole = {.lost = 1400, .most = 1200, .carries = 1400};
     static const btl_ib_gso_loss_t loss = {.lost = 44000};
@@ -515,11 +515,4 @@ static int show_details(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sentences),
-        cmocka_unit_test(test_pending),
-    };
-    return cmocka_run_group_tests(tests, show_details, NULL);
-}
+UNIT_MAIN(show_details, NULL)

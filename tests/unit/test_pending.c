@@ -11,7 +11,7 @@
 #include "unit.h"
 
 /* What has no end goes on the channel of the largest segments, like what is merely long. */
-static void what_has_no_end(void **state)
+TEST(what_has_no_end)
 {
     bench_t *bench = job();
     btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
@@ -27,10 +27,4 @@ static void what_has_no_end(void **state)
     end(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_has_no_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

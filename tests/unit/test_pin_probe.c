@@ -15,7 +15,7 @@
 
 enum { PAGE = 4096, MIB = 1 << 20 };
 
-static void test_probe(void **state)
+RC_TEST(test_probe)
 {
     btl_ib_transport_t *t = sides[0].t;
     const int mrs = fake.mrs;
@@ -36,7 +36,7 @@ static void test_probe(void **state)
 }
 
 /* The second takes what the first one found. */
-static void test_probe_once(void **state)
+RC_TEST(test_probe_once)
 {
     char path[] = "/tmp/btl_ib_pinned.XXXXXX";
     const int fd = mkstemp(path);
@@ -57,11 +57,4 @@ static void test_probe_once(void **state)
     (void) unlink(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RC_TEST(test_probe),
-        RC_TEST(test_probe_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

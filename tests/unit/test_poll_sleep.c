@@ -45,7 +45,7 @@ static uint64_t until_sleep(uint64_t computed, uint64_t most)
     return now - begun;
 }
 
-static void test_one_that_waits_sleeps(void **state)
+TEST_WITH(test_one_that_waits_sleeps, setup, NULL)
 {
     assert_in_range(until_sleep(0, 100000), 2000, 2100); /* 1 ms of it asleep */
     for (int i = 0; i < 1000; i++) {
@@ -53,14 +53,14 @@ static void test_one_that_waits_sleeps(void **state)
     }
 }
 
-static void test_what_comes_ends_it(void **state)
+TEST_WITH(test_what_comes_ends_it, setup, NULL)
 {
     (void) until_sleep(0, 100000);
     btl_ib_poll_sleep_reset(&idle, now);
     assert_in_range(until_sleep(0, 100000), 2000, 2100);
 }
 
-static void test_one_that_computes_does_not_sleep(void **state)
+TEST_WITH(test_one_that_computes_does_not_sleep, setup, NULL)
 {
     assert_int_equal(until_sleep(BTL_IB_POLL_SLEEP_CPU / 1000, 1000000) / 1000000, 1);
     /* who computes once for long and waits then has not waited for long */
@@ -68,12 +68,4 @@ static void test_one_that_computes_does_not_sleep(void **state)
     assert_in_range(until_sleep(0, 100000), 1500, 2100);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_one_that_waits_sleeps, setup),
-        cmocka_unit_test_setup(test_what_comes_ends_it, setup),
-        cmocka_unit_test_setup(test_one_that_computes_does_not_sleep, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

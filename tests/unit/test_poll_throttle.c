@@ -51,14 +51,14 @@ static void come(void)
     }
 }
 
-static void test_alone_each_call_polls(void **state)
+TEST_WITH(test_alone_each_call_polls, setup, NULL)
 {
     throttle.alone = true;
     assert_int_equal(polls(5000, 10, false), 5000);
     assert_int_equal(polls(5000, 10, true), 5000);
 }
 
-static void test_polls_grow_rare(void **state)
+TEST_WITH(test_polls_grow_rare, setup, NULL)
 {
     come();
     /* 1, 2, 4... 128 calls apart at first */
@@ -69,7 +69,7 @@ static void test_polls_grow_rare(void **state)
     assert_int_equal(polls(5120, 10, false), 10);
 }
 
-static void test_busy_polls_are_frequent(void **state)
+TEST_WITH(test_busy_polls_are_frequent, setup, NULL)
 {
     (void) polls(200000, 10, false);
     btl_ib_poll_throttle_reset(&throttle);
@@ -83,7 +83,7 @@ static void test_busy_polls_are_frequent(void **state)
 }
 
 /* Calls that are far apart poll each time, after 32 calls at most. */
-static void test_rare_calls_poll_each_time(void **state)
+TEST_WITH(test_rare_calls_poll_each_time, setup, NULL)
 {
     (void) polls(200000, 10, false);
     (void) polls(2 * BTL_IB_POLL_CLOCK, 20000, false);
@@ -91,7 +91,7 @@ static void test_rare_calls_poll_each_time(void **state)
 }
 
 /* Calls of 100 ns each: 512 of them would be 51 us. */
-static void test_period(void **state)
+TEST_WITH(test_period, setup, NULL)
 {
     uint64_t last;
     uint64_t longest = 0;
@@ -107,14 +107,4 @@ static void test_period(void **state)
     assert_in_range(longest, 8000, 1000 * BTL_IB_POLL_PERIOD + 1000 + 100 * BTL_IB_POLL_CLOCK);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_alone_each_call_polls, setup),
-        cmocka_unit_test_setup(test_polls_grow_rare, setup),
-        cmocka_unit_test_setup(test_busy_polls_are_frequent, setup),
-        cmocka_unit_test_setup(test_rare_calls_poll_each_time, setup),
-        cmocka_unit_test_setup(test_period, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -102,7 +102,7 @@ static void call_progress(int times)
 
 /* ---- the rule ---- */
 
-static void test_two_long_yields_are_a_crowd(void **state)
+TEST_WITH(test_two_long_yields_are_a_crowd, set_up_each, NULL)
 {
     btl_ib_poll_yield_t yield = {0};
     uint64_t now = 5000000;
@@ -126,7 +126,7 @@ static void test_two_long_yields_are_a_crowd(void **state)
 /* ---- progress ---- */
 
 /* First: the lock is not shared yet. */
-static void test_one_thread_does_not_yield(void **state)
+TEST_WITH(test_one_thread_does_not_yield, set_up_each, NULL)
 {
     mca_btl_ib_component.mpi_threads = true;
     call_progress(10);
@@ -134,7 +134,7 @@ static void test_one_thread_does_not_yield(void **state)
     assert_int_equal(sleeps, 0);
 }
 
-static void test_several_threads_yield(void **state)
+TEST_WITH(test_several_threads_yield, set_up_each, NULL)
 {
     share_lock();
     call_progress(10);
@@ -143,7 +143,7 @@ static void test_several_threads_yield(void **state)
 }
 
 /* A yield may always take long here, but not each of several within 10 ms does. */
-static void test_those_of_a_crowd_sleep(void **state)
+TEST_WITH(test_those_of_a_crowd_sleep, set_up_each, NULL)
 {
     share_lock();
     atomic_store(&yields_are_long, true);
@@ -157,7 +157,7 @@ static void test_those_of_a_crowd_sleep(void **state)
     assert_int_equal(yields, 1); /* others may be gone */
 }
 
-static void test_a_lock_that_is_taken_is_yielded_for(void **state)
+TEST_WITH(test_a_lock_that_is_taken_is_yielded_for, set_up_each, NULL)
 {
     mca_btl_ib_component.mpi_threads = true;
     share_lock();
@@ -188,7 +188,7 @@ static bool ticks_come(int ms)
     return atomic_load(&ticks) > 0;
 }
 
-static void test_the_progress_thread_ticks_in_a_crowd(void **state)
+TEST_WITH(test_the_progress_thread_ticks_in_a_crowd, set_up_each, NULL)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_progress_thread_t *thread = &component->progress_thread;
@@ -209,16 +209,4 @@ static void test_the_progress_thread_ticks_in_a_crowd(void **state)
     btl_ib_progress_thread_stop(thread);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_two_long_yields_are_a_crowd, set_up_each),
-        cmocka_unit_test_setup(test_one_thread_does_not_yield, set_up_each),
-        cmocka_unit_test_setup(test_several_threads_yield, set_up_each),
-        cmocka_unit_test_setup(test_those_of_a_crowd_sleep, set_up_each),
-        cmocka_unit_test_setup(test_a_lock_that_is_taken_is_yielded_for, set_up_each),
-        cmocka_unit_test_setup(test_the_progress_thread_ticks_in_a_crowd, set_up_each),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+UNIT_MAIN(set_up, NULL)

@@ -103,7 +103,7 @@ static uint32_t take_all(uint32_t size)
 }
 
 /* Several at once: as many as there are, and no new memory. */
-static void test_take(void **state)
+TEST(test_take)
 {
     btl_ib_segment_t *taken[MANY];
     uint8_t bytes[5 * MANY + 5];
@@ -146,7 +146,7 @@ static void test_take(void **state)
     finish();
 }
 
-static void test_put_all(void **state)
+TEST(test_put_all)
 {
     btl_ib_list_t all;
 
@@ -171,7 +171,7 @@ static void test_put_all(void **state)
 }
 
 /* Every byte of every buffer, and the headroom before it, is that buffer's alone. */
-static void test_buffers(void **state)
+TEST(test_buffers)
 {
     static const uint32_t datagrams[] = {80, 255, 256, 257, 1471, 1472, 8973, 65507};
     static const uint32_t headrooms[] = {0, 1, 8, 40};
@@ -228,7 +228,7 @@ static void registration(uint32_t page)
     finish();
 }
 
-static void test_registration(void **state)
+TEST(test_registration)
 {
     registration(4096);
     registration(65536);
@@ -241,7 +241,7 @@ static void test_registration(void **state)
 }
 
 /* A slab that cannot be had or registered is no slab; what there is goes on working. */
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
     for (int registration = 0; registration < 2; registration++) {
         start(1472, 0, 4096, 200);
@@ -273,7 +273,7 @@ static void test_no_memory(void **state)
 }
 
 /* What the transport still reads is not used for something else. */
-static void test_busy(void **state)
+TEST(test_busy)
 {
     start(1472, 0, 0, 2);
     assert_int_equal(take_all(1472), 2);
@@ -296,7 +296,7 @@ static void test_busy(void **state)
 }
 
 /* Nothing of its former life is left in a segment. */
-static void test_cleared(void **state)
+TEST(test_cleared)
 {
     int something;
 
@@ -323,14 +323,4 @@ static void test_cleared(void **state)
     finish();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_buffers),   cmocka_unit_test(test_registration),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_busy),
-        cmocka_unit_test(test_cleared),   cmocka_unit_test(test_take),
-        cmocka_unit_test(test_put_all),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -84,7 +84,7 @@ static uint64_t dropped(const end_t *end)
     return end->count.dropped_checksum + end->count.dropped_forged + end->count.dropped_replay;
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
     static const char *const names[] = {"none", "crc32c", "integrity", "encrypt"};
 
@@ -97,7 +97,7 @@ static void test_names(void **state)
 }
 
 /* protocol: R21 */
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
     for (uint32_t kind = 0; kind < kinds(state); kind++) {
         for (int connect = 0; connect < 2; connect++) {
@@ -116,7 +116,7 @@ static void test_round_trip(void **state)
 }
 
 /* Every bit of what travels is covered, the trailer itself included. */
-static void test_every_bit(void **state)
+TEST(test_every_bit)
 {
     for (uint32_t kind = BTL_IB_PROTECTION_CRC32C; kind < kinds(state); kind++) {
         for (int connect = 0; connect < 2; connect++) {
@@ -139,7 +139,7 @@ static void test_every_bit(void **state)
 }
 
 /* Nor is a shorter one taken, wherever it was cut. */
-static void test_truncated(void **state)
+TEST(test_truncated)
 {
     for (uint32_t kind = BTL_IB_PROTECTION_CRC32C; kind < kinds(state); kind++) {
         uint8_t data[SIZE_MAX_HERE], out[SIZE_MAX_HERE];
@@ -155,7 +155,7 @@ static void test_truncated(void **state)
 }
 
 /* What is encrypted can be read nowhere, what finds the key stays. */
-static void test_hidden(void **state)
+TEST(test_hidden)
 {
     for (int connect = 0; connect < 2; connect++) {
         const uint32_t size = 200, clear = connect ? 64 : 16;
@@ -178,7 +178,7 @@ static void test_hidden(void **state)
 }
 
 /* Sealed twice it is two datagrams, and each is taken once. */
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
     for (uint32_t kind = BTL_IB_PROTECTION_INTEGRITY; kind < kinds(state); kind++) {
         uint8_t data[SIZE_MAX_HERE], first[SIZE_MAX_HERE], second[SIZE_MAX_HERE];
@@ -201,7 +201,7 @@ static void test_numbers(void **state)
 }
 
 /* A key serves one direction, of one life, between two rails of two processes, for one purpose. */
-static void test_separation(void **state)
+TEST(test_separation)
 {
     for (uint32_t kind = BTL_IB_PROTECTION_INTEGRITY; kind < kinds(state); kind++) {
         for (int what = 0; what < 9; what++) {
@@ -249,7 +249,7 @@ static void test_separation(void **state)
 }
 
 /* The same bytes for another kind of protection are another key. */
-static void test_kinds_differ(void **state)
+TEST(test_kinds_differ)
 {
     end_t integrity, encrypt;
 
@@ -263,7 +263,7 @@ static void test_kinds_differ(void **state)
 }
 
 /* A key serves its time, and then the next; what is late comes through all the same. */
-static void test_rekey(void **state)
+TEST(test_rekey)
 {
     for (uint32_t kind = BTL_IB_PROTECTION_INTEGRITY; kind < kinds(state); kind++) {
         const uint64_t last = (UINT64_C(1) << BTL_IB_PROTECTION_KEY_SHIFT) - 1;
@@ -296,7 +296,7 @@ static void test_rekey(void **state)
 }
 
 /* A first contact opens without a window of numbers; the number of it is noted later. */
-static void test_first_contact(void **state)
+TEST(test_first_contact)
 {
     for (uint32_t kind = BTL_IB_PROTECTION_INTEGRITY; kind < kinds(state); kind++) {
         uint8_t data[SIZE_MAX_HERE], out[SIZE_MAX_HERE], zero[SIZE_MAX_HERE];
@@ -314,14 +314,4 @@ static void test_first_contact(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),      cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_every_bit),  cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_hidden),     cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_separation), cmocka_unit_test(test_kinds_differ),
-        cmocka_unit_test(test_rekey),      cmocka_unit_test(test_first_contact),
-    };
-    return cmocka_run_group_tests(tests, open_aead, close_aead);
-}
+UNIT_MAIN(open_aead, close_aead)

@@ -90,7 +90,7 @@ static void say(bench_t *bench, btl_ib_conn_t *conn, const char *text)
 }
 
 /* "hello" with the first datagram, its acknowledgement, "again", and a farewell. */
-static void test_example(void **state)
+TEST(test_example)
 {
     bench_t *bench = new_bench();
 
@@ -124,7 +124,7 @@ static void test_example(void **state)
 
 /* A published `init` of 0 counts as 1: a peer that gave all credits back could never be taken at
  * its word, for the receiver keeps one. */
-static void test_init_0_counts_as_1(void **state)
+TEST(test_init_0_counts_as_1)
 {
     bench_t *bench = new_bench();
     btl_ib_conn_t *conn;
@@ -151,7 +151,7 @@ static bool loses_skips(bench_t *bench, const bench_datagram_t *datagram)
 
 /* A SKIP that no copy of arrived lies at the begin of the window and rests. A sender that has no
  * window left for it must ask again, as engine/model/window.pml shows (BUG_WINDOW). */
-static void test_skip_does_not_rest_in_the_way(void **state)
+TEST(test_skip_does_not_rest_in_the_way)
 {
     bench_t *bench = new_bench();
 
@@ -176,12 +176,4 @@ static void test_skip_does_not_rest_in_the_way(void **state)
     end_working(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_example),
-        cmocka_unit_test(test_init_0_counts_as_1),
-        cmocka_unit_test(test_skip_does_not_rest_in_the_way),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -36,7 +36,7 @@ static void assert_formats(const btl_ib_queue_table_t *table, const char *expect
 /* ---- what is accepted, and the defaults ---- */
 
 /* What is harmless if it is too large is reduced, and the first such one is named. */
-static void test_reduced(void **state)
+TEST(test_reduced)
 {
     static const struct {
         const char *spec, *full;
@@ -116,7 +116,7 @@ static const struct {
      "S,116,2,1,1,1,1:S,117,2,1,1,1,1:S,118,2,1,1,1,1:S,119,2,1,1,1,1"},
 };
 
-static void test_good(void **state)
+TEST(test_good)
 {
     for (size_t i = 0; i < COUNT(good); i++) {
         btl_ib_queue_table_t table = parse(good[i].spec);
@@ -129,7 +129,7 @@ static void test_good(void **state)
 }
 
 /* Each number lands in its own field, and the other type's fields are 0. */
-static void test_fields(void **state)
+TEST(test_fields)
 {
     btl_ib_queue_table_t table = parse("P,111,102,95,97,99:S,201,202,103,104,105,94");
     const btl_ib_queue_t *p = &table.q[0];
@@ -257,7 +257,7 @@ static const struct {
     {"P,110,16:P,300,16:P,200,16", 3, "size", "200", 21, "a whole number from 301 to 1048576"},
 };
 
-static void test_bad(void **state)
+TEST(test_bad)
 {
     for (size_t i = 0; i < COUNT(bad); i++) {
         btl_ib_queue_table_t table;
@@ -317,7 +317,7 @@ static const struct {
     {"P,128,16,4:S,1024,16", UINT32_MAX, 0, "P,128,16,4,2,15:S,1024,16,8,2,4,1"},
 };
 
-static void test_clamp(void **state)
+TEST(test_clamp)
 {
     for (size_t i = 0; i < COUNT(clamps); i++) {
         btl_ib_queue_table_t table = parse(clamps[i].spec);
@@ -333,7 +333,7 @@ static void test_clamp(void **state)
 }
 
 /* Sixteen of the largest queues into one: no sum may overflow. */
-static void test_clamp_all(void **state)
+TEST(test_clamp_all)
 {
     btl_ib_queue_table_t table = {.count = BTL_IB_QUEUES_MAX};
 
@@ -359,7 +359,7 @@ static void test_clamp_all(void **state)
 
 /* ---- small questions ---- */
 
-static void test_channel(void **state)
+TEST(test_channel)
 {
     btl_ib_queue_table_t table = parse("P,128,16:S,1024,16:S,4096,16");
 
@@ -372,7 +372,7 @@ static void test_channel(void **state)
     assert_int_equal(btl_ib_queues_channel(&table, UINT32_MAX), 3);
 }
 
-static void test_format_cut(void **state)
+TEST(test_format_cut)
 {
     btl_ib_queue_table_t table = parse("P,128,16,4:S,1024,16");
     const char *full = "P,128,16,4,2,15:S,1024,16,8,2,4,1";
@@ -400,7 +400,7 @@ static void assert_refused(const btl_ib_queue_table_t *table, const char *what)
 }
 
 /* Every field of a good table, one beyond what is right, in both directions. */
-static void test_check_fields(void **state)
+TEST(test_check_fields)
 {
     static const struct {
         uint32_t queue;
@@ -447,7 +447,7 @@ static void test_check_fields(void **state)
     }
 }
 
-static void test_check_garbage(void **state)
+TEST(test_check_garbage)
 {
     const btl_ib_queue_table_t origin = parse("P,110,16,4,1,15:S,1000,16,8,2,6,3");
     btl_ib_queue_table_t table = origin;
@@ -493,7 +493,7 @@ static void test_check_garbage(void **state)
 }
 
 /* What must fit the last queue is told at its place in the string. */
-static void test_holds(void **state)
+TEST(test_holds)
 {
     static const char spec[] = "P,104,16:S,110,16";
     btl_ib_queue_table_t table;
@@ -512,16 +512,4 @@ static void test_holds(void **state)
     assert_int_equal(error.column, 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reduced),      cmocka_unit_test(test_good),
-        cmocka_unit_test(test_fields),       cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_clamp),        cmocka_unit_test(test_clamp_all),
-        cmocka_unit_test(test_channel),      cmocka_unit_test(test_format_cut),
-        cmocka_unit_test(test_check_fields), cmocka_unit_test(test_check_garbage),
-        cmocka_unit_test(test_holds),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -16,7 +16,7 @@
 
 /* The acceptor sends nothing before the first message of the initiator is there, as iWARP wants
  * it. */
-static void accepted_waits_for_first_message(void **state)
+RC_TEST(accepted_waits_for_first_message)
 {
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     for (int i = 0; i < 100 && fake.accepts == 0; i++) {
@@ -71,7 +71,7 @@ static void cross_both_ways(void)
     cross(true);
 }
 
-static void both_at_once(void **state)
+RC_TEST(both_at_once)
 {
     rc_set_cookie(sides[0].t, 1); /* published already: told again below */
     forget(1, 0);
@@ -80,7 +80,7 @@ static void both_at_once(void **state)
 }
 
 /* iWARP's connection manager makes a process that gives up wait for the answer; none here may. */
-static void both_at_once_on_iwarp(void **state)
+RC_TEST(both_at_once_on_iwarp)
 {
     (void) tear_down(state);
     fake_rdma_reset();
@@ -93,7 +93,7 @@ static void both_at_once_on_iwarp(void **state)
 }
 
 /* A request that was given up comes late, when its sender's next one was accepted. */
-static void late_request_is_stale(void **state)
+RC_TEST(late_request_is_stale)
 {
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
     btl_ib_rc_params_t theirs = {
@@ -115,7 +115,7 @@ static void late_request_is_stale(void **state)
 }
 
 /* A peer without our cookie, or with another protocol, is refused. */
-static void intruders_are_refused(void **state)
+RC_TEST(intruders_are_refused)
 {
     const uint16_t port = ntohs(rc_address(sides[1].t).v4.sin_port);
     btl_ib_rc_params_t theirs = {
@@ -145,7 +145,7 @@ static void intruders_are_refused(void **state)
 
 /* Nor does one that is refused because it asks again for what it gave up stay among the unknown
  * peers, of which there may be a limited number. */
-static void stale_intruders_leave_nothing(void **state)
+RC_TEST(stale_intruders_leave_nothing)
 {
     const uint16_t port = ntohs(rc_address(sides[1].t).v4.sin_port);
     btl_ib_rc_params_t theirs = {.to = rc_address(sides[1].t).cookie, .attempt = 0};
@@ -166,7 +166,7 @@ static void stale_intruders_leave_nothing(void **state)
 }
 
 /* A process that we did not add may connect; its datagrams are nobody's until it is added. */
-static void unknown_until_added(void **state)
+RC_TEST(unknown_until_added)
 {
     forget(1, 0);
     connect_sides(0, 1, 0);
@@ -178,7 +178,7 @@ static void unknown_until_added(void **state)
     assert_int_equal(fake.requests, 1);
 }
 
-static void unknown_peers_are_limited(void **state)
+RC_TEST(unknown_peers_are_limited)
 {
     forget(1, 0);
     rc_set_unknown_max(sides[1].t, 0);
@@ -210,19 +210,19 @@ static void connect_anew(bool heard)
     assert_int_equal(fake.qps, 2);
 }
 
-static void connects_anew(void **state)
+RC_TEST(connects_anew)
 {
     connect_anew(true);
 }
 
-static void connects_anew_unheard(void **state)
+RC_TEST(connects_anew_unheard)
 {
     connect_anew(false);
 }
 
 /* ---- nobody there ---- */
 
-static void refused_while_nobody_listens(void **state)
+RC_TEST(refused_while_nobody_listens)
 {
     int attempts = 0;
 
@@ -240,7 +240,7 @@ static void refused_while_nobody_listens(void **state)
     assert_in_range(attempts, 3, 10); /* 10, 20, 40 ms... */
 }
 
-static void another_process_at_that_port(void **state)
+RC_TEST(another_process_at_that_port)
 {
     const uint16_t port = ntohs(rc_address(sides[1].t).v4.sin_port);
     close_side(1);
@@ -254,7 +254,7 @@ static void another_process_at_that_port(void **state)
 }
 
 /* A range of ports ends with the last one there is; what is above is no wish for any port. */
-static void last_ports(void **state)
+RC_TEST(last_ports)
 {
     close_side(0);
     close_side(1);
@@ -269,7 +269,7 @@ static void last_ports(void **state)
 
 /* Silence is no evidence; what asked is given up without waiting. */
 /* The request that goes first is on its way: nobody asks meanwhile. If it is lost, then. */
-static void crossing_request_is_lost(void **state)
+RC_TEST(crossing_request_is_lost)
 {
     const int winner = rc_address(sides[0].t).cookie < rc_address(sides[1].t).cookie ? 0 : 1;
 
@@ -294,7 +294,7 @@ static void crossing_request_is_lost(void **state)
 }
 
 /* A request that came by another device than the rail's cannot be accepted. */
-static void arrives_by_another_device(void **state)
+RC_TEST(arrives_by_another_device)
 {
     fake.arrives_elsewhere = true;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -307,7 +307,7 @@ static void arrives_by_another_device(void **state)
 }
 
 /* A process that always gets as much as it asks for hears of requests all the same. */
-static void connects_under_load(void **state)
+RC_TEST(connects_under_load)
 {
     btl_ib_event_t event;
     int polls = 0;
@@ -340,7 +340,7 @@ static void connects_under_load(void **state)
 }
 
 /* Soft iWARP tells so that nobody listens. */
-static void connection_refused(void **state)
+RC_TEST(connection_refused)
 {
     fake.connect_error = ECONNREFUSED;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -356,7 +356,7 @@ static void connection_refused(void **state)
 
 /* However often it was asked for nothing, it is asked again after 1.28 s; and once it was there,
  * after 10 ms. */
-static void patience_has_an_end(void **state)
+RC_TEST(patience_has_an_end)
 {
     fake.way_error = EHOSTUNREACH;
     for (uint32_t i = 1; i < 80; i++) {
@@ -383,7 +383,7 @@ static void patience_has_an_end(void **state)
 
 /* What a reply must say: that it is one of ours, on that channel, from the peer that we asked, for
  * us. */
-static void replies_are_checked(void **state)
+RC_TEST(replies_are_checked)
 {
     static const int places[] = {0, 4, 5, 6, 8, 15, 16, 23};
 
@@ -421,17 +421,17 @@ static void no_way_is_told(bool other_device)
     connect_sides(2, 1, 0);
 }
 
-static void no_way(void **state)
+RC_TEST(no_way)
 {
     no_way_is_told(false);
 }
 
-static void way_of_another_device(void **state)
+RC_TEST(way_of_another_device)
 {
     no_way_is_told(true);
 }
 
-static void silence_is_no_refusal(void **state)
+RC_TEST(silence_is_no_refusal)
 {
     fake.lose_requests = true;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -445,7 +445,7 @@ static void silence_is_no_refusal(void **state)
 
 /* An answer may take longer than a minute. Meanwhile what is to be sent counts as lost, so that
  * another rail may carry it; when the conn opens at last the engine is told that it was. */
-static void long_wait_is_a_loss(void **state)
+RC_TEST(long_wait_is_a_loss)
 {
     fake.hold_requests = true;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -468,7 +468,7 @@ static void long_wait_is_a_loss(void **state)
 }
 
 /* Beginning to connect takes time, too. */
-static void first_attempt_is_waited_for(void **state)
+RC_TEST(first_attempt_is_waited_for)
 {
     fake.tick = 7;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -480,7 +480,7 @@ static void first_attempt_is_waited_for(void **state)
 /* Attempts that come to nothing for want of an answer say nothing of the next one: what waits goes
  * on waiting for as long as for a single one, and is not sent again when the connection opens at
  * last. */
-static void timeouts_are_waited_for(void **state)
+RC_TEST(timeouts_are_waited_for)
 {
     fake.way_error = ETIMEDOUT;
     for (int i = 0; i < 9; i++) {
@@ -496,7 +496,7 @@ static void timeouts_are_waited_for(void **state)
     assert_int_equal(sides[0].broken, 0);
 }
 
-static void timeouts_in_a_row_are_a_loss(void **state)
+RC_TEST(timeouts_in_a_row_are_a_loss)
 {
     fake.way_error = ETIMEDOUT;
     (void) send_one(0, 1, SMALL, 0);
@@ -513,7 +513,7 @@ static void timeouts_in_a_row_are_a_loss(void **state)
 
 /* ---- ends ---- */
 
-static void broken_by_an_error(void **state)
+RC_TEST(broken_by_an_error)
 {
     int error;
 
@@ -536,7 +536,7 @@ static void broken_by_an_error(void **state)
 
 /* A connection that breaks whenever it was made is not made anew in a tight loop; one that lasted
  * is at once. */
-static void pause_after_short_lives(void **state)
+RC_TEST(pause_after_short_lives)
 {
     uint32_t before;
 
@@ -564,7 +564,7 @@ static void pause_after_short_lives(void **state)
 }
 
 /* What came before the end goes up before it is told of. */
-static void last_words_are_heard(void **state)
+RC_TEST(last_words_are_heard)
 {
     connect_sides(0, 1, 0);
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
@@ -575,7 +575,7 @@ static void last_words_are_heard(void **state)
 }
 
 /* Buffers that the engine holds stay what they are after the conn and its peer are gone. */
-static void buffers_held_over_the_end(void **state)
+RC_TEST(buffers_held_over_the_end)
 {
     side_t *side = &sides[1];
 
@@ -598,7 +598,7 @@ static void buffers_held_over_the_end(void **state)
 }
 
 /* Completions of a queue pair that is gone are nobody's. */
-static void late_completions(void **state)
+RC_TEST(late_completions)
 {
     connect_sides(0, 1, 0);
     assert_int_equal(send_one(0, 1, SMALL, 0), 0); /* in the other's completion queue */
@@ -608,7 +608,7 @@ static void late_completions(void **state)
 }
 
 /* They are nobody's, although his place is taken by then. */
-static void late_completions_of_another_life(void **state)
+RC_TEST(late_completions_of_another_life)
 {
     connect_sides(0, 1, 0);
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
@@ -621,7 +621,7 @@ static void late_completions_of_another_life(void **state)
 
 /* ---- addresses ---- */
 
-static void addresses(void **state)
+RC_TEST(addresses)
 {
     uint8_t bytes[BTL_IB_ADDR_BYTES];
     btl_ib_addr_t addr;
@@ -658,43 +658,4 @@ static void addresses(void **state)
     t->ops->addr_remove(t, addr);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RC_TEST(accepted_waits_for_first_message),
-        RC_TEST(both_at_once),
-        RC_TEST(both_at_once_on_iwarp),
-        RC_TEST(late_request_is_stale),
-        RC_TEST(intruders_are_refused),
-        RC_TEST(stale_intruders_leave_nothing),
-        RC_TEST(unknown_until_added),
-        RC_TEST(unknown_peers_are_limited),
-        RC_TEST(connects_anew),
-        RC_TEST(connects_anew_unheard),
-        RC_TEST(refused_while_nobody_listens),
-        RC_TEST(another_process_at_that_port),
-        RC_TEST(last_ports),
-        RC_TEST(crossing_request_is_lost),
-        RC_TEST(arrives_by_another_device),
-        RC_TEST(connects_under_load),
-        RC_TEST(connection_refused),
-        RC_TEST(patience_has_an_end),
-        RC_TEST(replies_are_checked),
-        RC_TEST(no_way),
-        RC_TEST(way_of_another_device),
-        RC_TEST(silence_is_no_refusal),
-        RC_TEST(long_wait_is_a_loss),
-        RC_TEST(first_attempt_is_waited_for),
-        RC_TEST(timeouts_are_waited_for),
-        RC_TEST(timeouts_in_a_row_are_a_loss),
-        RC_TEST(broken_by_an_error),
-        RC_TEST(pause_after_short_lives),
-        RC_TEST(last_words_are_heard),
-        RC_TEST(buffers_held_over_the_end),
-        RC_TEST(late_completions),
-        RC_TEST(late_completions_of_another_life),
-        RC_TEST(addresses),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

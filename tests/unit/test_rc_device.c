@@ -19,7 +19,7 @@
 
 /* ---- shortage ---- */
 
-static void shortage_of_queue_pairs(void **state)
+RC_TEST(shortage_of_queue_pairs)
 {
     for (int left = 0; left < 2; left++) { /* of the initiator, of the acceptor */
         fake.qps_left = left;
@@ -34,7 +34,7 @@ static void shortage_of_queue_pairs(void **state)
     connect_sides(0, 1, 0);
 }
 
-static void shortage_of_registrations(void **state)
+RC_TEST(shortage_of_registrations)
 {
     for (int left = 0; left < 4; left++) {
         fake.mrs_left = left;
@@ -49,7 +49,7 @@ static void shortage_of_registrations(void **state)
 }
 
 /* What keeps memory from being locked is told by its name. */
-static void limit_of_locked_memory(void **state)
+RC_TEST(limit_of_locked_memory)
 {
     struct rlimit limit;
 
@@ -72,7 +72,7 @@ static void limit_of_locked_memory(void **state)
 }
 
 /* A peer whose port has another MTU. iWARP does not mind. */
-static void other_mtu(void **state)
+RC_TEST(other_mtu)
 {
     uint8_t bytes[BTL_IB_ADDR_BYTES];
     btl_ib_addr_t addr;
@@ -93,7 +93,7 @@ static void other_mtu(void **state)
 
 /* More connections than one completion queue has room for: there are more queues, and none
  * overflows. */
-static void many_completion_queues(void **state)
+RC_TEST(many_completion_queues)
 {
     (void) tear_down(state);
     fake_rdma_reset();
@@ -121,7 +121,7 @@ static void many_completion_queues(void **state)
 }
 
 /* A caller that asks for no queues gets one. */
-static void one_queue_if_none_is_asked_for(void **state)
+RC_TEST(one_queue_if_none_is_asked_for)
 {
     (void) tear_down(state);
     fake_rdma_reset();
@@ -176,7 +176,7 @@ static int wait_fd(int i)
 }
 
 /* A sleeping process is woken by what comes, and does not sleep over what came before. */
-static void sleeping(void **state)
+RC_TEST(sleeping)
 {
     connect_sides(0, 1, 0);
     const int fd = wait_fd(1);
@@ -201,7 +201,7 @@ static void sleeping(void **state)
     assert_int_equal(sides[1].disorder, 0);
 }
 
-static void device_fails(void **state)
+RC_TEST(device_fails)
 {
     connect_sides(0, 1, 0);
     device_says(IBV_EVENT_QP_FATAL, NULL); /* one conn's, which shows by itself */
@@ -212,7 +212,7 @@ static void device_fails(void **state)
     forget(0, 1);
 }
 
-static void device_is_removed(void **state)
+RC_TEST(device_is_removed)
 {
     connect_sides(0, 1, 0);
     fake_rdma_remove(rc_listener(sides[0].t));
@@ -223,7 +223,7 @@ static void device_is_removed(void **state)
 }
 
 /* While a port is down nothing is looked at; then connections are made anew. */
-static void port_comes_back(void **state)
+RC_TEST(port_comes_back)
 {
     connect_sides(0, 1, 0);
     fake.port_down = true;
@@ -250,7 +250,7 @@ static void port_comes_back(void **state)
 
 /* What fails while the port is down is known before the device says that it is: nothing is taken
  * leave of then, but when it is up again. */
-static void error_before_the_port_s_event(void **state)
+RC_TEST(error_before_the_port_s_event)
 {
     connect_sides(0, 1, 0);
     fake.port_down = true;
@@ -280,7 +280,7 @@ static void device_cannot_send(void)
 
 /* It is known even before the port's state changes: so what the device could not send is no end for
  * a while. */
-static void error_before_the_port_s_state(void **state)
+RC_TEST(error_before_the_port_s_state)
 {
     connect_sides(0, 1, 0);
     device_cannot_send();
@@ -308,7 +308,7 @@ static void error_before_the_port_s_state(void **state)
 }
 
 /* If the port does not go down then it was an end. */
-static void error_without_the_port(void **state)
+RC_TEST(error_without_the_port)
 {
     connect_sides(0, 1, 0);
     device_cannot_send();
@@ -326,7 +326,7 @@ static void error_without_the_port(void **state)
 }
 
 /* A connection that we accepted, and whose first message never came. */
-static void accepted_while_the_port_goes_down(void **state)
+RC_TEST(accepted_while_the_port_goes_down)
 {
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     for (int i = 0; i < 100 && fake.accepts == 0; i++) {
@@ -353,7 +353,7 @@ static void accepted_while_the_port_goes_down(void **state)
 
 /* The address that peers know goes: no connection could be made any more, until it is back. Other
  * changes of the table are no matter. */
-static void address_goes(void **state)
+RC_TEST(address_goes)
 {
     (void) tear_down(state);
     fake_rdma_reset();
@@ -384,7 +384,7 @@ static void address_goes(void **state)
 }
 
 /* With the port, and it comes back after it: the port is not up before that. */
-static void address_goes_with_the_port(void **state)
+RC_TEST(address_goes_with_the_port)
 {
     fake.ethernet = true;
     rc_set_link_layer(sides[0].t, IBV_LINK_LAYER_ETHERNET);
@@ -404,7 +404,7 @@ static void address_goes_with_the_port(void **state)
 
 /* What is no end of anything, but worth knowing: once more than one rail is on the device, of whose
  * connection it is. */
-static void path_migrates(void **state)
+RC_TEST(path_migrates)
 {
     static const enum ibv_event_type said_of_it[] = {IBV_EVENT_PATH_MIG, IBV_EVENT_PATH_MIG_ERR};
     static const enum ibv_event_type no_matter[] = {IBV_EVENT_LID_CHANGE, IBV_EVENT_PKEY_CHANGE,
@@ -432,7 +432,7 @@ static void path_migrates(void **state)
 }
 
 /* What a user is told of what befalls a device. */
-static void told_what_happened(void **state)
+RC_TEST(told_what_happened)
 {
     forget_said();
     rc_set_log(sides[0].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_diagnostic});
@@ -447,7 +447,7 @@ static void told_what_happened(void **state)
 
 /* All rails on a device have one stream of events: the rail that reads it tells those that it
  * concerns. */
-static void rails_share_events(void **state)
+RC_TEST(rails_share_events)
 {
     rc_set_port(sides[0].t, 2);
     device_says(IBV_EVENT_PORT_ACTIVE, NULL);
@@ -462,7 +462,7 @@ static void rails_share_events(void **state)
 }
 
 /* What all connections of a rail share has failed: no completion says so. */
-static void shared_things_fail(void **state)
+RC_TEST(shared_things_fail)
 {
     (void) tear_down(state);
     fake_rdma_reset();
@@ -480,7 +480,7 @@ static void shared_things_fail(void **state)
 }
 
 /* Buffers that connections share: not every device has them, and with iWARP they are no use. */
-static void shared_buffers(void **state)
+RC_TEST(shared_buffers)
 {
     btl_ib_search_t search = {.gid_index = -1, .log = {.print = listen_to}};
     btl_ib_transport_attr_t attr;
@@ -504,7 +504,7 @@ static void note_reason(void *context, const char *transport, const char *device
 }
 
 /* A device is found by the address of an interface, which leaves nothing to choose in its table. */
-static void devices(void **state)
+RC_TEST(devices)
 {
     char reason[128] = "";
     btl_ib_search_t search = {
@@ -559,7 +559,7 @@ static void connect_for_operations(void)
 }
 
 /* A device that has less is asked for that. */
-static void queue_pairs_as_the_device_can(void **state)
+RC_TEST(queue_pairs_as_the_device_can)
 {
     (void) tear_down(state);
     fake_rdma_reset();
@@ -588,7 +588,7 @@ static void queue_pairs_as_the_device_can(void **state)
 }
 
 /* The first completion queue: as large as asked for, as the device can, or by default. */
-static void completion_queue(void **state)
+RC_TEST(completion_queue)
 {
     static const struct {
         uint32_t asked, most;
@@ -615,7 +615,7 @@ static void completion_queue(void **state)
 
 /* Each channel's connections have as many sends as it was given, and those for operations on memory
  * as many as the channel that has most. */
-static void send_depth_of_channels(void **state)
+RC_TEST(send_depth_of_channels)
 {
     (void) tear_down(state);
     fake_rdma_reset();
@@ -637,7 +637,7 @@ static void send_depth_of_channels(void **state)
 
 /* A service level, which rdma_cm does not know: both ends are taken through their states without
  * it. */
-static void service_level(void **state)
+RC_TEST(service_level)
 {
     (void) tear_down(state);
     fake_rdma_reset();
@@ -673,7 +673,7 @@ static void service_level(void **state)
 
 /* An MTU below the route's, wanted by one side or both: both come to the least, down to a size that
  * InfiniBand has, whichever side connects. */
-static void path_mtu(void **state)
+RC_TEST(path_mtu)
 {
     static const struct {
         uint32_t wanted[2];
@@ -710,7 +710,7 @@ static void path_mtu(void **state)
 
 /* A port with a smaller MTU than the other one's: rdma_cm has what its route has, which is that of
  * the side that asks. Both come to the least, whichever side connects. */
-static void port_mtu(void **state)
+RC_TEST(port_mtu)
 {
     for (int i = 0; i < 2; i++) {
         (void) tear_down(state);
@@ -746,7 +746,7 @@ static void unanswered_twice(void)
 
 /* Connections have smaller packets then, of both ends alike, whoever asks: a peer that would send
  * larger ones is asked instead. 1024 bytes pass everywhere. */
-static void path_carries_less(void **state)
+RC_TEST(path_carries_less)
 {
     static const uint8_t sizes[] = {IBV_MTU_2048, IBV_MTU_1024, IBV_MTU_1024};
 
@@ -773,7 +773,7 @@ static void path_carries_less(void **state)
 }
 
 /* Interfaces of other partitions are not used. Ethernet has only the default one. */
-static void partition(void **state)
+RC_TEST(partition)
 {
     static const struct {
         bool ethernet, ok;
@@ -800,7 +800,7 @@ static void partition(void **state)
 }
 
 /* Parameters that other wires heed, and iWARP cannot. */
-static void ignored_parameters_are_told(void **state)
+RC_TEST(ignored_parameters_are_told)
 {
     (void) tear_down(state);
     fake_rdma_reset();
@@ -818,41 +818,4 @@ static void ignored_parameters_are_told(void **state)
     assert_int_equal(fake.levels, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RC_TEST(shortage_of_queue_pairs),
-        RC_TEST(shortage_of_registrations),
-        RC_TEST(limit_of_locked_memory),
-        RC_TEST(other_mtu),
-        RC_TEST(many_completion_queues),
-        RC_TEST(one_queue_if_none_is_asked_for),
-        RC_TEST(sleeping),
-        RC_TEST(device_fails),
-        RC_TEST(device_is_removed),
-        RC_TEST(port_comes_back),
-        RC_TEST(error_before_the_port_s_event),
-        RC_TEST(error_before_the_port_s_state),
-        RC_TEST(error_without_the_port),
-        RC_TEST(accepted_while_the_port_goes_down),
-        RC_TEST(address_goes),
-        RC_TEST(address_goes_with_the_port),
-        RC_TEST(path_migrates),
-        RC_TEST(told_what_happened),
-        RC_TEST(rails_share_events),
-        RC_TEST(shared_things_fail),
-        RC_TEST(devices),
-        RC_TEST(shared_buffers),
-        RC_TEST(queue_pairs_as_the_device_can),
-        RC_TEST(completion_queue),
-        RC_TEST(send_depth_of_channels),
-        RC_TEST(service_level),
-        RC_TEST(path_mtu),
-        RC_TEST(port_mtu),
-        RC_TEST(path_carries_less),
-        RC_TEST(partition),
-        RC_TEST(ignored_parameters_are_told),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -91,7 +91,7 @@ static void promote(int i, int j)
 
 /* A peer that sends much may write, and what is written costs the receiver no completion and no
  * receive request. */
-static void busy_peers_write(void **state)
+TEST_WITH(busy_peers_write, begin_eager, end_eager)
 {
     promote(0, 1);
     const uint32_t heard = conn_of(1, 0, 0).ring_sends;
@@ -108,7 +108,7 @@ static void busy_peers_write(void **state)
 
 /* Both ways are one stream: nothing passes anything else, however little room there is for
  * events. */
-static void one_stream(void **state)
+TEST_WITH(one_stream, begin_eager, end_eager)
 {
     int sent = 0;
 
@@ -133,7 +133,7 @@ static void one_stream(void **state)
 
 /* A receiver that does not poll gets no more than there is room for. Slots that the engine holds
  * stay what they are. */
-static void full_ring(void **state)
+TEST_WITH(full_ring, begin_eager, end_eager)
 {
     int taken = 0;
 
@@ -173,7 +173,7 @@ static void full_ring(void **state)
 }
 
 /* What the engine holds stays when the connection ends. */
-static void held_over_the_end(void **state)
+TEST_WITH(held_over_the_end, begin_eager, end_eager)
 {
     promote(0, 1);
     sides[1].keeps = true;
@@ -189,7 +189,7 @@ static void held_over_the_end(void **state)
 }
 
 /* What the engine has stays as it was checked, whatever the peer writes to the slot. */
-static void written_again(void **state)
+TEST_WITH(written_again, begin_eager, end_eager)
 {
     uint8_t kept[SMALL];
 
@@ -204,7 +204,7 @@ static void written_again(void **state)
 }
 
 /* The engine has as many as it may: what is in the ring waits, and nothing passes it. */
-static void too_many_held(void **state)
+TEST_WITH(too_many_held, begin_eager, end_eager)
 {
     enum { MORE = 8 };
 
@@ -231,7 +231,7 @@ static void too_many_held(void **state)
 }
 
 /* A row finds fewer slots than it is long; and one of which only the last fits. */
-static void rows_in_part(void **state)
+TEST_WITH(rows_in_part, begin_eager, end_eager)
 {
     side_t *side = &sides[0];
     btl_ib_tx_t tx[2];
@@ -268,7 +268,7 @@ static void rows_in_part(void **state)
 }
 
 /* The peer's slots may be smaller than ours. */
-static void smaller_slots(void **state)
+TEST_WITH(smaller_slots, begin_eager, end_eager)
 {
     (void) tear_down(state);
     fake_rdma_reset();
@@ -291,7 +291,7 @@ static void smaller_slots(void **state)
 
 /* Longer ones than go inline: the device fetches them, and they go by the ring of the queue that
  * carries them. What goes inline, but not with its trailer, is sent. */
-static void long_slots(void **state)
+TEST_WITH(long_slots, begin_eager, end_eager)
 {
     enum { TOP = 4080, INLINE = 256 };
 
@@ -332,7 +332,7 @@ static void long_slots(void **state)
 
 /* A long slot is taken when all of it is there, too: no byte may be missing, nor the sign of several
  * words, which is all that tells one number from another. */
-static void torn_long_writes(void **state)
+TEST_WITH(torn_long_writes, begin_eager, end_eager)
 {
     static const uint32_t words[][2] = {{0, 2}, {1, 3}, {0, 1}, {2, 100}, {3, 124}, {123, 124}};
     uint8_t kept[LONG];
@@ -374,7 +374,7 @@ static void torn_long_writes(void **state)
 
 /* The two ways are one stream there, too; and what was sent is the engine's again only when the
  * device has fetched it. */
-static void long_slots_in_one_stream(void **state)
+TEST_WITH(long_slots_in_one_stream, begin_eager, end_eager)
 {
     int sent = 0, fetched = 0;
 
@@ -431,7 +431,7 @@ static void count_from(int i, int j, uint32_t number)
 
 /* A ring is a power of two of slots, whatever was asked for, and stays whole when the numbers of
  * datagrams wrap. */
-static void numbers_wrap(void **state)
+TEST_WITH(numbers_wrap, begin_eager, end_eager)
 {
     static const uint32_t asked[][2] = {{1, 1}, {12, 8}, {16, 16}, {1023, 512}, {65537, 32768}};
 
@@ -452,7 +452,7 @@ static void numbers_wrap(void **state)
 }
 
 /* A peer whose ring has an unknown layout is not understood. */
-static void odd_rings(void **state)
+TEST_WITH(odd_rings, begin_eager, end_eager)
 {
     static const uint16_t odd[] = {3, 12, 32769, 65535};
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
@@ -477,7 +477,7 @@ static void odd_rings(void **state)
     }
 }
 
-static void forged(void **state)
+TEST_WITH(forged, begin_eager, end_eager)
 {
     promote(0, 1);
     const int before = sides[1].received;
@@ -493,7 +493,7 @@ static void forged(void **state)
 }
 
 /* A slot is taken when all of it is there, whatever is written first. */
-static void torn_writes(void **state)
+TEST_WITH(torn_writes, begin_eager, end_eager)
 {
     promote(0, 1);
     const rc_ring_t written = ring(0, 1);
@@ -535,7 +535,7 @@ static void fall_asleep(int i)
 
 /* Where peers are reviewed one that sends little loses its place to one that waits; but only then,
  * and one that sends as much keeps it. */
-static void busy_ones_take_places(void **state)
+TEST_WITH(busy_ones_take_places, begin_eager, end_eager)
 {
     enum { SECOND = 1000 * 1000, FEW = 5 };
 
@@ -581,7 +581,7 @@ static void busy_ones_take_places(void **state)
 }
 
 /* The first peer keeps the place, however little it sends, until its connection ends. */
-static void first_ones_write(void **state)
+TEST_WITH(first_ones_write, begin_eager, end_eager)
 {
     promote(0, 1);
     assert_int_equal(send_one(2, 1, SMALL, 0), EAGAIN);
@@ -600,7 +600,7 @@ static void first_ones_write(void **state)
 }
 
 /* A peer that learns late that it may no longer write is heard all the same. */
-static void late_ones_are_heard(void **state)
+TEST_WITH(late_ones_are_heard, begin_eager, end_eager)
 {
     promote(0, 1);
     fall_asleep(1);
@@ -615,7 +615,7 @@ static void late_ones_are_heard(void **state)
 }
 
 /* What was written before the writer knew that he may not, nobody sleeps through. */
-static void late_writes_are_waited_for(void **state)
+TEST_WITH(late_writes_are_waited_for, begin_eager, end_eager)
 {
     promote(0, 1);
     fake.hold_ops = true;
@@ -637,7 +637,7 @@ static void late_writes_are_waited_for(void **state)
 }
 
 /* As long as the word is on its way nothing is known, however long that takes. */
-static void words_are_waited_for(void **state)
+TEST_WITH(words_are_waited_for, begin_eager, end_eager)
 {
     promote(0, 1);
     fake.hold_ops = true;
@@ -658,7 +658,7 @@ static void words_are_waited_for(void **state)
 }
 
 /* Only rings that were in use are looked at, and none of a connection that is gone. */
-static void off_and_on_again(void **state)
+TEST_WITH(off_and_on_again, begin_eager, end_eager)
 {
     promote(0, 1);
     assert_false(rc_inside(sides[1].t).eagers_off);
@@ -679,7 +679,7 @@ static void off_and_on_again(void **state)
 }
 
 /* A sleeping process would not hear of what is written. */
-static void nobody_writes_to_one_that_sleeps(void **state)
+TEST_WITH(nobody_writes_to_one_that_sleeps, begin_eager, end_eager)
 {
     promote(0, 1);
     fall_asleep(1);
@@ -689,7 +689,7 @@ static void nobody_writes_to_one_that_sleeps(void **state)
     assert_int_equal(conn_of(0, 1, 0).eager_used, filled);
 }
 
-static void broken_and_connected_anew(void **state)
+TEST_WITH(broken_and_connected_anew, begin_eager, end_eager)
 {
     promote(0, 1);
     fake_rdma_break(qp_of(0, 1, 0), IBV_WC_RETRY_EXC_ERR);
@@ -702,7 +702,7 @@ static void broken_and_connected_anew(void **state)
 }
 
 /* Not where it is not asked for, nor on iWARP, nor where nothing goes inline. */
-static void without(void **state)
+TEST_WITH(without, begin_eager, end_eager)
 {
     for (int kind = 0; kind < 3; kind++) {
         (void) tear_down(state);
@@ -719,7 +719,7 @@ static void without(void **state)
 }
 
 /* Of memory of the device: three pieces for each end, of which the ring is the last. */
-static void shortage(void **state)
+TEST_WITH(shortage, begin_eager, end_eager)
 {
     for (int left = 0; left < 5; left++) {
         fake.mrs_left = left;
@@ -733,7 +733,7 @@ static void shortage(void **state)
 }
 
 /* A process without memory for a ring is connected without. */
-static void no_ring(void **state)
+TEST_WITH(no_ring, begin_eager, end_eager)
 {
     fake.mrs_left = 5;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -748,37 +748,4 @@ static void no_ring(void **state)
     assert_int_equal(sides[0].disorder + sides[1].disorder, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define EAGER_TEST(name) cmocka_unit_test_setup_teardown(name, begin_eager, end_eager)
-        EAGER_TEST(busy_peers_write),
-        EAGER_TEST(one_stream),
-        EAGER_TEST(full_ring),
-        EAGER_TEST(held_over_the_end),
-        EAGER_TEST(written_again),
-        EAGER_TEST(too_many_held),
-        EAGER_TEST(rows_in_part),
-        EAGER_TEST(smaller_slots),
-        EAGER_TEST(long_slots),
-        EAGER_TEST(long_slots_in_one_stream),
-        EAGER_TEST(torn_long_writes),
-        EAGER_TEST(numbers_wrap),
-        EAGER_TEST(odd_rings),
-        EAGER_TEST(forged),
-        EAGER_TEST(torn_writes),
-        EAGER_TEST(busy_ones_take_places),
-        EAGER_TEST(first_ones_write),
-        EAGER_TEST(late_ones_are_heard),
-        EAGER_TEST(nobody_writes_to_one_that_sleeps),
-        EAGER_TEST(late_writes_are_waited_for),
-        EAGER_TEST(words_are_waited_for),
-        EAGER_TEST(off_and_on_again),
-        EAGER_TEST(broken_and_connected_anew),
-        EAGER_TEST(without),
-        EAGER_TEST(shortage),
-        EAGER_TEST(no_ring),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

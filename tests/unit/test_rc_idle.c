@@ -98,7 +98,7 @@ static void assert_nothing_lost(void)
 
 /* After the time that was asked for, and with all their memory; the next message opens them
  * again. */
-static void silent_ones_are_closed(void **state)
+RDMA_TEST(silent_ones_are_closed)
 {
     for (int both = 0; both < 2; both++) {
         begin_idle(state, both == 1);
@@ -127,7 +127,7 @@ static void silent_ones_are_closed(void **state)
 }
 
 /* The first queue, by which the engine asks silent peers, stays; unless it does not ask. */
-static void first_stays(void **state)
+RDMA_TEST(first_stays)
 {
     for (int closed = 0; closed < 2; closed++) {
         params.rc.idle_first = closed == 1;
@@ -140,7 +140,7 @@ static void first_stays(void **state)
 }
 
 /* As long as neither side wants to. */
-static void never(void **state)
+RDMA_TEST(never)
 {
     connect_sides(0, 1, 1);
     const uint32_t posts = fake.posts;
@@ -150,7 +150,7 @@ static void never(void **state)
 }
 
 /* A message that crosses the answer: the connection stays, and nothing is lost. */
-static void one_that_is_used_again_stays(void **state)
+RDMA_TEST(one_that_is_used_again_stays)
 {
     begin_idle(state, false);
     connect_sides(0, 1, 1);
@@ -170,7 +170,7 @@ static void one_that_is_used_again_stays(void **state)
 }
 
 /* A side that has agreed, and wants to send: it waits for the end, and connects. */
-static void one_that_agreed_connects_anew(void **state)
+RDMA_TEST(one_that_agreed_connects_anew)
 {
     begin_idle(state, false);
     connect_sides(0, 1, 1);
@@ -188,7 +188,7 @@ static void one_that_agreed_connects_anew(void **state)
 }
 
 /* It does not wait for ever for a peer that computes, or is no more. */
-static void one_that_agreed_waits_ten_seconds(void **state)
+RDMA_TEST(one_that_agreed_waits_ten_seconds)
 {
     begin_idle(state, false);
     connect_sides(0, 1, 1);
@@ -211,7 +211,7 @@ static void one_that_agreed_waits_ten_seconds(void **state)
 }
 
 /* What the engine has of it keeps a connection open. */
-static void held_buffers_keep_it(void **state)
+RDMA_TEST(held_buffers_keep_it)
 {
     begin_idle(state, false);
     connect_sides(0, 1, 1);
@@ -226,7 +226,7 @@ static void held_buffers_keep_it(void **state)
 }
 
 /* A question to a peer that computed for long comes behind what it has yet to look at. */
-static void one_that_has_just_looked_declines(void **state)
+RDMA_TEST(one_that_has_just_looked_declines)
 {
     begin_idle(state, false);
     connect_sides(0, 1, 1);
@@ -241,7 +241,7 @@ static void one_that_has_just_looked_declines(void **state)
 }
 
 /* Its shared buffers come back. */
-static void shared_buffers_come_back(void **state)
+RDMA_TEST(shared_buffers_come_back)
 {
     params.queue[1] = (btl_ib_open_queue_t){.size = SIZE_1, .num = 64, .shared = true};
     begin_idle(state, true);
@@ -276,7 +276,7 @@ static void begin_with_rings(void **state)
 }
 
 /* With rings of eager RDMA, that are written to while it is asked. */
-static void with_rings(void **state)
+RDMA_TEST(with_rings)
 {
     begin_with_rings(state);
     const int received = sides[1].received;
@@ -294,7 +294,7 @@ static void with_rings(void **state)
 }
 
 /* A device that takes nothing out of requests, and one of iWARP. */
-static void other_devices(void **state)
+RDMA_TEST(other_devices)
 {
     for (int iwarp = 0; iwarp < 2; iwarp++) {
         end_first(state);
@@ -312,7 +312,7 @@ static void other_devices(void **state)
 /* ---- what is short, and what is late ---- */
 
 /* A side that agreed switches its rings off before it sleeps. */
-static void one_that_agreed_may_sleep(void **state)
+RDMA_TEST(one_that_agreed_may_sleep)
 {
     begin_with_rings(state);
     make_agreed(0);
@@ -327,7 +327,7 @@ static void one_that_agreed_may_sleep(void **state)
 }
 
 /* Its patience with the next connection is that of any: it begins when that is wanted. */
-static void patience_begins_anew(void **state)
+RDMA_TEST(patience_begins_anew)
 {
     begin_idle(state, false);
     connect_sides(0, 1, 1);
@@ -353,7 +353,7 @@ static void patience_begins_anew(void **state)
 
 /* An answer for which there was no room comes with a later look; so does the message that the
  * connection stays. */
-static void answers_are_made_up_for(void **state)
+RDMA_TEST(answers_are_made_up_for)
 {
     for (uint8_t channel = 1; channel <= RDMA_CHANNEL; channel += RDMA_CHANNEL - 1) {
         begin_idle(state, false);
@@ -388,7 +388,7 @@ static void answers_are_made_up_for(void **state)
 }
 
 /* As many as are closed at once must not take the time of others. */
-static void few_are_closed_at_a_time(void **state)
+RDMA_TEST(few_are_closed_at_a_time)
 {
     enum { CHANNELS = 12 };
 
@@ -420,7 +420,7 @@ static void few_are_closed_at_a_time(void **state)
 /* ---- operations on memory ---- */
 
 /* Their queue pair is closed, too; not while any is under way. */
-static void operations_keep_it(void **state)
+RDMA_TEST(operations_keep_it)
 {
     begin_idle(state, true);
     join();
@@ -444,7 +444,7 @@ static void operations_keep_it(void **state)
 
 /* A target gets no completions, and asks in the midst of a peer's operations: the peer agrees only
  * once it began none for half of the time. */
-static void operations_of_a_peer_keep_it(void **state)
+RDMA_TEST(operations_of_a_peer_keep_it)
 {
     begin_idle(state, true);
     join();
@@ -466,7 +466,7 @@ static void operations_of_a_peer_keep_it(void **state)
 
 /* The same while the initiator is silent for more than half of the time, but less than all of it:
  * it agrees, and connects anew for what comes next. */
-static void rare_operations_connect_anew(void **state)
+RDMA_TEST(rare_operations_connect_anew)
 {
     begin_idle(state, true);
     join();
@@ -485,7 +485,7 @@ static void rare_operations_connect_anew(void **state)
 }
 
 /* One that begins when the peer has agreed already. */
-static void operations_begin_again(void **state)
+RDMA_TEST(operations_begin_again)
 {
     begin_idle(state, false);
     join();
@@ -508,7 +508,7 @@ static void operations_begin_again(void **state)
 
 /* A process that computes is asked once, however often the connection is used and silent again
  * meanwhile: it has few buffers for that. */
-static void one_that_does_not_look_is_asked_once(void **state)
+RDMA_TEST(one_that_does_not_look_is_asked_once)
 {
     begin_idle(state, false);
     join();
@@ -531,7 +531,7 @@ static void one_that_does_not_look_is_asked_once(void **state)
 }
 
 /* What a question took is posted again before the answer leaves: this process may compute next. */
-static void buffer_of_a_question_comes_back(void **state)
+RDMA_TEST(buffer_of_a_question_comes_back)
 {
     begin_idle(state, false);
     join();
@@ -547,7 +547,7 @@ static void buffer_of_a_question_comes_back(void **state)
 
 /* A side that agreed, and has operations, waits for as long as the other one computes: that might
  * begin some itself, of which nobody would know whether they were done. */
-static void operations_wait_for_the_asker(void **state)
+RDMA_TEST(operations_wait_for_the_asker)
 {
     begin_with(state, 0, IDLE);
     join();
@@ -565,7 +565,7 @@ static void operations_wait_for_the_asker(void **state)
 
 /* Operations that are over, but not reported, when a side agrees make no events once the peer is
  * given up. */
-static void cancelled_after_it_agreed(void **state)
+RDMA_TEST(cancelled_after_it_agreed)
 {
     begin_with(state, 0, IDLE);
     join();
@@ -594,7 +594,7 @@ static void cancelled_after_it_agreed(void **state)
 
 /* A question takes the last buffer, and none can be posted again: there is no connection left to
  * answer by. */
-static void question_ends_it(void **state)
+RDMA_TEST(question_ends_it)
 {
     begin_idle(state, false);
     join();
@@ -702,41 +702,10 @@ static void go_on_in_any_order(void **state, uint64_t seed)
 }
 
 /* Seeds with which operations and buffers were lost. */
-static void in_any_order(void **state)
+RDMA_TEST(in_any_order)
 {
     go_on_in_any_order(state, 2);
     go_on_in_any_order(state, 10);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RDMA_TEST(silent_ones_are_closed),
-        RDMA_TEST(first_stays),
-        RDMA_TEST(never),
-        RDMA_TEST(one_that_is_used_again_stays),
-        RDMA_TEST(one_that_agreed_connects_anew),
-        RDMA_TEST(one_that_agreed_waits_ten_seconds),
-        RDMA_TEST(held_buffers_keep_it),
-        RDMA_TEST(one_that_has_just_looked_declines),
-        RDMA_TEST(shared_buffers_come_back),
-        RDMA_TEST(with_rings),
-        RDMA_TEST(other_devices),
-        RDMA_TEST(one_that_agreed_may_sleep),
-        RDMA_TEST(patience_begins_anew),
-        RDMA_TEST(answers_are_made_up_for),
-        RDMA_TEST(few_are_closed_at_a_time),
-        RDMA_TEST(operations_keep_it),
-        RDMA_TEST(operations_of_a_peer_keep_it),
-        RDMA_TEST(rare_operations_connect_anew),
-        RDMA_TEST(operations_begin_again),
-        RDMA_TEST(one_that_does_not_look_is_asked_once),
-        RDMA_TEST(buffer_of_a_question_comes_back),
-        RDMA_TEST(operations_wait_for_the_asker),
-        RDMA_TEST(cancelled_after_it_agreed),
-        RDMA_TEST(question_ends_it),
-        RDMA_TEST(in_any_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -235,7 +235,7 @@ static void check_memory(size_t registered_before)
 }
 
 /* The hub knows nobody before he speaks: it takes in some at a time, the others come again. */
-static void unknown_peers_all_at_once(void **state)
+TEST(unknown_peers_all_at_once)
 {
     adds_unknown = true;
     begin(LEAST);
@@ -249,7 +249,7 @@ static void unknown_peers_all_at_once(void **state)
 }
 
 /* A peer that goes leaves nothing behind, and its place is another's. */
-static void all_go_and_come_again(void **state)
+TEST(all_go_and_come_again)
 {
     adds_unknown = false;
     begin(LEAST);
@@ -279,14 +279,10 @@ static void all_go_and_come_again(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unknown_peers_all_at_once),
-        cmocka_unit_test(all_go_and_come_again),
-    };
     most = how_many();
     if (most < LEAST) {
         print_message("only %u descriptors a process\n", most * DESCRIPTORS);
         return 77;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -91,7 +91,7 @@ static seen_t watch_messages(uint32_t (*posted)(void))
 }
 
 /* P: `num` buffers, `reserve` more, and one for the message that opens a connection. */
-static void num_and_reserve(void **state)
+RC_TEST(num_and_reserve)
 {
     for (uint32_t reserve = 0; reserve < 20; reserve += 9) {
         open_with_queue((btl_ib_open_queue_t){.num = 24, .reserve = reserve, .low = 23});
@@ -114,7 +114,7 @@ static uint32_t send_all(uint8_t channel, uint32_t spare)
 
 /* P: data leave the reserve of the first queue to control traffic, which goes by that. A peer that
  * has filled the rest is told at once what is posted again, though less than a batch is. */
-static void data_leave_the_reserve(void **state)
+RC_TEST(data_leave_the_reserve)
 {
     enum { FEW = 8, KEPT = 5 };
 
@@ -149,7 +149,7 @@ static void data_leave_the_reserve(void **state)
 }
 
 /* P: posted again in one batch when `low` of `num` are left; the reserve is no part of these. */
-static void low_of_a_peer(void **state)
+RC_TEST(low_of_a_peer)
 {
     static const uint32_t lows[] = {1, 4, 15, 23};
 
@@ -167,7 +167,7 @@ static void low_of_a_peer(void **state)
 }
 
 /* P: the sender is told when `window` are posted again. */
-static void window_of_a_peer(void **state)
+RC_TEST(window_of_a_peer)
 {
     for (uint32_t window = 1; window < 20; window += 6) {
         open_with_queue(
@@ -180,7 +180,7 @@ static void window_of_a_peer(void **state)
 
 /* Whatever the numbers are, and however long buffers are held: a peer that gave all back is sent to
  * again. */
-static void no_standstill(void **state)
+RC_TEST(no_standstill)
 {
     srand(1);
     for (int round = 0; round < 60; round++) {
@@ -217,7 +217,7 @@ static void no_standstill(void **state)
 
 /* S: `init` at first; with fewer than `limit` posted twice as many, up to `num`, and memory with
  * them. */
-static void init_and_limit(void **state)
+RC_TEST(init_and_limit)
 {
     static const uint32_t made[] = {6, 12, 24, 40};
 
@@ -254,7 +254,7 @@ static void init_and_limit(void **state)
 
 /* S: while there are only some of the buffers they are posted again before the device would say
  * that they run low, which would mean that there are too few. */
-static void no_growth_at_leisure(void **state)
+RC_TEST(no_growth_at_leisure)
 {
     open_with_queue(
         (btl_ib_open_queue_t){.num = 40, .shared = true, .low = 1, .init = 8, .limit = 6});
@@ -266,7 +266,7 @@ static void no_growth_at_leisure(void **state)
 }
 
 /* S: refilled in one batch at `low`. */
-static void low_of_all(void **state)
+RC_TEST(low_of_all)
 {
     for (uint32_t low = 1; low < 40; low += 12) {
         open_with_queue((btl_ib_open_queue_t){.num = 40, .shared = true, .low = low});
@@ -282,7 +282,7 @@ static void low_of_all(void **state)
 
 /* S: a device that does not tell has all buffers at once; where memory is short those that there
  * are have to do. */
-static void no_way_to_grow(void **state)
+RC_TEST(no_way_to_grow)
 {
     const btl_ib_open_queue_t queue = {.num = 40, .shared = true, .low = 30, .init = 6, .limit = 3};
 
@@ -307,7 +307,7 @@ static void no_way_to_grow(void **state)
 
 /* P: an answer goes before what it took is posted again and the sender told, unless that one waits
  * for it. */
-static void answer_goes_first(void **state)
+RC_TEST(answer_goes_first)
 {
     const btl_ib_open_queue_t queue = {.num = 8, .low = 7, .window = 1};
 
@@ -339,7 +339,7 @@ static void answer_goes_first(void **state)
 
 /* P: what one connection left for the next poll is not forgotten when another leaves its own, nor
  * does it outlive its connection. */
-static void left_for_later(void **state)
+RC_TEST(left_for_later)
 {
     const btl_ib_open_queue_t queue = {.num = 8, .low = 7, .window = 1};
 
@@ -367,7 +367,7 @@ static void left_for_later(void **state)
 
 /* S: what messages take is replaced, by buffers that lie idle, before they are handed up: however
  * long that takes, no fewer are posted than `low`. */
-static void replaced_before_the_handler(void **state)
+RC_TEST(replaced_before_the_handler)
 {
     open_with_queue((btl_ib_open_queue_t){.num = 40, .shared = true, .low = 30});
     connect_sides(0, 1, 1);
@@ -395,7 +395,7 @@ static void send_messages(int count)
 
 /* S: how often no buffer was left is counted, and told once with what would help; running low, or
  * growing for that, is no such thing. */
-static void none_left(void **state)
+RC_TEST(none_left)
 {
     told_empty = 0;
     open_with_queue((btl_ib_open_queue_t){.num = 8, .shared = true, .low = 7});
@@ -426,7 +426,7 @@ static void none_left(void **state)
 }
 
 /* P: a peer that has used up its own buffers knows it, and was refused nothing. */
-static void none_left_of_a_peer(void **state)
+RC_TEST(none_left_of_a_peer)
 {
     told_empty = 0;
     open_with_queue((btl_ib_open_queue_t){.num = 4, .low = 1, .window = 1});
@@ -480,7 +480,7 @@ static void make_counts(void)
 
 /* What the port counts itself, by whatever names, is told at the end: what was added meanwhile. A
  * port that counts nothing is no fault. */
-static void as_the_port_counts(void **state)
+RC_TEST(as_the_port_counts)
 {
     static const char *const names[][2] = {
         {"out_of_buffer", "rnr_nak_retry_err"},
@@ -513,25 +513,4 @@ static void as_the_port_counts(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RC_TEST(num_and_reserve),
-        RC_TEST(data_leave_the_reserve),
-        RC_TEST(low_of_a_peer),
-        RC_TEST(window_of_a_peer),
-        RC_TEST(no_standstill),
-        RC_TEST(init_and_limit),
-        RC_TEST(no_growth_at_leisure),
-        RC_TEST(low_of_all),
-        RC_TEST(no_way_to_grow),
-        RC_TEST(answer_goes_first),
-        RC_TEST(left_for_later),
-        RC_TEST(replaced_before_the_handler),
-        RC_TEST(none_left),
-        RC_TEST(none_left_of_a_peer),
-        RC_TEST(as_the_port_counts),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

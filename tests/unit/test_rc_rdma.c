@@ -17,7 +17,7 @@
 
 /* Short ones of all lengths, many at once: the ring of bytes goes round, and nobody's piece is
  * another's. */
-static void pieces_go_round(void **state)
+RDMA_TEST(pieces_go_round)
 {
     uint32_t size[64], at[64];
     int full = 0;
@@ -57,7 +57,7 @@ static void pieces_go_round(void **state)
 
 /* Nothing that was sent waits for a connection of operations: that it was long in coming is no
  * loss. */
-static void late_connection_is_no_loss(void **state)
+RDMA_TEST(late_connection_is_no_loss)
 {
     fake.hold_requests = true;
     assert_int_equal(start_write(&ops[0], 0, 8), -EAGAIN);
@@ -73,7 +73,7 @@ static void late_connection_is_no_loss(void **state)
     assert_int_equal(sides[0].broken + sides[1].broken, 0);
 }
 
-static void both_directions_use_one_connection(void **state)
+RDMA_TEST(both_directions_use_one_connection)
 {
     void *handle;
     uint32_t its_key;
@@ -97,7 +97,7 @@ static void both_directions_use_one_connection(void **state)
 }
 
 /* With oneself, by the device: for atomics, which are no atomics beside a processor's. */
-static void with_oneself(void **state)
+RDMA_TEST(with_oneself)
 {
     btl_ib_transport_t *t = sides[1].t;
     btl_ib_addr_t self;
@@ -137,7 +137,7 @@ static void with_oneself(void **state)
     assert_int_equal(t->ops->addr_add(t, t->address, t->address_len, &self), -EHOSTUNREACH);
 }
 
-static void attributes(void **state)
+RDMA_TEST(attributes)
 {
     assert_true(sides[0].t->attr.rdma);
     assert_int_equal(sides[0].t->attr.rdma_max, 1 << 20); /* what the port says */
@@ -156,7 +156,7 @@ static void attributes(void **state)
 
 /* Operations up to the size that was asked for are copied, with as much memory for each connection
  * as they need; none at all, but for atomics. */
-static void copied(void **state)
+RDMA_TEST(copied)
 {
     static const uint32_t sizes[] = {0, 100, 8192, 65536, 1000000};
     static const uint32_t most[] = {0, 100, 8192, 65536, 65536};
@@ -197,7 +197,7 @@ static void copied(void **state)
 
 /* The least memory there is for copies: 64 cache lines, also where only single bytes are copied.
  * What finds none waits, and nobody's bytes are another's. */
-static void copied_by_the_least_memory(void **state)
+RDMA_TEST(copied_by_the_least_memory)
 {
     enum { LINES = 64 };
 
@@ -261,7 +261,7 @@ static size_t bounce_ring(void **state, uint32_t size, uint32_t num, uint64_t to
 }
 
 /* As many buffers as are asked for, of the size that is. */
-static void number_of_bounce_buffers(void **state)
+RDMA_TEST(number_of_bounce_buffers)
 {
     assert_int_equal(bounce_ring(state, 8192, 0, 0), 16 * 8192);
     assert_int_equal(bounce_ring(state, 8192, 2, 0), 2 * 8192);
@@ -270,7 +270,7 @@ static void number_of_bounce_buffers(void **state)
 
 /* Within a bound on all: what the ring that is left cannot hold is for processors, also when a
  * connection has come and gone. */
-static void bytes_of_bounce_buffers(void **state)
+RDMA_TEST(bytes_of_bounce_buffers)
 {
     assert_int_equal(bounce_ring(state, 8192, 16, 8192), 8192);
     for (int i = 0; i < 3; i++) {
@@ -297,7 +297,7 @@ static void bytes_of_bounce_buffers(void **state)
 
 /* ---- atomics ---- */
 
-static void no_atomics_where_the_device_has_none(void **state)
+RDMA_TEST(no_atomics_where_the_device_has_none)
 {
     uint64_t old;
     void *handle;
@@ -315,7 +315,7 @@ static void no_atomics_where_the_device_has_none(void **state)
 }
 
 /* Soft-iWARP's answers are wrong then; the caller has another way. */
-static void no_short_reads_of_two_pages_over_iwarp(void **state)
+RDMA_TEST(no_short_reads_of_two_pages_over_iwarp)
 {
     for (int iwarp = 0; iwarp < 2; iwarp++) {
         end_first(state);
@@ -339,7 +339,7 @@ static void no_short_reads_of_two_pages_over_iwarp(void **state)
 /* ---- how many at once ---- */
 
 /* As many reads as the peer serves; writes are not bound by that. */
-static void reads_are_bounded(void **state)
+RDMA_TEST(reads_are_bounded)
 {
     fake.hold_ops = true;
     join();
@@ -362,7 +362,7 @@ static void reads_are_bounded(void **state)
 }
 
 /* The other's device may serve fewer than ours asks for, or none. */
-static void reads_are_bounded_by_the_peer(void **state)
+RDMA_TEST(reads_are_bounded_by_the_peer)
 {
     for (int reads = 0; reads < 3; reads++) {
         end_first(state);
@@ -383,7 +383,7 @@ static void reads_are_bounded_by_the_peer(void **state)
     }
 }
 
-static void full_queue(void **state)
+RDMA_TEST(full_queue)
 {
     int begun = 0;
 
@@ -420,13 +420,13 @@ static void write_is_placed(void)
     assert_memory_equal(there, here, 4000);
 }
 
-static void strict_writes_need_no_read(void **state)
+RDMA_TEST(strict_writes_need_no_read)
 {
     write_is_placed();
     assert_int_equal(fake.read, 0);
 }
 
-static void writes_over_iwarp_are_confirmed(void **state)
+RDMA_TEST(writes_over_iwarp_are_confirmed)
 {
     begin_on_iwarp(state);
     write_is_placed();
@@ -436,7 +436,7 @@ static void writes_over_iwarp_are_confirmed(void **state)
 }
 
 /* It is the peer's memory that is relaxed, or not. */
-static void writes_to_relaxed_memory_are_confirmed(void **state)
+RDMA_TEST(writes_to_relaxed_memory_are_confirmed)
 {
     end_first(state);
     open_side(0);
@@ -455,7 +455,7 @@ static void writes_to_relaxed_memory_are_confirmed(void **state)
 }
 
 /* When no more can be read, writes go on, and the next read confirms all of them. */
-static void one_read_confirms_many(void **state)
+RDMA_TEST(one_read_confirms_many)
 {
     begin_on_iwarp(state);
     fake.hold_ops = true;
@@ -512,7 +512,7 @@ static int over(int begun)
 
 /* What wait_fd() has read is handed up before all that completes later, however few events a poll
  * may return. */
-static void set_aside_goes_first(void **state)
+RDMA_TEST(set_aside_goes_first)
 {
     fake.hold_ops = true;
     for (look_at_most = 1; look_at_most <= 32; look_at_most++) {
@@ -534,7 +534,7 @@ static void set_aside_goes_first(void **state)
 }
 
 /* The same of datagrams, which stand behind completions that make no event. */
-static void datagrams_set_aside_go_first(void **state)
+RDMA_TEST(datagrams_set_aside_go_first)
 {
     fake.hold_ops = true;
     join();
@@ -551,30 +551,4 @@ static void datagrams_set_aside_go_first(void **state)
     assert_int_equal(over(ROW), ROW);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RDMA_TEST(pieces_go_round),
-        RDMA_TEST(late_connection_is_no_loss),
-        RDMA_TEST(both_directions_use_one_connection),
-        RDMA_TEST(with_oneself),
-        RDMA_TEST(attributes),
-        RDMA_TEST(copied),
-        RDMA_TEST(copied_by_the_least_memory),
-        RDMA_TEST(number_of_bounce_buffers),
-        RDMA_TEST(bytes_of_bounce_buffers),
-        RDMA_TEST(no_atomics_where_the_device_has_none),
-        RDMA_TEST(no_short_reads_of_two_pages_over_iwarp),
-        RDMA_TEST(reads_are_bounded),
-        RDMA_TEST(reads_are_bounded_by_the_peer),
-        RDMA_TEST(full_queue),
-        RDMA_TEST(strict_writes_need_no_read),
-        RDMA_TEST(writes_over_iwarp_are_confirmed),
-        RDMA_TEST(writes_to_relaxed_memory_are_confirmed),
-        RDMA_TEST(one_read_confirms_many),
-        RDMA_TEST(set_aside_goes_first),
-        RDMA_TEST(datagrams_set_aside_go_first),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -18,7 +18,7 @@
 /* ---- rights ---- */
 
 /* iWARP's reads go where the other side may write; but a key for reading is none for writing. */
-static void rights_on_iwarp(void **state)
+RDMA_TEST(rights_on_iwarp)
 {
     void *handle;
 
@@ -59,7 +59,7 @@ static void refused(btl_ib_rdma_kind_t kind, uint64_t offset)
 
 /* The device may change what somebody changes by it, and nothing else: memory may be such that
  * nobody can. */
-static void only_changed_memory_is_writable(void **state)
+RDMA_TEST(only_changed_memory_is_writable)
 {
     for (unsigned access = 0; access < 16; access++) {
         void *handle;
@@ -72,7 +72,7 @@ static void only_changed_memory_is_writable(void **state)
 
 /* What the target's device refuses fails, and says so; what came after it ends with the
  * connection. */
-static void refusals(void **state)
+RDMA_TEST(refusals)
 {
     void *handle;
     const uint32_t good = key;
@@ -104,7 +104,7 @@ static void refusals(void **state)
 
 /* From withdraw() on its key opens nothing, not even to what was begun before; and another key for
  * the same memory does. */
-static void withdrawn_key(void **state)
+RDMA_TEST(withdrawn_key)
 {
     const uint32_t usual = key;
     void *handle;
@@ -149,7 +149,7 @@ static void withdrawn_key(void **state)
 /* ---- ends ---- */
 
 /* What is begun ends, once, however the connection does. */
-static void broken(void **state)
+RDMA_TEST(broken)
 {
     fake.hold_ops = true;
     join();
@@ -173,7 +173,7 @@ static void broken(void **state)
 
 /* iWARP devices say so of what they could not send any more when the other side has ended the
  * connection: the operation itself may be as good as any. */
-static void broken_before_sent(void **state)
+RDMA_TEST(broken_before_sent)
 {
     begin_on_iwarp(state);
     fake.hold_ops = true;
@@ -192,7 +192,7 @@ static void broken_before_sent(void **state)
 }
 
 /* Writes that were over, but not confirmed, may not have been placed. */
-static void broken_before_confirmed(void **state)
+RDMA_TEST(broken_before_confirmed)
 {
     begin_on_iwarp(state);
     fake.hold_ops = true;
@@ -233,7 +233,7 @@ static void remove_peer(void)
     forget(0, 1);
 }
 
-static void removed(void **state)
+RDMA_TEST(removed)
 {
     end_with(remove_peer);
 }
@@ -243,7 +243,7 @@ static void cancel_all(void)
     sides[0].t->ops->rdma->cancel(sides[0].t, sides[0].to[1]);
 }
 
-static void cancelled(void **state)
+RDMA_TEST(cancelled)
 {
     end_with(cancel_all);
     fake.hold_ops = false;
@@ -252,7 +252,7 @@ static void cancelled(void **state)
 }
 
 /* Those that ended with the connection, and were not told of yet. */
-static void cancelled_when_broken(void **state)
+RDMA_TEST(cancelled_when_broken)
 {
     btl_ib_event_t event;
 
@@ -271,7 +271,7 @@ static void cancelled_when_broken(void **state)
     }
 }
 
-static void stopped(void **state)
+RDMA_TEST(stopped)
 {
     fake.hold_ops = true;
     join();
@@ -286,7 +286,7 @@ static void stopped(void **state)
 }
 
 /* A caller that hears that the device failed has heard of all operations. */
-static void device_fails(void **state)
+RDMA_TEST(device_fails)
 {
     const struct ibv_async_event fatal = {.event_type = IBV_EVENT_DEVICE_FATAL};
 
@@ -308,7 +308,7 @@ static void device_fails(void **state)
     forget(0, 1);
 }
 
-static void nobody_there(void **state)
+RDMA_TEST(nobody_there)
 {
     sides[1].t->ops->stop(sides[1].t);
     withdraw(1, handle_there);
@@ -322,7 +322,7 @@ static void nobody_there(void **state)
 
 /* ---- shortage, and what the own device refuses ---- */
 
-static void shortage(void **state)
+RDMA_TEST(shortage)
 {
     void *handle;
     uint32_t its_key;
@@ -342,7 +342,7 @@ static void shortage(void **state)
     assert_int_equal(ops[0].error, 0);
 }
 
-static void refused_here(void **state)
+RDMA_TEST(refused_here)
 {
     fake.hold_ops = true;
     join();
@@ -357,7 +357,7 @@ static void refused_here(void **state)
 }
 
 /* A write that is taken, and its read is not: it was begun, and ends. */
-static void half_posted(void **state)
+RDMA_TEST(half_posted)
 {
     begin_on_iwarp(state);
     join();
@@ -369,26 +369,4 @@ static void half_posted(void **state)
     assert_int_equal(ops[0].error, EPIPE);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RDMA_TEST(rights_on_iwarp),
-        RDMA_TEST(only_changed_memory_is_writable),
-        RDMA_TEST(refusals),
-        RDMA_TEST(withdrawn_key),
-        RDMA_TEST(broken),
-        RDMA_TEST(broken_before_confirmed),
-        RDMA_TEST(broken_before_sent),
-        RDMA_TEST(removed),
-        RDMA_TEST(cancelled),
-        RDMA_TEST(cancelled_when_broken),
-        RDMA_TEST(stopped),
-        RDMA_TEST(device_fails),
-        RDMA_TEST(nobody_there),
-        RDMA_TEST(shortage),
-        RDMA_TEST(refused_here),
-        RDMA_TEST(half_posted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -14,7 +14,7 @@
 /* ---- sending ---- */
 
 /* Only what is not inline makes SENT events, and each of it one. */
-static void sent_events(void **state)
+RC_TEST(sent_events)
 {
     connect_sides(0, 1, 1);
     for (int i = 0; i < 500; i++) {
@@ -34,7 +34,7 @@ static void sent_events(void **state)
 }
 
 /* Nor is it held for long if it is many connections' together. */
-static void much_is_asked_for(void **state)
+RC_TEST(much_is_asked_for)
 {
     open_side(2);
     add(0, 2);
@@ -49,7 +49,7 @@ static void much_is_asked_for(void **state)
 }
 
 /* What the peer says that he took is beyond what he was sent: he is not believed. */
-static void word_of_nonsense(void **state)
+RC_TEST(word_of_nonsense)
 {
     connect_sides(0, 1, 0);
     uint32_t *word = conn_of(0, 1, 0).word;
@@ -63,7 +63,7 @@ static void word_of_nonsense(void **state)
 
 /* Memory that is held because nobody asked for a completion is no more when its connection is
  * over. */
-static void silence_ends_with_the_connection(void **state)
+RC_TEST(silence_ends_with_the_connection)
 {
     for (int i = 0; i < 6; i++) {
         sides[1].received = 0;
@@ -86,7 +86,7 @@ static void silence_ends_with_the_connection(void **state)
 }
 
 /* One doorbell a row; what does not fit is not taken. */
-static void rows(void **state)
+RC_TEST(rows)
 {
     int error;
 
@@ -105,7 +105,7 @@ static void rows(void **state)
     assert_int_equal(sides[1].disorder, 0);
 }
 
-static void partial_posts(void **state)
+RC_TEST(partial_posts)
 {
     int error;
 
@@ -129,7 +129,7 @@ static void partial_posts(void **state)
 }
 
 /* A device that does not say how far it came took nothing. */
-static void silent_post_took_nothing(void **state)
+RC_TEST(silent_post_took_nothing)
 {
     int error;
 
@@ -147,7 +147,7 @@ static void silent_post_took_nothing(void **state)
 }
 
 /* A batch that goes several ways ends at the first that cannot go. */
-static void mixed_batches(void **state)
+RC_TEST(mixed_batches)
 {
     side_t *side = &sides[0];
     btl_ib_tx_t tx[3];
@@ -168,7 +168,7 @@ static void mixed_batches(void **state)
 
 /* A receiver that does not look has buffers for all that comes, whatever is sent; then it goes
  * on. */
-static void never_without_buffer(void **state)
+RC_TEST(never_without_buffer)
 {
     int taken = 0;
 
@@ -191,7 +191,7 @@ static void never_without_buffer(void **state)
 
 /* ---- shared queues ---- */
 
-static void shared_queue(void **state)
+RC_TEST(shared_queue)
 {
     (void) tear_down(state);
     fake_rdma_reset();
@@ -219,7 +219,7 @@ static void shared_queue(void **state)
 
 /* Peers come and go under traffic: the buffers that all share are all there afterwards. Some
  * devices do not say when a queue pair took its last one. */
-static void shared_buffers_come_back(void **state)
+RC_TEST(shared_buffers_come_back)
 {
     int error;
 
@@ -253,7 +253,7 @@ static void shared_buffers_come_back(void **state)
     }
 }
 
-static void shared_queues_not_on_iwarp(void **state)
+RC_TEST(shared_queues_not_on_iwarp)
 {
     (void) tear_down(state);
     fake_rdma_reset();
@@ -262,22 +262,4 @@ static void shared_queues_not_on_iwarp(void **state)
     assert_int_equal(try_open(0), -EINVAL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RC_TEST(sent_events),
-        RC_TEST(rows),
-        RC_TEST(much_is_asked_for),
-        RC_TEST(word_of_nonsense),
-        RC_TEST(silence_ends_with_the_connection),
-        RC_TEST(partial_posts),
-        RC_TEST(silent_post_took_nothing),
-        RC_TEST(mixed_batches),
-        RC_TEST(never_without_buffer),
-        RC_TEST(shared_queue),
-        RC_TEST(shared_buffers_come_back),
-        RC_TEST(shared_queues_not_on_iwarp),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

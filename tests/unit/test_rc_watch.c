@@ -42,7 +42,7 @@ static void listen_to_both(void)
 
 /* The first message of a connection and a read are seen once something else comes: so that is
  * sent, a second later. */
-static void read_is_roused(void **state)
+RDMA_TEST(read_is_roused)
 {
     begin_on_iwarp(state);
     listen_to_both();
@@ -66,7 +66,7 @@ static void read_is_roused(void **state)
 }
 
 /* A write like it does not count as done before it is placed. */
-static void write_is_roused(void **state)
+RDMA_TEST(write_is_roused)
 {
     begin_on_iwarp(state);
     fake.unseen = 3; /* with the read that flushes it */
@@ -84,7 +84,7 @@ static void write_is_roused(void **state)
 
 /* A connection by which nothing follows the first message opens on both sides, whatever it is
  * for. */
-static void first_message_is_roused(void **state)
+RC_TEST(first_message_is_roused)
 {
     for (uint8_t channel = 0; channel < 2; channel++) {
         fake.unseen = 1;
@@ -127,7 +127,7 @@ static void assert_stalled(int count)
 
 /* The connection is given up after ten seconds, with one line, and the next operation makes
  * another. Only if that one is no better there is none for a minute, and nobody waits for it. */
-static void given_up(void **state)
+RDMA_TEST(given_up)
 {
     begin_on_iwarp(state);
     join();
@@ -158,7 +158,7 @@ static void given_up(void **state)
 }
 
 /* A connection that ended something is replaced at once, however often. */
-static void given_up_after_use(void **state)
+RDMA_TEST(given_up_after_use)
 {
     begin_on_iwarp(state);
     listen_to_both();
@@ -173,7 +173,7 @@ static void given_up_after_use(void **state)
 }
 
 /* Where operations end one after the other, each has its time. */
-static void slow_ones(void **state)
+RDMA_TEST(slow_ones)
 {
     begin_on_iwarp(state);
     join();
@@ -192,7 +192,7 @@ static void slow_ones(void **state)
 }
 
 /* Half a megabyte has half a second more. */
-static void long_ones(void **state)
+RDMA_TEST(long_ones)
 {
     begin_on_iwarp(state);
     join();
@@ -206,7 +206,7 @@ static void long_ones(void **state)
 }
 
 /* A device that repeats by itself has its time first: four times 8 x 4.3 s. */
-static void device_goes_first(void **state)
+RDMA_TEST(device_goes_first)
 {
     end_first(state);
     params.rc.timeout = 20;
@@ -222,7 +222,7 @@ static void device_goes_first(void **state)
 }
 
 /* A pause of our own is none of the peer's. */
-static void paused(void **state)
+RDMA_TEST(paused)
 {
     join();
     listen_to_both();
@@ -250,7 +250,7 @@ static void assert_not_opened(void)
 
 /* The side whose request was accepted says nothing. While there is nothing to send that is nobody's
  * business; then, after ten seconds, this side asks, however often that happened. */
-static void accepted_and_silent(void **state)
+RC_TEST(accepted_and_silent)
 {
     listen_to_both();
     fake.unseen = 100;
@@ -283,14 +283,4 @@ static void accepted_and_silent(void **state)
     assert_int_equal(sides[1].received, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RDMA_TEST(read_is_roused),     RDMA_TEST(write_is_roused), RDMA_TEST(given_up),
-        RDMA_TEST(given_up_after_use), RDMA_TEST(slow_ones),       RDMA_TEST(long_ones),
-        RDMA_TEST(device_goes_first),  RDMA_TEST(paused),          RC_TEST(first_message_is_roused),
-        RC_TEST(accepted_and_silent),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

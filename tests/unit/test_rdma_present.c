@@ -64,7 +64,7 @@ static void add_port(const char *device, const char *port, const char *state)
     (void) close(fd);
 }
 
-static void test_ports(void **state)
+TEST(test_ports)
 {
     char path[] = "/tmp/test_rdma_present.XXXXXX";
     char command[64];
@@ -89,10 +89,4 @@ static void test_ports(void **state)
     assert_int_equal(system(command), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ports),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -136,7 +136,7 @@ static void number_from(int p, uint32_t first)
 }
 
 /* Every edge of chunks, words of the bitmap and bytes of the buffer; numbers wrap underway. */
-static void test_any_order(void **state)
+TEST_WITH(test_any_order, setup, teardown)
 {
     static const uint32_t totals[] = {1, 3, 4, 5, 63, 64, 255, 256, 257, 260, 4999, 5002, 5003};
     static const uint32_t units[] = {4, 5, 7, 64, 79, 1000, 5002, 5003, 65535};
@@ -166,7 +166,7 @@ static void test_any_order(void **state)
     assert_int_equal(memory.live, 1); /* one buffer did it all */
 }
 
-static void test_interleaved(void **state)
+TEST_WITH(test_interleaved, setup, teardown)
 {
     for (uint32_t i = 0; i < 49; i++) {
         assert_int_equal(add(0, 0, 500, 10, i), BTL_IB_REASM_STORED);
@@ -184,7 +184,7 @@ static void test_interleaved(void **state)
 
 /* What was complete when a life ended comes before anything of the next one, in order, over
  * gaps. protocol: R58 */
-static void test_end_of_life(void **state)
+TEST_WITH(test_end_of_life, setup, teardown)
 {
     number_from(0, 0xffffffff);
     assert_int_equal(add(0, 3, 200, 100, 0), BTL_IB_REASM_STORED);
@@ -207,7 +207,7 @@ static void test_end_of_life(void **state)
     check_whole(1, 100);
 }
 
-static void test_wrong(void **state)
+TEST_WITH(test_wrong, setup, teardown)
 {
     number_from(0, 0xffffffff);
     assert_int_equal(add(0, 0xffffffff, 300, 100, 1), BTL_IB_REASM_STORED);
@@ -235,7 +235,7 @@ static void test_wrong(void **state)
 }
 
 /* No chunk of a fragment that is finished opens it again, however late it comes. */
-static void test_finished(void **state)
+TEST_WITH(test_finished, setup, teardown)
 {
     number_from(0, 0xfffffffe);
     assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
@@ -254,7 +254,7 @@ static void test_finished(void **state)
 }
 
 /* One buffer for each peer and three more, of which no peer gets more than two. */
-static void test_bounded_for_one_peer(void **state)
+TEST_WITH(test_bounded_for_one_peer, setup, teardown)
 {
     pool.peer_max = 2;
     assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
@@ -276,7 +276,7 @@ static void test_bounded_for_one_peer(void **state)
 }
 
 /* One buffer for each peer and three more for all. */
-static void test_bounded(void **state)
+TEST_WITH(test_bounded, setup, teardown)
 {
     for (int i = 0; i < PEERS; i++) {
         assert_int_equal(add(i, 0, 200, 100, 0), BTL_IB_REASM_STORED);
@@ -314,7 +314,7 @@ static void test_bounded(void **state)
 }
 
 /* A peer's own buffer is kept for its oldest fragment, whatever came first. protocol: R60 */
-static void test_oldest_first(void **state)
+TEST_WITH(test_oldest_first, setup, teardown)
 {
     number_from(0, 0xffffffff);
     for (uint32_t i = 0; i < 3; i++) {
@@ -339,7 +339,7 @@ static void test_oldest_first(void **state)
 }
 
 /* protocol: R59 */
-static void test_no_memory(void **state)
+TEST_WITH(test_no_memory, setup, teardown)
 {
     memory.allowed = 0;
     assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_RNR);
@@ -360,7 +360,7 @@ static void test_no_memory(void **state)
 }
 
 /* Many at once do not stay allocated for ever after. */
-static void test_idle_bounded(void **state)
+TEST_WITH(test_idle_bounded, setup, teardown)
 {
     btl_ib_reasm_pool_fini(&pool);
     setup_extra(99);
@@ -496,7 +496,7 @@ static void model_continue(model_t *m, int p, int f, test_random_t *r)
 
 /* Of a window of short messages whose first one has a gap: no buffer is as large as that of a long
  * one, and the next such window finds them all. */
-static void test_short_ones_wait(void **state)
+TEST_WITH(test_short_ones_wait, setup, teardown)
 {
     enum { LONGEST = 262144, SHORT = 4096, UNIT = 2048, WINDOW = 64, ALL = 12 * WINDOW };
     uint64_t calls = 0;
@@ -524,7 +524,7 @@ static void test_short_ones_wait(void **state)
     assert_in_range(memory.largest, LONGEST, 2 * LONGEST);
 }
 
-static void test_model(void **state)
+TEST_WITH(test_model, setup, teardown)
 {
     static model_t m;
     test_random_t r = TEST_RANDOM_SEED;
@@ -552,7 +552,7 @@ static void test_model(void **state)
 }
 
 /* Chunks of one burst, in three: none of one that has a chunk twice is taken. */
-static void test_burst(void **state)
+TEST_WITH(test_burst, setup, teardown)
 {
     enum { UNIT = 64, CHUNKS = 70 };
     uint8_t bytes[CHUNKS][8 + UNIT];
@@ -585,23 +585,4 @@ static void test_burst(void **state)
     check_next(0, 0, CHUNKS * UNIT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_any_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_interleaved, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_end_of_life, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_wrong, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_finished, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bounded, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bounded_for_one_peer, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_oldest_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_idle_bounded, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_short_ones_wait, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_model, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_burst, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -74,7 +74,7 @@ static void check(bench_t *bench)
 }
 
 /* All sorts of messages and operations over a network that loses, with whatever protection. */
-static void test_traffic(void **state)
+TEST(test_traffic)
 {
     static const btl_ib_protection_kind_t protections[] = {
         BTL_IB_PROTECTION_NONE, BTL_IB_PROTECTION_CRC32C, BTL_IB_PROTECTION_INTEGRITY,
@@ -99,7 +99,7 @@ static void test_traffic(void **state)
 
 /* Connections that are closed and opened again under it, by both sides, and processes that
  * restart. */
-static void test_lives(void **state)
+TEST(test_lives)
 {
     for (uint64_t seed = 0; seed < 20; seed++) {
         bench_t *bench = new_bench();
@@ -148,7 +148,7 @@ static void turn(bench_host_t *host)
 static void (*const interruptions[])(bench_host_t *host) = {async_turn, turn};
 
 /* What came in one batch with a first contact is let in, though its address was not known then. */
-static void test_first_batch(void **state)
+TEST(test_first_batch)
 {
     for (uint32_t i = 0; i < 2; i++) {
         bench_t *bench = new_bench();
@@ -168,7 +168,7 @@ static void test_first_batch(void **state)
 }
 
 /* How long a datagram may have lain there is known from the batch that it came in. */
-static void test_away(void **state)
+TEST(test_away)
 {
     enum { PAUSE = 5000 };
 
@@ -213,7 +213,7 @@ static void send_next(bench_host_t *host)
 
 /* Each callback that sends the next message must not find itself within the one before: a queue may
  * be long, and a stack short. */
-static void test_queue(void **state)
+TEST(test_queue)
 {
     bench_t *bench = job();
     deepest = 0;
@@ -244,7 +244,7 @@ static void answer(bench_t *bench, uint32_t message)
 }
 
 /* What a callback sends acknowledges the message that it was called for. */
-static void test_answer(void **state)
+TEST(test_answer)
 {
     bench_t *bench = job();
 
@@ -274,7 +274,7 @@ static void serve(bench_t *bench, uint32_t message)
 }
 
 /* While a callback takes its time the message is acknowledged by the progress thread. */
-static void test_long_callback(void **state)
+TEST(test_long_callback)
 {
     bench_t *bench = job();
 
@@ -287,14 +287,4 @@ static void test_long_callback(void **state)
     end_delivered(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_traffic),       cmocka_unit_test(test_lives),
-        cmocka_unit_test(test_first_batch),   cmocka_unit_test(test_away),
-        cmocka_unit_test(test_queue),         cmocka_unit_test(test_answer),
-        cmocka_unit_test(test_long_callback),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

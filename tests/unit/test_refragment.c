@@ -75,7 +75,7 @@ static void check_whole(uint32_t seq, uint32_t total)
     btl_ib_free(&memory, whole);
 }
 
-static void in_any_order(void **state)
+TEST_WITH(in_any_order, setup, teardown)
 {
     static const uint32_t totals[] = {9, 16, 100, 1001, 8928, 65535};
 
@@ -93,7 +93,7 @@ static void in_any_order(void **state)
 }
 
 /* A later copy is divided otherwise. */
-static void of_two_copies(void **state)
+TEST_WITH(of_two_copies, setup, teardown)
 {
     assert_int_equal(add(5, 0, 400, 1003), BTL_IB_PARTS_KEPT_IT);
     assert_int_equal(add(5, 800, 203, 1003), BTL_IB_PARTS_KEPT_IT);
@@ -103,7 +103,7 @@ static void of_two_copies(void **state)
 }
 
 /* What is said last counts. */
-static void of_something_else(void **state)
+TEST_WITH(of_something_else, setup, teardown)
 {
     assert_int_equal(add(5, 0, 400, 1000), BTL_IB_PARTS_KEPT_IT);
     assert_int_equal(add(5, 400, 100, 500), BTL_IB_PARTS_KEPT_IT);
@@ -112,7 +112,7 @@ static void of_something_else(void **state)
 }
 
 /* The oldest have the places: so what is repeated first is complete in the end. */
-static void old_ones_first(void **state)
+TEST_WITH(old_ones_first, setup, teardown)
 {
     const uint32_t first = UINT32_MAX - 3; /* across the wrap */
 
@@ -132,7 +132,7 @@ static void old_ones_first(void **state)
     check_whole(first + 2, 16);
 }
 
-static void without_memory(void **state)
+TEST_WITH(without_memory, setup, teardown)
 {
     fail_after = 0;
     assert_int_equal(add(5, 0, 8, 16), BTL_IB_PARTS_RNR);
@@ -142,14 +142,4 @@ static void without_memory(void **state)
     check_whole(5, 16);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(in_any_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(of_two_copies, setup, teardown),
-        cmocka_unit_test_setup_teardown(of_something_else, setup, teardown),
-        cmocka_unit_test_setup_teardown(old_ones_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(without_memory, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

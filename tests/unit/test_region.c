@@ -64,7 +64,7 @@ static btl_ib_region_result_t check(btl_ib_region_key_t key, uint64_t offset, ui
     return result;
 }
 
-static void test_bounds(void **state)
+TEST_WITH(test_bounds, setup, teardown)
 {
     btl_ib_region_key_t key = add(memory, sizeof(memory), BTL_IB_ACCESS_ALL);
 
@@ -83,7 +83,7 @@ static void test_bounds(void **state)
 }
 
 /* protocol: R70 */
-static void test_rights(void **state)
+TEST_WITH(test_rights, setup, teardown)
 {
     static const uint32_t rights[] = {BTL_IB_ACCESS_READ, BTL_IB_ACCESS_WRITE,
                                       BTL_IB_ACCESS_ATOMIC};
@@ -98,7 +98,7 @@ static void test_rights(void **state)
 }
 
 /* Neither half of a key is enough, and a key is good for one registration only. */
-static void test_keys(void **state)
+TEST_WITH(test_keys, setup, teardown)
 {
     btl_ib_region_key_t key = add(memory, 8, BTL_IB_ACCESS_ALL), other;
 
@@ -124,7 +124,7 @@ static void test_keys(void **state)
     assert_int_equal(check(other, 0, 8, BTL_IB_ACCESS_READ), BTL_IB_REGION_OK);
 }
 
-static void test_secret_of_another_process(void **state)
+TEST_WITH(test_secret_of_another_process, setup, teardown)
 {
     static const btl_ib_secret_t others = {{1, 3}};
     btl_ib_region_key_t key = add(memory, 8, BTL_IB_ACCESS_ALL), theirs;
@@ -136,7 +136,7 @@ static void test_secret_of_another_process(void **state)
     btl_ib_regions_fini(&second);
 }
 
-static void test_bad_regions(void **state)
+TEST_WITH(test_bad_regions, setup, teardown)
 {
     uint8_t *high = (uint8_t *) (UINTPTR_MAX - 10);
     btl_ib_region_key_t key;
@@ -151,7 +151,7 @@ static void test_bad_regions(void **state)
     assert_int_equal(btl_ib_regions_add(&regions, NULL, 0, BTL_IB_ACCESS_READ, &key), 0);
 }
 
-static void test_no_memory(void **state)
+TEST_WITH(test_no_memory, setup, teardown)
 {
     btl_ib_region_key_t keys[17];
 
@@ -207,7 +207,7 @@ static void served(btl_ib_region_key_t key, uint64_t offset, uint64_t size, cons
     asked(key, offset, size, BTL_IB_ACCESS_ATOMIC, BTL_IB_REGION_ELSEWHERE, to);
 }
 
-static void test_ends_of_the_address_space(void **state)
+TEST_WITH(test_ends_of_the_address_space, setup, teardown)
 {
     uint8_t *top = (uint8_t *) (UINTPTR_MAX - 15);
     btl_ib_region_key_t near = add(top - 100, 8, WINDOW);
@@ -240,7 +240,7 @@ static void test_ends_of_the_address_space(void **state)
 }
 
 /* Registered for one message, or not for that: neither a way in nor a way out. */
-static void test_not_a_window(void **state)
+TEST_WITH(test_not_a_window, setup, teardown)
 {
     btl_ib_region_key_t window = add(memory, 100, WINDOW);
     btl_ib_region_key_t message = add(memory + 200, 100, BTL_IB_ACCESS_ALL);
@@ -267,7 +267,7 @@ static void test_not_a_window(void **state)
 }
 
 /* Of a window that was removed the key leads to others for a while, never to its own bytes. */
-static void test_retired(void **state)
+TEST_WITH(test_retired, setup, teardown)
 {
     btl_ib_region_key_t gone = add(memory, 100, WINDOW);
     btl_ib_region_key_t live = add(memory + 200, 100, WINDOW);
@@ -296,7 +296,7 @@ static void test_retired(void **state)
 }
 
 /* What is remembered gives way to what is needed. */
-static void test_retired_without_memory(void **state)
+TEST_WITH(test_retired_without_memory, setup, teardown)
 {
     btl_ib_region_key_t keys[16];
 
@@ -317,7 +317,7 @@ static void test_retired_without_memory(void **state)
 }
 
 /* Windows and others come and go at random; what is found is compared with what is there. */
-static void test_random_windows(void **state)
+TEST_WITH(test_random_windows, setup, teardown)
 {
     enum { MOST = 40 };
     struct {
@@ -358,21 +358,4 @@ static void test_random_windows(void **state)
     assert_true(elsewhere > 1000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_rights, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_keys, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_secret_of_another_process, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bad_regions, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_ends_of_the_address_space, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_not_a_window, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_retired, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_retired_without_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_random_windows, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -353,7 +353,7 @@ static void finish(void)
     end(bench);
 }
 
-static void test_any_moment(void **state)
+TEST(test_any_moment)
 {
     uint64_t in_callbacks = 0, rejected = 0, done = 0, broken = 0, elsewhere = 0;
 
@@ -380,7 +380,7 @@ static bool loses_got(bench_t *bench, const bench_datagram_t *datagram)
 
 /* The region that a GET names goes while its stream is on the way, and another holds the bytes;
  * when that one goes as well, what is lost must not be read again from there. */
-static void test_second_region_goes(void **state)
+TEST(test_second_region_goes)
 {
     static uint8_t memory[8192], local[sizeof(memory)];
     bench_t *bench = job();
@@ -418,11 +418,4 @@ static void test_second_region_goes(void **state)
     end(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_moment),
-        cmocka_unit_test(test_second_region_goes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

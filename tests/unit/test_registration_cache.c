@@ -182,7 +182,7 @@ static int end_all(void **state)
     return tear_down(state);
 }
 
-static void test_hits_and_misses(void **state)
+TEST_WITH(test_hits_and_misses, begin_all, end_all)
 {
     btl_ib_registration_t *first, *again, *within;
 
@@ -205,7 +205,7 @@ static void test_hits_and_misses(void **state)
 }
 
 /* Of no bytes there is nothing to register. */
-static void test_nothing(void **state)
+TEST_WITH(test_nothing, begin_all, end_all)
 {
     begin("100%", 0);
     assert_null(ask(0, region(0), 0, LOCAL));
@@ -213,7 +213,7 @@ static void test_nothing(void **state)
 }
 
 /* What was not used for longest goes first, when there are too many. */
-static void test_regions_make_room(void **state)
+TEST_WITH(test_regions_make_room, begin_all, end_all)
 {
     begin("100%", 2);
     assert_true(use(0, 0));
@@ -228,7 +228,7 @@ static void test_regions_make_room(void **state)
     compare(2, 4, 2, 0, 0);
 }
 
-static void test_bytes_make_room(void **state)
+TEST_WITH(test_bytes_make_room, begin_all, end_all)
 {
     begin("40000", 0); /* two regions, and some */
     assert_true(use(0, 0));
@@ -240,7 +240,7 @@ static void test_bytes_make_room(void **state)
 }
 
 /* What is in use stays: processors move the rest. */
-static void test_nothing_can_go(void **state)
+TEST_WITH(test_nothing_can_go, begin_all, end_all)
 {
     btl_ib_registration_t *a, *b;
 
@@ -256,7 +256,7 @@ static void test_nothing_can_go(void **state)
 }
 
 /* The limits are for all devices together, and so is what makes room. */
-static void test_other_devices_make_room(void **state)
+TEST_WITH(test_other_devices_make_room, begin_all, end_all)
 {
     btl_ib_registration_t *a;
 
@@ -271,7 +271,7 @@ static void test_other_devices_make_room(void **state)
     put(a);
 }
 
-static void test_device_has_no_more(void **state)
+TEST_WITH(test_device_has_no_more, begin_all, end_all)
 {
     begin("100%", 0);
     assert_true(use(0, 0));
@@ -284,7 +284,7 @@ static void test_device_has_no_more(void **state)
     compare(0, 3, 2, 0, 1);
 }
 
-static void test_memory_goes_away(void **state)
+TEST_WITH(test_memory_goes_away, begin_all, end_all)
 {
     begin("100%", 0);
     assert_true(use(0, 0));
@@ -294,7 +294,7 @@ static void test_memory_goes_away(void **state)
 }
 
 /* It is registered anew with the rights of both. */
-static void test_other_rights(void **state)
+TEST_WITH(test_other_rights, begin_all, end_all)
 {
     begin("100%", 0);
     assert_true(use(0, 0));
@@ -305,7 +305,7 @@ static void test_other_rights(void **state)
 }
 
 /* Each request registers, also what another has registered, and nothing stays. */
-static void test_nothing_is_kept(void **state)
+TEST_WITH(test_nothing_is_kept, begin_all, end_all)
 {
     btl_ib_registration_t *first, *again;
 
@@ -355,7 +355,7 @@ static void check_pieces(const btl_ib_registration_t *registration, uint8_t *bas
 }
 
 /* A device that takes 2 MiB at once, and says so only when it is asked for more. */
-static void test_pieces(void **state)
+TEST_WITH(test_pieces, begin_all, end_all)
 {
     uint32_t keys[BTL_IB_PIECES_MAX];
     btl_ib_registration_t *large;
@@ -383,7 +383,7 @@ static void test_pieces(void **state)
 }
 
 /* What the device says beforehand. */
-static void test_pieces_as_device_says(void **state)
+TEST_WITH(test_pieces_as_device_says, begin_all, end_all)
 {
     fake.mr_max = 2 * MIB - 1;
     sides[0].t->attr.rdma_region_max = fake.mr_max;
@@ -394,7 +394,7 @@ static void test_pieces_as_device_says(void **state)
 
 /* What the user says is a limit of pieces: a longer region is registered in several, at most as
  * many as a handle has keys for. */
-static void test_pieces_as_user_says(void **state)
+TEST_WITH(test_pieces_as_user_says, begin_all, end_all)
 {
     begin_with("100%", 0, 2 * MIB - 1, true);
     check_pieces(ask(0, memory, LARGE, LOCAL), memory, LARGE, MIB, 7);
@@ -411,7 +411,7 @@ static void test_pieces_as_user_says(void **state)
     assert_int_equal(fake.reg_failures, 0);
 }
 
-static void test_user_allows_no_region(void **state)
+TEST_WITH(test_user_allows_no_region, begin_all, end_all)
 {
     begin_with("100%", 0, 0, true);
     assert_null(ask(0, region(0), 1, LOCAL));
@@ -419,7 +419,7 @@ static void test_user_allows_no_region(void **state)
 }
 
 /* After a refusal pieces are as large as two of them fit, whatever the device would take. */
-static void test_pieces_are_large(void **state)
+TEST_WITH(test_pieces_are_large, begin_all, end_all)
 {
     uint32_t keys[BTL_IB_PIECES_MAX];
 
@@ -432,7 +432,7 @@ static void test_pieces_are_large(void **state)
 }
 
 /* Not even in pieces: nothing is left of the attempts, and the next may be larger again. */
-static void test_no_pieces(void **state)
+TEST_WITH(test_no_pieces, begin_all, end_all)
 {
     begin("100%", 0);
     fake.mr_max = 64 * PAGE;
@@ -445,7 +445,7 @@ static void test_no_pieces(void **state)
 }
 
 /* There is no room for the second piece. */
-static void test_pieces_without_room(void **state)
+TEST_WITH(test_pieces_without_room, begin_all, end_all)
 {
     begin("100%", 0);
     assert_true(use(0, 0));
@@ -459,7 +459,7 @@ static void test_pieces_without_room(void **state)
 }
 
 /* Pieces count as regions. */
-static void test_pieces_are_regions(void **state)
+TEST_WITH(test_pieces_are_regions, begin_all, end_all)
 {
     fake.mr_max = sides[0].t->attr.rdma_region_max = 2 * MIB;
     begin("100%", 4);
@@ -473,7 +473,7 @@ static void test_pieces_are_regions(void **state)
 }
 
 /* The device, which checks keys and bounds, writes from one piece to another. */
-static void test_write_by_pieces(void **state)
+TEST_WITH(test_write_by_pieces, begin_all, end_all)
 {
     uint8_t *to = memory + 16 * MIB, *from = memory;
     btl_ib_registration_t *here, *there;
@@ -511,7 +511,7 @@ static void test_write_by_pieces(void **state)
     }
 }
 
-static void test_plan(void **state)
+TEST(test_plan)
 {
     for (uint64_t size = PAGE; size < UINT64_C(1) << 40; size = size * 3 / 2 / PAGE * PAGE + PAGE) {
         for (uint64_t most = PAGE; most < UINT64_C(1) << 42; most *= 2) {
@@ -540,29 +540,6 @@ const char *__lsan_default_suppressions(void)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_all, end_all)
-        TEST(test_hits_and_misses),
-        TEST(test_nothing),
-        TEST(test_regions_make_room),
-        TEST(test_bytes_make_room),
-        TEST(test_nothing_can_go),
-        TEST(test_other_devices_make_room),
-        TEST(test_device_has_no_more),
-        TEST(test_memory_goes_away),
-        TEST(test_other_rights),
-        TEST(test_nothing_is_kept),
-        TEST(test_pieces),
-        TEST(test_pieces_as_device_says),
-        TEST(test_pieces_as_user_says),
-        TEST(test_user_allows_no_region),
-        TEST(test_pieces_are_large),
-        TEST(test_no_pieces),
-        TEST(test_pieces_without_room),
-        TEST(test_pieces_are_regions),
-        TEST(test_write_by_pieces),
-        cmocka_unit_test(test_plan),
-    };
     int failed;
 
     if (opal_init(&argc, &argv) != OPAL_SUCCESS
@@ -570,7 +547,7 @@ int main(int argc, char **argv)
         return 1;
     }
     (void) btl_ib_biased_lock_init(&lock, false);
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = unit_run(NULL, NULL);
     (void) mca_base_framework_close(&opal_rcache_base_framework);
     (void) opal_finalize();
     return failed;

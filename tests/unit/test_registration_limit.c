@@ -20,7 +20,7 @@ static uint64_t limit(const char *text, const btl_ib_registration_host_t *host)
 }
 
 /* A number of bytes, as a part of the memory, is that of all processes together. */
-static void test_amounts(void **state)
+TEST(test_amounts)
 {
     assert_int_equal(0, limit("0", &large));
     assert_int_equal(1, limit("5", &large));
@@ -39,7 +39,7 @@ static void test_amounts(void **state)
     assert_int_equal(33333, limit("0.3333333333", &large)); /* six digits count */
 }
 
-static void test_what_may_be_locked_is_the_most(void **state)
+TEST(test_what_may_be_locked_is_the_most)
 {
     const btl_ib_registration_host_t small = {.memory = 400000, .lockable = 30000, .processes = 4};
 
@@ -49,7 +49,7 @@ static void test_what_may_be_locked_is_the_most(void **state)
     assert_int_equal(20000, limit("20%", &small));
 }
 
-static void test_counts(void **state)
+TEST(test_counts)
 {
     btl_ib_registration_limit_t of_bytes, of_regions;
 
@@ -72,7 +72,7 @@ static void test_counts(void **state)
 }
 
 /* What the probe is to try, and what follows from what it found. */
-static void test_probe(void **state)
+TEST(test_probe)
 {
     btl_ib_registration_host_t host = large; /* four processes, each of which has 50000 */
     btl_ib_registration_limit_t limits;
@@ -94,7 +94,7 @@ static void test_probe(void **state)
     assert_int_equal(40000, limits.max);
 }
 
-static void test_nonsense(void **state)
+TEST(test_nonsense)
 {
     static const char *const texts[] = {
         "",     "%",
@@ -120,7 +120,7 @@ static void test_nonsense(void **state)
     }
 }
 
-static void test_host_has_memory(void **state)
+TEST(test_host_has_memory)
 {
     const btl_ib_registration_host_t host = btl_ib_registration_host(3);
 
@@ -129,12 +129,4 @@ static void test_host_has_memory(void **state)
     assert_int_equal(3, host.processes);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_amounts),  cmocka_unit_test(test_what_may_be_locked_is_the_most),
-        cmocka_unit_test(test_counts),   cmocka_unit_test(test_probe),
-        cmocka_unit_test(test_nonsense), cmocka_unit_test(test_host_has_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

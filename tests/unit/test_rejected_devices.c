@@ -21,7 +21,7 @@ static const char *format(const btl_ib_rejected_devices_t *rejected, size_t size
     return out;
 }
 
-static void test_lines(void **state)
+TEST(test_lines)
 {
     btl_ib_rejected_devices_t rejected = {0};
 
@@ -34,7 +34,7 @@ static void test_lines(void **state)
 }
 
 /* A device has several addresses and is looked at several times. */
-static void test_once(void **state)
+TEST(test_once)
 {
     btl_ib_rejected_devices_t rejected = {0};
 
@@ -47,7 +47,7 @@ static void test_once(void **state)
     assert_int_equal(rejected.more, 0);
 }
 
-static void test_many(void **state)
+TEST(test_many)
 {
     btl_ib_rejected_devices_t rejected = {0};
     char name[16];
@@ -61,7 +61,7 @@ static void test_many(void **state)
 }
 
 /* Long texts are cut; what does not fit is left out in whole lines. */
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
     btl_ib_rejected_devices_t rejected = {0};
     char text[1000];
@@ -81,14 +81,4 @@ static void test_bounds(void **state)
     assert_string_equal(format(&rejected, strlen("  udp/eth0: down\n")), "");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_once),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_bounds),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

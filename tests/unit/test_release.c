@@ -250,7 +250,7 @@ static void check_conversation(void)
 }
 
 /* protocol: R79 */
-static void test_releases(void **state)
+TEST(test_releases)
 {
     DIR *directory = opendir(BTL_IB_RELEASES);
     const struct dirent *entry;
@@ -277,12 +277,8 @@ static void test_releases(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_releases),
-    };
-
     if (argc == 3 && strcmp(argv[1], "record") == 0) {
         return record_all(argv[2]);
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

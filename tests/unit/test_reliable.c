@@ -58,7 +58,7 @@ static void break_connection(bench_t *bench, uint32_t host, uint32_t peer)
 
 /* A peer that does not answer computes: it is asked after rto_max, not after two round trips, then
  * after twice as much each time, at last each 16 rto_max. */
-static void patient(void **state)
+TEST(patient)
 {
     bench_t *bench = reliable_job();
     const uint64_t probes = bench_counters(bench, 0)->sent_probes;
@@ -82,7 +82,7 @@ static void patient(void **state)
 
 /* A peer that answered slowly before is given as much time again, then twice as much each time, but
  * never more than 16 rto_max. */
-static void patient_with_the_slow(void **state)
+TEST(patient_with_the_slow)
 {
     bench_t *bench = reliable_job();
     const uint64_t longest = bench->hosts[0].config.rto_max;
@@ -101,7 +101,7 @@ static void patient_with_the_slow(void **state)
 }
 
 /* One that had no room for an unknown peer said nothing: it is asked each rto_max. */
-static void unknown_peers_ask_on(void **state)
+TEST(unknown_peers_ask_on)
 {
     bench_t *bench = unknown_peers();
     const uint64_t longest = bench->hosts[0].config.rto_max;
@@ -115,7 +115,7 @@ static void unknown_peers_ask_on(void **state)
 }
 
 /* Channels overtake each other: what arrived of one says nothing of another. */
-static void channels_overtake(void **state)
+TEST(channels_overtake)
 {
     bench_t *bench = reliable_job();
 
@@ -134,7 +134,7 @@ static void channels_overtake(void **state)
 }
 
 /* With its connection all in flight is lost, and sent again at once. */
-static void broken_with_segments_in_flight(void **state)
+TEST(broken_with_segments_in_flight)
 {
     bench_t *bench = reliable_job();
 
@@ -156,7 +156,7 @@ static void broken_with_segments_in_flight(void **state)
 }
 
 /* A process that only waits asks, too: a peer that lives says so. */
-static void broken_while_waiting(void **state)
+TEST(broken_while_waiting)
 {
     bench_t *bench = reliable_job();
     const uint64_t probes = bench_counters(bench, 0)->sent_probes;
@@ -170,7 +170,7 @@ static void broken_while_waiting(void **state)
 }
 
 /* One that died is refused often enough to be believed. */
-static void broken_by_death(void **state)
+TEST(broken_by_death)
 {
     bench_t *bench = reliable_job();
     uint64_t probes = bench_counters(bench, 0)->sent_probes;
@@ -190,7 +190,7 @@ static void broken_by_death(void **state)
 }
 
 /* One that is silent computes: the questions end. */
-static void broken_and_silent(void **state)
+TEST(broken_and_silent)
 {
     bench_t *bench = reliable_job();
 
@@ -204,18 +204,4 @@ static void broken_and_silent(void **state)
     end(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patient),
-        cmocka_unit_test(patient_with_the_slow),
-        cmocka_unit_test(unknown_peers_ask_on),
-        cmocka_unit_test(channels_overtake),
-        cmocka_unit_test(broken_with_segments_in_flight),
-        cmocka_unit_test(broken_while_waiting),
-        cmocka_unit_test(broken_by_death),
-        cmocka_unit_test(broken_and_silent),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -12,7 +12,7 @@
 static const uint64_t window = BTL_IB_REPLAY_WINDOW;
 
 /* protocol: R22 */
-static void test_in_order(void **state)
+TEST(test_in_order)
 {
     btl_ib_replay_t replay;
 
@@ -28,7 +28,7 @@ static void test_in_order(void **state)
 
 /* The oldest number that can still be told from a repeated one, wherever the words begin.
  * protocol: R23 */
-static void test_edges(void **state)
+TEST(test_edges)
 {
     for (uint64_t at = window + 1; at < window + 200; at++) {
         btl_ib_replay_t replay;
@@ -47,7 +47,7 @@ static void test_edges(void **state)
 }
 
 /* After a leap nothing of before is known, and nothing of before is taken. */
-static void test_leap(void **state)
+TEST(test_leap)
 {
     static const uint64_t leaps[] = {1,
                                      63,
@@ -74,7 +74,7 @@ static void test_leap(void **state)
     }
 }
 
-static void test_highest_number(void **state)
+TEST(test_highest_number)
 {
     btl_ib_replay_t replay;
 
@@ -86,7 +86,7 @@ static void test_highest_number(void **state)
 }
 
 /* Against a plain list of what came. */
-static void test_random_order(void **state)
+TEST(test_random_order)
 {
     enum { NUMBERS = 20000 };
     static bool came[NUMBERS];
@@ -108,12 +108,4 @@ static void test_random_order(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_in_order),     cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_leap),         cmocka_unit_test(test_highest_number),
-        cmocka_unit_test(test_random_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

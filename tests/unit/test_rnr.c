@@ -45,7 +45,7 @@ static void ask(bench_t *bench)
 }
 
 /* Until the first is there every ACK names it, and only the first of them sends it again. */
-static void told_until_it_is_there(void **state)
+TEST(told_until_it_is_there)
 {
     bench_t *bench = refusing(3);
 
@@ -91,7 +91,7 @@ static bool loses_the_first_chunk(bench_t *bench, const bench_datagram_t *datagr
 
 /* Refused for its tag, and then for want of a buffer: a sender that was told that the first cause
  * is gone does not repeat it without end because of the second. */
-static void refused_for_two_reasons(void **state)
+TEST(refused_for_two_reasons)
 {
     bench_t *bench = new_bench();
 
@@ -119,7 +119,7 @@ static bool loses_large_parts(bench_t *bench, const bench_datagram_t *datagram)
 
 /* What was refused as a whole comes again in parts, of which the path carries but some: that
  * copy was not refused, it is lost, and its sender is not told without end that it may come. */
-static void comes_again_in_parts(void **state)
+TEST(comes_again_in_parts)
 {
     bench_t *bench = refusing(1);
     bench_rail_t *rail = &bench->hosts[0].rails[0];
@@ -146,7 +146,7 @@ static bool loses_all(bench_t *bench, const bench_datagram_t *datagram)
 
 /* Two whose causes are gone are told once each while nobody answers, and not one of them in
  * every turn. protocol: R31 */
-static void two_are_told_once_each(void **state)
+TEST(two_are_told_once_each)
 {
     bench_t *bench = new_bench();
 
@@ -174,7 +174,7 @@ static void two_are_told_once_each(void **state)
 
 /* A connection that ends with something refused leaves nothing behind; its next life is not told
  * of it. */
-static void ends_with_its_life(void **state)
+TEST(ends_with_its_life)
 {
     bench_t *bench = refusing(5);
 
@@ -190,7 +190,7 @@ static void ends_with_its_life(void **state)
 }
 
 /* What names what was never sent is no ACK at all; what names what is long there brings nothing. */
-static void a_liar_names(void **state)
+TEST(a_liar_names)
 {
     bench_t *bench = refusing(5);
     const bench_channel_t tx = bench_channel(bench, 0, 1, 2);
@@ -224,7 +224,7 @@ static void a_liar_names(void **state)
 }
 
 /* All that was refused is told as long as it is missing, in runs, and is parked by its sender. */
-static void all_are_parked(void **state)
+TEST(all_are_parked)
 {
     bench_t *bench = job();
 
@@ -245,7 +245,7 @@ static void all_are_parked(void **state)
 
 /* An ACK has no room for all runs: it tells of what was refused last, and so in the end of each.
  * protocol: R16 */
-static void all_are_told_in_time(void **state)
+TEST(all_are_told_in_time)
 {
     bench_t *bench = job();
 
@@ -262,7 +262,7 @@ static void all_are_told_in_time(void **state)
 }
 
 /* Where an ACK has room for one block only, what was refused is told by ACKs of its own. */
-static void told_in_small_buffers(void **state)
+TEST(told_in_small_buffers)
 {
     bench_t *bench = new_bench();
 
@@ -289,7 +289,7 @@ static void told_in_small_buffers(void **state)
 
 /* What was refused fills the limit on all connections: others of its connection go beside it,
  * one at a time. protocol: R39 */
-static void limits_hold_up_nobody(void **state)
+TEST(limits_hold_up_nobody)
 {
     bench_t *bench = new_bench();
 
@@ -310,7 +310,7 @@ static void limits_hold_up_nobody(void **state)
 }
 
 /* More than an ACK can tell, or be parked, are lost: none is forgotten. */
-static void too_many_to_park(void **state)
+TEST(too_many_to_park)
 {
     bench_t *bench = job();
 
@@ -326,7 +326,7 @@ static void too_many_to_park(void **state)
 }
 
 /* "No receiver for the tag" explains a death only if it was said lately. */
-static void a_reason_of_long_ago(void **state)
+TEST(a_reason_of_long_ago)
 {
     bench_t *bench = new_bench();
 
@@ -354,7 +354,7 @@ static bool loses_skips(bench_t *bench, const bench_datagram_t *datagram)
  * that are silent, need buffers that no limit counts. They must not be those of what a peer is to
  * be told, or nothing that it sends would be acknowledged again.
  */
-static void skips_take_no_buffers(void **state)
+TEST(skips_take_no_buffers)
 {
     bench_t *bench = malloc(sizeof(*bench));
     char queues[160] = "";
@@ -392,16 +392,4 @@ static void skips_take_no_buffers(void **state)
     end_settled(bench, 10 * SECOND);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(told_until_it_is_there), cmocka_unit_test(two_are_told_once_each),
-        cmocka_unit_test(ends_with_its_life),     cmocka_unit_test(a_liar_names),
-        cmocka_unit_test(a_reason_of_long_ago),   cmocka_unit_test(refused_for_two_reasons),
-        cmocka_unit_test(comes_again_in_parts),   cmocka_unit_test(all_are_parked),
-        cmocka_unit_test(too_many_to_park),       cmocka_unit_test(all_are_told_in_time),
-        cmocka_unit_test(limits_hold_up_nobody),  cmocka_unit_test(told_in_small_buffers),
-        cmocka_unit_test(skips_take_no_buffers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -48,7 +48,7 @@ static void check(const btl_ib_rtt_t *rtt, const exact_t *exact)
     assert_true(fabs(timeout - exact_timeout(exact)) <= SRTT_OFF + RTTVAR_OFF);
 }
 
-static void test_before_first(void **state)
+TEST(test_before_first)
 {
     btl_ib_rtt_t rtt = {0};
 
@@ -58,7 +58,7 @@ static void test_before_first(void **state)
 }
 
 /* SRTT = R, RTTVAR = R / 2, hence 3 R. */
-static void test_first(void **state)
+TEST(test_first)
 {
     for (uint32_t us = 1; us <= 60000000; us = us * 3 + 1) {
         btl_ib_rtt_t rtt = {0};
@@ -71,7 +71,7 @@ static void test_first(void **state)
 }
 
 /* Worked by hand: 800, then 1600: RTTVAR = 300 + 200, SRTT = 700 + 200. */
-static void test_second(void **state)
+TEST(test_second)
 {
     btl_ib_rtt_t rtt = {0};
 
@@ -85,7 +85,7 @@ static void test_second(void **state)
     assert_int_equal(btl_ib_rtt_timeout(&rtt, INITIAL), 812 + 4 * 550);
 }
 
-static void test_steady(void **state)
+TEST(test_steady)
 {
     for (uint32_t us = 1; us <= 60000000; us = us * 2 + 1) {
         btl_ib_rtt_t rtt = {0};
@@ -99,7 +99,7 @@ static void test_steady(void **state)
 }
 
 /* From any level to any other within a few dozen samples. */
-static void test_converges(void **state)
+TEST(test_converges)
 {
     static const uint32_t levels[] = {1, 7, 50, 999, 20000, 60000000};
     const size_t count = sizeof(levels) / sizeof(levels[0]);
@@ -118,7 +118,7 @@ static void test_converges(void **state)
     }
 }
 
-static void test_zero(void **state)
+TEST(test_zero)
 {
     btl_ib_rtt_t rtt = {0};
 
@@ -139,7 +139,7 @@ static void test_zero(void **state)
 }
 
 /* Nothing overflows, whatever is measured. */
-static void test_huge(void **state)
+TEST(test_huge)
 {
     btl_ib_rtt_t rtt = {0};
 
@@ -155,7 +155,7 @@ static void test_huge(void **state)
     }
 }
 
-static void test_min(void **state)
+TEST(test_min)
 {
     btl_ib_rtt_t rtt = {0};
 
@@ -171,7 +171,7 @@ static void test_min(void **state)
     assert_int_equal(rtt.min, 1);
 }
 
-static void test_random(void **state)
+TEST(test_random)
 {
     test_random_t r = TEST_RANDOM_SEED;
 
@@ -194,7 +194,7 @@ static void test_random(void **state)
 }
 
 /* A sample beyond the bound counts as that in the averages, and never as the shortest. */
-static void test_bound(void **state)
+TEST(test_bound)
 {
     btl_ib_rtt_t rtt = {0};
 
@@ -208,15 +208,4 @@ static void test_bound(void **state)
     assert_int_equal(rtt.min, 1000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bound),  cmocka_unit_test(test_before_first),
-        cmocka_unit_test(test_first),  cmocka_unit_test(test_second),
-        cmocka_unit_test(test_steady), cmocka_unit_test(test_converges),
-        cmocka_unit_test(test_zero),   cmocka_unit_test(test_huge),
-        cmocka_unit_test(test_min),    cmocka_unit_test(test_random),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

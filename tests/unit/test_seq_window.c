@@ -35,7 +35,7 @@ static int teardown(void **state)
     return memory.live == 0 ? 0 : -1;
 }
 
-static void test_before(void **state)
+TEST_WITH(test_before, setup, teardown)
 {
     for (int i = 0; i < STARTS; i++) {
         uint32_t s = starts[i];
@@ -68,7 +68,7 @@ static void push(btl_ib_tx_window_t *window, void *segment)
 }
 
 /* The ring grows with what is in flight, not with what was ever sent. */
-static void test_tx_memory_bounded(void **state)
+TEST_WITH(test_tx_memory_bounded, setup, teardown)
 {
     btl_ib_tx_window_t window;
 
@@ -85,7 +85,7 @@ static void test_tx_memory_bounded(void **state)
 }
 
 /* The oldest one missing holds `first` back; with it all that were waiting go. */
-static void test_tx_out_of_order(void **state)
+TEST_WITH(test_tx_out_of_order, setup, teardown)
 {
     for (int i = 0; i < STARTS; i++) {
         btl_ib_tx_window_t window;
@@ -120,7 +120,7 @@ static void test_tx_out_of_order(void **state)
 }
 
 /* A shrink with somebody in flight, and growth without memory, change nothing. */
-static void test_tx_memory(void **state)
+TEST_WITH(test_tx_memory, setup, teardown)
 {
     btl_ib_tx_window_t window;
 
@@ -229,7 +229,7 @@ static void tx_model_step(tx_model_t *m, btl_ib_tx_window_t *window, test_random
     }
 }
 
-static void test_tx_model(void **state)
+TEST_WITH(test_tx_model, setup, teardown)
 {
     static tx_model_t m;
     test_random_t r = TEST_RANDOM_SEED;
@@ -266,7 +266,7 @@ static void receive(btl_ib_rx_window_t *window, uint32_t seq)
 }
 
 /* The farthest one that is accepted, then everything else backwards. */
-static void test_rx_farthest(void **state)
+TEST_WITH(test_rx_farthest, setup, teardown)
 {
     for (int i = 0; i < STARTS; i++) {
         btl_ib_rx_window_t window;
@@ -304,7 +304,7 @@ static void test_rx_farthest(void **state)
 }
 
 /* 64 fit without memory; the 65th asks for some, and can be refused without harm. */
-static void test_rx_no_memory(void **state)
+TEST_WITH(test_rx_no_memory, setup, teardown)
 {
     for (int i = 0; i < STARTS; i++) {
         btl_ib_rx_window_t window;
@@ -455,7 +455,7 @@ static void rx_model_run(rx_model_t *m, uint32_t base, uint32_t far, uint32_t st
     assert_int_equal(memory.live, 0);
 }
 
-static void test_rx_model(void **state)
+TEST_WITH(test_rx_model, setup, teardown)
 {
     static rx_model_t m;
 
@@ -467,18 +467,4 @@ static void test_rx_model(void **state)
     assert_true(m.next > 5000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_before, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_tx_memory_bounded, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_tx_out_of_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_tx_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_tx_model, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_rx_farthest, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_rx_no_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_rx_model, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -46,7 +46,7 @@ static void interval(const btl_ib_conn_t *conn)
 
 /* A connection that ended is in the file of one interval, or else files would grow with processes
  * that come and go; and in the last one. */
-static void ended_once(void **state)
+TEST(ended_once)
 {
     bench_t *bench = new_bench();
 
@@ -81,11 +81,4 @@ static void ended_once(void **state)
     assert_int_equal(unlink(NAME), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ended_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

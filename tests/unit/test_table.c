@@ -45,7 +45,7 @@ static uint32_t add(uint32_t i, uint64_t name, uint32_t rail, uint32_t remote_ra
     return id;
 }
 
-static void test_empty(void **state)
+TEST_WITH(test_empty, setup, teardown)
 {
     assert_null(btl_ib_table_by_id(&table, 0));
     assert_null(btl_ib_table_by_id(&table, 1u << 20));
@@ -56,7 +56,7 @@ static void test_empty(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-static void test_growth(void **state)
+TEST_WITH(test_growth, setup, teardown)
 {
     static uint32_t id[CONNS];
 
@@ -82,7 +82,7 @@ static void test_growth(void **state)
 
 /* More users of one slot than there are generations: an id is never 0, and never that of one of
  * the last 4000 before. protocol: R24 */
-static void test_generations(void **state)
+TEST_WITH(test_generations, setup, teardown)
 {
     static uint32_t ids[12345];
 
@@ -100,7 +100,7 @@ static void test_generations(void **state)
     }
 }
 
-static void test_no_memory(void **state)
+TEST_WITH(test_no_memory, setup, teardown)
 {
     uint32_t id[64];
     uint32_t count = 0;
@@ -209,7 +209,7 @@ static void model_step(model_t *m, test_random_t *r, uint32_t crowd)
     }
 }
 
-static void test_model(void **state)
+TEST_WITH(test_model, setup, teardown)
 {
     static model_t m;
     test_random_t r = TEST_RANDOM_SEED;
@@ -226,15 +226,4 @@ static void test_model(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_empty, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_growth, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_generations, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_model, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -144,7 +144,7 @@ static void converse(uint32_t rounds)
 
 /* Everything is delivered once, each buffer given back once (bench_fini() asks for that), and
  * nothing is left in hand. */
-static void test_turns_overlap(void **state)
+TEST(test_turns_overlap)
 {
     uint32_t number[THREADS];
     pthread_t threads[THREADS];
@@ -184,11 +184,4 @@ static void test_turns_overlap(void **state)
     assert_true(overlaps > 100);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_turns_overlap),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

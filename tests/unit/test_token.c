@@ -33,7 +33,7 @@ static const btl_ib_secret_t vector_key = {{0x0706050403020100, 0x0f0e0d0c0b0a09
 static const btl_ib_secret_t alice = {{0x1122334455667788, 0x99aabbccddeeff00}};
 static const btl_ib_secret_t bob = {{0x0123456789abcdef, 0xfedcba9876543210}};
 
-static void test_vectors(void **state)
+TEST(test_vectors)
 {
     /* At every alignment, the hash must not depend on it. */
     for (size_t shift = 0; shift < 8; shift++) {
@@ -48,13 +48,13 @@ static void test_vectors(void **state)
     }
 }
 
-static void test_empty(void **state)
+TEST(test_empty)
 {
     assert_int_equal(btl_ib_siphash(&vector_key, NULL, 0), vectors[0]);
 }
 
 /* Beyond 255 bytes the length that is hashed wraps around, but every byte still counts. */
-static void test_long(void **state)
+TEST(test_long)
 {
     uint8_t bytes[1000] = {0};
     uint64_t before = btl_ib_siphash(&vector_key, bytes, sizeof bytes);
@@ -67,7 +67,7 @@ static void test_long(void **state)
 }
 
 /* The token is a promise between machines: its bytes are those of this little-endian record. */
-static void test_token_layout(void **state)
+TEST(test_token_layout)
 {
     static const uint8_t record[32] = {
         0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* the sender's name */
@@ -83,7 +83,7 @@ static void test_token_layout(void **state)
                      0x18519d22da18aabd);
 }
 
-static void test_response_depends_on_all(void **state)
+TEST(test_response_depends_on_all)
 {
     static const uint8_t record[12] = {0x08, 0x07, 0x06, 0x05, 0x04, 0x03,
                                        0x02, 0x01, 0xd4, 0xc3, 0xb2, 0xa1};
@@ -95,7 +95,7 @@ static void test_response_depends_on_all(void **state)
     assert_int_not_equal(btl_ib_token_of_response(&bob, 0x0102030405060708, 0xa1b2c3d5), proof);
 }
 
-static void test_token_depends_on_all(void **state)
+TEST(test_token_depends_on_all)
 {
     uint64_t token = btl_ib_token(&bob, 1, &alice, 2, 3);
 
@@ -118,16 +118,4 @@ static void test_token_depends_on_all(void **state)
     assert_int_not_equal(btl_ib_token(&alice, 1, &bob, 2, 3), token);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_long),
-        cmocka_unit_test(test_token_layout),
-        cmocka_unit_test(test_token_depends_on_all),
-        cmocka_unit_test(test_response_depends_on_all),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -43,7 +43,7 @@ static void bury(uint64_t name, uint32_t epoch)
 }
 
 /* protocol: R25 */
-static void test_each_peer_has_its_own(void **state)
+TEST_WITH(test_each_peer_has_its_own, setup, teardown)
 {
     assert_int_equal(btl_ib_tombstones_prepare(&tombstones), 0);
     bury(5, 9);
@@ -66,7 +66,7 @@ static void test_each_peer_has_its_own(void **state)
     }
 }
 
-static void test_floor_is_above_the_latest_life(void **state)
+TEST_WITH(test_floor_is_above_the_latest_life, setup, teardown)
 {
     btl_ib_tombstone_t peer = tombstone_of(5, 0);
 
@@ -82,7 +82,7 @@ static void test_floor_is_above_the_latest_life(void **state)
     assert_int_equal(btl_ib_tombstones_floor(&tombstones, &peer), 0);
 }
 
-static void test_epochs_wrap(void **state)
+TEST_WITH(test_epochs_wrap, setup, teardown)
 {
     btl_ib_tombstone_t peer = tombstone_of(5, 0);
 
@@ -92,7 +92,7 @@ static void test_epochs_wrap(void **state)
     assert_int_equal(btl_ib_tombstones_floor(&tombstones, &peer), 4);
 }
 
-static void test_the_last_hundreds_are_kept(void **state)
+TEST_WITH(test_the_last_hundreds_are_kept, setup, teardown)
 {
     btl_ib_tombstone_t frequent = tombstone_of(5, 0);
 
@@ -109,7 +109,7 @@ static void test_the_last_hundreds_are_kept(void **state)
     }
 }
 
-static void test_memory_is_had_before_it_is_needed(void **state)
+TEST_WITH(test_memory_is_had_before_it_is_needed, setup, teardown)
 {
     memory.allowed = 0;
     assert_int_equal(btl_ib_tombstones_prepare(&tombstones), -ENOMEM);
@@ -123,14 +123,4 @@ static void test_memory_is_had_before_it_is_needed(void **state)
     assert_int_equal(memory.calls, calls);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_each_peer_has_its_own, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_floor_is_above_the_latest_life, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_epochs_wrap, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_last_hundreds_are_kept, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_memory_is_had_before_it_is_needed, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -44,7 +44,7 @@ static void expect(const btl_ib_topology_t *topology, const char *name, const ch
     assert_int_equal(place.distance, distance);
 }
 
-static void test_sockets(void **state)
+TEST(test_sockets)
 {
     btl_ib_topology_t topology = read_topology("two_sockets", "0-1");
 
@@ -66,7 +66,7 @@ static void test_sockets(void **state)
 }
 
 /* A process that may run on both sockets, or is bound nowhere, has all devices near. */
-static void test_unbound(void **state)
+TEST(test_unbound)
 {
     static const char *const bounds[] = {"1-2", "0-3", "", NULL};
 
@@ -79,7 +79,7 @@ static void test_unbound(void **state)
     }
 }
 
-static void test_cards(void **state)
+TEST(test_cards)
 {
     btl_ib_topology_t topology = read_topology("several_cards", "2");
 
@@ -92,7 +92,7 @@ static void test_cards(void **state)
     btl_ib_topology_close(&topology);
 }
 
-static void test_nothing_known(void **state)
+TEST(test_nothing_known)
 {
     btl_ib_topology_t topology = read_topology("no_pci", "2");
 
@@ -110,7 +110,7 @@ static void test_nothing_known(void **state)
 }
 
 /* A card of a socket whose processors are not allowed to this job is far all the same. */
-static void test_limited(void **state)
+TEST(test_limited)
 {
     btl_ib_topology_t topology = read_topology("limited", "0-1");
 
@@ -119,7 +119,7 @@ static void test_limited(void **state)
     btl_ib_topology_close(&topology);
 }
 
-static void test_root(void **state)
+TEST(test_root)
 {
     btl_ib_topology_t topology = read_topology("root", "2");
 
@@ -144,7 +144,7 @@ static hwloc_topology_t of_open_mpi(const char *file, bool devices)
 }
 
 /* What Open MPI has loaded is used if it has devices and all processors. */
-static void test_shared(void **state)
+TEST(test_shared)
 {
     static const struct {
         const char *file;
@@ -170,14 +170,4 @@ static void test_shared(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sockets), cmocka_unit_test(test_unbound),
-        cmocka_unit_test(test_cards),   cmocka_unit_test(test_nothing_known),
-        cmocka_unit_test(test_limited), cmocka_unit_test(test_root),
-        cmocka_unit_test(test_shared),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

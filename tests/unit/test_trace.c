@@ -83,7 +83,7 @@ static bool loses_some(bench_t *bench, const bench_datagram_t *datagram)
 }
 
 /* With losses, and so with retransmissions, duplicates and ACKs in several blocks. */
-static void counts(void **state)
+TEST(counts)
 {
     bench_t *bench = traced();
 
@@ -109,7 +109,7 @@ static void counts(void **state)
 }
 
 /* What an event says of a datagram, of its sender, and of the connection. */
-static void fields(void **state)
+TEST(fields)
 {
     bench_t *bench = traced();
     const btl_ib_trace_event_t *sent = &last[BTL_IB_TRACE_sent];
@@ -139,7 +139,7 @@ static void fields(void **state)
 }
 
 /* An unknown sender, and what no peer would send. */
-static void drops(void **state)
+TEST(drops)
 {
     bench_t *bench = traced();
 
@@ -167,7 +167,7 @@ static void drops(void **state)
 }
 
 /* Ends of connections, and why. */
-static void ends(void **state)
+TEST(ends)
 {
     bench_t *bench = traced();
 
@@ -182,7 +182,7 @@ static void ends(void **state)
 }
 
 /* Off, it gives nothing. */
-static void off(void **state)
+TEST(off)
 {
     bench_t *bench = new_bench();
 
@@ -195,12 +195,4 @@ static void off(void **state)
     end(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts), cmocka_unit_test(fields), cmocka_unit_test(drops),
-        cmocka_unit_test(ends),   cmocka_unit_test(off),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -79,7 +79,7 @@ static void add(btl_ib_trace_file_t *file, uint32_t first, uint32_t count)
     }
 }
 
-static void few(void **state)
+TEST(few)
 {
     btl_ib_trace_file_t *file = begin();
 
@@ -97,7 +97,7 @@ static void few(void **state)
 }
 
 /* A number in an event is a place in a table, which has no gap. */
-static void tables(void **state)
+TEST(tables)
 {
     unsigned types = 0;
 
@@ -114,7 +114,7 @@ static void tables(void **state)
     assert_int_equal(types, BTL_IB_TYPE_PATH_RESPONSE + 1);
 }
 
-static void none(void **state)
+TEST(none)
 {
     assert_int_equal(btl_ib_trace_file_close(begin()), 0);
     look();
@@ -123,7 +123,7 @@ static void none(void **state)
 }
 
 /* The oldest go. */
-static void round_it_goes(void **state)
+TEST(round_it_goes)
 {
     btl_ib_trace_file_t *file = begin();
 
@@ -138,7 +138,7 @@ static void round_it_goes(void **state)
 }
 
 /* What a process that was killed leaves. */
-static void not_closed(void **state)
+TEST(not_closed)
 {
     btl_ib_trace_file_t *file = begin();
 
@@ -151,7 +151,7 @@ static void not_closed(void **state)
     assert_int_equal(btl_ib_trace_file_close(file), 0);
 }
 
-static void no_place(void **state)
+TEST(no_place)
 {
     int error = 0;
 
@@ -160,7 +160,7 @@ static void no_place(void **state)
 }
 
 /* Where space ends so does the trace, but not the process; what is missing is counted. */
-static void no_space(void **state)
+TEST(no_space)
 {
     btl_ib_trace_file_t *file = begin();
     struct rlimit limit, before;
@@ -192,13 +192,4 @@ static int clear_place(void **state)
     return unlink(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few),           cmocka_unit_test(tables),     cmocka_unit_test(none),
-        cmocka_unit_test(round_it_goes), cmocka_unit_test(not_closed), cmocka_unit_test(no_place),
-        cmocka_unit_test(no_space),
-    };
-
-    return cmocka_run_group_tests(tests, make_place, clear_place);
-}
+UNIT_MAIN(make_place, clear_place)

@@ -271,7 +271,7 @@ static void repeat_last(void)
     *new_slot(&ways[SELF]) = *last;
 }
 
-static void short_message_comes_once(void **state)
+TEST(short_message_comes_once)
 {
     const btl_ib_counters_t *counters = btl_ib_engine_counters(mca_btl_ib_component.engine);
     const btl_ib_counters_t before = *counters;
@@ -310,11 +310,4 @@ static void short_message_comes_once(void **state)
     assert_int_equal(shorts, 21);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_message_comes_once),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+UNIT_MAIN(set_up, NULL)

@@ -30,7 +30,7 @@ static int fill(const pair_t *pair, uint8_t channel)
 }
 
 /* Each channel has as many sends as it was given, and its own. */
-static void test_depth_of_channels(void **state)
+UD_TEST(test_depth_of_channels)
 {
     btl_ib_open_params_t params = usual;
 
@@ -48,7 +48,7 @@ static void test_depth_of_channels(void **state)
 }
 
 /* All channels share a queue pair, as large as the largest of them: bulk takes all of it. */
-static void test_shared_queue_pair(void **state)
+UD_TEST(test_shared_queue_pair)
 {
     btl_ib_open_params_t params = usual;
     int error;
@@ -93,7 +93,7 @@ static void test_shared_queue_pair(void **state)
 
 /* In queues of their own completions of commands are found before those of bulk that came earlier,
  * and bulk has its turn after each batch of them. */
-static void test_own_completion_queues(void **state)
+UD_TEST(test_own_completion_queues)
 {
     for (int own = 0; own < 2; own++) {
         btl_ib_open_params_t params = usual;
@@ -119,7 +119,7 @@ static void test_own_completion_queues(void **state)
 }
 
 /* A completion queue has the entries asked for; what may be under way fits it. */
-static void test_cq_num(void **state)
+UD_TEST(test_cq_num)
 {
     btl_ib_open_params_t params = usual;
 
@@ -148,14 +148,4 @@ static void test_cq_num(void **state)
     close_one(t);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        UD_TEST(test_depth_of_channels),
-        UD_TEST(test_shared_queue_pair),
-        UD_TEST(test_own_completion_queues),
-        UD_TEST(test_cq_num),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -23,7 +23,7 @@
 #include "ud_pair.h"
 #include "unit.h"
 
-static void test_devices(void **state)
+UD_TEST(test_devices)
 {
     const btl_ib_search_t search = {.gid_index = -1, .log = log_all};
     btl_ib_transport_attr_t attr;
@@ -75,7 +75,7 @@ static void test_devices(void **state)
 
 /* Where the kernel has no device libibverbs is not asked: it would warn on stderr of too little
  * locked memory. */
-static void test_no_device(void **state)
+UD_TEST(test_no_device)
 {
     const btl_ib_search_t search = {.gid_index = -1, .log = log_all};
     btl_ib_device_t *list;
@@ -129,7 +129,7 @@ static int chosen(const char *text)
 
 /* Ports of InfiniBand go by the names of their IPoIB interfaces, too, those of Ethernet by the
  * interface of the address. */
-static void test_interfaces(void **state)
+UD_TEST(test_interfaces)
 {
     static char others[] = "ib0", ours[] = "ib1", second[] = "ib1.8001", ethernet[] = "eth1";
     hardware_t host[4];
@@ -160,7 +160,7 @@ static void test_interfaces(void **state)
     assert_int_equal(chosen("10.0.1.0/24"), 0);
 }
 
-static void test_fork(void **state)
+UD_TEST(test_fork)
 {
     btl_ib_search_t search = {.gid_index = -1, .log = log_all};
     btl_ib_device_t *list;
@@ -179,7 +179,7 @@ static void test_fork(void **state)
 }
 
 /* The address that was asked for, and only that. */
-static void test_gid_index(void **state)
+UD_TEST(test_gid_index)
 {
     btl_ib_search_t search = {.gid_index = 3, .log = log_all};
     btl_ib_device_t *list;
@@ -193,7 +193,7 @@ static void test_gid_index(void **state)
 }
 
 /* Places of the table beyond what an address handle can name are no addresses. */
-static void test_far_places(void **state)
+UD_TEST(test_far_places)
 {
     const btl_ib_search_t search = {.gid_index = -1, .log = log_all};
     fake_port_t *port = &fake.device[0].port[0];
@@ -208,7 +208,7 @@ static void test_far_places(void **state)
     type->devices_free(list, 2);
 }
 
-static void test_partition(void **state)
+UD_TEST(test_partition)
 {
     btl_ib_open_params_t params = usual;
     btl_ib_transport_t *t = NULL;
@@ -243,7 +243,7 @@ static void test_partition(void **state)
     close_one(limited);
 }
 
-static void test_limits_of_devices(void **state)
+UD_TEST(test_limits_of_devices)
 {
     btl_ib_transport_t *t = NULL;
 
@@ -287,7 +287,7 @@ static void test_limits_of_devices(void **state)
 }
 
 /* The completion queue: room for all that can be under way, or for more. */
-static void test_completion_queue(void **state)
+UD_TEST(test_completion_queue)
 {
     btl_ib_open_params_t params = usual;
     btl_ib_transport_t *t = open_one(params);
@@ -302,7 +302,7 @@ static void test_completion_queue(void **state)
 }
 
 /* What an administrator can change is called by its name. */
-static void test_diagnostics(void **state)
+UD_TEST(test_diagnostics)
 {
     const btl_ib_search_t search = {.gid_index = -1, .log = log_all};
     btl_ib_open_params_t params = usual;
@@ -352,7 +352,7 @@ static void test_diagnostics(void **state)
     close_one(t);
 }
 
-static void test_events(void **state)
+UD_TEST(test_events)
 {
     static const struct {
         enum ibv_event_type event;
@@ -404,7 +404,7 @@ static int ask(btl_ib_transport_t *t, btl_ib_event_t *event)
 }
 
 /* It is back when it is active, with the address that peers know. */
-static void test_port_comes_back(void **state)
+UD_TEST(test_port_comes_back)
 {
     fake_port_t *port = &fake.device[0].port[0];
     btl_ib_event_t event;
@@ -462,7 +462,7 @@ static void assert_back(btl_ib_transport_t *t)
 }
 
 /* The address that peers know is gone, or the partition is; and they come back. */
-static void test_changes(void **state)
+UD_TEST(test_changes)
 {
     fake_port_t *port = &fake.device[0].port[0];
     const uint16_t pkey = port->pkey[0], lid = port->attr.lid;
@@ -487,7 +487,7 @@ static void test_changes(void **state)
 
 /* The address comes back at another place of the table: what is sent names that one, and no handle
  * goes while a send that has it is not over. */
-static void test_address_moves(void **state)
+UD_TEST(test_address_moves)
 {
     fake_port_t *port = &fake.device[0].port[0];
     btl_ib_event_t event;
@@ -522,7 +522,7 @@ static bool rings(int fd)
     return poll(&wait, 1, 0) == 1;
 }
 
-static void test_wait(void **state)
+UD_TEST(test_wait)
 {
     pair_t pair = open_pair(usual);
     int fd = pair.b->ops->wait_fd(pair.b);
@@ -541,18 +541,4 @@ static void test_wait(void **state)
     close_pair(&pair);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        UD_TEST(test_devices),          UD_TEST(test_no_device),
-        UD_TEST(test_interfaces),       UD_TEST(test_fork),
-        UD_TEST(test_gid_index),        UD_TEST(test_far_places),
-        UD_TEST(test_partition),        UD_TEST(test_limits_of_devices),
-        UD_TEST(test_diagnostics),      UD_TEST(test_events),
-        UD_TEST(test_port_comes_back),  UD_TEST(test_changes),
-        UD_TEST(test_address_moves),    UD_TEST(test_wait),
-        UD_TEST(test_completion_queue),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -13,7 +13,7 @@
 #include "ud_pair.h"
 #include "unit.h"
 
-static void test_address(void **state)
+UD_TEST(test_address)
 {
     const btl_ib_ud_address_t good = {.gid.raw = {0xfe, 0x80, [15] = 9},
                                       .qkey = 0x12345678,
@@ -55,7 +55,7 @@ static void test_address(void **state)
 }
 
 /* One handle for each host, however many peers are there. */
-static void test_handles_are_shared(void **state)
+UD_TEST(test_handles_are_shared)
 {
     btl_ib_open_params_t params = usual;
     uint8_t other[BTL_IB_ADDR_BYTES];
@@ -100,7 +100,7 @@ static void test_handles_are_shared(void **state)
 
 /* An address that is added twice is one peer, until it was removed twice; another process at its
  * place is another. */
-static void test_same_peer(void **state)
+UD_TEST(test_same_peer)
 {
     uint8_t other[BTL_IB_ADDR_BYTES];
     btl_ib_addr_t addr;
@@ -126,7 +126,7 @@ static void test_same_peer(void **state)
 }
 
 /* A peer leaves right after the last datagrams to it: its handle stays until they have gone. */
-static void test_handles_outlive_sends(void **state)
+UD_TEST(test_handles_outlive_sends)
 {
     pair_t pair = open_pair(usual);
     btl_ib_transport_t *t = pair.a;
@@ -155,7 +155,7 @@ static void test_handles_outlive_sends(void **state)
 }
 
 /* A peer with another MTU is named, and can be reached: the engine sends no more than that. */
-static void test_other_mtu(void **state)
+UD_TEST(test_other_mtu)
 {
     btl_ib_addr_t addr;
     uint8_t other[BTL_IB_ADDR_BYTES];
@@ -179,7 +179,7 @@ static void test_other_mtu(void **state)
 }
 
 /* Less than the port carries, as the user wants it: down to a size that InfiniBand has. */
-static void test_wanted_mtu(void **state)
+UD_TEST(test_wanted_mtu)
 {
     btl_ib_open_params_t params = usual;
 
@@ -196,7 +196,7 @@ static void test_wanted_mtu(void **state)
 }
 
 /* For people: what the port and the queue pair are known by. */
-static void test_address_text(void **state)
+UD_TEST(test_address_text)
 {
     uint8_t other[BTL_IB_ADDR_BYTES];
     char text[64];
@@ -213,7 +213,7 @@ static void test_address_text(void **state)
 }
 
 /* A peer that cannot be reached is refused, and named. */
-static void test_other_subnet(void **state)
+UD_TEST(test_other_subnet)
 {
     btl_ib_addr_t addr;
     uint8_t other[BTL_IB_ADDR_BYTES];
@@ -230,7 +230,7 @@ static void test_other_subnet(void **state)
 }
 
 /* On InfiniBand a LID is enough within the subnet. */
-static void test_infiniband(void **state)
+UD_TEST(test_infiniband)
 {
     fake_port_t *port = &fake.device[0].port[0];
     btl_ib_event_t event;
@@ -260,7 +260,7 @@ static void test_infiniband(void **state)
 }
 
 /* Each peer adds to the buffers of a queue with credits. */
-static void test_grows_with_peers(void **state)
+UD_TEST(test_grows_with_peers)
 {
     btl_ib_transport_t *peers[30];
 
@@ -280,7 +280,7 @@ static void test_grows_with_peers(void **state)
 /* What is kept for control traffic is posted, and not promised to anybody: by the transport where
  * each queue has its queue pair, else by the engine, which is told of it then (test_reserve of
  * test_credit). */
-static void test_reserve(void **state)
+UD_TEST(test_reserve)
 {
     btl_ib_open_params_t params = usual;
 
@@ -313,7 +313,7 @@ static void test_reserve(void **state)
 }
 
 /* More is never promised than there are buffers, however many peers come. */
-static void test_promises(void **state)
+UD_TEST(test_promises)
 {
     uint8_t other[BTL_IB_ADDR_BYTES];
     btl_ib_addr_t addr;
@@ -345,23 +345,4 @@ static void test_promises(void **state)
     close_one(t);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        UD_TEST(test_address),
-        UD_TEST(test_handles_are_shared),
-        UD_TEST(test_handles_outlive_sends),
-        UD_TEST(test_same_peer),
-        UD_TEST(test_infiniband),
-
-        UD_TEST(test_other_mtu),
-        UD_TEST(test_wanted_mtu),
-        UD_TEST(test_other_subnet),
-        UD_TEST(test_address_text),
-        UD_TEST(test_grows_with_peers),
-        UD_TEST(test_reserve),
-        UD_TEST(test_promises),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

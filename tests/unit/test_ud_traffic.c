@@ -13,7 +13,7 @@
 #include "unit.h"
 
 /* Contexts come back once each, in order, as many as there is room for. */
-static void test_sent_accounting(void **state)
+UD_TEST(test_sent_accounting)
 {
     btl_ib_event_t events[8];
     uint32_t next = 0;
@@ -34,7 +34,7 @@ static void test_sent_accounting(void **state)
 }
 
 /* The queue is full: the rest is for later. */
-static void test_full(void **state)
+UD_TEST(test_full)
 {
     int error;
     int sent = 0;
@@ -60,7 +60,7 @@ static void test_full(void **state)
 }
 
 /* Places are free again when their datagrams were reported, not before. */
-static void test_full_of_news(void **state)
+UD_TEST(test_full_of_news)
 {
     btl_ib_event_t event;
     int error;
@@ -83,7 +83,7 @@ static void test_full_of_news(void **state)
 }
 
 /* The device takes a part: that has gone, once, and later completions count right. */
-static void test_partial_post(void **state)
+UD_TEST(test_partial_post)
 {
     int error;
     int sent = 0;
@@ -108,7 +108,7 @@ static void test_partial_post(void **state)
     close_pair(&pair);
 }
 
-static void test_too_long(void **state)
+UD_TEST(test_too_long)
 {
     btl_ib_tx_t tx[2] = {{.niov = 1, .size = SIZE}, {.niov = 1, .size = 1025}};
     int error;
@@ -127,7 +127,7 @@ static void test_too_long(void **state)
 }
 
 /* A send fails: all of them come back, and the queue pair sends again. */
-static void test_failed_send(void **state)
+UD_TEST(test_failed_send)
 {
     int error;
 
@@ -161,7 +161,7 @@ static void test_failed_send(void **state)
 }
 
 /* A device that failed says so sooner than it would be asked. */
-static void test_failed_device(void **state)
+UD_TEST(test_failed_device)
 {
     btl_ib_event_t events[4];
 
@@ -174,7 +174,7 @@ static void test_failed_device(void **state)
     close_pair(&pair);
 }
 
-static void test_cannot_be_mended(void **state)
+UD_TEST(test_cannot_be_mended)
 {
     btl_ib_event_t events[4];
     int error;
@@ -205,7 +205,7 @@ static int break_one(btl_ib_transport_t *side, btl_ib_event_type_t expected)
 }
 
 /* A queue pair fails as a whole: it is made as new, with its buffers, but not for ever. */
-static void test_revived(void **state)
+UD_TEST(test_revived)
 {
     btl_ib_event_t events[8];
     void *held;
@@ -245,7 +245,7 @@ static void test_revived(void **state)
 }
 
 /* What is not to be handed up: its buffer is used again. */
-static void test_dropped(void **state)
+UD_TEST(test_dropped)
 {
     static const uint8_t data[1024];
     btl_ib_event_t event;
@@ -276,7 +276,7 @@ static void test_dropped(void **state)
 
 /* Buffers are posted again by one call when so many are left as `low` says: of P beside those that
  * credits promise, of S of its num. A device with few buffers takes each at once. */
-static void test_low_watermark(void **state)
+UD_TEST(test_low_watermark)
 {
     static const struct {
         uint32_t num, low;
@@ -317,7 +317,7 @@ static void test_low_watermark(void **state)
 
 /* However long handlers take: what they have, and what waits to be posted again, is spare, and what
  * is more than that is replaced before they run. */
-static void test_replaced_before_the_handler(void **state)
+UD_TEST(test_replaced_before_the_handler)
 {
     btl_ib_event_t events[16];
 
@@ -340,7 +340,7 @@ static void test_replaced_before_the_handler(void **state)
 }
 
 /* Buffers that cannot be posted now are posted later, each once. */
-static void test_partial_repost(void **state)
+UD_TEST(test_partial_repost)
 {
     btl_ib_event_t events[64];
     void *seen[64];
@@ -376,7 +376,7 @@ static void test_partial_repost(void **state)
 
 /* Where the device took none of the buffers for long, and all that were posted were used, no
  * completion comes that would have others posted: a poll that finds nothing tries again. */
-static void test_repost_without_traffic(void **state)
+UD_TEST(test_repost_without_traffic)
 {
     pair_t pair = open_pair(usual);
     const uint32_t qpn = qpn_of(pair.b, LARGE);
@@ -404,7 +404,7 @@ static void test_repost_without_traffic(void **state)
 }
 
 /* What ends a receiving queue. A failure is told once, and only where there is room for it. */
-static void test_receiving_ends(void **state)
+UD_TEST(test_receiving_ends)
 {
     static const uint8_t data[100];
     btl_ib_event_t events[8];
@@ -445,7 +445,7 @@ static void test_receiving_ends(void **state)
 }
 
 /* A shared queue begins with a part of its buffers, and gets the others when it runs low. */
-static void test_grows_when_low(void **state)
+UD_TEST(test_grows_when_low)
 {
     btl_ib_open_params_t params = usual;
     btl_ib_event_t events[64];
@@ -470,7 +470,7 @@ static void test_grows_when_low(void **state)
 }
 
 /* How often no buffer was left is counted, and told once: what came meanwhile was dropped. */
-static void test_none_left(void **state)
+UD_TEST(test_none_left)
 {
     btl_ib_open_params_t params = usual;
     btl_ib_event_t events[64];
@@ -501,27 +501,4 @@ static void test_none_left(void **state)
     close_pair(&pair);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        UD_TEST(test_sent_accounting),
-        UD_TEST(test_full),
-        UD_TEST(test_full_of_news),
-        UD_TEST(test_partial_post),
-        UD_TEST(test_too_long),
-        UD_TEST(test_failed_send),
-        UD_TEST(test_failed_device),
-        UD_TEST(test_cannot_be_mended),
-        UD_TEST(test_revived),
-        UD_TEST(test_dropped),
-        UD_TEST(test_replaced_before_the_handler),
-        UD_TEST(test_low_watermark),
-        UD_TEST(test_partial_repost),
-        UD_TEST(test_repost_without_traffic),
-        UD_TEST(test_receiving_ends),
-        UD_TEST(test_grows_when_low),
-        UD_TEST(test_none_left),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -88,7 +88,7 @@ static void assert_all_reach(void)
 
 /* ---- which peers get one ---- */
 
-static void test_promotion(void **state)
+TEST(test_promotion)
 {
     open_trio(4);
     send_b(UDP_CONNECT_AFTER - 1);
@@ -111,7 +111,7 @@ static void test_promotion(void **state)
     close_trio();
 }
 
-static void test_none_wanted(void **state)
+TEST(test_none_wanted)
 {
     open_trio(0);
     send_b(2 * UDP_CONNECT_AFTER);
@@ -122,7 +122,7 @@ static void test_none_wanted(void **state)
 }
 
 /* No more than the array has places for, whatever is asked for. */
-static void test_too_many_wanted(void **state)
+TEST(test_too_many_wanted)
 {
     open_trio(1000);
     assert_int_equal(of_a().vacant, UDP_CONNECTED_MAX);
@@ -130,7 +130,7 @@ static void test_too_many_wanted(void **state)
 }
 
 /* There is one socket: the first peer keeps it, however many messages others get. */
-static void test_first_keeps_it(void **state)
+TEST(test_first_keeps_it)
 {
     open_trio(1);
     send_c(UDP_CONNECT_AFTER - 1);
@@ -144,7 +144,7 @@ static void test_first_keeps_it(void **state)
 }
 
 /* A peer that is gone leaves its socket to the next, with all that is in it. */
-static void test_removed(void **state)
+TEST(test_removed)
 {
     const pair_t *pair = &trio.pair;
 
@@ -176,7 +176,7 @@ static void test_removed(void **state)
 }
 
 /* A call to several peers goes by the socket that serves all, as one. */
-static void test_mixed_call(void **state)
+TEST(test_mixed_call)
 {
     btl_ib_tx_t batch[8];
 
@@ -220,7 +220,7 @@ static void assert_port_is_ours(void)
     }
 }
 
-static void test_port(void **state)
+TEST(test_port)
 {
     open_trio(2);
     assert_port_is_ours();
@@ -249,7 +249,7 @@ static void send_in_the_gap(void)
 
 /* Between bind() and connect() the new socket gets anybody's datagrams; none is lost, or taken
  * for another's. */
-static void test_gap(void **state)
+TEST(test_gap)
 {
     uint32_t seen = 0;
 
@@ -280,7 +280,7 @@ static void test_gap(void **state)
 /* ---- polling ---- */
 
 /* One that always has something does not keep us from another that had nothing for long. */
-static void test_fair(void **state)
+TEST(test_fair)
 {
     enum { MANY = 3000 };
     const pair_t *pair = &trio.pair;
@@ -350,7 +350,7 @@ static void open_quiet_trio(int epoll_error)
 }
 
 /* Idle, all sockets are looked at, but not often: each by itself, or by epoll. */
-static void test_idle_looks(void **state)
+TEST(test_idle_looks)
 {
     for (int epoll = 0; epoll < 2; epoll++) {
         open_quiet_trio(epoll ? 0 : ENOMEM);
@@ -393,7 +393,7 @@ static void assert_all_found(void)
 }
 
 /* A process that polls seldom asks which sockets have something by one call, until one has. */
-static void test_seldom(void **state)
+TEST(test_seldom)
 {
     open_quiet_trio(0);
     poll_seldom(10);
@@ -415,7 +415,7 @@ static void test_seldom(void **state)
 }
 
 /* One with several busy peers does so at each poll. */
-static void test_many_busy(void **state)
+TEST(test_many_busy)
 {
     open_quiet_trio(0);
     btl_ib_transport_t *other = open_with(heard_params()); /* comes by the shared socket */
@@ -437,7 +437,7 @@ static void test_many_busy(void **state)
 }
 
 /* There can be no epoll set: that is tried once, and sockets are swept over. */
-static void test_seldom_without_epoll(void **state)
+TEST(test_seldom_without_epoll)
 {
     open_quiet_trio(ENOMEM);
     poll_seldom(10);
@@ -457,7 +457,7 @@ static bool readable(int fd)
 }
 
 /* Whichever socket it comes to, asked for before it was made or not; and the next poll finds it. */
-static void test_wait_fd(void **state)
+TEST(test_wait_fd)
 {
     btl_ib_event_t event;
 
@@ -500,7 +500,7 @@ static int poll_some(btl_ib_event_t *event)
 }
 
 /* Found by the next look, and by the next send; others notice nothing. */
-static void test_refused(void **state)
+TEST(test_refused)
 {
     btl_ib_event_t event;
 
@@ -528,7 +528,7 @@ static void test_refused(void **state)
 
 /* Refused, and an earlier call took the error away, but did not read what it was about: told,
  * and then gone. */
-static void test_refused_asking(void **state)
+TEST(test_refused_asking)
 {
     btl_ib_event_t event;
     int told = 0, error = 0;
@@ -577,7 +577,7 @@ static uint32_t descriptors(void)
 
 /* A call of the kernel fails: no more sockets than there are, none that is left open, and all goes
  * on. */
-static void test_errors(void **state)
+TEST(test_errors)
 {
     int *const errors[] = {&calls.socket_error, &calls.option_error, &calls.reuse_error,
                            &calls.bind_error, &calls.epoll_error};
@@ -607,7 +607,7 @@ static void test_errors(void **state)
 }
 
 /* A buffer that is smaller than what the peers were promised. */
-static void test_small_buffer(void **state)
+TEST(test_small_buffer)
 {
     open_trio(2);
     calls.small_buffers = 10000;
@@ -618,7 +618,7 @@ static void test_small_buffer(void **state)
 }
 
 /* It is not connected: datagrams of all come to it, too, until it is. */
-static void test_connect_fails(void **state)
+TEST(test_connect_fails)
 {
     open_trio(1);
     calls.connect_error = ENETUNREACH;
@@ -633,7 +633,7 @@ static void test_connect_fails(void **state)
     close_trio();
 }
 
-static void test_no_epoll(void **state)
+TEST(test_no_epoll)
 {
     open_trio(1);
     calls.epoll_error = ENOMEM;
@@ -643,30 +643,4 @@ static void test_no_epoll(void **state)
     close_trio();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_promotion),
-        cmocka_unit_test(test_none_wanted),
-        cmocka_unit_test(test_too_many_wanted),
-        cmocka_unit_test(test_first_keeps_it),
-        cmocka_unit_test(test_removed),
-        cmocka_unit_test(test_mixed_call),
-        cmocka_unit_test(test_port),
-        cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_fair),
-        cmocka_unit_test(test_idle_looks),
-        cmocka_unit_test(test_seldom),
-        cmocka_unit_test(test_many_busy),
-        cmocka_unit_test(test_seldom_without_epoll),
-        cmocka_unit_test(test_wait_fd),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_refused_asking),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_small_buffer),
-        cmocka_unit_test(test_connect_fails),
-        cmocka_unit_test(test_no_epoll),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, free_devices);
-}
+UNIT_MAIN(NULL, free_devices)

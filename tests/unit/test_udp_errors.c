@@ -124,18 +124,18 @@ static void refused_by(sa_family_t family)
     close_pair(&pair);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     refused_by(AF_INET);
 }
 
-static void test_refused_ipv6(void **state)
+TEST(test_refused_ipv6)
 {
     refused_by(AF_INET6);
 }
 
 /* In one batch: what comes behind goes out, and the error is not lost with the call that met it. */
-static void test_refused_between(void **state)
+TEST(test_refused_between)
 {
     btl_ib_tx_t batch[6];
 
@@ -160,7 +160,7 @@ static void test_refused_between(void **state)
 }
 
 /* More peers than news are kept of: the others are told of when they are tried again. */
-static void test_many_refuse(void **state)
+TEST(test_many_refuse)
 {
     enum { PEERS = 2 * BTL_IB_UDP_ERRORS_MAX };
     btl_ib_addr_t gone[PEERS];
@@ -190,7 +190,7 @@ static void test_many_refuse(void **state)
 }
 
 /* Nobody is told what was meant for the one before with its handle, or for nobody. */
-static void test_refused_and_removed(void **state)
+TEST(test_refused_and_removed)
 {
     pair_t pair = open_udp(AF_INET);
     const btl_ib_addr_t first = add_gone(pair.a);
@@ -214,7 +214,7 @@ static void test_refused_and_removed(void **state)
 
 /* A device that cannot cut what was joined: all of it goes out one by one, and nothing is
  * joined again. */
-static void test_no_checksums(void **state)
+TEST(test_no_checksums)
 {
     btl_ib_tx_t batch[BATCH_MAX];
 
@@ -237,7 +237,7 @@ static void test_no_checksums(void **state)
 }
 
 /* Other reasons are of the moment. */
-static void test_joined_refused(void **state)
+TEST(test_joined_refused)
 {
     btl_ib_tx_t batch[BATCH_MAX];
 
@@ -256,7 +256,7 @@ static void test_joined_refused(void **state)
 }
 
 /* What send() tells of a call that ends with an error, and how often it tries. */
-static void test_send_errors(void **state)
+TEST(test_send_errors)
 {
     static const struct {
         int error, told, worst;
@@ -289,7 +289,7 @@ static void test_send_errors(void **state)
 }
 
 /* A call that a signal ended is made again; what is larger than the device carries goes nowhere. */
-static void test_interrupted_and_oversize(void **state)
+TEST(test_interrupted_and_oversize)
 {
     btl_ib_tx_t batch[3];
     btl_ib_event_t event;
@@ -318,7 +318,7 @@ static void test_interrupted_and_oversize(void **state)
 
 /* A system that refuses to receive at all fails the rail, once, and names the call. One refusal may
  * be chance, and what networks say of datagrams is no refusal however often it comes. */
-static void test_receive_refused(void **state)
+TEST(test_receive_refused)
 {
     static const struct {
         int error;
@@ -361,7 +361,7 @@ static void test_receive_refused(void **state)
 }
 
 /* Without calls of several messages all goes one by one. */
-static void test_single_messages(void **state)
+TEST(test_single_messages)
 {
     static const int errors[] = {ENOSYS, EPERM, EINVAL};
     btl_ib_tx_t batch[40];
@@ -382,7 +382,7 @@ static void test_single_messages(void **state)
 }
 
 /* Old errors without an end: it gives up for now. */
-static void test_errors_without_end(void **state)
+TEST(test_errors_without_end)
 {
     int error = 0;
 
@@ -403,7 +403,7 @@ static void test_errors_without_end(void **state)
     close_pair(&pair);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
     btl_ib_event_t event;
 
@@ -422,7 +422,7 @@ static void test_no_memory(void **state)
 
 /* More datagrams in one buffer than any kernel joins now: no more than the buffer has room for
  * when they are moved apart. */
-static void test_joined_beyond(void **state)
+TEST(test_joined_beyond)
 {
     static const struct {
         int of;
@@ -523,27 +523,27 @@ static void shrink(sa_family_t family, bool joined, bool connected)
     close_pair(&pair);
 }
 
-static void test_path(void **state)
+TEST(test_path)
 {
     shrink(AF_INET, false, false);
 }
 
-static void test_path_joined(void **state)
+TEST(test_path_joined)
 {
     shrink(AF_INET, true, false);
 }
 
-static void test_path_ipv6(void **state)
+TEST(test_path_ipv6)
 {
     shrink(AF_INET6, true, false);
 }
 
-static void test_path_connected(void **state)
+TEST(test_path_connected)
 {
     shrink(AF_INET, false, true);
 }
 
-static void test_path_connected_ipv6(void **state)
+TEST(test_path_connected_ipv6)
 {
     shrink(AF_INET6, true, true);
 }
@@ -675,19 +675,19 @@ static void forged(bool connected)
     close_pair(&pair);
 }
 
-static void test_forged(void **state)
+TEST(test_forged)
 {
     forged(false);
 }
 
-static void test_forged_connected(void **state)
+TEST(test_forged_connected)
 {
     forged(true);
 }
 
 /* The error was of one before: this one goes whole, and nothing is said of its path. A socket
  * that is full is no path that is narrow. */
-static void test_not_the_path(void **state)
+TEST(test_not_the_path)
 {
     btl_ib_tx_t batch[1];
     int error = 0;
@@ -704,32 +704,4 @@ static void test_not_the_path(void **state)
     close_pair(&pair);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_refused_ipv6),
-        cmocka_unit_test(test_refused_between),
-        cmocka_unit_test(test_many_refuse),
-        cmocka_unit_test(test_refused_and_removed),
-        cmocka_unit_test(test_no_checksums),
-        cmocka_unit_test(test_joined_refused),
-        cmocka_unit_test(test_send_errors),
-        cmocka_unit_test(test_interrupted_and_oversize),
-        cmocka_unit_test(test_receive_refused),
-        cmocka_unit_test(test_single_messages),
-        cmocka_unit_test(test_errors_without_end),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_joined_beyond),
-        cmocka_unit_test(test_not_the_path),
-        cmocka_unit_test(test_path),
-        cmocka_unit_test(test_path_joined),
-        cmocka_unit_test(test_path_ipv6),
-        cmocka_unit_test(test_path_connected),
-        cmocka_unit_test(test_path_connected_ipv6),
-        cmocka_unit_test(test_forged),
-        cmocka_unit_test(test_forged_connected),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, free_devices);
-}
+UNIT_MAIN(NULL, free_devices)

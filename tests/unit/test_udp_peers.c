@@ -61,7 +61,7 @@ static const struct {
      22},
 };
 
-static void test_names(void **state)
+TEST(test_names)
 {
     for (size_t i = 0; i < COUNT(good); i++) {
         const btl_ib_udp_name_t name = name_of(good[i].ip, good[i].port);
@@ -108,7 +108,7 @@ static void assert_refused(btl_ib_transport_t *t, const void *bytes, size_t len)
     assert_int_equal(t->ops->addr_add(t, bytes, len, &addr), -EINVAL);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     uint8_t bytes[BTL_IB_ADDR_BYTES + 1];
     btl_ib_addr_t addr;
@@ -150,7 +150,7 @@ static void test_refused(void **state)
     close_pair(&pair);
 }
 
-static void test_other_family(void **state)
+TEST(test_other_family)
 {
     const btl_ib_udp_name_t name = name_of("127.0.0.1", 5);
     uint8_t bytes[BTL_IB_ADDR_BYTES];
@@ -166,7 +166,7 @@ static void test_other_family(void **state)
 
 /* ---- as handles ---- */
 
-static void test_twice(void **state)
+TEST(test_twice)
 {
     pair_t pair;
 
@@ -214,7 +214,7 @@ static void assert_all(btl_ib_udp_peers_t *peers, const btl_ib_addr_t *addr)
 
 /* More than there was room for; then some go, others take their handles, and nobody else
  * notices. */
-static void test_many(void **state)
+TEST(test_many)
 {
     static btl_ib_addr_t addr[MANY];
     static bool used[2 * MANY];
@@ -249,7 +249,7 @@ static void test_many(void **state)
 }
 
 /* The one found last was removed, and somebody else has its handle. */
-static void test_last_found(void **state)
+TEST(test_last_found)
 {
     btl_ib_udp_peers_t peers = {.peer = NULL};
     const btl_ib_udp_name_t first = name_of("10.0.0.1", 1);
@@ -269,7 +269,7 @@ static void test_last_found(void **state)
 
 /* A source that was seen, of a first contact that was kept, takes nothing from the peer; what is
  * published is taken over, whichever was there first. */
-static void test_source_and_published(void **state)
+TEST(test_source_and_published)
 {
     const btl_ib_udp_name_t name = name_of("10.0.0.1", 4000);
     btl_ib_addr_t addr, same;
@@ -296,17 +296,4 @@ static void test_source_and_published(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_source_and_published),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_other_family),
-        cmocka_unit_test(test_twice),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_last_found),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, free_devices);
-}
+UNIT_MAIN(NULL, free_devices)

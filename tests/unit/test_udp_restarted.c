@@ -218,30 +218,21 @@ static void restart(bool keeps_none, bool same_ports)
     btl_ib_engine_destroy(stays.engine);
 }
 
-static void test_other_ports(void **state)
+TEST(test_other_ports)
 {
     restart(true, false);
 }
 
-static void test_same_ports(void **state)
+TEST(test_same_ports)
 {
     restart(true, true);
 }
 
 /* Whoever owns the connection with the process that ended closes it later. */
-static void test_closed_later(void **state)
+TEST(test_closed_later)
 {
     restart(false, false);
     restart(false, true);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_ports),
-        cmocka_unit_test(test_same_ports),
-        cmocka_unit_test(test_closed_later),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, free_devices);
-}
+UNIT_MAIN(NULL, free_devices)

@@ -11,7 +11,7 @@
 
 /* Mbit/s of a lane by the code of its speed, and lanes by the code of the width
  * (ibv_query_port(3)). */
-static void test_bandwidth(void **state)
+TEST(test_bandwidth)
 {
     static const uint32_t speeds[][2] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
                                          {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
@@ -29,11 +29,4 @@ static void test_bandwidth(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bandwidth),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -18,7 +18,7 @@ static unsigned rank_of(const char *ip, uint32_t gid_type)
     return gid_rank(&port.gid[0]);
 }
 
-static void test_gid_rank(void **state)
+TEST(test_gid_rank)
 {
     const unsigned order[] = {
         rank_of("10.0.0.1", IBV_GID_TYPE_ROCE_V2),    rank_of("fd00::1", IBV_GID_TYPE_ROCE_V2),
@@ -33,7 +33,7 @@ static void test_gid_rank(void **state)
 }
 
 /* Whether packets get from one address to another, as far as addresses tell. */
-static void test_subnets(void **state)
+TEST(test_subnets)
 {
     static const struct {
         const char *own, *peer;
@@ -67,12 +67,4 @@ static void test_subnets(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gid_rank),
-        cmocka_unit_test(test_subnets),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -40,7 +40,7 @@ static void begin(bench_t *bench, btl_ib_versions_t a, btl_ib_versions_t b)
 }
 
 /* protocol: R75 */
-static void test_common(void **state)
+TEST(test_common)
 {
     static const btl_ib_versions_t none = {0, 0}, later = {3, 4};
 
@@ -73,7 +73,7 @@ static void test_pair(btl_ib_versions_t a, btl_ib_versions_t b, uint32_t version
     bench_fini(&bench);
 }
 
-static void test_pairs(void **state)
+TEST(test_pairs)
 {
     test_pair(first, first, 1);
     test_pair(first, both, 1);
@@ -82,7 +82,7 @@ static void test_pairs(void **state)
     test_pair(both, second, 2);
 }
 
-static void test_none_in_common(void **state)
+TEST(test_none_in_common)
 {
     bench_t bench;
     btl_ib_conn_t *conn;
@@ -95,7 +95,7 @@ static void test_none_in_common(void **state)
 
 /* What is not of the version that is spoken is thrown away, whether its sender is known or not, and
  * changes nothing. */
-static void test_other_version(void **state)
+TEST(test_other_version)
 {
     bench_t bench;
 
@@ -129,14 +129,4 @@ static void test_other_version(void **state)
     bench_fini(&bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_common),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_none_in_common),
-        cmocka_unit_test(test_other_version),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -21,7 +21,7 @@ static btl_ib_open_params_t wanted(const char *string, uint32_t rx_depth, uint32
 }
 
 /* Each number of the string arrives where the transport looks for it. */
-static void as_the_string_says(void **state)
+TEST(as_the_string_says)
 {
     const btl_ib_open_params_t all = wanted("P,256,24,10,7,3:S,4096,64,16,4,8,2", 0, 0);
     const btl_ib_open_queue_t *p = &all.queue[0], *s = &all.queue[1];
@@ -46,7 +46,7 @@ static void as_the_string_says(void **state)
 }
 
 /* Control traffic goes by the first queue: others keep nothing for it. */
-static void reserve_of_the_first(void **state)
+TEST(reserve_of_the_first)
 {
     const btl_ib_open_params_t all = wanted("P,256,24,10,7,5:P,1024,24,10,7,9", 0, 0);
 
@@ -59,7 +59,7 @@ static void reserve_of_the_first(void **state)
 /* What each peer adds to a queue of type P, where all share one pool: what a new peer may send
  * before it is granted more. That is what the engine grants at least (credits_of_a_new_peer of
  * test_engine), and never more than num. */
-static void each_peer_adds(void **state)
+TEST(each_peer_adds)
 {
     static const struct {
         const char *string;
@@ -77,7 +77,7 @@ static void each_peer_adds(void **state)
 
 /* btl_ib_rx_depth is divided in proportion, and low with it; nobody goes without, and low stays
  * below num. */
-static void shares_of_a_depth(void **state)
+TEST(shares_of_a_depth)
 {
     const btl_ib_open_params_t all = wanted("P,256,300,200:P,1024,100:P,4096,2", 40, 0);
 
@@ -91,7 +91,7 @@ static void shares_of_a_depth(void **state)
 
 /* Which numbers are told to govern nothing: those that were written, and that a transport has no use
  * for. */
-static void told_without_effect(void **state)
+TEST(told_without_effect)
 {
     const btl_ib_transport_type_t all = {.name = "all"};
     const btl_ib_transport_type_t ofi = {.shared_unused = BTL_IB_SHARED_GROWTH};
@@ -131,7 +131,7 @@ static void told_without_effect(void **state)
 }
 
 /* A window governs nothing beside btl_ib_am_credits_slack. */
-static void told_of_windows(void **state)
+TEST(told_of_windows)
 {
     static const char spec[] = "P,256,24,10,7,3:P,1024,24,10:P,4096,24,10,,3:P,8192,24,,5";
     const btl_ib_transport_type_t type = {.name = "all"};
@@ -152,7 +152,7 @@ static void told_of_windows(void **state)
 
 /* btl_ib_am_credits_slack: engine and transport are told that windows are one more than that, as
  * far as the grammar allows. S has no window. */
-static void slack_in_place_of_windows(void **state)
+TEST(slack_in_place_of_windows)
 {
     static const struct {
         int slack;
@@ -182,16 +182,4 @@ static void slack_in_place_of_windows(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_the_string_says),
-        cmocka_unit_test(reserve_of_the_first),
-        cmocka_unit_test(each_peer_adds),
-        cmocka_unit_test(shares_of_a_depth),
-        cmocka_unit_test(told_without_effect),
-        cmocka_unit_test(told_of_windows),
-        cmocka_unit_test(slack_in_place_of_windows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

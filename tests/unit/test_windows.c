@@ -121,7 +121,7 @@ static void add(bench_t *bench, int named, uint32_t at, int status)
 
 /* ---- what is served ---- */
 
-static void test_behind_and_before(void **state)
+TEST(test_behind_and_before)
 {
     bench_t *bench = windows();
     const btl_ib_counters_t *count = bench_counters(bench, 0);
@@ -148,7 +148,7 @@ static void test_behind_and_before(void **state)
 }
 
 /* From before the named region into it, in another one that has both. */
-static void test_across_the_beginning(void **state)
+TEST(test_across_the_beginning)
 {
     bench_t *bench = windows();
     btl_ib_region_key_t both;
@@ -165,7 +165,7 @@ static void test_across_the_beginning(void **state)
     end(bench);
 }
 
-static void test_not_served(void **state)
+TEST(test_not_served)
 {
     static const struct {
         int named;
@@ -207,7 +207,7 @@ static void test_not_served(void **state)
 
 /* Of one that went the key still leads to what is there, as long as it is, and to nothing of its
  * own. */
-static void test_removed_before(void **state)
+TEST(test_removed_before)
 {
     bench_t *bench = windows();
     btl_ib_engine_t *target = bench->hosts[0].engine;
@@ -258,7 +258,7 @@ static void forged(bench_t *bench, btl_ib_type_t type, uint64_t offset, uint64_t
     bench_check_accounts(&bench->hosts[0]);
 }
 
-static void test_forged_offsets(void **state)
+TEST(test_forged_offsets)
 {
     const uint64_t base = (uint64_t) (uintptr_t) memory + parts[LOW].at;
     const uint64_t high = parts[HIGH].at - parts[LOW].at;
@@ -298,13 +298,4 @@ static void test_forged_offsets(void **state)
     end(bench);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_behind_and_before),    cmocka_unit_test(test_not_served),
-        cmocka_unit_test(test_across_the_beginning), cmocka_unit_test(test_removed_before),
-        cmocka_unit_test(test_forged_offsets),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -13,7 +13,7 @@
 
 /* ---- the header ---- */
 
-static void test_header(void **state)
+TEST_WITH(test_header, NULL, teardown)
 {
     begin(BTL_IB_TYPE_DATA, 0x3e);
     put(0x636261, 3);
@@ -37,7 +37,7 @@ static void test_header(void **state)
 
 /* What finds the connection is seen although all else may be encrypted, and nothing else is
  * looked at. */
-static void test_peek(void **state)
+TEST_WITH(test_peek, NULL, teardown)
 {
     begin(BTL_IB_TYPE_DATA, BTL_IB_FLAG_CONNECT | BTL_IB_FLAG_ACK);
     put_connect();
@@ -69,7 +69,7 @@ static void test_peek(void **state)
 }
 
 /* No byte of it is overlooked. */
-static void test_header_every_byte(void **state)
+TEST_WITH(test_header_every_byte, NULL, teardown)
 {
     btl_ib_view_t before;
 
@@ -89,7 +89,7 @@ static void test_header_every_byte(void **state)
     }
 }
 
-static void test_short(void **state)
+TEST_WITH(test_short, NULL, teardown)
 {
     begin(BTL_IB_TYPE_CLOSE, 0);
     for (uint32_t size = 0; size < HEADER; size++) {
@@ -98,7 +98,7 @@ static void test_short(void **state)
     assert_int_equal(parse_raw(HEADER), BTL_IB_WIRE_OK);
 }
 
-static void test_version(void **state)
+TEST_WITH(test_version, NULL, teardown)
 {
     begin(BTL_IB_TYPE_DATA, 0);
     for (unsigned version = 0; version < 16; version++) {
@@ -112,7 +112,7 @@ static void test_version(void **state)
     assert_int_equal(parse_raw(used), BTL_IB_WIRE_VERSION_UNKNOWN);
 }
 
-static void test_type(void **state)
+TEST_WITH(test_type, NULL, teardown)
 {
     begin(0, 0);
     assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
@@ -128,7 +128,7 @@ static void test_type(void **state)
 }
 
 /* It has a header, and nothing else. */
-static void test_path_response(void **state)
+TEST_WITH(test_path_response, NULL, teardown)
 {
     begin(BTL_IB_TYPE_PATH_RESPONSE, 0);
     bytes[3] = 0;
@@ -155,7 +155,7 @@ static void test_path_response(void **state)
 
 /* What 0.2 and 0.3.0 drop: the flag, with whatever type, and of types that have it here only
  * one. */
-static void test_path_flag_of_others(void **state)
+TEST_WITH(test_path_flag_of_others, NULL, teardown)
 {
     for (uint32_t type = 0; type < 16; type++) {
         begin((btl_ib_type_t) type, BTL_IB_FLAG_PATH);
@@ -167,7 +167,7 @@ static void test_path_flag_of_others(void **state)
     }
 }
 
-static void test_flags_and_reserved(void **state)
+TEST_WITH(test_flags_and_reserved, NULL, teardown)
 {
     for (int bit = 0; bit < 8; bit++) { /* 6, READY, is for an ACK only */
         begin(BTL_IB_TYPE_ACK, (uint8_t) (1 << bit));
@@ -194,7 +194,7 @@ static void test_flags_and_reserved(void **state)
     }
 }
 
-static void test_length(void **state)
+TEST_WITH(test_length, NULL, teardown)
 {
     for (uint32_t size = 0; size < 200; size++) {
         begin(BTL_IB_TYPE_DATA, 0);
@@ -218,7 +218,7 @@ static void test_length(void **state)
 
 /* ---- the CONNECT block ---- */
 
-static void test_connect(void **state)
+TEST_WITH(test_connect, NULL, teardown)
 {
     static const uint8_t types[] = {BTL_IB_TYPE_DATA, BTL_IB_TYPE_ACK, BTL_IB_TYPE_CLOSE};
 
@@ -247,7 +247,7 @@ static void test_connect(void **state)
 }
 
 /* protocol: R76 */
-static void test_connect_wrong(void **state)
+TEST_WITH(test_connect_wrong, NULL, teardown)
 {
     begin(BTL_IB_TYPE_DATA, BTL_IB_FLAG_CONNECT);
     put_connect();
@@ -267,7 +267,7 @@ static void test_connect_wrong(void **state)
 
 /* ---- chunks ---- */
 
-static void test_chunk(void **state)
+TEST_WITH(test_chunk, NULL, teardown)
 {
     for (int connect = 0; connect < 2; connect++) {
         begin(BTL_IB_TYPE_CHUNK, connect ? BTL_IB_FLAG_CONNECT : 0);
@@ -296,7 +296,7 @@ static void test_chunk(void **state)
 }
 
 /* protocol: R12 */
-static void test_chunk_arithmetic(void **state)
+TEST_WITH(test_chunk_arithmetic, NULL, teardown)
 {
     static const struct {
         uint32_t total;
@@ -357,7 +357,7 @@ static void test_chunk_arithmetic(void **state)
 
 /* ---- SKIP and CLOSE ---- */
 
-static void test_skip(void **state)
+TEST_WITH(test_skip, NULL, teardown)
 {
     for (int connect = 0; connect < 2; connect++) {
         begin(BTL_IB_TYPE_SKIP, connect ? BTL_IB_FLAG_CONNECT : 0);
@@ -383,7 +383,7 @@ static void test_skip(void **state)
 }
 
 /* A part lies within its whole, in units; only what has a long body has parts. */
-static void test_part(void **state)
+TEST_WITH(test_part, NULL, teardown)
 {
     static const struct {
         uint32_t offset, total, size, type, tag;
@@ -435,7 +435,7 @@ static void test_part(void **state)
 }
 
 /* A VOID may be as long as it likes, if there is nothing in it. */
-static void test_void(void **state)
+TEST_WITH(test_void, NULL, teardown)
 {
     begin(BTL_IB_TYPE_VOID, 0);
     bytes[3] = 0;
@@ -450,7 +450,7 @@ static void test_void(void **state)
     assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
 }
 
-static void test_close(void **state)
+TEST_WITH(test_close, NULL, teardown)
 {
     begin(BTL_IB_TYPE_CLOSE, 0);
     assert_int_equal(parse(), BTL_IB_WIRE_OK);
@@ -505,7 +505,7 @@ static void check_blocks(uint32_t body)
     assert_int_equal(offset, view.size);
 }
 
-static void test_ack(void **state)
+TEST_WITH(test_ack, NULL, teardown)
 {
     for (int connect = 0; connect < 2; connect++) {
         begin(BTL_IB_TYPE_ACK, connect ? BTL_IB_FLAG_CONNECT : 0);
@@ -532,7 +532,7 @@ static void test_ack(void **state)
     }
 }
 
-static void test_ack_again(void **state)
+TEST_WITH(test_ack_again, NULL, teardown)
 {
     for (int bit = 0; bit < 16; bit++) {
         btl_ib_ack_block_t block;
@@ -553,7 +553,7 @@ static void test_ack_again(void **state)
 
 /* Each channel at most once, in order: so the ranges of a datagram never add up to more than the
  * windows. protocol: R13 */
-static void test_ack_channels_ascend(void **state)
+TEST_WITH(test_ack_channels_ascend, NULL, teardown)
 {
     for (uint32_t a = 0; a < 16; a++) {
         for (uint32_t b = 0; b < 16; b++) {
@@ -567,7 +567,7 @@ static void test_ack_channels_ascend(void **state)
 
 /* Blocks of refused ones stand behind all others, and say nothing but their ranges.
  * protocol: R14, R15 */
-static void test_ack_refused(void **state)
+TEST_WITH(test_ack_refused, NULL, teardown)
 {
     static const struct {
         uint8_t first, second, count;
@@ -609,7 +609,7 @@ static void test_ack_refused(void **state)
 }
 
 /* Counts of ECN stand between both kinds, once, without ranges or anything in the unused bytes. */
-static void test_ack_ecn(void **state)
+TEST_WITH(test_ack_ecn, NULL, teardown)
 {
     for (uint32_t before = 0; before < 256; before++) {
         for (uint32_t after = 0; after < 256; after++) {
@@ -650,7 +650,7 @@ static void test_ack_ecn(void **state)
     assert_false(btl_ib_wire_next_block(&view, &offset, &block));
 }
 
-static void test_ack_ranges(void **state)
+TEST_WITH(test_ack_ranges, NULL, teardown)
 {
     static const uint32_t acks[] = {0, 1, 0x7ffffffe, 0xffffc000, 0xfffffffe, 0xffffffff};
     static const struct {
@@ -693,7 +693,7 @@ static void test_ack_ranges(void **state)
     }
 }
 
-static void test_ack_most_ranges(void **state)
+TEST_WITH(test_ack_most_ranges, NULL, teardown)
 {
     btl_ib_ack_block_t block;
     uint32_t offset = 0;
@@ -716,34 +716,4 @@ static void test_ack_most_ranges(void **state)
     assert_int_equal(parse(), BTL_IB_WIRE_ACK_WRONG);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_header, teardown),
-        cmocka_unit_test_teardown(test_header_every_byte, teardown),
-        cmocka_unit_test_teardown(test_peek, teardown),
-        cmocka_unit_test_teardown(test_short, teardown),
-        cmocka_unit_test_teardown(test_version, teardown),
-        cmocka_unit_test_teardown(test_type, teardown),
-        cmocka_unit_test_teardown(test_path_response, teardown),
-        cmocka_unit_test_teardown(test_path_flag_of_others, teardown),
-        cmocka_unit_test_teardown(test_flags_and_reserved, teardown),
-        cmocka_unit_test_teardown(test_length, teardown),
-        cmocka_unit_test_teardown(test_connect, teardown),
-        cmocka_unit_test_teardown(test_connect_wrong, teardown),
-        cmocka_unit_test_teardown(test_chunk, teardown),
-        cmocka_unit_test_teardown(test_chunk_arithmetic, teardown),
-        cmocka_unit_test_teardown(test_skip, teardown),
-        cmocka_unit_test_teardown(test_part, teardown),
-        cmocka_unit_test_teardown(test_void, teardown),
-        cmocka_unit_test_teardown(test_close, teardown),
-        cmocka_unit_test_teardown(test_ack, teardown),
-        cmocka_unit_test_teardown(test_ack_again, teardown),
-        cmocka_unit_test_teardown(test_ack_channels_ascend, teardown),
-        cmocka_unit_test_teardown(test_ack_refused, teardown),
-        cmocka_unit_test_teardown(test_ack_ecn, teardown),
-        cmocka_unit_test_teardown(test_ack_ranges, teardown),
-        cmocka_unit_test_teardown(test_ack_most_ranges, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

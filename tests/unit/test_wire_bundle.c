@@ -34,7 +34,7 @@ static void put_message(uint32_t size, uint8_t tag)
 }
 
 /* Messages of all lengths in a datagram, and what a walk over them finds. */
-static void test_bundle(void **state)
+TEST_WITH(test_bundle, NULL, teardown)
 {
     for (uint32_t count = 0; count < 12; count++) {
         begin_bundle(count % 2 != 0);
@@ -62,7 +62,7 @@ static void test_bundle(void **state)
 
 /* Cut off anywhere, longer by anything, a length that is not the message's, bits that must be 0.
  * protocol: R77 */
-static void test_bundle_wrong(void **state)
+TEST_WITH(test_bundle_wrong, NULL, teardown)
 {
     uint32_t body = begin_bundle(false);
     put_message(5, 1);
@@ -94,7 +94,7 @@ static void test_bundle_wrong(void **state)
 }
 
 /* What is written can be read, also behind bytes that are not 0. */
-static void test_entry(void **state)
+TEST(test_entry)
 {
     uint8_t to[32];
 
@@ -115,13 +115,4 @@ static void test_entry(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_bundle, teardown),
-        cmocka_unit_test_teardown(test_bundle_wrong, teardown),
-        cmocka_unit_test(test_entry),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

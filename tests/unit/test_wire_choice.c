@@ -27,7 +27,7 @@ static void expect(const char *wire, uint32_t processes, uint32_t most, const ch
     assert_string_equal(plan, expected);
 }
 
-static void test_plan(void **state)
+TEST(test_plan)
 {
     expect("rc", 1000000, 64, "rc"); /* one that is named is taken, or none */
     expect("ud", 2, 64, "ud");
@@ -39,7 +39,7 @@ static void test_plan(void **state)
     expect("auto", UINT32_MAX, 1048576, "ud rc");
 }
 
-static void test_shares(void **state)
+TEST(test_shares)
 {
     assert_false(btl_ib_wire_shares(15, 16));
     assert_true(btl_ib_wire_shares(16, 16));
@@ -48,7 +48,7 @@ static void test_shares(void **state)
     assert_false(btl_ib_wire_shares(UINT32_MAX, 0));
 }
 
-static void test_connections(void **state)
+TEST(test_connections)
 {
     assert_true(btl_ib_wire_suffices(0, UINT32_MAX, 16, 1)); /* datagrams need none */
     assert_true(btl_ib_wire_suffices(16384, 64, 3, 1));
@@ -63,12 +63,4 @@ static void test_connections(void **state)
     assert_false(btl_ib_wire_suffices(UINT32_MAX, 65536, 1, 1)); /* 2^33 */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plan),
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_connections),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

@@ -42,7 +42,7 @@ static btl_ib_wire_error_t parse_put(uint64_t offset, uint64_t end, uint32_t siz
     return parse();
 }
 
-static void test_put(void **state)
+TEST_WITH(test_put, NULL, teardown)
 {
     for (uint32_t size = 1; size < 20; size++) {
         assert_int_equal(parse_put(0x4142434445464748, 0x4142434445464800, size), BTL_IB_WIRE_OK);
@@ -62,7 +62,7 @@ static void test_put(void **state)
 }
 
 /* What a segment brings is never more than the operation still has to bring; sums do not wrap. */
-static void test_put_arithmetic(void **state)
+TEST_WITH(test_put_arithmetic, NULL, teardown)
 {
     assert_int_equal(parse_put(5, 5, 0), BTL_IB_WIRE_OK);
     assert_int_equal(parse_put(UINT64_MAX, UINT64_MAX, 0), BTL_IB_WIRE_OK);
@@ -85,7 +85,7 @@ static void test_put_arithmetic(void **state)
     assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
 }
 
-static void test_get(void **state)
+TEST_WITH(test_get, NULL, teardown)
 {
     for (uint32_t size = 0; size < 50; size++) {
         uint32_t body = begin_op(BTL_IB_TYPE_GET, size % 2 != 0);
@@ -120,7 +120,7 @@ static btl_ib_wire_error_t parse_atomic_of(uint32_t code, uint32_t type, uint32_
     return parse();
 }
 
-static void test_atomic(void **state)
+TEST_WITH(test_atomic, NULL, teardown)
 {
     for (uint32_t code = 0; code < 256; code++) {
         for (uint32_t type = 0; type < 256; type++) {
@@ -145,7 +145,7 @@ static void test_atomic(void **state)
     assert_int_equal(parse(), BTL_IB_WIRE_LENGTH);
 }
 
-static void test_got(void **state)
+TEST_WITH(test_got, NULL, teardown)
 {
     for (uint32_t size = 0; size < 30; size++) {
         uint32_t body = begin_op(BTL_IB_TYPE_GOT, size % 2 != 0);
@@ -166,7 +166,7 @@ static void test_got(void **state)
     }
 }
 
-static void test_reply(void **state)
+TEST_WITH(test_reply, NULL, teardown)
 {
     for (uint32_t count = 0; count < 6; count++) {
         begin_op(BTL_IB_TYPE_REPLY, count % 2 != 0);
@@ -195,7 +195,7 @@ static void test_reply(void **state)
     assert_int_equal(parse(), BTL_IB_WIRE_OP_WRONG);
 }
 
-static void test_void_and_refused(void **state)
+TEST_WITH(test_void_and_refused, NULL, teardown)
 {
     for (uint32_t size = 0; size < 8; size++) {
         uint32_t body = begin_op(BTL_IB_TYPE_VOID, size % 2 != 0);
@@ -212,7 +212,7 @@ static void test_void_and_refused(void **state)
 }
 
 /* One-sided segments have no tag, and which segments are numbered is part of the protocol. */
-static void test_op_types(void **state)
+TEST_WITH(test_op_types, NULL, teardown)
 {
     for (uint8_t type = BTL_IB_TYPE_PUT; type <= BTL_IB_TYPE_BUNDLE; type++) {
         begin_op(type, false);
@@ -224,17 +224,4 @@ static void test_op_types(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_put, teardown),
-        cmocka_unit_test_teardown(test_put_arithmetic, teardown),
-        cmocka_unit_test_teardown(test_get, teardown),
-        cmocka_unit_test_teardown(test_atomic, teardown),
-        cmocka_unit_test_teardown(test_got, teardown),
-        cmocka_unit_test_teardown(test_reply, teardown),
-        cmocka_unit_test_teardown(test_void_and_refused, teardown),
-        cmocka_unit_test_teardown(test_op_types, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(NULL, NULL)

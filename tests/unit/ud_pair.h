@@ -71,6 +71,6 @@ int poll_all(btl_ib_transport_t *t, btl_ib_event_type_t expected);
 /* The next event, and the only one, says that the device failed, and why. */
 void assert_failed(btl_ib_transport_t *t, int error);
 
-#define UD_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define UD_TEST(name) TEST_WITH(name, set_up, tear_down)
 
 #endif

@@ -44,7 +44,6 @@ static inline void btl_ib_backlog_init(btl_ib_backlog_t *backlog, const btl_ib_m
     btl_ib_list_init(&backlog->messages);
 }
 
-/* Frees all that is in it. */
 void btl_ib_backlog_fini(btl_ib_backlog_t *backlog);
 
 /*

@@ -68,7 +68,6 @@ static const btl_ib_queue_table_t *intern_queues(btl_ib_engine_t *engine,
     return &entry->table;
 }
 
-/* Begins the receiving part of a new incarnation. */
 static void begin_rx(btl_ib_conn_t *conn)
 {
     btl_ib_accept_begin(conn);
@@ -92,7 +91,6 @@ void btl_ib_conn_begin_route(btl_ib_conn_t *conn)
     btl_ib_ecn_begin_route(conn);
 }
 
-/* Begins a new incarnation of the connection. */
 static void begin_incarnation(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
@@ -112,7 +110,6 @@ static void begin_incarnation(btl_ib_conn_t *conn)
     btl_ib_identity_begin(conn);
 }
 
-/* Ends the receiving part of an incarnation. */
 static void end_rx(btl_ib_conn_t *conn)
 {
     btl_ib_accept_end(conn);

@@ -67,7 +67,6 @@ static void write_chunks(const btl_ib_msg_t *msg, uint64_t offset,
     }
 }
 
-/* Makes the next chunks. */
 static int make_chunks(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint32_t channel,
                        btl_ib_segment_t **segments, int most)
 {

@@ -96,7 +96,6 @@ static inline btl_ib_msg_t *btl_ib_msg_of(btl_ib_out_t *out)
     return BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
 }
 
-/* Copies a whole message. */
 static inline void btl_ib_packet_copy_message(const btl_ib_msg_t *msg, uint8_t *to)
 {
     for (int i = 0; i < 2; i++) {

@@ -27,7 +27,6 @@ typedef struct slab {
     btl_ib_segment_t segments[];
 } slab_t;
 
-/* Returns the bytes of a buffer. */
 static uint32_t buffer_size(const btl_ib_transport_attr_t *attr, int kind)
 {
     static const uint32_t sizes[BTL_IB_SEGMENT_KINDS] = {BTL_IB_SEGMENT_SMALL,

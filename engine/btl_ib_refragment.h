@@ -51,7 +51,6 @@ btl_ib_refragment_result_t btl_ib_refragment_add(btl_ib_list_t *list, const btl_
 void btl_ib_refragment_forget(btl_ib_list_t *list, const btl_ib_mem_t *mem, uint32_t channel,
                               uint32_t seq);
 
-/* Drops all. */
 void btl_ib_refragment_drop(btl_ib_list_t *list, const btl_ib_mem_t *mem);
 
 #endif

@@ -79,7 +79,6 @@ static inline void btl_ib_tx_window_put(const btl_ib_tx_window_t *window, uint32
     window->ring[seq & (window->size - 1)] = segment;
 }
 
-/* Returns what is at that sequence. */
 static inline void *btl_ib_tx_window_get(const btl_ib_tx_window_t *window, uint32_t seq)
 {
     return window->ring[seq & (window->size - 1)];

@@ -209,7 +209,6 @@ static inline btl_ib_list_t *btl_ib_sent_list(const btl_ib_conn_t *conn, int i)
                                  : &conn->capped.paths->path[i + 1 - BTL_IB_SENT_LISTS].sent;
 }
 
-/* True if bulk is in flight. */
 static inline bool btl_ib_bulk_in_flight(const btl_ib_conn_t *conn)
 {
     bool found = false;

@@ -62,7 +62,6 @@ uint64_t btl_ib_table_bytes(uint32_t connections);
 /* Removes a connection from those found by name; its id stays valid. */
 void btl_ib_table_unname(btl_ib_table_t *table, uint32_t id);
 
-/* Removes it. */
 void btl_ib_table_remove(btl_ib_table_t *table, uint32_t id);
 
 /* Returns the connection in slot `index`, below `size`; NULL: none. Both change whenever one is

@@ -54,7 +54,6 @@ static inline void btl_ib_tombstones_fini(btl_ib_tombstones_t *tombstones)
  * tombstone may be lost for want of memory later. */
 int btl_ib_tombstones_prepare(btl_ib_tombstones_t *tombstones);
 
-/* Adds a tombstone. */
 void btl_ib_tombstones_add(btl_ib_tombstones_t *tombstones, const btl_ib_tombstone_t *tombstone);
 
 /* Returns the lowest epoch that is valid for that peer (name, rails, secret); 0: any. */

@@ -31,7 +31,6 @@ typedef struct btl_ib_info_out {
 void btl_ib_info_begin(btl_ib_info_out_t *out, const char *subject, const char *heading,
                        uint32_t width);
 
-/* Ends it. */
 void btl_ib_info_end(btl_ib_info_out_t *out);
 
 /* Prints a fact. A text of "" is printed as unknown. A number has its unit ("": none). */

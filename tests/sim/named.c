@@ -41,6 +41,11 @@ void again(sim_t *sim, uint64_t seed)
     sim->terse = terse;
 }
 
+bool drop_nth(sim_t *sim, const datagram_t *d)
+{
+    return sim->scratch[0]++ == sim->scratch[1];
+}
+
 message_t *say(sim_t *sim, uint32_t from, uint32_t to, uint32_t size, uint64_t after)
 {
     message_t *m = app_plan(&sim->procs[from], to, size, sim->now + after);

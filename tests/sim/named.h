@@ -27,6 +27,9 @@ static inline uint8_t type_of(const datagram_t *d)
     return d->data[0] & 0xf;
 }
 
+/* For sim->drop: the datagram number scratch[1], counted in scratch[0]. */
+bool drop_nth(sim_t *sim, const datagram_t *d);
+
 /* Let both get to know each other and the round-trip time. */
 void warm_up(sim_t *sim, uint32_t a, uint32_t b);
 /* Start all processes, and do that with the first two. */

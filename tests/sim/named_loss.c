@@ -278,11 +278,6 @@ void spurious_count(sim_t *sim)
     finish(sim);
 }
 
-static bool drop_nth(sim_t *sim, const datagram_t *d)
-{
-    return sim->scratch[0]++ == sim->scratch[1];
-}
-
 void each_lost(sim_t *sim)
 {
     for (uint64_t k = 0;; k++) {

@@ -88,11 +88,6 @@ void ops_take_turns(sim_t *sim)
 
 /* ---- loss ---- */
 
-static bool drop_nth(sim_t *sim, const datagram_t *d)
-{
-    return sim->scratch[0]++ == sim->scratch[1];
-}
-
 /* Each datagram of a few operations of all kinds, some of them refused, is lost in turn. */
 void ops_each_lost(sim_t *sim)
 {

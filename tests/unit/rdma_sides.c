@@ -141,6 +141,14 @@ void join(void)
     fake.hold_ops = hold;
 }
 
+void pass(int quarters)
+{
+    while (quarters-- > 0) {
+        fake.now += QUARTER;
+        settle();
+    }
+}
+
 void fill(uint8_t *at, uint32_t size, uint32_t seed)
 {
     for (uint32_t i = 0; i < size; i++) {

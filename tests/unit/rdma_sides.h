@@ -56,6 +56,11 @@ int start_read(op_t *op, uint64_t offset, uint64_t size);
 /* Connected: the first operation only asks for a connection. */
 void join(void);
 
+enum { QUARTER = 250 * 1000 }; /* us */
+
+/* All look, four times a second. */
+void pass(int quarters);
+
 void fill(uint8_t *at, uint32_t size, uint32_t seed);
 
 #define RDMA_TEST(name) TEST_WITH(name, begin_all, end_all)

@@ -15,20 +15,10 @@
 #include "unit.h"
 
 enum {
-    QUARTER = 250 * 1000, /* us */
-    IDLE = 2,             /* seconds */
+    IDLE = 2, /* seconds */
     QUARTERS = 4 * IDLE + 3,
     RDMA_CHANNEL = BTL_IB_RC_RDMA_CHANNEL,
 };
-
-/* All look, four times a second. */
-static void pass(int quarters)
-{
-    while (quarters-- > 0) {
-        fake.now += QUARTER;
-        settle();
-    }
-}
 
 static void look_alone(int i)
 {

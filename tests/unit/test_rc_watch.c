@@ -16,19 +16,9 @@
 #include "unit.h"
 
 enum {
-    QUARTER = 250 * 1000, /* us */
     ALL_OF_IT = MEMORY / 2,
     RDMA_CHANNEL = BTL_IB_RC_RDMA_CHANNEL,
 };
-
-/* All look, four times a second. */
-static void pass(int quarters)
-{
-    while (quarters-- > 0) {
-        fake.now += QUARTER;
-        settle();
-    }
-}
 
 static void listen_to_both(void)
 {

@@ -51,9 +51,9 @@ static inline void btl_ib_clock_set(btl_ib_clock_t *clock, uint64_t now)
     }
 }
 
-/* Notes that a call ended at `now`: the time since it began, when the clock was last set, is not
+/* Takes `now` at the end of a call: the time since the clock was last set is that of the call, not
  * spent away. */
-static inline void btl_ib_clock_call_ended(btl_ib_clock_t *clock, uint64_t now)
+static inline void btl_ib_clock_advance(btl_ib_clock_t *clock, uint64_t now)
 {
     if (now > clock->now) {
         clock->now = now;
@@ -94,7 +94,7 @@ static inline void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now)
             btl_ib_clock_end_away(clock, now);
         }
         clock->turned_at += away;
-        clock->now = clock->turned_at;
+        btl_ib_clock_advance(clock, now);
         return;
     }
     if (clock->turned_at != 0) {
@@ -107,7 +107,7 @@ static inline void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now)
         btl_ib_clock_end_away(clock, now);
     }
     clock->turned_at += away;
-    btl_ib_clock_set(clock, now);
+    btl_ib_clock_advance(clock, now);
 }
 
 /* Returns `awake` as it will be if a turn comes now. What begins to wait between two turns does so

@@ -31,6 +31,12 @@ typedef struct btl_ib_rtt {
 /* The variance term never counts for less than this, us: the granularity G of RFC 6298. */
 #define BTL_IB_RTT_TICK 50u
 
+/* Forgets all samples: they are another path's. */
+static inline void btl_ib_rtt_reset(btl_ib_rtt_t *rtt)
+{
+    *rtt = (btl_ib_rtt_t){0};
+}
+
 /* Adds a sample of `us` microseconds; 0 counts as 1. In the averages it counts for at most
  * `bound`. */
 static inline void btl_ib_rtt_sample(btl_ib_rtt_t *rtt, uint32_t us, uint32_t bound)

@@ -457,7 +457,7 @@ bool btl_ib_engine_has_sent_much(const btl_ib_engine_t *engine)
 void btl_ib_engine_call_ended(btl_ib_engine_t *engine, uint64_t now)
 {
     engine->turn.sent_told = engine->count.sent_datagrams;
-    btl_ib_clock_call_ended(&engine->clock, now);
+    btl_ib_clock_advance(&engine->clock, now);
 }
 
 /* Returns when a turn of either kind has something to do. */

@@ -6,6 +6,7 @@
 #ifndef BTL_IB_CLOCK_H
 #define BTL_IB_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "btl_ib_hotel.h"
@@ -71,14 +72,6 @@ static inline uint64_t btl_ib_clock_awake_at(const btl_ib_clock_t *clock, uint64
     return clock->awake + (away < BTL_IB_CLOCK_LONG_PAUSE ? away : BTL_IB_CLOCK_LONG_PAUSE);
 }
 
-/* Notes how long this process was away before a turn at `now`, as it called since the last one. */
-static inline void btl_ib_clock_end_away(btl_ib_clock_t *clock, uint64_t now)
-{
-    btl_ib_clock_set(clock, now);
-    clock->away = clock->away_next;
-    clock->away_next = 0;
-}
-
 /* Notes that a turn begins at `now`. */
 static inline void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now)
 {
@@ -88,26 +81,23 @@ static inline void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now)
     if (away < BTL_IB_CLOCK_SLICE && clock->turned_at != 0) { /* mostly */
         clock->ran += away;
         clock->awake += away;
-        clock->gap = (uint32_t) away;
-        clock->away = (uint32_t) away;
-        if (clock->now != clock->turned_at) {
-            btl_ib_clock_end_away(clock, now);
+    } else {
+        if (clock->turned_at != 0) {
+            clock->ran += away < BTL_IB_CLOCK_SLICE ? away : BTL_IB_CLOCK_SLICE;
         }
-        clock->turned_at += away;
-        btl_ib_clock_advance(clock, now);
-        return;
+        clock->awake = btl_ib_clock_awake_at(clock, now);
     }
-    if (clock->turned_at != 0) {
-        clock->ran += away < BTL_IB_CLOCK_SLICE ? away : BTL_IB_CLOCK_SLICE;
-    }
-    clock->awake = btl_ib_clock_awake_at(clock, now);
     clock->gap = away < UINT32_MAX ? (uint32_t) away : UINT32_MAX;
-    clock->away = clock->gap;
-    if (clock->now != clock->turned_at) {
-        btl_ib_clock_end_away(clock, now);
-    }
+    const bool called = clock->now != clock->turned_at;
     clock->turned_at += away;
-    btl_ib_clock_advance(clock, now);
+    if (called) {
+        btl_ib_clock_set(clock, now);
+        clock->away = clock->away_next;
+        clock->away_next = 0;
+    } else {
+        clock->away = clock->gap;
+        clock->now = clock->turned_at;
+    }
 }
 
 /* Returns `awake` as it will be if a turn comes now. What begins to wait between two turns does so

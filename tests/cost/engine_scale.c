@@ -31,7 +31,7 @@ enum {
     PEERS_MAX = 1 << 17,
     IDLE_US = 10 * 1000 * 1000,   /* after which a peer has given back what it can */
     KEEPALIVE = 30 * 1000 * 1000, /* us */
-    EACH_MAX = 2720,              /* bytes of an idle peer */
+    EACH_MAX = 2784,              /* bytes of an idle peer */
 };
 
 typedef struct datagram {

@@ -272,7 +272,7 @@ int bind(int fd, const struct sockaddr *address, socklen_t size)
             ip link set x1 up && ip link set x2 up && exec "$@" """
         output = mpi.alone(run, env=preload, before=("unshare", "--net", "sh", "-c", script, "sh"))
         assert output.count("could not be opened. The job") == 1
-        assert holds(f"  Host: {HOST}\n  Used: udp/x2\n.*  udp/x1: Operation not permitted", output)
+        assert holds(f"  Host: {HOST}\n  Used: udp/x2\n.*  udp/x1: bind: Operation not permitted", output)
     for transport in ("auto", "udp"):
         output = mpi.alone(run, env=preload, transport=transport, if_include="127.0.0.0/8")
         assert holds("  udp/lo: .*Operation not permitted.*will not be used", output)

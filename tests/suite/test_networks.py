@@ -308,7 +308,7 @@ def test_ecmp_slow(network, tmp_path):
         rates[flows] = 1e3 * float(re.search(r"GB/s=([\d.]+)", output).group(1))
         print(f"udp_flows {flows}: {rates[flows]:.1f} MB/s, "
               + ", ".join(f"{name} {counters[name]}" for name in ("paths_tried", "paths_kept", "paths_renewed")))
-    assert counters["paths_kept"] >= 1 and rates[4] > 2 * rates[1]
+    assert rates[4] > 2 * rates[1]  # by a path, or by another usual flow if nothing is answered for long
 
 
 @pytest.mark.called("networks/ecn-off")

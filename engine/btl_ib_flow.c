@@ -140,8 +140,9 @@ void btl_ib_flow_came_by_spare(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 bool btl_ib_flow_unanswered(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    const bool answers =
-        (view->flags & BTL_IB_FLAG_ECHO) && btl_ib_seq_before(conn->loss.sample_echo, view->echo);
+    /* An encrypted datagram is not opened yet: what it echoes is not known. */
+    const bool answers = !conn->engine->protection.ops->keyed && (view->flags & BTL_IB_FLAG_ECHO)
+                         && btl_ib_seq_before(conn->loss.sample_echo, view->echo);
 
     return conn->flow.unanswered && !answers;
 }

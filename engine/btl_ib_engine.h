@@ -356,7 +356,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
 
 /*
  * True if the last turn, of either kind, followed a pause of the caller (more than BTL_IB_PAUSE_MIN
- * us without a turn), and there is more to be done than one turn does. Then another one should
+ * us without a call), and there is more to be done than one turn does. Then another one should
  * follow at once, with a new `now`, until this is false: at most for as long as the pause, and 20
  * ms. A process that calls seldom would else receive one GSO burst, and send one window, in each
  * call.

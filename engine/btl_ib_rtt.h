@@ -86,7 +86,8 @@ static inline uint32_t btl_ib_rtt_timeout(const btl_ib_rtt_t *rtt, uint32_t init
  * segment may be lost, too, and its repair would wait.
  */
 
-/* us without a poll from which on that process did something else, or had no processor */
+/* us without a call, or of a peer without a poll, from which on that process did something else, or
+ * had no processor */
 #define BTL_IB_PAUSE_MIN 100u
 /* us that a datagram may wait for a busy receiver, which does not pause, without being a sign of a
  * queue in the network */

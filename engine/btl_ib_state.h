@@ -234,7 +234,7 @@ struct btl_ib_rail {
     const btl_ib_cc_ops_t *cc;
     struct {               /* btl_ib_receive.c */
         uint64_t empty_at; /* us: the last turn that found nothing to receive */
-        /* us: the longest time without a turn of late, what came in which may still be there */
+        /* us: the longest time without a call of late, what came in which may still be there */
         uint32_t pause;
         uint64_t pause_until; /* us: by then it is all received */
     } polled;

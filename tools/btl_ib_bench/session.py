@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A run of tools/bench: from its options to the plan, through all rounds, to the results."""
 
+import contextlib
 import itertools
 import os
 import shlex
@@ -101,6 +102,19 @@ def namespaces(options, whats, ranks):
     return places.Namespaces(count, mtu, options.loopback, options.unpinned)
 
 
+@contextlib.contextmanager
+def neighbours(count):
+    """So many processes that compute meanwhile. The kernel ends them if this one is killed."""
+    words = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", "while :; do :; done"]
+    running = [subprocess.Popen(words, stdin=subprocess.DEVNULL) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
 def choose_conditions(options, place):
     text = options.loss or ("0,1" if place.lossy else "0")
     try:
@@ -120,7 +134,8 @@ class Bench:
         asked = options.what is not None
         whats = listed(options.what, plan.WHATS, "--what") if asked else plan.DEFAULT_WHATS
         for name, value, least in (("rounds", options.rounds, 1), ("seconds", options.seconds, 0.001),
-                                   ("limit", options.limit, 0), ("range", options.range, 0)):
+                                   ("limit", options.limit, 0), ("range", options.range, 0),
+                                   ("busy", options.busy, 0)):
             if not least <= value <= 1e6:
                 raise ValueError(f"--{name} {value}: {least} to 1000000")
         if options.svg:
@@ -355,7 +370,7 @@ class Bench:
         status = 0
         try:
             self.prepare()
-            with self.place:
+            with self.place, neighbours(self.options.busy):
                 try:
                     self.measure()
                 except Stopped as why:

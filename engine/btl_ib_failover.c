@@ -30,7 +30,7 @@ enum {
     STUCK_PROBES = 40,    /* probes, answered or not, that brought no progress */
     TRY_AFTER = 250000,   /* us of silence until pairs of rails are tried that stand by: the delay
                          * between attempts of RFC 8305, 5 */
-    KEEP_OFF_PROBES = 10, /* unanswered: then also rails are good that were left for being slow */
+    KEEP_OFF_PROBES = 10, /* without progress: then also rails are good that were left as slow */
 };
 
 void btl_ib_failover_validated(btl_ib_conn_t *conn)
@@ -172,11 +172,11 @@ bool btl_ib_failover(btl_ib_conn_t *conn)
     return choose_route(conn, SCORE_REFUSED);
 }
 
-/* True if a connection keeps off its own rails, because they are slow. Not if the others do not
- * answer. */
+/* True if a connection keeps off its own rails, because they are slow. Not if nothing was
+ * acknowledged for long: its own rail may be the only one that answers. */
 static bool keeps_off(const btl_ib_conn_t *conn)
 {
-    return btl_ib_conn_is_slow(conn) && conn->loss.unanswered_probes < KEEP_OFF_PROBES
+    return btl_ib_conn_is_slow(conn) && conn->loss.probes < KEEP_OFF_PROBES
            && btl_ib_rail_usable(conn->route.via);
 }
 

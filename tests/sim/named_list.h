@@ -147,6 +147,7 @@ SCENARIO(slow_rail, "one of two rails has a hundredth of the rate that is taken 
 SCENARIO(slow_rail_of_puts, "the same for PUTs that are divided in halves")
 SCENARIO(slow_rail_recovers, "it is as fast as the other later, and used again")
 SCENARIO(slow_rail_is_left_alone, "the fast one of them breaks, then the slow one is used")
+SCENARIO(slow_rail_is_needed, "the fast one of them goes nowhere one way, then the slow one is used")
 SCENARIO(slow_rail_as_claimed, "PUTs divided as rates are, 1 to 10: both rails stay in use")
 SCENARIO(slow_rail_for_a_moment, "a rail is slow for 0.2 s: it stays in use")
 SCENARIO(slow_rail_compared_with_little, "a rail is slow where hardly anything goes by the other")

@@ -111,6 +111,21 @@ void slow_rail_is_left_alone(sim_t *sim)
     rails_survive(sim, SIM_S(1));
 }
 
+/* The fast rail loses all that goes one way. The peer answers what asks by the slow one, which does
+ * not mean that the fast one is answered. */
+void slow_rail_is_needed(sim_t *sim)
+{
+    with_links(sim, SLOW);
+    (void) rounds(sim, 50);
+    must_be_left(sim, true);
+    fault_add(sim, F_RAIL, sim->now, SIM_NEVER, 0, 0)->src = 0;
+    say(sim, 0, 1, SIZE, 1000)->rail = 0;
+    say(sim, 0, 1, SIZE, 1000)->rail = 1;
+    say(sim, 1, 0, SIZE, 1000)->rail = 1;
+    run_settle(sim, SIM_S(3));
+    must_be_left(sim, false);
+}
+
 static void must_be_used(sim_t *sim)
 {
     must_be_within(sim, "times that a rail was found slow", found_slow(sim), 0);

@@ -113,6 +113,7 @@ tests_second_engine_side_LDADD = $(lower_layers)
 unit_tests = \
     tests/unit/test_crc32c \
     tests/unit/test_ack_tx \
+    tests/unit/test_ack_write \
     tests/unit/test_aead \
     tests/unit/test_atomic \
     tests/unit/test_bundle \
@@ -130,6 +131,7 @@ unit_tests = \
     tests/unit/test_engine \
     tests/unit/test_few_credits \
     tests/unit/test_exit_timeout \
+    tests/unit/test_failover \
     tests/unit/test_file_name \
     tests/unit/test_events \
     tests/unit/test_biased_lock \
@@ -147,6 +149,7 @@ unit_tests = \
     tests/unit/test_library \
     tests/unit/test_list \
     tests/unit/test_locality \
+    tests/unit/test_loss \
     tests/unit/test_long_idle \
     tests/unit/test_modex \
     tests/unit/test_observe \
@@ -162,17 +165,23 @@ unit_tests = \
     tests/unit/test_pool \
     tests/unit/test_protocol \
     tests/unit/test_queues \
+    tests/unit/test_rail \
     tests/unit/test_rdma_present \
     tests/unit/test_icmp \
+    tests/unit/test_identity \
+    tests/unit/test_incast \
     tests/unit/test_reasm \
     tests/unit/test_reentry \
     tests/unit/test_threads \
+    tests/unit/test_rma_target \
     tests/unit/test_rnr \
+    tests/unit/test_rnr_entries \
     tests/unit/test_release \
     tests/unit/test_reliable \
     tests/unit/test_region \
     tests/unit/test_region_life \
     tests/unit/test_replay \
+    tests/unit/test_route \
     tests/unit/test_rtt \
     tests/unit/test_backlog \
     tests/unit/test_table \
@@ -200,6 +209,7 @@ if BTL_IB_HAVE_OPENMPI
 unit_tests += \
     tests/unit/test_component_params \
     tests/unit/test_connectivity_file \
+    tests/unit/test_ended_calls \
     tests/unit/test_endpoint_life \
     tests/unit/test_kept_lines \
     tests/unit/test_leaving \
@@ -264,6 +274,7 @@ EXTRA_DIST += \
     tests/unit/fake_verbs.h \
     tests/unit/hostile.h \
     tests/unit/insider.h \
+    tests/unit/pairs.h \
     tests/unit/lone_peer.h \
     tests/unit/own_network.h \
     tests/unit/rc_inside.h \
@@ -421,6 +432,10 @@ tests_unit_test_poll_yield_SOURCES = tests/unit/test_poll_yield.c
 tests_unit_test_poll_yield_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_poll_yield_CFLAGS = $(opal_test_cflags)
 tests_unit_test_poll_yield_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
+tests_unit_test_ended_calls_SOURCES = tests/unit/test_ended_calls.c
+tests_unit_test_ended_calls_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
+tests_unit_test_ended_calls_CFLAGS = $(opal_test_cflags)
+tests_unit_test_ended_calls_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
 tests_unit_test_endpoint_life_SOURCES = tests/unit/test_endpoint_life.c
 tests_unit_test_endpoint_life_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_endpoint_life_CFLAGS = $(opal_test_cflags)

@@ -12,6 +12,7 @@
 #include "btl_ib_failover.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_predict.h"
+#include "btl_ib_route.h"
 #include "sim.h"
 
 uint32_t inside_rail(const btl_ib_conn_t *conn)
@@ -52,6 +53,18 @@ void inside_spoil(btl_ib_conn_t *conn, const char *error)
         engine->budget.unacked++;
     } else if (strcmp(error, "GRANTED") == 0) {
         engine->rails[0]->credit[0].granted++;
+    } else if (strcmp(error, "BUSY") == 0) {
+        engine->rails[0]->credit[0].busy++;
+    } else if (strcmp(error, "UNLISTED") == 0) {
+        memset(engine->routes.to, 0, engine->routes.size * sizeof(engine->routes.to[0]));
+    } else if (strcmp(error, "ADDRESS_LEFT") == 0) {
+        btl_ib_addr_t address;
+        (void) conn->rail->transport->ops->addr_add(conn->rail->transport, conn->route.published,
+                                                    conn->route.published_len, &address);
+    } else if (strcmp(error, "SEGMENT_LOST") == 0) {
+        (void) btl_ib_pool_get(&conn->rail->pool, 64);
+    } else if (strcmp(error, "OTHER_PEER") == 0) {
+        conn->identity.peer_epoch++;
     } else if (strcmp(error, "IN_FLIGHT") == 0) {
         conn->sentmap.in_flight++;
     } else if (strcmp(error, "CREDIT_MADE") == 0) {
@@ -81,10 +94,14 @@ typedef struct segments {
 static const char *check_list(const btl_ib_conn_t *conn, const btl_ib_list_t *list, bool lost,
                               bool deferred, segments_t *sum)
 {
+    uint64_t before = 0;
+
     BTL_IB_LIST_FOREACH (const btl_ib_segment_t, segment, list, link) {
         const btl_ib_tx_window_t *window = &conn->tx[segment->channel].sentmap.window;
         const bool skip = segment->type == BTL_IB_TYPE_SKIP;
         HOLDS(segment->lost == lost && segment->deferred == deferred);
+        HOLDS(lost || segment->order > before);
+        before = segment->order;
         HOLDS(btl_ib_tx_window_at(window, segment->seq) == segment);
         sum->count++;
         sum->skips += skip;
@@ -130,16 +147,46 @@ static const char *check_sentmap(const btl_ib_conn_t *conn, segments_t *sum)
     return NULL;
 }
 
+/* Both lookups by address find a connection, and what its datagrams name does. */
+static const char *check_tables(const btl_ib_conn_t *conn)
+{
+    const btl_ib_route_t *route = &conn->route;
+    const btl_ib_conn_t *of = NULL, *to = NULL;
+
+    HOLDS(btl_ib_table_by_id(&conn->engine->table, conn->identity.id) == conn);
+    while (route->address != BTL_IB_ADDR_UNKNOWN && of != conn) {
+        of = btl_ib_route_of(conn->rail, route->address, of);
+        HOLDS(of != NULL);
+    }
+    while (route->to != BTL_IB_ADDR_UNKNOWN && to != conn) {
+        to = btl_ib_route_to(route->via, route->to, to);
+        HOLDS(to != NULL);
+    }
+    return NULL;
+}
+
+static const char *check_loss(const btl_ib_conn_t *conn)
+{
+    const btl_ib_loss_t *loss = &conn->loss;
+
+    HOLDS(!btl_ib_loss_waits(conn) || btl_ib_hotel_guest_is_in(&loss->timer.guest));
+    HOLDS(loss->unanswered_probes <= loss->probes);
+    HOLDS(loss->reo_wnd_mult <= 64 && loss->reo_wnd_persist < 16);
+    return NULL;
+}
+
 static const char *check_conn(const btl_ib_conn_t *conn, segments_t *sum)
 {
     const char *broken = check_sentmap(conn, sum);
 
+    broken = broken == NULL ? check_tables(conn) : broken;
+    broken = broken == NULL ? check_loss(conn) : broken;
     if (broken != NULL) {
         return broken;
     }
+    HOLDS(conn->ack.due >> conn->rail->queues.count == 0);
     HOLDS(btl_ib_list_empty(&conn->ack.link) == (conn->ack.due == 0));
     HOLDS(conn->coalesce.held == 0 || !btl_ib_list_empty(&conn->ready));
-    HOLDS(!btl_ib_loss_waits(conn) || btl_ib_hotel_guest_is_in(&conn->loss.timer.guest));
     HOLDS(!conn->identity.peer_knows || conn->identity.bound);
     HOLDS(conn->route.own
           == (conn->route.via == conn->rail && conn->route.to == conn->route.address));
@@ -156,9 +203,26 @@ static const char *check_conn(const btl_ib_conn_t *conn, segments_t *sum)
     return NULL;
 }
 
+/* The most urgent acknowledgement is the first, and none waits for longer than it may. */
+static const char *check_acks(const btl_ib_engine_t *engine, const btl_ib_list_t *acks)
+{
+    uint64_t before = 0;
+    bool at_once = true;
+
+    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, acks, ack.link) {
+        HOLDS(at_once || !conn->ack.at_once);
+        at_once = conn->ack.at_once;
+        HOLDS(at_once || conn->ack.at >= before);
+        before = at_once ? before : conn->ack.at;
+        HOLDS(conn->ack.at <= engine->clock.now + engine->config.ack_delay);
+    }
+    return NULL;
+}
+
 const char *inside_broken(const btl_ib_engine_t *engine)
 {
     uint64_t granted[BTL_IB_RAILS_MAX][BTL_IB_QUEUES_MAX] = {{0}};
+    uint32_t busy[BTL_IB_RAILS_MAX][BTL_IB_QUEUES_MAX] = {{0}};
     segments_t all = {0};
 
     HOLDS(!btl_ib_has_unaccounted(engine));
@@ -172,18 +236,25 @@ const char *inside_broken(const btl_ib_engine_t *engine)
         all.bytes += sum.bytes;
     }
     HOLDS(engine->budget.unacked == all.count && engine->budget.bytes_unacked == all.bytes);
+    const char *late = check_acks(engine, &engine->acks);
+    late = late == NULL ? check_acks(engine, &engine->acks_answered) : late;
+    if (late != NULL) {
+        return late;
+    }
     const btl_ib_list_t *lists[] = {&engine->conns, &engine->closing, &engine->deferred_free.gone};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, lists[i], all) {
             for (uint32_t q = 0; q < conn->rail->queues.count; q++) {
                 const btl_ib_credit_t *credit = &conn->rx[q].credit;
                 granted[conn->rail->index][q] += (uint64_t) credit->grant * credit->cost;
+                busy[conn->rail->index][q] += credit->busy;
             }
         }
     }
     for (uint32_t i = 0; i < engine->rail_count; i++) {
         for (uint32_t q = 0; q < engine->rails[i]->queues.count; q++) {
             HOLDS(engine->rails[i]->credit[q].granted == granted[i][q]);
+            HOLDS(engine->rails[i]->credit[q].busy == busy[i][q]);
         }
     }
     return NULL;
@@ -206,9 +277,23 @@ static uint32_t extra_buffers(const btl_ib_conn_t *conn)
     return extra;
 }
 
+/* Segments that are not in the lists of their pools. */
+static uint32_t segments_out(const btl_ib_pool_t *pool)
+{
+    uint32_t out = 0;
+
+    for (int i = 0; i < BTL_IB_SEGMENT_KINDS; i++) {
+        out += pool->kind[i].made;
+        BTL_IB_LIST_FOREACH (const btl_ib_segment_t, segment, &pool->kind[i].free, link) {
+            out--;
+        }
+    }
+    return out;
+}
+
 const char *inside_unfinished(const btl_ib_engine_t *engine)
 {
-    uint32_t extra = 0;
+    uint32_t extra = 0, out = 0, unacked = 0;
 
     HOLDS(btl_ib_list_empty(&engine->closing));
     HOLDS(btl_ib_list_empty(&engine->deferred_free.gone));
@@ -225,7 +310,13 @@ const char *inside_unfinished(const btl_ib_engine_t *engine)
     HOLDS(engine->op_ids.running == 0 && btl_ib_list_empty(&engine->op_ids.peers));
     BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &engine->conns, all) {
         extra += extra_buffers(conn);
+        unacked += conn->sentmap.unacked;
     }
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        unacked += rail_sending((const rail_t *) engine->rails[i]->transport);
+        out += segments_out(&engine->rails[i]->pool);
+    }
+    HOLDS(out <= unacked);
     HOLDS(engine->reasm.extra == extra);
     return NULL;
 }
@@ -266,8 +357,12 @@ const char *inside_ends_differ(const btl_ib_conn_t *sender, const btl_ib_conn_t 
     if (!lossless && sender->sentmap.skips > 0) {
         return NULL;
     }
+    const btl_ib_identity_t *identity = &sender->identity, *peer = &receiver->identity;
     const char *what = sender_unfinished(sender);
 
+    HOLDS(!identity->bound
+          || (identity->peer_id == peer->id && identity->peer_epoch == peer->epoch
+              && identity->rx_token == peer->tx_token && identity->version == peer->version));
     what = what == NULL ? receiver_unfinished(receiver) : what;
     if (what != NULL) {
         return what;

@@ -97,6 +97,11 @@ static uint32_t rail_path(const btl_ib_transport_t *t, btl_ib_addr_t addr)
                                                                             : sim->beyond;
 }
 
+uint32_t rail_sending(const rail_t *rail)
+{
+    return rail->tx_count;
+}
+
 uint32_t rail_address_of(rail_t *rail, btl_ib_addr_t to)
 {
     const uint32_t address = ADDRESS(to);
@@ -828,6 +833,12 @@ static void rail_close(btl_ib_transport_t *t)
     if (rail->regions != NULL) {
         sim_fail(rail->sim, "p%u closes a transport with memory still registered",
                  rail->proc->index);
+    }
+    for (uint32_t i = 0; i < rail->refs_cap; i++) {
+        if (rail->refs[i] != 0) {
+            sim_fail(rail->sim, "p%u closes a transport and has not removed address %u",
+                     rail->proc->index, i);
+        }
     }
     if (rail->proc->rails[rail->index] == rail) { /* no other took its place */
         rail->proc->rails[rail->index] = NULL;

@@ -57,6 +57,11 @@
     X(UNASKED, "although everything was at rest")                                                  \
     X(BUDGET, "this does not hold")                                                                \
     X(GRANTED, "this does not hold")                                                               \
+    X(BUSY, "this does not hold")                                                                  \
+    X(UNLISTED, "this does not hold")                                                              \
+    X(ADDRESS_LEFT, "has not removed address")                                                     \
+    X(OTHER_PEER, "but not all is over")                                                           \
+    X(SEGMENT_LOST, "but not all is over")                                                         \
     X(IN_FLIGHT, "this does not hold")                                                             \
     X(CREDIT_MADE, "granted up to")                                                                \
     X(CREDIT_LOST, "but not all is over")                                                          \
@@ -337,6 +342,11 @@ static void spoil_event(sim_t *sim, void *arg, uint64_t value)
     switch (now.error) {
     case BUDGET:
     case GRANTED:
+    case BUSY:
+    case UNLISTED:
+    case ADDRESS_LEFT:
+    case OTHER_PEER:
+    case SEGMENT_LOST:
     case IN_FLIGHT:
     case CREDIT_MADE:
     case CREDIT_LOST:
@@ -384,8 +394,8 @@ static void scenario_self(sim_t *sim)
     two(sim);
     start_warm(sim);
     plan_all(sim);
-    if (now.error == BUDGET || now.error == GRANTED || now.error == IN_FLIGHT
-        || now.error == CREDIT_MADE) {
+    if (now.error == BUDGET || now.error == GRANTED || now.error == BUSY || now.error == UNLISTED
+        || now.error == ADDRESS_LEFT || now.error == IN_FLIGHT || now.error == CREDIT_MADE) {
         sim_at(sim, sim->now + SIM_US(500), spoil_event, NULL, 0);
     }
     run_settle(sim, SIM_S(1));
@@ -400,7 +410,8 @@ static void scenario_self(sim_t *sim)
         sim_at(sim, sim->now + SIM_S(30), spoil_event, NULL, 0);
     }
     run_quiet(sim, SIM_S(20));
-    if (now.error == CREDIT_LOST) { /* when the burst at rest is over, too */
+    if (now.error == CREDIT_LOST || now.error == OTHER_PEER || now.error == SEGMENT_LOST) {
+        /* when the burst at rest is over, too */
         sim_at(sim, sim->now + SIM_S(30), spoil_event, NULL, 0);
     }
     run_rest_burst(sim);

@@ -708,6 +708,8 @@ bool rail_failed(const rail_t *rail);
 /* Was its port down for longer than down_limit? */
 bool rail_given_up(const rail_t *rail);
 uint32_t rail_held(const rail_t *rail);
+/* Sends whose end it has not told: their memory is not free. */
+uint32_t rail_sending(const rail_t *rail);
 uint32_t rail_address(const rail_t *rail);
 /* The process freed this memory: does the device still read it? */
 void rail_check_free(rail_t *rail, const uint8_t *base, size_t size);

@@ -629,4 +629,112 @@ TEST(test_reserve)
     }
 }
 
+/* ---- what a transport holds ---- */
+
+static uint32_t depth_of_size(const btl_ib_transport_t *transport, uint32_t size)
+{
+    return 128000 / size;
+}
+
+/* Shares the buffers of a transport that has room for 1,000 datagrams, or for so many as fit; two
+ * queues of 128 and 512 bytes. Returns how many datagrams of the second all peers may send. */
+static uint64_t shared(const btl_ib_transport_t *transport, uint32_t reserve, uint64_t *of_first)
+{
+    btl_ib_queue_table_t table = {.count = 2, .q = {make_queue(16, 8, 4), make_queue(16, 8, 4)}};
+    btl_ib_credit_pool_t pools[2] = {{0}};
+
+    table.q[1].size = 512;
+    table.q[0].reserve = reserve;
+    btl_ib_credit_share(pools, &table, transport);
+    *of_first = pools[0].depth / btl_ib_credit_cost(&pools[0], &table.q[0], transport, 0, 512);
+    return pools[1].depth / btl_ib_credit_cost(&pools[1], &table.q[1], transport, 0, 512);
+}
+
+/* All queues together are full with what the transport holds, beside what is kept for control
+ * traffic: a quarter at most. */
+TEST(test_shares_of_a_transport)
+{
+    btl_ib_transport_ops_t ops = {0};
+    btl_ib_transport_t transport = {.ops = &ops, .attr = {.rx_depth = 1000}};
+    uint64_t first;
+
+    assert_int_equal(shared(&transport, 100, &first), 450);
+    assert_int_equal(first, 450);
+    assert_int_equal(shared(&transport, 400, &first), 375);
+    assert_int_equal(first, 375);
+    transport.attr.queue_buffers = true; /* each has its own */
+    assert_int_equal(shared(&transport, 100, &first), 1000);
+    assert_int_equal(first, 1000);
+    transport.attr.queue_buffers = false;
+    ops.rx_depth = depth_of_size; /* 1,000 of the first, or 250 of the second */
+    assert_int_equal(shared(&transport, 100, &first), 180);
+    assert_int_equal(first, 180);
+    ops.rx_depth = NULL;
+    for (uint32_t depth = 0; depth <= 1; depth++) { /* one of each is the least */
+        transport.attr.rx_depth = depth;
+        assert_int_equal(shared(&transport, 0, &first), 1);
+        assert_int_equal(first, 1);
+    }
+    transport.attr.rx_depth = UINT32_MAX;
+    assert_true(shared(&transport, 100, &first) > 1 << 22);
+}
+
+/* A credit costs what its datagrams take, or more, so that no more than `most` are granted. */
+TEST(test_costs_of_a_transport)
+{
+    btl_ib_transport_ops_t ops = {.rx_depth = depth_of_size};
+    btl_ib_transport_t transport = {.ops = &ops};
+    btl_ib_credit_pool_t pool = {.depth = 1 << 24};
+    btl_ib_queue_t queue = make_queue(16, 8, 4);
+
+    assert_int_equal(btl_ib_credit_cost(&pool, &queue, &transport, 0, 1000), (1 << 24) / 1000);
+    assert_int_equal(btl_ib_credit_cost(&pool, &queue, &transport, 0, 64), (1 << 24) / 2000);
+    assert_int_equal(btl_ib_credit_cost(&pool, &queue, &transport, 2000, 1000), (1 << 24) / 1000);
+    assert_int_equal(btl_ib_credit_cost(&pool, &queue, &transport, 10, 1000), (1 << 24) / 10 + 1);
+    assert_int_equal(btl_ib_credit_cost(&pool, &queue, &transport, 16, 1000), 1 << 20);
+}
+
+/* A peer whose grant is above its share is told in batches alone, others also between them. */
+TEST(test_above_its_share)
+{
+    btl_ib_credit_pool_t pool = {.depth = 32};
+    btl_ib_queue_t queue = make_queue(32, 16, 8);
+    pair_t early, late;
+
+    pair_init(&early, &pool, &queue, 32, 1);
+    pair_init(&late, &pool, &queue, 8, 1);
+    for (int n = 0; n < 8; n++) {
+        receive(&late);
+    }
+    assert_true(late.credit.busy);
+    assert_int_equal(pool.busy, 1);
+    for (int n = 0; n < 15; n++) {
+        receive(&early);
+    }
+    assert_false(early.credit.over);
+    assert_int_equal(early.credit.bank, 8);
+    early.gap = true; /* its grant stays until that is there */
+    receive(&early);
+    assert_int_equal(pool.busy, 2);
+    assert_true(early.credit.over);
+    assert_int_equal(early.credit.grant, 32);
+    assert_int_equal(early.credit.bank, 8);
+    const uint32_t limit = early.credit.limit;
+    receive(&early);
+    btl_ib_credit_top_up(&early.credit);
+    assert_int_equal(early.credit.limit, limit); /* not before the batch is full */
+    early.gap = false;
+    for (int n = 0; n < 64; n++) {
+        receive(&early);
+    }
+    assert_int_equal(early.credit.grant, 16);
+    assert_false(early.credit.over);
+    assert_int_equal(early.credit.batch, 8);
+    assert_int_equal(early.credit.bank, 8);
+    btl_ib_credit_fini(&early.credit, &pool);
+    btl_ib_credit_fini(&late.credit, &pool);
+    assert_int_equal(pool.granted, 0);
+    assert_int_equal(pool.busy, 0);
+}
+
 UNIT_MAIN(NULL, NULL)

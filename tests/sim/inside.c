@@ -184,6 +184,10 @@ static const char *check_conn(const btl_ib_conn_t *conn, segments_t *sum)
     if (broken != NULL) {
         return broken;
     }
+    BTL_IB_LIST_FOREACH (const btl_ib_refragment_t, parts, &conn->input.parts, link) {
+        const btl_ib_rx_window_t *window = &conn->rx[parts->channel].window;
+        HOLDS(btl_ib_rx_window_classify(window, parts->seq) == BTL_IB_SEQ_NEW);
+    }
     HOLDS(conn->ack.due >> conn->rail->queues.count == 0);
     HOLDS(btl_ib_list_empty(&conn->ack.link) == (conn->ack.due == 0));
     HOLDS(conn->coalesce.held == 0 || !btl_ib_list_empty(&conn->ready));

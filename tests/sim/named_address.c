@@ -170,7 +170,7 @@ static bool hides(sim_t *sim, const datagram_t *d)
     return d->dst == sim->scratch[0] && d->dst < sim->addresses;
 }
 
-/* One end or both, with each kind of protection. */
+/* One end or both, with each kind of protection. protocol: R27 */
 void sources_rewritten(sim_t *sim)
 {
     for (uint32_t kind = 0; kind < protection_kinds(); kind++) {

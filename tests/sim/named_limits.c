@@ -87,6 +87,25 @@ void small_queues(sim_t *sim)
     finish(sim);
 }
 
+/* A sender that may have eight segments in flight asks for acknowledgements, so
+ * that it does not wait for each until the receiver's delay is over: 125 windows of 20 us. */
+void small_pending(sim_t *sim)
+{
+    two(sim);
+    for (int i = 0; i < 2; i++) {
+        snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "P,256,64:S,1472,64,48,8");
+    }
+    sim->clean = true;
+    start_warm(sim);
+    const uint64_t begun = sim->now;
+    for (uint32_t n = 0; n < 1000; n++) {
+        say(sim, 0, 1, 1400, 1000);
+    }
+    run_settle(sim, SIM_S(1));
+    must_be_within(sim, "us for 125 windows", (sim->now - begun) / 1000, 5000);
+    finish(sim);
+}
+
 /* A stream that nothing answers, and whose messages come one by one: its receiver sends a credit
  * message for each `window` buffers, whatever the low watermark is. */
 void one_way_windows(sim_t *sim)

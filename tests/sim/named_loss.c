@@ -131,7 +131,7 @@ static bool drop_every_second(sim_t *sim, const datagram_t *d)
 
 /* So many gaps that it takes several ACKs to tell them, of which the transport does not take most.
  * Each tells what those before it did not, and when all is told there are no more: the sender
- * computes and answers none. */
+ * computes and answers none. protocol: R43 */
 void acks_of_many_gaps(sim_t *sim)
 {
     two(sim);

@@ -86,6 +86,7 @@ void oversubscribed_16(sim_t *sim)
     crowd(sim, 16);
 }
 
+/* protocol: R62 */
 void oversubscribed_128(sim_t *sim)
 {
     crowd(sim, 128);

@@ -155,16 +155,14 @@ void idle_peer_computes(sim_t *sim)
     finish(sim);
 }
 
-static bool drop_two_skips(sim_t *sim, const datagram_t *d)
+static bool drop_skips(sim_t *sim, const datagram_t *d)
 {
     return type_of(d) == BTL_IB_TYPE_SKIP && sim->scratch[0] > 0 && sim->scratch[0]-- > 0;
 }
 
-/* Credits given back by two idle channels are lost, and go again, with a window for one segment.
- * That is nothing that anybody waits for: a sender that asked for it without end would give its
- * idle peer up. With some numbers of messages the answer brings new credit, with others it does
- * not. */
-static void lose_skips(sim_t *sim, uint32_t messages)
+/* Two idle channels give credits back, with a window for one segment. The first `lost` SKIPs are
+ * lost. */
+static void give_back_credits(sim_t *sim, uint32_t messages, uint64_t lost)
 {
     two(sim);
     for (int i = 0; i < 2; i++) {
@@ -179,8 +177,16 @@ static void lose_skips(sim_t *sim, uint32_t messages)
         say(sim, 0, 1, i % 3 == 0 ? 8 : i % 3 == 1 ? 300 : 1000, SIM_US(50) * i);
     }
     run_settle(sim, SIM_S(1));
-    sim->scratch[0] = 2;
-    sim->drop = drop_two_skips;
+    sim->scratch[0] = lost;
+    sim->drop = drop_skips;
+}
+
+/* Credits given back are lost, and go again. That is nothing that anybody waits for: a sender that
+ * asked for it without end would give its idle peer up. With some numbers of messages the answer
+ * brings new credit, with others it does not. */
+static void lose_skips(sim_t *sim, uint32_t messages)
+{
+    give_back_credits(sim, messages, 2);
     sim_run_until(sim, sim->now + SIM_S(4));
     must_be_within(sim, "SKIPs still to be lost", sim->scratch[0], 0);
     uint64_t before = sim->procs[0].datagrams;
@@ -197,6 +203,32 @@ void skips_lost(sim_t *sim)
         again(sim, messages);
     }
     lose_skips(sim, 24);
+}
+
+/* What is sent next overtakes those that were lost and go again. protocol: R54 */
+void skips_overtaken(sim_t *sim)
+{
+    give_back_credits(sim, 24, 2);
+    while (sim->scratch[0] > 0 && sim_step(sim, SIM_S(10))) {
+    }
+    for (uint32_t i = 0; i < 30; i++) {
+        say(sim, 0, 1, i % 3 == 0 ? 8 : i % 3 == 1 ? 300 : 1000, 1000);
+    }
+    run_settle(sim, SIM_S(1));
+    sim_run_until(sim, sim->now + SIM_S(20));
+    must_be_at_least(sim, "SKIPs received", sim_counters(sim, 1)->received_skips, 2);
+    finish(sim);
+}
+
+/* None of them ever arrives: a SKIP is nothing that is due. protocol: R63 */
+void skips_unanswered(sim_t *sim)
+{
+    give_back_credits(sim, 24, UINT64_MAX);
+    sim_run_until(sim, sim->now + SIM_S(80));
+    must_be_at_least(sim, "SKIPs lost", UINT64_MAX - sim->scratch[0], 5);
+    must_be_within(sim, "idle peers given up", sim->applied[F_DEATH], 0);
+    sim->drop = NULL;
+    finish(sim);
 }
 
 void partition(sim_t *sim)

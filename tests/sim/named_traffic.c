@@ -125,6 +125,7 @@ void incast_16(sim_t *sim)
     many_to_one(sim, 10000, 512u << 10);
 }
 
+/* protocol: R65 */
 void incast_shallow(sim_t *sim)
 {
     many_to_one(sim, 10000, 96u << 10);
@@ -481,7 +482,7 @@ static void gather(sim_t *sim, uint64_t rate, uint64_t queue, uint32_t loss, uin
 }
 
 /* 33, 26 and 19 % were sent again, and small messages took 92, 2.5 and 3 ms; then, with a segment of
- * each sender in flight, 160 us, and 76 at 10 Gbit/s. */
+ * each sender in flight, 160 us, and 76 at 10 Gbit/s. protocol: R68 */
 void gather_slow_link(sim_t *sim)
 {
     gather(sim, 1000, 64u << 10, 0, 10, 0);

@@ -165,6 +165,7 @@ static void tell_all(uint32_t ranges, uint32_t newest)
     }
 }
 
+/* protocol: R44 */
 TEST_WITH(all_ranges_are_told, set_up, tear_down)
 {
     test_random_t random = TEST_RANDOM_SEED;
@@ -270,7 +271,8 @@ static uint32_t counted(btl_ib_view_t view)
     return (uint16_t) (conn->rx[view.channel].ack.duplicates - before);
 }
 
-/* What the network repeats is no retransmission; a first copy that comes behind one is. */
+/* What the network repeats is no retransmission; a first copy that comes behind one is.
+ * protocol: R80 */
 TEST_WITH(duplicates, set_up, tear_down)
 {
     btl_ib_view_t view = view_of(CHANNEL, 1000, 0);

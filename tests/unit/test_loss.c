@@ -443,6 +443,7 @@ static bool arrives(const btl_ib_segment_t *segment, bool echo_valid, uint64_t e
     return loss->rack[BTL_IB_RACK_ALL].order == segment->order;
 }
 
+/* protocol: R66 */
 TEST_WITH(which_copy_arrived, set_up, tear_down)
 {
     const uint64_t now = engine->clock.now;

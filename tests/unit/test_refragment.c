@@ -102,7 +102,7 @@ TEST_WITH(of_two_copies, setup, teardown)
     check_whole(5, 1003);
 }
 
-/* What is said last counts. */
+/* What is said last counts. protocol: R61 */
 TEST_WITH(of_something_else, setup, teardown)
 {
     assert_int_equal(add(5, 0, 400, 1000), BTL_IB_PARTS_KEPT_IT);

@@ -66,7 +66,7 @@ static void arrive(uint32_t at)
     btl_ib_rx_window_mark(window, base + at);
 }
 
-/* Of a channel the lowest that is still missing, else the last. */
+/* Of a channel the lowest that is still missing, else the last. protocol: R47 */
 TEST_WITH(which_is_kept, set_up, tear_down)
 {
     const btl_ib_rnr_entry_t *entry = refuse(CHANNEL, 10, BTL_IB_RNR_BUFFER);

@@ -112,6 +112,7 @@ tests_second_engine_side_LDADD = $(lower_layers)
 #
 unit_tests = \
     tests/unit/test_crc32c \
+    tests/unit/test_ack_read \
     tests/unit/test_ack_tx \
     tests/unit/test_ack_write \
     tests/unit/test_aead \

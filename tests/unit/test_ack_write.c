@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "btl_ib_ack_send.h"
 #include "btl_ib_ack_write.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_rnr_receiver.h"
@@ -199,15 +200,37 @@ TEST_WITH(all_ranges_are_told, set_up, tear_down)
     }
 }
 
+/* Where there are far more ranges than fit the last arrivals are told of, however far back. */
+TEST_WITH(the_newest_of_many, set_up, tear_down)
+{
+    for (uint32_t at = 1; at < SPAN; at += 2) {
+        arrive(at);
+    }
+    for (uint32_t i = 0; i < BTL_IB_NEWEST_KEPT; i++) {
+        arrive(122 + 4 * i);
+    }
+    (void) write_and_read(room_for(50), 1u << CHANNEL);
+    for (uint32_t i = 0; i < BTL_IB_NEWEST_KEPT; i++) {
+        assert_true(told[122 + 4 * i]);
+    }
+    assert_false(told[101]);
+}
+
 /* An ACK tells of as many channels as fit, whole; what does not fit is left to the next. */
 TEST_WITH(several_channels, set_up, tear_down)
 {
+    btl_ib_ack_filled_t filled;
+
+    btl_ib_ack_tx_set_pending(conn, 0, false);
+    btl_ib_ack_tx_set_pending(conn, OTHER, false);
+    filled = write_and_read(2 * room_for(0), 3); /* without a range */
+    assert_int_equal(filled.told, 3);
     arrive(1);
     arrive(3);
     arrive(5);
     btl_ib_ack_tx_set_pending(conn, 0, false);
     btl_ib_ack_tx_set_pending(conn, OTHER, false);
-    btl_ib_ack_filled_t filled = write_and_read(2 * room_for(0) - 1, 7);
+    filled = write_and_read(2 * room_for(0) - 1, 7);
     assert_int_equal(filled.channels, 1);
     assert_int_equal(filled.told, 1);
     assert_false(filled.all);
@@ -216,6 +239,7 @@ TEST_WITH(several_channels, set_up, tear_down)
     assert_int_equal(filled.channels, 6);
     assert_int_equal(filled.told, 2); /* of three ranges there was room for two */
     assert_true(filled.all);
+    btl_ib_ack_tx_set_pending(conn, CHANNEL, false); /* all may be new to it again */
     filled = write_and_read(200, 4);
     assert_int_equal(filled.told, 4);
     assert_true(filled.all);
@@ -253,9 +277,14 @@ TEST_WITH(what_got_rnr, set_up, tear_down)
     assert_true(refused[7] && refused[8]);
     assert_false(refused[3]);
     assert_int_equal(unnamed, 1);
+    btl_ib_rnr_runs_take(conn->rnr.runs, CHANNEL, base + 8);
+    btl_ib_rnr_runs_take(conn->rnr.runs, CHANNEL, base + 7);
+    (void) write_and_read(200, 1u << CHANNEL);
+    assert_true(refused[3] && refused[4]);
+    assert_false(refused[7] || refused[8]);
     (void) write_and_read(room_for(1), 1u << CHANNEL); /* what arrived is told first */
     assert_true(told[2]);
-    assert_false(refused[3] || refused[7]);
+    assert_false(refused[3]);
 }
 
 /* ---- duplicates ---- */
@@ -341,6 +370,69 @@ TEST_WITH(the_first_of_all, set_up, tear_down)
     btl_ib_ack_tx_settled(&conn->ack, 1u << CHANNEL);
     assert_int_equal(conn->ack.count, 0);
     assert_true(btl_ib_list_empty(&conn->ack.link));
+}
+
+/* ---- sending ---- */
+
+/* An ACK tells each limit that the peer does not know, whatever it is sent for. */
+TEST(limits_go_along)
+{
+    bench = new_bench();
+    use_queues(bench, "P,256,256:P,512,256:P,1472,1024");
+    acquaint(bench);
+    conn = bench_conn(bench, 0, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        conn->rx[i].credit.used += 5;
+    }
+    btl_ib_ack_tx_set_pending(conn, 0, false);
+    assert_true(btl_ib_ack_send(conn, 0));
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(conn->rx[i].credit.used, 0);
+        assert_int_equal(conn->rx[i].credit.told, conn->rx[i].credit.limit);
+    }
+    assert_int_equal(conn->ack.due, 0);
+    bench_clear(&bench->wire);
+    end(bench);
+}
+
+/* Whether an ACK that is due at once leaves in a turn that received something, when so many
+ * segments are unacknowledged. */
+static bool leaves(uint32_t count)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const uint64_t before = engine->count.sent_acks;
+
+    engine->turn.idle_calls = 0;
+    btl_ib_ack_tx_settled(&conn->ack, UINT32_MAX);
+    btl_ib_ack_tx_set_pending(conn, CHANNEL, true);
+    conn->ack.count = count;
+    btl_ib_ack_turn(engine, false);
+    return engine->count.sent_acks > before;
+}
+
+/* Where bulk of ours waits for one of the peer's it carries the ACK of less than two bursts. */
+TEST(bulk_carries_it)
+{
+    bench = new_bench();
+    for (uint32_t i = 0; i < 2; i++) {
+        bench->hosts[i].attr.gso_bytes = 65487;
+        bench->hosts[i].attr.max_batch = 64;
+    }
+    acquaint(bench);
+    conn = bench_conn(bench, 0, 1);
+    bench_set_window(bench, 0, 1, 20);
+    const uint32_t two = 2 * conn->cc.gso_segments;
+    window = &conn->rx[CHANNEL].window;
+    base = window->next;
+    assert_true(leaves(1)); /* there is no bulk */
+    bench_send(bench, 0, 1, 60000, 1);
+    assert_false(leaves(1));
+    assert_false(leaves(two - 1));
+    assert_true(leaves(two));
+    arrive(2); /* something may be lost */
+    assert_true(leaves(1));
+    btl_ib_ack_tx_settled(&conn->ack, UINT32_MAX);
+    end(bench);
 }
 
 UNIT_MAIN(NULL, NULL)

@@ -694,6 +694,20 @@ TEST(test_costs_of_a_transport)
     assert_int_equal(btl_ib_credit_cost(&pool, &queue, &transport, 16, 1000), 1 << 20);
 }
 
+/* No more is granted than the others left, whatever a credit costs. */
+TEST(test_what_others_left)
+{
+    btl_ib_credit_pool_t pool = {.depth = 100};
+    btl_ib_queue_t queue = make_queue(128, 64, 8);
+    btl_ib_credit_t other, credit;
+
+    btl_ib_credit_init(&other, &pool, &queue, 90, 1, 1);
+    btl_ib_credit_init(&credit, &pool, &queue, 2, 1, 3);
+    btl_ib_credit_use(&credit, &pool, &queue, 2, false);
+    assert_int_equal(credit.grant, 3);
+    assert_int_equal(pool.granted, 90 + 3 * 3);
+}
+
 /* A peer whose grant is above its share is told in batches alone, others also between them. */
 TEST(test_above_its_share)
 {

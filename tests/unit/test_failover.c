@@ -284,6 +284,18 @@ TEST_WITH(refusals_of_the_last, set_up_two, tear_down)
     assert_int_equal(*deaths, 1);
 }
 
+/* One that drains has nothing to wait for any more. */
+TEST_WITH(refusals_while_it_drains, set_up_two, tear_down)
+{
+    bench_send(bench, 0, 1, 100, 1);
+    assert_int_equal(home->sentmap.unacked, 1);
+    home->draining = true;
+    assert_true(refused(0));
+    assert_int_equal(home->sentmap.unacked, 0);
+    assert_ptr_equal(home->route.via, engine->rails[0]);
+    home->draining = false;
+}
+
 /* A router may refuse for a peer that it forgot. */
 TEST_WITH(refusals_of_a_router, set_up_two, tear_down)
 {

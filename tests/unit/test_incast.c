@@ -119,6 +119,85 @@ TEST_WITH(less_than_the_best_rate, set_up, tear_down)
     assert_int_equal(period(50, 40, QUEUED), bound);
 }
 
+/* Has the bound cost rate while so many segments came, or were missing, of all that are judged
+ * together; 100 more come. Returns what is borne from now on. */
+static uint32_t borne_after(uint32_t received, uint32_t missing)
+{
+    (void) period(50, 8, QUEUED);
+    incast->bound = 30;
+    incast->rate.best[0] = 1000000;
+    incast->rate.renewed_at = engine->clock.now;
+    incast->costly.received = received;
+    incast->costly.missing = missing;
+    incast->borne = 0;
+    incast->borne_until = 0;
+    (void) period(50, 0, QUEUED);
+    return incast->borne;
+}
+
+/* What is missing although the bound costs rate is borne for a while, and half as much again: of
+ * many segments, not too few of them and not too many. */
+TEST_WITH(borne_losses, set_up, tear_down)
+{
+    assert_int_equal(borne_after(1023 - 100 - 16, 16), 0); /* too few to tell */
+    assert_int_equal(incast->costly.received + incast->costly.missing, 1023);
+    assert_int_equal(borne_after(1024 - 100 - 15, 15), 0);
+    assert_int_equal(incast->costly.received + incast->costly.missing, 0);
+    assert_int_equal(borne_after(1024 - 100 - 208, 208), 0);
+    assert_int_not_equal(incast->bound, 0);
+    assert_int_equal(borne_after(1024 - 100 - 204, 204), 51 + 25);
+    assert_int_equal(borne_after(1024 - 100 - 16, 16), 4 + 2);
+    assert_int_equal(incast->bound, 0);
+    assert_int_equal(incast->borne_until, engine->clock.now + 10 * SECOND);
+    incast->borne = 27;
+    assert_int_equal(period(50, 8, QUEUED), 0); /* which is no more than that */
+    engine->clock.now = incast->borne_until;
+    assert_int_equal(period(50, 8, QUEUED), FLIGHT - FLIGHT / 8);
+    incast->rate.best[0] = 0; /* at full rate nothing is judged */
+    incast->costly.received = 5;
+    (void) period(50, 8, QUEUED);
+    assert_int_equal(incast->costly.received, 5);
+    incast->rate.best[0] = 1000000;
+    incast->bound = 0; /* nor without a bound */
+    (void) period(50, 0, QUEUED);
+    assert_int_equal(incast->costly.received, 5);
+}
+
+/* The best rate is that of the last seconds, by eight periods at a time. */
+TEST_WITH(best_rate, set_up, tear_down)
+{
+    btl_ib_incast_rate_t *rate = &incast->rate;
+
+    for (int i = 0; i < 7; i++) {
+        (void) period(50, 0, LEAST);
+        assert_int_equal(rate->best[0], 0);
+    }
+    rate->renewed_at = engine->clock.now;
+    (void) period(50, 0, LEAST);
+    assert_int_equal(rate->best[0], 100000);
+    assert_int_equal(rate->best[1], 0);
+    assert_int_equal(rate->segments[1], 800);
+    assert_int_equal(rate->time[1], 8 * PERIOD);
+    assert_int_equal(rate->segments[0] + rate->time[0] + rate->periods, 0);
+    for (uint64_t age = 1; age <= 2; age++) { /* seconds */
+        rate->best[0] = 7;
+        rate->renewed_at = engine->clock.now - age * SECOND;
+        for (int i = 0; i < 8; i++) {
+            (void) period(50, 0, LEAST);
+        }
+        assert_int_equal(rate->best[0], 100000);
+        assert_int_equal(rate->best[1], age == 1 ? 7 : 0);
+        assert_int_equal(rate->renewed_at, engine->clock.now);
+    }
+    rate->best[0] = 200000;
+    rate->best[1] = 300000;
+    for (int i = 0; i < 8; i++) {
+        (void) period(50, 0, LEAST);
+    }
+    assert_int_equal(rate->best[0], 200000);
+    assert_int_equal(rate->best[1], 300000);
+}
+
 /* Of a single sender nothing is bounded, and what was is forgotten in ten seconds. */
 TEST_WITH(a_single_sender, set_up, tear_down)
 {

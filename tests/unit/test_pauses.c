@@ -192,6 +192,14 @@ TEST(test_pause_of_peer)
         btl_ib_loss_datagram_received(conn, BTL_IB_FLAG_ECHO, stamp, sent, 10, cases[i].poll_gap);
         assert_int_equal(conn->loss.sample_pauses, cases[i].pause);
     }
+    bench->now += 20000; /* nothing is known of what it did if its stamp is not */
+    bench_turn(bench, 0);
+    const uint32_t now = (uint32_t) bench->now;
+    conn->engine->turn.pause = 0;
+    conn->ack.echo_valid = false;
+    conn->ack.echo = now - 10 - 700;
+    btl_ib_loss_datagram_received(conn, BTL_IB_FLAG_ECHO, now, now - 5000, 10, 3000);
+    assert_int_equal(conn->loss.sample_pauses, 3000);
     end(bench);
 }
 

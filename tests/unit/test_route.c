@@ -22,9 +22,30 @@ static uint32_t refs(uint32_t rail, uint32_t remote)
     return bench->hosts[0].rails[rail].refs[bench_address(1, remote)];
 }
 
+/* Each connection is once in the chains by its own address, and by where it goes. */
+static int chains_are_whole(void **state)
+{
+    const btl_ib_routes_t *routes = &engine->routes;
+    uint32_t own = 0, to = 0, used = 0;
+
+    for (uint32_t i = 0; i < routes->size; i++) {
+        for (const btl_ib_conn_t *c = routes->own[i]; c != NULL && own < 1000; own++) {
+            c = c->chains.next_own;
+        }
+        for (const btl_ib_conn_t *c = routes->to[i]; c != NULL && to < 1000; to++) {
+            c = c->chains.next_to;
+        }
+        used += routes->own[i] != NULL;
+    }
+    assert_int_equal(own, routes->count);
+    assert_int_equal(to, routes->count);
+    assert_true(used >= 2); /* of four addresses, so they are not all in one */
+    return tear_down(state);
+}
+
 /* A datagram may come from any address of the peer that a connection of ours joins with the rail by
  * which it came, and from no other. */
-TEST_WITH(sources, set_up, tear_down)
+TEST_WITH(sources, set_up, chains_are_whole)
 {
     const btl_ib_addr_t foreign = make(2, 0, 0)->route.address;
     const btl_ib_conn_t *conn = pair[0][0];
@@ -39,7 +60,7 @@ TEST_WITH(sources, set_up, tear_down)
 }
 
 /* Of a peer that has one connection only its two rails count, and those of its present route. */
-TEST_WITH(sources_of_one, set_up, tear_down)
+TEST_WITH(sources_of_one, set_up, chains_are_whole)
 {
     btl_ib_conn_t *alone = make(2, 0, 0);
     const btl_ib_rail_t *first = engine->rails[0], *second = engine->rails[1];
@@ -67,7 +88,7 @@ TEST_WITH(sources_of_one, set_up, tear_down)
 
 /* Lookups by rail and address find all that have them, in the order in which they came, and no
  * other. */
-TEST_WITH(lookups, set_up, tear_down)
+TEST_WITH(lookups, set_up, chains_are_whole)
 {
     btl_ib_conn_t *first = pair[0][0], *moved = pair[1][1];
     const btl_ib_addr_t to = first->route.address;
@@ -94,8 +115,54 @@ TEST_WITH(lookups, set_up, tear_down)
     assert_null(btl_ib_route_carrier(moved));
 }
 
+/* Where no connection was made yet there is none. */
+TEST_WITH(lookups_of_none, set_up, chains_are_whole)
+{
+    const btl_ib_rail_t *rail = bench->hosts[3].engine->rails[0];
+
+    assert_null(btl_ib_route_of(rail, 0, NULL));
+    assert_null(btl_ib_route_to(rail, 0, NULL));
+}
+
+static btl_ib_addr_t wanted; /* the address at whose host a datagram began */
+
+static bool is_from_host(const btl_ib_transport_t *transport, const btl_ib_event_t *event,
+                         btl_ib_addr_t address)
+{
+    return address == wanted;
+}
+
+/* The address of the peer at whose host a datagram began, if it was heard by it before, and no
+ * router has it. */
+TEST_WITH(at_which_host, set_up, chains_are_whole)
+{
+    const btl_ib_event_t event = {.buffer = &wanted}, of_none = {.buffer = NULL};
+    const btl_ib_transport_ops_t *const before[] = {engine->rails[0]->transport->ops,
+                                                    engine->rails[1]->transport->ops};
+    btl_ib_transport_ops_t ops = *before[0];
+
+    wanted = pair[0][0]->route.address;
+    assert_true(btl_ib_route_at_host(pair[0][0], engine->rails[0], &event) == BTL_IB_ADDR_UNKNOWN);
+    ops.from_host = is_from_host;
+    engine->rails[0]->transport->ops = engine->rails[1]->transport->ops = &ops;
+    for (uint32_t i = 0; i < BENCH_RAILS; i++) {
+        for (uint32_t k = 0; k < BENCH_RAILS; k++) {
+            wanted = pair[i][k]->route.address;
+            assert_int_equal(btl_ib_route_at_host(pair[0][0], engine->rails[i], &event), wanted);
+            assert_true(btl_ib_route_at_host(pair[0][0], engine->rails[i], &of_none)
+                        == BTL_IB_ADDR_UNKNOWN);
+            pair[i][k]->validation.valid = false;
+            assert_true(btl_ib_route_at_host(pair[0][0], engine->rails[i], &event)
+                        == BTL_IB_ADDR_UNKNOWN);
+            pair[i][k]->validation.valid = true;
+        }
+    }
+    engine->rails[0]->transport->ops = before[0];
+    engine->rails[1]->transport->ops = before[1];
+}
+
 /* So they do when there are more connections than the tables began with. */
-TEST_WITH(lookups_of_many, set_up, tear_down)
+TEST_WITH(lookups_of_many, set_up, chains_are_whole)
 {
     btl_ib_conn_t *many[64];
     btl_ib_peer_info_t info = bench_info(bench, 2, 0);
@@ -129,7 +196,7 @@ TEST_WITH(lookups_of_many, set_up, tear_down)
 
 /* Each connection with the process in turn, by our rail, then by the peer's; not over a rail that
  * cannot be used, and none that is not open. */
-TEST_WITH(others_with_the_process, set_up, tear_down)
+TEST_WITH(others_with_the_process, set_up, chains_are_whole)
 {
     const btl_ib_conn_t *conn = pair[1][0];
     btl_ib_conn_t *other = NULL;
@@ -158,7 +225,7 @@ TEST_WITH(others_with_the_process, set_up, tear_down)
 }
 
 /* A connection that takes the rails of another names its address, and gives it back. */
-TEST_WITH(taken_and_left, set_up, tear_down)
+TEST_WITH(taken_and_left, set_up, chains_are_whole)
 {
     btl_ib_conn_t *conn = pair[0][0];
 
@@ -191,7 +258,7 @@ TEST_WITH(taken_and_left, set_up, tear_down)
 }
 
 /* A router's address takes the place of the one that was published, and may give it back. */
-TEST_WITH(rewritten, set_up, tear_down)
+TEST_WITH(rewritten, set_up, chains_are_whole)
 {
     btl_ib_conn_t *conn = pair[0][0];
     const btl_ib_addr_t inside = conn->route.address;
@@ -219,7 +286,7 @@ TEST_WITH(rewritten, set_up, tear_down)
 }
 
 /* An address that its rail did not take is tried again, while the device works. */
-TEST_WITH(retried, set_up, tear_down)
+TEST_WITH(retried, set_up, chains_are_whole)
 {
     btl_ib_conn_t *conn = make(2, 0, 0);
     const btl_ib_addr_t address = conn->route.address;
@@ -259,7 +326,7 @@ static btl_ib_conn_t *chosen(btl_ib_conn_t *conn)
 /* The next rail comes first, but only among those that are as good; one that others use is better
  * than one that was left, a validated one better than one that is not, and one that is refused is
  * the last. */
-TEST_WITH(the_best_is_chosen, set_up, tear_down)
+TEST_WITH(the_best_is_chosen, set_up, chains_are_whole)
 {
     btl_ib_conn_t *conn = pair[0][0];
 
@@ -280,7 +347,7 @@ TEST_WITH(the_best_is_chosen, set_up, tear_down)
 }
 
 /* What is known of the old route is forgotten, and all that was in flight is sent again. */
-TEST_WITH(what_a_move_forgets, set_up, tear_down)
+TEST_WITH(what_a_move_forgets, set_up, chains_are_whole)
 {
     btl_ib_conn_t *conn = pair[0][0];
 

@@ -206,6 +206,26 @@ TEST_WITH(acks_taken_in, set_up, tear_down)
     assert_int_equal(window->first, first + SENT);
 }
 
+/* Runs that got RNR are deferred; where more did than are named sizes are not judged by what is
+ * missing. */
+TEST_WITH(runs_that_got_rnr, set_up, tear_down)
+{
+    for (uint16_t more = 0; more <= 1; more++) {
+        btl_ib_view_t view = ack_of(channel | BTL_IB_CHANNEL_RNR, first, more, 1);
+        const uint16_t duplicates = BTL_IB_LE16(more);
+        memcpy(body + offsetof(btl_ib_wire_ack_t, duplicates), &duplicates, sizeof(duplicates));
+        view.flags = BTL_IB_FLAG_ECHO;
+        view.echo = (uint32_t) engine->clock.now;
+        conn->pmtud.streaks[0].losses = 5;
+        conn->pmtud.streaks[0].shown = 2;
+        btl_ib_ack_received(conn, &view);
+        assert_int_equal(conn->pmtud.streaks[0].losses, more ? 2 : 5);
+        assert_int_equal(conn->sentmap.deferred_count, more + 1);
+        assert_int_equal(conn->sentmap.unacked, SENT);
+    }
+    conn->pmtud.streaks[0].losses = conn->pmtud.streaks[0].shown = 0;
+}
+
 /* An ACK that ends the wait for a turn is progress, too; one that says the same is not. */
 TEST_WITH(turns_that_begin, set_up, tear_down)
 {

@@ -360,15 +360,24 @@ TEST_WITH(the_first_of_all, set_up, tear_down)
     btl_ib_ack_tx_set_pending(conn, OTHER, true);
     assert_true(btl_ib_list_empty(&engine->acks_answered));
     assert_int_equal(conn->ack.count, 2);
+    conn->ack.at = 0;
     btl_ib_ack_tx_put_off(conn);
     assert_false(conn->ack.at_once);
     assert_int_equal(conn->ack.at, engine->clock.now + delay);
+    assert_false(btl_ib_list_empty(&engine->acks_answered));
     assert_ptr_equal(btl_ib_ack_tx_first(engine), other);
     btl_ib_ack_tx_settled(&conn->ack, 1u << OTHER);
     assert_int_equal(conn->ack.due, 1u << CHANNEL);
     assert_int_equal(conn->ack.count, 2);
     btl_ib_ack_tx_settled(&conn->ack, 1u << CHANNEL);
     assert_int_equal(conn->ack.count, 0);
+    assert_true(btl_ib_list_empty(&conn->ack.link));
+    btl_ib_ack_tx_set_pending(conn, 0, false); /* of the first channel alone, too */
+    conn->ack.at = 0;
+    btl_ib_ack_tx_put_off(conn);
+    assert_int_equal(conn->ack.at, engine->clock.now + delay);
+    btl_ib_ack_tx_settled(&conn->ack, 1);
+    btl_ib_ack_tx_put_off(conn); /* nothing is due */
     assert_true(btl_ib_list_empty(&conn->ack.link));
 }
 
@@ -393,6 +402,46 @@ TEST(limits_go_along)
     assert_int_equal(conn->ack.due, 0);
     bench_clear(&bench->wire);
     end(bench);
+}
+
+/* An ACK is a short datagram, however long those of its channel may be; one that the transport does
+ * not take tells nothing. */
+TEST(it_is_short)
+{
+    bench = new_bench();
+    use_queues(bench, "P,1472,256");
+    acquaint(bench);
+    conn = bench_conn(bench, 0, 1);
+    for (uint32_t i = 1; i < SPAN; i += 2) {
+        const uint32_t seq = conn->rx[0].window.next + i;
+        assert_int_equal(btl_ib_rx_window_reserve(&conn->rx[0].window, seq, &conn->engine->mem), 0);
+        btl_ib_rx_window_mark(&conn->rx[0].window, seq);
+    }
+    btl_ib_ack_tx_set_pending(conn, 0, false);
+    bench->hosts[0].rails[0].busy = 1;
+    assert_false(btl_ib_ack_send(conn, 0));
+    assert_int_equal(conn->ack.due, 1);
+    assert_true(btl_ib_ack_send(conn, 0));
+    assert_int_equal(bench->wire.count, 1);
+    assert_in_range(bench->wire.first->size, BTL_IB_SEGMENT_SMALL / 2, BTL_IB_SEGMENT_SMALL);
+    assert_int_equal(conn->ack.due, 1); /* so many ranges do not fit */
+    bench_clear(&bench->wire);
+    end(bench);
+}
+
+/* A rail that takes nothing now is not tried again in the same turn. */
+TEST_WITH(full_rails_wait, set_up, tear_down)
+{
+    bench_start(bench, 2);
+    btl_ib_ack_tx_set_pending(conn, CHANNEL, true);
+    btl_ib_ack_tx_set_pending(bench_connect(bench, 0, 2), CHANNEL, true);
+    bench->hosts[0].rails[0].busy = 5;
+    btl_ib_ack_turn(conn->engine, true);
+    assert_int_equal(bench->hosts[0].rails[0].busy, 4);
+    bench->hosts[0].rails[0].busy = 0;
+    btl_ib_ack_turn(conn->engine, true);
+    assert_int_equal(bench->wire.count, 2);
+    bench_clear(&bench->wire);
 }
 
 /* Whether an ACK that is due at once leaves in a turn that received something, when so many

@@ -259,6 +259,7 @@ TEST(test_shares)
         receive(&p[0]);
         btl_ib_credit_fini(&p[0].credit, &pool);
         assert_int_equal(p[0].credit.used, 0); /* a dead connection holds no buffers */
+        assert_int_equal(p[0].credit.grant, 0);
         for (int n = 0; n < 400; n++) {
             receive(&p[1 + n % 3]);
             assert_true(pool.granted <= depth);
@@ -692,6 +693,8 @@ TEST(test_costs_of_a_transport)
     assert_int_equal(btl_ib_credit_cost(&pool, &queue, &transport, 2000, 1000), (1 << 24) / 1000);
     assert_int_equal(btl_ib_credit_cost(&pool, &queue, &transport, 10, 1000), (1 << 24) / 10 + 1);
     assert_int_equal(btl_ib_credit_cost(&pool, &queue, &transport, 16, 1000), 1 << 20);
+    ops.rx_depth = NULL; /* a single one takes all */
+    assert_int_equal(btl_ib_credit_cost(&pool, &queue, &transport, 0, 1000), 1 << 24);
 }
 
 /* No more is granted than the others left, whatever a credit costs. */

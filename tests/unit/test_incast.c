@@ -384,7 +384,8 @@ TEST_WITH(turns, set_up, tear_down)
     btl_ib_ack_tx_settled(&second->ack, UINT32_MAX);
     arrive(second, 0, 1, false);
     assert_true(second->incast.held);
-    assert_true(second->ack.at_once); /* it is told */
+    assert_true(second->ack.at_once); /* it is told, by an ACK of what needs turns */
+    assert_int_equal(second->ack.due, 1u << 1);
     assert_int_equal(incast->grants, 1);
     assert_int_equal(first->incast.turn, 0);
     arrive(first, 0, 31, false);
@@ -395,6 +396,8 @@ TEST_WITH(turns, set_up, tear_down)
     assert_true(first->incast.held && first->ack.at_once);
     assert_false(second->incast.held);
     assert_true(second->ack.at_once);
+    assert_int_equal(first->ack.due, 1u << 1);
+    assert_int_equal(second->ack.due, 1u << 1);
     assert_int_equal(incast->grants, 1);
     assert_int_equal(second->incast.turn, 0);
     /* one that does not use it loses it */

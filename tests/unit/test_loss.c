@@ -577,6 +577,17 @@ TEST_WITH(duplicates, set_up, tear_down)
     conn->tx[0].loss.duplicates = 0;
 }
 
+/* Before a round trip is known none need have passed. */
+TEST_WITH(duplicates_before_a_round_trip, set_up, tear_down)
+{
+    engine->count.retransmits += 9;
+    conn->count.retransmits += 9;
+    loss->rtt = (btl_ib_rtt_t){0};
+    loss->reorder_at = engine->clock.now;
+    assert_int_equal(counted(1, 0), 1);
+    assert_int_equal(loss->reo_wnd_mult, 1);
+}
+
 /* Probes that were not needed say nothing of reordering. */
 TEST_WITH(duplicates_of_probes, set_up, tear_down)
 {

@@ -202,6 +202,29 @@ TEST_WITH(refused, set_up_three, tear_down)
     assert_int_equal(left->validation.refused_at, 0);
 }
 
+/* What the network says of datagrams that nobody sent changes nothing. */
+TEST_WITH(forged, set_up_three, tear_down)
+{
+    static const btl_ib_event_type_t types[] = {BTL_IB_EVENT_REFUSED, BTL_IB_EVENT_UNREACHABLE,
+                                                BTL_IB_EVENT_PATH_MTU};
+
+    pair[0][0]->validation.valid = false;
+    for (int i = 0; i < 3; i++) {
+        btl_ib_event_t event = {.type = types[i],
+                                .from = pair[0][0]->route.address,
+                                .error = ECONNREFUSED,
+                                .size = 600,
+                                .origin = BTL_IB_ORIGIN_NETWORK,
+                                .quoted_size = BTL_IB_QUOTED_MAX};
+        const uint32_t before = pair[0][0]->pmtud.datagram_max;
+        assert_false(btl_ib_rail_event(first, &event));
+        assert_int_equal(engine->count.rejected_icmp, i + 1);
+        assert_ptr_equal(pair[0][0]->route.via, first);
+        assert_int_equal(pair[0][0]->validation.net_error, 0);
+        assert_int_equal(pair[0][0]->pmtud.datagram_max, before);
+    }
+}
+
 /* ---- another address ---- */
 
 static bool moves;

@@ -262,7 +262,8 @@ TEST_WITH(rewritten, set_up, chains_are_whole)
 {
     btl_ib_conn_t *conn = pair[0][0];
     const btl_ib_addr_t inside = conn->route.address;
-    const uint32_t outside = bench_address(3, 0), beyond = BENCH_HOSTS * BENCH_RAILS;
+    const uint32_t published = bench_address(1, 0), outside = bench_address(3, 0);
+    const uint32_t beyond = BENCH_HOSTS * BENCH_RAILS;
 
     assert_false(btl_ib_route_return(conn)); /* there is none */
     assert_false(btl_ib_route_rewritten(conn, (const uint8_t *) &beyond, sizeof(beyond)));
@@ -276,6 +277,7 @@ TEST_WITH(rewritten, set_up, chains_are_whole)
     assert_true(btl_ib_route_is_source(conn, engine->rails[0], conn->route.address));
     assert_int_equal(refs(0, 0), 1);
     assert_true(btl_ib_route_return(conn));
+    assert_memory_equal(conn->route.published, &published, sizeof(published));
     assert_int_equal(conn->route.address, inside);
     assert_int_equal(conn->route.to, inside);
     assert_true(btl_ib_route_take(conn, pair[1][1]));

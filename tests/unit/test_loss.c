@@ -382,6 +382,54 @@ TEST_WITH(rnr_is_no_loss, set_up, tear_down)
     assert_false(btl_ib_list_empty(&conn->ready)); /* they are sent again */
 }
 
+/* A loss that no answer to a question showed may be of the size, but does not show it. */
+TEST_WITH(losses_of_a_size, set_up, tear_down)
+{
+    uint32_t losses = 0, shown = 0;
+
+    loss->acked_by_header = false;
+    for (uint32_t i = 0; i < 3; i++) {
+        bench->now += 10;
+        bench_turn(bench, 0);
+        bench_send(bench, 0, 1, 1300, 1);
+    }
+    bench_clear(&bench->wire);
+    (void) lost_in(100);
+    btl_ib_loss_detect(conn);
+    assert_int_equal(engine->count.losses, 2);
+    for (int i = 0; i < BTL_IB_SIZE_LOSSES; i++) {
+        losses += conn->pmtud.streaks[i].losses;
+        shown += conn->pmtud.streaks[i].shown;
+    }
+    assert_int_equal(losses, 1); /* the second was sent before that was known */
+    assert_int_equal(shown, 0);
+}
+
+/* What arrived by each path is marked, as headers do not tell of all. */
+TEST_WITH(marks_of_paths, set_up, tear_down)
+{
+    btl_ib_paths_t *paths = calloc(1, sizeof(*paths) + 3 * sizeof(paths->path[0]));
+
+    assert_non_null(paths);
+    paths->count = 3;
+    for (uint32_t i = 0; i < 3; i++) {
+        btl_ib_list_init(&paths->path[i].sent);
+        paths->path[i].rack.order = 10 + i;
+    }
+    conn->capped.paths = paths;
+    loss->acked_by_header = false;
+    btl_ib_loss_detect(conn);
+    assert_int_equal(paths->path[2].rack.mark_order, 0);
+    loss->acked_by_header = true;
+    btl_ib_loss_detect(conn);
+    assert_int_equal(paths->path[0].rack.mark_order, 0); /* which is the connection's */
+    assert_int_equal(paths->path[1].rack.mark_order, 11);
+    assert_int_equal(paths->path[2].rack.mark_order, 12);
+    assert_int_equal(paths->path[2].rack.mark_at, engine->clock.now);
+    conn->capped.paths = NULL;
+    free(paths);
+}
+
 /* After 16 losses in a row no reordering is expected any more. */
 TEST_WITH(reordering_is_forgotten, set_up, tear_down)
 {
@@ -689,6 +737,22 @@ TEST_WITH(answered_probes, set_up, tear_down)
     (void) sample(BTL_IB_FLAG_ECHO | BTL_IB_FLAG_NO_TAG, 500, 0);
     assert_int_equal(loss->unanswered_probes, 0);
     assert_int_equal(loss->no_tag_at, engine->clock.awake);
+}
+
+/* A flow that is on trial is told of each echo. */
+TEST_WITH(flows_on_trial, set_up, tear_down)
+{
+    conn->flow.now = 1;
+    conn->flow.worked = 0;
+    (void) sample(BTL_IB_FLAG_ECHO, 10, 0);
+    assert_int_equal(conn->flow.worked, 0); /* it is not */
+    conn->flow.on_trial = true;
+    (void) sample(0, 9, 0);
+    assert_int_equal(conn->flow.worked, 0);
+    (void) sample(BTL_IB_FLAG_ECHO, 8, 0);
+    assert_int_equal(conn->flow.worked, 1);
+    conn->flow.on_trial = false;
+    conn->flow.now = conn->flow.worked = 0;
 }
 
 /* What congestion control is told of an acknowledgement. */

@@ -112,6 +112,11 @@ typedef struct btl_ib_component {
     struct {         /* btl_ib_module.c */
         bool chosen; /* by which component windows go, as far as ib has a say */
     } osc;
+    struct {            /* btl_ib_register_mem.c */
+        uint32_t hosts; /* of this job, where osc/rdma takes ranks for others: btl_ib_osc.h; 0: it
+                         * does not, or the runtime does not say */
+        bool told;      /* that it does */
+    } osc_ranks;
     struct {          /* btl_ib_rdma.c */
         bool watched; /* osc/rdma is one that waits for a lock that it has: btl_ib_osc.h */
         bool told;    /* that it did */

@@ -657,6 +657,7 @@ static bool init_parts(btl_ib_component_t *component)
     }
     component->name = OPAL_PROC_MY_NAME;
     component->processes = btl_ib_ompi_job_size();
+    component->osc_ranks.hosts = btl_ib_ompi_osc_mistakes_ranks() ? btl_ib_ompi_job_hosts() : 0;
     init_exit_timeout(component);
     btl_ib_list_init(&component->gone);
     btl_ib_list_init(&component->callbacks.ready);

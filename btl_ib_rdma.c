@@ -172,7 +172,8 @@ static void report_status(const btl_ib_rdma_t *rdma, int status)
     if (-EACCES == status && !endpoint->told_rejected) {
         endpoint->told_rejected = true;
         btl_ib_endpoint_describe(endpoint, &ends);
-        btl_ib_report_rejected(&ends, kind_names[op->kind], size, (int64_t) op->offset);
+        btl_ib_report_rejected(&ends, kind_names[op->kind], size, (int64_t) op->offset,
+                               mca_btl_ib_component.osc_ranks.hosts >= 3);
     }
     BTL_IB_VERBOSE(1, "%s of %zu bytes at offset %" PRId64 " of region %" PRIx64 " of %s on %s: %s",
                    kind_names[op->kind], size, (int64_t) op->offset, op->key.id,

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "btl_ib_endpoint.h"
+#include "btl_ib_help.h"
 #include "btl_ib_memory_handle.h"
 #include "btl_ib_modex.h"
 #include "btl_ib_osc.h"
@@ -121,6 +122,29 @@ static void expect_job(void)
     }
 }
 
+/* Warns, as the first window is made, of ranks that osc/rdma takes for others: data come to the
+ * wrong ones, and nobody else tells. Rank 0 warns, as all windows over the whole job have it. */
+static void warn_of_mistaken_ranks(void)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    const uint32_t processes = component->processes, hosts = component->osc_ranks.hosts;
+    uint32_t rank = 0, other = 0, count;
+    bool first;
+
+    if (hosts == 0 || component->name.vpid != 0) {
+        return;
+    }
+    btl_ib_lock();
+    first = !component->osc_ranks.told;
+    component->osc_ranks.told = true;
+    btl_ib_unlock();
+    count = first ? btl_ib_osc_mistaken_ranks(processes, hosts, &rank, &other) : 0;
+    if (count > 0) {
+        btl_ib_show_help("ranks mistaken", processes, hosts, opal_version_string, rank, other,
+                         hosts, count);
+    }
+}
+
 /*
  * True if ob1 wants to offer a message to be fetched, by devices. It would be by one GET, over one
  * rail: that of the highest bandwidth. If ob1 cannot register the message its receiver asks for it
@@ -163,8 +187,11 @@ static btl_ib_memory_handle_t *module_register_mem(mca_btl_base_module_t *btl,
     const bool window = is_window(endpoint, flags);
     int rc = 0;
 
-    if (window && begin_to_expect()) {
-        expect_job();
+    if (window) {
+        warn_of_mistaken_ranks();
+        if (begin_to_expect()) {
+            expect_job();
+        }
     }
     if (is_for_one_get(module, endpoint, flags)) {
         return NULL;

@@ -126,12 +126,23 @@ bool btl_ib_ompi_check(char *why, size_t size)
     return compat_layout(why, size);
 }
 
+/* Returns which release of Open MPI 4.1 this is: 4 for 4.1.4; -1: it is another series. */
+static int release_of_4_1(void)
+{
+    int release = -1;
+
+    (void) sscanf(number_of(opal_version_string), "4.1.%d", &release);
+    return release;
+}
+
 bool btl_ib_ompi_osc_waits_for_itself(void)
 {
-    int release = 0;
+    return release_of_4_1() >= 1 && release_of_4_1() <= 4;
+}
 
-    return sscanf(number_of(opal_version_string), "4.1.%d", &release) == 1 && release >= 1
-           && release <= 4;
+bool btl_ib_ompi_osc_mistakes_ranks(void)
+{
+    return release_of_4_1() >= 0 && release_of_4_1() <= 4;
 }
 
 /* As OPAL_MODEX_SEND_STRING() and OPAL_MODEX_RECV_STRING() convert sizes to. */
@@ -165,10 +176,12 @@ void *btl_ib_ompi_topology(void)
 
 #if OPAL_MAJOR_VERSION >= 5
 #define JOB_SIZE      PMIX_JOB_SIZE
+#define JOB_HOSTS     PMIX_NUM_NODES
 #define UNIVERSE_SIZE PMIX_UNIV_SIZE
 #define SIZE_TYPE     PMIX_UINT32
 #else
 #define JOB_SIZE      OPAL_PMIX_JOB_SIZE
+#define JOB_HOSTS     OPAL_PMIX_NUM_NODES
 #define UNIVERSE_SIZE OPAL_PMIX_UNIV_SIZE
 #define SIZE_TYPE     OPAL_UINT32
 #endif
@@ -193,6 +206,11 @@ uint32_t btl_ib_ompi_universe_size(void)
 uint32_t btl_ib_ompi_job_size(void)
 {
     return runtime_size(JOB_SIZE);
+}
+
+uint32_t btl_ib_ompi_job_hosts(void)
+{
+    return runtime_size(JOB_HOSTS);
 }
 
 uint32_t btl_ib_ompi_local_processes(void)

@@ -200,12 +200,19 @@ int btl_ib_ompi_modex_recv(const opal_process_name_t *name, bool wait, void **da
  * 4.1.1 to 4.1.4. */
 bool btl_ib_ompi_osc_waits_for_itself(void);
 
+/* True if this is one of the releases whose osc/rdma takes ranks for others (btl_ib_osc.h): 4.1.0
+ * to 4.1.4. */
+bool btl_ib_ompi_osc_mistakes_ranks(void);
+
 /* Returns how many processes the runtime has places for, in all jobs that it started and may start:
  * the same for those that are spawned later. 0 if it does not say. */
 uint32_t btl_ib_ompi_universe_size(void);
 
 /* Returns how many processes this job has; 0 if the runtime does not say. */
 uint32_t btl_ib_ompi_job_size(void);
+
+/* Returns on how many hosts they are; 0 if the runtime does not say. */
+uint32_t btl_ib_ompi_job_hosts(void);
 
 /* Returns how many processes of this job are on this host, this one included. */
 uint32_t btl_ib_ompi_local_processes(void);

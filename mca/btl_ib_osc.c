@@ -8,7 +8,6 @@
 #include "btl_ib_ompi_compat.h"
 #include "btl_ib_param_parse.h"
 
-
 bool btl_ib_osc_has_pt2pt(void)
 {
     return mca_base_var_find("ompi", "osc", "pt2pt", "no_locks") >= 0;
@@ -21,6 +20,26 @@ bool btl_ib_osc_takes_us_unasked(void)
 
     return index >= 0 && mca_base_var_get_value(index, &names, NULL, NULL) == OPAL_SUCCESS
            && names != NULL && *names != NULL && btl_ib_value_lists(*names, "ib");
+}
+
+/* ---- ranks that it takes for others ---- */
+
+uint32_t btl_ib_osc_mistaken_ranks(uint32_t processes, uint32_t hosts, uint32_t *rank,
+                                   uint32_t *other)
+{
+    const uint32_t part = hosts != 0 ? (processes + hosts - 1) / hosts : 0;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < processes && part != 0; ++i) {
+        const uint32_t looks_at = (uint32_t) ((uint64_t) i * hosts / processes);
+        const uint32_t reads = looks_at * part + i % part;
+
+        if (reads != i && count++ == 0) {
+            *rank = i;
+            *other = reads < processes ? reads : 0;
+        }
+    }
+    return count;
 }
 
 /* ---- its lock ---- */

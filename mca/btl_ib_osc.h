@@ -26,6 +26,24 @@ bool btl_ib_osc_has_pt2pt(void);
  * processes it reaches, so that those of a window are not added. */
 bool btl_ib_osc_takes_us_unasked(void);
 
+/* ---- ranks that it takes for others ---- */
+
+/*
+ * osc/rdma of Open MPI 4.1.0 to 4.1.4 finds where a rank is in a table, of which each host has a
+ * part: host n that of the ranks from n * part on, where `part` is processes / hosts, rounded up.
+ * ompi_osc_rdma_peer_setup() of osc_rdma_peer.c looks at host rank * hosts / processes (4.1.5: rank
+ * / part). With three hosts or more that is another one for some ranks, unless all hosts have parts
+ * of the same size. What it reads there is about another rank, or zero, which is rank 0, behind the
+ * last one. The window of that one is then used: what is meant for the rank is done there
+ * (MPI_Win_allocate), or asked of the rank with the handle of the other one, and rejected
+ * (MPI_Win_create). A BTL sees addresses and handles, and cannot tell these from right ones.
+ */
+
+/* Returns how many ranks of a window over so many processes on so many hosts (0: not known) it
+ * takes for others; *rank is the first of them, *other the one that it is taken for. */
+uint32_t btl_ib_osc_mistaken_ranks(uint32_t processes, uint32_t hosts, uint32_t *rank,
+                                   uint32_t *other);
+
 /* ---- its lock ---- */
 
 /*

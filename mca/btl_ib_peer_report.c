@@ -875,12 +875,18 @@ void btl_ib_report_atomics_differ(btl_ib_peer_reports_t *reports, const btl_ib_m
 /* ---- one-sided operations ---- */
 
 void btl_ib_report_rejected(const btl_ib_ends_t *ends, const char *kind, size_t size,
-                            int64_t offset)
+                            int64_t offset, bool osc_may)
 {
-    char where[24];
+    char where[24], also[160] = "";
 
     snprintf(where, sizeof(where), "%" PRId64, offset);
-    btl_ib_show_help("operation rejected", kind, size, where, ENDS(ends));
+    if (osc_may) {
+        snprintf(also, sizeof(also),
+                 "\nOr it is osc/rdma of Open MPI %s, which takes ranks for others on three\n"
+                 "hosts and more (not from 4.1.5 on): --mca osc ^rdma tells.",
+                 opal_version_string);
+    }
+    btl_ib_show_help("operation rejected", kind, size, where, ENDS(ends), also);
 }
 
 void btl_ib_report_atomic_lost(const btl_ib_ends_t *ends, uint64_t region, int64_t offset,

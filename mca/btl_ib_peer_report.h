@@ -160,9 +160,10 @@ void btl_ib_report_atomics_differ(btl_ib_peer_reports_t *reports, const btl_ib_m
                                   uint32_t rank, uint32_t rail, const char *device,
                                   uint32_t remote_rail);
 
-/* Reports that the target rejected an operation of `size` bytes; `kind` is its name. */
+/* Reports that the target rejected an operation of `size` bytes; `kind` is its name. osc/rdma may
+ * have asked the wrong rank (`osc_may`). */
 void btl_ib_report_rejected(const btl_ib_ends_t *ends, const char *kind, size_t size,
-                            int64_t offset);
+                            int64_t offset, bool osc_may);
 
 /* Reports that an atomic which a device was to execute is lost, with that errno; `region` and
  * `offset` name the word. */

@@ -217,6 +217,7 @@ unit_tests += \
     tests/unit/test_two_receivers \
     tests/unit/test_memory_handle \
     tests/unit/test_osc_lock \
+    tests/unit/test_osc_ranks \
     tests/unit/test_peer_report \
     tests/unit/test_poll_yield \
     tests/unit/test_rejected_devices \
@@ -378,6 +379,10 @@ tests_unit_test_osc_lock_SOURCES = tests/unit/test_osc_lock.c
 tests_unit_test_osc_lock_CPPFLAGS = $(opal_test_cppflags)
 tests_unit_test_osc_lock_CFLAGS = $(opal_test_cflags)
 tests_unit_test_osc_lock_LDADD = $(opal_test_ldadd)
+tests_unit_test_osc_ranks_SOURCES = tests/unit/test_osc_ranks.c
+tests_unit_test_osc_ranks_CPPFLAGS = $(opal_test_cppflags)
+tests_unit_test_osc_ranks_CFLAGS = $(opal_test_cflags)
+tests_unit_test_osc_ranks_LDADD = $(opal_test_ldadd)
 tests_unit_test_known_faults_SOURCES = tests/unit/test_known_faults.c devices/btl_ib_known_faults.c
 tests_unit_test_known_faults_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_old_values.c \

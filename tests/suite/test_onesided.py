@@ -5,7 +5,8 @@ messages."""
 
 import pytest
 
-from runner.jobs import job, job_of
+from runner.jobs import job, job_of, library
+from runner.places import BUILD, ROOT
 
 pytestmark = [pytest.mark.mpi, pytest.mark.rma]
 
@@ -95,3 +96,23 @@ LONG_MESSAGES = [row for flags in ("send", "send,get", "send,put") for row in (
     "row", WINDOWS + PASSIVE + UNKNOWN_PEERS + CHOICE + LISTS + VADER + LONG_MESSAGES)
 def test_job(run, mpi, request, row):
     job_of(run, mpi, request, row)
+
+
+@pytest.mark.called("windows/ranks_mistaken")
+def test_ranks_mistaken(run, mpi, hosts):
+    """osc/rdma of Open MPI 4.1.0 to 4.1.4 takes rank 3 of 4 on 3 hosts for rank 0: ib warns. 6 on 3
+    are right."""
+    series, release = library("openmpi_version").rsplit(".", 1)
+    wrong = series == "4.1" and release in tuple("01234")
+    said = {
+        ranks: run.output(
+            ROOT / "tests/mpi/run", "--build", BUILD, "--np", ranks, "--hosts", 3, "--osc", "rdma",
+            "windows", "by=rdma", env={"NSPFX": hosts}, ok=not wrong or ranks == 6,
+        ) for ranks in (4, 6)
+    }  # fmt: skip
+    assert "processes on 3 hosts are wrong" not in said[6]
+    if not wrong:
+        assert "processes on 3 hosts are wrong" not in said[4]
+        return
+    assert "Windows over all 4 processes on 3 hosts are wrong" in said[4]
+    assert "takes rank 3 for rank 0." in said[4]

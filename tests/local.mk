@@ -241,7 +241,8 @@ if BTL_IB_HAVE_OFI
 unit_tests += \
     tests/unit/test_ofi \
     tests/unit/test_ofi_channels \
-    tests/unit/test_ofi_modes
+    tests/unit/test_ofi_modes \
+    tests/unit/test_ofi_refused
 endif
 if BTL_IB_HAVE_VERBS
 unit_tests += \
@@ -256,11 +257,13 @@ unit_tests += \
     tests/unit/test_rc_queues \
     tests/unit/test_rc_rdma \
     tests/unit/test_rc_rdma_ends \
+    tests/unit/test_rc_refused \
     tests/unit/test_rc_traffic \
     tests/unit/test_rc_watch \
     tests/unit/test_ud_channels \
     tests/unit/test_ud_devices \
     tests/unit/test_ud_peers \
+    tests/unit/test_ud_refused \
     tests/unit/test_ud_traffic \
     tests/unit/test_verbs_devices \
     tests/unit/test_verbs_gid
@@ -282,6 +285,7 @@ EXTRA_DIST += \
     tests/unit/rc_inside.h \
     tests/unit/rc_sides.h \
     tests/unit/rdma_sides.h \
+    tests/unit/refusals.h \
     tests/unit/said.h \
     tests/unit/support.h \
     tests/unit/transports.h \
@@ -399,7 +403,7 @@ tests_unit_test_wire_choice_LDADD = $(opal_test_ldadd)
 tests_unit_test_locality_SOURCES = tests/unit/test_locality.c devices/btl_ib_locality.c
 tests_unit_test_locality_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 rc_device_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \
-    tests/unit/fake_rdma_ops.c tests/unit/rc_inside.c
+    tests/unit/fake_rdma_ops.c tests/unit/rc_inside.c tests/unit/refusals.c
 rc_test_sources = $(rc_device_sources) tests/unit/rc_sides.c tests/unit/said.c
 tests_unit_test_pin_probe_SOURCES = tests/unit/test_pin_probe.c mca/btl_ib_param_parse.c \
     $(rc_test_sources)
@@ -413,6 +417,7 @@ tests_unit_test_rc_many_SOURCES = tests/unit/test_rc_many.c tests/unit/allocatio
 tests_unit_test_rc_many_CPPFLAGS = $(counted_cppflags)
 tests_unit_test_rc_many_LDFLAGS = $(counted_ldflags)
 tests_unit_test_rc_queues_SOURCES = tests/unit/test_rc_queues.c $(rc_test_sources)
+tests_unit_test_rc_refused_SOURCES = tests/unit/test_rc_refused.c $(rc_test_sources)
 tests_unit_test_rc_rdma_SOURCES = tests/unit/test_rc_rdma.c tests/unit/rdma_sides.c $(rc_test_sources)
 tests_unit_test_rc_rdma_ends_SOURCES = tests/unit/test_rc_rdma_ends.c tests/unit/rdma_sides.c $(rc_test_sources)
 tests_unit_test_rc_traffic_SOURCES = tests/unit/test_rc_traffic.c $(rc_test_sources)
@@ -482,22 +487,24 @@ tests_unit_test_memory_estimate_ud_SOURCES = tests/unit/test_memory_estimate_ud.
 tests_unit_test_memory_estimate_ud_CPPFLAGS = $(counted_cppflags)
 tests_unit_test_memory_estimate_ud_LDFLAGS = $(counted_ldflags)
 tests_unit_test_ofi_SOURCES = tests/unit/test_ofi.c tests/unit/transports.c
-tests_unit_test_ofi_channels_SOURCES = tests/unit/test_ofi_channels.c tests/unit/fake_provider.c \
-    tests/unit/fake_provider.h
+ofi_test_sources = tests/unit/fake_provider.c tests/unit/fake_provider.h tests/unit/refusals.c
+tests_unit_test_ofi_channels_SOURCES = tests/unit/test_ofi_channels.c $(ofi_test_sources)
 tests_unit_test_ofi_channels_LDADD = $(LDADD) $(BTL_IB_OFI_LIBS)
-tests_unit_test_ofi_modes_SOURCES = tests/unit/test_ofi_modes.c tests/unit/fake_provider.c \
-    tests/unit/fake_provider.h
+tests_unit_test_ofi_modes_SOURCES = tests/unit/test_ofi_modes.c $(ofi_test_sources)
 tests_unit_test_ofi_modes_LDADD = $(LDADD) $(BTL_IB_OFI_LIBS)
-ud_test_sources = tests/unit/fake_device.c tests/unit/fake_verbs.c tests/unit/said.c \
+tests_unit_test_ofi_refused_SOURCES = tests/unit/test_ofi_refused.c $(ofi_test_sources)
+tests_unit_test_ofi_refused_LDADD = $(LDADD) $(BTL_IB_OFI_LIBS)
+ud_test_sources = tests/unit/fake_device.c tests/unit/fake_verbs.c tests/unit/refusals.c tests/unit/said.c \
     tests/unit/ud_inside.c tests/unit/ud_pair.c
 tests_unit_test_ud_channels_SOURCES = tests/unit/test_ud_channels.c $(ud_test_sources)
 tests_unit_test_ud_channels_LDADD = $(LDADD) -libverbs
 tests_unit_test_ud_devices_SOURCES = tests/unit/test_ud_devices.c $(ud_test_sources)
 tests_unit_test_ud_devices_LDADD = $(LDADD) -libverbs
 tests_unit_test_ud_peers_SOURCES = tests/unit/test_ud_peers.c $(ud_test_sources)
+tests_unit_test_ud_refused_SOURCES = tests/unit/test_ud_refused.c $(ud_test_sources)
 tests_unit_test_ud_traffic_SOURCES = tests/unit/test_ud_traffic.c $(ud_test_sources)
 tests_unit_test_verbs_gid_SOURCES = tests/unit/test_verbs_gid.c tests/unit/fake_device.c \
-    tests/unit/fake_verbs.c
+    tests/unit/fake_verbs.c tests/unit/refusals.c
 udp_test_sources = tests/unit/own_network.c tests/unit/transports.c tests/unit/udp_calls.c \
     tests/unit/udp_inside.c
 tests_unit_test_udp_SOURCES = tests/unit/test_udp.c $(udp_test_sources)

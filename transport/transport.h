@@ -566,8 +566,8 @@ typedef struct btl_ib_open_params {
                       * as many as they need */
     btl_ib_open_rc_t rc;
     btl_ib_log_t log;
-    const char **refused; /* becomes the system call (a literal) for which an open failed, or NULL
-                           * if it was none; may be NULL */
+    const char **refused; /* becomes the call (a literal) of the system or of a library for which
+                           * an open failed; stays as it is if it was none; may be NULL */
 } btl_ib_open_params_t;
 
 /* Returns how many sends at once are wanted of a channel; `usual`: the transport's default. */

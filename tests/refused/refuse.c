@@ -100,9 +100,13 @@ static struct {
     int kinds;
 } state = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
+/* Returns what stands behind a function of ours: the system's, or that of a library that the
+ * component has loaded for itself. */
 static void *next(const char *name)
 {
-    void *found = dlsym(RTLD_NEXT, name);
+    void *library = strncmp(name, "fi_", 3) == 0 ? dlopen("libfabric.so.1", RTLD_LAZY | RTLD_NOLOAD)
+                                                 : RTLD_NEXT;
+    void *found = dlsym(library, name);
 
     if (found == NULL) {
         fprintf(stderr, "refuse: no function %s\n", name);
@@ -478,3 +482,16 @@ int open(const char *path, int flags, ...)
     }
     return real(path, flags, mode);
 }
+
+/* ---- libfabric ---- */
+
+struct fi_info;
+struct fi_fabric_attr;
+struct fid_fabric;
+
+STAND_IN(int, fi_getinfo,
+         (uint32_t version, const char *node, const char *service, uint64_t flags,
+          const struct fi_info *hints, struct fi_info **info),
+         (version, node, service, flags, hints, info), "-", -error)
+STAND_IN(int, fi_fabric, (struct fi_fabric_attr * attr, struct fid_fabric **fabric, void *context),
+         (attr, fabric, context), "-", -error)

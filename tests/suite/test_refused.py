@@ -87,6 +87,7 @@ FASTER = [
     Row("uname", "-", FILTERED),
     Row("getrlimit", "-", FILTERED),
     Row("if_nametoindex", "-", "ENODEV"),
+    Row("fi_getinfo", "-", FILTERED, after=1, transport="ofi"),  # its second question
 ]
 
 # What it cannot do without.
@@ -97,6 +98,8 @@ NEEDED = [
     Row("bind", "-", "EPERM EACCES ENOSYS", ends="start"),
     Row("getsockname", "-", "EPERM ENOSYS", ends="start"),
     Row("getrandom", "-", "EPERM ENOSYS", ends="start"),
+    Row("fi_getinfo", "-", FILTERED, ends="start", transport="ofi"),
+    Row("fi_fabric", "-", "EPERM ENOMEM", ends="start", transport="ofi"),
     Row("recvmsg", "*", "EPERM ENOSYS EINVAL", ends="job"),
     Row("recvmsg", "plain", "EPERM", ends="job", after=200),
     Row("sendmsg", "*", "EPERM ENOSYS", ends="job", also=["sendmmsg"], connect_timeout=5),
@@ -167,6 +170,8 @@ def job(run, mpi, row, environment):
 
 @pytest.mark.parametrize("row, error", list(cases()))
 def test_refused(run, mpi, refuse, tmp_path, row, error):
+    if row.settings.get("transport") == "ofi" and not mpi.has("OFI"):
+        pytest.skip("built without libfabric")
     said = tmp_path / "said"
     environment = refused(row, error, refuse, said)
     output = job(run, mpi, row, environment)
@@ -179,7 +184,8 @@ def test_refused(run, mpi, refuse, tmp_path, row, error):
         assert f"OK {row.traffic[0]}" in output
         return
     if row.ends == "start":  # mpirun may lose what is said before MPI_Init fails
-        output = mpi.alone(run, env={**environment, "OMPI_MCA_btl_base_verbose": "0"})
+        environment |= {"OMPI_MCA_btl_base_verbose": "0"}
+        output = mpi.alone(run, env=environment, **row.settings)
     assert re.search(rf"\b{row.call}\b", output)
     assert os.strerror(getattr(errno, error)) in output
 

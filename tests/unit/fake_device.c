@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "refusals.h"
 #include "unit.h"
 
 /* Found as functions of a preloaded library are (btl_ib_library.h). */
@@ -45,6 +46,9 @@ static int unacknowledged; /* of completion channels */
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
+    if (refusal_of("ibv_alloc_pd") != 0) {
+        return NULL;
+    }
     struct ibv_pd *pd = calloc(1, sizeof(*pd));
 
     pd->context = context;
@@ -63,6 +67,9 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
+    if (refusal_of("ibv_create_comp_channel") != 0) {
+        return NULL;
+    }
     struct ibv_comp_channel *channel = calloc(1, sizeof(*channel));
 
     channel->context = context;
@@ -160,6 +167,9 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int size, void *of,
                              struct ibv_comp_channel *channel, int vector)
 {
+    if (refusal_of("ibv_create_cq") != 0) {
+        return NULL;
+    }
     fake_cq_t *cq = calloc(1, sizeof(*cq));
 
     (void) vector;

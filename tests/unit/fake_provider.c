@@ -25,6 +25,7 @@
 #include <rdma/fi_errno.h>
 
 #include "fake_provider.h"
+#include "refusals.h"
 #include "unit.h"
 
 /* Found as functions of a preloaded library are (btl_ib_library.h). */
@@ -52,6 +53,9 @@ static int close_any(struct fid *fid)
 
 static int bind_any(struct fid *fid, struct fid *other, uint64_t flags)
 {
+    if (refusal_of("fi_ep_bind") != 0) {
+        return -errno;
+    }
     if (other->fclass == FI_CLASS_CQ) {
         ((struct endpoint *) (void *) fid)->cq = (const struct fid_cq *) (const void *) other;
     }
@@ -60,6 +64,9 @@ static int bind_any(struct fid *fid, struct fid *other, uint64_t flags)
 
 static int control_any(struct fid *fid, int command, void *argument)
 {
+    if (refusal_of("fi_enable") != 0) {
+        return -errno;
+    }
     return command == FI_ENABLE ? 0 : -FI_ENOSYS;
 }
 
@@ -103,6 +110,9 @@ static int register_memory(struct fid *domain, const void *base, size_t size, ui
                            uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **out,
                            void *context)
 {
+    if (refusal_of("fi_mr_reg") != 0) {
+        return -errno;
+    }
     region_t *region;
     size_t place = COUNT(regions);
 
@@ -150,6 +160,9 @@ static void use_context(void *context)
 
 static ssize_t recv_message(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {
+    if (refusal_of("fi_recvmsg") != 0) {
+        return -errno;
+    }
     struct endpoint *ep = (struct endpoint *) (void *) fid;
     item_t *item;
 
@@ -194,6 +207,9 @@ static ssize_t refused(void)
 
 static ssize_t inject(struct fid_ep *fid, const void *data, size_t size, fi_addr_t to)
 {
+    if (refusal_of("fi_inject") != 0) {
+        return -errno;
+    }
     assert_in_range(size, 1, INJECT);
     return fake.refuse_error != 0 ? refused()
                                   : put_on_wire((struct endpoint *) (void *) fid, data, size, to);
@@ -202,6 +218,9 @@ static ssize_t inject(struct fid_ep *fid, const void *data, size_t size, fi_addr
 static ssize_t send_message(struct fid_ep *fid, const void *data, size_t size, void *desc,
                             fi_addr_t to, void *context)
 {
+    if (refusal_of("fi_send") != 0) {
+        return -errno;
+    }
     struct endpoint *ep = (struct endpoint *) (void *) fid;
     item_t *item;
 
@@ -263,6 +282,9 @@ static struct endpoint *find_done(const struct fid_cq *cq)
 /* One completion a call. */
 static ssize_t read_from(struct fid_cq *cq, void *entries, size_t count, fi_addr_t *from)
 {
+    if (refusal_of("fi_cq_read") != 0) {
+        return -errno;
+    }
     struct endpoint *ep = find_done(cq);
     struct fi_cq_msg_entry *entry = entries;
     const item_t *done;
@@ -314,6 +336,9 @@ static struct fi_ops_msg msg_ops = {
 static int insert_address(struct fid_av *av, const void *address, size_t count, fi_addr_t *out,
                           uint64_t flags, void *context)
 {
+    if (refusal_of("fi_av_insert") != 0) {
+        return -errno;
+    }
     (void) av, (void) flags, (void) context;
     assert_int_equal(count, 1);
     memcpy(out, address, sizeof(*out));
@@ -332,6 +357,9 @@ static struct fi_ops_av av_ops = {
 
 static int get_name(fid_t fid, void *name, size_t *len)
 {
+    if (refusal_of("fi_getname") != 0) {
+        return -errno;
+    }
     const struct endpoint *ep = (const struct endpoint *) (const void *) fid;
     const size_t size = fake.unlike ? 40 : sizeof(ep->index);
 
@@ -347,6 +375,9 @@ static struct fi_ops_cm cm_ops = {.size = sizeof(cm_ops), .getname = get_name};
 static int open_av(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **out,
                    void *context)
 {
+    if (refusal_of("fi_av_open") != 0) {
+        return -errno;
+    }
     (void) domain, (void) attr, (void) context;
     *out = make(sizeof(**out), FI_CLASS_AV);
     (*out)->ops = &av_ops;
@@ -356,6 +387,9 @@ static int open_av(struct fid_domain *domain, struct fi_av_attr *attr, struct fi
 static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out,
                    void *context)
 {
+    if (refusal_of("fi_cq_open") != 0) {
+        return -errno;
+    }
     (void) domain, (void) context;
     assert_int_equal(attr->format, FI_CQ_FORMAT_MSG);
     fake.cq_size = attr->size;
@@ -367,6 +401,9 @@ static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fi
 static int open_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **out,
                          void *context)
 {
+    if (refusal_of("fi_endpoint") != 0) {
+        return -errno;
+    }
     (void) domain, (void) info, (void) context;
     if (fake.no_endpoint > 0 && --fake.no_endpoint == 0) {
         return -FI_ENOSPC;
@@ -395,6 +432,9 @@ static struct fi_ops_mr mr_ops = {.size = sizeof(mr_ops), .reg = register_memory
 static int open_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **out,
                        void *context)
 {
+    if (refusal_of("fi_domain") != 0) {
+        return -errno;
+    }
     (void) fabric, (void) info, (void) context;
     *out = make(sizeof(**out), FI_CLASS_DOMAIN);
     (*out)->ops = &domain_ops;
@@ -406,6 +446,9 @@ static struct fi_ops_fabric fabric_ops = {.size = sizeof(fabric_ops), .domain = 
 
 int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context)
 {
+    if (refusal_of("fi_fabric") != 0) {
+        return -errno;
+    }
     (void) attr, (void) context;
     *out = make(sizeof(**out), FI_CLASS_FABRIC);
     (*out)->ops = &fabric_ops;
@@ -506,6 +549,9 @@ static int dup_nic(struct fid *fid, int command, void *argument)
 int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                const struct fi_info *hints, struct fi_info **out)
 {
+    if (refusal_of("fi_getinfo") != 0) {
+        return -errno;
+    }
     const uint64_t modes = FI_MSG_PREFIX | FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
     struct fi_info **end = out;
 

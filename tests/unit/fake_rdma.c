@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "refusals.h"
 #include "unit.h"
 
 enum {
@@ -100,6 +101,9 @@ void fake_rdma_check_memory(uint32_t key, uint64_t at, uint32_t len, int access)
 #undef ibv_reg_mr
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
+    if (refusal_of("ibv_reg_mr") != 0) {
+        return NULL;
+    }
     const bool full = fake.mr_total != 0 && fake.mr_bytes + length > fake.mr_total;
     if (fake.mrs_left == 0 || full || (fake.mr_max != 0 && length > fake.mr_max)) {
         fake.reg_failures++;
@@ -187,15 +191,19 @@ static void empty(recv_queue_t *queue)
 
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-    if (fake.recv_error != 0) {
+    if (fake.recv_error != 0 || refusal_of("ibv_post_recv") != 0) {
         *bad = wr;
-        return fake.recv_error;
+        return fake.recv_error != 0 ? fake.recv_error : errno;
     }
     return post_to(&((fake_qp_t *) qp)->posted, wr, bad);
 }
 
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
+    if (refusal_of("ibv_post_srq_recv") != 0) {
+        *bad = wr;
+        return errno;
+    }
     const int error = post_to(&((fake_srq_t *) srq)->posted, wr, bad);
 
     assert_true(((fake_srq_t *) srq)->posted.count <= ((fake_srq_t *) srq)->room);
@@ -204,6 +212,9 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
+    if (refusal_of("ibv_create_srq") != 0) {
+        return NULL;
+    }
     fake_srq_t *srq = calloc(1, sizeof(*srq));
 
     srq->room = attr->attr.max_wr;
@@ -215,6 +226,9 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 
 int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
+    if (refusal_of("ibv_modify_srq") != 0) {
+        return errno;
+    }
     assert_int_equal(mask, IBV_SRQ_LIMIT);
     if (fake.no_limit) {
         return EOPNOTSUPP;
@@ -237,6 +251,9 @@ int ibv_destroy_srq(struct ibv_srq *srq)
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+    if (refusal_of("ibv_create_qp") != 0) {
+        return NULL;
+    }
     if (attr->cap.max_inline_data > fake.inline_max || fake.qps_left == 0) {
         errno = attr->cap.max_inline_data > fake.inline_max ? EINVAL : ENOMEM;
         return NULL;
@@ -321,6 +338,9 @@ void fake_rdma_flush(fake_qp_t *qp, enum ibv_wc_status status)
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
+    if (refusal_of("ibv_modify_qp") != 0) {
+        return errno;
+    }
     if (mask == IBV_QP_MIN_RNR_TIMER) {
         fake.rnr_timer = attr->min_rnr_timer;
         return 0;
@@ -494,6 +514,9 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 
 int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *attr)
 {
+    if (refusal_of("ibv_query_device") != 0) {
+        return errno;
+    }
     *attr = (struct ibv_device_attr){.max_qp = 5000,
                                      .max_qp_wr = fake.wr_max,
                                      .max_srq = fake.srq_max,
@@ -510,6 +533,9 @@ int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *attr)
 #undef ibv_query_port
 int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
+    if (refusal_of("ibv_query_port") != 0) {
+        return errno;
+    }
     const struct ibv_port_attr active = {
         .state = fake.port_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
         .max_msg_sz = 1 << 20,
@@ -524,6 +550,9 @@ int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_
 ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max,
                              uint32_t flags, size_t size)
 {
+    if (refusal_of("ibv_query_gid_table") != 0) {
+        return -errno;
+    }
     static const uint8_t ip[16] = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1};
 
     (void) context;

@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "refusals.h"
 #include "unit.h"
 
 /* Found as functions of a preloaded library are (btl_ib_library.h). */
@@ -55,6 +56,9 @@ static struct ibv_context elsewhere; /* of a device that no rail is on */
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
+    if (refusal_of("rdma_create_event_channel") != 0) {
+        return NULL;
+    }
     channel_t *channel = calloc(1, sizeof(*channel));
 
     channel->channel.fd = eventfd(0, EFD_NONBLOCK);
@@ -134,6 +138,9 @@ static fake_id_t *new_id(struct rdma_event_channel *channel, void *user)
 int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *user,
                    enum rdma_port_space space)
 {
+    if (refusal_of("rdma_create_id") != 0) {
+        return -1;
+    }
     *id = &new_id(channel, user)->id;
     return 0;
 }
@@ -210,6 +217,9 @@ int rdma_destroy_id(struct rdma_cm_id *gone)
 
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
 {
+    if (refusal_of("rdma_bind_addr") != 0) {
+        return -1;
+    }
     struct sockaddr_in *in = (struct sockaddr_in *) (void *) address;
     fake_id_t *ours = (fake_id_t *) id;
 
@@ -226,6 +236,9 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
 
 int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
+    if (refusal_of("rdma_listen") != 0) {
+        return -1;
+    }
     listeners[((fake_id_t *) id)->port] = (fake_id_t *) id;
     return 0;
 }
@@ -237,6 +250,9 @@ __be16 rdma_get_src_port(struct rdma_cm_id *id)
 
 int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t len)
 {
+    if (refusal_of("rdma_set_option") != 0) {
+        return -1;
+    }
     fake_id_t *ours = (fake_id_t *) id;
 
     assert_int_equal(level, RDMA_OPTION_ID);
@@ -247,6 +263,9 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, siz
 
 int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to, int ms)
 {
+    if (refusal_of("rdma_resolve_addr") != 0) {
+        return -1;
+    }
     id->verbs = fake.other_device ? &elsewhere : &fake_context;
     id->port_num = 1;
     memcpy(&id->route.addr.dst_storage, to, sizeof(struct sockaddr_in));
@@ -260,12 +279,18 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct socka
 
 int rdma_resolve_route(struct rdma_cm_id *id, int ms)
 {
+    if (refusal_of("rdma_resolve_route") != 0) {
+        return -1;
+    }
     (void) say((fake_id_t *) id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, 0);
     return 0;
 }
 
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+    if (refusal_of("rdma_create_qp") != 0) {
+        return -1;
+    }
     id->qp = ibv_create_qp(pd, attr);
     return id->qp != NULL ? 0 : -1;
 }
@@ -326,6 +351,9 @@ void fake_rdma_release(void)
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
+    if (refusal_of("rdma_connect") != 0) {
+        return -1;
+    }
     const struct sockaddr_in *to = &id->route.addr.dst_sin;
 
     fake.asked = *param;
@@ -354,6 +382,9 @@ static int least(int a, int b)
 
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
+    if (refusal_of("rdma_accept") != 0) {
+        return -1;
+    }
     fake_id_t *ours = (fake_id_t *) id;
 
     fake.accepted = *param;
@@ -385,6 +416,9 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 
 int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
+    if (refusal_of("rdma_init_qp_attr") != 0) {
+        return -1;
+    }
     attr->path_mtu = IBV_MTU_4096;
     *mask = IBV_QP_STATE | (attr->qp_state == IBV_QPS_RTR ? IBV_QP_AV : 0);
     return 0;
@@ -392,6 +426,9 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask
 
 int rdma_establish(struct rdma_cm_id *id)
 {
+    if (refusal_of("rdma_establish") != 0) {
+        return -1;
+    }
     assert_null(id->qp);
     assert_int_equal(((fake_id_t *) id)->qp->qp.state, IBV_QPS_RTS);
     ((fake_id_t *) id)->asking = false;

@@ -15,6 +15,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "refusals.h"
 #include "fake_device.h"
 
 /* Found as functions of a preloaded library are (btl_ib_library.h). */
@@ -128,6 +129,9 @@ static int failing(int error)
 
 struct ibv_device **ibv_get_device_list(int *count)
 {
+    if (refusal_of("ibv_get_device_list") != 0) {
+        return NULL;
+    }
     fake.lists++;
     if (failing(fake.list_error) != 0) {
         return NULL;
@@ -152,6 +156,9 @@ void ibv_free_device_list(struct ibv_device **list)
 
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
+    if (refusal_of("ibv_query_device") != 0) {
+        return errno;
+    }
     *attr = (struct ibv_device_attr){.max_qp_wr = fake.max_qp_wr,
                                      .max_cqe = RING,
                                      .phys_port_cnt = (uint8_t) device_of(context)->ports,
@@ -161,6 +168,9 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 
 int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
+    if (refusal_of("ibv_query_port") != 0) {
+        return errno;
+    }
     memcpy(attr, &device_of(context)->port[port - 1].attr, sizeof(struct ibv_port_attr));
     return 0;
 }
@@ -168,6 +178,9 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max,
                              uint32_t flags, size_t size)
 {
+    if (refusal_of("ibv_query_gid_table") != 0) {
+        return -errno;
+    }
     const fake_device_t *device = device_of(context);
     size_t count = 0;
 
@@ -184,12 +197,18 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 
 int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
+    if (refusal_of("ibv_query_gid") != 0) {
+        return -1;
+    }
     *gid = device_of(context)->port[port - 1].gid[index].gid;
     return 0;
 }
 
 int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
+    if (refusal_of("ibv_query_pkey") != 0) {
+        return -1;
+    }
     *pkey = htobe16(device_of(context)->port[port - 1].pkey[index]);
     return 0;
 }
@@ -350,6 +369,10 @@ static int post_recv(struct ibv_qp *to, struct ibv_recv_wr *wr, struct ibv_recv_
 {
     fake_qp_t *qp = (fake_qp_t *) to;
 
+    if (refusal_of("ibv_post_recv") != 0) {
+        *bad = wr;
+        return errno;
+    }
     fake.recv_posts++;
     for (; wr != NULL; wr = wr->next) {
         if (qp->posted == qp->recv_room || fake.recv_take == 0) {
@@ -370,6 +393,9 @@ static int post_recv(struct ibv_qp *to, struct ibv_recv_wr *wr, struct ibv_recv_
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
+    if (refusal_of("ibv_create_qp") != 0) {
+        return NULL;
+    }
     fake_qp_t *qp;
 
     if (init->cap.max_inline_data > fake.inline_max) {
@@ -394,6 +420,9 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
+    if (refusal_of("ibv_modify_qp") != 0) {
+        return errno;
+    }
     if (mask & IBV_QP_CUR_STATE && fake.mend_error != 0) {
         return fake.mend_error;
     }
@@ -437,6 +466,9 @@ int ibv_fork_init(void)
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
+    if (refusal_of("ibv_open_device") != 0) {
+        return NULL;
+    }
     struct ibv_context *context;
 
     if (failing(fake.open_error) != 0) {
@@ -462,6 +494,9 @@ int ibv_close_device(struct ibv_context *context)
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
+    if (refusal_of("ibv_reg_mr") != 0) {
+        return NULL;
+    }
     struct ibv_mr *mr;
 
     (void) access;
@@ -493,6 +528,9 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
+    if (refusal_of("ibv_create_ah") != 0) {
+        return NULL;
+    }
     fake_ah_t *ah;
 
     if (failing(fake.ah_error) != 0) {

@@ -62,6 +62,7 @@ struct ofi_endpoint {
 typedef struct ofi {
     btl_ib_transport_t base;
     btl_ib_log_t log;
+    const char **refused; /* of the open parameters, until it is open; or NULL */
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
@@ -85,9 +86,13 @@ static ofi_t *ofi_of(btl_ib_transport_t *t)
     return (ofi_t *) t;
 }
 
-/* Logs what went wrong. Returns a negative errno: libfabric's codes are errnos up to 255. */
+/* Logs what went wrong; whoever opens the transport learns which call it was. Returns a negative
+ * errno: libfabric's codes are errnos up to 255. */
 static int ofi_failed(const ofi_t *ofi, const char *call, int rc)
 {
+    if (ofi->refused != NULL) {
+        *ofi->refused = call;
+    }
     if (ofi->log.print != NULL) {
         ofi->log.print(ofi->log.context, 1, "%s: %s: %s", ofi->base.name, call, fi_strerror(-rc));
     }
@@ -895,6 +900,7 @@ static int ofi_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
     }
     ofi->base.ops = &ofi_ops;
     ofi->log = params->log;
+    ofi->refused = params->refused;
     snprintf(ofi->base.name, sizeof(ofi->base.name), "ofi/%.20s:%.38s", device->provider,
              device->name);
     ofi->info = info_choose(device->handle);
@@ -918,6 +924,7 @@ static int ofi_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
         ofi_close(&ofi->base);
         return rc;
     }
+    ofi->refused = NULL;
     *out = &ofi->base;
     return 0;
 }

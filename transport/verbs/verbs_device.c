@@ -141,20 +141,26 @@ static int gid_by_rank(const void *a, const void *b)
     return x->gid_index < y->gid_index ? -1 : 1;
 }
 
-/* Reads all addresses of a port. Returns how many, or a negative errno. */
-static int gids_read(struct ibv_context *context, uint8_t port, struct ibv_gid_entry **entries)
+/* Reads all addresses of a port. Returns how many, or a negative errno; *call is the last one that
+ * was made. */
+static int gids_read(struct ibv_context *context, uint8_t port, struct ibv_gid_entry **entries,
+                     const char **call)
 {
     struct ibv_device_attr device;
     struct ibv_port_attr attr;
     size_t room = 0;
+    int error = ibv_query_device(context, &device);
 
     *entries = NULL;
-    if (ibv_query_device(context, &device) != 0) {
-        return -EIO;
+    *call = "ibv_query_device";
+    if (error != 0) {
+        return -error;
     }
+    *call = "ibv_query_port";
     for (unsigned p = 1; p <= device.phys_port_cnt; p++) {
-        if (ibv_query_port(context, (uint8_t) p, &attr) != 0) {
-            return -EIO;
+        error = ibv_query_port(context, (uint8_t) p, &attr);
+        if (error != 0) {
+            return -error;
         }
         room += attr.gid_tbl_len > 0 ? (size_t) attr.gid_tbl_len : 0;
     }
@@ -162,6 +168,7 @@ static int gids_read(struct ibv_context *context, uint8_t port, struct ibv_gid_e
     if (*entries == NULL) {
         return -ENOMEM;
     }
+    *call = "ibv_query_gid_table";
     const ssize_t found = ibv_query_gid_table(context, *entries, room, 0);
     int count = 0;
     for (ssize_t i = 0; i < found; i++) {
@@ -188,13 +195,17 @@ static int gids_choose(struct ibv_gid_entry *entries, int count, int index)
 }
 
 int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
-                      btl_ib_verbs_gid_t **list)
+                      btl_ib_verbs_gid_t **list, const char **refused)
 {
     struct ibv_gid_entry *entries;
     struct ifaddrs *all = NULL;
-    int count = gids_read(context, port, &entries);
+    const char *call;
+    int count = gids_read(context, port, &entries, &call);
 
     *list = NULL;
+    if (refused != NULL) {
+        *refused = call;
+    }
     if (count > 0) {
         (void) btl_ib_net_addresses_get(&all, NULL); /* if it fails prefixes are those of hosts */
         count = gids_choose(entries, count, index);
@@ -261,7 +272,11 @@ int btl_ib_verbs_failed(const btl_ib_verbs_t *verbs, const char *call, int error
 {
     error = error != 0 ? error : EIO;
     BTL_IB_VERBS_LOG(verbs, 1, "%s: %s: %s", verbs->base.name, call, strerror(error));
+    if (verbs->refused != NULL) {
+        *verbs->refused = call;
+    }
     diag_memory_limit(verbs, error);
+    errno = error;
     return -error;
 }
 
@@ -392,6 +407,15 @@ bool btl_ib_verbs_prepare(const btl_ib_search_t *search, bool cm)
     return true;
 }
 
+void btl_ib_verbs_turn_down(const btl_ib_search_t *search, const char *name, const char *call,
+                            int error)
+{
+    char why[128];
+
+    snprintf(why, sizeof(why), "%s: %s", call, strerror(error != 0 ? error : EIO));
+    btl_ib_devices_turn_down(&search->log, "verbs", name, why);
+}
+
 void btl_ib_verbs_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
 {
     const btl_ib_verbs_device_t *handle = device->handle;
@@ -452,8 +476,9 @@ struct ibv_mr *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size,
     }
     struct ibv_mr *mr = ibv_reg_mr(verbs->pd, base, size, IBV_ACCESS_LOCAL_WRITE | access);
     if (mr == NULL) {
-        (void) btl_ib_verbs_failed(verbs, "ibv_reg_mr", errno);
+        const int error = errno;
         (void) munmap(base, size);
+        (void) btl_ib_verbs_failed(verbs, "ibv_reg_mr", error);
     }
     return mr;
 }
@@ -595,10 +620,11 @@ bool btl_ib_verbs_comp_read(const btl_ib_verbs_comp_t *comp)
 /* ---- opening ---- */
 
 void btl_ib_verbs_init(btl_ib_verbs_t *verbs, const btl_ib_transport_ops_t *ops,
-                       const btl_ib_log_t *log, const char *wire, const char *name)
+                       const btl_ib_open_params_t *params, const char *wire, const char *name)
 {
     verbs->base.ops = ops;
-    verbs->log = *log;
+    verbs->log = params->log;
+    verbs->refused = params->refused;
     snprintf(verbs->base.name, sizeof(verbs->base.name), "verbs/%s:%.54s", wire, name);
 }
 
@@ -622,6 +648,11 @@ int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_
     verbs->mtu = btl_ib_verbs_mtu(verbs->port_attr.active_mtu, mtu);
     verbs->pd = ibv_alloc_pd(context);
     return verbs->pd != NULL ? 0 : btl_ib_verbs_failed(verbs, "ibv_alloc_pd", errno);
+}
+
+void btl_ib_verbs_opened(btl_ib_verbs_t *verbs)
+{
+    verbs->refused = NULL;
 }
 
 void btl_ib_verbs_close(btl_ib_verbs_t *verbs)

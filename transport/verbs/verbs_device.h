@@ -40,6 +40,7 @@ typedef struct btl_ib_verbs_refusals {
 typedef struct btl_ib_verbs {
     btl_ib_transport_t base;
     btl_ib_log_t log;
+    const char **refused; /* of the open parameters, until it is open; or NULL */
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_device_attr device;
@@ -127,10 +128,11 @@ bool btl_ib_verbs_gid_is_v4(const union ibv_gid *gid);
  * Lists the addresses of a port, the best first; on InfiniBand, where all lead to the same place,
  * only the best. With `index` >= 0 only the address at that place of the port's table is listed.
  * Places beyond 255 cannot be used and are left out. Returns how many, at most
- * BTL_IB_VERBS_GIDS_MAX, or a negative errno; *list is to be freed in any case.
+ * BTL_IB_VERBS_GIDS_MAX, or a negative errno. Then *refused (may be NULL) names the call that
+ * failed. *list is to be freed in any case.
  */
 int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
-                      btl_ib_verbs_gid_t **list);
+                      btl_ib_verbs_gid_t **list, const char **refused);
 
 /* True if packets from `own` can get to `gid`, as far as addresses tell. */
 bool btl_ib_verbs_gid_reaches(const btl_ib_verbs_gid_t *own, const union ibv_gid *gid);
@@ -176,6 +178,10 @@ void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, c
  * warns on stderr. */
 bool btl_ib_verbs_prepare(const btl_ib_search_t *search, bool cm);
 
+/* Turns a device ("": all) down for a call that failed with that errno; 0: it did not say why. */
+void btl_ib_verbs_turn_down(const btl_ib_search_t *search, const char *name, const char *call,
+                            int error);
+
 /* devices_free() and facts() of btl_ib_transport_type_t. */
 void btl_ib_verbs_devices_free(btl_ib_device_t *list, int count);
 void btl_ib_verbs_facts(const btl_ib_device_t *device, struct btl_ib_facts *facts);
@@ -201,13 +207,15 @@ int btl_ib_verbs_mem_register(btl_ib_transport_t *t, void *base, size_t size, vo
 void btl_ib_verbs_mem_deregister(btl_ib_transport_t *t, void *handle);
 
 /* Maps whole pages for receive buffers and registers them to be written by the device, with further
- * IBV_ACCESS_ rights. Returns NULL after logging why; btl_ib_verbs_slab_free() undoes both. */
+ * IBV_ACCESS_ rights. Returns NULL, with errno, after logging why; btl_ib_verbs_slab_free() undoes
+ * both. */
 struct ibv_mr *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size, unsigned access);
 void btl_ib_verbs_slab_free(struct ibv_mr *mr);
 
 /* ---- diagnostics ---- */
 
-/* Logs which call failed, and why. Returns -error, or -EIO if that is 0. */
+/* Logs which call failed, and why; while a transport is opened its opener learns which. Returns
+ * -error, or -EIO if that is 0; errno is the same. */
 int btl_ib_verbs_failed(const btl_ib_verbs_t *verbs, const char *call, int error);
 
 /* Shows the help text of `what`. */
@@ -230,15 +238,19 @@ void btl_ib_verbs_check_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const c
 
 /* ---- opening ---- */
 
-/* Sets all that needs no call that can fail; `name` is for people. */
+/* Sets all that needs no call that can fail; `name` is for people. *params->refused is written
+ * until btl_ib_verbs_opened(). */
 void btl_ib_verbs_init(btl_ib_verbs_t *verbs, const btl_ib_transport_ops_t *ops,
-                       const btl_ib_log_t *log, const char *wire, const char *name);
+                       const btl_ib_open_params_t *params, const char *wire, const char *name);
 
 /* Queries the port, makes its events non-blocking, and allocates a protection domain. `mtu` is that
  * of the open parameters. Returns 0 or a negative errno after logging why; verbs->context is the
  * port's in either case. */
 int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_t port,
                       uint32_t mtu);
+
+/* Notes that the transport is open: calls that fail from now on are told by its log alone. */
+void btl_ib_verbs_opened(btl_ib_verbs_t *verbs);
 
 /* Frees the protection domain; logs what the port refused meanwhile. */
 void btl_ib_verbs_close(btl_ib_verbs_t *verbs);

@@ -55,8 +55,9 @@ static bool device_gid_wanted(const btl_ib_search_t *search, const struct ifaddr
     if (search->gid_index < 0 || !gids_are_addresses(id, port)) {
         return true;
     }
-    const bool wanted = btl_ib_verbs_gids(id->verbs, id->port_num, search->gid_index, &gid) == 1
-                        && btl_ib_ip_same((const struct sockaddr *) &gid->ip, i->ifa_addr);
+    const bool wanted =
+        btl_ib_verbs_gids(id->verbs, id->port_num, search->gid_index, &gid, NULL) == 1
+        && btl_ib_ip_same((const struct sockaddr *) &gid->ip, i->ifa_addr);
     free(gid);
     return wanted;
 }
@@ -73,9 +74,14 @@ static int device_add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
         return 0;
     }
     const char *name = ibv_get_device_name(id->verbs->device);
-    if (ibv_query_device(id->verbs, &attr) != 0
-        || ibv_query_port(id->verbs, id->port_num, &port) != 0) {
-        device_turn_down(search, name, "it cannot be queried");
+    int error = ibv_query_device(id->verbs, &attr);
+    if (error != 0) {
+        btl_ib_verbs_turn_down(search, name, "ibv_query_device", error);
+        return 0;
+    }
+    error = ibv_query_port(id->verbs, id->port_num, &port);
+    if (error != 0) {
+        btl_ib_verbs_turn_down(search, name, "ibv_query_port", error);
         return 0;
     }
     if (port.state != IBV_PORT_ACTIVE) {
@@ -118,11 +124,13 @@ static int device_ask(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
     int rc = 0;
 
     if (rdma_create_id(events, &id, NULL, RDMA_PS_TCP) != 0) {
-        device_turn_down(search, i->ifa_name, strerror(errno));
+        btl_ib_verbs_turn_down(search, i->ifa_name, "rdma_create_id", errno);
         return 0;
     }
     if (rdma_bind_addr(id, i->ifa_addr) == 0) {
         rc = device_add(list, search, i, id);
+    } else if (errno != ENODEV && errno != EADDRNOTAVAIL) { /* those: it has no RDMA device */
+        btl_ib_verbs_turn_down(search, i->ifa_name, "rdma_bind_addr", errno);
     }
     (void) rdma_destroy_id(id);
     return rc;
@@ -158,7 +166,8 @@ static int rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     btl_ib_verbs_prepare_fork(search);
     struct rdma_event_channel *events = rdma_create_event_channel();
     if (events == NULL) {
-        rc = -errno;
+        rc = errno != 0 ? -errno : -EIO;
+        btl_ib_verbs_turn_down(search, "", "rdma_create_event_channel", -rc);
         btl_ib_verbs_diag_open(&search->log, "all", "rdma_cm", -rc);
         return rc;
     }
@@ -938,7 +947,7 @@ static int open_queues(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
     rc->cqs.shared_entries = btl_ib_rc_rxqs_shared(&rc->rxqs);
     const btl_ib_rc_cq_t *cq = btl_ib_rc_cq_reserve(&rc->cqs, 0);
     if (cq == NULL) {
-        return -ENOMEM;
+        return -errno;
     }
     attr->inline_size = find_inline_size(rc, cq->cq, btl_ib_verbs_inline_wanted(params));
     attr->max_datagram = rc->rxqs.queue[rc->rxqs.count - 1].size;
@@ -1058,7 +1067,7 @@ static void rc_init(btl_ib_rc_t *rc, const btl_ib_device_t *device,
 {
     btl_ib_rc_port_t *port = &rc->port;
 
-    btl_ib_verbs_init(&port->verbs, &rc_ops, &params->log, "rc", device->name);
+    btl_ib_verbs_init(&port->verbs, &rc_ops, params, "rc", device->name);
     port->unknown_max = UNKNOWN_MAX;
     port->cq_num = params->cq_num != 0 ? params->cq_num : (uint32_t) BTL_IB_RC_CQ_DEPTH;
     port->ack_timeout = params->rc.timeout;
@@ -1103,6 +1112,7 @@ static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
     rc->self.mtu = verbs->mtu;
     btl_ib_rc_address_pack(&rc->self, verbs->base.address);
     verbs->base.address_len = BTL_IB_RC_ADDRESS_BYTES;
+    btl_ib_verbs_opened(verbs);
     *out = &verbs->base;
     return 0;
 }

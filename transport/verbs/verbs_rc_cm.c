@@ -349,7 +349,7 @@ static bool events_find_address(const btl_ib_rc_t *rc)
     if (rc->port.iwarp || !btl_ib_verbs_ethernet(verbs)) {
         return true;
     }
-    const int count = btl_ib_verbs_gids(verbs->context, verbs->port, -1, &gids);
+    const int count = btl_ib_verbs_gids(verbs->context, verbs->port, -1, &gids, NULL);
     for (int i = 0; i < count && !found; i++) {
         found = btl_ib_ip_same((const struct sockaddr *) &gids[i].ip, &rc->self.any);
     }
@@ -951,7 +951,7 @@ static void rc_cm_rejected(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, int status, 
         rc_cm_failed(rc, conn, false, "a newer request came before ours", EAGAIN);
         break;
     case BTL_IB_RC_SHORTAGE:
-        rc_cm_failed(rc, conn, false, "it is short of memory", 0);
+        rc_cm_failed(rc, conn, false, "it has no memory, or its system refused a call", 0);
         break;
     default:
         rc_cm_failed(rc, conn, reject_means_absent(status), "refused", 0);

@@ -48,7 +48,7 @@ static struct ibv_qp *qp_hide(struct rdma_cm_id *id, struct rdma_conn_param *par
 
 /* Moves a queue pair to a state as librdmacm would, but for the service level and the MTU. `param`
  * says how many reads there are on the side that accepts; NULL: the side that asked, for which the
- * kernel knows. Returns 0 or an errno. */
+ * kernel knows. Returns 0 or an errno after logging why. */
 static int qp_enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
                           enum ibv_qp_state state, uint8_t theirs,
                           const struct rdma_conn_param *param)
@@ -57,7 +57,7 @@ static int qp_enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, s
     int mask;
 
     if (rdma_init_qp_attr(id, &attr, &mask) != 0) {
-        return errno;
+        return -btl_ib_verbs_failed(&port->verbs, "rdma_init_qp_attr", errno);
     }
     if (state == IBV_QPS_RTR) {
         const uint8_t most = qp_mtu_limit(port, theirs);
@@ -69,7 +69,8 @@ static int qp_enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, s
         attr.max_dest_rd_atomic = param->responder_resources;
         attr.max_rd_atomic = param->initiator_depth;
     }
-    return ibv_modify_qp(qp, &attr, mask);
+    const int error = ibv_modify_qp(qp, &attr, mask);
+    return error == 0 ? 0 : -btl_ib_verbs_failed(&port->verbs, "ibv_modify_qp", error);
 }
 
 /* Moves a queue pair through all states up to the one that sends. Returns 0 or an errno. */
@@ -95,12 +96,13 @@ int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, ui
 int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
                         struct rdma_conn_param *param)
 {
-    if (!qp_is_hidden(port, theirs)) {
-        return rdma_accept(id, param) == 0 ? 0 : errno;
+    const bool hidden = qp_is_hidden(port, theirs);
+    struct ibv_qp *qp = hidden ? qp_hide(id, param) : id->qp;
+    int error = hidden ? qp_make_ready(port, id, qp, theirs, param) : 0;
+
+    if (error == 0 && rdma_accept(id, param) != 0) {
+        error = -btl_ib_verbs_failed(&port->verbs, "rdma_accept", errno);
     }
-    struct ibv_qp *qp = qp_hide(id, param);
-    int error = qp_make_ready(port, id, qp, theirs, param);
-    error = error == 0 && rdma_accept(id, param) != 0 ? errno : error;
     id->qp = qp;
     return error;
 }
@@ -110,7 +112,9 @@ int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, 
 {
     int error = qp_make_ready(port, id, qp, theirs, NULL);
 
-    error = error == 0 && rdma_establish(id) != 0 ? errno : error;
+    if (error == 0 && rdma_establish(id) != 0) {
+        error = -btl_ib_verbs_failed(&port->verbs, "rdma_establish", errno);
+    }
     id->qp = qp;
     return error;
 }
@@ -332,7 +336,7 @@ static int conn_make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *p
     conn->memory_size = buffers + bounce;
     conn->mr = btl_ib_verbs_slab_alloc(verbs, conn->memory_size, access);
     if (conn->mr == NULL) {
-        return -ENOMEM;
+        return -errno;
     }
     conn->memory = conn->mr->addr;
     const uint32_t key = conn->mr->lkey;
@@ -389,7 +393,7 @@ static int conn_make_qp(btl_ib_rc_conn_t *conn)
     }
     btl_ib_verbs_rx_pool_attach(&conn->rx.pool, conn->qp, NULL);
     const int error = btl_ib_verbs_rx_pool_post(&conn->rx.pool);
-    return error == 0 ? 0 : btl_ib_verbs_failed(verbs, "posting receive buffers", error);
+    return error == 0 ? 0 : btl_ib_verbs_failed(verbs, "ibv_post_recv", error);
 }
 
 int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
@@ -401,7 +405,7 @@ int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer
     }
     conn->cq_entries = conn->sq.ring.depth + conn->rx.count;
     conn->cq = btl_ib_rc_cq_reserve(conn->all->cqs, conn->cq_entries);
-    return conn->cq != NULL ? conn_make_qp(conn) : -ENOSPC;
+    return conn->cq != NULL ? conn_make_qp(conn) : -errno;
 }
 
 struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64_t to,
@@ -466,12 +470,15 @@ void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
 {
     const btl_ib_rc_port_t *port = conn->all->port;
     struct ibv_qp_attr attr = {.min_rnr_timer = port->rnr_timer};
+    int error = 0;
 
     /* rdma_cm leaves the RNR timer at 655 ms, and has no parameter for it. Only shared buffers can
      * run out. */
-    if (conn->rx.count == 0 && !port->iwarp
-        && ibv_modify_qp(conn->qp, &attr, IBV_QP_MIN_RNR_TIMER) != 0) {
-        (void) btl_ib_verbs_failed(&port->verbs, "ibv_modify_qp", errno);
+    if (conn->rx.count == 0 && !port->iwarp) {
+        error = ibv_modify_qp(conn->qp, &attr, IBV_QP_MIN_RNR_TIMER);
+    }
+    if (error != 0) {
+        (void) btl_ib_verbs_failed(&port->verbs, "ibv_modify_qp", error);
     }
     conn->stage = BTL_IB_RC_OPEN;
     conn->waits = 0;

@@ -45,7 +45,7 @@ void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs)
     btl_ib_verbs_comp_close(&cqs->comp);
 }
 
-/* Creates a queue with room for that many entries. Returns NULL after logging why. */
+/* Creates a queue with room for that many entries. Returns NULL, with errno, after logging why. */
 static btl_ib_rc_cq_t *cq_create(btl_ib_rc_cqs_t *cqs, uint32_t entries)
 {
     const btl_ib_verbs_t *verbs = &cqs->port->verbs;
@@ -207,11 +207,10 @@ int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_poo
 
 /* ---- shared queues ---- */
 
-/* Makes `more` buffers and posts all that are idle. The low watermark grows along, but is no lower
- * than the limit, which must not be reached only because nobody posts. Returns 0 or a negative
- * errno. */
-static int rxq_grow(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *verbs,
-                    uint32_t more)
+/* Makes `more` buffers. The low watermark grows along, but is no lower than the limit, which must
+ * not be reached only because nobody posts. Returns 0 or a negative errno. */
+static int rxq_make_buffers(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *verbs,
+                            uint32_t more)
 {
     const size_t bytes = (size_t) more * btl_ib_rc_rx_stride(queue->size);
 
@@ -220,7 +219,7 @@ static int rxq_grow(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_
     }
     struct ibv_mr *mr = btl_ib_verbs_slab_alloc(verbs, bytes, 0);
     if (mr == NULL) {
-        return -ENOMEM;
+        return -errno;
     }
     queue->slab[queue->slabs++] = mr;
     rx_add_buffers(&queue->rx, queue->made, more, mr->addr, mr->lkey,
@@ -228,7 +227,14 @@ static int rxq_grow(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_
     queue->made += more;
     const uint32_t low = (uint32_t) ((uint64_t) queue->low * queue->made / queue->num);
     queue->rx.low = btl_ib_verbs_min(low < queue->limit ? queue->limit : low, queue->made - 1);
+    return 0;
+}
+
+/* Posts all buffers that are idle, as some were made. Returns 0 or a negative errno. */
+static int rxq_post_made(btl_ib_rc_rxq_t *queue, const btl_ib_verbs_t *verbs)
+{
     const int error = btl_ib_verbs_rx_pool_post(&queue->rx.pool);
+
     if (error != 0) {
         return btl_ib_verbs_failed(verbs, "ibv_post_srq_recv", error);
     }
@@ -252,13 +258,15 @@ static int rxq_open_shared(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib
     }
     error = rx_init(&queue->rx, NULL, queue->num, queue->size, 0);
     btl_ib_verbs_rx_pool_attach(&queue->rx.pool, NULL, srq);
-    error = error != 0 ? error : rxq_grow(queue, number, verbs, init);
+    error = error != 0 ? error : rxq_make_buffers(queue, number, verbs, init);
+    error = error != 0 ? error : rxq_post_made(queue, verbs);
     if (error == 0 && !queue->full && !queue->armed) {
         BTL_IB_VERBS_LOG(verbs, 1,
                          "%s: the device does not tell when queue %u runs low: it has "
                          "all its buffers at once",
                          verbs->base.name, number + 1);
-        error = rxq_grow(queue, number, verbs, queue->num - queue->made);
+        error = rxq_make_buffers(queue, number, verbs, queue->num - queue->made);
+        error = error != 0 ? error : rxq_post_made(queue, verbs);
     }
     return error;
 }
@@ -304,13 +312,13 @@ int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
         return 0;
     }
     queue->doubled++;
-    const int error =
-        rxq_grow(queue, number, verbs, btl_ib_verbs_min(queue->made, queue->num - queue->made));
-    if (error == -ENOMEM) { /* what there is has to do */
+    if (rxq_make_buffers(queue, number, verbs,
+                         btl_ib_verbs_min(queue->made, queue->num - queue->made))
+        != 0) { /* what there is has to do */
         rxq_stop_growing(queue);
         return 0;
     }
-    return error;
+    return rxq_post_made(queue, verbs);
 }
 
 /* ---- opening and closing receive queues ---- */

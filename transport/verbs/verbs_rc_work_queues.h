@@ -101,7 +101,7 @@ typedef struct btl_ib_rc_cqs {
 
 void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs);
 
-/* Reserves entries of one queue. Returns NULL after logging why. */
+/* Reserves entries of one queue. Returns NULL, with errno, after logging why. */
 btl_ib_rc_cq_t *btl_ib_rc_cq_reserve(btl_ib_rc_cqs_t *cqs, uint32_t entries);
 
 /* Reads completions of one queue, while none are in hand. Returns how many, or a negative number if

@@ -43,16 +43,19 @@ static struct ibv_context *port_open_device(const char *name)
 }
 
 /* Finds the place of a partition in the port's table. A full membership is preferred: limited
- * members reach only full ones. Returns 0 or -ENOENT after telling the user. */
+ * members reach only full ones. Returns 0, -ENOENT after telling the user, or another negative
+ * errno where the table cannot be read. */
 static int port_find_pkey(btl_ib_ud_port_t *port, uint16_t wanted)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
     __be16 entry;
     bool found = false;
     char text[16];
+    int error = 0;
 
     for (int i = 0; i < verbs->port_attr.pkey_tbl_len; i++) {
         if (ibv_query_pkey(verbs->context, verbs->port, i, &entry) != 0) {
+            error = errno;
             continue;
         }
         const uint16_t pkey = be16toh(entry);
@@ -65,6 +68,9 @@ static int port_find_pkey(btl_ib_ud_port_t *port, uint16_t wanted)
             port->pkey = pkey;
             found = true;
         }
+    }
+    if (!found && error != 0) {
+        return btl_ib_verbs_failed(verbs, "ibv_query_pkey", error);
     }
     if (!found) {
         BTL_IB_VERBS_LOG(verbs, 1, "%s: port %u is in no partition 0x%x (btl_ib_pkey)",
@@ -183,7 +189,7 @@ static void port_find_address(btl_ib_ud_port_t *port)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
     btl_ib_verbs_gid_t *list;
-    const int count = btl_ib_verbs_gids(verbs->context, verbs->port, -1, &list);
+    const int count = btl_ib_verbs_gids(verbs->context, verbs->port, -1, &list, NULL);
 
     for (int i = 0; i < count; i++) {
         if (list[i].type == port->gid.type
@@ -246,8 +252,9 @@ static int device_add_port(btl_ib_verbs_list_t *list, const btl_ib_search_t *sea
 
     btl_ib_verbs_device_text(ibv_get_device_name(context->device), attr->phys_port_cnt, port, text,
                              sizeof(text));
-    if (ibv_query_port(context, port, &port_attr) != 0) {
-        device_turn_down(search, text, "its port cannot be queried");
+    const int error = ibv_query_port(context, port, &port_attr);
+    if (error != 0) {
+        btl_ib_verbs_turn_down(search, text, "ibv_query_port", error);
         return 0;
     }
     if (port_attr.state != IBV_PORT_ACTIVE) {
@@ -256,11 +263,13 @@ static int device_add_port(btl_ib_verbs_list_t *list, const btl_ib_search_t *sea
                           ibv_port_state_str(port_attr.state));
         return 0;
     }
-    const int count = btl_ib_verbs_gids(context, port, search->gid_index, &gids);
-    if (count <= 0) {
+    const char *refused;
+    const int count = btl_ib_verbs_gids(context, port, search->gid_index, &gids, &refused);
+    if (count < 0) {
+        btl_ib_verbs_turn_down(search, text, refused, -count);
+    } else if (count == 0) {
         device_turn_down(search, text,
-                         count < 0 ? strerror(-count)
-                         : search->gid_index >= 0
+                         search->gid_index >= 0
                              ? "it has no GID at the place that btl_ib_gid_index says"
                              : "it has no GID");
     }
@@ -286,18 +295,21 @@ static int device_add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
         return 0;
     }
     struct ibv_context *context = ibv_open_device(device);
-    if (context == NULL || ibv_query_device(context, &attr) != 0) {
+    if (context == NULL) {
         const int error = errno;
-        device_turn_down(search, name, strerror(error));
+        btl_ib_verbs_turn_down(search, name, "ibv_open_device", error);
         btl_ib_verbs_diag_open(&search->log, name, device->dev_name, error);
+        return 0;
+    }
+    const int error = ibv_query_device(context, &attr);
+    if (error != 0) {
+        btl_ib_verbs_turn_down(search, name, "ibv_query_device", error);
         attr.phys_port_cnt = 0;
     }
     for (unsigned port = 1; port <= attr.phys_port_cnt && rc == 0; port++) {
         rc = device_add_port(list, search, context, &attr, (uint8_t) port);
     }
-    if (context != NULL) {
-        (void) ibv_close_device(context);
-    }
+    (void) ibv_close_device(context);
     return rc;
 }
 
@@ -315,6 +327,10 @@ static int ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     }
     struct ibv_device **all = ibv_get_device_list(&count);
     const int error = errno;
+    if (all == NULL && error != ENOSYS) { /* ENOSYS: the kernel knows nothing of RDMA */
+        btl_ib_verbs_turn_down(search, "", "ibv_get_device_list", error);
+        return error != 0 ? -error : -EIO;
+    }
     if (count == 0) { /* libibverbs lists no device without its file in /dev/infiniband */
         btl_ib_verbs_diag_open(&search->log, "all", "", ENOENT);
         device_turn_down(search, "", "/dev/infiniband lacks what is in /sys/class/infiniband");
@@ -322,7 +338,7 @@ static int ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
         btl_ib_verbs_prepare_fork(search);
     }
     if (all == NULL) {
-        return error == ENOSYS ? 0 : -error; /* ENOSYS: the kernel knows nothing of RDMA */
+        return 0;
     }
     for (int i = 0; i < count && rc == 0; i++) {
         rc = device_add(&found, search, all[i]);
@@ -800,7 +816,7 @@ static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
     if (ud == NULL) {
         return -ENOMEM;
     }
-    btl_ib_verbs_init(&ud->port.verbs, &ud_ops, &params->log, device->provider, device->name);
+    btl_ib_verbs_init(&ud->port.verbs, &ud_ops, params, device->provider, device->name);
     ud->peers.port = &ud->port;
     ud->peers.qps = &ud->qps;
     send_init(&ud->sending);
@@ -812,6 +828,7 @@ static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
     ud->port.verbs.base.attr.queue_buffers = params->queue_count <= ud->qps.count;
     ud->port.verbs.base.attr.send_queues = params->queue_count <= ud->qps.count;
     ud_publish(ud);
+    btl_ib_verbs_opened(&ud->port.verbs);
     *out = &ud->port.verbs.base;
     return 0;
 }

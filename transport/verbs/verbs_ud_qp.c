@@ -193,8 +193,9 @@ static int qp_make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t co
     }
     slab->mr = btl_ib_verbs_slab_alloc(qps->verbs, stride * count, 0);
     if (slab->mr == NULL) {
+        const int error = errno;
         free(slab);
-        return -ENOMEM;
+        return -error;
     }
     slab->next = qp->slabs;
     qp->slabs = slab;

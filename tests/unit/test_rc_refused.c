@@ -1,0 +1,182 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Transport "verbs" over RC where calls of libibverbs and librdmacm are refused: no device, or none
+ * that opens, with the call and the cause named and nothing left; or it goes on. A connection that
+ * one end cannot make is made later. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "rc_sides.h"
+#include "refusals.h"
+#include "unit.h"
+
+static int list_devices(btl_ib_device_t **list)
+{
+    return btl_ib_verbs_rc_type.devices(&(btl_ib_search_t){.gid_index = -1, .log = refusals_log},
+                                        list);
+}
+
+/* Looks for devices while calls are refused, the first time, the second ... until all are made. */
+static void look_for_devices(const char *call, int error)
+{
+    const int before = fake_objects;
+    btl_ib_device_t *list;
+    int after = 0;
+
+    for (int refused = 1; refused > 0; after++) {
+        refuse(call, error, after);
+        const int count = list_devices(&list);
+        refused = refusals();
+        if (count > 0) {
+            btl_ib_verbs_rc_type.devices_free(list, count);
+        }
+        assert_true(refused > 0 ? count < 1 : count == 1);
+        assert_true(refused == 0 || refusals_named(call, error));
+        assert_int_equal(fake_objects, before);
+    }
+    refuse(NULL, 0, 0);
+    assert_true(after > 1); /* it is made */
+}
+
+RC_TEST(devices_are_turned_down)
+{
+    static const char *const calls[] = {"rdma_create_event_channel", "rdma_create_id",
+                                        "rdma_bind_addr", "ibv_query_device", "ibv_query_port"};
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        for (const int *error = refusals_errors; *error != 0; error++) {
+            look_for_devices(calls[i], *error);
+        }
+    }
+}
+
+/* Opens a device in the same way. `needed`: it does not open without the call. */
+static void open_device(const char *call, bool needed, int error)
+{
+    const int before = fake_objects;
+    int after = 0;
+
+    for (int refused = 1; refused > 0; after++) {
+        const char *name = NULL;
+
+        params.log = refusals_log;
+        params.refused = &name;
+        refuse(call, error, after);
+        const int rc = try_open(2);
+        refused = refusals();
+        params.refused = NULL;
+        if (rc == 0) {
+            sides[2].t->ops->stop(sides[2].t);
+            sides[2].t->ops->close(sides[2].t);
+            assert_true(refused == 0 || !needed);
+        } else {
+            assert_int_equal(rc, -error);
+            assert_string_equal(name, call);
+            assert_true(refusals_named(call, error));
+        }
+        sides[2].t = NULL;
+        assert_int_equal(fake_objects, before);
+    }
+    refuse(NULL, 0, 0);
+    assert_true(after > 1);
+}
+
+RC_TEST(devices_do_not_open)
+{
+    static const struct {
+        const char *call;
+        bool needed;
+    } calls[] = {
+        {"rdma_create_event_channel", true},
+        {"rdma_create_id", true},
+        {"rdma_bind_addr", true},
+        {"rdma_listen", true},
+        {"ibv_query_device", true},
+        {"ibv_query_port", true},
+        {"ibv_alloc_pd", true},
+        {"ibv_create_comp_channel", true},
+        {"ibv_create_cq", true},
+        {"ibv_create_qp", false}, /* tells what goes inline */
+        {"ibv_create_srq", true},
+        {"ibv_reg_mr", true},
+        {"ibv_post_srq_recv", true},
+        {"ibv_modify_srq", false},
+    };
+
+    params.queue[1].shared = true;
+    params.queue[1].low = NUM / 2;
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        for (const int *error = refusals_errors; *error != 0; error++) {
+            open_device(calls[i].call, calls[i].needed, *error);
+        }
+    }
+}
+
+/* Two sides with nothing between them. */
+static void begin_again(uint8_t level)
+{
+    assert_int_equal(tear_down(NULL), 0);
+    fake_rdma_reset();
+    params.service_level = level;
+    params.log = refusals_log;
+    for (int i = 0; i < 2; i++) {
+        open_side(i);
+    }
+    add(0, 1);
+    add(1, 0);
+}
+
+/* Connects while a call is refused, the first time, the second ... until all are made, and then
+ * once more while none is. */
+static void connect_later(const char *call, uint8_t level, int error)
+{
+    int after = 0;
+
+    for (int refused = 1; refused > 0; after++) {
+        begin_again(level);
+        refuse(call, error, after);
+        (void) send_one(0, 1, SMALL, 0);
+        settle();
+        const int rc = send_one(0, 1, SMALL, 0);
+        settle();
+        refused = refusals();
+        assert_true(refused == 0 || rc == 0 || refusals_named(call, error));
+        assert_int_equal(sides[0].failed + sides[1].failed, 0);
+        refuse(NULL, 0, 0);
+        fake.now += 10000000;
+        if (sides[1].received == 0) {
+            (void) send_one(0, 1, SMALL, 0);
+            settle();
+            assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+            settle();
+        }
+        assert_in_range(sides[1].received, 1, 4);
+    }
+    refuse(NULL, 0, 0);
+    assert_true(after > 1);
+}
+
+RC_TEST(connections_are_made_later)
+{
+    static const struct {
+        const char *call;
+        uint8_t level; /* librdmacm does not know it: then we make more of the calls ourselves */
+    } calls[] = {
+        {"rdma_create_id", 0},    {"rdma_resolve_addr", 0}, {"rdma_resolve_route", 0},
+        {"rdma_set_option", 0},   {"rdma_connect", 0},      {"rdma_accept", 0},
+        {"rdma_create_qp", 0},    {"ibv_reg_mr", 0},        {"ibv_post_recv", 0},
+        {"rdma_init_qp_attr", 5}, {"ibv_modify_qp", 5},     {"rdma_establish", 5},
+    };
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        for (const int *error = refusals_errors; *error != 0; error++) {
+            connect_later(calls[i].call, calls[i].level, *error);
+        }
+    }
+}
+
+UNIT_MAIN(NULL, NULL)

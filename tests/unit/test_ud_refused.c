@@ -1,0 +1,141 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Transport "verbs" over UD where calls of libibverbs are refused: no device, or none that opens,
+ * with the call and the cause named and nothing left; or it goes on. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "refusals.h"
+#include "ud_pair.h"
+
+static int list_devices(btl_ib_device_t **list)
+{
+    return type->devices(&(btl_ib_search_t){.gid_index = -1, .log = refusals_log}, list);
+}
+
+/* Looks for devices while calls are refused, the first time, the second ... until all are made. */
+static void look_for_devices(const char *call, int error)
+{
+    btl_ib_device_t *list;
+    int after = 0;
+
+    for (int refused = 1; refused > 0; after++) {
+        refuse(call, error, after);
+        const int count = list_devices(&list);
+        refused = refusals();
+        if (count > 0) {
+            type->devices_free(list, count);
+        }
+        assert_true(refused > 0 ? count < 1 : count == 2);
+        assert_true(refused == 0 || refusals_named(call, error) || error == ENOSYS);
+        assert_int_equal(fake_objects, 0);
+    }
+    refuse(NULL, 0, 0);
+    assert_true(after > 1); /* it is made */
+}
+
+UD_TEST(devices_are_turned_down)
+{
+    static const char *const calls[] = {"ibv_get_device_list", "ibv_open_device",
+                                        "ibv_query_device", "ibv_query_port",
+                                        "ibv_query_gid_table"};
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        for (const int *error = refusals_errors; *error != 0; error++) {
+            look_for_devices(calls[i], *error);
+        }
+    }
+}
+
+/* Opens a device in the same way. */
+static void open_device(const char *call, int error)
+{
+    btl_ib_open_params_t params = usual;
+    int after = 0;
+
+    for (int refused = 1; refused > 0; after++) {
+        const char *name = NULL;
+        btl_ib_transport_t *t = NULL;
+        btl_ib_device_t *list;
+
+        refuse(NULL, 0, 0);
+        assert_int_equal(list_devices(&list), 2);
+        params.log = refusals_log;
+        params.refused = &name;
+        refuse(call, error, after);
+        const int rc = type->open(&list[0], &params, &t);
+        refused = refusals();
+        type->devices_free(list, 2);
+        if (rc == 0) {
+            close_one(t);
+            assert_true(after > 0);
+        } else {
+            assert_int_equal(rc, -error);
+            assert_string_equal(name, call);
+            assert_true(refusals_named(call, error));
+        }
+        assert_int_equal(fake_objects, 0);
+    }
+    refuse(NULL, 0, 0);
+    assert_true(after > 1);
+}
+
+UD_TEST(devices_do_not_open)
+{
+    static const char *const calls[] = {
+        "ibv_open_device", "ibv_query_device", "ibv_query_port",          "ibv_query_pkey",
+        "ibv_alloc_pd",    "ibv_create_cq",    "ibv_create_qp",           "ibv_modify_qp",
+        "ibv_reg_mr",      "ibv_post_recv",    "ibv_create_comp_channel",
+    };
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        for (const int *error = refusals_errors; *error != 0; error++) {
+            open_device(calls[i], *error);
+        }
+    }
+}
+
+/* A peer that no address handle can be made for is not reached; others are. */
+UD_TEST(peers_are_not_reached)
+{
+    btl_ib_open_params_t params = usual;
+
+    params.log = refusals_log;
+    for (const int *error = refusals_errors; *error != 0; error++) {
+        btl_ib_transport_t *a = open_one(params), *b = open_one(params);
+        btl_ib_addr_t addr;
+
+        refuse("ibv_create_ah", *error, 0);
+        const int rc = a->ops->addr_add(a, b->address, b->address_len, &addr);
+        assert_int_equal(rc, *error == ENOMEM ? -ENOMEM : -EHOSTUNREACH);
+        assert_true(refusals_named("ibv_create_ah", *error));
+        refuse(NULL, 0, 0);
+        assert_int_equal(a->ops->addr_add(a, b->address, b->address_len, &addr), 0);
+        close_one(a);
+        close_one(b);
+    }
+}
+
+/* Memory that cannot be registered is copied by the caller. */
+UD_TEST(memory_is_not_registered)
+{
+    btl_ib_open_params_t params = usual;
+    void *mem;
+
+    params.log = refusals_log;
+    for (const int *error = refusals_errors; *error != 0; error++) {
+        btl_ib_transport_t *t = open_one(params);
+
+        refuse("ibv_reg_mr", *error, 0);
+        assert_int_equal(t->ops->mem_register(t, memory, sizeof(memory), &mem), -*error);
+        assert_true(refusals_named("ibv_reg_mr", *error));
+        refuse(NULL, 0, 0);
+        close_one(t);
+    }
+}
+
+UNIT_MAIN(NULL, NULL)

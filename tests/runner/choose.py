@@ -40,7 +40,7 @@ def pytest_addoption(parser):
         "--intree", action="store_true", help="nothing but builds inside Open MPI's source trees"
     )
     group.addoption("--seeds", type=int, help="seeds of the simulator")
-    group.addoption("--soak", type=int, default=3600, help="seconds of the long soak")
+    group.addoption("--soak", type=int, default=3600, help="seconds of each long soak")
     group.addoption("--names", dest="list_names", action="store_true", help="only name the tests")
     group.addoption(
         "--plan",

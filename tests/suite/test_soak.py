@@ -90,9 +90,10 @@ def test_soak(run, mpi, hosts, tmp_path, request, kind):
 
 @pytest.mark.long
 @pytest.mark.called("soak/seeds")
-def test_seeds(run, mpi):
+def test_seeds(run, mpi, request):
     """Jobs of a seed each, whose digests are those over btl tcp; some with two releases."""
     if os.geteuid():
         pytest.skip("several hosts need root")
     today = int(time.time()) // 86400
-    run(ROOT / "tests/soak/run", "--minutes", 60, "--seed", 1000 * today)
+    minutes = request.config.option.soak / 60
+    run(ROOT / "tests/soak/run", "--minutes", minutes, "--seed", 1000 * today)

@@ -149,6 +149,7 @@ unit_tests = \
     tests/unit/test_host_only_interfaces \
     tests/unit/test_library \
     tests/unit/test_list \
+    tests/unit/test_lock_schedules \
     tests/unit/test_locality \
     tests/unit/test_loss \
     tests/unit/test_long_idle \
@@ -359,6 +360,8 @@ tests_unit_test_exit_timeout_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_exit_timeout_LDADD = $(LDADD) -lpthread
 tests_unit_test_biased_lock_SOURCES = tests/unit/test_biased_lock.c progress/btl_ib_biased_lock.c
 tests_unit_test_biased_lock_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_lock_schedules_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_lock_schedules_LDADD = $(LDADD) -lpthread
 tests_unit_test_poll_sleep_SOURCES = tests/unit/test_poll_sleep.c progress/btl_ib_poll_throttle.c
 tests_unit_test_poll_sleep_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_poll_throttle_SOURCES = tests/unit/test_poll_throttle.c progress/btl_ib_poll_throttle.c

@@ -213,12 +213,15 @@ unit_tests += \
     tests/unit/test_connectivity_file \
     tests/unit/test_ended_calls \
     tests/unit/test_endpoint_life \
+    tests/unit/test_endpoint_rails \
     tests/unit/test_kept_lines \
     tests/unit/test_leaving \
     tests/unit/test_two_receivers \
     tests/unit/test_memory_handle \
+    tests/unit/test_open_devices \
     tests/unit/test_osc_lock \
     tests/unit/test_osc_ranks \
+    tests/unit/test_params \
     tests/unit/test_peer_report \
     tests/unit/test_poll_yield \
     tests/unit/test_rejected_devices \
@@ -289,6 +292,7 @@ EXTRA_DIST += \
     tests/unit/refusals.h \
     tests/unit/said.h \
     tests/unit/support.h \
+    tests/unit/told.h \
     tests/unit/transports.h \
     tests/unit/ud_inside.h \
     tests/unit/ud_pair.h \
@@ -438,6 +442,14 @@ tests_unit_test_component_params_SOURCES = tests/unit/test_component_params.c
 tests_unit_test_component_params_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_component_params_CFLAGS = $(opal_test_cflags)
 tests_unit_test_component_params_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
+tests_unit_test_open_devices_SOURCES = tests/unit/test_open_devices.c
+tests_unit_test_open_devices_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
+tests_unit_test_open_devices_CFLAGS = $(opal_test_cflags)
+tests_unit_test_open_devices_LDADD = $(opal_test_ldadd)
+tests_unit_test_params_SOURCES = tests/unit/test_params.c
+tests_unit_test_params_CPPFLAGS = $(opal_test_cppflags)
+tests_unit_test_params_CFLAGS = $(opal_test_cflags)
+tests_unit_test_params_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
 tests_unit_test_leaving_SOURCES = tests/unit/test_leaving.c
 tests_unit_test_leaving_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_leaving_CFLAGS = $(opal_test_cflags)
@@ -454,6 +466,10 @@ tests_unit_test_endpoint_life_SOURCES = tests/unit/test_endpoint_life.c
 tests_unit_test_endpoint_life_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_endpoint_life_CFLAGS = $(opal_test_cflags)
 tests_unit_test_endpoint_life_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
+tests_unit_test_endpoint_rails_SOURCES = tests/unit/test_endpoint_rails.c
+tests_unit_test_endpoint_rails_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
+tests_unit_test_endpoint_rails_CFLAGS = $(opal_test_cflags)
+tests_unit_test_endpoint_rails_LDADD = $(CMOCKA_LIBS) $(component_test_ldadd)
 tests_unit_test_two_receivers_SOURCES = tests/unit/test_two_receivers.c
 tests_unit_test_two_receivers_CPPFLAGS = $(opal_test_cppflags) -I$(srcdir)/tests/cost
 tests_unit_test_two_receivers_CFLAGS = $(opal_test_cflags)
